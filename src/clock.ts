@@ -1,0 +1,71 @@
+/**
+ * Time and randomness as an interface, so that a test can own both. `systemClock` is the real one; the virtual one is
+ * in `dramatis/testing`.
+ */
+
+/** What a team asks for the time. Epoch milliseconds, monotonic milliseconds, a number in [0, 1), a wait. */
+export interface Clock {
+  now(): number
+  monotonic(): number
+  random(): number
+  /** Resolves after `ms`; rejects with the signal's reason when it is aborted first. */
+  sleep(ms: number, signal?: AbortSignal): Promise<void>
+}
+
+/** What the runtime needs beyond `Clock`: a timer that can be cancelled, and "later, but before any timer". */
+export interface Scheduler extends Clock {
+  /** Runs `task` once after `ms`. The timer alone does not keep the process alive. */
+  timer(ms: number, task: () => void): Timer
+  /** Runs `task` in a later turn of the event loop. */
+  defer(task: () => void): void
+}
+
+export interface Timer {
+  cancel(): void
+}
+
+const LONGEST_TIMEOUT_MS = 2 ** 31 - 1 // setTimeout fires at once beyond it
+
+/** The machine's own time. */
+export const systemClock: Scheduler = {
+  now: () => performance.timeOrigin + performance.now(),
+  monotonic: () => performance.now(),
+  random: () => Math.random(),
+  sleep(ms, signal) {
+    return new Promise((resolve, reject) => {
+      if (signal?.aborted) return reject(signal.reason)
+      const timer = setTimeout(() => {
+        signal?.removeEventListener('abort', abort)
+        resolve()
+      }, Math.min(ms, LONGEST_TIMEOUT_MS))
+      const abort = () => {
+        clearTimeout(timer)
+        reject(signal?.reason)
+      }
+      signal?.addEventListener('abort', abort, { once: true })
+    })
+  },
+  timer(ms, task) {
+    const handle = setTimeout(task, Math.min(ms, LONGEST_TIMEOUT_MS)).unref()
+    return { cancel: () => clearTimeout(handle) }
+  },
+  defer: (task) => void setImmediate(task),
+}
+
+/** Gives a user's own `Clock` what the runtime needs beyond it. */
+export function schedulerFrom(clock: Clock | Scheduler | undefined): Scheduler {
+  if (clock === undefined) return systemClock
+  if ('timer' in clock && 'defer' in clock) return clock
+  return {
+    now: () => clock.now(),
+    monotonic: () => clock.monotonic(),
+    random: () => clock.random(),
+    sleep: (ms, signal) => clock.sleep(ms, signal),
+    timer(ms, task) {
+      const gone = new AbortController()
+      clock.sleep(ms, gone.signal).then(task, () => {})
+      return { cancel: () => gone.abort() }
+    },
+    defer: systemClock.defer,
+  }
+}

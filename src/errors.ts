@@ -1,0 +1,223 @@
+/**
+ * One error class for each failure that a caller can act on. Every message says what happened, to whom, and what to
+ * do; `details` carries the same as fields. Class and fields survive threads: `toJSON` on one side, `errorFrom` on the
+ * other.
+ */
+
+/** The code of each failure. There is one exported class for each. */
+export type ErrorCode =
+  | 'CONFIGURATION'
+  | 'MESSAGE_REJECTED'
+  | 'UNKNOWN_AGENT'
+  | 'AGENT_TERMINATED'
+  | 'START_FAILED'
+  | 'AGENT_FAILED'
+  | 'AGENT_CRASHED'
+  | 'OUTCOME_UNKNOWN'
+  | 'REQUEST_TIMEOUT'
+  | 'MAILBOX_FULL'
+  | 'DEADLOCK'
+  | 'STALL'
+  | 'LIVELOCK'
+  | 'SYNC_POINT_TIMEOUT'
+  | 'BUDGET_EXCEEDED'
+  | 'DELEGATION_REFUSED'
+  | 'TASK_REFUSED'
+  | 'TOOL_TIMEOUT'
+  | 'TOOL_INPUT'
+  | 'TOOL_FAILED'
+  | 'MODEL'
+  | 'CONSENSUS'
+  | 'TURN_ENDED'
+  | 'TURN_TIMEOUT'
+  | 'MESSAGE_EXPIRED'
+  | 'REPLY_INVALID'
+  | 'CHAIN_DEPTH'
+  | 'STEP_MISMATCH'
+  | 'CANCELLED'
+  | 'RUN_ABORTED'
+  | 'RUN_TIMEOUT'
+  | 'LOG_CORRUPT'
+  | 'TEAM_OVERLOADED'
+  | 'TEAM_CLOSED'
+  | 'UNKNOWN_RUN'
+
+/** What an error looks like as data: in a log, in a reply over HTTP, between two threads. */
+export interface ErrorData {
+  code: ErrorCode
+  message: string
+  details: Record<string, unknown>
+  /** The stack of the cause, where there is one; it points into the user's source. */
+  stack?: string
+}
+
+/** The base of all errors of this library. */
+export class DramatisError extends Error {
+  declare readonly code: ErrorCode
+  readonly details: Readonly<Record<string, unknown>>
+
+  constructor(code: ErrorCode, message: string, details: Record<string, unknown> = {}, cause?: unknown) {
+    super(message, cause === undefined ? undefined : { cause })
+    Object.defineProperty(this, 'code', { value: code, enumerable: true })
+    this.details = details
+    this.name = new.target.name
+  }
+
+  toJSON(): { code: ErrorCode; message: string; details: object } {
+    return { code: this.code, message: this.message, details: this.details }
+  }
+}
+
+type Coded<Code extends ErrorCode> = new (
+  message: string,
+  details?: Record<string, unknown>,
+  cause?: unknown,
+) => DramatisError & { readonly code: Code }
+
+/** The base of one error class: it fixes the code, the class gives the name. */
+function coded<Code extends ErrorCode>(code: Code): Coded<Code> {
+  return class extends DramatisError {
+    declare readonly code: Code
+    constructor(message: string, details?: Record<string, unknown>, cause?: unknown) {
+      super(code, message, details, cause)
+    }
+  }
+}
+
+/** An option that cannot work, found before any message is handled. `details.path` names it. */
+export class ConfigurationError extends coded('CONFIGURATION') {}
+/** A message that is no message, or is larger than `maxMessageBytes`. */
+export class MessageRejectedError extends coded('MESSAGE_REJECTED') {}
+/** No agent of the team has that name. */
+export class UnknownAgentError extends coded('UNKNOWN_AGENT') {}
+/** The agent is stopped for good; what it had queued is in the dead letters. */
+export class AgentTerminatedError extends coded('AGENT_TERMINATED') {}
+/** The agent failed twice while it started. */
+export class StartFailedError extends coded('START_FAILED') {}
+/** The handler threw. `cause` has the stack of what it threw. */
+export class AgentFailedError extends coded('AGENT_FAILED') {}
+/** The agent's thread died while it handled the message, more often than the message may be tried. */
+export class AgentCrashedError extends coded('AGENT_CRASHED') {}
+/** A step that may not run twice was under way when its thread died: it may have happened, or not. */
+export class OutcomeUnknownError extends coded('OUTCOME_UNKNOWN') {}
+/** No response within `responseTimeoutMs` of the start of the callee's turn. */
+export class RequestTimeoutError extends coded('REQUEST_TIMEOUT') {}
+/** The recipient's mailbox is full and its overflow policy is `reject`. */
+export class MailboxFullError extends coded('MAILBOX_FULL') {}
+/** Agents wait for each other in a circle. */
+export class DeadlockError extends coded('DEADLOCK') {}
+/** A run waits although nothing is left that could go on. */
+export class StallError extends coded('STALL') {}
+/** Agents are busy without progress. */
+export class LivelockError extends coded('LIVELOCK') {}
+/** Not every required agent arrived at the sync point in time. */
+export class SyncPointTimeoutError extends coded('SYNC_POINT_TIMEOUT') {}
+/** A token budget is used up. */
+export class BudgetExceededError extends coded('BUDGET_EXCEEDED') {}
+/** The delegation graph does not allow that delegation. */
+export class DelegationRefusedError extends coded('DELEGATION_REFUSED') {}
+/** The agent refused the task with `context.refuse(reason)`. */
+export class TaskRefusedError extends coded('TASK_REFUSED') {}
+/** A tool did not finish within its time limit. */
+export class ToolTimeoutError extends coded('TOOL_TIMEOUT') {}
+/** The arguments of a tool call miss its schema. */
+export class ToolInputError extends coded('TOOL_INPUT') {}
+/** A tool threw. */
+export class ToolFailedError extends coded('TOOL_FAILED') {}
+/** A model's provider answered wrongly or not at all. */
+export class ModelError extends coded('MODEL') {}
+/** The agents did not agree: nobody won, and there is nobody to break the tie. */
+export class ConsensusError extends coded('CONSENSUS') {}
+/** A verb was used after its turn had ended. */
+export class TurnEndedError extends coded('TURN_ENDED') {}
+/** The handler did not settle within `turnTimeoutMs`. */
+export class TurnTimeoutError extends coded('TURN_TIMEOUT') {}
+/** The message waited in a mailbox for longer than `queueTimeoutMs`. */
+export class MessageExpiredError extends coded('MESSAGE_EXPIRED') {}
+/** The reply is nothing that a reply can be, or misses the agent's output schema. */
+export class ReplyInvalidError extends coded('REPLY_INVALID') {}
+/** Requests are nested more deeply than allowed. */
+export class ChainDepthError extends coded('CHAIN_DEPTH') {}
+/** A redelivered turn did not ask again for a step that its earlier attempt had done. */
+export class StepMismatchError extends coded('STEP_MISMATCH') {}
+/** The caller withdrew the request. */
+export class CancelledError extends coded('CANCELLED') {}
+/** The run was aborted by its caller or by `close()`. */
+export class RunAbortedError extends coded('RUN_ABORTED') {}
+/** The run took longer than `globalTimeoutMs` or its own `timeoutMs`. */
+export class RunTimeoutError extends coded('RUN_TIMEOUT') {}
+/** A durable log holds something that no version of this library wrote. */
+export class LogCorruptError extends coded('LOG_CORRUPT') {}
+/** `maxConcurrentRuns` run and `maxQueuedRuns` wait. */
+export class TeamOverloadedError extends coded('TEAM_OVERLOADED') {}
+/** The team was closed. */
+export class TeamClosedError extends coded('TEAM_CLOSED') {}
+/** No run has that id, or it has left the log. */
+export class UnknownRunError extends coded('UNKNOWN_RUN') {}
+
+const classes: { readonly [Code in ErrorCode]: Coded<Code> } = {
+  CONFIGURATION: ConfigurationError,
+  MESSAGE_REJECTED: MessageRejectedError,
+  UNKNOWN_AGENT: UnknownAgentError,
+  AGENT_TERMINATED: AgentTerminatedError,
+  START_FAILED: StartFailedError,
+  AGENT_FAILED: AgentFailedError,
+  AGENT_CRASHED: AgentCrashedError,
+  OUTCOME_UNKNOWN: OutcomeUnknownError,
+  REQUEST_TIMEOUT: RequestTimeoutError,
+  MAILBOX_FULL: MailboxFullError,
+  DEADLOCK: DeadlockError,
+  STALL: StallError,
+  LIVELOCK: LivelockError,
+  SYNC_POINT_TIMEOUT: SyncPointTimeoutError,
+  BUDGET_EXCEEDED: BudgetExceededError,
+  DELEGATION_REFUSED: DelegationRefusedError,
+  TASK_REFUSED: TaskRefusedError,
+  TOOL_TIMEOUT: ToolTimeoutError,
+  TOOL_INPUT: ToolInputError,
+  TOOL_FAILED: ToolFailedError,
+  MODEL: ModelError,
+  CONSENSUS: ConsensusError,
+  TURN_ENDED: TurnEndedError,
+  TURN_TIMEOUT: TurnTimeoutError,
+  MESSAGE_EXPIRED: MessageExpiredError,
+  REPLY_INVALID: ReplyInvalidError,
+  CHAIN_DEPTH: ChainDepthError,
+  STEP_MISMATCH: StepMismatchError,
+  CANCELLED: CancelledError,
+  RUN_ABORTED: RunAbortedError,
+  RUN_TIMEOUT: RunTimeoutError,
+  LOG_CORRUPT: LogCorruptError,
+  TEAM_OVERLOADED: TeamOverloadedError,
+  TEAM_CLOSED: TeamClosedError,
+  UNKNOWN_RUN: UnknownRunError,
+}
+
+/** Makes an error again from its data. What is no error data becomes an `AgentFailedError` that shows it. */
+export function errorFrom(data: ErrorData): DramatisError {
+  const Class: Coded<ErrorCode> = classes[data.code] ?? AgentFailedError
+  if (data.stack === undefined) return new Class(data.message, data.details)
+  const cause = new Error(data.stack.split('\n', 1)[0])
+  cause.stack = data.stack
+  return new Class(data.message, data.details, cause)
+}
+
+/** An error as data, with the stack of its cause so that it still points into the source on the other side. */
+export function errorData(error: DramatisError): ErrorData {
+  const stack = error.cause instanceof Error ? error.cause.stack : undefined
+  const data: ErrorData = { code: error.code, message: error.message, details: { ...error.details } }
+  if (stack !== undefined) data.stack = stack
+  return data
+}
+
+/** One line about anything that can be thrown, also what is no Error: `throw 'x'`, `throw { a: 1 }`, `throw undefined`. */
+export function describe(thrown: unknown): string {
+  if (thrown instanceof Error) return `${thrown.name}: ${thrown.message}`
+  if (typeof thrown === 'string') return thrown
+  if (typeof thrown === 'function') return `a function (${thrown.name || 'anonymous'})`
+  try {
+    return JSON.stringify(thrown) ?? String(thrown)
+  } catch {
+    return Object.prototype.toString.call(thrown)
+  }
+}

@@ -1,0 +1,101 @@
+/**
+ * What agents say to each other: a discriminated union of seven types, each with the routing of document 002, 2.3.1.
+ * The verbs check what they build cheaply (`jsonIssue`); what comes from outside goes through `parseMessage`
+ * (parse-message.ts, which needs zod and is therefore never loaded in a thread).
+ */
+
+/** request, delegate: to one agent's `receive`. response: back to who asked. broadcast, publish, report: to `observe`. subscribe: to the runtime. */
+export type MessageType = 'request' | 'response' | 'broadcast' | 'publish' | 'subscribe' | 'delegate' | 'report'
+
+export const MESSAGE_TYPES = ['request', 'response', 'broadcast', 'publish', 'subscribe', 'delegate', 'report'] as const satisfies readonly MessageType[]
+
+/** One message. `sentAt` is epoch ms; `responseTimeoutMs` counts from the start of the recipient's turn. */
+export interface AgentMessage<Data = unknown> {
+  id: string
+  type: MessageType
+  sender: string
+  recipient: string | string[] | null
+  content: string
+  structuredData: Data
+  priority: number
+  requiresResponse: boolean
+  responseTimeoutMs: number | null
+  threadId: string | null
+  metadata: Record<string, unknown>
+  runId: string
+  correlationId: string | null
+  sentAt: number
+}
+
+/** A message from outside, before the runtime has given it an id, a time and a run. */
+export interface MessageInput {
+  type?: MessageType
+  sender?: string
+  recipient: string | string[] | null
+  content: string
+  structuredData?: unknown
+  priority?: number
+  requiresResponse?: boolean
+  responseTimeoutMs?: number
+  threadId?: string
+  metadata?: object
+  runId?: string
+  correlationId?: string
+}
+
+/** The runtime itself, the caller outside, and the protocol script, as senders and recipients. */
+export const RUNTIME = '$runtime'
+export const USER = '$user'
+export const ORCHESTRATOR = '$orchestrator'
+
+/** Names start with a letter, then letters, digits, '_' and '-', any script, at most 64 characters. */
+export const NAME_GRAMMAR = /^\p{L}[\p{L}\p{M}\p{Nd}_-]{0,63}$/u
+
+/**
+ * The path of the first thing in `value` that is no JSON value and what it is, or undefined if all of it is JSON.
+ * A property whose value is undefined counts as absent, as in JSON.stringify; everything else that JSON would change
+ * in silence (NaN, dates, maps, functions, undefined in a list, a class instance, a cycle) is named.
+ */
+export function jsonIssue(value: unknown, path = ''): { path: string; got: string } | undefined {
+  return firstIssue(value, path, undefined)
+}
+
+interface Parents {
+  value: object
+  above: Parents | undefined
+}
+
+function firstIssue(value: unknown, path: string, parents: Parents | undefined): { path: string; got: string } | undefined {
+  switch (typeof value) {
+    case 'string':
+    case 'boolean':
+      return undefined
+    case 'number':
+      return Number.isFinite(value) ? undefined : { path, got: String(value) }
+    case 'object':
+      break
+    default:
+      return { path, got: typeof value }
+  }
+  if (value === null) return undefined
+  for (let above = parents; above; above = above.above) if (above.value === value) return { path, got: 'a cycle' }
+  const here = { value, above: parents }
+  if (Array.isArray(value)) {
+    for (let i = 0; i < value.length; i++) {
+      const issue = firstIssue(value[i], `${path}[${i}]`, here)
+      if (issue) return issue
+    }
+    return undefined
+  }
+  const prototype = Object.getPrototypeOf(value)
+  if (prototype !== Object.prototype && prototype !== null && Object.getPrototypeOf(prototype) !== null) {
+    return { path, got: `a ${value.constructor?.name ?? 'class instance'}` }
+  }
+  for (const key in value) {
+    const field = (value as Record<string, unknown>)[key]
+    if (field === undefined) continue
+    const issue = firstIssue(field, path === '' ? key : `${path}.${key}`, here)
+    if (issue) return issue
+  }
+  return undefined
+}
