@@ -3,13 +3,45 @@
  *
  *   errors, clock   one class per failure; time and randomness as an interface
  *   mailbox/        messages and how they cross threads
- *   blackboard/     shared knowledge
+ *   blackboard/     shared knowledge: entries, versions, patterns
  *   actors/         what defines an agent, and all that runs inside its thread
- *   runtime/        the host side: supervisor, runs, log
+ *   runtime/        the host side: supervisor, runs, log, folds
  *   protocols/      one orchestration strategy per file
+ *   team            the composition root: runtime and protocols joined
  *   service/        how people reach a team: the command line
  */
 export * from './errors.ts'
 export type { Clock } from './clock.ts'
 export type { AgentMessage, MessageInput, MessageType } from './mailbox/message.ts'
+export type { DeadLetter } from './mailbox/dead-letters.ts'
+export type { Blackboard, BlackboardEntry, WriteOptions } from './blackboard/entry.ts'
 export { type AgentDefinition, agentRef, defineAgent, type Reply } from './actors/definition.ts'
+export type { AgentContext, AgentRef, EscalationOutcome, OrchestratorContext, Outcome, RequestOptions, SharedState, SpawnRole, SyncResult } from './actors/context.ts'
+export type { AgentRole, Capability, CommunicationConfig, ContextStrategy, RoleInfo, SupervisionConfig, ToolReference } from './actors/role.ts'
+export type { AgentStatus, AgentTask, TaskInput, TaskStatus } from './actors/task.ts'
+export { defineTool, type ModelSchema, type Schema, type Tool, type ToolContext } from './actors/tool.ts'
+export type { Completion, CompletionRequest, ModelClient, ModelMessage, TokenUsage } from './actors/model.ts'
+export type { Logger } from './actors/logger.ts'
+export { defineProtocol } from './actors/protocol.ts'
+export type { LogStore, ModelsConfig, StateConfig, SyncPoint, TokenLimit } from './runtime/options.ts'
+export type { AgentInstance } from './runtime/agent-instance.ts'
+export type { RuntimeEvent } from './runtime/events.ts'
+export type { MultiAgentResult } from './runtime/result.ts'
+export type { Run, RunOptions } from './runtime/run.ts'
+export type { Health, Metric } from './runtime/team.ts'
+export type { OrchestrationTrace } from './runtime/trace-types.ts'
+export { sequenceDiagram } from './runtime/diagram.ts'
+export type {
+  AuctionConfig,
+  BlackboardConfig,
+  CollaborateConfig,
+  ConsensusConfig,
+  CustomConfig,
+  DebateConfig,
+  HierarchicalConfig,
+  OrchestrationConfig,
+  ParallelConfig,
+  SequentialConfig,
+  SupervisorConfig,
+} from './protocols/index.ts'
+export { createTeam, defineTeam, loadTeam, MultiAgentPattern, type MultiAgentPatternOptions, type Team } from './team.ts'

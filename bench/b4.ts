@@ -1,0 +1,48 @@
+/** An agent's `context.request` to another and the answer, against the same through a relay of posted objects. */
+import { atMost, type Benchmark, type Detail } from './benchmark.ts'
+import { runProgram } from './child.ts'
+import type { RoundTrips } from './round-trips.ts'
+import { median } from './statistics.ts'
+
+const ONE = 'p50 over the relay, 1 in flight'
+const SIXTEEN = 'p50 over the relay, 16 in flight'
+const ROUNDS = 5
+const REQUESTS = 20_000
+
+export const b4: Benchmark<typeof ONE | typeof SIXTEEN> = {
+  id: 'B4',
+  question: 'request round trip',
+  must: { [ONE]: atMost(1.1), [SIXTEEN]: atMost(0.9) },
+  goal: { [ONE]: atMost(0.8), [SIXTEEN]: atMost(0.5) },
+  async run() {
+    const one = await compare(1)
+    const sixteen = await compare(16)
+    return {
+      ratios: { [ONE]: one.ratios, [SIXTEEN]: sixteen.ratios },
+      details: [...one.details, ...sixteen.details],
+    }
+  },
+}
+
+async function compare(inFlight: number): Promise<{ ratios: number[]; details: Detail[] }> {
+  const relay: RoundTrips[] = []
+  const dramatis: RoundTrips[] = []
+  for (let round = 0; round < ROUNDS; round++) {
+    relay.push(await runProgram<RoundTrips>('relay', ['round-trip', REQUESTS, inFlight]))
+    dramatis.push(await runProgram<RoundTrips>('round-trip', [REQUESTS, inFlight]))
+  }
+  const detail = (name: string, times: RoundTrips[], key: keyof RoundTrips): Detail => ({
+    label: `${name}, ${inFlight} in flight, ${key}`,
+    value: median(times.map((time) => time[key])),
+    unit: 'us',
+  })
+  return {
+    ratios: dramatis.map((time, round) => time.p50 / relay[round]!.p50),
+    details: [
+      detail('relay of posted objects', relay, 'p50'),
+      detail('dramatis', dramatis, 'p50'),
+      detail('relay of posted objects', relay, 'p99'),
+      detail('dramatis', dramatis, 'p99'),
+    ],
+  }
+}

@@ -1,0 +1,72 @@
+/**
+ * `npm run bench`: measures and compares with the targets. A missed target is a result, not an error.
+ *
+ *   npm run bench                 everything
+ *   npm run bench -- b1 b4        some
+ *   npm run bench -- --json b9    one JSON document on stdout
+ */
+import { availableParallelism, cpus } from 'node:os'
+import { parseArgs } from 'node:util'
+import { b1 } from './b1.ts'
+import { b4 } from './b4.ts'
+import { b6 } from './b6.ts'
+import { b7 } from './b7.ts'
+import { b9 } from './b9.ts'
+import type { Benchmark } from './benchmark.ts'
+import { type BenchmarkReport, format, HEADER, report } from './report.ts'
+
+const benchmarks: readonly Benchmark[] = [b1, b4, b6, b7, b9]
+const machine = {
+  cores: availableParallelism(),
+  cpu: cpus()[0]?.model.trim() ?? 'unknown CPU',
+  node: process.version,
+}
+
+process.exitCode = await main(process.argv.slice(2))
+
+async function main(args: string[]): Promise<number> {
+  let json = false
+  let chosen = benchmarks
+  try {
+    const { values, positionals } = parseArgs({ args, allowPositionals: true, options: { json: { type: 'boolean' } } })
+    json = values.json ?? false
+    chosen = select(positionals)
+  } catch (error) {
+    console.error(`${textOf(error)}\nUsage: npm run bench [-- <id ...> --json], ids: ${ids()}`)
+    return 1
+  }
+  if (!json) console.log(`${machine.cores} cores, ${machine.cpu}, Node ${machine.node}\n\n${HEADER}`)
+
+  const reports: BenchmarkReport[] = []
+  const errors: { id: string; error: string }[] = []
+  for (const benchmark of chosen) {
+    try {
+      const measured = report(benchmark, await benchmark.run())
+      reports.push(measured)
+      if (!json) console.log(format(measured))
+    } catch (error) {
+      // the others are still worth having
+      errors.push({ id: benchmark.id, error: textOf(error) })
+      console.error(`${benchmark.id} failed: ${textOf(error)}`)
+    }
+  }
+  if (json) console.log(JSON.stringify({ machine, benchmarks: reports, errors }, null, 2))
+  return errors.length === 0 ? 0 : 1
+}
+
+function select(names: readonly string[]): readonly Benchmark[] {
+  if (names.length === 0) return benchmarks
+  return names.map((name) => {
+    const found = benchmarks.find(({ id }) => id.toLowerCase() === name.toLowerCase())
+    if (!found) throw new Error(`There is no benchmark "${name}".`)
+    return found
+  })
+}
+
+function ids(): string {
+  return benchmarks.map(({ id }) => id.toLowerCase()).join(' ')
+}
+
+function textOf(error: unknown): string {
+  return error instanceof Error ? error.message : String(error)
+}

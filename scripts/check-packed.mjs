@@ -1,0 +1,85 @@
+/**
+ * Packs the package and uses it as a stranger would: installed in an empty folder, from JavaScript, from the command
+ * line and from strict TypeScript. The last line is `N passed, N failed`.
+ */
+import { spawnSync } from 'node:child_process'
+import { copyFileSync, mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { root } from './files.mjs'
+
+const limitMs = 120_000
+const installLimitMs = 600_000
+const home = mkdtempSync(join(tmpdir(), 'dramatis-packed-'))
+const user = join(home, 'user')
+const lock = JSON.parse(readFileSync(join(root, 'package-lock.json'), 'utf8'))
+// npm tells its scripts about the package that they belong to, and what runs here belongs to another; nor should a
+// program that finds a key talk to a paid model
+const env = Object.fromEntries(
+  Object.entries(process.env).filter(([key]) => !/^(npm_|OPENAI_|DRAMATIS_|FLOW_MODE$|NODE_ENV$)/i.test(key)),
+)
+let passed = 0
+let failed = 0
+
+mkdirSync(user)
+writeFileSync(join(user, 'package.json'), '{ "private": true, "type": "module" }\n')
+for (const name of readdirSync(join(root, 'test/packed')))
+  copyFileSync(join(root, 'test/packed', name), join(user, name))
+
+const install = ['install', '--no-audit', '--no-fund', '--loglevel=error']
+check('packs', () => run('npm', ['pack', '--pack-destination', home], { cwd: root }))
+check('installs from the tarball', () => {
+  const tarball = readdirSync(home).find((name) => name.endsWith('.tgz'))
+  run('npm', [...install, join(home, tarball)], { timeout: installLimitMs })
+})
+check('a JavaScript team answers', () => {
+  expect(node('hello.js'), 'Hello, world')
+})
+check('the command line starts', () => {
+  expect(run(join(user, 'node_modules/.bin/dramatis'), ['--help']), 'Usage: dramatis')
+})
+check('a strict TypeScript program compiles, library declarations included', () => {
+  const tools = ['typescript', '@types/node'].map((name) => `${name}@${lock.packages[`node_modules/${name}`].version}`)
+  run('npm', [...install, ...tools], { timeout: installLimitMs })
+  node('node_modules/typescript/bin/tsc', '-p', '.')
+})
+check('that program runs, crashes and recovers', () => {
+  const output = node('out/k-code-team.js')
+  expect(output, '2 answered, 2 findings')
+  expect(output, 'crashed: a b')
+  expect(output, 'ready: true')
+  expect(output, 'test team: true')
+})
+
+if (failed === 0) rmSync(home, { recursive: true })
+else console.log(`Left for a look: ${user}`)
+console.log(`${passed} passed, ${failed} failed`)
+process.exitCode = failed > 0 ? 1 : 0
+
+function check(title, task) {
+  try {
+    task()
+    passed += 1
+    console.log(`ok   ${title}`)
+  } catch (error) {
+    failed += 1
+    console.log(`FAIL ${title}\n${error.message.replace(/^/gm, '     ')}`)
+  }
+}
+
+function node(...args) {
+  return run(process.execPath, args)
+}
+
+/** What a command prints on stdout; throws with all that it printed if it fails or takes too long. */
+function run(command, args, options = {}) {
+  const limited = { cwd: user, env, encoding: 'utf8', timeout: limitMs, killSignal: 'SIGKILL', ...options }
+  const { status, signal, error, stdout, stderr } = spawnSync(command, args, limited)
+  if (status === 0) return stdout
+  const ending = error?.message ?? (signal ? `ended by ${signal}` : `exit code ${status}`)
+  throw new Error(`${[command, ...args].join(' ')}: ${ending}\n${stdout ?? ''}${stderr ?? ''}`.trimEnd())
+}
+
+function expect(output, part) {
+  if (!output.includes(part)) throw new Error(`expected "${part}" in:\n${output.trimEnd()}`)
+}

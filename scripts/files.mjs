@@ -1,0 +1,34 @@
+/** What a build reads and what it should leave behind. */
+import { readdirSync } from 'node:fs'
+import { dirname, join, relative, sep } from 'node:path'
+import { fileURLToPath } from 'node:url'
+
+export const root = dirname(dirname(fileURLToPath(import.meta.url)))
+export const dist = join(root, 'dist')
+/** The folders that tsc compiles, as in tsconfig.json. */
+export const sourceFolders = ['src', 'test', 'bench', 'examples']
+// programs with an installation of their own; tsconfig.json leaves them out as well
+const apart = ['bench/comparisons', 'test/packed']
+
+/** Every file below `folder`, as sorted paths from the repository's root with forward slashes. */
+export function filesBelow(folder) {
+  const found = []
+  const visit = (path) => {
+    for (const entry of readdirSync(path, { withFileTypes: true })) {
+      const child = join(path, entry.name)
+      const name = relative(root, child).split(sep).join('/')
+      if (entry.isDirectory()) {
+        if (entry.name !== 'node_modules' && !apart.includes(name)) visit(child)
+      } else found.push(name)
+    }
+  }
+  try {
+    visit(join(root, folder))
+  } catch (error) {
+    if (error.code !== 'ENOENT') throw error
+  }
+  return found.sort()
+}
+
+/** The files that take part in a build. */
+export const sources = () => sourceFolders.flatMap(filesBelow).filter((name) => !name.endsWith('.md'))

@@ -1,0 +1,65 @@
+/** What the host tells a thread when it makes it an agent, over the control plane; and what the thread answers. */
+import type { ErrorData } from '../errors.ts'
+import type { AgentDefinition } from './definition.ts'
+import type { ProtocolDefinition } from './protocol.ts'
+import type { RoleInfo } from './role.ts'
+import type { AgentStatus } from './task.ts'
+
+export interface Assignment {
+  role: RoleInfo
+  index: number
+  epoch: number
+  /** Names by index, as far as the host has them now. */
+  names: string[]
+  window: SharedArrayBuffer
+  team: SharedArrayBuffer
+  /** The agent's state as JSON; undefined in its first life. */
+  state: string | undefined
+  /** The last correlation that an earlier life has used. */
+  correlation: number
+  /** For the ids of messages: what tells this life from all others. */
+  seed: number
+  env: Record<string, string>
+  maxMessageBytes: number
+  /** How many turns may be open at once. */
+  concurrency: number
+  code: AgentCode
+}
+
+export type AgentCode =
+  /** A module to import; `bundled` when it was made from TypeScript and has a source map. */
+  | { module: string; bundled: boolean; shown: string }
+  /** The protocol script in a module. */
+  | { protocol: string; bundled: boolean; shown: string; config: object | undefined }
+
+/** In the host's own thread there is no module to import. */
+export type LocalCode = { definition: AgentDefinition } | { script: ProtocolDefinition<object>; roster: () => readonly RosterEntry[] }
+
+export type RosterEntry = RoleInfo & { status: AgentStatus }
+
+/** What `start` answers. `state` is the agent's state after its start hook, if it is new or changed. */
+export type Started = { ok: true; state: string | undefined } | { ok: false; error: ErrorData }
+
+/** What a RUN frame says, as JSON in its data; its content is the run's id. */
+export interface RunNotice {
+  metadata: Record<string, string>
+  threadId?: string
+  /** This agent's state in that run, as JSON text, if it has any yet. */
+  runState?: string
+  /** For the protocol script: who is there. */
+  roster?: RosterEntry[]
+}
+
+/** What a PATCH frame says. `base` is the first value of a run's state. */
+export interface PatchNotice {
+  scope: 'agent' | 'run'
+  base?: unknown
+  patches: object[]
+}
+
+/** The control plane of a thread, called through Comlink. Messages never go through it. */
+export interface ThreadControl {
+  start(assignment: Assignment): Promise<Started>
+  /** Aborts what is open, runs the stop hook, then answers. */
+  stop(): Promise<void>
+}

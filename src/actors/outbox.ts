@@ -1,0 +1,128 @@
+/** Writes this agent's frames: into the shared window where there is room, else apart and in order behind it. */
+import { MessageRejectedError } from '../errors.ts'
+import { type FrameFields, frameBytes, IdSource, setTimes, writeFrame } from '../mailbox/frame.ts'
+import { allocate, type Memory } from '../mailbox/memory.ts'
+import { jsonIssue } from '../mailbox/message.ts'
+import type { Link } from './link.ts'
+
+export class Outbox {
+  readonly link: Link
+  /** The frame that is about to be written: one object for all, since a frame is written before the next is begun. */
+  readonly fields: FrameFields
+  readonly maxMessageBytes: number
+  readonly #ids: IdSource
+  readonly #now: () => number
+  readonly #me: number
+
+  constructor(link: Link, me: number, maxMessageBytes: number, now: () => number, random: () => number) {
+    this.link = link
+    this.maxMessageBytes = maxMessageBytes
+    this.#me = me
+    this.#now = now
+    this.#ids = new IdSource(now, random)
+    this.fields = { kind: 0, flags: 0, type: 'request', sender: me, recipient: 0, run: 0, turn: 0, correlation: 0, step: 0, attempt: 1, content: '', data: undefined, metadata: undefined, threadId: undefined, name: undefined, limit: -1, priority: 0 }
+  }
+
+  /** Resets the fields for a frame of that kind. What is not set is absent. */
+  begin(kind: number, run: number, turn: number, step: number, content: string, data: string | undefined): FrameFields {
+    const { fields } = this
+    fields.kind = kind
+    fields.flags = 0
+    fields.type = 'request'
+    fields.sender = this.#me
+    fields.recipient = 0
+    fields.run = run
+    fields.turn = turn
+    fields.correlation = 0
+    fields.step = step
+    fields.attempt = 1
+    fields.content = content
+    fields.data = data
+    fields.metadata = undefined
+    fields.threadId = undefined
+    fields.name = undefined
+    fields.limit = -1
+    fields.priority = 0
+    return fields
+  }
+
+  /** Bytes of the frame that the fields describe. */
+  size(): number {
+    const { content, data, metadata, threadId, name } = this.fields
+    return frameBytes(content, data, metadata, threadId, name)
+  }
+
+  /** Writes the frame. True: it is in the outbox. False: `written` is called when it is, which can be at once. */
+  write(bytes: number, urgent: boolean, written?: () => void): boolean {
+    const at = this.link.reserve(bytes)
+    if (at < 0) {
+      this.link.post(this.encode(bytes), bytes, written)
+      return false
+    }
+    this.#encodeAt(this.link.memory, at)
+    this.link.commit(bytes, urgent)
+    return true
+  }
+
+  /** Writes a record about the message with that id. */
+  writeAbout(id: Int32Array): void {
+    const bytes = this.size()
+    const at = this.link.reserve(bytes)
+    const memory = at < 0 ? allocate(bytes) : this.link.memory
+    writeFrame(memory, Math.max(at, 0), this.fields, this.#now())
+    memory.i32.set(id, (Math.max(at, 0) >> 2) + 8)
+    if (at < 0) this.link.post(memory, bytes)
+    else this.link.commit(bytes, false)
+  }
+
+  /** Writes the frame with that time in it, and returns the time. */
+  writeTimed(time: number): number {
+    const bytes = this.size()
+    const at = this.link.reserve(bytes)
+    if (at >= 0) {
+      writeFrame(this.link.memory, at, this.fields, time)
+      this.link.commit(bytes, false)
+    } else {
+      const memory = allocate(bytes)
+      writeFrame(memory, 0, this.fields, time)
+      this.link.post(memory, bytes)
+    }
+    return time
+  }
+
+  /** The frame on memory of its own. */
+  encode(bytes: number): Memory {
+    const memory = allocate(bytes)
+    this.#encodeAt(memory, 0)
+    return memory
+  }
+
+  #encodeAt(memory: Memory, at: number): void {
+    writeFrame(memory, at, this.fields, this.#now())
+    this.#ids.write(memory.i32, at)
+  }
+
+  /** The commit of a turn. Its id is the request's, so that the response's id follows from it. */
+  writeEnd(bytes: number, id: Int32Array, started: number): void {
+    const at = this.link.reserve(bytes)
+    const memory = at < 0 ? allocate(bytes) : this.link.memory
+    const target = at < 0 ? 0 : at
+    writeFrame(memory, target, this.fields, 0)
+    memory.i32.set(id, (target >> 2) + 8)
+    setTimes(memory, target, started, this.#now())
+    if (at < 0) this.link.post(memory, bytes)
+    else this.link.commit(bytes, false)
+  }
+}
+
+/** Structured data as JSON, or undefined if there is none. Throws `MessageRejectedError` with the path of what is no JSON. */
+export function encodeData(value: unknown, field: string): string | undefined {
+  if (value === undefined) return undefined
+  const issue = jsonIssue(value, field)
+  if (issue) throw notJson(issue)
+  return JSON.stringify(value)
+}
+
+export function notJson(issue: { path: string; got: string }): MessageRejectedError {
+  return new MessageRejectedError(`${issue.path} is ${issue.got}; a JSON value is needed: string, finite number, boolean, null, list or plain object.`, { path: issue.path, got: issue.got, accepted: 'a JSON value' })
+}

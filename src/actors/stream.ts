@@ -1,0 +1,63 @@
+/** An answer that arrives in pieces. The reader tells the writer how much it has read, so that the writer can wait. */
+import type { AgentMessage } from '../mailbox/message.ts'
+
+/** Pieces that may be under way before the writer's next verb waits. */
+export const STREAM_CREDIT = 64
+
+export class ResponseStream implements AsyncIterable<string> {
+  readonly response: Promise<AgentMessage>
+  readonly #read: (count: number) => void
+  readonly #leave: () => void
+  #chunks: string[] = []
+  #wake: (() => void) | undefined
+  #over = false
+  #error: unknown
+  #unreported = 0
+
+  constructor(response: Promise<AgentMessage>, read: (count: number) => void, leave: () => void) {
+    this.response = response
+    this.#read = read
+    this.#leave = leave
+    response.then(
+      () => this.#end(undefined),
+      (error: unknown) => this.#end(error),
+    )
+  }
+
+  push(chunk: string): void {
+    this.#chunks.push(chunk)
+    this.#wake?.()
+  }
+
+  #end(error: unknown): void {
+    this.#over = true
+    this.#error = error
+    this.#wake?.()
+  }
+
+  /** Ends with the answer; throws what the request failed with. Leaving the loop cancels the request. */
+  async *[Symbol.asyncIterator](): AsyncGenerator<string> {
+    try {
+      for (;;) {
+        const chunk = this.#chunks.shift()
+        if (chunk !== undefined) {
+          if (++this.#unreported >= STREAM_CREDIT / 4) {
+            this.#read(this.#unreported)
+            this.#unreported = 0
+          }
+          yield chunk
+        } else if (this.#over) {
+          if (this.#error !== undefined) throw this.#error
+          return
+        } else {
+          await new Promise<void>((resolve) => {
+            this.#wake = resolve
+          })
+          this.#wake = undefined
+        }
+      }
+    } finally {
+      if (!this.#over) this.#leave()
+    }
+  }
+}

@@ -1,0 +1,138 @@
+/**
+ * Frames as messages. On the host whole messages, for history and subscribers; in a thread lazy ones, since most
+ * handlers look at little of what they get.
+ */
+import {
+  correlationOf, END, flagsOf, FAILED, idOf, idText, kindOf, limitOf, priorityOf, readBody, recipientOf, RESPONSE, REQUEST, runOf, SEND, senderOf, timeOf, TO_ALL, typeOf, type Body,
+} from './frame.ts'
+import type { Memory } from './memory.ts'
+import type { AgentMessage, MessageType } from './message.ts'
+import { type ErrorData, errorFrom, type DramatisError } from '../errors.ts'
+
+/** Where names and run ids come from: a frame has only their indices. */
+export interface Directory {
+  name(index: number): string
+  runId(index: number): string
+}
+
+/** Whether the frame is a message: what history shows. An END is one when it carries a reply. */
+export function isMessage(memory: Memory, at: number): boolean {
+  const kind = kindOf(memory, at)
+  return kind === SEND || kind === REQUEST || ((kind === END || kind === RESPONSE) && correlationOf(memory, at) !== 0)
+}
+
+export function isFailure(memory: Memory, at: number): boolean {
+  return (flagsOf(memory, at) & FAILED) !== 0
+}
+
+/** The error that a failed END, RESPONSE or REFUSED carries. */
+export function errorOf(memory: Memory, at: number): DramatisError {
+  return errorFrom(JSON.parse(readBody(memory, at).data ?? '{}') as ErrorData)
+}
+
+/** A whole message, on its own memory. A failed response has the error's text as its content, and the error in its metadata. */
+export function decodeMessage(memory: Memory, at: number, directory: Directory): AgentMessage {
+  const body = readBody(memory, at)
+  if (isFailure(memory, at)) {
+    body.content = errorOf(memory, at).message
+    body.metadata = `{"error":${body.data}}`
+    body.data = undefined
+  }
+  const kind = kindOf(memory, at)
+  const response = kind === END || kind === RESPONSE
+  const limit = response ? -1 : limitOf(memory, at)
+  return {
+    id: messageIdOf(memory, at),
+    type: response ? 'response' : typeOf(memory, at),
+    sender: directory.name(senderOf(memory, at)),
+    recipient: flagsOf(memory, at) & TO_ALL ? null : (body.name ?? directory.name(recipientOf(memory, at))),
+    content: body.content,
+    structuredData: body.data === undefined ? null : (JSON.parse(body.data) as unknown),
+    priority: response ? 0 : priorityOf(memory, at),
+    requiresResponse: kind === REQUEST,
+    responseTimeoutMs: limit < 0 ? null : limit,
+    threadId: body.threadId ?? null,
+    metadata: body.metadata === undefined ? {} : (JSON.parse(body.metadata) as Record<string, unknown>),
+    runId: directory.runId(runOf(memory, at)),
+    correlationId: response ? idOf(memory, at) : null,
+    sentAt: timeOf(memory, at),
+  }
+}
+
+/** The id of a message. A response's is its request's with the last bit set: who has one has both. */
+export function messageIdOf(memory: Memory, at: number): string {
+  const id = idOf(memory, at)
+  const kind = kindOf(memory, at)
+  if (kind !== END && kind !== RESPONSE) return id
+  return id.slice(0, -1) + (Number.parseInt(id.slice(-1), 16) | 1).toString(16)
+}
+
+/** A message in the thread that received it. Id and structured data are made when somebody looks. */
+export class ReceivedMessage implements AgentMessage {
+  readonly type: MessageType
+  readonly sender: string
+  readonly recipient: string | string[] | null
+  readonly content: string
+  readonly priority: number
+  readonly requiresResponse: boolean
+  readonly responseTimeoutMs: number | null
+  readonly threadId: string | null
+  readonly runId: string
+  readonly sentAt: number
+  readonly #a: number
+  readonly #b: number
+  readonly #c: number
+  readonly #d: number
+  #data: string | undefined
+  #structuredData: unknown = null
+  #metadata: string | undefined
+
+  constructor(memory: Memory, at: number, body: Body, directory: Directory) {
+    const kind = kindOf(memory, at)
+    const response = kind === END || kind === RESPONSE
+    const limit = response ? -1 : limitOf(memory, at)
+    const i = (at >> 2) + 8
+    this.type = response ? 'response' : typeOf(memory, at)
+    this.sender = directory.name(senderOf(memory, at))
+    this.recipient = flagsOf(memory, at) & TO_ALL ? null : directory.name(recipientOf(memory, at))
+    this.content = body.content
+    this.priority = response ? 0 : priorityOf(memory, at)
+    this.requiresResponse = kind === REQUEST
+    this.responseTimeoutMs = limit < 0 ? null : limit
+    this.threadId = body.threadId ?? null
+    this.runId = directory.runId(runOf(memory, at))
+    this.sentAt = timeOf(memory, at)
+    this.#a = memory.i32[i]!
+    this.#b = memory.i32[i + 1]!
+    this.#c = memory.i32[i + 2]!
+    this.#d = memory.i32[i + 3]!
+    this.#data = body.data
+    this.#metadata = body.metadata
+  }
+
+  get id(): string {
+    return idText(this.#a, this.#b, this.#c, this.type === 'response' ? this.#d | 1 : this.#d)
+  }
+
+  get correlationId(): string | null {
+    return this.type === 'response' ? idText(this.#a, this.#b, this.#c, this.#d) : null
+  }
+
+  get structuredData(): unknown {
+    if (this.#data !== undefined) {
+      this.#structuredData = JSON.parse(this.#data)
+      this.#data = undefined
+    }
+    return this.#structuredData
+  }
+
+  get metadata(): Record<string, unknown> {
+    return this.#metadata === undefined ? {} : (JSON.parse(this.#metadata) as Record<string, unknown>)
+  }
+
+  toJSON(): AgentMessage {
+    const { id, type, sender, recipient, content, structuredData, priority, requiresResponse } = this
+    const { responseTimeoutMs, threadId, metadata, runId, correlationId, sentAt } = this
+    return { id, type, sender, recipient, content, structuredData, priority, requiresResponse, responseTimeoutMs, threadId, metadata, runId, correlationId, sentAt }
+  }
+}

@@ -1,0 +1,339 @@
+/**
+ * The frame: how a message, and all else that crosses between host and thread, stands in memory.
+ *
+ *   byte  0  length, a multiple of 8         32  message id, 16 bytes
+ *         4  kind | flags | attempt | type   48  time, f64 epoch ms: sent, or ended
+ *         8  sender | recipient << 16        56  limit: response timeout in ms, or f64 started (END)
+ *        12  run                             60  priority
+ *        16  turn                            64  body: content, then what the flags name, in their order
+ *        20  correlation
+ *        24  step: which verb of the turn
+ *        28  bytes of the body
+ *
+ * Sender and recipient are indices into the team's table of names. A string is a word (length, wide bit) and a plain
+ * copy, latin1 or UTF-16. Nothing here is JSON but structured data and metadata, parsed when somebody reads them.
+ */
+import type { Memory } from './memory.ts'
+import type { MessageType } from './message.ts'
+
+export const HEADER = 64
+
+// Kinds. A const object, not an enum: types are erased.
+/** A message that nobody waits for. */
+export const SEND = 1
+/** A message that its sender waits for; `correlation` names the wait. */
+export const REQUEST = 2
+/** A turn has ended: the commit. Carries the reply where the turn's message was a request. */
+export const END = 3
+/** A piece of an answer, before the answer. */
+export const CHUNK = 4
+/** A verb that the host itself serves: `content` is the operation, data its arguments. */
+export const CALL = 5
+export const STEP_BEGAN = 6
+export const STEP_DONE = 7
+/** A reading of the clock, so that a redelivered turn reads the same. */
+export const NOW = 8
+export const LOG = 9
+/** The caller withdraws the request `correlation`. */
+export const CANCEL = 10
+/** `limit` chunks of stream `correlation` have been read. */
+export const STREAM_READ = 11
+/** New state of the agent or of its run, as immer patches; counts when the turn's END is there. */
+export const PATCH = 12
+/** A redelivered turn has matched a logged step. */
+export const REPLAYED = 13
+/** Host to thread, settles a request. */
+export const RESPONSE = 20
+/** Host to thread, settles a CALL. */
+export const RESULT = 21
+/** Host to thread: a send that had to ask for room is in the mailbox. */
+export const ACCEPTED = 22
+/** Host to thread: a send that had to ask is refused; `structuredData` is the error. */
+export const REFUSED = 23
+/** Host to thread: end the turn `turn`; `structuredData` is the reason. */
+export const ABORT = 24
+/** Host to thread, before a redelivered message: the frames that its earlier attempts had logged, one after the other. */
+export const REPLAY = 25
+/** Host to thread, before the first message of a run: what the run is. */
+export const RUN = 26
+/** Host to thread: the run is over. */
+export const RUN_OVER = 27
+/** Host to thread: finish what is open, take nothing more, then end. */
+export const STOP = 28
+/** A part of a frame that is too large for the window. */
+export const FRAGMENT = 31
+
+// Flags: which optional parts the body has, in this order.
+export const HAS_DATA = 1
+export const HAS_METADATA = 2
+export const HAS_THREAD = 4
+/** The recipient is given by name, since the sender's table does not have it. */
+export const HAS_NAME = 8
+/** The caller reads the answer in pieces. */
+export const STREAMS = 16
+/** On an END in the log: the start of its turn has a record of its own. */
+export const ANNOUNCED = STREAMS
+/** No room was reserved in the mailbox; the host has the say. */
+export const ASKS = 32
+/** Structured data is an error. For STEP_BEGAN: the step may not run twice. */
+export const FAILED = 64
+/** One recipient of many. */
+export const TO_ALL = 128
+
+// Word offsets in the header.
+const KIND = 1
+const WHO = 2
+const RUN_INDEX = 3
+const TURN = 4
+const CORRELATION = 5
+const STEP = 6
+const BODY = 7
+const ID = 8
+const TIME = 6 // in f64
+const STARTED = 7 // in f64, END only
+const LIMIT = 14
+const PRIORITY = 15
+
+const TYPES: readonly MessageType[] = ['request', 'response', 'broadcast', 'publish', 'subscribe', 'delegate', 'report']
+const TYPE_INDEX: Readonly<Record<MessageType, number>> = { request: 0, response: 1, broadcast: 2, publish: 3, subscribe: 4, delegate: 5, report: 6 }
+
+const WIDE = 0x4000_0000
+const LENGTH = 0x3fff_ffff
+const wide = /[^\u0000-\u00ff]/
+
+/** What a frame is made of. The strings of `data` and `metadata` are JSON. */
+export interface FrameFields {
+  kind: number
+  flags: number
+  type: MessageType
+  sender: number
+  recipient: number
+  run: number
+  turn: number
+  correlation: number
+  step: number
+  attempt: number
+  content: string
+  data: string | undefined
+  metadata: string | undefined
+  threadId: string | undefined
+  name: string | undefined
+  limit: number
+  priority: number
+}
+
+const stringBytes = (text: string) => (4 + (wide.test(text) ? text.length * 2 : text.length) + 3) & ~3
+
+/** Bytes that a frame with this body takes, exactly. */
+export function frameBytes(content: string, data?: string, metadata?: string, threadId?: string, name?: string): number {
+  let bytes = HEADER + stringBytes(content)
+  if (data !== undefined) bytes += stringBytes(data)
+  if (metadata !== undefined) bytes += stringBytes(metadata)
+  if (threadId !== undefined) bytes += stringBytes(threadId)
+  if (name !== undefined) bytes += stringBytes(name)
+  return (bytes + 7) & ~7
+}
+
+function writeString(memory: Memory, at: number, text: string): number {
+  const length = text.length
+  if (wide.test(text)) {
+    memory.i32[at >> 2] = length | WIDE
+    memory.text.write(text, at + 4, length * 2, 'utf16le')
+    return (at + 4 + length * 2 + 3) & ~3
+  }
+  memory.i32[at >> 2] = length
+  memory.text.write(text, at + 4, length, 'latin1')
+  return (at + 4 + length + 3) & ~3
+}
+
+/** Ids in the layout of UUID version 7 (RFC 9562): time, then a counter, then what tells this thread from all others. */
+export class IdSource {
+  #serial = 0
+  #high = 0
+  #low = 0
+  readonly #now: () => number
+  readonly #tail: number
+
+  constructor(now: () => number, random: () => number) {
+    this.#now = now
+    this.#tail = (random() * 2 ** 30) | 0
+  }
+
+  /** Writes the next id into the header of the frame at `at`. Ids of one source ascend. */
+  write(i32: Int32Array, at: number): void {
+    const serial = ++this.#serial
+    if ((serial & 63) === 1) {
+      const now = Math.floor(this.#now())
+      this.#high = (now / 65536) | 0
+      this.#low = (now % 65536) << 16
+    }
+    const i = (at >> 2) + ID
+    i32[i] = this.#high
+    i32[i + 1] = this.#low | 0x7000 | ((serial >>> 18) & 0xfff)
+    i32[i + 2] = 0x8000_0000 | ((serial & 0x3ffff) << 12) | (this.#tail >>> 18)
+    i32[i + 3] = this.#tail << 14
+  }
+}
+
+/** Writes header and body of a message; the id is the caller's to write. Returns the frame's bytes. */
+export function writeFrame(memory: Memory, at: number, fields: FrameFields, time: number): number {
+  const { i32 } = memory
+  const i = at >> 2
+  let flags = fields.flags
+  let end = writeString(memory, at + HEADER, fields.content)
+  if (fields.data !== undefined) {
+    flags |= HAS_DATA
+    end = writeString(memory, end, fields.data)
+  }
+  if (fields.metadata !== undefined) {
+    flags |= HAS_METADATA
+    end = writeString(memory, end, fields.metadata)
+  }
+  if (fields.threadId !== undefined) {
+    flags |= HAS_THREAD
+    end = writeString(memory, end, fields.threadId)
+  }
+  if (fields.name !== undefined) {
+    flags |= HAS_NAME
+    end = writeString(memory, end, fields.name)
+  }
+  i32[i + KIND] = fields.kind | (flags << 8) | (Math.min(fields.attempt - 1, 255) << 16) | (TYPE_INDEX[fields.type] << 24)
+  i32[i + WHO] = fields.sender | (fields.recipient << 16)
+  i32[i + RUN_INDEX] = fields.run
+  i32[i + TURN] = fields.turn
+  i32[i + CORRELATION] = fields.correlation
+  i32[i + STEP] = fields.step
+  i32[i + BODY] = end - at - HEADER
+  memory.f64[(at >> 3) + TIME] = time
+  i32[i + LIMIT] = fields.limit
+  i32[i + PRIORITY] = fields.priority
+  const bytes = (end - at + 7) & ~7
+  i32[i] = bytes
+  return bytes
+}
+
+/** Writes a frame that is a header alone. */
+export function writeControl(memory: Memory, at: number, kind: number, sender: number, recipient: number, run: number, turn: number, correlation: number, step: number): number {
+  const { i32 } = memory
+  const i = at >> 2
+  i32[i + KIND] = kind
+  i32[i + WHO] = sender | (recipient << 16)
+  i32[i + RUN_INDEX] = run
+  i32[i + TURN] = turn
+  i32[i + CORRELATION] = correlation
+  i32[i + STEP] = step
+  i32.fill(0, i + BODY, i + 16)
+  i32[i] = HEADER
+  return HEADER
+}
+
+export const lengthOf = (memory: Memory, at: number): number => memory.i32[at >> 2]!
+export const kindOf = (memory: Memory, at: number): number => memory.i32[(at >> 2) + KIND]! & 0xff
+export const flagsOf = (memory: Memory, at: number): number => (memory.i32[(at >> 2) + KIND]! >>> 8) & 0xff
+export const attemptOf = (memory: Memory, at: number): number => ((memory.i32[(at >> 2) + KIND]! >>> 16) & 0xff) + 1
+export const typeOf = (memory: Memory, at: number): MessageType => TYPES[(memory.i32[(at >> 2) + KIND]! >>> 24) & 7] ?? 'request'
+export const senderOf = (memory: Memory, at: number): number => memory.i32[(at >> 2) + WHO]! & 0xffff
+export const recipientOf = (memory: Memory, at: number): number => memory.i32[(at >> 2) + WHO]! >>> 16
+export const runOf = (memory: Memory, at: number): number => memory.i32[(at >> 2) + RUN_INDEX]!
+export const turnOf = (memory: Memory, at: number): number => memory.i32[(at >> 2) + TURN]!
+export const correlationOf = (memory: Memory, at: number): number => memory.i32[(at >> 2) + CORRELATION]!
+export const stepOf = (memory: Memory, at: number): number => memory.i32[(at >> 2) + STEP]!
+export const timeOf = (memory: Memory, at: number): number => memory.f64[(at >> 3) + TIME]!
+export const limitOf = (memory: Memory, at: number): number => memory.i32[(at >> 2) + LIMIT]!
+export const priorityOf = (memory: Memory, at: number): number => memory.i32[(at >> 2) + PRIORITY]!
+export const startedOf = (memory: Memory, at: number): number => memory.f64[(at >> 3) + STARTED]!
+
+export function setKind(memory: Memory, at: number, kind: number): void {
+  const i = (at >> 2) + KIND
+  memory.i32[i] = (memory.i32[i]! & ~0xff) | kind
+}
+export function setFlag(memory: Memory, at: number, flag: number): void {
+  memory.i32[(at >> 2) + KIND]! |= flag << 8
+}
+/** The header has room for 255 attempts. */
+export function setAttempt(memory: Memory, at: number, attempt: number): void {
+  const i = (at >> 2) + KIND
+  memory.i32[i] = (memory.i32[i]! & ~0xff_0000) | (Math.min(attempt - 1, 255) << 16)
+}
+export function setTurn(memory: Memory, at: number, turn: number): void {
+  memory.i32[(at >> 2) + TURN] = turn
+}
+export function setRecipient(memory: Memory, at: number, recipient: number): void {
+  const i = (at >> 2) + WHO
+  memory.i32[i] = (memory.i32[i]! & 0xffff) | (recipient << 16)
+}
+export function setLimit(memory: Memory, at: number, limit: number): void {
+  memory.i32[(at >> 2) + LIMIT] = limit
+}
+/** The times of an END: when its turn started and ended. They take the place of limit and priority. */
+export function setTimes(memory: Memory, at: number, started: number, ended: number): void {
+  memory.f64[(at >> 3) + TIME] = ended
+  memory.f64[(at >> 3) + STARTED] = started
+}
+
+const hex = Array.from({ length: 256 }, (_, byte) => byte.toString(16).padStart(2, '0'))
+const hexWord = (word: number) => hex[word >>> 24]! + hex[(word >>> 16) & 255]! + hex[(word >>> 8) & 255]! + hex[word & 255]!
+
+/** The id as the text of a UUID. */
+export function idOf(memory: Memory, at: number): string {
+  const i = (at >> 2) + ID
+  return idText(memory.i32[i]!, memory.i32[i + 1]!, memory.i32[i + 2]!, memory.i32[i + 3]!)
+}
+
+export function idText(a: number, b: number, c: number, d: number): string {
+  const second = hexWord(b)
+  const third = hexWord(c)
+  return `${hexWord(a)}-${second.slice(0, 4)}-${second.slice(4)}-${third.slice(0, 4)}-${third.slice(4)}${hexWord(d)}`
+}
+
+/** Copies the 16 bytes of an id from one frame to another. */
+export function copyId(from: Memory, at: number, to: Memory, target: number): void {
+  for (let word = 0; word < 4; word++) to.i32[(target >> 2) + ID + word] = from.i32[(at >> 2) + ID + word]!
+}
+
+/** The strings of a frame's body. What its flags don't name is undefined. */
+export interface Body {
+  content: string
+  data: string | undefined
+  metadata: string | undefined
+  threadId: string | undefined
+  name: string | undefined
+}
+
+let cursor = 0 // where readString stopped; one reader at a time, so a module's variable does
+
+function readString(memory: Memory): string {
+  const at = cursor
+  const word = memory.i32[at >> 2]!
+  const length = word & LENGTH
+  if (word & WIDE) {
+    cursor = (at + 4 + length * 2 + 3) & ~3
+    return memory.text.toString('utf16le', at + 4, at + 4 + length * 2)
+  }
+  cursor = (at + 4 + length + 3) & ~3
+  return length === 0 ? '' : memory.text.toString('latin1', at + 4, at + 4 + length)
+}
+
+export function readBody(memory: Memory, at: number): Body {
+  if (memory.i32[(at >> 2) + BODY] === 0) return { content: '', data: undefined, metadata: undefined, threadId: undefined, name: undefined }
+  const flags = flagsOf(memory, at)
+  cursor = at + HEADER
+  const content = readString(memory)
+  return {
+    content,
+    data: flags & HAS_DATA ? readString(memory) : undefined,
+    metadata: flags & HAS_METADATA ? readString(memory) : undefined,
+    threadId: flags & HAS_THREAD ? readString(memory) : undefined,
+    name: flags & HAS_NAME ? readString(memory) : undefined,
+  }
+}
+
+/** Whether two frames have the same kind, recipient, type, data flags and body: the same step, asked again. */
+export function sameStep(a: Memory, at: number, b: Memory, bt: number): boolean {
+  const i = at >> 2
+  const j = bt >> 2
+  if (((a.i32[i + KIND]! ^ b.i32[j + KIND]!) & 0x0f00_0fff) !== 0) return false
+  if (recipientOf(a, at) !== recipientOf(b, bt) || a.i32[i + BODY] !== b.i32[j + BODY]) return false
+  const bytes = a.i32[i + BODY]!
+  return a.text.compare(b.text, bt + HEADER, bt + HEADER + bytes, at + HEADER, at + HEADER + bytes) === 0
+}

@@ -1,0 +1,190 @@
+/**
+ * A mailbox outlives its thread. It belongs to the host: a queue of encoded frames. A frame leaves it when its turn has
+ * committed, not when it was handed to the thread.
+ *
+ *   parked -> waiting -> handed -> gone        handed -> waiting again, when the thread dies
+ *
+ * The frames themselves stand in the run's log; an envelope points there.
+ */
+import type { ErrorData } from '../errors.ts'
+import type { Memory } from './memory.ts'
+
+/** One message on its way through a mailbox. `Owner` is what the host knows of its run. */
+export interface Envelope<Owner> {
+  readonly memory: Memory
+  readonly at: number
+  readonly bytes: number
+  readonly run: Owner
+  readonly priority: number
+  /** Unique within the recipient, over its lives; 0 until it is handed over for the first time. */
+  turn: number
+  attempt: number
+  /** Where it stands in the window of the life that it was handed to, to tell whether it was taken. */
+  lane: 'plain' | 'ranked'
+  windowAt: number
+  windowEnd: number
+  /** The number of the log's next record when it was handed over. */
+  handedSeq: number
+  /** Host time when it was accepted, for `queueTimeoutMs`. Monotonic ms. */
+  acceptedAt: number
+  /** Its turn was seen to start. Monotonic ms; 0: not yet. */
+  startedAt: number
+  /** That it began is in the log. */
+  announced: boolean
+  /** Withdrawn by its caller: it is passed over, or its turn is told to stop. */
+  cancelled: boolean
+  /** What killed its earlier attempts. */
+  deaths: { error: ErrorData; epoch: number; alone: boolean; fingerprint: string | null }[] | null
+}
+
+/** First in, first out, with amortized constant cost. */
+class Queue<T> {
+  #items: T[] = []
+  #head = 0
+
+  get length(): number {
+    return this.#items.length - this.#head
+  }
+
+  push(item: T): void {
+    this.#items.push(item)
+  }
+
+  peek(): T | undefined {
+    return this.#items[this.#head]
+  }
+
+  shift(): T | undefined {
+    const item = this.#items[this.#head]
+    if (item === undefined) return undefined
+    this.#head += 1
+    if (this.#head === this.#items.length) {
+      this.#items = []
+      this.#head = 0
+    } else if (this.#head > 1024 && this.#head * 2 > this.#items.length) {
+      this.#items = this.#items.slice(this.#head)
+      this.#head = 0
+    }
+    return item
+  }
+
+  unshift(items: readonly T[]): void {
+    this.#items = [...items, ...this.#items.slice(this.#head)]
+    this.#head = 0
+  }
+
+  remove(item: T): boolean {
+    const at = this.#items.indexOf(item, this.#head)
+    if (at < 0) return false
+    this.#items.splice(at, 1)
+    return true
+  }
+
+  *[Symbol.iterator](): IterableIterator<T> {
+    for (let i = this.#head; i < this.#items.length; i++) yield this.#items[i]!
+  }
+}
+
+export class Mailbox<Owner> {
+  /** Cut off by a death: they come before everything else. */
+  readonly #again = new Queue<Envelope<Owner>>()
+  readonly #plain = new Queue<Envelope<Owner>>()
+  /** Any other priority, highest first; the same priority in order of arrival. */
+  #ranked: Envelope<Owner>[] = []
+  /** Handed to the thread and not committed, in the order of handing. */
+  readonly handed = new Map<number, Envelope<Owner>>()
+  /** On their way, from senders that had to ask: there was no room. */
+  readonly parked = new Queue<Envelope<Owner>>()
+  accepted = 0
+  handled = 0
+  deadLettered = 0
+  #lastTurn = 0
+
+  /** Waiting, not yet handed over. */
+  get waiting(): number {
+    return this.#again.length + this.#plain.length + this.#ranked.length
+  }
+
+  get empty(): boolean {
+    return this.handed.size === 0 && this.waiting === 0
+  }
+
+  push(envelope: Envelope<Owner>): void {
+    this.accepted += 1
+    if (envelope.priority === 0) this.#plain.push(envelope)
+    else this.#rank(envelope)
+  }
+
+  #rank(envelope: Envelope<Owner>): void {
+    let low = 0
+    let high = this.#ranked.length
+    while (low < high) {
+      const middle = (low + high) >> 1
+      if (this.#ranked[middle]!.priority >= envelope.priority) low = middle + 1
+      else high = middle
+    }
+    this.#ranked.splice(low, 0, envelope)
+  }
+
+  /** The next to hand over: what was cut off, then by priority. */
+  peek(): Envelope<Owner> | undefined {
+    const again = this.#again.peek()
+    if (again) return again
+    const ranked = this.#ranked[0]
+    if (ranked && ranked.priority > 0) return ranked
+    return this.#plain.peek() ?? ranked
+  }
+
+  /** Moves the envelope that `peek` gave from waiting to handed, and numbers its turn. */
+  hand(envelope: Envelope<Owner>): void {
+    if (this.#again.peek() === envelope) this.#again.shift()
+    else if (envelope.priority === 0) this.#plain.shift()
+    else this.#ranked.shift()
+    if (envelope.turn === 0) envelope.turn = ++this.#lastTurn
+    this.handed.set(envelope.turn, envelope)
+  }
+
+  /** The turn has committed: the message is handled. */
+  commit(turn: number): Envelope<Owner> | undefined {
+    const envelope = this.handed.get(turn)
+    if (!envelope) return undefined
+    this.handed.delete(turn)
+    this.handled += 1
+    return envelope
+  }
+
+  /** Takes an envelope out that becomes a dead letter, wherever it is. */
+  discard(envelope: Envelope<Owner>): boolean {
+    const found =
+      this.handed.get(envelope.turn) === envelope
+        ? this.handed.delete(envelope.turn)
+        : this.#plain.remove(envelope) || this.#again.remove(envelope) || this.#removeRanked(envelope)
+    if (found) this.deadLettered += 1
+    return found
+  }
+
+  #removeRanked(envelope: Envelope<Owner>): boolean {
+    const at = this.#ranked.indexOf(envelope)
+    if (at < 0) return false
+    this.#ranked.splice(at, 1)
+    return true
+  }
+
+  /** The thread is gone: what it had begun goes to the very front, what it had not begun back to its place. */
+  giveBack(begun: readonly Envelope<Owner>[], untouched: readonly Envelope<Owner>[]): void {
+    for (const envelope of begun) this.handed.delete(envelope.turn)
+    for (const envelope of untouched) this.handed.delete(envelope.turn)
+    this.#again.unshift(begun)
+    this.#plain.unshift(untouched.filter((envelope) => envelope.priority === 0))
+    const ranked = untouched.filter((envelope) => envelope.priority !== 0)
+    this.#ranked = [...ranked, ...this.#ranked].sort((a, b) => b.priority - a.priority) // stable
+  }
+
+  /** Everything that waits, in the order in which it would be handed over. */
+  *queued(): IterableIterator<Envelope<Owner>> {
+    yield* this.#again
+    for (const envelope of this.#ranked) if (envelope.priority > 0) yield envelope
+    yield* this.#plain
+    for (const envelope of this.#ranked) if (envelope.priority < 0) yield envelope
+  }
+}

@@ -1,0 +1,23 @@
+/** One piece of memory under the views that the codec needs. `at` offsets are in bytes from its start. */
+export interface Memory {
+  readonly u8: Uint8Array
+  readonly i32: Int32Array
+  readonly f64: Float64Array
+  /** Writes and reads strings as latin1 and UTF-16; a plain copy, so lone surrogates survive. */
+  readonly text: Buffer
+}
+
+/** Views on `bytes` bytes of `buffer` from `start`, which must be a multiple of 8. */
+export function memoryOn(buffer: ArrayBuffer | SharedArrayBuffer, start = 0, bytes = buffer.byteLength - start): Memory {
+  return {
+    u8: new Uint8Array(buffer, start, bytes),
+    i32: new Int32Array(buffer, start, bytes >> 2),
+    f64: new Float64Array(buffer, start, bytes >> 3),
+    text: Buffer.from(buffer as ArrayBuffer, start, bytes),
+  }
+}
+
+/** Fresh private memory for at least `bytes` bytes. */
+export function allocate(bytes: number): Memory {
+  return memoryOn(Buffer.allocUnsafeSlow((bytes + 7) & ~7).buffer)
+}

@@ -1,0 +1,73 @@
+/**
+ * What all threads of a team share: whether the host sleeps, and how much room each mailbox has. A sender claims room
+ * with two subtractions; it has to ask the host only when there is none. The host gives room back as turns commit, to
+ * parked senders first, so that a claim that succeeds is an acceptance.
+ */
+
+/** 1: the host sleeps and wants a bell. */
+export const HOST_ASLEEP = 0
+/** Set with every call to the host; the host clears it before it looks. */
+export const HOST_CALLED = 16
+/** 1: somebody waits for a permit, so a turn that parks must ring. */
+export const PERMITS_WANTED = 32
+const FIRST = 48
+const CLOSED = -(2 ** 30)
+
+/** Names have 16 bits in a frame. */
+export const MAX_AGENTS = 65_535
+
+export class TeamMemory {
+  readonly buffer: SharedArrayBuffer
+  readonly words: Int32Array
+  readonly #messages: Int32Array
+  readonly #bytes: Int32Array
+
+  /** For that many names, or over the buffer that another thread made. */
+  constructor(names: number | SharedArrayBuffer) {
+    this.buffer = typeof names === 'number' ? new SharedArrayBuffer((FIRST + 2 * names) * 4) : names
+    this.words = new Int32Array(this.buffer)
+    const count = (this.words.length - FIRST) >> 1
+    this.#messages = this.words.subarray(FIRST, FIRST + count)
+    this.#bytes = this.words.subarray(FIRST + count)
+  }
+
+  /** How many names there is room for. */
+  get size(): number {
+    return this.#messages.length
+  }
+
+  open(index: number, messages: number, bytes: number): void {
+    Atomics.store(this.#messages, index, messages)
+    Atomics.store(this.#bytes, index, bytes)
+  }
+
+  /** From now on every send to it has to ask the host, which has the reason. */
+  close(index: number): void {
+    Atomics.store(this.#messages, index, CLOSED)
+  }
+
+  /** Claims room for one message. False: there may be none, ask the host. */
+  claim(index: number, bytes: number): boolean {
+    if (Atomics.sub(this.#messages, index, 1) <= 0) {
+      Atomics.add(this.#messages, index, 1)
+      return false
+    }
+    if (Atomics.sub(this.#bytes, index, bytes) < bytes) {
+      Atomics.add(this.#bytes, index, bytes)
+      Atomics.add(this.#messages, index, 1)
+      return false
+    }
+    return true
+  }
+
+  /** Takes room without asking: a redelivered message, or one that is larger than the mailbox and alone. */
+  force(index: number, bytes: number): void {
+    Atomics.sub(this.#messages, index, 1)
+    Atomics.sub(this.#bytes, index, bytes)
+  }
+
+  release(index: number, bytes: number): void {
+    Atomics.add(this.#messages, index, 1)
+    Atomics.add(this.#bytes, index, bytes)
+  }
+}

@@ -1,0 +1,51 @@
+/** The user's own protocol, with the verbs that the built-in ones use and no others. Source: document 002, 2.2.1. */
+import { type CustomConfig, checkedResult } from '../actors/protocol.ts'
+import { jsonIssue } from '../mailbox/message.ts'
+import { refused, refusedAs } from '../runtime/refused.ts'
+import { type Check, isObject, oneOf, rule, shape } from '../runtime/settings-checks.ts'
+import { moduleFrom } from '../runtime/settings-module.ts'
+import type { Strategy } from './strategy.ts'
+
+export type { CustomConfig } from '../actors/protocol.ts'
+
+/** A closure runs in the host, under its `name`; a module in a thread, under the name in its definition. */
+export const custom: Strategy<CustomConfig> = {
+  strategy: 'custom',
+  protocol(config) {
+    if ('module' in config) {
+      moduleOptions(config, 'orchestration')
+      return { name: 'custom', module: moduleFrom(config.module, 'orchestration.module'), config: config.config }
+    }
+    closureOptions(config, 'orchestration')
+    const { name = 'custom', run } = config
+    return { name, run: async (orchestrator, query) => checkedResult(name, await run(orchestrator, query)) }
+  },
+}
+
+const closureOptions = shape<Extract<CustomConfig, { run: unknown }>>(
+  {
+    strategy: oneOf('custom'),
+    name: rule('a name', (name) => typeof name === 'string' && name !== ''),
+    run: rule(
+      'a function (orchestrator, query) => answer; or "module" in its place',
+      (run) => typeof run === 'function',
+    ),
+  },
+  'run',
+)
+
+/** A thread gets a copy of it, and the log keeps one. */
+const jsonObject: Check = (value, path) => {
+  if (!isObject(value)) throw refused(path, value, 'an object')
+  const issue = jsonIssue(value, path)
+  if (issue) throw refusedAs(issue.path, issue.got, 'a JSON value')
+}
+
+const moduleOptions = shape<Extract<CustomConfig, { module: unknown }>>(
+  {
+    strategy: oneOf('custom'),
+    module: rule('a URL or a string', (module) => module instanceof URL || typeof module === 'string'),
+    config: jsonObject,
+  },
+  'module',
+)

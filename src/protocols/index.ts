@@ -1,0 +1,54 @@
+/** The table of the built-in strategies, and what each is configured with. */
+import type { CustomConfig, Protocol } from '../actors/protocol.ts'
+import { nearest } from '../runtime/nearest.ts'
+import { refused } from '../runtime/refused.ts'
+import { isObject } from '../runtime/settings-checks.ts'
+import { custom } from './custom.ts'
+import { type ParallelConfig, parallel } from './parallel.ts'
+import { type PlannedConfig, planned } from './planned.ts'
+import { type SequentialConfig, sequential } from './sequential.ts'
+import type { Strategy } from './strategy.ts'
+
+export { defineProtocol, type ProtocolDefinition, protocolOf } from '../actors/protocol.ts'
+export type { CustomConfig } from './custom.ts'
+export type { ParallelConfig } from './parallel.ts'
+export type {
+  AuctionConfig,
+  BlackboardConfig,
+  CollaborateConfig,
+  ConsensusConfig,
+  DebateConfig,
+  HierarchicalConfig,
+  SupervisorConfig,
+} from './planned.ts'
+export type { SequentialConfig } from './sequential.ts'
+
+/** How a team works together. `Name` are its agents' names, so that a misspelt one does not compile. */
+export type OrchestrationConfig<Name extends string = string> =
+  | SequentialConfig<Name>
+  | ParallelConfig<Name>
+  | CustomConfig<Name>
+  | PlannedConfig<Name>
+
+const strategies: readonly Strategy[] = [sequential, parallel, custom]
+
+/**
+ * The protocol that a configuration asks for.
+ *
+ * @param team the names of the team's agents, in order.
+ * @throws {ConfigurationError} with the path of the first option that cannot work.
+ *
+ * @example
+ * protocolFrom({ strategy: 'sequential', agentOrder: ['writer', 'editor'] }, ['writer', 'editor']).name // 'sequential'
+ */
+export function protocolFrom(config: OrchestrationConfig, team: readonly string[]): Protocol {
+  if (!isObject(config)) throw refused('orchestration', config, 'an object with a strategy')
+  const path = 'orchestration.strategy'
+  const known = strategies.find(({ strategy }) => strategy === config.strategy)
+  if (known) return known.protocol(config, team)
+  const available = strategies.map(({ strategy }) => strategy)
+  const isPlanned = planned.some((strategy) => strategy === config.strategy)
+  if (isPlanned) throw refused(path, config.strategy, available.join(', '), 'It is not available in this version.')
+  const meant = typeof config.strategy === 'string' ? nearest(config.strategy, [...available, ...planned]) : undefined
+  throw refused(path, config.strategy, available.join(', '), meant && `Did you mean "${meant}"?`)
+}

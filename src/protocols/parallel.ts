@@ -1,0 +1,125 @@
+/** Independent agents work on the same query at the same time; their answers become one. Source: document 002, 2.2.3. */
+import type { OrchestratorContext, Outcome } from '../actors/context.ts'
+import { refused } from '../runtime/refused.ts'
+import { flag, integer, oneOf, rule, shape, wait } from '../runtime/settings-checks.ts'
+import { agentOf, agentsOf } from './checks.ts'
+import { askEnough, tooFewAnswers } from './steps/ask-enough.ts'
+import { type Combination, combine } from './steps/combine.ts'
+import { resultOf } from './steps/outputs.ts'
+import type { Strategy } from './strategy.ts'
+
+export type ParallelConfig<N extends string = string> = {
+  strategy: 'parallel'
+  /** All agents but the judge and the aggregator, in the team's order. */
+  agents?: N[]
+  /** Agents at work at a time; 5. */
+  maxConcurrent?: number
+  /** From the start of an agent's turn; 60,000. */
+  timeoutPerAgentMs?: number
+  /** false: failed and late agents are left out, and listed in `failures`. true: one of them fails the run. */
+  requireAll?: boolean
+  /** 'all'. 'first' or a number: so many answers are enough, and the other agents are cancelled. */
+  waitFor?: 'all' | 'first' | number
+  /** 'vote'. A conflict is answers that differ by structure under the aggregation 'vote'; 'synthesize' needs `judge`. */
+  conflictResolution?: 'vote' | 'synthesize' | 'priority' | 'fail'
+} & (
+  | { aggregationStrategy?: 'merge' | 'vote'; judge?: N }
+  | { aggregationStrategy: 'best'; judge: N }
+  | {
+      aggregationStrategy: 'custom'
+      judge?: N
+      aggregator: N | ((outputs: Outcome[], orchestrator: OrchestratorContext) => string | Promise<string>)
+    }
+)
+
+/** Asks all, waits for as many as are enough, combines what they answered. The run fails if nobody answered. */
+export const parallel: Strategy<ParallelConfig> = {
+  strategy: 'parallel',
+  protocol(config, team) {
+    check(config, team)
+    const { maxConcurrent = 5, timeoutPerAgentMs = 60_000, requireAll = false, waitFor = 'all' } = config
+    const limits = { concurrency: maxConcurrent, timeoutMs: timeoutPerAgentMs }
+    const choose = chooser(config)
+    const how = combination(config)
+    return {
+      name: 'parallel',
+      async run(orchestrator, query) {
+        const agents = choose(orchestrator.agents.map(({ name }) => name))
+        const enough = waitFor === 'all' || waitFor === 'first' ? 1 : waitFor
+        const outcomes =
+          waitFor === 'all'
+            ? await orchestrator.requestAll(agents, query, limits)
+            : await askEnough(orchestrator, agents, enough, query, limits)
+        orchestrator.signal.throwIfAborted() // the end of the run is no failure of its agents
+        const failure = outcomes.find((outcome) => outcome.ok === false)
+        if (requireAll && failure) throw failure.error
+        const [first, ...others] = outcomes.filter((outcome) => outcome.ok)
+        if (!first || others.length + 1 < enough) throw tooFewAnswers(outcomes, enough, agents.length)
+        const alone = agents.length === 1 || (waitFor !== 'all' && enough === 1) // no other answer was wanted
+        return how.by === 'merge' && alone
+          ? resultOf(first)
+          : combine(orchestrator, query, outcomes, [first, ...others], how)
+      },
+    }
+  },
+}
+
+/** Whom to ask of a team: those in the list, else all that have no other part in the protocol. */
+function chooser(config: ParallelConfig): (team: readonly string[]) => string[] {
+  const { agents, judge } = config
+  const aggregator = 'aggregator' in config ? config.aggregator : undefined
+  const listed = agents && [...agents]
+  return (team) => listed?.slice() ?? team.filter((name) => name !== judge && name !== aggregator)
+}
+
+function combination(config: ParallelConfig): Combination {
+  const { conflictResolution = 'vote', judge } = config
+  if (config.aggregationStrategy === 'best') return { by: 'best', judge: config.judge }
+  if (config.aggregationStrategy === 'custom') return { by: 'custom', aggregator: config.aggregator }
+  if (config.aggregationStrategy !== 'vote') return { by: 'merge' }
+  if (conflictResolution !== 'synthesize') return { by: 'vote', resolution: conflictResolution }
+  if (judge === undefined) throw refused('orchestration.judge', judge, 'the agent that makes one answer of several')
+  return { by: 'vote', resolution: { judge } }
+}
+
+const isWaitFor = (value: unknown) => value === 'all' || value === 'first' || (Number.isInteger(value) && value !== 0)
+
+function check(config: ParallelConfig, team: readonly string[]): void {
+  const { aggregationStrategy: by = 'merge', conflictResolution = 'vote', requireAll, waitFor } = config
+  const agent = agentOf(team)
+  const options = shape<Omit<ParallelConfig, 'aggregator'> & { aggregator?: unknown }>(
+    {
+      strategy: oneOf('parallel'),
+      agents: agentsOf(team),
+      maxConcurrent: integer(1),
+      timeoutPerAgentMs: wait(),
+      requireAll: flag,
+      waitFor: rule('"all", "first" or how many answers are enough', isWaitFor),
+      conflictResolution: oneOf('vote', 'synthesize', 'priority', 'fail'),
+      aggregationStrategy: oneOf('merge', 'vote', 'best', 'custom'),
+      judge: agent,
+      aggregator: (value, path) => {
+        if (typeof value !== 'function') agent(value, path)
+      },
+    },
+    ...(by === 'best' ? (['judge'] as const) : by === 'custom' ? (['aggregator'] as const) : []),
+  )
+  options(config, 'orchestration')
+
+  const wrong = (key: string, accepted: string, advice: string) =>
+    refused(`orchestration.${key}`, Reflect.get(config, key), accepted, advice)
+  if (by !== 'vote' && conflictResolution !== 'vote') {
+    throw wrong('conflictResolution', '"vote"', 'The others act under aggregationStrategy: "vote" alone.')
+  }
+  if (by !== 'custom' && 'aggregator' in config && config.aggregator !== undefined) {
+    throw wrong('aggregator', 'nothing', 'It acts under aggregationStrategy: "custom" alone.')
+  }
+  if (requireAll && waitFor !== undefined && waitFor !== 'all') {
+    throw wrong('requireAll', 'false', 'It asks for every answer; waitFor is content with fewer.')
+  }
+  const { length } = chooser(config)(team)
+  if (length === 0) throw wrong('agents', 'a list of agents', 'Nobody is left but the judge or the aggregator.')
+  if (typeof waitFor === 'number' && (waitFor < 1 || waitFor > length)) {
+    throw wrong('waitFor', `"all", "first" or an integer from 1 to ${length}`, 'More agents are not asked.')
+  }
+}

@@ -1,0 +1,107 @@
+/** The configurations of the strategies that are not available in this version: they compile, and are refused at once. */
+
+/** A manager delegates to workers. */
+export interface HierarchicalConfig<N extends string = string> {
+  strategy: 'hierarchical'
+  manager: N
+  workers: N[]
+  maxDelegationDepth?: number
+  managerSummarizes?: boolean
+  workerAutonomy?: 'low' | 'medium' | 'high'
+  progressReporting?: boolean
+  prompts?: Partial<Record<string, string>>
+}
+
+/** Agents work towards one answer that they all stand behind. */
+export interface ConsensusConfig<N extends string = string> {
+  strategy: 'consensus'
+  agents?: N[]
+  consensusThreshold?: number
+  maxRounds?: number
+  consensusMethod?: 'vote' | 'discussion' | 'synthesis'
+  tieBreaker?: N
+  requireUnanimous?: boolean
+  prompts?: Partial<Record<string, string>>
+}
+
+/** Agents argue different positions before a judge. */
+export interface DebateConfig<N extends string = string> {
+  strategy: 'debate'
+  debaters: N[]
+  judge: N
+  positions?: string[]
+  maxRounds?: number
+  requireEvidence?: boolean
+  judgeCriteria?: string[]
+  prompts?: Partial<Record<string, string>>
+}
+
+/** Agents bid for the task. */
+export interface AuctionConfig<N extends string = string> {
+  strategy: 'auction'
+  bidders?: N[]
+  auctioneer?: N
+  bidTimeoutMs?: number
+  minimumBid?: number
+  weights?: { capability?: number; load?: number; confidence?: number }
+  tieBreak?: 'priority' | 'least_loaded' | 'first'
+  maxReauctions?: number
+  onNoBids?: 'fail' | 'assign_least_loaded'
+  prompts?: Partial<Record<string, string>>
+}
+
+/** Agents contribute to the blackboard as entries that interest them appear. */
+export interface BlackboardConfig<N extends string = string> {
+  strategy: 'blackboard'
+  agents?: N[]
+  interests?: Partial<Record<N, string[]>>
+  solutionType?: string
+  synthesizer?: N
+  maxRounds?: number
+  quietMs?: number
+  prompts?: Partial<Record<string, string>>
+}
+
+/** A task is taken apart, each part routed to the teammate that can do it, and the results put together. */
+export interface CollaborateConfig<N extends string = string> {
+  strategy: 'collaborate'
+  teammates?: N[]
+  decomposer?: N | false
+  order?: 'sequence' | 'dependencies'
+  aggregation?: 'vote' | 'join' | 'synthesize'
+  synthesizer?: N
+  prompts?: Partial<Record<string, string>>
+}
+
+/** A supervisor splits the query over experts and combines what they answer. */
+export interface SupervisorConfig<N extends string = string> {
+  strategy: 'supervisor'
+  supervisor: N
+  experts: N[]
+  fallback?: N
+  timeoutPerAgentMs?: number
+  maxReplans?: number
+  aggregator?: N
+  prompts?: Partial<Record<string, string>>
+}
+
+/** All of them. */
+export type PlannedConfig<N extends string = string> =
+  | HierarchicalConfig<N>
+  | ConsensusConfig<N>
+  | DebateConfig<N>
+  | AuctionConfig<N>
+  | BlackboardConfig<N>
+  | CollaborateConfig<N>
+  | SupervisorConfig<N>
+
+/** Their names. The compiler sees to it that none is invented; the table in the index, that none is there twice. */
+export const planned: readonly PlannedConfig['strategy'][] = [
+  'hierarchical',
+  'consensus',
+  'debate',
+  'auction',
+  'blackboard',
+  'collaborate',
+  'supervisor',
+]

@@ -1,0 +1,73 @@
+/** A pipeline: each agent works on what the one before it has answered. Source: document 002, 2.2.2. */
+import { TaskRefusedError, UnknownAgentError } from '../errors.ts'
+import { flag, oneOf, shape } from '../runtime/settings-checks.ts'
+import { agentsOf } from './checks.ts'
+import { type Answer, asText, resultOf } from './steps/outputs.ts'
+import type { Strategy } from './strategy.ts'
+
+export interface SequentialConfig<N extends string = string> {
+  strategy: 'sequential'
+  /** All agents, in the team's order. An agent may be in it more than once. */
+  agentOrder?: N[]
+  /** false: each gets the previous answer alone. true: the query and every answer so far, under its agent's name. */
+  passFullContext?: boolean
+  /** true: an agent that refuses is left out, and is listed in `failures`. false: its refusal fails the run. */
+  allowSkip?: boolean
+  /** true: an answer with `structuredData.final === true` ends the run. */
+  earlyTermination?: boolean
+}
+
+/** The first agent gets the query; structured data goes from each to the next; the result is the last answer. */
+export const sequential: Strategy<SequentialConfig> = {
+  strategy: 'sequential',
+  protocol(config, team) {
+    check(config, team)
+    const { passFullContext = false, allowSkip = false, earlyTermination = true } = config
+    const listed = config.agentOrder && [...config.agentOrder]
+    return {
+      name: 'sequential',
+      async run(orchestrator, query) {
+        const order = listed ?? orchestrator.agents.map(({ name }) => name)
+        const answers: Answer[] = []
+        let refusal: TaskRefusedError | undefined
+        for (const [at, agent] of order.entries()) {
+          const last = answers.at(-1)?.message
+          const content = !last ? query : passFullContext ? `${query}\n\n${asText(answers)}` : last.content
+          try {
+            const message = await orchestrator.request(agent, content, { structuredData: last?.structuredData })
+            answers.push({ agent, message })
+          } catch (error) {
+            if (!allowSkip || !(error instanceof TaskRefusedError)) throw error
+            refusal = error
+            orchestrator.decide(`Can the run do without "${agent}"?`, 'yes', `It refused: ${error.message}`)
+            continue
+          }
+          const rest = order.slice(at + 1)
+          if (earlyTermination && rest.length > 0 && isFinal(answers.at(-1))) {
+            orchestrator.decide('Is the work done?', 'yes', `"${agent}" calls it final; not asked: ${rest.join(', ')}.`)
+            break
+          }
+        }
+        const last = answers.at(-1)
+        if (!last) throw refusal ?? new UnknownAgentError('The team has no agent to ask. Add one with addAgent().')
+        return resultOf(last)
+      },
+    }
+  },
+}
+
+function check(config: SequentialConfig, team: readonly string[]): void {
+  const options = shape<SequentialConfig>({
+    strategy: oneOf('sequential'),
+    agentOrder: agentsOf(team, 'repeats'),
+    passFullContext: flag,
+    allowSkip: flag,
+    earlyTermination: flag,
+  })
+  options(config, 'orchestration')
+}
+
+function isFinal(answer: Answer | undefined): boolean {
+  const data = answer?.message.structuredData
+  return typeof data === 'object' && data !== null && 'final' in data && data.final === true
+}

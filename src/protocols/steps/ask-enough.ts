@@ -1,0 +1,70 @@
+/** Asks several agents and goes on as soon as enough have answered. */
+import type { OrchestratorContext, Outcome, RequestOptions } from '../../actors/context.ts'
+import { AgentFailedError, CancelledError, DramatisError, describe } from '../../errors.ts'
+import type { AgentMessage } from '../../mailbox/message.ts'
+
+/**
+ * What had come when `count` agents had answered, in the order of `agents`; the other requests are cancelled. It ends
+ * early with fewer answers as soon as so many agents have failed that `count` is out of reach.
+ */
+export async function askEnough(
+  orchestrator: Pick<OrchestratorContext, 'request'>,
+  agents: readonly string[],
+  count: number,
+  content: string,
+  { concurrency, ...options }: Pick<RequestOptions, 'timeoutMs'> & { concurrency: number },
+): Promise<Outcome[]> {
+  if (agents.length < count) return []
+  const outcomes = new Map<string, Outcome>()
+  const waiting = [...agents]
+  const rest = new AbortController()
+
+  await new Promise<void>((resolve) => {
+    const done = (reason: string) => {
+      rest.abort(new CancelledError(reason))
+      resolve() // at once: how long the cancelled ones take is not the run's concern
+    }
+    const askNext = async (): Promise<void> => {
+      const agent = waiting.shift()
+      if (agent === undefined || rest.signal.aborted) return
+      const outcome = await outcomeOf(agent, () =>
+        orchestrator.request(agent, content, { ...options, signal: rest.signal }),
+      )
+      if (rest.signal.aborted) return
+      outcomes.set(agent, outcome)
+      const answered = [...outcomes.values()].filter(({ ok }) => ok).length
+      if (answered === count) return done('Enough agents have answered.')
+      if (outcomes.size - answered > agents.length - count) return done('Too many agents have failed.')
+      await askNext()
+    }
+    for (let lane = 0; lane < Math.min(concurrency, agents.length); lane++) void askNext()
+  })
+
+  return agents.flatMap((agent) => outcomes.get(agent) ?? [])
+}
+
+/** Of one failure, itself; of several, an error that lists them by agent. `asked` is the number of agents. */
+export function tooFewAnswers(outcomes: readonly Outcome[], needed: number, asked: number): DramatisError {
+  const failures = outcomes.flatMap((outcome) => (outcome.ok ? [] : [{ agent: outcome.agent, error: outcome.error }]))
+  const [first] = failures
+  if (first && failures.length === 1) return first.error
+  const answered = outcomes.length - failures.length
+  const list = failures.map(({ agent, error }) => ` "${agent}": ${error.code}: ${error.message}`)
+  const message = `${needed} of ${asked} agents had to answer, ${answered} did.${list.join(';')}`
+  const details = {
+    asked,
+    needed,
+    answered,
+    failures: failures.map(({ agent, error }) => ({ agent, ...error.toJSON() })),
+  }
+  return new AgentFailedError(message, details, first?.error)
+}
+
+async function outcomeOf(agent: string, ask: () => Promise<AgentMessage>): Promise<Outcome> {
+  try {
+    return { agent, ok: true, message: await ask() }
+  } catch (error) {
+    if (error instanceof DramatisError) return { agent, ok: false, error }
+    return { agent, ok: false, error: new AgentFailedError(`"${agent}" failed: ${describe(error)}`, { agent }, error) }
+  }
+}

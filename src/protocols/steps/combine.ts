@@ -1,0 +1,50 @@
+/** The four ways from the outcomes of several agents to one result. */
+import type { OrchestratorContext, Outcome } from '../../actors/context.ts'
+import type { ScriptResult } from '../../actors/protocol.ts'
+import { describe, ReplyInvalidError } from '../../errors.ts'
+import { pickBest } from './judge.ts'
+import { type Answered, asData, asText, resultOf } from './outputs.ts'
+import { type Resolution, reconcile } from './reconcile.ts'
+
+export type Combination =
+  | { by: 'merge' }
+  | { by: 'vote'; resolution: Resolution }
+  | { by: 'best'; judge: string }
+  | { by: 'custom'; aggregator: string | Aggregator }
+
+/** Runs in the host. It sees the failed and the late agents too. */
+type Aggregator = (outcomes: Outcome[], orchestrator: OrchestratorContext) => string | Promise<string>
+
+/** One result of outcomes of which at least one, the first of `answers`, is an answer. */
+export async function combine(
+  orchestrator: OrchestratorContext,
+  query: string,
+  outcomes: readonly Outcome[],
+  answers: readonly [Answered, ...Answered[]],
+  how: Combination,
+): Promise<ScriptResult> {
+  switch (how.by) {
+    case 'merge':
+      return asText(answers)
+    case 'vote':
+      return resultOf(await reconcile(orchestrator, query, answers, how.resolution))
+    case 'best': {
+      const best = answers.length === 1 ? answers[0] : await pickBest(orchestrator, how.judge, query, answers)
+      const reason = answers.length === 1 ? 'No other agent answered.' : `"${how.judge}" chose it of ${answers.length}.`
+      orchestrator.decide('Which answer is the best?', best.agent, reason)
+      return resultOf(best)
+    }
+    case 'custom': {
+      const { aggregator } = how
+      if (typeof aggregator === 'function') return checkedText(await aggregator([...outcomes], orchestrator))
+      const content = `${query}\n\n${asText(outcomes)}`
+      const message = await orchestrator.request(aggregator, content, { structuredData: asData(outcomes) })
+      return resultOf({ agent: aggregator, message })
+    }
+  }
+}
+
+function checkedText(text: unknown): string {
+  if (typeof text === 'string') return text
+  throw new ReplyInvalidError(`The aggregator returned ${describe(text)}; it has to return a text.`)
+}

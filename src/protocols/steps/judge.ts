@@ -1,0 +1,53 @@
+/** Moves in which one agent decides over the answers of the others. */
+import type { OrchestratorContext } from '../../actors/context.ts'
+import { ReplyInvalidError } from '../../errors.ts'
+import type { AgentMessage } from '../../mailbox/message.ts'
+import { type Answered, asData, asText } from './outputs.ts'
+
+type Asking = Pick<OrchestratorContext, 'request'>
+
+/**
+ * The agent whose answer the judge finds best. The judge names it in `structuredData.best`, or else in its words.
+ *
+ * @throws {ReplyInvalidError} when it names nobody, or several.
+ */
+export async function pickBest(
+  orchestrator: Asking,
+  judge: string,
+  query: string,
+  answers: readonly Answered[],
+): Promise<Answered> {
+  const names = answers.map(({ agent }) => agent)
+  const task = `Which of these answers is the best? Reply with the name of its agent alone: ${names.join(', ')}.`
+  const reply = await orchestrator.request(judge, over(task, query, answers), { structuredData: asData(answers) })
+  const best = named(reply, names)
+  const chosen = answers.find(({ agent }) => agent === best)
+  if (chosen) return chosen
+  const accepted = `one of ${names.join(', ')}, in structuredData.best or as the only such name in its words`
+  const message = `The judge "${judge}" did not choose: it has to name ${accepted}.`
+  throw new ReplyInvalidError(message, { agent: judge, content: reply.content, accepted: names })
+}
+
+/** The judge's own answer, made of answers that differ. */
+export async function synthesize(
+  orchestrator: Asking,
+  judge: string,
+  query: string,
+  answers: readonly Answered[],
+): Promise<Answered> {
+  const task = 'These answers differ. Reconcile them: reply with the one answer that they support together.'
+  const message = await orchestrator.request(judge, over(task, query, answers), { structuredData: asData(answers) })
+  return { agent: judge, ok: true, message }
+}
+
+function over(task: string, query: string, answers: readonly Answered[]): string {
+  return `${task}\n\n# Question\n\n${query}\n\n# Answers\n\n${asText(answers)}`
+}
+
+function named({ content, structuredData }: AgentMessage, names: readonly string[]): unknown {
+  if (typeof structuredData === 'object' && structuredData !== null && 'best' in structuredData)
+    return structuredData.best
+  const words = new Set<string>(content.match(/[\p{L}\p{M}\p{Nd}_-]+/gu)) // the letters that a name may have
+  const found = names.filter((name) => words.has(name))
+  return found.length === 1 ? found[0] : undefined
+}

@@ -1,0 +1,53 @@
+/** One answer of several. A conflict is answers that differ by structure; how it was resolved goes into the trace. */
+import type { OrchestratorContext } from '../../actors/context.ts'
+import { canonical } from '../../actors/vote.ts'
+import { ConsensusError } from '../../errors.ts'
+import { synthesize } from './judge.ts'
+import type { Answered } from './outputs.ts'
+
+/** What is done about a conflict: the votes decide, the first of the highest priority, a judge; or nobody. */
+export type Resolution = 'vote' | 'priority' | 'fail' | { judge: string }
+
+const QUESTION = 'The answers differ: which one counts?'
+
+/**
+ * The answer that counts. Its value is its structured data, or its words where there is none.
+ *
+ * @throws {ConsensusError} in a conflict under `'fail'`.
+ */
+export async function reconcile(
+  orchestrator: Pick<OrchestratorContext, 'agents' | 'decide' | 'request' | 'vote'>,
+  query: string,
+  answers: readonly [Answered, ...Answered[]],
+  resolution: Resolution,
+): Promise<Answered> {
+  const [first] = answers
+  const claimOf = ({ message }: Answered) => message.structuredData ?? message.content
+  const same = (a: unknown, b: unknown) => canonical(a) === canonical(b)
+  if (answers.every((answer) => same(claimOf(answer), claimOf(first)))) return first
+
+  if (resolution === 'vote') {
+    const ballots = answers.map((answer) => ({ agent: answer.agent, value: claimOf(answer) }))
+    const { winner, tied } = orchestrator.vote(ballots)
+    const backers = answers.filter((answer) => same(claimOf(answer), winner))
+    const most = tied ? 'A tie: the first seen of those with the most votes' : 'The most votes'
+    const reason = `${most}, from ${backers.map(({ agent }) => agent).join(', ')}.`
+    orchestrator.decide(QUESTION, typeof winner === 'string' ? winner : canonical(winner), reason)
+    return backers[0] ?? first
+  }
+  if (resolution === 'priority') {
+    const priorityOf = ({ agent }: Answered) => orchestrator.agents.find(({ name }) => name === agent)?.priority ?? 0
+    const highest = Math.max(...answers.map(priorityOf))
+    const chosen = answers.find((answer) => priorityOf(answer) === highest) ?? first
+    orchestrator.decide(QUESTION, chosen.agent, `The highest priority, ${highest}.`)
+    return chosen
+  }
+  if (resolution === 'fail') {
+    orchestrator.decide(QUESTION, 'none', 'conflictResolution is "fail".')
+    const list = answers.map((answer) => `"${answer.agent}": ${canonical(claimOf(answer))}`).join('; ')
+    const details = { answers: answers.map((answer) => ({ agent: answer.agent, value: claimOf(answer) })) }
+    throw new ConsensusError(`The answers differ, and conflictResolution is "fail". ${list}`, details)
+  }
+  orchestrator.decide(QUESTION, resolution.judge, 'It makes one answer of them.')
+  return synthesize(orchestrator, resolution.judge, query, answers)
+}

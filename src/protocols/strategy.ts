@@ -1,0 +1,14 @@
+/** The one shape of all built-in strategies: a name, and a function from a configuration to a protocol. */
+import type { Protocol } from '../actors/protocol.ts'
+
+/** A value, so that the table in the index can hold it and the runtime need not know it. */
+export interface Strategy<Config extends { strategy: string } = { strategy: string }> {
+  readonly strategy: Config['strategy']
+  /**
+   * The protocol that the configuration asks for.
+   *
+   * @param team the names of its agents, in order.
+   * @throws {ConfigurationError} at once, with the path of the option that cannot work.
+   */
+  protocol(config: Config, team: readonly string[]): Protocol
+}

@@ -1,0 +1,51 @@
+/** One agent of a running team, as its user sees it (document 002, 3.4). */
+import type { TokenUsage } from '../actors/model.ts'
+import type { AgentRole } from '../actors/role.ts'
+import type { AgentStatus } from '../actors/task.ts'
+import type { AgentMessage } from '../mailbox/message.ts'
+import type { Cell } from './cell.ts'
+import { NO_TOKENS } from './result.ts'
+import type { RunOptions } from './run.ts'
+
+export interface AgentInstance {
+  readonly name: string
+  readonly role: AgentRole
+  readonly status: AgentStatus
+  /** Gives the agent a task as a run of its own; rejects with what the run failed with. */
+  run(task: string, options?: RunOptions): Promise<string>
+  /** Puts a message into its mailbox; a `response` settles the request that it answers. */
+  receiveMessage(message: AgentMessage): Promise<void>
+  getContextSummary(): string
+  getTokenUsage(): TokenUsage
+}
+
+export interface AgentInstanceHost {
+  run(cell: Cell, task: string, options: RunOptions): Promise<string>
+  post(message: AgentMessage): Promise<unknown>
+}
+
+export function agentInstance(cell: Cell, role: AgentRole, host: AgentInstanceHost): AgentInstance {
+  return {
+    name: cell.name,
+    role,
+    get status() {
+      return statusOf(cell)
+    },
+    run: (task, options = {}) => host.run(cell, task, options),
+    async receiveMessage(message) {
+      await host.post(message.type === 'response' || message.type === 'broadcast' ? { ...message, recipient: null } : { ...message, recipient: cell.name, requiresResponse: false })
+    },
+    getContextSummary() {
+      const { turns, restarts, mailbox } = cell
+      const open = mailbox.handed.size > 0 ? `, ${mailbox.handed.size} under way` : ''
+      return `Agent "${cell.name}" (${statusOf(cell)}): ${turns} turns, ${restarts} restarts, ${mailbox.waiting} messages waiting${open}; its code keeps its own context.`
+    },
+    getTokenUsage: () => ({ ...NO_TOKENS }),
+  }
+}
+
+/** Between turns and within them an agent is the same thread; what it does now follows from its mailbox. */
+export function statusOf(cell: Cell): AgentStatus {
+  if (cell.status !== 'idle' || cell.mailbox.handed.size === 0) return cell.status
+  return cell.life?.parked ? 'waiting' : 'running'
+}

@@ -1,0 +1,121 @@
+/** What the host knows of one agent: the mailbox that outlives its threads, and the life that it has now. */
+import type { PatchNotice } from '../actors/assignment.ts'
+import type { RoleInfo } from '../actors/role.ts'
+import type { AgentStatus } from '../actors/task.ts'
+import type { DramatisError } from '../errors.ts'
+import { type Envelope, Mailbox } from '../mailbox/mailbox.ts'
+import type { Memory } from '../mailbox/memory.ts'
+import { FrameJoiner, FrameWriter, PARKED, Window } from '../mailbox/window.ts'
+import type { RunState } from './run-state.ts'
+import type { SupervisionSettings, MailboxSettings } from './settings.ts'
+import type { Thread } from './thread.ts'
+
+/** A request that its caller waits for. */
+export interface OpenRequest {
+  readonly caller: Cell
+  readonly correlation: number
+  readonly run: RunState
+  /** The caller's turn. */
+  readonly turn: number
+  readonly callee: Cell
+  readonly envelope: Envelope<RunState>
+  readonly streams: boolean
+  /** For callers in the host: takes the answer in place of a thread. */
+  readonly settle: ((memory: Memory, at: number) => void) | undefined
+}
+
+/** One thread's time as the agent: fresh windows, a new epoch. */
+export class Life {
+  readonly epoch: number
+  readonly thread: Thread
+  readonly window = new Window()
+  readonly plain = new FrameWriter(this.window.plain)
+  readonly ranked = new FrameWriter(this.window.ranked)
+  readonly replies = new FrameWriter(this.window.replies)
+  readonly joiner = new FrameJoiner()
+  /** Replies that the ring had no room for, in order. */
+  readonly backlog: { memory: Memory; bytes: number }[] = []
+  /** Runs that the thread has been told of. */
+  readonly announced = new Set<number>()
+  /** Patches of turns that have not committed yet. */
+  readonly patches = new Map<number, PatchNotice[]>()
+  /** A large message that is half in the window. */
+  sending: { memory: Memory; bytes: number; envelope: Envelope<RunState> } | undefined
+  /** The redelivered message whose logged steps the thread has been given. */
+  replayed: Envelope<RunState> | undefined
+  ready = false
+  /** The last send or request that was routed, to know whether a claim was used. */
+  lastTurn = 0
+  lastStep = 0
+  /** Why the host ends it, when it does. */
+  verdict: DramatisError | undefined
+  /** The host ends it without anybody's fault. */
+  dismissed = false
+  wantsBell: 'none' | 'message' | 'reply' = 'none'
+
+  constructor(epoch: number, thread: Thread) {
+    this.epoch = epoch
+    this.thread = thread
+  }
+
+  /** Whether the thread has begun with the message that it was handed. */
+  begun(envelope: Envelope<RunState>): boolean {
+    return this.window[envelope.lane].taken(envelope.windowAt, envelope.windowEnd)
+  }
+
+  /** Every open turn waits for others. Looks at the replies first: the thread unparks before it takes one. */
+  get parked(): boolean {
+    if (this.backlog.length > 0 || this.window.replies.readTo() !== this.window.replies.written) return false
+    return Atomics.load(this.window.words, PARKED) === 1
+  }
+}
+
+export interface CellSettings {
+  info: RoleInfo
+  maxHeapMb: number | null
+  concurrency: number
+  mailbox: MailboxSettings
+  supervision: SupervisionSettings
+  responseTimeoutMs: number
+  queueTimeoutMs: number | false
+  turnTimeoutMs: number | false
+  env: readonly string[]
+  /** Needs a permit of the run for its turns. The protocol script does not. */
+  counted: boolean
+}
+
+export class Cell {
+  readonly index: number
+  readonly name: string
+  readonly settings: CellSettings
+  readonly mailbox = new Mailbox<RunState>()
+  /** Requests that this agent waits for, by its own number for them. */
+  readonly open = new Map<number, OpenRequest>()
+  /** Verbs of this agent that the host is busy with. */
+  readonly calls = new Map<number, AbortController>()
+  /** Callers in the host that asked whether their message was taken. */
+  readonly verdicts = new Map<number, (error: DramatisError | undefined) => void>()
+  status: AgentStatus = 'starting'
+  epoch = 0
+  life: Life | undefined
+  /** The highest number that this agent has used for a wait, over its lives. */
+  correlation = 0
+  state: object | undefined
+  restarts = 0
+  /** Monotonic ms and epoch of each restart, for the intensity. */
+  restartTimes: { at: number; epoch: number }[] = []
+  startFailures = 0
+  /** Why it is stopped, if it is. */
+  stopped: DramatisError | undefined
+  /** Messages that were under way together when the thread died: they come one at a time until the guilty one is found. */
+  readonly suspects = new Set<Envelope<RunState>>()
+  /** When the last turn ended, monotonic ms. */
+  lastEndAt = 0
+  turns = 0
+
+  constructor(index: number, name: string, settings: CellSettings) {
+    this.index = index
+    this.name = name
+    this.settings = settings
+  }
+}

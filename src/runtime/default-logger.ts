@@ -1,0 +1,27 @@
+/** Where a team writes when it is given no logger: one line an event, on stderr. stdout is the answer's. */
+import type { Logger, LogLevel } from '../actors/logger.ts'
+
+/**
+ * A logger of plain lines, `level agent text: error`, from info up. Of the fields it shows `agent` and the message of
+ * `error` and nothing else: the others may hold a prompt, a key or what agents say to each other.
+ */
+export function lineLogger(write: (line: string) => void): Logger {
+  const at = (level: LogLevel) => (fields: object, text: string) => write(`${line(level, fields, text)}\n`)
+  return { debug() {}, info: at('info'), warn: at('warn'), error: at('error') }
+}
+
+/** The logger of a team without one. */
+export const defaultLogger: Logger = lineLogger((line) => process.stderr.write(line))
+
+function line(level: LogLevel, fields: object, text: string): string {
+  const agent = 'agent' in fields && typeof fields.agent === 'string' ? `${fields.agent} ` : ''
+  const error = 'error' in fields ? messageOf(fields.error) : undefined
+  const whole = `${level} ${agent}${text}${error === undefined ? '' : `: ${error}`}`
+  return whole.replaceAll(/\p{Cc}+/gu, ' ') // an agent's text must not forge a second line, nor steer a terminal
+}
+
+function messageOf(error: unknown): string | undefined {
+  if (typeof error === 'string') return error
+  if (typeof error !== 'object' || error === null || !('message' in error)) return undefined
+  return typeof error.message === 'string' ? error.message : undefined
+}

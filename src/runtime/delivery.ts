@@ -1,0 +1,219 @@
+/**
+ * From the mailboxes into the windows: hands messages over, in order and as far as window and permits go, and rings.
+ * A window holds messages of one run at a time, so that a permit is held only for what is really going on.
+ */
+import { kindOf, lengthOf, REQUEST, RUN_OVER, setAttempt, setTurn, idOf } from '../mailbox/frame.ts'
+import type { Envelope } from '../mailbox/mailbox.ts'
+import { allocate } from '../mailbox/memory.ts'
+import { ASLEEP, inlineLimit, ROOM_WANTED } from '../mailbox/window.ts'
+import type { Cell, Life } from './cell.ts'
+import type { OwnFrame } from './host-frames.ts'
+import type { RunState } from './run-state.ts'
+import type { Supervisor } from './supervisor.ts'
+
+const HANDED_AHEAD = 1024 // more would take the order by priority out of the mailbox's hands, fewer would ring more often
+const RANKED_AHEAD = 64
+
+export class Delivery {
+  readonly #supervisor: Supervisor
+  readonly #touched = new Set<Cell>()
+  /** Waits for room in its window; the thread rings when there is some. */
+  readonly #cramped = new Set<Cell>()
+
+  constructor(supervisor: Supervisor) {
+    this.#supervisor = supervisor
+  }
+
+  /** Something may be to be handed to that agent. */
+  touch(cell: Cell): void {
+    this.#touched.add(cell)
+  }
+
+  /** For the lane of replies, which user messages never enter. A dead thread's replies are in the log. */
+  reply(cell: Cell, frame: OwnFrame): void {
+    const { life } = cell
+    if (!life) return
+    life.backlog.push(frame)
+    this.#touched.add(cell)
+    this.#supervisor.wake()
+  }
+
+  /** Hands over what can be handed over, publishes, and rings who sleeps. */
+  flush(): void {
+    while (this.#touched.size > 0) {
+      const cells = [...this.#touched]
+      this.#touched.clear()
+      for (const cell of cells) {
+        const { life } = cell
+        if (!life?.ready) continue
+        this.#sendReplies(cell, life)
+        this.#handOver(cell, life)
+        this.#announceTurns(cell)
+        this.#ring(life)
+      }
+    }
+  }
+
+  /** Whether a thread has made room since it was found cramped. */
+  roomAgain(): boolean {
+    for (const cell of this.#cramped) {
+      this.#cramped.delete(cell)
+      if (cell.life) this.#touched.add(cell)
+    }
+    return this.#touched.size > 0
+  }
+
+  #sendReplies(cell: Cell, life: Life): void {
+    if (life.backlog.length === 0) return
+    if (cell.settings.counted && !this.#supervisor.gate.resume(cell)) return
+    let sent = 0
+    for (const { memory, bytes } of life.backlog) {
+      if (!life.replies.write(memory.u8, 0, bytes)) break
+      sent += 1
+    }
+    const left = life.backlog.length > sent
+    life.backlog.splice(0, sent)
+    if (left) this.#wantRoom(cell, life)
+    if (sent > 0) life.wantsBell = 'reply'
+    life.window.replies.publish()
+  }
+
+  #wantRoom(cell: Cell, life: Life): void {
+    Atomics.store(life.window.words, ROOM_WANTED, 1)
+    // Announce, then look again, as with every sleep: the reader may have made room in between.
+    const { replies, plain } = life.window
+    const enough = life.backlog.length > 0 ? replies.free() >= replies.capacity >> 1 : plain.free() >= plain.capacity >> 1
+    if (enough) this.#cramped.add(cell)
+  }
+
+  #handOver(cell: Cell, life: Life): void {
+    for (;;) {
+      if (life.sending && !this.#sendLarge(cell, life)) return
+      if (life.backlog.length > 0) return // what a message needs to be understood comes by the replies
+      const envelope = cell.mailbox.peek()
+      if (!envelope || !this.#mayHand(cell, life, envelope)) break
+      if (!this.#place(cell, life, envelope)) {
+        this.#wantRoom(cell, life)
+        break
+      }
+      if (life.wantsBell === 'none') life.wantsBell = 'message'
+    }
+    life.window.plain.publish()
+    life.window.ranked.publish()
+  }
+
+  #mayHand(cell: Cell, life: Life, envelope: Envelope<RunState>): boolean {
+    const { handed } = cell.mailbox
+    if (cell.settings.counted && handed.size > 0) {
+      const [current] = handed.values()
+      if (current!.run !== envelope.run || cell.suspects.size > 0) return false
+      if (handed.size >= (envelope.priority === 0 ? HANDED_AHEAD : RANKED_AHEAD)) return false
+    }
+    if (cell.settings.counted && !this.#supervisor.gate.take(envelope.run, cell)) return false
+    if (life.announced.has(envelope.run.index) && (envelope.attempt === 1 || life.replayed === envelope)) return true
+    return this.#introduce(cell, life, envelope)
+  }
+
+  /** What the thread has to know before the message: its run, and what the log has of its earlier attempts. */
+  #introduce(cell: Cell, life: Life, envelope: Envelope<RunState>): boolean {
+    const { run } = envelope
+    if (!life.announced.has(run.index)) {
+      life.announced.add(run.index)
+      life.backlog.push(this.#supervisor.lives.runNotice(cell, run))
+    }
+    if (envelope.attempt > 1 && life.replayed !== envelope) {
+      life.replayed = envelope
+      const replay = this.#supervisor.lives.replayOf(cell, envelope)
+      if (replay) life.backlog.push(replay)
+    }
+    this.#sendReplies(cell, life)
+    return life.backlog.length === 0
+  }
+
+  /** Writes the message into the window; false: there is no room now. */
+  #place(cell: Cell, life: Life, envelope: Envelope<RunState>): boolean {
+    const { memory, at, bytes } = envelope
+    // Large ones go in parts, and parts cannot be taken out of their order.
+    envelope.lane = envelope.priority === 0 || bytes > inlineLimit(life.window.ranked) ? 'plain' : 'ranked'
+    const ring = life.window[envelope.lane]
+    if (bytes > inlineLimit(ring)) {
+      cell.mailbox.hand(envelope)
+      const copy = allocate(bytes)
+      copy.u8.set(memory.u8.subarray(at, at + bytes))
+      setTurn(copy, 0, envelope.turn)
+      setAttempt(copy, 0, envelope.attempt)
+      envelope.windowEnd = (ring.written + 0x4000_0000) | 0 // not before it is whole
+      life.sending = { memory: copy, bytes, envelope }
+      this.#started(cell, envelope)
+      this.#sendLarge(cell, life)
+      return true
+    }
+    const to = ring.reserve(bytes)
+    if (to < 0) return false
+    cell.mailbox.hand(envelope)
+    ring.memory.u8.set(memory.u8.subarray(at, at + bytes), to)
+    setTurn(ring.memory, to, envelope.turn)
+    if (envelope.attempt > 1) setAttempt(ring.memory, to, envelope.attempt)
+    ring.advance(bytes)
+    envelope.windowAt = to
+    envelope.windowEnd = ring.written
+    this.#started(cell, envelope)
+    return true
+  }
+
+  #sendLarge(cell: Cell, life: Life): boolean {
+    const { memory, bytes, envelope } = life.sending!
+    const whole = life.plain.write(memory.u8, 0, bytes)
+    life.window.plain.publish()
+    if (life.wantsBell === 'none') life.wantsBell = 'message'
+    if (!whole) {
+      this.#wantRoom(cell, life)
+      return false
+    }
+    envelope.windowEnd = life.window.plain.written
+    life.sending = undefined
+    return true
+  }
+
+  #started(cell: Cell, envelope: Envelope<RunState>): void {
+    envelope.handedSeq = this.#supervisor.seq
+    if (cell.mailbox.handed.size === 1 || !cell.settings.counted) envelope.startedAt = this.#supervisor.clock.monotonic()
+  }
+
+  /** Says which turn an agent is at, once for each, and only for those that did not end at once. */
+  #announceTurns(cell: Cell): void {
+    const { clock } = this.#supervisor
+    for (const envelope of cell.mailbox.handed.values()) {
+      if (envelope.announced) {
+        if (cell.settings.counted) return
+        continue
+      }
+      envelope.announced = true
+      if (envelope.startedAt === 0) envelope.startedAt = clock.monotonic()
+      this.#supervisor.record(envelope.run, { kind: 'turn.started', agent: cell.name, messageId: idOf(envelope.memory, envelope.at), attempt: envelope.attempt })
+      if (cell.settings.counted) return
+    }
+  }
+
+  #ring(life: Life): void {
+    if (life.wantsBell === 'none') return
+    const { words } = life.window
+    const state = Atomics.load(words, ASLEEP)
+    const wakes = state === 1 || (state === 2 && life.wantsBell === 'reply')
+    life.wantsBell = 'none'
+    if (wakes && Atomics.compareExchange(words, ASLEEP, state, 0) === state) life.thread.ring()
+  }
+
+  /** The run is over: the threads can forget it. */
+  runOver(run: RunState): void {
+    for (const cell of this.#supervisor.cells) {
+      if (!cell.life?.announced.delete(run.index)) continue
+      this.reply(cell, this.#supervisor.frames.control(RUN_OVER, run.index, 0))
+    }
+  }
+}
+
+/** Whether somebody waits for what becomes of the message. */
+export const isRequest = (envelope: Envelope<RunState>): boolean => kindOf(envelope.memory, envelope.at) === REQUEST
+
+export const frameAt = ({ memory, at }: Envelope<RunState>): OwnFrame => ({ memory, bytes: lengthOf(memory, at) })

@@ -1,0 +1,41 @@
+/**
+ * An observable whose subscribers cannot hurt the process. RxJS reports what a subscriber throws by throwing it again on
+ * an empty stack, which ends a service; here it is reported to a logger and that subscription alone is closed.
+ */
+import { Observable, type Observer, type Operator, Subscriber, type Subscription } from 'rxjs'
+
+type Report = (error: unknown) => void
+
+export class GuardedObservable<T> extends Observable<T> {
+  readonly #report: Report
+
+  constructor(report: Report, subscribe?: (subscriber: Subscriber<T>) => (() => void) | void) {
+    super(subscribe)
+    this.#report = report
+  }
+
+  /** What `pipe` makes of it is guarded too. */
+  override lift<R>(operator?: Operator<T, R>): Observable<R> {
+    const lifted = new GuardedObservable<R>(this.#report)
+    lifted.source = this
+    if (operator) lifted.operator = operator
+    return lifted
+  }
+
+  override subscribe(observerOrNext?: Partial<Observer<T>> | ((value: T) => void) | null, error?: ((error: unknown) => void) | null, complete?: (() => void) | null): Subscription {
+    if (observerOrNext instanceof Subscriber) return super.subscribe(observerOrNext)
+    const observer: Partial<Observer<T>> = typeof observerOrNext === 'function' ? { next: observerOrNext, error: error ?? undefined, complete: complete ?? undefined } : (observerOrNext ?? {})
+    const guard =
+      <A extends unknown[]>(call: ((...args: A) => void) | undefined) =>
+      (...args: A) => {
+        try {
+          call?.apply(observer, args)
+        } catch (thrown) {
+          this.#report(thrown)
+          subscription.unsubscribe()
+        }
+      }
+    const subscription = super.subscribe({ next: guard(observer.next), error: guard(observer.error), complete: guard(observer.complete) })
+    return subscription
+  }
+}

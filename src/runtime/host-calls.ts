@@ -1,0 +1,124 @@
+/** The verbs that the host itself serves: the blackboard, subscriptions, decisions. Each is a logged step of its caller. */
+import { DramatisError, AgentFailedError, describe, ConfigurationError, errorData } from '../errors.ts'
+import type { Blackboard, BlackboardEntry, WriteOptions } from '../blackboard/entry.ts'
+import { Board } from '../blackboard/board.ts'
+import { hostBlackboard } from '../blackboard/facade.ts'
+import { correlationOf, readBody, RESULT, SEND, turnOf, FAILED } from '../mailbox/frame.ts'
+import type { Memory } from '../mailbox/memory.ts'
+import { jsonIssue } from '../mailbox/message.ts'
+import type { Cell } from './cell.ts'
+import type { RunState } from './run-state.ts'
+import type { Supervisor } from './supervisor.ts'
+
+export class HostCalls {
+  readonly #supervisor: Supervisor
+  /** undefined: there is none in this team. */
+  boardScope: false | 'run' | 'team' = false
+  waitTimeoutMs = 600_000
+  #teamBoard: Board | undefined
+
+  constructor(supervisor: Supervisor) {
+    this.#supervisor = supervisor
+  }
+
+  serve(cell: Cell, run: RunState, memory: Memory, at: number): void {
+    const correlation = correlationOf(memory, at)
+    const turn = turnOf(memory, at)
+    const { content: operation, data } = readBody(memory, at)
+    const withdrawn = new AbortController()
+    cell.calls.set(correlation, withdrawn)
+    const settle = (result: unknown, error: DramatisError | undefined) => {
+      if (!cell.calls.delete(correlation)) return
+      const fields = { kind: RESULT, sender: 0, recipient: cell.index, run: run.index, turn, correlation }
+      const text = error ? JSON.stringify(errorData(error)) : result === undefined ? undefined : JSON.stringify(result)
+      const frame = this.#supervisor.frames.make({ ...fields, flags: error ? FAILED : 0, ...(text !== undefined && { data: text }) })
+      this.#supervisor.appendOwned(run, frame.memory, frame.bytes)
+      this.#supervisor.delivery.reply(cell, frame)
+    }
+    this.#perform(operation, JSON.parse(data ?? '{}') as never, cell, run, withdrawn.signal).then(
+      (result) => settle(result, undefined),
+      (error: unknown) => settle(undefined, error instanceof DramatisError ? error : new AgentFailedError(`${operation}: ${describe(error)}`, {}, error)),
+    )
+  }
+
+  /** The turn no longer waits for its verb. */
+  cancel(cell: Cell, correlation: number): void {
+    const call = cell.calls.get(correlation)
+    cell.calls.delete(correlation)
+    call?.abort()
+  }
+
+  async #perform(operation: string, args: Arguments, cell: Cell, run: RunState, signal: AbortSignal): Promise<unknown> {
+    switch (operation) {
+      case 'blackboard.write':
+        return this.#writeAs(cell.name, run, args)
+      case 'blackboard.read':
+        return this.view(run, cell.name).read(args.key)
+      case 'blackboard.query':
+        return this.view(run, cell.name).query(args)
+      case 'blackboard.history':
+        return this.view(run, cell.name).getHistory(args.key)
+      case 'blackboard.waitFor':
+        return this.view(run, cell.name).waitFor(args.key, { signal, ...(args.timeoutMs !== undefined && { timeoutMs: args.timeoutMs }) })
+      case 'subscribe':
+        return this.subscribe(cell, run, args.pattern)
+      case 'decide':
+        this.#supervisor.record(run, { kind: 'decision', question: args.question, choice: args.choice, reason: args.reason })
+        return undefined
+      default:
+        throw new ConfigurationError(`${operation}: no such verb.`, { path: operation })
+    }
+  }
+
+  #writeAs(author: string, run: RunState, { key, value, entryType, options }: Arguments): Promise<BlackboardEntry> {
+    return this.view(run, author).write(key, value, entryType, options)
+  }
+
+  /** The board of the run, made at its first use. */
+  board(run: RunState): Board | undefined {
+    if (this.boardScope === false) return undefined
+    if (this.boardScope === 'team') {
+      this.#teamBoard ??= this.#newBoard(undefined)
+      run.board = this.#teamBoard
+    }
+    run.board ??= this.#newBoard(run)
+    return run.board
+  }
+
+  #newBoard(run: RunState | undefined): Board {
+    const board = new Board({ onCallbackError: (error, entry) => this.#supervisor.logger.error({ key: entry.key, error: describe(error) }, 'a subscriber of the blackboard threw') })
+    board.subscribe('**', (entry) => this.#supervisor.record(run, { kind: 'blackboard', entry }))
+    return board
+  }
+
+  /** The board as somebody sees it. */
+  view(run: RunState, author: string): Blackboard {
+    const board = this.board(run)
+    if (!board) throw new ConfigurationError('This team has no blackboard. Set enableBlackboard: true.', { path: 'enableBlackboard', got: false, accepted: true })
+    return hostBlackboard(board, { author, scheduler: this.#supervisor.clock, check: jsonIssue, waitTimeoutMs: this.waitTimeoutMs, signal: run.boardOver.signal })
+  }
+
+  /** From now on what matches is sent to that agent's `observe`, in order, over restarts. */
+  subscribe(cell: Cell, run: RunState, pattern: string): void {
+    if (!this.board(run)) this.view(run, cell.name)
+    const stop = this.board(run)!.subscribe(pattern, (entry) => {
+      const { memory, bytes } = this.#supervisor.frames.make({ kind: SEND, type: 'publish', sender: this.#supervisor.cell(entry.author)?.index ?? 0, recipient: cell.index, run: run.index, content: entry.key, data: JSON.stringify(entry) })
+      this.#supervisor.team.force(cell.index, bytes)
+      this.#supervisor.appendOwned(run, memory, bytes)
+      this.#supervisor.router.message(this.#supervisor.cells[0]!, run, memory, 0, undefined)
+    })
+    run.subscriptions.push(stop)
+  }
+}
+
+interface Arguments {
+  key: string
+  value: unknown
+  entryType: string
+  options?: WriteOptions
+  pattern: string
+  timeoutMs?: number
+  question: string
+  choice: string
+  reason: string
+}

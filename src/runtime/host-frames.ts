@@ -1,0 +1,64 @@
+/** Frames that the host itself writes: messages of callers outside, answers, notices. Each on memory of its own. */
+import { ABORT, FAILED, type FrameFields, frameBytes, HEADER, IdSource, REPLAY, RUN, writeControl, writeFrame } from '../mailbox/frame.ts'
+import { allocate, type Memory } from '../mailbox/memory.ts'
+import { type DramatisError, errorData } from '../errors.ts'
+import type { Scheduler } from '../clock.ts'
+
+export interface OwnFrame {
+  memory: Memory
+  bytes: number
+}
+
+const BLANK: FrameFields = { kind: 0, flags: 0, type: 'request', sender: 0, recipient: 0, run: 0, turn: 0, correlation: 0, step: 0, attempt: 1, content: '', data: undefined, metadata: undefined, threadId: undefined, name: undefined, limit: -1, priority: 0 }
+
+export class HostFrames {
+  readonly #clock: Scheduler
+  readonly #ids: IdSource
+
+  constructor(clock: Scheduler) {
+    this.#clock = clock
+    this.#ids = new IdSource(() => clock.now(), () => clock.random())
+  }
+
+  make(fields: Partial<FrameFields> & { kind: number }): OwnFrame {
+    const whole = { ...BLANK, ...fields }
+    const bytes = frameBytes(whole.content, whole.data, whole.metadata, whole.threadId, whole.name)
+    const memory = allocate(bytes)
+    writeFrame(memory, 0, whole, this.#clock.now())
+    this.#ids.write(memory.i32, 0)
+    return { memory, bytes }
+  }
+
+  /** An answer that is an error. */
+  failure(kind: number, fields: { sender: number; recipient: number; run: number; turn: number; correlation: number }, error: DramatisError): OwnFrame {
+    return this.make({ kind, flags: FAILED, type: 'response', data: JSON.stringify(errorData(error)), ...fields })
+  }
+
+  abort(turn: number, error: DramatisError): OwnFrame {
+    return this.make({ kind: ABORT, turn, data: JSON.stringify(errorData(error)) })
+  }
+
+  runNotice(run: number, id: string, notice: object): OwnFrame {
+    return this.make({ kind: RUN, run, content: id, data: JSON.stringify(notice) })
+  }
+
+  control(kind: number, run: number, turn: number): OwnFrame {
+    const memory = allocate(HEADER)
+    writeControl(memory, 0, kind, 0, 0, run, turn, 0, 0)
+    return { memory, bytes: HEADER }
+  }
+
+  /** The logged frames of a turn, one after the other, behind one header. */
+  replay(turn: number, frames: readonly { memory: Memory; at: number; bytes: number }[]): OwnFrame {
+    const bytes = frames.reduce((sum, frame) => sum + frame.bytes, HEADER)
+    const memory = allocate(bytes)
+    writeControl(memory, 0, REPLAY, 0, 0, 0, turn, 0, 0)
+    memory.i32[0] = bytes
+    let to = HEADER
+    for (const frame of frames) {
+      memory.u8.set(frame.memory.u8.subarray(frame.at, frame.at + frame.bytes), to)
+      to += frame.bytes
+    }
+    return { memory, bytes }
+  }
+}

@@ -1,0 +1,97 @@
+/** A loop in the host's own thread: the protocol script's, and in tests every agent's. The same loop over the same rings; only bells and death are different. */
+import { AgentLoop } from '../actors/agent-loop.ts'
+import type { Assignment, RosterEntry, Started } from '../actors/assignment.ts'
+import { type AgentHandlers, handlersOf } from '../actors/definition.ts'
+import { OrchestratorTurn } from '../actors/orchestrator-turn.ts'
+import type { Scheduler } from '../clock.ts'
+import { ConfigurationError, describe, DramatisError, errorData, MessageRejectedError, StartFailedError } from '../errors.ts'
+import type { Thread, ThreadExit } from './thread.ts'
+
+export interface LocalOptions {
+  scheduler: Scheduler
+  /** Gives the code that runs here for the agent of that name. */
+  handlers(name: string): AgentHandlers
+  /** Set for a protocol script: who is in the team now. */
+  roster?: () => readonly RosterEntry[]
+}
+
+export class LocalThread implements Thread {
+  readonly isolated = false
+  readonly warm = false
+  readonly #options: LocalOptions
+  #ring: (() => void) | undefined
+  #bell: (() => void) | undefined
+  #exit: ((exit: ThreadExit) => void) | undefined
+  #loop: AgentLoop | undefined
+  #gone = false
+
+  constructor(options: LocalOptions) {
+    this.#options = options
+  }
+
+  onRing(listener: () => void): void {
+    this.#ring = listener
+  }
+  onExit(listener: (exit: ThreadExit) => void): void {
+    this.#exit = listener
+  }
+  onPrint(): void {}
+  onForeignPost(): void {}
+  ring(): void {
+    const { scheduler } = this.#options
+    scheduler.defer(() => {
+      if (!this.#gone) this.#bell?.()
+    })
+  }
+
+  async start(assignment: Assignment): Promise<Started> {
+    const { scheduler, handlers, roster } = this.#options
+    try {
+      const loop = new AgentLoop(
+        assignment,
+        handlers(assignment.role.name),
+        {
+          scheduler,
+          ring: () => scheduler.defer(() => this.#ring?.()),
+          onRing: (listener) => {
+            this.#bell = listener
+          },
+        },
+        roster && ((made, turn) => new OrchestratorTurn(made, turn, roster)),
+      )
+      this.#loop = loop
+      const state = await loop.start(assignment.state)
+      scheduler.defer(() => loop.pump())
+      return { ok: true, state }
+    } catch (error) {
+      return { ok: false, error: errorData(startFailure(assignment.role.name, error)) }
+    }
+  }
+  async stop(): Promise<void> {
+    await this.#loop?.stop()
+  }
+  terminate(): void {
+    this.kill({ code: 1, error: undefined })
+  }
+
+  /** Ends this life as a crash would: what it had published stays, what it does from now on is written nowhere. */
+  kill(exit: ThreadExit): void {
+    if (this.#gone) return
+    this.#gone = true
+    this.#loop?.link.close()
+    this.#options.scheduler.defer(() => this.#exit?.(exit))
+  }
+}
+
+/** A definition's handlers, or the configuration error that it is none. */
+export function handlersFrom(definition: unknown, name: string): AgentHandlers {
+  const handlers = handlersOf(definition)
+  if (handlers) return handlers
+  throw new ConfigurationError(`modules.${name}: ${describe(definition)} is no agent; accepted: what defineAgent returns.`, { path: `modules.${name}` })
+}
+
+function startFailure(agent: string, error: unknown): DramatisError {
+  if (error instanceof ConfigurationError) return error
+  if (error instanceof MessageRejectedError) return new ConfigurationError(error.message, { agent, ...error.details }, error)
+  return new StartFailedError(`Agent "${agent}" failed while it started: ${describe(error)}`, { agent }, error)
+}

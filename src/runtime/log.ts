@@ -1,0 +1,91 @@
+/**
+ * The memory log. Everything that happens is a record in it; each run has its own stretch, so that it can be folded,
+ * kept and forgotten as one. Frames are copied once, in contiguous runs, into chunks that grow; mailboxes point there.
+ *
+ * It is bounded, since teams live for months: a finished run goes, oldest first, beyond 100 runs or 64 MiB; in a run
+ * under way the oldest entries go beyond 64 MiB, and `forgotten` says so.
+ */
+import { allocate, type Memory } from '../mailbox/memory.ts'
+import { type FrameBlock, type HostRecord, type LogEntry, SEQ_STEP } from './records.ts'
+
+const FIRST_CHUNK = 1 << 14
+const LARGEST_CHUNK = 1 << 20
+
+export class RunLog {
+  #entries: LogEntry[] = []
+  #chunk: Memory | undefined
+  #at = 0
+  #chunkBytes = FIRST_CHUNK
+  /** Bytes of frames that are kept. */
+  bytes = 0
+  /** Entries that were given up because the run's log was full. */
+  forgotten = 0
+  /** The number up to which. A turn that began before it cannot be tried again: what it did is not known any more. */
+  forgottenTo = -1
+
+  /** Copies frames that stand one after the other; returns where they are now. */
+  appendFrames(seq: number, at: number, run: number, from: Memory, start: number, end: number, count: number): FrameBlock {
+    const bytes = end - start
+    if (!this.#chunk || this.#at + bytes > this.#chunk.u8.length) this.#nextChunk(bytes)
+    const memory = this.#chunk!
+    memory.u8.set(from.u8.subarray(start, end), this.#at)
+    return this.#push({ kind: 'frames', seq, at, run, memory, from: this.#at, to: this.#at + bytes, count }, bytes)
+  }
+
+  /** Takes a frame that has memory of its own. */
+  appendOwned(seq: number, at: number, run: number, memory: Memory, bytes: number): FrameBlock {
+    const block: FrameBlock = { kind: 'frames', seq, at, run, memory, from: 0, to: bytes, count: 1 }
+    this.bytes += bytes
+    this.#entries.push(block)
+    return block
+  }
+
+  #push(block: FrameBlock, bytes: number): FrameBlock {
+    this.#at += bytes
+    this.bytes += bytes
+    this.#entries.push(block)
+    return block
+  }
+
+  #nextChunk(bytes: number): void {
+    this.#chunk = allocate(Math.max(this.#chunkBytes, bytes))
+    this.#at = 0
+    this.#chunkBytes = Math.min(this.#chunkBytes * 2, LARGEST_CHUNK)
+  }
+
+  append(record: HostRecord): void {
+    this.#entries.push(record)
+  }
+
+  /** Gives the oldest entries up until `limit` bytes of frames are left. What waits in a mailbox holds its own frame. */
+  trim(limit: number): void {
+    let gone = 0
+    while (this.bytes > limit && gone < this.#entries.length - 1) {
+      const entry = this.#entries[gone]!
+      if (entry.kind === 'frames') this.bytes -= entry.to - entry.from
+      this.forgottenTo = lastSeq(entry)
+      gone += 1
+    }
+    if (gone === 0) return
+    this.#entries = this.#entries.slice(gone)
+    this.forgotten += gone
+  }
+
+  /** The entries with a number above `after`, in order. Sees what is appended meanwhile. */
+  *entries(after = -1): IterableIterator<LogEntry> {
+    for (let i = this.#firstAfter(after); i < this.#entries.length; i++) yield this.#entries[i]!
+  }
+
+  #firstAfter(after: number): number {
+    let low = 0
+    let high = this.#entries.length
+    while (low < high) {
+      const middle = (low + high) >> 1
+      if (lastSeq(this.#entries[middle]!) <= after) low = middle + 1
+      else high = middle
+    }
+    return low
+  }
+}
+
+const lastSeq = (entry: LogEntry) => entry.seq + (entry.kind === 'frames' ? entry.count * SEQ_STEP : SEQ_STEP) - 1

@@ -1,0 +1,61 @@
+/** "Did you mean ...?": the known name that a mistyped one was meant to be. */
+
+/**
+ * The nearest of the known names, or undefined if none is near: at most one letter in three may differ. Letter case,
+ * '_' and '-' count for nothing, so that `max_tokens` finds `maxTokens`.
+ *
+ * @example
+ * nearest('debtae', ['debate', 'auction']) // 'debate'
+ */
+export function nearest(word: string, known: Iterable<string>): string | undefined {
+  let best: string | undefined
+  let least = Number.POSITIVE_INFINITY
+  const letters = plain(word)
+  for (const name of known) {
+    const other = plain(name)
+    const longer = Math.max(letters.length, other.length)
+    const limit = Math.floor(longer / 3)
+    if (Math.abs(letters.length - other.length) > limit || longer > LONGEST) continue
+    const edits = distance(letters, other)
+    if (edits > limit) continue
+    const score = edits - commonStart(letters, other) / (LONGEST + 1) // of two as near, the one that begins alike
+    if (score >= least) continue
+    least = score
+    best = name
+  }
+  return best
+}
+
+const LONGEST = 100 // the work grows with the square of it, and no name is longer
+
+function commonStart(one: string, other: string): number {
+  let length = 0
+  while (length < one.length && one[length] === other[length]) length++
+  return length
+}
+
+function plain(word: string): string {
+  return word.toLowerCase().replaceAll(/[_-]/g, '')
+}
+
+/**
+ * Letters to insert, remove, replace or swap with their neighbour to get from one word to the other.
+ * Source: "optimal string alignment"; a swap is what fingers do most, and plain Levenshtein counts it twice.
+ */
+function distance(from: string, to: string): number {
+  let before: number[] = []
+  let last = Array.from({ length: to.length + 1 }, (_, i) => i)
+  for (let i = 1; i <= from.length; i++) {
+    const row = [i]
+    for (let j = 1; j <= to.length; j++) {
+      const same = from[i - 1] === to[j - 1]
+      let edits = Math.min(last[j]! + 1, row[j - 1]! + 1, last[j - 1]! + (same ? 0 : 1))
+      const swapped = i > 1 && j > 1 && from[i - 1] === to[j - 2] && from[i - 2] === to[j - 1]
+      if (swapped) edits = Math.min(edits, before[j - 2]! + 1)
+      row.push(edits)
+    }
+    before = last
+    last = row
+  }
+  return last[to.length]!
+}

@@ -1,0 +1,77 @@
+/** What a team is made of, as its user writes it. What becomes of it is in settings.ts. */
+import type { Logger } from '../actors/logger.ts'
+import type { ModelClient } from '../actors/model.ts'
+import type { AgentRole, CommunicationConfig, SupervisionConfig, ToolReference } from '../actors/role.ts'
+import type { Clock } from '../clock.ts'
+
+/** A place where agents wait for each other. */
+export interface SyncPoint<Name extends string = string> {
+  name: string
+  requiredAgents: Name[]
+  timeoutMs: number
+  onTimeout?: 'proceed' | 'abort' | 'notify'
+  /** Whether each gets what the others brought. */
+  dataExchange?: boolean
+}
+
+/** In tokens. */
+export interface TokenLimit {
+  tokens?: number
+  perAgentTokens?: number
+}
+
+/** Models by the names that roles use: a client, or where to reach one. */
+export type ModelsConfig = {
+  [name: string]:
+    | ModelClient
+    | { model: string; baseURL?: string; apiKeyEnv?: string; apiKey?: string | (() => string | Promise<string>) }
+}
+
+/** An append-only log of a team's own records. */
+export interface LogStore {
+  /** Resolves to the position of the first of them. */
+  append(records: Uint8Array[]): Promise<number>
+  read(from: number, signal: AbortSignal): AsyncIterable<Uint8Array>
+  close(): Promise<void>
+}
+
+/** Where a team keeps what happened. */
+export type StateConfig = {
+  /** 'memory'. */
+  log?: 'memory' | { path: string } | LogStore
+  durability?: 'write_behind' | 'commit'
+}
+
+/** What the runtime takes. The protocol is chosen elsewhere: the runtime knows none. Durations in ms. */
+export interface TeamOptions<Name extends string = string> {
+  /** At least one; each with a name of its own. */
+  agents: readonly AgentRole<Name>[]
+  /** For every agent; a role's own `communication` goes first. */
+  communication?: CommunicationConfig
+  stateManagement?: StateConfig
+  /** Who gets a task that names nobody; 'explicit': nobody. */
+  taskRouting?: 'explicit' | 'capability_match' | 'load_balance' | 'auction' | 'round_robin'
+  /** false. true: one blackboard for each run. */
+  enableBlackboard?: boolean | { scope: 'run' | 'team' }
+  syncPoints?: SyncPoint<NoInfer<Name>>[]
+  /** Turns of one run at a time; 5. */
+  maxConcurrentAgents?: number
+  /** Runs of the team at a time; 100. */
+  maxConcurrentRuns?: number
+  /** Runs that may wait for their start; 1,000. Beyond: `TeamOverloadedError`. */
+  maxQueuedRuns?: number
+  /** Of one run, from `execute` on; 600,000. */
+  globalTimeoutMs?: number
+  /** `warmSpares`: threads kept ready for a restart; 1. */
+  threads?: { max?: number; idleMs?: number; warmSpares?: number }
+  /** For every agent; a role's own `supervision` goes first. */
+  supervision?: SupervisionConfig
+  budget?: { perRun?: TokenLimit; perTeam?: TokenLimit & { windowMs: number } }
+  models?: ModelsConfig | 'rehearsal'
+  /** Shared by all roles. */
+  tools?: ToolReference[]
+  /** Lines on stderr, from info up. A pino logger fits. */
+  logger?: Logger
+  /** The machine's. */
+  clock?: Clock
+}

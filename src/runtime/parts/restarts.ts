@@ -1,0 +1,42 @@
+/** Restarts what died, as the policy says; stops what dies too often and tries it again after its cool-down. */
+import { AgentTerminatedError } from '../../errors.ts'
+import type { Cell } from '../cell.ts'
+import { nextRestart } from '../restart-policy.ts'
+import type { HostRecord } from '../records.ts'
+import type { Part } from '../supervisor.ts'
+
+export const restarts: Part = (supervisor) => {
+  const { clock, lives } = supervisor
+
+  const exited = ({ index, epoch, error }: Extract<HostRecord, { kind: 'agent.exited' }>) => {
+    const cell = supervisor.cells[index]!
+    if (cell.stopped) return
+    const { supervision } = cell.settings
+    const next = nextRestart(supervision, cell.restartTimes, clock.monotonic(), epoch, () => clock.random())
+    cell.restartTimes = [...next.history]
+    const [head] = cell.mailbox.queued()
+    supervisor.record(undefined, { kind: 'agent.crashed', agent: cell.name, epoch, error, restartInMs: next.restart ? next.delayMs : null, messageId: head && head.attempt > 1 ? supervisor.idOf(head) : null })
+    if (next.restart) begin(cell, next.delayMs)
+    else coolDown(cell, error.message)
+  }
+
+  const begin = (cell: Cell, delayMs: number) => {
+    cell.restarts += 1
+    cell.status = 'restarting'
+    if (delayMs === 0) void lives.begin(cell)
+    else clock.timer(delayMs, () => void (cell.life || cell.stopped || supervisor.closed || lives.begin(cell)))
+  }
+
+  const coolDown = (cell: Cell, last: string) => {
+    const { maxRestarts, withinMs, coolDownMs } = cell.settings.supervision
+    const times = cell.restartTimes.length
+    lives.stopForGood(cell, new AgentTerminatedError(`It died ${times} times within ${withinMs} ms (allowed: ${maxRestarts}) and is tried again after ${coolDownMs} ms. The last time: ${last}`, { agent: cell.name, deaths: times, withinMs, coolDownMs }))
+    clock.timer(coolDownMs, () => lives.revive(cell))
+  }
+
+  return {
+    next(batch) {
+      for (const record of batch) if (record.kind === 'agent.exited' && record.fault) exited(record)
+    },
+  }
+}

@@ -1,0 +1,73 @@
+/**
+ * Finds threads that are stuck: with a turn under way, and silent for `watchdogMs`. Silent means that neither a bell was
+ * answered nor anything read or written. It asks by bell, so an idle team has no timer; it pauses while a debugger is
+ * attached, and starts anew when the host itself was late.
+ */
+import { url as inspectorUrl } from 'node:inspector'
+import { AgentCrashedError } from '../../errors.ts'
+import type { Timer } from '../../clock.ts'
+import { BEAT } from '../../mailbox/window.ts'
+import type { Cell, Life } from '../cell.ts'
+import type { Part } from '../supervisor.ts'
+
+interface Pulse {
+  life: Life
+  beat: number
+  since: number
+}
+
+export const watchdog: Part = (supervisor) => {
+  const { clock, lives } = supervisor
+  const pulses = new Map<Cell, Pulse>()
+  let timer: Timer | undefined
+  let checkedAt = 0
+
+  const watched = () => supervisor.cells.filter((cell) => cell.life?.thread.isolated && cell.settings.supervision.watchdogMs !== false && cell.mailbox.handed.size > 0)
+
+  const check = () => {
+    timer = undefined
+    const now = clock.monotonic()
+    const cells = watched()
+    const interval = intervalOf(cells)
+    const late = now - checkedAt > 2 * interval + 100
+    checkedAt = now
+    const attached = inspectorUrl() !== undefined
+    for (const cell of pulses.keys()) if (!cells.includes(cell)) pulses.delete(cell)
+    for (const cell of cells) look(cell, now, late || attached)
+    arm()
+  }
+
+  const look = (cell: Cell, now: number, excused: boolean) => {
+    const life = cell.life!
+    const { window } = life
+    const beat = Atomics.load(window.words, BEAT) + window.outbox.readTo() + window.plain.readTo() + window.ranked.readTo() + window.replies.readTo() + cell.turns
+    const pulse = pulses.get(cell)
+    const limit = cell.settings.supervision.watchdogMs
+    if (!pulse || pulse.life !== life || pulse.beat !== beat || excused || limit === false) pulses.set(cell, { life, beat, since: now })
+    else if (now - pulse.since >= limit) {
+      pulses.delete(cell)
+      const error = new AgentCrashedError(`The thread of agent "${cell.name}" is stuck: with a turn under way it gave no sign of life for ${limit} ms (an endless loop, or blocking code). Raise supervision.watchdogMs if its work may take that long without a pause.`, { agent: cell.name, watchdogMs: limit })
+      return lives.kill(cell, error)
+    }
+    life.thread.ring()
+  }
+
+  const intervalOf = (cells: readonly Cell[]) => Math.min(...cells.map((cell) => Number(cell.settings.supervision.watchdogMs) / 4))
+
+  const arm = () => {
+    if (timer) return
+    const cells = watched()
+    if (cells.length === 0) return
+    if (checkedAt === 0) checkedAt = clock.monotonic()
+    timer = clock.timer(intervalOf(cells), check)
+  }
+
+  return {
+    next() {
+      if (timer) return
+      checkedAt = clock.monotonic()
+      arm()
+    },
+    close: () => timer?.cancel(),
+  }
+}

@@ -1,0 +1,171 @@
+/** Messages of callers outside a run's script: each type has its routing (document 002, 2.3.1). */
+import { MessageRejectedError, UnknownAgentError, UnknownRunError } from '../errors.ts'
+import { decodeMessage, errorOf, isFailure } from '../mailbox/codec.ts'
+import { ASKS, copyId, END, idOf, SEND, TO_ALL } from '../mailbox/frame.ts'
+import type { Memory } from '../mailbox/memory.ts'
+import { type AgentMessage, type MessageInput, USER } from '../mailbox/message.ts'
+import { parseMessage } from '../mailbox/parse-message.ts'
+import type { Cell, OpenRequest } from './cell.ts'
+import type { RunBook } from './run-book.ts'
+import type { RunState } from './run-state.ts'
+import { type Supervisor, USER_INDEX } from './supervisor.ts'
+
+export class Posting {
+  readonly #supervisor: Supervisor
+  readonly #runs: RunBook
+  #asked = 0
+
+  constructor(supervisor: Supervisor, runs: RunBook) {
+    this.#supervisor = supervisor
+    this.#runs = runs
+  }
+
+  /** Resolves with the response where one is required, else with null when the message is accepted. */
+  async send(input: unknown): Promise<AgentMessage | null> {
+    const message = parseMessage(input)
+    const run = this.#runOf(message)
+    switch (message.type ?? 'request') {
+      case 'request':
+      case 'delegate':
+        return this.#direct(message, run, targetsOf(message))
+      case 'report':
+        return this.#direct(message, run, this.#managerOf(message))
+      case 'broadcast':
+        await this.broadcast(message, run)
+        return null
+      case 'publish':
+        await this.#publish(message, run)
+        return null
+      case 'subscribe':
+        this.#supervisor.calls.subscribe(this.#agent(message.sender ?? USER, 'sender'), run, message.content)
+        return null
+      case 'response':
+        this.#respond(message, run)
+        return null
+    }
+  }
+
+  #runOf({ runId, threadId }: MessageInput): RunState {
+    if (runId === undefined) return this.#runs.ownRun(threadId)
+    const run = this.#runs.get(runId)?.state
+    if (run && !run.over) return run
+    throw new UnknownRunError(`No run "${runId}" is under way in this team.`, { runId })
+  }
+
+  async #direct(message: MessageInput, run: RunState, recipients: string[]): Promise<AgentMessage | null> {
+    if (message.requiresResponse) {
+      if (recipients.length !== 1) throw new MessageRejectedError(`A message that requires a response has one recipient; this one has ${recipients.length}. Send one to each.`, { path: 'recipient', got: recipients })
+      return this.#request(message, run, recipients[0]!)
+    }
+    await Promise.all(recipients.map((recipient) => this.#one(message, run, recipient, 0)))
+    return null
+  }
+
+  #request(message: MessageInput, run: RunState, recipient: string): Promise<AgentMessage> {
+    if (message.sender !== undefined && message.sender !== USER) throw new MessageRejectedError(`Only "${USER}" can wait for a response here; the sender is "${message.sender}". Leave sender out.`, { path: 'sender', got: message.sender })
+    const target = this.#supervisor.cell(recipient) ?? this.#supervisor.cells[USER_INDEX]!
+    return new Promise((resolve, reject) => {
+      const settle = (memory: Memory, at: number) => {
+        if (isFailure(memory, at)) reject(errorOf(memory, at))
+        else resolve(decodeMessage(memory, at, this.#supervisor))
+      }
+      if (target.index === USER_INDEX) {
+        this.#one(message, run, recipient, 0).then(() => {}, reject)
+        return
+      }
+      this.#runs.request(run, target, message.content, jsonOf(message.structuredData), this.#fields(message), settle)
+    })
+  }
+
+  #fields(message: MessageInput) {
+    const metadata = message.metadata === undefined ? undefined : JSON.stringify(message.metadata)
+    return {
+      ...(message.type === 'delegate' && { type: message.type }),
+      ...(metadata !== undefined && { metadata }),
+      ...(message.threadId !== undefined && { threadId: message.threadId }),
+      ...(message.priority !== undefined && { priority: message.priority }),
+      ...(message.responseTimeoutMs !== undefined && { limit: Math.ceil(message.responseTimeoutMs) }),
+    }
+  }
+
+  /** One message to one agent that nobody waits for; resolves when it is accepted. */
+  #one(message: MessageInput, run: RunState, recipient: string, flags: number): Promise<void> {
+    const sender = message.sender === undefined ? this.#supervisor.cells[USER_INDEX]! : this.#agent(message.sender, 'sender')
+    const target = this.#supervisor.cell(recipient)
+    const user = this.#supervisor.cells[USER_INDEX]!
+    this.#asked += 1
+    const correlation = -this.#asked // below zero, where no agent's own numbers are
+    const frame = this.#supervisor.frames.make({
+      kind: SEND,
+      type: message.type ?? 'request',
+      sender: sender.index,
+      recipient: target?.index ?? 0xffff,
+      ...(!target && { name: recipient }),
+      run: run.index,
+      correlation,
+      content: message.content,
+      ...(message.structuredData !== undefined && { data: JSON.stringify(message.structuredData) }),
+      ...this.#fields(message),
+      flags: flags | ASKS,
+    })
+    const limit = (target ?? user).settings.mailbox.maxMessageBytes
+    if (frame.bytes > limit) return Promise.reject(new MessageRejectedError(`The message is ${frame.bytes} bytes encoded; at most ${limit} are taken (communication.maxMessageBytes).`, { bytes: frame.bytes, limit }))
+    return new Promise((resolve, reject) => {
+      sender.verdicts.set(correlation, (error) => (error ? reject(error) : resolve()))
+      this.#supervisor.appendOwned(run, frame.memory, frame.bytes)
+      this.#supervisor.router.message(sender, run, frame.memory, 0, undefined)
+      this.#supervisor.wake()
+    })
+  }
+
+  /** To every agent's `observe`, but not to the sender's. */
+  async broadcast(message: MessageInput, run = this.#runs.ownRun(undefined)): Promise<void> {
+    const from = this.#agent(message.sender ?? USER, 'sender')
+    const agents = this.#supervisor.cells.filter((cell) => cell.settings.counted && cell !== from)
+    await Promise.all(agents.map((cell) => this.#one({ ...message, type: 'broadcast' }, run, cell.name, TO_ALL)))
+  }
+
+  /** Content is the key, structured data the value, metadata.entryType the type. */
+  async #publish(message: MessageInput, run: RunState): Promise<void> {
+    const { entryType = 'fact' } = (message.metadata ?? {}) as { entryType?: string }
+    await this.#supervisor.calls.view(run, message.sender ?? USER).write(message.content, message.structuredData ?? null, entryType)
+  }
+
+  #managerOf(message: MessageInput): string[] {
+    if (message.recipient !== null) return targetsOf(message)
+    const manager = this.#supervisor.cell(message.sender ?? '')?.settings.info.escalateTo
+    if (manager) return [manager]
+    throw new MessageRejectedError('A report without a recipient goes to the sender\'s manager (escalateTo); this sender has none.', { path: 'recipient', got: null })
+  }
+
+  /** Answers a request in the place of the agent that was asked. */
+  #respond(message: MessageInput, run: RunState): void {
+    const request = message.correlationId === undefined ? undefined : this.#openRequest(message.correlationId)
+    const frame = this.#supervisor.frames.make({ kind: END, type: 'response', sender: this.#supervisor.cell(message.sender ?? USER)?.index ?? USER_INDEX, recipient: request?.caller.index ?? 0, run: (request?.run ?? run).index, turn: request?.turn ?? 0, correlation: request?.correlation ?? 1, content: message.content, ...(message.structuredData !== undefined && { data: JSON.stringify(message.structuredData) }) })
+    if (!request) {
+      const error = new MessageRejectedError(`No request waits for this response (correlationId ${message.correlationId ?? 'is missing'}): there was none, or it has been answered.`, { path: 'correlationId', got: message.correlationId ?? null })
+      this.#supervisor.deadLetter(run, frame.memory, 0, 'late', [error])
+      throw error
+    }
+    copyId(request.envelope.memory, request.envelope.at, frame.memory, 0)
+    this.#supervisor.router.answerInstead(request, frame)
+  }
+
+  #openRequest(messageId: string): OpenRequest | undefined {
+    for (const cell of this.#supervisor.cells) for (const request of cell.open.values()) if (idOf(request.envelope.memory, request.envelope.at) === messageId) return request
+    return undefined
+  }
+
+  #agent(name: string, path: string): Cell {
+    const cell = this.#supervisor.cell(name)
+    if (cell && (cell.settings.counted || name === USER)) return cell
+    throw new UnknownAgentError(`${path}: no agent of this team is named "${name}".`, { path, agent: name })
+  }
+}
+
+function targetsOf({ recipient }: MessageInput): string[] {
+  if (recipient === null) throw new MessageRejectedError('recipient: null means all, which only a broadcast can have; name an agent.', { path: 'recipient', got: null })
+  return typeof recipient === 'string' ? [recipient] : recipient
+}
+
+const jsonOf = (value: unknown) => (value === undefined ? undefined : JSON.stringify(value))

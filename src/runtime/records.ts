@@ -1,0 +1,50 @@
+/**
+ * The kinds of records in the log. Most of the log is frames, as the agents wrote them; what the host itself has to
+ * say is one of these. Trace, history, tasks, events and status are folds over both.
+ */
+import type { BlackboardEntry } from '../blackboard/entry.ts'
+import type { DramatisError } from '../errors.ts'
+import type { AgentStatus, AgentTask, TaskStatus } from '../actors/task.ts'
+import type { DeadLetter } from '../mailbox/dead-letters.ts'
+import type { Memory } from '../mailbox/memory.ts'
+
+/** Frames that stand one after the other, all of one run. Each takes `SEQ_STEP` numbers from `seq` on. */
+export interface FrameBlock {
+  readonly kind: 'frames'
+  readonly seq: number
+  /** Epoch ms. */
+  readonly at: number
+  readonly run: number
+  readonly memory: Memory
+  readonly from: number
+  readonly to: number
+  readonly count: number
+}
+
+/** A frame can become more than one event (a message and a task): each needs a number of its own. */
+export const SEQ_STEP = 4
+
+type Record<Kind extends string, Fields> = { readonly kind: Kind; readonly seq: number; readonly at: number; readonly run: number } & Readonly<Fields>
+
+export type HostRecord =
+  | Record<'run.started', { query: string }>
+  | Record<'run.finished', { error: DramatisError | null }>
+  | Record<'run.aborted', { reason: string }>
+  | Record<'agent.status', { agent: string; status: AgentStatus; epoch: number }>
+  | Record<'agent.ready', { agent: string; epoch: number; warm: boolean; tookMs: number }>
+  | Record<'agent.exited', { agent: string; index: number; epoch: number; error: DramatisError; fault: boolean }>
+  | Record<'agent.crashed', { agent: string; epoch: number; error: DramatisError; restartInMs: number | null; messageId: string | null }>
+  | Record<'turn.started', { agent: string; messageId: string; attempt: number }>
+  | Record<'message.dead', { letter: DeadLetter }>
+  | Record<'task', { task: AgentTask; previous: TaskStatus | null }>
+  | Record<'blackboard', { entry: BlackboardEntry }>
+  | Record<'decision', { question: string; choice: string; reason: string }>
+  | Record<'step.mismatch', { agent: string; messageId: string; error: DramatisError }>
+
+export type LogEntry = FrameBlock | HostRecord
+
+/** What a part has to say, before the log has given it its place. */
+export type Unrecorded = HostRecord extends infer R ? (R extends HostRecord ? Omit<R, 'seq' | 'at' | 'run'> : never) : never
+
+/** What one turn of the supervisor has logged: the unit in which the parts see records. */
+export type Batch = readonly LogEntry[]

@@ -1,0 +1,80 @@
+/** What came of a run: the answer, and folds over its log. */
+import type { TokenUsage } from '../actors/model.ts'
+import type { TaskStatus } from '../actors/task.ts'
+import type { DramatisError } from '../errors.ts'
+import type { Directory } from '../mailbox/codec.ts'
+import { type AgentMessage, ORCHESTRATOR, USER } from '../mailbox/message.ts'
+import type { RunState } from './run-state.ts'
+import { historyOf, traceOf } from './trace.ts'
+import type { OrchestrationTrace } from './trace-types.ts'
+
+/** `success: true` with `failures`: the result is partial. Times in ms. */
+export type MultiAgentResult<T = undefined> = {
+  runId: string
+  agentOutputs: Record<string, { content: string; structuredData?: unknown }[]>
+  failures: { agent: string; taskId?: string; error: DramatisError }[]
+  messageHistory: AgentMessage[]
+  taskCompletion: Record<string, TaskStatus>
+  blackboardState: Record<string, unknown> | null
+  orchestrationTrace: OrchestrationTrace
+  tokenUsage: Record<string, TokenUsage>
+  totalTokenUsage: TokenUsage
+  executionTimeMs: number
+  agentExecutionTimesMs: Record<string, number>
+  rehearsed: boolean
+  /** Without history, trace and blackboard. */
+  toJSON(): object
+} & (
+  | { success: true; finalOutput: string; data: T; error: null }
+  | { success: false; finalOutput: string | null; data: null; error: DramatisError }
+)
+
+export type RunEnding<T> = { finalOutput: string; data: T } | { error: DramatisError }
+
+export const NO_TOKENS: TokenUsage = Object.freeze({ inputTokens: 0, outputTokens: 0, totalTokens: 0, calls: 0 })
+
+/** The result as it is at this moment; what happens in the run later is not in it. */
+export function resultOf<T>(run: RunState, ending: RunEnding<T>, executionTimeMs: number, directory: Directory & { agents(): string[] }): MultiAgentResult<T> {
+  const messageHistory = historyOf(run.log, directory)
+  const orchestrationTrace = traceOf(run.log, directory)
+  const agents = directory.agents()
+  const base = {
+    runId: run.id,
+    agentOutputs: outputsOf(messageHistory),
+    failures: [...run.failures],
+    messageHistory,
+    taskCompletion: Object.fromEntries([...run.tasks.values()].map((task) => [task.id, task.status])),
+    blackboardState: run.board ? run.board.snapshot() : null,
+    orchestrationTrace,
+    tokenUsage: Object.fromEntries(agents.map((agent) => [agent, { ...NO_TOKENS }])),
+    totalTokenUsage: { ...NO_TOKENS },
+    executionTimeMs,
+    agentExecutionTimesMs: timesOf(orchestrationTrace, agents),
+    rehearsed: false,
+  }
+  const end = 'error' in ending ? { success: false as const, finalOutput: null, data: null, error: ending.error } : { success: true as const, ...ending, error: null }
+  return { ...base, ...end, toJSON: () => summary({ ...base, ...end }) }
+}
+
+function summary({ messageHistory: _history, orchestrationTrace: _trace, blackboardState: _board, ...rest }: Omit<MultiAgentResult<unknown>, 'toJSON'>): object {
+  const failures = rest.failures.map((failure) => ({ ...failure, error: failure.error.toJSON() }))
+  return { ...rest, failures, error: (rest as { error: DramatisError | null }).error?.toJSON() ?? null }
+}
+
+/** What each agent answered, in order. */
+function outputsOf(history: readonly AgentMessage[]): MultiAgentResult['agentOutputs'] {
+  const outputs: MultiAgentResult['agentOutputs'] = {}
+  for (const { type, sender, content, structuredData, metadata } of history) {
+    if (type !== 'response' || 'error' in metadata || sender === ORCHESTRATOR || sender === USER) continue
+    const list = (outputs[sender] ??= [])
+    list.push(structuredData === null ? { content } : { content, structuredData })
+  }
+  return outputs
+}
+
+/** How long each agent had turns in this run. */
+function timesOf(trace: OrchestrationTrace, agents: readonly string[]): Record<string, number> {
+  const times = Object.fromEntries(agents.map((agent) => [agent, 0]))
+  for (const { agent, startedAt, endedAt } of trace.agentActivations) if (agent in times) times[agent]! += endedAt - startedAt
+  return times
+}

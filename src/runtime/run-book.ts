@@ -1,0 +1,308 @@
+/** All runs of a team: admitted, queued, begun, ended, and forgotten when their log is no longer kept. */
+import { v7 } from 'uuid'
+import { checkBySchema } from '../actors/schema.ts'
+import type { Timer } from '../clock.ts'
+import { ConfigurationError, DramatisError, ReplyInvalidError, RunAbortedError, RunTimeoutError, TeamClosedError, TeamOverloadedError } from '../errors.ts'
+import { errorOf, isFailure } from '../mailbox/codec.ts'
+import { readBody, REQUEST } from '../mailbox/frame.ts'
+import type { Memory } from '../mailbox/memory.ts'
+import type { Blackboard } from '../blackboard/entry.ts'
+import type { Cell } from './cell.ts'
+import { type MultiAgentResult, type RunEnding, resultOf } from './result.ts'
+import { RunHandle, type RunHost, type RunOptions, type RunStatus } from './run.ts'
+import { checkRunOptions } from './run-options.ts'
+import type { RunState } from './run-state.ts'
+import { type Part, type Supervisor, USER_INDEX } from './supervisor.ts'
+import type { TeamSettings } from './settings.ts'
+
+const KEPT_RUNS = 100
+const KEPT_BYTES = 64 * 2 ** 20
+
+interface Entry {
+  readonly handle: RunHandle<unknown>
+  readonly options: RunOptions<unknown>
+  readonly target: Cell
+  readonly clear: () => void
+  timer: Timer | undefined
+  result: MultiAgentResult<unknown> | undefined
+  correlation: number
+}
+
+export class RunBook implements RunHost {
+  readonly #supervisor: Supervisor
+  readonly #settings: TeamSettings
+  readonly #start: () => Promise<void>
+  readonly #entries = new Map<string, Entry>()
+  readonly #byState = new Map<RunState, Entry>()
+  readonly #queue: Entry[] = []
+  readonly #running = new Set<Entry>()
+  /** Over, but messages that nobody waits for are still under way; the team's own one-way messages are born so. */
+  readonly #quieting = new Map<RunState, Timer | undefined>()
+  /** Over and quiet, oldest first. */
+  readonly #kept: RunState[] = []
+  readonly #listeners = new Set<() => void>()
+  #last: RunState | undefined
+  closing = false
+
+  constructor(supervisor: Supervisor, settings: TeamSettings, start: () => Promise<void>) {
+    this.#supervisor = supervisor
+    this.#settings = settings
+    this.#start = start
+  }
+
+  /** Retires runs as they fall quiet, trims logs, and wakes who reads events. */
+  readonly part: Part = () => ({
+    next: () => {
+      for (const run of this.#quieting.keys()) if (run.open <= 0) this.#retire(run)
+      for (const { handle } of this.#running) handle.state.log.trim(KEPT_BYTES)
+      for (const listener of [...this.#listeners]) listener()
+    },
+  })
+
+  // ---- launch
+
+  launch<T>(query: string, options: RunOptions<T>, target: Cell): RunHandle<T> {
+    if (this.closing) throw new TeamClosedError('The team is closed; make a new one with createTeam.', {})
+    checkRunOptions(query, options)
+    const joined = options.runId === undefined ? undefined : this.#join(options.runId, query)
+    if (joined) return joined as RunHandle<T>
+    const waits = this.#running.size >= this.#settings.maxConcurrentRuns
+    if (waits && this.#queue.length >= this.#settings.maxQueuedRuns) {
+      throw new TeamOverloadedError(`${this.#running.size} runs are under way and ${this.#queue.length} wait; that is all this team takes (maxConcurrentRuns, maxQueuedRuns). Try again later.`, { running: this.#running.size, queued: this.#queue.length })
+    }
+    const state = this.#supervisor.openRun(options.runId ?? v7(), query, options.metadata, options.threadId)
+    const handle = new RunHandle<T>(state, this)
+    const entry = this.#enter(handle as unknown as RunHandle<unknown>, options as RunOptions<unknown>, target)
+    this.#last = state
+    this.#supervisor.calls.board(state)
+    if (options.signal?.aborted) this.cancel(state, reasonOf(options.signal))
+    else if (waits) this.#enqueue(entry)
+    else void this.#begin(entry)
+    return handle
+  }
+
+  #join(runId: string, query: string): RunHandle<unknown> | undefined {
+    const entry = this.#entries.get(runId)
+    if (!entry || entry.handle.query === query) return entry?.handle
+    throw new ConfigurationError(`runId: "${runId}" is the id of a run with another query; the same id joins that run. Use a new id.`, { path: 'runId', got: runId })
+  }
+
+  #enter(handle: RunHandle<unknown>, options: RunOptions<unknown>, target: Cell): Entry {
+    const { signal } = options
+    const abort = () => this.cancel(handle.state, reasonOf(signal!))
+    signal?.addEventListener('abort', abort, { once: true })
+    const timeoutMs = options.timeoutMs ?? this.#settings.globalTimeoutMs
+    const entry: Entry = { handle, options, target, clear: () => signal?.removeEventListener('abort', abort), timer: undefined, result: undefined, correlation: 0 }
+    entry.timer = this.#supervisor.clock.timer(timeoutMs, () => {
+      this.#abort(entry, new RunTimeoutError(`The run did not end within ${timeoutMs} ms (globalTimeoutMs, or the run's timeoutMs). The trace shows what it waited for.`, { runId: handle.id, timeoutMs }), 'failed')
+    })
+    this.#entries.set(handle.id, entry)
+    this.#byState.set(handle.state, entry)
+    return entry
+  }
+
+  #enqueue(entry: Entry): void {
+    const priority = entry.options.priority ?? 0
+    const at = this.#queue.findIndex((other) => (other.options.priority ?? 0) < priority)
+    this.#queue.splice(at < 0 ? this.#queue.length : at, 0, entry)
+  }
+
+  async #begin(entry: Entry): Promise<void> {
+    const { handle, target } = entry
+    this.#running.add(entry)
+    handle.status = 'running'
+    this.#supervisor.record(handle.state, { kind: 'run.started', query: handle.query })
+    try {
+      await this.#start()
+    } catch (error) {
+      if (error instanceof ConfigurationError) return this.#misconfigured(entry, error)
+      // An agent that cannot start is gone; whether the run needs it shows when it is asked.
+    }
+    if (handle.state.over) return
+    entry.correlation = this.request(handle.state, target, handle.query, undefined, undefined, (memory, at) => void this.#answered(entry, memory, at))
+  }
+
+  /** Posts a request of the caller outside. */
+  request(run: RunState, target: Cell, content: string, data: string | undefined, fields: { limit?: number; priority?: number; metadata?: string; threadId?: string; type?: 'request' | 'delegate' } | undefined, settle: (memory: Memory, at: number) => void): number {
+    const user = this.#supervisor.cells[USER_INDEX]!
+    user.correlation += 1
+    const { correlation } = user
+    const threadId = fields?.threadId ?? run.threadId
+    const { memory, bytes } = this.#supervisor.frames.make({ kind: REQUEST, sender: USER_INDEX, recipient: target.index, run: run.index, correlation, content, ...(data !== undefined && { data }), ...fields, ...(threadId !== undefined && { threadId }), flags: 32 })
+    this.#supervisor.appendOwned(run, memory, bytes)
+    this.#supervisor.router.message(user, run, memory, 0, settle)
+    this.#supervisor.wake()
+    return correlation
+  }
+
+  // ---- end
+
+  async #answered(entry: Entry, memory: Memory, at: number): Promise<void> {
+    const { handle, options } = entry
+    if (isFailure(memory, at)) return this.#end(entry, { error: errorOf(memory, at) }, 'failed')
+    const { content, data } = readBody(memory, at)
+    try {
+      const structured: unknown = data === undefined ? undefined : JSON.parse(data)
+      const checked = options.output
+        ? await checkBySchema(options.output, structured ?? content, (issues) => new ReplyInvalidError(`The answer of run "${handle.id}" misses its output schema: ${issues}`, { runId: handle.id, issues }))
+        : undefined
+      this.#end(entry, { finalOutput: content, data: checked }, 'finished')
+    } catch (error) {
+      this.#end(entry, { error: error instanceof DramatisError ? error : new ReplyInvalidError(String(error), {}, error) }, 'failed')
+    }
+  }
+
+  cancel(run: RunState, reason: string): void {
+    const entry = this.#byState.get(run)
+    if (!entry || run.over) return
+    this.#supervisor.record(run, { kind: 'run.aborted', reason })
+    this.#abort(entry, new RunAbortedError(`The run was aborted: ${reason}.`, { runId: run.id, reason }), 'aborted')
+  }
+
+  #abort(entry: Entry, error: DramatisError, status: RunStatus): void {
+    if (entry.handle.state.over) return
+    this.#end(entry, { error }, status)
+  }
+
+  #end(entry: Entry, ending: RunEnding<unknown>, status: RunStatus): void {
+    const { handle } = entry
+    const { state } = handle
+    if (state.over) return
+    state.over = true
+    this.#supervisor.settleRecords()
+    this.#supervisor.record(state, { kind: 'run.finished', error: 'error' in ending ? ending.error : null })
+    if ('error' in ending) this.#windDown(entry, ending.error)
+    this.#supervisor.settleRecords()
+    entry.result = resultOf(state, ending, this.#supervisor.clock.now() - state.startedAt, { name: (index) => this.#supervisor.name(index), runId: (index) => this.#supervisor.runId(index), agents: () => this.#agents() })
+    entry.timer?.cancel()
+    entry.clear()
+    this.#leave(entry)
+    this.#quieting.set(state, undefined)
+    handle.finish(entry.result, status)
+    this.#supervisor.wake()
+  }
+
+  #agents(): string[] {
+    return this.#supervisor.cells.filter((cell) => cell.settings.counted).map((cell) => cell.name)
+  }
+
+  /** Everything that is under way in the run is told to stop, and nothing more is taken. */
+  #windDown({ handle: { state }, correlation }: Entry, error: DramatisError): void {
+    state.ending = error
+    const { cells, router } = this.#supervisor
+    if (correlation > 0) router.cancel(cells[USER_INDEX]!, correlation, error)
+    for (const cell of cells) {
+      const { mailbox } = cell
+      for (const envelope of [...mailbox.queued(), ...mailbox.handed.values(), ...mailbox.parked]) {
+        if (envelope.run !== state) continue
+        const request = router.requestOf(envelope)
+        if (request) router.cancel(request.caller, request.correlation, error)
+        else router.withdraw(cell, envelope, error)
+      }
+    }
+    state.boardOver.abort(error)
+  }
+
+  #misconfigured(entry: Entry, error: ConfigurationError): void {
+    const { handle } = entry
+    handle.state.over = true
+    handle.state.ending = error
+    entry.timer?.cancel()
+    entry.clear()
+    this.#supervisor.record(handle.state, { kind: 'run.finished', error })
+    this.#leave(entry)
+    this.#quieting.set(handle.state, undefined)
+    handle.misconfigured(error)
+  }
+
+  #leave(entry: Entry): void {
+    this.#running.delete(entry)
+    const queued = this.#queue.indexOf(entry)
+    if (queued >= 0) this.#queue.splice(queued, 1)
+    while (!this.closing && this.#running.size < this.#settings.maxConcurrentRuns) {
+      const next = this.#queue.shift()
+      if (!next) return
+      void this.#begin(next)
+    }
+  }
+
+  // ---- runs without a script
+
+  /** A message from outside a run is a run of its own that ends when what it caused is quiet. */
+  ownRun(threadId: string | undefined): RunState {
+    const run = this.#supervisor.openRun(v7(), '', undefined, threadId)
+    run.over = true
+    const limit = this.#settings.globalTimeoutMs
+    this.#quieting.set(
+      run,
+      this.#supervisor.clock.timer(limit, () => {
+        run.ending = new RunTimeoutError(`What a message caused did not fall quiet within ${limit} ms.`, { runId: run.id, timeoutMs: limit })
+      }),
+    )
+    return run
+  }
+
+  #retire(run: RunState): void {
+    this.#quieting.get(run)?.cancel()
+    this.#quieting.delete(run)
+    run.boardOver.abort(new RunAbortedError('The run is over.', { runId: run.id }))
+    for (const stop of run.subscriptions.splice(0)) stop()
+    this.#supervisor.delivery.runOver(run)
+    this.#kept.push(run)
+    let bytes = this.#kept.reduce((sum, { log }) => sum + log.bytes, 0)
+    while (this.#kept.length > 1 && (this.#kept.length > KEPT_RUNS || bytes > KEPT_BYTES)) {
+      const oldest = this.#kept.shift()!
+      bytes -= oldest.log.bytes
+      this.#entries.delete(oldest.id)
+      this.#byState.delete(oldest)
+      this.#supervisor.forgetRun(oldest)
+    }
+  }
+
+  // ---- for handles and watchers
+
+  get(runId: string): RunHandle<unknown> | undefined {
+    return this.#entries.get(runId)?.handle
+  }
+  get last(): RunState | undefined {
+    return this.#last
+  }
+  list(): RunHandle<unknown>[] {
+    return [...this.#entries.values()].map(({ handle }) => handle)
+  }
+  get counts(): { running: number; queued: number } {
+    return { running: this.#running.size, queued: this.#queue.length }
+  }
+  resultOf(runId: string): MultiAgentResult<unknown> | undefined {
+    return this.#entries.get(runId)?.result
+  }
+  name(index: number): string {
+    return this.#supervisor.name(index)
+  }
+  runId(index: number): string {
+    return this.#supervisor.runId(index)
+  }
+  blackboard(run: RunState): Blackboard | undefined {
+    return this.#supervisor.calls.board(run) ? this.#supervisor.calls.view(run, this.#supervisor.name(USER_INDEX)) : undefined
+  }
+  onRecords(listener: () => void): () => void {
+    this.#listeners.add(listener)
+    return () => this.#listeners.delete(listener)
+  }
+
+  /** Resolves when no run is under way or waits. */
+  async quiet(): Promise<void> {
+    while (this.#running.size + this.#queue.length > 0) {
+      await Promise.all([...this.#running, ...this.#queue].map(({ handle }) => handle.result.catch(() => {})))
+    }
+  }
+
+  abortAll(error: DramatisError): void {
+    for (const entry of [...this.#queue, ...this.#running]) {
+      this.#supervisor.record(entry.handle.state, { kind: 'run.aborted', reason: error.message })
+      this.#abort(entry, error, 'aborted')
+    }
+  }
+}
+
+const reasonOf = (signal: AbortSignal): string => (signal.reason instanceof Error ? signal.reason.message : String(signal.reason))

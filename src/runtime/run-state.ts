@@ -1,0 +1,42 @@
+/** What the supervisor knows of one run. What happened in it is in its log. */
+import type { Board } from '../blackboard/board.ts'
+import type { DramatisError } from '../errors.ts'
+import type { AgentTask } from '../actors/task.ts'
+import { RunLog } from './log.ts'
+
+export class RunState {
+  /** What frames call it; 0 is no run. */
+  readonly index: number
+  readonly id: string
+  readonly query: string
+  readonly metadata: Readonly<Record<string, string>>
+  readonly threadId: string | undefined
+  readonly log = new RunLog()
+  readonly startedAt: number
+  /** Messages that were accepted or are parked, and are neither handled nor dead. */
+  open = 0
+  /** Set when the run is to end: nothing more is accepted in it. */
+  ending: DramatisError | undefined
+  /** Its answer is there (or its error). Messages that nobody waits for may still be under way. */
+  over = false
+  /** Other runs of a shared blackboard see the same one. */
+  board: Board | undefined
+  readonly boardOver = new AbortController()
+  /** What its agents keep for this run, by their index. */
+  readonly states = new Map<number, object>()
+  /** By the id of the request that a task is. */
+  readonly tasks = new Map<string, AgentTask>()
+  /** The protocol script's numbers for its requests. */
+  readonly taskIds = new Map<number, string>()
+  readonly failures: { agent: string; taskId?: string; error: DramatisError }[] = []
+  readonly subscriptions: (() => void)[] = []
+
+  constructor(index: number, id: string, query: string, startedAt: number, metadata: Readonly<Record<string, string>> = {}, threadId?: string) {
+    this.index = index
+    this.id = id
+    this.query = query
+    this.startedAt = startedAt
+    this.metadata = metadata
+    this.threadId = threadId
+  }
+}

@@ -1,0 +1,157 @@
+/** A run as its caller holds it: its result, its events as they happen, and a handle to end it. */
+import type { AgentTask } from '../actors/task.ts'
+import type { ModelSchema } from '../actors/tool.ts'
+import type { TokenUsage } from '../actors/model.ts'
+import type { Blackboard } from '../blackboard/entry.ts'
+import { unavailable } from '../errors.ts'
+import type { AgentMessage } from '../mailbox/message.ts'
+import { type EventSource, eventsOf, type RuntimeEvent } from './events.ts'
+import type { TokenLimit } from './options.ts'
+import { type MultiAgentResult, NO_TOKENS } from './result.ts'
+import type { RunState } from './run-state.ts'
+import { historyOf } from './trace.ts'
+
+/** How one run differs from the team's defaults. Durations in ms. */
+export interface RunOptions<T = undefined> {
+  /** Aborts the run. */
+  signal?: AbortSignal
+  timeoutMs?: number
+  /** Of its place in the queue of runs; higher first. */
+  priority?: number
+  /** Same id and query: joins that run; other query: ConfigurationError. */
+  runId?: string
+  /** Runs of one thread share the roles' conversation. */
+  threadId?: string
+  metadata?: Record<string, string>
+  models?: Record<string, string>
+  budget?: TokenLimit
+  /** The last speaker answers in it; `result.data`. */
+  output?: ModelSchema<unknown, T>
+}
+
+export type RunStatus = 'queued' | 'running' | 'waiting' | 'finished' | 'failed' | 'aborted' | 'interrupted'
+
+export interface Run<T = undefined> {
+  readonly id: string
+  readonly query: string
+  readonly status: RunStatus
+  /** Never becomes an unhandled rejection. Rejects only for a configuration that cannot work. */
+  readonly result: Promise<MultiAgentResult<T>>
+  /** What happened and happens, until the run has finished. `after` is the `seq` of the last event that was seen. */
+  events(options?: { after?: number; types?: RuntimeEvent['type'][] }): AsyncIterable<RuntimeEvent<T>>
+  /** The answer in pieces as they come; in one piece if the script emits none. */
+  text(): AsyncIterable<string>
+  cancel(reason?: string): Promise<void>
+  answer(questionId: string, answer: string): Promise<void>
+  readonly tasks: readonly AgentTask[]
+  readonly messageHistory: readonly AgentMessage[]
+  readonly blackboard: Blackboard | undefined
+  readonly usage: TokenUsage
+}
+
+/** What a handle needs of the team. */
+export interface RunHost extends EventSource {
+  cancel(run: RunState, reason: string): void
+  blackboard(run: RunState): Blackboard | undefined
+  /** Calls back after each batch of records; returns how to end that. */
+  onRecords(listener: () => void): () => void
+}
+
+export class RunHandle<T> implements Run<T> {
+  readonly result: Promise<MultiAgentResult<T>>
+  status: RunStatus = 'queued'
+  readonly state: RunState
+  readonly #host: RunHost
+  #settle!: { resolve(result: MultiAgentResult<T>): void; reject(error: unknown): void }
+  #settled = false
+
+  constructor(state: RunState, host: RunHost) {
+    this.state = state
+    this.#host = host
+    this.result = new Promise((resolve, reject) => {
+      this.#settle = { resolve, reject }
+    })
+    this.result.catch(() => {}) // who does not wait for it does not miss it
+  }
+
+  get id(): string {
+    return this.state.id
+  }
+  get query(): string {
+    return this.state.query
+  }
+
+  finish(result: MultiAgentResult<T>, status: RunStatus): void {
+    this.status = status
+    this.#settled = true
+    this.#settle.resolve(result)
+  }
+  misconfigured(error: unknown): void {
+    this.status = 'failed'
+    this.#settled = true
+    this.#settle.reject(error)
+  }
+
+  async *events(options: { after?: number; types?: RuntimeEvent['type'][] } = {}): AsyncGenerator<RuntimeEvent<T>> {
+    let after = options.after ?? -1
+    let wake: (() => void) | undefined
+    let changed = false
+    const stop = this.#host.onRecords(() => {
+      changed = true
+      wake?.()
+    })
+    try {
+      for (;;) {
+        changed = false
+        for (const event of this.#eventsAfter(after)) {
+          after = event.seq
+          if (!options.types || options.types.includes(event.type)) yield event as RuntimeEvent<T>
+          if (event.type === 'run.finished') return
+        }
+        if (this.#settled && !changed) return
+        if (!changed) {
+          await new Promise<void>((resolve) => {
+            wake = () => resolve()
+            this.result.then(wake, wake)
+          })
+        }
+      }
+    } finally {
+      stop()
+    }
+  }
+
+  *#eventsAfter(after: number): IterableIterator<RuntimeEvent<unknown>> {
+    for (const entry of this.state.log.entries(after)) for (const event of eventsOf(entry, this.#host)) if (event.seq > after) yield event
+  }
+
+  async *text(): AsyncGenerator<string> {
+    let any = false
+    for await (const event of this.events({ types: ['output.delta', 'run.finished'] })) {
+      if (event.type === 'output.delta' && event.final) {
+        any = true
+        yield event.chunk
+      } else if (event.type === 'run.finished' && !any && event.result.finalOutput !== null) yield event.result.finalOutput
+    }
+  }
+
+  async cancel(reason = 'cancelled by its caller'): Promise<void> {
+    if (!this.#settled) this.#host.cancel(this.state, reason)
+    await this.result.catch(() => {})
+  }
+  answer(): Promise<void> {
+    return Promise.reject(unavailable('run.answer'))
+  }
+  get tasks(): readonly AgentTask[] {
+    return [...this.state.tasks.values()]
+  }
+  get messageHistory(): readonly AgentMessage[] {
+    return historyOf(this.state.log, this.#host)
+  }
+  get blackboard(): Blackboard | undefined {
+    return this.#host.blackboard(this.state)
+  }
+  get usage(): TokenUsage {
+    return { ...NO_TOKENS }
+  }
+}

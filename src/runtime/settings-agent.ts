@@ -1,0 +1,101 @@
+/** One role with every default filled in. What the role says goes first, then the team, then the default. */
+import type { AgentRole, RoleInfo } from '../actors/role.ts'
+import type { TeamOptions } from './options.ts'
+import { refusedAs } from './refused.ts'
+import { infoFrom } from './role-info.ts'
+import { moduleFrom } from './settings-module.ts'
+
+/** How much may wait for an agent, and what happens beyond it. */
+export interface MailboxSettings {
+  /** Messages. */
+  capacity: number
+  /** Of waiting frames. */
+  bytes: number
+  /** Of one encoded message. */
+  maxMessageBytes: number
+  overflow: 'block' | 'reject'
+}
+
+/** How an agent is kept alive. Durations in ms. */
+export interface SupervisionSettings {
+  /** Infinity: for ever. */
+  maxRestarts: number
+  withinMs: number
+  backoff: { baseMs: number; capMs: number }
+  poisonAttempts: number
+  onHandlerError: 'fail' | 'retry' | 'restart'
+  /** false: nobody watches. */
+  watchdogMs: number | false
+  coolDownMs: number
+  stopGraceMs: number
+}
+
+/** All that the runtime needs to know of one agent. Durations in ms. */
+export interface AgentSettings {
+  name: string
+  /** As the user wrote it. */
+  role: AgentRole
+  /** What its thread sees of it: data alone, a frozen copy. */
+  info: RoleInfo
+  /** The href of a file: URL, or a bare specifier; null: the definition is given, nothing is imported. */
+  module: string | null
+  env: string[]
+  /** null: Node's own limit. */
+  maxHeapMb: number | null
+  turnTimeoutMs: number | false
+  mailbox: MailboxSettings
+  responseTimeoutMs: number
+  /** false: as long as the run. */
+  queueTimeoutMs: number | false
+  supervision: SupervisionSettings
+}
+
+/** The settings of the role at `path`. Throws if its module is missing (unless `hasDefinition`) or cannot be one. */
+export function agentSettings(role: AgentRole, path: string, team: TeamOptions, hasDefinition: boolean): AgentSettings {
+  const own = role.communication ?? {}
+  const all = team.communication ?? {}
+  return {
+    name: role.name,
+    role,
+    info: infoFrom(role),
+    module: moduleOf(role, `${path}.module`, hasDefinition),
+    env: [...(role.env ?? [])],
+    maxHeapMb: role.limits?.maxHeapMb ?? null,
+    turnTimeoutMs: role.limits?.turnTimeoutMs ?? 300_000,
+    mailbox: {
+      capacity: own.mailboxCapacity ?? all.mailboxCapacity ?? 1_024,
+      bytes: own.mailboxBytes ?? all.mailboxBytes ?? 2 ** 20,
+      maxMessageBytes: own.maxMessageBytes ?? all.maxMessageBytes ?? 2 ** 24,
+      overflow: (own.overflow ?? all.overflow) === 'reject' ? 'reject' : 'block', // the others are refused before
+    },
+    responseTimeoutMs: own.responseTimeoutMs ?? all.responseTimeoutMs ?? 60_000,
+    queueTimeoutMs: own.queueTimeoutMs ?? all.queueTimeoutMs ?? false,
+    supervision: supervisionSettings(role, team),
+  }
+}
+
+function supervisionSettings(role: AgentRole, team: TeamOptions): SupervisionSettings {
+  const own = role.supervision ?? {}
+  const all = team.supervision ?? {}
+  return {
+    maxRestarts: own.maxRestarts ?? all.maxRestarts ?? 3,
+    withinMs: own.withinMs ?? all.withinMs ?? 60_000,
+    backoff: {
+      baseMs: own.backoff?.baseMs ?? all.backoff?.baseMs ?? 200,
+      capMs: own.backoff?.capMs ?? all.backoff?.capMs ?? 10_000,
+    },
+    poisonAttempts: own.poisonAttempts ?? all.poisonAttempts ?? 3,
+    onHandlerError: own.onHandlerError ?? all.onHandlerError ?? 'fail',
+    watchdogMs: own.watchdogMs ?? all.watchdogMs ?? 5_000,
+    coolDownMs: all.coolDownMs ?? 60_000,
+    stopGraceMs: own.stopGraceMs ?? all.stopGraceMs ?? 5_000,
+  }
+}
+
+function moduleOf(role: AgentRole, path: string, hasDefinition: boolean): string | null {
+  const module = role.module === undefined ? null : moduleFrom(role.module, path)
+  if (hasDefinition) return null
+  if (module !== null) return module
+  const advice = 'A role without code needs a model, and models are not available in this version.'
+  throw refusedAs(path, 'nothing', 'the module whose default export is the defineAgent(...) of this role', advice)
+}

@@ -1,0 +1,46 @@
+/** Where an agent's code is: every form in which a role may name its module, made into one that a thread can import. */
+import { isBuiltin } from 'node:module'
+import { posix } from 'node:path'
+import { pathToFileURL } from 'node:url'
+import { refused } from './refused.ts'
+
+const ACCEPTED = 'a file: URL, an absolute path, or a package ("name", "@scope/name/file")'
+const PACKAGE = /^(?:@[\w-][\w.~-]*\/)?[\w-][\w.~-]*(?:\/[^\\]+)?$/
+const RELATIVE = /^\.\.?(?:[\\/]|$)/
+const WINDOWS_PATH = /^(?:[a-z]:[\\/]|\\\\[^\\]+\\[^\\]+)/i
+const SCHEME = /^[a-z][a-z\d+.-]+:/i // two letters at least: one is a Windows drive
+
+/** The href of a file: URL, or a bare specifier as it came. Throws for everything else. */
+export function moduleFrom(module: unknown, path: string): string {
+  if (isUrl(module)) return fileHref(module.href, path)
+  if (typeof module !== 'string') throw refused(path, module, ACCEPTED)
+  if (posix.isAbsolute(module)) return pathToFileURL(module).href
+  if (WINDOWS_PATH.test(module)) return pathToFileURL(module, { windows: true }).href
+  if (isBuiltin(module)) throw refused(path, module, ACCEPTED, 'A module of Node itself is no agent.')
+  if (SCHEME.test(module)) return fileHref(module, path)
+  if (RELATIVE.test(module)) throw refused(path, module, ACCEPTED, relativeAdvice(module))
+  if (!PACKAGE.test(module)) throw refused(path, module, ACCEPTED)
+  return module
+}
+
+// A test runner may have a URL class of its own, so what counts is the field.
+function isUrl(value: unknown): value is { href: string } {
+  return typeof value === 'object' && value !== null && 'href' in value && typeof value.href === 'string'
+}
+
+function fileHref(href: string, path: string): string {
+  if (URL.canParse(href) && new URL(href).protocol === 'file:') return new URL(href).href
+  const advice = 'Code comes from files alone: save it as one, or make it a package.'
+  throw refused(path, withoutBody(href), ACCEPTED, advice)
+}
+
+function relativeAdvice(module: string): string {
+  return `Relative to what? Write new URL(${JSON.stringify(module)}, import.meta.url).`
+}
+
+/** A URL for a message: without what it carries (data:), its query and its password. */
+function withoutBody(href: string): string {
+  if (!URL.canParse(href)) return href
+  const { protocol, host, pathname } = new URL(href)
+  return host === '' ? `${protocol}...` : `${protocol}//${host}${pathname}`
+}

@@ -1,0 +1,133 @@
+/** The shape of one role: every field that the contract has, and what it takes. */
+import type { AgentRole, Capability, CommunicationConfig, RoleInfo, SupervisionConfig } from '../actors/role.ts'
+import { jsonIssue, NAME_GRAMMAR } from '../mailbox/message.ts'
+import { refused, refusedAs } from './refused.ts'
+import type { Check } from './settings-checks.ts'
+import {
+  anyList,
+  anyObject,
+  finite,
+  flag,
+  integer,
+  isObject,
+  listOf,
+  number,
+  oneOf,
+  pause,
+  rule,
+  shape,
+  text,
+  wait,
+} from './settings-checks.ts'
+import { moduleFrom } from './settings-module.ts'
+
+const someText = rule('a string that is not empty', (value) => typeof value === 'string' && value !== '')
+
+const capabilityShape = shape<Capability>(
+  {
+    name: someText,
+    description: text,
+    inputTypes: listOf(text),
+    outputTypes: listOf(text),
+    estimatedTokens: integer(0),
+    confidence: number(0, 1),
+  },
+  'name',
+)
+
+const capability: Check = (value, path) => {
+  if (isObject(value)) return capabilityShape(value, path)
+  if (typeof value !== 'string' || value === '')
+    throw refused(path, value, 'a string that is not empty, or a Capability')
+}
+
+const agentName: Check = (value, path) => {
+  if (typeof value === 'string' && NAME_GRAMMAR.test(value)) return
+  const own = typeof value === 'string' && value.startsWith('$')
+  const advice = own ? "Names that begin with '$' are the runtime's own." : ''
+  throw refused(path, value, "a letter, then letters, digits, '_' and '-', at most 64 characters", advice)
+}
+
+const json: Check = (value, path) => {
+  const issue = jsonIssue(value, path)
+  if (issue) throw refusedAs(issue.path, issue.got, 'a JSON value', "Only JSON reaches an agent's thread.")
+}
+
+const variableName: Check = (value, path) => {
+  const accepted = 'the name of an environment variable'
+  if (typeof value !== 'string') throw refused(path, value, accepted)
+  // Never shown: who writes NAME=value here has put a secret into it.
+  if (value === '' || /[=\0]/.test(value))
+    throw refusedAs(path, 'a string that is no name', accepted, 'Give the name alone.')
+}
+
+/** The same for a role and for the team. */
+export const communicationShape = shape<CommunicationConfig>({
+  mailboxCapacity: integer(1),
+  mailboxBytes: integer(1),
+  maxMessageBytes: integer(1),
+  overflow: oneOf('block', 'reject', 'drop_oldest', 'drop_newest'),
+  responseTimeoutMs: wait(),
+  queueTimeoutMs: wait('off'),
+  retries: integer(0),
+})
+
+/** The fields of `supervision` that a role and the team share. */
+export const restartFields = {
+  maxRestarts: rule(
+    'an integer from 0 on, or Infinity',
+    (value) => value === Number.POSITIVE_INFINITY || (Number.isSafeInteger(value) && Number(value) >= 0),
+  ),
+  withinMs: wait(),
+  backoff: shape<NonNullable<SupervisionConfig['backoff']>>({ baseMs: pause, capMs: pause }),
+  poisonAttempts: integer(1),
+  onHandlerError: oneOf('fail', 'retry', 'restart'),
+  watchdogMs: wait('off'),
+  stopGraceMs: pause,
+}
+
+const roleInfo = {
+  name: agentName,
+  description: text,
+  systemPrompt: text,
+  capabilities: listOf(capability),
+  model: someText,
+  temperature: number(0, 2),
+  maxTokens: integer(1),
+  maxOutputTokens: integer(1),
+  maxRounds: integer(1),
+  delegationAllowed: flag,
+  canDelegateTo: listOf(text),
+  canBeDelegatedTo: flag,
+  escalateTo: text,
+  sharedWith: listOf(text),
+  priority: finite,
+  weight: rule('a number (NaN and Infinity too) or null', (value) => value === null || typeof value === 'number'),
+  trust: oneOf('untrusted', 'internal', 'privileged'),
+  data: json,
+} satisfies { [Key in keyof Required<RoleInfo>]: Check }
+
+/** Throws for the first field of a role that has a wrong name, type or range. */
+export const roleShape = shape<AgentRole>(
+  {
+    ...roleInfo,
+    tools: anyList,
+    module: (value, path) => void moduleFrom(value, path),
+    instances: integer(1),
+    concurrency: integer(1),
+    contextStrategy: anyObject,
+    reentrancy: oneOf('chain', 'none'),
+    limits: shape<NonNullable<AgentRole['limits']>>({
+      maxHeapMb: integer(8), // a thread does not even boot with 4
+      maxExternalMb: integer(1),
+      turnTimeoutMs: wait('off'),
+    }),
+    env: listOf(variableName),
+    supervision: shape<NonNullable<AgentRole['supervision']>>({
+      ...restartFields,
+      restart: oneOf('permanent', 'transient', 'temporary'),
+    }),
+    communication: communicationShape,
+  },
+  'name',
+)

@@ -1,0 +1,64 @@
+/** The shape of a team's options: every field that the contract has, and what it takes. */
+import type { SupervisionConfig } from '../actors/role.ts'
+import type { StateConfig, TeamOptions } from './options.ts'
+import { refused } from './refused.ts'
+import type { Check } from './settings-checks.ts'
+import {
+  anyList,
+  anyObject,
+  integer,
+  isObject,
+  listOf,
+  methods,
+  oneOf,
+  pause,
+  rule,
+  shape,
+  wait,
+} from './settings-checks.ts'
+import { communicationShape, restartFields, roleShape } from './settings-shape-role.ts'
+
+const agents: Check = (value, path) => {
+  if (!Array.isArray(value) || value.length === 0) throw refused(path, value, 'a list of at least one role')
+  listOf(roleShape)(value, path)
+}
+
+const blackboardScope = shape<{ scope: 'run' | 'team' }>({ scope: oneOf('run', 'team') }, 'scope')
+
+/** Throws for the first option that has a wrong name, type or range. `orchestration` is not looked into. */
+export const teamShape: Check = shape<TeamOptions & { orchestration: unknown }>(
+  {
+    agents,
+    orchestration: () => {}, // known here, so that a misspelt one is named; the protocols check it
+    communication: communicationShape,
+    stateManagement: shape<StateConfig>({
+      log: rule('"memory", an object with a path, or a LogStore', (value) => value === 'memory' || isObject(value)),
+      durability: oneOf('write_behind', 'commit'),
+    }),
+    taskRouting: oneOf('explicit', 'capability_match', 'load_balance', 'auction', 'round_robin'),
+    enableBlackboard: (value, path) => {
+      if (isObject(value)) return blackboardScope(value, path)
+      if (typeof value !== 'boolean') throw refused(path, value, 'true, false, { scope: "run" } or { scope: "team" }')
+    },
+    syncPoints: anyList,
+    maxConcurrentAgents: integer(1),
+    maxConcurrentRuns: integer(1),
+    maxQueuedRuns: integer(0),
+    globalTimeoutMs: wait(),
+    threads: shape<NonNullable<TeamOptions['threads']>>({ max: integer(1), idleMs: pause, warmSpares: integer(0) }),
+    supervision: shape<SupervisionConfig>({
+      ...restartFields,
+      strategy: oneOf('one_for_one', 'one_for_all', 'rest_for_one'),
+      coolDownMs: pause,
+      deadlock: oneOf('break', 'report', false),
+      confirmMs: pause,
+      livelock: rule('false or an object', (value) => value === false || isObject(value)),
+    }),
+    budget: anyObject,
+    models: rule('"rehearsal" or an object', (value) => value === 'rehearsal' || isObject(value)),
+    tools: anyList,
+    logger: methods('debug', 'info', 'warn', 'error'),
+    clock: methods('now', 'monotonic', 'random', 'sleep'),
+  },
+  'agents',
+)

@@ -1,0 +1,64 @@
+/** A team's options, checked, and with every default filled in. The rest of the runtime never sees an option. */
+import type { Logger } from '../actors/logger.ts'
+import { type Scheduler, schedulerFrom } from '../clock.ts'
+import { defaultLogger } from './default-logger.ts'
+import type { TeamOptions } from './options.ts'
+import { type AgentSettings, agentSettings } from './settings-agent.ts'
+import { checkNames } from './settings-names.ts'
+import { teamShape } from './settings-shape-team.ts'
+import { refuseUnavailable } from './unavailable.ts'
+
+export type { TeamOptions } from './options.ts'
+export type { AgentSettings, MailboxSettings, SupervisionSettings } from './settings-agent.ts'
+
+/** All that the runtime needs to know of a team. Durations in ms. */
+export interface TeamSettings {
+  /** In the order in which they were given. */
+  agents: AgentSettings[]
+  /** Turns of one run at a time. */
+  maxConcurrentAgents: number
+  maxConcurrentRuns: number
+  maxQueuedRuns: number
+  globalTimeoutMs: number
+  /** Threads kept ready for a restart. */
+  warmSpares: number
+  /** One for each run, one for the team, or none. */
+  blackboard: false | 'run' | 'team'
+  logger: Logger
+  clock: Scheduler
+}
+
+/**
+ * Checks all of the options that can be checked without loading a module, and fills in the defaults.
+ * `given.modules` names the agents whose definition is at hand, so that they need no module.
+ *
+ * @throws ConfigurationError for the first option that is wrong or not there yet. `details` has its `path`, what it
+ * `got` and what is `accepted`.
+ *
+ * @example
+ * const settings = settingsFrom({ agents: [{ name: 'critic', module: new URL('./critic.js', import.meta.url) }] })
+ * settings.agents[0].supervision.maxRestarts // 3
+ */
+export function settingsFrom(options: TeamOptions, given: { modules?: ReadonlySet<string> } = {}): TeamSettings {
+  teamShape(options, '')
+  refuseUnavailable(options)
+  checkNames(options.agents)
+  return {
+    agents: options.agents.map((role, i) =>
+      agentSettings(role, `agents[${i}]`, options, given.modules?.has(role.name) ?? false),
+    ),
+    maxConcurrentAgents: options.maxConcurrentAgents ?? 5,
+    maxConcurrentRuns: options.maxConcurrentRuns ?? 100,
+    maxQueuedRuns: options.maxQueuedRuns ?? 1_000,
+    globalTimeoutMs: options.globalTimeoutMs ?? 600_000,
+    warmSpares: options.threads?.warmSpares ?? 1,
+    blackboard: blackboardScope(options.enableBlackboard),
+    logger: options.logger ?? defaultLogger,
+    clock: schedulerFrom(options.clock),
+  }
+}
+
+function blackboardScope(enabled: TeamOptions['enableBlackboard'] = false): false | 'run' | 'team' {
+  if (typeof enabled === 'object') return enabled.scope
+  return enabled && 'run'
+}

@@ -1,0 +1,282 @@
+/**
+ * The host's side of a team: drains what the agents write, logs it, routes it into mailboxes, hands it over, and keeps
+ * the agents alive. It is the one place that sees every wait, limit and record.
+ *
+ *   outboxes -> Router (log, checks, mailbox) -> Delivery (windows, bells)     Lives (start, death, redelivery)
+ *                        \-> records$ -> the parts: restarts, permits, deadlines, watchdog, tasks, events
+ *
+ * `records$` is the only ingress of the parts. It is trampolined: what a part records while it is told of something is
+ * told after it. A part that throws is reported and goes on.
+ */
+import { Observable, Subject } from 'rxjs'
+import { DeadLetterList, type DeadLetterReason } from '../mailbox/dead-letters.ts'
+import { type Directory, decodeMessage } from '../mailbox/codec.ts'
+import { idOf } from '../mailbox/frame.ts'
+import type { Memory } from '../mailbox/memory.ts'
+import { ORCHESTRATOR, RUNTIME, USER } from '../mailbox/message.ts'
+import { HOST_ASLEEP, HOST_CALLED, TeamMemory } from '../mailbox/room.ts'
+import { describe, type DramatisError } from '../errors.ts'
+import type { Scheduler } from '../clock.ts'
+import type { Logger } from '../actors/logger.ts'
+import type { AgentCode } from '../actors/assignment.ts'
+import { Cell, type CellSettings } from './cell.ts'
+import { Delivery } from './delivery.ts'
+import { HostCalls } from './host-calls.ts'
+import { HostFrames } from './host-frames.ts'
+import { RunLog } from './log.ts'
+import { Lives } from './lives.ts'
+import { type Batch, type FrameBlock, type HostRecord, SEQ_STEP, type LogEntry, type Unrecorded } from './records.ts'
+import { Router } from './router.ts'
+import { RunState } from './run-state.ts'
+import type { Spawner, Thread } from './thread.ts'
+
+/** Who may have a turn of a run now. The permits part takes this place; without it everybody may. */
+export interface Gate {
+  take(run: RunState, cell: Cell): boolean
+  /** Nothing of the run is with that agent any more. */
+  release(run: RunState, cell: Cell): void
+  /** A turn that gave its permit up is to go on. */
+  resume(cell: Cell): boolean
+}
+
+const OPEN_GATE: Gate = { take: () => true, release: () => {}, resume: () => true }
+
+export interface SupervisorOptions {
+  clock: Scheduler
+  logger: Logger
+  spawner: Spawner
+  /** Of the team; names beyond it are refused. */
+  capacity: number
+  parts: readonly Part[]
+}
+
+/** One responsibility. It sees records and acts through the supervisor; when it is taken away, just that is gone. */
+export type Part = (supervisor: Supervisor) => { next(batch: Batch): void; close?(): void }
+
+export class Supervisor implements Directory {
+  readonly clock: Scheduler
+  readonly logger: Logger
+  readonly spawner: Spawner
+  readonly team: TeamMemory
+  readonly cells: Cell[] = []
+  readonly runs = new Map<number, RunState>()
+  readonly deadLetters = new DeadLetterList()
+  /** What belongs to no run. */
+  readonly log = new RunLog()
+  readonly frames: HostFrames
+  readonly router: Router
+  readonly delivery: Delivery
+  readonly lives: Lives
+  readonly calls: HostCalls
+  readonly records$: Observable<Batch>
+  gate: Gate = OPEN_GATE
+  closed = false
+  readonly #records = new Subject<Batch>()
+  readonly #byName = new Map<string, Cell>()
+  readonly #parts: { close(): void }[] = []
+  #pending: LogEntry[] = []
+  #telling = false
+  #ticking = false
+  #scheduled = false
+  #seq = 0
+  #lastRun = 0
+  #runIds = new Map<number, string>()
+  #queueDeadlines = false
+
+  constructor(options: SupervisorOptions) {
+    this.clock = options.clock
+    this.logger = options.logger
+    this.spawner = options.spawner
+    this.team = new TeamMemory(options.capacity)
+    this.frames = new HostFrames(options.clock)
+    this.router = new Router(this)
+    this.delivery = new Delivery(this)
+    this.lives = new Lives(this)
+    this.calls = new HostCalls(this)
+    this.records$ = this.#records.asObservable()
+    for (const part of options.parts) this.attach(part)
+  }
+
+  /** From now on the part is told of every record. */
+  attach(part: Part): void {
+    const made = part(this)
+    const subscription = this.#records.subscribe((batch) => {
+      try {
+        made.next(batch)
+      } catch (error) {
+        this.logger.error({ error: describe(error) }, 'a part of the supervisor threw; the others go on')
+      }
+    })
+    this.#parts.push({
+      close() {
+        subscription.unsubscribe()
+        made.close?.()
+      },
+    })
+  }
+
+  // ---- who is there
+
+  addCell(name: string, settings: CellSettings): Cell {
+    const cell = new Cell(this.cells.length, name, settings)
+    this.cells.push(cell)
+    this.#byName.set(name, cell)
+    if (settings.queueTimeoutMs !== false) this.#queueDeadlines = true
+    this.team.open(cell.index, settings.mailbox.capacity, settings.mailbox.bytes)
+    return cell
+  }
+
+  cell(name: string): Cell | undefined {
+    return this.#byName.get(name)
+  }
+
+  name(index: number): string {
+    return this.cells[index]?.name ?? `#${index}`
+  }
+
+  idOf(envelope: { memory: Memory; at: number }): string {
+    return idOf(envelope.memory, envelope.at)
+  }
+
+  /** Whether any agent limits how long a message may wait. */
+  get hasQueueDeadlines(): boolean {
+    return this.#queueDeadlines
+  }
+
+  names(): string[] {
+    return this.cells.map((cell) => cell.name)
+  }
+
+  runId(index: number): string {
+    return this.#runIds.get(index) ?? ''
+  }
+
+  openRun(id: string, query: string, metadata?: Readonly<Record<string, string>>, threadId?: string): RunState {
+    const run = new RunState(++this.#lastRun, id, query, this.clock.now(), metadata, threadId)
+    this.runs.set(run.index, run)
+    this.#runIds.set(run.index, id)
+    return run
+  }
+
+  /** The run is over and quiet, and its log is no longer kept. */
+  forgetRun(run: RunState): void {
+    this.runs.delete(run.index)
+    this.#runIds.delete(run.index)
+  }
+
+  // ---- the log
+
+  appendFrames(run: RunState, memory: Memory, from: number, to: number, count: number): FrameBlock {
+    const block = run.log.appendFrames(this.#take(count), this.clock.now(), run.index, memory, from, to, count)
+    this.#pending.push(block)
+    return block
+  }
+
+  appendOwned(run: RunState, memory: Memory, bytes: number): FrameBlock {
+    const block = run.log.appendOwned(this.#take(1), this.clock.now(), run.index, memory, bytes)
+    this.#pending.push(block)
+    return block
+  }
+
+  /** Writes a record into the run's log, or into the team's when it is about no run. */
+  record(run: RunState | undefined, fields: Unrecorded): void {
+    const record = { ...fields, seq: this.#take(1), at: this.clock.now(), run: run?.index ?? 0 } as HostRecord
+    if (run) run.log.append(record)
+    else {
+      this.log.append(record)
+      // What happens to an agent happens to every run under way: each tells it.
+      for (const other of this.runs.values()) if (!other.over && record.kind.startsWith('agent.')) other.log.append(record)
+    }
+    this.#pending.push(record)
+    this.wake()
+  }
+
+  /** The number of the next record. */
+  get seq(): number {
+    return this.#seq
+  }
+
+  #take(count: number): number {
+    const seq = this.#seq
+    this.#seq += count * SEQ_STEP
+    return seq
+  }
+
+  /** The message that stands there will not be handled. */
+  deadLetter(run: RunState, memory: Memory, at: number, reason: DeadLetterReason, errors: DramatisError[]): void {
+    const letter = { id: idOf(memory, at), message: decodeMessage(memory, at, this), reason, errors, at: this.clock.now() }
+    this.deadLetters.add(letter)
+    this.record(run, { kind: 'message.dead', letter })
+  }
+
+  // ---- the tick
+
+  /** Something may be there: look now, or as soon as the present look is over. */
+  kick(): void {
+    if (this.#ticking) return this.wake()
+    this.#tick()
+  }
+
+  /** Look in a later turn of the event loop. */
+  wake(): void {
+    if (this.#scheduled || this.closed) return
+    this.#scheduled = true
+    this.clock.defer(() => {
+      this.#scheduled = false
+      if (!this.#ticking) this.#tick()
+    })
+  }
+
+  #tick(): void {
+    if (this.closed) return
+    this.#ticking = true
+    const { words } = this.team
+    Atomics.store(words, HOST_ASLEEP, 0)
+    Atomics.store(words, HOST_CALLED, 0)
+    let more = false
+    for (const cell of this.cells) if (cell.life && this.router.drain(cell, cell.life)) more = true
+    this.#tell()
+    this.delivery.flush()
+    this.#tell()
+    this.#ticking = false
+    if (more || this.#pending.length > 0) return this.wake()
+    Atomics.store(words, HOST_ASLEEP, 1) // announce, then look again
+    if (Atomics.load(words, HOST_CALLED) === 1 || this.delivery.roomAgain()) {
+      Atomics.store(words, HOST_ASLEEP, 0)
+      this.wake()
+    }
+  }
+
+  /** Before a fold is read: what was logged has been told. */
+  settleRecords(): void {
+    this.#tell()
+  }
+
+  /** Tells the parts what was logged, also what they log meanwhile. */
+  #tell(): void {
+    if (this.#telling) return
+    this.#telling = true
+    for (let batch = this.#pending; batch.length > 0; batch = this.#pending) {
+      this.#pending = []
+      this.#records.next(batch)
+    }
+    this.#telling = false
+  }
+
+  // ---- the end
+
+  /** After all lives have ended: nothing is left that could wake the process. */
+  close(): void {
+    this.#tell()
+    this.closed = true
+    for (const part of this.#parts) part.close()
+    this.#records.complete()
+  }
+}
+
+/** The first names of every team, in this order. */
+export const FIXED_NAMES = [RUNTIME, USER, ORCHESTRATOR] as const
+export const USER_INDEX = 1
+export const ORCHESTRATOR_INDEX = 2
+
+export type { AgentCode, Thread }

@@ -1,0 +1,373 @@
+/**
+ * A running team: the supervisor with all its parts, the agents' cells, the runs. It takes a protocol as a value and
+ * knows no strategy; `src/team.ts` joins the two.
+ */
+import type { Observable } from 'rxjs'
+import type { AgentCode, RosterEntry } from '../actors/assignment.ts'
+import type { AgentDefinition } from '../actors/definition.ts'
+import { scriptHandlers } from '../actors/orchestrator-turn.ts'
+import type { Protocol } from '../actors/protocol.ts'
+import type { AgentRole } from '../actors/role.ts'
+import type { AgentStatus, AgentTask, TaskStatus } from '../actors/task.ts'
+import type { Blackboard } from '../blackboard/entry.ts'
+import { describe, ConfigurationError, RunAbortedError, TeamClosedError, unavailable, UnknownRunError } from '../errors.ts'
+import type { AgentMessage, MessageInput } from '../mailbox/message.ts'
+import type { DeadLetter } from '../mailbox/dead-letters.ts'
+import { MAX_AGENTS } from '../mailbox/room.ts'
+import { type AgentInstance, agentInstance, statusOf } from './agent-instance.ts'
+import { loadable } from './bundle.ts'
+import type { Cell, CellSettings } from './cell.ts'
+import { eventsOf, type RuntimeEvent } from './events.ts'
+import { GuardedObservable } from './guarded-observable.ts'
+import { handlersFrom, LocalThread } from './local-thread.ts'
+import { deadlines } from './parts/deadlines.ts'
+import { permits } from './parts/permits.ts'
+import { restarts } from './parts/restarts.ts'
+import { tasks } from './parts/tasks.ts'
+import { watchdog } from './parts/watchdog.ts'
+import { Posting } from './posting.ts'
+import type { MultiAgentResult } from './result.ts'
+import type { Run, RunHandle, RunOptions } from './run.ts'
+import { RunBook } from './run-book.ts'
+import type { AgentSettings, TeamSettings } from './settings.ts'
+import { FIXED_NAMES, ORCHESTRATOR_INDEX, Supervisor } from './supervisor.ts'
+import { type Spawner, type Thread, WorkerSpawner } from './thread.ts'
+import { historyOf } from './trace.ts'
+
+/** What a service's probes ask. Durations in ms. */
+export interface Health {
+  live: boolean
+  ready: boolean
+  draining: boolean
+  agents: Record<string, { status: AgentStatus; queued: number; inFlight: number; restarts: number; lastBeatMs: number }>
+  runs: { running: number; queued: number }
+  deadLetters: number
+  log: { ok: boolean; lagMs: number }
+}
+
+export interface Metric {
+  name: string
+  help: string
+  kind: 'counter' | 'gauge' | 'histogram'
+  samples: { labels: Record<string, string>; value: number }[]
+}
+
+/** For tests: agents in the host's own thread. */
+export interface TeamKit {
+  definitions?: ReadonlyMap<string, AgentDefinition>
+}
+
+const SPARE_NAMES = 1024
+const MIB = 2 ** 20
+
+export class TeamRuntime {
+  protected readonly supervisor: Supervisor
+  readonly #settings: TeamSettings
+  readonly #protocol: Protocol
+  readonly #kit: TeamKit
+  readonly #runs: RunBook
+  readonly #posting: Posting
+  readonly #instances = new Map<string, AgentInstance>()
+  readonly #events: Observable<RuntimeEvent>
+  readonly #spawner: Spawner & { refill?(): void }
+  #started: Promise<void> | undefined
+  #closed: Promise<void> | undefined
+
+  constructor(settings: TeamSettings, protocol: Protocol, kit: TeamKit = {}) {
+    this.#settings = settings
+    this.#protocol = protocol
+    this.#kit = kit
+    const { clock, logger, warmSpares, maxConcurrentAgents } = settings
+    if (settings.agents.length + FIXED_NAMES.length > MAX_AGENTS) throw new ConfigurationError(`agents: ${settings.agents.length} are too many; a team has up to ${MAX_AGENTS - FIXED_NAMES.length}.`, { path: 'agents' })
+    this.#spawner = new WorkerSpawner(warmSpares)
+    this.supervisor = new Supervisor({
+      clock,
+      logger,
+      spawner: this.#spawner,
+      capacity: Math.min(settings.agents.length + FIXED_NAMES.length + SPARE_NAMES, MAX_AGENTS),
+      parts: [restarts, permits(maxConcurrentAgents), deadlines, watchdog, tasks],
+    })
+    this.#runs = new RunBook(this.supervisor, settings, () => this.start())
+    this.supervisor.attach(this.#runs.part)
+    this.#posting = new Posting(this.supervisor, this.#runs)
+    this.supervisor.calls.boardScope = settings.blackboard
+    this.supervisor.calls.waitTimeoutMs = settings.globalTimeoutMs
+    this.#addCells()
+    this.#wireLives()
+    this.#events = this.#eventStream()
+  }
+
+  #addCells(): void {
+    for (const name of FIXED_NAMES) this.supervisor.addCell(name, fixedCell(name))
+    for (const agent of this.#settings.agents) {
+      const cell = this.supervisor.addCell(agent.name, agentCell(agent))
+      this.#instances.set(agent.name, agentInstance(cell, agent.role, { run: (of, task, options) => this.#runAlone(of, task, options), post: (message) => this.#posting.send(message) }))
+    }
+  }
+
+  #wireLives(): void {
+    const { lives } = this.supervisor
+    lives.roster = () => this.#roster()
+    lives.codeOf = (cell) => this.#codeOf(cell)
+    lives.threadFor = (cell) => this.#threadFor(cell)
+  }
+
+  #roster(): RosterEntry[] {
+    return this.supervisor.cells.filter((cell) => cell.settings.counted).map((cell) => ({ ...cell.settings.info, status: statusOf(cell) }))
+  }
+
+  async #codeOf(cell: Cell): Promise<AgentCode> {
+    const local = { module: '', bundled: false, shown: cell.name }
+    if (cell.index === ORCHESTRATOR_INDEX) {
+      if (!('module' in this.#protocol)) return local
+      const { module, config } = this.#protocol
+      const { href, bundled, shown } = await loadable(String(module), 'orchestration.module')
+      return { protocol: href, bundled, shown, config }
+    }
+    const at = this.#settings.agents.findIndex(({ name }) => name === cell.name)
+    const { module } = this.#settings.agents[at]!
+    if (module === null) return local
+    const { href, bundled, shown } = await loadable(module, `agents[${at}].module`)
+    return { module: href, bundled, shown }
+  }
+
+  #threadFor(cell: Cell): Thread {
+    const protocol = this.#protocol
+    const scheduler = this.#settings.clock
+    if (cell.index === ORCHESTRATOR_INDEX && 'run' in protocol) {
+      const handlers = scriptHandlers((orchestrator, query) => protocol.run(orchestrator, query))
+      return new LocalThread({ scheduler, handlers: () => handlers, roster: () => this.#roster() })
+    }
+    const definition = this.#kit.definitions?.get(cell.name)
+    if (definition) return new LocalThread({ scheduler, handlers: (name) => handlersFrom(definition, name) })
+    return this.#spawner.spawn(cell.settings.maxHeapMb)
+  }
+
+  #eventStream(): Observable<RuntimeEvent> {
+    const report = (error: unknown) => this.#settings.logger.error({ error: describe(error) }, 'a subscriber of team.events threw; its subscription is closed')
+    return new GuardedObservable<RuntimeEvent>(report, (subscriber) => {
+      const subscription = this.supervisor.records$.subscribe({
+        next: (batch) => {
+          for (const entry of batch) for (const event of eventsOf(entry, this.#runs)) subscriber.next(event as RuntimeEvent)
+        },
+        complete: () => subscriber.complete(),
+      })
+      return () => subscription.unsubscribe()
+    })
+  }
+
+  // ---- life
+
+  /** Starts all agents. `execute` does it by itself; call it to find out early whether everything loads. */
+  start(): Promise<void> {
+    if (this.#runs.closing) return Promise.reject(closedError())
+    this.#started ??= this.#startAll()
+    return this.#started
+  }
+
+  async #startAll(): Promise<void> {
+    const { lives, cells } = this.supervisor
+    const living = cells.slice(ORCHESTRATOR_INDEX)
+    const outcomes = await Promise.allSettled(living.map((cell) => Promise.all([lives.begin(cell), lives.ready(cell)])))
+    if (!this.#runs.closing) this.#spawner.refill?.()
+    for (const outcome of outcomes) if (outcome.status === 'rejected') throw outcome.reason
+  }
+
+  /** Ends all runs and threads, in order. Twice is fine. `drainMs`: takes no new runs and lets those under way end. */
+  close(options: { drainMs?: number } = {}): Promise<void> {
+    this.#closed ??= this.#close(options.drainMs ?? 0)
+    return this.#closed
+  }
+
+  async #close(drainMs: number): Promise<void> {
+    const { clock, lives, cells } = this.supervisor
+    this.#runs.closing = true
+    if (drainMs > 0) {
+      const drained = new AbortController()
+      await Promise.race([this.#runs.quiet(), clock.sleep(drainMs, drained.signal).catch(() => {})])
+      drained.abort()
+    }
+    this.#runs.abortAll(new RunAbortedError('The team was closed.', { reason: 'close' }))
+    await this.#runs.quiet()
+    for (const cell of [...cells].slice(ORCHESTRATOR_INDEX).reverse()) await lives.end(cell)
+    await this.#spawner.close()
+    this.supervisor.close()
+  }
+
+  [Symbol.asyncDispose](): Promise<void> {
+    return this.close()
+  }
+
+  // ---- runs
+
+  /** Runs the team on a query. Rejects only on misuse; a run that fails, times out or is aborted resolves with `success: false`. */
+  async execute<T = undefined>(query: string, options: RunOptions<T> = {}): Promise<MultiAgentResult<T>> {
+    return this.launch(query, options).result
+  }
+
+  /** Starts a run and gives its handle. Throws for overload, a closed team and `runId` conflicts. */
+  launch<T = undefined>(query: string, options: RunOptions<T> = {}): Run<T> {
+    return this.#runs.launch(query, options, this.supervisor.cells[ORCHESTRATOR_INDEX]!)
+  }
+
+  /** The events of a run; leaving the loop aborts it. */
+  async *stream<T = undefined>(query: string, options: RunOptions<T> = {}): AsyncGenerator<RuntimeEvent<T>> {
+    const run = this.launch(query, options)
+    try {
+      yield* run.events()
+      await run.result // a configuration that cannot work has no last event
+    } finally {
+      await run.cancel('the reader left the stream')
+    }
+  }
+
+  async #runAlone(cell: Cell, task: string, options: RunOptions): Promise<string> {
+    const result = await this.#runs.launch(task, options, cell).result
+    if (result.success) return result.finalOutput
+    throw result.error
+  }
+
+  getRun(runId: string): Run<unknown> | undefined {
+    return this.#runs.get(runId)
+  }
+
+  async listRuns(filter: { status?: Run['status'] } = {}): Promise<{ id: string; query: string; status: Run['status']; startedAt: number }[]> {
+    const runs = this.#runs.list().filter(({ status }) => filter.status === undefined || status === filter.status)
+    return runs.map(({ id, query, status, state }: RunHandle<unknown>) => ({ id, query, status, startedAt: state.startedAt }))
+  }
+
+  resume<T = undefined>(_runId: string, _options: Omit<RunOptions<T>, 'runId'> = {}): Promise<MultiAgentResult<T>> {
+    return Promise.reject(unavailable('resume'))
+  }
+
+  // ---- messages and agents
+
+  /** The response where `requiresResponse` is set, else null once the message is accepted. */
+  async sendMessage(message: MessageInput): Promise<AgentMessage | null> {
+    await this.start()
+    return this.#posting.send(message)
+  }
+
+  async broadcast(content: string, sender: string): Promise<void> {
+    await this.start()
+    await this.#posting.send({ type: 'broadcast', sender, recipient: null, content })
+  }
+
+  getAgent(name: string): AgentInstance | undefined {
+    return this.#instances.get(name)
+  }
+
+  listAgents(): AgentInstance[] {
+    return [...this.#instances.values()]
+  }
+
+  getAgentStatus(name: string): AgentStatus | undefined {
+    return this.#instances.get(name)?.status
+  }
+
+  addAgent(_role: AgentRole): Promise<AgentInstance> {
+    return Promise.reject(unavailable('addAgent'))
+  }
+  removeAgent(_name: string): Promise<void> {
+    return Promise.reject(unavailable('removeAgent'))
+  }
+  reloadAgent(_name: string): Promise<void> {
+    return Promise.reject(unavailable('reloadAgent'))
+  }
+  restartAgent(_name: string): Promise<void> {
+    return Promise.reject(unavailable('restartAgent'))
+  }
+  canDelegate(_from: string, _to: string): boolean {
+    throw unavailable('canDelegate')
+  }
+  delegateTask(_from: string, _to: string, _task: unknown): Promise<AgentTask> {
+    return Promise.reject(unavailable('delegateTask'))
+  }
+  getDelegationGraph(): Record<string, string[]> {
+    throw unavailable('getDelegationGraph')
+  }
+
+  // ---- what happened
+
+  /** Without a `runId`: the run that was launched last; the same for the next two. */
+  getBlackboard(runId?: string): Blackboard | undefined {
+    const run = this.#run(runId)
+    return run && this.#runs.blackboard(run)
+  }
+
+  getMessageHistory(runId?: string): AgentMessage[] {
+    const run = this.#run(runId)
+    return run ? historyOf(run.log, this.supervisor) : []
+  }
+
+  getTaskStatus(runId?: string): Record<string, TaskStatus> {
+    const run = this.#run(runId)
+    return Object.fromEntries([...(run?.tasks.values() ?? [])].map(({ id, status }) => [id, status]))
+  }
+
+  #run(runId: string | undefined) {
+    if (runId === undefined) return this.#runs.last
+    const run = this.#runs.get(runId)
+    if (run) return run.state
+    throw new UnknownRunError(`No run "${runId}" is known; there was none, or it has left the log.`, { runId })
+  }
+
+  readonly deadLetters = {
+    list: (): DeadLetter[] => this.supervisor.deadLetters.list(),
+    replay: (_id: string): Promise<void> => Promise.reject(unavailable('deadLetters.replay')),
+    discard: (_id: string): void => {
+      throw unavailable('deadLetters.discard')
+    },
+  }
+
+  /** Everything that happens in all runs, as it happens. A subscriber that throws is reported to the logger and closed. */
+  get events(): Observable<RuntimeEvent> {
+    return this.#events
+  }
+
+  health(): Health {
+    const { cells, clock, deadLetters } = this.supervisor
+    const agents = cells.filter((cell) => cell.settings.counted)
+    const now = clock.monotonic()
+    return {
+      live: !this.supervisor.closed,
+      ready: !this.#runs.closing && agents.every((cell) => cell.life?.ready === true),
+      draining: this.#runs.closing,
+      agents: Object.fromEntries(
+        agents.map((cell) => [cell.name, { status: statusOf(cell), queued: cell.mailbox.waiting + cell.mailbox.parked.length, inFlight: cell.mailbox.handed.size, restarts: cell.restarts, lastBeatMs: Math.max(0, now - cell.lastEndAt) }]),
+      ),
+      runs: this.#runs.counts,
+      deadLetters: deadLetters.list().length,
+      log: { ok: true, lagMs: 0 },
+    }
+  }
+
+  metrics(): Metric[]
+  metrics(format: 'prometheus'): string
+  metrics(_format?: 'prometheus'): never {
+    throw unavailable('metrics')
+  }
+}
+
+const closedError = () => new TeamClosedError('The team is closed; make a new one with createTeam.', {})
+
+function agentCell(agent: AgentSettings): CellSettings {
+  const { info, maxHeapMb, mailbox, supervision, responseTimeoutMs, queueTimeoutMs, turnTimeoutMs, env } = agent
+  return { info, maxHeapMb, concurrency: 1, mailbox, supervision, responseTimeoutMs, queueTimeoutMs, turnTimeoutMs, env, counted: true }
+}
+
+/** The runtime's own names: no limits but that of a message's size. */
+function fixedCell(name: string): CellSettings {
+  return {
+    info: { name },
+    maxHeapMb: null,
+    concurrency: Number.MAX_SAFE_INTEGER,
+    mailbox: { capacity: 2 ** 30, bytes: 2 ** 30, maxMessageBytes: 16 * MIB, overflow: 'block' },
+    supervision: { maxRestarts: 3, withinMs: 60_000, backoff: { baseMs: 200, capMs: 10_000 }, poisonAttempts: 3, onHandlerError: 'fail', watchdogMs: false, coolDownMs: 60_000, stopGraceMs: 5_000 },
+    responseTimeoutMs: Number.POSITIVE_INFINITY,
+    queueTimeoutMs: false,
+    turnTimeoutMs: false,
+    env: [],
+    counted: false,
+  }
+}

@@ -1,0 +1,175 @@
+/**
+ * What the supervisor needs of a thread, and the real one: a worker with the bundled entry. Its bell is an empty post;
+ * the control plane is Comlink on a port of its own, and each of its calls settles when the thread dies.
+ */
+import { MessageChannel, Worker } from 'node:worker_threads'
+import { type Remote, wrap } from 'comlink'
+import nodeEndpoint from 'comlink/dist/esm/node-adapter.mjs'
+import type { Assignment, Started, ThreadControl } from '../actors/assignment.ts'
+import { AgentCrashedError, errorData } from '../errors.ts'
+
+/** Why a thread is gone. `error` is what it threw outside of any turn; `fault` is false when the host ended it. */
+export interface ThreadExit {
+  code: number
+  error: Error | undefined
+}
+
+export interface Thread {
+  /** False for a loop in the host's own thread: it has no watchdog and cannot be killed. */
+  readonly isolated: boolean
+  /** Whether it was kept ready before it was needed. */
+  readonly warm: boolean
+  onRing(listener: () => void): void
+  /** Called once. */
+  onExit(listener: (exit: ThreadExit) => void): void
+  /** Each line that the agent prints. */
+  onPrint(listener: (line: string) => void): void
+  /** Anything that the agent itself posted to its parent port: no bell, so nothing that the runtime knows. */
+  onForeignPost(listener: () => void): void
+  ring(): void
+  start(assignment: Assignment): Promise<Started>
+  stop(): Promise<void>
+  terminate(): void
+}
+
+export interface Spawner {
+  /** A thread that waits for its assignment. `maxHeapMb` null: the default class, of which spares are kept. */
+  spawn(maxHeapMb: number | null): Thread
+  /** Ends the spares. */
+  close(): Promise<void>
+}
+
+const ENTRY = new URL('../actors/thread-entry.bundle.js', import.meta.url)
+
+export class WorkerThread implements Thread {
+  readonly isolated = true
+  warm = false
+  readonly #worker: Worker
+  readonly #control: Remote<ThreadControl>
+  readonly #dead: Promise<never>
+  #error: Error | undefined
+  #print: ((line: string) => void) | undefined
+
+  constructor(maxHeapMb: number | null) {
+    const { port1, port2 } = new MessageChannel()
+    this.#worker = new Worker(ENTRY, {
+      workerData: { control: port2 },
+      transferList: [port2],
+      env: {},
+      execArgv: ['--conditions=dramatis-thread'],
+      stdout: true,
+      stderr: true,
+      ...(maxHeapMb !== null && { resourceLimits: { maxOldGenerationSizeMb: maxHeapMb } }),
+    })
+    this.#worker.on('error', (error) => {
+      this.#error = error instanceof Error ? error : new Error(String(error))
+    })
+    for (const stream of [this.#worker.stdout, this.#worker.stderr]) this.#readLines(stream)
+    this.#control = wrap<ThreadControl>(nodeEndpoint(port1))
+    this.#dead = new Promise((_resolve, reject) => {
+      this.#worker.once('exit', (code) => {
+        port1.close()
+        reject(new AgentCrashedError(`The thread ended with code ${code} before it answered.`, { exitCode: code }, this.#error))
+      })
+    })
+    this.#dead.catch(() => {})
+    port1.unref()
+  }
+
+  #readLines(stream: NodeJS.ReadableStream): void {
+    let rest = ''
+    stream.setEncoding('utf8')
+    stream.on('data', (text: string) => {
+      const lines = (rest + text).split('\n')
+      rest = lines.pop() ?? ''
+      for (const line of lines) this.#print?.(line)
+    })
+    stream.on('end', () => {
+      if (rest !== '') this.#print?.(rest)
+    })
+  }
+
+  onRing(listener: () => void): void {
+    this.#worker.on('message', (bell) => {
+      if (bell === 0) listener()
+    })
+  }
+  onExit(listener: (exit: ThreadExit) => void): void {
+    this.#worker.once('exit', (code) => listener({ code, error: this.#error }))
+  }
+  onPrint(listener: (line: string) => void): void {
+    this.#print = listener
+  }
+  onForeignPost(listener: () => void): void {
+    this.#worker.on('message', (bell) => {
+      if (bell !== 0) listener()
+    })
+  }
+  ring(): void {
+    this.#worker.postMessage(0)
+  }
+
+  /** A Comlink promise to a dead thread never settles, so each call is raced against the thread's end. */
+  async start(assignment: Assignment): Promise<Started> {
+    try {
+      return await Promise.race([this.#control.start(assignment), this.#dead])
+    } catch (error) {
+      const crashed = error instanceof AgentCrashedError ? error : new AgentCrashedError(`The thread could not be started: ${String(error)}`, {}, error)
+      return { ok: false, error: errorData(crashed) }
+    }
+  }
+  async stop(): Promise<void> {
+    await Promise.race([this.#control.stop(), this.#dead]).catch(() => {})
+  }
+  terminate(): void {
+    void this.#worker.terminate()
+  }
+  /** Resolves when the thread is gone. */
+  async gone(): Promise<void> {
+    await this.#dead.catch(() => {})
+  }
+}
+
+/** Worker threads, with spares that have booted already, so that restarts do not wait. */
+export class WorkerSpawner implements Spawner {
+  readonly #target: number
+  readonly #spares: WorkerThread[] = []
+  #closed = false
+
+  constructor(warmSpares: number) {
+    this.#target = warmSpares
+  }
+
+  spawn(maxHeapMb: number | null): Thread {
+    if (maxHeapMb !== null) return new WorkerThread(maxHeapMb)
+    const spare = this.#spares.shift()
+    this.#refill()
+    return spare ?? new WorkerThread(null)
+  }
+
+  /** Boots what is missing, when the loop is idle: the thread that is needed now goes first. */
+  refill(): void {
+    this.#refill()
+  }
+
+  #refill(): void {
+    setImmediate(() => {
+      while (!this.#closed && this.#spares.length < this.#target) {
+        const spare = new WorkerThread(null)
+        spare.warm = true
+        spare.onExit(() => {
+          const at = this.#spares.indexOf(spare)
+          if (at >= 0) this.#spares.splice(at, 1)
+        })
+        this.#spares.push(spare)
+      }
+    })
+  }
+
+  async close(): Promise<void> {
+    this.#closed = true
+    const spares = this.#spares.splice(0)
+    for (const spare of spares) spare.terminate()
+    await Promise.all(spares.map((spare) => spare.gone()))
+  }
+}

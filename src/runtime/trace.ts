@@ -1,0 +1,128 @@
+/** Trace and history of a run: folds over its log. */
+import { type Directory, decodeMessage, isFailure, isMessage, messageIdOf } from '../mailbox/codec.ts'
+import {
+  ANNOUNCED, attemptOf, CHUNK, END, flagsOf, idOf, kindOf, lengthOf, readBody, recipientOf, REPLAYED, RESPONSE, senderOf, startedOf, STEP_BEGAN, STEP_DONE, timeOf, typeOf,
+} from '../mailbox/frame.ts'
+import type { Memory } from '../mailbox/memory.ts'
+import type { AgentMessage } from '../mailbox/message.ts'
+import type { RunLog } from './log.ts'
+import type { HostRecord } from './records.ts'
+import type { OrchestrationTrace } from './trace-types.ts'
+
+type Trace = OrchestrationTrace
+
+/** Every message of the run that the log still has, in order. */
+export function historyOf(log: RunLog, directory: Directory): AgentMessage[] {
+  const messages: AgentMessage[] = []
+  for (const [memory, at] of framesOf(log)) if (isMessage(memory, at)) messages.push(decodeMessage(memory, at, directory))
+  return messages
+}
+
+/** All frames of a log, in order. */
+export function* framesOf(log: RunLog): IterableIterator<[memory: Memory, at: number]> {
+  for (const entry of log.entries()) {
+    if (entry.kind !== 'frames') continue
+    for (let at = entry.from; at < entry.to; at += lengthOf(entry.memory, at)) yield [entry.memory, at]
+  }
+}
+
+export function traceOf(log: RunLog, directory: Directory): OrchestrationTrace {
+  const trace: Trace = { events: [], decisions: [], agentActivations: [], messageFlow: [], syncPointsReached: [] }
+  const fold = new TraceFold(trace, directory)
+  if (log.forgotten > 0) trace.events.push({ timestamp: 0, eventType: 'log.forgotten', agent: null, details: { entries: log.forgotten } })
+  for (const entry of log.entries()) {
+    if (entry.kind !== 'frames') fold.record(entry)
+    else for (let at = entry.from; at < entry.to; at += lengthOf(entry.memory, at)) fold.frame(entry.memory, at)
+  }
+  return trace
+}
+
+class TraceFold {
+  readonly #trace: Trace
+  readonly #directory: Directory
+  /** Turns that have begun and not ended: cut off if their agent crashes. */
+  readonly #open = new Map<string, { agent: string; startedAt: number; messageId: string }>()
+
+  constructor(trace: Trace, directory: Directory) {
+    this.#trace = trace
+    this.#directory = directory
+  }
+
+  frame(memory: Memory, at: number): void {
+    const kind = kindOf(memory, at)
+    const agent = this.#directory.name(senderOf(memory, at))
+    const messageId = idOf(memory, at)
+    if (isMessage(memory, at)) this.#message(memory, at, kind, agent)
+    if (kind === END) this.#end(memory, at, agent, messageId)
+    else if (kind === STEP_BEGAN || kind === STEP_DONE || kind === REPLAYED) {
+      const eventType = kind === STEP_BEGAN ? 'step.began' : kind === STEP_DONE ? 'step.finished' : 'step.replayed'
+      this.#event(timeOf(memory, at), eventType, agent, { step: readBody(memory, at).content, attempt: attemptOf(memory, at), messageId, ...(kind === STEP_DONE && isFailure(memory, at) && { failed: true }) })
+    } else if (kind === CHUNK) this.#event(timeOf(memory, at), 'output.delta', agent, { messageId, length: readBody(memory, at).content.length })
+  }
+
+  #message(memory: Memory, at: number, kind: number, from: string): void {
+    const response = kind === END || kind === RESPONSE
+    const to = (response ? undefined : readBody(memory, at).name) ?? this.#directory.name(recipientOf(memory, at))
+    this.#trace.messageFlow.push({ from, to, messageId: messageIdOf(memory, at), type: response ? 'response' : typeOf(memory, at), at: timeOf(memory, at) })
+  }
+
+  #end(memory: Memory, at: number, agent: string, messageId: string): void {
+    const startedAt = startedOf(memory, at)
+    const endedAt = timeOf(memory, at)
+    const attempt = attemptOf(memory, at)
+    if (!(flagsOf(memory, at) & ANNOUNCED)) this.#event(startedAt, 'turn.started', agent, { messageId, attempt })
+    this.#open.delete(agent + messageId)
+    this.#trace.agentActivations.push({ agent, startedAt, endedAt, messageId })
+    this.#event(endedAt, 'turn.finished', agent, { messageId, attempt, ...(isFailure(memory, at) && { failed: true }) })
+  }
+
+  record(record: HostRecord): void {
+    const { kind, seq: _seq, at, run: _run, ...rest } = record
+    switch (record.kind) {
+      case 'turn.started':
+        this.#open.set(record.agent + record.messageId, { agent: record.agent, startedAt: at, messageId: record.messageId })
+        break
+      case 'agent.exited':
+        this.#cutOff(record.agent, at)
+        return
+      case 'decision':
+        this.#trace.decisions.push({ timestamp: at, question: record.question, choice: record.choice, reason: record.reason })
+        break
+    }
+    const agent = 'agent' in record ? record.agent : null
+    this.#event(at, kind, agent, detailsOf(record, rest))
+  }
+
+  /** Its turns ended there, though not in a commit. */
+  #cutOff(agent: string, at: number): void {
+    for (const [key, turn] of this.#open) {
+      if (turn.agent !== agent) continue
+      this.#trace.agentActivations.push({ agent, startedAt: turn.startedAt, endedAt: at, messageId: turn.messageId })
+      this.#open.delete(key)
+    }
+  }
+
+  #event(timestamp: number, eventType: string, agent: string | null, details: object): void {
+    this.#trace.events.push({ timestamp, eventType, agent, details })
+  }
+}
+
+/** Details are data: errors as their fields, letters and entries by what names them. */
+function detailsOf(record: HostRecord, rest: object): object {
+  switch (record.kind) {
+    case 'message.dead': {
+      const { id, reason, errors, message } = record.letter
+      return { id, reason, from: message.sender, to: message.recipient, errors: errors.map((error) => error.toJSON()) }
+    }
+    case 'blackboard': {
+      const { key, author, version, entryType, confidence } = record.entry
+      return { key, author, version, entryType, confidence }
+    }
+    case 'agent.crashed':
+    case 'run.finished':
+    case 'step.mismatch':
+      return { ...rest, error: record.error?.toJSON() ?? null }
+    default:
+      return rest
+  }
+}

@@ -1,0 +1,89 @@
+/** What the contract has and this version has not. Nothing is accepted and ignored: each of these is refused by name. */
+import { ConfigurationError } from '../errors.ts'
+import { shown } from './refused.ts'
+
+/** One option without an effect yet. */
+export interface UnavailableOption {
+  /** Where it stands in the options; `[]` is every entry of a list. */
+  readonly path: string
+  /** Whether this value asks for what is not there. An absent option asks for nothing. */
+  asked(value: unknown): boolean
+  /** The values that are accepted, for the message; empty if there are none. */
+  readonly available: readonly string[]
+}
+
+/** Every option of the contract that has no effect yet. */
+export const UNAVAILABLE: readonly UnavailableOption[] = [
+  only('taskRouting', 'explicit'),
+  emptyOnly('syncPoints'),
+  only('budget'),
+  only('models'),
+  emptyOnly('tools'),
+  only('stateManagement.log', 'memory'),
+  only('stateManagement.durability'),
+  only('threads.max'),
+  only('threads.idleMs'),
+  only('supervision.strategy', 'one_for_one'),
+  only('supervision.deadlock', false),
+  only('supervision.confirmMs'),
+  only('supervision.livelock', false),
+  only('communication.overflow', 'block', 'reject'),
+  only('communication.retries', 0),
+  emptyOnly('agents[].tools'),
+  only('agents[].instances', 1),
+  only('agents[].concurrency', 1),
+  only('agents[].contextStrategy'),
+  only('agents[].reentrancy', 'none'),
+  only('agents[].limits.maxExternalMb'),
+  only('agents[].trust', 'internal'),
+  only('agents[].supervision.restart', 'permanent'),
+  only('agents[].communication.overflow', 'block', 'reject'),
+  only('agents[].communication.retries', 0),
+]
+
+function only(path: string, ...values: readonly unknown[]): UnavailableOption {
+  return { path, asked: (value) => !values.includes(value), available: values.map(shown) }
+}
+
+function emptyOnly(path: string): UnavailableOption {
+  return { path, asked: (value) => !Array.isArray(value) || value.length > 0, available: ['an empty list'] }
+}
+
+/**
+ * The error for what is not there yet: an option, a verb, a method.
+ *
+ * @example
+ * throw unavailable('context.think')
+ */
+export function unavailable(path: string): ConfigurationError {
+  return notYet(path, { path })
+}
+
+/** Throws for the first option that asks for what is not there yet. */
+export function refuseUnavailable(options: unknown): void {
+  for (const { path: pattern, asked, available } of UNAVAILABLE) {
+    const accepted = available.join(' or ') || 'nothing'
+    for (const { path, value } of valuesAt(options, pattern.split('.'), '')) {
+      if (value === undefined || !asked(value)) continue
+      const advice = available.length === 0 ? '' : ` Available: ${accepted}.`
+      throw notYet(path, { path, got: shown(value), accepted }, advice)
+    }
+  }
+}
+
+function notYet(path: string, details: Record<string, unknown>, advice = ''): ConfigurationError {
+  return new ConfigurationError(`${path}: not available in this version; remove it.${advice}`, details)
+}
+
+type Found = Generator<{ path: string; value: unknown }>
+
+function* valuesAt(from: unknown, [step, ...rest]: string[], path: string): Found {
+  if (step === undefined) return yield { path, value: from }
+  if (typeof from !== 'object' || from === null) return
+  const key = step.replace('[]', '')
+  const value: unknown = Reflect.get(from, key)
+  const here = path === '' ? key : `${path}.${key}`
+  if (!step.endsWith('[]')) return yield* valuesAt(value, rest, here)
+  if (!Array.isArray(value)) return
+  for (const [i, entry] of value.entries()) yield* valuesAt(entry, rest, `${here}[${i}]`)
+}

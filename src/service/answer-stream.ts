@@ -1,0 +1,44 @@
+/**
+ * stdout, for the answer and nothing else. A team file, a protocol given as a closure and their libraries run in this
+ * process and may print; what they print is shown elsewhere, so that `dramatis run ... | next` gets the answer alone.
+ */
+
+export type Print = (text: string) => void
+
+/** Where a command puts its answer, and what it does with everything else that is printed. */
+export interface Answer {
+  /** Resolves when the text has been handed over. */
+  write(text: string): Promise<void>
+  /** Where what others print goes from now on. */
+  divertTo(print: Print): void
+}
+
+type Done = (error?: Error | null) => void
+
+/** Takes the stdout of this process for good. */
+export function takeStdout(): Answer {
+  const { stdout, stderr } = process
+  const write = stdout.write.bind(stdout)
+  let print: Print = (text) => void stderr.write(text)
+
+  stdout.on('error', () => {}) // `write` below reports it
+  stdout.write = (chunk: string | Uint8Array, second?: BufferEncoding | Done, third?: Done) => {
+    print(typeof chunk === 'string' ? chunk : Buffer.from(chunk).toString())
+    const done = typeof second === 'function' ? second : third
+    if (done) process.nextTick(done)
+    return true
+  }
+  return {
+    write: (text) =>
+      new Promise((resolve, reject) => {
+        write(text, 'utf8', (error) => {
+          // The reader may leave before the end of the answer, as `head` does.
+          if (error && !('code' in error && error.code === 'EPIPE')) reject(error)
+          else resolve()
+        })
+      }),
+    divertTo: (to) => {
+      print = to
+    },
+  }
+}

@@ -1,0 +1,72 @@
+/** `dramatis run <team file> "<query>"`: one query, one answer. */
+import { createTeam, type MultiAgentResult } from '../../index.ts'
+import { lineLogger } from '../../runtime/default-logger.ts'
+import type { Answer } from '../answer-stream.ts'
+import { EXIT, exitCodeOf, failureWords } from '../failure.ts'
+import { listenForInterrupt, unlessAborted } from '../interrupt.ts'
+import { resultText } from '../json-text.ts'
+import { loadEnv } from '../load-env.ts'
+import { loadTeamFile } from '../load-team-file.ts'
+import { progressOn } from '../progress.ts'
+import type { Screen } from '../screen.ts'
+import { traceFile } from '../trace-file.ts'
+
+/** Where a command runs. */
+export interface Surroundings {
+  answer: Answer
+  stderr: Screen
+  /** The working directory. */
+  folder: string
+}
+
+export interface RunFlags {
+  json?: boolean
+  trace?: string
+  timeout?: number
+}
+
+/** Runs the query and resolves to the exit code. Rejects for everything that kept the run from beginning. */
+export async function run(
+  file: string,
+  query: string,
+  { json = false, trace, timeout }: RunFlags,
+  { answer, stderr, folder }: Surroundings,
+): Promise<number> {
+  const writeTrace = trace === undefined ? undefined : traceFile(trace, folder)
+  loadEnv(folder)
+  const progress = progressOn(stderr)
+  answer.divertTo(progress.print)
+  const { signal, stop } = listenForInterrupt(progress.print)
+  try {
+    const definition = await unlessAborted(loadTeamFile(file, folder), signal)
+    const team = createTeam({ ...definition, logger: definition.logger ?? lineLogger(progress.print) })
+    try {
+      progress.watch(team)
+      const result = await team.execute(query, { signal, timeoutMs: timeout })
+      progress.end()
+      const code = await tell(result)
+      await writeTrace?.(result.orchestrationTrace)
+      return code
+    } finally {
+      progress.end()
+      await team.close()
+    }
+  } catch (error) {
+    if (signal.aborted) return EXIT.interrupted
+    throw error
+  } finally {
+    stop()
+  }
+
+  async function tell(result: MultiAgentResult): Promise<number> {
+    if (json) await answer.write(resultText(result))
+    else if (result.success) await answer.write(result.finalOutput.replace(/\n?$/, '\n'))
+    if (result.success) {
+      for (const { agent, error } of result.failures) stderr.write(`left out: ${agent}: ${failureWords(error)}\n`)
+      return EXIT.done
+    }
+    if (signal.aborted) return EXIT.interrupted
+    stderr.write(`error: ${failureWords(result.error)}\n`)
+    return exitCodeOf(result.error)
+  }
+}

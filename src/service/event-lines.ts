@@ -1,0 +1,88 @@
+/** Events in words: one line for each that is worth one. */
+import type { RuntimeEvent } from '../index.ts'
+import { oneLine } from './one-line.ts'
+
+type EventOf<Type extends RuntimeEvent['type']> = Extract<RuntimeEvent, { type: Type }>
+type TaskEvent = EventOf<'task'>
+
+const TROUBLE: ReadonlySet<RuntimeEvent['type']> = new Set([
+  'agent.crashed',
+  'message.dead',
+  'deadlock',
+  'livelock',
+  'stall',
+] as const)
+
+/** Whether somebody who looks away for a moment should find it when they look again. */
+export function isTrouble(event: RuntimeEvent): boolean {
+  return TROUBLE.has(event.type)
+}
+
+/**
+ * Makes the function from an event to its line, or to undefined if it is worth none. It remembers which agents were
+ * ready and which tasks had begun, so that it says so once.
+ */
+export function eventLines(): (event: RuntimeEvent) => string | undefined {
+  const ready = new Map<string, number>()
+  const begun = new Set<string>()
+
+  const words = (event: RuntimeEvent): string | undefined => {
+    switch (event.type) {
+      case 'agent.status':
+        return statusWords(event, ready)
+      case 'agent.crashed':
+        return `${event.agent} crashed: ${event.error.message}; ${restartWords(event.restartInMs)}`
+      case 'task':
+        return taskWords(event.task, begun)
+      case 'message.dead': {
+        const { message, reason } = event.letter
+        const to = Array.isArray(message.recipient) ? message.recipient.join(', ') : (message.recipient ?? 'nobody')
+        return `dead letter: ${message.type} from ${message.sender} to ${to}: ${reason}`
+      }
+      case 'deadlock':
+        return `deadlock: ${event.cycle.join(' -> ')}${event.victim === null ? '' : `; ${event.victim} gives way`}`
+      case 'livelock':
+      case 'stall':
+        return `${event.type}: ${event.evidence.join('; ')}`
+      default:
+        return undefined
+    }
+  }
+  return (event) => {
+    const line = words(event)
+    return line === undefined ? undefined : oneLine(line)
+  }
+}
+
+function statusWords({ agent, status, epoch }: EventOf<'agent.status'>, ready: Map<string, number>) {
+  if (status === 'failed') return `${agent} is stopped for good`
+  if (status !== 'idle' && status !== 'running') return undefined
+  const before = ready.get(agent)
+  if (before === epoch) return undefined
+  ready.set(agent, epoch)
+  return before === undefined ? `${agent} is ready` : `${agent} is ready again`
+}
+
+function restartWords(restartInMs: number | null): string {
+  if (restartInMs === null) return 'it does not restart'
+  return restartInMs === 0 ? 'restarts at once' : `restarts in ${Math.round(restartInMs)} ms`
+}
+
+function taskWords({ id, status, assignedTo, description }: TaskEvent['task'], begun: Set<string>): string | undefined {
+  const what = `${assignedTo ?? 'nobody'}: ${oneLine(description, 80)}`
+  switch (status) {
+    case 'assigned':
+    case 'in_progress':
+      if (begun.has(id)) return undefined
+      begun.add(id)
+      return `task started: ${what}`
+    case 'completed':
+    case 'failed':
+    case 'refused':
+    case 'cancelled':
+      begun.delete(id)
+      return `task ${status}: ${what}`
+    default:
+      return undefined
+  }
+}

@@ -1,0 +1,29 @@
+/** What the command line says of a failure, and the exit code that goes with it. */
+import { inspect } from 'node:util'
+import { describe } from '../errors.ts'
+import { oneLine } from './one-line.ts'
+
+/** The exit codes of the command line. */
+export const EXIT = { done: 0, failed: 1, usage: 2, interrupted: 130 } as const
+
+const LONGEST_MESSAGE = 2_000
+
+/** 2 for what the user has to change in the command or the team file, 1 for everything else. */
+export function exitCodeOf(error: unknown): number {
+  return codeOf(error) === 'CONFIGURATION' ? EXIT.usage : EXIT.failed
+}
+
+/** What went wrong, on one line; with `DEBUG=dramatis` all of it, stack included. */
+export function failureWords(error: unknown, env: NodeJS.ProcessEnv = process.env): string {
+  if (/(^|[,\s])dramatis([,\s]|$)/.test(env.DEBUG ?? '')) return inspect(error)
+  const code = codeOf(error)
+  const message = code !== undefined && error instanceof Error ? error.message : describe(error)
+  const kind = code === undefined || code === 'CONFIGURATION' ? '' : `${code}: `
+  return `${kind}${oneLine(message, LONGEST_MESSAGE)}`
+}
+
+/** The code of a DramatisError. Not by its class: a team file may have brought a copy of the library of its own. */
+function codeOf(error: unknown): string | undefined {
+  if (!(error instanceof Error) || !('details' in error) || !('code' in error)) return undefined
+  return typeof error.code === 'string' ? error.code : undefined
+}

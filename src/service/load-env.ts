@@ -1,0 +1,19 @@
+/** `.env` of the folder in which the command runs. The library itself never reads it. */
+import { statSync } from 'node:fs'
+import { join } from 'node:path'
+import { ConfigurationError, describe } from '../errors.ts'
+
+/**
+ * Sets what `.env` says, if there is one. A variable that is set already stays as it is.
+ *
+ * @throws ConfigurationError when it is there and cannot be read.
+ */
+export function loadEnv(folder: string): void {
+  const path = join(folder, '.env')
+  if (!statSync(path, { throwIfNoEntry: false })?.isFile()) return
+  try {
+    process.loadEnvFile(path)
+  } catch (error) {
+    throw new ConfigurationError(`.env cannot be read: ${describe(error)}`, { path }, error)
+  }
+}

@@ -1,0 +1,83 @@
+/** A team file: a module whose default export is `defineTeam({...})`, in JavaScript or TypeScript. */
+import { spawnSync } from 'node:child_process'
+import { statSync } from 'node:fs'
+import { extname, resolve } from 'node:path'
+import { fileURLToPath, pathToFileURL } from 'node:url'
+import { ConfigurationError, DramatisError, describe, unavailable } from '../errors.ts'
+import type { MultiAgentPatternOptions } from '../index.ts'
+
+const JAVASCRIPT = ['.js', '.mjs', '.cjs']
+const TYPESCRIPT = ['.ts', '.mts', '.cts']
+
+/**
+ * Imports a team file and returns what it defines. `file` is relative to `folder`.
+ *
+ * @throws ConfigurationError when it is not there, is no team file, or throws while it is imported.
+ */
+export async function loadTeamFile(file: string, folder: string): Promise<MultiAgentPatternOptions> {
+  const path = resolve(folder, file)
+  const extension = extname(path).toLowerCase()
+  if (['.yaml', '.yml'].includes(extension)) throw unavailable(`team file "${file}" (YAML)`)
+  if (!statSync(path, { throwIfNoEntry: false })?.isFile()) {
+    throw new ConfigurationError(`Team file "${file}": there is no such file in ${folder}.`, { file, path })
+  }
+  if (![...JAVASCRIPT, ...TYPESCRIPT].includes(extension)) {
+    const accepted = [...JAVASCRIPT, ...TYPESCRIPT].join(', ')
+    throw new ConfigurationError(`Team file "${file}": got "${extension}"; accepted: ${accepted}.`, { file, accepted })
+  }
+  const exported = await importDefault(pathToFileURL(path).href, file, TYPESCRIPT.includes(extension))
+  if (!isDefinition(exported)) throw noDefinition(file, exported)
+  return exported
+}
+
+async function importDefault(href: string, file: string, typescript: boolean): Promise<unknown> {
+  try {
+    const module: { default?: unknown } = await import(typescript ? await bundled(href, file) : href)
+    return module.default
+  } catch (error) {
+    if (error instanceof DramatisError) throw error
+    const where = error instanceof SyntaxError ? placeOfTypo(href) : placeOf(error)
+    const advice = /'dramatis'/.test(describe(error)) ? ' Install it beside the team file: npm install dramatis' : ''
+    const message = `Team file "${file}": ${describe(error)}${where === undefined ? '' : ` (at ${where})`}${advice}`
+    throw new ConfigurationError(message, { file }, error)
+  }
+}
+
+/** Node 20 runs no TypeScript. The bundler is loaded for such a file alone, since it takes its time. */
+async function bundled(href: string, file: string): Promise<string> {
+  const { loadable } = await import('../runtime/bundle.ts')
+  const module = await loadable(href, `team file "${file}"`, { host: true })
+  if (module.bundled) process.setSourceMapsEnabled(true) // so that stacks name the user's own lines
+  return module.href
+}
+
+/** Any object may be a definition: `createTeam` checks what is in it, and says more than we could. */
+function isDefinition(exported: unknown): exported is MultiAgentPatternOptions {
+  return typeof exported === 'object' && exported !== null && !Array.isArray(exported) && !isTeam(exported)
+}
+
+function isTeam(exported: unknown): boolean {
+  return typeof exported === 'object' && exported !== null && 'execute' in exported
+}
+
+function noDefinition(file: string, exported: unknown): ConfigurationError {
+  const advice = 'Write: export default defineTeam({ agents, orchestration })'
+  const got = () => {
+    if (exported === undefined) return 'has no default export'
+    if (isTeam(exported)) return 'exports a team that runs already'
+    return `exports ${Array.isArray(exported) ? 'a list' : describe(exported).slice(0, 60)} as its default`
+  }
+  return new ConfigurationError(`Team file "${file}" ${got()}. ${advice}`, { file })
+}
+
+/** The first place in a file that the stack names. */
+function placeOf(error: unknown): string | undefined {
+  if (!(error instanceof Error)) return undefined
+  return error.stack?.match(/(?:file:\/\/|[( ])((?:[a-z]:)?[\\/][^\s()]+?:\d+)/i)?.[1]
+}
+
+/** Where JavaScript is no JavaScript. Node keeps that out of the error and tells it to those who let it check the file. */
+function placeOfTypo(href: string): string | undefined {
+  const { stderr } = spawnSync(process.execPath, ['--check', fileURLToPath(href)], { encoding: 'utf8' })
+  return stderr.match(/^(?:file:\/\/)?(.+:\d+)$/m)?.[1]
+}

@@ -1,0 +1,98 @@
+/** The commands, their options and their help. */
+import { readFileSync } from 'node:fs'
+import { Command, CommanderError, InvalidArgumentError } from 'commander'
+import { ConfigurationError } from '../errors.ts'
+import type { RunFlags, Surroundings } from './commands/run.ts'
+import { EXIT, exitCodeOf, failureWords } from './failure.ts'
+
+const EXAMPLES = `
+Examples:
+  dramatis run team.ts "Should we migrate from REST to GraphQL?"
+  dramatis run team.js "..." --json > result.json
+  dramatis run team.js "..." --trace run.mmd
+
+A team file exports defineTeam({ agents, orchestration }) as its default.
+The answer goes to stdout, everything else to stderr.
+Exit codes: 0 done, 1 the run failed, 2 wrong usage or configuration, 130 interrupted.`
+
+/** What the contract names and this version has not. */
+const LATER: readonly { name: string; purpose: string }[] = [
+  { name: 'chat', purpose: 'talk to a team' },
+  { name: 'serve', purpose: 'reach teams over HTTP, with a dashboard' },
+  { name: 'rehearse', purpose: 'play a team through many schedules with faults' },
+  { name: 'resume', purpose: 'go on with a run that was cut off' },
+  { name: 'replay', purpose: 'go through a finished run again' },
+  { name: 'trace', purpose: 'show what happened in a run' },
+]
+
+/** Runs one command line (without `node` and the program) and resolves to its exit code. */
+export async function main(args: readonly string[], surroundings: Surroundings): Promise<number> {
+  const { answer, stderr } = surroundings
+  let code: number = EXIT.done
+  let written: Promise<void> = Promise.resolve()
+
+  const program = new Command('dramatis')
+    .description('Runs a team of AI agents, each an actor on its own thread.')
+    .version(version(), '-v, --version', 'print the version')
+    .helpOption('-h, --help', 'print this help')
+    .addHelpText('after', EXAMPLES)
+    .exitOverride() // errors come to us: commander would end the process with 1
+    .configureOutput({
+      writeOut: (text) => {
+        written = written.then(() => answer.write(text))
+      },
+      writeErr: (text) => void stderr.write(text),
+    })
+
+  program
+    .command('run')
+    .description('run one query and print the answer')
+    .argument('<team-file>', 'a .ts or .js file')
+    .argument('<query>', 'in quotes')
+    .option('--json', 'print the whole result as JSON')
+    .option('--trace <file>', 'write what happened: a Mermaid diagram (.mmd, .md) or JSON (any other name)')
+    .option('--timeout <ms>', 'give up after that many milliseconds', milliseconds)
+    .showHelpAfterError('See "dramatis run --help". A query of several words needs quotes.')
+    .action(async (file: string, query: string, flags: RunFlags) => {
+      const { run } = await import('./commands/run.ts') // late: nobody who asks for help waits for the runtime
+      code = await run(file, query, flags, surroundings)
+    })
+
+  for (const { name, purpose } of LATER) {
+    program
+      .command(`${name} [arguments...]`)
+      .description(purpose)
+      .helpGroup('Not available in this version:')
+      .allowUnknownOption()
+      .action(() => {
+        throw new ConfigurationError(`dramatis ${name}: not available in this version. Available: dramatis run.`, {
+          path: name,
+        })
+      })
+  }
+
+  try {
+    await program.parseAsync(args, { from: 'user' })
+  } catch (error) {
+    if (error instanceof CommanderError) code = error.exitCode === 0 ? EXIT.done : EXIT.usage
+    else {
+      stderr.write(`error: ${failureWords(error)}\n`)
+      code = exitCodeOf(error)
+    }
+  }
+  await written
+  return code
+}
+
+function milliseconds(text: string): number {
+  const value = Number(text)
+  if (/^\d+$/.test(text) && value > 0 && Number.isSafeInteger(value)) return value
+  throw new InvalidArgumentError('It takes a whole number of milliseconds, from 1 on.')
+}
+
+/** From the package's own package.json, wherever this file was compiled to. */
+function version(): string {
+  const text = readFileSync(new URL(import.meta.resolve('dramatis/package.json')), 'utf8')
+  const content: { version?: unknown } = JSON.parse(text)
+  return String(content.version)
+}

@@ -1,0 +1,18 @@
+/** What progress is shown of, and on. */
+import type { Team } from '../index.ts'
+import type { Print } from './answer-stream.ts'
+
+/** The part of a team that can be watched. */
+export type Watched = Pick<Team, 'events' | 'health'>
+
+/** A stream that may be a terminal. */
+export type Screen = NodeJS.WritableStream & { isTTY?: boolean; columns?: number; rows?: number }
+
+export interface Progress {
+  /** Shows what happens in the team from now on. */
+  watch(team: Watched): void
+  /** Shows a text that is none of the team's events: a line of the log, what somebody printed. */
+  readonly print: Print
+  /** Shows the last state and leaves the terminal as it was. Twice is fine. */
+  end(): void
+}

@@ -1,0 +1,54 @@
+/** The composition root: joins the runtime, which knows no strategy, with the table of protocols. */
+import type { AgentRole } from './actors/role.ts'
+import type { Tool } from './actors/tool.ts'
+import { unavailable } from './errors.ts'
+import { type OrchestrationConfig, protocolFrom } from './protocols/index.ts'
+import type { TeamOptions } from './runtime/options.ts'
+import { settingsFrom } from './runtime/settings.ts'
+import { type TeamKit, TeamRuntime } from './runtime/team.ts'
+
+export interface MultiAgentPatternOptions<Name extends string = string> extends Omit<TeamOptions, 'agents' | 'syncPoints'> {
+  agents: readonly AgentRole<Name>[]
+  /** How the agents work together. A misspelt agent does not compile. */
+  orchestration: OrchestrationConfig<NoInfer<Name>>
+}
+
+/**
+ * A running team: agents on threads of their own, a supervisor, one log.
+ *
+ * @example
+ * const team = createTeam({
+ *   agents: [{ name: 'greeter', module: new URL('./greeter.js', import.meta.url) }],
+ *   orchestration: { strategy: 'sequential' },
+ * })
+ * const result = await team.execute('Hello')
+ * console.log(result.success ? result.finalOutput : result.error.message)
+ * await team.close()
+ *
+ * @throws ConfigurationError from the constructor for what can be seen at once, with the option's path in `details`.
+ */
+export class MultiAgentPattern<const Name extends string = string> extends TeamRuntime implements AsyncDisposable {
+  declare readonly '~names'?: Name
+
+  constructor(options: MultiAgentPatternOptions<Name>, kit: TeamKit = {}) {
+    const settings = settingsFrom(options as TeamOptions, { modules: new Set(kit.definitions?.keys()) })
+    super(settings, protocolFrom(options.orchestration, settings.agents.map(({ name }) => name)), kit)
+  }
+}
+
+export type Team<Name extends string = string> = MultiAgentPattern<Name>
+
+/** Makes a team. Its threads start with the first run, or with `start()`. */
+export function createTeam<const Name extends string>(options: MultiAgentPatternOptions<Name>): MultiAgentPattern<Name> {
+  return new MultiAgentPattern(options)
+}
+
+/** Types a team's options in a file of their own, for the command line. */
+export function defineTeam<const Name extends string>(options: MultiAgentPatternOptions<Name>): MultiAgentPatternOptions<Name> {
+  return options
+}
+
+/** Reads a team from `agents.yaml`. */
+export function loadTeam(_path: string | URL, _options?: { agents?: Record<string, AgentRole>; tools?: Tool[] }): Promise<MultiAgentPatternOptions> {
+  return Promise.reject(unavailable('loadTeam'))
+}

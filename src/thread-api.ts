@@ -1,0 +1,66 @@
+/**
+ * What `import 'dramatis'` gives inside an agent's thread: the same classes and functions as the thread's own entry has,
+ * so that `instanceof` holds and nothing is loaded twice. What belongs to the host says so.
+ */
+import type * as Errors from './errors.ts'
+import type * as Definition from './actors/definition.ts'
+import type * as Protocol from './actors/protocol.ts'
+import type * as Tool from './actors/tool.ts'
+
+type ThreadApi = typeof Errors & Pick<typeof Definition, 'agentRef' | 'defineAgent'> & Pick<typeof Protocol, 'defineProtocol'> & Pick<typeof Tool, 'defineTool'>
+
+const api = (globalThis as { [key: symbol]: unknown })[Symbol.for('dramatis.thread')] as ThreadApi
+
+export const { agentRef, defineAgent, defineProtocol, defineTool } = api
+export const {
+  DramatisError,
+  ConfigurationError,
+  MessageRejectedError,
+  UnknownAgentError,
+  AgentTerminatedError,
+  StartFailedError,
+  AgentFailedError,
+  AgentCrashedError,
+  OutcomeUnknownError,
+  RequestTimeoutError,
+  MailboxFullError,
+  DeadlockError,
+  StallError,
+  LivelockError,
+  SyncPointTimeoutError,
+  BudgetExceededError,
+  DelegationRefusedError,
+  TaskRefusedError,
+  ToolTimeoutError,
+  ToolInputError,
+  ToolFailedError,
+  ModelError,
+  ConsensusError,
+  TurnEndedError,
+  TurnTimeoutError,
+  MessageExpiredError,
+  ReplyInvalidError,
+  ChainDepthError,
+  StepMismatchError,
+  CancelledError,
+  RunAbortedError,
+  RunTimeoutError,
+  LogCorruptError,
+  TeamOverloadedError,
+  TeamClosedError,
+  UnknownRunError,
+} = api
+
+const hostOnly = (name: string) => () => {
+  throw new api.ConfigurationError(`${name} belongs to the host; this is an agent's thread. Keep the team in a module that the agent does not import.`, { path: name })
+}
+
+export const createTeam = hostOnly('createTeam')
+export const defineTeam = hostOnly('defineTeam')
+export const loadTeam = hostOnly('loadTeam')
+export const sequenceDiagram = hostOnly('sequenceDiagram')
+export class MultiAgentPattern {
+  constructor() {
+    hostOnly('MultiAgentPattern')()
+  }
+}

@@ -1,0 +1,110 @@
+/** Imports go one way through the rooms of src/. */
+import t from 'tap'
+import { importsOf, type SourceFile, sourceFiles } from './source-files.ts'
+
+// Each may import what stands before it and what stands in its own line's room, never what comes after.
+const levels: string[][] = [
+  ['errors', 'clock'],
+  ['mailbox', 'blackboard'],
+  ['actors'],
+  ['runtime'],
+  ['protocols'],
+  ['root'], // joins the rooms: the only place that knows both the runtime and the table of protocols
+  ['service'],
+]
+const rootFiles = ['src/index.ts', 'src/team.ts', 'src/testing.ts', 'src/thread-api.ts']
+const forbiddenFolders = ['utils', 'util', 'common', 'types', 'helpers']
+
+const imports = sourceFiles.flatMap((file) => importsOf(file).map((to) => ({ from: file.path, to })))
+
+t.test('every file of src stands in a room', async (t) => {
+  t.same(names(sourceFiles.filter((file) => levelOf(file.path) === -1)), [])
+})
+
+t.test('every relative import names a file', async (t) => {
+  const paths = new Set(names(sourceFiles))
+  t.same(imports.filter(({ to }) => !paths.has(to)).map(arrow), [])
+})
+
+t.test('no file imports from a room above its own', async (t) => {
+  t.same(imports.filter(({ from, to }) => levelOf(to) > levelOf(from)).map(arrow), [])
+})
+
+t.test('mailbox and blackboard do not know each other', async (t) => {
+  const beside = imports.filter(({ from, to }) => {
+    const rooms = [roomOf(from), roomOf(to)]
+    return rooms.includes('mailbox') && rooms.includes('blackboard')
+  })
+  t.same(beside.map(arrow), [])
+})
+
+t.test('nobody imports the thread entry, which is started by its URL', async (t) => {
+  t.same(imports.filter(({ to }) => to === 'src/actors/thread-entry.ts').map(arrow), [])
+})
+
+t.test('only src/testing.ts imports the test kit', async (t) => {
+  const kit = 'src/runtime/testing/'
+  const strangers = imports.filter(
+    ({ from, to }) => to.startsWith(kit) && !from.startsWith(kit) && from !== 'src/testing.ts',
+  )
+  t.same(strangers.map(arrow), [])
+})
+
+t.test('no imports go round in a circle', async (t) => {
+  t.same(circles(), [])
+})
+
+t.test('no folder collects what has no name', async (t) => {
+  const nameless = sourceFiles.filter((file) => file.path.split('/').some((part) => forbiddenFolders.includes(part)))
+  t.same(names(nameless), [])
+})
+
+t.test('reads every form of import', async (t) => {
+  const text = [
+    "import a from './a.ts'",
+    "import type { B } from './b.ts'",
+    "import {\n  c,\n  type D,\n} from '../c.ts'",
+    "export * from './d.ts'",
+    "export type { E } from './e.ts'",
+    "import './f.ts'",
+    "const g = await import('./g.ts')",
+    "type H = import('./h.ts').H",
+    "// import './no.ts'\n/**\n * import './no.ts'\n */",
+    "import outside from 'outside'",
+    "export const at = './no.ts'",
+  ].join('\n')
+  const found = importsOf({ path: 'src/room/file.ts', text })
+  t.same(found.sort(), ['src/c.ts', ...'abdefgh'.split('').map((letter) => `src/room/${letter}.ts`)].sort())
+})
+
+function roomOf(path: string): string {
+  if (rootFiles.includes(path)) return 'root'
+  return path.split('/')[1]!.replace(/\.ts$/, '')
+}
+
+function levelOf(path: string): number {
+  return levels.findIndex((rooms) => rooms.includes(roomOf(path)))
+}
+
+/** One circle for each import that closes one, shown as the way round. */
+function circles(): string[] {
+  const next = new Map(sourceFiles.map((file) => [file.path, importsOf(file)]))
+  const done = new Set<string>()
+  const found: string[] = []
+  const visit = (path: string, way: string[]) => {
+    if (way.includes(path)) found.push([...way.slice(way.indexOf(path)), path].join(' -> '))
+    if (done.has(path)) return
+    done.add(path)
+    for (const to of next.get(path) ?? []) visit(to, [...way, path])
+  }
+  for (const { path } of sourceFiles) visit(path, [])
+  return found
+}
+
+function names(files: SourceFile[]): string[] {
+  return files.map(({ path }) => path)
+}
+
+function arrow({ from, to }: { from: string; to: string }): string {
+  return `${from} -> ${to}`
+}

@@ -1,0 +1,124 @@
+import t from 'tap'
+import { ConfigurationError } from '../../src/errors.ts'
+import { type OrchestrationConfig, protocolFrom } from '../../src/protocols/index.ts'
+
+const TEAM = ['researcher', 'writer', 'editor']
+
+/** From JSON, since a user of JavaScript may write anything. */
+function refusal(config: unknown, team = TEAM): ConfigurationError {
+  const untyped: OrchestrationConfig = JSON.parse(JSON.stringify(config))
+  try {
+    protocolFrom(untyped, team)
+  } catch (error) {
+    if (error instanceof ConfigurationError) return error
+    throw error
+  }
+  throw new Error(`accepted: ${JSON.stringify(config)}`)
+}
+
+t.test('a strategy is found by its name', async (t) => {
+  t.equal(protocolFrom({ strategy: 'sequential' }, TEAM).name, 'sequential')
+  t.equal(protocolFrom({ strategy: 'parallel' }, TEAM).name, 'parallel')
+})
+
+t.test('a misspelt strategy names the nearest one', async (t) => {
+  const { message, details } = refusal({ strategy: 'sequental' })
+  t.match(
+    message,
+    /^orchestration\.strategy: got "sequental"; accepted: sequential, parallel, custom\. Did you mean "sequential"\?/,
+  )
+  t.equal(details.path, 'orchestration.strategy')
+})
+
+t.test('a strategy that is yet to come says so', async (t) => {
+  const names = ['hierarchical', 'consensus', 'debate', 'auction', 'blackboard', 'collaborate', 'supervisor']
+  for (const strategy of names) {
+    t.match(refusal({ strategy }), {
+      message: /not available in this version/,
+      details: { path: 'orchestration.strategy' },
+    })
+  }
+})
+
+t.test('what is no configuration at all is refused', async (t) => {
+  for (const config of [null, 'parallel', [], {}]) t.match(refusal(config).message, /^orchestration/)
+})
+
+t.test('an agent that nobody defines is refused with its place and the nearest name', async (t) => {
+  const { message, details } = refusal({ strategy: 'sequential', agentOrder: ['researcher', 'writr'] })
+  t.match(
+    message,
+    /^orchestration\.agentOrder\[1\]: got "writr"; accepted: an agent of this team \(researcher, writer, editor\)/,
+  )
+  t.match(message, /Did you mean "writer"\?/)
+  t.equal(details.path, 'orchestration.agentOrder[1]')
+})
+
+t.test('an unknown option is refused with the nearest name', async (t) => {
+  t.match(refusal({ strategy: 'sequential', agent_order: TEAM }).message, /^orchestration\.agent_order: .*"agentOrder"/)
+  t.match(refusal({ strategy: 'parallel', maxConcurent: 2 }).message, /^orchestration\.maxConcurent: .*"maxConcurrent"/)
+})
+
+t.test('each option refuses what it cannot be', async (t) => {
+  const wrong: [object, string][] = [
+    [{ strategy: 'sequential', agentOrder: [] }, 'agentOrder'],
+    [{ strategy: 'sequential', agentOrder: 'writer' }, 'agentOrder'],
+    [{ strategy: 'sequential', agentOrder: [7] }, 'agentOrder[0]'],
+    [{ strategy: 'sequential', passFullContext: 'yes' }, 'passFullContext'],
+    [{ strategy: 'sequential', allowSkip: 1 }, 'allowSkip'],
+    [{ strategy: 'sequential', earlyTermination: null }, 'earlyTermination'],
+    [{ strategy: 'parallel', agents: [] }, 'agents'],
+    [{ strategy: 'parallel', agents: ['writer', 'editor', 'writer'] }, 'agents[2]'],
+    [{ strategy: 'parallel', maxConcurrent: 0 }, 'maxConcurrent'],
+    [{ strategy: 'parallel', maxConcurrent: 1.5 }, 'maxConcurrent'],
+    [{ strategy: 'parallel', timeoutPerAgentMs: 0 }, 'timeoutPerAgentMs'],
+    [{ strategy: 'parallel', timeoutPerAgentMs: -1 }, 'timeoutPerAgentMs'],
+    [{ strategy: 'parallel', requireAll: 'true' }, 'requireAll'],
+    [{ strategy: 'parallel', waitFor: 'frist' }, 'waitFor'],
+    [{ strategy: 'parallel', waitFor: 0 }, 'waitFor'],
+    [{ strategy: 'parallel', waitFor: 1.5 }, 'waitFor'],
+    [{ strategy: 'parallel', waitFor: 4 }, 'waitFor'],
+    [{ strategy: 'parallel', agents: ['writer'], waitFor: 2 }, 'waitFor'],
+    [{ strategy: 'parallel', aggregationStrategy: 'join' }, 'aggregationStrategy'],
+    [{ strategy: 'parallel', conflictResolution: 'fight' }, 'conflictResolution'],
+    [{ strategy: 'parallel', aggregationStrategy: 'best' }, 'judge'],
+    [{ strategy: 'parallel', aggregationStrategy: 'best', judge: 'nobody' }, 'judge'],
+    [{ strategy: 'parallel', aggregationStrategy: 'vote', conflictResolution: 'synthesize' }, 'judge'],
+    [{ strategy: 'parallel', aggregationStrategy: 'custom' }, 'aggregator'],
+    [{ strategy: 'parallel', aggregationStrategy: 'custom', aggregator: 'nobody' }, 'aggregator'],
+    [{ strategy: 'custom' }, 'run'],
+    [{ strategy: 'custom', module: '' }, 'module'],
+    [{ strategy: 'custom', module: 7 }, 'module'],
+    [{ strategy: 'custom', module: '@team/protocol', config: 7 }, 'config'],
+  ]
+  for (const [config, path] of wrong)
+    t.equal(refusal(config).details.path, `orchestration.${path}`, JSON.stringify(config))
+})
+
+t.test('an option that would have no effect beside another is refused', async (t) => {
+  const idle: [object, string][] = [
+    [{ conflictResolution: 'fail' }, 'conflictResolution'],
+    [{ aggregationStrategy: 'vote', aggregator: 'editor' }, 'aggregator'],
+    [{ requireAll: true, waitFor: 'first' }, 'requireAll'],
+    [{ requireAll: true, waitFor: 2 }, 'requireAll'],
+  ]
+  for (const [options, path] of idle) {
+    t.equal(refusal({ strategy: 'parallel', ...options }).details.path, `orchestration.${path}`)
+  }
+})
+
+t.test('a team that is all judge has nobody to ask', async (t) => {
+  const error = refusal({ strategy: 'parallel', aggregationStrategy: 'best', judge: 'judge' }, ['judge'])
+  t.equal(error.details.path, 'orchestration.agents')
+})
+
+t.test('an option that is undefined counts as absent', async (t) => {
+  t.doesNotThrow(() => protocolFrom({ strategy: 'sequential', agentOrder: undefined, allowSkip: undefined }, TEAM))
+  t.doesNotThrow(() => protocolFrom({ strategy: 'parallel', waitFor: undefined, judge: undefined }, TEAM))
+})
+
+t.test('a misspelt agent does not compile', async (t) => {
+  // @ts-expect-error 'writr' is no agent
+  const config: OrchestrationConfig<'writer' | 'editor'> = { strategy: 'sequential', agentOrder: ['writr'] }
+  t.throws(() => protocolFrom(config, TEAM), { code: 'CONFIGURATION' })
+})

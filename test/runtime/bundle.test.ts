@@ -1,0 +1,306 @@
+import { readdir, readFile, rm, stat, symlink, writeFile } from 'node:fs/promises'
+import { join } from 'node:path'
+import { pathToFileURL } from 'node:url'
+import t from 'tap'
+import { loadable } from '../../src/runtime/bundle.ts'
+import { cannotBundle } from '../../src/runtime/bundle-errors.ts'
+import { inThread, load, project, projectOfFixtures, refusal, WHAT } from './bundle-helpers.ts'
+
+t.test('JavaScript is loaded as it is', async (t) => {
+  const folder = project(t, { 'a.js': '', 'b.mjs': '', 'c.cjs': '' })
+  for (const name of ['a.js', 'b.mjs', 'c.cjs']) {
+    const { href } = pathToFileURL(join(folder, name))
+    t.match(await loadable(`${href}?v=1`, WHAT), { href: `${href}?v=1`, bundled: false, shown: /\Wbundle.*\.[cm]?js$/ })
+  }
+  t.notOk((await readdir(folder)).includes('node_modules'), 'and needs no cache')
+})
+
+t.test('TypeScript is bundled into one file that a thread can load', async (t) => {
+  const folder = await projectOfFixtures(t)
+  const { href, bundled, shown } = await load(folder, 'agent.ts')
+  t.equal(bundled, true)
+  t.match(shown, /agent\.ts$/)
+  t.match(await inThread(href), { words: ['Hello, Ann', 'agent.ts'], refusal: 'Refusal' })
+})
+
+t.test('import.meta is the source, wherever the bundle lies', async (t) => {
+  const near = { 'package.json': '{ "exports": "./i.js" }', 'i.js': '' }
+  const folder = project(t, {
+    'a.ts': `
+      import b from './b.ts'
+      const { url, dirname, filename, resolve } = import.meta
+      export default [b, { url, dirname, filename }, ['./c.js', 'near', 'fs', 'node:fs'].map(resolve)]`,
+    'b.ts': `
+      import { createRequire } from 'node:module'
+      import { fileURLToPath } from 'node:url'
+      const require = createRequire(import.meta.url)
+      const __filename = fileURLToPath(import.meta.url)
+      export default require('node:path').basename(__filename)`,
+    node_modules: { near },
+  })
+  const { href: url } = pathToFileURL(join(folder, 'a.ts'))
+  t.strictSame(await inThread((await load(folder, 'a.ts')).href), [
+    'b.ts',
+    { url, dirname: folder, filename: join(folder, 'a.ts') },
+    [new URL('c.js', url).href, new URL('node_modules/near/i.js', url).href, 'node:fs', 'node:fs'],
+  ])
+})
+
+t.test('a stack names the line of the source that threw', async (t) => {
+  const folder = await projectOfFixtures(t)
+  const stack = String(await inThread((await load(folder, 'throws.ts')).href))
+  const lines = stack.split('\n')
+  t.equal(lines[0], `Error: no reason in ${join(folder, 'throws-deeply.ts')}`)
+  t.ok(lines[1]?.includes(`${join(folder, 'throws-deeply.ts')}:6:9`), stack)
+  t.ok(lines[2]?.includes(`${join(folder, 'throws.ts')}:8:10`), stack)
+})
+
+t.test("'dramatis' is the copy of the thread, or of the host for what it imports itself", async (t) => {
+  const folder = project(t, { 'a.ts': "import { defineAgent } from 'dramatis'\nexport default defineAgent" })
+  const { href } = pathToFileURL(join(folder, 'a.ts'))
+  for (const [host, file] of [
+    [false, 'thread-api.js'],
+    [true, 'index.js'],
+  ] as const) {
+    const bundle = await readFile(new URL((await loadable(href, WHAT, { host })).href), 'utf8')
+    t.match(bundle, `import { defineAgent } from "${new URL(`../../src/${file}`, import.meta.url)}"`)
+  }
+})
+
+t.test('packages stay outside and are what Node makes of them', async (t) => {
+  const folder = project(t, {
+    node_modules: {
+      dual: {
+        'package.json': '{ "exports": { ".": { "import": "./i.mjs", "default": "./r.cjs" } }, "sideEffects": false }',
+        'i.mjs': 'globalThis.ran = true; export default "imported"',
+        'r.cjs': 'module.exports = "required"',
+      },
+      old: {
+        'package.json': '{ "main": "lib" }',
+        lib: { 'index.js': 'exports.named = "named"; exports.here = __dirname' },
+      },
+      sources: { 'package.json': '{ "exports": "./index.ts" }', 'index.ts': 'export const typed: string = "typed"' },
+    },
+    'a.ts': `
+      import 'dual'
+      import type { Nothing } from 'not-installed'
+      import { AlsoNothing } from 'not-installed'
+      import { named, here } from 'old'
+      import { typed } from 'sources'
+      import { createRequire } from 'module'
+      const required = require('dual')
+      const optional = await import('not-installed').then(() => 'found', () => 'missing')
+      const lazy = (await import('dual')).default
+      let unused: Nothing | AlsoNothing
+      export default { named, here, typed, lazy, required, optional, ran: ran, builtin: typeof createRequire }`,
+  })
+  const { href } = await load(folder, 'a.ts')
+  t.strictSame(await inThread(href), {
+    named: 'named',
+    here: join(folder, 'node_modules', 'old', 'lib'),
+    typed: 'typed',
+    lazy: 'imported',
+    required: 'required',
+    optional: 'missing',
+    ran: true,
+    builtin: 'function',
+  })
+})
+
+t.test('bundles JSON, CommonJS and every ending of TypeScript', async (t) => {
+  const folder = project(t, {
+    'data.json': '{ "x": 1 }',
+    'a.mts': "export const a: string = 'mts'",
+    'b.cts': "import path = require('node:path')\nexport = { b: path.basename(__filename) }",
+    'c.cjs': 'exports.c = require("node:path").basename(__dirname)',
+    'd.js': 'export { e as d } from "./e.js"',
+    'e.ts': "export enum E { e = 'ts' }\nexport const e = E.e",
+    'f.tsx': `import data from './data.json' with { type: 'json' }
+      import { a } from './a.mjs'
+      import common from './b.cjs'
+      import left from './c.cjs'
+      import { d } from './d.js'
+      const h = (tag: string) => tag
+      /** @jsx h */
+      export default [data.x, a, common.b, left.c === '' ? '' : 'cjs', d, <i />]`,
+  })
+  t.strictSame(await inThread((await load(folder, 'f.tsx')).href), [1, 'mts', 'b.cts', 'cjs', 'ts', 'i'])
+  t.strictSame(await inThread((await load(folder, 'b.cts')).href), { b: 'b.cts' })
+})
+
+t.test('reads tsconfig.json as the compiler does', async (t) => {
+  const folder = project(t, {
+    'tsconfig.json': '{ /* ours */ "extends": "./base", "compilerOptions": { "paths": { "@/*": ["./lib/*"] } } }',
+    'base.json': '{ "compilerOptions": { "experimentalDecorators": true, "useDefineForClassFields": false } }',
+    lib: { 'five.ts': 'export const five = 5' },
+    'a.ts': `import { five } from '@/five'
+      const keys: string[] = []
+      function note(_: object, key: string) { keys.push(key, import.meta.filename) }
+      class A { @note x = five }
+      export default { x: new A().x, keys }`,
+  })
+  t.strictSame(await inThread((await load(folder, 'a.ts')).href), { x: 5, keys: ['x', join(folder, 'a.ts')] })
+})
+
+t.test('a bundle is made once and found again', async (t) => {
+  const folder = await projectOfFixtures(t)
+  const hrefs = (await Promise.all([1, 2, 3].map(() => load(folder, 'agent.ts')))).map(({ href }) => href)
+  const before = await filesOf(folder)
+  t.equal(new Set([...hrefs, (await load(folder, 'agent.ts')).href]).size, 1)
+  t.match(Object.keys(before), [/^agent-\w+-\w+\.mjs$/, /^agent-\w+-\w+\.mjs\.map$/, /^agent-\w+\.json$/])
+  t.strictSame(await filesOf(folder), before)
+})
+
+t.test('a bundle is made anew when what it came from has changed', async (t) => {
+  const code = (x: number) => `export const x = ${x}`
+  const folder = project(t, {
+    'a.ts': "import { x } from './b.ts'\nimport y from 'pkg'\nclass A { y = y }\nexport default x + new A().y",
+    'b.ts': code(1),
+    'tsconfig.json': '{ "extends": ["./base.json"] }',
+    'base.json': '{}',
+    node_modules: {
+      pkg: { 'package.json': '{ "exports": "./1.js" }', '1.js': 'module.exports = 10', '2.js': 'module.exports = 20' },
+    },
+  })
+  const loaded = async () => (await load(folder, 'a.ts')).href
+  const first = await loaded()
+  t.equal(await inThread(first), 11)
+
+  await writeFile(join(folder, 'b.ts'), code(2))
+  const second = await loaded()
+  t.strictSame([await inThread(second), await inThread(first)], [12, 11], 'a running process keeps its own')
+
+  await writeFile(join(folder, 'node_modules', 'pkg', 'package.json'), '{ "exports": "./2.js" }')
+  t.equal(await inThread(await loaded()), 22)
+
+  const third = await loaded()
+  await writeFile(join(folder, 'base.json'), '{ "compilerOptions": { "useDefineForClassFields": false } }')
+  t.not(await loaded(), third)
+
+  await writeFile(join(folder, 'b.ts'), code(1))
+  await writeFile(join(folder, 'base.json'), '{}')
+  await writeFile(join(folder, 'node_modules', 'pkg', 'package.json'), '{ "exports": "./1.js" }')
+  t.equal(await loaded(), first, 'the same sources make the same bundle')
+
+  await rm(new URL(first))
+  t.equal(await inThread(await loaded()), 11, 'a cache may be cleaned')
+})
+
+t.test('a changed comment moves the lines, so it makes a new bundle', async (t) => {
+  const folder = await projectOfFixtures(t)
+  const path = join(folder, 'throws-deeply.ts')
+  const first = await load(folder, 'throws.ts')
+  await writeFile(path, `// one line more\n${await readFile(path, 'utf8')}`)
+  const second = await load(folder, 'throws.ts')
+  t.not(second.href, first.href)
+  t.match(await inThread(second.href), `${path}:7:9`)
+})
+
+t.test('an import of a whole folder gets the files that are added to it', async (t) => {
+  const folder = project(t, {
+    'a.ts': `const load = async (name: string) => (await import('./all/' + name + '.ts')).default
+      export default () => load('two').catch(() => 'missing')`,
+    all: { 'one.ts': 'export default 1' },
+  })
+  t.equal(await inThread((await load(folder, 'a.ts')).href), 'missing')
+  await writeFile(join(folder, 'all', 'two.ts'), 'export default 2')
+  t.equal(await inThread((await load(folder, 'a.ts')).href), 2)
+})
+
+t.test('a note that nobody can read is replaced', async (t) => {
+  const folder = project(t, { 'a.ts': 'export default 1' })
+  const { href } = await load(folder, 'a.ts')
+  const note = Object.keys(await filesOf(folder)).find((name) => name.endsWith('.json'))
+  for (const content of ['{', 'null', '{}', '[1]']) {
+    await writeFile(join(folder, CACHE, note!), content)
+    t.equal((await load(folder, 'a.ts')).href, href)
+  }
+})
+
+t.test('where the package cannot be written, the cache is in a private folder', async (t) => {
+  const temporary = process.env.TMPDIR
+  t.teardown(() => {
+    if (temporary === undefined) delete process.env.TMPDIR
+    else process.env.TMPDIR = temporary
+  })
+  const folder = project(t, { node_modules: { '.cache': 'a file' }, 'a.ts': 'export default 1', tmp: {} })
+  process.env.TMPDIR = join(folder, 'tmp')
+  const { href } = await load(folder, 'a.ts')
+  t.equal(await inThread(href), 1)
+  t.equal((await load(folder, 'a.ts')).href, href)
+  const [name] = await readdir(join(folder, 'tmp'))
+  t.equal((await stat(join(folder, 'tmp', name!))).mode & 0o77, 0)
+
+  await rm(join(folder, 'tmp', name!), { recursive: true })
+  await symlink(folder, join(folder, 'tmp', name!)) // somebody was there first
+  const other = await load(folder, 'a.ts')
+  t.equal(await inThread(other.href), 1)
+  t.not(other.href, href)
+})
+
+t.test('a wrong line is named as an editor counts it', async (t) => {
+  const folder = project(t, {
+    'a.ts': "import './b.ts'\nimport './c.ts'",
+    'b.ts': '\n\nconst é: string = "é"; const x: = 1',
+    'c.ts': 'console.log(import.meta.url',
+  })
+  const error = await refusal(load(folder, 'b.ts'))
+  t.match(error.message, /^agents\[0\]\.module: .*b\.ts:3:33: Unexpected "="$/)
+  t.strictSame(error.details, { path: WHAT, file: join(folder, 'b.ts'), line: 3, column: 33 })
+  t.match((await refusal(load(folder, 'c.ts'))).message, /c\.ts:1:1: Unexpected end of file$/)
+  t.match((await refusal(load(folder, 'a.ts'))).message, /:\d+:\d+: Unexpected .* \(and 1 more\)$/)
+})
+
+t.test('an import that leads nowhere is named with its importer', async (t) => {
+  const folder = project(t, {
+    'a.ts': "\nimport { b } from './b.ts'\nconsole.log(b)",
+    'b.ts': "import './gone.js'",
+    'c.ts': "import 'not-installed'",
+    'd.ts': "import 'immer/gone'",
+  })
+  const error = await refusal(load(folder, 'a.ts'))
+  t.match(
+    error.message,
+    /^agents\[0\]\.module: .*b\.ts:1:8: cannot find "\.\/gone\.js", which it imports\. No such file\.$/,
+  )
+  t.strictSame(error.details, { path: WHAT, file: join(folder, 'b.ts'), line: 1, column: 8 })
+  t.match((await refusal(load(folder, 'c.ts'))).message, /c\.ts:1:8: cannot find "not-installed", .* Install it/)
+  t.match(
+    (await refusal(load(folder, 'd.ts'))).message,
+    /"immer\/gone"\. The path "\.\/gone" is not exported by package "immer"\.$/,
+  )
+})
+
+t.test('an esbuild that does not start is named with a way out', async (t) => {
+  const reason = 'The package "@esbuild/linux-x64" could not be found, and is needed by esbuild.'
+  const path = join(process.cwd(), 'a.ts')
+  t.equal(
+    cannotBundle(new Error(`${reason}\n\nIf you are installing ...`), path, WHAT).message,
+    `${WHAT}: cannot bundle a.ts: Error: ${reason} Reinstall it (npm install), or compile to JavaScript yourself.`,
+  )
+  t.match(cannotBundle(new Error('no space left'), path, WHAT).message, /cannot bundle a\.ts: Error: no space left$/)
+})
+
+t.test('a module that is not there is refused, with what is there instead', async (t) => {
+  const folder = project(t, { 'a.ts': '', 'b.js': '', folder: {} })
+  const error = await refusal(load(folder, 'a.js'))
+  t.match(error.message, /^agents\[0\]\.module: there is no file .*a\.js\. There is a\.ts beside it: name that\.$/)
+  t.strictSame(error.details, { path: WHAT, file: join(folder, 'a.js') })
+  t.match((await refusal(load(folder, 'b.ts'))).message, /There is b\.js beside it/)
+  t.match((await refusal(load(folder, 'folder'))).message, /there is no file .*folder\.$/)
+  t.match((await refusal(load(folder, 'c.py'))).message, /there is no file .*c\.py\.$/)
+  t.match(
+    (await refusal(loadable('file:///a%2Fb.js', WHAT))).message,
+    /file:\/\/\/a%2Fb\.js is no path of this system\.$/,
+  )
+})
+
+const CACHE = join('node_modules', '.cache', 'dramatis')
+
+/** Each file of a project's cache with the time of its last change. */
+async function filesOf(folder: string): Promise<Record<string, number>> {
+  const names = (await readdir(join(folder, CACHE))).sort()
+  return Object.fromEntries(
+    await Promise.all(names.map(async (name) => [name, (await stat(join(folder, CACHE, name))).mtimeMs] as const)),
+  )
+}

@@ -1,0 +1,181 @@
+import t from 'tap'
+import { sequenceDiagram } from '../../src/runtime/diagram.ts'
+import type { OrchestrationTrace } from '../../src/runtime/trace-types.ts'
+
+type Flow = OrchestrationTrace['messageFlow'][number]
+
+t.test('participants stand in the order in which they first appear', async (t) => {
+  const text = diagram({ messageFlow: [flow(0, '$user', '$orchestrator'), flow(1, '$orchestrator', 'critic')] })
+  t.equal(
+    text,
+    [
+      'sequenceDiagram',
+      '  participant p0 as $user',
+      '  participant p1 as $orchestrator',
+      '  participant p2 as critic',
+      '  p0->>p1: request',
+      '  p1->>p2: request',
+      '',
+    ].join('\n'),
+  )
+})
+
+t.test('each type of message has the arrow of what it waits for', async (t) => {
+  const types = ['request', 'delegate', 'response', 'broadcast', 'publish', 'subscribe', 'report'] as const
+  const text = diagram({ messageFlow: types.map((type, i) => flow(i, 'a', 'b', type)) })
+  t.strictSame(rows(text), [
+    'p0->>p1: request',
+    'p0->>p1: delegate',
+    'p0-->>p1: response',
+    'p0-)p1: broadcast',
+    'p0-)p1: publish',
+    'p0-)p1: subscribe',
+    'p0-)p1: report',
+  ])
+})
+
+t.test('messages, events and decisions are merged by time', async (t) => {
+  const text = diagram({
+    messageFlow: [flow(20, 'a', 'b', 'request', 'm1'), flow(60, 'b', 'a', 'response', 'm2')],
+    events: [
+      event(0, 'b', 'agent.ready'),
+      event(25, 'b', 'turn.started', { messageId: 'm1' }),
+      event(30, 'b', 'agent.crashed', { epoch: 1, error: new Error('heap is full') }),
+      event(40, 'b', 'agent.ready', { epoch: 2 }),
+      event(50, 'b', 'step.replayed', { step: 'fetch', messageId: 'm1' }),
+      event(70, null, 'message.dead', { from: 'a', to: 'b', reason: 'late' }),
+      event(71, null, 'message.dead', { from: 'a', to: ['b', 'c'], reason: 'stopped' }),
+    ],
+    decisions: [{ timestamp: 10, question: 'Who?', choice: 'b', reason: 'idle' }],
+  })
+  t.strictSame(participants(text), ['$orchestrator', 'a', 'b', '$runtime'])
+  t.strictSame(rows(text), [
+    'Note over p0: decision: Who?: b (idle)',
+    'p1->>p2: request',
+    'Note over p2: crashed: heap is full',
+    'Note over p2: ready again',
+    'Note over p2: step fetch answered from the log',
+    'p2-->>p1: response',
+    'Note over p2: dead letter from a: late',
+    'Note over p3: dead letter from a: stopped',
+  ])
+})
+
+t.test('within one millisecond what happened to a message stands between it and the next one', async (t) => {
+  const text = diagram({
+    messageFlow: [flow(5, 'a', 'b', 'request', 'm1'), flow(5, 'b', 'a', 'response', 'm2')],
+    events: [
+      event(5, 'b', 'turn.started', { messageId: 'm1' }),
+      event(5, 'b', 'agent.crashed'),
+      event(5, 'b', 'agent.ready'),
+      event(5, 'b', 'turn.finished', { messageId: 'm1' }),
+    ],
+    decisions: [{ timestamp: 4, question: 'first', choice: 'yes', reason: '' }],
+  })
+  t.strictSame(rows(text), [
+    'Note over p0: decision: first: yes',
+    'p1->>p2: request',
+    'Note over p2: crashed',
+    'Note over p2: ready again',
+    'p2-->>p1: response',
+  ])
+})
+
+t.test('every row is there once, in the order of its own list', async (t) => {
+  const count = 40
+  const at = (i: number) => (i * 7) % 5 // times that go back and forth
+  const text = diagram({
+    messageFlow: Array.from({ length: count }, (_, i) => flow(at(i), 'a', 'b', 'request', `m${i}`)),
+    events: Array.from({ length: count }, (_, i) => event(at(i + 1), 'b', 'message.dead', { reason: `e${i}` })),
+    decisions: Array.from({ length: count }, (_, i) => ({
+      timestamp: at(i + 2),
+      question: `d${i}`,
+      choice: '',
+      reason: '',
+    })),
+  })
+  t.equal(rows(text).length, 3 * count)
+  const reasons = rows(text).flatMap((row) => row.match(/dead letter from nobody: e(\d+)/)?.[1] ?? [])
+  t.strictSame(reasons.map(Number), [...Array(count).keys()])
+})
+
+t.test('a log that has forgotten its beginning says so', async (t) => {
+  const text = diagram({ events: [event(0, null, 'log.forgotten', { entries: 7 })], messageFlow: [flow(1, 'a', 'b')] })
+  t.equal(rows(text)[0], 'Note over p0: what came before is no longer in the log')
+})
+
+t.test('text that means something to Mermaid is made harmless', async (t) => {
+  const text = diagram({
+    messageFlow: [flow(0, 'end', 'a;b#c\nparticipant x'), flow(1, 'Ärztin', '')],
+    decisions: [{ timestamp: 2, question: 'x', choice: '%%{init: {}}%%', reason: '<b>1 > 0</b>; p0->>p1: no' }],
+  })
+  t.strictSame(participants(text), ['end', 'a b c participant x', 'Ärztin', '(no name)', '$orchestrator'])
+  t.equal(rows(text).at(-1), 'Note over p4: decision: x: %{init: {}}% (‹b›1 › 0‹/b› p0-››p1: no)')
+})
+
+t.test('a long text is cut off', async (t) => {
+  const decisions = [{ timestamp: 0, question: '🎭'.repeat(1_000), choice: 'yes', reason: '' }]
+  const row = rows(diagram({ decisions }))[0]!
+  t.equal([...row.slice('Note over p0: '.length)].length, 120)
+  t.ok(row.endsWith('🎭…'))
+})
+
+t.test('a run without end has 500 rows and says how many more there were', async (t) => {
+  const text = diagram({
+    messageFlow: Array.from({ length: 1_234 }, (_, i) => flow(i, 'a', i < 900 ? 'b' : `late${i}`)),
+  })
+  t.equal(rows(text).length, 501)
+  t.equal(rows(text).at(-1), 'Note over p0,p1: 734 more rows are left out')
+  t.strictSame(participants(text), ['a', 'b'])
+})
+
+t.test('no diagram is longer than what Mermaid takes by default', async (t) => {
+  const reason = 'x'.repeat(200)
+  const decisions = Array.from({ length: 500 }, (_, i) => ({ timestamp: i, question: `${i}`, choice: 'yes', reason }))
+  const text = diagram({ decisions })
+  t.ok(text.length < 50_000)
+  t.equal(rows(text).at(-1), `Note over p0: ${501 - rows(text).length} more rows are left out`)
+  const messageFlow = Array.from({ length: 500 }, (_, i) => flow(i, `${i}${'a'.repeat(60)}`, `${i}${'b'.repeat(60)}`))
+  const wide = diagram({ messageFlow })
+  t.ok(wide.length < 50_000)
+  t.equal(participants(wide).length, 2 * (rows(wide).length - 1))
+})
+
+t.test('an empty trace is a diagram too', async (t) => {
+  t.equal(diagram({}), 'sequenceDiagram\n  participant p0 as $user\n  Note over p0: nothing happened\n')
+})
+
+function diagram(trace: Partial<OrchestrationTrace>): string {
+  return sequenceDiagram({
+    events: [],
+    decisions: [],
+    agentActivations: [],
+    messageFlow: [],
+    syncPointsReached: [],
+    ...trace,
+  })
+}
+
+function flow(at: number, from: string, to: string, type: Flow['type'] = 'request', messageId = `m${at}`): Flow {
+  return { from, to, messageId, type, at }
+}
+
+function event(timestamp: number, agent: string | null, eventType: string, details: object = {}) {
+  return { timestamp, agent, eventType, details }
+}
+
+function rows(text: string): string[] {
+  return lines(text).filter((line) => !line.startsWith('participant'))
+}
+
+function participants(text: string): string[] {
+  return lines(text).flatMap((line) => line.match(/^participant p\d+ as (.*)$/)?.[1] ?? [])
+}
+
+function lines(text: string): string[] {
+  return text
+    .trimEnd()
+    .split('\n')
+    .slice(1)
+    .map((line) => line.trim())
+}

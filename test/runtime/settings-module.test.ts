@@ -1,0 +1,57 @@
+import t from 'tap'
+import { settingsFrom } from '../../src/runtime/settings.ts'
+import { agents, detailsOf, errorFor, module, role } from './settings-helpers.ts'
+
+t.test('a module is a file: URL, an absolute path or a package', async (t) => {
+  for (const [given, expected] of [
+    [new URL('file:///a/b.js?v=1'), 'file:///a/b.js?v=1'],
+    ['file:///a/b.js', 'file:///a/b.js'],
+    ['/a/b c.js', 'file:///a/b%20c.js'],
+    ['C:\\a\\b.js', 'file:///C:/a/b.js'],
+    ['c:/a/b.js', 'file:///c:/a/b.js'],
+    ['\\\\server\\share\\b.js', 'file://server/share/b.js'],
+    ['pkg', 'pkg'],
+    ['@scope/pkg/sub/file.js', '@scope/pkg/sub/file.js'],
+  ] as const) {
+    t.equal(settingsFrom({ agents: [{ name: 'ann', module: given }] }).agents[0]?.module, expected)
+  }
+})
+
+t.test('a relative module is refused: relative to what?', async (t) => {
+  t.match(errorFor(role({ module: './b.js' })), {
+    message: /^agents\[0\]\.module: got "\.\/b\.js"; .*Write new URL\("\.\/b\.js", import\.meta\.url\)\.$/,
+  })
+  for (const module of ['..', '../b.js', '.\\b.js']) t.match(errorFor(role({ module })).message, /Relative to what/)
+})
+
+t.test('a module that comes from no file is refused, without its content', async (t) => {
+  for (const [module, got] of [
+    ['data:text/javascript,hidden', '"data:..."'],
+    [new URL('data:text/javascript,hidden'), '"data:..."'],
+    ['https://user:hidden@host/a.js?key=hidden', '"https://host/a.js"'],
+    ['http://', '"http://"'],
+    ['node:fs', '"node:fs"'],
+    ['fs', '"fs"'],
+    ['#internal', '"#internal"'],
+    ['~/a.js', '"~/a.js"'],
+    ['C:a.js', '"C:a.js"'],
+    ['', '""'],
+    [5, '5'],
+    [{}, 'an object'],
+  ] as const) {
+    t.equal(detailsOf(role({ module })), `agents[0].module: ${got}`)
+  }
+})
+
+t.test('a role without a module is refused, since this version has no model', async (t) => {
+  const error = errorFor({ agents: [...agents, { name: 'bob', systemPrompt: 'Argue.' }] })
+  t.equal(error.details.path, 'agents[1].module')
+  t.match(error.message, /needs a model, and models are not available in this version/)
+})
+
+t.test('a role whose definition is given needs no module', async (t) => {
+  const modules = new Set(['bob'])
+  const [ann, bob] = settingsFrom({ agents: [...agents, { name: 'bob' }] }, { modules }).agents
+  t.strictSame([ann?.module, bob?.module], [module, null])
+  t.equal(errorFor({ agents: [{ name: 'bob', module: './b.js' }] }, modules).details.path, 'agents[0].module')
+})

@@ -1,0 +1,223 @@
+import t from 'tap'
+import { type Scheduler, systemClock } from '../../src/clock.ts'
+import { defaultLogger } from '../../src/runtime/default-logger.ts'
+import { settingsFrom } from '../../src/runtime/settings.ts'
+import { agents, detailsOf, loose, module, role } from './settings-helpers.ts'
+
+const silent = { debug() {}, info() {}, warn() {}, error() {} }
+
+t.test('a team of one role gets every default', async (t) => {
+  const settings = settingsFrom({ agents })
+  t.strictSame(settings, {
+    agents: [
+      {
+        name: 'ann',
+        role: agents[0],
+        info: { name: 'ann' },
+        module,
+        env: [],
+        maxHeapMb: null,
+        turnTimeoutMs: 300_000,
+        mailbox: { capacity: 1_024, bytes: 1_048_576, maxMessageBytes: 16_777_216, overflow: 'block' },
+        responseTimeoutMs: 60_000,
+        queueTimeoutMs: false,
+        supervision: {
+          maxRestarts: 3,
+          withinMs: 60_000,
+          backoff: { baseMs: 200, capMs: 10_000 },
+          poisonAttempts: 3,
+          onHandlerError: 'fail',
+          watchdogMs: 5_000,
+          coolDownMs: 60_000,
+          stopGraceMs: 5_000,
+        },
+      },
+    ],
+    maxConcurrentAgents: 5,
+    maxConcurrentRuns: 100,
+    maxQueuedRuns: 1_000,
+    globalTimeoutMs: 600_000,
+    warmSpares: 1,
+    blackboard: false,
+    logger: defaultLogger,
+    clock: systemClock,
+  })
+})
+
+t.test('every option of the team arrives', async (t) => {
+  const clock: Scheduler = { ...systemClock }
+  const { agents: _, ...rest } = settingsFrom({
+    agents,
+    maxConcurrentAgents: 1,
+    maxConcurrentRuns: 2,
+    maxQueuedRuns: 0,
+    globalTimeoutMs: 3,
+    threads: { warmSpares: 0 },
+    enableBlackboard: { scope: 'team' },
+    logger: silent,
+    clock,
+  })
+  t.strictSame(rest, {
+    maxConcurrentAgents: 1,
+    maxConcurrentRuns: 2,
+    maxQueuedRuns: 0,
+    globalTimeoutMs: 3,
+    warmSpares: 0,
+    blackboard: 'team',
+    logger: silent,
+    clock,
+  })
+})
+
+t.test('communication and supervision of the team hold for its roles', async (t) => {
+  const [ann] = settingsFrom({
+    agents,
+    communication: {
+      mailboxCapacity: 1,
+      mailboxBytes: 2,
+      maxMessageBytes: 3,
+      overflow: 'reject',
+      responseTimeoutMs: 4,
+      queueTimeoutMs: 5,
+    },
+    supervision: {
+      maxRestarts: Number.POSITIVE_INFINITY,
+      withinMs: 6,
+      backoff: { baseMs: 0, capMs: 0 },
+      poisonAttempts: 7,
+      onHandlerError: 'retry',
+      watchdogMs: false,
+      coolDownMs: 0,
+      stopGraceMs: 0,
+    },
+  }).agents
+  t.strictSame(ann?.mailbox, { capacity: 1, bytes: 2, maxMessageBytes: 3, overflow: 'reject' })
+  t.strictSame([ann?.responseTimeoutMs, ann?.queueTimeoutMs], [4, 5])
+  t.strictSame(ann?.supervision, {
+    maxRestarts: Number.POSITIVE_INFINITY,
+    withinMs: 6,
+    backoff: { baseMs: 0, capMs: 0 },
+    poisonAttempts: 7,
+    onHandlerError: 'retry',
+    watchdogMs: false,
+    coolDownMs: 0,
+    stopGraceMs: 0,
+  })
+})
+
+t.test("a role's own communication and supervision go before the team's, field by field", async (t) => {
+  const own = {
+    name: 'ann',
+    module,
+    communication: {
+      mailboxCapacity: 1,
+      mailboxBytes: 2,
+      maxMessageBytes: 3,
+      overflow: 'block',
+      responseTimeoutMs: 4,
+      queueTimeoutMs: false,
+    },
+    supervision: {
+      maxRestarts: 0,
+      withinMs: 6,
+      backoff: { baseMs: 3, capMs: 4 },
+      poisonAttempts: 7,
+      onHandlerError: 'restart',
+      watchdogMs: false,
+      stopGraceMs: 0,
+    },
+  } as const
+  const [ann, bob] = settingsFrom({
+    agents: [own, { name: 'bob', module }],
+    communication: {
+      mailboxCapacity: 10,
+      mailboxBytes: 20,
+      maxMessageBytes: 30,
+      overflow: 'reject',
+      responseTimeoutMs: 40,
+      queueTimeoutMs: 50,
+    },
+    supervision: { maxRestarts: 9, backoff: { baseMs: 1 }, stopGraceMs: 99, coolDownMs: 8 },
+  }).agents
+  t.strictSame(ann?.mailbox, { capacity: 1, bytes: 2, maxMessageBytes: 3, overflow: 'block' })
+  t.strictSame([ann?.responseTimeoutMs, ann?.queueTimeoutMs], [4, false])
+  t.strictSame(ann?.supervision, {
+    maxRestarts: 0,
+    withinMs: 6,
+    backoff: { baseMs: 3, capMs: 4 },
+    poisonAttempts: 7,
+    onHandlerError: 'restart',
+    watchdogMs: false,
+    coolDownMs: 8,
+    stopGraceMs: 0,
+  })
+  t.strictSame(bob?.supervision.backoff, { baseMs: 1, capMs: 10_000 })
+  t.equal(bob?.supervision.maxRestarts, 9)
+  t.equal(bob?.mailbox.capacity, 10)
+})
+
+t.test('an option that is undefined counts as absent', async (t) => {
+  const options = role({ env: undefined, communication: { mailboxCapacity: undefined } })
+  const [ann] = settingsFrom(loose({ ...options, communication: { mailboxCapacity: 7 }, logger: undefined })).agents
+  t.equal(ann?.mailbox.capacity, 7)
+})
+
+t.test('the limits and the environment of a role arrive', async (t) => {
+  const env = ['API_KEY']
+  const [ann] = settingsFrom(loose(role({ limits: { maxHeapMb: 64, turnTimeoutMs: false }, env }))).agents
+  t.strictSame([ann?.maxHeapMb, ann?.turnTimeoutMs, ann?.env], [64, false, ['API_KEY']])
+  t.not(ann?.env, env)
+})
+
+t.test('enableBlackboard: true is one for each run', async (t) => {
+  t.equal(settingsFrom({ agents, enableBlackboard: true }).blackboard, 'run')
+  t.equal(settingsFrom({ agents, enableBlackboard: false }).blackboard, false)
+  t.equal(detailsOf({ enableBlackboard: { scope: 'world' } }), 'enableBlackboard.scope: "world"')
+  t.equal(detailsOf({ enableBlackboard: {} }), 'enableBlackboard.scope: nothing')
+  t.equal(detailsOf({ enableBlackboard: 'run' }), 'enableBlackboard: "run"')
+})
+
+t.test('what a thread sees of a role is a frozen copy of its data, whatever the weight', async (t) => {
+  const data = { list: [{ deep: 1 }], absent: undefined }
+  const fields = {
+    description: 'd',
+    systemPrompt: 's',
+    capabilities: ['search', { name: 'sum', confidence: 1, inputTypes: ['text'] }],
+    model: 'm',
+    temperature: 0,
+    maxTokens: 1,
+    maxOutputTokens: 2,
+    maxRounds: 3,
+    delegationAllowed: false,
+    canDelegateTo: ['ann'],
+    canBeDelegatedTo: true,
+    escalateTo: 'ann',
+    sharedWith: ['ann'],
+    priority: -1,
+    weight: Number.NaN,
+    trust: 'internal',
+  }
+  const others = { env: ['A'], limits: {}, supervision: {}, communication: {}, tools: [] }
+  const [ann] = settingsFrom(loose(role({ ...fields, ...others, data }))).agents
+  t.strictSame(ann?.info, { name: 'ann', ...fields, data: { list: [{ deep: 1 }] } })
+  data.list[0]!.deep = 2
+  t.strictSame(ann?.info.data, { list: [{ deep: 1 }] })
+  t.ok(Object.isFrozen(ann?.info) && Object.isFrozen(ann?.info.capabilities?.[1]))
+})
+
+t.test('weight is any number or null, and nothing else', async (t) => {
+  for (const weight of [2, -1, null, Number.NaN, Number.POSITIVE_INFINITY]) {
+    const [ann] = settingsFrom({ agents: [{ name: 'ann', module, weight }] }).agents
+    t.ok(Object.is(ann?.info.weight, weight), String(weight))
+  }
+  t.equal(detailsOf(role({ weight: '2' })), 'agents[0].weight: "2"')
+})
+
+t.test('the options may carry the orchestration, which is not looked into', async (t) => {
+  t.equal(settingsFrom(loose({ orchestration: 5 })).agents.length, 1)
+})
+
+t.test('a clock of the user gets the timers that the runtime needs', async (t) => {
+  const { now, monotonic, random, sleep } = systemClock
+  t.type(settingsFrom({ agents, clock: { now, monotonic, random, sleep } }).clock.timer, 'function')
+})

@@ -1,0 +1,93 @@
+import t from 'tap'
+import { settingsFrom } from '../../src/runtime/settings.ts'
+import { UNAVAILABLE, unavailable } from '../../src/runtime/unavailable.ts'
+import { agents, errorFor, loose, module } from './settings-helpers.ts'
+
+/** For each option that is not there yet: what asks for it, and what does not. */
+const asking: Record<string, { asks: unknown[]; fine: unknown[] }> = {
+  taskRouting: { asks: ['capability_match', 'load_balance', 'auction', 'round_robin'], fine: ['explicit'] },
+  syncPoints: { asks: [[{ name: 'p', requiredAgents: ['ann'], timeoutMs: 5 }]], fine: [[]] },
+  budget: { asks: [{ perRun: { tokens: 5 } }], fine: [] },
+  models: { asks: ['rehearsal', {}], fine: [] },
+  tools: { asks: [['search']], fine: [[]] },
+  'stateManagement.log': { asks: [{ path: 'log' }], fine: ['memory'] },
+  'stateManagement.durability': { asks: ['write_behind', 'commit'], fine: [] },
+  'threads.max': { asks: [4], fine: [] },
+  'threads.idleMs': { asks: [1_000], fine: [] },
+  'supervision.strategy': { asks: ['one_for_all', 'rest_for_one'], fine: ['one_for_one'] },
+  'supervision.deadlock': { asks: ['break', 'report'], fine: [false] },
+  'supervision.confirmMs': { asks: [250], fine: [] },
+  'supervision.livelock': { asks: [{ maxRepeats: 4 }], fine: [false] },
+  'communication.overflow': { asks: ['drop_oldest', 'drop_newest'], fine: ['block', 'reject'] },
+  'communication.retries': { asks: [1], fine: [0] },
+  'agents[].tools': { asks: [['search']], fine: [[]] },
+  'agents[].instances': { asks: [2], fine: [1] },
+  'agents[].concurrency': { asks: [16], fine: [1] },
+  'agents[].contextStrategy': { asks: [{ strategy: 'hierarchical' }], fine: [] },
+  'agents[].reentrancy': { asks: ['chain'], fine: ['none'] },
+  'agents[].limits.maxExternalMb': { asks: [64], fine: [] },
+  'agents[].trust': { asks: ['untrusted', 'privileged'], fine: ['internal'] },
+  'agents[].supervision.restart': { asks: ['transient', 'temporary'], fine: ['permanent'] },
+  'agents[].communication.overflow': { asks: ['drop_oldest', 'drop_newest'], fine: ['block', 'reject'] },
+  'agents[].communication.retries': { asks: [1], fine: [0] },
+}
+
+/** Options in which the value stands at that path; in a list it is in the second entry. */
+function optionsWith(path: string, value: unknown): object {
+  const field = path
+    .replace('agents[].', '')
+    .split('.')
+    .reduceRight<unknown>((inner, key) => ({ [key]: inner }), value)
+  return path.startsWith('agents[]')
+    ? { agents: [...agents, Object.assign({ name: 'bob', module }, field)] }
+    : Object(field)
+}
+
+t.test('every option that is not there yet is refused by name, and nothing else of it', async (t) => {
+  t.strictSame(UNAVAILABLE.map(({ path }) => path).sort(), Object.keys(asking).sort())
+  for (const [pattern, { asks, fine }] of Object.entries(asking)) {
+    const path = pattern.replace('[]', '[1]')
+    for (const value of asks) {
+      const error = errorFor(optionsWith(pattern, value))
+      t.equal(error.details.path, path)
+      t.match(error.message, `${path}: not available in this version; remove it.`)
+    }
+    for (const value of [...fine, undefined]) t.ok(settingsFrom(loose(optionsWith(pattern, value))), path)
+  }
+})
+
+t.test('what is available instead is said', async (t) => {
+  t.match(errorFor({ communication: { overflow: 'drop_oldest' } }), {
+    message: 'communication.overflow: not available in this version; remove it. Available: "block" or "reject".',
+    details: { got: '"drop_oldest"', accepted: '"block" or "reject"' },
+  })
+})
+
+t.test('an option of the wrong type is refused as that, not as unavailable', async (t) => {
+  for (const [path, wrong] of Object.entries({
+    taskRouting: 'best',
+    syncPoints: {},
+    budget: 5,
+    models: 'all',
+    tools: 'search',
+    stateManagement: 'memory',
+    'stateManagement.log': 'disk',
+    'stateManagement.durability': 'none',
+    'threads.max': 0,
+    'threads.idleMs': -1,
+    'supervision.strategy': 'one',
+    'supervision.deadlock': true,
+    'supervision.confirmMs': -1,
+    'supervision.livelock': true,
+    'agents[].supervision.restart': 'never',
+    'agents[].limits.maxExternalMb': 0,
+  })) {
+    t.match(errorFor(optionsWith(path, wrong)).message, `${path.replace('[]', '[1]')}: got `)
+  }
+})
+
+t.test('a verb that is not there yet has the same error', async (t) => {
+  const error = unavailable('context.think')
+  t.equal(error.message, 'context.think: not available in this version; remove it.')
+  t.strictSame([error.code, error.details.path], ['CONFIGURATION', 'context.think'])
+})

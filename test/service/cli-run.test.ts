@@ -1,0 +1,175 @@
+/** The command line as its user has it: a process of its own, its streams, its exit code. */
+import { spawn } from 'node:child_process'
+import { once } from 'node:events'
+import { readFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { fileURLToPath } from 'node:url'
+import t from 'tap'
+import type { MultiAgentResult, OrchestrationTrace } from '../../src/index.ts'
+
+const cli = fileURLToPath(new URL('../../src/service/cli.js', import.meta.url))
+const compiled = (name: string) => fileURLToPath(new URL(`../fixtures/cli/${name}.js`, import.meta.url))
+const source = (name: string) => `test/fixtures/cli/${name}.ts` // tests are started in the project's folder
+
+t.test('stdout has the answer and nothing else; what anybody prints is on stderr', async (t) => {
+  const { code, stdout, stderr } = await dramatis(['run', compiled('echo-team'), 'world'])
+  t.equal(code, 0, stderr)
+  t.equal(stdout, 'Hello, world\n')
+  for (const who of [
+    'printed by the team file',
+    'printed by the protocol',
+    'printed by the agent',
+    'written by the agent',
+  ]) {
+    t.match(stderr, who)
+  }
+})
+
+t.test('without a terminal, progress is plain lines', async (t) => {
+  const { stderr } = await dramatis(['run', compiled('crashing-team'), 'go'])
+  t.match(stderr, /^phoenix is ready$/m)
+  t.match(stderr, /^task started: phoenix: go$/m)
+  t.match(stderr, /^phoenix crashed: .*; restarts at once$/m)
+  t.match(stderr, /^phoenix is ready again$/m)
+  t.match(stderr, /^task completed: phoenix: go$/m)
+  t.notMatch(stderr, '\u001b')
+})
+
+t.test('a crash on the way costs neither the answer nor the exit code', async (t) => {
+  const { code, stdout } = await dramatis(['run', compiled('crashing-team'), 'go'])
+  t.strictSame({ code, stdout }, { code: 0, stdout: 'answered in attempt 2\n' })
+})
+
+t.test('a TypeScript team file with TypeScript agents runs from its source', async (t) => {
+  const { code, stdout, stderr } = await dramatis(['run', source('typescript-team'), 'Welt'])
+  t.equal(code, 0, stderr)
+  t.equal(stdout, 'Servus, Welt\n')
+})
+
+t.test('--json prints the whole result', async (t) => {
+  const { code, stdout } = await dramatis(['run', compiled('echo-team'), 'world', '--json'])
+  t.equal(code, 0)
+  const result: WholeResult = JSON.parse(stdout)
+  t.match(result, { success: true, finalOutput: 'Hello, world', error: null, blackboardState: null })
+  t.ok(result.messageHistory.some(({ sender, content }) => sender === 'greeter' && content === 'Hello, world'))
+  t.match(result.orchestrationTrace.decisions, [{ choice: 'greeter' }])
+})
+
+t.test('a failed run exits with 1, and as JSON its error is data', async (t) => {
+  const plain = await dramatis(['run', compiled('failing-team'), 'print'])
+  t.match(plain, { code: 1, stdout: '' })
+  t.match(plain.stderr, /^error: [A-Z_]+: .*out of paper/m)
+  t.notMatch(plain.stderr, /^ +at /m)
+  const json = await dramatis(['run', compiled('failing-team'), 'print', '--json'])
+  t.equal(json.code, 1)
+  const result: unknown = JSON.parse(json.stdout)
+  t.match(result, { success: false, error: { code: String, message: /out of paper/, details: Object } })
+})
+
+t.test('--timeout ends a run that takes too long', async (t) => {
+  const { code, stdout, stderr } = await dramatis(['run', compiled('slow-team'), 'go', '--timeout', '300'])
+  t.match({ code, stdout }, { code: 1, stdout: '' })
+  t.match(stderr, /^error: RUN_TIMEOUT: /m)
+})
+
+t.test('--trace writes a diagram or data', async (t) => {
+  const folder = t.testdir()
+  const traceAs = async (name: string) => {
+    const path = join(folder, name)
+    const { code, stderr } = await dramatis(['run', compiled('echo-team'), 'world', '--trace', path])
+    t.equal(code, 0, stderr)
+    return readFileSync(path, 'utf8')
+  }
+  const diagram = await traceAs('run.mmd')
+  t.match(diagram, /^sequenceDiagram\n/)
+  t.match(diagram, / as greeter$/m)
+  t.match(diagram, /->>p\d+: request$[\s\S]*-->>p\d+: response$/m)
+  t.match(await traceAs('run.md'), /^```mermaid\nsequenceDiagram\n[\s\S]*```\n$/)
+  const data: OrchestrationTrace = JSON.parse(await traceAs('run.json'))
+  t.ok(data.messageFlow.some(({ to, type }) => to === 'greeter' && type === 'request'))
+  t.ok(data.agentActivations.some(({ agent }) => agent === 'greeter'))
+})
+
+t.test('wrong usage and configuration exit with 2 and a short message', async (t) => {
+  const wrong: [string[], RegExp][] = [
+    [['run', 'nowhere.js', 'go'], /^error: Team file "nowhere\.js": there is no such file/m],
+    [['run', compiled('no-default-export'), 'go'], /has no default export/],
+    [['run', compiled('throws-while-loaded'), 'go'], /TypeError: no such key \(at .*throws-while-loaded/],
+    [['run', compiled('no-agents-team'), 'go'], /^error: agents: /m],
+    [['run', compiled('no-module-team'), 'go'], /nowhere\.js/],
+    [['run', compiled('echo-team'), 'go', '--trace', 'nowhere/run.mmd'], /--trace: /],
+    [['chat', compiled('echo-team')], /not available in this version/],
+  ]
+  for (const [args, message] of wrong) {
+    const { code, stdout, stderr } = await dramatis(args)
+    t.strictSame({ code, stdout }, { code: 2, stdout: '' }, stderr)
+    t.match(stderr, message)
+    t.notMatch(stderr, /^ +at /m, 'no stack')
+  }
+})
+
+t.test('DEBUG=dramatis shows the stack of an error', async (t) => {
+  const { code, stderr } = await dramatis(['run', compiled('throws-while-loaded'), 'go'], {
+    env: { DEBUG: 'dramatis' },
+  })
+  t.equal(code, 2)
+  t.match(stderr, /^ +at .*throws-while-loaded/m)
+})
+
+t.test('Ctrl-C ends the run in good order and exits with 130', async (t) => {
+  const { code, stdout, stderr } = await dramatis(['run', compiled('slow-team'), 'go'], { interruptAt: 'task started' })
+  t.strictSame({ code, stdout }, { code: 130, stdout: '' })
+  t.match(stderr, 'Interrupted')
+  t.notMatch(stderr, /^error/m)
+})
+
+t.test('an interrupted run still prints its JSON', async (t) => {
+  const args = ['run', compiled('slow-team'), 'go', '--json']
+  const { code, stdout } = await dramatis(args, { interruptAt: 'task started' })
+  t.equal(code, 130)
+  const result: unknown = JSON.parse(stdout)
+  t.match(result, { success: false, error: { code: 'RUN_ABORTED' } })
+})
+
+t.test('what a team file leaves open does not keep the process', async (t) => {
+  const { code, stdout } = await dramatis(['run', compiled('open-handle-team'), 'world'])
+  t.strictSame({ code, stdout }, { code: 0, stdout: 'Hello, world\n' })
+})
+
+t.test('.env of the working directory is read, and what is set already wins', async (t) => {
+  const cwd = t.testdir({ '.env': 'FROM_FILE=file\nFROM_BOTH=file\n' })
+  const { code, stdout } = await dramatis(['run', compiled('env-team'), 'go'], {
+    cwd,
+    env: { FROM_BOTH: 'environment' },
+  })
+  t.strictSame({ code, stdout }, { code: 0, stdout: 'file environment\n' })
+})
+
+type WholeResult = Pick<MultiAgentResult, 'success' | 'messageHistory' | 'orchestrationTrace'>
+
+interface Options {
+  cwd?: string
+  env?: NodeJS.ProcessEnv
+  /** Sends one SIGINT as soon as this stands on stderr. */
+  interruptAt?: string
+}
+
+async function dramatis(args: string[], { cwd, env, interruptAt }: Options = {}) {
+  const child = spawn(process.execPath, [cli, ...args], {
+    cwd,
+    env: { ...process.env, DEBUG: '', ...env },
+    stdio: ['ignore', 'pipe', 'pipe'],
+  })
+  let stdout = ''
+  let stderr = ''
+  child.stdout.setEncoding('utf8').on('data', (text: string) => {
+    stdout += text
+  })
+  child.stderr.setEncoding('utf8').on('data', (text: string) => {
+    const before = interruptAt !== undefined && stderr.includes(interruptAt)
+    stderr += text
+    if (interruptAt !== undefined && !before && stderr.includes(interruptAt)) child.kill('SIGINT')
+  })
+  const [code]: (number | null)[] = await once(child, 'close')
+  return { code, stdout, stderr }
+}

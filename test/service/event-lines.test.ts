@@ -1,0 +1,141 @@
+import t from 'tap'
+import type { AgentMessage, AgentTask } from '../../src/index.ts'
+import { AgentCrashedError } from '../../src/index.ts'
+import { eventLines, isTrouble } from '../../src/service/event-lines.ts'
+import { runtimeEvent } from './fake-team.ts'
+
+type Fields = Parameters<typeof runtimeEvent>[0]
+
+t.test('says once for each life that an agent is ready', async (t) => {
+  t.strictSame(
+    lines(
+      { type: 'agent.status', agent: 'critic', status: 'starting', epoch: 1 },
+      { type: 'agent.status', agent: 'critic', status: 'idle', epoch: 1 },
+      { type: 'agent.status', agent: 'critic', status: 'running', epoch: 1 },
+      { type: 'agent.status', agent: 'critic', status: 'idle', epoch: 1 },
+      { type: 'agent.status', agent: 'critic', status: 'restarting', epoch: 1 },
+      { type: 'agent.status', agent: 'critic', status: 'running', epoch: 2 },
+      { type: 'agent.status', agent: 'critic', status: 'failed', epoch: 2 },
+    ),
+    ['critic is ready', 'critic is ready again', 'critic is stopped for good'],
+  )
+})
+
+t.test('says why an agent crashed and when it comes back', async (t) => {
+  const crash = (restartInMs: number | null): Fields => ({
+    type: 'agent.crashed',
+    agent: 'critic',
+    epoch: 1,
+    error: new AgentCrashedError('its heap is full'),
+    restartInMs,
+  })
+  t.strictSame(lines(crash(0), crash(312.4), crash(null)), [
+    'critic crashed: its heap is full; restarts at once',
+    'critic crashed: its heap is full; restarts in 312 ms',
+    'critic crashed: its heap is full; it does not restart',
+  ])
+})
+
+t.test('says that a task has begun and how it ended', async (t) => {
+  t.strictSame(
+    lines(
+      { type: 'task', task: task({ status: 'pending' }), previous: null },
+      { type: 'task', task: task({ status: 'assigned' }), previous: 'pending' },
+      { type: 'task', task: task({ status: 'in_progress' }), previous: 'assigned' },
+      { type: 'task', task: task({ status: 'completed' }), previous: 'in_progress' },
+      { type: 'task', task: task({ id: 't2', status: 'refused', assignedTo: null }), previous: 'assigned' },
+    ),
+    [
+      'task started: critic: find the flaw',
+      'task completed: critic: find the flaw',
+      'task refused: nobody: find the flaw',
+    ],
+  )
+})
+
+t.test('names the sender, the recipient and the reason of a dead letter', async (t) => {
+  const letter = (recipient: AgentMessage['recipient']): Fields => ({
+    type: 'message.dead',
+    letter: { id: 'l', message: message(recipient), reason: 'expired', errors: [], at: 0 },
+  })
+  t.strictSame(lines(letter('critic'), letter(['a', 'b']), letter(null)), [
+    'dead letter: request from $orchestrator to critic: expired',
+    'dead letter: request from $orchestrator to a, b: expired',
+    'dead letter: request from $orchestrator to nobody: expired',
+  ])
+})
+
+t.test('names who waits for whom in a deadlock, and what a stall shows', async (t) => {
+  t.strictSame(
+    lines(
+      { type: 'deadlock', cycle: ['a', 'b'], tail: [], waits: [], victim: 'b' },
+      { type: 'deadlock', cycle: ['a', 'b'], tail: [], waits: [], victim: null },
+      { type: 'stall', evidence: ['a waits', 'nobody runs'] },
+    ),
+    ['deadlock: a -> b; b gives way', 'deadlock: a -> b', 'stall: a waits; nobody runs'],
+  )
+})
+
+t.test('is silent about what happens all the time', async (t) => {
+  t.strictSame(
+    lines(
+      { type: 'run.started', query: 'why?' },
+      { type: 'turn.started', agent: 'critic', messageId: 'm', attempt: 1 },
+      { type: 'message', message: message('critic') },
+    ),
+    [],
+  )
+})
+
+t.test('what an agent wrote makes no second line and steers no terminal', async (t) => {
+  const description = `one\ntwo\u001b[2J${'x'.repeat(500)}`
+  const [line] = lines({ type: 'task', task: task({ status: 'assigned', description }), previous: null })
+  t.match(line, /^task started: critic: one two \[2Jx+…$/)
+  t.ok(line!.length <= 200)
+})
+
+t.test('a crash is trouble, a finished task is none', async (t) => {
+  const error = new AgentCrashedError('gone')
+  t.ok(isTrouble(runtimeEvent({ type: 'agent.crashed', agent: 'a', epoch: 1, error, restartInMs: 0 })))
+  t.notOk(isTrouble(runtimeEvent({ type: 'task', task: task({}), previous: null })))
+})
+
+function lines(...events: Fields[]): string[] {
+  const lineOf = eventLines()
+  return events.flatMap((fields) => lineOf(runtimeEvent(fields)) ?? [])
+}
+
+function task(given: Partial<AgentTask>): AgentTask {
+  return {
+    id: 't1',
+    description: 'find the flaw',
+    requiredCapabilities: [],
+    assignedTo: 'critic',
+    status: 'completed',
+    priority: 0,
+    deadline: null,
+    dependencies: [],
+    result: null,
+    parentTask: null,
+    ...given,
+  }
+}
+
+function message(recipient: AgentMessage['recipient']): AgentMessage {
+  return {
+    id: 'm',
+    type: 'request',
+    sender: '$orchestrator',
+    recipient,
+    content: '',
+    structuredData: null,
+    priority: 0,
+    requiresResponse: true,
+    responseTimeoutMs: null,
+    threadId: null,
+    metadata: {},
+    runId: 'run',
+    correlationId: null,
+    sentAt: 0,
+  }
+}

@@ -1,0 +1,35 @@
+import t from 'tap'
+import { listenForInterrupt, unlessAborted } from '../../src/service/interrupt.ts'
+
+t.test('the first Ctrl-C aborts and says so, the second leaves', async (t) => {
+  const said: string[] = []
+  const left: number[] = []
+  const { signal, stop } = listenForInterrupt(
+    (text) => said.push(text),
+    (code) => left.push(code),
+  )
+  process.emit('SIGINT')
+  t.ok(signal.aborted)
+  t.match(said, [/Ctrl-C again leaves at once/])
+  t.strictSame(left, [])
+  process.emit('SIGINT')
+  t.strictSame(left, [130])
+  stop()
+})
+
+t.test('after stop Ctrl-C has its usual meaning', async (t) => {
+  const before = process.listenerCount('SIGINT')
+  const { stop } = listenForInterrupt(() => {})
+  t.equal(process.listenerCount('SIGINT'), before + 1)
+  stop()
+  t.equal(process.listenerCount('SIGINT'), before)
+})
+
+t.test('work that nobody waits for any more is left alone', async (t) => {
+  const controller = new AbortController()
+  const waiting = unlessAborted(new Promise(() => {}), controller.signal)
+  controller.abort(new Error('enough'))
+  await t.rejects(waiting, { message: 'enough' })
+  await t.rejects(unlessAborted(Promise.reject(new Error('too late')), controller.signal))
+  t.equal(await unlessAborted(Promise.resolve('done'), new AbortController().signal), 'done')
+})

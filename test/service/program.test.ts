@@ -1,0 +1,52 @@
+import { readFileSync } from 'node:fs'
+import t from 'tap'
+import type { Surroundings } from '../../src/service/commands/run.ts'
+import { main } from '../../src/service/program.ts'
+import { fakeScreen } from './fake-team.ts'
+
+t.test('--help and --version go to stdout and are no failure', async (t) => {
+  const help = await dramatis('--help')
+  t.match(help, { code: 0, stderr: '' })
+  t.match(help.stdout, /^Usage: dramatis [\s\S]*run[\s\S]*Exit codes: 0 done, 1 the run failed, 2/)
+  const { version }: { version: string } = JSON.parse(readFileSync('package.json', 'utf8'))
+  t.strictSame(await dramatis('--version'), { code: 0, stdout: `${version}\n`, stderr: '' })
+  t.match(await dramatis('run', '--help'), { code: 0, stdout: /--json[\s\S]*--trace <file>[\s\S]*--timeout <ms>/ })
+})
+
+t.test('wrong usage exits with 2, says why, and leaves stdout empty', async (t) => {
+  const wrong: [string[], RegExp][] = [
+    [[], /Usage: dramatis/],
+    [['rnu', 'team.js', 'why?'], /unknown command 'rnu'[\s\S]*Did you mean run/],
+    [['run'], /missing required argument 'team-file'/],
+    [['run', 'team.js'], /missing required argument 'query'/],
+    [['run', 'team.js', 'two', 'words'], /too many arguments[\s\S]*needs quotes/],
+    [['run', 'team.js', 'why?', '--jsno'], /unknown option '--jsno'/],
+    [['run', 'team.js', 'why?', '--trace'], /argument missing/],
+    [['run', 'team.js', 'why?', '--timeout', 'soon'], /whole number of milliseconds/],
+    [['run', 'team.js', 'why?', '--timeout', '0'], /whole number of milliseconds/],
+  ]
+  for (const [args, why] of wrong)
+    t.match(await dramatis(...args), { code: 2, stdout: '', stderr: why }, args.join(' '))
+})
+
+t.test('commands that are not there yet say so in the help and when they are used', async (t) => {
+  const later = (await dramatis('--help')).stdout.split('Not available in this version:')[1]
+  for (const command of ['chat', 'serve', 'rehearse', 'resume', 'replay', 'trace']) {
+    t.match(later, `  ${command} `)
+    const stderr = `error: dramatis ${command}: not available in this version. Available: dramatis run.\n`
+    t.strictSame(await dramatis(command, 'team.ts', '--seeds', '1000'), { code: 2, stdout: '', stderr })
+  }
+})
+
+async function dramatis(...args: string[]) {
+  const { screen, text } = fakeScreen()
+  let stdout = ''
+  const answer: Surroundings['answer'] = {
+    async write(part) {
+      stdout += part
+    },
+    divertTo() {},
+  }
+  const code = await main(args, { answer, stderr: screen, folder: process.cwd() })
+  return { code, stdout, stderr: text() }
+}
