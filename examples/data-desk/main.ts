@@ -53,7 +53,7 @@ async function main(): Promise<void> {
 function deskFolder(): URL {
   for (let folder = new URL('.', import.meta.url); ; folder = new URL('..', folder)) {
     const desk = new URL('examples/data-desk/', folder)
-    if (existsSync(new URL('data/seattle-weather.csv', desk))) return desk
+    if (existsSync(new URL('agents/collector.ts', desk))) return desk
     if (folder.pathname === new URL('..', folder).pathname)
       throw new Error('examples/data-desk is not in any folder above this file.')
   }

@@ -46,7 +46,7 @@ export interface RunView {
   based: boolean
 }
 
-const TURNS_A_SLICE = 64
+const TURNS_A_SLICE = 256
 const SLICE_MS = 1
 const LEVELS: readonly LogLevel[] = ['debug', 'info', 'warn', 'error']
 const NO_ONE: Taken = { memory: undefined as unknown as Memory, at: 0 }
@@ -121,7 +121,7 @@ export class AgentLoop {
 
   async #runStart(start: NonNullable<AgentHandlers['start']>): Promise<void> {
     const view: RunView = { index: 0, id: '', metadata: {}, threadId: undefined, roster: [], runState: {}, based: true }
-    const turn = new Turn(this, { turn: 0, run: 0, view, id: new Int32Array(4), attempt: 1, caller: 0, correlation: 0, streams: false, type: 'request', startedAt: this.now(), replay: undefined })
+    const turn = new Turn(this, { turn: 0, run: 0, view, id: [0, 0, 0, 0], attempt: 1, caller: 0, correlation: 0, streams: false, type: 'request', startedAt: this.now(), replay: undefined })
     try {
       await start(turn as never)
       this.state = turn.changes().state ?? this.state
@@ -203,7 +203,7 @@ export class AgentLoop {
       turn: turnId,
       run,
       view: this.#viewOf(run),
-      id: memory.i32.slice(i, i + 4),
+      id: [memory.i32[i]!, memory.i32[i + 1]!, memory.i32[i + 2]!, memory.i32[i + 3]!],
       attempt,
       caller: senderOf(memory, at),
       correlation: kind === REQUEST ? correlationOf(memory, at) : 0,

@@ -2,7 +2,7 @@
  * The thread's end of the transport: writes frames, takes frames, sleeps and wakes.
  *
  * Each frame is published at once, so that a death loses nothing; the bell waits for company: it rings for the first
- * frame of a slice, for every 64th, for whoever waits for an answer, and at the slice's end.
+ * frame of a slice, for every 256th, for whoever waits for an answer, and at the slice's end.
  */
 import type { Scheduler } from '../clock.ts'
 import { FRAGMENT, kindOf, lengthOf, priorityOf } from '../mailbox/frame.ts'
@@ -17,7 +17,7 @@ export interface ThreadPort {
   readonly scheduler: Scheduler
 }
 
-const FRAMES_A_RING = 64
+const FRAMES_A_RING = 256 // waking a thread costs as much as writing some dozens of frames
 
 /** A frame that was taken: its memory is its own or the ring's, until `done`. */
 export interface Taken {
@@ -104,7 +104,7 @@ export class Link {
     const unrung = ++this.#unrung
     this.#unrungBytes += bytes
     if (urgent || unrung === 1) this.wakeHost()
-    else if (unrung >= FRAMES_A_RING || this.#unrungBytes >= this.#window.outbox.capacity >> 2) {
+    else if (unrung >= FRAMES_A_RING || this.#unrungBytes >= this.#window.outbox.capacity >> 1) {
       this.#unrung = 2
       this.#unrungBytes = 0
       this.wakeHost()

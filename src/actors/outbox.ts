@@ -1,6 +1,6 @@
 /** Writes this agent's frames: into the shared window where there is room, else apart and in order behind it. */
 import { MessageRejectedError } from '../errors.ts'
-import { type FrameFields, frameBytes, IdSource, setTimes, writeFrame } from '../mailbox/frame.ts'
+import { type FrameFields, frameBytes, IdSource, setTimes, writeFrame, writeId } from '../mailbox/frame.ts'
 import { allocate, type Memory } from '../mailbox/memory.ts'
 import { jsonIssue } from '../mailbox/message.ts'
 import type { Link } from './link.ts'
@@ -65,12 +65,12 @@ export class Outbox {
   }
 
   /** Writes a record about the message with that id. */
-  writeAbout(id: Int32Array): void {
+  writeAbout(id: readonly number[]): void {
     const bytes = this.size()
     const at = this.link.reserve(bytes)
     const memory = at < 0 ? allocate(bytes) : this.link.memory
     writeFrame(memory, Math.max(at, 0), this.fields, this.#now())
-    memory.i32.set(id, (Math.max(at, 0) >> 2) + 8)
+    writeId(memory, Math.max(at, 0), id)
     if (at < 0) this.link.post(memory, bytes)
     else this.link.commit(bytes, false)
   }
@@ -103,12 +103,12 @@ export class Outbox {
   }
 
   /** The commit of a turn. Its id is the request's, so that the response's id follows from it. */
-  writeEnd(bytes: number, id: Int32Array, started: number): void {
+  writeEnd(bytes: number, id: readonly number[], started: number): void {
     const at = this.link.reserve(bytes)
     const memory = at < 0 ? allocate(bytes) : this.link.memory
     const target = at < 0 ? 0 : at
     writeFrame(memory, target, this.fields, 0)
-    memory.i32.set(id, (target >> 2) + 8)
+    writeId(memory, target, id)
     setTimes(memory, target, started, this.#now())
     if (at < 0) this.link.post(memory, bytes)
     else this.link.commit(bytes, false)

@@ -38,7 +38,7 @@ export interface TurnStart {
   run: number
   view: RunView
   /** The four words of the message's id. */
-  id: Int32Array
+  id: readonly [number, number, number, number]
   attempt: number
   /** The caller's index and its number for the request; correlation 0 when nobody waits. */
   caller: number
@@ -484,7 +484,7 @@ export class Turn implements AgentContext {
   /** The turn has ended. */
   close(): void {
     this.#ended = true
-    this.#withdrawAll(this.#endedError())
+    if (this.#waits && this.#waits.size > 0) this.#withdrawAll(this.#endedError()) // an error's stack costs more than most turns
     this.#streamRoom?.()
     if (this.#controller && !this.#controller.signal.aborted) this.#controller.abort(this.#endedError())
   }

@@ -138,11 +138,11 @@ function writeString(memory: Memory, at: number, text: string): number {
   const length = text.length
   if (wide.test(text)) {
     memory.i32[at >> 2] = length | WIDE
-    memory.text.write(text, at + 4, length * 2, 'utf16le')
+    memory.text.ucs2Write(text, at + 4, length * 2)
     return (at + 4 + length * 2 + 3) & ~3
   }
   memory.i32[at >> 2] = length
-  memory.text.write(text, at + 4, length, 'latin1')
+  memory.text.latin1Write(text, at + 4, length)
   return (at + 4 + length + 3) & ~3
 }
 
@@ -286,6 +286,23 @@ export function idText(a: number, b: number, c: number, d: number): string {
   return `${hexWord(a)}-${second.slice(0, 4)}-${second.slice(4)}-${third.slice(0, 4)}-${third.slice(4)}${hexWord(d)}`
 }
 
+/** Copies a frame. Most are small: a loop over their words beats a view and a call. */
+export function copyFrame(from: Memory, at: number, to: Memory, target: number, bytes: number): void {
+  if (bytes > 1024) {
+    to.u8.set(from.u8.subarray(at, at + bytes), target)
+    return
+  }
+  const source = from.i32
+  const destination = to.i32
+  const words = bytes >> 2
+  for (let word = 0, i = at >> 2, j = target >> 2; word < words; word++) destination[j + word] = source[i + word]!
+}
+
+export function writeId(memory: Memory, at: number, id: readonly number[]): void {
+  const i = (at >> 2) + ID
+  for (let word = 0; word < 4; word++) memory.i32[i + word] = id[word]!
+}
+
 /** Copies the 16 bytes of an id from one frame to another. */
 export function copyId(from: Memory, at: number, to: Memory, target: number): void {
   for (let word = 0; word < 4; word++) to.i32[(target >> 2) + ID + word] = from.i32[(at >> 2) + ID + word]!
@@ -308,10 +325,10 @@ function readString(memory: Memory): string {
   const length = word & LENGTH
   if (word & WIDE) {
     cursor = (at + 4 + length * 2 + 3) & ~3
-    return memory.text.toString('utf16le', at + 4, at + 4 + length * 2)
+    return memory.text.ucs2Slice(at + 4, at + 4 + length * 2)
   }
   cursor = (at + 4 + length + 3) & ~3
-  return length === 0 ? '' : memory.text.toString('latin1', at + 4, at + 4 + length)
+  return length === 0 ? '' : memory.text.latin1Slice(at + 4, at + 4 + length)
 }
 
 export function readBody(memory: Memory, at: number): Body {

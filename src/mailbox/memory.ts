@@ -1,10 +1,19 @@
+/** Buffer's own copies between strings and bytes: what `write` and `toString` end in, without their checks. */
+export interface TextBytes extends Uint8Array {
+  latin1Write(text: string, at: number, bytes: number): number
+  ucs2Write(text: string, at: number, bytes: number): number
+  latin1Slice(from: number, to: number): string
+  ucs2Slice(from: number, to: number): string
+  compare(other: Uint8Array, from: number, to: number, ownFrom: number, ownTo: number): number
+}
+
 /** One piece of memory under the views that the codec needs. `at` offsets are in bytes from its start. */
 export interface Memory {
   readonly u8: Uint8Array
   readonly i32: Int32Array
   readonly f64: Float64Array
   /** Writes and reads strings as latin1 and UTF-16; a plain copy, so lone surrogates survive. */
-  readonly text: Buffer
+  readonly text: TextBytes
 }
 
 /** Views on `bytes` bytes of `buffer` from `start`, which must be a multiple of 8. */
@@ -13,8 +22,13 @@ export function memoryOn(buffer: ArrayBuffer | SharedArrayBuffer, start = 0, byt
     u8: new Uint8Array(buffer, start, bytes),
     i32: new Int32Array(buffer, start, bytes >> 2),
     f64: new Float64Array(buffer, start, bytes >> 3),
-    text: Buffer.from(buffer as ArrayBuffer, start, bytes),
+    text: textBytes(buffer, start, bytes),
   }
+}
+
+function textBytes(buffer: ArrayBuffer | SharedArrayBuffer, start: number, bytes: number): TextBytes {
+  const text: object = Buffer.from(buffer as ArrayBuffer, start, bytes)
+  return text as TextBytes
 }
 
 /** Fresh private memory for at least `bytes` bytes. */

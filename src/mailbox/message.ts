@@ -57,7 +57,36 @@ export const NAME_GRAMMAR = /^\p{L}[\p{L}\p{M}\p{Nd}_-]{0,63}$/u
  * in silence (NaN, dates, maps, functions, undefined in a list, a class instance, a cycle) is named.
  */
 export function jsonIssue(value: unknown, path = ''): { path: string; got: string } | undefined {
-  return firstIssue(value, path, undefined)
+  return isJson(value, 0) ? undefined : firstIssue(value, path, undefined)
+}
+
+const DEEP = 100 // deeper values, and cycles with them, take the slow way
+
+/** The quick answer, for what verbs send: no path, nothing allocated. */
+function isJson(value: unknown, depth: number): boolean {
+  switch (typeof value) {
+    case 'string':
+    case 'boolean':
+      return true
+    case 'number':
+      return Number.isFinite(value)
+    case 'object':
+      break
+    default:
+      return false
+  }
+  if (value === null) return true
+  if (depth > DEEP) return false
+  if (Array.isArray(value)) {
+    for (let i = 0; i < value.length; i++) if (!isJson(value[i], depth + 1)) return false
+    return true
+  }
+  if (Object.getPrototypeOf(value) !== Object.prototype) return false
+  for (const key in value) {
+    const field = (value as Record<string, unknown>)[key]
+    if (field !== undefined && !isJson(field, depth + 1)) return false
+  }
+  return true
 }
 
 interface Parents {

@@ -43,6 +43,8 @@ export class Life {
   sending: { memory: Memory; bytes: number; envelope: Envelope<RunState> } | undefined
   /** The redelivered message whose logged steps the thread has been given. */
   replayed: Envelope<RunState> | undefined
+  /** Whose messages are in the window. */
+  run: RunState | undefined
   ready = false
   /** The last send or request that was routed, to know whether a claim was used. */
   lastTurn = 0

@@ -2,7 +2,7 @@
  * From the mailboxes into the windows: hands messages over, in order and as far as window and permits go, and rings.
  * A window holds messages of one run at a time, so that a permit is held only for what is really going on.
  */
-import { kindOf, lengthOf, REQUEST, RUN_OVER, setAttempt, setTurn, idOf } from '../mailbox/frame.ts'
+import { copyFrame, kindOf, lengthOf, REQUEST, RUN_OVER, setAttempt, setTurn, idOf } from '../mailbox/frame.ts'
 import type { Envelope } from '../mailbox/mailbox.ts'
 import { allocate } from '../mailbox/memory.ts'
 import { ASLEEP, inlineLimit, ROOM_WANTED } from '../mailbox/window.ts'
@@ -27,6 +27,10 @@ export class Delivery {
   /** Something may be to be handed to that agent. */
   touch(cell: Cell): void {
     this.#touched.add(cell)
+  }
+
+  get waiting(): boolean {
+    return this.#touched.size > 0
   }
 
   /** For the lane of replies, which user messages never enter. A dead thread's replies are in the log. */
@@ -105,8 +109,7 @@ export class Delivery {
   #mayHand(cell: Cell, life: Life, envelope: Envelope<RunState>): boolean {
     const { handed } = cell.mailbox
     if (cell.settings.counted && handed.size > 0) {
-      const [current] = handed.values()
-      if (current!.run !== envelope.run || cell.suspects.size > 0) return false
+      if (life.run !== envelope.run || cell.suspects.size > 0) return false
       if (handed.size >= (envelope.priority === 0 ? HANDED_AHEAD : RANKED_AHEAD)) return false
     }
     if (cell.settings.counted && !this.#supervisor.gate.take(envelope.run, cell)) return false
@@ -151,7 +154,7 @@ export class Delivery {
     const to = ring.reserve(bytes)
     if (to < 0) return false
     cell.mailbox.hand(envelope)
-    ring.memory.u8.set(memory.u8.subarray(at, at + bytes), to)
+    copyFrame(memory, at, ring.memory, to, bytes)
     setTurn(ring.memory, to, envelope.turn)
     if (envelope.attempt > 1) setAttempt(ring.memory, to, envelope.attempt)
     ring.advance(bytes)
@@ -177,6 +180,7 @@ export class Delivery {
 
   #started(cell: Cell, envelope: Envelope<RunState>): void {
     envelope.handedSeq = this.#supervisor.seq
+    if (cell.life) cell.life.run = envelope.run
     if (cell.mailbox.handed.size === 1 || !cell.settings.counted) envelope.startedAt = this.#supervisor.clock.monotonic()
   }
 

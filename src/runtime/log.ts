@@ -59,21 +59,27 @@ export class RunLog {
 
   /** Gives the oldest entries up until `limit` bytes of frames are left. What waits in a mailbox holds its own frame. */
   trim(limit: number): void {
+    if (this.bytes <= limit) return
     let gone = 0
-    while (this.bytes > limit && gone < this.#entries.length - 1) {
+    const enough = limit - (limit >> 3) // in larger bites than are eaten at once
+    while (this.bytes > enough && gone < this.#entries.length - 1) {
       const entry = this.#entries[gone]!
       if (entry.kind === 'frames') this.bytes -= entry.to - entry.from
       this.forgottenTo = lastSeq(entry)
       gone += 1
     }
-    if (gone === 0) return
     this.#entries = this.#entries.slice(gone)
     this.forgotten += gone
   }
 
-  /** The entries with a number above `after`, in order. Sees what is appended meanwhile. */
-  *entries(after = -1): IterableIterator<LogEntry> {
-    for (let i = this.#firstAfter(after); i < this.#entries.length; i++) yield this.#entries[i]!
+  /** The entries with a number above `after`, up to the `until`th, in order. Sees what is appended meanwhile. */
+  *entries(after = -1, until = Number.POSITIVE_INFINITY): IterableIterator<LogEntry> {
+    for (let i = this.#firstAfter(after); i < this.#entries.length && this.forgotten + i < until; i++) yield this.#entries[i]!
+  }
+
+  /** How many entries there have been. */
+  get length(): number {
+    return this.forgotten + this.#entries.length
   }
 
   #firstAfter(after: number): number {

@@ -33,27 +33,46 @@ export type RunEnding<T> = { finalOutput: string; data: T } | { error: DramatisE
 
 export const NO_TOKENS: TokenUsage = Object.freeze({ inputTokens: 0, outputTokens: 0, totalTokens: 0, calls: 0 })
 
-/** The result as it is at this moment; what happens in the run later is not in it. */
+/** The result as it is at this moment; what happens in the run later is not in it. History and trace are decoded when somebody looks. */
 export function resultOf<T>(run: RunState, ending: RunEnding<T>, executionTimeMs: number, directory: Directory & { agents(): string[] }): MultiAgentResult<T> {
-  const messageHistory = historyOf(run.log, directory)
-  const orchestrationTrace = traceOf(run.log, directory)
   const agents = directory.agents()
+  const until = run.log.length
+  const messageHistory = once(() => historyOf(run.log, directory, until))
+  const orchestrationTrace = once(() => traceOf(run.log, directory, until))
   const base = {
     runId: run.id,
-    agentOutputs: outputsOf(messageHistory),
+    get agentOutputs() {
+      return outputsOf(messageHistory())
+    },
     failures: [...run.failures],
-    messageHistory,
+    get messageHistory() {
+      return messageHistory()
+    },
     taskCompletion: Object.fromEntries([...run.tasks.values()].map((task) => [task.id, task.status])),
     blackboardState: run.board ? run.board.snapshot() : null,
-    orchestrationTrace,
+    get orchestrationTrace() {
+      return orchestrationTrace()
+    },
     tokenUsage: Object.fromEntries(agents.map((agent) => [agent, { ...NO_TOKENS }])),
     totalTokenUsage: { ...NO_TOKENS },
     executionTimeMs,
-    agentExecutionTimesMs: timesOf(orchestrationTrace, agents),
+    get agentExecutionTimesMs() {
+      return timesOf(orchestrationTrace(), agents)
+    },
     rehearsed: false,
   }
   const end = 'error' in ending ? { success: false as const, finalOutput: null, data: null, error: ending.error } : { success: true as const, ...ending, error: null }
-  return { ...base, ...end, toJSON: () => summary({ ...base, ...end }) }
+  const result = Object.defineProperties({ ...end }, Object.getOwnPropertyDescriptors(base)) as Omit<MultiAgentResult<T>, 'toJSON'>
+  return Object.assign(result, { toJSON: () => summary(result) }) as MultiAgentResult<T>
+}
+
+/** A fold over a long log takes its time, so it is made when somebody looks, and once. */
+function once<T>(make: () => T): () => T {
+  let made: { value: T } | undefined
+  return () => {
+    made ??= { value: make() }
+    return made.value
+  }
 }
 
 function summary({ messageHistory: _history, orchestrationTrace: _trace, blackboardState: _board, ...rest }: Omit<MultiAgentResult<unknown>, 'toJSON'>): object {

@@ -6,7 +6,7 @@ import {
 } from '../errors.ts'
 import { errorOf, isFailure } from '../mailbox/codec.ts'
 import {
-  ACCEPTED, ANNOUNCED, ASKS, CALL, CANCEL, CHUNK, correlationOf, END, flagsOf, FRAGMENT, HAS_NAME, idOf, kindOf, lengthOf, limitOf, LOG, PATCH, priorityOf, readBody, recipientOf, REFUSED, REQUEST, RESPONSE, runOf, SEND, senderOf, setFlag, setKind, setTurn, stepOf, STREAM_READ, STREAMS, turnOf,
+  ACCEPTED, ANNOUNCED, ASKS, CALL, CANCEL, CHUNK, correlationOf, END, flagsOf, FRAGMENT, HAS_METADATA, HAS_NAME, idOf, kindOf, lengthOf, limitOf, LOG, PATCH, priorityOf, readBody, recipientOf, REFUSED, REQUEST, RESPONSE, runOf, SEND, senderOf, setFlag, setKind, setTurn, stepOf, STREAM_READ, STREAMS, turnOf,
 } from '../mailbox/frame.ts'
 import type { Envelope } from '../mailbox/mailbox.ts'
 import { allocate, type Memory } from '../mailbox/memory.ts'
@@ -236,13 +236,14 @@ export class Router {
     cell.turns += 1
     cell.suspects.delete(envelope)
     cell.lastEndAt = this.#supervisor.clock.monotonic()
-    if (!failed) this.#applyPatches(cell, life, run, turn)
-    life.patches.delete(turn)
+    if (life.patches.size > 0) {
+      if (!failed) this.#applyPatches(cell, life, run, turn)
+      life.patches.delete(turn)
+    }
     this.freed(cell, envelope.bytes)
     if (cell.mailbox.handed.size === 0) gate.release(run, cell)
     delivery.touch(cell)
-    const body = failed ? undefined : readMissed(memory, at)
-    if (body) this.#mismatch(cell, run, memory, at, body)
+    if (!failed && flagsOf(memory, at) & HAS_METADATA) this.#mismatch(cell, run, memory, at, readMissed(memory, at))
     this.#settleEnd(cell, run, envelope, memory, at, failed)
     run.open -= 1
   }
@@ -386,7 +387,7 @@ export class Router {
 /** Agents can be reached by everybody, the protocol script by the caller alone. */
 const mayReach = (sender: Cell, callee: Cell) => callee.settings.counted || (sender.index === USER_INDEX && callee.index === ORCHESTRATOR_INDEX)
 
-function readMissed(memory: Memory, at: number): string[] | undefined {
-  const { metadata } = readBody(memory, at)
-  return metadata === undefined ? undefined : (JSON.parse(metadata) as { missed: string[] }).missed
+/** What a redelivered turn did not ask for again: an END has no other metadata. */
+function readMissed(memory: Memory, at: number): string[] {
+  return (JSON.parse(readBody(memory, at).metadata ?? '{"missed":[]}') as { missed: string[] }).missed
 }

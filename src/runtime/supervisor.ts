@@ -213,13 +213,12 @@ export class Supervisor implements Directory {
 
   /** Something may be there: look now, or as soon as the present look is over. */
   kick(): void {
-    if (this.#ticking) return this.wake()
-    this.#tick()
+    if (!this.#ticking) this.#tick()
   }
 
   /** Look in a later turn of the event loop. */
   wake(): void {
-    if (this.#scheduled || this.closed) return
+    if (this.#ticking || this.#scheduled || this.closed) return // the tick looks again by itself
     this.#scheduled = true
     this.clock.defer(() => {
       this.#scheduled = false
@@ -235,11 +234,12 @@ export class Supervisor implements Directory {
     Atomics.store(words, HOST_CALLED, 0)
     let more = false
     for (const cell of this.cells) if (cell.life && this.router.drain(cell, cell.life)) more = true
-    this.#tell()
-    this.delivery.flush()
-    this.#tell()
+    do {
+      this.#tell()
+      this.delivery.flush()
+    } while (this.#pending.length > 0 || this.delivery.waiting)
     this.#ticking = false
-    if (more || this.#pending.length > 0) return this.wake()
+    if (more) return this.wake()
     Atomics.store(words, HOST_ASLEEP, 1) // announce, then look again
     if (Atomics.load(words, HOST_CALLED) === 1 || this.delivery.roomAgain()) {
       Atomics.store(words, HOST_ASLEEP, 0)

@@ -12,25 +12,25 @@ import type { OrchestrationTrace } from './trace-types.ts'
 type Trace = OrchestrationTrace
 
 /** Every message of the run that the log still has, in order. */
-export function historyOf(log: RunLog, directory: Directory): AgentMessage[] {
+export function historyOf(log: RunLog, directory: Directory, until?: number): AgentMessage[] {
   const messages: AgentMessage[] = []
-  for (const [memory, at] of framesOf(log)) if (isMessage(memory, at)) messages.push(decodeMessage(memory, at, directory))
+  for (const [memory, at] of framesOf(log, until)) if (isMessage(memory, at)) messages.push(decodeMessage(memory, at, directory))
   return messages
 }
 
 /** All frames of a log, in order. */
-export function* framesOf(log: RunLog): IterableIterator<[memory: Memory, at: number]> {
-  for (const entry of log.entries()) {
+export function* framesOf(log: RunLog, until?: number): IterableIterator<[memory: Memory, at: number]> {
+  for (const entry of log.entries(-1, until)) {
     if (entry.kind !== 'frames') continue
     for (let at = entry.from; at < entry.to; at += lengthOf(entry.memory, at)) yield [entry.memory, at]
   }
 }
 
-export function traceOf(log: RunLog, directory: Directory): OrchestrationTrace {
+export function traceOf(log: RunLog, directory: Directory, until?: number): OrchestrationTrace {
   const trace: Trace = { events: [], decisions: [], agentActivations: [], messageFlow: [], syncPointsReached: [] }
   const fold = new TraceFold(trace, directory)
   if (log.forgotten > 0) trace.events.push({ timestamp: 0, eventType: 'log.forgotten', agent: null, details: { entries: log.forgotten } })
-  for (const entry of log.entries()) {
+  for (const entry of log.entries(-1, until)) {
     if (entry.kind !== 'frames') fold.record(entry)
     else for (let at = entry.from; at < entry.to; at += lengthOf(entry.memory, at)) fold.frame(entry.memory, at)
   }
