@@ -30,8 +30,8 @@ export interface MultiAgentPatternOptions<Name extends string = string> extends 
 export class MultiAgentPattern<const Name extends string = string> extends TeamRuntime implements AsyncDisposable {
   declare readonly '~names'?: Name
 
-  constructor(options: MultiAgentPatternOptions<Name>, kit: TeamKit = {}) {
-    const settings = settingsFrom(options as TeamOptions, { modules: new Set(kit.definitions?.keys()) })
+  constructor(options: MultiAgentPatternOptions<Name>, kit?: TeamKit) {
+    const settings = settingsFrom(options as TeamOptions, { modules: new Set(kit?.definitions.keys()) })
     super(settings, protocolFrom(options.orchestration, settings.agents.map(({ name }) => name)), kit)
   }
 }

@@ -4,7 +4,7 @@
  */
 import type { Patch } from 'immer'
 import {
-  AgentFailedError, AgentTerminatedError, type DramatisError, DramatisError as AnyError, describe, errorData, MessageRejectedError, ReplyInvalidError, TaskRefusedError,
+  AgentFailedError, AgentTerminatedError, ConfigurationError, StartFailedError, type DramatisError, DramatisError as AnyError, describe, errorData, MessageRejectedError, ReplyInvalidError, TaskRefusedError,
 } from '../errors.ts'
 import { errorOf, isFailure, ReceivedMessage } from '../mailbox/codec.ts'
 import {
@@ -14,7 +14,7 @@ import { allocate, type Memory } from '../mailbox/memory.ts'
 import { jsonIssue } from '../mailbox/message.ts'
 import { TeamMemory } from '../mailbox/room.ts'
 import { Window } from '../mailbox/window.ts'
-import type { Assignment, PatchNotice, RosterEntry, RunNotice } from './assignment.ts'
+import type { Assignment, PatchNotice, RunNotice } from './assignment.ts'
 import type { AgentHandlers, Reply } from './definition.ts'
 import { Link, type Taken, type ThreadPort } from './link.ts'
 import type { Logger, LogLevel } from './logger.ts'
@@ -22,36 +22,15 @@ import { encodeData, Outbox } from './outbox.ts'
 import { Replay } from './replay.ts'
 import type { RoleInfo } from './role.ts'
 import { checkBySchema } from './schema.ts'
-import type { ResponseStream } from './stream.ts'
-import { handled, Turn, type TurnStart } from './turn.ts'
-
-/** One open wait of a turn. */
-export interface Wait {
-  readonly turn: Turn
-  readonly kind: 'request' | 'send'
-  stream: ResponseStream | undefined
-  resolve(value: unknown): void
-  reject(error: unknown): void
-}
-
-/** What a thread knows of a run. */
-export interface RunView {
-  readonly index: number
-  readonly id: string
-  readonly metadata: Readonly<Record<string, string>>
-  readonly threadId: string | undefined
-  readonly roster: readonly RosterEntry[]
-  runState: object | undefined
-  /** The host knows the first value of the run's state. */
-  based: boolean
-}
+import { handled, Turn } from './turn.ts'
+import type { RunView, TurnHost, TurnStart, Wait } from './turn-host.ts'
 
 const TURNS_A_SLICE = 256
 const SLICE_MS = 1
 const LEVELS: readonly LogLevel[] = ['debug', 'info', 'warn', 'error']
 const NO_ONE: Taken = { memory: undefined as unknown as Memory, at: 0 }
 
-export class AgentLoop {
+export class AgentLoop implements TurnHost {
   readonly role: RoleInfo
   readonly link: Link
   readonly outbox: Outbox
@@ -544,13 +523,20 @@ export class AgentLoop {
     this.link.post(memory, HEADER)
   }
 
-  loggerFor(turn: Turn): Logger {
+  loggerFor(start: TurnStart): Logger {
     const write = (level: LogLevel) => (fields: object, text: string) => {
-      this.outbox.begin(LOG, turn.start.run, turn.start.turn, 0, String(text), logFields(fields)).limit = LEVELS.indexOf(level)
+      this.outbox.begin(LOG, start.run, start.turn, 0, String(text), logFields(fields)).limit = LEVELS.indexOf(level)
       this.outbox.write(this.outbox.size(), false)
     }
     return { debug: write('debug'), info: write('info'), warn: write('warn'), error: write('error') }
   }
+}
+
+/** What is wrong with the code or its data is a configuration error; anything else that start throws is a failed start. */
+export function startFailure(agent: string, error: unknown): DramatisError {
+  if (error instanceof ConfigurationError) return error
+  if (error instanceof MessageRejectedError) return new ConfigurationError(error.message, { agent, ...error.details }, error)
+  return new StartFailedError(`Agent "${agent}" failed while it started: ${describe(error)}`, { agent }, error)
 }
 
 export const logLevel = (limit: number): LogLevel => LEVELS[limit] ?? 'info'

@@ -1,17 +1,17 @@
 /** The turn of a protocol script: a turn like any other, with the team in sight. */
 import { MessageRejectedError, unavailable } from '../errors.ts'
-import type { AgentLoop } from './agent-loop.ts'
 import type { RosterEntry } from './assignment.ts'
 import type { OrchestratorContext, SyncResult } from './context.ts'
 import type { AgentHandlers } from './definition.ts'
 import type { ScriptResult } from './protocol.ts'
-import { Turn, type TurnStart } from './turn.ts'
+import { Turn } from './turn.ts'
+import type { TurnHost, TurnStart } from './turn-host.ts'
 import { vote } from './vote.ts'
 
 export class OrchestratorTurn extends Turn implements OrchestratorContext {
   readonly #roster: () => readonly RosterEntry[]
 
-  constructor(loop: AgentLoop, start: TurnStart, roster: () => readonly RosterEntry[]) {
+  constructor(loop: TurnHost, start: TurnStart, roster: () => readonly RosterEntry[]) {
     super(loop, start)
     this.#roster = roster
   }

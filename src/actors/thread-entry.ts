@@ -4,7 +4,7 @@ import { expose } from 'comlink'
 import nodeEndpoint from 'comlink/dist/esm/node-adapter.mjs'
 import { systemClock } from '../clock.ts'
 import * as errors from '../errors.ts'
-import { AgentLoop } from './agent-loop.ts'
+import { AgentLoop, startFailure } from './agent-loop.ts'
 import type { Assignment, Started, ThreadControl } from './assignment.ts'
 import { agentRef, defineAgent, handlersOf, type AgentHandlers } from './definition.ts'
 import type { ThreadPort } from './link.ts'
@@ -75,13 +75,6 @@ function scriptOf(exported: unknown, shown: string, config: object | undefined):
   if (!protocol) throw new errors.ConfigurationError(`The protocol module has no protocol as its default export: ${shown}. Write: export default defineProtocol({ ... }).`, { module: shown })
   const checked = checkedConfig(protocol, config ?? {}, 'orchestration.config')
   return scriptHandlers((orchestrator, query) => protocol.run(orchestrator, query, checked))
-}
-
-/** What is wrong with the code or its data is a configuration error; anything else that start throws is a failed start. */
-function startFailure(agent: string, error: unknown): errors.DramatisError {
-  if (error instanceof errors.ConfigurationError) return error
-  if (error instanceof errors.MessageRejectedError) return new errors.ConfigurationError(error.message, { agent, ...error.details }, error)
-  return new errors.StartFailedError(`Agent "${agent}" failed while it started: ${errors.describe(error)}`, { agent }, error)
 }
 
 const { control: controlPort } = workerData as { control: MessagePort }

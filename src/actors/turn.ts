@@ -10,19 +10,19 @@ import {
 } from '../errors.ts'
 import { ASKS, CALL, CANCEL, CHUNK, FAILED, NOW, REPLAYED, REQUEST, SEND, STEP_BEGAN, STEP_DONE, STREAM_READ, STREAMS } from '../mailbox/frame.ts'
 import { errorOf } from '../mailbox/codec.ts'
-import { type AgentMessage, jsonIssue, type MessageType } from '../mailbox/message.ts'
+import { type AgentMessage, jsonIssue } from '../mailbox/message.ts'
 import { turnBlackboard } from './board-verbs.ts'
 import type { AgentContext, AgentRef, EscalationOutcome, Outcome, RequestOptions, SharedState, SyncResult } from './context.ts'
-import type { AgentLoop, RunView, Wait } from './agent-loop.ts'
 import type { Logger } from './logger.ts'
 import type { Completion } from './model.ts'
 import { encodeData, notJson } from './outbox.ts'
 import { seededRandom } from './random.ts'
-import type { Matched, Replay } from './replay.ts'
+import type { Matched } from './replay.ts'
 import type { RoleInfo } from './role.ts'
 import { allOf, anyOf } from './request-many.ts'
 import { ResponseStream, STREAM_CREDIT } from './stream.ts'
 import type { AgentTask } from './task.ts'
+import type { TurnHost, TurnStart, Wait } from './turn-host.ts'
 
 enablePatches()
 
@@ -32,25 +32,8 @@ const ASKS_A_RECIPIENT = 64
 const NO_OPTIONS: RequestOptions = Object.freeze({})
 const quiet = () => {}
 
-/** What the loop knows of the message under way. */
-export interface TurnStart {
-  turn: number
-  run: number
-  view: RunView
-  /** The four words of the message's id. */
-  id: readonly [number, number, number, number]
-  attempt: number
-  /** The caller's index and its number for the request; correlation 0 when nobody waits. */
-  caller: number
-  correlation: number
-  streams: boolean
-  type: MessageType
-  startedAt: number
-  replay: Replay | undefined
-}
-
 export class Turn implements AgentContext {
-  readonly #loop: AgentLoop
+  readonly #loop: TurnHost
   readonly start: TurnStart
   #step: number
   #ended = false
@@ -68,7 +51,7 @@ export class Turn implements AgentContext {
   #streamRoom: (() => void) | undefined
   #blackboard: Blackboard | undefined
 
-  constructor(loop: AgentLoop, start: TurnStart) {
+  constructor(loop: TurnHost, start: TurnStart) {
     this.#loop = loop
     this.start = start
     this.#step = start.replay?.nextStep ?? 0
@@ -101,7 +84,7 @@ export class Turn implements AgentContext {
     return this.#controller.signal
   }
   get log(): Logger {
-    return this.#loop.loggerFor(this)
+    return this.#loop.loggerFor(this.start)
   }
 
   // ---- state
@@ -504,7 +487,6 @@ export class Turn implements AgentContext {
   #wait(correlation: number, kind: Wait['kind']): Promise<unknown> {
     const promise = new Promise<unknown>((resolve, reject) => {
       const wait: Wait = {
-        turn: this,
         kind,
         stream: undefined,
         resolve: (value) => {

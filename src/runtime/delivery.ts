@@ -6,22 +6,22 @@ import { copyFrame, kindOf, lengthOf, REQUEST, RUN_OVER, setAttempt, setTurn, id
 import type { Envelope } from '../mailbox/mailbox.ts'
 import { allocate } from '../mailbox/memory.ts'
 import { ASLEEP, inlineLimit, ROOM_WANTED } from '../mailbox/window.ts'
+import type { Core, Handing } from './core.ts'
 import type { Cell, Life } from './cell.ts'
 import type { OwnFrame } from './host-frames.ts'
 import type { RunState } from './run-state.ts'
-import type { Supervisor } from './supervisor.ts'
 
 const HANDED_AHEAD = 1024 // more would take the order by priority out of the mailbox's hands, fewer would ring more often
 const RANKED_AHEAD = 64
 
-export class Delivery {
-  readonly #supervisor: Supervisor
+export class Delivery implements Handing {
+  readonly #core: Core
   readonly #touched = new Set<Cell>()
   /** Waits for room in its window; the thread rings when there is some. */
   readonly #cramped = new Set<Cell>()
 
-  constructor(supervisor: Supervisor) {
-    this.#supervisor = supervisor
+  constructor(core: Core) {
+    this.#core = core
   }
 
   /** Something may be to be handed to that agent. */
@@ -39,7 +39,7 @@ export class Delivery {
     if (!life) return
     life.backlog.push(frame)
     this.#touched.add(cell)
-    this.#supervisor.wake()
+    this.#core.wake()
   }
 
   /** Hands over what can be handed over, publishes, and rings who sleeps. */
@@ -69,7 +69,7 @@ export class Delivery {
 
   #sendReplies(cell: Cell, life: Life): void {
     if (life.backlog.length === 0) return
-    if (cell.settings.counted && !this.#supervisor.gate.resume(cell)) return
+    if (cell.settings.counted && !this.#core.gate.resume(cell)) return
     let sent = 0
     for (const { memory, bytes } of life.backlog) {
       if (!life.replies.write(memory.u8, 0, bytes)) break
@@ -112,7 +112,7 @@ export class Delivery {
       if (life.run !== envelope.run || cell.suspects.size > 0) return false
       if (handed.size >= (envelope.priority === 0 ? HANDED_AHEAD : RANKED_AHEAD)) return false
     }
-    if (cell.settings.counted && !this.#supervisor.gate.take(envelope.run, cell)) return false
+    if (cell.settings.counted && !this.#core.gate.take(envelope.run, cell)) return false
     if (life.announced.has(envelope.run.index) && (envelope.attempt === 1 || life.replayed === envelope)) return true
     return this.#introduce(cell, life, envelope)
   }
@@ -122,11 +122,11 @@ export class Delivery {
     const { run } = envelope
     if (!life.announced.has(run.index)) {
       life.announced.add(run.index)
-      life.backlog.push(this.#supervisor.lives.runNotice(cell, run))
+      life.backlog.push(this.#core.lives.runNotice(cell, run))
     }
     if (envelope.attempt > 1 && life.replayed !== envelope) {
       life.replayed = envelope
-      const replay = this.#supervisor.lives.replayOf(cell, envelope)
+      const replay = this.#core.lives.replayOf(cell, envelope)
       if (replay) life.backlog.push(replay)
     }
     this.#sendReplies(cell, life)
@@ -179,14 +179,14 @@ export class Delivery {
   }
 
   #started(cell: Cell, envelope: Envelope<RunState>): void {
-    envelope.handedSeq = this.#supervisor.seq
+    envelope.handedSeq = this.#core.seq
     if (cell.life) cell.life.run = envelope.run
-    if (cell.mailbox.handed.size === 1 || !cell.settings.counted) envelope.startedAt = this.#supervisor.clock.monotonic()
+    if (cell.mailbox.handed.size === 1 || !cell.settings.counted) envelope.startedAt = this.#core.clock.monotonic()
   }
 
   /** Says which turn an agent is at, once for each, and only for those that did not end at once. */
   #announceTurns(cell: Cell): void {
-    const { clock } = this.#supervisor
+    const { clock } = this.#core
     for (const envelope of cell.mailbox.handed.values()) {
       if (envelope.announced) {
         if (cell.settings.counted) return
@@ -194,7 +194,7 @@ export class Delivery {
       }
       envelope.announced = true
       if (envelope.startedAt === 0) envelope.startedAt = clock.monotonic()
-      this.#supervisor.record(envelope.run, { kind: 'turn.started', agent: cell.name, messageId: idOf(envelope.memory, envelope.at), attempt: envelope.attempt })
+      this.#core.record(envelope.run, { kind: 'turn.started', agent: cell.name, messageId: idOf(envelope.memory, envelope.at), attempt: envelope.attempt })
       if (cell.settings.counted) return
     }
   }
@@ -210,9 +210,9 @@ export class Delivery {
 
   /** The run is over: the threads can forget it. */
   runOver(run: RunState): void {
-    for (const cell of this.#supervisor.cells) {
+    for (const cell of this.#core.cells) {
       if (!cell.life?.announced.delete(run.index)) continue
-      this.reply(cell, this.#supervisor.frames.control(RUN_OVER, run.index, 0))
+      this.reply(cell, this.#core.frames.control(RUN_OVER, run.index, 0))
     }
   }
 }

@@ -6,19 +6,19 @@ import { hostBlackboard } from '../blackboard/facade.ts'
 import { correlationOf, readBody, RESULT, SEND, turnOf, FAILED } from '../mailbox/frame.ts'
 import type { Memory } from '../mailbox/memory.ts'
 import { jsonIssue } from '../mailbox/message.ts'
+import type { Core, Serving } from './core.ts'
 import type { Cell } from './cell.ts'
 import type { RunState } from './run-state.ts'
-import type { Supervisor } from './supervisor.ts'
 
-export class HostCalls {
-  readonly #supervisor: Supervisor
+export class HostCalls implements Serving {
+  readonly #core: Core
   /** undefined: there is none in this team. */
   boardScope: false | 'run' | 'team' = false
   waitTimeoutMs = 600_000
   #teamBoard: Board | undefined
 
-  constructor(supervisor: Supervisor) {
-    this.#supervisor = supervisor
+  constructor(core: Core) {
+    this.#core = core
   }
 
   serve(cell: Cell, run: RunState, memory: Memory, at: number): void {
@@ -31,9 +31,9 @@ export class HostCalls {
       if (!cell.calls.delete(correlation)) return
       const fields = { kind: RESULT, sender: 0, recipient: cell.index, run: run.index, turn, correlation }
       const text = error ? JSON.stringify(errorData(error)) : result === undefined ? undefined : JSON.stringify(result)
-      const frame = this.#supervisor.frames.make({ ...fields, flags: error ? FAILED : 0, ...(text !== undefined && { data: text }) })
-      this.#supervisor.appendOwned(run, frame.memory, frame.bytes)
-      this.#supervisor.delivery.reply(cell, frame)
+      const frame = this.#core.frames.make({ ...fields, flags: error ? FAILED : 0, ...(text !== undefined && { data: text }) })
+      this.#core.appendOwned(run, frame.memory, frame.bytes)
+      this.#core.delivery.reply(cell, frame)
     }
     this.#perform(operation, JSON.parse(data ?? '{}') as never, cell, run, withdrawn.signal).then(
       (result) => settle(result, undefined),
@@ -63,7 +63,7 @@ export class HostCalls {
       case 'subscribe':
         return this.subscribe(cell, run, args.pattern)
       case 'decide':
-        this.#supervisor.record(run, { kind: 'decision', question: args.question, choice: args.choice, reason: args.reason })
+        this.#core.record(run, { kind: 'decision', question: args.question, choice: args.choice, reason: args.reason })
         return undefined
       default:
         throw new ConfigurationError(`${operation}: no such verb.`, { path: operation })
@@ -86,8 +86,8 @@ export class HostCalls {
   }
 
   #newBoard(run: RunState | undefined): Board {
-    const board = new Board({ onCallbackError: (error, entry) => this.#supervisor.logger.error({ key: entry.key, error: describe(error) }, 'a subscriber of the blackboard threw') })
-    board.subscribe('**', (entry) => this.#supervisor.record(run, { kind: 'blackboard', entry }))
+    const board = new Board({ onCallbackError: (error, entry) => this.#core.logger.error({ key: entry.key, error: describe(error) }, 'a subscriber of the blackboard threw') })
+    board.subscribe('**', (entry) => this.#core.record(run, { kind: 'blackboard', entry }))
     return board
   }
 
@@ -95,17 +95,17 @@ export class HostCalls {
   view(run: RunState, author: string): Blackboard {
     const board = this.board(run)
     if (!board) throw new ConfigurationError('This team has no blackboard. Set enableBlackboard: true.', { path: 'enableBlackboard', got: false, accepted: true })
-    return hostBlackboard(board, { author, scheduler: this.#supervisor.clock, check: jsonIssue, waitTimeoutMs: this.waitTimeoutMs, signal: run.boardOver.signal })
+    return hostBlackboard(board, { author, scheduler: this.#core.clock, check: jsonIssue, waitTimeoutMs: this.waitTimeoutMs, signal: run.boardOver.signal })
   }
 
   /** From now on what matches is sent to that agent's `observe`, in order, over restarts. */
   subscribe(cell: Cell, run: RunState, pattern: string): void {
     if (!this.board(run)) this.view(run, cell.name)
     const stop = this.board(run)!.subscribe(pattern, (entry) => {
-      const { memory, bytes } = this.#supervisor.frames.make({ kind: SEND, type: 'publish', sender: this.#supervisor.cell(entry.author)?.index ?? 0, recipient: cell.index, run: run.index, content: entry.key, data: JSON.stringify(entry) })
-      this.#supervisor.team.force(cell.index, bytes)
-      this.#supervisor.appendOwned(run, memory, bytes)
-      this.#supervisor.router.message(this.#supervisor.cells[0]!, run, memory, 0, undefined)
+      const { memory, bytes } = this.#core.frames.make({ kind: SEND, type: 'publish', sender: this.#core.cell(entry.author)?.index ?? 0, recipient: cell.index, run: run.index, content: entry.key, data: JSON.stringify(entry) })
+      this.#core.team.force(cell.index, bytes)
+      this.#core.appendOwned(run, memory, bytes)
+      this.#core.router.message(this.#core.cells[0]!, run, memory, 0, undefined)
     })
     run.subscriptions.push(stop)
   }

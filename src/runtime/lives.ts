@@ -15,10 +15,10 @@ import {
 import type { Envelope } from '../mailbox/mailbox.ts'
 import type { Memory } from '../mailbox/memory.ts'
 import { CLAIM } from '../mailbox/window.ts'
+import type { Core, LifeCycle } from './core.ts'
 import { type Cell, Life } from './cell.ts'
 import type { OwnFrame } from './host-frames.ts'
 import type { RunState } from './run-state.ts'
-import type { Supervisor } from './supervisor.ts'
 import type { Thread, ThreadExit } from './thread.ts'
 
 enablePatches()
@@ -32,23 +32,23 @@ export interface Logged {
   bytes: number
 }
 
-export class Lives {
-  readonly #supervisor: Supervisor
+export class Lives implements LifeCycle {
+  readonly #core: Core
   readonly #waiting = new Map<Cell, { resolve(): void; reject(error: DramatisError): void }[]>()
   /** What a thread becomes when it is given to that agent. */
   codeOf: (cell: Cell) => Promise<AgentCode> = () => Promise.reject(new Error('no code'))
-  threadFor: (cell: Cell) => Thread = (cell) => this.#supervisor.spawner.spawn(cell.settings.maxHeapMb)
+  threadFor: (cell: Cell) => Thread = (cell) => this.#core.spawner.spawn(cell.settings.maxHeapMb)
   roster: () => RosterEntry[] = () => []
 
-  constructor(supervisor: Supervisor) {
-    this.#supervisor = supervisor
+  constructor(core: Core) {
+    this.#core = core
   }
 
   // ---- birth
 
   /** Begins a life. Failures to start go the way of deaths. */
   async begin(cell: Cell): Promise<void> {
-    const { clock, team } = this.#supervisor
+    const { clock, team } = this.#core
     const began = clock.monotonic()
     cell.status = cell.epoch === 0 ? 'starting' : 'restarting'
     let code: AgentCode
@@ -57,7 +57,7 @@ export class Lives {
     } catch (error) {
       return this.#cannotStart(cell, error as DramatisError)
     }
-    if (this.#supervisor.closed || cell.life || cell.stopped) return
+    if (this.#core.closed || cell.life || cell.stopped) return
     const life = new Life(++cell.epoch, this.threadFor(cell))
     cell.life = life
     this.#listen(cell, life)
@@ -65,7 +65,7 @@ export class Lives {
       role: cell.settings.info,
       index: cell.index,
       epoch: life.epoch,
-      names: this.#supervisor.names(),
+      names: this.#core.names(),
       window: life.window.buffer,
       team: team.buffer,
       state: cell.state === undefined ? undefined : JSON.stringify(cell.state),
@@ -82,16 +82,16 @@ export class Lives {
     life.ready = true
     cell.startFailures = 0
     cell.status = 'idle'
-    this.#supervisor.record(undefined, { kind: 'agent.ready', agent: cell.name, epoch: life.epoch, warm: life.thread.warm, tookMs: clock.monotonic() - began })
+    this.#core.record(undefined, { kind: 'agent.ready', agent: cell.name, epoch: life.epoch, warm: life.thread.warm, tookMs: clock.monotonic() - began })
     for (const waiter of this.#waiting.get(cell) ?? []) waiter.resolve()
     this.#waiting.delete(cell)
-    this.#supervisor.delivery.touch(cell)
-    this.#supervisor.kick()
+    this.#core.delivery.touch(cell)
+    this.#core.kick()
   }
 
   #listen(cell: Cell, life: Life): void {
-    const { logger } = this.#supervisor
-    life.thread.onRing(() => this.#supervisor.kick())
+    const { logger } = this.#core
+    life.thread.onRing(() => this.#core.kick())
     life.thread.onExit((exit) => this.#exited(cell, life, exit))
     life.thread.onPrint((line) => logger.info({ agent: cell.name }, line))
     life.thread.onForeignPost(() => logger.warn({ agent: cell.name }, 'the agent posted to its parent port; that is not how agents talk, and nobody reads it: use context.send'))
@@ -132,34 +132,34 @@ export class Lives {
     if (!life || life.verdict) return
     life.verdict = verdict
     life.thread.terminate()
-    this.#supervisor.clock.timer(FENCE_MS, () => {
+    this.#core.clock.timer(FENCE_MS, () => {
       if (cell.life === life) this.#exited(cell, life, { code: -1, error: undefined })
     })
   }
 
   #exited(cell: Cell, life: Life, exit: ThreadExit): void {
     if (cell.life !== life || life.dismissed) return
-    while (this.#supervisor.router.drain(cell, life, Number.MAX_SAFE_INTEGER)); // first what it had published
+    while (this.#core.router.drain(cell, life, Number.MAX_SAFE_INTEGER)); // first what it had published
     cell.life = undefined
     this.#returnClaim(life)
     const error = life.verdict ?? crashError(cell.name, exit)
     if (!life.ready) return this.#cannotStart(cell, error)
     this.#giveBack(cell, life, error, fingerprint(exit, error))
     if (cell.mailbox.handed.size === 0) this.#releaseAll(cell)
-    this.#supervisor.record(undefined, { kind: 'agent.exited', agent: cell.name, index: cell.index, epoch: life.epoch, error, fault: true })
-    this.#supervisor.kick()
+    this.#core.record(undefined, { kind: 'agent.exited', agent: cell.name, index: cell.index, epoch: life.epoch, error, fault: true })
+    this.#core.kick()
   }
 
   #releaseAll(cell: Cell): void {
-    for (const run of this.#supervisor.runs.values()) this.#supervisor.gate.release(run, cell)
+    for (const run of this.#core.runs.values()) this.#core.gate.release(run, cell)
   }
 
   /** A thread that died between claiming room and using it left the claim behind. */
   #returnClaim({ window, lastTurn, lastStep }: Life): void {
     const recipient = window.words[CLAIM]! - 1
     if (recipient < 0 || (window.words[CLAIM + 2] === lastTurn && window.words[CLAIM + 3] === lastStep)) return
-    const callee = this.#supervisor.cells[recipient]
-    if (callee) this.#supervisor.router.freed(callee, window.words[CLAIM + 1]!)
+    const callee = this.#core.cells[recipient]
+    if (callee) this.#core.router.freed(callee, window.words[CLAIM + 1]!)
   }
 
   /** Rules 6 and 7: what was under way comes again, at the front, unless it may not. */
@@ -214,7 +214,7 @@ export class Lives {
 
   /** The message leaves the mailbox dead; its sender, if it waits, is told. */
   #bury(cell: Cell, envelope: Envelope<RunState>, reason: 'cancelled' | 'poison' | 'failed' | 'stopped', error: DramatisError): void {
-    const { router } = this.#supervisor
+    const { router } = this.#core
     cell.mailbox.discard(envelope)
     cell.suspects.delete(envelope)
     const request = router.requestOf(envelope)
@@ -228,7 +228,7 @@ export class Lives {
   /** What a turn that will not go on was waiting for is wanted by nobody any more. */
   #withdrawRequests(cell: Cell, envelope: Envelope<RunState>): void {
     for (const request of [...cell.open.values()]) {
-      if (request.turn === envelope.turn) this.#supervisor.router.cancel(cell, request.correlation, undefined)
+      if (request.turn === envelope.turn) this.#core.router.cancel(cell, request.correlation, undefined)
     }
   }
 
@@ -237,7 +237,7 @@ export class Lives {
   /** What the log has of the earlier attempts of a turn, as one frame. */
   replayOf(cell: Cell, envelope: Envelope<RunState>): OwnFrame | undefined {
     const logged = this.#loggedSteps(cell, envelope)
-    return logged.length === 0 ? undefined : this.#supervisor.frames.replay(envelope.turn, logged)
+    return logged.length === 0 ? undefined : this.#core.frames.replay(envelope.turn, logged)
   }
 
   #loggedSteps(cell: Cell, envelope: Envelope<RunState>): Logged[] {
@@ -284,8 +284,8 @@ export class Lives {
     envelope.announced = false
     envelope.startedAt = 0
     cell.mailbox.giveBack([envelope], [])
-    if (cell.mailbox.handed.size === 0) this.#supervisor.gate.release(envelope.run, cell)
-    this.#supervisor.delivery.touch(cell)
+    if (cell.mailbox.handed.size === 0) this.#core.gate.release(envelope.run, cell)
+    this.#core.delivery.touch(cell)
     return true
   }
 
@@ -294,7 +294,7 @@ export class Lives {
     const { life } = cell
     const { stopGraceMs } = cell.settings.supervision
     if (!life?.thread.isolated) return
-    this.#supervisor.clock.timer(stopGraceMs, () => {
+    this.#core.clock.timer(stopGraceMs, () => {
       if (cell.life !== life || cell.mailbox.handed.get(envelope.turn) !== envelope || !life.begun(envelope)) return
       this.kill(cell, new AgentCrashedError(`Agent "${cell.name}" went on for ${stopGraceMs} ms after its turn was cancelled, so its thread was ended. Watch context.signal in long handlers.`, { agent: cell.name, stopGraceMs }))
     })
@@ -316,7 +316,7 @@ export class Lives {
       ...(state !== undefined && { runState: JSON.stringify(state) }),
       ...(!cell.settings.counted && { roster: this.roster() }),
     }
-    return this.#supervisor.frames.runNotice(run.index, run.id, notice)
+    return this.#core.frames.runNotice(run.index, run.id, notice)
   }
 
   // ---- stop
@@ -325,29 +325,29 @@ export class Lives {
   stopForGood(cell: Cell, error: DramatisError): void {
     cell.stopped = error
     cell.status = 'failed'
-    this.#supervisor.team.close(cell.index)
+    this.#core.team.close(cell.index)
     for (const waiter of this.#waiting.get(cell) ?? []) waiter.reject(error)
     this.#waiting.delete(cell)
     const gone = new AgentTerminatedError(`Agent "${cell.name}" is stopped: ${error.message}`, { agent: cell.name }, error.cause ?? error)
     const { parked } = cell.mailbox
     for (const envelope of [...cell.mailbox.queued(), ...cell.mailbox.handed.values()]) this.#bury(cell, envelope, 'stopped', gone)
     for (let envelope = parked.shift(); envelope; envelope = parked.shift()) {
-      const request = this.#supervisor.router.requestOf(envelope)
-      this.#supervisor.router.drop(envelope, 'stopped', [gone])
-      if (request) this.#supervisor.router.answerWithError(request, gone)
-      else this.#supervisor.router.refuseParked(envelope, gone)
+      const request = this.#core.router.requestOf(envelope)
+      this.#core.router.drop(envelope, 'stopped', [gone])
+      if (request) this.#core.router.answerWithError(request, gone)
+      else this.#core.router.refuseParked(envelope, gone)
     }
-    this.#supervisor.record(undefined, { kind: 'agent.status', agent: cell.name, status: 'failed', epoch: cell.epoch })
-    this.#supervisor.kick()
+    this.#core.record(undefined, { kind: 'agent.status', agent: cell.name, status: 'failed', epoch: cell.epoch })
+    this.#core.kick()
   }
 
   /** An agent that was stopped for good is tried again. */
   revive(cell: Cell): void {
-    if (!cell.stopped || this.#supervisor.closed) return
+    if (!cell.stopped || this.#core.closed) return
     cell.stopped = undefined
     cell.startFailures = 0
     cell.restartTimes = []
-    this.#supervisor.team.open(cell.index, cell.settings.mailbox.capacity, cell.settings.mailbox.bytes)
+    this.#core.team.open(cell.index, cell.settings.mailbox.capacity, cell.settings.mailbox.bytes)
     void this.begin(cell)
   }
 
@@ -362,15 +362,15 @@ export class Lives {
     const grace = new AbortController()
     const gone = new Promise<void>((resolve) => life.thread.onExit(() => resolve()))
     const asked = life.ready ? life.thread.stop() : Promise.resolve()
-    await Promise.race([asked, gone, this.#supervisor.clock.sleep(cell.settings.supervision.stopGraceMs, grace.signal).catch(() => {})])
-    while (this.#supervisor.router.drain(cell, life));
+    await Promise.race([asked, gone, this.#core.clock.sleep(cell.settings.supervision.stopGraceMs, grace.signal).catch(() => {})])
+    while (this.#core.router.drain(cell, life));
     grace.abort()
     life.dismissed = true
     cell.life = undefined
     cell.status = 'stopped'
     life.thread.terminate()
     const fence = new AbortController()
-    await Promise.race([gone, this.#supervisor.clock.sleep(FENCE_MS, fence.signal).catch(() => {})])
+    await Promise.race([gone, this.#core.clock.sleep(FENCE_MS, fence.signal).catch(() => {})])
     fence.abort()
   }
 }
@@ -384,7 +384,8 @@ function crashError(agent: string, { code, error }: ThreadExit): AgentCrashedErr
 }
 
 /** What tells the same death again from another one. */
-function fingerprint({ code, error }: ThreadExit, verdict: DramatisError): string | null {
+function fingerprint({ code, error, outside }: ThreadExit, verdict: DramatisError): string | null {
+  if (outside) return null
   if (error) return `${error.name}: ${error.message}\n${error.stack?.split('\n')[1] ?? ''}`
   if (code === -1 || verdict.code !== 'AGENT_CRASHED') return verdict.message
   return `${code}: ${verdict.message}`

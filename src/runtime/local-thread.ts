@@ -1,16 +1,16 @@
 /** A loop in the host's own thread: the protocol script's, and in tests every agent's. The same loop over the same rings; only bells and death are different. */
-import { AgentLoop } from '../actors/agent-loop.ts'
+import { AgentLoop, startFailure } from '../actors/agent-loop.ts'
 import type { Assignment, RosterEntry, Started } from '../actors/assignment.ts'
 import { type AgentHandlers, handlersOf } from '../actors/definition.ts'
 import { OrchestratorTurn } from '../actors/orchestrator-turn.ts'
 import type { Scheduler } from '../clock.ts'
-import { ConfigurationError, describe, DramatisError, errorData, MessageRejectedError, StartFailedError } from '../errors.ts'
+import { ConfigurationError, describe, errorData } from '../errors.ts'
 import type { Thread, ThreadExit } from './thread.ts'
 
 export interface LocalOptions {
   scheduler: Scheduler
   /** Gives the code that runs here for the agent of that name. */
-  handlers(name: string): AgentHandlers
+  handlers(name: string): AgentHandlers | Promise<AgentHandlers>
   /** Set for a protocol script: who is in the team now. */
   roster?: () => readonly RosterEntry[]
 }
@@ -49,7 +49,7 @@ export class LocalThread implements Thread {
     try {
       const loop = new AgentLoop(
         assignment,
-        handlers(assignment.role.name),
+        await handlers(assignment.role.name),
         {
           scheduler,
           ring: () => scheduler.defer(() => this.#ring?.()),
@@ -88,10 +88,4 @@ export function handlersFrom(definition: unknown, name: string): AgentHandlers {
   const handlers = handlersOf(definition)
   if (handlers) return handlers
   throw new ConfigurationError(`modules.${name}: ${describe(definition)} is no agent; accepted: what defineAgent returns.`, { path: `modules.${name}` })
-}
-
-function startFailure(agent: string, error: unknown): DramatisError {
-  if (error instanceof ConfigurationError) return error
-  if (error instanceof MessageRejectedError) return new ConfigurationError(error.message, { agent, ...error.details }, error)
-  return new StartFailedError(`Agent "${agent}" failed while it started: ${describe(error)}`, { agent }, error)
 }

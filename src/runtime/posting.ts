@@ -8,7 +8,8 @@ import { parseMessage } from '../mailbox/parse-message.ts'
 import type { Cell, OpenRequest } from './cell.ts'
 import type { RunBook } from './run-book.ts'
 import type { RunState } from './run-state.ts'
-import { type Supervisor, USER_INDEX } from './supervisor.ts'
+import { USER_INDEX } from './core.ts'
+import type { Supervisor } from './supervisor.ts'
 
 export class Posting {
   readonly #supervisor: Supervisor

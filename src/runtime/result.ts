@@ -75,7 +75,8 @@ function once<T>(make: () => T): () => T {
   }
 }
 
-function summary({ messageHistory: _history, orchestrationTrace: _trace, blackboardState: _board, ...rest }: Omit<MultiAgentResult<unknown>, 'toJSON'>): object {
+function summary(result: Omit<MultiAgentResult<unknown>, 'toJSON'>): object {
+  const { messageHistory: _history, orchestrationTrace: _trace, blackboardState: _board, toJSON: _toJSON, ...rest } = result as MultiAgentResult<unknown>
   const failures = rest.failures.map((failure) => ({ ...failure, error: failure.error.toJSON() }))
   return { ...rest, failures, error: (rest as { error: DramatisError | null }).error?.toJSON() ?? null }
 }

@@ -11,19 +11,19 @@ import {
 import type { Envelope } from '../mailbox/mailbox.ts'
 import { allocate, type Memory } from '../mailbox/memory.ts'
 import { OUT_BLOCKED } from '../mailbox/window.ts'
+import { type Core, ORCHESTRATOR_INDEX, type Routing, USER_INDEX } from './core.ts'
 import type { Cell, Life, OpenRequest } from './cell.ts'
 import type { OwnFrame } from './host-frames.ts'
 import { nearest } from './nearest.ts'
 import type { RunState } from './run-state.ts'
-import { ORCHESTRATOR_INDEX, type Supervisor, USER_INDEX } from './supervisor.ts'
 
 const FRAMES_A_TICK = 256 // of one agent; then it is the next one's turn
 
-export class Router {
-  readonly #supervisor: Supervisor
+export class Router implements Routing {
+  readonly #core: Core
 
-  constructor(supervisor: Supervisor) {
-    this.#supervisor = supervisor
+  constructor(core: Core) {
+    this.#core = core
   }
 
   /** Takes what the agent has written, up to its share; true: there is more. */
@@ -54,9 +54,9 @@ export class Router {
   }
 
   #takeLarge(cell: Cell, life: Life, memory: Memory): void {
-    const run = this.#supervisor.runs.get(runOf(memory, 0))
+    const run = this.#core.runs.get(runOf(memory, 0))
     if (!run) return
-    this.#supervisor.appendOwned(run, memory, lengthOf(memory, 0))
+    this.#core.appendOwned(run, memory, lengthOf(memory, 0))
     this.#route(cell, life, run, memory, 0)
   }
 
@@ -74,9 +74,9 @@ export class Router {
       end += length
       count += 1
     }
-    const run = this.#supervisor.runs.get(index)
+    const run = this.#core.runs.get(index)
     if (run) {
-      const block = this.#supervisor.appendFrames(run, memory, start, end, count)
+      const block = this.#core.appendFrames(run, memory, start, end, count)
       for (let at = block.from; at < block.to; at += lengthOf(block.memory, at)) this.#route(cell, life, run, block.memory, at)
     }
     ring.pass(end - start)
@@ -102,7 +102,7 @@ export class Router {
         return
       case CALL:
         cell.correlation = correlationOf(memory, at)
-        return this.#supervisor.calls.serve(cell, run, memory, at)
+        return this.#core.calls.serve(cell, run, memory, at)
       case CANCEL:
         return this.cancel(cell, correlationOf(memory, at), undefined)
       case STREAM_READ:
@@ -119,7 +119,7 @@ export class Router {
   /** A message for somebody's mailbox, from an agent or (with `settle`) from a caller in the host. */
   message(sender: Cell, run: RunState, memory: Memory, at: number, settle: OpenRequest['settle']): void {
     const named = flagsOf(memory, at) & HAS_NAME ? readBody(memory, at).name : undefined
-    const callee = named === undefined ? this.#supervisor.cells[recipientOf(memory, at)] : this.#supervisor.cell(named)
+    const callee = named === undefined ? this.#core.cells[recipientOf(memory, at)] : this.#core.cell(named)
     const name = named ?? callee?.name ?? `#${recipientOf(memory, at)}`
     if (run.ending) return this.#refuse(sender, run, memory, at, 'cancelled', run.ending, settle)
     if (!callee || !mayReach(sender, callee)) return this.#refuse(sender, run, memory, at, 'unknown_agent', this.#unknown(name), settle)
@@ -140,14 +140,14 @@ export class Router {
   }
 
   #accept(callee: Cell, envelope: Envelope<RunState>): void {
-    if (callee.settings.queueTimeoutMs !== false) envelope.acceptedAt = this.#supervisor.clock.monotonic()
+    if (callee.settings.queueTimeoutMs !== false) envelope.acceptedAt = this.#core.clock.monotonic()
     callee.mailbox.push(envelope)
-    this.#supervisor.delivery.touch(callee)
+    this.#core.delivery.touch(callee)
   }
 
   /** The sender found no room. There may be some by now; a message larger than the mailbox is taken when it is alone. */
   #ask(callee: Cell, envelope: Envelope<RunState>): void {
-    const { team } = this.#supervisor
+    const { team } = this.#core
     if (callee.mailbox.parked.length === 0) {
       if (team.claim(callee.index, envelope.bytes)) return this.#admit(callee, envelope)
       if (envelope.bytes > callee.settings.mailbox.bytes && callee.mailbox.empty) {
@@ -159,7 +159,7 @@ export class Router {
     const { capacity, bytes } = callee.settings.mailbox
     const error = new MailboxFullError(`The mailbox of agent "${callee.name}" is full (${capacity} messages or ${bytes} bytes); its overflow policy is 'reject'. Send more slowly, or raise communication.mailboxCapacity.`, { agent: callee.name, capacity, bytes })
     envelope.run.open -= 1
-    this.#supervisor.cells[senderOf(envelope.memory, envelope.at)]?.open.delete(correlationOf(envelope.memory, envelope.at))
+    this.#core.cells[senderOf(envelope.memory, envelope.at)]?.open.delete(correlationOf(envelope.memory, envelope.at))
     this.#refuse(this.#senderOf(envelope), envelope.run, envelope.memory, envelope.at, 'rejected', error, undefined)
   }
 
@@ -171,7 +171,7 @@ export class Router {
 
   /** A message has left the mailbox: its room goes to who waits for it, else back to all. */
   freed(callee: Cell, bytes: number): void {
-    const { team } = this.#supervisor
+    const { team } = this.#core
     team.release(callee.index, bytes)
     for (let parked = callee.mailbox.parked.peek(); parked; parked = callee.mailbox.parked.peek()) {
       const alone = parked.bytes > callee.settings.mailbox.bytes && callee.mailbox.empty
@@ -183,12 +183,12 @@ export class Router {
   }
 
   #senderOf(envelope: Envelope<RunState>): Cell {
-    return this.#supervisor.cells[senderOf(envelope.memory, envelope.at)]!
+    return this.#core.cells[senderOf(envelope.memory, envelope.at)]!
   }
 
   /** The message is dead, and its sender is told why. */
   #refuse(sender: Cell, run: RunState, memory: Memory, at: number, reason: 'unknown_agent' | 'stopped' | 'rejected' | 'cancelled', error: DramatisError, settle: OpenRequest['settle']): void {
-    this.#supervisor.deadLetter(run, memory, at, reason, [error])
+    this.#core.deadLetter(run, memory, at, reason, [error])
     const correlation = correlationOf(memory, at)
     if (kindOf(memory, at) === REQUEST) this.#answer(sender, run, correlation, senderOf(memory, at), turnOf(memory, at), error, settle)
     else if (correlation !== 0) this.#verdict(sender, run, memory, at, error)
@@ -202,9 +202,9 @@ export class Router {
       return inHost(error)
     }
     const fields = { sender: 0, recipient: sender.index, run: run.index, turn: turnOf(memory, at), correlation: correlationOf(memory, at) }
-    const frame = error ? this.#supervisor.frames.failure(REFUSED, fields, error) : this.#supervisor.frames.make({ kind: ACCEPTED, ...fields })
-    if (error) this.#supervisor.appendOwned(run, frame.memory, frame.bytes)
-    this.#supervisor.delivery.reply(sender, frame)
+    const frame = error ? this.#core.frames.failure(REFUSED, fields, error) : this.#core.frames.make({ kind: ACCEPTED, ...fields })
+    if (error) this.#core.appendOwned(run, frame.memory, frame.bytes)
+    this.#core.delivery.reply(sender, frame)
   }
 
   /** A send that was still waiting for room will never get any. */
@@ -213,7 +213,7 @@ export class Router {
   }
 
   #unknown(name: string): UnknownAgentError {
-    const agents = this.#supervisor.cells.filter((cell) => cell.settings.counted).map((cell) => cell.name)
+    const agents = this.#core.cells.filter((cell) => cell.settings.counted).map((cell) => cell.name)
     const near = nearest(name, agents)
     return new UnknownAgentError(`No agent of this team is named "${name}"${near ? `; did you mean "${near}"?` : `; there are ${agents.join(', ')}.`}`, { agent: name, agents })
   }
@@ -225,7 +225,7 @@ export class Router {
   // ---- the end of a turn
 
   #end(cell: Cell, life: Life, run: RunState, memory: Memory, at: number): void {
-    const { lives, delivery, gate } = this.#supervisor
+    const { lives, delivery, gate } = this.#core
     const turn = turnOf(memory, at)
     const failed = isFailure(memory, at)
     const open = cell.mailbox.handed.get(turn)
@@ -235,7 +235,7 @@ export class Router {
     const envelope = cell.mailbox.commit(turn)!
     cell.turns += 1
     cell.suspects.delete(envelope)
-    cell.lastEndAt = this.#supervisor.clock.monotonic()
+    cell.lastEndAt = this.#core.clock.monotonic()
     if (life.patches.size > 0) {
       if (!failed) this.#applyPatches(cell, life, run, turn)
       life.patches.delete(turn)
@@ -251,13 +251,13 @@ export class Router {
   #settleEnd(cell: Cell, run: RunState, envelope: Envelope<RunState>, memory: Memory, at: number, failed: boolean): void {
     const correlation = correlationOf(memory, at)
     if (correlation === 0) {
-      if (failed) this.#supervisor.deadLetter(run, envelope.memory, envelope.at, envelope.cancelled ? 'cancelled' : 'failed', [errorOf(memory, at)])
+      if (failed) this.#core.deadLetter(run, envelope.memory, envelope.at, envelope.cancelled ? 'cancelled' : 'failed', [errorOf(memory, at)])
       return
     }
-    const caller = this.#supervisor.cells[recipientOf(memory, at)]
+    const caller = this.#core.cells[recipientOf(memory, at)]
     const request = caller?.open.get(correlation)
     if (!caller || !request || request.envelope !== envelope) {
-      if (!envelope.cancelled) this.#supervisor.deadLetter(run, memory, at, 'late', [])
+      if (!envelope.cancelled) this.#core.deadLetter(run, memory, at, 'late', [])
       return
     }
     caller.open.delete(correlation)
@@ -267,13 +267,13 @@ export class Router {
     copy.u8.set(memory.u8.subarray(at, at + bytes))
     setKind(copy, 0, RESPONSE)
     setTurn(copy, 0, request.turn)
-    this.#supervisor.delivery.reply(caller, { memory: copy, bytes })
+    this.#core.delivery.reply(caller, { memory: copy, bytes })
     void cell
   }
 
   #mismatch(cell: Cell, run: RunState, memory: Memory, at: number, missed: string[]): void {
     const error = new StepMismatchError(`Agent "${cell.name}" took another way when its turn was tried again: it did not ask again for ${missed.join(', ')}. What the earlier attempt did stands beside it. Decide by the message and by steps alone.`, { agent: cell.name, missed })
-    this.#supervisor.record(run, { kind: 'step.mismatch', agent: cell.name, messageId: idOf(memory, at), error })
+    this.#core.record(run, { kind: 'step.mismatch', agent: cell.name, messageId: idOf(memory, at), error })
   }
 
   #patch(life: Life, memory: Memory, at: number): void {
@@ -284,7 +284,7 @@ export class Router {
   }
 
   #applyPatches(cell: Cell, life: Life, run: RunState, turn: number): void {
-    for (const notice of life.patches.get(turn) ?? []) this.#supervisor.lives.applyPatch(cell, run, notice)
+    for (const notice of life.patches.get(turn) ?? []) this.#core.lives.applyPatch(cell, run, notice)
   }
 
   // ---- answers that the host makes
@@ -296,24 +296,24 @@ export class Router {
   }
 
   #answer(caller: Cell, run: RunState, correlation: number, from: number, turn: number, error: DramatisError, settle: OpenRequest['settle'], envelope?: Envelope<RunState>): void {
-    const frame = this.#supervisor.frames.failure(RESPONSE, { sender: from, recipient: caller.index, run: run.index, turn, correlation }, error)
+    const frame = this.#core.frames.failure(RESPONSE, { sender: from, recipient: caller.index, run: run.index, turn, correlation }, error)
     if (envelope) for (let word = 8; word < 12; word++) frame.memory.i32[word] = envelope.memory.i32[(envelope.at >> 2) + word]!
-    this.#supervisor.appendOwned(run, frame.memory, frame.bytes)
+    this.#core.appendOwned(run, frame.memory, frame.bytes)
     if (settle) settle(frame.memory, 0)
-    else this.#supervisor.delivery.reply(caller, frame)
-    this.#supervisor.wake()
+    else this.#core.delivery.reply(caller, frame)
+    this.#core.wake()
   }
 
   /** Somebody in the host answers in the place of the agent that was asked; that agent is told to stop. */
   answerInstead(request: OpenRequest, frame: OwnFrame): void {
     const { caller, correlation, callee, envelope, run, settle } = request
     caller.open.delete(correlation)
-    this.#supervisor.appendOwned(run, frame.memory, frame.bytes)
+    this.#core.appendOwned(run, frame.memory, frame.bytes)
     setKind(frame.memory, 0, RESPONSE)
     if (settle) settle(frame.memory, 0)
-    else this.#supervisor.delivery.reply(caller, frame)
+    else this.#core.delivery.reply(caller, frame)
     this.withdraw(callee, envelope, new CancelledError(`The request to "${callee.name}" was answered by somebody else.`, { agent: callee.name }))
-    this.#supervisor.wake()
+    this.#core.wake()
   }
 
   /** The request that a message is, if its caller still waits. */
@@ -329,7 +329,7 @@ export class Router {
   cancel(caller: Cell, correlation: number, reason: DramatisError | undefined): void {
     const request = caller.open.get(correlation)
     if (!request) {
-      this.#supervisor.calls.cancel(caller, correlation)
+      this.#core.calls.cancel(caller, correlation)
       return
     }
     caller.open.delete(correlation)
@@ -340,9 +340,9 @@ export class Router {
   withdraw(callee: Cell, envelope: Envelope<RunState>, reason: DramatisError): void {
     if (envelope.cancelled) return
     envelope.cancelled = true
-    const { lives, delivery } = this.#supervisor
+    const { lives, delivery } = this.#core
     if (callee.mailbox.handed.get(envelope.turn) === envelope) {
-      delivery.reply(callee, this.#supervisor.frames.abort(envelope.turn, reason))
+      delivery.reply(callee, this.#core.frames.abort(envelope.turn, reason))
       lives.killAfterGrace(callee, envelope)
       return
     }
@@ -356,31 +356,31 @@ export class Router {
   /** The message is out of its mailbox and dead. */
   drop(envelope: Envelope<RunState>, reason: 'cancelled' | 'stopped' | 'expired' | 'poison' | 'failed', errors: DramatisError[]): void {
     envelope.run.open -= 1
-    this.#supervisor.deadLetter(envelope.run, envelope.memory, envelope.at, reason, errors)
+    this.#core.deadLetter(envelope.run, envelope.memory, envelope.at, reason, errors)
   }
 
   #chunk(memory: Memory, at: number): void {
-    const caller = this.#supervisor.cells[recipientOf(memory, at)]
+    const caller = this.#core.cells[recipientOf(memory, at)]
     const request = caller?.open.get(correlationOf(memory, at))
     if (!caller || !request || request.settle) return
     const bytes = lengthOf(memory, at)
     const copy = allocate(bytes)
     copy.u8.set(memory.u8.subarray(at, at + bytes))
-    this.#supervisor.delivery.reply(caller, { memory: copy, bytes })
+    this.#core.delivery.reply(caller, { memory: copy, bytes })
   }
 
   #streamRead(cell: Cell, memory: Memory, at: number): void {
     const request = cell.open.get(correlationOf(memory, at))
     if (!request) return
-    const frame = this.#supervisor.frames.make({ kind: STREAM_READ, turn: request.envelope.turn, limit: limitOf(memory, at) })
-    this.#supervisor.delivery.reply(request.callee, frame)
+    const frame = this.#core.frames.make({ kind: STREAM_READ, turn: request.envelope.turn, limit: limitOf(memory, at) })
+    this.#core.delivery.reply(request.callee, frame)
   }
 
   #log(cell: Cell, run: RunState, memory: Memory, at: number): void {
     const { content, data } = readBody(memory, at)
     if (content === '' && data === undefined) return
     const fields = data === undefined ? {} : (JSON.parse(data) as object)
-    this.#supervisor.logger[logLevel(limitOf(memory, at))]({ ...fields, agent: cell.name, runId: run.id }, content)
+    this.#core.logger[logLevel(limitOf(memory, at))]({ ...fields, agent: cell.name, runId: run.id }, content)
   }
 }
 

@@ -12,7 +12,8 @@ import { type MultiAgentResult, type RunEnding, resultOf } from './result.ts'
 import { RunHandle, type RunHost, type RunOptions, type RunStatus } from './run.ts'
 import { checkRunOptions } from './run-options.ts'
 import type { RunState } from './run-state.ts'
-import { type Part, type Supervisor, USER_INDEX } from './supervisor.ts'
+import { type Part, USER_INDEX } from './core.ts'
+import type { Supervisor } from './supervisor.ts'
 import type { TeamSettings } from './settings.ts'
 
 const KEPT_RUNS = 100

@@ -10,16 +10,15 @@
  */
 import { Observable, Subject } from 'rxjs'
 import { DeadLetterList, type DeadLetterReason } from '../mailbox/dead-letters.ts'
-import { type Directory, decodeMessage } from '../mailbox/codec.ts'
+import { decodeMessage } from '../mailbox/codec.ts'
 import { idOf } from '../mailbox/frame.ts'
 import type { Memory } from '../mailbox/memory.ts'
-import { ORCHESTRATOR, RUNTIME, USER } from '../mailbox/message.ts'
 import { HOST_ASLEEP, HOST_CALLED, TeamMemory } from '../mailbox/room.ts'
 import { describe, type DramatisError } from '../errors.ts'
 import type { Scheduler } from '../clock.ts'
 import type { Logger } from '../actors/logger.ts'
-import type { AgentCode } from '../actors/assignment.ts'
 import { Cell, type CellSettings } from './cell.ts'
+import { type Core, type Gate, OPEN_GATE, type Part } from './core.ts'
 import { Delivery } from './delivery.ts'
 import { HostCalls } from './host-calls.ts'
 import { HostFrames } from './host-frames.ts'
@@ -28,18 +27,7 @@ import { Lives } from './lives.ts'
 import { type Batch, type FrameBlock, type HostRecord, SEQ_STEP, type LogEntry, type Unrecorded } from './records.ts'
 import { Router } from './router.ts'
 import { RunState } from './run-state.ts'
-import type { Spawner, Thread } from './thread.ts'
-
-/** Who may have a turn of a run now. The permits part takes this place; without it everybody may. */
-export interface Gate {
-  take(run: RunState, cell: Cell): boolean
-  /** Nothing of the run is with that agent any more. */
-  release(run: RunState, cell: Cell): void
-  /** A turn that gave its permit up is to go on. */
-  resume(cell: Cell): boolean
-}
-
-const OPEN_GATE: Gate = { take: () => true, release: () => {}, resume: () => true }
+import type { Spawner } from './thread.ts'
 
 export interface SupervisorOptions {
   clock: Scheduler
@@ -50,10 +38,7 @@ export interface SupervisorOptions {
   parts: readonly Part[]
 }
 
-/** One responsibility. It sees records and acts through the supervisor; when it is taken away, just that is gone. */
-export type Part = (supervisor: Supervisor) => { next(batch: Batch): void; close?(): void }
-
-export class Supervisor implements Directory {
+export class Supervisor implements Core {
   readonly clock: Scheduler
   readonly logger: Logger
   readonly spawner: Spawner
@@ -273,10 +258,3 @@ export class Supervisor implements Directory {
     this.#records.complete()
   }
 }
-
-/** The first names of every team, in this order. */
-export const FIXED_NAMES = [RUNTIME, USER, ORCHESTRATOR] as const
-export const USER_INDEX = 1
-export const ORCHESTRATOR_INDEX = 2
-
-export type { AgentCode, Thread }

@@ -4,7 +4,7 @@
  */
 import type { Observable } from 'rxjs'
 import type { AgentCode, RosterEntry } from '../actors/assignment.ts'
-import type { AgentDefinition } from '../actors/definition.ts'
+import type { AgentDefinition, AgentHandlers } from '../actors/definition.ts'
 import { scriptHandlers } from '../actors/orchestrator-turn.ts'
 import type { Protocol } from '../actors/protocol.ts'
 import type { AgentRole } from '../actors/role.ts'
@@ -30,7 +30,8 @@ import type { MultiAgentResult } from './result.ts'
 import type { Run, RunHandle, RunOptions } from './run.ts'
 import { RunBook } from './run-book.ts'
 import type { AgentSettings, TeamSettings } from './settings.ts'
-import { FIXED_NAMES, ORCHESTRATOR_INDEX, Supervisor } from './supervisor.ts'
+import { FIXED_NAMES, ORCHESTRATOR_INDEX } from './core.ts'
+import { Supervisor } from './supervisor.ts'
 import { type Spawner, type Thread, WorkerSpawner } from './thread.ts'
 import { historyOf } from './trace.ts'
 
@@ -54,7 +55,8 @@ export interface Metric {
 
 /** For tests: agents in the host's own thread. */
 export interface TeamKit {
-  definitions?: ReadonlyMap<string, AgentDefinition>
+  /** By the agent's name. Agents with a module are imported into this thread. */
+  definitions: ReadonlyMap<string, AgentDefinition>
 }
 
 const SPARE_NAMES = 1024
@@ -64,7 +66,7 @@ export class TeamRuntime {
   protected readonly supervisor: Supervisor
   readonly #settings: TeamSettings
   readonly #protocol: Protocol
-  readonly #kit: TeamKit
+  readonly #kit: TeamKit | undefined
   readonly #runs: RunBook
   readonly #posting: Posting
   readonly #instances = new Map<string, AgentInstance>()
@@ -73,13 +75,13 @@ export class TeamRuntime {
   #started: Promise<void> | undefined
   #closed: Promise<void> | undefined
 
-  constructor(settings: TeamSettings, protocol: Protocol, kit: TeamKit = {}) {
+  constructor(settings: TeamSettings, protocol: Protocol, kit?: TeamKit) {
     this.#settings = settings
     this.#protocol = protocol
     this.#kit = kit
     const { clock, logger, warmSpares, maxConcurrentAgents } = settings
     if (settings.agents.length + FIXED_NAMES.length > MAX_AGENTS) throw new ConfigurationError(`agents: ${settings.agents.length} are too many; a team has up to ${MAX_AGENTS - FIXED_NAMES.length}.`, { path: 'agents' })
-    this.#spawner = new WorkerSpawner(warmSpares)
+    this.#spawner = new WorkerSpawner(kit ? 0 : warmSpares)
     this.supervisor = new Supervisor({
       clock,
       logger,
@@ -117,7 +119,8 @@ export class TeamRuntime {
   }
 
   async #codeOf(cell: Cell): Promise<AgentCode> {
-    const local = { module: '', bundled: false, shown: cell.name }
+    const local = { module: '', bundled: false, shown: cell.name } // no thread imports it
+    if (this.#kit && cell.index !== ORCHESTRATOR_INDEX) return local
     if (cell.index === ORCHESTRATOR_INDEX) {
       if (!('module' in this.#protocol)) return local
       const { module, config } = this.#protocol
@@ -138,9 +141,16 @@ export class TeamRuntime {
       const handlers = scriptHandlers((orchestrator, query) => protocol.run(orchestrator, query))
       return new LocalThread({ scheduler, handlers: () => handlers, roster: () => this.#roster() })
     }
-    const definition = this.#kit.definitions?.get(cell.name)
-    if (definition) return new LocalThread({ scheduler, handlers: (name) => handlersFrom(definition, name) })
+    if (this.#kit) return new LocalThread({ scheduler, handlers: (name) => this.#localHandlers(name) })
     return this.#spawner.spawn(cell.settings.maxHeapMb)
+  }
+
+  async #localHandlers(name: string): Promise<AgentHandlers> {
+    const definition = this.#kit?.definitions.get(name)
+    if (definition) return handlersFrom(definition, name)
+    const at = this.#settings.agents.findIndex((agent) => agent.name === name)
+    const { href } = await loadable(this.#settings.agents[at]!.module ?? '', `agents[${at}].module`, { host: true })
+    return handlersFrom(((await import(href)) as { default?: unknown }).default, name)
   }
 
   #eventStream(): Observable<RuntimeEvent> {

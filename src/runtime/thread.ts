@@ -8,10 +8,12 @@ import nodeEndpoint from 'comlink/dist/esm/node-adapter.mjs'
 import type { Assignment, Started, ThreadControl } from '../actors/assignment.ts'
 import { AgentCrashedError, errorData } from '../errors.ts'
 
-/** Why a thread is gone. `error` is what it threw outside of any turn; `fault` is false when the host ended it. */
+/** Why a thread is gone. `error` is what it threw outside of any turn. */
 export interface ThreadExit {
   code: number
   error: Error | undefined
+  /** Ended from outside: no evidence against the message that it had. */
+  outside?: boolean
 }
 
 export interface Thread {

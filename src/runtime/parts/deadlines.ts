@@ -8,17 +8,17 @@ import { limitOf } from '../../mailbox/frame.ts'
 import type { Envelope } from '../../mailbox/mailbox.ts'
 import type { Cell } from '../cell.ts'
 import type { RunState } from '../run-state.ts'
-import type { Part } from '../supervisor.ts'
+import type { Part } from '../core.ts'
 
-export const deadlines: Part = (supervisor) => {
-  const { clock, router } = supervisor
+export const deadlines: Part = (core) => {
+  const { clock, router } = core
   let timer: Timer | undefined
   let due = Number.POSITIVE_INFINITY
 
   /** Enforces what is due and returns when the next is. */
   const sweep = (now: number): number => {
     let earliest = Number.POSITIVE_INFINITY
-    for (const cell of supervisor.cells) {
+    for (const cell of core.cells) {
       for (const envelope of [...cell.mailbox.handed.values()]) {
         if (envelope.startedAt > 0) earliest = Math.min(earliest, underWay(cell, envelope, now))
         if (cell.settings.counted) break // one turn at a time: those behind it have not started
@@ -71,7 +71,7 @@ export const deadlines: Part = (supervisor) => {
     timer = clock.timer(Math.max(0, at - clock.monotonic()), () => {
       due = Number.POSITIVE_INFINITY
       arm(sweep(clock.monotonic()))
-      supervisor.wake()
+      core.wake()
     })
   }
 
@@ -79,7 +79,7 @@ export const deadlines: Part = (supervisor) => {
     next: (batch) => {
       // Turns begin and messages wait only after something was logged; most batches find the timer early enough.
       for (const record of batch) {
-        if (record.kind === 'turn.started' || (record.kind === 'frames' && supervisor.hasQueueDeadlines)) return arm(sweep(clock.monotonic()))
+        if (record.kind === 'turn.started' || (record.kind === 'frames' && core.hasQueueDeadlines)) return arm(sweep(clock.monotonic()))
       }
     },
     close: () => timer?.cancel(),

@@ -6,7 +6,7 @@
 import { PERMITS_WANTED } from '../../mailbox/room.ts'
 import type { Cell } from '../cell.ts'
 import type { RunState } from '../run-state.ts'
-import type { Gate, Part, Supervisor } from '../supervisor.ts'
+import { type Core, type Gate, OPEN_GATE, type Part } from '../core.ts'
 
 interface Ledger {
   readonly holders: Set<Cell>
@@ -17,26 +17,26 @@ interface Ledger {
 /** `limit` turns of one run. */
 export const permits =
   (limit: number): Part =>
-  (supervisor) => {
-    const gate = new Permits(supervisor, limit)
-    supervisor.gate = gate
+  (core) => {
+    const gate = new Permits(core, limit)
+    core.gate = gate
     return {
       next: () => gate.reconsider(),
       close: () => {
-        supervisor.gate = { take: () => true, release: () => {}, resume: () => true }
+        core.gate = OPEN_GATE
       },
     }
   }
 
 class Permits implements Gate {
-  readonly #supervisor: Supervisor
+  readonly #core: Core
   readonly #limit: number
   readonly #ledgers = new Map<RunState, Ledger>()
   /** Gave its permit up while it waits: its answers are held back. */
   readonly #suspended = new Map<Cell, RunState>()
 
-  constructor(supervisor: Supervisor, limit: number) {
-    this.#supervisor = supervisor
+  constructor(core: Core, limit: number) {
+    this.#core = core
     this.#limit = limit
   }
 
@@ -92,7 +92,7 @@ class Permits implements Gate {
   }
 
   #wakeNext(ledger: Ledger): void {
-    for (const cell of ledger.waiting) this.#supervisor.delivery.touch(cell)
+    for (const cell of ledger.waiting) this.#core.delivery.touch(cell)
   }
 
   #ledger(run: RunState): Ledger {
@@ -108,7 +108,7 @@ class Permits implements Gate {
   #announce(): void {
     let wanted = 0
     for (const ledger of this.#ledgers.values()) if (ledger.waiting.length > 0) wanted = 1
-    Atomics.store(this.#supervisor.team.words, PERMITS_WANTED, wanted)
+    Atomics.store(this.#core.team.words, PERMITS_WANTED, wanted)
   }
 }
 

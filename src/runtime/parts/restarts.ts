@@ -3,19 +3,19 @@ import { AgentTerminatedError } from '../../errors.ts'
 import type { Cell } from '../cell.ts'
 import { nextRestart } from '../restart-policy.ts'
 import type { HostRecord } from '../records.ts'
-import type { Part } from '../supervisor.ts'
+import type { Part } from '../core.ts'
 
-export const restarts: Part = (supervisor) => {
-  const { clock, lives } = supervisor
+export const restarts: Part = (core) => {
+  const { clock, lives } = core
 
   const exited = ({ index, epoch, error }: Extract<HostRecord, { kind: 'agent.exited' }>) => {
-    const cell = supervisor.cells[index]!
+    const cell = core.cells[index]!
     if (cell.stopped) return
     const { supervision } = cell.settings
     const next = nextRestart(supervision, cell.restartTimes, clock.monotonic(), epoch, () => clock.random())
     cell.restartTimes = [...next.history]
     const [head] = cell.mailbox.queued()
-    supervisor.record(undefined, { kind: 'agent.crashed', agent: cell.name, epoch, error, restartInMs: next.restart ? next.delayMs : null, messageId: head && head.attempt > 1 ? supervisor.idOf(head) : null })
+    core.record(undefined, { kind: 'agent.crashed', agent: cell.name, epoch, error, restartInMs: next.restart ? next.delayMs : null, messageId: head && head.attempt > 1 ? core.idOf(head) : null })
     if (next.restart) begin(cell, next.delayMs)
     else coolDown(cell, error.message)
   }
@@ -24,7 +24,7 @@ export const restarts: Part = (supervisor) => {
     cell.restarts += 1
     cell.status = 'restarting'
     if (delayMs === 0) void lives.begin(cell)
-    else clock.timer(delayMs, () => void (cell.life || cell.stopped || supervisor.closed || lives.begin(cell)))
+    else clock.timer(delayMs, () => void (cell.life || cell.stopped || core.closed || lives.begin(cell)))
   }
 
   const coolDown = (cell: Cell, last: string) => {

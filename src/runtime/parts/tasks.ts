@@ -4,9 +4,9 @@ import { errorOf, isFailure } from '../../mailbox/codec.ts'
 import { CANCEL, correlationOf, END, idOf, kindOf, lengthOf, priorityOf, readBody, recipientOf, REQUEST, RESPONSE, senderOf } from '../../mailbox/frame.ts'
 import type { Memory } from '../../mailbox/memory.ts'
 import type { RunState } from '../run-state.ts'
-import { ORCHESTRATOR_INDEX, type Part } from '../supervisor.ts'
+import { ORCHESTRATOR_INDEX, type Part } from '../core.ts'
 
-export const tasks: Part = (supervisor) => {
+export const tasks: Part = (core) => {
   const frame = (run: RunState, memory: Memory, at: number) => {
     const kind = kindOf(memory, at)
     if (kind === REQUEST && senderOf(memory, at) === ORCHESTRATOR_INDEX) assign(run, memory, at)
@@ -20,11 +20,11 @@ export const tasks: Part = (supervisor) => {
   const assign = (run: RunState, memory: Memory, at: number) => {
     const { content, name } = readBody(memory, at)
     const id = idOf(memory, at)
-    const assignedTo = name ?? supervisor.name(recipientOf(memory, at))
+    const assignedTo = name ?? core.name(recipientOf(memory, at))
     const task: AgentTask = { id, description: content, requiredCapabilities: [], assignedTo, status: 'assigned', priority: priorityOf(memory, at), deadline: null, dependencies: [], result: null, parentTask: null }
     run.taskIds.set(correlationOf(memory, at), id)
     run.tasks.set(id, task)
-    supervisor.record(run, { kind: 'task', task, previous: null })
+    core.record(run, { kind: 'task', task, previous: null })
   }
 
   const settle = (run: RunState, memory: Memory, at: number) => {
@@ -42,13 +42,13 @@ export const tasks: Part = (supervisor) => {
   const move = (run: RunState, task: AgentTask, status: TaskStatus, result: unknown) => {
     const moved = { ...task, status, result }
     run.tasks.set(task.id, moved)
-    supervisor.record(run, { kind: 'task', task: moved, previous: task.status })
+    core.record(run, { kind: 'task', task: moved, previous: task.status })
   }
 
   return {
     next(batch) {
       for (const record of batch) {
-        const run = supervisor.runs.get(record.run)
+        const run = core.runs.get(record.run)
         if (!run) continue
         if (record.kind === 'frames') for (let at = record.from; at < record.to; at += lengthOf(record.memory, at)) frame(run, record.memory, at)
         else if (record.kind === 'turn.started') {

@@ -8,7 +8,7 @@ import { AgentCrashedError } from '../../errors.ts'
 import type { Timer } from '../../clock.ts'
 import { BEAT } from '../../mailbox/window.ts'
 import type { Cell, Life } from '../cell.ts'
-import type { Part } from '../supervisor.ts'
+import type { Part } from '../core.ts'
 
 interface Pulse {
   life: Life
@@ -16,13 +16,13 @@ interface Pulse {
   since: number
 }
 
-export const watchdog: Part = (supervisor) => {
-  const { clock, lives } = supervisor
+export const watchdog: Part = (core) => {
+  const { clock, lives } = core
   const pulses = new Map<Cell, Pulse>()
   let timer: Timer | undefined
   let checkedAt = 0
 
-  const watched = () => supervisor.cells.filter((cell) => cell.life?.thread.isolated && cell.settings.supervision.watchdogMs !== false && cell.mailbox.handed.size > 0)
+  const watched = () => core.cells.filter((cell) => cell.life?.thread.isolated && cell.settings.supervision.watchdogMs !== false && cell.mailbox.handed.size > 0)
 
   const check = () => {
     timer = undefined

@@ -1,0 +1,138 @@
+/**
+ * A clock that stands still until it is told to go on. What is due now runs by itself, in an order that follows from the
+ * seed; what is due later waits for `advance`. With it and agents in the host's thread the real supervisor is
+ * deterministic.
+ */
+import type { Clock, Scheduler, Timer } from '../../clock.ts'
+import { seededRandom } from '../../actors/random.ts'
+
+export interface VirtualClock extends Clock {
+  /** Lets `ms` pass: what is due on the way runs when it is due, with all that follows from it at once. */
+  advance(ms: number): Promise<void>
+  /** Lets time pass until nothing is due any more. */
+  runToIdle(): Promise<void>
+}
+
+interface Due {
+  at: number
+  order: number
+  task: () => void
+}
+
+/** `startAt` is epoch ms; 0 by default, so that times in a test are small numbers. */
+export function virtualClock(options: { seed?: number; startAt?: number } = {}): VirtualClock & Scheduler {
+  return new SteppedClock(options.seed ?? 1, options.startAt ?? 0)
+}
+
+const LONGEST_RUN = 10_000_000 // tasks; a team that never falls idle is a bug worth an error
+
+class SteppedClock implements VirtualClock, Scheduler {
+  readonly #startAt: number
+  readonly #random: () => number
+  readonly #timers: Due[] = []
+  #ready: (() => void)[] = []
+  #elapsed = 0
+  #order = 0
+  #pumping: Promise<void> | undefined
+
+  constructor(seed: number, startAt: number) {
+    this.#startAt = startAt
+    this.#random = seededRandom([seed, seed ^ 0x5bd1e995, 1, 2])
+  }
+
+  now(): number {
+    return this.#startAt + this.#elapsed
+  }
+  monotonic(): number {
+    return this.#elapsed
+  }
+  random(): number {
+    return this.#random()
+  }
+
+  sleep(ms: number, signal?: AbortSignal): Promise<void> {
+    return new Promise((resolve, reject) => {
+      if (signal?.aborted) return reject(signal.reason)
+      const timer = this.timer(ms, () => {
+        signal?.removeEventListener('abort', abort)
+        resolve()
+      })
+      const abort = () => {
+        timer.cancel()
+        reject(signal?.reason)
+      }
+      signal?.addEventListener('abort', abort, { once: true })
+    })
+  }
+
+  timer(ms: number, task: () => void): Timer {
+    const due: Due = { at: this.#elapsed + Math.max(0, ms), order: ++this.#order, task }
+    this.#timers.push(due)
+    return {
+      cancel: () => {
+        const at = this.#timers.indexOf(due)
+        if (at >= 0) this.#timers.splice(at, 1)
+      },
+    }
+  }
+
+  defer(task: () => void): void {
+    this.#ready.push(task)
+    this.#pumping ??= this.#pump()
+  }
+
+  /** Runs what is ready, one task at a time, until all that follows from it has settled. */
+  async #pump(): Promise<void> {
+    let count = 0
+    await settled()
+    while (this.#ready.length > 0) {
+      if (++count > LONGEST_RUN) throw new Error('The virtual clock ran ten million tasks without time passing: something schedules itself for ever.')
+      const pick = Math.floor(this.#random() * this.#ready.length)
+      const [task] = this.#ready.splice(pick, 1)
+      task?.()
+      await settled()
+    }
+    this.#pumping = undefined
+  }
+
+  async #quiet(): Promise<void> {
+    await settled()
+    while (this.#pumping) {
+      await this.#pumping
+      await settled()
+    }
+  }
+
+  async advance(ms: number): Promise<void> {
+    const until = this.#elapsed + ms
+    await this.#quiet()
+    for (let next = this.#next(until); next; next = this.#next(until)) await this.#fire(next)
+    this.#elapsed = until
+    await this.#quiet()
+  }
+
+  async runToIdle(): Promise<void> {
+    await this.#quiet()
+    for (let next = this.#next(Number.POSITIVE_INFINITY); next; next = this.#next(Number.POSITIVE_INFINITY)) await this.#fire(next)
+  }
+
+  async #fire(due: Due): Promise<void> {
+    this.#timers.splice(this.#timers.indexOf(due), 1)
+    this.#elapsed = Math.max(this.#elapsed, due.at)
+    due.task()
+    await this.#quiet()
+  }
+
+  /** The earliest timer up to then; of several at one time the one that was set first. */
+  #next(until: number): Due | undefined {
+    let next: Due | undefined
+    for (const due of this.#timers) {
+      if (due.at > until) continue
+      if (!next || due.at < next.at || (due.at === next.at && due.order < next.order)) next = due
+    }
+    return next
+  }
+}
+
+/** All promises that can settle without time passing have settled. */
+const settled = () => new Promise<void>((resolve) => setImmediate(resolve))

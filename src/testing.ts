@@ -1,0 +1,60 @@
+/** `dramatis/testing`: a virtual clock, one agent alone, a whole team in this thread. */
+import type { AgentDefinition } from './actors/definition.ts'
+import type { ModelClient } from './actors/model.ts'
+import { AgentCrashedError, UnknownAgentError, unavailable } from './errors.ts'
+import { LocalThread } from './runtime/local-thread.ts'
+import { type VirtualClock, virtualClock } from './runtime/testing/virtual-clock.ts'
+import { MultiAgentPattern, type MultiAgentPatternOptions } from './team.ts'
+
+export { type TestAgent, type TestAgentOptions, testAgent } from './runtime/testing/test-agent.ts'
+export { type VirtualClock, virtualClock } from './runtime/testing/virtual-clock.ts'
+
+// The types of a definition are its user's; here they only pass through.
+type AnyDefinition = AgentDefinition<never, unknown, unknown, unknown, never>
+
+export interface TestKit<Name extends string> {
+  model?: ModelClient
+  /** A new one by default. */
+  clock?: VirtualClock
+  /** Of the clock that is made by default: another seed is another order of what happens at one time. */
+  seed?: number
+  /** Code for the roles, in place of their modules. */
+  modules?: Partial<Record<Name, AnyDefinition>>
+}
+
+export type TestTeam<Name extends string = string> = MultiAgentPattern<Name> & {
+  readonly clock: VirtualClock
+  /** Ends an agent's life as a crash would. */
+  crash(agent: Name): void
+}
+
+/**
+ * A team whose agents all run in this thread, under a virtual clock: the same supervisor, deterministic. Time passes
+ * only by `clock.advance` and `clock.runToIdle`.
+ *
+ * @example
+ * await using team = testTeam({ agents: [{ name: 'a' }], orchestration: { strategy: 'sequential' } }, { modules: { a: agent } })
+ * const result = await team.execute('go')
+ */
+export function testTeam<const Name extends string>(options: MultiAgentPatternOptions<Name>, kit: TestKit<Name> = {}): TestTeam<Name> {
+  if (kit.model) throw unavailable('testTeam kit.model')
+  const clock = kit.clock ?? virtualClock({ seed: kit.seed ?? 1 })
+  const definitions = new Map(Object.entries(kit.modules ?? {}) as [string, AgentDefinition][])
+  return new LocalTeam({ ...options, clock }, definitions, clock)
+}
+
+class LocalTeam<const Name extends string> extends MultiAgentPattern<Name> {
+  readonly clock: VirtualClock
+
+  constructor(options: MultiAgentPatternOptions<Name>, definitions: ReadonlyMap<string, AgentDefinition>, clock: VirtualClock) {
+    super(options, { definitions })
+    this.clock = clock
+  }
+
+  crash(agent: Name): void {
+    const life = this.supervisor.cell(agent)?.life
+    if (!life) throw new UnknownAgentError(`No agent "${agent}" is alive in this team.`, { agent })
+    const error = new AgentCrashedError(`The test ended the life of agent "${agent}".`, { agent })
+    if (life.thread instanceof LocalThread) life.thread.kill({ code: 1, error, outside: true })
+  }
+}
