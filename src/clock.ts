@@ -36,10 +36,13 @@ export const systemClock: Scheduler = {
   sleep(ms, signal) {
     return new Promise((resolve, reject) => {
       if (signal?.aborted) return reject(signal.reason)
-      const timer = setTimeout(() => {
-        signal?.removeEventListener('abort', abort)
-        resolve()
-      }, Math.min(ms, LONGEST_TIMEOUT_MS))
+      const timer = setTimeout(
+        () => {
+          signal?.removeEventListener('abort', abort)
+          resolve()
+        },
+        Math.min(ms, LONGEST_TIMEOUT_MS),
+      )
       const abort = () => {
         clearTimeout(timer)
         reject(signal?.reason)

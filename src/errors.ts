@@ -224,5 +224,8 @@ export function describe(thrown: unknown): string {
 
 /** What the contract names and this version does not have yet: one clear error, never an option that is ignored. */
 export function unavailable(path: string): ConfigurationError {
-  return new ConfigurationError(`${path}: not available in this version. Remove it; the changelog says when it comes.`, { path })
+  return new ConfigurationError(
+    `${path}: not available in this version. Remove it; the changelog says when it comes.`,
+    { path },
+  )
 }

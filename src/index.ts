@@ -16,8 +16,26 @@ export type { AgentMessage, MessageInput, MessageType } from './mailbox/message.
 export type { DeadLetter } from './mailbox/dead-letters.ts'
 export type { Blackboard, BlackboardEntry, WriteOptions } from './blackboard/entry.ts'
 export { type AgentDefinition, agentRef, defineAgent, type Reply } from './actors/definition.ts'
-export type { AgentContext, AgentRef, EscalationOutcome, OrchestratorContext, Outcome, RequestOptions, SharedState, SpawnRole, SyncResult } from './actors/context.ts'
-export type { AgentRole, Capability, CommunicationConfig, ContextStrategy, RoleInfo, SupervisionConfig, ToolReference } from './actors/role.ts'
+export type {
+  AgentContext,
+  AgentRef,
+  EscalationOutcome,
+  OrchestratorContext,
+  Outcome,
+  RequestOptions,
+  SharedState,
+  SpawnRole,
+  SyncResult,
+} from './actors/context.ts'
+export type {
+  AgentRole,
+  Capability,
+  CommunicationConfig,
+  ContextStrategy,
+  RoleInfo,
+  SupervisionConfig,
+  ToolReference,
+} from './actors/role.ts'
 export type { AgentStatus, AgentTask, TaskInput, TaskStatus } from './actors/task.ts'
 export { defineTool, type ModelSchema, type Schema, type Tool, type ToolContext } from './actors/tool.ts'
 export type { Completion, CompletionRequest, ModelClient, ModelMessage, TokenUsage } from './actors/model.ts'
@@ -44,4 +62,11 @@ export type {
   SequentialConfig,
   SupervisorConfig,
 } from './protocols/index.ts'
-export { createTeam, defineTeam, loadTeam, MultiAgentPattern, type MultiAgentPatternOptions, type Team } from './team.ts'
+export {
+  createTeam,
+  defineTeam,
+  loadTeam,
+  MultiAgentPattern,
+  type MultiAgentPatternOptions,
+  type Team,
+} from './team.ts'

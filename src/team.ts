@@ -7,7 +7,8 @@ import type { TeamOptions } from './runtime/options.ts'
 import { settingsFrom } from './runtime/settings.ts'
 import { type TeamKit, TeamRuntime } from './runtime/team.ts'
 
-export interface MultiAgentPatternOptions<Name extends string = string> extends Omit<TeamOptions, 'agents' | 'syncPoints'> {
+export interface MultiAgentPatternOptions<Name extends string = string>
+  extends Omit<TeamOptions, 'agents' | 'syncPoints'> {
   agents: readonly AgentRole<Name>[]
   /** How the agents work together. A misspelt agent does not compile. */
   orchestration: OrchestrationConfig<NoInfer<Name>>
@@ -32,23 +33,37 @@ export class MultiAgentPattern<const Name extends string = string> extends TeamR
 
   constructor(options: MultiAgentPatternOptions<Name>, kit?: TeamKit) {
     const settings = settingsFrom(options as TeamOptions, { modules: new Set(kit?.definitions.keys()) })
-    super(settings, protocolFrom(options.orchestration, settings.agents.map(({ name }) => name)), kit)
+    super(
+      settings,
+      protocolFrom(
+        options.orchestration,
+        settings.agents.map(({ name }) => name),
+      ),
+      kit,
+    )
   }
 }
 
 export type Team<Name extends string = string> = MultiAgentPattern<Name>
 
 /** Makes a team. Its threads start with the first run, or with `start()`. */
-export function createTeam<const Name extends string>(options: MultiAgentPatternOptions<Name>): MultiAgentPattern<Name> {
+export function createTeam<const Name extends string>(
+  options: MultiAgentPatternOptions<Name>,
+): MultiAgentPattern<Name> {
   return new MultiAgentPattern(options)
 }
 
 /** Types a team's options in a file of their own, for the command line. */
-export function defineTeam<const Name extends string>(options: MultiAgentPatternOptions<Name>): MultiAgentPatternOptions<Name> {
+export function defineTeam<const Name extends string>(
+  options: MultiAgentPatternOptions<Name>,
+): MultiAgentPatternOptions<Name> {
   return options
 }
 
 /** Reads a team from `agents.yaml`. */
-export function loadTeam(_path: string | URL, _options?: { agents?: Record<string, AgentRole>; tools?: Tool[] }): Promise<MultiAgentPatternOptions> {
+export function loadTeam(
+  _path: string | URL,
+  _options?: { agents?: Record<string, AgentRole>; tools?: Tool[] },
+): Promise<MultiAgentPatternOptions> {
   return Promise.reject(unavailable('loadTeam'))
 }

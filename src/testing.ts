@@ -36,7 +36,10 @@ export type TestTeam<Name extends string = string> = MultiAgentPattern<Name> & {
  * await using team = testTeam({ agents: [{ name: 'a' }], orchestration: { strategy: 'sequential' } }, { modules: { a: agent } })
  * const result = await team.execute('go')
  */
-export function testTeam<const Name extends string>(options: MultiAgentPatternOptions<Name>, kit: TestKit<Name> = {}): TestTeam<Name> {
+export function testTeam<const Name extends string>(
+  options: MultiAgentPatternOptions<Name>,
+  kit: TestKit<Name> = {},
+): TestTeam<Name> {
   if (kit.model) throw unavailable('testTeam kit.model')
   const clock = kit.clock ?? virtualClock({ seed: kit.seed ?? 1 })
   const definitions = new Map(Object.entries(kit.modules ?? {}) as [string, AgentDefinition][])
@@ -46,7 +49,11 @@ export function testTeam<const Name extends string>(options: MultiAgentPatternOp
 class LocalTeam<const Name extends string> extends MultiAgentPattern<Name> {
   readonly clock: VirtualClock
 
-  constructor(options: MultiAgentPatternOptions<Name>, definitions: ReadonlyMap<string, AgentDefinition>, clock: VirtualClock) {
+  constructor(
+    options: MultiAgentPatternOptions<Name>,
+    definitions: ReadonlyMap<string, AgentDefinition>,
+    clock: VirtualClock,
+  ) {
     super(options, { definitions })
     this.clock = clock
   }

@@ -2,12 +2,16 @@
  * What `import 'dramatis'` gives inside an agent's thread: the same classes and functions as the thread's own entry has,
  * so that `instanceof` holds and nothing is loaded twice. What belongs to the host says so.
  */
-import type * as Errors from './errors.ts'
+
 import type * as Definition from './actors/definition.ts'
 import type * as Protocol from './actors/protocol.ts'
 import type * as Tool from './actors/tool.ts'
+import type * as Errors from './errors.ts'
 
-type ThreadApi = typeof Errors & Pick<typeof Definition, 'agentRef' | 'defineAgent'> & Pick<typeof Protocol, 'defineProtocol'> & Pick<typeof Tool, 'defineTool'>
+type ThreadApi = typeof Errors &
+  Pick<typeof Definition, 'agentRef' | 'defineAgent'> &
+  Pick<typeof Protocol, 'defineProtocol'> &
+  Pick<typeof Tool, 'defineTool'>
 
 const api = (globalThis as { [key: symbol]: unknown })[Symbol.for('dramatis.thread')] as ThreadApi
 
@@ -52,7 +56,10 @@ export const {
 } = api
 
 const hostOnly = (name: string) => () => {
-  throw new api.ConfigurationError(`${name} belongs to the host; this is an agent's thread. Keep the team in a module that the agent does not import.`, { path: name })
+  throw new api.ConfigurationError(
+    `${name} belongs to the host; this is an agent's thread. Keep the team in a module that the agent does not import.`,
+    { path: name },
+  )
 }
 
 export const createTeam = hostOnly('createTeam')

@@ -4,11 +4,49 @@
  */
 import type { Patch } from 'immer'
 import {
-  AgentFailedError, AgentTerminatedError, ConfigurationError, StartFailedError, type DramatisError, DramatisError as AnyError, describe, errorData, MessageRejectedError, ReplyInvalidError, TaskRefusedError,
+  AgentFailedError,
+  AgentTerminatedError,
+  DramatisError as AnyError,
+  ConfigurationError,
+  type DramatisError,
+  describe,
+  errorData,
+  MessageRejectedError,
+  ReplyInvalidError,
+  StartFailedError,
+  TaskRefusedError,
 } from '../errors.ts'
 import { errorOf, isFailure, ReceivedMessage } from '../mailbox/codec.ts'
 import {
-  ABORT, ACCEPTED, attemptOf, CHUNK, correlationOf, END, FAILED, flagsOf, HEADER, kindOf, LOG, limitOf, PATCH, readBody, REFUSED, REPLAY, REQUEST, RESPONSE, RESULT, RUN, RUN_OVER, runOf, senderOf, STREAM_READ, STREAMS, turnOf, typeOf, writeControl, setLimit,
+  ABORT,
+  ACCEPTED,
+  attemptOf,
+  CHUNK,
+  correlationOf,
+  END,
+  FAILED,
+  flagsOf,
+  HEADER,
+  kindOf,
+  LOG,
+  limitOf,
+  PATCH,
+  REFUSED,
+  REPLAY,
+  REQUEST,
+  RESPONSE,
+  RESULT,
+  RUN,
+  RUN_OVER,
+  readBody,
+  runOf,
+  STREAM_READ,
+  STREAMS,
+  senderOf,
+  setLimit,
+  turnOf,
+  typeOf,
+  writeControl,
 } from '../mailbox/frame.ts'
 import { allocate, type Memory } from '../mailbox/memory.ts'
 import { jsonIssue } from '../mailbox/message.ts'
@@ -59,9 +97,17 @@ export class AgentLoop implements TurnHost {
     this.#again = false
     this.pump()
   }
-  readonly #directory = { name: (index: number) => this.name(index), runId: (index: number) => this.#runs.get(index)?.id ?? '' }
+  readonly #directory = {
+    name: (index: number) => this.name(index),
+    runId: (index: number) => this.#runs.get(index)?.id ?? '',
+  }
 
-  constructor(assignment: Assignment, handlers: AgentHandlers, port: ThreadPort, makeTurn?: (loop: AgentLoop, start: TurnStart) => Turn | undefined) {
+  constructor(
+    assignment: Assignment,
+    handlers: AgentHandlers,
+    port: ThreadPort,
+    makeTurn?: (loop: AgentLoop, start: TurnStart) => Turn | undefined,
+  ) {
     this.role = assignment.role
     this.#handlers = handlers
     this.#port = port
@@ -88,10 +134,19 @@ export class AgentLoop implements TurnHost {
     const made = typeof initialState === 'function' ? initialState(this.role) : initialState
     const initial = structuredClone(made ?? {})
     const issue = jsonIssue(initial, 'initialState')
-    if (issue) throw new MessageRejectedError(`${issue.path} is ${issue.got}; the state of an agent is a JSON value.`, issue)
+    if (issue)
+      throw new MessageRejectedError(`${issue.path} is ${issue.got}; the state of an agent is a JSON value.`, issue)
     this.state = state === undefined ? freeze(initial) : freeze(JSON.parse(state) as object)
     this.data = data
-      ? await checkBySchema(data, this.role.data, (issues) => new MessageRejectedError(`The data of agent "${this.role.name}" misses its schema: ${issues}`, { path: 'data', issues }))
+      ? await checkBySchema(
+          data,
+          this.role.data,
+          (issues) =>
+            new MessageRejectedError(`The data of agent "${this.role.name}" misses its schema: ${issues}`, {
+              path: 'data',
+              issues,
+            }),
+        )
       : this.role.data
     if (start) await this.#runStart(start)
     const now = JSON.stringify(this.state)
@@ -100,7 +155,19 @@ export class AgentLoop implements TurnHost {
 
   async #runStart(start: NonNullable<AgentHandlers['start']>): Promise<void> {
     const view: RunView = { index: 0, id: '', metadata: {}, threadId: undefined, roster: [], runState: {}, based: true }
-    const turn = new Turn(this, { turn: 0, run: 0, view, id: [0, 0, 0, 0], attempt: 1, caller: 0, correlation: 0, streams: false, type: 'request', startedAt: this.now(), replay: undefined })
+    const turn = new Turn(this, {
+      turn: 0,
+      run: 0,
+      view,
+      id: [0, 0, 0, 0],
+      attempt: 1,
+      caller: 0,
+      correlation: 0,
+      streams: false,
+      type: 'request',
+      startedAt: this.now(),
+      replay: undefined,
+    })
     try {
       await start(turn as never)
       this.state = turn.changes().state ?? this.state
@@ -139,7 +206,8 @@ export class AgentLoop implements TurnHost {
     this.#drainReplies()
     const until = this.#port.scheduler.monotonic() + SLICE_MS
     for (let turns = 0; this.#turns.size < this.#concurrency && !this.#stopping; turns++) {
-      if (turns >= TURNS_A_SLICE || (turns > 0 && (turns & 7) === 0 && this.#port.scheduler.monotonic() > until)) return true
+      if (turns >= TURNS_A_SLICE || (turns > 0 && (turns & 7) === 0 && this.#port.scheduler.monotonic() > until))
+        return true
       if (!this.link.takeMessage(this.#taken)) return false
       this.#begin()
     }
@@ -225,7 +293,15 @@ export class AgentLoop implements TurnHost {
   }
 
   async #checked(turn: Turn, message: ReceivedMessage): Promise<unknown> {
-    const value = await checkBySchema(this.#handlers.input!, message.structuredData, (issues) => new MessageRejectedError(`The message to "${this.role.name}" misses its input schema: ${issues}`, { agent: this.role.name, issues }))
+    const value = await checkBySchema(
+      this.#handlers.input!,
+      message.structuredData,
+      (issues) =>
+        new MessageRejectedError(`The message to "${this.role.name}" misses its input schema: ${issues}`, {
+          agent: this.role.name,
+          issues,
+        }),
+    )
     return this.#handlers.receive({ ...message.toJSON(), structuredData: value }, turn)
   }
 
@@ -257,7 +333,15 @@ export class AgentLoop implements TurnHost {
 
   async #checkOutput(turn: Turn, value: unknown): Promise<unknown> {
     const reply = replyOf(value, turn.start, this.role.name)
-    const structuredData = await checkBySchema(this.#handlers.output!, reply.structuredData, (issues) => new ReplyInvalidError(`The reply of agent "${this.role.name}" misses its output schema: ${issues}`, { agent: this.role.name, issues }))
+    const structuredData = await checkBySchema(
+      this.#handlers.output!,
+      reply.structuredData,
+      (issues) =>
+        new ReplyInvalidError(`The reply of agent "${this.role.name}" misses its output schema: ${issues}`, {
+          agent: this.role.name,
+          issues,
+        }),
+    )
     return { content: reply.content, structuredData }
   }
 
@@ -270,7 +354,9 @@ export class AgentLoop implements TurnHost {
   /** The commit: patches, then one END. Whatever goes wrong on the way makes the turn a failed one. */
   #finish(turn: Turn, value: unknown, thrown: unknown): void {
     const { start } = turn
-    let failure = turn.reason ?? (thrown === undefined ? undefined : this.failure(thrown, describeTurn(start, this.name(start.caller))))
+    let failure =
+      turn.reason ??
+      (thrown === undefined ? undefined : this.failure(thrown, describeTurn(start, this.name(start.caller))))
     let content = ''
     let data: string | undefined
     let bytes = HEADER
@@ -283,7 +369,11 @@ export class AgentLoop implements TurnHost {
         }
         this.#writeEnd(start, content, data, 0)
         bytes = this.outbox.size()
-        if (bytes > this.outbox.maxMessageBytes) throw new ReplyInvalidError(`The reply of agent "${this.role.name}" is ${bytes} bytes encoded; at most ${this.outbox.maxMessageBytes} are taken (communication.maxMessageBytes).`, { bytes, agent: this.role.name })
+        if (bytes > this.outbox.maxMessageBytes)
+          throw new ReplyInvalidError(
+            `The reply of agent "${this.role.name}" is ${bytes} bytes encoded; at most ${this.outbox.maxMessageBytes} are taken (communication.maxMessageBytes).`,
+            { bytes, agent: this.role.name },
+          )
         this.#commitState(turn)
       } catch (error) {
         failure = this.failure(error, describeTurn(start, this.name(start.caller)))
@@ -316,7 +406,11 @@ export class AgentLoop implements TurnHost {
     }
     if (runState && runPatches && runPatches.length > 0) {
       const { view } = turn.start
-      this.#writePatch(turn.start, { scope: 'run', patches: runPatches, ...(!view.based && { base: this.runState(view) }) })
+      this.#writePatch(turn.start, {
+        scope: 'run',
+        patches: runPatches,
+        ...(!view.based && { base: this.runState(view) }),
+      })
       view.based = true
       view.runState = runState
     }
@@ -342,8 +436,13 @@ export class AgentLoop implements TurnHost {
     if (thrown instanceof TaskRefusedError || thrown instanceof ReplyInvalidError) return thrown
     if (this.#makeTurn && thrown instanceof AnyError) return thrown
     const agent = this.role.name
-    const cause = thrown instanceof AnyError ? { code: thrown.code, message: thrown.message, details: thrown.details } : describe(thrown)
-    const text = this.#makeTurn ? `The protocol script failed: ${describe(thrown)}` : `Agent "${agent}" failed in ${at}: ${describe(thrown)}`
+    const cause =
+      thrown instanceof AnyError
+        ? { code: thrown.code, message: thrown.message, details: thrown.details }
+        : describe(thrown)
+    const text = this.#makeTurn
+      ? `The protocol script failed: ${describe(thrown)}`
+      : `Agent "${agent}" failed in ${at}: ${describe(thrown)}`
     return new AgentFailedError(text, { agent, cause }, thrown instanceof Error ? thrown : new Error(describe(thrown)))
   }
 
@@ -535,7 +634,8 @@ export class AgentLoop implements TurnHost {
 /** What is wrong with the code or its data is a configuration error; anything else that start throws is a failed start. */
 export function startFailure(agent: string, error: unknown): DramatisError {
   if (error instanceof ConfigurationError) return error
-  if (error instanceof MessageRejectedError) return new ConfigurationError(error.message, { agent, ...error.details }, error)
+  if (error instanceof MessageRejectedError)
+    return new ConfigurationError(error.message, { agent, ...error.details }, error)
   return new StartFailedError(`Agent "${agent}" failed while it started: ${describe(error)}`, { agent }, error)
 }
 
@@ -543,7 +643,8 @@ export const logLevel = (limit: number): LogLevel => LEVELS[limit] ?? 'info'
 
 const parse = (text: string | undefined): unknown => (text === undefined ? undefined : JSON.parse(text))
 
-const isThenable = (value: unknown): value is PromiseLike<unknown> => typeof value === 'object' && value !== null && 'then' in value && typeof value.then === 'function'
+const isThenable = (value: unknown): value is PromiseLike<unknown> =>
+  typeof value === 'object' && value !== null && 'then' in value && typeof value.then === 'function'
 
 function allParked(turns: ReadonlyMap<number, Turn>): boolean {
   for (const turn of turns.values()) if (!turn.parked) return false
@@ -558,7 +659,10 @@ function replyOf(value: unknown, start: TurnStart, agent: string): { content: st
     const { content = '', structuredData } = value as Exclude<Reply, string | void>
     if (typeof content === 'string') return { content, structuredData }
   }
-  throw new ReplyInvalidError(`Agent "${agent}" answered a ${start.type} with ${Array.isArray(value) ? 'a list' : describe(value)}; a reply is a string, nothing, or { content?, structuredData? }.`, { agent, got: describe(value) })
+  throw new ReplyInvalidError(
+    `Agent "${agent}" answered a ${start.type} with ${Array.isArray(value) ? 'a list' : describe(value)}; a reply is a string, nothing, or { content?, structuredData? }.`,
+    { agent, got: describe(value) },
+  )
 }
 
 const describeTurn = (start: TurnStart, caller: string) => `its turn for a ${start.type} from "${caller}"`
@@ -566,10 +670,12 @@ const describeTurn = (start: TurnStart, caller: string) => `its turn for a ${sta
 /** Log fields as JSON; what JSON has no word for is described, since a log line must not make a turn fail. */
 function logFields(fields: object): string {
   try {
-    return JSON.stringify(fields, (_key, value: unknown) => {
-      if (value instanceof Error) return { name: value.name, message: value.message, stack: value.stack }
-      return typeof value === 'bigint' || typeof value === 'function' ? String(value) : value
-    }) ?? '{}'
+    return (
+      JSON.stringify(fields, (_key, value: unknown) => {
+        if (value instanceof Error) return { name: value.name, message: value.message, stack: value.stack }
+        return typeof value === 'bigint' || typeof value === 'function' ? String(value) : value
+      }) ?? '{}'
+    )
   } catch {
     return '{}'
   }

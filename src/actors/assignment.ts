@@ -33,7 +33,9 @@ export type AgentCode =
   | { protocol: string; bundled: boolean; shown: string; config: object | undefined }
 
 /** In the host's own thread there is no module to import. */
-export type LocalCode = { definition: AgentDefinition } | { script: ProtocolDefinition<object>; roster: () => readonly RosterEntry[] }
+export type LocalCode =
+  | { definition: AgentDefinition }
+  | { script: ProtocolDefinition<object>; roster: () => readonly RosterEntry[] }
 
 export type RosterEntry = RoleInfo & { status: AgentStatus }
 

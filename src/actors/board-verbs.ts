@@ -13,14 +13,29 @@ export function turnBlackboard(call: Call): Blackboard {
     async read<T>(key: string, schema?: Schema<unknown, T>) {
       const entry = ((await call('blackboard.read', { key })) ?? undefined) as BlackboardEntry<T> | undefined
       if (!entry || !schema) return entry
-      const value = await checkBySchema(schema, entry.value, (issues) => new MessageRejectedError(`Blackboard entry "${key}" does not have the expected shape: ${issues}`, { key, issues }))
+      const value = await checkBySchema(
+        schema,
+        entry.value,
+        (issues) =>
+          new MessageRejectedError(`Blackboard entry "${key}" does not have the expected shape: ${issues}`, {
+            key,
+            issues,
+          }),
+      )
       return { ...entry, value }
     },
     query: (filter: QueryFilter = {}) => call('blackboard.query', filter) as Promise<BlackboardEntry[]>,
-    subscribe: () => Promise.reject(unavailable('context.blackboard.subscribe (in a turn use context.subscribe: matches arrive at observe)')),
+    subscribe: () =>
+      Promise.reject(
+        unavailable('context.blackboard.subscribe (in a turn use context.subscribe: matches arrive at observe)'),
+      ),
     waitFor: (key, options = {}) => {
       const { timeoutMs, signal } = options
-      return call('blackboard.waitFor', timeoutMs === undefined ? { key } : { key, timeoutMs }, signal) as Promise<BlackboardEntry>
+      return call(
+        'blackboard.waitFor',
+        timeoutMs === undefined ? { key } : { key, timeoutMs },
+        signal,
+      ) as Promise<BlackboardEntry>
     },
     getHistory: (key) => call('blackboard.history', { key }) as Promise<BlackboardEntry[]>,
   }

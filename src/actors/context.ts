@@ -53,7 +53,11 @@ export interface SharedState {
 }
 
 /** A role that an agent makes at run time. 'run': gone with it, its name unique in it. */
-export type SpawnRole = RoleInfo & { module?: string; tools?: (string | { module: URL | string; export?: string })[]; lifetime?: 'run' | 'team' }
+export type SpawnRole = RoleInfo & {
+  module?: string
+  tools?: (string | { module: URL | string; export?: string })[]
+  lifetime?: 'run' | 'team'
+}
 
 /** What a turn is given. After its turn has ended every verb rejects (or throws) `TurnEndedError`. */
 export interface AgentContext<State = object, RunState = object, Data = unknown> {
@@ -73,8 +77,16 @@ export interface AgentContext<State = object, RunState = object, Data = unknown>
   readonly runState: Immutable<RunState>
   setRunState(recipe: (draft: RunState) => void): void
   shared(scope: 'agent_shared' | 'team_shared' | 'persistent', owner?: string): SharedState
-  request<In = unknown, Out = unknown>(to: string | AgentRef<In, Out>, content: string, options?: RequestOptions<NoInfer<In>>): Promise<AgentMessage<Out>>
-  requestStream(to: string, content: string, options?: RequestOptions): AsyncIterable<string> & { readonly response: Promise<AgentMessage> }
+  request<In = unknown, Out = unknown>(
+    to: string | AgentRef<In, Out>,
+    content: string,
+    options?: RequestOptions<NoInfer<In>>,
+  ): Promise<AgentMessage<Out>>
+  requestStream(
+    to: string,
+    content: string,
+    options?: RequestOptions,
+  ): AsyncIterable<string> & { readonly response: Promise<AgentMessage> }
   requestAll(to: string[], content: string, options?: RequestOptions & { concurrency?: number }): Promise<Outcome[]>
   requestAny(to: string[], content: string, options?: RequestOptions): Promise<AgentMessage>
   requestQuorum(to: string[], count: number, content: string, options?: RequestOptions): Promise<AgentMessage[]>
@@ -97,9 +109,14 @@ export interface AgentContext<State = object, RunState = object, Data = unknown>
   refuse(reason: string): TaskRefusedError
   spawn(role: SpawnRole): Promise<string>
   complete<T = undefined>(request: CompletionRequest<T>): Promise<Completion<T>>
-  think<T = undefined>(request: string | (CompletionRequest<T> & { tools?: string[]; maxRounds?: number })): Promise<Completion<T>>
+  think<T = undefined>(
+    request: string | (CompletionRequest<T> & { tools?: string[]; maxRounds?: number }),
+  ): Promise<Completion<T>>
   tool<In, Out>(tool: Tool<In, Out>, input: NoInfer<In>): Promise<Out>
-  tool<T extends Tool = Tool>(name: string, input: NonNullable<T['~types']>['input']): Promise<NonNullable<T['~types']>['output']>
+  tool<T extends Tool = Tool>(
+    name: string,
+    input: NonNullable<T['~types']>['input'],
+  ): Promise<NonNullable<T['~types']>['output']>
   /** Its result is logged; after a crash it is answered from the log, not run again. */
   step<T>(name: string, run: () => Promise<T> | T, options?: { idempotent?: boolean }): Promise<T>
   /** A piece of the answer, before the answer. */

@@ -15,7 +15,13 @@ export interface AgentDefinition<In = unknown, Out = unknown, State = unknown, R
 }
 
 /** What `defineAgent` takes. */
-export interface AgentHandlers<In = unknown, Out = unknown, State extends object = object, RunState extends object = object, Data = unknown> {
+export interface AgentHandlers<
+  In = unknown,
+  Out = unknown,
+  State extends object = object,
+  RunState extends object = object,
+  Data = unknown,
+> {
   /** Checks the structured data of request and delegate alone. */
   input?: Schema<unknown, In>
   output?: Schema<Out, unknown>
@@ -23,12 +29,17 @@ export interface AgentHandlers<In = unknown, Out = unknown, State extends object
   initialState?: State | ((role: RoleInfo) => State)
   initialRunState?: RunState | (() => RunState)
   /** Runs once in each life, before the first message. */
-  start?(context: Pick<AgentContext<State, RunState, Data>, 'role' | 'data' | 'state' | 'setState' | 'log' | 'signal'>): Awaitable<void>
+  start?(
+    context: Pick<AgentContext<State, RunState, Data>, 'role' | 'data' | 'state' | 'setState' | 'log' | 'signal'>,
+  ): Awaitable<void>
   /** Requests, delegations, and messages that nobody waits for. */
   receive(message: AgentMessage<In>, context: AgentContext<State, RunState, Data>): Awaitable<Reply<Out>>
   /** broadcast, report, publish. */
   observe?(message: AgentMessage<unknown>, context: AgentContext<State, RunState, Data>): Awaitable<void>
-  buildContext?(history: readonly ModelMessage[], context: AgentContext<State, RunState, Data>): Awaitable<ModelMessage[]>
+  buildContext?(
+    history: readonly ModelMessage[],
+    context: AgentContext<State, RunState, Data>,
+  ): Awaitable<ModelMessage[]>
   /** Runs before its thread ends in order. */
   stop?(): Awaitable<void>
 }
@@ -47,11 +58,17 @@ const brand = Symbol.for('dramatis.agent')
  *   },
  * })
  */
-export function defineAgent<In = unknown, Out = unknown, State extends object = object, RunState extends object = object, Data = unknown>(
-  definition: AgentHandlers<In, Out, State, RunState, Data>,
-): AgentDefinition<In, Out, State, RunState, Data> {
+export function defineAgent<
+  In = unknown,
+  Out = unknown,
+  State extends object = object,
+  RunState extends object = object,
+  Data = unknown,
+>(definition: AgentHandlers<In, Out, State, RunState, Data>): AgentDefinition<In, Out, State, RunState, Data> {
   if (typeof definition?.receive !== 'function') {
-    throw new ConfigurationError('defineAgent: "receive" is missing; give it a function (message, context) => reply.', { path: 'receive' })
+    throw new ConfigurationError('defineAgent: "receive" is missing; give it a function (message, context) => reply.', {
+      path: 'receive',
+    })
   }
   return Object.assign({ [brand]: true, '~types': undefined }, definition)
 }
@@ -63,6 +80,8 @@ export function handlersOf(definition: unknown): AgentHandlers | undefined {
 }
 
 /** A typed name of an agent: `context.request(agentRef<typeof counter>('counter'), ...)` knows what goes in and out. */
-export function agentRef<D extends AgentDefinition>(name: string): AgentRef<NonNullable<D['~types']>['input'], NonNullable<D['~types']>['output']> {
+export function agentRef<D extends AgentDefinition>(
+  name: string,
+): AgentRef<NonNullable<D['~types']>['input'], NonNullable<D['~types']>['output']> {
   return { name }
 }

@@ -7,8 +7,19 @@
 import type { Scheduler } from '../clock.ts'
 import { FRAGMENT, kindOf, lengthOf, priorityOf } from '../mailbox/frame.ts'
 import { allocate, type Memory } from '../mailbox/memory.ts'
-import { HOST_ASLEEP, HOST_CALLED, PERMITS_WANTED, TeamMemory } from '../mailbox/room.ts'
-import { ASLEEP, BEAT, CLAIM, FrameJoiner, FrameWriter, inlineLimit, OUT_BLOCKED, PARKED, ROOM_WANTED, Window } from '../mailbox/window.ts'
+import { HOST_ASLEEP, HOST_CALLED, PERMITS_WANTED, type TeamMemory } from '../mailbox/room.ts'
+import {
+  ASLEEP,
+  BEAT,
+  CLAIM,
+  FrameJoiner,
+  FrameWriter,
+  inlineLimit,
+  OUT_BLOCKED,
+  PARKED,
+  ROOM_WANTED,
+  type Window,
+} from '../mailbox/window.ts'
 
 /** How a thread reaches its host: one bell each way, and time. */
 export interface ThreadPort {
@@ -37,7 +48,8 @@ export class Link {
   #closed = false
   #parked = false
   readonly #flush = () => this.flush()
-  readonly #better = (at: number, than: number) => priorityOf(this.#window.ranked.memory, at) > priorityOf(this.#window.ranked.memory, than)
+  readonly #better = (at: number, than: number) =>
+    priorityOf(this.#window.ranked.memory, at) > priorityOf(this.#window.ranked.memory, than)
 
   constructor(window: Window, team: TeamMemory, port: ThreadPort) {
     this.#window = window
@@ -123,7 +135,8 @@ export class Link {
   wakeHost(): void {
     const { words } = this.team
     Atomics.store(words, HOST_CALLED, 1)
-    if (Atomics.load(words, HOST_ASLEEP) === 1 && Atomics.compareExchange(words, HOST_ASLEEP, 1, 0) === 1) this.#port.ring()
+    if (Atomics.load(words, HOST_ASLEEP) === 1 && Atomics.compareExchange(words, HOST_ASLEEP, 1, 0) === 1)
+      this.#port.ring()
   }
 
   /** Claims room in a mailbox. The claim is noted, so that the host can give it back if this thread dies before it used it. */
@@ -208,7 +221,8 @@ export class Link {
 
   #madeRoom(): void {
     const { words } = this.#window
-    if (Atomics.load(words, ROOM_WANTED) === 1 && Atomics.compareExchange(words, ROOM_WANTED, 1, 0) === 1) this.wakeHost()
+    if (Atomics.load(words, ROOM_WANTED) === 1 && Atomics.compareExchange(words, ROOM_WANTED, 1, 0) === 1)
+      this.wakeHost()
   }
 
   // ---- sleep

@@ -22,7 +22,11 @@ export class OrchestratorTurn extends Turn implements OrchestratorContext {
 
   decide(question: string, choice: string, reason: string): void {
     for (const [path, value] of Object.entries({ question, choice, reason })) {
-      if (typeof value !== 'string') throw new MessageRejectedError(`decide: ${path} is a ${typeof value}; a text is needed.`, { path, got: typeof value })
+      if (typeof value !== 'string')
+        throw new MessageRejectedError(`decide: ${path} is a ${typeof value}; a text is needed.`, {
+          path,
+          got: typeof value,
+        })
     }
     void this.call('decide', { question, choice, reason })
   }
@@ -40,10 +44,13 @@ export class OrchestratorTurn extends Turn implements OrchestratorContext {
 }
 
 /** A script as the handlers of an agent: the query is its message, its result the reply. */
-export function scriptHandlers(run: (orchestrator: OrchestratorContext, query: string) => Promise<ScriptResult>): AgentHandlers {
+export function scriptHandlers(
+  run: (orchestrator: OrchestratorContext, query: string) => Promise<ScriptResult>,
+): AgentHandlers {
   return {
     async receive(message, context) {
-      if (!(context instanceof OrchestratorTurn)) throw new MessageRejectedError('Only a protocol script can be asked to run a protocol.')
+      if (!(context instanceof OrchestratorTurn))
+        throw new MessageRejectedError('Only a protocol script can be asked to run a protocol.')
       return run(context, message.content)
     },
   }

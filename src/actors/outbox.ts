@@ -20,7 +20,25 @@ export class Outbox {
     this.#me = me
     this.#now = now
     this.#ids = new IdSource(now, random)
-    this.fields = { kind: 0, flags: 0, type: 'request', sender: me, recipient: 0, run: 0, turn: 0, correlation: 0, step: 0, attempt: 1, content: '', data: undefined, metadata: undefined, threadId: undefined, name: undefined, limit: -1, priority: 0 }
+    this.fields = {
+      kind: 0,
+      flags: 0,
+      type: 'request',
+      sender: me,
+      recipient: 0,
+      run: 0,
+      turn: 0,
+      correlation: 0,
+      step: 0,
+      attempt: 1,
+      content: '',
+      data: undefined,
+      metadata: undefined,
+      threadId: undefined,
+      name: undefined,
+      limit: -1,
+      priority: 0,
+    }
   }
 
   /** Resets the fields for a frame of that kind. What is not set is absent. */
@@ -106,7 +124,7 @@ export class Outbox {
   writeEnd(bytes: number, id: readonly number[], started: number): void {
     const at = this.link.reserve(bytes)
     const memory = at < 0 ? allocate(bytes) : this.link.memory
-    const target = at < 0 ? 0 : at
+    const target = Math.max(at, 0)
     writeFrame(memory, target, this.fields, 0)
     writeId(memory, target, id)
     setTimes(memory, target, started, this.#now())
@@ -124,5 +142,8 @@ export function encodeData(value: unknown, field: string): string | undefined {
 }
 
 export function notJson(issue: { path: string; got: string }): MessageRejectedError {
-  return new MessageRejectedError(`${issue.path} is ${issue.got}; a JSON value is needed: string, finite number, boolean, null, list or plain object.`, { path: issue.path, got: issue.got, accepted: 'a JSON value' })
+  return new MessageRejectedError(
+    `${issue.path} is ${issue.got}; a JSON value is needed: string, finite number, boolean, null, list or plain object.`,
+    { path: issue.path, got: issue.got, accepted: 'a JSON value' },
+  )
 }

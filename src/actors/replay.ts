@@ -3,7 +3,27 @@
  * any order, keeps its id, and is answered from the log.
  */
 import {
-  CALL, CHUNK, correlationOf, END, flagsOf, FAILED, kindOf, lengthOf, NOW, readBody, recipientOf, REFUSED, REQUEST, RESPONSE, RESULT, sameStep, SEND, STEP_BEGAN, STEP_DONE, stepOf, timeOf,
+  CALL,
+  CHUNK,
+  correlationOf,
+  END,
+  FAILED,
+  flagsOf,
+  kindOf,
+  lengthOf,
+  NOW,
+  REFUSED,
+  REQUEST,
+  RESPONSE,
+  RESULT,
+  readBody,
+  recipientOf,
+  SEND,
+  STEP_BEGAN,
+  STEP_DONE,
+  sameStep,
+  stepOf,
+  timeOf,
 } from '../mailbox/frame.ts'
 import type { Memory } from '../mailbox/memory.ts'
 
@@ -37,7 +57,8 @@ export class Replay {
     let last = 0
     for (let at = start; at < end; at += lengthOf(memory, at)) {
       const kind = kindOf(memory, at)
-      if (kind === END || kind === RESPONSE || kind === RESULT || kind === REFUSED) this.#answers.set(correlationOf(memory, at), { memory, at })
+      if (kind === END || kind === RESPONSE || kind === RESULT || kind === REFUSED)
+        this.#answers.set(correlationOf(memory, at), { memory, at })
       else {
         this.#steps.push({ memory, at, kind, matched: false })
         last = Math.max(last, stepOf(memory, at))
@@ -62,7 +83,11 @@ export class Replay {
       const body = readBody(logged.memory, logged.at)
       if (body.content !== name) continue
       logged.matched = true
-      return { failed: (flagsOf(logged.memory, logged.at) & FAILED) !== 0, data: body.data, step: stepOf(logged.memory, logged.at) }
+      return {
+        failed: (flagsOf(logged.memory, logged.at) & FAILED) !== 0,
+        data: body.data,
+        step: stepOf(logged.memory, logged.at),
+      }
     }
     return undefined
   }
@@ -105,4 +130,11 @@ function describeStep(step: Logged, name: (index: number) => string): string {
 }
 
 /** Kinds of frames that a redelivered turn may ask for again; the host gathers them from the log. */
-export const isStep = (kind: number): boolean => kind === SEND || kind === REQUEST || kind === CALL || kind === CHUNK || kind === STEP_BEGAN || kind === STEP_DONE || kind === NOW
+export const isStep = (kind: number): boolean =>
+  kind === SEND ||
+  kind === REQUEST ||
+  kind === CALL ||
+  kind === CHUNK ||
+  kind === STEP_BEGAN ||
+  kind === STEP_DONE ||
+  kind === NOW

@@ -6,11 +6,19 @@ import type { AgentContext, Outcome, RequestOptions } from './context.ts'
 type Requester = Pick<AgentContext, 'request'>
 
 /** Never rejects for an agent's failure: each outcome says what came of it, in the order of `to`. */
-export async function allOf(context: Requester, to: readonly string[], content: string, options: RequestOptions & { concurrency?: number } = {}): Promise<Outcome[]> {
+export async function allOf(
+  context: Requester,
+  to: readonly string[],
+  content: string,
+  options: RequestOptions & { concurrency?: number } = {},
+): Promise<Outcome[]> {
   checkTargets(to, 'requestAll')
   const { concurrency = to.length, ...rest } = options
   if (!Number.isInteger(concurrency) || (concurrency < 1 && to.length > 0)) {
-    throw new MessageRejectedError(`concurrency is ${concurrency}; an integer from 1 is needed.`, { path: 'concurrency', got: concurrency })
+    throw new MessageRejectedError(`concurrency is ${concurrency}; an integer from 1 is needed.`, {
+      path: 'concurrency',
+      got: concurrency,
+    })
   }
   const outcomes: Outcome[] = []
   let next = 0
@@ -24,7 +32,12 @@ export async function allOf(context: Requester, to: readonly string[], content: 
   return outcomes
 }
 
-async function outcomeOf(context: Requester, agent: string, content: string, options: RequestOptions): Promise<Outcome> {
+async function outcomeOf(
+  context: Requester,
+  agent: string,
+  content: string,
+  options: RequestOptions,
+): Promise<Outcome> {
   try {
     return { agent, ok: true, message: await context.request(agent, content, options) }
   } catch (error) {
@@ -34,9 +47,18 @@ async function outcomeOf(context: Requester, agent: string, content: string, opt
 }
 
 /** The first response; the others are cancelled. When all fail, one error that names each. */
-export async function anyOf(context: Requester, to: readonly string[], content: string, options: RequestOptions = {}): Promise<AgentMessage> {
+export async function anyOf(
+  context: Requester,
+  to: readonly string[],
+  content: string,
+  options: RequestOptions = {},
+): Promise<AgentMessage> {
   checkTargets(to, 'requestAny')
-  if (to.length === 0) throw new MessageRejectedError('requestAny needs at least one agent; the list is empty.', { path: 'to', got: 'an empty list' })
+  if (to.length === 0)
+    throw new MessageRejectedError('requestAny needs at least one agent; the list is empty.', {
+      path: 'to',
+      got: 'an empty list',
+    })
   const losers = new AbortController()
   const signal = options.signal ? AbortSignal.any([options.signal, losers.signal]) : losers.signal
   const failures = new Map<string, DramatisError>()
@@ -64,5 +86,9 @@ export async function anyOf(context: Requester, to: readonly string[], content: 
 }
 
 function checkTargets(to: unknown, verb: string): void {
-  if (!Array.isArray(to)) throw new MessageRejectedError(`${verb} takes a list of agents' names; it got ${typeof to}.`, { path: 'to', got: typeof to })
+  if (!Array.isArray(to))
+    throw new MessageRejectedError(`${verb} takes a list of agents' names; it got ${typeof to}.`, {
+      path: 'to',
+      got: typeof to,
+    })
 }

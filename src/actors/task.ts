@@ -1,7 +1,24 @@
 /** A piece of work that the protocol script has asked an agent for. */
-export type TaskStatus = 'pending' | 'assigned' | 'in_progress' | 'blocked' | 'handed_off' | 'completed' | 'failed' | 'refused' | 'cancelled'
+export type TaskStatus =
+  | 'pending'
+  | 'assigned'
+  | 'in_progress'
+  | 'blocked'
+  | 'handed_off'
+  | 'completed'
+  | 'failed'
+  | 'refused'
+  | 'cancelled'
 
-export type AgentStatus = 'starting' | 'idle' | 'running' | 'waiting' | 'restarting' | 'passivated' | 'stopped' | 'failed'
+export type AgentStatus =
+  | 'starting'
+  | 'idle'
+  | 'running'
+  | 'waiting'
+  | 'restarting'
+  | 'passivated'
+  | 'stopped'
+  | 'failed'
 
 /** `deadline` is epoch ms. Its id is the id of the message that asked for it. */
 export interface AgentTask {

@@ -6,7 +6,7 @@ import { systemClock } from '../clock.ts'
 import * as errors from '../errors.ts'
 import { AgentLoop, startFailure } from './agent-loop.ts'
 import type { Assignment, Started, ThreadControl } from './assignment.ts'
-import { agentRef, defineAgent, handlersOf, type AgentHandlers } from './definition.ts'
+import { type AgentHandlers, agentRef, defineAgent, handlersOf } from './definition.ts'
 import type { ThreadPort } from './link.ts'
 import { OrchestratorTurn, scriptHandlers } from './orchestrator-turn.ts'
 import { checkedConfig, defineProtocol, protocolOf } from './protocol.ts'
@@ -47,8 +47,11 @@ async function start(assignment: Assignment): Promise<Started> {
   if (code.bundled) process.setSourceMapsEnabled(true)
   const exported = await load('module' in code ? code.module : code.protocol, code.shown, role.name)
   const script = 'protocol' in code
-  loop = new AgentLoop(assignment, script ? scriptOf(exported, code.shown, code.config) : agentOf(exported, code.shown, role.name), port, (made, turn) =>
-    script ? new OrchestratorTurn(made, turn, () => turn.view.roster) : undefined,
+  loop = new AgentLoop(
+    assignment,
+    script ? scriptOf(exported, code.shown, code.config) : agentOf(exported, code.shown, role.name),
+    port,
+    (made, turn) => (script ? new OrchestratorTurn(made, turn, () => turn.view.roster) : undefined),
   )
   const state = await loop.start(assignment.state)
   queueMicrotask(() => loop?.pump())
@@ -60,19 +63,30 @@ async function load(module: string, shown: string, agent: string): Promise<unkno
     return ((await import(module)) as { default?: unknown }).default
   } catch (error) {
     const missing = error instanceof Error && 'code' in error && error.code === 'ERR_MODULE_NOT_FOUND'
-    throw new errors.ConfigurationError(`The module of "${agent}" ${missing ? 'was not found' : 'throws when it is imported'}: ${shown}: ${errors.describe(error)}`, { agent, module: shown }, error)
+    throw new errors.ConfigurationError(
+      `The module of "${agent}" ${missing ? 'was not found' : 'throws when it is imported'}: ${shown}: ${errors.describe(error)}`,
+      { agent, module: shown },
+      error,
+    )
   }
 }
 
 function agentOf(exported: unknown, shown: string, agent: string): AgentHandlers {
   const handlers = handlersOf(exported)
   if (handlers) return handlers
-  throw new errors.ConfigurationError(`The module of "${agent}" has no agent as its default export: ${shown}. Write: export default defineAgent({ ... }).`, { agent, module: shown })
+  throw new errors.ConfigurationError(
+    `The module of "${agent}" has no agent as its default export: ${shown}. Write: export default defineAgent({ ... }).`,
+    { agent, module: shown },
+  )
 }
 
 function scriptOf(exported: unknown, shown: string, config: object | undefined): AgentHandlers {
   const protocol = protocolOf(exported)
-  if (!protocol) throw new errors.ConfigurationError(`The protocol module has no protocol as its default export: ${shown}. Write: export default defineProtocol({ ... }).`, { module: shown })
+  if (!protocol)
+    throw new errors.ConfigurationError(
+      `The protocol module has no protocol as its default export: ${shown}. Write: export default defineProtocol({ ... }).`,
+      { module: shown },
+    )
   const checked = checkedConfig(protocol, config ?? {}, 'orchestration.config')
   return scriptHandlers((orchestrator, query) => protocol.run(orchestrator, query, checked))
 }

@@ -6,20 +6,51 @@ import { enablePatches, type Immutable, type Patch, produceWithPatches } from 'i
 import { v4 } from 'uuid'
 import type { Blackboard, BlackboardEntry, WriteOptions } from '../blackboard/entry.ts'
 import {
-  CancelledError, type DramatisError, errorFrom, MessageRejectedError, TaskRefusedError, TurnEndedError, unavailable, errorData, describe, type ErrorData,
+  CancelledError,
+  type DramatisError,
+  describe,
+  type ErrorData,
+  errorData,
+  errorFrom,
+  MessageRejectedError,
+  TaskRefusedError,
+  TurnEndedError,
+  unavailable,
 } from '../errors.ts'
-import { ASKS, CALL, CANCEL, CHUNK, FAILED, NOW, REPLAYED, REQUEST, SEND, STEP_BEGAN, STEP_DONE, STREAM_READ, STREAMS } from '../mailbox/frame.ts'
 import { errorOf } from '../mailbox/codec.ts'
+import {
+  ASKS,
+  CALL,
+  CANCEL,
+  CHUNK,
+  FAILED,
+  NOW,
+  REPLAYED,
+  REQUEST,
+  SEND,
+  STEP_BEGAN,
+  STEP_DONE,
+  STREAM_READ,
+  STREAMS,
+} from '../mailbox/frame.ts'
 import { type AgentMessage, jsonIssue } from '../mailbox/message.ts'
 import { turnBlackboard } from './board-verbs.ts'
-import type { AgentContext, AgentRef, EscalationOutcome, Outcome, RequestOptions, SharedState, SyncResult } from './context.ts'
+import type {
+  AgentContext,
+  AgentRef,
+  EscalationOutcome,
+  Outcome,
+  RequestOptions,
+  SharedState,
+  SyncResult,
+} from './context.ts'
 import type { Logger } from './logger.ts'
 import type { Completion } from './model.ts'
 import { encodeData, notJson } from './outbox.ts'
 import { seededRandom } from './random.ts'
 import type { Matched } from './replay.ts'
-import type { RoleInfo } from './role.ts'
 import { allOf, anyOf } from './request-many.ts'
+import type { RoleInfo } from './role.ts'
 import { ResponseStream, STREAM_CREDIT } from './stream.ts'
 import type { AgentTask } from './task.ts'
 import type { TurnHost, TurnStart, Wait } from './turn-host.ts'
@@ -111,7 +142,12 @@ export class Turn implements AgentContext {
   }
 
   /** What a commit makes of the drafts; a failed turn never calls it. */
-  changes(): { state: object | undefined; patches: Patch[] | undefined; runState: object | undefined; runPatches: Patch[] | undefined } {
+  changes(): {
+    state: object | undefined
+    patches: Patch[] | undefined
+    runState: object | undefined
+    runPatches: Patch[] | undefined
+  } {
     return { state: this.#state, patches: this.#patches, runState: this.#runState, runPatches: this.#runPatches }
   }
 
@@ -133,7 +169,11 @@ export class Turn implements AgentContext {
       if (logged) return logged.answer ? rejected(errorOf(logged.answer.memory, logged.answer.at)) : DONE
     }
     const { recipient, step } = fields
-    if (fields.name === undefined && !this.#loop.asking(recipient) && link.claim(recipient, bytes, this.start.turn, step)) {
+    if (
+      fields.name === undefined &&
+      !this.#loop.asking(recipient) &&
+      link.claim(recipient, bytes, this.start.turn, step)
+    ) {
       const written = outbox.write(bytes, false, () => link.claimed())
       if (written) {
         link.claimed()
@@ -165,7 +205,11 @@ export class Turn implements AgentContext {
     await this.#streamGate()
   }
 
-  request<In = unknown, Out = unknown>(to: string | AgentRef<In, Out>, content: string, options: RequestOptions<NoInfer<In>> = NO_OPTIONS as RequestOptions<NoInfer<In>>): Promise<AgentMessage<Out>> {
+  request<In = unknown, Out = unknown>(
+    to: string | AgentRef<In, Out>,
+    content: string,
+    options: RequestOptions<NoInfer<In>> = NO_OPTIONS as RequestOptions<NoInfer<In>>,
+  ): Promise<AgentMessage<Out>> {
     const response = this.#request(typeof to === 'string' ? to : to?.name, content, options, 0)
     return response.promise as Promise<AgentMessage<Out>>
   }
@@ -177,13 +221,22 @@ export class Turn implements AgentContext {
       (count) => {
         if (!this.#ended) this.#loop.writeControl(STREAM_READ, this.start, correlation, count)
       },
-      () => this.#withdraw(correlation, new CancelledError(`The answer of "${to}" was no longer wanted: its reader left the loop.`, { agent: to })),
+      () =>
+        this.#withdraw(
+          correlation,
+          new CancelledError(`The answer of "${to}" was no longer wanted: its reader left the loop.`, { agent: to }),
+        ),
     )
     if (wait) wait.stream = stream
     return stream
   }
 
-  #request(to: string, content: string, options: RequestOptions, flags: number): { promise: Promise<unknown>; correlation: number; wait: Wait | undefined } {
+  #request(
+    to: string,
+    content: string,
+    options: RequestOptions,
+    flags: number,
+  ): { promise: Promise<unknown>; correlation: number; wait: Wait | undefined } {
     if (this.#ended) return { promise: rejected(this.#endedError()), correlation: 0, wait: undefined }
     const { outbox, link } = this.#loop
     const correlation = this.#loop.nextCorrelation()
@@ -202,20 +255,29 @@ export class Turn implements AgentContext {
       if (logged) return this.#reattach(to, logged, options)
     }
     const { recipient, step } = fields
-    const claimed = fields.name === undefined && !this.#loop.asking(recipient) && link.claim(recipient, bytes, this.start.turn, step)
+    const claimed =
+      fields.name === undefined && !this.#loop.asking(recipient) && link.claim(recipient, bytes, this.start.turn, step)
     if (!claimed) fields.flags |= ASKS
     outbox.write(bytes, true)
     link.claimed()
     return this.#awaitResponse(to, correlation, options)
   }
 
-  #reattach(to: string, logged: Matched, options: RequestOptions): { promise: Promise<unknown>; correlation: number; wait: Wait | undefined } {
+  #reattach(
+    to: string,
+    logged: Matched,
+    options: RequestOptions,
+  ): { promise: Promise<unknown>; correlation: number; wait: Wait | undefined } {
     const waiting = this.#awaitResponse(to, logged.correlation, options)
     if (logged.answer) this.#loop.settle(logged.correlation, logged.answer.memory, logged.answer.at)
     return waiting
   }
 
-  #awaitResponse(to: string, correlation: number, options: RequestOptions): { promise: Promise<unknown>; correlation: number; wait: Wait | undefined } {
+  #awaitResponse(
+    to: string,
+    correlation: number,
+    options: RequestOptions,
+  ): { promise: Promise<unknown>; correlation: number; wait: Wait | undefined } {
     const promise = this.#wait(correlation, 'request')
     const { signal } = options
     if (signal) {
@@ -235,7 +297,11 @@ export class Turn implements AgentContext {
     wait.reject(reason)
   }
 
-  async requestAll(to: string[], content: string, options?: RequestOptions & { concurrency?: number }): Promise<Outcome[]> {
+  async requestAll(
+    to: string[],
+    content: string,
+    options?: RequestOptions & { concurrency?: number },
+  ): Promise<Outcome[]> {
     return allOf(this, to, content, options)
   }
   requestAny(to: string[], content: string, options?: RequestOptions): Promise<AgentMessage> {
@@ -244,8 +310,16 @@ export class Turn implements AgentContext {
 
   /** Fills the frame of a message; returns its bytes. */
   #message(kind: number, correlation: number, to: string, content: string, options: RequestOptions): number {
-    if (typeof to !== 'string' || to === '') throw new MessageRejectedError(`The recipient is ${describe(to)}; the name of an agent is needed.`, { path: 'to', got: describe(to) })
-    if (typeof content !== 'string') throw new MessageRejectedError(`content is ${describe(content)}; a string is needed. Put other values into structuredData.`, { path: 'content', got: typeof content })
+    if (typeof to !== 'string' || to === '')
+      throw new MessageRejectedError(`The recipient is ${describe(to)}; the name of an agent is needed.`, {
+        path: 'to',
+        got: describe(to),
+      })
+    if (typeof content !== 'string')
+      throw new MessageRejectedError(
+        `content is ${describe(content)}; a string is needed. Put other values into structuredData.`,
+        { path: 'content', got: typeof content },
+      )
     const data = encodeData(options.structuredData, 'structuredData')
     const { outbox } = this.#loop
     const fields = outbox.begin(kind, this.start.run, this.start.turn, ++this.#step, content, data)
@@ -269,7 +343,11 @@ export class Turn implements AgentContext {
 
   emit(chunk: string): void {
     this.#check()
-    if (typeof chunk !== 'string') throw new MessageRejectedError(`emit takes a string; it got ${describe(chunk)}.`, { path: 'chunk', got: typeof chunk })
+    if (typeof chunk !== 'string')
+      throw new MessageRejectedError(`emit takes a string; it got ${describe(chunk)}.`, {
+        path: 'chunk',
+        got: typeof chunk,
+      })
     const { outbox } = this.#loop
     const fields = outbox.begin(CHUNK, this.start.run, this.start.turn, ++this.#step, chunk, undefined)
     fields.recipient = this.start.caller
@@ -318,7 +396,14 @@ export class Turn implements AgentContext {
     const { outbox } = this.#loop
     const correlation = this.#loop.nextCorrelation()
     try {
-      const fields = outbox.begin(CALL, this.start.run, this.start.turn, ++this.#step, operation, encodeData(args, operation))
+      const fields = outbox.begin(
+        CALL,
+        this.start.run,
+        this.start.turn,
+        ++this.#step,
+        operation,
+        encodeData(args, operation),
+      )
       fields.correlation = correlation
       const bytes = outbox.size()
       if (bytes > outbox.maxMessageBytes) throw tooLarge(bytes, outbox.maxMessageBytes)
@@ -511,7 +596,8 @@ export class Turn implements AgentContext {
     if (!this.#waits) return
     for (const wait of [...this.#waits]) {
       const correlation = this.#loop.correlationOf(wait)
-      if (correlation !== undefined && wait.kind === 'request') this.#loop.writeControl(CANCEL, this.start, correlation, 0)
+      if (correlation !== undefined && wait.kind === 'request')
+        this.#loop.writeControl(CANCEL, this.start, correlation, 0)
       wait.reject(reason)
     }
   }
@@ -522,7 +608,10 @@ export class Turn implements AgentContext {
   }
 
   #endedError(): TurnEndedError {
-    return new TurnEndedError(`The turn of agent "${this.role.name}" has ended; its context cannot be used any more. Await what the handler starts before it returns.`, { agent: this.role.name, runId: this.runId })
+    return new TurnEndedError(
+      `The turn of agent "${this.role.name}" has ended; its context cannot be used any more. Await what the handler starts before it returns.`,
+      { agent: this.role.name, runId: this.runId },
+    )
   }
 }
 
@@ -540,13 +629,21 @@ const HALF = 2 ** 31
 
 function priorityOf(value: number | undefined): number {
   if (value === undefined) return 0
-  if (!Number.isInteger(value) || value < -HALF || value >= HALF) throw new MessageRejectedError(`priority is ${describe(value)}; an integer of 32 bits is needed.`, { path: 'priority', got: describe(value) })
+  if (!Number.isInteger(value) || value < -HALF || value >= HALF)
+    throw new MessageRejectedError(`priority is ${describe(value)}; an integer of 32 bits is needed.`, {
+      path: 'priority',
+      got: describe(value),
+    })
   return value
 }
 
 function durationOr(value: number | undefined, fallback: number, path: string): number {
   if (value === undefined) return fallback
-  if (typeof value !== 'number' || Number.isNaN(value) || value < 0) throw new MessageRejectedError(`${path} is ${describe(value)}; milliseconds are needed, 0 or more.`, { path, got: describe(value) })
+  if (typeof value !== 'number' || Number.isNaN(value) || value < 0)
+    throw new MessageRejectedError(`${path} is ${describe(value)}; milliseconds are needed, 0 or more.`, {
+      path,
+      got: describe(value),
+    })
   return Math.min(Math.ceil(value), HALF - 1)
 }
 
@@ -559,7 +656,10 @@ function checkPatches(patches: Patch[], path: string): void {
 }
 
 const tooLarge = (bytes: number, limit: number) =>
-  new MessageRejectedError(`The message is ${bytes} bytes encoded; at most ${limit} are taken (communication.maxMessageBytes). Send it in parts, or a reference to it.`, { bytes, limit })
+  new MessageRejectedError(
+    `The message is ${bytes} bytes encoded; at most ${limit} are taken (communication.maxMessageBytes). Send it in parts, or a reference to it.`,
+    { bytes, limit },
+  )
 
-const withdrawn = (to: string, signal: AbortSignal) => new CancelledError(`The wait for "${to}" was withdrawn: its signal was aborted.`, { agent: to }, signal.reason)
-
+const withdrawn = (to: string, signal: AbortSignal) =>
+  new CancelledError(`The wait for "${to}" was withdrawn: its signal was aborted.`, { agent: to }, signal.reason)

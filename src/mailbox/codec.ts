@@ -2,12 +2,32 @@
  * Frames as messages. On the host whole messages, for history and subscribers; in a thread lazy ones, since most
  * handlers look at little of what they get.
  */
+
+import { type DramatisError, type ErrorData, errorFrom } from '../errors.ts'
 import {
-  correlationOf, END, flagsOf, FAILED, idOf, idText, kindOf, limitOf, priorityOf, readBody, recipientOf, RESPONSE, REQUEST, runOf, SEND, senderOf, timeOf, TO_ALL, typeOf, type Body,
+  type Body,
+  correlationOf,
+  END,
+  FAILED,
+  flagsOf,
+  idOf,
+  idText,
+  kindOf,
+  limitOf,
+  priorityOf,
+  REQUEST,
+  RESPONSE,
+  readBody,
+  recipientOf,
+  runOf,
+  SEND,
+  senderOf,
+  TO_ALL,
+  timeOf,
+  typeOf,
 } from './frame.ts'
 import type { Memory } from './memory.ts'
 import type { AgentMessage, MessageType } from './message.ts'
-import { type ErrorData, errorFrom, type DramatisError } from '../errors.ts'
 
 /** Where names and run ids come from: a frame has only their indices. */
 export interface Directory {
@@ -133,6 +153,21 @@ export class ReceivedMessage implements AgentMessage {
   toJSON(): AgentMessage {
     const { id, type, sender, recipient, content, structuredData, priority, requiresResponse } = this
     const { responseTimeoutMs, threadId, metadata, runId, correlationId, sentAt } = this
-    return { id, type, sender, recipient, content, structuredData, priority, requiresResponse, responseTimeoutMs, threadId, metadata, runId, correlationId, sentAt }
+    return {
+      id,
+      type,
+      sender,
+      recipient,
+      content,
+      structuredData,
+      priority,
+      requiresResponse,
+      responseTimeoutMs,
+      threadId,
+      metadata,
+      runId,
+      correlationId,
+      sentAt,
+    }
   }
 }

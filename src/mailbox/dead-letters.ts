@@ -2,7 +2,16 @@
 import type { DramatisError } from '../errors.ts'
 import type { AgentMessage } from './message.ts'
 
-export type DeadLetterReason = 'failed' | 'late' | 'expired' | 'unknown_agent' | 'stopped' | 'rejected' | 'overflow' | 'poison' | 'cancelled'
+export type DeadLetterReason =
+  | 'failed'
+  | 'late'
+  | 'expired'
+  | 'unknown_agent'
+  | 'stopped'
+  | 'rejected'
+  | 'overflow'
+  | 'poison'
+  | 'cancelled'
 
 /** `at` is epoch ms. */
 export interface DeadLetter {

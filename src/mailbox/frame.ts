@@ -95,10 +95,19 @@ const LIMIT = 14
 const PRIORITY = 15
 
 const TYPES: readonly MessageType[] = ['request', 'response', 'broadcast', 'publish', 'subscribe', 'delegate', 'report']
-const TYPE_INDEX: Readonly<Record<MessageType, number>> = { request: 0, response: 1, broadcast: 2, publish: 3, subscribe: 4, delegate: 5, report: 6 }
+const TYPE_INDEX: Readonly<Record<MessageType, number>> = {
+  request: 0,
+  response: 1,
+  broadcast: 2,
+  publish: 3,
+  subscribe: 4,
+  delegate: 5,
+  report: 6,
+}
 
 const WIDE = 0x4000_0000
 const LENGTH = 0x3fff_ffff
+// biome-ignore lint/suspicious/noControlCharactersInRegex: latin1 begins with them
 const wide = /[^\u0000-\u00ff]/
 
 /** What a frame is made of. The strings of `data` and `metadata` are JSON. */
@@ -125,7 +134,13 @@ export interface FrameFields {
 const stringBytes = (text: string) => (4 + (wide.test(text) ? text.length * 2 : text.length) + 3) & ~3
 
 /** Bytes that a frame with this body takes, exactly. */
-export function frameBytes(content: string, data?: string, metadata?: string, threadId?: string, name?: string): number {
+export function frameBytes(
+  content: string,
+  data?: string,
+  metadata?: string,
+  threadId?: string,
+  name?: string,
+): number {
   let bytes = HEADER + stringBytes(content)
   if (data !== undefined) bytes += stringBytes(data)
   if (metadata !== undefined) bytes += stringBytes(metadata)
@@ -197,7 +212,8 @@ export function writeFrame(memory: Memory, at: number, fields: FrameFields, time
     flags |= HAS_NAME
     end = writeString(memory, end, fields.name)
   }
-  i32[i + KIND] = fields.kind | (flags << 8) | (Math.min(fields.attempt - 1, 255) << 16) | (TYPE_INDEX[fields.type] << 24)
+  i32[i + KIND] =
+    fields.kind | (flags << 8) | (Math.min(fields.attempt - 1, 255) << 16) | (TYPE_INDEX[fields.type] << 24)
   i32[i + WHO] = fields.sender | (fields.recipient << 16)
   i32[i + RUN_INDEX] = fields.run
   i32[i + TURN] = fields.turn
@@ -213,7 +229,17 @@ export function writeFrame(memory: Memory, at: number, fields: FrameFields, time
 }
 
 /** Writes a frame that is a header alone. */
-export function writeControl(memory: Memory, at: number, kind: number, sender: number, recipient: number, run: number, turn: number, correlation: number, step: number): number {
+export function writeControl(
+  memory: Memory,
+  at: number,
+  kind: number,
+  sender: number,
+  recipient: number,
+  run: number,
+  turn: number,
+  correlation: number,
+  step: number,
+): number {
   const { i32 } = memory
   const i = at >> 2
   i32[i + KIND] = kind
@@ -231,7 +257,8 @@ export const lengthOf = (memory: Memory, at: number): number => memory.i32[at >>
 export const kindOf = (memory: Memory, at: number): number => memory.i32[(at >> 2) + KIND]! & 0xff
 export const flagsOf = (memory: Memory, at: number): number => (memory.i32[(at >> 2) + KIND]! >>> 8) & 0xff
 export const attemptOf = (memory: Memory, at: number): number => ((memory.i32[(at >> 2) + KIND]! >>> 16) & 0xff) + 1
-export const typeOf = (memory: Memory, at: number): MessageType => TYPES[(memory.i32[(at >> 2) + KIND]! >>> 24) & 7] ?? 'request'
+export const typeOf = (memory: Memory, at: number): MessageType =>
+  TYPES[(memory.i32[(at >> 2) + KIND]! >>> 24) & 7] ?? 'request'
 export const senderOf = (memory: Memory, at: number): number => memory.i32[(at >> 2) + WHO]! & 0xffff
 export const recipientOf = (memory: Memory, at: number): number => memory.i32[(at >> 2) + WHO]! >>> 16
 export const runOf = (memory: Memory, at: number): number => memory.i32[(at >> 2) + RUN_INDEX]!
@@ -272,7 +299,8 @@ export function setTimes(memory: Memory, at: number, started: number, ended: num
 }
 
 const hex = Array.from({ length: 256 }, (_, byte) => byte.toString(16).padStart(2, '0'))
-const hexWord = (word: number) => hex[word >>> 24]! + hex[(word >>> 16) & 255]! + hex[(word >>> 8) & 255]! + hex[word & 255]!
+const hexWord = (word: number) =>
+  hex[word >>> 24]! + hex[(word >>> 16) & 255]! + hex[(word >>> 8) & 255]! + hex[word & 255]!
 
 /** The id as the text of a UUID. */
 export function idOf(memory: Memory, at: number): string {
@@ -332,7 +360,8 @@ function readString(memory: Memory): string {
 }
 
 export function readBody(memory: Memory, at: number): Body {
-  if (memory.i32[(at >> 2) + BODY] === 0) return { content: '', data: undefined, metadata: undefined, threadId: undefined, name: undefined }
+  if (memory.i32[(at >> 2) + BODY] === 0)
+    return { content: '', data: undefined, metadata: undefined, threadId: undefined, name: undefined }
   const flags = flagsOf(memory, at)
   cursor = at + HEADER
   const content = readString(memory)

@@ -17,7 +17,11 @@ export interface Memory {
 }
 
 /** Views on `bytes` bytes of `buffer` from `start`, which must be a multiple of 8. */
-export function memoryOn(buffer: ArrayBuffer | SharedArrayBuffer, start = 0, bytes = buffer.byteLength - start): Memory {
+export function memoryOn(
+  buffer: ArrayBuffer | SharedArrayBuffer,
+  start = 0,
+  bytes = buffer.byteLength - start,
+): Memory {
   return {
     u8: new Uint8Array(buffer, start, bytes),
     i32: new Int32Array(buffer, start, bytes >> 2),

@@ -7,7 +7,15 @@
 /** request, delegate: to one agent's `receive`. response: back to who asked. broadcast, publish, report: to `observe`. subscribe: to the runtime. */
 export type MessageType = 'request' | 'response' | 'broadcast' | 'publish' | 'subscribe' | 'delegate' | 'report'
 
-export const MESSAGE_TYPES = ['request', 'response', 'broadcast', 'publish', 'subscribe', 'delegate', 'report'] as const satisfies readonly MessageType[]
+export const MESSAGE_TYPES = [
+  'request',
+  'response',
+  'broadcast',
+  'publish',
+  'subscribe',
+  'delegate',
+  'report',
+] as const satisfies readonly MessageType[]
 
 /** One message. `sentAt` is epoch ms; `responseTimeoutMs` counts from the start of the recipient's turn. */
 export interface AgentMessage<Data = unknown> {
@@ -94,7 +102,11 @@ interface Parents {
   above: Parents | undefined
 }
 
-function firstIssue(value: unknown, path: string, parents: Parents | undefined): { path: string; got: string } | undefined {
+function firstIssue(
+  value: unknown,
+  path: string,
+  parents: Parents | undefined,
+): { path: string; got: string } | undefined {
   switch (typeof value) {
     case 'string':
     case 'boolean':

@@ -6,9 +6,16 @@ import { jsonIssue, MESSAGE_TYPES, type MessageInput } from './message.ts'
 const json = z.custom<unknown>().superRefine((value, context) => {
   if (value === undefined) return
   const issue = jsonIssue(value)
-  if (issue) context.addIssue({ code: 'custom', message: `is ${issue.got}${issue.path === '' ? '' : ` at ${issue.path}`}; a JSON value is needed` })
+  if (issue)
+    context.addIssue({
+      code: 'custom',
+      message: `is ${issue.got}${issue.path === '' ? '' : ` at ${issue.path}`}; a JSON value is needed`,
+    })
 })
-const duration = z.number().min(0).max(2 ** 31 - 1)
+const duration = z
+  .number()
+  .min(0)
+  .max(2 ** 31 - 1)
 
 const schema = z.strictObject({
   type: z.enum(MESSAGE_TYPES).optional(),
@@ -31,9 +38,20 @@ const schema = z.strictObject({
 export function parseMessage(value: unknown): MessageInput {
   const parsed = schema.safeParse(value)
   if (!parsed.success) {
-    const issues = parsed.error.issues.map(({ path, message }) => ({ path: path.map(String).join('.') || 'message', message }))
-    throw new MessageRejectedError(`The message was refused: ${issues.map(({ path, message }) => `${path}: ${message}`).join('; ')}.`, { path: issues[0]!.path, issues })
+    const issues = parsed.error.issues.map(({ path, message }) => ({
+      path: path.map(String).join('.') || 'message',
+      message,
+    }))
+    throw new MessageRejectedError(
+      `The message was refused: ${issues.map(({ path, message }) => `${path}: ${message}`).join('; ')}.`,
+      { path: issues[0]!.path, issues },
+    )
   }
   const { id: _id, sentAt: _sentAt, responseTimeoutMs, threadId, correlationId, ...rest } = parsed.data
-  return { ...rest, ...(responseTimeoutMs != null && { responseTimeoutMs }), ...(threadId != null && { threadId }), ...(correlationId != null && { correlationId }) }
+  return {
+    ...rest,
+    ...(responseTimeoutMs != null && { responseTimeoutMs }),
+    ...(threadId != null && { threadId }),
+    ...(correlationId != null && { correlationId }),
+  }
 }

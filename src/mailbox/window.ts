@@ -43,7 +43,15 @@ export class Window {
   readonly ranked: Ring
   readonly replies: Ring
 
-  constructor(buffer = new SharedArrayBuffer(CONTROL_BYTES + ringBytes(OUTBOX_BYTES) + ringBytes(PLAIN_BYTES) + ringBytes(RANKED_BYTES) + ringBytes(REPLY_BYTES))) {
+  constructor(
+    buffer = new SharedArrayBuffer(
+      CONTROL_BYTES +
+        ringBytes(OUTBOX_BYTES) +
+        ringBytes(PLAIN_BYTES) +
+        ringBytes(RANKED_BYTES) +
+        ringBytes(REPLY_BYTES),
+    ),
+  ) {
     this.buffer = buffer
     this.words = new Int32Array(buffer, 0, CONTROL_BYTES >> 2)
     let start = CONTROL_BYTES

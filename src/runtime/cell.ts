@@ -7,7 +7,7 @@ import { type Envelope, Mailbox } from '../mailbox/mailbox.ts'
 import type { Memory } from '../mailbox/memory.ts'
 import { FrameJoiner, FrameWriter, PARKED, Window } from '../mailbox/window.ts'
 import type { RunState } from './run-state.ts'
-import type { SupervisionSettings, MailboxSettings } from './settings.ts'
+import type { MailboxSettings, SupervisionSettings } from './settings.ts'
 import type { Thread } from './thread.ts'
 
 /** A request that its caller waits for. */

@@ -2,12 +2,12 @@
  * From the mailboxes into the windows: hands messages over, in order and as far as window and permits go, and rings.
  * A window holds messages of one run at a time, so that a permit is held only for what is really going on.
  */
-import { copyFrame, kindOf, lengthOf, REQUEST, RUN_OVER, setAttempt, setTurn, idOf } from '../mailbox/frame.ts'
+import { copyFrame, idOf, kindOf, lengthOf, REQUEST, RUN_OVER, setAttempt, setTurn } from '../mailbox/frame.ts'
 import type { Envelope } from '../mailbox/mailbox.ts'
 import { allocate } from '../mailbox/memory.ts'
 import { ASLEEP, inlineLimit, ROOM_WANTED } from '../mailbox/window.ts'
-import type { Core, Handing } from './core.ts'
 import type { Cell, Life } from './cell.ts'
+import type { Core, Handing } from './core.ts'
 import type { OwnFrame } from './host-frames.ts'
 import type { RunState } from './run-state.ts'
 
@@ -86,7 +86,8 @@ export class Delivery implements Handing {
     Atomics.store(life.window.words, ROOM_WANTED, 1)
     // Announce, then look again, as with every sleep: the reader may have made room in between.
     const { replies, plain } = life.window
-    const enough = life.backlog.length > 0 ? replies.free() >= replies.capacity >> 1 : plain.free() >= plain.capacity >> 1
+    const enough =
+      life.backlog.length > 0 ? replies.free() >= replies.capacity >> 1 : plain.free() >= plain.capacity >> 1
     if (enough) this.#cramped.add(cell)
   }
 
@@ -194,7 +195,12 @@ export class Delivery implements Handing {
       }
       envelope.announced = true
       if (envelope.startedAt === 0) envelope.startedAt = clock.monotonic()
-      this.#core.record(envelope.run, { kind: 'turn.started', agent: cell.name, messageId: idOf(envelope.memory, envelope.at), attempt: envelope.attempt })
+      this.#core.record(envelope.run, {
+        kind: 'turn.started',
+        agent: cell.name,
+        messageId: idOf(envelope.memory, envelope.at),
+        attempt: envelope.attempt,
+      })
       if (cell.settings.counted) return
     }
   }

@@ -1,12 +1,26 @@
 /** What happens, for people and programs that watch: each entry of the log as events. A fold without memory, so that a watcher can begin anywhere. */
+
+import type { SyncResult } from '../actors/context.ts'
 import type { TokenUsage } from '../actors/model.ts'
 import type { AgentStatus, AgentTask, TaskStatus } from '../actors/task.ts'
-import type { SyncResult } from '../actors/context.ts'
 import type { BlackboardEntry } from '../blackboard/entry.ts'
 import type { DramatisError } from '../errors.ts'
 import { type Directory, decodeMessage, isMessage } from '../mailbox/codec.ts'
 import type { DeadLetter } from '../mailbox/dead-letters.ts'
-import { ANNOUNCED, attemptOf, CHUNK, END, flagsOf, idOf, kindOf, lengthOf, readBody, senderOf, startedOf, timeOf } from '../mailbox/frame.ts'
+import {
+  ANNOUNCED,
+  attemptOf,
+  CHUNK,
+  END,
+  flagsOf,
+  idOf,
+  kindOf,
+  lengthOf,
+  readBody,
+  senderOf,
+  startedOf,
+  timeOf,
+} from '../mailbox/frame.ts'
 import { type AgentMessage, ORCHESTRATOR } from '../mailbox/message.ts'
 import type { FrameBlock, HostRecord, LogEntry } from './records.ts'
 import { SEQ_STEP } from './records.ts'
@@ -28,13 +42,27 @@ export type RuntimeEvent<T = undefined> =
   | Event<'output.delta', { agent: string; messageId: string; chunk: string; final: boolean }>
   | Event<'model.called', { agent: string; model: string; usage: TokenUsage; durationMs: number; rehearsed: boolean }>
   | Event<'tool.started', { agent: string; callId: string; tool: string; input: unknown }>
-  | Event<'tool.finished', { agent: string; callId: string; tool: string; durationMs: number; error: DramatisError | null }>
+  | Event<
+      'tool.finished',
+      { agent: string; callId: string; tool: string; durationMs: number; error: DramatisError | null }
+    >
   | Event<'task', { task: AgentTask; previous: TaskStatus | null }>
   | Event<'blackboard', { entry: BlackboardEntry }>
   | Event<'decision', { question: string; choice: string; reason: string }>
   | Event<'sync', { point: string; result: SyncResult }>
-  | Event<'question', { questionId: string; agent: string; kind: 'ask' | 'approval' | 'escalation'; text: string; choices?: string[] }>
-  | Event<'deadlock', { cycle: string[]; tail: string[]; waits: { agent: string; for: string[]; kind: string }[]; victim: string | null }>
+  | Event<
+      'question',
+      { questionId: string; agent: string; kind: 'ask' | 'approval' | 'escalation'; text: string; choices?: string[] }
+    >
+  | Event<
+      'deadlock',
+      {
+        cycle: string[]
+        tail: string[]
+        waits: { agent: string; for: string[]; kind: string }[]
+        victim: string | null
+      }
+    >
   | Event<'livelock' | 'stall', { evidence: string[] }>
   | Event<'budget', { agent: string | null; used: number; limit: number }>
 
@@ -59,13 +87,25 @@ function* frameEvents(block: FrameBlock, source: EventSource): IterableIterator<
   for (let at = block.from; at < block.to; at += lengthOf(memory, at), seq += SEQ_STEP) {
     const kind = kindOf(memory, at)
     const agent = source.name(senderOf(memory, at))
-    if (isMessage(memory, at)) yield { type: 'message', seq, at: block.at, runId, message: decodeMessage(memory, at, source) }
+    if (isMessage(memory, at))
+      yield { type: 'message', seq, at: block.at, runId, message: decodeMessage(memory, at, source) }
     if (kind === END) {
       const turn = { agent, messageId: idOf(memory, at), attempt: attemptOf(memory, at), runId }
-      if (!(flagsOf(memory, at) & ANNOUNCED)) yield { type: 'turn.started', seq: seq + 1, at: startedOf(memory, at), ...turn }
+      if (!(flagsOf(memory, at) & ANNOUNCED))
+        yield { type: 'turn.started', seq: seq + 1, at: startedOf(memory, at), ...turn }
       yield { type: 'turn.finished', seq: seq + 2, at: timeOf(memory, at), ...turn }
     }
-    if (kind === CHUNK) yield { type: 'output.delta', seq, at: block.at, runId, agent, messageId: idOf(memory, at), chunk: readBody(memory, at).content, final: agent === ORCHESTRATOR }
+    if (kind === CHUNK)
+      yield {
+        type: 'output.delta',
+        seq,
+        at: block.at,
+        runId,
+        agent,
+        messageId: idOf(memory, at),
+        chunk: readBody(memory, at).content,
+        final: agent === ORCHESTRATOR,
+      }
   }
 }
 
@@ -85,7 +125,14 @@ function recordEvent(record: HostRecord, source: EventSource): RuntimeEvent<unkn
     case 'agent.ready':
       return { type: 'agent.status', ...base, agent: record.agent, status: 'idle', epoch: record.epoch }
     case 'agent.crashed':
-      return { type: record.kind, ...base, agent: record.agent, epoch: record.epoch, error: record.error, restartInMs: record.restartInMs }
+      return {
+        type: record.kind,
+        ...base,
+        agent: record.agent,
+        epoch: record.epoch,
+        error: record.error,
+        restartInMs: record.restartInMs,
+      }
     case 'turn.started':
       return { type: record.kind, ...base, agent: record.agent, messageId: record.messageId, attempt: record.attempt }
     case 'message.dead':

@@ -22,9 +22,16 @@ export class GuardedObservable<T> extends Observable<T> {
     return lifted
   }
 
-  override subscribe(observerOrNext?: Partial<Observer<T>> | ((value: T) => void) | null, error?: ((error: unknown) => void) | null, complete?: (() => void) | null): Subscription {
+  override subscribe(
+    observerOrNext?: Partial<Observer<T>> | ((value: T) => void) | null,
+    error?: ((error: unknown) => void) | null,
+    complete?: (() => void) | null,
+  ): Subscription {
     if (observerOrNext instanceof Subscriber) return super.subscribe(observerOrNext)
-    const observer: Partial<Observer<T>> = typeof observerOrNext === 'function' ? { next: observerOrNext, error: error ?? undefined, complete: complete ?? undefined } : (observerOrNext ?? {})
+    const observer: Partial<Observer<T>> =
+      typeof observerOrNext === 'function'
+        ? { next: observerOrNext, error: error ?? undefined, complete: complete ?? undefined }
+        : (observerOrNext ?? {})
     const guard =
       <A extends unknown[]>(call: ((...args: A) => void) | undefined) =>
       (...args: A) => {
@@ -35,7 +42,11 @@ export class GuardedObservable<T> extends Observable<T> {
           subscription.unsubscribe()
         }
       }
-    const subscription = super.subscribe({ next: guard(observer.next), error: guard(observer.error), complete: guard(observer.complete) })
+    const subscription = super.subscribe({
+      next: guard(observer.next),
+      error: guard(observer.error),
+      complete: guard(observer.complete),
+    })
     return subscription
   }
 }

@@ -1,13 +1,14 @@
 /** The verbs that the host itself serves: the blackboard, subscriptions, decisions. Each is a logged step of its caller. */
-import { DramatisError, AgentFailedError, describe, ConfigurationError, errorData } from '../errors.ts'
-import type { Blackboard, BlackboardEntry, WriteOptions } from '../blackboard/entry.ts'
+
 import { Board } from '../blackboard/board.ts'
+import type { Blackboard, BlackboardEntry, WriteOptions } from '../blackboard/entry.ts'
 import { hostBlackboard } from '../blackboard/facade.ts'
-import { correlationOf, readBody, RESULT, SEND, turnOf, FAILED } from '../mailbox/frame.ts'
+import { AgentFailedError, ConfigurationError, DramatisError, describe, errorData } from '../errors.ts'
+import { correlationOf, FAILED, RESULT, readBody, SEND, turnOf } from '../mailbox/frame.ts'
 import type { Memory } from '../mailbox/memory.ts'
 import { jsonIssue } from '../mailbox/message.ts'
-import type { Core, Serving } from './core.ts'
 import type { Cell } from './cell.ts'
+import type { Core, Serving } from './core.ts'
 import type { RunState } from './run-state.ts'
 
 export class HostCalls implements Serving {
@@ -31,13 +32,21 @@ export class HostCalls implements Serving {
       if (!cell.calls.delete(correlation)) return
       const fields = { kind: RESULT, sender: 0, recipient: cell.index, run: run.index, turn, correlation }
       const text = error ? JSON.stringify(errorData(error)) : result === undefined ? undefined : JSON.stringify(result)
-      const frame = this.#core.frames.make({ ...fields, flags: error ? FAILED : 0, ...(text !== undefined && { data: text }) })
+      const frame = this.#core.frames.make({
+        ...fields,
+        flags: error ? FAILED : 0,
+        ...(text !== undefined && { data: text }),
+      })
       this.#core.appendOwned(run, frame.memory, frame.bytes)
       this.#core.delivery.reply(cell, frame)
     }
     this.#perform(operation, JSON.parse(data ?? '{}') as never, cell, run, withdrawn.signal).then(
       (result) => settle(result, undefined),
-      (error: unknown) => settle(undefined, error instanceof DramatisError ? error : new AgentFailedError(`${operation}: ${describe(error)}`, {}, error)),
+      (error: unknown) =>
+        settle(
+          undefined,
+          error instanceof DramatisError ? error : new AgentFailedError(`${operation}: ${describe(error)}`, {}, error),
+        ),
     )
   }
 
@@ -59,7 +68,10 @@ export class HostCalls implements Serving {
       case 'blackboard.history':
         return this.view(run, cell.name).getHistory(args.key)
       case 'blackboard.waitFor':
-        return this.view(run, cell.name).waitFor(args.key, { signal, ...(args.timeoutMs !== undefined && { timeoutMs: args.timeoutMs }) })
+        return this.view(run, cell.name).waitFor(args.key, {
+          signal,
+          ...(args.timeoutMs !== undefined && { timeoutMs: args.timeoutMs }),
+        })
       case 'subscribe':
         return this.subscribe(cell, run, args.pattern)
       case 'decide':
@@ -86,7 +98,10 @@ export class HostCalls implements Serving {
   }
 
   #newBoard(run: RunState | undefined): Board {
-    const board = new Board({ onCallbackError: (error, entry) => this.#core.logger.error({ key: entry.key, error: describe(error) }, 'a subscriber of the blackboard threw') })
+    const board = new Board({
+      onCallbackError: (error, entry) =>
+        this.#core.logger.error({ key: entry.key, error: describe(error) }, 'a subscriber of the blackboard threw'),
+    })
     board.subscribe('**', (entry) => this.#core.record(run, { kind: 'blackboard', entry }))
     return board
   }
@@ -94,15 +109,34 @@ export class HostCalls implements Serving {
   /** The board as somebody sees it. */
   view(run: RunState, author: string): Blackboard {
     const board = this.board(run)
-    if (!board) throw new ConfigurationError('This team has no blackboard. Set enableBlackboard: true.', { path: 'enableBlackboard', got: false, accepted: true })
-    return hostBlackboard(board, { author, scheduler: this.#core.clock, check: jsonIssue, waitTimeoutMs: this.waitTimeoutMs, signal: run.boardOver.signal })
+    if (!board)
+      throw new ConfigurationError('This team has no blackboard. Set enableBlackboard: true.', {
+        path: 'enableBlackboard',
+        got: false,
+        accepted: true,
+      })
+    return hostBlackboard(board, {
+      author,
+      scheduler: this.#core.clock,
+      check: jsonIssue,
+      waitTimeoutMs: this.waitTimeoutMs,
+      signal: run.boardOver.signal,
+    })
   }
 
   /** From now on what matches is sent to that agent's `observe`, in order, over restarts. */
   subscribe(cell: Cell, run: RunState, pattern: string): void {
     if (!this.board(run)) this.view(run, cell.name)
     const stop = this.board(run)!.subscribe(pattern, (entry) => {
-      const { memory, bytes } = this.#core.frames.make({ kind: SEND, type: 'publish', sender: this.#core.cell(entry.author)?.index ?? 0, recipient: cell.index, run: run.index, content: entry.key, data: JSON.stringify(entry) })
+      const { memory, bytes } = this.#core.frames.make({
+        kind: SEND,
+        type: 'publish',
+        sender: this.#core.cell(entry.author)?.index ?? 0,
+        recipient: cell.index,
+        run: run.index,
+        content: entry.key,
+        data: JSON.stringify(entry),
+      })
       this.#core.team.force(cell.index, bytes)
       this.#core.appendOwned(run, memory, bytes)
       this.#core.router.message(this.#core.cells[0]!, run, memory, 0, undefined)

@@ -1,15 +1,45 @@
 /** Frames that the host itself writes: messages of callers outside, answers, notices. Each on memory of its own. */
-import { ABORT, FAILED, type FrameFields, frameBytes, HEADER, IdSource, REPLAY, RUN, writeControl, writeFrame } from '../mailbox/frame.ts'
-import { allocate, type Memory } from '../mailbox/memory.ts'
-import { type DramatisError, errorData } from '../errors.ts'
+
 import type { Scheduler } from '../clock.ts'
+import { type DramatisError, errorData } from '../errors.ts'
+import {
+  ABORT,
+  FAILED,
+  type FrameFields,
+  frameBytes,
+  HEADER,
+  IdSource,
+  REPLAY,
+  RUN,
+  writeControl,
+  writeFrame,
+} from '../mailbox/frame.ts'
+import { allocate, type Memory } from '../mailbox/memory.ts'
 
 export interface OwnFrame {
   memory: Memory
   bytes: number
 }
 
-const BLANK: FrameFields = { kind: 0, flags: 0, type: 'request', sender: 0, recipient: 0, run: 0, turn: 0, correlation: 0, step: 0, attempt: 1, content: '', data: undefined, metadata: undefined, threadId: undefined, name: undefined, limit: -1, priority: 0 }
+const BLANK: FrameFields = {
+  kind: 0,
+  flags: 0,
+  type: 'request',
+  sender: 0,
+  recipient: 0,
+  run: 0,
+  turn: 0,
+  correlation: 0,
+  step: 0,
+  attempt: 1,
+  content: '',
+  data: undefined,
+  metadata: undefined,
+  threadId: undefined,
+  name: undefined,
+  limit: -1,
+  priority: 0,
+}
 
 export class HostFrames {
   readonly #clock: Scheduler
@@ -17,7 +47,10 @@ export class HostFrames {
 
   constructor(clock: Scheduler) {
     this.#clock = clock
-    this.#ids = new IdSource(() => clock.now(), () => clock.random())
+    this.#ids = new IdSource(
+      () => clock.now(),
+      () => clock.random(),
+    )
   }
 
   make(fields: Partial<FrameFields> & { kind: number }): OwnFrame {
@@ -30,7 +63,11 @@ export class HostFrames {
   }
 
   /** An answer that is an error. */
-  failure(kind: number, fields: { sender: number; recipient: number; run: number; turn: number; correlation: number }, error: DramatisError): OwnFrame {
+  failure(
+    kind: number,
+    fields: { sender: number; recipient: number; run: number; turn: number; correlation: number },
+    error: DramatisError,
+  ): OwnFrame {
     return this.make({ kind, flags: FAILED, type: 'response', data: JSON.stringify(errorData(error)), ...fields })
   }
 

@@ -6,17 +6,39 @@ import { applyPatches, enablePatches, type Patch } from 'immer'
 import type { AgentCode, PatchNotice, RosterEntry, RunNotice } from '../actors/assignment.ts'
 import { isStep } from '../actors/replay.ts'
 import {
-  AgentCrashedError, AgentTerminatedError, ConfigurationError, type DramatisError, errorData, errorFrom, OutcomeUnknownError, StartFailedError,
+  AgentCrashedError,
+  AgentTerminatedError,
+  ConfigurationError,
+  type DramatisError,
+  errorData,
+  errorFrom,
+  OutcomeUnknownError,
+  StartFailedError,
 } from '../errors.ts'
 import { errorOf } from '../mailbox/codec.ts'
 import {
-  correlationOf, END, FAILED, flagsOf, kindOf, lengthOf, readBody, recipientOf, REFUSED, RESPONSE, RESULT, senderOf, STEP_BEGAN, STEP_DONE, stepOf, turnOf,
+  correlationOf,
+  END,
+  FAILED,
+  flagsOf,
+  kindOf,
+  lengthOf,
+  REFUSED,
+  RESPONSE,
+  RESULT,
+  readBody,
+  recipientOf,
+  STEP_BEGAN,
+  STEP_DONE,
+  senderOf,
+  stepOf,
+  turnOf,
 } from '../mailbox/frame.ts'
 import type { Envelope } from '../mailbox/mailbox.ts'
 import type { Memory } from '../mailbox/memory.ts'
 import { CLAIM } from '../mailbox/window.ts'
-import type { Core, LifeCycle } from './core.ts'
 import { type Cell, Life } from './cell.ts'
+import type { Core, LifeCycle } from './core.ts'
 import type { OwnFrame } from './host-frames.ts'
 import type { RunState } from './run-state.ts'
 import type { Thread, ThreadExit } from './thread.ts'
@@ -71,7 +93,9 @@ export class Lives implements LifeCycle {
       state: cell.state === undefined ? undefined : JSON.stringify(cell.state),
       correlation: cell.correlation,
       seed: Math.floor(clock.random() * 2 ** 30),
-      env: Object.fromEntries(cell.settings.env.flatMap((name) => (process.env[name] === undefined ? [] : [[name, process.env[name]]]))),
+      env: Object.fromEntries(
+        cell.settings.env.flatMap((name) => (process.env[name] === undefined ? [] : [[name, process.env[name]]])),
+      ),
       maxMessageBytes: cell.settings.mailbox.maxMessageBytes,
       concurrency: cell.settings.concurrency,
       code,
@@ -82,7 +106,13 @@ export class Lives implements LifeCycle {
     life.ready = true
     cell.startFailures = 0
     cell.status = 'idle'
-    this.#core.record(undefined, { kind: 'agent.ready', agent: cell.name, epoch: life.epoch, warm: life.thread.warm, tookMs: clock.monotonic() - began })
+    this.#core.record(undefined, {
+      kind: 'agent.ready',
+      agent: cell.name,
+      epoch: life.epoch,
+      warm: life.thread.warm,
+      tookMs: clock.monotonic() - began,
+    })
     for (const waiter of this.#waiting.get(cell) ?? []) waiter.resolve()
     this.#waiting.delete(cell)
     this.#core.delivery.touch(cell)
@@ -94,7 +124,12 @@ export class Lives implements LifeCycle {
     life.thread.onRing(() => this.#core.kick())
     life.thread.onExit((exit) => this.#exited(cell, life, exit))
     life.thread.onPrint((line) => logger.info({ agent: cell.name }, line))
-    life.thread.onForeignPost(() => logger.warn({ agent: cell.name }, 'the agent posted to its parent port; that is not how agents talk, and nobody reads it: use context.send'))
+    life.thread.onForeignPost(() =>
+      logger.warn(
+        { agent: cell.name },
+        'the agent posted to its parent port; that is not how agents talk, and nobody reads it: use context.send',
+      ),
+    )
   }
 
   /** Resolves when the agent is ready; rejects when it is stopped. */
@@ -120,7 +155,14 @@ export class Lives implements LifeCycle {
       void this.begin(cell)
       return
     }
-    const final = error instanceof ConfigurationError ? error : new StartFailedError(`Agent "${cell.name}" failed twice while it started: ${error.message}`, { agent: cell.name }, error.cause ?? error)
+    const final =
+      error instanceof ConfigurationError
+        ? error
+        : new StartFailedError(
+            `Agent "${cell.name}" failed twice while it started: ${error.message}`,
+            { agent: cell.name },
+            error.cause ?? error,
+          )
     this.stopForGood(cell, final)
   }
 
@@ -146,7 +188,14 @@ export class Lives implements LifeCycle {
     if (!life.ready) return this.#cannotStart(cell, error)
     this.#giveBack(cell, life, error, fingerprint(exit, error))
     if (cell.mailbox.handed.size === 0) this.#releaseAll(cell)
-    this.#core.record(undefined, { kind: 'agent.exited', agent: cell.name, index: cell.index, epoch: life.epoch, error, fault: true })
+    this.#core.record(undefined, {
+      kind: 'agent.exited',
+      agent: cell.name,
+      index: cell.index,
+      epoch: life.epoch,
+      error,
+      fault: true,
+    })
     this.#core.kick()
   }
 
@@ -183,21 +232,40 @@ export class Lives implements LifeCycle {
     for (const envelope of untouched) envelope.announced = false
     const dead = untouched.filter((envelope) => envelope.cancelled)
     for (const envelope of dead) this.#bury(cell, envelope, 'cancelled', error)
-    cell.mailbox.giveBack(again, untouched.filter((envelope) => !envelope.cancelled))
+    cell.mailbox.giveBack(
+      again,
+      untouched.filter((envelope) => !envelope.cancelled),
+    )
   }
 
-  #fateOf(cell: Cell, life: Life, envelope: Envelope<RunState>, error: DramatisError, print: string | null, alone: boolean): { reason: 'cancelled' | 'poison' | 'failed'; error: DramatisError } | undefined {
+  #fateOf(
+    cell: Cell,
+    life: Life,
+    envelope: Envelope<RunState>,
+    error: DramatisError,
+    print: string | null,
+    alone: boolean,
+  ): { reason: 'cancelled' | 'poison' | 'failed'; error: DramatisError } | undefined {
     if (envelope.cancelled || envelope.run.ending) return { reason: 'cancelled', error }
     if (envelope.run.log.forgottenTo >= envelope.handedSeq) {
-      const unknown = new OutcomeUnknownError(`Agent "${cell.name}" died in a turn so long that the log had to forget how it began, so it is not run again. Use shorter turns.`, { agent: cell.name }, error)
+      const unknown = new OutcomeUnknownError(
+        `Agent "${cell.name}" died in a turn so long that the log had to forget how it began, so it is not run again. Use shorter turns.`,
+        { agent: cell.name },
+        error,
+      )
       return { reason: 'failed', error: unknown }
     }
     const step = this.#unknownStep(cell, envelope)
     if (step) {
-      const unknown = new OutcomeUnknownError(`Agent "${cell.name}" died while its step "${step}" was under way: it may have happened, or not, so it is not run again. Mark the step { idempotent: true } if it may.`, { agent: cell.name, step }, error)
+      const unknown = new OutcomeUnknownError(
+        `Agent "${cell.name}" died while its step "${step}" was under way: it may have happened, or not, so it is not run again. Mark the step { idempotent: true } if it may.`,
+        { agent: cell.name, step },
+        error,
+      )
       return { reason: 'failed', error: unknown }
     }
-    const deaths = (envelope.deaths ??= [])
+    envelope.deaths ??= []
+    const { deaths } = envelope
     deaths.push({ error: errorData(error), epoch: life.epoch, alone, fingerprint: print })
     const charged = deaths.filter((death) => death.alone)
     const same = print !== null && charged.filter((death) => death.fingerprint === print).length >= 2
@@ -206,14 +274,23 @@ export class Lives implements LifeCycle {
     cell.restartTimes = cell.restartTimes.filter(({ epoch }) => !epochs.has(epoch))
     const poison = new AgentCrashedError(
       `Agent "${cell.name}" died ${charged.length} times on this message, ${same ? 'in the same way' : 'which is as often as it may'}; it is not tried again. The last time: ${error.message}`,
-      { agent: cell.name, attempts: envelope.attempt, deaths: deaths.map((death) => ({ epoch: death.epoch, message: death.error.message })) },
+      {
+        agent: cell.name,
+        attempts: envelope.attempt,
+        deaths: deaths.map((death) => ({ epoch: death.epoch, message: death.error.message })),
+      },
       error.cause ?? error,
     )
     return { reason: 'poison', error: poison }
   }
 
   /** The message leaves the mailbox dead; its sender, if it waits, is told. */
-  #bury(cell: Cell, envelope: Envelope<RunState>, reason: 'cancelled' | 'poison' | 'failed' | 'stopped', error: DramatisError): void {
+  #bury(
+    cell: Cell,
+    envelope: Envelope<RunState>,
+    reason: 'cancelled' | 'poison' | 'failed' | 'stopped',
+    error: DramatisError,
+  ): void {
     const { router } = this.#core
     cell.mailbox.discard(envelope)
     cell.suspects.delete(envelope)
@@ -249,7 +326,9 @@ export class Lives implements LifeCycle {
       for (let at = entry.from; at < entry.to; at += lengthOf(memory, at)) {
         const kind = kindOf(memory, at)
         const answers = kind === END || kind === RESPONSE || kind === RESULT || kind === REFUSED
-        const mine = answers ? recipientOf(memory, at) === cell.index && waits.has(correlationOf(memory, at)) : senderOf(memory, at) === cell.index && turnOf(memory, at) === envelope.turn && isStep(kind)
+        const mine = answers
+          ? recipientOf(memory, at) === cell.index && waits.has(correlationOf(memory, at))
+          : senderOf(memory, at) === cell.index && turnOf(memory, at) === envelope.turn && isStep(kind)
         if (!mine) continue
         if (!answers && correlationOf(memory, at) !== 0) waits.add(correlationOf(memory, at))
         steps.push({ memory, at, bytes: lengthOf(memory, at) })
@@ -263,7 +342,8 @@ export class Lives implements LifeCycle {
     const begun = new Map<number, string>()
     for (const { memory, at } of this.#loggedSteps(cell, envelope)) {
       const kind = kindOf(memory, at)
-      if (kind === STEP_BEGAN && flagsOf(memory, at) & FAILED) begun.set(stepOf(memory, at), readBody(memory, at).content)
+      if (kind === STEP_BEGAN && flagsOf(memory, at) & FAILED)
+        begun.set(stepOf(memory, at), readBody(memory, at).content)
       if (kind === STEP_DONE) begun.delete(stepOf(memory, at))
     }
     return begun.values().next().value
@@ -272,7 +352,8 @@ export class Lives implements LifeCycle {
   /** Rule 0: a handler that threw has failed; by option its turn is tried again, in this life or in a new one. */
   tryAgain(cell: Cell, envelope: Envelope<RunState>, memory: Memory, at: number): boolean {
     const { onHandlerError, poisonAttempts } = cell.settings.supervision
-    if (onHandlerError === 'fail' || envelope.cancelled || envelope.run.ending || envelope.attempt >= poisonAttempts) return false
+    if (onHandlerError === 'fail' || envelope.cancelled || envelope.run.ending || envelope.attempt >= poisonAttempts)
+      return false
     const error = errorOf(memory, at)
     if (error.code !== 'AGENT_FAILED') return false
     if (onHandlerError === 'restart') {
@@ -296,7 +377,13 @@ export class Lives implements LifeCycle {
     if (!life?.thread.isolated) return
     this.#core.clock.timer(stopGraceMs, () => {
       if (cell.life !== life || cell.mailbox.handed.get(envelope.turn) !== envelope || !life.begun(envelope)) return
-      this.kill(cell, new AgentCrashedError(`Agent "${cell.name}" went on for ${stopGraceMs} ms after its turn was cancelled, so its thread was ended. Watch context.signal in long handlers.`, { agent: cell.name, stopGraceMs }))
+      this.kill(
+        cell,
+        new AgentCrashedError(
+          `Agent "${cell.name}" went on for ${stopGraceMs} ms after its turn was cancelled, so its thread was ended. Watch context.signal in long handlers.`,
+          { agent: cell.name, stopGraceMs },
+        ),
+      )
     })
   }
 
@@ -328,9 +415,14 @@ export class Lives implements LifeCycle {
     this.#core.team.close(cell.index)
     for (const waiter of this.#waiting.get(cell) ?? []) waiter.reject(error)
     this.#waiting.delete(cell)
-    const gone = new AgentTerminatedError(`Agent "${cell.name}" is stopped: ${error.message}`, { agent: cell.name }, error.cause ?? error)
+    const gone = new AgentTerminatedError(
+      `Agent "${cell.name}" is stopped: ${error.message}`,
+      { agent: cell.name },
+      error.cause ?? error,
+    )
     const { parked } = cell.mailbox
-    for (const envelope of [...cell.mailbox.queued(), ...cell.mailbox.handed.values()]) this.#bury(cell, envelope, 'stopped', gone)
+    for (const envelope of [...cell.mailbox.queued(), ...cell.mailbox.handed.values()])
+      this.#bury(cell, envelope, 'stopped', gone)
     for (let envelope = parked.shift(); envelope; envelope = parked.shift()) {
       const request = this.#core.router.requestOf(envelope)
       this.#core.router.drop(envelope, 'stopped', [gone])
@@ -362,7 +454,11 @@ export class Lives implements LifeCycle {
     const grace = new AbortController()
     const gone = new Promise<void>((resolve) => life.thread.onExit(() => resolve()))
     const asked = life.ready ? life.thread.stop() : Promise.resolve()
-    await Promise.race([asked, gone, this.#core.clock.sleep(cell.settings.supervision.stopGraceMs, grace.signal).catch(() => {})])
+    await Promise.race([
+      asked,
+      gone,
+      this.#core.clock.sleep(cell.settings.supervision.stopGraceMs, grace.signal).catch(() => {}),
+    ])
     while (this.#core.router.drain(cell, life));
     grace.abort()
     life.dismissed = true
@@ -376,10 +472,19 @@ export class Lives implements LifeCycle {
 }
 
 function crashError(agent: string, { code, error }: ThreadExit): AgentCrashedError {
-  if (code === -1) return new AgentCrashedError(`The thread of agent "${agent}" did not end when it was told to; it was fenced off.`, { agent })
-  if (!error) return new AgentCrashedError(`The thread of agent "${agent}" ended with exit code ${code} (process.exit, or ended from outside).`, { agent, exitCode: code })
+  if (code === -1)
+    return new AgentCrashedError(`The thread of agent "${agent}" did not end when it was told to; it was fenced off.`, {
+      agent,
+    })
+  if (!error)
+    return new AgentCrashedError(
+      `The thread of agent "${agent}" ended with exit code ${code} (process.exit, or ended from outside).`,
+      { agent, exitCode: code },
+    )
   const memory = 'code' in error && error.code === 'ERR_WORKER_OUT_OF_MEMORY'
-  const why = memory ? 'ran out of memory (limits.maxHeapMb)' : `threw outside of a turn: ${error.name}: ${error.message}`
+  const why = memory
+    ? 'ran out of memory (limits.maxHeapMb)'
+    : `threw outside of a turn: ${error.name}: ${error.message}`
   return new AgentCrashedError(`The thread of agent "${agent}" ${why}`, { agent, exitCode: code }, error)
 }
 

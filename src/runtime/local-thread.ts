@@ -87,5 +87,8 @@ export class LocalThread implements Thread {
 export function handlersFrom(definition: unknown, name: string): AgentHandlers {
   const handlers = handlersOf(definition)
   if (handlers) return handlers
-  throw new ConfigurationError(`modules.${name}: ${describe(definition)} is no agent; accepted: what defineAgent returns.`, { path: `modules.${name}` })
+  throw new ConfigurationError(
+    `modules.${name}: ${describe(definition)} is no agent; accepted: what defineAgent returns.`,
+    { path: `modules.${name}` },
+  )
 }

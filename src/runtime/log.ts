@@ -24,7 +24,15 @@ export class RunLog {
   forgottenTo = -1
 
   /** Copies frames that stand one after the other; returns where they are now. */
-  appendFrames(seq: number, at: number, run: number, from: Memory, start: number, end: number, count: number): FrameBlock {
+  appendFrames(
+    seq: number,
+    at: number,
+    run: number,
+    from: Memory,
+    start: number,
+    end: number,
+    count: number,
+  ): FrameBlock {
     const bytes = end - start
     if (!this.#chunk || this.#at + bytes > this.#chunk.u8.length) this.#nextChunk(bytes)
     const memory = this.#chunk!
@@ -74,7 +82,8 @@ export class RunLog {
 
   /** The entries with a number above `after`, up to the `until`th, in order. Sees what is appended meanwhile. */
   *entries(after = -1, until = Number.POSITIVE_INFINITY): IterableIterator<LogEntry> {
-    for (let i = this.#firstAfter(after); i < this.#entries.length && this.forgotten + i < until; i++) yield this.#entries[i]!
+    for (let i = this.#firstAfter(after); i < this.#entries.length && this.forgotten + i < until; i++)
+      yield this.#entries[i]!
   }
 
   /** How many entries there have been. */

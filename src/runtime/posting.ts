@@ -6,9 +6,9 @@ import type { Memory } from '../mailbox/memory.ts'
 import { type AgentMessage, type MessageInput, USER } from '../mailbox/message.ts'
 import { parseMessage } from '../mailbox/parse-message.ts'
 import type { Cell, OpenRequest } from './cell.ts'
+import { USER_INDEX } from './core.ts'
 import type { RunBook } from './run-book.ts'
 import type { RunState } from './run-state.ts'
-import { USER_INDEX } from './core.ts'
 import type { Supervisor } from './supervisor.ts'
 
 export class Posting {
@@ -55,7 +55,11 @@ export class Posting {
 
   async #direct(message: MessageInput, run: RunState, recipients: string[]): Promise<AgentMessage | null> {
     if (message.requiresResponse) {
-      if (recipients.length !== 1) throw new MessageRejectedError(`A message that requires a response has one recipient; this one has ${recipients.length}. Send one to each.`, { path: 'recipient', got: recipients })
+      if (recipients.length !== 1)
+        throw new MessageRejectedError(
+          `A message that requires a response has one recipient; this one has ${recipients.length}. Send one to each.`,
+          { path: 'recipient', got: recipients },
+        )
       return this.#request(message, run, recipients[0]!)
     }
     await Promise.all(recipients.map((recipient) => this.#one(message, run, recipient, 0)))
@@ -63,7 +67,11 @@ export class Posting {
   }
 
   #request(message: MessageInput, run: RunState, recipient: string): Promise<AgentMessage> {
-    if (message.sender !== undefined && message.sender !== USER) throw new MessageRejectedError(`Only "${USER}" can wait for a response here; the sender is "${message.sender}". Leave sender out.`, { path: 'sender', got: message.sender })
+    if (message.sender !== undefined && message.sender !== USER)
+      throw new MessageRejectedError(
+        `Only "${USER}" can wait for a response here; the sender is "${message.sender}". Leave sender out.`,
+        { path: 'sender', got: message.sender },
+      )
     const target = this.#supervisor.cell(recipient) ?? this.#supervisor.cells[USER_INDEX]!
     return new Promise((resolve, reject) => {
       const settle = (memory: Memory, at: number) => {
@@ -91,7 +99,8 @@ export class Posting {
 
   /** One message to one agent that nobody waits for; resolves when it is accepted. */
   #one(message: MessageInput, run: RunState, recipient: string, flags: number): Promise<void> {
-    const sender = message.sender === undefined ? this.#supervisor.cells[USER_INDEX]! : this.#agent(message.sender, 'sender')
+    const sender =
+      message.sender === undefined ? this.#supervisor.cells[USER_INDEX]! : this.#agent(message.sender, 'sender')
     const target = this.#supervisor.cell(recipient)
     const user = this.#supervisor.cells[USER_INDEX]!
     this.#asked += 1
@@ -110,7 +119,13 @@ export class Posting {
       flags: flags | ASKS,
     })
     const limit = (target ?? user).settings.mailbox.maxMessageBytes
-    if (frame.bytes > limit) return Promise.reject(new MessageRejectedError(`The message is ${frame.bytes} bytes encoded; at most ${limit} are taken (communication.maxMessageBytes).`, { bytes: frame.bytes, limit }))
+    if (frame.bytes > limit)
+      return Promise.reject(
+        new MessageRejectedError(
+          `The message is ${frame.bytes} bytes encoded; at most ${limit} are taken (communication.maxMessageBytes).`,
+          { bytes: frame.bytes, limit },
+        ),
+      )
     return new Promise((resolve, reject) => {
       sender.verdicts.set(correlation, (error) => (error ? reject(error) : resolve()))
       this.#supervisor.appendOwned(run, frame.memory, frame.bytes)
@@ -129,22 +144,40 @@ export class Posting {
   /** Content is the key, structured data the value, metadata.entryType the type. */
   async #publish(message: MessageInput, run: RunState): Promise<void> {
     const { entryType = 'fact' } = (message.metadata ?? {}) as { entryType?: string }
-    await this.#supervisor.calls.view(run, message.sender ?? USER).write(message.content, message.structuredData ?? null, entryType)
+    await this.#supervisor.calls
+      .view(run, message.sender ?? USER)
+      .write(message.content, message.structuredData ?? null, entryType)
   }
 
   #managerOf(message: MessageInput): string[] {
     if (message.recipient !== null) return targetsOf(message)
     const manager = this.#supervisor.cell(message.sender ?? '')?.settings.info.escalateTo
     if (manager) return [manager]
-    throw new MessageRejectedError('A report without a recipient goes to the sender\'s manager (escalateTo); this sender has none.', { path: 'recipient', got: null })
+    throw new MessageRejectedError(
+      "A report without a recipient goes to the sender's manager (escalateTo); this sender has none.",
+      { path: 'recipient', got: null },
+    )
   }
 
   /** Answers a request in the place of the agent that was asked. */
   #respond(message: MessageInput, run: RunState): void {
     const request = message.correlationId === undefined ? undefined : this.#openRequest(message.correlationId)
-    const frame = this.#supervisor.frames.make({ kind: END, type: 'response', sender: this.#supervisor.cell(message.sender ?? USER)?.index ?? USER_INDEX, recipient: request?.caller.index ?? 0, run: (request?.run ?? run).index, turn: request?.turn ?? 0, correlation: request?.correlation ?? 1, content: message.content, ...(message.structuredData !== undefined && { data: JSON.stringify(message.structuredData) }) })
+    const frame = this.#supervisor.frames.make({
+      kind: END,
+      type: 'response',
+      sender: this.#supervisor.cell(message.sender ?? USER)?.index ?? USER_INDEX,
+      recipient: request?.caller.index ?? 0,
+      run: (request?.run ?? run).index,
+      turn: request?.turn ?? 0,
+      correlation: request?.correlation ?? 1,
+      content: message.content,
+      ...(message.structuredData !== undefined && { data: JSON.stringify(message.structuredData) }),
+    })
     if (!request) {
-      const error = new MessageRejectedError(`No request waits for this response (correlationId ${message.correlationId ?? 'is missing'}): there was none, or it has been answered.`, { path: 'correlationId', got: message.correlationId ?? null })
+      const error = new MessageRejectedError(
+        `No request waits for this response (correlationId ${message.correlationId ?? 'is missing'}): there was none, or it has been answered.`,
+        { path: 'correlationId', got: message.correlationId ?? null },
+      )
       this.#supervisor.deadLetter(run, frame.memory, 0, 'late', [error])
       throw error
     }
@@ -153,7 +186,9 @@ export class Posting {
   }
 
   #openRequest(messageId: string): OpenRequest | undefined {
-    for (const cell of this.#supervisor.cells) for (const request of cell.open.values()) if (idOf(request.envelope.memory, request.envelope.at) === messageId) return request
+    for (const cell of this.#supervisor.cells)
+      for (const request of cell.open.values())
+        if (idOf(request.envelope.memory, request.envelope.at) === messageId) return request
     return undefined
   }
 
@@ -165,7 +200,11 @@ export class Posting {
 }
 
 function targetsOf({ recipient }: MessageInput): string[] {
-  if (recipient === null) throw new MessageRejectedError('recipient: null means all, which only a broadcast can have; name an agent.', { path: 'recipient', got: null })
+  if (recipient === null)
+    throw new MessageRejectedError('recipient: null means all, which only a broadcast can have; name an agent.', {
+      path: 'recipient',
+      got: null,
+    })
   return typeof recipient === 'string' ? [recipient] : recipient
 }
 

@@ -2,9 +2,10 @@
  * The kinds of records in the log. Most of the log is frames, as the agents wrote them; what the host itself has to
  * say is one of these. Trace, history, tasks, events and status are folds over both.
  */
+
+import type { AgentStatus, AgentTask, TaskStatus } from '../actors/task.ts'
 import type { BlackboardEntry } from '../blackboard/entry.ts'
 import type { DramatisError } from '../errors.ts'
-import type { AgentStatus, AgentTask, TaskStatus } from '../actors/task.ts'
 import type { DeadLetter } from '../mailbox/dead-letters.ts'
 import type { Memory } from '../mailbox/memory.ts'
 
@@ -24,7 +25,12 @@ export interface FrameBlock {
 /** A frame can become more than one event (a message and a task): each needs a number of its own. */
 export const SEQ_STEP = 4
 
-type Record<Kind extends string, Fields> = { readonly kind: Kind; readonly seq: number; readonly at: number; readonly run: number } & Readonly<Fields>
+type Record<Kind extends string, Fields> = {
+  readonly kind: Kind
+  readonly seq: number
+  readonly at: number
+  readonly run: number
+} & Readonly<Fields>
 
 export type HostRecord =
   | Record<'run.started', { query: string }>
@@ -33,7 +39,10 @@ export type HostRecord =
   | Record<'agent.status', { agent: string; status: AgentStatus; epoch: number }>
   | Record<'agent.ready', { agent: string; epoch: number; warm: boolean; tookMs: number }>
   | Record<'agent.exited', { agent: string; index: number; epoch: number; error: DramatisError; fault: boolean }>
-  | Record<'agent.crashed', { agent: string; epoch: number; error: DramatisError; restartInMs: number | null; messageId: string | null }>
+  | Record<
+      'agent.crashed',
+      { agent: string; epoch: number; error: DramatisError; restartInMs: number | null; messageId: string | null }
+    >
   | Record<'turn.started', { agent: string; messageId: string; attempt: number }>
   | Record<'message.dead', { letter: DeadLetter }>
   | Record<'task', { task: AgentTask; previous: TaskStatus | null }>
@@ -44,7 +53,11 @@ export type HostRecord =
 export type LogEntry = FrameBlock | HostRecord
 
 /** What a part has to say, before the log has given it its place. */
-export type Unrecorded = HostRecord extends infer R ? (R extends HostRecord ? Omit<R, 'seq' | 'at' | 'run'> : never) : never
+export type Unrecorded = HostRecord extends infer R
+  ? R extends HostRecord
+    ? Omit<R, 'seq' | 'at' | 'run'>
+    : never
+  : never
 
 /** What one turn of the supervisor has logged: the unit in which the parts see records. */
 export type Batch = readonly LogEntry[]

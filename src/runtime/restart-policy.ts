@@ -6,7 +6,9 @@ export interface RestartPolicy {
   backoff: { baseMs: number; capMs: number }
 }
 
-export type Restart = { restart: true; delayMs: number; history: readonly RestartTime[] } | { restart: false; history: readonly RestartTime[] }
+export type Restart =
+  | { restart: true; delayMs: number; history: readonly RestartTime[] }
+  | { restart: false; history: readonly RestartTime[] }
 
 /** One restart: when (monotonic ms), and of which life. */
 export interface RestartTime {
@@ -18,7 +20,13 @@ export interface RestartTime {
  * The first restart is immediate; then base * 2^n up to the cap, times a uniform 0.5 to 1. More than `maxRestarts`
  * within `withinMs` is too many. After (base + cap) / 2 ms of health the count for the delay begins anew.
  */
-export function nextRestart(policy: RestartPolicy, history: readonly RestartTime[], now: number, epoch: number, random: () => number): Restart {
+export function nextRestart(
+  policy: RestartPolicy,
+  history: readonly RestartTime[],
+  now: number,
+  epoch: number,
+  random: () => number,
+): Restart {
   const { maxRestarts, withinMs, backoff } = policy
   const recent = [...history.filter(({ at }) => now - at < withinMs), { at: now, epoch }]
   if (recent.length > maxRestarts) return { restart: false, history: recent }

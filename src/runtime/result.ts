@@ -34,7 +34,12 @@ export type RunEnding<T> = { finalOutput: string; data: T } | { error: DramatisE
 export const NO_TOKENS: TokenUsage = Object.freeze({ inputTokens: 0, outputTokens: 0, totalTokens: 0, calls: 0 })
 
 /** The result as it is at this moment; what happens in the run later is not in it. History and trace are decoded when somebody looks. */
-export function resultOf<T>(run: RunState, ending: RunEnding<T>, executionTimeMs: number, directory: Directory & { agents(): string[] }): MultiAgentResult<T> {
+export function resultOf<T>(
+  run: RunState,
+  ending: RunEnding<T>,
+  executionTimeMs: number,
+  directory: Directory & { agents(): string[] },
+): MultiAgentResult<T> {
   const agents = directory.agents()
   const until = run.log.length
   const messageHistory = once(() => historyOf(run.log, directory, until))
@@ -61,8 +66,14 @@ export function resultOf<T>(run: RunState, ending: RunEnding<T>, executionTimeMs
     },
     rehearsed: false,
   }
-  const end = 'error' in ending ? { success: false as const, finalOutput: null, data: null, error: ending.error } : { success: true as const, ...ending, error: null }
-  const result = Object.defineProperties({ ...end }, Object.getOwnPropertyDescriptors(base)) as Omit<MultiAgentResult<T>, 'toJSON'>
+  const end =
+    'error' in ending
+      ? { success: false as const, finalOutput: null, data: null, error: ending.error }
+      : { success: true as const, ...ending, error: null }
+  const result = Object.defineProperties({ ...end }, Object.getOwnPropertyDescriptors(base)) as Omit<
+    MultiAgentResult<T>,
+    'toJSON'
+  >
   return Object.assign(result, { toJSON: () => summary(result) }) as MultiAgentResult<T>
 }
 
@@ -76,7 +87,13 @@ function once<T>(make: () => T): () => T {
 }
 
 function summary(result: Omit<MultiAgentResult<unknown>, 'toJSON'>): object {
-  const { messageHistory: _history, orchestrationTrace: _trace, blackboardState: _board, toJSON: _toJSON, ...rest } = result as MultiAgentResult<unknown>
+  const {
+    messageHistory: _history,
+    orchestrationTrace: _trace,
+    blackboardState: _board,
+    toJSON: _toJSON,
+    ...rest
+  } = result as MultiAgentResult<unknown>
   const failures = rest.failures.map((failure) => ({ ...failure, error: failure.error.toJSON() }))
   return { ...rest, failures, error: (rest as { error: DramatisError | null }).error?.toJSON() ?? null }
 }
@@ -86,8 +103,8 @@ function outputsOf(history: readonly AgentMessage[]): MultiAgentResult['agentOut
   const outputs: MultiAgentResult['agentOutputs'] = {}
   for (const { type, sender, content, structuredData, metadata } of history) {
     if (type !== 'response' || 'error' in metadata || sender === ORCHESTRATOR || sender === USER) continue
-    const list = (outputs[sender] ??= [])
-    list.push(structuredData === null ? { content } : { content, structuredData })
+    outputs[sender] ??= []
+    outputs[sender].push(structuredData === null ? { content } : { content, structuredData })
   }
   return outputs
 }
@@ -95,6 +112,7 @@ function outputsOf(history: readonly AgentMessage[]): MultiAgentResult['agentOut
 /** How long each agent had turns in this run. */
 function timesOf(trace: OrchestrationTrace, agents: readonly string[]): Record<string, number> {
   const times = Object.fromEntries(agents.map((agent) => [agent, 0]))
-  for (const { agent, startedAt, endedAt } of trace.agentActivations) if (agent in times) times[agent]! += endedAt - startedAt
+  for (const { agent, startedAt, endedAt } of trace.agentActivations)
+    if (agent in times) times[agent]! += endedAt - startedAt
   return times
 }

@@ -1,18 +1,57 @@
 /** What becomes of the frames that an agent writes: logged in contiguous stretches, then each does what its kind says. */
-import type { PatchNotice } from '../actors/assignment.ts'
+
 import { logLevel } from '../actors/agent-loop.ts'
+import type { PatchNotice } from '../actors/assignment.ts'
 import {
-  AgentTerminatedError, CancelledError, type DramatisError, MailboxFullError, StepMismatchError, UnknownAgentError,
+  AgentTerminatedError,
+  CancelledError,
+  type DramatisError,
+  MailboxFullError,
+  StepMismatchError,
+  UnknownAgentError,
 } from '../errors.ts'
 import { errorOf, isFailure } from '../mailbox/codec.ts'
 import {
-  ACCEPTED, ANNOUNCED, ASKS, CALL, CANCEL, CHUNK, correlationOf, END, flagsOf, FRAGMENT, HAS_METADATA, HAS_NAME, idOf, kindOf, lengthOf, limitOf, LOG, PATCH, priorityOf, readBody, recipientOf, REFUSED, REQUEST, RESPONSE, runOf, SEND, senderOf, setFlag, setKind, setTurn, stepOf, STREAM_READ, STREAMS, turnOf,
+  ACCEPTED,
+  ANNOUNCED,
+  ASKS,
+  CALL,
+  CANCEL,
+  CHUNK,
+  correlationOf,
+  END,
+  FRAGMENT,
+  flagsOf,
+  HAS_METADATA,
+  HAS_NAME,
+  idOf,
+  kindOf,
+  LOG,
+  lengthOf,
+  limitOf,
+  PATCH,
+  priorityOf,
+  REFUSED,
+  REQUEST,
+  RESPONSE,
+  readBody,
+  recipientOf,
+  runOf,
+  SEND,
+  STREAM_READ,
+  STREAMS,
+  senderOf,
+  setFlag,
+  setKind,
+  setTurn,
+  stepOf,
+  turnOf,
 } from '../mailbox/frame.ts'
 import type { Envelope } from '../mailbox/mailbox.ts'
 import { allocate, type Memory } from '../mailbox/memory.ts'
 import { OUT_BLOCKED } from '../mailbox/window.ts'
-import { type Core, ORCHESTRATOR_INDEX, type Routing, USER_INDEX } from './core.ts'
 import type { Cell, Life, OpenRequest } from './cell.ts'
+import { type Core, ORCHESTRATOR_INDEX, type Routing, USER_INDEX } from './core.ts'
 import type { OwnFrame } from './host-frames.ts'
 import { nearest } from './nearest.ts'
 import type { RunState } from './run-state.ts'
@@ -50,7 +89,8 @@ export class Router implements Routing {
 
   /** The thread waits for room in its outbox: it has some now. */
   #answerBlocked({ window, thread }: Life): void {
-    if (Atomics.load(window.words, OUT_BLOCKED) === 1 && Atomics.compareExchange(window.words, OUT_BLOCKED, 1, 0) === 1) thread.ring()
+    if (Atomics.load(window.words, OUT_BLOCKED) === 1 && Atomics.compareExchange(window.words, OUT_BLOCKED, 1, 0) === 1)
+      thread.ring()
   }
 
   #takeLarge(cell: Cell, life: Life, memory: Memory): void {
@@ -77,7 +117,8 @@ export class Router implements Routing {
     const run = this.#core.runs.get(index)
     if (run) {
       const block = this.#core.appendFrames(run, memory, start, end, count)
-      for (let at = block.from; at < block.to; at += lengthOf(block.memory, at)) this.#route(cell, life, run, block.memory, at)
+      for (let at = block.from; at < block.to; at += lengthOf(block.memory, at))
+        this.#route(cell, life, run, block.memory, at)
     }
     ring.pass(end - start)
     return count
@@ -122,11 +163,26 @@ export class Router implements Routing {
     const callee = named === undefined ? this.#core.cells[recipientOf(memory, at)] : this.#core.cell(named)
     const name = named ?? callee?.name ?? `#${recipientOf(memory, at)}`
     if (run.ending) return this.#refuse(sender, run, memory, at, 'cancelled', run.ending, settle)
-    if (!callee || !mayReach(sender, callee)) return this.#refuse(sender, run, memory, at, 'unknown_agent', this.#unknown(name), settle)
+    if (!callee || !mayReach(sender, callee))
+      return this.#refuse(sender, run, memory, at, 'unknown_agent', this.#unknown(name), settle)
     if (callee.stopped) return this.#refuse(sender, run, memory, at, 'stopped', this.#terminated(callee), settle)
     const envelope: Envelope<RunState> = {
-      memory, at, bytes: lengthOf(memory, at), run, priority: priorityOf(memory, at), turn: 0, attempt: 1, lane: 'plain', windowAt: 0, windowEnd: 0,
-      handedSeq: 0, acceptedAt: 0, startedAt: 0, announced: false, cancelled: false, deaths: null,
+      memory,
+      at,
+      bytes: lengthOf(memory, at),
+      run,
+      priority: priorityOf(memory, at),
+      turn: 0,
+      attempt: 1,
+      lane: 'plain',
+      windowAt: 0,
+      windowEnd: 0,
+      handedSeq: 0,
+      acceptedAt: 0,
+      startedAt: 0,
+      announced: false,
+      cancelled: false,
+      deaths: null,
     }
     if (kindOf(memory, at) === REQUEST) this.#open(sender, callee, run, memory, at, envelope, settle)
     run.open += 1
@@ -134,9 +190,26 @@ export class Router implements Routing {
     else this.#accept(callee, envelope)
   }
 
-  #open(caller: Cell, callee: Cell, run: RunState, memory: Memory, at: number, envelope: Envelope<RunState>, settle: OpenRequest['settle']): void {
+  #open(
+    caller: Cell,
+    callee: Cell,
+    run: RunState,
+    memory: Memory,
+    at: number,
+    envelope: Envelope<RunState>,
+    settle: OpenRequest['settle'],
+  ): void {
     const correlation = correlationOf(memory, at)
-    caller.open.set(correlation, { caller, correlation, run, turn: turnOf(memory, at), callee, envelope, streams: (flagsOf(memory, at) & STREAMS) !== 0, settle })
+    caller.open.set(correlation, {
+      caller,
+      correlation,
+      run,
+      turn: turnOf(memory, at),
+      callee,
+      envelope,
+      streams: (flagsOf(memory, at) & STREAMS) !== 0,
+      settle,
+    })
   }
 
   #accept(callee: Cell, envelope: Envelope<RunState>): void {
@@ -157,7 +230,10 @@ export class Router implements Routing {
     }
     if (callee.settings.mailbox.overflow === 'block') return callee.mailbox.parked.push(envelope)
     const { capacity, bytes } = callee.settings.mailbox
-    const error = new MailboxFullError(`The mailbox of agent "${callee.name}" is full (${capacity} messages or ${bytes} bytes); its overflow policy is 'reject'. Send more slowly, or raise communication.mailboxCapacity.`, { agent: callee.name, capacity, bytes })
+    const error = new MailboxFullError(
+      `The mailbox of agent "${callee.name}" is full (${capacity} messages or ${bytes} bytes); its overflow policy is 'reject'. Send more slowly, or raise communication.mailboxCapacity.`,
+      { agent: callee.name, capacity, bytes },
+    )
     envelope.run.open -= 1
     this.#core.cells[senderOf(envelope.memory, envelope.at)]?.open.delete(correlationOf(envelope.memory, envelope.at))
     this.#refuse(this.#senderOf(envelope), envelope.run, envelope.memory, envelope.at, 'rejected', error, undefined)
@@ -165,7 +241,8 @@ export class Router implements Routing {
 
   #admit(callee: Cell, envelope: Envelope<RunState>): void {
     const { memory, at } = envelope
-    if (kindOf(memory, at) === SEND && correlationOf(memory, at) !== 0) this.#verdict(this.#senderOf(envelope), envelope.run, memory, at, undefined)
+    if (kindOf(memory, at) === SEND && correlationOf(memory, at) !== 0)
+      this.#verdict(this.#senderOf(envelope), envelope.run, memory, at, undefined)
     this.#accept(callee, envelope)
   }
 
@@ -187,10 +264,19 @@ export class Router implements Routing {
   }
 
   /** The message is dead, and its sender is told why. */
-  #refuse(sender: Cell, run: RunState, memory: Memory, at: number, reason: 'unknown_agent' | 'stopped' | 'rejected' | 'cancelled', error: DramatisError, settle: OpenRequest['settle']): void {
+  #refuse(
+    sender: Cell,
+    run: RunState,
+    memory: Memory,
+    at: number,
+    reason: 'unknown_agent' | 'stopped' | 'rejected' | 'cancelled',
+    error: DramatisError,
+    settle: OpenRequest['settle'],
+  ): void {
     this.#core.deadLetter(run, memory, at, reason, [error])
     const correlation = correlationOf(memory, at)
-    if (kindOf(memory, at) === REQUEST) this.#answer(sender, run, correlation, senderOf(memory, at), turnOf(memory, at), error, settle)
+    if (kindOf(memory, at) === REQUEST)
+      this.#answer(sender, run, correlation, senderOf(memory, at), turnOf(memory, at), error, settle)
     else if (correlation !== 0) this.#verdict(sender, run, memory, at, error)
   }
 
@@ -201,25 +287,41 @@ export class Router implements Routing {
       sender.verdicts.delete(correlationOf(memory, at))
       return inHost(error)
     }
-    const fields = { sender: 0, recipient: sender.index, run: run.index, turn: turnOf(memory, at), correlation: correlationOf(memory, at) }
-    const frame = error ? this.#core.frames.failure(REFUSED, fields, error) : this.#core.frames.make({ kind: ACCEPTED, ...fields })
+    const fields = {
+      sender: 0,
+      recipient: sender.index,
+      run: run.index,
+      turn: turnOf(memory, at),
+      correlation: correlationOf(memory, at),
+    }
+    const frame = error
+      ? this.#core.frames.failure(REFUSED, fields, error)
+      : this.#core.frames.make({ kind: ACCEPTED, ...fields })
     if (error) this.#core.appendOwned(run, frame.memory, frame.bytes)
     this.#core.delivery.reply(sender, frame)
   }
 
   /** A send that was still waiting for room will never get any. */
   refuseParked(envelope: Envelope<RunState>, error: DramatisError): void {
-    if (correlationOf(envelope.memory, envelope.at) !== 0) this.#verdict(this.#senderOf(envelope), envelope.run, envelope.memory, envelope.at, error)
+    if (correlationOf(envelope.memory, envelope.at) !== 0)
+      this.#verdict(this.#senderOf(envelope), envelope.run, envelope.memory, envelope.at, error)
   }
 
   #unknown(name: string): UnknownAgentError {
     const agents = this.#core.cells.filter((cell) => cell.settings.counted).map((cell) => cell.name)
     const near = nearest(name, agents)
-    return new UnknownAgentError(`No agent of this team is named "${name}"${near ? `; did you mean "${near}"?` : `; there are ${agents.join(', ')}.`}`, { agent: name, agents })
+    return new UnknownAgentError(
+      `No agent of this team is named "${name}"${near ? `; did you mean "${near}"?` : `; there are ${agents.join(', ')}.`}`,
+      { agent: name, agents },
+    )
   }
 
   #terminated(cell: Cell): AgentTerminatedError {
-    return new AgentTerminatedError(`Agent "${cell.name}" is stopped: ${cell.stopped?.message ?? 'the team is closing.'}`, { agent: cell.name }, cell.stopped)
+    return new AgentTerminatedError(
+      `Agent "${cell.name}" is stopped: ${cell.stopped?.message ?? 'the team is closing.'}`,
+      { agent: cell.name },
+      cell.stopped,
+    )
   }
 
   // ---- the end of a turn
@@ -248,10 +350,20 @@ export class Router implements Routing {
     run.open -= 1
   }
 
-  #settleEnd(cell: Cell, run: RunState, envelope: Envelope<RunState>, memory: Memory, at: number, failed: boolean): void {
+  #settleEnd(
+    cell: Cell,
+    run: RunState,
+    envelope: Envelope<RunState>,
+    memory: Memory,
+    at: number,
+    failed: boolean,
+  ): void {
     const correlation = correlationOf(memory, at)
     if (correlation === 0) {
-      if (failed) this.#core.deadLetter(run, envelope.memory, envelope.at, envelope.cancelled ? 'cancelled' : 'failed', [errorOf(memory, at)])
+      if (failed)
+        this.#core.deadLetter(run, envelope.memory, envelope.at, envelope.cancelled ? 'cancelled' : 'failed', [
+          errorOf(memory, at),
+        ])
       return
     }
     const caller = this.#core.cells[recipientOf(memory, at)]
@@ -272,7 +384,10 @@ export class Router implements Routing {
   }
 
   #mismatch(cell: Cell, run: RunState, memory: Memory, at: number, missed: string[]): void {
-    const error = new StepMismatchError(`Agent "${cell.name}" took another way when its turn was tried again: it did not ask again for ${missed.join(', ')}. What the earlier attempt did stands beside it. Decide by the message and by steps alone.`, { agent: cell.name, missed })
+    const error = new StepMismatchError(
+      `Agent "${cell.name}" took another way when its turn was tried again: it did not ask again for ${missed.join(', ')}. What the earlier attempt did stands beside it. Decide by the message and by steps alone.`,
+      { agent: cell.name, missed },
+    )
     this.#core.record(run, { kind: 'step.mismatch', agent: cell.name, messageId: idOf(memory, at), error })
   }
 
@@ -292,12 +407,35 @@ export class Router implements Routing {
   /** Settles a request with an error of the host's making. The log has it too: a redelivered turn gets the same answer. */
   answerWithError(request: OpenRequest, error: DramatisError): void {
     if (!request.caller.open.delete(request.correlation)) return
-    this.#answer(request.caller, request.run, request.correlation, request.callee.index, request.turn, error, request.settle, request.envelope)
+    this.#answer(
+      request.caller,
+      request.run,
+      request.correlation,
+      request.callee.index,
+      request.turn,
+      error,
+      request.settle,
+      request.envelope,
+    )
   }
 
-  #answer(caller: Cell, run: RunState, correlation: number, from: number, turn: number, error: DramatisError, settle: OpenRequest['settle'], envelope?: Envelope<RunState>): void {
-    const frame = this.#core.frames.failure(RESPONSE, { sender: from, recipient: caller.index, run: run.index, turn, correlation }, error)
-    if (envelope) for (let word = 8; word < 12; word++) frame.memory.i32[word] = envelope.memory.i32[(envelope.at >> 2) + word]!
+  #answer(
+    caller: Cell,
+    run: RunState,
+    correlation: number,
+    from: number,
+    turn: number,
+    error: DramatisError,
+    settle: OpenRequest['settle'],
+    envelope?: Envelope<RunState>,
+  ): void {
+    const frame = this.#core.frames.failure(
+      RESPONSE,
+      { sender: from, recipient: caller.index, run: run.index, turn, correlation },
+      error,
+    )
+    if (envelope)
+      for (let word = 8; word < 12; word++) frame.memory.i32[word] = envelope.memory.i32[(envelope.at >> 2) + word]!
     this.#core.appendOwned(run, frame.memory, frame.bytes)
     if (settle) settle(frame.memory, 0)
     else this.#core.delivery.reply(caller, frame)
@@ -312,7 +450,11 @@ export class Router implements Routing {
     setKind(frame.memory, 0, RESPONSE)
     if (settle) settle(frame.memory, 0)
     else this.#core.delivery.reply(caller, frame)
-    this.withdraw(callee, envelope, new CancelledError(`The request to "${callee.name}" was answered by somebody else.`, { agent: callee.name }))
+    this.withdraw(
+      callee,
+      envelope,
+      new CancelledError(`The request to "${callee.name}" was answered by somebody else.`, { agent: callee.name }),
+    )
     this.#core.wake()
   }
 
@@ -333,7 +475,15 @@ export class Router implements Routing {
       return
     }
     caller.open.delete(correlation)
-    this.withdraw(request.callee, request.envelope, reason ?? new CancelledError(`The request of "${caller.name}" was withdrawn.`, { agent: request.callee.name, caller: caller.name }))
+    this.withdraw(
+      request.callee,
+      request.envelope,
+      reason ??
+        new CancelledError(`The request of "${caller.name}" was withdrawn.`, {
+          agent: request.callee.name,
+          caller: caller.name,
+        }),
+    )
   }
 
   /** Takes a message back, wherever it is. */
@@ -354,7 +504,11 @@ export class Router implements Routing {
   }
 
   /** The message is out of its mailbox and dead. */
-  drop(envelope: Envelope<RunState>, reason: 'cancelled' | 'stopped' | 'expired' | 'poison' | 'failed', errors: DramatisError[]): void {
+  drop(
+    envelope: Envelope<RunState>,
+    reason: 'cancelled' | 'stopped' | 'expired' | 'poison' | 'failed',
+    errors: DramatisError[],
+  ): void {
     envelope.run.open -= 1
     this.#core.deadLetter(envelope.run, envelope.memory, envelope.at, reason, errors)
   }
@@ -385,7 +539,8 @@ export class Router implements Routing {
 }
 
 /** Agents can be reached by everybody, the protocol script by the caller alone. */
-const mayReach = (sender: Cell, callee: Cell) => callee.settings.counted || (sender.index === USER_INDEX && callee.index === ORCHESTRATOR_INDEX)
+const mayReach = (sender: Cell, callee: Cell) =>
+  callee.settings.counted || (sender.index === USER_INDEX && callee.index === ORCHESTRATOR_INDEX)
 
 /** What a redelivered turn did not ask for again: an END has no other metadata. */
 function readMissed(memory: Memory, at: number): string[] {

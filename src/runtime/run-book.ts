@@ -1,20 +1,28 @@
 /** All runs of a team: admitted, queued, begun, ended, and forgotten when their log is no longer kept. */
 import { v7 } from 'uuid'
 import { checkBySchema } from '../actors/schema.ts'
-import type { Timer } from '../clock.ts'
-import { ConfigurationError, DramatisError, ReplyInvalidError, RunAbortedError, RunTimeoutError, TeamClosedError, TeamOverloadedError } from '../errors.ts'
-import { errorOf, isFailure } from '../mailbox/codec.ts'
-import { readBody, REQUEST } from '../mailbox/frame.ts'
-import type { Memory } from '../mailbox/memory.ts'
 import type { Blackboard } from '../blackboard/entry.ts'
+import type { Timer } from '../clock.ts'
+import {
+  ConfigurationError,
+  DramatisError,
+  ReplyInvalidError,
+  RunAbortedError,
+  RunTimeoutError,
+  TeamClosedError,
+  TeamOverloadedError,
+} from '../errors.ts'
+import { errorOf, isFailure } from '../mailbox/codec.ts'
+import { REQUEST, readBody } from '../mailbox/frame.ts'
+import type { Memory } from '../mailbox/memory.ts'
 import type { Cell } from './cell.ts'
+import { type Part, USER_INDEX } from './core.ts'
 import { type MultiAgentResult, type RunEnding, resultOf } from './result.ts'
 import { RunHandle, type RunHost, type RunOptions, type RunStatus } from './run.ts'
 import { checkRunOptions } from './run-options.ts'
 import type { RunState } from './run-state.ts'
-import { type Part, USER_INDEX } from './core.ts'
-import type { Supervisor } from './supervisor.ts'
 import type { TeamSettings } from './settings.ts'
+import type { Supervisor } from './supervisor.ts'
 
 const KEPT_RUNS = 100
 const KEPT_BYTES = 64 * 2 ** 20
@@ -69,7 +77,10 @@ export class RunBook implements RunHost {
     if (joined) return joined as RunHandle<T>
     const waits = this.#running.size >= this.#settings.maxConcurrentRuns
     if (waits && this.#queue.length >= this.#settings.maxQueuedRuns) {
-      throw new TeamOverloadedError(`${this.#running.size} runs are under way and ${this.#queue.length} wait; that is all this team takes (maxConcurrentRuns, maxQueuedRuns). Try again later.`, { running: this.#running.size, queued: this.#queue.length })
+      throw new TeamOverloadedError(
+        `${this.#running.size} runs are under way and ${this.#queue.length} wait; that is all this team takes (maxConcurrentRuns, maxQueuedRuns). Try again later.`,
+        { running: this.#running.size, queued: this.#queue.length },
+      )
     }
     const state = this.#supervisor.openRun(options.runId ?? v7(), query, options.metadata, options.threadId)
     const handle = new RunHandle<T>(state, this)
@@ -85,7 +96,10 @@ export class RunBook implements RunHost {
   #join(runId: string, query: string): RunHandle<unknown> | undefined {
     const entry = this.#entries.get(runId)
     if (!entry || entry.handle.query === query) return entry?.handle
-    throw new ConfigurationError(`runId: "${runId}" is the id of a run with another query; the same id joins that run. Use a new id.`, { path: 'runId', got: runId })
+    throw new ConfigurationError(
+      `runId: "${runId}" is the id of a run with another query; the same id joins that run. Use a new id.`,
+      { path: 'runId', got: runId },
+    )
   }
 
   #enter(handle: RunHandle<unknown>, options: RunOptions<unknown>, target: Cell): Entry {
@@ -93,9 +107,24 @@ export class RunBook implements RunHost {
     const abort = () => this.cancel(handle.state, reasonOf(signal!))
     signal?.addEventListener('abort', abort, { once: true })
     const timeoutMs = options.timeoutMs ?? this.#settings.globalTimeoutMs
-    const entry: Entry = { handle, options, target, clear: () => signal?.removeEventListener('abort', abort), timer: undefined, result: undefined, correlation: 0 }
+    const entry: Entry = {
+      handle,
+      options,
+      target,
+      clear: () => signal?.removeEventListener('abort', abort),
+      timer: undefined,
+      result: undefined,
+      correlation: 0,
+    }
     entry.timer = this.#supervisor.clock.timer(timeoutMs, () => {
-      this.#abort(entry, new RunTimeoutError(`The run did not end within ${timeoutMs} ms (globalTimeoutMs, or the run's timeoutMs). The trace shows what it waited for.`, { runId: handle.id, timeoutMs }), 'failed')
+      this.#abort(
+        entry,
+        new RunTimeoutError(
+          `The run did not end within ${timeoutMs} ms (globalTimeoutMs, or the run's timeoutMs). The trace shows what it waited for.`,
+          { runId: handle.id, timeoutMs },
+        ),
+        'failed',
+      )
     })
     this.#entries.set(handle.id, entry)
     this.#byState.set(handle.state, entry)
@@ -120,16 +149,43 @@ export class RunBook implements RunHost {
       // An agent that cannot start is gone; whether the run needs it shows when it is asked.
     }
     if (handle.state.over) return
-    entry.correlation = this.request(handle.state, target, handle.query, undefined, undefined, (memory, at) => void this.#answered(entry, memory, at))
+    entry.correlation = this.request(
+      handle.state,
+      target,
+      handle.query,
+      undefined,
+      undefined,
+      (memory, at) => void this.#answered(entry, memory, at),
+    )
   }
 
   /** Posts a request of the caller outside. */
-  request(run: RunState, target: Cell, content: string, data: string | undefined, fields: { limit?: number; priority?: number; metadata?: string; threadId?: string; type?: 'request' | 'delegate' } | undefined, settle: (memory: Memory, at: number) => void): number {
+  request(
+    run: RunState,
+    target: Cell,
+    content: string,
+    data: string | undefined,
+    fields:
+      | { limit?: number; priority?: number; metadata?: string; threadId?: string; type?: 'request' | 'delegate' }
+      | undefined,
+    settle: (memory: Memory, at: number) => void,
+  ): number {
     const user = this.#supervisor.cells[USER_INDEX]!
     user.correlation += 1
     const { correlation } = user
     const threadId = fields?.threadId ?? run.threadId
-    const { memory, bytes } = this.#supervisor.frames.make({ kind: REQUEST, sender: USER_INDEX, recipient: target.index, run: run.index, correlation, content, ...(data !== undefined && { data }), ...fields, ...(threadId !== undefined && { threadId }), flags: 32 })
+    const { memory, bytes } = this.#supervisor.frames.make({
+      kind: REQUEST,
+      sender: USER_INDEX,
+      recipient: target.index,
+      run: run.index,
+      correlation,
+      content,
+      ...(data !== undefined && { data }),
+      ...fields,
+      ...(threadId !== undefined && { threadId }),
+      flags: 32,
+    })
     this.#supervisor.appendOwned(run, memory, bytes)
     this.#supervisor.router.message(user, run, memory, 0, settle)
     this.#supervisor.wake()
@@ -145,11 +201,23 @@ export class RunBook implements RunHost {
     try {
       const structured: unknown = data === undefined ? undefined : JSON.parse(data)
       const checked = options.output
-        ? await checkBySchema(options.output, structured ?? content, (issues) => new ReplyInvalidError(`The answer of run "${handle.id}" misses its output schema: ${issues}`, { runId: handle.id, issues }))
+        ? await checkBySchema(
+            options.output,
+            structured ?? content,
+            (issues) =>
+              new ReplyInvalidError(`The answer of run "${handle.id}" misses its output schema: ${issues}`, {
+                runId: handle.id,
+                issues,
+              }),
+          )
         : undefined
       this.#end(entry, { finalOutput: content, data: checked }, 'finished')
     } catch (error) {
-      this.#end(entry, { error: error instanceof DramatisError ? error : new ReplyInvalidError(String(error), {}, error) }, 'failed')
+      this.#end(
+        entry,
+        { error: error instanceof DramatisError ? error : new ReplyInvalidError(String(error), {}, error) },
+        'failed',
+      )
     }
   }
 
@@ -174,7 +242,11 @@ export class RunBook implements RunHost {
     this.#supervisor.record(state, { kind: 'run.finished', error: 'error' in ending ? ending.error : null })
     if ('error' in ending) this.#windDown(entry, ending.error)
     this.#supervisor.settleRecords()
-    entry.result = resultOf(state, ending, this.#supervisor.clock.now() - state.startedAt, { name: (index) => this.#supervisor.name(index), runId: (index) => this.#supervisor.runId(index), agents: () => this.#agents() })
+    entry.result = resultOf(state, ending, this.#supervisor.clock.now() - state.startedAt, {
+      name: (index) => this.#supervisor.name(index),
+      runId: (index) => this.#supervisor.runId(index),
+      agents: () => this.#agents(),
+    })
     entry.timer?.cancel()
     entry.clear()
     this.#leave(entry)
@@ -237,7 +309,10 @@ export class RunBook implements RunHost {
     this.#quieting.set(
       run,
       this.#supervisor.clock.timer(limit, () => {
-        run.ending = new RunTimeoutError(`What a message caused did not fall quiet within ${limit} ms.`, { runId: run.id, timeoutMs: limit })
+        run.ending = new RunTimeoutError(`What a message caused did not fall quiet within ${limit} ms.`, {
+          runId: run.id,
+          timeoutMs: limit,
+        })
       }),
     )
     return run
@@ -284,7 +359,9 @@ export class RunBook implements RunHost {
     return this.#supervisor.runId(index)
   }
   blackboard(run: RunState): Blackboard | undefined {
-    return this.#supervisor.calls.board(run) ? this.#supervisor.calls.view(run, this.#supervisor.name(USER_INDEX)) : undefined
+    return this.#supervisor.calls.board(run)
+      ? this.#supervisor.calls.view(run, this.#supervisor.name(USER_INDEX))
+      : undefined
   }
   onRecords(listener: () => void): () => void {
     this.#listeners.add(listener)
@@ -306,4 +383,5 @@ export class RunBook implements RunHost {
   }
 }
 
-const reasonOf = (signal: AbortSignal): string => (signal.reason instanceof Error ? signal.reason.message : String(signal.reason))
+const reasonOf = (signal: AbortSignal): string =>
+  signal.reason instanceof Error ? signal.reason.message : String(signal.reason)

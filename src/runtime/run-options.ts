@@ -1,11 +1,21 @@
 /** The options of one run, checked at once. */
 import { ConfigurationError } from '../errors.ts'
+import { nearest } from './nearest.ts'
 import { refused } from './refused.ts'
 import type { RunOptions } from './run.ts'
 import { unavailable } from './unavailable.ts'
-import { nearest } from './nearest.ts'
 
-const KNOWN = ['signal', 'timeoutMs', 'priority', 'runId', 'threadId', 'metadata', 'models', 'budget', 'output'] as const
+const KNOWN = [
+  'signal',
+  'timeoutMs',
+  'priority',
+  'runId',
+  'threadId',
+  'metadata',
+  'models',
+  'budget',
+  'output',
+] as const
 
 /** @throws ConfigurationError that names the option, what came and what is accepted. */
 export function checkRunOptions(query: unknown, options: RunOptions<never> | RunOptions<unknown>): void {
@@ -14,17 +24,25 @@ export function checkRunOptions(query: unknown, options: RunOptions<never> | Run
   for (const key of Object.keys(options)) {
     if (!(KNOWN as readonly string[]).includes(key)) {
       const near = nearest(key, KNOWN)
-      throw new ConfigurationError(`${key}: no such option of a run${near ? `; did you mean "${near}"?` : `; there are ${KNOWN.join(', ')}.`}`, { path: key })
+      throw new ConfigurationError(
+        `${key}: no such option of a run${near ? `; did you mean "${near}"?` : `; there are ${KNOWN.join(', ')}.`}`,
+        { path: key },
+      )
     }
   }
   const { signal, timeoutMs, priority, runId, threadId, metadata, models, budget, output } = options
   if (signal !== undefined && !(signal instanceof AbortSignal)) throw refused('signal', signal, 'an AbortSignal')
-  if (timeoutMs !== undefined && !(typeof timeoutMs === 'number' && timeoutMs > 0 && timeoutMs < 2 ** 31)) throw refused('timeoutMs', timeoutMs, 'milliseconds above 0, below 2^31')
+  if (timeoutMs !== undefined && !(typeof timeoutMs === 'number' && timeoutMs > 0 && timeoutMs < 2 ** 31))
+    throw refused('timeoutMs', timeoutMs, 'milliseconds above 0, below 2^31')
   if (priority !== undefined && !Number.isFinite(priority)) throw refused('priority', priority, 'a finite number')
-  if (runId !== undefined && (typeof runId !== 'string' || runId === '')) throw refused('runId', runId, 'a text that is not empty')
+  if (runId !== undefined && (typeof runId !== 'string' || runId === ''))
+    throw refused('runId', runId, 'a text that is not empty')
   if (threadId !== undefined && typeof threadId !== 'string') throw refused('threadId', threadId, 'a text')
-  if (metadata !== undefined) for (const [key, value] of Object.entries(metadata)) if (typeof value !== 'string') throw refused(`metadata.${key}`, value, 'a text')
+  if (metadata !== undefined)
+    for (const [key, value] of Object.entries(metadata))
+      if (typeof value !== 'string') throw refused(`metadata.${key}`, value, 'a text')
   if (models !== undefined) throw unavailable('models')
   if (budget !== undefined) throw unavailable('budget')
-  if (output !== undefined && typeof output?.['~standard']?.validate !== 'function') throw refused('output', output, 'a Standard Schema (zod, arktype, ...)')
+  if (output !== undefined && typeof output?.['~standard']?.validate !== 'function')
+    throw refused('output', output, 'a Standard Schema (zod, arktype, ...)')
 }

@@ -1,7 +1,8 @@
 /** What the supervisor knows of one run. What happened in it is in its log. */
+
+import type { AgentTask } from '../actors/task.ts'
 import type { Board } from '../blackboard/board.ts'
 import type { DramatisError } from '../errors.ts'
-import type { AgentTask } from '../actors/task.ts'
 import { RunLog } from './log.ts'
 
 export class RunState {
@@ -31,7 +32,14 @@ export class RunState {
   readonly failures: { agent: string; taskId?: string; error: DramatisError }[] = []
   readonly subscriptions: (() => void)[] = []
 
-  constructor(index: number, id: string, query: string, startedAt: number, metadata: Readonly<Record<string, string>> = {}, threadId?: string) {
+  constructor(
+    index: number,
+    id: string,
+    query: string,
+    startedAt: number,
+    metadata: Readonly<Record<string, string>> = {},
+    threadId?: string,
+  ) {
     this.index = index
     this.id = id
     this.query = query

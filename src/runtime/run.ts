@@ -1,7 +1,8 @@
 /** A run as its caller holds it: its result, its events as they happen, and a handle to end it. */
+
+import type { TokenUsage } from '../actors/model.ts'
 import type { AgentTask } from '../actors/task.ts'
 import type { ModelSchema } from '../actors/tool.ts'
-import type { TokenUsage } from '../actors/model.ts'
 import type { Blackboard } from '../blackboard/entry.ts'
 import { unavailable } from '../errors.ts'
 import type { AgentMessage } from '../mailbox/message.ts'
@@ -122,7 +123,8 @@ export class RunHandle<T> implements Run<T> {
   }
 
   *#eventsAfter(after: number): IterableIterator<RuntimeEvent<unknown>> {
-    for (const entry of this.state.log.entries(after)) for (const event of eventsOf(entry, this.#host)) if (event.seq > after) yield event
+    for (const entry of this.state.log.entries(after))
+      for (const event of eventsOf(entry, this.#host)) if (event.seq > after) yield event
   }
 
   async *text(): AsyncGenerator<string> {
@@ -131,7 +133,8 @@ export class RunHandle<T> implements Run<T> {
       if (event.type === 'output.delta' && event.final) {
         any = true
         yield event.chunk
-      } else if (event.type === 'run.finished' && !any && event.result.finalOutput !== null) yield event.result.finalOutput
+      } else if (event.type === 'run.finished' && !any && event.result.finalOutput !== null)
+        yield event.result.finalOutput
     }
   }
 

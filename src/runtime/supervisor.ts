@@ -8,23 +8,23 @@
  * `records$` is the only ingress of the parts. It is trampolined: what a part records while it is told of something is
  * told after it. A part that throws is reported and goes on.
  */
-import { Observable, Subject } from 'rxjs'
-import { DeadLetterList, type DeadLetterReason } from '../mailbox/dead-letters.ts'
+import { type Observable, Subject } from 'rxjs'
+import type { Logger } from '../actors/logger.ts'
+import type { Scheduler } from '../clock.ts'
+import { type DramatisError, describe } from '../errors.ts'
 import { decodeMessage } from '../mailbox/codec.ts'
+import { DeadLetterList, type DeadLetterReason } from '../mailbox/dead-letters.ts'
 import { idOf } from '../mailbox/frame.ts'
 import type { Memory } from '../mailbox/memory.ts'
 import { HOST_ASLEEP, HOST_CALLED, TeamMemory } from '../mailbox/room.ts'
-import { describe, type DramatisError } from '../errors.ts'
-import type { Scheduler } from '../clock.ts'
-import type { Logger } from '../actors/logger.ts'
 import { Cell, type CellSettings } from './cell.ts'
 import { type Core, type Gate, OPEN_GATE, type Part } from './core.ts'
 import { Delivery } from './delivery.ts'
 import { HostCalls } from './host-calls.ts'
 import { HostFrames } from './host-frames.ts'
-import { RunLog } from './log.ts'
 import { Lives } from './lives.ts'
-import { type Batch, type FrameBlock, type HostRecord, SEQ_STEP, type LogEntry, type Unrecorded } from './records.ts'
+import { RunLog } from './log.ts'
+import { type Batch, type FrameBlock, type HostRecord, type LogEntry, SEQ_STEP, type Unrecorded } from './records.ts'
 import { Router } from './router.ts'
 import { RunState } from './run-state.ts'
 import type { Spawner } from './thread.ts'
@@ -170,7 +170,8 @@ export class Supervisor implements Core {
     else {
       this.log.append(record)
       // What happens to an agent happens to every run under way: each tells it.
-      for (const other of this.runs.values()) if (!other.over && record.kind.startsWith('agent.')) other.log.append(record)
+      for (const other of this.runs.values())
+        if (!other.over && record.kind.startsWith('agent.')) other.log.append(record)
     }
     this.#pending.push(record)
     this.wake()
@@ -189,7 +190,13 @@ export class Supervisor implements Core {
 
   /** The message that stands there will not be handled. */
   deadLetter(run: RunState, memory: Memory, at: number, reason: DeadLetterReason, errors: DramatisError[]): void {
-    const letter = { id: idOf(memory, at), message: decodeMessage(memory, at, this), reason, errors, at: this.clock.now() }
+    const letter = {
+      id: idOf(memory, at),
+      message: decodeMessage(memory, at, this),
+      reason,
+      errors,
+      at: this.clock.now(),
+    }
     this.deadLetters.add(letter)
     this.record(run, { kind: 'message.dead', letter })
   }

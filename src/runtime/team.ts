@@ -10,13 +10,21 @@ import type { Protocol } from '../actors/protocol.ts'
 import type { AgentRole } from '../actors/role.ts'
 import type { AgentStatus, AgentTask, TaskStatus } from '../actors/task.ts'
 import type { Blackboard } from '../blackboard/entry.ts'
-import { describe, ConfigurationError, RunAbortedError, TeamClosedError, unavailable, UnknownRunError } from '../errors.ts'
-import type { AgentMessage, MessageInput } from '../mailbox/message.ts'
+import {
+  ConfigurationError,
+  describe,
+  RunAbortedError,
+  TeamClosedError,
+  UnknownRunError,
+  unavailable,
+} from '../errors.ts'
 import type { DeadLetter } from '../mailbox/dead-letters.ts'
+import type { AgentMessage, MessageInput } from '../mailbox/message.ts'
 import { MAX_AGENTS } from '../mailbox/room.ts'
 import { type AgentInstance, agentInstance, statusOf } from './agent-instance.ts'
 import { loadable } from './bundle.ts'
 import type { Cell, CellSettings } from './cell.ts'
+import { FIXED_NAMES, ORCHESTRATOR_INDEX } from './core.ts'
 import { eventsOf, type RuntimeEvent } from './events.ts'
 import { GuardedObservable } from './guarded-observable.ts'
 import { handlersFrom, LocalThread } from './local-thread.ts'
@@ -30,7 +38,6 @@ import type { MultiAgentResult } from './result.ts'
 import type { Run, RunHandle, RunOptions } from './run.ts'
 import { RunBook } from './run-book.ts'
 import type { AgentSettings, TeamSettings } from './settings.ts'
-import { FIXED_NAMES, ORCHESTRATOR_INDEX } from './core.ts'
 import { Supervisor } from './supervisor.ts'
 import { type Spawner, type Thread, WorkerSpawner } from './thread.ts'
 import { historyOf } from './trace.ts'
@@ -40,7 +47,10 @@ export interface Health {
   live: boolean
   ready: boolean
   draining: boolean
-  agents: Record<string, { status: AgentStatus; queued: number; inFlight: number; restarts: number; lastBeatMs: number }>
+  agents: Record<
+    string,
+    { status: AgentStatus; queued: number; inFlight: number; restarts: number; lastBeatMs: number }
+  >
   runs: { running: number; queued: number }
   deadLetters: number
   log: { ok: boolean; lagMs: number }
@@ -80,7 +90,11 @@ export class TeamRuntime {
     this.#protocol = protocol
     this.#kit = kit
     const { clock, logger, warmSpares, maxConcurrentAgents } = settings
-    if (settings.agents.length + FIXED_NAMES.length > MAX_AGENTS) throw new ConfigurationError(`agents: ${settings.agents.length} are too many; a team has up to ${MAX_AGENTS - FIXED_NAMES.length}.`, { path: 'agents' })
+    if (settings.agents.length + FIXED_NAMES.length > MAX_AGENTS)
+      throw new ConfigurationError(
+        `agents: ${settings.agents.length} are too many; a team has up to ${MAX_AGENTS - FIXED_NAMES.length}.`,
+        { path: 'agents' },
+      )
     this.#spawner = new WorkerSpawner(kit ? 0 : warmSpares)
     this.supervisor = new Supervisor({
       clock,
@@ -103,7 +117,13 @@ export class TeamRuntime {
     for (const name of FIXED_NAMES) this.supervisor.addCell(name, fixedCell(name))
     for (const agent of this.#settings.agents) {
       const cell = this.supervisor.addCell(agent.name, agentCell(agent))
-      this.#instances.set(agent.name, agentInstance(cell, agent.role, { run: (of, task, options) => this.#runAlone(of, task, options), post: (message) => this.#posting.send(message) }))
+      this.#instances.set(
+        agent.name,
+        agentInstance(cell, agent.role, {
+          run: (of, task, options) => this.#runAlone(of, task, options),
+          post: (message) => this.#posting.send(message),
+        }),
+      )
     }
   }
 
@@ -115,7 +135,9 @@ export class TeamRuntime {
   }
 
   #roster(): RosterEntry[] {
-    return this.supervisor.cells.filter((cell) => cell.settings.counted).map((cell) => ({ ...cell.settings.info, status: statusOf(cell) }))
+    return this.supervisor.cells
+      .filter((cell) => cell.settings.counted)
+      .map((cell) => ({ ...cell.settings.info, status: statusOf(cell) }))
   }
 
   async #codeOf(cell: Cell): Promise<AgentCode> {
@@ -154,11 +176,16 @@ export class TeamRuntime {
   }
 
   #eventStream(): Observable<RuntimeEvent> {
-    const report = (error: unknown) => this.#settings.logger.error({ error: describe(error) }, 'a subscriber of team.events threw; its subscription is closed')
+    const report = (error: unknown) =>
+      this.#settings.logger.error(
+        { error: describe(error) },
+        'a subscriber of team.events threw; its subscription is closed',
+      )
     return new GuardedObservable<RuntimeEvent>(report, (subscriber) => {
       const subscription = this.supervisor.records$.subscribe({
         next: (batch) => {
-          for (const entry of batch) for (const event of eventsOf(entry, this.#runs)) subscriber.next(event as RuntimeEvent)
+          for (const entry of batch)
+            for (const event of eventsOf(entry, this.#runs)) subscriber.next(event as RuntimeEvent)
         },
         complete: () => subscriber.complete(),
       })
@@ -241,9 +268,16 @@ export class TeamRuntime {
     return this.#runs.get(runId)
   }
 
-  async listRuns(filter: { status?: Run['status'] } = {}): Promise<{ id: string; query: string; status: Run['status']; startedAt: number }[]> {
+  async listRuns(
+    filter: { status?: Run['status'] } = {},
+  ): Promise<{ id: string; query: string; status: Run['status']; startedAt: number }[]> {
     const runs = this.#runs.list().filter(({ status }) => filter.status === undefined || status === filter.status)
-    return runs.map(({ id, query, status, state }: RunHandle<unknown>) => ({ id, query, status, startedAt: state.startedAt }))
+    return runs.map(({ id, query, status, state }: RunHandle<unknown>) => ({
+      id,
+      query,
+      status,
+      startedAt: state.startedAt,
+    }))
   }
 
   resume<T = undefined>(_runId: string, _options: Omit<RunOptions<T>, 'runId'> = {}): Promise<MultiAgentResult<T>> {
@@ -344,7 +378,16 @@ export class TeamRuntime {
       ready: !this.#runs.closing && agents.every((cell) => cell.life?.ready === true),
       draining: this.#runs.closing,
       agents: Object.fromEntries(
-        agents.map((cell) => [cell.name, { status: statusOf(cell), queued: cell.mailbox.waiting + cell.mailbox.parked.length, inFlight: cell.mailbox.handed.size, restarts: cell.restarts, lastBeatMs: Math.max(0, now - cell.lastEndAt) }]),
+        agents.map((cell) => [
+          cell.name,
+          {
+            status: statusOf(cell),
+            queued: cell.mailbox.waiting + cell.mailbox.parked.length,
+            inFlight: cell.mailbox.handed.size,
+            restarts: cell.restarts,
+            lastBeatMs: Math.max(0, now - cell.lastEndAt),
+          },
+        ]),
       ),
       runs: this.#runs.counts,
       deadLetters: deadLetters.list().length,
@@ -363,7 +406,18 @@ const closedError = () => new TeamClosedError('The team is closed; make a new on
 
 function agentCell(agent: AgentSettings): CellSettings {
   const { info, maxHeapMb, mailbox, supervision, responseTimeoutMs, queueTimeoutMs, turnTimeoutMs, env } = agent
-  return { info, maxHeapMb, concurrency: 1, mailbox, supervision, responseTimeoutMs, queueTimeoutMs, turnTimeoutMs, env, counted: true }
+  return {
+    info,
+    maxHeapMb,
+    concurrency: 1,
+    mailbox,
+    supervision,
+    responseTimeoutMs,
+    queueTimeoutMs,
+    turnTimeoutMs,
+    env,
+    counted: true,
+  }
 }
 
 /** The runtime's own names: no limits but that of a message's size. */
@@ -373,7 +427,16 @@ function fixedCell(name: string): CellSettings {
     maxHeapMb: null,
     concurrency: Number.MAX_SAFE_INTEGER,
     mailbox: { capacity: 2 ** 30, bytes: 2 ** 30, maxMessageBytes: 16 * MIB, overflow: 'block' },
-    supervision: { maxRestarts: 3, withinMs: 60_000, backoff: { baseMs: 200, capMs: 10_000 }, poisonAttempts: 3, onHandlerError: 'fail', watchdogMs: false, coolDownMs: 60_000, stopGraceMs: 5_000 },
+    supervision: {
+      maxRestarts: 3,
+      withinMs: 60_000,
+      backoff: { baseMs: 200, capMs: 10_000 },
+      poisonAttempts: 3,
+      onHandlerError: 'fail',
+      watchdogMs: false,
+      coolDownMs: 60_000,
+      stopGraceMs: 5_000,
+    },
     responseTimeoutMs: Number.POSITIVE_INFINITY,
     queueTimeoutMs: false,
     turnTimeoutMs: false,

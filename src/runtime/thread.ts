@@ -71,7 +71,13 @@ export class WorkerThread implements Thread {
     this.#dead = new Promise((_resolve, reject) => {
       this.#worker.once('exit', (code) => {
         port1.close()
-        reject(new AgentCrashedError(`The thread ended with code ${code} before it answered.`, { exitCode: code }, this.#error))
+        reject(
+          new AgentCrashedError(
+            `The thread ended with code ${code} before it answered.`,
+            { exitCode: code },
+            this.#error,
+          ),
+        )
       })
     })
     this.#dead.catch(() => {})
@@ -116,7 +122,10 @@ export class WorkerThread implements Thread {
     try {
       return await Promise.race([this.#control.start(assignment), this.#dead])
     } catch (error) {
-      const crashed = error instanceof AgentCrashedError ? error : new AgentCrashedError(`The thread could not be started: ${String(error)}`, {}, error)
+      const crashed =
+        error instanceof AgentCrashedError
+          ? error
+          : new AgentCrashedError(`The thread could not be started: ${String(error)}`, {}, error)
       return { ok: false, error: errorData(crashed) }
     }
   }

@@ -1,7 +1,24 @@
 /** Trace and history of a run: folds over its log. */
 import { type Directory, decodeMessage, isFailure, isMessage, messageIdOf } from '../mailbox/codec.ts'
 import {
-  ANNOUNCED, attemptOf, CHUNK, END, flagsOf, idOf, kindOf, lengthOf, readBody, recipientOf, REPLAYED, RESPONSE, senderOf, startedOf, STEP_BEGAN, STEP_DONE, timeOf, typeOf,
+  ANNOUNCED,
+  attemptOf,
+  CHUNK,
+  END,
+  flagsOf,
+  idOf,
+  kindOf,
+  lengthOf,
+  REPLAYED,
+  RESPONSE,
+  readBody,
+  recipientOf,
+  STEP_BEGAN,
+  STEP_DONE,
+  senderOf,
+  startedOf,
+  timeOf,
+  typeOf,
 } from '../mailbox/frame.ts'
 import type { Memory } from '../mailbox/memory.ts'
 import type { AgentMessage } from '../mailbox/message.ts'
@@ -14,7 +31,8 @@ type Trace = OrchestrationTrace
 /** Every message of the run that the log still has, in order. */
 export function historyOf(log: RunLog, directory: Directory, until?: number): AgentMessage[] {
   const messages: AgentMessage[] = []
-  for (const [memory, at] of framesOf(log, until)) if (isMessage(memory, at)) messages.push(decodeMessage(memory, at, directory))
+  for (const [memory, at] of framesOf(log, until))
+    if (isMessage(memory, at)) messages.push(decodeMessage(memory, at, directory))
   return messages
 }
 
@@ -29,7 +47,8 @@ export function* framesOf(log: RunLog, until?: number): IterableIterator<[memory
 export function traceOf(log: RunLog, directory: Directory, until?: number): OrchestrationTrace {
   const trace: Trace = { events: [], decisions: [], agentActivations: [], messageFlow: [], syncPointsReached: [] }
   const fold = new TraceFold(trace, directory)
-  if (log.forgotten > 0) trace.events.push({ timestamp: 0, eventType: 'log.forgotten', agent: null, details: { entries: log.forgotten } })
+  if (log.forgotten > 0)
+    trace.events.push({ timestamp: 0, eventType: 'log.forgotten', agent: null, details: { entries: log.forgotten } })
   for (const entry of log.entries(-1, until)) {
     if (entry.kind !== 'frames') fold.record(entry)
     else for (let at = entry.from; at < entry.to; at += lengthOf(entry.memory, at)) fold.frame(entry.memory, at)
@@ -56,14 +75,26 @@ class TraceFold {
     if (kind === END) this.#end(memory, at, agent, messageId)
     else if (kind === STEP_BEGAN || kind === STEP_DONE || kind === REPLAYED) {
       const eventType = kind === STEP_BEGAN ? 'step.began' : kind === STEP_DONE ? 'step.finished' : 'step.replayed'
-      this.#event(timeOf(memory, at), eventType, agent, { step: readBody(memory, at).content, attempt: attemptOf(memory, at), messageId, ...(kind === STEP_DONE && isFailure(memory, at) && { failed: true }) })
-    } else if (kind === CHUNK) this.#event(timeOf(memory, at), 'output.delta', agent, { messageId, length: readBody(memory, at).content.length })
+      this.#event(timeOf(memory, at), eventType, agent, {
+        step: readBody(memory, at).content,
+        attempt: attemptOf(memory, at),
+        messageId,
+        ...(kind === STEP_DONE && isFailure(memory, at) && { failed: true }),
+      })
+    } else if (kind === CHUNK)
+      this.#event(timeOf(memory, at), 'output.delta', agent, { messageId, length: readBody(memory, at).content.length })
   }
 
   #message(memory: Memory, at: number, kind: number, from: string): void {
     const response = kind === END || kind === RESPONSE
     const to = (response ? undefined : readBody(memory, at).name) ?? this.#directory.name(recipientOf(memory, at))
-    this.#trace.messageFlow.push({ from, to, messageId: messageIdOf(memory, at), type: response ? 'response' : typeOf(memory, at), at: timeOf(memory, at) })
+    this.#trace.messageFlow.push({
+      from,
+      to,
+      messageId: messageIdOf(memory, at),
+      type: response ? 'response' : typeOf(memory, at),
+      at: timeOf(memory, at),
+    })
   }
 
   #end(memory: Memory, at: number, agent: string, messageId: string): void {
@@ -80,13 +111,22 @@ class TraceFold {
     const { kind, seq: _seq, at, run: _run, ...rest } = record
     switch (record.kind) {
       case 'turn.started':
-        this.#open.set(record.agent + record.messageId, { agent: record.agent, startedAt: at, messageId: record.messageId })
+        this.#open.set(record.agent + record.messageId, {
+          agent: record.agent,
+          startedAt: at,
+          messageId: record.messageId,
+        })
         break
       case 'agent.exited':
         this.#cutOff(record.agent, at)
         return
       case 'decision':
-        this.#trace.decisions.push({ timestamp: at, question: record.question, choice: record.choice, reason: record.reason })
+        this.#trace.decisions.push({
+          timestamp: at,
+          question: record.question,
+          choice: record.choice,
+          reason: record.reason,
+        })
         break
     }
     const agent = 'agent' in record ? record.agent : null

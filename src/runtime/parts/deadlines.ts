@@ -2,13 +2,14 @@
  * What takes too long: a response (from the start of the callee's turn), a turn, a wait in a mailbox. One timer for all,
  * set for the earliest; a turn that starts later than the timer is due costs nothing.
  */
-import { MessageExpiredError, RequestTimeoutError, TurnTimeoutError } from '../../errors.ts'
+
 import type { Timer } from '../../clock.ts'
+import { MessageExpiredError, RequestTimeoutError, TurnTimeoutError } from '../../errors.ts'
 import { limitOf } from '../../mailbox/frame.ts'
 import type { Envelope } from '../../mailbox/mailbox.ts'
 import type { Cell } from '../cell.ts'
-import type { RunState } from '../run-state.ts'
 import type { Part } from '../core.ts'
+import type { RunState } from '../run-state.ts'
 
 export const deadlines: Part = (core) => {
   const { clock, router } = core
@@ -23,7 +24,8 @@ export const deadlines: Part = (core) => {
         if (envelope.startedAt > 0) earliest = Math.min(earliest, underWay(cell, envelope, now))
         if (cell.settings.counted) break // one turn at a time: those behind it have not started
       }
-      if (cell.settings.queueTimeoutMs !== false) earliest = Math.min(earliest, waiting(cell, cell.settings.queueTimeoutMs, now))
+      if (cell.settings.queueTimeoutMs !== false)
+        earliest = Math.min(earliest, waiting(cell, cell.settings.queueTimeoutMs, now))
     }
     return earliest
   }
@@ -37,13 +39,19 @@ export const deadlines: Part = (core) => {
     const respondBy = envelope.startedAt + responseMs
     const endBy = envelope.startedAt + turnMs
     if (endBy <= now) {
-      const error = new TurnTimeoutError(`A turn of agent "${cell.name}" did not end within ${turnMs} ms. Raise limits.turnTimeoutMs, or look at what its handler waits for.`, { agent: cell.name, turnTimeoutMs: turnMs })
+      const error = new TurnTimeoutError(
+        `A turn of agent "${cell.name}" did not end within ${turnMs} ms. Raise limits.turnTimeoutMs, or look at what its handler waits for.`,
+        { agent: cell.name, turnTimeoutMs: turnMs },
+      )
       if (request) router.answerWithError(request, error)
       router.withdraw(cell, envelope, error)
       return Number.POSITIVE_INFINITY
     }
     if (respondBy <= now && request) {
-      const error = new RequestTimeoutError(`Agent "${cell.name}" did not answer within ${responseMs} ms of the start of its turn${cell.restarts > 0 ? `; it has restarted ${cell.restarts} times` : ''}. Raise timeoutMs (communication.responseTimeoutMs), or look at what it waits for.`, { agent: cell.name, waitedMs: responseMs, restarts: cell.restarts })
+      const error = new RequestTimeoutError(
+        `Agent "${cell.name}" did not answer within ${responseMs} ms of the start of its turn${cell.restarts > 0 ? `; it has restarted ${cell.restarts} times` : ''}. Raise timeoutMs (communication.responseTimeoutMs), or look at what it waits for.`,
+        { agent: cell.name, waitedMs: responseMs, restarts: cell.restarts },
+      )
       router.answerWithError(request, error)
       router.withdraw(cell, envelope, error)
       return Number.POSITIVE_INFINITY
@@ -54,7 +62,10 @@ export const deadlines: Part = (core) => {
   const waiting = (cell: Cell, limitMs: number, now: number): number => {
     for (const envelope of [...cell.mailbox.queued()]) {
       if (envelope.acceptedAt + limitMs > now) return envelope.acceptedAt + limitMs
-      const error = new MessageExpiredError(`A message waited for agent "${cell.name}" for longer than ${limitMs} ms (communication.queueTimeoutMs).`, { agent: cell.name, queueTimeoutMs: limitMs })
+      const error = new MessageExpiredError(
+        `A message waited for agent "${cell.name}" for longer than ${limitMs} ms (communication.queueTimeoutMs).`,
+        { agent: cell.name, queueTimeoutMs: limitMs },
+      )
       const request = router.requestOf(envelope)
       if (request) router.answerWithError(request, error)
       cell.mailbox.discard(envelope)
@@ -79,7 +90,8 @@ export const deadlines: Part = (core) => {
     next: (batch) => {
       // Turns begin and messages wait only after something was logged; most batches find the timer early enough.
       for (const record of batch) {
-        if (record.kind === 'turn.started' || (record.kind === 'frames' && core.hasQueueDeadlines)) return arm(sweep(clock.monotonic()))
+        if (record.kind === 'turn.started' || (record.kind === 'frames' && core.hasQueueDeadlines))
+          return arm(sweep(clock.monotonic()))
       }
     },
     close: () => timer?.cancel(),

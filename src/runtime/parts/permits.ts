@@ -5,8 +5,8 @@
  */
 import { PERMITS_WANTED } from '../../mailbox/room.ts'
 import type { Cell } from '../cell.ts'
-import type { RunState } from '../run-state.ts'
 import { type Core, type Gate, OPEN_GATE, type Part } from '../core.ts'
+import type { RunState } from '../run-state.ts'
 
 interface Ledger {
   readonly holders: Set<Cell>

@@ -1,9 +1,9 @@
 /** Restarts what died, as the policy says; stops what dies too often and tries it again after its cool-down. */
 import { AgentTerminatedError } from '../../errors.ts'
 import type { Cell } from '../cell.ts'
-import { nextRestart } from '../restart-policy.ts'
-import type { HostRecord } from '../records.ts'
 import type { Part } from '../core.ts'
+import type { HostRecord } from '../records.ts'
+import { nextRestart } from '../restart-policy.ts'
 
 export const restarts: Part = (core) => {
   const { clock, lives } = core
@@ -15,7 +15,14 @@ export const restarts: Part = (core) => {
     const next = nextRestart(supervision, cell.restartTimes, clock.monotonic(), epoch, () => clock.random())
     cell.restartTimes = [...next.history]
     const [head] = cell.mailbox.queued()
-    core.record(undefined, { kind: 'agent.crashed', agent: cell.name, epoch, error, restartInMs: next.restart ? next.delayMs : null, messageId: head && head.attempt > 1 ? core.idOf(head) : null })
+    core.record(undefined, {
+      kind: 'agent.crashed',
+      agent: cell.name,
+      epoch,
+      error,
+      restartInMs: next.restart ? next.delayMs : null,
+      messageId: head && head.attempt > 1 ? core.idOf(head) : null,
+    })
     if (next.restart) begin(cell, next.delayMs)
     else coolDown(cell, error.message)
   }
@@ -30,7 +37,13 @@ export const restarts: Part = (core) => {
   const coolDown = (cell: Cell, last: string) => {
     const { maxRestarts, withinMs, coolDownMs } = cell.settings.supervision
     const times = cell.restartTimes.length
-    lives.stopForGood(cell, new AgentTerminatedError(`It died ${times} times within ${withinMs} ms (allowed: ${maxRestarts}) and is tried again after ${coolDownMs} ms. The last time: ${last}`, { agent: cell.name, deaths: times, withinMs, coolDownMs }))
+    lives.stopForGood(
+      cell,
+      new AgentTerminatedError(
+        `It died ${times} times within ${withinMs} ms (allowed: ${maxRestarts}) and is tried again after ${coolDownMs} ms. The last time: ${last}`,
+        { agent: cell.name, deaths: times, withinMs, coolDownMs },
+      ),
+    )
     clock.timer(coolDownMs, () => lives.revive(cell))
   }
 

@@ -1,16 +1,30 @@
 /** The task board: each request of the protocol script is a task; its id is the message's. */
 import type { AgentTask, TaskStatus } from '../../actors/task.ts'
 import { errorOf, isFailure } from '../../mailbox/codec.ts'
-import { CANCEL, correlationOf, END, idOf, kindOf, lengthOf, priorityOf, readBody, recipientOf, REQUEST, RESPONSE, senderOf } from '../../mailbox/frame.ts'
+import {
+  CANCEL,
+  correlationOf,
+  END,
+  idOf,
+  kindOf,
+  lengthOf,
+  priorityOf,
+  REQUEST,
+  RESPONSE,
+  readBody,
+  recipientOf,
+  senderOf,
+} from '../../mailbox/frame.ts'
 import type { Memory } from '../../mailbox/memory.ts'
-import type { RunState } from '../run-state.ts'
 import { ORCHESTRATOR_INDEX, type Part } from '../core.ts'
+import type { RunState } from '../run-state.ts'
 
 export const tasks: Part = (core) => {
   const frame = (run: RunState, memory: Memory, at: number) => {
     const kind = kindOf(memory, at)
     if (kind === REQUEST && senderOf(memory, at) === ORCHESTRATOR_INDEX) assign(run, memory, at)
-    else if ((kind === END || kind === RESPONSE) && recipientOf(memory, at) === ORCHESTRATOR_INDEX) settle(run, memory, at)
+    else if ((kind === END || kind === RESPONSE) && recipientOf(memory, at) === ORCHESTRATOR_INDEX)
+      settle(run, memory, at)
     else if (kind === CANCEL && senderOf(memory, at) === ORCHESTRATOR_INDEX) {
       const task = run.tasks.get(run.taskIds.get(correlationOf(memory, at)) ?? '')
       if (task && !isDone(task.status)) move(run, task, 'cancelled', null)
@@ -21,7 +35,18 @@ export const tasks: Part = (core) => {
     const { content, name } = readBody(memory, at)
     const id = idOf(memory, at)
     const assignedTo = name ?? core.name(recipientOf(memory, at))
-    const task: AgentTask = { id, description: content, requiredCapabilities: [], assignedTo, status: 'assigned', priority: priorityOf(memory, at), deadline: null, dependencies: [], result: null, parentTask: null }
+    const task: AgentTask = {
+      id,
+      description: content,
+      requiredCapabilities: [],
+      assignedTo,
+      status: 'assigned',
+      priority: priorityOf(memory, at),
+      deadline: null,
+      dependencies: [],
+      result: null,
+      parentTask: null,
+    }
     run.taskIds.set(correlationOf(memory, at), id)
     run.tasks.set(id, task)
     core.record(run, { kind: 'task', task, previous: null })
@@ -36,7 +61,12 @@ export const tasks: Part = (core) => {
     }
     const error = errorOf(memory, at)
     run.failures.push({ agent: task.assignedTo ?? '', taskId: task.id, error })
-    move(run, task, error.code === 'TASK_REFUSED' ? 'refused' : error.code === 'CANCELLED' ? 'cancelled' : 'failed', null)
+    move(
+      run,
+      task,
+      error.code === 'TASK_REFUSED' ? 'refused' : error.code === 'CANCELLED' ? 'cancelled' : 'failed',
+      null,
+    )
   }
 
   const move = (run: RunState, task: AgentTask, status: TaskStatus, result: unknown) => {
@@ -50,7 +80,8 @@ export const tasks: Part = (core) => {
       for (const record of batch) {
         const run = core.runs.get(record.run)
         if (!run) continue
-        if (record.kind === 'frames') for (let at = record.from; at < record.to; at += lengthOf(record.memory, at)) frame(run, record.memory, at)
+        if (record.kind === 'frames')
+          for (let at = record.from; at < record.to; at += lengthOf(record.memory, at)) frame(run, record.memory, at)
         else if (record.kind === 'turn.started') {
           const task = run.tasks.get(record.messageId)
           if (task?.status === 'assigned') move(run, task, 'in_progress', null)
@@ -60,4 +91,5 @@ export const tasks: Part = (core) => {
   }
 }
 
-const isDone = (status: TaskStatus) => status === 'completed' || status === 'failed' || status === 'refused' || status === 'cancelled'
+const isDone = (status: TaskStatus) =>
+  status === 'completed' || status === 'failed' || status === 'refused' || status === 'cancelled'

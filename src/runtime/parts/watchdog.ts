@@ -4,8 +4,8 @@
  * attached, and starts anew when the host itself was late.
  */
 import { url as inspectorUrl } from 'node:inspector'
-import { AgentCrashedError } from '../../errors.ts'
 import type { Timer } from '../../clock.ts'
+import { AgentCrashedError } from '../../errors.ts'
 import { BEAT } from '../../mailbox/window.ts'
 import type { Cell, Life } from '../cell.ts'
 import type { Part } from '../core.ts'
@@ -22,7 +22,11 @@ export const watchdog: Part = (core) => {
   let timer: Timer | undefined
   let checkedAt = 0
 
-  const watched = () => core.cells.filter((cell) => cell.life?.thread.isolated && cell.settings.supervision.watchdogMs !== false && cell.mailbox.handed.size > 0)
+  const watched = () =>
+    core.cells.filter(
+      (cell) =>
+        cell.life?.thread.isolated && cell.settings.supervision.watchdogMs !== false && cell.mailbox.handed.size > 0,
+    )
 
   const check = () => {
     timer = undefined
@@ -40,19 +44,30 @@ export const watchdog: Part = (core) => {
   const look = (cell: Cell, now: number, excused: boolean) => {
     const life = cell.life!
     const { window } = life
-    const beat = Atomics.load(window.words, BEAT) + window.outbox.readTo() + window.plain.readTo() + window.ranked.readTo() + window.replies.readTo() + cell.turns
+    const beat =
+      Atomics.load(window.words, BEAT) +
+      window.outbox.readTo() +
+      window.plain.readTo() +
+      window.ranked.readTo() +
+      window.replies.readTo() +
+      cell.turns
     const pulse = pulses.get(cell)
     const limit = cell.settings.supervision.watchdogMs
-    if (!pulse || pulse.life !== life || pulse.beat !== beat || excused || limit === false) pulses.set(cell, { life, beat, since: now })
+    if (!pulse || pulse.life !== life || pulse.beat !== beat || excused || limit === false)
+      pulses.set(cell, { life, beat, since: now })
     else if (now - pulse.since >= limit) {
       pulses.delete(cell)
-      const error = new AgentCrashedError(`The thread of agent "${cell.name}" is stuck: with a turn under way it gave no sign of life for ${limit} ms (an endless loop, or blocking code). Raise supervision.watchdogMs if its work may take that long without a pause.`, { agent: cell.name, watchdogMs: limit })
+      const error = new AgentCrashedError(
+        `The thread of agent "${cell.name}" is stuck: with a turn under way it gave no sign of life for ${limit} ms (an endless loop, or blocking code). Raise supervision.watchdogMs if its work may take that long without a pause.`,
+        { agent: cell.name, watchdogMs: limit },
+      )
       return lives.kill(cell, error)
     }
     life.thread.ring()
   }
 
-  const intervalOf = (cells: readonly Cell[]) => Math.min(...cells.map((cell) => Number(cell.settings.supervision.watchdogMs) / 4))
+  const intervalOf = (cells: readonly Cell[]) =>
+    Math.min(...cells.map((cell) => Number(cell.settings.supervision.watchdogMs) / 4))
 
   const arm = () => {
     if (timer) return

@@ -4,15 +4,16 @@ import type { ModelClient } from '../../actors/model.ts'
 import type { RoleInfo } from '../../actors/role.ts'
 import { unavailable } from '../../errors.ts'
 import { type AgentMessage, ORCHESTRATOR, USER } from '../../mailbox/message.ts'
+import { LocalThread } from '../local-thread.ts'
 import { settingsFrom } from '../settings.ts'
 import { TeamRuntime } from '../team.ts'
 import { historyOf } from '../trace.ts'
-import { LocalThread } from '../local-thread.ts'
 import { type VirtualClock, virtualClock } from './virtual-clock.ts'
 
 // The types of a definition are its user's; here they only pass through.
 type AnyDefinition = AgentDefinition<never, unknown, unknown, unknown, never>
-type Types<D> = D extends AgentDefinition<infer In, infer Out, infer State> ? { input: In; output: Out; state: State } : never
+type Types<D> =
+  D extends AgentDefinition<infer In, infer Out, infer State> ? { input: In; output: Out; state: State } : never
 
 export interface TestAgentOptions {
   role?: Partial<RoleInfo>
@@ -57,22 +58,41 @@ class Bench<D extends AnyDefinition> extends TeamRuntime implements TestAgent<D>
     const definitions = new Map<string, AgentDefinition>([[name, definition as unknown as AgentDefinition]])
     for (const [partner, reply] of Object.entries(replies)) definitions.set(partner, partnerThat(reply))
     const agents = [...definitions.keys()].map((key) => (key === name ? { ...role, name } : { name: key }))
-    const settings = settingsFrom({ agents, enableBlackboard: true, clock: clock ?? virtualClock() }, { modules: new Set(definitions.keys()) })
+    const settings = settingsFrom(
+      { agents, enableBlackboard: true, clock: clock ?? virtualClock() },
+      { modules: new Set(definitions.keys()) },
+    )
     super(settings, { name: 'test', run: async () => '' }, { definitions })
     this.#name = name
   }
 
   async request(content: string, data?: Types<D>['input']): Promise<AgentMessage<Types<D>['output']>> {
-    const reply = await this.sendMessage({ recipient: this.#name, content, requiresResponse: true, ...(data !== undefined && { structuredData: data }) })
+    const reply = await this.sendMessage({
+      recipient: this.#name,
+      content,
+      requiresResponse: true,
+      ...(data !== undefined && { structuredData: data }),
+    })
     return reply as AgentMessage<Types<D>['output']>
   }
 
   async observe(message: Partial<AgentMessage>): Promise<void> {
     const { type = 'broadcast', content = '', structuredData, metadata, sender } = message
     const recipient = type === 'broadcast' ? null : this.#name
-    const told = { type: type === 'publish' ? ('report' as const) : type, recipient: type === 'publish' ? this.#name : recipient, content, ...(structuredData !== undefined && { structuredData }), ...(metadata && { metadata }), ...(sender && { sender }) }
+    const told = {
+      type: type === 'publish' ? ('report' as const) : type,
+      recipient: type === 'publish' ? this.#name : recipient,
+      content,
+      ...(structuredData !== undefined && { structuredData }),
+      ...(metadata && { metadata }),
+      ...(sender && { sender }),
+    }
     await this.sendMessage(told)
-    while (this.supervisor.cell(this.#name)!.mailbox.handed.size + this.supervisor.cell(this.#name)!.mailbox.waiting > 0) await new Promise((resolve) => setImmediate(resolve))
+    while (
+      this.supervisor.cell(this.#name)!.mailbox.handed.size + this.supervisor.cell(this.#name)!.mailbox.waiting >
+      0
+    )
+      await new Promise((resolve) => setImmediate(resolve))
   }
 
   get state(): Types<D>['state'] {
@@ -81,7 +101,10 @@ class Bench<D extends AnyDefinition> extends TeamRuntime implements TestAgent<D>
 
   get sent(): AgentMessage[] {
     const messages = [...this.supervisor.runs.values()].flatMap((run) => historyOf(run.log, this.supervisor))
-    return messages.filter(({ sender, type, recipient }) => sender === this.#name && type !== 'response' && recipient !== USER && recipient !== ORCHESTRATOR)
+    return messages.filter(
+      ({ sender, type, recipient }) =>
+        sender === this.#name && type !== 'response' && recipient !== USER && recipient !== ORCHESTRATOR,
+    )
   }
 
   async restart(): Promise<void> {

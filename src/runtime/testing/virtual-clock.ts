@@ -3,8 +3,9 @@
  * seed; what is due later waits for `advance`. With it and agents in the host's thread the real supervisor is
  * deterministic.
  */
-import type { Clock, Scheduler, Timer } from '../../clock.ts'
+
 import { seededRandom } from '../../actors/random.ts'
+import type { Clock, Scheduler, Timer } from '../../clock.ts'
 
 export interface VirtualClock extends Clock {
   /** Lets `ms` pass: what is due on the way runs when it is due, with all that follows from it at once. */
@@ -86,7 +87,10 @@ class SteppedClock implements VirtualClock, Scheduler {
     let count = 0
     await settled()
     while (this.#ready.length > 0) {
-      if (++count > LONGEST_RUN) throw new Error('The virtual clock ran ten million tasks without time passing: something schedules itself for ever.')
+      if (++count > LONGEST_RUN)
+        throw new Error(
+          'The virtual clock ran ten million tasks without time passing: something schedules itself for ever.',
+        )
       const pick = Math.floor(this.#random() * this.#ready.length)
       const [task] = this.#ready.splice(pick, 1)
       task?.()
@@ -113,7 +117,8 @@ class SteppedClock implements VirtualClock, Scheduler {
 
   async runToIdle(): Promise<void> {
     await this.#quiet()
-    for (let next = this.#next(Number.POSITIVE_INFINITY); next; next = this.#next(Number.POSITIVE_INFINITY)) await this.#fire(next)
+    for (let next = this.#next(Number.POSITIVE_INFINITY); next; next = this.#next(Number.POSITIVE_INFINITY))
+      await this.#fire(next)
   }
 
   async #fire(due: Due): Promise<void> {
