@@ -18,6 +18,8 @@ export interface Scheduler extends Clock {
   timer(ms: number, task: () => void): Timer
   /** Runs `task` in a later turn of the event loop. */
   defer(task: () => void): void
+  /** Keeps the process alive until it is cancelled: somebody waits, even if no timer or thread does. */
+  hold(): Timer
 }
 
 export interface Timer {
@@ -55,6 +57,10 @@ export const systemClock: Scheduler = {
     return { cancel: () => clearTimeout(handle) }
   },
   defer: (task) => void setImmediate(task),
+  hold() {
+    const handle = setTimeout(() => {}, LONGEST_TIMEOUT_MS)
+    return { cancel: () => clearTimeout(handle) }
+  },
 }
 
 /** Gives a user's own `Clock` what the runtime needs beyond it. */
@@ -72,5 +78,6 @@ export function schedulerFrom(clock: Clock | Scheduler | undefined): Scheduler {
       return { cancel: () => gone.abort() }
     },
     defer: systemClock.defer,
+    hold: systemClock.hold,
   }
 }

@@ -26,6 +26,7 @@ import {
   END,
   FAILED,
   flagsOf,
+  frameBytes,
   HEADER,
   kindOf,
   LOG,
@@ -63,8 +64,9 @@ import { checkBySchema } from './schema.ts'
 import { handled, Turn } from './turn.ts'
 import type { RunView, TurnHost, TurnStart, Wait } from './turn-host.ts'
 
-const TURNS_A_SLICE = 256
+const TURNS_A_SLICE = 512
 const SLICE_MS = 1
+const NO_REPLY = { content: '', structuredData: undefined }
 const LEVELS: readonly LogLevel[] = ['debug', 'info', 'warn', 'error']
 const NO_ONE: Taken = { memory: undefined as unknown as Memory, at: 0 }
 
@@ -93,6 +95,8 @@ export class AgentLoop implements TurnHost {
   #pumping = false
   #again = false
   #stopping = false
+  /** When the turn before this one ended, within a slice. */
+  #endedAt = 0
   readonly #resume = () => {
     this.#again = false
     this.pump()
@@ -203,6 +207,7 @@ export class AgentLoop implements TurnHost {
 
   /** Runs what is there; true: more is waiting, but timers and sockets come first. */
   #run(): boolean {
+    this.#endedAt = 0
     this.#drainReplies()
     const until = this.#port.scheduler.monotonic() + SLICE_MS
     for (let turns = 0; this.#turns.size < this.#concurrency && !this.#stopping; turns++) {
@@ -256,15 +261,15 @@ export class AgentLoop implements TurnHost {
       correlation: kind === REQUEST ? correlationOf(memory, at) : 0,
       streams: (flagsOf(memory, at) & STREAMS) !== 0,
       type: typeOf(memory, at),
-      startedAt: this.now(),
-      replay: this.#replays.get(turnId),
+      startedAt: this.#endedAt > 0 ? this.#endedAt : this.now(), // back to back: one look at the clock does
+      replay: this.#replays.size > 0 ? this.#replays.get(turnId) : undefined,
     }
     const message = new ReceivedMessage(memory, at, readBody(memory, at), this.#directory)
-    this.#replays.delete(turnId)
+    if (start.replay) this.#replays.delete(turnId)
     this.link.done('plain', this.#taken) // from here on it has begun
     const turn = this.#makeTurn?.(this, start) ?? new Turn(this, start)
     this.#turns.set(turnId, turn)
-    const aborted = this.#aborted.get(turnId)
+    const aborted = this.#aborted.size > 0 ? this.#aborted.get(turnId) : undefined
     if (aborted) {
       this.#aborted.delete(turnId)
       turn.abort(aborted)
@@ -351,45 +356,50 @@ export class AgentLoop implements TurnHost {
     this.pump()
   }
 
-  /** The commit: patches, then one END. Whatever goes wrong on the way makes the turn a failed one. */
+  /** Ends the turn with one END: the commit, or what went wrong. */
   #finish(turn: Turn, value: unknown, thrown: unknown): void {
     const { start } = turn
-    let failure =
-      turn.reason ??
-      (thrown === undefined ? undefined : this.failure(thrown, describeTurn(start, this.name(start.caller))))
-    let content = ''
-    let data: string | undefined
-    let bytes = HEADER
-    if (!failure) {
-      try {
-        if (start.correlation !== 0) {
-          const reply = replyOf(value, start, this.role.name)
-          content = reply.content
-          data = encodeData(reply.structuredData, 'reply.structuredData')
-        }
-        this.#writeEnd(start, content, data, 0)
-        bytes = this.outbox.size()
-        if (bytes > this.outbox.maxMessageBytes)
-          throw new ReplyInvalidError(
-            `The reply of agent "${this.role.name}" is ${bytes} bytes encoded; at most ${this.outbox.maxMessageBytes} are taken (communication.maxMessageBytes).`,
-            { bytes, agent: this.role.name },
-          )
-        this.#commitState(turn)
-      } catch (error) {
-        failure = this.failure(error, describeTurn(start, this.name(start.caller)))
-      }
-    }
-    const missed = failure ? [] : (start.replay?.unmatched((index) => this.name(index)) ?? [])
+    let failure = turn.reason
+    if (!failure && thrown !== undefined) failure = this.failure(thrown, this.#describe(start))
+    failure ??= this.#prepareCommit(turn, value)
+    if (failure) this.#prepareEnd(start, '', JSON.stringify(errorData(failure)), FAILED)
     turn.close()
     this.#turns.delete(start.turn)
-    if (failure) this.#writeEnd(start, '', JSON.stringify(errorData(failure)), FAILED)
-    else this.#writeEnd(start, content, data, 0)
-    if (missed.length > 0) this.outbox.fields.metadata = JSON.stringify({ missed })
-    this.outbox.writeEnd(this.outbox.size(), start.id, start.startedAt)
-    for (const resolve of this.#onTurnEnd.splice(0)) resolve()
+    this.#endedAt = this.outbox.writeEnd(this.outbox.size(), start.id, start.startedAt)
+    if (this.#onTurnEnd.length > 0) for (const resolve of this.#onTurnEnd.splice(0)) resolve()
   }
 
-  #writeEnd(start: TurnStart, content: string, data: string | undefined, flags: number): void {
+  /** Writes what the turn changed and prepares its END. Whatever goes wrong on the way makes the turn a failed one. */
+  #prepareCommit(turn: Turn, value: unknown): DramatisError | undefined {
+    const { start } = turn
+    try {
+      const reply = start.correlation === 0 ? NO_REPLY : replyOf(value, start, this.role.name)
+      const data = encodeData(reply.structuredData, 'reply.structuredData')
+      if (frameBytes(reply.content, data) > this.outbox.maxMessageBytes) throw this.#replyTooLarge(reply.content, data)
+      if (turn.changed) this.#commitState(turn)
+      this.#prepareEnd(start, reply.content, data, 0)
+      const missed = start.replay?.unmatched((index) => this.name(index)) ?? []
+      if (missed.length > 0) this.outbox.fields.metadata = JSON.stringify({ missed })
+      return undefined
+    } catch (error) {
+      return this.failure(error, this.#describe(start))
+    }
+  }
+
+  #replyTooLarge(content: string, data: string | undefined): ReplyInvalidError {
+    const bytes = frameBytes(content, data)
+    const agent = this.role.name
+    return new ReplyInvalidError(
+      `The reply of agent "${agent}" is ${bytes} bytes encoded; at most ${this.outbox.maxMessageBytes} are taken (communication.maxMessageBytes).`,
+      { bytes, agent },
+    )
+  }
+
+  #describe(start: TurnStart): string {
+    return `its turn for a ${start.type} from "${this.name(start.caller)}"`
+  }
+
+  #prepareEnd(start: TurnStart, content: string, data: string | undefined, flags: number): void {
     const fields = this.outbox.begin(END, start.run, start.turn, 0, content, data)
     fields.type = 'response'
     fields.flags = flags
@@ -497,9 +507,8 @@ export class AgentLoop implements TurnHost {
   /** A response for a wait; or for a step that the redelivered turn has not asked for again yet. */
   #answer(correlation: number, memory: Memory, at: number): void {
     if (this.#waits.has(correlation)) return this.settle(correlation, memory, at)
-    for (const turn of this.#turns.values()) {
-      const { replay } = turn.start
-      if (!replay) continue
+    const begun = [...this.#turns.values()].flatMap(({ start }) => start.replay ?? [])
+    for (const replay of [...begun, ...this.#replays.values()]) {
       const bytes = memory.i32[at >> 2]!
       const copy = allocate(bytes)
       copy.u8.set(memory.u8.subarray(at, at + bytes))
@@ -664,8 +673,6 @@ function replyOf(value: unknown, start: TurnStart, agent: string): { content: st
     { agent, got: describe(value) },
   )
 }
-
-const describeTurn = (start: TurnStart, caller: string) => `its turn for a ${start.type} from "${caller}"`
 
 /** Log fields as JSON; what JSON has no word for is described, since a log line must not make a turn fail. */
 function logFields(fields: object): string {

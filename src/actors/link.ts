@@ -2,7 +2,7 @@
  * The thread's end of the transport: writes frames, takes frames, sleeps and wakes.
  *
  * Each frame is published at once, so that a death loses nothing; the bell waits for company: it rings for the first
- * frame of a slice, for every 256th, for whoever waits for an answer, and at the slice's end.
+ * frame of a slice, for every 512th, for whoever waits for an answer, and at the slice's end.
  */
 import type { Scheduler } from '../clock.ts'
 import { FRAGMENT, kindOf, lengthOf, priorityOf } from '../mailbox/frame.ts'
@@ -28,7 +28,7 @@ export interface ThreadPort {
   readonly scheduler: Scheduler
 }
 
-const FRAMES_A_RING = 256 // waking a thread costs as much as writing some dozens of frames
+const FRAMES_A_RING = 512 // waking a thread costs as much as writing some dozens of frames
 
 /** A frame that was taken: its memory is its own or the ring's, until `done`. */
 export interface Taken {

@@ -19,7 +19,7 @@ export class Outbox {
     this.maxMessageBytes = maxMessageBytes
     this.#me = me
     this.#now = now
-    this.#ids = new IdSource(now, random)
+    this.#ids = new IdSource(random)
     this.fields = {
       kind: 0,
       flags: 0,
@@ -116,20 +116,23 @@ export class Outbox {
   }
 
   #encodeAt(memory: Memory, at: number): void {
-    writeFrame(memory, at, this.fields, this.#now())
-    this.#ids.write(memory.i32, at)
+    const now = this.#now()
+    writeFrame(memory, at, this.fields, now)
+    this.#ids.write(memory.i32, at, now)
   }
 
-  /** The commit of a turn. Its id is the request's, so that the response's id follows from it. */
-  writeEnd(bytes: number, id: readonly number[], started: number): void {
+  /** The commit of a turn, and the time of it. Its id is the request's, so that the response's id follows from it. */
+  writeEnd(bytes: number, id: readonly number[], started: number): number {
     const at = this.link.reserve(bytes)
     const memory = at < 0 ? allocate(bytes) : this.link.memory
     const target = Math.max(at, 0)
     writeFrame(memory, target, this.fields, 0)
     writeId(memory, target, id)
-    setTimes(memory, target, started, this.#now())
+    const ended = this.#now()
+    setTimes(memory, target, started, ended)
     if (at < 0) this.link.post(memory, bytes)
     else this.link.commit(bytes, false)
+    return ended
   }
 }
 

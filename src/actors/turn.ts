@@ -141,6 +141,11 @@ export class Turn implements AgentContext {
     this.#runPatches = this.#runPatches ? [...this.#runPatches, ...patches] : patches
   }
 
+  /** Whether there is anything for a commit to write. */
+  get changed(): boolean {
+    return this.#patches !== undefined || this.#runPatches !== undefined
+  }
+
   /** What a commit makes of the drafts; a failed turn never calls it. */
   changes(): {
     state: object | undefined

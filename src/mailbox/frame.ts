@@ -141,6 +141,8 @@ export function frameBytes(
   threadId?: string,
   name?: string,
 ): number {
+  if (content === '' && data === undefined && metadata === undefined && threadId === undefined && name === undefined)
+    return HEADER
   let bytes = HEADER + stringBytes(content)
   if (data !== undefined) bytes += stringBytes(data)
   if (metadata !== undefined) bytes += stringBytes(metadata)
@@ -164,23 +166,22 @@ function writeString(memory: Memory, at: number, text: string): number {
 /** Ids in the layout of UUID version 7 (RFC 9562): time, then a counter, then what tells this thread from all others. */
 export class IdSource {
   #serial = 0
+  #time = -1
   #high = 0
   #low = 0
-  readonly #now: () => number
   readonly #tail: number
 
-  constructor(now: () => number, random: () => number) {
-    this.#now = now
+  constructor(random: () => number) {
     this.#tail = (random() * 2 ** 30) | 0
   }
 
-  /** Writes the next id into the header of the frame at `at`. Ids of one source ascend. */
-  write(i32: Int32Array, at: number): void {
+  /** Writes the next id, with that time (epoch ms), into the header of the frame at `at`. Ids of one source ascend. */
+  write(i32: Int32Array, at: number, time: number): void {
     const serial = ++this.#serial
-    if ((serial & 63) === 1) {
-      const now = Math.floor(this.#now())
-      this.#high = (now / 65536) | 0
-      this.#low = (now % 65536) << 16
+    if (time >= this.#time + 1) {
+      this.#time = Math.floor(time)
+      this.#high = (this.#time / 65536) | 0
+      this.#low = (this.#time % 65536) << 16
     }
     const i = (at >> 2) + ID
     i32[i] = this.#high
@@ -195,7 +196,13 @@ export function writeFrame(memory: Memory, at: number, fields: FrameFields, time
   const { i32 } = memory
   const i = at >> 2
   let flags = fields.flags
-  let end = writeString(memory, at + HEADER, fields.content)
+  const bare =
+    fields.content === '' &&
+    fields.data === undefined &&
+    fields.metadata === undefined &&
+    fields.threadId === undefined &&
+    fields.name === undefined
+  let end = bare ? at + HEADER : writeString(memory, at + HEADER, fields.content)
   if (fields.data !== undefined) {
     flags |= HAS_DATA
     end = writeString(memory, end, fields.data)

@@ -85,6 +85,56 @@ class Queue<T> {
   }
 }
 
+/**
+ * What was handed to the thread and has not committed, in the order of handing. Turns mostly end in that order, so the
+ * first is nearly always the one that is looked for.
+ */
+export class Handed<Owner> {
+  #items: (Envelope<Owner> | undefined)[] = []
+  #head = 0
+
+  get size(): number {
+    return this.#items.length - this.#head
+  }
+
+  add(envelope: Envelope<Owner>): void {
+    this.#items.push(envelope)
+  }
+
+  #indexOf(turn: number): number {
+    for (let i = this.#head; i < this.#items.length; i++) if (this.#items[i]?.turn === turn) return i
+    return -1
+  }
+
+  /** The one that was handed first. */
+  get first(): Envelope<Owner> | undefined {
+    return this.#items[this.#head]
+  }
+
+  get(turn: number): Envelope<Owner> | undefined {
+    return this.#items[this.#indexOf(turn)]
+  }
+
+  delete(turn: number): boolean {
+    const at = this.#indexOf(turn)
+    if (at < 0) return false
+    if (at > this.#head) this.#items.splice(at, 1)
+    else this.#items[this.#head++] = undefined // lets the message go
+    if (this.#head === this.#items.length) {
+      this.#items.length = 0
+      this.#head = 0
+    } else if (this.#head >= 1024) {
+      this.#items = this.#items.slice(this.#head)
+      this.#head = 0
+    }
+    return true
+  }
+
+  *values(): IterableIterator<Envelope<Owner>> {
+    for (let i = this.#head; i < this.#items.length; i++) yield this.#items[i]!
+  }
+}
+
 export class Mailbox<Owner> {
   /** Cut off by a death: they come before everything else. */
   readonly #again = new Queue<Envelope<Owner>>()
@@ -92,7 +142,7 @@ export class Mailbox<Owner> {
   /** Any other priority, highest first; the same priority in order of arrival. */
   #ranked: Envelope<Owner>[] = []
   /** Handed to the thread and not committed, in the order of handing. */
-  readonly handed = new Map<number, Envelope<Owner>>()
+  readonly handed = new Handed<Owner>()
   /** On their way, from senders that had to ask: there was no room. */
   readonly parked = new Queue<Envelope<Owner>>()
   accepted = 0
@@ -141,7 +191,7 @@ export class Mailbox<Owner> {
     else if (envelope.priority === 0) this.#plain.shift()
     else this.#ranked.shift()
     if (envelope.turn === 0) envelope.turn = ++this.#lastTurn
-    this.handed.set(envelope.turn, envelope)
+    this.handed.add(envelope)
   }
 
   /** The turn has committed: the message is handled. */

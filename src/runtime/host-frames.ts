@@ -47,18 +47,16 @@ export class HostFrames {
 
   constructor(clock: Scheduler) {
     this.#clock = clock
-    this.#ids = new IdSource(
-      () => clock.now(),
-      () => clock.random(),
-    )
+    this.#ids = new IdSource(() => clock.random())
   }
 
   make(fields: Partial<FrameFields> & { kind: number }): OwnFrame {
     const whole = { ...BLANK, ...fields }
     const bytes = frameBytes(whole.content, whole.data, whole.metadata, whole.threadId, whole.name)
     const memory = allocate(bytes)
-    writeFrame(memory, 0, whole, this.#clock.now())
-    this.#ids.write(memory.i32, 0)
+    const now = this.#clock.now()
+    writeFrame(memory, 0, whole, now)
+    this.#ids.write(memory.i32, 0, now)
     return { memory, bytes }
   }
 

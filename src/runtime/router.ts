@@ -56,7 +56,7 @@ import type { OwnFrame } from './host-frames.ts'
 import { nearest } from './nearest.ts'
 import type { RunState } from './run-state.ts'
 
-const FRAMES_A_TICK = 256 // of one agent; then it is the next one's turn
+const FRAMES_A_TICK = 512 // of one agent; then it is the next one's turn
 
 export class Router implements Routing {
   readonly #core: Core

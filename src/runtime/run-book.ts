@@ -34,7 +34,6 @@ interface Entry {
   readonly clear: () => void
   timer: Timer | undefined
   result: MultiAgentResult<unknown> | undefined
-  correlation: number
 }
 
 export class RunBook implements RunHost {
@@ -51,6 +50,8 @@ export class RunBook implements RunHost {
   readonly #kept: RunState[] = []
   readonly #listeners = new Set<() => void>()
   #last: RunState | undefined
+  /** While runs are under way; their agents may all be between two lives. */
+  #hold: Timer | undefined
   closing = false
 
   constructor(supervisor: Supervisor, settings: TeamSettings, start: () => Promise<void>) {
@@ -114,7 +115,6 @@ export class RunBook implements RunHost {
       clear: () => signal?.removeEventListener('abort', abort),
       timer: undefined,
       result: undefined,
-      correlation: 0,
     }
     entry.timer = this.#supervisor.clock.timer(timeoutMs, () => {
       this.#abort(
@@ -140,6 +140,7 @@ export class RunBook implements RunHost {
   async #begin(entry: Entry): Promise<void> {
     const { handle, target } = entry
     this.#running.add(entry)
+    this.#hold ??= this.#supervisor.clock.hold()
     handle.status = 'running'
     this.#supervisor.record(handle.state, { kind: 'run.started', query: handle.query })
     try {
@@ -149,7 +150,7 @@ export class RunBook implements RunHost {
       // An agent that cannot start is gone; whether the run needs it shows when it is asked.
     }
     if (handle.state.over) return
-    entry.correlation = this.request(
+    this.request(
       handle.state,
       target,
       handle.query,
@@ -240,7 +241,7 @@ export class RunBook implements RunHost {
     state.over = true
     this.#supervisor.settleRecords()
     this.#supervisor.record(state, { kind: 'run.finished', error: 'error' in ending ? ending.error : null })
-    if ('error' in ending) this.#windDown(entry, ending.error)
+    if ('error' in ending) this.#windDown(state, ending.error)
     this.#supervisor.settleRecords()
     entry.result = resultOf(state, ending, this.#supervisor.clock.now() - state.startedAt, {
       name: (index) => this.#supervisor.name(index),
@@ -260,20 +261,19 @@ export class RunBook implements RunHost {
   }
 
   /** Everything that is under way in the run is told to stop, and nothing more is taken. */
-  #windDown({ handle: { state }, correlation }: Entry, error: DramatisError): void {
-    state.ending = error
+  #windDown(run: RunState, error: DramatisError): void {
+    run.ending = error
     const { cells, router } = this.#supervisor
-    if (correlation > 0) router.cancel(cells[USER_INDEX]!, correlation, error)
     for (const cell of cells) {
       const { mailbox } = cell
       for (const envelope of [...mailbox.queued(), ...mailbox.handed.values(), ...mailbox.parked]) {
-        if (envelope.run !== state) continue
+        if (envelope.run !== run) continue
         const request = router.requestOf(envelope)
-        if (request) router.cancel(request.caller, request.correlation, error)
-        else router.withdraw(cell, envelope, error)
+        if (request) router.answerWithError(request, error)
+        router.withdraw(cell, envelope, error)
       }
     }
-    state.boardOver.abort(error)
+    run.boardOver.abort(error)
   }
 
   #misconfigured(entry: Entry, error: ConfigurationError): void {
@@ -290,6 +290,10 @@ export class RunBook implements RunHost {
 
   #leave(entry: Entry): void {
     this.#running.delete(entry)
+    if (this.#running.size === 0) {
+      this.#hold?.cancel()
+      this.#hold = undefined
+    }
     const queued = this.#queue.indexOf(entry)
     if (queued >= 0) this.#queue.splice(queued, 1)
     while (!this.closing && this.#running.size < this.#settings.maxConcurrentRuns) {
@@ -309,10 +313,8 @@ export class RunBook implements RunHost {
     this.#quieting.set(
       run,
       this.#supervisor.clock.timer(limit, () => {
-        run.ending = new RunTimeoutError(`What a message caused did not fall quiet within ${limit} ms.`, {
-          runId: run.id,
-          timeoutMs: limit,
-        })
+        const text = `What a message caused did not fall quiet within ${limit} ms (globalTimeoutMs).`
+        this.#windDown(run, new RunTimeoutError(text, { runId: run.id, timeoutMs: limit }))
       }),
     )
     return run
@@ -380,6 +382,7 @@ export class RunBook implements RunHost {
       this.#supervisor.record(entry.handle.state, { kind: 'run.aborted', reason: error.message })
       this.#abort(entry, error, 'aborted')
     }
+    for (const run of this.#quieting.keys()) this.#windDown(run, error)
   }
 }
 

@@ -20,10 +20,11 @@ export const deadlines: Part = (core) => {
   const sweep = (now: number): number => {
     let earliest = Number.POSITIVE_INFINITY
     for (const cell of core.cells) {
-      for (const envelope of [...cell.mailbox.handed.values()]) {
+      const { handed } = cell.mailbox
+      // An agent has one turn at a time: those behind the first have not started.
+      const open = cell.settings.counted ? (handed.first ? [handed.first] : []) : [...handed.values()]
+      for (const envelope of open)
         if (envelope.startedAt > 0) earliest = Math.min(earliest, underWay(cell, envelope, now))
-        if (cell.settings.counted) break // one turn at a time: those behind it have not started
-      }
       if (cell.settings.queueTimeoutMs !== false)
         earliest = Math.min(earliest, waiting(cell, cell.settings.queueTimeoutMs, now))
     }

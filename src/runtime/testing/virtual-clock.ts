@@ -82,6 +82,10 @@ class SteppedClock implements VirtualClock, Scheduler {
     this.#pumping ??= this.#pump()
   }
 
+  hold(): Timer {
+    return { cancel() {} }
+  }
+
   /** Runs what is ready, one task at a time, until all that follows from it has settled. */
   async #pump(): Promise<void> {
     let count = 0
