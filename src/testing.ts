@@ -1,4 +1,5 @@
 /** `dramatis/testing`: a virtual clock, one agent alone, a whole team in this thread. */
+import './mailbox/parse-message.ts' // loaded later by a team of its own, which virtual time could not wait for
 import type { AgentDefinition } from './actors/definition.ts'
 import type { ModelClient } from './actors/model.ts'
 import { AgentCrashedError, UnknownAgentError, unavailable } from './errors.ts'

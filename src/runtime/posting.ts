@@ -4,7 +4,6 @@ import { decodeMessage, errorOf, isFailure } from '../mailbox/codec.ts'
 import { ASKS, copyId, END, idOf, SEND, TO_ALL } from '../mailbox/frame.ts'
 import type { Memory } from '../mailbox/memory.ts'
 import { type AgentMessage, type MessageInput, USER } from '../mailbox/message.ts'
-import { parseMessage } from '../mailbox/parse-message.ts'
 import type { Cell, OpenRequest } from './cell.ts'
 import { USER_INDEX } from './core.ts'
 import type { RunBook } from './run-book.ts'
@@ -23,6 +22,8 @@ export class Posting {
 
   /** Resolves with the response where one is required, else with null when the message is accepted. */
   async send(input: unknown): Promise<AgentMessage | null> {
+    // Loaded with the first message from outside: most teams start without one.
+    const { parseMessage } = await import('../mailbox/parse-message.ts')
     const message = parseMessage(input)
     const run = this.#runOf(message)
     switch (message.type ?? 'request') {

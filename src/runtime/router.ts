@@ -162,6 +162,9 @@ export class Router implements Routing {
     const named = flagsOf(memory, at) & HAS_NAME ? readBody(memory, at).name : undefined
     const callee = named === undefined ? this.#core.cells[recipientOf(memory, at)] : this.#core.cell(named)
     const name = named ?? callee?.name ?? `#${recipientOf(memory, at)}`
+    const refused = run.ending !== undefined || !callee || !mayReach(sender, callee) || callee.stopped !== undefined
+    // Its room was claimed in its sender's thread, where nobody could know.
+    if (refused && callee && !(flagsOf(memory, at) & ASKS)) this.freed(callee, lengthOf(memory, at))
     if (run.ending) return this.#refuse(sender, run, memory, at, 'cancelled', run.ending, settle)
     if (!callee || !mayReach(sender, callee))
       return this.#refuse(sender, run, memory, at, 'unknown_agent', this.#unknown(name), settle)

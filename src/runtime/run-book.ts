@@ -1,5 +1,4 @@
 /** All runs of a team: admitted, queued, begun, ended, and forgotten when their log is no longer kept. */
-import { v7 } from 'uuid'
 import { checkBySchema } from '../actors/schema.ts'
 import type { Blackboard } from '../blackboard/entry.ts'
 import type { Timer } from '../clock.ts'
@@ -83,7 +82,7 @@ export class RunBook implements RunHost {
         { running: this.#running.size, queued: this.#queue.length },
       )
     }
-    const state = this.#supervisor.openRun(options.runId ?? v7(), query, options.metadata, options.threadId)
+    const state = this.#supervisor.openRun(options.runId ?? this.#supervisor.frames.id(), query, options.metadata, options.threadId)
     const handle = new RunHandle<T>(state, this)
     const entry = this.#enter(handle as unknown as RunHandle<unknown>, options as RunOptions<unknown>, target)
     this.#last = state
@@ -307,7 +306,7 @@ export class RunBook implements RunHost {
 
   /** A message from outside a run is a run of its own that ends when what it caused is quiet. */
   ownRun(threadId: string | undefined): RunState {
-    const run = this.#supervisor.openRun(v7(), '', undefined, threadId)
+    const run = this.#supervisor.openRun(this.#supervisor.frames.id(), '', undefined, threadId)
     run.over = true
     const limit = this.#settings.globalTimeoutMs
     this.#quieting.set(
