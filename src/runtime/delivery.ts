@@ -127,7 +127,7 @@ export class Delivery implements Handing {
     }
     if (envelope.attempt > 1 && life.replayed !== envelope) {
       life.replayed = envelope
-      const replay = this.#core.lives.replayOf(cell, envelope)
+      const replay = this.#core.redelivery.replayOf(cell, envelope)
       if (replay) life.backlog.push(replay)
     }
     this.#sendReplies(cell, life)

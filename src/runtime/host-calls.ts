@@ -139,7 +139,7 @@ export class HostCalls implements Serving {
       })
       this.#core.team.force(cell.index, bytes)
       this.#core.appendOwned(run, memory, bytes)
-      this.#core.router.message(this.#core.cells[0]!, run, memory, 0, undefined)
+      this.#core.admission.message(this.#core.cells[0]!, run, memory, 0, undefined)
     })
     run.subscriptions.push(stop)
   }

@@ -130,7 +130,7 @@ export class Posting {
     return new Promise((resolve, reject) => {
       sender.verdicts.set(correlation, (error) => (error ? reject(error) : resolve()))
       this.#supervisor.appendOwned(run, frame.memory, frame.bytes)
-      this.#supervisor.router.message(sender, run, frame.memory, 0, undefined)
+      this.#supervisor.admission.message(sender, run, frame.memory, 0, undefined)
       this.#supervisor.wake()
     })
   }
@@ -183,7 +183,7 @@ export class Posting {
       throw error
     }
     copyId(request.envelope.memory, request.envelope.at, frame.memory, 0)
-    this.#supervisor.router.answerInstead(request, frame)
+    this.#supervisor.settlement.answerInstead(request, frame)
   }
 
   #openRequest(messageId: string): OpenRequest | undefined {

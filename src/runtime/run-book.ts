@@ -82,7 +82,12 @@ export class RunBook implements RunHost {
         { running: this.#running.size, queued: this.#queue.length },
       )
     }
-    const state = this.#supervisor.openRun(options.runId ?? this.#supervisor.frames.id(), query, options.metadata, options.threadId)
+    const state = this.#supervisor.openRun(
+      options.runId ?? this.#supervisor.frames.id(),
+      query,
+      options.metadata,
+      options.threadId,
+    )
     const handle = new RunHandle<T>(state, this)
     const entry = this.#enter(handle as unknown as RunHandle<unknown>, options as RunOptions<unknown>, target)
     this.#last = state
@@ -187,7 +192,7 @@ export class RunBook implements RunHost {
       flags: 32,
     })
     this.#supervisor.appendOwned(run, memory, bytes)
-    this.#supervisor.router.message(user, run, memory, 0, settle)
+    this.#supervisor.admission.message(user, run, memory, 0, settle)
     this.#supervisor.wake()
     return correlation
   }
@@ -262,14 +267,14 @@ export class RunBook implements RunHost {
   /** Everything that is under way in the run is told to stop, and nothing more is taken. */
   #windDown(run: RunState, error: DramatisError): void {
     run.ending = error
-    const { cells, router } = this.#supervisor
+    const { cells, settlement } = this.#supervisor
     for (const cell of cells) {
       const { mailbox } = cell
       for (const envelope of [...mailbox.queued(), ...mailbox.handed.values(), ...mailbox.parked]) {
         if (envelope.run !== run) continue
-        const request = router.requestOf(envelope)
-        if (request) router.answerWithError(request, error)
-        router.withdraw(cell, envelope, error)
+        const request = settlement.requestOf(envelope)
+        if (request) settlement.answerWithError(request, error)
+        settlement.withdraw(cell, envelope, error)
       }
     }
     run.boardOver.abort(error)

@@ -17,6 +17,7 @@ import { DeadLetterList, type DeadLetterReason } from '../mailbox/dead-letters.t
 import { idOf } from '../mailbox/frame.ts'
 import type { Memory } from '../mailbox/memory.ts'
 import { HOST_ASLEEP, HOST_CALLED, TeamMemory } from '../mailbox/room.ts'
+import { Admission } from './admission.ts'
 import { Cell, type CellSettings } from './cell.ts'
 import { type Core, type Gate, OPEN_GATE, type Part } from './core.ts'
 import { Delivery } from './delivery.ts'
@@ -25,8 +26,10 @@ import { HostFrames } from './host-frames.ts'
 import { Lives } from './lives.ts'
 import { RunLog } from './log.ts'
 import { type Batch, type FrameBlock, type HostRecord, type LogEntry, SEQ_STEP, type Unrecorded } from './records.ts'
+import { Redelivery } from './redelivery.ts'
 import { Router } from './router.ts'
 import { RunState } from './run-state.ts'
+import { Settlement } from './settlement.ts'
 import type { Spawner } from './thread.ts'
 
 export interface SupervisorOptions {
@@ -50,8 +53,11 @@ export class Supervisor implements Core {
   readonly log = new RunLog()
   readonly frames: HostFrames
   readonly router: Router
+  readonly admission: Admission
+  readonly settlement: Settlement
   readonly delivery: Delivery
   readonly lives: Lives
+  readonly redelivery: Redelivery
   readonly calls: HostCalls
   readonly records$: Observable<Batch>
   gate: Gate = OPEN_GATE
@@ -75,8 +81,11 @@ export class Supervisor implements Core {
     this.team = new TeamMemory(options.capacity)
     this.frames = new HostFrames(options.clock)
     this.router = new Router(this)
+    this.admission = new Admission(this)
+    this.settlement = new Settlement(this)
     this.delivery = new Delivery(this)
     this.lives = new Lives(this)
+    this.redelivery = new Redelivery(this)
     this.calls = new HostCalls(this)
     this.records$ = this.#records.asObservable()
     for (const part of options.parts) this.attach(part)

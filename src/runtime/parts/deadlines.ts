@@ -12,7 +12,7 @@ import type { Part } from '../core.ts'
 import type { RunState } from '../run-state.ts'
 
 export const deadlines: Part = (core) => {
-  const { clock, router } = core
+  const { clock, admission, settlement } = core
   let timer: Timer | undefined
   let due = Number.POSITIVE_INFINITY
 
@@ -33,7 +33,7 @@ export const deadlines: Part = (core) => {
 
   const underWay = (cell: Cell, envelope: Envelope<RunState>, now: number): number => {
     if (envelope.cancelled) return Number.POSITIVE_INFINITY
-    const request = router.requestOf(envelope)
+    const request = settlement.requestOf(envelope)
     const asked = limitOf(envelope.memory, envelope.at)
     const responseMs = request ? (asked >= 0 ? asked : cell.settings.responseTimeoutMs) : Number.POSITIVE_INFINITY
     const turnMs = cell.settings.turnTimeoutMs === false ? Number.POSITIVE_INFINITY : cell.settings.turnTimeoutMs
@@ -44,8 +44,8 @@ export const deadlines: Part = (core) => {
         `A turn of agent "${cell.name}" did not end within ${turnMs} ms. Raise limits.turnTimeoutMs, or look at what its handler waits for.`,
         { agent: cell.name, turnTimeoutMs: turnMs },
       )
-      if (request) router.answerWithError(request, error)
-      router.withdraw(cell, envelope, error)
+      if (request) settlement.answerWithError(request, error)
+      settlement.withdraw(cell, envelope, error)
       return Number.POSITIVE_INFINITY
     }
     if (respondBy <= now && request) {
@@ -53,8 +53,8 @@ export const deadlines: Part = (core) => {
         `Agent "${cell.name}" did not answer within ${responseMs} ms of the start of its turn${cell.restarts > 0 ? `; it has restarted ${cell.restarts} times` : ''}. Raise timeoutMs (communication.responseTimeoutMs), or look at what it waits for.`,
         { agent: cell.name, waitedMs: responseMs, restarts: cell.restarts },
       )
-      router.answerWithError(request, error)
-      router.withdraw(cell, envelope, error)
+      settlement.answerWithError(request, error)
+      settlement.withdraw(cell, envelope, error)
       return Number.POSITIVE_INFINITY
     }
     return Math.min(respondBy, endBy)
@@ -67,11 +67,11 @@ export const deadlines: Part = (core) => {
         `A message waited for agent "${cell.name}" for longer than ${limitMs} ms (communication.queueTimeoutMs).`,
         { agent: cell.name, queueTimeoutMs: limitMs },
       )
-      const request = router.requestOf(envelope)
-      if (request) router.answerWithError(request, error)
+      const request = settlement.requestOf(envelope)
+      if (request) settlement.answerWithError(request, error)
       cell.mailbox.discard(envelope)
-      router.drop(envelope, 'expired', [error])
-      router.freed(cell, envelope.bytes)
+      settlement.drop(envelope, 'expired', [error])
+      admission.freed(cell, envelope.bytes)
     }
     return Number.POSITIVE_INFINITY
   }
