@@ -210,8 +210,15 @@ export function errorData(error: DramatisError): ErrorData {
   return data
 }
 
-/** One line about anything that can be thrown, also what is no Error: `throw 'x'`, `throw { a: 1 }`, `throw undefined`. */
+const LONGEST_DESCRIPTION = 300
+
+/** One short line about anything that can be thrown, also what is no Error: `throw 'x'`, `throw { a: 1 }`, `throw undefined`. */
 export function describe(thrown: unknown): string {
+  const text = describeWhole(thrown)
+  return text.length > LONGEST_DESCRIPTION ? `${text.slice(0, LONGEST_DESCRIPTION)}...` : text
+}
+
+function describeWhole(thrown: unknown): string {
   if (thrown instanceof Error) return `${thrown.name}: ${thrown.message}`
   if (typeof thrown === 'string') return thrown
   if (typeof thrown === 'function') return `a function (${thrown.name || 'anonymous'})`

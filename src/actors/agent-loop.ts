@@ -2,19 +2,13 @@
  * The turn loop of one life of an agent: takes frames, runs turns, writes commits, settles what turns wait for, and
  * sleeps when there is nothing to do. The same in a worker thread and, for tests and protocol scripts, in the host's.
  */
-import type { Patch } from 'immer'
 import {
-  AgentFailedError,
   AgentTerminatedError,
-  DramatisError as AnyError,
   ConfigurationError,
   type DramatisError,
   describe,
-  errorData,
   MessageRejectedError,
-  ReplyInvalidError,
   StartFailedError,
-  TaskRefusedError,
 } from '../errors.ts'
 import { errorOf, isFailure, ReceivedMessage } from '../mailbox/codec.ts'
 import {
@@ -23,15 +17,11 @@ import {
   attemptOf,
   CHUNK,
   correlationOf,
-  END,
-  FAILED,
   flagsOf,
-  frameBytes,
   HEADER,
   kindOf,
   LOG,
   limitOf,
-  PATCH,
   REFUSED,
   REPLAY,
   REQUEST,
@@ -53,21 +43,23 @@ import { allocate, type Memory } from '../mailbox/memory.ts'
 import { jsonIssue } from '../mailbox/message.ts'
 import { TeamMemory } from '../mailbox/room.ts'
 import { Window } from '../mailbox/window.ts'
-import type { Assignment, PatchNotice, RunNotice } from './assignment.ts'
-import type { AgentHandlers, Reply } from './definition.ts'
+import { Asks } from './asks.ts'
+import type { Assignment, RunNotice } from './assignment.ts'
+import { Commit } from './commit.ts'
+import type { AgentHandlers } from './definition.ts'
+import { handled } from './handled.ts'
 import { Link, type Taken, type ThreadPort } from './link.ts'
-import type { Logger, LogLevel } from './logger.ts'
-import { encodeData, Outbox } from './outbox.ts'
+import type { Logger } from './logger.ts'
+import { Outbox } from './outbox.ts'
 import { Replay } from './replay.ts'
 import type { RoleInfo } from './role.ts'
 import { checkBySchema } from './schema.ts'
-import { handled, Turn } from './turn.ts'
+import { Turn } from './turn.ts'
 import type { RunView, TurnHost, TurnStart, Wait } from './turn-host.ts'
+import { turnLogger } from './turn-log.ts'
 
 const TURNS_A_SLICE = 512
 const SLICE_MS = 1
-const NO_REPLY = { content: '', structuredData: undefined }
-const LEVELS: readonly LogLevel[] = ['debug', 'info', 'warn', 'error']
 const NO_ONE: Taken = { memory: undefined as unknown as Memory, at: 0 }
 
 export class AgentLoop implements TurnHost {
@@ -89,7 +81,8 @@ export class AgentLoop implements TurnHost {
   readonly #correlations = new Map<Wait, number>()
   readonly #replays = new Map<number, Replay>()
   readonly #aborted = new Map<number, DramatisError>()
-  readonly #asks = new Map<number, { open: number; held: (() => void)[] }>()
+  readonly #asks = new Asks()
+  readonly #commit: Commit
   readonly #taken: Taken = { ...NO_ONE }
   #correlation: number
   #pumping = false
@@ -124,6 +117,16 @@ export class AgentLoop implements TurnHost {
     this.now = () => port.scheduler.now()
     const random = () => ((Math.imul(assignment.seed, 0x9e3779b1) >>> 2) % 2 ** 30) / 2 ** 30
     this.outbox = new Outbox(this.link, assignment.index, assignment.maxMessageBytes, this.now, random)
+    this.#commit = new Commit({
+      outbox: this.outbox,
+      agent: assignment.role.name,
+      script: makeTurn !== undefined,
+      output: handlers.output,
+      name: (index) => this.name(index),
+      keep: (draft) => {
+        this.state = draft.value
+      },
+    })
     port.onRing(() => {
       this.link.woken()
       this.pump()
@@ -174,7 +177,7 @@ export class AgentLoop implements TurnHost {
     })
     try {
       await start(turn as never)
-      this.state = turn.changes().state ?? this.state
+      this.state = turn.drafts?.state?.value ?? this.state
     } finally {
       turn.close()
     }
@@ -325,29 +328,11 @@ export class AgentLoop implements TurnHost {
   }
 
   #end(turn: Turn, value: unknown, thrown: unknown): void {
-    const { output } = this.#handlers
-    if (thrown === undefined && turn.reason === undefined && output && turn.start.correlation !== 0) {
-      handled(this.#checkOutput(turn, value)).then(
-        (checked) => this.#finishLater(turn, checked, undefined),
-        (error: unknown) => this.#finishLater(turn, undefined, error),
-      )
-      return
-    }
-    this.#finish(turn, value, thrown)
-  }
-
-  async #checkOutput(turn: Turn, value: unknown): Promise<unknown> {
-    const reply = replyOf(value, turn.start, this.role.name)
-    const structuredData = await checkBySchema(
-      this.#handlers.output!,
-      reply.structuredData,
-      (issues) =>
-        new ReplyInvalidError(`The reply of agent "${this.role.name}" misses its output schema: ${issues}`, {
-          agent: this.role.name,
-          issues,
-        }),
+    if (thrown !== undefined || !this.#commit.checks(turn)) return this.#finish(turn, value, thrown)
+    handled(this.#commit.check(turn, value)).then(
+      (checked) => this.#finishLater(turn, checked, undefined),
+      (error: unknown) => this.#finishLater(turn, undefined, error),
     )
-    return { content: reply.content, structuredData }
   }
 
   #finishLater(turn: Turn, value: unknown, error: unknown): void {
@@ -356,79 +341,10 @@ export class AgentLoop implements TurnHost {
     this.pump()
   }
 
-  /** Ends the turn with one END: the commit, or what went wrong. */
   #finish(turn: Turn, value: unknown, thrown: unknown): void {
-    const { start } = turn
-    let failure = turn.reason
-    if (!failure && thrown !== undefined) failure = this.failure(thrown, this.#describe(start))
-    failure ??= this.#prepareCommit(turn, value)
-    if (failure) this.#prepareEnd(start, '', JSON.stringify(errorData(failure)), FAILED)
-    turn.close()
-    this.#turns.delete(start.turn)
-    this.#endedAt = this.outbox.writeEnd(this.outbox.size(), start.id, start.startedAt)
+    this.#endedAt = this.#commit.write(turn, value, thrown)
+    this.#turns.delete(turn.start.turn)
     if (this.#onTurnEnd.length > 0) for (const resolve of this.#onTurnEnd.splice(0)) resolve()
-  }
-
-  /** Writes what the turn changed and prepares its END. Whatever goes wrong on the way makes the turn a failed one. */
-  #prepareCommit(turn: Turn, value: unknown): DramatisError | undefined {
-    const { start } = turn
-    try {
-      const reply = start.correlation === 0 ? NO_REPLY : replyOf(value, start, this.role.name)
-      const data = encodeData(reply.structuredData, 'reply.structuredData')
-      if (frameBytes(reply.content, data) > this.outbox.maxMessageBytes) throw this.#replyTooLarge(reply.content, data)
-      if (turn.changed) this.#commitState(turn)
-      this.#prepareEnd(start, reply.content, data, 0)
-      const missed = start.replay?.unmatched((index) => this.name(index)) ?? []
-      if (missed.length > 0) this.outbox.fields.metadata = JSON.stringify({ missed })
-      return undefined
-    } catch (error) {
-      return this.failure(error, this.#describe(start))
-    }
-  }
-
-  #replyTooLarge(content: string, data: string | undefined): ReplyInvalidError {
-    const bytes = frameBytes(content, data)
-    const agent = this.role.name
-    return new ReplyInvalidError(
-      `The reply of agent "${agent}" is ${bytes} bytes encoded; at most ${this.outbox.maxMessageBytes} are taken (communication.maxMessageBytes).`,
-      { bytes, agent },
-    )
-  }
-
-  #describe(start: TurnStart): string {
-    return `its turn for a ${start.type} from "${this.name(start.caller)}"`
-  }
-
-  #prepareEnd(start: TurnStart, content: string, data: string | undefined, flags: number): void {
-    const fields = this.outbox.begin(END, start.run, start.turn, 0, content, data)
-    fields.type = 'response'
-    fields.flags = flags
-    fields.recipient = start.caller
-    fields.correlation = start.correlation
-    fields.attempt = start.attempt
-  }
-
-  #commitState(turn: Turn): void {
-    const { state, patches, runState, runPatches } = turn.changes()
-    if (state && patches && patches.length > 0) {
-      this.#writePatch(turn.start, { scope: 'agent', patches })
-      this.state = state
-    }
-    if (runState && runPatches && runPatches.length > 0) {
-      const { view } = turn.start
-      this.#writePatch(turn.start, {
-        scope: 'run',
-        patches: runPatches,
-        ...(!view.based && { base: this.runState(view) }),
-      })
-      view.based = true
-      view.runState = runState
-    }
-  }
-
-  #writePatch(start: TurnStart, notice: PatchNotice & { patches: Patch[] }): void {
-    this.outbox.begin(PATCH, start.run, start.turn, 0, '', JSON.stringify(notice))
-    this.outbox.write(this.outbox.size(), false)
   }
 
   /** The state of the agent in that run. */
@@ -441,19 +357,8 @@ export class AgentLoop implements TurnHost {
     return view.runState
   }
 
-  /** Anything thrown, as an error that says who failed at what. Refusals stay what they are; in a script all of the runtime's own do. */
   failure(thrown: unknown, at: string): DramatisError {
-    if (thrown instanceof TaskRefusedError || thrown instanceof ReplyInvalidError) return thrown
-    if (this.#makeTurn && thrown instanceof AnyError) return thrown
-    const agent = this.role.name
-    const cause =
-      thrown instanceof AnyError
-        ? { code: thrown.code, message: thrown.message, details: thrown.details }
-        : describe(thrown)
-    const text = this.#makeTurn
-      ? `The protocol script failed: ${describe(thrown)}`
-      : `Agent "${agent}" failed in ${at}: ${describe(thrown)}`
-    return new AgentFailedError(text, { agent, cause }, thrown instanceof Error ? thrown : new Error(describe(thrown)))
+    return this.#commit.failure(thrown, at)
   }
 
   // ---- replies in
@@ -589,30 +494,12 @@ export class AgentLoop implements TurnHost {
     return this.#correlations.get(wait)
   }
 
-  /** Whether sends to that agent have to ask for room because earlier ones still wait for their verdict. */
   asking(recipient: number): boolean {
-    return this.#asks.size > 0 && this.#asks.has(recipient)
+    return this.#asks.open(recipient)
   }
 
-  /** At most `limit` sends to one recipient wait at the host; further ones wait here. */
   ask(recipient: number, limit: number, write: () => void, verdict: Promise<unknown>): void {
-    let asks = this.#asks.get(recipient)
-    if (!asks) {
-      asks = { open: 0, held: [] }
-      this.#asks.set(recipient, asks)
-    }
-    const ledger = asks
-    const settled = () => {
-      const held = ledger.held.shift()
-      if (held) return held()
-      ledger.open -= 1
-      if (ledger.open === 0) this.#asks.delete(recipient)
-    }
-    if (ledger.open < limit) {
-      ledger.open += 1
-      write()
-    } else ledger.held.push(write)
-    verdict.then(settled, settled)
+    this.#asks.add(recipient, limit, write, verdict)
   }
 
   /** Resolves when what was written has gone into the outbox. */
@@ -632,11 +519,7 @@ export class AgentLoop implements TurnHost {
   }
 
   loggerFor(start: TurnStart): Logger {
-    const write = (level: LogLevel) => (fields: object, text: string) => {
-      this.outbox.begin(LOG, start.run, start.turn, 0, String(text), logFields(fields)).limit = LEVELS.indexOf(level)
-      this.outbox.write(this.outbox.size(), false)
-    }
-    return { debug: write('debug'), info: write('info'), warn: write('warn'), error: write('error') }
+    return turnLogger(this.outbox, start)
   }
 }
 
@@ -648,8 +531,6 @@ export function startFailure(agent: string, error: unknown): DramatisError {
   return new StartFailedError(`Agent "${agent}" failed while it started: ${describe(error)}`, { agent }, error)
 }
 
-export const logLevel = (limit: number): LogLevel => LEVELS[limit] ?? 'info'
-
 const parse = (text: string | undefined): unknown => (text === undefined ? undefined : JSON.parse(text))
 
 const isThenable = (value: unknown): value is PromiseLike<unknown> =>
@@ -658,34 +539,6 @@ const isThenable = (value: unknown): value is PromiseLike<unknown> =>
 function allParked(turns: ReadonlyMap<number, Turn>): boolean {
   for (const turn of turns.values()) if (!turn.parked) return false
   return true
-}
-
-/** What a handler returned, as a reply; or the error that it is none. */
-function replyOf(value: unknown, start: TurnStart, agent: string): { content: string; structuredData: unknown } {
-  if (value === undefined || value === null) return { content: '', structuredData: undefined }
-  if (typeof value === 'string') return { content: value, structuredData: undefined }
-  if (typeof value === 'object' && !Array.isArray(value)) {
-    const { content = '', structuredData } = value as Exclude<Reply, string | void>
-    if (typeof content === 'string') return { content, structuredData }
-  }
-  throw new ReplyInvalidError(
-    `Agent "${agent}" answered a ${start.type} with ${Array.isArray(value) ? 'a list' : describe(value)}; a reply is a string, nothing, or { content?, structuredData? }.`,
-    { agent, got: describe(value) },
-  )
-}
-
-/** Log fields as JSON; what JSON has no word for is described, since a log line must not make a turn fail. */
-function logFields(fields: object): string {
-  try {
-    return (
-      JSON.stringify(fields, (_key, value: unknown) => {
-        if (value instanceof Error) return { name: value.name, message: value.message, stack: value.stack }
-        return typeof value === 'bigint' || typeof value === 'function' ? String(value) : value
-      }) ?? '{}'
-    )
-  } catch {
-    return '{}'
-  }
 }
 
 function freeze<T>(value: T): T {

@@ -2,7 +2,7 @@
  * One turn: the handling of one message, and the verbs that its handler has meanwhile. When the turn ends, its context
  * is closed: open waits are cancelled and later verbs fail with `TurnEndedError`.
  */
-import { enablePatches, type Immutable, type Patch, produceWithPatches } from 'immer'
+import type { Immutable } from 'immer'
 import { v4 } from 'uuid'
 import type { Blackboard, BlackboardEntry, WriteOptions } from '../blackboard/entry.ts'
 import {
@@ -33,29 +33,21 @@ import {
   STREAM_READ,
   STREAMS,
 } from '../mailbox/frame.ts'
-import { type AgentMessage, jsonIssue } from '../mailbox/message.ts'
+import type { AgentMessage } from '../mailbox/message.ts'
 import { turnBlackboard } from './board-verbs.ts'
-import type {
-  AgentContext,
-  AgentRef,
-  EscalationOutcome,
-  Outcome,
-  RequestOptions,
-  SharedState,
-  SyncResult,
-} from './context.ts'
+import type { AgentContext, AgentRef, Outcome, RequestOptions } from './context.ts'
+import { Drafts } from './drafts.ts'
+import { handled, rejected } from './handled.ts'
+import { LaterVerbs } from './later-verbs.ts'
 import type { Logger } from './logger.ts'
-import type { Completion } from './model.ts'
-import { encodeData, notJson } from './outbox.ts'
+import { encodeData } from './outbox.ts'
 import { seededRandom } from './random.ts'
 import type { Matched } from './replay.ts'
 import { allOf, anyOf } from './request-many.ts'
 import type { RoleInfo } from './role.ts'
 import { ResponseStream, STREAM_CREDIT } from './stream.ts'
-import type { AgentTask } from './task.ts'
 import type { TurnHost, TurnStart, Wait } from './turn-host.ts'
-
-enablePatches()
+import { durationOr, priorityOf, tooLarge, withdrawn } from './verb-checks.ts'
 
 const DONE = Promise.resolve()
 const SENDS_A_BREATH = 256 // awaiting settled promises starves timers: now and then a turn lets the event loop run
@@ -63,7 +55,7 @@ const ASKS_A_RECIPIENT = 64
 const NO_OPTIONS: RequestOptions = Object.freeze({})
 const quiet = () => {}
 
-export class Turn implements AgentContext {
+export class Turn extends LaterVerbs implements AgentContext {
   readonly #loop: TurnHost
   readonly start: TurnStart
   #step: number
@@ -72,10 +64,7 @@ export class Turn implements AgentContext {
   #controller: AbortController | undefined
   #waits: Set<Wait> | undefined
   #local = 0
-  #state: object | undefined
-  #runState: object | undefined
-  #patches: Patch[] | undefined
-  #runPatches: Patch[] | undefined
+  #drafts: Drafts | undefined
   #random: (() => number) | undefined
   #sent = 0
   #unread = 0
@@ -83,6 +72,7 @@ export class Turn implements AgentContext {
   #blackboard: Blackboard | undefined
 
   constructor(loop: TurnHost, start: TurnStart) {
+    super()
     this.#loop = loop
     this.start = start
     this.#step = start.replay?.nextStep ?? 0
@@ -121,39 +111,25 @@ export class Turn implements AgentContext {
   // ---- state
 
   get state(): Immutable<object> {
-    return this.#state ?? this.#loop.state
+    return this.#drafts?.state?.value ?? this.#loop.state
   }
   setState(recipe: (draft: object) => void): void {
     this.#check()
-    const [next, patches] = produceWithPatches(this.#state ?? this.#loop.state, recipe)
-    checkPatches(patches, 'state')
-    this.#state = next
-    this.#patches = this.#patches ? [...this.#patches, ...patches] : patches
+    this.#drafts ??= new Drafts()
+    this.#drafts.change('state', this.#loop.state, recipe)
   }
   get runState(): Immutable<object> {
-    return this.#runState ?? this.#loop.runState(this.start.view)
+    return this.#drafts?.runState?.value ?? this.#loop.runState(this.start.view)
   }
   setRunState(recipe: (draft: object) => void): void {
     this.#check()
-    const [next, patches] = produceWithPatches(this.#runState ?? this.#loop.runState(this.start.view), recipe)
-    checkPatches(patches, 'runState')
-    this.#runState = next
-    this.#runPatches = this.#runPatches ? [...this.#runPatches, ...patches] : patches
+    this.#drafts ??= new Drafts()
+    this.#drafts.change('runState', this.#loop.runState(this.start.view), recipe)
   }
 
-  /** Whether there is anything for a commit to write. */
-  get changed(): boolean {
-    return this.#patches !== undefined || this.#runPatches !== undefined
-  }
-
-  /** What a commit makes of the drafts; a failed turn never calls it. */
-  changes(): {
-    state: object | undefined
-    patches: Patch[] | undefined
-    runState: object | undefined
-    runPatches: Patch[] | undefined
-  } {
-    return { state: this.#state, patches: this.#patches, runState: this.#runState, runPatches: this.#runPatches }
+  /** What a commit has to write; a failed turn is never asked. */
+  get drafts(): Drafts | undefined {
+    return this.#drafts
   }
 
   // ---- messages
@@ -486,51 +462,6 @@ export class Turn implements AgentContext {
     return new TaskRefusedError(`Agent "${agent}" refused: ${reason}`, { agent, reason })
   }
 
-  // ---- not in this version
-
-  shared(_scope: string, _owner?: string): SharedState {
-    throw unavailable('context.shared')
-  }
-  requestQuorum(): Promise<AgentMessage[]> {
-    return rejected(unavailable('context.requestQuorum'))
-  }
-  broadcast(): Promise<void> {
-    return rejected(unavailable('context.broadcast'))
-  }
-  delegate(): Promise<AgentTask> {
-    return rejected(unavailable('context.delegate'))
-  }
-  report(): Promise<void> {
-    return rejected(unavailable('context.report'))
-  }
-  watch(): Promise<void> {
-    return rejected(unavailable('context.watch'))
-  }
-  sync<T>(): Promise<SyncResult<T>> {
-    return rejected(unavailable('context.sync'))
-  }
-  handoff(): Promise<void> {
-    return rejected(unavailable('context.handoff'))
-  }
-  escalate(): Promise<EscalationOutcome> {
-    return rejected(unavailable('context.escalate'))
-  }
-  ask(): Promise<string> {
-    return rejected(unavailable('context.ask'))
-  }
-  spawn(): Promise<string> {
-    return rejected(unavailable('context.spawn'))
-  }
-  complete<T>(): Promise<Completion<T>> {
-    return rejected(unavailable('context.complete'))
-  }
-  think<T>(): Promise<Completion<T>> {
-    return rejected(unavailable('context.think'))
-  }
-  tool(): Promise<never> {
-    return rejected(unavailable('context.tool'))
-  }
-
   // ---- for the loop
 
   get ended(): boolean {
@@ -619,52 +550,3 @@ export class Turn implements AgentContext {
     )
   }
 }
-
-/** A promise that may be left alone: verb promises never count as unhandled rejections. */
-export function handled<T>(promise: Promise<T>): Promise<T> {
-  promise.catch(quiet)
-  return promise
-}
-
-export function rejected(error: unknown): Promise<never> {
-  return handled(Promise.reject(error))
-}
-
-const HALF = 2 ** 31
-
-function priorityOf(value: number | undefined): number {
-  if (value === undefined) return 0
-  if (!Number.isInteger(value) || value < -HALF || value >= HALF)
-    throw new MessageRejectedError(`priority is ${describe(value)}; an integer of 32 bits is needed.`, {
-      path: 'priority',
-      got: describe(value),
-    })
-  return value
-}
-
-function durationOr(value: number | undefined, fallback: number, path: string): number {
-  if (value === undefined) return fallback
-  if (typeof value !== 'number' || Number.isNaN(value) || value < 0)
-    throw new MessageRejectedError(`${path} is ${describe(value)}; milliseconds are needed, 0 or more.`, {
-      path,
-      got: describe(value),
-    })
-  return Math.min(Math.ceil(value), HALF - 1)
-}
-
-function checkPatches(patches: Patch[], path: string): void {
-  for (const patch of patches) {
-    if (patch.op === 'remove') continue
-    const issue = jsonIssue(patch.value, [path, ...patch.path].join('.'))
-    if (issue) throw notJson(issue)
-  }
-}
-
-const tooLarge = (bytes: number, limit: number) =>
-  new MessageRejectedError(
-    `The message is ${bytes} bytes encoded; at most ${limit} are taken (communication.maxMessageBytes). Send it in parts, or a reference to it.`,
-    { bytes, limit },
-  )
-
-const withdrawn = (to: string, signal: AbortSignal) =>
-  new CancelledError(`The wait for "${to}" was withdrawn: its signal was aborted.`, { agent: to }, signal.reason)

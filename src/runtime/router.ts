@@ -1,6 +1,6 @@
 /** What becomes of the frames that an agent writes: logged in contiguous stretches, then each does what its kind says. */
 
-import { logLevel } from '../actors/agent-loop.ts'
+import { logLevel } from '../actors/turn-log.ts'
 import { describe } from '../errors.ts'
 import {
   CALL,
