@@ -44,7 +44,7 @@ import { jsonIssue } from '../mailbox/message.ts'
 import { TeamMemory } from '../mailbox/room.ts'
 import { Window } from '../mailbox/window.ts'
 import { Asks } from './asks.ts'
-import type { Assignment, RunNotice } from './assignment.ts'
+import type { Assignment } from './assignment.ts'
 import { Commit } from './commit.ts'
 import type { AgentHandlers } from './definition.ts'
 import { handled } from './handled.ts'
@@ -53,10 +53,12 @@ import type { Logger } from './logger.ts'
 import { Outbox } from './outbox.ts'
 import { Replay } from './replay.ts'
 import type { RoleInfo } from './role.ts'
+import { deepFreeze, NO_RUN, type RunView, RunViews } from './run-views.ts'
 import { checkBySchema } from './schema.ts'
 import { Turn } from './turn.ts'
-import type { RunView, TurnHost, TurnStart, Wait } from './turn-host.ts'
+import type { TurnHost, TurnStart } from './turn-host.ts'
 import { turnLogger } from './turn-log.ts'
+import { Waits } from './waits.ts'
 
 const TURNS_A_SLICE = 512
 const SLICE_MS = 1
@@ -75,16 +77,14 @@ export class AgentLoop implements TurnHost {
   readonly #makeTurn: ((loop: AgentLoop, start: TurnStart) => Turn | undefined) | undefined
   readonly #names: string[]
   readonly #indices: Map<string, number>
-  readonly #runs = new Map<number, RunView>()
+  readonly #runs: RunViews
   readonly #turns = new Map<number, Turn>()
-  readonly #waits = new Map<number, Wait>()
-  readonly #correlations = new Map<Wait, number>()
   readonly #replays = new Map<number, Replay>()
   readonly #aborted = new Map<number, DramatisError>()
-  readonly #asks = new Asks()
+  readonly asks = new Asks()
+  readonly waits: Waits
   readonly #commit: Commit
   readonly #taken: Taken = { ...NO_ONE }
-  #correlation: number
   #pumping = false
   #again = false
   #stopping = false
@@ -96,7 +96,7 @@ export class AgentLoop implements TurnHost {
   }
   readonly #directory = {
     name: (index: number) => this.name(index),
-    runId: (index: number) => this.#runs.get(index)?.id ?? '',
+    runId: (index: number) => this.#runs.idOf(index),
   }
 
   constructor(
@@ -112,7 +112,8 @@ export class AgentLoop implements TurnHost {
     this.#concurrency = assignment.concurrency
     this.#names = assignment.names
     this.#indices = new Map(assignment.names.map((name, index) => [name, index]))
-    this.#correlation = assignment.correlation
+    this.waits = new Waits(assignment.correlation)
+    this.#runs = new RunViews(handlers.initialRunState)
     this.link = new Link(new Window(assignment.window), new TeamMemory(assignment.team), port)
     this.now = () => port.scheduler.now()
     const random = () => ((Math.imul(assignment.seed, 0x9e3779b1) >>> 2) % 2 ** 30) / 2 ** 30
@@ -143,7 +144,7 @@ export class AgentLoop implements TurnHost {
     const issue = jsonIssue(initial, 'initialState')
     if (issue)
       throw new MessageRejectedError(`${issue.path} is ${issue.got}; the state of an agent is a JSON value.`, issue)
-    this.state = state === undefined ? freeze(initial) : freeze(JSON.parse(state) as object)
+    this.state = state === undefined ? deepFreeze(initial) : deepFreeze(JSON.parse(state) as object)
     this.data = data
       ? await checkBySchema(
           data,
@@ -161,11 +162,10 @@ export class AgentLoop implements TurnHost {
   }
 
   async #runStart(start: NonNullable<AgentHandlers['start']>): Promise<void> {
-    const view: RunView = { index: 0, id: '', metadata: {}, threadId: undefined, roster: [], runState: {}, based: true }
     const turn = new Turn(this, {
       turn: 0,
       run: 0,
-      view,
+      view: NO_RUN,
       id: [0, 0, 0, 0],
       attempt: 1,
       caller: 0,
@@ -257,7 +257,7 @@ export class AgentLoop implements TurnHost {
     const start: TurnStart = {
       turn: turnId,
       run,
-      view: this.#viewOf(run),
+      view: this.#runs.get(run),
       id: [memory.i32[i]!, memory.i32[i + 1]!, memory.i32[i + 2]!, memory.i32[i + 3]!],
       attempt,
       caller: senderOf(memory, at),
@@ -313,12 +313,6 @@ export class AgentLoop implements TurnHost {
     return this.#handlers.receive({ ...message.toJSON(), structuredData: value }, turn)
   }
 
-  #viewOf(run: number): RunView {
-    const view = this.#runs.get(run)
-    if (view) return view
-    throw new Error(`run ${run} was never announced to agent "${this.role.name}"`)
-  }
-
   // ---- the end of a turn
 
   #endLater(turn: Turn, value: unknown, error: unknown): void {
@@ -347,14 +341,8 @@ export class AgentLoop implements TurnHost {
     if (this.#onTurnEnd.length > 0) for (const resolve of this.#onTurnEnd.splice(0)) resolve()
   }
 
-  /** The state of the agent in that run. */
   runState(view: RunView): object {
-    if (view.runState === undefined) {
-      const { initialRunState } = this.#handlers
-      const made = typeof initialRunState === 'function' ? (initialRunState as () => object)() : initialRunState
-      view.runState = freeze(structuredClone(made ?? {}))
-    }
-    return view.runState
+    return this.#runs.stateOf(view)
   }
 
   failure(thrown: unknown, at: string): DramatisError {
@@ -388,7 +376,7 @@ export class AgentLoop implements TurnHost {
         this.#answer(correlation, memory, at)
         break
       case CHUNK:
-        this.#waits.get(correlation)?.stream?.push(readBody(memory, at).content)
+        this.waits.get(correlation)?.stream?.push(readBody(memory, at).content)
         break
       case STREAM_READ:
         this.#turns.get(turnOf(memory, at))?.read(limitOf(memory, at))
@@ -397,10 +385,10 @@ export class AgentLoop implements TurnHost {
         this.#abort(turnOf(memory, at), errorOf(memory, at))
         break
       case RUN:
-        this.#announce(memory, at)
+        this.#runs.announce(memory, at)
         break
       case RUN_OVER:
-        this.#runs.delete(runOf(memory, at))
+        this.#runs.over(runOf(memory, at))
         break
       case REPLAY:
         this.#keepReplay(memory, at)
@@ -411,7 +399,7 @@ export class AgentLoop implements TurnHost {
 
   /** A response for a wait; or for a step that the redelivered turn has not asked for again yet. */
   #answer(correlation: number, memory: Memory, at: number): void {
-    if (this.#waits.has(correlation)) return this.settle(correlation, memory, at)
+    if (this.waits.get(correlation)) return this.settle(correlation, memory, at)
     const begun = [...this.#turns.values()].flatMap(({ start }) => start.replay ?? [])
     for (const replay of [...begun, ...this.#replays.values()]) {
       const bytes = memory.i32[at >> 2]!
@@ -423,7 +411,7 @@ export class AgentLoop implements TurnHost {
 
   /** Settles a wait with the frame that answers it. */
   settle(correlation: number, memory: Memory, at: number): void {
-    const wait = this.#waits.get(correlation)
+    const wait = this.waits.get(correlation)
     if (!wait) return
     const kind = kindOf(memory, at)
     if (isFailure(memory, at) || kind === REFUSED) wait.reject(errorOf(memory, at))
@@ -436,20 +424,6 @@ export class AgentLoop implements TurnHost {
     const turn = this.#turns.get(turnId)
     if (turn) turn.abort(reason)
     else this.#aborted.set(turnId, reason)
-  }
-
-  #announce(memory: Memory, at: number): void {
-    const { content, data } = readBody(memory, at)
-    const notice = JSON.parse(data ?? '{}') as RunNotice
-    this.#runs.set(runOf(memory, at), {
-      index: runOf(memory, at),
-      id: content,
-      metadata: Object.freeze(notice.metadata),
-      threadId: notice.threadId,
-      roster: notice.roster ?? [],
-      runState: notice.runState === undefined ? undefined : freeze(JSON.parse(notice.runState) as object),
-      based: notice.runState !== undefined,
-    })
   }
 
   #keepReplay(memory: Memory, at: number): void {
@@ -467,39 +441,6 @@ export class AgentLoop implements TurnHost {
 
   indexOf(name: string): number | undefined {
     return this.#indices.get(name)
-  }
-
-  nextCorrelation(): number {
-    this.#correlation = (this.#correlation % 0x7fff_ffff) + 1
-    return this.#correlation
-  }
-
-  remember(correlation: number, wait: Wait): void {
-    this.link.unpark()
-    this.#waits.set(correlation, wait)
-    this.#correlations.set(wait, correlation)
-  }
-
-  forget(correlation: number): void {
-    const wait = this.#waits.get(correlation)
-    if (wait) this.#correlations.delete(wait)
-    this.#waits.delete(correlation)
-  }
-
-  waitOf(correlation: number): Wait | undefined {
-    return this.#waits.get(correlation)
-  }
-
-  correlationOf(wait: Wait): number | undefined {
-    return this.#correlations.get(wait)
-  }
-
-  asking(recipient: number): boolean {
-    return this.#asks.open(recipient)
-  }
-
-  ask(recipient: number, limit: number, write: () => void, verdict: Promise<unknown>): void {
-    this.#asks.add(recipient, limit, write, verdict)
   }
 
   /** Resolves when what was written has gone into the outbox. */
@@ -539,12 +480,4 @@ const isThenable = (value: unknown): value is PromiseLike<unknown> =>
 function allParked(turns: ReadonlyMap<number, Turn>): boolean {
   for (const turn of turns.values()) if (!turn.parked) return false
   return true
-}
-
-function freeze<T>(value: T): T {
-  if (typeof value === 'object' && value !== null && !Object.isFrozen(value)) {
-    Object.freeze(value)
-    for (const field of Object.values(value)) freeze(field)
-  }
-  return value
 }

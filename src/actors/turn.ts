@@ -46,8 +46,9 @@ import type { Matched } from './replay.ts'
 import { allOf, anyOf } from './request-many.ts'
 import type { RoleInfo } from './role.ts'
 import { ResponseStream, STREAM_CREDIT } from './stream.ts'
-import type { TurnHost, TurnStart, Wait } from './turn-host.ts'
+import type { TurnHost, TurnStart } from './turn-host.ts'
 import { durationOr, priorityOf, tooLarge, withdrawn } from './verb-checks.ts'
+import type { Wait } from './waits.ts'
 
 const DONE = Promise.resolve()
 const SENDS_A_BREATH = 256 // awaiting settled promises starves timers: now and then a turn lets the event loop run
@@ -152,7 +153,7 @@ export class Turn extends LaterVerbs implements AgentContext {
     const { recipient, step } = fields
     if (
       fields.name === undefined &&
-      !this.#loop.asking(recipient) &&
+      !this.#loop.asks.open(recipient) &&
       link.claim(recipient, bytes, this.start.turn, step)
     ) {
       const written = outbox.write(bytes, false, () => link.claimed())
@@ -170,13 +171,13 @@ export class Turn extends LaterVerbs implements AgentContext {
     const { outbox } = this.#loop
     const { fields } = outbox
     const { recipient } = fields
-    const correlation = this.#loop.nextCorrelation()
+    const correlation = this.#loop.waits.next()
     fields.correlation = correlation
     fields.flags |= ASKS
     const frame = outbox.encode(bytes)
     const verdict = this.#wait(correlation, 'send')
     const write = () => outbox.link.post(frame, bytes)
-    this.#loop.ask(recipient, ASKS_A_RECIPIENT, write, verdict)
+    this.#loop.asks.add(recipient, ASKS_A_RECIPIENT, write, verdict)
     return verdict as Promise<void>
   }
 
@@ -220,7 +221,7 @@ export class Turn extends LaterVerbs implements AgentContext {
   ): { promise: Promise<unknown>; correlation: number; wait: Wait | undefined } {
     if (this.#ended) return { promise: rejected(this.#endedError()), correlation: 0, wait: undefined }
     const { outbox, link } = this.#loop
-    const correlation = this.#loop.nextCorrelation()
+    const correlation = this.#loop.waits.next()
     let bytes: number
     try {
       bytes = this.#message(REQUEST, correlation, to, content, options)
@@ -237,7 +238,9 @@ export class Turn extends LaterVerbs implements AgentContext {
     }
     const { recipient, step } = fields
     const claimed =
-      fields.name === undefined && !this.#loop.asking(recipient) && link.claim(recipient, bytes, this.start.turn, step)
+      fields.name === undefined &&
+      !this.#loop.asks.open(recipient) &&
+      link.claim(recipient, bytes, this.start.turn, step)
     if (!claimed) fields.flags |= ASKS
     outbox.write(bytes, true)
     link.claimed()
@@ -266,12 +269,12 @@ export class Turn extends LaterVerbs implements AgentContext {
       signal.addEventListener('abort', abort, { once: true })
       promise.then(quiet, quiet).then(() => signal.removeEventListener('abort', abort))
     }
-    return { promise, correlation, wait: this.#loop.waitOf(correlation) }
+    return { promise, correlation, wait: this.#loop.waits.get(correlation) }
   }
 
   /** The caller no longer wants the answer. */
   #withdraw(correlation: number, reason: DramatisError): void {
-    const wait = this.#loop.waitOf(correlation)
+    const wait = this.#loop.waits.get(correlation)
     if (!wait) return
     this.#loop.writeControl(CANCEL, this.start, correlation, 0)
     this.#loop.link.flush()
@@ -375,7 +378,7 @@ export class Turn extends LaterVerbs implements AgentContext {
   call(operation: string, args: object, signal?: AbortSignal): Promise<unknown> {
     if (this.#ended) return rejected(this.#endedError())
     const { outbox } = this.#loop
-    const correlation = this.#loop.nextCorrelation()
+    const correlation = this.#loop.waits.next()
     try {
       const fields = outbox.begin(
         CALL,
@@ -512,18 +515,19 @@ export class Turn extends LaterVerbs implements AgentContext {
         stream: undefined,
         resolve: (value) => {
           this.#waits?.delete(wait)
-          this.#loop.forget(correlation)
+          this.#loop.waits.delete(correlation)
           resolve(value)
         },
         reject: (error) => {
           this.#waits?.delete(wait)
-          this.#loop.forget(correlation)
+          this.#loop.waits.delete(correlation)
           reject(error)
         },
       }
       this.#waits ??= new Set()
       this.#waits.add(wait)
-      this.#loop.remember(correlation, wait)
+      this.#loop.link.unpark()
+      this.#loop.waits.add(correlation, wait)
     })
     return handled(promise)
   }
@@ -531,7 +535,7 @@ export class Turn extends LaterVerbs implements AgentContext {
   #withdrawAll(reason: DramatisError): void {
     if (!this.#waits) return
     for (const wait of [...this.#waits]) {
-      const correlation = this.#loop.correlationOf(wait)
+      const correlation = this.#loop.waits.numberOf(wait)
       if (correlation !== undefined && wait.kind === 'request')
         this.#loop.writeControl(CANCEL, this.start, correlation, 0)
       wait.reject(reason)

@@ -8,7 +8,8 @@ import {
   AgentCrashedError,
   AgentTerminatedError,
   ConfigurationError,
-  type DramatisError,
+  DramatisError,
+  describe,
   errorFrom,
   StartFailedError,
 } from '../errors.ts'
@@ -45,13 +46,16 @@ export class Lives implements LifeCycle {
     const began = clock.monotonic()
     cell.status = cell.epoch === 0 ? 'starting' : 'restarting'
     let code: AgentCode
+    let life: Life
     try {
       code = await this.codeOf(cell)
+      if (this.#core.closed || cell.life || cell.stopped) return
+      life = new Life(++cell.epoch, this.threadFor(cell))
     } catch (error) {
-      return this.#cannotStart(cell, error as DramatisError)
+      const text = `Agent "${cell.name}" got no thread: ${describe(error)}`
+      const failed = error instanceof DramatisError ? error : new StartFailedError(text, { agent: cell.name }, error)
+      return this.#cannotStart(cell, failed)
     }
-    if (this.#core.closed || cell.life || cell.stopped) return
-    const life = new Life(++cell.epoch, this.threadFor(cell))
     cell.life = life
     this.#listen(cell, life)
     const started = await life.thread.start({
