@@ -20,7 +20,6 @@ import {
   flagsOf,
   HEADER,
   kindOf,
-  LOG,
   limitOf,
   REFUSED,
   REPLAY,
@@ -441,15 +440,6 @@ export class AgentLoop implements TurnHost {
 
   indexOf(name: string): number | undefined {
     return this.#indices.get(name)
-  }
-
-  /** Resolves when what was written has gone into the outbox. */
-  outboxRoom(): Promise<void> {
-    return new Promise((resolve) => {
-      const memory = allocate(HEADER)
-      writeControl(memory, 0, LOG, 0, 0, 0, 0, 0, 0)
-      this.link.post(memory, HEADER, resolve)
-    })
   }
 
   writeControl(kind: number, start: TurnStart, correlation: number, limit: number): void {

@@ -42,7 +42,7 @@ export class Link {
   readonly #port: ThreadPort
   readonly #writer: FrameWriter
   readonly #joiners = { plain: new FrameJoiner(), replies: new FrameJoiner() }
-  #blocked: { memory: Memory; bytes: number; written: (() => void) | undefined }[] = []
+  #blocked: { memory: Memory; bytes: number }[] = []
   #unrung = 0
   #unrungBytes = 0
   #closed = false
@@ -87,16 +87,16 @@ export class Link {
     this.#bell(bytes, urgent)
   }
 
-  /** Writes a frame that was encoded apart; `written` is called when it is in the outbox. Keeps the order. */
-  post(memory: Memory, bytes: number, written?: () => void): void {
+  /** Writes a frame that was encoded apart, behind what waits for room already. */
+  post(memory: Memory, bytes: number): void {
     if (this.#closed) return
-    this.#blocked.push({ memory, bytes, written })
+    this.#blocked.push({ memory, bytes })
     this.#unblock()
   }
 
   #unblock(): void {
     while (this.#blocked.length > 0) {
-      const { memory, bytes, written } = this.#blocked[0]!
+      const { memory, bytes } = this.#blocked[0]!
       const whole = this.#writer.write(memory.u8, 0, bytes)
       this.#window.outbox.publish()
       if (!whole) {
@@ -108,7 +108,6 @@ export class Link {
       }
       this.#blocked.shift()
       this.#bell(bytes, true)
-      written?.()
     }
   }
 

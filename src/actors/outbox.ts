@@ -70,16 +70,19 @@ export class Outbox {
     return frameBytes(content, data, metadata, threadId, name)
   }
 
-  /** Writes the frame. True: it is in the outbox. False: `written` is called when it is, which can be at once. */
-  write(bytes: number, urgent: boolean, written?: () => void): boolean {
+  /** Its bytes; throws if they are more than one message may have. */
+  checkedSize(): number {
+    const bytes = this.size()
+    if (bytes > this.maxMessageBytes) throw tooLarge(bytes, this.maxMessageBytes)
+    return bytes
+  }
+
+  /** Writes the frame: into the window if there is room, else behind what waits for some. */
+  write(bytes: number, urgent: boolean): void {
     const at = this.link.reserve(bytes)
-    if (at < 0) {
-      this.link.post(this.encode(bytes), bytes, written)
-      return false
-    }
+    if (at < 0) return this.link.post(this.encode(bytes), bytes)
     this.#encodeAt(this.link.memory, at)
     this.link.commit(bytes, urgent)
-    return true
   }
 
   /** Writes a record about the message with that id. */
@@ -135,6 +138,12 @@ export class Outbox {
     return ended
   }
 }
+
+const tooLarge = (bytes: number, limit: number) =>
+  new MessageRejectedError(
+    `The message is ${bytes} bytes encoded; at most ${limit} are taken (communication.maxMessageBytes). Send it in parts, or a reference to it.`,
+    { bytes, limit },
+  )
 
 /** Structured data as JSON, or undefined if there is none. Throws `MessageRejectedError` with the path of what is no JSON. */
 export function encodeData(value: unknown, field: string): string | undefined {

@@ -45,8 +45,6 @@ export interface TurnHost {
   /** Settles a wait with the frame that answers it. */
   settle(correlation: number, memory: Memory, at: number): void
 
-  /** Resolves when what was written has gone into the outbox. */
-  outboxRoom(): Promise<void>
   writeControl(kind: number, start: TurnStart, correlation: number, limit: number): void
 
   /** Lets the event loop turn once: timers, sockets, bells. */

@@ -6,71 +6,44 @@ import type { Immutable } from 'immer'
 import { v4 } from 'uuid'
 import type { Blackboard, BlackboardEntry, WriteOptions } from '../blackboard/entry.ts'
 import {
-  CancelledError,
   type DramatisError,
-  describe,
   type ErrorData,
   errorData,
   errorFrom,
-  MessageRejectedError,
   TaskRefusedError,
   TurnEndedError,
-  unavailable,
 } from '../errors.ts'
-import { errorOf } from '../mailbox/codec.ts'
-import {
-  ASKS,
-  CALL,
-  CANCEL,
-  CHUNK,
-  FAILED,
-  NOW,
-  REPLAYED,
-  REQUEST,
-  SEND,
-  STEP_BEGAN,
-  STEP_DONE,
-  STREAM_READ,
-  STREAMS,
-} from '../mailbox/frame.ts'
+import { FAILED, NOW, REPLAYED, STEP_BEGAN, STEP_DONE } from '../mailbox/frame.ts'
 import type { AgentMessage } from '../mailbox/message.ts'
 import { turnBlackboard } from './board-verbs.ts'
 import type { AgentContext, AgentRef, Outcome, RequestOptions } from './context.ts'
 import { Drafts } from './drafts.ts'
-import { handled, rejected } from './handled.ts'
+import { Emitter } from './emitter.ts'
+import { handled } from './handled.ts'
 import { LaterVerbs } from './later-verbs.ts'
 import type { Logger } from './logger.ts'
+import { Messenger, type MessengerTurn, NO_OPTIONS } from './messenger.ts'
 import { encodeData } from './outbox.ts'
 import { seededRandom } from './random.ts'
-import type { Matched } from './replay.ts'
 import { allOf, anyOf } from './request-many.ts'
 import type { RoleInfo } from './role.ts'
-import { ResponseStream, STREAM_CREDIT } from './stream.ts'
+import type { ResponseStream } from './stream.ts'
 import type { TurnHost, TurnStart } from './turn-host.ts'
-import { durationOr, priorityOf, tooLarge, withdrawn } from './verb-checks.ts'
-import type { Wait } from './waits.ts'
+import { durationOr } from './verb-checks.ts'
 
-const DONE = Promise.resolve()
-const SENDS_A_BREATH = 256 // awaiting settled promises starves timers: now and then a turn lets the event loop run
-const ASKS_A_RECIPIENT = 64
-const NO_OPTIONS: RequestOptions = Object.freeze({})
-const quiet = () => {}
-
-export class Turn extends LaterVerbs implements AgentContext {
+export class Turn extends LaterVerbs implements AgentContext, MessengerTurn {
   readonly #loop: TurnHost
   readonly start: TurnStart
   #step: number
   #ended = false
   #reason: DramatisError | undefined
   #controller: AbortController | undefined
-  #waits: Set<Wait> | undefined
   #local = 0
   #drafts: Drafts | undefined
   #random: (() => number) | undefined
-  #sent = 0
-  #unread = 0
-  #streamRoom: (() => void) | undefined
   #blackboard: Blackboard | undefined
+  #messenger: Messenger | undefined
+  #emitter: Emitter | undefined
 
   constructor(loop: TurnHost, start: TurnStart) {
     super()
@@ -136,151 +109,19 @@ export class Turn extends LaterVerbs implements AgentContext {
   // ---- messages
 
   send(to: string, content: string, options: RequestOptions = NO_OPTIONS): Promise<void> {
-    if (this.#ended) return rejected(this.#endedError())
-    const { outbox, link } = this.#loop
-    let bytes: number
-    try {
-      bytes = this.#message(SEND, 0, to, content, options)
-    } catch (error) {
-      return rejected(error)
-    }
-    const { fields } = outbox
-    if (this.start.replay) {
-      fields.correlation = 0
-      const logged = this.start.replay.match(outbox.encode(bytes))
-      if (logged) return logged.answer ? rejected(errorOf(logged.answer.memory, logged.answer.at)) : DONE
-    }
-    const { recipient, step } = fields
-    if (
-      fields.name === undefined &&
-      !this.#loop.asks.open(recipient) &&
-      link.claim(recipient, bytes, this.start.turn, step)
-    ) {
-      const written = outbox.write(bytes, false, () => link.claimed())
-      if (written) {
-        link.claimed()
-        return (++this.#sent & (SENDS_A_BREATH - 1)) === 0 || this.#unread > STREAM_CREDIT ? this.#breathe() : DONE
-      }
-      return this.#loop.outboxRoom()
-    }
-    return this.#ask(bytes)
+    return this.#messages.send(to, content, options)
   }
-
-  /** There may be no room: the host has the say, and the send waits for it. */
-  #ask(bytes: number): Promise<void> {
-    const { outbox } = this.#loop
-    const { fields } = outbox
-    const { recipient } = fields
-    const correlation = this.#loop.waits.next()
-    fields.correlation = correlation
-    fields.flags |= ASKS
-    const frame = outbox.encode(bytes)
-    const verdict = this.#wait(correlation, 'send')
-    const write = () => outbox.link.post(frame, bytes)
-    this.#loop.asks.add(recipient, ASKS_A_RECIPIENT, write, verdict)
-    return verdict as Promise<void>
-  }
-
-  async #breathe(): Promise<void> {
-    this.#loop.link.flush()
-    await this.#loop.breath()
-    await this.#streamGate()
-  }
-
   request<In = unknown, Out = unknown>(
     to: string | AgentRef<In, Out>,
     content: string,
     options: RequestOptions<NoInfer<In>> = NO_OPTIONS as RequestOptions<NoInfer<In>>,
   ): Promise<AgentMessage<Out>> {
-    const response = this.#request(typeof to === 'string' ? to : to?.name, content, options, 0)
-    return response.promise as Promise<AgentMessage<Out>>
+    const name = typeof to === 'string' ? to : to?.name
+    return this.#messages.request(name, content, options) as Promise<AgentMessage<Out>>
   }
-
   requestStream(to: string, content: string, options: RequestOptions = NO_OPTIONS): ResponseStream {
-    const { promise, correlation, wait } = this.#request(to, content, options, STREAMS)
-    const stream = new ResponseStream(
-      promise as Promise<AgentMessage>,
-      (count) => {
-        if (!this.#ended) this.#loop.writeControl(STREAM_READ, this.start, correlation, count)
-      },
-      () =>
-        this.#withdraw(
-          correlation,
-          new CancelledError(`The answer of "${to}" was no longer wanted: its reader left the loop.`, { agent: to }),
-        ),
-    )
-    if (wait) wait.stream = stream
-    return stream
+    return this.#messages.requestStream(to, content, options)
   }
-
-  #request(
-    to: string,
-    content: string,
-    options: RequestOptions,
-    flags: number,
-  ): { promise: Promise<unknown>; correlation: number; wait: Wait | undefined } {
-    if (this.#ended) return { promise: rejected(this.#endedError()), correlation: 0, wait: undefined }
-    const { outbox, link } = this.#loop
-    const correlation = this.#loop.waits.next()
-    let bytes: number
-    try {
-      bytes = this.#message(REQUEST, correlation, to, content, options)
-      if (options.signal?.aborted) throw withdrawn(to, options.signal)
-    } catch (error) {
-      return { promise: rejected(error), correlation, wait: undefined }
-    }
-    const { fields } = outbox
-    fields.flags |= flags
-    if (this.start.replay) {
-      const frame = outbox.encode(bytes)
-      const logged = this.start.replay.match(frame)
-      if (logged) return this.#reattach(to, logged, options)
-    }
-    const { recipient, step } = fields
-    const claimed =
-      fields.name === undefined &&
-      !this.#loop.asks.open(recipient) &&
-      link.claim(recipient, bytes, this.start.turn, step)
-    if (!claimed) fields.flags |= ASKS
-    outbox.write(bytes, true)
-    link.claimed()
-    return this.#awaitResponse(to, correlation, options)
-  }
-
-  #reattach(
-    to: string,
-    logged: Matched,
-    options: RequestOptions,
-  ): { promise: Promise<unknown>; correlation: number; wait: Wait | undefined } {
-    const waiting = this.#awaitResponse(to, logged.correlation, options)
-    if (logged.answer) this.#loop.settle(logged.correlation, logged.answer.memory, logged.answer.at)
-    return waiting
-  }
-
-  #awaitResponse(
-    to: string,
-    correlation: number,
-    options: RequestOptions,
-  ): { promise: Promise<unknown>; correlation: number; wait: Wait | undefined } {
-    const promise = this.#wait(correlation, 'request')
-    const { signal } = options
-    if (signal) {
-      const abort = () => this.#withdraw(correlation, withdrawn(to, signal))
-      signal.addEventListener('abort', abort, { once: true })
-      promise.then(quiet, quiet).then(() => signal.removeEventListener('abort', abort))
-    }
-    return { promise, correlation, wait: this.#loop.waits.get(correlation) }
-  }
-
-  /** The caller no longer wants the answer. */
-  #withdraw(correlation: number, reason: DramatisError): void {
-    const wait = this.#loop.waits.get(correlation)
-    if (!wait) return
-    this.#loop.writeControl(CANCEL, this.start, correlation, 0)
-    this.#loop.link.flush()
-    wait.reject(reason)
-  }
-
   async requestAll(
     to: string[],
     content: string,
@@ -291,74 +132,15 @@ export class Turn extends LaterVerbs implements AgentContext {
   requestAny(to: string[], content: string, options?: RequestOptions): Promise<AgentMessage> {
     return handled(anyOf(this, to, content, options))
   }
-
-  /** Fills the frame of a message; returns its bytes. */
-  #message(kind: number, correlation: number, to: string, content: string, options: RequestOptions): number {
-    if (typeof to !== 'string' || to === '')
-      throw new MessageRejectedError(`The recipient is ${describe(to)}; the name of an agent is needed.`, {
-        path: 'to',
-        got: describe(to),
-      })
-    if (typeof content !== 'string')
-      throw new MessageRejectedError(
-        `content is ${describe(content)}; a string is needed. Put other values into structuredData.`,
-        { path: 'content', got: typeof content },
-      )
-    const data = encodeData(options.structuredData, 'structuredData')
-    const { outbox } = this.#loop
-    const fields = outbox.begin(kind, this.start.run, this.start.turn, ++this.#step, content, data)
-    const index = this.#loop.indexOf(to)
-    if (index === undefined) {
-      fields.name = to
-      fields.recipient = 0xffff
-    } else fields.recipient = index
-    fields.correlation = correlation
-    if (options !== NO_OPTIONS) {
-      if (options.metadata !== undefined) fields.metadata = encodeData(options.metadata, 'metadata')
-      fields.threadId = options.threadId
-      fields.limit = durationOr(options.timeoutMs, -1, 'timeoutMs')
-      fields.priority = priorityOf(options.priority)
-      if (options.retries !== undefined && options.retries !== 0) throw unavailable('options.retries')
-    }
-    const bytes = outbox.size()
-    if (bytes > outbox.maxMessageBytes) throw tooLarge(bytes, outbox.maxMessageBytes)
-    return bytes
-  }
-
   emit(chunk: string): void {
     this.#check()
-    if (typeof chunk !== 'string')
-      throw new MessageRejectedError(`emit takes a string; it got ${describe(chunk)}.`, {
-        path: 'chunk',
-        got: typeof chunk,
-      })
-    const { outbox } = this.#loop
-    const fields = outbox.begin(CHUNK, this.start.run, this.start.turn, ++this.#step, chunk, undefined)
-    fields.recipient = this.start.caller
-    fields.correlation = this.start.correlation
-    if (this.start.streams) fields.flags = STREAMS
-    const bytes = outbox.size()
-    if (bytes > outbox.maxMessageBytes) throw tooLarge(bytes, outbox.maxMessageBytes)
-    if (this.start.replay?.match(outbox.encode(bytes))) return
-    outbox.writeAbout(this.start.id)
-    if (this.start.streams) this.#unread += 1
+    this.#emitter ??= new Emitter(this.#loop, this.start)
+    this.#emitter.emit(chunk, this.nextStep())
   }
 
-  /** The reader has read that many pieces more. */
-  read(count: number): void {
-    this.#unread = Math.max(0, this.#unread - count)
-    if (this.#unread <= STREAM_CREDIT) this.#streamRoom?.()
-  }
-
-  /** `emit` cannot wait, so the verbs after it do, while the reader is far behind. */
-  async #streamGate(): Promise<void> {
-    while (this.#unread > STREAM_CREDIT && !this.#ended && !this.#reason) {
-      this.#loop.link.flush()
-      await new Promise<void>((resolve) => {
-        this.#streamRoom = resolve
-      })
-      this.#streamRoom = undefined
-    }
+  get #messages(): Messenger {
+    this.#messenger ??= new Messenger(this.#loop, this)
+    return this.#messenger
   }
 
   // ---- the blackboard
@@ -376,46 +158,21 @@ export class Turn extends LaterVerbs implements AgentContext {
 
   /** A verb that the host serves. The answer is JSON; `signal` withdraws it. */
   call(operation: string, args: object, signal?: AbortSignal): Promise<unknown> {
-    if (this.#ended) return rejected(this.#endedError())
-    const { outbox } = this.#loop
-    const correlation = this.#loop.waits.next()
-    try {
-      const fields = outbox.begin(
-        CALL,
-        this.start.run,
-        this.start.turn,
-        ++this.#step,
-        operation,
-        encodeData(args, operation),
-      )
-      fields.correlation = correlation
-      const bytes = outbox.size()
-      if (bytes > outbox.maxMessageBytes) throw tooLarge(bytes, outbox.maxMessageBytes)
-      const options: RequestOptions = signal ? { signal } : NO_OPTIONS
-      if (this.start.replay) {
-        const logged = this.start.replay.match(outbox.encode(bytes))
-        if (logged) return this.#reattach(operation, logged, options).promise
-      }
-      if (signal?.aborted) throw withdrawn(operation, signal)
-      outbox.write(bytes, true)
-      return this.#awaitResponse(operation, correlation, options).promise
-    } catch (error) {
-      return rejected(error)
-    }
+    return this.#messages.call(operation, args, signal)
   }
 
   // ---- steps, time, chance
 
   async step<T>(name: string, run: () => Promise<T> | T, options?: { idempotent?: boolean }): Promise<T> {
     this.#check()
-    await this.#streamGate()
+    await this.#emitter?.gate()
     const logged = this.start.replay?.matchStep(name)
     if (logged) {
       this.#record(REPLAYED, logged.step, name, undefined, 0)
       if (logged.failed) throw errorFrom(JSON.parse(logged.data!) as ErrorData)
       return (logged.data === undefined ? undefined : JSON.parse(logged.data)) as T
     }
-    const step = ++this.#step
+    const step = this.nextStep()
     this.#record(STEP_BEGAN, step, name, undefined, options?.idempotent ? 0 : FAILED)
     this.#local += 1
     try {
@@ -436,7 +193,7 @@ export class Turn extends LaterVerbs implements AgentContext {
     const logged = this.start.replay?.matchNow()
     if (logged !== undefined) return logged
     const { outbox, now } = this.#loop
-    outbox.begin(NOW, this.start.run, this.start.turn, ++this.#step, '', undefined)
+    outbox.begin(NOW, this.start.run, this.start.turn, this.nextStep(), '', undefined)
     return outbox.writeTimed(now())
   }
   random(): number {
@@ -450,7 +207,7 @@ export class Turn extends LaterVerbs implements AgentContext {
   async sleep(ms: number): Promise<void> {
     this.#check()
     const duration = durationOr(ms, 0, 'ms')
-    await this.#streamGate()
+    await this.#emitter?.gate()
     this.#local += 1
     try {
       await this.#loop.sleep(duration, this.signal)
@@ -465,7 +222,7 @@ export class Turn extends LaterVerbs implements AgentContext {
     return new TaskRefusedError(`Agent "${agent}" refused: ${reason}`, { agent, reason })
   }
 
-  // ---- for the loop
+  // ---- for the loop, and for the parts of the turn
 
   get ended(): boolean {
     return this.#ended
@@ -476,23 +233,43 @@ export class Turn extends LaterVerbs implements AgentContext {
   }
   /** All that is open waits for others. */
   get parked(): boolean {
-    return this.#local === 0 && this.#waits !== undefined && this.#waits.size > 0
+    return this.#local === 0 && this.#messenger !== undefined && this.#messenger.waiting > 0
+  }
+  nextStep(): number {
+    this.#step += 1
+    return this.#step
+  }
+  refusal(): DramatisError | undefined {
+    return this.#ended ? this.#endedError() : this.#reason
+  }
+  get breathless(): boolean {
+    return this.#emitter?.behind ?? false
+  }
+  async breathe(): Promise<void> {
+    this.#loop.link.flush()
+    await this.#loop.breath()
+    await this.#emitter?.gate()
+  }
+  /** The reader of the answer has read that many pieces more. */
+  read(count: number): void {
+    this.#emitter?.read(count)
   }
 
   /** The turn is to stop: its signal fires, what it waits for is withdrawn, what follows it follows. */
   abort(reason: DramatisError): void {
     if (this.#ended || this.#reason) return
     this.#reason = reason
-    this.#withdrawAll(reason)
-    this.#streamRoom?.()
+    this.#messenger?.withdrawAll(reason)
+    this.#emitter?.close()
     this.#controller?.abort(reason)
   }
 
   /** The turn has ended. */
   close(): void {
     this.#ended = true
-    if (this.#waits && this.#waits.size > 0) this.#withdrawAll(this.#endedError()) // an error's stack costs more than most turns
-    this.#streamRoom?.()
+    // Only then: an error's stack costs more than most turns.
+    if (this.#messenger && this.#messenger.waiting > 0) this.#messenger.withdrawAll(this.#endedError())
+    this.#emitter?.close()
     if (this.#controller && !this.#controller.signal.aborted) this.#controller.abort(this.#endedError())
   }
 
@@ -503,54 +280,18 @@ export class Turn extends LaterVerbs implements AgentContext {
     const fields = outbox.begin(kind, this.start.run, this.start.turn, step, content, data)
     fields.flags = flags
     fields.attempt = this.start.attempt
-    const bytes = outbox.size()
-    if (bytes > outbox.maxMessageBytes) throw tooLarge(bytes, outbox.maxMessageBytes)
+    outbox.checkedSize()
     outbox.writeAbout(this.start.id)
   }
 
-  #wait(correlation: number, kind: Wait['kind']): Promise<unknown> {
-    const promise = new Promise<unknown>((resolve, reject) => {
-      const wait: Wait = {
-        kind,
-        stream: undefined,
-        resolve: (value) => {
-          this.#waits?.delete(wait)
-          this.#loop.waits.delete(correlation)
-          resolve(value)
-        },
-        reject: (error) => {
-          this.#waits?.delete(wait)
-          this.#loop.waits.delete(correlation)
-          reject(error)
-        },
-      }
-      this.#waits ??= new Set()
-      this.#waits.add(wait)
-      this.#loop.link.unpark()
-      this.#loop.waits.add(correlation, wait)
-    })
-    return handled(promise)
-  }
-
-  #withdrawAll(reason: DramatisError): void {
-    if (!this.#waits) return
-    for (const wait of [...this.#waits]) {
-      const correlation = this.#loop.waits.numberOf(wait)
-      if (correlation !== undefined && wait.kind === 'request')
-        this.#loop.writeControl(CANCEL, this.start, correlation, 0)
-      wait.reject(reason)
-    }
-  }
-
   #check(): void {
-    if (this.#ended) throw this.#endedError()
-    if (this.#reason) throw this.#reason
+    const refusal = this.refusal()
+    if (refusal) throw refusal
   }
 
   #endedError(): TurnEndedError {
-    return new TurnEndedError(
-      `The turn of agent "${this.role.name}" has ended; its context cannot be used any more. Await what the handler starts before it returns.`,
-      { agent: this.role.name, runId: this.runId },
-    )
+    const agent = this.role.name
+    const text = `The turn of agent "${agent}" has ended; its context cannot be used any more. Await what the handler starts before it returns.`
+    return new TurnEndedError(text, { agent, runId: this.runId })
   }
 }

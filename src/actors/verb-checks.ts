@@ -37,11 +37,5 @@ export function checkPatches(patches: Patch[], path: string): void {
   }
 }
 
-export const tooLarge = (bytes: number, limit: number) =>
-  new MessageRejectedError(
-    `The message is ${bytes} bytes encoded; at most ${limit} are taken (communication.maxMessageBytes). Send it in parts, or a reference to it.`,
-    { bytes, limit },
-  )
-
 export const withdrawn = (to: string, signal: AbortSignal) =>
   new CancelledError(`The wait for "${to}" was withdrawn: its signal was aborted.`, { agent: to }, signal.reason)

@@ -1,0 +1,259 @@
+/** What a turn says to others, and what it waits for: messages, requests, and the verbs that the host serves. */
+import { CancelledError, type DramatisError, describe, MessageRejectedError, unavailable } from '../errors.ts'
+import { errorOf } from '../mailbox/codec.ts'
+import { ASKS, CALL, CANCEL, REQUEST, SEND, STREAM_READ, STREAMS } from '../mailbox/frame.ts'
+import type { AgentMessage } from '../mailbox/message.ts'
+import type { RequestOptions } from './context.ts'
+import { handled, rejected } from './handled.ts'
+import { encodeData } from './outbox.ts'
+import type { Matched } from './replay.ts'
+import { ResponseStream } from './stream.ts'
+import type { TurnHost, TurnStart } from './turn-host.ts'
+import { durationOr, priorityOf, withdrawn } from './verb-checks.ts'
+import type { Wait } from './waits.ts'
+
+/** What it needs of its turn. */
+export interface MessengerTurn {
+  readonly start: TurnStart
+  /** Why no verb works any more, if none does. */
+  refusal(): DramatisError | undefined
+  nextStep(): number
+  /** Whether the turn has to let others go first, and how. */
+  readonly breathless: boolean
+  breathe(): Promise<void>
+}
+
+interface Response {
+  promise: Promise<unknown>
+  correlation: number
+}
+
+const DONE = Promise.resolve()
+const SENDS_A_BREATH = 256 // awaiting settled promises starves timers: now and then a turn lets the event loop run
+const ASKS_A_RECIPIENT = 64
+const NO_ONE = 0xffff
+const quiet = () => {}
+
+export const NO_OPTIONS: RequestOptions = Object.freeze({})
+
+export class Messenger {
+  readonly #loop: TurnHost
+  readonly #turn: MessengerTurn
+  #open: Set<Wait> | undefined
+  #sent = 0
+
+  constructor(loop: TurnHost, turn: MessengerTurn) {
+    this.#loop = loop
+    this.#turn = turn
+  }
+
+  /** How many waits for others are open. */
+  get waiting(): number {
+    return this.#open?.size ?? 0
+  }
+
+  send(to: string, content: string, options: RequestOptions): Promise<void> {
+    const refusal = this.#turn.refusal()
+    if (refusal) return rejected(refusal)
+    const { outbox, link } = this.#loop
+    const { replay } = this.#turn.start
+    let bytes: number
+    try {
+      bytes = this.#message(SEND, 0, to, content, options)
+    } catch (error) {
+      return rejected(error)
+    }
+    if (replay) {
+      const logged = replay.match(outbox.encode(bytes))
+      if (logged) return logged.answer ? rejected(errorOf(logged.answer.memory, logged.answer.at)) : DONE
+    }
+    if (!this.#claim(bytes)) return this.#ask(bytes)
+    outbox.write(bytes, false)
+    link.claimed()
+    return (++this.#sent & (SENDS_A_BREATH - 1)) === 0 || this.#turn.breathless ? this.#turn.breathe() : DONE
+  }
+
+  /**
+   * Whether the mailbox has room for the frame, which is then taken. Only for what goes into the outbox at once: a claim
+   * whose frame still waits in this thread would be lost with it.
+   */
+  #claim(bytes: number): boolean {
+    const { link, outbox, asks } = this.#loop
+    const { recipient, step, turn } = outbox.fields
+    if (recipient === NO_ONE || asks.open(recipient) || link.reserve(bytes) < 0) return false
+    return link.claim(recipient, bytes, turn, step)
+  }
+
+  /** There may be no room: the host has the say, and the send waits for it. */
+  #ask(bytes: number): Promise<void> {
+    const { outbox, waits, asks, link } = this.#loop
+    const { fields } = outbox
+    const correlation = waits.next()
+    fields.correlation = correlation
+    fields.flags |= ASKS
+    const frame = outbox.encode(bytes)
+    const verdict = this.#wait(correlation, 'send')
+    asks.add(fields.recipient, ASKS_A_RECIPIENT, () => link.post(frame, bytes), verdict)
+    return verdict as Promise<void>
+  }
+
+  request(to: string, content: string, options: RequestOptions): Promise<unknown> {
+    return this.#request(to, content, options, 0).promise
+  }
+
+  requestStream(to: string, content: string, options: RequestOptions): ResponseStream {
+    const { promise, correlation } = this.#request(to, content, options, STREAMS)
+    const read = (count: number) => {
+      if (!this.#turn.refusal()) this.#loop.writeControl(STREAM_READ, this.#turn.start, correlation, count)
+    }
+    const leave = () => {
+      const text = `The answer of "${to}" was no longer wanted: its reader left the loop.`
+      this.#withdraw(correlation, new CancelledError(text, { agent: to }))
+    }
+    const stream = new ResponseStream(promise as Promise<AgentMessage>, read, leave)
+    const wait = this.#loop.waits.get(correlation)
+    if (wait) wait.stream = stream
+    return stream
+  }
+
+  #request(to: string, content: string, options: RequestOptions, flags: number): Response {
+    const correlation = this.#loop.waits.next()
+    const refusal = this.#turn.refusal()
+    if (refusal) return { promise: rejected(refusal), correlation }
+    const { outbox, link } = this.#loop
+    const { replay } = this.#turn.start
+    let bytes: number
+    try {
+      bytes = this.#message(REQUEST, correlation, to, content, options)
+      if (options.signal?.aborted) throw withdrawn(to, options.signal)
+    } catch (error) {
+      return { promise: rejected(error), correlation }
+    }
+    outbox.fields.flags |= flags
+    const logged = replay?.match(outbox.encode(bytes))
+    if (logged) return this.#reattach(to, logged, options)
+    if (!this.#claim(bytes)) outbox.fields.flags |= ASKS
+    outbox.write(bytes, true)
+    link.claimed()
+    return this.#awaitResponse(to, correlation, options)
+  }
+
+  /** A verb that the host serves. The answer is JSON; `signal` withdraws it. */
+  call(operation: string, args: object, signal: AbortSignal | undefined): Promise<unknown> {
+    const refusal = this.#turn.refusal()
+    if (refusal) return rejected(refusal)
+    const { outbox, waits } = this.#loop
+    const { run, turn, replay } = this.#turn.start
+    const options: RequestOptions = signal ? { signal } : NO_OPTIONS
+    try {
+      const data = encodeData(args, operation)
+      const fields = outbox.begin(CALL, run, turn, this.#turn.nextStep(), operation, data)
+      fields.correlation = waits.next()
+      const bytes = outbox.checkedSize()
+      const logged = replay?.match(outbox.encode(bytes))
+      if (logged) return this.#reattach(operation, logged, options).promise
+      if (signal?.aborted) throw withdrawn(operation, signal)
+      outbox.write(bytes, true)
+      return this.#awaitResponse(operation, fields.correlation, options).promise
+    } catch (error) {
+      return rejected(error)
+    }
+  }
+
+  /** The log knows the step: its wait goes on under its old number, or is over. */
+  #reattach(to: string, logged: Matched, options: RequestOptions): Response {
+    const response = this.#awaitResponse(to, logged.correlation, options)
+    if (logged.answer) this.#loop.settle(logged.correlation, logged.answer.memory, logged.answer.at)
+    return response
+  }
+
+  #awaitResponse(to: string, correlation: number, { signal }: RequestOptions): Response {
+    const promise = this.#wait(correlation, 'request')
+    if (signal) {
+      const abort = () => this.#withdraw(correlation, withdrawn(to, signal))
+      signal.addEventListener('abort', abort, { once: true })
+      promise.then(quiet, quiet).then(() => signal.removeEventListener('abort', abort))
+    }
+    return { promise, correlation }
+  }
+
+  #wait(correlation: number, kind: Wait['kind']): Promise<unknown> {
+    const { waits, link } = this.#loop
+    const promise = new Promise<unknown>((resolve, reject) => {
+      const settled = () => {
+        this.#open?.delete(wait)
+        waits.delete(correlation)
+      }
+      const wait: Wait = {
+        kind,
+        stream: undefined,
+        resolve: (value) => {
+          settled()
+          resolve(value)
+        },
+        reject: (error) => {
+          settled()
+          reject(error)
+        },
+      }
+      this.#open ??= new Set()
+      this.#open.add(wait)
+      link.unpark()
+      waits.add(correlation, wait)
+    })
+    return handled(promise)
+  }
+
+  /** The caller no longer wants the answer. */
+  #withdraw(correlation: number, reason: DramatisError): void {
+    const wait = this.#loop.waits.get(correlation)
+    if (!wait) return
+    this.#loop.writeControl(CANCEL, this.#turn.start, correlation, 0)
+    this.#loop.link.flush()
+    wait.reject(reason)
+  }
+
+  /** Nothing that is open is wanted any more. */
+  withdrawAll(reason: DramatisError): void {
+    for (const wait of [...(this.#open ?? [])]) {
+      const correlation = this.#loop.waits.numberOf(wait)
+      if (correlation !== undefined && wait.kind === 'request')
+        this.#loop.writeControl(CANCEL, this.#turn.start, correlation, 0)
+      wait.reject(reason)
+    }
+  }
+
+  /** Fills the frame of a message; returns its bytes. */
+  #message(kind: number, correlation: number, to: string, content: string, options: RequestOptions): number {
+    checkRecipient(to)
+    checkContent(content)
+    const { outbox } = this.#loop
+    const { run, turn } = this.#turn.start
+    const data = encodeData(options.structuredData, 'structuredData')
+    const fields = outbox.begin(kind, run, turn, this.#turn.nextStep(), content, data)
+    const index = this.#loop.indexOf(to)
+    fields.recipient = index ?? NO_ONE
+    if (index === undefined) fields.name = to
+    fields.correlation = correlation
+    if (options !== NO_OPTIONS) {
+      if (options.metadata !== undefined) fields.metadata = encodeData(options.metadata, 'metadata')
+      fields.threadId = options.threadId
+      fields.limit = durationOr(options.timeoutMs, -1, 'timeoutMs')
+      fields.priority = priorityOf(options.priority)
+      if (options.retries !== undefined && options.retries !== 0) throw unavailable('options.retries')
+    }
+    return outbox.checkedSize()
+  }
+}
+
+function checkRecipient(to: unknown): void {
+  if (typeof to === 'string' && to !== '') return
+  const text = `The recipient is ${describe(to)}; the name of an agent is needed.`
+  throw new MessageRejectedError(text, { path: 'to', got: describe(to) })
+}
+
+function checkContent(content: unknown): void {
+  if (typeof content === 'string') return
+  const text = `content is ${describe(content)}; a string is needed. Put other values into structuredData.`
+  throw new MessageRejectedError(text, { path: 'content', got: typeof content })
+}
