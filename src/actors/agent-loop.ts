@@ -29,6 +29,7 @@ import {
   RUN,
   RUN_OVER,
   readBody,
+  readId,
   runOf,
   STREAM_READ,
   STREAMS,
@@ -77,7 +78,8 @@ export class AgentLoop implements TurnHost {
   readonly #names: string[]
   readonly #indices: Map<string, number>
   readonly #runs: RunViews
-  readonly #turns = new Map<number, Turn>()
+  /** The open turns; mostly one. */
+  readonly #turns: Turn[] = []
   readonly #replays = new Map<number, Replay>()
   readonly #aborted = new Map<number, DramatisError>()
   readonly asks = new Asks()
@@ -186,8 +188,8 @@ export class AgentLoop implements TurnHost {
   async stop(): Promise<void> {
     this.#stopping = true
     const reason = new AgentTerminatedError(`Agent "${this.role.name}" is being stopped.`, { agent: this.role.name })
-    for (const turn of [...this.#turns.values()]) turn.abort(reason)
-    while (this.#turns.size > 0) await new Promise<void>((resolve) => this.#onTurnEnd.push(resolve))
+    for (const turn of [...this.#turns]) turn.abort(reason)
+    while (this.#turns.length > 0) await new Promise<void>((resolve) => this.#onTurnEnd.push(resolve))
     await this.#handlers.stop?.()
     this.link.flush()
   }
@@ -212,7 +214,7 @@ export class AgentLoop implements TurnHost {
     this.#endedAt = 0
     this.#drainReplies()
     const until = this.#port.scheduler.monotonic() + SLICE_MS
-    for (let turns = 0; this.#turns.size < this.#concurrency && !this.#stopping; turns++) {
+    for (let turns = 0; this.#turns.length < this.#concurrency && !this.#stopping; turns++) {
       if (turns >= TURNS_A_SLICE || (turns > 0 && (turns & 7) === 0 && this.#port.scheduler.monotonic() > until))
         return true
       if (!this.link.takeMessage(this.#taken)) return false
@@ -228,8 +230,8 @@ export class AgentLoop implements TurnHost {
   }
 
   #sleep(): void {
-    if (this.#turns.size > 0 && allParked(this.#turns)) this.link.park()
-    const full = this.#turns.size >= this.#concurrency || this.#stopping
+    if (this.#turns.length > 0 && allParked(this.#turns)) this.link.park()
+    const full = this.#turns.length >= this.#concurrency || this.#stopping
     if (!this.link.sleep(full)) this.#later()
   }
 
@@ -252,12 +254,11 @@ export class AgentLoop implements TurnHost {
     // What a run is and what was logged of a turn come by the replies, and were published before the message.
     if (attempt > 1 || !this.#runs.has(run)) this.#drainRepliesAside()
     const kind = kindOf(memory, at)
-    const i = (at >> 2) + 8
     const start: TurnStart = {
       turn: turnId,
       run,
       view: this.#runs.get(run),
-      id: [memory.i32[i]!, memory.i32[i + 1]!, memory.i32[i + 2]!, memory.i32[i + 3]!],
+      id: readId(memory, at),
       attempt,
       caller: senderOf(memory, at),
       correlation: kind === REQUEST ? correlationOf(memory, at) : 0,
@@ -266,11 +267,11 @@ export class AgentLoop implements TurnHost {
       startedAt: this.#endedAt > 0 ? this.#endedAt : this.now(), // back to back: one look at the clock does
       replay: this.#replays.size > 0 ? this.#replays.get(turnId) : undefined,
     }
-    const message = new ReceivedMessage(memory, at, readBody(memory, at), this.#directory)
+    const message = new ReceivedMessage(memory, at, start.id, this.#directory)
     if (start.replay) this.#replays.delete(turnId)
     this.link.done('plain', this.#taken) // from here on it has begun
     const turn = this.#makeTurn?.(this, start) ?? new Turn(this, start)
-    this.#turns.set(turnId, turn)
+    this.#turns.push(turn)
     const aborted = this.#aborted.size > 0 ? this.#aborted.get(turnId) : undefined
     if (aborted) {
       this.#aborted.delete(turnId)
@@ -336,7 +337,8 @@ export class AgentLoop implements TurnHost {
 
   #finish(turn: Turn, value: unknown, thrown: unknown): void {
     this.#endedAt = this.#commit.write(turn, value, thrown)
-    this.#turns.delete(turn.start.turn)
+    if (this.#turns[this.#turns.length - 1] === turn) this.#turns.pop()
+    else this.#turns.splice(this.#turns.indexOf(turn), 1)
     if (this.#onTurnEnd.length > 0) for (const resolve of this.#onTurnEnd.splice(0)) resolve()
   }
 
@@ -378,7 +380,7 @@ export class AgentLoop implements TurnHost {
         this.waits.get(correlation)?.stream?.push(readBody(memory, at).content)
         break
       case STREAM_READ:
-        this.#turns.get(turnOf(memory, at))?.read(limitOf(memory, at))
+        this.#openTurn(turnOf(memory, at))?.read(limitOf(memory, at))
         break
       case ABORT:
         this.#abort(turnOf(memory, at), errorOf(memory, at))
@@ -399,7 +401,7 @@ export class AgentLoop implements TurnHost {
   /** A response for a wait; or for a step that the redelivered turn has not asked for again yet. */
   #answer(correlation: number, memory: Memory, at: number): void {
     if (this.waits.get(correlation)) return this.settle(correlation, memory, at)
-    const begun = [...this.#turns.values()].flatMap(({ start }) => start.replay ?? [])
+    const begun = [...this.#turns].flatMap(({ start }) => start.replay ?? [])
     for (const replay of [...begun, ...this.#replays.values()]) {
       const bytes = memory.i32[at >> 2]!
       const copy = allocate(bytes)
@@ -416,11 +418,15 @@ export class AgentLoop implements TurnHost {
     if (isFailure(memory, at) || kind === REFUSED) wait.reject(errorOf(memory, at))
     else if (kind === ACCEPTED) wait.resolve(undefined)
     else if (kind === RESULT) wait.resolve(parse(readBody(memory, at).data))
-    else wait.resolve(new ReceivedMessage(memory, at, readBody(memory, at), this.#directory))
+    else wait.resolve(new ReceivedMessage(memory, at, readId(memory, at), this.#directory))
+  }
+
+  #openTurn(turnId: number): Turn | undefined {
+    return this.#turns.find(({ start }) => start.turn === turnId)
   }
 
   #abort(turnId: number, reason: DramatisError): void {
-    const turn = this.#turns.get(turnId)
+    const turn = this.#openTurn(turnId)
     if (turn) turn.abort(reason)
     else this.#aborted.set(turnId, reason)
   }
@@ -467,7 +473,4 @@ const parse = (text: string | undefined): unknown => (text === undefined ? undef
 const isThenable = (value: unknown): value is PromiseLike<unknown> =>
   typeof value === 'object' && value !== null && 'then' in value && typeof value.then === 'function'
 
-function allParked(turns: ReadonlyMap<number, Turn>): boolean {
-  for (const turn of turns.values()) if (!turn.parked) return false
-  return true
-}
+const allParked = (turns: readonly Turn[]) => turns.every((turn) => turn.parked)

@@ -1,6 +1,14 @@
 /** Writes this agent's frames: into the shared window where there is room, else apart and in order behind it. */
 import { MessageRejectedError } from '../errors.ts'
-import { type FrameFields, frameBytes, IdSource, setTimes, writeFrame, writeId } from '../mailbox/frame.ts'
+import {
+  type FrameFields,
+  type FrameId,
+  frameBytes,
+  IdSource,
+  setTimes,
+  writeFrame,
+  writeId,
+} from '../mailbox/frame.ts'
 import { allocate, type Memory } from '../mailbox/memory.ts'
 import { jsonIssue } from '../mailbox/message.ts'
 import type { Link } from './link.ts'
@@ -86,7 +94,7 @@ export class Outbox {
   }
 
   /** Writes a record about the message with that id. */
-  writeAbout(id: readonly number[]): void {
+  writeAbout(id: FrameId): void {
     const bytes = this.size()
     const at = this.link.reserve(bytes)
     const memory = at < 0 ? allocate(bytes) : this.link.memory
@@ -125,7 +133,7 @@ export class Outbox {
   }
 
   /** The commit of a turn, and the time of it. Its id is the request's, so that the response's id follows from it. */
-  writeEnd(bytes: number, id: readonly number[], started: number): number {
+  writeEnd(bytes: number, id: FrameId, started: number): number {
     const at = this.link.reserve(bytes)
     const memory = at < 0 ? allocate(bytes) : this.link.memory
     const target = Math.max(at, 0)

@@ -1,5 +1,6 @@
 /** What a turn needs of the loop that runs it. */
 import type { DramatisError } from '../errors.ts'
+import type { FrameId } from '../mailbox/frame.ts'
 import type { Memory } from '../mailbox/memory.ts'
 import type { MessageType } from '../mailbox/message.ts'
 import type { Asks } from './asks.ts'
@@ -16,8 +17,7 @@ export interface TurnStart {
   turn: number
   run: number
   view: RunView
-  /** The four words of the message's id. */
-  id: readonly [number, number, number, number]
+  id: FrameId
   attempt: number
   /** The caller's index and its number for the request; correlation 0 when nobody waits. */
   caller: number

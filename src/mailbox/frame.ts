@@ -333,7 +333,15 @@ export function copyFrame(from: Memory, at: number, to: Memory, target: number, 
   for (let word = 0, i = at >> 2, j = target >> 2; word < words; word++) destination[j + word] = source[i + word]!
 }
 
-export function writeId(memory: Memory, at: number, id: readonly number[]): void {
+/** The four words of an id. */
+export type FrameId = readonly [number, number, number, number]
+
+export function readId({ i32 }: Memory, at: number): FrameId {
+  const i = (at >> 2) + ID
+  return [i32[i]!, i32[i + 1]!, i32[i + 2]!, i32[i + 3]!]
+}
+
+export function writeId(memory: Memory, at: number, id: FrameId): void {
   const i = (at >> 2) + ID
   for (let word = 0; word < 4; word++) memory.i32[i + word] = id[word]!
 }
