@@ -435,7 +435,7 @@ export class AgentLoop implements TurnHost {
     const bytes = memory.i32[at >> 2]!
     const copy = allocate(bytes)
     copy.u8.set(memory.u8.subarray(at, at + bytes))
-    this.#replays.set(turnOf(memory, at), new Replay(copy, HEADER, bytes))
+    this.#replays.set(turnOf(memory, at), new Replay(copy, HEADER, bytes, this.#indices.get(this.role.name) ?? 0))
   }
 
   // ---- for the turns

@@ -113,6 +113,7 @@ export class Messenger {
     const stream = new ResponseStream(promise as Promise<AgentMessage>, read, leave)
     const wait = this.#loop.waits.get(correlation)
     if (wait) wait.stream = stream
+    for (const chunk of this.#turn.start.replay?.chunksOf(correlation) ?? []) stream.push(chunk)
     return stream
   }
 

@@ -22,6 +22,7 @@ import {
   STEP_BEGAN,
   STEP_DONE,
   sameStep,
+  senderOf,
   stepOf,
   timeOf,
 } from '../mailbox/frame.ts'
@@ -49,16 +50,19 @@ interface Logged {
 export class Replay {
   readonly #steps: Logged[] = []
   readonly #answers = new Map<number, Answer>()
+  /** Pieces of answers that had arrived. */
+  readonly #chunks: Answer[] = []
   /** The next step number of the new attempt: those of the old ones are taken. */
   readonly nextStep: number
 
-  /** Over the logged frames that stand one after the other in `memory` from `start` to `end`. */
-  constructor(memory: Memory, start: number, end: number) {
+  /** Over the logged frames that stand one after the other in `memory` from `start` to `end`, for the agent `me`. */
+  constructor(memory: Memory, start: number, end: number, me: number) {
     let last = 0
     for (let at = start; at < end; at += lengthOf(memory, at)) {
       const kind = kindOf(memory, at)
       if (kind === END || kind === RESPONSE || kind === RESULT || kind === REFUSED)
         this.#answers.set(correlationOf(memory, at), { memory, at })
+      else if (kind === CHUNK && senderOf(memory, at) !== me) this.#chunks.push({ memory, at })
       else {
         this.#steps.push({ memory, at, kind, matched: false })
         last = Math.max(last, stepOf(memory, at))
@@ -74,6 +78,12 @@ export class Replay {
     found.matched = true
     const correlation = correlationOf(found.memory, found.at)
     return { correlation, answer: correlation === 0 ? undefined : this.#answers.get(correlation) }
+  }
+
+  /** The pieces of an answer that an earlier attempt had been sent. */
+  chunksOf(correlation: number): string[] {
+    const mine = this.#chunks.filter(({ memory, at }) => correlationOf(memory, at) === correlation)
+    return mine.map(({ memory, at }) => readBody(memory, at).content)
   }
 
   /** The result of a finished `step(name)`, as JSON, or the error that it ended with. */

@@ -6,6 +6,7 @@ import { isStep } from '../actors/replay.ts'
 import { AgentCrashedError, type DramatisError, errorData, errorFrom, OutcomeUnknownError } from '../errors.ts'
 import { errorOf } from '../mailbox/codec.ts'
 import {
+  CHUNK,
   correlationOf,
   END,
   FAILED,
@@ -29,6 +30,8 @@ import type { Cell, Life } from './cell.ts'
 import type { Core, Redelivering } from './core.ts'
 import type { OwnFrame } from './host-frames.ts'
 import type { RunState } from './run-state.ts'
+
+const isAnswer = (kind: number) => kind === END || kind === RESPONSE || kind === RESULT || kind === REFUSED
 
 interface Logged {
   memory: Memory
@@ -157,7 +160,7 @@ export class Redelivery implements Redelivering {
       const { memory } = entry
       for (let at = entry.from; at < entry.to; at += lengthOf(memory, at)) {
         const kind = kindOf(memory, at)
-        const answers = kind === END || kind === RESPONSE || kind === RESULT || kind === REFUSED
+        const answers = isAnswer(kind) || (kind === CHUNK && senderOf(memory, at) !== cell.index)
         const mine = answers
           ? recipientOf(memory, at) === cell.index && waits.has(correlationOf(memory, at))
           : senderOf(memory, at) === cell.index && turnOf(memory, at) === envelope.turn && isStep(kind)
