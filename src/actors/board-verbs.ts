@@ -27,7 +27,7 @@ export function turnBlackboard(call: Call): Blackboard {
     query: (filter: QueryFilter = {}) => call('blackboard.query', filter) as Promise<BlackboardEntry[]>,
     subscribe: () =>
       Promise.reject(
-        unavailable('context.blackboard.subscribe (in a turn use context.subscribe: matches arrive at observe)'),
+        unavailable('context.blackboard.subscribe', 'Available: context.subscribe; matches arrive at observe.'),
       ),
     waitFor: (key, options = {}) => {
       const { timeoutMs, signal } = options
