@@ -150,20 +150,25 @@ export function frameBytes(
 }
 
 function writeString(memory: Memory, at: number, text: string): number {
-  const length = text.length
-  if (wide.test(text)) {
-    memory.i32[at >> 2] = length | WIDE
+  const { i32 } = memory
+  const { length } = text
+  const isWide = wide.test(text)
+  const end = (at + 4 + (isWide ? length * 2 : length) + 3) & ~3
+  i32[(end >> 2) - 1] = 0 // what pads the last word is part of the body, and bodies are compared
+  if (isWide) {
+    i32[at >> 2] = length | WIDE
     memory.text.ucs2Write(text, at + 4, length * 2)
-    return (at + 4 + length * 2 + 3) & ~3
+  } else {
+    i32[at >> 2] = length
+    memory.text.latin1Write(text, at + 4, length)
   }
-  memory.i32[at >> 2] = length
-  memory.text.latin1Write(text, at + 4, length)
-  return (at + 4 + length + 3) & ~3
+  return end
 }
 
 /** Ids in the layout of UUID version 7 (RFC 9562): time, then a counter, then what tells this thread from all others. */
 export class IdSource {
   #serial = 0
+  #time = 0
   #high = 0
   #low = 0
   readonly #now: () => number
@@ -178,9 +183,9 @@ export class IdSource {
   write(i32: Int32Array, at: number): void {
     const serial = ++this.#serial
     if ((serial & 63) === 1) {
-      const now = Math.floor(this.#now())
-      this.#high = (now / 65536) | 0
-      this.#low = (now % 65536) << 16
+      this.#time = Math.max(this.#time, Math.floor(this.#now())) // a clock that is set back sets no id back
+      this.#high = (this.#time / 65536) | 0
+      this.#low = (this.#time % 65536) << 16
     }
     const i = (at >> 2) + ID
     i32[i] = this.#high
