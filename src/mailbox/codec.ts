@@ -65,7 +65,7 @@ export function decodeMessage(memory: Memory, at: number, directory: Directory):
     id: messageIdOf(memory, at),
     type: response ? 'response' : typeOf(memory, at),
     sender: directory.name(senderOf(memory, at)),
-    recipient: flagsOf(memory, at) & TO_ALL ? null : (body.name ?? directory.name(recipientOf(memory, at))),
+    recipient: recipientName(memory, at, body, directory),
     content: body.content,
     structuredData: body.data === undefined ? null : (JSON.parse(body.data) as unknown),
     priority: response ? 0 : priorityOf(memory, at),
@@ -77,6 +77,10 @@ export function decodeMessage(memory: Memory, at: number, directory: Directory):
     correlationId: response ? idOf(memory, at) : null,
     sentAt: timeOf(memory, at),
   }
+}
+
+function recipientName(memory: Memory, at: number, body: Body, directory: Directory): string | null {
+  return flagsOf(memory, at) & TO_ALL ? null : (body.name ?? directory.name(recipientOf(memory, at)))
 }
 
 /** The id of a message. A response's is its request's with the last bit set: who has one has both. */
@@ -111,7 +115,7 @@ export class ReceivedMessage implements AgentMessage {
     const limit = response ? -1 : limitOf(memory, at)
     this.type = response ? 'response' : typeOf(memory, at)
     this.sender = directory.name(senderOf(memory, at))
-    this.recipient = flagsOf(memory, at) & TO_ALL ? null : directory.name(recipientOf(memory, at))
+    this.recipient = recipientName(memory, at, body, directory)
     this.content = body.content
     this.priority = response ? 0 : priorityOf(memory, at)
     this.requiresResponse = kind === REQUEST
