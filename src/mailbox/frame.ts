@@ -150,15 +150,19 @@ export function frameBytes(
 }
 
 function writeString(memory: Memory, at: number, text: string): number {
-  const length = text.length
-  if (wide.test(text)) {
-    memory.i32[at >> 2] = length | WIDE
+  const { i32 } = memory
+  const { length } = text
+  const isWide = wide.test(text)
+  const end = (at + 4 + (isWide ? length * 2 : length) + 3) & ~3
+  i32[(end >> 2) - 1] = 0 // what pads the last word is part of the body, and bodies are compared
+  if (isWide) {
+    i32[at >> 2] = length | WIDE
     memory.text.ucs2Write(text, at + 4, length * 2)
-    return (at + 4 + length * 2 + 3) & ~3
+  } else {
+    i32[at >> 2] = length
+    memory.text.latin1Write(text, at + 4, length)
   }
-  memory.i32[at >> 2] = length
-  memory.text.latin1Write(text, at + 4, length)
-  return (at + 4 + length + 3) & ~3
+  return end
 }
 
 /** Ids in the layout of UUID version 7 (RFC 9562): time, then a counter, then what tells this thread from all others. */
