@@ -494,17 +494,15 @@ export class AgentLoop implements TurnHost {
     this.link.done('replies', taken)
   }
 
-  /** A response for a wait; or for a step that the redelivered turn has not asked for again yet. */
+  /** A response for a wait; or for a step that the redelivered turn, which may not have begun, has not asked for again yet. */
   #answer(correlation: number, memory: Memory, at: number): void {
     if (this.#waits.has(correlation)) return this.settle(correlation, memory, at)
-    for (const turn of this.#turns.values()) {
-      const { replay } = turn.start
-      if (!replay) continue
-      const bytes = memory.i32[at >> 2]!
-      const copy = allocate(bytes)
-      copy.u8.set(memory.u8.subarray(at, at + bytes))
-      if (replay.settle(correlation, { memory: copy, at: 0 })) return
-    }
+    const replays = [...this.#replays.values(), ...[...this.#turns.values()].map(({ start }) => start.replay)]
+    if (!replays.some((replay) => replay !== undefined)) return
+    const bytes = memory.i32[at >> 2]!
+    const copy = allocate(bytes)
+    copy.u8.set(memory.u8.subarray(at, at + bytes))
+    replays.some((replay) => replay?.settle(correlation, { memory: copy, at: 0 }))
   }
 
   /** Settles a wait with the frame that answers it. */
