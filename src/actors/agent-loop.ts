@@ -398,7 +398,7 @@ export class AgentLoop implements TurnHost {
     this.link.done('replies', taken)
   }
 
-  /** A response for a wait; or for a step that the redelivered turn has not asked for again yet. */
+  /** A response for a wait; or for a step that the redelivered turn, which may not have begun, has not asked for again yet. */
   #answer(correlation: number, memory: Memory, at: number): void {
     if (this.waits.get(correlation)) return this.settle(correlation, memory, at)
     const begun = [...this.#turns].flatMap(({ start }) => start.replay ?? [])

@@ -7,6 +7,7 @@
 import type { Scheduler } from '../clock.ts'
 import { FRAGMENT, kindOf, lengthOf, priorityOf } from '../mailbox/frame.ts'
 import { allocate, type Memory } from '../mailbox/memory.ts'
+import type { Ring } from '../mailbox/ring.ts'
 import { HOST_ASLEEP, HOST_CALLED, PERMITS_WANTED, type TeamMemory } from '../mailbox/room.ts'
 import {
   ASLEEP,
@@ -179,7 +180,7 @@ export class Link {
     into.at = 0
     ranked.take(at)
     ranked.release()
-    this.#madeRoom()
+    this.#madeRoom(ranked)
     return true
   }
 
@@ -200,7 +201,7 @@ export class Link {
       const whole = this.#joiners[lane].join(ring.memory, at)
       ring.pass(lengthOf(ring.memory, at))
       ring.release()
-      this.#madeRoom()
+      this.#madeRoom(ring)
       if (whole) {
         into.memory = whole
         into.at = 0
@@ -215,13 +216,14 @@ export class Link {
     if (taken.memory !== ring.memory) return
     ring.pass(lengthOf(ring.memory, taken.at))
     ring.release()
-    this.#madeRoom()
+    this.#madeRoom(ring)
   }
 
-  #madeRoom(): void {
+  /** The host waits for room: half of a ring is worth a bell. */
+  #madeRoom(ring: Ring): void {
     const { words } = this.#window
-    if (Atomics.load(words, ROOM_WANTED) === 1 && Atomics.compareExchange(words, ROOM_WANTED, 1, 0) === 1)
-      this.wakeHost()
+    if (Atomics.load(words, ROOM_WANTED) === 0 || ring.used() > ring.capacity >> 1) return
+    if (Atomics.compareExchange(words, ROOM_WANTED, 1, 0) === 1) this.wakeHost()
   }
 
   // ---- sleep

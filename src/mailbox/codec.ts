@@ -5,6 +5,7 @@
 
 import { type DramatisError, type ErrorData, errorFrom } from '../errors.ts'
 import {
+  type Body,
   correlationOf,
   END,
   FAILED,

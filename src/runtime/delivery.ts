@@ -5,6 +5,7 @@
 import { copyFrame, idOf, kindOf, lengthOf, REQUEST, RUN_OVER, setAttempt, setTurn } from '../mailbox/frame.ts'
 import type { Envelope } from '../mailbox/mailbox.ts'
 import { allocate } from '../mailbox/memory.ts'
+import type { Ring } from '../mailbox/ring.ts'
 import { ASLEEP, inlineLimit, ROOM_WANTED } from '../mailbox/window.ts'
 import type { Cell, Life } from './cell.ts'
 import type { Core, Handing } from './core.ts'
@@ -17,8 +18,8 @@ const RANKED_AHEAD = 64
 export class Delivery implements Handing {
   readonly #core: Core
   readonly #touched = new Set<Cell>()
-  /** Waits for room in its window; the thread rings when there is some. */
-  readonly #cramped = new Set<Cell>()
+  /** Found no room in that ring of that life; the thread rings when there is some. */
+  readonly #cramped = new Map<Cell, { life: Life; ring: Ring }>()
 
   constructor(core: Core) {
     this.#core = core
@@ -58,11 +59,13 @@ export class Delivery implements Handing {
     }
   }
 
-  /** Whether a thread has made room since it was found cramped. */
+  /** Whether a thread has made room since it was found cramped. Announces the wish before it looks, as with every sleep. */
   roomAgain(): boolean {
-    for (const cell of this.#cramped) {
+    for (const [cell, { life, ring }] of this.#cramped) {
+      Atomics.store(life.window.words, ROOM_WANTED, 1)
+      if (cell.life === life && ring.free() < ring.capacity >> 1) continue
       this.#cramped.delete(cell)
-      if (cell.life) this.#touched.add(cell)
+      this.#touched.add(cell)
     }
     return this.#touched.size > 0
   }
@@ -70,6 +73,7 @@ export class Delivery implements Handing {
   #sendReplies(cell: Cell, life: Life): void {
     if (life.backlog.length === 0) return
     if (cell.settings.counted && !this.#core.gate.resume(cell)) return
+    const before = life.window.replies.written
     let sent = 0
     for (const { memory, bytes } of life.backlog) {
       if (!life.replies.write(memory.u8, 0, bytes)) break
@@ -77,18 +81,9 @@ export class Delivery implements Handing {
     }
     const left = life.backlog.length > sent
     life.backlog.splice(0, sent)
-    if (left) this.#wantRoom(cell, life)
-    if (sent > 0) life.wantsBell = 'reply'
+    if (left) this.#cramped.set(cell, { life, ring: life.window.replies })
+    if (life.window.replies.written !== before) life.wantsBell = 'reply' // also for the first parts of a large one
     life.window.replies.publish()
-  }
-
-  #wantRoom(cell: Cell, life: Life): void {
-    Atomics.store(life.window.words, ROOM_WANTED, 1)
-    // Announce, then look again, as with every sleep: the reader may have made room in between.
-    const { replies, plain } = life.window
-    const enough =
-      life.backlog.length > 0 ? replies.free() >= replies.capacity >> 1 : plain.free() >= plain.capacity >> 1
-    if (enough) this.#cramped.add(cell)
   }
 
   #handOver(cell: Cell, life: Life): void {
@@ -98,7 +93,7 @@ export class Delivery implements Handing {
       const envelope = cell.mailbox.peek()
       if (!envelope || !this.#mayHand(cell, life, envelope)) break
       if (!this.#place(cell, life, envelope)) {
-        this.#wantRoom(cell, life)
+        this.#cramped.set(cell, { life, ring: life.window[envelope.lane] })
         break
       }
       if (life.wantsBell === 'none') life.wantsBell = 'message'
@@ -171,7 +166,7 @@ export class Delivery implements Handing {
     life.window.plain.publish()
     if (life.wantsBell === 'none') life.wantsBell = 'message'
     if (!whole) {
-      this.#wantRoom(cell, life)
+      this.#cramped.set(cell, { life, ring: life.window.plain })
       return false
     }
     envelope.windowEnd = life.window.plain.written
