@@ -111,7 +111,7 @@ export class Delivery implements Handing {
     const { handed } = cell.mailbox
     if (cell.settings.counted && handed.size > 0) {
       if (life.run !== envelope.run || cell.suspects.size > 0) return false
-      if (handed.size >= (envelope.priority === 0 ? HANDED_AHEAD : RANKED_AHEAD)) return false
+      if (handed.size >= aheadOf(cell, envelope)) return false
     }
     if (cell.settings.counted && !this.#core.gate.take(envelope.run, cell)) return false
     if (life.announced.has(envelope.run.index) && (envelope.attempt === 1 || life.replayed === envelope)) return true
@@ -221,6 +221,12 @@ export class Delivery implements Handing {
       this.reply(cell, this.#core.frames.control(RUN_OVER, run.index, 0))
     }
   }
+}
+
+/** How many may stand in a window. What may come again in the same life must not find later ones there before it. */
+function aheadOf(cell: Cell, envelope: Envelope<RunState>): number {
+  if (cell.settings.supervision.onHandlerError !== 'fail') return 1
+  return envelope.priority === 0 ? HANDED_AHEAD : RANKED_AHEAD
 }
 
 /** Whether somebody waits for what becomes of the message. */

@@ -364,6 +364,7 @@ export class Lives implements LifeCycle {
     envelope.attempt += 1
     envelope.announced = false
     envelope.startedAt = 0
+    if (cell.life) cell.life.replayed = undefined // this attempt has steps of its own to bring
     cell.mailbox.giveBack([envelope], [])
     if (cell.mailbox.handed.size === 0) this.#core.gate.release(envelope.run, cell)
     this.#core.delivery.touch(cell)

@@ -41,6 +41,7 @@ import {
   STREAM_READ,
   STREAMS,
   senderOf,
+  setCorrelation,
   setFlag,
   setKind,
   setTurn,
@@ -333,7 +334,7 @@ export class Router implements Routing {
     const open = cell.mailbox.handed.get(turn)
     if (!open) return
     if (open.announced) setFlag(memory, at, ANNOUNCED)
-    if (failed && lives.tryAgain(cell, open, memory, at)) return
+    if (failed && lives.tryAgain(cell, open, memory, at)) return setCorrelation(memory, at, 0) // no answer
     const envelope = cell.mailbox.commit(turn)!
     cell.turns += 1
     cell.suspects.delete(envelope)
