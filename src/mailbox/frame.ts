@@ -152,13 +152,17 @@ export function frameBytes(
 function writeString(memory: Memory, at: number, text: string): number {
   const length = text.length
   if (wide.test(text)) {
+    const end = (at + 4 + length * 2 + 3) & ~3
+    memory.i32[(end >> 2) - 1] = 0 // bodies are compared whole, with what pads them
     memory.i32[at >> 2] = length | WIDE
     memory.text.ucs2Write(text, at + 4, length * 2)
-    return (at + 4 + length * 2 + 3) & ~3
+    return end
   }
+  const end = (at + 4 + length + 3) & ~3
+  memory.i32[(end >> 2) - 1] = 0
   memory.i32[at >> 2] = length
   memory.text.latin1Write(text, at + 4, length)
-  return (at + 4 + length + 3) & ~3
+  return end
 }
 
 /** Ids in the layout of UUID version 7 (RFC 9562): time, then a counter, then what tells this thread from all others. */
