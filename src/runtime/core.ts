@@ -46,6 +46,7 @@ export interface Routing {
   refuseParked(envelope: Envelope<RunState>, error: DramatisError): void
   cancel(caller: Cell, correlation: number, reason: DramatisError | undefined): void
   withdraw(callee: Cell, envelope: Envelope<RunState>, reason: DramatisError): void
+  withdrawRequests(cell: Cell, envelope: Envelope<RunState>): void
   drop(envelope: Envelope<RunState>, reason: DeadLetterReason, errors: DramatisError[]): void
 }
 

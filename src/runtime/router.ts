@@ -48,7 +48,7 @@ import {
   stepOf,
   turnOf,
 } from '../mailbox/frame.ts'
-import type { Envelope } from '../mailbox/mailbox.ts'
+import { type Envelope, NOT_YET } from '../mailbox/mailbox.ts'
 import { allocate, type Memory } from '../mailbox/memory.ts'
 import { OUT_BLOCKED } from '../mailbox/window.ts'
 import type { Cell, Life, OpenRequest } from './cell.ts'
@@ -180,7 +180,8 @@ export class Router implements Routing {
       windowEnd: 0,
       handedSeq: 0,
       acceptedAt: 0,
-      startedAt: 0,
+      startedAt: NOT_YET,
+      begunAt: NOT_YET,
       announced: false,
       cancelled: false,
       deaths: null,
@@ -492,6 +493,7 @@ export class Router implements Routing {
     if (envelope.cancelled) return
     envelope.cancelled = true
     const { lives, delivery } = this.#core
+    this.withdrawRequests(callee, envelope)
     if (callee.mailbox.handed.get(envelope.turn) === envelope) {
       delivery.reply(callee, this.#core.frames.abort(envelope.turn, reason))
       lives.killAfterGrace(callee, envelope)
@@ -502,6 +504,12 @@ export class Router implements Routing {
       this.drop(envelope, 'cancelled', [reason])
       this.freed(callee, envelope.bytes)
     }
+  }
+
+  /** What a turn that is to end was waiting for is wanted by nobody any more. */
+  withdrawRequests(cell: Cell, { turn, run }: Envelope<RunState>): void {
+    for (const request of [...cell.open.values()])
+      if (request.turn === turn) this.cancel(cell, request.correlation, run.ending)
   }
 
   /** The message is out of its mailbox and dead. */

@@ -6,7 +6,7 @@
 import type { Timer } from '../../clock.ts'
 import { MessageExpiredError, RequestTimeoutError, TurnTimeoutError } from '../../errors.ts'
 import { limitOf } from '../../mailbox/frame.ts'
-import type { Envelope } from '../../mailbox/mailbox.ts'
+import { type Envelope, NOT_YET } from '../../mailbox/mailbox.ts'
 import type { Cell } from '../cell.ts'
 import type { Part } from '../core.ts'
 import type { RunState } from '../run-state.ts'
@@ -21,9 +21,10 @@ export const deadlines: Part = (core) => {
     let earliest = Number.POSITIVE_INFINITY
     for (const cell of core.cells) {
       for (const envelope of [...cell.mailbox.handed.values()]) {
-        if (envelope.startedAt > 0) earliest = Math.min(earliest, underWay(cell, envelope, now))
+        if (envelope.startedAt !== NOT_YET) earliest = Math.min(earliest, underWay(cell, envelope, now))
         if (cell.settings.counted) break // one turn at a time: those behind it have not started
       }
+      for (const envelope of [...cell.mailbox.cutOff]) earliest = Math.min(earliest, awaited(cell, envelope, now))
       if (cell.settings.queueTimeoutMs !== false)
         earliest = Math.min(earliest, waiting(cell, cell.settings.queueTimeoutMs, now))
     }
@@ -32,31 +33,34 @@ export const deadlines: Part = (core) => {
 
   const underWay = (cell: Cell, envelope: Envelope<RunState>, now: number): number => {
     if (envelope.cancelled) return Number.POSITIVE_INFINITY
+    const { turnTimeoutMs } = cell.settings
+    const endBy = turnTimeoutMs === false ? Number.POSITIVE_INFINITY : envelope.startedAt + turnTimeoutMs
+    if (endBy > now) return Math.min(endBy, awaited(cell, envelope, now))
+    const error = new TurnTimeoutError(
+      `A turn of agent "${cell.name}" did not end within ${turnTimeoutMs} ms. Raise limits.turnTimeoutMs, or look at what its handler waits for.`,
+      { agent: cell.name, turnTimeoutMs },
+    )
     const request = router.requestOf(envelope)
+    if (request) router.answerWithError(request, error)
+    router.withdraw(cell, envelope, error)
+    return Number.POSITIVE_INFINITY
+  }
+
+  /** Who waits for the response waits from the start of the first attempt on, also while the agent is kept down. */
+  const awaited = (cell: Cell, envelope: Envelope<RunState>, now: number): number => {
+    const request = router.requestOf(envelope)
+    if (!request) return Number.POSITIVE_INFINITY
     const asked = limitOf(envelope.memory, envelope.at)
-    const responseMs = request ? (asked >= 0 ? asked : cell.settings.responseTimeoutMs) : Number.POSITIVE_INFINITY
-    const turnMs = cell.settings.turnTimeoutMs === false ? Number.POSITIVE_INFINITY : cell.settings.turnTimeoutMs
-    const respondBy = envelope.startedAt + responseMs
-    const endBy = envelope.startedAt + turnMs
-    if (endBy <= now) {
-      const error = new TurnTimeoutError(
-        `A turn of agent "${cell.name}" did not end within ${turnMs} ms. Raise limits.turnTimeoutMs, or look at what its handler waits for.`,
-        { agent: cell.name, turnTimeoutMs: turnMs },
-      )
-      if (request) router.answerWithError(request, error)
-      router.withdraw(cell, envelope, error)
-      return Number.POSITIVE_INFINITY
-    }
-    if (respondBy <= now && request) {
-      const error = new RequestTimeoutError(
-        `Agent "${cell.name}" did not answer within ${responseMs} ms of the start of its turn${cell.restarts > 0 ? `; it has restarted ${cell.restarts} times` : ''}. Raise timeoutMs (communication.responseTimeoutMs), or look at what it waits for.`,
-        { agent: cell.name, waitedMs: responseMs, restarts: cell.restarts },
-      )
-      router.answerWithError(request, error)
-      router.withdraw(cell, envelope, error)
-      return Number.POSITIVE_INFINITY
-    }
-    return Math.min(respondBy, endBy)
+    const responseMs = asked >= 0 ? asked : cell.settings.responseTimeoutMs
+    const respondBy = envelope.begunAt + responseMs
+    if (respondBy > now) return respondBy
+    const error = new RequestTimeoutError(
+      `Agent "${cell.name}" did not answer within ${responseMs} ms of the start of its turn${cell.restarts > 0 ? `; it has restarted ${cell.restarts} times` : ''}. Raise timeoutMs (communication.responseTimeoutMs), or look at what it waits for.`,
+      { agent: cell.name, waitedMs: responseMs, restarts: cell.restarts },
+    )
+    router.answerWithError(request, error)
+    router.withdraw(cell, envelope, error)
+    return Number.POSITIVE_INFINITY
   }
 
   const waiting = (cell: Cell, limitMs: number, now: number): number => {
