@@ -294,6 +294,9 @@ export function setAttempt(memory: Memory, at: number, attempt: number): void {
 export function setTurn(memory: Memory, at: number, turn: number): void {
   memory.i32[(at >> 2) + TURN] = turn
 }
+export function setCorrelation(memory: Memory, at: number, correlation: number): void {
+  memory.i32[(at >> 2) + CORRELATION] = correlation
+}
 export function setLimit(memory: Memory, at: number, limit: number): void {
   memory.i32[(at >> 2) + LIMIT] = limit
 }

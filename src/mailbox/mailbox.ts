@@ -9,6 +9,8 @@
 import type { ErrorData } from '../errors.ts'
 import type { Memory } from './memory.ts'
 
+export const NOT_YET = -1
+
 /** One message on its way through a mailbox. `Owner` is what the host knows of its run. */
 export interface Envelope<Owner> {
   readonly memory: Memory
@@ -27,8 +29,10 @@ export interface Envelope<Owner> {
   handedSeq: number
   /** Host time when it was accepted, for `queueTimeoutMs`. Monotonic ms. */
   acceptedAt: number
-  /** Its turn was seen to start. Monotonic ms; 0: not yet. */
+  /** This attempt was seen to start. Monotonic ms, or `NOT_YET`. */
   startedAt: number
+  /** Its first attempt was: from then on its sender waits for the response. Monotonic ms, or `NOT_YET`. */
+  begunAt: number
   /** That it began is in the log. */
   announced: boolean
   /** Withdrawn by its caller: it is passed over, or its turn is told to stop. */
@@ -228,6 +232,11 @@ export class Mailbox<Owner> {
     this.#plain.unshift(untouched.filter((envelope) => envelope.priority === 0))
     const ranked = untouched.filter((envelope) => envelope.priority !== 0)
     this.#ranked = [...ranked, ...this.#ranked].sort((a, b) => b.priority - a.priority) // stable
+  }
+
+  /** What a death has cut off and waits to be tried again. */
+  get cutOff(): Iterable<Envelope<Owner>> {
+    return this.#again
   }
 
   /** Everything that waits, in the order in which it would be handed over. */

@@ -18,7 +18,7 @@ import {
   senderOf,
   turnOf,
 } from '../mailbox/frame.ts'
-import type { Envelope } from '../mailbox/mailbox.ts'
+import { type Envelope, NOT_YET } from '../mailbox/mailbox.ts'
 import type { Memory } from '../mailbox/memory.ts'
 import type { Cell, OpenRequest } from './cell.ts'
 import { type Admitting, type Core, ORCHESTRATOR_INDEX, USER_INDEX } from './core.ts'
@@ -57,7 +57,8 @@ export class Admission implements Admitting {
       windowEnd: 0,
       handedSeq: 0,
       acceptedAt: 0,
-      startedAt: 0,
+      startedAt: NOT_YET,
+      begunAt: NOT_YET,
       announced: false,
       cancelled: false,
       deaths: null,

@@ -6,6 +6,7 @@ import type { DramatisError } from '../errors.ts'
 import { type Envelope, Mailbox } from '../mailbox/mailbox.ts'
 import type { Memory } from '../mailbox/memory.ts'
 import { FrameJoiner, FrameWriter, PARKED, Window } from '../mailbox/window.ts'
+import type { RestartTime } from './restart-policy.ts'
 import type { RunState } from './run-state.ts'
 import type { MailboxSettings, SupervisionSettings } from './settings.ts'
 import type { Thread } from './thread.ts'
@@ -104,8 +105,8 @@ export class Cell {
   correlation = 0
   state: object | undefined
   restarts = 0
-  /** Monotonic ms and epoch of each restart, for the intensity. */
-  restartTimes: { at: number; epoch: number }[] = []
+  /** For the intensity. */
+  restartTimes: RestartTime[] = []
   startFailures = 0
   /** Why it is stopped, if it is. */
   stopped: DramatisError | undefined

@@ -66,6 +66,7 @@ export interface Settling {
   answerInstead(request: OpenRequest, frame: OwnFrame): void
   cancel(caller: Cell, correlation: number, reason: DramatisError | undefined): void
   withdraw(callee: Cell, envelope: Envelope<RunState>, reason: DramatisError): void
+  withdrawRequests(cell: Cell, envelope: Envelope<RunState>): void
   drop(envelope: Envelope<RunState>, reason: DeadLetterReason, errors: DramatisError[]): void
 }
 
@@ -90,7 +91,8 @@ export interface LifeCycle {
 
 /** What becomes of messages whose turn did not end in a commit. */
 export interface Redelivering {
-  giveBack(cell: Cell, life: Life, error: DramatisError, fingerprint: string | null): void
+  /** True: the message was poison. */
+  giveBack(cell: Cell, life: Life, error: DramatisError, fingerprint: string | null): boolean
   bury(
     cell: Cell,
     envelope: Envelope<RunState>,

@@ -3,7 +3,7 @@
  * A window holds messages of one run at a time, so that a permit is held only for what is really going on.
  */
 import { copyFrame, idOf, kindOf, lengthOf, REQUEST, RUN_OVER, setAttempt, setTurn } from '../mailbox/frame.ts'
-import type { Envelope } from '../mailbox/mailbox.ts'
+import { type Envelope, NOT_YET } from '../mailbox/mailbox.ts'
 import { allocate } from '../mailbox/memory.ts'
 import type { Ring } from '../mailbox/ring.ts'
 import { ASLEEP, inlineLimit, ROOM_WANTED } from '../mailbox/window.ts'
@@ -106,7 +106,7 @@ export class Delivery implements Handing {
     const { handed } = cell.mailbox
     if (cell.settings.counted && handed.size > 0) {
       if (life.run !== envelope.run || cell.suspects.size > 0) return false
-      if (handed.size >= (envelope.priority === 0 ? HANDED_AHEAD : RANKED_AHEAD)) return false
+      if (handed.size >= aheadOf(cell, envelope)) return false
     }
     if (cell.settings.counted && !this.#core.gate.take(envelope.run, cell)) return false
     if (life.announced.has(envelope.run.index) && (envelope.attempt === 1 || life.replayed === envelope)) return true
@@ -177,19 +177,23 @@ export class Delivery implements Handing {
   #started(cell: Cell, envelope: Envelope<RunState>): void {
     envelope.handedSeq = this.#core.seq
     if (cell.life) cell.life.run = envelope.run
-    if (cell.mailbox.handed.size === 1 || !cell.settings.counted) envelope.startedAt = this.#core.clock.monotonic()
+    if (cell.mailbox.handed.size === 1 || !cell.settings.counted) this.#begins(envelope)
+  }
+
+  #begins(envelope: Envelope<RunState>): void {
+    envelope.startedAt = this.#core.clock.monotonic()
+    if (envelope.begunAt === NOT_YET) envelope.begunAt = envelope.startedAt
   }
 
   /** Says which turn an agent is at, once for each, and only for those that did not end at once. */
   #announceTurns(cell: Cell): void {
-    const { clock } = this.#core
     for (const envelope of cell.mailbox.handed.values()) {
       if (envelope.announced) {
         if (cell.settings.counted) return
         continue
       }
       envelope.announced = true
-      if (envelope.startedAt === 0) envelope.startedAt = clock.monotonic()
+      if (envelope.startedAt === NOT_YET) this.#begins(envelope)
       this.#core.record(envelope.run, {
         kind: 'turn.started',
         agent: cell.name,
@@ -216,6 +220,12 @@ export class Delivery implements Handing {
       this.reply(cell, this.#core.frames.control(RUN_OVER, run.index, 0))
     }
   }
+}
+
+/** How many may stand in a window. What may come again in the same life must not find later ones there before it. */
+function aheadOf(cell: Cell, envelope: Envelope<RunState>): number {
+  if (cell.settings.supervision.onHandlerError !== 'fail') return 1
+  return envelope.priority === 0 ? HANDED_AHEAD : RANKED_AHEAD
 }
 
 /** Whether somebody waits for what becomes of the message. */

@@ -161,7 +161,7 @@ export class Lives implements LifeCycle {
     this.#returnClaim(life)
     const error = life.verdict ?? crashError(cell.name, exit)
     if (!life.ready) return this.#cannotStart(cell, error)
-    this.#core.redelivery.giveBack(cell, life, error, fingerprint(exit, error))
+    const poisoned = this.#core.redelivery.giveBack(cell, life, error, fingerprint(exit, error))
     if (cell.mailbox.handed.size === 0) this.#releaseAll(cell)
     this.#core.record(undefined, {
       kind: 'agent.exited',
@@ -169,7 +169,7 @@ export class Lives implements LifeCycle {
       index: cell.index,
       epoch: life.epoch,
       error,
-      fault: true,
+      fault: !poisoned,
     })
     this.#core.kick()
   }

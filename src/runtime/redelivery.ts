@@ -24,7 +24,7 @@ import {
   stepOf,
   turnOf,
 } from '../mailbox/frame.ts'
-import type { Envelope } from '../mailbox/mailbox.ts'
+import { type Envelope, NOT_YET } from '../mailbox/mailbox.ts'
 import type { Memory } from '../mailbox/memory.ts'
 import type { Cell, Life } from './cell.ts'
 import type { Core, Redelivering } from './core.ts'
@@ -46,31 +46,38 @@ export class Redelivery implements Redelivering {
     this.#core = core
   }
 
-  /** Rules 6 and 7: what was under way comes again, at the front, unless it may not. */
-  giveBack(cell: Cell, life: Life, error: DramatisError, print: string | null): void {
+  /** Rules 6 and 7: what was under way comes again, at the front, unless it may not. True: it was poison. */
+  giveBack(cell: Cell, life: Life, error: DramatisError, print: string | null): boolean {
     const handed = [...cell.mailbox.handed.values()]
     const begun = handed.filter((envelope) => life.begun(envelope))
     const untouched = handed.filter((envelope) => !life.begun(envelope))
     const alone = begun.length === 1
+    let poisoned = false
     const again = begun.filter((envelope) => {
       const fate = this.#fateOf(cell, life, envelope, error, print, alone)
       if (!fate) return true
       this.bury(cell, envelope, fate.reason, fate.error)
+      if (fate.reason === 'poison') poisoned = true
       return false
     })
     for (const envelope of again) {
       envelope.attempt += 1
       envelope.announced = false
-      envelope.startedAt = 0
+      envelope.startedAt = NOT_YET
       if (!alone) cell.suspects.add(envelope)
     }
-    for (const envelope of untouched) envelope.announced = false
+    for (const envelope of untouched) {
+      envelope.announced = false
+      envelope.startedAt = NOT_YET
+      if (envelope.attempt === 1) envelope.begunAt = NOT_YET
+    }
     const dead = untouched.filter((envelope) => envelope.cancelled)
     for (const envelope of dead) this.bury(cell, envelope, 'cancelled', error)
     cell.mailbox.giveBack(
       again,
       untouched.filter((envelope) => !envelope.cancelled),
     )
+    return poisoned
   }
 
   #fateOf(
@@ -133,15 +140,8 @@ export class Redelivery implements Redelivering {
     const errors = reason === 'poison' ? (envelope.deaths ?? []).map((death) => errorFrom(death.error)) : [error]
     settlement.drop(envelope, reason, errors)
     if (request) settlement.answerWithError(request, error)
-    this.#withdrawRequests(cell, envelope)
+    settlement.withdrawRequests(cell, envelope)
     admission.freed(cell, envelope.bytes)
-  }
-
-  /** What a turn that will not go on was waiting for is wanted by nobody any more. */
-  #withdrawRequests(cell: Cell, envelope: Envelope<RunState>): void {
-    for (const request of [...cell.open.values()]) {
-      if (request.turn === envelope.turn) this.#core.settlement.cancel(cell, request.correlation, undefined)
-    }
   }
 
   // ---- the next attempt
@@ -198,7 +198,8 @@ export class Redelivery implements Redelivering {
     }
     envelope.attempt += 1
     envelope.announced = false
-    envelope.startedAt = 0
+    envelope.startedAt = NOT_YET
+    if (cell.life) cell.life.replayed = undefined // this attempt has steps of its own to bring
     cell.mailbox.giveBack([envelope], [])
     if (cell.mailbox.handed.size === 0) this.#core.gate.release(envelope.run, cell)
     this.#core.delivery.touch(cell)

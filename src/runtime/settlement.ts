@@ -15,6 +15,7 @@ import {
   readBody,
   recipientOf,
   senderOf,
+  setCorrelation,
   setFlag,
   setKind,
   setTurn,
@@ -43,7 +44,7 @@ export class Settlement implements Settling {
     const open = cell.mailbox.handed.get(turn)
     if (!open) return
     if (open.announced) setFlag(memory, at, ANNOUNCED)
-    if (failed && redelivery.tryAgain(cell, open, memory, at)) return
+    if (failed && redelivery.tryAgain(cell, open, memory, at)) return setCorrelation(memory, at, 0) // no answer
     const envelope = cell.mailbox.commit(turn)!
     cell.turns += 1
     cell.suspects.delete(envelope)
@@ -195,6 +196,7 @@ export class Settlement implements Settling {
     if (envelope.cancelled) return
     envelope.cancelled = true
     const { lives, delivery } = this.#core
+    this.withdrawRequests(callee, envelope)
     if (callee.mailbox.handed.get(envelope.turn) === envelope) {
       delivery.reply(callee, this.#core.frames.abort(envelope.turn, reason))
       lives.killAfterGrace(callee, envelope)
@@ -205,6 +207,12 @@ export class Settlement implements Settling {
       this.drop(envelope, 'cancelled', [reason])
       this.#core.admission.freed(callee, envelope.bytes)
     }
+  }
+
+  /** What a turn that is to end was waiting for is wanted by nobody any more. */
+  withdrawRequests(cell: Cell, { turn, run }: Envelope<RunState>): void {
+    for (const request of [...cell.open.values()])
+      if (request.turn === turn) this.cancel(cell, request.correlation, run.ending)
   }
 
   /** The message is out of its mailbox and dead. */

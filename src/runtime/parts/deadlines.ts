@@ -6,7 +6,7 @@
 import type { Timer } from '../../clock.ts'
 import { MessageExpiredError, RequestTimeoutError, TurnTimeoutError } from '../../errors.ts'
 import { limitOf } from '../../mailbox/frame.ts'
-import type { Envelope } from '../../mailbox/mailbox.ts'
+import { type Envelope, NOT_YET } from '../../mailbox/mailbox.ts'
 import type { Cell } from '../cell.ts'
 import type { Part } from '../core.ts'
 import type { RunState } from '../run-state.ts'
@@ -24,7 +24,8 @@ export const deadlines: Part = (core) => {
       // An agent has one turn at a time: those behind the first have not started.
       const open = cell.settings.counted ? (handed.first ? [handed.first] : []) : [...handed.values()]
       for (const envelope of open)
-        if (envelope.startedAt > 0) earliest = Math.min(earliest, underWay(cell, envelope, now))
+        if (envelope.startedAt !== NOT_YET) earliest = Math.min(earliest, underWay(cell, envelope, now))
+      for (const envelope of [...cell.mailbox.cutOff]) earliest = Math.min(earliest, awaited(cell, envelope, now))
       if (cell.settings.queueTimeoutMs !== false)
         earliest = Math.min(earliest, waiting(cell, cell.settings.queueTimeoutMs, now))
     }
@@ -33,31 +34,34 @@ export const deadlines: Part = (core) => {
 
   const underWay = (cell: Cell, envelope: Envelope<RunState>, now: number): number => {
     if (envelope.cancelled) return Number.POSITIVE_INFINITY
+    const { turnTimeoutMs } = cell.settings
+    const endBy = turnTimeoutMs === false ? Number.POSITIVE_INFINITY : envelope.startedAt + turnTimeoutMs
+    if (endBy > now) return Math.min(endBy, awaited(cell, envelope, now))
+    const error = new TurnTimeoutError(
+      `A turn of agent "${cell.name}" did not end within ${turnTimeoutMs} ms. Raise limits.turnTimeoutMs, or look at what its handler waits for.`,
+      { agent: cell.name, turnTimeoutMs },
+    )
     const request = settlement.requestOf(envelope)
+    if (request) settlement.answerWithError(request, error)
+    settlement.withdraw(cell, envelope, error)
+    return Number.POSITIVE_INFINITY
+  }
+
+  /** Who waits for the response waits from the start of the first attempt on, also while the agent is kept down. */
+  const awaited = (cell: Cell, envelope: Envelope<RunState>, now: number): number => {
+    const request = settlement.requestOf(envelope)
+    if (!request) return Number.POSITIVE_INFINITY
     const asked = limitOf(envelope.memory, envelope.at)
-    const responseMs = request ? (asked >= 0 ? asked : cell.settings.responseTimeoutMs) : Number.POSITIVE_INFINITY
-    const turnMs = cell.settings.turnTimeoutMs === false ? Number.POSITIVE_INFINITY : cell.settings.turnTimeoutMs
-    const respondBy = envelope.startedAt + responseMs
-    const endBy = envelope.startedAt + turnMs
-    if (endBy <= now) {
-      const error = new TurnTimeoutError(
-        `A turn of agent "${cell.name}" did not end within ${turnMs} ms. Raise limits.turnTimeoutMs, or look at what its handler waits for.`,
-        { agent: cell.name, turnTimeoutMs: turnMs },
-      )
-      if (request) settlement.answerWithError(request, error)
-      settlement.withdraw(cell, envelope, error)
-      return Number.POSITIVE_INFINITY
-    }
-    if (respondBy <= now && request) {
-      const error = new RequestTimeoutError(
-        `Agent "${cell.name}" did not answer within ${responseMs} ms of the start of its turn${cell.restarts > 0 ? `; it has restarted ${cell.restarts} times` : ''}. Raise timeoutMs (communication.responseTimeoutMs), or look at what it waits for.`,
-        { agent: cell.name, waitedMs: responseMs, restarts: cell.restarts },
-      )
-      settlement.answerWithError(request, error)
-      settlement.withdraw(cell, envelope, error)
-      return Number.POSITIVE_INFINITY
-    }
-    return Math.min(respondBy, endBy)
+    const responseMs = asked >= 0 ? asked : cell.settings.responseTimeoutMs
+    const respondBy = envelope.begunAt + responseMs
+    if (respondBy > now) return respondBy
+    const error = new RequestTimeoutError(
+      `Agent "${cell.name}" did not answer within ${responseMs} ms of the start of its turn${cell.restarts > 0 ? `; it has restarted ${cell.restarts} times` : ''}. Raise timeoutMs (communication.responseTimeoutMs), or look at what it waits for.`,
+      { agent: cell.name, waitedMs: responseMs, restarts: cell.restarts },
+    )
+    settlement.answerWithError(request, error)
+    settlement.withdraw(cell, envelope, error)
+    return Number.POSITIVE_INFINITY
   }
 
   const waiting = (cell: Cell, limitMs: number, now: number): number => {

@@ -23,8 +23,7 @@ export const tasks: Part = (core) => {
   const frame = (run: RunState, memory: Memory, at: number) => {
     const kind = kindOf(memory, at)
     if (kind === REQUEST && senderOf(memory, at) === ORCHESTRATOR_INDEX) assign(run, memory, at)
-    else if ((kind === END || kind === RESPONSE) && recipientOf(memory, at) === ORCHESTRATOR_INDEX)
-      settle(run, memory, at)
+    else if (isAnswer(memory, at) && recipientOf(memory, at) === ORCHESTRATOR_INDEX) settle(run, memory, at)
     else if (kind === CANCEL && senderOf(memory, at) === ORCHESTRATOR_INDEX) {
       const task = run.tasks.get(run.taskIds.get(correlationOf(memory, at)) ?? '')
       if (task && !isDone(task.status)) move(run, task, 'cancelled', null)
@@ -90,6 +89,10 @@ export const tasks: Part = (core) => {
     },
   }
 }
+
+/** The END of an attempt that is tried again has no correlation any more. */
+const isAnswer = (memory: Memory, at: number) =>
+  (kindOf(memory, at) === END || kindOf(memory, at) === RESPONSE) && correlationOf(memory, at) !== 0
 
 const isDone = (status: TaskStatus) =>
   status === 'completed' || status === 'failed' || status === 'refused' || status === 'cancelled'
