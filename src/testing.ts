@@ -1,16 +1,15 @@
 /** `dramatis/testing`: a virtual clock, one agent alone, a whole team in this thread. */
+
+import type { Outcome } from './actors/context.ts'
 import type { AgentDefinition } from './actors/definition.ts'
 import type { ModelClient } from './actors/model.ts'
-import { AgentCrashedError, UnknownAgentError, unavailable } from './errors.ts'
+import { AgentCrashedError, type DramatisError, UnknownAgentError, unavailable } from './errors.ts'
 import { LocalThread } from './runtime/local-thread.ts'
 import { type VirtualClock, virtualClock } from './runtime/testing/virtual-clock.ts'
 import { MultiAgentPattern, type MultiAgentPatternOptions } from './team.ts'
 
 export { type TestAgent, type TestAgentOptions, testAgent } from './runtime/testing/test-agent.ts'
 export { type VirtualClock, virtualClock } from './runtime/testing/virtual-clock.ts'
-
-// The types of a definition are its user's; here they only pass through.
-type AnyDefinition = AgentDefinition<never, unknown, unknown, unknown, never>
 
 export interface TestKit<Name extends string> {
   model?: ModelClient
@@ -19,7 +18,7 @@ export interface TestKit<Name extends string> {
   /** Of the clock that is made by default: another seed is another order of what happens at one time. */
   seed?: number
   /** Code for the roles, in place of their modules. */
-  modules?: Partial<Record<Name, AnyDefinition>>
+  modules?: Partial<Record<Name, AgentDefinition>>
 }
 
 export type TestTeam<Name extends string = string> = MultiAgentPattern<Name> & {
@@ -64,4 +63,43 @@ class LocalTeam<const Name extends string> extends MultiAgentPattern<Name> {
     const error = new AgentCrashedError(`The test ended the life of agent "${agent}".`, { agent })
     if (life.thread instanceof LocalThread) life.thread.kill({ code: 1, error, outside: true })
   }
+}
+
+// ---- not in this version
+
+/** What a scripted model does when it is called: answers, calls a tool, or fails. */
+export type Script =
+  | { agent?: string; when?: RegExp | string; reply: string | object; delayMs?: number }
+  | { agent?: string; toolCall: { name: string; input: object } }
+  | { agent?: string; fail: 'rate_limit' | 'timeout' | 'server' }
+
+export interface ScriptedModel extends ModelClient {
+  readonly calls: { agent: string; prompt: string }[]
+  /** Throws if part of the script was never asked for. */
+  assertDone(): void
+}
+
+export function scriptedModel(_script: Script[]): ScriptedModel {
+  throw unavailable('scriptedModel')
+}
+
+export function rehearsalModel(_seed?: number): ModelClient {
+  throw unavailable('rehearsalModel')
+}
+
+/** Plays a team through many seeded schedules with faults. */
+export function rehearse(
+  _options: MultiAgentPatternOptions | (() => MultiAgentPatternOptions),
+  _plan: {
+    query: string
+    seeds: number | number[]
+    faults?: ('crash' | 'delay' | 'duplicate' | 'hang' | 'refuse')[]
+    check?(outcome: Outcome): void
+  },
+): Promise<{
+  runs: number
+  outcomes: Record<'done' | 'deadlock' | 'livelock' | 'stall' | 'failed', number>
+  failures: { seed: number; error: DramatisError; replay: string }[]
+}> {
+  return Promise.reject(unavailable('rehearse'))
 }

@@ -8,7 +8,7 @@ import type { AgentDefinition, AgentHandlers } from '../actors/definition.ts'
 import { scriptHandlers } from '../actors/orchestrator-turn.ts'
 import type { Protocol } from '../actors/protocol.ts'
 import type { AgentRole } from '../actors/role.ts'
-import type { AgentStatus, AgentTask, TaskStatus } from '../actors/task.ts'
+import type { AgentStatus, AgentTask, TaskInput, TaskStatus } from '../actors/task.ts'
 import type { Blackboard } from '../blackboard/entry.ts'
 import {
   ConfigurationError,
@@ -324,7 +324,7 @@ export class TeamRuntime {
   canDelegate(_from: string, _to: string): boolean {
     throw unavailable('canDelegate')
   }
-  delegateTask(_from: string, _to: string, _task: unknown): Promise<AgentTask> {
+  delegateTask(_from: string, _to: string, _task: TaskInput): Promise<AgentTask> {
     return Promise.reject(unavailable('delegateTask'))
   }
   getDelegationGraph(): Record<string, string[]> {

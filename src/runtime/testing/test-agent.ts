@@ -10,10 +10,8 @@ import { TeamRuntime } from '../team.ts'
 import { historyOf } from '../trace.ts'
 import { type VirtualClock, virtualClock } from './virtual-clock.ts'
 
-// The types of a definition are its user's; here they only pass through.
-type AnyDefinition = AgentDefinition<never, unknown, unknown, unknown, never>
-type Types<D> =
-  D extends AgentDefinition<infer In, infer Out, infer State> ? { input: In; output: Out; state: State } : never
+/** What a definition says of its own types. */
+type Types<D extends AgentDefinition> = NonNullable<D['~types']>
 
 export interface TestAgentOptions {
   role?: Partial<RoleInfo>
@@ -24,7 +22,7 @@ export interface TestAgentOptions {
   replies?: Record<string, Reply | ((message: AgentMessage) => Reply) | Error>
 }
 
-export interface TestAgent<D> {
+export interface TestAgent<D extends AgentDefinition = AgentDefinition> {
   /** Sends it a request and waits for its reply. */
   request(content: string, data?: Types<D>['input']): Promise<AgentMessage<Types<D>['output']>>
   /** Gives it a message for `observe`: a broadcast unless `type` says otherwise. */
@@ -44,18 +42,18 @@ export interface TestAgent<D> {
  * const reply = await agent.request('count', { by: 2 })
  * agent.state // { count: 2 }
  */
-export function testAgent<D extends AnyDefinition>(definition: D, options: TestAgentOptions = {}): TestAgent<D> {
+export function testAgent<D extends AgentDefinition>(definition: D, options: TestAgentOptions = {}): TestAgent<D> {
   if (options.model) throw unavailable('testAgent options.model')
   if (options.tools) throw unavailable('testAgent options.tools')
   return new Bench(definition, options)
 }
 
-class Bench<D extends AnyDefinition> extends TeamRuntime implements TestAgent<D> {
+class Bench<D extends AgentDefinition> extends TeamRuntime implements TestAgent<D> {
   readonly #name: string
 
   constructor(definition: D, { role = {}, clock, replies = {} }: TestAgentOptions) {
     const name = role.name ?? 'agent'
-    const definitions = new Map<string, AgentDefinition>([[name, definition as unknown as AgentDefinition]])
+    const definitions = new Map<string, AgentDefinition>([[name, definition]])
     for (const [partner, reply] of Object.entries(replies)) definitions.set(partner, partnerThat(reply))
     const agents = [...definitions.keys()].map((key) => (key === name ? { ...role, name } : { name: key }))
     const settings = settingsFrom(
