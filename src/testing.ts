@@ -45,6 +45,8 @@ export function testTeam<const Name extends string>(
   return new LocalTeam({ ...options, clock }, definitions, clock)
 }
 
+const GRACE_STEP_MS = 1_000
+
 class LocalTeam<const Name extends string> extends MultiAgentPattern<Name> {
   readonly clock: VirtualClock
 
@@ -55,6 +57,21 @@ class LocalTeam<const Name extends string> extends MultiAgentPattern<Name> {
   ) {
     super(options, { definitions })
     this.clock = clock
+  }
+
+  /** A handler that ignores its signal would hold it up for ever, since no time passes by itself. */
+  override close(options: { drainMs?: number } = {}): Promise<void> {
+    const closed = super.close(options)
+    if (!options.drainMs) void this.#passGrace(closed)
+    return closed
+  }
+
+  async #passGrace(closed: Promise<void>): Promise<void> {
+    let open = true
+    closed.finally(() => {
+      open = false
+    })
+    for (let ms = 0; open; ms = GRACE_STEP_MS) await this.clock.advance(ms)
   }
 
   crash(agent: Name): void {

@@ -18,6 +18,7 @@ import {
   CALL,
   CANCEL,
   CHUNK,
+  copyId,
   correlationOf,
   END,
   FRAGMENT,
@@ -41,6 +42,7 @@ import {
   STREAM_READ,
   STREAMS,
   senderOf,
+  setCorrelation,
   setFlag,
   setKind,
   setTurn,
@@ -235,8 +237,9 @@ export class Router implements Routing {
       { agent: callee.name, capacity, bytes },
     )
     envelope.run.open -= 1
-    this.#core.cells[senderOf(envelope.memory, envelope.at)]?.open.delete(correlationOf(envelope.memory, envelope.at))
-    this.#refuse(this.#senderOf(envelope), envelope.run, envelope.memory, envelope.at, 'rejected', error, undefined)
+    const settle = this.requestOf(envelope)?.settle
+    this.#senderOf(envelope).open.delete(correlationOf(envelope.memory, envelope.at))
+    this.#refuse(this.#senderOf(envelope), envelope.run, envelope.memory, envelope.at, 'rejected', error, settle)
   }
 
   #admit(callee: Cell, envelope: Envelope<RunState>): void {
@@ -275,9 +278,10 @@ export class Router implements Routing {
   ): void {
     this.#core.deadLetter(run, memory, at, reason, [error])
     const correlation = correlationOf(memory, at)
-    if (kindOf(memory, at) === REQUEST)
-      this.#answer(sender, run, correlation, senderOf(memory, at), turnOf(memory, at), error, settle)
-    else if (correlation !== 0) this.#verdict(sender, run, memory, at, error)
+    if (kindOf(memory, at) === REQUEST) {
+      const from = this.#core.cells[recipientOf(memory, at)]?.index ?? 0
+      this.#answer(sender, run, correlation, from, turnOf(memory, at), error, settle, { memory, at })
+    } else if (correlation !== 0) this.#verdict(sender, run, memory, at, error)
   }
 
   /** Tells a sender that had to ask what came of it. */
@@ -333,7 +337,11 @@ export class Router implements Routing {
     const open = cell.mailbox.handed.get(turn)
     if (!open) return
     if (open.announced) setFlag(memory, at, ANNOUNCED)
-    if (failed && lives.tryAgain(cell, open, memory, at)) return
+    if (failed && lives.tryAgain(cell, open, memory, at)) {
+      life.patches.delete(turn)
+      setCorrelation(memory, at, 0) // a turn that is tried again has not answered
+      return
+    }
     const envelope = cell.mailbox.commit(turn)!
     cell.turns += 1
     cell.suspects.delete(envelope)
@@ -427,15 +435,14 @@ export class Router implements Routing {
     turn: number,
     error: DramatisError,
     settle: OpenRequest['settle'],
-    envelope?: Envelope<RunState>,
+    request: { memory: Memory; at: number },
   ): void {
     const frame = this.#core.frames.failure(
       RESPONSE,
       { sender: from, recipient: caller.index, run: run.index, turn, correlation },
       error,
     )
-    if (envelope)
-      for (let word = 8; word < 12; word++) frame.memory.i32[word] = envelope.memory.i32[(envelope.at >> 2) + word]!
+    copyId(request.memory, request.at, frame.memory, 0)
     this.#core.appendOwned(run, frame.memory, frame.bytes)
     if (settle) settle(frame.memory, 0)
     else this.#core.delivery.reply(caller, frame)

@@ -2,7 +2,7 @@
 import { v7 } from 'uuid'
 import { checkBySchema } from '../actors/schema.ts'
 import type { Blackboard } from '../blackboard/entry.ts'
-import type { Timer } from '../clock.ts'
+import { systemClock, type Timer } from '../clock.ts'
 import {
   ConfigurationError,
   DramatisError,
@@ -15,8 +15,10 @@ import {
 import { errorOf, isFailure } from '../mailbox/codec.ts'
 import { REQUEST, readBody } from '../mailbox/frame.ts'
 import type { Memory } from '../mailbox/memory.ts'
+import type { MessageType } from '../mailbox/message.ts'
 import type { Cell } from './cell.ts'
 import { type Part, USER_INDEX } from './core.ts'
+import { cancelOpenTasks } from './parts/tasks.ts'
 import { type MultiAgentResult, type RunEnding, resultOf } from './result.ts'
 import { RunHandle, type RunHost, type RunOptions, type RunStatus } from './run.ts'
 import { checkRunOptions } from './run-options.ts'
@@ -82,7 +84,7 @@ export class RunBook implements RunHost {
         { running: this.#running.size, queued: this.#queue.length },
       )
     }
-    const state = this.#supervisor.openRun(options.runId ?? v7(), query, options.metadata, options.threadId)
+    const state = this.#supervisor.openRun(options.runId ?? this.#newId(), query, options.metadata, options.threadId)
     const handle = new RunHandle<T>(state, this)
     const entry = this.#enter(handle as unknown as RunHandle<unknown>, options as RunOptions<unknown>, target)
     this.#last = state
@@ -91,6 +93,13 @@ export class RunBook implements RunHost {
     else if (waits) this.#enqueue(entry)
     else void this.#begin(entry)
     return handle
+  }
+
+  /** Under a clock of the user's own ids follow from it, so that a run can be played again. */
+  #newId(): string {
+    const { clock } = this.#supervisor
+    if (clock === systemClock) return v7()
+    return v7({ msecs: Math.floor(clock.now()), random: Uint8Array.from({ length: 16 }, () => clock.random() * 256) })
   }
 
   #join(runId: string, query: string): RunHandle<unknown> | undefined {
@@ -146,7 +155,6 @@ export class RunBook implements RunHost {
       await this.#start()
     } catch (error) {
       if (error instanceof ConfigurationError) return this.#misconfigured(entry, error)
-      // An agent that cannot start is gone; whether the run needs it shows when it is asked.
     }
     if (handle.state.over) return
     entry.correlation = this.request(
@@ -165,9 +173,7 @@ export class RunBook implements RunHost {
     target: Cell,
     content: string,
     data: string | undefined,
-    fields:
-      | { limit?: number; priority?: number; metadata?: string; threadId?: string; type?: 'request' | 'delegate' }
-      | undefined,
+    fields: { limit?: number; priority?: number; metadata?: string; threadId?: string; type?: MessageType } | undefined,
     settle: (memory: Memory, at: number) => void,
   ): number {
     const user = this.#supervisor.cells[USER_INDEX]!
@@ -239,14 +245,11 @@ export class RunBook implements RunHost {
     if (state.over) return
     state.over = true
     this.#supervisor.settleRecords()
-    this.#supervisor.record(state, { kind: 'run.finished', error: 'error' in ending ? ending.error : null })
     if ('error' in ending) this.#windDown(entry, ending.error)
-    this.#supervisor.settleRecords()
-    entry.result = resultOf(state, ending, this.#supervisor.clock.now() - state.startedAt, {
-      name: (index) => this.#supervisor.name(index),
-      runId: (index) => this.#supervisor.runId(index),
-      agents: () => this.#agents(),
-    })
+    this.#supervisor.record(state, { kind: 'run.finished', error: 'error' in ending ? ending.error : null })
+    // Before anybody is told of the end: the event carries the result.
+    const executionTimeMs = this.#supervisor.clock.now() - state.startedAt
+    entry.result = resultOf(state, ending, executionTimeMs, this.#agents(), this.#supervisor)
     entry.timer?.cancel()
     entry.clear()
     this.#leave(entry)
@@ -273,6 +276,7 @@ export class RunBook implements RunHost {
         else router.withdraw(cell, envelope, error)
       }
     }
+    cancelOpenTasks(this.#supervisor, state)
     state.boardOver.abort(error)
   }
 
@@ -303,7 +307,7 @@ export class RunBook implements RunHost {
 
   /** A message from outside a run is a run of its own that ends when what it caused is quiet. */
   ownRun(threadId: string | undefined): RunState {
-    const run = this.#supervisor.openRun(v7(), '', undefined, threadId)
+    const run = this.#supervisor.openRun(this.#newId(), '', undefined, threadId)
     run.over = true
     const limit = this.#settings.globalTimeoutMs
     this.#quieting.set(
@@ -322,7 +326,8 @@ export class RunBook implements RunHost {
     this.#quieting.get(run)?.cancel()
     this.#quieting.delete(run)
     run.boardOver.abort(new RunAbortedError('The run is over.', { runId: run.id }))
-    for (const stop of run.subscriptions.splice(0)) stop()
+    for (const stop of run.subscriptions.values()) stop()
+    run.subscriptions.clear()
     this.#supervisor.delivery.runOver(run)
     this.#kept.push(run)
     let bytes = this.#kept.reduce((sum, { log }) => sum + log.bytes, 0)
@@ -373,6 +378,17 @@ export class RunBook implements RunHost {
     while (this.#running.size + this.#queue.length > 0) {
       await Promise.all([...this.#running, ...this.#queue].map(({ handle }) => handle.result.catch(() => {})))
     }
+  }
+
+  /** Resolves when nothing is under way any more, not even messages that nobody waits for. */
+  async drained(): Promise<void> {
+    while (this.#running.size + this.#queue.length + this.#quieting.size > 0)
+      await new Promise<void>((resolve) => {
+        const stop = this.onRecords(() => {
+          stop()
+          resolve()
+        })
+      })
   }
 
   abortAll(error: DramatisError): void {
