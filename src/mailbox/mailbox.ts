@@ -9,6 +9,9 @@
 import type { ErrorData } from '../errors.ts'
 import type { Memory } from './memory.ts'
 
+/** A clock may well begin at 0. */
+export const NOT_STARTED = -1
+
 /** One message on its way through a mailbox. `Owner` is what the host knows of its run. */
 export interface Envelope<Owner> {
   readonly memory: Memory
@@ -27,7 +30,7 @@ export interface Envelope<Owner> {
   handedSeq: number
   /** Host time when it was accepted, for `queueTimeoutMs`. Monotonic ms. */
   acceptedAt: number
-  /** Its turn was seen to start. Monotonic ms; 0: not yet. */
+  /** Its turn was seen to start. Monotonic ms, or `NOT_STARTED`. */
   startedAt: number
   /** That it began is in the log. */
   announced: boolean

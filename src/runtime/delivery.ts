@@ -3,7 +3,7 @@
  * A window holds messages of one run at a time, so that a permit is held only for what is really going on.
  */
 import { copyFrame, idOf, kindOf, lengthOf, REQUEST, RUN_OVER, setAttempt, setTurn } from '../mailbox/frame.ts'
-import type { Envelope } from '../mailbox/mailbox.ts'
+import { type Envelope, NOT_STARTED } from '../mailbox/mailbox.ts'
 import { allocate } from '../mailbox/memory.ts'
 import { ASLEEP, inlineLimit, ROOM_WANTED } from '../mailbox/window.ts'
 import type { Cell, Life } from './cell.ts'
@@ -194,7 +194,7 @@ export class Delivery implements Handing {
         continue
       }
       envelope.announced = true
-      if (envelope.startedAt === 0) envelope.startedAt = clock.monotonic()
+      if (envelope.startedAt === NOT_STARTED) envelope.startedAt = clock.monotonic()
       this.#core.record(envelope.run, {
         kind: 'turn.started',
         agent: cell.name,

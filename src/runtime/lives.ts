@@ -35,7 +35,7 @@ import {
   stepOf,
   turnOf,
 } from '../mailbox/frame.ts'
-import type { Envelope } from '../mailbox/mailbox.ts'
+import { type Envelope, NOT_STARTED } from '../mailbox/mailbox.ts'
 import type { Memory } from '../mailbox/memory.ts'
 import { CLAIM } from '../mailbox/window.ts'
 import { type Cell, Life } from './cell.ts'
@@ -228,7 +228,7 @@ export class Lives implements LifeCycle {
     for (const envelope of again) {
       envelope.attempt += 1
       envelope.announced = false
-      envelope.startedAt = 0
+      envelope.startedAt = NOT_STARTED
       if (!alone) cell.suspects.add(envelope)
     }
     for (const envelope of untouched) envelope.announced = false
@@ -365,7 +365,7 @@ export class Lives implements LifeCycle {
     }
     envelope.attempt += 1
     envelope.announced = false
-    envelope.startedAt = 0
+    envelope.startedAt = NOT_STARTED
     if (cell.life) cell.life.replayed = undefined // this attempt has logged steps of its own
     cell.mailbox.giveBack([envelope], [])
     if (cell.mailbox.handed.size === 0) this.#core.gate.release(envelope.run, cell)

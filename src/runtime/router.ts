@@ -49,7 +49,7 @@ import {
   stepOf,
   turnOf,
 } from '../mailbox/frame.ts'
-import type { Envelope } from '../mailbox/mailbox.ts'
+import { type Envelope, NOT_STARTED } from '../mailbox/mailbox.ts'
 import { allocate, type Memory } from '../mailbox/memory.ts'
 import { OUT_BLOCKED } from '../mailbox/window.ts'
 import type { Cell, Life, OpenRequest } from './cell.ts'
@@ -181,7 +181,7 @@ export class Router implements Routing {
       windowEnd: 0,
       handedSeq: 0,
       acceptedAt: 0,
-      startedAt: 0,
+      startedAt: NOT_STARTED,
       announced: false,
       cancelled: false,
       deaths: null,

@@ -6,7 +6,7 @@
 import type { Timer } from '../../clock.ts'
 import { MessageExpiredError, RequestTimeoutError, TurnTimeoutError } from '../../errors.ts'
 import { limitOf } from '../../mailbox/frame.ts'
-import type { Envelope } from '../../mailbox/mailbox.ts'
+import { type Envelope, NOT_STARTED } from '../../mailbox/mailbox.ts'
 import type { Cell } from '../cell.ts'
 import type { Part } from '../core.ts'
 import type { RunState } from '../run-state.ts'
@@ -21,7 +21,7 @@ export const deadlines: Part = (core) => {
     let earliest = Number.POSITIVE_INFINITY
     for (const cell of core.cells) {
       for (const envelope of [...cell.mailbox.handed.values()]) {
-        if (envelope.startedAt > 0) earliest = Math.min(earliest, underWay(cell, envelope, now))
+        if (envelope.startedAt !== NOT_STARTED) earliest = Math.min(earliest, underWay(cell, envelope, now))
         if (cell.settings.counted) break // one turn at a time: those behind it have not started
       }
       if (cell.settings.queueTimeoutMs !== false)
