@@ -3,7 +3,8 @@ import type { AgentRole } from './actors/role.ts'
 import type { Tool } from './actors/tool.ts'
 import { unavailable } from './errors.ts'
 import { type OrchestrationConfig, protocolFrom } from './protocols/index.ts'
-import type { TeamOptions } from './runtime/options.ts'
+import type { AgentInstance } from './runtime/agent-instance.ts'
+import type { SyncPoint, TeamOptions } from './runtime/options.ts'
 import { settingsFrom } from './runtime/settings.ts'
 import { type TeamKit, TeamRuntime } from './runtime/team.ts'
 
@@ -12,6 +13,7 @@ export interface MultiAgentPatternOptions<Name extends string = string>
   agents: readonly AgentRole<Name>[]
   /** How the agents work together. A misspelt agent does not compile. */
   orchestration: OrchestrationConfig<NoInfer<Name>>
+  syncPoints?: SyncPoint<NoInfer<Name>>[]
 }
 
 /**
@@ -29,8 +31,6 @@ export interface MultiAgentPatternOptions<Name extends string = string>
  * @throws ConfigurationError from the constructor for what can be seen at once, with the option's path in `details`.
  */
 export class MultiAgentPattern<const Name extends string = string> extends TeamRuntime implements AsyncDisposable {
-  declare readonly '~names'?: Name
-
   constructor(options: MultiAgentPatternOptions<Name>, kit?: TeamKit) {
     const settings = settingsFrom(options as TeamOptions, { modules: new Set(kit?.definitions.keys()) })
     super(
@@ -41,6 +41,10 @@ export class MultiAgentPattern<const Name extends string = string> extends TeamR
       ),
       kit,
     )
+  }
+
+  override getAgent(name: Name | (string & {})): AgentInstance | undefined {
+    return super.getAgent(name)
   }
 }
 

@@ -1,8 +1,9 @@
 /** `dramatis/testing`: a virtual clock, one agent alone, a whole team in this thread. */
 import './mailbox/parse-message.ts' // loaded later by a team of its own, which virtual time could not wait for
+import type { Outcome } from './actors/context.ts'
 import type { AgentDefinition } from './actors/definition.ts'
 import type { ModelClient } from './actors/model.ts'
-import { AgentCrashedError, UnknownAgentError, unavailable } from './errors.ts'
+import { AgentCrashedError, type DramatisError, UnknownAgentError, unavailable } from './errors.ts'
 import { LocalThread } from './runtime/local-thread.ts'
 import { type VirtualClock, virtualClock } from './runtime/testing/virtual-clock.ts'
 import { MultiAgentPattern, type MultiAgentPatternOptions } from './team.ts'
@@ -44,6 +45,8 @@ export function testTeam<const Name extends string>(
   return new LocalTeam({ ...options, clock }, definitions, clock)
 }
 
+const GRACE_STEP_MS = 1_000
+
 class LocalTeam<const Name extends string> extends MultiAgentPattern<Name> {
   readonly clock: VirtualClock
 
@@ -56,10 +59,64 @@ class LocalTeam<const Name extends string> extends MultiAgentPattern<Name> {
     this.clock = clock
   }
 
+  /** A handler that ignores its signal would hold it up for ever, since no time passes by itself. */
+  override close(options: { drainMs?: number } = {}): Promise<void> {
+    const closed = super.close(options)
+    if (!options.drainMs) void this.#passGrace(closed)
+    return closed
+  }
+
+  async #passGrace(closed: Promise<void>): Promise<void> {
+    let open = true
+    closed.finally(() => {
+      open = false
+    })
+    for (let ms = 0; open; ms = GRACE_STEP_MS) await this.clock.advance(ms)
+  }
+
   crash(agent: Name): void {
     const life = this.supervisor.cell(agent)?.life
     if (!life) throw new UnknownAgentError(`No agent "${agent}" is alive in this team.`, { agent })
     const error = new AgentCrashedError(`The test ended the life of agent "${agent}".`, { agent })
     if (life.thread instanceof LocalThread) life.thread.kill({ code: 1, error, outside: true })
   }
+}
+
+// ---- not in this version
+
+/** What a scripted model does when it is called: answers, calls a tool, or fails. */
+export type Script =
+  | { agent?: string; when?: RegExp | string; reply: string | object; delayMs?: number }
+  | { agent?: string; toolCall: { name: string; input: object } }
+  | { agent?: string; fail: 'rate_limit' | 'timeout' | 'server' }
+
+export interface ScriptedModel extends ModelClient {
+  readonly calls: { agent: string; prompt: string }[]
+  /** Throws if part of the script was never asked for. */
+  assertDone(): void
+}
+
+export function scriptedModel(_script: Script[]): ScriptedModel {
+  throw unavailable('scriptedModel')
+}
+
+export function rehearsalModel(_seed?: number): ModelClient {
+  throw unavailable('rehearsalModel')
+}
+
+/** Plays a team through many seeded schedules with faults. */
+export function rehearse(
+  _options: MultiAgentPatternOptions | (() => MultiAgentPatternOptions),
+  _plan: {
+    query: string
+    seeds: number | number[]
+    faults?: ('crash' | 'delay' | 'duplicate' | 'hang' | 'refuse')[]
+    check?(outcome: Outcome): void
+  },
+): Promise<{
+  runs: number
+  outcomes: Record<'done' | 'deadlock' | 'livelock' | 'stall' | 'failed', number>
+  failures: { seed: number; error: DramatisError; replay: string }[]
+}> {
+  return Promise.reject(unavailable('rehearse'))
 }

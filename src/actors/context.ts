@@ -5,7 +5,7 @@ import type { DramatisError, TaskRefusedError } from '../errors.ts'
 import type { AgentMessage } from '../mailbox/message.ts'
 import type { Logger } from './logger.ts'
 import type { Completion, CompletionRequest } from './model.ts'
-import type { RoleInfo } from './role.ts'
+import type { RoleInfo, ToolReference } from './role.ts'
 import type { AgentStatus, AgentTask, TaskInput } from './task.ts'
 import type { Schema, Tool } from './tool.ts'
 
@@ -55,7 +55,7 @@ export interface SharedState {
 /** A role that an agent makes at run time. 'run': gone with it, its name unique in it. */
 export type SpawnRole = RoleInfo & {
   module?: string
-  tools?: (string | { module: URL | string; export?: string })[]
+  tools?: Exclude<ToolReference, Tool>[]
   lifetime?: 'run' | 'team'
 }
 

@@ -156,9 +156,11 @@ export class Admission implements Admitting {
   ): void {
     this.#core.deadLetter(run, memory, at, reason, [error])
     const correlation = correlationOf(memory, at)
-    if (kindOf(memory, at) === REQUEST)
-      this.#core.settlement.answer(sender, run, correlation, senderOf(memory, at), turnOf(memory, at), error, settle)
-    else if (correlation !== 0) this.#verdict(sender, run, memory, at, error)
+    if (kindOf(memory, at) === REQUEST) {
+      const from = this.#core.cells[recipientOf(memory, at)]?.index ?? 0
+      const turn = turnOf(memory, at)
+      this.#core.settlement.answer(sender, run, correlation, from, turn, error, settle, { memory, at })
+    } else if (correlation !== 0) this.#verdict(sender, run, memory, at, error)
   }
 
   /** Tells a sender that had to ask what came of it. */

@@ -21,7 +21,7 @@ export interface AgentInstance {
 
 export interface AgentInstanceHost {
   run(cell: Cell, task: string, options: RunOptions): Promise<string>
-  post(message: AgentMessage): Promise<unknown>
+  deliver(cell: Cell, message: AgentMessage): Promise<void>
 }
 
 export function agentInstance(cell: Cell, role: AgentRole, host: AgentInstanceHost): AgentInstance {
@@ -32,13 +32,7 @@ export function agentInstance(cell: Cell, role: AgentRole, host: AgentInstanceHo
       return statusOf(cell)
     },
     run: (task, options = {}) => host.run(cell, task, options),
-    async receiveMessage(message) {
-      await host.post(
-        message.type === 'response' || message.type === 'broadcast'
-          ? { ...message, recipient: null }
-          : { ...message, recipient: cell.name, requiresResponse: false },
-      )
-    },
+    receiveMessage: (message) => host.deliver(cell, message),
     getContextSummary() {
       const { turns, restarts, mailbox } = cell
       const open = mailbox.handed.size > 0 ? `, ${mailbox.handed.size} under way` : ''

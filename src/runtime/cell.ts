@@ -112,7 +112,7 @@ export class Cell {
   stopped: DramatisError | undefined
   /** Messages that were under way together when the thread died: they come one at a time until the guilty one is found. */
   readonly suspects = new Set<Envelope<RunState>>()
-  /** When the last turn ended, monotonic ms. */
+  /** When its last turn ended or its life began, monotonic ms. */
   lastEndAt = 0
   turns = 0
 

@@ -60,7 +60,7 @@ export interface Settling {
     turn: number,
     error: DramatisError,
     settle: OpenRequest['settle'],
-    envelope?: Envelope<RunState>,
+    request: { memory: Memory; at: number },
   ): void
   answerWithError(request: OpenRequest, error: DramatisError): void
   answerInstead(request: OpenRequest, frame: OwnFrame): void

@@ -124,9 +124,11 @@ export class HostCalls implements Serving {
     })
   }
 
-  /** From now on what matches is sent to that agent's `observe`, in order, over restarts. */
+  /** From now on what matches is sent to that agent's `observe`, in order, over restarts; once, however often it asks. */
   subscribe(cell: Cell, run: RunState, pattern: string): void {
     if (!this.board(run)) this.view(run, cell.name)
+    const key = `${cell.index} ${pattern}`
+    if (run.subscriptions.has(key)) return
     const stop = this.board(run)!.subscribe(pattern, (entry) => {
       const { memory, bytes } = this.#core.frames.make({
         kind: SEND,
@@ -141,7 +143,7 @@ export class HostCalls implements Serving {
       this.#core.appendOwned(run, memory, bytes)
       this.#core.admission.message(this.#core.cells[0]!, run, memory, 0, undefined)
     })
-    run.subscriptions.push(stop)
+    run.subscriptions.set(key, stop)
   }
 }
 

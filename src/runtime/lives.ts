@@ -12,6 +12,7 @@ import {
   describe,
   errorFrom,
   StartFailedError,
+  TeamClosedError,
 } from '../errors.ts'
 import type { Envelope } from '../mailbox/mailbox.ts'
 import { CLAIM } from '../mailbox/window.ts'
@@ -79,6 +80,7 @@ export class Lives implements LifeCycle {
     if (!started.ok) return this.#failedStart(cell, life, errorFrom(started.error))
     if (started.state !== undefined) cell.state = JSON.parse(started.state) as object
     life.ready = true
+    cell.lastEndAt = clock.monotonic()
     cell.startFailures = 0
     cell.status = 'idle'
     this.#core.record(undefined, {
@@ -229,13 +231,25 @@ export class Lives implements LifeCycle {
     cell.stopped = error
     cell.status = 'failed'
     this.#core.team.close(cell.index)
-    for (const waiter of this.#waiting.get(cell) ?? []) waiter.reject(error)
-    this.#waiting.delete(cell)
+    this.#turnAway(cell, error)
     const gone = new AgentTerminatedError(
       `Agent "${cell.name}" is stopped: ${error.message}`,
       { agent: cell.name },
       error.cause ?? error,
     )
+    this.#buryAll(cell, gone)
+    this.#core.record(undefined, { kind: 'agent.status', agent: cell.name, status: 'failed', epoch: cell.epoch })
+    this.#core.kick()
+  }
+
+  /** Who waits for the agent to be ready waits in vain. */
+  #turnAway(cell: Cell, error: DramatisError): void {
+    for (const waiter of this.#waiting.get(cell) ?? []) waiter.reject(error)
+    this.#waiting.delete(cell)
+  }
+
+  /** Nothing that the mailbox has will be handled. */
+  #buryAll(cell: Cell, gone: DramatisError): void {
     const { parked } = cell.mailbox
     for (const envelope of [...cell.mailbox.queued(), ...cell.mailbox.handed.values()])
       this.#core.redelivery.bury(cell, envelope, 'stopped', gone)
@@ -245,8 +259,6 @@ export class Lives implements LifeCycle {
       if (request) this.#core.settlement.answerWithError(request, gone)
       else this.#core.admission.refuseParked(envelope, gone)
     }
-    this.#core.record(undefined, { kind: 'agent.status', agent: cell.name, status: 'failed', epoch: cell.epoch })
-    this.#core.kick()
   }
 
   /** An agent that was stopped for good is tried again. */
@@ -259,14 +271,16 @@ export class Lives implements LifeCycle {
     void this.begin(cell)
   }
 
-  /** Rule 12: abort signal, grace, then terminate. */
+  /** Rule 12: abort signal, grace, then terminate. What is left in the mailbox becomes dead letters. */
   async end(cell: Cell): Promise<void> {
-    const { life } = cell
     cell.stopped ??= new AgentTerminatedError(`The team is closed.`, { agent: cell.name })
-    if (!life) {
-      cell.status = 'stopped'
-      return
-    }
+    this.#turnAway(cell, new TeamClosedError('The team was closed before its agents were ready.', {}))
+    if (cell.life) await this.#endLife(cell, cell.life)
+    cell.status = 'stopped'
+    this.#buryAll(cell, cell.stopped)
+  }
+
+  async #endLife(cell: Cell, life: Life): Promise<void> {
     const grace = new AbortController()
     const gone = new Promise<void>((resolve) => life.thread.onExit(() => resolve()))
     const asked = life.ready ? life.thread.stop() : Promise.resolve()
@@ -279,7 +293,6 @@ export class Lives implements LifeCycle {
     grace.abort()
     life.dismissed = true
     cell.life = undefined
-    cell.status = 'stopped'
     life.thread.terminate()
     const fence = new AbortController()
     await Promise.race([gone, this.#core.clock.sleep(FENCE_MS, fence.signal).catch(() => {})])

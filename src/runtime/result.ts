@@ -4,7 +4,7 @@ import type { TaskStatus } from '../actors/task.ts'
 import type { DramatisError } from '../errors.ts'
 import type { Directory } from '../mailbox/codec.ts'
 import { type AgentMessage, ORCHESTRATOR, USER } from '../mailbox/message.ts'
-import type { RunState } from './run-state.ts'
+import { directoryOf, type RunState } from './run-state.ts'
 import { historyOf, traceOf } from './trace.ts'
 import type { OrchestrationTrace } from './trace-types.ts'
 
@@ -38,9 +38,10 @@ export function resultOf<T>(
   run: RunState,
   ending: RunEnding<T>,
   executionTimeMs: number,
-  directory: Directory & { agents(): string[] },
+  agents: readonly string[],
+  names: Pick<Directory, 'name'>,
 ): MultiAgentResult<T> {
-  const agents = directory.agents()
+  const directory = directoryOf(run, names)
   const until = run.log.length
   const messageHistory = once(() => historyOf(run.log, directory, until))
   const orchestrationTrace = once(() => traceOf(run.log, directory, until))

@@ -14,8 +14,10 @@ import {
 import { errorOf, isFailure } from '../mailbox/codec.ts'
 import { REQUEST, readBody } from '../mailbox/frame.ts'
 import type { Memory } from '../mailbox/memory.ts'
+import type { MessageType } from '../mailbox/message.ts'
 import type { Cell } from './cell.ts'
 import { type Part, USER_INDEX } from './core.ts'
+import { cancelOpenTasks } from './parts/tasks.ts'
 import { type MultiAgentResult, type RunEnding, resultOf } from './result.ts'
 import { RunHandle, type RunHost, type RunOptions, type RunStatus } from './run.ts'
 import { checkRunOptions } from './run-options.ts'
@@ -151,7 +153,6 @@ export class RunBook implements RunHost {
       await this.#start()
     } catch (error) {
       if (error instanceof ConfigurationError) return this.#misconfigured(entry, error)
-      // An agent that cannot start is gone; whether the run needs it shows when it is asked.
     }
     if (handle.state.over) return
     this.request(
@@ -170,9 +171,7 @@ export class RunBook implements RunHost {
     target: Cell,
     content: string,
     data: string | undefined,
-    fields:
-      | { limit?: number; priority?: number; metadata?: string; threadId?: string; type?: 'request' | 'delegate' }
-      | undefined,
+    fields: { limit?: number; priority?: number; metadata?: string; threadId?: string; type?: MessageType } | undefined,
     settle: (memory: Memory, at: number) => void,
   ): number {
     const user = this.#supervisor.cells[USER_INDEX]!
@@ -244,14 +243,11 @@ export class RunBook implements RunHost {
     if (state.over) return
     state.over = true
     this.#supervisor.settleRecords()
-    this.#supervisor.record(state, { kind: 'run.finished', error: 'error' in ending ? ending.error : null })
     if ('error' in ending) this.#windDown(state, ending.error)
-    this.#supervisor.settleRecords()
-    entry.result = resultOf(state, ending, this.#supervisor.clock.now() - state.startedAt, {
-      name: (index) => this.#supervisor.name(index),
-      runId: (index) => this.#supervisor.runId(index),
-      agents: () => this.#agents(),
-    })
+    this.#supervisor.record(state, { kind: 'run.finished', error: 'error' in ending ? ending.error : null })
+    // Before anybody is told of the end: the event carries the result.
+    const executionTimeMs = this.#supervisor.clock.now() - state.startedAt
+    entry.result = resultOf(state, ending, executionTimeMs, this.#agents(), this.#supervisor)
     entry.timer?.cancel()
     entry.clear()
     this.#leave(entry)
@@ -277,6 +273,7 @@ export class RunBook implements RunHost {
         settlement.withdraw(cell, envelope, error)
       }
     }
+    cancelOpenTasks(this.#supervisor, run)
     run.boardOver.abort(error)
   }
 
@@ -328,7 +325,8 @@ export class RunBook implements RunHost {
     this.#quieting.get(run)?.cancel()
     this.#quieting.delete(run)
     run.boardOver.abort(new RunAbortedError('The run is over.', { runId: run.id }))
-    for (const stop of run.subscriptions.splice(0)) stop()
+    for (const stop of run.subscriptions.values()) stop()
+    run.subscriptions.clear()
     this.#supervisor.delivery.runOver(run)
     this.#kept.push(run)
     let bytes = this.#kept.reduce((sum, { log }) => sum + log.bytes, 0)
@@ -379,6 +377,17 @@ export class RunBook implements RunHost {
     while (this.#running.size + this.#queue.length > 0) {
       await Promise.all([...this.#running, ...this.#queue].map(({ handle }) => handle.result.catch(() => {})))
     }
+  }
+
+  /** Resolves when nothing is under way any more, not even messages that nobody waits for. */
+  async drained(): Promise<void> {
+    while (this.#running.size + this.#queue.length + this.#quieting.size > 0)
+      await new Promise<void>((resolve) => {
+        const stop = this.onRecords(() => {
+          stop()
+          resolve()
+        })
+      })
   }
 
   abortAll(error: DramatisError): void {

@@ -9,7 +9,7 @@ import type { AgentMessage } from '../mailbox/message.ts'
 import { type EventSource, eventsOf, type RuntimeEvent } from './events.ts'
 import type { TokenLimit } from './options.ts'
 import { type MultiAgentResult, NO_TOKENS } from './result.ts'
-import type { RunState } from './run-state.ts'
+import { directoryOf, type RunState } from './run-state.ts'
 import { historyOf } from './trace.ts'
 
 /** How one run differs from the team's defaults. Durations in ms. */
@@ -51,7 +51,8 @@ export interface Run<T = undefined> {
 }
 
 /** What a handle needs of the team. */
-export interface RunHost extends EventSource {
+export interface RunHost {
+  name(index: number): string
   cancel(run: RunState, reason: string): void
   blackboard(run: RunState): Blackboard | undefined
   /** Calls back after each batch of records; returns how to end that. */
@@ -65,10 +66,14 @@ export class RunHandle<T> implements Run<T> {
   readonly #host: RunHost
   #settle!: { resolve(result: MultiAgentResult<T>): void; reject(error: unknown): void }
   #settled = false
+  #finished: MultiAgentResult<T> | undefined
+  readonly #source: EventSource
 
   constructor(state: RunState, host: RunHost) {
     this.state = state
     this.#host = host
+    // its own, since a handle outlives what the team remembers of its run
+    this.#source = { ...directoryOf(state, host), resultOf: () => this.#finished }
     this.result = new Promise((resolve, reject) => {
       this.#settle = { resolve, reject }
     })
@@ -85,6 +90,7 @@ export class RunHandle<T> implements Run<T> {
   finish(result: MultiAgentResult<T>, status: RunStatus): void {
     this.status = status
     this.#settled = true
+    this.#finished = result
     this.#settle.resolve(result)
   }
   misconfigured(error: unknown): void {
@@ -101,6 +107,8 @@ export class RunHandle<T> implements Run<T> {
       changed = true
       wake?.()
     })
+    const ended = () => wake?.()
+    this.result.then(ended, ended)
     try {
       for (;;) {
         changed = false
@@ -112,8 +120,7 @@ export class RunHandle<T> implements Run<T> {
         if (this.#settled && !changed) return
         if (!changed) {
           await new Promise<void>((resolve) => {
-            wake = () => resolve()
-            this.result.then(wake, wake)
+            wake = resolve
           })
         }
       }
@@ -124,7 +131,7 @@ export class RunHandle<T> implements Run<T> {
 
   *#eventsAfter(after: number): IterableIterator<RuntimeEvent<unknown>> {
     for (const entry of this.state.log.entries(after))
-      for (const event of eventsOf(entry, this.#host)) if (event.seq > after) yield event
+      for (const event of eventsOf(entry, this.#source)) if (event.seq > after) yield event
   }
 
   async *text(): AsyncGenerator<string> {
@@ -149,7 +156,7 @@ export class RunHandle<T> implements Run<T> {
     return [...this.state.tasks.values()]
   }
   get messageHistory(): readonly AgentMessage[] {
-    return historyOf(this.state.log, this.#host)
+    return historyOf(this.state.log, this.#source)
   }
   get blackboard(): Blackboard | undefined {
     return this.#host.blackboard(this.state)

@@ -4,6 +4,7 @@ import { CancelledError, type DramatisError, StepMismatchError } from '../errors
 import { errorOf, isFailure } from '../mailbox/codec.ts'
 import {
   ANNOUNCED,
+  copyId,
   correlationOf,
   flagsOf,
   HAS_METADATA,
@@ -44,7 +45,10 @@ export class Settlement implements Settling {
     const open = cell.mailbox.handed.get(turn)
     if (!open) return
     if (open.announced) setFlag(memory, at, ANNOUNCED)
-    if (failed && redelivery.tryAgain(cell, open, memory, at)) return setCorrelation(memory, at, 0) // no answer
+    if (failed && redelivery.tryAgain(cell, open, memory, at)) {
+      life.patches.delete(turn)
+      return setCorrelation(memory, at, 0) // a turn that is tried again has not answered
+    }
     const envelope = cell.mailbox.commit(turn)!
     cell.turns += 1
     cell.suspects.delete(envelope)
@@ -130,15 +134,14 @@ export class Settlement implements Settling {
     turn: number,
     error: DramatisError,
     settle: OpenRequest['settle'],
-    envelope?: Envelope<RunState>,
+    request: { memory: Memory; at: number },
   ): void {
     const frame = this.#core.frames.failure(
       RESPONSE,
       { sender: from, recipient: caller.index, run: run.index, turn, correlation },
       error,
     )
-    if (envelope)
-      for (let word = 8; word < 12; word++) frame.memory.i32[word] = envelope.memory.i32[(envelope.at >> 2) + word]!
+    copyId(request.memory, request.at, frame.memory, 0)
     this.#core.appendOwned(run, frame.memory, frame.bytes)
     if (settle) settle(frame.memory, 0)
     else this.#core.delivery.reply(caller, frame)

@@ -145,6 +145,12 @@ export class Supervisor implements Core {
     return this.#runIds.get(index) ?? ''
   }
 
+  /** A run, or what a message from outside has caused, as long as its log is kept. */
+  run(id: string): RunState | undefined {
+    for (const run of this.runs.values()) if (run.id === id) return run
+    return undefined
+  }
+
   openRun(id: string, query: string, metadata?: Readonly<Record<string, string>>, threadId?: string): RunState {
     const run = new RunState(++this.#lastRun, id, query, this.clock.now(), metadata, threadId)
     this.runs.set(run.index, run)

@@ -8,12 +8,13 @@ import type { AgentDefinition, AgentHandlers } from '../actors/definition.ts'
 import { scriptHandlers } from '../actors/orchestrator-turn.ts'
 import type { Protocol } from '../actors/protocol.ts'
 import type { AgentRole } from '../actors/role.ts'
-import type { AgentStatus, AgentTask, TaskStatus } from '../actors/task.ts'
+import type { AgentStatus, AgentTask, TaskInput, TaskStatus } from '../actors/task.ts'
 import type { Blackboard } from '../blackboard/entry.ts'
 import {
   ConfigurationError,
   describe,
   RunAbortedError,
+  StartFailedError,
   TeamClosedError,
   UnknownRunError,
   unavailable,
@@ -37,6 +38,7 @@ import { Posting } from './posting.ts'
 import type { MultiAgentResult } from './result.ts'
 import type { Run, RunHandle, RunOptions } from './run.ts'
 import { RunBook } from './run-book.ts'
+import { directoryOf } from './run-state.ts'
 import type { AgentSettings, TeamSettings } from './settings.ts'
 import { Supervisor } from './supervisor.ts'
 import { type Spawner, type Thread, WorkerSpawner } from './thread.ts'
@@ -103,7 +105,7 @@ export class TeamRuntime {
       capacity: Math.min(settings.agents.length + FIXED_NAMES.length + SPARE_NAMES, MAX_AGENTS),
       parts: [restarts, permits(maxConcurrentAgents), deadlines, watchdog, tasks],
     })
-    this.#runs = new RunBook(this.supervisor, settings, () => this.start())
+    this.#runs = new RunBook(this.supervisor, settings, () => this.#whenStarted())
     this.supervisor.attach(this.#runs.part)
     this.#posting = new Posting(this.supervisor, this.#runs)
     this.supervisor.calls.boardScope = settings.blackboard
@@ -121,7 +123,10 @@ export class TeamRuntime {
         agent.name,
         agentInstance(cell, agent.role, {
           run: (of, task, options) => this.#runAlone(of, task, options),
-          post: (message) => this.#posting.send(message),
+          deliver: async (to, message) => {
+            await this.#whenStarted()
+            return this.#posting.deliver(to, message)
+          },
         }),
       )
     }
@@ -202,6 +207,13 @@ export class TeamRuntime {
     return this.#started
   }
 
+  /** An agent that cannot start is gone; whether anybody needs it shows when it is asked. */
+  async #whenStarted(): Promise<void> {
+    await this.start().catch((error: unknown) => {
+      if (!(error instanceof StartFailedError)) throw error
+    })
+  }
+
   async #startAll(): Promise<void> {
     const { lives, cells } = this.supervisor
     const living = cells.slice(ORCHESTRATOR_INDEX)
@@ -221,7 +233,7 @@ export class TeamRuntime {
     this.#runs.closing = true
     if (drainMs > 0) {
       const drained = new AbortController()
-      await Promise.race([this.#runs.quiet(), clock.sleep(drainMs, drained.signal).catch(() => {})])
+      await Promise.race([this.#runs.drained(), clock.sleep(drainMs, drained.signal).catch(() => {})])
       drained.abort()
     }
     this.#runs.abortAll(new RunAbortedError('The team was closed.', { reason: 'close' }))
@@ -288,12 +300,12 @@ export class TeamRuntime {
 
   /** The response where `requiresResponse` is set, else null once the message is accepted. */
   async sendMessage(message: MessageInput): Promise<AgentMessage | null> {
-    await this.start()
+    await this.#whenStarted()
     return this.#posting.send(message)
   }
 
   async broadcast(content: string, sender: string): Promise<void> {
-    await this.start()
+    await this.#whenStarted()
     await this.#posting.send({ type: 'broadcast', sender, recipient: null, content })
   }
 
@@ -324,7 +336,7 @@ export class TeamRuntime {
   canDelegate(_from: string, _to: string): boolean {
     throw unavailable('canDelegate')
   }
-  delegateTask(_from: string, _to: string, _task: unknown): Promise<AgentTask> {
+  delegateTask(_from: string, _to: string, _task: TaskInput): Promise<AgentTask> {
     return Promise.reject(unavailable('delegateTask'))
   }
   getDelegationGraph(): Record<string, string[]> {
@@ -341,7 +353,7 @@ export class TeamRuntime {
 
   getMessageHistory(runId?: string): AgentMessage[] {
     const run = this.#run(runId)
-    return run ? historyOf(run.log, this.supervisor) : []
+    return run ? historyOf(run.log, directoryOf(run, this.supervisor)) : []
   }
 
   getTaskStatus(runId?: string): Record<string, TaskStatus> {
@@ -351,8 +363,8 @@ export class TeamRuntime {
 
   #run(runId: string | undefined) {
     if (runId === undefined) return this.#runs.last
-    const run = this.#runs.get(runId)
-    if (run) return run.state
+    const run = this.supervisor.run(runId)
+    if (run) return run
     throw new UnknownRunError(`No run "${runId}" is known; there was none, or it has left the log.`, { runId })
   }
 
@@ -385,7 +397,7 @@ export class TeamRuntime {
             queued: cell.mailbox.waiting + cell.mailbox.parked.length,
             inFlight: cell.mailbox.handed.size,
             restarts: cell.restarts,
-            lastBeatMs: Math.max(0, now - cell.lastEndAt),
+            lastBeatMs: cell.epoch === 0 ? 0 : Math.max(0, now - cell.lastEndAt),
           },
         ]),
       ),

@@ -10,8 +10,8 @@ import { TeamRuntime } from '../team.ts'
 import { historyOf } from '../trace.ts'
 import { type VirtualClock, virtualClock } from './virtual-clock.ts'
 
-type Types<D> =
-  D extends AgentDefinition<infer In, infer Out, infer State> ? { input: In; output: Out; state: State } : never
+/** What a definition says of its own types. */
+type Types<D extends AgentDefinition> = NonNullable<D['~types']>
 
 export interface TestAgentOptions {
   role?: Partial<RoleInfo>
@@ -22,7 +22,7 @@ export interface TestAgentOptions {
   replies?: Record<string, Reply | ((message: AgentMessage) => Reply) | Error>
 }
 
-export interface TestAgent<D> {
+export interface TestAgent<D extends AgentDefinition = AgentDefinition> {
   /** Sends it a request and waits for its reply. */
   request(content: string, data?: Types<D>['input']): Promise<AgentMessage<Types<D>['output']>>
   /** Gives it a message for `observe`: a broadcast unless `type` says otherwise. */
@@ -48,6 +48,9 @@ export function testAgent<D extends AgentDefinition>(definition: D, options: Tes
   return new Bench(definition, options)
 }
 
+/** No time passes by itself, and a test may restart its agent as often as it likes. */
+const AT_ONCE = { maxRestarts: Number.POSITIVE_INFINITY, backoff: { baseMs: 0, capMs: 0 } }
+
 class Bench<D extends AgentDefinition> extends TeamRuntime implements TestAgent<D> {
   readonly #name: string
 
@@ -57,7 +60,7 @@ class Bench<D extends AgentDefinition> extends TeamRuntime implements TestAgent<
     for (const [partner, reply] of Object.entries(replies)) definitions.set(partner, partnerThat(reply))
     const agents = [...definitions.keys()].map((key) => (key === name ? { ...role, name } : { name: key }))
     const settings = settingsFrom(
-      { agents, enableBlackboard: true, clock: clock ?? virtualClock() },
+      { agents, enableBlackboard: true, clock: clock ?? virtualClock(), supervision: AT_ONCE },
       { modules: new Set(definitions.keys()) },
     )
     super(settings, { name: 'test', run: async () => '' }, { definitions })
@@ -75,22 +78,16 @@ class Bench<D extends AgentDefinition> extends TeamRuntime implements TestAgent<
   }
 
   async observe(message: Partial<AgentMessage>): Promise<void> {
-    const { type = 'broadcast', content = '', structuredData, metadata, sender } = message
-    const recipient = type === 'broadcast' ? null : this.#name
-    const told = {
-      type: type === 'publish' ? ('report' as const) : type,
-      recipient: type === 'publish' ? this.#name : recipient,
-      content,
-      ...(structuredData !== undefined && { structuredData }),
-      ...(metadata && { metadata }),
-      ...(sender && { sender }),
-    }
-    await this.sendMessage(told)
-    while (
-      this.supervisor.cell(this.#name)!.mailbox.handed.size + this.supervisor.cell(this.#name)!.mailbox.waiting >
-      0
-    )
-      await new Promise((resolve) => setImmediate(resolve))
+    const {
+      id: _id,
+      sentAt: _sentAt,
+      runId: _runId,
+      ...given
+    } = { type: 'broadcast' as const, content: '', ...message }
+    const instance = this.getAgent(this.#name)!
+    await instance.receiveMessage({ ...given, recipient: this.#name } as AgentMessage)
+    const { mailbox } = this.supervisor.cell(this.#name)!
+    while (!mailbox.empty) await new Promise((resolve) => setImmediate(resolve))
   }
 
   get state(): Types<D>['state'] {
