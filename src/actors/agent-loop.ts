@@ -562,6 +562,11 @@ export class AgentLoop implements TurnHost {
     this.link.unpark()
     this.#waits.set(correlation, wait)
     this.#correlations.set(wait, correlation)
+    this.mayPark()
+  }
+
+  mayPark(): void {
+    if (!this.#pumping && this.link.permitsWanted) this.#later() // within the pump, its end does it
   }
 
   forget(correlation: number): void {

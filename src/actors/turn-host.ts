@@ -62,6 +62,8 @@ export interface TurnHost {
   nextCorrelation(): number
   remember(correlation: number, wait: Wait): void
   forget(correlation: number): void
+  /** A turn may have come to wait for others alone: it parks as soon as the loop is idle, if anybody wants its permit. */
+  mayPark(): void
   waitOf(correlation: number): Wait | undefined
   correlationOf(wait: Wait): number | undefined
   /** Settles a wait with the frame that answers it. */

@@ -79,7 +79,7 @@ export class Turn implements AgentContext {
   #random: (() => number) | undefined
   #sent = 0
   #unread = 0
-  #streamRoom: (() => void) | undefined
+  #streamRoom: (() => void)[] = []
   #blackboard: Blackboard | undefined
 
   constructor(loop: TurnHost, start: TurnStart) {
@@ -363,7 +363,7 @@ export class Turn implements AgentContext {
   /** The reader has read that many pieces more. */
   read(count: number): void {
     this.#unread = Math.max(0, this.#unread - count)
-    if (this.#unread <= STREAM_CREDIT) this.#streamRoom?.()
+    if (this.#unread <= STREAM_CREDIT) this.#openStreamGate()
   }
 
   /** `emit` cannot wait, so the verbs after it do, while the reader is far behind. */
@@ -371,10 +371,14 @@ export class Turn implements AgentContext {
     while (this.#unread > STREAM_CREDIT && !this.#ended && !this.#reason) {
       this.#loop.link.flush()
       await new Promise<void>((resolve) => {
-        this.#streamRoom = resolve
+        this.#streamRoom.push(resolve)
+        this.#loop.mayPark()
       })
-      this.#streamRoom = undefined
     }
+  }
+
+  #openStreamGate(): void {
+    for (const resolve of this.#streamRoom.splice(0)) resolve()
   }
 
   // ---- the blackboard
@@ -444,6 +448,7 @@ export class Turn implements AgentContext {
       throw error
     } finally {
       this.#local -= 1
+      this.#loop.mayPark()
     }
   }
 
@@ -472,6 +477,7 @@ export class Turn implements AgentContext {
       await this.#loop.sleep(duration, this.signal)
     } finally {
       this.#local -= 1
+      this.#loop.mayPark()
     }
     this.#check()
   }
@@ -537,7 +543,8 @@ export class Turn implements AgentContext {
   }
   /** All that is open waits for others. */
   get parked(): boolean {
-    return this.#local === 0 && this.#waits !== undefined && this.#waits.size > 0
+    const waits = (this.#waits?.size ?? 0) + this.#streamRoom.length
+    return this.#local === 0 && waits > 0
   }
 
   /** The turn is to stop: its signal fires, what it waits for is withdrawn, what follows it follows. */
@@ -545,7 +552,7 @@ export class Turn implements AgentContext {
     if (this.#ended || this.#reason) return
     this.#reason = reason
     this.#withdrawAll(reason)
-    this.#streamRoom?.()
+    this.#openStreamGate()
     this.#controller?.abort(reason)
   }
 
@@ -553,7 +560,7 @@ export class Turn implements AgentContext {
   close(): void {
     this.#ended = true
     if (this.#waits && this.#waits.size > 0) this.#withdrawAll(this.#endedError()) // an error's stack costs more than most turns
-    this.#streamRoom?.()
+    this.#openStreamGate()
     if (this.#controller && !this.#controller.signal.aborted) this.#controller.abort(this.#endedError())
   }
 
