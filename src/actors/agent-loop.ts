@@ -448,6 +448,10 @@ export class AgentLoop implements TurnHost {
     return this.#indices.get(name)
   }
 
+  mayPark(): void {
+    if (!this.#pumping && this.link.permitsWanted) this.#later() // within the pump, its end does it
+  }
+
   writeControl(kind: number, start: TurnStart, correlation: number, limit: number): void {
     const memory = allocate(HEADER)
     writeControl(memory, 0, kind, this.#indices.get(this.role.name) ?? 0, 0, start.run, start.turn, correlation, 0)

@@ -34,6 +34,11 @@ export class Emitter {
     if (streams) this.#unread += 1
   }
 
+  /** How many verbs wait for the reader. */
+  get waiting(): number {
+    return this.#waiting.length
+  }
+
   /** Whether the next verb has to wait. */
   get behind(): boolean {
     return this.#unread > STREAM_CREDIT && !this.#closed
@@ -48,7 +53,10 @@ export class Emitter {
   async gate(): Promise<void> {
     while (this.behind) {
       this.#loop.link.flush()
-      await new Promise<void>((resolve) => this.#waiting.push(resolve))
+      await new Promise<void>((resolve) => {
+        this.#waiting.push(resolve)
+        this.#loop.mayPark()
+      })
     }
   }
 

@@ -239,11 +239,16 @@ export class Link {
     return true
   }
 
+  /** Whether it is of use to anybody that a turn parks. */
+  get permitsWanted(): boolean {
+    return Atomics.load(this.team.words, PERMITS_WANTED) === 1
+  }
+
   /** Every open turn waits for others: its permit may be taken while it does. */
   park(): void {
     this.#parked = true
     Atomics.store(this.#window.words, PARKED, 1)
-    if (Atomics.load(this.team.words, PERMITS_WANTED) === 1) this.wakeHost()
+    if (this.permitsWanted) this.wakeHost()
   }
 
   /** Before anything is taken from the replies, and before a verb: the turns go on. */

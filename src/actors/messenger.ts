@@ -201,6 +201,7 @@ export class Messenger {
       this.#open.add(wait)
       link.unpark()
       waits.add(correlation, wait)
+      this.#loop.mayPark()
     })
     return handled(promise)
   }

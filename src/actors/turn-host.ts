@@ -42,6 +42,8 @@ export interface TurnHost {
   loggerFor(start: TurnStart): Logger
   indexOf(name: string): number | undefined
 
+  /** A turn may have come to wait for others alone: it parks as soon as the loop is idle, if anybody wants its permit. */
+  mayPark(): void
   /** Settles a wait with the frame that answers it. */
   settle(correlation: number, memory: Memory, at: number): void
 

@@ -185,6 +185,7 @@ export class Turn extends LaterVerbs implements AgentContext, MessengerTurn {
       throw error
     } finally {
       this.#local -= 1
+      this.#loop.mayPark()
     }
   }
 
@@ -213,6 +214,7 @@ export class Turn extends LaterVerbs implements AgentContext, MessengerTurn {
       await this.#loop.sleep(duration, this.signal)
     } finally {
       this.#local -= 1
+      this.#loop.mayPark()
     }
     this.#check()
   }
@@ -233,7 +235,8 @@ export class Turn extends LaterVerbs implements AgentContext, MessengerTurn {
   }
   /** All that is open waits for others. */
   get parked(): boolean {
-    return this.#local === 0 && this.#messenger !== undefined && this.#messenger.waiting > 0
+    const waits = (this.#messenger?.waiting ?? 0) + (this.#emitter?.waiting ?? 0)
+    return this.#local === 0 && waits > 0
   }
   nextStep(): number {
     this.#step += 1

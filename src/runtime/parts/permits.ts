@@ -21,7 +21,7 @@ export const permits =
     const gate = new Permits(core, limit)
     core.gate = gate
     return {
-      next: () => gate.reconsider(),
+      next: () => {},
       close: () => {
         core.gate = OPEN_GATE
       },
@@ -43,19 +43,29 @@ class Permits implements Gate {
   take(run: RunState, cell: Cell): boolean {
     const ledger = this.#ledger(run)
     if (ledger.holders.has(cell)) return true
-    if (ledger.holders.size < this.#limit || this.#takeFromParked(run, ledger)) {
-      ledger.holders.add(cell)
-      remove(ledger.waiting, cell)
+    if (!this.#hasOne(run, ledger)) {
+      this.#queue(ledger, cell)
       this.#announce()
-      return true
+      // Announce, then look again, as with every sleep: a holder may have parked in between.
+      if (!this.#hasOne(run, ledger)) return false
     }
-    if (!ledger.waiting.includes(cell)) {
-      const priority = cell.settings.info.priority ?? 0
-      const at = ledger.waiting.findIndex((other) => (other.settings.info.priority ?? 0) < priority)
-      ledger.waiting.splice(at < 0 ? ledger.waiting.length : at, 0, cell)
-    }
+    ledger.holders.add(cell)
+    remove(ledger.waiting, cell)
     this.#announce()
-    return false
+    return true
+  }
+
+  #hasOne(run: RunState, ledger: Ledger): boolean {
+    return ledger.holders.size < this.#limit || this.#takeFromParked(run, ledger)
+  }
+
+  #queue(ledger: Ledger, cell: Cell): void {
+    if (ledger.waiting.includes(cell)) return
+    const priority = cell.settings.info.priority ?? 0
+    const at = ledger.waiting.findIndex((other) => (other.settings.info.priority ?? 0) < priority)
+    ledger.waiting.splice(at < 0 ? ledger.waiting.length : at, 0, cell)
+    // Who has come to wait since its thread last fell asleep has not said so: nobody wanted to know.
+    for (const holder of ledger.holders) holder.life?.thread.ring()
   }
 
   /** A turn that is parked goes on without a permit until somebody answers it. */
@@ -86,9 +96,18 @@ class Permits implements Gate {
     return true
   }
 
-  /** Records came in: somebody may have parked, or ended. */
   reconsider(): void {
-    for (const ledger of this.#ledgers.values()) this.#wakeNext(ledger)
+    for (const [run, ledger] of this.#ledgers) {
+      for (const cell of [...ledger.waiting]) if (!this.#wants(run, cell)) remove(ledger.waiting, cell)
+      if (ledger.holders.size === 0 && ledger.waiting.length === 0) this.#ledgers.delete(run)
+      else this.#wakeNext(ledger)
+    }
+    this.#announce()
+  }
+
+  /** Its message may have been withdrawn meanwhile, or another run's may have come before it. */
+  #wants(run: RunState, cell: Cell): boolean {
+    return this.#suspended.get(cell) === run || cell.mailbox.peek()?.run === run
   }
 
   #wakeNext(ledger: Ledger): void {
