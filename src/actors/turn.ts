@@ -44,6 +44,7 @@ import type {
   SharedState,
   SyncResult,
 } from './context.ts'
+import { handled, quiet, rejected } from './handled.ts'
 import type { Logger } from './logger.ts'
 import type { Completion } from './model.ts'
 import { encodeData, notJson } from './outbox.ts'
@@ -61,7 +62,6 @@ const DONE = Promise.resolve()
 const SENDS_A_BREATH = 256 // awaiting settled promises starves timers: now and then a turn lets the event loop run
 const ASKS_A_RECIPIENT = 64
 const NO_OPTIONS: RequestOptions = Object.freeze({})
-const quiet = () => {}
 
 export class Turn implements AgentContext {
   readonly #loop: TurnHost
@@ -297,12 +297,8 @@ export class Turn implements AgentContext {
     wait.reject(reason)
   }
 
-  async requestAll(
-    to: string[],
-    content: string,
-    options?: RequestOptions & { concurrency?: number },
-  ): Promise<Outcome[]> {
-    return allOf(this, to, content, options)
+  requestAll(to: string[], content: string, options?: RequestOptions & { concurrency?: number }): Promise<Outcome[]> {
+    return handled(allOf(this, to, content, options))
   }
   requestAny(to: string[], content: string, options?: RequestOptions): Promise<AgentMessage> {
     return handled(anyOf(this, to, content, options))
@@ -386,8 +382,8 @@ export class Turn implements AgentContext {
   publish(key: string, value: unknown, entryType: string, options?: WriteOptions): Promise<BlackboardEntry> {
     return this.blackboard.write(key, value, entryType, options)
   }
-  async subscribe(pattern: string): Promise<void> {
-    await this.call('subscribe', { pattern })
+  subscribe(pattern: string): Promise<void> {
+    return handled(this.call('subscribe', { pattern }).then(quiet))
   }
 
   /** A verb that the host serves. The answer is JSON; `signal` withdraws it. */
@@ -422,7 +418,10 @@ export class Turn implements AgentContext {
 
   // ---- steps, time, chance
 
-  async step<T>(name: string, run: () => Promise<T> | T, options?: { idempotent?: boolean }): Promise<T> {
+  step<T>(name: string, run: () => Promise<T> | T, options?: { idempotent?: boolean }): Promise<T> {
+    return handled(this.#runStep(name, run, options))
+  }
+  async #runStep<T>(name: string, run: () => Promise<T> | T, options?: { idempotent?: boolean }): Promise<T> {
     this.#check()
     await this.#streamGate()
     const logged = this.start.replay?.matchStep(name)
@@ -463,7 +462,10 @@ export class Turn implements AgentContext {
   uuid(): string {
     return v4({ random: Uint8Array.from({ length: 16 }, () => this.random() * 256) })
   }
-  async sleep(ms: number): Promise<void> {
+  sleep(ms: number): Promise<void> {
+    return handled(this.#sleep(ms))
+  }
+  async #sleep(ms: number): Promise<void> {
     this.#check()
     const duration = durationOr(ms, 0, 'ms')
     await this.#streamGate()
@@ -613,16 +615,6 @@ export class Turn implements AgentContext {
       { agent: this.role.name, runId: this.runId },
     )
   }
-}
-
-/** A promise that may be left alone: verb promises never count as unhandled rejections. */
-export function handled<T>(promise: Promise<T>): Promise<T> {
-  promise.catch(quiet)
-  return promise
-}
-
-export function rejected(error: unknown): Promise<never> {
-  return handled(Promise.reject(error))
 }
 
 const HALF = 2 ** 31
