@@ -54,13 +54,14 @@ import { TeamMemory } from '../mailbox/room.ts'
 import { Window } from '../mailbox/window.ts'
 import type { Assignment, PatchNotice, RunNotice } from './assignment.ts'
 import type { AgentHandlers, Reply } from './definition.ts'
+import { handled } from './handled.ts'
 import { Link, type Taken, type ThreadPort } from './link.ts'
 import type { Logger, LogLevel } from './logger.ts'
 import { encodeData, Outbox } from './outbox.ts'
 import { Replay } from './replay.ts'
 import type { RoleInfo } from './role.ts'
 import { checkBySchema } from './schema.ts'
-import { handled, Turn } from './turn.ts'
+import { Turn } from './turn.ts'
 import type { RunView, TurnHost, TurnStart, Wait } from './turn-host.ts'
 
 const TURNS_A_SLICE = 256
@@ -494,17 +495,16 @@ export class AgentLoop implements TurnHost {
     this.link.done('replies', taken)
   }
 
-  /** A response for a wait; or for a step that the redelivered turn has not asked for again yet. */
+  /** For a wait; or for a step that the redelivered turn, which may not have begun yet, has not asked for again. */
   #answer(correlation: number, memory: Memory, at: number): void {
     if (this.#waits.has(correlation)) return this.settle(correlation, memory, at)
-    for (const turn of this.#turns.values()) {
-      const { replay } = turn.start
-      if (!replay) continue
-      const bytes = memory.i32[at >> 2]!
-      const copy = allocate(bytes)
-      copy.u8.set(memory.u8.subarray(at, at + bytes))
-      if (replay.settle(correlation, { memory: copy, at: 0 })) return
-    }
+    const turn = turnOf(memory, at)
+    const replay = this.#turns.get(turn)?.start.replay ?? this.#replays.get(turn)
+    if (!replay) return
+    const bytes = memory.i32[at >> 2]!
+    const copy = allocate(bytes)
+    copy.u8.set(memory.u8.subarray(at, at + bytes))
+    replay.settle(correlation, { memory: copy, at: 0 })
   }
 
   /** Settles a wait with the frame that answers it. */

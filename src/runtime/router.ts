@@ -348,18 +348,11 @@ export class Router implements Routing {
     if (cell.mailbox.handed.size === 0) gate.release(run, cell)
     delivery.touch(cell)
     if (!failed && flagsOf(memory, at) & HAS_METADATA) this.#mismatch(cell, run, memory, at, readMissed(memory, at))
-    this.#settleEnd(cell, run, envelope, memory, at, failed)
+    this.#settleEnd(run, envelope, memory, at, failed)
     run.open -= 1
   }
 
-  #settleEnd(
-    cell: Cell,
-    run: RunState,
-    envelope: Envelope<RunState>,
-    memory: Memory,
-    at: number,
-    failed: boolean,
-  ): void {
+  #settleEnd(run: RunState, envelope: Envelope<RunState>, memory: Memory, at: number, failed: boolean): void {
     const correlation = correlationOf(memory, at)
     if (correlation === 0) {
       if (failed)
@@ -371,7 +364,7 @@ export class Router implements Routing {
     const caller = this.#core.cells[recipientOf(memory, at)]
     const request = caller?.open.get(correlation)
     if (!caller || !request || request.envelope !== envelope) {
-      if (!envelope.cancelled) this.#core.deadLetter(run, memory, at, 'late', [])
+      if (!failed || !envelope.cancelled) this.#core.deadLetter(run, memory, at, 'late', [])
       return
     }
     caller.open.delete(correlation)
@@ -382,7 +375,6 @@ export class Router implements Routing {
     setKind(copy, 0, RESPONSE)
     setTurn(copy, 0, request.turn)
     this.#core.delivery.reply(caller, { memory: copy, bytes })
-    void cell
   }
 
   #mismatch(cell: Cell, run: RunState, memory: Memory, at: number, missed: string[]): void {
