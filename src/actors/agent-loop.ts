@@ -401,13 +401,13 @@ export class AgentLoop implements TurnHost {
   /** A response for a wait; or for a step that the redelivered turn, which may not have begun, has not asked for again yet. */
   #answer(correlation: number, memory: Memory, at: number): void {
     if (this.waits.get(correlation)) return this.settle(correlation, memory, at)
-    const begun = [...this.#turns].flatMap(({ start }) => start.replay ?? [])
-    for (const replay of [...begun, ...this.#replays.values()]) {
-      const bytes = memory.i32[at >> 2]!
-      const copy = allocate(bytes)
-      copy.u8.set(memory.u8.subarray(at, at + bytes))
-      if (replay.settle(correlation, { memory: copy, at: 0 })) return
-    }
+    const turn = turnOf(memory, at)
+    const replay = this.#openTurn(turn)?.start.replay ?? this.#replays.get(turn)
+    if (!replay) return
+    const bytes = memory.i32[at >> 2]!
+    const copy = allocate(bytes)
+    copy.u8.set(memory.u8.subarray(at, at + bytes))
+    replay.settle(correlation, { memory: copy, at: 0 })
   }
 
   /** Settles a wait with the frame that answers it. */

@@ -1,8 +1,7 @@
-/** Promises of verbs. */
+/** Promises that may be left alone: those of the verbs never count as unhandled rejections, which end a thread. */
 
-const quiet = () => {}
+export const quiet = () => {}
 
-/** A promise that may be left alone: verb promises never count as unhandled rejections. */
 export function handled<T>(promise: Promise<T>): Promise<T> {
   promise.catch(quiet)
   return promise

@@ -4,7 +4,7 @@ import { errorOf } from '../mailbox/codec.ts'
 import { ASKS, CALL, CANCEL, REQUEST, SEND, STREAM_READ, STREAMS } from '../mailbox/frame.ts'
 import type { AgentMessage } from '../mailbox/message.ts'
 import type { RequestOptions } from './context.ts'
-import { handled, rejected } from './handled.ts'
+import { handled, quiet, rejected } from './handled.ts'
 import { encodeData } from './outbox.ts'
 import type { Matched } from './replay.ts'
 import { ResponseStream } from './stream.ts'
@@ -32,7 +32,6 @@ const DONE = Promise.resolve()
 const SENDS_A_BREATH = 256 // awaiting settled promises starves timers: now and then a turn lets the event loop run
 const ASKS_A_RECIPIENT = 64
 const NO_ONE = 0xffff
-const quiet = () => {}
 
 export const NO_OPTIONS: RequestOptions = Object.freeze({})
 

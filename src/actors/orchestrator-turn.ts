@@ -3,6 +3,7 @@ import { MessageRejectedError, unavailable } from '../errors.ts'
 import type { RosterEntry } from './assignment.ts'
 import type { OrchestratorContext, SyncResult } from './context.ts'
 import type { AgentHandlers } from './definition.ts'
+import { rejected } from './handled.ts'
 import type { ScriptResult } from './protocol.ts'
 import { Turn } from './turn.ts'
 import type { TurnHost, TurnStart } from './turn-host.ts'
@@ -36,10 +37,10 @@ export class OrchestratorTurn extends Turn implements OrchestratorContext {
   }
 
   route(): Promise<never> {
-    return Promise.reject(unavailable('orchestrator.route'))
+    return rejected(unavailable('orchestrator.route'))
   }
   synced<T>(): Promise<SyncResult<T>> {
-    return Promise.reject(unavailable('orchestrator.synced'))
+    return rejected(unavailable('orchestrator.synced'))
   }
 }
 

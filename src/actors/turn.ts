@@ -19,7 +19,7 @@ import { turnBlackboard } from './board-verbs.ts'
 import type { AgentContext, AgentRef, Outcome, RequestOptions } from './context.ts'
 import { Drafts } from './drafts.ts'
 import { Emitter } from './emitter.ts'
-import { handled } from './handled.ts'
+import { handled, quiet } from './handled.ts'
 import { LaterVerbs } from './later-verbs.ts'
 import type { Logger } from './logger.ts'
 import { Messenger, type MessengerTurn, NO_OPTIONS } from './messenger.ts'
@@ -122,12 +122,8 @@ export class Turn extends LaterVerbs implements AgentContext, MessengerTurn {
   requestStream(to: string, content: string, options: RequestOptions = NO_OPTIONS): ResponseStream {
     return this.#messages.requestStream(to, content, options)
   }
-  async requestAll(
-    to: string[],
-    content: string,
-    options?: RequestOptions & { concurrency?: number },
-  ): Promise<Outcome[]> {
-    return allOf(this, to, content, options)
+  requestAll(to: string[], content: string, options?: RequestOptions & { concurrency?: number }): Promise<Outcome[]> {
+    return handled(allOf(this, to, content, options))
   }
   requestAny(to: string[], content: string, options?: RequestOptions): Promise<AgentMessage> {
     return handled(anyOf(this, to, content, options))
@@ -152,8 +148,8 @@ export class Turn extends LaterVerbs implements AgentContext, MessengerTurn {
   publish(key: string, value: unknown, entryType: string, options?: WriteOptions): Promise<BlackboardEntry> {
     return this.blackboard.write(key, value, entryType, options)
   }
-  async subscribe(pattern: string): Promise<void> {
-    await this.call('subscribe', { pattern })
+  subscribe(pattern: string): Promise<void> {
+    return handled(this.call('subscribe', { pattern }).then(quiet))
   }
 
   /** A verb that the host serves. The answer is JSON; `signal` withdraws it. */
@@ -163,7 +159,10 @@ export class Turn extends LaterVerbs implements AgentContext, MessengerTurn {
 
   // ---- steps, time, chance
 
-  async step<T>(name: string, run: () => Promise<T> | T, options?: { idempotent?: boolean }): Promise<T> {
+  step<T>(name: string, run: () => Promise<T> | T, options?: { idempotent?: boolean }): Promise<T> {
+    return handled(this.#runStep(name, run, options))
+  }
+  async #runStep<T>(name: string, run: () => Promise<T> | T, options?: { idempotent?: boolean }): Promise<T> {
     this.#check()
     await this.#emitter?.gate()
     const logged = this.start.replay?.matchStep(name)
@@ -205,7 +204,10 @@ export class Turn extends LaterVerbs implements AgentContext, MessengerTurn {
   uuid(): string {
     return v4({ random: Uint8Array.from({ length: 16 }, () => this.random() * 256) })
   }
-  async sleep(ms: number): Promise<void> {
+  sleep(ms: number): Promise<void> {
+    return handled(this.#sleep(ms))
+  }
+  async #sleep(ms: number): Promise<void> {
     this.#check()
     const duration = durationOr(ms, 0, 'ms')
     await this.#emitter?.gate()

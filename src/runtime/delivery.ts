@@ -104,9 +104,9 @@ export class Delivery implements Handing {
 
   #mayHand(cell: Cell, life: Life, envelope: Envelope<RunState>): boolean {
     const { handed } = cell.mailbox
-    if (cell.settings.counted && handed.size > 0) {
-      if (life.run !== envelope.run || cell.suspects.size > 0) return false
-      if (handed.size >= aheadOf(cell, envelope)) return false
+    if (handed.size > 0) {
+      if (cell.suspects.size > 0) return false
+      if (cell.settings.counted && (life.run !== envelope.run || handed.size >= aheadOf(cell, envelope))) return false
     }
     if (cell.settings.counted && !this.#core.gate.take(envelope.run, cell)) return false
     if (life.announced.has(envelope.run.index) && (envelope.attempt === 1 || life.replayed === envelope)) return true

@@ -108,7 +108,9 @@ export class Redelivery implements Redelivering {
     }
     envelope.deaths ??= []
     const { deaths } = envelope
-    deaths.push({ error: errorData(error), epoch: life.epoch, alone, fingerprint: print })
+    const data = errorData(error)
+    data.details.epoch = life.epoch
+    deaths.push({ error: data, epoch: life.epoch, alone, fingerprint: print })
     const charged = deaths.filter((death) => death.alone)
     const same = print !== null && charged.filter((death) => death.fingerprint === print).length >= 2
     if (charged.length < cell.settings.supervision.poisonAttempts && !same) return undefined
@@ -190,7 +192,7 @@ export class Redelivery implements Redelivering {
     if (onHandlerError === 'fail' || envelope.cancelled || envelope.run.ending || envelope.attempt >= poisonAttempts)
       return false
     const error = errorOf(memory, at)
-    if (error.code !== 'AGENT_FAILED') return false
+    if (error.code !== 'AGENT_FAILED' || this.#unknownStep(cell, envelope)) return false
     if (onHandlerError === 'restart') {
       this.#core.lives.kill(cell, error)
       // The turn has ended, but not in a commit: the death gives it back like any other.

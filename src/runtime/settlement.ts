@@ -77,7 +77,7 @@ export class Settlement implements Settling {
     const caller = this.#core.cells[recipientOf(memory, at)]
     const request = caller?.open.get(correlation)
     if (!caller || !request || request.envelope !== envelope) {
-      if (!envelope.cancelled) this.#core.deadLetter(run, memory, at, 'late', [])
+      if (!failed || !envelope.cancelled) this.#core.deadLetter(run, memory, at, 'late', [])
       return
     }
     caller.open.delete(correlation)

@@ -127,22 +127,19 @@ t.test('rule 0: a refusal is no failure of the agent', async (t) => {
   t.equal(attempts, 1)
 })
 
-t.test(
-  "rule 0: onHandlerError 'retry' tries the turn again in the same life, as often as poisonAttempts says",
-  async (t) => {
-    const attempts: number[] = []
-    const worker: Receive = (message, context) => {
-      attempts.push(context.attempt)
-      if (message.content === 'bad' || context.attempt < 3) throw new Error(`attempt ${context.attempt}`)
-      return 'done'
-    }
-    const team = localTeam(t, { worker }, { supervision: { onHandlerError: 'retry' } })
-    t.equal(await ask(team, 'worker', 'good'), 'done')
-    await t.rejects(ask(team, 'worker', 'bad'), { code: 'AGENT_FAILED', details: { cause: 'Error: attempt 3' } })
-    t.same(attempts, [1, 2, 3, 1, 2, 3])
-    t.equal(team.health().agents.worker?.restarts, 0)
-  },
-)
+t.test("rule 0: onHandlerError 'retry' tries again in the same life, up to poisonAttempts", async (t) => {
+  const attempts: number[] = []
+  const worker: Receive = (message, context) => {
+    attempts.push(context.attempt)
+    if (message.content === 'bad' || context.attempt < 3) throw new Error(`attempt ${context.attempt}`)
+    return 'done'
+  }
+  const team = localTeam(t, { worker }, { supervision: { onHandlerError: 'retry' } })
+  t.equal(await ask(team, 'worker', 'good'), 'done')
+  await t.rejects(ask(team, 'worker', 'bad'), { code: 'AGENT_FAILED', details: { cause: 'Error: attempt 3' } })
+  t.same(attempts, [1, 2, 3, 1, 2, 3])
+  t.equal(team.health().agents.worker?.restarts, 0)
+})
 
 t.test("rule 0: with 'retry' a step that was finished is not done again, in no attempt", async (t) => {
   const done: string[] = []
@@ -188,30 +185,27 @@ t.test("rule 0: with 'retry' an attempt that failed is no answer: not to the run
   )
 })
 
-t.test(
-  "rule 0: with 'retry' a caller that crashes meanwhile does not get the failed attempt as its answer",
-  async (t) => {
-    const team = localTeam(
-      t,
-      {
-        async caller(_message, context) {
-          return (await context.request('worker', 'go')).content
-        },
-        async worker(_message, context) {
-          if (context.attempt === 1) throw new Error('again')
-          await context.sleep(10)
-          return 'done'
-        },
+t.test("rule 0: with 'retry' the failed attempt is no answer to a caller that crashes", async (t) => {
+  const team = localTeam(
+    t,
+    {
+      async caller(_message, context) {
+        return (await context.request('worker', 'go')).content
       },
-      { supervision: { onHandlerError: 'retry' } },
-    )
-    const asked = ask(team, 'caller')
-    await team.clock.advance(5)
-    team.crash('caller')
-    await team.clock.advance(5)
-    t.equal(await asked, 'done')
-  },
-)
+      async worker(_message, context) {
+        if (context.attempt === 1) throw new Error('again')
+        await context.sleep(10)
+        return 'done'
+      },
+    },
+    { supervision: { onHandlerError: 'retry' } },
+  )
+  const asked = ask(team, 'caller')
+  await team.clock.advance(5)
+  team.crash('caller')
+  await team.clock.advance(5)
+  t.equal(await asked, 'done')
+})
 
 for (const onHandlerError of ['retry', 'restart'] as const) {
   t.test(`rule 0: with '${onHandlerError}' the messages behind the failed one keep their order`, async (t) => {
@@ -271,4 +265,49 @@ t.test("rule 0: with 'restart' the same error twice ends the message, and its ca
   )
   await t.rejects(ask(team, 'worker'), { code: 'AGENT_CRASHED', message: /Error: always/ })
   t.equal(attempts, 2)
+})
+
+t.test('rule 0: a verb that is left alone and rejects hurts nobody', async (t) => {
+  const team = localTeam(
+    t,
+    {
+      worker(_message, context) {
+        void context.request('nobody', 'x')
+        void context.send('nobody', 'x')
+        void context.requestAll(['nobody'], 'x', { concurrency: 0 })
+        void context.requestAny([], 'x')
+        void context.step('fails', () => Promise.reject(new Error('no')))
+        void context.sleep(-1)
+        void context.sleep(5)
+        void context.subscribe('')
+        void context.blackboard.read('', undefined)
+        void context.blackboard.write('', NaN, 'fact')
+        void context.blackboard.waitFor('never')
+        void context.blackboard.subscribe('*', () => {})
+        void context.watch('nobody')
+        queueMicrotask(() => {
+          void context.request('worker', 'x')
+          void context.step('after the end', () => 1)
+          void context.sleep(1)
+          void context.subscribe('*')
+          void context.blackboard.read('key')
+        })
+        return 'fine'
+      },
+    },
+    {
+      enableBlackboard: true,
+      orchestration: {
+        strategy: 'custom',
+        async run(script) {
+          void script.route('x')
+          void script.synced('x')
+          return (await script.request('worker', 'go')).content
+        },
+      },
+    },
+  )
+  t.equal((await team.execute('go')).finalOutput, 'fine')
+  await team.clock.runToIdle()
+  t.equal(team.health().agents.worker?.restarts, 0)
 })
