@@ -5,8 +5,9 @@
 import { copyFrame, idOf, kindOf, lengthOf, REQUEST, RUN_OVER, setAttempt, setTurn } from '../mailbox/frame.ts'
 import { type Envelope, NOT_YET } from '../mailbox/mailbox.ts'
 import { allocate } from '../mailbox/memory.ts'
+import type { Ring } from '../mailbox/ring.ts'
 import { ASLEEP, inlineLimit, ROOM_WANTED } from '../mailbox/window.ts'
-import type { Cell, Life } from './cell.ts'
+import type { Cell, CellSettings, Life } from './cell.ts'
 import type { Core, Handing } from './core.ts'
 import type { OwnFrame } from './host-frames.ts'
 import type { RunState } from './run-state.ts'
@@ -17,8 +18,8 @@ const RANKED_AHEAD = 64
 export class Delivery implements Handing {
   readonly #core: Core
   readonly #touched = new Set<Cell>()
-  /** Waits for room in its window; the thread rings when there is some. */
-  readonly #cramped = new Set<Cell>()
+  /** Who waits for room in which ring; the thread rings when it has made some. */
+  readonly #cramped = new Map<Cell, Ring>()
 
   constructor(core: Core) {
     this.#core = core
@@ -58,11 +59,13 @@ export class Delivery implements Handing {
     }
   }
 
-  /** Whether a thread has made room since it was found cramped. */
+  /** Whether a thread has made room since it was asked to. */
   roomAgain(): boolean {
-    for (const cell of this.#cramped) {
+    for (const [cell, ring] of this.#cramped) {
+      const words = cell.life?.window.words
+      if (words && Atomics.load(words, ROOM_WANTED) === 1 && ring.free() < ring.capacity >> 1) continue
       this.#cramped.delete(cell)
-      if (cell.life) this.#touched.add(cell)
+      this.#touched.add(cell)
     }
     return this.#touched.size > 0
   }
@@ -77,18 +80,15 @@ export class Delivery implements Handing {
     }
     const left = life.backlog.length > sent
     life.backlog.splice(0, sent)
-    if (left) this.#wantRoom(cell, life)
-    if (sent > 0) life.wantsBell = 'reply'
+    if (left) this.#wantRoom(cell, life, life.window.replies)
+    life.wantsBell = 'reply' // for a part of a large one, too
     life.window.replies.publish()
   }
 
-  #wantRoom(cell: Cell, life: Life): void {
+  /** Announces it; the look that has to follow is `roomAgain`, before the host sleeps and after each bell. */
+  #wantRoom(cell: Cell, life: Life, ring: Ring): void {
+    this.#cramped.set(cell, ring)
     Atomics.store(life.window.words, ROOM_WANTED, 1)
-    // Announce, then look again, as with every sleep: the reader may have made room in between.
-    const { replies, plain } = life.window
-    const enough =
-      life.backlog.length > 0 ? replies.free() >= replies.capacity >> 1 : plain.free() >= plain.capacity >> 1
-    if (enough) this.#cramped.add(cell)
   }
 
   #handOver(cell: Cell, life: Life): void {
@@ -98,7 +98,7 @@ export class Delivery implements Handing {
       const envelope = cell.mailbox.peek()
       if (!envelope || !this.#mayHand(cell, life, envelope)) break
       if (!this.#place(cell, life, envelope)) {
-        this.#wantRoom(cell, life)
+        this.#wantRoom(cell, life, life.window[envelope.lane])
         break
       }
       if (life.wantsBell === 'none') life.wantsBell = 'message'
@@ -111,11 +111,18 @@ export class Delivery implements Handing {
     const { handed } = cell.mailbox
     if (handed.size > 0) {
       if (cell.suspects.size > 0) return false
-      if (cell.settings.counted && (life.run !== envelope.run || handed.size >= aheadOf(cell, envelope))) return false
+      if (cell.settings.counted && !this.#mayFollow(cell, life, envelope)) return false
     }
     if (cell.settings.counted && !this.#core.gate.take(envelope.run, cell)) return false
     if (life.announced.has(envelope.run.index) && (envelope.attempt === 1 || life.replayed === envelope)) return true
     return this.#introduce(cell, life, envelope)
+  }
+
+  /** Whether it may stand in the window behind others. */
+  #mayFollow({ mailbox: { handed }, settings }: Cell, life: Life, envelope: Envelope<RunState>): boolean {
+    if (life.run !== envelope.run || handed.size >= aheadOf(settings, envelope)) return false
+    // In the lane of priority 0 it has no place among its own: while it is there, it is there alone.
+    return !ranksLarge(life, envelope) && !(life.ranksLarge && handed.has(life.ranksLarge.turn))
   }
 
   /** What the thread has to know before the message: its run, and what the log has of its earlier attempts. */
@@ -138,7 +145,8 @@ export class Delivery implements Handing {
   #place(cell: Cell, life: Life, envelope: Envelope<RunState>): boolean {
     const { memory, at, bytes } = envelope
     // Large ones go in parts, and parts cannot be taken out of their order.
-    envelope.lane = envelope.priority === 0 || bytes > inlineLimit(life.window.ranked) ? 'plain' : 'ranked'
+    if (ranksLarge(life, envelope)) life.ranksLarge = envelope
+    envelope.lane = envelope.priority === 0 || life.ranksLarge === envelope ? 'plain' : 'ranked'
     const ring = life.window[envelope.lane]
     if (bytes > inlineLimit(ring)) {
       cell.mailbox.hand(envelope)
@@ -171,7 +179,7 @@ export class Delivery implements Handing {
     life.window.plain.publish()
     if (life.wantsBell === 'none') life.wantsBell = 'message'
     if (!whole) {
-      this.#wantRoom(cell, life)
+      this.#wantRoom(cell, life, life.window.plain)
       return false
     }
     envelope.windowEnd = life.window.plain.written
@@ -228,10 +236,14 @@ export class Delivery implements Handing {
 }
 
 /** How many may stand in a window. What may come again in the same life must not find later ones there before it. */
-function aheadOf(cell: Cell, envelope: Envelope<RunState>): number {
-  if (cell.settings.supervision.onHandlerError !== 'fail') return 1
+function aheadOf({ supervision }: CellSettings, envelope: Envelope<RunState>): number {
+  if (supervision.onHandlerError !== 'fail') return 1
   return envelope.priority === 0 ? HANDED_AHEAD : RANKED_AHEAD
 }
+
+/** Too large for the lane of its priority. */
+const ranksLarge = ({ window }: Life, { priority, bytes }: Envelope<RunState>): boolean =>
+  priority !== 0 && bytes > inlineLimit(window.ranked)
 
 /** Whether somebody waits for what becomes of the message. */
 export const isRequest = (envelope: Envelope<RunState>): boolean => kindOf(envelope.memory, envelope.at) === REQUEST
