@@ -66,8 +66,21 @@ import type { RunView, TurnHost, TurnStart, Wait } from './turn-host.ts'
 
 const TURNS_A_SLICE = 256
 const SLICE_MS = 1
+const ASKS_A_RECIPIENT = 64
 const LEVELS: readonly LogLevel[] = ['debug', 'info', 'warn', 'error']
 const NO_ONE: Taken = { memory: undefined as unknown as Memory, at: 0 }
+
+/** Messages to one recipient that had to ask: how many wait at the host, and what waits here behind them. */
+interface Asks {
+  open: number
+  readonly held: Held[]
+}
+
+interface Held {
+  write(): void
+  /** A send, whose verdict makes place for the next. */
+  readonly counts: boolean
+}
 
 export class AgentLoop implements TurnHost {
   readonly role: RoleInfo
@@ -88,7 +101,7 @@ export class AgentLoop implements TurnHost {
   readonly #correlations = new Map<Wait, number>()
   readonly #replays = new Map<number, Replay>()
   readonly #aborted = new Map<number, DramatisError>()
-  readonly #asks = new Map<number, { open: number; held: (() => void)[] }>()
+  readonly #asks = new Map<number, Asks>()
   readonly #taken: Taken = { ...NO_ONE }
   #correlation: number
   #pumping = false
@@ -585,34 +598,29 @@ export class AgentLoop implements TurnHost {
     return this.#asks.size > 0 && this.#asks.has(recipient)
   }
 
-  /** At most `limit` sends to one recipient wait at the host; further ones wait here. */
-  ask(recipient: number, limit: number, write: () => void, verdict: Promise<unknown>): void {
-    let asks = this.#asks.get(recipient)
-    if (!asks) {
-      asks = { open: 0, held: [] }
-      this.#asks.set(recipient, asks)
+  ask(recipient: number, write: () => void, settled: Promise<unknown>, counts: boolean): void {
+    const asks = this.#asks.get(recipient) ?? { open: 0, held: [] }
+    this.#asks.set(recipient, asks)
+    const held: Held = { write, counts }
+    asks.held.push(held)
+    this.#writeHeld(asks)
+    const done = () => {
+      const at = asks.held.indexOf(held)
+      if (at >= 0) asks.held.splice(at, 1)
+      else if (counts) asks.open -= 1
+      this.#writeHeld(asks)
+      if (asks.open === 0 && asks.held.length === 0 && this.#asks.get(recipient) === asks) this.#asks.delete(recipient)
     }
-    const ledger = asks
-    const settled = () => {
-      const held = ledger.held.shift()
-      if (held) return held()
-      ledger.open -= 1
-      if (ledger.open === 0) this.#asks.delete(recipient)
-    }
-    if (ledger.open < limit) {
-      ledger.open += 1
-      write()
-    } else ledger.held.push(write)
-    verdict.then(settled, settled)
+    settled.then(done, done)
   }
 
-  /** Resolves when what was written has gone into the outbox. */
-  outboxRoom(): Promise<void> {
-    return new Promise((resolve) => {
-      const memory = allocate(HEADER)
-      writeControl(memory, 0, LOG, 0, 0, 0, 0, 0, 0)
-      this.link.post(memory, HEADER, resolve)
-    })
+  #writeHeld(asks: Asks): void {
+    for (let next = asks.held[0]; next; next = asks.held[0]) {
+      if (next.counts && asks.open >= ASKS_A_RECIPIENT) return
+      if (next.counts) asks.open += 1
+      asks.held.shift()
+      next.write()
+    }
   }
 
   writeControl(kind: number, start: TurnStart, correlation: number, limit: number): void {

@@ -67,12 +67,13 @@ export interface TurnHost {
   /** Settles a wait with the frame that answers it. */
   settle(correlation: number, memory: Memory, at: number): void
 
-  /** Whether sends to that agent have to ask for room because earlier ones still wait for their verdict. */
+  /** Whether messages to that agent have to ask for room because earlier sends still wait for their verdict. */
   asking(recipient: number): boolean
-  /** At most `limit` sends to one recipient wait at the host; further ones wait here. */
-  ask(recipient: number, limit: number, write: () => void, verdict: Promise<unknown>): void
-  /** Resolves when what was written has gone into the outbox. */
-  outboxRoom(): Promise<void>
+  /**
+   * Writes a message that asks for room, in its order. So many sends to one recipient wait at the host; further messages
+   * wait here. What is settled before it was written never is. `counts`: the settlement is the verdict on a send.
+   */
+  ask(recipient: number, write: () => void, settled: Promise<unknown>, counts: boolean): void
   writeControl(kind: number, start: TurnStart, correlation: number, limit: number): void
 
   /** Lets the event loop turn once: timers, sockets, bells. */

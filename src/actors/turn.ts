@@ -60,7 +60,6 @@ enablePatches()
 
 const DONE = Promise.resolve()
 const SENDS_A_BREATH = 256 // awaiting settled promises starves timers: now and then a turn lets the event loop run
-const ASKS_A_RECIPIENT = 64
 const NO_OPTIONS: RequestOptions = Object.freeze({})
 
 export class Turn implements AgentContext {
@@ -169,19 +168,17 @@ export class Turn implements AgentContext {
       if (logged) return logged.answer ? rejected(errorOf(logged.answer.memory, logged.answer.at)) : DONE
     }
     const { recipient, step } = fields
-    if (
-      fields.name === undefined &&
-      !this.#loop.asking(recipient) &&
-      link.claim(recipient, bytes, this.start.turn, step)
-    ) {
-      const written = outbox.write(bytes, false, () => link.claimed())
-      if (written) {
-        link.claimed()
-        return (++this.#sent & (SENDS_A_BREATH - 1)) === 0 || this.#unread > STREAM_CREDIT ? this.#breathe() : DONE
-      }
-      return this.#loop.outboxRoom()
-    }
-    return this.#ask(bytes)
+    if (fields.name !== undefined || this.#loop.asking(recipient) || !this.#claim(recipient, bytes, step))
+      return this.#ask(bytes)
+    outbox.write(bytes, false)
+    link.claimed()
+    return (++this.#sent & (SENDS_A_BREATH - 1)) === 0 || this.#unread > STREAM_CREDIT ? this.#breathe() : DONE
+  }
+
+  /** Claims room in the mailbox for a frame that can be written now: a claim does not wait, so it cannot be left behind. */
+  #claim(recipient: number, bytes: number, step: number): boolean {
+    const { link } = this.#loop
+    return link.reserve(bytes) >= 0 && link.claim(recipient, bytes, this.start.turn, step)
   }
 
   /** There may be no room: the host has the say, and the send waits for it. */
@@ -195,7 +192,7 @@ export class Turn implements AgentContext {
     const frame = outbox.encode(bytes)
     const verdict = this.#wait(correlation, 'send')
     const write = () => outbox.link.post(frame, bytes)
-    this.#loop.ask(recipient, ASKS_A_RECIPIENT, write, verdict)
+    this.#loop.ask(recipient, write, verdict, true)
     return verdict as Promise<void>
   }
 
@@ -255,9 +252,15 @@ export class Turn implements AgentContext {
       if (logged) return this.#reattach(to, logged, options)
     }
     const { recipient, step } = fields
-    const claimed =
-      fields.name === undefined && !this.#loop.asking(recipient) && link.claim(recipient, bytes, this.start.turn, step)
+    const asking = this.#loop.asking(recipient)
+    const claimed = fields.name === undefined && !asking && this.#claim(recipient, bytes, step)
     if (!claimed) fields.flags |= ASKS
+    if (asking) {
+      const frame = outbox.encode(bytes)
+      const response = this.#awaitResponse(to, correlation, options)
+      this.#loop.ask(recipient, () => link.post(frame, bytes), response.promise, false)
+      return response
+    }
     outbox.write(bytes, true)
     link.claimed()
     return this.#awaitResponse(to, correlation, options)

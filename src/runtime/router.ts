@@ -57,6 +57,8 @@ import type { OwnFrame } from './host-frames.ts'
 import { nearest } from './nearest.ts'
 import type { RunState } from './run-state.ts'
 
+type Refusal = 'unknown_agent' | 'stopped' | 'rejected' | 'cancelled'
+
 const FRAMES_A_TICK = 256 // of one agent; then it is the next one's turn
 
 export class Router implements Routing {
@@ -130,12 +132,12 @@ export class Router implements Routing {
       case SEND:
         life.lastTurn = turnOf(memory, at)
         life.lastStep = stepOf(memory, at)
-        if (correlationOf(memory, at) !== 0) cell.correlation = correlationOf(memory, at)
+        noteCorrelation(cell, correlationOf(memory, at))
         return this.message(cell, run, memory, at, undefined)
       case REQUEST:
         life.lastTurn = turnOf(memory, at)
         life.lastStep = stepOf(memory, at)
-        cell.correlation = correlationOf(memory, at)
+        noteCorrelation(cell, correlationOf(memory, at))
         return this.message(cell, run, memory, at, undefined)
       case END:
         return this.#end(cell, life, run, memory, at)
@@ -143,7 +145,7 @@ export class Router implements Routing {
         if (flagsOf(memory, at) & STREAMS) this.#chunk(memory, at)
         return
       case CALL:
-        cell.correlation = correlationOf(memory, at)
+        noteCorrelation(cell, correlationOf(memory, at))
         return this.#core.calls.serve(cell, run, memory, at)
       case CANCEL:
         return this.cancel(cell, correlationOf(memory, at), undefined)
@@ -163,10 +165,13 @@ export class Router implements Routing {
     const named = flagsOf(memory, at) & HAS_NAME ? readBody(memory, at).name : undefined
     const callee = named === undefined ? this.#core.cells[recipientOf(memory, at)] : this.#core.cell(named)
     const name = named ?? callee?.name ?? `#${recipientOf(memory, at)}`
-    if (run.ending) return this.#refuse(sender, run, memory, at, 'cancelled', run.ending, settle)
-    if (!callee || !mayReach(sender, callee))
-      return this.#refuse(sender, run, memory, at, 'unknown_agent', this.#unknown(name), settle)
-    if (callee.stopped) return this.#refuse(sender, run, memory, at, 'stopped', this.#terminated(callee), settle)
+    const refuse = (reason: Refusal, error: DramatisError) => {
+      this.#refuse(sender, run, memory, at, reason, error, settle)
+      if (callee && !(flagsOf(memory, at) & ASKS)) this.freed(callee, lengthOf(memory, at)) // its sender had claimed it
+    }
+    if (run.ending) return refuse('cancelled', run.ending)
+    if (!callee || !mayReach(sender, callee)) return refuse('unknown_agent', this.#unknown(name))
+    if (callee.stopped) return refuse('stopped', this.#terminated(callee))
     const envelope: Envelope<RunState> = {
       memory,
       at,
@@ -236,9 +241,11 @@ export class Router implements Routing {
       `The mailbox of agent "${callee.name}" is full (${capacity} messages or ${bytes} bytes); its overflow policy is 'reject'. Send more slowly, or raise communication.mailboxCapacity.`,
       { agent: callee.name, capacity, bytes },
     )
-    envelope.run.open -= 1
-    this.#core.cells[senderOf(envelope.memory, envelope.at)]?.open.delete(correlationOf(envelope.memory, envelope.at))
-    this.#refuse(this.#senderOf(envelope), envelope.run, envelope.memory, envelope.at, 'rejected', error, undefined)
+    const { run, memory, at } = envelope
+    const request = this.requestOf(envelope)
+    request?.caller.open.delete(request.correlation)
+    run.open -= 1
+    this.#refuse(this.#senderOf(envelope), run, memory, at, 'rejected', error, request?.settle)
   }
 
   #admit(callee: Cell, envelope: Envelope<RunState>): void {
@@ -252,6 +259,7 @@ export class Router implements Routing {
   freed(callee: Cell, bytes: number): void {
     const { team } = this.#core
     team.release(callee.index, bytes)
+    if (callee.stopped) return
     for (let parked = callee.mailbox.parked.peek(); parked; parked = callee.mailbox.parked.peek()) {
       const alone = parked.bytes > callee.settings.mailbox.bytes && callee.mailbox.empty
       if (alone) team.force(callee.index, parked.bytes)
@@ -271,7 +279,7 @@ export class Router implements Routing {
     run: RunState,
     memory: Memory,
     at: number,
-    reason: 'unknown_agent' | 'stopped' | 'rejected' | 'cancelled',
+    reason: Refusal,
     error: DramatisError,
     settle: OpenRequest['settle'],
   ): void {
@@ -332,11 +340,12 @@ export class Router implements Routing {
     const { lives, delivery, gate } = this.#core
     const turn = turnOf(memory, at)
     const failed = isFailure(memory, at)
-    const open = cell.mailbox.handed.get(turn)
-    if (!open) return
-    if (open.announced) setFlag(memory, at, ANNOUNCED)
-    if (failed && lives.tryAgain(cell, open, memory, at)) return setCorrelation(memory, at, 0) // no answer
-    const envelope = cell.mailbox.commit(turn)!
+    const envelope = cell.mailbox.handed.get(turn)
+    if (!envelope) return
+    if (envelope.announced) setFlag(memory, at, ANNOUNCED)
+    if (failed && lives.tryAgain(cell, envelope, memory, at)) return setCorrelation(memory, at, 0) // no answer
+    if (failed && correlationOf(memory, at) === 0) cell.mailbox.discard(envelope)
+    else cell.mailbox.commit(turn)
     cell.turns += 1
     cell.suspects.delete(envelope)
     cell.lastEndAt = this.#core.clock.monotonic()
@@ -542,6 +551,11 @@ export class Router implements Routing {
 /** Agents can be reached by everybody, the protocol script by the caller alone. */
 const mayReach = (sender: Cell, callee: Cell) =>
   callee.settings.counted || (sender.index === USER_INDEX && callee.index === ORCHESTRATOR_INDEX)
+
+/** Sends that were held back come later than waits with a higher number, and numbers begin anew at their end. */
+function noteCorrelation(cell: Cell, correlation: number): void {
+  if (correlation > cell.correlation || cell.correlation - correlation > 2 ** 30) cell.correlation = correlation
+}
 
 /** What a redelivered turn did not ask for again: an END has no other metadata. */
 function readMissed(memory: Memory, at: number): string[] {
