@@ -30,7 +30,6 @@ interface Response {
 
 const DONE = Promise.resolve()
 const SENDS_A_BREATH = 256 // awaiting settled promises starves timers: now and then a turn lets the event loop run
-const ASKS_A_RECIPIENT = 64
 const NO_ONE = 0xffff
 
 export const NO_OPTIONS: RequestOptions = Object.freeze({})
@@ -92,7 +91,7 @@ export class Messenger {
     fields.flags |= ASKS
     const frame = outbox.encode(bytes)
     const verdict = this.#wait(correlation, 'send')
-    asks.add(fields.recipient, ASKS_A_RECIPIENT, () => link.post(frame, bytes), verdict)
+    asks.add(fields.recipient, () => link.post(frame, bytes), verdict, true)
     return verdict as Promise<void>
   }
 
@@ -120,7 +119,7 @@ export class Messenger {
     const correlation = this.#loop.waits.next()
     const refusal = this.#turn.refusal()
     if (refusal) return { promise: rejected(refusal), correlation }
-    const { outbox, link } = this.#loop
+    const { outbox, link, asks } = this.#loop
     const { replay } = this.#turn.start
     let bytes: number
     try {
@@ -133,6 +132,13 @@ export class Messenger {
     const logged = replay?.match(outbox.encode(bytes))
     if (logged) return this.#reattach(to, logged, options)
     if (!this.#claim(bytes)) outbox.fields.flags |= ASKS
+    const { recipient } = outbox.fields
+    if (asks.open(recipient)) {
+      const frame = outbox.encode(bytes)
+      const response = this.#awaitResponse(to, correlation, options)
+      asks.add(recipient, () => link.post(frame, bytes), response.promise, false)
+      return response
+    }
     outbox.write(bytes, true)
     link.claimed()
     return this.#awaitResponse(to, correlation, options)

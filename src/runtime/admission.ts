@@ -131,6 +131,7 @@ export class Admission implements Admitting {
   freed(callee: Cell, bytes: number): void {
     const { team } = this.#core
     team.release(callee.index, bytes)
+    if (callee.stopped) return
     for (let parked = callee.mailbox.parked.peek(); parked; parked = callee.mailbox.parked.peek()) {
       const alone = parked.bytes > callee.settings.mailbox.bytes && callee.mailbox.empty
       if (alone) team.force(callee.index, parked.bytes)

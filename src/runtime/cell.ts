@@ -42,6 +42,8 @@ export class Life {
   readonly patches = new Map<number, PatchNotice[]>()
   /** A large message that is half in the window. */
   sending: { memory: Memory; bytes: number; envelope: Envelope<RunState> } | undefined
+  /** A message that was too large for the lane of its priority, and went by the other. */
+  ranksLarge: Envelope<RunState> | undefined
   /** The redelivered message whose logged steps the thread has been given. */
   replayed: Envelope<RunState> | undefined
   /** Whose messages are in the window. */

@@ -7,7 +7,7 @@ import { type Envelope, NOT_YET } from '../mailbox/mailbox.ts'
 import { allocate } from '../mailbox/memory.ts'
 import type { Ring } from '../mailbox/ring.ts'
 import { ASLEEP, inlineLimit, ROOM_WANTED } from '../mailbox/window.ts'
-import type { Cell, Life } from './cell.ts'
+import type { Cell, CellSettings, Life } from './cell.ts'
 import type { Core, Handing } from './core.ts'
 import type { OwnFrame } from './host-frames.ts'
 import type { RunState } from './run-state.ts'
@@ -106,11 +106,18 @@ export class Delivery implements Handing {
     const { handed } = cell.mailbox
     if (handed.size > 0) {
       if (cell.suspects.size > 0) return false
-      if (cell.settings.counted && (life.run !== envelope.run || handed.size >= aheadOf(cell, envelope))) return false
+      if (cell.settings.counted && !this.#mayFollow(cell, life, envelope)) return false
     }
     if (cell.settings.counted && !this.#core.gate.take(envelope.run, cell)) return false
     if (life.announced.has(envelope.run.index) && (envelope.attempt === 1 || life.replayed === envelope)) return true
     return this.#introduce(cell, life, envelope)
+  }
+
+  /** Whether it may stand in the window behind others. */
+  #mayFollow({ mailbox: { handed }, settings }: Cell, life: Life, envelope: Envelope<RunState>): boolean {
+    if (life.run !== envelope.run || handed.size >= aheadOf(settings, envelope)) return false
+    // In the lane of priority 0 it has no place among its own: while it is there, it is there alone.
+    return !ranksLarge(life, envelope) && !(life.ranksLarge && handed.get(life.ranksLarge.turn))
   }
 
   /** What the thread has to know before the message: its run, and what the log has of its earlier attempts. */
@@ -133,7 +140,8 @@ export class Delivery implements Handing {
   #place(cell: Cell, life: Life, envelope: Envelope<RunState>): boolean {
     const { memory, at, bytes } = envelope
     // Large ones go in parts, and parts cannot be taken out of their order.
-    envelope.lane = envelope.priority === 0 || bytes > inlineLimit(life.window.ranked) ? 'plain' : 'ranked'
+    if (ranksLarge(life, envelope)) life.ranksLarge = envelope
+    envelope.lane = envelope.priority === 0 || life.ranksLarge === envelope ? 'plain' : 'ranked'
     const ring = life.window[envelope.lane]
     if (bytes > inlineLimit(ring)) {
       cell.mailbox.hand(envelope)
@@ -223,10 +231,14 @@ export class Delivery implements Handing {
 }
 
 /** How many may stand in a window. What may come again in the same life must not find later ones there before it. */
-function aheadOf(cell: Cell, envelope: Envelope<RunState>): number {
-  if (cell.settings.supervision.onHandlerError !== 'fail') return 1
+function aheadOf({ supervision }: CellSettings, envelope: Envelope<RunState>): number {
+  if (supervision.onHandlerError !== 'fail') return 1
   return envelope.priority === 0 ? HANDED_AHEAD : RANKED_AHEAD
 }
+
+/** Too large for the lane of its priority. */
+const ranksLarge = ({ window }: Life, { priority, bytes }: Envelope<RunState>): boolean =>
+  priority !== 0 && bytes > inlineLimit(window.ranked)
 
 /** Whether somebody waits for what becomes of the message. */
 export const isRequest = (envelope: Envelope<RunState>): boolean => kindOf(envelope.memory, envelope.at) === REQUEST

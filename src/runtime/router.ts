@@ -113,12 +113,12 @@ export class Router implements Routing {
       case SEND:
         life.lastTurn = turnOf(memory, at)
         life.lastStep = stepOf(memory, at)
-        if (correlationOf(memory, at) !== 0) cell.correlation = correlationOf(memory, at)
+        noteCorrelation(cell, correlationOf(memory, at))
         return this.#core.admission.message(cell, run, memory, at, undefined)
       case REQUEST:
         life.lastTurn = turnOf(memory, at)
         life.lastStep = stepOf(memory, at)
-        cell.correlation = correlationOf(memory, at)
+        noteCorrelation(cell, correlationOf(memory, at))
         return this.#core.admission.message(cell, run, memory, at, undefined)
       case END:
         return this.#core.settlement.end(cell, life, run, memory, at)
@@ -126,7 +126,7 @@ export class Router implements Routing {
         if (flagsOf(memory, at) & STREAMS) this.#chunk(memory, at)
         return
       case CALL:
-        cell.correlation = correlationOf(memory, at)
+        noteCorrelation(cell, correlationOf(memory, at))
         return this.#core.calls.serve(cell, run, memory, at)
       case CANCEL:
         return this.#core.settlement.cancel(cell, correlationOf(memory, at), undefined)
@@ -162,4 +162,9 @@ export class Router implements Routing {
     const fields = data === undefined ? {} : (JSON.parse(data) as object)
     this.#core.logger[logLevel(limitOf(memory, at))]({ ...fields, agent: cell.name, runId: run.id }, content)
   }
+}
+
+/** Sends that were held back come later than waits with a higher number, and numbers begin anew at their end. */
+function noteCorrelation(cell: Cell, correlation: number): void {
+  if (correlation > cell.correlation || cell.correlation - correlation > 2 ** 30) cell.correlation = correlation
 }

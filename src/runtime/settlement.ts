@@ -42,14 +42,15 @@ export class Settlement implements Settling {
     const { delivery, gate, redelivery } = this.#core
     const turn = turnOf(memory, at)
     const failed = isFailure(memory, at)
-    const open = cell.mailbox.handed.get(turn)
-    if (!open) return
-    if (open.announced) setFlag(memory, at, ANNOUNCED)
-    if (failed && redelivery.tryAgain(cell, open, memory, at)) {
+    const envelope = cell.mailbox.handed.get(turn)
+    if (!envelope) return
+    if (envelope.announced) setFlag(memory, at, ANNOUNCED)
+    if (failed && redelivery.tryAgain(cell, envelope, memory, at)) {
       life.patches.delete(turn)
       return setCorrelation(memory, at, 0) // a turn that is tried again has not answered
     }
-    const envelope = cell.mailbox.commit(turn)!
+    if (failed && correlationOf(memory, at) === 0) cell.mailbox.discard(envelope)
+    else cell.mailbox.commit(turn)
     cell.turns += 1
     cell.suspects.delete(envelope)
     cell.lastEndAt = this.#core.clock.monotonic()
