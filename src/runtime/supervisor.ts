@@ -10,7 +10,7 @@
  */
 import { type Observable, Subject } from 'rxjs'
 import type { Logger } from '../actors/logger.ts'
-import type { Scheduler } from '../clock.ts'
+import { type Scheduler, withTimersOf } from '../clock.ts'
 import { type DramatisError, describe } from '../errors.ts'
 import { decodeMessage } from '../mailbox/codec.ts'
 import { DeadLetterList, type DeadLetterReason } from '../mailbox/dead-letters.ts'
@@ -39,7 +39,7 @@ export interface SupervisorOptions {
 }
 
 export class Supervisor implements Core {
-  readonly clock: Scheduler
+  readonly clock: ReturnType<typeof withTimersOf>
   readonly logger: Logger
   readonly spawner: Spawner
   readonly team: TeamMemory
@@ -69,7 +69,7 @@ export class Supervisor implements Core {
   #queueDeadlines = false
 
   constructor(options: SupervisorOptions) {
-    this.clock = options.clock
+    this.clock = withTimersOf(options.clock)
     this.logger = options.logger
     this.spawner = options.spawner
     this.team = new TeamMemory(options.capacity)
@@ -263,6 +263,7 @@ export class Supervisor implements Core {
     this.#tell()
     this.closed = true
     for (const part of this.#parts) part.close()
+    this.clock.cancelTimers()
     this.#records.complete()
   }
 }
