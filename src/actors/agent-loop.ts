@@ -77,6 +77,7 @@ export class AgentLoop implements TurnHost {
   state: object = {}
   readonly #handlers: AgentHandlers
   readonly #port: ThreadPort
+  readonly #me: number
   readonly #concurrency: number
   readonly #makeTurn: ((loop: AgentLoop, start: TurnStart) => Turn | undefined) | undefined
   readonly #names: string[]
@@ -112,6 +113,7 @@ export class AgentLoop implements TurnHost {
     this.#handlers = handlers
     this.#port = port
     this.#makeTurn = makeTurn
+    this.#me = assignment.index
     this.#concurrency = assignment.concurrency
     this.#names = assignment.names
     this.#indices = new Map(assignment.names.map((name, index) => [name, index]))
@@ -473,7 +475,7 @@ export class AgentLoop implements TurnHost {
         this.#answer(correlation, memory, at)
         break
       case CHUNK:
-        this.#waits.get(correlation)?.stream?.push(readBody(memory, at).content)
+        this.#piece(correlation, readBody(memory, at).content)
         break
       case STREAM_READ:
         this.#turns.get(turnOf(memory, at))?.read(limitOf(memory, at))
@@ -494,15 +496,27 @@ export class AgentLoop implements TurnHost {
     this.link.done('replies', taken)
   }
 
-  /** A response for a wait; or for a step that the redelivered turn, which may not have begun, has not asked for again yet. */
+  /** A response for a wait; or for a step that the redelivered turn has not asked for again yet. */
   #answer(correlation: number, memory: Memory, at: number): void {
     if (this.#waits.has(correlation)) return this.settle(correlation, memory, at)
-    const replays = [...this.#replays.values(), ...[...this.#turns.values()].map(({ start }) => start.replay)]
-    if (!replays.some((replay) => replay !== undefined)) return
+    const replays = this.#openReplays()
+    if (replays.length === 0) return
     const bytes = memory.i32[at >> 2]!
     const copy = allocate(bytes)
     copy.u8.set(memory.u8.subarray(at, at + bytes))
-    replays.some((replay) => replay?.settle(correlation, { memory: copy, at: 0 }))
+    replays.some((replay) => replay.settle(correlation, { memory: copy, at: 0 }))
+  }
+
+  /** A piece of a streamed response. */
+  #piece(correlation: number, piece: string): void {
+    const wait = this.#waits.get(correlation)
+    if (wait) wait.stream?.push(piece)
+    else this.#openReplays().some((replay) => replay.push(correlation, piece))
+  }
+
+  /** Of turns that are to begin again, and of those that have. */
+  #openReplays(): Replay[] {
+    return [...this.#replays.values(), ...[...this.#turns.values()].flatMap(({ start }) => start.replay ?? [])]
   }
 
   /** Settles a wait with the frame that answers it. */
@@ -540,7 +554,7 @@ export class AgentLoop implements TurnHost {
     const bytes = memory.i32[at >> 2]!
     const copy = allocate(bytes)
     copy.u8.set(memory.u8.subarray(at, at + bytes))
-    this.#replays.set(turnOf(memory, at), new Replay(copy, HEADER, bytes))
+    this.#replays.set(turnOf(memory, at), new Replay(this.#me, copy, HEADER, bytes))
   }
 
   // ---- for the turns
@@ -609,18 +623,9 @@ export class AgentLoop implements TurnHost {
     verdict.then(settled, settled)
   }
 
-  /** Resolves when what was written has gone into the outbox. */
-  outboxRoom(): Promise<void> {
-    return new Promise((resolve) => {
-      const memory = allocate(HEADER)
-      writeControl(memory, 0, LOG, 0, 0, 0, 0, 0, 0)
-      this.link.post(memory, HEADER, resolve)
-    })
-  }
-
   writeControl(kind: number, start: TurnStart, correlation: number, limit: number): void {
     const memory = allocate(HEADER)
-    writeControl(memory, 0, kind, this.#indices.get(this.role.name) ?? 0, 0, start.run, start.turn, correlation, 0)
+    writeControl(memory, 0, kind, this.#me, 0, start.run, start.turn, correlation, 0)
     setLimit(memory, 0, limit)
     this.link.post(memory, HEADER)
   }

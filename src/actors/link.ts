@@ -43,7 +43,7 @@ export class Link {
   readonly #port: ThreadPort
   readonly #writer: FrameWriter
   readonly #joiners = { plain: new FrameJoiner(), replies: new FrameJoiner() }
-  #blocked: { memory: Memory; bytes: number; written: (() => void) | undefined }[] = []
+  #blocked: { memory: Memory; bytes: number }[] = []
   #unrung = 0
   #unrungBytes = 0
   #closed = false
@@ -88,16 +88,16 @@ export class Link {
     this.#bell(bytes, urgent)
   }
 
-  /** Writes a frame that was encoded apart; `written` is called when it is in the outbox. Keeps the order. */
-  post(memory: Memory, bytes: number, written?: () => void): void {
+  /** Writes a frame that was encoded apart, as soon as there is room. Keeps the order. */
+  post(memory: Memory, bytes: number): void {
     if (this.#closed) return
-    this.#blocked.push({ memory, bytes, written })
+    this.#blocked.push({ memory, bytes })
     this.#unblock()
   }
 
   #unblock(): void {
     while (this.#blocked.length > 0) {
-      const { memory, bytes, written } = this.#blocked[0]!
+      const { memory, bytes } = this.#blocked[0]!
       const whole = this.#writer.write(memory.u8, 0, bytes)
       this.#window.outbox.publish()
       if (!whole) {
@@ -109,7 +109,6 @@ export class Link {
       }
       this.#blocked.shift()
       this.#bell(bytes, true)
-      written?.()
     }
   }
 
@@ -140,8 +139,12 @@ export class Link {
       this.#port.ring()
   }
 
-  /** Claims room in a mailbox. The claim is noted, so that the host can give it back if this thread dies before it used it. */
+  /**
+   * Claims room in a mailbox, for a frame that there is room for in the outbox now. The claim is noted, so that the host
+   * can give it back if this thread dies before it used it: one at a time.
+   */
   claim(recipient: number, bytes: number, turn: number, step: number): boolean {
+    if (this.reserve(bytes) < 0) return false
     const { words } = this.#window
     words[CLAIM + 1] = bytes
     words[CLAIM + 2] = turn

@@ -70,16 +70,12 @@ export class Outbox {
     return frameBytes(content, data, metadata, threadId, name)
   }
 
-  /** Writes the frame. True: it is in the outbox. False: `written` is called when it is, which can be at once. */
-  write(bytes: number, urgent: boolean, written?: () => void): boolean {
+  /** Writes the frame: into the outbox if there is room, else apart, to follow when there is. */
+  write(bytes: number, urgent: boolean): void {
     const at = this.link.reserve(bytes)
-    if (at < 0) {
-      this.link.post(this.encode(bytes), bytes, written)
-      return false
-    }
+    if (at < 0) return this.link.post(this.encode(bytes), bytes)
     this.#encodeAt(this.link.memory, at)
     this.link.commit(bytes, urgent)
-    return true
   }
 
   /** Writes a record about the message with that id. */

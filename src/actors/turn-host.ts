@@ -73,8 +73,6 @@ export interface TurnHost {
   asking(recipient: number): boolean
   /** At most `limit` sends to one recipient wait at the host; further ones wait here. */
   ask(recipient: number, limit: number, write: () => void, verdict: Promise<unknown>): void
-  /** Resolves when what was written has gone into the outbox. */
-  outboxRoom(): Promise<void>
   writeControl(kind: number, start: TurnStart, correlation: number, limit: number): void
 
   /** Lets the event loop turn once: timers, sockets, bells. */

@@ -17,7 +17,6 @@ import {
   TurnEndedError,
   unavailable,
 } from '../errors.ts'
-import { errorOf } from '../mailbox/codec.ts'
 import {
   ASKS,
   CALL,
@@ -48,7 +47,7 @@ import type { Logger } from './logger.ts'
 import type { Completion } from './model.ts'
 import { encodeData, notJson } from './outbox.ts'
 import { seededRandom } from './random.ts'
-import type { Matched } from './replay.ts'
+import type { Matched, Streamed } from './replay.ts'
 import { allOf, anyOf } from './request-many.ts'
 import type { RoleInfo } from './role.ts'
 import { ResponseStream, STREAM_CREDIT } from './stream.ts'
@@ -56,6 +55,15 @@ import type { AgentTask } from './task.ts'
 import type { TurnHost, TurnStart, Wait } from './turn-host.ts'
 
 enablePatches()
+
+/** A request under way. */
+interface Asked {
+  promise: Promise<unknown>
+  correlation: number
+  wait: Wait | undefined
+  /** By an earlier attempt. */
+  streamed?: Streamed | undefined
+}
 
 const DONE = Promise.resolve()
 const SENDS_A_BREATH = 256 // awaiting settled promises starves timers: now and then a turn lets the event loop run
@@ -166,7 +174,7 @@ export class Turn implements AgentContext {
     if (this.start.replay) {
       fields.correlation = 0
       const logged = this.start.replay.match(outbox.encode(bytes))
-      if (logged) return logged.answer ? rejected(errorOf(logged.answer.memory, logged.answer.at)) : DONE
+      if (logged) return logged.correlation === 0 ? DONE : this.#askedBefore(fields.recipient, logged)
     }
     const { recipient, step } = fields
     if (
@@ -174,12 +182,9 @@ export class Turn implements AgentContext {
       !this.#loop.asking(recipient) &&
       link.claim(recipient, bytes, this.start.turn, step)
     ) {
-      const written = outbox.write(bytes, false, () => link.claimed())
-      if (written) {
-        link.claimed()
-        return (++this.#sent & (SENDS_A_BREATH - 1)) === 0 || this.#unread > STREAM_CREDIT ? this.#breathe() : DONE
-      }
-      return this.#loop.outboxRoom()
+      outbox.write(bytes, false)
+      link.claimed()
+      return (++this.#sent & (SENDS_A_BREATH - 1)) === 0 || this.#behind ? this.#breathe() : DONE
     }
     return this.#ask(bytes)
   }
@@ -199,6 +204,14 @@ export class Turn implements AgentContext {
     return verdict as Promise<void>
   }
 
+  /** An earlier attempt had asked. As long as the host has not said anything, later sends to the same agent stay behind it. */
+  #askedBefore(recipient: number, { correlation, answer }: Matched): Promise<void> {
+    const verdict = this.#wait(correlation, 'send')
+    if (answer) this.#loop.settle(correlation, answer.memory, answer.at)
+    else this.#loop.ask(recipient, ASKS_A_RECIPIENT, quiet, verdict)
+    return verdict as Promise<void>
+  }
+
   async #breathe(): Promise<void> {
     this.#loop.link.flush()
     await this.#loop.breath()
@@ -210,12 +223,13 @@ export class Turn implements AgentContext {
     content: string,
     options: RequestOptions<NoInfer<In>> = NO_OPTIONS as RequestOptions<NoInfer<In>>,
   ): Promise<AgentMessage<Out>> {
+    if (this.#behind) return this.#afterStreamGate(() => this.request(to, content, options))
     const response = this.#request(typeof to === 'string' ? to : to?.name, content, options, 0)
     return response.promise as Promise<AgentMessage<Out>>
   }
 
   requestStream(to: string, content: string, options: RequestOptions = NO_OPTIONS): ResponseStream {
-    const { promise, correlation, wait } = this.#request(to, content, options, STREAMS)
+    const { promise, correlation, wait, streamed } = this.#request(to, content, options, STREAMS)
     const stream = new ResponseStream(
       promise as Promise<AgentMessage>,
       (count) => {
@@ -227,16 +241,12 @@ export class Turn implements AgentContext {
           new CancelledError(`The answer of "${to}" was no longer wanted: its reader left the loop.`, { agent: to }),
         ),
     )
+    if (streamed) stream.resume(streamed)
     if (wait) wait.stream = stream
     return stream
   }
 
-  #request(
-    to: string,
-    content: string,
-    options: RequestOptions,
-    flags: number,
-  ): { promise: Promise<unknown>; correlation: number; wait: Wait | undefined } {
+  #request(to: string, content: string, options: RequestOptions, flags: number): Asked {
     if (this.#ended) return { promise: rejected(this.#endedError()), correlation: 0, wait: undefined }
     const { outbox, link } = this.#loop
     const correlation = this.#loop.nextCorrelation()
@@ -263,21 +273,13 @@ export class Turn implements AgentContext {
     return this.#awaitResponse(to, correlation, options)
   }
 
-  #reattach(
-    to: string,
-    logged: Matched,
-    options: RequestOptions,
-  ): { promise: Promise<unknown>; correlation: number; wait: Wait | undefined } {
-    const waiting = this.#awaitResponse(to, logged.correlation, options)
-    if (logged.answer) this.#loop.settle(logged.correlation, logged.answer.memory, logged.answer.at)
-    return waiting
+  #reattach(to: string, { correlation, answer, streamed }: Matched, options: RequestOptions): Asked {
+    const waiting = this.#awaitResponse(to, correlation, options)
+    if (answer) this.#loop.settle(correlation, answer.memory, answer.at)
+    return { ...waiting, streamed }
   }
 
-  #awaitResponse(
-    to: string,
-    correlation: number,
-    options: RequestOptions,
-  ): { promise: Promise<unknown>; correlation: number; wait: Wait | undefined } {
+  #awaitResponse(to: string, correlation: number, options: RequestOptions): Asked {
     const promise = this.#wait(correlation, 'request')
     const { signal } = options
     if (signal) {
@@ -366,15 +368,24 @@ export class Turn implements AgentContext {
     if (this.#unread <= STREAM_CREDIT) this.#openStreamGate()
   }
 
-  /** `emit` cannot wait, so the verbs after it do, while the reader is far behind. */
+  /** The reader of what was emitted is far behind. */
+  get #behind(): boolean {
+    return this.#unread > STREAM_CREDIT && !this.#ended && !this.#reason
+  }
+
+  /** `emit` cannot wait, so the verbs after it do. */
   async #streamGate(): Promise<void> {
-    while (this.#unread > STREAM_CREDIT && !this.#ended && !this.#reason) {
+    while (this.#behind) {
       this.#loop.link.flush()
       await new Promise<void>((resolve) => {
         this.#streamRoom.push(resolve)
         this.#loop.mayPark()
       })
     }
+  }
+
+  #afterStreamGate<T>(verb: () => Promise<T>): Promise<T> {
+    return handled(this.#streamGate().then(verb))
   }
 
   #openStreamGate(): void {
@@ -397,6 +408,7 @@ export class Turn implements AgentContext {
   /** A verb that the host serves. The answer is JSON; `signal` withdraws it. */
   call(operation: string, args: object, signal?: AbortSignal): Promise<unknown> {
     if (this.#ended) return rejected(this.#endedError())
+    if (this.#behind) return this.#afterStreamGate(() => this.call(operation, args, signal))
     const { outbox } = this.#loop
     const correlation = this.#loop.nextCorrelation()
     try {

@@ -4,12 +4,13 @@
  */
 import { applyPatches, enablePatches, type Patch } from 'immer'
 import type { AgentCode, PatchNotice, RosterEntry, RunNotice } from '../actors/assignment.ts'
-import { isStep } from '../actors/replay.ts'
+import { isAnswer, isStep } from '../actors/replay.ts'
 import {
   AgentCrashedError,
   AgentTerminatedError,
   ConfigurationError,
   type DramatisError,
+  describe,
   errorData,
   errorFrom,
   OutcomeUnknownError,
@@ -17,19 +18,21 @@ import {
 } from '../errors.ts'
 import { errorOf } from '../mailbox/codec.ts'
 import {
+  CALL,
+  CHUNK,
   correlationOf,
-  END,
   FAILED,
   flagsOf,
   kindOf,
   lengthOf,
-  REFUSED,
-  RESPONSE,
-  RESULT,
+  REQUEST,
   readBody,
   recipientOf,
+  SEND,
   STEP_BEGAN,
   STEP_DONE,
+  STREAM_READ,
+  STREAMS,
   senderOf,
   stepOf,
   turnOf,
@@ -80,7 +83,8 @@ export class Lives implements LifeCycle {
       return this.#cannotStart(cell, error as DramatisError)
     }
     if (this.#core.closed || cell.life || cell.stopped) return
-    const life = new Life(++cell.epoch, this.threadFor(cell))
+    const life = this.#newLife(cell)
+    if (!life) return
     cell.life = life
     this.#listen(cell, life)
     const started = await life.thread.start({
@@ -117,6 +121,17 @@ export class Lives implements LifeCycle {
     this.#waiting.delete(cell)
     this.#core.delivery.touch(cell)
     this.#core.kick()
+  }
+
+  /** None if the system has no thread or no memory for one. */
+  #newLife(cell: Cell): Life | undefined {
+    try {
+      return new Life(++cell.epoch, this.threadFor(cell))
+    } catch (error) {
+      const message = `No thread could be made for agent "${cell.name}": ${describe(error)}`
+      this.#cannotStart(cell, new AgentCrashedError(message, { agent: cell.name }, error))
+      return undefined
+    }
   }
 
   #listen(cell: Cell, life: Life): void {
@@ -325,12 +340,13 @@ export class Lives implements LifeCycle {
       const { memory } = entry
       for (let at = entry.from; at < entry.to; at += lengthOf(memory, at)) {
         const kind = kindOf(memory, at)
-        const answers = kind === END || kind === RESPONSE || kind === RESULT || kind === REFUSED
-        const mine = answers
-          ? recipientOf(memory, at) === cell.index && waits.has(correlationOf(memory, at))
-          : senderOf(memory, at) === cell.index && turnOf(memory, at) === envelope.turn && isStep(kind)
+        const correlation = correlationOf(memory, at)
+        const byIt = senderOf(memory, at) === cell.index && turnOf(memory, at) === envelope.turn
+        const forIt = recipientOf(memory, at) === cell.index && waits.has(correlation)
+        const mine =
+          isAnswer(kind) || isPiece(cell, memory, at) ? forIt : byIt && (isStep(kind) || kind === STREAM_READ)
         if (!mine) continue
-        if (!answers && correlationOf(memory, at) !== 0) waits.add(correlationOf(memory, at))
+        if (kind === SEND || kind === REQUEST || kind === CALL) waits.add(correlation)
         steps.push({ memory, at, bytes: lengthOf(memory, at) })
       }
     }
@@ -470,6 +486,10 @@ export class Lives implements LifeCycle {
     fence.abort()
   }
 }
+
+/** Of an answer that somebody else streams to this agent. */
+const isPiece = (cell: Cell, memory: Memory, at: number) =>
+  kindOf(memory, at) === CHUNK && (flagsOf(memory, at) & STREAMS) !== 0 && senderOf(memory, at) !== cell.index
 
 function crashError(agent: string, { code, error }: ThreadExit): AgentCrashedError {
   if (code === -1)
