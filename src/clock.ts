@@ -68,6 +68,36 @@ export const systemClock: Scheduler = {
   },
 }
 
+/** The same scheduler, with a way to cancel all of its timers that are set: none may outlive who set it. */
+export function withTimersOf(scheduler: Scheduler): Scheduler & { cancelTimers(): void } {
+  const open = new Set<Timer>()
+  return {
+    now: () => scheduler.now(),
+    monotonic: () => scheduler.monotonic(),
+    random: () => scheduler.random(),
+    sleep: (ms, signal) => scheduler.sleep(ms, signal),
+    defer: (task) => scheduler.defer(task),
+    hold: () => scheduler.hold(),
+    timer(ms, task) {
+      const set = scheduler.timer(ms, () => {
+        open.delete(timer)
+        task()
+      })
+      const timer = {
+        cancel() {
+          open.delete(timer)
+          set.cancel()
+        },
+      }
+      open.add(timer)
+      return timer
+    },
+    cancelTimers() {
+      for (const timer of [...open]) timer.cancel()
+    },
+  }
+}
+
 /** Gives a user's own `Clock` what the runtime needs beyond it. */
 export function schedulerFrom(clock: Clock | Scheduler | undefined): Scheduler {
   if (clock === undefined) return systemClock

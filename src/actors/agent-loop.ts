@@ -73,6 +73,7 @@ export class AgentLoop implements TurnHost {
   state: object = {}
   readonly #handlers: AgentHandlers
   readonly #port: ThreadPort
+  readonly #me: number
   readonly #concurrency: number
   readonly #makeTurn: ((loop: AgentLoop, start: TurnStart) => Turn | undefined) | undefined
   readonly #names: string[]
@@ -110,6 +111,7 @@ export class AgentLoop implements TurnHost {
     this.#handlers = handlers
     this.#port = port
     this.#makeTurn = makeTurn
+    this.#me = assignment.index
     this.#concurrency = assignment.concurrency
     this.#names = assignment.names
     this.#indices = new Map(assignment.names.map((name, index) => [name, index]))
@@ -377,7 +379,7 @@ export class AgentLoop implements TurnHost {
         this.#answer(correlation, memory, at)
         break
       case CHUNK:
-        this.waits.get(correlation)?.stream?.push(readBody(memory, at).content)
+        this.#piece(correlation, readBody(memory, at).content)
         break
       case STREAM_READ:
         this.#openTurn(turnOf(memory, at))?.read(limitOf(memory, at))
@@ -401,13 +403,24 @@ export class AgentLoop implements TurnHost {
   /** A response for a wait; or for a step that the redelivered turn, which may not have begun, has not asked for again yet. */
   #answer(correlation: number, memory: Memory, at: number): void {
     if (this.waits.get(correlation)) return this.settle(correlation, memory, at)
-    const turn = turnOf(memory, at)
-    const replay = this.#openTurn(turn)?.start.replay ?? this.#replays.get(turn)
-    if (!replay) return
+    const replays = this.#openReplays()
+    if (replays.length === 0) return
     const bytes = memory.i32[at >> 2]!
     const copy = allocate(bytes)
     copy.u8.set(memory.u8.subarray(at, at + bytes))
-    replay.settle(correlation, { memory: copy, at: 0 })
+    replays.some((replay) => replay.settle(correlation, { memory: copy, at: 0 }))
+  }
+
+  /** A piece of a streamed response. */
+  #piece(correlation: number, piece: string): void {
+    const wait = this.waits.get(correlation)
+    if (wait) wait.stream?.push(piece)
+    else this.#openReplays().some((replay) => replay.push(correlation, piece))
+  }
+
+  /** Of turns that are to begin again, and of those that have. */
+  #openReplays(): Replay[] {
+    return [...this.#replays.values(), ...this.#turns.flatMap(({ start }) => start.replay ?? [])]
   }
 
   /** Settles a wait with the frame that answers it. */
@@ -435,7 +448,7 @@ export class AgentLoop implements TurnHost {
     const bytes = memory.i32[at >> 2]!
     const copy = allocate(bytes)
     copy.u8.set(memory.u8.subarray(at, at + bytes))
-    this.#replays.set(turnOf(memory, at), new Replay(copy, HEADER, bytes, this.#indices.get(this.role.name) ?? 0))
+    this.#replays.set(turnOf(memory, at), new Replay(this.#me, copy, HEADER, bytes))
   }
 
   // ---- for the turns
@@ -454,7 +467,7 @@ export class AgentLoop implements TurnHost {
 
   writeControl(kind: number, start: TurnStart, correlation: number, limit: number): void {
     const memory = allocate(HEADER)
-    writeControl(memory, 0, kind, this.#indices.get(this.role.name) ?? 0, 0, start.run, start.turn, correlation, 0)
+    writeControl(memory, 0, kind, this.#me, 0, start.run, start.turn, correlation, 0)
     setLimit(memory, 0, limit)
     this.link.post(memory, HEADER)
   }

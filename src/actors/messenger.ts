@@ -1,12 +1,11 @@
 /** What a turn says to others, and what it waits for: messages, requests, and the verbs that the host serves. */
 import { CancelledError, type DramatisError, describe, MessageRejectedError, unavailable } from '../errors.ts'
-import { errorOf } from '../mailbox/codec.ts'
 import { ASKS, CALL, CANCEL, REQUEST, SEND, STREAM_READ, STREAMS } from '../mailbox/frame.ts'
 import type { AgentMessage } from '../mailbox/message.ts'
 import type { RequestOptions } from './context.ts'
 import { handled, quiet, rejected } from './handled.ts'
 import { encodeData } from './outbox.ts'
-import type { Matched } from './replay.ts'
+import type { Matched, Streamed } from './replay.ts'
 import { ResponseStream } from './stream.ts'
 import type { TurnHost, TurnStart } from './turn-host.ts'
 import { durationOr, priorityOf, withdrawn } from './verb-checks.ts'
@@ -26,6 +25,8 @@ export interface MessengerTurn {
 interface Response {
   promise: Promise<unknown>
   correlation: number
+  /** To an earlier attempt. */
+  streamed?: Streamed | undefined
 }
 
 const DONE = Promise.resolve()
@@ -63,7 +64,7 @@ export class Messenger {
     }
     if (replay) {
       const logged = replay.match(outbox.encode(bytes))
-      if (logged) return logged.answer ? rejected(errorOf(logged.answer.memory, logged.answer.at)) : DONE
+      if (logged) return logged.correlation === 0 ? DONE : this.#askedBefore(outbox.fields.recipient, logged)
     }
     if (!this.#claim(bytes)) return this.#ask(bytes)
     outbox.write(bytes, false)
@@ -95,12 +96,21 @@ export class Messenger {
     return verdict as Promise<void>
   }
 
+  /** An earlier attempt had asked. As long as the host has not said anything, later ones to that agent stay behind it. */
+  #askedBefore(recipient: number, { correlation, answer }: Matched): Promise<void> {
+    const verdict = this.#wait(correlation, 'send')
+    if (answer) this.#loop.settle(correlation, answer.memory, answer.at)
+    else this.#loop.asks.add(recipient, quiet, verdict, true)
+    return verdict as Promise<void>
+  }
+
   request(to: string, content: string, options: RequestOptions): Promise<unknown> {
+    if (this.#turn.breathless) return this.#afterBreath(() => this.request(to, content, options))
     return this.#request(to, content, options, 0).promise
   }
 
   requestStream(to: string, content: string, options: RequestOptions): ResponseStream {
-    const { promise, correlation } = this.#request(to, content, options, STREAMS)
+    const { promise, correlation, streamed } = this.#request(to, content, options, STREAMS)
     const read = (count: number) => {
       if (!this.#turn.refusal()) this.#loop.writeControl(STREAM_READ, this.#turn.start, correlation, count)
     }
@@ -109,9 +119,9 @@ export class Messenger {
       this.#withdraw(correlation, new CancelledError(text, { agent: to }))
     }
     const stream = new ResponseStream(promise as Promise<AgentMessage>, read, leave)
+    if (streamed) stream.resume(streamed)
     const wait = this.#loop.waits.get(correlation)
     if (wait) wait.stream = stream
-    for (const chunk of this.#turn.start.replay?.chunksOf(correlation) ?? []) stream.push(chunk)
     return stream
   }
 
@@ -149,6 +159,7 @@ export class Messenger {
     const refusal = this.#turn.refusal()
     if (refusal) return rejected(refusal)
     const { outbox, waits } = this.#loop
+    if (this.#turn.breathless) return this.#afterBreath(() => this.call(operation, args, signal))
     const { run, turn, replay } = this.#turn.start
     const options: RequestOptions = signal ? { signal } : NO_OPTIONS
     try {
@@ -166,11 +177,16 @@ export class Messenger {
     }
   }
 
+  /** The reader of what was emitted is far behind: the verb waits for it. */
+  #afterBreath<T>(verb: () => Promise<T>): Promise<T> {
+    return handled(this.#turn.breathe().then(verb))
+  }
+
   /** The log knows the step: its wait goes on under its old number, or is over. */
-  #reattach(to: string, logged: Matched, options: RequestOptions): Response {
-    const response = this.#awaitResponse(to, logged.correlation, options)
-    if (logged.answer) this.#loop.settle(logged.correlation, logged.answer.memory, logged.answer.at)
-    return response
+  #reattach(to: string, { correlation, answer, streamed }: Matched, options: RequestOptions): Response {
+    const response = this.#awaitResponse(to, correlation, options)
+    if (answer) this.#loop.settle(correlation, answer.memory, answer.at)
+    return { ...response, streamed }
   }
 
   #awaitResponse(to: string, correlation: number, { signal }: RequestOptions): Response {

@@ -181,7 +181,7 @@ export class Admission implements Admitting {
     const frame = error
       ? this.#core.frames.failure(REFUSED, fields, error)
       : this.#core.frames.make({ kind: ACCEPTED, ...fields })
-    if (error) this.#core.appendOwned(run, frame.memory, frame.bytes)
+    this.#core.appendOwned(run, frame.memory, frame.bytes)
     this.#core.delivery.reply(sender, frame)
   }
 

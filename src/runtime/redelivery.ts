@@ -2,24 +2,25 @@
  * What becomes of the messages that a dead thread had: rules 6 and 7. Each may be tried again, with what the log has of
  * its earlier attempts, unless it may not: then its sender is told.
  */
-import { isStep } from '../actors/replay.ts'
+import { isAnswer, isStep } from '../actors/replay.ts'
 import { AgentCrashedError, type DramatisError, errorData, errorFrom, OutcomeUnknownError } from '../errors.ts'
 import { errorOf } from '../mailbox/codec.ts'
 import {
+  CALL,
   CHUNK,
   correlationOf,
-  END,
   FAILED,
   flagsOf,
   kindOf,
   lengthOf,
-  REFUSED,
-  RESPONSE,
-  RESULT,
+  REQUEST,
   readBody,
   recipientOf,
+  SEND,
   STEP_BEGAN,
   STEP_DONE,
+  STREAM_READ,
+  STREAMS,
   senderOf,
   stepOf,
   turnOf,
@@ -31,7 +32,9 @@ import type { Core, Redelivering } from './core.ts'
 import type { OwnFrame } from './host-frames.ts'
 import type { RunState } from './run-state.ts'
 
-const isAnswer = (kind: number) => kind === END || kind === RESPONSE || kind === RESULT || kind === REFUSED
+/** Of an answer that somebody else streams to this agent. */
+const isPiece = (cell: Cell, memory: Memory, at: number) =>
+  kindOf(memory, at) === CHUNK && (flagsOf(memory, at) & STREAMS) !== 0 && senderOf(memory, at) !== cell.index
 
 interface Logged {
   memory: Memory
@@ -162,12 +165,13 @@ export class Redelivery implements Redelivering {
       const { memory } = entry
       for (let at = entry.from; at < entry.to; at += lengthOf(memory, at)) {
         const kind = kindOf(memory, at)
-        const answers = isAnswer(kind) || (kind === CHUNK && senderOf(memory, at) !== cell.index)
-        const mine = answers
-          ? recipientOf(memory, at) === cell.index && waits.has(correlationOf(memory, at))
-          : senderOf(memory, at) === cell.index && turnOf(memory, at) === envelope.turn && isStep(kind)
+        const correlation = correlationOf(memory, at)
+        const byIt = senderOf(memory, at) === cell.index && turnOf(memory, at) === envelope.turn
+        const forIt = recipientOf(memory, at) === cell.index && waits.has(correlation)
+        const mine =
+          isAnswer(kind) || isPiece(cell, memory, at) ? forIt : byIt && (isStep(kind) || kind === STREAM_READ)
         if (!mine) continue
-        if (!answers && correlationOf(memory, at) !== 0) waits.add(correlationOf(memory, at))
+        if (kind === SEND || kind === REQUEST || kind === CALL) waits.add(correlation)
         steps.push({ memory, at, bytes: lengthOf(memory, at) })
       }
     }

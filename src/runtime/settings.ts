@@ -3,7 +3,7 @@ import type { Logger } from '../actors/logger.ts'
 import { type Scheduler, schedulerFrom } from '../clock.ts'
 import { defaultLogger } from './default-logger.ts'
 import type { TeamOptions } from './options.ts'
-import { type AgentSettings, agentSettings } from './settings-agent.ts'
+import { type AgentSettings, agentSettings, type SupervisionSettings, supervisionSettings } from './settings-agent.ts'
 import { checkNames } from './settings-names.ts'
 import { teamShape } from './settings-shape-team.ts'
 import { refuseUnavailable } from './unavailable.ts'
@@ -15,6 +15,8 @@ export type { AgentSettings, MailboxSettings, SupervisionSettings } from './sett
 export interface TeamSettings {
   /** In the order in which they were given. */
   agents: AgentSettings[]
+  /** Of the protocol script, when it has a thread. */
+  supervision: SupervisionSettings
   /** Turns of one run at a time. */
   maxConcurrentAgents: number
   maxConcurrentRuns: number
@@ -47,6 +49,7 @@ export function settingsFrom(options: TeamOptions, given: { modules?: ReadonlySe
     agents: options.agents.map((role, i) =>
       agentSettings(role, `agents[${i}]`, options, given.modules?.has(role.name) ?? false),
     ),
+    supervision: supervisionSettings(options),
     maxConcurrentAgents: options.maxConcurrentAgents ?? 5,
     maxConcurrentRuns: options.maxConcurrentRuns ?? 100,
     maxQueuedRuns: options.maxQueuedRuns ?? 1_000,

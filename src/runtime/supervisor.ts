@@ -10,7 +10,7 @@
  */
 import { type Observable, Subject } from 'rxjs'
 import type { Logger } from '../actors/logger.ts'
-import type { Scheduler } from '../clock.ts'
+import { type Scheduler, withTimersOf } from '../clock.ts'
 import { type DramatisError, describe } from '../errors.ts'
 import { decodeMessage } from '../mailbox/codec.ts'
 import { DeadLetterList, type DeadLetterReason } from '../mailbox/dead-letters.ts'
@@ -42,7 +42,7 @@ export interface SupervisorOptions {
 }
 
 export class Supervisor implements Core {
-  readonly clock: Scheduler
+  readonly clock: ReturnType<typeof withTimersOf>
   readonly logger: Logger
   readonly spawner: Spawner
   readonly team: TeamMemory
@@ -75,7 +75,7 @@ export class Supervisor implements Core {
   #queueDeadlines = false
 
   constructor(options: SupervisorOptions) {
-    this.clock = options.clock
+    this.clock = withTimersOf(options.clock)
     this.logger = options.logger
     this.spawner = options.spawner
     this.team = new TeamMemory(options.capacity)
@@ -278,6 +278,7 @@ export class Supervisor implements Core {
     this.#tell()
     this.closed = true
     for (const part of this.#parts) part.close()
+    this.clock.cancelTimers()
     this.#records.complete()
   }
 }

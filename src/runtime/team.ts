@@ -39,7 +39,7 @@ import type { MultiAgentResult } from './result.ts'
 import type { Run, RunHandle, RunOptions } from './run.ts'
 import { RunBook } from './run-book.ts'
 import { directoryOf } from './run-state.ts'
-import type { AgentSettings, TeamSettings } from './settings.ts'
+import type { AgentSettings, SupervisionSettings, TeamSettings } from './settings.ts'
 import { Supervisor } from './supervisor.ts'
 import { type Spawner, type Thread, WorkerSpawner } from './thread.ts'
 import { historyOf } from './trace.ts'
@@ -122,7 +122,7 @@ export class TeamRuntime {
   }
 
   #addCells(): void {
-    for (const name of FIXED_NAMES) this.supervisor.addCell(name, fixedCell(name))
+    for (const name of FIXED_NAMES) this.supervisor.addCell(name, fixedCell(name, this.#settings.supervision))
     for (const agent of this.#settings.agents) {
       const cell = this.supervisor.addCell(agent.name, agentCell(agent))
       this.#instances.set(
@@ -491,22 +491,13 @@ function agentCell(agent: AgentSettings): CellSettings {
 }
 
 /** The runtime's own names: no limits but that of a message's size. */
-function fixedCell(name: string): CellSettings {
+function fixedCell(name: string, supervision: SupervisionSettings): CellSettings {
   return {
     info: { name },
     maxHeapMb: null,
     concurrency: Number.MAX_SAFE_INTEGER,
     mailbox: { capacity: 2 ** 30, bytes: 2 ** 30, maxMessageBytes: 16 * MIB, overflow: 'block' },
-    supervision: {
-      maxRestarts: 3,
-      withinMs: 60_000,
-      backoff: { baseMs: 200, capMs: 10_000 },
-      poisonAttempts: 3,
-      onHandlerError: 'fail',
-      watchdogMs: false,
-      coolDownMs: 60_000,
-      stopGraceMs: 5_000,
-    },
+    supervision: { ...supervision, onHandlerError: 'fail' }, // a script that throws has failed
     responseTimeoutMs: Number.POSITIVE_INFINITY,
     queueTimeoutMs: false,
     turnTimeoutMs: false,
