@@ -58,9 +58,10 @@ export class Delivery implements Handing {
     }
   }
 
-  /** Whether a thread has made room since it was found cramped. */
+  /** Whether something may be to be handed over: a thread has made room since it was found cramped. */
   roomAgain(): boolean {
     for (const cell of this.#cramped) {
+      if (cell.life && Atomics.load(cell.life.window.words, ROOM_WANTED) === 1) continue
       this.#cramped.delete(cell)
       if (cell.life) this.#touched.add(cell)
     }
@@ -78,17 +79,18 @@ export class Delivery implements Handing {
     const left = life.backlog.length > sent
     life.backlog.splice(0, sent)
     if (left) this.#wantRoom(cell, life)
-    if (sent > 0) life.wantsBell = 'reply'
+    life.wantsBell = 'reply' // for a part of a large one too: its rest has no room before the thread has read that
     life.window.replies.publish()
   }
 
   #wantRoom(cell: Cell, life: Life): void {
+    this.#cramped.add(cell)
     Atomics.store(life.window.words, ROOM_WANTED, 1)
     // Announce, then look again, as with every sleep: the reader may have made room in between.
     const { replies, plain } = life.window
     const enough =
       life.backlog.length > 0 ? replies.free() >= replies.capacity >> 1 : plain.free() >= plain.capacity >> 1
-    if (enough) this.#cramped.add(cell)
+    if (enough) Atomics.store(life.window.words, ROOM_WANTED, 0)
   }
 
   #handOver(cell: Cell, life: Life): void {

@@ -232,6 +232,7 @@ export class Supervisor implements Core {
     Atomics.store(words, HOST_CALLED, 0)
     let more = false
     for (const cell of this.cells) if (cell.life && this.router.drain(cell, cell.life)) more = true
+    this.delivery.roomAgain()
     do {
       this.#tell()
       this.delivery.flush()
