@@ -7,6 +7,7 @@ import {
   CancelledError,
   type DramatisError,
   MailboxFullError,
+  MessageRejectedError,
   StepMismatchError,
   UnknownAgentError,
 } from '../errors.ts'
@@ -59,6 +60,8 @@ import { nearest } from './nearest.ts'
 import type { RunState } from './run-state.ts'
 
 const FRAMES_A_TICK = 256 // of one agent; then it is the next one's turn
+
+type Refusal = 'unknown_agent' | 'stopped' | 'rejected' | 'cancelled'
 
 export class Router implements Routing {
   readonly #core: Core
@@ -164,10 +167,16 @@ export class Router implements Routing {
     const named = flagsOf(memory, at) & HAS_NAME ? readBody(memory, at).name : undefined
     const callee = named === undefined ? this.#core.cells[recipientOf(memory, at)] : this.#core.cell(named)
     const name = named ?? callee?.name ?? `#${recipientOf(memory, at)}`
-    if (run.ending) return this.#refuse(sender, run, memory, at, 'cancelled', run.ending, settle)
-    if (!callee || !mayReach(sender, callee))
-      return this.#refuse(sender, run, memory, at, 'unknown_agent', this.#unknown(name), settle)
-    if (callee.stopped) return this.#refuse(sender, run, memory, at, 'stopped', this.#terminated(callee), settle)
+    const refuse = (reason: Refusal, error: DramatisError) => {
+      if (callee && !(flagsOf(memory, at) & ASKS)) this.freed(callee, lengthOf(memory, at)) // its sender had claimed room
+      this.#refuse(sender, run, memory, at, reason, error, settle)
+    }
+    if (run.ending) return refuse('cancelled', run.ending)
+    if (!callee || !mayReach(sender, callee)) return refuse('unknown_agent', this.#unknown(name))
+    if (callee.stopped) return refuse('stopped', this.#terminated(callee))
+    const { maxMessageBytes } = callee.settings.mailbox
+    if (lengthOf(memory, at) > maxMessageBytes)
+      return refuse('rejected', tooLarge(callee.name, lengthOf(memory, at), maxMessageBytes))
     const envelope: Envelope<RunState> = {
       memory,
       at,
@@ -272,7 +281,7 @@ export class Router implements Routing {
     run: RunState,
     memory: Memory,
     at: number,
-    reason: 'unknown_agent' | 'stopped' | 'rejected' | 'cancelled',
+    reason: Refusal,
     error: DramatisError,
     settle: OpenRequest['settle'],
   ): void {
@@ -544,6 +553,12 @@ export class Router implements Routing {
     this.#core.logger[logLevel(limitOf(memory, at))]({ ...fields, agent: cell.name, runId: run.id }, content)
   }
 }
+
+const tooLarge = (agent: string, bytes: number, limit: number) =>
+  new MessageRejectedError(
+    `The message to "${agent}" is ${bytes} bytes encoded; at most ${limit} are taken (communication.maxMessageBytes). Send it in parts, or a reference to it.`,
+    { agent, bytes, limit },
+  )
 
 /** Agents can be reached by everybody, the protocol script by the caller alone. */
 const mayReach = (sender: Cell, callee: Cell) =>
