@@ -297,7 +297,7 @@ export class RunBook implements RunHost {
     }
     const queued = this.#queue.indexOf(entry)
     if (queued >= 0) this.#queue.splice(queued, 1)
-    while (!this.closing && this.#running.size < this.#settings.maxConcurrentRuns) {
+    while (this.#running.size < this.#settings.maxConcurrentRuns) {
       const next = this.#queue.shift()
       if (!next) return
       void this.#begin(next)
