@@ -1,7 +1,5 @@
 /** What the host tells a thread when it makes it an agent, over the control plane; and what the thread answers. */
 import type { ErrorData } from '../errors.ts'
-import type { AgentDefinition } from './definition.ts'
-import type { ProtocolDefinition } from './protocol.ts'
 import type { RoleInfo } from './role.ts'
 import type { AgentStatus } from './task.ts'
 
@@ -31,11 +29,6 @@ export type AgentCode =
   | { module: string; bundled: boolean; shown: string }
   /** The protocol script in a module. */
   | { protocol: string; bundled: boolean; shown: string; config: object | undefined }
-
-/** In the host's own thread there is no module to import. */
-export type LocalCode =
-  | { definition: AgentDefinition }
-  | { script: ProtocolDefinition<object>; roster: () => readonly RosterEntry[] }
 
 export type RosterEntry = RoleInfo & { status: AgentStatus }
 

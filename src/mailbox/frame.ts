@@ -58,21 +58,19 @@ export const REPLAY = 25
 export const RUN = 26
 /** Host to thread: the run is over. */
 export const RUN_OVER = 27
-/** Host to thread: finish what is open, take nothing more, then end. */
-export const STOP = 28
 /** A part of a frame that is too large for the window. */
 export const FRAGMENT = 31
 
 // Flags: which optional parts the body has, in this order.
-export const HAS_DATA = 1
+const HAS_DATA = 1
 export const HAS_METADATA = 2
-export const HAS_THREAD = 4
+const HAS_THREAD = 4
 /** The recipient is given by name, since the sender's table does not have it. */
 export const HAS_NAME = 8
 /** The caller reads the answer in pieces. */
 export const STREAMS = 16
-/** On an END in the log: the start of its turn has a record of its own. */
-export const ANNOUNCED = STREAMS
+/** The same bit on an END in the log: the start of its turn has a record of its own. */
+export const ANNOUNCED = 16
 /** No room was reserved in the mailbox; the host has the say. */
 export const ASKS = 32
 /** Structured data is an error. For STEP_BEGAN: the step may not run twice. */

@@ -37,7 +37,7 @@ export function historyOf(log: RunLog, directory: Directory, until?: number): Ag
 }
 
 /** All frames of a log, in order. */
-export function* framesOf(log: RunLog, until?: number): IterableIterator<[memory: Memory, at: number]> {
+function* framesOf(log: RunLog, until?: number): IterableIterator<[memory: Memory, at: number]> {
   for (const entry of log.entries(-1, until)) {
     if (entry.kind !== 'frames') continue
     for (let at = entry.from; at < entry.to; at += lengthOf(entry.memory, at)) yield [entry.memory, at]
