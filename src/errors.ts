@@ -222,10 +222,14 @@ export function describe(thrown: unknown): string {
   }
 }
 
-/** What the contract names and this version does not have yet: one clear error, never an option that is ignored. */
-export function unavailable(path: string): ConfigurationError {
-  return new ConfigurationError(
-    `${path}: not available in this version. Remove it; the changelog says when it comes.`,
-    { path },
-  )
+/**
+ * The error for what the contract names and this version does not have yet: an option, a verb, a method. Nothing is
+ * accepted and ignored.
+ *
+ * @param advice a sentence on what to use in its place.
+ * @param details what the error carries beside the path.
+ */
+export function unavailable(path: string, advice = '', details: Record<string, unknown> = {}): ConfigurationError {
+  const message = `${path}: not available in this version; remove it.${advice && ` ${advice}`}`
+  return new ConfigurationError(message, { path, ...details })
 }

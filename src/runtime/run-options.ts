@@ -1,9 +1,8 @@
 /** The options of one run, checked at once. */
-import { ConfigurationError } from '../errors.ts'
+import { ConfigurationError, unavailable } from '../errors.ts'
 import { nearest } from './nearest.ts'
 import { refused } from './refused.ts'
 import type { RunOptions } from './run.ts'
-import { unavailable } from './unavailable.ts'
 
 const KNOWN = [
   'signal',
