@@ -3,10 +3,15 @@
  * in `dramatis/testing`.
  */
 
-/** What a team asks for the time. Epoch milliseconds, monotonic milliseconds, a number in [0, 1), a wait. */
+/**
+ * What a team asks for the time and for chance. A test gives it one of its own: `virtualClock` of `dramatis/testing`.
+ */
 export interface Clock {
+  /** Epoch ms. */
   now(): number
+  /** Milliseconds from any moment on that never go back. */
   monotonic(): number
+  /** From 0 up to 1. */
   random(): number
   /** Resolves after `ms`; rejects with the signal's reason when it is aborted first. */
   sleep(ms: number, signal?: AbortSignal): Promise<void>

@@ -4,7 +4,7 @@
  * other.
  */
 
-/** The code of each failure. There is one exported class for each. */
+/** The code of each failure, as `error.code`. There is one exported class for each. */
 export type ErrorCode =
   | 'CONFIGURATION'
   | 'MESSAGE_REJECTED'
@@ -51,7 +51,18 @@ export interface ErrorData {
   stack?: string
 }
 
-/** The base of all errors of this library. */
+/**
+ * The base of all errors of this library. `message` says what happened, to whom, and what to do; `details` has the same as
+ * fields; `cause` is what was thrown, if anything was.
+ *
+ * @example
+ * try {
+ *   await context.request('critic', draft)
+ * } catch (error) {
+ *   if (error instanceof RequestTimeoutError) return draft
+ *   throw error
+ * }
+ */
 export class DramatisError extends Error {
   declare readonly code: ErrorCode
   readonly details: Readonly<Record<string, unknown>>

@@ -9,7 +9,9 @@ import { MultiAgentPattern, type MultiAgentPatternOptions } from './team.ts'
 export { type TestAgent, type TestAgentOptions, testAgent } from './runtime/testing/test-agent.ts'
 export { type VirtualClock, virtualClock } from './runtime/testing/virtual-clock.ts'
 
+/** What a test team is played with. */
 export interface TestKit<Name extends string> {
+  /** Not available in this version. */
   model?: ModelClient
   /** A new one by default. */
   clock?: VirtualClock
@@ -19,19 +21,24 @@ export interface TestKit<Name extends string> {
   modules?: Partial<Record<Name, AgentDefinition>>
 }
 
+/** A team under test. */
 export type TestTeam<Name extends string = string> = MultiAgentPattern<Name> & {
   readonly clock: VirtualClock
-  /** Ends an agent's life as a crash would. */
+  /** Ends an agent's life as a crash would. Throws `UnknownAgentError` if no agent of that name is alive. */
   crash(agent: Name): void
 }
 
 /**
  * A team whose agents all run in this thread, under a virtual clock: the same supervisor, deterministic. Time passes
- * only by `clock.advance` and `clock.runToIdle`.
+ * only by `clock.advance` and `clock.runToIdle`. An agent's own blocking code or `process.exit` would hit the test.
+ *
+ * @throws {ConfigurationError} as `createTeam` does.
  *
  * @example
- * await using team = testTeam({ agents: [{ name: 'a' }], orchestration: { strategy: 'sequential' } }, { modules: { a: agent } })
+ * const options = { agents: [{ name: 'a' }], orchestration: { strategy: 'sequential' } } as const
+ * const team = testTeam(options, { modules: { a: agent } })
  * const result = await team.execute('go')
+ * await team.close()
  */
 export function testTeam<const Name extends string>(
   options: MultiAgentPatternOptions<Name>,

@@ -6,10 +6,12 @@ import type { ModelMessage } from './model.ts'
 import type { RoleInfo } from './role.ts'
 import type { Schema } from './tool.ts'
 
+/** A value, or a promise of one. */
 export type Awaitable<T> = T | Promise<T>
-/** A string is the content; nothing is an empty reply. */
+/** What a handler returns. A string is the content; nothing is an empty reply. `structuredData` is a JSON value. */
 export type Reply<Out = unknown> = string | void | { content?: string; structuredData?: Out }
 
+/** What `defineAgent` returns: an agent's code, with the types of what it takes, answers and keeps. */
 export interface AgentDefinition<In = unknown, Out = unknown, State = unknown, RunState = unknown, Data = unknown> {
   readonly '~types'?: { input: In; output: Out; state: State; runState: RunState; data: Data }
 }
@@ -22,20 +24,27 @@ export interface AgentHandlers<
   RunState extends object = object,
   Data = unknown,
 > {
-  /** Checks the structured data of request and delegate alone. */
+  /** Checks the structured data of request and delegate alone; `receive` gets what the schema returns. */
   input?: Schema<unknown, In>
+  /** Checks the structured data of each reply. One that misses it is a `ReplyInvalidError` for who asked. */
   output?: Schema<Out, unknown>
+  /** Checks `data` of the role when the agent starts. */
   data?: Schema<unknown, Data>
+  /** A JSON object, for the agent's first life. */
   initialState?: State | ((role: RoleInfo) => State)
+  /** A JSON object, for each run. */
   initialRunState?: RunState | (() => RunState)
   /** Runs once in each life, before the first message. */
   start?(
     context: Pick<AgentContext<State, RunState, Data>, 'role' | 'data' | 'state' | 'setState' | 'log' | 'signal'>,
   ): Awaitable<void>
-  /** Requests, delegations, and messages that nobody waits for. */
+  /**
+   * Requests, delegations, and messages that nobody waits for. One message at a time. What it throws fails the turn.
+   */
   receive(message: AgentMessage<In>, context: AgentContext<State, RunState, Data>): Awaitable<Reply<Out>>
   /** broadcast, report, publish. */
   observe?(message: AgentMessage<unknown>, context: AgentContext<State, RunState, Data>): Awaitable<void>
+  /** Chooses what a model sees of the conversation. No effect yet. */
   buildContext?(
     history: readonly ModelMessage[],
     context: AgentContext<State, RunState, Data>,
@@ -47,7 +56,10 @@ export interface AgentHandlers<
 const brand = Symbol.for('dramatis.agent')
 
 /**
- * Defines an agent. Export it as the default of a module and name that module in the role.
+ * Defines an agent. Export it as the default of a module and name that module in the role. The module is imported by the
+ * agent's own thread, once in each of its lives.
+ *
+ * @throws {ConfigurationError} when `receive` is missing.
  *
  * @example
  * export default defineAgent({
@@ -79,7 +91,13 @@ export function handlersOf(definition: unknown): AgentHandlers | undefined {
   return definition as unknown as AgentHandlers
 }
 
-/** A typed name of an agent: `context.request(agentRef<typeof counter>('counter'), ...)` knows what goes in and out. */
+/**
+ * A typed name of an agent, so that a request knows what goes in and what comes out.
+ *
+ * @example
+ * const counter = agentRef<typeof import('./counter.js').default>('counter')
+ * const { structuredData } = await context.request(counter, 'add', { structuredData: { by: 2 } })
+ */
 export function agentRef<D extends AgentDefinition>(
   name: string,
 ): AgentRef<NonNullable<D['~types']>['input'], NonNullable<D['~types']>['output']> {

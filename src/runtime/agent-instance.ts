@@ -7,15 +7,24 @@ import type { Cell } from './cell.ts'
 import { NO_TOKENS } from './result.ts'
 import type { RunOptions } from './run.ts'
 
+/**
+ * One agent of a running team.
+ *
+ * @example
+ * console.log(await team.getAgent('critic')?.run('Read this.'))
+ */
 export interface AgentInstance {
   readonly name: string
+  /** As it was given. */
   readonly role: AgentRole
   readonly status: AgentStatus
   /** Gives the agent a task as a run of its own; rejects with what the run failed with. */
   run(task: string, options?: RunOptions): Promise<string>
   /** Puts a message into its mailbox; a `response` settles the request that it answers. */
   receiveMessage(message: AgentMessage): Promise<void>
+  /** How it is, in one line. */
   getContextSummary(): string
+  /** Of models; zeros in this version. */
   getTokenUsage(): TokenUsage
 }
 

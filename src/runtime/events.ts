@@ -28,7 +28,14 @@ import type { MultiAgentResult } from './result.ts'
 
 type Event<Type extends string, Fields = object> = { type: Type; seq: number; at: number; runId: string } & Fields
 
-/** `seq` ascends; `at` is epoch ms; `runId` is empty for what belongs to no run. */
+/**
+ * Something that happened. `seq` ascends; `at` is epoch ms; `runId` is empty for what belongs to no run.
+ *
+ * @example
+ * team.events.subscribe((event) => {
+ *   if (event.type === 'agent.crashed') console.error(event.agent, event.error.message, event.restartInMs)
+ * })
+ */
 export type RuntimeEvent<T = undefined> =
   | Event<'run.started', { query: string }>
   | Event<'run.finished', { result: MultiAgentResult<T> }>

@@ -16,6 +16,7 @@ import { historyOf } from './trace.ts'
 export interface RunOptions<T = undefined> {
   /** Aborts the run. */
   signal?: AbortSignal
+  /** The team's `globalTimeoutMs` by default. */
   timeoutMs?: number
   /** Of its place in the queue of runs; higher first. */
   priority?: number
@@ -23,15 +24,27 @@ export interface RunOptions<T = undefined> {
   runId?: string
   /** Runs of one thread share the roles' conversation. */
   threadId?: string
+  /** For the agents to read: `context.run.metadata`. */
   metadata?: Record<string, string>
+  /** Not available in this version. */
   models?: Record<string, string>
+  /** Not available in this version. */
   budget?: TokenLimit
-  /** The last speaker answers in it; `result.data`. */
+  /** A schema for the answer's structured data, or its text if it has none; what it returns is `result.data`. */
   output?: ModelSchema<unknown, T>
 }
 
+/** Where a run is. */
 export type RunStatus = 'queued' | 'running' | 'waiting' | 'finished' | 'failed' | 'aborted' | 'interrupted'
 
+/**
+ * A run as its caller holds it.
+ *
+ * @example
+ * const run = team.launch('Should we migrate?')
+ * for await (const chunk of run.text()) process.stdout.write(chunk)
+ * const result = await run.result
+ */
 export interface Run<T = undefined> {
   readonly id: string
   readonly query: string
@@ -42,11 +55,17 @@ export interface Run<T = undefined> {
   events(options?: { after?: number; types?: RuntimeEvent['type'][] }): AsyncIterable<RuntimeEvent<T>>
   /** The answer in pieces as they come; in one piece if the script emits none. */
   text(): AsyncIterable<string>
+  /** Aborts the run, and resolves when it has ended. */
   cancel(reason?: string): Promise<void>
+  /** Answers a question of an agent. Not available in this version. */
   answer(questionId: string, answer: string): Promise<void>
+  /** What the script has asked for so far, and how far it is. */
   readonly tasks: readonly AgentTask[]
+  /** Every message of the run that the log still has, in order. */
   readonly messageHistory: readonly AgentMessage[]
+  /** undefined where the team has none. */
   readonly blackboard: Blackboard | undefined
+  /** Of models; zeros in this version. */
   readonly usage: TokenUsage
 }
 

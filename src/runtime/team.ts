@@ -44,18 +44,24 @@ import { historyOf } from './trace.ts'
 
 /** What a service's probes ask. Durations in ms. */
 export interface Health {
+  /** Not closed yet. */
   live: boolean
+  /** All agents are ready for messages. */
   ready: boolean
+  /** `close` was called. */
   draining: boolean
+  /** `queued` messages wait, `inFlight` are under way; `lastBeatMs` ago a turn ended. */
   agents: Record<
     string,
     { status: AgentStatus; queued: number; inFlight: number; restarts: number; lastBeatMs: number }
   >
   runs: { running: number; queued: number }
+  /** How many the list has now. */
   deadLetters: number
   log: { ok: boolean; lagMs: number }
 }
 
+/** A figure for a monitoring system. Not available in this version. */
 export interface Metric {
   name: string
   help: string
@@ -195,7 +201,12 @@ export class TeamRuntime {
 
   // ---- life
 
-  /** Starts all agents. `execute` does it by itself; call it to find out early whether everything loads. */
+  /**
+   * Starts all agents. `execute` does it by itself; call it to find out early whether everything loads.
+   *
+   * Rejects with `ConfigurationError` for a module that is missing or exports no agent, with `StartFailedError` for an
+   * agent that failed twice while it started, with `TeamClosedError` after `close`.
+   */
   start(): Promise<void> {
     if (this.#runs.closing) return Promise.reject(closedError())
     this.#started ??= this.#startAll()
@@ -210,7 +221,10 @@ export class TeamRuntime {
     for (const outcome of outcomes) if (outcome.status === 'rejected') throw outcome.reason
   }
 
-  /** Ends all runs and threads, in order. Twice is fine. `drainMs`: takes no new runs and lets those under way end. */
+  /**
+   * Ends all runs and threads, in order. Twice is fine. `drainMs`: takes no new runs and lets those under way end for so
+   * long. Afterwards nothing of the team keeps the process alive.
+   */
   close(options: { drainMs?: number } = {}): Promise<void> {
     this.#closed ??= this.#close(options.drainMs ?? 0)
     return this.#closed
@@ -237,17 +251,37 @@ export class TeamRuntime {
 
   // ---- runs
 
-  /** Runs the team on a query. Rejects only on misuse; a run that fails, times out or is aborted resolves with `success: false`. */
+  /**
+   * Runs the team on a query. Rejects only on misuse (`ConfigurationError`, `TeamOverloadedError`, `TeamClosedError`); a
+   * run that fails, times out or is aborted resolves with `success: false` and the reason.
+   *
+   * @example
+   * const result = await team.execute('Should we migrate?', { timeoutMs: 30_000 })
+   * console.log(result.success ? result.finalOutput : result.error.message)
+   */
   async execute<T = undefined>(query: string, options: RunOptions<T> = {}): Promise<MultiAgentResult<T>> {
     return this.launch(query, options).result
   }
 
-  /** Starts a run and gives its handle. Throws for overload, a closed team and `runId` conflicts. */
+  /**
+   * Starts a run and gives its handle.
+   *
+   * @throws {TeamOverloadedError} when `maxConcurrentRuns` run and `maxQueuedRuns` wait.
+   * @throws {TeamClosedError} after `close`.
+   * @throws {ConfigurationError} for a wrong option, or a `runId` of a run with another query.
+   */
   launch<T = undefined>(query: string, options: RunOptions<T> = {}): Run<T> {
     return this.#runs.launch(query, options, this.supervisor.cells[ORCHESTRATOR_INDEX]!)
   }
 
-  /** The events of a run; leaving the loop aborts it. */
+  /**
+   * The events of a run; leaving the loop aborts it.
+   *
+   * @example
+   * for await (const event of team.stream('Should we migrate?')) {
+   *   if (event.type === 'output.delta' && event.final) process.stdout.write(event.chunk)
+   * }
+   */
   async *stream<T = undefined>(query: string, options: RunOptions<T> = {}): AsyncGenerator<RuntimeEvent<T>> {
     const run = this.launch(query, options)
     try {
@@ -264,10 +298,12 @@ export class TeamRuntime {
     throw result.error
   }
 
+  /** The run of that id, if the log still has it. */
   getRun(runId: string): Run<unknown> | undefined {
     return this.#runs.get(runId)
   }
 
+  /** The runs that the log still has. `startedAt` is epoch ms. */
   async listRuns(
     filter: { status?: Run['status'] } = {},
   ): Promise<{ id: string; query: string; status: Run['status']; startedAt: number }[]> {
@@ -280,35 +316,49 @@ export class TeamRuntime {
     }))
   }
 
+  /** Goes on with a run after the end of its process. Not available in this version. */
   resume<T = undefined>(_runId: string, _options: Omit<RunOptions<T>, 'runId'> = {}): Promise<MultiAgentResult<T>> {
     return Promise.reject(unavailable('resume'))
   }
 
   // ---- messages and agents
 
-  /** The response where `requiresResponse` is set, else null once the message is accepted. */
+  /**
+   * Sends a message from outside of any run; it is a run of its own, which ends when what it caused is quiet. The default
+   * type is `request`. Resolves to the response where `requiresResponse` is set, else to null once the message is
+   * accepted. Rejects with `MessageRejectedError` for what is no message, with `UnknownAgentError`, `MailboxFullError`,
+   * and with what the agent answered with.
+   *
+   * @example
+   * const reply = await team.sendMessage({ recipient: 'critic', content: 'Read this.', requiresResponse: true })
+   */
   async sendMessage(message: MessageInput): Promise<AgentMessage | null> {
     await this.start()
     return this.#posting.send(message)
   }
 
+  /** Tells every agent but the sender (an agent, or '$user'); it arrives at `observe`. */
   async broadcast(content: string, sender: string): Promise<void> {
     await this.start()
     await this.#posting.send({ type: 'broadcast', sender, recipient: null, content })
   }
 
+  /** One agent, or undefined. */
   getAgent(name: string): AgentInstance | undefined {
     return this.#instances.get(name)
   }
 
+  /** All agents, in the order in which they were given. */
   listAgents(): AgentInstance[] {
     return [...this.#instances.values()]
   }
 
+  /** What an agent does now. */
   getAgentStatus(name: string): AgentStatus | undefined {
     return this.#instances.get(name)?.status
   }
 
+  /** Not available in this version; the same for the next six. */
   addAgent(_role: AgentRole): Promise<AgentInstance> {
     return Promise.reject(unavailable('addAgent'))
   }
@@ -339,11 +389,13 @@ export class TeamRuntime {
     return run && this.#runs.blackboard(run)
   }
 
+  /** Every message that the log still has, in order. Throws `UnknownRunError`. */
   getMessageHistory(runId?: string): AgentMessage[] {
     const run = this.#run(runId)
     return run ? historyOf(run.log, this.supervisor) : []
   }
 
+  /** By the task's id. Throws `UnknownRunError`. */
   getTaskStatus(runId?: string): Record<string, TaskStatus> {
     const run = this.#run(runId)
     return Object.fromEntries([...(run?.tasks.values() ?? [])].map(({ id, status }) => [id, status]))
@@ -356,6 +408,10 @@ export class TeamRuntime {
     throw new UnknownRunError(`No run "${runId}" is known; there was none, or it has left the log.`, { runId })
   }
 
+  /**
+   * Messages that nobody will handle, with the reason; the last 10,000. `replay` and `discard` are not available in
+   * this version.
+   */
   readonly deadLetters = {
     list: (): DeadLetter[] => this.supervisor.deadLetters.list(),
     replay: (_id: string): Promise<void> => Promise.reject(unavailable('deadLetters.replay')),
@@ -369,6 +425,7 @@ export class TeamRuntime {
     return this.#events
   }
 
+  /** How the team is now. */
   health(): Health {
     const { cells, clock, deadLetters } = this.supervisor
     const agents = cells.filter((cell) => cell.settings.counted)
@@ -395,6 +452,7 @@ export class TeamRuntime {
     }
   }
 
+  /** Not available in this version. */
   metrics(): Metric[]
   metrics(format: 'prometheus'): string
   metrics(_format?: 'prometheus'): never {

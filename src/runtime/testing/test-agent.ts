@@ -13,20 +13,27 @@ import { type VirtualClock, virtualClock } from './virtual-clock.ts'
 type Types<D> =
   D extends AgentDefinition<infer In, infer Out, infer State> ? { input: In; output: Out; state: State } : never
 
+/** How one agent is tested. */
 export interface TestAgentOptions {
+  /** Its name is 'agent' by default. */
   role?: Partial<RoleInfo>
+  /** Not available in this version. */
   model?: ModelClient
+  /** A new one by default. */
   clock?: VirtualClock
+  /** Not available in this version. */
   tools?: Record<string, (input: unknown) => unknown>
   /** What its partners answer: a reply, a function of the message, or an error to fail with. */
   replies?: Record<string, Reply | ((message: AgentMessage) => Reply) | Error>
 }
 
+/** One agent under test, with a blackboard of its own. */
 export interface TestAgent<D> {
-  /** Sends it a request and waits for its reply. */
+  /** Sends it a request and waits for its reply. Rejects with what a caller would get. */
   request(content: string, data?: Types<D>['input']): Promise<AgentMessage<Types<D>['output']>>
   /** Gives it a message for `observe`: a broadcast unless `type` says otherwise. */
   observe(message: Partial<AgentMessage>): Promise<void>
+  /** As it was committed last. */
   readonly state: Types<D>['state']
   /** Every message that it has sent, replies apart. */
   readonly sent: AgentMessage[]
@@ -35,7 +42,7 @@ export interface TestAgent<D> {
 }
 
 /**
- * An agent under test.
+ * One agent in this thread, without a team: the real runtime around it, its partners played by the test.
  *
  * @example
  * const agent = testAgent(counter, { replies: { oracle: '42' } })
