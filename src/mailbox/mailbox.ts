@@ -228,9 +228,10 @@ export class Mailbox<Owner> {
   giveBack(begun: readonly Envelope<Owner>[], untouched: readonly Envelope<Owner>[]): void {
     for (const envelope of begun) this.handed.delete(envelope.turn)
     for (const envelope of untouched) this.handed.delete(envelope.turn)
-    this.#again.unshift(begun)
-    this.#plain.unshift(untouched.filter((envelope) => envelope.priority === 0))
-    const ranked = untouched.filter((envelope) => envelope.priority !== 0)
+    const fresh = untouched.filter((envelope) => envelope.attempt === 1)
+    this.#again.unshift([...begun, ...untouched.filter((envelope) => envelope.attempt > 1)])
+    this.#plain.unshift(fresh.filter((envelope) => envelope.priority === 0))
+    const ranked = fresh.filter((envelope) => envelope.priority !== 0)
     this.#ranked = [...ranked, ...this.#ranked].sort((a, b) => b.priority - a.priority) // stable
   }
 
