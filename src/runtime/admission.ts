@@ -1,5 +1,11 @@
 /** Whether a message gets into its mailbox: who it is for, whether they take it, whether there is room. */
-import { AgentTerminatedError, type DramatisError, MailboxFullError, UnknownAgentError } from '../errors.ts'
+import {
+  AgentTerminatedError,
+  type DramatisError,
+  MailboxFullError,
+  MessageRejectedError,
+  UnknownAgentError,
+} from '../errors.ts'
 import {
   ACCEPTED,
   ASKS,
@@ -25,6 +31,8 @@ import { type Admitting, type Core, ORCHESTRATOR_INDEX, USER_INDEX } from './cor
 import { nearest } from './nearest.ts'
 import type { RunState } from './run-state.ts'
 
+type Refusal = 'unknown_agent' | 'stopped' | 'rejected' | 'cancelled'
+
 export class Admission implements Admitting {
   readonly #core: Core
 
@@ -37,13 +45,16 @@ export class Admission implements Admitting {
     const named = flagsOf(memory, at) & HAS_NAME ? readBody(memory, at).name : undefined
     const callee = named === undefined ? this.#core.cells[recipientOf(memory, at)] : this.#core.cell(named)
     const name = named ?? callee?.name ?? `#${recipientOf(memory, at)}`
-    const refused = run.ending !== undefined || !callee || !mayReach(sender, callee) || callee.stopped !== undefined
-    // Its room was claimed in its sender's thread, where nobody could know.
-    if (refused && callee && !(flagsOf(memory, at) & ASKS)) this.freed(callee, lengthOf(memory, at))
-    if (run.ending) return this.#refuse(sender, run, memory, at, 'cancelled', run.ending, settle)
-    if (!callee || !mayReach(sender, callee))
-      return this.#refuse(sender, run, memory, at, 'unknown_agent', this.#unknown(name), settle)
-    if (callee.stopped) return this.#refuse(sender, run, memory, at, 'stopped', this.#terminated(callee), settle)
+    const refuse = (reason: Refusal, error: DramatisError) => {
+      if (callee && !(flagsOf(memory, at) & ASKS)) this.freed(callee, lengthOf(memory, at)) // its sender had claimed room
+      this.#refuse(sender, run, memory, at, reason, error, settle)
+    }
+    if (run.ending) return refuse('cancelled', run.ending)
+    if (!callee || !mayReach(sender, callee)) return refuse('unknown_agent', this.#unknown(name))
+    if (callee.stopped) return refuse('stopped', this.#terminated(callee))
+    const { maxMessageBytes } = callee.settings.mailbox
+    if (lengthOf(memory, at) > maxMessageBytes)
+      return refuse('rejected', tooLarge(callee.name, lengthOf(memory, at), maxMessageBytes))
     const envelope: Envelope<RunState> = {
       memory,
       at,
@@ -151,7 +162,7 @@ export class Admission implements Admitting {
     run: RunState,
     memory: Memory,
     at: number,
-    reason: 'unknown_agent' | 'stopped' | 'rejected' | 'cancelled',
+    reason: Refusal,
     error: DramatisError,
     settle: OpenRequest['settle'],
   ): void {
@@ -208,6 +219,12 @@ export class Admission implements Admitting {
     )
   }
 }
+
+const tooLarge = (agent: string, bytes: number, limit: number) =>
+  new MessageRejectedError(
+    `The message to "${agent}" is ${bytes} bytes encoded; at most ${limit} are taken (communication.maxMessageBytes). Send it in parts, or a reference to it.`,
+    { agent, bytes, limit },
+  )
 
 /** Agents can be reached by everybody, the protocol script by the caller alone. */
 const mayReach = (sender: Cell, callee: Cell) =>

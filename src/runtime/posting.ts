@@ -125,7 +125,6 @@ export class Posting {
     const sender =
       message.sender === undefined ? this.#supervisor.cells[USER_INDEX]! : this.#agent(message.sender, 'sender')
     const target = this.#supervisor.cell(recipient)
-    const user = this.#supervisor.cells[USER_INDEX]!
     this.#asked += 1
     const correlation = -this.#asked // below zero, where no agent's own numbers are
     const frame = this.#supervisor.frames.make({
@@ -140,14 +139,6 @@ export class Posting {
       ...this.#fields(message),
       flags: flags | ASKS,
     })
-    const limit = (target ?? user).settings.mailbox.maxMessageBytes
-    if (frame.bytes > limit)
-      return Promise.reject(
-        new MessageRejectedError(
-          `The message is ${frame.bytes} bytes encoded; at most ${limit} are taken (communication.maxMessageBytes).`,
-          { bytes: frame.bytes, limit },
-        ),
-      )
     return new Promise((resolve, reject) => {
       sender.verdicts.set(correlation, (error) => (error ? reject(error) : resolve()))
       this.#supervisor.appendOwned(run, frame.memory, frame.bytes)
