@@ -44,7 +44,7 @@ export interface AgentHandlers<
   receive(message: AgentMessage<In>, context: AgentContext<State, RunState, Data>): Awaitable<Reply<Out>>
   /** broadcast, report, publish. */
   observe?(message: AgentMessage<unknown>, context: AgentContext<State, RunState, Data>): Awaitable<void>
-  /** Chooses what a model sees of the conversation. No effect yet. */
+  /** Chooses what a model sees of the conversation. Not available in this version. */
   buildContext?(
     history: readonly ModelMessage[],
     context: AgentContext<State, RunState, Data>,
