@@ -160,7 +160,7 @@ export interface AgentContext<State = object, RunState = object, Data = unknown>
    * of them.
    */
   subscribe(pattern: string): Promise<void>
-  /** The run's blackboard; rejects with `ConfigurationError` where the team has none (`enableBlackboard`). */
+  /** The run's blackboard; rejects with `ConfigurationError` where the team has none (`enableBlackboard: false`). */
   readonly blackboard: Blackboard
   /** Tells `observe` when that agent is gone for good. Not available in this version. */
   watch(agent: string): Promise<void>

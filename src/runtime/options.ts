@@ -52,7 +52,7 @@ export interface TeamOptions<Name extends string = string> {
   stateManagement?: StateConfig
   /** Who gets a task that names nobody; 'explicit': nobody. The others are not available in this version. */
   taskRouting?: 'explicit' | 'capability_match' | 'load_balance' | 'auction' | 'round_robin'
-  /** false. true: one blackboard for each run. */
+  /** true: one blackboard for each run. false: none. Left out: one for each run whose agents use it. */
   enableBlackboard?: boolean | { scope: 'run' | 'team' }
   /** Not available in this version. */
   syncPoints?: SyncPoint<NoInfer<Name>>[]

@@ -24,8 +24,8 @@ export interface TeamSettings {
   globalTimeoutMs: number
   /** Threads kept ready for a restart. */
   warmSpares: number
-  /** One for each run, one for the team, or none. */
-  blackboard: false | 'run' | 'team'
+  /** One for each run, one for the team, one for a run whose agents use it, or none. */
+  blackboard: BlackboardScope
   logger: Logger
   clock: Scheduler
 }
@@ -61,7 +61,10 @@ export function settingsFrom(options: TeamOptions, given: { modules?: ReadonlySe
   }
 }
 
-function blackboardScope(enabled: TeamOptions['enableBlackboard'] = false): false | 'run' | 'team' {
+export type BlackboardScope = 'run' | 'team' | 'on_use' | false
+
+function blackboardScope(enabled: TeamOptions['enableBlackboard']): BlackboardScope {
+  if (enabled === undefined) return 'on_use'
   if (typeof enabled === 'object') return enabled.scope
   return enabled && 'run'
 }

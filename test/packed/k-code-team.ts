@@ -34,7 +34,6 @@ await team.close()
 const test = testTeam(
   {
     agents: [{ name: 'a' }, { name: 'b' }],
-    enableBlackboard: true,
     orchestration: { strategy: 'parallel', waitFor: 'all' },
   },
   { clock: virtualClock({ seed: 1 }), modules: { a: analyst, b: analyst } },

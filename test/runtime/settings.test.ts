@@ -41,7 +41,7 @@ t.test('a team of one role gets every default', async (t) => {
     maxQueuedRuns: 1_000,
     globalTimeoutMs: 600_000,
     warmSpares: 1,
-    blackboard: false,
+    blackboard: 'on_use',
     logger: defaultLogger,
     clock: systemClock,
   })
