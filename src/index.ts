@@ -10,7 +10,46 @@
  *   team            the composition root: runtime and protocols joined
  *   service/        how people reach a team: the command line
  */
-export * from './errors.ts'
+export {
+  AgentCrashedError,
+  AgentFailedError,
+  AgentTerminatedError,
+  BudgetExceededError,
+  CancelledError,
+  ChainDepthError,
+  ConfigurationError,
+  ConsensusError,
+  DeadlockError,
+  DelegationRefusedError,
+  DramatisError,
+  type ErrorCode,
+  type ErrorData,
+  LivelockError,
+  LogCorruptError,
+  MailboxFullError,
+  MessageExpiredError,
+  MessageRejectedError,
+  ModelError,
+  OutcomeUnknownError,
+  ReplyInvalidError,
+  RequestTimeoutError,
+  RunAbortedError,
+  RunTimeoutError,
+  StallError,
+  StartFailedError,
+  StepMismatchError,
+  SyncPointTimeoutError,
+  TaskRefusedError,
+  TeamClosedError,
+  TeamOverloadedError,
+  ToolFailedError,
+  ToolInputError,
+  ToolTimeoutError,
+  TurnEndedError,
+  TurnTimeoutError,
+  UnknownAgentError,
+  UnknownRunError,
+} from './errors.ts'
 export type { Clock } from './clock.ts'
 export type { AgentMessage, MessageInput, MessageType } from './mailbox/message.ts'
 export type { DeadLetter } from './mailbox/dead-letters.ts'
