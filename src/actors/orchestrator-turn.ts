@@ -1,5 +1,6 @@
 /** The turn of a protocol script: a turn like any other, with the team in sight. */
 import { MessageRejectedError, unavailable } from '../errors.ts'
+import { checkObject, checkText, wrongArgument } from './arguments.ts'
 import type { RosterEntry } from './assignment.ts'
 import type { OrchestratorContext, SyncResult } from './context.ts'
 import type { AgentHandlers } from './definition.ts'
@@ -21,17 +22,14 @@ export class OrchestratorTurn extends Turn implements OrchestratorContext {
   }
 
   decide(question: string, choice: string, reason: string): void {
-    for (const [path, value] of Object.entries({ question, choice, reason })) {
-      if (typeof value !== 'string')
-        throw new MessageRejectedError(`decide: ${path} is a ${typeof value}; a text is needed.`, {
-          path,
-          got: typeof value,
-        })
-    }
+    this.assertOpen()
+    for (const [path, value] of Object.entries({ question, choice, reason })) checkText(value, path)
     void this.call('decide', { question, choice, reason })
   }
 
   vote<T>(ballots: { agent: string; value: T }[]): { winner: T; scores: Record<string, number>; tied: boolean } {
+    if (!Array.isArray(ballots)) throw wrongArgument('ballots', ballots, 'a list of { agent, value } is needed')
+    for (const [i, ballot] of ballots.entries()) checkObject(ballot, `ballots[${i}]`)
     return vote(ballots, Object.fromEntries(this.agents.map((agent) => [agent.name, agent.weight])))
   }
 

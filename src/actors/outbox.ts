@@ -147,3 +147,10 @@ export function notJson(issue: { path: string; got: string }): MessageRejectedEr
     { path: issue.path, got: issue.got, accepted: 'a JSON value' },
   )
 }
+
+export function tooLarge(bytes: number, limit: number): MessageRejectedError {
+  return new MessageRejectedError(
+    `The message is ${bytes} bytes encoded; at most ${limit} are taken (communication.maxMessageBytes). Send it in parts, or a reference to it.`,
+    { bytes, limit },
+  )
+}

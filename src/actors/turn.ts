@@ -2,7 +2,7 @@
  * One turn: the handling of one message, and the verbs that its handler has meanwhile. When the turn ends, its context
  * is closed: open waits are cancelled and later verbs fail with `TurnEndedError`.
  */
-import { enablePatches, type Immutable, type Patch, produceWithPatches } from 'immer'
+import type { Immutable, Patch } from 'immer'
 import { v4 } from 'uuid'
 import type { Blackboard, BlackboardEntry, WriteOptions } from '../blackboard/entry.ts'
 import {
@@ -12,7 +12,6 @@ import {
   type ErrorData,
   errorData,
   errorFrom,
-  MessageRejectedError,
   TaskRefusedError,
   TurnEndedError,
   unavailable,
@@ -33,7 +32,16 @@ import {
   STREAM_READ,
   STREAMS,
 } from '../mailbox/frame.ts'
-import { type AgentMessage, jsonIssue } from '../mailbox/message.ts'
+import type { AgentMessage } from '../mailbox/message.ts'
+import {
+  checkContent,
+  checkFunction,
+  checkName,
+  checkRequestOptions,
+  checkText,
+  durationOf,
+  priorityOf,
+} from './arguments.ts'
 import { turnBlackboard } from './board-verbs.ts'
 import type {
   AgentContext,
@@ -44,18 +52,18 @@ import type {
   SharedState,
   SyncResult,
 } from './context.ts'
+import { handled, rejected } from './handled.ts'
 import type { Logger } from './logger.ts'
 import type { Completion } from './model.ts'
-import { encodeData, notJson } from './outbox.ts'
+import { encodeData, tooLarge } from './outbox.ts'
 import { seededRandom } from './random.ts'
 import type { Matched } from './replay.ts'
 import { allOf, anyOf } from './request-many.ts'
 import type { RoleInfo } from './role.ts'
+import { changed } from './state.ts'
 import { ResponseStream, STREAM_CREDIT } from './stream.ts'
 import type { AgentTask } from './task.ts'
 import type { TurnHost, TurnStart, Wait } from './turn-host.ts'
-
-enablePatches()
 
 const DONE = Promise.resolve()
 const SENDS_A_BREATH = 256 // awaiting settled promises starves timers: now and then a turn lets the event loop run
@@ -125,8 +133,7 @@ export class Turn implements AgentContext {
   }
   setState(recipe: (draft: object) => void): void {
     this.#check()
-    const [next, patches] = produceWithPatches(this.#state ?? this.#loop.state, recipe)
-    checkPatches(patches, 'state')
+    const [next, patches] = changed(this.#state ?? this.#loop.state, recipe, 'state')
     this.#state = next
     this.#patches = this.#patches ? [...this.#patches, ...patches] : patches
   }
@@ -135,8 +142,7 @@ export class Turn implements AgentContext {
   }
   setRunState(recipe: (draft: object) => void): void {
     this.#check()
-    const [next, patches] = produceWithPatches(this.#runState ?? this.#loop.runState(this.start.view), recipe)
-    checkPatches(patches, 'runState')
+    const [next, patches] = changed(this.#runState ?? this.#loop.runState(this.start.view), recipe, 'runState')
     this.#runState = next
     this.#runPatches = this.#runPatches ? [...this.#runPatches, ...patches] : patches
   }
@@ -210,7 +216,8 @@ export class Turn implements AgentContext {
     content: string,
     options: RequestOptions<NoInfer<In>> = NO_OPTIONS as RequestOptions<NoInfer<In>>,
   ): Promise<AgentMessage<Out>> {
-    const response = this.#request(typeof to === 'string' ? to : to?.name, content, options, 0)
+    const name = typeof to === 'string' ? to : (to?.name ?? to) // what is neither is refused as it came
+    const response = this.#request(name as string, content, options, 0)
     return response.promise as Promise<AgentMessage<Out>>
   }
 
@@ -297,29 +304,18 @@ export class Turn implements AgentContext {
     wait.reject(reason)
   }
 
-  async requestAll(
-    to: string[],
-    content: string,
-    options?: RequestOptions & { concurrency?: number },
-  ): Promise<Outcome[]> {
-    return allOf(this, to, content, options)
+  requestAll(to: string[], content: string, options?: RequestOptions & { concurrency?: number }): Promise<Outcome[]> {
+    return this.#ended ? rejected(this.#endedError()) : handled(allOf(this, to, content, options))
   }
   requestAny(to: string[], content: string, options?: RequestOptions): Promise<AgentMessage> {
-    return handled(anyOf(this, to, content, options))
+    return this.#ended ? rejected(this.#endedError()) : handled(anyOf(this, to, content, options))
   }
 
   /** Fills the frame of a message; returns its bytes. */
   #message(kind: number, correlation: number, to: string, content: string, options: RequestOptions): number {
-    if (typeof to !== 'string' || to === '')
-      throw new MessageRejectedError(`The recipient is ${describe(to)}; the name of an agent is needed.`, {
-        path: 'to',
-        got: describe(to),
-      })
-    if (typeof content !== 'string')
-      throw new MessageRejectedError(
-        `content is ${describe(content)}; a string is needed. Put other values into structuredData.`,
-        { path: 'content', got: typeof content },
-      )
+    checkName(to, 'to')
+    checkContent(content)
+    if (options !== NO_OPTIONS) checkRequestOptions(options)
     const data = encodeData(options.structuredData, 'structuredData')
     const { outbox } = this.#loop
     const fields = outbox.begin(kind, this.start.run, this.start.turn, ++this.#step, content, data)
@@ -332,9 +328,8 @@ export class Turn implements AgentContext {
     if (options !== NO_OPTIONS) {
       if (options.metadata !== undefined) fields.metadata = encodeData(options.metadata, 'metadata')
       fields.threadId = options.threadId
-      fields.limit = durationOr(options.timeoutMs, -1, 'timeoutMs')
+      fields.limit = options.timeoutMs === undefined ? -1 : durationOf(options.timeoutMs, 'timeoutMs')
       fields.priority = priorityOf(options.priority)
-      if (options.retries !== undefined && options.retries !== 0) throw unavailable('options.retries')
     }
     const bytes = outbox.size()
     if (bytes > outbox.maxMessageBytes) throw tooLarge(bytes, outbox.maxMessageBytes)
@@ -343,11 +338,7 @@ export class Turn implements AgentContext {
 
   emit(chunk: string): void {
     this.#check()
-    if (typeof chunk !== 'string')
-      throw new MessageRejectedError(`emit takes a string; it got ${describe(chunk)}.`, {
-        path: 'chunk',
-        got: typeof chunk,
-      })
+    checkText(chunk, 'chunk')
     const { outbox } = this.#loop
     const fields = outbox.begin(CHUNK, this.start.run, this.start.turn, ++this.#step, chunk, undefined)
     fields.recipient = this.start.caller
@@ -386,8 +377,8 @@ export class Turn implements AgentContext {
   publish(key: string, value: unknown, entryType: string, options?: WriteOptions): Promise<BlackboardEntry> {
     return this.blackboard.write(key, value, entryType, options)
   }
-  async subscribe(pattern: string): Promise<void> {
-    await this.call('subscribe', { pattern })
+  subscribe(pattern: string): Promise<void> {
+    return this.call('subscribe', { pattern }) as Promise<void>
   }
 
   /** A verb that the host serves. The answer is JSON; `signal` withdraws it. */
@@ -422,8 +413,13 @@ export class Turn implements AgentContext {
 
   // ---- steps, time, chance
 
-  async step<T>(name: string, run: () => Promise<T> | T, options?: { idempotent?: boolean }): Promise<T> {
+  step<T>(name: string, run: () => Promise<T> | T, options?: { idempotent?: boolean }): Promise<T> {
+    return handled(this.#runStep(name, run, options?.idempotent === true))
+  }
+  async #runStep<T>(name: string, run: () => Promise<T> | T, idempotent: boolean): Promise<T> {
     this.#check()
+    checkText(name, 'name')
+    checkFunction(run, 'run')
     await this.#streamGate()
     const logged = this.start.replay?.matchStep(name)
     if (logged) {
@@ -432,7 +428,7 @@ export class Turn implements AgentContext {
       return (logged.data === undefined ? undefined : JSON.parse(logged.data)) as T
     }
     const step = ++this.#step
-    this.#record(STEP_BEGAN, step, name, undefined, options?.idempotent ? 0 : FAILED)
+    this.#record(STEP_BEGAN, step, name, undefined, idempotent ? 0 : FAILED)
     this.#local += 1
     try {
       const result = await run()
@@ -463,9 +459,12 @@ export class Turn implements AgentContext {
   uuid(): string {
     return v4({ random: Uint8Array.from({ length: 16 }, () => this.random() * 256) })
   }
-  async sleep(ms: number): Promise<void> {
+  sleep(ms: number): Promise<void> {
+    return handled(this.#pause(ms))
+  }
+  async #pause(ms: number): Promise<void> {
     this.#check()
-    const duration = durationOr(ms, 0, 'ms')
+    const duration = durationOf(ms, 'ms')
     await this.#streamGate()
     this.#local += 1
     try {
@@ -478,7 +477,8 @@ export class Turn implements AgentContext {
 
   refuse(reason: string): TaskRefusedError {
     const agent = this.role.name
-    return new TaskRefusedError(`Agent "${agent}" refused: ${reason}`, { agent, reason })
+    const why = describe(reason)
+    return new TaskRefusedError(`Agent "${agent}" refused: ${why}`, { agent, reason: why })
   }
 
   // ---- not in this version
@@ -603,8 +603,13 @@ export class Turn implements AgentContext {
   }
 
   #check(): void {
-    if (this.#ended) throw this.#endedError()
+    this.assertOpen()
     if (this.#reason) throw this.#reason
+  }
+
+  /** For a verb that has no promise to reject. */
+  protected assertOpen(): void {
+    if (this.#ended) throw this.#endedError()
   }
 
   #endedError(): TurnEndedError {
@@ -614,52 +619,6 @@ export class Turn implements AgentContext {
     )
   }
 }
-
-/** A promise that may be left alone: verb promises never count as unhandled rejections. */
-export function handled<T>(promise: Promise<T>): Promise<T> {
-  promise.catch(quiet)
-  return promise
-}
-
-export function rejected(error: unknown): Promise<never> {
-  return handled(Promise.reject(error))
-}
-
-const HALF = 2 ** 31
-
-function priorityOf(value: number | undefined): number {
-  if (value === undefined) return 0
-  if (!Number.isInteger(value) || value < -HALF || value >= HALF)
-    throw new MessageRejectedError(`priority is ${describe(value)}; an integer of 32 bits is needed.`, {
-      path: 'priority',
-      got: describe(value),
-    })
-  return value
-}
-
-function durationOr(value: number | undefined, fallback: number, path: string): number {
-  if (value === undefined) return fallback
-  if (typeof value !== 'number' || Number.isNaN(value) || value < 0)
-    throw new MessageRejectedError(`${path} is ${describe(value)}; milliseconds are needed, 0 or more.`, {
-      path,
-      got: describe(value),
-    })
-  return Math.min(Math.ceil(value), HALF - 1)
-}
-
-function checkPatches(patches: Patch[], path: string): void {
-  for (const patch of patches) {
-    if (patch.op === 'remove') continue
-    const issue = jsonIssue(patch.value, [path, ...patch.path].join('.'))
-    if (issue) throw notJson(issue)
-  }
-}
-
-const tooLarge = (bytes: number, limit: number) =>
-  new MessageRejectedError(
-    `The message is ${bytes} bytes encoded; at most ${limit} are taken (communication.maxMessageBytes). Send it in parts, or a reference to it.`,
-    { bytes, limit },
-  )
 
 const withdrawn = (to: string, signal: AbortSignal) =>
   new CancelledError(`The wait for "${to}" was withdrawn: its signal was aborted.`, { agent: to }, signal.reason)
