@@ -14,6 +14,7 @@ import {
   MessageRejectedError,
   ReplyInvalidError,
   StartFailedError,
+  shown,
   TaskRefusedError,
 } from '../errors.ts'
 import { errorOf, isFailure, ReceivedMessage } from '../mailbox/codec.ts'
@@ -54,13 +55,14 @@ import { TeamMemory } from '../mailbox/room.ts'
 import { Window } from '../mailbox/window.ts'
 import type { Assignment, PatchNotice, RunNotice } from './assignment.ts'
 import type { AgentHandlers, Reply } from './definition.ts'
+import { handled } from './handled.ts'
 import { Link, type Taken, type ThreadPort } from './link.ts'
 import type { Logger, LogLevel } from './logger.ts'
-import { encodeData, Outbox } from './outbox.ts'
+import { Outbox } from './outbox.ts'
 import { Replay } from './replay.ts'
 import type { RoleInfo } from './role.ts'
 import { checkBySchema } from './schema.ts'
-import { handled, Turn } from './turn.ts'
+import { Turn } from './turn.ts'
 import type { RunView, TurnHost, TurnStart, Wait } from './turn-host.ts'
 
 const TURNS_A_SLICE = 256
@@ -75,6 +77,7 @@ export class AgentLoop implements TurnHost {
   readonly now: () => number
   data: unknown
   state: object = {}
+  readonly #option: string
   readonly #handlers: AgentHandlers
   readonly #port: ThreadPort
   readonly #concurrency: number
@@ -109,6 +112,7 @@ export class AgentLoop implements TurnHost {
     makeTurn?: (loop: AgentLoop, start: TurnStart) => Turn | undefined,
   ) {
     this.role = assignment.role
+    this.#option = assignment.option
     this.#handlers = handlers
     this.#port = port
     this.#makeTurn = makeTurn
@@ -130,22 +134,20 @@ export class AgentLoop implements TurnHost {
 
   /** Before the first message: the state of earlier lives or the initial one, the data, the start hook. Returns the state if the host does not have it yet. */
   async start(state: string | undefined): Promise<string | undefined> {
-    const { initialState, data, start } = this.#handlers
+    const { initialState, initialRunState, data, start } = this.#handlers
     const made = typeof initialState === 'function' ? initialState(this.role) : initialState
-    const initial = structuredClone(made ?? {})
-    const issue = jsonIssue(initial, 'initialState')
-    if (issue)
-      throw new MessageRejectedError(`${issue.path} is ${issue.got}; the state of an agent is a JSON value.`, issue)
-    this.state = state === undefined ? freeze(initial) : freeze(JSON.parse(state) as object)
+    const initial = firstState(made, 'initialState', this.role.name)
+    if (typeof initialRunState !== 'function') firstState(initialRunState, 'initialRunState', this.role.name)
+    this.state = state === undefined ? initial : freeze(JSON.parse(state) as object)
     this.data = data
       ? await checkBySchema(
           data,
           this.role.data,
           (issues) =>
-            new MessageRejectedError(`The data of agent "${this.role.name}" misses its schema: ${issues}`, {
-              path: 'data',
-              issues,
-            }),
+            new MessageRejectedError(
+              `${this.#option}.data: the data of agent "${this.role.name}" misses its schema: ${issues}`,
+              { path: `${this.#option}.data`, issues },
+            ),
         )
       : this.role.data
     if (start) await this.#runStart(start)
@@ -273,15 +275,19 @@ export class AgentLoop implements TurnHost {
     let result: unknown
     try {
       result = this.#handle(turn, message)
+      if (isThenable(result)) {
+        // What only looks like a promise may throw, or settle twice; a promise of it does neither.
+        const settled = result instanceof Promise ? result : Promise.resolve(result)
+        settled.then(
+          (value) => this.#endLater(turn, value, undefined),
+          (error: unknown) => this.#endLater(turn, undefined, thrownBy(error)),
+        )
+        return
+      }
     } catch (error) {
-      return this.#end(turn, undefined, error ?? new Error('a handler threw undefined'))
+      return this.#end(turn, undefined, thrownBy(error))
     }
-    if (isThenable(result)) {
-      result.then(
-        (value) => this.#endLater(turn, value, undefined),
-        (error: unknown) => this.#endLater(turn, undefined, error ?? new Error('a handler threw undefined')),
-      )
-    } else this.#end(turn, result, undefined)
+    this.#end(turn, result, undefined)
   }
 
   #handle(turn: Turn, message: ReceivedMessage): unknown {
@@ -293,16 +299,28 @@ export class AgentLoop implements TurnHost {
   }
 
   async #checked(turn: Turn, message: ReceivedMessage): Promise<unknown> {
-    const value = await checkBySchema(
-      this.#handlers.input!,
-      message.structuredData,
-      (issues) =>
-        new MessageRejectedError(`The message to "${this.role.name}" misses its input schema: ${issues}`, {
-          agent: this.role.name,
-          issues,
-        }),
-    )
-    return this.#handlers.receive({ ...message.toJSON(), structuredData: value }, turn)
+    const structuredData = await this.#inputOf(turn, message)
+    return turn.reason ? undefined : this.#handlers.receive({ ...message.toJSON(), structuredData }, turn)
+  }
+
+  /** What misses the schema is its sender's fault: the turn ends with that, and the handler never sees it. */
+  async #inputOf(turn: Turn, message: ReceivedMessage): Promise<unknown> {
+    const agent = this.role.name
+    try {
+      return await checkBySchema(
+        this.#handlers.input!,
+        message.structuredData,
+        (issues) =>
+          new MessageRejectedError(`The message to "${agent}" misses its input schema: ${issues}`, {
+            agent,
+            path: 'structuredData',
+            issues,
+          }),
+      )
+    } catch (error) {
+      if (!(error instanceof MessageRejectedError)) throw error
+      return turn.abort(error)
+    }
   }
 
   #viewOf(run: number): RunView {
@@ -365,7 +383,7 @@ export class AgentLoop implements TurnHost {
         if (start.correlation !== 0) {
           const reply = replyOf(value, start, this.role.name)
           content = reply.content
-          data = encodeData(reply.structuredData, 'reply.structuredData')
+          data = reply.structuredData === undefined ? undefined : JSON.stringify(reply.structuredData)
         }
         this.#writeEnd(start, content, data, 0)
         bytes = this.outbox.size()
@@ -426,7 +444,7 @@ export class AgentLoop implements TurnHost {
     if (view.runState === undefined) {
       const { initialRunState } = this.#handlers
       const made = typeof initialRunState === 'function' ? (initialRunState as () => object)() : initialRunState
-      view.runState = freeze(structuredClone(made ?? {}))
+      view.runState = firstState(made, 'initialRunState', this.role.name)
     }
     return view.runState
   }
@@ -436,10 +454,7 @@ export class AgentLoop implements TurnHost {
     if (thrown instanceof TaskRefusedError || thrown instanceof ReplyInvalidError) return thrown
     if (this.#makeTurn && thrown instanceof AnyError) return thrown
     const agent = this.role.name
-    const cause =
-      thrown instanceof AnyError
-        ? { code: thrown.code, message: thrown.message, details: thrown.details }
-        : describe(thrown)
+    const cause = thrown instanceof AnyError ? thrown.toJSON() : describe(thrown)
     const text = this.#makeTurn
       ? `The protocol script failed: ${describe(thrown)}`
       : `Agent "${agent}" failed in ${at}: ${describe(thrown)}`
@@ -624,7 +639,9 @@ export class AgentLoop implements TurnHost {
 
   loggerFor(start: TurnStart): Logger {
     const write = (level: LogLevel) => (fields: object, text: string) => {
-      this.outbox.begin(LOG, start.run, start.turn, 0, String(text), logFields(fields)).limit = LEVELS.indexOf(level)
+      // pino takes a text alone as well
+      const [data, words] = typeof fields === 'string' && text === undefined ? [{}, fields] : [fields, String(text)]
+      this.outbox.begin(LOG, start.run, start.turn, 0, words, logFields(data)).limit = LEVELS.indexOf(level)
       this.outbox.write(this.outbox.size(), false)
     }
     return { debug: write('debug'), info: write('info'), warn: write('warn'), error: write('error') }
@@ -655,13 +672,40 @@ function allParked(turns: ReadonlyMap<number, Turn>): boolean {
 function replyOf(value: unknown, start: TurnStart, agent: string): { content: string; structuredData: unknown } {
   if (value === undefined || value === null) return { content: '', structuredData: undefined }
   if (typeof value === 'string') return { content: value, structuredData: undefined }
-  if (typeof value === 'object' && !Array.isArray(value)) {
-    const { content = '', structuredData } = value as Exclude<Reply, string | void>
-    if (typeof content === 'string') return { content, structuredData }
+  if (isReply(value)) {
+    const { content = '', structuredData } = value
+    const issue = structuredData === undefined ? undefined : jsonIssue(structuredData, 'structuredData')
+    if (typeof content === 'string' && !issue) return { content, structuredData }
+    const wrong = issue ?? { path: 'content', got: shown(content) }
+    throw new ReplyInvalidError(
+      `Agent "${agent}" answered a ${start.type} with a reply in which ${wrong.path} is ${wrong.got}; content is a string, structuredData a JSON value.`,
+      { agent, ...wrong },
+    )
   }
   throw new ReplyInvalidError(
-    `Agent "${agent}" answered a ${start.type} with ${Array.isArray(value) ? 'a list' : describe(value)}; a reply is a string, nothing, or { content?, structuredData? }.`,
-    { agent, got: describe(value) },
+    `Agent "${agent}" answered a ${start.type} with ${shown(value)}; a reply is a string, nothing, or { content?, structuredData? }.`,
+    { agent, got: shown(value) },
+  )
+}
+
+/** A message counts as one too: to pass an answer on. An object that has neither field would be lost in silence. */
+function isReply(value: unknown): value is Exclude<Reply, string | void> {
+  if (typeof value !== 'object' || value === null || Array.isArray(value)) return false
+  if ('content' in value || 'structuredData' in value) return true
+  return Object.getPrototypeOf(value) === Object.prototype && Object.keys(value).length === 0
+}
+
+/** What a handler threw; also where it threw nothing at all. */
+const thrownBy = (error: unknown) => error ?? new Error(`a handler threw ${error}`)
+
+/** The state with which a life or a run begins: a copy of what the definition has. */
+function firstState(made: unknown, path: string, agent: string): object {
+  if (made === undefined) return freeze({})
+  const issue = typeof made === 'object' && made !== null ? jsonIssue(made, path) : { path, got: shown(made) }
+  if (!issue) return freeze(structuredClone(made as object))
+  throw new MessageRejectedError(
+    `${issue.path} of agent "${agent}" is ${issue.got}; a state is an object of JSON values.`,
+    { agent, ...issue },
   )
 }
 
