@@ -27,7 +27,7 @@ export interface Envelope<Owner> {
   handedSeq: number
   /** Host time when it was accepted, for `queueTimeoutMs`. Monotonic ms. */
   acceptedAt: number
-  /** Its turn was seen to start. Monotonic ms; 0: not yet. */
+  /** Its turn was seen to start. Monotonic ms, from 0 on; -1: not yet. */
   startedAt: number
   /** That it began is in the log. */
   announced: boolean

@@ -34,7 +34,7 @@ export function agentInstance(cell: Cell, role: AgentRole, host: AgentInstanceHo
     run: (task, options = {}) => host.run(cell, task, options),
     async receiveMessage(message) {
       await host.post(
-        message.type === 'response' || message.type === 'broadcast'
+        message?.type === 'response' || message.type === 'broadcast'
           ? { ...message, recipient: null }
           : { ...message, recipient: cell.name, requiresResponse: false },
       )

@@ -194,7 +194,7 @@ export class Delivery implements Handing {
         continue
       }
       envelope.announced = true
-      if (envelope.startedAt === 0) envelope.startedAt = clock.monotonic()
+      if (envelope.startedAt < 0) envelope.startedAt = clock.monotonic()
       this.#core.record(envelope.run, {
         kind: 'turn.started',
         agent: cell.name,

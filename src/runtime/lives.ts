@@ -5,6 +5,7 @@
 import { applyPatches, enablePatches, type Patch } from 'immer'
 import type { AgentCode, PatchNotice, RosterEntry, RunNotice } from '../actors/assignment.ts'
 import { isStep } from '../actors/replay.ts'
+import { systemClock } from '../clock.ts'
 import {
   AgentCrashedError,
   AgentTerminatedError,
@@ -40,6 +41,7 @@ import { CLAIM } from '../mailbox/window.ts'
 import { type Cell, Life } from './cell.ts'
 import type { Core, LifeCycle } from './core.ts'
 import type { OwnFrame } from './host-frames.ts'
+import { importFailure } from './import-failure.ts'
 import type { RunState } from './run-state.ts'
 import type { Thread, ThreadExit } from './thread.ts'
 
@@ -85,6 +87,7 @@ export class Lives implements LifeCycle {
     this.#listen(cell, life)
     const started = await life.thread.start({
       role: cell.settings.info,
+      option: cell.settings.option,
       index: cell.index,
       epoch: life.epoch,
       names: this.#core.names(),
@@ -101,7 +104,10 @@ export class Lives implements LifeCycle {
       code,
     })
     if (cell.life !== life) return // it died meanwhile, and that was seen
-    if (!started.ok) return this.#failedStart(cell, life, errorFrom(started.error))
+    if (!started.ok) {
+      const error = errorFrom(started.error)
+      return this.#failedStart(cell, life, started.importing ? importFailure(cell.settings, code, error) : error)
+    }
     if (started.state !== undefined) cell.state = JSON.parse(started.state) as object
     life.ready = true
     cell.startFailures = 0
@@ -141,11 +147,16 @@ export class Lives implements LifeCycle {
     })
   }
 
-  #failedStart(cell: Cell, life: Life, error: DramatisError): void {
+  #giveUpWaiting(cell: Cell, error: DramatisError): void {
+    for (const waiter of this.#waiting.get(cell) ?? []) waiter.reject(error)
+    this.#waiting.delete(cell)
+  }
+
+  async #failedStart(cell: Cell, life: Life, error: DramatisError | Promise<DramatisError>): Promise<void> {
     cell.life = undefined
     life.dismissed = true
     life.thread.terminate()
-    this.#cannotStart(cell, error)
+    this.#cannotStart(cell, await error)
   }
 
   /** Rule 11: what is wrong with the code is final at once, anything else at the second time. */
@@ -226,7 +237,7 @@ export class Lives implements LifeCycle {
     for (const envelope of again) {
       envelope.attempt += 1
       envelope.announced = false
-      envelope.startedAt = 0
+      envelope.startedAt = -1
       if (!alone) cell.suspects.add(envelope)
     }
     for (const envelope of untouched) envelope.announced = false
@@ -363,7 +374,7 @@ export class Lives implements LifeCycle {
     }
     envelope.attempt += 1
     envelope.announced = false
-    envelope.startedAt = 0
+    envelope.startedAt = -1
     cell.mailbox.giveBack([envelope], [])
     if (cell.mailbox.handed.size === 0) this.#core.gate.release(envelope.run, cell)
     this.#core.delivery.touch(cell)
@@ -374,7 +385,8 @@ export class Lives implements LifeCycle {
   killAfterGrace(cell: Cell, envelope: Envelope<RunState>): void {
     const { life } = cell
     const { stopGraceMs } = cell.settings.supervision
-    if (!life?.thread.isolated) return
+    // A script in the host's own thread shares its loop with those of all other runs, and is left alone.
+    if (!life || !(life.thread.isolated || cell.settings.counted)) return
     this.#core.clock.timer(stopGraceMs, () => {
       if (cell.life !== life || cell.mailbox.handed.get(envelope.turn) !== envelope || !life.begun(envelope)) return
       this.kill(
@@ -413,8 +425,7 @@ export class Lives implements LifeCycle {
     cell.stopped = error
     cell.status = 'failed'
     this.#core.team.close(cell.index)
-    for (const waiter of this.#waiting.get(cell) ?? []) waiter.reject(error)
-    this.#waiting.delete(cell)
+    this.#giveUpWaiting(cell, error)
     const gone = new AgentTerminatedError(
       `Agent "${cell.name}" is stopped: ${error.message}`,
       { agent: cell.name },
@@ -447,6 +458,7 @@ export class Lives implements LifeCycle {
   async end(cell: Cell): Promise<void> {
     const { life } = cell
     cell.stopped ??= new AgentTerminatedError(`The team is closed.`, { agent: cell.name })
+    this.#giveUpWaiting(cell, cell.stopped)
     if (!life) {
       cell.status = 'stopped'
       return
@@ -454,11 +466,9 @@ export class Lives implements LifeCycle {
     const grace = new AbortController()
     const gone = new Promise<void>((resolve) => life.thread.onExit(() => resolve()))
     const asked = life.ready ? life.thread.stop() : Promise.resolve()
-    await Promise.race([
-      asked,
-      gone,
-      this.#core.clock.sleep(cell.settings.supervision.stopGraceMs, grace.signal).catch(() => {}),
-    ])
+    // Code in the host's own thread stops in real time, whatever clock the team has.
+    const clock = life.thread.isolated ? this.#core.clock : systemClock
+    await Promise.race([asked, gone, clock.sleep(cell.settings.supervision.stopGraceMs, grace.signal).catch(() => {})])
     while (this.#core.router.drain(cell, life));
     grace.abort()
     life.dismissed = true

@@ -1,4 +1,5 @@
 /** Messages of callers outside a run's script: each type has its routing (document 002, 2.3.1). */
+import { tooLarge } from '../actors/outbox.ts'
 import { MessageRejectedError, UnknownAgentError, UnknownRunError } from '../errors.ts'
 import { decodeMessage, errorOf, isFailure } from '../mailbox/codec.ts'
 import { ASKS, copyId, END, idOf, SEND, TO_ALL } from '../mailbox/frame.ts'
@@ -24,6 +25,10 @@ export class Posting {
   /** Resolves with the response where one is required, else with null when the message is accepted. */
   async send(input: unknown): Promise<AgentMessage | null> {
     const message = parseMessage(input)
+    if (message.type === 'response') {
+      this.#respond(message)
+      return null
+    }
     const run = this.#runOf(message)
     switch (message.type ?? 'request') {
       case 'request':
@@ -39,9 +44,6 @@ export class Posting {
         return null
       case 'subscribe':
         this.#supervisor.calls.subscribe(this.#agent(message.sender ?? USER, 'sender'), run, message.content)
-        return null
-      case 'response':
-        this.#respond(message, run)
         return null
     }
   }
@@ -119,13 +121,7 @@ export class Posting {
       flags: flags | ASKS,
     })
     const limit = (target ?? user).settings.mailbox.maxMessageBytes
-    if (frame.bytes > limit)
-      return Promise.reject(
-        new MessageRejectedError(
-          `The message is ${frame.bytes} bytes encoded; at most ${limit} are taken (communication.maxMessageBytes).`,
-          { bytes: frame.bytes, limit },
-        ),
-      )
+    if (frame.bytes > limit) return Promise.reject(tooLarge(frame.bytes, limit))
     return new Promise((resolve, reject) => {
       sender.verdicts.set(correlation, (error) => (error ? reject(error) : resolve()))
       this.#supervisor.appendOwned(run, frame.memory, frame.bytes)
@@ -160,14 +156,16 @@ export class Posting {
   }
 
   /** Answers a request in the place of the agent that was asked. */
-  #respond(message: MessageInput, run: RunState): void {
+  #respond(message: MessageInput): void {
     const request = message.correlationId === undefined ? undefined : this.#openRequest(message.correlationId)
+    // One that comes too late is a dead letter of its run, also when that run is over.
+    const run = request?.run ?? this.#runs.get(message.runId ?? '')?.state ?? this.#runs.ownRun(message.threadId)
     const frame = this.#supervisor.frames.make({
       kind: END,
       type: 'response',
       sender: this.#supervisor.cell(message.sender ?? USER)?.index ?? USER_INDEX,
       recipient: request?.caller.index ?? 0,
-      run: (request?.run ?? run).index,
+      run: run.index,
       turn: request?.turn ?? 0,
       correlation: request?.correlation ?? 1,
       content: message.content,

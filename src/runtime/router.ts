@@ -179,7 +179,7 @@ export class Router implements Routing {
       windowEnd: 0,
       handedSeq: 0,
       acceptedAt: 0,
-      startedAt: 0,
+      startedAt: -1,
       announced: false,
       cancelled: false,
       deaths: null,

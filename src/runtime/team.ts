@@ -27,6 +27,7 @@ import type { Cell, CellSettings } from './cell.ts'
 import { FIXED_NAMES, ORCHESTRATOR_INDEX } from './core.ts'
 import { eventsOf, type RuntimeEvent } from './events.ts'
 import { GuardedObservable } from './guarded-observable.ts'
+import { importFailure } from './import-failure.ts'
 import { handlersFrom, LocalThread } from './local-thread.ts'
 import { deadlines } from './parts/deadlines.ts'
 import { permits } from './parts/permits.ts'
@@ -38,6 +39,7 @@ import type { MultiAgentResult } from './result.ts'
 import type { Run, RunHandle, RunOptions } from './run.ts'
 import { RunBook } from './run-book.ts'
 import type { AgentSettings, TeamSettings } from './settings.ts'
+import { pause, shape } from './settings-checks.ts'
 import { Supervisor } from './supervisor.ts'
 import { type Spawner, type Thread, WorkerSpawner } from './thread.ts'
 import { historyOf } from './trace.ts'
@@ -68,6 +70,8 @@ export interface TeamKit {
   /** By the agent's name. Agents with a module are imported into this thread. */
   definitions: ReadonlyMap<string, AgentDefinition>
 }
+
+const closeOptions = shape<{ drainMs?: number }>({ drainMs: pause })
 
 const SPARE_NAMES = 1024
 const MIB = 2 ** 20
@@ -115,13 +119,13 @@ export class TeamRuntime {
 
   #addCells(): void {
     for (const name of FIXED_NAMES) this.supervisor.addCell(name, fixedCell(name))
-    for (const agent of this.#settings.agents) {
-      const cell = this.supervisor.addCell(agent.name, agentCell(agent))
+    for (const [at, agent] of this.#settings.agents.entries()) {
+      const cell = this.supervisor.addCell(agent.name, agentCell(agent, `agents[${at}]`))
       this.#instances.set(
         agent.name,
         agentInstance(cell, agent.role, {
           run: (of, task, options) => this.#runAlone(of, task, options),
-          post: (message) => this.#posting.send(message),
+          post: (message) => this.#post(message),
         }),
       )
     }
@@ -149,11 +153,14 @@ export class TeamRuntime {
       const { href, bundled, shown } = await loadable(String(module), 'orchestration.module')
       return { protocol: href, bundled, shown, config }
     }
-    const at = this.#settings.agents.findIndex(({ name }) => name === cell.name)
-    const { module } = this.#settings.agents[at]!
+    const module = this.#moduleOf(cell.name)
     if (module === null) return local
-    const { href, bundled, shown } = await loadable(module, `agents[${at}].module`)
+    const { href, bundled, shown } = await loadable(module, `${cell.settings.option}.module`)
     return { module: href, bundled, shown }
+  }
+
+  #moduleOf(agent: string): string | null {
+    return this.#settings.agents.find(({ name }) => name === agent)?.module ?? null
   }
 
   #threadFor(cell: Cell): Thread {
@@ -169,15 +176,21 @@ export class TeamRuntime {
 
   async #localHandlers(name: string): Promise<AgentHandlers> {
     const definition = this.#kit?.definitions.get(name)
-    if (definition) return handlersFrom(definition, name)
-    const at = this.#settings.agents.findIndex((agent) => agent.name === name)
-    const { href } = await loadable(this.#settings.agents[at]!.module ?? '', `agents[${at}].module`, { host: true })
-    return handlersFrom(((await import(href)) as { default?: unknown }).default, name)
+    if (definition) return handlersFrom(definition, `modules.${name}`)
+    const { settings } = this.supervisor.cell(name)!
+    const path = `${settings.option}.module`
+    const { href, ...code } = await loadable(this.#moduleOf(name) ?? '', path, { host: true })
+    try {
+      return handlersFrom(((await import(href)) as { default?: unknown }).default, path)
+    } catch (error) {
+      if (error instanceof ConfigurationError) throw error
+      throw await importFailure(settings, { module: href, ...code }, new ConfigurationError(describe(error), {}, error))
+    }
   }
 
   #eventStream(): Observable<RuntimeEvent> {
     const report = (error: unknown) =>
-      this.#settings.logger.error(
+      this.supervisor.logger.error(
         { error: describe(error) },
         'a subscriber of team.events threw; its subscription is closed',
       )
@@ -198,20 +211,38 @@ export class TeamRuntime {
   /** Starts all agents. `execute` does it by itself; call it to find out early whether everything loads. */
   start(): Promise<void> {
     if (this.#runs.closing) return Promise.reject(closedError())
-    this.#started ??= this.#startAll()
+    if (!this.#started) {
+      this.#started = this.#startAll()
+      this.#started.catch(() => {}) // who does not wait for it learns it from the first run
+    }
     return this.#started
+  }
+
+  /** Every agent that can start has. One that cannot is gone, which shows when it is asked. */
+  async #ready(): Promise<void> {
+    try {
+      await this.start()
+    } catch (error) {
+      if (error instanceof ConfigurationError || this.#runs.closing) throw error
+    }
   }
 
   async #startAll(): Promise<void> {
     const { lives, cells } = this.supervisor
     const living = cells.slice(ORCHESTRATOR_INDEX)
     const outcomes = await Promise.allSettled(living.map((cell) => Promise.all([lives.begin(cell), lives.ready(cell)])))
-    if (!this.#runs.closing) this.#spawner.refill?.()
+    if (this.#runs.closing) throw closedError()
+    this.#spawner.refill?.()
     for (const outcome of outcomes) if (outcome.status === 'rejected') throw outcome.reason
   }
 
   /** Ends all runs and threads, in order. Twice is fine. `drainMs`: takes no new runs and lets those under way end. */
   close(options: { drainMs?: number } = {}): Promise<void> {
+    try {
+      closeOptions(options, '')
+    } catch (error) {
+      return Promise.reject(error)
+    }
     this.#closed ??= this.#close(options.drainMs ?? 0)
     return this.#closed
   }
@@ -287,14 +318,17 @@ export class TeamRuntime {
   // ---- messages and agents
 
   /** The response where `requiresResponse` is set, else null once the message is accepted. */
-  async sendMessage(message: MessageInput): Promise<AgentMessage | null> {
-    await this.start()
+  sendMessage(message: MessageInput): Promise<AgentMessage | null> {
+    return this.#post(message)
+  }
+
+  async #post(message: unknown): Promise<AgentMessage | null> {
+    await this.#ready()
     return this.#posting.send(message)
   }
 
   async broadcast(content: string, sender: string): Promise<void> {
-    await this.start()
-    await this.#posting.send({ type: 'broadcast', sender, recipient: null, content })
+    await this.#post({ type: 'broadcast', sender, recipient: null, content })
   }
 
   getAgent(name: string): AgentInstance | undefined {
@@ -404,10 +438,11 @@ export class TeamRuntime {
 
 const closedError = () => new TeamClosedError('The team is closed; make a new one with createTeam.', {})
 
-function agentCell(agent: AgentSettings): CellSettings {
+function agentCell(agent: AgentSettings, option: string): CellSettings {
   const { info, maxHeapMb, mailbox, supervision, responseTimeoutMs, queueTimeoutMs, turnTimeoutMs, env } = agent
   return {
     info,
+    option,
     maxHeapMb,
     concurrency: 1,
     mailbox,
@@ -424,6 +459,7 @@ function agentCell(agent: AgentSettings): CellSettings {
 function fixedCell(name: string): CellSettings {
   return {
     info: { name },
+    option: 'orchestration',
     maxHeapMb: null,
     concurrency: Number.MAX_SAFE_INTEGER,
     mailbox: { capacity: 2 ** 30, bytes: 2 ** 30, maxMessageBytes: 16 * MIB, overflow: 'block' },

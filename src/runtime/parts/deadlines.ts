@@ -21,7 +21,7 @@ export const deadlines: Part = (core) => {
     let earliest = Number.POSITIVE_INFINITY
     for (const cell of core.cells) {
       for (const envelope of [...cell.mailbox.handed.values()]) {
-        if (envelope.startedAt > 0) earliest = Math.min(earliest, underWay(cell, envelope, now))
+        if (envelope.startedAt >= 0) earliest = Math.min(earliest, underWay(cell, envelope, now))
         if (cell.settings.counted) break // one turn at a time: those behind it have not started
       }
       if (cell.settings.queueTimeoutMs !== false)
