@@ -2,7 +2,7 @@
  * From the mailboxes into the windows: hands messages over, in order and as far as window and permits go, and rings.
  * A window holds messages of one run at a time, so that a permit is held only for what is really going on.
  */
-import { copyFrame, idOf, kindOf, lengthOf, REQUEST, RUN_OVER, setAttempt, setTurn } from '../mailbox/frame.ts'
+import { copyFrame, idOf, RUN_OVER, setAttempt, setTurn } from '../mailbox/frame.ts'
 import { type Envelope, NOT_YET } from '../mailbox/mailbox.ts'
 import { allocate } from '../mailbox/memory.ts'
 import type { Ring } from '../mailbox/ring.ts'
@@ -227,8 +227,3 @@ function aheadOf(cell: Cell, envelope: Envelope<RunState>): number {
   if (cell.settings.supervision.onHandlerError !== 'fail') return 1
   return envelope.priority === 0 ? HANDED_AHEAD : RANKED_AHEAD
 }
-
-/** Whether somebody waits for what becomes of the message. */
-export const isRequest = (envelope: Envelope<RunState>): boolean => kindOf(envelope.memory, envelope.at) === REQUEST
-
-export const frameAt = ({ memory, at }: Envelope<RunState>): OwnFrame => ({ memory, bytes: lengthOf(memory, at) })

@@ -1,4 +1,5 @@
 /** Messages of callers outside a run's script: each type has its routing (document 002, 2.3.1). */
+import { tooLarge } from '../actors/outbox.ts'
 import { MessageRejectedError, UnknownAgentError, UnknownRunError } from '../errors.ts'
 import { decodeMessage, errorOf, isFailure } from '../mailbox/codec.ts'
 import { ASKS, copyId, END, idOf, SEND, TO_ALL } from '../mailbox/frame.ts'
@@ -141,13 +142,7 @@ export class Posting {
       flags: flags | ASKS,
     })
     const limit = (target ?? user).settings.mailbox.maxMessageBytes
-    if (frame.bytes > limit)
-      return Promise.reject(
-        new MessageRejectedError(
-          `The message is ${frame.bytes} bytes encoded; at most ${limit} are taken (communication.maxMessageBytes).`,
-          { bytes: frame.bytes, limit },
-        ),
-      )
+    if (frame.bytes > limit) return Promise.reject(tooLarge(frame.bytes, limit))
     return new Promise((resolve, reject) => {
       sender.verdicts.set(correlation, (error) => (error ? reject(error) : resolve()))
       this.#supervisor.appendOwned(run, frame.memory, frame.bytes)
@@ -192,7 +187,8 @@ export class Posting {
   /** Answers a request in the place of the agent that was asked. */
   #respond(message: MessageInput, sender: Cell): void {
     const request = message.correlationId === undefined ? undefined : this.#openRequest(message.correlationId)
-    const run = request?.run ?? this.#runOf(message)
+    // One that comes too late is a dead letter of its run, also when that run is over.
+    const run = request?.run ?? this.#runs.get(message.runId ?? '')?.state ?? this.#runs.ownRun(message.threadId)
     const frame = this.#supervisor.frames.make({
       kind: END,
       type: 'response',
