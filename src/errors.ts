@@ -75,7 +75,7 @@ export class DramatisError extends Error {
   }
 
   toJSON(): { code: ErrorCode; message: string; details: object } {
-    return { code: this.code, message: this.message, details: this.details }
+    return { code: this.code, message: this.message, details: plainDetails(this.details) }
   }
 }
 
@@ -215,28 +215,74 @@ export function errorFrom(data: ErrorData): DramatisError {
 
 /** An error as data, with the stack of its cause so that it still points into the source on the other side. */
 export function errorData(error: DramatisError): ErrorData {
-  const stack = error.cause instanceof Error ? error.cause.stack : undefined
-  const data: ErrorData = { code: error.code, message: error.message, details: { ...error.details } }
+  const stack = stackOf(error.cause)
+  const data: ErrorData = { code: error.code, message: String(error.message), details: plainDetails(error.details) }
   if (stack !== undefined) data.stack = stack
   return data
 }
 
-const LONGEST_DESCRIPTION = 300
+function stackOf(cause: unknown): string | undefined {
+  try {
+    return cause instanceof Error && cause.stack !== undefined ? String(cause.stack) : undefined
+  } catch {
+    return undefined // it throws when it is looked at
+  }
+}
 
-/** One short line about anything that can be thrown, also what is no Error: `throw 'x'`, `throw { a: 1 }`, `throw undefined`. */
+/** An error has to arrive, whatever its thrower has put into it: what JSON has no word for is described. */
+function plainDetails(details: Readonly<Record<string, unknown>>): Record<string, unknown> {
+  return Object.fromEntries(
+    Object.entries(details ?? {}).map(([key, value]) => [key, isWritable(value) ? value : describe(value)]),
+  )
+}
+
+function isWritable(value: unknown): boolean {
+  try {
+    return value === undefined || JSON.stringify(value) !== undefined
+  } catch {
+    return false // a cycle, a bigint
+  }
+}
+
+const LONGEST_DESCRIPTION = 2_000
+
+/** One line about anything that can be thrown, also what is no Error: `throw 'x'`, `throw { a: 1 }`, `throw undefined`. */
 export function describe(thrown: unknown): string {
-  const text = describeWhole(thrown)
+  const text = wordsOf(thrown)
   return text.length > LONGEST_DESCRIPTION ? `${text.slice(0, LONGEST_DESCRIPTION)}...` : text
 }
 
-function describeWhole(thrown: unknown): string {
-  if (thrown instanceof Error) return `${thrown.name}: ${thrown.message}`
-  if (typeof thrown === 'string') return thrown
-  if (typeof thrown === 'function') return `a function (${thrown.name || 'anonymous'})`
+function wordsOf(thrown: unknown): string {
   try {
+    if (thrown instanceof Error) return `${thrown.name}: ${thrown.message}`
+    if (typeof thrown === 'string') return thrown
+    if (typeof thrown === 'function') return `a function (${thrown.name || 'anonymous'})`
+    if (typeof thrown === 'bigint') return `${thrown}n`
     return JSON.stringify(thrown) ?? String(thrown)
   } catch {
     return Object.prototype.toString.call(thrown)
+  }
+}
+
+/** A value in a few words, for a message about it. What is inside of objects stays there: it can be a key or a prompt. */
+export function shown(value: unknown): string {
+  if (value === undefined) return 'nothing'
+  if (value === null) return 'null'
+  if (Array.isArray(value)) return value.length === 0 ? 'an empty list' : `a list of ${value.length}`
+  switch (typeof value) {
+    case 'string':
+      return JSON.stringify(value.length > 60 ? `${value.slice(0, 57)}...` : value)
+    case 'object': {
+      const name = value.constructor?.name ?? 'Object'
+      if (name === 'Object' || name === '') return 'an object'
+      return `${/^[AEIO]/.test(name) ? 'an' : 'a'} ${name}`
+    }
+    case 'function':
+      return 'a function'
+    case 'symbol':
+      return 'a symbol'
+    default:
+      return String(value)
   }
 }
 

@@ -40,7 +40,6 @@ import {
   writeControl,
 } from '../mailbox/frame.ts'
 import { allocate, type Memory } from '../mailbox/memory.ts'
-import { jsonIssue } from '../mailbox/message.ts'
 import { TeamMemory } from '../mailbox/room.ts'
 import { Window } from '../mailbox/window.ts'
 import { Asks } from './asks.ts'
@@ -53,7 +52,7 @@ import type { Logger } from './logger.ts'
 import { Outbox } from './outbox.ts'
 import { Replay } from './replay.ts'
 import type { RoleInfo } from './role.ts'
-import { deepFreeze, NO_RUN, type RunView, RunViews } from './run-views.ts'
+import { deepFreeze, firstState, NO_RUN, type RunView, RunViews } from './run-views.ts'
 import { checkBySchema } from './schema.ts'
 import { Turn } from './turn.ts'
 import type { TurnHost, TurnStart } from './turn-host.ts'
@@ -71,6 +70,7 @@ export class AgentLoop implements TurnHost {
   readonly now: () => number
   data: unknown
   state: object = {}
+  readonly #option: string
   readonly #handlers: AgentHandlers
   readonly #port: ThreadPort
   readonly #me: number
@@ -108,6 +108,7 @@ export class AgentLoop implements TurnHost {
     makeTurn?: (loop: AgentLoop, start: TurnStart) => Turn | undefined,
   ) {
     this.role = assignment.role
+    this.#option = assignment.option
     this.#handlers = handlers
     this.#port = port
     this.#makeTurn = makeTurn
@@ -116,7 +117,7 @@ export class AgentLoop implements TurnHost {
     this.#names = assignment.names
     this.#indices = new Map(assignment.names.map((name, index) => [name, index]))
     this.waits = new Waits(assignment.correlation)
-    this.#runs = new RunViews(handlers.initialRunState)
+    this.#runs = new RunViews(handlers.initialRunState, assignment.role.name)
     this.link = new Link(new Window(assignment.window), new TeamMemory(assignment.team), port)
     this.now = () => port.scheduler.now()
     const random = () => ((Math.imul(assignment.seed, 0x9e3779b1) >>> 2) % 2 ** 30) / 2 ** 30
@@ -141,22 +142,20 @@ export class AgentLoop implements TurnHost {
 
   /** Before the first message: the state of earlier lives or the initial one, the data, the start hook. Returns the state if the host does not have it yet. */
   async start(state: string | undefined): Promise<string | undefined> {
-    const { initialState, data, start } = this.#handlers
+    const { initialState, initialRunState, data, start } = this.#handlers
     const made = typeof initialState === 'function' ? initialState(this.role) : initialState
-    const initial = structuredClone(made ?? {})
-    const issue = jsonIssue(initial, 'initialState')
-    if (issue)
-      throw new MessageRejectedError(`${issue.path} is ${issue.got}; the state of an agent is a JSON value.`, issue)
-    this.state = state === undefined ? deepFreeze(initial) : deepFreeze(JSON.parse(state) as object)
+    const initial = firstState(made, 'initialState', this.role.name)
+    if (typeof initialRunState !== 'function') firstState(initialRunState, 'initialRunState', this.role.name)
+    this.state = state === undefined ? initial : deepFreeze(JSON.parse(state) as object)
     this.data = data
       ? await checkBySchema(
           data,
           this.role.data,
           (issues) =>
-            new MessageRejectedError(`The data of agent "${this.role.name}" misses its schema: ${issues}`, {
-              path: 'data',
-              issues,
-            }),
+            new MessageRejectedError(
+              `${this.#option}.data: the data of agent "${this.role.name}" misses its schema: ${issues}`,
+              { path: `${this.#option}.data`, issues },
+            ),
         )
       : this.role.data
     if (start) await this.#runStart(start)
@@ -283,15 +282,19 @@ export class AgentLoop implements TurnHost {
     let result: unknown
     try {
       result = this.#handle(turn, message)
+      if (isThenable(result)) {
+        // What only looks like a promise may throw, or settle twice; a promise of it does neither.
+        const settled = result instanceof Promise ? result : Promise.resolve(result)
+        settled.then(
+          (value) => this.#endLater(turn, value, undefined),
+          (error: unknown) => this.#endLater(turn, undefined, thrownBy(error)),
+        )
+        return
+      }
     } catch (error) {
-      return this.#end(turn, undefined, error ?? new Error('a handler threw undefined'))
+      return this.#end(turn, undefined, thrownBy(error))
     }
-    if (isThenable(result)) {
-      result.then(
-        (value) => this.#endLater(turn, value, undefined),
-        (error: unknown) => this.#endLater(turn, undefined, error ?? new Error('a handler threw undefined')),
-      )
-    } else this.#end(turn, result, undefined)
+    this.#end(turn, result, undefined)
   }
 
   #handle(turn: Turn, message: ReceivedMessage): unknown {
@@ -303,16 +306,28 @@ export class AgentLoop implements TurnHost {
   }
 
   async #checked(turn: Turn, message: ReceivedMessage): Promise<unknown> {
-    const value = await checkBySchema(
-      this.#handlers.input!,
-      message.structuredData,
-      (issues) =>
-        new MessageRejectedError(`The message to "${this.role.name}" misses its input schema: ${issues}`, {
-          agent: this.role.name,
-          issues,
-        }),
-    )
-    return this.#handlers.receive({ ...message.toJSON(), structuredData: value }, turn)
+    const structuredData = await this.#inputOf(turn, message)
+    return turn.reason ? undefined : this.#handlers.receive({ ...message.toJSON(), structuredData }, turn)
+  }
+
+  /** What misses the schema is its sender's fault: the turn ends with that, and the handler never sees it. */
+  async #inputOf(turn: Turn, message: ReceivedMessage): Promise<unknown> {
+    const agent = this.role.name
+    try {
+      return await checkBySchema(
+        this.#handlers.input!,
+        message.structuredData,
+        (issues) =>
+          new MessageRejectedError(`The message to "${agent}" misses its input schema: ${issues}`, {
+            agent,
+            path: 'structuredData',
+            issues,
+          }),
+      )
+    } catch (error) {
+      if (!(error instanceof MessageRejectedError)) throw error
+      return turn.abort(error)
+    }
   }
 
   // ---- the end of a turn
@@ -489,5 +504,8 @@ const parse = (text: string | undefined): unknown => (text === undefined ? undef
 
 const isThenable = (value: unknown): value is PromiseLike<unknown> =>
   typeof value === 'object' && value !== null && 'then' in value && typeof value.then === 'function'
+
+/** What a handler threw; also where it threw nothing at all. */
+const thrownBy = (error: unknown) => error ?? new Error(`a handler threw ${error}`)
 
 const allParked = (turns: readonly Turn[]) => turns.every((turn) => turn.parked)

@@ -5,6 +5,8 @@ import type { AgentStatus } from './task.ts'
 
 export interface Assignment {
   role: RoleInfo
+  /** Where the role stands in the team's options, for errors: `agents[0]`. */
+  option: string
   index: number
   epoch: number
   /** Names by index, as far as the host has them now. */
@@ -33,7 +35,10 @@ export type AgentCode =
 export type RosterEntry = RoleInfo & { status: AgentStatus }
 
 /** What `start` answers. `state` is the agent's state after its start hook, if it is new or changed. */
-export type Started = { ok: true; state: string | undefined } | { ok: false; error: ErrorData }
+export type Started =
+  | { ok: true; state: string | undefined }
+  /** `importing`: the module threw; the error's cause is what it threw, and the host knows to say where. */
+  | { ok: false; error: ErrorData; importing?: true }
 
 /** What a RUN frame says, as JSON in its data; its content is the run's id. */
 export interface RunNotice {

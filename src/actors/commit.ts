@@ -1,10 +1,19 @@
 /** The end of a turn: what the handler returned or threw becomes patches and one END, the commit. */
-import { AgentFailedError, DramatisError, describe, errorData, ReplyInvalidError, TaskRefusedError } from '../errors.ts'
+import {
+  AgentFailedError,
+  DramatisError,
+  describe,
+  errorData,
+  ReplyInvalidError,
+  shown,
+  TaskRefusedError,
+} from '../errors.ts'
 import { END, FAILED, frameBytes, PATCH } from '../mailbox/frame.ts'
+import { jsonIssue } from '../mailbox/message.ts'
 import type { PatchNotice } from './assignment.ts'
 import type { AgentHandlers, Reply } from './definition.ts'
 import type { Draft } from './drafts.ts'
-import { encodeData, type Outbox } from './outbox.ts'
+import type { Outbox } from './outbox.ts'
 import { checkBySchema } from './schema.ts'
 import type { Turn } from './turn.ts'
 import type { TurnStart } from './turn-host.ts'
@@ -63,7 +72,7 @@ export class Commit {
     const { outbox, agent } = this.#host
     try {
       const reply = start.correlation === 0 ? NO_REPLY : replyOf(value, start, agent)
-      const data = encodeData(reply.structuredData, 'reply.structuredData')
+      const data = dataOf(reply.structuredData, start, agent)
       const bytes = frameBytes(reply.content, data)
       if (bytes > outbox.maxMessageBytes) throw replyTooLarge(agent, bytes, outbox.maxMessageBytes)
       this.#writePatches(turn)
@@ -132,12 +141,34 @@ const replyTooLarge = (agent: string, bytes: number, limit: number) =>
 function replyOf(value: unknown, start: TurnStart, agent: string): { content: string; structuredData: unknown } {
   if (value === undefined || value === null) return { content: '', structuredData: undefined }
   if (typeof value === 'string') return { content: value, structuredData: undefined }
-  if (typeof value === 'object' && !Array.isArray(value)) {
-    const { content = '', structuredData } = value as Exclude<Reply, string | void>
+  if (isReply(value)) {
+    const { content = '', structuredData } = value
     if (typeof content === 'string') return { content, structuredData }
+    throw wrongField(agent, start, { path: 'content', got: shown(content) })
   }
   throw new ReplyInvalidError(
-    `Agent "${agent}" answered a ${start.type} with ${Array.isArray(value) ? 'a list' : describe(value)}; a reply is a string, nothing, or { content?, structuredData? }.`,
-    { agent, got: describe(value) },
+    `Agent "${agent}" answered a ${start.type} with ${shown(value)}; a reply is a string, nothing, or { content?, structuredData? }.`,
+    { agent, got: shown(value) },
   )
 }
+
+/** A message counts as one too: to pass an answer on. An object that has neither field would be lost in silence. */
+function isReply(value: unknown): value is Exclude<Reply, string | void> {
+  if (typeof value !== 'object' || value === null || Array.isArray(value)) return false
+  if ('content' in value || 'structuredData' in value) return true
+  return Object.getPrototypeOf(value) === Object.prototype && Object.keys(value).length === 0
+}
+
+/** As JSON; not before the output schema has seen it, which may make JSON of it. */
+function dataOf(value: unknown, start: TurnStart, agent: string): string | undefined {
+  if (value === undefined) return undefined
+  const issue = jsonIssue(value, 'structuredData')
+  if (issue) throw wrongField(agent, start, issue)
+  return JSON.stringify(value)
+}
+
+const wrongField = (agent: string, start: TurnStart, wrong: { path: string; got: string }) =>
+  new ReplyInvalidError(
+    `Agent "${agent}" answered a ${start.type} with a reply in which ${wrong.path} is ${wrong.got}; content is a string, structuredData a JSON value.`,
+    { agent, ...wrong },
+  )

@@ -1,5 +1,5 @@
 /** What makes an agent: its handlers, its schemas, its initial state. A module exports one as its default. */
-import { ConfigurationError } from '../errors.ts'
+import { ConfigurationError, shown, unavailable } from '../errors.ts'
 import type { AgentMessage } from '../mailbox/message.ts'
 import type { AgentContext, AgentRef } from './context.ts'
 import type { ModelMessage } from './model.ts'
@@ -77,13 +77,44 @@ export function defineAgent<
   RunState extends object = object,
   Data = unknown,
 >(definition: AgentHandlers<In, Out, State, RunState, Data>): AgentDefinition<In, Out, State, RunState, Data> {
-  if (typeof definition?.receive !== 'function') {
+  checkDefinition(definition)
+  return Object.assign({ [brand]: true, '~types': undefined }, definition)
+}
+
+type Fields = Record<string, unknown>
+
+function checkDefinition(definition: unknown): void {
+  const { receive, ...others } = Object(definition) as Fields
+  if (typeof receive !== 'function') {
     throw new ConfigurationError('defineAgent: "receive" is missing; give it a function (message, context) => reply.', {
       path: 'receive',
     })
   }
-  return Object.assign({ [brand]: true, '~types': undefined }, definition)
+  for (const [path, value] of Object.entries(others)) {
+    if (value === undefined) continue
+    if (path === 'buildContext') throw unavailable('buildContext')
+    const needed = FIELDS[path]
+    if (needed === undefined)
+      throw refused(path, `there is no such field; there are receive, ${Object.keys(FIELDS).join(', ')}`)
+    if (needed === 'a function' && typeof value !== 'function')
+      throw refused(path, `it is ${shown(value)}; a function is needed`)
+    if (needed === 'a schema' && typeof (value as Schema)?.['~standard']?.validate !== 'function')
+      throw refused(path, `it is ${shown(value)}; a Standard Schema (zod, arktype, ...) is needed`)
+  }
 }
+
+const FIELDS: Readonly<Record<string, string>> = {
+  input: 'a schema',
+  output: 'a schema',
+  data: 'a schema',
+  initialState: 'a state',
+  initialRunState: 'a state',
+  start: 'a function',
+  observe: 'a function',
+  stop: 'a function',
+}
+
+const refused = (path: string, what: string) => new ConfigurationError(`defineAgent: "${path}": ${what}.`, { path })
 
 /** The handlers in a definition, or undefined if the value did not come from `defineAgent`. */
 export function handlersOf(definition: unknown): AgentHandlers | undefined {

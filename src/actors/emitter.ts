@@ -1,8 +1,8 @@
 /** An answer in pieces, as its writer gives it. `emit` cannot wait, so the verbs after it do while the reader is far behind. */
-import { describe, MessageRejectedError } from '../errors.ts'
 import { CHUNK, STREAMS } from '../mailbox/frame.ts'
 import { STREAM_CREDIT } from './stream.ts'
 import type { TurnHost, TurnStart } from './turn-host.ts'
+import { checkText } from './verb-checks.ts'
 
 export class Emitter {
   readonly #loop: TurnHost
@@ -18,10 +18,7 @@ export class Emitter {
   }
 
   emit(chunk: string, step: number): void {
-    if (typeof chunk !== 'string') {
-      const text = `emit takes a string; it got ${describe(chunk)}.`
-      throw new MessageRejectedError(text, { path: 'chunk', got: typeof chunk })
-    }
+    checkText(chunk, 'chunk')
     const { outbox } = this.#loop
     const { run, turn, caller, correlation, streams, replay, id } = this.#start
     const fields = outbox.begin(CHUNK, run, turn, step, chunk, undefined)

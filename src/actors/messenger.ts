@@ -1,5 +1,5 @@
 /** What a turn says to others, and what it waits for: messages, requests, and the verbs that the host serves. */
-import { CancelledError, type DramatisError, describe, MessageRejectedError, unavailable } from '../errors.ts'
+import { CancelledError, type DramatisError } from '../errors.ts'
 import { ASKS, CALL, CANCEL, REQUEST, SEND, STREAM_READ, STREAMS } from '../mailbox/frame.ts'
 import type { AgentMessage } from '../mailbox/message.ts'
 import type { RequestOptions } from './context.ts'
@@ -8,7 +8,7 @@ import { encodeData } from './outbox.ts'
 import type { Matched, Streamed } from './replay.ts'
 import { ResponseStream } from './stream.ts'
 import type { TurnHost, TurnStart } from './turn-host.ts'
-import { durationOr, priorityOf, withdrawn } from './verb-checks.ts'
+import { checkContent, checkName, checkRequestOptions, durationOf, priorityOf, withdrawn } from './verb-checks.ts'
 import type { Wait } from './waits.ts'
 
 /** What it needs of its turn. */
@@ -248,8 +248,9 @@ export class Messenger {
 
   /** Fills the frame of a message; returns its bytes. */
   #message(kind: number, correlation: number, to: string, content: string, options: RequestOptions): number {
-    checkRecipient(to)
+    checkName(to, 'to')
     checkContent(content)
+    if (options !== NO_OPTIONS) checkRequestOptions(options)
     const { outbox } = this.#loop
     const { run, turn } = this.#turn.start
     const data = encodeData(options.structuredData, 'structuredData')
@@ -261,22 +262,9 @@ export class Messenger {
     if (options !== NO_OPTIONS) {
       if (options.metadata !== undefined) fields.metadata = encodeData(options.metadata, 'metadata')
       fields.threadId = options.threadId
-      fields.limit = durationOr(options.timeoutMs, -1, 'timeoutMs')
+      fields.limit = options.timeoutMs === undefined ? -1 : durationOf(options.timeoutMs, 'timeoutMs')
       fields.priority = priorityOf(options.priority)
-      if (options.retries !== undefined && options.retries !== 0) throw unavailable('options.retries')
     }
     return outbox.checkedSize()
   }
-}
-
-function checkRecipient(to: unknown): void {
-  if (typeof to === 'string' && to !== '') return
-  const text = `The recipient is ${describe(to)}; the name of an agent is needed.`
-  throw new MessageRejectedError(text, { path: 'to', got: describe(to) })
-}
-
-function checkContent(content: unknown): void {
-  if (typeof content === 'string') return
-  const text = `content is ${describe(content)}; a string is needed. Put other values into structuredData.`
-  throw new MessageRejectedError(text, { path: 'content', got: typeof content })
 }

@@ -147,12 +147,6 @@ export class Outbox {
   }
 }
 
-const tooLarge = (bytes: number, limit: number) =>
-  new MessageRejectedError(
-    `The message is ${bytes} bytes encoded; at most ${limit} are taken (communication.maxMessageBytes). Send it in parts, or a reference to it.`,
-    { bytes, limit },
-  )
-
 /** Structured data as JSON, or undefined if there is none. Throws `MessageRejectedError` with the path of what is no JSON. */
 export function encodeData(value: unknown, field: string): string | undefined {
   if (value === undefined) return undefined
@@ -165,5 +159,12 @@ export function notJson(issue: { path: string; got: string }): MessageRejectedEr
   return new MessageRejectedError(
     `${issue.path} is ${issue.got}; a JSON value is needed: string, finite number, boolean, null, list or plain object.`,
     { path: issue.path, got: issue.got, accepted: 'a JSON value' },
+  )
+}
+
+export function tooLarge(bytes: number, limit: number): MessageRejectedError {
+  return new MessageRejectedError(
+    `The message is ${bytes} bytes encoded; at most ${limit} are taken (communication.maxMessageBytes). Send it in parts, or a reference to it.`,
+    { bytes, limit },
   )
 }

@@ -1,6 +1,8 @@
 /** What a thread knows of the runs that its messages belong to. */
+import { MessageRejectedError, shown } from '../errors.ts'
 import { readBody, runOf } from '../mailbox/frame.ts'
 import type { Memory } from '../mailbox/memory.ts'
+import { jsonIssue } from '../mailbox/message.ts'
 import type { RosterEntry, RunNotice } from './assignment.ts'
 import type { AgentHandlers } from './definition.ts'
 
@@ -30,9 +32,11 @@ export const NO_RUN: RunView = {
 export class RunViews {
   readonly #views = new Map<number, RunView>()
   readonly #initial: AgentHandlers['initialRunState']
+  readonly #agent: string
 
-  constructor(initial: AgentHandlers['initialRunState']) {
+  constructor(initial: AgentHandlers['initialRunState'], agent: string) {
     this.#initial = initial
+    this.#agent = agent
   }
 
   has(run: number): boolean {
@@ -73,10 +77,21 @@ export class RunViews {
     if (view.runState === undefined) {
       const initial = this.#initial
       const made = typeof initial === 'function' ? (initial as () => object)() : initial
-      view.runState = deepFreeze(structuredClone(made ?? {}))
+      view.runState = firstState(made, 'initialRunState', this.#agent)
     }
     return view.runState
   }
+}
+
+/** The state with which a life or a run begins: a copy of what the definition has. */
+export function firstState(made: unknown, path: string, agent: string): object {
+  if (made === undefined) return deepFreeze({})
+  const issue = typeof made === 'object' && made !== null ? jsonIssue(made, path) : { path, got: shown(made) }
+  if (!issue) return deepFreeze(structuredClone(made as object))
+  throw new MessageRejectedError(
+    `${issue.path} of agent "${agent}" is ${issue.got}; a state is an object of JSON values.`,
+    { agent, ...issue },
+  )
 }
 
 export function deepFreeze<T>(value: T): T {

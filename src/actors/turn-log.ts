@@ -11,7 +11,9 @@ export const logLevel = (limit: number): LogLevel => LEVELS[limit] ?? 'info'
 
 export function turnLogger(outbox: Outbox, start: TurnStart): Logger {
   const write = (level: LogLevel) => (fields: object, text: string) => {
-    outbox.begin(LOG, start.run, start.turn, 0, String(text), logFields(fields)).limit = LEVELS.indexOf(level)
+    // pino takes a text alone as well
+    const [data, words] = typeof fields === 'string' && text === undefined ? [{}, fields] : [fields, String(text)]
+    outbox.begin(LOG, start.run, start.turn, 0, words, logFields(data)).limit = LEVELS.indexOf(level)
     outbox.write(outbox.size(), false)
   }
   return { debug: write('debug'), info: write('info'), warn: write('warn'), error: write('error') }

@@ -7,6 +7,7 @@ import { v4 } from 'uuid'
 import type { Blackboard, BlackboardEntry, WriteOptions } from '../blackboard/entry.ts'
 import {
   type DramatisError,
+  describe,
   type ErrorData,
   errorData,
   errorFrom,
@@ -19,7 +20,7 @@ import { turnBlackboard } from './board-verbs.ts'
 import type { AgentContext, AgentRef, Outcome, RequestOptions } from './context.ts'
 import { Drafts } from './drafts.ts'
 import { Emitter } from './emitter.ts'
-import { handled, quiet } from './handled.ts'
+import { handled, quiet, rejected } from './handled.ts'
 import { LaterVerbs } from './later-verbs.ts'
 import type { Logger } from './logger.ts'
 import { Messenger, type MessengerTurn, NO_OPTIONS } from './messenger.ts'
@@ -29,7 +30,7 @@ import { allOf, anyOf } from './request-many.ts'
 import type { RoleInfo } from './role.ts'
 import type { ResponseStream } from './stream.ts'
 import type { TurnHost, TurnStart } from './turn-host.ts'
-import { durationOr } from './verb-checks.ts'
+import { checkFunction, checkText, durationOf } from './verb-checks.ts'
 
 export class Turn extends LaterVerbs implements AgentContext, MessengerTurn {
   readonly #loop: TurnHost
@@ -116,17 +117,17 @@ export class Turn extends LaterVerbs implements AgentContext, MessengerTurn {
     content: string,
     options: RequestOptions<NoInfer<In>> = NO_OPTIONS as RequestOptions<NoInfer<In>>,
   ): Promise<AgentMessage<Out>> {
-    const name = typeof to === 'string' ? to : to?.name
-    return this.#messages.request(name, content, options) as Promise<AgentMessage<Out>>
+    const name = typeof to === 'string' ? to : (to?.name ?? to) // what is neither is refused as it came
+    return this.#messages.request(name as string, content, options) as Promise<AgentMessage<Out>>
   }
   requestStream(to: string, content: string, options: RequestOptions = NO_OPTIONS): ResponseStream {
     return this.#messages.requestStream(to, content, options)
   }
   requestAll(to: string[], content: string, options?: RequestOptions & { concurrency?: number }): Promise<Outcome[]> {
-    return handled(allOf(this, to, content, options))
+    return this.#ended ? rejected(this.#endedError()) : handled(allOf(this, to, content, options))
   }
   requestAny(to: string[], content: string, options?: RequestOptions): Promise<AgentMessage> {
-    return handled(anyOf(this, to, content, options))
+    return this.#ended ? rejected(this.#endedError()) : handled(anyOf(this, to, content, options))
   }
   emit(chunk: string): void {
     this.#check()
@@ -160,10 +161,12 @@ export class Turn extends LaterVerbs implements AgentContext, MessengerTurn {
   // ---- steps, time, chance
 
   step<T>(name: string, run: () => Promise<T> | T, options?: { idempotent?: boolean }): Promise<T> {
-    return handled(this.#runStep(name, run, options))
+    return handled(this.#runStep(name, run, options?.idempotent === true))
   }
-  async #runStep<T>(name: string, run: () => Promise<T> | T, options?: { idempotent?: boolean }): Promise<T> {
+  async #runStep<T>(name: string, run: () => Promise<T> | T, idempotent: boolean): Promise<T> {
     this.#check()
+    checkText(name, 'name')
+    checkFunction(run, 'run')
     await this.#emitter?.gate()
     const logged = this.start.replay?.matchStep(name)
     if (logged) {
@@ -172,7 +175,7 @@ export class Turn extends LaterVerbs implements AgentContext, MessengerTurn {
       return (logged.data === undefined ? undefined : JSON.parse(logged.data)) as T
     }
     const step = this.nextStep()
-    this.#record(STEP_BEGAN, step, name, undefined, options?.idempotent ? 0 : FAILED)
+    this.#record(STEP_BEGAN, step, name, undefined, idempotent ? 0 : FAILED)
     this.#local += 1
     try {
       const result = await run()
@@ -209,7 +212,7 @@ export class Turn extends LaterVerbs implements AgentContext, MessengerTurn {
   }
   async #sleep(ms: number): Promise<void> {
     this.#check()
-    const duration = durationOr(ms, 0, 'ms')
+    const duration = durationOf(ms, 'ms')
     await this.#emitter?.gate()
     this.#local += 1
     try {
@@ -223,7 +226,8 @@ export class Turn extends LaterVerbs implements AgentContext, MessengerTurn {
 
   refuse(reason: string): TaskRefusedError {
     const agent = this.role.name
-    return new TaskRefusedError(`Agent "${agent}" refused: ${reason}`, { agent, reason })
+    const why = describe(reason)
+    return new TaskRefusedError(`Agent "${agent}" refused: ${why}`, { agent, reason: why })
   }
 
   // ---- for the loop, and for the parts of the turn
@@ -290,8 +294,13 @@ export class Turn extends LaterVerbs implements AgentContext, MessengerTurn {
   }
 
   #check(): void {
-    const refusal = this.refusal()
-    if (refusal) throw refusal
+    this.assertOpen()
+    if (this.#reason) throw this.#reason
+  }
+
+  /** For a verb that has no promise to reject. */
+  protected assertOpen(): void {
+    if (this.#ended) throw this.#endedError()
   }
 
   #endedError(): TurnEndedError {

@@ -93,7 +93,7 @@ class Queue<T> {
  * What was handed to the thread and has not committed, in the order of handing. Turns mostly end in that order, so the
  * first is nearly always the one that is looked for.
  */
-export class Handed<Owner> {
+class Handed<Owner> {
   #items: (Envelope<Owner> | undefined)[] = []
   #head = 0
 

@@ -114,9 +114,12 @@ function isJson(value: unknown, depth: number): boolean {
   return true
 }
 
+const DEEPEST = 1_000 // whoever writes and reads it as JSON does so by recursion
+
 interface Parents {
   value: object
   above: Parents | undefined
+  depth: number
 }
 
 function firstIssue(
@@ -137,7 +140,8 @@ function firstIssue(
   }
   if (value === null) return undefined
   for (let above = parents; above; above = above.above) if (above.value === value) return { path, got: 'a cycle' }
-  const here = { value, above: parents }
+  const here = { value, above: parents, depth: (parents?.depth ?? 0) + 1 }
+  if (here.depth > DEEPEST) return { path: `${path.slice(0, 100)}...`, got: `nested more than ${DEEPEST} levels deep` }
   if (Array.isArray(value)) {
     for (let i = 0; i < value.length; i++) {
       const issue = firstIssue(value[i], `${path}[${i}]`, here)

@@ -77,6 +77,8 @@ export class Life {
 
 export interface CellSettings {
   info: RoleInfo
+  /** Where its role stands in the team's options, for errors: `agents[0]`. */
+  option: string
   maxHeapMb: number | null
   concurrency: number
   mailbox: MailboxSettings

@@ -2,7 +2,7 @@
  * From the mailboxes into the windows: hands messages over, in order and as far as window and permits go, and rings.
  * A window holds messages of one run at a time, so that a permit is held only for what is really going on.
  */
-import { copyFrame, idOf, kindOf, lengthOf, REQUEST, RUN_OVER, setAttempt, setTurn } from '../mailbox/frame.ts'
+import { copyFrame, idOf, RUN_OVER, setAttempt, setTurn } from '../mailbox/frame.ts'
 import { type Envelope, NOT_YET } from '../mailbox/mailbox.ts'
 import { allocate } from '../mailbox/memory.ts'
 import type { Ring } from '../mailbox/ring.ts'
@@ -239,8 +239,3 @@ function aheadOf({ supervision }: CellSettings, envelope: Envelope<RunState>): n
 /** Too large for the lane of its priority. */
 const ranksLarge = ({ window }: Life, { priority, bytes }: Envelope<RunState>): boolean =>
   priority !== 0 && bytes > inlineLimit(window.ranked)
-
-/** Whether somebody waits for what becomes of the message. */
-export const isRequest = (envelope: Envelope<RunState>): boolean => kindOf(envelope.memory, envelope.at) === REQUEST
-
-export const frameAt = ({ memory, at }: Envelope<RunState>): OwnFrame => ({ memory, bytes: lengthOf(memory, at) })

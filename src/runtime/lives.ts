@@ -4,6 +4,7 @@
  */
 import { applyPatches, enablePatches, type Patch } from 'immer'
 import type { AgentCode, PatchNotice, RosterEntry, RunNotice } from '../actors/assignment.ts'
+import { systemClock } from '../clock.ts'
 import {
   AgentCrashedError,
   AgentTerminatedError,
@@ -19,6 +20,7 @@ import { CLAIM } from '../mailbox/window.ts'
 import { type Cell, Life } from './cell.ts'
 import type { Core, LifeCycle } from './core.ts'
 import type { OwnFrame } from './host-frames.ts'
+import { importFailure } from './import-failure.ts'
 import type { RunState } from './run-state.ts'
 import type { Thread, ThreadExit } from './thread.ts'
 
@@ -61,6 +63,7 @@ export class Lives implements LifeCycle {
     this.#listen(cell, life)
     const started = await life.thread.start({
       role: cell.settings.info,
+      option: cell.settings.option,
       index: cell.index,
       epoch: life.epoch,
       names: this.#core.names(),
@@ -77,7 +80,10 @@ export class Lives implements LifeCycle {
       code,
     })
     if (cell.life !== life) return // it died meanwhile, and that was seen
-    if (!started.ok) return this.#failedStart(cell, life, errorFrom(started.error))
+    if (!started.ok) {
+      const error = errorFrom(started.error)
+      return this.#failedStart(cell, life, started.importing ? importFailure(cell.settings, code, error) : error)
+    }
     if (started.state !== undefined) cell.state = JSON.parse(started.state) as object
     life.ready = true
     cell.lastEndAt = clock.monotonic()
@@ -118,11 +124,12 @@ export class Lives implements LifeCycle {
     })
   }
 
-  #failedStart(cell: Cell, life: Life, error: DramatisError): void {
+  async #failedStart(cell: Cell, life: Life, error: DramatisError | Promise<DramatisError>): Promise<void> {
     cell.life = undefined
     life.dismissed = true
     life.thread.terminate()
-    this.#cannotStart(cell, error)
+    const known = await error
+    if (!cell.stopped) this.#cannotStart(cell, known) // else the team was closed meanwhile
   }
 
   /** Rule 11: what is wrong with the code is final at once, anything else at the second time. */
@@ -192,7 +199,8 @@ export class Lives implements LifeCycle {
   killAfterGrace(cell: Cell, envelope: Envelope<RunState>): void {
     const { life } = cell
     const { stopGraceMs } = cell.settings.supervision
-    if (!life?.thread.isolated) return
+    // A script in the host's own thread shares its loop with those of all other runs, and is left alone.
+    if (!life || !(life.thread.isolated || cell.settings.counted)) return
     this.#core.clock.timer(stopGraceMs, () => {
       if (cell.life !== life || cell.mailbox.handed.get(envelope.turn) !== envelope || !life.begun(envelope)) return
       this.kill(
@@ -282,13 +290,12 @@ export class Lives implements LifeCycle {
 
   async #endLife(cell: Cell, life: Life): Promise<void> {
     const grace = new AbortController()
+    const { stopGraceMs } = cell.settings.supervision
     const gone = new Promise<void>((resolve) => life.thread.onExit(() => resolve()))
     const asked = life.ready ? life.thread.stop() : Promise.resolve()
-    await Promise.race([
-      asked,
-      gone,
-      this.#core.clock.sleep(cell.settings.supervision.stopGraceMs, grace.signal).catch(() => {}),
-    ])
+    // In real time as well: who awaits `close` may be who would have moved the team's clock.
+    const over = [this.#core.clock, systemClock].map((clock) => clock.sleep(stopGraceMs, grace.signal).catch(() => {}))
+    await Promise.race([asked, gone, ...over])
     while (this.#core.router.drain(cell, life));
     grace.abort()
     life.dismissed = true

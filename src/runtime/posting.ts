@@ -183,7 +183,8 @@ export class Posting {
   /** Answers a request in the place of the agent that was asked. */
   #respond(message: MessageInput, sender: Cell): void {
     const request = message.correlationId === undefined ? undefined : this.#openRequest(message.correlationId)
-    const run = request?.run ?? this.#runOf(message)
+    // One that comes too late is a dead letter of its run, also when that run is over.
+    const run = request?.run ?? this.#runs.get(message.runId ?? '')?.state ?? this.#runs.ownRun(message.threadId)
     const frame = this.#supervisor.frames.make({
       kind: END,
       type: 'response',

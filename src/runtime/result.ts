@@ -120,8 +120,8 @@ function outputsOf(history: readonly AgentMessage[]): MultiAgentResult['agentOut
   const outputs: MultiAgentResult['agentOutputs'] = {}
   for (const { type, sender, content, structuredData, metadata } of history) {
     if (type !== 'response' || 'error' in metadata || sender === ORCHESTRATOR || sender === USER) continue
-    outputs[sender] ??= []
-    outputs[sender].push(structuredData === null ? { content } : { content, structuredData })
+    if (!Object.hasOwn(outputs, sender)) outputs[sender] = [] // an agent may be called "constructor"
+    outputs[sender]!.push(structuredData === null ? { content } : { content, structuredData })
   }
   return outputs
 }

@@ -1,10 +1,12 @@
 /** All runs of a team: admitted, queued, begun, ended, and forgotten when their log is no longer kept. */
+import { tooLarge } from '../actors/outbox.ts'
 import { checkBySchema } from '../actors/schema.ts'
 import type { Blackboard } from '../blackboard/entry.ts'
 import type { Timer } from '../clock.ts'
 import {
   ConfigurationError,
   DramatisError,
+  describe,
   ReplyInvalidError,
   RunAbortedError,
   RunTimeoutError,
@@ -152,20 +154,24 @@ export class RunBook implements RunHost {
     try {
       await this.#start()
     } catch (error) {
+      if (handle.state.over) return
       if (error instanceof ConfigurationError) return this.#misconfigured(entry, error)
     }
     if (handle.state.over) return
-    this.request(
-      handle.state,
-      target,
-      handle.query,
-      undefined,
-      undefined,
-      (memory, at) => void this.#answered(entry, memory, at),
-    )
+    const settle = (memory: Memory, at: number) => void this.#answered(entry, memory, at)
+    try {
+      this.request(handle.state, target, handle.query, undefined, undefined, settle)
+    } catch (error) {
+      if (!(error instanceof DramatisError)) throw error
+      this.#end(entry, { error }, 'failed')
+    }
   }
 
-  /** Posts a request of the caller outside. */
+  /**
+   * Posts a request of the caller outside.
+   *
+   * @throws MessageRejectedError when it is larger than its recipient takes.
+   */
   request(
     run: RunState,
     target: Cell,
@@ -190,6 +196,8 @@ export class RunBook implements RunHost {
       ...(threadId !== undefined && { threadId }),
       flags: 32,
     })
+    const { maxMessageBytes } = target.settings.mailbox
+    if (bytes > maxMessageBytes) throw tooLarge(bytes, maxMessageBytes)
     this.#supervisor.appendOwned(run, memory, bytes)
     this.#supervisor.admission.message(user, run, memory, 0, settle)
     this.#supervisor.wake()
@@ -219,7 +227,7 @@ export class RunBook implements RunHost {
     } catch (error) {
       this.#end(
         entry,
-        { error: error instanceof DramatisError ? error : new ReplyInvalidError(String(error), {}, error) },
+        { error: error instanceof DramatisError ? error : new ReplyInvalidError(describe(error), {}, error) },
         'failed',
       )
     }
@@ -400,4 +408,4 @@ export class RunBook implements RunHost {
 }
 
 const reasonOf = (signal: AbortSignal): string =>
-  signal.reason instanceof Error ? signal.reason.message : String(signal.reason)
+  signal.reason instanceof Error ? signal.reason.message : describe(signal.reason)

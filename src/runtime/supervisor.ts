@@ -21,6 +21,7 @@ import { Admission } from './admission.ts'
 import { Cell, type CellSettings } from './cell.ts'
 import { type Core, type Gate, OPEN_GATE, type Part } from './core.ts'
 import { Delivery } from './delivery.ts'
+import { guardedLogger } from './guarded-logger.ts'
 import { HostCalls } from './host-calls.ts'
 import { HostFrames } from './host-frames.ts'
 import { Lives } from './lives.ts'
@@ -76,7 +77,7 @@ export class Supervisor implements Core {
 
   constructor(options: SupervisorOptions) {
     this.clock = withTimersOf(options.clock)
-    this.logger = options.logger
+    this.logger = guardedLogger(options.logger)
     this.spawner = options.spawner
     this.team = new TeamMemory(options.capacity)
     this.frames = new HostFrames(options.clock)

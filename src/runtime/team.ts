@@ -28,6 +28,7 @@ import type { Cell, CellSettings } from './cell.ts'
 import { FIXED_NAMES, ORCHESTRATOR_INDEX } from './core.ts'
 import { eventsOf, type RuntimeEvent } from './events.ts'
 import { GuardedObservable } from './guarded-observable.ts'
+import { importFailure } from './import-failure.ts'
 import { handlersFrom, LocalThread } from './local-thread.ts'
 import { deadlines } from './parts/deadlines.ts'
 import { permits } from './parts/permits.ts'
@@ -40,6 +41,7 @@ import type { Run, RunHandle, RunOptions } from './run.ts'
 import { RunBook } from './run-book.ts'
 import { directoryOf } from './run-state.ts'
 import type { AgentSettings, SupervisionSettings, TeamSettings } from './settings.ts'
+import { pause, shape } from './settings-checks.ts'
 import { Supervisor } from './supervisor.ts'
 import { type Spawner, type Thread, WorkerSpawner } from './thread.ts'
 import { historyOf } from './trace.ts'
@@ -76,6 +78,8 @@ export interface TeamKit {
   /** By the agent's name. Agents with a module are imported into this thread. */
   definitions: ReadonlyMap<string, AgentDefinition>
 }
+
+const closeOptions = shape<{ drainMs?: number }>({ drainMs: pause })
 
 const SPARE_NAMES = 1024
 const MIB = 2 ** 20
@@ -123,8 +127,8 @@ export class TeamRuntime {
 
   #addCells(): void {
     for (const name of FIXED_NAMES) this.supervisor.addCell(name, fixedCell(name, this.#settings.supervision))
-    for (const agent of this.#settings.agents) {
-      const cell = this.supervisor.addCell(agent.name, agentCell(agent))
+    for (const [at, agent] of this.#settings.agents.entries()) {
+      const cell = this.supervisor.addCell(agent.name, agentCell(agent, `agents[${at}]`))
       this.#instances.set(
         agent.name,
         agentInstance(cell, agent.role, {
@@ -160,11 +164,14 @@ export class TeamRuntime {
       const { href, bundled, shown } = await loadable(String(module), 'orchestration.module')
       return { protocol: href, bundled, shown, config }
     }
-    const at = this.#settings.agents.findIndex(({ name }) => name === cell.name)
-    const { module } = this.#settings.agents[at]!
+    const module = this.#moduleOf(cell.name)
     if (module === null) return local
-    const { href, bundled, shown } = await loadable(module, `agents[${at}].module`)
+    const { href, bundled, shown } = await loadable(module, `${cell.settings.option}.module`)
     return { module: href, bundled, shown }
+  }
+
+  #moduleOf(agent: string): string | null {
+    return this.#settings.agents.find(({ name }) => name === agent)?.module ?? null
   }
 
   #threadFor(cell: Cell): Thread {
@@ -180,15 +187,21 @@ export class TeamRuntime {
 
   async #localHandlers(name: string): Promise<AgentHandlers> {
     const definition = this.#kit?.definitions.get(name)
-    if (definition) return handlersFrom(definition, name)
-    const at = this.#settings.agents.findIndex((agent) => agent.name === name)
-    const { href } = await loadable(this.#settings.agents[at]!.module ?? '', `agents[${at}].module`, { host: true })
-    return handlersFrom(((await import(href)) as { default?: unknown }).default, name)
+    if (definition) return handlersFrom(definition, `modules.${name}`)
+    const { settings } = this.supervisor.cell(name)!
+    const path = `${settings.option}.module`
+    const { href, ...code } = await loadable(this.#moduleOf(name) ?? '', path, { host: true })
+    try {
+      return handlersFrom(((await import(href)) as { default?: unknown }).default, path)
+    } catch (error) {
+      if (error instanceof ConfigurationError) throw error
+      throw await importFailure(settings, { module: href, ...code }, new ConfigurationError(describe(error), {}, error))
+    }
   }
 
   #eventStream(): Observable<RuntimeEvent> {
     const report = (error: unknown) =>
-      this.#settings.logger.error(
+      this.supervisor.logger.error(
         { error: describe(error) },
         'a subscriber of team.events threw; its subscription is closed',
       )
@@ -214,7 +227,10 @@ export class TeamRuntime {
    */
   start(): Promise<void> {
     if (this.#runs.closing) return Promise.reject(closedError())
-    this.#started ??= this.#startAll()
+    if (!this.#started) {
+      this.#started = this.#startAll()
+      this.#started.catch(() => {}) // who does not wait for it learns it from the first run
+    }
     return this.#started
   }
 
@@ -238,6 +254,11 @@ export class TeamRuntime {
    * long. Afterwards nothing of the team keeps the process alive.
    */
   close(options: { drainMs?: number } = {}): Promise<void> {
+    try {
+      closeOptions(options, '')
+    } catch (error) {
+      return Promise.reject(error)
+    }
     this.#closed ??= this.#close(options.drainMs ?? 0)
     return this.#closed
   }
@@ -474,10 +495,11 @@ export class TeamRuntime {
 
 const closedError = () => new TeamClosedError('The team is closed; make a new one with createTeam.', {})
 
-function agentCell(agent: AgentSettings): CellSettings {
+function agentCell(agent: AgentSettings, option: string): CellSettings {
   const { info, maxHeapMb, mailbox, supervision, responseTimeoutMs, queueTimeoutMs, turnTimeoutMs, env } = agent
   return {
     info,
+    option,
     maxHeapMb,
     concurrency: 1,
     mailbox,
@@ -494,6 +516,7 @@ function agentCell(agent: AgentSettings): CellSettings {
 function fixedCell(name: string, supervision: SupervisionSettings): CellSettings {
   return {
     info: { name },
+    option: 'orchestration',
     maxHeapMb: null,
     concurrency: Number.MAX_SAFE_INTEGER,
     mailbox: { capacity: 2 ** 30, bytes: 2 ** 30, maxMessageBytes: 16 * MIB, overflow: 'block' },

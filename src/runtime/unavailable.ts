@@ -1,6 +1,5 @@
 /** What the contract has and this version has not. Nothing is accepted and ignored: each of these is refused by name. */
-import { unavailable } from '../errors.ts'
-import { shown } from './refused.ts'
+import { shown, unavailable } from '../errors.ts'
 
 /** One option without an effect yet. */
 export interface UnavailableOption {

@@ -31,7 +31,7 @@ t.test('rule 0: a handler that throws has failed, its caller gets the cause at o
 for (const [what, thrown, shown] of [
   ['a string', 'nothing works', 'nothing works'],
   ['undefined', undefined, 'Error: a handler threw undefined'],
-  ['null', null, 'Error: a handler threw undefined'],
+  ['null', null, 'Error: a handler threw null'],
   ['an object', { code: 7 }, '{"code":7}'],
   ['a function', function broken() {}, 'a function (broken)'],
 ] as const) {
