@@ -79,13 +79,15 @@ export const NAME_GRAMMAR = /^\p{L}[\p{L}\p{M}\p{Nd}_-]{0,63}$/u
 /**
  * The path of the first thing in `value` that is no JSON value and what it is, or undefined if all of it is JSON.
  * A property whose value is undefined counts as absent, as in JSON.stringify; everything else that JSON would change
- * in silence (NaN, dates, maps, functions, undefined in a list, a class instance, a cycle) is named.
+ * in silence (NaN, dates, maps, functions, undefined in a list, a class instance, a cycle) is named. So is what is
+ * nested more deeply than `JSON.stringify` can be trusted to go.
  */
 export function jsonIssue(value: unknown, path = ''): { path: string; got: string } | undefined {
   return isJson(value, 0) ? undefined : firstIssue(value, path, undefined)
 }
 
 const DEEP = 100 // deeper values, and cycles with them, take the slow way
+const TOO_DEEP = 1_000 // whoever writes and reads it as JSON does so by recursion
 
 /** The quick answer, for what verbs send: no path, nothing allocated. */
 function isJson(value: unknown, depth: number): boolean {
@@ -114,10 +116,9 @@ function isJson(value: unknown, depth: number): boolean {
   return true
 }
 
-const DEEPEST = 1_000 // whoever writes and reads it as JSON does so by recursion
-
 interface Parents {
   value: object
+  path: string
   above: Parents | undefined
   depth: number
 }
@@ -140,8 +141,8 @@ function firstIssue(
   }
   if (value === null) return undefined
   for (let above = parents; above; above = above.above) if (above.value === value) return { path, got: 'a cycle' }
-  const here = { value, above: parents, depth: (parents?.depth ?? 0) + 1 }
-  if (here.depth > DEEPEST) return { path: `${path.slice(0, 100)}...`, got: `nested more than ${DEEPEST} levels deep` }
+  const here: Parents = { value, path, above: parents, depth: (parents?.depth ?? 0) + 1 }
+  if (here.depth > TOO_DEEP) return { path: outermost(here).path, got: `nested more than ${TOO_DEEP} levels deep` }
   if (Array.isArray(value)) {
     for (let i = 0; i < value.length; i++) {
       const issue = firstIssue(value[i], `${path}[${i}]`, here)
@@ -160,4 +161,10 @@ function firstIssue(
     if (issue) return issue
   }
   return undefined
+}
+
+function outermost(parents: Parents): Parents {
+  let at = parents
+  while (at.above) at = at.above
+  return at
 }

@@ -3,45 +3,57 @@ import { z } from 'zod'
 import { MessageRejectedError } from '../errors.ts'
 import { jsonIssue, MESSAGE_TYPES, type MessageInput } from './message.ts'
 
-const json = z.custom<unknown>().superRefine((value, context) => {
-  if (value === undefined) return
-  const issue = jsonIssue(value)
-  if (issue)
-    context.addIssue({
-      code: 'custom',
-      message: `is ${issue.got}${issue.path === '' ? '' : ` at ${issue.path}`}; a JSON value is needed`,
-    })
-})
+type Refine = (value: unknown, context: z.core.$RefinementCtx) => void
+
+const jsonIn =
+  (field: string): Refine =>
+  (value, context) => {
+    if (value === undefined) return
+    const issue = jsonIssue(value, field)
+    if (!issue) return
+    const message = `is ${issue.got}; a JSON value is needed`
+    context.addIssue({ code: 'custom', message, params: { path: issue.path } })
+  }
+
+const plainObject: Refine = (value, context) => {
+  if (typeof value === 'object' && value !== null && !Array.isArray(value)) return jsonIn('metadata')(value, context)
+  context.addIssue({ code: 'custom', message: `is ${nameOf(value)}; an object is needed` })
+}
+
 const duration = z
   .number()
   .min(0)
   .max(2 ** 31 - 1)
 
-const schema = z.strictObject({
+const name = z.string().min(1)
+
+const fields = {
   type: z.enum(MESSAGE_TYPES).optional(),
-  sender: z.string().min(1).optional(),
-  recipient: z.union([z.string().min(1), z.array(z.string().min(1)).min(1), z.null()]),
+  sender: name.optional(),
+  recipient: z.union([name, z.array(name).min(1), z.null()], {
+    error: ({ input }) => `is ${nameOf(input)}; a name, a list of names, or null for all is needed`,
+  }),
   content: z.string(),
-  structuredData: json.optional(),
+  structuredData: z.custom<unknown>().superRefine(jsonIn('structuredData')).optional(),
   priority: z.int32().optional(),
   requiresResponse: z.boolean().optional(),
   responseTimeoutMs: duration.nullish(),
   threadId: z.string().nullish(),
-  metadata: z.record(z.string(), json).optional(),
+  // no z.record: it makes a copy, and leaves out a key named __proto__
+  metadata: z.custom<object>().superRefine(plainObject).optional(),
   runId: z.string().optional(),
   correlationId: z.string().nullish(),
   id: z.string().optional(),
   sentAt: z.number().optional(),
-})
+}
+
+const schema = z.strictObject(fields)
 
 /** The message, or `MessageRejectedError` that names the field, what came and what is accepted. */
 export function parseMessage(value: unknown): MessageInput {
   const parsed = schema.safeParse(value)
   if (!parsed.success) {
-    const issues = parsed.error.issues.map(({ path, message }) => ({
-      path: path.map(String).join('.') || 'message',
-      message,
-    }))
+    const issues = parsed.error.issues.flatMap(issuesOf)
     throw new MessageRejectedError(
       `The message was refused: ${issues.map(({ path, message }) => `${path}: ${message}`).join('; ')}.`,
       { path: issues[0]!.path, issues },
@@ -54,4 +66,20 @@ export function parseMessage(value: unknown): MessageInput {
     ...(threadId != null && { threadId }),
     ...(correlationId != null && { correlationId }),
   }
+}
+
+function issuesOf(issue: z.core.$ZodIssue): { path: string; message: string }[] {
+  if (issue.code === 'unrecognized_keys') {
+    const message = `is no field of a message; there are ${Object.keys(fields).join(', ')}`
+    return issue.keys.map((key) => ({ path: key, message }))
+  }
+  const deeper = issue.code === 'custom' ? (issue.params?.path as string | undefined) : undefined
+  const path = issue.path.map((key) => (typeof key === 'number' ? `[${key}]` : `.${String(key)}`)).join('')
+  return [{ path: deeper ?? (path.slice(1) || 'message'), message: issue.message }]
+}
+
+function nameOf(value: unknown): string {
+  if (value === null || value === undefined) return String(value)
+  if (Array.isArray(value)) return 'a list'
+  return typeof value === 'object' ? 'an object' : `a ${typeof value}`
 }
