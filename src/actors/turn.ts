@@ -167,7 +167,7 @@ export class Turn extends LaterVerbs implements AgentContext, MessengerTurn {
     this.#check()
     checkText(name, 'name')
     checkFunction(run, 'run')
-    await this.#emitter?.gate()
+    if (this.#emitter?.behind) await this.#emitter.gate()
     const logged = this.start.replay?.matchStep(name)
     if (logged) {
       this.#record(REPLAYED, logged.step, name, undefined, 0)
@@ -177,6 +177,7 @@ export class Turn extends LaterVerbs implements AgentContext, MessengerTurn {
     const step = this.nextStep()
     this.#record(STEP_BEGAN, step, name, undefined, idempotent ? 0 : FAILED)
     this.#local += 1
+    this.#loop.link.unpark() // something of its own begins: it does not only wait
     try {
       const result = await run()
       this.#record(STEP_DONE, step, name, encodeData(result, `step "${name}"`), 0)
@@ -213,8 +214,9 @@ export class Turn extends LaterVerbs implements AgentContext, MessengerTurn {
   async #sleep(ms: number): Promise<void> {
     this.#check()
     const duration = durationOf(ms, 'ms')
-    await this.#emitter?.gate()
+    if (this.#emitter?.behind) await this.#emitter.gate()
     this.#local += 1
+    this.#loop.link.unpark() // something of its own begins: it does not only wait
     try {
       await this.#loop.sleep(duration, this.signal)
     } finally {
@@ -257,7 +259,7 @@ export class Turn extends LaterVerbs implements AgentContext, MessengerTurn {
   async breathe(): Promise<void> {
     this.#loop.link.flush()
     await this.#loop.breath()
-    await this.#emitter?.gate()
+    if (this.#emitter?.behind) await this.#emitter.gate()
   }
   /** The reader of the answer has read that many pieces more. */
   read(count: number): void {

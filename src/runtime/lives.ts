@@ -292,7 +292,9 @@ export class Lives implements LifeCycle {
     const grace = new AbortController()
     const { stopGraceMs } = cell.settings.supervision
     const gone = new Promise<void>((resolve) => life.thread.onExit(() => resolve()))
-    const asked = life.ready ? life.thread.stop() : Promise.resolve()
+    const asked = (life.ready ? life.thread.stop() : Promise.resolve()).catch((error) =>
+      this.#core.logger.error({ agent: cell.name, error: describe(error) }, 'the stop hook of the agent threw'),
+    )
     // In real time as well: who awaits `close` may be who would have moved the team's clock.
     const over = [this.#core.clock, systemClock].map((clock) => clock.sleep(stopGraceMs, grace.signal).catch(() => {}))
     await Promise.race([asked, gone, ...over])

@@ -16,7 +16,7 @@ import { decodeMessage } from '../mailbox/codec.ts'
 import { DeadLetterList, type DeadLetterReason } from '../mailbox/dead-letters.ts'
 import { idOf } from '../mailbox/frame.ts'
 import type { Memory } from '../mailbox/memory.ts'
-import { HOST_ASLEEP, HOST_CALLED, PERMITS_WANTED, TeamMemory } from '../mailbox/room.ts'
+import { HOST_ASLEEP, HOST_CALLED, TeamMemory } from '../mailbox/room.ts'
 import { Admission } from './admission.ts'
 import { Cell, type CellSettings } from './cell.ts'
 import { type Core, type Gate, OPEN_GATE, type Part } from './core.ts'
@@ -242,7 +242,7 @@ export class Supervisor implements Core {
     Atomics.store(words, HOST_CALLED, 0)
     let more = false
     for (const cell of this.cells) if (cell.life && this.router.drain(cell, cell.life)) more = true
-    if (Atomics.load(words, PERMITS_WANTED) === 1) this.gate.reconsider()
+    this.gate.reconsider()
     do {
       this.#tell()
       this.delivery.flush()
