@@ -5,6 +5,7 @@
 import { copyFrame, idOf, kindOf, lengthOf, REQUEST, RUN_OVER, setAttempt, setTurn } from '../mailbox/frame.ts'
 import type { Envelope } from '../mailbox/mailbox.ts'
 import { allocate } from '../mailbox/memory.ts'
+import type { Ring } from '../mailbox/ring.ts'
 import { ASLEEP, inlineLimit, ROOM_WANTED } from '../mailbox/window.ts'
 import type { Cell, Life } from './cell.ts'
 import type { Core, Handing } from './core.ts'
@@ -17,8 +18,8 @@ const RANKED_AHEAD = 64
 export class Delivery implements Handing {
   readonly #core: Core
   readonly #touched = new Set<Cell>()
-  /** Waits for room in its window; the thread rings when there is some. */
-  readonly #cramped = new Set<Cell>()
+  /** Rings without room, and whose they are; the thread rings its bell when it has made some. */
+  readonly #cramped = new Map<Ring, Cell>()
 
   constructor(core: Core) {
     this.#core = core
@@ -44,6 +45,7 @@ export class Delivery implements Handing {
 
   /** Hands over what can be handed over, publishes, and rings who sleeps. */
   flush(): void {
+    this.roomAgain()
     while (this.#touched.size > 0) {
       const cells = [...this.#touched]
       this.#touched.clear()
@@ -58,10 +60,12 @@ export class Delivery implements Handing {
     }
   }
 
-  /** Whether a thread has made room since it was found cramped. */
+  /** Whether a thread has made room since it was found cramped: then it is touched, and no longer cramped. */
   roomAgain(): boolean {
-    for (const cell of this.#cramped) {
-      this.#cramped.delete(cell)
+    for (const [ring, cell] of this.#cramped) {
+      const wanted = cell.life && Atomics.load(cell.life.window.words, ROOM_WANTED) === 1
+      if (wanted && ring.free() < ring.capacity >> 1) continue
+      this.#cramped.delete(ring)
       if (cell.life) this.#touched.add(cell)
     }
     return this.#touched.size > 0
@@ -77,18 +81,15 @@ export class Delivery implements Handing {
     }
     const left = life.backlog.length > sent
     life.backlog.splice(0, sent)
-    if (left) this.#wantRoom(cell, life)
-    if (sent > 0) life.wantsBell = 'reply'
+    if (left) this.#wantRoom(cell, life.window.replies)
+    life.wantsBell = 'reply' // also for a part of a frame: what is there has to be read before more can come
     life.window.replies.publish()
   }
 
-  #wantRoom(cell: Cell, life: Life): void {
-    Atomics.store(life.window.words, ROOM_WANTED, 1)
-    // Announce, then look again, as with every sleep: the reader may have made room in between.
-    const { replies, plain } = life.window
-    const enough =
-      life.backlog.length > 0 ? replies.free() >= replies.capacity >> 1 : plain.free() >= plain.capacity >> 1
-    if (enough) this.#cramped.add(cell)
+  /** Announces it; `roomAgain` looks again, as with every sleep, since the reader may have made room in between. */
+  #wantRoom(cell: Cell, ring: Ring): void {
+    if (cell.life) Atomics.store(cell.life.window.words, ROOM_WANTED, 1)
+    this.#cramped.set(ring, cell)
   }
 
   #handOver(cell: Cell, life: Life): void {
@@ -98,7 +99,7 @@ export class Delivery implements Handing {
       const envelope = cell.mailbox.peek()
       if (!envelope || !this.#mayHand(cell, life, envelope)) break
       if (!this.#place(cell, life, envelope)) {
-        this.#wantRoom(cell, life)
+        this.#wantRoom(cell, life.window[envelope.lane])
         break
       }
       if (life.wantsBell === 'none') life.wantsBell = 'message'
@@ -171,7 +172,7 @@ export class Delivery implements Handing {
     life.window.plain.publish()
     if (life.wantsBell === 'none') life.wantsBell = 'message'
     if (!whole) {
-      this.#wantRoom(cell, life)
+      this.#wantRoom(cell, life.window.plain)
       return false
     }
     envelope.windowEnd = life.window.plain.written
