@@ -9,9 +9,6 @@ import { MultiAgentPattern, type MultiAgentPatternOptions } from './team.ts'
 export { type TestAgent, type TestAgentOptions, testAgent } from './runtime/testing/test-agent.ts'
 export { type VirtualClock, virtualClock } from './runtime/testing/virtual-clock.ts'
 
-// The types of a definition are its user's; here they only pass through.
-type AnyDefinition = AgentDefinition<never, unknown, unknown, unknown, never>
-
 export interface TestKit<Name extends string> {
   model?: ModelClient
   /** A new one by default. */
@@ -19,7 +16,7 @@ export interface TestKit<Name extends string> {
   /** Of the clock that is made by default: another seed is another order of what happens at one time. */
   seed?: number
   /** Code for the roles, in place of their modules. */
-  modules?: Partial<Record<Name, AnyDefinition>>
+  modules?: Partial<Record<Name, AgentDefinition>>
 }
 
 export type TestTeam<Name extends string = string> = MultiAgentPattern<Name> & {

@@ -10,8 +10,6 @@ import { TeamRuntime } from '../team.ts'
 import { historyOf } from '../trace.ts'
 import { type VirtualClock, virtualClock } from './virtual-clock.ts'
 
-// The types of a definition are its user's; here they only pass through.
-type AnyDefinition = AgentDefinition<never, unknown, unknown, unknown, never>
 type Types<D> =
   D extends AgentDefinition<infer In, infer Out, infer State> ? { input: In; output: Out; state: State } : never
 
@@ -44,18 +42,18 @@ export interface TestAgent<D> {
  * const reply = await agent.request('count', { by: 2 })
  * agent.state // { count: 2 }
  */
-export function testAgent<D extends AnyDefinition>(definition: D, options: TestAgentOptions = {}): TestAgent<D> {
+export function testAgent<D extends AgentDefinition>(definition: D, options: TestAgentOptions = {}): TestAgent<D> {
   if (options.model) throw unavailable('testAgent options.model')
   if (options.tools) throw unavailable('testAgent options.tools')
   return new Bench(definition, options)
 }
 
-class Bench<D extends AnyDefinition> extends TeamRuntime implements TestAgent<D> {
+class Bench<D extends AgentDefinition> extends TeamRuntime implements TestAgent<D> {
   readonly #name: string
 
   constructor(definition: D, { role = {}, clock, replies = {} }: TestAgentOptions) {
     const name = role.name ?? 'agent'
-    const definitions = new Map<string, AgentDefinition>([[name, definition as unknown as AgentDefinition]])
+    const definitions = new Map<string, AgentDefinition>([[name, definition]])
     for (const [partner, reply] of Object.entries(replies)) definitions.set(partner, partnerThat(reply))
     const agents = [...definitions.keys()].map((key) => (key === name ? { ...role, name } : { name: key }))
     const settings = settingsFrom(
