@@ -33,11 +33,12 @@ export function agentInstance(cell: Cell, role: AgentRole, host: AgentInstanceHo
     },
     run: (task, options = {}) => host.run(cell, task, options),
     async receiveMessage(message) {
-      await host.post(
-        message?.type === 'response' || message.type === 'broadcast'
-          ? { ...message, recipient: null }
-          : { ...message, recipient: cell.name, requiresResponse: false },
-      )
+      const { type } = Object(message) as AgentMessage // whether it is one is checked where it is posted
+      const toOthers = type === 'response' || type === 'broadcast'
+      await host.post({
+        ...message,
+        ...(toOthers ? { recipient: null } : { recipient: cell.name, requiresResponse: false }),
+      })
     },
     getContextSummary() {
       const { turns, restarts, mailbox } = cell
