@@ -223,7 +223,7 @@ export function errorData(error: DramatisError): ErrorData {
 
 function stackOf(cause: unknown): string | undefined {
   try {
-    return cause instanceof Error && cause.stack !== undefined ? String(cause.stack) : undefined
+    return cause instanceof Error && cause.stack !== undefined ? String(cause.stack).slice(0, LONGEST_STACK) : undefined
   } catch {
     return undefined // it throws when it is looked at
   }
@@ -245,6 +245,7 @@ function isWritable(value: unknown): boolean {
 }
 
 const LONGEST_DESCRIPTION = 2_000
+const LONGEST_STACK = 20_000 // it begins with the whole message
 
 /** One line about anything that can be thrown, also what is no Error: `throw 'x'`, `throw { a: 1 }`, `throw undefined`. */
 export function describe(thrown: unknown): string {

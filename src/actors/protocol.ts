@@ -1,5 +1,5 @@
 /** What a protocol is: a script with a name, and its configuration. The runtime knows no more of any strategy. */
-import { ConfigurationError, describe, ReplyInvalidError } from '../errors.ts'
+import { ConfigurationError, ReplyInvalidError, shown } from '../errors.ts'
 import type { OrchestratorContext } from './context.ts'
 import type { Schema } from './tool.ts'
 
@@ -123,6 +123,6 @@ export function checkedResult(protocol: string, result: unknown): ScriptResult {
   if (typeof result === 'object' && result !== null && 'content' in result && typeof result.content === 'string') {
     return { content: result.content, structuredData: 'structuredData' in result ? result.structuredData : undefined }
   }
-  const message = `Protocol "${protocol}" returned ${describe(result)}; it has to return a text or { content, structuredData? }.`
+  const message = `Protocol "${protocol}" returned ${shown(result)}; it has to return a text or { content, structuredData? }.`
   throw new ReplyInvalidError(message, { protocol })
 }

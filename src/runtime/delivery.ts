@@ -18,8 +18,8 @@ const RANKED_AHEAD = 64
 export class Delivery implements Handing {
   readonly #core: Core
   readonly #touched = new Set<Cell>()
-  /** Found no room in that ring of that life; the thread rings when there is some. */
-  readonly #cramped = new Map<Cell, { life: Life; ring: Ring }>()
+  /** Rings without room, and whose they are; a life can be short of it in several. The thread rings when there is some. */
+  readonly #cramped = new Map<Ring, { cell: Cell; life: Life }>()
 
   constructor(core: Core) {
     this.#core = core
@@ -45,6 +45,7 @@ export class Delivery implements Handing {
 
   /** Hands over what can be handed over, publishes, and rings who sleeps. */
   flush(): void {
+    this.roomAgain()
     while (this.#touched.size > 0) {
       const cells = [...this.#touched]
       this.#touched.clear()
@@ -61,10 +62,10 @@ export class Delivery implements Handing {
 
   /** Whether a thread has made room since it was found cramped. Announces the wish before it looks, as with every sleep. */
   roomAgain(): boolean {
-    for (const [cell, { life, ring }] of this.#cramped) {
+    for (const [ring, { cell, life }] of this.#cramped) {
       Atomics.store(life.window.words, ROOM_WANTED, 1)
       if (cell.life === life && ring.free() < ring.capacity >> 1) continue
-      this.#cramped.delete(cell)
+      this.#cramped.delete(ring)
       this.#touched.add(cell)
     }
     return this.#touched.size > 0
@@ -81,7 +82,7 @@ export class Delivery implements Handing {
     }
     const left = life.backlog.length > sent
     life.backlog.splice(0, sent)
-    if (left) this.#cramped.set(cell, { life, ring: life.window.replies })
+    if (left) this.#cramped.set(life.window.replies, { cell, life })
     if (life.window.replies.written !== before) life.wantsBell = 'reply' // also for the first parts of a large one
     life.window.replies.publish()
   }
@@ -93,7 +94,7 @@ export class Delivery implements Handing {
       const envelope = cell.mailbox.peek()
       if (!envelope || !this.#mayHand(cell, life, envelope)) break
       if (!this.#place(cell, life, envelope)) {
-        this.#cramped.set(cell, { life, ring: life.window[envelope.lane] })
+        this.#cramped.set(life.window[envelope.lane], { cell, life })
         break
       }
       if (life.wantsBell === 'none') life.wantsBell = 'message'
@@ -174,7 +175,7 @@ export class Delivery implements Handing {
     life.window.plain.publish()
     if (life.wantsBell === 'none') life.wantsBell = 'message'
     if (!whole) {
-      this.#cramped.set(cell, { life, ring: life.window.plain })
+      this.#cramped.set(life.window.plain, { cell, life })
       return false
     }
     envelope.windowEnd = life.window.plain.written
