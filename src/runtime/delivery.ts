@@ -235,9 +235,9 @@ export class Delivery implements Handing {
   }
 }
 
-/** How many may stand in a window. What may come again in the same life must not find later ones there before it. */
-function aheadOf({ supervision }: CellSettings, envelope: Envelope<RunState>): number {
-  if (supervision.onHandlerError !== 'fail') return 1
+/** How many may stand in a window: one, where it may come again in the same life, or expire before it has begun. */
+function aheadOf({ supervision, queueTimeoutMs }: CellSettings, envelope: Envelope<RunState>): number {
+  if (supervision.onHandlerError !== 'fail' || queueTimeoutMs !== false) return 1
   return envelope.priority === 0 ? HANDED_AHEAD : RANKED_AHEAD
 }
 

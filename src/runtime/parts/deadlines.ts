@@ -64,8 +64,13 @@ export const deadlines: Part = (core) => {
   }
 
   const waiting = (cell: Cell, limitMs: number, now: number): number => {
+    let earliest = Number.POSITIVE_INFINITY
     for (const envelope of [...cell.mailbox.queued()]) {
-      if (envelope.acceptedAt + limitMs > now) return envelope.acceptedAt + limitMs
+      if (envelope.attempt > 1) continue // its turn has begun
+      if (envelope.acceptedAt + limitMs > now) {
+        earliest = Math.min(earliest, envelope.acceptedAt + limitMs)
+        continue
+      }
       const error = new MessageExpiredError(
         `A message waited for agent "${cell.name}" for longer than ${limitMs} ms (communication.queueTimeoutMs).`,
         { agent: cell.name, queueTimeoutMs: limitMs },
@@ -76,7 +81,7 @@ export const deadlines: Part = (core) => {
       router.drop(envelope, 'expired', [error])
       router.freed(cell, envelope.bytes)
     }
-    return Number.POSITIVE_INFINITY
+    return earliest
   }
 
   const arm = (at: number) => {
