@@ -240,6 +240,10 @@ export class AgentLoop implements TurnHost {
     if (!this.link.sleep(full)) this.#later()
   }
 
+  lookAgain(): void {
+    if (!this.#pumping) this.#later()
+  }
+
   /** Lets the event loop turn once: timers, sockets, bells. */
   breath(): Promise<void> {
     return new Promise((resolve) => this.#port.scheduler.defer(resolve))
@@ -575,6 +579,7 @@ export class AgentLoop implements TurnHost {
 
   remember(correlation: number, wait: Wait): void {
     this.link.unpark()
+    this.lookAgain()
     this.#waits.set(correlation, wait)
     this.#correlations.set(wait, correlation)
   }

@@ -76,6 +76,8 @@ export interface TurnHost {
   ask(recipient: number, write: () => void, settled: Promise<unknown>, counts: boolean): void
   writeControl(kind: number, start: TurnStart, correlation: number, limit: number): void
 
+  /** An open turn may wait only for others now: when the loop is idle, that is so. */
+  lookAgain(): void
   /** Lets the event loop turn once: timers, sockets, bells. */
   breath(): Promise<void>
   sleep(ms: number, signal: AbortSignal): Promise<void>

@@ -78,7 +78,7 @@ export class Turn implements AgentContext {
   #random: (() => number) | undefined
   #sent = 0
   #unread = 0
-  #streamRoom: (() => void) | undefined
+  #streamRoom: Room | undefined
   #blackboard: Blackboard | undefined
 
   constructor(loop: TurnHost, start: TurnStart) {
@@ -362,18 +362,33 @@ export class Turn implements AgentContext {
   /** The reader has read that many pieces more. */
   read(count: number): void {
     this.#unread = Math.max(0, this.#unread - count)
-    if (this.#unread <= STREAM_CREDIT) this.#streamRoom?.()
+    if (this.#unread <= STREAM_CREDIT) this.#makeRoom()
   }
 
   /** `emit` cannot wait, so the verbs after it do, while the reader is far behind. */
   async #streamGate(): Promise<void> {
     while (this.#unread > STREAM_CREDIT && !this.#ended && !this.#reason) {
       this.#loop.link.flush()
-      await new Promise<void>((resolve) => {
-        this.#streamRoom = resolve
-      })
-      this.#streamRoom = undefined
+      this.#streamRoom ??= new Room()
+      this.#loop.lookAgain()
+      await this.#streamRoom.made
     }
+  }
+
+  #makeRoom(): void {
+    this.#streamRoom?.make()
+    this.#streamRoom = undefined
+  }
+
+  /** Something of its own begins: it does not only wait. */
+  #work(): void {
+    this.#local += 1
+    this.#loop.link.unpark()
+  }
+
+  #rest(): void {
+    this.#local -= 1
+    this.#loop.lookAgain()
   }
 
   // ---- the blackboard
@@ -426,7 +441,7 @@ export class Turn implements AgentContext {
   }
   async #runStep<T>(name: string, run: () => Promise<T> | T, options?: { idempotent?: boolean }): Promise<T> {
     this.#check()
-    await this.#streamGate()
+    if (this.#unread > STREAM_CREDIT) await this.#streamGate()
     const logged = this.start.replay?.matchStep(name)
     if (logged) {
       this.#record(REPLAYED, logged.step, name, undefined, 0)
@@ -435,7 +450,7 @@ export class Turn implements AgentContext {
     }
     const step = ++this.#step
     this.#record(STEP_BEGAN, step, name, undefined, options?.idempotent ? 0 : FAILED)
-    this.#local += 1
+    this.#work()
     try {
       const result = await run()
       this.#record(STEP_DONE, step, name, encodeData(result, `step "${name}"`), 0)
@@ -445,7 +460,7 @@ export class Turn implements AgentContext {
       if (!this.#ended) this.#record(STEP_DONE, step, name, JSON.stringify(errorData(failure)), FAILED)
       throw error
     } finally {
-      this.#local -= 1
+      this.#rest()
     }
   }
 
@@ -471,12 +486,12 @@ export class Turn implements AgentContext {
   async #sleep(ms: number): Promise<void> {
     this.#check()
     const duration = durationOr(ms, 0, 'ms')
-    await this.#streamGate()
-    this.#local += 1
+    if (this.#unread > STREAM_CREDIT) await this.#streamGate()
+    this.#work()
     try {
       await this.#loop.sleep(duration, this.signal)
     } finally {
-      this.#local -= 1
+      this.#rest()
     }
     this.#check()
   }
@@ -542,7 +557,8 @@ export class Turn implements AgentContext {
   }
   /** All that is open waits for others. */
   get parked(): boolean {
-    return this.#local === 0 && this.#waits !== undefined && this.#waits.size > 0
+    if (this.#local > 0) return false
+    return this.#streamRoom !== undefined || (this.#waits !== undefined && this.#waits.size > 0)
   }
 
   /** The turn is to stop: its signal fires, what it waits for is withdrawn, what follows it follows. */
@@ -550,7 +566,7 @@ export class Turn implements AgentContext {
     if (this.#ended || this.#reason) return
     this.#reason = reason
     this.#withdrawAll(reason)
-    this.#streamRoom?.()
+    this.#makeRoom()
     this.#controller?.abort(reason)
   }
 
@@ -558,7 +574,7 @@ export class Turn implements AgentContext {
   close(): void {
     this.#ended = true
     if (this.#waits && this.#waits.size > 0) this.#withdrawAll(this.#endedError()) // an error's stack costs more than most turns
-    this.#streamRoom?.()
+    this.#makeRoom()
     if (this.#controller && !this.#controller.signal.aborted) this.#controller.abort(this.#endedError())
   }
 
@@ -618,6 +634,14 @@ export class Turn implements AgentContext {
       { agent: this.role.name, runId: this.runId },
     )
   }
+}
+
+/** Room with the reader of a stream: all verbs that wait for it wait for the same. */
+class Room {
+  make = quiet
+  readonly made = new Promise<void>((resolve) => {
+    this.make = resolve
+  })
 }
 
 const HALF = 2 ** 31

@@ -31,9 +31,19 @@ export interface Gate {
   release(run: RunState, cell: Cell): void
   /** A turn that gave its permit up is to go on. */
   resume(cell: Cell): boolean
+  /** A turn that gave its permit up is to end: it is told at once, over the limit if need be. */
+  excuse(cell: Cell): void
+  /** Somebody may have parked. */
+  reconsider(): void
 }
 
-export const OPEN_GATE: Gate = { take: () => true, release: () => {}, resume: () => true }
+export const OPEN_GATE: Gate = {
+  take: () => true,
+  release: () => {},
+  resume: () => true,
+  excuse: () => {},
+  reconsider: () => {},
+}
 
 /** From the agents' outboxes to the mailboxes. */
 export interface Routing {

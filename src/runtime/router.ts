@@ -493,9 +493,10 @@ export class Router implements Routing {
   withdraw(callee: Cell, envelope: Envelope<RunState>, reason: DramatisError): void {
     if (envelope.cancelled) return
     envelope.cancelled = true
-    const { lives, delivery } = this.#core
+    const { lives, delivery, gate } = this.#core
     this.withdrawRequests(callee, envelope)
     if (callee.mailbox.handed.get(envelope.turn) === envelope) {
+      if (callee.life?.begun(envelope)) gate.excuse(callee)
       delivery.reply(callee, this.#core.frames.abort(envelope.turn, reason))
       lives.killAfterGrace(callee, envelope)
       return
