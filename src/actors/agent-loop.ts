@@ -562,6 +562,7 @@ export class AgentLoop implements TurnHost {
 
   remember(correlation: number, wait: Wait): void {
     this.link.unpark()
+    if (!this.#pumping) this.#later() // the turn may park with this wait, which is seen when the loop is idle
     this.#waits.set(correlation, wait)
     this.#correlations.set(wait, correlation)
   }

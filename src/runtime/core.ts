@@ -31,9 +31,11 @@ export interface Gate {
   release(run: RunState, cell: Cell): void
   /** A turn that gave its permit up is to go on. */
   resume(cell: Cell): boolean
+  /** Somebody may have parked, or ended: who waits is to try again. */
+  reconsider(): void
 }
 
-export const OPEN_GATE: Gate = { take: () => true, release: () => {}, resume: () => true }
+export const OPEN_GATE: Gate = { take: () => true, release: () => {}, resume: () => true, reconsider: () => {} }
 
 /** From the agents' outboxes to the mailboxes. */
 export interface Routing {

@@ -233,6 +233,7 @@ export class Supervisor implements Core {
     let more = false
     for (const cell of this.cells) if (cell.life && this.router.drain(cell, cell.life)) more = true
     this.delivery.roomAgain()
+    this.gate.reconsider() // a thread that parks says so by its bell alone
     do {
       this.#tell()
       this.delivery.flush()

@@ -86,8 +86,8 @@ class Permits implements Gate {
     return true
   }
 
-  /** Records came in: somebody may have parked, or ended. */
   reconsider(): void {
+    if (Atomics.load(this.#core.team.words, PERMITS_WANTED) === 0) return
     for (const ledger of this.#ledgers.values()) this.#wakeNext(ledger)
   }
 
