@@ -68,9 +68,10 @@ class LocalTeam<const Name extends string> extends MultiAgentPattern<Name> {
 
   async #passGrace(closed: Promise<void>): Promise<void> {
     let open = true
-    closed.finally(() => {
+    const done = () => {
       open = false
-    })
+    }
+    closed.then(done, done)
     for (let ms = 0; open; ms = GRACE_STEP_MS) await this.clock.advance(ms)
   }
 

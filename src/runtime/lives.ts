@@ -10,6 +10,7 @@ import {
   AgentTerminatedError,
   ConfigurationError,
   type DramatisError,
+  describe,
   errorData,
   errorFrom,
   OutcomeUnknownError,
@@ -469,8 +470,11 @@ export class Lives implements LifeCycle {
     const grace = new AbortController()
     const gone = new Promise<void>((resolve) => life.thread.onExit(() => resolve()))
     const asked = life.ready ? life.thread.stop() : Promise.resolve()
+    asked.catch((error: unknown) =>
+      this.#core.logger.error({ agent: cell.name, error: describe(error) }, 'the stop hook of the agent threw'),
+    )
     await Promise.race([
-      asked,
+      asked.catch(() => {}),
       gone,
       this.#core.clock.sleep(cell.settings.supervision.stopGraceMs, grace.signal).catch(() => {}),
     ])

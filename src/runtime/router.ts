@@ -100,7 +100,7 @@ export class Router implements Routing {
 
   #takeLarge(cell: Cell, life: Life, memory: Memory): void {
     const run = this.#core.runs.get(runOf(memory, 0))
-    if (!run) return
+    if (!run) return this.#withoutRun(cell, memory, 0)
     this.#core.appendOwned(run, memory, lengthOf(memory, 0))
     this.#route(cell, life, run, memory, 0)
   }
@@ -124,9 +124,14 @@ export class Router implements Routing {
       const block = this.#core.appendFrames(run, memory, start, end, count)
       for (let at = block.from; at < block.to; at += lengthOf(block.memory, at))
         this.#route(cell, life, run, block.memory, at)
-    }
+    } else for (let at = start; at < end; at += lengthOf(memory, at)) this.#withoutRun(cell, memory, at)
     ring.pass(end - start)
     return count
+  }
+
+  /** From a start hook, which belongs to no run, or from a run that is forgotten: only what it says to people counts. */
+  #withoutRun(cell: Cell, memory: Memory, at: number): void {
+    if (kindOf(memory, at) === LOG) this.#log(cell, undefined, memory, at)
   }
 
   #route(cell: Cell, life: Life, run: RunState, memory: Memory, at: number): void {
@@ -546,11 +551,14 @@ export class Router implements Routing {
     this.#core.delivery.reply(request.callee, frame)
   }
 
-  #log(cell: Cell, run: RunState, memory: Memory, at: number): void {
+  #log(cell: Cell, run: RunState | undefined, memory: Memory, at: number): void {
     const { content, data } = readBody(memory, at)
     if (content === '' && data === undefined) return
     const fields = data === undefined ? {} : (JSON.parse(data) as object)
-    this.#core.logger[logLevel(limitOf(memory, at))]({ ...fields, agent: cell.name, runId: run.id }, content)
+    this.#core.logger[logLevel(limitOf(memory, at))](
+      { ...fields, agent: cell.name, ...(run && { runId: run.id }) },
+      content,
+    )
   }
 }
 
