@@ -116,7 +116,9 @@ export class Delivery implements Handing {
 
   /** Whether it may stand in the window behind others. */
   #mayFollow({ mailbox: { handed }, settings }: Cell, life: Life, envelope: Envelope<RunState>): boolean {
-    if (life.run !== envelope.run || handed.size >= aheadOf(settings, envelope)) return false
+    if (life.run !== envelope.run || oneAtATime(settings)) return false
+    // A backlog of priority 0 keeps nothing more urgent out of the window.
+    if (envelope.priority === 0 ? handed.size >= HANDED_AHEAD : handed.ranked >= RANKED_AHEAD) return false
     // In the lane of priority 0 it has no place among its own: while it is there, it is there alone.
     return !ranksLarge(life, envelope) && !(life.ranksLarge && handed.get(life.ranksLarge.turn))
   }
@@ -231,11 +233,9 @@ export class Delivery implements Handing {
   }
 }
 
-/** How many may stand in a window: one, where it may come again in the same life, or expire before it has begun. */
-function aheadOf({ supervision, queueTimeoutMs }: CellSettings, envelope: Envelope<RunState>): number {
-  if (supervision.onHandlerError !== 'fail' || queueTimeoutMs !== false) return 1
-  return envelope.priority === 0 ? HANDED_AHEAD : RANKED_AHEAD
-}
+/** What may come again in the same life, or expire before it has begun, stands in the window alone. */
+const oneAtATime = ({ supervision, queueTimeoutMs }: CellSettings): boolean =>
+  supervision.onHandlerError !== 'fail' || queueTimeoutMs !== false
 
 /** Too large for the lane of its priority. */
 const ranksLarge = ({ window }: Life, { priority, bytes }: Envelope<RunState>): boolean =>
