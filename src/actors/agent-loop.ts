@@ -45,7 +45,7 @@ import { Window } from '../mailbox/window.ts'
 import { Asks } from './asks.ts'
 import type { Assignment } from './assignment.ts'
 import { Commit } from './commit.ts'
-import type { AgentHandlers } from './definition.ts'
+import { type AgentHandlers, initialStateOf } from './definition.ts'
 import { handled } from './handled.ts'
 import { Link, type Taken, type ThreadPort } from './link.ts'
 import type { Logger } from './logger.ts'
@@ -142,9 +142,8 @@ export class AgentLoop implements TurnHost {
 
   /** Before the first message: the state of earlier lives or the initial one, the data, the start hook. Returns the state if the host does not have it yet. */
   async start(state: string | undefined): Promise<string | undefined> {
-    const { initialState, initialRunState, data, start } = this.#handlers
-    const made = typeof initialState === 'function' ? initialState(this.role) : initialState
-    const initial = firstState(made, 'initialState', this.role.name)
+    const { initialRunState, data, start } = this.#handlers
+    const initial = firstState(initialStateOf(this.#handlers, this.role), 'initialState', this.role.name)
     if (typeof initialRunState !== 'function') firstState(initialRunState, 'initialRunState', this.role.name)
     this.state = state === undefined ? initial : deepFreeze(JSON.parse(state) as object)
     this.data = data
@@ -177,8 +176,19 @@ export class AgentLoop implements TurnHost {
       startedAt: this.now(),
       replay: undefined,
     })
+    const { role, data, log, signal } = turn // there is no run yet: the verbs that need one are not for it
+    const context = {
+      role,
+      data,
+      log,
+      signal,
+      get state() {
+        return turn.state
+      },
+      setState: (recipe: (draft: object) => void) => turn.setState(recipe),
+    }
     try {
-      await start(turn as never)
+      await start(context)
       this.state = turn.drafts?.state?.value ?? this.state
     } finally {
       turn.close()

@@ -120,7 +120,10 @@ export class Commit {
 
   /** Anything thrown, as an error that says who failed at what. Refusals stay what they are. */
   failure(thrown: unknown, at: string): DramatisError {
-    if (thrown instanceof TaskRefusedError || thrown instanceof ReplyInvalidError) return thrown
+    // Its own refusal stays what it is; what another agent refused is this one's failure.
+    if (thrown instanceof TaskRefusedError || thrown instanceof ReplyInvalidError) {
+      if ((thrown.details.agent ?? this.#host.agent) === this.#host.agent) return thrown
+    }
     const { agent, script } = this.#host
     if (script && thrown instanceof DramatisError) return thrown
     const cause = thrown instanceof DramatisError ? thrown.toJSON() : describe(thrown)

@@ -122,6 +122,10 @@ export function handlersOf(definition: unknown): AgentHandlers | undefined {
   return definition as unknown as AgentHandlers
 }
 
+/** The state that an agent begins with, as its definition gives it. */
+export const initialStateOf = ({ initialState }: AgentHandlers, role: RoleInfo): unknown =>
+  typeof initialState === 'function' ? initialState(role) : initialState
+
 /**
  * A typed name of an agent, so that a request knows what goes in and what comes out.
  *
