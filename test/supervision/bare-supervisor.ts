@@ -1,6 +1,8 @@
 /** A supervisor with chosen parts alone: no runs of a script, no team around it. */
 import { type AgentHandlers, defineAgent, handlersOf } from '../../src/actors/definition.ts'
 import type { Logger } from '../../src/actors/logger.ts'
+import type { AgentRole } from '../../src/actors/role.ts'
+import type { Scheduler } from '../../src/clock.ts'
 import { errorOf, isFailure } from '../../src/mailbox/codec.ts'
 import { ASKS, REQUEST, readBody } from '../../src/mailbox/frame.ts'
 import type { Cell, CellSettings } from '../../src/runtime/cell.ts'
@@ -20,6 +22,15 @@ const noSpawner: Spawner = {
   close: async () => {},
 }
 
+/** Answers no bell, or does not end when it is told to. */
+export type Ailment = 'deaf' | 'stubborn'
+
+interface Setting extends Partial<TeamOptions> {
+  roles?: Record<string, Omit<AgentRole, 'name'>>
+  /** In place of its own. */
+  watch?: (clock: Scheduler) => Scheduler
+}
+
 export class BareSupervisor {
   readonly clock = virtualClock()
   readonly host: Supervisor
@@ -27,17 +38,15 @@ export class BareSupervisor {
   readonly threads = new Map<string, WatchedThread>()
   readonly #handlers = new Map<string, AgentHandlers>()
 
-  constructor(
-    cast: Record<string, Receive>,
-    parts: readonly Part[],
-    options: Partial<TeamOptions> = {},
-    logger: Logger = silent,
-  ) {
+  constructor(cast: Record<string, Receive>, parts: readonly Part[], options: Setting = {}, logger: Logger = silent) {
     const names = Object.keys(cast)
-    this.host = new Supervisor({ clock: this.clock, logger, spawner: noSpawner, capacity: 64, parts })
+    const { roles = {}, watch = (clock) => clock, ...rest } = options
+    this.host = new Supervisor({ clock: watch(this.clock), logger, spawner: noSpawner, capacity: 64, parts })
     for (const [name, receive] of Object.entries(cast)) this.#handlers.set(name, handlersOf(defineAgent({ receive }))!)
-    const roles = names.map((name) => ({ name }))
-    const { agents } = settingsFrom({ ...options, agents: roles }, { modules: new Set(names) })
+    const { agents } = settingsFrom(
+      { ...rest, agents: names.map((name) => ({ ...roles[name], name })) },
+      { modules: new Set(names) },
+    )
     for (const name of FIXED_NAMES) this.host.addCell(name, { ...cellSettings(agents[0]!), counted: false })
     for (const agent of agents) this.host.addCell(agent.name, cellSettings(agent))
     this.host.lives.codeOf = async ({ name }) => ({ module: '', bundled: false, shown: name })
@@ -81,11 +90,11 @@ export class BareSupervisor {
   }
 }
 
-/** Says that it is a thread, so that it is watched; answers no bell when it is told to be deaf. */
+/** Says that it is a thread, so that it is watched, and can be ill as only a thread can be. */
 class WatchedThread implements Thread {
   readonly isolated = true
   readonly warm = false
-  deaf = false
+  readonly ailments = new Set<Ailment>()
   readonly #local: LocalThread
 
   constructor(local: LocalThread) {
@@ -101,12 +110,12 @@ class WatchedThread implements Thread {
   onPrint(): void {}
   onForeignPost(): void {}
   ring(): void {
-    if (!this.deaf) this.#local.ring()
+    if (!this.ailments.has('deaf')) this.#local.ring()
   }
   start: LocalThread['start'] = (assignment) => this.#local.start(assignment)
   stop: LocalThread['stop'] = () => this.#local.stop()
   terminate(): void {
-    this.#local.terminate()
+    if (!this.ailments.has('stubborn')) this.#local.terminate()
   }
 }
 

@@ -48,7 +48,7 @@ const effects: Record<Name, (given: Part[]) => Promise<boolean>> = {
     outcomeOf(bare.ask('worker'))
     await bare.clock.advance(1)
     const thread = bare.threads.get('worker')!
-    thread.deaf = true
+    thread.ailments.add('deaf')
     await bare.clock.advance(200)
     return bare.host.cell('worker')!.life?.thread !== thread
   },
