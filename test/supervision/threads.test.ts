@@ -1,0 +1,151 @@
+/** What virtual time cannot show: crashes, stuck threads and permits on real threads. */
+import { spawn } from 'node:child_process'
+import { once } from 'node:events'
+import { text } from 'node:stream/consumers'
+import { fileURLToPath } from 'node:url'
+import t from 'tap'
+import { type AgentRole, createTeam, type MultiAgentPatternOptions, type RuntimeEvent } from '../../src/index.ts'
+import { ask, silent } from './teams.ts'
+
+const fixture = (name: string) => new URL(`../fixtures/supervision/${name}.js`, import.meta.url)
+const other: AgentRole = { name: 'other', module: fixture('exits') }
+
+/** A team of real threads: a worker of that module, and another agent that has to go on. */
+function threads(
+  t: { teardown(end: () => Promise<void>): void },
+  module: string,
+  worker: Omit<AgentRole, 'name'> = {},
+) {
+  return teamOf(t, { agents: [{ ...worker, name: 'worker', module: fixture(module) }, other] })
+}
+
+function teamOf(
+  t: { teardown(end: () => Promise<void>): void },
+  options: Omit<MultiAgentPatternOptions, 'orchestration'> & Partial<Pick<MultiAgentPatternOptions, 'orchestration'>>,
+) {
+  const team = createTeam({
+    logger: silent,
+    threads: { warmSpares: 0 },
+    orchestration: {
+      strategy: 'custom',
+      run: async (script, query) => (await script.request('worker', query)).content,
+    },
+    ...options,
+  })
+  const crashes: Extract<RuntimeEvent, { type: 'agent.crashed' }>[] = []
+  team.events.subscribe((event) => {
+    if (event.type === 'agent.crashed') crashes.push(event)
+  })
+  t.teardown(() => team.close())
+  return Object.assign(team, { crashes })
+}
+
+t.test('rules 0 and 6: process.exit in a handler is a crash, and its turn is tried again', async (t) => {
+  const team = threads(t, 'exits')
+  t.equal(await ask(team, 'worker', 'exit 1'), 'attempt 2, counted in 1')
+  t.match(team.crashes, [
+    { agent: 'worker', epoch: 1, restartInMs: 0, error: { code: 'AGENT_CRASHED', details: { exitCode: 1 } } },
+  ])
+  t.equal(await ask(team, 'other', 'fine'), 'attempt 1, counted in 1')
+})
+
+for (const [how, message] of [
+  ['throw', 'thrown in a timer'],
+  ['reject', 'nobody listened'],
+] as const) {
+  t.test(`rule 0: a thread that dies of "${message}" has crashed`, async (t) => {
+    const team = threads(t, 'throws-outside-of-its-turn')
+    t.equal(await ask(team, 'worker', how), 'attempt 2')
+    t.match(team.crashes, [
+      {
+        error: {
+          code: 'AGENT_CRASHED',
+          message: `threw outside of a turn: RangeError: ${message}`,
+          cause: { message },
+        },
+      },
+    ])
+  })
+}
+
+t.test('rule 7: a thread that dies twice of the same error has met poison', async (t) => {
+  const team = threads(t, 'throws-outside-of-its-turn')
+  await t.rejects(ask(team, 'worker', 'throw always'), {
+    code: 'AGENT_CRASHED',
+    message: /died 2 times on this message, in the same way/,
+    details: { deaths: [{ epoch: 1 }, { epoch: 2 }] },
+  })
+  t.match(team.deadLetters.list(), [{ reason: 'poison' }])
+  t.equal(await ask(team, 'other', 'fine'), 'attempt 1, counted in 1')
+})
+
+t.test('rule 7: a thread that dies in another way each time has three attempts', async (t) => {
+  const team = threads(t, 'exits', { supervision: { maxRestarts: 9, backoff: { baseMs: 1, capMs: 1 } } })
+  t.equal(await ask(team, 'worker', 'exit 2'), 'attempt 3, counted in 1')
+  await t.rejects(ask(team, 'worker', 'exit 3'), { code: 'AGENT_CRASHED', message: /died 3 times/ })
+})
+
+t.test('rule 13: a thread that runs out of memory has crashed', async (t) => {
+  const team = threads(t, 'eats-memory', { limits: { maxHeapMb: 32 } })
+  t.equal(await ask(team, 'worker', 'go'), 'attempt 2')
+  t.match(team.crashes, [{ error: { code: 'AGENT_CRASHED', message: /ran out of memory \(limits\.maxHeapMb\)/ } }])
+})
+
+t.test('rule 13: an endless loop costs its thread after watchdogMs, while the others go on', async (t) => {
+  const team = threads(t, 'loops', { supervision: { watchdogMs: 300 } })
+  const asked = ask(team, 'worker', 'loop 1')
+  t.equal(await ask(team, 'other', 'fine'), 'attempt 1, counted in 1')
+  t.equal(await asked, 'attempt 2')
+  t.match(team.crashes, [{ agent: 'worker', error: { details: { watchdogMs: 300 } } }])
+})
+
+t.test('rule 13: an endless loop twice is poison', async (t) => {
+  const team = threads(t, 'loops', { supervision: { watchdogMs: 300 } })
+  await t.rejects(ask(team, 'worker', 'loop 9'), { code: 'AGENT_CRASHED', message: /died 2 times on this message/ })
+})
+
+t.test('rule 13: a thread that is busy and answers between is left alone', async (t) => {
+  const team = threads(t, 'loops', { supervision: { watchdogMs: 1_500 } })
+  t.equal(await ask(team, 'worker', 'slices 150'), 'attempt 1')
+  t.same(team.crashes, [])
+})
+
+t.test('rule 12: a handler that ignores its signal for stopGraceMs costs its thread', async (t) => {
+  const team = threads(t, 'ignores-its-signal', { supervision: { stopGraceMs: 50 } })
+  await t.rejects(ask(team, 'worker', 'wait', { responseTimeoutMs: 50 }), { code: 'REQUEST_TIMEOUT' })
+  t.equal(await ask(team, 'worker', 'go'), 'answered')
+  t.match(team.crashes, [{ error: { details: { agent: 'worker', stopGraceMs: 50 } } }])
+})
+
+t.test('rule 12: a closed team leaves nothing that keeps the process alive', async (t) => {
+  const child = spawn(process.execPath, [fileURLToPath(fixture('closes-its-team'))], {
+    stdio: ['ignore', 'pipe', 'pipe'],
+  })
+  const exited = once(child, 'exit')
+  const [output, errors] = await Promise.all([text(child.stdout), text(child.stderr)])
+  t.same(await exited, [0, null], errors)
+  t.equal(output, 'attempt 2, counted in 1\n')
+})
+
+t.test('rule 11: a module that ends its thread while it loads is a start failure', async (t) => {
+  const team = threads(t, 'exits-while-it-loads')
+  const failed = await team.execute('go')
+  t.match(failed.error, { code: 'AGENT_TERMINATED', message: /"worker" failed twice while it started/ })
+  t.equal(await team.getAgent('other')!.run('fine'), 'attempt 1, counted in 1')
+})
+
+t.test('an agent has no environment but what its role was granted', async (t) => {
+  process.env.GRANTED = 'yes'
+  process.env.SECRET = 'no'
+  const team = threads(t, 'shows-its-environment', { env: ['GRANTED', 'NOT_SET'] })
+  t.same(JSON.parse(await ask(team, 'worker')), { GRANTED: 'yes' })
+})
+
+t.test('rule 19: five nested requests complete with one permit, on threads', async (t) => {
+  const names = ['worker', 'b', 'c', 'd', 'e']
+  const team = teamOf(t, {
+    maxConcurrentAgents: 1,
+    agents: names.map((name, i) => ({ name, module: fixture('asks-the-next'), data: { next: names[i + 1] } })),
+  })
+  for (let run = 0; run < 40; run++) t.equal((await team.execute('3')).finalOutput, 'workerbcde')
+})
