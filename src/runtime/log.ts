@@ -83,8 +83,9 @@ export class RunLog {
   /** The entries with a number above `after`, up to the `until`th, in order. Sees what is appended meanwhile. */
   *entries(after = -1, until = Number.POSITIVE_INFINITY): IterableIterator<LogEntry> {
     // By the number that each has had from the beginning: while somebody looks at one, the oldest may be given up.
-    for (let n = this.forgotten + this.#firstAfter(after); n < Math.min(this.length, until); n++) {
+    for (let n = this.forgotten + this.#firstAfter(after); ; n++) {
       n = Math.max(n, this.forgotten)
+      if (n >= Math.min(this.length, until)) return
       yield this.#entries[n - this.forgotten]!
     }
   }
