@@ -247,14 +247,15 @@ export class RunBook implements RunHost {
     if (state.over) return
     state.over = true
     this.#supervisor.settleRecords()
-    this.#supervisor.record(state, { kind: 'run.finished', error: 'error' in ending ? ending.error : null })
     if ('error' in ending) this.#windDown(entry, ending.error)
     this.#supervisor.settleRecords()
+    this.#supervisor.record(state, { kind: 'run.finished', error: 'error' in ending ? ending.error : null })
     entry.result = resultOf(state, ending, this.#supervisor.clock.now() - state.startedAt, {
       name: (index) => this.#supervisor.name(index),
       runId: (index) => this.#supervisor.runId(index),
       agents: () => this.#agents(),
     })
+    this.#supervisor.settleRecords() // the last event carries the result
     entry.timer?.cancel()
     entry.clear()
     this.#leave(entry)
