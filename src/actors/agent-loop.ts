@@ -170,8 +170,19 @@ export class AgentLoop implements TurnHost {
       startedAt: this.now(),
       replay: undefined,
     })
+    const { role, data, log, signal } = turn // there is no run yet: the verbs that need one are not for it
+    const context = {
+      role,
+      data,
+      log,
+      signal,
+      get state() {
+        return turn.state
+      },
+      setState: (recipe: (draft: object) => void) => turn.setState(recipe),
+    }
     try {
-      await start(turn as never)
+      await start(context)
       this.state = turn.changes().state ?? this.state
     } finally {
       turn.close()

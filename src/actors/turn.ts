@@ -165,6 +165,7 @@ export class Turn implements AgentContext {
     let bytes: number
     try {
       bytes = this.#message(SEND, 0, to, content, options)
+      if (options.signal?.aborted) throw withdrawn(to, options.signal)
     } catch (error) {
       return rejected(error)
     }

@@ -11,6 +11,7 @@ import {
   AgentTerminatedError,
   ConfigurationError,
   type DramatisError,
+  describe,
   errorData,
   errorFrom,
   OutcomeUnknownError,
@@ -465,7 +466,7 @@ export class Lives implements LifeCycle {
     }
     const grace = new AbortController()
     const gone = new Promise<void>((resolve) => life.thread.onExit(() => resolve()))
-    const asked = life.ready ? life.thread.stop() : Promise.resolve()
+    const asked = life.ready ? life.thread.stop().catch((error) => this.#stopFailed(cell, error)) : Promise.resolve()
     // Code in the host's own thread stops in real time, whatever clock the team has.
     const clock = life.thread.isolated ? this.#core.clock : systemClock
     await Promise.race([asked, gone, clock.sleep(cell.settings.supervision.stopGraceMs, grace.signal).catch(() => {})])
@@ -478,6 +479,10 @@ export class Lives implements LifeCycle {
     const fence = new AbortController()
     await Promise.race([gone, this.#core.clock.sleep(FENCE_MS, fence.signal).catch(() => {})])
     fence.abort()
+  }
+
+  #stopFailed(cell: Cell, error: unknown): void {
+    this.#core.logger.error({ agent: cell.name, error: describe(error) }, 'the stop hook of the agent threw')
   }
 }
 

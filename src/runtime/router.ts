@@ -119,6 +119,10 @@ export class Router implements Routing {
       const block = this.#core.appendFrames(run, memory, start, end, count)
       for (let at = block.from; at < block.to; at += lengthOf(block.memory, at))
         this.#route(cell, life, run, block.memory, at)
+    } else {
+      // What is written in no run, or in one that is forgotten: only a log line means anything then.
+      for (let at = start; at < end; at += lengthOf(memory, at))
+        if (kindOf(memory, at) === LOG) this.#log(cell, undefined, memory, at)
     }
     ring.pass(end - start)
     return count
@@ -530,11 +534,14 @@ export class Router implements Routing {
     this.#core.delivery.reply(request.callee, frame)
   }
 
-  #log(cell: Cell, run: RunState, memory: Memory, at: number): void {
+  #log(cell: Cell, run: RunState | undefined, memory: Memory, at: number): void {
     const { content, data } = readBody(memory, at)
     if (content === '' && data === undefined) return
     const fields = data === undefined ? {} : (JSON.parse(data) as object)
-    this.#core.logger[logLevel(limitOf(memory, at))]({ ...fields, agent: cell.name, runId: run.id }, content)
+    this.#core.logger[logLevel(limitOf(memory, at))](
+      { ...fields, agent: cell.name, ...(run && { runId: run.id }) },
+      content,
+    )
   }
 }
 

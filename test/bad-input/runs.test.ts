@@ -306,6 +306,27 @@ t.test('a script that throws, or returns no answer, fails its run', async (t) =>
   }
 })
 
+t.test('an answer that misses the output schema of its run, or a schema that throws, fails the run', async (t) => {
+  const { team } = stage(t)
+  const schema = (validate: () => never | { issues: { message: string }[] }) => ({
+    '~standard': { version: 1 as const, vendor: 'test', validate },
+  })
+  for (const [output, says] of [
+    [schema(() => ({ issues: [{ message: 'a number is needed' }] })), /misses its output schema: a number is needed/],
+    [
+      schema(() => {
+        throw new TypeError('no schema')
+      }),
+      /TypeError: no schema/,
+    ],
+  ] as const) {
+    const result = await team.execute('hi', { output: output as never })
+    t.match(result, { success: false, data: null, error: { code: 'REPLY_INVALID' } })
+    t.match(result.error?.message, says)
+    t.notMatch(result.error?.message, 'ann is well')
+  }
+})
+
 t.test('answers of agents whose names objects have by themselves are theirs', async (t) => {
   const hi = defineAgent({ receive: () => 'hi' })
   const team = testTeam(

@@ -67,12 +67,24 @@ class SteppedClock implements VirtualClock, Scheduler {
   }
 
   timer(ms: number, task: () => void): Timer {
-    const due: Due = { at: this.#elapsed + Math.max(0, ms), order: ++this.#order, task }
+    if (ms <= 0) return this.#now(task)
+    const due: Due = { at: this.#elapsed + ms, order: ++this.#order, task }
     this.#timers.push(due)
     return {
       cancel: () => {
         const at = this.#timers.indexOf(due)
         if (at >= 0) this.#timers.splice(at, 1)
+      },
+    }
+  }
+
+  /** What is due now waits for nobody. */
+  #now(task: () => void): Timer {
+    let cancelled = false
+    this.defer(() => cancelled || task())
+    return {
+      cancel: () => {
+        cancelled = true
       },
     }
   }
