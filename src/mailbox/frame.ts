@@ -151,14 +151,13 @@ export function frameBytes(
 
 function writeString(memory: Memory, at: number, text: string): number {
   const length = text.length
-  if (wide.test(text)) {
-    memory.i32[at >> 2] = length | WIDE
-    memory.text.ucs2Write(text, at + 4, length * 2)
-    return (at + 4 + length * 2 + 3) & ~3
-  }
-  memory.i32[at >> 2] = length
-  memory.text.latin1Write(text, at + 4, length)
-  return (at + 4 + length + 3) & ~3
+  const isWide = wide.test(text)
+  const end = (at + 4 + (isWide ? length * 2 : length) + 3) & ~3
+  memory.i32[(end >> 2) - 1] = 0 // no garbage behind the text: bodies are compared as bytes
+  memory.i32[at >> 2] = isWide ? length | WIDE : length
+  if (isWide) memory.text.ucs2Write(text, at + 4, length * 2)
+  else memory.text.latin1Write(text, at + 4, length)
+  return end
 }
 
 /** Ids in the layout of UUID version 7 (RFC 9562): time, then a counter, then what tells this thread from all others. */
