@@ -3,7 +3,7 @@
 import type { Outcome } from './actors/context.ts'
 import type { AgentDefinition } from './actors/definition.ts'
 import type { ModelClient } from './actors/model.ts'
-import { AgentCrashedError, type DramatisError, UnknownAgentError, unavailable } from './errors.ts'
+import { AgentCrashedError, ConfigurationError, type DramatisError, UnknownAgentError, unavailable } from './errors.ts'
 import { LocalThread } from './runtime/local-thread.ts'
 import { type VirtualClock, virtualClock } from './runtime/testing/virtual-clock.ts'
 import { MultiAgentPattern, type MultiAgentPatternOptions } from './team.ts'
@@ -42,6 +42,11 @@ export function testTeam<const Name extends string>(
   if (kit.model) throw unavailable('testTeam kit.model')
   const clock = kit.clock ?? virtualClock({ seed: kit.seed ?? 1 })
   const definitions = new Map(Object.entries(kit.modules ?? {}) as [string, AgentDefinition][])
+  for (const name of definitions.keys())
+    if (!options.agents.some((agent) => agent.name === name))
+      throw new ConfigurationError(`modules.${name}: no agent of this team is named "${name}".`, {
+        path: `modules.${name}`,
+      })
   return new LocalTeam({ ...options, clock }, definitions, clock)
 }
 

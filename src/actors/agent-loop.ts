@@ -53,7 +53,7 @@ import { jsonIssue } from '../mailbox/message.ts'
 import { TeamMemory } from '../mailbox/room.ts'
 import { Window } from '../mailbox/window.ts'
 import type { Assignment, PatchNotice, RunNotice } from './assignment.ts'
-import type { AgentHandlers, Reply } from './definition.ts'
+import { type AgentHandlers, initialStateOf, type Reply } from './definition.ts'
 import { Link, type Taken, type ThreadPort } from './link.ts'
 import type { Logger, LogLevel } from './logger.ts'
 import { encodeData, Outbox } from './outbox.ts'
@@ -130,9 +130,8 @@ export class AgentLoop implements TurnHost {
 
   /** Before the first message: the state of earlier lives or the initial one, the data, the start hook. Returns the state if the host does not have it yet. */
   async start(state: string | undefined): Promise<string | undefined> {
-    const { initialState, data, start } = this.#handlers
-    const made = typeof initialState === 'function' ? initialState(this.role) : initialState
-    const initial = structuredClone(made ?? {})
+    const { data, start } = this.#handlers
+    const initial = initialStateOf(this.#handlers, this.role)
     const issue = jsonIssue(initial, 'initialState')
     if (issue)
       throw new MessageRejectedError(`${issue.path} is ${issue.got}; the state of an agent is a JSON value.`, issue)
@@ -431,11 +430,14 @@ export class AgentLoop implements TurnHost {
     return view.runState
   }
 
-  /** Anything thrown, as an error that says who failed at what. Refusals stay what they are; in a script all of the runtime's own do. */
+  /** Anything thrown, as an error that says who failed at what. The agent's own refusal stays what it is; in a script all of the runtime's errors do. */
   failure(thrown: unknown, at: string): DramatisError {
-    if (thrown instanceof TaskRefusedError || thrown instanceof ReplyInvalidError) return thrown
-    if (this.#makeTurn && thrown instanceof AnyError) return thrown
     const agent = this.role.name
+    if (this.#makeTurn && thrown instanceof AnyError) return thrown
+    if (thrown instanceof TaskRefusedError || thrown instanceof ReplyInvalidError) {
+      const { agent: whose = agent } = thrown.details
+      if (whose === agent) return thrown
+    }
     const cause =
       thrown instanceof AnyError
         ? { code: thrown.code, message: thrown.message, details: thrown.details }

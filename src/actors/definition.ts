@@ -79,6 +79,12 @@ export function handlersOf(definition: unknown): AgentHandlers | undefined {
   return definition as unknown as AgentHandlers
 }
 
+/** The state that an agent begins with. */
+export function initialStateOf({ initialState }: AgentHandlers, role: RoleInfo): object {
+  const made = typeof initialState === 'function' ? initialState(role) : initialState
+  return structuredClone(made ?? {})
+}
+
 /** A typed name of an agent: `context.request(agentRef<typeof counter>('counter'), ...)` knows what goes in and out. */
 export function agentRef<D extends AgentDefinition>(
   name: string,

@@ -12,7 +12,7 @@ import { AgentCrashedError, errorData } from '../errors.ts'
 export interface ThreadExit {
   code: number
   error: Error | undefined
-  /** Ended from outside: no evidence against the message that it had. */
+  /** Ended from outside: to have died twice in the same way is no evidence against the message. */
   outside?: boolean
 }
 

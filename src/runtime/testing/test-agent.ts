@@ -1,13 +1,12 @@
 /** One agent in this thread, without a team: the real runtime around it, its partners played by the test. */
-import { type AgentDefinition, defineAgent, type Reply } from '../../actors/definition.ts'
+import { type AgentDefinition, defineAgent, initialStateOf, type Reply } from '../../actors/definition.ts'
 import type { ModelClient } from '../../actors/model.ts'
 import type { RoleInfo } from '../../actors/role.ts'
 import { unavailable } from '../../errors.ts'
 import { type AgentMessage, ORCHESTRATOR, USER } from '../../mailbox/message.ts'
-import { LocalThread } from '../local-thread.ts'
+import { handlersFrom, LocalThread } from '../local-thread.ts'
 import { settingsFrom } from '../settings.ts'
 import { TeamRuntime } from '../team.ts'
-import { historyOf } from '../trace.ts'
 import { type VirtualClock, virtualClock } from './virtual-clock.ts'
 
 /** What a definition says of its own types. */
@@ -16,6 +15,7 @@ type Types<D extends AgentDefinition> = NonNullable<D['~types']>
 export interface TestAgentOptions {
   role?: Partial<RoleInfo>
   model?: ModelClient
+  /** Time passes by it alone: give one to an agent that sleeps, and advance it. */
   clock?: VirtualClock
   tools?: Record<string, (input: unknown) => unknown>
   /** What its partners answer: a reply, a function of the message, or an error to fail with. */
@@ -25,7 +25,7 @@ export interface TestAgentOptions {
 export interface TestAgent<D extends AgentDefinition = AgentDefinition> {
   /** Sends it a request and waits for its reply. */
   request(content: string, data?: Types<D>['input']): Promise<AgentMessage<Types<D>['output']>>
-  /** Gives it a message for `observe`: a broadcast unless `type` says otherwise. */
+  /** Gives it a message, a broadcast unless `type` says otherwise, and waits until it is handled. Rejects if the handler throws. */
   observe(message: Partial<AgentMessage>): Promise<void>
   readonly state: Types<D>['state']
   /** Every message that it has sent, replies apart. */
@@ -53,6 +53,8 @@ const AT_ONCE = { maxRestarts: Number.POSITIVE_INFINITY, backoff: { baseMs: 0, c
 
 class Bench<D extends AgentDefinition> extends TeamRuntime implements TestAgent<D> {
   readonly #name: string
+  readonly #initialState: () => object
+  readonly sent: AgentMessage[] = []
 
   constructor(definition: D, { role = {}, clock, replies = {} }: TestAgentOptions) {
     const name = role.name ?? 'agent'
@@ -65,6 +67,11 @@ class Bench<D extends AgentDefinition> extends TeamRuntime implements TestAgent<
     )
     super(settings, { name: 'test', run: async () => '' }, { definitions })
     this.#name = name
+    const handlers = handlersFrom(definition, name)
+    this.#initialState = () => initialStateOf(handlers, settings.agents[0]!.info)
+    this.events.subscribe((event) => {
+      if (event.type === 'message' && isSent(event.message, name)) this.sent.push(event.message)
+    })
   }
 
   async request(content: string, data?: Types<D>['input']): Promise<AgentMessage<Types<D>['output']>> {
@@ -84,22 +91,17 @@ class Bench<D extends AgentDefinition> extends TeamRuntime implements TestAgent<
       runId: _runId,
       ...given
     } = { type: 'broadcast' as const, content: '', ...message }
-    const instance = this.getAgent(this.#name)!
-    await instance.receiveMessage({ ...given, recipient: this.#name } as AgentMessage)
+    const { deadLetters } = this.supervisor
+    const before = deadLetters.total
+    await this.getAgent(this.#name)!.receiveMessage({ ...given, recipient: this.#name } as AgentMessage)
     const { mailbox } = this.supervisor.cell(this.#name)!
     while (!mailbox.empty) await new Promise((resolve) => setImmediate(resolve))
+    const died = before === deadLetters.total ? [] : deadLetters.list().slice(before - deadLetters.total)
+    for (const { reason, errors } of died) if (reason === 'failed' && errors.length > 0) throw errors[0]
   }
 
   get state(): Types<D>['state'] {
-    return this.supervisor.cell(this.#name)?.state as Types<D>['state']
-  }
-
-  get sent(): AgentMessage[] {
-    const messages = [...this.supervisor.runs.values()].flatMap((run) => historyOf(run.log, this.supervisor))
-    return messages.filter(
-      ({ sender, type, recipient }) =>
-        sender === this.#name && type !== 'response' && recipient !== USER && recipient !== ORCHESTRATOR,
-    )
+    return this.supervisor.cell(this.#name)?.state ?? this.#initialState()
   }
 
   async restart(): Promise<void> {
@@ -111,6 +113,9 @@ class Bench<D extends AgentDefinition> extends TeamRuntime implements TestAgent<
     await this.supervisor.lives.ready(cell)
   }
 }
+
+const isSent = ({ type, sender, recipient }: AgentMessage, name: string) =>
+  sender === name && type !== 'response' && recipient !== USER && recipient !== ORCHESTRATOR
 
 function partnerThat(reply: Reply | ((message: AgentMessage) => Reply) | Error): AgentDefinition {
   return defineAgent({

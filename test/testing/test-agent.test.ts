@@ -1,0 +1,230 @@
+/** One agent under test: what it is asked, what it answers, what it keeps, what it sends. */
+import t from 'tap'
+import { z } from 'zod'
+import { agentRef, defineAgent, TaskRefusedError } from '../../src/index.ts'
+import { testAgent, virtualClock } from '../../src/testing.ts'
+
+const counter = defineAgent({
+  input: z.object({ by: z.number() }),
+  output: z.object({ count: z.number() }),
+  data: z.object({ step: z.number() }).default({ step: 1 }),
+  initialState: { count: 0 },
+  receive({ structuredData }, context) {
+    context.setState((draft) => {
+      draft.count += structuredData.by * context.data.step
+    })
+    return { content: `by ${structuredData.by}`, structuredData: { count: context.state.count } }
+  },
+})
+
+t.test('a request brings its reply', async (t) => {
+  const reply = await testAgent(counter).request('count', { by: 2 })
+  t.match(reply, {
+    type: 'response',
+    sender: 'agent',
+    recipient: '$user',
+    content: 'by 2',
+    structuredData: { count: 2 },
+  })
+})
+
+t.test('state is what it keeps, before the first request too', async (t) => {
+  const agent = testAgent(counter)
+  t.same(agent.state, { count: 0 })
+  await agent.request('count', { by: 2 })
+  await agent.request('count', { by: 3 })
+  t.same(agent.state, { count: 5 })
+})
+
+t.test('its state survives a restart, as often as one likes', async (t) => {
+  const agent = testAgent(counter)
+  await agent.request('count', { by: 2 })
+  for (let times = 0; times < 10; times++) await agent.restart()
+  t.same(agent.state, { count: 2 })
+  t.match(await agent.request('count', { by: 1 }), { structuredData: { count: 3 } })
+})
+
+t.test('a restart runs the start hook again', async (t) => {
+  const code = defineAgent({
+    initialState: { starts: 0 },
+    start(context) {
+      context.setState((draft) => {
+        draft.starts += 1
+      })
+    },
+    receive: () => 'done',
+  })
+  const agent = testAgent(code)
+  await agent.request('hi')
+  await agent.restart()
+  t.same(agent.state, { starts: 2 })
+})
+
+t.test('input, output and data are checked like in a team', async (t) => {
+  await t.rejects(testAgent(counter).request('count', { by: 'two' as never }), {
+    code: 'AGENT_FAILED',
+    details: { cause: { code: 'MESSAGE_REJECTED', message: /input schema: by: / } },
+  })
+  const wrong = defineAgent({
+    output: z.object({ n: z.number() }),
+    receive: () => ({ structuredData: { n: 'x' as never } }),
+  })
+  await t.rejects(testAgent(wrong).request('hi'), { code: 'REPLY_INVALID' })
+  await t.rejects(testAgent(counter, { role: { data: { step: 'x' } } }).request('count', { by: 1 }), {
+    code: 'CONFIGURATION',
+  })
+})
+
+t.test('its role is the one that it is given', async (t) => {
+  const tells = defineAgent({ receive: (_message, { role }) => JSON.stringify(role) })
+  t.equal((await testAgent(tells).request('hi')).content, '{"name":"agent"}')
+  const role = { name: 'ann', capabilities: ['counting'], data: { step: 2 } }
+  t.same(JSON.parse((await testAgent(tells, { role }).request('hi')).content), role)
+  t.match(await testAgent(counter, { role }).request('count', { by: 3 }), {
+    sender: 'ann',
+    structuredData: { count: 6 },
+  })
+})
+
+t.test('what it fails with is what the request rejects with', async (t) => {
+  const moody = defineAgent({
+    receive({ content }, context) {
+      if (content === 'refuse') throw context.refuse('no time')
+      throw new Error('broken')
+    },
+  })
+  const agent = testAgent(moody)
+  await t.rejects(agent.request('refuse'), { code: 'TASK_REFUSED', details: { reason: 'no time' } })
+  await t.rejects(agent.request('work'), { code: 'AGENT_FAILED', message: /broken/, cause: { message: /broken/ } })
+})
+
+const asks = defineAgent({
+  async receive({ content }, context) {
+    const [to = '', words = ''] = content.split(' ')
+    const { content: answer, structuredData } = await context.request(to, words, { structuredData: { asked: words } })
+    return { content: answer, structuredData: structuredData ?? 'no data' }
+  },
+})
+
+t.test('its partners answer a text, data, nothing, or what a function says', async (t) => {
+  const agent = testAgent(asks, {
+    replies: {
+      text: '42',
+      data: { content: 'words', structuredData: { n: 1 } },
+      nothing: undefined,
+      asked: ({ content, structuredData, sender }) => `${sender} ${content} ${JSON.stringify(structuredData)}`,
+    },
+  })
+  const answers = []
+  for (const content of ['text x', 'data x', 'nothing x', 'asked why']) {
+    const { content: words, structuredData } = await agent.request(content)
+    answers.push([words, structuredData])
+  }
+  t.same(answers, [
+    ['42', 'no data'],
+    ['words', { n: 1 }],
+    ['', 'no data'],
+    ['agent why {"asked":"why"}', 'no data'],
+  ])
+})
+
+t.test('a partner can fail, with any error or with one of the library', async (t) => {
+  const agent = testAgent(asks, {
+    replies: { bad: new Error('broken'), shy: new TaskRefusedError('not mine', { agent: 'shy', reason: 'not mine' }) },
+  })
+  await t.rejects(agent.request('bad x'), {
+    code: 'AGENT_FAILED',
+    details: { cause: { code: 'AGENT_FAILED', message: /Error: broken/ } },
+  })
+  await t.rejects(agent.request('shy x'), { code: 'AGENT_FAILED', details: { cause: { code: 'TASK_REFUSED' } } })
+})
+
+t.test('a partner that nobody plays is unknown', async (t) => {
+  await t.rejects(testAgent(asks).request('zoe x'), {
+    code: 'AGENT_FAILED',
+    details: { cause: { code: 'UNKNOWN_AGENT' } },
+  })
+})
+
+t.test('sent has every message that it sends, in order, and no replies', async (t) => {
+  const talks = defineAgent({
+    async receive(_message, context) {
+      await context.send('b', 'one', { structuredData: { n: 1 } })
+      await context.request(agentRef('c'), 'two', { priority: 3 })
+      return 'done'
+    },
+  })
+  const agent = testAgent(talks, { replies: { b: 'B', c: 'C' } })
+  t.same(agent.sent, [])
+  for (let times = 0; times < 120; times++) await agent.request('go')
+  t.equal(agent.sent.length, 240)
+  t.match(agent.sent.slice(-2), [
+    { type: 'request', sender: 'agent', recipient: 'b', content: 'one', structuredData: { n: 1 } },
+    { type: 'request', sender: 'agent', recipient: 'c', content: 'two', priority: 3, requiresResponse: true },
+  ])
+})
+
+const listens = defineAgent({
+  initialState: { heard: [] as unknown[] },
+  receive: () => 'done',
+  async observe(message, context) {
+    await null
+    const { type, sender, content, structuredData, priority, threadId, metadata } = message
+    if (content === 'throw') throw new Error('broken')
+    context.setState((draft) => {
+      draft.heard.push(
+        JSON.parse(JSON.stringify({ type, sender, content, structuredData, priority, threadId, metadata })),
+      )
+    })
+  },
+})
+
+t.test('observe gives it a message of any type, and waits until it is handled', async (t) => {
+  const agent = testAgent(listens, { replies: { b: 'B' } })
+  await agent.observe({})
+  await agent.observe({ type: 'report', sender: 'b', content: 'news', structuredData: { n: 1 } })
+  await agent.observe({ type: 'publish', content: 'finding.1', priority: 2, threadId: 'talk', metadata: { m: 1 } })
+  t.match(agent.state.heard, [
+    { type: 'broadcast', sender: '$user', content: '' },
+    { type: 'report', sender: 'b', content: 'news', structuredData: { n: 1 } },
+    { type: 'publish', content: 'finding.1', priority: 2, threadId: 'talk', metadata: { m: 1 } },
+  ])
+})
+
+t.test('observe rejects with what the handler throws', async (t) => {
+  const agent = testAgent(listens)
+  await t.rejects(agent.observe({ content: 'throw' }), { code: 'AGENT_FAILED', message: /broken/ })
+  await agent.observe({ content: 'fine' })
+  t.match(agent.state.heard, [{ content: 'fine' }])
+})
+
+t.test('what it publishes is on a blackboard of its own request', async (t) => {
+  const writes = defineAgent({
+    async receive(_message, context) {
+      await context.publish('n', 1, 'fact')
+      return String((await context.blackboard.read('n'))?.version)
+    },
+  })
+  const agent = testAgent(writes)
+  t.equal((await agent.request('hi')).content, '1')
+  t.equal((await agent.request('hi')).content, '1')
+})
+
+t.test('its time is that of the clock that it is given', async (t) => {
+  const slow = defineAgent({
+    async receive(_message, context) {
+      await context.sleep(50)
+      return String(context.now())
+    },
+  })
+  const clock = virtualClock({ startAt: 1_000 })
+  const pending = testAgent(slow, { clock }).request('hi')
+  await clock.advance(50)
+  t.equal((await pending).content, '1050')
+})
+
+t.test('what is no agent, and what is not there yet, is refused at once', async (t) => {
+  t.throws(() => testAgent({} as never), { code: 'CONFIGURATION' })
+  t.throws(() => testAgent(counter, { tools: {} }), { code: 'CONFIGURATION', message: /not available in this version/ })
+  t.throws(() => testAgent(counter, { model: {} as never }), { code: 'CONFIGURATION' })
+})
