@@ -1,0 +1,277 @@
+/** The same team on real threads: what only they can show. */
+import t from 'tap'
+import {
+  createTeam,
+  type Logger,
+  type MultiAgentPatternOptions,
+  type OrchestrationConfig,
+  type RuntimeEvent,
+} from '../../src/index.ts'
+import { all, type Test } from './stage.ts'
+
+const module = new URL('../fixtures/team/actor.js', import.meta.url)
+const relay = new URL('../fixtures/team/relay.js', import.meta.url)
+
+/** A logger that keeps what it is told, and tells when something was said. */
+function listener() {
+  const lines: { text: string; [field: string]: unknown }[] = []
+  const waiting: { text: string; tell(): void }[] = []
+  const note = (fields: object, text: string) => {
+    lines.push({ ...fields, text })
+    for (const wait of waiting) if (wait.text === text) wait.tell()
+  }
+  const logger: Logger = { debug: note, info: note, warn: note, error: note }
+  const said = (text: string, times = 1) =>
+    new Promise<void>((resolve) => {
+      const tell = () => {
+        if (lines.filter((line) => line.text === text).length >= times) resolve()
+      }
+      waiting.push({ text, tell })
+      tell()
+    })
+  return { lines, logger, said }
+}
+
+function start(t: Test, options: Partial<MultiAgentPatternOptions> = {}) {
+  const heard = listener()
+  const team = createTeam({
+    agents: [
+      { name: 'a', module },
+      { name: 'b', module },
+    ],
+    orchestration: { strategy: 'sequential', agentOrder: ['a'] },
+    logger: heard.logger,
+    ...options,
+  } as MultiAgentPatternOptions)
+  t.teardown(() => team.close())
+  return { team, ...heard }
+}
+
+t.test('code agents crash once, start again and answer; what they published is there once', async (t) => {
+  const { team } = start(t, {
+    enableBlackboard: true,
+    orchestration: {
+      strategy: 'custom',
+      async run(orchestrator, query) {
+        const outcomes = await orchestrator.requestAll(['a', 'b'], query)
+        await orchestrator.requestAll(['a', 'b'], 'publish:finding')
+        const found = await orchestrator.blackboard.getHistory('finding')
+        const first = await orchestrator.requestAny(['a', 'b'], 'again')
+        return `${outcomes.filter(({ ok }) => ok).length} answered, ${found.length} findings, ${first.content}`
+      },
+    },
+  })
+  const crashes: string[] = []
+  team.events.subscribe((event) => void (event.type === 'agent.crashed' && crashes.push(event.agent)))
+  const result = await team.execute('exit')
+  t.equal(result.finalOutput, '2 answered, 2 findings, handled 3')
+  t.same(crashes.sort(), ['a', 'b'])
+  t.equal(team.health().ready, true)
+})
+
+t.test('state survives the death of a thread; a turn that was cut off counts once', async (t) => {
+  const { team } = start(t)
+  t.equal((await team.execute('count')).finalOutput, 'handled 1')
+  t.equal((await team.execute('exit')).finalOutput, 'attempt 2, handled 2')
+  t.equal((await team.execute('count')).finalOutput, 'handled 3')
+  t.match(team.health().agents, { a: { restarts: 1 }, b: { restarts: 0 } })
+})
+
+t.test('an agent sees its role, and of the environment what it was granted', async (t) => {
+  process.env.TEAM_TEST_GRANTED = 'yes'
+  process.env.TEAM_TEST_SECRET = 'no'
+  const role = { name: 'a', module, env: ['TEAM_TEST_GRANTED'], capabilities: ['acting'], data: { step: 2 } }
+  const { team } = start(t, { agents: [role] })
+  t.same((await team.execute('role')).agentOutputs.a?.[0]?.structuredData, {
+    name: 'a',
+    capabilities: ['acting'],
+    data: { step: 2 },
+  })
+  t.same((await team.execute('env')).agentOutputs.a?.[0]?.structuredData, { TEAM_TEST_GRANTED: 'yes' })
+})
+
+t.test('errors keep class, fields and the stack of their cause', async (t) => {
+  const { team } = start(t)
+  const { error } = await team.execute('throw:too far')
+  t.match(error, { code: 'AGENT_FAILED', message: /RangeError: too far/, details: { agent: 'a' } })
+  t.match(error?.cause, { stack: /RangeError: too far[\s\S]*actor\.(js|ts)/ })
+  t.match((await team.execute('refuse:no time')).error, { code: 'TASK_REFUSED', details: { reason: 'no time' } })
+})
+
+t.test('what an agent prints and logs goes to the logger, with its name', async (t) => {
+  const { team, lines, said } = start(t)
+  await team.execute('print:hello')
+  await Promise.all([said('hello'), said('starts', 2)])
+  t.match(
+    lines.find(({ text }) => text === 'hello'),
+    { agent: 'a' },
+  )
+  t.match(
+    lines
+      .filter(({ text }) => text === 'starts')
+      .map(({ agent, name }) => [agent, name])
+      .sort(),
+    [
+      ['a', 'a'],
+      ['b', 'b'],
+    ],
+  )
+})
+
+t.test('the stop hook runs when the team closes', async (t) => {
+  const { team, lines, said } = start(t)
+  await team.start()
+  const stopped = said('stops', 2)
+  await team.close()
+  await stopped
+  t.same(
+    lines.filter(({ text }) => text === 'stops').map(({ agent }) => agent),
+    ['b', 'a'],
+  )
+})
+
+for (const bytes of [70_000, 1_000_000])
+  t.test(`${bytes} bytes cross from thread to thread and back`, async (t) => {
+    const { team } = start(t)
+    const load = 'x'.repeat(bytes)
+    const result = await team.execute(`ask:echo:${load}`)
+    t.ok(result.finalOutput === load)
+    const data = await team.sendMessage({
+      recipient: 'a',
+      content: 'echo:',
+      structuredData: { load },
+      requiresResponse: true,
+    })
+    t.ok((data!.structuredData as { load: string }).load === load)
+  })
+
+t.test('a stream comes in pieces, all of them, in order', async (t) => {
+  const { team } = start(t, {
+    orchestration: {
+      strategy: 'custom',
+      async run(orchestrator) {
+        let text = ''
+        const stream = orchestrator.requestStream('a', 'stream:500')
+        for await (const piece of stream) text += piece
+        return `${text}${(await stream.response).content}`
+      },
+    },
+  })
+  t.equal((await team.execute('q')).finalOutput, `${Array.from({ length: 500 }, (_, i) => `${i} `).join('')}streamed`)
+})
+
+t.test('what is published reaches observe of another thread', async (t) => {
+  const { team, said, lines } = start(t, {
+    enableBlackboard: true,
+    orchestration: {
+      strategy: 'custom',
+      async run(orchestrator) {
+        await orchestrator.request('a', 'listen:news.*')
+        await orchestrator.request('b', 'publish:news.today')
+        return 'over'
+      },
+    },
+  })
+  await team.execute('q')
+  await said('observed')
+  t.match(
+    lines.find(({ text }) => text === 'observed'),
+    { agent: 'a', content: 'news.today', type: 'publish' },
+  )
+})
+
+t.test('a cancelled run ends at once, and its agents are free', async (t) => {
+  const { team } = start(t)
+  const run = team.launch('wait')
+  for await (const event of run.events()) if (event.type === 'turn.started' && event.agent === 'a') break
+  await run.cancel('enough')
+  t.match(await run.result, { error: { code: 'RUN_ABORTED' } })
+  t.equal((await team.execute('count')).finalOutput, 'handled 1')
+})
+
+t.test('many runs at a time, each with its own answer', async (t) => {
+  const { team } = start(t)
+  const results = await Promise.all(Array.from({ length: 40 }, (_, i) => team.execute(`ask:echo:${i}`)))
+  t.same(
+    results.map(({ finalOutput }) => finalOutput),
+    results.map((_, i) => String(i)),
+  )
+})
+
+t.test('events are whole: seq ascends, turns begin before they end, each message once', async (t) => {
+  const { team } = start(t, { orchestration: { strategy: 'parallel' } })
+  for (let times = 0; times < 5; times++) {
+    const run = team.launch('echo:hi')
+    const events: RuntimeEvent[] = await all(run.events())
+    t.ok(events.slice(1).every(({ seq }, at) => seq > events[at]!.seq))
+    const open = new Set<string>()
+    for (const event of events) {
+      if (event.type === 'turn.started') open.add(event.messageId)
+      else if (event.type === 'turn.finished') t.ok(open.delete(event.messageId), `${event.agent} began`)
+    }
+    t.equal(open.size, 0)
+    const messages = events.flatMap((event) => (event.type === 'message' ? [event.message.id] : []))
+    t.same(
+      messages,
+      (await run.result).messageHistory.map(({ id }) => id),
+    )
+  }
+})
+
+t.test('times are those of the trace', async (t) => {
+  const { team } = start(t)
+  const { executionTimeMs, agentExecutionTimesMs, orchestrationTrace } = await team.execute('ask:stream:30')
+  const [a, b] = ['a', 'b'].map((name) => orchestrationTrace.agentActivations.find(({ agent }) => agent === name)!)
+  t.same(agentExecutionTimesMs, { a: a!.endedAt - a!.startedAt, b: b!.endedAt - b!.startedAt })
+  t.ok(agentExecutionTimesMs.a! <= executionTimeMs)
+})
+
+const config = { runners: ['a', 'b'], laps: 2 }
+const inModule = (given: object | undefined): OrchestrationConfig => ({
+  strategy: 'custom',
+  module: relay,
+  ...(given && { config: given }),
+})
+
+t.test('a protocol in a module runs in a thread, with its configuration', async (t) => {
+  const { team } = start(t, { orchestration: inModule(config) })
+  const run = team.launch('>')
+  const { finalOutput, orchestrationTrace } = await run.result
+  t.equal(finalOutput, '>abab a,b')
+  t.match(orchestrationTrace.decisions, [{ question: 'How far?', choice: '2 laps' }])
+  t.match(await all(run.events({ types: ['output.delta'] })), [{ agent: '$orchestrator', chunk: 'go ', final: true }])
+})
+
+t.test('the crash of an agent does not change what such a protocol comes to', async (t) => {
+  const { team } = start(t, { orchestration: inModule({ runners: ['a'] }) })
+  await team.start()
+  const crash = team.sendMessage({ recipient: 'a', content: 'exit', requiresResponse: true })
+  const [result] = await Promise.all([team.execute('>'), crash])
+  t.equal(result.finalOutput, '>a a,b')
+})
+
+t.test(
+  'a configuration that misses the schema of such a protocol is found before any message is handled',
+  async (t) => {
+    const { team } = start(t, { orchestration: inModule({ runners: 'a' }) })
+    const wrong = { code: 'CONFIGURATION', details: { path: 'orchestration.config.runners' } }
+    await t.rejects(team.start(), wrong)
+    await t.rejects(team.execute('q'), wrong)
+    await t.rejects(team.launch('q').result, wrong)
+  },
+)
+
+t.test('a module without an agent or a protocol is a configuration error', async (t) => {
+  const { team } = start(t, { agents: [{ name: 'a', module: relay }] })
+  await t.rejects(team.execute('q'), { code: 'CONFIGURATION', message: /no agent as its default export/ })
+  const { team: other } = start(t, { orchestration: { strategy: 'custom', module } })
+  await t.rejects(other.execute('q'), { code: 'CONFIGURATION', message: /no protocol as its default export/ })
+})
+
+t.test('closing right after the start leaves nothing behind', async (t) => {
+  const { team } = start(t)
+  const started = team.start().catch(({ code }) => code)
+  await team.close()
+  t.equal(await started, 'TEAM_CLOSED')
+  t.match(team.health(), { live: false, agents: { a: { status: 'stopped' }, b: { status: 'stopped' } } })
+})
