@@ -74,7 +74,7 @@ class LocalTeam<const Name extends string> extends MultiAgentPattern<Name> {
   /** A handler that ignores its signal would hold it up for ever, since no time passes by itself. */
   override close(options: { drainMs?: number } = {}): Promise<void> {
     const closed = super.close(options)
-    if (!options.drainMs) void this.#passGrace(closed)
+    if (!options?.drainMs) void this.#passGrace(closed)
     return closed
   }
 

@@ -90,6 +90,8 @@ export class AgentLoop implements TurnHost {
   #pumping = false
   #again = false
   #stopping = false
+  /** In this slice something was let in that a turn had waited for. */
+  #answered = false
   /** When the turn before this one ended, within a slice. */
   #endedAt = 0
   readonly #resume = () => {
@@ -223,7 +225,7 @@ export class AgentLoop implements TurnHost {
   /** Runs what is there; true: more is waiting, but timers and sockets come first. */
   #run(): boolean {
     this.#endedAt = 0
-    this.#drainReplies()
+    this.#answered = this.#drainReplies()
     const until = this.#port.scheduler.monotonic() + SLICE_MS
     for (let turns = 0; this.#turns.length < this.#concurrency && !this.#stopping; turns++) {
       if (turns >= TURNS_A_SLICE || (turns > 0 && (turns & 7) === 0 && this.#port.scheduler.monotonic() > until))
@@ -241,7 +243,10 @@ export class AgentLoop implements TurnHost {
   }
 
   #sleep(): void {
-    if (this.#turns.length > 0 && allParked(this.#turns)) this.link.park()
+    if (this.#turns.length > 0 && allParked(this.#turns)) {
+      if (!this.#answered) this.link.park()
+      else if (this.link.permitsWanted) this.#later() // who was answered goes on before it is judged
+    }
     const full = this.#turns.length >= this.#concurrency || this.#stopping
     if (!this.link.sleep(full)) this.#later()
   }
@@ -363,6 +368,7 @@ export class AgentLoop implements TurnHost {
   }
 
   #finish(turn: Turn, value: unknown, thrown: unknown): void {
+    this.link.unpark() // before the host can read that it has ended
     this.#endedAt = this.#commit.write(turn, value, thrown)
     if (this.#turns[this.#turns.length - 1] === turn) this.#turns.pop()
     else this.#turns.splice(this.#turns.indexOf(turn), 1)
@@ -379,11 +385,14 @@ export class AgentLoop implements TurnHost {
 
   // ---- replies in
 
-  #drainReplies(): void {
+  #drainReplies(): boolean {
+    let any = false
     while (this.link.takeReply(this.#taken)) {
+      any = true
       this.link.unpark()
       this.#reply(this.#taken)
     }
+    return any
   }
 
   readonly #aside: Taken = { ...NO_ONE }

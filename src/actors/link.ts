@@ -141,6 +141,7 @@ export class Link {
 
   /** Claims room in a mailbox. The claim is noted, so that the host can give it back if this thread dies before it used it. */
   claim(recipient: number, bytes: number, turn: number, step: number): boolean {
+    if (this.#closed) return false
     const { words } = this.#window
     words[CLAIM + 1] = bytes
     words[CLAIM + 2] = turn
