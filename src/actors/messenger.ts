@@ -65,11 +65,16 @@ export class Messenger {
     }
     if (replay) {
       const logged = replay.match(outbox.encode(bytes))
-      if (logged) return logged.correlation === 0 ? DONE : this.#askedBefore(outbox.fields.recipient, logged)
+      if (logged) return logged.correlation === 0 ? this.#accepted() : this.#askedBefore(outbox.fields.recipient, logged)
     }
     if (!this.#claim(bytes)) return this.#ask(bytes)
     outbox.write(bytes, false)
     link.claimed()
+    return this.#accepted()
+  }
+
+  /** From time to time a sender of many has to let the loop turn: bells are answered there, also while it repeats itself. */
+  #accepted(): Promise<void> {
     return (++this.#sent & (SENDS_A_BREATH - 1)) === 0 || this.#turn.breathless ? this.#turn.breathe() : DONE
   }
 

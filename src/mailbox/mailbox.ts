@@ -154,6 +154,8 @@ export class Mailbox<Owner> {
   readonly handed = new Handed<Owner>()
   /** On their way, from senders that had to ask: there was no room. */
   readonly parked = new Queue<Envelope<Owner>>()
+  /** The first of the parked, once its room is taken. */
+  expected: Envelope<Owner> | undefined
   accepted = 0
   handled = 0
   deadLettered = 0

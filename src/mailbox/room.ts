@@ -1,7 +1,7 @@
 /**
  * What all threads of a team share: whether the host sleeps, and how much room each mailbox has. A sender claims room
  * with two subtractions; it has to ask the host only when there is none. The host gives room back as turns commit, to
- * parked senders first, so that a claim that succeeds is an acceptance.
+ * parked senders first: for the first of them it is taken beforehand. So a claim that succeeds is an acceptance.
  */
 
 /** 1: the host sleeps and wants a bell. */
@@ -60,10 +60,15 @@ export class TeamMemory {
     return true
   }
 
-  /** Takes room without asking: a redelivered message, or one that is larger than the mailbox and alone. */
+  /** Takes room that may not be there: for who waits first, or for a message that is larger than the mailbox and alone. */
   force(index: number, bytes: number): void {
     Atomics.sub(this.#messages, index, 1)
     Atomics.sub(this.#bytes, index, bytes)
+  }
+
+  /** Whether more was taken than there is. */
+  overdrawn(index: number): boolean {
+    return Atomics.load(this.#messages, index) < 0 || Atomics.load(this.#bytes, index) < 0
   }
 
   release(index: number, bytes: number): void {

@@ -118,7 +118,10 @@ export class Admission implements Admitting {
         return this.#admit(callee, envelope)
       }
     }
-    if (callee.settings.mailbox.overflow === 'block') return callee.mailbox.parked.push(envelope)
+    if (callee.settings.mailbox.overflow === 'block') {
+      callee.mailbox.parked.push(envelope)
+      return this.#admitParked(callee)
+    }
     const { capacity, bytes } = callee.settings.mailbox
     const error = new MailboxFullError(
       `The mailbox of agent "${callee.name}" is full (${capacity} messages or ${bytes} bytes); its overflow policy is 'reject'. Send more slowly, or raise communication.mailboxCapacity.`,
@@ -140,16 +143,36 @@ export class Admission implements Admitting {
 
   /** A message has left the mailbox: its room goes to who waits for it, else back to all. */
   freed(callee: Cell, bytes: number): void {
+    this.#core.team.release(callee.index, bytes)
+    this.#admitParked(callee)
+  }
+
+  /**
+   * The first of the parked has its room taken beforehand, so that nobody passes it by. It goes in when that room is
+   * free; a message larger than the mailbox when nothing else is there.
+   */
+  #admitParked(callee: Cell): void {
     const { team } = this.#core
-    team.release(callee.index, bytes)
-    if (callee.stopped) return
-    for (let parked = callee.mailbox.parked.peek(); parked; parked = callee.mailbox.parked.peek()) {
-      const alone = parked.bytes > callee.settings.mailbox.bytes && callee.mailbox.empty
-      if (alone) team.force(callee.index, parked.bytes)
-      else if (!team.claim(callee.index, parked.bytes)) return
-      callee.mailbox.parked.shift()
-      this.#admit(callee, parked)
+    const { mailbox } = callee
+    for (let first = mailbox.parked.peek(); first && !callee.stopped; first = mailbox.parked.peek()) {
+      if (mailbox.expected !== first) {
+        mailbox.expected = first
+        team.force(callee.index, first.bytes)
+      }
+      const alone = first.bytes > callee.settings.mailbox.bytes && mailbox.empty
+      if (!alone && team.overdrawn(callee.index)) return
+      mailbox.parked.shift()
+      this.#admit(callee, first)
     }
+  }
+
+  /** Takes back a message that waits for room; false: it does not. */
+  withdrawParked(callee: Cell, envelope: Envelope<RunState>, reason: DramatisError): boolean {
+    const { mailbox } = callee
+    if (!mailbox.parked.remove(envelope)) return false
+    if (kindOf(envelope.memory, envelope.at) === SEND) this.refuseParked(envelope, reason)
+    if (mailbox.expected === envelope) this.freed(callee, envelope.bytes)
+    return true
   }
 
   #senderOf(envelope: Envelope<RunState>): Cell {

@@ -55,6 +55,7 @@ export interface Admitting {
   message(sender: Cell, run: RunState, memory: Memory, at: number, settle: OpenRequest['settle']): void
   freed(callee: Cell, bytes: number): void
   refuseParked(envelope: Envelope<RunState>, error: DramatisError): void
+  withdrawParked(callee: Cell, envelope: Envelope<RunState>, reason: DramatisError): boolean
 }
 
 /** How turns and requests end. */

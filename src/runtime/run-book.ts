@@ -274,7 +274,7 @@ export class RunBook implements RunHost {
     const { cells, settlement } = this.#supervisor
     for (const cell of cells) {
       const { mailbox } = cell
-      for (const envelope of [...mailbox.queued(), ...mailbox.handed.values(), ...mailbox.parked]) {
+      for (const envelope of [...mailbox.parked, ...mailbox.queued(), ...mailbox.handed.values()]) {
         if (envelope.run !== run) continue
         const request = settlement.requestOf(envelope)
         if (request) settlement.answerWithError(request, error)

@@ -207,7 +207,7 @@ export class Settlement implements Settling {
       lives.killAfterGrace(callee, envelope)
       return
     }
-    if (callee.mailbox.parked.remove(envelope)) this.drop(envelope, 'cancelled', [reason])
+    if (this.#core.admission.withdrawParked(callee, envelope, reason)) this.drop(envelope, 'cancelled', [reason])
     else if (callee.mailbox.discard(envelope)) {
       this.drop(envelope, 'cancelled', [reason])
       this.#core.admission.freed(callee, envelope.bytes)

@@ -380,6 +380,9 @@ function teamWithInput(t: Test, handle: () => unknown, options: object = {}) {
 
 function isTooLarge(t: Pick<typeof import('tap').default, 'equal' | 'match' | 'notMatch'>, error: Error): void {
   t.match(error, { code: 'MESSAGE_REJECTED', details: { bytes: Number, limit: LIMIT } })
-  t.match(error.message, /^The message (to "\w+" )?is \d+ bytes encoded; at most 4096 are taken .*maxMessageBytes\)\. Send it in/)
+  t.match(
+    error.message,
+    /^The message (to "\w+" )?is \d+ bytes encoded; at most 4096 are taken .*maxMessageBytes\)\. Send it in/,
+  )
   t.notMatch(error.message, SECRET)
 }
