@@ -1,0 +1,373 @@
+/** What is large, much or urgent, between real threads. */
+import t from 'tap'
+import type { Question } from '../fixtures/transport/asker.ts'
+import { hold, letters, MIB, notes, play, role, sendBy, settled, textsOf } from './transport-team.ts'
+
+const DEADLINE = { timeout: 40_000 }
+
+const long: Record<string, string> = {
+  '10 MiB of plain text': 'abcdefgh'.repeat((10 / 8) * MIB),
+  '10 MiB of Chinese': '漢字'.repeat(2.5 * MIB),
+  '10 MiB with lone surrogates and NUL': 'a\ud800\0\udc00'.repeat(1.25 * MIB),
+}
+
+for (const [title, content] of Object.entries(long)) {
+  t.test(`${title} is asked and answered as it was`, DEADLINE, async (t) => {
+    const { value } = await play(t, [role('echo')], async (orchestrator) => {
+      const response = await orchestrator.request('echo', content)
+      return response.content === content
+    })
+    t.ok(value)
+  })
+}
+
+t.test('a long list of emoji is asked and answered as it was', DEADLINE, async (t) => {
+  const list = Array.from({ length: 100_000 }, (_, i) => (i % 2 ? '👩‍👩‍👧‍👦' : '🏳️‍🌈'))
+  const { value } = await play(t, [role('echo')], async (orchestrator) => {
+    const response = await orchestrator.request('echo', '', { structuredData: { list } })
+    return JSON.stringify(response.structuredData) === JSON.stringify({ list })
+  })
+  t.ok(value)
+})
+
+t.test('agents ask each other with 10 MiB both ways, several at once', DEADLINE, async (t) => {
+  const agents = [role('echo'), role('asker'), role('asker', { name: 'other' })]
+  const { value } = await play(t, agents, async (orchestrator) => {
+    const structuredData: Question = { to: 'echo', text: '漢', times: 5 * MIB }
+    const answers = await Promise.all(
+      ['asker', 'other'].map((name) => orchestrator.request(name, 'ask', { structuredData })),
+    )
+    return answers.map((answer) => answer.structuredData)
+  })
+  const whole = { same: true, length: 5 * MIB }
+  t.same(value, [whole, whole])
+})
+
+for (const priority of [0, 5, -5]) {
+  for (const size of [20_000, 2 * MIB]) {
+    t.test(`small messages stay behind one of ${size} bytes, all of priority ${priority}`, DEADLINE, async (t) => {
+      const { value } = await play(t, [role('recorder'), role('sender')], async (orchestrator) => {
+        const release = await hold(orchestrator)
+        await sendBy(orchestrator, [
+          ...letters(2, { priority }),
+          { to: 'recorder', text: 'L', times: size, priority },
+          ...letters(3, { priority }),
+        ])
+        await settled(orchestrator)
+        await release()
+        return notes(orchestrator)
+      })
+      t.same(
+        value.map(({ length }) => length),
+        [1, 1, size, 1, 1, 1],
+      )
+      t.same(textsOf(value), ['0', '1', 'L'.repeat(20), '0', '1', '2'])
+    })
+  }
+}
+
+t.test('many large messages arrive in their order, with small ones between', DEADLINE, async (t) => {
+  const { value } = await play(t, [role('recorder'), role('sender')], async (orchestrator) => {
+    const sent = Array.from({ length: 40 }, (_, i) => ({
+      to: 'recorder',
+      text: `${i % 10}`,
+      times: [1, 70_000, 300_000, 20_000][i % 4]!,
+    }))
+    await sendBy(orchestrator, sent)
+    return [await notes(orchestrator), sent] as const
+  })
+  const [came, sent] = value
+  t.same(
+    came.map(({ content, length }) => [content[0], length]),
+    sent.map(({ text, times }) => [text, times]),
+  )
+})
+
+t.test('a large message that was half in the window of a thread that died arrives whole', DEADLINE, async (t) => {
+  const { value } = await play(t, [role('recorder'), role('sender')], async (orchestrator) => {
+    const release = await hold(orchestrator, 'crash')
+    const sending = sendBy(orchestrator, [{ to: 'recorder', text: 'L', times: 2 * MIB }, ...letters(2)])
+    await settled(orchestrator)
+    const answer = await release()
+    await sending
+    return [answer, await notes(orchestrator)] as const
+  })
+  t.equal(value[0], 'survived')
+  t.same(
+    value[1].map(({ length }) => length),
+    [2 * MIB, 1, 1],
+  )
+})
+
+// ---- too large
+
+t.test('a message above maxMessageBytes is refused, and what follows it is not', DEADLINE, async (t) => {
+  const limit = { communication: { maxMessageBytes: 10_000 } }
+  const { value, team } = await play(t, [role('recorder'), role('sender', limit)], async (orchestrator) => {
+    const outcomes = await sendBy(orchestrator, [
+      { to: 'recorder', text: 'x', times: 10_000 - 68 },
+      { to: 'recorder', text: 'x', times: 10_001 - 68 },
+      { to: 'recorder', text: '漢', times: 5_000 },
+      { to: 'recorder', text: 'small' },
+    ])
+    return [outcomes, await notes(orchestrator)] as const
+  })
+  t.same(value[0], ['accepted', 'MESSAGE_REJECTED', 'MESSAGE_REJECTED', 'accepted'])
+  t.same(
+    value[1].map(({ length }) => length),
+    [10_000 - 68, 5],
+  )
+  t.same(team.deadLetters.list(), [])
+})
+
+t.test('a reply above maxMessageBytes is a failure that says so', DEADLINE, async (t) => {
+  const agents = [role('echo', { communication: { maxMessageBytes: 100_000 } })]
+  const { value } = await play(t, agents, (orchestrator) =>
+    orchestrator.request('echo', 'x'.repeat(200_000)).then(
+      () => 'answered',
+      (error: Error) => error,
+    ),
+  )
+  t.match(value, { code: 'REPLY_INVALID', message: /maxMessageBytes/ })
+})
+
+t.test('a caller in the host is refused too, whether it waits for a response or not', DEADLINE, async (t) => {
+  const { team } = await play(t, [role('echo', { communication: { maxMessageBytes: 1_000 } })], async () => undefined)
+  for (const requiresResponse of [false, true])
+    await t.rejects(team.sendMessage({ recipient: 'echo', content: 'x'.repeat(2_000), requiresResponse }), {
+      code: 'MESSAGE_REJECTED',
+      details: { limit: 1_000 },
+    })
+})
+
+// ---- a full mailbox
+
+const small = { mailboxCapacity: 4 }
+
+t.test('a send to a full mailbox waits, others do not, and nothing is lost', DEADLINE, async (t) => {
+  const agents = [role('recorder', { communication: small }), role('sender'), role('echo')]
+  const { value, team } = await play(t, agents, async (orchestrator) => {
+    const release = await hold(orchestrator)
+    const accepted: number[] = []
+    const sends = Array.from({ length: 100 }, async (_, i) => {
+      await orchestrator.send('recorder', String(i))
+      accepted.push(i)
+    })
+    await settled(orchestrator)
+    await orchestrator.request('echo', 'to somebody else')
+    const early = [...accepted]
+    await release()
+    await Promise.all(sends)
+    return { early, accepted, came: await notes(orchestrator) }
+  })
+  const all = Array.from({ length: 100 }, (_, i) => i)
+  t.same(value.early, [0, 1, 2]) // the turn under way has the fourth place
+  t.same(value.accepted, all)
+  t.same(textsOf(value.came), all.map(String))
+  t.same(team.deadLetters.list(), [])
+})
+
+t.test('agents that send to a full mailbox wait, and each keeps its order', DEADLINE, async (t) => {
+  const senders = ['one', 'two', 'three']
+  const agents = [role('recorder', { communication: small }), ...senders.map((name) => role('sender', { name }))]
+  const { value } = await play(t, agents, async (orchestrator) => {
+    const release = await hold(orchestrator)
+    const errands = senders.map((name, i) =>
+      orchestrator.request(name, 'send', {
+        structuredData: {
+          letters: letters(200).map(({ to, text }) => ({ to, text: `${name} ${text}` })),
+          inTurn: i === 0,
+        },
+      }),
+    )
+    await settled(orchestrator)
+    await release()
+    await Promise.all(errands)
+    return textsOf(await notes(orchestrator))
+  })
+  for (const name of senders)
+    t.same(
+      value.filter((text) => text.startsWith(`${name} `)),
+      letters(200).map(({ text }) => `${name} ${text}`),
+    )
+  t.equal(value.length, 600)
+})
+
+t.test('a mailbox that is full of bytes is full as well', DEADLINE, async (t) => {
+  const agents = [role('recorder', { communication: { mailboxBytes: 10_000 } }), role('sender')]
+  const { value } = await play(t, agents, async (orchestrator) => {
+    const release = await hold(orchestrator)
+    const sending = sendBy(orchestrator, letters(30, { text: 'x', times: 3_000 }))
+    await settled(orchestrator)
+    const early = orchestrator.agents.find(({ name }) => name === 'sender')?.status
+    await release()
+    return { early, outcomes: await sending, came: await notes(orchestrator) }
+  })
+  t.equal(value.early, 'running')
+  t.same(new Set(value.outcomes), new Set(['accepted']))
+  t.equal(value.came.length, 30)
+})
+
+t.test("with 'reject' a send to a full mailbox fails at once and is a dead letter", DEADLINE, async (t) => {
+  const agents = [role('recorder', { communication: { ...small, overflow: 'reject' } }), role('sender')]
+  const { value, team } = await play(t, agents, async (orchestrator) => {
+    const release = await hold(orchestrator)
+    const outcomes = await sendBy(orchestrator, letters(6))
+    await release()
+    return { outcomes, came: textsOf(await notes(orchestrator)) }
+  })
+  const full = 'MAILBOX_FULL'
+  t.same(value.outcomes, ['accepted', 'accepted', 'accepted', full, full, full])
+  t.same(value.came, ['0', '1', '2'])
+  t.match(
+    team.deadLetters.list().map(({ reason, message, errors }) => [reason, message.content, errors[0]?.code]),
+    [
+      ['rejected', '3', full],
+      ['rejected', '4', full],
+      ['rejected', '5', full],
+    ],
+  )
+})
+
+t.test("with 'reject' a request to a full mailbox fails at once, from the host too", DEADLINE, async (t) => {
+  const agents = [role('recorder', { communication: { mailboxCapacity: 1, overflow: 'reject' } })]
+  const { value } = await play(t, agents, async (orchestrator, team) => {
+    const release = await hold(orchestrator)
+    const codes = await Promise.all(
+      [
+        orchestrator.request('recorder', 'list'),
+        team.sendMessage({ recipient: 'recorder', content: 'list', requiresResponse: true }),
+        team.sendMessage({ recipient: 'recorder', content: 'list' }),
+      ].map((asked) =>
+        asked.then(
+          () => 'answered',
+          (error: { code: string }) => error.code,
+        ),
+      ),
+    )
+    await release()
+    return codes
+  })
+  t.same(value, ['MAILBOX_FULL', 'MAILBOX_FULL', 'MAILBOX_FULL'])
+})
+
+t.test('a message larger than the whole mailbox is taken when nothing else waits', DEADLINE, async (t) => {
+  for (const overflow of ['block', 'reject'] as const) {
+    const agents = [role('recorder', { communication: { mailboxBytes: 1_000, overflow } }), role('sender')]
+    const { value } = await play(t, agents, async (orchestrator) => {
+      const outcomes = await sendBy(orchestrator, letters(1, { text: 'x', times: MIB }))
+      return { outcomes, came: await notes(orchestrator) }
+    })
+    t.same(value.outcomes, ['accepted'])
+    t.match(value.came, [{ length: MIB }])
+  }
+})
+
+t.test('a message larger than the whole mailbox waits for its turn behind others', DEADLINE, async (t) => {
+  const agents = [role('recorder', { communication: { mailboxBytes: 1_000 } }), role('sender')]
+  const { value } = await play(t, agents, async (orchestrator) => {
+    const release = await hold(orchestrator)
+    const sending = sendBy(orchestrator, [
+      ...letters(2),
+      ...letters(1, { text: 'x', times: MIB }),
+      ...letters(2),
+      ...letters(1, { text: 'y', times: MIB }),
+    ])
+    await settled(orchestrator)
+    await release()
+    return { outcomes: await sending, came: await notes(orchestrator) }
+  })
+  t.same(new Set(value.outcomes), new Set(['accepted']))
+  t.same(
+    value.came.map(({ length }) => length),
+    [1, 1, MIB, 1, 1, MIB],
+  )
+})
+
+t.test('a large message gets its place although small ones of others keep coming', DEADLINE, async (t) => {
+  const agents = [
+    role('recorder', { communication: { mailboxBytes: 4_000 } }),
+    role('sender', { name: 'busy' }),
+    role('sender'),
+  ]
+  const { value } = await play(t, agents, async (orchestrator) => {
+    const stream = orchestrator.request('busy', 'send', { structuredData: { letters: letters(5_000), inTurn: true } })
+    await sendBy(orchestrator, letters(1, { text: 'x', times: 3_500 }))
+    const came = await notes(orchestrator)
+    await stream
+    return came
+  })
+  t.ok(value.some(({ length }) => length === 3_500))
+  t.ok(value.length < 5_000)
+})
+
+// ---- urgent
+
+t.test('a higher priority overtakes the backlog of a busy agent', DEADLINE, async (t) => {
+  const { value } = await play(t, [role('recorder')], async (orchestrator) => {
+    const release = await hold(orchestrator)
+    for (const { text } of letters(500)) await orchestrator.send('recorder', text)
+    await settled(orchestrator) // they are in the window already
+    await orchestrator.send('recorder', 'low', { priority: -1 })
+    await orchestrator.send('recorder', 'high', { priority: 1 })
+    await orchestrator.send('recorder', 'highest', { priority: 9 })
+    await orchestrator.send('recorder', 'as high', { priority: 1 })
+    await settled(orchestrator)
+    await release()
+    return textsOf(await notes(orchestrator))
+  })
+  t.same(value, ['highest', 'high', 'as high', ...letters(500).map(({ text }) => text), 'low'])
+})
+
+t.test('more urgent messages than the window holds keep their order', DEADLINE, async (t) => {
+  const { value } = await play(t, [role('recorder'), role('sender')], async (orchestrator) => {
+    const release = await hold(orchestrator)
+    await sendBy(
+      orchestrator,
+      letters(300).map((letter, i) => ({ ...letter, times: 1_000, priority: 1 + (i % 3) })),
+    )
+    await settled(orchestrator)
+    await release()
+    return (await notes(orchestrator)).map(({ length }) => length)
+  })
+  const sent = letters(300).map(({ text }, i) => ({ length: text.length * 1_000, priority: 1 + (i % 3) }))
+  const sorted = [3, 2, 1].flatMap((priority) => sent.filter((letter) => letter.priority === priority))
+  t.same(
+    value,
+    sorted.map(({ length }) => length),
+  )
+})
+
+// ---- replies
+
+t.test('a reply gets through to a turn whose mailbox is full', DEADLINE, async (t) => {
+  const agents = [role('recorder', { communication: { mailboxCapacity: 2 } }), role('sender'), role('echo')]
+  const { value } = await play(t, agents, async (orchestrator) => {
+    const release = await hold(orchestrator, 'ask')
+    const sending = sendBy(orchestrator, letters(100))
+    await settled(orchestrator)
+    const answer = await release()
+    return { answer, outcomes: await sending, came: textsOf(await notes(orchestrator)) }
+  })
+  t.equal(value.answer, 'é'.repeat(300_000))
+  t.equal(value.outcomes.length, 100)
+  t.same(
+    value.came,
+    letters(100).map(({ text }) => text),
+  )
+})
+
+t.test(
+  'a large reply gets through to a turn behind which a large message is half in the window',
+  DEADLINE,
+  async (t) => {
+    const { value } = await play(t, [role('recorder'), role('sender'), role('echo')], async (orchestrator) => {
+      const release = await hold(orchestrator, 'ask')
+      await sendBy(orchestrator, letters(2, { text: 'x', times: 2 * MIB }))
+      await settled(orchestrator)
+      return { answer: await release(), came: await notes(orchestrator) }
+    })
+    t.equal(value.answer, 'é'.repeat(300_000))
+    t.match(value.came, [{ length: 2 * MIB }, { length: 2 * MIB }])
+  },
+)
