@@ -3,10 +3,15 @@
  * in `dramatis/testing`.
  */
 
-/** What a team asks for the time. Epoch milliseconds, monotonic milliseconds, a number in [0, 1), a wait. */
+/**
+ * What a team asks for the time and for chance. A test gives it one of its own: `virtualClock` of `dramatis/testing`.
+ */
 export interface Clock {
+  /** Epoch ms. */
   now(): number
+  /** Milliseconds from any moment on that never go back. */
   monotonic(): number
+  /** From 0 up to 1. */
   random(): number
   /** Resolves after `ms`; rejects with the signal's reason when it is aborted first. */
   sleep(ms: number, signal?: AbortSignal): Promise<void>
@@ -18,6 +23,8 @@ export interface Scheduler extends Clock {
   timer(ms: number, task: () => void): Timer
   /** Runs `task` in a later turn of the event loop. */
   defer(task: () => void): void
+  /** Keeps the process alive until it is cancelled: somebody waits, even if no timer or thread does. */
+  hold(): Timer
 }
 
 export interface Timer {
@@ -55,6 +62,40 @@ export const systemClock: Scheduler = {
     return { cancel: () => clearTimeout(handle) }
   },
   defer: (task) => void setImmediate(task),
+  hold() {
+    const handle = setTimeout(() => {}, LONGEST_TIMEOUT_MS)
+    return { cancel: () => clearTimeout(handle) }
+  },
+}
+
+/** The same scheduler, with a way to cancel all of its timers that are set: none may outlive who set it. */
+export function withTimersOf(scheduler: Scheduler): Scheduler & { cancelTimers(): void } {
+  const open = new Set<Timer>()
+  return {
+    now: () => scheduler.now(),
+    monotonic: () => scheduler.monotonic(),
+    random: () => scheduler.random(),
+    sleep: (ms, signal) => scheduler.sleep(ms, signal),
+    defer: (task) => scheduler.defer(task),
+    hold: () => scheduler.hold(),
+    timer(ms, task) {
+      const set = scheduler.timer(ms, () => {
+        open.delete(timer)
+        task()
+      })
+      const timer = {
+        cancel() {
+          open.delete(timer)
+          set.cancel()
+        },
+      }
+      open.add(timer)
+      return timer
+    },
+    cancelTimers() {
+      for (const timer of [...open]) timer.cancel()
+    },
+  }
 }
 
 /** Gives a user's own `Clock` what the runtime needs beyond it. */
@@ -72,5 +113,6 @@ export function schedulerFrom(clock: Clock | Scheduler | undefined): Scheduler {
       return { cancel: () => gone.abort() }
     },
     defer: systemClock.defer,
+    hold: systemClock.hold,
   }
 }

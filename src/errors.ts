@@ -4,7 +4,7 @@
  * other.
  */
 
-/** The code of each failure. There is one exported class for each. */
+/** The code of each failure, as `error.code`. There is one exported class for each. */
 export type ErrorCode =
   | 'CONFIGURATION'
   | 'MESSAGE_REJECTED'
@@ -51,7 +51,18 @@ export interface ErrorData {
   stack?: string
 }
 
-/** The base of all errors of this library. */
+/**
+ * The base of all errors of this library. `message` says what happened, to whom, and what to do; `details` has the same as
+ * fields; `cause` is what was thrown, if anything was.
+ *
+ * @example
+ * try {
+ *   await context.request('critic', draft)
+ * } catch (error) {
+ *   if (error instanceof RequestTimeoutError) return draft
+ *   throw error
+ * }
+ */
 export class DramatisError extends Error {
   declare readonly code: ErrorCode
   readonly details: Readonly<Record<string, unknown>>
@@ -64,7 +75,7 @@ export class DramatisError extends Error {
   }
 
   toJSON(): { code: ErrorCode; message: string; details: object } {
-    return { code: this.code, message: this.message, details: this.details }
+    return { code: this.code, message: this.message, details: plainDetails(this.details) }
   }
 }
 
@@ -204,28 +215,86 @@ export function errorFrom(data: ErrorData): DramatisError {
 
 /** An error as data, with the stack of its cause so that it still points into the source on the other side. */
 export function errorData(error: DramatisError): ErrorData {
-  const stack = error.cause instanceof Error ? error.cause.stack : undefined
-  const data: ErrorData = { code: error.code, message: error.message, details: { ...error.details } }
+  const stack = stackOf(error.cause)
+  const data: ErrorData = { code: error.code, message: String(error.message), details: plainDetails(error.details) }
   if (stack !== undefined) data.stack = stack
   return data
 }
 
+function stackOf(cause: unknown): string | undefined {
+  try {
+    return cause instanceof Error && cause.stack !== undefined ? String(cause.stack).slice(0, LONGEST_STACK) : undefined
+  } catch {
+    return undefined // it throws when it is looked at
+  }
+}
+
+/** An error has to arrive, whatever its thrower has put into it: what JSON has no word for is described. */
+function plainDetails(details: Readonly<Record<string, unknown>>): Record<string, unknown> {
+  return Object.fromEntries(
+    Object.entries(details ?? {}).map(([key, value]) => [key, isWritable(value) ? value : describe(value)]),
+  )
+}
+
+function isWritable(value: unknown): boolean {
+  try {
+    return value === undefined || JSON.stringify(value) !== undefined
+  } catch {
+    return false // a cycle, a bigint
+  }
+}
+
+const LONGEST_DESCRIPTION = 2_000
+const LONGEST_STACK = 20_000 // it begins with the whole message
+
 /** One line about anything that can be thrown, also what is no Error: `throw 'x'`, `throw { a: 1 }`, `throw undefined`. */
 export function describe(thrown: unknown): string {
-  if (thrown instanceof Error) return `${thrown.name}: ${thrown.message}`
-  if (typeof thrown === 'string') return thrown
-  if (typeof thrown === 'function') return `a function (${thrown.name || 'anonymous'})`
+  const text = wordsOf(thrown)
+  return text.length > LONGEST_DESCRIPTION ? `${text.slice(0, LONGEST_DESCRIPTION)}...` : text
+}
+
+function wordsOf(thrown: unknown): string {
   try {
+    if (thrown instanceof Error) return `${thrown.name}: ${thrown.message}`
+    if (typeof thrown === 'string') return thrown
+    if (typeof thrown === 'function') return `a function (${thrown.name || 'anonymous'})`
+    if (typeof thrown === 'bigint') return `${thrown}n`
     return JSON.stringify(thrown) ?? String(thrown)
   } catch {
     return Object.prototype.toString.call(thrown)
   }
 }
 
-/** What the contract names and this version does not have yet: one clear error, never an option that is ignored. */
-export function unavailable(path: string): ConfigurationError {
-  return new ConfigurationError(
-    `${path}: not available in this version. Remove it; the changelog says when it comes.`,
-    { path },
-  )
+/** A value in a few words, for a message about it. What is inside of objects stays there: it can be a key or a prompt. */
+export function shown(value: unknown): string {
+  if (value === undefined) return 'nothing'
+  if (value === null) return 'null'
+  if (Array.isArray(value)) return value.length === 0 ? 'an empty list' : `a list of ${value.length}`
+  switch (typeof value) {
+    case 'string':
+      return JSON.stringify(value.length > 60 ? `${value.slice(0, 57)}...` : value)
+    case 'object': {
+      const name = value.constructor?.name ?? 'Object'
+      if (name === 'Object' || name === '') return 'an object'
+      return `${/^[AEIO]/.test(name) ? 'an' : 'a'} ${name}`
+    }
+    case 'function':
+      return 'a function'
+    case 'symbol':
+      return 'a symbol'
+    default:
+      return String(value)
+  }
+}
+
+/**
+ * The error for what the contract names and this version does not have yet: an option, a verb, a method. Nothing is
+ * accepted and ignored.
+ *
+ * @param advice a sentence on what to use in its place.
+ * @param details what the error carries beside the path.
+ */
+export function unavailable(path: string, advice = '', details: Record<string, unknown> = {}): ConfigurationError {
+  const message = `${path}: not available in this version; remove it.${advice && ` ${advice}`}`
+  return new ConfigurationError(message, { path, ...details })
 }

@@ -10,7 +10,45 @@
  *   team            the composition root: runtime and protocols joined
  *   service/        how people reach a team: the command line
  */
-export * from './errors.ts'
+export {
+  DramatisError,
+  ConfigurationError,
+  MessageRejectedError,
+  UnknownAgentError,
+  AgentTerminatedError,
+  StartFailedError,
+  AgentFailedError,
+  AgentCrashedError,
+  OutcomeUnknownError,
+  RequestTimeoutError,
+  MailboxFullError,
+  DeadlockError,
+  StallError,
+  LivelockError,
+  SyncPointTimeoutError,
+  BudgetExceededError,
+  DelegationRefusedError,
+  TaskRefusedError,
+  ToolTimeoutError,
+  ToolInputError,
+  ToolFailedError,
+  ModelError,
+  ConsensusError,
+  TurnEndedError,
+  TurnTimeoutError,
+  MessageExpiredError,
+  ReplyInvalidError,
+  ChainDepthError,
+  StepMismatchError,
+  CancelledError,
+  RunAbortedError,
+  RunTimeoutError,
+  LogCorruptError,
+  TeamOverloadedError,
+  TeamClosedError,
+  UnknownRunError,
+  type ErrorCode,
+} from './errors.ts'
 export type { Clock } from './clock.ts'
 export type { AgentMessage, MessageInput, MessageType } from './mailbox/message.ts'
 export type { DeadLetter } from './mailbox/dead-letters.ts'

@@ -3,19 +3,23 @@ import type { AgentRole } from './actors/role.ts'
 import type { Tool } from './actors/tool.ts'
 import { unavailable } from './errors.ts'
 import { type OrchestrationConfig, protocolFrom } from './protocols/index.ts'
-import type { TeamOptions } from './runtime/options.ts'
+import type { AgentInstance } from './runtime/agent-instance.ts'
+import type { SyncPoint, TeamOptions } from './runtime/options.ts'
 import { settingsFrom } from './runtime/settings.ts'
 import { type TeamKit, TeamRuntime } from './runtime/team.ts'
 
+/** What a team is made of. Every option is checked, and a wrong one is refused with its path. Durations in ms. */
 export interface MultiAgentPatternOptions<Name extends string = string>
   extends Omit<TeamOptions, 'agents' | 'syncPoints'> {
+  /** At least one; each with a name of its own. */
   agents: readonly AgentRole<Name>[]
   /** How the agents work together. A misspelt agent does not compile. */
   orchestration: OrchestrationConfig<NoInfer<Name>>
+  syncPoints?: SyncPoint<NoInfer<Name>>[]
 }
 
 /**
- * A running team: agents on threads of their own, a supervisor, one log.
+ * A running team: agents on threads of their own, a supervisor, one log. Source: document 002, 3.1.
  *
  * @example
  * const team = createTeam({
@@ -26,11 +30,9 @@ export interface MultiAgentPatternOptions<Name extends string = string>
  * console.log(result.success ? result.finalOutput : result.error.message)
  * await team.close()
  *
- * @throws ConfigurationError from the constructor for what can be seen at once, with the option's path in `details`.
+ * @throws {ConfigurationError} from the constructor for what can be seen at once, with the option's path in `details`.
  */
 export class MultiAgentPattern<const Name extends string = string> extends TeamRuntime implements AsyncDisposable {
-  declare readonly '~names'?: Name
-
   constructor(options: MultiAgentPatternOptions<Name>, kit?: TeamKit) {
     const settings = settingsFrom(options as TeamOptions, { modules: new Set(kit?.definitions.keys()) })
     super(
@@ -42,25 +44,49 @@ export class MultiAgentPattern<const Name extends string = string> extends TeamR
       kit,
     )
   }
+
+  override getAgent(name: Name | (string & {})): AgentInstance | undefined {
+    return super.getAgent(name)
+  }
 }
 
+/** A running team, as examples and signatures call it. */
 export type Team<Name extends string = string> = MultiAgentPattern<Name>
 
-/** Makes a team. Its threads start with the first run, or with `start()`. */
+/**
+ * Makes a team. Its threads start with the first run, or with `start()`; `close()` ends them.
+ *
+ * @throws {ConfigurationError} for what can be seen at once, with the option's path in `details`.
+ *
+ * @example
+ * const team = createTeam({
+ *   agents: [{ name: 'greeter', module: new URL('./greeter.js', import.meta.url) }],
+ *   orchestration: { strategy: 'sequential' },
+ * })
+ */
 export function createTeam<const Name extends string>(
   options: MultiAgentPatternOptions<Name>,
 ): MultiAgentPattern<Name> {
   return new MultiAgentPattern(options)
 }
 
-/** Types a team's options in a file of their own, for the command line. */
+/**
+ * Types a team's options in a file of their own, for the command line: `dramatis run team.ts "..."`. It checks nothing;
+ * `createTeam` does.
+ *
+ * @example
+ * export default defineTeam({
+ *   agents: [{ name: 'greeter', module: new URL('./greeter.ts', import.meta.url) }],
+ *   orchestration: { strategy: 'sequential' },
+ * })
+ */
 export function defineTeam<const Name extends string>(
   options: MultiAgentPatternOptions<Name>,
 ): MultiAgentPatternOptions<Name> {
   return options
 }
 
-/** Reads a team from `agents.yaml`. */
+/** Reads a team from `agents.yaml`. Not available in this version. */
 export function loadTeam(
   _path: string | URL,
   _options?: { agents?: Record<string, AgentRole>; tools?: Tool[] },

@@ -1,7 +1,9 @@
 /** `dramatis/testing`: a virtual clock, one agent alone, a whole team in this thread. */
+import './mailbox/parse-message.ts' // loaded later by a team of its own, which virtual time could not wait for
+import type { Outcome } from './actors/context.ts'
 import type { AgentDefinition } from './actors/definition.ts'
 import type { ModelClient } from './actors/model.ts'
-import { AgentCrashedError, UnknownAgentError, unavailable } from './errors.ts'
+import { AgentCrashedError, type DramatisError, UnknownAgentError, unavailable } from './errors.ts'
 import { LocalThread } from './runtime/local-thread.ts'
 import { type VirtualClock, virtualClock } from './runtime/testing/virtual-clock.ts'
 import { MultiAgentPattern, type MultiAgentPatternOptions } from './team.ts'
@@ -9,32 +11,36 @@ import { MultiAgentPattern, type MultiAgentPatternOptions } from './team.ts'
 export { type TestAgent, type TestAgentOptions, testAgent } from './runtime/testing/test-agent.ts'
 export { type VirtualClock, virtualClock } from './runtime/testing/virtual-clock.ts'
 
-// The types of a definition are its user's; here they only pass through.
-type AnyDefinition = AgentDefinition<never, unknown, unknown, unknown, never>
-
+/** What a test team is played with. */
 export interface TestKit<Name extends string> {
+  /** Not available in this version. */
   model?: ModelClient
   /** A new one by default. */
   clock?: VirtualClock
   /** Of the clock that is made by default: another seed is another order of what happens at one time. */
   seed?: number
   /** Code for the roles, in place of their modules. */
-  modules?: Partial<Record<Name, AnyDefinition>>
+  modules?: Partial<Record<Name, AgentDefinition>>
 }
 
+/** A team under test. */
 export type TestTeam<Name extends string = string> = MultiAgentPattern<Name> & {
   readonly clock: VirtualClock
-  /** Ends an agent's life as a crash would. */
+  /** Ends an agent's life as a crash would. Throws `UnknownAgentError` if no agent of that name is alive. */
   crash(agent: Name): void
 }
 
 /**
  * A team whose agents all run in this thread, under a virtual clock: the same supervisor, deterministic. Time passes
- * only by `clock.advance` and `clock.runToIdle`.
+ * only by `clock.advance` and `clock.runToIdle`. An agent's own blocking code or `process.exit` would hit the test.
+ *
+ * @throws {ConfigurationError} as `createTeam` does.
  *
  * @example
- * await using team = testTeam({ agents: [{ name: 'a' }], orchestration: { strategy: 'sequential' } }, { modules: { a: agent } })
+ * const options = { agents: [{ name: 'a' }], orchestration: { strategy: 'sequential' } } as const
+ * const team = testTeam(options, { modules: { a: agent } })
  * const result = await team.execute('go')
+ * await team.close()
  */
 export function testTeam<const Name extends string>(
   options: MultiAgentPatternOptions<Name>,
@@ -45,6 +51,8 @@ export function testTeam<const Name extends string>(
   const definitions = new Map(Object.entries(kit.modules ?? {}) as [string, AgentDefinition][])
   return new LocalTeam({ ...options, clock }, definitions, clock)
 }
+
+const GRACE_STEP_MS = 1_000
 
 class LocalTeam<const Name extends string> extends MultiAgentPattern<Name> {
   readonly clock: VirtualClock
@@ -58,10 +66,65 @@ class LocalTeam<const Name extends string> extends MultiAgentPattern<Name> {
     this.clock = clock
   }
 
+  /** A handler that ignores its signal would hold it up for ever, since no time passes by itself. */
+  override close(options: { drainMs?: number } = {}): Promise<void> {
+    const closed = super.close(options)
+    if (!options.drainMs) void this.#passGrace(closed)
+    return closed
+  }
+
+  async #passGrace(closed: Promise<void>): Promise<void> {
+    let open = true
+    const done = () => {
+      open = false
+    }
+    closed.then(done, done)
+    for (let ms = 0; open; ms = GRACE_STEP_MS) await this.clock.advance(ms)
+  }
+
   crash(agent: Name): void {
     const life = this.supervisor.cell(agent)?.life
     if (!life) throw new UnknownAgentError(`No agent "${agent}" is alive in this team.`, { agent })
     const error = new AgentCrashedError(`The test ended the life of agent "${agent}".`, { agent })
     if (life.thread instanceof LocalThread) life.thread.kill({ code: 1, error, outside: true })
   }
+}
+
+// ---- not in this version
+
+/** What a scripted model does when it is called: answers, calls a tool, or fails. */
+export type Script =
+  | { agent?: string; when?: RegExp | string; reply: string | object; delayMs?: number }
+  | { agent?: string; toolCall: { name: string; input: object } }
+  | { agent?: string; fail: 'rate_limit' | 'timeout' | 'server' }
+
+export interface ScriptedModel extends ModelClient {
+  readonly calls: { agent: string; prompt: string }[]
+  /** Throws if part of the script was never asked for. */
+  assertDone(): void
+}
+
+export function scriptedModel(_script: Script[]): ScriptedModel {
+  throw unavailable('scriptedModel')
+}
+
+export function rehearsalModel(_seed?: number): ModelClient {
+  throw unavailable('rehearsalModel')
+}
+
+/** Plays a team through many seeded schedules with faults. */
+export function rehearse(
+  _options: MultiAgentPatternOptions | (() => MultiAgentPatternOptions),
+  _plan: {
+    query: string
+    seeds: number | number[]
+    faults?: ('crash' | 'delay' | 'duplicate' | 'hang' | 'refuse')[]
+    check?(outcome: Outcome): void
+  },
+): Promise<{
+  runs: number
+  outcomes: Record<'done' | 'deadlock' | 'livelock' | 'stall' | 'failed', number>
+  failures: { seed: number; error: DramatisError; replay: string }[]
+}> {
+  return Promise.reject(unavailable('rehearse'))
 }

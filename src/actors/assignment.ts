@@ -1,12 +1,12 @@
 /** What the host tells a thread when it makes it an agent, over the control plane; and what the thread answers. */
 import type { ErrorData } from '../errors.ts'
-import type { AgentDefinition } from './definition.ts'
-import type { ProtocolDefinition } from './protocol.ts'
 import type { RoleInfo } from './role.ts'
 import type { AgentStatus } from './task.ts'
 
 export interface Assignment {
   role: RoleInfo
+  /** Where the role stands in the team's options, for errors: `agents[0]`. */
+  option: string
   index: number
   epoch: number
   /** Names by index, as far as the host has them now. */
@@ -32,15 +32,13 @@ export type AgentCode =
   /** The protocol script in a module. */
   | { protocol: string; bundled: boolean; shown: string; config: object | undefined }
 
-/** In the host's own thread there is no module to import. */
-export type LocalCode =
-  | { definition: AgentDefinition }
-  | { script: ProtocolDefinition<object>; roster: () => readonly RosterEntry[] }
-
 export type RosterEntry = RoleInfo & { status: AgentStatus }
 
 /** What `start` answers. `state` is the agent's state after its start hook, if it is new or changed. */
-export type Started = { ok: true; state: string | undefined } | { ok: false; error: ErrorData }
+export type Started =
+  | { ok: true; state: string | undefined }
+  /** `importing`: the module threw; the error's cause is what it threw, and the host knows to say where. */
+  | { ok: false; error: ErrorData; importing?: true }
 
 /** What a RUN frame says, as JSON in its data; its content is the run's id. */
 export interface RunNotice {

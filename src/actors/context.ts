@@ -5,7 +5,7 @@ import type { DramatisError, TaskRefusedError } from '../errors.ts'
 import type { AgentMessage } from '../mailbox/message.ts'
 import type { Logger } from './logger.ts'
 import type { Completion, CompletionRequest } from './model.ts'
-import type { RoleInfo } from './role.ts'
+import type { RoleInfo, ToolReference } from './role.ts'
 import type { AgentStatus, AgentTask, TaskInput } from './task.ts'
 import type { Schema, Tool } from './tool.ts'
 
@@ -15,38 +15,51 @@ export interface AgentRef<In = unknown, Out = unknown> {
   readonly '~types'?: { input: In; output: Out }
 }
 
+/** What goes with a message. Durations in ms. */
 export interface RequestOptions<In = unknown> {
+  /** A JSON value beside the content; anything else is refused with its path. */
   structuredData?: In
   /** Higher overtakes lower in a mailbox; 0. A 32-bit integer. */
   priority?: number
-  /** From the start of the callee's turn. */
+  /** From the start of the callee's turn; its `responseTimeoutMs` by default. */
   timeoutMs?: number
+  /** 0. Retries are not available in this version. */
   retries?: number
+  /** For retries. No effect yet. */
   idempotent?: boolean
+  /** The conversation that the message belongs to; the run's by default. */
   threadId?: string
+  /** A JSON object that travels with the message. */
   metadata?: object
+  /** Withdraws the request: its promise rejects with `CancelledError`, and its turn is told to stop. */
   signal?: AbortSignal
   /** true: repetition is meant, livelock detection leaves it alone. */
   polling?: boolean
 }
 
+/** What came of one request of several: the answer, or why there is none. */
 export type Outcome<Out = unknown> =
   | { agent: string; ok: true; message: AgentMessage<Out> }
   | { agent: string; ok: false; error: DramatisError }
 
+/** What came of an escalation. Source: document 002, escalation. */
 export type EscalationOutcome =
   | { kind: 'guidance'; guidance: string }
   | { kind: 'reassigned' | 'taken_over'; to: string; result: AgentMessage }
   | { kind: 'unresolved'; reason: string }
 
+/** Who met at a sync point, and what each brought. */
 export interface SyncResult<T = unknown> {
+  /** Counts the meetings at this point, from 1. */
   generation: number
   arrived: string[]
   missing: string[]
   timedOut: boolean
+  /** By the agent's name. */
   data: Record<string, T>
 }
 
+/** State that several agents read, and change one after the other. */
 export interface SharedState {
   get<T = unknown>(key: string, schema?: Schema<unknown, T>): Promise<T | undefined>
   update<T>(key: string, change: (value: T | undefined) => T): Promise<T>
@@ -55,13 +68,29 @@ export interface SharedState {
 /** A role that an agent makes at run time. 'run': gone with it, its name unique in it. */
 export type SpawnRole = RoleInfo & {
   module?: string
-  tools?: (string | { module: URL | string; export?: string })[]
+  tools?: Exclude<ToolReference, Tool>[]
   lifetime?: 'run' | 'team'
 }
 
-/** What a turn is given. After its turn has ended every verb rejects (or throws) `TurnEndedError`. */
+/**
+ * What a turn is given: who it is, its state, and the verbs. A verb with an effect is a step: a turn that is tried again
+ * after a crash gets its result from the log. After its turn has ended every verb rejects (or throws) `TurnEndedError`.
+ * Verbs reject with a `DramatisError`; a verb that is not there yet with `ConfigurationError`.
+ *
+ * @example
+ * export default defineAgent({
+ *   async receive(message, context) {
+ *     const page = await context.step('fetch', async () => (await fetch(message.content)).text())
+ *     await context.publish('page', { length: page.length }, 'fact')
+ *     const summary = await context.request('summarizer', page)
+ *     return summary.content
+ *   },
+ * })
+ */
 export interface AgentContext<State = object, RunState = object, Data = unknown> {
+  /** What the team says of this agent: data alone, frozen. */
   readonly role: RoleInfo
+  /** `data` of the role, as the agent's schema returned it. */
   readonly data: Data
   readonly runId: string
   readonly run: { metadata: Readonly<Record<string, string>>; threadId?: string }
@@ -69,70 +98,147 @@ export interface AgentContext<State = object, RunState = object, Data = unknown>
   readonly signal: AbortSignal
   /** 1, and one more for each time that this message's turn was cut off. */
   readonly attempt: number
+  /** Lines in the team's log, with the agent's name. */
   readonly log: Logger
-  /** The agent's, over all runs and restarts. */
+  /** The agent's, over all runs and restarts. A JSON value. */
   readonly state: Immutable<State>
+  /**
+   * Changes the state by a recipe over a draft. This turn sees it at once; it counts when the turn ends well, and is
+   * dropped if it fails.
+   *
+   * @throws {MessageRejectedError} for what is no JSON value, with its path.
+   */
   setState(recipe: (draft: State) => void): void
   /** This run's alone. */
   readonly runState: Immutable<RunState>
+  /** The same for `runState`. */
   setRunState(recipe: (draft: RunState) => void): void
+  /** State that others may read or change. Not available in this version. */
   shared(scope: 'agent_shared' | 'team_shared' | 'persistent', owner?: string): SharedState
+  /**
+   * Asks an agent and waits for its answer, over restarts of the agent.
+   *
+   * Rejects with `UnknownAgentError`, `RequestTimeoutError`, `AgentFailedError` (its handler threw),
+   * `AgentCrashedError` (the message killed it more often than it may), `OutcomeUnknownError`, `AgentTerminatedError`,
+   * `TaskRefusedError`, `MailboxFullError`, `CancelledError`, or with `MessageRejectedError` for what is no message.
+   */
   request<In = unknown, Out = unknown>(
     to: string | AgentRef<In, Out>,
     content: string,
     options?: RequestOptions<NoInfer<In>>,
   ): Promise<AgentMessage<Out>>
+  /** Asks for an answer in pieces, as the other side emits them. Leaving the loop withdraws the request. */
   requestStream(
     to: string,
     content: string,
     options?: RequestOptions,
   ): AsyncIterable<string> & { readonly response: Promise<AgentMessage> }
+  /**
+   * Asks several, `concurrency` at a time (all by default). Never rejects for a failure of theirs; in the order of
+   * `to`.
+   */
   requestAll(to: string[], content: string, options?: RequestOptions & { concurrency?: number }): Promise<Outcome[]>
+  /** The first answer of several; the other requests are withdrawn. Rejects when all have failed, naming each. */
   requestAny(to: string[], content: string, options?: RequestOptions): Promise<AgentMessage>
+  /** The first `count` answers. Not available in this version. */
   requestQuorum(to: string[], count: number, content: string, options?: RequestOptions): Promise<AgentMessage[]>
-  /** Resolves when the mailbox has accepted it, rejects when it is refused; many may be under way. */
+  /**
+   * A message that nobody answers. Resolves when the mailbox has accepted it, rejects when it is refused; many may be
+   * under way.
+   */
   send(to: string, content: string, options?: RequestOptions): Promise<void>
+  /** To every agent's `observe`. Not available in this version. */
   broadcast(content: string, options?: RequestOptions): Promise<void>
+  /** Hands a task with its duty to answer over. Not available in this version. */
   delegate(to: string, task: TaskInput): Promise<AgentTask>
-  /** To `escalateTo`, else to '$orchestrator'. */
+  /** To `escalateTo`, else to '$orchestrator'. Not available in this version. */
   report(content: string, data?: object): Promise<void>
+  /** Writes an entry on the blackboard: `blackboard.write` for short. */
   publish(key: string, value: unknown, entryType: string, options?: WriteOptions): Promise<BlackboardEntry>
-  /** Matches arrive at `observe` as messages of type publish. */
+  /**
+   * Entries whose key fits arrive at `observe` as messages of type publish, in order. `*` is one word, `**` any number
+   * of them.
+   */
   subscribe(pattern: string): Promise<void>
+  /** The run's blackboard; rejects with `ConfigurationError` where the team has none (`enableBlackboard: false`). */
   readonly blackboard: Blackboard
+  /** Tells `observe` when that agent is gone for good. Not available in this version. */
   watch(agent: string): Promise<void>
+  /** Waits at a sync point for the others. Not available in this version. */
   sync<T = unknown>(point: string, data?: T): Promise<SyncResult<T>>
+  /** Gives a task away with all that is known of it. Not available in this version. */
   handoff(to: string, task: AgentTask, summary?: string): Promise<void>
+  /** Asks the manager what to do. Not available in this version. */
   escalate(reason: string, details?: object): Promise<EscalationOutcome>
+  /** Asks a person. Not available in this version. */
   ask(question: string, options?: { choices?: string[]; timeoutMs?: number }): Promise<string>
-  /** `throw context.refuse('why')`. */
+  /** The error that refuses the task: `throw context.refuse('why')`. Who asked gets it as `TaskRefusedError`. */
   refuse(reason: string): TaskRefusedError
+  /** Makes another agent. Not available in this version. */
   spawn(role: SpawnRole): Promise<string>
+  /** One call of a model. Not available in this version. */
   complete<T = undefined>(request: CompletionRequest<T>): Promise<Completion<T>>
+  /** A model with tools, until it has an answer. Not available in this version. */
   think<T = undefined>(
     request: string | (CompletionRequest<T> & { tools?: string[]; maxRounds?: number }),
   ): Promise<Completion<T>>
+  /** Calls a tool. Not available in this version. */
   tool<In, Out>(tool: Tool<In, Out>, input: NoInfer<In>): Promise<Out>
   tool<T extends Tool = Tool>(
     name: string,
     input: NonNullable<T['~types']>['input'],
   ): Promise<NonNullable<T['~types']>['output']>
-  /** Its result is logged; after a crash it is answered from the log, not run again. */
+  /**
+   * Runs I/O of your own so that it is not repeated: its result (a JSON value) is logged, and after a crash it is
+   * answered from the log, not run again. Of a step that was under way when the thread died nobody knows whether it
+   * happened: the message is not tried again, and its sender gets `OutcomeUnknownError`; `idempotent: true` lets the
+   * step run again.
+   *
+   * @example
+   * const rows = await context.step('read the rows', () => database.query('select * from rows'), { idempotent: true })
+   */
   step<T>(name: string, run: () => Promise<T> | T, options?: { idempotent?: boolean }): Promise<T>
-  /** A piece of the answer, before the answer. */
+  /** A piece of the answer, before the answer; `requestStream` reads it; `run.text()` reads the script's. */
   emit(chunk: string): void
+  /** Epoch ms; the same again when the turn is tried again. */
   now(): number
+  /** From 0 up to 1; the same numbers again when the turn is tried again. */
   random(): number
+  /** A version 4 UUID, made with `random()`. */
   uuid(): string
+  /** Waits; rejects when the turn is to stop. */
   sleep(ms: number): Promise<void>
 }
 
-/** What a protocol script is given. */
+/**
+ * What a protocol script is given: the verbs of an agent, and the team in sight.
+ *
+ * @example
+ * const orchestration = {
+ *   strategy: 'custom',
+ *   async run(orchestrator, query) {
+ *     const names = orchestrator.agents.map(({ name }) => name)
+ *     const outcomes = await orchestrator.requestAll(names, query)
+ *     const answered = outcomes.filter((outcome) => outcome.ok)
+ *     const ballots = answered.map(({ agent, message }) => ({ agent, value: message.content }))
+ *     return orchestrator.vote(ballots).winner
+ *   },
+ * }
+ */
 export interface OrchestratorContext<Name extends string = string> extends AgentContext {
+  /** Everybody in the team, in the order in which they were given. */
   readonly agents: readonly (RoleInfo<Name> & { status: AgentStatus })[]
+  /** Who should get a task, by `taskRouting`. Not available in this version. */
   route(task: string | AgentTask): Promise<Name | null>
   /** Writes a decision into the trace. */
   decide(question: string, choice: string, reason: string): void
+  /** What came of a sync point. Not available in this version. */
   synced<T = unknown>(point: string): Promise<SyncResult<T>>
+  /**
+   * The value with the highest score by the voters' weights; by majority where a weight is null or not finite. Values are
+   * compared by structure. On a tie the first one seen wins, and `tied` says so. Source: document 000, consensus.
+   *
+   * @throws {ConsensusError} when there is no ballot, or a value is not JSON.
+   */
   vote<T>(ballots: { agent: string; value: T }[]): { winner: T; scores: Record<string, number>; tied: boolean }
 }

@@ -1,15 +1,17 @@
 /** What makes an agent: its handlers, its schemas, its initial state. A module exports one as its default. */
-import { ConfigurationError } from '../errors.ts'
+import { ConfigurationError, shown, unavailable } from '../errors.ts'
 import type { AgentMessage } from '../mailbox/message.ts'
 import type { AgentContext, AgentRef } from './context.ts'
 import type { ModelMessage } from './model.ts'
 import type { RoleInfo } from './role.ts'
 import type { Schema } from './tool.ts'
 
+/** A value, or a promise of one. */
 export type Awaitable<T> = T | Promise<T>
-/** A string is the content; nothing is an empty reply. */
+/** What a handler returns. A string is the content; nothing is an empty reply. `structuredData` is a JSON value. */
 export type Reply<Out = unknown> = string | void | { content?: string; structuredData?: Out }
 
+/** What `defineAgent` returns: an agent's code, with the types of what it takes, answers and keeps. */
 export interface AgentDefinition<In = unknown, Out = unknown, State = unknown, RunState = unknown, Data = unknown> {
   readonly '~types'?: { input: In; output: Out; state: State; runState: RunState; data: Data }
 }
@@ -22,20 +24,27 @@ export interface AgentHandlers<
   RunState extends object = object,
   Data = unknown,
 > {
-  /** Checks the structured data of request and delegate alone. */
+  /** Checks the structured data of request and delegate alone; `receive` gets what the schema returns. */
   input?: Schema<unknown, In>
+  /** Checks the structured data of each reply. One that misses it is a `ReplyInvalidError` for who asked. */
   output?: Schema<Out, unknown>
+  /** Checks `data` of the role when the agent starts. */
   data?: Schema<unknown, Data>
+  /** A JSON object, for the agent's first life. */
   initialState?: State | ((role: RoleInfo) => State)
+  /** A JSON object, for each run. */
   initialRunState?: RunState | (() => RunState)
   /** Runs once in each life, before the first message. */
   start?(
     context: Pick<AgentContext<State, RunState, Data>, 'role' | 'data' | 'state' | 'setState' | 'log' | 'signal'>,
   ): Awaitable<void>
-  /** Requests, delegations, and messages that nobody waits for. */
+  /**
+   * Requests, delegations, and messages that nobody waits for. One message at a time. What it throws fails the turn.
+   */
   receive(message: AgentMessage<In>, context: AgentContext<State, RunState, Data>): Awaitable<Reply<Out>>
   /** broadcast, report, publish. */
   observe?(message: AgentMessage<unknown>, context: AgentContext<State, RunState, Data>): Awaitable<void>
+  /** Chooses what a model sees of the conversation. Not available in this version. */
   buildContext?(
     history: readonly ModelMessage[],
     context: AgentContext<State, RunState, Data>,
@@ -47,7 +56,10 @@ export interface AgentHandlers<
 const brand = Symbol.for('dramatis.agent')
 
 /**
- * Defines an agent. Export it as the default of a module and name that module in the role.
+ * Defines an agent. Export it as the default of a module and name that module in the role. The module is imported by the
+ * agent's own thread, once in each of its lives.
+ *
+ * @throws {ConfigurationError} when `receive` is missing.
  *
  * @example
  * export default defineAgent({
@@ -65,13 +77,44 @@ export function defineAgent<
   RunState extends object = object,
   Data = unknown,
 >(definition: AgentHandlers<In, Out, State, RunState, Data>): AgentDefinition<In, Out, State, RunState, Data> {
-  if (typeof definition?.receive !== 'function') {
+  checkDefinition(definition)
+  return Object.assign({ [brand]: true, '~types': undefined }, definition)
+}
+
+type Fields = Record<string, unknown>
+
+function checkDefinition(definition: unknown): void {
+  const { receive, ...others } = Object(definition) as Fields
+  if (typeof receive !== 'function') {
     throw new ConfigurationError('defineAgent: "receive" is missing; give it a function (message, context) => reply.', {
       path: 'receive',
     })
   }
-  return Object.assign({ [brand]: true, '~types': undefined }, definition)
+  for (const [path, value] of Object.entries(others)) {
+    if (value === undefined) continue
+    if (path === 'buildContext') throw unavailable('buildContext')
+    const needed = FIELDS[path]
+    if (needed === undefined)
+      throw refused(path, `there is no such field; there are receive, ${Object.keys(FIELDS).join(', ')}`)
+    if (needed === 'a function' && typeof value !== 'function')
+      throw refused(path, `it is ${shown(value)}; a function is needed`)
+    if (needed === 'a schema' && typeof (value as Schema)?.['~standard']?.validate !== 'function')
+      throw refused(path, `it is ${shown(value)}; a Standard Schema (zod, arktype, ...) is needed`)
+  }
 }
+
+const FIELDS: Readonly<Record<string, string>> = {
+  input: 'a schema',
+  output: 'a schema',
+  data: 'a schema',
+  initialState: 'a state',
+  initialRunState: 'a state',
+  start: 'a function',
+  observe: 'a function',
+  stop: 'a function',
+}
+
+const refused = (path: string, what: string) => new ConfigurationError(`defineAgent: "${path}": ${what}.`, { path })
 
 /** The handlers in a definition, or undefined if the value did not come from `defineAgent`. */
 export function handlersOf(definition: unknown): AgentHandlers | undefined {
@@ -79,7 +122,13 @@ export function handlersOf(definition: unknown): AgentHandlers | undefined {
   return definition as unknown as AgentHandlers
 }
 
-/** A typed name of an agent: `context.request(agentRef<typeof counter>('counter'), ...)` knows what goes in and out. */
+/**
+ * A typed name of an agent, so that a request knows what goes in and what comes out.
+ *
+ * @example
+ * const counter = agentRef<typeof import('./counter.js').default>('counter')
+ * const { structuredData } = await context.request(counter, 'add', { structuredData: { by: 2 } })
+ */
 export function agentRef<D extends AgentDefinition>(
   name: string,
 ): AgentRef<NonNullable<D['~types']>['input'], NonNullable<D['~types']>['output']> {

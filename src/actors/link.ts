@@ -2,11 +2,12 @@
  * The thread's end of the transport: writes frames, takes frames, sleeps and wakes.
  *
  * Each frame is published at once, so that a death loses nothing; the bell waits for company: it rings for the first
- * frame of a slice, for every 256th, for whoever waits for an answer, and at the slice's end.
+ * frame of a slice, for every 512th, for whoever waits for an answer, and at the slice's end.
  */
 import type { Scheduler } from '../clock.ts'
 import { FRAGMENT, kindOf, lengthOf, priorityOf } from '../mailbox/frame.ts'
 import { allocate, type Memory } from '../mailbox/memory.ts'
+import type { Ring } from '../mailbox/ring.ts'
 import { HOST_ASLEEP, HOST_CALLED, PERMITS_WANTED, type TeamMemory } from '../mailbox/room.ts'
 import {
   ASLEEP,
@@ -28,7 +29,7 @@ export interface ThreadPort {
   readonly scheduler: Scheduler
 }
 
-const FRAMES_A_RING = 256 // waking a thread costs as much as writing some dozens of frames
+const FRAMES_A_RING = 512 // waking a thread costs as much as writing some dozens of frames
 
 /** A frame that was taken: its memory is its own or the ring's, until `done`. */
 export interface Taken {
@@ -42,7 +43,7 @@ export class Link {
   readonly #port: ThreadPort
   readonly #writer: FrameWriter
   readonly #joiners = { plain: new FrameJoiner(), replies: new FrameJoiner() }
-  #blocked: { memory: Memory; bytes: number; written: (() => void) | undefined }[] = []
+  #blocked: { memory: Memory; bytes: number }[] = []
   #unrung = 0
   #unrungBytes = 0
   #closed = false
@@ -87,16 +88,16 @@ export class Link {
     this.#bell(bytes, urgent)
   }
 
-  /** Writes a frame that was encoded apart; `written` is called when it is in the outbox. Keeps the order. */
-  post(memory: Memory, bytes: number, written?: () => void): void {
+  /** Writes a frame that was encoded apart, behind what waits for room already. */
+  post(memory: Memory, bytes: number): void {
     if (this.#closed) return
-    this.#blocked.push({ memory, bytes, written })
+    this.#blocked.push({ memory, bytes })
     this.#unblock()
   }
 
   #unblock(): void {
     while (this.#blocked.length > 0) {
-      const { memory, bytes, written } = this.#blocked[0]!
+      const { memory, bytes } = this.#blocked[0]!
       const whole = this.#writer.write(memory.u8, 0, bytes)
       this.#window.outbox.publish()
       if (!whole) {
@@ -108,7 +109,6 @@ export class Link {
       }
       this.#blocked.shift()
       this.#bell(bytes, true)
-      written?.()
     }
   }
 
@@ -180,7 +180,7 @@ export class Link {
     into.at = 0
     ranked.take(at)
     ranked.release()
-    this.#madeRoom()
+    this.#madeRoom(ranked)
     return true
   }
 
@@ -201,7 +201,7 @@ export class Link {
       const whole = this.#joiners[lane].join(ring.memory, at)
       ring.pass(lengthOf(ring.memory, at))
       ring.release()
-      this.#madeRoom()
+      this.#madeRoom(ring)
       if (whole) {
         into.memory = whole
         into.at = 0
@@ -216,13 +216,14 @@ export class Link {
     if (taken.memory !== ring.memory) return
     ring.pass(lengthOf(ring.memory, taken.at))
     ring.release()
-    this.#madeRoom()
+    this.#madeRoom(ring)
   }
 
-  #madeRoom(): void {
+  /** The host waits for room: half of a ring is worth a bell. */
+  #madeRoom(ring: Ring): void {
     const { words } = this.#window
-    if (Atomics.load(words, ROOM_WANTED) === 1 && Atomics.compareExchange(words, ROOM_WANTED, 1, 0) === 1)
-      this.wakeHost()
+    if (Atomics.load(words, ROOM_WANTED) === 0 || ring.used() > ring.capacity >> 1) return
+    if (Atomics.compareExchange(words, ROOM_WANTED, 1, 0) === 1) this.wakeHost()
   }
 
   // ---- sleep
@@ -238,11 +239,16 @@ export class Link {
     return true
   }
 
+  /** Whether it is of use to anybody that a turn parks. */
+  get permitsWanted(): boolean {
+    return Atomics.load(this.team.words, PERMITS_WANTED) === 1
+  }
+
   /** Every open turn waits for others: its permit may be taken while it does. */
   park(): void {
     this.#parked = true
     Atomics.store(this.#window.words, PARKED, 1)
-    if (Atomics.load(this.team.words, PERMITS_WANTED) === 1) this.wakeHost()
+    if (this.permitsWanted) this.wakeHost()
   }
 
   /** Before anything is taken from the replies, and before a verb: the turns go on. */

@@ -1,6 +1,7 @@
-/** What a model call is, for `complete` and `think`. */
+/** What a model call is, for `complete` and `think`. Models are not available in this version; the types are. */
 import type { ModelSchema } from './tool.ts'
 
+/** In tokens; `calls` counts the calls. */
 export interface TokenUsage {
   inputTokens: number
   outputTokens: number
@@ -9,12 +10,14 @@ export interface TokenUsage {
   calls: number
 }
 
+/** One message of a conversation with a model. */
 export interface ModelMessage {
   role: 'system' | 'user' | 'assistant' | 'tool'
   content: string
   toolCallId?: string
 }
 
+/** What speaks with a model's provider: pieces of text, calls of tools, and at the end what it cost. */
 export interface ModelClient {
   complete(request: {
     model: string
@@ -25,6 +28,7 @@ export interface ModelClient {
   }): AsyncIterable<{ text?: string; toolCall?: { id: string; name: string; input: string }; usage?: TokenUsage }>
 }
 
+/** What a model is asked: a prompt or messages; `output` is the schema that the answer has to fit. */
 export interface CompletionRequest<T = undefined> {
   prompt?: string
   messages?: ModelMessage[]
@@ -36,6 +40,7 @@ export interface CompletionRequest<T = undefined> {
   signal?: AbortSignal
 }
 
+/** What a model answered. `rehearsed`: by the offline rehearsal model. */
 export interface Completion<T = undefined> {
   text: string
   output: T

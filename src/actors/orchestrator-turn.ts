@@ -3,9 +3,11 @@ import { MessageRejectedError, unavailable } from '../errors.ts'
 import type { RosterEntry } from './assignment.ts'
 import type { OrchestratorContext, SyncResult } from './context.ts'
 import type { AgentHandlers } from './definition.ts'
+import { rejected } from './handled.ts'
 import type { ScriptResult } from './protocol.ts'
 import { Turn } from './turn.ts'
 import type { TurnHost, TurnStart } from './turn-host.ts'
+import { checkObject, checkText, wrongArgument } from './verb-checks.ts'
 import { vote } from './vote.ts'
 
 export class OrchestratorTurn extends Turn implements OrchestratorContext {
@@ -21,25 +23,22 @@ export class OrchestratorTurn extends Turn implements OrchestratorContext {
   }
 
   decide(question: string, choice: string, reason: string): void {
-    for (const [path, value] of Object.entries({ question, choice, reason })) {
-      if (typeof value !== 'string')
-        throw new MessageRejectedError(`decide: ${path} is a ${typeof value}; a text is needed.`, {
-          path,
-          got: typeof value,
-        })
-    }
+    this.assertOpen()
+    for (const [path, value] of Object.entries({ question, choice, reason })) checkText(value, path)
     void this.call('decide', { question, choice, reason })
   }
 
   vote<T>(ballots: { agent: string; value: T }[]): { winner: T; scores: Record<string, number>; tied: boolean } {
+    if (!Array.isArray(ballots)) throw wrongArgument('ballots', ballots, 'a list of { agent, value } is needed')
+    for (const [i, ballot] of ballots.entries()) checkObject(ballot, `ballots[${i}]`)
     return vote(ballots, Object.fromEntries(this.agents.map((agent) => [agent.name, agent.weight])))
   }
 
   route(): Promise<never> {
-    return Promise.reject(unavailable('orchestrator.route'))
+    return rejected(unavailable('orchestrator.route'))
   }
   synced<T>(): Promise<SyncResult<T>> {
-    return Promise.reject(unavailable('orchestrator.synced'))
+    return rejected(unavailable('orchestrator.synced'))
   }
 }
 

@@ -1,6 +1,14 @@
 /** Writes this agent's frames: into the shared window where there is room, else apart and in order behind it. */
 import { MessageRejectedError } from '../errors.ts'
-import { type FrameFields, frameBytes, IdSource, setTimes, writeFrame, writeId } from '../mailbox/frame.ts'
+import {
+  type FrameFields,
+  type FrameId,
+  frameBytes,
+  IdSource,
+  setTimes,
+  writeFrame,
+  writeId,
+} from '../mailbox/frame.ts'
 import { allocate, type Memory } from '../mailbox/memory.ts'
 import { jsonIssue } from '../mailbox/message.ts'
 import type { Link } from './link.ts'
@@ -19,7 +27,7 @@ export class Outbox {
     this.maxMessageBytes = maxMessageBytes
     this.#me = me
     this.#now = now
-    this.#ids = new IdSource(now, random)
+    this.#ids = new IdSource(random)
     this.fields = {
       kind: 0,
       flags: 0,
@@ -70,20 +78,23 @@ export class Outbox {
     return frameBytes(content, data, metadata, threadId, name)
   }
 
-  /** Writes the frame. True: it is in the outbox. False: `written` is called when it is, which can be at once. */
-  write(bytes: number, urgent: boolean, written?: () => void): boolean {
+  /** Its bytes; throws if they are more than one message may have. */
+  checkedSize(): number {
+    const bytes = this.size()
+    if (bytes > this.maxMessageBytes) throw tooLarge(bytes, this.maxMessageBytes)
+    return bytes
+  }
+
+  /** Writes the frame: into the window if there is room, else behind what waits for some. */
+  write(bytes: number, urgent: boolean): void {
     const at = this.link.reserve(bytes)
-    if (at < 0) {
-      this.link.post(this.encode(bytes), bytes, written)
-      return false
-    }
+    if (at < 0) return this.link.post(this.encode(bytes), bytes)
     this.#encodeAt(this.link.memory, at)
     this.link.commit(bytes, urgent)
-    return true
   }
 
   /** Writes a record about the message with that id. */
-  writeAbout(id: readonly number[]): void {
+  writeAbout(id: FrameId): void {
     const bytes = this.size()
     const at = this.link.reserve(bytes)
     const memory = at < 0 ? allocate(bytes) : this.link.memory
@@ -116,20 +127,23 @@ export class Outbox {
   }
 
   #encodeAt(memory: Memory, at: number): void {
-    writeFrame(memory, at, this.fields, this.#now())
-    this.#ids.write(memory.i32, at)
+    const now = this.#now()
+    writeFrame(memory, at, this.fields, now)
+    this.#ids.write(memory.i32, at, now)
   }
 
-  /** The commit of a turn. Its id is the request's, so that the response's id follows from it. */
-  writeEnd(bytes: number, id: readonly number[], started: number): void {
+  /** The commit of a turn, and the time of it. Its id is the request's, so that the response's id follows from it. */
+  writeEnd(bytes: number, id: FrameId, started: number): number {
     const at = this.link.reserve(bytes)
     const memory = at < 0 ? allocate(bytes) : this.link.memory
     const target = Math.max(at, 0)
     writeFrame(memory, target, this.fields, 0)
     writeId(memory, target, id)
-    setTimes(memory, target, started, this.#now())
+    const ended = this.#now()
+    setTimes(memory, target, started, ended)
     if (at < 0) this.link.post(memory, bytes)
     else this.link.commit(bytes, false)
+    return ended
   }
 }
 
@@ -145,5 +159,12 @@ export function notJson(issue: { path: string; got: string }): MessageRejectedEr
   return new MessageRejectedError(
     `${issue.path} is ${issue.got}; a JSON value is needed: string, finite number, boolean, null, list or plain object.`,
     { path: issue.path, got: issue.got, accepted: 'a JSON value' },
+  )
+}
+
+export function tooLarge(bytes: number, limit: number): MessageRejectedError {
+  return new MessageRejectedError(
+    `The message is ${bytes} bytes encoded; at most ${limit} are taken (communication.maxMessageBytes). Send it in parts, or a reference to it.`,
+    { bytes, limit },
   )
 }

@@ -1,8 +1,9 @@
 /** What a protocol is: a script with a name, and its configuration. The runtime knows no more of any strategy. */
-import { ConfigurationError, describe, ReplyInvalidError } from '../errors.ts'
+import { ConfigurationError, ReplyInvalidError, shown } from '../errors.ts'
 import type { OrchestratorContext } from './context.ts'
 import type { Schema } from './tool.ts'
 
+/** What a script returns: the answer as text, or with data beside it. */
 export type ScriptResult = string | { content: string; structuredData?: unknown }
 
 /** A protocol as the runtime takes it. */
@@ -11,8 +12,9 @@ export type Protocol =
   | { name: string; module: URL | string; config?: object }
 
 /**
- * Your own protocol. `run` is a closure in the host and must not block; `module` names a module whose default export
- * is `defineProtocol(...)`, and runs in a thread with `config`, which has to be JSON to get there.
+ * Your own protocol, with the verbs that the built-in ones use. Source: document 002, 2.2.1. `run` is a closure in the
+ * host and must not block; `module` names a module whose default export is `defineProtocol(...)`, and runs in a thread
+ * with `config`, which has to be JSON to get there.
  */
 export type CustomConfig<N extends string = string> = { strategy: 'custom' } & (
   | { name?: string; run(orchestrator: OrchestratorContext<N>, query: string): Promise<ScriptResult> }
@@ -121,6 +123,6 @@ export function checkedResult(protocol: string, result: unknown): ScriptResult {
   if (typeof result === 'object' && result !== null && 'content' in result && typeof result.content === 'string') {
     return { content: result.content, structuredData: 'structuredData' in result ? result.structuredData : undefined }
   }
-  const message = `Protocol "${protocol}" returned ${describe(result)}; it has to return a text or { content, structuredData? }.`
+  const message = `Protocol "${protocol}" returned ${shown(result)}; it has to return a text or { content, structuredData? }.`
   throw new ReplyInvalidError(message, { protocol })
 }

@@ -3,6 +3,7 @@
  * any order, keeps its id, and is answered from the log.
  */
 import {
+  ACCEPTED,
   CALL,
   CHUNK,
   correlationOf,
@@ -11,6 +12,7 @@ import {
   flagsOf,
   kindOf,
   lengthOf,
+  limitOf,
   NOW,
   REFUSED,
   REQUEST,
@@ -21,7 +23,9 @@ import {
   SEND,
   STEP_BEGAN,
   STEP_DONE,
+  STREAM_READ,
   sameStep,
+  senderOf,
   stepOf,
   timeOf,
 } from '../mailbox/frame.ts'
@@ -33,10 +37,17 @@ export interface Answer {
   at: number
 }
 
+/** Pieces of a streamed answer that had come, and of how many the reader had said that it has read them. */
+export interface Streamed {
+  pieces: string[]
+  reported: number
+}
+
 /** What the log knows of a step: its number for the wait, and its answer if it has one. */
 export interface Matched {
   correlation: number
   answer: Answer | undefined
+  streamed: Streamed | undefined
 }
 
 interface Logged {
@@ -49,16 +60,22 @@ interface Logged {
 export class Replay {
   readonly #steps: Logged[] = []
   readonly #answers = new Map<number, Answer>()
+  readonly #streams = new Map<number, Streamed>()
+  /** All steps before it are matched: most turns ask in the same order again. */
+  #first = 0
   /** The next step number of the new attempt: those of the old ones are taken. */
   readonly nextStep: number
 
-  /** Over the logged frames that stand one after the other in `memory` from `start` to `end`. */
-  constructor(memory: Memory, start: number, end: number) {
+  /** Over the logged frames of agent `me` that stand one after the other in `memory` from `start` to `end`. */
+  constructor(me: number, memory: Memory, start: number, end: number) {
     let last = 0
     for (let at = start; at < end; at += lengthOf(memory, at)) {
       const kind = kindOf(memory, at)
-      if (kind === END || kind === RESPONSE || kind === RESULT || kind === REFUSED)
-        this.#answers.set(correlationOf(memory, at), { memory, at })
+      const correlation = correlationOf(memory, at)
+      if (isAnswer(kind)) this.#answers.set(correlation, { memory, at })
+      else if (kind === STREAM_READ) this.#streamed(correlation).reported += limitOf(memory, at)
+      else if (kind === CHUNK && senderOf(memory, at) !== me)
+        this.#streamed(correlation).pieces.push(readBody(memory, at).content)
       else {
         this.#steps.push({ memory, at, kind, matched: false })
         last = Math.max(last, stepOf(memory, at))
@@ -67,44 +84,70 @@ export class Replay {
     this.nextStep = last
   }
 
-  /** The logged frame of the same send, request, call or chunk; its correlation, and its answer if there is one. */
-  match(frame: Memory): Matched | undefined {
-    const found = this.#steps.find((step) => !step.matched && sameStep(step.memory, step.at, frame, 0))
-    if (!found) return undefined
-    found.matched = true
-    const correlation = correlationOf(found.memory, found.at)
-    return { correlation, answer: correlation === 0 ? undefined : this.#answers.get(correlation) }
+  #streamed(correlation: number): Streamed {
+    let streamed = this.#streams.get(correlation)
+    if (!streamed) {
+      streamed = { pieces: [], reported: 0 }
+      this.#streams.set(correlation, streamed)
+    }
+    return streamed
   }
 
-  /** The result of a finished `step(name)`, as JSON, or the error that it ended with. */
-  matchStep(name: string): { failed: boolean; data: string | undefined; step: number } | undefined {
-    for (const logged of this.#steps) {
-      if (logged.matched || logged.kind !== STEP_DONE) continue
-      const body = readBody(logged.memory, logged.at)
-      if (body.content !== name) continue
-      logged.matched = true
-      return {
-        failed: (flagsOf(logged.memory, logged.at) & FAILED) !== 0,
-        data: body.data,
-        step: stepOf(logged.memory, logged.at),
-      }
+  /** The logged frame of the same send, request, call or chunk; its correlation, and its answer if there is one. */
+  match(frame: Memory): Matched | undefined {
+    const found = this.#take((step) => sameStep(step.memory, step.at, frame, 0))
+    if (!found) return undefined
+    const correlation = correlationOf(found.memory, found.at)
+    return {
+      correlation,
+      answer: correlation === 0 ? undefined : this.#answers.get(correlation),
+      streamed: this.#streams.get(correlation),
+    }
+  }
+
+  /** The first step that is not matched yet and fits. From now on it is. */
+  #take(fits: (step: Logged) => boolean): Logged | undefined {
+    const steps = this.#steps
+    while (steps[this.#first]?.matched) this.#first += 1
+    for (let i = this.#first; i < steps.length; i++) {
+      const step = steps[i]!
+      if (step.matched || !fits(step)) continue
+      step.matched = true
+      return step
     }
     return undefined
   }
 
+  /** The result of a finished `step(name)`, as JSON, or the error that it ended with. */
+  matchStep(name: string): { failed: boolean; data: string | undefined; step: number } | undefined {
+    const found = this.#take(({ kind, memory, at }) => kind === STEP_DONE && readBody(memory, at).content === name)
+    if (!found) return undefined
+    const { memory, at } = found
+    return { failed: (flagsOf(memory, at) & FAILED) !== 0, data: readBody(memory, at).data, step: stepOf(memory, at) }
+  }
+
   /** The next logged reading of the clock. */
   matchNow(): number | undefined {
-    const found = this.#steps.find((step) => !step.matched && step.kind === NOW)
-    if (!found) return undefined
-    found.matched = true
-    return timeOf(found.memory, found.at)
+    const found = this.#take(({ kind }) => kind === NOW)
+    return found && timeOf(found.memory, found.at)
   }
 
   /** A response came before the new attempt had asked again. */
   settle(correlation: number, answer: Answer): boolean {
-    if (!this.#steps.some((step) => correlationOf(step.memory, step.at) === correlation)) return false
+    if (!this.#knows(correlation)) return false
     this.#answers.set(correlation, answer)
     return true
+  }
+
+  /** A piece of a streamed response came before the new attempt had asked again. */
+  push(correlation: number, piece: string): boolean {
+    if (!this.#knows(correlation)) return false
+    this.#streamed(correlation).pieces.push(piece)
+    return true
+  }
+
+  #knows(correlation: number): boolean {
+    return this.#steps.some((step) => correlationOf(step.memory, step.at) === correlation)
   }
 
   /** Logged steps with an effect that the new attempt did not ask for again. */
@@ -128,6 +171,10 @@ function describeStep(step: Logged, name: (index: number) => string): string {
       return content
   }
 }
+
+/** Kinds of frames that settle a wait. */
+export const isAnswer = (kind: number): boolean =>
+  kind === END || kind === RESPONSE || kind === RESULT || kind === ACCEPTED || kind === REFUSED
 
 /** Kinds of frames that a redelivered turn may ask for again; the host gathers them from the log. */
 export const isStep = (kind: number): boolean =>

@@ -2,6 +2,7 @@
 import { AgentFailedError, DramatisError, MessageRejectedError } from '../errors.ts'
 import type { AgentMessage } from '../mailbox/message.ts'
 import type { AgentContext, Outcome, RequestOptions } from './context.ts'
+import { checkObject, checkRequests, wrongArgument } from './verb-checks.ts'
 
 type Requester = Pick<AgentContext, 'request'>
 
@@ -12,14 +13,11 @@ export async function allOf(
   content: string,
   options: RequestOptions & { concurrency?: number } = {},
 ): Promise<Outcome[]> {
-  checkTargets(to, 'requestAll')
-  const { concurrency = to.length, ...rest } = options
-  if (!Number.isInteger(concurrency) || (concurrency < 1 && to.length > 0)) {
-    throw new MessageRejectedError(`concurrency is ${concurrency}; an integer from 1 is needed.`, {
-      path: 'concurrency',
-      got: concurrency,
-    })
-  }
+  checkObject(options, 'options')
+  const { concurrency = Math.max(1, to?.length), ...rest } = options
+  checkRequests(to, content, rest)
+  if (!Number.isInteger(concurrency) || concurrency < 1)
+    throw wrongArgument('concurrency', concurrency, 'an integer from 1 is needed')
   const outcomes: Outcome[] = []
   let next = 0
   const lane = async () => {
@@ -53,7 +51,7 @@ export async function anyOf(
   content: string,
   options: RequestOptions = {},
 ): Promise<AgentMessage> {
-  checkTargets(to, 'requestAny')
+  checkRequests(to, content, options)
   if (to.length === 0)
     throw new MessageRejectedError('requestAny needs at least one agent; the list is empty.', {
       path: 'to',
@@ -83,12 +81,4 @@ export async function anyOf(
   } finally {
     losers.abort(new Error('another agent answered first'))
   }
-}
-
-function checkTargets(to: unknown, verb: string): void {
-  if (!Array.isArray(to))
-    throw new MessageRejectedError(`${verb} takes a list of agents' names; it got ${typeof to}.`, {
-      path: 'to',
-      got: typeof to,
-    })
 }

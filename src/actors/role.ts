@@ -25,9 +25,13 @@ export interface RoleInfo<Name extends string = string, Data = unknown> {
   maxOutputTokens?: number
   /** Model-and-tool rounds a turn, then escalation. */
   maxRounds?: number
+  /** Whether it may give its tasks to others. */
   delegationAllowed?: boolean
+  /** Whom; names of agents of the team. */
   canDelegateTo?: string[]
+  /** Whether others may give their tasks to it. */
   canBeDelegatedTo?: boolean
+  /** Its manager: who is asked when it cannot go on, and gets its reports. */
   escalateTo?: string
   /** Who may read its agent_shared state. */
   sharedWith?: string[]
@@ -35,6 +39,7 @@ export interface RoleInfo<Name extends string = string, Data = unknown> {
   priority?: number
   /** Of its vote; 1. null, NaN and Infinity are legal and mean that the majority decides. */
   weight?: number | null
+  /** 'internal'; the others are not available in this version. */
   trust?: 'untrusted' | 'internal' | 'privileged'
   /** A JSON value for the agent's own use: `context.data`. */
   data?: Data
@@ -48,64 +53,105 @@ export interface CommunicationConfig {
   mailboxBytes?: number
   /** Bytes of one encoded message; 16 MiB. */
   maxMessageBytes?: number
+  /**
+   * 'block': the sender's verb waits, and nobody else does. 'reject': it gets `MailboxFullError`. The others are not
+   * available in this version.
+   */
   overflow?: 'block' | 'reject' | 'drop_oldest' | 'drop_newest'
   /** From the start of the callee's turn; 60,000. */
   responseTimeoutMs?: number
   /** false: waiting in a mailbox ends with the run's deadline. */
   queueTimeoutMs?: number | false
+  /** 0. Retries are not available in this version. */
   retries?: number
 }
 
-/** How an agent is kept alive. Rules 1 to 13 of supervision. Durations in ms. */
+/**
+ * How an agent is kept alive. Durations in ms. Source: OTP's `supervisor` (restart intensity), capped exponential
+ * backoff.
+ */
 export interface SupervisionConfig {
+  /** 'one_for_one': only the agent that died is started again. The others are not available in this version. */
   strategy?: 'one_for_one' | 'one_for_all' | 'rest_for_one'
   /** 3 restarts ... */
   maxRestarts?: number
   /** ... in 60,000 ms, then the agent is stopped for `coolDownMs`. */
   withinMs?: number
-  /** base 200, cap 10,000. */
+  /**
+   * The first restart in a row is immediate; then base 200 ms, doubled each time up to 10,000, times 0.5 to 1 by
+   * chance.
+   */
   backoff?: { baseMs?: number; capMs?: number }
   /** Attempts after which a message that kills its agent is a dead letter; 3. */
   poisonAttempts?: number
+  /**
+   * 'fail': who asked gets `AgentFailedError`. 'retry': the turn again, up to `poisonAttempts`. 'restart': in a new
+   * thread.
+   */
   onHandlerError?: 'fail' | 'retry' | 'restart'
-  /** 5,000; off while a debugger is attached. */
+  /** 5,000: silence of a thread with an open turn after which it is ended; off while a debugger is attached. */
   watchdogMs?: number | false
   /** 60,000: an agent stopped for good is tried again after this. */
   coolDownMs?: number
   /** 5,000: how long a cancelled handler and `stop` may take before the thread is terminated. */
   stopGraceMs?: number
+  /** false. Detection is not available in this version. */
   deadlock?: 'break' | 'report' | false
+  /** How long a deadlock must have stood before it is broken. Not available in this version. */
   confirmMs?: number
+  /** false. Detection is not available in this version. */
   livelock?: false | { maxStalledRounds?: number; maxRepeats?: number; maxMessagesWithoutProgress?: number }
 }
 
+/** A tool: by the name of a shared one, inline, or in a module. Not available in this version. */
 export type ToolReference =
   | string
   | Tool
   | { module: URL | string; export?: string; isolate?: boolean; env?: string[]; limits?: { maxHeapMb?: number } }
 
+/** What a model's conversation keeps when it grows. Not available in this version. Source: document 003. */
 export type ContextStrategy = { inherit?: 'none' | 'summary' | 'full' } & (
   | { strategy: 'append_until_full'; threshold?: number; keepRecent?: number }
   | { strategy: 'hierarchical'; historyKeep?: number }
   | { strategy: 'custom' }
 )
 
-/** One agent of a team. */
+/**
+ * One agent of a team. What of it is data (`RoleInfo`) its thread sees as `context.role`.
+ *
+ * @example
+ * const role: AgentRole = {
+ *   name: 'critic',
+ *   module: new URL('./critic.js', import.meta.url),
+ *   data: { strictness: 3 },
+ *   limits: { maxHeapMb: 256 },
+ *   env: ['CRITIC_KEY'],
+ * }
+ */
 export interface AgentRole<Name extends string = string> extends RoleInfo<Name> {
+  /** Not available in this version. */
   tools?: ToolReference[]
   /** Its code: a module whose default export is `defineAgent(...)`. A URL, an absolute path or a bare specifier. */
   module?: URL | string
+  /** Threads that take from one mailbox; 1. More are not available in this version. */
   instances?: number
+  /** Turns that may be open at a time; 1. More are not available in this version. */
   concurrency?: number
   contextStrategy?: ContextStrategy
+  /**
+   * 'none': a request back to an agent that waits for it does not run within its turn. 'chain' is not available in this
+   * version.
+   */
   reentrancy?: 'chain' | 'none'
-  /** `turnTimeoutMs`: 300,000. */
+  /** `maxHeapMb` of its thread's heap; `turnTimeoutMs` 300,000. `maxExternalMb` is not available in this version. */
   limits?: { maxHeapMb?: number; maxExternalMb?: number; turnTimeoutMs?: number | false }
   /** Names of the environment variables that its thread may see; no others exist there. */
   env?: string[]
+  /** Goes before the team's. `restart`: 'permanent'; the others are not available in this version. */
   supervision?: Pick<
     SupervisionConfig,
     'maxRestarts' | 'withinMs' | 'backoff' | 'poisonAttempts' | 'onHandlerError' | 'watchdogMs' | 'stopGraceMs'
   > & { restart?: 'permanent' | 'transient' | 'temporary' }
+  /** Goes before the team's. */
   communication?: CommunicationConfig
 }

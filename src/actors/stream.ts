@@ -1,11 +1,12 @@
 /** An answer that arrives in pieces. The reader tells the writer how much it has read, so that the writer can wait. */
 import type { AgentMessage } from '../mailbox/message.ts'
+import type { Streamed } from './replay.ts'
 
 /** Pieces that may be under way before the writer's next verb waits. */
 export const STREAM_CREDIT = 64
 
 export class ResponseStream implements AsyncIterable<string> {
-  readonly response: Promise<AgentMessage>
+  readonly #response: Promise<AgentMessage>
   readonly #read: (count: number) => void
   readonly #leave: () => void
   #chunks: string[] = []
@@ -13,9 +14,12 @@ export class ResponseStream implements AsyncIterable<string> {
   #over = false
   #error: unknown
   #unreported = 0
+  #iterated = false
+  /** Pieces count as read when they come. */
+  #unheld = false
 
   constructor(response: Promise<AgentMessage>, read: (count: number) => void, leave: () => void) {
-    this.response = response
+    this.#response = response
     this.#read = read
     this.#leave = leave
     response.then(
@@ -24,9 +28,31 @@ export class ResponseStream implements AsyncIterable<string> {
     )
   }
 
+  /** The whole answer. Who waits for it without reading the pieces does not hold the writer up. */
+  get response(): Promise<AgentMessage> {
+    if (!this.#iterated && !this.#unheld) {
+      this.#unheld = true
+      for (const _ of this.#chunks) this.#report()
+    }
+    return this.#response
+  }
+
   push(chunk: string): void {
     this.#chunks.push(chunk)
+    if (this.#unheld) this.#report()
     this.#wake?.()
+  }
+
+  #report(): void {
+    if (++this.#unreported < STREAM_CREDIT / 4) return
+    this.#read(this.#unreported)
+    this.#unreported = 0
+  }
+
+  /** What had come to an earlier attempt comes again; what that one had reported is not reported twice. */
+  resume({ pieces, reported }: Streamed): void {
+    this.#unreported = -reported
+    for (const piece of pieces) this.push(piece)
   }
 
   #end(error: unknown): void {
@@ -37,14 +63,12 @@ export class ResponseStream implements AsyncIterable<string> {
 
   /** Ends with the answer; throws what the request failed with. Leaving the loop cancels the request. */
   async *[Symbol.asyncIterator](): AsyncGenerator<string> {
+    this.#iterated = true
     try {
       for (;;) {
         const chunk = this.#chunks.shift()
         if (chunk !== undefined) {
-          if (++this.#unreported >= STREAM_CREDIT / 4) {
-            this.#read(this.#unreported)
-            this.#unreported = 0
-          }
+          if (!this.#unheld) this.#report()
           yield chunk
         } else if (this.#over) {
           if (this.#error !== undefined) throw this.#error

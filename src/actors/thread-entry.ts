@@ -33,6 +33,7 @@ const control: ThreadControl = {
     try {
       return await start(assignment)
     } catch (error) {
+      if (error instanceof ImportFailure) return { ok: false, importing: true, error: errors.errorData(error.what) }
       return { ok: false, error: errors.errorData(startFailure(assignment.role.name, error)) }
     }
   },
@@ -43,40 +44,44 @@ const control: ThreadControl = {
 
 async function start(assignment: Assignment): Promise<Started> {
   Object.assign(process.env, assignment.env)
-  const { code, role } = assignment
+  const { code, role, option } = assignment
   if (code.bundled) process.setSourceMapsEnabled(true)
-  const exported = await load('module' in code ? code.module : code.protocol, code.shown, role.name)
+  const exported = await load('module' in code ? code.module : code.protocol)
   const script = 'protocol' in code
   loop = new AgentLoop(
     assignment,
-    script ? scriptOf(exported, code.shown, code.config) : agentOf(exported, code.shown, role.name),
+    script ? scriptOf(exported, code.shown, code.config) : agentOf(exported, code.shown, role.name, option),
     port,
-    (made, turn) => (script ? new OrchestratorTurn(made, turn, () => turn.view.roster) : undefined),
+    script ? (made, turn) => new OrchestratorTurn(made, turn, () => turn.view.roster) : undefined,
   )
   const state = await loop.start(assignment.state)
   queueMicrotask(() => loop?.pump())
   return { ok: true, state }
 }
 
-async function load(module: string, shown: string, agent: string): Promise<unknown> {
-  try {
-    return ((await import(module)) as { default?: unknown }).default
-  } catch (error) {
-    const missing = error instanceof Error && 'code' in error && error.code === 'ERR_MODULE_NOT_FOUND'
-    throw new errors.ConfigurationError(
-      `The module of "${agent}" ${missing ? 'was not found' : 'throws when it is imported'}: ${shown}: ${errors.describe(error)}`,
-      { agent, module: shown },
-      error,
-    )
+/** What the import of a module threw. */
+class ImportFailure {
+  readonly what: errors.ConfigurationError
+  constructor(thrown: unknown) {
+    this.what = new errors.ConfigurationError(errors.describe(thrown), {}, thrown)
   }
 }
 
-function agentOf(exported: unknown, shown: string, agent: string): AgentHandlers {
+async function load(module: string): Promise<unknown> {
+  try {
+    return ((await import(module)) as { default?: unknown }).default
+  } catch (error) {
+    throw new ImportFailure(error)
+  }
+}
+
+function agentOf(exported: unknown, shown: string, agent: string, option: string): AgentHandlers {
   const handlers = handlersOf(exported)
   if (handlers) return handlers
+  const path = `${option}.module`
   throw new errors.ConfigurationError(
-    `The module of "${agent}" has no agent as its default export: ${shown}. Write: export default defineAgent({ ... }).`,
-    { agent, module: shown },
+    `${path}: the module of "${agent}" has no agent as its default export: ${shown}. Write: export default defineAgent({ ... }).`,
+    { path, agent, module: shown },
   )
 }
 
@@ -84,8 +89,8 @@ function scriptOf(exported: unknown, shown: string, config: object | undefined):
   const protocol = protocolOf(exported)
   if (!protocol)
     throw new errors.ConfigurationError(
-      `The protocol module has no protocol as its default export: ${shown}. Write: export default defineProtocol({ ... }).`,
-      { module: shown },
+      `orchestration.module: the module has no protocol as its default export: ${shown}. Write: export default defineProtocol({ ... }).`,
+      { path: 'orchestration.module', module: shown },
     )
   const checked = checkedConfig(protocol, config ?? {}, 'orchestration.config')
   return scriptHandlers((orchestrator, query) => protocol.run(orchestrator, query, checked))

@@ -1,42 +1,23 @@
 /** What a turn needs of the loop that runs it. */
 import type { DramatisError } from '../errors.ts'
+import type { FrameId } from '../mailbox/frame.ts'
 import type { Memory } from '../mailbox/memory.ts'
 import type { MessageType } from '../mailbox/message.ts'
-import type { RosterEntry } from './assignment.ts'
+import type { Asks } from './asks.ts'
 import type { Link } from './link.ts'
 import type { Logger } from './logger.ts'
 import type { Outbox } from './outbox.ts'
 import type { Replay } from './replay.ts'
 import type { RoleInfo } from './role.ts'
-import type { ResponseStream } from './stream.ts'
-
-/** One open wait of a turn. */
-export interface Wait {
-  readonly kind: 'request' | 'send'
-  stream: ResponseStream | undefined
-  resolve(value: unknown): void
-  reject(error: unknown): void
-}
-
-/** What a thread knows of a run. */
-export interface RunView {
-  readonly index: number
-  readonly id: string
-  readonly metadata: Readonly<Record<string, string>>
-  readonly threadId: string | undefined
-  readonly roster: readonly RosterEntry[]
-  runState: object | undefined
-  /** The host knows the first value of the run's state. */
-  based: boolean
-}
+import type { RunView } from './run-views.ts'
+import type { Waits } from './waits.ts'
 
 /** What the loop knows of the message under way. */
 export interface TurnStart {
   turn: number
   run: number
   view: RunView
-  /** The four words of the message's id. */
-  id: readonly [number, number, number, number]
+  id: FrameId
   attempt: number
   /** The caller's index and its number for the request; correlation 0 when nobody waits. */
   caller: number
@@ -55,24 +36,17 @@ export interface TurnHost {
   readonly outbox: Outbox
   readonly link: Link
   readonly now: () => number
+  readonly waits: Waits
+  readonly asks: Asks
   runState(view: RunView): object
   loggerFor(start: TurnStart): Logger
   indexOf(name: string): number | undefined
 
-  nextCorrelation(): number
-  remember(correlation: number, wait: Wait): void
-  forget(correlation: number): void
-  waitOf(correlation: number): Wait | undefined
-  correlationOf(wait: Wait): number | undefined
+  /** A turn may have come to wait for others alone: it parks as soon as the loop is idle, if anybody wants its permit. */
+  mayPark(): void
   /** Settles a wait with the frame that answers it. */
   settle(correlation: number, memory: Memory, at: number): void
 
-  /** Whether sends to that agent have to ask for room because earlier ones still wait for their verdict. */
-  asking(recipient: number): boolean
-  /** At most `limit` sends to one recipient wait at the host; further ones wait here. */
-  ask(recipient: number, limit: number, write: () => void, verdict: Promise<unknown>): void
-  /** Resolves when what was written has gone into the outbox. */
-  outboxRoom(): Promise<void>
   writeControl(kind: number, start: TurnStart, correlation: number, limit: number): void
 
   /** Lets the event loop turn once: timers, sockets, bells. */

@@ -2,87 +2,52 @@
  * One turn: the handling of one message, and the verbs that its handler has meanwhile. When the turn ends, its context
  * is closed: open waits are cancelled and later verbs fail with `TurnEndedError`.
  */
-import { enablePatches, type Immutable, type Patch, produceWithPatches } from 'immer'
+import type { Immutable } from 'immer'
 import { v4 } from 'uuid'
 import type { Blackboard, BlackboardEntry, WriteOptions } from '../blackboard/entry.ts'
 import {
-  CancelledError,
   type DramatisError,
   describe,
   type ErrorData,
   errorData,
   errorFrom,
-  MessageRejectedError,
   TaskRefusedError,
   TurnEndedError,
-  unavailable,
 } from '../errors.ts'
-import { errorOf } from '../mailbox/codec.ts'
-import {
-  ASKS,
-  CALL,
-  CANCEL,
-  CHUNK,
-  FAILED,
-  NOW,
-  REPLAYED,
-  REQUEST,
-  SEND,
-  STEP_BEGAN,
-  STEP_DONE,
-  STREAM_READ,
-  STREAMS,
-} from '../mailbox/frame.ts'
-import { type AgentMessage, jsonIssue } from '../mailbox/message.ts'
+import { FAILED, NOW, REPLAYED, STEP_BEGAN, STEP_DONE } from '../mailbox/frame.ts'
+import type { AgentMessage } from '../mailbox/message.ts'
 import { turnBlackboard } from './board-verbs.ts'
-import type {
-  AgentContext,
-  AgentRef,
-  EscalationOutcome,
-  Outcome,
-  RequestOptions,
-  SharedState,
-  SyncResult,
-} from './context.ts'
+import type { AgentContext, AgentRef, Outcome, RequestOptions } from './context.ts'
+import { Drafts } from './drafts.ts'
+import { Emitter } from './emitter.ts'
+import { handled, quiet, rejected } from './handled.ts'
+import { LaterVerbs } from './later-verbs.ts'
 import type { Logger } from './logger.ts'
-import type { Completion } from './model.ts'
-import { encodeData, notJson } from './outbox.ts'
+import { Messenger, type MessengerTurn, NO_OPTIONS } from './messenger.ts'
+import { encodeData } from './outbox.ts'
 import { seededRandom } from './random.ts'
-import type { Matched } from './replay.ts'
 import { allOf, anyOf } from './request-many.ts'
 import type { RoleInfo } from './role.ts'
-import { ResponseStream, STREAM_CREDIT } from './stream.ts'
-import type { AgentTask } from './task.ts'
-import type { TurnHost, TurnStart, Wait } from './turn-host.ts'
+import type { ResponseStream } from './stream.ts'
+import type { TurnHost, TurnStart } from './turn-host.ts'
+import { checkFunction, checkText, durationOf } from './verb-checks.ts'
 
-enablePatches()
-
-const DONE = Promise.resolve()
-const SENDS_A_BREATH = 256 // awaiting settled promises starves timers: now and then a turn lets the event loop run
-const ASKS_A_RECIPIENT = 64
-const NO_OPTIONS: RequestOptions = Object.freeze({})
-const quiet = () => {}
-
-export class Turn implements AgentContext {
+export class Turn extends LaterVerbs implements AgentContext, MessengerTurn {
   readonly #loop: TurnHost
   readonly start: TurnStart
   #step: number
   #ended = false
   #reason: DramatisError | undefined
   #controller: AbortController | undefined
-  #waits: Set<Wait> | undefined
   #local = 0
-  #state: object | undefined
-  #runState: object | undefined
-  #patches: Patch[] | undefined
-  #runPatches: Patch[] | undefined
+  #drafts: Drafts | undefined
   #random: (() => number) | undefined
-  #sent = 0
-  #unread = 0
-  #streamRoom: (() => void) | undefined
   #blackboard: Blackboard | undefined
+  #messenger: Messenger | undefined
+  #emitter: Emitter | undefined
 
   constructor(loop: TurnHost, start: TurnStart) {
+    super()
     this.#loop = loop
     this.start = start
     this.#step = start.replay?.nextStep ?? 0
@@ -121,260 +86,58 @@ export class Turn implements AgentContext {
   // ---- state
 
   get state(): Immutable<object> {
-    return this.#state ?? this.#loop.state
+    return this.#drafts?.state?.value ?? this.#loop.state
   }
   setState(recipe: (draft: object) => void): void {
     this.#check()
-    const [next, patches] = produceWithPatches(this.#state ?? this.#loop.state, recipe)
-    checkPatches(patches, 'state')
-    this.#state = next
-    this.#patches = this.#patches ? [...this.#patches, ...patches] : patches
+    this.#drafts ??= new Drafts()
+    this.#drafts.change('state', this.#loop.state, recipe)
   }
   get runState(): Immutable<object> {
-    return this.#runState ?? this.#loop.runState(this.start.view)
+    return this.#drafts?.runState?.value ?? this.#loop.runState(this.start.view)
   }
   setRunState(recipe: (draft: object) => void): void {
     this.#check()
-    const [next, patches] = produceWithPatches(this.#runState ?? this.#loop.runState(this.start.view), recipe)
-    checkPatches(patches, 'runState')
-    this.#runState = next
-    this.#runPatches = this.#runPatches ? [...this.#runPatches, ...patches] : patches
+    this.#drafts ??= new Drafts()
+    this.#drafts.change('runState', this.#loop.runState(this.start.view), recipe)
   }
 
-  /** What a commit makes of the drafts; a failed turn never calls it. */
-  changes(): {
-    state: object | undefined
-    patches: Patch[] | undefined
-    runState: object | undefined
-    runPatches: Patch[] | undefined
-  } {
-    return { state: this.#state, patches: this.#patches, runState: this.#runState, runPatches: this.#runPatches }
+  /** What a commit has to write; a failed turn is never asked. */
+  get drafts(): Drafts | undefined {
+    return this.#drafts
   }
 
   // ---- messages
 
   send(to: string, content: string, options: RequestOptions = NO_OPTIONS): Promise<void> {
-    if (this.#ended) return rejected(this.#endedError())
-    const { outbox, link } = this.#loop
-    let bytes: number
-    try {
-      bytes = this.#message(SEND, 0, to, content, options)
-    } catch (error) {
-      return rejected(error)
-    }
-    const { fields } = outbox
-    if (this.start.replay) {
-      fields.correlation = 0
-      const logged = this.start.replay.match(outbox.encode(bytes))
-      if (logged) return logged.answer ? rejected(errorOf(logged.answer.memory, logged.answer.at)) : DONE
-    }
-    const { recipient, step } = fields
-    if (
-      fields.name === undefined &&
-      !this.#loop.asking(recipient) &&
-      link.claim(recipient, bytes, this.start.turn, step)
-    ) {
-      const written = outbox.write(bytes, false, () => link.claimed())
-      if (written) {
-        link.claimed()
-        return (++this.#sent & (SENDS_A_BREATH - 1)) === 0 || this.#unread > STREAM_CREDIT ? this.#breathe() : DONE
-      }
-      return this.#loop.outboxRoom()
-    }
-    return this.#ask(bytes)
+    return this.#messages.send(to, content, options)
   }
-
-  /** There may be no room: the host has the say, and the send waits for it. */
-  #ask(bytes: number): Promise<void> {
-    const { outbox } = this.#loop
-    const { fields } = outbox
-    const { recipient } = fields
-    const correlation = this.#loop.nextCorrelation()
-    fields.correlation = correlation
-    fields.flags |= ASKS
-    const frame = outbox.encode(bytes)
-    const verdict = this.#wait(correlation, 'send')
-    const write = () => outbox.link.post(frame, bytes)
-    this.#loop.ask(recipient, ASKS_A_RECIPIENT, write, verdict)
-    return verdict as Promise<void>
-  }
-
-  async #breathe(): Promise<void> {
-    this.#loop.link.flush()
-    await this.#loop.breath()
-    await this.#streamGate()
-  }
-
   request<In = unknown, Out = unknown>(
     to: string | AgentRef<In, Out>,
     content: string,
     options: RequestOptions<NoInfer<In>> = NO_OPTIONS as RequestOptions<NoInfer<In>>,
   ): Promise<AgentMessage<Out>> {
-    const response = this.#request(typeof to === 'string' ? to : to?.name, content, options, 0)
-    return response.promise as Promise<AgentMessage<Out>>
+    const name = typeof to === 'string' ? to : (to?.name ?? to) // what is neither is refused as it came
+    return this.#messages.request(name as string, content, options) as Promise<AgentMessage<Out>>
   }
-
   requestStream(to: string, content: string, options: RequestOptions = NO_OPTIONS): ResponseStream {
-    const { promise, correlation, wait } = this.#request(to, content, options, STREAMS)
-    const stream = new ResponseStream(
-      promise as Promise<AgentMessage>,
-      (count) => {
-        if (!this.#ended) this.#loop.writeControl(STREAM_READ, this.start, correlation, count)
-      },
-      () =>
-        this.#withdraw(
-          correlation,
-          new CancelledError(`The answer of "${to}" was no longer wanted: its reader left the loop.`, { agent: to }),
-        ),
-    )
-    if (wait) wait.stream = stream
-    return stream
+    return this.#messages.requestStream(to, content, options)
   }
-
-  #request(
-    to: string,
-    content: string,
-    options: RequestOptions,
-    flags: number,
-  ): { promise: Promise<unknown>; correlation: number; wait: Wait | undefined } {
-    if (this.#ended) return { promise: rejected(this.#endedError()), correlation: 0, wait: undefined }
-    const { outbox, link } = this.#loop
-    const correlation = this.#loop.nextCorrelation()
-    let bytes: number
-    try {
-      bytes = this.#message(REQUEST, correlation, to, content, options)
-      if (options.signal?.aborted) throw withdrawn(to, options.signal)
-    } catch (error) {
-      return { promise: rejected(error), correlation, wait: undefined }
-    }
-    const { fields } = outbox
-    fields.flags |= flags
-    if (this.start.replay) {
-      const frame = outbox.encode(bytes)
-      const logged = this.start.replay.match(frame)
-      if (logged) return this.#reattach(to, logged, options)
-    }
-    const { recipient, step } = fields
-    const claimed =
-      fields.name === undefined && !this.#loop.asking(recipient) && link.claim(recipient, bytes, this.start.turn, step)
-    if (!claimed) fields.flags |= ASKS
-    outbox.write(bytes, true)
-    link.claimed()
-    return this.#awaitResponse(to, correlation, options)
-  }
-
-  #reattach(
-    to: string,
-    logged: Matched,
-    options: RequestOptions,
-  ): { promise: Promise<unknown>; correlation: number; wait: Wait | undefined } {
-    const waiting = this.#awaitResponse(to, logged.correlation, options)
-    if (logged.answer) this.#loop.settle(logged.correlation, logged.answer.memory, logged.answer.at)
-    return waiting
-  }
-
-  #awaitResponse(
-    to: string,
-    correlation: number,
-    options: RequestOptions,
-  ): { promise: Promise<unknown>; correlation: number; wait: Wait | undefined } {
-    const promise = this.#wait(correlation, 'request')
-    const { signal } = options
-    if (signal) {
-      const abort = () => this.#withdraw(correlation, withdrawn(to, signal))
-      signal.addEventListener('abort', abort, { once: true })
-      promise.then(quiet, quiet).then(() => signal.removeEventListener('abort', abort))
-    }
-    return { promise, correlation, wait: this.#loop.waitOf(correlation) }
-  }
-
-  /** The caller no longer wants the answer. */
-  #withdraw(correlation: number, reason: DramatisError): void {
-    const wait = this.#loop.waitOf(correlation)
-    if (!wait) return
-    this.#loop.writeControl(CANCEL, this.start, correlation, 0)
-    this.#loop.link.flush()
-    wait.reject(reason)
-  }
-
-  async requestAll(
-    to: string[],
-    content: string,
-    options?: RequestOptions & { concurrency?: number },
-  ): Promise<Outcome[]> {
-    return allOf(this, to, content, options)
+  requestAll(to: string[], content: string, options?: RequestOptions & { concurrency?: number }): Promise<Outcome[]> {
+    return this.#ended ? rejected(this.#endedError()) : handled(allOf(this, to, content, options))
   }
   requestAny(to: string[], content: string, options?: RequestOptions): Promise<AgentMessage> {
-    return handled(anyOf(this, to, content, options))
+    return this.#ended ? rejected(this.#endedError()) : handled(anyOf(this, to, content, options))
   }
-
-  /** Fills the frame of a message; returns its bytes. */
-  #message(kind: number, correlation: number, to: string, content: string, options: RequestOptions): number {
-    if (typeof to !== 'string' || to === '')
-      throw new MessageRejectedError(`The recipient is ${describe(to)}; the name of an agent is needed.`, {
-        path: 'to',
-        got: describe(to),
-      })
-    if (typeof content !== 'string')
-      throw new MessageRejectedError(
-        `content is ${describe(content)}; a string is needed. Put other values into structuredData.`,
-        { path: 'content', got: typeof content },
-      )
-    const data = encodeData(options.structuredData, 'structuredData')
-    const { outbox } = this.#loop
-    const fields = outbox.begin(kind, this.start.run, this.start.turn, ++this.#step, content, data)
-    const index = this.#loop.indexOf(to)
-    if (index === undefined) {
-      fields.name = to
-      fields.recipient = 0xffff
-    } else fields.recipient = index
-    fields.correlation = correlation
-    if (options !== NO_OPTIONS) {
-      if (options.metadata !== undefined) fields.metadata = encodeData(options.metadata, 'metadata')
-      fields.threadId = options.threadId
-      fields.limit = durationOr(options.timeoutMs, -1, 'timeoutMs')
-      fields.priority = priorityOf(options.priority)
-      if (options.retries !== undefined && options.retries !== 0) throw unavailable('options.retries')
-    }
-    const bytes = outbox.size()
-    if (bytes > outbox.maxMessageBytes) throw tooLarge(bytes, outbox.maxMessageBytes)
-    return bytes
-  }
-
   emit(chunk: string): void {
     this.#check()
-    if (typeof chunk !== 'string')
-      throw new MessageRejectedError(`emit takes a string; it got ${describe(chunk)}.`, {
-        path: 'chunk',
-        got: typeof chunk,
-      })
-    const { outbox } = this.#loop
-    const fields = outbox.begin(CHUNK, this.start.run, this.start.turn, ++this.#step, chunk, undefined)
-    fields.recipient = this.start.caller
-    fields.correlation = this.start.correlation
-    if (this.start.streams) fields.flags = STREAMS
-    const bytes = outbox.size()
-    if (bytes > outbox.maxMessageBytes) throw tooLarge(bytes, outbox.maxMessageBytes)
-    if (this.start.replay?.match(outbox.encode(bytes))) return
-    outbox.writeAbout(this.start.id)
-    if (this.start.streams) this.#unread += 1
+    this.#emitter ??= new Emitter(this.#loop, this.start)
+    this.#emitter.emit(chunk, this.nextStep())
   }
 
-  /** The reader has read that many pieces more. */
-  read(count: number): void {
-    this.#unread = Math.max(0, this.#unread - count)
-    if (this.#unread <= STREAM_CREDIT) this.#streamRoom?.()
-  }
-
-  /** `emit` cannot wait, so the verbs after it do, while the reader is far behind. */
-  async #streamGate(): Promise<void> {
-    while (this.#unread > STREAM_CREDIT && !this.#ended && !this.#reason) {
-      this.#loop.link.flush()
-      await new Promise<void>((resolve) => {
-        this.#streamRoom = resolve
-      })
-      this.#streamRoom = undefined
-    }
+  get #messages(): Messenger {
+    this.#messenger ??= new Messenger(this.#loop, this)
+    return this.#messenger
   }
 
   // ---- the blackboard
@@ -386,54 +149,35 @@ export class Turn implements AgentContext {
   publish(key: string, value: unknown, entryType: string, options?: WriteOptions): Promise<BlackboardEntry> {
     return this.blackboard.write(key, value, entryType, options)
   }
-  async subscribe(pattern: string): Promise<void> {
-    await this.call('subscribe', { pattern })
+  subscribe(pattern: string): Promise<void> {
+    return handled(this.call('subscribe', { pattern }).then(quiet))
   }
 
   /** A verb that the host serves. The answer is JSON; `signal` withdraws it. */
   call(operation: string, args: object, signal?: AbortSignal): Promise<unknown> {
-    if (this.#ended) return rejected(this.#endedError())
-    const { outbox } = this.#loop
-    const correlation = this.#loop.nextCorrelation()
-    try {
-      const fields = outbox.begin(
-        CALL,
-        this.start.run,
-        this.start.turn,
-        ++this.#step,
-        operation,
-        encodeData(args, operation),
-      )
-      fields.correlation = correlation
-      const bytes = outbox.size()
-      if (bytes > outbox.maxMessageBytes) throw tooLarge(bytes, outbox.maxMessageBytes)
-      const options: RequestOptions = signal ? { signal } : NO_OPTIONS
-      if (this.start.replay) {
-        const logged = this.start.replay.match(outbox.encode(bytes))
-        if (logged) return this.#reattach(operation, logged, options).promise
-      }
-      if (signal?.aborted) throw withdrawn(operation, signal)
-      outbox.write(bytes, true)
-      return this.#awaitResponse(operation, correlation, options).promise
-    } catch (error) {
-      return rejected(error)
-    }
+    return this.#messages.call(operation, args, signal)
   }
 
   // ---- steps, time, chance
 
-  async step<T>(name: string, run: () => Promise<T> | T, options?: { idempotent?: boolean }): Promise<T> {
+  step<T>(name: string, run: () => Promise<T> | T, options?: { idempotent?: boolean }): Promise<T> {
+    return handled(this.#runStep(name, run, options?.idempotent === true))
+  }
+  async #runStep<T>(name: string, run: () => Promise<T> | T, idempotent: boolean): Promise<T> {
     this.#check()
-    await this.#streamGate()
+    checkText(name, 'name')
+    checkFunction(run, 'run')
+    if (this.#emitter?.behind) await this.#emitter.gate()
     const logged = this.start.replay?.matchStep(name)
     if (logged) {
       this.#record(REPLAYED, logged.step, name, undefined, 0)
       if (logged.failed) throw errorFrom(JSON.parse(logged.data!) as ErrorData)
       return (logged.data === undefined ? undefined : JSON.parse(logged.data)) as T
     }
-    const step = ++this.#step
-    this.#record(STEP_BEGAN, step, name, undefined, options?.idempotent ? 0 : FAILED)
+    const step = this.nextStep()
+    this.#record(STEP_BEGAN, step, name, undefined, idempotent ? 0 : FAILED)
     this.#local += 1
+    this.#loop.link.unpark() // something of its own begins: it does not only wait
     try {
       const result = await run()
       this.#record(STEP_DONE, step, name, encodeData(result, `step "${name}"`), 0)
@@ -444,6 +188,7 @@ export class Turn implements AgentContext {
       throw error
     } finally {
       this.#local -= 1
+      this.#loop.mayPark()
     }
   }
 
@@ -452,7 +197,7 @@ export class Turn implements AgentContext {
     const logged = this.start.replay?.matchNow()
     if (logged !== undefined) return logged
     const { outbox, now } = this.#loop
-    outbox.begin(NOW, this.start.run, this.start.turn, ++this.#step, '', undefined)
+    outbox.begin(NOW, this.start.run, this.start.turn, this.nextStep(), '', undefined)
     return outbox.writeTimed(now())
   }
   random(): number {
@@ -463,70 +208,31 @@ export class Turn implements AgentContext {
   uuid(): string {
     return v4({ random: Uint8Array.from({ length: 16 }, () => this.random() * 256) })
   }
-  async sleep(ms: number): Promise<void> {
+  sleep(ms: number): Promise<void> {
+    return handled(this.#sleep(ms))
+  }
+  async #sleep(ms: number): Promise<void> {
     this.#check()
-    const duration = durationOr(ms, 0, 'ms')
-    await this.#streamGate()
+    const duration = durationOf(ms, 'ms')
+    if (this.#emitter?.behind) await this.#emitter.gate()
     this.#local += 1
+    this.#loop.link.unpark() // something of its own begins: it does not only wait
     try {
       await this.#loop.sleep(duration, this.signal)
     } finally {
       this.#local -= 1
+      this.#loop.mayPark()
     }
     this.#check()
   }
 
   refuse(reason: string): TaskRefusedError {
     const agent = this.role.name
-    return new TaskRefusedError(`Agent "${agent}" refused: ${reason}`, { agent, reason })
+    const why = describe(reason)
+    return new TaskRefusedError(`Agent "${agent}" refused: ${why}`, { agent, reason: why })
   }
 
-  // ---- not in this version
-
-  shared(_scope: string, _owner?: string): SharedState {
-    throw unavailable('context.shared')
-  }
-  requestQuorum(): Promise<AgentMessage[]> {
-    return rejected(unavailable('context.requestQuorum'))
-  }
-  broadcast(): Promise<void> {
-    return rejected(unavailable('context.broadcast'))
-  }
-  delegate(): Promise<AgentTask> {
-    return rejected(unavailable('context.delegate'))
-  }
-  report(): Promise<void> {
-    return rejected(unavailable('context.report'))
-  }
-  watch(): Promise<void> {
-    return rejected(unavailable('context.watch'))
-  }
-  sync<T>(): Promise<SyncResult<T>> {
-    return rejected(unavailable('context.sync'))
-  }
-  handoff(): Promise<void> {
-    return rejected(unavailable('context.handoff'))
-  }
-  escalate(): Promise<EscalationOutcome> {
-    return rejected(unavailable('context.escalate'))
-  }
-  ask(): Promise<string> {
-    return rejected(unavailable('context.ask'))
-  }
-  spawn(): Promise<string> {
-    return rejected(unavailable('context.spawn'))
-  }
-  complete<T>(): Promise<Completion<T>> {
-    return rejected(unavailable('context.complete'))
-  }
-  think<T>(): Promise<Completion<T>> {
-    return rejected(unavailable('context.think'))
-  }
-  tool(): Promise<never> {
-    return rejected(unavailable('context.tool'))
-  }
-
-  // ---- for the loop
+  // ---- for the loop, and for the parts of the turn
 
   get ended(): boolean {
     return this.#ended
@@ -537,23 +243,44 @@ export class Turn implements AgentContext {
   }
   /** All that is open waits for others. */
   get parked(): boolean {
-    return this.#local === 0 && this.#waits !== undefined && this.#waits.size > 0
+    const waits = (this.#messenger?.waiting ?? 0) + (this.#emitter?.waiting ?? 0)
+    return this.#local === 0 && waits > 0
+  }
+  nextStep(): number {
+    this.#step += 1
+    return this.#step
+  }
+  refusal(): DramatisError | undefined {
+    return this.#ended ? this.#endedError() : this.#reason
+  }
+  get breathless(): boolean {
+    return this.#emitter?.behind ?? false
+  }
+  async breathe(): Promise<void> {
+    this.#loop.link.flush()
+    await this.#loop.breath()
+    if (this.#emitter?.behind) await this.#emitter.gate()
+  }
+  /** The reader of the answer has read that many pieces more. */
+  read(count: number): void {
+    this.#emitter?.read(count)
   }
 
   /** The turn is to stop: its signal fires, what it waits for is withdrawn, what follows it follows. */
   abort(reason: DramatisError): void {
     if (this.#ended || this.#reason) return
     this.#reason = reason
-    this.#withdrawAll(reason)
-    this.#streamRoom?.()
+    this.#messenger?.withdrawAll(reason)
+    this.#emitter?.close()
     this.#controller?.abort(reason)
   }
 
   /** The turn has ended. */
   close(): void {
     this.#ended = true
-    if (this.#waits && this.#waits.size > 0) this.#withdrawAll(this.#endedError()) // an error's stack costs more than most turns
-    this.#streamRoom?.()
+    // Only then: an error's stack costs more than most turns.
+    if (this.#messenger && this.#messenger.waiting > 0) this.#messenger.withdrawAll(this.#endedError())
+    this.#emitter?.close()
     if (this.#controller && !this.#controller.signal.aborted) this.#controller.abort(this.#endedError())
   }
 
@@ -564,102 +291,23 @@ export class Turn implements AgentContext {
     const fields = outbox.begin(kind, this.start.run, this.start.turn, step, content, data)
     fields.flags = flags
     fields.attempt = this.start.attempt
-    const bytes = outbox.size()
-    if (bytes > outbox.maxMessageBytes) throw tooLarge(bytes, outbox.maxMessageBytes)
+    outbox.checkedSize()
     outbox.writeAbout(this.start.id)
   }
 
-  #wait(correlation: number, kind: Wait['kind']): Promise<unknown> {
-    const promise = new Promise<unknown>((resolve, reject) => {
-      const wait: Wait = {
-        kind,
-        stream: undefined,
-        resolve: (value) => {
-          this.#waits?.delete(wait)
-          this.#loop.forget(correlation)
-          resolve(value)
-        },
-        reject: (error) => {
-          this.#waits?.delete(wait)
-          this.#loop.forget(correlation)
-          reject(error)
-        },
-      }
-      this.#waits ??= new Set()
-      this.#waits.add(wait)
-      this.#loop.remember(correlation, wait)
-    })
-    return handled(promise)
-  }
-
-  #withdrawAll(reason: DramatisError): void {
-    if (!this.#waits) return
-    for (const wait of [...this.#waits]) {
-      const correlation = this.#loop.correlationOf(wait)
-      if (correlation !== undefined && wait.kind === 'request')
-        this.#loop.writeControl(CANCEL, this.start, correlation, 0)
-      wait.reject(reason)
-    }
-  }
-
   #check(): void {
-    if (this.#ended) throw this.#endedError()
+    this.assertOpen()
     if (this.#reason) throw this.#reason
   }
 
+  /** For a verb that has no promise to reject. */
+  protected assertOpen(): void {
+    if (this.#ended) throw this.#endedError()
+  }
+
   #endedError(): TurnEndedError {
-    return new TurnEndedError(
-      `The turn of agent "${this.role.name}" has ended; its context cannot be used any more. Await what the handler starts before it returns.`,
-      { agent: this.role.name, runId: this.runId },
-    )
+    const agent = this.role.name
+    const text = `The turn of agent "${agent}" has ended; its context cannot be used any more. Await what the handler starts before it returns.`
+    return new TurnEndedError(text, { agent, runId: this.runId })
   }
 }
-
-/** A promise that may be left alone: verb promises never count as unhandled rejections. */
-export function handled<T>(promise: Promise<T>): Promise<T> {
-  promise.catch(quiet)
-  return promise
-}
-
-export function rejected(error: unknown): Promise<never> {
-  return handled(Promise.reject(error))
-}
-
-const HALF = 2 ** 31
-
-function priorityOf(value: number | undefined): number {
-  if (value === undefined) return 0
-  if (!Number.isInteger(value) || value < -HALF || value >= HALF)
-    throw new MessageRejectedError(`priority is ${describe(value)}; an integer of 32 bits is needed.`, {
-      path: 'priority',
-      got: describe(value),
-    })
-  return value
-}
-
-function durationOr(value: number | undefined, fallback: number, path: string): number {
-  if (value === undefined) return fallback
-  if (typeof value !== 'number' || Number.isNaN(value) || value < 0)
-    throw new MessageRejectedError(`${path} is ${describe(value)}; milliseconds are needed, 0 or more.`, {
-      path,
-      got: describe(value),
-    })
-  return Math.min(Math.ceil(value), HALF - 1)
-}
-
-function checkPatches(patches: Patch[], path: string): void {
-  for (const patch of patches) {
-    if (patch.op === 'remove') continue
-    const issue = jsonIssue(patch.value, [path, ...patch.path].join('.'))
-    if (issue) throw notJson(issue)
-  }
-}
-
-const tooLarge = (bytes: number, limit: number) =>
-  new MessageRejectedError(
-    `The message is ${bytes} bytes encoded; at most ${limit} are taken (communication.maxMessageBytes). Send it in parts, or a reference to it.`,
-    { bytes, limit },
-  )
-
-const withdrawn = (to: string, signal: AbortSignal) =>
-  new CancelledError(`The wait for "${to}" was withdrawn: its signal was aborted.`, { agent: to }, signal.reason)

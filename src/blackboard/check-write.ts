@@ -1,7 +1,7 @@
 /** What a write must look like, whoever made it: an agent's code, a model, a person over HTTP. */
 import { inspect } from 'node:util'
 import { MessageRejectedError } from '../errors.ts'
-import type { WriteOptions } from './entry.ts'
+import type { QueryFilter, WriteOptions } from './entry.ts'
 import { LONGEST_KEY } from './pattern.ts'
 
 /**
@@ -22,6 +22,7 @@ export function checkKey(key: unknown): void {
 export function checkWrite(key: string, entryType: string, options: WriteOptions): void {
   checkKey(key)
   if (typeof entryType !== 'string' || entryType === '') refuse('entryType', 'a non-empty string', entryType, key)
+  checkFields(options, 'options', ['confidence', 'supersedes', 'references', 'ifVersion'])
   const { confidence = 1, supersedes, references = [], ifVersion = 0 } = options
   if (typeof confidence !== 'number' || !(confidence >= 0 && confidence <= 1)) {
     refuse('confidence', 'a number from 0 to 1', confidence, key)
@@ -32,6 +33,35 @@ export function checkWrite(key: string, entryType: string, options: WriteOptions
     if (typeof reference !== 'string') refuse(`references[${index}]`, 'a key', reference, key)
   }
   if (!Number.isInteger(ifVersion) || ifVersion < 0) refuse('ifVersion', 'a whole number from 0 on', ifVersion, key)
+}
+
+/**
+ * Refuses a filter that would not filter.
+ *
+ * @throws MessageRejectedError whose `details.path` names the field.
+ */
+export function checkFilter(filter: QueryFilter): void {
+  checkFields(filter, 'filter', ['entryType', 'author', 'key'])
+  for (const [field, value] of Object.entries(filter))
+    if (value !== undefined && typeof value !== 'string') refuse(`filter.${field}`, 'a string', value)
+}
+
+/**
+ * Refuses what cannot be called back.
+ *
+ * @throws MessageRejectedError unless it is a function.
+ */
+export function checkCallback(callback: unknown): void {
+  if (typeof callback !== 'function') refuse('callback', 'a function', callback)
+}
+
+/** A mistyped field would be passed over in silence. */
+function checkFields(value: unknown, path: string, known: readonly string[]): void {
+  if (typeof value !== 'object' || value === null || Array.isArray(value)) return refuse(path, 'an object', value)
+  const strange = Object.keys(value).find((field) => !known.includes(field))
+  if (strange === undefined) return
+  const where = `${path}.${strange}`
+  throw new MessageRejectedError(`${where}: there is no such field; there are ${known.join(', ')}.`, { path: where })
 }
 
 function refuse(path: string, wanted: string, got: unknown, key?: string): never {

@@ -3,6 +3,7 @@ import type { StandardSchemaV1 } from '@standard-schema/spec'
 import type { Scheduler } from '../clock.ts'
 import { CancelledError, DramatisError, MessageRejectedError, RequestTimeoutError } from '../errors.ts'
 import type { Board } from './board.ts'
+import { checkCallback, checkFilter, checkKey } from './check-write.ts'
 import type { Blackboard, BlackboardEntry } from './entry.ts'
 
 const WAIT_TIMEOUT_MS = 60_000
@@ -41,6 +42,7 @@ export function hostBlackboard(board: Board, options: HostBlackboardOptions): Bl
     schema?: StandardSchemaV1<unknown, T>,
   ): Promise<BlackboardEntry<T> | undefined>
   async function read(key: string, schema?: StandardSchemaV1): Promise<BlackboardEntry | undefined> {
+    checkKey(key)
     const entry = board.read(key)
     if (entry === undefined || schema === undefined) return entry
     return { ...entry, value: await validated(entry, schema) }
@@ -51,10 +53,12 @@ export function hostBlackboard(board: Board, options: HostBlackboardOptions): Bl
     async write(key, value, entryType, writeOptions = {}) {
       return board.write(author, key, ownCopy(key, value, check), entryType, writeOptions, scheduler.now())
     },
-    async query(filter) {
+    async query(filter = {}) {
+      checkFilter(filter)
       return board.query(filter)
     },
     async subscribe(pattern, callback) {
+      checkCallback(callback)
       return board.subscribe(pattern, callback)
     },
     async waitFor(key, { timeoutMs = waitTimeoutMs, signal } = {}) {
@@ -62,6 +66,7 @@ export function hostBlackboard(board: Board, options: HostBlackboardOptions): Bl
       return waitFor(board, key, timeoutMs, signals, scheduler)
     },
     async getHistory(key) {
+      checkKey(key)
       return board.getHistory(key)
     },
   }

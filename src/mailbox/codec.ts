@@ -9,6 +9,7 @@ import {
   correlationOf,
   END,
   FAILED,
+  type FrameId,
   flagsOf,
   idOf,
   idText,
@@ -103,19 +104,16 @@ export class ReceivedMessage implements AgentMessage {
   readonly threadId: string | null
   readonly runId: string
   readonly sentAt: number
-  readonly #a: number
-  readonly #b: number
-  readonly #c: number
-  readonly #d: number
+  readonly #id: FrameId
   #data: string | undefined
   #structuredData: unknown = null
   #metadata: string | undefined
 
-  constructor(memory: Memory, at: number, body: Body, directory: Directory) {
+  constructor(memory: Memory, at: number, id: FrameId, directory: Directory) {
+    const body = readBody(memory, at)
     const kind = kindOf(memory, at)
     const response = kind === END || kind === RESPONSE
     const limit = response ? -1 : limitOf(memory, at)
-    const i = (at >> 2) + 8
     this.type = response ? 'response' : typeOf(memory, at)
     this.sender = directory.name(senderOf(memory, at))
     this.recipient = recipientName(memory, at, body, directory)
@@ -126,20 +124,18 @@ export class ReceivedMessage implements AgentMessage {
     this.threadId = body.threadId ?? null
     this.runId = directory.runId(runOf(memory, at))
     this.sentAt = timeOf(memory, at)
-    this.#a = memory.i32[i]!
-    this.#b = memory.i32[i + 1]!
-    this.#c = memory.i32[i + 2]!
-    this.#d = memory.i32[i + 3]!
+    this.#id = id
     this.#data = body.data
     this.#metadata = body.metadata
   }
 
   get id(): string {
-    return idText(this.#a, this.#b, this.#c, this.type === 'response' ? this.#d | 1 : this.#d)
+    const [a, b, c, d] = this.#id
+    return idText(a, b, c, this.type === 'response' ? d | 1 : d)
   }
 
   get correlationId(): string | null {
-    return this.type === 'response' ? idText(this.#a, this.#b, this.#c, this.#d) : null
+    return this.type === 'response' ? idText(...this.#id) : null
   }
 
   get structuredData(): unknown {

@@ -2,6 +2,7 @@
 import type { DramatisError } from '../errors.ts'
 import type { AgentMessage } from './message.ts'
 
+/** Why nobody will handle it. */
 export type DeadLetterReason =
   | 'failed'
   | 'late'
@@ -13,7 +14,7 @@ export type DeadLetterReason =
   | 'poison'
   | 'cancelled'
 
-/** `at` is epoch ms. */
+/** A message that nobody will handle. `at` is epoch ms; `errors` are those of its attempts, the last one last. */
 export interface DeadLetter {
   id: string
   message: AgentMessage

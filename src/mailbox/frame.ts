@@ -58,21 +58,19 @@ export const REPLAY = 25
 export const RUN = 26
 /** Host to thread: the run is over. */
 export const RUN_OVER = 27
-/** Host to thread: finish what is open, take nothing more, then end. */
-export const STOP = 28
 /** A part of a frame that is too large for the window. */
 export const FRAGMENT = 31
 
 // Flags: which optional parts the body has, in this order.
-export const HAS_DATA = 1
+const HAS_DATA = 1
 export const HAS_METADATA = 2
-export const HAS_THREAD = 4
+const HAS_THREAD = 4
 /** The recipient is given by name, since the sender's table does not have it. */
 export const HAS_NAME = 8
 /** The caller reads the answer in pieces. */
 export const STREAMS = 16
-/** On an END in the log: the start of its turn has a record of its own. */
-export const ANNOUNCED = STREAMS
+/** The same bit on an END in the log: the start of its turn has a record of its own. */
+export const ANNOUNCED = 16
 /** No room was reserved in the mailbox; the host has the say. */
 export const ASKS = 32
 /** Structured data is an error. For STEP_BEGAN: the step may not run twice. */
@@ -141,6 +139,8 @@ export function frameBytes(
   threadId?: string,
   name?: string,
 ): number {
+  if (content === '' && data === undefined && metadata === undefined && threadId === undefined && name === undefined)
+    return HEADER
   let bytes = HEADER + stringBytes(content)
   if (data !== undefined) bytes += stringBytes(data)
   if (metadata !== undefined) bytes += stringBytes(metadata)
@@ -168,22 +168,20 @@ function writeString(memory: Memory, at: number, text: string): number {
 /** Ids in the layout of UUID version 7 (RFC 9562): time, then a counter, then what tells this thread from all others. */
 export class IdSource {
   #serial = 0
-  #time = 0
+  #time = -1
   #high = 0
   #low = 0
-  readonly #now: () => number
   readonly #tail: number
 
-  constructor(now: () => number, random: () => number) {
-    this.#now = now
+  constructor(random: () => number) {
     this.#tail = (random() * 2 ** 30) | 0
   }
 
-  /** Writes the next id into the header of the frame at `at`. Ids of one source ascend. */
-  write(i32: Int32Array, at: number): void {
+  /** Writes the next id, with that time (epoch ms), into the header of the frame at `at`. Ids of one source ascend. */
+  write(i32: Int32Array, at: number, time: number): void {
     const serial = ++this.#serial
-    if ((serial & 63) === 1) {
-      this.#time = Math.max(this.#time, Math.floor(this.#now())) // a clock that is set back sets no id back
+    if (time >= this.#time + 1) {
+      this.#time = Math.floor(time)
       this.#high = (this.#time / 65536) | 0
       this.#low = (this.#time % 65536) << 16
     }
@@ -200,7 +198,13 @@ export function writeFrame(memory: Memory, at: number, fields: FrameFields, time
   const { i32 } = memory
   const i = at >> 2
   let flags = fields.flags
-  let end = writeString(memory, at + HEADER, fields.content)
+  const bare =
+    fields.content === '' &&
+    fields.data === undefined &&
+    fields.metadata === undefined &&
+    fields.threadId === undefined &&
+    fields.name === undefined
+  let end = bare ? at + HEADER : writeString(memory, at + HEADER, fields.content)
   if (fields.data !== undefined) {
     flags |= HAS_DATA
     end = writeString(memory, end, fields.data)
@@ -290,9 +294,8 @@ export function setAttempt(memory: Memory, at: number, attempt: number): void {
 export function setTurn(memory: Memory, at: number, turn: number): void {
   memory.i32[(at >> 2) + TURN] = turn
 }
-export function setRecipient(memory: Memory, at: number, recipient: number): void {
-  const i = (at >> 2) + WHO
-  memory.i32[i] = (memory.i32[i]! & 0xffff) | (recipient << 16)
+export function setCorrelation(memory: Memory, at: number, correlation: number): void {
+  memory.i32[(at >> 2) + CORRELATION] = correlation
 }
 export function setLimit(memory: Memory, at: number, limit: number): void {
   memory.i32[(at >> 2) + LIMIT] = limit
@@ -331,7 +334,15 @@ export function copyFrame(from: Memory, at: number, to: Memory, target: number, 
   for (let word = 0, i = at >> 2, j = target >> 2; word < words; word++) destination[j + word] = source[i + word]!
 }
 
-export function writeId(memory: Memory, at: number, id: readonly number[]): void {
+/** The four words of an id. */
+export type FrameId = readonly [number, number, number, number]
+
+export function readId({ i32 }: Memory, at: number): FrameId {
+  const i = (at >> 2) + ID
+  return [i32[i]!, i32[i + 1]!, i32[i + 2]!, i32[i + 3]!]
+}
+
+export function writeId(memory: Memory, at: number, id: FrameId): void {
   const i = (at >> 2) + ID
   for (let word = 0; word < 4; word++) memory.i32[i + word] = id[word]!
 }

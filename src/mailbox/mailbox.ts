@@ -9,6 +9,8 @@
 import type { ErrorData } from '../errors.ts'
 import type { Memory } from './memory.ts'
 
+export const NOT_YET = -1
+
 /** One message on its way through a mailbox. `Owner` is what the host knows of its run. */
 export interface Envelope<Owner> {
   readonly memory: Memory
@@ -27,8 +29,10 @@ export interface Envelope<Owner> {
   handedSeq: number
   /** Host time when it was accepted, for `queueTimeoutMs`. Monotonic ms. */
   acceptedAt: number
-  /** Its turn was seen to start. Monotonic ms; 0: not yet. */
+  /** This attempt was seen to start. Monotonic ms, or `NOT_YET`. */
   startedAt: number
+  /** Its first attempt was: from then on its sender waits for the response. Monotonic ms, or `NOT_YET`. */
+  begunAt: number
   /** That it began is in the log. */
   announced: boolean
   /** Withdrawn by its caller: it is passed over, or its turn is told to stop. */
@@ -85,6 +89,56 @@ class Queue<T> {
   }
 }
 
+/**
+ * What was handed to the thread and has not committed, in the order of handing. Turns mostly end in that order, so the
+ * first is nearly always the one that is looked for.
+ */
+class Handed<Owner> {
+  #items: (Envelope<Owner> | undefined)[] = []
+  #head = 0
+
+  get size(): number {
+    return this.#items.length - this.#head
+  }
+
+  add(envelope: Envelope<Owner>): void {
+    this.#items.push(envelope)
+  }
+
+  #indexOf(turn: number): number {
+    for (let i = this.#head; i < this.#items.length; i++) if (this.#items[i]?.turn === turn) return i
+    return -1
+  }
+
+  /** The one that was handed first. */
+  get first(): Envelope<Owner> | undefined {
+    return this.#items[this.#head]
+  }
+
+  get(turn: number): Envelope<Owner> | undefined {
+    return this.#items[this.#indexOf(turn)]
+  }
+
+  delete(turn: number): boolean {
+    const at = this.#indexOf(turn)
+    if (at < 0) return false
+    if (at > this.#head) this.#items.splice(at, 1)
+    else this.#items[this.#head++] = undefined // lets the message go
+    if (this.#head === this.#items.length) {
+      this.#items.length = 0
+      this.#head = 0
+    } else if (this.#head >= 1024) {
+      this.#items = this.#items.slice(this.#head)
+      this.#head = 0
+    }
+    return true
+  }
+
+  *values(): IterableIterator<Envelope<Owner>> {
+    for (let i = this.#head; i < this.#items.length; i++) yield this.#items[i]!
+  }
+}
+
 export class Mailbox<Owner> {
   /** Cut off by a death: they come before everything else. */
   readonly #again = new Queue<Envelope<Owner>>()
@@ -92,7 +146,7 @@ export class Mailbox<Owner> {
   /** Any other priority, highest first; the same priority in order of arrival. */
   #ranked: Envelope<Owner>[] = []
   /** Handed to the thread and not committed, in the order of handing. */
-  readonly handed = new Map<number, Envelope<Owner>>()
+  readonly handed = new Handed<Owner>()
   /** On their way, from senders that had to ask: there was no room. */
   readonly parked = new Queue<Envelope<Owner>>()
   accepted = 0
@@ -141,7 +195,7 @@ export class Mailbox<Owner> {
     else if (envelope.priority === 0) this.#plain.shift()
     else this.#ranked.shift()
     if (envelope.turn === 0) envelope.turn = ++this.#lastTurn
-    this.handed.set(envelope.turn, envelope)
+    this.handed.add(envelope)
   }
 
   /** The turn has committed: the message is handled. */
@@ -179,6 +233,11 @@ export class Mailbox<Owner> {
     this.#plain.unshift(fresh.filter((envelope) => envelope.priority === 0))
     const ranked = fresh.filter((envelope) => envelope.priority !== 0)
     this.#ranked = [...ranked, ...this.#ranked].sort((a, b) => b.priority - a.priority) // stable
+  }
+
+  /** What a death has cut off and waits to be tried again. */
+  get cutOff(): Iterable<Envelope<Owner>> {
+    return this.#again
   }
 
   /** Everything that waits, in the order in which it would be handed over. */

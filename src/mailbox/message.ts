@@ -4,7 +4,10 @@
  * (parse-message.ts, which needs zod and is therefore never loaded in a thread).
  */
 
-/** request, delegate: to one agent's `receive`. response: back to who asked. broadcast, publish, report: to `observe`. subscribe: to the runtime. */
+/**
+ * What kind of message it is. request, delegate: to one agent's `receive`. response: back to who asked. broadcast,
+ * publish, report: to `observe`. subscribe: to the runtime. Source: document 002, 2.3.1.
+ */
 export type MessageType = 'request' | 'response' | 'broadcast' | 'publish' | 'subscribe' | 'delegate' | 'report'
 
 export const MESSAGE_TYPES = [
@@ -17,27 +20,41 @@ export const MESSAGE_TYPES = [
   'report',
 ] as const satisfies readonly MessageType[]
 
-/** One message. `sentAt` is epoch ms; `responseTimeoutMs` counts from the start of the recipient's turn. */
+/** One message. Source: document 002, 2.3.2. */
 export interface AgentMessage<Data = unknown> {
+  /** A UUID. */
   id: string
   type: MessageType
+  /** An agent, '$user' (the caller outside), '$orchestrator' (the protocol script) or '$runtime'. */
   sender: string
+  /** null: everybody. */
   recipient: string | string[] | null
   content: string
+  /** A JSON value; null if there is none. */
   structuredData: Data
+  /** Higher overtakes lower in a mailbox; 0. */
   priority: number
   requiresResponse: boolean
+  /** From the start of the recipient's turn; null: the recipient's own limit. */
   responseTimeoutMs: number | null
+  /** The conversation that it belongs to. */
   threadId: string | null
   metadata: Record<string, unknown>
   runId: string
+  /** Of a response: the id of the message that it answers. */
   correlationId: string | null
+  /** Epoch ms. */
   sentAt: number
 }
 
-/** A message from outside, before the runtime has given it an id, a time and a run. */
+/**
+ * A message from outside, before the runtime has given it an id, a time and a run. The fields are those of
+ * `AgentMessage`.
+ */
 export interface MessageInput {
+  /** 'request'. */
   type?: MessageType
+  /** '$user'. */
   sender?: string
   recipient: string | string[] | null
   content: string
@@ -70,7 +87,7 @@ export function jsonIssue(value: unknown, path = ''): { path: string; got: strin
 }
 
 const DEEP = 100 // deeper values, and cycles with them, take the slow way
-const TOO_DEEP = 1_000
+const TOO_DEEP = 1_000 // whoever writes and reads it as JSON does so by recursion
 
 /** The quick answer, for what verbs send: no path, nothing allocated. */
 function isJson(value: unknown, depth: number): boolean {

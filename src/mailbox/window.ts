@@ -29,10 +29,10 @@ export const OUT_BLOCKED = 64
 export const CLAIM = 96
 const CONTROL_BYTES = 512
 
-export const OUTBOX_BYTES = 1 << 18
-export const PLAIN_BYTES = 1 << 18
-export const RANKED_BYTES = 1 << 16
-export const REPLY_BYTES = 1 << 16
+const OUTBOX_BYTES = 1 << 19
+const PLAIN_BYTES = 1 << 19
+const RANKED_BYTES = 1 << 16
+const REPLY_BYTES = 1 << 16
 
 /** One life's shared memory, as seen from either side. */
 export class Window {

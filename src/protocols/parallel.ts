@@ -8,6 +8,14 @@ import { type Combination, combine } from './steps/combine.ts'
 import { resultOf } from './steps/outputs.ts'
 import type { Strategy } from './strategy.ts'
 
+/**
+ * Independent agents work on the same query at the same time; their answers become one. Source: document 002, 2.2.3.
+ * 'merge' puts them under headings, 'vote' counts them, 'best' lets the judge choose, 'custom' hands all outcomes to an
+ * agent or a function. Durations in ms.
+ *
+ * @example
+ * createTeam({ agents, orchestration: { strategy: 'parallel', aggregationStrategy: 'vote', waitFor: 3 } })
+ */
 export type ParallelConfig<N extends string = string> = {
   strategy: 'parallel'
   /** All agents but the judge and the aggregator, in the team's order. */

@@ -1,6 +1,6 @@
 /** The configurations of the strategies that are not available in this version: they compile, and are refused at once. */
 
-/** A manager delegates to workers. */
+/** A manager delegates to workers. Not available in this version. */
 export interface HierarchicalConfig<N extends string = string> {
   strategy: 'hierarchical'
   manager: N
@@ -12,7 +12,7 @@ export interface HierarchicalConfig<N extends string = string> {
   prompts?: Partial<Record<string, string>>
 }
 
-/** Agents work towards one answer that they all stand behind. */
+/** Agents work towards one answer that they all stand behind. Not available in this version. */
 export interface ConsensusConfig<N extends string = string> {
   strategy: 'consensus'
   agents?: N[]
@@ -24,7 +24,7 @@ export interface ConsensusConfig<N extends string = string> {
   prompts?: Partial<Record<string, string>>
 }
 
-/** Agents argue different positions before a judge. */
+/** Agents argue different positions before a judge. Not available in this version. */
 export interface DebateConfig<N extends string = string> {
   strategy: 'debate'
   debaters: N[]
@@ -36,7 +36,7 @@ export interface DebateConfig<N extends string = string> {
   prompts?: Partial<Record<string, string>>
 }
 
-/** Agents bid for the task. */
+/** Agents bid for the task. Not available in this version. */
 export interface AuctionConfig<N extends string = string> {
   strategy: 'auction'
   bidders?: N[]
@@ -50,7 +50,7 @@ export interface AuctionConfig<N extends string = string> {
   prompts?: Partial<Record<string, string>>
 }
 
-/** Agents contribute to the blackboard as entries that interest them appear. */
+/** Agents contribute to the blackboard as entries that interest them appear. Not available in this version. */
 export interface BlackboardConfig<N extends string = string> {
   strategy: 'blackboard'
   agents?: N[]
@@ -62,7 +62,10 @@ export interface BlackboardConfig<N extends string = string> {
   prompts?: Partial<Record<string, string>>
 }
 
-/** A task is taken apart, each part routed to the teammate that can do it, and the results put together. */
+/**
+ * A task is taken apart, each part routed to the teammate that can do it, and the results put together. Not available
+ * in this version.
+ */
 export interface CollaborateConfig<N extends string = string> {
   strategy: 'collaborate'
   teammates?: N[]
@@ -73,7 +76,7 @@ export interface CollaborateConfig<N extends string = string> {
   prompts?: Partial<Record<string, string>>
 }
 
-/** A supervisor splits the query over experts and combines what they answer. */
+/** A supervisor splits the query over experts and combines what they answer. Not available in this version. */
 export interface SupervisorConfig<N extends string = string> {
   strategy: 'supervisor'
   supervisor: N

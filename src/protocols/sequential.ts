@@ -5,6 +5,12 @@ import { agentsOf } from './checks.ts'
 import { type Answer, asText, resultOf } from './steps/outputs.ts'
 import type { Strategy } from './strategy.ts'
 
+/**
+ * A pipeline: each agent works on what the one before it has answered. Source: document 002, 2.2.2.
+ *
+ * @example
+ * createTeam({ agents, orchestration: { strategy: 'sequential', agentOrder: ['writer', 'editor'] } })
+ */
 export interface SequentialConfig<N extends string = string> {
   strategy: 'sequential'
   /** All agents, in the team's order. An agent may be in it more than once. */

@@ -7,21 +7,30 @@ import type { Cell } from './cell.ts'
 import { NO_TOKENS } from './result.ts'
 import type { RunOptions } from './run.ts'
 
+/**
+ * One agent of a running team.
+ *
+ * @example
+ * console.log(await team.getAgent('critic')?.run('Read this.'))
+ */
 export interface AgentInstance {
   readonly name: string
+  /** As it was given. */
   readonly role: AgentRole
   readonly status: AgentStatus
   /** Gives the agent a task as a run of its own; rejects with what the run failed with. */
   run(task: string, options?: RunOptions): Promise<string>
   /** Puts a message into its mailbox; a `response` settles the request that it answers. */
   receiveMessage(message: AgentMessage): Promise<void>
+  /** How it is, in one line. */
   getContextSummary(): string
+  /** Of models; zeros in this version. */
   getTokenUsage(): TokenUsage
 }
 
 export interface AgentInstanceHost {
   run(cell: Cell, task: string, options: RunOptions): Promise<string>
-  post(message: AgentMessage): Promise<unknown>
+  deliver(cell: Cell, message: AgentMessage): Promise<void>
 }
 
 export function agentInstance(cell: Cell, role: AgentRole, host: AgentInstanceHost): AgentInstance {
@@ -32,13 +41,7 @@ export function agentInstance(cell: Cell, role: AgentRole, host: AgentInstanceHo
       return statusOf(cell)
     },
     run: (task, options = {}) => host.run(cell, task, options),
-    async receiveMessage(message) {
-      await host.post(
-        message.type === 'response' || message.type === 'broadcast'
-          ? { ...message, recipient: null }
-          : { ...message, recipient: cell.name, requiresResponse: false },
-      )
-    },
+    receiveMessage: (message) => host.deliver(cell, message),
     getContextSummary() {
       const { turns, restarts, mailbox } = cell
       const open = mailbox.handed.size > 0 ? `, ${mailbox.handed.size} under way` : ''

@@ -26,7 +26,8 @@ export function shownPath(path: string): string {
   return short === '' || short.startsWith('..') || isAbsolute(short) ? path : short
 }
 
-interface Place {
+/** Lines and columns count from 1. */
+export interface Place {
   file: string
   line?: number
   column?: number
@@ -40,8 +41,9 @@ function placeOf({ file, line, column, lineText }: Location, folder: string): Pl
   return { file: path, line, column: Buffer.from(lineText).subarray(0, column).toString().length + 1 }
 }
 
-function shownPlace({ file, line, column }: Place): string {
-  return line === undefined ? shownPath(file) : `${shownPath(file)}:${line}:${column}`
+/** A place as a person says it. */
+export function shownPlace({ file, line, column }: Place): string {
+  return [shownPath(file), line, column].filter((part) => part !== undefined).join(':')
 }
 
 function sentence({ text, notes, location }: Message, at: Place): string {

@@ -6,6 +6,7 @@ import type { DramatisError } from '../errors.ts'
 import { type Envelope, Mailbox } from '../mailbox/mailbox.ts'
 import type { Memory } from '../mailbox/memory.ts'
 import { FrameJoiner, FrameWriter, PARKED, Window } from '../mailbox/window.ts'
+import type { RestartTime } from './restart-policy.ts'
 import type { RunState } from './run-state.ts'
 import type { MailboxSettings, SupervisionSettings } from './settings.ts'
 import type { Thread } from './thread.ts'
@@ -41,6 +42,8 @@ export class Life {
   readonly patches = new Map<number, PatchNotice[]>()
   /** A large message that is half in the window. */
   sending: { memory: Memory; bytes: number; envelope: Envelope<RunState> } | undefined
+  /** A message that was too large for the lane of its priority, and went by the other. */
+  ranksLarge: Envelope<RunState> | undefined
   /** The redelivered message whose logged steps the thread has been given. */
   replayed: Envelope<RunState> | undefined
   /** Whose messages are in the window. */
@@ -74,6 +77,8 @@ export class Life {
 
 export interface CellSettings {
   info: RoleInfo
+  /** Where its role stands in the team's options, for errors: `agents[0]`. */
+  option: string
   maxHeapMb: number | null
   concurrency: number
   mailbox: MailboxSettings
@@ -104,14 +109,14 @@ export class Cell {
   correlation = 0
   state: object | undefined
   restarts = 0
-  /** Monotonic ms and epoch of each restart, for the intensity. */
-  restartTimes: { at: number; epoch: number }[] = []
+  /** For the intensity. */
+  restartTimes: RestartTime[] = []
   startFailures = 0
   /** Why it is stopped, if it is. */
   stopped: DramatisError | undefined
   /** Messages that were under way together when the thread died: they come one at a time until the guilty one is found. */
   readonly suspects = new Set<Envelope<RunState>>()
-  /** When the last turn ended, monotonic ms. */
+  /** When its last turn ended or its life began, monotonic ms. */
   lastEndAt = 0
   turns = 0
 

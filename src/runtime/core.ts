@@ -1,6 +1,6 @@
 /**
- * The rooms of the supervisor, as they see each other: what each can be asked. The classes are in router.ts,
- * delivery.ts, lives.ts and host-calls.ts; supervisor.ts joins them.
+ * The rooms of the supervisor, as they see each other: what each can be asked. Each interface has its class in the
+ * file of that name; supervisor.ts joins them.
  */
 import type { Observable } from 'rxjs'
 import type { PatchNotice, RosterEntry } from '../actors/assignment.ts'
@@ -31,21 +31,52 @@ export interface Gate {
   release(run: RunState, cell: Cell): void
   /** A turn that gave its permit up is to go on. */
   resume(cell: Cell): boolean
+  /** A turn that gave its permit up is to end: it is told at once, over the limit if need be. */
+  excuse(cell: Cell): void
+  /** Somebody may have parked. */
+  reconsider(): void
 }
 
-export const OPEN_GATE: Gate = { take: () => true, release: () => {}, resume: () => true }
+export const OPEN_GATE: Gate = {
+  take: () => true,
+  release: () => {},
+  resume: () => true,
+  excuse: () => {},
+  reconsider: () => {},
+}
 
 /** From the agents' outboxes to the mailboxes. */
 export interface Routing {
   drain(cell: Cell, life: Life, share?: number): boolean
+}
+
+/** Into the mailboxes. */
+export interface Admitting {
   message(sender: Cell, run: RunState, memory: Memory, at: number, settle: OpenRequest['settle']): void
   freed(callee: Cell, bytes: number): void
+  refuseParked(envelope: Envelope<RunState>, error: DramatisError): void
+}
+
+/** How turns and requests end. */
+export interface Settling {
+  end(cell: Cell, life: Life, run: RunState, memory: Memory, at: number): void
+  patch(life: Life, memory: Memory, at: number): void
   requestOf(envelope: Envelope<RunState>): OpenRequest | undefined
+  answer(
+    caller: Cell,
+    run: RunState,
+    correlation: number,
+    from: number,
+    turn: number,
+    error: DramatisError,
+    settle: OpenRequest['settle'],
+    request: { memory: Memory; at: number },
+  ): void
   answerWithError(request: OpenRequest, error: DramatisError): void
   answerInstead(request: OpenRequest, frame: OwnFrame): void
-  refuseParked(envelope: Envelope<RunState>, error: DramatisError): void
   cancel(caller: Cell, correlation: number, reason: DramatisError | undefined): void
   withdraw(callee: Cell, envelope: Envelope<RunState>, reason: DramatisError): void
+  withdrawRequests(cell: Cell, envelope: Envelope<RunState>): void
   drop(envelope: Envelope<RunState>, reason: DeadLetterReason, errors: DramatisError[]): void
 }
 
@@ -63,11 +94,23 @@ export interface LifeCycle {
   kill(cell: Cell, verdict: DramatisError): void
   stopForGood(cell: Cell, error: DramatisError): void
   revive(cell: Cell): void
-  tryAgain(cell: Cell, envelope: Envelope<RunState>, memory: Memory, at: number): boolean
   killAfterGrace(cell: Cell, envelope: Envelope<RunState>): void
   applyPatch(cell: Cell, run: RunState, notice: PatchNotice): void
   runNotice(cell: Cell, run: RunState): OwnFrame
+}
+
+/** What becomes of messages whose turn did not end in a commit. */
+export interface Redelivering {
+  /** True: the message was poison. */
+  giveBack(cell: Cell, life: Life, error: DramatisError, fingerprint: string | null): boolean
+  bury(
+    cell: Cell,
+    envelope: Envelope<RunState>,
+    reason: 'cancelled' | 'poison' | 'failed' | 'stopped',
+    error: DramatisError,
+  ): void
   replayOf(cell: Cell, envelope: Envelope<RunState>): OwnFrame | undefined
+  tryAgain(cell: Cell, envelope: Envelope<RunState>, memory: Memory, at: number): boolean
 }
 
 /** The verbs that the host serves. */
@@ -86,8 +129,11 @@ export interface Core extends Directory {
   readonly cells: readonly Cell[]
   readonly runs: ReadonlyMap<number, RunState>
   readonly router: Routing
+  readonly admission: Admitting
+  readonly settlement: Settling
   readonly delivery: Handing
   readonly lives: LifeCycle
+  readonly redelivery: Redelivering
   readonly calls: Serving
   readonly records$: Observable<Batch>
   readonly closed: boolean

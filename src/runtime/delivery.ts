@@ -2,11 +2,12 @@
  * From the mailboxes into the windows: hands messages over, in order and as far as window and permits go, and rings.
  * A window holds messages of one run at a time, so that a permit is held only for what is really going on.
  */
-import { copyFrame, idOf, kindOf, lengthOf, REQUEST, RUN_OVER, setAttempt, setTurn } from '../mailbox/frame.ts'
-import type { Envelope } from '../mailbox/mailbox.ts'
+import { copyFrame, idOf, RUN_OVER, setAttempt, setTurn } from '../mailbox/frame.ts'
+import { type Envelope, NOT_YET } from '../mailbox/mailbox.ts'
 import { allocate } from '../mailbox/memory.ts'
+import type { Ring } from '../mailbox/ring.ts'
 import { ASLEEP, inlineLimit, ROOM_WANTED } from '../mailbox/window.ts'
-import type { Cell, Life } from './cell.ts'
+import type { Cell, CellSettings, Life } from './cell.ts'
 import type { Core, Handing } from './core.ts'
 import type { OwnFrame } from './host-frames.ts'
 import type { RunState } from './run-state.ts'
@@ -17,8 +18,8 @@ const RANKED_AHEAD = 64
 export class Delivery implements Handing {
   readonly #core: Core
   readonly #touched = new Set<Cell>()
-  /** Waits for room in its window; the thread rings when there is some. */
-  readonly #cramped = new Set<Cell>()
+  /** Rings without room, and whose they are; a life can be short of it in several. The thread rings when there is some. */
+  readonly #cramped = new Map<Ring, { cell: Cell; life: Life }>()
 
   constructor(core: Core) {
     this.#core = core
@@ -44,6 +45,7 @@ export class Delivery implements Handing {
 
   /** Hands over what can be handed over, publishes, and rings who sleeps. */
   flush(): void {
+    this.roomAgain()
     while (this.#touched.size > 0) {
       const cells = [...this.#touched]
       this.#touched.clear()
@@ -58,11 +60,13 @@ export class Delivery implements Handing {
     }
   }
 
-  /** Whether a thread has made room since it was found cramped. */
+  /** Whether a thread has made room since it was found cramped. Announces the wish before it looks, as with every sleep. */
   roomAgain(): boolean {
-    for (const cell of this.#cramped) {
-      this.#cramped.delete(cell)
-      if (cell.life) this.#touched.add(cell)
+    for (const [ring, { cell, life }] of this.#cramped) {
+      Atomics.store(life.window.words, ROOM_WANTED, 1)
+      if (cell.life === life && ring.free() < ring.capacity >> 1) continue
+      this.#cramped.delete(ring)
+      this.#touched.add(cell)
     }
     return this.#touched.size > 0
   }
@@ -70,6 +74,7 @@ export class Delivery implements Handing {
   #sendReplies(cell: Cell, life: Life): void {
     if (life.backlog.length === 0) return
     if (cell.settings.counted && !this.#core.gate.resume(cell)) return
+    const before = life.window.replies.written
     let sent = 0
     for (const { memory, bytes } of life.backlog) {
       if (!life.replies.write(memory.u8, 0, bytes)) break
@@ -77,18 +82,9 @@ export class Delivery implements Handing {
     }
     const left = life.backlog.length > sent
     life.backlog.splice(0, sent)
-    if (left) this.#wantRoom(cell, life)
-    if (sent > 0) life.wantsBell = 'reply'
+    if (left) this.#cramped.set(life.window.replies, { cell, life })
+    if (life.window.replies.written !== before) life.wantsBell = 'reply' // also for the first parts of a large one
     life.window.replies.publish()
-  }
-
-  #wantRoom(cell: Cell, life: Life): void {
-    Atomics.store(life.window.words, ROOM_WANTED, 1)
-    // Announce, then look again, as with every sleep: the reader may have made room in between.
-    const { replies, plain } = life.window
-    const enough =
-      life.backlog.length > 0 ? replies.free() >= replies.capacity >> 1 : plain.free() >= plain.capacity >> 1
-    if (enough) this.#cramped.add(cell)
   }
 
   #handOver(cell: Cell, life: Life): void {
@@ -98,7 +94,7 @@ export class Delivery implements Handing {
       const envelope = cell.mailbox.peek()
       if (!envelope || !this.#mayHand(cell, life, envelope)) break
       if (!this.#place(cell, life, envelope)) {
-        this.#wantRoom(cell, life)
+        this.#cramped.set(life.window[envelope.lane], { cell, life })
         break
       }
       if (life.wantsBell === 'none') life.wantsBell = 'message'
@@ -109,13 +105,20 @@ export class Delivery implements Handing {
 
   #mayHand(cell: Cell, life: Life, envelope: Envelope<RunState>): boolean {
     const { handed } = cell.mailbox
-    if (cell.settings.counted && handed.size > 0) {
-      if (life.run !== envelope.run || cell.suspects.size > 0) return false
-      if (handed.size >= (envelope.priority === 0 ? HANDED_AHEAD : RANKED_AHEAD)) return false
+    if (handed.size > 0) {
+      if (cell.suspects.size > 0) return false
+      if (cell.settings.counted && !this.#mayFollow(cell, life, envelope)) return false
     }
     if (cell.settings.counted && !this.#core.gate.take(envelope.run, cell)) return false
     if (life.announced.has(envelope.run.index) && (envelope.attempt === 1 || life.replayed === envelope)) return true
     return this.#introduce(cell, life, envelope)
+  }
+
+  /** Whether it may stand in the window behind others. */
+  #mayFollow({ mailbox: { handed }, settings }: Cell, life: Life, envelope: Envelope<RunState>): boolean {
+    if (life.run !== envelope.run || handed.size >= aheadOf(settings, envelope)) return false
+    // In the lane of priority 0 it has no place among its own: while it is there, it is there alone.
+    return !ranksLarge(life, envelope) && !(life.ranksLarge && handed.get(life.ranksLarge.turn))
   }
 
   /** What the thread has to know before the message: its run, and what the log has of its earlier attempts. */
@@ -127,7 +130,7 @@ export class Delivery implements Handing {
     }
     if (envelope.attempt > 1 && life.replayed !== envelope) {
       life.replayed = envelope
-      const replay = this.#core.lives.replayOf(cell, envelope)
+      const replay = this.#core.redelivery.replayOf(cell, envelope)
       if (replay) life.backlog.push(replay)
     }
     this.#sendReplies(cell, life)
@@ -138,7 +141,8 @@ export class Delivery implements Handing {
   #place(cell: Cell, life: Life, envelope: Envelope<RunState>): boolean {
     const { memory, at, bytes } = envelope
     // Large ones go in parts, and parts cannot be taken out of their order.
-    envelope.lane = envelope.priority === 0 || bytes > inlineLimit(life.window.ranked) ? 'plain' : 'ranked'
+    if (ranksLarge(life, envelope)) life.ranksLarge = envelope
+    envelope.lane = envelope.priority === 0 || life.ranksLarge === envelope ? 'plain' : 'ranked'
     const ring = life.window[envelope.lane]
     if (bytes > inlineLimit(ring)) {
       cell.mailbox.hand(envelope)
@@ -171,7 +175,7 @@ export class Delivery implements Handing {
     life.window.plain.publish()
     if (life.wantsBell === 'none') life.wantsBell = 'message'
     if (!whole) {
-      this.#wantRoom(cell, life)
+      this.#cramped.set(life.window.plain, { cell, life })
       return false
     }
     envelope.windowEnd = life.window.plain.written
@@ -182,19 +186,23 @@ export class Delivery implements Handing {
   #started(cell: Cell, envelope: Envelope<RunState>): void {
     envelope.handedSeq = this.#core.seq
     if (cell.life) cell.life.run = envelope.run
-    if (cell.mailbox.handed.size === 1 || !cell.settings.counted) envelope.startedAt = this.#core.clock.monotonic()
+    if (cell.mailbox.handed.size === 1 || !cell.settings.counted) this.#begins(envelope)
+  }
+
+  #begins(envelope: Envelope<RunState>): void {
+    envelope.startedAt = this.#core.clock.monotonic()
+    if (envelope.begunAt === NOT_YET) envelope.begunAt = envelope.startedAt
   }
 
   /** Says which turn an agent is at, once for each, and only for those that did not end at once. */
   #announceTurns(cell: Cell): void {
-    const { clock } = this.#core
     for (const envelope of cell.mailbox.handed.values()) {
       if (envelope.announced) {
         if (cell.settings.counted) return
         continue
       }
       envelope.announced = true
-      if (envelope.startedAt === 0) envelope.startedAt = clock.monotonic()
+      if (envelope.startedAt === NOT_YET) this.#begins(envelope)
       this.#core.record(envelope.run, {
         kind: 'turn.started',
         agent: cell.name,
@@ -223,7 +231,12 @@ export class Delivery implements Handing {
   }
 }
 
-/** Whether somebody waits for what becomes of the message. */
-export const isRequest = (envelope: Envelope<RunState>): boolean => kindOf(envelope.memory, envelope.at) === REQUEST
+/** How many may stand in a window: one, where it may come again in the same life, or expire before it has begun. */
+function aheadOf({ supervision, queueTimeoutMs }: CellSettings, envelope: Envelope<RunState>): number {
+  if (supervision.onHandlerError !== 'fail' || queueTimeoutMs !== false) return 1
+  return envelope.priority === 0 ? HANDED_AHEAD : RANKED_AHEAD
+}
 
-export const frameAt = ({ memory, at }: Envelope<RunState>): OwnFrame => ({ memory, bytes: lengthOf(memory, at) })
+/** Too large for the lane of its priority. */
+const ranksLarge = ({ window }: Life, { priority, bytes }: Envelope<RunState>): boolean =>
+  priority !== 0 && bytes > inlineLimit(window.ranked)

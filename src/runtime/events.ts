@@ -28,7 +28,14 @@ import type { MultiAgentResult } from './result.ts'
 
 type Event<Type extends string, Fields = object> = { type: Type; seq: number; at: number; runId: string } & Fields
 
-/** `seq` ascends; `at` is epoch ms; `runId` is empty for what belongs to no run. */
+/**
+ * Something that happened. `seq` ascends; `at` is epoch ms; `runId` is empty for what belongs to no run.
+ *
+ * @example
+ * team.events.subscribe((event) => {
+ *   if (event.type === 'agent.crashed') console.error(event.agent, event.error.message, event.restartInMs)
+ * })
+ */
 export type RuntimeEvent<T = undefined> =
   | Event<'run.started', { query: string }>
   | Event<'run.finished', { result: MultiAgentResult<T> }>
@@ -87,14 +94,12 @@ function* frameEvents(block: FrameBlock, source: EventSource): IterableIterator<
   for (let at = block.from; at < block.to; at += lengthOf(memory, at), seq += SEQ_STEP) {
     const kind = kindOf(memory, at)
     const agent = source.name(senderOf(memory, at))
+    const turn = { agent, messageId: idOf(memory, at), attempt: attemptOf(memory, at), runId }
+    if (kind === END && !(flagsOf(memory, at) & ANNOUNCED))
+      yield { type: 'turn.started', seq, at: startedOf(memory, at), ...turn }
     if (isMessage(memory, at))
-      yield { type: 'message', seq, at: block.at, runId, message: decodeMessage(memory, at, source) }
-    if (kind === END) {
-      const turn = { agent, messageId: idOf(memory, at), attempt: attemptOf(memory, at), runId }
-      if (!(flagsOf(memory, at) & ANNOUNCED))
-        yield { type: 'turn.started', seq: seq + 1, at: startedOf(memory, at), ...turn }
-      yield { type: 'turn.finished', seq: seq + 2, at: timeOf(memory, at), ...turn }
-    }
+      yield { type: 'message', seq: seq + 1, at: block.at, runId, message: decodeMessage(memory, at, source) }
+    if (kind === END) yield { type: 'turn.finished', seq: seq + 2, at: timeOf(memory, at), ...turn }
     if (kind === CHUNK)
       yield {
         type: 'output.delta',

@@ -32,21 +32,31 @@ export class GuardedObservable<T> extends Observable<T> {
       typeof observerOrNext === 'function'
         ? { next: observerOrNext, error: error ?? undefined, complete: complete ?? undefined }
         : (observerOrNext ?? {})
+    let closed = false
+    let subscription: Subscription | undefined // not there yet while the source tells what it has at once
+    const failed = (thrown: unknown) => {
+      if (closed) return
+      closed = true
+      this.#report(thrown)
+      subscription?.unsubscribe()
+    }
     const guard =
-      <A extends unknown[]>(call: ((...args: A) => void) | undefined) =>
+      <A extends unknown[]>(call: ((...args: A) => unknown) | undefined) =>
       (...args: A) => {
+        if (closed) return
         try {
-          call?.apply(observer, args)
+          const outcome = call?.apply(observer, args)
+          if (outcome instanceof Promise) outcome.catch(failed)
         } catch (thrown) {
-          this.#report(thrown)
-          subscription.unsubscribe()
+          failed(thrown)
         }
       }
-    const subscription = super.subscribe({
+    subscription = super.subscribe({
       next: guard(observer.next),
-      error: guard(observer.error),
+      error: observer.error ? guard(observer.error) : failed, // an operator threw, and nobody else hears of it
       complete: guard(observer.complete),
     })
+    if (closed) subscription.unsubscribe()
     return subscription
   }
 }

@@ -10,11 +10,11 @@ import { jsonIssue } from '../mailbox/message.ts'
 import type { Cell } from './cell.ts'
 import type { Core, Serving } from './core.ts'
 import type { RunState } from './run-state.ts'
+import type { BlackboardScope } from './settings.ts'
 
 export class HostCalls implements Serving {
   readonly #core: Core
-  /** undefined: there is none in this team. */
-  boardScope: false | 'run' | 'team' = false
+  boardScope: BlackboardScope = false
   waitTimeoutMs = 600_000
   #teamBoard: Board | undefined
 
@@ -86,15 +86,23 @@ export class HostCalls implements Serving {
     return this.view(run, author).write(key, value, entryType, options)
   }
 
-  /** The board of the run, made at its first use. */
+  /** The board of the run, if it has one by now. */
   board(run: RunState): Board | undefined {
-    if (this.boardScope === false) return undefined
     if (this.boardScope === 'team') {
       this.#teamBoard ??= this.#newBoard(undefined)
       run.board = this.#teamBoard
     }
-    run.board ??= this.#newBoard(run)
+    if (this.boardScope === 'run') run.board ??= this.#newBoard(run)
     return run.board
+  }
+
+  /** The board of the run, for somebody who uses it. */
+  #boardInUse(run: RunState): Board {
+    if (this.boardScope === 'on_use') run.board ??= this.#newBoard(run)
+    const board = this.board(run)
+    if (board) return board
+    const text = 'This team has no blackboard. Set enableBlackboard: true, or leave it out.'
+    throw new ConfigurationError(text, { path: 'enableBlackboard', got: false, accepted: true })
   }
 
   #newBoard(run: RunState | undefined): Board {
@@ -108,14 +116,7 @@ export class HostCalls implements Serving {
 
   /** The board as somebody sees it. */
   view(run: RunState, author: string): Blackboard {
-    const board = this.board(run)
-    if (!board)
-      throw new ConfigurationError('This team has no blackboard. Set enableBlackboard: true.', {
-        path: 'enableBlackboard',
-        got: false,
-        accepted: true,
-      })
-    return hostBlackboard(board, {
+    return hostBlackboard(this.#boardInUse(run), {
       author,
       scheduler: this.#core.clock,
       check: jsonIssue,
@@ -124,10 +125,11 @@ export class HostCalls implements Serving {
     })
   }
 
-  /** From now on what matches is sent to that agent's `observe`, in order, over restarts. */
+  /** From now on what matches is sent to that agent's `observe`, in order, over restarts; once, however often it asks. */
   subscribe(cell: Cell, run: RunState, pattern: string): void {
-    if (!this.board(run)) this.view(run, cell.name)
-    const stop = this.board(run)!.subscribe(pattern, (entry) => {
+    const key = `${cell.index} ${pattern}`
+    if (run.subscriptions.has(key)) return
+    const stop = this.#boardInUse(run).subscribe(pattern, (entry) => {
       const { memory, bytes } = this.#core.frames.make({
         kind: SEND,
         type: 'publish',
@@ -139,9 +141,9 @@ export class HostCalls implements Serving {
       })
       this.#core.team.force(cell.index, bytes)
       this.#core.appendOwned(run, memory, bytes)
-      this.#core.router.message(this.#core.cells[0]!, run, memory, 0, undefined)
+      this.#core.admission.message(this.#core.cells[0]!, run, memory, 0, undefined)
     })
-    run.subscriptions.push(stop)
+    run.subscriptions.set(key, stop)
   }
 }
 

@@ -9,6 +9,7 @@ import {
   frameBytes,
   HEADER,
   IdSource,
+  idText,
   REPLAY,
   RUN,
   writeControl,
@@ -44,21 +45,27 @@ const BLANK: FrameFields = {
 export class HostFrames {
   readonly #clock: Scheduler
   readonly #ids: IdSource
+  readonly #scratch = new Int32Array(16)
 
   constructor(clock: Scheduler) {
     this.#clock = clock
-    this.#ids = new IdSource(
-      () => clock.now(),
-      () => clock.random(),
-    )
+    this.#ids = new IdSource(() => clock.random())
+  }
+
+  /** An id for anything: of the same kind as a message's, so that it follows from the clock and its seed. */
+  id(): string {
+    this.#ids.write(this.#scratch, 0, this.#clock.now())
+    const [a = 0, b = 0, c = 0, d = 0] = this.#scratch.subarray(8)
+    return idText(a, b, c, d)
   }
 
   make(fields: Partial<FrameFields> & { kind: number }): OwnFrame {
     const whole = { ...BLANK, ...fields }
     const bytes = frameBytes(whole.content, whole.data, whole.metadata, whole.threadId, whole.name)
     const memory = allocate(bytes)
-    writeFrame(memory, 0, whole, this.#clock.now())
-    this.#ids.write(memory.i32, 0)
+    const now = this.#clock.now()
+    writeFrame(memory, 0, whole, now)
+    this.#ids.write(memory.i32, 0, now)
     return { memory, bytes }
   }
 

@@ -4,7 +4,7 @@ import type { Assignment, RosterEntry, Started } from '../actors/assignment.ts'
 import { type AgentHandlers, handlersOf } from '../actors/definition.ts'
 import { OrchestratorTurn } from '../actors/orchestrator-turn.ts'
 import type { Scheduler } from '../clock.ts'
-import { ConfigurationError, describe, errorData } from '../errors.ts'
+import { ConfigurationError, errorData, shown } from '../errors.ts'
 import type { Thread, ThreadExit } from './thread.ts'
 
 export interface LocalOptions {
@@ -83,12 +83,11 @@ export class LocalThread implements Thread {
   }
 }
 
-/** A definition's handlers, or the configuration error that it is none. */
-export function handlersFrom(definition: unknown, name: string): AgentHandlers {
+/** A definition's handlers, or the configuration error that it is none. `path` is where it stands. */
+export function handlersFrom(definition: unknown, path: string): AgentHandlers {
   const handlers = handlersOf(definition)
   if (handlers) return handlers
-  throw new ConfigurationError(
-    `modules.${name}: ${describe(definition)} is no agent; accepted: what defineAgent returns.`,
-    { path: `modules.${name}` },
-  )
+  throw new ConfigurationError(`${path}: ${shown(definition)} is no agent; accepted: what defineAgent returns.`, {
+    path,
+  })
 }

@@ -82,8 +82,11 @@ export class RunLog {
 
   /** The entries with a number above `after`, up to the `until`th, in order. Sees what is appended meanwhile. */
   *entries(after = -1, until = Number.POSITIVE_INFINITY): IterableIterator<LogEntry> {
-    for (let i = this.#firstAfter(after); i < this.#entries.length && this.forgotten + i < until; i++)
-      yield this.#entries[i]!
+    // By the number that each has had from the beginning: while somebody looks at one, the oldest may be given up.
+    for (let n = this.forgotten + this.#firstAfter(after); n < Math.min(this.length, until); n++) {
+      n = Math.max(n, this.forgotten)
+      yield this.#entries[n - this.forgotten]!
+    }
   }
 
   /** How many entries there have been. */

@@ -4,7 +4,7 @@ import type { ModelClient } from '../actors/model.ts'
 import type { AgentRole, CommunicationConfig, SupervisionConfig, ToolReference } from '../actors/role.ts'
 import type { Clock } from '../clock.ts'
 
-/** A place where agents wait for each other. */
+/** A place where agents wait for each other. Not available in this version. Source: document 002, sync points. */
 export interface SyncPoint<Name extends string = string> {
   name: string
   requiredAgents: Name[]
@@ -14,20 +14,20 @@ export interface SyncPoint<Name extends string = string> {
   dataExchange?: boolean
 }
 
-/** In tokens. */
+/** A budget, in tokens. Not available in this version. */
 export interface TokenLimit {
   tokens?: number
   perAgentTokens?: number
 }
 
-/** Models by the names that roles use: a client, or where to reach one. */
+/** Models by the names that roles use: a client, or where to reach one. Not available in this version. */
 export type ModelsConfig = {
   [name: string]:
     | ModelClient
     | { model: string; baseURL?: string; apiKeyEnv?: string; apiKey?: string | (() => string | Promise<string>) }
 }
 
-/** An append-only log of a team's own records. */
+/** An append-only log of a team's own records. Not available in this version. */
 export interface LogStore {
   /** Resolves to the position of the first of them. */
   append(records: Uint8Array[]): Promise<number>
@@ -37,8 +37,9 @@ export interface LogStore {
 
 /** Where a team keeps what happened. */
 export type StateConfig = {
-  /** 'memory'. */
+  /** 'memory'; the others are not available in this version. */
   log?: 'memory' | { path: string } | LogStore
+  /** Not available in this version. */
   durability?: 'write_behind' | 'commit'
 }
 
@@ -49,10 +50,11 @@ export interface TeamOptions<Name extends string = string> {
   /** For every agent; a role's own `communication` goes first. */
   communication?: CommunicationConfig
   stateManagement?: StateConfig
-  /** Who gets a task that names nobody; 'explicit': nobody. */
+  /** Who gets a task that names nobody; 'explicit': nobody. The others are not available in this version. */
   taskRouting?: 'explicit' | 'capability_match' | 'load_balance' | 'auction' | 'round_robin'
-  /** false. true: one blackboard for each run. */
+  /** true: one blackboard for each run. false: none. Left out: one for each run whose agents use it. */
   enableBlackboard?: boolean | { scope: 'run' | 'team' }
+  /** Not available in this version. */
   syncPoints?: SyncPoint<NoInfer<Name>>[]
   /** Turns of one run at a time; 5. */
   maxConcurrentAgents?: number
@@ -62,13 +64,15 @@ export interface TeamOptions<Name extends string = string> {
   maxQueuedRuns?: number
   /** Of one run, from `execute` on; 600,000. */
   globalTimeoutMs?: number
-  /** `warmSpares`: threads kept ready for a restart; 1. */
+  /** `warmSpares`: threads kept ready for a restart; 1. The others are not available in this version. */
   threads?: { max?: number; idleMs?: number; warmSpares?: number }
   /** For every agent; a role's own `supervision` goes first. */
   supervision?: SupervisionConfig
+  /** Not available in this version. */
   budget?: { perRun?: TokenLimit; perTeam?: TokenLimit & { windowMs: number } }
+  /** Not available in this version. */
   models?: ModelsConfig | 'rehearsal'
-  /** Shared by all roles. */
+  /** Shared by all roles. Not available in this version. */
   tools?: ToolReference[]
   /** Lines on stderr, from info up. A pino logger fits. */
   logger?: Logger

@@ -4,7 +4,6 @@ import { decodeMessage, errorOf, isFailure } from '../mailbox/codec.ts'
 import { ASKS, copyId, END, idOf, SEND, TO_ALL } from '../mailbox/frame.ts'
 import type { Memory } from '../mailbox/memory.ts'
 import { type AgentMessage, type MessageInput, USER } from '../mailbox/message.ts'
-import { parseMessage } from '../mailbox/parse-message.ts'
 import type { Cell, OpenRequest } from './cell.ts'
 import { USER_INDEX } from './core.ts'
 import type { RunBook } from './run-book.ts'
@@ -23,55 +22,79 @@ export class Posting {
 
   /** Resolves with the response where one is required, else with null when the message is accepted. */
   async send(input: unknown): Promise<AgentMessage | null> {
-    const message = parseMessage(input)
-    const run = this.#runOf(message)
+    const message = await parsed(input)
+    const sender = this.#agent(message.sender ?? USER, 'sender')
+    if (message.requiresResponse) return this.#request(message, sender)
     switch (message.type ?? 'request') {
       case 'request':
       case 'delegate':
-        return this.#direct(message, run, targetsOf(message))
+        await this.#all(message, targetsOf(message), 0)
+        break
       case 'report':
-        return this.#direct(message, run, this.#managerOf(message))
+        await this.#all(message, this.#managerOf(message, sender), 0)
+        break
       case 'broadcast':
-        await this.broadcast(message, run)
-        return null
+        if (message.recipient === null) await this.#all(message, this.#everybodyBut(sender), TO_ALL)
+        else await this.#all(message, targetsOf(message), 0)
+        break
       case 'publish':
-        await this.#publish(message, run)
-        return null
+        await this.#publish(message, sender)
+        break
       case 'subscribe':
-        this.#supervisor.calls.subscribe(this.#agent(message.sender ?? USER, 'sender'), run, message.content)
-        return null
+        this.#subscribe(message, sender)
+        break
       case 'response':
-        this.#respond(message, run)
-        return null
+        this.#respond(message, sender)
+        break
     }
+    return null
+  }
+
+  /** Puts the message into that agent's mailbox, whoever else it is for. A response or a subscription is none's to keep. */
+  async deliver(cell: Cell, input: unknown): Promise<void> {
+    const message = await parsed(input)
+    const { type } = message
+    if (type === 'response' || type === 'subscribe') await this.send({ ...message, requiresResponse: false })
+    else await this.#all(message, [cell.name], type === 'broadcast' ? TO_ALL : 0)
   }
 
   #runOf({ runId, threadId }: MessageInput): RunState {
-    if (runId === undefined) return this.#runs.ownRun(threadId)
+    if (runId === undefined || runId === '') return this.#runs.ownRun(threadId)
     const run = this.#runs.get(runId)?.state
     if (run && !run.over) return run
     throw new UnknownRunError(`No run "${runId}" is under way in this team.`, { runId })
   }
 
-  async #direct(message: MessageInput, run: RunState, recipients: string[]): Promise<AgentMessage | null> {
-    if (message.requiresResponse) {
-      if (recipients.length !== 1)
-        throw new MessageRejectedError(
-          `A message that requires a response has one recipient; this one has ${recipients.length}. Send one to each.`,
-          { path: 'recipient', got: recipients },
-        )
-      return this.#request(message, run, recipients[0]!)
-    }
-    await Promise.all(recipients.map((recipient) => this.#one(message, run, recipient, 0)))
-    return null
+  async #all(message: MessageInput, recipients: string[], flags: number): Promise<void> {
+    const run = this.#runOf(message)
+    await Promise.all(recipients.map((recipient) => this.#one(message, run, recipient, flags)))
   }
 
-  #request(message: MessageInput, run: RunState, recipient: string): Promise<AgentMessage> {
-    if (message.sender !== undefined && message.sender !== USER)
+  #everybodyBut(sender: Cell): string[] {
+    const others = this.#supervisor.cells.filter((cell) => cell.settings.counted && cell !== sender)
+    return others.map(({ name }) => name)
+  }
+
+  async #request(message: MessageInput, sender: Cell): Promise<AgentMessage> {
+    const { type = 'request' } = message
+    if (type !== 'request' && type !== 'delegate')
       throw new MessageRejectedError(
-        `Only "${USER}" can wait for a response here; the sender is "${message.sender}". Leave sender out.`,
-        { path: 'sender', got: message.sender },
+        `requiresResponse: nobody answers a ${type}; only a request or a delegate requires a response.`,
+        { path: 'requiresResponse', got: true },
       )
+    if (sender.index !== USER_INDEX)
+      throw new MessageRejectedError(
+        `Only "${USER}" can wait for a response here; the sender is "${sender.name}". Leave sender out.`,
+        { path: 'sender', got: sender.name },
+      )
+    const recipients = targetsOf(message)
+    const [recipient] = recipients
+    if (recipient === undefined || recipients.length > 1)
+      throw new MessageRejectedError(
+        `A message that requires a response has one recipient; this one has ${recipients.length}. Send one to each.`,
+        { path: 'recipient', got: recipients },
+      )
+    const run = this.#runOf(message)
     const target = this.#supervisor.cell(recipient) ?? this.#supervisor.cells[USER_INDEX]!
     return new Promise((resolve, reject) => {
       const settle = (memory: Memory, at: number) => {
@@ -89,7 +112,7 @@ export class Posting {
   #fields(message: MessageInput) {
     const metadata = message.metadata === undefined ? undefined : JSON.stringify(message.metadata)
     return {
-      ...(message.type === 'delegate' && { type: message.type }),
+      ...(message.type !== undefined && { type: message.type }),
       ...(metadata !== undefined && { metadata }),
       ...(message.threadId !== undefined && { threadId: message.threadId }),
       ...(message.priority !== undefined && { priority: message.priority }),
@@ -102,12 +125,10 @@ export class Posting {
     const sender =
       message.sender === undefined ? this.#supervisor.cells[USER_INDEX]! : this.#agent(message.sender, 'sender')
     const target = this.#supervisor.cell(recipient)
-    const user = this.#supervisor.cells[USER_INDEX]!
     this.#asked += 1
     const correlation = -this.#asked // below zero, where no agent's own numbers are
     const frame = this.#supervisor.frames.make({
       kind: SEND,
-      type: message.type ?? 'request',
       sender: sender.index,
       recipient: target?.index ?? 0xffff,
       ...(!target && { name: recipient }),
@@ -118,40 +139,40 @@ export class Posting {
       ...this.#fields(message),
       flags: flags | ASKS,
     })
-    const limit = (target ?? user).settings.mailbox.maxMessageBytes
-    if (frame.bytes > limit)
-      return Promise.reject(
-        new MessageRejectedError(
-          `The message is ${frame.bytes} bytes encoded; at most ${limit} are taken (communication.maxMessageBytes).`,
-          { bytes: frame.bytes, limit },
-        ),
-      )
     return new Promise((resolve, reject) => {
       sender.verdicts.set(correlation, (error) => (error ? reject(error) : resolve()))
       this.#supervisor.appendOwned(run, frame.memory, frame.bytes)
-      this.#supervisor.router.message(sender, run, frame.memory, 0, undefined)
+      this.#supervisor.admission.message(sender, run, frame.memory, 0, undefined)
       this.#supervisor.wake()
     })
   }
 
-  /** To every agent's `observe`, but not to the sender's. */
-  async broadcast(message: MessageInput, run = this.#runs.ownRun(undefined)): Promise<void> {
-    const from = this.#agent(message.sender ?? USER, 'sender')
-    const agents = this.#supervisor.cells.filter((cell) => cell.settings.counted && cell !== from)
-    await Promise.all(agents.map((cell) => this.#one({ ...message, type: 'broadcast' }, run, cell.name, TO_ALL)))
-  }
-
   /** Content is the key, structured data the value, metadata.entryType the type. */
-  async #publish(message: MessageInput, run: RunState): Promise<void> {
+  async #publish(message: MessageInput, sender: Cell): Promise<void> {
     const { entryType = 'fact' } = (message.metadata ?? {}) as { entryType?: string }
     await this.#supervisor.calls
-      .view(run, message.sender ?? USER)
+      .view(this.#runOf(message), sender.name)
       .write(message.content, message.structuredData ?? null, entryType)
   }
 
-  #managerOf(message: MessageInput): string[] {
+  /** Content is the pattern; the sender is told of what matches. */
+  #subscribe(message: MessageInput, sender: Cell): void {
+    if (sender.index === USER_INDEX)
+      throw new MessageRejectedError(
+        "A subscription is an agent's: name it as the sender. Host code uses getBlackboard().subscribe(pattern, callback).",
+        { path: 'sender', got: sender.name },
+      )
+    if (!message.runId)
+      throw new MessageRejectedError('A subscription lives as long as its run: give the runId of one under way.', {
+        path: 'runId',
+        got: message.runId ?? null,
+      })
+    this.#supervisor.calls.subscribe(sender, this.#runOf(message), message.content)
+  }
+
+  #managerOf(message: MessageInput, sender: Cell): string[] {
     if (message.recipient !== null) return targetsOf(message)
-    const manager = this.#supervisor.cell(message.sender ?? '')?.settings.info.escalateTo
+    const manager = sender.settings.info.escalateTo
     if (manager) return [manager]
     throw new MessageRejectedError(
       "A report without a recipient goes to the sender's manager (escalateTo); this sender has none.",
@@ -160,14 +181,16 @@ export class Posting {
   }
 
   /** Answers a request in the place of the agent that was asked. */
-  #respond(message: MessageInput, run: RunState): void {
+  #respond(message: MessageInput, sender: Cell): void {
     const request = message.correlationId === undefined ? undefined : this.#openRequest(message.correlationId)
+    // One that comes too late is a dead letter of its run, also when that run is over.
+    const run = request?.run ?? this.#runs.get(message.runId ?? '')?.state ?? this.#runs.ownRun(message.threadId)
     const frame = this.#supervisor.frames.make({
       kind: END,
       type: 'response',
-      sender: this.#supervisor.cell(message.sender ?? USER)?.index ?? USER_INDEX,
+      sender: sender.index,
       recipient: request?.caller.index ?? 0,
-      run: (request?.run ?? run).index,
+      run: run.index,
       turn: request?.turn ?? 0,
       correlation: request?.correlation ?? 1,
       content: message.content,
@@ -182,7 +205,7 @@ export class Posting {
       throw error
     }
     copyId(request.envelope.memory, request.envelope.at, frame.memory, 0)
-    this.#supervisor.router.answerInstead(request, frame)
+    this.#supervisor.settlement.answerInstead(request, frame)
   }
 
   #openRequest(messageId: string): OpenRequest | undefined {
@@ -209,3 +232,9 @@ function targetsOf({ recipient }: MessageInput): string[] {
 }
 
 const jsonOf = (value: unknown) => (value === undefined ? undefined : JSON.stringify(value))
+
+/** The schema is loaded with the first message from outside: most teams start without one. */
+async function parsed(input: unknown): Promise<MessageInput> {
+  const { parseMessage } = await import('../mailbox/parse-message.ts')
+  return parseMessage(input)
+}

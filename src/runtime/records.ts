@@ -38,6 +38,7 @@ export type HostRecord =
   | Record<'run.aborted', { reason: string }>
   | Record<'agent.status', { agent: string; status: AgentStatus; epoch: number }>
   | Record<'agent.ready', { agent: string; epoch: number; warm: boolean; tookMs: number }>
+  /** `fault`: the death counts against the agent. */
   | Record<'agent.exited', { agent: string; index: number; epoch: number; error: DramatisError; fault: boolean }>
   | Record<
       'agent.crashed',

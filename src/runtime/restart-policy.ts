@@ -6,14 +6,18 @@ export interface RestartPolicy {
   backoff: { baseMs: number; capMs: number }
 }
 
-export type Restart =
-  | { restart: true; delayMs: number; history: readonly RestartTime[] }
-  | { restart: false; history: readonly RestartTime[] }
+export interface Restart {
+  /** false: it has died too often. */
+  restart: boolean
+  delayMs: number
+  history: readonly RestartTime[]
+}
 
-/** One restart: when (monotonic ms), and of which life. */
+/** One restart: when its life had died (monotonic ms), which one that was, and how long the next was put off. */
 export interface RestartTime {
   at: number
   epoch: number
+  delayMs: number
 }
 
 /**
@@ -28,12 +32,11 @@ export function nextRestart(
   random: () => number,
 ): Restart {
   const { maxRestarts, withinMs, backoff } = policy
-  const recent = [...history.filter(({ at }) => now - at < withinMs), { at: now, epoch }]
-  if (recent.length > maxRestarts) return { restart: false, history: recent }
+  const recent = history.filter(({ at }) => now - at < withinMs)
   const n = consecutive(history, now, (backoff.baseMs + backoff.capMs) / 2)
-  if (n === 0) return { restart: true, delayMs: 0, history: recent }
-  const delay = Math.min(backoff.capMs, backoff.baseMs * 2 ** (n - 1))
-  return { restart: true, delayMs: delay * (0.5 + random() / 2), history: recent }
+  const delay = n === 0 ? 0 : Math.min(backoff.capMs, backoff.baseMs * 2 ** (n - 1))
+  const delayMs = delay * (0.5 + random() / 2)
+  return { restart: recent.length < maxRestarts, delayMs, history: [...recent, { at: now, epoch, delayMs }] }
 }
 
 /** Restarts in a row, without health between them. */
@@ -41,8 +44,8 @@ function consecutive(history: readonly RestartTime[], now: number, healthMs: num
   let count = 0
   let later = now
   for (let i = history.length - 1; i >= 0; i--) {
-    const { at } = history[i]!
-    if (later - at > healthMs) break
+    const { at, delayMs } = history[i]!
+    if (later - at - delayMs > healthMs) break
     count += 1
     later = at
   }

@@ -4,23 +4,39 @@ import type { TaskStatus } from '../actors/task.ts'
 import type { DramatisError } from '../errors.ts'
 import type { Directory } from '../mailbox/codec.ts'
 import { type AgentMessage, ORCHESTRATOR, USER } from '../mailbox/message.ts'
-import type { RunState } from './run-state.ts'
+import { directoryOf, type RunState } from './run-state.ts'
 import { historyOf, traceOf } from './trace.ts'
 import type { OrchestrationTrace } from './trace-types.ts'
 
-/** `success: true` with `failures`: the result is partial. Times in ms. */
+/**
+ * What came of a run. `success: true` with `failures`: the result is partial. Source: document 002, 3.2.
+ *
+ * @example
+ * const result = await team.execute('Should we migrate?')
+ * if (result.success) console.log(result.finalOutput)
+ * else console.error(result.error.code, result.error.message)
+ */
 export type MultiAgentResult<T = undefined> = {
   runId: string
+  /** What each agent answered, in order, by its name. */
   agentOutputs: Record<string, { content: string; structuredData?: unknown }[]>
+  /** Tasks that did not come to an answer. */
   failures: { agent: string; taskId?: string; error: DramatisError }[]
+  /** Every message that the log still has, in order. */
   messageHistory: AgentMessage[]
+  /** By the task's id. */
   taskCompletion: Record<string, TaskStatus>
+  /** The value of each key that holds; null where the team has no blackboard. */
   blackboardState: Record<string, unknown> | null
   orchestrationTrace: OrchestrationTrace
+  /** By the agent's name; zeros in this version. */
   tokenUsage: Record<string, TokenUsage>
   totalTokenUsage: TokenUsage
+  /** From the launch to the end. */
   executionTimeMs: number
+  /** How long each agent had turns, by its name. */
   agentExecutionTimesMs: Record<string, number>
+  /** Whether the rehearsal model had a part in it; false in this version. */
   rehearsed: boolean
   /** Without history, trace and blackboard. */
   toJSON(): object
@@ -38,9 +54,10 @@ export function resultOf<T>(
   run: RunState,
   ending: RunEnding<T>,
   executionTimeMs: number,
-  directory: Directory & { agents(): string[] },
+  agents: readonly string[],
+  names: Pick<Directory, 'name'>,
 ): MultiAgentResult<T> {
-  const agents = directory.agents()
+  const directory = directoryOf(run, names)
   const until = run.log.length
   const messageHistory = once(() => historyOf(run.log, directory, until))
   const orchestrationTrace = once(() => traceOf(run.log, directory, until))
@@ -103,8 +120,8 @@ function outputsOf(history: readonly AgentMessage[]): MultiAgentResult['agentOut
   const outputs: MultiAgentResult['agentOutputs'] = {}
   for (const { type, sender, content, structuredData, metadata } of history) {
     if (type !== 'response' || 'error' in metadata || sender === ORCHESTRATOR || sender === USER) continue
-    outputs[sender] ??= []
-    outputs[sender].push(structuredData === null ? { content } : { content, structuredData })
+    if (!Object.hasOwn(outputs, sender)) outputs[sender] = [] // an agent may be called "constructor"
+    outputs[sender]!.push(structuredData === null ? { content } : { content, structuredData })
   }
   return outputs
 }

@@ -1,20 +1,8 @@
 /** What becomes of the frames that an agent writes: logged in contiguous stretches, then each does what its kind says. */
 
-import { logLevel } from '../actors/agent-loop.ts'
-import type { PatchNotice } from '../actors/assignment.ts'
+import { logLevel } from '../actors/turn-log.ts'
+import { describe } from '../errors.ts'
 import {
-  AgentTerminatedError,
-  CancelledError,
-  type DramatisError,
-  MailboxFullError,
-  StepMismatchError,
-  UnknownAgentError,
-} from '../errors.ts'
-import { errorOf, isFailure } from '../mailbox/codec.ts'
-import {
-  ACCEPTED,
-  ANNOUNCED,
-  ASKS,
   CALL,
   CANCEL,
   CHUNK,
@@ -22,41 +10,28 @@ import {
   END,
   FRAGMENT,
   flagsOf,
-  HAS_METADATA,
-  HAS_NAME,
-  idOf,
   kindOf,
   LOG,
   lengthOf,
   limitOf,
   PATCH,
-  priorityOf,
-  REFUSED,
   REQUEST,
-  RESPONSE,
   readBody,
   recipientOf,
   runOf,
   SEND,
   STREAM_READ,
   STREAMS,
-  senderOf,
-  setFlag,
-  setKind,
-  setTurn,
   stepOf,
   turnOf,
 } from '../mailbox/frame.ts'
-import type { Envelope } from '../mailbox/mailbox.ts'
 import { allocate, type Memory } from '../mailbox/memory.ts'
 import { OUT_BLOCKED } from '../mailbox/window.ts'
-import type { Cell, Life, OpenRequest } from './cell.ts'
-import { type Core, ORCHESTRATOR_INDEX, type Routing, USER_INDEX } from './core.ts'
-import type { OwnFrame } from './host-frames.ts'
-import { nearest } from './nearest.ts'
+import type { Cell, Life } from './cell.ts'
+import type { Core, Routing } from './core.ts'
 import type { RunState } from './run-state.ts'
 
-const FRAMES_A_TICK = 256 // of one agent; then it is the next one's turn
+const FRAMES_A_TICK = 512 // of one agent; then it is the next one's turn
 
 export class Router implements Routing {
   readonly #core: Core
@@ -95,7 +70,7 @@ export class Router implements Routing {
 
   #takeLarge(cell: Cell, life: Life, memory: Memory): void {
     const run = this.#core.runs.get(runOf(memory, 0))
-    if (!run) return
+    if (!run) return this.#withoutRun(cell, memory, 0)
     this.#core.appendOwned(run, memory, lengthOf(memory, 0))
     this.#route(cell, life, run, memory, 0)
   }
@@ -119,398 +94,54 @@ export class Router implements Routing {
       const block = this.#core.appendFrames(run, memory, start, end, count)
       for (let at = block.from; at < block.to; at += lengthOf(block.memory, at))
         this.#route(cell, life, run, block.memory, at)
-    }
+    } else for (let at = start; at < end; at += lengthOf(memory, at)) this.#withoutRun(cell, memory, at)
     ring.pass(end - start)
     return count
   }
 
+  /** From a start hook, which belongs to no run, or from a run that is forgotten: only what it says to people counts. */
+  #withoutRun(cell: Cell, memory: Memory, at: number): void {
+    if (kindOf(memory, at) === LOG) this.#log(cell, undefined, memory, at)
+  }
+
+  /** A frame that cannot be what it says costs itself, never the host. */
   #route(cell: Cell, life: Life, run: RunState, memory: Memory, at: number): void {
+    try {
+      this.#routeFrame(cell, life, run, memory, at)
+    } catch (error) {
+      this.#core.logger.error({ agent: cell.name, error: describe(error) }, 'a frame of the agent was refused')
+    }
+  }
+
+  #routeFrame(cell: Cell, life: Life, run: RunState, memory: Memory, at: number): void {
     switch (kindOf(memory, at)) {
       case SEND:
         life.lastTurn = turnOf(memory, at)
         life.lastStep = stepOf(memory, at)
-        if (correlationOf(memory, at) !== 0) cell.correlation = correlationOf(memory, at)
-        return this.message(cell, run, memory, at, undefined)
+        noteCorrelation(cell, correlationOf(memory, at))
+        return this.#core.admission.message(cell, run, memory, at, undefined)
       case REQUEST:
         life.lastTurn = turnOf(memory, at)
         life.lastStep = stepOf(memory, at)
-        cell.correlation = correlationOf(memory, at)
-        return this.message(cell, run, memory, at, undefined)
+        noteCorrelation(cell, correlationOf(memory, at))
+        return this.#core.admission.message(cell, run, memory, at, undefined)
       case END:
-        return this.#end(cell, life, run, memory, at)
+        return this.#core.settlement.end(cell, life, run, memory, at)
       case CHUNK:
         if (flagsOf(memory, at) & STREAMS) this.#chunk(memory, at)
         return
       case CALL:
-        cell.correlation = correlationOf(memory, at)
+        noteCorrelation(cell, correlationOf(memory, at))
         return this.#core.calls.serve(cell, run, memory, at)
       case CANCEL:
-        return this.cancel(cell, correlationOf(memory, at), undefined)
+        return this.#core.settlement.cancel(cell, correlationOf(memory, at), undefined)
       case STREAM_READ:
         return this.#streamRead(cell, memory, at)
       case PATCH:
-        return this.#patch(life, memory, at)
+        return this.#core.settlement.patch(life, memory, at)
       case LOG:
         return this.#log(cell, run, memory, at)
     }
-  }
-
-  // ---- messages
-
-  /** A message for somebody's mailbox, from an agent or (with `settle`) from a caller in the host. */
-  message(sender: Cell, run: RunState, memory: Memory, at: number, settle: OpenRequest['settle']): void {
-    const named = flagsOf(memory, at) & HAS_NAME ? readBody(memory, at).name : undefined
-    const callee = named === undefined ? this.#core.cells[recipientOf(memory, at)] : this.#core.cell(named)
-    const name = named ?? callee?.name ?? `#${recipientOf(memory, at)}`
-    if (run.ending) return this.#refuse(sender, run, memory, at, 'cancelled', run.ending, settle)
-    if (!callee || !mayReach(sender, callee))
-      return this.#refuse(sender, run, memory, at, 'unknown_agent', this.#unknown(name), settle)
-    if (callee.stopped) return this.#refuse(sender, run, memory, at, 'stopped', this.#terminated(callee), settle)
-    const envelope: Envelope<RunState> = {
-      memory,
-      at,
-      bytes: lengthOf(memory, at),
-      run,
-      priority: priorityOf(memory, at),
-      turn: 0,
-      attempt: 1,
-      lane: 'plain',
-      windowAt: 0,
-      windowEnd: 0,
-      handedSeq: 0,
-      acceptedAt: 0,
-      startedAt: 0,
-      announced: false,
-      cancelled: false,
-      deaths: null,
-    }
-    if (kindOf(memory, at) === REQUEST) this.#open(sender, callee, run, memory, at, envelope, settle)
-    run.open += 1
-    if (flagsOf(memory, at) & ASKS) this.#ask(callee, envelope)
-    else this.#accept(callee, envelope)
-  }
-
-  #open(
-    caller: Cell,
-    callee: Cell,
-    run: RunState,
-    memory: Memory,
-    at: number,
-    envelope: Envelope<RunState>,
-    settle: OpenRequest['settle'],
-  ): void {
-    const correlation = correlationOf(memory, at)
-    caller.open.set(correlation, {
-      caller,
-      correlation,
-      run,
-      turn: turnOf(memory, at),
-      callee,
-      envelope,
-      streams: (flagsOf(memory, at) & STREAMS) !== 0,
-      settle,
-    })
-  }
-
-  #accept(callee: Cell, envelope: Envelope<RunState>): void {
-    if (callee.settings.queueTimeoutMs !== false) envelope.acceptedAt = this.#core.clock.monotonic()
-    callee.mailbox.push(envelope)
-    this.#core.delivery.touch(callee)
-  }
-
-  /** The sender found no room. There may be some by now; a message larger than the mailbox is taken when it is alone. */
-  #ask(callee: Cell, envelope: Envelope<RunState>): void {
-    const { team } = this.#core
-    if (callee.mailbox.parked.length === 0) {
-      if (team.claim(callee.index, envelope.bytes)) return this.#admit(callee, envelope)
-      if (envelope.bytes > callee.settings.mailbox.bytes && callee.mailbox.empty) {
-        team.force(callee.index, envelope.bytes)
-        return this.#admit(callee, envelope)
-      }
-    }
-    if (callee.settings.mailbox.overflow === 'block') return callee.mailbox.parked.push(envelope)
-    const { capacity, bytes } = callee.settings.mailbox
-    const error = new MailboxFullError(
-      `The mailbox of agent "${callee.name}" is full (${capacity} messages or ${bytes} bytes); its overflow policy is 'reject'. Send more slowly, or raise communication.mailboxCapacity.`,
-      { agent: callee.name, capacity, bytes },
-    )
-    envelope.run.open -= 1
-    this.#core.cells[senderOf(envelope.memory, envelope.at)]?.open.delete(correlationOf(envelope.memory, envelope.at))
-    this.#refuse(this.#senderOf(envelope), envelope.run, envelope.memory, envelope.at, 'rejected', error, undefined)
-  }
-
-  #admit(callee: Cell, envelope: Envelope<RunState>): void {
-    const { memory, at } = envelope
-    if (kindOf(memory, at) === SEND && correlationOf(memory, at) !== 0)
-      this.#verdict(this.#senderOf(envelope), envelope.run, memory, at, undefined)
-    this.#accept(callee, envelope)
-  }
-
-  /** A message has left the mailbox: its room goes to who waits for it, else back to all. */
-  freed(callee: Cell, bytes: number): void {
-    const { team } = this.#core
-    team.release(callee.index, bytes)
-    for (let parked = callee.mailbox.parked.peek(); parked; parked = callee.mailbox.parked.peek()) {
-      const alone = parked.bytes > callee.settings.mailbox.bytes && callee.mailbox.empty
-      if (alone) team.force(callee.index, parked.bytes)
-      else if (!team.claim(callee.index, parked.bytes)) return
-      callee.mailbox.parked.shift()
-      this.#admit(callee, parked)
-    }
-  }
-
-  #senderOf(envelope: Envelope<RunState>): Cell {
-    return this.#core.cells[senderOf(envelope.memory, envelope.at)]!
-  }
-
-  /** The message is dead, and its sender is told why. */
-  #refuse(
-    sender: Cell,
-    run: RunState,
-    memory: Memory,
-    at: number,
-    reason: 'unknown_agent' | 'stopped' | 'rejected' | 'cancelled',
-    error: DramatisError,
-    settle: OpenRequest['settle'],
-  ): void {
-    this.#core.deadLetter(run, memory, at, reason, [error])
-    const correlation = correlationOf(memory, at)
-    if (kindOf(memory, at) === REQUEST)
-      this.#answer(sender, run, correlation, senderOf(memory, at), turnOf(memory, at), error, settle)
-    else if (correlation !== 0) this.#verdict(sender, run, memory, at, error)
-  }
-
-  /** Tells a sender that had to ask what came of it. */
-  #verdict(sender: Cell, run: RunState, memory: Memory, at: number, error: DramatisError | undefined): void {
-    const inHost = sender.verdicts.get(correlationOf(memory, at))
-    if (inHost) {
-      sender.verdicts.delete(correlationOf(memory, at))
-      return inHost(error)
-    }
-    const fields = {
-      sender: 0,
-      recipient: sender.index,
-      run: run.index,
-      turn: turnOf(memory, at),
-      correlation: correlationOf(memory, at),
-    }
-    const frame = error
-      ? this.#core.frames.failure(REFUSED, fields, error)
-      : this.#core.frames.make({ kind: ACCEPTED, ...fields })
-    if (error) this.#core.appendOwned(run, frame.memory, frame.bytes)
-    this.#core.delivery.reply(sender, frame)
-  }
-
-  /** A send that was still waiting for room will never get any. */
-  refuseParked(envelope: Envelope<RunState>, error: DramatisError): void {
-    if (correlationOf(envelope.memory, envelope.at) !== 0)
-      this.#verdict(this.#senderOf(envelope), envelope.run, envelope.memory, envelope.at, error)
-  }
-
-  #unknown(name: string): UnknownAgentError {
-    const agents = this.#core.cells.filter((cell) => cell.settings.counted).map((cell) => cell.name)
-    const near = nearest(name, agents)
-    return new UnknownAgentError(
-      `No agent of this team is named "${name}"${near ? `; did you mean "${near}"?` : `; there are ${agents.join(', ')}.`}`,
-      { agent: name, agents },
-    )
-  }
-
-  #terminated(cell: Cell): AgentTerminatedError {
-    return new AgentTerminatedError(
-      `Agent "${cell.name}" is stopped: ${cell.stopped?.message ?? 'the team is closing.'}`,
-      { agent: cell.name },
-      cell.stopped,
-    )
-  }
-
-  // ---- the end of a turn
-
-  #end(cell: Cell, life: Life, run: RunState, memory: Memory, at: number): void {
-    const { lives, delivery, gate } = this.#core
-    const turn = turnOf(memory, at)
-    const failed = isFailure(memory, at)
-    const open = cell.mailbox.handed.get(turn)
-    if (!open) return
-    if (open.announced) setFlag(memory, at, ANNOUNCED)
-    if (failed && lives.tryAgain(cell, open, memory, at)) return
-    const envelope = cell.mailbox.commit(turn)!
-    cell.turns += 1
-    cell.suspects.delete(envelope)
-    cell.lastEndAt = this.#core.clock.monotonic()
-    if (life.patches.size > 0) {
-      if (!failed) this.#applyPatches(cell, life, run, turn)
-      life.patches.delete(turn)
-    }
-    this.freed(cell, envelope.bytes)
-    if (cell.mailbox.handed.size === 0) gate.release(run, cell)
-    delivery.touch(cell)
-    if (!failed && flagsOf(memory, at) & HAS_METADATA) this.#mismatch(cell, run, memory, at, readMissed(memory, at))
-    this.#settleEnd(cell, run, envelope, memory, at, failed)
-    run.open -= 1
-  }
-
-  #settleEnd(
-    cell: Cell,
-    run: RunState,
-    envelope: Envelope<RunState>,
-    memory: Memory,
-    at: number,
-    failed: boolean,
-  ): void {
-    const correlation = correlationOf(memory, at)
-    if (correlation === 0) {
-      if (failed)
-        this.#core.deadLetter(run, envelope.memory, envelope.at, envelope.cancelled ? 'cancelled' : 'failed', [
-          errorOf(memory, at),
-        ])
-      return
-    }
-    const caller = this.#core.cells[recipientOf(memory, at)]
-    const request = caller?.open.get(correlation)
-    if (!caller || !request || request.envelope !== envelope) {
-      if (!envelope.cancelled) this.#core.deadLetter(run, memory, at, 'late', [])
-      return
-    }
-    caller.open.delete(correlation)
-    if (request.settle) return request.settle(memory, at)
-    const bytes = lengthOf(memory, at)
-    const copy = allocate(bytes)
-    copy.u8.set(memory.u8.subarray(at, at + bytes))
-    setKind(copy, 0, RESPONSE)
-    setTurn(copy, 0, request.turn)
-    this.#core.delivery.reply(caller, { memory: copy, bytes })
-    void cell
-  }
-
-  #mismatch(cell: Cell, run: RunState, memory: Memory, at: number, missed: string[]): void {
-    const error = new StepMismatchError(
-      `Agent "${cell.name}" took another way when its turn was tried again: it did not ask again for ${missed.join(', ')}. What the earlier attempt did stands beside it. Decide by the message and by steps alone.`,
-      { agent: cell.name, missed },
-    )
-    this.#core.record(run, { kind: 'step.mismatch', agent: cell.name, messageId: idOf(memory, at), error })
-  }
-
-  #patch(life: Life, memory: Memory, at: number): void {
-    const turn = turnOf(memory, at)
-    const notices = life.patches.get(turn) ?? []
-    notices.push(JSON.parse(readBody(memory, at).data ?? '{}') as PatchNotice)
-    life.patches.set(turn, notices)
-  }
-
-  #applyPatches(cell: Cell, life: Life, run: RunState, turn: number): void {
-    for (const notice of life.patches.get(turn) ?? []) this.#core.lives.applyPatch(cell, run, notice)
-  }
-
-  // ---- answers that the host makes
-
-  /** Settles a request with an error of the host's making. The log has it too: a redelivered turn gets the same answer. */
-  answerWithError(request: OpenRequest, error: DramatisError): void {
-    if (!request.caller.open.delete(request.correlation)) return
-    this.#answer(
-      request.caller,
-      request.run,
-      request.correlation,
-      request.callee.index,
-      request.turn,
-      error,
-      request.settle,
-      request.envelope,
-    )
-  }
-
-  #answer(
-    caller: Cell,
-    run: RunState,
-    correlation: number,
-    from: number,
-    turn: number,
-    error: DramatisError,
-    settle: OpenRequest['settle'],
-    envelope?: Envelope<RunState>,
-  ): void {
-    const frame = this.#core.frames.failure(
-      RESPONSE,
-      { sender: from, recipient: caller.index, run: run.index, turn, correlation },
-      error,
-    )
-    if (envelope)
-      for (let word = 8; word < 12; word++) frame.memory.i32[word] = envelope.memory.i32[(envelope.at >> 2) + word]!
-    this.#core.appendOwned(run, frame.memory, frame.bytes)
-    if (settle) settle(frame.memory, 0)
-    else this.#core.delivery.reply(caller, frame)
-    this.#core.wake()
-  }
-
-  /** Somebody in the host answers in the place of the agent that was asked; that agent is told to stop. */
-  answerInstead(request: OpenRequest, frame: OwnFrame): void {
-    const { caller, correlation, callee, envelope, run, settle } = request
-    caller.open.delete(correlation)
-    this.#core.appendOwned(run, frame.memory, frame.bytes)
-    setKind(frame.memory, 0, RESPONSE)
-    if (settle) settle(frame.memory, 0)
-    else this.#core.delivery.reply(caller, frame)
-    this.withdraw(
-      callee,
-      envelope,
-      new CancelledError(`The request to "${callee.name}" was answered by somebody else.`, { agent: callee.name }),
-    )
-    this.#core.wake()
-  }
-
-  /** The request that a message is, if its caller still waits. */
-  requestOf(envelope: Envelope<RunState>): OpenRequest | undefined {
-    if (kindOf(envelope.memory, envelope.at) !== REQUEST) return undefined
-    const request = this.#senderOf(envelope).open.get(correlationOf(envelope.memory, envelope.at))
-    return request?.envelope === envelope ? request : undefined
-  }
-
-  // ---- cancellation and streams
-
-  /** The caller no longer waits. A message that waits is taken out; a turn under way is told to stop. */
-  cancel(caller: Cell, correlation: number, reason: DramatisError | undefined): void {
-    const request = caller.open.get(correlation)
-    if (!request) {
-      this.#core.calls.cancel(caller, correlation)
-      return
-    }
-    caller.open.delete(correlation)
-    this.withdraw(
-      request.callee,
-      request.envelope,
-      reason ??
-        new CancelledError(`The request of "${caller.name}" was withdrawn.`, {
-          agent: request.callee.name,
-          caller: caller.name,
-        }),
-    )
-  }
-
-  /** Takes a message back, wherever it is. */
-  withdraw(callee: Cell, envelope: Envelope<RunState>, reason: DramatisError): void {
-    if (envelope.cancelled) return
-    envelope.cancelled = true
-    const { lives, delivery } = this.#core
-    if (callee.mailbox.handed.get(envelope.turn) === envelope) {
-      delivery.reply(callee, this.#core.frames.abort(envelope.turn, reason))
-      lives.killAfterGrace(callee, envelope)
-      return
-    }
-    if (callee.mailbox.parked.remove(envelope)) this.drop(envelope, 'cancelled', [reason])
-    else if (callee.mailbox.discard(envelope)) {
-      this.drop(envelope, 'cancelled', [reason])
-      this.freed(callee, envelope.bytes)
-    }
-  }
-
-  /** The message is out of its mailbox and dead. */
-  drop(
-    envelope: Envelope<RunState>,
-    reason: 'cancelled' | 'stopped' | 'expired' | 'poison' | 'failed',
-    errors: DramatisError[],
-  ): void {
-    envelope.run.open -= 1
-    this.#core.deadLetter(envelope.run, envelope.memory, envelope.at, reason, errors)
   }
 
   #chunk(memory: Memory, at: number): void {
@@ -530,19 +161,18 @@ export class Router implements Routing {
     this.#core.delivery.reply(request.callee, frame)
   }
 
-  #log(cell: Cell, run: RunState, memory: Memory, at: number): void {
+  #log(cell: Cell, run: RunState | undefined, memory: Memory, at: number): void {
     const { content, data } = readBody(memory, at)
     if (content === '' && data === undefined) return
     const fields = data === undefined ? {} : (JSON.parse(data) as object)
-    this.#core.logger[logLevel(limitOf(memory, at))]({ ...fields, agent: cell.name, runId: run.id }, content)
+    this.#core.logger[logLevel(limitOf(memory, at))](
+      { ...fields, agent: cell.name, ...(run && { runId: run.id }) },
+      content,
+    )
   }
 }
 
-/** Agents can be reached by everybody, the protocol script by the caller alone. */
-const mayReach = (sender: Cell, callee: Cell) =>
-  callee.settings.counted || (sender.index === USER_INDEX && callee.index === ORCHESTRATOR_INDEX)
-
-/** What a redelivered turn did not ask for again: an END has no other metadata. */
-function readMissed(memory: Memory, at: number): string[] {
-  return (JSON.parse(readBody(memory, at).metadata ?? '{"missed":[]}') as { missed: string[] }).missed
+/** Sends that were held back come later than waits with a higher number, and numbers begin anew at their end. */
+function noteCorrelation(cell: Cell, correlation: number): void {
+  if (correlation > cell.correlation || cell.correlation - correlation > 2 ** 30) cell.correlation = correlation
 }

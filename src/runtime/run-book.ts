@@ -1,11 +1,12 @@
 /** All runs of a team: admitted, queued, begun, ended, and forgotten when their log is no longer kept. */
-import { v7 } from 'uuid'
+import { tooLarge } from '../actors/outbox.ts'
 import { checkBySchema } from '../actors/schema.ts'
 import type { Blackboard } from '../blackboard/entry.ts'
 import type { Timer } from '../clock.ts'
 import {
   ConfigurationError,
   DramatisError,
+  describe,
   ReplyInvalidError,
   RunAbortedError,
   RunTimeoutError,
@@ -15,8 +16,10 @@ import {
 import { errorOf, isFailure } from '../mailbox/codec.ts'
 import { REQUEST, readBody } from '../mailbox/frame.ts'
 import type { Memory } from '../mailbox/memory.ts'
+import type { MessageType } from '../mailbox/message.ts'
 import type { Cell } from './cell.ts'
 import { type Part, USER_INDEX } from './core.ts'
+import { cancelOpenTasks } from './parts/tasks.ts'
 import { type MultiAgentResult, type RunEnding, resultOf } from './result.ts'
 import { RunHandle, type RunHost, type RunOptions, type RunStatus } from './run.ts'
 import { checkRunOptions } from './run-options.ts'
@@ -34,7 +37,6 @@ interface Entry {
   readonly clear: () => void
   timer: Timer | undefined
   result: MultiAgentResult<unknown> | undefined
-  correlation: number
 }
 
 export class RunBook implements RunHost {
@@ -51,6 +53,8 @@ export class RunBook implements RunHost {
   readonly #kept: RunState[] = []
   readonly #listeners = new Set<() => void>()
   #last: RunState | undefined
+  /** While runs are under way; their agents may all be between two lives. */
+  #hold: Timer | undefined
   closing = false
 
   constructor(supervisor: Supervisor, settings: TeamSettings, start: () => Promise<void>) {
@@ -82,7 +86,12 @@ export class RunBook implements RunHost {
         { running: this.#running.size, queued: this.#queue.length },
       )
     }
-    const state = this.#supervisor.openRun(options.runId ?? v7(), query, options.metadata, options.threadId)
+    const state = this.#supervisor.openRun(
+      options.runId ?? this.#supervisor.frames.id(),
+      query,
+      options.metadata,
+      options.threadId,
+    )
     const handle = new RunHandle<T>(state, this)
     const entry = this.#enter(handle as unknown as RunHandle<unknown>, options as RunOptions<unknown>, target)
     this.#last = state
@@ -114,7 +123,6 @@ export class RunBook implements RunHost {
       clear: () => signal?.removeEventListener('abort', abort),
       timer: undefined,
       result: undefined,
-      correlation: 0,
     }
     entry.timer = this.#supervisor.clock.timer(timeoutMs, () => {
       this.#abort(
@@ -140,34 +148,36 @@ export class RunBook implements RunHost {
   async #begin(entry: Entry): Promise<void> {
     const { handle, target } = entry
     this.#running.add(entry)
+    this.#hold ??= this.#supervisor.clock.hold()
     handle.status = 'running'
     this.#supervisor.record(handle.state, { kind: 'run.started', query: handle.query })
     try {
       await this.#start()
     } catch (error) {
+      if (handle.state.over) return
       if (error instanceof ConfigurationError) return this.#misconfigured(entry, error)
-      // An agent that cannot start is gone; whether the run needs it shows when it is asked.
     }
     if (handle.state.over) return
-    entry.correlation = this.request(
-      handle.state,
-      target,
-      handle.query,
-      undefined,
-      undefined,
-      (memory, at) => void this.#answered(entry, memory, at),
-    )
+    const settle = (memory: Memory, at: number) => void this.#answered(entry, memory, at)
+    try {
+      this.request(handle.state, target, handle.query, undefined, undefined, settle)
+    } catch (error) {
+      if (!(error instanceof DramatisError)) throw error
+      this.#end(entry, { error }, 'failed')
+    }
   }
 
-  /** Posts a request of the caller outside. */
+  /**
+   * Posts a request of the caller outside.
+   *
+   * @throws MessageRejectedError when it is larger than its recipient takes.
+   */
   request(
     run: RunState,
     target: Cell,
     content: string,
     data: string | undefined,
-    fields:
-      | { limit?: number; priority?: number; metadata?: string; threadId?: string; type?: 'request' | 'delegate' }
-      | undefined,
+    fields: { limit?: number; priority?: number; metadata?: string; threadId?: string; type?: MessageType } | undefined,
     settle: (memory: Memory, at: number) => void,
   ): number {
     const user = this.#supervisor.cells[USER_INDEX]!
@@ -186,8 +196,10 @@ export class RunBook implements RunHost {
       ...(threadId !== undefined && { threadId }),
       flags: 32,
     })
+    const { maxMessageBytes } = target.settings.mailbox
+    if (bytes > maxMessageBytes) throw tooLarge(bytes, maxMessageBytes)
     this.#supervisor.appendOwned(run, memory, bytes)
-    this.#supervisor.router.message(user, run, memory, 0, settle)
+    this.#supervisor.admission.message(user, run, memory, 0, settle)
     this.#supervisor.wake()
     return correlation
   }
@@ -215,7 +227,7 @@ export class RunBook implements RunHost {
     } catch (error) {
       this.#end(
         entry,
-        { error: error instanceof DramatisError ? error : new ReplyInvalidError(String(error), {}, error) },
+        { error: error instanceof DramatisError ? error : new ReplyInvalidError(describe(error), {}, error) },
         'failed',
       )
     }
@@ -239,14 +251,11 @@ export class RunBook implements RunHost {
     if (state.over) return
     state.over = true
     this.#supervisor.settleRecords()
+    if ('error' in ending) this.#windDown(state, ending.error)
     this.#supervisor.record(state, { kind: 'run.finished', error: 'error' in ending ? ending.error : null })
-    if ('error' in ending) this.#windDown(entry, ending.error)
-    this.#supervisor.settleRecords()
-    entry.result = resultOf(state, ending, this.#supervisor.clock.now() - state.startedAt, {
-      name: (index) => this.#supervisor.name(index),
-      runId: (index) => this.#supervisor.runId(index),
-      agents: () => this.#agents(),
-    })
+    // Before anybody is told of the end: the event carries the result.
+    const executionTimeMs = this.#supervisor.clock.now() - state.startedAt
+    entry.result = resultOf(state, ending, executionTimeMs, this.#agents(), this.#supervisor)
     entry.timer?.cancel()
     entry.clear()
     this.#leave(entry)
@@ -260,20 +269,20 @@ export class RunBook implements RunHost {
   }
 
   /** Everything that is under way in the run is told to stop, and nothing more is taken. */
-  #windDown({ handle: { state }, correlation }: Entry, error: DramatisError): void {
-    state.ending = error
-    const { cells, router } = this.#supervisor
-    if (correlation > 0) router.cancel(cells[USER_INDEX]!, correlation, error)
+  #windDown(run: RunState, error: DramatisError): void {
+    run.ending = error
+    const { cells, settlement } = this.#supervisor
     for (const cell of cells) {
       const { mailbox } = cell
       for (const envelope of [...mailbox.queued(), ...mailbox.handed.values(), ...mailbox.parked]) {
-        if (envelope.run !== state) continue
-        const request = router.requestOf(envelope)
-        if (request) router.cancel(request.caller, request.correlation, error)
-        else router.withdraw(cell, envelope, error)
+        if (envelope.run !== run) continue
+        const request = settlement.requestOf(envelope)
+        if (request) settlement.answerWithError(request, error)
+        settlement.withdraw(cell, envelope, error)
       }
     }
-    state.boardOver.abort(error)
+    cancelOpenTasks(this.#supervisor, run)
+    run.boardOver.abort(error)
   }
 
   #misconfigured(entry: Entry, error: ConfigurationError): void {
@@ -290,9 +299,13 @@ export class RunBook implements RunHost {
 
   #leave(entry: Entry): void {
     this.#running.delete(entry)
+    if (this.#running.size === 0) {
+      this.#hold?.cancel()
+      this.#hold = undefined
+    }
     const queued = this.#queue.indexOf(entry)
     if (queued >= 0) this.#queue.splice(queued, 1)
-    while (!this.closing && this.#running.size < this.#settings.maxConcurrentRuns) {
+    while (this.#running.size < this.#settings.maxConcurrentRuns) {
       const next = this.#queue.shift()
       if (!next) return
       void this.#begin(next)
@@ -303,16 +316,14 @@ export class RunBook implements RunHost {
 
   /** A message from outside a run is a run of its own that ends when what it caused is quiet. */
   ownRun(threadId: string | undefined): RunState {
-    const run = this.#supervisor.openRun(v7(), '', undefined, threadId)
+    const run = this.#supervisor.openRun(this.#supervisor.frames.id(), '', undefined, threadId)
     run.over = true
     const limit = this.#settings.globalTimeoutMs
     this.#quieting.set(
       run,
       this.#supervisor.clock.timer(limit, () => {
-        run.ending = new RunTimeoutError(`What a message caused did not fall quiet within ${limit} ms.`, {
-          runId: run.id,
-          timeoutMs: limit,
-        })
+        const text = `What a message caused did not fall quiet within ${limit} ms (globalTimeoutMs).`
+        this.#windDown(run, new RunTimeoutError(text, { runId: run.id, timeoutMs: limit }))
       }),
     )
     return run
@@ -322,7 +333,8 @@ export class RunBook implements RunHost {
     this.#quieting.get(run)?.cancel()
     this.#quieting.delete(run)
     run.boardOver.abort(new RunAbortedError('The run is over.', { runId: run.id }))
-    for (const stop of run.subscriptions.splice(0)) stop()
+    for (const stop of run.subscriptions.values()) stop()
+    run.subscriptions.clear()
     this.#supervisor.delivery.runOver(run)
     this.#kept.push(run)
     let bytes = this.#kept.reduce((sum, { log }) => sum + log.bytes, 0)
@@ -375,13 +387,25 @@ export class RunBook implements RunHost {
     }
   }
 
+  /** Resolves when nothing is under way any more, not even messages that nobody waits for. */
+  async drained(): Promise<void> {
+    while (this.#running.size + this.#queue.length + this.#quieting.size > 0)
+      await new Promise<void>((resolve) => {
+        const stop = this.onRecords(() => {
+          stop()
+          resolve()
+        })
+      })
+  }
+
   abortAll(error: DramatisError): void {
     for (const entry of [...this.#queue, ...this.#running]) {
       this.#supervisor.record(entry.handle.state, { kind: 'run.aborted', reason: error.message })
       this.#abort(entry, error, 'aborted')
     }
+    for (const run of this.#quieting.keys()) this.#windDown(run, error)
   }
 }
 
 const reasonOf = (signal: AbortSignal): string =>
-  signal.reason instanceof Error ? signal.reason.message : String(signal.reason)
+  signal.reason instanceof Error ? signal.reason.message : describe(signal.reason)

@@ -1,9 +1,9 @@
 /** The options of one run, checked at once. */
-import { ConfigurationError } from '../errors.ts'
+import { ConfigurationError, unavailable } from '../errors.ts'
 import { nearest } from './nearest.ts'
 import { refused } from './refused.ts'
 import type { RunOptions } from './run.ts'
-import { unavailable } from './unavailable.ts'
+import { isObject } from './settings-checks.ts'
 
 const KNOWN = [
   'signal',
@@ -20,7 +20,7 @@ const KNOWN = [
 /** @throws ConfigurationError that names the option, what came and what is accepted. */
 export function checkRunOptions(query: unknown, options: RunOptions<never> | RunOptions<unknown>): void {
   if (typeof query !== 'string') throw refused('query', query, 'a text')
-  if (typeof options !== 'object' || options === null) throw refused('options', options, 'an object')
+  if (!isObject(options)) throw refused('options', options, 'an object')
   for (const key of Object.keys(options)) {
     if (!(KNOWN as readonly string[]).includes(key)) {
       const near = nearest(key, KNOWN)
@@ -38,6 +38,7 @@ export function checkRunOptions(query: unknown, options: RunOptions<never> | Run
   if (runId !== undefined && (typeof runId !== 'string' || runId === ''))
     throw refused('runId', runId, 'a text that is not empty')
   if (threadId !== undefined && typeof threadId !== 'string') throw refused('threadId', threadId, 'a text')
+  if (metadata !== undefined && !isObject(metadata)) throw refused('metadata', metadata, 'an object of texts')
   if (metadata !== undefined)
     for (const [key, value] of Object.entries(metadata))
       if (typeof value !== 'string') throw refused(`metadata.${key}`, value, 'a text')

@@ -3,6 +3,7 @@
 import type { AgentTask } from '../actors/task.ts'
 import type { Board } from '../blackboard/board.ts'
 import type { DramatisError } from '../errors.ts'
+import type { Directory } from '../mailbox/codec.ts'
 import { RunLog } from './log.ts'
 
 export class RunState {
@@ -30,7 +31,8 @@ export class RunState {
   /** The protocol script's numbers for its requests. */
   readonly taskIds = new Map<number, string>()
   readonly failures: { agent: string; taskId?: string; error: DramatisError }[] = []
-  readonly subscriptions: (() => void)[] = []
+  /** What ends each, by agent and pattern. */
+  readonly subscriptions = new Map<string, () => void>()
 
   constructor(
     index: number,
@@ -47,4 +49,9 @@ export class RunState {
     this.metadata = metadata
     this.threadId = threadId
   }
+}
+
+/** For the folds over one run's log: they can be made long after the team has forgotten the run. */
+export function directoryOf(run: RunState, names: Pick<Directory, 'name'>): Directory {
+  return { name: (index) => names.name(index), runId: (index) => (index === run.index ? run.id : '') }
 }

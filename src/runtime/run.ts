@@ -9,13 +9,14 @@ import type { AgentMessage } from '../mailbox/message.ts'
 import { type EventSource, eventsOf, type RuntimeEvent } from './events.ts'
 import type { TokenLimit } from './options.ts'
 import { type MultiAgentResult, NO_TOKENS } from './result.ts'
-import type { RunState } from './run-state.ts'
+import { directoryOf, type RunState } from './run-state.ts'
 import { historyOf } from './trace.ts'
 
 /** How one run differs from the team's defaults. Durations in ms. */
 export interface RunOptions<T = undefined> {
   /** Aborts the run. */
   signal?: AbortSignal
+  /** The team's `globalTimeoutMs` by default. */
   timeoutMs?: number
   /** Of its place in the queue of runs; higher first. */
   priority?: number
@@ -23,15 +24,27 @@ export interface RunOptions<T = undefined> {
   runId?: string
   /** Runs of one thread share the roles' conversation. */
   threadId?: string
+  /** For the agents to read: `context.run.metadata`. */
   metadata?: Record<string, string>
+  /** Not available in this version. */
   models?: Record<string, string>
+  /** Not available in this version. */
   budget?: TokenLimit
-  /** The last speaker answers in it; `result.data`. */
+  /** A schema for the answer's structured data, or its text if it has none; what it returns is `result.data`. */
   output?: ModelSchema<unknown, T>
 }
 
+/** Where a run is. */
 export type RunStatus = 'queued' | 'running' | 'waiting' | 'finished' | 'failed' | 'aborted' | 'interrupted'
 
+/**
+ * A run as its caller holds it.
+ *
+ * @example
+ * const run = team.launch('Should we migrate?')
+ * for await (const chunk of run.text()) process.stdout.write(chunk)
+ * const result = await run.result
+ */
 export interface Run<T = undefined> {
   readonly id: string
   readonly query: string
@@ -42,16 +55,23 @@ export interface Run<T = undefined> {
   events(options?: { after?: number; types?: RuntimeEvent['type'][] }): AsyncIterable<RuntimeEvent<T>>
   /** The answer in pieces as they come; in one piece if the script emits none. */
   text(): AsyncIterable<string>
+  /** Aborts the run, and resolves when it has ended. */
   cancel(reason?: string): Promise<void>
+  /** Answers a question of an agent. Not available in this version. */
   answer(questionId: string, answer: string): Promise<void>
+  /** What the script has asked for so far, and how far it is. */
   readonly tasks: readonly AgentTask[]
+  /** Every message of the run that the log still has, in order. */
   readonly messageHistory: readonly AgentMessage[]
+  /** undefined where the team has none. */
   readonly blackboard: Blackboard | undefined
+  /** Of models; zeros in this version. */
   readonly usage: TokenUsage
 }
 
 /** What a handle needs of the team. */
-export interface RunHost extends EventSource {
+export interface RunHost {
+  name(index: number): string
   cancel(run: RunState, reason: string): void
   blackboard(run: RunState): Blackboard | undefined
   /** Calls back after each batch of records; returns how to end that. */
@@ -65,10 +85,14 @@ export class RunHandle<T> implements Run<T> {
   readonly #host: RunHost
   #settle!: { resolve(result: MultiAgentResult<T>): void; reject(error: unknown): void }
   #settled = false
+  #finished: MultiAgentResult<T> | undefined
+  readonly #source: EventSource
 
   constructor(state: RunState, host: RunHost) {
     this.state = state
     this.#host = host
+    // its own, since a handle outlives what the team remembers of its run
+    this.#source = { ...directoryOf(state, host), resultOf: () => this.#finished }
     this.result = new Promise((resolve, reject) => {
       this.#settle = { resolve, reject }
     })
@@ -85,6 +109,7 @@ export class RunHandle<T> implements Run<T> {
   finish(result: MultiAgentResult<T>, status: RunStatus): void {
     this.status = status
     this.#settled = true
+    this.#finished = result
     this.#settle.resolve(result)
   }
   misconfigured(error: unknown): void {
@@ -101,6 +126,8 @@ export class RunHandle<T> implements Run<T> {
       changed = true
       wake?.()
     })
+    const ended = () => wake?.()
+    this.result.then(ended, ended)
     try {
       for (;;) {
         changed = false
@@ -112,8 +139,7 @@ export class RunHandle<T> implements Run<T> {
         if (this.#settled && !changed) return
         if (!changed) {
           await new Promise<void>((resolve) => {
-            wake = () => resolve()
-            this.result.then(wake, wake)
+            wake = resolve
           })
         }
       }
@@ -124,7 +150,7 @@ export class RunHandle<T> implements Run<T> {
 
   *#eventsAfter(after: number): IterableIterator<RuntimeEvent<unknown>> {
     for (const entry of this.state.log.entries(after))
-      for (const event of eventsOf(entry, this.#host)) if (event.seq > after) yield event
+      for (const event of eventsOf(entry, this.#source)) if (event.seq > after) yield event
   }
 
   async *text(): AsyncGenerator<string> {
@@ -149,7 +175,7 @@ export class RunHandle<T> implements Run<T> {
     return [...this.state.tasks.values()]
   }
   get messageHistory(): readonly AgentMessage[] {
-    return historyOf(this.state.log, this.#host)
+    return historyOf(this.state.log, this.#source)
   }
   get blackboard(): Blackboard | undefined {
     return this.#host.blackboard(this.state)

@@ -70,12 +70,12 @@ export function agentSettings(role: AgentRole, path: string, team: TeamOptions, 
     },
     responseTimeoutMs: own.responseTimeoutMs ?? all.responseTimeoutMs ?? 60_000,
     queueTimeoutMs: own.queueTimeoutMs ?? all.queueTimeoutMs ?? false,
-    supervision: supervisionSettings(role, team),
+    supervision: supervisionSettings(team, role.supervision),
   }
 }
 
-function supervisionSettings(role: AgentRole, team: TeamOptions): SupervisionSettings {
-  const own = role.supervision ?? {}
+/** Of a role, or of what the team has besides. */
+export function supervisionSettings(team: TeamOptions, own: AgentRole['supervision'] = {}): SupervisionSettings {
   const all = team.supervision ?? {}
   return {
     maxRestarts: own.maxRestarts ?? all.maxRestarts ?? 3,

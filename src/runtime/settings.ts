@@ -3,7 +3,7 @@ import type { Logger } from '../actors/logger.ts'
 import { type Scheduler, schedulerFrom } from '../clock.ts'
 import { defaultLogger } from './default-logger.ts'
 import type { TeamOptions } from './options.ts'
-import { type AgentSettings, agentSettings } from './settings-agent.ts'
+import { type AgentSettings, agentSettings, type SupervisionSettings, supervisionSettings } from './settings-agent.ts'
 import { checkNames } from './settings-names.ts'
 import { teamShape } from './settings-shape-team.ts'
 import { refuseUnavailable } from './unavailable.ts'
@@ -15,6 +15,8 @@ export type { AgentSettings, MailboxSettings, SupervisionSettings } from './sett
 export interface TeamSettings {
   /** In the order in which they were given. */
   agents: AgentSettings[]
+  /** Of the protocol script, when it has a thread. */
+  supervision: SupervisionSettings
   /** Turns of one run at a time. */
   maxConcurrentAgents: number
   maxConcurrentRuns: number
@@ -22,8 +24,8 @@ export interface TeamSettings {
   globalTimeoutMs: number
   /** Threads kept ready for a restart. */
   warmSpares: number
-  /** One for each run, one for the team, or none. */
-  blackboard: false | 'run' | 'team'
+  /** One for each run, one for the team, one for a run whose agents use it, or none. */
+  blackboard: BlackboardScope
   logger: Logger
   clock: Scheduler
 }
@@ -47,6 +49,7 @@ export function settingsFrom(options: TeamOptions, given: { modules?: ReadonlySe
     agents: options.agents.map((role, i) =>
       agentSettings(role, `agents[${i}]`, options, given.modules?.has(role.name) ?? false),
     ),
+    supervision: supervisionSettings(options),
     maxConcurrentAgents: options.maxConcurrentAgents ?? 5,
     maxConcurrentRuns: options.maxConcurrentRuns ?? 100,
     maxQueuedRuns: options.maxQueuedRuns ?? 1_000,
@@ -58,7 +61,10 @@ export function settingsFrom(options: TeamOptions, given: { modules?: ReadonlySe
   }
 }
 
-function blackboardScope(enabled: TeamOptions['enableBlackboard'] = false): false | 'run' | 'team' {
+export type BlackboardScope = 'run' | 'team' | 'on_use' | false
+
+function blackboardScope(enabled: TeamOptions['enableBlackboard']): BlackboardScope {
+  if (enabled === undefined) return 'on_use'
   if (typeof enabled === 'object') return enabled.scope
   return enabled && 'run'
 }

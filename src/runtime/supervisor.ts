@@ -10,23 +10,27 @@
  */
 import { type Observable, Subject } from 'rxjs'
 import type { Logger } from '../actors/logger.ts'
-import type { Scheduler } from '../clock.ts'
+import { type Scheduler, withTimersOf } from '../clock.ts'
 import { type DramatisError, describe } from '../errors.ts'
 import { decodeMessage } from '../mailbox/codec.ts'
 import { DeadLetterList, type DeadLetterReason } from '../mailbox/dead-letters.ts'
 import { idOf } from '../mailbox/frame.ts'
 import type { Memory } from '../mailbox/memory.ts'
 import { HOST_ASLEEP, HOST_CALLED, TeamMemory } from '../mailbox/room.ts'
+import { Admission } from './admission.ts'
 import { Cell, type CellSettings } from './cell.ts'
 import { type Core, type Gate, OPEN_GATE, type Part } from './core.ts'
 import { Delivery } from './delivery.ts'
+import { guardedLogger } from './guarded-logger.ts'
 import { HostCalls } from './host-calls.ts'
 import { HostFrames } from './host-frames.ts'
 import { Lives } from './lives.ts'
 import { RunLog } from './log.ts'
 import { type Batch, type FrameBlock, type HostRecord, type LogEntry, SEQ_STEP, type Unrecorded } from './records.ts'
+import { Redelivery } from './redelivery.ts'
 import { Router } from './router.ts'
 import { RunState } from './run-state.ts'
+import { Settlement } from './settlement.ts'
 import type { Spawner } from './thread.ts'
 
 export interface SupervisorOptions {
@@ -39,7 +43,7 @@ export interface SupervisorOptions {
 }
 
 export class Supervisor implements Core {
-  readonly clock: Scheduler
+  readonly clock: ReturnType<typeof withTimersOf>
   readonly logger: Logger
   readonly spawner: Spawner
   readonly team: TeamMemory
@@ -50,8 +54,11 @@ export class Supervisor implements Core {
   readonly log = new RunLog()
   readonly frames: HostFrames
   readonly router: Router
+  readonly admission: Admission
+  readonly settlement: Settlement
   readonly delivery: Delivery
   readonly lives: Lives
+  readonly redelivery: Redelivery
   readonly calls: HostCalls
   readonly records$: Observable<Batch>
   gate: Gate = OPEN_GATE
@@ -69,14 +76,17 @@ export class Supervisor implements Core {
   #queueDeadlines = false
 
   constructor(options: SupervisorOptions) {
-    this.clock = options.clock
-    this.logger = options.logger
+    this.clock = withTimersOf(options.clock)
+    this.logger = guardedLogger(options.logger)
     this.spawner = options.spawner
     this.team = new TeamMemory(options.capacity)
     this.frames = new HostFrames(options.clock)
     this.router = new Router(this)
+    this.admission = new Admission(this)
+    this.settlement = new Settlement(this)
     this.delivery = new Delivery(this)
     this.lives = new Lives(this)
+    this.redelivery = new Redelivery(this)
     this.calls = new HostCalls(this)
     this.records$ = this.#records.asObservable()
     for (const part of options.parts) this.attach(part)
@@ -134,6 +144,12 @@ export class Supervisor implements Core {
 
   runId(index: number): string {
     return this.#runIds.get(index) ?? ''
+  }
+
+  /** A run, or what a message from outside has caused, as long as its log is kept. */
+  run(id: string): RunState | undefined {
+    for (const run of this.runs.values()) if (run.id === id) return run
+    return undefined
   }
 
   openRun(id: string, query: string, metadata?: Readonly<Record<string, string>>, threadId?: string): RunState {
@@ -226,6 +242,7 @@ export class Supervisor implements Core {
     Atomics.store(words, HOST_CALLED, 0)
     let more = false
     for (const cell of this.cells) if (cell.life && this.router.drain(cell, cell.life)) more = true
+    this.gate.reconsider()
     do {
       this.#tell()
       this.delivery.flush()
@@ -262,6 +279,7 @@ export class Supervisor implements Core {
     this.#tell()
     this.closed = true
     for (const part of this.#parts) part.close()
+    this.clock.cancelTimers()
     this.#records.complete()
   }
 }

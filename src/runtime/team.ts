@@ -8,12 +8,13 @@ import type { AgentDefinition, AgentHandlers } from '../actors/definition.ts'
 import { scriptHandlers } from '../actors/orchestrator-turn.ts'
 import type { Protocol } from '../actors/protocol.ts'
 import type { AgentRole } from '../actors/role.ts'
-import type { AgentStatus, AgentTask, TaskStatus } from '../actors/task.ts'
+import type { AgentStatus, AgentTask, TaskInput, TaskStatus } from '../actors/task.ts'
 import type { Blackboard } from '../blackboard/entry.ts'
 import {
   ConfigurationError,
   describe,
   RunAbortedError,
+  StartFailedError,
   TeamClosedError,
   UnknownRunError,
   unavailable,
@@ -27,6 +28,7 @@ import type { Cell, CellSettings } from './cell.ts'
 import { FIXED_NAMES, ORCHESTRATOR_INDEX } from './core.ts'
 import { eventsOf, type RuntimeEvent } from './events.ts'
 import { GuardedObservable } from './guarded-observable.ts'
+import { importFailure } from './import-failure.ts'
 import { handlersFrom, LocalThread } from './local-thread.ts'
 import { deadlines } from './parts/deadlines.ts'
 import { permits } from './parts/permits.ts'
@@ -37,25 +39,33 @@ import { Posting } from './posting.ts'
 import type { MultiAgentResult } from './result.ts'
 import type { Run, RunHandle, RunOptions } from './run.ts'
 import { RunBook } from './run-book.ts'
-import type { AgentSettings, TeamSettings } from './settings.ts'
+import { directoryOf } from './run-state.ts'
+import type { AgentSettings, SupervisionSettings, TeamSettings } from './settings.ts'
+import { pause, shape } from './settings-checks.ts'
 import { Supervisor } from './supervisor.ts'
 import { type Spawner, type Thread, WorkerSpawner } from './thread.ts'
 import { historyOf } from './trace.ts'
 
 /** What a service's probes ask. Durations in ms. */
 export interface Health {
+  /** Not closed yet. */
   live: boolean
+  /** All agents are ready for messages. */
   ready: boolean
+  /** `close` was called. */
   draining: boolean
+  /** `queued` messages wait, `inFlight` are under way; `lastBeatMs` ago a turn ended. */
   agents: Record<
     string,
     { status: AgentStatus; queued: number; inFlight: number; restarts: number; lastBeatMs: number }
   >
   runs: { running: number; queued: number }
+  /** How many the list has now. */
   deadLetters: number
   log: { ok: boolean; lagMs: number }
 }
 
+/** A figure for a monitoring system. Not available in this version. */
 export interface Metric {
   name: string
   help: string
@@ -68,6 +78,8 @@ export interface TeamKit {
   /** By the agent's name. Agents with a module are imported into this thread. */
   definitions: ReadonlyMap<string, AgentDefinition>
 }
+
+const closeOptions = shape<{ drainMs?: number }>({ drainMs: pause })
 
 const SPARE_NAMES = 1024
 const MIB = 2 ** 20
@@ -103,7 +115,7 @@ export class TeamRuntime {
       capacity: Math.min(settings.agents.length + FIXED_NAMES.length + SPARE_NAMES, MAX_AGENTS),
       parts: [restarts, permits(maxConcurrentAgents), deadlines, watchdog, tasks],
     })
-    this.#runs = new RunBook(this.supervisor, settings, () => this.start())
+    this.#runs = new RunBook(this.supervisor, settings, () => this.#whenStarted())
     this.supervisor.attach(this.#runs.part)
     this.#posting = new Posting(this.supervisor, this.#runs)
     this.supervisor.calls.boardScope = settings.blackboard
@@ -114,14 +126,17 @@ export class TeamRuntime {
   }
 
   #addCells(): void {
-    for (const name of FIXED_NAMES) this.supervisor.addCell(name, fixedCell(name))
-    for (const agent of this.#settings.agents) {
-      const cell = this.supervisor.addCell(agent.name, agentCell(agent))
+    for (const name of FIXED_NAMES) this.supervisor.addCell(name, fixedCell(name, this.#settings.supervision))
+    for (const [at, agent] of this.#settings.agents.entries()) {
+      const cell = this.supervisor.addCell(agent.name, agentCell(agent, `agents[${at}]`))
       this.#instances.set(
         agent.name,
         agentInstance(cell, agent.role, {
           run: (of, task, options) => this.#runAlone(of, task, options),
-          post: (message) => this.#posting.send(message),
+          deliver: async (to, message) => {
+            await this.#whenStarted()
+            return this.#posting.deliver(to, message)
+          },
         }),
       )
     }
@@ -149,11 +164,14 @@ export class TeamRuntime {
       const { href, bundled, shown } = await loadable(String(module), 'orchestration.module')
       return { protocol: href, bundled, shown, config }
     }
-    const at = this.#settings.agents.findIndex(({ name }) => name === cell.name)
-    const { module } = this.#settings.agents[at]!
+    const module = this.#moduleOf(cell.name)
     if (module === null) return local
-    const { href, bundled, shown } = await loadable(module, `agents[${at}].module`)
+    const { href, bundled, shown } = await loadable(module, `${cell.settings.option}.module`)
     return { module: href, bundled, shown }
+  }
+
+  #moduleOf(agent: string): string | null {
+    return this.#settings.agents.find(({ name }) => name === agent)?.module ?? null
   }
 
   #threadFor(cell: Cell): Thread {
@@ -169,15 +187,21 @@ export class TeamRuntime {
 
   async #localHandlers(name: string): Promise<AgentHandlers> {
     const definition = this.#kit?.definitions.get(name)
-    if (definition) return handlersFrom(definition, name)
-    const at = this.#settings.agents.findIndex((agent) => agent.name === name)
-    const { href } = await loadable(this.#settings.agents[at]!.module ?? '', `agents[${at}].module`, { host: true })
-    return handlersFrom(((await import(href)) as { default?: unknown }).default, name)
+    if (definition) return handlersFrom(definition, `modules.${name}`)
+    const { settings } = this.supervisor.cell(name)!
+    const path = `${settings.option}.module`
+    const { href, ...code } = await loadable(this.#moduleOf(name) ?? '', path, { host: true })
+    try {
+      return handlersFrom(((await import(href)) as { default?: unknown }).default, path)
+    } catch (error) {
+      if (error instanceof ConfigurationError) throw error
+      throw await importFailure(settings, { module: href, ...code }, new ConfigurationError(describe(error), {}, error))
+    }
   }
 
   #eventStream(): Observable<RuntimeEvent> {
     const report = (error: unknown) =>
-      this.#settings.logger.error(
+      this.supervisor.logger.error(
         { error: describe(error) },
         'a subscriber of team.events threw; its subscription is closed',
       )
@@ -195,11 +219,26 @@ export class TeamRuntime {
 
   // ---- life
 
-  /** Starts all agents. `execute` does it by itself; call it to find out early whether everything loads. */
+  /**
+   * Starts all agents. `execute` does it by itself; call it to find out early whether everything loads.
+   *
+   * Rejects with `ConfigurationError` for a module that is missing or exports no agent, with `StartFailedError` for an
+   * agent that failed twice while it started, with `TeamClosedError` after `close`.
+   */
   start(): Promise<void> {
     if (this.#runs.closing) return Promise.reject(closedError())
-    this.#started ??= this.#startAll()
+    if (!this.#started) {
+      this.#started = this.#startAll()
+      this.#started.catch(() => {}) // who does not wait for it learns it from the first run
+    }
     return this.#started
+  }
+
+  /** An agent that cannot start is gone; whether anybody needs it shows when it is asked. */
+  async #whenStarted(): Promise<void> {
+    await this.start().catch((error: unknown) => {
+      if (!(error instanceof StartFailedError)) throw error
+    })
   }
 
   async #startAll(): Promise<void> {
@@ -210,8 +249,16 @@ export class TeamRuntime {
     for (const outcome of outcomes) if (outcome.status === 'rejected') throw outcome.reason
   }
 
-  /** Ends all runs and threads, in order. Twice is fine. `drainMs`: takes no new runs and lets those under way end. */
+  /**
+   * Ends all runs and threads, in order. Twice is fine. `drainMs`: takes no new runs and lets those under way end for so
+   * long. Afterwards nothing of the team keeps the process alive.
+   */
   close(options: { drainMs?: number } = {}): Promise<void> {
+    try {
+      closeOptions(options, '')
+    } catch (error) {
+      return Promise.reject(error)
+    }
     this.#closed ??= this.#close(options.drainMs ?? 0)
     return this.#closed
   }
@@ -221,7 +268,7 @@ export class TeamRuntime {
     this.#runs.closing = true
     if (drainMs > 0) {
       const drained = new AbortController()
-      await Promise.race([this.#runs.quiet(), clock.sleep(drainMs, drained.signal).catch(() => {})])
+      await Promise.race([this.#runs.drained(), clock.sleep(drainMs, drained.signal).catch(() => {})])
       drained.abort()
     }
     this.#runs.abortAll(new RunAbortedError('The team was closed.', { reason: 'close' }))
@@ -237,17 +284,37 @@ export class TeamRuntime {
 
   // ---- runs
 
-  /** Runs the team on a query. Rejects only on misuse; a run that fails, times out or is aborted resolves with `success: false`. */
+  /**
+   * Runs the team on a query. Rejects only on misuse (`ConfigurationError`, `TeamOverloadedError`, `TeamClosedError`); a
+   * run that fails, times out or is aborted resolves with `success: false` and the reason.
+   *
+   * @example
+   * const result = await team.execute('Should we migrate?', { timeoutMs: 30_000 })
+   * console.log(result.success ? result.finalOutput : result.error.message)
+   */
   async execute<T = undefined>(query: string, options: RunOptions<T> = {}): Promise<MultiAgentResult<T>> {
     return this.launch(query, options).result
   }
 
-  /** Starts a run and gives its handle. Throws for overload, a closed team and `runId` conflicts. */
+  /**
+   * Starts a run and gives its handle.
+   *
+   * @throws {TeamOverloadedError} when `maxConcurrentRuns` run and `maxQueuedRuns` wait.
+   * @throws {TeamClosedError} after `close`.
+   * @throws {ConfigurationError} for a wrong option, or a `runId` of a run with another query.
+   */
   launch<T = undefined>(query: string, options: RunOptions<T> = {}): Run<T> {
     return this.#runs.launch(query, options, this.supervisor.cells[ORCHESTRATOR_INDEX]!)
   }
 
-  /** The events of a run; leaving the loop aborts it. */
+  /**
+   * The events of a run; leaving the loop aborts it.
+   *
+   * @example
+   * for await (const event of team.stream('Should we migrate?')) {
+   *   if (event.type === 'output.delta' && event.final) process.stdout.write(event.chunk)
+   * }
+   */
   async *stream<T = undefined>(query: string, options: RunOptions<T> = {}): AsyncGenerator<RuntimeEvent<T>> {
     const run = this.launch(query, options)
     try {
@@ -264,10 +331,12 @@ export class TeamRuntime {
     throw result.error
   }
 
+  /** The run of that id, if the log still has it. */
   getRun(runId: string): Run<unknown> | undefined {
     return this.#runs.get(runId)
   }
 
+  /** The runs that the log still has. `startedAt` is epoch ms. */
   async listRuns(
     filter: { status?: Run['status'] } = {},
   ): Promise<{ id: string; query: string; status: Run['status']; startedAt: number }[]> {
@@ -280,35 +349,49 @@ export class TeamRuntime {
     }))
   }
 
+  /** Goes on with a run after the end of its process. Not available in this version. */
   resume<T = undefined>(_runId: string, _options: Omit<RunOptions<T>, 'runId'> = {}): Promise<MultiAgentResult<T>> {
     return Promise.reject(unavailable('resume'))
   }
 
   // ---- messages and agents
 
-  /** The response where `requiresResponse` is set, else null once the message is accepted. */
+  /**
+   * Sends a message from outside of any run; it is a run of its own, which ends when what it caused is quiet. The default
+   * type is `request`. Resolves to the response where `requiresResponse` is set, else to null once the message is
+   * accepted. Rejects with `MessageRejectedError` for what is no message, with `UnknownAgentError`, `MailboxFullError`,
+   * and with what the agent answered with.
+   *
+   * @example
+   * const reply = await team.sendMessage({ recipient: 'critic', content: 'Read this.', requiresResponse: true })
+   */
   async sendMessage(message: MessageInput): Promise<AgentMessage | null> {
-    await this.start()
+    await this.#whenStarted()
     return this.#posting.send(message)
   }
 
+  /** Tells every agent but the sender (an agent, or '$user'); it arrives at `observe`. */
   async broadcast(content: string, sender: string): Promise<void> {
-    await this.start()
+    await this.#whenStarted()
     await this.#posting.send({ type: 'broadcast', sender, recipient: null, content })
   }
 
+  /** One agent, or undefined. */
   getAgent(name: string): AgentInstance | undefined {
     return this.#instances.get(name)
   }
 
+  /** All agents, in the order in which they were given. */
   listAgents(): AgentInstance[] {
     return [...this.#instances.values()]
   }
 
+  /** What an agent does now. */
   getAgentStatus(name: string): AgentStatus | undefined {
     return this.#instances.get(name)?.status
   }
 
+  /** Not available in this version; the same for the next six. */
   addAgent(_role: AgentRole): Promise<AgentInstance> {
     return Promise.reject(unavailable('addAgent'))
   }
@@ -324,7 +407,7 @@ export class TeamRuntime {
   canDelegate(_from: string, _to: string): boolean {
     throw unavailable('canDelegate')
   }
-  delegateTask(_from: string, _to: string, _task: unknown): Promise<AgentTask> {
+  delegateTask(_from: string, _to: string, _task: TaskInput): Promise<AgentTask> {
     return Promise.reject(unavailable('delegateTask'))
   }
   getDelegationGraph(): Record<string, string[]> {
@@ -339,11 +422,13 @@ export class TeamRuntime {
     return run && this.#runs.blackboard(run)
   }
 
+  /** Every message that the log still has, in order. Throws `UnknownRunError`. */
   getMessageHistory(runId?: string): AgentMessage[] {
     const run = this.#run(runId)
-    return run ? historyOf(run.log, this.supervisor) : []
+    return run ? historyOf(run.log, directoryOf(run, this.supervisor)) : []
   }
 
+  /** By the task's id. Throws `UnknownRunError`. */
   getTaskStatus(runId?: string): Record<string, TaskStatus> {
     const run = this.#run(runId)
     return Object.fromEntries([...(run?.tasks.values() ?? [])].map(({ id, status }) => [id, status]))
@@ -351,11 +436,15 @@ export class TeamRuntime {
 
   #run(runId: string | undefined) {
     if (runId === undefined) return this.#runs.last
-    const run = this.#runs.get(runId)
-    if (run) return run.state
+    const run = this.supervisor.run(runId)
+    if (run) return run
     throw new UnknownRunError(`No run "${runId}" is known; there was none, or it has left the log.`, { runId })
   }
 
+  /**
+   * Messages that nobody will handle, with the reason; the last 10,000. `replay` and `discard` are not available in
+   * this version.
+   */
   readonly deadLetters = {
     list: (): DeadLetter[] => this.supervisor.deadLetters.list(),
     replay: (_id: string): Promise<void> => Promise.reject(unavailable('deadLetters.replay')),
@@ -369,6 +458,7 @@ export class TeamRuntime {
     return this.#events
   }
 
+  /** How the team is now. */
   health(): Health {
     const { cells, clock, deadLetters } = this.supervisor
     const agents = cells.filter((cell) => cell.settings.counted)
@@ -385,7 +475,7 @@ export class TeamRuntime {
             queued: cell.mailbox.waiting + cell.mailbox.parked.length,
             inFlight: cell.mailbox.handed.size,
             restarts: cell.restarts,
-            lastBeatMs: Math.max(0, now - cell.lastEndAt),
+            lastBeatMs: cell.epoch === 0 ? 0 : Math.max(0, now - cell.lastEndAt),
           },
         ]),
       ),
@@ -395,6 +485,7 @@ export class TeamRuntime {
     }
   }
 
+  /** Not available in this version. */
   metrics(): Metric[]
   metrics(format: 'prometheus'): string
   metrics(_format?: 'prometheus'): never {
@@ -404,10 +495,11 @@ export class TeamRuntime {
 
 const closedError = () => new TeamClosedError('The team is closed; make a new one with createTeam.', {})
 
-function agentCell(agent: AgentSettings): CellSettings {
+function agentCell(agent: AgentSettings, option: string): CellSettings {
   const { info, maxHeapMb, mailbox, supervision, responseTimeoutMs, queueTimeoutMs, turnTimeoutMs, env } = agent
   return {
     info,
+    option,
     maxHeapMb,
     concurrency: 1,
     mailbox,
@@ -421,22 +513,14 @@ function agentCell(agent: AgentSettings): CellSettings {
 }
 
 /** The runtime's own names: no limits but that of a message's size. */
-function fixedCell(name: string): CellSettings {
+function fixedCell(name: string, supervision: SupervisionSettings): CellSettings {
   return {
     info: { name },
+    option: 'orchestration',
     maxHeapMb: null,
     concurrency: Number.MAX_SAFE_INTEGER,
     mailbox: { capacity: 2 ** 30, bytes: 2 ** 30, maxMessageBytes: 16 * MIB, overflow: 'block' },
-    supervision: {
-      maxRestarts: 3,
-      withinMs: 60_000,
-      backoff: { baseMs: 200, capMs: 10_000 },
-      poisonAttempts: 3,
-      onHandlerError: 'fail',
-      watchdogMs: false,
-      coolDownMs: 60_000,
-      stopGraceMs: 5_000,
-    },
+    supervision: { ...supervision, onHandlerError: 'fail' }, // a script that throws has failed
     responseTimeoutMs: Number.POSITIVE_INFINITY,
     queueTimeoutMs: false,
     turnTimeoutMs: false,

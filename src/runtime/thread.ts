@@ -30,6 +30,7 @@ export interface Thread {
   onForeignPost(listener: () => void): void
   ring(): void
   start(assignment: Assignment): Promise<Started>
+  /** Rejects with what the stop hook throws. */
   stop(): Promise<void>
   terminate(): void
 }
@@ -130,7 +131,7 @@ export class WorkerThread implements Thread {
     }
   }
   async stop(): Promise<void> {
-    await Promise.race([this.#control.stop(), this.#dead]).catch(() => {})
+    await Promise.race([this.#control.stop(), this.gone()])
   }
   terminate(): void {
     void this.#worker.terminate()

@@ -21,23 +21,43 @@ import {
   typeOf,
 } from '../mailbox/frame.ts'
 import type { Memory } from '../mailbox/memory.ts'
-import type { AgentMessage } from '../mailbox/message.ts'
+import { type AgentMessage, RUNTIME } from '../mailbox/message.ts'
 import type { RunLog } from './log.ts'
 import type { HostRecord } from './records.ts'
 import type { OrchestrationTrace } from './trace-types.ts'
 
 type Trace = OrchestrationTrace
 
-/** Every message of the run that the log still has, in order. */
+/** Every message of the run that the log still has, in order; first a report of the runtime if there were others. */
 export function historyOf(log: RunLog, directory: Directory, until?: number): AgentMessage[] {
-  const messages: AgentMessage[] = []
+  const messages: AgentMessage[] = log.forgotten > 0 ? [forgotten(log, directory)] : []
   for (const [memory, at] of framesOf(log, until))
     if (isMessage(memory, at)) messages.push(decodeMessage(memory, at, directory))
   return messages
 }
 
+function forgotten(log: RunLog, directory: Directory): AgentMessage {
+  const first = log.entries().next().value
+  return {
+    id: 'log.forgotten',
+    type: 'report',
+    sender: RUNTIME,
+    recipient: null,
+    content: `What came before is no longer in the log: it is full, and gave its oldest ${log.forgotten} entries up.`,
+    structuredData: { entries: log.forgotten },
+    priority: 0,
+    requiresResponse: false,
+    responseTimeoutMs: null,
+    threadId: null,
+    metadata: {},
+    runId: directory.runId(first?.run ?? 0),
+    correlationId: null,
+    sentAt: first?.at ?? 0,
+  }
+}
+
 /** All frames of a log, in order. */
-export function* framesOf(log: RunLog, until?: number): IterableIterator<[memory: Memory, at: number]> {
+function* framesOf(log: RunLog, until?: number): IterableIterator<[memory: Memory, at: number]> {
   for (const entry of log.entries(-1, until)) {
     if (entry.kind !== 'frames') continue
     for (let at = entry.from; at < entry.to; at += lengthOf(entry.memory, at)) yield [entry.memory, at]
@@ -118,8 +138,11 @@ class TraceFold {
         })
         break
       case 'agent.exited':
-        this.#cutOff(record.agent, at)
+        this.#cutOff(at, record.agent)
         return
+      case 'run.finished':
+        this.#cutOff(at)
+        break
       case 'decision':
         this.#trace.decisions.push({
           timestamp: at,
@@ -133,11 +156,11 @@ class TraceFold {
     this.#event(at, kind, agent, detailsOf(record, rest))
   }
 
-  /** Its turns ended there, though not in a commit. */
-  #cutOff(agent: string, at: number): void {
+  /** The turns of that agent, or of all, count until then, though they did not end in a commit. */
+  #cutOff(endedAt: number, agent?: string): void {
     for (const [key, turn] of this.#open) {
-      if (turn.agent !== agent) continue
-      this.#trace.agentActivations.push({ agent, startedAt: turn.startedAt, endedAt: at, messageId: turn.messageId })
+      if (agent !== undefined && turn.agent !== agent) continue
+      this.#trace.agentActivations.push({ ...turn, endedAt })
       this.#open.delete(key)
     }
   }

@@ -1,6 +1,5 @@
 /** What the contract has and this version has not. Nothing is accepted and ignored: each of these is refused by name. */
-import { ConfigurationError } from '../errors.ts'
-import { shown } from './refused.ts'
+import { shown, unavailable } from '../errors.ts'
 
 /** One option without an effect yet. */
 export interface UnavailableOption {
@@ -49,30 +48,16 @@ function emptyOnly(path: string): UnavailableOption {
   return { path, asked: (value) => !Array.isArray(value) || value.length > 0, available: ['an empty list'] }
 }
 
-/**
- * The error for what is not there yet: an option, a verb, a method.
- *
- * @example
- * throw unavailable('context.think')
- */
-export function unavailable(path: string): ConfigurationError {
-  return notYet(path, { path })
-}
-
 /** Throws for the first option that asks for what is not there yet. */
 export function refuseUnavailable(options: unknown): void {
   for (const { path: pattern, asked, available } of UNAVAILABLE) {
     const accepted = available.join(' or ') || 'nothing'
     for (const { path, value } of valuesAt(options, pattern.split('.'), '')) {
       if (value === undefined || !asked(value)) continue
-      const advice = available.length === 0 ? '' : ` Available: ${accepted}.`
-      throw notYet(path, { path, got: shown(value), accepted }, advice)
+      const advice = available.length === 0 ? '' : `Available: ${accepted}.`
+      throw unavailable(path, advice, { got: shown(value), accepted })
     }
   }
-}
-
-function notYet(path: string, details: Record<string, unknown>, advice = ''): ConfigurationError {
-  return new ConfigurationError(`${path}: not available in this version; remove it.${advice}`, details)
 }
 
 type Found = Generator<{ path: string; value: unknown }>

@@ -5,6 +5,8 @@ import { oneLine } from './one-line.ts'
 type EventOf<Type extends RuntimeEvent['type']> = Extract<RuntimeEvent, { type: Type }>
 type TaskEvent = EventOf<'task'>
 
+const LONGEST_REASON = 150
+
 const TROUBLE: ReadonlySet<RuntimeEvent['type']> = new Set([
   'agent.crashed',
   'message.dead',
@@ -31,7 +33,7 @@ export function eventLines(): (event: RuntimeEvent) => string | undefined {
       case 'agent.status':
         return statusWords(event, ready)
       case 'agent.crashed':
-        return `${event.agent} crashed: ${event.error.message}; ${restartWords(event.restartInMs)}`
+        return `${event.agent} crashed: ${reasonWords(event.error.message)}; ${restartWords(event.restartInMs)}`
       case 'task':
         return taskWords(event.task, begun)
       case 'message.dead': {
@@ -56,11 +58,16 @@ export function eventLines(): (event: RuntimeEvent) => string | undefined {
 
 function statusWords({ agent, status, epoch }: EventOf<'agent.status'>, ready: Map<string, number>) {
   if (status === 'failed') return `${agent} is stopped for good`
-  if (status !== 'idle' && status !== 'running') return undefined
+  if (agent.startsWith('$') || (status !== 'idle' && status !== 'running')) return undefined // '$': the runtime's own
   const before = ready.get(agent)
   if (before === epoch) return undefined
   ready.set(agent, epoch)
   return before === undefined ? `${agent} is ready` : `${agent} is ready again`
+}
+
+/** A sentence that another part follows: without its full stop, and short enough to leave room. */
+function reasonWords(message: string): string {
+  return oneLine(message.replace(/\.$/, ''), LONGEST_REASON)
 }
 
 function restartWords(restartInMs: number | null): string {

@@ -3,7 +3,8 @@ import { spawnSync } from 'node:child_process'
 import { statSync } from 'node:fs'
 import { extname, resolve } from 'node:path'
 import { fileURLToPath, pathToFileURL } from 'node:url'
-import { ConfigurationError, DramatisError, describe, unavailable } from '../errors.ts'
+import { handlersOf } from '../actors/definition.ts'
+import { ConfigurationError, DramatisError, describe } from '../errors.ts'
 import type { MultiAgentPatternOptions } from '../index.ts'
 
 const JAVASCRIPT = ['.js', '.mjs', '.cjs']
@@ -17,12 +18,17 @@ const TYPESCRIPT = ['.ts', '.mts', '.cts']
 export async function loadTeamFile(file: string, folder: string): Promise<MultiAgentPatternOptions> {
   const path = resolve(folder, file)
   const extension = extname(path).toLowerCase()
-  if (['.yaml', '.yml'].includes(extension)) throw unavailable(`team file "${file}" (YAML)`)
-  if (!statSync(path, { throwIfNoEntry: false })?.isFile()) {
-    throw new ConfigurationError(`Team file "${file}": there is no such file in ${folder}.`, { file, path })
+  const accepted = [...JAVASCRIPT, ...TYPESCRIPT].join(', ')
+  if (['.yaml', '.yml'].includes(extension)) {
+    const message = `Team file "${file}": YAML is not available in this version; accepted: ${accepted}.`
+    throw new ConfigurationError(message, { file, accepted })
+  }
+  const found = statSync(path, { throwIfNoEntry: false })
+  if (!found?.isFile()) {
+    const problem = found ? 'that is a folder; name the file in it.' : `there is no such file in ${folder}.`
+    throw new ConfigurationError(`Team file "${file}": ${problem}`, { file, path })
   }
   if (![...JAVASCRIPT, ...TYPESCRIPT].includes(extension)) {
-    const accepted = [...JAVASCRIPT, ...TYPESCRIPT].join(', ')
     throw new ConfigurationError(`Team file "${file}": got "${extension}"; accepted: ${accepted}.`, { file, accepted })
   }
   const exported = await importDefault(pathToFileURL(path).href, file, TYPESCRIPT.includes(extension))
@@ -53,7 +59,8 @@ async function bundled(href: string, file: string): Promise<string> {
 
 /** Any object may be a definition: `createTeam` checks what is in it, and says more than we could. */
 function isDefinition(exported: unknown): exported is MultiAgentPatternOptions {
-  return typeof exported === 'object' && exported !== null && !Array.isArray(exported) && !isTeam(exported)
+  if (typeof exported !== 'object' || exported === null || Array.isArray(exported)) return false
+  return !isTeam(exported) && !handlersOf(exported)
 }
 
 function isTeam(exported: unknown): boolean {
@@ -65,6 +72,7 @@ function noDefinition(file: string, exported: unknown): ConfigurationError {
   const got = () => {
     if (exported === undefined) return 'has no default export'
     if (isTeam(exported)) return 'exports a team that runs already'
+    if (handlersOf(exported)) return 'exports an agent; a team file names its module in a role'
     return `exports ${Array.isArray(exported) ? 'a list' : describe(exported).slice(0, 60)} as its default`
   }
   return new ConfigurationError(`Team file "${file}" ${got()}. ${advice}`, { file })

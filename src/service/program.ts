@@ -16,7 +16,7 @@ The answer goes to stdout, everything else to stderr.
 Exit codes: 0 done, 1 the run failed, 2 wrong usage or configuration, 130 interrupted.`
 
 /** What the contract names and this version has not. */
-const LATER: readonly { name: string; purpose: string }[] = [
+export const LATER: readonly { name: string; purpose: string }[] = [
   { name: 'chat', purpose: 'talk to a team' },
   { name: 'serve', purpose: 'reach teams over HTTP, with a dashboard' },
   { name: 'rehearse', purpose: 'play a team through many schedules with faults' },

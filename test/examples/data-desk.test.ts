@@ -192,9 +192,9 @@ t.test('a crash between two turns cuts none off', async (t) => {
 
 t.test('the account says what the log says', async (t) => {
   const account = accountOf(evidence(trace()))
-  t.match(account, 'analyst lost its thread in attempt 1 at its turn.')
-  t.match(account, 'It came back on a spare thread that stood ready in 12 ms;')
-  t.match(account, 'the turn began again after 15 ms and finished in attempt 2.')
+  t.match(account, 'analyst lost its thread in attempt 1 of its turn.')
+  t.match(account, 'It was back after 12 ms, on a spare thread that stood ready.')
+  t.match(account, 'The turn began again after 15 ms and finished in attempt 2.')
   t.match(account, 'The step "tally" had finished before and was answered from the log, not run again.')
   t.match(account, '2 of 2 requests to agents were finished, 0 dead letters: nothing was lost.')
   t.match(account, '2 entries on the blackboard, each written once.')

@@ -23,6 +23,7 @@ import {
   REQUEST,
   RESPONSE,
   readBody,
+  readId,
   recipientOf,
   runOf,
   SEND,
@@ -34,7 +35,6 @@ import {
   setFlag,
   setKind,
   setLimit,
-  setRecipient,
   setTimes,
   setTurn,
   startedOf,
@@ -152,7 +152,6 @@ t.test('what is set afterwards leaves all else as it was', async (t) => {
     flag: [(memory) => setFlag(memory, 0, FAILED), { flags: TO_ALL | FAILED }],
     attempt: [(memory) => setAttempt(memory, 0, 7), { attempt: 7 }],
     turn: [(memory) => setTurn(memory, 0, -7), { turn: -7 }],
-    recipient: [(memory) => setRecipient(memory, 0, 0xfffe), { recipient: 0xfffe }],
     limit: [(memory) => setLimit(memory, 0, 7), { limit: 7 }],
   }
   const fields = { flags: TO_ALL, type: 'report', attempt: 3, sender: 0xffff, priority: -1, content: 'c' } as const
@@ -225,10 +224,7 @@ t.test('a message shows every field of its frame', async (t) => {
     limit: 500,
     priority: -2,
   })
-  new IdSource(
-    () => 0,
-    () => 0,
-  ).write(memory.i32, 0)
+  new IdSource(() => 0).write(memory.i32, 0, 0)
   t.same(decodeMessage(memory, 0, directory), {
     id: idOf(memory, 0),
     type: 'delegate',
@@ -277,7 +273,7 @@ t.test('who receives a message sees what the host sees', async () => {
   fc.assert(
     fc.property(header, body, objects, (fields, parts, metadata) => {
       const { memory } = frameOf({ ...fields, ...parts, metadata })
-      const received = new ReceivedMessage(memory, 0, readBody(memory, 0), directory)
+      const received = new ReceivedMessage(memory, 0, readId(memory, 0), directory)
       const whole = decodeMessage(memory, 0, directory)
       memory.u8.fill(0) // the ring's memory is written over while the turn goes on
       deepStrictEqual(received.toJSON(), whole)
@@ -289,7 +285,7 @@ t.test('who receives a message sees what the host sees', async () => {
 
 t.test('structured data is one value, however often it is read', async (t) => {
   const { memory } = frameOf({ data: '{"list":[1]}' })
-  const message = new ReceivedMessage(memory, 0, readBody(memory, 0), directory)
+  const message = new ReceivedMessage(memory, 0, readId(memory, 0), directory)
   t.equal(message.structuredData, message.structuredData)
   t.same(message.structuredData, { list: [1] })
 })
@@ -314,52 +310,45 @@ const clockOf = (...times: number[]) => {
   }
 }
 
-function idsOf(source: IdSource, count: number): string[] {
+function idsOf(source: IdSource, now: () => number, count: number): string[] {
   const memory = allocate(HEADER)
   return Array.from({ length: count }, () => {
-    source.write(memory.i32, 0)
+    source.write(memory.i32, 0, now())
     return idOf(memory, 0)
   })
 }
 
 t.test('ids are UUIDs of version 7, and ascend, also many in one millisecond', async (t) => {
-  const ids = idsOf(new IdSource(clockOf(1_700_000_000_000), Math.random), 300_000)
+  const ids = idsOf(new IdSource(Math.random), clockOf(1_700_000_000_000), 300_000)
   t.ok(ids.every((id) => validate(id) && version(id) === 7))
   t.ok(ids.every((id, i) => i === 0 || ids[i - 1]! < id))
 })
 
 t.test('an id begins with the time at which it was made', async (t) => {
-  const [id] = idsOf(new IdSource(clockOf(1_700_000_000_123.9), Math.random), 1)
+  const [id] = idsOf(new IdSource(Math.random), clockOf(1_700_000_000_123.9), 1)
   t.equal(Number.parseInt(id!.replaceAll('-', '').slice(0, 12), 16), 1_700_000_000_123)
 })
 
 t.test('ids ascend when the clock goes on, stands still and is set back', async (t) => {
   const now = 1_700_000_000_000
-  const ids = idsOf(new IdSource(clockOf(now, now + 5, now + 5, now - 60_000, now + 6), Math.random), 400)
+  const ids = idsOf(new IdSource(Math.random), clockOf(now, now + 5, now + 5, now - 60_000, now + 6), 400)
   t.ok(ids.every((id, i) => i === 0 || ids[i - 1]! < id))
 })
 
 t.test('two sources share no id, even in the same millisecond', async (t) => {
-  const make = (seed: number) =>
-    idsOf(
-      new IdSource(
-        () => 1_700_000_000_000,
-        () => seed,
-      ),
-      1_000,
-    )
+  const make = (seed: number) => idsOf(new IdSource(() => seed), clockOf(1_700_000_000_000), 1_000)
   t.equal(new Set([...make(0), ...make(0.5), ...make(1 - 2 ** -30), ...make(2 ** -30)]).size, 4_000)
 })
 
 t.test("a response's id is its request's with the last bit set, and it names the request", async (t) => {
   const { memory } = frameOf({ kind: REQUEST })
-  new IdSource(Date.now, Math.random).write(memory.i32, 0)
+  new IdSource(Math.random).write(memory.i32, 0, Date.now())
   const requestId = messageIdOf(memory, 0)
   t.match(requestId, /[02468ace]$/)
   const expected = requestId.slice(0, -1) + (Number.parseInt(requestId.slice(-1), 16) + 1).toString(16)
   for (const kind of [END, RESPONSE]) {
     setKind(memory, 0, kind)
-    const received = new ReceivedMessage(memory, 0, readBody(memory, 0), directory)
+    const received = new ReceivedMessage(memory, 0, readId(memory, 0), directory)
     for (const response of [decodeMessage(memory, 0, directory), received]) {
       t.match(response, { id: expected, correlationId: requestId, type: 'response', requiresResponse: false })
       t.ok(validate(response.id))

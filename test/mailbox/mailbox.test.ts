@@ -18,7 +18,8 @@ const message = (run: string, priority = 0): Envelope<string> => ({
   windowEnd: 0,
   handedSeq: 0,
   acceptedAt: 0,
-  startedAt: 0,
+  startedAt: -1,
+  begunAt: -1,
   announced: false,
   cancelled: false,
   deaths: null,
@@ -85,7 +86,10 @@ t.test('a turn has a number of its own, and keeps it over its attempts', async (
   t.same([a.turn, b.turn], [1, 2])
   mailbox.push(message('c'))
   hand(mailbox)
-  t.same([...mailbox.handed.keys()], [1, 2, 3])
+  t.same(
+    [...mailbox.handed.values()].map(({ turn }) => turn),
+    [1, 2, 3],
+  )
 })
 
 t.test('a commit takes the message out, once', async (t) => {

@@ -32,7 +32,10 @@ console.log('ready:', team.health().ready)
 await team.close()
 
 const test = testTeam(
-  { agents: [{ name: 'a' }, { name: 'b' }], orchestration: { strategy: 'parallel', waitFor: 'all' } },
+  {
+    agents: [{ name: 'a' }, { name: 'b' }],
+    orchestration: { strategy: 'parallel', waitFor: 'all' },
+  },
   { clock: virtualClock({ seed: 1 }), modules: { a: analyst, b: analyst } },
 )
 console.log('test team:', (await test.execute('go')).success)

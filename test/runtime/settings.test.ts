@@ -6,6 +6,17 @@ import { agents, detailsOf, loose, module, role } from './settings-helpers.ts'
 
 const silent = { debug() {}, info() {}, warn() {}, error() {} }
 
+const supervision = {
+  maxRestarts: 3,
+  withinMs: 60_000,
+  backoff: { baseMs: 200, capMs: 10_000 },
+  poisonAttempts: 3,
+  onHandlerError: 'fail',
+  watchdogMs: 5_000,
+  coolDownMs: 60_000,
+  stopGraceMs: 5_000,
+}
+
 t.test('a team of one role gets every default', async (t) => {
   const settings = settingsFrom({ agents })
   t.strictSame(settings, {
@@ -21,24 +32,16 @@ t.test('a team of one role gets every default', async (t) => {
         mailbox: { capacity: 1_024, bytes: 1_048_576, maxMessageBytes: 16_777_216, overflow: 'block' },
         responseTimeoutMs: 60_000,
         queueTimeoutMs: false,
-        supervision: {
-          maxRestarts: 3,
-          withinMs: 60_000,
-          backoff: { baseMs: 200, capMs: 10_000 },
-          poisonAttempts: 3,
-          onHandlerError: 'fail',
-          watchdogMs: 5_000,
-          coolDownMs: 60_000,
-          stopGraceMs: 5_000,
-        },
+        supervision,
       },
     ],
+    supervision,
     maxConcurrentAgents: 5,
     maxConcurrentRuns: 100,
     maxQueuedRuns: 1_000,
     globalTimeoutMs: 600_000,
     warmSpares: 1,
-    blackboard: false,
+    blackboard: 'on_use',
     logger: defaultLogger,
     clock: systemClock,
   })
@@ -58,6 +61,7 @@ t.test('every option of the team arrives', async (t) => {
     clock,
   })
   t.strictSame(rest, {
+    supervision,
     maxConcurrentAgents: 1,
     maxConcurrentRuns: 2,
     maxQueuedRuns: 0,

@@ -26,7 +26,7 @@ t.test('says why an agent crashed and when it comes back', async (t) => {
     type: 'agent.crashed',
     agent: 'critic',
     epoch: 1,
-    error: new AgentCrashedError('its heap is full'),
+    error: new AgentCrashedError('its heap is full.'),
     restartInMs,
   })
   t.strictSame(lines(crash(0), crash(312.4), crash(null)), [
@@ -34,6 +34,16 @@ t.test('says why an agent crashed and when it comes back', async (t) => {
     'critic crashed: its heap is full; restarts in 312 ms',
     'critic crashed: its heap is full; it does not restart',
   ])
+})
+
+t.test('a long reason leaves room for what follows', async (t) => {
+  const error = new AgentCrashedError(`stuck: ${'x'.repeat(500)}`)
+  const [line = ''] = lines({ type: 'agent.crashed', agent: 'critic', epoch: 1, error, restartInMs: 0 })
+  t.match(line, /^critic crashed: stuck: x+…; restarts at once$/)
+})
+
+t.test("leaves out that the runtime's own are ready", async (t) => {
+  t.strictSame(lines({ type: 'agent.status', agent: '$orchestrator', status: 'idle', epoch: 1 }), [])
 })
 
 t.test('says that a task has begun and how it ended', async (t) => {

@@ -21,16 +21,18 @@ t.test('what is no team file is refused with what to do', async (t) => {
     'team.json': '{}',
     'agents.yaml': 'agents: []',
     'folder.js': {},
+    'agent.mjs': "export default { [Symbol.for('dramatis.agent')]: true, receive() {} }",
   })
   const refused: Record<string, RegExp> = {
     'nowhere.ts': /"nowhere\.ts": there is no such file in /,
-    'folder.js': /there is no such file/,
+    'folder.js': /"folder\.js": that is a folder/,
+    'agent.mjs': /exports an agent; a team file names its module in a role\. Write: /,
     'named.mjs': /has no default export\. Write: export default defineTeam\(/,
     'list.mjs': /exports a list as its default/,
     'text.mjs': /exports team as its default/,
     'running.mjs': /exports a team that runs already/,
     'team.json': /got "\.json"; accepted: \.js, \.mjs/,
-    'agents.yaml': /"agents\.yaml" \(YAML\): not available in this version/,
+    'agents.yaml': /"agents\.yaml": YAML is not available in this version; accepted: \.js, /,
   }
   for (const [file, message] of Object.entries(refused)) {
     await t.rejects(loadTeamFile(file, folder), { code: 'CONFIGURATION', message }, file)

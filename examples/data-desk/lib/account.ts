@@ -21,13 +21,13 @@ export function accountOf({ result, health, deadLetters, board }: Evidence): str
 }
 
 function crashLines({ agent, attempt, readyAfterMs, warm, resumedAfterMs, finishedInAttempt, steps }: Crash): string[] {
-  const when = attempt === null ? 'between two turns' : `in attempt ${attempt} at its turn`
+  const when = attempt === null ? 'between two turns' : `in attempt ${attempt} of its turn`
   const lines = [`- ${agent} lost its thread ${when}.`]
   if (readyAfterMs === null) return [...lines, '- It did not come back.']
   const thread = warm === null ? 'a new thread' : warm ? 'a spare thread that stood ready' : 'a newly started thread'
-  const again = resumedAfterMs === null ? '' : `; the turn began again after ${milliseconds(resumedAfterMs)}`
+  const again = resumedAfterMs === null ? '' : ` The turn began again after ${milliseconds(resumedAfterMs)}`
   const end = finishedInAttempt === null ? '' : ` and finished in attempt ${finishedInAttempt}`
-  lines.push(`- It came back on ${thread} in ${milliseconds(readyAfterMs)}${again}${end}.`)
+  lines.push(`- It was back after ${milliseconds(readyAfterMs)}, on ${thread}.${again && `${again}${end}.`}`)
   if (attempt !== null && finishedInAttempt === null) lines.push('- The turn was not finished.')
   for (const { name, replayed, ranAgain } of steps) {
     const fate = ranAgain

@@ -1,7 +1,7 @@
 /** The four ways from the outcomes of several agents to one result. */
 import type { OrchestratorContext, Outcome } from '../../actors/context.ts'
 import type { ScriptResult } from '../../actors/protocol.ts'
-import { describe, ReplyInvalidError } from '../../errors.ts'
+import { ReplyInvalidError, shown } from '../../errors.ts'
 import { pickBest } from './judge.ts'
 import { type Answered, asData, asText, resultOf } from './outputs.ts'
 import { type Resolution, reconcile } from './reconcile.ts'
@@ -46,5 +46,5 @@ export async function combine(
 
 function checkedText(text: unknown): string {
   if (typeof text === 'string') return text
-  throw new ReplyInvalidError(`The aggregator returned ${describe(text)}; it has to return a text.`)
+  throw new ReplyInvalidError(`The aggregator returned ${shown(text)}; it has to return a text.`)
 }

@@ -44,9 +44,12 @@ export async function reconcile(
   }
   if (resolution === 'fail') {
     orchestrator.decide(QUESTION, 'none', 'conflictResolution is "fail".')
-    const list = answers.map((answer) => `"${answer.agent}": ${canonical(claimOf(answer))}`).join('; ')
+    const names = answers.map(({ agent }) => `"${agent}"`).join(', ')
     const details = { answers: answers.map((answer) => ({ agent: answer.agent, value: claimOf(answer) })) }
-    throw new ConsensusError(`The answers differ, and conflictResolution is "fail". ${list}`, details)
+    throw new ConsensusError(
+      `The answers of ${names} differ, and conflictResolution is "fail". They are in details.answers.`,
+      details,
+    )
   }
   orchestrator.decide(QUESTION, resolution.judge, 'It makes one answer of them.')
   return synthesize(orchestrator, resolution.judge, query, answers)

@@ -6,13 +6,13 @@
 import type { Timer } from '../../clock.ts'
 import { MessageExpiredError, RequestTimeoutError, TurnTimeoutError } from '../../errors.ts'
 import { limitOf } from '../../mailbox/frame.ts'
-import type { Envelope } from '../../mailbox/mailbox.ts'
+import { type Envelope, NOT_YET } from '../../mailbox/mailbox.ts'
 import type { Cell } from '../cell.ts'
 import type { Part } from '../core.ts'
 import type { RunState } from '../run-state.ts'
 
 export const deadlines: Part = (core) => {
-  const { clock, router } = core
+  const { clock, admission, settlement } = core
   let timer: Timer | undefined
   let due = Number.POSITIVE_INFINITY
 
@@ -20,10 +20,12 @@ export const deadlines: Part = (core) => {
   const sweep = (now: number): number => {
     let earliest = Number.POSITIVE_INFINITY
     for (const cell of core.cells) {
-      for (const envelope of [...cell.mailbox.handed.values()]) {
-        if (envelope.startedAt > 0) earliest = Math.min(earliest, underWay(cell, envelope, now))
-        if (cell.settings.counted) break // one turn at a time: those behind it have not started
-      }
+      const { handed } = cell.mailbox
+      // An agent has one turn at a time: those behind the first have not started.
+      const open = cell.settings.counted ? (handed.first ? [handed.first] : []) : [...handed.values()]
+      for (const envelope of open)
+        if (envelope.startedAt !== NOT_YET) earliest = Math.min(earliest, underWay(cell, envelope, now))
+      for (const envelope of [...cell.mailbox.cutOff]) earliest = Math.min(earliest, awaited(cell, envelope, now))
       if (cell.settings.queueTimeoutMs !== false)
         earliest = Math.min(earliest, waiting(cell, cell.settings.queueTimeoutMs, now))
     }
@@ -32,47 +34,55 @@ export const deadlines: Part = (core) => {
 
   const underWay = (cell: Cell, envelope: Envelope<RunState>, now: number): number => {
     if (envelope.cancelled) return Number.POSITIVE_INFINITY
-    const request = router.requestOf(envelope)
+    const { turnTimeoutMs } = cell.settings
+    const endBy = turnTimeoutMs === false ? Number.POSITIVE_INFINITY : envelope.startedAt + turnTimeoutMs
+    if (endBy > now) return Math.min(endBy, awaited(cell, envelope, now))
+    const error = new TurnTimeoutError(
+      `A turn of agent "${cell.name}" did not end within ${turnTimeoutMs} ms. Raise limits.turnTimeoutMs, or look at what its handler waits for.`,
+      { agent: cell.name, turnTimeoutMs },
+    )
+    const request = settlement.requestOf(envelope)
+    if (request) settlement.answerWithError(request, error)
+    settlement.withdraw(cell, envelope, error)
+    return Number.POSITIVE_INFINITY
+  }
+
+  /** Who waits for the response waits from the start of the first attempt on, also while the agent is kept down. */
+  const awaited = (cell: Cell, envelope: Envelope<RunState>, now: number): number => {
+    const request = settlement.requestOf(envelope)
+    if (!request) return Number.POSITIVE_INFINITY
     const asked = limitOf(envelope.memory, envelope.at)
-    const responseMs = request ? (asked >= 0 ? asked : cell.settings.responseTimeoutMs) : Number.POSITIVE_INFINITY
-    const turnMs = cell.settings.turnTimeoutMs === false ? Number.POSITIVE_INFINITY : cell.settings.turnTimeoutMs
-    const respondBy = envelope.startedAt + responseMs
-    const endBy = envelope.startedAt + turnMs
-    if (endBy <= now) {
-      const error = new TurnTimeoutError(
-        `A turn of agent "${cell.name}" did not end within ${turnMs} ms. Raise limits.turnTimeoutMs, or look at what its handler waits for.`,
-        { agent: cell.name, turnTimeoutMs: turnMs },
-      )
-      if (request) router.answerWithError(request, error)
-      router.withdraw(cell, envelope, error)
-      return Number.POSITIVE_INFINITY
-    }
-    if (respondBy <= now && request) {
-      const error = new RequestTimeoutError(
-        `Agent "${cell.name}" did not answer within ${responseMs} ms of the start of its turn${cell.restarts > 0 ? `; it has restarted ${cell.restarts} times` : ''}. Raise timeoutMs (communication.responseTimeoutMs), or look at what it waits for.`,
-        { agent: cell.name, waitedMs: responseMs, restarts: cell.restarts },
-      )
-      router.answerWithError(request, error)
-      router.withdraw(cell, envelope, error)
-      return Number.POSITIVE_INFINITY
-    }
-    return Math.min(respondBy, endBy)
+    const responseMs = asked >= 0 ? asked : cell.settings.responseTimeoutMs
+    const respondBy = envelope.begunAt + responseMs
+    if (respondBy > now) return respondBy
+    const error = new RequestTimeoutError(
+      `Agent "${cell.name}" did not answer within ${responseMs} ms of the start of its turn${cell.restarts > 0 ? `; it has restarted ${cell.restarts} times` : ''}. Raise timeoutMs (communication.responseTimeoutMs), or look at what it waits for.`,
+      { agent: cell.name, waitedMs: responseMs, restarts: cell.restarts },
+    )
+    settlement.answerWithError(request, error)
+    settlement.withdraw(cell, envelope, error)
+    return Number.POSITIVE_INFINITY
   }
 
   const waiting = (cell: Cell, limitMs: number, now: number): number => {
+    let earliest = Number.POSITIVE_INFINITY
     for (const envelope of [...cell.mailbox.queued()]) {
-      if (envelope.acceptedAt + limitMs > now) return envelope.acceptedAt + limitMs
+      if (envelope.attempt > 1) continue // its turn has begun
+      if (envelope.acceptedAt + limitMs > now) {
+        earliest = Math.min(earliest, envelope.acceptedAt + limitMs)
+        continue
+      }
       const error = new MessageExpiredError(
         `A message waited for agent "${cell.name}" for longer than ${limitMs} ms (communication.queueTimeoutMs).`,
         { agent: cell.name, queueTimeoutMs: limitMs },
       )
-      const request = router.requestOf(envelope)
-      if (request) router.answerWithError(request, error)
+      const request = settlement.requestOf(envelope)
+      if (request) settlement.answerWithError(request, error)
       cell.mailbox.discard(envelope)
-      router.drop(envelope, 'expired', [error])
-      router.freed(cell, envelope.bytes)
+      settlement.drop(envelope, 'expired', [error])
+      admission.freed(cell, envelope.bytes)
     }
-    return Number.POSITIVE_INFINITY
+    return earliest
   }
 
   const arm = (at: number) => {

@@ -1,7 +1,7 @@
 /**
  * At most so many agents have a turn of one run at a time (rule 19). Permits travel with the frames: an agent holds one
- * as long as anything of the run is in its window, so back-to-back turns cost nothing. One that only waits for others
- * is parked; its permit is taken when somebody wants it, and it gets one back before its answer is let in.
+ * as long as anything of the run is in its window, so back-to-back turns cost nothing until somebody waits. One that only
+ * waits for others is parked; its permit is taken when somebody wants it, and it gets one back before its answer is let in.
  */
 import { PERMITS_WANTED } from '../../mailbox/room.ts'
 import type { Cell } from '../cell.ts'
@@ -18,10 +18,9 @@ interface Ledger {
 export const permits =
   (limit: number): Part =>
   (core) => {
-    const gate = new Permits(core, limit)
-    core.gate = gate
+    core.gate = new Permits(core, limit)
     return {
-      next: () => gate.reconsider(),
+      next: () => {}, // it is asked, and looks again with each tick
       close: () => {
         core.gate = OPEN_GATE
       },
@@ -34,6 +33,7 @@ class Permits implements Gate {
   readonly #ledgers = new Map<RunState, Ledger>()
   /** Gave its permit up while it waits: its answers are held back. */
   readonly #suspended = new Map<Cell, RunState>()
+  #contended = false
 
   constructor(core: Core, limit: number) {
     this.#core = core
@@ -42,31 +42,15 @@ class Permits implements Gate {
 
   take(run: RunState, cell: Cell): boolean {
     const ledger = this.#ledger(run)
-    if (ledger.holders.has(cell)) return true
-    if (ledger.holders.size < this.#limit || this.#takeFromParked(run, ledger)) {
-      ledger.holders.add(cell)
-      remove(ledger.waiting, cell)
-      this.#announce()
+    const { holders, waiting } = ledger
+    if (holders.has(cell)) return waiting.length === 0 || cell.mailbox.handed.size === 0
+    if (this.#suspended.has(cell)) return false // first its open turn has to go on
+    if (waiting.length === 0 && holders.size < this.#limit) {
+      holders.add(cell)
       return true
     }
-    if (!ledger.waiting.includes(cell)) {
-      const priority = cell.settings.info.priority ?? 0
-      const at = ledger.waiting.findIndex((other) => (other.settings.info.priority ?? 0) < priority)
-      ledger.waiting.splice(at < 0 ? ledger.waiting.length : at, 0, cell)
-    }
-    this.#announce()
-    return false
-  }
-
-  /** A turn that is parked goes on without a permit until somebody answers it. */
-  #takeFromParked(run: RunState, ledger: Ledger): boolean {
-    for (const holder of ledger.holders) {
-      if (!holder.life?.parked) continue
-      ledger.holders.delete(holder)
-      this.#suspended.set(holder, run)
-      return true
-    }
-    return false
+    this.#ask(run, ledger, cell)
+    return holders.has(cell)
   }
 
   release(run: RunState, cell: Cell): void {
@@ -74,25 +58,76 @@ class Permits implements Gate {
     const ledger = this.#ledgers.get(run)
     if (!ledger) return
     ledger.holders.delete(cell)
-    if (ledger.holders.size === 0 && ledger.waiting.length === 0) this.#ledgers.delete(run)
-    else this.#wakeNext(ledger)
+    this.#serve(run, ledger)
   }
 
   resume(cell: Cell): boolean {
     const run = this.#suspended.get(cell)
     if (!run) return true
-    if (!run.ending && !this.take(run, cell)) return false
+    const ledger = this.#ledger(run)
+    if (!run.ending && !ledger.holders.has(cell)) this.#ask(run, ledger, cell)
+    if (!run.ending && !ledger.holders.has(cell)) return false
     this.#suspended.delete(cell)
     return true
   }
 
-  /** Records came in: somebody may have parked, or ended. */
-  reconsider(): void {
-    for (const ledger of this.#ledgers.values()) this.#wakeNext(ledger)
+  excuse(cell: Cell): void {
+    const run = this.#suspended.get(cell)
+    if (!run) return
+    this.#suspended.delete(cell)
+    this.#ledger(run).holders.add(cell)
   }
 
-  #wakeNext(ledger: Ledger): void {
-    for (const cell of ledger.waiting) this.#core.delivery.touch(cell)
+  reconsider(): void {
+    if (this.#contended) for (const [run, ledger] of this.#ledgers) this.#serve(run, ledger)
+  }
+
+  #ask(run: RunState, ledger: Ledger, cell: Cell): void {
+    const { waiting } = ledger
+    if (!waiting.includes(cell)) {
+      const priority = cell.settings.info.priority ?? 0
+      const at = waiting.findIndex((other) => (other.settings.info.priority ?? 0) < priority)
+      waiting.splice(at < 0 ? waiting.length : at, 0, cell)
+    }
+    if (!this.#contended) {
+      this.#announce(true) // before it looks who is parked: who parks later rings
+      // Who has come to wait since its thread last fell asleep has not said so: nobody wanted to know.
+      for (const holder of ledger.holders) holder.life?.thread.ring()
+    }
+    this.#serve(run, ledger)
+  }
+
+  /** Gives out what there is, in order. */
+  #serve(run: RunState, ledger: Ledger): void {
+    const { holders, waiting } = ledger
+    for (let next = waiting[0]; next; next = waiting[0]) {
+      const wants = this.#wants(run, next)
+      if (wants && holders.size >= this.#limit && !this.#takeFromParked(run, ledger)) return
+      waiting.shift()
+      if (!wants) continue
+      holders.add(next)
+      this.#core.delivery.touch(next)
+    }
+    if (holders.size === 0) this.#ledgers.delete(run)
+    if (this.#contended) this.#announce([...this.#ledgers.values()].some((other) => other.waiting.length > 0))
+  }
+
+  /** What it had asked for may have been withdrawn since, or it may have died, or be busy with another run. */
+  #wants(run: RunState, { mailbox, life }: Cell): boolean {
+    if (!life?.ready) return false
+    if (mailbox.handed.size === 0) return mailbox.peek()?.run === run
+    return life.run === run && life.backlog.length > 0
+  }
+
+  /** A turn that is parked goes on without a permit until somebody answers it. */
+  #takeFromParked(run: RunState, { holders }: Ledger): boolean {
+    for (const holder of holders) {
+      if (!holder.life?.parked) continue
+      holders.delete(holder)
+      this.#suspended.set(holder, run)
+      return true
+    }
+    return false
   }
 
   #ledger(run: RunState): Ledger {
@@ -105,14 +140,9 @@ class Permits implements Gate {
   }
 
   /** Threads that park ring only while somebody waits for a permit. */
-  #announce(): void {
-    let wanted = 0
-    for (const ledger of this.#ledgers.values()) if (ledger.waiting.length > 0) wanted = 1
-    Atomics.store(this.#core.team.words, PERMITS_WANTED, wanted)
+  #announce(contended: boolean): void {
+    if (this.#contended === contended) return
+    this.#contended = contended
+    Atomics.store(this.#core.team.words, PERMITS_WANTED, contended ? 1 : 0)
   }
-}
-
-function remove(cells: Cell[], cell: Cell): void {
-  const at = cells.indexOf(cell)
-  if (at >= 0) cells.splice(at, 1)
 }

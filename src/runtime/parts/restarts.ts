@@ -8,22 +8,23 @@ import { nextRestart } from '../restart-policy.ts'
 export const restarts: Part = (core) => {
   const { clock, lives } = core
 
-  const exited = ({ index, epoch, error }: Extract<HostRecord, { kind: 'agent.exited' }>) => {
+  const exited = ({ index, epoch, error, fault }: Extract<HostRecord, { kind: 'agent.exited' }>) => {
     const cell = core.cells[index]!
     if (cell.stopped) return
     const { supervision } = cell.settings
     const next = nextRestart(supervision, cell.restartTimes, clock.monotonic(), epoch, () => clock.random())
-    cell.restartTimes = [...next.history]
+    if (fault) cell.restartTimes = [...next.history]
+    const restart = next.restart || !fault // what poison did leaves the window
     const [head] = cell.mailbox.queued()
     core.record(undefined, {
       kind: 'agent.crashed',
       agent: cell.name,
       epoch,
       error,
-      restartInMs: next.restart ? next.delayMs : null,
+      restartInMs: restart ? next.delayMs : null,
       messageId: head && head.attempt > 1 ? core.idOf(head) : null,
     })
-    if (next.restart) begin(cell, next.delayMs)
+    if (restart) begin(cell, next.delayMs)
     else coolDown(cell, error.message)
   }
 
@@ -49,7 +50,7 @@ export const restarts: Part = (core) => {
 
   return {
     next(batch) {
-      for (const record of batch) if (record.kind === 'agent.exited' && record.fault) exited(record)
+      for (const record of batch) if (record.kind === 'agent.exited') exited(record)
     },
   }
 }

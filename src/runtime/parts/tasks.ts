@@ -1,6 +1,6 @@
 /** The task board: each request of the protocol script is a task; its id is the message's. */
 import type { AgentTask, TaskStatus } from '../../actors/task.ts'
-import { errorOf, isFailure } from '../../mailbox/codec.ts'
+import { errorOf, isFailure, isMessage } from '../../mailbox/codec.ts'
 import {
   CANCEL,
   correlationOf,
@@ -16,18 +16,22 @@ import {
   senderOf,
 } from '../../mailbox/frame.ts'
 import type { Memory } from '../../mailbox/memory.ts'
-import { ORCHESTRATOR_INDEX, type Part } from '../core.ts'
+import { type Core, ORCHESTRATOR_INDEX, type Part } from '../core.ts'
 import type { RunState } from '../run-state.ts'
 
 export const tasks: Part = (core) => {
   const frame = (run: RunState, memory: Memory, at: number) => {
     const kind = kindOf(memory, at)
     if (kind === REQUEST && senderOf(memory, at) === ORCHESTRATOR_INDEX) assign(run, memory, at)
-    else if ((kind === END || kind === RESPONSE) && recipientOf(memory, at) === ORCHESTRATOR_INDEX)
+    else if (
+      isMessage(memory, at) &&
+      (kind === END || kind === RESPONSE) &&
+      recipientOf(memory, at) === ORCHESTRATOR_INDEX
+    )
       settle(run, memory, at)
     else if (kind === CANCEL && senderOf(memory, at) === ORCHESTRATOR_INDEX) {
       const task = run.tasks.get(run.taskIds.get(correlationOf(memory, at)) ?? '')
-      if (task && !isDone(task.status)) move(run, task, 'cancelled', null)
+      if (task && !isDone(task.status)) move(core, run, task, 'cancelled')
     }
   }
 
@@ -57,22 +61,12 @@ export const tasks: Part = (core) => {
     if (!task || isDone(task.status)) return
     if (!isFailure(memory, at)) {
       const { content, data } = readBody(memory, at)
-      return move(run, task, 'completed', data === undefined ? content : (JSON.parse(data) as unknown))
+      return move(core, run, task, 'completed', data === undefined ? content : (JSON.parse(data) as unknown))
     }
     const error = errorOf(memory, at)
     run.failures.push({ agent: task.assignedTo ?? '', taskId: task.id, error })
-    move(
-      run,
-      task,
-      error.code === 'TASK_REFUSED' ? 'refused' : error.code === 'CANCELLED' ? 'cancelled' : 'failed',
-      null,
-    )
-  }
-
-  const move = (run: RunState, task: AgentTask, status: TaskStatus, result: unknown) => {
-    const moved = { ...task, status, result }
-    run.tasks.set(task.id, moved)
-    core.record(run, { kind: 'task', task: moved, previous: task.status })
+    const { code } = error
+    move(core, run, task, code === 'TASK_REFUSED' ? 'refused' : code === 'CANCELLED' ? 'cancelled' : 'failed')
   }
 
   return {
@@ -84,11 +78,28 @@ export const tasks: Part = (core) => {
           for (let at = record.from; at < record.to; at += lengthOf(record.memory, at)) frame(run, record.memory, at)
         else if (record.kind === 'turn.started') {
           const task = run.tasks.get(record.messageId)
-          if (task?.status === 'assigned') move(run, task, 'in_progress', null)
+          if (task?.status === 'assigned') move(core, run, task, 'in_progress')
         }
       }
     },
   }
+}
+
+/** The run has ended before its script did: what was not done will not be. */
+export function cancelOpenTasks(core: Pick<Core, 'record'>, run: RunState): void {
+  for (const task of [...run.tasks.values()]) if (!isDone(task.status)) move(core, run, task, 'cancelled')
+}
+
+function move(
+  core: Pick<Core, 'record'>,
+  run: RunState,
+  task: AgentTask,
+  status: TaskStatus,
+  result: unknown = null,
+): void {
+  const moved = { ...task, status, result }
+  run.tasks.set(task.id, moved)
+  core.record(run, { kind: 'task', task: moved, previous: task.status })
 }
 
 const isDone = (status: TaskStatus) =>

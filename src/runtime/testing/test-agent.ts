@@ -10,25 +10,30 @@ import { TeamRuntime } from '../team.ts'
 import { historyOf } from '../trace.ts'
 import { type VirtualClock, virtualClock } from './virtual-clock.ts'
 
-// The types of a definition are its user's; here they only pass through.
-type AnyDefinition = AgentDefinition<never, unknown, unknown, unknown, never>
-type Types<D> =
-  D extends AgentDefinition<infer In, infer Out, infer State> ? { input: In; output: Out; state: State } : never
+/** What a definition says of its own types. */
+type Types<D extends AgentDefinition> = NonNullable<D['~types']>
 
+/** How one agent is tested. */
 export interface TestAgentOptions {
+  /** Its name is 'agent' by default. */
   role?: Partial<RoleInfo>
+  /** Not available in this version. */
   model?: ModelClient
+  /** A new one by default. */
   clock?: VirtualClock
+  /** Not available in this version. */
   tools?: Record<string, (input: unknown) => unknown>
   /** What its partners answer: a reply, a function of the message, or an error to fail with. */
   replies?: Record<string, Reply | ((message: AgentMessage) => Reply) | Error>
 }
 
-export interface TestAgent<D> {
-  /** Sends it a request and waits for its reply. */
+/** One agent under test, with a blackboard of its own. */
+export interface TestAgent<D extends AgentDefinition = AgentDefinition> {
+  /** Sends it a request and waits for its reply. Rejects with what a caller would get. */
   request(content: string, data?: Types<D>['input']): Promise<AgentMessage<Types<D>['output']>>
   /** Gives it a message for `observe`: a broadcast unless `type` says otherwise. */
   observe(message: Partial<AgentMessage>): Promise<void>
+  /** As it was committed last. */
   readonly state: Types<D>['state']
   /** Every message that it has sent, replies apart. */
   readonly sent: AgentMessage[]
@@ -37,29 +42,32 @@ export interface TestAgent<D> {
 }
 
 /**
- * An agent under test.
+ * One agent in this thread, without a team: the real runtime around it, its partners played by the test.
  *
  * @example
  * const agent = testAgent(counter, { replies: { oracle: '42' } })
  * const reply = await agent.request('count', { by: 2 })
  * agent.state // { count: 2 }
  */
-export function testAgent<D extends AnyDefinition>(definition: D, options: TestAgentOptions = {}): TestAgent<D> {
+export function testAgent<D extends AgentDefinition>(definition: D, options: TestAgentOptions = {}): TestAgent<D> {
   if (options.model) throw unavailable('testAgent options.model')
   if (options.tools) throw unavailable('testAgent options.tools')
   return new Bench(definition, options)
 }
 
-class Bench<D extends AnyDefinition> extends TeamRuntime implements TestAgent<D> {
+/** No time passes by itself, and a test may restart its agent as often as it likes. */
+const AT_ONCE = { maxRestarts: Number.POSITIVE_INFINITY, backoff: { baseMs: 0, capMs: 0 } }
+
+class Bench<D extends AgentDefinition> extends TeamRuntime implements TestAgent<D> {
   readonly #name: string
 
   constructor(definition: D, { role = {}, clock, replies = {} }: TestAgentOptions) {
     const name = role.name ?? 'agent'
-    const definitions = new Map<string, AgentDefinition>([[name, definition as unknown as AgentDefinition]])
+    const definitions = new Map<string, AgentDefinition>([[name, definition]])
     for (const [partner, reply] of Object.entries(replies)) definitions.set(partner, partnerThat(reply))
     const agents = [...definitions.keys()].map((key) => (key === name ? { ...role, name } : { name: key }))
     const settings = settingsFrom(
-      { agents, enableBlackboard: true, clock: clock ?? virtualClock() },
+      { agents, enableBlackboard: true, clock: clock ?? virtualClock(), supervision: AT_ONCE },
       { modules: new Set(definitions.keys()) },
     )
     super(settings, { name: 'test', run: async () => '' }, { definitions })
@@ -77,22 +85,16 @@ class Bench<D extends AnyDefinition> extends TeamRuntime implements TestAgent<D>
   }
 
   async observe(message: Partial<AgentMessage>): Promise<void> {
-    const { type = 'broadcast', content = '', structuredData, metadata, sender } = message
-    const recipient = type === 'broadcast' ? null : this.#name
-    const told = {
-      type: type === 'publish' ? ('report' as const) : type,
-      recipient: type === 'publish' ? this.#name : recipient,
-      content,
-      ...(structuredData !== undefined && { structuredData }),
-      ...(metadata && { metadata }),
-      ...(sender && { sender }),
-    }
-    await this.sendMessage(told)
-    while (
-      this.supervisor.cell(this.#name)!.mailbox.handed.size + this.supervisor.cell(this.#name)!.mailbox.waiting >
-      0
-    )
-      await new Promise((resolve) => setImmediate(resolve))
+    const {
+      id: _id,
+      sentAt: _sentAt,
+      runId: _runId,
+      ...given
+    } = { type: 'broadcast' as const, content: '', ...message }
+    const instance = this.getAgent(this.#name)!
+    await instance.receiveMessage({ ...given, recipient: this.#name } as AgentMessage)
+    const { mailbox } = this.supervisor.cell(this.#name)!
+    while (!mailbox.empty) await new Promise((resolve) => setImmediate(resolve))
   }
 
   get state(): Types<D>['state'] {

@@ -7,6 +7,7 @@
 import { seededRandom } from '../../actors/random.ts'
 import type { Clock, Scheduler, Timer } from '../../clock.ts'
 
+/** A clock that stands still until it is told to go on. */
 export interface VirtualClock extends Clock {
   /** Lets `ms` pass: what is due on the way runs when it is due, with all that follows from it at once. */
   advance(ms: number): Promise<void>
@@ -20,7 +21,15 @@ interface Due {
   task: () => void
 }
 
-/** `startAt` is epoch ms; 0 by default, so that times in a test are small numbers. */
+/**
+ * A clock for a test. `startAt` is epoch ms; 0 by default, so that times in a test are small numbers. `seed` (1) is the
+ * order of what happens at one time.
+ *
+ * @example
+ * const clock = virtualClock({ seed: 7 })
+ * const run = testTeam(options, { clock, modules }).launch('go')
+ * await clock.advance(60_000)
+ */
 export function virtualClock(options: { seed?: number; startAt?: number } = {}): VirtualClock & Scheduler {
   return new SteppedClock(options.seed ?? 1, options.startAt ?? 0)
 }
@@ -80,6 +89,10 @@ class SteppedClock implements VirtualClock, Scheduler {
   defer(task: () => void): void {
     this.#ready.push(task)
     this.#pumping ??= this.#pump()
+  }
+
+  hold(): Timer {
+    return { cancel() {} }
   }
 
   /** Runs what is ready, one task at a time, until all that follows from it has settled. */

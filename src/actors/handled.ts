@@ -1,0 +1,12 @@
+/** Promises that may be left alone: those of the verbs never count as unhandled rejections, which end a thread. */
+
+export const quiet = () => {}
+
+export function handled<T>(promise: Promise<T>): Promise<T> {
+  promise.catch(quiet)
+  return promise
+}
+
+export function rejected(error: unknown): Promise<never> {
+  return handled(Promise.reject(error))
+}

@@ -1,0 +1,52 @@
+/** The verbs of the contract that this version does not have: each says so in one clear error. */
+import { unavailable } from '../errors.ts'
+import type { AgentMessage } from '../mailbox/message.ts'
+import type { EscalationOutcome, SharedState, SyncResult } from './context.ts'
+import { rejected } from './handled.ts'
+import type { Completion } from './model.ts'
+import type { AgentTask } from './task.ts'
+
+export abstract class LaterVerbs {
+  shared(_scope: string, _owner?: string): SharedState {
+    throw unavailable('context.shared')
+  }
+  requestQuorum(): Promise<AgentMessage[]> {
+    return rejected(unavailable('context.requestQuorum'))
+  }
+  broadcast(): Promise<void> {
+    return rejected(unavailable('context.broadcast'))
+  }
+  delegate(): Promise<AgentTask> {
+    return rejected(unavailable('context.delegate'))
+  }
+  report(): Promise<void> {
+    return rejected(unavailable('context.report'))
+  }
+  watch(): Promise<void> {
+    return rejected(unavailable('context.watch'))
+  }
+  sync<T>(): Promise<SyncResult<T>> {
+    return rejected(unavailable('context.sync'))
+  }
+  handoff(): Promise<void> {
+    return rejected(unavailable('context.handoff'))
+  }
+  escalate(): Promise<EscalationOutcome> {
+    return rejected(unavailable('context.escalate'))
+  }
+  ask(): Promise<string> {
+    return rejected(unavailable('context.ask'))
+  }
+  spawn(): Promise<string> {
+    return rejected(unavailable('context.spawn'))
+  }
+  complete<T>(): Promise<Completion<T>> {
+    return rejected(unavailable('context.complete'))
+  }
+  think<T>(): Promise<Completion<T>> {
+    return rejected(unavailable('context.think'))
+  }
+  tool(): Promise<never> {
+    return rejected(unavailable('context.tool'))
+  }
+}

@@ -1,0 +1,270 @@
+/** What a turn says to others, and what it waits for: messages, requests, and the verbs that the host serves. */
+import { CancelledError, type DramatisError } from '../errors.ts'
+import { ASKS, CALL, CANCEL, REQUEST, SEND, STREAM_READ, STREAMS } from '../mailbox/frame.ts'
+import type { AgentMessage } from '../mailbox/message.ts'
+import type { RequestOptions } from './context.ts'
+import { handled, quiet, rejected } from './handled.ts'
+import { encodeData } from './outbox.ts'
+import type { Matched, Streamed } from './replay.ts'
+import { ResponseStream } from './stream.ts'
+import type { TurnHost, TurnStart } from './turn-host.ts'
+import { checkContent, checkName, checkRequestOptions, durationOf, priorityOf, withdrawn } from './verb-checks.ts'
+import type { Wait } from './waits.ts'
+
+/** What it needs of its turn. */
+export interface MessengerTurn {
+  readonly start: TurnStart
+  /** Why no verb works any more, if none does. */
+  refusal(): DramatisError | undefined
+  nextStep(): number
+  /** Whether the turn has to let others go first, and how. */
+  readonly breathless: boolean
+  breathe(): Promise<void>
+}
+
+interface Response {
+  promise: Promise<unknown>
+  correlation: number
+  /** To an earlier attempt. */
+  streamed?: Streamed | undefined
+}
+
+const DONE = Promise.resolve()
+const SENDS_A_BREATH = 256 // awaiting settled promises starves timers: now and then a turn lets the event loop run
+const NO_ONE = 0xffff
+
+export const NO_OPTIONS: RequestOptions = Object.freeze({})
+
+export class Messenger {
+  readonly #loop: TurnHost
+  readonly #turn: MessengerTurn
+  #open: Set<Wait> | undefined
+  #sent = 0
+
+  constructor(loop: TurnHost, turn: MessengerTurn) {
+    this.#loop = loop
+    this.#turn = turn
+  }
+
+  /** How many waits for others are open. */
+  get waiting(): number {
+    return this.#open?.size ?? 0
+  }
+
+  send(to: string, content: string, options: RequestOptions): Promise<void> {
+    const refusal = this.#turn.refusal()
+    if (refusal) return rejected(refusal)
+    const { outbox, link } = this.#loop
+    const { replay } = this.#turn.start
+    let bytes: number
+    try {
+      bytes = this.#message(SEND, 0, to, content, options)
+    } catch (error) {
+      return rejected(error)
+    }
+    if (replay) {
+      const logged = replay.match(outbox.encode(bytes))
+      if (logged) return logged.correlation === 0 ? DONE : this.#askedBefore(outbox.fields.recipient, logged)
+    }
+    if (!this.#claim(bytes)) return this.#ask(bytes)
+    outbox.write(bytes, false)
+    link.claimed()
+    return (++this.#sent & (SENDS_A_BREATH - 1)) === 0 || this.#turn.breathless ? this.#turn.breathe() : DONE
+  }
+
+  /**
+   * Whether the mailbox has room for the frame, which is then taken. Only for what goes into the outbox at once: a claim
+   * whose frame still waits in this thread would be lost with it.
+   */
+  #claim(bytes: number): boolean {
+    const { link, outbox, asks } = this.#loop
+    const { recipient, step, turn } = outbox.fields
+    if (recipient === NO_ONE || asks.open(recipient) || link.reserve(bytes) < 0) return false
+    return link.claim(recipient, bytes, turn, step)
+  }
+
+  /** There may be no room: the host has the say, and the send waits for it. */
+  #ask(bytes: number): Promise<void> {
+    const { outbox, waits, asks, link } = this.#loop
+    const { fields } = outbox
+    const correlation = waits.next()
+    fields.correlation = correlation
+    fields.flags |= ASKS
+    const frame = outbox.encode(bytes)
+    const verdict = this.#wait(correlation, 'send')
+    asks.add(fields.recipient, () => link.post(frame, bytes), verdict, true)
+    return verdict as Promise<void>
+  }
+
+  /** An earlier attempt had asked. As long as the host has not said anything, later ones to that agent stay behind it. */
+  #askedBefore(recipient: number, { correlation, answer }: Matched): Promise<void> {
+    const verdict = this.#wait(correlation, 'send')
+    if (answer) this.#loop.settle(correlation, answer.memory, answer.at)
+    else this.#loop.asks.add(recipient, quiet, verdict, true)
+    return verdict as Promise<void>
+  }
+
+  request(to: string, content: string, options: RequestOptions): Promise<unknown> {
+    if (this.#turn.breathless) return this.#afterBreath(() => this.request(to, content, options))
+    return this.#request(to, content, options, 0).promise
+  }
+
+  requestStream(to: string, content: string, options: RequestOptions): ResponseStream {
+    const { promise, correlation, streamed } = this.#request(to, content, options, STREAMS)
+    const read = (count: number) => {
+      if (!this.#turn.refusal()) this.#loop.writeControl(STREAM_READ, this.#turn.start, correlation, count)
+    }
+    const leave = () => {
+      const text = `The answer of "${to}" was no longer wanted: its reader left the loop.`
+      this.#withdraw(correlation, new CancelledError(text, { agent: to }))
+    }
+    const stream = new ResponseStream(promise as Promise<AgentMessage>, read, leave)
+    if (streamed) stream.resume(streamed)
+    const wait = this.#loop.waits.get(correlation)
+    if (wait) wait.stream = stream
+    return stream
+  }
+
+  #request(to: string, content: string, options: RequestOptions, flags: number): Response {
+    const correlation = this.#loop.waits.next()
+    const refusal = this.#turn.refusal()
+    if (refusal) return { promise: rejected(refusal), correlation }
+    const { outbox, link, asks } = this.#loop
+    const { replay } = this.#turn.start
+    let bytes: number
+    try {
+      bytes = this.#message(REQUEST, correlation, to, content, options)
+      if (options.signal?.aborted) throw withdrawn(to, options.signal)
+    } catch (error) {
+      return { promise: rejected(error), correlation }
+    }
+    outbox.fields.flags |= flags
+    const logged = replay?.match(outbox.encode(bytes))
+    if (logged) return this.#reattach(to, logged, options)
+    if (!this.#claim(bytes)) outbox.fields.flags |= ASKS
+    const { recipient } = outbox.fields
+    if (asks.open(recipient)) {
+      const frame = outbox.encode(bytes)
+      const response = this.#awaitResponse(to, correlation, options)
+      asks.add(recipient, () => link.post(frame, bytes), response.promise, false)
+      return response
+    }
+    outbox.write(bytes, true)
+    link.claimed()
+    return this.#awaitResponse(to, correlation, options)
+  }
+
+  /** A verb that the host serves. The answer is JSON; `signal` withdraws it. */
+  call(operation: string, args: object, signal: AbortSignal | undefined): Promise<unknown> {
+    const refusal = this.#turn.refusal()
+    if (refusal) return rejected(refusal)
+    const { outbox, waits } = this.#loop
+    if (this.#turn.breathless) return this.#afterBreath(() => this.call(operation, args, signal))
+    const { run, turn, replay } = this.#turn.start
+    const options: RequestOptions = signal ? { signal } : NO_OPTIONS
+    try {
+      const data = encodeData(args, operation)
+      const fields = outbox.begin(CALL, run, turn, this.#turn.nextStep(), operation, data)
+      fields.correlation = waits.next()
+      const bytes = outbox.checkedSize()
+      const logged = replay?.match(outbox.encode(bytes))
+      if (logged) return this.#reattach(operation, logged, options).promise
+      if (signal?.aborted) throw withdrawn(operation, signal)
+      outbox.write(bytes, true)
+      return this.#awaitResponse(operation, fields.correlation, options).promise
+    } catch (error) {
+      return rejected(error)
+    }
+  }
+
+  /** The reader of what was emitted is far behind: the verb waits for it. */
+  #afterBreath<T>(verb: () => Promise<T>): Promise<T> {
+    return handled(this.#turn.breathe().then(verb))
+  }
+
+  /** The log knows the step: its wait goes on under its old number, or is over. */
+  #reattach(to: string, { correlation, answer, streamed }: Matched, options: RequestOptions): Response {
+    const response = this.#awaitResponse(to, correlation, options)
+    if (answer) this.#loop.settle(correlation, answer.memory, answer.at)
+    return { ...response, streamed }
+  }
+
+  #awaitResponse(to: string, correlation: number, { signal }: RequestOptions): Response {
+    const promise = this.#wait(correlation, 'request')
+    if (signal) {
+      const abort = () => this.#withdraw(correlation, withdrawn(to, signal))
+      signal.addEventListener('abort', abort, { once: true })
+      promise.then(quiet, quiet).then(() => signal.removeEventListener('abort', abort))
+    }
+    return { promise, correlation }
+  }
+
+  #wait(correlation: number, kind: Wait['kind']): Promise<unknown> {
+    const { waits, link } = this.#loop
+    const promise = new Promise<unknown>((resolve, reject) => {
+      const settled = () => {
+        this.#open?.delete(wait)
+        waits.delete(correlation)
+      }
+      const wait: Wait = {
+        kind,
+        stream: undefined,
+        resolve: (value) => {
+          settled()
+          resolve(value)
+        },
+        reject: (error) => {
+          settled()
+          reject(error)
+        },
+      }
+      this.#open ??= new Set()
+      this.#open.add(wait)
+      link.unpark()
+      waits.add(correlation, wait)
+      this.#loop.mayPark()
+    })
+    return handled(promise)
+  }
+
+  /** The caller no longer wants the answer. */
+  #withdraw(correlation: number, reason: DramatisError): void {
+    const wait = this.#loop.waits.get(correlation)
+    if (!wait) return
+    this.#loop.writeControl(CANCEL, this.#turn.start, correlation, 0)
+    this.#loop.link.flush()
+    wait.reject(reason)
+  }
+
+  /** Nothing that is open is wanted any more. */
+  withdrawAll(reason: DramatisError): void {
+    for (const wait of [...(this.#open ?? [])]) {
+      const correlation = this.#loop.waits.numberOf(wait)
+      if (correlation !== undefined && wait.kind === 'request')
+        this.#loop.writeControl(CANCEL, this.#turn.start, correlation, 0)
+      wait.reject(reason)
+    }
+  }
+
+  /** Fills the frame of a message; returns its bytes. */
+  #message(kind: number, correlation: number, to: string, content: string, options: RequestOptions): number {
+    checkName(to, 'to')
+    checkContent(content)
+    if (options !== NO_OPTIONS) checkRequestOptions(options)
+    const { outbox } = this.#loop
+    const { run, turn } = this.#turn.start
+    const data = encodeData(options.structuredData, 'structuredData')
+    const fields = outbox.begin(kind, run, turn, this.#turn.nextStep(), content, data)
+    const index = this.#loop.indexOf(to)
+    fields.recipient = index ?? NO_ONE
+    if (index === undefined) fields.name = to
+    fields.correlation = correlation
+    if (options !== NO_OPTIONS) {
+      if (options.metadata !== undefined) fields.metadata = encodeData(options.metadata, 'metadata')
+      fields.threadId = options.threadId
+      fields.limit = options.timeoutMs === undefined ? -1 : durationOf(options.timeoutMs, 'timeoutMs')
+      fields.priority = priorityOf(options.priority)
+    }
+    return outbox.checkedSize()
+  }
+}

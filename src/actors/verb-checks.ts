@@ -1,0 +1,91 @@
+/** What verbs check of what they are given. Each refusal names the argument, what came and what is needed. */
+import { CancelledError, MessageRejectedError, shown, unavailable } from '../errors.ts'
+import { jsonIssue } from '../mailbox/message.ts'
+import { notJson } from './outbox.ts'
+
+/** The error for one argument. What is inside of it stays there: it can be a prompt. */
+export function wrongArgument(path: string, value: unknown, needed: string): MessageRejectedError {
+  return new MessageRejectedError(`${path} is ${shown(value)}; ${needed}.`, { path, got: shown(value) })
+}
+
+export function checkText(value: unknown, path: string, advice = ''): void {
+  if (typeof value !== 'string') throw wrongArgument(path, value, `a string is needed${advice}`)
+}
+
+export function checkName(value: unknown, path: string): void {
+  if (typeof value !== 'string' || value === '') throw wrongArgument(path, value, 'the name of an agent is needed')
+}
+
+export function checkFunction(value: unknown, path: string): void {
+  if (typeof value !== 'function') throw wrongArgument(path, value, 'a function is needed')
+}
+
+export function checkObject(value: unknown, path: string): void {
+  if (typeof value !== 'object' || value === null || Array.isArray(value))
+    throw wrongArgument(path, value, 'an object is needed')
+}
+
+const REQUEST_OPTIONS: ReadonlySet<string> = new Set([
+  'structuredData',
+  'priority',
+  'timeoutMs',
+  'retries',
+  'idempotent',
+  'threadId',
+  'metadata',
+  'signal',
+  'polling',
+])
+
+/** The options of a message, but for those that its frame checks: data, metadata, priority, time limit. */
+export function checkRequestOptions(given: unknown): void {
+  checkObject(given, 'options')
+  const options = given as Record<string, unknown>
+  for (const key in options)
+    if (!REQUEST_OPTIONS.has(key))
+      throw new MessageRejectedError(
+        `options.${key}: there is no such option; there are ${[...REQUEST_OPTIONS].join(', ')}.`,
+        { path: `options.${key}` },
+      )
+  const { signal, threadId, metadata, retries, idempotent, polling } = options
+  if (signal !== undefined && !(signal instanceof AbortSignal))
+    throw wrongArgument('signal', signal, 'an AbortSignal is needed')
+  if (threadId !== undefined) checkText(threadId, 'threadId')
+  if (metadata !== undefined) checkObject(metadata, 'metadata')
+  if (retries !== undefined && retries !== 0) throw unavailable('options.retries')
+  if (idempotent !== undefined && idempotent !== false) throw unavailable('options.idempotent')
+  if (polling !== undefined && polling !== false) throw unavailable('options.polling')
+}
+
+/** What a message to many has in common, before the first of them is sent. */
+export function checkRequests(to: unknown, content: unknown, options: { structuredData?: unknown }): void {
+  if (!Array.isArray(to)) throw wrongArgument('to', to, "a list of agents' names is needed")
+  for (const [i, name] of to.entries()) checkName(name, `to[${i}]`)
+  checkContent(content)
+  checkRequestOptions(options)
+  const issue = options.structuredData === undefined ? undefined : jsonIssue(options.structuredData, 'structuredData')
+  if (issue) throw notJson(issue)
+}
+
+export function checkContent(content: unknown): void {
+  checkText(content, 'content', '. Put other values into structuredData')
+}
+
+const HALF = 2 ** 31
+
+export function priorityOf(value: number | undefined): number {
+  if (value === undefined) return 0
+  if (!Number.isInteger(value) || value < -HALF || value >= HALF)
+    throw wrongArgument('priority', value, 'an integer of 32 bits is needed')
+  return value
+}
+
+/** A duration in whole milliseconds, at most what a timer takes. */
+export function durationOf(value: unknown, path: string): number {
+  if (typeof value !== 'number' || Number.isNaN(value) || value < 0)
+    throw wrongArgument(path, value, 'milliseconds are needed, 0 or more')
+  return Math.min(Math.ceil(value), HALF - 1)
+}
+
+export const withdrawn = (to: string, signal: AbortSignal) =>
+  new CancelledError(`The wait for "${to}" was withdrawn: its signal was aborted.`, { agent: to }, signal.reason)

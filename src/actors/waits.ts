@@ -1,0 +1,48 @@
+/** The open waits of a life, by the number that frames have for them. */
+import type { ResponseStream } from './stream.ts'
+
+/** One open wait of a turn. */
+export interface Wait {
+  readonly kind: 'request' | 'send'
+  stream: ResponseStream | undefined
+  resolve(value: unknown): void
+  reject(error: unknown): void
+}
+
+const HIGHEST = 0x7fff_ffff
+
+export class Waits {
+  readonly #byNumber = new Map<number, Wait>()
+  readonly #numbers = new Map<Wait, number>()
+  #last: number
+
+  /** `last`: the highest number that an earlier life has used. */
+  constructor(last: number) {
+    this.#last = last
+  }
+
+  /** A number for a new wait. */
+  next(): number {
+    this.#last = (this.#last % HIGHEST) + 1
+    return this.#last
+  }
+
+  add(correlation: number, wait: Wait): void {
+    this.#byNumber.set(correlation, wait)
+    this.#numbers.set(wait, correlation)
+  }
+
+  delete(correlation: number): void {
+    const wait = this.#byNumber.get(correlation)
+    if (wait) this.#numbers.delete(wait)
+    this.#byNumber.delete(correlation)
+  }
+
+  get(correlation: number): Wait | undefined {
+    return this.#byNumber.get(correlation)
+  }
+
+  numberOf(wait: Wait): number | undefined {
+    return this.#numbers.get(wait)
+  }
+}

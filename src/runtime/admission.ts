@@ -1,0 +1,231 @@
+/** Whether a message gets into its mailbox: who it is for, whether they take it, whether there is room. */
+import {
+  AgentTerminatedError,
+  type DramatisError,
+  MailboxFullError,
+  MessageRejectedError,
+  UnknownAgentError,
+} from '../errors.ts'
+import {
+  ACCEPTED,
+  ASKS,
+  correlationOf,
+  flagsOf,
+  HAS_NAME,
+  kindOf,
+  lengthOf,
+  priorityOf,
+  REFUSED,
+  REQUEST,
+  readBody,
+  recipientOf,
+  SEND,
+  STREAMS,
+  senderOf,
+  turnOf,
+} from '../mailbox/frame.ts'
+import { type Envelope, NOT_YET } from '../mailbox/mailbox.ts'
+import type { Memory } from '../mailbox/memory.ts'
+import type { Cell, OpenRequest } from './cell.ts'
+import { type Admitting, type Core, ORCHESTRATOR_INDEX, USER_INDEX } from './core.ts'
+import { nearest } from './nearest.ts'
+import type { RunState } from './run-state.ts'
+
+type Refusal = 'unknown_agent' | 'stopped' | 'rejected' | 'cancelled'
+
+export class Admission implements Admitting {
+  readonly #core: Core
+
+  constructor(core: Core) {
+    this.#core = core
+  }
+
+  /** A message for somebody's mailbox, from an agent or (with `settle`) from a caller in the host. */
+  message(sender: Cell, run: RunState, memory: Memory, at: number, settle: OpenRequest['settle']): void {
+    const named = flagsOf(memory, at) & HAS_NAME ? readBody(memory, at).name : undefined
+    const callee = named === undefined ? this.#core.cells[recipientOf(memory, at)] : this.#core.cell(named)
+    const name = named ?? callee?.name ?? `#${recipientOf(memory, at)}`
+    const refuse = (reason: Refusal, error: DramatisError) => {
+      if (callee && !(flagsOf(memory, at) & ASKS)) this.freed(callee, lengthOf(memory, at)) // its sender had claimed room
+      this.#refuse(sender, run, memory, at, reason, error, settle)
+    }
+    if (run.ending) return refuse('cancelled', run.ending)
+    if (!callee || !mayReach(sender, callee)) return refuse('unknown_agent', this.#unknown(name))
+    if (callee.stopped) return refuse('stopped', this.#terminated(callee))
+    const { maxMessageBytes } = callee.settings.mailbox
+    if (lengthOf(memory, at) > maxMessageBytes)
+      return refuse('rejected', tooLarge(callee.name, lengthOf(memory, at), maxMessageBytes))
+    const envelope: Envelope<RunState> = {
+      memory,
+      at,
+      bytes: lengthOf(memory, at),
+      run,
+      priority: priorityOf(memory, at),
+      turn: 0,
+      attempt: 1,
+      lane: 'plain',
+      windowAt: 0,
+      windowEnd: 0,
+      handedSeq: 0,
+      acceptedAt: 0,
+      startedAt: NOT_YET,
+      begunAt: NOT_YET,
+      announced: false,
+      cancelled: false,
+      deaths: null,
+    }
+    if (kindOf(memory, at) === REQUEST) this.#open(sender, callee, run, memory, at, envelope, settle)
+    run.open += 1
+    if (flagsOf(memory, at) & ASKS) this.#ask(callee, envelope)
+    else this.#accept(callee, envelope)
+  }
+
+  #open(
+    caller: Cell,
+    callee: Cell,
+    run: RunState,
+    memory: Memory,
+    at: number,
+    envelope: Envelope<RunState>,
+    settle: OpenRequest['settle'],
+  ): void {
+    const correlation = correlationOf(memory, at)
+    caller.open.set(correlation, {
+      caller,
+      correlation,
+      run,
+      turn: turnOf(memory, at),
+      callee,
+      envelope,
+      streams: (flagsOf(memory, at) & STREAMS) !== 0,
+      settle,
+    })
+  }
+
+  #accept(callee: Cell, envelope: Envelope<RunState>): void {
+    if (callee.settings.queueTimeoutMs !== false) envelope.acceptedAt = this.#core.clock.monotonic()
+    callee.mailbox.push(envelope)
+    this.#core.delivery.touch(callee)
+  }
+
+  /** The sender found no room. There may be some by now; a message larger than the mailbox is taken when it is alone. */
+  #ask(callee: Cell, envelope: Envelope<RunState>): void {
+    const { team } = this.#core
+    if (callee.mailbox.parked.length === 0) {
+      if (team.claim(callee.index, envelope.bytes)) return this.#admit(callee, envelope)
+      if (envelope.bytes > callee.settings.mailbox.bytes && callee.mailbox.empty) {
+        team.force(callee.index, envelope.bytes)
+        return this.#admit(callee, envelope)
+      }
+    }
+    if (callee.settings.mailbox.overflow === 'block') return callee.mailbox.parked.push(envelope)
+    const { capacity, bytes } = callee.settings.mailbox
+    const error = new MailboxFullError(
+      `The mailbox of agent "${callee.name}" is full (${capacity} messages or ${bytes} bytes); its overflow policy is 'reject'. Send more slowly, or raise communication.mailboxCapacity.`,
+      { agent: callee.name, capacity, bytes },
+    )
+    envelope.run.open -= 1
+    const sender = this.#senderOf(envelope)
+    const request = this.#core.settlement.requestOf(envelope)
+    if (request) sender.open.delete(request.correlation)
+    this.#refuse(sender, envelope.run, envelope.memory, envelope.at, 'rejected', error, request?.settle)
+  }
+
+  #admit(callee: Cell, envelope: Envelope<RunState>): void {
+    const { memory, at } = envelope
+    if (kindOf(memory, at) === SEND && correlationOf(memory, at) !== 0)
+      this.#verdict(this.#senderOf(envelope), envelope.run, memory, at, undefined)
+    this.#accept(callee, envelope)
+  }
+
+  /** A message has left the mailbox: its room goes to who waits for it, else back to all. */
+  freed(callee: Cell, bytes: number): void {
+    const { team } = this.#core
+    team.release(callee.index, bytes)
+    if (callee.stopped) return
+    for (let parked = callee.mailbox.parked.peek(); parked; parked = callee.mailbox.parked.peek()) {
+      const alone = parked.bytes > callee.settings.mailbox.bytes && callee.mailbox.empty
+      if (alone) team.force(callee.index, parked.bytes)
+      else if (!team.claim(callee.index, parked.bytes)) return
+      callee.mailbox.parked.shift()
+      this.#admit(callee, parked)
+    }
+  }
+
+  #senderOf(envelope: Envelope<RunState>): Cell {
+    return this.#core.cells[senderOf(envelope.memory, envelope.at)]!
+  }
+
+  /** The message is dead, and its sender is told why. */
+  #refuse(
+    sender: Cell,
+    run: RunState,
+    memory: Memory,
+    at: number,
+    reason: Refusal,
+    error: DramatisError,
+    settle: OpenRequest['settle'],
+  ): void {
+    this.#core.deadLetter(run, memory, at, reason, [error])
+    const correlation = correlationOf(memory, at)
+    if (kindOf(memory, at) === REQUEST) {
+      const from = this.#core.cells[recipientOf(memory, at)]?.index ?? 0
+      const turn = turnOf(memory, at)
+      this.#core.settlement.answer(sender, run, correlation, from, turn, error, settle, { memory, at })
+    } else if (correlation !== 0) this.#verdict(sender, run, memory, at, error)
+  }
+
+  /** Tells a sender that had to ask what came of it. */
+  #verdict(sender: Cell, run: RunState, memory: Memory, at: number, error: DramatisError | undefined): void {
+    const inHost = sender.verdicts.get(correlationOf(memory, at))
+    if (inHost) {
+      sender.verdicts.delete(correlationOf(memory, at))
+      return inHost(error)
+    }
+    const fields = {
+      sender: 0,
+      recipient: sender.index,
+      run: run.index,
+      turn: turnOf(memory, at),
+      correlation: correlationOf(memory, at),
+    }
+    const frame = error
+      ? this.#core.frames.failure(REFUSED, fields, error)
+      : this.#core.frames.make({ kind: ACCEPTED, ...fields })
+    this.#core.appendOwned(run, frame.memory, frame.bytes)
+    this.#core.delivery.reply(sender, frame)
+  }
+
+  /** A send that was still waiting for room will never get any. */
+  refuseParked(envelope: Envelope<RunState>, error: DramatisError): void {
+    if (correlationOf(envelope.memory, envelope.at) !== 0)
+      this.#verdict(this.#senderOf(envelope), envelope.run, envelope.memory, envelope.at, error)
+  }
+
+  #unknown(name: string): UnknownAgentError {
+    const agents = this.#core.cells.filter((cell) => cell.settings.counted).map((cell) => cell.name)
+    const near = nearest(name, agents)
+    return new UnknownAgentError(
+      `No agent of this team is named "${name}"${near ? `; did you mean "${near}"?` : `; there are ${agents.join(', ')}.`}`,
+      { agent: name, agents },
+    )
+  }
+
+  #terminated(cell: Cell): AgentTerminatedError {
+    return new AgentTerminatedError(
+      `Agent "${cell.name}" is stopped: ${cell.stopped?.message ?? 'the team is closing.'}`,
+      { agent: cell.name },
+      cell.stopped,
+    )
+  }
+}
+
+const tooLarge = (agent: string, bytes: number, limit: number) =>
+  new MessageRejectedError(
+    `The message to "${agent}" is ${bytes} bytes encoded; at most ${limit} are taken (communication.maxMessageBytes). Send it in parts, or a reference to it.`,
+    { agent, bytes, limit },
+  )
+
+/** Agents can be reached by everybody, the protocol script by the caller alone. */
+const mayReach = (sender: Cell, callee: Cell) =>
+  callee.settings.counted || (sender.index === USER_INDEX && callee.index === ORCHESTRATOR_INDEX)

@@ -1,0 +1,214 @@
+/**
+ * What becomes of the messages that a dead thread had: rules 6 and 7. Each may be tried again, with what the log has of
+ * its earlier attempts, unless it may not: then its sender is told.
+ */
+import { isAnswer, isStep } from '../actors/replay.ts'
+import { AgentCrashedError, type DramatisError, errorData, errorFrom, OutcomeUnknownError } from '../errors.ts'
+import { errorOf } from '../mailbox/codec.ts'
+import {
+  CALL,
+  CHUNK,
+  correlationOf,
+  FAILED,
+  flagsOf,
+  kindOf,
+  lengthOf,
+  REQUEST,
+  readBody,
+  recipientOf,
+  SEND,
+  STEP_BEGAN,
+  STEP_DONE,
+  STREAM_READ,
+  STREAMS,
+  senderOf,
+  stepOf,
+  turnOf,
+} from '../mailbox/frame.ts'
+import { type Envelope, NOT_YET } from '../mailbox/mailbox.ts'
+import type { Memory } from '../mailbox/memory.ts'
+import type { Cell, Life } from './cell.ts'
+import type { Core, Redelivering } from './core.ts'
+import type { OwnFrame } from './host-frames.ts'
+import type { RunState } from './run-state.ts'
+
+/** Of an answer that somebody else streams to this agent. */
+const isPiece = (cell: Cell, memory: Memory, at: number) =>
+  kindOf(memory, at) === CHUNK && (flagsOf(memory, at) & STREAMS) !== 0 && senderOf(memory, at) !== cell.index
+
+interface Logged {
+  memory: Memory
+  at: number
+  bytes: number
+}
+
+export class Redelivery implements Redelivering {
+  readonly #core: Core
+
+  constructor(core: Core) {
+    this.#core = core
+  }
+
+  /** Rules 6 and 7: what was under way comes again, at the front, unless it may not. True: it was poison. */
+  giveBack(cell: Cell, life: Life, error: DramatisError, print: string | null): boolean {
+    const handed = [...cell.mailbox.handed.values()]
+    const begun = handed.filter((envelope) => life.begun(envelope))
+    const untouched = handed.filter((envelope) => !life.begun(envelope))
+    const alone = begun.length === 1
+    let poisoned = false
+    const again = begun.filter((envelope) => {
+      const fate = this.#fateOf(cell, life, envelope, error, print, alone)
+      if (!fate) return true
+      this.bury(cell, envelope, fate.reason, fate.error)
+      if (fate.reason === 'poison') poisoned = true
+      return false
+    })
+    for (const envelope of again) {
+      envelope.attempt += 1
+      envelope.announced = false
+      envelope.startedAt = NOT_YET
+      if (!alone) cell.suspects.add(envelope)
+    }
+    for (const envelope of untouched) {
+      envelope.announced = false
+      envelope.startedAt = NOT_YET
+      if (envelope.attempt === 1) envelope.begunAt = NOT_YET
+    }
+    const dead = untouched.filter((envelope) => envelope.cancelled)
+    for (const envelope of dead) this.bury(cell, envelope, 'cancelled', error)
+    cell.mailbox.giveBack(
+      again,
+      untouched.filter((envelope) => !envelope.cancelled),
+    )
+    return poisoned
+  }
+
+  #fateOf(
+    cell: Cell,
+    life: Life,
+    envelope: Envelope<RunState>,
+    error: DramatisError,
+    print: string | null,
+    alone: boolean,
+  ): { reason: 'cancelled' | 'poison' | 'failed'; error: DramatisError } | undefined {
+    if (envelope.cancelled || envelope.run.ending) return { reason: 'cancelled', error }
+    if (envelope.run.log.forgottenTo >= envelope.handedSeq) {
+      const unknown = new OutcomeUnknownError(
+        `Agent "${cell.name}" died in a turn so long that the log had to forget how it began, so it is not run again. Use shorter turns.`,
+        { agent: cell.name },
+        error,
+      )
+      return { reason: 'failed', error: unknown }
+    }
+    const step = this.#unknownStep(cell, envelope)
+    if (step) {
+      const unknown = new OutcomeUnknownError(
+        `Agent "${cell.name}" died while its step "${step}" was under way: it may have happened, or not, so it is not run again. Mark the step { idempotent: true } if it may.`,
+        { agent: cell.name, step },
+        error,
+      )
+      return { reason: 'failed', error: unknown }
+    }
+    envelope.deaths ??= []
+    const { deaths } = envelope
+    const data = errorData(error)
+    data.details.epoch = life.epoch
+    deaths.push({ error: data, epoch: life.epoch, alone, fingerprint: print })
+    const charged = deaths.filter((death) => death.alone)
+    const same = print !== null && charged.filter((death) => death.fingerprint === print).length >= 2
+    if (charged.length < cell.settings.supervision.poisonAttempts && !same) return undefined
+    const epochs = new Set(deaths.map((death) => death.epoch))
+    cell.restartTimes = cell.restartTimes.filter(({ epoch }) => !epochs.has(epoch))
+    const poison = new AgentCrashedError(
+      `Agent "${cell.name}" died ${charged.length} times on this message, ${same ? 'in the same way' : 'which is as often as it may'}; it is not tried again. The last time: ${error.message}`,
+      {
+        agent: cell.name,
+        attempts: envelope.attempt,
+        deaths: deaths.map((death) => ({ epoch: death.epoch, message: death.error.message })),
+      },
+      error.cause ?? error,
+    )
+    return { reason: 'poison', error: poison }
+  }
+
+  /** The message leaves the mailbox dead; its sender, if it waits, is told. */
+  bury(
+    cell: Cell,
+    envelope: Envelope<RunState>,
+    reason: 'cancelled' | 'poison' | 'failed' | 'stopped',
+    error: DramatisError,
+  ): void {
+    const { admission, settlement } = this.#core
+    cell.mailbox.discard(envelope)
+    cell.suspects.delete(envelope)
+    const request = settlement.requestOf(envelope)
+    const errors = reason === 'poison' ? (envelope.deaths ?? []).map((death) => errorFrom(death.error)) : [error]
+    settlement.drop(envelope, reason, errors)
+    if (request) settlement.answerWithError(request, error)
+    settlement.withdrawRequests(cell, envelope)
+    admission.freed(cell, envelope.bytes)
+  }
+
+  // ---- the next attempt
+
+  /** What the log has of the earlier attempts of a turn, as one frame. */
+  replayOf(cell: Cell, envelope: Envelope<RunState>): OwnFrame | undefined {
+    const logged = this.#loggedSteps(cell, envelope)
+    return logged.length === 0 ? undefined : this.#core.frames.replay(envelope.turn, logged)
+  }
+
+  #loggedSteps(cell: Cell, envelope: Envelope<RunState>): Logged[] {
+    const steps: Logged[] = []
+    const waits = new Set<number>()
+    for (const entry of envelope.run.log.entries()) {
+      if (entry.kind !== 'frames') continue
+      const { memory } = entry
+      for (let at = entry.from; at < entry.to; at += lengthOf(memory, at)) {
+        const kind = kindOf(memory, at)
+        const correlation = correlationOf(memory, at)
+        const byIt = senderOf(memory, at) === cell.index && turnOf(memory, at) === envelope.turn
+        const forIt = recipientOf(memory, at) === cell.index && waits.has(correlation)
+        const mine =
+          isAnswer(kind) || isPiece(cell, memory, at) ? forIt : byIt && (isStep(kind) || kind === STREAM_READ)
+        if (!mine) continue
+        if (kind === SEND || kind === REQUEST || kind === CALL) waits.add(correlation)
+        steps.push({ memory, at, bytes: lengthOf(memory, at) })
+      }
+    }
+    return steps
+  }
+
+  /** A step that ran in the dead thread itself, had begun, is not logged as finished, and may not run twice. */
+  #unknownStep(cell: Cell, envelope: Envelope<RunState>): string | undefined {
+    const begun = new Map<number, string>()
+    for (const { memory, at } of this.#loggedSteps(cell, envelope)) {
+      const kind = kindOf(memory, at)
+      if (kind === STEP_BEGAN && flagsOf(memory, at) & FAILED)
+        begun.set(stepOf(memory, at), readBody(memory, at).content)
+      if (kind === STEP_DONE) begun.delete(stepOf(memory, at))
+    }
+    return begun.values().next().value
+  }
+
+  /** Rule 0: a handler that threw has failed; by option its turn is tried again, in this life or in a new one. */
+  tryAgain(cell: Cell, envelope: Envelope<RunState>, memory: Memory, at: number): boolean {
+    const { onHandlerError, poisonAttempts } = cell.settings.supervision
+    if (onHandlerError === 'fail' || envelope.cancelled || envelope.run.ending || envelope.attempt >= poisonAttempts)
+      return false
+    const error = errorOf(memory, at)
+    if (error.code !== 'AGENT_FAILED' || this.#unknownStep(cell, envelope)) return false
+    if (onHandlerError === 'restart') {
+      this.#core.lives.kill(cell, error)
+      // The turn has ended, but not in a commit: the death gives it back like any other.
+      return true
+    }
+    envelope.attempt += 1
+    envelope.announced = false
+    envelope.startedAt = NOT_YET
+    if (cell.life) cell.life.replayed = undefined // this attempt has steps of its own to bring
+    cell.mailbox.giveBack([envelope], [])
+    if (cell.mailbox.handed.size === 0) this.#core.gate.release(envelope.run, cell)
+    this.#core.delivery.touch(cell)
+    return true
+  }
+}

@@ -1,0 +1,237 @@
+/** How turns and requests end: in a commit, in an error, withdrawn, or answered by somebody else. */
+import type { PatchNotice } from '../actors/assignment.ts'
+import { CancelledError, type DramatisError, StepMismatchError } from '../errors.ts'
+import { errorOf, isFailure } from '../mailbox/codec.ts'
+import {
+  ANNOUNCED,
+  copyId,
+  correlationOf,
+  flagsOf,
+  HAS_METADATA,
+  idOf,
+  kindOf,
+  lengthOf,
+  REQUEST,
+  RESPONSE,
+  readBody,
+  recipientOf,
+  senderOf,
+  setCorrelation,
+  setFlag,
+  setKind,
+  setTurn,
+  turnOf,
+} from '../mailbox/frame.ts'
+import type { Envelope } from '../mailbox/mailbox.ts'
+import { allocate, type Memory } from '../mailbox/memory.ts'
+import type { Cell, Life, OpenRequest } from './cell.ts'
+import type { Core, Settling } from './core.ts'
+import type { OwnFrame } from './host-frames.ts'
+import type { RunState } from './run-state.ts'
+
+export class Settlement implements Settling {
+  readonly #core: Core
+
+  constructor(core: Core) {
+    this.#core = core
+  }
+
+  // ---- the end of a turn
+
+  end(cell: Cell, life: Life, run: RunState, memory: Memory, at: number): void {
+    const { delivery, gate, redelivery } = this.#core
+    const turn = turnOf(memory, at)
+    const failed = isFailure(memory, at)
+    const envelope = cell.mailbox.handed.get(turn)
+    if (!envelope) return
+    if (envelope.announced) setFlag(memory, at, ANNOUNCED)
+    if (failed && redelivery.tryAgain(cell, envelope, memory, at)) {
+      life.patches.delete(turn)
+      return setCorrelation(memory, at, 0) // a turn that is tried again has not answered
+    }
+    if (failed && correlationOf(memory, at) === 0) cell.mailbox.discard(envelope)
+    else cell.mailbox.commit(turn)
+    cell.turns += 1
+    cell.suspects.delete(envelope)
+    cell.lastEndAt = this.#core.clock.monotonic()
+    if (life.patches.size > 0) {
+      if (!failed) this.#applyPatches(cell, life, run, turn)
+      life.patches.delete(turn)
+    }
+    this.#core.admission.freed(cell, envelope.bytes)
+    if (cell.mailbox.handed.size === 0) gate.release(run, cell)
+    delivery.touch(cell)
+    if (!failed && flagsOf(memory, at) & HAS_METADATA) this.#mismatch(cell, run, memory, at, readMissed(memory, at))
+    this.#settleEnd(run, envelope, memory, at, failed)
+    run.open -= 1
+  }
+
+  #settleEnd(run: RunState, envelope: Envelope<RunState>, memory: Memory, at: number, failed: boolean): void {
+    const correlation = correlationOf(memory, at)
+    if (correlation === 0) {
+      if (failed)
+        this.#core.deadLetter(run, envelope.memory, envelope.at, envelope.cancelled ? 'cancelled' : 'failed', [
+          errorOf(memory, at),
+        ])
+      return
+    }
+    const caller = this.#core.cells[recipientOf(memory, at)]
+    const request = caller?.open.get(correlation)
+    if (!caller || !request || request.envelope !== envelope) {
+      if (!failed || !envelope.cancelled) this.#core.deadLetter(run, memory, at, 'late', [])
+      return
+    }
+    caller.open.delete(correlation)
+    if (request.settle) return request.settle(memory, at)
+    const bytes = lengthOf(memory, at)
+    const copy = allocate(bytes)
+    copy.u8.set(memory.u8.subarray(at, at + bytes))
+    setKind(copy, 0, RESPONSE)
+    setTurn(copy, 0, request.turn)
+    this.#core.delivery.reply(caller, { memory: copy, bytes })
+  }
+
+  #mismatch(cell: Cell, run: RunState, memory: Memory, at: number, missed: string[]): void {
+    const error = new StepMismatchError(
+      `Agent "${cell.name}" took another way when its turn was tried again: it did not ask again for ${missed.join(', ')}. What the earlier attempt did stands beside it. Decide by the message and by steps alone.`,
+      { agent: cell.name, missed },
+    )
+    this.#core.record(run, { kind: 'step.mismatch', agent: cell.name, messageId: idOf(memory, at), error })
+  }
+
+  patch(life: Life, memory: Memory, at: number): void {
+    const turn = turnOf(memory, at)
+    const notices = life.patches.get(turn) ?? []
+    notices.push(JSON.parse(readBody(memory, at).data ?? '{}') as PatchNotice)
+    life.patches.set(turn, notices)
+  }
+
+  #applyPatches(cell: Cell, life: Life, run: RunState, turn: number): void {
+    for (const notice of life.patches.get(turn) ?? []) this.#core.lives.applyPatch(cell, run, notice)
+  }
+
+  // ---- answers that the host makes
+
+  /** Settles a request with an error of the host's making. The log has it too: a redelivered turn gets the same answer. */
+  answerWithError(request: OpenRequest, error: DramatisError): void {
+    if (!request.caller.open.delete(request.correlation)) return
+    this.answer(
+      request.caller,
+      request.run,
+      request.correlation,
+      request.callee.index,
+      request.turn,
+      error,
+      request.settle,
+      request.envelope,
+    )
+  }
+
+  answer(
+    caller: Cell,
+    run: RunState,
+    correlation: number,
+    from: number,
+    turn: number,
+    error: DramatisError,
+    settle: OpenRequest['settle'],
+    request: { memory: Memory; at: number },
+  ): void {
+    const frame = this.#core.frames.failure(
+      RESPONSE,
+      { sender: from, recipient: caller.index, run: run.index, turn, correlation },
+      error,
+    )
+    copyId(request.memory, request.at, frame.memory, 0)
+    this.#core.appendOwned(run, frame.memory, frame.bytes)
+    if (settle) settle(frame.memory, 0)
+    else this.#core.delivery.reply(caller, frame)
+    this.#core.wake()
+  }
+
+  /** Somebody in the host answers in the place of the agent that was asked; that agent is told to stop. */
+  answerInstead(request: OpenRequest, frame: OwnFrame): void {
+    const { caller, correlation, callee, envelope, run, settle } = request
+    caller.open.delete(correlation)
+    this.#core.appendOwned(run, frame.memory, frame.bytes)
+    setKind(frame.memory, 0, RESPONSE)
+    if (settle) settle(frame.memory, 0)
+    else this.#core.delivery.reply(caller, frame)
+    this.withdraw(
+      callee,
+      envelope,
+      new CancelledError(`The request to "${callee.name}" was answered by somebody else.`, { agent: callee.name }),
+    )
+    this.#core.wake()
+  }
+
+  /** The request that a message is, if its caller still waits. */
+  requestOf(envelope: Envelope<RunState>): OpenRequest | undefined {
+    if (kindOf(envelope.memory, envelope.at) !== REQUEST) return undefined
+    const request = this.#core.cells[senderOf(envelope.memory, envelope.at)]!.open.get(
+      correlationOf(envelope.memory, envelope.at),
+    )
+    return request?.envelope === envelope ? request : undefined
+  }
+
+  // ---- cancellation
+
+  /** The caller no longer waits. A message that waits is taken out; a turn under way is told to stop. */
+  cancel(caller: Cell, correlation: number, reason: DramatisError | undefined): void {
+    const request = caller.open.get(correlation)
+    if (!request) {
+      this.#core.calls.cancel(caller, correlation)
+      return
+    }
+    caller.open.delete(correlation)
+    this.withdraw(
+      request.callee,
+      request.envelope,
+      reason ??
+        new CancelledError(`The request of "${caller.name}" was withdrawn.`, {
+          agent: request.callee.name,
+          caller: caller.name,
+        }),
+    )
+  }
+
+  /** Takes a message back, wherever it is. */
+  withdraw(callee: Cell, envelope: Envelope<RunState>, reason: DramatisError): void {
+    if (envelope.cancelled) return
+    envelope.cancelled = true
+    const { lives, delivery, gate } = this.#core
+    this.withdrawRequests(callee, envelope)
+    if (callee.mailbox.handed.get(envelope.turn) === envelope) {
+      if (callee.life?.begun(envelope)) gate.excuse(callee)
+      delivery.reply(callee, this.#core.frames.abort(envelope.turn, reason))
+      lives.killAfterGrace(callee, envelope)
+      return
+    }
+    if (callee.mailbox.parked.remove(envelope)) this.drop(envelope, 'cancelled', [reason])
+    else if (callee.mailbox.discard(envelope)) {
+      this.drop(envelope, 'cancelled', [reason])
+      this.#core.admission.freed(callee, envelope.bytes)
+    }
+  }
+
+  /** What a turn that is to end was waiting for is wanted by nobody any more. */
+  withdrawRequests(cell: Cell, { turn, run }: Envelope<RunState>): void {
+    for (const request of [...cell.open.values()])
+      if (request.turn === turn) this.cancel(cell, request.correlation, run.ending)
+  }
+
+  /** The message is out of its mailbox and dead. */
+  drop(
+    envelope: Envelope<RunState>,
+    reason: 'cancelled' | 'stopped' | 'expired' | 'poison' | 'failed',
+    errors: DramatisError[],
+  ): void {
+    envelope.run.open -= 1
+    this.#core.deadLetter(envelope.run, envelope.memory, envelope.at, reason, errors)
+  }
+}
+
+/** What a redelivered turn did not ask for again: an END has no other metadata. */
+function readMissed(memory: Memory, at: number): string[] {
+  return (JSON.parse(readBody(memory, at).metadata ?? '{"missed":[]}') as { missed: string[] }).missed
+}

@@ -1,0 +1,183 @@
+/** A context after its turn has ended: every verb says so, none does anything, and what nobody awaited harms nobody. */
+import t from 'tap'
+import { defineAgent, type OrchestratorContext } from '../../src/index.ts'
+import { testTeam } from '../../src/testing.ts'
+import { type Act, refusalOf, stage, type UntypedContext, untyped } from './helpers.ts'
+
+const asynchronous: Record<string, Act> = {
+  request: (context) => context.request('bob', 'hi'),
+  'requestStream, its response': (context) => streamOf(context).response,
+  'requestStream, its pieces': (context) => streamOf(context)[Symbol.asyncIterator]().next(),
+  requestAll: (context) => context.requestAll(['bob', 'bob'], 'hi'),
+  requestAny: (context) => context.requestAny(['bob', 'bob'], 'hi'),
+  send: (context) => context.send('bob', 'hi'),
+  publish: (context) => context.publish('k', 1, 'fact'),
+  subscribe: (context) => context.subscribe('k'),
+  'blackboard.write': (context) => context.blackboard.write('k', 1, 'fact'),
+  'blackboard.read': (context) => context.blackboard.read('k'),
+  'blackboard.query': (context) => context.blackboard.query(),
+  'blackboard.getHistory': (context) => context.blackboard.getHistory('k'),
+  'blackboard.waitFor': (context) => context.blackboard.waitFor('k'),
+  step: (context) => context.step('late', () => 1),
+  sleep: (context) => context.sleep(1),
+}
+
+const synchronous: Record<string, Act> = {
+  emit: (context) => context.emit('late'),
+  now: (context) => context.now(),
+  random: (context) => context.random(),
+  uuid: (context) => context.uuid(),
+  setState: (context) => context.setState(() => {}),
+  setRunState: (context) => context.setRunState(() => {}),
+}
+
+/** The context of a turn of ann's that has ended. */
+async function ended(play: (act: Act) => Promise<unknown>): Promise<UntypedContext> {
+  let kept: UntypedContext | undefined
+  await play((context) => {
+    kept = context
+  })
+  if (!kept) throw new Error('there was no turn')
+  return kept
+}
+
+t.test('every asynchronous verb rejects with TURN_ENDED and says what to do', async (t) => {
+  const { team, play, isWell } = stage(t)
+  const context = await ended(play)
+  for (const [verb, act] of Object.entries(asynchronous)) {
+    const error = await refusalOf(async () => act(context))
+    t.equal(error.code, 'TURN_ENDED', verb)
+    t.match(error.message, /The turn of agent "ann" has ended; .*Await what the handler starts before it returns/)
+    t.equal(error.details.agent, 'ann')
+  }
+  t.same(
+    team.getMessageHistory().filter(({ recipient }) => recipient === 'bob'),
+    [],
+  )
+  t.same(await team.getBlackboard()?.query(), [])
+  t.ok(await isWell())
+})
+
+t.test('every synchronous verb throws TURN_ENDED', async (t) => {
+  const { play, isWell } = stage(t)
+  const context = await ended(play)
+  for (const [verb, act] of Object.entries(synchronous))
+    t.throws(() => act(context), { code: 'TURN_ENDED', details: { agent: 'ann' } }, verb)
+  t.ok(await isWell())
+})
+
+t.test('no verb is forgotten here: each method of a context is in one list or has a reason not to be', async (t) => {
+  const { play } = stage(t)
+  const context = await ended(play)
+  const methods = new Set<string>()
+  for (let at = Object.getPrototypeOf(context); at !== Object.prototype; at = Object.getPrototypeOf(at))
+    for (const name of Object.getOwnPropertyNames(at))
+      if (typeof Object.getOwnPropertyDescriptor(at, name)?.value === 'function') methods.add(name)
+  const own = 'constructor assertOpen abort breathe call close nextStep read refusal'.split(' ') // the runtime's
+  const harmless = ['refuse'] // it only makes an error
+  const unavailable = // in unavailable.test.ts
+    'requestQuorum broadcast delegate report watch sync handoff escalate ask spawn complete think tool shared'.split(
+      ' ',
+    )
+  const listed = [...Object.keys(asynchronous), ...Object.keys(synchronous)].map((verb) => verb.split(/[.,]/)[0])
+  const known = new Set([...listed, ...own, ...harmless, ...unavailable])
+  t.same(
+    [...methods].filter((name) => !known.has(name)),
+    [],
+  )
+})
+
+t.test('what a context knows can still be read, and its signal is aborted', async (t) => {
+  const { play } = stage(t)
+  const context = await ended(play)
+  t.match(context, { role: { name: 'ann' }, attempt: 1 })
+  t.same([context.state, context.runState], [{}, {}])
+  t.equal(context.signal.aborted, true)
+  t.match(context.signal.reason, { code: 'TURN_ENDED' })
+})
+
+t.test('a verb that nobody awaits is given up with its turn, and costs nothing', async (t) => {
+  const unhandled: unknown[] = []
+  const note = (error: unknown) => unhandled.push(error)
+  process.on('unhandledRejection', note)
+  t.teardown(() => process.off('unhandledRejection', note))
+  const { play, isWell } = stage(t)
+  const { 'requestStream, its pieces': _reader, ...verbs } = asynchronous // whoever reads, waits
+  await play((context) => {
+    for (const act of Object.values(verbs)) void act(context)
+    void context.step('fails', () => {
+      throw new Error('nobody hears this')
+    })
+    void context.step('goes on', () => context.sleep(1_000))
+    void context.requestAll('bob', 'hi')
+    void context.send('nobody', 'hi')
+  })
+  const context = await ended(play)
+  for (const act of Object.values(verbs)) void act(context)
+  await new Promise((resolve) => setImmediate(resolve)) // the event loop reports what nobody handled
+  t.same(unhandled, [])
+  t.ok(await isWell())
+})
+
+t.test("the script's own verbs end with its turn too", async (t) => {
+  let kept: OrchestratorContext | undefined
+  const team = testTeam(
+    {
+      agents: [{ name: 'ann' }],
+      orchestration: {
+        strategy: 'custom',
+        run: async (orchestrator) => {
+          kept = orchestrator
+          return 'done'
+        },
+      },
+    },
+    { modules: { ann: defineAgent({ receive: () => 'hi' }) } },
+  )
+  t.teardown(() => team.close())
+  await team.execute('go')
+  const orchestrator = kept!
+  t.throws(() => orchestrator.decide('Which?', 'this', 'late'), { code: 'TURN_ENDED' })
+  await t.rejects(orchestrator.request('ann', 'hi'), { code: 'TURN_ENDED' })
+  await t.rejects(orchestrator.requestAll(['ann'], 'hi'), { code: 'TURN_ENDED' })
+  t.equal(team.getMessageHistory().length, 2, 'the query and its answer')
+})
+
+t.test('what the script decides and counts has to be what it says', async (t) => {
+  const refused: string[] = []
+  const team = testTeam(
+    {
+      agents: [{ name: 'ann' }],
+      orchestration: {
+        strategy: 'custom',
+        run: async (given) => {
+          const orchestrator = untyped(given)
+          for (const act of [
+            () => orchestrator.decide(5, 'this', 'so'),
+            () => orchestrator.decide('Which?', undefined, 'so'),
+            () => orchestrator.vote('ann'),
+            () => orchestrator.vote([5]),
+          ]) {
+            const { code, details } = await refusalOf(act)
+            refused.push(`${code} ${details.path}`)
+          }
+          return 'done'
+        },
+      },
+    },
+    { modules: { ann: defineAgent({ receive: () => 'hi' }) } },
+  )
+  t.teardown(() => team.close())
+  const result = await team.execute('go')
+  t.ok(result.success)
+  t.same(refused, [
+    'MESSAGE_REJECTED question',
+    'MESSAGE_REJECTED choice',
+    'MESSAGE_REJECTED ballots',
+    'MESSAGE_REJECTED ballots[0]',
+  ])
+})
+
+function streamOf(context: UntypedContext) {
+  return context.requestStream('bob', 'hi') as AsyncIterable<string> & { response: Promise<unknown> }
+}

@@ -1,0 +1,107 @@
+/** What the contract names and this version has not: one clear error for each, never an option or a verb that is ignored. */
+import t, { type Test } from 'tap'
+import { type DramatisError, loadTeam, type Tool } from '../../src/index.ts'
+import { type Act, refusalOf, stage, untyped } from './helpers.ts'
+
+const verbs: Record<string, Act> = {
+  'context.requestQuorum': (context) => context.requestQuorum(['bob'], 1, 'hi'),
+  'context.broadcast': (context) => context.broadcast('hi'),
+  'context.report': (context) => context.report('done'),
+  'context.watch': (context) => context.watch('bob'),
+  'context.spawn': (context) => context.spawn({ name: 'carl' }),
+  'context.sync': (context) => context.sync('noon'),
+  'context.delegate': (context) => context.delegate('bob', 'work'),
+  'context.handoff': (context) => context.handoff('bob', {}),
+  'context.escalate': (context) => context.escalate('stuck'),
+  'context.ask': (context) => context.ask('who?'),
+  'context.complete': (context) => context.complete({ prompt: 'hi' }),
+  'context.think': (context) => context.think('hi'),
+  'context.tool': (context) => context.tool({} as Tool, {}),
+  'context.shared': (context) => context.shared('team_shared'),
+  'options.retries': (context) => context.request('bob', 'hi', { retries: 1 }),
+  'options.idempotent': (context) => context.request('bob', 'hi', { idempotent: true }),
+  'options.polling': (context) => context.send('bob', 'hi', { polling: true }),
+}
+
+function isUnavailable(t: Pick<Test, 'equal'>, error: DramatisError, path: string): void {
+  t.equal(error.code, 'CONFIGURATION', path)
+  t.equal(error.details.path, path)
+  t.equal(error.message.startsWith(`${path}: not available in this version`), true, error.message)
+}
+
+t.test('a verb that is not there yet says so, and the turn goes on', async (t) => {
+  const { refusal, isWell } = stage(t)
+  for (const [path, act] of Object.entries(verbs)) isUnavailable(t, await refusal(act), path)
+  t.ok(await isWell())
+})
+
+t.test('an option that asks for nothing is fine', async (t) => {
+  const { play } = stage(t)
+  const asksNothing = { retries: 0, idempotent: false, polling: false }
+  t.match(await play((context) => context.request('bob', 'hi', asksNothing)), { content: 'bob heard hi' })
+})
+
+t.test('blackboard.subscribe in a turn says what to use in its place', async (t) => {
+  const { refusal } = stage(t)
+  const error = await refusal((context) => context.blackboard.subscribe('k', () => {}))
+  t.equal(error.code, 'CONFIGURATION')
+  t.match(error.message, /Available: context\.subscribe/)
+})
+
+t.test("the script's verbs that are not there yet", async (t) => {
+  const errors: DramatisError[] = []
+  const { team, isWell } = stage(t, {
+    orchestration: {
+      strategy: 'custom',
+      run: async (orchestrator: { [verb: string]: (...given: unknown[]) => unknown }, query: string) => {
+        if (query === 'try') {
+          errors.push(await refusalOf(() => orchestrator.route!('work')))
+          errors.push(await refusalOf(() => orchestrator.synced!('noon')))
+        } else await orchestrator.request!('ann', query)
+        return 'done'
+      },
+    },
+  })
+  await team.execute('try')
+  isUnavailable(t, errors[0]!, 'orchestrator.route')
+  isUnavailable(t, errors[1]!, 'orchestrator.synced')
+  t.ok(await isWell())
+})
+
+t.test('methods of a team, a run and the dead letters', async (t) => {
+  const { team: typed, isWell } = stage(t)
+  const team = untyped(typed)
+  const hello = typed.launch('hello')
+  await hello.result
+  const run = untyped(hello)
+  const letters = untyped(typed.deadLetters)
+  const methods: Record<string, () => unknown> = {
+    resume: () => team.resume('id'),
+    addAgent: () => team.addAgent({ name: 'carl' }),
+    removeAgent: () => team.removeAgent('bob'),
+    reloadAgent: () => team.reloadAgent('bob'),
+    restartAgent: () => team.restartAgent('bob'),
+    delegateTask: () => team.delegateTask('ann', 'bob', 'work'),
+    canDelegate: () => team.canDelegate('ann', 'bob'),
+    getDelegationGraph: () => team.getDelegationGraph(),
+    metrics: () => team.metrics(),
+    'deadLetters.replay': () => letters.replay('id'),
+    'deadLetters.discard': () => letters.discard('id'),
+    'run.answer': () => run.answer('id', 'yes'),
+    loadTeam: () => loadTeam('agents.yaml'),
+  }
+  for (const [path, call] of Object.entries(methods)) isUnavailable(t, await refusalOf(call), path)
+  t.same(
+    typed.listAgents().map(({ name }) => name),
+    ['ann', 'bob'],
+  )
+  t.ok(await isWell())
+})
+
+t.test('options of a run that are not there yet', async (t) => {
+  const { team: typed, isWell } = stage(t)
+  const team = untyped(typed)
+  isUnavailable(t, await refusalOf(() => team.execute('hi', { models: { ann: 'm' } })), 'models')
+  isUnavailable(t, await refusalOf(() => team.launch('hi', { budget: { tokens: 5 } })), 'budget')
+  t.ok(await isWell())
+})

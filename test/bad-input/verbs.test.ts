@@ -1,0 +1,222 @@
+/** Each verb with arguments that it cannot take: refused by path, before anything is sent, and the turn goes on. */
+import t from 'tap'
+import { type Act, stage } from './helpers.ts'
+
+const SECRET = { prompt: 'the secret prompt' }
+const cycle: Record<string, unknown> = {}
+cycle.list = [cycle]
+let deep: object = {}
+for (let level = 0; level < 50_000; level++) deep = { deep }
+
+/** Each of them is refused with MESSAGE_REJECTED; the details have the path, the message names it and what came. */
+const refused: Record<string, [act: Act, path: string, says: RegExp][]> = {
+  'a recipient': [
+    [(context) => context.request(5, 'hi'), 'to', /^to is 5; the name of an agent is needed/],
+    [(context) => context.request('', 'hi'), 'to', /^to is ""/],
+    [(context) => context.request(undefined, 'hi'), 'to', /^to is nothing/],
+    [(context) => context.request(null, 'hi'), 'to', /^to is null/],
+    [(context) => context.request(SECRET, 'hi'), 'to', /^to is an object/],
+    [(context) => context.send(5, 'hi'), 'to', /^to is 5/],
+    [(context) => response(context.requestStream(5, 'hi')), 'to', /^to is 5/],
+    [(context) => context.requestAll('bob', 'hi'), 'to', /^to is "bob"; a list of agents' names is needed/],
+    [(context) => context.requestAll(undefined, 'hi'), 'to', /^to is nothing/],
+    [(context) => context.requestAll(['bob', 5], 'hi'), 'to[1]', /^to\[1\] is 5/],
+    [(context) => context.requestAny('bob', 'hi'), 'to', /^to is "bob"/],
+    [(context) => context.requestAny([], 'hi'), 'to', /at least one agent/],
+  ],
+  content: [
+    [(context) => context.request('bob', 5), 'content', /^content is 5; a string is needed\. .*structuredData/],
+    [(context) => context.request('bob'), 'content', /^content is nothing/],
+    [(context) => context.request('bob', SECRET), 'content', /^content is an object/],
+    [(context) => context.send('bob', null), 'content', /^content is null/],
+    [(context) => response(context.requestStream('bob', [])), 'content', /^content is an empty list/],
+    [(context) => context.requestAll(['bob', 'bob'], 5), 'content', /^content is 5/],
+    [(context) => context.requestAny(['bob', 'bob'], 5), 'content', /^content is 5/],
+  ],
+  'structured data': [
+    [data({ when: [new Date(0)] }), 'structuredData.when[0]', /^structuredData\.when\[0\] is a Date; a JSON value/],
+    [data({ f: () => 1 }), 'structuredData.f', /is function/],
+    [data(Number.NaN), 'structuredData', /^structuredData is NaN/],
+    [data({ n: Number.POSITIVE_INFINITY }), 'structuredData.n', /is Infinity/],
+    [data({ n: 1n }), 'structuredData.n', /is bigint/],
+    [data(cycle), 'structuredData.list[0]', /is a cycle/],
+    [data([1, undefined]), 'structuredData[1]', /is undefined/],
+    [data(new Map()), 'structuredData', /is a Map/],
+    [data(Symbol('s')), 'structuredData', /is symbol/],
+    [(context) => context.send('bob', 'hi', { structuredData: { m: new Set() } }), 'structuredData.m', /is a Set/],
+    [(context) => context.requestAll(['bob'], 'hi', { structuredData: 1n }), 'structuredData', /is bigint/],
+  ],
+  options: [
+    [options(null), 'options', /^options is null; an object is needed/],
+    [options(5), 'options', /^options is 5/],
+    [options([]), 'options', /^options is an empty list/],
+    [options({ timeout: 5 }), 'options.timeout', /^options\.timeout: there is no such option; there are .*timeoutMs/],
+    [options({ timeoutMs: -1 }), 'timeoutMs', /^timeoutMs is -1; milliseconds are needed, 0 or more/],
+    [options({ timeoutMs: Number.NaN }), 'timeoutMs', /^timeoutMs is NaN/],
+    [options({ timeoutMs: '5' }), 'timeoutMs', /^timeoutMs is "5"/],
+    [options({ priority: 1.5 }), 'priority', /^priority is 1\.5; an integer of 32 bits is needed/],
+    [options({ priority: 2 ** 31 }), 'priority', /^priority is 2147483648/],
+    [options({ threadId: 5 }), 'threadId', /^threadId is 5/],
+    [options({ metadata: 5 }), 'metadata', /^metadata is 5/],
+    [options({ metadata: { when: new Date(0) } }), 'metadata.when', /is a Date/],
+    [options({ signal: {} }), 'signal', /^signal is an object; an AbortSignal is needed/],
+    [(context) => context.requestAll(['bob'], 'hi', null), 'options', /^options is null/],
+    [
+      (context) => context.requestAll(['bob'], 'hi', { concurrency: 0 }),
+      'concurrency',
+      /^concurrency is 0; an integer/,
+    ],
+    [(context) => context.requestAll(['bob'], 'hi', { concurrency: 1.5 }), 'concurrency', /^concurrency is 1\.5/],
+    [(context) => context.requestAny(['bob'], 'hi', { signal: 5 }), 'signal', /^signal is 5/],
+    [(context) => context.send('bob', 'hi', { priority: 'high' }), 'priority', /^priority is "high"/],
+  ],
+  'a step': [
+    [(context) => context.step(5, () => 1), 'name', /^name is 5/],
+    [(context) => context.step('count'), 'run', /^run is nothing; a function is needed/],
+    [(context) => context.step('count', () => new Map()), 'step "count"', /^step "count" is a Map/],
+    [(context) => context.step('count', async () => ({ at: [() => 1] })), 'step "count".at[0]', /is function/],
+  ],
+  'time and pieces': [
+    [(context) => context.sleep('x'), 'ms', /^ms is "x"; milliseconds/],
+    [(context) => context.sleep(-1), 'ms', /^ms is -1/],
+    [(context) => context.sleep(), 'ms', /^ms is nothing/],
+    [(context) => context.emit(5), 'chunk', /^chunk is 5; a string is needed/],
+    [(context) => context.emit(SECRET), 'chunk', /^chunk is an object/],
+  ],
+  'the blackboard': [
+    [(context) => context.publish('', 1, 'fact'), 'key', /^The key .* a string of 1 to 256 characters, not ''/],
+    [(context) => context.publish(5, 1, 'fact'), 'key', /not 5/],
+    [(context) => context.publish('k'.repeat(257), 1, 'fact'), 'key', /1 to 256/],
+    [(context) => context.publish('k', undefined, 'fact'), 'value', /"k" is no JSON value: value is undefined/],
+    [(context) => context.publish('k', { m: new Map() }, 'fact'), 'blackboard.write.value.m', /is a Map/],
+    [(context) => context.publish('k', 1), 'entryType', /^The entryType of "k"/],
+    [(context) => context.publish('k', 1, 'fact', { confidence: 2 }), 'confidence', /a number from 0 to 1, not 2/],
+    [(context) => context.publish('k', 1, 'fact', 5), 'options', /an object, not 5/],
+    [(context) => context.publish('k', 1, 'fact', { confidense: 1 }), 'options.confidense', /no such field/],
+    [(context) => context.publish('k', 1, 'fact', { references: ['a', 5] }), 'references[1]', /a key, not 5/],
+    [(context) => context.blackboard.write(undefined, 1, 'fact'), 'key', /not undefined/],
+    [(context) => context.blackboard.read(5), 'key', /not 5/],
+    [(context) => context.blackboard.getHistory(5), 'key', /not 5/],
+    [(context) => context.blackboard.query(5), 'filter', /an object, not 5/],
+    [(context) => context.blackboard.query({ typ: 'fact' }), 'filter.typ', /no such field; there are entryType/],
+    [(context) => context.blackboard.query({ author: 5 }), 'filter.author', /a string, not 5/],
+    [(context) => context.blackboard.waitFor(5), 'key', /not 5/],
+    [(context) => context.blackboard.waitFor('k', { timeoutMs: -1 }), 'timeoutMs', /^timeoutMs is -1/],
+    [(context) => context.blackboard.waitFor('k', { timeoutMs: Number.NaN }), 'timeoutMs', /^timeoutMs is NaN/],
+    [(context) => context.blackboard.waitFor('k', null), 'options', /^options is null/],
+    [(context) => context.blackboard.waitFor('k', { signal: 5 }), 'signal', /^signal is 5/],
+    [(context) => context.subscribe(5), 'pattern', /^The pattern 5 is none/],
+    [(context) => context.subscribe('a..b'), 'pattern', /^The pattern 'a\.\.b' is none/],
+  ],
+  state: [
+    [(context) => context.setState(5), undefined as never, /^the recipe of state is 5; a function is needed/],
+    [(context) => context.setState(() => 5), 'state', /^state is 5; an object is needed/],
+    [(context) => context.setState(async () => {}), 'state', /^The recipe of state is asynchronous; await first/],
+    [(context) => context.setState(put(new Map())), 'state.here', /^state\.here is a Map; a JSON value is needed/],
+    [(context) => context.setState(put(undefined)), 'state.here', /is undefined/],
+    [(context) => context.setState(put(() => 1)), 'state.here', /is function/],
+    [(context) => context.setState(put({ at: [new Date(0)] })), 'state.here.at[0]', /is a Date/],
+    [(context) => context.setState(put(cycle)), 'state.here.list[0]', /is a cycle/],
+    [(context) => context.setRunState(put(Number.NaN)), 'runState.here', /^runState\.here is NaN/],
+    [(context) => context.setRunState(5), undefined as never, /^the recipe of runState is 5/],
+  ],
+}
+
+for (const [what, cases] of Object.entries(refused)) {
+  t.test(`${what} of the wrong kind is refused by path, and the turn goes on`, async (t) => {
+    const { team, refusal, isWell } = stage(t)
+    for (const [act, path, says] of cases) {
+      const error = await refusal(act)
+      t.match(error.message, says)
+      t.equal(error.code, 'MESSAGE_REJECTED', error.message)
+      if (path !== undefined) t.equal(error.details.path, path, error.message)
+      t.notMatch(error.message, SECRET.prompt)
+    }
+    t.same(
+      team.getMessageHistory().filter(({ recipient }) => recipient === 'bob'),
+      [],
+    )
+    t.same(team.deadLetters.list(), [])
+    t.ok(await isWell())
+  })
+}
+
+t.test('data nested more deeply than JSON can be written is refused, not a stack overflow', async (t) => {
+  const { refusal, isWell } = stage(t)
+  t.match(await refusal(data(deep)), { code: 'MESSAGE_REJECTED', message: /nested more than 1000 levels deep/ })
+  t.match(await refusal((context) => context.step('deep', () => deep)), { code: 'MESSAGE_REJECTED' })
+  t.ok(await isWell())
+})
+
+t.test('a draft that was refused leaves the state as it was', async (t) => {
+  const { play } = stage(t)
+  const states = await play((context) => {
+    context.setState(put({ kept: true }))
+    try {
+      context.setState(put(new Map()))
+    } catch {}
+    return context.state
+  })
+  t.same(states, { here: { kept: true } })
+})
+
+t.test('state under a key that JavaScript uses itself is kept like any other', async (t) => {
+  const { team, play } = stage(t)
+  const count = (context: Parameters<Act>[0]) =>
+    context.setState((draft: { words?: Record<string, { n: number }> }) => {
+      draft.words ??= {}
+      if (!Object.hasOwn(draft.words, 'constructor')) draft.words.constructor = { n: 0 } as never
+      const word = draft.words.constructor as never as { n: number }
+      word.n += 1
+    })
+  for (let i = 0; i < 3; i++) await play(count)
+  team.crash('ann')
+  t.same(await play((context) => context.state), { words: { constructor: { n: 3 } } })
+})
+
+t.test('a wait for an entry that nobody writes ends at its deadline, and says so', async (t) => {
+  const { team, refusal } = stage(t)
+  const waiting = refusal((context) => context.blackboard.waitFor('never', { timeoutMs: 30 }))
+  await team.clock.advance(30)
+  const error = await waiting
+  t.equal(error.code, 'REQUEST_TIMEOUT')
+  t.match(error.message, /Nobody wrote "never" .* within 30 ms\. Raise timeoutMs/)
+})
+
+t.test('without a blackboard its verbs say how to get one', async (t) => {
+  const { refusal, isWell } = stage(t, { enableBlackboard: false })
+  for (const act of [
+    (context) => context.publish('k', 1, 'fact'),
+    (context) => context.blackboard.read('k'),
+    (context) => context.subscribe('k'),
+  ] satisfies Act[]) {
+    const error = await refusal(act)
+    t.equal(error.code, 'CONFIGURATION')
+    t.match(error.message, /no blackboard\. Set enableBlackboard: true/)
+  }
+  t.ok(await isWell())
+})
+
+t.test('a refusal with something else than a text still says what it was given', async (t) => {
+  const { play } = stage(t)
+  t.match(await play((context) => context.refuse({ why: 'busy' })), {
+    code: 'TASK_REFUSED',
+    message: 'Agent "ann" refused: {"why":"busy"}',
+  })
+})
+
+function data(structuredData: unknown): Act {
+  return (context) => context.request('bob', 'hi', { structuredData })
+}
+
+function options(given: unknown): Act {
+  return (context) => context.request('bob', 'hi', given)
+}
+
+function put(value: unknown) {
+  return (draft: { here?: unknown }) => {
+    draft.here = value
+  }
+}
+
+const response = (stream: unknown) => (stream as { response: Promise<unknown> }).response

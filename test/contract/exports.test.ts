@@ -1,0 +1,72 @@
+/** The names that the package gives, no more and no less: what is exported once cannot be taken back. */
+import t from 'tap'
+import * as protocol from '../../src/actors/protocol.ts'
+import * as tool from '../../src/actors/tool.ts'
+import * as errors from '../../src/errors.ts'
+import * as dramatis from '../../src/index.ts'
+import * as testing from '../../src/testing.ts'
+
+const functions = [
+  'MultiAgentPattern',
+  'agentRef',
+  'createTeam',
+  'defineAgent',
+  'defineProtocol',
+  'defineTeam',
+  'defineTool',
+  'loadTeam',
+  'sequenceDiagram',
+]
+const errorNames = Object.keys(errors).filter((name) => name.endsWith('Error'))
+
+t.test('the entry gives the functions, the class and the errors, and nothing that is inside', async (t) => {
+  t.same(Object.keys(dramatis).sort(), [...functions, ...errorNames].sort())
+})
+
+t.test('there is one error class for each code, of that name', async (t) => {
+  const classes = errorNames.filter((name) => name !== 'DramatisError')
+  t.equal(classes.length, 35)
+  for (const name of classes) {
+    const error = errors.errorFrom({ code: codeOf(name), message: 'm', details: { a: 1 } })
+    t.equal(error.name, name)
+    t.ok(error instanceof dramatis.DramatisError)
+    t.same(JSON.parse(JSON.stringify(error)), { code: codeOf(name), message: 'm', details: { a: 1 } })
+  }
+})
+
+t.test('inside a thread the same names can be imported', async (t) => {
+  const { agentRef, defineAgent } = dramatis
+  const { defineProtocol } = protocol
+  const { defineTool } = tool
+  Object.defineProperty(globalThis, Symbol.for('dramatis.thread'), {
+    value: { ...errors, agentRef, defineAgent, defineProtocol, defineTool },
+  })
+  const inThread = await import('../../src/thread-api.ts')
+  t.same(Object.keys(inThread).sort(), Object.keys(dramatis).sort())
+  t.throws(() => inThread.createTeam(), { code: 'CONFIGURATION', message: /^createTeam belongs to the host/ })
+  t.throws(() => new inThread.MultiAgentPattern(), { code: 'CONFIGURATION' })
+})
+
+t.test('the test kit gives its functions', async (t) => {
+  const names = ['rehearsalModel', 'rehearse', 'scriptedModel', 'testAgent', 'testTeam', 'virtualClock']
+  t.same(Object.keys(testing).sort(), names)
+})
+
+t.test('what has no effect yet says so by name', async (t) => {
+  const later = { code: 'CONFIGURATION', message: /not available in this version/ }
+  t.throws(() => testing.scriptedModel([]), { ...later, details: { path: 'scriptedModel' } })
+  t.throws(() => testing.rehearsalModel(1), { ...later, details: { path: 'rehearsalModel' } })
+  await t.rejects(dramatis.loadTeam('agents.yaml'), { ...later, details: { path: 'loadTeam' } })
+  const agents = [{ name: 'a', module: 'a-package' }]
+  const options = { agents, orchestration: { strategy: 'sequential' as const } }
+  await t.rejects(testing.rehearse(options, { query: 'q', seeds: 1 }), { ...later, details: { path: 'rehearse' } })
+})
+
+/** 'RunTimeoutError' -> 'RUN_TIMEOUT' */
+function codeOf(name: string): errors.ErrorCode {
+  const code = name
+    .replace(/Error$/, '')
+    .replace(/(?<!^)[A-Z]/g, '_$&')
+    .toUpperCase()
+  return code as errors.ErrorCode
+}

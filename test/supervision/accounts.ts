@@ -1,0 +1,52 @@
+/** Rule 17 as a check: what a supervisor knows of its mailboxes has to add up at every moment. */
+import type { Cell } from '../../src/runtime/cell.ts'
+import type { Supervisor } from '../../src/runtime/supervisor.ts'
+
+/** What does not add up now; empty when all does. */
+export function imbalances(host: Supervisor): string[] {
+  const found: string[] = []
+  const open = new Map<object, number>()
+  for (const { name, mailbox } of host.cells) {
+    const { accepted, handled, deadLettered, waiting, handed, parked } = mailbox
+    if (accepted !== handled + deadLettered + waiting + handed.size)
+      found.push(`${name}: ${accepted} accepted, ${handled} handled, ${deadLettered} dead, ${waiting} + ${handed.size}`)
+    for (const { run } of [...mailbox.queued(), ...handed.values(), ...parked]) open.set(run, (open.get(run) ?? 0) + 1)
+  }
+  for (const run of host.runs.values())
+    if (run.open !== (open.get(run) ?? 0)) found.push(`run ${run.index}: open ${run.open}, but ${open.get(run) ?? 0}`)
+  return found
+}
+
+/** Checks with every record of the supervisor; gives what did not add up so far. */
+export function watchAccounts(host: Supervisor): string[] {
+  const found: string[] = []
+  host.records$.subscribe(() => found.push(...imbalances(host)))
+  return found
+}
+
+/** What is left over when nobody has anything to do: waits, room that was not given back, permits. */
+export function leftovers(host: Supervisor): string[] {
+  return host.cells.flatMap((cell) => {
+    const { name, mailbox, open, calls, verdicts, suspects, stopped, settings } = cell
+    const { capacity } = settings.mailbox
+    const left = [
+      mailbox.empty ? '' : 'messages',
+      mailbox.parked.length === 0 ? '' : 'parked messages',
+      open.size === 0 ? '' : 'open requests',
+      calls.size + verdicts.size === 0 ? '' : 'open calls',
+      suspects.size === 0 ? '' : 'suspects',
+      stopped || !settings.counted || roomOf(host, cell) === capacity
+        ? ''
+        : `room ${roomOf(host, cell)} of ${capacity}`,
+    ]
+    return left.filter((what) => what !== '').map((what) => `${name}: ${what}`)
+  })
+}
+
+/** How many more messages its mailbox would take. */
+export function roomOf({ team }: Supervisor, { index, settings }: Cell): number {
+  let room = 0
+  while (room <= settings.mailbox.capacity && team.claim(index, 0)) room += 1
+  for (let i = 0; i < room; i++) team.release(index, 0)
+  return room
+}

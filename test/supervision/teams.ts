@@ -1,0 +1,123 @@
+/** Teams for the rules of supervision: agents are definitions in the test itself, in this thread, on a virtual clock. */
+import type t from 'tap'
+import { type AgentDefinition, type AgentHandlers, defineAgent } from '../../src/actors/definition.ts'
+import type { Logger } from '../../src/actors/logger.ts'
+import type { AgentRole } from '../../src/actors/role.ts'
+import type { DramatisError } from '../../src/errors.ts'
+import { LocalThread } from '../../src/runtime/local-thread.ts'
+import type { Supervisor } from '../../src/runtime/supervisor.ts'
+import { MultiAgentPattern, type MultiAgentPatternOptions } from '../../src/team.ts'
+import { type TestTeam, testTeam, type VirtualClock, virtualClock } from '../../src/testing.ts'
+
+type Test = Pick<typeof t, 'teardown'>
+export type Receive = AgentHandlers['receive']
+
+/** By name: what each agent does with a message, or its whole definition. */
+export type Cast = Readonly<Record<string, Receive | AgentDefinition>>
+
+export interface Extras extends Partial<Omit<MultiAgentPatternOptions, 'agents' | 'clock'>> {
+  roles?: Readonly<Record<string, Omit<AgentRole, 'name'>>>
+  seed?: number
+}
+
+export const silent: Logger = { debug: () => {}, info: () => {}, warn: () => {}, error: () => {} }
+
+/** A team of `dramatis/testing`. A run asks the first agent, unless `orchestration` says otherwise. */
+export function localTeam(t: Test, cast: Cast, { roles, seed = 1, ...options }: Extras = {}): TestTeam<string> {
+  const team = testTeam(optionsOf(cast, roles, options), { seed, modules: modulesOf(cast) })
+  closeAfter(t, team)
+  return team
+}
+
+/** The same with its supervisor in sight. */
+export function openTeam(t: Test, cast: Cast, { roles, seed = 1, ...options }: Extras = {}): OpenTeam {
+  const team = new OpenTeam(optionsOf(cast, roles, options), new Map(Object.entries(modulesOf(cast))), seed)
+  closeAfter(t, team)
+  return team
+}
+
+export class OpenTeam extends MultiAgentPattern<string> {
+  readonly clock: VirtualClock
+
+  constructor(options: MultiAgentPatternOptions, definitions: ReadonlyMap<string, AgentDefinition>, seed: number) {
+    const clock = virtualClock({ seed })
+    super({ ...options, clock }, { definitions })
+    this.clock = clock
+  }
+
+  get host(): Supervisor {
+    return this.supervisor
+  }
+
+  /** Ends a life: as from outside, or by an error that the thread threw outside of any turn. */
+  crash(agent: string, error?: Error): void {
+    const thread = this.supervisor.cell(agent)?.life?.thread
+    if (thread instanceof LocalThread) thread.kill({ code: 1, error, outside: error === undefined })
+  }
+}
+
+function optionsOf(
+  cast: Cast,
+  roles: Extras['roles'] = {},
+  options: Omit<Extras, 'roles' | 'seed'>,
+): MultiAgentPatternOptions {
+  const names = Object.keys(cast)
+  return {
+    orchestration: {
+      strategy: 'custom',
+      run: async (script, query) => (await script.request(names[0]!, query)).content,
+    },
+    logger: silent,
+    ...options,
+    agents: names.map((name) => ({ ...roles[name], name })),
+  }
+}
+
+function modulesOf(cast: Cast): Record<string, AgentDefinition> {
+  const definitions = Object.entries(cast).map(([name, role]) => [
+    name,
+    typeof role === 'function' ? defineAgent({ receive: role }) : role,
+  ])
+  return Object.fromEntries(definitions)
+}
+
+/** Handlers that ignore their signal need the grace to pass. */
+function closeAfter(t: Test, team: MultiAgentPattern<string> & { clock: VirtualClock }): void {
+  t.teardown(async () => {
+    const closed = team.close()
+    await team.clock.runToIdle()
+    await closed
+  })
+}
+
+/** What an agent answers. */
+export async function ask(
+  team: MultiAgentPattern<string>,
+  agent: string,
+  content = 'go',
+  fields: { priority?: number; responseTimeoutMs?: number } = {},
+): Promise<string> {
+  const response = await team.sendMessage({ recipient: agent, content, requiresResponse: true, ...fields })
+  return response!.content
+}
+
+/** What became of a promise, for a test that lets time pass before it looks. */
+export function outcomeOf<T>(promise: Promise<T>): { value?: T; error?: DramatisError; settled: boolean } {
+  const outcome: { value?: T; error?: DramatisError; settled: boolean } = { settled: false }
+  promise.then(
+    (value) => Object.assign(outcome, { value, settled: true }),
+    (error: unknown) => Object.assign(outcome, { error, settled: true }),
+  )
+  return outcome
+}
+
+/** A promise that somebody else settles. */
+export function gate(): { opened: Promise<void>; open(): void } {
+  let open = () => {}
+  const opened = new Promise<void>((resolve) => {
+    open = resolve
+  })
+  return { opened, open: () => open() }
+}
+
+export const never = new Promise<never>(() => {})

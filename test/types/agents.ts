@@ -1,0 +1,89 @@
+/** What goes into an agent and what comes out of it is inferred from its definition, here and at whoever asks it. */
+import { agentRef, defineAgent } from 'dramatis'
+import { testAgent } from 'dramatis/testing'
+import { z } from 'zod'
+
+export const counter = defineAgent({
+  input: z.object({ by: z.number().optional() }),
+  output: z.object({ count: z.number() }),
+  data: z.object({ step: z.number() }),
+  initialState: { count: 0, seen: [] as string[] },
+  initialRunState: () => ({ asked: 0 }),
+  start(context) {
+    context.log.info({ step: context.data.step }, 'starts')
+    // @ts-expect-error no message is under way yet, so there is nobody to answer
+    context.request('caller', 'hi')
+  },
+  async receive(message, context) {
+    const { by } = message.structuredData
+    if (by === undefined) throw context.refuse('no "by"')
+    context.setState((draft) => {
+      draft.count += by * context.data.step
+      draft.seen.push(message.sender)
+    })
+    context.setRunState((draft) => {
+      draft.asked += 1
+    })
+    // @ts-expect-error state is changed by setState alone
+    context.state.count = 5
+    // @ts-expect-error and through and through
+    context.state.seen.push('nobody')
+    // @ts-expect-error it has no such field
+    context.setState((draft) => void draft.cuont)
+    const drawn = await context.step('draw', () => context.random(), { idempotent: true })
+    return { content: drawn.toFixed(1), structuredData: { count: context.state.count + context.runState.asked } }
+  },
+  observe(message) {
+    // @ts-expect-error anything may be told to it
+    message.structuredData.count
+  },
+})
+
+/** Without an output schema the reply's type is what the handler returns. */
+export const plain = defineAgent({
+  initialState: { n: 0 },
+  receive: (_message, context) => ({ structuredData: { n: context.state.n } }),
+})
+
+export const silent = defineAgent({ receive() {} })
+
+export const caller = defineAgent({
+  async receive(_message, context) {
+    const counted = await context.request(agentRef<typeof counter>('counter'), 'hi', { structuredData: { by: 1 } })
+    const total: number = counted.structuredData.count
+    const answered = await context.request(agentRef<typeof plain>('plain'), 'hi')
+    const n: number = answered.structuredData.n
+    // @ts-expect-error wrong input
+    await context.request(agentRef<typeof counter>('counter'), 'hi', { structuredData: { by: 'x' } })
+    // @ts-expect-error no such field in the answer
+    counted.structuredData.total
+    const untyped = await context.request('counter', 'hi', { structuredData: { anything: 1 } })
+    // @ts-expect-error a name alone says nothing about the answer
+    untyped.structuredData.count
+    for await (const chunk of context.requestStream('plain', 'hi')) context.emit(chunk)
+    return `${total} ${n}`
+  },
+})
+
+export const wrong = defineAgent({
+  output: z.object({ count: z.number() }),
+  // @ts-expect-error the reply misses the output schema
+  receive: () => ({ structuredData: { cuont: 1 } }),
+})
+
+// @ts-expect-error a list is no reply
+export const list = defineAgent({ receive: () => ['a', 'b'] })
+
+// @ts-expect-error the one thing that an agent needs
+export const deaf = defineAgent({ observe() {} })
+
+export async function alone(): Promise<number> {
+  const agent = testAgent(counter, { role: { data: { step: 2 } }, replies: { oracle: ({ content }) => `${content}!` } })
+  const reply = await agent.request('hi', { by: 2 })
+  // @ts-expect-error wrong input
+  await agent.request('hi', { by: '2' })
+  await agent.observe({ type: 'report', content: 'news' })
+  await agent.restart()
+  const seen: readonly string[] = agent.state.seen
+  return reply.structuredData.count + agent.state.count + seen.length + agent.sent.length
+}

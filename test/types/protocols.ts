@@ -1,0 +1,66 @@
+/** Protocols of the user's own: the closure, and the definition with a configuration. */
+import { createTeam, defineProtocol } from 'dramatis'
+import { z } from 'zod'
+
+export const poker = defineProtocol({
+  name: 'planning-poker',
+  config: z.object({ estimators: z.array(z.string()), tieBreaker: z.string() }),
+  async run(orchestrator, query, { estimators, tieBreaker }) {
+    await orchestrator.publish('story', query, 'fact')
+    const outcomes = await orchestrator.requestAll(estimators, 'Estimate')
+    const estimates = await orchestrator.blackboard.query({ entryType: 'estimate' })
+    const verdict = orchestrator.vote(estimates.map(({ author, value }) => ({ agent: author, value })))
+    const story = (await orchestrator.blackboard.read('story', z.string()))?.value.toUpperCase()
+    orchestrator.decide('estimate', String(verdict.winner), verdict.tied ? 'tie' : 'votes')
+    if (verdict.tied) return (await orchestrator.request(tieBreaker, `Break the tie on ${story}`)).content
+    return `${verdict.winner} of ${outcomes.length}`
+  },
+})
+
+const module = new URL('./analyst.js', import.meta.url)
+const agents = [
+  { name: 'ann', module },
+  { name: 'bob', module },
+  { name: 'lead', module },
+] as const
+
+export const teams = () => [
+  createTeam({
+    agents,
+    enableBlackboard: true,
+    orchestration: poker({ estimators: ['ann', 'bob'], tieBreaker: 'lead' }),
+  }),
+  createTeam({
+    agents,
+    // @ts-expect-error the configuration lacks a field
+    orchestration: poker({ estimators: ['ann', 'bob'] }),
+  }),
+  createTeam({
+    agents,
+    orchestration: {
+      strategy: 'custom',
+      name: 'relay',
+      async run(orchestrator, query) {
+        // the script sees its team by name
+        const names: ('ann' | 'bob' | 'lead')[] = orchestrator.agents.map(({ name }) => name)
+        let last = query
+        for (const name of names) last = (await orchestrator.request(name, last)).content
+        return { content: last, structuredData: { laps: names.length } }
+      },
+    },
+  }),
+  createTeam({ agents, orchestration: { strategy: 'custom', module: new URL('./poker.js', import.meta.url) } }),
+  createTeam({ agents, orchestration: { strategy: 'custom', module: 'a-package', config: { estimators: ['ann'] } } }),
+  createTeam({
+    agents,
+    // @ts-expect-error a script returns a text
+    orchestration: { strategy: 'custom', run: async () => 42 },
+  }),
+]
+
+export const wrong = defineProtocol({
+  name: 'p',
+  config: z.object({ laps: z.number() }),
+  // @ts-expect-error what the schema gives is what run gets
+  run: async (_orchestrator, _query, { lap }) => lap,
+})
