@@ -46,7 +46,7 @@ t.test('agents ask each other with 10 MiB both ways, several at once', DEADLINE,
 for (const priority of [0, 5, -5]) {
   for (const size of [20_000, 2 * MIB]) {
     t.test(`small messages stay behind one of ${size} bytes, all of priority ${priority}`, DEADLINE, async (t) => {
-      const { value } = await play(t, [role('recorder'), role('sender')], async (orchestrator) => {
+      const { value } = await play(t, [role('recorder', { communication: { mailboxBytes: 8 * MIB } }), role('sender')], async (orchestrator) => {
         const release = await hold(orchestrator)
         await sendBy(orchestrator, [
           ...letters(2, { priority }),

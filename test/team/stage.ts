@@ -2,7 +2,7 @@
 import { type AgentDefinition, type AgentRole, defineAgent, type MultiAgentPatternOptions } from '../../src/index.ts'
 import { type TestTeam, testTeam, type VirtualClock, virtualClock } from '../../src/testing.ts'
 
-interface Test {
+export interface Test {
   teardown(end: () => unknown): unknown
 }
 
@@ -12,14 +12,16 @@ export type Cast<Name extends string> = Record<
   AgentDefinition | (Omit<AgentRole, 'name'> & { code: AgentDefinition })
 >
 
+export type Options<Name extends string> = Partial<Omit<MultiAgentPatternOptions<Name>, 'agents' | 'clock'>> & {
+  clock?: VirtualClock
+  seed?: number
+}
+
 /** Without `orchestration` the agents work in their order. */
 export function stage<Name extends string>(
   t: Test,
   cast: Cast<Name>,
-  options: Partial<Omit<MultiAgentPatternOptions<Name>, 'agents' | 'clock'>> & {
-    clock?: VirtualClock
-    seed?: number
-  } = {},
+  options: Options<NoInfer<Name>> = {},
 ): TestTeam<Name> {
   const { clock, seed = 1, ...rest } = options
   const agents: AgentRole<Name>[] = []

@@ -32,8 +32,7 @@ export const watchdog: Part = (core) => {
     timer = undefined
     const now = clock.monotonic()
     const cells = watched()
-    const interval = intervalOf(cells)
-    const late = now - checkedAt > 2 * interval + 100
+    const late = now - checkedAt > 2 * interval() + 100
     checkedAt = now
     const attached = inspectorUrl() !== undefined
     for (const cell of pulses.keys()) if (!cells.includes(cell)) pulses.delete(cell)
@@ -66,15 +65,18 @@ export const watchdog: Part = (core) => {
     life.thread.ring()
   }
 
-  const intervalOf = (cells: readonly Cell[]) =>
-    Math.min(...cells.map((cell) => Number(cell.settings.supervision.watchdogMs) / 4))
+  /** Of all agents, not of those with a turn now: one that begins later may have less time. */
+  const interval = () => {
+    let least = Number.POSITIVE_INFINITY
+    for (const { settings } of core.cells) {
+      const { watchdogMs } = settings.supervision
+      if (watchdogMs !== false) least = Math.min(least, watchdogMs / 4)
+    }
+    return least
+  }
 
   const arm = () => {
-    if (timer) return
-    const cells = watched()
-    if (cells.length === 0) return
-    if (checkedAt === 0) checkedAt = clock.monotonic()
-    timer = clock.timer(intervalOf(cells), check)
+    if (!timer && watched().length > 0) timer = clock.timer(interval(), check)
   }
 
   return {

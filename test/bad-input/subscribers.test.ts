@@ -1,0 +1,176 @@
+/** Subscribers that throw: they are reported and left out, everybody else goes on. */
+import { map, merge, of, startWith } from 'rxjs'
+import t from 'tap'
+import { defineAgent, type Logger, type RuntimeEvent } from '../../src/index.ts'
+import { testTeam } from '../../src/testing.ts'
+import { refusalOf, type Test, untyped } from './helpers.ts'
+
+function teamWithLog(t: Test, options: { logger?: Logger } = {}) {
+  const lines: { error?: string; text: string }[] = []
+  const note = (fields: object, text: string) => void lines.push({ ...fields, text })
+  const silent = () => {}
+  const ann = defineAgent({
+    async receive({ content }, context) {
+      context.log.info({ content }, 'ann is at work')
+      await context.publish('said', content, 'fact')
+      return content
+    },
+  })
+  const team = testTeam(
+    {
+      agents: [{ name: 'ann' }],
+      orchestration: { strategy: 'sequential' },
+      enableBlackboard: { scope: 'team' },
+      logger: { debug: silent, info: silent, warn: note, error: note },
+      ...options,
+    },
+    { modules: { ann } },
+  )
+  t.teardown(() => team.close())
+  return { team, lines }
+}
+
+/** Fails the test if anything ends the process meanwhile. */
+async function harmless(
+  t: Test & { same(a: unknown, b: unknown): unknown },
+  doing: () => Promise<void>,
+): Promise<void> {
+  const fatal: unknown[] = []
+  const note = (error: unknown) => fatal.push(error)
+  process.on('uncaughtException', note).on('unhandledRejection', note)
+  t.teardown(() => process.off('uncaughtException', note).off('unhandledRejection', note))
+  await doing()
+  await new Promise((resolve) => setTimeout(resolve)) // RxJS reports on an empty stack
+  t.same(fatal, [])
+}
+
+const boom = (): never => {
+  throw new Error('boom')
+}
+const reported = [{ error: 'Error: boom', text: 'a subscriber of team.events threw; its subscription is closed' }]
+
+t.test('a subscriber of team.events that throws is reported once and closed; the others see everything', async (t) => {
+  const { team, lines } = teamWithLog(t)
+  const seen: string[] = []
+  let calls = 0
+  await harmless(t, async () => {
+    const broken = team.events.subscribe(() => {
+      calls += 1
+      boom()
+    })
+    team.events.subscribe(({ type }) => seen.push(type))
+    t.equal((await team.execute('hi')).finalOutput, 'hi')
+    t.ok(broken.closed)
+  })
+  t.equal(calls, 1)
+  t.same(lines, reported)
+  t.ok(seen.includes('run.started') && seen.includes('run.finished'))
+})
+
+t.test('an observer whose method throws, an async one, and one behind an operator: the same', async (t) => {
+  for (const subscribe of [
+    (events: Events) => events.subscribe({ next: boom }),
+    (events: Events) => events.subscribe(async () => boom()),
+    (events: Events) => events.pipe(map((event) => event.type)).subscribe(boom),
+    (events: Events) => events.pipe(map(boom)).subscribe(),
+    (events: Events) => events.pipe(map(boom)).subscribe({ error: boom }),
+    (events: Events) => events.pipe(startWith(1)).subscribe(boom),
+  ]) {
+    const { team, lines } = teamWithLog(t)
+    await harmless(t, async () => {
+      subscribe(team.events)
+      t.equal((await team.execute('hi')).finalOutput, 'hi')
+    })
+    t.same(lines, reported, String(subscribe))
+  }
+})
+
+t.test('an operator that throws is told to the error handler, if there is one', async (t) => {
+  const { team, lines } = teamWithLog(t)
+  const errors: unknown[] = []
+  team.events.pipe(map(boom)).subscribe({ error: (error) => errors.push(error) })
+  await team.execute('hi')
+  t.match(errors, [{ message: 'boom' }])
+  t.same(lines, [])
+})
+
+t.test('complete that throws harms nobody, also when the team is closed already', async (t) => {
+  const { team, lines } = teamWithLog(t)
+  await harmless(t, async () => {
+    team.events.subscribe({ complete: boom })
+    await team.close()
+    team.events.subscribe({ complete: boom })
+  })
+  t.same(lines, [...reported, ...reported])
+})
+
+t.test('what is no observer hears nothing and harms nobody', async (t) => {
+  const { team, lines } = teamWithLog(t)
+  await harmless(t, async () => {
+    for (const observer of [undefined, null, 5, {}]) untyped(team.events).subscribe(observer)
+    merge(team.events, of(1)).subscribe()
+    t.ok((await team.execute('hi')).success)
+  })
+  t.same(lines, [])
+})
+
+t.test('a subscriber of the blackboard that throws is reported; the others and the writer go on', async (t) => {
+  const { team, lines } = teamWithLog(t)
+  const seen: unknown[] = []
+  await harmless(t, async () => {
+    await team.execute('first')
+    const board = team.getBlackboard()!
+    await board.subscribe('said', boom)
+    await board.subscribe('said', async () => boom())
+    await board.subscribe('said', ({ value }) => seen.push(value))
+    t.equal((await team.execute('second')).finalOutput, 'second')
+  })
+  t.same(seen, ['second'])
+  t.match(lines, [
+    { key: 'said', error: 'Error: boom', text: 'a subscriber of the blackboard threw' },
+    { key: 'said', error: 'Error: boom' },
+  ])
+})
+
+t.test('a subscription without a pattern or a callback is refused', async (t) => {
+  const { team } = teamWithLog(t)
+  await team.execute('hi')
+  const board = untyped(team.getBlackboard()!)
+  for (const [args, path] of [
+    [[5, () => {}], 'pattern'],
+    [['', () => {}], 'pattern'],
+    [['find*', () => {}], 'pattern'],
+    [['said', 5], 'callback'],
+    [['said'], 'callback'],
+  ] as const)
+    t.match(await refusalOf(() => board.subscribe(...args)), { code: 'MESSAGE_REJECTED', details: { path } })
+  for (const [options, path] of [
+    [{ timeoutMs: -1 }, 'timeoutMs'],
+    [{ timeoutMs: Number.NaN }, 'timeoutMs'],
+  ] as const)
+    t.match(await refusalOf(() => board.waitFor('said', options)), { code: 'MESSAGE_REJECTED', details: { path } })
+  const waiting = refusalOf(() => board.waitFor('never', { timeoutMs: 20 }))
+  await team.clock.advance(20)
+  t.match(await waiting, { code: 'REQUEST_TIMEOUT', details: { key: 'never', waitedMs: 20 } })
+})
+
+t.test('a logger that throws stops nobody', async (t) => {
+  const { team } = teamWithLog(t, { logger: { debug: boom, info: boom, warn: boom, error: boom } })
+  await harmless(t, async () => {
+    team.events.subscribe(boom)
+    t.equal((await team.execute('one')).finalOutput, 'one')
+    t.equal((await team.execute('two')).finalOutput, 'two')
+  })
+})
+
+t.test('a reader that leaves run.events() leaves the run alone', async (t) => {
+  const { team } = teamWithLog(t)
+  const run = team.launch('hi')
+  for await (const event of run.events()) {
+    t.equal(event.type, 'run.started')
+    break
+  }
+  t.equal((await run.result).finalOutput, 'hi')
+})
+
+type Events = import('rxjs').Observable<RuntimeEvent>

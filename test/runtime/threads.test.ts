@@ -1,0 +1,346 @@
+/** Agents on real threads: what reaches them, what gets out, how they die, and that nothing of them is left. */
+import { spawn } from 'node:child_process'
+import { once } from 'node:events'
+import { readFile } from 'node:fs/promises'
+import { join } from 'node:path'
+import { fileURLToPath, pathToFileURL } from 'node:url'
+import type { Worker } from 'node:worker_threads'
+import t, { type Test } from 'tap'
+import type { Assignment } from '../../src/actors/assignment.ts'
+import { type Scheduler, systemClock } from '../../src/clock.ts'
+import type { MultiAgentPatternOptions, OrchestratorContext } from '../../src/index.ts'
+import { TeamMemory } from '../../src/mailbox/room.ts'
+import { Window } from '../../src/mailbox/window.ts'
+import { WorkerSpawner, WorkerThread } from '../../src/runtime/thread.ts'
+import { ChaosTeam } from '../fixtures/chaos-team.ts'
+import { leftovers } from '../fixtures/leftovers.ts'
+import type { Outcome } from '../fixtures/thread-program.ts'
+
+const compiled = (name: string) => new URL(`../fixtures/thread-${name}.js`, import.meta.url)
+const SOURCE = join('test', 'fixtures', 'thread-typed.ts') // tests are started in the project's folder
+
+// ---- the end
+
+for (const when of [
+  'go', // after a run
+  'die', // after a crash
+  'while a run is under way',
+  'after a run was cancelled',
+  'with an agent that does not stop',
+  'while it starts',
+  'before it has started',
+]) {
+  t.test(`close leaves nothing, and the process ends by itself: ${when}`, async (t) => {
+    const { left, timers } = await program(when)
+    t.same(left, { threads: 0, handles: {} })
+    t.equal(timers, 0)
+  })
+}
+
+t.test('closing twice is fine', async (t) => {
+  const team = teamOf(t)
+  await team.execute('go')
+  await Promise.all([team.close(), team.close()])
+  await team.close()
+  t.equal(leftovers().threads, 0)
+  t.throws(() => team.launch('again'), { code: 'TEAM_CLOSED' })
+})
+
+t.test('closing aborts the runs that are under way and those that wait', async (t) => {
+  const team = teamOf(t, { maxConcurrentRuns: 20 })
+  const runs = Array.from({ length: 50 }, () => team.launch('sleep'))
+  for await (const { type } of runs[0]!.events()) if (type === 'turn.started') break
+  await team.close()
+  const results = await Promise.all(runs.map(({ result }) => result))
+  t.same(new Set(results.map(({ error }) => error?.code)), new Set(['RUN_ABORTED']))
+  t.same(new Set(runs.map(({ status }) => status)), new Set(['aborted']))
+})
+
+t.test('closing cancels the timers of a clock of the user', async (t) => {
+  const open = new Set<object>()
+  const clock: Scheduler = {
+    ...systemClock,
+    timer(ms, task) {
+      const timer = systemClock.timer(ms, () => {
+        open.delete(timer)
+        task()
+      })
+      open.add(timer)
+      return {
+        cancel() {
+          open.delete(timer)
+          timer.cancel()
+        },
+      }
+    },
+  }
+  const team = teamOf(t, { clock })
+  const run = team.launch('sleep')
+  for await (const { type } of run.events()) if (type === 'turn.started') break
+  await run.cancel() // from now on the agent has five seconds to stop
+  await team.close()
+  t.equal(open.size, 0)
+})
+
+// ---- what a thread gets, and what gets out
+
+t.test('the environment of a thread has what its role was granted, and nothing else', async (t) => {
+  process.env.GRANTED = 'yes'
+  process.env.KEPT_BACK = 'no'
+  t.teardown(() => {
+    delete process.env.GRANTED
+    delete process.env.KEPT_BACK
+  })
+  const bare = await teamOf(t).execute('environment')
+  t.equal(bare.finalOutput, '{}')
+  const agents = [{ name: 'helper', module: compiled('agent'), env: ['GRANTED', 'NOT_THERE'] }]
+  const granted = await teamOf(t, { agents }).execute('environment')
+  t.same(JSON.parse(granted.finalOutput ?? ''), { GRANTED: 'yes' })
+})
+
+t.test('what an agent prints goes to the logger, and not to stdout', async (t) => {
+  const { logged } = await program('print') // stdout had its outcome and nothing else, or this had failed
+  for (const line of ['printed', 'written', 'complained']) t.ok(logged.includes(line), line)
+})
+
+t.test('an agent that posts to its parent is warned and works on', async (t) => {
+  const warnings: object[] = []
+  const quiet = () => {}
+  const logger = {
+    debug: quiet,
+    info: quiet,
+    error: quiet,
+    warn: (fields: object, text: string) => void warnings.push({ ...fields, text }),
+  }
+  const team = teamOf(t, { logger })
+  t.match(await team.execute('post'), { success: true, finalOutput: 'posted' })
+  t.match(await team.execute('go'), { success: true })
+  t.match(warnings, [{ agent: 'helper', text: /posted to its parent port/ }])
+})
+
+t.test('messages and answers of any size arrive, with nobody to ask how things go', async (t) => {
+  const team = teamOf(t, { supervision: { watchdogMs: false } }, async (orchestrator, query) => {
+    const text = 'y'.repeat(Number(query))
+    const { structuredData } = await orchestrator.request('asker', `repeat ${query}`, { structuredData: { text } })
+    return String((structuredData as { length: number }).length)
+  })
+  for (const size of [70_000, 300_000, 5_000_000]) t.equal((await team.execute(String(size))).finalOutput, String(size))
+})
+
+t.test('an error of a TypeScript agent points to its line in the source', async (t) => {
+  const lines = (await readFile(SOURCE, 'utf8')).split('\n')
+  const lineOf = (text: string) => `thread-typed.ts:${lines.findIndex((line) => line.includes(text)) + 1}:`
+  const agents = [{ name: 'helper', module: pathToFileURL(SOURCE) }]
+  const ask = (outside: boolean) => (orchestrator: OrchestratorContext) =>
+    orchestrator.request('helper', 'go', { structuredData: { outside } }).then(({ content }) => content)
+
+  const inside = await teamOf(t, { agents }, ask(false)).execute('go')
+  t.match(inside.error, { code: 'AGENT_FAILED', cause: { stack: lineOf('thrown inside') } })
+
+  const outside = await teamOf(t, { agents }, ask(true)).execute('go')
+  t.equal(outside.finalOutput, 'back again')
+  const crash = outside.orchestrationTrace.events.find(({ eventType }) => eventType === 'agent.crashed')
+  t.match(crash?.details, { error: { message: /thrown outside/ } })
+})
+
+// ---- permits
+
+for (const how of ['at once', 'pause', 'pause outside']) {
+  t.test(`a turn that waits for another gives its permit on: ${how}`, async (t) => {
+    const script = async (orchestrator: OrchestratorContext) => (await orchestrator.request('asker', how)).content
+    const team = teamOf(t, { maxConcurrentAgents: 1, supervision: { watchdogMs: false } }, script)
+    for (let time = 0; time < 5; time++) t.match(await team.execute('go'), { success: true })
+  })
+}
+
+// ---- death
+
+t.test('a thread that runs out of memory is a crash, and the process lives', async (t) => {
+  const agents = [
+    { name: 'helper', module: compiled('agent'), limits: { maxHeapMb: 24 } },
+    { name: 'other', module: compiled('agent') },
+  ]
+  const team = teamOf(t, { agents, supervision: { backoff: { baseMs: 0, capMs: 0 } } })
+  const result = await team.execute('eat')
+  t.match(result.error, { code: 'AGENT_CRASHED', message: /out of memory \(limits\.maxHeapMb\)/ })
+  t.match(await team.getAgent('other')?.run('go'), /^go/)
+  t.match(await team.getAgent('helper')?.run('go'), /^go/)
+})
+
+t.test('a thread that is blocked for ever is found and replaced', async (t) => {
+  const team = teamOf(t, { supervision: { watchdogMs: 200 } })
+  const result = await team.execute('freeze')
+  t.equal(result.finalOutput, 'thawed in attempt 2')
+  t.match(crashesOf(result), [{ agent: 'helper', details: { error: { message: /stuck/ } } }])
+})
+
+t.test('a warm spare takes the place of a thread that died', async (t) => {
+  const result = await teamOf(t, { threads: { warmSpares: 1 } }).execute('die')
+  t.equal(result.finalOutput, 'alive in attempt 2')
+  const births = result.orchestrationTrace.events.filter(({ eventType }) => eventType === 'agent.ready')
+  t.match(births.at(-1), { agent: 'helper', details: { epoch: 2, warm: true } })
+})
+
+t.test('a spare that dies while it waits is passed over', async (t) => {
+  const workers = watchWorkers(t)
+  const spawner = new WorkerSpawner(1)
+  t.teardown(() => spawner.close())
+  spawner.refill()
+  while (workers.length === 0) await new Promise((resolve) => setImmediate(resolve))
+  await workers[0]!.terminate()
+  const thread = spawner.spawn(null)
+  t.teardown(() => thread.terminate())
+  t.equal(thread.warm, false)
+  t.match(await thread.start(assignment(compiled('agent').href)), { ok: true })
+})
+
+t.test('a spare that dies as it is needed costs no more than another start', async (t) => {
+  const workers = watchWorkers(t)
+  const team = teamOf(t, { threads: { warmSpares: 1 } })
+  await team.start()
+  while (workers.length < 3) await new Promise((resolve) => setImmediate(resolve)) // two agents and the spare
+  void workers[2]?.terminate()
+  t.equal((await team.execute('die')).finalOutput, 'alive in attempt 2')
+})
+
+t.test('what is asked of a thread settles when it dies', async (t) => {
+  const stuck = `data:text/javascript,${encodeURIComponent('await new Promise(() => setInterval(() => {}, 1000))')}`
+  const started = (thread: WorkerThread) => thread.start(assignment(stuck))
+  const before = new WorkerThread(null)
+  const starting = started(before)
+  before.terminate()
+  t.match(await starting, { ok: false, error: { code: 'AGENT_CRASHED' } })
+  t.match(await started(before), { ok: false, error: { code: 'AGENT_CRASHED' } }, 'also when it is dead already')
+
+  const alive = new WorkerThread(null)
+  t.match(await alive.start(assignment(compiled('agent').href)), { ok: true })
+  const stopping = alive.stop()
+  alive.terminate()
+  await stopping
+  await alive.stop()
+  await alive.gone()
+})
+
+t.test('a system without threads is a start that failed, and no crash of the host', async (t) => {
+  const team = teamOf(t)
+  team.refuseThreads('no more threads')
+  await t.rejects(team.start(), { code: 'START_FAILED', message: /no more threads/ })
+  t.match(await team.execute('go'), { success: false, error: { code: 'AGENT_TERMINATED' } })
+})
+
+// ---- what a death leaves behind
+
+t.test('sends that wait for room are not overtaken after their sender has died', async (t) => {
+  const script = async (orchestrator: OrchestratorContext) => {
+    await orchestrator.request('sender', 'go')
+    return (await orchestrator.request('keeper', 'what came?')).content
+  }
+  const agents = [
+    { name: 'sender', module: compiled('sender') },
+    { name: 'keeper', module: compiled('keeper'), communication: { mailboxBytes: 10_000 } },
+  ]
+  t.equal((await teamOf(t, { agents }, script).execute('go')).finalOutput, 'a b c')
+})
+
+t.test('room that a dead thread had claimed is given back', async (t) => {
+  const script = async (orchestrator: OrchestratorContext) => {
+    await orchestrator.request('sender', 'flood')
+    return (await orchestrator.request('keeper', 'what came?')).content
+  }
+  const agents = ['sender', 'keeper'].map((name) => ({ name, module: compiled(name) }))
+  const team = teamOf(t, { agents }, script)
+  const result = await team.execute('go')
+  t.equal(result.finalOutput, '0 1 2 3 4 5 6 7 8 9 10 11')
+  for (const [agent, left] of Object.entries(team.leftInMailboxes()))
+    t.same(left, { unaccounted: 0, waiting: 0, messages: 0, bytes: 0 }, agent)
+})
+
+// ---- a script in a thread
+
+for (const then of ['exit', 'loop']) {
+  t.test(`a script's thread may die (${then}): what it had asked is answered from the log`, async (t) => {
+    const team = new ChaosTeam({
+      agents: [{ name: 'counter', module: compiled('counter') }],
+      orchestration: { strategy: 'custom', module: compiled('script'), config: { then } },
+      supervision: { watchdogMs: 300 },
+    })
+    t.teardown(() => team.close())
+    const result = await team.execute('count')
+    if (!result.success) throw result.error
+    t.equal(result.finalOutput, '1 2 true false 2')
+    t.equal(result.orchestrationTrace.decisions.length, 1)
+    t.match(crashesOf(result), [{ agent: '$orchestrator' }])
+  })
+}
+
+// ----
+
+type Script = (orchestrator: OrchestratorContext, query: string) => Promise<string>
+
+/** A team of a helper that does as it is told and an asker who asks it; its script hands the query to the helper. */
+function teamOf(t: Test, options: Partial<MultiAgentPatternOptions> = {}, run: Script = askHelper): ChaosTeam {
+  const team = new ChaosTeam({
+    agents: [
+      { name: 'helper', module: compiled('agent') },
+      { name: 'asker', module: compiled('asker') },
+    ],
+    orchestration: { strategy: 'custom', run },
+    enableBlackboard: true,
+    ...options,
+  })
+  t.teardown(() => team.close())
+  return team
+}
+
+async function askHelper(orchestrator: OrchestratorContext, query: string): Promise<string> {
+  return (await orchestrator.request('helper', query)).content
+}
+
+/** Runs the program as a process of its own, until that ends by itself. */
+async function program(when: string): Promise<Outcome> {
+  const file = fileURLToPath(new URL('../fixtures/thread-program.js', import.meta.url))
+  const child = spawn(process.execPath, [file, when], { stdio: ['ignore', 'pipe', 'pipe'] })
+  let stdout = ''
+  let stderr = ''
+  child.stdout.setEncoding('utf8').on('data', (text) => {
+    stdout += text
+  })
+  child.stderr.setEncoding('utf8').on('data', (text) => {
+    stderr += text
+  })
+  const [code] = await once(child, 'close')
+  if (code !== 0 || stderr !== '') throw new Error(`exit code ${code}: ${stderr}`)
+  return JSON.parse(stdout) as Outcome
+}
+
+/** Every worker that is made from now on. */
+function watchWorkers(t: Test): Worker[] {
+  const workers: Worker[] = []
+  const made = (worker: Worker) => void workers.push(worker)
+  process.on('worker', made)
+  t.teardown(() => process.off('worker', made))
+  return workers
+}
+
+/** For a thread without a team. */
+function assignment(module: string): Assignment {
+  return {
+    role: { name: 'alone' },
+    option: 'agents[0]',
+    index: 3,
+    epoch: 1,
+    names: [],
+    window: new Window().buffer,
+    team: new TeamMemory(4).buffer,
+    state: undefined,
+    correlation: 0,
+    seed: 1,
+    env: {},
+    maxMessageBytes: 1_000,
+    concurrency: 1,
+    code: { module, bundled: false, shown: module },
+  }
+}
+
+const crashesOf = ({ orchestrationTrace }: { orchestrationTrace: { events: { eventType: string }[] } }) =>
+  orchestrationTrace.events.filter(({ eventType }) => eventType === 'agent.crashed')

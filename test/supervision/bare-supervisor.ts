@@ -1,0 +1,126 @@
+/** A supervisor with chosen parts alone: no runs of a script, no team around it. */
+import { type AgentHandlers, defineAgent, handlersOf } from '../../src/actors/definition.ts'
+import type { Logger } from '../../src/actors/logger.ts'
+import type { AgentRole } from '../../src/actors/role.ts'
+import type { Scheduler } from '../../src/clock.ts'
+import { errorOf, isFailure } from '../../src/mailbox/codec.ts'
+import { ASKS, REQUEST, readBody } from '../../src/mailbox/frame.ts'
+import type { Cell, CellSettings } from '../../src/runtime/cell.ts'
+import { FIXED_NAMES, ORCHESTRATOR_INDEX, type Part } from '../../src/runtime/core.ts'
+import { LocalThread } from '../../src/runtime/local-thread.ts'
+import type { RunState } from '../../src/runtime/run-state.ts'
+import { settingsFrom, type TeamOptions } from '../../src/runtime/settings.ts'
+import { Supervisor } from '../../src/runtime/supervisor.ts'
+import type { Spawner, Thread, ThreadExit } from '../../src/runtime/thread.ts'
+import { virtualClock } from '../../src/testing.ts'
+import { type Receive, silent } from './teams.ts'
+
+const noSpawner: Spawner = {
+  spawn: () => {
+    throw new Error('threads are local here')
+  },
+  close: async () => {},
+}
+
+/** Answers no bell, or does not end when it is told to. */
+export type Ailment = 'deaf' | 'stubborn'
+
+interface Setting extends Partial<TeamOptions> {
+  roles?: Record<string, Omit<AgentRole, 'name'>>
+  /** In place of its own. */
+  watch?: (clock: Scheduler) => Scheduler
+}
+
+export class BareSupervisor {
+  readonly clock = virtualClock()
+  readonly host: Supervisor
+  readonly run: RunState
+  readonly threads = new Map<string, WatchedThread>()
+  readonly #handlers = new Map<string, AgentHandlers>()
+
+  constructor(cast: Record<string, Receive>, parts: readonly Part[], options: Setting = {}, logger: Logger = silent) {
+    const names = Object.keys(cast)
+    const { roles = {}, watch = (clock) => clock, ...rest } = options
+    this.host = new Supervisor({ clock: watch(this.clock), logger, spawner: noSpawner, capacity: 64, parts })
+    for (const [name, receive] of Object.entries(cast)) this.#handlers.set(name, handlersOf(defineAgent({ receive }))!)
+    const { agents } = settingsFrom(
+      { ...rest, agents: names.map((name) => ({ ...roles[name], name })) },
+      { modules: new Set(names) },
+    )
+    for (const name of FIXED_NAMES) this.host.addCell(name, { ...cellSettings(agents[0]!), counted: false })
+    for (const agent of agents) this.host.addCell(agent.name, cellSettings(agent))
+    this.host.lives.codeOf = async ({ name }) => ({ module: '', bundled: false, shown: name })
+    this.host.lives.threadFor = (cell) => this.#thread(cell)
+    this.run = this.host.openRun('run', 'query')
+  }
+
+  #thread({ name }: Cell): Thread {
+    const handlers = (of: string) => this.#handlers.get(of)!
+    const thread = new WatchedThread(new LocalThread({ scheduler: this.clock, handlers }))
+    this.threads.set(name, thread)
+    return thread
+  }
+
+  async start(): Promise<void> {
+    const agents = this.host.cells.slice(FIXED_NAMES.length)
+    await Promise.all(agents.map((cell) => Promise.all([this.host.lives.begin(cell), this.host.lives.ready(cell)])))
+  }
+
+  /** Asks an agent as the protocol script would. */
+  ask(name: string, content = 'go'): Promise<string> {
+    const { frames, admission, cells } = this.host
+    const caller = cells[ORCHESTRATOR_INDEX]!
+    caller.correlation += 1
+    const { memory, bytes } = frames.make({
+      kind: REQUEST,
+      sender: caller.index,
+      recipient: this.host.cell(name)!.index,
+      run: this.run.index,
+      correlation: caller.correlation,
+      content,
+      flags: ASKS,
+    })
+    return new Promise((resolve, reject) => {
+      this.host.appendOwned(this.run, memory, bytes)
+      admission.message(caller, this.run, memory, 0, (answer, at) =>
+        isFailure(answer, at) ? reject(errorOf(answer, at)) : resolve(readBody(answer, at).content),
+      )
+      this.host.wake()
+    })
+  }
+}
+
+/** Says that it is a thread, so that it is watched, and can be ill as only a thread can be. */
+class WatchedThread implements Thread {
+  readonly isolated = true
+  readonly warm = false
+  readonly ailments = new Set<Ailment>()
+  readonly #local: LocalThread
+
+  constructor(local: LocalThread) {
+    this.#local = local
+  }
+
+  onRing(listener: () => void): void {
+    this.#local.onRing(listener)
+  }
+  onExit(listener: (exit: ThreadExit) => void): void {
+    this.#local.onExit(listener)
+  }
+  onPrint(): void {}
+  onForeignPost(): void {}
+  ring(): void {
+    if (!this.ailments.has('deaf')) this.#local.ring()
+  }
+  start: LocalThread['start'] = (assignment) => this.#local.start(assignment)
+  stop: LocalThread['stop'] = () => this.#local.stop()
+  terminate(): void {
+    if (!this.ailments.has('stubborn')) this.#local.terminate()
+  }
+}
+
+function cellSettings(agent: ReturnType<typeof settingsFrom>['agents'][number]): CellSettings {
+  const { info, maxHeapMb, mailbox, supervision, responseTimeoutMs, queueTimeoutMs, turnTimeoutMs, env } = agent
+  const timeouts = { responseTimeoutMs, queueTimeoutMs, turnTimeoutMs }
+  return { option: 'agents[0]', info, maxHeapMb, concurrency: 1, mailbox, supervision, ...timeouts, env, counted: true }
+}

@@ -1,0 +1,306 @@
+/** What takes too long, and what nobody wants any more. */
+import t from 'tap'
+import { imbalances, leftovers, watchAccounts } from './accounts.ts'
+import { ask, localTeam, never, openTeam, outcomeOf, type Receive } from './teams.ts'
+
+const sleeps: Receive = async (message, context) => {
+  await context.sleep(Number(message.content))
+  return `slept ${message.content}`
+}
+
+t.test('responseTimeoutMs counts from the start of the turn, not from the sending', async (t) => {
+  const team = openTeam(t, { worker: sleeps }, { communication: { responseTimeoutMs: 100 } })
+  void team.sendMessage({ recipient: 'worker', content: '500' })
+  await team.clock.advance(0)
+  const intime = outcomeOf(ask(team, 'worker', '99'))
+  const late = outcomeOf(ask(team, 'worker', '1000'))
+  await team.clock.advance(598)
+  t.notOk(intime.settled)
+  await team.clock.advance(1)
+  t.equal(intime.value, 'slept 99')
+  await team.clock.advance(99)
+  t.notOk(late.settled)
+  await team.clock.advance(1)
+  t.match(late.error, {
+    code: 'REQUEST_TIMEOUT',
+    message: /^Agent "worker" did not answer within 100 ms of the start of its turn\. Raise timeoutMs/,
+    details: { agent: 'worker', waitedMs: 100 },
+  })
+  t.same(leftovers(team.host), [])
+})
+
+t.test('a request has its own timeoutMs, and the turn that is late is told', async (t) => {
+  const told: unknown[] = []
+  const team = localTeam(t, {
+    async caller(_message, context) {
+      const error = await context.request('worker', 'go', { timeoutMs: 20 }).catch((e) => e)
+      return `${error.code} at ${context.now()}`
+    },
+    async worker(_message, context) {
+      await context.sleep(1_000).catch(() => told.push(context.signal.reason))
+    },
+  })
+  const asked = ask(team, 'caller')
+  await team.clock.advance(20)
+  t.equal(await asked, 'REQUEST_TIMEOUT at 20')
+  t.match(told, [{ code: 'REQUEST_TIMEOUT' }])
+})
+
+t.test('turnTimeoutMs ends a turn, whether somebody waits for it or not', async (t) => {
+  const told: string[] = []
+  const worker: Receive = async (_message, context) => {
+    await context.sleep(10_000).catch((error) => told.push(error.code))
+    return 'ignored'
+  }
+  const team = openTeam(t, { worker }, { roles: { worker: { limits: { turnTimeoutMs: 300 } } } })
+  const asked = outcomeOf(ask(team, 'worker'))
+  await team.clock.advance(300)
+  t.match(asked.error, { code: 'TURN_TIMEOUT', details: { agent: 'worker', turnTimeoutMs: 300 } })
+  await team.sendMessage({ recipient: 'worker', content: 'note' })
+  await team.clock.advance(300)
+  t.match(team.deadLetters.list(), [
+    { reason: 'cancelled', message: { content: 'note' }, errors: [{ code: 'TURN_TIMEOUT' }] },
+  ])
+  t.same(told, ['TURN_TIMEOUT', 'TURN_TIMEOUT'])
+  t.same(leftovers(team.host), [])
+})
+
+t.test('turnTimeoutMs false lets a turn take its time', async (t) => {
+  const team = localTeam(
+    t,
+    { worker: sleeps },
+    {
+      roles: { worker: { limits: { turnTimeoutMs: false } } },
+      communication: { responseTimeoutMs: 2 ** 31 - 1 },
+      globalTimeoutMs: 2 ** 31 - 1,
+    },
+  )
+  const asked = ask(team, 'worker', '3600000')
+  await team.clock.advance(3_600_000)
+  t.equal(await asked, 'slept 3600000')
+})
+
+t.test('turnTimeoutMs counts anew in each attempt', async (t) => {
+  const team = localTeam(t, { worker: sleeps }, { roles: { worker: { limits: { turnTimeoutMs: 100 } } } })
+  const asked = ask(team, 'worker', '90')
+  await team.clock.advance(60)
+  team.crash('worker')
+  await team.clock.advance(90)
+  t.equal(await asked, 'slept 90')
+})
+
+t.test('a message that waits longer than queueTimeoutMs expires, and its sender is told', async (t) => {
+  const handled: string[] = []
+  const team = openTeam(
+    t,
+    {
+      async caller(_message, context) {
+        await context.send('worker', 'first')
+        const asked = context.request('worker', 'second')
+        await context.send('worker', 'third')
+        const { code, details } = await asked.catch((error) => error)
+        return JSON.stringify([code, details, context.now()])
+      },
+      async worker(message, context) {
+        handled.push(message.content)
+        await context.sleep(1_000)
+      },
+    },
+    { roles: { worker: { communication: { queueTimeoutMs: 100 } } } },
+  )
+  const found = watchAccounts(team.host)
+  const asked = outcomeOf(ask(team, 'caller'))
+  await team.clock.advance(99)
+  t.notOk(asked.settled)
+  await team.clock.advance(1)
+  t.equal(asked.value, '["MESSAGE_EXPIRED",{"agent":"worker","queueTimeoutMs":100},100]')
+  t.match(
+    team.deadLetters.list().map(({ reason, message, errors }) => `${message.content} ${reason} ${errors[0]?.code}`),
+    ['second expired MESSAGE_EXPIRED', 'third expired MESSAGE_EXPIRED'],
+  )
+  await team.clock.advance(10_000)
+  t.same(handled, ['first'])
+  t.same(found, [])
+  t.same(leftovers(team.host), [])
+})
+
+t.test('messages expire in the order of their own deadlines, whatever their priority', async (t) => {
+  const team = openTeam(t, { worker: () => never }, { communication: { queueTimeoutMs: 100 } })
+  await team.sendMessage({ recipient: 'worker', content: 'first' })
+  await team.clock.advance(0)
+  const expired: string[] = []
+  for (const priority of [0, -1, 5, 0]) {
+    void ask(team, 'worker', 'x', { priority }).catch(({ code }) =>
+      expired.push(`${priority} ${code} at ${team.clock.monotonic()}`),
+    )
+    await team.clock.advance(10)
+  }
+  await team.clock.advance(1_000)
+  t.same(expired, [
+    '0 MESSAGE_EXPIRED at 100',
+    '-1 MESSAGE_EXPIRED at 110',
+    '5 MESSAGE_EXPIRED at 120',
+    '0 MESSAGE_EXPIRED at 130',
+  ])
+})
+
+t.test('a message whose turn has begun does not expire, also not when it is tried again', async (t) => {
+  const team = openTeam(
+    t,
+    { worker: sleeps },
+    { communication: { queueTimeoutMs: 100 }, supervision: { backoff: { baseMs: 500, capMs: 500 } } },
+  )
+  const asked = ask(team, 'worker', '1000')
+  await team.clock.advance(500)
+  for (let i = 0; i < 2; i++) {
+    team.crash('worker')
+    await team.clock.advance(0)
+  }
+  await team.clock.advance(2_000)
+  t.equal(await asked, 'slept 1000')
+})
+
+t.test('a cancellation follows the chain of requests', async (t) => {
+  const told: string[] = []
+  const passesOn = (to: string): Receive => {
+    return async (_message, context) => {
+      const asked = context.request(to, 'go').catch((error) => error.code)
+      told.push(`${context.role.name} ${await asked}`)
+    }
+  }
+  const team = openTeam(t, {
+    a: passesOn('b'),
+    b: passesOn('c'),
+    c: passesOn('d'),
+    async d(_message, context) {
+      await context.sleep(1_000_000).catch(({ code }) => told.push(`d ${code}`))
+    },
+  })
+  const gone = new AbortController()
+  const run = team.execute('go', { signal: gone.signal })
+  await team.clock.advance(5)
+  gone.abort()
+  t.match((await run).error, { code: 'RUN_ABORTED' })
+  await team.clock.advance(0)
+  t.same(told.sort(), ['a RUN_ABORTED', 'b RUN_ABORTED', 'c RUN_ABORTED', 'd RUN_ABORTED'])
+  t.equal(team.clock.monotonic(), 5)
+  t.same(leftovers(team.host), [])
+})
+
+t.test('a cancellation follows the chain from the middle, and only down', async (t) => {
+  const told: string[] = []
+  const team = openTeam(t, {
+    async a(_message, context) {
+      const gone = new AbortController()
+      const asked = context.request('b', 'go', { signal: gone.signal })
+      await context.sleep(5)
+      gone.abort('enough')
+      return await asked.then(
+        () => 'answered',
+        (error) => `a ${error.code}`,
+      )
+    },
+    async b(_message, context) {
+      await context.request('c', 'go').catch(({ code }) => told.push(`b ${code}`))
+    },
+    async c(_message, context) {
+      await context.sleep(1_000_000).catch(({ code }) => told.push(`c ${code}`))
+    },
+  })
+  const asked = ask(team, 'a')
+  await team.clock.advance(5)
+  t.equal(await asked, 'a CANCELLED')
+  t.same(told.sort(), ['b CANCELLED', 'c CANCELLED'])
+  t.same(leftovers(team.host), [])
+})
+
+t.test('a cancellation overtakes its request: what has not begun never begins', async (t) => {
+  const handled: string[] = []
+  const team = openTeam(t, {
+    async caller(_message, context) {
+      const gone = new AbortController()
+      const asked = ['1', '2', '3'].map((content) =>
+        context.request('worker', content, { signal: gone.signal }).catch(({ code }) => code),
+      )
+      if (_message.content === 'later') await context.sleep(5)
+      gone.abort()
+      return (await Promise.all(asked)).join(' ')
+    },
+    async worker(message, context) {
+      handled.push(message.content)
+      await context.sleep(10)
+    },
+  })
+  t.equal(await ask(team, 'caller', 'at once'), 'CANCELLED CANCELLED CANCELLED')
+  await team.clock.advance(0)
+  t.same(handled, [])
+  const later = ask(team, 'caller', 'later')
+  await team.clock.advance(100)
+  t.equal(await later, 'CANCELLED CANCELLED CANCELLED')
+  t.same(handled, ['1'])
+  t.same(imbalances(team.host), [])
+  t.same(leftovers(team.host), [])
+})
+
+t.test('the losers of requestAny are cancelled', async (t) => {
+  const told: string[] = []
+  const team = openTeam(t, {
+    async caller(_message, context) {
+      return (await context.requestAny(['slow', 'fast', 'slower'], '50')).content
+    },
+    fast: sleeps,
+    slow: (message, context) => sleeps({ ...message, content: '500' }, context),
+    async slower(_message, context) {
+      await context.sleep(5_000).catch(({ code }) => told.push(`${code} at ${context.role.name}`))
+    },
+  })
+  const asked = ask(team, 'caller')
+  await team.clock.advance(50)
+  t.equal(await asked, 'slept 50')
+  t.same(told, ['CANCELLED at slower'])
+  t.same(leftovers(team.host), [])
+})
+
+t.test('a run that takes longer than its limit fails, and all that it had under way is told', async (t) => {
+  const told: string[] = []
+  const worker: Receive = async (_message, context) => {
+    await context.sleep(10_000).catch(({ code }) => told.push(code))
+  }
+  const team = openTeam(t, { worker }, { globalTimeoutMs: 700 })
+  const run = outcomeOf(team.execute('go'))
+  const short = outcomeOf(team.execute('go', { timeoutMs: 100 }))
+  await team.clock.advance(100)
+  t.match(short.value?.error, { code: 'RUN_TIMEOUT', details: { timeoutMs: 100 } })
+  await team.clock.advance(600)
+  t.match(run.value?.error, { code: 'RUN_TIMEOUT', details: { timeoutMs: 700 } })
+  t.same(told, ['RUN_TIMEOUT'])
+  t.match(
+    team.deadLetters.list().map(({ reason, message }) => `${message.recipient} ${reason}`),
+    ['worker cancelled'],
+  )
+  t.same(leftovers(team.host), [])
+})
+
+t.test('a verb after the end of its turn is refused, and nothing comes of it', async (t) => {
+  const outcomes: string[] = []
+  const heard: string[] = []
+  const team = localTeam(t, {
+    worker(_message, context) {
+      setImmediate(() => {
+        for (const verb of ['request', 'send', 'step', 'sleep', 'publish'] as const)
+          Promise.resolve()
+            .then(() => (context[verb] as (...rest: unknown[]) => Promise<unknown>)('log', 'late', 'x'))
+            .catch(({ code }) => outcomes.push(`${verb} ${code}`))
+      })
+    },
+    log: (message) => void heard.push(message.content),
+  })
+  await ask(team, 'worker')
+  await team.clock.advance(0)
+  await team.clock.advance(0)
+  t.same(
+    outcomes.sort(),
+    ['publish', 'request', 'send', 'sleep', 'step'].map((verb) => `${verb} TURN_ENDED`),
+  )
+  t.same(heard, [])
+})

@@ -1,0 +1,141 @@
+/** Rule 13 in virtual time: threads that are stuck, and threads that only look so. */
+import { close, open } from 'node:inspector'
+import t from 'tap'
+import type { Scheduler } from '../../src/clock.ts'
+import { restarts } from '../../src/runtime/parts/restarts.ts'
+import { watchdog } from '../../src/runtime/parts/watchdog.ts'
+import { BareSupervisor } from './bare-supervisor.ts'
+import { never, outcomeOf, type Receive } from './teams.ts'
+
+const parts = [restarts, watchdog]
+const supervision = { watchdogMs: 1_000 }
+
+/** An agent in a turn of its own. */
+async function inTurn(receive: Receive, options: ConstructorParameters<typeof BareSupervisor>[2] = { supervision }) {
+  const bare = new BareSupervisor({ worker: receive }, parts, options)
+  await bare.start()
+  const asked = outcomeOf(bare.ask('worker'))
+  await bare.clock.advance(1)
+  return { bare, asked, cell: bare.host.cell('worker')!, thread: bare.threads.get('worker')! }
+}
+
+t.test('rule 13: a thread that is silent in its turn for watchdogMs is ended and replaced', async (t) => {
+  const { bare, asked, cell, thread } = await inTurn((_message, { attempt }) =>
+    attempt > 1 ? `attempt ${attempt}` : never,
+  )
+  thread.ailments.add('deaf')
+  await bare.clock.advance(900)
+  t.equal(cell.epoch, 1)
+  await bare.clock.advance(600)
+  t.equal(cell.epoch, 2)
+  t.match(asked, { value: 'attempt 2' })
+})
+
+t.test('rule 13: its message counts the attempt, and the same again is poison', async (t) => {
+  const { bare, asked, cell, thread } = await inTurn(() => never)
+  thread.ailments.add('deaf')
+  await bare.clock.advance(1_500)
+  bare.threads.get('worker')!.ailments.add('deaf')
+  await bare.clock.advance(1_500)
+  t.equal(cell.epoch, 3)
+  t.match(asked.error, {
+    code: 'AGENT_CRASHED',
+    message: /is stuck: with a turn under way it gave no sign of life for 1000 ms/,
+  })
+})
+
+t.test('rule 13: a thread that answers its bells may take as long as it likes', async (t) => {
+  const { bare, cell } = await inTurn(() => never)
+  await bare.clock.advance(60_000)
+  t.equal(cell.epoch, 1)
+})
+
+t.test('rule 13: a thread without a turn under way is not watched', async (t) => {
+  const { bare, cell, thread } = await inTurn(() => 'done')
+  thread.ailments.add('deaf')
+  await bare.clock.advance(60_000)
+  t.equal(cell.epoch, 1)
+})
+
+t.test('rule 13: watchdogMs false: nobody watches', async (t) => {
+  const { bare, cell, thread } = await inTurn(() => never, { supervision: { watchdogMs: false } })
+  thread.ailments.add('deaf')
+  await bare.clock.advance(60_000)
+  t.equal(cell.epoch, 1)
+})
+
+t.test('rule 13: it starts anew when the tick of the host itself was late', async (t) => {
+  let lost = 0
+  const { bare, cell, thread } = await inTurn(() => never, {
+    supervision,
+    watch: (clock) => ahead(clock, () => lost),
+  })
+  thread.ailments.add('deaf')
+  await bare.clock.advance(400)
+  lost = 10_000 // the host did not run for ten seconds
+  await bare.clock.advance(800)
+  t.equal(cell.epoch, 1)
+  await bare.clock.advance(600)
+  t.equal(cell.epoch, 2)
+})
+
+t.test('rule 13: it pauses while a debugger is attached', async (t) => {
+  const { bare, cell, thread } = await inTurn(() => never)
+  thread.ailments.add('deaf')
+  open(0, '127.0.0.1')
+  await bare.clock.advance(10_000)
+  close()
+  t.equal(cell.epoch, 1)
+  await bare.clock.advance(1_500)
+  t.equal(cell.epoch, 2)
+})
+
+t.test('rule 13: one agent has its own watchdogMs, whatever the others have', async (t) => {
+  const bare = new BareSupervisor({ slow: () => never, quick: () => never }, parts, {
+    supervision: { watchdogMs: 1_000_000 },
+    roles: { quick: { supervision: { watchdogMs: 100 } } },
+  })
+  await bare.start()
+  outcomeOf(bare.ask('slow'))
+  await bare.clock.advance(1)
+  outcomeOf(bare.ask('quick'))
+  await bare.clock.advance(1)
+  for (const thread of bare.threads.values()) thread.ailments.add('deaf')
+  await bare.clock.advance(200)
+  t.equal(bare.host.cell('quick')!.epoch, 2)
+  t.equal(bare.host.cell('slow')!.epoch, 1)
+})
+
+t.test('rules 4 and 13: a thread that does not end is fenced off after a second, and seen no more', async (t) => {
+  let lives = 0
+  const { bare, asked, cell, thread } = await inTurn(async (_message, context) => {
+    lives += 1
+    const life = lives
+    await context.sleep(5_000)
+    void context.step(`life ${life}`, () => 1)
+    return `life ${life}`
+  })
+  thread.ailments.add('deaf').add('stubborn')
+  await bare.clock.advance(1_300) // stuck, and told to end
+  t.equal(cell.epoch, 1)
+  await bare.clock.advance(1_000)
+  t.equal(cell.epoch, 2)
+  await bare.clock.advance(3_000) // the fenced one wakes up and answers
+  t.notOk(asked.settled)
+  thread.ailments.clear()
+  thread.terminate() // and ends after all
+  await bare.clock.advance(2_000)
+  t.equal(asked.value, 'life 2')
+  t.equal(cell.epoch, 2)
+})
+
+/** A clock that runs ahead by what `lost` says. */
+const ahead = (clock: Scheduler, lost: () => number): Scheduler => ({
+  now: () => clock.now() + lost(),
+  monotonic: () => clock.monotonic() + lost(),
+  random: () => clock.random(),
+  sleep: (ms, signal) => clock.sleep(ms, signal),
+  hold: () => clock.hold(),
+  timer: (ms, task) => clock.timer(ms, task),
+  defer: (task) => clock.defer(task),
+})
