@@ -96,6 +96,8 @@ class Queue<T> {
 class Handed<Owner> {
   #items: (Envelope<Owner> | undefined)[] = []
   #head = 0
+  /** How many of them have another priority than 0. */
+  ranked = 0
 
   get size(): number {
     return this.#items.length - this.#head
@@ -103,6 +105,7 @@ class Handed<Owner> {
 
   add(envelope: Envelope<Owner>): void {
     this.#items.push(envelope)
+    if (envelope.priority !== 0) this.ranked += 1
   }
 
   #indexOf(turn: number): number {
@@ -122,6 +125,7 @@ class Handed<Owner> {
   delete(turn: number): boolean {
     const at = this.#indexOf(turn)
     if (at < 0) return false
+    if (this.#items[at]!.priority !== 0) this.ranked -= 1
     if (at > this.#head) this.#items.splice(at, 1)
     else this.#items[this.#head++] = undefined // lets the message go
     if (this.#head === this.#items.length) {

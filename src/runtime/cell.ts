@@ -125,4 +125,20 @@ export class Cell {
     this.name = name
     this.settings = settings
   }
+
+  /** Of an agent with one turn at a time: the message that its thread has begun with, or takes next. */
+  get current(): Envelope<RunState> | undefined {
+    const { handed } = this.mailbox
+    if (!this.life || handed.ranked === 0) return handed.first
+    let next: Envelope<RunState> | undefined
+    let plain = false
+    for (const envelope of handed.values()) {
+      // Those of priority 0 are taken in order, so the first of them speaks for all.
+      if (envelope.priority === 0 && plain) continue
+      if (this.life.begun(envelope)) return envelope
+      if (envelope.priority === 0) plain = true
+      if (!next || envelope.priority > next.priority) next = envelope
+    }
+    return next
+  }
 }

@@ -116,7 +116,7 @@ export class Delivery implements Handing {
 
   /** Whether it may stand in the window behind others. */
   #mayFollow({ mailbox: { handed }, settings }: Cell, life: Life, envelope: Envelope<RunState>): boolean {
-    if (life.run !== envelope.run || handed.size >= aheadOf(settings, envelope)) return false
+    if (life.run !== envelope.run || isAhead(settings, handed, envelope)) return false
     // In the lane of priority 0 it has no place among its own: while it is there, it is there alone.
     return !ranksLarge(life, envelope) && !(life.ranksLarge && handed.get(life.ranksLarge.turn))
   }
@@ -189,28 +189,33 @@ export class Delivery implements Handing {
     if (cell.mailbox.handed.size === 1 || !cell.settings.counted) this.#begins(envelope)
   }
 
-  #begins(envelope: Envelope<RunState>): void {
-    envelope.startedAt = this.#core.clock.monotonic()
-    if (envelope.begunAt === NOT_YET) envelope.begunAt = envelope.startedAt
+  #begins(envelope: Envelope<RunState>, at = this.#core.clock.monotonic()): void {
+    envelope.startedAt = at
+    if (envelope.begunAt === NOT_YET || envelope.attempt === 1) envelope.begunAt = at
   }
 
   /** Says which turn an agent is at, once for each, and only for those that did not end at once. */
   #announceTurns(cell: Cell): void {
-    for (const envelope of cell.mailbox.handed.values()) {
-      if (envelope.announced) {
-        if (cell.settings.counted) return
-        continue
-      }
-      envelope.announced = true
-      if (envelope.startedAt === NOT_YET) this.#begins(envelope)
-      this.#core.record(envelope.run, {
-        kind: 'turn.started',
-        agent: cell.name,
-        messageId: idOf(envelope.memory, envelope.at),
-        attempt: envelope.attempt,
-      })
-      if (cell.settings.counted) return
+    if (!cell.settings.counted) {
+      for (const envelope of cell.mailbox.handed.values()) if (!envelope.announced) this.#announce(cell, envelope)
+      return
     }
+    const { current } = cell
+    if (!current) return
+    if (!current.announced) return this.#announce(cell, current)
+    // It was the next, and then one of higher priority overtook it.
+    if (current.startedAt < cell.lastEndAt) this.#begins(current, cell.lastEndAt)
+  }
+
+  #announce(cell: Cell, envelope: Envelope<RunState>): void {
+    envelope.announced = true
+    if (envelope.startedAt === NOT_YET) this.#begins(envelope)
+    this.#core.record(envelope.run, {
+      kind: 'turn.started',
+      agent: cell.name,
+      messageId: idOf(envelope.memory, envelope.at),
+      attempt: envelope.attempt,
+    })
   }
 
   #ring(life: Life): void {
@@ -231,10 +236,14 @@ export class Delivery implements Handing {
   }
 }
 
-/** How many may stand in a window: one, where it may come again in the same life, or expire before it has begun. */
-function aheadOf({ supervision, queueTimeoutMs }: CellSettings, envelope: Envelope<RunState>): number {
-  if (supervision.onHandlerError !== 'fail' || queueTimeoutMs !== false) return 1
-  return envelope.priority === 0 ? HANDED_AHEAD : RANKED_AHEAD
+/** Whether as many stand in the window as may: one, where it may come again in the same life, or expire before it has begun. */
+function isAhead(
+  { supervision, queueTimeoutMs }: CellSettings,
+  { size, ranked }: { size: number; ranked: number },
+  { priority }: Envelope<RunState>,
+): boolean {
+  if (supervision.onHandlerError !== 'fail' || queueTimeoutMs !== false) return true
+  return priority === 0 ? size - ranked >= HANDED_AHEAD : ranked >= RANKED_AHEAD
 }
 
 /** Too large for the lane of its priority. */

@@ -20,11 +20,9 @@ export const deadlines: Part = (core) => {
   const sweep = (now: number): number => {
     let earliest = Number.POSITIVE_INFINITY
     for (const cell of core.cells) {
-      const { handed } = cell.mailbox
-      // An agent has one turn at a time: those behind the first have not started.
-      const open = cell.settings.counted ? (handed.first ? [handed.first] : []) : [...handed.values()]
+      const open = cell.settings.counted ? [cell.current] : [...cell.mailbox.handed.values()]
       for (const envelope of open)
-        if (envelope.startedAt !== NOT_YET) earliest = Math.min(earliest, underWay(cell, envelope, now))
+        if (envelope && envelope.startedAt !== NOT_YET) earliest = Math.min(earliest, underWay(cell, envelope, now))
       for (const envelope of [...cell.mailbox.cutOff]) earliest = Math.min(earliest, awaited(cell, envelope, now))
       if (cell.settings.queueTimeoutMs !== false)
         earliest = Math.min(earliest, waiting(cell, cell.settings.queueTimeoutMs, now))
