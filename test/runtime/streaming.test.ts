@@ -141,7 +141,10 @@ t.test('run.events({ after }) goes on where a reader had left', async (t) => {
     seen.map(({ seq, type }) => [seq, type]),
     all.map(({ seq, type }) => [seq, type]),
   )
-  t.same(seen.filter(({ seq }, i) => seq === seen[i - 1]?.seq), [])
+  t.same(
+    seen.filter(({ seq }, i) => seq === seen[i - 1]?.seq),
+    [],
+  )
   t.ok(seen.length > 50)
 })
 

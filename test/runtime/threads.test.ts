@@ -8,7 +8,7 @@ import type { Worker } from 'node:worker_threads'
 import t, { type Test } from 'tap'
 import type { Assignment } from '../../src/actors/assignment.ts'
 import { type Scheduler, systemClock } from '../../src/clock.ts'
-import type { MultiAgentPatternOptions, OrchestratorContext } from '../../src/index.ts'
+import type { MultiAgentPatternOptions, OrchestratorContext, Run } from '../../src/index.ts'
 import { TeamMemory } from '../../src/mailbox/room.ts'
 import { Window } from '../../src/mailbox/window.ts'
 import { WorkerSpawner, WorkerThread } from '../../src/runtime/thread.ts'
@@ -49,7 +49,7 @@ t.test('closing twice is fine', async (t) => {
 t.test('closing aborts the runs that are under way and those that wait', async (t) => {
   const team = teamOf(t, { maxConcurrentRuns: 20 })
   const runs = Array.from({ length: 50 }, () => team.launch('sleep'))
-  for await (const { type } of runs[0]!.events()) if (type === 'turn.started') break
+  await underWay(runs[0]!)
   await team.close()
   const results = await Promise.all(runs.map(({ result }) => result))
   t.same(new Set(results.map(({ error }) => error?.code)), new Set(['RUN_ABORTED']))
@@ -76,8 +76,9 @@ t.test('closing cancels the timers of a clock of the user', async (t) => {
   }
   const team = teamOf(t, { clock })
   const run = team.launch('sleep')
-  for await (const { type } of run.events()) if (type === 'turn.started') break
+  await underWay(run)
   await run.cancel() // from now on the agent has five seconds to stop
+  t.ok(open.size > 0)
   await team.close()
   t.equal(open.size, 0)
 })
@@ -294,6 +295,11 @@ function teamOf(t: Test, options: Partial<MultiAgentPatternOptions> = {}, run: S
 
 async function askHelper(orchestrator: OrchestratorContext, query: string): Promise<string> {
   return (await orchestrator.request('helper', query)).content
+}
+
+/** Resolves when the helper has begun with what it was asked in that run. */
+async function underWay(run: Run): Promise<void> {
+  for await (const event of run.events()) if (event.type === 'turn.started' && event.agent === 'helper') return
 }
 
 /** Runs the program as a process of its own, until that ends by itself. */
