@@ -238,9 +238,11 @@ export class Router implements Routing {
       `The mailbox of agent "${callee.name}" is full (${capacity} messages or ${bytes} bytes); its overflow policy is 'reject'. Send more slowly, or raise communication.mailboxCapacity.`,
       { agent: callee.name, capacity, bytes },
     )
-    envelope.run.open -= 1
-    this.#core.cells[senderOf(envelope.memory, envelope.at)]?.open.delete(correlationOf(envelope.memory, envelope.at))
-    this.#refuse(this.#senderOf(envelope), envelope.run, envelope.memory, envelope.at, 'rejected', error, undefined)
+    const { memory, at, run } = envelope
+    const request = this.requestOf(envelope)
+    run.open -= 1
+    request?.caller.open.delete(request.correlation)
+    this.#refuse(this.#senderOf(envelope), run, memory, at, 'rejected', error, request?.settle)
   }
 
   #admit(callee: Cell, envelope: Envelope<RunState>): void {
@@ -500,8 +502,10 @@ export class Router implements Routing {
       lives.killAfterGrace(callee, envelope)
       return
     }
-    if (callee.mailbox.parked.remove(envelope)) this.drop(envelope, 'cancelled', [reason])
-    else if (callee.mailbox.discard(envelope)) {
+    if (callee.mailbox.parked.remove(envelope)) {
+      this.drop(envelope, 'cancelled', [reason])
+      if (kindOf(envelope.memory, envelope.at) === SEND) this.refuseParked(envelope, reason)
+    } else if (callee.mailbox.discard(envelope)) {
       this.drop(envelope, 'cancelled', [reason])
       this.freed(callee, envelope.bytes)
     }

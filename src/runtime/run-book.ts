@@ -247,7 +247,7 @@ export class RunBook implements RunHost {
     if (state.over) return
     state.over = true
     this.#supervisor.settleRecords()
-    if ('error' in ending) this.#windDown(entry, ending.error)
+    if ('error' in ending) this.#windDown(state, ending.error, entry.correlation)
     this.#supervisor.settleRecords()
     this.#supervisor.record(state, { kind: 'run.finished', error: 'error' in ending ? ending.error : null })
     entry.result = resultOf(state, ending, this.#supervisor.clock.now() - state.startedAt, {
@@ -269,7 +269,7 @@ export class RunBook implements RunHost {
   }
 
   /** Everything that is under way in the run is told to stop, and nothing more is taken. */
-  #windDown({ handle: { state }, correlation }: Entry, error: DramatisError): void {
+  #windDown(state: RunState, error: DramatisError, correlation = 0): void {
     state.ending = error
     const { cells, router } = this.#supervisor
     if (correlation > 0) router.cancel(cells[USER_INDEX]!, correlation, error)
@@ -278,8 +278,10 @@ export class RunBook implements RunHost {
       for (const envelope of [...mailbox.queued(), ...mailbox.handed.values(), ...mailbox.parked]) {
         if (envelope.run !== state) continue
         const request = router.requestOf(envelope)
-        if (request) router.cancel(request.caller, request.correlation, error)
-        else router.withdraw(cell, envelope, error)
+        if (request?.settle)
+          router.answerWithError(request, error) // a caller in the host, who would wait for ever
+        else if (request) router.cancel(request.caller, request.correlation, error)
+        router.withdraw(cell, envelope, error)
       }
     }
     state.boardOver.abort(error)
@@ -318,10 +320,8 @@ export class RunBook implements RunHost {
     this.#quieting.set(
       run,
       this.#supervisor.clock.timer(limit, () => {
-        run.ending = new RunTimeoutError(`What a message caused did not fall quiet within ${limit} ms.`, {
-          runId: run.id,
-          timeoutMs: limit,
-        })
+        const message = `What a message caused did not fall quiet within ${limit} ms (globalTimeoutMs).`
+        this.#windDown(run, new RunTimeoutError(message, { runId: run.id, timeoutMs: limit }))
       }),
     )
     return run
@@ -389,6 +389,7 @@ export class RunBook implements RunHost {
       this.#supervisor.record(entry.handle.state, { kind: 'run.aborted', reason: error.message })
       this.#abort(entry, error, 'aborted')
     }
+    for (const run of this.#quieting.keys()) if (!run.ending) this.#windDown(run, error)
   }
 }
 

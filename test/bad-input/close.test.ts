@@ -102,6 +102,42 @@ t.test('close while 50 runs are under way and 50 wait: all end with RUN_ABORTED'
   )
 })
 
+t.test('close answers whoever waits for a response, and buries what waits in a mailbox', async (t) => {
+  const team = busyTeam(t)
+  const message = { recipient: 'ann', content: 'hi' }
+  const waiting = [1, 2, 3].map(() => refusalOf(team.sendMessage({ ...message, requiresResponse: true })))
+  await team.clock.advance(0)
+  await team.sendMessage({ ...message, content: 'nobody waits for this' })
+  await team.close()
+  for (const error of await Promise.all(waiting))
+    t.match(error, { code: 'RUN_ABORTED', message: 'The team was closed.' })
+  t.same(
+    team.deadLetters.list().map(({ reason, message: { content } }) => [reason, content]),
+    ['hi', 'hi', 'nobody waits for this'].map((content) => ['cancelled', content]),
+  )
+})
+
+t.test('close answers whoever waits for room in a full mailbox', async (t) => {
+  const team = busyTeam(t, { communication: { mailboxCapacity: 1 } })
+  const sends = ['1', '2', '3'].map((content) =>
+    team.sendMessage({ recipient: 'ann', content }).then(
+      () => 'accepted',
+      (error) => error.code,
+    ),
+  )
+  await team.clock.advance(0)
+  await team.close()
+  t.same(await Promise.all(sends), ['accepted', 'RUN_ABORTED', 'RUN_ABORTED'])
+  t.same(
+    team.deadLetters.list().map(({ reason, message: { content } }) => [reason, content]),
+    [
+      ['cancelled', '2'],
+      ['cancelled', '3'],
+      ['cancelled', '1'],
+    ],
+  )
+})
+
 t.test('close while the agents start: whoever waits for the start hears it', async (t) => {
   const ann = defineAgent({ start: () => new Promise(() => {}), receive: () => 'hi' })
   const team = testTeam({ agents: [{ name: 'ann' }], orchestration: { strategy: 'sequential' } }, { modules: { ann } })

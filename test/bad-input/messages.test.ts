@@ -170,6 +170,44 @@ t.test('a message of several MiB arrives, and so does its answer', async (t) => 
   t.equal((answer as AgentMessage).content.length, 'bob heard '.length + 5_000_000)
 })
 
+t.test('a full mailbox that rejects says so to every sender, and each message is a dead letter', async (t) => {
+  const waiting: (() => void)[] = []
+  const ann = defineAgent({
+    async receive(_message, context) {
+      const outcomes = await context.requestAll(['bob', 'bob'], SECRET)
+      return outcomes.map((outcome) => (outcome.ok ? 'answered' : outcome.error.code)).join()
+    },
+  })
+  const bob = defineAgent({ receive: () => new Promise<string>((resolve) => waiting.push(() => resolve('bob'))) })
+  const team = testTeam(
+    {
+      agents: [{ name: 'ann' }, { name: 'bob', communication: { mailboxCapacity: 1, overflow: 'reject' } }],
+      orchestration: { strategy: 'sequential', agentOrder: ['ann'] },
+    },
+    { modules: { ann, bob } },
+  )
+  t.teardown(() => team.close())
+  const run = team.launch('hi')
+  await team.clock.advance(0)
+  const message = { recipient: 'bob', content: SECRET }
+  for (const knock of [
+    () => team.sendMessage({ ...message, requiresResponse: true }),
+    () => team.sendMessage(message),
+    () => team.getAgent('bob')?.run(SECRET),
+  ]) {
+    const error = await refusalOf(knock)
+    t.match(error, { code: 'MAILBOX_FULL', details: { agent: 'bob', capacity: 1 } })
+    t.match(error.message, /^The mailbox of agent "bob" is full .*Send more slowly, or raise communication\.mailboxCap/)
+    t.notMatch(error.message, SECRET)
+  }
+  for (const answer of waiting.splice(0)) answer()
+  t.equal((await run.result).finalOutput, 'answered,MAILBOX_FULL')
+  t.same(
+    team.deadLetters.list().map(({ reason, message: { content } }) => [reason, content]),
+    Array.from({ length: 4 }, () => ['rejected', SECRET]),
+  )
+})
+
 t.test("input that misses the schema is its sender's error; the handler never sees it", async (t) => {
   let handled = 0
   const { team } = teamWithInput(t, () => handled++)
@@ -284,6 +322,36 @@ t.test('a reply in the place of the agent that was asked counts, and a second on
   t.equal((await run.result).finalOutput, 'from outside')
   t.match(await refusalOf(team.sendMessage({ ...reply, content: 'again' })), { code: 'MESSAGE_REJECTED' })
   t.match(team.deadLetters.list(), [{ reason: 'late', message: { content: 'again' } }])
+})
+
+t.test('who waits for a response hears of the end of the run, or of the time limit', async (t) => {
+  const ann = defineAgent({ receive: async (_message, context) => (await context.request('bob', 'hi')).content })
+  const bob = defineAgent({ receive: () => new Promise(() => {}) })
+  const team = testTeam(
+    {
+      agents: [{ name: 'ann' }, { name: 'bob' }],
+      orchestration: { strategy: 'sequential', agentOrder: ['ann'] },
+      globalTimeoutMs: 1_000,
+      supervision: { stopGraceMs: 10 },
+    },
+    { modules: { ann, bob } },
+  )
+  t.teardown(() => team.close())
+  const run = team.launch('go')
+  await team.clock.advance(0)
+  const message = { recipient: 'bob', content: SECRET, requiresResponse: true }
+  const within = refusalOf(team.sendMessage({ ...message, runId: run.id }))
+  const alone = refusalOf(team.sendMessage(message))
+  await team.clock.advance(0)
+  await run.cancel('changed my mind')
+  t.match(await within, { code: 'RUN_ABORTED', message: /changed my mind/ })
+  await team.clock.advance(1_000)
+  t.match(await alone, { code: 'RUN_TIMEOUT', details: { timeoutMs: 1_000 } })
+  await team.clock.advance(10) // stopGraceMs
+  t.same(
+    team.deadLetters.list().map(({ reason, message: { content } }) => [reason, content]),
+    ['hi', SECRET, SECRET].map((content) => ['cancelled', content]),
+  )
 })
 
 t.test('an agent is given a message only if it is one', async (t) => {
