@@ -65,7 +65,8 @@ export class Messenger {
     }
     if (replay) {
       const logged = replay.match(outbox.encode(bytes))
-      if (logged) return logged.correlation === 0 ? this.#accepted() : this.#askedBefore(outbox.fields.recipient, logged)
+      if (logged)
+        return logged.correlation === 0 ? this.#accepted() : this.#askedBefore(outbox.fields.recipient, logged)
     }
     if (!this.#claim(bytes)) return this.#ask(bytes)
     outbox.write(bytes, false)

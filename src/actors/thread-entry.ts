@@ -8,8 +8,8 @@ import { AgentLoop, startFailure } from './agent-loop.ts'
 import type { Assignment, Started, ThreadControl } from './assignment.ts'
 import { type AgentHandlers, agentRef, defineAgent, handlersOf } from './definition.ts'
 import type { ThreadPort } from './link.ts'
-import { OrchestratorTurn, scriptHandlers } from './orchestrator-turn.ts'
-import { checkedConfig, defineProtocol, protocolOf } from './protocol.ts'
+import { moduleScript, OrchestratorTurn } from './orchestrator-turn.ts'
+import { defineProtocol } from './protocol.ts'
 import { defineTool } from './tool.ts'
 
 if (!parentPort) throw new Error('This file is the entry of an agent thread; it is started by the runtime.')
@@ -50,7 +50,7 @@ async function start(assignment: Assignment): Promise<Started> {
   const script = 'protocol' in code
   loop = new AgentLoop(
     assignment,
-    script ? scriptOf(exported, code.shown, code.config) : agentOf(exported, code.shown, role.name, option),
+    script ? moduleScript(exported, code.shown, code.config) : agentOf(exported, code.shown, role.name, option),
     port,
     script ? (made, turn) => new OrchestratorTurn(made, turn, () => turn.view.roster) : undefined,
   )
@@ -83,17 +83,6 @@ function agentOf(exported: unknown, shown: string, agent: string, option: string
     `${path}: the module of "${agent}" has no agent as its default export: ${shown}. Write: export default defineAgent({ ... }).`,
     { path, agent, module: shown },
   )
-}
-
-function scriptOf(exported: unknown, shown: string, config: object | undefined): AgentHandlers {
-  const protocol = protocolOf(exported)
-  if (!protocol)
-    throw new errors.ConfigurationError(
-      `orchestration.module: the module has no protocol as its default export: ${shown}. Write: export default defineProtocol({ ... }).`,
-      { path: 'orchestration.module', module: shown },
-    )
-  const checked = checkedConfig(protocol, config ?? {}, 'orchestration.config')
-  return scriptHandlers((orchestrator, query) => protocol.run(orchestrator, query, checked))
 }
 
 const { control: controlPort } = workerData as { control: MessagePort }

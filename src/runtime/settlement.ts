@@ -51,6 +51,7 @@ export class Settlement implements Settling {
     }
     if (failed && correlationOf(memory, at) === 0) cell.mailbox.discard(envelope)
     else cell.mailbox.commit(turn)
+    run.open -= 1
     cell.turns += 1
     cell.suspects.delete(envelope)
     cell.lastEndAt = this.#core.clock.monotonic()
@@ -63,7 +64,6 @@ export class Settlement implements Settling {
     delivery.touch(cell)
     if (!failed && flagsOf(memory, at) & HAS_METADATA) this.#mismatch(cell, run, memory, at, readMissed(memory, at))
     this.#settleEnd(run, envelope, memory, at, failed)
-    run.open -= 1
   }
 
   #settleEnd(run: RunState, envelope: Envelope<RunState>, memory: Memory, at: number, failed: boolean): void {
