@@ -153,10 +153,10 @@ export class Turn implements AgentContext {
   // ---- messages
 
   send(to: string, content: string, options: RequestOptions = NO_OPTIONS): Promise<void> {
-    if (this.#ended) return rejected(this.#endedError())
     const { outbox, link } = this.#loop
     let bytes: number
     try {
+      this.#check()
       bytes = this.#message(SEND, 0, to, content, options)
     } catch (error) {
       return rejected(error)
@@ -234,11 +234,11 @@ export class Turn implements AgentContext {
     options: RequestOptions,
     flags: number,
   ): { promise: Promise<unknown>; correlation: number; wait: Wait | undefined } {
-    if (this.#ended) return { promise: rejected(this.#endedError()), correlation: 0, wait: undefined }
     const { outbox, link } = this.#loop
     const correlation = this.#loop.nextCorrelation()
     let bytes: number
     try {
+      this.#check()
       bytes = this.#message(REQUEST, correlation, to, content, options)
       if (options.signal?.aborted) throw withdrawn(to, options.signal)
     } catch (error) {
@@ -406,10 +406,10 @@ export class Turn implements AgentContext {
 
   /** A verb that the host serves. The answer is JSON; `signal` withdraws it. */
   call(operation: string, args: object, signal?: AbortSignal): Promise<unknown> {
-    if (this.#ended) return rejected(this.#endedError())
     const { outbox } = this.#loop
     const correlation = this.#loop.nextCorrelation()
     try {
+      this.#check()
       const fields = outbox.begin(
         CALL,
         this.start.run,

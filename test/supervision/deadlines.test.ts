@@ -280,6 +280,42 @@ t.test('a run that takes longer than its limit fails, and all that it had under 
   t.same(leftovers(team.host), [])
 })
 
+t.test('a turn that was told to stop can tell and ask nobody any more', async (t) => {
+  const refused: string[] = []
+  const team = openTeam(
+    t,
+    {
+      async worker(_message, context) {
+        await context.sleep(1_000).catch(() => {})
+        const verbs = {
+          send: () => context.send('other', 'x'),
+          request: () => context.request('other', 'x'),
+          publish: () => context.publish('key', 1, 'fact'),
+          step: () => context.step('step', () => 1),
+          sleep: () => context.sleep(1),
+        }
+        for (const [name, verb] of Object.entries(verbs))
+          await verb().catch(({ code }) => refused.push(`${name} ${code}`))
+        const [outcome] = await context.requestAll(['other'], 'x')
+        refused.push(`requestAll ${outcome!.ok}`)
+      },
+      other: () => void refused.push('other was told'),
+    },
+    { enableBlackboard: true },
+  )
+  const gone = new AbortController()
+  const run = team.execute('go', { signal: gone.signal })
+  await team.clock.advance(1)
+  gone.abort()
+  await run
+  await team.clock.advance(0)
+  t.same(
+    refused,
+    ['send', 'request', 'publish', 'step', 'sleep'].map((verb) => `${verb} RUN_ABORTED`).concat('requestAll false'),
+  )
+  t.same(leftovers(team.host), [])
+})
+
 t.test('a verb after the end of its turn is refused, and nothing comes of it', async (t) => {
   const outcomes: string[] = []
   const heard: string[] = []

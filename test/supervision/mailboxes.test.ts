@@ -212,12 +212,13 @@ t.test('rule 15: a cancellation passes a full mailbox', async (t) => {
 })
 
 t.test('rule 15: a message that is refused gives back the room that its sender had claimed', async (t) => {
+  const { opened, open } = gate()
   const team = openTeam(
     t,
     {
       async sender(_message, context) {
-        await context.sleep(10).catch(() => {})
-        for (const content of numbers(5)) void context.send('worker', content) // its run has been aborted
+        await opened
+        for (const content of numbers(5)) void context.send('worker', content) // it does not know yet
       },
       worker: () => 'fine',
     },
@@ -227,8 +228,9 @@ t.test('rule 15: a message that is refused gives back the room that its sender h
   const run = team.execute('go', { signal: gone.signal })
   await team.clock.advance(0)
   gone.abort()
+  open()
   await run
-  await team.clock.advance(10)
+  await team.clock.advance(0)
   t.equal(team.deadLetters.list().filter(({ reason }) => reason === 'cancelled').length, 5)
   t.equal(roomOf(team.host, team.host.cell('worker')!), 8)
 })
