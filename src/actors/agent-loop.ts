@@ -107,8 +107,10 @@ export class AgentLoop implements TurnHost {
   #pumping = false
   #again = false
   #stopping = false
+  /** Whatever followed from the last pump has run by now: a turn that only waits is parked. */
   readonly #resume = () => {
     this.#again = false
+    if (this.#turns.size > 0 && allParked(this.#turns)) this.link.park()
     this.pump()
   }
   readonly #directory = {
@@ -217,7 +219,7 @@ export class AgentLoop implements TurnHost {
 
   /** Runs what is there; true: more is waiting, but timers and sockets come first. */
   #run(): boolean {
-    this.#drainReplies()
+    if (this.#drainReplies()) this.#later()
     const until = this.#port.scheduler.monotonic() + SLICE_MS
     for (let turns = 0; this.#turns.size < this.#concurrency && !this.#stopping; turns++) {
       if (turns >= TURNS_A_SLICE || (turns > 0 && (turns & 7) === 0 && this.#port.scheduler.monotonic() > until))
@@ -235,13 +237,12 @@ export class AgentLoop implements TurnHost {
   }
 
   #sleep(): void {
-    if (this.#turns.size > 0 && allParked(this.#turns)) this.link.park()
     const full = this.#turns.size >= this.#concurrency || this.#stopping
     if (!this.link.sleep(full)) this.#later()
   }
 
   lookAgain(): void {
-    if (!this.#pumping) this.#later()
+    this.#later()
   }
 
   /** Lets the event loop turn once: timers, sockets, bells. */
@@ -397,6 +398,7 @@ export class AgentLoop implements TurnHost {
         failure = this.failure(error, describeTurn(start, this.name(start.caller)))
       }
     }
+    this.link.unpark() // before the host can read that it has ended
     const missed = failure ? [] : (start.replay?.unmatched((index) => this.name(index)) ?? [])
     turn.close()
     this.#turns.delete(start.turn)
@@ -466,11 +468,15 @@ export class AgentLoop implements TurnHost {
 
   // ---- replies in
 
-  #drainReplies(): void {
+  /** True: a turn may go on because of one. */
+  #drainReplies(): boolean {
+    let any = false
     while (this.link.takeReply(this.#taken)) {
+      any = true
       this.link.unpark()
       this.#reply(this.#taken)
     }
+    return any && this.#turns.size > 0
   }
 
   readonly #aside: Taken = { ...NO_ONE }

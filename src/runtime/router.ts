@@ -346,6 +346,7 @@ export class Router implements Routing {
     if (failed && lives.tryAgain(cell, envelope, memory, at)) return setCorrelation(memory, at, 0) // no answer
     if (failed && correlationOf(memory, at) === 0) cell.mailbox.discard(envelope)
     else cell.mailbox.commit(turn)
+    run.open -= 1
     cell.turns += 1
     cell.suspects.delete(envelope)
     cell.lastEndAt = this.#core.clock.monotonic()
@@ -358,7 +359,6 @@ export class Router implements Routing {
     delivery.touch(cell)
     if (!failed && flagsOf(memory, at) & HAS_METADATA) this.#mismatch(cell, run, memory, at, readMissed(memory, at))
     this.#settleEnd(run, envelope, memory, at, failed)
-    run.open -= 1
   }
 
   #settleEnd(run: RunState, envelope: Envelope<RunState>, memory: Memory, at: number, failed: boolean): void {

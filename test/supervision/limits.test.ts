@@ -2,6 +2,7 @@
 import t from 'tap'
 import type { AgentContext } from '../../src/actors/context.ts'
 import { PERMITS_WANTED } from '../../src/mailbox/room.ts'
+import { PARKED } from '../../src/mailbox/window.ts'
 import type { OrchestrationConfig } from '../../src/protocols/index.ts'
 import { settingsFrom } from '../../src/runtime/settings.ts'
 import { leftovers } from './accounts.ts'
@@ -407,4 +408,22 @@ t.test('rule 19: a crash gives the permit back', async (t) => {
   team.crash('worker')
   t.equal((await run).finalOutput, 'AGENT_TERMINATED fine')
   t.same(leftovers(team.host), [])
+})
+
+t.test('rule 19: an agent that leaves a request behind when its turn ends is not parked', async (t) => {
+  const team = openTeam(
+    t,
+    {
+      async worker(_message, context) {
+        const left = context.request('slow', 'go')
+        await Promise.race([left, context.request('quick', 'go')])
+      },
+      quick: () => 'quick',
+      slow: () => never,
+    },
+    { maxConcurrentAgents: 3 },
+  )
+  t.ok((await team.execute('go')).success)
+  await team.clock.advance(0)
+  t.equal(Atomics.load(team.host.cell('worker')!.life!.window.words, PARKED), 0)
 })
