@@ -1,0 +1,58 @@
+/** One seed, one play: everything that a run says of itself follows from the seed. */
+import t from 'tap'
+import { type Cast, localTeam, type Receive } from '../supervision/teams.ts'
+import { simulate } from './simulation.ts'
+
+t.test('the same seed gives the identical trace, also with crashes', async (t) => {
+  for (const seed of [3, 14, 15, 92, 65]) {
+    const [first, second] = [await simulate(seed), await simulate(seed)]
+    t.ok(first.crashes > 0)
+    t.equal(first.story, second.story, `seed ${seed}`)
+  }
+})
+
+t.test('different seeds give different plays', async (t) => {
+  const stories = new Set<string>()
+  for (let seed = 1; seed <= 10; seed++) stories.add((await simulate(seed)).story)
+  t.equal(stories.size, 10)
+})
+
+/** All that one agent hears from four others, who speak at the same time. */
+async function heardWith(t: Parameters<typeof localTeam>[0], seed: number): Promise<string> {
+  const heard: string[] = []
+  const talks: Receive = async (_message, context) => {
+    for (let i = 0; i < 3; i++) {
+      await context.request('echo', context.role.name)
+      await context.send('listener', `${context.role.name}${i}`)
+    }
+  }
+  const cast: Cast = {
+    a: talks,
+    b: talks,
+    c: talks,
+    d: talks,
+    echo: () => '',
+    listener: (message) => void heard.push(message.content),
+  }
+  const team = localTeam(t, cast, {
+    seed,
+    orchestration: {
+      strategy: 'custom',
+      async run(script) {
+        await script.requestAll(['a', 'b', 'c', 'd'], 'go')
+        return ''
+      },
+    },
+  })
+  await team.execute('go', { runId: 'run' })
+  await team.clock.advance(0)
+  return heard.join(' ')
+}
+
+t.test('the seed of the clock decides what comes first of what happens at one time', async (t) => {
+  const orders: string[] = []
+  for (let seed = 1; seed <= 20; seed++) orders.push(await heardWith(t, seed))
+  t.ok(new Set(orders).size > 3, `${new Set(orders).size} orders`)
+  t.equal(await heardWith(t, 7), orders[6])
+  for (const order of orders) t.equal(order.split(' ').sort().join(' '), [...orders[0]!.split(' ')].sort().join(' '))
+})
