@@ -1,9 +1,9 @@
 /** The turn of a protocol script: a turn like any other, with the team in sight. */
-import { MessageRejectedError, unavailable } from '../errors.ts'
+import { ConfigurationError, MessageRejectedError, unavailable } from '../errors.ts'
 import type { RosterEntry } from './assignment.ts'
 import type { OrchestratorContext, SyncResult } from './context.ts'
 import type { AgentHandlers } from './definition.ts'
-import type { ScriptResult } from './protocol.ts'
+import { checkedConfig, protocolOf, type ScriptResult } from './protocol.ts'
 import { Turn } from './turn.ts'
 import type { TurnHost, TurnStart } from './turn-host.ts'
 import { vote } from './vote.ts'
@@ -54,4 +54,16 @@ export function scriptHandlers(
       return run(context, message.content)
     },
   }
+}
+
+/** The script that a module exports as its default, with its configuration. `shown` is the module, for the error. */
+export function moduleScript(exported: unknown, shown: string, config: object | undefined): AgentHandlers {
+  const protocol = protocolOf(exported)
+  if (!protocol)
+    throw new ConfigurationError(
+      `The protocol module has no protocol as its default export: ${shown}. Write: export default defineProtocol({ ... }).`,
+      { module: shown },
+    )
+  const checked = checkedConfig(protocol, config ?? {}, 'orchestration.config')
+  return scriptHandlers((orchestrator, query) => protocol.run(orchestrator, query, checked))
 }

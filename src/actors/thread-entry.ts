@@ -8,8 +8,8 @@ import { AgentLoop, startFailure } from './agent-loop.ts'
 import type { Assignment, Started, ThreadControl } from './assignment.ts'
 import { type AgentHandlers, agentRef, defineAgent, handlersOf } from './definition.ts'
 import type { ThreadPort } from './link.ts'
-import { OrchestratorTurn, scriptHandlers } from './orchestrator-turn.ts'
-import { checkedConfig, defineProtocol, protocolOf } from './protocol.ts'
+import { moduleScript, OrchestratorTurn } from './orchestrator-turn.ts'
+import { defineProtocol } from './protocol.ts'
 import { defineTool } from './tool.ts'
 
 if (!parentPort) throw new Error('This file is the entry of an agent thread; it is started by the runtime.')
@@ -49,7 +49,7 @@ async function start(assignment: Assignment): Promise<Started> {
   const script = 'protocol' in code
   loop = new AgentLoop(
     assignment,
-    script ? scriptOf(exported, code.shown, code.config) : agentOf(exported, code.shown, role.name),
+    script ? moduleScript(exported, code.shown, code.config) : agentOf(exported, code.shown, role.name),
     port,
     (made, turn) => (script ? new OrchestratorTurn(made, turn, () => turn.view.roster) : undefined),
   )
@@ -78,17 +78,6 @@ function agentOf(exported: unknown, shown: string, agent: string): AgentHandlers
     `The module of "${agent}" has no agent as its default export: ${shown}. Write: export default defineAgent({ ... }).`,
     { agent, module: shown },
   )
-}
-
-function scriptOf(exported: unknown, shown: string, config: object | undefined): AgentHandlers {
-  const protocol = protocolOf(exported)
-  if (!protocol)
-    throw new errors.ConfigurationError(
-      `The protocol module has no protocol as its default export: ${shown}. Write: export default defineProtocol({ ... }).`,
-      { module: shown },
-    )
-  const checked = checkedConfig(protocol, config ?? {}, 'orchestration.config')
-  return scriptHandlers((orchestrator, query) => protocol.run(orchestrator, query, checked))
 }
 
 const { control: controlPort } = workerData as { control: MessagePort }

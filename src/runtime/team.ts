@@ -5,7 +5,7 @@
 import type { Observable } from 'rxjs'
 import type { AgentCode, RosterEntry } from '../actors/assignment.ts'
 import type { AgentDefinition, AgentHandlers } from '../actors/definition.ts'
-import { scriptHandlers } from '../actors/orchestrator-turn.ts'
+import { moduleScript, scriptHandlers } from '../actors/orchestrator-turn.ts'
 import type { Protocol } from '../actors/protocol.ts'
 import type { AgentRole } from '../actors/role.ts'
 import type { AgentStatus, AgentTask, TaskInput, TaskStatus } from '../actors/task.ts'
@@ -147,7 +147,7 @@ export class TeamRuntime {
 
   async #codeOf(cell: Cell): Promise<AgentCode> {
     const local = { module: '', bundled: false, shown: cell.name } // no thread imports it
-    if (this.#kit && cell.index !== ORCHESTRATOR_INDEX) return local
+    if (this.#kit) return local
     if (cell.index === ORCHESTRATOR_INDEX) {
       if (!('module' in this.#protocol)) return local
       const { module, config } = this.#protocol
@@ -162,14 +162,18 @@ export class TeamRuntime {
   }
 
   #threadFor(cell: Cell): Thread {
-    const protocol = this.#protocol
     const scheduler = this.#settings.clock
-    if (cell.index === ORCHESTRATOR_INDEX && 'run' in protocol) {
-      const handlers = scriptHandlers((orchestrator, query) => protocol.run(orchestrator, query))
-      return new LocalThread({ scheduler, handlers: () => handlers, roster: () => this.#roster() })
-    }
+    if (cell.index === ORCHESTRATOR_INDEX && (this.#kit || 'run' in this.#protocol))
+      return new LocalThread({ scheduler, handlers: () => this.#localScript(), roster: () => this.#roster() })
     if (this.#kit) return new LocalThread({ scheduler, handlers: (name) => this.#localHandlers(name) })
     return this.#spawner.spawn(cell.settings.maxHeapMb)
+  }
+
+  async #localScript(): Promise<AgentHandlers> {
+    const protocol = this.#protocol
+    if ('run' in protocol) return scriptHandlers((orchestrator, query) => protocol.run(orchestrator, query))
+    const { href, shown } = await loadable(String(protocol.module), 'orchestration.module', { host: true })
+    return moduleScript(((await import(href)) as { default?: unknown }).default, shown, protocol.config)
   }
 
   async #localHandlers(name: string): Promise<AgentHandlers> {

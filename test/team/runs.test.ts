@@ -97,6 +97,13 @@ t.test('options that cannot work are refused at once, by their path', async (t) 
   t.same(await team.listRuns(), [])
 })
 
+t.test('a query too large for any message fails its run', async (t) => {
+  t.match(await stage(t, { a: echo }).execute('x'.repeat(17 * 2 ** 20)), {
+    success: false,
+    error: { code: 'MESSAGE_REJECTED', details: { limit: 2 ** 24 } },
+  })
+})
+
 t.test('a signal aborts the run, at once if it is aborted already', async (t) => {
   const team = stage(t, { a: after(10) })
   const controller = new AbortController()

@@ -261,6 +261,18 @@ t.test(
   },
 )
 
+t.test('such a protocol goes on where its thread died, and asks nobody twice', async (t) => {
+  const { team } = start(t, { orchestration: inModule({ runners: ['a', 'b'], laps: 3, exitInLap: 2 }) })
+  const result = await team.execute('>')
+  t.equal(result.finalOutput, '>ababab a,b')
+  t.same([result.agentOutputs.a?.length, result.agentOutputs.b?.length], [3, 3])
+  t.same(
+    result.orchestrationTrace.decisions.map(({ choice }) => choice),
+    ['3 laps'],
+  )
+  t.equal(Object.values(result.taskCompletion).filter((status) => status === 'completed').length, 6)
+})
+
 t.test('a module without an agent or a protocol is a configuration error', async (t) => {
   const { team } = start(t, { agents: [{ name: 'a', module: relay }] })
   await t.rejects(team.execute('q'), { code: 'CONFIGURATION', message: /no agent as its default export/ })

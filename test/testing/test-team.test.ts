@@ -172,8 +172,19 @@ t.test('an agent with a module of its own is imported into this thread', async (
   t.equal((await team.execute('q')).finalOutput, 'b: 1')
 })
 
-t.test('a real team takes no virtual time for granted', async (t) => {
-  // the same options work on threads, with the clock as the only difference
+t.test('a protocol in a module is imported into this thread too', async (t) => {
+  const module = new URL('../fixtures/team/relay.js', import.meta.url)
+  const orchestration = { strategy: 'custom' as const, module, config: { runners: ['a'], laps: 2 } }
+  await using team = testTeam({ agents: [{ name: 'a' }], orchestration }, { modules: { a: echo } })
+  t.equal((await team.execute('>')).finalOutput, 'a: echo:a: echo:>aa a')
+  await using wrong = testTeam(
+    { agents: [{ name: 'a' }], orchestration: { ...orchestration, config: { laps: 'two' } } },
+    { modules: { a: echo } },
+  )
+  await t.rejects(wrong.execute('q'), { code: 'CONFIGURATION', details: { path: 'orchestration.config.runners' } })
+})
+
+t.test('its clock can be given to a team on threads', async (t) => {
   const clock = virtualClock()
   const module = new URL('../fixtures/team/counter.js', import.meta.url)
   await using team = createTeam({ agents: [{ name: 'a', module }], orchestration: sequential, clock })
