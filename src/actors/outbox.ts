@@ -1,6 +1,7 @@
 /** Writes this agent's frames: into the shared window where there is room, else apart and in order behind it. */
 import { MessageRejectedError } from '../errors.ts'
 import {
+  BLANK,
   type FrameFields,
   type FrameId,
   frameBytes,
@@ -28,25 +29,7 @@ export class Outbox {
     this.#me = me
     this.#now = now
     this.#ids = new IdSource(random)
-    this.fields = {
-      kind: 0,
-      flags: 0,
-      type: 'request',
-      sender: me,
-      recipient: 0,
-      run: 0,
-      turn: 0,
-      correlation: 0,
-      step: 0,
-      attempt: 1,
-      content: '',
-      data: undefined,
-      metadata: undefined,
-      threadId: undefined,
-      name: undefined,
-      limit: -1,
-      priority: 0,
-    }
+    this.fields = { ...BLANK, sender: me }
   }
 
   /** Resets the fields for a frame of that kind. What is not set is absent. */

@@ -129,6 +129,27 @@ export interface FrameFields {
   priority: number
 }
 
+/** The fields of a frame that says nothing: what is not set is absent. */
+export const BLANK: Readonly<FrameFields> = {
+  kind: 0,
+  flags: 0,
+  type: 'request',
+  sender: 0,
+  recipient: 0,
+  run: 0,
+  turn: 0,
+  correlation: 0,
+  step: 0,
+  attempt: 1,
+  content: '',
+  data: undefined,
+  metadata: undefined,
+  threadId: undefined,
+  name: undefined,
+  limit: -1,
+  priority: 0,
+}
+
 const stringBytes = (text: string) => (4 + (wide.test(text) ? text.length * 2 : text.length) + 3) & ~3
 
 /** Bytes that a frame with this body takes, exactly. */

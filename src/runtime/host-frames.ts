@@ -4,6 +4,7 @@ import type { Scheduler } from '../clock.ts'
 import { type DramatisError, errorData } from '../errors.ts'
 import {
   ABORT,
+  BLANK,
   FAILED,
   type FrameFields,
   frameBytes,
@@ -20,26 +21,6 @@ import { allocate, type Memory } from '../mailbox/memory.ts'
 export interface OwnFrame {
   memory: Memory
   bytes: number
-}
-
-const BLANK: FrameFields = {
-  kind: 0,
-  flags: 0,
-  type: 'request',
-  sender: 0,
-  recipient: 0,
-  run: 0,
-  turn: 0,
-  correlation: 0,
-  step: 0,
-  attempt: 1,
-  content: '',
-  data: undefined,
-  metadata: undefined,
-  threadId: undefined,
-  name: undefined,
-  limit: -1,
-  priority: 0,
 }
 
 export class HostFrames {

@@ -155,16 +155,12 @@ export class WorkerSpawner implements Spawner {
   spawn(maxHeapMb: number | null): Thread {
     if (maxHeapMb !== null) return new WorkerThread(maxHeapMb)
     const spare = this.#spares.shift()
-    this.#refill()
+    this.refill()
     return spare ?? new WorkerThread(null)
   }
 
   /** Boots what is missing, when the loop is idle: the thread that is needed now goes first. */
   refill(): void {
-    this.#refill()
-  }
-
-  #refill(): void {
     setImmediate(() => {
       while (!this.#closed && this.#spares.length < this.#target) {
         const spare = new WorkerThread(null)
