@@ -1,54 +1,88 @@
-/** Messages that found no room and wait for the host's verdict: some sends to each recipient at the host, the others here, in order. */
+/**
+ * Messages that found no room in a mailbox. For each recipient they stand in one line, so that none overtakes another.
+ * The first asks the host and waits. When it has been let in, those behind it take the room that has freed meanwhile by
+ * themselves; the first for which there is none asks in its turn. So a full mailbox costs its senders one question for
+ * each time that it falls empty, not one for each message.
+ */
 
-const ASKS_A_RECIPIENT = 64
+const SENDS_BEHIND_A_REQUEST = 64
 
-interface Ledger {
-  /** Sends at the host. */
-  open: number
-  readonly held: Held[]
+/** One message that waits for room. */
+export interface Ask {
+  readonly kind: 'send' | 'request'
+  /** Takes room and writes the message; false: there is none. */
+  claim(): boolean
+  /** Writes the message and leaves it to the host when it is let in. */
+  ask(): void
+  /** The verdict on a send, or the response to a request. What settles before it was written never is written. */
+  readonly settled: Promise<unknown>
 }
 
-interface Held {
-  write(): void
-  /** A send, whose verdict makes place for the next. */
-  readonly counts: boolean
+interface Line {
+  /** Sends at the host, whose verdict is to come. */
+  sends: number
+  /** Requests at the host. They have no verdict but their response: until then nobody may take room by himself. */
+  requests: number
+  readonly held: Ask[]
 }
 
 export class Asks {
-  readonly #ledgers = new Map<number, Ledger>()
+  readonly #lines = new Map<number, Line>()
 
-  /** Whether later messages to that agent have to ask too, so that they do not overtake. */
+  /** Whether later messages to that agent have to stand in line too. */
   open(recipient: number): boolean {
-    return this.#ledgers.size > 0 && this.#ledgers.has(recipient)
+    return this.#lines.size > 0 && this.#lines.has(recipient)
   }
 
-  /**
-   * Writes a message that asks for room, in its order. What is settled before it was written never is. `counts`: the
-   * settlement is the verdict on a send.
-   */
-  add(recipient: number, write: () => void, settled: Promise<unknown>, counts: boolean): void {
-    const ledger = this.#ledgers.get(recipient) ?? { open: 0, held: [] }
-    this.#ledgers.set(recipient, ledger)
-    const held: Held = { write, counts }
-    ledger.held.push(held)
-    writeHeld(ledger)
+  /** Puts a message at the end of its recipient's line. */
+  add(recipient: number, ask: Ask): void {
+    const line = this.#lineOf(recipient)
+    line.held.push(ask)
     const done = () => {
-      const at = ledger.held.indexOf(held)
-      if (at >= 0) ledger.held.splice(at, 1)
-      else if (counts) ledger.open -= 1
-      writeHeld(ledger)
-      const empty = ledger.open === 0 && ledger.held.length === 0
-      if (empty && this.#ledgers.get(recipient) === ledger) this.#ledgers.delete(recipient)
+      const at = line.held.indexOf(ask)
+      if (at >= 0) line.held.splice(at, 1)
+      this.#advance(recipient, line)
+    }
+    ask.settled.then(done, done)
+    this.#advance(recipient, line)
+  }
+
+  /** An earlier life had asked: the host has it. */
+  asked(recipient: number, verdict: Promise<unknown>): void {
+    this.#awaitHost(recipient, this.#lineOf(recipient), 'send', verdict)
+  }
+
+  #lineOf(recipient: number): Line {
+    let line = this.#lines.get(recipient)
+    if (!line) {
+      line = { sends: 0, requests: 0, held: [] }
+      this.#lines.set(recipient, line)
+    }
+    return line
+  }
+
+  #awaitHost(recipient: number, line: Line, kind: Ask['kind'], settled: Promise<unknown>): void {
+    const count = kind === 'send' ? 'sends' : 'requests'
+    line[count] += 1
+    const done = () => {
+      line[count] -= 1
+      this.#advance(recipient, line)
     }
     settled.then(done, done)
   }
-}
 
-function writeHeld(ledger: Ledger): void {
-  for (let next = ledger.held[0]; next; next = ledger.held[0]) {
-    if (next.counts && ledger.open >= ASKS_A_RECIPIENT) return
-    if (next.counts) ledger.open += 1
-    ledger.held.shift()
-    next.write()
+  #advance(recipient: number, line: Line): void {
+    for (let next = line.held[0]; next; next = line.held[0]) {
+      const first = line.sends === 0 && line.requests === 0
+      if (first && next.claim()) {
+        line.held.shift()
+        continue
+      }
+      if (next.kind === 'send' && line.sends >= (line.requests > 0 ? SENDS_BEHIND_A_REQUEST : 1)) return
+      line.held.shift()
+      next.ask()
+      this.#awaitHost(recipient, line, next.kind, next.settled)
+    }
+    if (line.sends === 0 && line.requests === 0 && this.#lines.get(recipient) === line) this.#lines.delete(recipient)
   }
 }

@@ -111,7 +111,7 @@ export class Commit {
   #writePatch(start: TurnStart, notice: PatchNotice): void {
     const { outbox } = this.#host
     outbox.begin(PATCH, start.run, start.turn, 0, '', JSON.stringify(notice))
-    outbox.write(outbox.size(), false)
+    outbox.write(outbox.size(), 'soon')
   }
 
   #describe(start: TurnStart): string {

@@ -2,10 +2,11 @@
  * The thread's end of the transport: writes frames, takes frames, sleeps and wakes.
  *
  * Each frame is published at once, so that a death loses nothing; the bell waits for company: it rings for the first
- * frame of a slice, for every 512th, for whoever waits for an answer, and at the slice's end.
+ * frame of a slice, for every 512th, for whoever waits for an answer, and at the slice's end. The end of a turn that
+ * nobody waits for is no reason to ring before that.
  */
 import type { Scheduler } from '../clock.ts'
-import { FRAGMENT, kindOf, lengthOf, priorityOf } from '../mailbox/frame.ts'
+import { copyFrame, FRAGMENT, kindOf, lengthOf, priorityOf } from '../mailbox/frame.ts'
 import { allocate, type Memory } from '../mailbox/memory.ts'
 import type { Ring } from '../mailbox/ring.ts'
 import { HOST_ASLEEP, HOST_CALLED, PERMITS_WANTED, type TeamMemory } from '../mailbox/room.ts'
@@ -31,6 +32,9 @@ export interface ThreadPort {
 
 const FRAMES_A_RING = 512 // waking a thread costs as much as writing some dozens of frames
 
+/** When the host is to look at a frame: at once; at once if it is the first of a slice; or when its writer calls `flush`. */
+export type Urgency = 'now' | 'soon' | 'later'
+
 /** A frame that was taken: its memory is its own or the ring's, until `done`. */
 export interface Taken {
   memory: Memory
@@ -44,6 +48,9 @@ export class Link {
   readonly #writer: FrameWriter
   readonly #joiners = { plain: new FrameJoiner(), replies: new FrameJoiner() }
   #blocked: { memory: Memory; bytes: number }[] = []
+  /** In this slice the bell was rung. */
+  #rung = false
+  /** Written since then. */
   #unrung = 0
   #unrungBytes = 0
   #closed = false
@@ -82,10 +89,16 @@ export class Link {
   }
 
   /** The frame at the reserved place is complete. */
-  commit(bytes: number, urgent: boolean): void {
+  commit(bytes: number, urgency: Urgency): void {
     this.#window.outbox.advance(bytes)
     this.#window.outbox.publish()
-    this.#bell(bytes, urgent)
+    this.#bell(bytes, urgency)
+  }
+
+  /** Writes a frame that was encoded apart, and for which `reserve` has found room. */
+  put(frame: Memory, bytes: number, urgency: Urgency): void {
+    copyFrame(frame, 0, this.memory, this.reserve(bytes), bytes)
+    this.commit(bytes, urgency)
   }
 
   /** Writes a frame that was encoded apart, behind what waits for room already. */
@@ -108,28 +121,29 @@ export class Link {
         continue
       }
       this.#blocked.shift()
-      this.#bell(bytes, true)
+      this.#bell(bytes, 'now')
     }
   }
 
-  #bell(bytes: number, urgent: boolean): void {
-    const unrung = ++this.#unrung
+  #bell(bytes: number, urgency: Urgency): void {
+    if (urgency === 'now' || (urgency === 'soon' && !this.#rung)) return this.#announce()
+    this.#unrung += 1
     this.#unrungBytes += bytes
-    if (urgent || unrung === 1) this.wakeHost()
-    else if (unrung >= FRAMES_A_RING || this.#unrungBytes >= this.#window.outbox.capacity >> 1) {
-      this.#unrung = 2
-      this.#unrungBytes = 0
-      this.wakeHost()
-    }
-    if (unrung === 2) this.#port.scheduler.defer(this.#flush)
+    if (this.#unrung >= FRAMES_A_RING || this.#unrungBytes >= this.#window.outbox.capacity >> 1) this.#announce()
+    else if (this.#unrung === 1 && urgency === 'soon') this.#port.scheduler.defer(this.#flush)
+  }
+
+  #announce(): void {
+    this.#rung = true
+    this.#unrung = 0
+    this.#unrungBytes = 0
+    this.wakeHost()
   }
 
   /** The end of a slice. */
   flush(): void {
-    if (this.#unrung === 0) return
-    this.#unrung = 0
-    this.#unrungBytes = 0
-    this.wakeHost()
+    if (this.#unrung > 0) this.#announce()
+    this.#rung = false
   }
 
   wakeHost(): void {

@@ -1,7 +1,8 @@
 /** What a turn says to others, and what it waits for: messages, requests, and the verbs that the host serves. */
 import { CancelledError, type DramatisError } from '../errors.ts'
-import { ASKS, CALL, CANCEL, REQUEST, SEND, STREAM_READ, STREAMS } from '../mailbox/frame.ts'
+import { ASKS, CALL, CANCEL, REQUEST, SEND, STREAM_READ, STREAMS, setCorrelation, setFlag } from '../mailbox/frame.ts'
 import type { AgentMessage } from '../mailbox/message.ts'
+import type { Ask } from './asks.ts'
 import type { RequestOptions } from './context.ts'
 import { handled, quiet, rejected } from './handled.ts'
 import { encodeData } from './outbox.ts'
@@ -69,7 +70,7 @@ export class Messenger {
         return logged.correlation === 0 ? this.#accepted() : this.#askedBefore(outbox.fields.recipient, logged)
     }
     if (!this.#claim(bytes)) return this.#ask(bytes)
-    outbox.write(bytes, false)
+    outbox.write(bytes, 'soon')
     link.claimed()
     return this.#accepted()
   }
@@ -90,24 +91,46 @@ export class Messenger {
     return link.claim(recipient, bytes, turn, step)
   }
 
-  /** There may be no room: the host has the say, and the send waits for it. */
+  /** There is no room: the send stands in line for some. */
   #ask(bytes: number): Promise<void> {
-    const { outbox, waits, asks, link } = this.#loop
+    const { outbox, waits, asks } = this.#loop
     const { fields } = outbox
     const correlation = waits.next()
     fields.correlation = correlation
-    fields.flags |= ASKS
-    const frame = outbox.encode(bytes)
     const verdict = this.#wait(correlation, 'send')
-    asks.add(fields.recipient, () => link.post(frame, bytes), verdict, true)
+    const claimed = () => waits.get(correlation)?.resolve(undefined)
+    asks.add(fields.recipient, this.#inLine('send', bytes, verdict, claimed))
     return verdict as Promise<void>
+  }
+
+  /** The frame that was begun, for the line of those that wait for room. */
+  #inLine(kind: Ask['kind'], bytes: number, settled: Promise<unknown>, claimed: () => void): Ask {
+    const { link, outbox } = this.#loop
+    const { recipient, turn, step } = outbox.fields
+    const frame = outbox.encode(bytes)
+    return {
+      kind,
+      settled,
+      claim: () => {
+        if (recipient === NO_ONE || link.reserve(bytes) < 0 || !link.claim(recipient, bytes, turn, step)) return false
+        if (kind === 'send') setCorrelation(frame, 0, 0) // it awaits no verdict
+        link.put(frame, bytes, kind === 'send' ? 'soon' : 'now')
+        link.claimed()
+        claimed()
+        return true
+      },
+      ask: () => {
+        setFlag(frame, 0, ASKS)
+        link.post(frame, bytes)
+      },
+    }
   }
 
   /** An earlier attempt had asked. As long as the host has not said anything, later ones to that agent stay behind it. */
   #askedBefore(recipient: number, { correlation, answer }: Matched): Promise<void> {
     const verdict = this.#wait(correlation, 'send')
     if (answer) this.#loop.settle(correlation, answer.memory, answer.at)
-    else this.#loop.asks.add(recipient, quiet, verdict, true)
+    else this.#loop.asks.asked(recipient, verdict)
     return verdict as Promise<void>
   }
 
@@ -148,15 +171,12 @@ export class Messenger {
     outbox.fields.flags |= flags
     const logged = replay?.match(outbox.encode(bytes))
     if (logged) return this.#reattach(to, logged, options)
-    if (!this.#claim(bytes)) outbox.fields.flags |= ASKS
-    const { recipient } = outbox.fields
-    if (asks.open(recipient)) {
-      const frame = outbox.encode(bytes)
+    if (!this.#claim(bytes)) {
       const response = this.#awaitResponse(to, correlation, options)
-      asks.add(recipient, () => link.post(frame, bytes), response.promise, false)
+      asks.add(outbox.fields.recipient, this.#inLine('request', bytes, response.promise, quiet))
       return response
     }
-    outbox.write(bytes, true)
+    outbox.write(bytes, 'now')
     link.claimed()
     return this.#awaitResponse(to, correlation, options)
   }
@@ -177,7 +197,7 @@ export class Messenger {
       const logged = replay?.match(outbox.encode(bytes))
       if (logged) return this.#reattach(operation, logged, options).promise
       if (signal?.aborted) throw withdrawn(operation, signal)
-      outbox.write(bytes, true)
+      outbox.write(bytes, 'now')
       return this.#awaitResponse(operation, fields.correlation, options).promise
     } catch (error) {
       return rejected(error)

@@ -12,7 +12,7 @@ import {
 } from '../mailbox/frame.ts'
 import { allocate, type Memory } from '../mailbox/memory.ts'
 import { jsonIssue } from '../mailbox/message.ts'
-import type { Link } from './link.ts'
+import type { Link, Urgency } from './link.ts'
 
 export class Outbox {
   readonly link: Link
@@ -69,11 +69,11 @@ export class Outbox {
   }
 
   /** Writes the frame: into the window if there is room, else behind what waits for some. */
-  write(bytes: number, urgent: boolean): void {
+  write(bytes: number, urgency: Urgency): void {
     const at = this.link.reserve(bytes)
     if (at < 0) return this.link.post(this.encode(bytes), bytes)
     this.#encodeAt(this.link.memory, at)
-    this.link.commit(bytes, urgent)
+    this.link.commit(bytes, urgency)
   }
 
   /** Writes a record about the message with that id. */
@@ -84,7 +84,7 @@ export class Outbox {
     writeFrame(memory, Math.max(at, 0), this.fields, this.#now())
     writeId(memory, Math.max(at, 0), id)
     if (at < 0) this.link.post(memory, bytes)
-    else this.link.commit(bytes, false)
+    else this.link.commit(bytes, 'soon')
   }
 
   /** Writes the frame with that time in it, and returns the time. */
@@ -93,7 +93,7 @@ export class Outbox {
     const at = this.link.reserve(bytes)
     if (at >= 0) {
       writeFrame(this.link.memory, at, this.fields, time)
-      this.link.commit(bytes, false)
+      this.link.commit(bytes, 'soon')
     } else {
       const memory = allocate(bytes)
       writeFrame(memory, 0, this.fields, time)
@@ -125,7 +125,7 @@ export class Outbox {
     const ended = this.#now()
     setTimes(memory, target, started, ended)
     if (at < 0) this.link.post(memory, bytes)
-    else this.link.commit(bytes, false)
+    else this.link.commit(bytes, this.fields.correlation === 0 ? 'later' : 'soon')
     return ended
   }
 }

@@ -14,7 +14,7 @@ export function turnLogger(outbox: Outbox, start: TurnStart): Logger {
     // pino takes a text alone as well
     const [data, words] = typeof fields === 'string' && text === undefined ? [{}, fields] : [fields, String(text)]
     outbox.begin(LOG, start.run, start.turn, 0, words, logFields(data)).limit = LEVELS.indexOf(level)
-    outbox.write(outbox.size(), false)
+    outbox.write(outbox.size(), 'soon')
   }
   return { debug: write('debug'), info: write('info'), warn: write('warn'), error: write('error') }
 }

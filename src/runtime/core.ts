@@ -85,6 +85,7 @@ export interface Settling {
 export interface Handing {
   touch(cell: Cell): void
   reply(cell: Cell, frame: OwnFrame): void
+  passOn(cell: Cell, memory: Memory, at: number, kind: number, turn: number): void
   runOver(run: RunState): void
 }
 
@@ -140,7 +141,8 @@ export interface Core extends Directory {
   readonly closed: boolean
   /** The number of the next record. */
   readonly seq: number
-  readonly hasQueueDeadlines: boolean
+  /** The least that any agent lets a message wait, if one has a limit. */
+  readonly shortestQueueMs: number | undefined
   gate: Gate
   cell(name: string): Cell | undefined
   names(): string[]

@@ -2,9 +2,9 @@
  * From the mailboxes into the windows: hands messages over, in order and as far as window and permits go, and rings.
  * A window holds messages of one run at a time, so that a permit is held only for what is really going on.
  */
-import { copyFrame, idOf, RUN_OVER, setAttempt, setTurn } from '../mailbox/frame.ts'
+import { copyFrame, idOf, lengthOf, RUN_OVER, setAttempt, setKind, setTurn } from '../mailbox/frame.ts'
 import { type Envelope, NOT_YET } from '../mailbox/mailbox.ts'
-import { allocate } from '../mailbox/memory.ts'
+import { allocate, type Memory } from '../mailbox/memory.ts'
 import type { Ring } from '../mailbox/ring.ts'
 import { ASLEEP, inlineLimit, ROOM_WANTED } from '../mailbox/window.ts'
 import type { Cell, CellSettings, Life } from './cell.ts'
@@ -43,6 +43,25 @@ export class Delivery implements Handing {
     this.#core.wake()
   }
 
+  /** A frame that another agent wrote becomes a reply: straight into the window, where nothing waits before it. */
+  passOn(cell: Cell, memory: Memory, at: number, kind: number, turn: number): void {
+    const { life } = cell
+    if (!life) return
+    const bytes = lengthOf(memory, at)
+    const ring = life.window.replies
+    const open = life.ready && life.backlog.length === 0 && bytes <= inlineLimit(ring) && this.#mayReply(cell)
+    const to = open ? ring.reserve(bytes) : -1
+    const target = to < 0 ? allocate(bytes) : ring.memory
+    const start = Math.max(to, 0)
+    copyFrame(memory, at, target, start, bytes)
+    setKind(target, start, kind)
+    setTurn(target, start, turn)
+    if (to < 0) return this.reply(cell, { memory: target, bytes })
+    ring.advance(bytes)
+    life.wantsBell = 'reply'
+    this.#touched.add(cell)
+  }
+
   /** Hands over what can be handed over, publishes, and rings who sleeps. */
   flush(): void {
     this.roomAgain()
@@ -54,8 +73,8 @@ export class Delivery implements Handing {
         if (!life?.ready) continue
         this.#sendReplies(cell, life)
         this.#handOver(cell, life)
+        this.#ring(life) // before anything is written down: the thread can begin meanwhile
         this.#announceTurns(cell)
-        this.#ring(life)
       }
     }
   }
@@ -71,9 +90,14 @@ export class Delivery implements Handing {
     return this.#touched.size > 0
   }
 
+  /** A turn that gave its permit up gets one back before its answer is let in. */
+  #mayReply(cell: Cell): boolean {
+    return !cell.settings.counted || this.#core.gate.resume(cell)
+  }
+
   #sendReplies(cell: Cell, life: Life): void {
-    if (life.backlog.length === 0) return
-    if (cell.settings.counted && !this.#core.gate.resume(cell)) return
+    life.window.replies.publish() // what was passed on
+    if (life.backlog.length === 0 || !this.#mayReply(cell)) return
     const before = life.window.replies.written
     let sent = 0
     for (const { memory, bytes } of life.backlog) {

@@ -25,7 +25,7 @@ import {
   stepOf,
   turnOf,
 } from '../mailbox/frame.ts'
-import { allocate, type Memory } from '../mailbox/memory.ts'
+import type { Memory } from '../mailbox/memory.ts'
 import { OUT_BLOCKED } from '../mailbox/window.ts'
 import type { Cell, Life } from './cell.ts'
 import type { Core, Routing } from './core.ts'
@@ -148,10 +148,7 @@ export class Router implements Routing {
     const caller = this.#core.cells[recipientOf(memory, at)]
     const request = caller?.open.get(correlationOf(memory, at))
     if (!caller || !request || request.settle) return
-    const bytes = lengthOf(memory, at)
-    const copy = allocate(bytes)
-    copy.u8.set(memory.u8.subarray(at, at + bytes))
-    this.#core.delivery.reply(caller, { memory: copy, bytes })
+    this.#core.delivery.passOn(caller, memory, at, CHUNK, turnOf(memory, at))
   }
 
   #streamRead(cell: Cell, memory: Memory, at: number): void {

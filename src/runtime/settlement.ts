@@ -10,7 +10,6 @@ import {
   HAS_METADATA,
   idOf,
   kindOf,
-  lengthOf,
   REQUEST,
   RESPONSE,
   readBody,
@@ -19,11 +18,10 @@ import {
   setCorrelation,
   setFlag,
   setKind,
-  setTurn,
   turnOf,
 } from '../mailbox/frame.ts'
 import type { Envelope } from '../mailbox/mailbox.ts'
-import { allocate, type Memory } from '../mailbox/memory.ts'
+import type { Memory } from '../mailbox/memory.ts'
 import type { Cell, Life, OpenRequest } from './cell.ts'
 import type { Core, Settling } from './core.ts'
 import type { OwnFrame } from './host-frames.ts'
@@ -83,12 +81,7 @@ export class Settlement implements Settling {
     }
     caller.open.delete(correlation)
     if (request.settle) return request.settle(memory, at)
-    const bytes = lengthOf(memory, at)
-    const copy = allocate(bytes)
-    copy.u8.set(memory.u8.subarray(at, at + bytes))
-    setKind(copy, 0, RESPONSE)
-    setTurn(copy, 0, request.turn)
-    this.#core.delivery.reply(caller, { memory: copy, bytes })
+    this.#core.delivery.passOn(caller, memory, at, RESPONSE, request.turn)
   }
 
   #mismatch(cell: Cell, run: RunState, memory: Memory, at: number, missed: string[]): void {

@@ -20,13 +20,19 @@ export const deadlines: Part = (core) => {
   const sweep = (now: number): number => {
     let earliest = Number.POSITIVE_INFINITY
     for (const cell of core.cells) {
-      const open = cell.settings.counted ? [cell.current] : [...cell.mailbox.handed.values()]
-      for (const envelope of open)
-        if (envelope && envelope.startedAt !== NOT_YET) earliest = Math.min(earliest, underWay(cell, envelope, now))
+      earliest = Math.min(earliest, underWayAt(cell, now))
       for (const envelope of [...cell.mailbox.cutOff]) earliest = Math.min(earliest, awaited(cell, envelope, now))
       if (cell.settings.queueTimeoutMs !== false)
         earliest = Math.min(earliest, waiting(cell, cell.settings.queueTimeoutMs, now))
     }
+    return earliest
+  }
+
+  const underWayAt = (cell: Cell, now: number): number => {
+    let earliest = Number.POSITIVE_INFINITY
+    const open = cell.settings.counted ? [cell.current] : [...cell.mailbox.handed.values()]
+    for (const envelope of open)
+      if (envelope && envelope.startedAt !== NOT_YET) earliest = Math.min(earliest, underWay(cell, envelope, now))
     return earliest
   }
 
@@ -96,10 +102,14 @@ export const deadlines: Part = (core) => {
 
   return {
     next: (batch) => {
-      // Turns begin and messages wait only after something was logged; most batches find the timer early enough.
+      // Turns begin and messages wait only after something was logged; most batches find the timer early enough. Each
+      // looks at its own agent alone: a look at all of them for every turn would cost a large team its time.
+      const now = clock.monotonic()
       for (const record of batch) {
-        if (record.kind === 'turn.started' || (record.kind === 'frames' && core.hasQueueDeadlines))
-          return arm(sweep(clock.monotonic()))
+        if (record.kind === 'turn.started') {
+          const cell = core.cell(record.agent)
+          if (cell) arm(underWayAt(cell, now))
+        } else if (record.kind === 'frames' && core.shortestQueueMs !== undefined) arm(now + core.shortestQueueMs)
       }
     },
     close: () => timer?.cancel(),

@@ -1,0 +1,114 @@
+/** The line of messages that wait for room: in order, and one question for as many as get in. */
+import t from 'tap'
+import { type Ask, Asks } from '../../src/actors/asks.ts'
+
+const AGENT = 3
+
+/** A line in front of a mailbox with `room`, whose host answers when it is told to. */
+function stage(room: number) {
+  const asks = new Asks()
+  const written: string[] = []
+  const settle = new Map<string, () => void>()
+  const free = { room }
+  const add = (name: string, kind: Ask['kind'] = 'send') => {
+    const settled = new Promise<void>((resolve) => settle.set(name, resolve))
+    asks.add(AGENT, {
+      kind,
+      settled,
+      claim() {
+        if (free.room === 0) return false
+        free.room -= 1
+        written.push(name)
+        if (kind === 'send') settle.get(name)?.()
+        return true
+      },
+      ask: () => void written.push(`${name}?`),
+    })
+  }
+  /** What the host says, or who asked withdraws. */
+  const settles = async (name: string) => {
+    settle.get(name)?.()
+    await new Promise(setImmediate)
+  }
+  return { asks, written, free, add, settles }
+}
+
+t.test('the first asks; those behind it wait for its verdict', async (t) => {
+  const { asks, written, add, settles } = stage(0)
+  for (const name of ['a', 'b', 'c']) add(name)
+  t.same(written, ['a?'])
+  t.ok(asks.open(AGENT))
+  t.notOk(asks.open(AGENT + 1), 'other recipients are not concerned')
+  await settles('a')
+  t.same(written, ['a?', 'b?'], 'there is still no room: the next asks')
+})
+
+t.test('after a verdict those behind take the room that has freed, in order', async (t) => {
+  const { asks, written, free, add, settles } = stage(0)
+  for (const name of ['a', 'b', 'c', 'd']) add(name)
+  free.room = 2
+  await settles('a')
+  t.same(written, ['a?', 'b', 'c', 'd?'])
+  await settles('d')
+  t.notOk(asks.open(AGENT), 'the line is gone when nobody stands in it')
+})
+
+t.test('nobody takes room by himself while a request is at the host, for it has no verdict', async (t) => {
+  const { asks, written, free, add, settles } = stage(0)
+  add('request', 'request')
+  free.room = 5
+  for (const name of ['a', 'b']) add(name)
+  t.same(written, ['request?', 'a?', 'b?'], 'they ask, and so stay behind it')
+  await settles('a')
+  await settles('b')
+  t.ok(asks.open(AGENT))
+  await settles('request')
+  t.notOk(asks.open(AGENT))
+})
+
+t.test('sends behind a request ask up to a limit, and go on with each verdict', async (t) => {
+  const { written, add, settles } = stage(0)
+  add('request', 'request')
+  for (let n = 0; n < 70; n++) add(`s${n}`)
+  t.equal(written.length, 65)
+  await settles('s0')
+  t.equal(written.at(-1), 's64?')
+})
+
+t.test('a request in line takes room like a send', async (t) => {
+  const { written, free, add, settles } = stage(0)
+  add('a')
+  add('request', 'request')
+  t.same(written, ['a?', 'request?'], 'it does not wait for the verdict: the host keeps the order')
+  free.room = 1
+  await settles('a')
+  await settles('request')
+  add('b', 'request')
+  t.same(written, ['a?', 'request?', 'b'])
+})
+
+t.test('what is withdrawn while it stands in line is never written', async (t) => {
+  const { asks, written, add, settles } = stage(0)
+  for (const name of ['a', 'b', 'c']) add(name)
+  await settles('b')
+  await settles('a')
+  t.same(written, ['a?', 'c?'])
+  await settles('c')
+  t.notOk(asks.open(AGENT))
+})
+
+t.test('an ask of an earlier life holds the line until the host has answered it', async (t) => {
+  const { asks, written, free, add } = stage(0)
+  let answered = () => {}
+  const verdict = new Promise<void>((resolve) => {
+    answered = resolve
+  })
+  asks.asked(AGENT, verdict)
+  free.room = 1
+  add('a')
+  t.same(written, [])
+  answered()
+  await new Promise(setImmediate)
+  t.same(written, ['a'])
+  t.notOk(asks.open(AGENT))
+})
