@@ -2,7 +2,8 @@
  * An observable whose subscribers cannot hurt the process. RxJS reports what a subscriber throws by throwing it again on
  * an empty stack, which ends a service; here it is reported to a logger and that subscription alone is closed.
  */
-import { Observable, type Observer, type Operator, Subscriber, type Subscription } from 'rxjs'
+import type { Observer, Operator, Subscription } from 'rxjs'
+import { Observable, Subscriber } from './rx.ts'
 
 type Report = (error: unknown) => void
 

@@ -8,7 +8,7 @@
  * `records$` is the only ingress of the parts. It is trampolined: what a part records while it is told of something is
  * told after it. A part that throws is reported and goes on.
  */
-import { type Observable, Subject } from 'rxjs'
+import type { Observable } from 'rxjs'
 import type { Logger } from '../actors/logger.ts'
 import { type Scheduler, withTimersOf } from '../clock.ts'
 import { type DramatisError, describe } from '../errors.ts'
@@ -30,6 +30,7 @@ import { type Batch, type FrameBlock, type HostRecord, type LogEntry, SEQ_STEP, 
 import { Redelivery } from './redelivery.ts'
 import { Router } from './router.ts'
 import { RunState } from './run-state.ts'
+import { Subject } from './rx.ts'
 import { Settlement } from './settlement.ts'
 import type { Spawner } from './thread.ts'
 
