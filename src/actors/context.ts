@@ -127,7 +127,10 @@ export interface AgentContext<State = object, RunState = object, Data = unknown>
     content: string,
     options?: RequestOptions<NoInfer<In>>,
   ): Promise<AgentMessage<Out>>
-  /** Asks for an answer in pieces, as the other side emits them. Leaving the loop withdraws the request. */
+  /**
+   * Asks for an answer in pieces, as the other side emits them. Leaving the loop withdraws the request. A turn that is
+   * tried again reads every piece from the first one on.
+   */
   requestStream(
     to: string,
     content: string,
@@ -198,7 +201,10 @@ export interface AgentContext<State = object, RunState = object, Data = unknown>
    * const rows = await context.step('read the rows', () => database.query('select * from rows'), { idempotent: true })
    */
   step<T>(name: string, run: () => Promise<T> | T, options?: { idempotent?: boolean }): Promise<T>
-  /** A piece of the answer, before the answer; `requestStream` reads it; `run.text()` reads the script's. */
+  /**
+   * A piece of the answer, before the answer; `requestStream` reads it; `run.text()` reads the script's. While its reader
+   * is far behind, the next verb waits for it, and so does the loop over a stream that this turn reads.
+   */
   emit(chunk: string): void
   /** Epoch ms; the same again when the turn is tried again. */
   now(): number

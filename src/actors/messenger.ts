@@ -7,20 +7,17 @@ import type { RequestOptions } from './context.ts'
 import { handled, quiet, rejected } from './handled.ts'
 import { encodeData } from './outbox.ts'
 import type { Matched, Streamed } from './replay.ts'
-import { ResponseStream } from './stream.ts'
+import { type Relay, ResponseStream } from './stream.ts'
 import type { TurnHost, TurnStart } from './turn-host.ts'
 import { checkContent, checkName, checkRequestOptions, durationOf, priorityOf, withdrawn } from './verb-checks.ts'
 import type { Wait } from './waits.ts'
 
 /** What it needs of its turn. */
-export interface MessengerTurn {
+export interface MessengerTurn extends Relay {
   readonly start: TurnStart
   /** Why no verb works any more, if none does. */
   refusal(): DramatisError | undefined
   nextStep(): number
-  /** Whether the turn has to let others go first, and how. */
-  readonly breathless: boolean
-  breathe(): Promise<void>
 }
 
 interface Response {
@@ -148,7 +145,7 @@ export class Messenger {
       const text = `The answer of "${to}" was no longer wanted: its reader left the loop.`
       this.#withdraw(correlation, new CancelledError(text, { agent: to }))
     }
-    const stream = new ResponseStream(promise as Promise<AgentMessage>, read, leave)
+    const stream = new ResponseStream(promise as Promise<AgentMessage>, this.#turn, read, leave)
     if (streamed) stream.resume(streamed)
     const wait = this.#loop.waits.get(correlation)
     if (wait) wait.stream = stream

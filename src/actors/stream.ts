@@ -5,8 +5,16 @@ import type { Streamed } from './replay.ts'
 /** Pieces that may be under way before the writer's next verb waits. */
 export const STREAM_CREDIT = 64
 
+/** A turn that writes a stream of its own. */
+export interface Relay {
+  /** Whether its reader is far behind, and how it waits for it. */
+  readonly breathless: boolean
+  breathe(): Promise<void>
+}
+
 export class ResponseStream implements AsyncIterable<string> {
   readonly #response: Promise<AgentMessage>
+  readonly #relay: Relay
   readonly #read: (count: number) => void
   readonly #leave: () => void
   #chunks: string[] = []
@@ -18,8 +26,9 @@ export class ResponseStream implements AsyncIterable<string> {
   /** Pieces count as read when they come. */
   #unheld = false
 
-  constructor(response: Promise<AgentMessage>, read: (count: number) => void, leave: () => void) {
+  constructor(response: Promise<AgentMessage>, relay: Relay, read: (count: number) => void, leave: () => void) {
     this.#response = response
+    this.#relay = relay
     this.#read = read
     this.#leave = leave
     response.then(
@@ -66,6 +75,8 @@ export class ResponseStream implements AsyncIterable<string> {
     this.#iterated = true
     try {
       for (;;) {
+        // Who passes on what it reads is as slow as its own reader, and so is who it reads from.
+        while (this.#relay.breathless) await this.#relay.breathe()
         const chunk = this.#chunks.shift()
         if (chunk !== undefined) {
           if (!this.#unheld) this.#report()

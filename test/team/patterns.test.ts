@@ -361,6 +361,49 @@ t.test('a writer that is far ahead of its reader waits at its next verb', async 
   t.ok(ahead < 150, `never more than ${ahead} pieces ahead`)
 })
 
+t.test('who passes a stream on is no faster than its own reader, and nor is the first writer', async (t) => {
+  let written = 0
+  let passed = 0
+  let read = 0
+  let ahead = 0
+  const source = defineAgent({
+    async receive(_message, context) {
+      for (; written < 1_000; written++) {
+        context.emit(`${written}`)
+        await context.step(`piece ${written}`, () => {})
+        ahead = Math.max(ahead, written - read)
+      }
+    },
+  })
+  const relay = defineAgent({
+    async receive(_message, context) {
+      for await (const piece of context.requestStream('source', 'hi')) {
+        context.emit(piece)
+        passed += 1
+        ahead = Math.max(ahead, passed - read)
+      }
+    },
+  })
+  const { value } = await act(
+    t,
+    async (context) => {
+      const pieces: string[] = []
+      for await (const piece of context.requestStream('relay', 'hi')) {
+        pieces.push(piece)
+        read += 1
+        if (read % 50 === 0) await context.sleep(1)
+      }
+      return pieces
+    },
+    { source, relay },
+  )
+  t.same(
+    value,
+    Array.from({ length: 1_000 }, (_, n) => `${n}`),
+  )
+  t.ok(ahead < 300, `never more than ${ahead} pieces ahead`)
+})
+
 t.test('a stream goes on after the crash of its writer, and no piece comes twice', async (t) => {
   const team = stage(
     t,
