@@ -17,7 +17,7 @@ export interface AgentRef<In = unknown, Out = unknown> {
 
 /** What goes with a message. Durations in ms. */
 export interface RequestOptions<In = unknown> {
-  /** A JSON value beside the content; anything else is refused with its path. */
+  /** A JSON value beside the content; anything else is refused with its path. -0 arrives as 0. */
   structuredData?: In
   /** Higher overtakes lower in a mailbox; 0. A 32-bit integer. */
   priority?: number

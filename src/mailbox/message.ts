@@ -30,7 +30,7 @@ export interface AgentMessage<Data = unknown> {
   /** null: everybody. */
   recipient: string | string[] | null
   content: string
-  /** A JSON value; null if there is none. */
+  /** A JSON value; null if there is none. -0 arrives as 0. */
   structuredData: Data
   /** Higher overtakes lower in a mailbox; 0. */
   priority: number
@@ -80,7 +80,8 @@ export const NAME_GRAMMAR = /^\p{L}[\p{L}\p{M}\p{Nd}_-]{0,63}$/u
  * The path of the first thing in `value` that is no JSON value and what it is, or undefined if all of it is JSON.
  * A property whose value is undefined counts as absent, as in JSON.stringify; everything else that JSON would change
  * in silence (NaN, dates, maps, functions, undefined in a list, a class instance, a cycle) is named. So is what is
- * nested more deeply than `JSON.stringify` can be trusted to go.
+ * nested more deeply than `JSON.stringify` can be trusted to go. -0 is the one exception: JSON has it, `Math.round(-0.4)`
+ * gives it to who never asked for it, and it is `===` to the 0 that arrives.
  */
 export function jsonIssue(value: unknown, path = ''): { path: string; got: string } | undefined {
   return isJson(value, 0) ? undefined : firstIssue(value, path, undefined)

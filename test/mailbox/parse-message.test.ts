@@ -185,6 +185,11 @@ t.test('anything at all is taken as JSON or refused with a reason', async () => 
   )
 })
 
+t.test('-0 is a JSON value, and arrives as the 0 that it is equal to', async (t) => {
+  t.equal(jsonIssue({ list: [-0, JSON.parse('-0')] }), undefined)
+  t.ok(Object.is(JSON.parse(JSON.stringify(parseMessage({ ...least, structuredData: -0 }).structuredData)), 0))
+})
+
 t.test('jsonIssue finds in a value just what JSON would change', async () => {
   fc.assert(
     fc.property(fc.oneof(fc.jsonValue(), anything), (value) => {
