@@ -23,22 +23,42 @@ export interface DeadLetter {
   at: number
 }
 
+const LETTERS = 10_000
+const BYTES = 64 * 2 ** 20
+
+/** Keeps the newest letters, by count and by the bytes of their messages; what it gives up stays counted. */
 export class DeadLetterList {
-  readonly #letters: DeadLetter[] = []
+  readonly #letters: { letter: DeadLetter; bytes: number }[] = []
   readonly #limit: number
+  readonly #byteLimit: number
+  #bytes = 0
+  /** All that there have been. */
   total = 0
 
-  constructor(limit = 10_000) {
+  constructor(limit = LETTERS, byteLimit = BYTES) {
     this.#limit = limit
+    this.#byteLimit = byteLimit
   }
 
-  add(letter: DeadLetter): void {
+  /** `bytes`: those of the message, encoded. The newest is kept, however large it is. */
+  add(letter: DeadLetter, bytes: number): void {
     this.total += 1
-    this.#letters.push(letter)
-    if (this.#letters.length > this.#limit) this.#letters.shift()
+    this.#letters.push({ letter, bytes })
+    this.#bytes += bytes
+    while (this.#letters.length > this.#limit || (this.#bytes > this.#byteLimit && this.#letters.length > 1))
+      this.#bytes -= this.#letters.shift()!.bytes
+  }
+
+  get length(): number {
+    return this.#letters.length
+  }
+
+  /** How many were given up because the list was full. */
+  get forgotten(): number {
+    return this.total - this.#letters.length
   }
 
   list(): DeadLetter[] {
-    return [...this.#letters]
+    return this.#letters.map(({ letter }) => letter)
   }
 }

@@ -14,7 +14,7 @@ import { type Scheduler, withTimersOf } from '../clock.ts'
 import { type DramatisError, describe } from '../errors.ts'
 import { decodeMessage } from '../mailbox/codec.ts'
 import { DeadLetterList, type DeadLetterReason } from '../mailbox/dead-letters.ts'
-import { idOf } from '../mailbox/frame.ts'
+import { idOf, lengthOf } from '../mailbox/frame.ts'
 import type { Memory } from '../mailbox/memory.ts'
 import { HOST_ASLEEP, HOST_CALLED, TeamMemory } from '../mailbox/room.ts'
 import { Admission } from './admission.ts'
@@ -215,7 +215,7 @@ export class Supervisor implements Core {
       errors,
       at: this.clock.now(),
     }
-    this.deadLetters.add(letter)
+    this.deadLetters.add(letter, lengthOf(memory, at))
     this.record(run, { kind: 'message.dead', letter })
   }
 

@@ -62,6 +62,8 @@ export interface Health {
   runs: { running: number; queued: number }
   /** How many the list has now. */
   deadLetters: number
+  /** How many dead letters the list has given up because it was full: the oldest beyond 10,000, or beyond 64 MiB. */
+  deadLettersForgotten: number
   log: { ok: boolean; lagMs: number }
 }
 
@@ -446,8 +448,8 @@ export class TeamRuntime {
   }
 
   /**
-   * Messages that nobody will handle, with the reason; the last 10,000. `replay` and `discard` are not available in
-   * this version.
+   * Messages that nobody will handle, with the reason: the last 10,000, or the last 64 MiB of them;
+   * `health().deadLettersForgotten` counts the others. `replay` and `discard` are not available in this version.
    */
   readonly deadLetters = {
     list: (): DeadLetter[] => this.supervisor.deadLetters.list(),
@@ -484,7 +486,8 @@ export class TeamRuntime {
         ]),
       ),
       runs: this.#runs.counts,
-      deadLetters: deadLetters.list().length,
+      deadLetters: deadLetters.length,
+      deadLettersForgotten: deadLetters.forgotten,
       log: { ok: true, lagMs: 0 },
     }
   }

@@ -16,6 +16,7 @@ export function fakeTeam(agents: Record<string, Partial<AgentHealth>> = {}) {
     agents: Object.fromEntries(Object.entries(agents).map(([name, given]) => [name, agentHealth(given)])),
     runs: { running: 1, queued: 0 },
     deadLetters: 0,
+    deadLettersForgotten: 0,
     log: { ok: true, lagMs: 0 },
   }
   return { events, health: () => health }

@@ -1,7 +1,7 @@
 /** What a service's probes see, from before the start until after the end. */
 import t from 'tap'
 import { type AgentDefinition, defineAgent } from '../../src/index.ts'
-import { after, echo, stage } from './stage.ts'
+import { after, echo, stage, throws } from './stage.ts'
 
 const failing = (times: number): AgentDefinition => {
   let started = 0
@@ -22,6 +22,7 @@ t.test('a team that has not started lives, and is not ready', async (t) => {
     agents: { a: idle, b: idle },
     runs: { running: 0, queued: 0 },
     deadLetters: 0,
+    deadLettersForgotten: 0,
     log: { ok: true, lagMs: 0 },
   })
 })
@@ -129,4 +130,15 @@ t.test('closing twice is fine', async (t) => {
   t.equal(team.close(), first)
   await first
   await team[Symbol.asyncDispose]()
+})
+
+t.test('dead letters beyond 64 MiB leave the list, and are counted', async (t) => {
+  const team = stage(t, { a: throws() })
+  const content = 'x'.repeat(15 * 2 ** 20)
+  for (let i = 0; i < 5; i++) {
+    await team.sendMessage({ recipient: 'a', content })
+    await team.clock.advance(1)
+  }
+  t.match(team.health(), { deadLetters: 4, deadLettersForgotten: 1 })
+  t.equal(team.deadLetters.list().length, 4)
 })
