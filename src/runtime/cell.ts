@@ -112,6 +112,8 @@ export class Cell {
   /** For the intensity. */
   restartTimes: RestartTime[] = []
   startFailures = 0
+  /** Frames of its earlier lives that came after their end, and were dropped. */
+  staleFrames = 0
   /** Why it is stopped, if it is. */
   stopped: DramatisError | undefined
   /** Messages that were under way together when the thread died: they come one at a time until the guilty one is found. */

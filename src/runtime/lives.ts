@@ -15,6 +15,7 @@ import {
   StartFailedError,
   TeamClosedError,
 } from '../errors.ts'
+import { lengthOf } from '../mailbox/frame.ts'
 import type { Envelope } from '../mailbox/mailbox.ts'
 import { CLAIM } from '../mailbox/window.ts'
 import { type Cell, Life } from './cell.ts'
@@ -164,7 +165,7 @@ export class Lives implements LifeCycle {
   }
 
   #exited(cell: Cell, life: Life, exit: ThreadExit): void {
-    if (cell.life !== life || life.dismissed) return
+    if (cell.life !== life || life.dismissed) return this.#countStale(cell, life)
     while (this.#core.router.drain(cell, life, Number.MAX_SAFE_INTEGER)); // first what it had published
     cell.life = undefined
     this.#returnClaim(life)
@@ -181,6 +182,17 @@ export class Lives implements LifeCycle {
       fault: !poisoned,
     })
     this.#core.kick()
+  }
+
+  /** Rule 4: what a thread wrote after it had been fenced off, or told for the last time to stop, does nothing. */
+  #countStale(cell: Cell, { epoch, window }: Life): void {
+    const { outbox } = window
+    let count = 0
+    for (let at = outbox.peek(); at >= 0; at = outbox.peek(), count++) outbox.pass(lengthOf(outbox.memory, at))
+    if (count === 0) return
+    cell.staleFrames += count
+    const text = 'an earlier life of the agent wrote after its end; what it wrote was dropped'
+    this.#core.logger.warn({ agent: cell.name, epoch, frames: count }, text)
   }
 
   #releaseAll(cell: Cell): void {

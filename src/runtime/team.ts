@@ -54,10 +54,20 @@ export interface Health {
   ready: boolean
   /** `close` was called. */
   draining: boolean
-  /** `queued` messages wait, `inFlight` are under way; `lastBeatMs` ago a turn ended. */
+  /**
+   * `queued` messages wait, `inFlight` are under way; `lastBeatMs` ago a turn ended. `staleFrames`: what threads of the
+   * agent wrote after they had been given up; it was dropped, and is counted when such a thread is gone.
+   */
   agents: Record<
     string,
-    { status: AgentStatus; queued: number; inFlight: number; restarts: number; lastBeatMs: number }
+    {
+      status: AgentStatus
+      queued: number
+      inFlight: number
+      restarts: number
+      lastBeatMs: number
+      staleFrames: number
+    }
   >
   runs: { running: number; queued: number }
   /** How many the list has now. */
@@ -482,6 +492,7 @@ export class TeamRuntime {
             inFlight: cell.mailbox.handed.size,
             restarts: cell.restarts,
             lastBeatMs: cell.epoch === 0 ? 0 : Math.max(0, now - cell.lastEndAt),
+            staleFrames: cell.staleFrames,
           },
         ]),
       ),

@@ -289,7 +289,7 @@ function trace(change: (event: TraceEvent) => TraceEvent = (event) => event): Or
 }
 
 function evidence(orchestrationTrace: OrchestrationTrace) {
-  const status = { status: 'idle', queued: 0, inFlight: 0, lastBeatMs: 0 } as const
+  const status = { status: 'idle', queued: 0, inFlight: 0, lastBeatMs: 0, staleFrames: 0 } as const
   const result = { orchestrationTrace, messageHistory: [], agentExecutionTimesMs: { analyst: 13 }, executionTimeMs: 30 }
   const health = { agents: { collector: { ...status, restarts: 0 }, analyst: { ...status, restarts: 1 } } }
   return {

@@ -559,7 +559,7 @@ t.test('rule 18: a dead letter keeps the whole message, the reason, the errors a
 t.test('rule 18: the list is bounded: the oldest letters go, and are counted', async (t) => {
   const list = new DeadLetterList(3)
   const [letter] = [{ message: never, reason: 'failed', errors: [], at: 0 }] as never[]
-  for (const id of numbers(5)) list.add(Object.assign({}, letter, { id }))
+  for (const id of numbers(5)) list.add(Object.assign({}, letter, { id }), 64)
   t.same(
     list.list().map(({ id }) => id),
     ['2', '3', '4'],

@@ -122,8 +122,11 @@ t.test('rules 4 and 13: a thread that does not end is fenced off after a second,
   t.equal(cell.epoch, 2)
   await bare.clock.advance(3_000) // the fenced one wakes up and answers
   t.notOk(asked.settled)
+  t.equal(cell.staleFrames, 0)
   thread.ailments.clear()
   thread.terminate() // and ends after all
+  await bare.clock.advance(0)
+  t.equal(cell.staleFrames, 3, 'the beginning and the end of its step, and its answer')
   await bare.clock.advance(2_000)
   t.equal(asked.value, 'life 2')
   t.equal(cell.epoch, 2)
