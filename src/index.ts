@@ -50,7 +50,7 @@ export {
   type ErrorCode,
 } from './errors.ts'
 export type { Clock } from './clock.ts'
-export type { AgentMessage, MessageInput, MessageType } from './mailbox/message.ts'
+export type { AgentMessage, MessageInput, MessageOf, MessageType, TypedMessage } from './mailbox/message.ts'
 export type { DeadLetter } from './mailbox/dead-letters.ts'
 export type { Blackboard, BlackboardEntry, WriteOptions } from './blackboard/entry.ts'
 export { type AgentDefinition, agentRef, defineAgent, type Reply } from './actors/definition.ts'

@@ -40,6 +40,7 @@ import {
   writeControl,
 } from '../mailbox/frame.ts'
 import { allocate, type Memory } from '../mailbox/memory.ts'
+import type { AgentMessage, TypedMessage } from '../mailbox/message.ts'
 import { TeamMemory } from '../mailbox/room.ts'
 import { Window } from '../mailbox/window.ts'
 import { Asks } from './asks.ts'
@@ -315,9 +316,10 @@ export class AgentLoop implements TurnHost {
   #handle(turn: Turn, message: ReceivedMessage): unknown {
     const { receive, observe, input } = this.#handlers
     const { type } = turn.start
-    if (type === 'broadcast' || type === 'report' || type === 'publish') return observe?.(message, turn)
+    const typed = message as AgentMessage as TypedMessage
+    if (type === 'broadcast' || type === 'report' || type === 'publish') return observe?.(typed, turn)
     if (input && (type === 'request' || type === 'delegate')) return this.#checked(turn, message)
-    return receive(message, turn)
+    return receive(typed, turn)
   }
 
   async #checked(turn: Turn, message: ReceivedMessage): Promise<unknown> {

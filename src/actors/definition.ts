@@ -1,6 +1,6 @@
 /** What makes an agent: its handlers, its schemas, its initial state. A module exports one as its default. */
 import { ConfigurationError, shown, unavailable } from '../errors.ts'
-import type { AgentMessage } from '../mailbox/message.ts'
+import type { TypedMessage } from '../mailbox/message.ts'
 import type { AgentContext, AgentRef } from './context.ts'
 import type { ModelMessage } from './model.ts'
 import type { RoleInfo } from './role.ts'
@@ -41,9 +41,9 @@ export interface AgentHandlers<
   /**
    * Requests, delegations, and messages that nobody waits for. One message at a time. What it throws fails the turn.
    */
-  receive(message: AgentMessage<In>, context: AgentContext<State, RunState, Data>): Awaitable<Reply<Out>>
+  receive(message: TypedMessage<In>, context: AgentContext<State, RunState, Data>): Awaitable<Reply<Out>>
   /** broadcast, report, publish. */
-  observe?(message: AgentMessage<unknown>, context: AgentContext<State, RunState, Data>): Awaitable<void>
+  observe?(message: TypedMessage<unknown>, context: AgentContext<State, RunState, Data>): Awaitable<void>
   /** Chooses what a model sees of the conversation. Not available in this version. */
   buildContext?(
     history: readonly ModelMessage[],

@@ -28,7 +28,7 @@ import {
   typeOf,
 } from './frame.ts'
 import type { Memory } from './memory.ts'
-import type { AgentMessage, MessageType } from './message.ts'
+import type { AgentMessage, MessageType, TypedMessage } from './message.ts'
 
 /** Where names and run ids come from: a frame has only their indices. */
 export interface Directory {
@@ -52,7 +52,7 @@ export function errorOf(memory: Memory, at: number): DramatisError {
 }
 
 /** A whole message, on its own memory. A failed response has the error's text as its content, and the error in its metadata. */
-export function decodeMessage(memory: Memory, at: number, directory: Directory): AgentMessage {
+export function decodeMessage(memory: Memory, at: number, directory: Directory): TypedMessage {
   const body = readBody(memory, at)
   if (isFailure(memory, at)) {
     body.content = errorOf(memory, at).message
@@ -62,7 +62,7 @@ export function decodeMessage(memory: Memory, at: number, directory: Directory):
   const kind = kindOf(memory, at)
   const response = kind === END || kind === RESPONSE
   const limit = response ? -1 : limitOf(memory, at)
-  return {
+  const message: AgentMessage = {
     id: messageIdOf(memory, at),
     type: response ? 'response' : typeOf(memory, at),
     sender: directory.name(senderOf(memory, at)),
@@ -78,6 +78,7 @@ export function decodeMessage(memory: Memory, at: number, directory: Directory):
     correlationId: response ? idOf(memory, at) : null,
     sentAt: timeOf(memory, at),
   }
+  return message as TypedMessage // whether it is a response decides on type and correlationId alike
 }
 
 function recipientName(memory: Memory, at: number, body: Body, directory: Directory): string | null {
@@ -150,10 +151,10 @@ export class ReceivedMessage implements AgentMessage {
     return this.#metadata === undefined ? {} : (JSON.parse(this.#metadata) as Record<string, unknown>)
   }
 
-  toJSON(): AgentMessage {
+  toJSON(): TypedMessage {
     const { id, type, sender, recipient, content, structuredData, priority, requiresResponse } = this
     const { responseTimeoutMs, threadId, metadata, runId, correlationId, sentAt } = this
-    return {
+    const message: AgentMessage = {
       id,
       type,
       sender,
@@ -169,5 +170,6 @@ export class ReceivedMessage implements AgentMessage {
       correlationId,
       sentAt,
     }
+    return message as TypedMessage
   }
 }

@@ -1,5 +1,6 @@
 /**
- * What agents say to each other: a discriminated union of seven types, each with the routing of document 002, 2.3.1.
+ * What agents say to each other: a union of seven types, each with the routing of document 002, 2.3.1. Programs build
+ * the plain `AgentMessage`, mostly with a `type` that they have from elsewhere, which no union would take.
  * The verbs check what they build cheaply (`jsonIssue`); what comes from outside goes through `parseMessage`
  * (parse-message.ts, which needs zod and is therefore never loaded in a thread).
  */
@@ -20,7 +21,10 @@ export const MESSAGE_TYPES = [
   'report',
 ] as const satisfies readonly MessageType[]
 
-/** One message. Source: document 002, 2.3.2. */
+/**
+ * One message, of a type that need not be known: what programs build and hand in. What the runtime gives out is a
+ * `TypedMessage`. Source: document 002, 2.3.2.
+ */
 export interface AgentMessage<Data = unknown> {
   /** A UUID. */
   id: string
@@ -46,6 +50,20 @@ export interface AgentMessage<Data = unknown> {
   /** Epoch ms. */
   sentAt: number
 }
+
+/** A message of that type, as the runtime gives it out: a response always names the message that it answers. */
+export interface MessageOf<Type extends MessageType, Data = unknown> extends AgentMessage<Data> {
+  type: Type
+  correlationId: Type extends 'response' ? string : null
+}
+
+/**
+ * The seven types of messages, told apart by `type`: what handlers, histories and events have.
+ *
+ * @example
+ * const answered = team.getMessageHistory().map((message) => message.type === 'response' && message.correlationId)
+ */
+export type TypedMessage<Data = unknown> = { [Type in MessageType]: MessageOf<Type, Data> }[MessageType]
 
 /**
  * A message from outside, before the runtime has given it an id, a time and a run. The fields are those of

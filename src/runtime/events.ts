@@ -21,7 +21,7 @@ import {
   startedOf,
   timeOf,
 } from '../mailbox/frame.ts'
-import { type AgentMessage, ORCHESTRATOR } from '../mailbox/message.ts'
+import { ORCHESTRATOR, type TypedMessage } from '../mailbox/message.ts'
 import type { FrameBlock, HostRecord, LogEntry } from './records.ts'
 import { SEQ_STEP } from './records.ts'
 import type { MultiAgentResult } from './result.ts'
@@ -43,7 +43,7 @@ export type RuntimeEvent<T = undefined> =
   | Event<'agent.status', { agent: string; status: AgentStatus; epoch: number }>
   | Event<'agent.crashed', { agent: string; epoch: number; error: DramatisError; restartInMs: number | null }>
   | Event<'turn.started' | 'turn.finished', { agent: string; messageId: string; attempt: number }>
-  | Event<'message', { message: AgentMessage }>
+  | Event<'message', { message: TypedMessage }>
   | Event<'message.dead', { letter: DeadLetter }>
   /** final: part of finalOutput, show it to the user. */
   | Event<'output.delta', { agent: string; messageId: string; chunk: string; final: boolean }>

@@ -3,7 +3,7 @@ import type { TokenUsage } from '../actors/model.ts'
 import type { TaskStatus } from '../actors/task.ts'
 import type { DramatisError } from '../errors.ts'
 import type { Directory } from '../mailbox/codec.ts'
-import { type AgentMessage, ORCHESTRATOR, USER } from '../mailbox/message.ts'
+import { ORCHESTRATOR, type TypedMessage, USER } from '../mailbox/message.ts'
 import { directoryOf, type RunState } from './run-state.ts'
 import { historyOf, traceOf } from './trace.ts'
 import type { OrchestrationTrace } from './trace-types.ts'
@@ -23,7 +23,7 @@ export type MultiAgentResult<T = undefined> = {
   /** Tasks that did not come to an answer. */
   failures: { agent: string; taskId?: string; error: DramatisError }[]
   /** Every message that the log still has, in order. */
-  messageHistory: AgentMessage[]
+  messageHistory: TypedMessage[]
   /** By the task's id. */
   taskCompletion: Record<string, TaskStatus>
   /** The value of each key that holds; null where the team has no blackboard. */
@@ -116,7 +116,7 @@ function summary(result: Omit<MultiAgentResult<unknown>, 'toJSON'>): object {
 }
 
 /** What each agent answered, in order. */
-function outputsOf(history: readonly AgentMessage[]): MultiAgentResult['agentOutputs'] {
+function outputsOf(history: readonly TypedMessage[]): MultiAgentResult['agentOutputs'] {
   const outputs: MultiAgentResult['agentOutputs'] = {}
   for (const { type, sender, content, structuredData, metadata } of history) {
     if (type !== 'response' || 'error' in metadata || sender === ORCHESTRATOR || sender === USER) continue

@@ -5,7 +5,7 @@ import type { AgentTask } from '../actors/task.ts'
 import type { ModelSchema } from '../actors/tool.ts'
 import type { Blackboard } from '../blackboard/entry.ts'
 import { unavailable } from '../errors.ts'
-import type { AgentMessage } from '../mailbox/message.ts'
+import type { TypedMessage } from '../mailbox/message.ts'
 import { type EventSource, eventsOf, type RuntimeEvent } from './events.ts'
 import type { TokenLimit } from './options.ts'
 import { type MultiAgentResult, NO_TOKENS } from './result.ts'
@@ -62,7 +62,7 @@ export interface Run<T = undefined> {
   /** What the script has asked for so far, and how far it is. */
   readonly tasks: readonly AgentTask[]
   /** Every message of the run that the log still has, in order. */
-  readonly messageHistory: readonly AgentMessage[]
+  readonly messageHistory: readonly TypedMessage[]
   /** undefined where the team has none. */
   readonly blackboard: Blackboard | undefined
   /** Of models; zeros in this version. */
@@ -174,7 +174,7 @@ export class RunHandle<T> implements Run<T> {
   get tasks(): readonly AgentTask[] {
     return [...this.state.tasks.values()]
   }
-  get messageHistory(): readonly AgentMessage[] {
+  get messageHistory(): readonly TypedMessage[] {
     return historyOf(this.state.log, this.#source)
   }
   get blackboard(): Blackboard | undefined {

@@ -20,7 +20,7 @@ import {
   unavailable,
 } from '../errors.ts'
 import type { DeadLetter } from '../mailbox/dead-letters.ts'
-import type { AgentMessage, MessageInput } from '../mailbox/message.ts'
+import type { AgentMessage, MessageInput, TypedMessage } from '../mailbox/message.ts'
 import { MAX_AGENTS } from '../mailbox/room.ts'
 import { type AgentInstance, agentInstance, statusOf } from './agent-instance.ts'
 import { loadable } from './bundle.ts'
@@ -439,7 +439,7 @@ export class TeamRuntime {
   }
 
   /** Every message that the log still has, in order. Throws `UnknownRunError`. */
-  getMessageHistory(runId?: string): AgentMessage[] {
+  getMessageHistory(runId?: string): TypedMessage[] {
     const run = this.#run(runId)
     return run ? historyOf(run.log, directoryOf(run, this.supervisor)) : []
   }

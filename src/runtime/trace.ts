@@ -21,7 +21,7 @@ import {
   typeOf,
 } from '../mailbox/frame.ts'
 import type { Memory } from '../mailbox/memory.ts'
-import { type AgentMessage, RUNTIME } from '../mailbox/message.ts'
+import { RUNTIME, type TypedMessage } from '../mailbox/message.ts'
 import type { RunLog } from './log.ts'
 import type { HostRecord } from './records.ts'
 import type { OrchestrationTrace } from './trace-types.ts'
@@ -29,14 +29,14 @@ import type { OrchestrationTrace } from './trace-types.ts'
 type Trace = OrchestrationTrace
 
 /** Every message of the run that the log still has, in order; first a report of the runtime if there were others. */
-export function historyOf(log: RunLog, directory: Directory, until?: number): AgentMessage[] {
-  const messages: AgentMessage[] = log.forgotten > 0 ? [forgotten(log, directory)] : []
+export function historyOf(log: RunLog, directory: Directory, until?: number): TypedMessage[] {
+  const messages: TypedMessage[] = log.forgotten > 0 ? [forgotten(log, directory)] : []
   for (const [memory, at] of framesOf(log, until))
     if (isMessage(memory, at)) messages.push(decodeMessage(memory, at, directory))
   return messages
 }
 
-function forgotten(log: RunLog, directory: Directory): AgentMessage {
+function forgotten(log: RunLog, directory: Directory): TypedMessage {
   const first = log.entries().next().value
   return {
     id: 'log.forgotten',

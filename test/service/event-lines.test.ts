@@ -1,5 +1,5 @@
 import t from 'tap'
-import type { AgentMessage, AgentTask } from '../../src/index.ts'
+import type { AgentMessage, AgentTask, TypedMessage } from '../../src/index.ts'
 import { AgentCrashedError } from '../../src/index.ts'
 import { eventLines, isTrouble } from '../../src/service/event-lines.ts'
 import { runtimeEvent } from './fake-team.ts'
@@ -131,7 +131,7 @@ function task(given: Partial<AgentTask>): AgentTask {
   }
 }
 
-function message(recipient: AgentMessage['recipient']): AgentMessage {
+function message(recipient: AgentMessage['recipient']): TypedMessage {
   return {
     id: 'm',
     type: 'request',
