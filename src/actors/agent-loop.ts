@@ -279,7 +279,7 @@ export class AgentLoop implements TurnHost {
       attempt,
       caller: senderOf(memory, at),
       correlation: kind === REQUEST ? correlationOf(memory, at) : 0,
-      streams: (flagsOf(memory, at) & STREAMS) !== 0,
+      streams: kind === REQUEST && (flagsOf(memory, at) & STREAMS) !== 0,
       type: typeOf(memory, at),
       startedAt: this.#endedAt > 0 ? this.#endedAt : this.now(), // back to back: one look at the clock does
       replay: this.#replays.size > 0 ? this.#replays.get(turnId) : undefined,

@@ -1,6 +1,6 @@
 /** What a turn says to others, and what it waits for: messages, requests, and the verbs that the host serves. */
 import { CancelledError, type DramatisError } from '../errors.ts'
-import { ASKS, CALL, CANCEL, REQUEST, SEND, STREAM_READ, STREAMS, setCorrelation, setFlag } from '../mailbox/frame.ts'
+import { ASKS, CALL, CANCEL, NOBODY, REQUEST, SEND, STREAM_READ, STREAMS, setCorrelation, setFlag } from '../mailbox/frame.ts'
 import type { AgentMessage } from '../mailbox/message.ts'
 import type { Ask } from './asks.ts'
 import type { RequestOptions } from './context.ts'
@@ -29,7 +29,6 @@ interface Response {
 
 const DONE = Promise.resolve()
 const SENDS_A_BREATH = 256 // awaiting settled promises starves timers: now and then a turn lets the event loop run
-const NO_ONE = 0xffff
 
 export const NO_OPTIONS: RequestOptions = Object.freeze({})
 
@@ -84,7 +83,7 @@ export class Messenger {
   #claim(bytes: number): boolean {
     const { link, outbox, asks } = this.#loop
     const { recipient, step, turn } = outbox.fields
-    if (recipient === NO_ONE || asks.open(recipient) || link.reserve(bytes) < 0) return false
+    if (recipient === NOBODY || asks.open(recipient) || link.reserve(bytes) < 0) return false
     return link.claim(recipient, bytes, turn, step)
   }
 
@@ -109,7 +108,7 @@ export class Messenger {
       kind,
       settled,
       claim: () => {
-        if (recipient === NO_ONE || link.reserve(bytes) < 0 || !link.claim(recipient, bytes, turn, step)) return false
+        if (recipient === NOBODY || link.reserve(bytes) < 0 || !link.claim(recipient, bytes, turn, step)) return false
         if (kind === 'send') setCorrelation(frame, 0, 0) // it awaits no verdict
         link.put(frame, bytes, kind === 'send' ? 'soon' : 'now')
         link.claimed()
@@ -280,7 +279,7 @@ export class Messenger {
     const data = encodeData(options.structuredData, 'structuredData')
     const fields = outbox.begin(kind, run, turn, this.#turn.nextStep(), content, data)
     const index = this.#loop.indexOf(to)
-    fields.recipient = index ?? NO_ONE
+    fields.recipient = index ?? NOBODY
     if (index === undefined) fields.name = to
     fields.correlation = correlation
     if (options !== NO_OPTIONS) {

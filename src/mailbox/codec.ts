@@ -15,6 +15,8 @@ import {
   idText,
   kindOf,
   limitOf,
+  MANY,
+  NOBODY,
   priorityOf,
   REQUEST,
   RESPONSE,
@@ -41,6 +43,21 @@ export function isMessage(memory: Memory, at: number): boolean {
   const kind = kindOf(memory, at)
   return kind === SEND || kind === REQUEST || ((kind === END || kind === RESPONSE) && correlationOf(memory, at) !== 0)
 }
+
+/**
+ * Whether the frame is a copy of a message to several, for one of them. The message itself stands before its copies and
+ * has their id: history shows it once, as its sender sent it.
+ */
+export function isCopy(memory: Memory, at: number): boolean {
+  return isToMany(memory, at) && !isHead(memory, at)
+}
+
+/** Whether the frame is a message to several that has copies for each: nobody gets it itself. */
+export function isHead(memory: Memory, at: number): boolean {
+  return isToMany(memory, at) && recipientOf(memory, at) === NOBODY && correlationOf(memory, at) === 0
+}
+
+const isToMany = (memory: Memory, at: number) => kindOf(memory, at) === SEND && (flagsOf(memory, at) & MANY) !== 0
 
 export function isFailure(memory: Memory, at: number): boolean {
   return (flagsOf(memory, at) & FAILED) !== 0
@@ -81,9 +98,21 @@ export function decodeMessage(memory: Memory, at: number, directory: Directory):
   return message as TypedMessage // whether it is a response decides on type and correlationId alike
 }
 
-function recipientName(memory: Memory, at: number, body: Body, directory: Directory): string | null {
-  return flagsOf(memory, at) & TO_ALL ? null : (body.name ?? directory.name(recipientOf(memory, at)))
+function recipientName(memory: Memory, at: number, body: Body, directory: Directory): string | string[] | null {
+  if (flagsOf(memory, at) & TO_ALL) return null
+  if (body.name !== undefined && isToMany(memory, at) && !isStray(memory, at)) return JSON.parse(body.name) as string[]
+  return body.name ?? directory.name(recipientOf(memory, at))
 }
+
+/** The one agent that the frame itself is for, also where its message is for several. */
+export function addresseeOf(memory: Memory, at: number, directory: Directory): string {
+  const { name } = readBody(memory, at)
+  const known = name === undefined || recipientOf(memory, at) !== NOBODY
+  return known ? directory.name(recipientOf(memory, at)) : name
+}
+
+/** A copy for somebody whom nobody knows: it has that name alone. */
+const isStray = (memory: Memory, at: number) => recipientOf(memory, at) === NOBODY && correlationOf(memory, at) !== 0
 
 /** The id of a message. A response's is its request's with the last bit set: who has one has both. */
 export function messageIdOf(memory: Memory, at: number): string {

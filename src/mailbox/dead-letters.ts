@@ -14,7 +14,7 @@ export type DeadLetterReason =
   | 'poison'
   | 'cancelled'
 
-/** A message that nobody will handle. `at` is epoch ms; `errors` are those of its attempts, the last one last. */
+/** A message that one recipient will not handle: that one is its `recipient`, whoever else it was for. `at` is epoch ms; `errors` are those of its attempts, the last one last. */
 export interface DeadLetter {
   id: string
   message: AgentMessage

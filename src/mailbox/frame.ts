@@ -71,12 +71,17 @@ export const HAS_NAME = 8
 export const STREAMS = 16
 /** The same bit on an END in the log: the start of its turn has a record of its own. */
 export const ANNOUNCED = 16
+/** The same bit on a SEND: it is, or belongs to, a message to several. Its name, if it has one, is the list of them. */
+export const MANY = 16
 /** No room was reserved in the mailbox; the host has the say. */
 export const ASKS = 32
 /** Structured data is an error. For STEP_BEGAN: the step may not run twice. */
 export const FAILED = 64
 /** One recipient of many. */
 export const TO_ALL = 128
+
+/** The recipient of a frame that is nobody's, or whose recipient is not in the sender's table of names. */
+export const NOBODY = 0xffff
 
 // Word offsets in the header.
 const KIND = 1

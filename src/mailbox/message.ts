@@ -31,7 +31,7 @@ export interface AgentMessage<Data = unknown> {
   type: MessageType
   /** An agent, '$user' (the caller outside), '$orchestrator' (the protocol script) or '$runtime'. */
   sender: string
-  /** null: everybody. */
+  /** null: everybody, or whoever has subscribed. */
   recipient: string | string[] | null
   content: string
   /** A JSON value; null if there is none. -0 arrives as 0. */

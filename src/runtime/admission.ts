@@ -14,6 +14,7 @@ import {
   HAS_NAME,
   kindOf,
   lengthOf,
+  NOBODY,
   priorityOf,
   REFUSED,
   REQUEST,
@@ -42,9 +43,10 @@ export class Admission implements Admitting {
 
   /** A message for somebody's mailbox, from an agent or (with `settle`) from a caller in the host. */
   message(sender: Cell, run: RunState, memory: Memory, at: number, settle: OpenRequest['settle']): void {
-    const named = flagsOf(memory, at) & HAS_NAME ? readBody(memory, at).name : undefined
-    const callee = named === undefined ? this.#core.cells[recipientOf(memory, at)] : this.#core.cell(named)
-    const name = named ?? callee?.name ?? `#${recipientOf(memory, at)}`
+    const index = recipientOf(memory, at)
+    const named = index === NOBODY && flagsOf(memory, at) & HAS_NAME ? readBody(memory, at).name : undefined
+    const callee = named === undefined ? this.#core.cells[index] : this.#core.cell(named)
+    const name = named ?? callee?.name ?? `#${index}`
     const refuse = (reason: Refusal, error: DramatisError) => {
       if (callee && !(flagsOf(memory, at) & ASKS)) this.freed(callee, lengthOf(memory, at)) // its sender had claimed room
       this.#refuse(sender, run, memory, at, reason, error, settle)

@@ -5,7 +5,7 @@ import type { TokenUsage } from '../actors/model.ts'
 import type { AgentStatus, AgentTask, TaskStatus } from '../actors/task.ts'
 import type { BlackboardEntry } from '../blackboard/entry.ts'
 import type { DramatisError } from '../errors.ts'
-import { type Directory, decodeMessage, isMessage } from '../mailbox/codec.ts'
+import { type Directory, decodeMessage, isCopy, isMessage } from '../mailbox/codec.ts'
 import type { DeadLetter } from '../mailbox/dead-letters.ts'
 import {
   ANNOUNCED,
@@ -97,7 +97,7 @@ function* frameEvents(block: FrameBlock, source: EventSource): IterableIterator<
     const turn = { agent, messageId: idOf(memory, at), attempt: attemptOf(memory, at), runId }
     if (kind === END && !(flagsOf(memory, at) & ANNOUNCED))
       yield { type: 'turn.started', seq, at: startedOf(memory, at), ...turn }
-    if (isMessage(memory, at))
+    if (isMessage(memory, at) && !isCopy(memory, at))
       yield { type: 'message', seq: seq + 1, at: block.at, runId, message: decodeMessage(memory, at, source) }
     if (kind === END) yield { type: 'turn.finished', seq: seq + 2, at: timeOf(memory, at), ...turn }
     if (kind === CHUNK)

@@ -1,14 +1,24 @@
 /** Messages of callers outside a run's script: each type has its routing (document 002, 2.3.1). */
 import { MessageRejectedError, UnknownAgentError, UnknownRunError } from '../errors.ts'
 import { decodeMessage, errorOf, isFailure } from '../mailbox/codec.ts'
-import { ASKS, copyId, END, idOf, SEND, TO_ALL } from '../mailbox/frame.ts'
+import { ASKS, copyId, END, idOf, MANY, NOBODY, SEND, TO_ALL } from '../mailbox/frame.ts'
 import type { Memory } from '../mailbox/memory.ts'
 import { type AgentMessage, type MessageInput, USER } from '../mailbox/message.ts'
 import type { Cell, OpenRequest } from './cell.ts'
 import { USER_INDEX } from './core.ts'
+import type { OwnFrame } from './host-frames.ts'
 import type { RunBook } from './run-book.ts'
 import type { RunState } from './run-state.ts'
 import type { Supervisor } from './supervisor.ts'
+
+/** How a frame goes to one of those whom its message is for. */
+interface Address {
+  flags: number
+  /** All of them, as JSON, where the message names several. */
+  names?: string | undefined
+  /** The message that this is a copy of. */
+  original?: Memory | undefined
+}
 
 export class Posting {
   readonly #supervisor: Supervisor
@@ -28,14 +38,13 @@ export class Posting {
     switch (message.type ?? 'request') {
       case 'request':
       case 'delegate':
-        await this.#all(message, targetsOf(message), 0)
+        await this.#toEach(message, sender, targetsOf(message))
         break
       case 'report':
-        await this.#all(message, this.#managerOf(message, sender), 0)
+        await this.#toEach(message, sender, this.#managerOf(message, sender))
         break
       case 'broadcast':
-        if (message.recipient === null) await this.#all(message, this.#everybodyBut(sender), TO_ALL)
-        else await this.#all(message, targetsOf(message), 0)
+        await this.#toEach(message, sender, message.recipient === null ? null : targetsOf(message))
         break
       case 'publish':
         await this.#publish(message, sender)
@@ -55,7 +64,7 @@ export class Posting {
     const message = await parsed(input)
     const { type } = message
     if (type === 'response' || type === 'subscribe') await this.send({ ...message, requiresResponse: false })
-    else await this.#all(message, [cell.name], type === 'broadcast' ? TO_ALL : 0)
+    else await this.#one(message, this.#runOf(message), cell.name, { flags: type === 'broadcast' ? TO_ALL : 0 })
   }
 
   #runOf({ runId, threadId }: MessageInput): RunState {
@@ -65,9 +74,15 @@ export class Posting {
     throw new UnknownRunError(`No run "${runId}" is under way in this team.`, { runId })
   }
 
-  async #all(message: MessageInput, recipients: string[], flags: number): Promise<void> {
+  /** null: to everybody but the sender. To several it is logged as it was sent, and then each gets a copy of it. */
+  async #toEach(message: MessageInput, sender: Cell, recipients: string | string[] | null): Promise<void> {
     const run = this.#runOf(message)
-    await Promise.all(recipients.map((recipient) => this.#one(message, run, recipient, flags)))
+    if (typeof recipients === 'string') return this.#one(message, run, recipients)
+    const to: Address = recipients ? { flags: MANY, names: JSON.stringify(recipients) } : { flags: MANY | TO_ALL }
+    const { memory, bytes } = this.#frame(message, run, sender, NOBODY, to.names, to.flags, 0)
+    this.#supervisor.appendOwned(run, memory, bytes)
+    const all = recipients ? [...new Set(recipients)] : this.#everybodyBut(sender)
+    await Promise.all(all.map((recipient) => this.#one(message, run, recipient, { ...to, original: memory })))
   }
 
   #everybodyBut(sender: Cell): string[] {
@@ -87,7 +102,7 @@ export class Posting {
         `Only "${USER}" can wait for a response here; the sender is "${sender.name}". Leave sender out.`,
         { path: 'sender', got: sender.name },
       )
-    const recipients = targetsOf(message)
+    const recipients = [targetsOf(message)].flat()
     const [recipient] = recipients
     if (recipient === undefined || recipients.length > 1)
       throw new MessageRejectedError(
@@ -102,7 +117,7 @@ export class Posting {
         else resolve(decodeMessage(memory, at, this.#supervisor))
       }
       if (target.index === USER_INDEX) {
-        this.#one(message, run, recipient, 0).then(() => {}, reject)
+        this.#one(message, run, recipient).then(() => {}, reject)
         return
       }
       this.#runs.request(run, target, message.content, jsonOf(message.structuredData), this.#fields(message), settle)
@@ -121,29 +136,43 @@ export class Posting {
   }
 
   /** One message to one agent that nobody waits for; resolves when it is accepted. */
-  #one(message: MessageInput, run: RunState, recipient: string, flags: number): Promise<void> {
-    const sender =
-      message.sender === undefined ? this.#supervisor.cells[USER_INDEX]! : this.#agent(message.sender, 'sender')
+  #one(message: MessageInput, run: RunState, recipient: string, to: Address = { flags: 0 }): Promise<void> {
+    const sender = this.#agent(message.sender ?? USER, 'sender')
     const target = this.#supervisor.cell(recipient)
     this.#asked += 1
     const correlation = -this.#asked // below zero, where no agent's own numbers are
-    const frame = this.#supervisor.frames.make({
-      kind: SEND,
-      sender: sender.index,
-      recipient: target?.index ?? 0xffff,
-      ...(!target && { name: recipient }),
-      run: run.index,
-      correlation,
-      content: message.content,
-      ...(message.structuredData !== undefined && { data: JSON.stringify(message.structuredData) }),
-      ...this.#fields(message),
-      flags: flags | ASKS,
-    })
+    const name = target ? to.names : recipient
+    const frame = this.#frame(message, run, sender, target?.index ?? NOBODY, name, to.flags | ASKS, correlation)
+    if (to.original) copyId(to.original, 0, frame.memory, 0)
     return new Promise((resolve, reject) => {
       sender.verdicts.set(correlation, (error) => (error ? reject(error) : resolve()))
       this.#supervisor.appendOwned(run, frame.memory, frame.bytes)
       this.#supervisor.admission.message(sender, run, frame.memory, 0, undefined)
       this.#supervisor.wake()
+    })
+  }
+
+  #frame(
+    message: MessageInput,
+    run: RunState,
+    sender: Cell,
+    recipient: number,
+    name: string | undefined,
+    flags: number,
+    correlation: number,
+  ): OwnFrame {
+    const data = jsonOf(message.structuredData)
+    return this.#supervisor.frames.make({
+      kind: SEND,
+      sender: sender.index,
+      recipient,
+      ...(name !== undefined && { name }),
+      run: run.index,
+      correlation,
+      content: message.content,
+      ...(data !== undefined && { data }),
+      ...this.#fields(message),
+      flags,
     })
   }
 
@@ -170,10 +199,10 @@ export class Posting {
     this.#supervisor.calls.subscribe(sender, this.#runOf(message), message.content)
   }
 
-  #managerOf(message: MessageInput, sender: Cell): string[] {
+  #managerOf(message: MessageInput, sender: Cell): string | string[] {
     if (message.recipient !== null) return targetsOf(message)
     const manager = sender.settings.info.escalateTo
-    if (manager) return [manager]
+    if (manager) return manager
     throw new MessageRejectedError(
       "A report without a recipient goes to the sender's manager (escalateTo); this sender has none.",
       { path: 'recipient', got: null },
@@ -222,13 +251,13 @@ export class Posting {
   }
 }
 
-function targetsOf({ recipient }: MessageInput): string[] {
+function targetsOf({ recipient }: MessageInput): string | string[] {
   if (recipient === null)
     throw new MessageRejectedError('recipient: null means all, which only a broadcast can have; name an agent.', {
       path: 'recipient',
       got: null,
     })
-  return typeof recipient === 'string' ? [recipient] : recipient
+  return recipient
 }
 
 const jsonOf = (value: unknown) => (value === undefined ? undefined : JSON.stringify(value))

@@ -2,8 +2,10 @@
 
 import type { AgentTask } from '../actors/task.ts'
 import type { Board } from '../blackboard/board.ts'
+import type { BlackboardEntry } from '../blackboard/entry.ts'
 import type { DramatisError } from '../errors.ts'
 import type { Directory } from '../mailbox/codec.ts'
+import type { Memory } from '../mailbox/memory.ts'
 import { RunLog } from './log.ts'
 
 export class RunState {
@@ -31,6 +33,8 @@ export class RunState {
   /** The protocol script's numbers for its requests. */
   readonly taskIds = new Map<number, string>()
   readonly failures: { agent: string; taskId?: string; error: DramatisError }[] = []
+  /** The first message about an entry that was written last: those to other subscribers are copies of it. */
+  told: { entry: BlackboardEntry; message: Memory } | undefined
   /** What ends each, by agent and pattern. */
   readonly subscriptions = new Map<string, () => void>()
 

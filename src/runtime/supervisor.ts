@@ -12,7 +12,7 @@ import type { Observable } from 'rxjs'
 import type { Logger } from '../actors/logger.ts'
 import { type Scheduler, withTimersOf } from '../clock.ts'
 import { type DramatisError, describe } from '../errors.ts'
-import { decodeMessage } from '../mailbox/codec.ts'
+import { addresseeOf, decodeMessage, isCopy } from '../mailbox/codec.ts'
 import { DeadLetterList, type DeadLetterReason } from '../mailbox/dead-letters.ts'
 import { idOf, lengthOf } from '../mailbox/frame.ts'
 import type { Memory } from '../mailbox/memory.ts'
@@ -206,11 +206,13 @@ export class Supervisor implements Core {
     return seq
   }
 
-  /** The message that stands there will not be handled. */
+  /** The message that stands there will not be handled. Of a message to several the letter is about one of them. */
   deadLetter(run: RunState, memory: Memory, at: number, reason: DeadLetterReason, errors: DramatisError[]): void {
+    const message = decodeMessage(memory, at, this)
+    if (typeof message.recipient !== 'string') message.recipient = addresseeOf(memory, at, this)
     const letter = {
-      id: idOf(memory, at),
-      message: decodeMessage(memory, at, this),
+      id: isCopy(memory, at) ? this.frames.id() : idOf(memory, at),
+      message,
       reason,
       errors,
       at: this.clock.now(),

@@ -376,7 +376,7 @@ export class TeamRuntime {
    * Sends a message from outside of any run; it is a run of its own, which ends when what it caused is quiet. The default
    * type is `request`. Resolves to the response where `requiresResponse` is set, else to null once the message is
    * accepted. Rejects with `MessageRejectedError` for what is no message, with `UnknownAgentError`, `MailboxFullError`,
-   * and with what the agent answered with.
+   * and with what the agent answered with. To a list of agents each is sent it once; history has it once.
    *
    * @example
    * const reply = await team.sendMessage({ recipient: 'critic', content: 'Read this.', requiresResponse: true })

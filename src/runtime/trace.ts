@@ -1,5 +1,14 @@
 /** Trace and history of a run: folds over its log. */
-import { type Directory, decodeMessage, isFailure, isMessage, messageIdOf } from '../mailbox/codec.ts'
+import {
+  addresseeOf,
+  type Directory,
+  decodeMessage,
+  isCopy,
+  isFailure,
+  isHead,
+  isMessage,
+  messageIdOf,
+} from '../mailbox/codec.ts'
 import {
   ANNOUNCED,
   attemptOf,
@@ -32,7 +41,7 @@ type Trace = OrchestrationTrace
 export function historyOf(log: RunLog, directory: Directory, until?: number): TypedMessage[] {
   const messages: TypedMessage[] = log.forgotten > 0 ? [forgotten(log, directory)] : []
   for (const [memory, at] of framesOf(log, until))
-    if (isMessage(memory, at)) messages.push(decodeMessage(memory, at, directory))
+    if (isMessage(memory, at) && !isCopy(memory, at)) messages.push(decodeMessage(memory, at, directory))
   return messages
 }
 
@@ -91,7 +100,7 @@ class TraceFold {
     const kind = kindOf(memory, at)
     const agent = this.#directory.name(senderOf(memory, at))
     const messageId = idOf(memory, at)
-    if (isMessage(memory, at)) this.#message(memory, at, kind, agent)
+    if (isMessage(memory, at) && !isHead(memory, at)) this.#message(memory, at, kind, agent)
     if (kind === END) this.#end(memory, at, agent, messageId)
     else if (kind === STEP_BEGAN || kind === STEP_DONE || kind === REPLAYED) {
       const eventType = kind === STEP_BEGAN ? 'step.began' : kind === STEP_DONE ? 'step.finished' : 'step.replayed'
@@ -107,7 +116,7 @@ class TraceFold {
 
   #message(memory: Memory, at: number, kind: number, from: string): void {
     const response = kind === END || kind === RESPONSE
-    const to = (response ? undefined : readBody(memory, at).name) ?? this.#directory.name(recipientOf(memory, at))
+    const to = response ? this.#directory.name(recipientOf(memory, at)) : addresseeOf(memory, at, this.#directory)
     this.#trace.messageFlow.push({
       from,
       to,
