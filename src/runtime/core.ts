@@ -93,6 +93,7 @@ export interface Handing {
 export interface LifeCycle {
   roster: () => RosterEntry[]
   begin(cell: Cell): Promise<void>
+  become(cell: Cell, status: 'starting' | 'restarting' | 'stopped' | 'failed'): void
   kill(cell: Cell, verdict: DramatisError): void
   stopForGood(cell: Cell, error: DramatisError): void
   revive(cell: Cell): void

@@ -1,4 +1,4 @@
-/** What happens, for people and programs that watch: each entry of the log as events. A fold without memory, so that a watcher can begin anywhere. */
+/** What happens, for people and programs that watch: each entry of the log as events. Each watcher has a fold of its own for what agents do. */
 
 import type { SyncResult } from '../actors/context.ts'
 import type { TokenUsage } from '../actors/model.ts'
@@ -25,6 +25,7 @@ import { ORCHESTRATOR, type TypedMessage } from '../mailbox/message.ts'
 import type { FrameBlock, HostRecord, LogEntry } from './records.ts'
 import { SEQ_STEP } from './records.ts'
 import type { MultiAgentResult } from './result.ts'
+import type { StatusChange, StatusFold } from './status-fold.ts'
 
 type Event<Type extends string, Fields = object> = { type: Type; seq: number; at: number; runId: string } & Fields
 
@@ -40,6 +41,7 @@ export type RuntimeEvent<T = undefined> =
   | Event<'run.started', { query: string }>
   | Event<'run.finished', { result: MultiAgentResult<T> }>
   | Event<'run.aborted', { reason: string }>
+  /** An agent does something else now. Of a run: as far as the run is concerned, from what it does in the run. */
   | Event<'agent.status', { agent: string; status: AgentStatus; epoch: number }>
   | Event<'agent.crashed', { agent: string; epoch: number; error: DramatisError; restartInMs: number | null }>
   | Event<'turn.started' | 'turn.finished', { agent: string; messageId: string; attempt: number }>
@@ -73,21 +75,71 @@ export type RuntimeEvent<T = undefined> =
   | Event<'livelock' | 'stall', { evidence: string[] }>
   | Event<'budget', { agent: string | null; used: number; limit: number }>
 
-/** Names by index, run ids by index, and the result of a finished run. */
+/** Names by index, run ids by index, lives, and the result of a finished run. */
 export interface EventSource extends Directory {
+  /** Which life the agent is in now. */
+  epochOf(agent: string): number
   resultOf(runId: string): MultiAgentResult<unknown> | undefined
 }
 
-/** The events of one entry, in order. Some records are for the trace alone and have none. */
-export function* eventsOf(entry: LogEntry, source: EventSource): IterableIterator<RuntimeEvent<unknown>> {
-  if (entry.kind === 'frames') yield* frameEvents(entry, source)
-  else {
-    const event = recordEvent(entry, source)
-    if (event) yield event
+/** The events of one entry, in order. Some records are for the trace alone and have none. `fold` has seen all before it. */
+export function* eventsOf(
+  entry: LogEntry,
+  source: EventSource,
+  fold: StatusFold,
+): IterableIterator<RuntimeEvent<unknown>> {
+  if (entry.kind === 'frames') return yield* frameEvents(entry, source, fold)
+  const event = recordEvent(entry, source)
+  if (event) yield event
+  const change = statusAfter(entry, fold)
+  if (change) yield statusEvent(change, entry.seq + 1, entry.at, source.runId(entry.run), source)
+}
+
+/** Shows an entry to the fold of somebody who has no use for its events. */
+export function passOver(entry: LogEntry, fold: StatusFold): void {
+  if (entry.kind !== 'frames') statusAfter(entry, fold)
+  else
+    for (let at = entry.from; at < entry.to; at += lengthOf(entry.memory, at)) {
+      fold.beginsUnannounced(entry.memory, at)
+      fold.ofSender(entry.memory, at)
+      fold.ofRecipient(entry.memory, at)
+    }
+}
+
+function statusAfter(record: HostRecord, fold: StatusFold): StatusChange | undefined {
+  switch (record.kind) {
+    case 'agent.status':
+      return fold.lives(record.agent, record.status, record.epoch)
+    case 'agent.ready':
+      return fold.lives(record.agent, 'idle', record.epoch)
+    case 'turn.started':
+      return fold.begins(record.agent, record.messageId)
+    default:
+      return undefined
   }
 }
 
-function* frameEvents(block: FrameBlock, source: EventSource): IterableIterator<RuntimeEvent<unknown>> {
+const statusEvent = (
+  { agent, status, epoch }: StatusChange,
+  seq: number,
+  at: number,
+  runId: string,
+  source: EventSource,
+): RuntimeEvent<unknown> => ({
+  type: 'agent.status',
+  seq,
+  at,
+  runId,
+  agent,
+  status,
+  epoch: epoch ?? source.epochOf(agent),
+})
+
+function* frameEvents(
+  block: FrameBlock,
+  source: EventSource,
+  fold: StatusFold,
+): IterableIterator<RuntimeEvent<unknown>> {
   const runId = source.runId(block.run)
   const { memory } = block
   let { seq } = block
@@ -97,13 +149,19 @@ function* frameEvents(block: FrameBlock, source: EventSource): IterableIterator<
     const turn = { agent, messageId: idOf(memory, at), attempt: attemptOf(memory, at), runId }
     if (kind === END && !(flagsOf(memory, at) & ANNOUNCED))
       yield { type: 'turn.started', seq, at: startedOf(memory, at), ...turn }
+    const begins = fold.beginsUnannounced(memory, at)
+    if (begins) yield statusEvent(begins, seq + 1, startedOf(memory, at), runId, source)
     if (isMessage(memory, at) && !isCopy(memory, at))
-      yield { type: 'message', seq: seq + 1, at: block.at, runId, message: decodeMessage(memory, at, source) }
-    if (kind === END) yield { type: 'turn.finished', seq: seq + 2, at: timeOf(memory, at), ...turn }
+      yield { type: 'message', seq: seq + 2, at: block.at, runId, message: decodeMessage(memory, at, source) }
+    if (kind === END) yield { type: 'turn.finished', seq: seq + 3, at: timeOf(memory, at), ...turn }
+    const sender = fold.ofSender(memory, at)
+    if (sender) yield statusEvent(sender, seq + 4, timeOf(memory, at), runId, source)
+    const recipient = fold.ofRecipient(memory, at)
+    if (recipient) yield statusEvent(recipient, seq + 5, block.at, runId, source)
     if (kind === CHUNK)
       yield {
         type: 'output.delta',
-        seq,
+        seq: seq + 6,
         at: block.at,
         runId,
         agent,
@@ -125,10 +183,6 @@ function recordEvent(record: HostRecord, source: EventSource): RuntimeEvent<unkn
       const result = source.resultOf(base.runId)
       return result && { type: record.kind, ...base, result }
     }
-    case 'agent.status':
-      return { type: record.kind, ...base, agent: record.agent, status: record.status, epoch: record.epoch }
-    case 'agent.ready':
-      return { type: 'agent.status', ...base, agent: record.agent, status: 'idle', epoch: record.epoch }
     case 'agent.crashed':
       return {
         type: record.kind,

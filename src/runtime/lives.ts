@@ -48,7 +48,7 @@ export class Lives implements LifeCycle {
   async begin(cell: Cell): Promise<void> {
     const { clock, team } = this.#core
     const began = clock.monotonic()
-    cell.status = cell.epoch === 0 ? 'starting' : 'restarting'
+    this.become(cell, cell.epoch === 0 ? 'starting' : 'restarting')
     let code: AgentCode
     let life: Life
     try {
@@ -114,6 +114,13 @@ export class Lives implements LifeCycle {
         'the agent posted to its parent port; that is not how agents talk, and nobody reads it: use context.send',
       ),
     )
+  }
+
+  /** Says that the agent is between two states of its life. */
+  become(cell: Cell, status: 'starting' | 'restarting' | 'stopped' | 'failed'): void {
+    if (cell.status === status && status !== 'starting') return
+    cell.status = status
+    this.#core.record(undefined, { kind: 'agent.status', agent: cell.name, status, epoch: cell.epoch })
   }
 
   /** Resolves when the agent is ready; rejects when it is stopped. */
@@ -249,7 +256,6 @@ export class Lives implements LifeCycle {
   /** Rule 8: no life any more; what is queued becomes dead letters, and who waits is told. */
   stopForGood(cell: Cell, error: DramatisError): void {
     cell.stopped = error
-    cell.status = 'failed'
     this.#core.team.close(cell.index)
     this.#turnAway(cell, error)
     const gone = new AgentTerminatedError(
@@ -258,7 +264,7 @@ export class Lives implements LifeCycle {
       error.cause ?? error,
     )
     this.#buryAll(cell, gone)
-    this.#core.record(undefined, { kind: 'agent.status', agent: cell.name, status: 'failed', epoch: cell.epoch })
+    this.become(cell, 'failed')
     this.#core.kick()
   }
 
@@ -296,7 +302,7 @@ export class Lives implements LifeCycle {
     cell.stopped ??= new AgentTerminatedError(`The team is closed.`, { agent: cell.name })
     this.#turnAway(cell, new TeamClosedError('The team was closed before its agents were ready.', {}))
     if (cell.life) await this.#endLife(cell, cell.life)
-    cell.status = 'stopped'
+    this.become(cell, 'stopped')
     this.#buryAll(cell, cell.stopped)
   }
 

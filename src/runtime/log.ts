@@ -107,4 +107,6 @@ export class RunLog {
   }
 }
 
-const lastSeq = (entry: LogEntry) => entry.seq + (entry.kind === 'frames' ? entry.count * SEQ_STEP : SEQ_STEP) - 1
+/** The last number that the entry takes. */
+export const lastSeq = (entry: LogEntry): number =>
+  entry.seq + (entry.kind === 'frames' ? entry.count * SEQ_STEP : SEQ_STEP) - 1

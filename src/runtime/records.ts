@@ -22,8 +22,8 @@ export interface FrameBlock {
   readonly count: number
 }
 
-/** A frame can become more than one event (a message and a task): each needs a number of its own. */
-export const SEQ_STEP = 4
+/** A frame can become several events (a turn begins and ends, a message, the status of two agents): each needs a number of its own. */
+export const SEQ_STEP = 8
 
 type Record<Kind extends string, Fields> = {
   readonly kind: Kind

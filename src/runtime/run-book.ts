@@ -370,6 +370,9 @@ export class RunBook implements RunHost {
   runId(index: number): string {
     return this.#supervisor.runId(index)
   }
+  epochOf(agent: string): number {
+    return this.#supervisor.cell(agent)?.epoch ?? 0
+  }
   blackboard(run: RunState): Blackboard | undefined {
     return this.#supervisor.calls.board(run)
       ? this.#supervisor.calls.view(run, this.#supervisor.name(USER_INDEX))

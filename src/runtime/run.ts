@@ -6,10 +6,12 @@ import type { ModelSchema } from '../actors/tool.ts'
 import type { Blackboard } from '../blackboard/entry.ts'
 import { unavailable } from '../errors.ts'
 import type { TypedMessage } from '../mailbox/message.ts'
-import { type EventSource, eventsOf, type RuntimeEvent } from './events.ts'
+import { type EventSource, eventsOf, passOver, type RuntimeEvent } from './events.ts'
+import { lastSeq } from './log.ts'
 import type { TokenLimit } from './options.ts'
 import { type MultiAgentResult, NO_TOKENS } from './result.ts'
 import { directoryOf, type RunState } from './run-state.ts'
+import { StatusFold } from './status-fold.ts'
 import { historyOf } from './trace.ts'
 
 /** How one run differs from the team's defaults. Durations in ms. */
@@ -72,6 +74,7 @@ export interface Run<T = undefined> {
 /** What a handle needs of the team. */
 export interface RunHost {
   name(index: number): string
+  epochOf(agent: string): number
   cancel(run: RunState, reason: string): void
   blackboard(run: RunState): Blackboard | undefined
   /** Calls back after each batch of records; returns how to end that. */
@@ -92,7 +95,11 @@ export class RunHandle<T> implements Run<T> {
     this.state = state
     this.#host = host
     // its own, since a handle outlives what the team remembers of its run
-    this.#source = { ...directoryOf(state, host), resultOf: () => this.#finished }
+    this.#source = {
+      ...directoryOf(state, host),
+      epochOf: (agent) => host.epochOf(agent),
+      resultOf: () => this.#finished,
+    }
     this.result = new Promise((resolve, reject) => {
       this.#settle = { resolve, reject }
     })
@@ -120,6 +127,9 @@ export class RunHandle<T> implements Run<T> {
 
   async *events(options: { after?: number; types?: RuntimeEvent['type'][] } = {}): AsyncGenerator<RuntimeEvent<T>> {
     let after = options.after ?? -1
+    const fold = new StatusFold((index) => this.#source.name(index))
+    for (const entry of this.state.log.entries()) if (lastSeq(entry) <= after) passOver(entry, fold)
+    const reader = { read: -1, fold }
     let wake: (() => void) | undefined
     let changed = false
     const stop = this.#host.onRecords(() => {
@@ -131,7 +141,7 @@ export class RunHandle<T> implements Run<T> {
     try {
       for (;;) {
         changed = false
-        for (const event of this.#eventsAfter(after)) {
+        for (const event of this.#eventsAfter(after, reader)) {
           after = event.seq
           if (!options.types || options.types.includes(event.type)) yield event as RuntimeEvent<T>
           if (event.type === 'run.finished') return
@@ -148,9 +158,11 @@ export class RunHandle<T> implements Run<T> {
     }
   }
 
-  *#eventsAfter(after: number): IterableIterator<RuntimeEvent<unknown>> {
-    for (const entry of this.state.log.entries(after))
-      for (const event of eventsOf(entry, this.#source)) if (event.seq > after) yield event
+  *#eventsAfter(after: number, reader: { read: number; fold: StatusFold }): IterableIterator<RuntimeEvent<unknown>> {
+    for (const entry of this.state.log.entries(Math.max(after, reader.read))) {
+      for (const event of eventsOf(entry, this.#source, reader.fold)) if (event.seq > after) yield event
+      reader.read = lastSeq(entry)
+    }
   }
 
   async *text(): AsyncGenerator<string> {

@@ -42,6 +42,7 @@ import { RunBook } from './run-book.ts'
 import { directoryOf } from './run-state.ts'
 import type { AgentSettings, SupervisionSettings, TeamSettings } from './settings.ts'
 import { pause, shape } from './settings-checks.ts'
+import { StatusFold } from './status-fold.ts'
 import { Supervisor } from './supervisor.ts'
 import { type Spawner, type Thread, WorkerSpawner } from './thread.ts'
 import { historyOf } from './trace.ts'
@@ -222,10 +223,11 @@ export class TeamRuntime {
         'a subscriber of team.events threw; its subscription is closed',
       )
     return new GuardedObservable<RuntimeEvent>(report, (subscriber) => {
+      const fold = new StatusFold((index) => this.supervisor.name(index))
       const subscription = this.supervisor.records$.subscribe({
         next: (batch) => {
           for (const entry of batch)
-            for (const event of eventsOf(entry, this.#runs)) subscriber.next(event as RuntimeEvent)
+            for (const event of eventsOf(entry, this.#runs, fold)) subscriber.next(event as RuntimeEvent)
         },
         complete: () => subscriber.complete(),
       })

@@ -72,7 +72,7 @@ t.test('a reader that comes while the run is under way gets what was before, the
   await team.clock.advance(5)
   const events = all(run.events())
   await team.clock.advance(5)
-  t.match(typesOf(await events), ['run.started', /./, /./, 'message'])
+  t.same(await events, await all(run.events()))
 })
 
 t.test('two readers get the same', async (t) => {

@@ -30,7 +30,7 @@ export const restarts: Part = (core) => {
 
   const begin = (cell: Cell, delayMs: number) => {
     cell.restarts += 1
-    cell.status = 'restarting'
+    lives.become(cell, 'restarting')
     if (delayMs === 0) void lives.begin(cell)
     else clock.timer(delayMs, () => void (cell.life || cell.stopped || core.closed || lives.begin(cell)))
   }

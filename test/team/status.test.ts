@@ -1,0 +1,132 @@
+/** What an agent does, as events: each change once, and the same that health says. */
+import t from 'tap'
+import { type AgentStatus, defineAgent, type RuntimeEvent } from '../../src/index.ts'
+import { after, all, echo, stage } from './stage.ts'
+
+type Watched = { events: { subscribe(next: (event: RuntimeEvent) => void): unknown } }
+
+/** The statuses of an agent from now on, in order. */
+function statuses(team: Watched, agent: string): AgentStatus[] {
+  const seen: AgentStatus[] = []
+  team.events.subscribe((event) => {
+    if (event.type === 'agent.status' && event.agent === agent) seen.push(event.status)
+  })
+  return seen
+}
+
+const asks = defineAgent({
+  async receive(_message, context) {
+    await context.sleep(10)
+    const { content } = await context.request('b', 'hi')
+    await context.sleep(10)
+    return content
+  },
+})
+
+t.test('an agent starts, works, waits for others, works on and is idle again', async (t) => {
+  const team = stage(t, { a: asks, b: after(10) }, { orchestration: { strategy: 'sequential', agentOrder: ['a'] } })
+  const a = statuses(team, 'a')
+  const b = statuses(team, 'b')
+  const run = team.launch('go')
+  await team.clock.advance(100)
+  t.same(a, ['starting', 'idle', 'running', 'waiting', 'running', 'idle'])
+  t.same(b, ['starting', 'idle', 'running', 'idle'])
+  await run.result
+  await team.close()
+  t.equal(a.at(-1), 'stopped')
+})
+
+t.test('health says the same at every moment', async (t) => {
+  const team = stage(t, { a: asks, b: after(10) }, { orchestration: { strategy: 'sequential', agentOrder: ['a'] } })
+  const a = statuses(team, 'a')
+  const b = statuses(team, 'b')
+  const run = team.launch('go')
+  const said = new Set<AgentStatus>()
+  for (let ms = 0; ms < 40; ms++) {
+    await team.clock.advance(1)
+    const { agents } = team.health()
+    t.same([agents.a?.status, agents.b?.status], [a.at(-1), b.at(-1)])
+    said.add(agents.a!.status)
+  }
+  t.same([...said], ['running', 'waiting', 'idle'])
+  await run.result
+})
+
+t.test('a wait for the host is one too', async (t) => {
+  const a = defineAgent({ receive: async (_message, context) => void (await context.blackboard.waitFor('key')) })
+  const team = stage(t, { a })
+  const seen = statuses(team, 'a')
+  const run = team.launch('go')
+  await team.clock.advance(1)
+  t.equal(seen.at(-1), 'waiting')
+  t.equal(team.getAgentStatus('a'), 'waiting')
+  await run.blackboard?.write('key', 1, 'fact')
+  await run.result
+  t.same(seen.slice(-2), ['running', 'idle'])
+})
+
+t.test('an agent that crashes restarts, and one that crashes too often has failed', async (t) => {
+  const team = stage(t, { a: after(50) }, { supervision: { maxRestarts: 1 } })
+  const seen = statuses(team, 'a')
+  const epochs: number[] = []
+  team.events.subscribe((event) => {
+    if (event.type === 'agent.status' && event.status === 'running') epochs.push(event.epoch)
+  })
+  const run = team.launch('go')
+  await team.clock.advance(1)
+  team.crash('a')
+  await team.clock.advance(1)
+  t.same(seen, ['starting', 'idle', 'running', 'restarting', 'idle', 'running'])
+  t.same(epochs, [1, 2])
+  team.crash('a')
+  await team.clock.advance(1)
+  t.equal(seen.at(-1), 'failed')
+  t.equal(team.health().agents.a?.status, 'failed')
+  await run.result
+})
+
+t.test('who asked before it died waits again in its next life, for the same answer', async (t) => {
+  const team = stage(t, { a: asks, b: after(50) }, { orchestration: { strategy: 'sequential', agentOrder: ['a'] } })
+  const seen = statuses(team, 'a')
+  const run = team.launch('go')
+  await team.clock.advance(20)
+  team.crash('a')
+  await team.clock.advance(20)
+  t.equal(seen.at(-1), 'waiting')
+  t.equal(team.getAgentStatus('a'), 'waiting')
+  await team.clock.advance(100)
+  t.equal(seen.at(-1), 'idle')
+  await run.result
+})
+
+t.test("a run's events have them too, from wherever its reader begins", async (t) => {
+  const team = stage(t, { a: asks, b: echo }, { orchestration: { strategy: 'sequential', agentOrder: ['a'] } })
+  const run = team.launch('go')
+  await team.clock.advance(100)
+  await run.result
+  const events = await all(run.events())
+  t.same(
+    events.flatMap((event) => (event.type === 'agent.status' && event.agent === 'a' ? [event.status] : [])),
+    ['starting', 'idle', 'running', 'waiting', 'running', 'idle'],
+  )
+  for (const [at, { seq }] of events.entries()) t.same(await all(run.events({ after: seq })), events.slice(at + 1))
+})
+
+t.test('turns that begin and end at once are told all the same', async (t) => {
+  const team = stage(t, { a: echo })
+  await team.start()
+  const seen = statuses(team, 'a')
+  for (let i = 0; i < 3; i++) await team.sendMessage({ recipient: 'a', content: 'hi', requiresResponse: true })
+  t.same(seen, ['running', 'idle', 'running', 'idle', 'running', 'idle'])
+})
+
+t.test('a turn costs no record for it: what is not watched is not told', async (t) => {
+  const team = stage(t, { a: echo })
+  const { orchestrationTrace } = await team.execute('go')
+  const told = orchestrationTrace.events.filter(({ eventType }) => eventType === 'agent.status')
+  t.same(
+    told.map(({ details }) => (details as { status: string }).status),
+    ['starting', 'starting'],
+    'of the script and of a',
+  )
+})
