@@ -1,7 +1,20 @@
 /** What a turn says to others, and what it waits for: messages, requests, and the verbs that the host serves. */
-import { CancelledError, type DramatisError } from '../errors.ts'
-import { ASKS, CALL, CANCEL, NOBODY, REQUEST, SEND, STREAM_READ, STREAMS, setCorrelation, setFlag } from '../mailbox/frame.ts'
+import { CancelledError, type DramatisError, errorData, MessageRejectedError } from '../errors.ts'
+import {
+  ASKS,
+  CALL,
+  CANCEL,
+  NOBODY,
+  REJECTED,
+  REQUEST,
+  SEND,
+  STREAM_READ,
+  STREAMS,
+  setCorrelation,
+  setFlag,
+} from '../mailbox/frame.ts'
 import type { AgentMessage } from '../mailbox/message.ts'
+import { remainsOf } from '../mailbox/remains.ts'
 import type { Ask } from './asks.ts'
 import type { RequestOptions } from './context.ts'
 import { handled, quiet, rejected } from './handled.ts'
@@ -58,7 +71,7 @@ export class Messenger {
       bytes = this.#message(SEND, 0, to, content, options)
       if (options.signal?.aborted) throw withdrawn(to, options.signal)
     } catch (error) {
-      return rejected(error)
+      return rejected(this.#told(error, false, to, content, options))
     }
     if (replay) {
       const logged = replay.match(outbox.encode(bytes))
@@ -162,7 +175,7 @@ export class Messenger {
       bytes = this.#message(REQUEST, correlation, to, content, options)
       if (options.signal?.aborted) throw withdrawn(to, options.signal)
     } catch (error) {
-      return { promise: rejected(error), correlation }
+      return { promise: rejected(this.#told(error, true, to, content, options)), correlation }
     }
     outbox.fields.flags |= flags
     const logged = replay?.match(outbox.encode(bytes))
@@ -267,6 +280,26 @@ export class Messenger {
         this.#loop.writeControl(CANCEL, this.#turn.start, correlation, 0)
       wait.reject(reason)
     }
+  }
+
+  /** The error; where it refuses a message that was for somebody the host gets what remains of that, for the dead letters. */
+  #told(
+    error: unknown,
+    requiresResponse: boolean,
+    recipient: string,
+    content: string,
+    options: RequestOptions,
+  ): unknown {
+    const given = { ...options, sender: this.#loop.role.name, recipient, content, requiresResponse }
+    const remains = error instanceof MessageRejectedError ? remainsOf(given) : undefined
+    if (!remains) return error
+    const { outbox } = this.#loop
+    const { run, turn, replay } = this.#turn.start
+    const data = JSON.stringify({ remains, error: errorData(error as MessageRejectedError) })
+    outbox.begin(REJECTED, run, turn, this.#turn.nextStep(), '', data)
+    const bytes = outbox.size()
+    if (!replay?.match(outbox.encode(bytes))) outbox.write(bytes, false)
+    return error
   }
 
   /** Fills the frame of a message; returns its bytes. */

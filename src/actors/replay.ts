@@ -15,6 +15,7 @@ import {
   limitOf,
   NOW,
   REFUSED,
+  REJECTED,
   REQUEST,
   RESPONSE,
   RESULT,
@@ -184,4 +185,5 @@ export const isStep = (kind: number): boolean =>
   kind === CHUNK ||
   kind === STEP_BEGAN ||
   kind === STEP_DONE ||
+  kind === REJECTED ||
   kind === NOW

@@ -14,7 +14,11 @@ export type DeadLetterReason =
   | 'poison'
   | 'cancelled'
 
-/** A message that one recipient will not handle: that one is its `recipient`, whoever else it was for. `at` is epoch ms; `errors` are those of its attempts, the last one last. */
+/**
+ * A message that one recipient will not handle: that one is its `recipient`, whoever else it was for. Of what was refused
+ * as no message, or as too large, `message` has what is valid and small; `metadata.omitted` names the rest. `at` is epoch
+ * ms; `errors` are those of its attempts, the last one last.
+ */
 export interface DeadLetter {
   id: string
   message: AgentMessage

@@ -42,6 +42,8 @@ export const STREAM_READ = 11
 export const PATCH = 12
 /** A redelivered turn has matched a logged step. */
 export const REPLAYED = 13
+/** A verb has refused a message: data is what remains of it, and the error. */
+export const REJECTED = 14
 /** Host to thread, settles a request. */
 export const RESPONSE = 20
 /** Host to thread, settles a CALL. */

@@ -12,6 +12,7 @@ import type { DeadLetterReason } from '../mailbox/dead-letters.ts'
 import type { Envelope } from '../mailbox/mailbox.ts'
 import type { Memory } from '../mailbox/memory.ts'
 import { ORCHESTRATOR, RUNTIME, USER } from '../mailbox/message.ts'
+import type { Remains } from '../mailbox/remains.ts'
 import type { TeamMemory } from '../mailbox/room.ts'
 import type { Cell, Life, OpenRequest } from './cell.ts'
 import type { HostFrames, OwnFrame } from './host-frames.ts'
@@ -152,6 +153,7 @@ export interface Core extends Directory {
   appendOwned(run: RunState, memory: Memory, bytes: number): FrameBlock
   record(run: RunState | undefined, fields: Unrecorded): void
   deadLetter(run: RunState, memory: Memory, at: number, reason: DeadLetterReason, errors: DramatisError[]): void
+  refused(run: RunState | undefined, remains: Remains, error: DramatisError): void
   kick(): void
   wake(): void
 }

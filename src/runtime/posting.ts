@@ -1,9 +1,11 @@
 /** Messages of callers outside a run's script: each type has its routing (document 002, 2.3.1). */
-import { MessageRejectedError, UnknownAgentError, UnknownRunError } from '../errors.ts'
+import { tooLarge } from '../actors/outbox.ts'
+import { DramatisError, MessageRejectedError, TeamClosedError, UnknownAgentError, UnknownRunError } from '../errors.ts'
 import { decodeMessage, errorOf, isFailure } from '../mailbox/codec.ts'
 import { ASKS, copyId, END, idOf, MANY, NOBODY, SEND, TO_ALL } from '../mailbox/frame.ts'
 import type { Memory } from '../mailbox/memory.ts'
 import { type AgentMessage, type MessageInput, USER } from '../mailbox/message.ts'
+import { remainsOf } from '../mailbox/remains.ts'
 import type { Cell, OpenRequest } from './cell.ts'
 import { USER_INDEX } from './core.ts'
 import type { OwnFrame } from './host-frames.ts'
@@ -23,6 +25,8 @@ interface Address {
 export class Posting {
   readonly #supervisor: Supervisor
   readonly #runs: RunBook
+  /** Errors whose message is a dead letter, or was answered with them. */
+  readonly #buried = new WeakSet<DramatisError>()
   #asked = 0
 
   constructor(supervisor: Supervisor, runs: RunBook) {
@@ -32,7 +36,14 @@ export class Posting {
 
   /** Resolves with the response where one is required, else with null when the message is accepted. */
   async send(input: unknown): Promise<AgentMessage | null> {
-    const message = await parsed(input)
+    try {
+      return await this.#send(await parsed(input))
+    } catch (error) {
+      throw this.#kept(error, input)
+    }
+  }
+
+  async #send(message: MessageInput): Promise<AgentMessage | null> {
     const sender = this.#agent(message.sender ?? USER, 'sender')
     if (message.requiresResponse) return this.#request(message, sender)
     switch (message.type ?? 'request') {
@@ -61,10 +72,32 @@ export class Posting {
 
   /** Puts the message into that agent's mailbox, whoever else it is for. A response or a subscription is none's to keep. */
   async deliver(cell: Cell, input: unknown): Promise<void> {
-    const message = await parsed(input)
+    try {
+      await this.#deliver(cell, await parsed(input))
+    } catch (error) {
+      throw this.#kept(error, { ...Object(input), recipient: cell.name })
+    }
+  }
+
+  async #deliver(cell: Cell, message: MessageInput): Promise<void> {
     const { type } = message
-    if (type === 'response' || type === 'subscribe') await this.send({ ...message, requiresResponse: false })
+    if (type === 'response' || type === 'subscribe') await this.#send({ ...message, requiresResponse: false })
     else await this.#one(message, this.#runOf(message), cell.name, { flags: type === 'broadcast' ? TO_ALL : 0 })
+  }
+
+  /** The error; what it refuses is a dead letter now, if it was for somebody and is not one yet. */
+  #kept(error: unknown, input: unknown): unknown {
+    if (!(error instanceof DramatisError) || error instanceof TeamClosedError || this.#buried.has(error)) return error
+    this.#buried.add(error)
+    const remains = remainsOf(input)
+    if (remains) this.#supervisor.refused(undefined, remains, error)
+    return error
+  }
+
+  /** An error that the runtime has answered with: it has dealt with the message. */
+  #heard(error: DramatisError): DramatisError {
+    this.#buried.add(error)
+    return error
   }
 
   #runOf({ runId, threadId }: MessageInput): RunState {
@@ -80,6 +113,8 @@ export class Posting {
     if (typeof recipients === 'string') return this.#one(message, run, recipients)
     const to: Address = recipients ? { flags: MANY, names: JSON.stringify(recipients) } : { flags: MANY | TO_ALL }
     const { memory, bytes } = this.#frame(message, run, sender, NOBODY, to.names, to.flags, 0)
+    const { maxMessageBytes } = this.#supervisor.cells[USER_INDEX]!.settings.mailbox
+    if (bytes > maxMessageBytes) throw tooLarge(bytes, maxMessageBytes)
     this.#supervisor.appendOwned(run, memory, bytes)
     const all = recipients ? [...new Set(recipients)] : this.#everybodyBut(sender)
     await Promise.all(all.map((recipient) => this.#one(message, run, recipient, { ...to, original: memory })))
@@ -113,7 +148,7 @@ export class Posting {
     const target = this.#supervisor.cell(recipient) ?? this.#supervisor.cells[USER_INDEX]!
     return new Promise((resolve, reject) => {
       const settle = (memory: Memory, at: number) => {
-        if (isFailure(memory, at)) reject(errorOf(memory, at))
+        if (isFailure(memory, at)) reject(this.#heard(errorOf(memory, at)))
         else resolve(decodeMessage(memory, at, this.#supervisor))
       }
       if (target.index === USER_INDEX) {
@@ -143,9 +178,14 @@ export class Posting {
     const correlation = -this.#asked // below zero, where no agent's own numbers are
     const name = target ? to.names : recipient
     const frame = this.#frame(message, run, sender, target?.index ?? NOBODY, name, to.flags | ASKS, correlation)
+    const { maxMessageBytes } = (target ?? sender).settings.mailbox
+    if (frame.bytes > maxMessageBytes) {
+      const error = tooLarge(frame.bytes, maxMessageBytes)
+      return Promise.reject(this.#kept(error, { ...message, recipient }))
+    }
     if (to.original) copyId(to.original, 0, frame.memory, 0)
     return new Promise((resolve, reject) => {
-      sender.verdicts.set(correlation, (error) => (error ? reject(error) : resolve()))
+      sender.verdicts.set(correlation, (error) => (error ? reject(this.#heard(error)) : resolve()))
       this.#supervisor.appendOwned(run, frame.memory, frame.bytes)
       this.#supervisor.admission.message(sender, run, frame.memory, 0, undefined)
       this.#supervisor.wake()
@@ -231,7 +271,7 @@ export class Posting {
         { path: 'correlationId', got: message.correlationId ?? null },
       )
       this.#supervisor.deadLetter(run, frame.memory, 0, 'late', [error])
-      throw error
+      throw this.#heard(error)
     }
     copyId(request.envelope.memory, request.envelope.at, frame.memory, 0)
     this.#supervisor.settlement.answerInstead(request, frame)

@@ -1,7 +1,7 @@
 /** What becomes of the frames that an agent writes: logged in contiguous stretches, then each does what its kind says. */
 
 import { logLevel } from '../actors/turn-log.ts'
-import { describe } from '../errors.ts'
+import { describe, type ErrorData, errorFrom } from '../errors.ts'
 import {
   CALL,
   CANCEL,
@@ -15,6 +15,7 @@ import {
   lengthOf,
   limitOf,
   PATCH,
+  REJECTED,
   REQUEST,
   readBody,
   recipientOf,
@@ -26,6 +27,7 @@ import {
   turnOf,
 } from '../mailbox/frame.ts'
 import type { Memory } from '../mailbox/memory.ts'
+import type { Remains } from '../mailbox/remains.ts'
 import { OUT_BLOCKED } from '../mailbox/window.ts'
 import type { Cell, Life } from './cell.ts'
 import type { Core, Routing } from './core.ts'
@@ -137,6 +139,10 @@ export class Router implements Routing {
         return this.#core.settlement.cancel(cell, correlationOf(memory, at), undefined)
       case STREAM_READ:
         return this.#streamRead(cell, memory, at)
+      case REJECTED: {
+        const { remains, error } = JSON.parse(readBody(memory, at).data!) as { remains: Remains; error: ErrorData }
+        return this.#core.refused(run, remains, errorFrom(error))
+      }
       case PATCH:
         return this.#core.settlement.patch(life, memory, at)
       case LOG:

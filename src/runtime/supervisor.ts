@@ -13,9 +13,11 @@ import type { Logger } from '../actors/logger.ts'
 import { type Scheduler, withTimersOf } from '../clock.ts'
 import { type DramatisError, describe } from '../errors.ts'
 import { addresseeOf, decodeMessage, isCopy } from '../mailbox/codec.ts'
-import { DeadLetterList, type DeadLetterReason } from '../mailbox/dead-letters.ts'
+import { type DeadLetter, DeadLetterList, type DeadLetterReason } from '../mailbox/dead-letters.ts'
 import { idOf, lengthOf } from '../mailbox/frame.ts'
 import type { Memory } from '../mailbox/memory.ts'
+import type { AgentMessage } from '../mailbox/message.ts'
+import { type Remains, remainsOf } from '../mailbox/remains.ts'
 import { HOST_ASLEEP, HOST_CALLED, TeamMemory } from '../mailbox/room.ts'
 import { Admission } from './admission.ts'
 import { Cell, type CellSettings } from './cell.ts'
@@ -33,6 +35,9 @@ import { RunState } from './run-state.ts'
 import { Subject } from './rx.ts'
 import { Settlement } from './settlement.ts'
 import type { Spawner } from './thread.ts'
+
+/** Bytes that the remains of a refused message count for: the most that they are. */
+const REMAINS = 16_384
 
 export interface SupervisorOptions {
   clock: Scheduler
@@ -208,8 +213,10 @@ export class Supervisor implements Core {
 
   /** The message that stands there will not be handled. Of a message to several the letter is about one of them. */
   deadLetter(run: RunState, memory: Memory, at: number, reason: DeadLetterReason, errors: DramatisError[]): void {
-    const message = decodeMessage(memory, at, this)
+    const message: AgentMessage = decodeMessage(memory, at, this)
     if (typeof message.recipient !== 'string') message.recipient = addresseeOf(memory, at, this)
+    const tooLarge = reason === 'rejected' && errors[0]?.code === 'MESSAGE_REJECTED'
+    if (tooLarge) Object.assign(message, remainsOf(message))
     const letter = {
       id: isCopy(memory, at) ? this.frames.id() : idOf(memory, at),
       message,
@@ -217,8 +224,20 @@ export class Supervisor implements Core {
       errors,
       at: this.clock.now(),
     }
-    this.deadLetters.add(letter, lengthOf(memory, at))
+    this.deadLetters.add(letter, tooLarge ? REMAINS : lengthOf(memory, at))
     this.record(run, { kind: 'message.dead', letter })
+  }
+
+  /** A message was refused before it was one. */
+  refused(run: RunState | undefined, remains: Remains, error: DramatisError): void {
+    const at = this.clock.now()
+    const message: AgentMessage = { ...remains, id: this.frames.id(), runId: run?.id ?? '', sentAt: at }
+    const letter: DeadLetter = { id: message.id, message, reason: 'rejected', errors: [error], at }
+    this.deadLetters.add(letter, REMAINS)
+    if (run) return this.record(run, { kind: 'message.dead', letter })
+    // The team's own log is not for these: nothing would ever take them out of it.
+    this.#pending.push({ kind: 'message.dead', letter, seq: this.#take(1), at, run: 0 })
+    this.wake()
   }
 
   // ---- the tick

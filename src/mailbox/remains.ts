@@ -1,0 +1,89 @@
+/**
+ * What is kept of a message that was refused: what is valid of it, and small. A dead letter shows what somebody tried; it
+ * must not hold what was refused for its size.
+ */
+import { type AgentMessage, jsonIssue, MESSAGE_TYPES, USER } from './message.ts'
+
+const CONTENT = 1_024
+const JSON_TEXT = 4_096
+const NAME = 256
+const RECIPIENTS = 64
+
+export type Remains = Omit<AgentMessage, 'id' | 'runId' | 'sentAt'>
+
+/** undefined: it was for nobody. `metadata.omitted` names the fields that were not kept, or not whole. */
+export function remainsOf(given: unknown): Remains | undefined {
+  const fields = new Fields(given)
+  const recipient = fields.recipient()
+  if (recipient === undefined) return undefined
+  const content = fields.take('content', isText) ?? ''
+  if (content.length > CONTENT) fields.omit('content')
+  const metadata = fields.take('metadata', isSmallObject) ?? {}
+  const remains = {
+    type: fields.take('type', isType) ?? 'request',
+    sender: fields.take('sender', isName) ?? USER,
+    recipient,
+    content: content.slice(0, CONTENT),
+    structuredData: fields.take('structuredData', isSmall) ?? null,
+    priority: fields.take('priority', isInteger) ?? 0,
+    requiresResponse: fields.take('requiresResponse', isFlag) ?? false,
+    responseTimeoutMs: fields.take('responseTimeoutMs', isDuration) ?? null,
+    threadId: fields.take('threadId', isName) ?? null,
+    correlationId: fields.take('correlationId', isName) ?? null,
+  }
+  return {
+    ...remains,
+    metadata: fields.omitted.length > 0 ? { ...metadata, omitted: fields.omitted } : { ...metadata },
+  }
+}
+
+class Fields {
+  readonly #given: unknown
+  readonly omitted: string[] = []
+
+  constructor(given: unknown) {
+    this.#given = given
+  }
+
+  omit(field: string): void {
+    this.omitted.push(field)
+  }
+
+  take<T>(field: string, fits: (value: unknown) => value is T): T | undefined {
+    const value = this.#get(field)
+    if (value === undefined || value === null) return undefined
+    try {
+      if (fits(value)) return value
+    } catch {} // it throws when it is looked at, so it cannot be kept
+    this.omit(field)
+    return undefined
+  }
+
+  recipient(): string | string[] | undefined {
+    const value = this.#get('recipient')
+    if (isName(value)) return value
+    if (!Array.isArray(value)) return undefined
+    const names = value.slice(0, RECIPIENTS).filter(isName)
+    if (names.length < value.length) this.omit('recipient')
+    return names.length > 0 ? names : undefined
+  }
+
+  #get(field: string): unknown {
+    try {
+      return Object(this.#given)[field] as unknown
+    } catch {
+      return undefined
+    }
+  }
+}
+
+const isText = (value: unknown): value is string => typeof value === 'string'
+const isName = (value: unknown): value is string => isText(value) && value !== '' && value.length <= NAME
+const isFlag = (value: unknown): value is boolean => typeof value === 'boolean'
+const isInteger = (value: unknown): value is number => Number.isInteger(value) && (Number(value) | 0) === value
+const isDuration = (value: unknown): value is number => typeof value === 'number' && value >= 0
+const isType = (value: unknown): value is AgentMessage['type'] => MESSAGE_TYPES.some((type) => type === value)
+const isSmall = (value: unknown): value is NonNullable<unknown> =>
+  jsonIssue(value) === undefined && JSON.stringify(value).length <= JSON_TEXT
+const isSmallObject = (value: unknown): value is object =>
+  typeof value === 'object' && !Array.isArray(value) && isSmall(value)
