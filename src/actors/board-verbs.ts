@@ -4,7 +4,7 @@ import { MessageRejectedError, unavailable } from '../errors.ts'
 import { handled, rejected } from './handled.ts'
 import { checkBySchema } from './schema.ts'
 import type { Schema } from './tool.ts'
-import { checkObject, durationOf, wrongArgument } from './verb-checks.ts'
+import { checkKnown, durationOf, wrongArgument } from './verb-checks.ts'
 
 type Call = (operation: string, args: object, signal?: AbortSignal) => Promise<unknown>
 
@@ -36,12 +36,14 @@ async function read<T>(call: Call, key: string, schema?: Schema<unknown, T>): Pr
   return { ...entry, value }
 }
 
+const WAIT_OPTIONS: ReadonlySet<string> = new Set(['timeoutMs', 'signal'])
+
 async function waitFor(
   call: Call,
   key: string,
   options: { timeoutMs?: number; signal?: AbortSignal },
 ): Promise<BlackboardEntry> {
-  checkObject(options, 'options')
+  checkKnown(options, WAIT_OPTIONS)
   const { timeoutMs, signal } = options
   if (timeoutMs !== undefined) durationOf(timeoutMs, 'timeoutMs')
   if (signal !== undefined && !(signal instanceof AbortSignal))

@@ -22,7 +22,15 @@ import { encodeData } from './outbox.ts'
 import type { Matched, Streamed } from './replay.ts'
 import { type Relay, ResponseStream } from './stream.ts'
 import type { TurnHost, TurnStart } from './turn-host.ts'
-import { checkContent, checkName, checkRequestOptions, durationOf, priorityOf, withdrawn } from './verb-checks.ts'
+import {
+  checkContent,
+  checkName,
+  checkRequestOptions,
+  durationOf,
+  priorityOf,
+  withdrawn,
+  wrongArgument,
+} from './verb-checks.ts'
 import type { Wait } from './waits.ts'
 
 /** What it needs of its turn. */
@@ -307,6 +315,8 @@ export class Messenger {
     checkName(to, 'to')
     checkContent(content)
     if (options !== NO_OPTIONS) checkRequestOptions(options)
+    if (kind === SEND && options.timeoutMs !== undefined)
+      throw wrongArgument('timeoutMs', options.timeoutMs, 'a send has none, since nobody answers it; use request')
     const { outbox } = this.#loop
     const { run, turn } = this.#turn.start
     const data = encodeData(options.structuredData, 'structuredData')

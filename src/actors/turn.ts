@@ -30,7 +30,7 @@ import { allOf, anyOf } from './request-many.ts'
 import type { RoleInfo } from './role.ts'
 import type { ResponseStream } from './stream.ts'
 import type { TurnHost, TurnStart } from './turn-host.ts'
-import { checkFunction, checkText, durationOf } from './verb-checks.ts'
+import { checkFunction, checkStepOptions, checkText, durationOf } from './verb-checks.ts'
 
 export class Turn extends LaterVerbs implements AgentContext, MessengerTurn {
   readonly #loop: TurnHost
@@ -161,12 +161,13 @@ export class Turn extends LaterVerbs implements AgentContext, MessengerTurn {
   // ---- steps, time, chance
 
   step<T>(name: string, run: () => Promise<T> | T, options?: { idempotent?: boolean }): Promise<T> {
-    return handled(this.#runStep(name, run, options?.idempotent === true))
+    return handled(this.#runStep(name, run, options))
   }
-  async #runStep<T>(name: string, run: () => Promise<T> | T, idempotent: boolean): Promise<T> {
+  async #runStep<T>(name: string, run: () => Promise<T> | T, options?: { idempotent?: boolean }): Promise<T> {
     this.#check()
     checkText(name, 'name')
     checkFunction(run, 'run')
+    if (options !== undefined) checkStepOptions(options)
     if (this.#emitter?.behind) await this.#emitter.gate()
     const logged = this.start.replay?.matchStep(name)
     if (logged) {
@@ -175,7 +176,7 @@ export class Turn extends LaterVerbs implements AgentContext, MessengerTurn {
       return (logged.data === undefined ? undefined : JSON.parse(logged.data)) as T
     }
     const step = this.nextStep()
-    this.#record(STEP_BEGAN, step, name, undefined, idempotent ? 0 : FAILED)
+    this.#record(STEP_BEGAN, step, name, undefined, options?.idempotent ? 0 : FAILED)
     this.#local += 1
     this.#loop.link.unpark() // something of its own begins: it does not only wait
     try {

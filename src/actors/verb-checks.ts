@@ -37,16 +37,29 @@ const REQUEST_OPTIONS: ReadonlySet<string> = new Set([
   'polling',
 ])
 
+/** Refuses what is no object, and a field that would be passed over in silence. */
+export function checkKnown(given: unknown, known: ReadonlySet<string>): void {
+  checkObject(given, 'options')
+  for (const key in given as object)
+    if (!known.has(key))
+      throw new MessageRejectedError(`options.${key}: there is no such option; there are ${[...known].join(', ')}.`, {
+        path: `options.${key}`,
+      })
+}
+
+const STEP_OPTIONS: ReadonlySet<string> = new Set(['idempotent'])
+
+export function checkStepOptions(given: { idempotent?: unknown }): void {
+  checkKnown(given, STEP_OPTIONS)
+  const { idempotent } = given
+  if (idempotent !== undefined && typeof idempotent !== 'boolean')
+    throw wrongArgument('idempotent', idempotent, 'true or false is needed')
+}
+
 /** The options of a message, but for those that its frame checks: data, metadata, priority, time limit. */
 export function checkRequestOptions(given: unknown): void {
-  checkObject(given, 'options')
+  checkKnown(given, REQUEST_OPTIONS)
   const options = given as Record<string, unknown>
-  for (const key in options)
-    if (!REQUEST_OPTIONS.has(key))
-      throw new MessageRejectedError(
-        `options.${key}: there is no such option; there are ${[...REQUEST_OPTIONS].join(', ')}.`,
-        { path: `options.${key}` },
-      )
   const { signal, threadId, metadata, retries, idempotent, polling } = options
   if (signal !== undefined && !(signal instanceof AbortSignal))
     throw wrongArgument('signal', signal, 'an AbortSignal is needed')

@@ -55,6 +55,15 @@ export function checkCallback(callback: unknown): void {
   if (typeof callback !== 'function') refuse('callback', 'a function', callback)
 }
 
+/**
+ * Refuses options of a wait that nobody would look at.
+ *
+ * @throws MessageRejectedError whose `details.path` names the field.
+ */
+export function checkWait(options: object): void {
+  checkFields(options, 'options', ['timeoutMs', 'signal'])
+}
+
 /** A mistyped field would be passed over in silence. */
 function checkFields(value: unknown, path: string, known: readonly string[]): void {
   if (typeof value !== 'object' || value === null || Array.isArray(value)) return refuse(path, 'an object', value)

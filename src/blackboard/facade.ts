@@ -3,7 +3,7 @@ import type { StandardSchemaV1 } from '@standard-schema/spec'
 import type { Scheduler } from '../clock.ts'
 import { CancelledError, DramatisError, MessageRejectedError, RequestTimeoutError } from '../errors.ts'
 import type { Board } from './board.ts'
-import { checkCallback, checkFilter, checkKey } from './check-write.ts'
+import { checkCallback, checkFilter, checkKey, checkWait } from './check-write.ts'
 import type { Blackboard, BlackboardEntry } from './entry.ts'
 
 const WAIT_TIMEOUT_MS = 60_000
@@ -61,7 +61,9 @@ export function hostBlackboard(board: Board, options: HostBlackboardOptions): Bl
       checkCallback(callback)
       return board.subscribe(pattern, callback)
     },
-    async waitFor(key, { timeoutMs = waitTimeoutMs, signal } = {}) {
+    async waitFor(key, options = {}) {
+      checkWait(options)
+      const { timeoutMs = waitTimeoutMs, signal } = options
       const signals = [signal, over].filter((given) => given !== undefined)
       return waitFor(board, key, timeoutMs, signals, scheduler)
     },

@@ -1,10 +1,12 @@
 /** Messages of callers outside a run's script: each type has its routing (document 002, 2.3.1). */
+
 import { tooLarge } from '../actors/outbox.ts'
+import type { WriteOptions } from '../blackboard/entry.ts'
 import { DramatisError, MessageRejectedError, TeamClosedError, UnknownAgentError, UnknownRunError } from '../errors.ts'
 import { decodeMessage, errorOf, isFailure } from '../mailbox/codec.ts'
 import { ASKS, copyId, END, idOf, MANY, NOBODY, SEND, TO_ALL } from '../mailbox/frame.ts'
 import type { Memory } from '../mailbox/memory.ts'
-import { type AgentMessage, type MessageInput, USER } from '../mailbox/message.ts'
+import { type AgentMessage, type MessageInput, type MessageType, USER } from '../mailbox/message.ts'
 import { remainsOf } from '../mailbox/remains.ts'
 import type { Cell, OpenRequest } from './cell.ts'
 import { USER_INDEX } from './core.ts'
@@ -37,7 +39,9 @@ export class Posting {
   /** Resolves with the response where one is required, else with null when the message is accepted. */
   async send(input: unknown): Promise<AgentMessage | null> {
     try {
-      return await this.#send(await parsed(input))
+      const message = await parsed(input)
+      checkUsed(message)
+      return await this.#send(message)
     } catch (error) {
       throw this.#kept(error, input)
     }
@@ -216,12 +220,12 @@ export class Posting {
     })
   }
 
-  /** Content is the key, structured data the value, metadata.entryType the type. */
+  /** Content is the key, structured data the value, metadata.entryType the type; the rest of metadata are options of a write. */
   async #publish(message: MessageInput, sender: Cell): Promise<void> {
-    const { entryType = 'fact' } = (message.metadata ?? {}) as { entryType?: string }
+    const { entryType = 'fact', ...options } = (message.metadata ?? {}) as WriteOptions & { entryType?: string }
     await this.#supervisor.calls
       .view(this.#runOf(message), sender.name)
-      .write(message.content, message.structuredData ?? null, entryType)
+      .write(message.content, message.structuredData ?? null, entryType, options)
   }
 
   /** Content is the pattern; the sender is told of what matches. */
@@ -299,6 +303,28 @@ function targetsOf({ recipient }: MessageInput): string | string[] {
     })
   return recipient
 }
+
+/** Fields that a message of that type has no use for: they would be accepted and ignored. */
+const UNUSED: Readonly<Partial<Record<MessageType, readonly (keyof MessageInput)[]>>> = {
+  publish: ['recipient', 'priority', 'threadId'],
+  subscribe: ['recipient', 'structuredData', 'metadata', 'priority', 'threadId'],
+  response: ['metadata', 'priority'],
+}
+
+function checkUsed(message: MessageInput): void {
+  const { type = 'request', requiresResponse } = message
+  const unused = [...(UNUSED[type] ?? [])]
+  if (type !== 'response') unused.push('correlationId')
+  if (!requiresResponse) unused.push('responseTimeoutMs')
+  const path = unused.find((field) => !isBlank(message[field]))
+  if (path === undefined) return
+  const why = path === 'responseTimeoutMs' ? 'a message that requires no response' : `a ${type}`
+  throw new MessageRejectedError(`${path}: ${why} has no use for it. Leave it out.`, { path })
+}
+
+/** What the runtime gives out where there is nothing. */
+const isBlank = (value: unknown) =>
+  value === undefined || value === null || value === 0 || (typeof value === 'object' && Object.keys(value).length === 0)
 
 const jsonOf = (value: unknown) => (value === undefined ? undefined : JSON.stringify(value))
 

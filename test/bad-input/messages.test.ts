@@ -106,6 +106,14 @@ t.test('a message from outside that is none is refused by field, before anything
     [{ ...message, requiresResponse: true, sender: 'ann' }, 'sender'],
     [{ ...message, type: 'report', recipient: null }, 'recipient'],
     [{ ...message, prioritty: 1 }, 'prioritty'],
+    [{ ...message, correlationId: 'an-id' }, 'correlationId'],
+    [{ ...message, responseTimeoutMs: 5 }, 'responseTimeoutMs'],
+    [{ ...message, type: 'publish' }, 'recipient'],
+    [{ ...message, type: 'publish', recipient: null, threadId: 'a-thread' }, 'threadId'],
+    [{ ...message, type: 'publish', recipient: null, metadata: { confidense: 1 } }, 'options.confidense'],
+    [{ ...message, type: 'subscribe', sender: 'ann' }, 'recipient'],
+    [{ ...message, type: 'subscribe', sender: 'ann', recipient: null, structuredData: 1 }, 'structuredData'],
+    [{ ...message, type: 'response', metadata: { m: 1 } }, 'metadata'],
   ] as const) {
     const error = await refusalOf(() => team.sendMessage(wrong))
     t.equal(error.code, 'MESSAGE_REJECTED', error.message)

@@ -49,9 +49,9 @@ t.test('such a run is one like others', async (t) => {
     executionTimeMs: 10,
     agentExecutionTimesMs: { a: 10 },
   })
-  t.match(
-    (await all(run.events())).map(({ type }) => type),
-    ['run.started', /./, /./, 'message', 'turn.started', 'message', 'turn.finished', 'run.finished'],
+  t.same(
+    (await all(run.events())).map(({ type }) => type).filter((type) => type !== 'agent.status'),
+    ['run.started', 'message', 'turn.started', 'message', 'turn.finished', 'run.finished'],
   )
 })
 
