@@ -306,7 +306,7 @@ export class Messenger {
     const data = JSON.stringify({ remains, error: errorData(error as MessageRejectedError) })
     outbox.begin(REJECTED, run, turn, this.#turn.nextStep(), '', data)
     const bytes = outbox.size()
-    if (!replay?.match(outbox.encode(bytes))) outbox.write(bytes, false)
+    if (!replay?.match(outbox.encode(bytes))) outbox.write(bytes, 'soon')
     return error
   }
 
