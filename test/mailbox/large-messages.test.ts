@@ -119,7 +119,10 @@ t.test('a message above maxMessageBytes is refused, and what follows it is not',
     value[1].map(({ length }) => length),
     [10_000 - 68, 5],
   )
-  t.same(team.deadLetters.list(), [])
+  t.same(
+    team.deadLetters.list().map(({ reason, message }) => [reason, message.content]),
+    ['x', '漢'].map((text) => ['rejected', text.repeat(1_024)]),
+  )
 })
 
 t.test('a caller in the host is refused too, whether it waits for a response or not', DEADLINE, async (t) => {

@@ -356,6 +356,7 @@ t.test('rule 16: order within a priority is kept over a death', async (t) => {
     },
   })
   await team.sendMessage({ recipient: 'worker', content: 'hold' })
+  await team.clock.advance(0) // the worker is at it
   await ask(team, 'sender')
   team.crash('worker')
   await team.clock.advance(0)
