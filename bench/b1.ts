@@ -2,6 +2,7 @@
 import { atLeast, type Benchmark } from './benchmark.ts'
 import { runProgram } from './child.ts'
 import { median } from './statistics.ts'
+import { SIZE } from './workload.ts'
 
 const FIGURE = 'rate over the relay'
 const ROUNDS = 5
@@ -18,10 +19,10 @@ export const b1: Benchmark<typeof FIGURE> = {
     const pipelined: number[] = []
     const reading: number[] = []
     for (let round = 0; round < ROUNDS; round++) {
-      relay.push(await runProgram<number>('relay', ['one-way', MESSAGES]))
-      awaited.push(await runProgram<number>('one-way', [MESSAGES, 1]))
-      pipelined.push(await runProgram<number>('one-way', [MESSAGES, 64]))
-      reading.push(await runProgram<number>('one-way', [MESSAGES, 1, 'reads']))
+      relay.push(await runProgram<number>('relay', ['one-way', MESSAGES, SIZE]))
+      awaited.push(await runProgram<number>('one-way', [MESSAGES, SIZE, 1]))
+      pipelined.push(await runProgram<number>('one-way', [MESSAGES, SIZE, 64]))
+      reading.push(await runProgram<number>('one-way', [MESSAGES, SIZE, 1, 'reads']))
     }
     return {
       ratios: { [FIGURE]: awaited.map((rate, round) => rate / relay[round]!) },

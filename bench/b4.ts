@@ -1,13 +1,14 @@
 /** An agent's `context.request` to another and the answer, against the same through a relay of posted objects. */
 import { atMost, type Benchmark, type Detail } from './benchmark.ts'
 import { runProgram } from './child.ts'
-import type { RoundTrips } from './round-trips.ts'
+import type { RoundTripPlan, RoundTrips } from './round-trips.ts'
 import { median } from './statistics.ts'
 
 const ONE = 'p50 over the relay, 1 in flight'
 const SIXTEEN = 'p50 over the relay, 16 in flight'
 const ROUNDS = 5
 const REQUESTS = 20_000
+const WARM_UP = 5_000
 
 export const b4: Benchmark<typeof ONE | typeof SIXTEEN> = {
   id: 'B4',
@@ -25,11 +26,12 @@ export const b4: Benchmark<typeof ONE | typeof SIXTEEN> = {
 }
 
 async function compare(inFlight: number): Promise<{ ratios: number[]; details: Detail[] }> {
+  const plan = JSON.stringify({ count: REQUESTS, inFlight, warmUp: WARM_UP, pauseMs: 0 } satisfies RoundTripPlan)
   const relay: RoundTrips[] = []
   const dramatis: RoundTrips[] = []
   for (let round = 0; round < ROUNDS; round++) {
-    relay.push(await runProgram<RoundTrips>('relay', ['round-trip', REQUESTS, inFlight]))
-    dramatis.push(await runProgram<RoundTrips>('round-trip', [REQUESTS, inFlight]))
+    relay.push(await runProgram<RoundTrips>('relay', ['round-trip', plan]))
+    dramatis.push(await runProgram<RoundTrips>('round-trip', [plan]))
   }
   const detail = (name: string, times: RoundTrips[], key: keyof RoundTrips): Detail => ({
     label: `${name}, ${inFlight} in flight, ${key}`,

@@ -29,7 +29,7 @@ export interface Measurement<Figure extends string = string> {
 export interface Detail {
   label: string
   value: number
-  unit: 'messages/s' | 'us' | 'ms' | 'x'
+  unit: 'messages/s' | 'us' | 'ms' | 'MB' | 'x'
 }
 
 export type Verdict = 'goal reached' | 'holds' | 'MISSED' | 'not measured'

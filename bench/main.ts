@@ -8,14 +8,19 @@
 import { availableParallelism, cpus } from 'node:os'
 import { parseArgs } from 'node:util'
 import { b1 } from './b1.ts'
+import { b2 } from './b2.ts'
+import { b3 } from './b3.ts'
 import { b4 } from './b4.ts'
+import { b5 } from './b5.ts'
 import { b6 } from './b6.ts'
 import { b7 } from './b7.ts'
 import { b9 } from './b9.ts'
+import { b10 } from './b10.ts'
+import { b14 } from './b14.ts'
 import type { Benchmark } from './benchmark.ts'
 import { type BenchmarkReport, format, HEADER, report } from './report.ts'
 
-const benchmarks: readonly Benchmark[] = [b1, b4, b6, b7, b9]
+const benchmarks: readonly Benchmark[] = [b1, b2, b3, b4, b5, b6, b7, b9, b10, b14]
 const machine = {
   cores: availableParallelism(),
   cpu: cpus()[0]?.model.trim() ?? 'unknown CPU',

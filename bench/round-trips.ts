@@ -1,4 +1,5 @@
 /** The one clock for round trips, so that the runtime's and the relay's are taken in the same way. */
+import { setTimeout as sleep } from 'node:timers/promises'
 import { percentile } from './statistics.ts'
 
 /** In us. */
@@ -7,23 +8,30 @@ export interface RoundTrips {
   p99: number
 }
 
-/** So many rounds go by before any counts: code is compiled, threads are awake. */
-const WARM_UP = 5_000
+export interface RoundTripPlan {
+  count: number
+  /** Requests open at any time. */
+  inFlight: number
+  /** So many go by before any counts: code is compiled, threads are awake. */
+  warmUp: number
+  /** From an answer to the next request; 0: at once. */
+  pauseMs: number
+}
 
-/** Asks `count` times with `inFlight` requests open at any time, each lane asking again when its answer is there. */
+/** Asks `count` times; each of `inFlight` lanes asks again when its answer is there. */
 export async function measureRoundTrips(
   request: (i: number) => Promise<unknown>,
-  count: number,
-  inFlight: number,
+  { count, inFlight, warmUp, pauseMs }: RoundTripPlan,
 ): Promise<RoundTrips> {
   const tookMs: number[] = []
-  let next = -WARM_UP
+  let next = -warmUp
   const lane = async () => {
     while (next < count) {
       const i = next++
       const startedAt = performance.now()
       await request(i)
       if (i >= 0) tookMs.push(performance.now() - startedAt)
+      if (pauseMs > 0) await sleep(pauseMs)
     }
   }
   await Promise.all(Array.from({ length: inFlight }, lane))

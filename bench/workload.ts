@@ -1,7 +1,8 @@
 /** What the runtime and its baselines are given to do, alike. */
 
-/** What every message of the transport benchmarks carries. */
-export const CONTENT = 'x'.repeat(200)
+/** Characters of a message, where the size is not the question. */
+export const SIZE = 200
+export const CONTENT = 'x'.repeat(SIZE)
 
 export interface Payload {
   a: number
@@ -10,6 +11,11 @@ export interface Payload {
 
 export function payload(a: number): Payload {
   return { a, tags: ['alpha', 'beta', 'gamma'] }
+}
+
+/** Messages that go before `count` that are measured: code is compiled and memory touched. */
+export function warmUp(count: number): number {
+  return count / 5
 }
 
 /** What each agent has to wait beside one that loops. */

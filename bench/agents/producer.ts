@@ -1,30 +1,25 @@
 /** Sends messages to another agent as fast as it may. */
-import { type AgentContext, type AgentMessage, defineAgent } from 'dramatis'
-import { CONTENT, payload } from '../workload.ts'
+import { type AgentMessage, defineAgent } from 'dramatis'
+import { payload } from '../workload.ts'
 
 export interface Order {
   to: string
   count: number
+  /** Characters of each content. */
+  size: number
   /** 1: awaits each send before the next. */
   inFlight: number
 }
 
 export default defineAgent<Order>({
   async receive(message: AgentMessage<Order>, context) {
-    const { to, count, inFlight } = message.structuredData
-    if (inFlight === 1) {
-      for (let i = 0; i < count; i++) await context.send(to, CONTENT, { structuredData: payload(i) })
-    } else {
-      await sendPipelined(context, to, count, inFlight)
+    const { to, count, size, inFlight } = message.structuredData
+    const content = 'x'.repeat(size)
+    let next = 0
+    const lane = async () => {
+      while (next < count) await context.send(to, content, { structuredData: payload(next++) })
     }
+    await Promise.all(Array.from({ length: inFlight }, lane))
     return `sent ${count}`
   },
 })
-
-async function sendPipelined(context: Pick<AgentContext, 'send'>, to: string, count: number, inFlight: number) {
-  let next = 0
-  const lane = async () => {
-    while (next < count) await context.send(to, CONTENT, { structuredData: payload(next++) })
-  }
-  await Promise.all(Array.from({ length: inFlight }, lane))
-}

@@ -1,13 +1,13 @@
 /**
  * Messages/s from one agent to another through the public API, with the defaults on.
  *
- *   one-way.js <count> <in flight> [reads]
+ *   one-way.js <count> <size> <in flight> [reads]
  */
 import { createTeam } from 'dramatis'
 import type { Order } from '../agents/producer.ts'
+import { warmUp } from '../workload.ts'
 
-const WARM_UP = 20_000
-const [count = '0', inFlight = '1', reads] = process.argv.slice(2)
+const [count = '0', size = '0', inFlight = '1', reads] = process.argv.slice(2)
 let rate = Number.NaN
 
 const team = createTeam({
@@ -19,7 +19,7 @@ const team = createTeam({
     strategy: 'custom',
     run: async (orchestrator) => {
       const send = async (goal: number) => {
-        const structuredData: Order = { to: 'counter', count: goal, inFlight: Number(inFlight) }
+        const structuredData: Order = { to: 'counter', count: goal, size: Number(size), inFlight: Number(inFlight) }
         const startedAt = performance.now()
         await orchestrator.request('producer', 'go', { structuredData })
         // in order behind all that the producer sent, so its answer is the end of the work
@@ -29,7 +29,7 @@ const team = createTeam({
         if (counted !== goal) throw new Error(`${counted} of ${goal} messages had arrived`)
         return (goal / tookMs) * 1_000
       }
-      await send(WARM_UP)
+      await send(warmUp(Number(count)))
       rate = await send(Number(count))
       return 'done'
     },

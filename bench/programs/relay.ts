@@ -1,122 +1,132 @@
 /**
  * The baseline: what one writes with `postMessage` alone. Workers post plain objects, the host looks up the recipient
- * and posts them on. No log, no supervision, no waits, no restarts.
+ * and posts them on. No log, no supervision, no waits, no restarts. At most 1,024 one-way messages are on their way.
  *
- *   relay.js one-way <count>               messages/s, at most 1,024 on their way
- *   relay.js round-trip <count> <in flight>  p50 and p99 in us
+ *   relay.js one-way <count> <size>          messages/s
+ *   relay.js paced <messages/s> <ms>         messages/s that were reached, and how busy the host was
+ *   relay.js round-trip <plan>               p50 and p99 in us; the plan is JSON, see round-trips.ts
+ *   relay.js beside-a-flood <plan>           the same, of requests to a worker that another one floods
  */
-import { isMainThread, parentPort, Worker, workerData } from 'node:worker_threads'
-import { measureRoundTrips } from '../round-trips.ts'
-import { CONTENT, type Payload, payload } from '../workload.ts'
+import { isMainThread, parentPort, workerData } from 'node:worker_threads'
+import { measureBusy, type Paced, pace } from '../pacing.ts'
+import { type Commands, type Credit, type Note, type Part, type Posted, RelayHost } from '../relay-host.ts'
+import { measureRoundTrips, type RoundTripPlan, type RoundTrips } from '../round-trips.ts'
+import { CONTENT, payload, warmUp } from '../workload.ts'
 
 const WINDOW = 1_024
 const CREDIT = 64 // the counter gives back so many at a time
-const WARM_UP = 20_000
 
-/** The fields that differ from message to message; the runtime carries more. */
-interface Posted {
-  id: string
-  type: 'report' | 'request' | 'response'
-  sender: string
-  recipient: string
-  content: string
-  structuredData: Payload
-  priority: number
-  threadId: string
-  correlationId?: string
-}
-type Part = 'producer' | 'counter' | 'asker' | 'answerer'
-/** What the host asks of a worker, and what a worker tells the host beside messages. */
-type Command = { go: number; inFlight: number }
-type Note = 'ready' | { credit: number } | { result: unknown }
-
-const parts: Record<Part, () => void> = { producer, counter, asker, answerer }
+const parts: Record<Part, () => void> = { producer, counter, pacer, asker }
 
 if (isMainThread) {
-  const [kind, count = '0', inFlight = '1'] = process.argv.slice(2)
-  if (kind === 'one-way') console.log(JSON.stringify(await oneWay(Number(count))))
-  else console.log(JSON.stringify(await roundTrip(Number(count), Number(inFlight))))
+  const [kind, ...args] = process.argv.slice(2)
+  console.log(JSON.stringify(await measure(kind, args)))
   process.exit(0)
 } else {
   parts[workerData as Part]()
-  post('ready')
+  parentPort!.postMessage('ready')
 }
 
 // ---- host
 
-async function startWorkers(...names: Part[]): Promise<Map<string, Worker>> {
-  const workers = new Map(
-    names.map((name) => [name as string, new Worker(new URL(import.meta.url), { workerData: name })]),
-  )
-  await Promise.all([...workers.values()].map((worker) => new Promise((resolve) => worker.once('message', resolve))))
-  return workers
+function measure(kind: string | undefined, args: string[]): Promise<unknown> {
+  const [first = '', second = ''] = args
+  if (kind === 'one-way') return oneWay(Number(first), Number(second))
+  if (kind === 'paced') return paced(Number(first), Number(second))
+  return roundTrips(JSON.parse(first), kind === 'beside-a-flood')
 }
 
-async function oneWay(count: number): Promise<number> {
-  const workers = await startWorkers('producer', 'counter')
-  const producing = workers.get('producer')!
-  const counting = workers.get('counter')!
-  producing.on('message', (message: Posted) => workers.get(message.recipient)!.postMessage(message))
-  let onCounted = () => {}
-  counting.on('message', (note: { credit: number } | { result: unknown }) => {
-    if ('credit' in note) producing.postMessage(note)
-    else onCounted()
-  })
+async function oneWay(count: number, size: number): Promise<number> {
+  const host = new RelayHost(new URL(import.meta.url))
+  await host.start('producer', 'counter')
   const send = async (goal: number) => {
-    const counted = new Promise<void>((resolve) => {
-      onCounted = resolve
-    })
+    const counted = host.result()
     const startedAt = performance.now()
-    counting.postMessage({ go: goal, inFlight: 0 } satisfies Command)
-    producing.postMessage({ go: goal, inFlight: WINDOW } satisfies Command)
+    host.tell('counter', { count: goal })
+    host.tell('producer', { count: goal, size })
     await counted
     return (goal / (performance.now() - startedAt)) * 1_000
   }
-  await send(WARM_UP)
+  await send(warmUp(count))
   return send(count)
 }
 
-async function roundTrip(count: number, inFlight: number): Promise<unknown> {
-  const workers = await startWorkers('asker', 'answerer')
-  const asking = workers.get('asker')!
-  const result = new Promise<unknown>((resolve) => {
-    for (const worker of workers.values()) {
-      worker.on('message', (message: Posted | { result: unknown }) => {
-        if ('result' in message) resolve(message.result)
-        else workers.get(message.recipient)!.postMessage(message)
-      })
-    }
-  })
-  asking.postMessage({ go: count, inFlight } satisfies Command)
-  return result
+async function paced(perSecond: number, forMs: number): Promise<Paced> {
+  const host = new RelayHost(new URL(import.meta.url))
+  await host.start('pacer', 'counter')
+  const keepPace = (ms: number) => {
+    host.tell('pacer', { perSecond, forMs: ms })
+    return host.result<number>()
+  }
+  return measureBusy(keepPace, forMs)
+}
+
+async function roundTrips(plan: RoundTripPlan, flooded: boolean): Promise<RoundTrips> {
+  const host = new RelayHost(new URL(import.meta.url))
+  await host.start(...(flooded ? (['producer'] as const) : []), 'counter', 'asker')
+  if (flooded) host.tell('producer', { count: Number.MAX_SAFE_INTEGER, size: CONTENT.length })
+  host.tell('asker', plan)
+  return host.result()
 }
 
 // ---- workers
 
 function producer(): void {
-  let credit = 0
+  let credit = WINDOW
   let left = 0
-  parentPort!.on('message', (note: Command | { credit: number }) => {
-    if ('go' in note) {
-      credit = note.inFlight
-      left = note.go
-    } else credit += note.credit
-    for (; credit > 0 && left > 0; credit--, left--) post(message('report', 'producer', 'counter', left))
+  let content = ''
+  parentPort!.on('message', (note: Commands['producer'] | Credit) => {
+    if ('credit' in note) credit += note.credit
+    else {
+      left = note.count
+      content = 'x'.repeat(note.size)
+    }
+    for (; credit > 0 && left > 0; credit--, left--) post(message('report', 'producer', 'counter', left, content))
   })
 }
 
+function pacer(): void {
+  let credit = WINDOW
+  let wake = () => {}
+  const send = async (i: number) => {
+    while (credit === 0) {
+      await new Promise<void>((resolve) => {
+        wake = resolve
+      })
+    }
+    credit--
+    post(message('report', 'pacer', 'counter', i))
+  }
+  parentPort!.on('message', async (note: Commands['pacer'] | Credit) => {
+    if ('credit' in note) {
+      credit += note.credit
+      wake()
+    } else post({ result: await pace(send, note.perSecond, note.forMs) })
+  })
+}
+
+/** Counts what nobody waits for, and answers requests at once. */
 function counter(): void {
-  let goal = 0
+  let goal = Number.POSITIVE_INFINITY
   let seen = 0
-  parentPort!.on('message', (input: Command | Posted) => {
-    if ('go' in input) {
-      goal = input.go
+  let since = 0
+  parentPort!.on('message', (input: Commands['counter'] | Posted) => {
+    if ('count' in input) {
+      goal = input.count
       seen = 0
       return
     }
-    seen++
-    if (seen === goal) post({ result: seen })
-    else if (seen % CREDIT === 0) post({ credit: CREDIT })
+    if (input.type === 'request') {
+      const reply = message('response', 'counter', input.sender, seen)
+      reply.correlationId = input.id
+      post(reply)
+      return
+    }
+    if (++since === CREDIT) {
+      since = 0
+      post({ credit: CREDIT })
+    }
+    if (++seen === goal) post({ result: seen })
   })
 }
 
@@ -124,13 +134,13 @@ function asker(): void {
   const waiting = new Map<string, () => void>()
   const request = (i: number) =>
     new Promise<void>((resolve) => {
-      const asked = message('request', 'asker', 'answerer', i)
+      const asked = message('request', 'asker', 'counter', i)
       waiting.set(asked.id, resolve)
       post(asked)
     })
-  parentPort!.on('message', async (input: Command | Posted) => {
-    if ('go' in input) {
-      post({ result: await measureRoundTrips(request, input.go, input.inFlight) })
+  parentPort!.on('message', async (input: RoundTripPlan | Posted) => {
+    if ('warmUp' in input) {
+      post({ result: await measureRoundTrips(request, input) })
       return
     }
     const id = input.correlationId!
@@ -140,18 +150,9 @@ function asker(): void {
   })
 }
 
-function answerer(): void {
-  let answered = 0
-  parentPort!.on('message', (asked: Posted) => {
-    const reply = message('response', 'answerer', asked.sender, answered++)
-    reply.correlationId = asked.id
-    post(reply)
-  })
-}
-
-function message(type: Posted['type'], sender: Part, recipient: string, i: number): Posted {
+function message(type: Posted['type'], sender: Part, recipient: string, i: number, content = CONTENT): Posted {
   const id = `0190b3a4-7c11-7f3e-9a55-${String(i).padStart(12, '0')}`
-  return { id, type, sender, recipient, content: CONTENT, structuredData: payload(i), priority: 0, threadId: 't' }
+  return { id, type, sender, recipient, content, structuredData: payload(i), priority: 0, threadId: 't' }
 }
 
 function post(value: Note | Posted): void {
