@@ -4,9 +4,10 @@
  *   npm run bench                 everything
  *   npm run bench -- b1 b4        some
  *   npm run bench -- --json b9    one JSON document on stdout
+ *   npm run bench -- load ...     loads a team of yours, see load/
  */
-import { availableParallelism, cpus } from 'node:os'
 import { parseArgs } from 'node:util'
+import { takeStdout } from '../src/service/answer-stream.ts'
 import { b1 } from './b1.ts'
 import { b2 } from './b2.ts'
 import { b3 } from './b3.ts'
@@ -18,16 +19,22 @@ import { b9 } from './b9.ts'
 import { b10 } from './b10.ts'
 import { b14 } from './b14.ts'
 import type { Benchmark } from './benchmark.ts'
+import { machine, machineText } from './machine.ts'
 import { type BenchmarkReport, format, HEADER, report } from './report.ts'
 
 const benchmarks: readonly Benchmark[] = [b1, b2, b3, b4, b5, b6, b7, b9, b10, b14]
-const machine = {
-  cores: availableParallelism(),
-  cpu: cpus()[0]?.model.trim() ?? 'unknown CPU',
-  node: process.version,
-}
 
-process.exitCode = await main(process.argv.slice(2))
+const LINGER_MS = 1_000
+
+const [first, ...rest] = process.argv.slice(2)
+process.exitCode = await (first === 'load' ? load(rest) : main(process.argv.slice(2)))
+
+async function load(args: string[]): Promise<number> {
+  const { main } = await import('./load/command.ts')
+  const code = await main(args, { answer: takeStdout(), stderr: process.stderr, folder: process.cwd() })
+  setTimeout(() => process.exit(), LINGER_MS).unref() // what a team file has left open does not keep us for ever
+  return code
+}
 
 async function main(args: string[]): Promise<number> {
   let json = false
@@ -37,10 +44,12 @@ async function main(args: string[]): Promise<number> {
     json = values.json ?? false
     chosen = select(positionals)
   } catch (error) {
-    console.error(`${textOf(error)}\nUsage: npm run bench [-- <id ...> --json], ids: ${ids()}`)
+    console.error(
+      `${textOf(error)}\nUsage: npm run bench [-- <id ...> --json], ids: ${ids()}\n       npm run bench -- load <team file>, see load --help`,
+    )
     return 1
   }
-  if (!json) console.log(`${machine.cores} cores, ${machine.cpu}, Node ${machine.node}\n\n${HEADER}`)
+  if (!json) console.log(`${machineText}\n\n${HEADER}`)
 
   const reports: BenchmarkReport[] = []
   const errors: { id: string; error: string }[] = []

@@ -74,6 +74,6 @@ function ratioText(ratio: number): string {
 }
 
 /** Three figures are more than such a measurement is good for, and enough to compare. */
-function numberText(value: number): string {
+export function numberText(value: number): string {
   return value.toLocaleString('en', { maximumSignificantDigits: 3 })
 }

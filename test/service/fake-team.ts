@@ -2,6 +2,7 @@
 import { PassThrough } from 'node:stream'
 import { Subject } from 'rxjs'
 import type { Health, RuntimeEvent } from '../../src/index.ts'
+import type { Surroundings } from '../../src/service/commands/run.ts'
 import type { Screen } from '../../src/service/screen.ts'
 
 type AgentHealth = Health['agents'][string]
@@ -38,4 +39,17 @@ export function fakeScreen(terminal?: { columns: number; rows: number }): { scre
     text += chunk.toString()
   })
   return { screen: terminal ? Object.assign(stream, { isTTY: true, ...terminal }) : stream, text: () => text }
+}
+
+/** Where a command runs, with what it writes kept. */
+export function fakeSurroundings(): { surroundings: Surroundings; stdout: () => string; stderr: () => string } {
+  const { screen, text } = fakeScreen()
+  let stdout = ''
+  const answer: Surroundings['answer'] = {
+    async write(part) {
+      stdout += part
+    },
+    divertTo() {},
+  }
+  return { surroundings: { answer, stderr: screen, folder: process.cwd() }, stdout: () => stdout, stderr: text }
 }

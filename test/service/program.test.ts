@@ -1,8 +1,7 @@
 import { readFileSync } from 'node:fs'
 import t from 'tap'
-import type { Surroundings } from '../../src/service/commands/run.ts'
 import { main } from '../../src/service/program.ts'
-import { fakeScreen } from './fake-team.ts'
+import { fakeSurroundings } from './fake-team.ts'
 
 t.test('--help and --version go to stdout and are no failure', async (t) => {
   const help = await dramatis('--help')
@@ -39,14 +38,7 @@ t.test('commands that are not there yet say so in the help and when they are use
 })
 
 async function dramatis(...args: string[]) {
-  const { screen, text } = fakeScreen()
-  let stdout = ''
-  const answer: Surroundings['answer'] = {
-    async write(part) {
-      stdout += part
-    },
-    divertTo() {},
-  }
-  const code = await main(args, { answer, stderr: screen, folder: process.cwd() })
-  return { code, stdout, stderr: text() }
+  const { surroundings, stdout, stderr } = fakeSurroundings()
+  const code = await main(args, surroundings)
+  return { code, stdout: stdout(), stderr: stderr() }
 }
