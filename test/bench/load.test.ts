@@ -89,6 +89,8 @@ t.test('a wrong option is named, with what came and what is accepted', async (t)
     [['a.ts', '--concurrency', '1.5'], /'--concurrency <n>' argument '1\.5' is invalid/],
     [['a.ts', '--rate', 'fast'], /'--rate <r>' argument 'fast' is invalid\. .*executes per second above 0/],
     [['a.ts', '--seconds', '-1'], /'--seconds <s>' argument '-1' is invalid\. .*seconds above 0, up to 86400/],
+    [['a.ts', '--seconds', '0'], /'--seconds <s>' argument '0' is invalid/],
+    [['a.ts', '--rate', '1000001'], /'--rate <r>' argument '1000001' is invalid/],
     [['a.ts', '--seconds', '1e9'], /'--seconds <s>' argument '1e9' is invalid/],
     [['a.ts', '--size', '99999999'], /'--size <bytes>' argument '99999999' is invalid\. .*bytes from 1 to 16000000/],
     [['nowhere.ts'], /^error: Team file "nowhere\.ts": there is no such file/m],
