@@ -147,7 +147,7 @@ export interface AgentContext<State = object, RunState = object, Data = unknown>
   requestQuorum(to: string[], count: number, content: string, options?: RequestOptions): Promise<AgentMessage[]>
   /**
    * A message that nobody answers. Resolves when the mailbox has accepted it, rejects when it is refused; many may be
-   * under way.
+   * under way. `signal` withdraws it while it waits for room in a full mailbox.
    */
   send(to: string, content: string, options?: RequestOptions): Promise<void>
   /** To every agent's `observe`. Not available in this version. */

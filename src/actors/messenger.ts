@@ -56,7 +56,7 @@ export const NO_OPTIONS: RequestOptions = Object.freeze({})
 export class Messenger {
   readonly #loop: TurnHost
   readonly #turn: MessengerTurn
-  #open: Set<Wait> | undefined
+  #waits: Set<Wait> | undefined
   #sent = 0
 
   constructor(loop: TurnHost, turn: MessengerTurn) {
@@ -66,7 +66,7 @@ export class Messenger {
 
   /** How many waits for others are open. */
   get waiting(): number {
-    return this.#open?.size ?? 0
+    return this.#waits?.size ?? 0
   }
 
   send(to: string, content: string, options: RequestOptions): Promise<void> {
@@ -84,9 +84,9 @@ export class Messenger {
     if (replay) {
       const logged = replay.match(outbox.encode(bytes))
       if (logged)
-        return logged.correlation === 0 ? this.#accepted() : this.#askedBefore(outbox.fields.recipient, logged)
+        return logged.correlation === 0 ? this.#accepted() : this.#askedBefore(to, logged, options)
     }
-    if (!this.#claim(bytes)) return this.#ask(bytes)
+    if (!this.#claim(bytes)) return this.#ask(bytes, to, options)
     outbox.write(bytes, 'soon')
     link.claimed()
     return this.#accepted()
@@ -109,12 +109,12 @@ export class Messenger {
   }
 
   /** There is no room: the send stands in line for some. */
-  #ask(bytes: number): Promise<void> {
+  #ask(bytes: number, to: string, options: RequestOptions): Promise<void> {
     const { outbox, waits, asks } = this.#loop
     const { fields } = outbox
     const correlation = waits.next()
     fields.correlation = correlation
-    const verdict = this.#wait(correlation, 'send')
+    const verdict = this.#wait(correlation, 'send', to, options)
     const claimed = () => waits.get(correlation)?.resolve(undefined)
     asks.add(fields.recipient, this.#inLine('send', bytes, verdict, claimed))
     return verdict as Promise<void>
@@ -122,13 +122,15 @@ export class Messenger {
 
   /** The frame that was begun, for the line of those that wait for room. */
   #inLine(kind: Ask['kind'], bytes: number, settled: Promise<unknown>, claimed: () => void): Ask {
-    const { link, outbox } = this.#loop
-    const { recipient, turn, step } = outbox.fields
+    const { link, outbox, waits } = this.#loop
+    const { recipient, turn, step, correlation } = outbox.fields
     const frame = outbox.encode(bytes)
+    const isWithdrawn = () => !waits.get(correlation) // just now: the line does not know of it yet
     return {
       kind,
       settled,
       claim: () => {
+        if (isWithdrawn()) return true
         if (recipient === NOBODY || link.reserve(bytes) < 0 || !link.claim(recipient, bytes, turn, step)) return false
         if (kind === 'send') setCorrelation(frame, 0, 0) // it awaits no verdict
         link.put(frame, bytes, kind === 'send' ? 'soon' : 'now')
@@ -137,6 +139,7 @@ export class Messenger {
         return true
       },
       ask: () => {
+        if (isWithdrawn()) return
         setFlag(frame, 0, ASKS)
         link.post(frame, bytes)
       },
@@ -144,8 +147,9 @@ export class Messenger {
   }
 
   /** An earlier attempt had asked. As long as the host has not said anything, later ones to that agent stay behind it. */
-  #askedBefore(recipient: number, { correlation, answer }: Matched): Promise<void> {
-    const verdict = this.#wait(correlation, 'send')
+  #askedBefore(to: string, { correlation, answer }: Matched, options: RequestOptions): Promise<void> {
+    const { recipient } = this.#loop.outbox.fields
+    const verdict = this.#wait(correlation, 'send', to, options)
     if (answer) this.#loop.settle(correlation, answer.memory, answer.at)
     else this.#loop.asks.asked(recipient, verdict)
     return verdict as Promise<void>
@@ -233,21 +237,26 @@ export class Messenger {
     return { ...response, streamed }
   }
 
-  #awaitResponse(to: string, correlation: number, { signal }: RequestOptions): Response {
-    const promise = this.#wait(correlation, 'request')
+  #awaitResponse(to: string, correlation: number, options: RequestOptions): Response {
+    return { promise: this.#wait(correlation, 'request', to, options), correlation }
+  }
+
+  /** A new wait; `signal` withdraws what it waits for. */
+  #wait(correlation: number, kind: Wait['kind'], to: string, { signal }: RequestOptions): Promise<unknown> {
+    const promise = this.#open(correlation, kind)
     if (signal) {
       const abort = () => this.#withdraw(correlation, withdrawn(to, signal))
       signal.addEventListener('abort', abort, { once: true })
       promise.then(quiet, quiet).then(() => signal.removeEventListener('abort', abort))
     }
-    return { promise, correlation }
+    return promise
   }
 
-  #wait(correlation: number, kind: Wait['kind']): Promise<unknown> {
+  #open(correlation: number, kind: Wait['kind']): Promise<unknown> {
     const { waits, link } = this.#loop
     const promise = new Promise<unknown>((resolve, reject) => {
       const settled = () => {
-        this.#open?.delete(wait)
+        this.#waits?.delete(wait)
         waits.delete(correlation)
       }
       const wait: Wait = {
@@ -262,8 +271,8 @@ export class Messenger {
           reject(error)
         },
       }
-      this.#open ??= new Set()
-      this.#open.add(wait)
+      this.#waits ??= new Set()
+      this.#waits.add(wait)
       link.unpark()
       waits.add(correlation, wait)
       this.#loop.mayPark()
@@ -280,11 +289,14 @@ export class Messenger {
     wait.reject(reason)
   }
 
-  /** Nothing that is open is wanted any more. */
-  withdrawAll(reason: DramatisError): void {
-    for (const wait of [...(this.#open ?? [])]) {
+  /**
+   * Nothing that is open is wanted any more. What was sent and waits for room is withdrawn as well when the turn is to
+   * stop; a turn that has ended has sent it.
+   */
+  withdrawAll(reason: DramatisError, sends: boolean): void {
+    for (const wait of [...(this.#waits ?? [])]) {
       const correlation = this.#loop.waits.numberOf(wait)
-      if (correlation !== undefined && wait.kind === 'request')
+      if (correlation !== undefined && (sends || wait.kind === 'request'))
         this.#loop.writeControl(CANCEL, this.#turn.start, correlation, 0)
       wait.reject(reason)
     }

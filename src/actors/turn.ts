@@ -271,7 +271,7 @@ export class Turn extends LaterVerbs implements AgentContext, MessengerTurn {
   abort(reason: DramatisError): void {
     if (this.#ended || this.#reason) return
     this.#reason = reason
-    this.#messenger?.withdrawAll(reason)
+    this.#messenger?.withdrawAll(reason, true)
     this.#emitter?.close()
     this.#controller?.abort(reason)
   }
@@ -280,7 +280,7 @@ export class Turn extends LaterVerbs implements AgentContext, MessengerTurn {
   close(): void {
     this.#ended = true
     // Only then: an error's stack costs more than most turns.
-    if (this.#messenger && this.#messenger.waiting > 0) this.#messenger.withdrawAll(this.#endedError())
+    if (this.#messenger && this.#messenger.waiting > 0) this.#messenger.withdrawAll(this.#endedError(), false)
     this.#emitter?.close()
     if (this.#controller && !this.#controller.signal.aborted) this.#controller.abort(this.#endedError())
   }

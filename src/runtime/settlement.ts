@@ -173,7 +173,8 @@ export class Settlement implements Settling {
   cancel(caller: Cell, correlation: number, reason: DramatisError | undefined): void {
     const request = caller.open.get(correlation)
     if (!request) {
-      this.#core.calls.cancel(caller, correlation)
+      if (caller.calls.has(correlation)) this.#core.calls.cancel(caller, correlation)
+      else this.#cancelSend(caller, correlation)
       return
     }
     caller.open.delete(correlation)
@@ -186,6 +187,20 @@ export class Settlement implements Settling {
           caller: caller.name,
         }),
     )
+  }
+
+  /** A send that still waits for room; one that has it by now was accepted. */
+  #cancelSend(caller: Cell, correlation: number): void {
+    for (const callee of this.#core.cells)
+      for (const envelope of callee.mailbox.parked) {
+        const { memory, at } = envelope
+        if (senderOf(memory, at) !== caller.index || correlationOf(memory, at) !== correlation) continue
+        const reason = new CancelledError(`A message of "${caller.name}" was withdrawn while it waited for room.`, {
+          agent: callee.name,
+          sender: caller.name,
+        })
+        return this.withdraw(callee, envelope, reason)
+      }
   }
 
   /** Takes a message back, wherever it is. */
