@@ -44,6 +44,7 @@ export interface Taken {
 export class Link {
   readonly team: TeamMemory
   readonly #window: Window
+  readonly #claim: Int32Array
   readonly #port: ThreadPort
   readonly #writer: FrameWriter
   readonly #joiners = { plain: new FrameJoiner(), replies: new FrameJoiner() }
@@ -61,6 +62,7 @@ export class Link {
 
   constructor(window: Window, team: TeamMemory, port: ThreadPort) {
     this.#window = window
+    this.#claim = window.words.subarray(CLAIM, CLAIM + 4)
     this.team = team
     this.#port = port
     this.#writer = new FrameWriter(window.outbox)
@@ -156,19 +158,16 @@ export class Link {
   /** Claims room in a mailbox. The claim is noted, so that the host can give it back if this thread dies before it used it. */
   claim(recipient: number, bytes: number, turn: number, step: number): boolean {
     if (this.#closed) return false
-    const { words } = this.#window
-    words[CLAIM + 1] = bytes
-    words[CLAIM + 2] = turn
-    words[CLAIM + 3] = step
-    words[CLAIM] = recipient + 1
-    if (this.team.claim(recipient, bytes)) return true
-    words[CLAIM] = 0
-    return false
+    const note = this.#claim
+    note[1] = bytes
+    note[2] = turn
+    note[3] = step
+    return this.team.claim(recipient, bytes, note)
   }
 
   /** The claim was used: its frame is published. */
   claimed(): void {
-    this.#window.words[CLAIM] = 0
+    this.#claim[0] = 0
   }
 
   // ---- in

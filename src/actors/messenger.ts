@@ -83,8 +83,7 @@ export class Messenger {
     }
     if (replay) {
       const logged = replay.match(outbox.encode(bytes))
-      if (logged)
-        return logged.correlation === 0 ? this.#accepted() : this.#askedBefore(to, logged, options)
+      if (logged) return logged.correlation === 0 ? this.#accepted() : this.#askedBefore(to, logged, options)
     }
     if (!this.#claim(bytes)) return this.#ask(bytes, to, options)
     outbox.write(bytes, 'soon')

@@ -12,6 +12,7 @@ export const HOST_CALLED = 16
 export const PERMITS_WANTED = 32
 const FIRST = 48
 const CLOSED = -(2 ** 30)
+const NO_NOTE = new Int32Array(1)
 
 /** Names have 16 bits in a frame. */
 export const MAX_AGENTS = 65_535
@@ -46,15 +47,25 @@ export class TeamMemory {
     Atomics.store(this.#messages, index, CLOSED)
   }
 
-  /** Claims room for one message. False: there may be none, ask the host. */
-  claim(index: number, bytes: number): boolean {
-    if (Atomics.sub(this.#messages, index, 1) <= 0) {
+  /**
+   * Claims room for one message. False: there may be none, ask the host. `note[0]` says how far it has come: what stays
+   * there when the thread ends is what it took. A thread can end between two calls, not between a step and its note.
+   */
+  claim(index: number, bytes: number, note: Int32Array = NO_NOTE): boolean {
+    const place = Atomics.sub(this.#messages, index, 1)
+    note[0] = -(index + 1)
+    if (place <= 0) {
       Atomics.add(this.#messages, index, 1)
+      note[0] = 0
       return false
     }
-    if (Atomics.sub(this.#bytes, index, bytes) < bytes) {
+    const free = Atomics.sub(this.#bytes, index, bytes)
+    note[0] = index + 1
+    if (free < bytes) {
       Atomics.add(this.#bytes, index, bytes)
+      note[0] = -(index + 1)
       Atomics.add(this.#messages, index, 1)
+      note[0] = 0
       return false
     }
     return true

@@ -25,7 +25,10 @@ export const BEAT = 32
 export const ROOM_WANTED = 48
 /** 1: the thread wants a bell when room frees in its outbox. */
 export const OUT_BLOCKED = 64
-/** While a send claims room in a mailbox: recipient + 1, bytes, turn, step. Left behind by a thread that died there. */
+/**
+ * Room that a message under way has claimed: recipient + 1 (negative: a place and no bytes yet), bytes, turn, step. Left
+ * behind by a thread that died before it had used it; 0 when nothing is claimed.
+ */
 export const CLAIM = 96
 const CONTROL_BYTES = 512
 

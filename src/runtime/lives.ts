@@ -206,12 +206,12 @@ export class Lives implements LifeCycle {
     for (const run of this.#core.runs.values()) this.#core.gate.release(run, cell)
   }
 
-  /** A thread that died between claiming room and using it left the claim behind. */
+  /** A thread that died between claiming room and using it left the claim behind, as far as it had come. */
   #returnClaim({ window, lastTurn, lastStep }: Life): void {
-    const recipient = window.words[CLAIM]! - 1
-    if (recipient < 0 || (window.words[CLAIM + 2] === lastTurn && window.words[CLAIM + 3] === lastStep)) return
-    const callee = this.#core.cells[recipient]
-    if (callee) this.#core.admission.freed(callee, window.words[CLAIM + 1]!)
+    const [note = 0, bytes = 0, turn, step] = window.words.subarray(CLAIM, CLAIM + 4)
+    if (note === 0 || (turn === lastTurn && step === lastStep)) return
+    const callee = this.#core.cells[Math.abs(note) - 1]
+    if (callee) this.#core.admission.freed(callee, note > 0 ? bytes : 0)
   }
 
   /** A turn that was told to stop has `stopGraceMs`; then it costs its thread. */
