@@ -27,6 +27,7 @@ import { loadable } from './bundle.ts'
 import type { Cell, CellSettings } from './cell.ts'
 import { FIXED_NAMES, ORCHESTRATOR_INDEX } from './core.ts'
 import { eventsOf, type RuntimeEvent } from './events.ts'
+import { guardedLogger } from './guarded-logger.ts'
 import { GuardedObservable } from './guarded-observable.ts'
 import { importFailure } from './import-failure.ts'
 import { handlersFrom, LocalThread } from './local-thread.ts'
@@ -120,7 +121,7 @@ export class TeamRuntime {
         `agents: ${settings.agents.length} are too many; a team has up to ${MAX_AGENTS - FIXED_NAMES.length}.`,
         { path: 'agents' },
       )
-    this.#spawner = new WorkerSpawner(kit ? 0 : warmSpares)
+    this.#spawner = new WorkerSpawner(kit ? 0 : warmSpares, guardedLogger(logger))
     this.supervisor = new Supervisor({
       clock,
       logger,

@@ -6,7 +6,8 @@ import { MessageChannel, Worker } from 'node:worker_threads'
 import { type Remote, wrap } from 'comlink'
 import nodeEndpoint from 'comlink/dist/esm/node-adapter.mjs'
 import type { Assignment, Started, ThreadControl } from '../actors/assignment.ts'
-import { AgentCrashedError, errorData } from '../errors.ts'
+import type { Logger } from '../actors/logger.ts'
+import { AgentCrashedError, describe, errorData } from '../errors.ts'
 
 /** Why a thread is gone. `error` is what it threw outside of any turn. */
 export interface ThreadExit {
@@ -145,33 +146,49 @@ export class WorkerThread implements Thread {
 /** Worker threads, with spares that have booted already, so that restarts do not wait. */
 export class WorkerSpawner implements Spawner {
   readonly #target: number
+  readonly #logger: Logger
+  readonly #make: (maxHeapMb: number | null) => WorkerThread
   readonly #spares: WorkerThread[] = []
   #closed = false
 
-  constructor(warmSpares: number) {
+  constructor(warmSpares: number, logger: Logger, make = (maxHeapMb: number | null) => new WorkerThread(maxHeapMb)) {
     this.#target = warmSpares
+    this.#logger = logger
+    this.#make = make
   }
 
   spawn(maxHeapMb: number | null): Thread {
-    if (maxHeapMb !== null) return new WorkerThread(maxHeapMb)
+    if (maxHeapMb !== null) return this.#make(maxHeapMb)
     const spare = this.#spares.shift()
     this.refill()
-    return spare ?? new WorkerThread(null)
+    return spare ?? this.#make(null)
   }
 
-  /** Boots what is missing, when the loop is idle: the thread that is needed now goes first. */
+  /**
+   * Boots what is missing, when the loop is idle: the thread that is needed now goes first. Where the system has no more
+   * threads, whoever needs one is told; a spare is needed by nobody, and tried again when the next thread is taken.
+   */
   refill(): void {
     setImmediate(() => {
-      while (!this.#closed && this.#spares.length < this.#target) {
-        const spare = new WorkerThread(null)
-        spare.warm = true
-        spare.onExit(() => {
-          const at = this.#spares.indexOf(spare)
-          if (at >= 0) this.#spares.splice(at, 1)
-        })
-        this.#spares.push(spare)
+      try {
+        while (!this.#closed && this.#spares.length < this.#target) this.#addSpare()
+      } catch (error) {
+        this.#logger.warn(
+          { error: describe(error), spares: this.#spares.length, wanted: this.#target },
+          'a spare thread could not be made; it is tried again when the next thread is taken (threads.warmSpares)',
+        )
       }
     })
+  }
+
+  #addSpare(): void {
+    const spare = this.#make(null)
+    spare.warm = true
+    spare.onExit(() => {
+      const at = this.#spares.indexOf(spare)
+      if (at >= 0) this.#spares.splice(at, 1)
+    })
+    this.#spares.push(spare)
   }
 
   async close(): Promise<void> {

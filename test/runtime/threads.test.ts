@@ -15,6 +15,7 @@ import { WorkerSpawner, WorkerThread } from '../../src/runtime/thread.ts'
 import { ChaosTeam } from '../fixtures/chaos-team.ts'
 import { leftovers } from '../fixtures/leftovers.ts'
 import type { Outcome } from '../fixtures/thread-program.ts'
+import { silent } from '../supervision/teams.ts'
 
 const compiled = (name: string) => new URL(`../fixtures/thread-${name}.js`, import.meta.url)
 const SOURCE = join('test', 'fixtures', 'thread-typed.ts') // tests are started in the project's folder
@@ -184,7 +185,7 @@ t.test('a warm spare takes the place of a thread that died', async (t) => {
 
 t.test('a spare that dies while it waits is passed over', async (t) => {
   const workers = watchWorkers(t)
-  const spawner = new WorkerSpawner(1)
+  const spawner = new WorkerSpawner(1, silent)
   t.teardown(() => spawner.close())
   spawner.refill()
   while (workers.length === 0) await new Promise((resolve) => setImmediate(resolve))
