@@ -34,7 +34,7 @@ export interface AgentHandlers<
   initialState?: State | ((role: RoleInfo) => State)
   /** A JSON object, for each run. */
   initialRunState?: RunState | (() => RunState)
-  /** Runs once in each life, before the first message. */
+  /** Runs once in each life, before the first message; within `limits.turnTimeoutMs` of its role. */
   start?(
     context: Pick<AgentContext<State, RunState, Data>, 'role' | 'data' | 'state' | 'setState' | 'log' | 'signal'>,
   ): Awaitable<void>

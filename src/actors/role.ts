@@ -143,7 +143,10 @@ export interface AgentRole<Name extends string = string> extends RoleInfo<Name> 
    * version.
    */
   reentrancy?: 'chain' | 'none'
-  /** `maxHeapMb` of its thread's heap; `turnTimeoutMs` 300,000. `maxExternalMb` is not available in this version. */
+  /**
+   * `maxHeapMb` of its thread's heap. `turnTimeoutMs` (300,000) of a turn, and of a start: its module and its start hook;
+   * one that takes longer is a `StartFailedError`. `maxExternalMb` is not available in this version.
+   */
   limits?: { maxHeapMb?: number; maxExternalMb?: number; turnTimeoutMs?: number | false }
   /** Names of the environment variables that its thread may see; no others exist there. */
   env?: string[]

@@ -3,7 +3,7 @@
  * may be tried again. Whether and when a new life begins is the restart policy's to say (parts/restarts.ts).
  */
 import { applyPatches, enablePatches, type Patch } from 'immer'
-import type { AgentCode, PatchNotice, RosterEntry, RunNotice } from '../actors/assignment.ts'
+import type { AgentCode, PatchNotice, RosterEntry, RunNotice, Started } from '../actors/assignment.ts'
 import { systemClock } from '../clock.ts'
 import {
   AgentCrashedError,
@@ -11,6 +11,7 @@ import {
   ConfigurationError,
   DramatisError,
   describe,
+  errorData,
   errorFrom,
   StartFailedError,
   TeamClosedError,
@@ -62,7 +63,7 @@ export class Lives implements LifeCycle {
     }
     cell.life = life
     this.#listen(cell, life)
-    const started = await life.thread.start({
+    const starting = life.thread.start({
       role: cell.settings.info,
       option: cell.settings.option,
       index: cell.index,
@@ -80,6 +81,7 @@ export class Lives implements LifeCycle {
       concurrency: cell.settings.concurrency,
       code,
     })
+    const started = await this.#inTime(cell, starting)
     if (cell.life !== life) return // it died meanwhile, and that was seen
     if (!started.ok) {
       const error = errorFrom(started.error)
@@ -101,6 +103,19 @@ export class Lives implements LifeCycle {
     this.#waiting.delete(cell)
     this.#core.delivery.touch(cell)
     this.#core.kick()
+  }
+
+  /** A start that does not settle has failed when the time of a turn is over. */
+  #inTime(cell: Cell, starting: Promise<Started>): Promise<Started> {
+    const { turnTimeoutMs } = cell.settings
+    if (turnTimeoutMs === false) return starting
+    return new Promise((resolve, reject) => {
+      const timer = this.#core.clock.timer(turnTimeoutMs, () => {
+        const text = `The start of agent "${cell.name}" (its module, then its start hook) did not end within ${turnTimeoutMs} ms. Raise limits.turnTimeoutMs, or look at what it waits for.`
+        resolve({ ok: false, error: errorData(new StartFailedError(text, { agent: cell.name, turnTimeoutMs })) })
+      })
+      starting.finally(() => timer.cancel()).then(resolve, reject)
+    })
   }
 
   #listen(cell: Cell, life: Life): void {
