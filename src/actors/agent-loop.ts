@@ -484,7 +484,8 @@ export class AgentLoop implements TurnHost {
     const bytes = memory.i32[at >> 2]!
     const copy = allocate(bytes)
     copy.u8.set(memory.u8.subarray(at, at + bytes))
-    this.#replays.set(turnOf(memory, at), new Replay(this.#me, copy, HEADER, bytes))
+    const turn = turnOf(memory, at)
+    this.#replays.set(turn, new Replay(this.#me, turn, copy, HEADER, bytes))
   }
 
   // ---- for the turns

@@ -197,6 +197,10 @@ export interface AgentContext<State = object, RunState = object, Data = unknown>
    * happened: the message is not tried again, and its sender gets `OutcomeUnknownError`; `idempotent: true` lets the
    * step run again.
    *
+   * A step that threw has finished: after a crash it throws the same again. When the handler itself failed and is tried
+   * again (`onHandlerError: 'retry' | 'restart'`), what had failed runs again, and what had succeeded does not; the same
+   * holds for requests and sends that were answered with an error.
+   *
    * @example
    * const rows = await context.step('read the rows', () => database.query('select * from rows'), { idempotent: true })
    */

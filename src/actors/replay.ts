@@ -1,10 +1,13 @@
 /**
  * What the earlier attempts of a redelivered turn had logged. Each step is matched by kind, target and input, once, in
- * any order, keeps its id, and is answered from the log.
+ * any order, keeps its id, and is answered from the log. After an attempt that its thread did not survive that is all of
+ * them. After one that its handler failed it is what had succeeded: the rest is what the next attempt is there for.
  */
+import { isFailure } from '../mailbox/codec.ts'
 import {
   ACCEPTED,
   CALL,
+  CANCEL,
   CHUNK,
   correlationOf,
   END,
@@ -29,6 +32,7 @@ import {
   senderOf,
   stepOf,
   timeOf,
+  turnOf,
 } from '../mailbox/frame.ts'
 import type { Memory } from '../mailbox/memory.ts'
 
@@ -59,21 +63,25 @@ interface Logged {
 }
 
 export class Replay {
-  readonly #steps: Logged[] = []
+  #steps: Logged[] = []
   readonly #answers = new Map<number, Answer>()
   readonly #streams = new Map<number, Streamed>()
+  readonly #withdrawn = new Set<number>()
   /** All steps before it are matched: most turns ask in the same order again. */
   #first = 0
   /** The next step number of the new attempt: those of the old ones are taken. */
   readonly nextStep: number
 
-  /** Over the logged frames of agent `me` that stand one after the other in `memory` from `start` to `end`. */
-  constructor(me: number, memory: Memory, start: number, end: number) {
+  /** Over the logged frames of that turn of agent `me` that stand one after the other in `memory` from `start` to `end`. */
+  constructor(me: number, turn: number, memory: Memory, start: number, end: number) {
     let last = 0
     for (let at = start; at < end; at += lengthOf(memory, at)) {
       const kind = kindOf(memory, at)
       const correlation = correlationOf(memory, at)
-      if (isAnswer(kind)) this.#answers.set(correlation, { memory, at })
+      if (kind === END && senderOf(memory, at) === me && turnOf(memory, at) === turn)
+        this.#steps = this.#steps.filter((step) => !this.#isUndone(step))
+      else if (kind === CANCEL) this.#withdrawn.add(correlation)
+      else if (isAnswer(kind)) this.#answers.set(correlation, { memory, at })
       else if (kind === STREAM_READ) this.#streamed(correlation).reported += limitOf(memory, at)
       else if (kind === CHUNK && senderOf(memory, at) !== me)
         this.#streamed(correlation).pieces.push(readBody(memory, at).content)
@@ -83,6 +91,16 @@ export class Replay {
       }
     }
     this.nextStep = last
+  }
+
+  /** Whether it failed, or was withdrawn with the attempt. A send that still waits for room is not. */
+  #isUndone({ kind, memory, at }: Logged): boolean {
+    if (kind === STEP_DONE) return isFailure(memory, at)
+    const correlation = correlationOf(memory, at)
+    if (correlation === 0 || !(kind === SEND || kind === REQUEST || kind === CALL)) return false
+    const answer = this.#answers.get(correlation)
+    if (!answer) return kind !== SEND || this.#withdrawn.has(correlation)
+    return kindOf(answer.memory, answer.at) === REFUSED || isFailure(answer.memory, answer.at)
   }
 
   #streamed(correlation: number): Streamed {
@@ -177,11 +195,12 @@ function describeStep(step: Logged, name: (index: number) => string): string {
 export const isAnswer = (kind: number): boolean =>
   kind === END || kind === RESPONSE || kind === RESULT || kind === ACCEPTED || kind === REFUSED
 
-/** Kinds of frames that a redelivered turn may ask for again; the host gathers them from the log. */
+/** Kinds of frames that a redelivered turn may ask for again, or that say that it need not; the host gathers them from the log. */
 export const isStep = (kind: number): boolean =>
   kind === SEND ||
   kind === REQUEST ||
   kind === CALL ||
+  kind === CANCEL ||
   kind === CHUNK ||
   kind === STEP_BEGAN ||
   kind === STEP_DONE ||

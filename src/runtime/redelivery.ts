@@ -9,6 +9,7 @@ import {
   CALL,
   CHUNK,
   correlationOf,
+  END,
   FAILED,
   flagsOf,
   kindOf,
@@ -159,7 +160,8 @@ export class Redelivery implements Redelivering {
 
   #loggedSteps(cell: Cell, envelope: Envelope<RunState>): Logged[] {
     const steps: Logged[] = []
-    const waits = new Set<number>()
+    const sends = new Set<number>()
+    const requests = new Set<number>()
     for (const entry of envelope.run.log.entries()) {
       if (entry.kind !== 'frames') continue
       const { memory } = entry
@@ -167,11 +169,16 @@ export class Redelivery implements Redelivering {
         const kind = kindOf(memory, at)
         const correlation = correlationOf(memory, at)
         const byIt = senderOf(memory, at) === cell.index && turnOf(memory, at) === envelope.turn
-        const forIt = recipientOf(memory, at) === cell.index && waits.has(correlation)
+        const forIt = recipientOf(memory, at) === cell.index && (sends.has(correlation) || requests.has(correlation))
+        const ended = kind === END && byIt
         const mine =
-          isAnswer(kind) || isPiece(cell, memory, at) ? forIt : byIt && (isStep(kind) || kind === STREAM_READ)
+          (isAnswer(kind) && !ended) || isPiece(cell, memory, at)
+            ? forIt
+            : byIt && (isStep(kind) || ended || kind === STREAM_READ)
         if (!mine) continue
-        if (kind === SEND || kind === REQUEST || kind === CALL) waits.add(correlation)
+        if (kind === SEND) sends.add(correlation)
+        if (kind === REQUEST || kind === CALL) requests.add(correlation)
+        if (ended) requests.clear() // an attempt that ends withdraws them: what comes later is for nobody
         steps.push({ memory, at, bytes: lengthOf(memory, at) })
       }
     }

@@ -4,7 +4,14 @@
  * stopped everything comes to its end.
  */
 
-import { type AgentContext, type AgentRole, defineAgent, type OrchestrationTrace, type Run } from '../../src/index.ts'
+import {
+  type AgentContext,
+  type AgentMessage,
+  type AgentRole,
+  defineAgent,
+  type OrchestrationTrace,
+  type Run,
+} from '../../src/index.ts'
 import { LocalThread } from '../../src/runtime/local-thread.ts'
 import { imbalances, leftovers } from '../supervision/accounts.ts'
 import { never, OpenTeam, silent } from '../supervision/teams.ts'
@@ -38,6 +45,8 @@ class Play {
   readonly #runs: Run[] = []
   readonly #traces: OrchestrationTrace[] = []
   readonly #effects = new Map<string, number>()
+  /** Of requests that failed or whose answer came second: a turn that is tried again asks them again. */
+  readonly #askedAgain = new Set<string>()
   readonly #lastHeard = new Map<string, number>()
   /** Who works now, and for which run; what an agent whose life has ended still does is none. */
   readonly #working = new Map<string, string>()
@@ -49,7 +58,7 @@ class Play {
     this.#dice = dice
     this.#limit = 1 + dice.upTo(3)
     const definition = defineAgent({
-      receive: (message, context) => this.#receive(message.structuredData as Plan, context, message.content),
+      receive: (message, context) => this.#receive(message as AgentMessage<Plan>, context),
     })
     this.#team = new OpenTeam(this.#options(), new Map(NAMES.map((name) => [name, definition])), seed)
     this.#team.host.records$.subscribe(() => this.#check())
@@ -118,7 +127,7 @@ class Play {
 
   // ---- what the agents do
 
-  async #receive(plan: Plan, context: AgentContext, heard: string): Promise<string> {
+  async #receive({ id, structuredData: plan, content: heard }: AgentMessage<Plan>, context: AgentContext) {
     const { name } = context.role
     const epoch = this.#team.host.cell(name)!.epoch
     const alive = () => this.#team.host.cell(name)!.life?.epoch === epoch && !this.#dead(name, life)
@@ -127,7 +136,7 @@ class Play {
     this.#work(name, context)
     try {
       for (const [i, action] of plan.actions.entries()) {
-        await this.#act(action, `${plan.path}:${i}@${name}`, context)
+        await this.#act(action, `${this.#mayComeAgain(plan.path) ? id : plan.path}:${i}@${name}`, context)
         if (!alive()) return await never
       }
       return `${name} did ${plan.path}`
@@ -169,13 +178,22 @@ class Play {
     const told = tell(action, context)
     this.#working.delete(name)
     try {
-      await told
+      const outcome = await told
+      if (action.do === 'requestAny' || failedPartly(outcome)) this.#askedAgain.add(action.plan.path)
+    } catch (error) {
+      this.#askedAgain.add(action.plan.path)
+      throw error
     } finally {
       if (!this.#dead(name, life) && !context.signal.aborted) this.#work(name, context)
     }
   }
 
   // ---- what must hold
+
+  /** A retry asks again what had failed, or was not waited for: another message with the same plan. */
+  #mayComeAgain(path: string): boolean {
+    return [...this.#askedAgain].some((again) => path === again || path.startsWith(`${again}.`))
+  }
 
   #problem(what: string): void {
     this.problems.push(`at ${this.#team.clock.monotonic()}: ${what}`)
@@ -189,7 +207,7 @@ class Play {
   /** What one turn has told one agent arrives in its order; the message under way may come again. */
   #checkOrder(name: string, path: string): void {
     const at = path.lastIndexOf('.')
-    if (at < 0) return
+    if (at < 0 || this.#mayComeAgain(path)) return
     const key = `${path.slice(0, at)} to ${name}`
     const number = Number(path.slice(at + 1))
     const last = this.#lastHeard.get(key) ?? -1
@@ -223,6 +241,8 @@ class Play {
     }
   }
 }
+
+const failedPartly = (outcome: unknown) => Array.isArray(outcome) && outcome.some(({ ok }: { ok: boolean }) => !ok)
 
 function tell(action: Extract<Action, { plan: Plan }>, context: AgentContext): Promise<unknown> {
   const { plan } = action
