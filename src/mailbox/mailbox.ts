@@ -196,11 +196,17 @@ export class Mailbox<Owner> {
     return this.#plain.peek() ?? ranked
   }
 
-  /** Moves the envelope that `peek` gave from waiting to handed, and numbers its turn. */
+  /** Whether anything of that owner waits. */
+  has(owner: Owner): boolean {
+    for (const { run } of this.queued()) if (run === owner) return true
+    return false
+  }
+
+  /** Moves an envelope from waiting to handed, mostly the one that `peek` gave, and numbers its turn. */
   hand(envelope: Envelope<Owner>): void {
     if (this.#again.peek() === envelope) this.#again.shift()
-    else if (envelope.priority === 0) this.#plain.shift()
-    else this.#ranked.shift()
+    else if (this.#plain.peek() === envelope) this.#plain.shift()
+    else this.#takeOut(envelope)
     if (envelope.turn === 0) envelope.turn = ++this.#lastTurn
     this.handed.add(envelope)
   }
@@ -217,11 +223,14 @@ export class Mailbox<Owner> {
   /** Takes an envelope out that becomes a dead letter, wherever it is. */
   discard(envelope: Envelope<Owner>): boolean {
     const found =
-      this.handed.get(envelope.turn) === envelope
-        ? this.handed.delete(envelope.turn)
-        : this.#plain.remove(envelope) || this.#again.remove(envelope) || this.#removeRanked(envelope)
+      this.handed.get(envelope.turn) === envelope ? this.handed.delete(envelope.turn) : this.#takeOut(envelope)
     if (found) this.deadLettered += 1
     return found
+  }
+
+  #takeOut(envelope: Envelope<Owner>): boolean {
+    if (envelope.priority !== 0 && this.#removeRanked(envelope)) return true
+    return this.#plain.remove(envelope) || this.#again.remove(envelope)
   }
 
   #removeRanked(envelope: Envelope<Owner>): boolean {

@@ -118,6 +118,8 @@ export class Cell {
   stopped: DramatisError | undefined
   /** Messages that were under way together when the thread died: they come one at a time until the guilty one is found. */
   readonly suspects = new Set<Envelope<RunState>>()
+  /** The run whose permit it has. */
+  permit: RunState | undefined
   /** When its last turn ended or its life began, monotonic ms. */
   lastEndAt = 0
   turns = 0

@@ -28,6 +28,8 @@ export const ORCHESTRATOR_INDEX = 2
 /** Who may have a turn of a run now. The permits part takes this place; without it everybody may. */
 export interface Gate {
   take(run: RunState, cell: Cell): boolean
+  /** Whether messages of other runs may go before the one that waits: not when its permit was free while it could not come. */
+  mayPass(cell: Cell): boolean
   /** Nothing of the run is with that agent any more. */
   release(run: RunState, cell: Cell): void
   /** A turn that gave its permit up is to go on. */
@@ -40,6 +42,7 @@ export interface Gate {
 
 export const OPEN_GATE: Gate = {
   take: () => true,
+  mayPass: () => true,
   release: () => {},
   resume: () => true,
   excuse: () => {},

@@ -2,13 +2,13 @@
  * From the mailboxes into the windows: hands messages over, in order and as far as window and permits go, and rings.
  * A window holds messages of one run at a time, so that a permit is held only for what is really going on.
  */
-import { copyFrame, idOf, lengthOf, RUN_OVER, setAttempt, setKind, setTurn } from '../mailbox/frame.ts'
+import { copyFrame, idOf, lengthOf, RUN_OVER, senderOf, setAttempt, setKind, setTurn } from '../mailbox/frame.ts'
 import { type Envelope, NOT_YET } from '../mailbox/mailbox.ts'
 import { allocate, type Memory } from '../mailbox/memory.ts'
 import type { Ring } from '../mailbox/ring.ts'
 import { ASLEEP, inlineLimit, ROOM_WANTED } from '../mailbox/window.ts'
 import type { Cell, CellSettings, Life } from './cell.ts'
-import type { Core, Handing } from './core.ts'
+import { type Core, type Handing, ORCHESTRATOR_INDEX } from './core.ts'
 import type { OwnFrame } from './host-frames.ts'
 import type { RunState } from './run-state.ts'
 
@@ -115,8 +115,8 @@ export class Delivery implements Handing {
     for (;;) {
       if (life.sending && !this.#sendLarge(cell, life)) return
       if (life.backlog.length > 0) return // what a message needs to be understood comes by the replies
-      const envelope = cell.mailbox.peek()
-      if (!envelope || !this.#mayHand(cell, life, envelope)) break
+      const envelope = this.#next(cell, life)
+      if (!envelope || !this.#introduce(cell, life, envelope)) break
       if (!this.#place(cell, life, envelope)) {
         this.#cramped.set(life.window[envelope.lane], { cell, life })
         break
@@ -127,15 +127,40 @@ export class Delivery implements Handing {
     life.window.ranked.publish()
   }
 
-  #mayHand(cell: Cell, life: Life, envelope: Envelope<RunState>): boolean {
-    const { handed } = cell.mailbox
-    if (handed.size > 0) {
-      if (cell.suspects.size > 0) return false
-      if (cell.settings.counted && !this.#mayFollow(cell, life, envelope)) return false
+  /** The message that may be handed over now. */
+  #next(cell: Cell, life: Life): Envelope<RunState> | undefined {
+    const { mailbox, settings, suspects } = cell
+    const first = mailbox.peek()
+    if (mailbox.handed.size > 0) {
+      if (!first || suspects.size > 0) return undefined
+      if (settings.counted && !this.#mayFollow(cell, life, first)) return undefined
     }
-    if (cell.settings.counted && !this.#core.gate.take(envelope.run, cell)) return false
-    if (life.announced.has(envelope.run.index) && (envelope.attempt === 1 || life.replayed === envelope)) return true
-    return this.#introduce(cell, life, envelope)
+    if (first && (!settings.counted || this.#core.gate.take(first.run, cell))) return first
+    if (mailbox.handed.size > 0) return undefined
+    const other = first && this.#another(cell, first.run)
+    if (!other && cell.permit) this.#core.gate.release(cell.permit, cell) // what it was for is gone
+    return other
+  }
+
+  /**
+   * While the first waits for the permit of its run, the agent goes on with the next message of another run that has
+   * one. Rule 16 stays: none passes an earlier one of its own run, nor one of its own sender and priority. Scripts are
+   * senders of their own in each run.
+   */
+  #another(cell: Cell, run: RunState): Envelope<RunState> | undefined {
+    const { gate } = this.#core
+    if (!gate.mayPass(cell)) return undefined
+    const runs = new Set([run])
+    const senders = new Set<string>()
+    for (const envelope of cell.mailbox.queued()) {
+      const sender = senderOf(envelope.memory, envelope.at)
+      const line = `${sender} ${envelope.priority}`
+      const isFree = !runs.has(envelope.run) && (sender === ORCHESTRATOR_INDEX || !senders.has(line))
+      if (isFree && gate.take(envelope.run, cell)) return envelope
+      runs.add(envelope.run)
+      senders.add(line)
+    }
+    return undefined
   }
 
   /** Whether it may stand in the window behind others. */
@@ -148,6 +173,7 @@ export class Delivery implements Handing {
   /** What the thread has to know before the message: its run, and what the log has of its earlier attempts. */
   #introduce(cell: Cell, life: Life, envelope: Envelope<RunState>): boolean {
     const { run } = envelope
+    if (life.announced.has(run.index) && (envelope.attempt === 1 || life.replayed === envelope)) return true
     if (!life.announced.has(run.index)) {
       life.announced.add(run.index)
       life.backlog.push(this.#core.lives.runNotice(cell, run))

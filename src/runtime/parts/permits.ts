@@ -2,6 +2,7 @@
  * At most so many agents have a turn of one run at a time (rule 19). Permits travel with the frames: an agent holds one
  * as long as anything of the run is in its window, so back-to-back turns cost nothing until somebody waits. One that only
  * waits for others is parked; its permit is taken when somebody wants it, and it gets one back before its answer is let in.
+ * One that waits goes on with other runs meanwhile, once: who could not come when its turn came then waits for that alone.
  */
 import { PERMITS_WANTED } from '../../mailbox/room.ts'
 import type { Cell } from '../cell.ts'
@@ -33,6 +34,8 @@ class Permits implements Gate {
   readonly #ledgers = new Map<RunState, Ledger>()
   /** Gave its permit up while it waits: its answers are held back. */
   readonly #suspended = new Map<Cell, RunState>()
+  /** The run whose permit was free while the agent was busy with another. */
+  readonly #overdue = new Map<Cell, RunState>()
   #contended = false
 
   constructor(core: Core, limit: number) {
@@ -45,20 +48,35 @@ class Permits implements Gate {
     const { holders, waiting } = ledger
     if (holders.has(cell)) return waiting.length === 0 || cell.mailbox.handed.size === 0
     if (this.#suspended.has(cell)) return false // first its open turn has to go on
+    if (cell.permit) this.release(cell.permit, cell) // of a message that another one has come before
     if (waiting.length === 0 && holders.size < this.#limit) {
-      holders.add(cell)
+      this.#grant(run, ledger, cell)
       return true
     }
     this.#ask(run, ledger, cell)
     return holders.has(cell)
   }
 
+  mayPass(cell: Cell): boolean {
+    const run = this.#overdue.get(cell)
+    if (!run) return true
+    if (cell.mailbox.has(run)) return false
+    this.#overdue.delete(cell)
+    return true
+  }
+
   release(run: RunState, cell: Cell): void {
     if (this.#suspended.get(cell) === run) this.#suspended.delete(cell)
     const ledger = this.#ledgers.get(run)
     if (!ledger) return
-    ledger.holders.delete(cell)
+    if (ledger.holders.delete(cell)) cell.permit = undefined
     this.#serve(run, ledger)
+  }
+
+  #grant(run: RunState, { holders }: Ledger, cell: Cell): void {
+    holders.add(cell)
+    cell.permit = run
+    if (this.#overdue.get(cell) === run) this.#overdue.delete(cell)
   }
 
   resume(cell: Cell): boolean {
@@ -75,7 +93,7 @@ class Permits implements Gate {
     const run = this.#suspended.get(cell)
     if (!run) return
     this.#suspended.delete(cell)
-    this.#ledger(run).holders.add(cell)
+    this.#grant(run, this.#ledger(run), cell)
   }
 
   reconsider(): void {
@@ -97,26 +115,33 @@ class Permits implements Gate {
     this.#serve(run, ledger)
   }
 
-  /** Gives out what there is, in order. */
+  /** Gives out what there is, in order. Who is busy with another run keeps its place. */
   #serve(run: RunState, ledger: Ledger): void {
     const { holders, waiting } = ledger
-    for (let next = waiting[0]; next; next = waiting[0]) {
-      const wants = this.#wants(run, next)
-      if (wants && holders.size >= this.#limit && !this.#takeFromParked(run, ledger)) return
-      waiting.shift()
-      if (!wants) continue
-      holders.add(next)
+    for (let at = 0; at < waiting.length; ) {
+      const next = waiting[at]!
+      const wish = this.#wishOf(next, run)
+      if (wish === 'later') {
+        if (holders.size < this.#limit) this.#overdue.set(next, run)
+        at += 1
+        continue
+      }
+      if (wish === 'now' && holders.size >= this.#limit && !this.#takeFromParked(run, ledger)) break
+      waiting.splice(at, 1)
+      if (wish === 'never') continue
+      this.#grant(run, ledger, next)
       this.#core.delivery.touch(next)
     }
-    if (holders.size === 0) this.#ledgers.delete(run)
+    if (holders.size === 0 && waiting.length === 0) this.#ledgers.delete(run)
     if (this.#contended) this.#announce([...this.#ledgers.values()].some((other) => other.waiting.length > 0))
   }
 
   /** What it had asked for may have been withdrawn since, or it may have died, or be busy with another run. */
-  #wants(run: RunState, { mailbox, life }: Cell): boolean {
-    if (!life?.ready) return false
-    if (mailbox.handed.size === 0) return mailbox.peek()?.run === run
-    return life.run === run && life.backlog.length > 0
+  #wishOf({ mailbox, life, permit }: Cell, run: RunState): 'now' | 'later' | 'never' {
+    if (!life?.ready) return 'never'
+    if (mailbox.handed.size > 0 && life.run === run) return life.backlog.length > 0 ? 'now' : 'never'
+    if (!mailbox.has(run)) return 'never'
+    return mailbox.handed.size > 0 || permit ? 'later' : 'now'
   }
 
   /** A turn that is parked goes on without a permit until somebody answers it. */
@@ -124,6 +149,7 @@ class Permits implements Gate {
     for (const holder of holders) {
       if (!holder.life?.parked) continue
       holders.delete(holder)
+      holder.permit = undefined
       this.#suspended.set(holder, run)
       return true
     }
