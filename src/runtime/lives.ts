@@ -13,6 +13,7 @@ import {
   describe,
   errorData,
   errorFrom,
+  RunAbortedError,
   StartFailedError,
   TeamClosedError,
 } from '../errors.ts'
@@ -233,10 +234,10 @@ export class Lives implements LifeCycle {
   killAfterGrace(cell: Cell, envelope: Envelope<RunState>): void {
     const { life } = cell
     const { stopGraceMs } = cell.settings.supervision
-    // A script in the host's own thread shares its loop with those of all other runs, and is left alone.
-    if (!life || !(life.thread.isolated || cell.settings.counted)) return
+    if (!life) return
     this.#core.clock.timer(stopGraceMs, () => {
       if (cell.life !== life || cell.mailbox.handed.get(envelope.turn) !== envelope || !life.begun(envelope)) return
+      if (!life.thread.isolated && !cell.settings.counted) return this.#abandon(cell, envelope)
       this.kill(
         cell,
         new AgentCrashedError(
@@ -245,6 +246,17 @@ export class Lives implements LifeCycle {
         ),
       )
     })
+  }
+
+  /** A script in the host's own thread shares its loop with those of all other runs: it goes on, and nobody listens. */
+  #abandon(cell: Cell, envelope: Envelope<RunState>): void {
+    const { stopGraceMs } = cell.settings.supervision
+    const { run } = envelope
+    const text = `The protocol script of run "${run.id}" went on for ${stopGraceMs} ms after its run had ended; it is left alone, and what it still does is ignored. Watch orchestrator.signal in long scripts.`
+    this.#core.logger.warn({ runId: run.id, stopGraceMs }, text)
+    const gone = new RunAbortedError(text, { runId: run.id, stopGraceMs }, run.ending)
+    this.#core.redelivery.bury(cell, envelope, 'cancelled', gone)
+    this.#core.kick()
   }
 
   // ---- state

@@ -52,6 +52,7 @@ export class RunBook implements RunHost {
   /** Over and quiet, oldest first. */
   readonly #kept: RunState[] = []
   readonly #listeners = new Set<() => void>()
+  readonly #entering = new Set<Promise<unknown>>()
   #last: RunState | undefined
   /** While runs are under way; their agents may all be between two lives. */
   #hold: Timer | undefined
@@ -390,15 +391,30 @@ export class RunBook implements RunHost {
     }
   }
 
+  /** A message from outside is on its way to its run: who drains the team waits for it. */
+  entering<T>(sent: Promise<T>): Promise<T> {
+    this.#entering.add(sent)
+    const done = () => void this.#entering.delete(sent)
+    sent.then(done, done)
+    return sent
+  }
+
   /** Resolves when nothing is under way any more, not even messages that nobody waits for. */
   async drained(): Promise<void> {
-    while (this.#running.size + this.#queue.length + this.#quieting.size > 0)
-      await new Promise<void>((resolve) => {
-        const stop = this.onRecords(() => {
-          stop()
-          resolve()
-        })
+    for (;;) {
+      if (this.#entering.size > 0) await Promise.allSettled(this.#entering)
+      else if (this.#running.size + this.#queue.length + this.#quieting.size > 0) await this.#nextRecords()
+      else return
+    }
+  }
+
+  #nextRecords(): Promise<void> {
+    return new Promise((resolve) => {
+      const stop = this.onRecords(() => {
+        stop()
+        resolve()
       })
+    })
   }
 
   abortAll(error: DramatisError): void {

@@ -147,10 +147,7 @@ export class TeamRuntime {
         agent.name,
         agentInstance(cell, agent.role, {
           run: (of, task, options) => this.#runAlone(of, task, options),
-          deliver: async (to, message) => {
-            await this.#whenStarted()
-            return this.#posting.deliver(to, message)
-          },
+          deliver: (to, message) => this.#post(() => this.#posting.deliver(to, message)),
         }),
       )
     }
@@ -269,8 +266,8 @@ export class TeamRuntime {
   }
 
   /**
-   * Ends all runs and threads, in order. Twice is fine. `drainMs`: takes no new runs and lets those under way end for so
-   * long. Afterwards nothing of the team keeps the process alive.
+   * Ends all runs and threads, in order. Twice is fine. `drainMs`: takes no new runs and lets those under way, and
+   * what messages from outside have caused, end for so long. Afterwards nothing of the team keeps the process alive.
    */
   close(options: { drainMs?: number } = {}): Promise<void> {
     try {
@@ -384,15 +381,17 @@ export class TeamRuntime {
    * @example
    * const reply = await team.sendMessage({ recipient: 'critic', content: 'Read this.', requiresResponse: true })
    */
-  async sendMessage(message: MessageInput): Promise<AgentMessage | null> {
-    await this.#whenStarted()
-    return this.#posting.send(message)
+  sendMessage(message: MessageInput): Promise<AgentMessage | null> {
+    return this.#post(() => this.#posting.send(message))
   }
 
   /** Tells every agent but the sender (an agent, or '$user'); it arrives at `observe`. */
   async broadcast(content: string, sender: string): Promise<void> {
-    await this.#whenStarted()
-    await this.#posting.send({ type: 'broadcast', sender, recipient: null, content })
+    await this.#post(() => this.#posting.send({ type: 'broadcast', sender, recipient: null, content }))
+  }
+
+  #post<T>(send: () => Promise<T>): Promise<T> {
+    return this.#runs.entering(this.#whenStarted().then(send))
   }
 
   /** One agent, or undefined. */
