@@ -47,6 +47,7 @@ import { Asks } from './asks.ts'
 import type { Assignment } from './assignment.ts'
 import { Commit } from './commit.ts'
 import { type AgentHandlers, initialStateOf } from './definition.ts'
+import { EarlyAborts } from './early-aborts.ts'
 import { handled } from './handled.ts'
 import { Link, type Taken, type ThreadPort } from './link.ts'
 import type { Logger } from './logger.ts'
@@ -83,7 +84,7 @@ export class AgentLoop implements TurnHost {
   /** The open turns; mostly one. */
   readonly #turns: Turn[] = []
   readonly #replays = new Map<number, Replay>()
-  readonly #aborted = new Map<number, DramatisError>()
+  readonly #aborts: EarlyAborts
   readonly asks = new Asks()
   readonly waits: Waits
   readonly #commit: Commit
@@ -121,7 +122,9 @@ export class AgentLoop implements TurnHost {
     this.#indices = new Map(assignment.names.map((name, index) => [name, index]))
     this.waits = new Waits(assignment.correlation)
     this.#runs = new RunViews(handlers.initialRunState, assignment.role.name)
-    this.link = new Link(new Window(assignment.window), new TeamMemory(assignment.team), port)
+    const window = new Window(assignment.window)
+    this.link = new Link(window, new TeamMemory(assignment.team), port)
+    this.#aborts = new EarlyAborts(window)
     this.now = () => port.scheduler.now()
     const random = () => ((Math.imul(assignment.seed, 0x9e3779b1) >>> 2) % 2 ** 30) / 2 ** 30
     this.outbox = new Outbox(this.link, assignment.index, assignment.maxMessageBytes, this.now, random)
@@ -269,7 +272,11 @@ export class AgentLoop implements TurnHost {
     const attempt = attemptOf(memory, at)
     const turnId = turnOf(memory, at)
     // What a run is and what was logged of a turn come by the replies, and were published before the message.
-    if (attempt > 1 || !this.#runs.has(run)) this.#drainRepliesAside()
+    if (attempt > 1 || !this.#runs.has(run)) {
+      this.#aborts.beginning = turnId
+      this.#drainRepliesAside()
+      this.#aborts.beginning = 0
+    }
     const kind = kindOf(memory, at)
     const start: TurnStart = {
       turn: turnId,
@@ -289,9 +296,8 @@ export class AgentLoop implements TurnHost {
     this.link.done('plain', this.#taken) // from here on it has begun
     const turn = this.#makeTurn?.(this, start) ?? new Turn(this, start)
     this.#turns.push(turn)
-    const aborted = this.#aborted.size > 0 ? this.#aborted.get(turnId) : undefined
+    const aborted = this.#aborts.size > 0 ? this.#aborts.take(turnId) : undefined
     if (aborted) {
-      this.#aborted.delete(turnId)
       turn.abort(aborted)
       return this.#end(turn, undefined, aborted)
     }
@@ -421,7 +427,7 @@ export class AgentLoop implements TurnHost {
         this.#openTurn(turnOf(memory, at))?.read(limitOf(memory, at))
         break
       case ABORT:
-        this.#abort(turnOf(memory, at), errorOf(memory, at))
+        this.#abort(memory, at)
         break
       case RUN:
         this.#runs.announce(memory, at)
@@ -474,10 +480,11 @@ export class AgentLoop implements TurnHost {
     return this.#turns.find(({ start }) => start.turn === turnId)
   }
 
-  #abort(turnId: number, reason: DramatisError): void {
-    const turn = this.#openTurn(turnId)
+  #abort(memory: Memory, at: number): void {
+    const turn = this.#openTurn(turnOf(memory, at))
+    const reason = errorOf(memory, at)
     if (turn) turn.abort(reason)
-    else this.#aborted.set(turnId, reason)
+    else this.#aborts.keep(turnOf(memory, at), reason, memory, at)
   }
 
   #keepReplay(memory: Memory, at: number): void {

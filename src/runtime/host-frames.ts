@@ -16,6 +16,7 @@ import {
   writeControl,
   writeFrame,
 } from '../mailbox/frame.ts'
+import type { Envelope } from '../mailbox/mailbox.ts'
 import { allocate, type Memory } from '../mailbox/memory.ts'
 
 export interface OwnFrame {
@@ -59,8 +60,10 @@ export class HostFrames {
     return this.make({ kind, flags: FAILED, type: 'response', data: JSON.stringify(errorData(error)), ...fields })
   }
 
-  abort(turn: number, error: DramatisError): OwnFrame {
-    return this.make({ kind: ABORT, turn, data: JSON.stringify(errorData(error)) })
+  /** For a message that was handed over; it says where that stands, so that the thread can tell whether it has begun. */
+  abort({ turn, lane, windowAt, windowEnd }: Envelope<unknown>, error: DramatisError): OwnFrame {
+    const place = { step: windowAt, limit: windowEnd, priority: lane === 'ranked' ? 1 : 0 }
+    return this.make({ kind: ABORT, turn, ...place, data: JSON.stringify(errorData(error)) })
   }
 
   runNotice(run: number, id: string, notice: object): OwnFrame {

@@ -211,7 +211,7 @@ export class Settlement implements Settling {
     this.withdrawRequests(callee, envelope)
     if (callee.mailbox.handed.get(envelope.turn) === envelope) {
       if (callee.life?.begun(envelope)) gate.excuse(callee)
-      delivery.reply(callee, this.#core.frames.abort(envelope.turn, reason))
+      delivery.reply(callee, this.#core.frames.abort(envelope, reason))
       lives.killAfterGrace(callee, envelope)
       return
     }
