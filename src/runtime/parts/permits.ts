@@ -102,16 +102,15 @@ class Permits implements Gate {
 
   #ask(run: RunState, ledger: Ledger, cell: Cell): void {
     const { waiting } = ledger
+    const isFirst = waiting.length === 0
     if (!waiting.includes(cell)) {
       const priority = cell.settings.info.priority ?? 0
       const at = waiting.findIndex((other) => (other.settings.info.priority ?? 0) < priority)
       waiting.splice(at < 0 ? waiting.length : at, 0, cell)
     }
-    if (!this.#contended) {
-      this.#announce(true) // before it looks who is parked: who parks later rings
-      // Who has come to wait since its thread last fell asleep has not said so: nobody wanted to know.
-      for (const holder of ledger.holders) holder.life?.thread.ring()
-    }
+    this.#announce(true) // before it looks who is parked: who parks later rings
+    // Who has come to wait since its thread last fell asleep may not have said so: nobody wanted to know.
+    if (isFirst) for (const holder of ledger.holders) holder.life?.thread.ring()
     this.#serve(run, ledger)
   }
 
