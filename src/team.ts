@@ -5,8 +5,9 @@ import { unavailable } from './errors.ts'
 import { type OrchestrationConfig, protocolFrom } from './protocols/index.ts'
 import type { AgentInstance } from './runtime/agent-instance.ts'
 import type { SyncPoint, TeamOptions } from './runtime/options.ts'
+import type { TeamKit } from './runtime/provision.ts'
 import { settingsFrom } from './runtime/settings.ts'
-import { type TeamKit, TeamRuntime } from './runtime/team.ts'
+import { TeamRuntime } from './runtime/team.ts'
 
 /** What a team is made of. Every option is checked, and a wrong one is refused with its path. Durations in ms. */
 export interface MultiAgentPatternOptions<Name extends string = string>

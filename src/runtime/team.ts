@@ -3,16 +3,12 @@
  * knows no strategy; `src/team.ts` joins the two.
  */
 import type { Observable } from 'rxjs'
-import type { AgentCode, RosterEntry } from '../actors/assignment.ts'
-import type { AgentDefinition, AgentHandlers } from '../actors/definition.ts'
-import { moduleScript, scriptHandlers } from '../actors/orchestrator-turn.ts'
 import type { Protocol } from '../actors/protocol.ts'
 import type { AgentRole } from '../actors/role.ts'
 import type { AgentStatus, AgentTask, TaskInput, TaskStatus } from '../actors/task.ts'
 import type { Blackboard } from '../blackboard/entry.ts'
 import {
   ConfigurationError,
-  describe,
   RunAbortedError,
   StartFailedError,
   TeamClosedError,
@@ -22,87 +18,39 @@ import {
 import type { DeadLetter } from '../mailbox/dead-letters.ts'
 import type { AgentMessage, MessageInput, TypedMessage } from '../mailbox/message.ts'
 import { MAX_AGENTS } from '../mailbox/room.ts'
-import { type AgentInstance, agentInstance, statusOf } from './agent-instance.ts'
-import { loadable } from './bundle.ts'
-import type { Cell, CellSettings } from './cell.ts'
+import { type AgentInstance, agentInstance } from './agent-instance.ts'
+import type { Cell } from './cell.ts'
+import { agentCell, fixedCell } from './cell-settings.ts'
 import { FIXED_NAMES, ORCHESTRATOR_INDEX } from './core.ts'
-import { eventsOf, type RuntimeEvent } from './events.ts'
+import { eventStream } from './event-stream.ts'
+import type { RuntimeEvent } from './events.ts'
 import { guardedLogger } from './guarded-logger.ts'
-import { GuardedObservable } from './guarded-observable.ts'
-import { importFailure } from './import-failure.ts'
-import { handlersFrom, LocalThread } from './local-thread.ts'
+import { type Health, healthOf } from './health.ts'
+import type { Metric } from './metric.ts'
 import { deadlines } from './parts/deadlines.ts'
 import { permits } from './parts/permits.ts'
 import { restarts } from './parts/restarts.ts'
 import { tasks } from './parts/tasks.ts'
 import { watchdog } from './parts/watchdog.ts'
 import { Posting } from './posting.ts'
+import { Provision, type TeamKit } from './provision.ts'
 import type { MultiAgentResult } from './result.ts'
 import type { Run, RunHandle, RunOptions } from './run.ts'
 import { RunBook } from './run-book.ts'
 import { directoryOf } from './run-state.ts'
-import type { AgentSettings, SupervisionSettings, TeamSettings } from './settings.ts'
+import type { TeamSettings } from './settings.ts'
 import { pause, shape } from './settings-checks.ts'
-import { StatusFold } from './status-fold.ts'
 import { Supervisor } from './supervisor.ts'
-import { type Spawner, type Thread, WorkerSpawner } from './thread.ts'
+import { type Spawner, WorkerSpawner } from './thread.ts'
 import { historyOf } from './trace.ts'
-
-/** What a service's probes ask. Durations in ms. */
-export interface Health {
-  /** Not closed yet. */
-  live: boolean
-  /** All agents are ready for messages. */
-  ready: boolean
-  /** `close` was called. */
-  draining: boolean
-  /**
-   * `queued` messages wait, `inFlight` are under way; `lastBeatMs` ago a turn ended. `staleFrames`: what threads of the
-   * agent wrote after they had been given up; it was dropped, and is counted when such a thread is gone.
-   */
-  agents: Record<
-    string,
-    {
-      status: AgentStatus
-      queued: number
-      inFlight: number
-      restarts: number
-      lastBeatMs: number
-      staleFrames: number
-    }
-  >
-  runs: { running: number; queued: number }
-  /** How many the list has now. */
-  deadLetters: number
-  /** How many dead letters the list has given up because it was full: the oldest beyond 10,000, or beyond 64 MiB. */
-  deadLettersForgotten: number
-  log: { ok: boolean; lagMs: number }
-}
-
-/** A figure for a monitoring system. Not available in this version. */
-export interface Metric {
-  name: string
-  help: string
-  kind: 'counter' | 'gauge' | 'histogram'
-  samples: { labels: Record<string, string>; value: number }[]
-}
-
-/** For tests: agents in the host's own thread. */
-export interface TeamKit {
-  /** By the agent's name. Agents with a module are imported into this thread. */
-  definitions: ReadonlyMap<string, AgentDefinition>
-}
 
 const closeOptions = shape<{ drainMs?: number }>({ drainMs: pause })
 
 const SPARE_NAMES = 1024
-const MIB = 2 ** 20
 
 export class TeamRuntime {
   protected readonly supervisor: Supervisor
   readonly #settings: TeamSettings
-  readonly #protocol: Protocol
-  readonly #kit: TeamKit | undefined
   readonly #runs: RunBook
   readonly #posting: Posting
   readonly #instances = new Map<string, AgentInstance>()
@@ -113,8 +61,6 @@ export class TeamRuntime {
 
   constructor(settings: TeamSettings, protocol: Protocol, kit?: TeamKit) {
     this.#settings = settings
-    this.#protocol = protocol
-    this.#kit = kit
     const { clock, logger, warmSpares, maxConcurrentAgents } = settings
     if (settings.agents.length + FIXED_NAMES.length > MAX_AGENTS)
       throw new ConfigurationError(
@@ -135,8 +81,8 @@ export class TeamRuntime {
     this.supervisor.calls.boardScope = settings.blackboard
     this.supervisor.calls.waitTimeoutMs = settings.globalTimeoutMs
     this.#addCells()
-    this.#wireLives()
-    this.#events = this.#eventStream()
+    this.#provide(new Provision(settings, protocol, this.supervisor, kit))
+    this.#events = eventStream(this.supervisor, this.#runs)
   }
 
   #addCells(): void {
@@ -153,84 +99,11 @@ export class TeamRuntime {
     }
   }
 
-  #wireLives(): void {
+  #provide(provision: Provision): void {
     const { lives } = this.supervisor
-    lives.roster = () => this.#roster()
-    lives.codeOf = (cell) => this.#codeOf(cell)
-    lives.threadFor = (cell) => this.#threadFor(cell)
-  }
-
-  #roster(): RosterEntry[] {
-    return this.supervisor.cells
-      .filter((cell) => cell.settings.counted)
-      .map((cell) => ({ ...cell.settings.info, status: statusOf(cell) }))
-  }
-
-  async #codeOf(cell: Cell): Promise<AgentCode> {
-    const local = { module: '', bundled: false, shown: cell.name } // no thread imports it
-    if (this.#kit) return local
-    if (cell.index === ORCHESTRATOR_INDEX) {
-      if (!('module' in this.#protocol)) return local
-      const { module, config } = this.#protocol
-      const { href, bundled, shown } = await loadable(String(module), 'orchestration.module')
-      return { protocol: href, bundled, shown, config }
-    }
-    const module = this.#moduleOf(cell.name)
-    if (module === null) return local
-    const { href, bundled, shown } = await loadable(module, `${cell.settings.option}.module`)
-    return { module: href, bundled, shown }
-  }
-
-  #moduleOf(agent: string): string | null {
-    return this.#settings.agents.find(({ name }) => name === agent)?.module ?? null
-  }
-
-  #threadFor(cell: Cell): Thread {
-    const scheduler = this.#settings.clock
-    if (cell.index === ORCHESTRATOR_INDEX && (this.#kit || 'run' in this.#protocol))
-      return new LocalThread({ scheduler, handlers: () => this.#localScript(), roster: () => this.#roster() })
-    if (this.#kit) return new LocalThread({ scheduler, handlers: (name) => this.#localHandlers(name) })
-    return this.#spawner.spawn(cell.settings.maxHeapMb)
-  }
-
-  async #localScript(): Promise<AgentHandlers> {
-    const protocol = this.#protocol
-    if ('run' in protocol) return scriptHandlers((orchestrator, query) => protocol.run(orchestrator, query))
-    const { href, shown } = await loadable(String(protocol.module), 'orchestration.module', { host: true })
-    return moduleScript(((await import(href)) as { default?: unknown }).default, shown, protocol.config)
-  }
-
-  async #localHandlers(name: string): Promise<AgentHandlers> {
-    const definition = this.#kit?.definitions.get(name)
-    if (definition) return handlersFrom(definition, `modules.${name}`)
-    const { settings } = this.supervisor.cell(name)!
-    const path = `${settings.option}.module`
-    const { href, ...code } = await loadable(this.#moduleOf(name) ?? '', path, { host: true })
-    try {
-      return handlersFrom(((await import(href)) as { default?: unknown }).default, path)
-    } catch (error) {
-      if (error instanceof ConfigurationError) throw error
-      throw await importFailure(settings, { module: href, ...code }, new ConfigurationError(describe(error), {}, error))
-    }
-  }
-
-  #eventStream(): Observable<RuntimeEvent> {
-    const report = (error: unknown) =>
-      this.supervisor.logger.error(
-        { error: describe(error) },
-        'a subscriber of team.events threw; its subscription is closed',
-      )
-    return new GuardedObservable<RuntimeEvent>(report, (subscriber) => {
-      const fold = new StatusFold((index) => this.supervisor.name(index))
-      const subscription = this.supervisor.records$.subscribe({
-        next: (batch) => {
-          for (const entry of batch)
-            for (const event of eventsOf(entry, this.#runs, fold)) subscriber.next(event as RuntimeEvent)
-        },
-        complete: () => subscriber.complete(),
-      })
-      return () => subscription.unsubscribe()
-    })
+    lives.roster = () => provision.roster()
+    lives.codeOf = (cell) => provision.codeOf(cell)
+    lives.threadFor = (cell) => provision.threadFor(cell)
   }
 
   // ---- life
@@ -478,31 +351,7 @@ export class TeamRuntime {
 
   /** How the team is now. */
   health(): Health {
-    const { cells, clock, deadLetters } = this.supervisor
-    const agents = cells.filter((cell) => cell.settings.counted)
-    const now = clock.monotonic()
-    return {
-      live: !this.supervisor.closed,
-      ready: !this.#runs.closing && agents.every((cell) => cell.life?.ready === true),
-      draining: this.#runs.closing,
-      agents: Object.fromEntries(
-        agents.map((cell) => [
-          cell.name,
-          {
-            status: statusOf(cell),
-            queued: cell.mailbox.waiting + cell.mailbox.parked.length,
-            inFlight: cell.mailbox.handed.size,
-            restarts: cell.restarts,
-            lastBeatMs: cell.epoch === 0 ? 0 : Math.max(0, now - cell.lastEndAt),
-            staleFrames: cell.staleFrames,
-          },
-        ]),
-      ),
-      runs: this.#runs.counts,
-      deadLetters: deadLetters.length,
-      deadLettersForgotten: deadLetters.forgotten,
-      log: { ok: true, lagMs: 0 },
-    }
+    return healthOf(this.supervisor, this.#runs)
   }
 
   /** Not available in this version. */
@@ -514,37 +363,3 @@ export class TeamRuntime {
 }
 
 const closedError = () => new TeamClosedError('The team is closed; make a new one with createTeam.', {})
-
-function agentCell(agent: AgentSettings, option: string): CellSettings {
-  const { info, maxHeapMb, mailbox, supervision, responseTimeoutMs, queueTimeoutMs, turnTimeoutMs, env } = agent
-  return {
-    info,
-    option,
-    maxHeapMb,
-    concurrency: 1,
-    mailbox,
-    supervision,
-    responseTimeoutMs,
-    queueTimeoutMs,
-    turnTimeoutMs,
-    env,
-    counted: true,
-  }
-}
-
-/** The runtime's own names: no limits but that of a message's size. */
-function fixedCell(name: string, supervision: SupervisionSettings): CellSettings {
-  return {
-    info: { name },
-    option: 'orchestration',
-    maxHeapMb: null,
-    concurrency: Number.MAX_SAFE_INTEGER,
-    mailbox: { capacity: 2 ** 30, bytes: 2 ** 30, maxMessageBytes: 16 * MIB, overflow: 'block' },
-    supervision: { ...supervision, onHandlerError: 'fail' }, // a script that throws has failed
-    responseTimeoutMs: Number.POSITIVE_INFINITY,
-    queueTimeoutMs: false,
-    turnTimeoutMs: false,
-    env: [],
-    counted: false,
-  }
-}

@@ -1,0 +1,40 @@
+/** What cells are made with: an agent's settings, or those of the runtime's own names. */
+import type { CellSettings } from './cell.ts'
+import type { AgentSettings, SupervisionSettings } from './settings.ts'
+
+const MIB = 2 ** 20
+
+/** `option`: where the agent stands in the team's options, for errors. */
+export function agentCell(agent: AgentSettings, option: string): CellSettings {
+  const { info, maxHeapMb, mailbox, supervision, responseTimeoutMs, queueTimeoutMs, turnTimeoutMs, env } = agent
+  return {
+    info,
+    option,
+    maxHeapMb,
+    concurrency: 1,
+    mailbox,
+    supervision,
+    responseTimeoutMs,
+    queueTimeoutMs,
+    turnTimeoutMs,
+    env,
+    counted: true,
+  }
+}
+
+/** The runtime's own names: no limits but that of a message's size. */
+export function fixedCell(name: string, supervision: SupervisionSettings): CellSettings {
+  return {
+    info: { name },
+    option: 'orchestration',
+    maxHeapMb: null,
+    concurrency: Number.MAX_SAFE_INTEGER,
+    mailbox: { capacity: 2 ** 30, bytes: 2 ** 30, maxMessageBytes: 16 * MIB, overflow: 'block' },
+    supervision: { ...supervision, onHandlerError: 'fail' }, // a script that throws has failed
+    responseTimeoutMs: Number.POSITIVE_INFINITY,
+    queueTimeoutMs: false,
+    turnTimeoutMs: false,
+    env: [],
+    counted: false,
+  }
+}

@@ -1,0 +1,64 @@
+/** How a team is now, for the probes of the service that it runs in. */
+import type { AgentStatus } from '../actors/task.ts'
+import { statusOf } from './agent-instance.ts'
+import type { RunBook } from './run-book.ts'
+import type { Supervisor } from './supervisor.ts'
+
+/** What a service's probes ask. Durations in ms. */
+export interface Health {
+  /** Not closed yet. */
+  live: boolean
+  /** All agents are ready for messages. */
+  ready: boolean
+  /** `close` was called. */
+  draining: boolean
+  /**
+   * `queued` messages wait, `inFlight` are under way; `lastBeatMs` ago a turn ended. `staleFrames`: what threads of the
+   * agent wrote after they had been given up; it was dropped, and is counted when such a thread is gone.
+   */
+  agents: Record<
+    string,
+    {
+      status: AgentStatus
+      queued: number
+      inFlight: number
+      restarts: number
+      lastBeatMs: number
+      staleFrames: number
+    }
+  >
+  runs: { running: number; queued: number }
+  /** How many the list has now. */
+  deadLetters: number
+  /** How many dead letters the list has given up because it was full: the oldest beyond 10,000, or beyond 64 MiB. */
+  deadLettersForgotten: number
+  log: { ok: boolean; lagMs: number }
+}
+
+export function healthOf(supervisor: Supervisor, runs: RunBook): Health {
+  const { cells, clock, deadLetters } = supervisor
+  const agents = cells.filter((cell) => cell.settings.counted)
+  const now = clock.monotonic()
+  return {
+    live: !supervisor.closed,
+    ready: !runs.closing && agents.every((cell) => cell.life?.ready === true),
+    draining: runs.closing,
+    agents: Object.fromEntries(
+      agents.map((cell) => [
+        cell.name,
+        {
+          status: statusOf(cell),
+          queued: cell.mailbox.waiting + cell.mailbox.parked.length,
+          inFlight: cell.mailbox.handed.size,
+          restarts: cell.restarts,
+          lastBeatMs: cell.epoch === 0 ? 0 : Math.max(0, now - cell.lastEndAt),
+          staleFrames: cell.staleFrames,
+        },
+      ]),
+    ),
+    runs: runs.counts,
+    deadLetters: deadLetters.length,
+    deadLettersForgotten: deadLetters.forgotten,
+    log: { ok: true, lagMs: 0 },
+  }
+}
