@@ -249,7 +249,7 @@ export class AgentLoop implements TurnHost {
   #sleep(): void {
     if (this.#turns.length > 0 && allParked(this.#turns)) {
       if (!this.#answered) this.link.park()
-      else if (this.link.permitsWanted) this.#later() // who was answered goes on before it is judged
+      else if (this.link.mayPark()) this.#later() // who was answered goes on before it is judged
     }
     const full = this.#turns.length >= this.#concurrency || this.#stopping
     if (!this.link.sleep(full)) this.#later()
@@ -506,7 +506,7 @@ export class AgentLoop implements TurnHost {
   }
 
   mayPark(): void {
-    if (!this.#pumping && this.link.permitsWanted) this.#later() // within the pump, its end does it
+    if (!this.#pumping && this.link.mayPark()) this.#later() // within the pump, its end does it
   }
 
   writeControl(kind: number, start: TurnStart, correlation: number, limit: number): void {

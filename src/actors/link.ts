@@ -265,6 +265,13 @@ export class Link {
     if (this.permitsWanted) this.wakeHost()
   }
 
+  /** There are waits; whether all turns wait is not looked at until somebody wants a permit. True: somebody does. */
+  mayPark(): boolean {
+    this.#parked = true
+    Atomics.store(this.#window.words, PARKED, 2)
+    return this.permitsWanted
+  }
+
   /** Before anything is taken from the replies, and before a verb: the turns go on. */
   unpark(): void {
     if (!this.#parked) return

@@ -156,6 +156,8 @@ export class Mailbox<Owner> {
   readonly parked = new Queue<Envelope<Owner>>()
   /** The first of the parked, once its room is taken. */
   expected: Envelope<Owner> | undefined
+  /** Messages of several owners may wait. */
+  isMixed = false
   accepted = 0
   handled = 0
   deadLettered = 0
@@ -172,6 +174,8 @@ export class Mailbox<Owner> {
 
   push(envelope: Envelope<Owner>): void {
     this.accepted += 1
+    const first = this.peek()
+    this.isMixed = first !== undefined && (this.isMixed || first.run !== envelope.run)
     if (envelope.priority === 0) this.#plain.push(envelope)
     else this.#rank(envelope)
   }
@@ -242,6 +246,7 @@ export class Mailbox<Owner> {
 
   /** The thread is gone: what it had begun goes to the very front, what it had not begun back to its place. */
   giveBack(begun: readonly Envelope<Owner>[], untouched: readonly Envelope<Owner>[]): void {
+    this.isMixed = true
     for (const envelope of begun) this.handed.delete(envelope.turn)
     for (const envelope of untouched) this.handed.delete(envelope.turn)
     const fresh = untouched.filter((envelope) => envelope.attempt === 1)

@@ -17,7 +17,7 @@ import { Ring, ringBytes } from './ring.ts'
 // Words that host and thread share, each on a cache line of its own.
 /** 0: awake. 1: asleep, wakes for anything. 2: a turn is open and no other may start, wakes for replies alone. */
 export const ASLEEP = 0
-/** 1: every open turn waits for others and the thread's loop is idle. */
+/** 1: every open turn waits for others and the thread's loop is idle. 2: waits are open; ring to find out whether it is so. */
 export const PARKED = 16
 /** Counts the bells that the thread has answered: a thread that answers none is stuck. */
 export const BEAT = 32

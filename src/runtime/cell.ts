@@ -68,6 +68,11 @@ export class Life {
     return this.window[envelope.lane].taken(envelope.windowAt, envelope.windowEnd)
   }
 
+  /** Waits are open, but nobody has asked the thread whether all its turns wait. */
+  get mayBeParked(): boolean {
+    return Atomics.load(this.window.words, PARKED) === 2
+  }
+
   /** Every open turn waits for others. Looks at the replies first: the thread unparks before it takes one. */
   get parked(): boolean {
     if (this.backlog.length > 0 || this.window.replies.readTo() !== this.window.replies.written) return false
@@ -120,6 +125,10 @@ export class Cell {
   readonly suspects = new Set<Envelope<RunState>>()
   /** The run whose permit it has. */
   permit: RunState | undefined
+  /** How many messages more it may be handed while others wait for its permit. */
+  slice = 0
+  /** What its turns take, in ms, the late ones counting more. Of a new agent nothing is known: long ones are the safe guess. */
+  turnMs = 20
   /** When its last turn ended or its life began, monotonic ms. */
   lastEndAt = 0
   turns = 0

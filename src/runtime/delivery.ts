@@ -7,12 +7,14 @@ import { type Envelope, NOT_YET } from '../mailbox/mailbox.ts'
 import { allocate, type Memory } from '../mailbox/memory.ts'
 import type { Ring } from '../mailbox/ring.ts'
 import { ASLEEP, inlineLimit, ROOM_WANTED } from '../mailbox/window.ts'
-import type { Cell, CellSettings, Life } from './cell.ts'
+import type { Cell, Life } from './cell.ts'
 import { type Core, type Handing, ORCHESTRATOR_INDEX } from './core.ts'
 import type { OwnFrame } from './host-frames.ts'
 import type { RunState } from './run-state.ts'
 
-const HANDED_AHEAD = 1024 // more would take the order by priority out of the mailbox's hands, fewer would ring more often
+// More than 20 ms of work would take the order by priority and the permit out of the host's hands, less would ring more often.
+const AHEAD_MS = 20
+const HANDED_AHEAD = 1024
 const RANKED_AHEAD = 64
 
 export class Delivery implements Handing {
@@ -149,12 +151,12 @@ export class Delivery implements Handing {
    */
   #another(cell: Cell, run: RunState): Envelope<RunState> | undefined {
     const { gate } = this.#core
-    if (!gate.mayPass(cell)) return undefined
+    if (!cell.mailbox.isMixed || !gate.mayPass(cell)) return undefined
     const runs = new Set([run])
-    const senders = new Set<string>()
+    const senders = new Set<number>()
     for (const envelope of cell.mailbox.queued()) {
       const sender = senderOf(envelope.memory, envelope.at)
-      const line = `${sender} ${envelope.priority}`
+      const line = sender * 2 ** 32 + envelope.priority
       const isFree = !runs.has(envelope.run) && (sender === ORCHESTRATOR_INDEX || !senders.has(line))
       if (isFree && gate.take(envelope.run, cell)) return envelope
       runs.add(envelope.run)
@@ -164,10 +166,10 @@ export class Delivery implements Handing {
   }
 
   /** Whether it may stand in the window behind others. */
-  #mayFollow({ mailbox: { handed }, settings }: Cell, life: Life, envelope: Envelope<RunState>): boolean {
-    if (life.run !== envelope.run || isAhead(settings, handed, envelope)) return false
+  #mayFollow(cell: Cell, life: Life, envelope: Envelope<RunState>): boolean {
+    if (life.run !== envelope.run || isAhead(cell, envelope)) return false
     // In the lane of priority 0 it has no place among its own: while it is there, it is there alone.
-    return !ranksLarge(life, envelope) && !(life.ranksLarge && handed.get(life.ranksLarge.turn))
+    return !ranksLarge(life, envelope) && !(life.ranksLarge && cell.mailbox.handed.get(life.ranksLarge.turn))
   }
 
   /** What the thread has to know before the message: its run, and what the log has of its earlier attempts. */
@@ -287,13 +289,11 @@ export class Delivery implements Handing {
 }
 
 /** Whether as many stand in the window as may: one, where it may come again in the same life, or expire before it has begun. */
-function isAhead(
-  { supervision, queueTimeoutMs }: CellSettings,
-  { size, ranked }: { size: number; ranked: number },
-  { priority }: Envelope<RunState>,
-): boolean {
-  if (supervision.onHandlerError !== 'fail' || queueTimeoutMs !== false) return true
-  return priority === 0 ? size - ranked >= HANDED_AHEAD : ranked >= RANKED_AHEAD
+function isAhead({ settings, mailbox, turnMs }: Cell, { priority }: Envelope<RunState>): boolean {
+  if (settings.supervision.onHandlerError !== 'fail' || settings.queueTimeoutMs !== false) return true
+  const { size, ranked } = mailbox.handed
+  const most = Math.ceil(AHEAD_MS / turnMs)
+  return priority === 0 ? size - ranked >= Math.min(most, HANDED_AHEAD) : ranked >= Math.min(most, RANKED_AHEAD)
 }
 
 /** Too large for the lane of its priority. */

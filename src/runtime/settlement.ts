@@ -18,6 +18,8 @@ import {
   setCorrelation,
   setFlag,
   setKind,
+  startedOf,
+  timeOf,
   turnOf,
 } from '../mailbox/frame.ts'
 import type { Envelope } from '../mailbox/mailbox.ts'
@@ -26,6 +28,8 @@ import type { Cell, Life, OpenRequest } from './cell.ts'
 import type { Core, Settling } from './core.ts'
 import type { OwnFrame } from './host-frames.ts'
 import type { RunState } from './run-state.ts'
+
+const TURNS_AVERAGED = 8
 
 export class Settlement implements Settling {
   readonly #core: Core
@@ -53,6 +57,7 @@ export class Settlement implements Settling {
     cell.turns += 1
     cell.suspects.delete(envelope)
     cell.lastEndAt = this.#core.clock.monotonic()
+    cell.turnMs += (Math.max(0, timeOf(memory, at) - startedOf(memory, at)) - cell.turnMs) / TURNS_AVERAGED
     if (life.patches.size > 0) {
       if (!failed) this.#applyPatches(cell, life, run, turn)
       life.patches.delete(turn)

@@ -38,7 +38,7 @@ t.test('rule 15: block: the verb of who sends to a full mailbox waits, and nobod
   await team.clock.advance(0)
   t.same(accepted, ['0', '1'])
   t.equal(await ask(team, 'other'), 'fine')
-  t.match(team.health().agents.worker, { queued: 1, inFlight: 2 }, 'two have room, one waits for it')
+  t.match(team.health().agents.worker, { queued: 2, inFlight: 1 }, 'two have room, one waits for it')
   open()
   await sending
   t.same(accepted, numbers(4))

@@ -28,6 +28,10 @@ export const permits =
     }
   }
 
+/** For so long an agent goes on from message to message while others wait: a wake-up costs as much as dozens of short turns. */
+const SLICE_MS = 1
+const LARGEST_SLICE = 64
+
 class Permits implements Gate {
   readonly #core: Core
   readonly #limit: number
@@ -46,7 +50,7 @@ class Permits implements Gate {
   take(run: RunState, cell: Cell): boolean {
     const ledger = this.#ledger(run)
     const { holders, waiting } = ledger
-    if (holders.has(cell)) return waiting.length === 0 || cell.mailbox.handed.size === 0
+    if (holders.has(cell)) return waiting.length === 0 || cell.mailbox.handed.size === 0 || --cell.slice > 0
     if (this.#suspended.has(cell)) return false // first its open turn has to go on
     if (cell.permit) this.release(cell.permit, cell) // of a message that another one has come before
     if (waiting.length === 0 && holders.size < this.#limit) {
@@ -76,6 +80,7 @@ class Permits implements Gate {
   #grant(run: RunState, { holders }: Ledger, cell: Cell): void {
     holders.add(cell)
     cell.permit = run
+    cell.slice = Math.min(Math.ceil(SLICE_MS / cell.turnMs), LARGEST_SLICE)
     if (this.#overdue.get(cell) === run) this.#overdue.delete(cell)
   }
 
@@ -109,8 +114,7 @@ class Permits implements Gate {
       waiting.splice(at < 0 ? waiting.length : at, 0, cell)
     }
     this.#announce(true) // before it looks who is parked: who parks later rings
-    // Who has come to wait since its thread last fell asleep may not have said so: nobody wanted to know.
-    if (isFirst) for (const holder of ledger.holders) holder.life?.thread.ring()
+    if (isFirst) for (const { life } of ledger.holders) if (life?.mayBeParked) life.thread.ring()
     this.#serve(run, ledger)
   }
 

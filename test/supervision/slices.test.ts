@@ -1,0 +1,79 @@
+/** Rule 19: how long an agent keeps its permit while others wait, and how many messages it is given ahead of time. */
+import t from 'tap'
+import type { OrchestrationConfig } from '../../src/protocols/index.ts'
+import { localTeam, type Receive } from './teams.ts'
+
+const MESSAGES = 60
+
+/** Fills the queues of two agents, then waits until both have worked them off. */
+const fillBoth: OrchestrationConfig = {
+  strategy: 'custom',
+  async run(script) {
+    for (let n = 0; n < MESSAGES; n++) for (const name of ['first', 'second']) await script.send(name, String(n))
+    await script.requestAll(['first', 'second'], 'done?')
+    return 'done'
+  },
+}
+
+/** Who had a turn, in that order, when two with full queues share one permit and each turn takes `ms`. */
+async function turnsOf(test: Pick<typeof t, 'teardown' | 'equal'>, ms: number): Promise<string[]> {
+  const turns: string[] = []
+  const worker =
+    (name: string): Receive =>
+    async (_message, context) => {
+      turns.push(name)
+      if (ms > 0) await context.sleep(ms)
+    }
+  const cast = { first: worker('first'), second: worker('second') }
+  const team = localTeam(test, cast, { maxConcurrentAgents: 1, orchestration: fillBoth })
+  const run = team.execute('go')
+  await team.clock.runToIdle()
+  test.equal((await run).success, true)
+  test.equal(turns.length, 2 * (MESSAGES + 1))
+  return turns
+}
+
+const changes = (turns: readonly string[]) => turns.filter((name, i) => i > 0 && name !== turns[i - 1]).length
+
+t.test('rule 19: who has long turns passes its permit on after each', async (t) => {
+  const turns = await turnsOf(t, 100)
+  t.equal(changes(turns), turns.length - 1)
+})
+
+t.test('rule 19: who has short turns goes on for a slice, so that a wake-up is not paid for each', async (t) => {
+  const turns = await turnsOf(t, 0)
+  t.ok(changes(turns) < turns.length / 2, `${changes(turns)} changes in ${turns.length} turns`)
+  t.ok(changes(turns) > 1, 'both get on, although both have more to do all the time')
+})
+
+t.test('an agent with long turns is given one message at a time: the next is chosen when it is free', async (t) => {
+  const got: string[] = []
+  const team = localTeam(t, {
+    async worker({ content }, context) {
+      got.push(content)
+      await context.sleep(1_000)
+    },
+  })
+  for (const content of ['a', 'b', 'c']) await team.sendMessage({ recipient: 'worker', content })
+  await team.clock.advance(500)
+  t.equal(team.health().agents.worker?.inFlight, 1)
+  await team.sendMessage({ recipient: 'worker', content: 'urgent', priority: 1 })
+  await team.clock.runToIdle()
+  t.same(got, ['a', 'urgent', 'b', 'c'])
+})
+
+t.test('an agent with short turns is given many', async (t) => {
+  let most = 0
+  const team = localTeam(t, {
+    async worker() {
+      most = Math.max(most, team.health().agents.worker?.inFlight ?? 0)
+    },
+    async sender(_message, context) {
+      for (let n = 0; n < 500; n++) await context.send('worker', String(n))
+    },
+  })
+  await team.sendMessage({ recipient: 'sender', content: 'go' })
+  await team.sendMessage({ recipient: 'sender', content: 'go' })
+  await team.clock.runToIdle()
+  t.ok(most > 20, `${most} at once`)
+})
