@@ -4,6 +4,7 @@ import { type AgentDefinition, type AgentHandlers, defineAgent } from '../../src
 import type { Logger } from '../../src/actors/logger.ts'
 import type { AgentRole } from '../../src/actors/role.ts'
 import type { DramatisError } from '../../src/errors.ts'
+import type { OrchestrationConfig } from '../../src/protocols/index.ts'
 import { LocalThread } from '../../src/runtime/local-thread.ts'
 import type { Supervisor } from '../../src/runtime/supervisor.ts'
 import { MultiAgentPattern, type MultiAgentPatternOptions } from '../../src/team.ts'
@@ -90,6 +91,16 @@ function closeAfter(t: Test, team: MultiAgentPattern<string> & { clock: VirtualC
   })
 }
 
+/** A run asks all agents at once. */
+export const askAll: OrchestrationConfig = {
+  strategy: 'custom',
+  async run(script, query) {
+    const names = script.agents.map(({ name }) => name)
+    const outcomes = await script.requestAll(names, query)
+    return outcomes.map((outcome) => (outcome.ok ? outcome.message.content : outcome.error.code)).join(' ')
+  },
+}
+
 /** What an agent answers. */
 export async function ask(
   team: MultiAgentPattern<string>,
@@ -119,5 +130,7 @@ export function gate(): { opened: Promise<void>; open(): void } {
   })
   return { opened, open: () => open() }
 }
+
+export const numbers = (count: number) => Array.from({ length: count }, (_, i) => `${i}`)
 
 export const never = new Promise<never>(() => {})

@@ -1,0 +1,139 @@
+/** Rules 11, 12 and 14: how agents start and stop. */
+import t from 'tap'
+import { defineAgent } from '../../src/actors/definition.ts'
+import { ask, localTeam, never, outcomeOf, type Receive } from './teams.ts'
+
+const answers: Receive = (message, context) => `${message.content} in attempt ${context.attempt}`
+
+t.test('rule 11: an agent that fails twice while it starts is a start failure, without a loop', async (t) => {
+  let starts = 0
+  const team = localTeam(t, {
+    worker: defineAgent({
+      start() {
+        starts += 1
+        throw new Error('no database')
+      },
+      receive: () => '',
+    }),
+    other: answers,
+  })
+  await t.rejects(team.start(), {
+    code: 'START_FAILED',
+    message: /^Agent "worker" failed twice while it started: .*no database/,
+    details: { agent: 'worker' },
+  })
+  await team.clock.advance(3_600_000)
+  t.equal(starts, 2)
+  t.equal(team.getAgentStatus('worker'), 'failed')
+})
+
+t.test('rule 11: a run that needs it fails, one that does not goes on', async (t) => {
+  const team = localTeam(
+    t,
+    {
+      worker: defineAgent({
+        start() {
+          throw new Error('no database')
+        },
+        receive: () => '',
+      }),
+      other: answers,
+    },
+    {
+      orchestration: { strategy: 'custom', run: async (script, query) => (await script.request(query, 'go')).content },
+    },
+  )
+  const failed = await team.execute('worker')
+  t.match(failed.error, { code: 'AGENT_TERMINATED', message: /failed twice while it started: .*no database/ })
+  t.equal((await team.execute('other')).finalOutput, 'go in attempt 1')
+})
+
+t.test('rule 11: one failure to start is forgiven, also in a later life', async (t) => {
+  let starts = 0
+  const team = localTeam(t, {
+    worker: defineAgent({
+      start() {
+        starts += 1
+        if (starts % 2 === 1) throw new Error('not yet')
+      },
+      receive: () => `started ${starts} times`,
+    }),
+  })
+  t.equal(await ask(team, 'worker'), 'started 2 times')
+  team.crash('worker')
+  t.equal(await ask(team, 'worker'), 'started 4 times')
+})
+
+t.test('rule 11: what is wrong with the code is final at once', async (t) => {
+  let made = 0
+  const team = localTeam(t, {
+    worker: defineAgent({
+      initialState: () => {
+        made += 1
+        return { since: new Date(0) }
+      },
+      receive: () => '',
+    }),
+  })
+  await t.rejects(team.execute('go'), {
+    code: 'CONFIGURATION',
+    details: { agent: 'worker', path: 'initialState.since' },
+  })
+  t.equal(made, 1)
+})
+
+t.test('rule 12: agents are stopped in the reverse order of their start', async (t) => {
+  const stopped: string[] = []
+  const stops = (name: string) => defineAgent({ receive: () => '', stop: () => void stopped.push(name) })
+  const team = localTeam(t, { a: stops('a'), b: stops('b'), c: stops('c') })
+  await team.start()
+  await team.close()
+  t.same(stopped, ['c', 'b', 'a'])
+})
+
+t.test('rule 12: a turn under way is told by its signal, and its caller gets the reason', async (t) => {
+  const told: boolean[] = []
+  const team = localTeam(t, {
+    async worker(_message, context) {
+      await new Promise((resolve) => context.signal.addEventListener('abort', resolve))
+      told.push(context.signal.aborted)
+    },
+  })
+  const running = team.execute('go')
+  await team.clock.advance(0)
+  await team.close()
+  t.match((await running).error, { code: 'RUN_ABORTED', details: { reason: 'close' } })
+  t.same(told, [true])
+})
+
+t.test('rule 12: a stop hook that does not end has stopGraceMs, 5 s unless told otherwise', async (t) => {
+  const team = localTeam(t, { worker: defineAgent({ receive: () => '', stop: () => never }) })
+  await team.start()
+  const closed = outcomeOf(team.close())
+  await team.clock.advance(4_999)
+  t.notOk(closed.settled)
+  await team.clock.advance(1)
+  t.ok(closed.settled)
+})
+
+t.test('rule 12: closing twice is fine, and a closed team takes nothing', async (t) => {
+  const team = localTeam(t, { worker: answers })
+  await team.start()
+  await Promise.all([team.close(), team.close()])
+  await team.close()
+  t.throws(() => team.launch('go'), { code: 'TEAM_CLOSED' })
+  await t.rejects(ask(team, 'worker'), { code: 'TEAM_CLOSED' })
+})
+
+t.test('rule 14: watch is refused: it belongs to a later version', async (t) => {
+  const team = localTeam(t, {
+    async worker(_message, context) {
+      await context.watch('other')
+    },
+    other: answers,
+  })
+  await t.rejects(ask(team, 'worker'), {
+    code: 'AGENT_FAILED',
+    details: { cause: { code: 'CONFIGURATION', details: { path: 'context.watch' } } },
+  })
+})
