@@ -124,3 +124,14 @@ function cellSettings(agent: ReturnType<typeof settingsFrom>['agents'][number]):
   const timeouts = { responseTimeoutMs, queueTimeoutMs, turnTimeoutMs }
   return { option: 'agents[0]', info, maxHeapMb, concurrency: 1, mailbox, supervision, ...timeouts, env, counted: true }
 }
+
+/** A clock that runs ahead by what `wall` and `monotonic` say. */
+export const ahead = (clock: Scheduler, wall: () => number, monotonic = wall): Scheduler => ({
+  now: () => clock.now() + wall(),
+  monotonic: () => clock.monotonic() + monotonic(),
+  random: () => clock.random(),
+  sleep: (ms, signal) => clock.sleep(ms, signal),
+  hold: () => clock.hold(),
+  timer: (ms, task) => clock.timer(ms, task),
+  defer: (task) => clock.defer(task),
+})

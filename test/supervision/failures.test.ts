@@ -1,7 +1,7 @@
 /** What counts as a failure (rule 0): a handler that throws has failed, and its agent goes on. */
 import t from 'tap'
 import { defineAgent } from '../../src/actors/definition.ts'
-import { ask, localTeam, type Receive } from './teams.ts'
+import { ask, gate, localTeam, type Receive } from './teams.ts'
 
 const throws =
   (thrown: unknown): Receive =>
@@ -208,6 +208,33 @@ t.test("rule 0: with 'retry' the failed attempt is no answer to a caller that cr
 })
 
 for (const onHandlerError of ['retry', 'restart'] as const) {
+  t.test(`rule 0: with '${onHandlerError}' a turn whose caller has gone is not tried again`, async (t) => {
+    let attempts = 0
+    const { opened, open } = gate()
+    const team = localTeam(
+      t,
+      {
+        async caller(_message, context) {
+          const gone = new AbortController()
+          void context.request('worker', 'go', { signal: gone.signal })
+          await opened
+          gone.abort()
+          return 'gave up'
+        },
+        worker() {
+          attempts += 1
+          open() // it has failed before the caller's cancellation is read
+          throw new Error('no')
+        },
+      },
+      { supervision: { onHandlerError } },
+    )
+    t.equal(await ask(team, 'caller'), 'gave up')
+    await team.clock.advance(0)
+    t.equal(attempts, 1)
+    t.equal(team.health().agents.worker?.restarts, 0)
+  })
+
   t.test(`rule 0: with '${onHandlerError}' the messages behind the failed one keep their order`, async (t) => {
     const handled: string[] = []
     const team = localTeam(

@@ -177,3 +177,20 @@ t.test('rule 19: an agent with a full mailbox does not keep its permit while oth
   t.equal(order.length, 4_502)
   t.ok(order.indexOf('other') < 3_000, 'after what stood in its window at most, twice')
 })
+
+t.test('rule 19: a turn that is tried again asks for its permit anew, behind those who wait', async (t) => {
+  const order: string[] = []
+  const team = localTeam(
+    t,
+    {
+      first(_message, { attempt }) {
+        order.push(`first ${attempt}`)
+        if (attempt === 1) throw new Error('again')
+      },
+      other: () => void order.push('other'),
+    },
+    { maxConcurrentAgents: 1, orchestration: askAll, supervision: { onHandlerError: 'retry' } },
+  )
+  await team.execute('go')
+  t.same(order, ['first 1', 'other', 'first 2'])
+})

@@ -1,6 +1,7 @@
 /** Rule 7: which message is given up, and when. */
 import t from 'tap'
-import { ask, localTeam, never, openTeam, type Receive } from './teams.ts'
+import { leftovers } from './accounts.ts'
+import { ask, localTeam, never, openTeam, outcomeOf, type Receive } from './teams.ts'
 
 t.test('rule 7: a message that kills its agent three times is poison', async (t) => {
   let attempts = 0
@@ -95,4 +96,26 @@ t.test('rule 7: after a death with several turns under way only the guilty one i
   )
   t.same(begun, ['one 1', 'guilty 1', 'two 1', 'one 2', 'guilty 2', 'guilty 3', 'two 2'])
   t.equal(team.host.cells[2]!.suspects.size, 0)
+})
+
+t.test('rule 7: what a poisoned message had asked others for is withdrawn', async (t) => {
+  const told: string[] = []
+  const team = openTeam(
+    t,
+    {
+      async worker(_message, context) {
+        void context.request('oracle', 'why')
+        await context.sleep(10)
+        team.crash('worker')
+        return never
+      },
+      oracle: (_message, context) => context.sleep(1_000).catch(({ code }) => void told.push(code)),
+    },
+    { supervision: { poisonAttempts: 1 } },
+  )
+  const asked = outcomeOf(ask(team, 'worker'))
+  await team.clock.advance(10)
+  t.match(asked.error, { code: 'AGENT_CRASHED' })
+  t.same(told, ['CANCELLED'])
+  t.same(leftovers(team.host), [])
 })

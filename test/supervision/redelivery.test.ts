@@ -1,7 +1,8 @@
 /** Rules 4, 5, 6 and 10: what a dead thread leaves behind, and what comes of it. */
 import t from 'tap'
 import { defineAgent } from '../../src/actors/definition.ts'
-import { ask, gate, localTeam, never } from './teams.ts'
+import { leftovers } from './accounts.ts'
+import { ask, gate, localTeam, never, openTeam, outcomeOf } from './teams.ts'
 
 t.test('rule 4: every life of an agent has an epoch', async (t) => {
   const team = localTeam(t, { worker: () => '' })
@@ -18,7 +19,7 @@ t.test('rule 4: every life of an agent has an epoch', async (t) => {
 t.test('rule 4: what the code of a dead life still does is seen by nobody', async (t) => {
   const { opened, open } = gate()
   const heard: string[] = []
-  const team = localTeam(
+  const team = openTeam(
     t,
     {
       worker: defineAgent({
@@ -49,6 +50,7 @@ t.test('rule 4: what the code of a dead life still does is seen by nobody', asyn
   t.equal(result.finalOutput, 'attempt 2, state 2')
   t.same(heard, ['sent in attempt 2'])
   t.same(Object.keys(result.blackboardState!), ['key-2'])
+  t.same(leftovers(team.host), [])
 })
 
 t.test('rule 4: what was under way outside the thread belongs to the turn, and counts', async (t) => {
@@ -66,6 +68,24 @@ t.test('rule 4: what was under way outside the thread belongs to the turn, and c
   team.crash('caller')
   await team.clock.advance(40)
   t.equal(await asked, 'answer, asked in attempt 1, taken in 2')
+})
+
+t.test('rule 4: so does what it waits for on the blackboard', async (t) => {
+  const team = localTeam(
+    t,
+    {
+      worker: async (_message, context) =>
+        `${(await context.blackboard.waitFor('key')).value} in attempt ${context.attempt}`,
+      writer: (_message, context) => context.publish('key', 'found', 'fact').then(() => 'written'),
+    },
+    { enableBlackboard: { scope: 'team' } },
+  )
+  const asked = ask(team, 'worker')
+  await team.clock.advance(10)
+  team.crash('worker')
+  await team.clock.advance(10)
+  await ask(team, 'writer')
+  t.equal(await asked, 'found in attempt 2')
 })
 
 t.test('rule 5: a turn that had committed when its thread died is never run again', async (t) => {
@@ -109,9 +129,30 @@ t.test('rule 5: what the dead thread had published is drained before anything is
   )
 })
 
+t.test('rule 5: a commit that was not written whole is none', async (t) => {
+  const team = localTeam(t, {
+    worker: defineAgent({
+      initialState: { turns: 0 },
+      receive(_message, context) {
+        context.setState((draft) => {
+          draft.turns += 1
+        })
+        const state = `state ${context.state.turns} in attempt ${context.attempt}`
+        if (context.attempt > 1) return state
+        queueMicrotask(() => team.crash('worker')) // its state is in the outbox, its answer is larger than that
+        return { content: state, structuredData: 'x'.repeat(2 ** 21) }
+      },
+    }),
+  })
+  t.equal(await ask(team, 'worker'), 'state 1 in attempt 2')
+})
+
 t.test('rule 6: the turn under way comes first, with attempt + 1; the others gain none', async (t) => {
   const turns: string[] = []
   const team = localTeam(t, {
+    async sender(_message, context) {
+      for (const content of ['a', 'b', 'c']) await context.send('worker', content) // of one run: all stand in its window
+    },
     async worker(message, context) {
       turns.push(`${message.content} ${context.attempt}`)
       if (message.content === 'a' && context.attempt === 1) {
@@ -121,11 +162,56 @@ t.test('rule 6: the turn under way comes first, with attempt + 1; the others gai
       }
     },
   })
-  for (const content of ['a', 'b', 'c']) await team.sendMessage({ recipient: 'worker', content })
+  await ask(team, 'sender')
   await team.clock.advance(0)
   await team.sendMessage({ recipient: 'worker', content: 'urgent', priority: 9 })
   await team.clock.advance(5)
   t.same(turns, ['a 1', 'a 2', 'urgent 1', 'b 1', 'c 1'])
+})
+
+t.test('rules 5 to 7: a redelivered turn that takes another way is a divergence, named in the trace', async (t) => {
+  const heard: string[] = []
+  const team = localTeam(t, {
+    async worker(_message, context) {
+      if (context.attempt === 1) {
+        await context.send('log', 'first way')
+        await context.step('count', () => 1)
+        team.crash('worker')
+        return never
+      }
+      await context.send('log', 'second way')
+      return 'done'
+    },
+    log: (message) => void heard.push(message.content),
+  })
+  const result = await team.execute('go')
+  await team.clock.advance(0)
+  t.equal(result.finalOutput, 'done')
+  t.same(heard, ['first way', 'second way'])
+  t.match(
+    result.orchestrationTrace.events.filter(({ eventType }) => eventType === 'step.mismatch'),
+    [
+      {
+        agent: 'worker',
+        details: {
+          error: { code: 'STEP_MISMATCH', details: { agent: 'worker', missed: ['send to log', 'step count'] } },
+        },
+      },
+    ],
+  )
+})
+
+t.test('rules 5 to 7: a redelivered turn that does the same is none', async (t) => {
+  const team = localTeam(t, {
+    async worker(_message, context) {
+      await context.step('count', () => 1)
+      if (context.attempt > 1) return 'done'
+      team.crash('worker')
+      return never
+    },
+  })
+  const { events } = (await team.execute('go')).orchestrationTrace
+  t.notOk(events.some(({ eventType }) => eventType === 'step.mismatch'))
 })
 
 t.test('rule 10: a response that comes when nobody waits any more is a dead letter with reason late', async (t) => {
@@ -171,4 +257,24 @@ t.test('rule 10: a request settles exactly once, and a second response is refuse
   t.equal((await run.result).finalOutput, 'first')
   t.same(answers, ['first'])
   t.match(team.deadLetters.list(), [{ reason: 'late', message: { content: 'second' } }])
+})
+
+t.test('rule 10: a new life numbers its requests on, so that no answer is taken for another', async (t) => {
+  const { opened, open } = gate()
+  const team = localTeam(t, {
+    async caller(_message, context) {
+      const names = context.attempt === 1 ? ['slow'] : ['quick', 'slow']
+      const replies = await Promise.all(names.map((name) => context.request(name, 'go')))
+      return replies.map(({ content }) => content).join(' ')
+    },
+    slow: () => opened.then(() => 'slow'),
+    quick: () => 'quick',
+  })
+  const asked = outcomeOf(ask(team, 'caller'))
+  await team.clock.advance(0)
+  team.crash('caller')
+  await team.clock.advance(0)
+  open()
+  await team.clock.advance(0)
+  t.match(asked, { value: 'quick slow' })
 })

@@ -1,7 +1,9 @@
 /** Rules 1 to 3, 8 and 9: who lives again, when, and what becomes of who waits meanwhile. */
 import t from 'tap'
 import { defineAgent } from '../../src/actors/definition.ts'
+import { restarts } from '../../src/runtime/parts/restarts.ts'
 import { testTeam } from '../../src/testing.ts'
+import { ahead, BareSupervisor } from './bare-supervisor.ts'
 import { ask, gate, localTeam, never, outcomeOf, type Receive } from './teams.ts'
 
 const answers: Receive = (message, context) => `${message.content} in attempt ${context.attempt}`
@@ -120,6 +122,45 @@ t.test('rule 2: restarts that were caused by poison leave the window', async (t)
   t.equal(await ask(team, 'worker', 'good'), 'fine')
 })
 
+t.test('rule 2: poison takes its own restarts out of the window, and no others', async (t) => {
+  const team = localTeam(
+    t,
+    {
+      worker() {
+        team.crash('worker')
+        return never
+      },
+    },
+    { supervision: { poisonAttempts: 1 } },
+  )
+  await crashTimes(team, 'worker', 3)
+  await t.rejects(ask(team, 'worker', 'poison'), { code: 'AGENT_CRASHED' })
+  await team.clock.advance(5_000)
+  t.equal(team.getAgentStatus('worker'), 'idle')
+  team.crash('worker')
+  await team.clock.advance(0)
+  t.equal(team.getAgentStatus('worker'), 'failed')
+})
+
+t.test('rule 2: the window is one of monotonic time: a wall clock that is set changes nothing', async (t) => {
+  let set = 0
+  const bare = new BareSupervisor({ worker: answers }, [restarts], {
+    watch: (clock) =>
+      ahead(
+        clock,
+        () => set,
+        () => 0,
+      ),
+  })
+  await bare.start()
+  for (let i = 0; i < 4; i++) {
+    bare.threads.get('worker')!.terminate()
+    await bare.clock.advance(1_000)
+    set += 3_600_000
+  }
+  t.match(bare.host.cell('worker')!.stopped, { details: { deaths: 4 } })
+})
+
 t.test('rule 2: restartAgent is refused: it belongs to a later version', async (t) => {
   const team = localTeam(t, { worker: answers })
   await t.rejects(team.restartAgent('worker'), { code: 'CONFIGURATION', details: { path: 'restartAgent' } })
@@ -173,6 +214,30 @@ t.test('rule 8: queued messages survive a death, in order', async (t) => {
   open()
   await team.clock.advance(0)
   t.same(handled.slice(-4), ['a', 'b', 'c', 'd'])
+})
+
+t.test('rule 8: queued messages expire by their own deadline, also while the agent is kept down', async (t) => {
+  const team = localTeam(
+    t,
+    { worker: () => never },
+    { communication: { queueTimeoutMs: 100 }, supervision: { backoff: { baseMs: 9_000, capMs: 9_000 } } },
+  )
+  await crashTimes(team, 'worker', 1)
+  team.crash('worker')
+  await team.clock.advance(0)
+  for (const content of ['a', 'b']) {
+    await team.sendMessage({ recipient: 'worker', content })
+    await team.clock.advance(50)
+  }
+  t.same(
+    team.deadLetters.list().map(({ message, reason }) => `${message.content} ${reason}`),
+    ['a expired'],
+  )
+  await team.clock.advance(50)
+  t.same(
+    team.deadLetters.list().map(({ message, reason }) => `${message.content} ${reason}`),
+    ['a expired', 'b expired'],
+  )
 })
 
 t.test('rule 8: a permanent stop turns queued messages into dead letters, with its reason', async (t) => {

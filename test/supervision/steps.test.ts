@@ -171,6 +171,19 @@ t.test('rule 6: parallel steps are matched in whatever order they come', async (
   t.same(asked, ['a', 'b', 'c'])
 })
 
+t.test('rule 6: a step is known by whom it is for', async (t) => {
+  const answers = (name: string): Receive => {
+    return () => name
+  }
+  const worker = diesOnce(async (context) => {
+    const names = context.attempt === 1 ? ['a', 'b'] : ['b', 'a']
+    const replies = await Promise.all(names.map((name) => context.request(name, 'who')))
+    return replies.map(({ content }) => content)
+  })(() => team)
+  const team = localTeam(t, { worker, a: answers('a'), b: answers('b') })
+  t.equal(await ask(team, 'worker'), '["b","a"]')
+})
+
 t.test('rule 6: the same step is known again whatever the memory held before', async (t) => {
   for (let length = 0; length < 9; length++) {
     const frames = [0, 255].map((before) => {
@@ -258,6 +271,25 @@ t.test('rule 6: a step under way that may not run twice makes the outcome unknow
   t.equal(runs, 2)
 })
 
+t.test('rule 6: a turn so long that the log has forgotten how it began is not run again', async (t) => {
+  let attempts = 0
+  const team = localTeam(t, {
+    async worker(_message, context) {
+      attempts += 1
+      for (let i = 0; i < 70; i++) await context.step(`step ${i}`, () => 'x'.repeat(2 ** 20))
+      await context.request('other', 'go') // when it is answered, all that came before it is in the log
+      team.crash('worker')
+      return never
+    },
+    other: () => '',
+  })
+  t.match((await team.execute('go')).error, {
+    code: 'OUTCOME_UNKNOWN',
+    message: /^Agent "worker" died in a turn so long that the log had to forget how it began/,
+  })
+  t.equal(attempts, 1)
+})
+
 t.test('rule 6: an idempotent step under way runs again', async (t) => {
   let runs = 0
   const team = localTeam(t, {
@@ -298,43 +330,4 @@ t.test('rule 6: a handler that fails beside a step under way is not retried over
   )
   await t.rejects(ask(team, 'worker'), { code: 'AGENT_FAILED' })
   t.equal(runs, 1)
-})
-
-t.test('rules 5 to 7: a redelivered turn that takes another way is a divergence, named in the trace', async (t) => {
-  const heard: string[] = []
-  const team = localTeam(t, {
-    async worker(_message, context) {
-      if (context.attempt === 1) {
-        await context.send('log', 'first way')
-        await context.step('count', () => 1)
-        team.crash('worker')
-        return never
-      }
-      await context.send('log', 'second way')
-      return 'done'
-    },
-    log: (message) => void heard.push(message.content),
-  })
-  const result = await team.execute('go')
-  await team.clock.advance(0)
-  t.equal(result.finalOutput, 'done')
-  t.same(heard, ['first way', 'second way'])
-  t.match(
-    result.orchestrationTrace.events.filter(({ eventType }) => eventType === 'step.mismatch'),
-    [
-      {
-        agent: 'worker',
-        details: {
-          error: { code: 'STEP_MISMATCH', details: { agent: 'worker', missed: ['send to log', 'step count'] } },
-        },
-      },
-    ],
-  )
-})
-
-t.test('rules 5 to 7: a redelivered turn that does the same is none', async (t) => {
-  const worker = diesOnce((context) => context.step('count', () => 1))(() => team)
-  const team = localTeam(t, { worker })
-  const { events } = (await team.execute('go')).orchestrationTrace
-  t.notOk(events.some(({ eventType }) => eventType === 'step.mismatch'))
 })

@@ -1,10 +1,9 @@
 /** Rule 13 in virtual time: threads that are stuck, and threads that only look so. */
 import { close, open } from 'node:inspector'
 import t from 'tap'
-import type { Scheduler } from '../../src/clock.ts'
 import { restarts } from '../../src/runtime/parts/restarts.ts'
 import { watchdog } from '../../src/runtime/parts/watchdog.ts'
-import { BareSupervisor } from './bare-supervisor.ts'
+import { ahead, BareSupervisor } from './bare-supervisor.ts'
 import { never, outcomeOf, type Receive } from './teams.ts'
 
 const parts = [restarts, watchdog]
@@ -130,15 +129,4 @@ t.test('rules 4 and 13: a thread that does not end is fenced off after a second,
   await bare.clock.advance(2_000)
   t.equal(asked.value, 'life 2')
   t.equal(cell.epoch, 2)
-})
-
-/** A clock that runs ahead by what `lost` says. */
-const ahead = (clock: Scheduler, lost: () => number): Scheduler => ({
-  now: () => clock.now() + lost(),
-  monotonic: () => clock.monotonic() + lost(),
-  random: () => clock.random(),
-  sleep: (ms, signal) => clock.sleep(ms, signal),
-  hold: () => clock.hold(),
-  timer: (ms, task) => clock.timer(ms, task),
-  defer: (task) => clock.defer(task),
 })
