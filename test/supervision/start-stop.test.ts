@@ -1,7 +1,7 @@
 /** Rules 11, 12 and 14: how agents start and stop. */
 import t from 'tap'
 import { defineAgent } from '../../src/actors/definition.ts'
-import { ask, localTeam, never, outcomeOf, type Receive } from './teams.ts'
+import { ask, localTeam, never, outcomeOf, type Receive, silent } from './teams.ts'
 
 const answers: Receive = (message, context) => `${message.content} in attempt ${context.attempt}`
 
@@ -104,6 +104,25 @@ t.test('rule 12: a turn under way is told by its signal, and its caller gets the
   await team.close()
   t.match((await running).error, { code: 'RUN_ABORTED', details: { reason: 'close' } })
   t.same(told, [true])
+})
+
+t.test('rule 12: what a turn still says when it is told to stop is heard', async (t) => {
+  const said: string[] = []
+  const logger = { ...silent, info: (_fields: object, text = '') => void said.push(text) }
+  const team = localTeam(
+    t,
+    {
+      async worker(_message, context) {
+        await new Promise((resolve) => context.signal.addEventListener('abort', resolve))
+        context.log.info({}, 'tidied up')
+      },
+    },
+    { logger },
+  )
+  void team.execute('go')
+  await team.clock.advance(0)
+  await team.close()
+  t.same(said, ['tidied up'])
 })
 
 t.test('rule 12: a stop hook that does not end has stopGraceMs, 5 s unless told otherwise', async (t) => {
