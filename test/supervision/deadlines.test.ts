@@ -156,6 +156,7 @@ t.test('a message whose turn has begun does not expire, also not when it is trie
     team.crash('worker')
     await team.clock.advance(0)
   }
+  await team.sendMessage({ recipient: 'worker', content: '0' }) // upon which all that wait are looked at
   await team.clock.advance(2_000)
   t.equal(await asked, 'slept 1000')
 })

@@ -240,6 +240,27 @@ t.test('rule 8: queued messages expire by their own deadline, also while the age
   )
 })
 
+t.test('rule 8: a message that was handed over and never begun keeps its deadline over deaths', async (t) => {
+  const team = localTeam(
+    t,
+    { worker: () => never },
+    {
+      communication: { queueTimeoutMs: 10_000 },
+      supervision: { maxRestarts: Number.POSITIVE_INFINITY, backoff: { baseMs: 4_000, capMs: 4_000 } },
+    },
+  )
+  await team.start()
+  team.events.subscribe((event) => {
+    if (event.type === 'agent.status' && event.agent === 'worker' && event.status === 'idle') team.crash('worker')
+  })
+  team.crash('worker')
+  await team.sendMessage({ recipient: 'worker', content: 'note' })
+  await team.clock.advance(9_999)
+  t.same(team.deadLetters.list(), [])
+  await team.clock.advance(1)
+  t.match(team.deadLetters.list(), [{ reason: 'expired', message: { content: 'note' } }])
+})
+
 t.test('rule 8: a permanent stop turns queued messages into dead letters, with its reason', async (t) => {
   const team = localTeam(t, { worker: () => never }, { supervision: { maxRestarts: 0 } })
   for (const content of ['a', 'b', 'c']) await team.sendMessage({ recipient: 'worker', content })
