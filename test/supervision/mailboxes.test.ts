@@ -87,6 +87,30 @@ t.test('rule 15: a message larger than the mailbox is taken when nothing else wa
   t.same(leftovers(team.host), [])
 })
 
+t.test('rule 15: a message larger than the mailbox waits as long as anything else is there', async (t) => {
+  const { opened, open } = gate()
+  const accepted: number[] = []
+  const team = openTeam(
+    t,
+    {
+      async sender(_message, context) {
+        for (const length of [10, 5_000]) {
+          await context.send('worker', 'x'.repeat(length))
+          accepted.push(length)
+        }
+      },
+      worker: () => opened,
+    },
+    { roles: { worker: { communication: { mailboxBytes: 2_500 } } } },
+  )
+  const sending = ask(team, 'sender')
+  await team.clock.advance(0)
+  t.same(accepted, [10])
+  open()
+  await sending
+  t.same(accepted, [10, 5_000])
+})
+
 t.test('rule 15: a message larger than maxMessageBytes is refused, with both figures', async (t) => {
   const team = localTeam(
     t,

@@ -238,13 +238,14 @@ t.test('rule 10: a response that comes when nobody waits any more is a dead lett
 
 t.test('rule 10: a request settles exactly once, and a second response is refused as late', async (t) => {
   const answers: string[] = []
+  const told: string[] = []
   const team = localTeam(t, {
     async caller(_message, context) {
       const reply = await context.request('worker', 'go')
       answers.push(reply.content)
       return reply.content
     },
-    worker: () => never,
+    worker: (_message, context) => context.sleep(1_000).catch(({ code }) => void told.push(code)),
   })
   const run = team.launch('go')
   await team.clock.advance(0)
@@ -258,6 +259,7 @@ t.test('rule 10: a request settles exactly once, and a second response is refuse
   })
   t.equal((await run.result).finalOutput, 'first')
   t.same(answers, ['first'])
+  t.same(told, ['CANCELLED'])
   t.match(team.deadLetters.list(), [{ reason: 'late', message: { content: 'second' } }])
 })
 

@@ -1,6 +1,9 @@
 /** Rules 11, 12 and 14: how agents start and stop. */
 import t from 'tap'
 import { defineAgent } from '../../src/actors/definition.ts'
+import type { Scheduler } from '../../src/clock.ts'
+import { restarts } from '../../src/runtime/parts/restarts.ts'
+import { ahead, BareSupervisor } from './bare-supervisor.ts'
 import { ask, localTeam, never, outcomeOf, type Receive, silent } from './teams.ts'
 
 const answers: Receive = (message, context) => `${message.content} in attempt ${context.attempt}`
@@ -142,6 +145,25 @@ t.test('rule 12: closing twice is fine, and a closed team takes nothing', async 
   await team.close()
   t.throws(() => team.launch('go'), { code: 'TEAM_CLOSED' })
   await t.rejects(ask(team, 'worker'), { code: 'TEAM_CLOSED' })
+})
+
+t.test('rule 12: no timer outlives the team', async (t) => {
+  const timers = new Set<object>()
+  const watch = (clock: Scheduler): Scheduler => ({
+    ...ahead(clock, () => 0),
+    timer(ms, task) {
+      const set = clock.timer(ms, task)
+      timers.add(set)
+      return { cancel: () => timers.delete(set) && set.cancel() }
+    },
+  })
+  const bare = new BareSupervisor({ worker: answers }, [restarts], { watch, supervision: { maxRestarts: 0 } })
+  await bare.start()
+  bare.threads.get('worker')!.terminate()
+  await bare.clock.advance(0)
+  t.equal(timers.size, 1, 'its cool-down')
+  bare.host.close()
+  t.equal(timers.size, 0)
 })
 
 t.test('rule 14: watch is refused: it belongs to a later version', async (t) => {

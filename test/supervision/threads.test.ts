@@ -5,6 +5,7 @@ import { text } from 'node:stream/consumers'
 import { fileURLToPath } from 'node:url'
 import t from 'tap'
 import { type AgentRole, createTeam, type MultiAgentPatternOptions, type RuntimeEvent } from '../../src/index.ts'
+import { leftovers, leftoversOnce } from '../fixtures/leftovers.ts'
 import { ask, silent } from './teams.ts'
 
 const fixture = (name: string) => new URL(`../fixtures/supervision/${name}.js`, import.meta.url)
@@ -132,6 +133,14 @@ t.test('rule 11: a module that ends its thread while it loads is a start failure
   const failed = await team.execute('go')
   t.match(failed.error, { code: 'AGENT_TERMINATED', message: /"worker" failed twice while it started/ })
   t.equal(await team.getAgent('other')!.run('fine'), 'attempt 1, counted in 1')
+})
+
+t.test('rule 11: a failed start leaves no thread', async (t) => {
+  const before = leftovers()
+  const module = new URL('../fixtures/cli/throws-while-loaded.js', import.meta.url)
+  const team = teamOf(t, { agents: [{ name: 'worker', module }] })
+  await t.rejects(team.start(), { code: 'CONFIGURATION' })
+  t.equal((await leftoversOnce(before)).threads, before.threads)
 })
 
 t.test('an agent has no environment but what its role was granted', async (t) => {
