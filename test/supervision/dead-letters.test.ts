@@ -85,6 +85,29 @@ t.test('rule 17: accepted = handled + dead + queued + in flight, with every reco
   t.equal(accepted, handled + deadLettered)
 })
 
+t.test('rule 17: what waits for room when its run is aborted is a dead letter', async (t) => {
+  const gone = new AbortController()
+  const team = openTeam(
+    t,
+    {
+      async sender(_message, context) {
+        for (const content of numbers(2)) void context.send('worker', content)
+        await context.sleep(1_000)
+      },
+      worker: (_message, context) => context.sleep(1_000),
+    },
+    { communication: { mailboxCapacity: 1 } },
+  )
+  const run = team.execute('go', { signal: gone.signal })
+  await team.clock.advance(1)
+  gone.abort()
+  await run
+  await team.clock.advance(0)
+  const letters = team.deadLetters.list().filter(({ message }) => message.recipient === 'worker')
+  t.same(letters.map(({ message, reason }) => `${message.content} ${reason}`).sort(), ['0 cancelled', '1 cancelled'])
+  t.same(imbalances(team.host), [])
+})
+
 t.test('rule 17: a message whose handler fails counts as dead, not as handled', async (t) => {
   const team = openTeam(t, {
     worker() {

@@ -3,7 +3,7 @@ import t from 'tap'
 import type { AgentContext } from '../../src/actors/context.ts'
 import { settingsFrom } from '../../src/runtime/settings.ts'
 import { leftovers } from './accounts.ts'
-import { askAll, type Cast, localTeam, openTeam, type Receive } from './teams.ts'
+import { askAll, type Cast, gate, localTeam, openTeam, outcomeOf, type Receive } from './teams.ts'
 
 /** Counts the turns that run now, and how many there were at most. */
 function counter() {
@@ -193,4 +193,34 @@ t.test('rule 19: a turn that is tried again asks for its permit anew, behind tho
   )
   await team.execute('go')
   t.same(order, ['first 1', 'other', 'first 2'])
+})
+
+t.test('rule 19: who is no longer wanted when a permit comes free is passed over', async (t) => {
+  const { opened, open } = gate()
+  const team = openTeam(
+    t,
+    { holder: () => opened, unwanted: () => 'unwanted', other: () => 'other' },
+    {
+      maxConcurrentAgents: 1,
+      orchestration: {
+        strategy: 'custom',
+        async run(script) {
+          const gone = new AbortController()
+          const held = script.request('holder', 'go')
+          const unwanted = script.request('unwanted', 'go', { signal: gone.signal }).catch(({ code }) => code)
+          const wanted = script.request('other', 'go')
+          await script.sleep(1)
+          gone.abort()
+          await script.sleep(1)
+          open()
+          await held
+          return `${await unwanted} ${(await wanted).content}`
+        },
+      },
+    },
+  )
+  const run = outcomeOf(team.execute('go'))
+  for (let i = 0; i < 5; i++) await team.clock.advance(1)
+  t.match(run.value, { finalOutput: 'CANCELLED other' })
+  t.same(leftovers(team.host), [])
 })

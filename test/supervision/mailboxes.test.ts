@@ -1,6 +1,7 @@
 /** Rule 15: mailboxes are bounded, and what becomes of who sends to a full one. */
 import t from 'tap'
 import { defineAgent } from '../../src/actors/definition.ts'
+import { CLAIM } from '../../src/mailbox/window.ts'
 import { settingsFrom } from '../../src/runtime/settings.ts'
 import { testTeam } from '../../src/testing.ts'
 import { imbalances, leftovers, roomOf } from './accounts.ts'
@@ -172,6 +173,19 @@ t.test('rule 15: reject: a caller outside of the team is told as well', async (t
   t.same(imbalances(team.host), [])
 })
 
+t.test('rule 15: reject: a message larger than the mailbox is taken when nothing else is there', async (t) => {
+  const lengths: number[] = []
+  const team = openTeam(
+    t,
+    { worker: (message) => void lengths.push(message.content.length) },
+    { communication: { mailboxBytes: 2_500, overflow: 'reject' } },
+  )
+  await team.sendMessage({ recipient: 'worker', content: 'x'.repeat(5_000) })
+  await team.clock.advance(0)
+  t.same(lengths, [5_000])
+  t.same(leftovers(team.host), [])
+})
+
 t.test('rule 15: drop_oldest and drop_newest are refused: they belong to a later version', async (t) => {
   for (const overflow of ['drop_oldest', 'drop_newest'] as const) {
     const make = () =>
@@ -269,6 +283,26 @@ t.test('rule 15: a thread that dies with a full outbox leaves no claim behind', 
   await ask(team, 'sender')
   await team.clock.advance(0)
   t.same(leftovers(team.host), [])
+})
+
+t.test('rule 15: a claim that a thread had not used when it died is given back, one that it had is not', async (t) => {
+  const team = openTeam(
+    t,
+    { sender: (message, context) => context.send('worker', message.content), worker: () => never },
+    { communication: { mailboxCapacity: 8 } },
+  )
+  await ask(team, 'sender', 'note')
+  const { team: room } = team.host
+  const [sender, worker] = [team.host.cell('sender')!, team.host.cell('worker')!]
+  for (const used of [true, false]) {
+    const { window, lastTurn, lastStep } = sender.life!
+    const bytes = 100
+    if (!used) room.claim(worker.index, bytes)
+    window.words.set([worker.index + 1, bytes, lastTurn, used ? lastStep : lastStep + 1], CLAIM)
+    team.crash('sender')
+    await team.clock.advance(1_000)
+    t.equal(roomOf(team.host, worker), 7)
+  }
 })
 
 t.test('rule 15: room that was taken by a large message is given back to who waits for it', async (t) => {

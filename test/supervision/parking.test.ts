@@ -181,6 +181,7 @@ t.test('rule 19: a turn that gave its permit up is told of its cancellation at o
       },
       async worker(_message, context) {
         await context.sleep(1_000).catch((error) => told.push(`worker ${error.code}`))
+        await opened // its permit does not come free
       },
       holder: () => opened,
     },

@@ -149,6 +149,21 @@ t.test('rule 5: a commit that was not written whole is none', async (t) => {
   t.equal(await ask(team, 'worker'), 'state 1 in attempt 2')
 })
 
+t.test('rule 5: a turn has committed only when all that it had sent is out', async (t) => {
+  const lengths: number[] = []
+  const team = localTeam(t, {
+    worker(_message, context) {
+      void context.send('log', 'x'.repeat(2 ** 20)) // larger than the outbox
+      if (context.attempt === 1) queueMicrotask(() => team.crash('worker'))
+      return `attempt ${context.attempt}`
+    },
+    log: (message) => void lengths.push(message.content.length),
+  })
+  t.equal(await ask(team, 'worker'), 'attempt 2')
+  await team.clock.advance(0)
+  t.same(lengths, [2 ** 20])
+})
+
 t.test('rule 6: the turn under way comes first, with attempt + 1; the others gain none', async (t) => {
   const turns: string[] = []
   const team = localTeam(t, {
