@@ -96,6 +96,15 @@ t.test('what a context knows can still be read, and its signal is aborted', asyn
   t.match(context.signal.reason, { code: 'TURN_ENDED' })
 })
 
+t.test('a signal that was taken in a turn is aborted when that ends', async (t) => {
+  const { play } = stage(t)
+  let signal: AbortSignal | undefined
+  await play((context) => {
+    signal = context.signal
+  })
+  t.match(signal, { aborted: true, reason: { code: 'TURN_ENDED' } })
+})
+
 t.test('a verb that nobody awaits is given up with its turn, and costs nothing', async (t) => {
   const unhandled: unknown[] = []
   const note = (error: unknown) => unhandled.push(error)
