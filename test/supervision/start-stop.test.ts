@@ -128,6 +128,27 @@ t.test('rule 12: what a turn still says when it is told to stop is heard', async
   t.same(said, ['tidied up'])
 })
 
+t.test('rule 12: a turn that heeds its signal keeps its thread, and so does one that waits behind it', async (t) => {
+  const team = localTeam(t, {
+    async caller(_message, context) {
+      const gone = new AbortController()
+      const first = context.request('worker', 'first', { timeoutMs: 20_000 })
+      const second = context.request('worker', 'second', { signal: gone.signal }).catch(({ code }) => code)
+      await context.sleep(10)
+      gone.abort() // it stands in the worker's window, and has not begun
+      const third = context.request('other', 'third', { timeoutMs: 10 }).catch(({ code }) => code)
+      return `${(await first).content} ${await second} ${await third}`
+    },
+    worker: (_message, context) => context.sleep(10_000).then(() => 'first'),
+    other: (_message, context) => context.sleep(10_000),
+  })
+  const asked = outcomeOf(ask(team, 'caller'))
+  await team.clock.advance(20_000)
+  t.equal(asked.value, 'first CANCELLED REQUEST_TIMEOUT')
+  const { worker, other } = team.health().agents
+  t.same([worker?.restarts, other?.restarts], [0, 0])
+})
+
 t.test('rule 12: a stop hook that does not end has stopGraceMs, 5 s unless told otherwise', async (t) => {
   const team = localTeam(t, { worker: defineAgent({ receive: () => '', stop: () => never }) })
   await team.start()

@@ -90,7 +90,7 @@ t.test('rule 13: it pauses while a debugger is attached', async (t) => {
 })
 
 t.test('rule 13: one agent has its own watchdogMs, whatever the others have', async (t) => {
-  const bare = new BareSupervisor({ slow: () => never, quick: () => never }, parts, {
+  const bare = new BareSupervisor({ quick: () => never, slow: () => never }, parts, {
     supervision: { watchdogMs: 1_000_000 },
     roles: { quick: { supervision: { watchdogMs: 100 } } },
   })
