@@ -18,7 +18,7 @@ import type { Cell, Life, OpenRequest } from './cell.ts'
 import type { HostFrames, OwnFrame } from './host-frames.ts'
 import type { Batch, FrameBlock, Unrecorded } from './records.ts'
 import type { RunState } from './run-state.ts'
-import type { Spawner } from './thread.ts'
+import type { Spawner, ThreadExit } from './thread.ts'
 
 /** The first names of every team, in this order. */
 export const FIXED_NAMES = [RUNTIME, USER, ORCHESTRATOR] as const
@@ -93,17 +93,23 @@ export interface Handing {
   runOver(run: RunState): void
 }
 
-/** The lives and deaths of agents. */
+/** The lives of agents. */
 export interface LifeCycle {
   roster: () => RosterEntry[]
   begin(cell: Cell): Promise<void>
+  cannotStart(cell: Cell, error: DramatisError): void
   become(cell: Cell, status: 'starting' | 'restarting' | 'stopped' | 'failed'): void
-  kill(cell: Cell, verdict: DramatisError): void
   stopForGood(cell: Cell, error: DramatisError): void
   revive(cell: Cell): void
-  killAfterGrace(cell: Cell, envelope: Envelope<RunState>): void
   applyPatch(cell: Cell, run: RunState, notice: PatchNotice): void
   runNotice(cell: Cell, run: RunState): OwnFrame
+}
+
+/** How they end. */
+export interface Dying {
+  kill(cell: Cell, verdict: DramatisError): void
+  exited(cell: Cell, life: Life, exit: ThreadExit): void
+  killAfterGrace(cell: Cell, envelope: Envelope<RunState>): void
 }
 
 /** What becomes of messages whose turn did not end in a commit. */
@@ -140,6 +146,7 @@ export interface Core extends Directory {
   readonly settlement: Settling
   readonly delivery: Handing
   readonly lives: LifeCycle
+  readonly deaths: Dying
   readonly redelivery: Redelivering
   readonly calls: Serving
   readonly records$: Observable<Batch>

@@ -1,36 +1,29 @@
 /**
- * Lives and deaths of agents: starts threads, reads what a dead one left, gives its messages back, decides which of them
- * may be tried again. Whether and when a new life begins is the restart policy's to say (parts/restarts.ts).
+ * The lives of agents: starts threads, and stops agents for good, in order. How a life ends by itself, or is ended, is in
+ * deaths.ts; whether and when a new one begins is the restart policy's to say (parts/restarts.ts).
  */
 import { applyPatches, enablePatches, type Patch } from 'immer'
 import type { AgentCode, PatchNotice, RosterEntry, RunNotice, Started } from '../actors/assignment.ts'
 import { systemClock } from '../clock.ts'
 import {
-  AgentCrashedError,
   AgentTerminatedError,
   ConfigurationError,
   DramatisError,
   describe,
   errorData,
   errorFrom,
-  RunAbortedError,
   StartFailedError,
   TeamClosedError,
 } from '../errors.ts'
-import { lengthOf } from '../mailbox/frame.ts'
-import type { Envelope } from '../mailbox/mailbox.ts'
-import { CLAIM } from '../mailbox/window.ts'
 import { type Cell, Life } from './cell.ts'
 import type { Core, LifeCycle } from './core.ts'
+import { FENCE_MS } from './deaths.ts'
 import type { OwnFrame } from './host-frames.ts'
 import { importFailure } from './import-failure.ts'
 import type { RunState } from './run-state.ts'
-import type { Thread, ThreadExit } from './thread.ts'
+import type { Thread } from './thread.ts'
 
 enablePatches()
-
-/** A thread that has not ended that long after it was terminated sits in a native call: it is fenced off and replaced. */
-const FENCE_MS = 1_000
 
 export class Lives implements LifeCycle {
   readonly #core: Core
@@ -60,7 +53,7 @@ export class Lives implements LifeCycle {
     } catch (error) {
       const text = `Agent "${cell.name}" got no thread: ${describe(error)}`
       const failed = error instanceof DramatisError ? error : new StartFailedError(text, { agent: cell.name }, error)
-      return this.#cannotStart(cell, failed)
+      return this.cannotStart(cell, failed)
     }
     cell.life = life
     this.#listen(cell, life)
@@ -122,7 +115,7 @@ export class Lives implements LifeCycle {
   #listen(cell: Cell, life: Life): void {
     const { logger } = this.#core
     life.thread.onRing(() => this.#core.kick())
-    life.thread.onExit((exit) => this.#exited(cell, life, exit))
+    life.thread.onExit((exit) => this.#core.deaths.exited(cell, life, exit))
     life.thread.onPrint((line) => logger.info({ agent: cell.name }, line))
     life.thread.onForeignPost(() =>
       logger.warn(
@@ -153,11 +146,11 @@ export class Lives implements LifeCycle {
     life.dismissed = true
     life.thread.terminate()
     const known = await error
-    if (!cell.stopped) this.#cannotStart(cell, known) // else the team was closed meanwhile
+    if (!cell.stopped) this.cannotStart(cell, known) // else the team was closed meanwhile
   }
 
   /** Rule 11: what is wrong with the code is final at once, anything else at the second time. */
-  #cannotStart(cell: Cell, error: DramatisError): void {
+  cannotStart(cell: Cell, error: DramatisError): void {
     cell.startFailures += 1
     if (!(error instanceof ConfigurationError) && cell.startFailures < 2) {
       void this.begin(cell)
@@ -172,91 +165,6 @@ export class Lives implements LifeCycle {
             error.cause ?? error,
           )
     this.stopForGood(cell, final)
-  }
-
-  // ---- death
-
-  /** Ends a life because of what the agent did (or did not do). */
-  kill(cell: Cell, verdict: DramatisError): void {
-    const { life } = cell
-    if (!life || life.verdict) return
-    life.verdict = verdict
-    life.thread.terminate()
-    this.#core.clock.timer(FENCE_MS, () => {
-      if (cell.life === life) this.#exited(cell, life, { code: -1, error: undefined })
-    })
-  }
-
-  #exited(cell: Cell, life: Life, exit: ThreadExit): void {
-    if (cell.life !== life || life.dismissed) return this.#countStale(cell, life)
-    while (this.#core.router.drain(cell, life, Number.MAX_SAFE_INTEGER)); // first what it had published
-    cell.life = undefined
-    this.#returnClaim(life)
-    const error = life.verdict ?? crashError(cell.name, exit)
-    if (!life.ready) return this.#cannotStart(cell, error)
-    const poisoned = this.#core.redelivery.giveBack(cell, life, error, fingerprint(exit, error))
-    if (cell.mailbox.handed.size === 0) this.#releaseAll(cell)
-    this.#core.record(undefined, {
-      kind: 'agent.exited',
-      agent: cell.name,
-      index: cell.index,
-      epoch: life.epoch,
-      error,
-      fault: !poisoned,
-    })
-    this.#core.kick()
-  }
-
-  /** Rule 4: what a thread wrote after it had been fenced off, or told for the last time to stop, does nothing. */
-  #countStale(cell: Cell, { epoch, window }: Life): void {
-    const { outbox } = window
-    let count = 0
-    for (let at = outbox.peek(); at >= 0; at = outbox.peek(), count++) outbox.pass(lengthOf(outbox.memory, at))
-    if (count === 0) return
-    cell.staleFrames += count
-    const text = 'an earlier life of the agent wrote after its end; what it wrote was dropped'
-    this.#core.logger.warn({ agent: cell.name, epoch, frames: count }, text)
-  }
-
-  #releaseAll(cell: Cell): void {
-    for (const run of this.#core.runs.values()) this.#core.gate.release(run, cell)
-  }
-
-  /** A thread that died between claiming room and using it left the claim behind, as far as it had come. */
-  #returnClaim({ window, lastTurn, lastStep }: Life): void {
-    const [note = 0, bytes = 0, turn, step] = window.words.subarray(CLAIM, CLAIM + 4)
-    if (note === 0 || (turn === lastTurn && step === lastStep)) return
-    const callee = this.#core.cells[Math.abs(note) - 1]
-    if (callee) this.#core.admission.freed(callee, note > 0 ? bytes : 0)
-  }
-
-  /** A turn that was told to stop has `stopGraceMs`; then it costs its thread. */
-  killAfterGrace(cell: Cell, envelope: Envelope<RunState>): void {
-    const { life } = cell
-    const { stopGraceMs } = cell.settings.supervision
-    if (!life) return
-    this.#core.clock.timer(stopGraceMs, () => {
-      if (cell.life !== life || cell.mailbox.handed.get(envelope.turn) !== envelope || !life.begun(envelope)) return
-      if (!life.thread.isolated && !cell.settings.counted) return this.#abandon(cell, envelope)
-      this.kill(
-        cell,
-        new AgentCrashedError(
-          `Agent "${cell.name}" went on for ${stopGraceMs} ms after its turn was cancelled, so its thread was ended. Watch context.signal in long handlers.`,
-          { agent: cell.name, stopGraceMs },
-        ),
-      )
-    })
-  }
-
-  /** A script in the host's own thread shares its loop with those of all other runs: it goes on, and nobody listens. */
-  #abandon(cell: Cell, envelope: Envelope<RunState>): void {
-    const { stopGraceMs } = cell.settings.supervision
-    const { run } = envelope
-    const text = `The protocol script of run "${run.id}" went on for ${stopGraceMs} ms after its run had ended; it is left alone, and what it still does is ignored. Watch orchestrator.signal in long scripts.`
-    this.#core.logger.warn({ runId: run.id, stopGraceMs }, text)
-    const gone = new RunAbortedError(text, { runId: run.id, stopGraceMs }, run.ending)
-    this.#core.redelivery.bury(cell, envelope, 'cancelled', gone)
-    this.#core.kick()
   }
 
   // ---- state
@@ -352,29 +260,4 @@ export class Lives implements LifeCycle {
     await Promise.race([gone, this.#core.clock.sleep(FENCE_MS, fence.signal).catch(() => {})])
     fence.abort()
   }
-}
-
-function crashError(agent: string, { code, error }: ThreadExit): AgentCrashedError {
-  if (code === -1)
-    return new AgentCrashedError(`The thread of agent "${agent}" did not end when it was told to; it was fenced off.`, {
-      agent,
-    })
-  if (!error)
-    return new AgentCrashedError(
-      `The thread of agent "${agent}" ended with exit code ${code} (process.exit, or ended from outside).`,
-      { agent, exitCode: code },
-    )
-  const memory = 'code' in error && error.code === 'ERR_WORKER_OUT_OF_MEMORY'
-  const why = memory
-    ? 'ran out of memory (limits.maxHeapMb)'
-    : `threw outside of a turn: ${error.name}: ${error.message}`
-  return new AgentCrashedError(`The thread of agent "${agent}" ${why}`, { agent, exitCode: code }, error)
-}
-
-/** What tells the same death again from another one. */
-function fingerprint({ code, error, outside }: ThreadExit, verdict: DramatisError): string | null {
-  if (outside) return null
-  if (error) return `${error.name}: ${error.message}\n${error.stack?.split('\n')[1] ?? ''}`
-  if (code === -1 || verdict.code !== 'AGENT_CRASHED') return verdict.message
-  return `${code}: ${verdict.message}`
 }

@@ -205,7 +205,7 @@ export class Redelivery implements Redelivering {
     const error = errorOf(memory, at)
     if (error.code !== 'AGENT_FAILED' || this.#unknownStep(cell, envelope)) return false
     if (onHandlerError === 'restart') {
-      this.#core.lives.kill(cell, error)
+      this.#core.deaths.kill(cell, error)
       // The turn has ended, but not in a commit: the death gives it back like any other.
       return true
     }

@@ -212,12 +212,12 @@ export class Settlement implements Settling {
   withdraw(callee: Cell, envelope: Envelope<RunState>, reason: DramatisError): void {
     if (envelope.cancelled) return
     envelope.cancelled = true
-    const { lives, delivery, gate } = this.#core
+    const { deaths, delivery, gate } = this.#core
     this.withdrawRequests(callee, envelope)
     if (callee.mailbox.handed.get(envelope.turn) === envelope) {
       if (callee.life?.begun(envelope)) gate.excuse(callee)
       delivery.reply(callee, this.#core.frames.abort(envelope, reason))
-      lives.killAfterGrace(callee, envelope)
+      deaths.killAfterGrace(callee, envelope)
       return
     }
     if (this.#core.admission.withdrawParked(callee, envelope, reason)) this.drop(envelope, 'cancelled', [reason])

@@ -2,7 +2,7 @@
  * The host's side of a team: drains what the agents write, logs it, routes it into mailboxes, hands it over, and keeps
  * the agents alive. It is the one place that sees every wait, limit and record.
  *
- *   outboxes -> Router (log, checks, mailbox) -> Delivery (windows, bells)     Lives (start, death, redelivery)
+ *   outboxes -> Router (log, checks, mailbox) -> Delivery (windows, bells)     Lives, Deaths (redelivery)
  *                        \-> records$ -> the parts: restarts, permits, deadlines, watchdog, tasks, events
  *
  * `records$` is the only ingress of the parts. It is trampolined: what a part records while it is told of something is
@@ -22,6 +22,7 @@ import { HOST_ASLEEP, HOST_CALLED, TeamMemory } from '../mailbox/room.ts'
 import { Admission } from './admission.ts'
 import { Cell, type CellSettings } from './cell.ts'
 import { type Core, type Gate, OPEN_GATE, type Part } from './core.ts'
+import { Deaths } from './deaths.ts'
 import { Delivery } from './delivery.ts'
 import { guardedLogger } from './guarded-logger.ts'
 import { HostCalls } from './host-calls.ts'
@@ -64,6 +65,7 @@ export class Supervisor implements Core {
   readonly settlement: Settlement
   readonly delivery: Delivery
   readonly lives: Lives
+  readonly deaths: Deaths
   readonly redelivery: Redelivery
   readonly calls: HostCalls
   readonly records$: Observable<Batch>
@@ -92,6 +94,7 @@ export class Supervisor implements Core {
     this.settlement = new Settlement(this)
     this.delivery = new Delivery(this)
     this.lives = new Lives(this)
+    this.deaths = new Deaths(this)
     this.redelivery = new Redelivery(this)
     this.calls = new HostCalls(this)
     this.records$ = this.#records.asObservable()

@@ -17,7 +17,7 @@ interface Pulse {
 }
 
 export const watchdog: Part = (core) => {
-  const { clock, lives } = core
+  const { clock, deaths } = core
   const pulses = new Map<Cell, Pulse>()
   let timer: Timer | undefined
   let checkedAt = 0
@@ -60,7 +60,7 @@ export const watchdog: Part = (core) => {
         `The thread of agent "${cell.name}" is stuck: with a turn under way it gave no sign of life for ${limit} ms (an endless loop, or blocking code). Raise supervision.watchdogMs if its work may take that long without a pause.`,
         { agent: cell.name, watchdogMs: limit },
       )
-      return lives.kill(cell, error)
+      return deaths.kill(cell, error)
     }
     life.thread.ring()
   }

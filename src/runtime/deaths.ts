@@ -1,0 +1,131 @@
+/**
+ * How lives end: what a dead thread had published is read, its claim and its messages are given back. Which of them may be
+ * tried again is in redelivery.ts.
+ */
+import { AgentCrashedError, type DramatisError, RunAbortedError } from '../errors.ts'
+import { lengthOf } from '../mailbox/frame.ts'
+import type { Envelope } from '../mailbox/mailbox.ts'
+import { CLAIM } from '../mailbox/window.ts'
+import type { Cell, Life } from './cell.ts'
+import type { Core, Dying } from './core.ts'
+import type { RunState } from './run-state.ts'
+import type { ThreadExit } from './thread.ts'
+
+/** A thread that has not ended that long after it was terminated sits in a native call: it is fenced off and replaced. */
+export const FENCE_MS = 1_000
+
+export class Deaths implements Dying {
+  readonly #core: Core
+
+  constructor(core: Core) {
+    this.#core = core
+  }
+
+  /** Ends a life because of what the agent did (or did not do). */
+  kill(cell: Cell, verdict: DramatisError): void {
+    const { life } = cell
+    if (!life || life.verdict) return
+    life.verdict = verdict
+    life.thread.terminate()
+    this.#core.clock.timer(FENCE_MS, () => {
+      if (cell.life === life) this.exited(cell, life, { code: -1, error: undefined })
+    })
+  }
+
+  exited(cell: Cell, life: Life, exit: ThreadExit): void {
+    if (cell.life !== life || life.dismissed) return this.#countStale(cell, life)
+    while (this.#core.router.drain(cell, life, Number.MAX_SAFE_INTEGER)); // first what it had published
+    cell.life = undefined
+    this.#returnClaim(life)
+    const error = life.verdict ?? crashError(cell.name, exit)
+    if (!life.ready) return this.#core.lives.cannotStart(cell, error)
+    const poisoned = this.#core.redelivery.giveBack(cell, life, error, fingerprint(exit, error))
+    if (cell.mailbox.handed.size === 0) this.#releaseAll(cell)
+    this.#core.record(undefined, {
+      kind: 'agent.exited',
+      agent: cell.name,
+      index: cell.index,
+      epoch: life.epoch,
+      error,
+      fault: !poisoned,
+    })
+    this.#core.kick()
+  }
+
+  /** Rule 4: what a thread wrote after it had been fenced off, or told for the last time to stop, does nothing. */
+  #countStale(cell: Cell, { epoch, window }: Life): void {
+    const { outbox } = window
+    let count = 0
+    for (let at = outbox.peek(); at >= 0; at = outbox.peek(), count++) outbox.pass(lengthOf(outbox.memory, at))
+    if (count === 0) return
+    cell.staleFrames += count
+    const text = 'an earlier life of the agent wrote after its end; what it wrote was dropped'
+    this.#core.logger.warn({ agent: cell.name, epoch, frames: count }, text)
+  }
+
+  #releaseAll(cell: Cell): void {
+    for (const run of this.#core.runs.values()) this.#core.gate.release(run, cell)
+  }
+
+  /** A thread that died between claiming room and using it left the claim behind, as far as it had come. */
+  #returnClaim({ window, lastTurn, lastStep }: Life): void {
+    const [note = 0, bytes = 0, turn, step] = window.words.subarray(CLAIM, CLAIM + 4)
+    if (note === 0 || (turn === lastTurn && step === lastStep)) return
+    const callee = this.#core.cells[Math.abs(note) - 1]
+    if (callee) this.#core.admission.freed(callee, note > 0 ? bytes : 0)
+  }
+
+  /** A turn that was told to stop has `stopGraceMs`; then it costs its thread. */
+  killAfterGrace(cell: Cell, envelope: Envelope<RunState>): void {
+    const { life } = cell
+    const { stopGraceMs } = cell.settings.supervision
+    if (!life) return
+    this.#core.clock.timer(stopGraceMs, () => {
+      if (cell.life !== life || cell.mailbox.handed.get(envelope.turn) !== envelope || !life.begun(envelope)) return
+      if (!life.thread.isolated && !cell.settings.counted) return this.#abandon(cell, envelope)
+      this.kill(
+        cell,
+        new AgentCrashedError(
+          `Agent "${cell.name}" went on for ${stopGraceMs} ms after its turn was cancelled, so its thread was ended. Watch context.signal in long handlers.`,
+          { agent: cell.name, stopGraceMs },
+        ),
+      )
+    })
+  }
+
+  /** A script in the host's own thread shares its loop with those of all other runs: it goes on, and nobody listens. */
+  #abandon(cell: Cell, envelope: Envelope<RunState>): void {
+    const { stopGraceMs } = cell.settings.supervision
+    const { run } = envelope
+    const text = `The protocol script of run "${run.id}" went on for ${stopGraceMs} ms after its run had ended; it is left alone, and what it still does is ignored. Watch orchestrator.signal in long scripts.`
+    this.#core.logger.warn({ runId: run.id, stopGraceMs }, text)
+    const gone = new RunAbortedError(text, { runId: run.id, stopGraceMs }, run.ending)
+    this.#core.redelivery.bury(cell, envelope, 'cancelled', gone)
+    this.#core.kick()
+  }
+}
+
+function crashError(agent: string, { code, error }: ThreadExit): AgentCrashedError {
+  if (code === -1)
+    return new AgentCrashedError(`The thread of agent "${agent}" did not end when it was told to; it was fenced off.`, {
+      agent,
+    })
+  if (!error)
+    return new AgentCrashedError(
+      `The thread of agent "${agent}" ended with exit code ${code} (process.exit, or ended from outside).`,
+      { agent, exitCode: code },
+    )
+  const memory = 'code' in error && error.code === 'ERR_WORKER_OUT_OF_MEMORY'
+  const why = memory
+    ? 'ran out of memory (limits.maxHeapMb)'
+    : `threw outside of a turn: ${error.name}: ${error.message}`
+  return new AgentCrashedError(`The thread of agent "${agent}" ${why}`, { agent, exitCode: code }, error)
+}
+
+/** What tells the same death again from another one. */
+function fingerprint({ code, error, outside }: ThreadExit, verdict: DramatisError): string | null {
+  if (outside) return null
+  if (error) return `${error.name}: ${error.message}\n${error.stack?.split('\n')[1] ?? ''}`
+  if (code === -1 || verdict.code !== 'AGENT_CRASHED') return verdict.message
+  return `${code}: ${verdict.message}`
+}
