@@ -37,6 +37,7 @@ export class LocalThread implements Thread {
   }
   onPrint(): void {}
   onForeignPost(): void {}
+  eventLoop(): undefined {}
   ring(): void {
     const { scheduler } = this.#options
     scheduler.defer(() => {

@@ -1,7 +1,40 @@
-/** A figure for a monitoring system. Not available in this version. */
+/** Figures of a team, and how Prometheus reads them. */
+
+/**
+ * A figure for a monitoring system. Names are Prometheus': base units in the name, counters end in `_total`.
+ *
+ * A counter only ever rises; a gauge is as it is now. Of a histogram each sample says with `series` what it is: a
+ * `bucket` (how many were at most `labels.le`, so buckets contain the smaller ones), the `sum` or the `count`.
+ *
+ * Source: https://prometheus.io/docs/practices/naming/
+ */
 export interface Metric {
   name: string
   help: string
   kind: 'counter' | 'gauge' | 'histogram'
-  samples: { labels: Record<string, string>; value: number }[]
+  samples: { labels: Record<string, string>; value: number; series?: 'bucket' | 'sum' | 'count' }[]
 }
+
+/** In Prometheus' text exposition format, version 0.0.4. A metric without samples has no lines. */
+export function prometheusText(metrics: readonly Metric[]): string {
+  return metrics
+    .filter(({ samples }) => samples.length > 0)
+    .flatMap(({ name, help, kind, samples }) => [
+      `# HELP ${name} ${help.replaceAll(/[\\\n]/g, escaped)}\n`,
+      `# TYPE ${name} ${kind}\n`,
+      ...samples.map(
+        ({ labels, value, series }) =>
+          `${name}${series ? `_${series}` : ''}${labelText(labels)} ${numberText(value)}\n`,
+      ),
+    ])
+    .join('')
+}
+
+function labelText(labels: Record<string, string>): string {
+  const pairs = Object.entries(labels).map(([name, value]) => `${name}="${value.replaceAll(/[\\\n"]/g, escaped)}"`)
+  return pairs.length === 0 ? '' : `{${pairs.join(',')}}`
+}
+
+const escaped = (character: string) => (character === '\n' ? '\\n' : `\\${character}`)
+
+const numberText = (value: number) => String(value).replace(/^(-?)Infinity$/, (_, minus) => `${minus || '+'}Inf`)

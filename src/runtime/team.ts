@@ -26,10 +26,12 @@ import { eventStream } from './event-stream.ts'
 import type { RuntimeEvent } from './events.ts'
 import { guardedLogger } from './guarded-logger.ts'
 import { type Health, healthOf } from './health.ts'
-import type { Metric } from './metric.ts'
+import { type Metric, prometheusText } from './metric.ts'
+import { metricsOf } from './metrics.ts'
 import { deadlines } from './parts/deadlines.ts'
 import { permits } from './parts/permits.ts'
 import { restarts } from './parts/restarts.ts'
+import { Tallies } from './parts/tallies.ts'
 import { tasks } from './parts/tasks.ts'
 import { watchdog } from './parts/watchdog.ts'
 import { Posting } from './posting.ts'
@@ -39,12 +41,14 @@ import type { Run, RunHandle, RunOptions } from './run.ts'
 import { RunBook } from './run-book.ts'
 import { directoryOf } from './run-state.ts'
 import type { TeamSettings } from './settings.ts'
-import { pause, shape } from './settings-checks.ts'
+import { oneOf, pause, shape } from './settings-checks.ts'
 import { Supervisor } from './supervisor.ts'
 import { type Spawner, WorkerSpawner } from './thread.ts'
 import { historyOf } from './trace.ts'
 
 const closeOptions = shape<{ drainMs?: number }>({ drainMs: pause })
+
+const metricsFormat = oneOf('prometheus')
 
 const SPARE_NAMES = 1024
 
@@ -55,6 +59,7 @@ export class TeamRuntime {
   readonly #posting: Posting
   readonly #instances = new Map<string, AgentInstance>()
   readonly #events: Observable<RuntimeEvent>
+  readonly #tallies = new Tallies()
   readonly #spawner: Spawner & { refill?(): void }
   #started: Promise<void> | undefined
   #closed: Promise<void> | undefined
@@ -73,7 +78,7 @@ export class TeamRuntime {
       logger,
       spawner: this.#spawner,
       capacity: Math.min(settings.agents.length + FIXED_NAMES.length + SPARE_NAMES, MAX_AGENTS),
-      parts: [restarts, permits(maxConcurrentAgents), deadlines, watchdog, tasks],
+      parts: [restarts, permits(maxConcurrentAgents), deadlines, watchdog, tasks, this.#tallies.part],
     })
     this.#runs = new RunBook(this.supervisor, settings, () => this.#whenStarted())
     this.supervisor.attach(this.#runs.part)
@@ -354,11 +359,21 @@ export class TeamRuntime {
     return healthOf(this.supervisor, this.#runs)
   }
 
-  /** Not available in this version. */
+  /**
+   * The figures of this team, for a monitoring system: as data, or as a page in Prometheus' text format (version 0.0.4;
+   * serve it as `text/plain; version=0.0.4`). Counters count from the team's start. Also after `close`.
+   *
+   * @throws {ConfigurationError} for another format.
+   *
+   * @example
+   * server.get('/metrics', (_request, response) => response.type('text/plain; version=0.0.4').send(team.metrics('prometheus')))
+   */
   metrics(): Metric[]
   metrics(format: 'prometheus'): string
-  metrics(_format?: 'prometheus'): never {
-    throw unavailable('metrics')
+  metrics(format?: 'prometheus'): Metric[] | string {
+    if (format !== undefined) metricsFormat(format, 'format')
+    const metrics = metricsOf(this.supervisor, this.#runs, this.#tallies)
+    return format === undefined ? metrics : prometheusText(metrics)
   }
 }
 

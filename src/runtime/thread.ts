@@ -30,6 +30,8 @@ export interface Thread {
   /** Anything that the agent itself posted to its parent port: no bell, so nothing that the runtime knows. */
   onForeignPost(listener: () => void): void
   ring(): void
+  /** How long its event loop has worked and waited, in ms; undefined for one without a loop of its own. */
+  eventLoop(): { active: number; idle: number } | undefined
   start(assignment: Assignment): Promise<Started>
   /** Rejects with what the stop hook throws. */
   stop(): Promise<void>
@@ -39,6 +41,8 @@ export interface Thread {
 export interface Spawner {
   /** A thread that waits for its assignment. `maxHeapMb` null: the default class, of which spares are kept. */
   spawn(maxHeapMb: number | null): Thread
+  /** How many threads wait for an agent. */
+  readonly spares: number
   /** Ends the spares. */
   close(): Promise<void>
 }
@@ -118,6 +122,9 @@ export class WorkerThread implements Thread {
   ring(): void {
     this.#worker.postMessage(0)
   }
+  eventLoop(): { active: number; idle: number } {
+    return this.#worker.performance.eventLoopUtilization()
+  }
 
   /** A Comlink promise to a dead thread never settles, so each call is raced against the thread's end. */
   async start(assignment: Assignment): Promise<Started> {
@@ -189,6 +196,10 @@ export class WorkerSpawner implements Spawner {
       if (at >= 0) this.#spares.splice(at, 1)
     })
     this.#spares.push(spare)
+  }
+
+  get spares(): number {
+    return this.#spares.length
   }
 
   async close(): Promise<void> {

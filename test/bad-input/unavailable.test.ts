@@ -84,7 +84,6 @@ t.test('methods of a team, a run and the dead letters', async (t) => {
     delegateTask: () => team.delegateTask('ann', 'bob', 'work'),
     canDelegate: () => team.canDelegate('ann', 'bob'),
     getDelegationGraph: () => team.getDelegationGraph(),
-    metrics: () => team.metrics(),
     'deadLetters.replay': () => letters.replay('id'),
     'deadLetters.discard': () => letters.discard('id'),
     'run.answer': () => run.answer('id', 'yes'),

@@ -19,6 +19,7 @@ const noSpawner: Spawner = {
   spawn: () => {
     throw new Error('threads are local here')
   },
+  spares: 0,
   close: async () => {},
 }
 
@@ -109,6 +110,7 @@ class WatchedThread implements Thread {
   }
   onPrint(): void {}
   onForeignPost(): void {}
+  eventLoop(): undefined {}
   ring(): void {
     if (!this.ailments.has('deaf')) this.#local.ring()
   }

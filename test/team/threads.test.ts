@@ -77,6 +77,24 @@ t.test('state survives the death of a thread; a turn that was cut off counts onc
   t.match(team.health().agents, { a: { restarts: 1 }, b: { restarts: 0 } })
 })
 
+t.test('metrics know the threads and how busy they are', async (t) => {
+  const { team } = start(t, { threads: { warmSpares: 0 } })
+  await team.execute('echo:hi')
+  const samplesOf = (name: string) => team.metrics().find((metric) => metric.name === `dramatis_${name}`)!.samples
+  t.same(samplesOf('threads'), [
+    { labels: { use: 'agent' }, value: 2 },
+    { labels: { use: 'spare' }, value: 0 },
+  ])
+  const active = samplesOf('agent_event_loop_active_seconds_total')
+  t.same(
+    active.map(({ labels }) => labels.agent),
+    ['a', 'b'],
+  )
+  for (const { value } of active) t.ok(value > 0)
+  await team.close()
+  t.match(samplesOf('threads'), [{ value: 0 }, { value: 0 }])
+})
+
 t.test('an agent sees its role, and of the environment what it was granted', async (t) => {
   process.env.TEAM_TEST_GRANTED = 'yes'
   process.env.TEAM_TEST_SECRET = 'no'

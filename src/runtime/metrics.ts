@@ -1,0 +1,161 @@
+/**
+ * The figures of a team, taken from what the supervisor knows at the moment that somebody asks. Each team has its own, and
+ * nothing is global: two teams in a process have two pages.
+ */
+import type { Cell } from './cell.ts'
+import type { Metric } from './metric.ts'
+import type { Tallies } from './parts/tallies.ts'
+import type { RunBook } from './run-book.ts'
+import type { Supervisor } from './supervisor.ts'
+
+type Samples = Metric['samples']
+
+export function metricsOf(supervisor: Supervisor, runs: RunBook, tallies: Tallies): Metric[] {
+  supervisor.settleRecords()
+  const agents = supervisor.cells.filter((cell) => cell.settings.counted)
+  return [
+    ...messages(agents, supervisor, tallies),
+    ...lives(agents, supervisor, tallies),
+    ...ends(runs, tallies),
+    ...host(supervisor),
+  ]
+}
+
+function messages(agents: readonly Cell[], { deadLetters }: Supervisor, tallies: Tallies): Metric[] {
+  const deaths: Samples = agents.flatMap((cell) => reasons(cell.name, tallies.of(cell).deadLetters))
+  deaths.push(...reasons('', tallies.deadLettersOfNobody))
+  return [
+    counter(
+      'messages_accepted',
+      'Messages taken into the mailbox.',
+      each(agents, ({ mailbox }) => mailbox.accepted),
+    ),
+    counter(
+      'messages_handled',
+      'Messages whose turn has committed.',
+      each(agents, ({ mailbox }) => mailbox.handled),
+    ),
+    counter(
+      'messages_dead_lettered',
+      'Messages, or answers to the agent, that nobody will handle; the agent is empty where there is none of that name.',
+      deaths,
+    ),
+    gauge(
+      'messages_queued',
+      'Messages that wait in the mailbox, or for room in it.',
+      each(agents, ({ mailbox }) => mailbox.waiting + mailbox.parked.length),
+    ),
+    gauge(
+      'messages_in_flight',
+      'Messages that the thread has and whose turn has not ended.',
+      each(agents, ({ mailbox }) => mailbox.handed.size),
+    ),
+    gauge('dead_letters', 'Dead letters in the list.', single(deadLetters.length)),
+    counter('dead_letters_forgotten', 'Dead letters that have left the full list.', single(deadLetters.forgotten)),
+    {
+      name: 'dramatis_turn_duration_seconds',
+      help: 'From the start of a turn to its end, its waits among it; failed turns too.',
+      kind: 'histogram',
+      samples: agents.flatMap((cell) => tallies.of(cell).turns.samples({ agent: cell.name })),
+    },
+  ]
+}
+
+function lives(agents: readonly Cell[], { cells, spawner }: Supervisor, tallies: Tallies): Metric[] {
+  const threads = cells.filter(({ life }) => life?.thread.isolated).length
+  const loops = agents.flatMap(({ name, life }) => {
+    const loop = life?.thread.eventLoop()
+    return loop ? [{ name, ...loop }] : []
+  })
+  return [
+    gauge(
+      'agent_ready',
+      '1 while the agent is ready for messages, else 0.',
+      each(agents, ({ life }) => Number(life?.ready === true)),
+    ),
+    counter(
+      'agent_crashes',
+      'Deaths of threads that the agent did not survive.',
+      each(agents, (cell) => tallies.of(cell).crashes),
+    ),
+    counter(
+      'agent_restarts',
+      'New lives after crashes.',
+      each(agents, ({ restarts }) => restarts),
+    ),
+    counter(
+      'stale_frames',
+      'What threads of the agent wrote after they had been given up.',
+      each(agents, ({ staleFrames }) => staleFrames),
+    ),
+    counter(
+      'agent_event_loop_active_seconds',
+      "Time that the loop of the agent's present thread worked.",
+      loops.map(({ name, active }) => ({ labels: { agent: name }, value: active / 1_000 })),
+    ),
+    counter(
+      'agent_event_loop_idle_seconds',
+      "Time that the loop of the agent's present thread waited.",
+      loops.map(({ name, idle }) => ({ labels: { agent: name }, value: idle / 1_000 })),
+    ),
+    gauge('threads', 'Threads of the team that are alive.', [
+      { labels: { use: 'agent' }, value: threads },
+      { labels: { use: 'spare' }, value: spawner.spares },
+    ]),
+  ]
+}
+
+function ends(runs: RunBook, tallies: Tallies): Metric[] {
+  return [
+    gauge('runs', 'Runs under way, and runs that wait to begin.', labelled('state', runs.counts)),
+    counter('runs_ended', 'Runs by their ending.', labelled('ending', tallies.runs)),
+    {
+      name: 'dramatis_run_duration_seconds',
+      help: 'From execute to the result, the wait before the start among it.',
+      kind: 'histogram',
+      samples: tallies.runTimes.samples({}),
+    },
+  ]
+}
+
+function host(supervisor: Supervisor): Metric[] {
+  const { rss, heapTotal, heapUsed, external, arrayBuffers } = process.memoryUsage()
+  const { active, idle } = performance.eventLoopUtilization()
+  const logs = [...supervisor.runs.values()].map(({ log }) => log)
+  return [
+    gauge('log_bytes', 'Bytes of the records that are kept.', single(logs.reduce((sum, { bytes }) => sum + bytes, 0))),
+    gauge('log_runs', 'Runs whose records are kept, messages from outside among them.', single(logs.length)),
+    counter('host_event_loop_active_seconds', "Time that the host's loop worked.", single(active / 1_000)),
+    counter('host_event_loop_idle_seconds', "Time that the host's loop waited.", single(idle / 1_000)),
+    gauge(
+      'process_memory_bytes',
+      'Memory: rss is of the whole process, the others are of the host without its threads.',
+      labelled('kind', { rss, heap_total: heapTotal, heap_used: heapUsed, external, array_buffers: arrayBuffers }),
+    ),
+  ]
+}
+
+const counter = (name: string, help: string, samples: Samples): Metric => ({
+  name: `dramatis_${name}_total`,
+  help,
+  kind: 'counter',
+  samples,
+})
+
+const gauge = (name: string, help: string, samples: Samples): Metric => ({
+  name: `dramatis_${name}`,
+  help,
+  kind: 'gauge',
+  samples,
+})
+
+const single = (value: number): Samples => [{ labels: {}, value }]
+
+const each = (agents: readonly Cell[], value: (cell: Cell) => number): Samples =>
+  agents.map((cell) => ({ labels: { agent: cell.name }, value: value(cell) }))
+
+const labelled = (label: string, values: Record<string, number>): Samples =>
+  Object.entries(values).map(([name, value]) => ({ labels: { [label]: name }, value }))
+
+const reasons = (agent: string, letters: ReadonlyMap<string, number>): Samples =>
+  [...letters].map(([reason, value]) => ({ labels: { agent, reason }, value }))

@@ -1,0 +1,69 @@
+/** Counts what the log tells and nobody else keeps: crashes, dead letters, how runs ended, how long turns and runs took. */
+import type { DeadLetterReason } from '../../mailbox/dead-letters.ts'
+import { END, kindOf, lengthOf, senderOf, startedOf, timeOf } from '../../mailbox/frame.ts'
+import type { Cell } from '../cell.ts'
+import type { Core, Part } from '../core.ts'
+import { Histogram } from '../histogram.ts'
+import type { FrameBlock, HostRecord } from '../records.ts'
+
+export class AgentTally {
+  crashes = 0
+  readonly turns = new Histogram()
+  readonly deadLetters = new Map<DeadLetterReason, number>()
+}
+
+export class Tallies {
+  readonly runs = { finished: 0, failed: 0, aborted: 0 }
+  readonly runTimes = new Histogram()
+  /** Of messages to nobody: their recipient is no agent, and each such name would be a series for ever. */
+  readonly deadLettersOfNobody: AgentTally['deadLetters'] = new Map()
+  /** Weak: an agent that has left takes its figures along. */
+  readonly #agents = new WeakMap<Cell, AgentTally>()
+
+  of(cell: Cell): AgentTally {
+    const known = this.#agents.get(cell)
+    if (known) return known
+    const tally = new AgentTally()
+    this.#agents.set(cell, tally)
+    return tally
+  }
+
+  readonly part: Part = (core) => ({
+    next: (batch) => {
+      for (const entry of batch)
+        if (entry.kind === 'frames') this.#frames(core, entry)
+        else this.#record(core, entry)
+    },
+  })
+
+  #frames(core: Core, { memory, from, to }: FrameBlock): void {
+    for (let at = from; at < to; at += lengthOf(memory, at)) {
+      if (kindOf(memory, at) !== END) continue
+      const cell = core.cells[senderOf(memory, at)]
+      if (cell) this.of(cell).turns.observe(timeOf(memory, at) - startedOf(memory, at))
+    }
+  }
+
+  #record(core: Core, record: HostRecord): void {
+    switch (record.kind) {
+      case 'agent.crashed': {
+        const cell = core.cell(record.agent)
+        if (cell) this.of(cell).crashes += 1
+        return
+      }
+      case 'message.dead': {
+        const { recipient } = record.letter.message
+        const cell = typeof recipient === 'string' ? core.cell(recipient) : undefined
+        const letters = cell?.settings.counted ? this.of(cell).deadLetters : this.deadLettersOfNobody
+        letters.set(record.letter.reason, (letters.get(record.letter.reason) ?? 0) + 1)
+        return
+      }
+      case 'run.finished': {
+        const { error } = record
+        this.runs[error === null ? 'finished' : error.code === 'RUN_ABORTED' ? 'aborted' : 'failed'] += 1
+        const run = core.runs.get(record.run)
+        if (run) this.runTimes.observe(record.at - run.startedAt)
+      }
+    }
+  }
+}

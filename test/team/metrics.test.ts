@@ -1,0 +1,173 @@
+/** The figures of a team as a monitoring system gets them: the page is parsed as Prometheus would. */
+import t from 'tap'
+import { defineAgent, type Metric } from '../../src/index.ts'
+import { readExposition, type Series } from './exposition.ts'
+import { after, echo, stage, throws } from './stage.ts'
+
+const seriesOf = (team: { metrics(format: 'prometheus'): string }) => readExposition(team.metrics('prometheus')).series
+
+function value(series: Series[], name: string, labels: Record<string, string> = {}): number | undefined {
+  const found = series.filter(
+    (one) =>
+      one.name === name &&
+      Object.keys(one.labels).length === Object.keys(labels).length &&
+      Object.entries(labels).every(([label, wanted]) => one.labels[label] === wanted),
+  )
+  if (found.length > 1) throw new Error(`${name} ${JSON.stringify(labels)} stands there twice`)
+  return found[0]?.value
+}
+
+t.test('the page has a head for each metric, no series twice, and names that say what they are', async (t) => {
+  const team = stage(t, { a: echo, b: throws() })
+  await team.execute('q')
+  const { heads, series } = readExposition(team.metrics('prometheus'))
+  t.ok(heads.length >= 20)
+  t.same(heads.length, new Set(heads.map(({ name }) => name)).size)
+  const lines = series.map(({ name, labels }) => name + JSON.stringify(labels))
+  t.equal(lines.length, new Set(lines).size)
+  for (const { name, kind, help } of heads) {
+    t.match(name, /^dramatis_[a-z_]+$/)
+    t.equal(name.endsWith('_total'), kind === 'counter', name)
+    t.match(help, /\.$/)
+    t.ok(series.some((one) => one.of === name))
+  }
+})
+
+t.test('as data it is the same as on the page', async (t) => {
+  const team = stage(t, { a: echo })
+  await team.execute('q')
+  const data = team.metrics()
+  const { heads } = readExposition(team.metrics('prometheus'))
+  t.same(
+    data.filter(({ samples }) => samples.length > 0).map(({ name, kind }) => ({ name, kind })),
+    heads.map(({ name, kind }) => ({ name, kind })),
+  )
+  const handled = data.find(({ name }) => name === 'dramatis_messages_handled_total')
+  t.same(handled?.samples, [{ labels: { agent: 'a' }, value: 1 }])
+})
+
+t.test('messages are counted where they are', async (t) => {
+  const team = stage(t, { a: after(10) }, { communication: { mailboxCapacity: 1 } })
+  await team.start()
+  const sent = Array.from({ length: 4 }, (_, i) => team.sendMessage({ recipient: 'a', content: String(i) }))
+  await team.clock.advance(5)
+  const agent = { agent: 'a' }
+  const under = (series: Series[]) =>
+    ['accepted_total', 'handled_total', 'queued', 'in_flight'].map(
+      (what) => value(series, `dramatis_messages_${what}`, agent)!,
+    )
+  const [accepted, handled, queued, inFlight] = under(seriesOf(team)) as [number, number, number, number]
+  t.equal(handled, 0)
+  t.equal(queued + inFlight, 4, 'those that wait for room are queued')
+  t.ok(accepted < 4)
+  t.ok(inFlight > 0)
+  await team.clock.advance(100)
+  await Promise.all(sent)
+  t.same(under(seriesOf(team)), [4, 4, 0, 0])
+})
+
+t.test('turns and runs are counted by how long they took', async (t) => {
+  const team = stage(t, { a: after(20), b: after(2_000) })
+  const run = team.launch('q')
+  await team.clock.advance(3_000)
+  await run.result
+  const series = seriesOf(team)
+  const turns = (agent: string, le: string) => value(series, 'dramatis_turn_duration_seconds_bucket', { agent, le })
+  t.same(
+    ['0.005', '0.025', '1', '+Inf'].map((le) => turns('a', le)),
+    [0, 1, 1, 1],
+  )
+  t.same(
+    ['0.025', '1', '2.5', '+Inf'].map((le) => turns('b', le)),
+    [0, 0, 1, 1],
+  )
+  t.equal(value(series, 'dramatis_turn_duration_seconds_sum', { agent: 'b' }), 2)
+  t.equal(value(series, 'dramatis_turn_duration_seconds_count', { agent: 'b' }), 1)
+  t.equal(value(series, 'dramatis_run_duration_seconds_count'), 1)
+  t.equal(value(series, 'dramatis_run_duration_seconds_sum'), 2.02)
+})
+
+t.test('buckets contain the smaller ones, and the last one is the count', async (t) => {
+  const team = stage(t, { a: echo })
+  for (let i = 0; i < 5; i++) await team.execute('q')
+  const series = seriesOf(team)
+  const buckets = series.filter(({ name }) => name === 'dramatis_turn_duration_seconds_bucket')
+  const bounds = buckets.map(({ labels }) => Number(labels.le?.replace('+Inf', 'Infinity')))
+  t.same(
+    bounds,
+    [...bounds].sort((a, b) => a - b),
+  )
+  t.equal(bounds.at(-1), Number.POSITIVE_INFINITY)
+  const values = buckets.map((bucket) => bucket.value)
+  t.same(
+    values,
+    [...values].sort((a, b) => a - b),
+  )
+  t.equal(values.at(-1), value(series, 'dramatis_turn_duration_seconds_count', { agent: 'a' }))
+})
+
+t.test('dead letters have a reason and an agent; a name that is no agent is no label', async (t) => {
+  const team = stage(t, {
+    a: throws(),
+    b: defineAgent({ receive: (_message, context) => context.send('nobody', 'hi').catch(() => {}) }),
+  })
+  for (let i = 0; i < 2; i++) await team.sendMessage({ recipient: 'a', content: 'hi' })
+  await team.sendMessage({ recipient: 'b', content: 'hi' })
+  await t.rejects(team.sendMessage({ recipient: 'nobody', content: 'hi' }))
+  await team.clock.advance(10)
+  const series = seriesOf(team)
+  const dead = 'dramatis_messages_dead_lettered_total'
+  t.equal(value(series, dead, { agent: 'a', reason: 'failed' }), 2)
+  t.equal(value(series, dead, { agent: '', reason: 'unknown_agent' }), 2)
+  t.notOk(series.some(({ labels }) => labels.agent === 'nobody'))
+  t.equal(value(series, 'dramatis_dead_letters'), team.health().deadLetters)
+})
+
+t.test('crashes, restarts and runs by their ending', async (t) => {
+  const team = stage(t, { a: after(10) }, { supervision: { backoff: { baseMs: 1_000 } } })
+  await team.start()
+  team.crash('a')
+  await team.clock.advance(0)
+  team.crash('a')
+  await team.clock.advance(0)
+  const down = seriesOf(team)
+  t.equal(value(down, 'dramatis_agent_crashes_total', { agent: 'a' }), 2)
+  t.equal(value(down, 'dramatis_agent_restarts_total', { agent: 'a' }), 2)
+  t.equal(value(down, 'dramatis_agent_ready', { agent: 'a' }), 0)
+  await team.clock.advance(1_000)
+  const runs = [team.launch('well'), team.launch('late', { timeoutMs: 5 }), team.launch('unwanted')]
+  await team.clock.advance(1)
+  t.equal(value(seriesOf(team), 'dramatis_runs', { state: 'running' }), 3)
+  await runs[2]!.cancel()
+  await team.clock.advance(100)
+  await Promise.all(runs.map(({ result }) => result))
+  const up = seriesOf(team)
+  t.equal(value(up, 'dramatis_agent_ready', { agent: 'a' }), 1)
+  t.equal(value(up, 'dramatis_runs', { state: 'running' }), 0)
+  for (const ending of ['finished', 'failed', 'aborted'])
+    t.equal(value(up, 'dramatis_runs_ended_total', { ending }), 1, ending)
+})
+
+t.test('the host, its log and its memory are there, and all of it after the end too', async (t) => {
+  const team = stage(t, { a: echo })
+  await team.execute('q')
+  await team.close()
+  const series = seriesOf(team)
+  t.ok(value(series, 'dramatis_log_bytes')! > 0)
+  t.equal(value(series, 'dramatis_log_runs'), 1)
+  t.ok(value(series, 'dramatis_process_memory_bytes', { kind: 'rss' })! > 2 ** 20)
+  t.ok(value(series, 'dramatis_host_event_loop_active_seconds_total')! > 0)
+  t.equal(value(series, 'dramatis_threads', { use: 'agent' }), 0)
+  t.equal(value(series, 'dramatis_messages_handled_total', { agent: 'a' }), 1)
+})
+
+t.test('another format is refused by name', async (t) => {
+  const team = stage(t, { a: echo })
+  const metrics: (format: string) => unknown = Reflect.get(team, 'metrics').bind(team)
+  t.throws(() => metrics('influx'), { code: 'CONFIGURATION', details: { path: 'format' } })
+})
+
+t.test('a figure is plain data', async (t) => {
+  const metrics: Metric[] = stage(t, { a: echo }).metrics()
+  t.same(JSON.parse(JSON.stringify(metrics)), metrics)
+})
