@@ -358,7 +358,8 @@ t.test('who waits for a response hears of the end of the run, or of the time lim
   await team.clock.advance(10) // stopGraceMs
   t.same(
     team.deadLetters.list().map(({ reason, message: { content } }) => [reason, content]),
-    ['hi', SECRET, SECRET].map((content) => ['cancelled', content]),
+    [SECRET, 'hi', SECRET].map((content) => ['cancelled', content]),
+    'one that waits is taken out at once, one under way has its grace',
   )
 })
 
