@@ -113,7 +113,7 @@ export class AgentCrashedError extends coded('AGENT_CRASHED') {}
 export class OutcomeUnknownError extends coded('OUTCOME_UNKNOWN') {}
 /** No response within `responseTimeoutMs` of the start of the callee's turn. */
 export class RequestTimeoutError extends coded('REQUEST_TIMEOUT') {}
-/** The recipient's mailbox is full and its overflow policy is `reject`. */
+/** The recipient's mailbox is full, and its overflow policy has refused or dropped the message; `details.overflow` says which. */
 export class MailboxFullError extends coded('MAILBOX_FULL') {}
 /** Agents wait for each other in a circle. */
 export class DeadlockError extends coded('DEADLOCK') {}

@@ -54,8 +54,11 @@ export interface CommunicationConfig {
   /** Bytes of one encoded message; 16 MiB. */
   maxMessageBytes?: number
   /**
-   * 'block': the sender's verb waits, and nobody else does. 'reject': it gets `MailboxFullError`. The others are not
-   * available in this version.
+   * 'block': the sender's verb waits, and nobody else does. 'reject': it gets `MailboxFullError`. 'drop_newest': what
+   * comes is dropped. 'drop_oldest': it takes the place of what waits with no higher priority, of the lowest the oldest;
+   * where that would not make room enough, it is dropped itself. What is dropped is a dead letter with reason `overflow`;
+   * a request among it is answered with `MailboxFullError` at once, and a send is told nothing. A message whose turn has
+   * begun is never dropped.
    */
   overflow?: 'block' | 'reject' | 'drop_oldest' | 'drop_newest'
   /** From the start of the callee's turn; 60,000. */

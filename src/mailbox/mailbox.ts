@@ -78,6 +78,10 @@ class Queue<T> {
   }
 
   remove(item: T): boolean {
+    if (this.peek() === item) {
+      this.shift()
+      return true
+    }
     const at = this.#items.indexOf(item, this.#head)
     if (at < 0) return false
     this.#items.splice(at, 1)
@@ -259,6 +263,24 @@ export class Mailbox<Owner> {
   /** What a death has cut off and waits to be tried again. */
   get cutOff(): Iterable<Envelope<Owner>> {
     return this.#again
+  }
+
+  /** What may make room for others, in that order: lowest priority first, then oldest. What was begun with stays. */
+  *droppable(): IterableIterator<Envelope<Owner>> {
+    const ranked = [...this.#ranked]
+    let plain = false
+    for (let end = ranked.length; end > 0; ) {
+      const { priority } = ranked[end - 1]!
+      if (priority > 0 && !plain) {
+        plain = true
+        yield* this.#plain
+      }
+      let start = end
+      while (start > 0 && ranked[start - 1]!.priority === priority) start -= 1
+      yield* ranked.slice(start, end)
+      end = start
+    }
+    if (!plain) yield* this.#plain
   }
 
   /** Everything that waits, in the order in which it would be handed over. */

@@ -82,6 +82,11 @@ export class TeamMemory {
     return Atomics.load(this.#messages, index) < 0 || Atomics.load(this.#bytes, index) < 0
   }
 
+  /** How much more was taken than there is; below zero is room. */
+  overdraft(index: number): { messages: number; bytes: number } {
+    return { messages: -Atomics.load(this.#messages, index), bytes: -Atomics.load(this.#bytes, index) }
+  }
+
   release(index: number, bytes: number): void {
     Atomics.add(this.#messages, index, 1)
     Atomics.add(this.#bytes, index, bytes)

@@ -31,8 +31,10 @@ import type { Cell, OpenRequest } from './cell.ts'
 import { type Admitting, type Core, ORCHESTRATOR_INDEX, USER_INDEX } from './core.ts'
 import { nearest } from './nearest.ts'
 import type { RunState } from './run-state.ts'
+import type { MailboxSettings } from './settings.ts'
 
-type Refusal = 'unknown_agent' | 'stopped' | 'rejected' | 'cancelled'
+type Overflow = Exclude<MailboxSettings['overflow'], 'block'>
+type Refusal = 'unknown_agent' | 'stopped' | 'rejected' | 'cancelled' | 'overflow'
 
 export class Admission implements Admitting {
   readonly #core: Core
@@ -120,27 +122,70 @@ export class Admission implements Admitting {
         return this.#admit(callee, envelope)
       }
     }
-    if (callee.settings.mailbox.overflow === 'block') {
+    const { overflow } = callee.settings.mailbox
+    if (overflow === 'block') {
       callee.mailbox.parked.push(envelope)
       return this.#admitParked(callee)
     }
-    const { capacity, bytes } = callee.settings.mailbox
-    const error = new MailboxFullError(
-      `The mailbox of agent "${callee.name}" is full (${capacity} messages or ${bytes} bytes); its overflow policy is 'reject'. Send more slowly, or raise communication.mailboxCapacity.`,
-      { agent: callee.name, capacity, bytes },
-    )
-    envelope.run.open -= 1
+    const inItsWay = overflow === 'drop_oldest' ? this.#inTheWayOf(callee, envelope) : undefined
+    if (!inItsWay) return this.#turnAway(callee, envelope, overflow)
+    team.force(callee.index, envelope.bytes)
+    this.#admit(callee, envelope)
+    for (const dropped of inItsWay) this.#drop(callee, dropped)
+  }
+
+  /** A full mailbox does not take it. Who sends to one that drops is not told: it does not mind losses. */
+  #turnAway(callee: Cell, envelope: Envelope<RunState>, overflow: Overflow): void {
+    const { run, memory, at } = envelope
+    run.open -= 1
     const sender = this.#senderOf(envelope)
     const request = this.#core.settlement.requestOf(envelope)
     if (request) sender.open.delete(request.correlation)
-    this.#refuse(sender, envelope.run, envelope.memory, envelope.at, 'rejected', error, request?.settle)
+    const error = mailboxFull(callee, overflow)
+    if (overflow === 'reject') return this.#refuse(sender, run, memory, at, 'rejected', error, request?.settle)
+    if (kindOf(memory, at) === REQUEST) return this.#refuse(sender, run, memory, at, 'overflow', error, request?.settle)
+    this.#core.deadLetter(run, memory, at, 'overflow', [error])
+    this.#accepted(sender, envelope)
+  }
+
+  /**
+   * What has to go so that there is room for it: of what waits and has no higher priority the lowest first, then the
+   * oldest. undefined: that would not be enough. What has its room and is still on its way here keeps it.
+   */
+  #inTheWayOf({ index, mailbox, settings }: Cell, envelope: Envelope<RunState>): Envelope<RunState>[] | undefined {
+    const overdraft = this.#core.team.overdraft(index)
+    const alone = envelope.bytes > settings.mailbox.bytes
+    let messages = alone ? mailbox.waiting + mailbox.handed.size : overdraft.messages + 1
+    let bytes = alone ? 0 : overdraft.bytes + envelope.bytes
+    const found: Envelope<RunState>[] = []
+    for (const waiting of mailbox.droppable()) {
+      if (waiting.priority > envelope.priority || (messages <= 0 && bytes <= 0)) break
+      found.push(waiting)
+      messages -= 1
+      bytes -= waiting.bytes
+    }
+    return messages <= 0 && bytes <= 0 ? found : undefined
+  }
+
+  #drop(callee: Cell, envelope: Envelope<RunState>): void {
+    const { settlement } = this.#core
+    const error = mailboxFull(callee, 'drop_oldest')
+    const request = settlement.requestOf(envelope)
+    if (!callee.mailbox.discard(envelope)) return // the end of another has withdrawn it
+    settlement.drop(envelope, 'overflow', [error])
+    if (request) settlement.answerWithError(request, error)
+    this.freed(callee, envelope.bytes)
   }
 
   #admit(callee: Cell, envelope: Envelope<RunState>): void {
-    const { memory, at } = envelope
-    if (kindOf(memory, at) === SEND && correlationOf(memory, at) !== 0)
-      this.#verdict(this.#senderOf(envelope), envelope.run, memory, at, undefined)
+    this.#accepted(this.#senderOf(envelope), envelope)
     this.#accept(callee, envelope)
+  }
+
+  /** Who had to ask for room goes on. */
+  #accepted(sender: Cell, { run, memory, at }: Envelope<RunState>): void {
+    if (kindOf(memory, at) === SEND && correlationOf(memory, at) !== 0)
+      this.#verdict(sender, run, memory, at, undefined)
   }
 
   /** A message has left the mailbox: its room goes to who waits for it, else back to all. */
@@ -243,6 +288,21 @@ export class Admission implements Admitting {
       cell.stopped,
     )
   }
+}
+
+/** What a full mailbox does with a message, for who is told of it. */
+const FATES = {
+  reject: "its overflow policy is 'reject'",
+  drop_newest: "its overflow policy is 'drop_newest', so what comes now is dropped",
+  drop_oldest: "its overflow policy is 'drop_oldest', so this message was dropped",
+}
+
+function mailboxFull({ name, settings }: Cell, overflow: Overflow): MailboxFullError {
+  const { capacity, bytes } = settings.mailbox
+  return new MailboxFullError(
+    `The mailbox of agent "${name}" is full (${capacity} messages or ${bytes} bytes); ${FATES[overflow]}. Send more slowly, or raise communication.mailboxCapacity.`,
+    { agent: name, capacity, bytes, overflow },
+  )
 }
 
 const tooLarge = (agent: string, bytes: number, limit: number) =>

@@ -288,9 +288,11 @@ export class Delivery implements Handing {
   }
 }
 
-/** Whether as many stand in the window as may: one, where it may come again in the same life, or expire before it has begun. */
+/** Whether as many stand in the window as may: one, where it may come again in the same life, or expire or be dropped before it has begun. */
 function isAhead({ settings, mailbox, turnMs }: Cell, { priority }: Envelope<RunState>): boolean {
-  if (settings.supervision.onHandlerError !== 'fail' || settings.queueTimeoutMs !== false) return true
+  const { supervision, queueTimeoutMs } = settings
+  if (supervision.onHandlerError !== 'fail' || queueTimeoutMs !== false || settings.mailbox.overflow === 'drop_oldest')
+    return true
   const { size, ranked } = mailbox.handed
   const most = Math.ceil(AHEAD_MS / turnMs)
   return priority === 0 ? size - ranked >= Math.min(most, HANDED_AHEAD) : ranked >= Math.min(most, RANKED_AHEAD)

@@ -4,7 +4,7 @@ import { Board } from '../blackboard/board.ts'
 import type { Blackboard, BlackboardEntry, WriteOptions } from '../blackboard/entry.ts'
 import { hostBlackboard } from '../blackboard/facade.ts'
 import { AgentFailedError, ConfigurationError, DramatisError, describe, errorData } from '../errors.ts'
-import { copyId, correlationOf, FAILED, MANY, RESULT, readBody, SEND, TO_ALL, turnOf } from '../mailbox/frame.ts'
+import { ASKS, copyId, correlationOf, FAILED, MANY, RESULT, readBody, SEND, TO_ALL, turnOf } from '../mailbox/frame.ts'
 import type { Memory } from '../mailbox/memory.ts'
 import { jsonIssue } from '../mailbox/message.ts'
 import type { Cell } from './cell.ts'
@@ -130,10 +130,11 @@ export class HostCalls implements Serving {
     const key = `${cell.index} ${pattern}`
     if (run.subscriptions.has(key)) return
     const stop = this.#boardInUse(run).subscribe(pattern, (entry) => {
+      const drops = cell.settings.mailbox.overflow.startsWith('drop')
       const first = run.told?.entry === entry ? run.told.message : undefined
       const { memory, bytes } = this.#core.frames.make({
         kind: SEND,
-        flags: first ? TO_ALL | MANY : TO_ALL,
+        flags: TO_ALL | (first ? MANY : 0) | (drops ? ASKS : 0),
         type: 'publish',
         sender: this.#core.cell(entry.author)?.index ?? 0,
         recipient: cell.index,
@@ -143,7 +144,7 @@ export class HostCalls implements Serving {
       })
       if (first) copyId(first, 0, memory, 0)
       else run.told = { entry, message: memory }
-      this.#core.team.force(cell.index, bytes)
+      if (!drops) this.#core.team.force(cell.index, bytes)
       this.#core.appendOwned(run, memory, bytes)
       this.#core.admission.message(this.#core.cells[0]!, run, memory, 0, undefined)
     })

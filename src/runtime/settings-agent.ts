@@ -1,5 +1,5 @@
 /** One role with every default filled in. What the role says goes first, then the team, then the default. */
-import type { AgentRole, RoleInfo } from '../actors/role.ts'
+import type { AgentRole, CommunicationConfig, RoleInfo } from '../actors/role.ts'
 import type { TeamOptions } from './options.ts'
 import { refusedAs } from './refused.ts'
 import { infoFrom } from './role-info.ts'
@@ -13,7 +13,7 @@ export interface MailboxSettings {
   bytes: number
   /** Of one encoded message. */
   maxMessageBytes: number
-  overflow: 'block' | 'reject'
+  overflow: NonNullable<CommunicationConfig['overflow']>
 }
 
 /** How an agent is kept alive. Durations in ms. */
@@ -66,7 +66,7 @@ export function agentSettings(role: AgentRole, path: string, team: TeamOptions, 
       capacity: own.mailboxCapacity ?? all.mailboxCapacity ?? 1_024,
       bytes: own.mailboxBytes ?? all.mailboxBytes ?? 2 ** 20,
       maxMessageBytes: own.maxMessageBytes ?? all.maxMessageBytes ?? 2 ** 24,
-      overflow: (own.overflow ?? all.overflow) === 'reject' ? 'reject' : 'block', // the others are refused before
+      overflow: own.overflow ?? all.overflow ?? 'block',
     },
     responseTimeoutMs: own.responseTimeoutMs ?? all.responseTimeoutMs ?? 60_000,
     queueTimeoutMs: own.queueTimeoutMs ?? all.queueTimeoutMs ?? false,

@@ -236,7 +236,7 @@ export class Settlement implements Settling {
   /** The message is out of its mailbox and dead. */
   drop(
     envelope: Envelope<RunState>,
-    reason: 'cancelled' | 'stopped' | 'expired' | 'poison' | 'failed',
+    reason: 'cancelled' | 'stopped' | 'expired' | 'poison' | 'failed' | 'overflow',
     errors: DramatisError[],
   ): void {
     envelope.run.open -= 1

@@ -19,7 +19,6 @@ const asking: Record<string, { asks: unknown[]; fine: unknown[] }> = {
   'supervision.deadlock': { asks: ['break', 'report'], fine: [false] },
   'supervision.confirmMs': { asks: [250], fine: [] },
   'supervision.livelock': { asks: [{ maxRepeats: 4 }], fine: [false] },
-  'communication.overflow': { asks: ['drop_oldest', 'drop_newest'], fine: ['block', 'reject'] },
   'communication.retries': { asks: [1], fine: [0] },
   'agents[].tools': { asks: [['search']], fine: [[]] },
   'agents[].instances': { asks: [2], fine: [1] },
@@ -29,7 +28,6 @@ const asking: Record<string, { asks: unknown[]; fine: unknown[] }> = {
   'agents[].limits.maxExternalMb': { asks: [64], fine: [] },
   'agents[].trust': { asks: ['untrusted', 'privileged'], fine: ['internal'] },
   'agents[].supervision.restart': { asks: ['transient', 'temporary'], fine: ['permanent'] },
-  'agents[].communication.overflow': { asks: ['drop_oldest', 'drop_newest'], fine: ['block', 'reject'] },
   'agents[].communication.retries': { asks: [1], fine: [0] },
 }
 
@@ -58,9 +56,9 @@ t.test('every option that is not there yet is refused by name, and nothing else 
 })
 
 t.test('what is available instead is said', async (t) => {
-  t.match(errorFor({ communication: { overflow: 'drop_oldest' } }), {
-    message: 'communication.overflow: not available in this version; remove it. Available: "block" or "reject".',
-    details: { got: '"drop_oldest"', accepted: '"block" or "reject"' },
+  t.match(errorFor({ supervision: { deadlock: 'break' } }), {
+    message: 'supervision.deadlock: not available in this version; remove it. Available: false.',
+    details: { got: '"break"', accepted: 'false' },
   })
 })
 

@@ -78,7 +78,7 @@ class Play {
       supervision: { maxRestarts: dice.chance(0.3) ? 3 : Number.POSITIVE_INFINITY, coolDownMs: 500 },
       communication: {
         ...(dice.chance(0.4) && { mailboxCapacity: 1 + dice.upTo(3) }),
-        ...(dice.chance(0.2) && { overflow: 'reject' as const }),
+        ...(dice.chance(0.2) && { overflow: dice.pick(['reject', 'drop_oldest', 'drop_newest'] as const) }),
         ...(dice.chance(0.2) && { queueTimeoutMs: 40 }),
         ...(dice.chance(0.2) && { responseTimeoutMs: 60 }),
       },

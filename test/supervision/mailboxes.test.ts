@@ -1,9 +1,7 @@
 /** Rule 15: mailboxes are bounded, and what becomes of who sends to a full one. */
 import t from 'tap'
-import { defineAgent } from '../../src/actors/definition.ts'
 import { CLAIM } from '../../src/mailbox/window.ts'
 import { settingsFrom } from '../../src/runtime/settings.ts'
-import { testTeam } from '../../src/testing.ts'
 import { imbalances, leftovers, roomOf } from './accounts.ts'
 import { ask, gate, localTeam, never, numbers, openTeam } from './teams.ts'
 
@@ -184,21 +182,6 @@ t.test('rule 15: reject: a message larger than the mailbox is taken when nothing
   await team.clock.advance(0)
   t.same(lengths, [5_000])
   t.same(leftovers(team.host), [])
-})
-
-t.test('rule 15: drop_oldest and drop_newest are refused: they belong to a later version', async (t) => {
-  for (const overflow of ['drop_oldest', 'drop_newest'] as const) {
-    const make = () =>
-      testTeam(
-        { agents: [{ name: 'worker' }], orchestration: { strategy: 'sequential' }, communication: { overflow } },
-        { modules: { worker: defineAgent({ receive: () => '' }) } },
-      )
-    t.throws(make, {
-      code: 'CONFIGURATION',
-      message: /^communication\.overflow: not available in this version/,
-      details: { path: 'communication.overflow', accepted: '"block" or "reject"' },
-    })
-  }
 })
 
 t.test('rule 15: responses have a lane of their own, which a full mailbox does not close', async (t) => {
