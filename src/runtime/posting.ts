@@ -11,6 +11,7 @@ import { remainsOf } from '../mailbox/remains.ts'
 import type { Cell, OpenRequest } from './cell.ts'
 import { USER_INDEX } from './core.ts'
 import type { OwnFrame } from './host-frames.ts'
+import type { HostSends } from './host-sends.ts'
 import type { RunBook } from './run-book.ts'
 import type { RunState } from './run-state.ts'
 import type { Supervisor } from './supervisor.ts'
@@ -27,13 +28,14 @@ interface Address {
 export class Posting {
   readonly #supervisor: Supervisor
   readonly #runs: RunBook
+  readonly #sends: HostSends
   /** Errors whose message is a dead letter, or was answered with them. */
   readonly #buried = new WeakSet<DramatisError>()
-  #asked = 0
 
-  constructor(supervisor: Supervisor, runs: RunBook) {
+  constructor(supervisor: Supervisor, runs: RunBook, sends: HostSends) {
     this.#supervisor = supervisor
     this.#runs = runs
+    this.#sends = sends
   }
 
   /** Resolves with the response where one is required, else with null when the message is accepted. */
@@ -178,8 +180,7 @@ export class Posting {
   #one(message: MessageInput, run: RunState, recipient: string, to: Address = { flags: 0 }): Promise<void> {
     const sender = this.#agent(message.sender ?? USER, 'sender')
     const target = this.#supervisor.cell(recipient)
-    this.#asked += 1
-    const correlation = -this.#asked // below zero, where no agent's own numbers are
+    const correlation = this.#sends.number()
     const name = target ? to.names : recipient
     const frame = this.#frame(message, run, sender, target?.index ?? NOBODY, name, to.flags | ASKS, correlation)
     const { maxMessageBytes } = (target ?? sender).settings.mailbox
@@ -189,10 +190,7 @@ export class Posting {
     }
     if (to.original) copyId(to.original, 0, frame.memory, 0)
     return new Promise((resolve, reject) => {
-      sender.verdicts.set(correlation, (error) => (error ? reject(this.#heard(error)) : resolve()))
-      this.#supervisor.appendOwned(run, frame.memory, frame.bytes)
-      this.#supervisor.admission.message(sender, run, frame.memory, 0, undefined)
-      this.#supervisor.wake()
+      this.#sends.post(sender, run, frame, (error) => (error ? reject(this.#heard(error)) : resolve()))
     })
   }
 

@@ -216,12 +216,15 @@ export class Supervisor implements Core {
 
   /** The message that stands there will not be handled. Of a message to several the letter is about one of them. */
   deadLetter(run: RunState, memory: Memory, at: number, reason: DeadLetterReason, errors: DramatisError[]): void {
+    const messageId = idOf(memory, at)
+    // A letter that was sent again and refused is in the list already, and who sent it is told.
+    if (reason !== 'overflow' && this.deadLetters.replayed.has(messageId)) return
     const message: AgentMessage = decodeMessage(memory, at, this)
     if (typeof message.recipient !== 'string') message.recipient = addresseeOf(memory, at, this)
     const tooLarge = reason === 'rejected' && errors[0]?.code === 'MESSAGE_REJECTED'
     if (tooLarge) Object.assign(message, remainsOf(message))
     const letter = {
-      id: isCopy(memory, at) ? this.frames.id() : idOf(memory, at),
+      id: isCopy(memory, at) || this.deadLetters.get(messageId) ? this.frames.id() : messageId,
       message,
       reason,
       errors,

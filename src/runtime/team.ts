@@ -26,6 +26,8 @@ import { eventStream } from './event-stream.ts'
 import type { RuntimeEvent } from './events.ts'
 import { guardedLogger } from './guarded-logger.ts'
 import { type Health, healthOf } from './health.ts'
+import { HostSends } from './host-sends.ts'
+import { Letters } from './letters.ts'
 import { type Metric, prometheusText } from './metric.ts'
 import { metricsOf } from './metrics.ts'
 import { deadlines } from './parts/deadlines.ts'
@@ -57,6 +59,7 @@ export class TeamRuntime {
   readonly #settings: TeamSettings
   readonly #runs: RunBook
   readonly #posting: Posting
+  readonly #letters: Letters
   readonly #instances = new Map<string, AgentInstance>()
   readonly #events: Observable<RuntimeEvent>
   readonly #tallies = new Tallies()
@@ -82,7 +85,9 @@ export class TeamRuntime {
     })
     this.#runs = new RunBook(this.supervisor, settings, () => this.#whenStarted())
     this.supervisor.attach(this.#runs.part)
-    this.#posting = new Posting(this.supervisor, this.#runs)
+    const sends = new HostSends(this.supervisor)
+    this.#posting = new Posting(this.supervisor, this.#runs, sends)
+    this.#letters = new Letters(this.supervisor, this.#runs, sends)
     this.supervisor.calls.boardScope = settings.blackboard
     this.supervisor.calls.waitTimeoutMs = settings.globalTimeoutMs
     this.#addCells()
@@ -339,14 +344,23 @@ export class TeamRuntime {
 
   /**
    * Messages that nobody will handle, with the reason: the last 10,000, or the last 64 MiB of them;
-   * `health().deadLettersForgotten` counts the others. `replay` and `discard` are not available in this version.
+   * `health().deadLettersForgotten` counts the others.
+   *
+   * `replay` sends the message of a letter to its recipient again, as a new message: in its own run while that is under
+   * way, else in one of its own; `metadata.replayOf` is the letter's id. Nobody waits for its reply, also where it was a
+   * request. The letter leaves the list when the recipient has accepted the message, and stays when it is refused.
+   * Rejects with `MessageRejectedError` for an unknown id, for a response, for a message of which only a part was kept
+   * and for one that was refused for several agents; with what refuses it (`AgentTerminatedError`, `MailboxFullError`);
+   * with `TeamClosedError` after `close`. `discard` takes a letter off the list; throws `MessageRejectedError` for an
+   * unknown id.
+   *
+   * @example
+   * for (const { id, reason } of team.deadLetters.list()) if (reason === 'stopped') await team.deadLetters.replay(id)
    */
   readonly deadLetters = {
     list: (): DeadLetter[] => this.supervisor.deadLetters.list(),
-    replay: (_id: string): Promise<void> => Promise.reject(unavailable('deadLetters.replay')),
-    discard: (_id: string): void => {
-      throw unavailable('deadLetters.discard')
-    },
+    replay: (id: string): Promise<void> => this.#post(() => this.#letters.replay(id)),
+    discard: (id: string): void => this.#letters.discard(id),
   }
 
   /** Everything that happens in all runs, as it happens. A subscriber that throws is reported to the logger and closed. */

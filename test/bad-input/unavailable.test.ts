@@ -68,13 +68,12 @@ t.test("the script's verbs that are not there yet", async (t) => {
   t.ok(await isWell())
 })
 
-t.test('methods of a team, a run and the dead letters', async (t) => {
+t.test('methods of a team and a run', async (t) => {
   const { team: typed, isWell } = stage(t)
   const team = untyped(typed)
   const hello = typed.launch('hello')
   await hello.result
   const run = untyped(hello)
-  const letters = untyped(typed.deadLetters)
   const methods: Record<string, () => unknown> = {
     resume: () => team.resume('id'),
     addAgent: () => team.addAgent({ name: 'carl' }),
@@ -84,8 +83,6 @@ t.test('methods of a team, a run and the dead letters', async (t) => {
     delegateTask: () => team.delegateTask('ann', 'bob', 'work'),
     canDelegate: () => team.canDelegate('ann', 'bob'),
     getDelegationGraph: () => team.getDelegationGraph(),
-    'deadLetters.replay': () => letters.replay('id'),
-    'deadLetters.discard': () => letters.discard('id'),
     'run.answer': () => run.answer('id', 'yes'),
     loadTeam: () => loadTeam('agents.yaml'),
   }

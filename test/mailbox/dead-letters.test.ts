@@ -54,7 +54,17 @@ t.test('a list that was given out is not the list itself', async (t) => {
 t.test('10,000 are kept', async (t) => {
   const list = new DeadLetterList()
   const one = letter('a')
-  for (let i = 0; i < 10_100; i++) list.add(one, 64)
+  for (let i = 0; i < 10_100; i++) list.add({ ...one, id: `${i}` }, 64)
   t.equal(list.list().length, 10_000)
   t.equal(list.total, 10_100)
+})
+
+t.test('a letter that was taken out makes room, and is not among the forgotten', async (t) => {
+  const list = new DeadLetterList(10, 300)
+  for (const id of ['a', 'b', 'c']) list.add(letter(id), 100)
+  t.equal(list.get('b')?.id, 'b')
+  t.ok(list.delete('b'))
+  t.notOk(list.delete('b'))
+  list.add(letter('d'), 100)
+  t.same([list.list().map(({ id }) => id), list.total, list.forgotten], [['a', 'c', 'd'], 4, 0])
 })

@@ -176,9 +176,3 @@ t.test('rule 18: the list is bounded: the oldest letters go, and are counted', a
   )
   t.equal(list.total, 5)
 })
-
-t.test('rule 18: replay and discard are refused: they belong to a later version', async (t) => {
-  const team = localTeam(t, { worker: () => '' })
-  await t.rejects(team.deadLetters.replay('x'), { code: 'CONFIGURATION', details: { path: 'deadLetters.replay' } })
-  t.throws(() => team.deadLetters.discard('x'), { code: 'CONFIGURATION', details: { path: 'deadLetters.discard' } })
-})
