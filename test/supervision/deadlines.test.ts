@@ -89,7 +89,7 @@ t.test('turnTimeoutMs counts anew in each attempt', async (t) => {
   t.equal(await asked, 'slept 90')
 })
 
-t.test('a message that waits longer than queueTimeoutMs expires, and its sender is told', async (t) => {
+t.test('rule 8: a message that waits longer than queueTimeoutMs expires, and its sender is told', async (t) => {
   const handled: string[] = []
   const team = openTeam(
     t,
@@ -124,7 +124,7 @@ t.test('a message that waits longer than queueTimeoutMs expires, and its sender 
   t.same(leftovers(team.host), [])
 })
 
-t.test('messages expire in the order of their own deadlines, whatever their priority', async (t) => {
+t.test('rule 8: messages expire in the order of their own deadlines, whatever their priority', async (t) => {
   const team = openTeam(t, { worker: () => never }, { communication: { queueTimeoutMs: 100 } })
   await team.sendMessage({ recipient: 'worker', content: 'first' })
   await team.clock.advance(0)
@@ -144,7 +144,7 @@ t.test('messages expire in the order of their own deadlines, whatever their prio
   ])
 })
 
-t.test('a message whose turn has begun does not expire, also not when it is tried again', async (t) => {
+t.test('rule 8: a message whose turn has begun does not expire, also not when it is tried again', async (t) => {
   const team = openTeam(
     t,
     { worker: sleeps },
@@ -159,6 +159,46 @@ t.test('a message whose turn has begun does not expire, also not when it is trie
   await team.sendMessage({ recipient: 'worker', content: '0' }) // upon which all that wait are looked at
   await team.clock.advance(2_000)
   t.equal(await asked, 'slept 1000')
+})
+
+t.test('rule 8: a message that was let in when others expired has a deadline of its own', async (t) => {
+  const team = openTeam(
+    t,
+    { worker: () => never, caller: (_message, context) => context.request('worker', 'asked').then(() => '') },
+    { roles: { worker: { communication: { queueTimeoutMs: 100, mailboxCapacity: 2 } } } },
+  )
+  for (const content of ['busy', 'waits']) await team.sendMessage({ recipient: 'worker', content })
+  await team.clock.advance(60)
+  const asked = outcomeOf(ask(team, 'caller'))
+  await team.clock.advance(40)
+  t.match(team.health().agents.worker, { queued: 1, inFlight: 1 }, 'the one has expired, and made room for the other')
+  await team.clock.advance(99)
+  t.notOk(asked.settled)
+  await team.clock.advance(1)
+  t.match(asked.error?.details, { cause: { code: 'MESSAGE_EXPIRED' } })
+})
+
+t.test('rule 8: messages expire while their agent is between two lives, and none after its time', async (t) => {
+  const handled: string[] = []
+  const team = openTeam(
+    t,
+    { worker: (message) => void handled.push(message.content) },
+    { communication: { queueTimeoutMs: 100 }, supervision: { backoff: { baseMs: 300, capMs: 300 } } },
+  )
+  await team.start()
+  for (let i = 0; i < 2; i++) {
+    team.crash('worker')
+    await team.clock.advance(0)
+  }
+  await team.sendMessage({ recipient: 'worker', content: 'early' })
+  await team.clock.advance(100)
+  t.match(team.deadLetters.list(), [{ reason: 'expired', at: 100, message: { content: 'early' } }])
+  t.equal(team.getAgentStatus('worker'), 'restarting')
+  await team.clock.advance(100)
+  await team.sendMessage({ recipient: 'worker', content: 'late' })
+  await team.clock.advance(99)
+  t.same(handled, ['late'])
+  t.same(leftovers(team.host), [])
 })
 
 t.test('a cancellation follows the chain of requests', async (t) => {

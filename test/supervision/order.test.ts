@@ -51,6 +51,42 @@ t.test('rule 16: order is kept over deaths of recipient and sender', async (t) =
   t.same(got, numbers(30))
 })
 
+t.test('rule 16: order is kept when large messages in parts are cut by deaths of recipient and sender', async (t) => {
+  const got: string[] = []
+  const large = 'x'.repeat(600_000) // more than either window holds
+  const team = openTeam(
+    t,
+    {
+      async sender(_message, context) {
+        for (let i = 0; i < 24; i++)
+          await context.send('worker', `${i}`, { structuredData: i % 3 === 1 ? large : null })
+      },
+      worker: (message) => void got.push(message.content),
+    },
+    {
+      communication: { mailboxBytes: 2 ** 23 },
+      supervision: { maxRestarts: 100, poisonAttempts: 100, backoff: { baseMs: 1, capMs: 1 } },
+    },
+  )
+  let batches = 0
+  let deaths = 0
+  team.host.records$.subscribe(() => {
+    batches += 1
+    const cut = team.host.cell('worker')?.life?.sending !== undefined
+    if (cut && batches % 3 === 0 && deaths < 6) {
+      deaths += 1
+      team.host.clock.defer(() => team.crash('worker'))
+    }
+    if (batches % 7 === 0 && batches < 60) team.host.clock.defer(() => team.crash('sender'))
+  })
+  const sending = ask(team, 'sender')
+  await team.clock.runToIdle()
+  await sending
+  t.equal(deaths, 6, 'each while a large message was half in the window')
+  t.same(got, numbers(24))
+  t.same(leftovers(team.host), [])
+})
+
 t.test('rule 16: higher priority comes first, equal priority in order', async (t) => {
   const { opened, open } = gate()
   const got: string[] = []

@@ -85,6 +85,7 @@ export const deadlines: Part = (core) => {
       cell.mailbox.discard(envelope)
       settlement.drop(envelope, 'expired', [error])
       admission.freed(cell, envelope.bytes)
+      earliest = Math.min(earliest, now + limitMs) // its room may have let another in
     }
     return earliest
   }
