@@ -111,7 +111,7 @@ export class AgentFailedError extends coded('AGENT_FAILED') {}
 export class AgentCrashedError extends coded('AGENT_CRASHED') {}
 /** A step that may not run twice was under way when its thread died: it may have happened, or not. */
 export class OutcomeUnknownError extends coded('OUTCOME_UNKNOWN') {}
-/** No response within `responseTimeoutMs` of the start of the callee's turn. */
+/** No response within `responseTimeoutMs` of the start of the callee's turn; `details.tried` is how often it was asked. */
 export class RequestTimeoutError extends coded('REQUEST_TIMEOUT') {}
 /** The recipient's mailbox is full, and its overflow policy has refused or dropped the message; `details.overflow` says which. */
 export class MailboxFullError extends coded('MAILBOX_FULL') {}

@@ -23,9 +23,15 @@ export interface RequestOptions<In = unknown> {
   priority?: number
   /** From the start of the callee's turn; its `responseTimeoutMs` by default. */
   timeoutMs?: number
-  /** 0. Retries are not available in this version. */
+  /**
+   * How often it is asked again when there is no answer by its deadline; as `communication.retries` of the sender's role
+   * says. At most 126. It keeps its id, and waits for the same turn once more: nobody does it twice.
+   */
   retries?: number
-  /** For retries. No effect yet. */
+  /**
+   * It may be done twice: a retry tells the turn that is late to stop, and has it begin again with the steps that it had
+   * finished. false.
+   */
   idempotent?: boolean
   /** The conversation that the message belongs to; the run's by default. */
   threadId?: string

@@ -5,6 +5,7 @@ import {
   CALL,
   CANCEL,
   NOBODY,
+  policyAttempt,
   REJECTED,
   REQUEST,
   SEND,
@@ -26,10 +27,10 @@ import {
   checkContent,
   checkName,
   checkRequestOptions,
+  checkSendOptions,
   durationOf,
   priorityOf,
   withdrawn,
-  wrongArgument,
 } from './verb-checks.ts'
 import type { Wait } from './waits.ts'
 
@@ -326,8 +327,7 @@ export class Messenger {
     checkName(to, 'to')
     checkContent(content)
     if (options !== NO_OPTIONS) checkRequestOptions(options)
-    if (kind === SEND && options.timeoutMs !== undefined)
-      throw wrongArgument('timeoutMs', options.timeoutMs, 'a send has none, since nobody answers it; use request')
+    if (kind === SEND) checkSendOptions(options)
     const { outbox } = this.#loop
     const { run, turn } = this.#turn.start
     const data = encodeData(options.structuredData, 'structuredData')
@@ -341,6 +341,7 @@ export class Messenger {
       fields.threadId = options.threadId
       fields.limit = options.timeoutMs === undefined ? -1 : durationOf(options.timeoutMs, 'timeoutMs')
       fields.priority = priorityOf(options.priority)
+      if (kind === REQUEST) fields.attempt = policyAttempt(options.retries, options.idempotent === true)
     }
     return outbox.checkedSize()
   }

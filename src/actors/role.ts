@@ -65,7 +65,10 @@ export interface CommunicationConfig {
   responseTimeoutMs?: number
   /** false: waiting in a mailbox ends with the run's deadline. */
   queueTimeoutMs?: number | false
-  /** 0. Retries are not available in this version. */
+  /**
+   * How often a request of this agent is asked again when there is no answer by its deadline (`responseTimeoutMs`,
+   * `queueTimeoutMs`); 0. Then its `escalateTo` gets a report, and the request fails.
+   */
   retries?: number
 }
 

@@ -1,6 +1,8 @@
 /** What verbs check of what they are given. Each refusal names the argument, what came and what is needed. */
 import { CancelledError, MessageRejectedError, shown, unavailable } from '../errors.ts'
+import { MOST_RETRIES } from '../mailbox/frame.ts'
 import { jsonIssue } from '../mailbox/message.ts'
+import type { RequestOptions } from './context.ts'
 import { notJson } from './outbox.ts'
 
 /** The error for one argument. What is inside of it stays there: it can be a prompt. */
@@ -65,9 +67,18 @@ export function checkRequestOptions(given: unknown): void {
     throw wrongArgument('signal', signal, 'an AbortSignal is needed')
   if (threadId !== undefined) checkText(threadId, 'threadId')
   if (metadata !== undefined) checkObject(metadata, 'metadata')
-  if (retries !== undefined && retries !== 0) throw unavailable('options.retries')
-  if (idempotent !== undefined && idempotent !== false) throw unavailable('options.idempotent')
+  if (retries !== undefined && !(Number.isInteger(retries) && Number(retries) >= 0 && Number(retries) <= MOST_RETRIES))
+    throw wrongArgument('retries', retries, `an integer from 0 to ${MOST_RETRIES} is needed`)
+  if (idempotent !== undefined && typeof idempotent !== 'boolean')
+    throw wrongArgument('idempotent', idempotent, 'true or false is needed')
   if (polling !== undefined && polling !== false) throw unavailable('options.polling')
+}
+
+/** Nobody waits for an answer to a send: what is about waiting for one has no use there. */
+export function checkSendOptions({ timeoutMs, retries, idempotent }: RequestOptions): void {
+  const given = Object.entries({ timeoutMs, retries: retries || undefined, idempotent: idempotent || undefined })
+  for (const [path, value] of given)
+    if (value !== undefined) throw wrongArgument(path, value, 'a send has none, since nobody answers it; use request')
 }
 
 /** What a message to many has in common, before the first of them is sent. */

@@ -328,6 +328,27 @@ export function setCorrelation(memory: Memory, at: number, correlation: number):
 export function setLimit(memory: Memory, at: number, limit: number): void {
   memory.i32[(at >> 2) + LIMIT] = limit
 }
+const IDEMPOTENT = 0x80
+/** The most that a request can say itself. */
+export const MOST_RETRIES = 0x7e
+
+/**
+ * The attempt that a REQUEST leaves its sender with: the number is the host's to give, and until then the place says how
+ * often the request may be asked again (not given: as its sender's role says), and whether its turn may begin again.
+ */
+export const policyAttempt = (retries: number | undefined, idempotent: boolean): number =>
+  1 + (retries === undefined ? 0 : retries + 1) + (idempotent ? IDEMPOTENT : 0)
+
+/** What a REQUEST says of retries. From then on its attempt is the first. */
+export function takePolicy(memory: Memory, at: number): { retries: number | undefined; idempotent: boolean } {
+  const said = attemptOf(memory, at) - 1
+  if (said === 0) return NO_POLICY
+  setAttempt(memory, at, 1)
+  const retries = said & (IDEMPOTENT - 1)
+  return { retries: retries === 0 ? undefined : retries - 1, idempotent: (said & IDEMPOTENT) !== 0 }
+}
+const NO_POLICY = { retries: undefined, idempotent: false }
+
 /** The times of an END: when its turn started and ended. They take the place of limit and priority. */
 export function setTimes(memory: Memory, at: number, started: number, ended: number): void {
   memory.f64[(at >> 3) + TIME] = ended

@@ -23,6 +23,7 @@ import {
   SEND,
   STREAMS,
   senderOf,
+  takePolicy,
   turnOf,
 } from '../mailbox/frame.ts'
 import { type Envelope, NOT_YET } from '../mailbox/mailbox.ts'
@@ -94,6 +95,7 @@ export class Admission implements Admitting {
     settle: OpenRequest['settle'],
   ): void {
     const correlation = correlationOf(memory, at)
+    const { retries = caller.settings.retries, idempotent } = takePolicy(memory, at)
     caller.open.set(correlation, {
       caller,
       correlation,
@@ -103,6 +105,10 @@ export class Admission implements Admitting {
       envelope,
       streams: (flagsOf(memory, at) & STREAMS) !== 0,
       settle,
+      retries,
+      idempotent,
+      tried: 1,
+      grantedMs: 0,
     })
   }
 

@@ -1,12 +1,13 @@
 /** What cells are made with: an agent's settings, or those of the runtime's own names. */
 import type { CellSettings } from './cell.ts'
-import type { AgentSettings, SupervisionSettings } from './settings.ts'
+import type { AgentSettings, TeamSettings } from './settings.ts'
 
 const MIB = 2 ** 20
 
 /** `option`: where the agent stands in the team's options, for errors. */
 export function agentCell(agent: AgentSettings, option: string): CellSettings {
-  const { info, maxHeapMb, mailbox, supervision, responseTimeoutMs, queueTimeoutMs, turnTimeoutMs, env } = agent
+  const { info, maxHeapMb, mailbox, supervision, responseTimeoutMs, queueTimeoutMs, retries, turnTimeoutMs, env } =
+    agent
   return {
     info,
     option,
@@ -16,6 +17,7 @@ export function agentCell(agent: AgentSettings, option: string): CellSettings {
     supervision,
     responseTimeoutMs,
     queueTimeoutMs,
+    retries,
     turnTimeoutMs,
     env,
     counted: true,
@@ -23,7 +25,7 @@ export function agentCell(agent: AgentSettings, option: string): CellSettings {
 }
 
 /** The runtime's own names: no limits but that of a message's size. */
-export function fixedCell(name: string, supervision: SupervisionSettings): CellSettings {
+export function fixedCell(name: string, { supervision, retries }: TeamSettings): CellSettings {
   return {
     info: { name },
     option: 'orchestration',
@@ -33,6 +35,7 @@ export function fixedCell(name: string, supervision: SupervisionSettings): CellS
     supervision: { ...supervision, onHandlerError: 'fail' }, // a script that throws has failed
     responseTimeoutMs: Number.POSITIVE_INFINITY,
     queueTimeoutMs: false,
+    retries,
     turnTimeoutMs: false,
     env: [],
     counted: false,

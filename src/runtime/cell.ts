@@ -23,6 +23,13 @@ export interface OpenRequest {
   readonly streams: boolean
   /** For callers in the host: takes the answer in place of a thread. */
   readonly settle: ((memory: Memory, at: number) => void) | undefined
+  /** How often it may be asked again, and whether its turn may then begin again. */
+  readonly retries: number
+  readonly idempotent: boolean
+  /** How often it has been asked. */
+  tried: number
+  /** What this has added to the time that its caller waits from the start of the turn. */
+  grantedMs: number
 }
 
 /** One thread's time as the agent: fresh windows, a new epoch. */
@@ -90,6 +97,8 @@ export interface CellSettings {
   supervision: SupervisionSettings
   responseTimeoutMs: number
   queueTimeoutMs: number | false
+  /** How often a request of this one is asked again. */
+  retries: number
   turnTimeoutMs: number | false
   env: readonly string[]
   /** Needs a permit of the run for its turns. The protocol script does not. */

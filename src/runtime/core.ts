@@ -123,6 +123,7 @@ export interface Redelivering {
     error: DramatisError,
   ): void
   replayOf(cell: Cell, envelope: Envelope<RunState>): OwnFrame | undefined
+  beginAgain(cell: Cell, envelope: Envelope<RunState>, reason: DramatisError): void
   tryAgain(cell: Cell, envelope: Envelope<RunState>, memory: Memory, at: number): boolean
 }
 

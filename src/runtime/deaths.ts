@@ -79,9 +79,11 @@ export class Deaths implements Dying {
   killAfterGrace(cell: Cell, envelope: Envelope<RunState>): void {
     const { life } = cell
     const { stopGraceMs } = cell.settings.supervision
+    const { attempt } = envelope
     if (!life) return
     this.#core.clock.timer(stopGraceMs, () => {
-      if (cell.life !== life || cell.mailbox.handed.get(envelope.turn) !== envelope || !life.begun(envelope)) return
+      if (cell.life !== life || envelope.attempt !== attempt) return
+      if (cell.mailbox.handed.get(envelope.turn) !== envelope || !life.begun(envelope)) return
       if (!life.thread.isolated && !cell.settings.counted) return this.#abandon(cell, envelope)
       this.kill(
         cell,

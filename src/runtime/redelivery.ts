@@ -197,14 +197,29 @@ export class Redelivery implements Redelivering {
     return begun.values().next().value
   }
 
-  /** Rule 0: a handler that threw has failed; by option its turn is tried again, in this life or in a new one. */
+  /**
+   * Its caller has asked again, and it may be done twice: the turn is told to stop, and begins again when it has. Not
+   * where a death has ended it already, nor over a step that may not run twice.
+   */
+  beginAgain(cell: Cell, envelope: Envelope<RunState>, reason: DramatisError): void {
+    if (cell.mailbox.handed.get(envelope.turn) !== envelope || !cell.life?.begun(envelope)) return
+    if (this.#unknownStep(cell, envelope)) return
+    this.#core.gate.excuse(cell)
+    this.#core.delivery.reply(cell, this.#core.frames.abort(envelope, reason))
+    this.#core.deaths.killAfterGrace(cell, envelope)
+  }
+
+  /** Rule 0: a handler that threw has failed; by option its turn is tried again, in this life or in a new one. So is one that began again. */
   tryAgain(cell: Cell, envelope: Envelope<RunState>, memory: Memory, at: number): boolean {
     const { onHandlerError, poisonAttempts } = cell.settings.supervision
-    if (onHandlerError === 'fail' || envelope.cancelled || envelope.run.ending || envelope.attempt >= poisonAttempts)
-      return false
+    const mayBeginAgain = this.#core.settlement.requestOf(envelope)?.idempotent === true
+    if (envelope.cancelled || envelope.run.ending || (onHandlerError === 'fail' && !mayBeginAgain)) return false
     const error = errorOf(memory, at)
-    if (error.code !== 'AGENT_FAILED' || this.#unknownStep(cell, envelope)) return false
-    if (onHandlerError === 'restart') {
+    const late = mayBeginAgain && error.code === 'REQUEST_TIMEOUT'
+    if (!late && (onHandlerError === 'fail' || error.code !== 'AGENT_FAILED' || envelope.attempt >= poisonAttempts))
+      return false
+    if (this.#unknownStep(cell, envelope)) return false
+    if (!late && onHandlerError === 'restart') {
       this.#core.deaths.kill(cell, error)
       // The turn has ended, but not in a commit: the death gives it back like any other.
       return true

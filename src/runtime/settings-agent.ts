@@ -47,6 +47,8 @@ export interface AgentSettings {
   responseTimeoutMs: number
   /** false: as long as the run. */
   queueTimeoutMs: number | false
+  /** How often its own requests are asked again. */
+  retries: number
   supervision: SupervisionSettings
 }
 
@@ -70,6 +72,7 @@ export function agentSettings(role: AgentRole, path: string, team: TeamOptions, 
     },
     responseTimeoutMs: own.responseTimeoutMs ?? all.responseTimeoutMs ?? 60_000,
     queueTimeoutMs: own.queueTimeoutMs ?? all.queueTimeoutMs ?? false,
+    retries: own.retries ?? all.retries ?? 0,
     supervision: supervisionSettings(team, role.supervision),
   }
 }

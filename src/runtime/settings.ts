@@ -17,6 +17,8 @@ export interface TeamSettings {
   agents: AgentSettings[]
   /** Of the protocol script, when it has a thread. */
   supervision: SupervisionSettings
+  /** How often requests of the script, and of callers outside, are asked again. */
+  retries: number
   /** Turns of one run at a time. */
   maxConcurrentAgents: number
   maxConcurrentRuns: number
@@ -50,6 +52,7 @@ export function settingsFrom(options: TeamOptions, given: { modules?: ReadonlySe
       agentSettings(role, `agents[${i}]`, options, given.modules?.has(role.name) ?? false),
     ),
     supervision: supervisionSettings(options),
+    retries: options.communication?.retries ?? 0,
     maxConcurrentAgents: options.maxConcurrentAgents ?? 5,
     maxConcurrentRuns: options.maxConcurrentRuns ?? 100,
     maxQueuedRuns: options.maxQueuedRuns ?? 1_000,

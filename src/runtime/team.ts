@@ -96,7 +96,7 @@ export class TeamRuntime {
   }
 
   #addCells(): void {
-    for (const name of FIXED_NAMES) this.supervisor.addCell(name, fixedCell(name, this.#settings.supervision))
+    for (const name of FIXED_NAMES) this.supervisor.addCell(name, fixedCell(name, this.#settings))
     for (const [at, agent] of this.#settings.agents.entries()) {
       const cell = this.supervisor.addCell(agent.name, agentCell(agent, `agents[${at}]`))
       this.#instances.set(

@@ -26,7 +26,6 @@ export const UNAVAILABLE: readonly UnavailableOption[] = [
   only('supervision.deadlock', false),
   only('supervision.confirmMs'),
   only('supervision.livelock', false),
-  only('communication.retries', 0),
   emptyOnly('agents[].tools'),
   only('agents[].instances', 1),
   only('agents[].concurrency', 1),
@@ -35,7 +34,6 @@ export const UNAVAILABLE: readonly UnavailableOption[] = [
   only('agents[].limits.maxExternalMb'),
   only('agents[].trust', 'internal'),
   only('agents[].supervision.restart', 'permanent'),
-  only('agents[].communication.retries', 0),
 ]
 
 function only(path: string, ...values: readonly unknown[]): UnavailableOption {

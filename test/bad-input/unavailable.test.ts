@@ -18,8 +18,6 @@ const verbs: Record<string, Act> = {
   'context.think': (context) => context.think('hi'),
   'context.tool': (context) => context.tool({} as Tool, {}),
   'context.shared': (context) => context.shared('team_shared'),
-  'options.retries': (context) => context.request('bob', 'hi', { retries: 1 }),
-  'options.idempotent': (context) => context.request('bob', 'hi', { idempotent: true }),
   'options.polling': (context) => context.send('bob', 'hi', { polling: true }),
 }
 

@@ -70,6 +70,12 @@ const refused: Record<string, [act: Act, path: string, says: RegExp][]> = {
     [(context) => context.requestAny(['bob'], 'hi', { signal: 5 }), 'signal', /^signal is 5/],
     [(context) => context.send('bob', 'hi', { priority: 'high' }), 'priority', /^priority is "high"/],
     [(context) => context.send('bob', 'hi', { timeoutMs: 5 }), 'timeoutMs', /a send has none, since nobody answers it/],
+    [(context) => context.send('bob', 'hi', { retries: 1 }), 'retries', /a send has none, since nobody answers it/],
+    [(context) => context.send('bob', 'hi', { idempotent: true }), 'idempotent', /a send has none/],
+    [options({ retries: 127 }), 'retries', /^retries is 127; an integer from 0 to 126 is needed/],
+    [options({ retries: -1 }), 'retries', /^retries is -1/],
+    [options({ retries: 1.5 }), 'retries', /^retries is 1.5/],
+    [options({ idempotent: 1 }), 'idempotent', /^idempotent is 1; true or false is needed/],
   ],
   'a step': [
     [(context) => context.step(5, () => 1), 'name', /^name is 5/],

@@ -32,10 +32,12 @@ t.test('a team of one role gets every default', async (t) => {
         mailbox: { capacity: 1_024, bytes: 1_048_576, maxMessageBytes: 16_777_216, overflow: 'block' },
         responseTimeoutMs: 60_000,
         queueTimeoutMs: false,
+        retries: 0,
         supervision,
       },
     ],
     supervision,
+    retries: 0,
     maxConcurrentAgents: 5,
     maxConcurrentRuns: 100,
     maxQueuedRuns: 1_000,
@@ -51,6 +53,7 @@ t.test('every option of the team arrives', async (t) => {
   const clock: Scheduler = { ...systemClock }
   const { agents: _, ...rest } = settingsFrom({
     agents,
+    communication: { retries: 3 },
     maxConcurrentAgents: 1,
     maxConcurrentRuns: 2,
     maxQueuedRuns: 0,
@@ -62,6 +65,7 @@ t.test('every option of the team arrives', async (t) => {
   })
   t.strictSame(rest, {
     supervision,
+    retries: 3,
     maxConcurrentAgents: 1,
     maxConcurrentRuns: 2,
     maxQueuedRuns: 0,

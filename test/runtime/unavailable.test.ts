@@ -19,7 +19,6 @@ const asking: Record<string, { asks: unknown[]; fine: unknown[] }> = {
   'supervision.deadlock': { asks: ['break', 'report'], fine: [false] },
   'supervision.confirmMs': { asks: [250], fine: [] },
   'supervision.livelock': { asks: [{ maxRepeats: 4 }], fine: [false] },
-  'communication.retries': { asks: [1], fine: [0] },
   'agents[].tools': { asks: [['search']], fine: [[]] },
   'agents[].instances': { asks: [2], fine: [1] },
   'agents[].concurrency': { asks: [16], fine: [1] },
@@ -28,7 +27,6 @@ const asking: Record<string, { asks: unknown[]; fine: unknown[] }> = {
   'agents[].limits.maxExternalMb': { asks: [64], fine: [] },
   'agents[].trust': { asks: ['untrusted', 'privileged'], fine: ['internal'] },
   'agents[].supervision.restart': { asks: ['transient', 'temporary'], fine: ['permanent'] },
-  'agents[].communication.retries': { asks: [1], fine: [0] },
 }
 
 /** Options in which the value stands at that path; in a list it is in the second entry. */

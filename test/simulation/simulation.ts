@@ -81,6 +81,7 @@ class Play {
         ...(dice.chance(0.2) && { overflow: dice.pick(['reject', 'drop_oldest', 'drop_newest'] as const) }),
         ...(dice.chance(0.2) && { queueTimeoutMs: 40 }),
         ...(dice.chance(0.2) && { responseTimeoutMs: 60 }),
+        ...(dice.chance(0.3) && { retries: 1 + dice.upTo(2) }),
       },
       orchestration: {
         strategy: 'custom' as const,

@@ -122,8 +122,9 @@ class WatchedThread implements Thread {
 }
 
 function cellSettings(agent: ReturnType<typeof settingsFrom>['agents'][number]): CellSettings {
-  const { info, maxHeapMb, mailbox, supervision, responseTimeoutMs, queueTimeoutMs, turnTimeoutMs, env } = agent
-  const timeouts = { responseTimeoutMs, queueTimeoutMs, turnTimeoutMs }
+  const { info, maxHeapMb, mailbox, supervision, responseTimeoutMs, queueTimeoutMs, retries, turnTimeoutMs, env } =
+    agent
+  const timeouts = { responseTimeoutMs, queueTimeoutMs, retries, turnTimeoutMs }
   return { option: 'agents[0]', info, maxHeapMb, concurrency: 1, mailbox, supervision, ...timeouts, env, counted: true }
 }
 

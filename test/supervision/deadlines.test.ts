@@ -113,7 +113,7 @@ t.test('rule 8: a message that waits longer than queueTimeoutMs expires, and its
   await team.clock.advance(99)
   t.notOk(asked.settled)
   await team.clock.advance(1)
-  t.equal(asked.value, '["MESSAGE_EXPIRED",{"agent":"worker","queueTimeoutMs":100},100]')
+  t.equal(asked.value, '["MESSAGE_EXPIRED",{"agent":"worker","queueTimeoutMs":100,"tried":1},100]')
   t.match(
     team.deadLetters.list().map(({ reason, message, errors }) => `${message.content} ${reason} ${errors[0]?.code}`),
     ['second expired MESSAGE_EXPIRED', 'third expired MESSAGE_EXPIRED'],

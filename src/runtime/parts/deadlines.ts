@@ -9,10 +9,12 @@ import { limitOf } from '../../mailbox/frame.ts'
 import { type Envelope, NOT_YET } from '../../mailbox/mailbox.ts'
 import type { Cell } from '../cell.ts'
 import type { Part } from '../core.ts'
+import { LateRequests } from '../late-requests.ts'
 import type { RunState } from '../run-state.ts'
 
 export const deadlines: Part = (core) => {
-  const { clock, admission, settlement } = core
+  const { clock, admission, settlement, redelivery } = core
+  const late = new LateRequests(core)
   let timer: Timer | undefined
   let due = Number.POSITIVE_INFINITY
 
@@ -57,13 +59,24 @@ export const deadlines: Part = (core) => {
     if (!request) return Number.POSITIVE_INFINITY
     const asked = limitOf(envelope.memory, envelope.at)
     const responseMs = asked >= 0 ? asked : cell.settings.responseTimeoutMs
-    const respondBy = envelope.begunAt + responseMs
+    const respondBy = envelope.begunAt + responseMs + request.grantedMs
     if (respondBy > now) return respondBy
+    const times = request.tried === 1 ? '' : `, though it was asked ${request.tried} times`
     const error = new RequestTimeoutError(
-      `Agent "${cell.name}" did not answer within ${responseMs} ms of the start of its turn${cell.restarts > 0 ? `; it has restarted ${cell.restarts} times` : ''}. Raise timeoutMs (communication.responseTimeoutMs), or look at what it waits for.`,
-      { agent: cell.name, waitedMs: responseMs, restarts: cell.restarts },
+      `Agent "${cell.name}" did not answer within ${responseMs + request.grantedMs} ms of the start of its turn${times}${cell.restarts > 0 ? `; it has restarted ${cell.restarts} times` : ''}. Raise timeoutMs (communication.responseTimeoutMs), or look at what it waits for.`,
+      {
+        agent: cell.name,
+        waitedMs: responseMs + request.grantedMs,
+        restarts: cell.restarts,
+        tried: request.tried,
+      },
     )
-    settlement.answerWithError(request, error)
+    if (late.askAgain(request)) {
+      request.grantedMs += responseMs
+      if (request.idempotent) redelivery.beginAgain(cell, envelope, error)
+      return awaited(cell, envelope, now)
+    }
+    late.fail(request, error)
     settlement.withdraw(cell, envelope, error)
     return Number.POSITIVE_INFINITY
   }
@@ -76,16 +89,20 @@ export const deadlines: Part = (core) => {
         earliest = Math.min(earliest, envelope.acceptedAt + limitMs)
         continue
       }
+      const request = settlement.requestOf(envelope)
+      earliest = Math.min(earliest, now + limitMs) // of this one, or of who is let in where it was
+      if (request && late.askAgain(request)) {
+        envelope.acceptedAt = now
+        continue
+      }
       const error = new MessageExpiredError(
         `A message waited for agent "${cell.name}" for longer than ${limitMs} ms (communication.queueTimeoutMs).`,
-        { agent: cell.name, queueTimeoutMs: limitMs },
+        { agent: cell.name, queueTimeoutMs: limitMs, ...(request && { tried: request.tried }) },
       )
-      const request = settlement.requestOf(envelope)
-      if (request) settlement.answerWithError(request, error)
+      if (request) late.fail(request, error)
       cell.mailbox.discard(envelope)
       settlement.drop(envelope, 'expired', [error])
       admission.freed(cell, envelope.bytes)
-      earliest = Math.min(earliest, now + limitMs) // its room may have let another in
     }
     return earliest
   }
