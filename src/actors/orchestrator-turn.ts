@@ -1,9 +1,13 @@
 /** The turn of a protocol script: a turn like any other, with the team in sight. */
-import { ConfigurationError, MessageRejectedError, unavailable } from '../errors.ts'
+import { checkCallback } from '../blackboard/check-write.ts'
+import type { Blackboard, BlackboardEntry } from '../blackboard/entry.ts'
+import { compilePattern } from '../blackboard/pattern.ts'
+import { type EntryCallback, Subscriptions } from '../blackboard/subscriptions.ts'
+import { ConfigurationError, describe, MessageRejectedError, unavailable } from '../errors.ts'
 import type { RosterEntry } from './assignment.ts'
-import type { OrchestratorContext, SyncResult } from './context.ts'
+import type { AgentContext, OrchestratorContext, SyncResult } from './context.ts'
 import type { AgentHandlers } from './definition.ts'
-import { rejected } from './handled.ts'
+import { handled, rejected } from './handled.ts'
 import { checkedConfig, protocolOf, type ScriptResult } from './protocol.ts'
 import { Turn } from './turn.ts'
 import type { TurnHost, TurnStart } from './turn-host.ts'
@@ -12,6 +16,8 @@ import { vote } from './vote.ts'
 
 export class OrchestratorTurn extends Turn implements OrchestratorContext {
   readonly #roster: () => readonly RosterEntry[]
+  #listeners: Listeners | undefined
+  #board: Blackboard | undefined
 
   constructor(loop: TurnHost, start: TurnStart, roster: () => readonly RosterEntry[]) {
     super(loop, start)
@@ -20,6 +26,21 @@ export class OrchestratorTurn extends Turn implements OrchestratorContext {
 
   get agents(): readonly RosterEntry[] {
     return this.#roster()
+  }
+
+  /** As an agent's, and in the host with `subscribe`: a callback cannot be lent to a thread, and would not outlive it. */
+  override get blackboard(): Blackboard {
+    const board = super.blackboard
+    const listeners = this.#listeners
+    if (!listeners) return board
+    this.#board ??= { ...board, subscribe: (pattern, callback) => handled(listeners.add(pattern, callback)) }
+    return this.#board
+  }
+
+  /** Lets the script subscribe: what its run's board tells the orchestrator has to be given to `tell`. */
+  listen(): { tell(entry: BlackboardEntry): void } {
+    this.#listeners ??= new Listeners(this)
+    return this.#listeners
   }
 
   decide(question: string, choice: string, reason: string): void {
@@ -42,17 +63,61 @@ export class OrchestratorTurn extends Turn implements OrchestratorContext {
   }
 }
 
-/** A script as the handlers of an agent: the query is its message, its result the reply. */
-export function scriptHandlers(
-  run: (orchestrator: OrchestratorContext, query: string) => Promise<ScriptResult>,
-): AgentHandlers {
+/** The callbacks of one script. Its run's board is subscribed to once, whatever they want of it. */
+class Listeners {
+  readonly #turn: OrchestratorTurn
+  readonly #subscriptions: Subscriptions
+  readonly #versions = new Map<string, number>()
+  #subscribed: Promise<void> | undefined
+
+  constructor(turn: OrchestratorTurn) {
+    this.#turn = turn
+    this.#subscriptions = new Subscriptions((error, { key }) =>
+      turn.log.error({ key, error: describe(error) }, 'a subscriber of the blackboard threw'),
+    )
+  }
+
+  async add(pattern: string, callback: EntryCallback): Promise<() => void> {
+    const wants = compilePattern(pattern)
+    checkCallback(callback)
+    this.#subscribed ??= this.#turn.subscribe('**')
+    await this.#subscribed
+    return this.#subscriptions.add(wants, callback)
+  }
+
+  /** Once each, although a subscription of another pattern tells of the same entry again. */
+  tell(entry: BlackboardEntry): void {
+    const { key, version } = entry
+    if (version <= (this.#versions.get(key) ?? 0)) return
+    this.#versions.set(key, version)
+    this.#subscriptions.deliver(entry)
+  }
+}
+
+type Script = (orchestrator: OrchestratorContext, query: string) => Promise<ScriptResult>
+
+/** A script in the host as the handlers of an agent: the query is its message, its result the reply. */
+export function scriptHandlers(run: Script): AgentHandlers {
+  const open = new Map<string, { tell(entry: BlackboardEntry): void }>()
   return {
     async receive(message, context) {
-      if (!(context instanceof OrchestratorTurn))
-        throw new MessageRejectedError('Only a protocol script can be asked to run a protocol.')
-      return run(context, message.content)
+      const turn = scriptTurn(context)
+      open.set(turn.runId, turn.listen())
+      try {
+        return await run(turn, message.content)
+      } finally {
+        open.delete(turn.runId)
+      }
+    },
+    observe({ type, structuredData }, { runId }) {
+      if (type === 'publish') open.get(runId)?.tell(structuredData as BlackboardEntry)
     },
   }
+}
+
+function scriptTurn(context: AgentContext): OrchestratorTurn {
+  if (context instanceof OrchestratorTurn) return context
+  throw new MessageRejectedError('Only a protocol script can be asked to run a protocol.')
 }
 
 /** The script that a module exports as its default, with its configuration. `shown` is the module, for the error. */
@@ -64,5 +129,5 @@ export function moduleScript(exported: unknown, shown: string, config: object | 
       { path: 'orchestration.module', module: shown },
     )
   const checked = checkedConfig(protocol, config ?? {}, 'orchestration.config')
-  return scriptHandlers((orchestrator, query) => protocol.run(orchestrator, query, checked))
+  return { receive: ({ content }, context) => protocol.run(scriptTurn(context), content, checked) }
 }

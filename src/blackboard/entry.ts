@@ -57,7 +57,10 @@ export interface Blackboard {
   read<T = unknown>(key: string, schema?: StandardSchemaV1<unknown, T>): Promise<BlackboardEntry<T> | undefined>
   /** The entries that hold, in the order in which they were last written; superseded ones only by their key. */
   query(filter?: QueryFilter): Promise<BlackboardEntry[]>
-  /** On the host; in a thread use `context.subscribe`. Resolves to a function that ends the subscription. */
+  /**
+   * On the host, also for a script there; in a thread use `context.subscribe`. Resolves to a function that ends the
+   * subscription.
+   */
   subscribe(pattern: string, callback: (entry: BlackboardEntry) => void): Promise<() => void>
   /**
    * The entry of a key, as soon as it is there. Rejects with `RequestTimeoutError`; by default after the team's

@@ -317,6 +317,6 @@ const tooLarge = (agent: string, bytes: number, limit: number) =>
     { agent, bytes, limit },
   )
 
-/** Agents can be reached by everybody, the protocol script by the caller alone. */
+/** Agents can be reached by everybody, the protocol script by the caller and by the blackboard alone. */
 const mayReach = (sender: Cell, callee: Cell) =>
-  callee.settings.counted || (sender.index === USER_INDEX && callee.index === ORCHESTRATOR_INDEX)
+  callee.settings.counted || (sender.index <= USER_INDEX && callee.index === ORCHESTRATOR_INDEX)

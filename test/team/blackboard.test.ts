@@ -360,11 +360,15 @@ t.test('a team without a blackboard says so to every verb', async (t) => {
   t.equal(team.launch('again').blackboard, undefined)
 })
 
-t.test('in a turn one subscribes by context.subscribe, and is told so', async (t) => {
-  const { value } = await play(t, ({ blackboard }) =>
-    blackboard.subscribe('n', () => {}).catch((error: unknown) => error),
-  )
-  t.match(value, { code: 'CONFIGURATION', message: /context\.subscribe/ })
+t.test('in its turn an agent subscribes by context.subscribe, and is told so', async (t) => {
+  const subscribes = defineAgent({
+    async receive(_message, { blackboard }) {
+      await blackboard.subscribe('n', () => {})
+    },
+  })
+  t.match((await stage(t, { a: subscribes }).execute('q')).error, {
+    details: { cause: { code: 'CONFIGURATION', message: /context\.subscribe/ } },
+  })
 })
 
 t.test('the board of a finished run can still be read', async (t) => {
@@ -373,4 +377,39 @@ t.test('the board of a finished run can still be read', async (t) => {
   await run.blackboard!.write('n', 1, 'fact')
   await run.result
   t.equal((await team.getBlackboard(run.id)?.read('n'))?.value, 1)
+})
+
+t.test('a script in the host is told of entries, in order and once each, until it has heard enough', async (t) => {
+  const heard: string[] = []
+  const team = stage(
+    t,
+    {
+      a: defineAgent({
+        async receive(_message, { blackboard }) {
+          for (const key of ['x.1', 'y', 'x.2', 'x.2', 'x.3']) await blackboard.write(key, 1, 'fact')
+        },
+      }),
+    },
+    {
+      orchestration: {
+        strategy: 'custom',
+        async run(orchestrator) {
+          const stop = await orchestrator.blackboard.subscribe('x.*', ({ key, version }) => {
+            heard.push(`${key} ${version}`)
+            if (version === 2) stop()
+          })
+          await orchestrator.subscribe('x.*')
+          await orchestrator.request('a', 'go')
+          await t.rejects(
+            orchestrator.blackboard.subscribe('x*', () => {}),
+            { code: 'MESSAGE_REJECTED' },
+          )
+          await t.rejects(orchestrator.blackboard.subscribe('x', 1 as never), { code: 'MESSAGE_REJECTED' })
+          return 'over'
+        },
+      },
+    },
+  )
+  t.equal((await team.execute('q')).success, true)
+  t.same(heard, ['x.1 1', 'x.2 1', 'x.2 2'])
 })
