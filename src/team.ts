@@ -6,7 +6,8 @@ import { type OrchestrationConfig, protocolFrom } from './protocols/index.ts'
 import type { AgentInstance } from './runtime/agent-instance.ts'
 import type { SyncPoint, TeamOptions } from './runtime/options.ts'
 import type { TeamKit } from './runtime/provision.ts'
-import { settingsFrom } from './runtime/settings.ts'
+import { refused } from './runtime/refused.ts'
+import { type BlackboardScope, settingsFrom } from './runtime/settings.ts'
 import { TeamRuntime } from './runtime/team.ts'
 
 /** What a team is made of. Every option is checked, and a wrong one is refused with its path. Durations in ms. */
@@ -36,19 +37,22 @@ export interface MultiAgentPatternOptions<Name extends string = string>
 export class MultiAgentPattern<const Name extends string = string> extends TeamRuntime implements AsyncDisposable {
   constructor(options: MultiAgentPatternOptions<Name>, kit?: TeamKit) {
     const settings = settingsFrom(options as TeamOptions, { modules: new Set(kit?.definitions.keys()) })
-    super(
-      settings,
-      protocolFrom(
-        options.orchestration,
-        settings.agents.map(({ name }) => name),
-      ),
-      kit,
-    )
+    const names = settings.agents.map(({ name }) => name)
+    const protocol = protocolFrom(options.orchestration, names)
+    super({ ...settings, blackboard: boardFor(options.orchestration, settings.blackboard) }, protocol, kit)
   }
 
   override getAgent(name: Name | (string & {})): AgentInstance | undefined {
     return super.getAgent(name)
   }
+}
+
+/** A strategy that works on the blackboard has it from the start, so that callers can write on it too. */
+function boardFor({ strategy }: OrchestrationConfig, scope: BlackboardScope): BlackboardScope {
+  if (strategy !== 'blackboard') return scope
+  if (scope) return scope === 'on_use' ? 'run' : scope
+  const advice = 'The strategy "blackboard" works on it; leave the option out.'
+  throw refused('enableBlackboard', scope, 'true or { scope }', advice)
 }
 
 /** A running team, as examples and signatures call it. */

@@ -1,7 +1,9 @@
 /** Checks of the options that name agents. The others are the runtime's own. */
+import { compilePattern } from '../blackboard/pattern.ts'
+import { MessageRejectedError } from '../errors.ts'
 import { nearest } from '../runtime/nearest.ts'
 import { refused } from '../runtime/refused.ts'
-import type { Check } from '../runtime/settings-checks.ts'
+import { type Check, isObject } from '../runtime/settings-checks.ts'
 
 /** The name of an agent of the team. */
 export function agentOf(team: readonly string[]): Check {
@@ -23,6 +25,37 @@ export function agentsOf(team: readonly string[], repeats?: 'repeats'): Check {
       agent(name, `${path}[${at}]`)
       const again = repeats === undefined && list.indexOf(name) < at
       if (again) throw refused(`${path}[${at}]`, name, 'each agent once', 'It is in the list already; remove it here.')
+    }
+  }
+}
+
+/** Patterns of keys by the name of an agent of the team, which has to be one of `readers` too. */
+export function interestsOf(team: readonly string[], readers: readonly string[]): Check {
+  const agent = agentOf(team)
+  return (interests, path) => {
+    if (!isObject(interests)) throw refused(path, interests, 'an object with a list of patterns for each agent')
+    for (const [name, patterns] of Object.entries(interests)) {
+      agent(name, `${path}.${name}`)
+      if (patterns === undefined) continue
+      if (!readers.includes(name)) {
+        throw refused(`${path}.${name}`, patterns, 'nothing', `"${name}" is not among the agents that contribute.`)
+      }
+      patternsOf(patterns, `${path}.${name}`)
+    }
+  }
+}
+
+function patternsOf(patterns: unknown, path: string): void {
+  if (!Array.isArray(patterns) || patterns.length === 0) {
+    throw refused(path, patterns, 'a list of at least one pattern', 'Leave it out for all entries.')
+  }
+  for (const [at, pattern] of patterns.entries()) {
+    try {
+      compilePattern(pattern)
+    } catch (error) {
+      if (!(error instanceof MessageRejectedError)) throw error
+      const accepted = 'words with dots between them, where "*" stands for one word and "**" for any number of words'
+      throw refused(`${path}[${at}]`, pattern, accepted, 'Write "finding.*", not "finding*".')
     }
   }
 }

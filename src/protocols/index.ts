@@ -3,6 +3,7 @@ import type { CustomConfig, Protocol } from '../actors/protocol.ts'
 import { nearest } from '../runtime/nearest.ts'
 import { refused } from '../runtime/refused.ts'
 import { isObject } from '../runtime/settings-checks.ts'
+import { type BlackboardConfig, blackboard } from './blackboard.ts'
 import { custom } from './custom.ts'
 import { type ParallelConfig, parallel } from './parallel.ts'
 import { type PlannedConfig, planned } from './planned.ts'
@@ -10,11 +11,11 @@ import { type SequentialConfig, sequential } from './sequential.ts'
 import type { Strategy } from './strategy.ts'
 
 export { defineProtocol, type ProtocolDefinition, protocolOf } from '../actors/protocol.ts'
+export type { BlackboardConfig } from './blackboard.ts'
 export type { CustomConfig } from './custom.ts'
 export type { ParallelConfig } from './parallel.ts'
 export type {
   AuctionConfig,
-  BlackboardConfig,
   CollaborateConfig,
   ConsensusConfig,
   DebateConfig,
@@ -27,10 +28,11 @@ export type { SequentialConfig } from './sequential.ts'
 export type OrchestrationConfig<Name extends string = string> =
   | SequentialConfig<Name>
   | ParallelConfig<Name>
+  | BlackboardConfig<Name>
   | CustomConfig<Name>
   | PlannedConfig<Name>
 
-const strategies: readonly Strategy[] = [sequential, parallel, custom]
+const strategies: readonly Strategy[] = [sequential, parallel, blackboard, custom]
 
 /**
  * The protocol that a configuration asks for.

@@ -50,18 +50,6 @@ export interface AuctionConfig<N extends string = string> {
   prompts?: Partial<Record<string, string>>
 }
 
-/** Agents contribute to the blackboard as entries that interest them appear. Not available in this version. */
-export interface BlackboardConfig<N extends string = string> {
-  strategy: 'blackboard'
-  agents?: N[]
-  interests?: Partial<Record<N, string[]>>
-  solutionType?: string
-  synthesizer?: N
-  maxRounds?: number
-  quietMs?: number
-  prompts?: Partial<Record<string, string>>
-}
-
 /**
  * A task is taken apart, each part routed to the teammate that can do it, and the results put together. Not available
  * in this version.
@@ -94,7 +82,6 @@ export type PlannedConfig<N extends string = string> =
   | ConsensusConfig<N>
   | DebateConfig<N>
   | AuctionConfig<N>
-  | BlackboardConfig<N>
   | CollaborateConfig<N>
   | SupervisorConfig<N>
 
@@ -104,7 +91,6 @@ export const planned: readonly PlannedConfig['strategy'][] = [
   'consensus',
   'debate',
   'auction',
-  'blackboard',
   'collaborate',
   'supervisor',
 ]

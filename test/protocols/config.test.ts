@@ -19,19 +19,20 @@ function refusal(config: unknown, team = TEAM): ConfigurationError {
 t.test('a strategy is found by its name', async (t) => {
   t.equal(protocolFrom({ strategy: 'sequential' }, TEAM).name, 'sequential')
   t.equal(protocolFrom({ strategy: 'parallel' }, TEAM).name, 'parallel')
+  t.equal(protocolFrom({ strategy: 'blackboard' }, TEAM).name, 'blackboard')
 })
 
 t.test('a misspelt strategy names the nearest one', async (t) => {
   const { message, details } = refusal({ strategy: 'sequental' })
   t.match(
     message,
-    /^orchestration\.strategy: got "sequental"; accepted: sequential, parallel, custom\. Did you mean "sequential"\?/,
+    /^orchestration\.strategy: got "sequental"; accepted: sequential, parallel, blackboard, custom\. Did you mean "sequential"\?/,
   )
   t.equal(details.path, 'orchestration.strategy')
 })
 
 t.test('a strategy that is yet to come says so', async (t) => {
-  const names = ['hierarchical', 'consensus', 'debate', 'auction', 'blackboard', 'collaborate', 'supervisor']
+  const names = ['hierarchical', 'consensus', 'debate', 'auction', 'collaborate', 'supervisor']
   for (const strategy of names) {
     t.match(refusal({ strategy }), {
       message: /not available in this version/,
@@ -86,6 +87,20 @@ t.test('each option refuses what it cannot be', async (t) => {
     [{ strategy: 'parallel', aggregationStrategy: 'vote', conflictResolution: 'synthesize' }, 'judge'],
     [{ strategy: 'parallel', aggregationStrategy: 'custom' }, 'aggregator'],
     [{ strategy: 'parallel', aggregationStrategy: 'custom', aggregator: 'nobody' }, 'aggregator'],
+    [{ strategy: 'blackboard', agents: [] }, 'agents'],
+    [{ strategy: 'blackboard', agents: ['writer', 'writer'] }, 'agents[1]'],
+    [{ strategy: 'blackboard', interests: ['writer'] }, 'interests'],
+    [{ strategy: 'blackboard', interests: { writr: ['x'] } }, 'interests.writr'],
+    [{ strategy: 'blackboard', interests: { writer: 'x' } }, 'interests.writer'],
+    [{ strategy: 'blackboard', interests: { writer: [] } }, 'interests.writer'],
+    [{ strategy: 'blackboard', interests: { writer: ['x', 'find*'] } }, 'interests.writer[1]'],
+    [{ strategy: 'blackboard', interests: { writer: [7] } }, 'interests.writer[0]'],
+    [{ strategy: 'blackboard', solutionType: '' }, 'solutionType'],
+    [{ strategy: 'blackboard', synthesizer: 'nobody' }, 'synthesizer'],
+    [{ strategy: 'blackboard', maxRounds: 0 }, 'maxRounds'],
+    [{ strategy: 'blackboard', maxRounds: 1.5 }, 'maxRounds'],
+    [{ strategy: 'blackboard', quietMs: -1 }, 'quietMs'],
+    [{ strategy: 'blackboard', quietMs: '1s' }, 'quietMs'],
     [{ strategy: 'custom' }, 'run'],
     [{ strategy: 'custom', module: '' }, 'module'],
     [{ strategy: 'custom', module: 7 }, 'module'],
@@ -112,9 +127,35 @@ t.test('a team that is all judge has nobody to ask', async (t) => {
   t.equal(error.details.path, 'orchestration.agents')
 })
 
+t.test('a team that is all synthesizer has nobody to ask', async (t) => {
+  const error = refusal({ strategy: 'blackboard', synthesizer: 'sum' }, ['sum'])
+  t.equal(error.details.path, 'orchestration.agents')
+})
+
+t.test('interests of an agent that does not contribute would have no effect', async (t) => {
+  for (const options of [{ agents: ['writer'] }, { synthesizer: 'editor' }])
+    t.match(refusal({ strategy: 'blackboard', ...options, interests: { editor: ['x'] } }), {
+      message: /"editor" is not among the agents that contribute/,
+      details: { path: 'orchestration.interests.editor', got: 'a list of 1', accepted: 'nothing' },
+    })
+})
+
+t.test('a misspelt name among the interests gets the nearest one', async (t) => {
+  t.match(refusal({ strategy: 'blackboard', interests: { writr: ['x'] } }).message, /Did you mean "writer"\?/)
+  t.match(refusal({ strategy: 'blackboard', maxRound: 2 }).message, /^orchestration\.maxRound: .*"maxRounds"/)
+})
+
+t.test('prompts have no effect yet, and are refused', async (t) => {
+  t.match(refusal({ strategy: 'blackboard', prompts: { contribute: 'Add what you know.' } }), {
+    message: /not available in this version/,
+    details: { path: 'orchestration.prompts', got: 'an object', accepted: 'nothing' },
+  })
+})
+
 t.test('an option that is undefined counts as absent', async (t) => {
   t.doesNotThrow(() => protocolFrom({ strategy: 'sequential', agentOrder: undefined, allowSkip: undefined }, TEAM))
   t.doesNotThrow(() => protocolFrom({ strategy: 'parallel', waitFor: undefined, judge: undefined }, TEAM))
+  t.doesNotThrow(() => protocolFrom({ strategy: 'blackboard', interests: { writer: undefined } }, TEAM))
 })
 
 t.test('a misspelt agent does not compile', async (t) => {

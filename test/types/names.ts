@@ -23,6 +23,20 @@ export const teams = () => [
   }),
   createTeam({
     agents,
+    orchestration: { strategy: 'blackboard', agents: ['ann'], interests: { ann: ['x.*'] }, synthesizer: 'bob' },
+  }),
+  createTeam({
+    agents,
+    // @ts-expect-error misspelt
+    orchestration: { strategy: 'blackboard', interests: { anne: ['x.*'] } },
+  }),
+  createTeam({
+    agents,
+    // @ts-expect-error misspelt
+    orchestration: { strategy: 'blackboard', synthesizer: 'bobby' },
+  }),
+  createTeam({
+    agents,
     // @ts-expect-error misspelt
     orchestration: { strategy: 'sequential', agentOrder: ['anne'] },
   }),

@@ -60,7 +60,8 @@ export function tooFewAnswers(outcomes: readonly Outcome[], needed: number, aske
   return new AgentFailedError(message, details, first?.error)
 }
 
-async function outcomeOf(agent: string, ask: () => Promise<AgentMessage>): Promise<Outcome> {
+/** What came of one request. */
+export async function outcomeOf(agent: string, ask: () => Promise<AgentMessage>): Promise<Outcome> {
   try {
     return { agent, ok: true, message: await ask() }
   } catch (error) {

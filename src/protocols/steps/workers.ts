@@ -1,0 +1,70 @@
+/** Agents at work side by side: each on one request at a time, and on so many at most. */
+import type { OrchestratorContext, Outcome, RequestOptions } from '../../actors/context.ts'
+import { CancelledError } from '../../errors.ts'
+import { outcomeOf } from './ask-enough.ts'
+
+interface Worker {
+  /** How often it may still be asked. */
+  rounds: number
+  readonly outcomes: Outcome[]
+  now: { turn: Promise<void>; stop: AbortController } | undefined
+}
+
+export class Workers {
+  readonly #orchestrator: Pick<OrchestratorContext, 'request' | 'signal'>
+  readonly #answered: () => Promise<void>
+  readonly #workers: ReadonlyMap<string, Worker>
+
+  /** Each is asked `rounds` times at most. It is at work until `answered`, called after each answer, is done. */
+  constructor(
+    orchestrator: Pick<OrchestratorContext, 'request' | 'signal'>,
+    agents: readonly string[],
+    rounds: number,
+    answered: () => Promise<void>,
+  ) {
+    this.#orchestrator = orchestrator
+    this.#answered = answered
+    this.#workers = new Map(agents.map((agent) => [agent, { rounds, outcomes: [], now: undefined }]))
+  }
+
+  /** The turns under way. A failed request is no failure of them. */
+  get turns(): Promise<void>[] {
+    return [...this.#workers.values()].flatMap(({ now }) => now?.turn ?? [])
+  }
+
+  /** What came of the requests that were not cancelled, agent by agent. */
+  get outcomes(): Outcome[] {
+    return [...this.#workers.values()].flatMap(({ outcomes }) => outcomes)
+  }
+
+  /** Whether it can be asked now. */
+  isFree(agent: string): boolean {
+    const worker = this.#workers.get(agent)
+    return worker !== undefined && !worker.now && worker.rounds > 0
+  }
+
+  ask(agent: string, content: string, options: RequestOptions): void {
+    const worker = this.#workers.get(agent)
+    if (!worker) return
+    const stop = new AbortController()
+    worker.rounds -= 1
+    worker.now = { stop, turn: this.#turn(agent, worker, content, { ...options, signal: stop.signal }) }
+  }
+
+  async #turn(agent: string, worker: Worker, content: string, options: RequestOptions): Promise<void> {
+    const outcome = await outcomeOf(agent, () => this.#orchestrator.request(agent, content, options))
+    if (!options.signal?.aborted && !this.#orchestrator.signal.aborted) {
+      worker.outcomes.push(outcome)
+      await this.#answered()
+    }
+    worker.now = undefined
+  }
+
+  /** Lets some finish their turns, and cancels the others, whose names are returned. */
+  async stopAllBut(some: ReadonlySet<string>, reason: string): Promise<string[]> {
+    const others = [...this.#workers].filter(([agent, { now }]) => now && !some.has(agent))
+    for (const [, { now }] of others) now?.stop.abort(new CancelledError(reason))
+    await Promise.all(this.turns)
+    return others.map(([agent]) => agent)
+  }
+}

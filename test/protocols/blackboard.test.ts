@@ -1,0 +1,219 @@
+/** The blackboard protocol: who works when comes from the entries. Each option, and each end. */
+import t from 'tap'
+import { defineAgent } from '../../src/index.ts'
+import { after, says, stage, throws } from '../team/stage.ts'
+import { asked, contributes, interests, play, requests, silent, survey, told, verdict, writes } from './contributors.ts'
+
+t.test('the order of three agents emerges from the entries, until one is a solution', async (t) => {
+  const result = await play(t, survey, { interests })
+  t.same(asked(result), ['collector', 'analyst', 'writer', 'analyst', 'writer'])
+  t.same(told(result, 'analyst'), ['data.rain', 'data.wind'])
+  t.same(told(result, 'writer'), ['finding.rain', 'finding.wind'])
+  t.match(result, {
+    success: true,
+    finalOutput: 'data.rain has 2 and data.wind has 3',
+    failures: [],
+    blackboardState: { query: 'q', 'data.rain': [1, 2], report: /and/ },
+  })
+  t.match(verdict(result), { question: 'Which entry is the solution?', choice: 'report', reason: /"writer" wrote it/ })
+})
+
+t.test('an entry is worked on while the turn that wrote it goes on', async (t) => {
+  const asks = contributes(async (_keys, { blackboard }) => {
+    await blackboard.write('question', 1, 'fact')
+    const { value } = await blackboard.waitFor('answer')
+    await blackboard.write('end', value, 'solution')
+  })
+  const result = await play(
+    t,
+    { a: asks, b: writes('answer', 'fact', 42) },
+    { interests: { a: ['query'], b: ['question'] } },
+  )
+  t.match(result, { finalOutput: '42', executionTimeMs: 0 })
+})
+
+t.test(
+  'who is at work is told of all that came meanwhile in its next turn, each key in its newest version',
+  async (t) => {
+    const many = contributes(async (_keys, { blackboard }) => {
+      for (const [key, value] of [
+        ['one', 1],
+        ['two', 1],
+        ['one', 2],
+        ['three', 1],
+      ] as const)
+        await blackboard.write(key, value, 'fact')
+      await blackboard.write('better', 2, 'fact', { supersedes: 'two' })
+    })
+    const slow = contributes((_keys, context) => context.sleep(10))
+    const result = await play(t, { many, slow }, { interests: { many: ['query'], slow: ['**'] } })
+    t.same(told(result, 'slow'), ['', 'one,three,better'])
+  },
+)
+
+t.test('an agent gets the query alone at first, then with the new entries as text and as data', async (t) => {
+  const result = await play(
+    t,
+    { a: writes('x.1', 'fact', { n: 1 }), b: silent },
+    { interests: { a: ['query'], b: ['x.*'] } },
+  )
+  t.match(requests(result, 'a'), [{ content: 'q', structuredData: { query: 'q', entries: [] } }])
+  t.match(requests(result, 'b'), [
+    {
+      content: 'q\n\n# New on the blackboard\n\n- x.1 (fact by a): {"n":1}',
+      structuredData: { query: 'q', entries: [{ key: 'x.1', author: 'a', entryType: 'fact', value: { n: 1 } }] },
+    },
+  ])
+})
+
+t.test('without interests an agent is told of all that others write, and not of its own', async (t) => {
+  const once = (key: string) =>
+    contributes(async (_keys, { blackboard }) => {
+      if (!(await blackboard.read(key))) await blackboard.write(key, 1, 'fact')
+    })
+  const result = await play(t, { a: once('a'), b: once('b') })
+  t.same(
+    [told(result, 'a'), told(result, 'b')],
+    [
+      ['', 'b'],
+      ['', 'a'],
+    ],
+  )
+  t.match(verdict(result), { choice: 'none', reason: /^All was quiet/ })
+})
+
+t.test('if the interests of nobody take the query, all begin', async (t) => {
+  const result = await play(t, { a: writes('x'), b: silent }, { interests: { a: ['y'], b: ['x'] } })
+  t.same(told(result, 'b'), ['', 'x'])
+  t.match(result.orchestrationTrace.decisions[0], { question: 'Who begins?', choice: 'all' })
+})
+
+t.test('an agent that is interested in what it writes itself is asked again, up to maxRounds', async (t) => {
+  const cast = { a: writes('draft') }
+  const interests = { a: ['query', 'draft'] }
+  const result = await play(t, cast, { interests, maxRounds: 3 })
+  t.same(told(result, 'a'), ['', 'draft', 'draft'])
+  t.match(verdict(result), { choice: 'none', reason: /^maxRounds: there is more for a, asked 3 times/ })
+  t.equal(requests(await play(t, cast, { interests })).length, 10)
+})
+
+t.test('two that answer each other for ever end with maxRounds', async (t) => {
+  const result = await play(t, { a: writes('ping'), b: writes('pong') }, { maxRounds: 4 })
+  t.same([requests(result, 'a').length, requests(result, 'b').length], [4, 4])
+  t.match(result, { success: true, finalOutput: /^- p.ng \(fact by .\): p.ng!\n- p.ng \(fact by .\): p.ng!$/ })
+})
+
+t.test('agents says who contributes', async (t) => {
+  const result = await play(t, { a: throws(), b: writes('x') }, { agents: ['b'] })
+  t.match(result, { finalOutput: '- x (fact by b): x!', failures: [] })
+})
+
+t.test('what is quiet without a solution ends in a list of the entries with their authors', async (t) => {
+  const cast = { a: writes('x', 'fact', 'X'), b: writes('y', 'guess', { n: 1 }) }
+  const result = await play(t, cast, { interests: { a: ['query'], b: ['x'] } })
+  t.equal(result.finalOutput, '- x (fact by a): X\n- y (guess by b): {"n":1}')
+  const nothing = await play(t, { a: silent })
+  t.equal(nothing.finalOutput, 'Nobody wrote anything on the blackboard.')
+  t.match(verdict(nothing), {
+    question: 'Which entry is the solution?',
+    choice: 'none',
+    reason: /^All was quiet for 0 ms/,
+  })
+})
+
+t.test('synthesizer makes the answer if there is no solution, and does not contribute', async (t) => {
+  const cast = { a: writes('x', 'fact', 'X'), sum: says('so be it') }
+  const result = await play(t, cast, { synthesizer: 'sum' })
+  t.equal(result.finalOutput, 'so be it')
+  t.match(requests(result, 'sum'), [
+    {
+      content: /# Question\n\nq\n\n# Blackboard\n\n- x \(fact by a\): X$/,
+      structuredData: { entries: [{ key: 'x' }] },
+    },
+  ])
+  const solved = await play(t, { ...cast, a: writes('x', 'solution', 'X') }, { synthesizer: 'sum' })
+  t.equal(solved.finalOutput, 'X')
+  t.same(requests(solved, 'sum'), [])
+})
+
+t.test('solutionType says which entries are solutions; data is the result as data', async (t) => {
+  const cast = { a: writes('x', 'verdict', { guilty: false }), b: writes('y', 'solution') }
+  const result = await play(t, cast, { solutionType: 'verdict', interests: { b: ['never'], a: ['query'] } })
+  t.equal(result.finalOutput, '{"guilty":false}')
+})
+
+t.test('a solution cancels who is at work, and lets its author end', async (t) => {
+  const author = contributes(async (_keys, context) => {
+    await context.sleep(10)
+    await context.publish('first', 'weak', 'solution', { confidence: 0.4 })
+    await context.sleep(10)
+    await context.publish('second', 'strong', 'solution', { confidence: 0.9 })
+    await context.publish('third', 'as strong', 'solution', { confidence: 0.9 })
+  })
+  const result = await play(t, { author, other: after(10_000) })
+  t.match(result, {
+    finalOutput: 'strong',
+    executionTimeMs: 20,
+    failures: [],
+    agentOutputs: { author: [{ content: 'done' }] },
+  })
+  t.same(Object.values(result.taskCompletion).sort(), ['cancelled', 'completed'])
+  t.match(verdict(result), { choice: 'second', reason: /the surest of 3\. Cancelled: other\./ })
+})
+
+t.test('quietMs keeps the run open for entries from elsewhere, and begins anew with each', async (t) => {
+  const cast = { a: writes('x', 'solution'), b: silent }
+  const interests = { a: ['seed'], b: ['query'] }
+  const team = stage(t, cast, { orchestration: { strategy: 'blackboard', interests, quietMs: 100 } })
+  const run = team.launch('q')
+  await team.clock.advance(90)
+  await run.blackboard?.write('noise', 1, 'fact')
+  await team.clock.advance(90)
+  await run.blackboard?.write('seed', 1, 'fact')
+  await team.clock.advance(0)
+  t.match(await run.result, { finalOutput: 'x!', executionTimeMs: 180 })
+
+  const quiet = await play(t, { a: silent }, { quietMs: 100 })
+  t.equal(quiet.executionTimeMs, 100)
+  t.match(verdict(quiet), { reason: /quiet for 100 ms/ })
+})
+
+t.test('what the caller writes at once is there for those whom it interests', async (t) => {
+  const team = stage(
+    t,
+    { a: writes('x', 'solution'), b: silent },
+    { orchestration: { strategy: 'blackboard', interests: { a: ['seed'], b: ['query'] } } },
+  )
+  const run = team.launch('q')
+  await run.blackboard?.write('seed', 1, 'fact')
+  await team.clock.advance(0)
+  t.match(await run.result, { finalOutput: 'x!' })
+})
+
+t.test(
+  'of two that write the same version one is refused, and is asked again when it is told of the other',
+  async (t) => {
+    const claims = contributes(async (_keys, { blackboard }) => {
+      if (await blackboard.read('claim')) return
+      await blackboard.write('claim', 1, 'fact', { ifVersion: 0 })
+    })
+    const result = await play(t, { a: claims, b: claims })
+    t.match(result, { success: true, finalOutput: '- claim (fact by a): 1' })
+    t.match(result.failures, [{ agent: 'b', error: { details: { cause: { code: 'MESSAGE_REJECTED' } } } }])
+    t.same(told(result, 'b'), ['', 'claim'])
+  },
+)
+
+t.test('on a board of the whole team what stands is told, but an old solution ends no later run', async (t) => {
+  const solver = defineAgent({
+    async receive({ content }, context) {
+      if (content === 'first') await context.publish('old', 'O', 'solution')
+    },
+  })
+  const orchestration = { strategy: 'blackboard' as const, interests: { solver: ['query'] } }
+  const team = stage(t, { solver, b: silent }, { enableBlackboard: { scope: 'team' }, orchestration })
+  t.equal((await team.execute('first')).finalOutput, 'O')
+  const result = await team.execute('second')
+  t.same(told(result, 'b'), ['old'])
+  t.match(verdict(result), { choice: 'none' })
+})
