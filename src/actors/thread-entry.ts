@@ -38,8 +38,17 @@ const control: ThreadControl = {
     }
   },
   async stop() {
-    await loop?.stop()
+    try {
+      await loop?.stop()
+    } finally {
+      await Promise.all([process.stdout, process.stderr].map(printed))
+    }
   },
+}
+
+/** The thread ends after this: what was printed is with the host first. */
+async function printed(stream: NodeJS.WriteStream): Promise<void> {
+  if (stream.writableLength > 0) await new Promise<void>((resolve) => stream.write('', () => resolve()))
 }
 
 async function start(assignment: Assignment): Promise<Started> {

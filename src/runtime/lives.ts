@@ -116,7 +116,16 @@ export class Lives implements LifeCycle {
     const { logger } = this.#core
     life.thread.onRing(() => this.#core.kick())
     life.thread.onExit((exit) => this.#core.deaths.exited(cell, life, exit))
-    life.thread.onPrint((line) => logger.info({ agent: cell.name }, line))
+    const agent = cell.name
+    life.thread.onPrint({
+      line: (text) => logger.info({ agent }, text),
+      flooded: () =>
+        logger.warn(
+          { agent },
+          'the agent prints more than 10,000 lines or 1 MiB in a second; the rest of that is left out',
+        ),
+      leftOut: (lines) => logger.warn({ agent, lines }, `${lines} lines that the agent printed were left out`),
+    })
     life.thread.onForeignPost(() =>
       logger.warn(
         { agent: cell.name },

@@ -8,6 +8,7 @@ import nodeEndpoint from 'comlink/dist/esm/node-adapter.mjs'
 import type { Assignment, Started, ThreadControl } from '../actors/assignment.ts'
 import type { Logger } from '../actors/logger.ts'
 import { AgentCrashedError, describe, errorData } from '../errors.ts'
+import { PrintedLines, type PrintListener } from './printed-lines.ts'
 
 /** Why a thread is gone. `error` is what it threw outside of any turn. */
 export interface ThreadExit {
@@ -25,8 +26,8 @@ export interface Thread {
   onRing(listener: () => void): void
   /** Called once. */
   onExit(listener: (exit: ThreadExit) => void): void
-  /** Each line that the agent prints. */
-  onPrint(listener: (line: string) => void): void
+  /** What the agent prints, on stdout and on stderr. */
+  onPrint(listener: PrintListener): void
   /** Anything that the agent itself posted to its parent port: no bell, so nothing that the runtime knows. */
   onForeignPost(listener: () => void): void
   ring(): void
@@ -56,7 +57,7 @@ export class WorkerThread implements Thread {
   readonly #control: Remote<ThreadControl>
   readonly #dead: Promise<never>
   #error: Error | undefined
-  #print: ((line: string) => void) | undefined
+  #print: PrintListener | undefined
 
   constructor(maxHeapMb: number | null) {
     const { port1, port2 } = new MessageChannel()
@@ -91,16 +92,15 @@ export class WorkerThread implements Thread {
   }
 
   #readLines(stream: NodeJS.ReadableStream): void {
-    let rest = ''
-    stream.setEncoding('utf8')
-    stream.on('data', (text: string) => {
-      const lines = (rest + text).split('\n')
-      rest = lines.pop() ?? ''
-      for (const line of lines) this.#print?.(line)
-    })
-    stream.on('end', () => {
-      if (rest !== '') this.#print?.(rest)
-    })
+    const listener: PrintListener = {
+      line: (text) => this.#print?.line(text),
+      flooded: () => this.#print?.flooded(),
+      leftOut: (lines) => this.#print?.leftOut(lines),
+    }
+    const lines = new PrintedLines(listener, () => performance.now())
+    stream.setEncoding('utf8') // what is no UTF-8 becomes U+FFFD
+    stream.on('data', (text: string) => lines.write(text))
+    stream.on('end', () => lines.end())
   }
 
   onRing(listener: () => void): void {
@@ -111,7 +111,7 @@ export class WorkerThread implements Thread {
   onExit(listener: (exit: ThreadExit) => void): void {
     this.#worker.once('exit', (code) => listener({ code, error: this.#error }))
   }
-  onPrint(listener: (line: string) => void): void {
+  onPrint(listener: PrintListener): void {
     this.#print = listener
   }
   onForeignPost(listener: () => void): void {

@@ -1,0 +1,88 @@
+/**
+ * Makes lines for the log of what an agent prints, within bounds: an agent that prints without end, or a line without
+ * end, must cost the host neither memory nor time. What is left out is counted and said.
+ */
+
+/** Characters of one line; the rest of a longer one is left out. */
+const LONGEST_LINE = 16_384
+/** Of one thread, in a second. */
+const CHARACTERS = 1_048_576
+const LINES = 10_000
+const SECOND_MS = 1_000
+
+export interface PrintListener {
+  /** One line, without its end. */
+  line(text: string): void
+  /** The agent prints too fast: what comes until the second is over is left out. */
+  flooded(): void
+  /** How much that was: told with the next line that is not left out, or at the end. */
+  leftOut(lines: number): void
+}
+
+export class PrintedLines {
+  readonly #listener: PrintListener
+  readonly #now: () => number
+  #rest = ''
+  /** Characters of the line at hand that were left out. */
+  #cut = 0
+  #secondFrom = Number.NEGATIVE_INFINITY
+  #characters = 0
+  #lines = 0
+  #leftOut = 0
+
+  /** `now` in ms. */
+  constructor(listener: PrintListener, now: () => number) {
+    this.#listener = listener
+    this.#now = now
+  }
+
+  write(text: string): void {
+    let from = 0
+    for (let end = text.indexOf('\n'); end >= 0; end = text.indexOf('\n', from)) {
+      this.#keep(text, from, end)
+      this.#endLine()
+      from = end + 1
+    }
+    this.#keep(text, from, text.length)
+  }
+
+  /** Nothing more will come. A line without an end is one all the same. */
+  end(): void {
+    if (this.#rest !== '') this.#endLine()
+    this.#tellLeftOut()
+  }
+
+  #keep(text: string, from: number, to: number): void {
+    const room = LONGEST_LINE - this.#rest.length
+    this.#rest += text.slice(from, Math.min(to, from + room))
+    this.#cut += Math.max(0, to - from - room)
+  }
+
+  #endLine(): void {
+    const line = this.#cut === 0 ? this.#rest : `${this.#rest} ... (${this.#cut} characters left out)`
+    this.#rest = ''
+    this.#cut = 0
+    this.#renew()
+    this.#lines += 1
+    this.#characters += line.length
+    if (this.#lines <= LINES && this.#characters <= CHARACTERS) this.#listener.line(line)
+    else {
+      if (this.#leftOut === 0) this.#listener.flooded()
+      this.#leftOut += 1
+    }
+  }
+
+  #renew(): void {
+    const now = this.#now()
+    if (now - this.#secondFrom < SECOND_MS) return
+    this.#secondFrom = now
+    this.#lines = 0
+    this.#characters = 0
+    this.#tellLeftOut()
+  }
+
+  #tellLeftOut(): void {
+    if (this.#leftOut > 0) this.#listener.leftOut(this.#leftOut)
+    this.#leftOut = 0
+  }
+}
