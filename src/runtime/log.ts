@@ -3,7 +3,8 @@
  * kept and forgotten as one. Frames are copied once, in contiguous runs, into chunks that grow; mailboxes point there.
  *
  * It is bounded, since teams live for months: a finished run goes, oldest first, beyond 100 runs or 64 MiB; in a run
- * under way the oldest entries go beyond 64 MiB, and `forgotten` says so.
+ * under way the oldest entries go beyond 64 MiB, and `forgotten` says so. Records of the host count as well: a run that
+ * writes little but is told much, of deaths or on its task board, has its bound too.
  */
 import { allocate, type Memory } from '../mailbox/memory.ts'
 import { type FrameBlock, type HostRecord, type LogEntry, SEQ_STEP } from './records.ts'
@@ -16,7 +17,7 @@ export class RunLog {
   #chunk: Memory | undefined
   #at = 0
   #chunkBytes = FIRST_CHUNK
-  /** Bytes of frames that are kept. */
+  /** Bytes that are kept: of frames as they are, of records about. */
   bytes = 0
   /** Entries that were given up because the run's log was full. */
   forgotten = 0
@@ -37,22 +38,23 @@ export class RunLog {
     if (!this.#chunk || this.#at + bytes > this.#chunk.u8.length) this.#nextChunk(bytes)
     const memory = this.#chunk!
     memory.u8.set(from.u8.subarray(start, end), this.#at)
-    return this.#push({ kind: 'frames', seq, at, run, memory, from: this.#at, to: this.#at + bytes, count }, bytes)
+    const to = this.#at + bytes
+    const block: FrameBlock = { kind: 'frames', seq, at, run, memory, from: this.#at, to, count }
+    this.#at = to
+    this.#keep(block)
+    return block
   }
 
   /** Takes a frame that has memory of its own. */
   appendOwned(seq: number, at: number, run: number, memory: Memory, bytes: number): FrameBlock {
     const block: FrameBlock = { kind: 'frames', seq, at, run, memory, from: 0, to: bytes, count: 1 }
-    this.bytes += bytes
-    this.#entries.push(block)
+    this.#keep(block)
     return block
   }
 
-  #push(block: FrameBlock, bytes: number): FrameBlock {
-    this.#at += bytes
-    this.bytes += bytes
-    this.#entries.push(block)
-    return block
+  #keep(entry: LogEntry): void {
+    this.bytes += bytesOf(entry)
+    this.#entries.push(entry)
   }
 
   #nextChunk(bytes: number): void {
@@ -62,17 +64,17 @@ export class RunLog {
   }
 
   append(record: HostRecord): void {
-    this.#entries.push(record)
+    this.#keep(record)
   }
 
-  /** Gives the oldest entries up until `limit` bytes of frames are left. What waits in a mailbox holds its own frame. */
+  /** Gives the oldest entries up until `limit` bytes are left. What waits in a mailbox holds its own frame. */
   trim(limit: number): void {
     if (this.bytes <= limit) return
     let gone = 0
     const enough = limit - (limit >> 3) // in larger bites than are eaten at once
     while (this.bytes > enough && gone < this.#entries.length - 1) {
       const entry = this.#entries[gone]!
-      if (entry.kind === 'frames') this.bytes -= entry.to - entry.from
+      this.bytes -= bytesOf(entry)
       this.forgottenTo = lastSeq(entry)
       gone += 1
     }
@@ -106,6 +108,32 @@ export class RunLog {
     return low
   }
 }
+
+/** An object with its fields, and what an error has with its stack. */
+const RECORD = 256
+const ERROR = 1_024
+
+/** What an entry keeps from being collected. Of a record about: its texts are what can be large. */
+function bytesOf(entry: LogEntry): number {
+  switch (entry.kind) {
+    case 'frames':
+      return entry.to - entry.from
+    case 'message.dead':
+      return RECORD + ERROR * entry.letter.errors.length + 2 * entry.letter.message.content.length
+    case 'agent.exited':
+    case 'agent.crashed':
+    case 'step.mismatch':
+      return RECORD + ERROR
+    case 'task':
+      return RECORD + 2 * (entry.task.description.length + textLength(entry.task.result))
+    case 'blackboard':
+      return RECORD + 2 * textLength(entry.entry.value)
+    default:
+      return RECORD
+  }
+}
+
+const textLength = (value: unknown) => (typeof value === 'string' ? value.length : 0)
 
 /** The last number that the entry takes. */
 export const lastSeq = (entry: LogEntry): number =>

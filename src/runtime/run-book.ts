@@ -69,6 +69,7 @@ export class RunBook implements RunHost {
     next: () => {
       for (const run of this.#quieting.keys()) if (run.open <= 0) this.#retire(run)
       for (const { handle } of this.#running) handle.state.log.trim(KEPT_BYTES)
+      for (const run of this.#quieting.keys()) run.log.trim(KEPT_BYTES)
       for (const listener of [...this.#listeners]) listener()
     },
   })

@@ -28,7 +28,6 @@ import { guardedLogger } from './guarded-logger.ts'
 import { HostCalls } from './host-calls.ts'
 import { HostFrames } from './host-frames.ts'
 import { Lives } from './lives.ts'
-import { RunLog } from './log.ts'
 import { type Batch, type FrameBlock, type HostRecord, type LogEntry, SEQ_STEP, type Unrecorded } from './records.ts'
 import { Redelivery } from './redelivery.ts'
 import { Router } from './router.ts'
@@ -57,8 +56,6 @@ export class Supervisor implements Core {
   readonly cells: Cell[] = []
   readonly runs = new Map<number, RunState>()
   readonly deadLetters = new DeadLetterList()
-  /** What belongs to no run. */
-  readonly log = new RunLog()
   readonly frames: HostFrames
   readonly router: Router
   readonly admission: Admission
@@ -188,17 +185,16 @@ export class Supervisor implements Core {
     return block
   }
 
-  /** Writes a record, made of `fields`, into the run's log, or into the team's when it is about no run. */
+  /**
+   * Writes a record, made of `fields`, into the run's log. What happens to an agent belongs to no run and happens to every
+   * run under way: each keeps it. Otherwise it is told and not kept; who wants it later is a part that counts it.
+   */
   record(run: RunState | undefined, fields: Unrecorded): void {
     // In place: a copy of each costs a microsecond.
     const record: HostRecord = Object.assign(fields, { seq: this.#take(1), at: this.clock.now(), run: run?.index ?? 0 })
     if (run) run.log.append(record)
-    else {
-      this.log.append(record)
-      // What happens to an agent happens to every run under way: each tells it.
-      for (const other of this.runs.values())
-        if (!other.over && record.kind.startsWith('agent.')) other.log.append(record)
-    }
+    else if (record.kind.startsWith('agent.'))
+      for (const other of this.runs.values()) if (!other.over) other.log.append(record)
     this.#pending.push(record)
     this.wake()
   }
@@ -240,10 +236,7 @@ export class Supervisor implements Core {
     const message: AgentMessage = { ...remains, id: this.frames.id(), runId: run?.id ?? '', sentAt: at }
     const letter: DeadLetter = { id: message.id, message, reason: 'rejected', errors: [error], at }
     this.deadLetters.add(letter, REMAINS)
-    if (run) return this.record(run, { kind: 'message.dead', letter })
-    // The team's own log is not for these: nothing would ever take them out of it.
-    this.#pending.push({ kind: 'message.dead', letter, seq: this.#take(1), at, run: 0 })
-    this.wake()
+    this.record(run, { kind: 'message.dead', letter })
   }
 
   // ---- the tick

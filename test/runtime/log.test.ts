@@ -4,6 +4,16 @@ import { RunLog } from '../../src/runtime/log.ts'
 import { SEQ_STEP } from '../../src/runtime/records.ts'
 
 const FRAME = 1_000 // bytes
+const BLANK_ENTRY = {
+  key: 'k',
+  author: 'a',
+  timestamp: 0,
+  entryType: 'fact',
+  confidence: 1,
+  supersedes: null,
+  references: [],
+  version: 1,
+}
 
 function logOf(count: number): RunLog {
   const log = new RunLog()
@@ -41,4 +51,25 @@ t.test('a reader ends where it was told to, whatever is given up meanwhile', asy
     if (seq === 4 * SEQ_STEP) log.trim(2 * FRAME)
   }
   t.same(seen, [0, 1, 2, 3, 4])
+})
+
+t.test('records count too, those with a text by its length', async (t) => {
+  const log = new RunLog()
+  const record = (n: number) => ({
+    kind: 'decision' as const,
+    seq: n * SEQ_STEP,
+    at: 0,
+    run: 1,
+    question: '',
+    choice: '',
+    reason: '',
+  })
+  for (let n = 0; n < 10; n++) log.append(record(n))
+  const each = log.bytes / 10
+  t.ok(each > 0)
+  log.trim(8 * each)
+  t.equal(log.forgotten, 3)
+  t.equal(log.bytes, 7 * each)
+  log.append({ ...record(10), kind: 'blackboard', entry: { ...BLANK_ENTRY, value: 'x'.repeat(1_000) } })
+  t.equal(log.bytes, 8 * each + 2_000)
 })
