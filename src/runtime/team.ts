@@ -31,6 +31,7 @@ import { Letters } from './letters.ts'
 import { type Metric, prometheusText } from './metric.ts'
 import { metricsOf } from './metrics.ts'
 import { deadlines } from './parts/deadlines.ts'
+import { notices } from './parts/notices.ts'
 import { permits } from './parts/permits.ts'
 import { restarts } from './parts/restarts.ts'
 import { Tallies } from './parts/tallies.ts'
@@ -81,7 +82,7 @@ export class TeamRuntime {
       logger,
       spawner: this.#spawner,
       capacity: Math.min(settings.agents.length + FIXED_NAMES.length + SPARE_NAMES, MAX_AGENTS),
-      parts: [restarts, permits(maxConcurrentAgents), deadlines, watchdog, tasks, this.#tallies.part],
+      parts: [restarts, permits(maxConcurrentAgents), deadlines, watchdog, tasks, this.#tallies.part, notices],
     })
     this.#runs = new RunBook(this.supervisor, settings, () => this.#whenStarted())
     this.supervisor.attach(this.#runs.part)

@@ -1,4 +1,5 @@
 /** How a run is shown while it goes on: a table on a terminal, plain lines anywhere else. Both on stderr. */
+import type { Logger } from '../index.ts'
 import { liveProgress } from './live-progress.ts'
 import { plainProgress } from './plain-progress.ts'
 import type { Progress, Screen } from './screen.ts'
@@ -7,4 +8,12 @@ import type { Progress, Screen } from './screen.ts'
 export function progressOn(screen: Screen, env: NodeJS.ProcessEnv = process.env): Progress {
   const hasRoom = screen.columns !== 0 && screen.rows !== 0 // a recorded session often has 0 of both
   return screen.isTTY && hasRoom && env.TERM !== 'dumb' ? liveProgress(screen) : plainProgress(screen)
+}
+
+/** A logger that leaves out what progress shows as an event. */
+export function withoutEvents(logger: Logger): Logger {
+  const at = (level: keyof Logger) => (fields: object, text: string) => {
+    if (!('event' in fields)) logger[level](fields, text)
+  }
+  return { debug: at('debug'), info: at('info'), warn: at('warn'), error: at('error') }
 }

@@ -12,7 +12,7 @@ function teamOf(t: Test, definition: object, role: object = {}) {
     {
       agents: [{ name: 'ann', ...role }, { name: 'bob' }],
       orchestration: { strategy: 'sequential', agentOrder: ['ann'] },
-      logger: { debug: note('debug'), info: note('info'), warn: note('warn'), error: note('error') },
+      logger: { debug() {}, info: note('info'), warn: note('warn'), error: note('error') },
     },
     { modules: { ann, bob: defineAgent({ receive: () => 'bob', observe() {} }) } },
   )

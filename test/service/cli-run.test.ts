@@ -33,6 +33,7 @@ t.test('without a terminal, progress is plain lines', async (t) => {
   t.match(stderr, /^phoenix is ready again$/m)
   t.match(stderr, /^task completed: phoenix: go$/m)
   t.notMatch(stderr, '\u001b')
+  t.notMatch(stderr, /^(?:warn|info) phoenix/m, 'each thing is said once')
 })
 
 t.test('a crash on the way costs neither the answer nor the exit code', async (t) => {

@@ -7,7 +7,7 @@ import { listenForInterrupt, unlessAborted } from '../interrupt.ts'
 import { resultText } from '../json-text.ts'
 import { loadEnv } from '../load-env.ts'
 import { loadTeamFile } from '../load-team-file.ts'
-import { progressOn } from '../progress.ts'
+import { progressOn, withoutEvents } from '../progress.ts'
 import type { Screen } from '../screen.ts'
 import { traceFile } from '../trace-file.ts'
 
@@ -39,7 +39,7 @@ export async function run(
   const { signal, stop } = listenForInterrupt(progress.print)
   try {
     const definition = await unlessAborted(loadTeamFile(file, folder), signal)
-    const team = createTeam({ ...definition, logger: definition.logger ?? lineLogger(progress.print) })
+    const team = createTeam({ ...definition, logger: definition.logger ?? withoutEvents(lineLogger(progress.print)) })
     try {
       progress.watch(team)
       const result = await team.execute(query, { signal, timeoutMs: timeout })

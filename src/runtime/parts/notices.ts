@@ -1,0 +1,82 @@
+/**
+ * Tells the logger what an operator would want to know of lives, deaths and lost messages. Never what messages say: names,
+ * ids, counts and reasons alone. (README.md, "What is logged", has the whole table, with what others log.)
+ *
+ * What is an event too carries its type as `event`, so that who shows events can leave the line out.
+ */
+import type { DeadLetter, DeadLetterReason } from '../../mailbox/dead-letters.ts'
+import type { Core, Part } from '../core.ts'
+import type { HostRecord } from '../records.ts'
+
+/** Somebody meant it so: that is no trouble. */
+const MEANT: ReadonlySet<DeadLetterReason> = new Set(['cancelled', 'late'])
+
+export const notices: Part = (core) => ({
+  next(batch) {
+    let letters: DeadLetter[] | undefined
+    for (const record of batch) {
+      if (record.kind === 'frames') continue
+      if (record.kind !== 'message.dead') notice(core, record)
+      else if (letters) letters.push(record.letter)
+      else letters = [record.letter]
+    }
+    if (letters) noticeLetters(core, letters)
+  },
+})
+
+function notice(core: Core, record: HostRecord): void {
+  const { logger } = core
+  switch (record.kind) {
+    case 'run.started':
+      return logger.debug({ runId: core.runId(record.run) }, 'a run begins')
+    case 'run.finished': {
+      const { error } = record
+      return logger.debug({ runId: core.runId(record.run), ...(error && { code: error.code }) }, 'a run has ended')
+    }
+    case 'agent.ready': {
+      const { agent, epoch, warm, tookMs } = record
+      if (epoch === 1) return logger.debug({ agent, epoch, warm, tookMs }, 'is ready')
+      return logger.info({ event: 'agent.status', agent, epoch, warm, tookMs }, 'is ready again')
+    }
+    case 'agent.crashed': {
+      const { kind, agent, epoch, error, restartInMs } = record
+      const next = restartInMs === null ? 'does not restart' : `restarts in ${Math.round(restartInMs)} ms`
+      return logger.warn({ event: kind, agent, epoch, restartInMs, error }, `crashed and ${next}`)
+    }
+    case 'agent.status': {
+      const { agent, epoch, status } = record
+      if (status === 'failed') logger.error({ agent, epoch, error: core.cell(agent)?.stopped }, 'is stopped for good')
+      return
+    }
+    case 'step.mismatch': {
+      const { agent, messageId, error } = record
+      return logger.warn({ agent, messageId, error }, 'took another way when its turn was tried again')
+    }
+  }
+}
+
+/** One line for each agent and reason, however many messages have died at a time. */
+function noticeLetters({ logger }: Core, letters: readonly DeadLetter[]): void {
+  const groups = new Map<string, DeadLetter[]>()
+  for (const letter of letters) {
+    const key = `${letter.reason} ${letter.message.recipient}`
+    const group = groups.get(key)
+    if (group) group.push(letter)
+    else groups.set(key, [letter])
+  }
+  for (const group of groups.values()) {
+    const { message, reason, errors } = group.at(-1)!
+    const { id, sender, recipient, runId } = message
+    const fields = {
+      event: 'message.dead',
+      agent: recipient,
+      reason,
+      count: group.length,
+      messageId: id,
+      sender,
+      runId,
+    }
+    const text = `${group.length === 1 ? 'a message' : `${group.length} messages`} to it will not be handled (${reason})`
+    logger[MEANT.has(reason) ? 'debug' : 'warn']({ ...fields, code: errors.at(-1)?.code ?? null }, text)
+  }
+}
