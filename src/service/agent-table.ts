@@ -1,11 +1,13 @@
 /** The agents of a team as lines of a table: name, state, turns done, what waits in the mailbox, restarts. */
 import type { Health } from '../index.ts'
 
+type Entry = [name: string, Health['agents'][string]]
+
 const HEAD = ['agent', 'state', 'turns', 'queued', 'in flight', 'restarts'] as const
 
 /**
  * One line for each agent, below a head. Lines are cut off at `width`. Where they are more than `height`, the agents
- * that have nothing to do give way and are counted.
+ * that have nothing to do give way, and one line sums them up.
  */
 export function agentTable(
   agents: Health['agents'],
@@ -20,12 +22,27 @@ export function agentTable(
   )
   const widths = HEAD.map((title, column) => Math.max(title.length, ...rows.map((row) => row[column]!.length)))
   const lines = [HEAD, ...rows].map((row) => row.map((cell, column) => cell.padEnd(widths[column]!)).join('  '))
-  if (all.length > shown.length) lines.push(`and ${all.length - shown.length} more`)
+  const hidden = all.filter((entry) => !shown.includes(entry))
+  if (hidden.length > 0) lines.push(sumOf(hidden, turns))
   return lines.map((line) => line.trimEnd().slice(0, Math.max(1, width)))
 }
 
+function sumOf(agents: Entry[], turns: ReadonlyMap<string, number>): string {
+  const states = new Map<string, number>()
+  for (const [, { status }] of agents) states.set(status, (states.get(status) ?? 0) + 1)
+  const sum = (value: (entry: Entry) => number) => agents.reduce((total, entry) => total + value(entry), 0)
+  const figures = [
+    `turns ${sum(([name]) => turns.get(name) ?? 0)}`,
+    `queued ${sum(([, { queued }]) => queued)}`,
+    `in flight ${sum(([, { inFlight }]) => inFlight)}`,
+    `restarts ${sum(([, { restarts }]) => restarts)}`,
+  ]
+  const inStates = [...states].map(([status, count]) => `${count} ${status}`)
+  return `and ${agents.length} more: ${inStates.join(', ')}; ${figures.join(', ')}`
+}
+
 /** The agents that fit, those that have something to do before all others, in the order in which they were given. */
-function busyFirst<Entry extends [string, Health['agents'][string]]>(all: Entry[], room: number): Entry[] {
+function busyFirst(all: Entry[], room: number): Entry[] {
   const isBusy = ([, { status, queued, inFlight }]: Entry) => status !== 'idle' || queued + inFlight > 0
   const chosen = new Set([...all.filter(isBusy), ...all.filter((entry) => !isBusy(entry))].slice(0, room))
   return all.filter((entry) => chosen.has(entry))

@@ -37,6 +37,26 @@ t.test('is no higher than the terminal: the agents that have nothing to do give 
     lines.map((line) => line.split(' ')[0]),
     ['agent', 'agent0', 'agent7', 'agent9', 'and'],
   )
-  t.equal(lines.at(-1), 'and 7 more')
+  t.equal(lines.at(-1), 'and 7 more: 7 idle; turns 0, queued 0, in flight 0, restarts 0')
   t.equal(agentTable(agents, new Map(), { width: 80, height: 0 }).length, 3)
+})
+
+t.test('of fifty, those that do not fit are summed up in one line', async (t) => {
+  const names = Array.from({ length: 50 }, (_, i) => `agent${i}`)
+  const agents = Object.fromEntries(
+    names.map((name, i) => [
+      name,
+      agentHealth(
+        i < 30 ? { status: 'running', inFlight: 1, queued: 2 } : i < 40 ? { status: 'starting', restarts: 1 } : {},
+      ),
+    ]),
+  )
+  const turns = new Map(names.map((name) => [name, 2]))
+  const lines = agentTable(agents, turns, { width: 90, height: 23 })
+  t.equal(lines.length, 23)
+  t.equal(lines.filter((line) => line.includes('running ')).length, 21)
+  t.equal(
+    lines.at(-1),
+    'and 29 more: 9 running, 10 starting, 10 idle; turns 58, queued 18, in flight 9, restarts 10'.slice(0, 90),
+  )
 })

@@ -1,13 +1,11 @@
 /** The command line as its user has it: a process of its own, its streams, its exit code. */
-import { spawn } from 'node:child_process'
-import { once } from 'node:events'
 import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import t from 'tap'
 import type { MultiAgentResult, OrchestrationTrace } from '../../src/index.ts'
+import { dramatis } from './command-line.ts'
 
-const cli = fileURLToPath(new URL('../../src/service/cli.js', import.meta.url))
 const compiled = (name: string) => fileURLToPath(new URL(`../fixtures/cli/${name}.js`, import.meta.url))
 const source = (name: string) => `test/fixtures/cli/${name}.ts` // tests are started in the project's folder
 
@@ -147,30 +145,3 @@ t.test('.env of the working directory is read, and what is set already wins', as
 })
 
 type WholeResult = Pick<MultiAgentResult, 'success' | 'messageHistory' | 'orchestrationTrace'>
-
-interface Options {
-  cwd?: string
-  env?: NodeJS.ProcessEnv
-  /** Sends one SIGINT as soon as this stands on stderr. */
-  interruptAt?: string
-}
-
-async function dramatis(args: string[], { cwd, env, interruptAt }: Options = {}) {
-  const child = spawn(process.execPath, [cli, ...args], {
-    cwd,
-    env: { ...process.env, DEBUG: '', ...env },
-    stdio: ['ignore', 'pipe', 'pipe'],
-  })
-  let stdout = ''
-  let stderr = ''
-  child.stdout.setEncoding('utf8').on('data', (text: string) => {
-    stdout += text
-  })
-  child.stderr.setEncoding('utf8').on('data', (text: string) => {
-    const before = interruptAt !== undefined && stderr.includes(interruptAt)
-    stderr += text
-    if (interruptAt !== undefined && !before && stderr.includes(interruptAt)) child.kill('SIGINT')
-  })
-  const [code]: (number | null)[] = await once(child, 'close')
-  return { code, stdout, stderr }
-}

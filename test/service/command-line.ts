@@ -1,0 +1,34 @@
+/** The command line as a process of its own. */
+import { spawn } from 'node:child_process'
+import { once } from 'node:events'
+import { fileURLToPath } from 'node:url'
+
+const cli = fileURLToPath(new URL('../../src/service/cli.js', import.meta.url))
+
+interface Options {
+  cwd?: string
+  env?: NodeJS.ProcessEnv
+  /** Sends one SIGINT as soon as this stands on stderr. */
+  interruptAt?: string
+}
+
+/** Runs it to its end. */
+export async function dramatis(args: string[], { cwd, env, interruptAt }: Options = {}) {
+  const child = spawn(process.execPath, [cli, ...args], {
+    cwd,
+    env: { ...process.env, DEBUG: '', ...env },
+    stdio: ['ignore', 'pipe', 'pipe'],
+  })
+  let stdout = ''
+  let stderr = ''
+  child.stdout.setEncoding('utf8').on('data', (text: string) => {
+    stdout += text
+  })
+  child.stderr.setEncoding('utf8').on('data', (text: string) => {
+    const before = interruptAt !== undefined && stderr.includes(interruptAt)
+    stderr += text
+    if (interruptAt !== undefined && !before && stderr.includes(interruptAt)) child.kill('SIGINT')
+  })
+  const [code]: (number | null)[] = await once(child, 'close')
+  return { code, stdout, stderr }
+}
