@@ -1,9 +1,9 @@
 /**
  * Runs dist/test/**\/*.test.js, each as a plain Node program, two at a time.
  *
- *   node scripts/run-tests.mjs [part of a file's name ...] [--repeat N] [--deep]
+ *   node scripts/run-tests.mjs [part of a file's name ...] [--repeat N] [--deep] [--soak]
  *
- * TEST_TIMEOUT_MS is the limit for one file. A file fails if a test in it does, and also if it crashes, exits with
+ * TEST_TIMEOUT_MS is the limit for one file. --soak plays the soak alone, for SOAK_MINUTES (30). A file fails if a test in it does, and also if it crashes, exits with
  * another code than 0, takes too long or runs no test. The last line is `N passed, N failed`.
  */
 import { spawn } from 'node:child_process'
@@ -17,9 +17,15 @@ const tailLines = 40
 
 const { values, positionals } = parseArgs({
   allowPositionals: true,
-  options: { repeat: { type: 'string', default: '1' }, deep: { type: 'boolean', default: false } },
+  options: {
+    repeat: { type: 'string', default: '1' },
+    deep: { type: 'boolean', default: false },
+    soak: { type: 'boolean', default: false },
+  },
 })
-const limitMs = Number(process.env.TEST_TIMEOUT_MS ?? (values.deep ? 600_000 : 60_000))
+const soakMinutes = Number(process.env.SOAK_MINUTES ?? 30)
+if (values.soak) positionals.push('test/soak/')
+const limitMs = Number(process.env.TEST_TIMEOUT_MS ?? defaultLimitMs())
 const environment = testEnvironment()
 const running = new Set()
 
@@ -139,6 +145,11 @@ function killGroup(child) {
   }
 }
 
+function defaultLimitMs() {
+  if (values.soak) return soakMinutes * 60_000 + 120_000
+  return values.deep ? 600_000 : 60_000
+}
+
 function testEnvironment() {
   const env = { ...process.env, NODE_ENV: 'test' }
   for (const key of Object.keys(env)) {
@@ -148,5 +159,6 @@ function testEnvironment() {
   // tap gives up a little before we do, since it can say which test it was
   env.TAP_TIMEOUT = String(Math.max(limitMs * 0.8, limitMs - 5_000) / 1000)
   if (values.deep) env.DRAMATIS_DEEP = '1'
+  if (values.soak) env.SOAK_MINUTES = String(soakMinutes)
   return env
 }
