@@ -62,7 +62,12 @@ const refused: Record<string, [options: unknown, path: string, got: string, says
   'an unknown strategy': [
     [play({ strategy: 'sequental' }), 'orchestration.strategy', '"sequental"', /Did you mean "sequential"\?/],
     [play({ strategy: 'debtae' }), 'orchestration.strategy', '"debtae"', /Did you mean "debate"\?/],
-    [play({ strategy: 'magic' }), 'orchestration.strategy', '"magic"', /accepted: sequential, parallel, blackboard, custom/],
+    [
+      play({ strategy: 'magic' }),
+      'orchestration.strategy',
+      '"magic"',
+      /accepted: sequential, parallel, blackboard, custom/,
+    ],
     [play({ strategy: 'debate' }), 'orchestration.strategy', '"debate"', /not available in this version/],
     [play({}), 'orchestration.strategy', 'nothing'],
     [play(undefined), 'orchestration', 'nothing', /an object with a strategy/],
