@@ -149,7 +149,12 @@ export interface AgentContext<State = object, RunState = object, Data = unknown>
   requestAll(to: string[], content: string, options?: RequestOptions & { concurrency?: number }): Promise<Outcome[]>
   /** The first answer of several; the other requests are withdrawn. Rejects when all have failed, naming each. */
   requestAny(to: string[], content: string, options?: RequestOptions): Promise<AgentMessage>
-  /** The first `count` answers. Not available in this version. */
+  /**
+   * The first `count` answers of several, in order of arrival; the other requests are withdrawn. Rejects as soon as so many
+   * have failed that `count` answers cannot come any more: with `AgentFailedError`, which names who failed and why, and in
+   * `details.answered` who did answer. `count` is from 1 to the number of agents, and each agent is named once; else it is a
+   * `MessageRejectedError`, and nobody is asked.
+   */
   requestQuorum(to: string[], count: number, content: string, options?: RequestOptions): Promise<AgentMessage[]>
   /**
    * A message that nobody answers. Resolves when the mailbox has accepted it, rejects when it is refused; many may be

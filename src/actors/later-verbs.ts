@@ -1,6 +1,5 @@
 /** The verbs of the contract that this version does not have: each says so in one clear error. */
 import { unavailable } from '../errors.ts'
-import type { AgentMessage } from '../mailbox/message.ts'
 import type { EscalationOutcome, SharedState, SyncResult } from './context.ts'
 import { rejected } from './handled.ts'
 import type { Completion } from './model.ts'
@@ -9,9 +8,6 @@ import type { AgentTask } from './task.ts'
 export abstract class LaterVerbs {
   shared(_scope: string, _owner?: string): SharedState {
     throw unavailable('context.shared')
-  }
-  requestQuorum(): Promise<AgentMessage[]> {
-    return rejected(unavailable('context.requestQuorum'))
   }
   broadcast(): Promise<void> {
     return rejected(unavailable('context.broadcast'))

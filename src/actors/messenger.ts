@@ -20,7 +20,7 @@ import type { Ask } from './asks.ts'
 import type { RequestOptions } from './context.ts'
 import { handled, quiet, rejected } from './handled.ts'
 import { encodeData } from './outbox.ts'
-import type { Matched, Streamed } from './replay.ts'
+import type { Answer, Matched, Streamed } from './replay.ts'
 import { type Relay, ResponseStream } from './stream.ts'
 import type { TurnHost, TurnStart } from './turn-host.ts'
 import {
@@ -59,6 +59,8 @@ export class Messenger {
   readonly #turn: MessengerTurn
   #waits: Set<Wait> | undefined
   #sent = 0
+  /** Answers from the log, for what was asked again in this stretch of the handler. */
+  #replayed: { correlation: number; to: string; answer: Answer }[] = []
 
   constructor(loop: TurnHost, turn: MessengerTurn) {
     this.#loop = loop
@@ -68,6 +70,11 @@ export class Messenger {
   /** How many waits for others are open. */
   get waiting(): number {
     return this.#waits?.size ?? 0
+  }
+
+  /** The log has answers for waits that are open: they come at once. */
+  get replaying(): boolean {
+    return this.#replayed.length > 0
   }
 
   send(to: string, content: string, options: RequestOptions): Promise<void> {
@@ -150,7 +157,7 @@ export class Messenger {
   #askedBefore(to: string, { correlation, answer }: Matched, options: RequestOptions): Promise<void> {
     const { recipient } = this.#loop.outbox.fields
     const verdict = this.#wait(correlation, 'send', to, options)
-    if (answer) this.#loop.settle(correlation, answer.memory, answer.at)
+    if (answer) this.#settleAgain(correlation, to, answer)
     else this.#loop.asks.asked(recipient, verdict)
     return verdict as Promise<void>
   }
@@ -233,8 +240,23 @@ export class Messenger {
   /** The log knows the step: its wait goes on under its old number, or is over. */
   #reattach(to: string, { correlation, answer, streamed }: Matched, options: RequestOptions): Response {
     const response = this.#awaitResponse(to, correlation, options)
-    if (answer) this.#loop.settle(correlation, answer.memory, answer.at)
+    if (answer) this.#settleAgain(correlation, to, answer)
     return { ...response, streamed }
+  }
+
+  /** In the order of the log, so that of several the same one is first; hence not before all of them were asked for again. */
+  #settleAgain(correlation: number, to: string, answer: Answer): void {
+    if (this.#replayed.push({ correlation, to, answer }) > 1) return
+    queueMicrotask(() => {
+      const replayed = this.#replayed.sort((a, b) => a.answer.order - b.answer.order)
+      this.#replayed = []
+      for (const { correlation, to, answer } of replayed) {
+        const { frame } = answer
+        if (frame) this.#loop.settle(correlation, frame.memory, frame.at)
+        else this.#loop.waits.get(correlation)?.reject(withdrawnBefore(to))
+      }
+      this.#loop.mayPark()
+    })
   }
 
   #awaitResponse(to: string, correlation: number, options: RequestOptions): Response {
@@ -346,3 +368,6 @@ export class Messenger {
     return outbox.checkedSize()
   }
 }
+
+const withdrawnBefore = (to: string) =>
+  new CancelledError(`The wait for "${to}" was withdrawn by an earlier attempt of this turn.`, { agent: to })

@@ -36,10 +36,17 @@ import {
 } from '../mailbox/frame.ts'
 import type { Memory } from '../mailbox/memory.ts'
 
-/** A settled step: the frame that answered it. */
-export interface Answer {
+/** The frame that settled a step. */
+interface Frame {
   memory: Memory
   at: number
+}
+
+/** How a step was settled; without a frame, its turn had withdrawn it before there was an answer. */
+export interface Answer {
+  frame: Frame | undefined
+  /** Steps are settled again in the order in which they were settled. */
+  order: number
 }
 
 /** Pieces of a streamed answer that had come, and of how many the reader had said that it has read them. */
@@ -66,7 +73,8 @@ export class Replay {
   #steps: Logged[] = []
   readonly #answers = new Map<number, Answer>()
   readonly #streams = new Map<number, Streamed>()
-  readonly #withdrawn = new Set<number>()
+  readonly #withdrawn = new Map<number, number>()
+  #settled = 0
   /** All steps before it are matched: most turns ask in the same order again. */
   #first = 0
   /** The next step number of the new attempt: those of the old ones are taken. */
@@ -80,8 +88,8 @@ export class Replay {
       const correlation = correlationOf(memory, at)
       if (kind === END && senderOf(memory, at) === me && turnOf(memory, at) === turn)
         this.#steps = this.#steps.filter((step) => !this.#isUndone(step))
-      else if (kind === CANCEL) this.#withdrawn.add(correlation)
-      else if (isAnswer(kind)) this.#answers.set(correlation, { memory, at })
+      else if (kind === CANCEL) this.#withdraw(correlation)
+      else if (isAnswer(kind)) this.#answered(correlation, { memory, at })
       else if (kind === STREAM_READ) this.#streamed(correlation).reported += limitOf(memory, at)
       else if (kind === CHUNK && senderOf(memory, at) !== me)
         this.#streamed(correlation).pieces.push(readBody(memory, at).content)
@@ -93,14 +101,28 @@ export class Replay {
     this.nextStep = last
   }
 
+  #withdraw(correlation: number): void {
+    if (!this.#answers.has(correlation)) this.#withdrawn.set(correlation, this.#settled++)
+  }
+
+  #answered(correlation: number, frame: Frame): void {
+    this.#answers.set(correlation, { frame, order: this.#settled++ })
+  }
+
+  /** What came after it had been withdrawn was for nobody; but of a send the host has the say whether it was. */
+  #answerOf(kind: number, correlation: number): Answer | undefined {
+    const withdrawn = kind === SEND ? undefined : this.#withdrawn.get(correlation)
+    return withdrawn === undefined ? this.#answers.get(correlation) : { frame: undefined, order: withdrawn }
+  }
+
   /** Whether it failed, or was withdrawn with the attempt. A send that still waits for room is not. */
   #isUndone({ kind, memory, at }: Logged): boolean {
     if (kind === STEP_DONE) return isFailure(memory, at)
     const correlation = correlationOf(memory, at)
     if (correlation === 0 || !(kind === SEND || kind === REQUEST || kind === CALL)) return false
-    const answer = this.#answers.get(correlation)
-    if (!answer) return kind !== SEND || this.#withdrawn.has(correlation)
-    return kindOf(answer.memory, answer.at) === REFUSED || isFailure(answer.memory, answer.at)
+    const frame = this.#answerOf(kind, correlation)?.frame
+    if (!frame) return kind !== SEND || this.#withdrawn.has(correlation)
+    return kindOf(frame.memory, frame.at) === REFUSED || isFailure(frame.memory, frame.at)
   }
 
   #streamed(correlation: number): Streamed {
@@ -119,7 +141,7 @@ export class Replay {
     const correlation = correlationOf(found.memory, found.at)
     return {
       correlation,
-      answer: correlation === 0 ? undefined : this.#answers.get(correlation),
+      answer: correlation === 0 ? undefined : this.#answerOf(found.kind, correlation),
       streamed: this.#streams.get(correlation),
     }
   }
@@ -152,9 +174,9 @@ export class Replay {
   }
 
   /** A response came before the new attempt had asked again. */
-  settle(correlation: number, answer: Answer): boolean {
+  settle(correlation: number, frame: Frame): boolean {
     if (!this.#knows(correlation)) return false
-    this.#answers.set(correlation, answer)
+    this.#answered(correlation, frame)
     return true
   }
 

@@ -1,10 +1,10 @@
-/** Requests to several agents: all of them, or the first that succeeds. */
+/** Requests to several agents: all of them, or the first that succeed. */
 import { AgentFailedError, DramatisError, MessageRejectedError } from '../errors.ts'
 import type { AgentMessage } from '../mailbox/message.ts'
 import type { AgentContext, Outcome, RequestOptions } from './context.ts'
-import { checkObject, checkRequests, wrongArgument } from './verb-checks.ts'
+import { checkObject, checkRequests, withdrawn, wrongArgument } from './verb-checks.ts'
 
-type Requester = Pick<AgentContext, 'request'>
+type Requester = Pick<AgentContext, 'request' | 'signal'>
 
 /** Never rejects for an agent's failure: each outcome says what came of it, in the order of `to`. */
 export async function allOf(
@@ -52,33 +52,89 @@ export async function anyOf(
   options: RequestOptions = {},
 ): Promise<AgentMessage> {
   checkRequests(to, content, options)
+  checkSomebody('requestAny', to)
+  const { messages, failures } = await firstOf(context, to, 1, content, options)
+  if (messages[0]) return messages[0]
+  if (failures.length === 1) throw failures[0]!.error
+  throw joined(`None of ${to.length} agents answered.`, failures, {})
+}
+
+/** The first `count` responses, as they came; the others are cancelled. Fails as soon as too few can come. */
+export async function quorumOf(
+  context: Requester,
+  to: readonly string[],
+  count: number,
+  content: string,
+  options: RequestOptions = {},
+): Promise<AgentMessage[]> {
+  checkRequests(to, content, options)
+  checkSomebody('requestQuorum', to)
+  const twice = to.find((name, i) => to.indexOf(name) < i)
+  if (twice !== undefined)
+    throw wrongArgument('to', to, `it has "${twice}" twice, and an agent counts once for a quorum`)
+  if (!Number.isInteger(count) || count < 1 || count > to.length)
+    throw wrongArgument('count', count, `an integer from 1 to ${to.length} is needed: so many agents are asked`)
+  const { messages, failures } = await firstOf(context, to, count, content, options)
+  if (messages.length === count) return messages
+  const left = to.length - failures.length
+  const text = `${count} of ${to.length} agents have to answer; ${failures.length} failed, so that at most ${left} will.`
+  throw joined(text, failures, { needed: count, answered: messages.map(({ sender }) => sender) })
+}
+
+interface Failure {
+  agent: string
+  error: DramatisError
+}
+
+/** Up to `count` responses in order of arrival, or too many failures for that. Whatever is still open then is withdrawn. */
+async function firstOf(
+  context: Requester,
+  to: readonly string[],
+  count: number,
+  content: string,
+  options: RequestOptions,
+): Promise<{ messages: AgentMessage[]; failures: Failure[] }> {
+  const losers = new AbortController()
+  const signal = options.signal ? AbortSignal.any([options.signal, losers.signal]) : losers.signal
+  const messages: AgentMessage[] = []
+  const failures: Failure[] = []
+  try {
+    await new Promise<void>((resolve, reject) => {
+      const isSettled = () => messages.length === count || failures.length > to.length - count
+      const answered = (message: AgentMessage) => {
+        if (!isSettled()) messages.push(message)
+        if (isSettled()) resolve()
+      }
+      const failed = (agent: string, error: unknown) => {
+        if (!(error instanceof DramatisError)) return reject(error)
+        if (!isSettled()) failures.push({ agent, error })
+        if (isSettled()) resolve()
+      }
+      for (const agent of to)
+        context.request(agent, content, { ...options, signal }).then(answered, (error) => failed(agent, error))
+    })
+  } finally {
+    losers.abort(new Error('enough of the others have settled it'))
+  }
+  if (messages.length < count) {
+    if (context.signal.aborted) throw context.signal.reason
+    if (options.signal?.aborted) throw withdrawn(to.join('", "'), options.signal)
+  }
+  return { messages, failures }
+}
+
+function joined(text: string, failures: readonly Failure[], details: object): DramatisError {
+  const listed = failures.map(({ agent, error }) => `"${agent}": ${error.message}`).join(' ')
+  return new AgentFailedError(`${text} ${listed}`, {
+    ...details,
+    failures: failures.map(({ agent, error }) => ({ agent, code: error.code, message: error.message })),
+  })
+}
+
+function checkSomebody(verb: string, to: readonly string[]): void {
   if (to.length === 0)
-    throw new MessageRejectedError('requestAny needs at least one agent; the list is empty.', {
+    throw new MessageRejectedError(`${verb} needs at least one agent; the list is empty.`, {
       path: 'to',
       got: 'an empty list',
     })
-  const losers = new AbortController()
-  const signal = options.signal ? AbortSignal.any([options.signal, losers.signal]) : losers.signal
-  const failures = new Map<string, DramatisError>()
-  try {
-    return await Promise.any(
-      to.map(async (agent) => {
-        try {
-          return await context.request(agent, content, { ...options, signal })
-        } catch (error) {
-          if (error instanceof DramatisError) failures.set(agent, error)
-          throw error
-        }
-      }),
-    )
-  } catch (error) {
-    if (failures.size === 0) throw error
-    if (failures.size === 1) throw [...failures.values()][0]!
-    const listed = [...failures].map(([agent, failure]) => `"${agent}": ${failure.message}`).join(' ')
-    throw new AgentFailedError(`None of ${failures.size} agents answered. ${listed}`, {
-      failures: [...failures].map(([agent, failure]) => ({ agent, code: failure.code, message: failure.message })),
-    })
-  } finally {
-    losers.abort(new Error('another agent answered first'))
-  }
 }

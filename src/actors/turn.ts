@@ -26,7 +26,7 @@ import type { Logger } from './logger.ts'
 import { Messenger, type MessengerTurn, NO_OPTIONS } from './messenger.ts'
 import { encodeData } from './outbox.ts'
 import { seededRandom } from './random.ts'
-import { allOf, anyOf } from './request-many.ts'
+import { allOf, anyOf, quorumOf } from './request-many.ts'
 import type { RoleInfo } from './role.ts'
 import type { ResponseStream } from './stream.ts'
 import type { TurnHost, TurnStart } from './turn-host.ts'
@@ -128,6 +128,9 @@ export class Turn extends LaterVerbs implements AgentContext, MessengerTurn {
   }
   requestAny(to: string[], content: string, options?: RequestOptions): Promise<AgentMessage> {
     return this.#ended ? rejected(this.#endedError()) : handled(anyOf(this, to, content, options))
+  }
+  requestQuorum(to: string[], count: number, content: string, options?: RequestOptions): Promise<AgentMessage[]> {
+    return this.#ended ? rejected(this.#endedError()) : handled(quorumOf(this, to, count, content, options))
   }
   emit(chunk: string): void {
     this.#check()
@@ -245,7 +248,7 @@ export class Turn extends LaterVerbs implements AgentContext, MessengerTurn {
   /** All that is open waits for others. */
   get parked(): boolean {
     const waits = (this.#messenger?.waiting ?? 0) + (this.#emitter?.waiting ?? 0)
-    return this.#local === 0 && waits > 0
+    return this.#local === 0 && waits > 0 && !this.#messenger?.replaying
   }
   nextStep(): number {
     this.#step += 1

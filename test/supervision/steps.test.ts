@@ -5,7 +5,8 @@ import { defineAgent } from '../../src/actors/definition.ts'
 import { REQUEST, sameStep, writeFrame } from '../../src/mailbox/frame.ts'
 import { allocate } from '../../src/mailbox/memory.ts'
 import type { TestTeam } from '../../src/testing.ts'
-import { ask, gate, localTeam, never, outcomeOf, type Receive } from './teams.ts'
+import { leftovers } from './accounts.ts'
+import { ask, gate, localTeam, never, openTeam, outcomeOf, type Receive } from './teams.ts'
 
 /** Dies in its first attempt, after what it does; what it does again in the second is its answer. */
 function diesOnce(act: (context: AgentContext) => Promise<unknown>): (team: () => TestTeam<string>) => Receive {
@@ -330,4 +331,40 @@ t.test('rule 6: a handler that fails beside a step under way is not retried over
   )
   await t.rejects(ask(team, 'worker'), { code: 'AGENT_FAILED' })
   t.equal(runs, 1)
+})
+
+t.test('rule 6: of several answers the same one is first again', async (t) => {
+  const worker = diesOnce(async (context) => {
+    const asked = ['late', 'soon'].map((name) => context.request(name, 'go'))
+    const first = await Promise.race(asked)
+    await Promise.all(asked)
+    return first.sender
+  })(() => team)
+  const team = localTeam(t, {
+    worker,
+    late: (_message, context) => context.sleep(20),
+    soon: (_message, context) => context.sleep(10),
+  })
+  const answer = ask(team, 'worker')
+  await team.clock.advance(50)
+  t.match(await answer, 'soon')
+})
+
+t.test('rule 6: a request that its turn had withdrawn is withdrawn, not waited for', async (t) => {
+  const team = openTeam(t, {
+    async worker(_message, context) {
+      const withdrawal = new AbortController()
+      const refusal = context.request('slow', 'go', { signal: withdrawal.signal }).catch(({ code }) => code as string)
+      if (context.attempt === 1) withdrawal.abort(new Error('no more'))
+      const code = await refusal
+      if (context.attempt > 1) return `${code} at attempt ${context.attempt}`
+      await context.request('log', 'withdrawn')
+      team.crash('worker')
+      return never
+    },
+    log: () => '',
+    slow: () => never,
+  })
+  t.equal(await ask(team, 'worker'), 'CANCELLED at attempt 2')
+  t.same(leftovers(team.host), [])
 })

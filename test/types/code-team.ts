@@ -30,6 +30,8 @@ export async function onThreads(): Promise<string[]> {
         const outcomes = await orchestrator.requestAll(['a', 'b'], query)
         const board = await orchestrator.blackboard.query({ entryType: 'fact' })
         const first = await orchestrator.requestAny(['a', 'b'], 'again')
+        const [quorum] = await orchestrator.requestQuorum(['a', 'b'], 1, 'again')
+        if (quorum?.sender === first.sender) return quorum.content
         return `${outcomes.filter((outcome) => outcome.ok).length} answered, ${board.length} findings, ${first.sender} first`
       },
     },
