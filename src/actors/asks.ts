@@ -3,9 +3,12 @@
  * The first asks the host and waits. When it has been let in, those behind it take the room that has freed meanwhile by
  * themselves; the first for which there is none asks in its turn. So a full mailbox costs its senders one question for
  * each time that it falls empty, not one for each message.
+ *
+ * A message to all goes to the host, behind everything that stands in line; what comes later waits for its verdict.
  */
 
 const SENDS_BEHIND_A_REQUEST = 64
+const EVERYBODY = -1
 
 /** One message that waits for room. */
 export interface Ask {
@@ -31,7 +34,7 @@ export class Asks {
 
   /** Whether later messages to that agent have to stand in line too. */
   open(recipient: number): boolean {
-    return this.#lines.size > 0 && this.#lines.has(recipient)
+    return this.#lines.size > 0 && (this.#lines.has(recipient) || this.#lines.has(EVERYBODY))
   }
 
   /** Puts a message at the end of its recipient's line. */
@@ -52,6 +55,17 @@ export class Asks {
     this.#awaitHost(recipient, this.#lineOf(recipient), 'send', verdict)
   }
 
+  /** Who waits for room asks for it now: a message to all comes next, and overtakes nobody. */
+  askAll(): void {
+    for (const [recipient, line] of this.#lines)
+      for (let next = line.held.shift(); next; next = line.held.shift()) this.#ask(recipient, line, next)
+  }
+
+  /** The host has a message to all: until its verdict nobody may take room by himself. */
+  askedAll(verdict: Promise<unknown>): void {
+    this.asked(EVERYBODY, verdict)
+  }
+
   #lineOf(recipient: number): Line {
     let line = this.#lines.get(recipient)
     if (!line) {
@@ -66,22 +80,28 @@ export class Asks {
     line[count] += 1
     const done = () => {
       line[count] -= 1
-      this.#advance(recipient, line)
+      if (recipient === EVERYBODY) for (const [of, waiting] of [...this.#lines]) this.#advance(of, waiting)
+      else this.#advance(recipient, line)
     }
     settled.then(done, done)
   }
 
+  #ask(recipient: number, line: Line, next: Ask): void {
+    next.ask()
+    this.#awaitHost(recipient, line, next.kind, next.settled)
+  }
+
   #advance(recipient: number, line: Line): void {
     for (let next = line.held[0]; next; next = line.held[0]) {
-      const first = line.sends === 0 && line.requests === 0
+      const sends = line.sends + (this.#lines.get(EVERYBODY)?.sends ?? 0)
+      const first = sends === 0 && line.requests === 0
       if (first && next.claim()) {
         line.held.shift()
         continue
       }
-      if (next.kind === 'send' && line.sends >= (line.requests > 0 ? SENDS_BEHIND_A_REQUEST : 1)) return
+      if (next.kind === 'send' && sends >= (line.requests > 0 ? SENDS_BEHIND_A_REQUEST : 1)) return
       line.held.shift()
-      next.ask()
-      this.#awaitHost(recipient, line, next.kind, next.settled)
+      this.#ask(recipient, line, next)
     }
     if (line.sends === 0 && line.requests === 0 && this.#lines.get(recipient) === line) this.#lines.delete(recipient)
   }

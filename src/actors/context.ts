@@ -161,7 +161,13 @@ export interface AgentContext<State = object, RunState = object, Data = unknown>
    * under way. `signal` withdraws it while it waits for room in a full mailbox.
    */
   send(to: string, content: string, options?: RequestOptions): Promise<void>
-  /** To every agent's `observe`. Not available in this version. */
+  /**
+   * To the `observe` of every other agent: not to itself, not to the protocol script. History shows it once, with recipient
+   * null. Resolves when each mailbox has accepted it. Rejects with `MessageRejectedError` when some were refused: its text
+   * and `details.failures` name who and why, each of these is a dead letter, and the others have it; a turn that is tried
+   * again does not send it again. `signal` withdraws it where it still waits for room. It comes to each after what this
+   * turn had sent them before.
+   */
   broadcast(content: string, options?: RequestOptions): Promise<void>
   /** Hands a task with its duty to answer over. Not available in this version. */
   delegate(to: string, task: TaskInput): Promise<AgentTask>

@@ -9,9 +9,6 @@ export abstract class LaterVerbs {
   shared(_scope: string, _owner?: string): SharedState {
     throw unavailable('context.shared')
   }
-  broadcast(): Promise<void> {
-    return rejected(unavailable('context.broadcast'))
-  }
   delegate(): Promise<AgentTask> {
     return rejected(unavailable('context.delegate'))
   }

@@ -4,6 +4,8 @@ import {
   ASKS,
   CALL,
   CANCEL,
+  type FrameFields,
+  MANY,
   NOBODY,
   policyAttempt,
   REJECTED,
@@ -13,6 +15,7 @@ import {
   STREAMS,
   setCorrelation,
   setFlag,
+  TO_ALL,
 } from '../mailbox/frame.ts'
 import type { AgentMessage } from '../mailbox/message.ts'
 import { remainsOf } from '../mailbox/remains.ts'
@@ -49,6 +52,7 @@ interface Response {
   streamed?: Streamed | undefined
 }
 
+const EVERYBODY = 'all agents'
 const DONE = Promise.resolve()
 const SENDS_A_BREATH = 256 // awaiting settled promises starves timers: now and then a turn lets the event loop run
 
@@ -160,6 +164,34 @@ export class Messenger {
     if (answer) this.#settleAgain(correlation, to, answer)
     else this.#loop.asks.asked(recipient, verdict)
     return verdict as Promise<void>
+  }
+
+  /** The host makes the copies: it knows who is there. Until its verdict no later message goes to anybody. */
+  broadcast(content: string, options: RequestOptions): Promise<void> {
+    const refusal = this.#turn.refusal()
+    if (refusal) return rejected(refusal)
+    if (this.#turn.breathless) return this.#afterBreath(() => this.broadcast(content, options))
+    const { outbox, waits, asks } = this.#loop
+    try {
+      const fields = this.#begin(SEND, content, options)
+      fields.type = 'broadcast'
+      fields.flags = MANY | TO_ALL | ASKS
+      fields.recipient = NOBODY
+      const bytes = outbox.checkedSize()
+      const logged = this.#turn.start.replay?.match(outbox.encode(bytes))
+      if (!logged && options.signal?.aborted) throw withdrawn(EVERYBODY, options.signal)
+      fields.correlation = logged?.correlation ?? waits.next()
+      if (!logged) {
+        asks.askAll()
+        outbox.write(bytes, 'now')
+      }
+      const verdict = this.#wait(fields.correlation, 'send', EVERYBODY, options)
+      if (logged?.answer) this.#settleAgain(fields.correlation, EVERYBODY, logged.answer)
+      else asks.askedAll(verdict)
+      return verdict as Promise<void>
+    } catch (error) {
+      return rejected(error)
+    }
   }
 
   request(to: string, content: string, options: RequestOptions): Promise<unknown> {
@@ -347,6 +379,16 @@ export class Messenger {
   /** Fills the frame of a message; returns its bytes. */
   #message(kind: number, correlation: number, to: string, content: string, options: RequestOptions): number {
     checkName(to, 'to')
+    const fields = this.#begin(kind, content, options)
+    const index = this.#loop.indexOf(to)
+    fields.recipient = index ?? NOBODY
+    if (index === undefined) fields.name = to
+    fields.correlation = correlation
+    return this.#loop.outbox.checkedSize()
+  }
+
+  /** Fills the frame of a message but for whom it is for. */
+  #begin(kind: number, content: string, options: RequestOptions): FrameFields {
     checkContent(content)
     if (options !== NO_OPTIONS) checkRequestOptions(options)
     if (kind === SEND) checkSendOptions(options)
@@ -354,10 +396,6 @@ export class Messenger {
     const { run, turn } = this.#turn.start
     const data = encodeData(options.structuredData, 'structuredData')
     const fields = outbox.begin(kind, run, turn, this.#turn.nextStep(), content, data)
-    const index = this.#loop.indexOf(to)
-    fields.recipient = index ?? NOBODY
-    if (index === undefined) fields.name = to
-    fields.correlation = correlation
     if (options !== NO_OPTIONS) {
       if (options.metadata !== undefined) fields.metadata = encodeData(options.metadata, 'metadata')
       fields.threadId = options.threadId
@@ -365,7 +403,7 @@ export class Messenger {
       fields.priority = priorityOf(options.priority)
       if (kind === REQUEST) fields.attempt = policyAttempt(options.retries, options.idempotent === true)
     }
-    return outbox.checkedSize()
+    return fields
   }
 }
 

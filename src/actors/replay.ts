@@ -33,6 +33,7 @@ import {
   stepOf,
   timeOf,
   turnOf,
+  typeOf,
 } from '../mailbox/frame.ts'
 import type { Memory } from '../mailbox/memory.ts'
 
@@ -115,13 +116,17 @@ export class Replay {
     return withdrawn === undefined ? this.#answers.get(correlation) : { frame: undefined, order: withdrawn }
   }
 
-  /** Whether it failed, or was withdrawn with the attempt. A send that still waits for room is not. */
+  /**
+   * Whether it failed, or was withdrawn with the attempt. A send that still waits for room is not, nor is a broadcast that
+   * some did not take: the others have it.
+   */
   #isUndone({ kind, memory, at }: Logged): boolean {
     if (kind === STEP_DONE) return isFailure(memory, at)
     const correlation = correlationOf(memory, at)
     if (correlation === 0 || !(kind === SEND || kind === REQUEST || kind === CALL)) return false
     const frame = this.#answerOf(kind, correlation)?.frame
     if (!frame) return kind !== SEND || this.#withdrawn.has(correlation)
+    if (kind === SEND && typeOf(memory, at) === 'broadcast') return false
     return kindOf(frame.memory, frame.at) === REFUSED || isFailure(frame.memory, frame.at)
   }
 

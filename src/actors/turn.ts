@@ -112,6 +112,9 @@ export class Turn extends LaterVerbs implements AgentContext, MessengerTurn {
   send(to: string, content: string, options: RequestOptions = NO_OPTIONS): Promise<void> {
     return this.#messages.send(to, content, options)
   }
+  broadcast(content: string, options: RequestOptions = NO_OPTIONS): Promise<void> {
+    return this.#messages.broadcast(content, options)
+  }
   request<In = unknown, Out = unknown>(
     to: string | AgentRef<In, Out>,
     content: string,

@@ -54,7 +54,8 @@ export function isCopy(memory: Memory, at: number): boolean {
 
 /** Whether the frame is a message to several that has copies for each: nobody gets it itself. */
 export function isHead(memory: Memory, at: number): boolean {
-  return isToMany(memory, at) && recipientOf(memory, at) === NOBODY && correlationOf(memory, at) === 0
+  if (!isToMany(memory, at) || recipientOf(memory, at) !== NOBODY) return false
+  return correlationOf(memory, at) === 0 || (flagsOf(memory, at) & TO_ALL) !== 0
 }
 
 const isToMany = (memory: Memory, at: number) => kindOf(memory, at) === SEND && (flagsOf(memory, at) & MANY) !== 0

@@ -322,6 +322,10 @@ export function setAttempt(memory: Memory, at: number, attempt: number): void {
 export function setTurn(memory: Memory, at: number, turn: number): void {
   memory.i32[(at >> 2) + TURN] = turn
 }
+export function setRecipient(memory: Memory, at: number, recipient: number): void {
+  const i = (at >> 2) + WHO
+  memory.i32[i] = (memory.i32[i]! & 0xffff) | (recipient << 16)
+}
 export function setCorrelation(memory: Memory, at: number, correlation: number): void {
   memory.i32[(at >> 2) + CORRELATION] = correlation
 }

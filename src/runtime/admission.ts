@@ -24,6 +24,7 @@ import {
   STREAMS,
   senderOf,
   takePolicy,
+  TO_ALL,
   turnOf,
 } from '../mailbox/frame.ts'
 import { type Envelope, NOT_YET } from '../mailbox/mailbox.ts'
@@ -47,6 +48,7 @@ export class Admission implements Admitting {
   /** A message for somebody's mailbox, from an agent or (with `settle`) from a caller in the host. */
   message(sender: Cell, run: RunState, memory: Memory, at: number, settle: OpenRequest['settle']): void {
     const index = recipientOf(memory, at)
+    if (index === NOBODY && flagsOf(memory, at) & TO_ALL) return this.#core.copies.broadcast(sender, run, memory, at)
     const named = index === NOBODY && flagsOf(memory, at) & HAS_NAME ? readBody(memory, at).name : undefined
     const callee = named === undefined ? this.#core.cells[index] : this.#core.cell(named)
     const name = named ?? callee?.name ?? `#${index}`
@@ -191,7 +193,7 @@ export class Admission implements Admitting {
   /** Who had to ask for room goes on. */
   #accepted(sender: Cell, { run, memory, at }: Envelope<RunState>): void {
     if (kindOf(memory, at) === SEND && correlationOf(memory, at) !== 0)
-      this.#verdict(sender, run, memory, at, undefined)
+      this.verdict(sender, run, memory, at, undefined)
   }
 
   /** A message has left the mailbox: its room goes to who waits for it, else back to all. */
@@ -248,11 +250,11 @@ export class Admission implements Admitting {
       const from = this.#core.cells[recipientOf(memory, at)]?.index ?? 0
       const turn = turnOf(memory, at)
       this.#core.settlement.answer(sender, run, correlation, from, turn, error, settle, { memory, at })
-    } else if (correlation !== 0) this.#verdict(sender, run, memory, at, error)
+    } else if (correlation !== 0) this.verdict(sender, run, memory, at, error)
   }
 
   /** Tells a sender that had to ask what came of it. */
-  #verdict(sender: Cell, run: RunState, memory: Memory, at: number, error: DramatisError | undefined): void {
+  verdict(sender: Cell, run: RunState, memory: Memory, at: number, error: DramatisError | undefined): void {
     const inHost = sender.verdicts.get(correlationOf(memory, at))
     if (inHost) {
       sender.verdicts.delete(correlationOf(memory, at))
@@ -275,7 +277,7 @@ export class Admission implements Admitting {
   /** A send that was still waiting for room will never get any. */
   refuseParked(envelope: Envelope<RunState>, error: DramatisError): void {
     if (correlationOf(envelope.memory, envelope.at) !== 0)
-      this.#verdict(this.#senderOf(envelope), envelope.run, envelope.memory, envelope.at, error)
+      this.verdict(this.#senderOf(envelope), envelope.run, envelope.memory, envelope.at, error)
   }
 
   #unknown(name: string): UnknownAgentError {

@@ -116,6 +116,8 @@ export class Cell {
   readonly calls = new Map<number, AbortController>()
   /** Callers in the host that asked whether their message was taken. */
   readonly verdicts = new Map<number, (error: DramatisError | undefined) => void>()
+  /** Its broadcasts that some mailbox has not accepted yet: the numbers of their copies, by its own number for them. */
+  readonly broadcasts = new Map<number, readonly number[]>()
   status: AgentStatus = 'starting'
   epoch = 0
   life: Life | undefined

@@ -58,8 +58,14 @@ export interface Routing {
 export interface Admitting {
   message(sender: Cell, run: RunState, memory: Memory, at: number, settle: OpenRequest['settle']): void
   freed(callee: Cell, bytes: number): void
+  verdict(sender: Cell, run: RunState, memory: Memory, at: number, error: DramatisError | undefined): void
   refuseParked(envelope: Envelope<RunState>, error: DramatisError): void
   withdrawParked(callee: Cell, envelope: Envelope<RunState>, reason: DramatisError): boolean
+}
+
+/** Messages of the host's own making, and those to all. */
+export interface Copying {
+  broadcast(sender: Cell, run: RunState, memory: Memory, at: number): void
 }
 
 /** How turns and requests end. */
@@ -144,6 +150,7 @@ export interface Core extends Directory {
   readonly runs: ReadonlyMap<number, RunState>
   readonly router: Routing
   readonly admission: Admitting
+  readonly copies: Copying
   readonly settlement: Settling
   readonly delivery: Handing
   readonly lives: LifeCycle

@@ -122,13 +122,10 @@ export class Posting {
     const { maxMessageBytes } = this.#supervisor.cells[USER_INDEX]!.settings.mailbox
     if (bytes > maxMessageBytes) throw tooLarge(bytes, maxMessageBytes)
     this.#supervisor.appendOwned(run, memory, bytes)
-    const all = recipients ? [...new Set(recipients)] : this.#everybodyBut(sender)
+    const all = recipients
+      ? [...new Set(recipients)]
+      : this.#supervisor.copies.everybodyBut(sender).map(({ name }) => name)
     await Promise.all(all.map((recipient) => this.#one(message, run, recipient, { ...to, original: memory })))
-  }
-
-  #everybodyBut(sender: Cell): string[] {
-    const others = this.#supervisor.cells.filter((cell) => cell.settings.counted && cell !== sender)
-    return others.map(({ name }) => name)
   }
 
   async #request(message: MessageInput, sender: Cell): Promise<AgentMessage> {
@@ -177,7 +174,7 @@ export class Posting {
   }
 
   /** One message to one agent that nobody waits for; resolves when it is accepted. */
-  #one(message: MessageInput, run: RunState, recipient: string, to: Address = { flags: 0 }): Promise<void> {
+  async #one(message: MessageInput, run: RunState, recipient: string, to: Address = { flags: 0 }): Promise<void> {
     const sender = this.#agent(message.sender ?? USER, 'sender')
     const target = this.#supervisor.cell(recipient)
     const correlation = this.#sends.number()
@@ -186,7 +183,7 @@ export class Posting {
     const { maxMessageBytes } = (target ?? sender).settings.mailbox
     if (frame.bytes > maxMessageBytes) {
       const error = tooLarge(frame.bytes, maxMessageBytes)
-      return Promise.reject(this.#kept(error, { ...message, recipient }))
+      throw this.#kept(error, { ...message, recipient })
     }
     if (to.original) copyId(to.original, 0, frame.memory, 0)
     return new Promise((resolve, reject) => {

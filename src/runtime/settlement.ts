@@ -179,7 +179,7 @@ export class Settlement implements Settling {
     const request = caller.open.get(correlation)
     if (!request) {
       if (caller.calls.has(correlation)) this.#core.calls.cancel(caller, correlation)
-      else this.#cancelSend(caller, correlation)
+      else for (const sent of caller.broadcasts.get(correlation) ?? [correlation]) this.#cancelSend(caller, sent)
       return
     }
     caller.open.delete(correlation)

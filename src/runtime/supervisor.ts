@@ -21,6 +21,7 @@ import { type Remains, remainsOf } from '../mailbox/remains.ts'
 import { HOST_ASLEEP, HOST_CALLED, TeamMemory } from '../mailbox/room.ts'
 import { Admission } from './admission.ts'
 import { Cell, type CellSettings } from './cell.ts'
+import { Copies } from './copies.ts'
 import { type Core, type Gate, OPEN_GATE, type Part } from './core.ts'
 import { Deaths } from './deaths.ts'
 import { Delivery } from './delivery.ts'
@@ -59,6 +60,7 @@ export class Supervisor implements Core {
   readonly frames: HostFrames
   readonly router: Router
   readonly admission: Admission
+  readonly copies: Copies
   readonly settlement: Settlement
   readonly delivery: Delivery
   readonly lives: Lives
@@ -88,6 +90,7 @@ export class Supervisor implements Core {
     this.frames = new HostFrames(options.clock)
     this.router = new Router(this)
     this.admission = new Admission(this)
+    this.copies = new Copies(this)
     this.settlement = new Settlement(this)
     this.delivery = new Delivery(this)
     this.lives = new Lives(this)

@@ -34,6 +34,7 @@ const refused: Record<string, [act: Act, path: string, says: RegExp][]> = {
     [(context) => response(context.requestStream('bob', [])), 'content', /^content is an empty list/],
     [(context) => context.requestAll(['bob', 'bob'], 5), 'content', /^content is 5/],
     [(context) => context.requestAny(['bob', 'bob'], 5), 'content', /^content is 5/],
+    [(context) => context.broadcast(5), 'content', /^content is 5/],
   ],
   'structured data': [
     [data({ when: [new Date(0)] }), 'structuredData.when[0]', /^structuredData\.when\[0\] is a Date; a JSON value/],
@@ -76,6 +77,9 @@ const refused: Record<string, [act: Act, path: string, says: RegExp][]> = {
     [(context) => context.requestQuorum(['bob'], 'hi'), 'content', /^content is nothing/],
     [(context) => context.requestAny(['bob'], 'hi', { signal: 5 }), 'signal', /^signal is 5/],
     [(context) => context.send('bob', 'hi', { priority: 'high' }), 'priority', /^priority is "high"/],
+    [(context) => context.broadcast('hi', { timeoutMs: 5 }), 'timeoutMs', /since nobody answers it/],
+    [(context) => context.broadcast('hi', { to: 'bob' }), 'options.to', /no such option/],
+    [(context) => context.broadcast('hi', { structuredData: 1n }), 'structuredData', /is bigint/],
     [(context) => context.send('bob', 'hi', { timeoutMs: 5 }), 'timeoutMs', /a send has none, since nobody answers it/],
     [(context) => context.send('bob', 'hi', { retries: 1 }), 'retries', /a send has none, since nobody answers it/],
     [(context) => context.send('bob', 'hi', { idempotent: true }), 'idempotent', /a send has none/],

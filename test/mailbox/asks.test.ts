@@ -112,3 +112,22 @@ t.test('an ask of an earlier life holds the line until the host has answered it'
   t.same(written, ['a'])
   t.notOk(asks.open(AGENT))
 })
+
+t.test('before a message to all everybody asks, and until its verdict nobody takes room', async (t) => {
+  const { asks, written, free, add, settles } = stage(0)
+  for (const name of ['a', 'b', 'c']) add(name)
+  asks.askAll()
+  t.same(written, ['a?', 'b?', 'c?'])
+  let accept = () => {}
+  asks.askedAll(new Promise<void>((resolve) => (accept = resolve)))
+  t.ok(asks.open(AGENT + 1), 'it is for everybody')
+  for (const name of ['a', 'b', 'c']) await settles(name)
+  free.room = 1
+  add('d')
+  add('e', 'request')
+  t.same(written, ['a?', 'b?', 'c?'])
+  accept()
+  await settles('')
+  t.same(written, ['a?', 'b?', 'c?', 'd', 'e?'])
+  t.notOk(asks.open(AGENT + 1))
+})

@@ -1,0 +1,79 @@
+/**
+ * Messages that the host puts into mailboxes in somebody's name, and what an agent says to all: that stands in the log as
+ * it was sent, and everybody else gets a copy of it.
+ */
+import { type DramatisError, MessageRejectedError } from '../errors.ts'
+import { copyFrame, correlationOf, lengthOf, setCorrelation, setRecipient, setTurn } from '../mailbox/frame.ts'
+import { allocate, type Memory } from '../mailbox/memory.ts'
+import type { Cell } from './cell.ts'
+import type { Copying, Core } from './core.ts'
+import type { OwnFrame } from './host-frames.ts'
+import type { RunState } from './run-state.ts'
+
+interface Failure {
+  agent: string
+  error: DramatisError
+}
+
+export class Copies implements Copying {
+  readonly #core: Core
+  #last = 0
+
+  constructor(core: Core) {
+    this.#core = core
+  }
+
+  /** A number for the verdict on a message: below zero, where no agent's own numbers are. */
+  next(): number {
+    this.#last -= 1
+    return this.#last
+  }
+
+  /** Puts the message into its mailbox; resolves when it is accepted, or with the error that refuses it. */
+  post(sender: Cell, run: RunState, { memory, bytes }: OwnFrame): Promise<DramatisError | undefined> {
+    return new Promise((resolve) => {
+      sender.verdicts.set(correlationOf(memory, 0), resolve)
+      this.#core.appendOwned(run, memory, bytes)
+      this.#core.admission.message(sender, run, memory, 0, undefined)
+      this.#core.wake()
+    })
+  }
+
+  /** Whom a message to all is for. */
+  everybodyBut(sender: Cell): Cell[] {
+    return this.#core.cells.filter((cell) => cell.settings.counted && cell !== sender)
+  }
+
+  broadcast(sender: Cell, run: RunState, memory: Memory, at: number): void {
+    const others = this.everybodyBut(sender)
+    const numbers = others.map(() => this.next())
+    sender.broadcasts.set(correlationOf(memory, at), numbers)
+    const posted = others.map(({ index }, i) => this.post(sender, run, copyOf(memory, at, index, numbers[i]!)))
+    void Promise.all(posted).then((errors) => {
+      sender.broadcasts.delete(correlationOf(memory, at))
+      const failures = errors.flatMap((error, i) => (error ? { agent: others[i]!.name, error } : []))
+      this.#core.admission.verdict(sender, run, memory, at, refusalOf(failures, others.length))
+    })
+  }
+}
+
+/** The copy for one of them. It is in no turn: what its sender has logged is the message itself. */
+function copyOf(memory: Memory, at: number, recipient: number, number: number): OwnFrame {
+  const bytes = lengthOf(memory, at)
+  const copy = allocate(bytes)
+  copyFrame(memory, at, copy, 0, bytes)
+  setRecipient(copy, 0, recipient)
+  setCorrelation(copy, 0, number)
+  setTurn(copy, 0, 0)
+  return { memory: copy, bytes }
+}
+
+function refusalOf(failures: readonly Failure[], count: number): MessageRejectedError | undefined {
+  if (failures.length === 0) return undefined
+  const others = failures.length < count ? '; the others have it' : ''
+  const listed = failures.map(({ agent, error }) => `"${agent}": ${error.message}`).join(' ')
+  return new MessageRejectedError(
+    `The broadcast did not get to ${failures.length} of ${count} agents${others}. ${listed}`,
+    { failures: failures.map(({ agent, error }) => ({ agent, code: error.code, message: error.message })) },
+  )
+}
