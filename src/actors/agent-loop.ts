@@ -119,7 +119,9 @@ export class AgentLoop implements TurnHost {
     this.#me = assignment.index
     this.#concurrency = assignment.concurrency
     this.#names = assignment.names
-    this.#indices = new Map(assignment.names.map((name, index) => [name, index]))
+    // The runtime's own names take no room in a mailbox: what is sent to them is the host's to judge.
+    const agents = [...assignment.names.entries()].filter(([, name]) => !name.startsWith('$'))
+    this.#indices = new Map(agents.map(([index, name]) => [name, index]))
     this.waits = new Waits(assignment.correlation)
     this.#runs = new RunViews(handlers.initialRunState, assignment.role.name)
     const window = new Window(assignment.window)

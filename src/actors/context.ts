@@ -171,7 +171,13 @@ export interface AgentContext<State = object, RunState = object, Data = unknown>
   broadcast(content: string, options?: RequestOptions): Promise<void>
   /** Hands a task with its duty to answer over. Not available in this version. */
   delegate(to: string, task: TaskInput): Promise<AgentTask>
-  /** To `escalateTo`, else to '$orchestrator'. Not available in this version. */
+  /**
+   * Says how it goes: to the `observe` of the agent that `escalateTo` names, else to '$orchestrator', the protocol script.
+   * `data` is the message's `structuredData`. Resolves and rejects as `send` does.
+   *
+   * A script has no `observe`. What is reported to it stands in the run's history and trace, and is a `message` event of type
+   * report: a script given as a function can read `run.messageHistory` or `team.events`.
+   */
   report(content: string, data?: object): Promise<void>
   /** Writes an entry on the blackboard: `blackboard.write` for short. */
   publish(key: string, value: unknown, entryType: string, options?: WriteOptions): Promise<BlackboardEntry>

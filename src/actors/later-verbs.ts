@@ -12,9 +12,6 @@ export abstract class LaterVerbs {
   delegate(): Promise<AgentTask> {
     return rejected(unavailable('context.delegate'))
   }
-  report(): Promise<void> {
-    return rejected(unavailable('context.report'))
-  }
   watch(): Promise<void> {
     return rejected(unavailable('context.watch'))
   }

@@ -17,7 +17,7 @@ import {
   setFlag,
   TO_ALL,
 } from '../mailbox/frame.ts'
-import type { AgentMessage } from '../mailbox/message.ts'
+import { type AgentMessage, type MessageType, ORCHESTRATOR } from '../mailbox/message.ts'
 import { remainsOf } from '../mailbox/remains.ts'
 import type { Ask } from './asks.ts'
 import type { RequestOptions } from './context.ts'
@@ -81,7 +81,7 @@ export class Messenger {
     return this.#replayed.length > 0
   }
 
-  send(to: string, content: string, options: RequestOptions): Promise<void> {
+  send(to: string, content: string, options: RequestOptions, type: MessageType = 'request'): Promise<void> {
     const refusal = this.#turn.refusal()
     if (refusal) return rejected(refusal)
     const { outbox, link } = this.#loop
@@ -89,6 +89,7 @@ export class Messenger {
     let bytes: number
     try {
       bytes = this.#message(SEND, 0, to, content, options)
+      outbox.fields.type = type
       if (options.signal?.aborted) throw withdrawn(to, options.signal)
     } catch (error) {
       return rejected(this.#told(error, false, to, content, options))
@@ -168,27 +169,48 @@ export class Messenger {
 
   /** The host makes the copies: it knows who is there. Until its verdict no later message goes to anybody. */
   broadcast(content: string, options: RequestOptions): Promise<void> {
-    const refusal = this.#turn.refusal()
-    if (refusal) return rejected(refusal)
-    if (this.#turn.breathless) return this.#afterBreath(() => this.broadcast(content, options))
-    const { outbox, waits, asks } = this.#loop
-    try {
+    return this.#viaHost(EVERYBODY, options, () => {
       const fields = this.#begin(SEND, content, options)
       fields.type = 'broadcast'
       fields.flags = MANY | TO_ALL | ASKS
       fields.recipient = NOBODY
+    })
+  }
+
+  /** The script has no mailbox for it: the host takes it into history. */
+  report(to: string, content: string, options: RequestOptions): Promise<void> {
+    if (to !== ORCHESTRATOR) return this.send(to, content, options, 'report')
+    return this.#viaHost(to, options, () => {
+      this.#message(SEND, 0, to, content, options)
+      const { fields } = this.#loop.outbox
+      fields.type = 'report'
+      fields.flags = ASKS
+    })
+  }
+
+  /** A message on which the host has the say in any case. `fill` fills its frame. */
+  #viaHost(to: string, options: RequestOptions, fill: () => void): Promise<void> {
+    const refusal = this.#turn.refusal()
+    if (refusal) return rejected(refusal)
+    if (this.#turn.breathless) return this.#afterBreath(() => this.#viaHost(to, options, fill))
+    const { outbox, waits, asks } = this.#loop
+    try {
+      fill()
+      const { fields } = outbox
+      const toAll = (fields.flags & TO_ALL) !== 0
       const bytes = outbox.checkedSize()
       const logged = this.#turn.start.replay?.match(outbox.encode(bytes))
-      if (!logged && options.signal?.aborted) throw withdrawn(EVERYBODY, options.signal)
-      fields.correlation = logged?.correlation ?? waits.next()
+      if (!logged && options.signal?.aborted) throw withdrawn(to, options.signal)
+      const correlation = logged?.correlation ?? waits.next()
+      fields.correlation = correlation
       if (!logged) {
-        asks.askAll()
+        if (toAll) asks.askAll()
         outbox.write(bytes, 'now')
       }
-      const verdict = this.#wait(fields.correlation, 'send', EVERYBODY, options)
-      if (logged?.answer) this.#settleAgain(fields.correlation, EVERYBODY, logged.answer)
-      else asks.askedAll(verdict)
-      return verdict as Promise<void>
+      const verdict = this.#wait(correlation, 'send', to, options) as Promise<void>
+      if (logged?.answer) this.#settleAgain(correlation, to, logged.answer)
+      else if (toAll) asks.askedAll(verdict)
+      return verdict
     } catch (error) {
       return rejected(error)
     }

@@ -15,7 +15,7 @@ import {
   TurnEndedError,
 } from '../errors.ts'
 import { FAILED, NOW, REPLAYED, STEP_BEGAN, STEP_DONE } from '../mailbox/frame.ts'
-import type { AgentMessage } from '../mailbox/message.ts'
+import { type AgentMessage, ORCHESTRATOR } from '../mailbox/message.ts'
 import { turnBlackboard } from './board-verbs.ts'
 import type { AgentContext, AgentRef, Outcome, RequestOptions } from './context.ts'
 import { Drafts } from './drafts.ts'
@@ -134,6 +134,10 @@ export class Turn extends LaterVerbs implements AgentContext, MessengerTurn {
   }
   requestQuorum(to: string[], count: number, content: string, options?: RequestOptions): Promise<AgentMessage[]> {
     return this.#ended ? rejected(this.#endedError()) : handled(quorumOf(this, to, count, content, options))
+  }
+  report(content: string, data?: object): Promise<void> {
+    const options = data === undefined ? NO_OPTIONS : { structuredData: data }
+    return this.#messages.report(this.role.escalateTo ?? ORCHESTRATOR, content, options)
   }
   emit(chunk: string): void {
     this.#check()

@@ -26,6 +26,7 @@ import {
   takePolicy,
   TO_ALL,
   turnOf,
+  typeOf,
 } from '../mailbox/frame.ts'
 import { type Envelope, NOT_YET } from '../mailbox/mailbox.ts'
 import type { Memory } from '../mailbox/memory.ts'
@@ -57,7 +58,10 @@ export class Admission implements Admitting {
       this.#refuse(sender, run, memory, at, reason, error, settle)
     }
     if (run.ending) return refuse('cancelled', run.ending)
-    if (!callee || !mayReach(sender, callee)) return refuse('unknown_agent', this.#unknown(name))
+    if (!callee || !mayReach(sender, callee)) {
+      if (callee && isReportToScript(callee, memory, at)) return this.verdict(sender, run, memory, at, undefined)
+      return refuse('unknown_agent', this.#unknown(name))
+    }
     if (callee.stopped) return refuse('stopped', this.#terminated(callee))
     const { maxMessageBytes } = callee.settings.mailbox
     if (lengthOf(memory, at) > maxMessageBytes)
@@ -318,6 +322,10 @@ const tooLarge = (agent: string, bytes: number, limit: number) =>
     `The message to "${agent}" is ${bytes} bytes encoded; at most ${limit} are taken (communication.maxMessageBytes). Send it in parts, or a reference to it.`,
     { agent, bytes, limit },
   )
+
+/** It needs no turn: that it is in the log is what it is for. */
+const isReportToScript = ({ index }: Cell, memory: Memory, at: number) =>
+  index === ORCHESTRATOR_INDEX && kindOf(memory, at) === SEND && typeOf(memory, at) === 'report'
 
 /** Agents can be reached by everybody, the protocol script by the caller and by the blackboard alone. */
 const mayReach = (sender: Cell, callee: Cell) =>

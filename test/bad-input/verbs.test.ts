@@ -35,6 +35,7 @@ const refused: Record<string, [act: Act, path: string, says: RegExp][]> = {
     [(context) => context.requestAll(['bob', 'bob'], 5), 'content', /^content is 5/],
     [(context) => context.requestAny(['bob', 'bob'], 5), 'content', /^content is 5/],
     [(context) => context.broadcast(5), 'content', /^content is 5/],
+    [(context) => context.report(), 'content', /^content is nothing/],
   ],
   'structured data': [
     [data({ when: [new Date(0)] }), 'structuredData.when[0]', /^structuredData\.when\[0\] is a Date; a JSON value/],
@@ -79,6 +80,7 @@ const refused: Record<string, [act: Act, path: string, says: RegExp][]> = {
     [(context) => context.send('bob', 'hi', { priority: 'high' }), 'priority', /^priority is "high"/],
     [(context) => context.broadcast('hi', { timeoutMs: 5 }), 'timeoutMs', /since nobody answers it/],
     [(context) => context.broadcast('hi', { to: 'bob' }), 'options.to', /no such option/],
+    [(context) => context.report('hi', { when: new Date(0) }), 'structuredData.when', /is a Date/],
     [(context) => context.broadcast('hi', { structuredData: 1n }), 'structuredData', /is bigint/],
     [(context) => context.send('bob', 'hi', { timeoutMs: 5 }), 'timeoutMs', /a send has none, since nobody answers it/],
     [(context) => context.send('bob', 'hi', { retries: 1 }), 'retries', /a send has none, since nobody answers it/],

@@ -121,7 +121,7 @@ class Bench<D extends AgentDefinition> extends TeamRuntime implements TestAgent<
 }
 
 const isSent = ({ type, sender, recipient }: AgentMessage, name: string) =>
-  sender === name && type !== 'response' && recipient !== USER && recipient !== ORCHESTRATOR
+  sender === name && type !== 'response' && recipient !== USER && (recipient !== ORCHESTRATOR || type === 'report')
 
 function partnerThat(reply: Reply | ((message: AgentMessage) => Reply) | Error): AgentDefinition {
   return defineAgent({
