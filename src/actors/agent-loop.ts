@@ -499,6 +499,10 @@ export class AgentLoop implements TurnHost {
 
   // ---- for the turns
 
+  get observes(): boolean {
+    return this.#handlers.observe !== undefined
+  }
+
   name(index: number): string {
     return this.#names[index] ?? `#${index}`
   }

@@ -183,12 +183,21 @@ export interface AgentContext<State = object, RunState = object, Data = unknown>
   publish(key: string, value: unknown, entryType: string, options?: WriteOptions): Promise<BlackboardEntry>
   /**
    * Entries whose key fits arrive at `observe` as messages of type publish, in order. `*` is one word, `**` any number
-   * of them.
+   * of them. Each comes once, however often an agent subscribes; the subscription survives its restart and ends with the
+   * run. Rejects with `ConfigurationError` where there is no `observe`, as in a protocol script.
    */
   subscribe(pattern: string): Promise<void>
   /** The run's blackboard; rejects with `ConfigurationError` where the team has none (`enableBlackboard: false`). */
   readonly blackboard: Blackboard
-  /** Tells `observe` when that agent is gone for good. Not available in this version. */
+  /**
+   * When that agent is gone for good, `observe` gets one message of type report from `$runtime`, with `structuredData`
+   * `{ event: 'terminated', agent, reason }`; at once, if it is gone already. A restart is no end: the agent is gone when it
+   * has been stopped, as one that dies too often. One that is tried again after its cool-down can end again: whoever wants to
+   * hear of that watches again. However often an agent watches, it is told once of each end. A watch survives the restart of
+   * the watcher and ends with the run.
+   *
+   * Rejects with `UnknownAgentError`, and with `ConfigurationError` where there is no `observe`, as in a protocol script.
+   */
   watch(agent: string): Promise<void>
   /** Waits at a sync point for the others. Not available in this version. */
   sync<T = unknown>(point: string, data?: T): Promise<SyncResult<T>>

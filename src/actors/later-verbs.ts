@@ -12,9 +12,6 @@ export abstract class LaterVerbs {
   delegate(): Promise<AgentTask> {
     return rejected(unavailable('context.delegate'))
   }
-  watch(): Promise<void> {
-    return rejected(unavailable('context.watch'))
-  }
   sync<T>(): Promise<SyncResult<T>> {
     return rejected(unavailable('context.sync'))
   }

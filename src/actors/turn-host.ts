@@ -33,6 +33,8 @@ export interface TurnHost {
   readonly role: RoleInfo
   readonly data: unknown
   readonly state: object
+  /** Whether it has a handler for what nobody answers. */
+  readonly observes: boolean
   readonly outbox: Outbox
   readonly link: Link
   readonly now: () => number

@@ -6,6 +6,7 @@ import type { Immutable } from 'immer'
 import { v4 } from 'uuid'
 import type { Blackboard, BlackboardEntry, WriteOptions } from '../blackboard/entry.ts'
 import {
+  ConfigurationError,
   type DramatisError,
   describe,
   type ErrorData,
@@ -160,7 +161,16 @@ export class Turn extends LaterVerbs implements AgentContext, MessengerTurn {
     return this.blackboard.write(key, value, entryType, options)
   }
   subscribe(pattern: string): Promise<void> {
-    return handled(this.call('subscribe', { pattern }).then(quiet))
+    return this.#hear('subscribe', { pattern })
+  }
+  watch(agent: string): Promise<void> {
+    return this.#hear('watch', { agent })
+  }
+
+  /** What it asks for comes to its `observe`. */
+  #hear(verb: 'subscribe' | 'watch', args: { pattern: string } | { agent: string }): Promise<void> {
+    if (!this.#ended && !this.#loop.observes) return rejected(deaf(this.role.name, verb))
+    return handled(this.call(verb, args).then(quiet))
   }
 
   /** A verb that the host serves. The answer is JSON; `signal` withdraws it. */
@@ -321,4 +331,12 @@ export class Turn extends LaterVerbs implements AgentContext, MessengerTurn {
     const text = `The turn of agent "${agent}" has ended; its context cannot be used any more. Await what the handler starts before it returns.`
     return new TurnEndedError(text, { agent, runId: this.runId })
   }
+}
+
+function deaf(agent: string, verb: string): ConfigurationError {
+  const text =
+    agent === ORCHESTRATOR
+      ? `context.${verb}: a protocol script has no observe, so it would hear of nothing. Let an agent ${verb}.`
+      : `context.${verb}: agent "${agent}" has no observe, so it would hear of nothing. Give its definition one.`
+  return new ConfigurationError(text, { agent, path: `context.${verb}` })
 }

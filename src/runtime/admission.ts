@@ -60,7 +60,7 @@ export class Admission implements Admitting {
     if (run.ending) return refuse('cancelled', run.ending)
     if (!callee || !mayReach(sender, callee)) {
       if (callee && isReportToScript(callee, memory, at)) return this.verdict(sender, run, memory, at, undefined)
-      return refuse('unknown_agent', this.#unknown(name))
+      return refuse('unknown_agent', this.unknown(name))
     }
     if (callee.stopped) return refuse('stopped', this.#terminated(callee))
     const { maxMessageBytes } = callee.settings.mailbox
@@ -284,7 +284,7 @@ export class Admission implements Admitting {
       this.verdict(this.#senderOf(envelope), envelope.run, envelope.memory, envelope.at, error)
   }
 
-  #unknown(name: string): UnknownAgentError {
+  unknown(name: string): UnknownAgentError {
     const agents = this.#core.cells.filter((cell) => cell.settings.counted).map((cell) => cell.name)
     const near = nearest(name, agents)
     return new UnknownAgentError(

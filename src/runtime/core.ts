@@ -6,7 +6,7 @@ import type { Observable } from 'rxjs'
 import type { PatchNotice, RosterEntry } from '../actors/assignment.ts'
 import type { Logger } from '../actors/logger.ts'
 import type { Scheduler } from '../clock.ts'
-import type { DramatisError } from '../errors.ts'
+import type { DramatisError, UnknownAgentError } from '../errors.ts'
 import type { Directory } from '../mailbox/codec.ts'
 import type { DeadLetterReason } from '../mailbox/dead-letters.ts'
 import type { Envelope } from '../mailbox/mailbox.ts'
@@ -58,6 +58,7 @@ export interface Routing {
 export interface Admitting {
   message(sender: Cell, run: RunState, memory: Memory, at: number, settle: OpenRequest['settle']): void
   freed(callee: Cell, bytes: number): void
+  unknown(name: string): UnknownAgentError
   verdict(sender: Cell, run: RunState, memory: Memory, at: number, error: DramatisError | undefined): void
   refuseParked(envelope: Envelope<RunState>, error: DramatisError): void
   withdrawParked(callee: Cell, envelope: Envelope<RunState>, reason: DramatisError): boolean

@@ -11,6 +11,7 @@ import type { Cell } from './cell.ts'
 import type { Core, Serving } from './core.ts'
 import type { RunState } from './run-state.ts'
 import type { BlackboardScope } from './settings.ts'
+import { watch } from './watches.ts'
 
 export class HostCalls implements Serving {
   readonly #core: Core
@@ -74,12 +75,20 @@ export class HostCalls implements Serving {
         })
       case 'subscribe':
         return this.subscribe(cell, run, args.pattern)
+      case 'watch':
+        return watch(this.#core, cell, run, this.#agent(args.agent))
       case 'decide':
         this.#core.record(run, { kind: 'decision', question: args.question, choice: args.choice, reason: args.reason })
         return undefined
       default:
         throw new ConfigurationError(`${operation}: no such verb.`, { path: operation })
     }
+  }
+
+  #agent(name: string): Cell {
+    const cell = this.#core.cell(name)
+    if (cell?.settings.counted) return cell
+    throw this.#core.admission.unknown(name)
   }
 
   #writeAs(author: string, run: RunState, { key, value, entryType, options }: Arguments): Promise<BlackboardEntry> {
@@ -153,6 +162,7 @@ export class HostCalls implements Serving {
 }
 
 interface Arguments {
+  agent: string
   key: string
   value: unknown
   entryType: string

@@ -337,6 +337,7 @@ export class RunBook implements RunHost {
     run.boardOver.abort(new RunAbortedError('The run is over.', { runId: run.id }))
     for (const stop of run.subscriptions.values()) stop()
     run.subscriptions.clear()
+    run.watches.clear()
     this.#supervisor.delivery.runOver(run)
     this.#kept.push(run)
     let bytes = this.#kept.reduce((sum, { log }) => sum + log.bytes, 0)

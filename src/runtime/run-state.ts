@@ -8,6 +8,17 @@ import type { Directory } from '../mailbox/codec.ts'
 import type { Memory } from '../mailbox/memory.ts'
 import { RunLog } from './log.ts'
 
+/** One agent that watches another. */
+export interface Watch {
+  /** Its index. */
+  readonly watcher: number
+  readonly agent: string
+  /** The end that it was told of last. */
+  told: DramatisError | undefined
+  /** It is to be told of the next. */
+  open: boolean
+}
+
 export class RunState {
   /** What frames call it; 0 is no run. */
   readonly index: number
@@ -37,6 +48,8 @@ export class RunState {
   told: { entry: BlackboardEntry; message: Memory } | undefined
   /** What ends each, by agent and pattern. */
   readonly subscriptions = new Map<string, () => void>()
+  /** By watcher and agent. */
+  readonly watches = new Map<string, Watch>()
 
   constructor(
     index: number,

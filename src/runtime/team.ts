@@ -37,6 +37,7 @@ import { restarts } from './parts/restarts.ts'
 import { Tallies } from './parts/tallies.ts'
 import { tasks } from './parts/tasks.ts'
 import { watchdog } from './parts/watchdog.ts'
+import { watchers } from './parts/watchers.ts'
 import { Posting } from './posting.ts'
 import { Provision, type TeamKit } from './provision.ts'
 import type { MultiAgentResult } from './result.ts'
@@ -82,7 +83,7 @@ export class TeamRuntime {
       logger,
       spawner: this.#spawner,
       capacity: Math.min(settings.agents.length + FIXED_NAMES.length + SPARE_NAMES, MAX_AGENTS),
-      parts: [restarts, permits(maxConcurrentAgents), deadlines, watchdog, tasks, this.#tallies.part, notices],
+      parts: [restarts, permits(maxConcurrentAgents), deadlines, watchdog, tasks, watchers, this.#tallies.part, notices],
     })
     this.#runs = new RunBook(this.supervisor, settings, () => this.#whenStarted())
     this.supervisor.attach(this.#runs.part)

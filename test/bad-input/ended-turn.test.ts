@@ -13,6 +13,7 @@ const asynchronous: Record<string, Act> = {
   requestQuorum: (context) => context.requestQuorum(['ann', 'bob'], 1, 'hi'),
   broadcast: (context) => context.broadcast('hi'),
   report: (context) => context.report('done'),
+  watch: (context) => context.watch('bob'),
   send: (context) => context.send('bob', 'hi'),
   publish: (context) => context.publish('k', 1, 'fact'),
   subscribe: (context) => context.subscribe('k'),
@@ -79,7 +80,7 @@ t.test('no verb is forgotten here: each method of a context is in one list or ha
   const own = 'constructor assertOpen abort breathe call close nextStep read refusal'.split(' ') // the runtime's
   const harmless = ['refuse'] // it only makes an error
   const unavailable = // in unavailable.test.ts
-    'delegate watch sync handoff escalate ask spawn complete think tool shared'.split(' ')
+    'delegate sync handoff escalate ask spawn complete think tool shared'.split(' ')
   const listed = [...Object.keys(asynchronous), ...Object.keys(synchronous)].map((verb) => verb.split(/[.,]/)[0])
   const known = new Set([...listed, ...own, ...harmless, ...unavailable])
   t.same(

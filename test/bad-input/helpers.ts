@@ -30,6 +30,7 @@ export function stage(t: Test, options: object = {}) {
       outcome = now && (await (async () => now(context as unknown as UntypedContext))().catch(Thrown.from))
       return 'ann is well'
     },
+    observe() {},
   })
   const bob = defineAgent({ receive: ({ content }) => `bob heard ${content}`, observe() {} })
   const team = testTeam(

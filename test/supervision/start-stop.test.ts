@@ -186,16 +186,3 @@ t.test('rule 12: no timer outlives the team', async (t) => {
   bare.host.close()
   t.equal(timers.size, 0)
 })
-
-t.test('rule 14: watch is refused: it belongs to a later version', async (t) => {
-  const team = localTeam(t, {
-    async worker(_message, context) {
-      await context.watch('other')
-    },
-    other: answers,
-  })
-  await t.rejects(ask(team, 'worker'), {
-    code: 'AGENT_FAILED',
-    details: { cause: { code: 'CONFIGURATION', details: { path: 'context.watch' } } },
-  })
-})

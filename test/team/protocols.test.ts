@@ -249,7 +249,7 @@ t.test('custom: a configuration that misses its schema is refused when it is giv
 })
 
 t.test('custom: a script can use what is not there yet, and is told', async (t) => {
-  const later = ['route', 'synced', 'delegate', 'escalate', 'think', 'spawn', 'watch'] as const
+  const later = ['route', 'synced', 'delegate', 'escalate', 'think', 'spawn'] as const
   const result = await play(
     t,
     { a: echo },
@@ -263,7 +263,7 @@ t.test('custom: a script can use what is not there yet, and is told', async (t) 
   )
   t.equal(
     result.finalOutput,
-    'orchestrator.route,orchestrator.synced,context.delegate,context.escalate,context.think,context.spawn,context.watch',
+    'orchestrator.route,orchestrator.synced,context.delegate,context.escalate,context.think,context.spawn',
   )
 })
 

@@ -1,0 +1,44 @@
+/**
+ * Rule 14: who watches an agent is told once when it is gone for good, also if it is gone already. A watch is kept here,
+ * not in the watcher's thread, so it survives its restarts; it ends with its run.
+ */
+import type { DramatisError } from '../errors.ts'
+import { SEND } from '../mailbox/frame.ts'
+import type { Cell } from './cell.ts'
+import type { Core } from './core.ts'
+import type { RunState, Watch } from './run-state.ts'
+
+/** However often it asks: it is told once of each end that it has watched for. */
+export function watch(core: Core, watcher: Cell, run: RunState, { name, stopped }: Cell): void {
+  const key = `${watcher.index} ${name}`
+  const known = run.watches.get(key) ?? { watcher: watcher.index, agent: name, told: undefined, open: false }
+  run.watches.set(key, known)
+  if (!stopped) known.open = true
+  else if (known.told !== stopped) tell(core, run, known, stopped)
+}
+
+/** The agent is gone for good. */
+export function tellWatchers(core: Core, { name, stopped }: Cell): void {
+  if (!stopped) return
+  for (const run of core.runs.values())
+    for (const known of run.watches.values())
+      if (known.agent === name && known.open && !run.ending) tell(core, run, known, stopped)
+}
+
+/** Room is taken that may not be there: it was promised. */
+function tell(core: Core, run: RunState, known: Watch, end: DramatisError): void {
+  known.open = false
+  known.told = end
+  const { watcher, agent } = known
+  const { memory, bytes } = core.frames.make({
+    kind: SEND,
+    type: 'report',
+    recipient: watcher,
+    run: run.index,
+    content: `Agent "${agent}" is gone for good: ${end.message}`,
+    data: JSON.stringify({ event: 'terminated', agent, reason: end.message }),
+  })
+  core.team.force(watcher, bytes)
+  core.appendOwned(run, memory, bytes)
+  core.admission.message(core.cells[0]!, run, memory, 0, undefined)
+}
