@@ -112,8 +112,8 @@ export class Cell {
   readonly mailbox = new Mailbox<RunState>()
   /** Requests that this agent waits for, by its own number for them. */
   readonly open = new Map<number, OpenRequest>()
-  /** Verbs of this agent that the host is busy with. */
-  readonly calls = new Map<number, AbortController>()
+  /** Verbs of this agent that the host is busy with, by its own number for them, and the turns that wait for them. */
+  readonly calls = new Map<number, { readonly turn: number; readonly withdrawn: AbortController }>()
   /** Callers in the host that asked whether their message was taken. */
   readonly verdicts = new Map<number, (error: DramatisError | undefined) => void>()
   /** Its broadcasts that some mailbox has not accepted yet: the numbers of their copies, by its own number for them. */

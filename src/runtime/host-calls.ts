@@ -28,7 +28,7 @@ export class HostCalls implements Serving {
     const turn = turnOf(memory, at)
     const { content: operation, data } = readBody(memory, at)
     const withdrawn = new AbortController()
-    cell.calls.set(correlation, withdrawn)
+    cell.calls.set(correlation, { turn, withdrawn })
     const settle = (result: unknown, error: DramatisError | undefined) => {
       if (!cell.calls.delete(correlation)) return
       const fields = { kind: RESULT, sender: 0, recipient: cell.index, run: run.index, turn, correlation }
@@ -55,7 +55,7 @@ export class HostCalls implements Serving {
   cancel(cell: Cell, correlation: number): void {
     const call = cell.calls.get(correlation)
     cell.calls.delete(correlation)
-    call?.abort()
+    call?.withdrawn.abort()
   }
 
   async #perform(operation: string, args: Arguments, cell: Cell, run: RunState, signal: AbortSignal): Promise<unknown> {

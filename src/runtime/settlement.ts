@@ -46,6 +46,7 @@ export class Settlement implements Settling {
     const failed = isFailure(memory, at)
     const envelope = cell.mailbox.handed.get(turn)
     if (!envelope) return
+    if (envelope.attempt > 1) this.withdrawRequests(cell, envelope) // what an earlier attempt had asked, and this one had not
     if (envelope.announced) setFlag(memory, at, ANNOUNCED)
     if (failed && redelivery.tryAgain(cell, envelope, memory, at)) {
       life.patches.delete(turn)
@@ -231,6 +232,8 @@ export class Settlement implements Settling {
   withdrawRequests(cell: Cell, { turn, run }: Envelope<RunState>): void {
     for (const request of [...cell.open.values()])
       if (request.turn === turn) this.cancel(cell, request.correlation, run.ending)
+    for (const [correlation, call] of [...cell.calls])
+      if (call.turn === turn) this.#core.calls.cancel(cell, correlation)
   }
 
   /** The message is out of its mailbox and dead. */
