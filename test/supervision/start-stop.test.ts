@@ -1,4 +1,4 @@
-/** Rules 11, 12 and 14: how agents start and stop. */
+/** Rules 11 and 12: how agents start and stop. */
 import t from 'tap'
 import { defineAgent } from '../../src/actors/definition.ts'
 import type { Scheduler } from '../../src/clock.ts'
