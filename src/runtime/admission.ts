@@ -23,8 +23,8 @@ import {
   SEND,
   STREAMS,
   senderOf,
-  takePolicy,
   TO_ALL,
+  takePolicy,
   turnOf,
   typeOf,
 } from '../mailbox/frame.ts'
@@ -196,8 +196,7 @@ export class Admission implements Admitting {
 
   /** Who had to ask for room goes on. */
   #accepted(sender: Cell, { run, memory, at }: Envelope<RunState>): void {
-    if (kindOf(memory, at) === SEND && correlationOf(memory, at) !== 0)
-      this.verdict(sender, run, memory, at, undefined)
+    if (kindOf(memory, at) === SEND && correlationOf(memory, at) !== 0) this.verdict(sender, run, memory, at, undefined)
   }
 
   /** A message has left the mailbox: its room goes to who waits for it, else back to all. */

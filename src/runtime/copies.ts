@@ -1,7 +1,4 @@
-/**
- * Messages that the host puts into mailboxes in somebody's name, and what an agent says to all: that stands in the log as
- * it was sent, and everybody else gets a copy of it.
- */
+/** What an agent says to all: it stands in the log as it was sent, and everybody else gets a copy of it. */
 import { type DramatisError, MessageRejectedError } from '../errors.ts'
 import { copyFrame, correlationOf, lengthOf, setCorrelation, setRecipient, setTurn } from '../mailbox/frame.ts'
 import { allocate, type Memory } from '../mailbox/memory.ts'
@@ -17,26 +14,9 @@ interface Failure {
 
 export class Copies implements Copying {
   readonly #core: Core
-  #last = 0
 
   constructor(core: Core) {
     this.#core = core
-  }
-
-  /** A number for the verdict on a message: below zero, where no agent's own numbers are. */
-  next(): number {
-    this.#last -= 1
-    return this.#last
-  }
-
-  /** Puts the message into its mailbox; resolves when it is accepted, or with the error that refuses it. */
-  post(sender: Cell, run: RunState, { memory, bytes }: OwnFrame): Promise<DramatisError | undefined> {
-    return new Promise((resolve) => {
-      sender.verdicts.set(correlationOf(memory, 0), resolve)
-      this.#core.appendOwned(run, memory, bytes)
-      this.#core.admission.message(sender, run, memory, 0, undefined)
-      this.#core.wake()
-    })
   }
 
   /** Whom a message to all is for. */
@@ -46,14 +26,19 @@ export class Copies implements Copying {
 
   broadcast(sender: Cell, run: RunState, memory: Memory, at: number): void {
     const others = this.everybodyBut(sender)
-    const numbers = others.map(() => this.next())
+    const numbers = others.map(() => this.#core.sends.number())
     sender.broadcasts.set(correlationOf(memory, at), numbers)
-    const posted = others.map(({ index }, i) => this.post(sender, run, copyOf(memory, at, index, numbers[i]!)))
+    const posted = others.map(({ index }, i) => this.#post(sender, run, copyOf(memory, at, index, numbers[i]!)))
     void Promise.all(posted).then((errors) => {
       sender.broadcasts.delete(correlationOf(memory, at))
       const failures = errors.flatMap((error, i) => (error ? { agent: others[i]!.name, error } : []))
       this.#core.admission.verdict(sender, run, memory, at, refusalOf(failures, others.length))
     })
+  }
+
+  /** Resolves when the message is accepted, or with the error that refuses it. */
+  #post(sender: Cell, run: RunState, frame: OwnFrame): Promise<DramatisError | undefined> {
+    return new Promise((resolve) => this.#core.sends.post(sender, run, frame, resolve))
   }
 }
 

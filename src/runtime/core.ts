@@ -65,6 +65,12 @@ export interface Admitting {
 }
 
 /** Messages of the host's own making, and those to all. */
+/** Messages of the host's own making. */
+export interface Sending {
+  number(): number
+  post(sender: Cell, run: RunState, frame: OwnFrame, verdict: (error: DramatisError | undefined) => void): void
+}
+
 export interface Copying {
   broadcast(sender: Cell, run: RunState, memory: Memory, at: number): void
 }
@@ -151,6 +157,7 @@ export interface Core extends Directory {
   readonly runs: ReadonlyMap<number, RunState>
   readonly router: Routing
   readonly admission: Admitting
+  readonly sends: Sending
   readonly copies: Copying
   readonly settlement: Settling
   readonly delivery: Handing

@@ -2,16 +2,16 @@
 import type { DramatisError } from '../errors.ts'
 import { correlationOf } from '../mailbox/frame.ts'
 import type { Cell } from './cell.ts'
+import type { Core, Sending } from './core.ts'
 import type { OwnFrame } from './host-frames.ts'
 import type { RunState } from './run-state.ts'
-import type { Supervisor } from './supervisor.ts'
 
-export class HostSends {
-  readonly #supervisor: Supervisor
+export class HostSends implements Sending {
+  readonly #core: Core
   #last = 0
 
-  constructor(supervisor: Supervisor) {
-    this.#supervisor = supervisor
+  constructor(core: Core) {
+    this.#core = core
   }
 
   /** The next frame's number for the question: below zero, where no agent's own numbers are. */
@@ -23,8 +23,8 @@ export class HostSends {
   /** `frame` is a SEND with such a number, and asks for room. */
   post(sender: Cell, run: RunState, frame: OwnFrame, verdict: (error: DramatisError | undefined) => void): void {
     sender.verdicts.set(correlationOf(frame.memory, 0), verdict)
-    this.#supervisor.appendOwned(run, frame.memory, frame.bytes)
-    this.#supervisor.admission.message(sender, run, frame.memory, 0, undefined)
-    this.#supervisor.wake()
+    this.#core.appendOwned(run, frame.memory, frame.bytes)
+    this.#core.admission.message(sender, run, frame.memory, 0, undefined)
+    this.#core.wake()
   }
 }

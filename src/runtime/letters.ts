@@ -6,7 +6,6 @@ import { ASKS, idOf, SEND, TO_ALL } from '../mailbox/frame.ts'
 import type { AgentMessage } from '../mailbox/message.ts'
 import type { Cell } from './cell.ts'
 import { USER_INDEX } from './core.ts'
-import type { HostSends } from './host-sends.ts'
 import type { RunBook } from './run-book.ts'
 import type { RunState } from './run-state.ts'
 import type { Supervisor } from './supervisor.ts'
@@ -14,14 +13,12 @@ import type { Supervisor } from './supervisor.ts'
 export class Letters {
   readonly #supervisor: Supervisor
   readonly #runs: RunBook
-  readonly #sends: HostSends
   /** Sent again and not accepted yet. */
   readonly #underWay = new Set<string>()
 
-  constructor(supervisor: Supervisor, runs: RunBook, sends: HostSends) {
+  constructor(supervisor: Supervisor, runs: RunBook) {
     this.#supervisor = supervisor
     this.#runs = runs
-    this.#sends = sends
   }
 
   discard(id: string): void {
@@ -66,7 +63,7 @@ export class Letters {
       sender: sender.index,
       recipient: recipient.index,
       run: run.index,
-      correlation: this.#sends.number(),
+      correlation: this.#supervisor.sends.number(),
       content: message.content,
       ...(message.structuredData !== null && { data: JSON.stringify(message.structuredData) }),
       metadata: JSON.stringify({ ...message.metadata, replayOf: letter.id }),
@@ -78,7 +75,7 @@ export class Letters {
     const messageId = idOf(frame.memory, 0)
     deadLetters.replayed.add(messageId)
     return new Promise<void>((resolve, reject) => {
-      this.#sends.post(sender, run, frame, (error) => {
+      this.#supervisor.sends.post(sender, run, frame, (error) => {
         if (error) return reject(error)
         deadLetters.replayed.delete(messageId) // before it can die again
         deadLetters.delete(letter.id)

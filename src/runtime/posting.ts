@@ -11,7 +11,6 @@ import { remainsOf } from '../mailbox/remains.ts'
 import type { Cell, OpenRequest } from './cell.ts'
 import { USER_INDEX } from './core.ts'
 import type { OwnFrame } from './host-frames.ts'
-import type { HostSends } from './host-sends.ts'
 import type { RunBook } from './run-book.ts'
 import type { RunState } from './run-state.ts'
 import type { Supervisor } from './supervisor.ts'
@@ -28,14 +27,12 @@ interface Address {
 export class Posting {
   readonly #supervisor: Supervisor
   readonly #runs: RunBook
-  readonly #sends: HostSends
   /** Errors whose message is a dead letter, or was answered with them. */
   readonly #buried = new WeakSet<DramatisError>()
 
-  constructor(supervisor: Supervisor, runs: RunBook, sends: HostSends) {
+  constructor(supervisor: Supervisor, runs: RunBook) {
     this.#supervisor = supervisor
     this.#runs = runs
-    this.#sends = sends
   }
 
   /** Resolves with the response where one is required, else with null when the message is accepted. */
@@ -177,7 +174,7 @@ export class Posting {
   async #one(message: MessageInput, run: RunState, recipient: string, to: Address = { flags: 0 }): Promise<void> {
     const sender = this.#agent(message.sender ?? USER, 'sender')
     const target = this.#supervisor.cell(recipient)
-    const correlation = this.#sends.number()
+    const correlation = this.#supervisor.sends.number()
     const name = target ? to.names : recipient
     const frame = this.#frame(message, run, sender, target?.index ?? NOBODY, name, to.flags | ASKS, correlation)
     const { maxMessageBytes } = (target ?? sender).settings.mailbox
@@ -187,7 +184,7 @@ export class Posting {
     }
     if (to.original) copyId(to.original, 0, frame.memory, 0)
     return new Promise((resolve, reject) => {
-      this.#sends.post(sender, run, frame, (error) => (error ? reject(this.#heard(error)) : resolve()))
+      this.#supervisor.sends.post(sender, run, frame, (error) => (error ? reject(this.#heard(error)) : resolve()))
     })
   }
 

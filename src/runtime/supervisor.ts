@@ -28,6 +28,7 @@ import { Delivery } from './delivery.ts'
 import { guardedLogger } from './guarded-logger.ts'
 import { HostCalls } from './host-calls.ts'
 import { HostFrames } from './host-frames.ts'
+import { HostSends } from './host-sends.ts'
 import { Lives } from './lives.ts'
 import { type Batch, type FrameBlock, type HostRecord, type LogEntry, SEQ_STEP, type Unrecorded } from './records.ts'
 import { Redelivery } from './redelivery.ts'
@@ -60,6 +61,7 @@ export class Supervisor implements Core {
   readonly frames: HostFrames
   readonly router: Router
   readonly admission: Admission
+  readonly sends: HostSends
   readonly copies: Copies
   readonly settlement: Settlement
   readonly delivery: Delivery
@@ -90,6 +92,7 @@ export class Supervisor implements Core {
     this.frames = new HostFrames(options.clock)
     this.router = new Router(this)
     this.admission = new Admission(this)
+    this.sends = new HostSends(this)
     this.copies = new Copies(this)
     this.settlement = new Settlement(this)
     this.delivery = new Delivery(this)

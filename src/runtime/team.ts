@@ -26,7 +26,6 @@ import { eventStream } from './event-stream.ts'
 import type { RuntimeEvent } from './events.ts'
 import { guardedLogger } from './guarded-logger.ts'
 import { type Health, healthOf } from './health.ts'
-import { HostSends } from './host-sends.ts'
 import { Letters } from './letters.ts'
 import { type Metric, prometheusText } from './metric.ts'
 import { metricsOf } from './metrics.ts'
@@ -83,13 +82,21 @@ export class TeamRuntime {
       logger,
       spawner: this.#spawner,
       capacity: Math.min(settings.agents.length + FIXED_NAMES.length + SPARE_NAMES, MAX_AGENTS),
-      parts: [restarts, permits(maxConcurrentAgents), deadlines, watchdog, tasks, watchers, this.#tallies.part, notices],
+      parts: [
+        restarts,
+        permits(maxConcurrentAgents),
+        deadlines,
+        watchdog,
+        tasks,
+        watchers,
+        this.#tallies.part,
+        notices,
+      ],
     })
     this.#runs = new RunBook(this.supervisor, settings, () => this.#whenStarted())
     this.supervisor.attach(this.#runs.part)
-    const sends = new HostSends(this.supervisor)
-    this.#posting = new Posting(this.supervisor, this.#runs, sends)
-    this.#letters = new Letters(this.supervisor, this.#runs, sends)
+    this.#posting = new Posting(this.supervisor, this.#runs)
+    this.#letters = new Letters(this.supervisor, this.#runs)
     this.supervisor.calls.boardScope = settings.blackboard
     this.supervisor.calls.waitTimeoutMs = settings.globalTimeoutMs
     this.#addCells()
