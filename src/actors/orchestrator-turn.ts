@@ -7,7 +7,7 @@ import { ConfigurationError, describe, MessageRejectedError, unavailable } from 
 import type { RosterEntry } from './assignment.ts'
 import type { AgentContext, OrchestratorContext, SyncResult } from './context.ts'
 import type { AgentHandlers } from './definition.ts'
-import { handled, rejected } from './handled.ts'
+import { handled, quiet, rejected } from './handled.ts'
 import { checkedConfig, protocolOf, type ScriptResult } from './protocol.ts'
 import { Turn } from './turn.ts'
 import type { TurnHost, TurnStart } from './turn-host.ts'
@@ -26,6 +26,11 @@ export class OrchestratorTurn extends Turn implements OrchestratorContext {
 
   get agents(): readonly RosterEntry[] {
     return this.#roster()
+  }
+
+  /** A script has no `observe` of its own, whatever the runtime passes on to its blackboard. */
+  protected override get hears(): boolean {
+    return false
   }
 
   /** As an agent's, and in the host with `subscribe`: a callback cannot be lent to a thread, and would not outlive it. */
@@ -80,7 +85,7 @@ class Listeners {
   async add(pattern: string, callback: EntryCallback): Promise<() => void> {
     const wants = compilePattern(pattern)
     checkCallback(callback)
-    this.#subscribed ??= this.#turn.subscribe('**')
+    this.#subscribed ??= this.#turn.call('subscribe', { pattern: '**' }).then(quiet)
     await this.#subscribed
     return this.#subscriptions.add(wants, callback)
   }

@@ -167,9 +167,14 @@ export class Turn extends LaterVerbs implements AgentContext, MessengerTurn {
     return this.#hear('watch', { agent })
   }
 
+  /** Whether there is an `observe` that what it asks for can come to. */
+  protected get hears(): boolean {
+    return this.#loop.observes
+  }
+
   /** What it asks for comes to its `observe`. */
   #hear(verb: 'subscribe' | 'watch', args: { pattern: string } | { agent: string }): Promise<void> {
-    if (!this.#ended && !this.#loop.observes) return rejected(deaf(this.role.name, verb))
+    if (!this.#ended && !this.hears) return rejected(deaf(this.role.name, verb))
     return handled(this.call(verb, args).then(quiet))
   }
 

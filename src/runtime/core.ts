@@ -64,13 +64,13 @@ export interface Admitting {
   withdrawParked(callee: Cell, envelope: Envelope<RunState>, reason: DramatisError): boolean
 }
 
-/** Messages of the host's own making, and those to all. */
 /** Messages of the host's own making. */
 export interface Sending {
   number(): number
   post(sender: Cell, run: RunState, frame: OwnFrame, verdict: (error: DramatisError | undefined) => void): void
 }
 
+/** Messages to all. */
 export interface Copying {
   broadcast(sender: Cell, run: RunState, memory: Memory, at: number): void
 }
