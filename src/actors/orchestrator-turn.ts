@@ -72,7 +72,6 @@ export class OrchestratorTurn extends Turn implements OrchestratorContext {
 class Listeners {
   readonly #turn: OrchestratorTurn
   readonly #subscriptions: Subscriptions
-  readonly #versions = new Map<string, number>()
   #subscribed: Promise<void> | undefined
 
   constructor(turn: OrchestratorTurn) {
@@ -90,11 +89,7 @@ class Listeners {
     return this.#subscriptions.add(wants, callback)
   }
 
-  /** Once each, although a subscription of another pattern tells of the same entry again. */
   tell(entry: BlackboardEntry): void {
-    const { key, version } = entry
-    if (version <= (this.#versions.get(key) ?? 0)) return
-    this.#versions.set(key, version)
     this.#subscriptions.deliver(entry)
   }
 }

@@ -395,7 +395,7 @@ t.test('a script in the host is told of entries, in order and once each, until i
             heard.push(`${key} ${version}`)
             if (version === 2) stop()
           })
-          await orchestrator.subscribe('x.*')
+          await t.rejects(orchestrator.subscribe('x.*'), { code: 'CONFIGURATION' })
           await orchestrator.request('a', 'go')
           await t.rejects(
             orchestrator.blackboard.subscribe('x*', () => {}),
