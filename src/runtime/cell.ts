@@ -138,7 +138,7 @@ export class Cell {
   permit: RunState | undefined
   /** How many messages more it may be handed while others wait for its permit. */
   slice = 0
-  /** What its turns take, in ms, the late ones counting more. Of a new agent nothing is known: long ones are the safe guess. */
+  /** What its turns take, about, in ms. Of a new agent nothing is known: long ones are the safe guess. */
   turnMs = 20
   /** When its last turn ended or its life began, monotonic ms. */
   lastEndAt = 0

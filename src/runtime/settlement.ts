@@ -29,7 +29,10 @@ import type { Core, Settling } from './core.ts'
 import type { OwnFrame } from './host-frames.ts'
 import type { RunState } from './run-state.ts'
 
-const TURNS_AVERAGED = 8
+// What an agent's turns take is learnt quickly from short ones: a long one may be the machine's. Where turns are truly long,
+// a sixteenth of one is long enough.
+const TURNS_TO_SPEED = 2
+const TURNS_TO_SLOW = 16
 
 export class Settlement implements Settling {
   readonly #core: Core
@@ -58,7 +61,8 @@ export class Settlement implements Settling {
     cell.turns += 1
     cell.suspects.delete(envelope)
     cell.lastEndAt = this.#core.clock.monotonic()
-    cell.turnMs += (Math.max(0, timeOf(memory, at) - startedOf(memory, at)) - cell.turnMs) / TURNS_AVERAGED
+    const off = Math.max(0, timeOf(memory, at) - startedOf(memory, at)) - cell.turnMs
+    cell.turnMs += off > 0 ? off / TURNS_TO_SLOW : off / TURNS_TO_SPEED
     if (life.patches.size > 0) {
       if (!failed) this.#applyPatches(cell, life, run, turn)
       life.patches.delete(turn)
