@@ -23,6 +23,8 @@ t.test('its tables of options have the defaults', async (t) => {
     'communication.overflow': mailbox.overflow,
     'communication.responseTimeoutMs': responseTimeoutMs,
     'communication.queueTimeoutMs': queueTimeoutMs,
+    'supervision.strategy': supervision.strategy,
+    'supervision.restart': supervision.restart,
     'supervision.maxRestarts': supervision.maxRestarts,
     'supervision.withinMs': supervision.withinMs,
     'supervision.coolDownMs': supervision.coolDownMs,

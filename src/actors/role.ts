@@ -77,7 +77,12 @@ export interface CommunicationConfig {
  * backoff.
  */
 export interface SupervisionConfig {
-  /** 'one_for_one': only the agent that died is started again. The others are not available in this version. */
+  /**
+   * Who is ended and started again with an agent that died: 'one_for_one' (the default): nobody else. 'rest_for_one': those
+   * after it in `agents`. 'one_for_all': all. They are ended last first, at once and without their `stop` hook, and started
+   * in order. The turns of the others come again and are not charged with the death; the restarts of all agents count
+   * together, and when they are too many these agents are stopped together. Source: OTP's `supervisor`.
+   */
   strategy?: 'one_for_one' | 'one_for_all' | 'rest_for_one'
   /** 3 restarts ... */
   maxRestarts?: number
@@ -156,7 +161,12 @@ export interface AgentRole<Name extends string = string> extends RoleInfo<Name> 
   limits?: { maxHeapMb?: number; maxExternalMb?: number; turnTimeoutMs?: number | false }
   /** Names of the environment variables that its thread may see; no others exist there. */
   env?: string[]
-  /** Goes before the team's. `restart`: 'permanent'; the others are not available in this version. */
+  /**
+   * Goes before the team's. `restart`: 'permanent' (the default) lives again after every end of its thread. 'transient': only
+   * after a crash; `process.exit(0)` is an end as it should be, unless another agent takes it along later
+   * (`strategy`). 'temporary': never. An agent that does not live again is stopped: who waits for it gets
+   * `AgentTerminatedError`, and its messages are dead letters. Source: OTP's `supervisor`.
+   */
   supervision?: Pick<
     SupervisionConfig,
     'maxRestarts' | 'withinMs' | 'backoff' | 'poisonAttempts' | 'onHandlerError' | 'watchdogMs' | 'stopGraceMs'

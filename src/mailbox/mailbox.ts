@@ -37,6 +37,8 @@ export interface Envelope<Owner> {
   announced: boolean
   /** Withdrawn by its caller: it is passed over, or its turn is told to stop. */
   cancelled: boolean
+  /** How many of its attempts the host cut off for the sake of others. */
+  uncharged: number
   /** What killed its earlier attempts. */
   deaths: { error: ErrorData; epoch: number; alone: boolean; fingerprint: string | null }[] | null
 }

@@ -83,6 +83,7 @@ export class Admission implements Admitting {
       begunAt: NOT_YET,
       announced: false,
       cancelled: false,
+      uncharged: 0,
       deaths: null,
     }
     if (kindOf(memory, at) === REQUEST) this.#open(sender, callee, run, memory, at, envelope, settle)

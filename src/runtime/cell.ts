@@ -63,6 +63,8 @@ export class Life {
   verdict: DramatisError | undefined
   /** The host ends it without anybody's fault. */
   dismissed = false
+  /** The host ends it for the sake of others; who waits for that is here. */
+  recalled: (() => void)[] | undefined
   wantsBell: 'none' | 'message' | 'reply' = 'none'
 
   constructor(epoch: number, thread: Thread) {
@@ -128,6 +130,8 @@ export class Cell {
   /** For the intensity. */
   restartTimes: RestartTime[] = []
   startFailures = 0
+  /** Counts the beginnings: one that another has overtaken makes no life. */
+  beginnings = 0
   /** Frames of its earlier lives that came after their end, and were dropped. */
   staleFrames = 0
   /** Why it is stopped, if it is. */

@@ -110,10 +110,11 @@ export interface Handing {
 export interface LifeCycle {
   roster: () => RosterEntry[]
   begin(cell: Cell): Promise<void>
+  ready(cell: Cell): Promise<void>
   cannotStart(cell: Cell, error: DramatisError): void
   become(cell: Cell, status: 'starting' | 'restarting' | 'stopped' | 'failed'): void
-  stopForGood(cell: Cell, error: DramatisError): void
-  revive(cell: Cell): void
+  stopForGood(cell: Cell, error: DramatisError, status?: 'stopped' | 'failed'): void
+  revive(cell: Cell): Promise<void>
   applyPatch(cell: Cell, run: RunState, notice: PatchNotice): void
   runNotice(cell: Cell, run: RunState): OwnFrame
 }
@@ -121,6 +122,7 @@ export interface LifeCycle {
 /** How they end. */
 export interface Dying {
   kill(cell: Cell, verdict: DramatisError): void
+  recall(cell: Cell): Promise<void>
   exited(cell: Cell, life: Life, exit: ThreadExit): void
   killAfterGrace(cell: Cell, envelope: Envelope<RunState>): void
 }
@@ -129,6 +131,7 @@ export interface Dying {
 export interface Redelivering {
   /** True: the message was poison. */
   giveBack(cell: Cell, life: Life, error: DramatisError, fingerprint: string | null): boolean
+  giveBackUncharged(cell: Cell, life: Life, error: DramatisError): void
   bury(
     cell: Cell,
     envelope: Envelope<RunState>,

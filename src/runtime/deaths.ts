@@ -2,7 +2,7 @@
  * How lives end: what a dead thread had published is read, its claim and its messages are given back. Which of them may be
  * tried again is in redelivery.ts.
  */
-import { AgentCrashedError, type DramatisError, RunAbortedError } from '../errors.ts'
+import { AgentCrashedError, AgentTerminatedError, type DramatisError, RunAbortedError } from '../errors.ts'
 import { lengthOf } from '../mailbox/frame.ts'
 import type { Envelope } from '../mailbox/mailbox.ts'
 import { CLAIM } from '../mailbox/window.ts'
@@ -26,6 +26,25 @@ export class Deaths implements Dying {
     const { life } = cell
     if (!life || life.verdict) return
     life.verdict = verdict
+    this.#terminate(cell, life)
+  }
+
+  /**
+   * Rule 1: ends a life that is to begin anew because another agent died. What it had under way comes again, and nobody is
+   * charged with it. Resolves when its thread is gone, or fenced off.
+   */
+  recall(cell: Cell): Promise<void> {
+    const { life } = cell
+    cell.beginnings += 1 // one that has no thread yet makes none
+    if (!life) return Promise.resolve()
+    return new Promise((resolve) => {
+      if (!life.recalled && !life.verdict) this.#terminate(cell, life)
+      life.recalled ??= []
+      life.recalled.push(resolve)
+    })
+  }
+
+  #terminate(cell: Cell, life: Life): void {
     life.thread.terminate()
     this.#core.clock.timer(FENCE_MS, () => {
       if (cell.life === life) this.exited(cell, life, { code: -1, error: undefined })
@@ -37,19 +56,39 @@ export class Deaths implements Dying {
     while (this.#core.router.drain(cell, life, Number.MAX_SAFE_INTEGER)); // first what it had published
     cell.life = undefined
     this.#returnClaim(life)
-    const error = life.verdict ?? crashError(cell.name, exit)
-    if (!life.ready) return this.#core.lives.cannotStart(cell, error)
-    const poisoned = this.#core.redelivery.giveBack(cell, life, error, fingerprint(exit, error))
-    if (cell.mailbox.handed.size === 0) this.#releaseAll(cell)
-    this.#core.record(undefined, {
-      kind: 'agent.exited',
-      agent: cell.name,
-      index: cell.index,
-      epoch: life.epoch,
-      error,
-      fault: !poisoned,
-    })
+    if (life.recalled && (!life.ready || (!life.verdict && !exit.error))) this.#gone(cell, life)
+    else {
+      const error = life.verdict ?? crashError(cell.name, exit)
+      if (!life.ready) return this.#core.lives.cannotStart(cell, error)
+      this.#died(cell, life, exit, error)
+    }
+    for (const resolve of life.recalled ?? []) resolve()
     this.#core.kick()
+  }
+
+  #died(cell: Cell, life: Life, exit: ThreadExit, error: DramatisError): void {
+    const poisoned = this.#core.redelivery.giveBack(cell, life, error, fingerprint(exit, error))
+    const ended = exit.code === 0 && !exit.error && !life.verdict
+    this.#tell(cell, life, ended ? 'ended' : 'crashed', error, !poisoned)
+  }
+
+  #gone(cell: Cell, life: Life): void {
+    const text = `The life of agent "${cell.name}" was ended with that of others (supervision.strategy).`
+    const error = new AgentTerminatedError(text, { agent: cell.name })
+    this.#core.redelivery.giveBackUncharged(cell, life, error)
+    this.#tell(cell, life, 'recalled', error, false)
+  }
+
+  #tell(
+    cell: Cell,
+    { epoch }: Life,
+    how: 'crashed' | 'ended' | 'recalled',
+    error: DramatisError,
+    fault: boolean,
+  ): void {
+    if (cell.mailbox.handed.size === 0) this.#releaseAll(cell)
+    const { name: agent, index } = cell
+    this.#core.record(undefined, { kind: 'agent.exited', agent, index, epoch, how, error, fault })
   }
 
   /** Rule 4: what a thread wrote after it had been fenced off, or told for the last time to stop, does nothing. */

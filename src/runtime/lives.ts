@@ -43,14 +43,16 @@ export class Lives implements LifeCycle {
   async begin(cell: Cell): Promise<void> {
     const { clock, team } = this.#core
     const began = clock.monotonic()
+    const beginning = ++cell.beginnings
     this.become(cell, cell.epoch === 0 ? 'starting' : 'restarting')
     let code: AgentCode
     let life: Life
     try {
       code = await this.codeOf(cell)
-      if (this.#core.closed || cell.life || cell.stopped) return
+      if (this.#core.closed || cell.life || cell.stopped || cell.beginnings !== beginning) return
       life = new Life(++cell.epoch, this.threadFor(cell))
     } catch (error) {
+      if (cell.beginnings !== beginning) return
       const text = `Agent "${cell.name}" got no thread: ${describe(error)}`
       const failed = error instanceof DramatisError ? error : new StartFailedError(text, { agent: cell.name }, error)
       return this.cannotStart(cell, failed)
@@ -154,8 +156,9 @@ export class Lives implements LifeCycle {
     cell.life = undefined
     life.dismissed = true
     life.thread.terminate()
+    const { beginnings } = cell
     const known = await error
-    if (!cell.stopped) this.cannotStart(cell, known) // else the team was closed meanwhile
+    if (!cell.stopped && cell.beginnings === beginnings) this.cannotStart(cell, known) // else the team was closed meanwhile
   }
 
   /** Rule 11: what is wrong with the code is final at once, anything else at the second time. */
@@ -198,7 +201,7 @@ export class Lives implements LifeCycle {
   // ---- stop
 
   /** Rule 8: no life any more; what is queued becomes dead letters, and who waits is told. */
-  stopForGood(cell: Cell, error: DramatisError): void {
+  stopForGood(cell: Cell, error: DramatisError, status: 'stopped' | 'failed' = 'failed'): void {
     cell.stopped = error
     this.#core.team.close(cell.index)
     this.#turnAway(cell, error)
@@ -208,7 +211,7 @@ export class Lives implements LifeCycle {
       error.cause ?? error,
     )
     this.#buryAll(cell, gone)
-    this.become(cell, 'failed')
+    this.become(cell, status)
     this.#core.kick()
   }
 
@@ -232,18 +235,18 @@ export class Lives implements LifeCycle {
   }
 
   /** An agent that was stopped for good is tried again. */
-  revive(cell: Cell): void {
+  async revive(cell: Cell): Promise<void> {
     if (!cell.stopped || this.#core.closed) return
     cell.stopped = undefined
     cell.startFailures = 0
     cell.restartTimes = []
     this.#core.team.open(cell.index, cell.settings.mailbox.capacity, cell.settings.mailbox.bytes)
-    void this.begin(cell)
+    await this.begin(cell)
   }
 
   /** Rule 12: abort signal, grace, then terminate. What is left in the mailbox becomes dead letters. */
   async end(cell: Cell): Promise<void> {
-    cell.stopped ??= new AgentTerminatedError(`The team is closed.`, { agent: cell.name })
+    cell.stopped = new AgentTerminatedError('The team is closed.', { agent: cell.name })
     this.#turnAway(cell, new TeamClosedError('The team was closed before its agents were ready.', {}))
     if (cell.life) await this.#endLife(cell, cell.life)
     this.become(cell, 'stopped')

@@ -38,8 +38,18 @@ export type HostRecord =
   | Record<'run.aborted', { reason: string }>
   | Record<'agent.status', { agent: string; status: AgentStatus; epoch: number }>
   | Record<'agent.ready', { agent: string; epoch: number; warm: boolean; tookMs: number }>
-  /** `fault`: the death counts against the agent. */
-  | Record<'agent.exited', { agent: string; index: number; epoch: number; error: DramatisError; fault: boolean }>
+  /** `fault`: the death counts against the agent. 'ended': by itself, with exit code 0; 'recalled': by the host, for the sake of others. */
+  | Record<
+      'agent.exited',
+      {
+        agent: string
+        index: number
+        epoch: number
+        how: 'crashed' | 'ended' | 'recalled'
+        error: DramatisError
+        fault: boolean
+      }
+    >
   | Record<
       'agent.crashed',
       { agent: string; epoch: number; error: DramatisError; restartInMs: number | null; messageId: string | null }

@@ -37,6 +37,11 @@ import type { RunState } from './run-state.ts'
 const isPiece = (cell: Cell, memory: Memory, at: number) =>
   kindOf(memory, at) === CHUNK && (flagsOf(memory, at) & STREAMS) !== 0 && senderOf(memory, at) !== cell.index
 
+interface Fate {
+  reason: 'cancelled' | 'poison' | 'failed'
+  error: DramatisError
+}
+
 interface Logged {
   memory: Memory
   at: number
@@ -58,17 +63,36 @@ export class Redelivery implements Redelivering {
     const alone = begun.length === 1
     let poisoned = false
     const again = begun.filter((envelope) => {
-      const fate = this.#fateOf(cell, life, envelope, error, print, alone)
+      const fate = this.#hindrance(cell, envelope, error) ?? this.#charge(cell, life, envelope, error, print, alone)
       if (!fate) return true
       this.bury(cell, envelope, fate.reason, fate.error)
       if (fate.reason === 'poison') poisoned = true
       return false
     })
+    if (!alone) for (const envelope of again) cell.suspects.add(envelope)
+    this.#queueAgain(cell, again, untouched, error)
+    return poisoned
+  }
+
+  /** Rule 1: the life was ended for the sake of others. What was under way comes again and has nothing to answer for. */
+  giveBackUncharged(cell: Cell, life: Life, error: DramatisError): void {
+    const handed = [...cell.mailbox.handed.values()]
+    const untouched = handed.filter((envelope) => !life.begun(envelope))
+    const again = handed.filter((envelope) => {
+      if (!life.begun(envelope)) return false
+      const fate = this.#hindrance(cell, envelope, error)
+      if (fate) this.bury(cell, envelope, fate.reason, fate.error)
+      return !fate
+    })
+    for (const envelope of again) envelope.uncharged += 1
+    this.#queueAgain(cell, again, untouched, error)
+  }
+
+  #queueAgain(cell: Cell, again: Envelope<RunState>[], untouched: Envelope<RunState>[], error: DramatisError): void {
     for (const envelope of again) {
       envelope.attempt += 1
       envelope.announced = false
       envelope.startedAt = NOT_YET
-      if (!alone) cell.suspects.add(envelope)
     }
     for (const envelope of untouched) {
       envelope.announced = false
@@ -81,17 +105,10 @@ export class Redelivery implements Redelivering {
       again,
       untouched.filter((envelope) => !envelope.cancelled),
     )
-    return poisoned
   }
 
-  #fateOf(
-    cell: Cell,
-    life: Life,
-    envelope: Envelope<RunState>,
-    error: DramatisError,
-    print: string | null,
-    alone: boolean,
-  ): { reason: 'cancelled' | 'poison' | 'failed'; error: DramatisError } | undefined {
+  /** Why a turn that was cut off may not be run again, whoever cut it off. */
+  #hindrance(cell: Cell, envelope: Envelope<RunState>, error: DramatisError): Fate | undefined {
     if (envelope.cancelled || envelope.run.ending) return { reason: 'cancelled', error }
     if (envelope.run.log.forgottenTo >= envelope.handedSeq) {
       const unknown = new OutcomeUnknownError(
@@ -110,6 +127,18 @@ export class Redelivery implements Redelivering {
       )
       return { reason: 'failed', error: unknown }
     }
+    return undefined
+  }
+
+  /** Rule 7: a message that was there when its agent died answers for it. */
+  #charge(
+    cell: Cell,
+    life: Life,
+    envelope: Envelope<RunState>,
+    error: DramatisError,
+    print: string | null,
+    alone: boolean,
+  ): Fate | undefined {
     envelope.deaths ??= []
     const { deaths } = envelope
     const data = errorData(error)
@@ -212,11 +241,12 @@ export class Redelivery implements Redelivering {
   /** Rule 0: a handler that threw has failed; by option its turn is tried again, in this life or in a new one. So is one that began again. */
   tryAgain(cell: Cell, envelope: Envelope<RunState>, memory: Memory, at: number): boolean {
     const { onHandlerError, poisonAttempts } = cell.settings.supervision
+    const charged = envelope.attempt - envelope.uncharged
     const mayBeginAgain = this.#core.settlement.requestOf(envelope)?.idempotent === true
     if (envelope.cancelled || envelope.run.ending || (onHandlerError === 'fail' && !mayBeginAgain)) return false
     const error = errorOf(memory, at)
     const late = mayBeginAgain && error.code === 'REQUEST_TIMEOUT'
-    if (!late && (onHandlerError === 'fail' || error.code !== 'AGENT_FAILED' || envelope.attempt >= poisonAttempts))
+    if (!late && (onHandlerError === 'fail' || error.code !== 'AGENT_FAILED' || charged >= poisonAttempts))
       return false
     if (this.#unknownStep(cell, envelope)) return false
     if (!late && onHandlerError === 'restart') {

@@ -1,4 +1,21 @@
-/** When a dead agent lives again: rules 2 and 3, after OTP's supervisor (add_restart/3) and capped exponential backoff. */
+/**
+ * Whether a dead agent lives again, who with it, and when: rules 1 to 3, after OTP's supervisor (strategies, child types,
+ * add_restart/3) and capped exponential backoff.
+ */
+
+export type Strategy = 'one_for_one' | 'one_for_all' | 'rest_for_one'
+export type RestartType = 'permanent' | 'transient' | 'temporary'
+
+/** `ended`: by itself and as it should, not by a crash. */
+export const livesAgain = (type: RestartType, ended: boolean): boolean =>
+  type === 'permanent' || (type === 'transient' && !ended)
+
+/** Who is ended and started again when one has died: itself and others of `all`, in their order. */
+export function groupOf<T>(strategy: Strategy, all: readonly T[], dead: T): readonly T[] {
+  const at = all.indexOf(dead)
+  if (strategy === 'one_for_one' || at < 0) return [dead]
+  return strategy === 'one_for_all' ? all : all.slice(at)
+}
 
 export interface RestartPolicy {
   maxRestarts: number

@@ -2,6 +2,7 @@
 import type { AgentRole, CommunicationConfig, RoleInfo } from '../actors/role.ts'
 import type { TeamOptions } from './options.ts'
 import { refusedAs } from './refused.ts'
+import type { RestartType, Strategy } from './restart-policy.ts'
 import { infoFrom } from './role-info.ts'
 import { moduleFrom } from './settings-module.ts'
 
@@ -18,6 +19,9 @@ export interface MailboxSettings {
 
 /** How an agent is kept alive. Durations in ms. */
 export interface SupervisionSettings {
+  /** The team's. */
+  strategy: Strategy
+  restart: RestartType
   /** Infinity: for ever. */
   maxRestarts: number
   withinMs: number
@@ -81,6 +85,8 @@ export function agentSettings(role: AgentRole, path: string, team: TeamOptions, 
 export function supervisionSettings(team: TeamOptions, own: AgentRole['supervision'] = {}): SupervisionSettings {
   const all = team.supervision ?? {}
   return {
+    strategy: all.strategy ?? 'one_for_one',
+    restart: own.restart ?? 'permanent',
     maxRestarts: own.maxRestarts ?? all.maxRestarts ?? 3,
     withinMs: own.withinMs ?? all.withinMs ?? 60_000,
     backoff: {

@@ -22,7 +22,6 @@ export const UNAVAILABLE: readonly UnavailableOption[] = [
   only('stateManagement.durability'),
   only('threads.max'),
   only('threads.idleMs'),
-  only('supervision.strategy', 'one_for_one'),
   only('supervision.deadlock', false),
   only('supervision.confirmMs'),
   only('supervision.livelock', false),
@@ -33,7 +32,6 @@ export const UNAVAILABLE: readonly UnavailableOption[] = [
   only('agents[].reentrancy', 'none'),
   only('agents[].limits.maxExternalMb'),
   only('agents[].trust', 'internal'),
-  only('agents[].supervision.restart', 'permanent'),
 ]
 
 function only(path: string, ...values: readonly unknown[]): UnavailableOption {

@@ -7,6 +7,8 @@ import { agents, detailsOf, loose, module, role } from './settings-helpers.ts'
 const silent = { debug() {}, info() {}, warn() {}, error() {} }
 
 const supervision = {
+  strategy: 'one_for_one',
+  restart: 'permanent',
   maxRestarts: 3,
   withinMs: 60_000,
   backoff: { baseMs: 200, capMs: 10_000 },
@@ -89,6 +91,7 @@ t.test('communication and supervision of the team hold for its roles', async (t)
       queueTimeoutMs: 5,
     },
     supervision: {
+      strategy: 'rest_for_one',
       maxRestarts: Number.POSITIVE_INFINITY,
       withinMs: 6,
       backoff: { baseMs: 0, capMs: 0 },
@@ -102,6 +105,8 @@ t.test('communication and supervision of the team hold for its roles', async (t)
   t.strictSame(ann?.mailbox, { capacity: 1, bytes: 2, maxMessageBytes: 3, overflow: 'reject' })
   t.strictSame([ann?.responseTimeoutMs, ann?.queueTimeoutMs], [4, 5])
   t.strictSame(ann?.supervision, {
+    strategy: 'rest_for_one',
+    restart: 'permanent',
     maxRestarts: Number.POSITIVE_INFINITY,
     withinMs: 6,
     backoff: { baseMs: 0, capMs: 0 },
@@ -126,6 +131,7 @@ t.test("a role's own communication and supervision go before the team's, field b
       queueTimeoutMs: false,
     },
     supervision: {
+      restart: 'transient',
       maxRestarts: 0,
       withinMs: 6,
       backoff: { baseMs: 3, capMs: 4 },
@@ -150,6 +156,8 @@ t.test("a role's own communication and supervision go before the team's, field b
   t.strictSame(ann?.mailbox, { capacity: 1, bytes: 2, maxMessageBytes: 3, overflow: 'block' })
   t.strictSame([ann?.responseTimeoutMs, ann?.queueTimeoutMs], [4, false])
   t.strictSame(ann?.supervision, {
+    strategy: 'one_for_one',
+    restart: 'transient',
     maxRestarts: 0,
     withinMs: 6,
     backoff: { baseMs: 3, capMs: 4 },

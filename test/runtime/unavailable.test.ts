@@ -15,7 +15,6 @@ const asking: Record<string, { asks: unknown[]; fine: unknown[] }> = {
   'stateManagement.durability': { asks: ['write_behind', 'commit'], fine: [] },
   'threads.max': { asks: [4], fine: [] },
   'threads.idleMs': { asks: [1_000], fine: [] },
-  'supervision.strategy': { asks: ['one_for_all', 'rest_for_one'], fine: ['one_for_one'] },
   'supervision.deadlock': { asks: ['break', 'report'], fine: [false] },
   'supervision.confirmMs': { asks: [250], fine: [] },
   'supervision.livelock': { asks: [{ maxRepeats: 4 }], fine: [false] },
@@ -26,7 +25,6 @@ const asking: Record<string, { asks: unknown[]; fine: unknown[] }> = {
   'agents[].reentrancy': { asks: ['chain'], fine: ['none'] },
   'agents[].limits.maxExternalMb': { asks: [64], fine: [] },
   'agents[].trust': { asks: ['untrusted', 'privileged'], fine: ['internal'] },
-  'agents[].supervision.restart': { asks: ['transient', 'temporary'], fine: ['permanent'] },
 }
 
 /** Options in which the value stands at that path; in a list it is in the second entry. */

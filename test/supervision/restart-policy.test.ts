@@ -1,7 +1,13 @@
 /** Rules 2 and 3 as the pure function that they are: when a dead agent lives again. */
 import fc from 'fast-check'
 import t from 'tap'
-import { nextRestart, type RestartPolicy, type RestartTime } from '../../src/runtime/restart-policy.ts'
+import {
+  groupOf,
+  livesAgain,
+  nextRestart,
+  type RestartPolicy,
+  type RestartTime,
+} from '../../src/runtime/restart-policy.ts'
 
 const policy: RestartPolicy = { maxRestarts: 3, withinMs: 60_000, backoff: { baseMs: 200, capMs: 10_000 } }
 const most = () => 1
@@ -130,4 +136,28 @@ t.test('rule 3: every delay is 0, or within half of and the whole capped exponen
     }),
   )
   t.pass('for policies and deaths at random')
+})
+
+t.test('rule 1: who goes with one that died', async (t) => {
+  const all = ['a', 'b', 'c']
+  t.same(groupOf('one_for_one', all, 'b'), ['b'])
+  t.same(groupOf('rest_for_one', all, 'b'), ['b', 'c'])
+  t.same(groupOf('one_for_all', all, 'b'), ['a', 'b', 'c'])
+})
+
+t.test('rule 1: who is none of them goes alone', async (t) => {
+  for (const strategy of ['one_for_one', 'rest_for_one', 'one_for_all'] as const)
+    t.same(groupOf(strategy, ['a', 'b'], 'script'), ['script'])
+})
+
+t.test('rule 1: which kinds live again, after an end of their own and after a crash', async (t) => {
+  const fates = (['permanent', 'transient', 'temporary'] as const).map((type) => [
+    livesAgain(type, true),
+    livesAgain(type, false),
+  ])
+  t.same(fates, [
+    [true, true],
+    [false, true],
+    [false, false],
+  ])
 })

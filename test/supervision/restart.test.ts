@@ -2,7 +2,6 @@
 import t from 'tap'
 import { defineAgent } from '../../src/actors/definition.ts'
 import { restarts } from '../../src/runtime/parts/restarts.ts'
-import { testTeam } from '../../src/testing.ts'
 import { ahead, BareSupervisor } from './bare-supervisor.ts'
 import { ask, gate, localTeam, never, outcomeOf, type Receive } from './teams.ts'
 
@@ -16,26 +15,6 @@ t.test('rule 1: one_for_one: a death restarts the agent that died and nobody els
   const { worker, other } = team.health().agents
   t.same([worker?.restarts, other?.restarts], [1, 0])
   t.equal(await ask(team, 'worker'), 'go in attempt 1')
-})
-
-t.test('rule 1: other strategies and child types are refused: they belong to a later version', async (t) => {
-  const make = (options: object) => () =>
-    testTeam(
-      { agents: [{ name: 'worker' }], orchestration: { strategy: 'sequential' }, ...options },
-      { modules: { worker: defineAgent({ receive: () => '' }) } },
-    )
-  for (const strategy of ['one_for_all', 'rest_for_one'])
-    t.throws(make({ supervision: { strategy } }), {
-      code: 'CONFIGURATION',
-      message: /^supervision\.strategy: not available in this version/,
-      details: { path: 'supervision.strategy' },
-    })
-  for (const restart of ['transient', 'temporary'])
-    t.throws(make({ agents: [{ name: 'worker', supervision: { restart } }] }), {
-      code: 'CONFIGURATION',
-      details: { path: 'agents[0].supervision.restart' },
-    })
-  t.doesNotThrow(make({ agents: [{ name: 'worker', supervision: { restart: 'permanent' } }] }))
 })
 
 /** Ends the agent's life that often, and lets its restarts come meanwhile. */

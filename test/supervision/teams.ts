@@ -55,6 +55,12 @@ export class OpenTeam extends MultiAgentPattern<string> {
     const thread = this.supervisor.cell(agent)?.life?.thread
     if (thread instanceof LocalThread) thread.kill({ code: 1, error, outside: error === undefined })
   }
+
+  /** Ends a life as `process.exit(0)` in its thread would. */
+  exit(agent: string): void {
+    const thread = this.supervisor.cell(agent)?.life?.thread
+    if (thread instanceof LocalThread) thread.kill({ code: 0, error: undefined })
+  }
 }
 
 function optionsOf(

@@ -16,8 +16,9 @@ function threads(
   t: { teardown(end: () => Promise<void>): void },
   module: string,
   worker: Omit<AgentRole, 'name'> = {},
+  supervision: MultiAgentPatternOptions['supervision'] = {},
 ) {
-  return teamOf(t, { agents: [{ ...worker, name: 'worker', module: fixture(module) }, other] })
+  return teamOf(t, { supervision, agents: [{ ...worker, name: 'worker', module: fixture(module) }, other] })
 }
 
 function teamOf(
@@ -48,6 +49,23 @@ t.test('rules 0 and 6: process.exit in a handler is a crash, and its turn is tri
     { agent: 'worker', epoch: 1, restartInMs: 0, error: { code: 'AGENT_CRASHED', details: { exitCode: 1 } } },
   ])
   t.equal(await ask(team, 'other', 'fine'), 'attempt 1, counted in 1')
+})
+
+t.test('rule 1: process.exit(0) ends a transient agent for good, and not a permanent one', async (t) => {
+  const transient = threads(t, 'exits', { supervision: { restart: 'transient' } })
+  await t.rejects(ask(transient, 'worker', 'exit 0 now'), { code: 'AGENT_TERMINATED', message: /exit code 0/ })
+  t.equal(transient.getAgentStatus('worker'), 'stopped')
+  t.equal(await ask(transient, 'other', 'fine'), 'attempt 1, counted in 1')
+  const permanent = threads(t, 'exits')
+  await t.rejects(ask(permanent, 'worker', 'exit 0 now'), { code: 'AGENT_CRASHED', message: /died 2 times/ })
+})
+
+t.test('rule 1: one_for_all on threads: the turns of the others come again', async (t) => {
+  const team = threads(t, 'exits', {}, { strategy: 'one_for_all', maxRestarts: 9, backoff: { baseMs: 0, capMs: 0 } })
+  const asked = ask(team, 'other', 'wait 2')
+  t.equal(await ask(team, 'worker', 'exit 1'), 'attempt 2, counted in 1')
+  t.equal(await asked, 'attempt 2, counted in 1')
+  t.match(team.crashes, [{ agent: 'worker' }])
 })
 
 for (const [how, message] of [
