@@ -48,6 +48,7 @@ import type { Assignment } from './assignment.ts'
 import { Commit } from './commit.ts'
 import { type AgentHandlers, initialStateOf } from './definition.ts'
 import { EarlyAborts } from './early-aborts.ts'
+import { ExternalMemory } from './external-memory.ts'
 import { handled } from './handled.ts'
 import { Link, type Taken, type ThreadPort } from './link.ts'
 import type { Logger } from './logger.ts'
@@ -88,6 +89,7 @@ export class AgentLoop implements TurnHost {
   readonly asks = new Asks()
   readonly waits: Waits
   readonly #commit: Commit
+  readonly #external: ExternalMemory | undefined
   readonly #taken: Taken = { ...NO_ONE }
   #pumping = false
   #again = false
@@ -127,6 +129,9 @@ export class AgentLoop implements TurnHost {
     const window = new Window(assignment.window)
     this.link = new Link(window, new TeamMemory(assignment.team), port)
     this.#aborts = new EarlyAborts(window)
+    const { maxExternalMb } = assignment
+    if (maxExternalMb !== null && port.memories)
+      this.#external = new ExternalMemory(window.words, maxExternalMb, port.memories, () => port.scheduler.monotonic())
     this.now = () => port.scheduler.now()
     const random = () => ((Math.imul(assignment.seed, 0x9e3779b1) >>> 2) % 2 ** 30) / 2 ** 30
     this.outbox = new Outbox(this.link, assignment.index, assignment.maxMessageBytes, this.now, random)
@@ -223,6 +228,7 @@ export class AgentLoop implements TurnHost {
       if (this.#run()) return this.#later()
     } finally {
       this.#pumping = false
+      this.#external?.sample()
       this.link.flush()
     }
     this.#sleep()

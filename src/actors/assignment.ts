@@ -21,6 +21,8 @@ export interface Assignment {
   seed: number
   env: Record<string, string>
   maxMessageBytes: number
+  /** What the thread may hold outside of its heap, in MiB; null: nobody looks. */
+  maxExternalMb: number | null
   /** How many turns may be open at once. */
   concurrency: number
   code: AgentCode

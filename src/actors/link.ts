@@ -22,12 +22,15 @@ import {
   ROOM_WANTED,
   type Window,
 } from '../mailbox/window.ts'
+import type { Memories } from './external-memory.ts'
 
 /** How a thread reaches its host: one bell each way, and time. */
 export interface ThreadPort {
   ring(): void
   onRing(listener: () => void): void
   readonly scheduler: Scheduler
+  /** Of a thread that has a heap of its own. */
+  readonly memories?: Memories
 }
 
 const FRAMES_A_RING = 512 // waking a thread costs as much as writing some dozens of frames

@@ -156,7 +156,9 @@ export interface AgentRole<Name extends string = string> extends RoleInfo<Name> 
   reentrancy?: 'chain' | 'none'
   /**
    * `maxHeapMb` of its thread's heap. `turnTimeoutMs` (300,000) of a turn, and of a start: its module and its start hook;
-   * one that takes longer is a `StartFailedError`. `maxExternalMb` is not available in this version.
+   * one that takes longer is a `StartFailedError`. `maxExternalMb` (no limit) of what its thread holds outside of the heap:
+   * buffers and the like, SharedArrayBuffers apart. It is looked at with the heartbeat and after turns, at most every
+   * 100 ms; a thread that holds more after a collection of garbage is ended, which counts as a crash.
    */
   limits?: { maxHeapMb?: number; maxExternalMb?: number; turnTimeoutMs?: number | false }
   /** Names of the environment variables that its thread may see; no others exist there. */

@@ -7,6 +7,7 @@ import * as errors from '../errors.ts'
 import { AgentLoop, startFailure } from './agent-loop.ts'
 import type { Assignment, Started, ThreadControl } from './assignment.ts'
 import { type AgentHandlers, agentRef, defineAgent, handlersOf } from './definition.ts'
+import { threadMemories } from './external-memory.ts'
 import type { ThreadPort } from './link.ts'
 import { moduleScript, OrchestratorTurn } from './orchestrator-turn.ts'
 import { defineProtocol } from './protocol.ts'
@@ -24,6 +25,7 @@ const port: ThreadPort = {
   ring: () => parent.postMessage(0),
   onRing: (listener) => void parent.on('message', (bell) => bell === 0 && listener()),
   scheduler: systemClock,
+  memories: threadMemories,
 }
 
 let loop: AgentLoop | undefined

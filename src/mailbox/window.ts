@@ -30,6 +30,8 @@ export const OUT_BLOCKED = 64
  * behind by a thread that died before it had used it; 0 when nothing is claimed.
  */
 export const CLAIM = 96
+/** What the thread holds outside of its heap, in KiB, where that has a limit. */
+export const EXTERNAL_KIB = 112
 const CONTROL_BYTES = 512
 
 const OUTBOX_BYTES = 1 << 19

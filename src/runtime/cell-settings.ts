@@ -6,12 +6,23 @@ const MIB = 2 ** 20
 
 /** `option`: where the agent stands in the team's options, for errors. */
 export function agentCell(agent: AgentSettings, option: string): CellSettings {
-  const { info, maxHeapMb, mailbox, supervision, responseTimeoutMs, queueTimeoutMs, retries, turnTimeoutMs, env } =
-    agent
+  const {
+    info,
+    maxHeapMb,
+    maxExternalMb,
+    mailbox,
+    supervision,
+    responseTimeoutMs,
+    queueTimeoutMs,
+    retries,
+    turnTimeoutMs,
+    env,
+  } = agent
   return {
     info,
     option,
     maxHeapMb,
+    maxExternalMb,
     concurrency: 1,
     mailbox,
     supervision,
@@ -30,6 +41,7 @@ export function fixedCell(name: string, { supervision, retries }: TeamSettings):
     info: { name },
     option: 'orchestration',
     maxHeapMb: null,
+    maxExternalMb: null,
     concurrency: Number.MAX_SAFE_INTEGER,
     mailbox: { capacity: 2 ** 30, bytes: 2 ** 30, maxMessageBytes: 16 * MIB, overflow: 'block' },
     supervision: { ...supervision, onHandlerError: 'fail' }, // a script that throws has failed

@@ -94,6 +94,7 @@ export interface CellSettings {
   /** Where its role stands in the team's options, for errors: `agents[0]`. */
   option: string
   maxHeapMb: number | null
+  maxExternalMb: number | null
   concurrency: number
   mailbox: MailboxSettings
   supervision: SupervisionSettings

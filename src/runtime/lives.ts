@@ -74,6 +74,7 @@ export class Lives implements LifeCycle {
         cell.settings.env.flatMap((name) => (process.env[name] === undefined ? [] : [[name, process.env[name]]])),
       ),
       maxMessageBytes: cell.settings.mailbox.maxMessageBytes,
+      maxExternalMb: cell.settings.maxExternalMb,
       concurrency: cell.settings.concurrency,
       code,
     })

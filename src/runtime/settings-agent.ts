@@ -46,6 +46,8 @@ export interface AgentSettings {
   env: string[]
   /** null: Node's own limit. */
   maxHeapMb: number | null
+  /** null: no limit but the machine's. */
+  maxExternalMb: number | null
   turnTimeoutMs: number | false
   mailbox: MailboxSettings
   responseTimeoutMs: number
@@ -67,6 +69,7 @@ export function agentSettings(role: AgentRole, path: string, team: TeamOptions, 
     module: moduleOf(role, `${path}.module`, hasDefinition),
     env: [...(role.env ?? [])],
     maxHeapMb: role.limits?.maxHeapMb ?? null,
+    maxExternalMb: role.limits?.maxExternalMb ?? null,
     turnTimeoutMs: role.limits?.turnTimeoutMs ?? 300_000,
     mailbox: {
       capacity: own.mailboxCapacity ?? all.mailboxCapacity ?? 1_024,

@@ -30,7 +30,6 @@ export const UNAVAILABLE: readonly UnavailableOption[] = [
   only('agents[].concurrency', 1),
   only('agents[].contextStrategy'),
   only('agents[].reentrancy', 'none'),
-  only('agents[].limits.maxExternalMb'),
   only('agents[].trust', 'internal'),
 ]
 

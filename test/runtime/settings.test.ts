@@ -30,6 +30,7 @@ t.test('a team of one role gets every default', async (t) => {
         module,
         env: [],
         maxHeapMb: null,
+        maxExternalMb: null,
         turnTimeoutMs: 300_000,
         mailbox: { capacity: 1_024, bytes: 1_048_576, maxMessageBytes: 16_777_216, overflow: 'block' },
         responseTimeoutMs: 60_000,

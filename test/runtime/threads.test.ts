@@ -344,6 +344,7 @@ function assignment(module: string): Assignment {
     seed: 1,
     env: {},
     maxMessageBytes: 1_000,
+    maxExternalMb: null,
     concurrency: 1,
     code: { module, bundled: false, shown: module },
   }

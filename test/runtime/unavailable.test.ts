@@ -23,7 +23,6 @@ const asking: Record<string, { asks: unknown[]; fine: unknown[] }> = {
   'agents[].concurrency': { asks: [16], fine: [1] },
   'agents[].contextStrategy': { asks: [{ strategy: 'hierarchical' }], fine: [] },
   'agents[].reentrancy': { asks: ['chain'], fine: ['none'] },
-  'agents[].limits.maxExternalMb': { asks: [64], fine: [] },
   'agents[].trust': { asks: ['untrusted', 'privileged'], fine: ['internal'] },
 }
 

@@ -5,7 +5,8 @@ import type { AgentRole } from '../../src/actors/role.ts'
 import type { Scheduler } from '../../src/clock.ts'
 import { errorOf, isFailure } from '../../src/mailbox/codec.ts'
 import { ASKS, REQUEST, readBody } from '../../src/mailbox/frame.ts'
-import type { Cell, CellSettings } from '../../src/runtime/cell.ts'
+import type { Cell } from '../../src/runtime/cell.ts'
+import { agentCell } from '../../src/runtime/cell-settings.ts'
 import { FIXED_NAMES, ORCHESTRATOR_INDEX, type Part } from '../../src/runtime/core.ts'
 import { LocalThread } from '../../src/runtime/local-thread.ts'
 import type { RunState } from '../../src/runtime/run-state.ts'
@@ -48,8 +49,8 @@ export class BareSupervisor {
       { ...rest, agents: names.map((name) => ({ ...roles[name], name })) },
       { modules: new Set(names) },
     )
-    for (const name of FIXED_NAMES) this.host.addCell(name, { ...cellSettings(agents[0]!), counted: false })
-    for (const agent of agents) this.host.addCell(agent.name, cellSettings(agent))
+    for (const name of FIXED_NAMES) this.host.addCell(name, { ...agentCell(agents[0]!, 'agents[0]'), counted: false })
+    for (const agent of agents) this.host.addCell(agent.name, agentCell(agent, 'agents[0]'))
     this.host.lives.codeOf = async ({ name }) => ({ module: '', bundled: false, shown: name })
     this.host.lives.threadFor = (cell) => this.#thread(cell)
     this.run = this.host.openRun('run', 'query')
@@ -119,13 +120,6 @@ class WatchedThread implements Thread {
   terminate(): void {
     if (!this.ailments.has('stubborn')) this.#local.terminate()
   }
-}
-
-function cellSettings(agent: ReturnType<typeof settingsFrom>['agents'][number]): CellSettings {
-  const { info, maxHeapMb, mailbox, supervision, responseTimeoutMs, queueTimeoutMs, retries, turnTimeoutMs, env } =
-    agent
-  const timeouts = { responseTimeoutMs, queueTimeoutMs, retries, turnTimeoutMs }
-  return { option: 'agents[0]', info, maxHeapMb, concurrency: 1, mailbox, supervision, ...timeouts, env, counted: true }
 }
 
 /** A clock that runs ahead by what `wall` and `monotonic` say. */

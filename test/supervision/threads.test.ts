@@ -62,9 +62,7 @@ t.test('rule 1: process.exit(0) ends a transient agent for good, and not a perma
 
 t.test('rule 1: one_for_all on threads: the turns of the others come again', async (t) => {
   const team = threads(t, 'exits', {}, { strategy: 'one_for_all', maxRestarts: 9, backoff: { baseMs: 0, capMs: 0 } })
-  const asked = ask(team, 'other', 'wait 2')
-  t.equal(await ask(team, 'worker', 'exit 1'), 'attempt 2, counted in 1')
-  t.equal(await asked, 'attempt 2, counted in 1')
+  t.equal(await ask(team, 'other', 'ask exit 1'), 'worker: attempt 2, counted in 1; in attempt 2')
   t.match(team.crashes, [{ agent: 'worker' }])
 })
 
@@ -108,6 +106,20 @@ t.test('rule 13: a thread that runs out of memory has crashed', async (t) => {
   const team = threads(t, 'eats-memory', { limits: { maxHeapMb: 32 } })
   t.equal(await ask(team, 'worker', 'go'), 'attempt 2')
   t.match(team.crashes, [{ error: { code: 'AGENT_CRASHED', message: /ran out of memory \(limits\.maxHeapMb\)/ } }])
+})
+
+t.test('rule 13: a thread that holds more than maxExternalMb in buffers has crashed', async (t) => {
+  const team = threads(t, 'holds-buffers', { limits: { maxExternalMb: 32 }, supervision: { watchdogMs: 500 } })
+  t.equal(await ask(team, 'worker', 'hold 50'), 'attempt 2')
+  t.match(team.crashes, [
+    { error: { code: 'AGENT_CRASHED', message: /limits\.maxExternalMb/, details: { maxExternalMb: 32 } } },
+  ])
+})
+
+t.test('rule 13: a thread that lets its buffers go may use as many as it likes', async (t) => {
+  const team = threads(t, 'holds-buffers', { limits: { maxExternalMb: 32 }, supervision: { watchdogMs: 2_000 } })
+  for (let i = 0; i < 4; i++) t.equal(await ask(team, 'worker', 'drop 200'), 'attempt 1')
+  t.same(team.crashes, [])
 })
 
 t.test('rule 13: an endless loop costs its thread after watchdogMs, while the others go on', async (t) => {

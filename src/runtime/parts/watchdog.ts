@@ -1,12 +1,13 @@
 /**
  * Finds threads that are stuck: with a turn under way, and silent for `watchdogMs`. Silent means that neither a bell was
  * answered nor anything read or written. It asks by bell, so an idle team has no timer; it pauses while a debugger is
- * attached, and starts anew when the host itself was late.
+ * attached, and starts anew when the host itself was late. With the heartbeat comes how much a thread holds outside of its
+ * heap, where that has a limit.
  */
 import { url as inspectorUrl } from 'node:inspector'
 import type { Timer } from '../../clock.ts'
 import { AgentCrashedError } from '../../errors.ts'
-import { BEAT } from '../../mailbox/window.ts'
+import { BEAT, EXTERNAL_KIB } from '../../mailbox/window.ts'
 import type { Cell, Life } from '../cell.ts'
 import type { Part } from '../core.ts'
 
@@ -16,20 +17,45 @@ interface Pulse {
   since: number
 }
 
+/** How often a thread is asked that nobody watches, but whose memory has a limit. */
+const MEMORY_MS = 1_250
+
+const beatMs = ({ settings: { supervision, maxExternalMb } }: Cell): number => {
+  if (supervision.watchdogMs !== false) return supervision.watchdogMs / 4
+  return maxExternalMb === null ? Number.POSITIVE_INFINITY : MEMORY_MS
+}
+
 export const watchdog: Part = (core) => {
   const { clock, deaths } = core
   const pulses = new Map<Cell, Pulse>()
   let timer: Timer | undefined
   let checkedAt = 0
+  /** Those whose memory has a limit, among the first `seen` cells. */
+  const limited: Cell[] = []
+  let seen = 0
 
   const watched = () =>
     core.cells.filter(
-      (cell) =>
-        cell.life?.thread.isolated && cell.settings.supervision.watchdogMs !== false && cell.mailbox.handed.size > 0,
+      (cell) => cell.life?.thread.isolated && cell.mailbox.handed.size > 0 && Number.isFinite(beatMs(cell)),
     )
+
+  /** What the threads have told of themselves lately. */
+  const weigh = () => {
+    for (; seen < core.cells.length; seen++) {
+      const cell = core.cells[seen]!
+      if (cell.settings.maxExternalMb !== null) limited.push(cell)
+    }
+    for (const cell of limited) {
+      const limit = cell.settings.maxExternalMb!
+      if (!cell.life || cell.life.verdict) continue
+      const held = Atomics.load(cell.life.window.words, EXTERNAL_KIB) / 1_024
+      if (held > limit) deaths.kill(cell, tooMuch(cell.name, held, limit))
+    }
+  }
 
   const check = () => {
     timer = undefined
+    weigh()
     const now = clock.monotonic()
     const cells = watched()
     const late = now - checkedAt > 2 * interval() + 100
@@ -68,10 +94,7 @@ export const watchdog: Part = (core) => {
   /** Of all agents, not of those with a turn now: one that begins later may have less time. */
   const interval = () => {
     let least = Number.POSITIVE_INFINITY
-    for (const { settings } of core.cells) {
-      const { watchdogMs } = settings.supervision
-      if (watchdogMs !== false) least = Math.min(least, watchdogMs / 4)
-    }
+    for (const cell of core.cells) least = Math.min(least, beatMs(cell))
     return least
   }
 
@@ -81,6 +104,7 @@ export const watchdog: Part = (core) => {
 
   return {
     next() {
+      weigh()
       if (timer) return
       checkedAt = clock.monotonic()
       arm()
@@ -88,3 +112,9 @@ export const watchdog: Part = (core) => {
     close: () => timer?.cancel(),
   }
 }
+
+const tooMuch = (agent: string, heldMb: number, maxExternalMb: number) =>
+  new AgentCrashedError(
+    `The thread of agent "${agent}" holds ${heldMb.toFixed(1)} MiB outside of its heap (buffers and the like); at most ${maxExternalMb} are allowed (limits.maxExternalMb), so it was ended. Let go of what is not needed, or raise the limit.`,
+    { agent, heldMb, maxExternalMb },
+  )

@@ -1,0 +1,110 @@
+/** Rule 13 and `limits.maxExternalMb`: what a thread may hold outside of its heap. */
+import t from 'tap'
+import { ExternalMemory } from '../../src/actors/external-memory.ts'
+import { EXTERNAL_KIB } from '../../src/mailbox/window.ts'
+import { restarts } from '../../src/runtime/parts/restarts.ts'
+import { watchdog } from '../../src/runtime/parts/watchdog.ts'
+import { BareSupervisor } from './bare-supervisor.ts'
+import { never, outcomeOf } from './teams.ts'
+
+/** A worker that may hold 10 MiB, and is at its first turn. */
+async function working(watchdogMs: number | false = 5_000) {
+  const bare = new BareSupervisor(
+    { worker: (_message, { attempt }) => (attempt > 1 ? `attempt ${attempt}` : never) },
+    [restarts, watchdog],
+    { supervision: { watchdogMs }, roles: { worker: { limits: { maxExternalMb: 10 } } } },
+  )
+  await bare.start()
+  const asked = outcomeOf(bare.ask('worker'))
+  await bare.clock.advance(1)
+  const cell = bare.host.cell('worker')!
+  const holds = (kib: number) => Atomics.store(cell.life!.window.words, EXTERNAL_KIB, kib)
+  return { bare, asked, cell, holds }
+}
+
+for (const watchdogMs of [5_000, false] as const)
+  t.test(`rule 13: a thread that holds more than maxExternalMb is ended (watchdogMs ${watchdogMs})`, async (t) => {
+    const { bare, asked, cell, holds } = await working(watchdogMs)
+    holds(10 * 1_024)
+    await bare.clock.advance(5_000)
+    t.equal(cell.epoch, 1)
+    holds(10 * 1_024 + 1)
+    await bare.clock.advance(1_500)
+    t.equal(cell.epoch, 2)
+    t.match(asked, { value: 'attempt 2' })
+    t.match(cell.restartTimes, [{ epoch: 1 }], 'it counts as a crash')
+  })
+
+t.test('rule 13: it is told what it held, what it may hold, and what to do', async (t) => {
+  const { bare, asked, holds } = await working()
+  holds(12 * 1_024)
+  await bare.clock.advance(1_500)
+  t.match(asked, { value: 'attempt 2' })
+  const [exit] = [...bare.host.log.entries()].flatMap((entry) => (entry.kind === 'agent.exited' ? [entry] : []))
+  t.match(exit?.error, {
+    code: 'AGENT_CRASHED',
+    message: /"worker" holds 12\.0 MiB outside of its heap .* at most 10 are allowed \(limits\.maxExternalMb\)/,
+    details: { agent: 'worker', heldMb: 12, maxExternalMb: 10 },
+  })
+})
+
+t.test('rule 13: a turn that has ended is looked at too, without a timer', async (t) => {
+  const bare = new BareSupervisor({ worker: () => 'done' }, [restarts, watchdog], {
+    roles: { worker: { limits: { maxExternalMb: 10 } } },
+  })
+  await bare.start()
+  const cell = bare.host.cell('worker')!
+  await bare.ask('worker')
+  Atomics.store(cell.life!.window.words, EXTERNAL_KIB, 11 * 1_024)
+  await bare.ask('worker')
+  await bare.clock.advance(0)
+  t.equal(cell.epoch, 2)
+})
+
+// ---- in the thread
+
+/** Samples of a thread whose garbage is `garbage` MiB and which holds `held`. */
+function sampled(limitMb: number, memory: { held: number; garbage: number }) {
+  const words = new Int32Array(new SharedArrayBuffer(512))
+  const time = { now: 0 }
+  let collections = 0
+  const collect = () => {
+    collections += 1
+    memory.garbage = 0
+  }
+  const external = () => (memory.held + memory.garbage) * 2 ** 20
+  const sampler = new ExternalMemory(words, limitMb, { external, collect }, () => time.now)
+  return {
+    at(ms: number) {
+      time.now = ms
+      sampler.sample()
+      return (words[EXTERNAL_KIB] ?? 0) / 1_024
+    },
+    collections: () => collections,
+  }
+}
+
+t.test('a sample is taken every 100 ms at most', async (t) => {
+  const memory = { held: 1, garbage: 0 }
+  const { at } = sampled(10, memory)
+  t.equal(at(0), 1)
+  memory.held = 2
+  t.equal(at(99), 1)
+  t.equal(at(100), 2)
+})
+
+t.test('garbage is collected before it is held against anybody, once a second at most', async (t) => {
+  const memory = { held: 3, garbage: 9 }
+  const { at, collections } = sampled(10, memory)
+  t.equal(at(0), 3)
+  memory.garbage = 5
+  t.equal(at(1_000), 8)
+  t.equal(collections(), 1)
+  memory.garbage = 50
+  t.equal(at(1_100), 3)
+  memory.garbage = 50
+  t.equal(at(1_200), 3)
+  t.equal(collections(), 2)
+  memory.held = 11
+  t.equal(at(2_100), 11)
+})
