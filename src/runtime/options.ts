@@ -64,7 +64,11 @@ export interface TeamOptions<Name extends string = string> {
   maxQueuedRuns?: number
   /** Of one run, from `execute` on; 600,000. */
   globalTimeoutMs?: number
-  /** `warmSpares`: threads kept ready for a restart; 1. The others are not available in this version. */
+  /**
+   * `warmSpares`: threads kept ready for a restart, of each heap class (`limits.maxHeapMb`) that agents have; 1. In all 8, or
+   * `warmSpares` if that is more: the classes that were needed last have theirs. The others are not available in this
+   * version.
+   */
   threads?: { max?: number; idleMs?: number; warmSpares?: number }
   /** For every agent; a role's own `supervision` goes first. */
   supervision?: SupervisionConfig

@@ -45,8 +45,9 @@ import { RunBook } from './run-book.ts'
 import { directoryOf } from './run-state.ts'
 import type { TeamSettings } from './settings.ts'
 import { oneOf, pause, shape } from './settings-checks.ts'
+import { WorkerSpawner } from './spawner.ts'
 import { Supervisor } from './supervisor.ts'
-import { type Spawner, WorkerSpawner } from './thread.ts'
+import type { Spawner } from './thread.ts'
 import { historyOf } from './trace.ts'
 
 const closeOptions = shape<{ drainMs?: number }>({ drainMs: pause })
@@ -64,7 +65,7 @@ export class TeamRuntime {
   readonly #instances = new Map<string, AgentInstance>()
   readonly #events: Observable<RuntimeEvent>
   readonly #tallies = new Tallies()
-  readonly #spawner: Spawner & { refill?(): void }
+  readonly #spawner: Spawner
   #started: Promise<void> | undefined
   #closed: Promise<void> | undefined
 
@@ -153,7 +154,6 @@ export class TeamRuntime {
     const { lives, cells } = this.supervisor
     const living = cells.slice(ORCHESTRATOR_INDEX)
     const outcomes = await Promise.allSettled(living.map((cell) => Promise.all([lives.begin(cell), lives.ready(cell)])))
-    if (!this.#runs.closing) this.#spawner.refill?.()
     for (const outcome of outcomes) if (outcome.status === 'rejected') throw outcome.reason
   }
 

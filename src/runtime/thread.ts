@@ -6,8 +6,7 @@ import { MessageChannel, Worker } from 'node:worker_threads'
 import { type Remote, wrap } from 'comlink'
 import nodeEndpoint from 'comlink/dist/esm/node-adapter.mjs'
 import type { Assignment, Started, ThreadControl } from '../actors/assignment.ts'
-import type { Logger } from '../actors/logger.ts'
-import { AgentCrashedError, describe, errorData } from '../errors.ts'
+import { AgentCrashedError, errorData } from '../errors.ts'
 import { PrintedLines, type PrintListener } from './printed-lines.ts'
 
 /** Why a thread is gone. `error` is what it threw outside of any turn. */
@@ -40,7 +39,7 @@ export interface Thread {
 }
 
 export interface Spawner {
-  /** A thread that waits for its assignment. `maxHeapMb` null: the default class, of which spares are kept. */
+  /** A thread that waits for its assignment. `maxHeapMb` is its heap class; null: the default one. */
   spawn(maxHeapMb: number | null): Thread
   /** How many threads wait for an agent. */
   readonly spares: number
@@ -56,6 +55,9 @@ export class WorkerThread implements Thread {
   readonly #worker: Worker
   readonly #control: Remote<ThreadControl>
   readonly #dead: Promise<never>
+  /** Nobody waits for its start any more: it has started, or failed to, or was ended. */
+  readonly settled: Promise<void>
+  #settle = () => {}
   #error: Error | undefined
   #print: PrintListener | undefined
 
@@ -88,6 +90,10 @@ export class WorkerThread implements Thread {
       })
     })
     this.#dead.catch(() => {})
+    this.settled = new Promise((resolve) => {
+      this.#settle = resolve
+    })
+    void this.gone().then(this.#settle)
     port1.unref()
   }
 
@@ -136,76 +142,19 @@ export class WorkerThread implements Thread {
           ? error
           : new AgentCrashedError(`The thread could not be started: ${String(error)}`, {}, error)
       return { ok: false, error: errorData(crashed) }
+    } finally {
+      this.#settle()
     }
   }
   async stop(): Promise<void> {
     await Promise.race([this.#control.stop(), this.gone()])
   }
   terminate(): void {
+    this.#settle()
     void this.#worker.terminate()
   }
   /** Resolves when the thread is gone. */
   async gone(): Promise<void> {
     await this.#dead.catch(() => {})
-  }
-}
-
-/** Worker threads, with spares that have booted already, so that restarts do not wait. */
-export class WorkerSpawner implements Spawner {
-  readonly #target: number
-  readonly #logger: Logger
-  readonly #make: (maxHeapMb: number | null) => WorkerThread
-  readonly #spares: WorkerThread[] = []
-  #closed = false
-
-  constructor(warmSpares: number, logger: Logger, make = (maxHeapMb: number | null) => new WorkerThread(maxHeapMb)) {
-    this.#target = warmSpares
-    this.#logger = logger
-    this.#make = make
-  }
-
-  spawn(maxHeapMb: number | null): Thread {
-    if (maxHeapMb !== null) return this.#make(maxHeapMb)
-    const spare = this.#spares.shift()
-    this.refill()
-    return spare ?? this.#make(null)
-  }
-
-  /**
-   * Boots what is missing, when the loop is idle: the thread that is needed now goes first. Where the system has no more
-   * threads, whoever needs one is told; a spare is needed by nobody, and tried again when the next thread is taken.
-   */
-  refill(): void {
-    setImmediate(() => {
-      try {
-        while (!this.#closed && this.#spares.length < this.#target) this.#addSpare()
-      } catch (error) {
-        this.#logger.warn(
-          { error: describe(error), spares: this.#spares.length, wanted: this.#target },
-          'a spare thread could not be made; it is tried again when the next thread is taken (threads.warmSpares)',
-        )
-      }
-    })
-  }
-
-  #addSpare(): void {
-    const spare = this.#make(null)
-    spare.warm = true
-    spare.onExit(() => {
-      const at = this.#spares.indexOf(spare)
-      if (at >= 0) this.#spares.splice(at, 1)
-    })
-    this.#spares.push(spare)
-  }
-
-  get spares(): number {
-    return this.#spares.length
-  }
-
-  async close(): Promise<void> {
-    this.#closed = true
-    const spares = this.#spares.splice(0)
-    for (const spare of spares) spare.terminate()
-    await Promise.all(spares.map((spare) => spare.gone()))
   }
 }

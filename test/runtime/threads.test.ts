@@ -11,7 +11,8 @@ import { type Scheduler, systemClock } from '../../src/clock.ts'
 import type { MultiAgentPatternOptions, OrchestratorContext, Run } from '../../src/index.ts'
 import { TeamMemory } from '../../src/mailbox/room.ts'
 import { Window } from '../../src/mailbox/window.ts'
-import { WorkerSpawner, WorkerThread } from '../../src/runtime/thread.ts'
+import { WorkerSpawner } from '../../src/runtime/spawner.ts'
+import { WorkerThread } from '../../src/runtime/thread.ts'
 import { ChaosTeam } from '../fixtures/chaos-team.ts'
 import { leftovers } from '../fixtures/leftovers.ts'
 import type { Outcome } from '../fixtures/thread-program.ts'
@@ -177,7 +178,11 @@ t.test('a thread that is blocked for ever is found and replaced', async (t) => {
 })
 
 t.test('a warm spare takes the place of a thread that died', async (t) => {
-  const result = await teamOf(t, { threads: { warmSpares: 1 } }).execute('die')
+  const workers = watchWorkers(t)
+  const team = teamOf(t, { threads: { warmSpares: 1 } })
+  await team.start()
+  while (workers.length < 3) await new Promise((resolve) => setImmediate(resolve)) // two agents and the spare
+  const result = await team.execute('die')
   t.equal(result.finalOutput, 'alive in attempt 2')
   const births = result.orchestrationTrace.events.filter(({ eventType }) => eventType === 'agent.ready')
   t.match(births.at(-1), { agent: 'helper', details: { epoch: 2, warm: true } })
@@ -187,9 +192,9 @@ t.test('a spare that dies while it waits is passed over', async (t) => {
   const workers = watchWorkers(t)
   const spawner = new WorkerSpawner(1, silent)
   t.teardown(() => spawner.close())
-  spawner.refill()
-  while (workers.length === 0) await new Promise((resolve) => setImmediate(resolve))
-  await workers[0]!.terminate()
+  spawner.spawn(null).terminate()
+  while (workers.length < 2) await new Promise((resolve) => setImmediate(resolve))
+  await workers[1]!.terminate()
   const thread = spawner.spawn(null)
   t.teardown(() => thread.terminate())
   t.equal(thread.warm, false)
