@@ -3,8 +3,20 @@
  * tried again is in redelivery.ts.
  */
 import { AgentCrashedError, AgentTerminatedError, type DramatisError, RunAbortedError } from '../errors.ts'
-import { lengthOf } from '../mailbox/frame.ts'
+import {
+  ASKS,
+  FRAGMENT,
+  flagsOf,
+  kindOf,
+  lengthOf,
+  REQUEST,
+  recipientOf,
+  SEND,
+  stepOf,
+  turnOf,
+} from '../mailbox/frame.ts'
 import type { Envelope } from '../mailbox/mailbox.ts'
+import type { Memory } from '../mailbox/memory.ts'
 import { CLAIM } from '../mailbox/window.ts'
 import type { Cell, Life } from './cell.ts'
 import type { Core, Dying } from './core.ts'
@@ -13,6 +25,8 @@ import type { ThreadExit } from './thread.ts'
 
 /** A thread that has not ended that long after it was terminated sits in a native call: it is fenced off and replaced. */
 export const FENCE_MS = 1_000
+/** In place of an exit code. */
+const FENCED = -1
 
 export class Deaths implements Dying {
   readonly #core: Core
@@ -47,7 +61,7 @@ export class Deaths implements Dying {
   #terminate(cell: Cell, life: Life): void {
     life.thread.terminate()
     this.#core.clock.timer(FENCE_MS, () => {
-      if (cell.life === life) this.exited(cell, life, { code: -1, error: undefined })
+      if (cell.life === life) this.exited(cell, life, { code: FENCED, error: undefined })
     })
   }
 
@@ -55,7 +69,7 @@ export class Deaths implements Dying {
     if (cell.life !== life || life.dismissed) return this.#countStale(cell, life)
     while (this.#core.router.drain(cell, life, Number.MAX_SAFE_INTEGER)); // first what it had published
     cell.life = undefined
-    this.#returnClaim(life)
+    if (exit.code !== FENCED) this.#returnClaim(life) // else its thread may use it yet
     if (life.recalled && (!life.ready || (!life.verdict && !exit.error))) this.#gone(cell, life)
     else {
       const error = life.verdict ?? crashError(cell.name, exit)
@@ -92,14 +106,30 @@ export class Deaths implements Dying {
   }
 
   /** Rule 4: what a thread wrote after it had been fenced off, or told for the last time to stop, does nothing. */
-  #countStale(cell: Cell, { epoch, window }: Life): void {
-    const { outbox } = window
+  #countStale(cell: Cell, life: Life): void {
+    const { epoch, joiner, window } = life
+    const { memory } = window.outbox
     let count = 0
-    for (let at = outbox.peek(); at >= 0; at = outbox.peek(), count++) outbox.pass(lengthOf(outbox.memory, at))
+    for (let at = window.outbox.peek(); at >= 0; at = window.outbox.peek(), count++) {
+      const whole = kindOf(memory, at) === FRAGMENT ? joiner.join(memory, at) : memory
+      if (whole) this.#returnRoom(life, whole, whole === memory ? at : 0)
+      window.outbox.pass(lengthOf(memory, at))
+    }
+    this.#returnClaim(life)
     if (count === 0) return
     cell.staleFrames += count
     const text = 'an earlier life of the agent wrote after its end; what it wrote was dropped'
     this.#core.logger.warn({ agent: cell.name, epoch, frames: count }, text)
+  }
+
+  /** Room that a message had claimed which was dropped. */
+  #returnRoom(life: Life, memory: Memory, at: number): void {
+    const kind = kindOf(memory, at)
+    if (kind !== SEND && kind !== REQUEST) return
+    life.lastTurn = turnOf(memory, at)
+    life.lastStep = stepOf(memory, at)
+    const callee = this.#core.cells[recipientOf(memory, at)]
+    if (callee && !(flagsOf(memory, at) & ASKS)) this.#core.admission.freed(callee, lengthOf(memory, at))
   }
 
   #releaseAll(cell: Cell): void {
@@ -147,7 +177,7 @@ export class Deaths implements Dying {
 }
 
 function crashError(agent: string, { code, error }: ThreadExit): AgentCrashedError {
-  if (code === -1)
+  if (code === FENCED)
     return new AgentCrashedError(`The thread of agent "${agent}" did not end when it was told to; it was fenced off.`, {
       agent,
     })
@@ -167,6 +197,6 @@ function crashError(agent: string, { code, error }: ThreadExit): AgentCrashedErr
 function fingerprint({ code, error, outside }: ThreadExit, verdict: DramatisError): string | null {
   if (outside) return null
   if (error) return `${error.name}: ${error.message}\n${error.stack?.split('\n')[1] ?? ''}`
-  if (code === -1 || verdict.code !== 'AGENT_CRASHED') return verdict.message
+  if (code === FENCED || verdict.code !== 'AGENT_CRASHED') return verdict.message
   return `${code}: ${verdict.message}`
 }

@@ -261,16 +261,19 @@ export class Lives implements LifeCycle {
     const asked = (life.ready ? life.thread.stop() : Promise.resolve()).catch((error) =>
       this.#core.logger.error({ agent: cell.name, error: describe(error) }, 'the stop hook of the agent threw'),
     )
-    // In real time as well: who awaits `close` may be who would have moved the team's clock.
-    const over = [this.#core.clock, systemClock].map((clock) => clock.sleep(stopGraceMs, grace.signal).catch(() => {}))
-    await Promise.race([asked, gone, ...over])
+    await Promise.race([asked, gone, this.#elapsed(stopGraceMs, grace.signal)])
     while (this.#core.router.drain(cell, life));
     grace.abort()
     life.dismissed = true
     cell.life = undefined
     life.thread.terminate()
     const fence = new AbortController()
-    await Promise.race([gone, this.#core.clock.sleep(FENCE_MS, fence.signal).catch(() => {})])
+    await Promise.race([gone, this.#elapsed(FENCE_MS, fence.signal)])
     fence.abort()
+  }
+
+  /** In real time as well: who awaits `close` may be who would have moved the team's clock. */
+  async #elapsed(ms: number, signal: AbortSignal): Promise<void> {
+    await Promise.race([this.#core.clock, systemClock].map((clock) => clock.sleep(ms, signal).catch(() => {})))
   }
 }
