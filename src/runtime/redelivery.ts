@@ -246,8 +246,7 @@ export class Redelivery implements Redelivering {
     if (envelope.cancelled || envelope.run.ending || (onHandlerError === 'fail' && !mayBeginAgain)) return false
     const error = errorOf(memory, at)
     const late = mayBeginAgain && error.code === 'REQUEST_TIMEOUT'
-    if (!late && (onHandlerError === 'fail' || error.code !== 'AGENT_FAILED' || charged >= poisonAttempts))
-      return false
+    if (!late && (onHandlerError === 'fail' || error.code !== 'AGENT_FAILED' || charged >= poisonAttempts)) return false
     if (this.#unknownStep(cell, envelope)) return false
     if (!late && onHandlerError === 'restart') {
       this.#core.deaths.kill(cell, error)

@@ -1,6 +1,7 @@
 /** Rule 13 and `limits.maxExternalMb`: what a thread may hold outside of its heap. */
 import t from 'tap'
 import { ExternalMemory } from '../../src/actors/external-memory.ts'
+import type { DramatisError } from '../../src/errors.ts'
 import { EXTERNAL_KIB } from '../../src/mailbox/window.ts'
 import { restarts } from '../../src/runtime/parts/restarts.ts'
 import { watchdog } from '../../src/runtime/parts/watchdog.ts'
@@ -37,11 +38,14 @@ for (const watchdogMs of [5_000, false] as const)
 
 t.test('rule 13: it is told what it held, what it may hold, and what to do', async (t) => {
   const { bare, asked, holds } = await working()
+  const exits: DramatisError[] = []
+  bare.host.records$.subscribe((batch) => {
+    for (const entry of batch) if (entry.kind === 'agent.exited') exits.push(entry.error)
+  })
   holds(12 * 1_024)
   await bare.clock.advance(1_500)
   t.match(asked, { value: 'attempt 2' })
-  const [exit] = [...bare.host.log.entries()].flatMap((entry) => (entry.kind === 'agent.exited' ? [entry] : []))
-  t.match(exit?.error, {
+  t.match(exits[0], {
     code: 'AGENT_CRASHED',
     message: /"worker" holds 12\.0 MiB outside of its heap .* at most 10 are allowed \(limits\.maxExternalMb\)/,
     details: { agent: 'worker', heldMb: 12, maxExternalMb: 10 },
