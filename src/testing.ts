@@ -21,6 +21,8 @@ export interface TestKit<Name extends string> {
   seed?: number
   /** Code for the roles, in place of their modules. */
   modules?: Partial<Record<Name, AgentDefinition>>
+  /** The same for agents that come later, by the names that they will have. */
+  later?: Readonly<Record<string, AgentDefinition>>
 }
 
 /** A team under test. */
@@ -54,6 +56,7 @@ export function testTeam<const Name extends string>(
       throw new ConfigurationError(`modules.${name}: no agent of this team is named "${name}".`, {
         path: `modules.${name}`,
       })
+  for (const [name, definition] of Object.entries(kit.later ?? {})) definitions.set(name, definition)
   return new LocalTeam({ ...options, clock }, definitions, clock)
 }
 

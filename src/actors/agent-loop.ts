@@ -21,6 +21,7 @@ import {
   HEADER,
   kindOf,
   limitOf,
+  NOBODY,
   REFUSED,
   REPLAY,
   REQUEST,
@@ -35,6 +36,7 @@ import {
   STREAMS,
   senderOf,
   setLimit,
+  TEAM,
   turnOf,
   typeOf,
   writeControl,
@@ -44,7 +46,7 @@ import type { AgentMessage, TypedMessage } from '../mailbox/message.ts'
 import { TeamMemory } from '../mailbox/room.ts'
 import { Window } from '../mailbox/window.ts'
 import { Asks } from './asks.ts'
-import type { Assignment } from './assignment.ts'
+import type { Assignment, TeamNotice } from './assignment.ts'
 import { Commit } from './commit.ts'
 import { type AgentHandlers, initialStateOf } from './definition.ts'
 import { EarlyAborts } from './early-aborts.ts'
@@ -52,6 +54,7 @@ import { ExternalMemory } from './external-memory.ts'
 import { handled } from './handled.ts'
 import { Link, type Taken, type ThreadPort } from './link.ts'
 import type { Logger } from './logger.ts'
+import { Names } from './names.ts'
 import { Outbox } from './outbox.ts'
 import { Replay } from './replay.ts'
 import type { RoleInfo } from './role.ts'
@@ -79,8 +82,7 @@ export class AgentLoop implements TurnHost {
   readonly #me: number
   readonly #concurrency: number
   readonly #makeTurn: ((loop: AgentLoop, start: TurnStart) => Turn | undefined) | undefined
-  readonly #names: string[]
-  readonly #indices: Map<string, number>
+  readonly #names: Names
   readonly #runs: RunViews
   /** The open turns; mostly one. */
   readonly #turns: Turn[] = []
@@ -120,10 +122,7 @@ export class AgentLoop implements TurnHost {
     this.#makeTurn = makeTurn
     this.#me = assignment.index
     this.#concurrency = assignment.concurrency
-    this.#names = assignment.names
-    // The runtime's own names take no room in a mailbox: what is sent to them is the host's to judge.
-    const agents = [...assignment.names.entries()].filter(([, name]) => !name.startsWith('$'))
-    this.#indices = new Map(agents.map(([index, name]) => [name, index]))
+    this.#names = new Names(assignment.names)
     this.waits = new Waits(assignment.correlation)
     this.#runs = new RunViews(handlers.initialRunState, assignment.role.name)
     const window = new Window(assignment.window)
@@ -279,8 +278,8 @@ export class AgentLoop implements TurnHost {
     const run = runOf(memory, at)
     const attempt = attemptOf(memory, at)
     const turnId = turnOf(memory, at)
-    // What a run is and what was logged of a turn come by the replies, and were published before the message.
-    if (attempt > 1 || !this.#runs.has(run)) {
+    // What a run is, who has come and what was logged of a turn come by the replies, published before the message.
+    if (attempt > 1 || !this.#runs.has(run) || !this.#names.isKnown(senderOf(memory, at))) {
       this.#aborts.beginning = turnId
       this.#drainRepliesAside()
       this.#aborts.beginning = 0
@@ -438,7 +437,11 @@ export class AgentLoop implements TurnHost {
         this.#abort(memory, at)
         break
       case RUN:
-        this.#runs.announce(memory, at)
+        for (const { name, index } of this.#runs.announce(memory, at))
+          this.#names.learn(name, index, this.#runs.find(runOf(memory, at)))
+        break
+      case TEAM:
+        this.#hearOfTeam(JSON.parse(readBody(memory, at).data!) as TeamNotice, runOf(memory, at))
         break
       case RUN_OVER:
         this.#runs.over(runOf(memory, at))
@@ -500,7 +503,7 @@ export class AgentLoop implements TurnHost {
     const copy = allocate(bytes)
     copy.u8.set(memory.u8.subarray(at, at + bytes))
     const turn = turnOf(memory, at)
-    this.#replays.set(turn, new Replay(this.#me, turn, copy, HEADER, bytes))
+    this.#replays.set(turn, new Replay(this.#me, turn, copy, HEADER, bytes, this.#directory.name))
   }
 
   // ---- for the turns
@@ -510,11 +513,21 @@ export class AgentLoop implements TurnHost {
   }
 
   name(index: number): string {
-    return this.#names[index] ?? `#${index}`
+    return this.#names.name(index)
   }
 
-  indexOf(name: string): number | undefined {
-    return this.#indices.get(name)
+  indexOf(name: string, run: RunView): number | undefined {
+    const index = this.#names.indexOf(name, run)
+    if (index === undefined || !this.#names.isLate(name)) return index
+    // What went to it by name may wait in line still, and is not overtaken.
+    return this.asks.open(NOBODY) && !this.asks.open(index) ? undefined : index
+  }
+
+  #hearOfTeam(notice: TeamNotice, run: number): void {
+    const view = this.#runs.find(run)
+    if (run !== 0 && !view) return // it is over
+    if ('newcomer' in notice) this.#names.learn(notice.newcomer.name, notice.newcomer.index, view)
+    else if (view) view.roster = notice.roster
   }
 
   mayPark(): void {

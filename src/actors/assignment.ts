@@ -9,7 +9,7 @@ export interface Assignment {
   option: string
   index: number
   epoch: number
-  /** Names by index, as far as the host has them now. */
+  /** Names of the team by index, as far as the host has them now; '' where an agent of one run is, or was. */
   names: string[]
   window: SharedArrayBuffer
   team: SharedArrayBuffer
@@ -50,7 +50,18 @@ export interface RunNotice {
   runState?: string
   /** For the protocol script: who is there. */
   roster?: RosterEntry[]
+  /** Agents of that run alone. */
+  agents?: Newcomer[]
 }
+
+/** An agent that has come, by its name and what frames call it. */
+export interface Newcomer {
+  name: string
+  index: number
+}
+
+/** What a TEAM frame says, as JSON in its data: who has come, or, for the protocol script of a run, who is there now. */
+export type TeamNotice = { newcomer: Newcomer } | { roster: RosterEntry[] }
 
 /** What a PATCH frame says. `base` is the first value of a run's state. */
 export interface PatchNotice {

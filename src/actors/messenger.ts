@@ -402,7 +402,7 @@ export class Messenger {
   #message(kind: number, correlation: number, to: string, content: string, options: RequestOptions): number {
     checkName(to, 'to')
     const fields = this.#begin(kind, content, options)
-    const index = this.#loop.indexOf(to)
+    const index = this.#loop.indexOf(to, this.#turn.start.view)
     fields.recipient = index ?? NOBODY
     if (index === undefined) fields.name = to
     fields.correlation = correlation

@@ -16,6 +16,7 @@ import {
   kindOf,
   lengthOf,
   limitOf,
+  NOBODY,
   NOW,
   REFUSED,
   REJECTED,
@@ -76,13 +77,15 @@ export class Replay {
   readonly #streams = new Map<number, Streamed>()
   readonly #withdrawn = new Map<number, number>()
   #settled = 0
+  readonly #name: (index: number) => string
   /** All steps before it are matched: most turns ask in the same order again. */
   #first = 0
   /** The next step number of the new attempt: those of the old ones are taken. */
   readonly nextStep: number
 
   /** Over the logged frames of that turn of agent `me` that stand one after the other in `memory` from `start` to `end`. */
-  constructor(me: number, turn: number, memory: Memory, start: number, end: number) {
+  constructor(me: number, turn: number, memory: Memory, start: number, end: number, name: (index: number) => string) {
+    this.#name = name
     let last = 0
     for (let at = start; at < end; at += lengthOf(memory, at)) {
       const kind = kindOf(memory, at)
@@ -141,7 +144,9 @@ export class Replay {
 
   /** The logged frame of the same send, request, call or chunk; its correlation, and its answer if there is one. */
   match(frame: Memory): Matched | undefined {
-    const found = this.#take((step) => sameStep(step.memory, step.at, frame, 0))
+    const found = this.#take(
+      (step) => sameStep(step.memory, step.at, frame, 0) || sameByName(step.memory, step.at, frame, this.#name),
+    )
     if (!found) return undefined
     const correlation = correlationOf(found.memory, found.at)
     return {
@@ -200,6 +205,16 @@ export class Replay {
   unmatched(name: (index: number) => string): string[] {
     return this.#steps.filter((step) => !step.matched && hasEffect(step.kind)).map((step) => describeStep(step, name))
   }
+}
+
+/** The same message to the same agent, once by its index and once by its name: then it was not known in the thread. */
+function sameByName(logged: Memory, at: number, frame: Memory, nameOf: (index: number) => string): boolean {
+  const [then, now] = [recipientOf(logged, at), recipientOf(frame, 0)]
+  if (then === now || (then !== NOBODY && now !== NOBODY)) return false
+  if (kindOf(logged, at) !== kindOf(frame, 0) || typeOf(logged, at) !== typeOf(frame, 0)) return false
+  const [a, b] = [readBody(logged, at), readBody(frame, 0)]
+  const fields = ['content', 'data', 'metadata', 'threadId'] as const
+  return (a.name ?? nameOf(then)) === (b.name ?? nameOf(now)) && fields.every((field) => a[field] === b[field])
 }
 
 const hasEffect = (kind: number) => kind === SEND || kind === REQUEST || kind === CALL || kind === STEP_DONE

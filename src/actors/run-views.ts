@@ -3,7 +3,7 @@ import { MessageRejectedError, shown } from '../errors.ts'
 import { readBody, runOf } from '../mailbox/frame.ts'
 import type { Memory } from '../mailbox/memory.ts'
 import { jsonIssue } from '../mailbox/message.ts'
-import type { RosterEntry, RunNotice } from './assignment.ts'
+import type { Newcomer, RosterEntry, RunNotice } from './assignment.ts'
 import type { AgentHandlers } from './definition.ts'
 
 export interface RunView {
@@ -11,7 +11,9 @@ export interface RunView {
   readonly id: string
   readonly metadata: Readonly<Record<string, string>>
   readonly threadId: string | undefined
-  readonly roster: readonly RosterEntry[]
+  roster: readonly RosterEntry[]
+  /** Of agents of this run alone: their indices by name. */
+  agents: Map<string, number> | undefined
   /** This agent's state in the run, once somebody has looked at it. */
   runState: object | undefined
   /** The host knows the first value of the run's state. */
@@ -25,6 +27,7 @@ export const NO_RUN: RunView = {
   metadata: {},
   threadId: undefined,
   roster: [],
+  agents: undefined,
   runState: {},
   based: true,
 }
@@ -53,8 +56,13 @@ export class RunViews {
     return this.#views.get(run)?.id ?? ''
   }
 
-  /** The host says what a run is. */
-  announce(memory: Memory, at: number): void {
+  /** The run of that index, if it was announced and is not over. */
+  find(run: number): RunView | undefined {
+    return this.#views.get(run)
+  }
+
+  /** The host says what a run is. Returns the agents that are of that run alone. */
+  announce(memory: Memory, at: number): readonly Newcomer[] {
     const { content, data } = readBody(memory, at)
     const notice = JSON.parse(data ?? '{}') as RunNotice
     this.#views.set(runOf(memory, at), {
@@ -63,9 +71,11 @@ export class RunViews {
       metadata: Object.freeze(notice.metadata),
       threadId: notice.threadId,
       roster: notice.roster ?? [],
+      agents: undefined,
       runState: notice.runState === undefined ? undefined : deepFreeze(JSON.parse(notice.runState) as object),
       based: notice.runState !== undefined,
     })
+    return notice.agents ?? []
   }
 
   over(run: number): void {

@@ -42,7 +42,8 @@ export interface TurnHost {
   readonly asks: Asks
   runState(view: RunView): object
   loggerFor(start: TurnStart): Logger
-  indexOf(name: string): number | undefined
+  /** What frames of that run call the agent, if this thread knows it. */
+  indexOf(name: string, run: RunView): number | undefined
 
   /** A turn may have come to wait for others alone: it parks as soon as the loop is idle, if anybody wants its permit. */
   mayPark(): void

@@ -60,6 +60,8 @@ export const REPLAY = 25
 export const RUN = 26
 /** Host to thread: the run is over. */
 export const RUN_OVER = 27
+/** Host to thread: an agent has come, to the run or to the whole team; or, for a protocol script, who is there now. */
+export const TEAM = 28
 /** A part of a frame that is too large for the window. */
 export const FRAGMENT = 31
 

@@ -4,7 +4,7 @@ import {
   type DramatisError,
   MailboxFullError,
   MessageRejectedError,
-  UnknownAgentError,
+  type UnknownAgentError,
 } from '../errors.ts'
 import {
   ACCEPTED,
@@ -32,9 +32,9 @@ import { type Envelope, NOT_YET } from '../mailbox/mailbox.ts'
 import type { Memory } from '../mailbox/memory.ts'
 import type { Cell, OpenRequest } from './cell.ts'
 import { type Admitting, type Core, ORCHESTRATOR_INDEX, USER_INDEX } from './core.ts'
-import { nearest } from './nearest.ts'
 import type { RunState } from './run-state.ts'
 import type { MailboxSettings } from './settings.ts'
+import { unknownAgent } from './unknown-agent.ts'
 
 type Overflow = Exclude<MailboxSettings['overflow'], 'block'>
 type Refusal = 'unknown_agent' | 'stopped' | 'rejected' | 'cancelled' | 'overflow'
@@ -51,7 +51,7 @@ export class Admission implements Admitting {
     const index = recipientOf(memory, at)
     if (index === NOBODY && flagsOf(memory, at) & TO_ALL) return this.#core.copies.broadcast(sender, run, memory, at)
     const named = index === NOBODY && flagsOf(memory, at) & HAS_NAME ? readBody(memory, at).name : undefined
-    const callee = named === undefined ? this.#core.cells[index] : this.#core.cell(named)
+    const callee = named === undefined ? this.#core.cells[index] : this.#core.cell(named, run)
     const name = named ?? callee?.name ?? `#${index}`
     const refuse = (reason: Refusal, error: DramatisError) => {
       if (callee && !(flagsOf(memory, at) & ASKS)) this.freed(callee, lengthOf(memory, at)) // its sender had claimed room
@@ -60,7 +60,7 @@ export class Admission implements Admitting {
     if (run.ending) return refuse('cancelled', run.ending)
     if (!callee || !mayReach(sender, callee)) {
       if (callee && isReportToScript(callee, memory, at)) return this.verdict(sender, run, memory, at, undefined)
-      return refuse('unknown_agent', this.unknown(name))
+      return refuse('unknown_agent', this.unknown(name, run))
     }
     if (callee.stopped) return refuse('stopped', this.#terminated(callee))
     const { maxMessageBytes } = callee.settings.mailbox
@@ -284,12 +284,10 @@ export class Admission implements Admitting {
       this.verdict(this.#senderOf(envelope), envelope.run, envelope.memory, envelope.at, error)
   }
 
-  unknown(name: string): UnknownAgentError {
-    const agents = this.#core.cells.filter((cell) => cell.settings.counted).map((cell) => cell.name)
-    const near = nearest(name, agents)
-    return new UnknownAgentError(
-      `No agent of this team is named "${name}"${near ? `; did you mean "${near}"?` : `; there are ${agents.join(', ')}.`}`,
-      { agent: name, agents },
+  unknown(name: string, run: RunState): UnknownAgentError {
+    return unknownAgent(
+      name,
+      this.#core.agents(run).map((cell) => cell.name),
     )
   }
 

@@ -8,6 +8,7 @@ const MIB = 2 ** 20
 export function agentCell(agent: AgentSettings, option: string): CellSettings {
   const {
     info,
+    module,
     maxHeapMb,
     maxExternalMb,
     mailbox,
@@ -21,6 +22,7 @@ export function agentCell(agent: AgentSettings, option: string): CellSettings {
   return {
     info,
     option,
+    module,
     maxHeapMb,
     maxExternalMb,
     concurrency: 1,
@@ -40,6 +42,7 @@ export function fixedCell(name: string, { supervision, retries }: TeamSettings):
   return {
     info: { name },
     option: 'orchestration',
+    module: null,
     maxHeapMb: null,
     maxExternalMb: null,
     concurrency: Number.MAX_SAFE_INTEGER,

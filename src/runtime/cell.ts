@@ -93,6 +93,8 @@ export interface CellSettings {
   info: RoleInfo
   /** Where its role stands in the team's options, for errors: `agents[0]`. */
   option: string
+  /** Its code: the href of a file: URL, or a bare specifier; null: the definition is given, nothing is imported. */
+  module: string | null
   maxHeapMb: number | null
   maxExternalMb: number | null
   concurrency: number
@@ -112,7 +114,7 @@ export class Cell {
   readonly index: number
   readonly name: string
   readonly settings: CellSettings
-  readonly mailbox = new Mailbox<RunState>()
+  readonly mailbox: Mailbox<RunState>
   /** Requests that this agent waits for, by its own number for them. */
   readonly open = new Map<number, OpenRequest>()
   /** Verbs of this agent that the host is busy with, by its own number for them, and the turns that wait for them. */
@@ -137,6 +139,8 @@ export class Cell {
   staleFrames = 0
   /** Why it is stopped, if it is. */
   stopped: DramatisError | undefined
+  /** It has left the team for good. Its name may come again. */
+  removed = false
   /** Messages that were under way together when the thread died: they come one at a time until the guilty one is found. */
   readonly suspects = new Set<Envelope<RunState>>()
   /** The run whose permit it has. */
@@ -149,10 +153,16 @@ export class Cell {
   lastEndAt = 0
   turns = 0
 
-  constructor(index: number, name: string, settings: CellSettings) {
+  /** `former`: who had that index and name before. What tells its turns and lives apart in the log goes on counting. */
+  constructor(index: number, name: string, settings: CellSettings, former?: Cell) {
     this.index = index
     this.name = name
     this.settings = settings
+    this.mailbox = former?.mailbox ?? new Mailbox<RunState>()
+    if (!former) return
+    this.epoch = former.epoch
+    this.correlation = former.correlation
+    this.staleFrames = former.staleFrames
   }
 
   /** Of an agent with one turn at a time: the message that its thread has begun with, or takes next. */

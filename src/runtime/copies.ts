@@ -20,12 +20,12 @@ export class Copies implements Copying {
   }
 
   /** Whom a message to all is for. */
-  everybodyBut(sender: Cell): Cell[] {
-    return this.#core.cells.filter((cell) => cell.settings.counted && cell !== sender)
+  everybodyBut(sender: Cell, run: RunState): Cell[] {
+    return this.#core.agents(run).filter((cell) => cell !== sender)
   }
 
   broadcast(sender: Cell, run: RunState, memory: Memory, at: number): void {
-    const others = this.everybodyBut(sender)
+    const others = this.everybodyBut(sender, run)
     const numbers = others.map(() => this.#core.sends.number())
     sender.broadcasts.set(correlationOf(memory, at), numbers)
     const posted = others.map(({ index }, i) => this.#post(sender, run, copyOf(memory, at, index, numbers[i]!)))

@@ -6,7 +6,7 @@ import type { Observable } from 'rxjs'
 import type { PatchNotice, RosterEntry } from '../actors/assignment.ts'
 import type { Logger } from '../actors/logger.ts'
 import type { Scheduler } from '../clock.ts'
-import type { DramatisError, UnknownAgentError } from '../errors.ts'
+import type { AgentTerminatedError, DramatisError, UnknownAgentError } from '../errors.ts'
 import type { Directory } from '../mailbox/codec.ts'
 import type { DeadLetterReason } from '../mailbox/dead-letters.ts'
 import type { Envelope } from '../mailbox/mailbox.ts'
@@ -58,7 +58,7 @@ export interface Routing {
 export interface Admitting {
   message(sender: Cell, run: RunState, memory: Memory, at: number, settle: OpenRequest['settle']): void
   freed(callee: Cell, bytes: number): void
-  unknown(name: string): UnknownAgentError
+  unknown(name: string, run: RunState): UnknownAgentError
   verdict(sender: Cell, run: RunState, memory: Memory, at: number, error: DramatisError | undefined): void
   refuseParked(envelope: Envelope<RunState>, error: DramatisError): void
   withdrawParked(callee: Cell, envelope: Envelope<RunState>, reason: DramatisError): boolean
@@ -115,6 +115,7 @@ export interface LifeCycle {
   become(cell: Cell, status: 'starting' | 'restarting' | 'stopped' | 'failed'): void
   stopForGood(cell: Cell, error: DramatisError, status?: 'stopped' | 'failed'): void
   revive(cell: Cell): Promise<void>
+  end(cell: Cell, reason?: AgentTerminatedError): Promise<void>
   applyPatch(cell: Cell, run: RunState, notice: PatchNotice): void
   runNotice(cell: Cell, run: RunState): OwnFrame
 }
@@ -125,6 +126,7 @@ export interface Dying {
   recall(cell: Cell): Promise<void>
   exited(cell: Cell, life: Life, exit: ThreadExit): void
   killAfterGrace(cell: Cell, envelope: Envelope<RunState>): void
+  releaseAll(cell: Cell): void
 }
 
 /** What becomes of messages whose turn did not end in a commit. */
@@ -175,7 +177,10 @@ export interface Core extends Directory {
   /** The least that any agent lets a message wait, if one has a limit. */
   readonly shortestQueueMs: number | undefined
   gate: Gate
-  cell(name: string): Cell | undefined
+  /** Who has that name; who had it last, where nobody has it any more. */
+  cell(name: string, run?: RunState): Cell | undefined
+  /** The agents that there are now, in the order in which they came. */
+  agents(run?: RunState): Cell[]
   names(): string[]
   idOf(envelope: { memory: Memory; at: number }): string
   appendFrames(run: RunState, memory: Memory, from: number, to: number, count: number): FrameBlock

@@ -100,7 +100,7 @@ export class Deaths implements Dying {
     error: DramatisError,
     fault: boolean,
   ): void {
-    if (cell.mailbox.handed.size === 0) this.#releaseAll(cell)
+    if (cell.mailbox.handed.size === 0) this.releaseAll(cell)
     const { name: agent, index } = cell
     this.#core.record(undefined, { kind: 'agent.exited', agent, index, epoch, how, error, fault })
   }
@@ -132,7 +132,8 @@ export class Deaths implements Dying {
     if (callee && !(flagsOf(memory, at) & ASKS)) this.#core.admission.freed(callee, lengthOf(memory, at))
   }
 
-  #releaseAll(cell: Cell): void {
+  /** Its permits go to others. */
+  releaseAll(cell: Cell): void {
     for (const run of this.#core.runs.values()) this.#core.gate.release(run, cell)
   }
 

@@ -36,8 +36,8 @@ export interface Health {
 }
 
 export function healthOf(supervisor: Supervisor, runs: RunBook): Health {
-  const { cells, clock, deadLetters } = supervisor
-  const agents = cells.filter((cell) => cell.settings.counted)
+  const { clock, deadLetters } = supervisor
+  const agents = supervisor.agents()
   const now = clock.monotonic()
   return {
     live: !supervisor.closed,

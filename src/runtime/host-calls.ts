@@ -76,7 +76,7 @@ export class HostCalls implements Serving {
       case 'subscribe':
         return this.subscribe(cell, run, args.pattern)
       case 'watch':
-        return watch(this.#core, cell, run, this.#agent(args.agent))
+        return watch(this.#core, cell, run, this.#agent(args.agent, run))
       case 'decide':
         this.#core.record(run, { kind: 'decision', question: args.question, choice: args.choice, reason: args.reason })
         return undefined
@@ -85,10 +85,10 @@ export class HostCalls implements Serving {
     }
   }
 
-  #agent(name: string): Cell {
-    const cell = this.#core.cell(name)
+  #agent(name: string, run: RunState): Cell {
+    const cell = this.#core.cell(name, run)
     if (cell?.settings.counted) return cell
-    throw this.#core.admission.unknown(name)
+    throw this.#core.admission.unknown(name, run)
   }
 
   #writeAs(author: string, run: RunState, { key, value, entryType, options }: Arguments): Promise<BlackboardEntry> {

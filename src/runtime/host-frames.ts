@@ -1,5 +1,6 @@
 /** Frames that the host itself writes: messages of callers outside, answers, notices. Each on memory of its own. */
 
+import type { TeamNotice } from '../actors/assignment.ts'
 import type { Scheduler } from '../clock.ts'
 import { type DramatisError, errorData } from '../errors.ts'
 import {
@@ -13,6 +14,7 @@ import {
   idText,
   REPLAY,
   RUN,
+  TEAM,
   writeControl,
   writeFrame,
 } from '../mailbox/frame.ts'
@@ -68,6 +70,11 @@ export class HostFrames {
 
   runNotice(run: number, id: string, notice: object): OwnFrame {
     return this.make({ kind: RUN, run, content: id, data: JSON.stringify(notice) })
+  }
+
+  /** Who has come, or who is there now; `run` 0: in the whole team. */
+  teamNotice(run: number, notice: TeamNotice): OwnFrame {
+    return this.make({ kind: TEAM, run, data: JSON.stringify(notice) })
   }
 
   control(kind: number, run: number, turn: number): OwnFrame {

@@ -27,6 +27,7 @@ enablePatches()
 
 export class Lives implements LifeCycle {
   readonly #core: Core
+  readonly #endings = new WeakMap<Cell, Promise<void>>()
   readonly #waiting = new Map<Cell, { resolve(): void; reject(error: DramatisError): void }[]>()
   /** What a thread becomes when it is given to that agent. */
   codeOf: (cell: Cell) => Promise<AgentCode> = () => Promise.reject(new Error('no code'))
@@ -199,6 +200,25 @@ export class Lives implements LifeCycle {
     return this.#core.frames.runNotice(run.index, run.id, notice)
   }
 
+  // ---- who is there
+
+  /** Every thread that lives learns the name of who has come; those that begin later have it from the start. */
+  introduce({ name, index }: Cell): void {
+    const { cells, delivery, frames } = this.#core
+    for (const cell of cells) if (cell.life) delivery.reply(cell, frames.teamNotice(0, { newcomer: { name, index } }))
+    this.tellScripts()
+  }
+
+  /** Protocol scripts in a thread learn who is there now. */
+  tellScripts(): void {
+    const { cells, delivery, frames, runs } = this.#core
+    for (const cell of cells) {
+      if (cell.settings.counted || !cell.life?.thread.isolated) continue
+      for (const index of cell.life.announced)
+        if (runs.has(index)) delivery.reply(cell, frames.teamNotice(index, { roster: this.roster() }))
+    }
+  }
+
   // ---- stop
 
   /** Rule 8: no life any more; what is queued becomes dead letters, and who waits is told. */
@@ -224,9 +244,15 @@ export class Lives implements LifeCycle {
 
   /** Nothing that the mailbox has will be handled. */
   #buryAll(cell: Cell, gone: DramatisError): void {
-    const { parked } = cell.mailbox
-    for (const envelope of [...cell.mailbox.queued(), ...cell.mailbox.handed.values()])
+    for (const envelope of [...cell.mailbox.handed.values()])
       this.#core.redelivery.bury(cell, envelope, 'stopped', gone)
+    this.#buryQueue(cell, gone)
+  }
+
+  /** Nothing that waits will be handled. */
+  #buryQueue(cell: Cell, gone: DramatisError): void {
+    const { parked } = cell.mailbox
+    for (const envelope of [...cell.mailbox.queued()]) this.#core.redelivery.bury(cell, envelope, 'stopped', gone)
     for (let envelope = parked.shift(); envelope; envelope = parked.shift()) {
       const request = this.#core.settlement.requestOf(envelope)
       this.#core.settlement.drop(envelope, 'stopped', [gone])
@@ -245,13 +271,23 @@ export class Lives implements LifeCycle {
     await this.begin(cell)
   }
 
-  /** Rule 12: abort signal, grace, then terminate. What is left in the mailbox becomes dead letters. */
-  async end(cell: Cell): Promise<void> {
-    cell.stopped = new AgentTerminatedError('The team is closed.', { agent: cell.name })
-    this.#turnAway(cell, new TeamClosedError('The team was closed before its agents were ready.', {}))
+  /** Rule 12: abort signal, grace, then terminate. What is in the mailbox becomes dead letters. Without a reason the team is closed. */
+  end(cell: Cell, reason?: AgentTerminatedError): Promise<void> {
+    const ending = this.#endings.get(cell) ?? this.#end(cell, reason)
+    this.#endings.set(cell, ending)
+    return ending
+  }
+
+  async #end(cell: Cell, reason: AgentTerminatedError | undefined): Promise<void> {
+    cell.stopped = reason ?? new AgentTerminatedError('The team is closed.', { agent: cell.name })
+    this.#core.team.close(cell.index)
+    this.#turnAway(cell, reason ?? new TeamClosedError('The team was closed before its agents were ready.', {}))
+    this.#buryQueue(cell, cell.stopped)
     if (cell.life) await this.#endLife(cell, cell.life)
     this.become(cell, 'stopped')
     this.#buryAll(cell, cell.stopped)
+    this.#core.deaths.releaseAll(cell)
+    this.#core.kick()
   }
 
   async #endLife(cell: Cell, life: Life): Promise<void> {

@@ -12,7 +12,7 @@ type Samples = Metric['samples']
 
 export function metricsOf(supervisor: Supervisor, runs: RunBook, tallies: Tallies): Metric[] {
   supervisor.settleRecords()
-  const agents = supervisor.cells.filter((cell) => cell.settings.counted)
+  const agents = supervisor.agents()
   return [
     ...messages(agents, supervisor, tallies),
     ...lives(agents, supervisor, tallies),

@@ -121,7 +121,7 @@ export class Posting {
     this.#supervisor.appendOwned(run, memory, bytes)
     const all = recipients
       ? [...new Set(recipients)]
-      : this.#supervisor.copies.everybodyBut(sender).map(({ name }) => name)
+      : this.#supervisor.copies.everybodyBut(sender, run).map(({ name }) => name)
     await Promise.all(all.map((recipient) => this.#one(message, run, recipient, { ...to, original: memory })))
   }
 
@@ -282,7 +282,7 @@ export class Posting {
 
   #agent(name: string, path: string): Cell {
     const cell = this.#supervisor.cell(name)
-    if (cell && (cell.settings.counted || name === USER)) return cell
+    if (cell && !cell.removed && (cell.settings.counted || name === USER)) return cell
     throw new UnknownAgentError(`${path}: no agent of this team is named "${name}".`, { path, agent: name })
   }
 }

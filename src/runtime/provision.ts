@@ -35,9 +35,7 @@ export class Provision {
 
   /** The agents as a protocol script sees them. */
   roster(): RosterEntry[] {
-    return this.#supervisor.cells
-      .filter((cell) => cell.settings.counted)
-      .map((cell) => ({ ...cell.settings.info, status: statusOf(cell) }))
+    return this.#supervisor.agents().map((cell) => ({ ...cell.settings.info, status: statusOf(cell) }))
   }
 
   /** What a thread of that agent is to load. Rejects with `ConfigurationError` for a module that cannot be found or bundled. */
@@ -50,21 +48,17 @@ export class Provision {
       const { href, bundled, shown } = await loadable(String(module), 'orchestration.module')
       return { protocol: href, bundled, shown, config }
     }
-    const module = this.#moduleOf(cell.name)
+    const { module, option } = cell.settings
     if (module === null) return local
-    const { href, bundled, shown } = await loadable(module, `${cell.settings.option}.module`)
+    const { href, bundled, shown } = await loadable(module, `${option}.module`)
     return { module: href, bundled, shown }
-  }
-
-  #moduleOf(agent: string): string | null {
-    return this.#settings.agents.find(({ name }) => name === agent)?.module ?? null
   }
 
   threadFor(cell: Cell): Thread {
     const scheduler = this.#settings.clock
     if (cell.index === ORCHESTRATOR_INDEX && (this.#kit || 'run' in this.#protocol))
       return new LocalThread({ scheduler, handlers: () => this.#localScript(), roster: () => this.roster() })
-    if (this.#kit) return new LocalThread({ scheduler, handlers: (name) => this.#localHandlers(name) })
+    if (this.#kit) return new LocalThread({ scheduler, handlers: () => this.#localHandlers(cell) })
     return this.#supervisor.spawner.spawn(cell.settings.maxHeapMb)
   }
 
@@ -75,12 +69,11 @@ export class Provision {
     return moduleScript(((await import(href)) as { default?: unknown }).default, shown, protocol.config)
   }
 
-  async #localHandlers(name: string): Promise<AgentHandlers> {
+  async #localHandlers({ name, settings }: Cell): Promise<AgentHandlers> {
     const definition = this.#kit?.definitions.get(name)
     if (definition) return handlersFrom(definition, `modules.${name}`)
-    const { settings } = this.#supervisor.cell(name)!
     const path = `${settings.option}.module`
-    const { href, ...code } = await loadable(this.#moduleOf(name) ?? '', path, { host: true })
+    const { href, ...code } = await loadable(settings.module ?? '', path, { host: true })
     try {
       return handlersFrom(((await import(href)) as { default?: unknown }).default, path)
     } catch (error) {

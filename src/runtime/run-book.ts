@@ -267,7 +267,7 @@ export class RunBook implements RunHost {
   }
 
   #agents(): string[] {
-    return this.#supervisor.cells.filter((cell) => cell.settings.counted).map((cell) => cell.name)
+    return this.#supervisor.agents().map((cell) => cell.name)
   }
 
   /** Everything that is under way in the run is told to stop, and nothing more is taken. */

@@ -66,6 +66,16 @@ export class RunState {
     this.metadata = metadata
     this.threadId = threadId
   }
+
+  /** That agent has left: what it kept and what it listened for here are not for who has its name next. */
+  forgetAgent(index: number): void {
+    this.states.delete(index)
+    for (const [key, stop] of this.subscriptions) {
+      if (!key.startsWith(`${index} `)) continue
+      stop()
+      this.subscriptions.delete(key)
+    }
+  }
 }
 
 /** For the folds over one run's log: they can be made long after the team has forgotten the run. */

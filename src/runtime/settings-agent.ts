@@ -58,8 +58,16 @@ export interface AgentSettings {
   supervision: SupervisionSettings
 }
 
+/** What of the team's options speaks for each role that says nothing. */
+type TeamDefaults = Pick<TeamOptions, 'communication' | 'supervision'>
+
 /** The settings of the role at `path`. Throws if its module is missing (unless `hasDefinition`) or cannot be one. */
-export function agentSettings(role: AgentRole, path: string, team: TeamOptions, hasDefinition: boolean): AgentSettings {
+export function agentSettings(
+  role: AgentRole,
+  path: string,
+  team: TeamDefaults,
+  hasDefinition: boolean,
+): AgentSettings {
   const own = role.communication ?? {}
   const all = team.communication ?? {}
   return {
@@ -85,7 +93,7 @@ export function agentSettings(role: AgentRole, path: string, team: TeamOptions, 
 }
 
 /** Of a role, or of what the team has besides. */
-export function supervisionSettings(team: TeamOptions, own: AgentRole['supervision'] = {}): SupervisionSettings {
+export function supervisionSettings(team: TeamDefaults, own: AgentRole['supervision'] = {}): SupervisionSettings {
   const all = team.supervision ?? {}
   return {
     strategy: all.strategy ?? 'one_for_one',

@@ -15,15 +15,26 @@ export function checkNames(agents: readonly AgentRole[]): void {
     }
     first.set(name, i)
   }
-  for (const [i, role] of agents.entries()) {
-    const at = `agents[${i}]`
-    for (const [j, name] of (role.canDelegateTo ?? []).entries()) mustExist(name, `${at}.canDelegateTo[${j}]`, first)
-    for (const [j, name] of (role.sharedWith ?? []).entries()) mustExist(name, `${at}.sharedWith[${j}]`, first)
-    if (role.escalateTo !== undefined) mustExist(role.escalateTo, `${at}.escalateTo`, first)
-  }
+  for (const [i, role] of agents.entries()) checkReferences(role, `agents[${i}]`, first)
 }
 
-function mustExist(name: string, path: string, known: ReadonlyMap<string, number>): void {
+/** Throws if the role at `at` has the name of one of the others, or names somebody who is not there. */
+export function checkNewName(role: AgentRole, at: string, others: readonly string[]): void {
+  const known = new Set(others)
+  if (known.has(role.name))
+    throw refusedAs(`${at}.name`, `${shown(role.name)}, which an agent has already`, 'a name that no other agent has')
+  checkReferences(role, at, known.add(role.name))
+}
+
+type Known = Pick<ReadonlySet<string>, 'has' | 'keys'>
+
+function checkReferences(role: AgentRole, at: string, known: Known): void {
+  for (const [j, name] of (role.canDelegateTo ?? []).entries()) mustExist(name, `${at}.canDelegateTo[${j}]`, known)
+  for (const [j, name] of (role.sharedWith ?? []).entries()) mustExist(name, `${at}.sharedWith[${j}]`, known)
+  if (role.escalateTo !== undefined) mustExist(role.escalateTo, `${at}.escalateTo`, known)
+}
+
+function mustExist(name: string, path: string, known: Known): void {
   if (known.has(name)) return
   const meant = nearest(name, known.keys())
   const advice = meant === undefined ? 'Define that agent, or remove the name.' : `Did you mean "${meant}"?`

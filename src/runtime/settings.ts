@@ -1,12 +1,14 @@
 /** A team's options, checked, and with every default filled in. The rest of the runtime never sees an option. */
 import type { Logger } from '../actors/logger.ts'
+import type { AgentRole } from '../actors/role.ts'
 import { type Scheduler, schedulerFrom } from '../clock.ts'
 import { defaultLogger } from './default-logger.ts'
 import type { TeamOptions } from './options.ts'
 import { type AgentSettings, agentSettings, type SupervisionSettings, supervisionSettings } from './settings-agent.ts'
-import { checkNames } from './settings-names.ts'
+import { checkNames, checkNewName } from './settings-names.ts'
+import { roleShape } from './settings-shape-role.ts'
 import { teamShape } from './settings-shape-team.ts'
-import { refuseUnavailable } from './unavailable.ts'
+import { refuseUnavailable, refuseUnavailableRole } from './unavailable.ts'
 
 export type { TeamOptions } from './options.ts'
 export type { AgentSettings, MailboxSettings, SupervisionSettings } from './settings-agent.ts'
@@ -30,6 +32,8 @@ export interface TeamSettings {
   blackboard: BlackboardScope
   logger: Logger
   clock: Scheduler
+  /** Of a role that comes later, at that path of what was given: checked, and with the same defaults. */
+  newcomer(role: AgentRole, path: string, others: readonly string[]): AgentSettings
 }
 
 /**
@@ -47,10 +51,10 @@ export function settingsFrom(options: TeamOptions, given: { modules?: ReadonlySe
   teamShape(options, '')
   refuseUnavailable(options)
   checkNames(options.agents)
+  const isGiven = ({ name }: AgentRole) => given.modules?.has(name) ?? false
+  const defaults = structuredClone({ supervision: options.supervision, communication: options.communication })
   return {
-    agents: options.agents.map((role, i) =>
-      agentSettings(role, `agents[${i}]`, options, given.modules?.has(role.name) ?? false),
-    ),
+    agents: options.agents.map((role, i) => agentSettings(role, `agents[${i}]`, options, isGiven(role))),
     supervision: supervisionSettings(options),
     retries: options.communication?.retries ?? 0,
     maxConcurrentAgents: options.maxConcurrentAgents ?? 5,
@@ -61,6 +65,12 @@ export function settingsFrom(options: TeamOptions, given: { modules?: ReadonlySe
     blackboard: blackboardScope(options.enableBlackboard),
     logger: options.logger ?? defaultLogger,
     clock: schedulerFrom(options.clock),
+    newcomer(role, path, others) {
+      roleShape(role, path)
+      refuseUnavailableRole(role, path)
+      checkNewName(role, path, others)
+      return agentSettings(role, path, defaults, isGiven(role))
+    },
   }
 }
 

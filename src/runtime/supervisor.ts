@@ -11,7 +11,7 @@
 import type { Observable } from 'rxjs'
 import type { Logger } from '../actors/logger.ts'
 import { type Scheduler, withTimersOf } from '../clock.ts'
-import { type DramatisError, describe } from '../errors.ts'
+import { ConfigurationError, type DramatisError, describe } from '../errors.ts'
 import { addresseeOf, decodeMessage, isCopy } from '../mailbox/codec.ts'
 import { type DeadLetter, DeadLetterList, type DeadLetterReason } from '../mailbox/dead-letters.ts'
 import { idOf, lengthOf } from '../mailbox/frame.ts'
@@ -124,9 +124,16 @@ export class Supervisor implements Core {
 
   // ---- who is there
 
+  /** A name keeps its index for ever, so that logs and threads that know it stay right when it comes again. */
   addCell(name: string, settings: CellSettings): Cell {
-    const cell = new Cell(this.cells.length, name, settings)
-    this.cells.push(cell)
+    const former = this.#byName.get(name)
+    const cell = new Cell(former?.index ?? this.cells.length, name, settings, former)
+    if (cell.index >= this.team.size)
+      throw new ConfigurationError(
+        `Agent "${name}" is one too many: a team has up to ${this.team.size} names in its time, and these are used up. Names that were removed may be used again.`,
+        { agent: name, names: this.team.size },
+      )
+    this.cells[cell.index] = cell
     this.#byName.set(name, cell)
     if (settings.queueTimeoutMs !== false)
       this.#shortestQueueMs = Math.min(this.#shortestQueueMs, settings.queueTimeoutMs)
@@ -136,6 +143,10 @@ export class Supervisor implements Core {
 
   cell(name: string): Cell | undefined {
     return this.#byName.get(name)
+  }
+
+  agents(): Cell[] {
+    return this.cells.filter((cell) => cell.settings.counted && !cell.removed)
   }
 
   name(index: number): string {

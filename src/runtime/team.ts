@@ -18,9 +18,8 @@ import {
 import type { DeadLetter } from '../mailbox/dead-letters.ts'
 import type { AgentMessage, MessageInput, TypedMessage } from '../mailbox/message.ts'
 import { MAX_AGENTS } from '../mailbox/room.ts'
-import { type AgentInstance, agentInstance } from './agent-instance.ts'
+import type { AgentInstance } from './agent-instance.ts'
 import type { Cell } from './cell.ts'
-import { agentCell, fixedCell } from './cell-settings.ts'
 import { FIXED_NAMES, ORCHESTRATOR_INDEX } from './core.ts'
 import { eventStream } from './event-stream.ts'
 import type { RuntimeEvent } from './events.ts'
@@ -40,6 +39,7 @@ import { watchers } from './parts/watchers.ts'
 import { Posting } from './posting.ts'
 import { Provision, type TeamKit } from './provision.ts'
 import type { MultiAgentResult } from './result.ts'
+import { Roster } from './roster.ts'
 import type { Run, RunHandle, RunOptions } from './run.ts'
 import { RunBook } from './run-book.ts'
 import { directoryOf } from './run-state.ts'
@@ -58,19 +58,18 @@ const SPARE_NAMES = 1024
 
 export class TeamRuntime {
   protected readonly supervisor: Supervisor
-  readonly #settings: TeamSettings
   readonly #runs: RunBook
   readonly #posting: Posting
   readonly #letters: Letters
-  readonly #instances = new Map<string, AgentInstance>()
+  readonly #roster: Roster
   readonly #events: Observable<RuntimeEvent>
   readonly #tallies = new Tallies()
   readonly #spawner: Spawner
   #started: Promise<void> | undefined
+  #startFailed = false
   #closed: Promise<void> | undefined
 
   constructor(settings: TeamSettings, protocol: Protocol, kit?: TeamKit) {
-    this.#settings = settings
     const { clock, logger, warmSpares, maxConcurrentAgents } = settings
     if (settings.agents.length + FIXED_NAMES.length > MAX_AGENTS)
       throw new ConfigurationError(
@@ -100,23 +99,12 @@ export class TeamRuntime {
     this.#letters = new Letters(this.supervisor, this.#runs)
     this.supervisor.calls.boardScope = settings.blackboard
     this.supervisor.calls.waitTimeoutMs = settings.globalTimeoutMs
-    this.#addCells()
+    this.#roster = new Roster(this.supervisor, settings, {
+      run: (of, task, options) => this.#runAlone(of, task, options),
+      deliver: (to, message) => this.#post(() => this.#posting.deliver(to, message)),
+    })
     this.#provide(new Provision(settings, protocol, this.supervisor, kit))
     this.#events = eventStream(this.supervisor, this.#runs)
-  }
-
-  #addCells(): void {
-    for (const name of FIXED_NAMES) this.supervisor.addCell(name, fixedCell(name, this.#settings))
-    for (const [at, agent] of this.#settings.agents.entries()) {
-      const cell = this.supervisor.addCell(agent.name, agentCell(agent, `agents[${at}]`))
-      this.#instances.set(
-        agent.name,
-        agentInstance(cell, agent.role, {
-          run: (of, task, options) => this.#runAlone(of, task, options),
-          deliver: (to, message) => this.#post(() => this.#posting.deliver(to, message)),
-        }),
-      )
-    }
   }
 
   #provide(provision: Provision): void {
@@ -138,9 +126,18 @@ export class TeamRuntime {
     if (this.#runs.closing) return Promise.reject(closedError())
     if (!this.#started) {
       this.#started = this.#startAll()
-      this.#started.catch(() => {}) // who does not wait for it learns it from the first run
+      this.#started.catch(() => {
+        this.#startFailed = true // who does not wait for it learns it from the first run
+      })
     }
     return this.#started
+  }
+
+  /** What kept the team from starting may be gone. */
+  #reconsiderStart(): void {
+    if (!this.#startFailed) return
+    this.#startFailed = false
+    this.#started = undefined
   }
 
   /** An agent that cannot start is gone; whether anybody needs it shows when it is asked. */
@@ -152,9 +149,12 @@ export class TeamRuntime {
 
   async #startAll(): Promise<void> {
     const { lives, cells } = this.supervisor
-    const living = cells.slice(ORCHESTRATOR_INDEX)
-    const outcomes = await Promise.allSettled(living.map((cell) => Promise.all([lives.begin(cell), lives.ready(cell)])))
-    for (const outcome of outcomes) if (outcome.status === 'rejected') throw outcome.reason
+    const living = cells.slice(ORCHESTRATOR_INDEX).filter((cell) => !cell.removed)
+    const outcomes = await Promise.allSettled(
+      living.map((cell) => Promise.all([cell.epoch > 0 || cell.stopped || lives.begin(cell), lives.ready(cell)])),
+    )
+    for (const [at, outcome] of outcomes.entries())
+      if (outcome.status === 'rejected' && !living[at]!.removed) throw outcome.reason
   }
 
   /**
@@ -288,31 +288,72 @@ export class TeamRuntime {
 
   /** One agent, or undefined. */
   getAgent(name: string): AgentInstance | undefined {
-    return this.#instances.get(name)
+    return this.#roster.get(name)
   }
 
-  /** All agents, in the order in which they were given. */
+  /** All agents, in the order in which they came. */
   listAgents(): AgentInstance[] {
-    return [...this.#instances.values()]
+    return this.#roster.list()
   }
 
   /** What an agent does now. */
   getAgentStatus(name: string): AgentStatus | undefined {
-    return this.#instances.get(name)?.status
+    return this.#roster.get(name)?.status
   }
 
-  /** Not available in this version; the same for the next six. */
-  addAgent(_role: AgentRole): Promise<AgentInstance> {
-    return Promise.reject(unavailable('addAgent'))
+  /**
+   * Adds an agent to the team, also while runs are under way: they can reach it by its name at once, and scripts see it in
+   * `orchestrator.agents`. Resolves when it is ready; in a team that has not started yet, at once. Source: document
+   * 000, teammates that come later.
+   *
+   * Rejects with `ConfigurationError` for a wrong role, a name that an agent has already, or a module that cannot be
+   * loaded; with `StartFailedError` for an agent that failed twice while it started. Then it is not in the team.
+   *
+   * @example
+   * const critic = await team.addAgent({ name: 'critic', module: new URL('./critic.js', import.meta.url) })
+   * console.log(await critic.run('Read this.'))
+   */
+  async addAgent(role: AgentRole): Promise<AgentInstance> {
+    await this.#roster.left(role?.name)
+    this.#assertOpen()
+    const cell = this.#roster.add(role)
+    const instance = this.#roster.get(cell.name)!
+    if (this.#started) await this.#roster.begin(cell)
+    return instance
   }
-  removeAgent(_name: string): Promise<void> {
-    return Promise.reject(unavailable('removeAgent'))
+
+  /**
+   * Takes an agent out of the team: its turn under way is aborted and has `stopGraceMs`, its stop hook runs, its thread
+   * ends. What waits for it becomes dead letters, who asked it gets `AgentTerminatedError`, and so does who sends to it
+   * from now on. Its name can be given to another agent, which begins with a state of its own. Resolves when it is gone.
+   *
+   * Rejects with `UnknownAgentError`.
+   */
+  async removeAgent(name: string): Promise<void> {
+    this.#assertOpen()
+    await this.#roster.remove(name)
+    this.#reconsiderStart()
   }
+
+  /**
+   * Begins again with an agent that was stopped for good, without waiting for `coolDownMs`. Resolves when it is ready.
+   *
+   * Rejects with `UnknownAgentError`, with `ConfigurationError` for an agent that is not stopped, and with what keeps it
+   * from starting.
+   */
+  async restartAgent(name: string): Promise<void> {
+    this.#assertOpen()
+    await this.#roster.restart(name)
+    this.#reconsiderStart()
+  }
+
+  #assertOpen(): void {
+    if (this.#runs.closing) throw closedError()
+  }
+
+  /** Not available in this version; the same for the next three. */
   reloadAgent(_name: string): Promise<void> {
     return Promise.reject(unavailable('reloadAgent'))
-  }
-  restartAgent(_name: string): Promise<void> {
-    return Promise.reject(unavailable('restartAgent'))
   }
   canDelegate(_from: string, _to: string): boolean {
     throw unavailable('canDelegate')

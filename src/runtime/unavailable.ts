@@ -41,15 +41,26 @@ function emptyOnly(path: string): UnavailableOption {
   return { path, asked: (value) => !Array.isArray(value) || value.length > 0, available: ['an empty list'] }
 }
 
+const OF_A_ROLE = 'agents[].'
+
 /** Throws for the first option that asks for what is not there yet. */
 export function refuseUnavailable(options: unknown): void {
-  for (const { path: pattern, asked, available } of UNAVAILABLE) {
-    const accepted = available.join(' or ') || 'nothing'
-    for (const { path, value } of valuesAt(options, pattern.split('.'), '')) {
-      if (value === undefined || !asked(value)) continue
-      const advice = available.length === 0 ? '' : `Available: ${accepted}.`
-      throw unavailable(path, advice, { got: shown(value), accepted })
-    }
+  for (const option of UNAVAILABLE) refuse(option, valuesAt(options, option.path.split('.'), ''))
+}
+
+/** The same for one role that stands at `at`. */
+export function refuseUnavailableRole(role: unknown, at: string): void {
+  for (const option of UNAVAILABLE)
+    if (option.path.startsWith(OF_A_ROLE))
+      refuse(option, valuesAt(role, option.path.slice(OF_A_ROLE.length).split('.'), at))
+}
+
+function refuse({ asked, available }: UnavailableOption, found: Found): void {
+  const accepted = available.join(' or ') || 'nothing'
+  for (const { path, value } of found) {
+    if (value === undefined || !asked(value)) continue
+    const advice = available.length === 0 ? '' : `Available: ${accepted}.`
+    throw unavailable(path, advice, { got: shown(value), accepted })
   }
 }
 

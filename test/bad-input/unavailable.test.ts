@@ -70,10 +70,7 @@ t.test('methods of a team and a run', async (t) => {
   const run = untyped(hello)
   const methods: Record<string, () => unknown> = {
     resume: () => team.resume('id'),
-    addAgent: () => team.addAgent({ name: 'carl' }),
-    removeAgent: () => team.removeAgent('bob'),
     reloadAgent: () => team.reloadAgent('bob'),
-    restartAgent: () => team.restartAgent('bob'),
     delegateTask: () => team.delegateTask('ann', 'bob', 'work'),
     canDelegate: () => team.canDelegate('ann', 'bob'),
     getDelegationGraph: () => team.getDelegationGraph(),

@@ -139,11 +139,6 @@ t.test('rule 2: the window is one of monotonic time: a wall clock that is set ch
   t.match(bare.host.cell('worker')!.stopped, { details: { deaths: 4 } })
 })
 
-t.test('rule 2: restartAgent is refused: it belongs to a later version', async (t) => {
-  const team = localTeam(t, { worker: answers })
-  await t.rejects(team.restartAgent('worker'), { code: 'CONFIGURATION', details: { path: 'restartAgent' } })
-})
-
 t.test('rule 3: the first restart is immediate, later ones wait for their delay', async (t) => {
   const team = localTeam(t, { worker: answers })
   const delays: (number | null)[] = []

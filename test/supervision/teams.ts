@@ -19,20 +19,27 @@ export type Cast = Readonly<Record<string, Receive | AgentDefinition>>
 export interface Extras extends Partial<Omit<MultiAgentPatternOptions, 'agents' | 'clock'>> {
   roles?: Readonly<Record<string, Omit<AgentRole, 'name'>>>
   seed?: number
+  /** Agents that are added later, or spawned. */
+  later?: Cast
 }
 
 export const silent: Logger = { debug: () => {}, info: () => {}, warn: () => {}, error: () => {} }
 
 /** A team of `dramatis/testing`. A run asks the first agent, unless `orchestration` says otherwise. */
-export function localTeam(t: Test, cast: Cast, { roles, seed = 1, ...options }: Extras = {}): TestTeam<string> {
-  const team = testTeam(optionsOf(cast, roles, options), { seed, modules: modulesOf(cast) })
+export function localTeam(
+  t: Test,
+  cast: Cast,
+  { roles, seed = 1, later = {}, ...options }: Extras = {},
+): TestTeam<string> {
+  const team = testTeam(optionsOf(cast, roles, options), { seed, modules: modulesOf(cast), later: modulesOf(later) })
   closeAfter(t, team)
   return team
 }
 
 /** The same with its supervisor in sight. */
-export function openTeam(t: Test, cast: Cast, { roles, seed = 1, ...options }: Extras = {}): OpenTeam {
-  const team = new OpenTeam(optionsOf(cast, roles, options), new Map(Object.entries(modulesOf(cast))), seed)
+export function openTeam(t: Test, cast: Cast, { roles, seed = 1, later = {}, ...options }: Extras = {}): OpenTeam {
+  const definitions = new Map(Object.entries(modulesOf({ ...cast, ...later })))
+  const team = new OpenTeam(optionsOf(cast, roles, options), definitions, seed)
   closeAfter(t, team)
   return team
 }
@@ -66,7 +73,7 @@ export class OpenTeam extends MultiAgentPattern<string> {
 function optionsOf(
   cast: Cast,
   roles: Extras['roles'] = {},
-  options: Omit<Extras, 'roles' | 'seed'>,
+  options: Omit<Extras, 'roles' | 'seed' | 'later'>,
 ): MultiAgentPatternOptions {
   const names = Object.keys(cast)
   return {
