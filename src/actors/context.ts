@@ -71,7 +71,11 @@ export interface SharedState {
   update<T>(key: string, change: (value: T | undefined) => T): Promise<T>
 }
 
-/** A role that an agent makes at run time. 'run': gone with it, its name unique in it. */
+/**
+ * A role that an agent makes at run time; JSON, since it crosses threads. `module`: an absolute path, the href of a file or
+ * a package. `lifetime` 'run' (the default): it is gone when the run is over and quiet, its name is unique in the run, and
+ * nobody else sees it. 'team': it stays, like one that `addAgent` has added.
+ */
 export type SpawnRole = RoleInfo & {
   module?: string
   tools?: Exclude<ToolReference, Tool>[]
@@ -209,7 +213,16 @@ export interface AgentContext<State = object, RunState = object, Data = unknown>
   ask(question: string, options?: { choices?: string[]; timeoutMs?: number }): Promise<string>
   /** The error that refuses the task: `throw context.refuse('why')`. Who asked gets it as `TaskRefusedError`. */
   refuse(reason: string): TaskRefusedError
-  /** Makes another agent. Not available in this version. */
+  /**
+   * Makes another agent, and resolves with its name when it is ready. For protocol scripts, and for agents with `trust:
+   * 'privileged'`. It has the team's defaults, no environment, and up to 64 are made in one run. Rejects with
+   * `ConfigurationError` for a wrong role, a name that an agent has already, or a module that cannot be loaded; with
+   * `StartFailedError`; with `TeamOverloadedError` beyond the 64.
+   *
+   * @example
+   * const name = await context.spawn({ name: 'reader-1', module: new URL('./reader.js', import.meta.url).href })
+   * const { content } = await context.request(name, 'Read chapter 1.')
+   */
   spawn(role: SpawnRole): Promise<string>
   /** One call of a model. Not available in this version. */
   complete<T = undefined>(request: CompletionRequest<T>): Promise<Completion<T>>

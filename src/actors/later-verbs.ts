@@ -24,9 +24,6 @@ export abstract class LaterVerbs {
   ask(): Promise<string> {
     return rejected(unavailable('context.ask'))
   }
-  spawn(): Promise<string> {
-    return rejected(unavailable('context.spawn'))
-  }
   complete<T>(): Promise<Completion<T>> {
     return rejected(unavailable('context.complete'))
   }

@@ -39,7 +39,7 @@ export interface RoleInfo<Name extends string = string, Data = unknown> {
   priority?: number
   /** Of its vote; 1. null, NaN and Infinity are legal and mean that the majority decides. */
   weight?: number | null
-  /** 'internal'; the others are not available in this version. */
+  /** 'internal'. 'privileged': it may `spawn`. 'untrusted' is not available in this version. */
   trust?: 'untrusted' | 'internal' | 'privileged'
   /** A JSON value for the agent's own use: `context.data`. */
   data?: Data

@@ -18,7 +18,7 @@ import {
 import { FAILED, NOW, REPLAYED, STEP_BEGAN, STEP_DONE } from '../mailbox/frame.ts'
 import { type AgentMessage, ORCHESTRATOR } from '../mailbox/message.ts'
 import { turnBlackboard } from './board-verbs.ts'
-import type { AgentContext, AgentRef, Outcome, RequestOptions } from './context.ts'
+import type { AgentContext, AgentRef, Outcome, RequestOptions, SpawnRole } from './context.ts'
 import { Drafts } from './drafts.ts'
 import { Emitter } from './emitter.ts'
 import { handled, quiet, rejected } from './handled.ts'
@@ -31,7 +31,7 @@ import { allOf, anyOf, quorumOf } from './request-many.ts'
 import type { RoleInfo } from './role.ts'
 import type { ResponseStream } from './stream.ts'
 import type { TurnHost, TurnStart } from './turn-host.ts'
-import { checkFunction, checkStepOptions, checkText, durationOf } from './verb-checks.ts'
+import { checkFunction, checkObject, checkStepOptions, checkText, durationOf } from './verb-checks.ts'
 
 export class Turn extends LaterVerbs implements AgentContext, MessengerTurn {
   readonly #loop: TurnHost
@@ -176,6 +176,14 @@ export class Turn extends LaterVerbs implements AgentContext, MessengerTurn {
   #hear(verb: 'subscribe' | 'watch', args: { pattern: string } | { agent: string }): Promise<void> {
     if (!this.#ended && !this.hears) return rejected(deaf(this.role.name, verb))
     return handled(this.call(verb, args).then(quiet))
+  }
+
+  spawn(role: SpawnRole): Promise<string> {
+    return handled(this.#spawn(role))
+  }
+  async #spawn(role: SpawnRole): Promise<string> {
+    checkObject(role, 'role')
+    return (await this.call('spawn', role)) as string
   }
 
   /** A verb that the host serves. The answer is JSON; `signal` withdraws it. */

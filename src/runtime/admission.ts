@@ -51,14 +51,15 @@ export class Admission implements Admitting {
     const index = recipientOf(memory, at)
     if (index === NOBODY && flagsOf(memory, at) & TO_ALL) return this.#core.copies.broadcast(sender, run, memory, at)
     const named = index === NOBODY && flagsOf(memory, at) & HAS_NAME ? readBody(memory, at).name : undefined
-    const callee = named === undefined ? this.#core.cells[index] : this.#core.cell(named, run)
+    const known = named === undefined ? this.#core.cells[index] : this.#core.cell(named, run)
+    const callee = known?.removed ? this.#core.cell(known.name, run) : known // the run may have another of that name
     const name = named ?? callee?.name ?? `#${index}`
     const refuse = (reason: Refusal, error: DramatisError) => {
       if (callee && !(flagsOf(memory, at) & ASKS)) this.freed(callee, lengthOf(memory, at)) // its sender had claimed room
       this.#refuse(sender, run, memory, at, reason, error, settle)
     }
     if (run.ending) return refuse('cancelled', run.ending)
-    if (!callee || !mayReach(sender, callee)) {
+    if (!callee || !mayReach(sender, callee, run)) {
       if (callee && isReportToScript(callee, memory, at)) return this.verdict(sender, run, memory, at, undefined)
       return refuse('unknown_agent', this.unknown(name, run))
     }
@@ -325,6 +326,10 @@ const tooLarge = (agent: string, bytes: number, limit: number) =>
 const isReportToScript = ({ index }: Cell, memory: Memory, at: number) =>
   index === ORCHESTRATOR_INDEX && kindOf(memory, at) === SEND && typeOf(memory, at) === 'report'
 
-/** Agents can be reached by everybody, the protocol script by the caller and by the blackboard alone. */
-const mayReach = (sender: Cell, callee: Cell) =>
-  callee.settings.counted || (sender.index <= USER_INDEX && callee.index === ORCHESTRATOR_INDEX)
+/**
+ * Agents can be reached by everybody, those of a run alone within it; the protocol script by the caller and by the
+ * blackboard alone.
+ */
+const mayReach = (sender: Cell, callee: Cell, run: RunState) =>
+  (callee.settings.counted && (!callee.run || callee.run === run)) ||
+  (sender.index <= USER_INDEX && callee.index === ORCHESTRATOR_INDEX)

@@ -139,6 +139,8 @@ export class Cell {
   staleFrames = 0
   /** Why it is stopped, if it is. */
   stopped: DramatisError | undefined
+  /** The run that it was made in and goes with; undefined: it is of the team. */
+  readonly run: RunState | undefined
   /** It has left the team for good. Its name may come again. */
   removed = false
   /** Messages that were under way together when the thread died: they come one at a time until the guilty one is found. */
@@ -154,10 +156,11 @@ export class Cell {
   turns = 0
 
   /** `former`: who had that index and name before. What tells its turns and lives apart in the log goes on counting. */
-  constructor(index: number, name: string, settings: CellSettings, former?: Cell) {
+  constructor(index: number, name: string, settings: CellSettings, run?: RunState, former?: Cell) {
     this.index = index
     this.name = name
     this.settings = settings
+    this.run = run
     this.mailbox = former?.mailbox ?? new Mailbox<RunState>()
     if (!former) return
     this.epoch = former.epoch

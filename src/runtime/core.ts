@@ -108,7 +108,7 @@ export interface Handing {
 
 /** The lives of agents. */
 export interface LifeCycle {
-  roster: () => RosterEntry[]
+  roster: (run: RunState | undefined) => RosterEntry[]
   begin(cell: Cell): Promise<void>
   ready(cell: Cell): Promise<void>
   cannotStart(cell: Cell, error: DramatisError): void
@@ -179,8 +179,9 @@ export interface Core extends Directory {
   gate: Gate
   /** Who has that name; who had it last, where nobody has it any more. */
   cell(name: string, run?: RunState): Cell | undefined
-  /** The agents that there are now, in the order in which they came. */
+  /** The agents of the team that there are now, and those of that run alone. */
   agents(run?: RunState): Cell[]
+  /** By index; '' where an agent of one run is, or was. */
   names(): string[]
   idOf(envelope: { memory: Memory; at: number }): string
   appendFrames(run: RunState, memory: Memory, from: number, to: number, count: number): FrameBlock

@@ -102,7 +102,7 @@ export class Deaths implements Dying {
   ): void {
     if (cell.mailbox.handed.size === 0) this.releaseAll(cell)
     const { name: agent, index } = cell
-    this.#core.record(undefined, { kind: 'agent.exited', agent, index, epoch, how, error, fault })
+    this.#core.record(cell.run, { kind: 'agent.exited', agent, index, epoch, how, error, fault })
   }
 
   /** Rule 4: what a thread wrote after it had been fenced off, or told for the last time to stop, does nothing. */

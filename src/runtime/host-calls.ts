@@ -17,6 +17,9 @@ export class HostCalls implements Serving {
   readonly #core: Core
   boardScope: BlackboardScope = false
   waitTimeoutMs = 600_000
+  /** Makes an agent of the role that another one gives; its name. */
+  spawn: (by: Cell, run: RunState, role: object) => Promise<string> = () =>
+    Promise.reject(new ConfigurationError('spawn: there is no team to make agents for.', { path: 'spawn' }))
   #teamBoard: Board | undefined
 
   constructor(core: Core) {
@@ -77,6 +80,8 @@ export class HostCalls implements Serving {
         return this.subscribe(cell, run, args.pattern)
       case 'watch':
         return watch(this.#core, cell, run, this.#agent(args.agent, run))
+      case 'spawn':
+        return this.spawn(cell, run, args)
       case 'decide':
         this.#core.record(run, { kind: 'decision', question: args.question, choice: args.choice, reason: args.reason })
         return undefined
@@ -145,7 +150,7 @@ export class HostCalls implements Serving {
         kind: SEND,
         flags: TO_ALL | (first ? MANY : 0) | (drops ? ASKS : 0),
         type: 'publish',
-        sender: this.#core.cell(entry.author)?.index ?? 0,
+        sender: this.#core.cell(entry.author, run)?.index ?? 0,
         recipient: cell.index,
         run: run.index,
         content: entry.key,

@@ -32,7 +32,7 @@ export class Lives implements LifeCycle {
   /** What a thread becomes when it is given to that agent. */
   codeOf: (cell: Cell) => Promise<AgentCode> = () => Promise.reject(new Error('no code'))
   threadFor: (cell: Cell) => Thread = (cell) => this.#core.spawner.spawn(cell.settings.maxHeapMb)
-  roster: () => RosterEntry[] = () => []
+  roster: (run: RunState | undefined) => RosterEntry[] = () => []
 
   constructor(core: Core) {
     this.#core = core
@@ -90,7 +90,7 @@ export class Lives implements LifeCycle {
     cell.lastEndAt = clock.monotonic()
     cell.startFailures = 0
     cell.status = 'idle'
-    this.#core.record(undefined, {
+    this.#core.record(cell.run, {
       kind: 'agent.ready',
       agent: cell.name,
       epoch: life.epoch,
@@ -142,7 +142,7 @@ export class Lives implements LifeCycle {
   become(cell: Cell, status: 'starting' | 'restarting' | 'stopped' | 'failed'): void {
     if (cell.status === status && status !== 'starting') return
     cell.status = status
-    this.#core.record(undefined, { kind: 'agent.status', agent: cell.name, status, epoch: cell.epoch })
+    this.#core.record(cell.run, { kind: 'agent.status', agent: cell.name, status, epoch: cell.epoch })
   }
 
   /** Resolves when the agent is ready; rejects when it is stopped. */
@@ -195,28 +195,10 @@ export class Lives implements LifeCycle {
       metadata: { ...run.metadata },
       ...(run.threadId !== undefined && { threadId: run.threadId }),
       ...(state !== undefined && { runState: JSON.stringify(state) }),
-      ...(!cell.settings.counted && { roster: this.roster() }),
+      ...(!cell.settings.counted && { roster: this.roster(run) }),
+      ...(run.agents.size > 0 && { agents: [...run.agents].map(([name, index]) => ({ name, index })) }),
     }
     return this.#core.frames.runNotice(run.index, run.id, notice)
-  }
-
-  // ---- who is there
-
-  /** Every thread that lives learns the name of who has come; those that begin later have it from the start. */
-  introduce({ name, index }: Cell): void {
-    const { cells, delivery, frames } = this.#core
-    for (const cell of cells) if (cell.life) delivery.reply(cell, frames.teamNotice(0, { newcomer: { name, index } }))
-    this.tellScripts()
-  }
-
-  /** Protocol scripts in a thread learn who is there now. */
-  tellScripts(): void {
-    const { cells, delivery, frames, runs } = this.#core
-    for (const cell of cells) {
-      if (cell.settings.counted || !cell.life?.thread.isolated) continue
-      for (const index of cell.life.announced)
-        if (runs.has(index)) delivery.reply(cell, frames.teamNotice(index, { roster: this.roster() }))
-    }
   }
 
   // ---- stop

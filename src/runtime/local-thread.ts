@@ -11,8 +11,8 @@ export interface LocalOptions {
   scheduler: Scheduler
   /** Gives the code that runs here for the agent of that name. */
   handlers(name: string): AgentHandlers | Promise<AgentHandlers>
-  /** Set for a protocol script: who is in the team now. */
-  roster?: () => readonly RosterEntry[]
+  /** Set for a protocol script: who is in the team now, and in that run. */
+  roster?: (run: number) => readonly RosterEntry[]
 }
 
 export class LocalThread implements Thread {
@@ -58,7 +58,7 @@ export class LocalThread implements Thread {
             this.#bell = listener
           },
         },
-        roster && ((made, turn) => new OrchestratorTurn(made, turn, roster)),
+        roster && ((made, turn) => new OrchestratorTurn(made, turn, () => roster(turn.run))),
       )
       this.#loop = loop
       const state = await loop.start(assignment.state)

@@ -47,7 +47,7 @@ export class Posting {
   }
 
   async #send(message: MessageInput): Promise<AgentMessage | null> {
-    const sender = this.#agent(message.sender ?? USER, 'sender')
+    const sender = this.#senderOf(message)
     if (message.requiresResponse) return this.#request(message, sender)
     switch (message.type ?? 'request') {
       case 'request':
@@ -145,7 +145,7 @@ export class Posting {
         { path: 'recipient', got: recipients },
       )
     const run = this.#runOf(message)
-    const target = this.#supervisor.cell(recipient) ?? this.#supervisor.cells[USER_INDEX]!
+    const target = this.#supervisor.cell(recipient, run) ?? this.#supervisor.cells[USER_INDEX]!
     return new Promise((resolve, reject) => {
       const settle = (memory: Memory, at: number) => {
         if (isFailure(memory, at)) reject(this.#heard(errorOf(memory, at)))
@@ -172,8 +172,8 @@ export class Posting {
 
   /** One message to one agent that nobody waits for; resolves when it is accepted. */
   async #one(message: MessageInput, run: RunState, recipient: string, to: Address = { flags: 0 }): Promise<void> {
-    const sender = this.#agent(message.sender ?? USER, 'sender')
-    const target = this.#supervisor.cell(recipient)
+    const sender = this.#senderOf(message)
+    const target = this.#supervisor.cell(recipient, run)
     const correlation = this.#supervisor.sends.number()
     const name = target ? to.names : recipient
     const frame = this.#frame(message, run, sender, target?.index ?? NOBODY, name, to.flags | ASKS, correlation)
@@ -280,10 +280,10 @@ export class Posting {
     return undefined
   }
 
-  #agent(name: string, path: string): Cell {
-    const cell = this.#supervisor.cell(name)
+  #senderOf({ sender: name = USER, runId = '' }: MessageInput): Cell {
+    const cell = this.#supervisor.cell(name, this.#runs.get(runId)?.state)
     if (cell && !cell.removed && (cell.settings.counted || name === USER)) return cell
-    throw new UnknownAgentError(`${path}: no agent of this team is named "${name}".`, { path, agent: name })
+    throw new UnknownAgentError(`sender: no agent of this team is named "${name}".`, { path: 'sender', agent: name })
   }
 }
 

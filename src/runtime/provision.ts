@@ -10,6 +10,7 @@ import type { Cell } from './cell.ts'
 import { ORCHESTRATOR_INDEX } from './core.ts'
 import { importFailure } from './import-failure.ts'
 import { handlersFrom, LocalThread } from './local-thread.ts'
+import type { RunState } from './run-state.ts'
 import type { TeamSettings } from './settings.ts'
 import type { Supervisor } from './supervisor.ts'
 import type { Thread } from './thread.ts'
@@ -34,8 +35,8 @@ export class Provision {
   }
 
   /** The agents as a protocol script sees them. */
-  roster(): RosterEntry[] {
-    return this.#supervisor.agents().map((cell) => ({ ...cell.settings.info, status: statusOf(cell) }))
+  roster(run: RunState | undefined): RosterEntry[] {
+    return this.#supervisor.agents(run).map((cell) => ({ ...cell.settings.info, status: statusOf(cell) }))
   }
 
   /** What a thread of that agent is to load. Rejects with `ConfigurationError` for a module that cannot be found or bundled. */
@@ -57,7 +58,11 @@ export class Provision {
   threadFor(cell: Cell): Thread {
     const scheduler = this.#settings.clock
     if (cell.index === ORCHESTRATOR_INDEX && (this.#kit || 'run' in this.#protocol))
-      return new LocalThread({ scheduler, handlers: () => this.#localScript(), roster: () => this.roster() })
+      return new LocalThread({
+        scheduler,
+        handlers: () => this.#localScript(),
+        roster: (run) => this.roster(this.#supervisor.runs.get(run)),
+      })
     if (this.#kit) return new LocalThread({ scheduler, handlers: () => this.#localHandlers(cell) })
     return this.#supervisor.spawner.spawn(cell.settings.maxHeapMb)
   }

@@ -1,13 +1,19 @@
 /** Who is in the team: the agents that it was made with, and those that come and go while it runs. */
+import type { SpawnRole } from '../actors/context.ts'
 import type { AgentRole } from '../actors/role.ts'
-import { AgentTerminatedError, ConfigurationError } from '../errors.ts'
+import { AgentTerminatedError, ConfigurationError, TeamOverloadedError } from '../errors.ts'
 import { type AgentInstance, type AgentInstanceHost, agentInstance, statusOf } from './agent-instance.ts'
 import type { Cell } from './cell.ts'
 import { agentCell, fixedCell } from './cell-settings.ts'
 import { FIXED_NAMES } from './core.ts'
+import type { RunState } from './run-state.ts'
 import type { AgentSettings, TeamSettings } from './settings.ts'
+import { spawnShape } from './settings-shape-role.ts'
 import type { Supervisor } from './supervisor.ts'
 import { unknownAgent } from './unknown-agent.ts'
+
+/** A runaway agent would take all threads of the machine. */
+const MAX_SPAWNED = 64
 
 export class Roster {
   readonly #supervisor: Supervisor
@@ -40,15 +46,15 @@ export class Roster {
   }
 
   /** Resolves when nobody of that name is about to leave. */
-  async left(name: string): Promise<void> {
-    await this.#leaving.get(name)
+  async left(name: string, run?: RunState): Promise<void> {
+    await this.#leaving.get(keyOf(name, run))
   }
 
   /** Its mailbox takes messages from now on; `begin` starts its thread. */
   add(role: AgentRole): Cell {
-    const others = this.#supervisor.agents().map(({ name }) => name)
-    const cell = this.#enter(this.#settings.newcomer(role, 'role', others), 'role')
-    this.#supervisor.lives.introduce(cell)
+    const everybody = this.#supervisor.cells.filter(({ settings, removed }) => settings.counted && !removed)
+    const cell = this.#enter(this.#settings.newcomer(role, 'role', namesOf(everybody)), 'role')
+    this.#introduce(cell)
     return cell
   }
 
@@ -58,32 +64,96 @@ export class Roster {
     try {
       await Promise.all([lives.begin(cell), lives.ready(cell)])
     } catch (error) {
-      if (!cell.removed) await this.remove(cell.name)
+      if (!cell.removed) await this.#dismiss(cell)
       throw error
     }
   }
 
+  /** An agent makes another one, for its run or for the team. */
+  async spawn(by: Cell, run: RunState, given: object): Promise<string> {
+    if (by.settings.counted && by.settings.info.trust !== 'privileged')
+      throw new ConfigurationError(
+        `context.spawn: agent "${by.name}" may not make others. Give its role trust: 'privileged'.`,
+        { path: 'trust', agent: by.name, got: by.settings.info.trust ?? 'internal', accepted: 'privileged' },
+      )
+    spawnShape(given, 'role')
+    const { lifetime = 'run', ...role } = given as SpawnRole
+    const own = lifetime === 'run' ? run : undefined
+    await this.left(role.name, own)
+    run.boardOver.signal.throwIfAborted() // the run is over
+    if (run.spawned >= MAX_SPAWNED)
+      throw new TeamOverloadedError(
+        `Run "${run.id}" has made ${run.spawned} agents by context.spawn, and no run makes more. Give their work to those that there are.`,
+        { runId: run.id, spawned: run.spawned, limit: MAX_SPAWNED },
+      )
+    const cell = own ? this.#addTo(own, role) : this.add(role)
+    run.spawned += 1
+    try {
+      await this.begin(cell)
+    } catch (error) {
+      run.spawned -= 1
+      throw error
+    }
+    return cell.name
+  }
+
+  #addTo(run: RunState, role: AgentRole): Cell {
+    const agent = this.#settings.newcomer(role, 'role', namesOf(this.#supervisor.agents(run)))
+    const cell = this.#supervisor.addCell(agent.name, agentCell(agent, 'role'), run)
+    this.#introduce(cell)
+    return cell
+  }
+
   /** Rules 8 and 12: an orderly stop; what waits becomes dead letters, and who asked is told. */
-  async remove(name: string): Promise<void> {
-    const cell = this.#present(name)
+  remove(name: string): Promise<void> {
+    return this.#dismiss(this.#present(name))
+  }
+
+  async #dismiss(cell: Cell): Promise<void> {
     cell.removed = true
-    this.#instances.delete(name)
-    const gone = new AgentTerminatedError(`Agent "${name}" was removed from the team.`, { agent: name })
-    const leaving = this.#leave(cell, gone)
-    this.#leaving.set(name, leaving)
-    this.#supervisor.lives.tellScripts()
+    if (!cell.run) this.#instances.delete(cell.name)
+    const leaving = this.#leave(cell)
+    this.#leaving.set(keyOf(cell.name, cell.run), leaving)
+    this.#tellScripts()
     await leaving
   }
 
-  async #leave(cell: Cell, gone: AgentTerminatedError): Promise<void> {
+  async #leave(cell: Cell): Promise<void> {
+    const { name, run } = cell
     this.#forget(cell)
-    await this.#supervisor.lives.end(cell, gone)
+    await this.#supervisor.lives.end(
+      cell,
+      new AgentTerminatedError(`Agent "${name}" was removed from the team.`, { agent: name }),
+    )
     this.#forget(cell) // what its last turn did
-    this.#leaving.delete(cell.name)
+    this.#leaving.delete(keyOf(name, run))
   }
 
   #forget({ index }: Cell): void {
     for (const run of this.#supervisor.runs.values()) run.forgetAgent(index)
+  }
+
+  /**
+   * Every thread that lives learns the name of who has come, or those that have to do with its run; who begins later has it
+   * from the start.
+   */
+  #introduce({ name, index, run }: Cell): void {
+    const { cells, delivery, frames } = this.#supervisor
+    const about = run?.index ?? 0
+    for (const cell of cells)
+      if (cell.life && (about === 0 || cell.life.announced.has(about)))
+        delivery.reply(cell, frames.teamNotice(about, { newcomer: { name, index } }))
+    this.#tellScripts()
+  }
+
+  /** Protocol scripts in a thread learn who is there now. */
+  #tellScripts(): void {
+    const { cells, delivery, frames, lives, runs } = this.#supervisor
+    for (const cell of cells) {
+      if (cell.settings.counted || !cell.life?.thread.isolated) continue
+      for (const index of cell.life.announced)
+        if (runs.has(index)) delivery.reply(cell, frames.teamNotice(index, { roster: lives.roster(runs.get(index)) }))
+    }
   }
 
   /** Begins again with an agent that was stopped for good, before its cool-down is over. */
@@ -102,9 +172,11 @@ export class Roster {
   #present(name: string): Cell {
     const cell = this.#supervisor.cell(name)
     if (cell?.settings.counted && !cell.removed) return cell
-    throw unknownAgent(
-      name,
-      this.#supervisor.agents().map((agent) => agent.name),
-    )
+    throw unknownAgent(name, namesOf(this.#supervisor.agents()))
   }
 }
+
+const namesOf = (cells: readonly Cell[]) => cells.map(({ name }) => name)
+
+/** Names are unique in the team, and in each run. */
+const keyOf = (name: string, run: RunState | undefined) => `${run?.index ?? 0} ${name}`

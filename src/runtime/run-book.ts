@@ -257,7 +257,7 @@ export class RunBook implements RunHost {
     this.#supervisor.record(state, { kind: 'run.finished', error: 'error' in ending ? ending.error : null })
     // Before anybody is told of the end: the event carries the result.
     const executionTimeMs = this.#supervisor.clock.now() - state.startedAt
-    entry.result = resultOf(state, ending, executionTimeMs, this.#agents(), this.#supervisor)
+    entry.result = resultOf(state, ending, executionTimeMs, this.#agents(state), this.#supervisor)
     entry.timer?.cancel()
     entry.clear()
     this.#leave(entry)
@@ -266,8 +266,8 @@ export class RunBook implements RunHost {
     this.#supervisor.wake()
   }
 
-  #agents(): string[] {
-    return this.#supervisor.agents().map((cell) => cell.name)
+  #agents(run: RunState): string[] {
+    return this.#supervisor.agents(run).map((cell) => cell.name)
   }
 
   /** Everything that is under way in the run is told to stop, and nothing more is taken. */
@@ -338,6 +338,7 @@ export class RunBook implements RunHost {
     for (const stop of run.subscriptions.values()) stop()
     run.subscriptions.clear()
     run.watches.clear()
+    this.#supervisor.endAgentsOf(run)
     this.#supervisor.delivery.runOver(run)
     this.#kept.push(run)
     let bytes = this.#kept.reduce((sum, { log }) => sum + log.bytes, 0)
@@ -373,8 +374,8 @@ export class RunBook implements RunHost {
   runId(index: number): string {
     return this.#supervisor.runId(index)
   }
-  epochOf(agent: string): number {
-    return this.#supervisor.cell(agent)?.epoch ?? 0
+  epochOf(agent: string, run?: RunState): number {
+    return this.#supervisor.cell(agent, run)?.epoch ?? 0
   }
   blackboard(run: RunState): Blackboard | undefined {
     return this.#supervisor.calls.board(run)

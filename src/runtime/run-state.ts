@@ -46,6 +46,10 @@ export class RunState {
   readonly failures: { agent: string; taskId?: string; error: DramatisError }[] = []
   /** The first message about an entry that was written last: those to other subscribers are copies of it. */
   told: { entry: BlackboardEntry; message: Memory } | undefined
+  /** Agents that were made in this run and go with it: their indices by name. The log goes on naming them. */
+  readonly agents = new Map<string, number>()
+  /** How many agents were made in it. */
+  spawned = 0
   /** What ends each, by agent and pattern. */
   readonly subscriptions = new Map<string, () => void>()
   /** By watcher and agent. */
@@ -67,6 +71,12 @@ export class RunState {
     this.threadId = threadId
   }
 
+  /** Of an agent that is, or was, of this run alone. */
+  agentName(index: number): string | undefined {
+    if (this.agents.size > 0) for (const [name, own] of this.agents) if (own === index) return name
+    return undefined
+  }
+
   /** That agent has left: what it kept and what it listened for here are not for who has its name next. */
   forgetAgent(index: number): void {
     this.states.delete(index)
@@ -80,5 +90,8 @@ export class RunState {
 
 /** For the folds over one run's log: they can be made long after the team has forgotten the run. */
 export function directoryOf(run: RunState, names: Pick<Directory, 'name'>): Directory {
-  return { name: (index) => names.name(index), runId: (index) => (index === run.index ? run.id : '') }
+  return {
+    name: (index) => run.agentName(index) ?? names.name(index),
+    runId: (index) => (index === run.index ? run.id : ''),
+  }
 }

@@ -1,4 +1,5 @@
 /** The shape of one role: every field that the contract has, and what it takes. */
+import type { SpawnRole } from '../actors/context.ts'
 import type { AgentRole, Capability, CommunicationConfig, RoleInfo, SupervisionConfig } from '../actors/role.ts'
 import { jsonIssue, NAME_GRAMMAR } from '../mailbox/message.ts'
 import { refused, refusedAs } from './refused.ts'
@@ -106,6 +107,17 @@ const roleInfo = {
   trust: oneOf('untrusted', 'internal', 'privileged'),
   data: json,
 } satisfies { [Key in keyof Required<RoleInfo>]: Check }
+
+/** The same for a role that an agent gives: data alone, since it comes from a thread. */
+export const spawnShape = shape<SpawnRole>(
+  {
+    ...roleInfo,
+    module: (value, path) => void moduleFrom(value, path),
+    tools: anyList,
+    lifetime: oneOf('run', 'team'),
+  },
+  'name',
+)
 
 /** Throws for the first field of a role that has a wrong name, type or range. */
 export const roleShape = shape<AgentRole>(

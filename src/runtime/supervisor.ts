@@ -11,7 +11,7 @@
 import type { Observable } from 'rxjs'
 import type { Logger } from '../actors/logger.ts'
 import { type Scheduler, withTimersOf } from '../clock.ts'
-import { ConfigurationError, type DramatisError, describe } from '../errors.ts'
+import { AgentTerminatedError, ConfigurationError, type DramatisError, describe } from '../errors.ts'
 import { addresseeOf, decodeMessage, isCopy } from '../mailbox/codec.ts'
 import { type DeadLetter, DeadLetterList, type DeadLetterReason } from '../mailbox/dead-letters.ts'
 import { idOf, lengthOf } from '../mailbox/frame.ts'
@@ -73,6 +73,8 @@ export class Supervisor implements Core {
   gate: Gate = OPEN_GATE
   closed = false
   readonly #records = new Subject<Batch>()
+  /** Indices that agents of runs have had. */
+  readonly #free: number[] = []
   readonly #byName = new Map<string, Cell>()
   readonly #parts: { close(): void }[] = []
   #pending: LogEntry[] = []
@@ -124,29 +126,49 @@ export class Supervisor implements Core {
 
   // ---- who is there
 
-  /** A name keeps its index for ever, so that logs and threads that know it stay right when it comes again. */
-  addCell(name: string, settings: CellSettings): Cell {
-    const former = this.#byName.get(name)
-    const cell = new Cell(former?.index ?? this.cells.length, name, settings, former)
+  /**
+   * A name of the team keeps its index for ever, so that logs and threads that know it stay right when it comes again. A
+   * name of a run has its index as long as the run.
+   */
+  addCell(name: string, settings: CellSettings, run?: RunState): Cell {
+    const former = run ? this.#ownOf(run, name) : this.#byName.get(name)
+    const index = former?.index ?? this.#free.shift() ?? this.cells.length
+    const cell = new Cell(index, name, settings, run, former)
     if (cell.index >= this.team.size)
       throw new ConfigurationError(
         `Agent "${name}" is one too many: a team has up to ${this.team.size} names in its time, and these are used up. Names that were removed may be used again.`,
         { agent: name, names: this.team.size },
       )
     this.cells[cell.index] = cell
-    this.#byName.set(name, cell)
+    if (run) run.agents.set(name, index)
+    else this.#byName.set(name, cell)
     if (settings.queueTimeoutMs !== false)
       this.#shortestQueueMs = Math.min(this.#shortestQueueMs, settings.queueTimeoutMs)
     this.team.open(cell.index, settings.mailbox.capacity, settings.mailbox.bytes)
     return cell
   }
 
-  cell(name: string): Cell | undefined {
-    return this.#byName.get(name)
+  cell(name: string, run?: RunState): Cell | undefined {
+    return (run && this.#ownOf(run, name)) ?? this.#byName.get(name)
   }
 
-  agents(): Cell[] {
-    return this.cells.filter((cell) => cell.settings.counted && !cell.removed)
+  #ownOf(run: RunState, name: string): Cell | undefined {
+    const cell = run.agents.size === 0 ? undefined : this.cells[run.agents.get(name) ?? -1]
+    return cell?.run === run ? cell : undefined // else somebody has the index by now
+  }
+
+  agents(run?: RunState): Cell[] {
+    return this.cells.filter((cell) => cell.settings.counted && !cell.removed && (!cell.run || cell.run === run))
+  }
+
+  /** The run is over and quiet: its own agents go with it. */
+  endAgentsOf(run: RunState): void {
+    for (const index of run.agents.values()) {
+      const cell = this.cells[index]!
+      cell.removed = true
+      const gone = new AgentTerminatedError(`Agent "${cell.name}" went with its run.`, { agent: cell.name })
+      void this.lives.end(cell, gone).then(() => this.#free.push(index))
+    }
   }
 
   name(index: number): string {
@@ -162,7 +184,7 @@ export class Supervisor implements Core {
   }
 
   names(): string[] {
-    return this.cells.map((cell) => cell.name)
+    return this.cells.map((cell) => (cell.run ? '' : cell.name))
   }
 
   runId(index: number): string {

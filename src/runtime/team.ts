@@ -97,6 +97,7 @@ export class TeamRuntime {
     this.supervisor.attach(this.#runs.part)
     this.#posting = new Posting(this.supervisor, this.#runs)
     this.#letters = new Letters(this.supervisor, this.#runs)
+    this.supervisor.calls.spawn = (by, run, role) => this.#roster.spawn(by, run, role)
     this.supervisor.calls.boardScope = settings.blackboard
     this.supervisor.calls.waitTimeoutMs = settings.globalTimeoutMs
     this.#roster = new Roster(this.supervisor, settings, {
@@ -109,7 +110,7 @@ export class TeamRuntime {
 
   #provide(provision: Provision): void {
     const { lives } = this.supervisor
-    lives.roster = () => provision.roster()
+    lives.roster = (run) => provision.roster(run)
     lives.codeOf = (cell) => provision.codeOf(cell)
     lives.threadFor = (cell) => provision.threadFor(cell)
   }

@@ -30,7 +30,7 @@ export const UNAVAILABLE: readonly UnavailableOption[] = [
   only('agents[].concurrency', 1),
   only('agents[].contextStrategy'),
   only('agents[].reentrancy', 'none'),
-  only('agents[].trust', 'internal'),
+  only('agents[].trust', 'internal', 'privileged'),
 ]
 
 function only(path: string, ...values: readonly unknown[]): UnavailableOption {

@@ -4,7 +4,6 @@ import { type DramatisError, loadTeam, type Tool } from '../../src/index.ts'
 import { type Act, refusalOf, stage, untyped } from './helpers.ts'
 
 const verbs: Record<string, Act> = {
-  'context.spawn': (context) => context.spawn({ name: 'carl' }),
   'context.sync': (context) => context.sync('noon'),
   'context.delegate': (context) => context.delegate('bob', 'work'),
   'context.handoff': (context) => context.handoff('bob', {}),

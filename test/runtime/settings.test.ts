@@ -20,7 +20,7 @@ const supervision = {
 }
 
 t.test('a team of one role gets every default', async (t) => {
-  const settings = settingsFrom({ agents })
+  const { newcomer: _, ...settings } = settingsFrom({ agents })
   t.strictSame(settings, {
     agents: [
       {
@@ -54,7 +54,11 @@ t.test('a team of one role gets every default', async (t) => {
 
 t.test('every option of the team arrives', async (t) => {
   const clock: Scheduler = { ...systemClock }
-  const { agents: _, ...rest } = settingsFrom({
+  const {
+    agents: _agents,
+    newcomer: _,
+    ...rest
+  } = settingsFrom({
     agents,
     communication: { retries: 3 },
     maxConcurrentAgents: 1,

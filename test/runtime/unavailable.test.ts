@@ -23,7 +23,7 @@ const asking: Record<string, { asks: unknown[]; fine: unknown[] }> = {
   'agents[].concurrency': { asks: [16], fine: [1] },
   'agents[].contextStrategy': { asks: [{ strategy: 'hierarchical' }], fine: [] },
   'agents[].reentrancy': { asks: ['chain'], fine: ['none'] },
-  'agents[].trust': { asks: ['untrusted', 'privileged'], fine: ['internal'] },
+  'agents[].trust': { asks: ['untrusted'], fine: ['internal', 'privileged'] },
 }
 
 /** Options in which the value stands at that path; in a list it is in the second entry. */

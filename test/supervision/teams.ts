@@ -5,7 +5,9 @@ import type { Logger } from '../../src/actors/logger.ts'
 import type { AgentRole } from '../../src/actors/role.ts'
 import type { DramatisError } from '../../src/errors.ts'
 import type { OrchestrationConfig } from '../../src/protocols/index.ts'
+import type { Cell } from '../../src/runtime/cell.ts'
 import { LocalThread } from '../../src/runtime/local-thread.ts'
+
 import type { Supervisor } from '../../src/runtime/supervisor.ts'
 import { MultiAgentPattern, type MultiAgentPatternOptions } from '../../src/team.ts'
 import { type TestTeam, testTeam, type VirtualClock, virtualClock } from '../../src/testing.ts'
@@ -59,7 +61,11 @@ export class OpenTeam extends MultiAgentPattern<string> {
 
   /** Ends a life: as from outside, or by an error that the thread threw outside of any turn. */
   crash(agent: string, error?: Error): void {
-    const thread = this.supervisor.cell(agent)?.life?.thread
+    this.crashCell(this.supervisor.cell(agent), error)
+  }
+
+  crashCell(cell: Cell | undefined, error?: Error): void {
+    const thread = cell?.life?.thread
     if (thread instanceof LocalThread) thread.kill({ code: 1, error, outside: error === undefined })
   }
 

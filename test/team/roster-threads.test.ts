@@ -42,6 +42,16 @@ t.test('a script in a thread sees who comes and who goes', async (t) => {
   t.match(await run.result, { success: true, finalOutput: 'hello b' })
 })
 
+t.test('an agent that an agent made is there once, also when its maker dies', async (t) => {
+  const team = start(t, { agents: [{ name: 'boss', module: fixture('spawner'), trust: 'privileged' }] })
+  const result = await team.execute(module.href)
+  t.match(result, { success: true, finalOutput: 'handled 1' })
+  t.match(
+    result.messageHistory.map(({ sender }) => sender),
+    ['$user', '$orchestrator', 'boss', 'helper', 'boss', '$orchestrator'],
+  )
+})
+
 t.test('a module that cannot be loaded is told, and the team is as it was', async (t) => {
   const team = start(t)
   await team.start()

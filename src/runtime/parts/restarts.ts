@@ -63,7 +63,7 @@ export const restarts: Part = (core) => {
 
   const tell = (cell: Cell, { epoch, error }: Exit, restartInMs: number | null) => {
     const [head] = cell.mailbox.queued()
-    core.record(undefined, {
+    core.record(cell.run, {
       kind: 'agent.crashed',
       agent: cell.name,
       epoch,

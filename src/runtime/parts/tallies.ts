@@ -47,7 +47,7 @@ export class Tallies {
   #record(core: Core, record: HostRecord): void {
     switch (record.kind) {
       case 'agent.crashed': {
-        const cell = core.cell(record.agent)
+        const cell = core.cell(record.agent, core.runs.get(record.run))
         if (cell) this.of(cell).crashes += 1
         return
       }
