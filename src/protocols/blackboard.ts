@@ -36,7 +36,7 @@ import type { Strategy } from './strategy.ts'
  */
 export interface BlackboardConfig<N extends string = string> {
   strategy: 'blackboard'
-  /** Who contributes; all agents but the synthesizer, in the team's order. */
+  /** Who contributes; all agents but the synthesizer that the team has when the run begins, in its order. */
   agents?: N[]
   /**
    * Patterns of keys, as `subscribe` takes them, by the agent's name. By default an agent is interested in all entries

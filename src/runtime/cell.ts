@@ -120,9 +120,9 @@ export class Cell {
   /** Verbs of this agent that the host is busy with, by its own number for them, and the turns that wait for them. */
   readonly calls = new Map<number, { readonly turn: number; readonly withdrawn: AbortController }>()
   /** Callers in the host that asked whether their message was taken. */
-  readonly verdicts = new Map<number, (error: DramatisError | undefined) => void>()
+  readonly verdicts: Map<number, (error: DramatisError | undefined) => void>
   /** Its broadcasts that some mailbox has not accepted yet: the numbers of their copies, by its own number for them. */
-  readonly broadcasts = new Map<number, readonly number[]>()
+  readonly broadcasts: Map<number, readonly number[]>
   status: AgentStatus = 'starting'
   epoch = 0
   life: Life | undefined
@@ -162,6 +162,9 @@ export class Cell {
     this.settings = settings
     this.run = run
     this.mailbox = former?.mailbox ?? new Mailbox<RunState>()
+    // What the one before had sent may wait for room still.
+    this.verdicts = former?.verdicts ?? new Map()
+    this.broadcasts = former?.broadcasts ?? new Map()
     if (!former) return
     this.epoch = former.epoch
     this.correlation = former.correlation

@@ -38,7 +38,7 @@ export class LateRequests {
   /** A report to whom the caller's role escalates to, in the caller's name; not to the very one that does not answer. */
   #escalate({ caller, callee, run, envelope, tried }: OpenRequest, { code, message }: DramatisError): void {
     const { escalateTo } = caller.settings.info
-    const superior = escalateTo === undefined ? undefined : this.#core.cell(escalateTo)
+    const superior = escalateTo === undefined ? undefined : this.#core.cell(escalateTo, run)
     if (!superior || superior === callee || superior === caller) return
     const messageId = idOf(envelope.memory, envelope.at)
     const frame = this.#core.frames.make({

@@ -29,7 +29,8 @@ export class Letters {
   async replay(id: string): Promise<void> {
     const letter = this.#supervisor.deadLetters.get(id)
     if (!letter) throw unknown(id)
-    const recipient = this.#recipientOf(letter)
+    const run = this.#runs.get(letter.message.runId)?.state
+    const recipient = this.#recipientOf(letter, run)
     if (this.#underWay.has(id)) throw cannot(id, 'it is being sent again, and waits for room', 'Wait for that.')
     this.#underWay.add(id)
     try {
@@ -39,14 +40,18 @@ export class Letters {
     }
   }
 
-  #recipientOf({ id, message, reason, errors }: DeadLetter): Cell {
+  #recipientOf({ id, message, reason, errors }: DeadLetter, run: RunState | undefined): Cell {
     const { type, recipient, metadata } = message
     if (type === 'response' || type === 'subscribe') throw cannot(id, `nobody takes a ${type} that comes by itself`, '')
     if (reason === 'rejected' && errors[0]?.code !== 'MAILBOX_FULL' && Array.isArray(metadata.omitted))
       throw cannot(id, `the list has not kept all of it (${metadata.omitted.join(', ')})`, 'Send the message anew.')
     if (typeof recipient !== 'string')
       throw cannot(id, 'it was for several agents and refused for all of them', 'Send the message anew.')
-    const cell = this.#supervisor.cell(recipient)
+    const cell = this.#supervisor.cell(recipient, run)
+    if (run?.over && run.agents.has(recipient))
+      throw cannot(id, `"${recipient}" went with its run`, 'Send the message to another agent.')
+    if (cell?.removed)
+      throw cannot(id, `"${recipient}" was removed from the team`, 'Add one of that name, or send it to another agent.')
     if (cell?.settings.counted) return cell
     throw cannot(id, `"${recipient}" is no agent of this team`, 'Send the message to another agent.')
   }
@@ -54,8 +59,8 @@ export class Letters {
   #send(letter: DeadLetter, recipient: Cell): Promise<void> {
     const { frames, deadLetters, cells } = this.#supervisor
     const { message } = letter
-    const sender = this.#supervisor.cell(message.sender) ?? cells[USER_INDEX]!
     const run = this.#runOf(message)
+    const sender = this.#supervisor.cell(message.sender, run) ?? cells[USER_INDEX]!
     const frame = frames.make({
       kind: SEND,
       type: message.type,

@@ -10,8 +10,9 @@ import { RunLog } from './log.ts'
 
 /** One agent that watches another. */
 export interface Watch {
-  /** Its index. */
+  /** Their indices: another run may have an agent of that name, too. */
   readonly watcher: number
+  readonly index: number
   readonly agent: string
   /** The end that it was told of last. */
   told: DramatisError | undefined
@@ -85,6 +86,7 @@ export class RunState {
       stop()
       this.subscriptions.delete(key)
     }
+    for (const [key, { watcher }] of this.watches) if (watcher === index) this.watches.delete(key)
   }
 }
 

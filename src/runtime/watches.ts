@@ -9,20 +9,26 @@ import type { Core } from './core.ts'
 import type { RunState, Watch } from './run-state.ts'
 
 /** However often it asks: it is told once of each end that it has watched for. */
-export function watch(core: Core, watcher: Cell, run: RunState, { name, stopped }: Cell): void {
-  const key = `${watcher.index} ${name}`
-  const known = run.watches.get(key) ?? { watcher: watcher.index, agent: name, told: undefined, open: false }
+export function watch(core: Core, watcher: Cell, run: RunState, { index, name, stopped }: Cell): void {
+  const key = `${watcher.index} ${index}`
+  const known = run.watches.get(key) ?? {
+    watcher: watcher.index,
+    index,
+    agent: name,
+    told: undefined,
+    open: false,
+  }
   run.watches.set(key, known)
   if (!stopped) known.open = true
   else if (known.told !== stopped) tell(core, run, known, stopped)
 }
 
 /** The agent is gone for good. */
-export function tellWatchers(core: Core, { name, stopped }: Cell): void {
+export function tellWatchers(core: Core, { index, stopped }: Cell): void {
   if (!stopped) return
   for (const run of core.runs.values())
     for (const known of run.watches.values())
-      if (known.agent === name && known.open && !run.ending) tell(core, run, known, stopped)
+      if (known.index === index && known.open && !run.ending) tell(core, run, known, stopped)
 }
 
 /** Room is taken that may not be there: it was promised. */

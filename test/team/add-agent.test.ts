@@ -130,7 +130,7 @@ t.test('a role that cannot be is refused as in the constructor', async (t) => {
     [{ name: 'bob', modul: 'x' }, 'role.modul'],
     [{ name: 'bob', canDelegateTo: ['zoe'] }, 'role.canDelegateTo[0]'],
     [{ name: 'bob', tools: ['search'] }, 'role.tools'],
-    [{ name: 'bob', communication: { retries: 1 } }, 'role.communication.retries'],
+    [{ name: 'bob', communication: { retries: -1 } }, 'role.communication.retries'],
   ]
   for (const [role, path] of wrong)
     await t.rejects(team.addAgent(role as AgentRole), { code: 'CONFIGURATION', details: { path } }, path)

@@ -45,8 +45,9 @@ function notice(core: Core, record: HostRecord): void {
     }
     case 'agent.status': {
       const { agent, epoch, status } = record
-      if (status === 'failed') logger.error({ agent, epoch, error: core.cell(agent)?.stopped }, 'is stopped for good')
-      return
+      if (status !== 'failed') return // it left in order
+      const error = core.cell(agent, core.runs.get(record.run))?.stopped
+      return logger.error({ agent, epoch, error }, 'is stopped for good')
     }
     case 'step.mismatch': {
       const { agent, messageId, error } = record

@@ -54,7 +54,7 @@ export class Tallies {
       case 'message.dead': {
         const { recipient } = record.letter.message
         const cell = typeof recipient === 'string' ? core.cell(recipient) : undefined
-        const letters = cell?.settings.counted ? this.of(cell).deadLetters : this.deadLettersOfNobody
+        const letters = cell?.settings.counted && !cell.removed ? this.of(cell).deadLetters : this.deadLettersOfNobody
         letters.set(record.letter.reason, (letters.get(record.letter.reason) ?? 0) + 1)
         return
       }

@@ -6,7 +6,7 @@ export const watchers: Part = (core) => ({
   next(batch) {
     for (const record of batch) {
       if (record.kind !== 'agent.status' || (record.status !== 'failed' && record.status !== 'stopped')) continue
-      const cell = core.cell(record.agent)
+      const cell = core.cell(record.agent, core.runs.get(record.run))
       if (cell) tellWatchers(core, cell)
     }
   },
