@@ -24,12 +24,14 @@ export const restarts: Part = (core) => {
   /** Transient agents that ended as they should, and why they are stopped: they live again with their group alone. */
   const resting = new Map<Cell, DramatisError>()
 
-  const agents = () => core.cells.filter((cell) => cell.settings.counted)
+  /** Whom a strategy for groups concerns: the team's agents; one of a run alone stands for itself. */
+  const peersOf = (cell: Cell) =>
+    cell.run ? [cell] : core.cells.filter(({ settings, run }) => settings.counted && !run)
   const rests = (cell: Cell) => cell.stopped !== undefined && resting.get(cell) === cell.stopped
 
   /** Those that are stopped for good do not come back because another has died. */
   const groupWith = (dead: Cell) =>
-    groupOf(dead.settings.supervision.strategy, agents(), dead).filter((cell) => !cell.stopped || rests(cell))
+    groupOf(dead.settings.supervision.strategy, peersOf(dead), dead).filter((cell) => !cell.stopped || rests(cell))
 
   const exited = (exit: Exit) => {
     const cell = core.cells[exit.index]!
@@ -52,7 +54,7 @@ export const restarts: Part = (core) => {
   /** Under a strategy for groups the restarts of all agents count together, as OTP has it. */
   const intensity = (cell: Cell, { epoch, fault }: Exit) => {
     const { supervision } = cell.settings
-    const together = supervision.strategy === 'one_for_one' || !cell.settings.counted ? [cell] : agents()
+    const together = supervision.strategy === 'one_for_one' || !cell.settings.counted ? [cell] : peersOf(cell)
     const history = together.flatMap(({ restartTimes }) => restartTimes).sort((a, b) => a.at - b.at)
     const others = new Set<RestartTime>(together.flatMap((other) => (other === cell ? [] : [...other.restartTimes])))
     const next = nextRestart(supervision, history, clock.monotonic(), epoch, () => clock.random())
