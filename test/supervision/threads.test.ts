@@ -173,6 +173,15 @@ t.test('rule 11: a failed start leaves no thread', async (t) => {
   t.equal((await leftoversOnce(before)).threads, before.threads)
 })
 
+t.test('rule 11: a thread that runs out of memory while it starts is a start failure', async (t) => {
+  const team = threads(t, 'eats-memory-while-it-starts', { limits: { maxHeapMb: 32 } })
+  await t.rejects(team.start(), {
+    code: 'START_FAILED',
+    message: /"worker" failed twice while it started: .*out of memory/,
+  })
+  t.equal(await ask(team, 'other', 'fine'), 'attempt 1, counted in 1')
+})
+
 t.test('an agent has no environment but what its role was granted', async (t) => {
   process.env.GRANTED = 'yes'
   process.env.SECRET = 'no'
