@@ -340,7 +340,7 @@ t.test(
     const writes: Cast[string] = async (_message, context) => {
       const { name } = context.role
       asked.push(name)
-      if (asked.length === 1) await opened
+      if (name === 'ann') await opened
       await context.publish(name, 1, 'fact')
     }
     const orchestration = { strategy: 'blackboard' as const, maxRounds: 1 }
@@ -353,8 +353,8 @@ t.test(
     await team.clock.advance(10)
     t.equal(run.value?.success, true)
     t.notOk(asked.includes('carl'))
-    asked.length = 1
+    asked.length = 0
     t.equal((await team.execute('again')).success, true)
-    t.same(asked.slice(1).sort(), ['ann', 'carl'])
+    t.same(asked.sort(), ['ann', 'carl'])
   },
 )
