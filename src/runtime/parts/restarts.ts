@@ -148,11 +148,13 @@ export const restarts: Part = (core) => {
       rounds.delete(cell)
       if (!cell.stopped) lives.stopForGood(cell, error)
     }
-    clock.timer(coolDownMs, () => void tryAgain(group.filter((cell) => cell.stopped === error || rests(cell))))
+    clock.timer(coolDownMs, () => void tryAgain(group, error))
   }
 
-  const tryAgain = async (group: readonly Cell[]) => {
+  /** Who was removed or begun again by somebody else meanwhile, also while the one before begins, is passed over. */
+  const tryAgain = async (group: readonly Cell[], error: DramatisError) => {
     for (const cell of group) {
+      if (cell.stopped !== error && !rests(cell)) continue
       await lives.revive(cell)
       await lives.ready(cell).catch(() => {})
     }
