@@ -10,33 +10,20 @@ import {
   MessageRejectedError,
   StartFailedError,
 } from '../errors.ts'
-import { errorOf, isFailure, ReceivedMessage } from '../mailbox/codec.ts'
+import { ReceivedMessage } from '../mailbox/codec.ts'
 import {
-  ABORT,
-  ACCEPTED,
   attemptOf,
-  CHUNK,
   correlationOf,
   flagsOf,
   HEADER,
   kindOf,
-  limitOf,
   NOBODY,
-  REFUSED,
-  REPLAY,
   REQUEST,
-  RESPONSE,
-  RESULT,
-  RUN,
-  RUN_OVER,
-  readBody,
   readId,
   runOf,
-  STREAM_READ,
   STREAMS,
   senderOf,
   setLimit,
-  TEAM,
   turnOf,
   typeOf,
   writeControl,
@@ -46,17 +33,17 @@ import type { AgentMessage, TypedMessage } from '../mailbox/message.ts'
 import { TeamMemory } from '../mailbox/room.ts'
 import { Window } from '../mailbox/window.ts'
 import { Asks } from './asks.ts'
-import type { Assignment, TeamNotice } from './assignment.ts'
+import type { Assignment } from './assignment.ts'
 import { Commit } from './commit.ts'
 import { type AgentHandlers, initialStateOf } from './definition.ts'
 import { EarlyAborts } from './early-aborts.ts'
 import { ExternalMemory } from './external-memory.ts'
 import { handled } from './handled.ts'
-import { Link, type Taken, type ThreadPort } from './link.ts'
+import { Link, NOTHING_TAKEN, type Taken, type ThreadPort } from './link.ts'
 import type { Logger } from './logger.ts'
 import { Names } from './names.ts'
 import { Outbox } from './outbox.ts'
-import { Replay } from './replay.ts'
+import { Replies } from './replies.ts'
 import type { RoleInfo } from './role.ts'
 import { deepFreeze, firstState, NO_RUN, type RunView, RunViews } from './run-views.ts'
 import { checkBySchema } from './schema.ts'
@@ -67,7 +54,6 @@ import { Waits } from './waits.ts'
 
 const TURNS_A_SLICE = 512
 const SLICE_MS = 1
-const NO_ONE: Taken = { memory: undefined as unknown as Memory, at: 0 }
 
 export class AgentLoop implements TurnHost {
   readonly role: RoleInfo
@@ -86,13 +72,12 @@ export class AgentLoop implements TurnHost {
   readonly #runs: RunViews
   /** The open turns; mostly one. */
   readonly #turns: Turn[] = []
-  readonly #replays = new Map<number, Replay>()
-  readonly #aborts: EarlyAborts
   readonly asks = new Asks()
   readonly waits: Waits
+  readonly #replies: Replies
   readonly #commit: Commit
   readonly #external: ExternalMemory | undefined
-  readonly #taken: Taken = { ...NO_ONE }
+  readonly #taken: Taken = { ...NOTHING_TAKEN }
   #pumping = false
   #again = false
   #stopping = false
@@ -127,7 +112,16 @@ export class AgentLoop implements TurnHost {
     this.#runs = new RunViews(handlers.initialRunState, assignment.role.name)
     const window = new Window(assignment.window)
     this.link = new Link(window, new TeamMemory(assignment.team), port)
-    this.#aborts = new EarlyAborts(window)
+    this.#replies = new Replies({
+      me: this.#me,
+      link: this.link,
+      waits: this.waits,
+      runs: this.#runs,
+      names: this.#names,
+      turns: this.#turns,
+      aborts: new EarlyAborts(window),
+      directory: this.#directory,
+    })
     const { maxExternalMb } = assignment
     if (maxExternalMb !== null && port.memories)
       this.#external = new ExternalMemory(window.words, maxExternalMb, port.memories, () => port.scheduler.monotonic())
@@ -236,7 +230,7 @@ export class AgentLoop implements TurnHost {
   /** Runs what is there; true: more is waiting, but timers and sockets come first. */
   #run(): boolean {
     this.#endedAt = 0
-    this.#answered = this.#drainReplies()
+    this.#answered = this.#replies.drain()
     const until = this.#port.scheduler.monotonic() + SLICE_MS
     for (let turns = 0; this.#turns.length < this.#concurrency && !this.#stopping; turns++) {
       if (turns >= TURNS_A_SLICE || (turns > 0 && (turns & 7) === 0 && this.#port.scheduler.monotonic() > until))
@@ -279,11 +273,8 @@ export class AgentLoop implements TurnHost {
     const attempt = attemptOf(memory, at)
     const turnId = turnOf(memory, at)
     // What a run is, who has come and what was logged of a turn come by the replies, published before the message.
-    if (attempt > 1 || !this.#runs.has(run) || !this.#names.isKnown(senderOf(memory, at))) {
-      this.#aborts.beginning = turnId
-      this.#drainRepliesAside()
-      this.#aborts.beginning = 0
-    }
+    if (attempt > 1 || !this.#runs.has(run) || !this.#names.isKnown(senderOf(memory, at)))
+      this.#replies.drainFor(turnId)
     const kind = kindOf(memory, at)
     const start: TurnStart = {
       turn: turnId,
@@ -296,14 +287,13 @@ export class AgentLoop implements TurnHost {
       streams: kind === REQUEST && (flagsOf(memory, at) & STREAMS) !== 0,
       type: typeOf(memory, at),
       startedAt: this.#endedAt > 0 ? this.#endedAt : this.now(), // back to back: one look at the clock does
-      replay: this.#replays.size > 0 ? this.#replays.get(turnId) : undefined,
+      replay: this.#replies.takeReplay(turnId),
     }
     const message = new ReceivedMessage(memory, at, start.id, this.#directory)
-    if (start.replay) this.#replays.delete(turnId)
     this.link.done('plain', this.#taken) // from here on it has begun
     const turn = this.#makeTurn?.(this, start) ?? new Turn(this, start)
     this.#turns.push(turn)
-    const aborted = this.#aborts.size > 0 ? this.#aborts.take(turnId) : undefined
+    const aborted = this.#replies.takeAbort(turnId)
     if (aborted) {
       turn.abort(aborted)
       return this.#end(turn, undefined, aborted)
@@ -400,110 +390,8 @@ export class AgentLoop implements TurnHost {
 
   // ---- replies in
 
-  #drainReplies(): boolean {
-    let any = false
-    while (this.link.takeReply(this.#taken)) {
-      any = true
-      this.link.unpark()
-      this.#reply(this.#taken)
-    }
-    return any
-  }
-
-  readonly #aside: Taken = { ...NO_ONE }
-
-  /** While a message is taken: the replies have their own place. */
-  #drainRepliesAside(): void {
-    while (this.link.takeReply(this.#aside)) this.#reply(this.#aside)
-  }
-
-  #reply(taken: Taken): void {
-    const { memory, at } = taken
-    const correlation = correlationOf(memory, at)
-    switch (kindOf(memory, at)) {
-      case RESPONSE:
-      case RESULT:
-      case ACCEPTED:
-      case REFUSED:
-        this.#answer(correlation, memory, at)
-        break
-      case CHUNK:
-        this.#piece(correlation, readBody(memory, at).content)
-        break
-      case STREAM_READ:
-        this.#openTurn(turnOf(memory, at))?.read(limitOf(memory, at))
-        break
-      case ABORT:
-        this.#abort(memory, at)
-        break
-      case RUN:
-        for (const { name, index } of this.#runs.announce(memory, at))
-          this.#names.learn(name, index, this.#runs.find(runOf(memory, at)))
-        break
-      case TEAM:
-        this.#hearOfTeam(JSON.parse(readBody(memory, at).data!) as TeamNotice, runOf(memory, at))
-        break
-      case RUN_OVER:
-        this.#runs.over(runOf(memory, at))
-        break
-      case REPLAY:
-        this.#keepReplay(memory, at)
-        break
-    }
-    this.link.done('replies', taken)
-  }
-
-  /** A response for a wait; or for a step that the redelivered turn, which may not have begun, has not asked for again yet. */
-  #answer(correlation: number, memory: Memory, at: number): void {
-    if (this.waits.get(correlation)) return this.settle(correlation, memory, at)
-    const replays = this.#openReplays()
-    if (replays.length === 0) return
-    const bytes = memory.i32[at >> 2]!
-    const copy = allocate(bytes)
-    copy.u8.set(memory.u8.subarray(at, at + bytes))
-    replays.some((replay) => replay.settle(correlation, { memory: copy, at: 0 }))
-  }
-
-  /** A piece of a streamed response. */
-  #piece(correlation: number, piece: string): void {
-    const wait = this.waits.get(correlation)
-    if (wait) wait.stream?.push(piece)
-    else this.#openReplays().some((replay) => replay.push(correlation, piece))
-  }
-
-  /** Of turns that are to begin again, and of those that have. */
-  #openReplays(): Replay[] {
-    return [...this.#replays.values(), ...this.#turns.flatMap(({ start }) => start.replay ?? [])]
-  }
-
-  /** Settles a wait with the frame that answers it. */
   settle(correlation: number, memory: Memory, at: number): void {
-    const wait = this.waits.get(correlation)
-    if (!wait) return
-    const kind = kindOf(memory, at)
-    if (isFailure(memory, at) || kind === REFUSED) wait.reject(errorOf(memory, at))
-    else if (kind === ACCEPTED) wait.resolve(undefined)
-    else if (kind === RESULT) wait.resolve(parse(readBody(memory, at).data))
-    else wait.resolve(new ReceivedMessage(memory, at, readId(memory, at), this.#directory))
-  }
-
-  #openTurn(turnId: number): Turn | undefined {
-    return this.#turns.find(({ start }) => start.turn === turnId)
-  }
-
-  #abort(memory: Memory, at: number): void {
-    const turn = this.#openTurn(turnOf(memory, at))
-    const reason = errorOf(memory, at)
-    if (turn) turn.abort(reason)
-    else this.#aborts.keep(turnOf(memory, at), reason, memory, at)
-  }
-
-  #keepReplay(memory: Memory, at: number): void {
-    const bytes = memory.i32[at >> 2]!
-    const copy = allocate(bytes)
-    copy.u8.set(memory.u8.subarray(at, at + bytes))
-    const turn = turnOf(memory, at)
-    this.#replays.set(turn, new Replay(this.#me, turn, copy, HEADER, bytes, this.#directory.name))
+    this.#replies.settle(correlation, memory, at)
   }
 
   // ---- for the turns
@@ -521,13 +409,6 @@ export class AgentLoop implements TurnHost {
     if (index === undefined || !this.#names.isLate(name)) return index
     // What went to it by name may wait in line still, and is not overtaken.
     return this.asks.open(NOBODY) && !this.asks.open(index) ? undefined : index
-  }
-
-  #hearOfTeam(notice: TeamNotice, run: number): void {
-    const view = this.#runs.find(run)
-    if (run !== 0 && !view) return // it is over
-    if ('newcomer' in notice) this.#names.learn(notice.newcomer.name, notice.newcomer.index, view)
-    else if (view) view.roster = notice.roster
   }
 
   mayPark(): void {
@@ -553,8 +434,6 @@ export function startFailure(agent: string, error: unknown): DramatisError {
     return new ConfigurationError(error.message, { agent, ...error.details }, error)
   return new StartFailedError(`Agent "${agent}" failed while it started: ${describe(error)}`, { agent }, error)
 }
-
-const parse = (text: string | undefined): unknown => (text === undefined ? undefined : JSON.parse(text))
 
 const isThenable = (value: unknown): value is PromiseLike<unknown> =>
   typeof value === 'object' && value !== null && 'then' in value && typeof value.then === 'function'

@@ -44,6 +44,9 @@ export interface Taken {
   at: number
 }
 
+/** Where something is to be taken to. */
+export const NOTHING_TAKEN: Readonly<Taken> = { memory: allocate(0), at: 0 }
+
 export class Link {
   readonly team: TeamMemory
   readonly #window: Window
