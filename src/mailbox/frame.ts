@@ -334,6 +334,7 @@ export function setCorrelation(memory: Memory, at: number, correlation: number):
 export function setLimit(memory: Memory, at: number, limit: number): void {
   memory.i32[(at >> 2) + LIMIT] = limit
 }
+
 const IDEMPOTENT = 0x80
 /** The most that a request can say itself. */
 export const MOST_RETRIES = 0x7e

@@ -338,3 +338,14 @@ t.test('thousands of waiting messages keep their order, although what has gone i
   handedOver.push(...hand(mailbox, mailbox.waiting))
   t.ok(handedOver.every((name, i) => name === String(i)))
 })
+
+t.test('a mailbox says when messages of several owners may wait', async (t) => {
+  const [a, b] = [message('a'), message('b')]
+  const mailbox = mailboxOf(a, message('a'))
+  t.notOk(mailbox.isMixed)
+  hand(mailbox, 2)
+  mailbox.push(b)
+  t.notOk(mailbox.isMixed, 'the others are with the thread')
+  mailbox.giveBack([a], [])
+  t.ok(mailbox.isMixed, 'and come back when it dies')
+})

@@ -5,17 +5,19 @@ import { localTeam, type Receive } from './teams.ts'
 
 const MESSAGES = 60
 
-/** Fills the queues of two agents, then waits until both have worked them off. */
-const fillBoth: OrchestrationConfig = {
+const NAMES = ['first', 'second', 'third', 'fourth']
+
+/** Fills the queues of all agents, then waits until they have worked them off. */
+const fillAll: OrchestrationConfig = {
   strategy: 'custom',
   async run(script) {
-    for (let n = 0; n < MESSAGES; n++) for (const name of ['first', 'second']) await script.send(name, String(n))
-    await script.requestAll(['first', 'second'], 'done?')
+    for (let n = 0; n < MESSAGES; n++) for (const name of NAMES) await script.send(name, String(n))
+    await script.requestAll(NAMES, 'done?')
     return 'done'
   },
 }
 
-/** Who had a turn, in that order, when two with full queues share one permit and each turn takes `ms`. */
+/** Who had a turn, in that order, when four with full queues share one permit and each turn takes `ms`. */
 async function turnsOf(test: Pick<typeof t, 'teardown' | 'equal'>, ms: number): Promise<string[]> {
   const turns: string[] = []
   const worker =
@@ -24,12 +26,12 @@ async function turnsOf(test: Pick<typeof t, 'teardown' | 'equal'>, ms: number): 
       turns.push(name)
       if (ms > 0) await context.sleep(ms)
     }
-  const cast = { first: worker('first'), second: worker('second') }
-  const team = localTeam(test, cast, { maxConcurrentAgents: 1, orchestration: fillBoth })
+  const cast = Object.fromEntries(NAMES.map((name) => [name, worker(name)]))
+  const team = localTeam(test, cast, { maxConcurrentAgents: 1, orchestration: fillAll })
   const run = team.execute('go')
   await team.clock.runToIdle()
   test.equal((await run).success, true)
-  test.equal(turns.length, 2 * (MESSAGES + 1))
+  test.equal(turns.length, NAMES.length * (MESSAGES + 1))
   return turns
 }
 
@@ -43,7 +45,7 @@ t.test('rule 19: who has long turns passes its permit on after each', async (t) 
 t.test('rule 19: who has short turns goes on for a slice, so that a wake-up is not paid for each', async (t) => {
   const turns = await turnsOf(t, 0)
   t.ok(changes(turns) < turns.length / 2, `${changes(turns)} changes in ${turns.length} turns`)
-  t.ok(changes(turns) > 1, 'both get on, although both have more to do all the time')
+  t.ok(changes(turns) > 1, 'all get on, although all have more to do all the time')
 })
 
 t.test('an agent with long turns is given one message at a time: the next is chosen when it is free', async (t) => {
@@ -60,6 +62,27 @@ t.test('an agent with long turns is given one message at a time: the next is cho
   await team.sendMessage({ recipient: 'worker', content: 'urgent', priority: 1 })
   await team.clock.runToIdle()
   t.same(got, ['a', 'urgent', 'b', 'c'])
+})
+
+t.test('an agent whose turns become long is given one message at a time again', async (t) => {
+  const team = localTeam(t, {
+    async worker({ content }, context) {
+      if (content === 'long') await context.sleep(1_000)
+    },
+    async sender({ content }, context) {
+      for (let n = 0; n < 40; n++) await context.send('worker', content)
+    },
+  })
+  const inFlight = () => team.health().agents.worker?.inFlight
+  await team.sendMessage({ recipient: 'sender', content: 'short' })
+  await team.clock.advance(0)
+  await team.sendMessage({ recipient: 'sender', content: 'long' })
+  await team.clock.advance(500)
+  t.equal(inFlight(), 40, 'all at once, for its turns had been short')
+  await team.clock.advance(40_000)
+  await team.sendMessage({ recipient: 'sender', content: 'long' })
+  await team.clock.advance(500)
+  t.equal(inFlight(), 1)
 })
 
 t.test('an agent with short turns is given many', async (t) => {
