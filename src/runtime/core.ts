@@ -16,6 +16,7 @@ import type { Remains } from '../mailbox/remains.ts'
 import type { TeamMemory } from '../mailbox/room.ts'
 import type { Cell, Life, OpenRequest } from './cell.ts'
 import type { HostFrames, OwnFrame } from './host-frames.ts'
+import type { Question } from './host-sends.ts'
 import type { Batch, FrameBlock, Unrecorded } from './records.ts'
 import type { RunState } from './run-state.ts'
 import type { Spawner, ThreadExit } from './thread.ts'
@@ -68,6 +69,7 @@ export interface Admitting {
 export interface Sending {
   number(): number
   post(sender: Cell, run: RunState, frame: OwnFrame, verdict: (error: DramatisError | undefined) => void): void
+  ask(target: Cell, run: RunState, question: Question, settle: (memory: Memory, at: number) => void): void
 }
 
 /** Messages to all. */

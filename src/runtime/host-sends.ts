@@ -1,10 +1,16 @@
-/** Messages that the host puts into mailboxes for somebody who wants to know whether they were taken. */
+/** Messages that the host puts into mailboxes for somebody who wants to know whether they were taken, or to be answered. */
+import { tooLarge } from '../actors/outbox.ts'
 import type { DramatisError } from '../errors.ts'
-import { correlationOf } from '../mailbox/frame.ts'
+import { ASKS, correlationOf, type FrameFields, REQUEST } from '../mailbox/frame.ts'
+import type { Memory } from '../mailbox/memory.ts'
 import type { Cell } from './cell.ts'
-import type { Core, Sending } from './core.ts'
+import { type Core, type Sending, USER_INDEX } from './core.ts'
 import type { OwnFrame } from './host-frames.ts'
 import type { RunState } from './run-state.ts'
+
+/** What a caller outside asks. */
+export type Question = Pick<FrameFields, 'content'> &
+  Partial<Pick<FrameFields, 'type' | 'data' | 'metadata' | 'threadId' | 'priority' | 'limit'>>
 
 export class HostSends implements Sending {
   readonly #core: Core
@@ -25,6 +31,33 @@ export class HostSends implements Sending {
     sender.verdicts.set(correlationOf(frame.memory, 0), verdict)
     this.#core.appendOwned(run, frame.memory, frame.bytes)
     this.#core.admission.message(sender, run, frame.memory, 0, undefined)
+    this.#core.wake()
+  }
+
+  /**
+   * A request of the caller outside; `settle` takes the answer.
+   *
+   * @throws MessageRejectedError when it is larger than its recipient takes.
+   */
+  ask(target: Cell, run: RunState, question: Question, settle: (memory: Memory, at: number) => void): void {
+    const user = this.#core.cells[USER_INDEX]!
+    user.correlation += 1
+    const { correlation } = user
+    const threadId = question.threadId ?? run.threadId
+    const { memory, bytes } = this.#core.frames.make({
+      kind: REQUEST,
+      sender: USER_INDEX,
+      recipient: target.index,
+      run: run.index,
+      correlation,
+      ...question,
+      ...(threadId !== undefined && { threadId }),
+      flags: ASKS,
+    })
+    const { maxMessageBytes } = target.settings.mailbox
+    if (bytes > maxMessageBytes) throw tooLarge(bytes, maxMessageBytes)
+    this.#core.appendOwned(run, memory, bytes)
+    this.#core.admission.message(user, run, memory, 0, settle)
     this.#core.wake()
   }
 }

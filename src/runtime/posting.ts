@@ -11,6 +11,7 @@ import { remainsOf } from '../mailbox/remains.ts'
 import type { Cell, OpenRequest } from './cell.ts'
 import { USER_INDEX } from './core.ts'
 import type { OwnFrame } from './host-frames.ts'
+import type { Question } from './host-sends.ts'
 import type { RunBook } from './run-book.ts'
 import type { RunState } from './run-state.ts'
 import type { Supervisor } from './supervisor.ts'
@@ -155,13 +156,16 @@ export class Posting {
         this.#one(message, run, recipient).then(() => {}, reject)
         return
       }
-      this.#runs.request(run, target, message.content, jsonOf(message.structuredData), this.#fields(message), settle)
+      this.#supervisor.sends.ask(target, run, this.#fields(message), settle)
     })
   }
 
-  #fields(message: MessageInput) {
-    const metadata = message.metadata === undefined ? undefined : JSON.stringify(message.metadata)
+  #fields(message: MessageInput): Question {
+    const data = jsonOf(message.structuredData)
+    const metadata = jsonOf(message.metadata)
     return {
+      content: message.content,
+      ...(data !== undefined && { data }),
       ...(message.type !== undefined && { type: message.type }),
       ...(metadata !== undefined && { metadata }),
       ...(message.threadId !== undefined && { threadId: message.threadId }),
@@ -197,7 +201,6 @@ export class Posting {
     flags: number,
     correlation: number,
   ): OwnFrame {
-    const data = jsonOf(message.structuredData)
     return this.#supervisor.frames.make({
       kind: SEND,
       sender: sender.index,
@@ -205,8 +208,6 @@ export class Posting {
       ...(name !== undefined && { name }),
       run: run.index,
       correlation,
-      content: message.content,
-      ...(data !== undefined && { data }),
       ...this.#fields(message),
       flags,
     })

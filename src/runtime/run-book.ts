@@ -1,5 +1,4 @@
-/** All runs of a team: admitted, queued, begun, ended, and forgotten when their log is no longer kept. */
-import { tooLarge } from '../actors/outbox.ts'
+/** All runs of a team: admitted, queued, begun and ended. What becomes of them then is in ended-runs.ts. */
 import { checkBySchema } from '../actors/schema.ts'
 import type { Blackboard } from '../blackboard/entry.ts'
 import type { Timer } from '../clock.ts'
@@ -14,21 +13,17 @@ import {
   TeamOverloadedError,
 } from '../errors.ts'
 import { errorOf, isFailure } from '../mailbox/codec.ts'
-import { REQUEST, readBody } from '../mailbox/frame.ts'
+import { readBody } from '../mailbox/frame.ts'
 import type { Memory } from '../mailbox/memory.ts'
-import type { MessageType } from '../mailbox/message.ts'
 import type { Cell } from './cell.ts'
 import { type Part, USER_INDEX } from './core.ts'
-import { cancelOpenTasks } from './parts/tasks.ts'
+import { EndedRuns, trimLog, windDown } from './ended-runs.ts'
 import { type MultiAgentResult, type RunEnding, resultOf } from './result.ts'
 import { RunHandle, type RunHost, type RunOptions, type RunStatus } from './run.ts'
 import { checkRunOptions } from './run-options.ts'
 import type { RunState } from './run-state.ts'
 import type { TeamSettings } from './settings.ts'
 import type { Supervisor } from './supervisor.ts'
-
-const KEPT_RUNS = 100
-const KEPT_BYTES = 64 * 2 ** 20
 
 interface Entry {
   readonly handle: RunHandle<unknown>
@@ -47,10 +42,7 @@ export class RunBook implements RunHost {
   readonly #byState = new Map<RunState, Entry>()
   readonly #queue: Entry[] = []
   readonly #running = new Set<Entry>()
-  /** Over, but messages that nobody waits for are still under way; the team's own one-way messages are born so. */
-  readonly #quieting = new Map<RunState, Timer | undefined>()
-  /** Over and quiet, oldest first. */
-  readonly #kept: RunState[] = []
+  readonly #ended: EndedRuns
   readonly #listeners = new Set<() => void>()
   readonly #entering = new Set<Promise<unknown>>()
   #last: RunState | undefined
@@ -62,14 +54,17 @@ export class RunBook implements RunHost {
     this.#supervisor = supervisor
     this.#settings = settings
     this.#start = start
+    this.#ended = new EndedRuns(supervisor, settings.globalTimeoutMs, (run) => {
+      this.#entries.delete(run.id)
+      this.#byState.delete(run)
+    })
   }
 
   /** Retires runs as they fall quiet, trims logs, and wakes who reads events. */
   readonly part: Part = () => ({
     next: () => {
-      for (const run of this.#quieting.keys()) if (run.open <= 0) this.#retire(run)
-      for (const { handle } of this.#running) handle.state.log.trim(KEPT_BYTES)
-      for (const run of this.#quieting.keys()) run.log.trim(KEPT_BYTES)
+      this.#ended.settle()
+      for (const { handle } of this.#running) trimLog(handle.state)
       for (const listener of [...this.#listeners]) listener()
     },
   })
@@ -162,48 +157,11 @@ export class RunBook implements RunHost {
     if (handle.state.over) return
     const settle = (memory: Memory, at: number) => void this.#answered(entry, memory, at)
     try {
-      this.request(handle.state, target, handle.query, undefined, undefined, settle)
+      this.#supervisor.sends.ask(target, handle.state, { content: handle.query }, settle)
     } catch (error) {
       if (!(error instanceof DramatisError)) throw error
       this.#end(entry, { error }, 'failed')
     }
-  }
-
-  /**
-   * Posts a request of the caller outside.
-   *
-   * @throws MessageRejectedError when it is larger than its recipient takes.
-   */
-  request(
-    run: RunState,
-    target: Cell,
-    content: string,
-    data: string | undefined,
-    fields: { limit?: number; priority?: number; metadata?: string; threadId?: string; type?: MessageType } | undefined,
-    settle: (memory: Memory, at: number) => void,
-  ): number {
-    const user = this.#supervisor.cells[USER_INDEX]!
-    user.correlation += 1
-    const { correlation } = user
-    const threadId = fields?.threadId ?? run.threadId
-    const { memory, bytes } = this.#supervisor.frames.make({
-      kind: REQUEST,
-      sender: USER_INDEX,
-      recipient: target.index,
-      run: run.index,
-      correlation,
-      content,
-      ...(data !== undefined && { data }),
-      ...fields,
-      ...(threadId !== undefined && { threadId }),
-      flags: 32,
-    })
-    const { maxMessageBytes } = target.settings.mailbox
-    if (bytes > maxMessageBytes) throw tooLarge(bytes, maxMessageBytes)
-    this.#supervisor.appendOwned(run, memory, bytes)
-    this.#supervisor.admission.message(user, run, memory, 0, settle)
-    this.#supervisor.wake()
-    return correlation
   }
 
   // ---- end
@@ -253,7 +211,7 @@ export class RunBook implements RunHost {
     if (state.over) return
     state.over = true
     this.#supervisor.settleRecords()
-    if ('error' in ending) this.#windDown(state, ending.error)
+    if ('error' in ending) windDown(this.#supervisor, state, ending.error)
     this.#supervisor.record(state, { kind: 'run.finished', error: 'error' in ending ? ending.error : null })
     // Before anybody is told of the end: the event carries the result.
     const executionTimeMs = this.#supervisor.clock.now() - state.startedAt
@@ -261,30 +219,13 @@ export class RunBook implements RunHost {
     entry.timer?.cancel()
     entry.clear()
     this.#leave(entry)
-    this.#quieting.set(state, undefined)
+    this.#ended.add(state)
     handle.finish(entry.result, status)
     this.#supervisor.wake()
   }
 
   #agents(run: RunState): string[] {
     return this.#supervisor.agents(run).map((cell) => cell.name)
-  }
-
-  /** Everything that is under way in the run is told to stop, and nothing more is taken. */
-  #windDown(run: RunState, error: DramatisError): void {
-    run.ending = error
-    const { cells, settlement } = this.#supervisor
-    for (const cell of cells) {
-      const { mailbox } = cell
-      for (const envelope of [...mailbox.parked, ...mailbox.queued(), ...mailbox.handed.values()]) {
-        if (envelope.run !== run) continue
-        const request = settlement.requestOf(envelope)
-        if (request) settlement.answerWithError(request, error)
-        settlement.withdraw(cell, envelope, error)
-      }
-    }
-    cancelOpenTasks(this.#supervisor, run)
-    run.boardOver.abort(error)
   }
 
   #misconfigured(entry: Entry, error: ConfigurationError): void {
@@ -295,7 +236,7 @@ export class RunBook implements RunHost {
     entry.clear()
     this.#supervisor.record(handle.state, { kind: 'run.finished', error })
     this.#leave(entry)
-    this.#quieting.set(handle.state, undefined)
+    this.#ended.add(handle.state)
     handle.misconfigured(error)
   }
 
@@ -314,47 +255,14 @@ export class RunBook implements RunHost {
     }
   }
 
-  // ---- runs without a script
-
-  /** A message from outside a run is a run of its own that ends when what it caused is quiet. */
-  ownRun(threadId: string | undefined): RunState {
-    const run = this.#supervisor.openRun(this.#supervisor.frames.id(), '', undefined, threadId)
-    run.over = true
-    const limit = this.#settings.globalTimeoutMs
-    this.#quieting.set(
-      run,
-      this.#supervisor.clock.timer(limit, () => {
-        const text = `What a message caused did not fall quiet within ${limit} ms (globalTimeoutMs).`
-        this.#windDown(run, new RunTimeoutError(text, { runId: run.id, timeoutMs: limit }))
-      }),
-    )
-    return run
-  }
-
-  #retire(run: RunState): void {
-    this.#quieting.get(run)?.cancel()
-    this.#quieting.delete(run)
-    run.boardOver.abort(new RunAbortedError('The run is over.', { runId: run.id }))
-    for (const stop of run.subscriptions.values()) stop()
-    run.subscriptions.clear()
-    run.watches.clear()
-    this.#supervisor.endAgentsOf(run)
-    this.#supervisor.delivery.runOver(run)
-    this.#kept.push(run)
-    let bytes = this.#kept.reduce((sum, { log }) => sum + log.bytes, 0)
-    while (this.#kept.length > 1 && (this.#kept.length > KEPT_RUNS || bytes > KEPT_BYTES)) {
-      const oldest = this.#kept.shift()!
-      bytes -= oldest.log.bytes
-      this.#entries.delete(oldest.id)
-      this.#byState.delete(oldest)
-      this.#supervisor.forgetRun(oldest)
-    }
-  }
-
   // ---- for handles and watchers
 
   get(runId: string): RunHandle<unknown> | undefined {
     return this.#entries.get(runId)?.handle
+  }
+  /** For a message from outside of any run. */
+  ownRun(threadId: string | undefined): RunState {
+    return this.#ended.open(threadId)
   }
   get last(): RunState | undefined {
     return this.#last
@@ -406,7 +314,7 @@ export class RunBook implements RunHost {
   async drained(): Promise<void> {
     for (;;) {
       if (this.#entering.size > 0) await Promise.allSettled(this.#entering)
-      else if (this.#running.size + this.#queue.length + this.#quieting.size > 0) await this.#nextRecords()
+      else if (this.#running.size + this.#queue.length > 0 || !this.#ended.areQuiet) await this.#nextRecords()
       else return
     }
   }
@@ -425,7 +333,7 @@ export class RunBook implements RunHost {
       this.#supervisor.record(entry.handle.state, { kind: 'run.aborted', reason: error.message })
       this.#abort(entry, error, 'aborted')
     }
-    for (const run of this.#quieting.keys()) this.#windDown(run, error)
+    this.#ended.abortAll(error)
   }
 }
 

@@ -1,0 +1,105 @@
+/**
+ * Runs that are over: what they caused falls quiet, they are kept as long as the log has room for them, and then they
+ * are forgotten.
+ */
+import type { Timer } from '../clock.ts'
+import { type DramatisError, RunAbortedError, RunTimeoutError } from '../errors.ts'
+import { cancelOpenTasks } from './parts/tasks.ts'
+import type { RunState } from './run-state.ts'
+import type { Supervisor } from './supervisor.ts'
+
+const KEPT_RUNS = 100
+const KEPT_BYTES = 64 * 2 ** 20
+
+export class EndedRuns {
+  readonly #supervisor: Supervisor
+  readonly #quietWithinMs: number
+  readonly #forgotten: (run: RunState) => void
+  /** Messages that nobody waits for are still under way in them. */
+  readonly #quieting = new Map<RunState, Timer | undefined>()
+  /** Over and quiet, oldest first. */
+  readonly #kept: RunState[] = []
+
+  /** `quietWithinMs` is the time that what a message from outside has caused may take; `forgotten` is told of each. */
+  constructor(supervisor: Supervisor, quietWithinMs: number, forgotten: (run: RunState) => void) {
+    this.#supervisor = supervisor
+    this.#quietWithinMs = quietWithinMs
+    this.#forgotten = forgotten
+  }
+
+  add(run: RunState): void {
+    this.#quieting.set(run, undefined)
+  }
+
+  /** A message from outside a run is a run of its own that ends when what it caused is quiet. */
+  open(threadId: string | undefined): RunState {
+    const run = this.#supervisor.openRun(this.#supervisor.frames.id(), '', undefined, threadId)
+    run.over = true
+    const limit = this.#quietWithinMs
+    this.#quieting.set(
+      run,
+      this.#supervisor.clock.timer(limit, () => {
+        const text = `What a message caused did not fall quiet within ${limit} ms (globalTimeoutMs).`
+        windDown(this.#supervisor, run, new RunTimeoutError(text, { runId: run.id, timeoutMs: limit }))
+      }),
+    )
+    return run
+  }
+
+  get areQuiet(): boolean {
+    return this.#quieting.size === 0
+  }
+
+  /** Retires those that fell quiet, and trims the logs of the others. */
+  settle(): void {
+    for (const run of this.#quieting.keys()) if (run.open <= 0) this.#retire(run)
+    for (const run of this.#quieting.keys()) trimLog(run)
+  }
+
+  abortAll(error: DramatisError): void {
+    for (const run of this.#quieting.keys()) windDown(this.#supervisor, run, error)
+  }
+
+  #retire(run: RunState): void {
+    this.#quieting.get(run)?.cancel()
+    this.#quieting.delete(run)
+    run.boardOver.abort(new RunAbortedError('The run is over.', { runId: run.id }))
+    for (const stop of run.subscriptions.values()) stop()
+    run.subscriptions.clear()
+    run.watches.clear()
+    this.#supervisor.endAgentsOf(run)
+    this.#supervisor.delivery.runOver(run)
+    this.#kept.push(run)
+    this.#forgetOldest()
+  }
+
+  #forgetOldest(): void {
+    let bytes = this.#kept.reduce((sum, { log }) => sum + log.bytes, 0)
+    while (this.#kept.length > 1 && (this.#kept.length > KEPT_RUNS || bytes > KEPT_BYTES)) {
+      const oldest = this.#kept.shift()!
+      bytes -= oldest.log.bytes
+      this.#forgotten(oldest)
+      this.#supervisor.forgetRun(oldest)
+    }
+  }
+}
+
+/** One run takes as much of the log as all that are kept. */
+export const trimLog = (run: RunState): void => run.log.trim(KEPT_BYTES)
+
+/** Everything that is under way in the run is told to stop, and nothing more is taken. */
+export function windDown(supervisor: Supervisor, run: RunState, error: DramatisError): void {
+  run.ending = error
+  const { cells, settlement } = supervisor
+  for (const cell of cells) {
+    const { mailbox } = cell
+    for (const envelope of [...mailbox.parked, ...mailbox.queued(), ...mailbox.handed.values()]) {
+      if (envelope.run !== run) continue
+      const request = settlement.requestOf(envelope)
+      if (request) settlement.answerWithError(request, error)
+      settlement.withdraw(cell, envelope, error)
+    }
+  }
+  cancelOpenTasks(supervisor, run)
+  run.boardOver.abort(error)
+}
