@@ -88,18 +88,3 @@ t.test('data with a code that nobody knows is an AgentFailedError that shows it'
   const error = errorFrom({ code: 'NO_SUCH' as ErrorCode, message: 'm', details: { a: 1 } })
   t.match(error, { code: 'AGENT_FAILED', message: 'm', details: { a: 1 } })
 })
-
-t.test("the library's own helpers are no public names", async (t) => {
-  const functions = values.filter(([name, value]) => typeof value === 'function' && !name.endsWith('Error'))
-  t.same(functions.map(([name]) => name).sort(), [
-    'MultiAgentPattern',
-    'agentRef',
-    'createTeam',
-    'defineAgent',
-    'defineProtocol',
-    'defineTeam',
-    'defineTool',
-    'loadTeam',
-    'sequenceDiagram',
-  ])
-})

@@ -1,7 +1,7 @@
 /** Frames for the tests of this room: with fields that matter to none of them filled in. */
 import fc from 'fast-check'
 import type { Directory } from '../../src/mailbox/codec.ts'
-import { type FrameFields, frameBytes, REQUEST, writeFrame } from '../../src/mailbox/frame.ts'
+import { BLANK, type FrameFields, frameBytes, REQUEST, writeFrame } from '../../src/mailbox/frame.ts'
 import { allocate, type Memory } from '../../src/mailbox/memory.ts'
 
 export const SENT_AT = 1_700_000_000_000.5
@@ -16,26 +16,7 @@ export const directory: Directory = {
 }
 
 export function fieldsOf(fields: Partial<FrameFields> = {}): FrameFields {
-  return {
-    kind: REQUEST,
-    flags: 0,
-    type: 'request',
-    sender: ANN,
-    recipient: BOB,
-    run: 1,
-    turn: 2,
-    correlation: 3,
-    step: 4,
-    attempt: 1,
-    content: '',
-    data: undefined,
-    metadata: undefined,
-    threadId: undefined,
-    name: undefined,
-    limit: -1,
-    priority: 0,
-    ...fields,
-  }
+  return { ...BLANK, kind: REQUEST, sender: ANN, recipient: BOB, run: 1, turn: 2, correlation: 3, step: 4, ...fields }
 }
 
 export function bytesOf({ content, data, metadata, threadId, name }: FrameFields): number {

@@ -2,7 +2,7 @@
 import t from 'tap'
 import type { AgentContext } from '../../src/actors/context.ts'
 import { defineAgent } from '../../src/actors/definition.ts'
-import { REQUEST, sameStep, writeFrame } from '../../src/mailbox/frame.ts'
+import { BLANK, REQUEST, sameStep, writeFrame } from '../../src/mailbox/frame.ts'
 import { allocate } from '../../src/mailbox/memory.ts'
 import type { TestTeam } from '../../src/testing.ts'
 import { leftovers } from './accounts.ts'
@@ -197,25 +197,7 @@ t.test('rule 6: the same step is known again whatever the memory held before', a
   }
 })
 
-const blank = {
-  kind: REQUEST,
-  flags: 0,
-  type: 'request' as const,
-  sender: 3,
-  recipient: 4,
-  run: 1,
-  turn: 1,
-  correlation: 1,
-  step: 1,
-  attempt: 1,
-  content: '',
-  data: undefined,
-  metadata: undefined,
-  threadId: undefined,
-  name: undefined,
-  limit: -1,
-  priority: 0,
-}
+const blank = { ...BLANK, kind: REQUEST, sender: 3, recipient: 4, run: 1, turn: 1, correlation: 1, step: 1 }
 
 t.test('rule 6: a request under way when the thread died settles once, whenever its answer comes', async (t) => {
   for (let seed = 1; seed <= 100; seed++) {

@@ -5,7 +5,7 @@ import type { AgentRole } from '../../src/index.ts'
 import { imbalances, leftovers, watchAccounts } from './accounts.ts'
 import { ask, type Cast, gate, type OpenTeam, openTeam, outcomeOf, type Receive } from './teams.ts'
 
-type Test = Parameters<typeof openTeam>[0]
+type Test = Pick<typeof t, 'teardown' | 'same'>
 type Strategy = 'one_for_one' | 'one_for_all' | 'rest_for_one'
 
 const answers: Receive = (message, context) => `${message.content} in attempt ${context.attempt}`
@@ -54,17 +54,22 @@ for (const [strategy, expected, story] of [
     for (const agent of ['a', 'b', 'c']) t.equal(await ask(team, agent), 'go in attempt 1')
   })
 
-t.test('rule 1: an agent begins when the one before it is ready', async (t) => {
-  const { opened, open } = gate()
-  let lives = 0
-  const slow = defineAgent({ start: () => (++lives > 1 ? opened : undefined), receive: answers })
-  const { team, story } = await teamWith(t, 'one_for_all', { a: slow, b: answers })
+/** b dies under one_for_all, and begins only when `open` has let a, the one before it, begin. */
+async function beginsAfter(t: Test, a: Cast[string], open: () => void): Promise<void> {
+  const { team, story } = await teamWith(t, 'one_for_all', { a, b: answers })
   team.crash('b')
   await team.clock.advance(1_000)
   t.same(story.includes('+b'), false)
   open()
   await team.clock.advance(0)
   t.same(story.slice(-2), ['+a', '+b'])
+}
+
+t.test('rule 1: an agent begins when the one before it is ready', async (t) => {
+  const { opened, open } = gate()
+  let lives = 0
+  const slow = defineAgent({ start: () => (++lives > 1 ? opened : undefined), receive: answers })
+  await beginsAfter(t, slow, open)
 })
 
 t.test('rules 1 and 11: also when the one before it needs a second try', async (t) => {
@@ -77,13 +82,7 @@ t.test('rules 1 and 11: also when the one before it needs a second try', async (
     },
     receive: answers,
   })
-  const { team, story } = await teamWith(t, 'one_for_all', { a: slow, b: answers })
-  team.crash('b')
-  await team.clock.advance(1_000)
-  t.same(story.includes('+b'), false)
-  open()
-  await team.clock.advance(0)
-  t.same(story.slice(-2), ['+a', '+b'])
+  await beginsAfter(t, slow, open)
 })
 
 t.test('rule 1: one that was about to begin when another died begins after it', async (t) => {

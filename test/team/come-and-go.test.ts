@@ -25,6 +25,22 @@ function watcher(act: (context: AgentContext) => Promise<unknown>) {
   return { agent, ends }
 }
 
+/** A run whose watcher begins to watch, and which goes on until the test says so. */
+function watchesAndWaits(): { orchestration: Extras['orchestration']; open(): void } {
+  const { opened, open } = gate()
+  return {
+    orchestration: {
+      strategy: 'custom',
+      async run(script) {
+        await script.request('watcher', 'watch')
+        await opened
+        return ''
+      },
+    },
+    open,
+  }
+}
+
 const end = (agent: string, reason: RegExp) => ({ event: 'terminated', agent, reason })
 
 t.test('a broadcast leaves out who has left, and the agents of other runs', async (t) => {
@@ -135,15 +151,7 @@ t.test(
   'rule 14: watches of agents of a run are told of their ends, not of those of the same name elsewhere',
   async (t) => {
     const { agent, ends } = watcher(async (context) => context.watch(await context.spawn({ name: 'mortal' })))
-    const { opened, open } = gate()
-    const orchestration: Extras['orchestration'] = {
-      strategy: 'custom',
-      async run(script) {
-        await script.request('watcher', 'watch')
-        await opened
-        return ''
-      },
-    }
+    const { orchestration, open } = watchesAndWaits()
     const roles = { watcher: privileged }
     const supervision = { maxRestarts: 0 }
     const team = openTeam(t, { watcher: agent }, { orchestration, roles, supervision, later: { mortal: echo } })
@@ -164,15 +172,7 @@ t.test(
 
 t.test('what an agent had watched is not told to who has its name next', async (t) => {
   const { agent, ends } = watcher((context) => context.watch('mortal'))
-  const { opened, open } = gate()
-  const orchestration: Extras['orchestration'] = {
-    strategy: 'custom',
-    async run(script) {
-      await script.request('watcher', 'watch')
-      await opened
-      return ''
-    },
-  }
+  const { orchestration, open } = watchesAndWaits()
   const team = openTeam(t, { watcher: agent, mortal: echo }, { orchestration })
   const run = team.execute('go')
   await team.clock.advance(1)
