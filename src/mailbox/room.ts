@@ -12,6 +12,7 @@ export const HOST_CALLED = 16
 export const PERMITS_WANTED = 32
 const FIRST = 48
 const CLOSED = -(2 ** 30)
+const MOST = 2 ** 31 - 1
 const NO_NOTE = new Int32Array(1)
 
 /** Names have 16 bits in a frame. */
@@ -22,14 +23,16 @@ export class TeamMemory {
   readonly words: Int32Array
   readonly #messages: Int32Array
   readonly #bytes: Int32Array
+  readonly #largest: Int32Array
 
   /** For that many names, or over the buffer that another thread made. */
   constructor(names: number | SharedArrayBuffer) {
-    this.buffer = typeof names === 'number' ? new SharedArrayBuffer((FIRST + 2 * names) * 4) : names
+    this.buffer = typeof names === 'number' ? new SharedArrayBuffer((FIRST + 3 * names) * 4) : names
     this.words = new Int32Array(this.buffer)
-    const count = (this.words.length - FIRST) >> 1
+    const count = (this.words.length - FIRST) / 3
     this.#messages = this.words.subarray(FIRST, FIRST + count)
-    this.#bytes = this.words.subarray(FIRST + count)
+    this.#bytes = this.words.subarray(FIRST + count, FIRST + 2 * count)
+    this.#largest = this.words.subarray(FIRST + 2 * count)
   }
 
   /** How many names there is room for. */
@@ -37,7 +40,9 @@ export class TeamMemory {
     return this.#messages.length
   }
 
-  open(index: number, messages: number, bytes: number): void {
+  /** `largest`: bytes of a message beyond which its sender has to ask the host, which refuses it. */
+  open(index: number, messages: number, bytes: number, largest: number): void {
+    Atomics.store(this.#largest, index, Math.min(largest, MOST))
     Atomics.store(this.#messages, index, messages)
     Atomics.store(this.#bytes, index, bytes)
   }
@@ -52,6 +57,7 @@ export class TeamMemory {
    * there when the thread ends is what it took. A thread can end between two calls, not between a step and its note.
    */
   claim(index: number, bytes: number, note: Int32Array = NO_NOTE): boolean {
+    if (bytes > this.#largest[index]!) return false
     const place = Atomics.sub(this.#messages, index, 1)
     note[0] = -(index + 1)
     if (place <= 0) {

@@ -249,7 +249,8 @@ export class Lives implements LifeCycle {
     cell.stopped = undefined
     cell.startFailures = 0
     cell.restartTimes = []
-    this.#core.team.open(cell.index, cell.settings.mailbox.capacity, cell.settings.mailbox.bytes)
+    const { capacity, bytes, maxMessageBytes } = cell.settings.mailbox
+    this.#core.team.open(cell.index, capacity, bytes, maxMessageBytes)
     await this.begin(cell)
   }
 

@@ -144,7 +144,8 @@ export class Supervisor implements Core {
     else this.#byName.set(name, cell)
     if (settings.queueTimeoutMs !== false)
       this.#shortestQueueMs = Math.min(this.#shortestQueueMs, settings.queueTimeoutMs)
-    this.team.open(cell.index, settings.mailbox.capacity, settings.mailbox.bytes)
+    const { capacity, bytes, maxMessageBytes } = settings.mailbox
+    this.team.open(cell.index, capacity, bytes, maxMessageBytes)
     return cell
   }
 

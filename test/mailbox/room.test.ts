@@ -5,9 +5,11 @@ import t from 'tap'
 import { HOST_ASLEEP, HOST_CALLED, PERMITS_WANTED, TeamMemory } from '../../src/mailbox/room.ts'
 import type { Claimer } from '../fixtures/claimer.ts'
 
+const ANY = 2 ** 31 - 1
+
 function roomFor(messages: number, bytes: number): TeamMemory {
   const team = new TeamMemory(2)
-  team.open(0, messages, bytes)
+  team.open(0, messages, bytes, ANY)
   return team
 }
 
@@ -32,6 +34,15 @@ t.test('a message may take all bytes, and none takes more', async (t) => {
   t.notOk(team.claim(0, 1_001))
   t.ok(team.claim(0, 1_000))
   t.notOk(team.claim(0, 1))
+})
+
+t.test('a message larger than its recipient takes has to ask, however much room there is', async (t) => {
+  const team = new TeamMemory(1)
+  team.open(0, 10, 10_000, 100)
+  t.notOk(team.claim(0, 101))
+  t.ok(team.claim(0, 100))
+  team.open(0, 10, 10_000, 2 ** 40)
+  t.ok(team.claim(0, 101), 'a limit that no message can reach')
 })
 
 t.test('a claim that finds no room takes none', async (t) => {
@@ -69,7 +80,7 @@ t.test('a mailbox that is opened again has all of its room', async (t) => {
   const team = roomFor(2, 1_000)
   claimAll(team, 500)
   team.close(0)
-  team.open(0, 2, 1_000)
+  team.open(0, 2, 1_000, ANY)
   t.equal(claimAll(team, 500), 2)
 })
 
@@ -79,7 +90,7 @@ t.test('a mailbox that was never opened has no room', async (t) => {
 
 t.test('each mailbox has a room of its own', async (t) => {
   const team = roomFor(1, 100)
-  team.open(1, 1, 100)
+  team.open(1, 1, 100, ANY)
   t.ok(team.claim(1, 100))
   t.ok(team.claim(0, 100))
 })

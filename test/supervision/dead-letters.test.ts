@@ -47,6 +47,31 @@ t.test('rule 17: a message to a stopped agent is a dead letter and an error to i
   )
 })
 
+t.test('rule 17: a send larger than its recipient takes is a dead letter and an error to its sender', async (t) => {
+  const handled: number[] = []
+  const team = openTeam(
+    t,
+    {
+      async sender(_message, context) {
+        const outcomes = [200, 2_000, 201].map((size) =>
+          context.send('worker', 'x'.repeat(size)).then(
+            () => 'accepted',
+            (error) => `${error.code}, at most ${error.details.limit}`,
+          ),
+        )
+        return (await Promise.all(outcomes)).join('; ')
+      },
+      worker: ({ content }) => void handled.push(content.length),
+    },
+    { roles: { worker: { communication: { maxMessageBytes: 1_000 } } } },
+  )
+  t.equal(await ask(team, 'sender'), 'accepted; MESSAGE_REJECTED, at most 1000; accepted')
+  await team.clock.advance(0)
+  t.match(team.deadLetters.list(), [{ reason: 'rejected', message: { sender: 'sender', recipient: 'worker' } }])
+  t.same(handled, [200, 201])
+  t.same(leftovers(team.host), [])
+})
+
 t.test('rule 17: accepted = handled + dead + queued + in flight, with every record', async (t) => {
   const team = openTeam(
     t,
