@@ -3,6 +3,8 @@
  * in `dramatis/testing`.
  */
 
+import { onAbort } from './on-abort.ts'
+
 /**
  * What a team asks for the time and for chance. A test gives it one of its own: `virtualClock` of `dramatis/testing`.
  */
@@ -45,7 +47,7 @@ export const systemClock: Scheduler = {
       if (signal?.aborted) return reject(signal.reason)
       const timer = setTimeout(
         () => {
-          signal?.removeEventListener('abort', abort)
+          stop?.()
           resolve()
         },
         Math.min(ms, LONGEST_TIMEOUT_MS),
@@ -54,7 +56,7 @@ export const systemClock: Scheduler = {
         clearTimeout(timer)
         reject(signal?.reason)
       }
-      signal?.addEventListener('abort', abort, { once: true })
+      const stop = signal && onAbort(signal, abort)
     })
   },
   timer(ms, task) {

@@ -2,6 +2,7 @@
  * A map of the rooms, then the public names.
  *
  *   errors, clock   one class per failure; time and randomness as an interface
+ *   on-abort        who waits under a signal
  *   mailbox/        messages and how they cross threads
  *   blackboard/     shared knowledge: entries, versions, patterns
  *   actors/         what defines an agent, and all that runs inside its thread

@@ -4,7 +4,7 @@ import { importsOf, type SourceFile, sourceFiles } from './source-files.ts'
 
 // Each may import what stands before it and what stands in its own line's room, never what comes after.
 const levels: string[][] = [
-  ['errors', 'clock'],
+  ['errors', 'on-abort', 'clock'],
   ['mailbox', 'blackboard'],
   ['actors'],
   ['runtime'],

@@ -19,6 +19,7 @@ import {
 } from '../mailbox/frame.ts'
 import { type AgentMessage, type MessageType, ORCHESTRATOR } from '../mailbox/message.ts'
 import { remainsOf } from '../mailbox/remains.ts'
+import { onAbort } from '../on-abort.ts'
 import type { Ask } from './asks.ts'
 import type { RequestOptions } from './context.ts'
 import { handled, quiet, rejected } from './handled.ts'
@@ -321,9 +322,8 @@ export class Messenger {
   #wait(correlation: number, kind: Wait['kind'], to: string, { signal }: RequestOptions): Promise<unknown> {
     const promise = this.#open(correlation, kind)
     if (signal) {
-      const abort = () => this.#withdraw(correlation, withdrawn(to, signal))
-      signal.addEventListener('abort', abort, { once: true })
-      promise.then(quiet, quiet).then(() => signal.removeEventListener('abort', abort))
+      const stop = onAbort(signal, () => this.#withdraw(correlation, withdrawn(to, signal)))
+      promise.then(stop, stop)
     }
     return promise
   }

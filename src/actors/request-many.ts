@@ -1,6 +1,7 @@
 /** Requests to several agents: all of them, or the first that succeed. */
 import { AgentFailedError, DramatisError, MessageRejectedError } from '../errors.ts'
 import type { AgentMessage } from '../mailbox/message.ts'
+import { onAbort } from '../on-abort.ts'
 import type { AgentContext, Outcome, RequestOptions } from './context.ts'
 import { checkObject, checkRequests, withdrawn, wrongArgument } from './verb-checks.ts'
 
@@ -94,8 +95,11 @@ async function firstOf(
   content: string,
   options: RequestOptions,
 ): Promise<{ messages: AgentMessage[]; failures: Failure[] }> {
+  const { signal: given } = options
   const losers = new AbortController()
-  const signal = options.signal ? AbortSignal.any([options.signal, losers.signal]) : losers.signal
+  const { signal } = losers
+  if (given?.aborted) losers.abort(given.reason)
+  const stop = given && onAbort(given, () => losers.abort(given.reason))
   const messages: AgentMessage[] = []
   const failures: Failure[] = []
   try {
@@ -114,11 +118,12 @@ async function firstOf(
         context.request(agent, content, { ...options, signal }).then(answered, (error) => failed(agent, error))
     })
   } finally {
+    stop?.()
     losers.abort(new Error('enough of the others have settled it'))
   }
   if (messages.length < count) {
     if (context.signal.aborted) throw context.signal.reason
-    if (options.signal?.aborted) throw withdrawn(to.join('", "'), options.signal)
+    if (given?.aborted) throw withdrawn(to.join('", "'), given)
   }
   return { messages, failures }
 }

@@ -2,6 +2,7 @@
  * One turn: the handling of one message, and the verbs that its handler has meanwhile. When the turn ends, its context
  * is closed: open waits are cancelled and later verbs fail with `TurnEndedError`.
  */
+import { setMaxListeners } from 'node:events'
 import type { Immutable } from 'immer'
 import { v4 } from 'uuid'
 import type { Blackboard, BlackboardEntry, WriteOptions } from '../blackboard/entry.ts'
@@ -75,6 +76,7 @@ export class Turn extends LaterVerbs implements AgentContext, MessengerTurn {
   get signal(): AbortSignal {
     if (!this.#controller) {
       this.#controller = new AbortController()
+      setMaxListeners(0, this.#controller.signal) // a handler may give it to all that it does
       if (this.#reason) this.#controller.abort(this.#reason)
       else if (this.#ended) this.#controller.abort(this.#endedError())
     }

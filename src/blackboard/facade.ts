@@ -2,6 +2,7 @@
 import type { StandardSchemaV1 } from '@standard-schema/spec'
 import type { Scheduler } from '../clock.ts'
 import { CancelledError, DramatisError, MessageRejectedError, RequestTimeoutError } from '../errors.ts'
+import { onAbort } from '../on-abort.ts'
 import type { Board } from './board.ts'
 import { checkCallback, checkFilter, checkKey, checkWait } from './check-write.ts'
 import type { Blackboard, BlackboardEntry } from './entry.ts'
@@ -122,11 +123,11 @@ function waitFor(board: Board, key: string, timeoutMs: number, signals: AbortSig
       end()
       reject(cancelled(key, signals))
     }
-    for (const signal of signals) signal.addEventListener('abort', abort, { once: true })
+    const forget = signals.map((signal) => onAbort(signal, abort))
     const end = () => {
       stop()
       timer.cancel()
-      for (const signal of signals) signal.removeEventListener('abort', abort)
+      for (const each of forget) each()
     }
   })
 }

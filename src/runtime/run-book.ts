@@ -15,6 +15,7 @@ import {
 import { errorOf, isFailure } from '../mailbox/codec.ts'
 import { readBody } from '../mailbox/frame.ts'
 import type { Memory } from '../mailbox/memory.ts'
+import { onAbort } from '../on-abort.ts'
 import type { Cell } from './cell.ts'
 import { type Part, USER_INDEX } from './core.ts'
 import { EndedRuns, trimLog, windDown } from './ended-runs.ts'
@@ -110,14 +111,13 @@ export class RunBook implements RunHost {
 
   #enter(handle: RunHandle<unknown>, options: RunOptions<unknown>, target: Cell): Entry {
     const { signal } = options
-    const abort = () => this.cancel(handle.state, reasonOf(signal!))
-    signal?.addEventListener('abort', abort, { once: true })
+    const clear = signal && onAbort(signal, () => this.cancel(handle.state, reasonOf(signal)))
     const timeoutMs = options.timeoutMs ?? this.#settings.globalTimeoutMs
     const entry: Entry = {
       handle,
       options,
       target,
-      clear: () => signal?.removeEventListener('abort', abort),
+      clear: () => clear?.(),
       timer: undefined,
       result: undefined,
     }

@@ -6,6 +6,7 @@
 
 import { seededRandom } from '../../actors/random.ts'
 import type { Clock, Scheduler, Timer } from '../../clock.ts'
+import { onAbort } from '../../on-abort.ts'
 
 /** A clock that stands still until it is told to go on. */
 export interface VirtualClock extends Clock {
@@ -64,14 +65,14 @@ class SteppedClock implements VirtualClock, Scheduler {
     return new Promise((resolve, reject) => {
       if (signal?.aborted) return reject(signal.reason)
       const timer = this.timer(ms, () => {
-        signal?.removeEventListener('abort', abort)
+        stop?.()
         resolve()
       })
       const abort = () => {
         timer.cancel()
         reject(signal?.reason)
       }
-      signal?.addEventListener('abort', abort, { once: true })
+      const stop = signal && onAbort(signal, abort)
     })
   }
 

@@ -1,0 +1,33 @@
+/**
+ * One listener on a signal for all that wait under it: a caller may give one signal to a hundred requests, and with a
+ * listener for each Node warns of a leak.
+ */
+interface Waiting {
+  readonly tasks: Set<() => void>
+  readonly listener: () => void
+}
+
+const waitingUnder = new WeakMap<AbortSignal, Waiting>()
+
+/** Calls `task` when the signal is aborted, in the order of the calls; not if it is already. Returns what takes that back. */
+export function onAbort(signal: AbortSignal, task: () => void): () => void {
+  const { tasks, listener } = waitingUnder.get(signal) ?? listen(signal)
+  tasks.add(task)
+  return () => {
+    if (!tasks.delete(task) || tasks.size > 0) return
+    waitingUnder.delete(signal)
+    signal.removeEventListener('abort', listener)
+  }
+}
+
+function listen(signal: AbortSignal): Waiting {
+  const tasks = new Set<() => void>()
+  const listener = () => {
+    waitingUnder.delete(signal)
+    for (const task of tasks) task()
+  }
+  const waiting = { tasks, listener }
+  signal.addEventListener('abort', listener, { once: true })
+  waitingUnder.set(signal, waiting)
+  return waiting
+}
