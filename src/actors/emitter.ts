@@ -1,5 +1,5 @@
 /** An answer in pieces, as its writer gives it. `emit` cannot wait, so the verbs after it do while the reader is far behind. */
-import { CHUNK, STREAMS } from '../mailbox/frame.ts'
+import { CHUNK, STREAM_WAIT, STREAMS } from '../mailbox/frame.ts'
 import { STREAM_CREDIT } from './stream.ts'
 import type { TurnHost, TurnStart } from './turn-host.ts'
 import { checkText } from './verb-checks.ts'
@@ -49,6 +49,7 @@ export class Emitter {
 
   async gate(): Promise<void> {
     while (this.behind) {
+      if (this.#waiting.length === 0) this.#loop.writeControl(STREAM_WAIT, this.#start, 0, 1)
       this.#loop.link.flush()
       await new Promise<void>((resolve) => {
         this.#waiting.push(resolve)
@@ -65,6 +66,7 @@ export class Emitter {
 
   #release(): void {
     const waiting = this.#waiting
+    if (waiting.length > 0) this.#loop.writeControl(STREAM_WAIT, this.#start, 0, 0)
     this.#waiting = []
     for (const resolve of waiting) resolve()
   }

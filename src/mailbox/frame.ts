@@ -44,6 +44,8 @@ export const PATCH = 12
 export const REPLAYED = 13
 /** A verb has refused a message: data is what remains of it, and the error. */
 export const REJECTED = 14
+/** The writer of a stream waits for its reader (`limit` 1), or no longer does (0). For who looks at the agent. */
+export const STREAM_WAIT = 15
 /** Host to thread, settles a request. */
 export const RESPONSE = 20
 /** Host to thread, settles a CALL. */

@@ -54,5 +54,6 @@ export function agentInstance(cell: Cell, role: AgentRole, host: AgentInstanceHo
 /** Between turns and within them an agent is the same thread; what it does now follows from its mailbox. */
 export function statusOf(cell: Cell): AgentStatus {
   if (cell.status !== 'idle' || cell.mailbox.handed.size === 0) return cell.status
-  return cell.life?.parked || cell.open.size + cell.calls.size > 0 ? 'waiting' : 'running'
+  const { life, open, calls } = cell
+  return life?.parked || life?.awaitsReader || open.size + calls.size > 0 ? 'waiting' : 'running'
 }

@@ -65,6 +65,8 @@ export class Life {
   dismissed = false
   /** The host ends it for the sake of others; who waits for that is here. */
   recalled: (() => void)[] | undefined
+  /** A turn waits for the reader of its answer. */
+  awaitsReader = false
   wantsBell: 'none' | 'message' | 'reply' = 'none'
 
   constructor(epoch: number, thread: Thread) {

@@ -265,6 +265,7 @@ export class Delivery implements Handing {
     this.#core.record(envelope.run, {
       kind: 'turn.started',
       agent: cell.name,
+      index: cell.index,
       messageId: idOf(envelope.memory, envelope.at),
       attempt: envelope.attempt,
     })

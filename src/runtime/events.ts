@@ -78,7 +78,7 @@ export type RuntimeEvent<T = undefined> =
 /** Names by index, run ids by index, lives, and the result of a finished run. */
 export interface EventSource extends Directory {
   /** Which life the agent is in now. */
-  epochOf(agent: string): number
+  epochOf(index: number): number
   resultOf(runId: string): MultiAgentResult<unknown> | undefined
 }
 
@@ -109,18 +109,18 @@ export function passOver(entry: LogEntry, fold: StatusFold): void {
 function statusAfter(record: HostRecord, fold: StatusFold): StatusChange | undefined {
   switch (record.kind) {
     case 'agent.status':
-      return fold.lives(record.agent, record.status, record.epoch)
+      return fold.lives(record, record.status)
     case 'agent.ready':
-      return fold.lives(record.agent, 'idle', record.epoch)
+      return fold.lives(record, 'idle')
     case 'turn.started':
-      return fold.begins(record.agent, record.messageId)
+      return fold.begins(record.index, record.agent, record.messageId)
     default:
       return undefined
   }
 }
 
 const statusEvent = (
-  { agent, status, epoch }: StatusChange,
+  { agent, index, status, epoch }: StatusChange,
   seq: number,
   at: number,
   runId: string,
@@ -132,7 +132,7 @@ const statusEvent = (
   runId,
   agent,
   status,
-  epoch: epoch ?? source.epochOf(agent),
+  epoch: epoch ?? source.epochOf(index),
 })
 
 function* frameEvents(

@@ -93,6 +93,7 @@ export class Lives implements LifeCycle {
     this.#core.record(cell.run, {
       kind: 'agent.ready',
       agent: cell.name,
+      index: cell.index,
       epoch: life.epoch,
       warm: life.thread.warm,
       tookMs: clock.monotonic() - began,
@@ -142,7 +143,8 @@ export class Lives implements LifeCycle {
   become(cell: Cell, status: 'starting' | 'restarting' | 'stopped' | 'failed'): void {
     if (cell.status === status && status !== 'starting') return
     cell.status = status
-    this.#core.record(cell.run, { kind: 'agent.status', agent: cell.name, status, epoch: cell.epoch })
+    const { name: agent, index, epoch } = cell
+    this.#core.record(cell.run, { kind: 'agent.status', agent, index, status, epoch })
   }
 
   /** Resolves when the agent is ready; rejects when it is stopped. */

@@ -32,12 +32,13 @@ type Record<Kind extends string, Fields> = {
   readonly run: number
 } & Readonly<Fields>
 
+/** `index`: names come again, in another run or for another agent. */
 export type HostRecord =
   | Record<'run.started', { query: string }>
   | Record<'run.finished', { error: DramatisError | null }>
   | Record<'run.aborted', { reason: string }>
-  | Record<'agent.status', { agent: string; status: AgentStatus; epoch: number }>
-  | Record<'agent.ready', { agent: string; epoch: number; warm: boolean; tookMs: number }>
+  | Record<'agent.status', { agent: string; index: number; status: AgentStatus; epoch: number }>
+  | Record<'agent.ready', { agent: string; index: number; epoch: number; warm: boolean; tookMs: number }>
   /** `fault`: the death counts against the agent. 'ended': by itself, with exit code 0; 'recalled': by the host, for the sake of others. */
   | Record<
       'agent.exited',
@@ -54,7 +55,7 @@ export type HostRecord =
       'agent.crashed',
       { agent: string; epoch: number; error: DramatisError; restartInMs: number | null; messageId: string | null }
     >
-  | Record<'turn.started', { agent: string; messageId: string; attempt: number }>
+  | Record<'turn.started', { agent: string; index: number; messageId: string; attempt: number }>
   | Record<'message.dead', { letter: DeadLetter }>
   | Record<'task', { task: AgentTask; previous: TaskStatus | null }>
   | Record<'blackboard', { entry: BlackboardEntry }>

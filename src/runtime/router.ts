@@ -22,6 +22,7 @@ import {
   runOf,
   SEND,
   STREAM_READ,
+  STREAM_WAIT,
   STREAMS,
   stepOf,
   turnOf,
@@ -139,6 +140,9 @@ export class Router implements Routing {
         return this.#core.settlement.cancel(cell, correlationOf(memory, at), undefined)
       case STREAM_READ:
         return this.#streamRead(cell, memory, at)
+      case STREAM_WAIT:
+        life.awaitsReader = limitOf(memory, at) === 1
+        return
       case REJECTED: {
         const { remains, error } = JSON.parse(readBody(memory, at).data!) as { remains: Remains; error: ErrorData }
         return this.#core.refused(run, remains, errorFrom(error))

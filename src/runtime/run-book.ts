@@ -282,8 +282,8 @@ export class RunBook implements RunHost {
   runId(index: number): string {
     return this.#supervisor.runId(index)
   }
-  epochOf(agent: string, run?: RunState): number {
-    return this.#supervisor.cell(agent, run)?.epoch ?? 0
+  epochOf(index: number): number {
+    return this.#supervisor.cells[index]?.epoch ?? 0
   }
   blackboard(run: RunState): Blackboard | undefined {
     return this.#supervisor.calls.board(run)

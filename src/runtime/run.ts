@@ -74,7 +74,7 @@ export interface Run<T = undefined> {
 /** What a handle needs of the team. */
 export interface RunHost {
   name(index: number): string
-  epochOf(agent: string, run: RunState): number
+  epochOf(index: number): number
   cancel(run: RunState, reason: string): void
   blackboard(run: RunState): Blackboard | undefined
   /** Calls back after each batch of records; returns how to end that. */
@@ -97,7 +97,7 @@ export class RunHandle<T> implements Run<T> {
     // its own, since a handle outlives what the team remembers of its run
     this.#source = {
       ...directoryOf(state, host),
-      epochOf: (agent) => host.epochOf(agent, state),
+      epochOf: (index) => host.epochOf(index),
       resultOf: () => this.#finished,
     }
     this.result = new Promise((resolve, reject) => {

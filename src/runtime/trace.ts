@@ -137,7 +137,8 @@ class TraceFold {
   }
 
   record(record: HostRecord): void {
-    const { kind, seq: _seq, at, run: _run, ...rest } = record
+    const { kind, seq: _seq, at, run: _run, ...fields } = record
+    const { index: _index, ...rest } = { index: 0, ...fields } // people know agents by name
     switch (record.kind) {
       case 'turn.started':
         this.#open.set(record.agent + record.messageId, {

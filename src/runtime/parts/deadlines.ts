@@ -125,7 +125,7 @@ export const deadlines: Part = (core) => {
       const now = clock.monotonic()
       for (const record of batch) {
         if (record.kind === 'turn.started') {
-          const cell = core.cell(record.agent, core.runs.get(record.run))
+          const cell = core.cells[record.index]
           if (cell) arm(underWayAt(cell, now))
         } else if (record.kind === 'frames' && core.shortestQueueMs !== undefined) arm(now + core.shortestQueueMs)
       }
