@@ -63,7 +63,7 @@ export interface CommunicationConfig {
   overflow?: 'block' | 'reject' | 'drop_oldest' | 'drop_newest'
   /** From the start of the callee's turn; 60,000. */
   responseTimeoutMs?: number
-  /** false: waiting in a mailbox ends with the run's deadline. */
+  /** How long a message may wait in a mailbox, and for room in it; false: until the run's deadline. */
   queueTimeoutMs?: number | false
   /**
    * How often a request of this agent is asked again when there is no answer by its deadline (`responseTimeoutMs`,

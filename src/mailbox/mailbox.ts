@@ -27,8 +27,8 @@ export interface Envelope<Owner> {
   windowEnd: number
   /** The number of the log's next record when it was handed over. */
   handedSeq: number
-  /** Host time when it was accepted, for `queueTimeoutMs`. Monotonic ms. */
-  acceptedAt: number
+  /** When it came, for `queueTimeoutMs`. Monotonic ms, or `NOT_YET`. */
+  waitsSince: number
   /** This attempt was seen to start. Monotonic ms, or `NOT_YET`. */
   startedAt: number
   /** Its first attempt was: from then on its sender waits for the response. Monotonic ms, or `NOT_YET`. */

@@ -79,7 +79,7 @@ export class Admission implements Admitting {
       windowAt: 0,
       windowEnd: 0,
       handedSeq: 0,
-      acceptedAt: 0,
+      waitsSince: NOT_YET,
       startedAt: NOT_YET,
       begunAt: NOT_YET,
       announced: false,
@@ -121,9 +121,15 @@ export class Admission implements Admitting {
   }
 
   #accept(callee: Cell, envelope: Envelope<RunState>): void {
-    if (callee.settings.queueTimeoutMs !== false) envelope.acceptedAt = this.#core.clock.monotonic()
+    this.#waits(callee, envelope)
     callee.mailbox.push(envelope)
     this.#core.delivery.touch(callee)
+  }
+
+  /** Its time runs from when it came, whether there was room for it or not. */
+  #waits({ settings }: Cell, envelope: Envelope<RunState>): void {
+    if (settings.queueTimeoutMs === false || envelope.waitsSince !== NOT_YET) return
+    envelope.waitsSince = this.#core.clock.monotonic()
   }
 
   /** The sender found no room. There may be some by now; a message larger than the mailbox is taken when it is alone. */
@@ -138,6 +144,7 @@ export class Admission implements Admitting {
     }
     const { overflow } = callee.settings.mailbox
     if (overflow === 'block') {
+      this.#waits(callee, envelope)
       callee.mailbox.parked.push(envelope)
       return this.#admitParked(callee)
     }

@@ -17,7 +17,7 @@ const message = (run: string, priority = 0): Envelope<string> => ({
   windowAt: 0,
   windowEnd: 0,
   handedSeq: 0,
-  acceptedAt: 0,
+  waitsSince: 0,
   startedAt: -1,
   begunAt: -1,
   announced: false,

@@ -161,7 +161,55 @@ t.test('rule 8: a message whose turn has begun does not expire, also not when it
   t.equal(await asked, 'slept 1000')
 })
 
-t.test('rule 8: a message that was let in when others expired has a deadline of its own', async (t) => {
+t.test('rule 8: a message that waits for room expires by its own deadline, and who waits is told', async (t) => {
+  const handled: string[] = []
+  const team = openTeam(
+    t,
+    {
+      async sender({ content }, context) {
+        const verb = content === 'ask' ? 'request' : 'send'
+        return context[verb]('worker', content).then(
+          () => 'done',
+          (error) => `${error.code} at ${context.now()}`,
+        )
+      },
+      async worker(message, context) {
+        handled.push(message.content)
+        await context.sleep(1_000)
+      },
+    },
+    { roles: { worker: { communication: { queueTimeoutMs: 100, mailboxCapacity: 1 } } } },
+  )
+  const found = watchAccounts(team.host)
+  await team.sendMessage({ recipient: 'worker', content: 'busy' })
+  await team.clock.advance(0)
+  const waits: ReturnType<typeof outcomeOf<unknown>>[] = []
+  for (const start of [
+    () => ask(team, 'sender', 'ask'),
+    () => ask(team, 'sender', 'send'),
+    () => team.sendMessage({ recipient: 'worker', content: 'host' }),
+  ]) {
+    waits.push(outcomeOf<unknown>(start()))
+    await team.clock.advance(10)
+  }
+  t.match(team.health().agents.worker, { queued: 2, inFlight: 1 }, 'its sender has one turn at a time')
+  await team.clock.advance(900)
+  t.match(waits, [
+    { value: 'MESSAGE_EXPIRED at 100' },
+    { value: 'MESSAGE_EXPIRED at 200' },
+    { error: { code: 'MESSAGE_EXPIRED' } },
+  ])
+  t.same(
+    team.deadLetters.list().map(({ reason, message, at }) => `${reason} ${message.content} ${at}`),
+    ['expired ask 100', 'expired host 120', 'expired send 200'],
+  )
+  await team.clock.advance(10_000)
+  t.same(handled, ['busy'])
+  t.same(found, [])
+  t.same(leftovers(team.host), [])
+})
+
+t.test('rule 8: a message that was let in late has no more time than others', async (t) => {
   const team = openTeam(
     t,
     { worker: () => never, caller: (_message, context) => context.request('worker', 'asked').then(() => '') },
@@ -172,10 +220,29 @@ t.test('rule 8: a message that was let in when others expired has a deadline of 
   const asked = outcomeOf(ask(team, 'caller'))
   await team.clock.advance(40)
   t.match(team.health().agents.worker, { queued: 1, inFlight: 1 }, 'the one has expired, and made room for the other')
-  await team.clock.advance(99)
+  t.equal(team.host.cell('worker')?.mailbox.parked.length, 0)
+  await team.clock.advance(59)
   t.notOk(asked.settled)
   await team.clock.advance(1)
   t.match(asked.error?.details, { cause: { code: 'MESSAGE_EXPIRED' } })
+})
+
+t.test('rule 8: a request that waits for room is asked again in its place, and then expires', async (t) => {
+  const team = openTeam(
+    t,
+    {
+      worker: () => never,
+      caller: (_message, context) =>
+        context.request('worker', 'asked', { retries: 1 }).catch(({ details }) => JSON.stringify(details)),
+    },
+    { roles: { worker: { communication: { queueTimeoutMs: 100, mailboxCapacity: 1 } } } },
+  )
+  await team.sendMessage({ recipient: 'worker', content: 'busy' })
+  const asked = outcomeOf(ask(team, 'caller'))
+  await team.clock.advance(199)
+  t.notOk(asked.settled)
+  await team.clock.advance(1)
+  t.equal(asked.value, '{"agent":"worker","queueTimeoutMs":100,"tried":2}')
 })
 
 t.test('rule 8: messages expire while their agent is between two lives, and none after its time', async (t) => {

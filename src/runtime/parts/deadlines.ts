@@ -1,5 +1,5 @@
 /**
- * What takes too long: a response (from the start of the callee's turn), a turn, a wait in a mailbox. One timer for all,
+ * What takes too long: a response (from the start of the callee's turn), a turn, a wait in a mailbox, or for room in one. One timer for all,
  * set for the earliest; a turn that starts later than the timer is due costs nothing.
  */
 
@@ -83,16 +83,13 @@ export const deadlines: Part = (core) => {
 
   const waiting = (cell: Cell, limitMs: number, now: number): number => {
     let earliest = Number.POSITIVE_INFINITY
-    for (const envelope of [...cell.mailbox.queued()]) {
+    for (const envelope of [...cell.mailbox.queued(), ...cell.mailbox.parked]) {
       if (envelope.attempt > 1) continue // its turn has begun
-      if (envelope.acceptedAt + limitMs > now) {
-        earliest = Math.min(earliest, envelope.acceptedAt + limitMs)
-        continue
-      }
       const request = settlement.requestOf(envelope)
-      earliest = Math.min(earliest, now + limitMs) // of this one, or of who is let in where it was
-      if (request && late.askAgain(request)) {
-        envelope.acceptedAt = now
+      const isLate = envelope.waitsSince + limitMs <= now
+      if (isLate && request && late.askAgain(request)) envelope.waitsSince = now
+      if (envelope.waitsSince + limitMs > now) {
+        earliest = Math.min(earliest, envelope.waitsSince + limitMs)
         continue
       }
       const error = new MessageExpiredError(
@@ -100,6 +97,10 @@ export const deadlines: Part = (core) => {
         { agent: cell.name, queueTimeoutMs: limitMs, ...(request && { tried: request.tried }) },
       )
       if (request) late.fail(request, error)
+      if (admission.withdrawParked(cell, envelope, error)) {
+        settlement.drop(envelope, 'expired', [error])
+        continue
+      }
       cell.mailbox.discard(envelope)
       settlement.drop(envelope, 'expired', [error])
       admission.freed(cell, envelope.bytes)
