@@ -93,7 +93,7 @@ export class Messenger {
       outbox.fields.type = type
       if (options.signal?.aborted) throw withdrawn(to, options.signal)
     } catch (error) {
-      return rejected(this.#told(error, false, to, content, options))
+      return rejected(this.told(error, to, content, options, false))
     }
     if (replay) {
       const logged = replay.match(outbox.encode(bytes))
@@ -249,7 +249,7 @@ export class Messenger {
       bytes = this.#message(REQUEST, correlation, to, content, options)
       if (options.signal?.aborted) throw withdrawn(to, options.signal)
     } catch (error) {
-      return { promise: rejected(this.#told(error, true, to, content, options)), correlation }
+      return { promise: rejected(this.told(error, to, content, options)), correlation }
     }
     outbox.fields.flags |= flags
     const logged = replay?.match(outbox.encode(bytes))
@@ -379,12 +379,12 @@ export class Messenger {
   }
 
   /** The error; where it refuses a message that was for somebody the host gets what remains of that, for the dead letters. */
-  #told(
+  told(
     error: unknown,
-    requiresResponse: boolean,
-    recipient: string,
+    recipient: string | readonly string[],
     content: string,
     options: RequestOptions,
+    requiresResponse = true,
   ): unknown {
     const given = { ...options, sender: this.#loop.role.name, recipient, content, requiresResponse }
     const remains = error instanceof MessageRejectedError ? remainsOf(given) : undefined

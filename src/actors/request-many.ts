@@ -7,18 +7,26 @@ import { checkObject, checkRequests, withdrawn, wrongArgument } from './verb-che
 
 type Requester = Pick<AgentContext, 'request' | 'signal'>
 
+/** Tells the host of a message that is refused before it is one; gives its error. */
+type Refuse = (error: unknown, to: readonly string[], content: string, options: RequestOptions) => unknown
+
 /** Never rejects for an agent's failure: each outcome says what came of it, in the order of `to`. */
 export async function allOf(
   context: Requester,
+  refuse: Refuse,
   to: readonly string[],
   content: string,
   options: RequestOptions & { concurrency?: number } = {},
 ): Promise<Outcome[]> {
-  checkObject(options, 'options')
-  const { concurrency = Math.max(1, to?.length), ...rest } = options
-  checkRequests(to, content, rest)
-  if (!Number.isInteger(concurrency) || concurrency < 1)
-    throw wrongArgument('concurrency', concurrency, 'an integer from 1 is needed')
+  const { concurrency = Math.max(1, to?.length), ...rest } = Object(options) as typeof options
+  try {
+    checkObject(options, 'options')
+    checkRequests(to, content, rest)
+    if (!Number.isInteger(concurrency) || concurrency < 1)
+      throw wrongArgument('concurrency', concurrency, 'an integer from 1 is needed')
+  } catch (error) {
+    throw refuse(error, to, content, rest)
+  }
   const outcomes: Outcome[] = []
   let next = 0
   const lane = async () => {
@@ -48,12 +56,17 @@ async function outcomeOf(
 /** The first response; the others are cancelled. When all fail, one error that names each. */
 export async function anyOf(
   context: Requester,
+  refuse: Refuse,
   to: readonly string[],
   content: string,
   options: RequestOptions = {},
 ): Promise<AgentMessage> {
-  checkRequests(to, content, options)
-  checkSomebody('requestAny', to)
+  try {
+    checkRequests(to, content, options)
+    checkSomebody('requestAny', to)
+  } catch (error) {
+    throw refuse(error, to, content, options)
+  }
   const { messages, failures } = await firstOf(context, to, 1, content, options)
   if (messages[0]) return messages[0]
   if (failures.length === 1) throw failures[0]!.error
@@ -63,18 +76,19 @@ export async function anyOf(
 /** The first `count` responses, as they came; the others are cancelled. Fails as soon as too few can come. */
 export async function quorumOf(
   context: Requester,
+  refuse: Refuse,
   to: readonly string[],
   count: number,
   content: string,
   options: RequestOptions = {},
 ): Promise<AgentMessage[]> {
-  checkRequests(to, content, options)
-  checkSomebody('requestQuorum', to)
-  const twice = to.find((name, i) => to.indexOf(name) < i)
-  if (twice !== undefined)
-    throw wrongArgument('to', to, `it has "${twice}" twice, and an agent counts once for a quorum`)
-  if (!Number.isInteger(count) || count < 1 || count > to.length)
-    throw wrongArgument('count', count, `an integer from 1 to ${to.length} is needed: so many agents are asked`)
+  try {
+    checkRequests(to, content, options)
+    checkSomebody('requestQuorum', to)
+    checkQuorum(to, count)
+  } catch (error) {
+    throw refuse(error, to, content, options)
+  }
   const { messages, failures } = await firstOf(context, to, count, content, options)
   if (messages.length === count) return messages
   const left = to.length - failures.length
@@ -134,6 +148,14 @@ function joined(text: string, failures: readonly Failure[], details: object): Dr
     ...details,
     failures: failures.map(({ agent, error }) => ({ agent, code: error.code, message: error.message })),
   })
+}
+
+function checkQuorum(to: readonly string[], count: number): void {
+  const twice = to.find((name, i) => to.indexOf(name) < i)
+  if (twice !== undefined)
+    throw wrongArgument('to', to, `it has "${twice}" twice, and an agent counts once for a quorum`)
+  if (!Number.isInteger(count) || count < 1 || count > to.length)
+    throw wrongArgument('count', count, `an integer from 1 to ${to.length} is needed: so many agents are asked`)
 }
 
 function checkSomebody(verb: string, to: readonly string[]): void {

@@ -130,13 +130,15 @@ export class Turn extends LaterVerbs implements AgentContext, MessengerTurn {
     return this.#messages.requestStream(to, content, options)
   }
   requestAll(to: string[], content: string, options?: RequestOptions & { concurrency?: number }): Promise<Outcome[]> {
-    return this.#ended ? rejected(this.#endedError()) : handled(allOf(this, to, content, options))
+    return this.#ended ? rejected(this.#endedError()) : handled(allOf(this, this.#refuse, to, content, options))
   }
   requestAny(to: string[], content: string, options?: RequestOptions): Promise<AgentMessage> {
-    return this.#ended ? rejected(this.#endedError()) : handled(anyOf(this, to, content, options))
+    return this.#ended ? rejected(this.#endedError()) : handled(anyOf(this, this.#refuse, to, content, options))
   }
   requestQuorum(to: string[], count: number, content: string, options?: RequestOptions): Promise<AgentMessage[]> {
-    return this.#ended ? rejected(this.#endedError()) : handled(quorumOf(this, to, count, content, options))
+    return this.#ended
+      ? rejected(this.#endedError())
+      : handled(quorumOf(this, this.#refuse, to, count, content, options))
   }
   report(content: string, data?: object): Promise<void> {
     const options = data === undefined ? NO_OPTIONS : { structuredData: data }
@@ -148,6 +150,9 @@ export class Turn extends LaterVerbs implements AgentContext, MessengerTurn {
     this.#emitter.emit(chunk, this.nextStep())
   }
 
+  get #refuse(): Messenger['told'] {
+    return (error, to, content, options) => this.#messages.told(error, to, content, options)
+  }
   get #messages(): Messenger {
     this.#messenger ??= new Messenger(this.#loop, this)
     return this.#messenger

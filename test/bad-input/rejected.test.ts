@@ -125,6 +125,35 @@ t.test('what a verb refuses has a letter of its run', async (t) => {
   t.equal(team.deadLetters.list().length, 1, 'a number is nobody')
 })
 
+t.test('what the verbs for several refuse has one letter for all of them, as from outside', async (t) => {
+  const { team, refusal, isWell } = stage(t)
+  const ab = ['ann', 'bob']
+  for (const [act, remains, path] of [
+    [(context) => context.requestAll(ab, 5), { recipient: ab, content: '' }, 'content'],
+    [(context) => context.requestAll(ab, 'hi', null), { recipient: ab, content: 'hi' }, 'options'],
+    [(context) => context.requestAll(ab, 'hi', { concurrency: 0 }), { recipient: ab }, 'concurrency'],
+    [(context) => context.requestAny(['bob', 5], 'hi'), { recipient: ['bob'] }, 'to[1]'],
+    [(context) => context.requestAny('bob', 'hi'), { recipient: 'bob' }, 'to'],
+    [(context) => context.requestQuorum(ab, 3, 'hi'), { recipient: ab, requiresResponse: true }, 'count'],
+    [(context) => context.requestQuorum(['bob', 'bob'], 1, 'hi'), { recipient: ['bob', 'bob'] }, 'to'],
+  ] as [Act, object, string][]) {
+    const before = team.deadLetters.list().length
+    await refusal(act)
+    const letters = team.deadLetters.list()
+    t.equal(letters.length, before + 1)
+    t.match(letters.at(-1), {
+      reason: 'rejected',
+      message: { sender: 'ann', requiresResponse: true, ...remains },
+      errors: [{ code: 'MESSAGE_REJECTED', details: { path } }],
+    })
+  }
+  const before = team.deadLetters.list().length
+  for (const act of [(context) => context.requestAny([], 'hi'), (context) => context.requestAll(5, 'hi')] as Act[])
+    await refusal(act)
+  t.equal(team.deadLetters.list().length, before, 'what is for nobody has none')
+  t.ok(await isWell())
+})
+
 t.test('whatever comes, what remains is a small message', async (t) => {
   const hostile = {
     recipient: 'bob',
