@@ -94,7 +94,7 @@ export class BareSupervisor {
 
 /** Says that it is a thread, so that it is watched, and can be ill as only a thread can be. */
 class WatchedThread implements Thread {
-  readonly isolated = true
+  isolated = true
   readonly warm = false
   readonly ailments = new Set<Ailment>()
   readonly #local: LocalThread

@@ -4,7 +4,7 @@ import { defineAgent } from '../../src/actors/definition.ts'
 import type { Scheduler } from '../../src/clock.ts'
 import { restarts } from '../../src/runtime/parts/restarts.ts'
 import { ahead, BareSupervisor } from './bare-supervisor.ts'
-import { ask, localTeam, never, outcomeOf, type Receive, silent } from './teams.ts'
+import { ask, localTeam, never, openTeam, outcomeOf, type Receive, silent } from './teams.ts'
 
 const answers: Receive = (message, context) => `${message.content} in attempt ${context.attempt}`
 
@@ -157,6 +157,69 @@ t.test('rule 12: a stop hook that does not end has stopGraceMs, 5 s unless told 
   t.notOk(closed.settled)
   await team.clock.advance(1)
   t.ok(closed.settled)
+})
+
+t.test('rule 12: what stands in the window of an agent that is told to stop is not begun', async (t) => {
+  const begun: string[] = []
+  const worker = defineAgent({
+    async receive({ content }, { signal }) {
+      begun.push(content)
+      if (content !== 'quick') await new Promise((resolve) => signal.addEventListener('abort', resolve))
+    },
+    stop: () => team.clock.sleep(10), // while the message waits in vain
+  })
+  const team = openTeam(
+    t,
+    { worker },
+    {
+      orchestration: {
+        strategy: 'custom',
+        async run(script) {
+          for (let i = 0; i < 50; i++) await script.request('worker', 'quick') // then more than one is handed over
+          begun.length = 0
+          const asked = ['first', 'second'].map((content) => script.request('worker', content))
+          return (await Promise.allSettled(asked)).map((each) => each.status === 'rejected' && each.reason.code).join()
+        },
+      },
+    },
+  )
+  const run = team.launch('go')
+  await team.clock.advance(1)
+  t.equal(team.host.cell('worker')?.mailbox.handed.size, 2)
+  const removed = outcomeOf(team.removeAgent('worker'))
+  await team.clock.advance(10)
+  t.ok(removed.settled)
+  t.same(begun, ['first'])
+  t.equal((await run.result).finalOutput, 'AGENT_TERMINATED,AGENT_TERMINATED')
+})
+
+t.test('rule 12: the grace ends in real time too: who awaits close may be who moves the clock', async (t) => {
+  const team = localTeam(
+    t,
+    { worker: defineAgent({ receive: () => '', stop: () => never }) },
+    { supervision: { stopGraceMs: 1 } },
+  )
+  await team.start()
+  await team.close()
+  t.equal(team.getAgentStatus('worker'), 'stopped')
+})
+
+t.test('rule 12: the end of an agent is that of its thread, which has a second for it', async (t) => {
+  const bare = new BareSupervisor({ quick: answers, slow: answers, stubborn: answers }, [])
+  await bare.start()
+  for (const name of ['slow', 'stubborn']) bare.threads.get(name)!.ailments.add('stubborn')
+  const [quick, slow, stubborn] = ['quick', 'slow', 'stubborn'].map((name) =>
+    outcomeOf(bare.host.lives.end(bare.host.cell(name)!)),
+  )
+  await bare.clock.advance(500)
+  t.match([quick, slow, stubborn], [{ settled: true }, { settled: false }, { settled: false }])
+  const { ailments } = bare.threads.get('slow')!
+  ailments.clear()
+  bare.threads.get('slow')!.terminate()
+  await bare.clock.advance(499)
+  t.match([slow, stubborn], [{ settled: true }, { settled: false }])
+  await bare.clock.advance(1)
+  t.ok(stubborn?.settled)
 })
 
 t.test('rule 12: closing twice is fine, and a closed team takes nothing', async (t) => {

@@ -1,6 +1,7 @@
 /** Rule 13 in virtual time: threads that are stuck, and threads that only look so. */
 import { close, open } from 'node:inspector'
 import t from 'tap'
+import type { Scheduler } from '../../src/clock.ts'
 import { restarts } from '../../src/runtime/parts/restarts.ts'
 import { watchdog } from '../../src/runtime/parts/watchdog.ts'
 import { ahead, BareSupervisor } from './bare-supervisor.ts'
@@ -103,6 +104,49 @@ t.test('rule 13: one agent has its own watchdogMs, whatever the others have', as
   await bare.clock.advance(200)
   t.equal(bare.host.cell('quick')!.epoch, 2)
   t.equal(bare.host.cell('slow')!.epoch, 1)
+})
+
+t.test('rule 13: a new life has all of its time, however long the one before it was silent', async (t) => {
+  const { bare, cell, thread } = await inTurn(() => never)
+  thread.ailments.add('deaf')
+  await bare.clock.advance(900)
+  thread.terminate()
+  await bare.clock.advance(1)
+  t.equal(cell.epoch, 2)
+  bare.threads.get('worker')!.ailments.add('deaf')
+  await bare.clock.advance(900)
+  t.equal(cell.epoch, 2)
+  await bare.clock.advance(600)
+  t.equal(cell.epoch, 3)
+})
+
+t.test("rule 13: a protocol script in the host's own thread is not watched", async (t) => {
+  const { bare, cell, thread } = await inTurn(() => never)
+  thread.isolated = false
+  thread.ailments.add('deaf')
+  await bare.clock.advance(60_000)
+  t.equal(cell.epoch, 1)
+})
+
+t.test('rule 13: a team in which nobody has a turn has no timer', async (t) => {
+  const open = new Set<object>()
+  const watch = (clock: Scheduler): Scheduler => ({
+    ...ahead(clock, () => 0),
+    timer(ms, task) {
+      const set = clock.timer(ms, () => {
+        open.delete(timer)
+        task()
+      })
+      const timer = { cancel: () => open.delete(timer) && set.cancel() }
+      open.add(timer)
+      return timer
+    },
+  })
+  const { bare, asked } = await inTurn((_message, context) => context.sleep(2_000), { supervision, watch })
+  t.equal(open.size, 1)
+  await bare.clock.advance(3_000)
+  t.ok(asked.settled)
+  t.equal(open.size, 0)
 })
 
 t.test('rules 4 and 13: a thread that does not end is fenced off after a second, and seen no more', async (t) => {
