@@ -208,7 +208,6 @@ export class AgentLoop implements TurnHost {
     for (const turn of [...this.#turns]) turn.abort(reason)
     while (this.#turns.length > 0) await new Promise<void>((resolve) => this.#onTurnEnd.push(resolve))
     await this.#handlers.stop?.()
-    this.link.flush()
   }
   readonly #onTurnEnd: (() => void)[] = []
 

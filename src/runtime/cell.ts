@@ -61,8 +61,6 @@ export class Life {
   lastStep = 0
   /** Why the host ends it, when it does. */
   verdict: DramatisError | undefined
-  /** The host ends it without anybody's fault. */
-  dismissed = false
   /** The host ends it for the sake of others; who waits for that is here. */
   recalled: (() => void)[] | undefined
   /** A turn waits for the reader of its answer. */

@@ -66,7 +66,7 @@ export class Deaths implements Dying {
   }
 
   exited(cell: Cell, life: Life, exit: ThreadExit): void {
-    if (cell.life !== life || life.dismissed) return this.#countStale(cell, life)
+    if (cell.life !== life) return this.#countStale(cell, life)
     while (this.#core.router.drain(cell, life, Number.MAX_SAFE_INTEGER)); // first what it had published
     cell.life = undefined
     if (exit.code !== FENCED) this.#returnClaim(life) // else its thread may use it yet
@@ -152,7 +152,7 @@ export class Deaths implements Dying {
     const { attempt } = envelope
     if (!life) return
     this.#core.clock.timer(stopGraceMs, () => {
-      if (cell.life !== life || envelope.attempt !== attempt) return
+      if (envelope.attempt !== attempt) return // a death has ended it, or its own end
       if (cell.mailbox.handed.get(envelope.turn) !== envelope || !life.begun(envelope)) return
       if (!life.thread.isolated && !cell.settings.counted) return this.#abandon(cell, envelope)
       this.kill(

@@ -158,7 +158,6 @@ export class Lives implements LifeCycle {
 
   async #failedStart(cell: Cell, life: Life, error: DramatisError | Promise<DramatisError>): Promise<void> {
     cell.life = undefined
-    life.dismissed = true
     life.thread.terminate()
     const { beginnings } = cell
     const known = await error
@@ -285,7 +284,6 @@ export class Lives implements LifeCycle {
     await Promise.race([asked, gone, this.#elapsed(stopGraceMs, grace.signal)])
     while (this.#core.router.drain(cell, life));
     grace.abort()
-    life.dismissed = true
     cell.life = undefined
     life.thread.terminate()
     const fence = new AbortController()

@@ -1,7 +1,7 @@
 /** Rules 11 and 12: how agents start and stop. */
 import t from 'tap'
 import { defineAgent } from '../../src/actors/definition.ts'
-import type { Scheduler } from '../../src/clock.ts'
+import { type Scheduler, schedulerFrom } from '../../src/clock.ts'
 import { restarts } from '../../src/runtime/parts/restarts.ts'
 import { ahead, BareSupervisor } from './bare-supervisor.ts'
 import { ask, localTeam, never, openTeam, outcomeOf, type Receive, silent } from './teams.ts'
@@ -131,6 +131,7 @@ t.test('rule 12: what a turn still says when it is told to stop is heard', async
 t.test('rule 12: a turn that heeds its signal keeps its thread, and so does one that waits behind it', async (t) => {
   const team = localTeam(t, {
     async caller(_message, context) {
+      for (let i = 0; i < 50; i++) await context.request('worker', 'quick') // then more than one is handed over
       const gone = new AbortController()
       const first = context.request('worker', 'first', { timeoutMs: 20_000 })
       const second = context.request('worker', 'second', { signal: gone.signal }).catch(({ code }) => code)
@@ -139,7 +140,7 @@ t.test('rule 12: a turn that heeds its signal keeps its thread, and so does one 
       const third = context.request('other', 'third', { timeoutMs: 10 }).catch(({ code }) => code)
       return `${(await first).content} ${await second} ${await third}`
     },
-    worker: (_message, context) => context.sleep(10_000).then(() => 'first'),
+    worker: ({ content }, context) => (content === 'quick' ? '' : context.sleep(10_000).then(() => 'first')),
     other: (_message, context) => context.sleep(10_000),
   })
   const asked = outcomeOf(ask(team, 'caller'))
@@ -186,15 +187,73 @@ t.test('rule 12: what stands in the window of an agent that is told to stop is n
   const run = team.launch('go')
   await team.clock.advance(1)
   t.equal(team.host.cell('worker')?.mailbox.handed.size, 2)
+  let looks = 0
+  const scheduler = schedulerFrom(team.clock)
+  const { defer } = scheduler
+  scheduler.defer = (task) => {
+    looks += 1
+    defer.call(scheduler, task)
+  }
   const removed = outcomeOf(team.removeAgent('worker'))
   await team.clock.advance(10)
   t.ok(removed.settled)
+  t.ok(looks < 50, 'its thread sleeps while its stop hook runs')
   t.same(begun, ['first'])
   t.equal((await run.result).finalOutput, 'AGENT_TERMINATED,AGENT_TERMINATED')
 })
 
+t.test('rule 12: who is removed while the team closes is stopped once', async (t) => {
+  let stops = 0
+  const worker = defineAgent({
+    receive: () => '',
+    async stop() {
+      stops += 1
+      await team.clock.sleep(10)
+    },
+  })
+  const team = openTeam(t, { worker })
+  await team.start()
+  const ended = outcomeOf(Promise.all([team.removeAgent('worker'), team.close()]))
+  await team.clock.advance(10)
+  t.ok(ended.settled)
+  t.equal(stops, 1)
+})
+
+t.test('rule 12: an agent that is still starting is ended without its stop hook', async (t) => {
+  let stops = 0
+  const worker = defineAgent({ start: () => never, receive: () => '', stop: () => void (stops += 1) })
+  const team = openTeam(t, { worker })
+  void team.start().catch(() => {})
+  await team.clock.advance(1)
+  await team.close()
+  t.equal(stops, 0)
+})
+
+t.test('rule 12: an agent that dies while it is told to stop is waited for no longer', async (t) => {
+  const bare = new BareSupervisor({ worker: () => never }, [restarts])
+  await bare.start()
+  const asked = outcomeOf(bare.ask('worker'))
+  await bare.clock.advance(1)
+  const ended = outcomeOf(bare.host.lives.end(bare.host.cell('worker')!))
+  await bare.clock.advance(1)
+  t.notOk(ended.settled)
+  bare.threads.get('worker')!.terminate()
+  await bare.clock.advance(1)
+  t.ok(ended.settled)
+  t.equal(asked.error?.code, 'AGENT_TERMINATED')
+})
+
+t.test('rule 12: a closed team leaves no timer of the machine', async (t) => {
+  const timers = () => process.getActiveResourcesInfo().filter((kind) => kind === 'Timeout').length
+  const team = openTeam(t, { worker: answers })
+  await team.start()
+  const before = timers()
+  await team.close()
+  t.equal(timers(), before)
+})
+
 t.test('rule 12: the grace ends in real time too: who awaits close may be who moves the clock', async (t) => {
-  const team = localTeam(
+  const team = openTeam(
     t,
     { worker: defineAgent({ receive: () => '', stop: () => never }) },
     { supervision: { stopGraceMs: 1 } },
