@@ -24,8 +24,8 @@ const noSpawner: Spawner = {
   close: async () => {},
 }
 
-/** Answers no bell, or does not end when it is told to. */
-export type Ailment = 'deaf' | 'stubborn'
+/** Answers no bell, rings none, or does not end when it is told to. */
+export type Ailment = 'deaf' | 'mute' | 'stubborn'
 
 interface Setting extends Partial<TeamOptions> {
   roles?: Record<string, Omit<AgentRole, 'name'>>
@@ -69,7 +69,7 @@ export class BareSupervisor {
   }
 
   /** Asks an agent as the protocol script would. */
-  ask(name: string, content = 'go'): Promise<string> {
+  ask(name: string, content = 'go', priority = 0): Promise<string> {
     const { frames, admission, cells } = this.host
     const caller = cells[ORCHESTRATOR_INDEX]!
     caller.correlation += 1
@@ -80,6 +80,7 @@ export class BareSupervisor {
       run: this.run.index,
       correlation: caller.correlation,
       content,
+      priority,
       flags: ASKS,
     })
     return new Promise((resolve, reject) => {
@@ -104,7 +105,9 @@ class WatchedThread implements Thread {
   }
 
   onRing(listener: () => void): void {
-    this.#local.onRing(listener)
+    this.#local.onRing(() => {
+      if (!this.ailments.has('mute')) listener()
+    })
   }
   onExit(listener: (exit: ThreadExit) => void): void {
     this.#local.onExit(listener)

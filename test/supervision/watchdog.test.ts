@@ -19,6 +19,24 @@ async function inTurn(receive: Receive, options: ConstructorParameters<typeof Ba
   return { bare, asked, cell: bare.host.cell('worker')!, thread: bare.threads.get('worker')! }
 }
 
+/** The timers that are set. */
+function counted() {
+  const open = new Set<object>()
+  const watch = (clock: Scheduler): Scheduler => ({
+    ...ahead(clock, () => 0),
+    timer(ms, task) {
+      const set = clock.timer(ms, () => {
+        open.delete(timer)
+        task()
+      })
+      const timer = { cancel: () => open.delete(timer) && set.cancel() }
+      open.add(timer)
+      return timer
+    },
+  })
+  return { open, watch }
+}
+
 t.test('rule 13: a thread that is silent in its turn for watchdogMs is ended and replaced', async (t) => {
   const { bare, asked, cell, thread } = await inTurn((_message, { attempt }) =>
     attempt > 1 ? `attempt ${attempt}` : never,
@@ -50,6 +68,40 @@ t.test('rule 13: a thread that answers its bells may take as long as it likes', 
   t.equal(cell.epoch, 1)
 })
 
+t.test('rule 13: a thread that writes is alive, though it answers no bell', async (t) => {
+  const { bare, cell, thread } = await inTurn(async (_message, context) => {
+    for (let i = 0; i < 10; i++) {
+      await context.sleep(400)
+      context.now()
+    }
+    return never
+  })
+  thread.ailments.add('deaf')
+  await bare.clock.advance(4_900)
+  t.equal(cell.epoch, 1)
+  await bare.clock.advance(600)
+  t.equal(cell.epoch, 2)
+})
+
+for (const priority of [0, 5])
+  t.test(
+    `rule 13: a thread that takes messages of priority ${priority} is alive, though no bell is heard`,
+    async (t) => {
+      const cast: Record<string, Receive> = {
+        worker: async ({ content }, context) => (content === 'quick' ? '' : context.sleep(400).then(() => 'done')),
+      }
+      const bare = new BareSupervisor(cast, parts, { supervision })
+      await bare.start()
+      for (let i = 0; i < 50; i++) await bare.ask('worker', 'quick', priority) // then more than one is handed over
+      for (let i = 0; i < 6; i++) outcomeOf(bare.ask('worker', 'slow', priority))
+      await bare.clock.advance(1)
+      t.equal(bare.host.cell('worker')!.mailbox.handed.size, 6)
+      bare.threads.get('worker')!.ailments.add('deaf').add('mute')
+      await bare.clock.advance(2_300)
+      t.equal(bare.host.cell('worker')!.epoch, 1)
+    },
+  )
+
 t.test('rule 13: a thread without a turn under way is not watched', async (t) => {
   const { bare, cell, thread } = await inTurn(() => 'done')
   thread.ailments.add('deaf')
@@ -58,7 +110,19 @@ t.test('rule 13: a thread without a turn under way is not watched', async (t) =>
 })
 
 t.test('rule 13: watchdogMs false: nobody watches', async (t) => {
-  const { bare, cell, thread } = await inTurn(() => never, { supervision: { watchdogMs: false } })
+  const { open, watch } = counted()
+  const { bare, cell, thread } = await inTurn(() => never, { supervision: { watchdogMs: false }, watch })
+  thread.ailments.add('deaf')
+  await bare.clock.advance(60_000)
+  t.equal(cell.epoch, 1)
+  t.equal(open.size, 0)
+})
+
+t.test('rule 13: watchdogMs false: nobody watches one whose memory has a limit either', async (t) => {
+  const { bare, cell, thread } = await inTurn(() => never, {
+    supervision: { watchdogMs: false },
+    roles: { worker: { limits: { maxExternalMb: 100 } } },
+  })
   thread.ailments.add('deaf')
   await bare.clock.advance(60_000)
   t.equal(cell.epoch, 1)
@@ -129,19 +193,7 @@ t.test("rule 13: a protocol script in the host's own thread is not watched", asy
 })
 
 t.test('rule 13: a team in which nobody has a turn has no timer', async (t) => {
-  const open = new Set<object>()
-  const watch = (clock: Scheduler): Scheduler => ({
-    ...ahead(clock, () => 0),
-    timer(ms, task) {
-      const set = clock.timer(ms, () => {
-        open.delete(timer)
-        task()
-      })
-      const timer = { cancel: () => open.delete(timer) && set.cancel() }
-      open.add(timer)
-      return timer
-    },
-  })
+  const { open, watch } = counted()
   const { bare, asked } = await inTurn((_message, context) => context.sleep(2_000), { supervision, watch })
   t.equal(open.size, 1)
   await bare.clock.advance(3_000)

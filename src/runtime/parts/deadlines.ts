@@ -131,6 +131,5 @@ export const deadlines: Part = (core) => {
         } else if (record.kind === 'frames' && core.shortestQueueMs !== undefined) arm(now + core.shortestQueueMs)
       }
     },
-    close: () => timer?.cancel(),
   }
 }

@@ -1,6 +1,6 @@
 /**
  * Finds threads that are stuck: with a turn under way, and silent for `watchdogMs`. Silent means that neither a bell was
- * answered nor anything read or written. It asks by bell, so an idle team has no timer; it pauses while a debugger is
+ * answered, nor a message taken, nor anything written. It asks by bell, so an idle team has no timer; it pauses while a debugger is
  * attached, and starts anew when the host itself was late. With the heartbeat comes how much a thread holds outside of its
  * heap, where that has a limit.
  */
@@ -12,7 +12,6 @@ import type { Cell, Life } from '../cell.ts'
 import type { Part } from '../core.ts'
 
 interface Pulse {
-  life: Life
   beat: number
   since: number
 }
@@ -27,7 +26,7 @@ const beatMs = ({ settings: { supervision, maxExternalMb } }: Cell): number => {
 
 export const watchdog: Part = (core) => {
   const { clock, deaths } = core
-  const pulses = new Map<Cell, Pulse>()
+  const pulses = new WeakMap<Life, Pulse>()
   let timer: Timer | undefined
   let checkedAt = 0
   /** Those whose memory has a limit, among the first `seen` cells. */
@@ -47,7 +46,7 @@ export const watchdog: Part = (core) => {
     }
     for (const cell of limited) {
       const limit = cell.settings.maxExternalMb!
-      if (!cell.life || cell.life.verdict) continue
+      if (!cell.life) continue
       const held = Atomics.load(cell.life.window.words, EXTERNAL_KIB) / 1_024
       if (held > limit) deaths.kill(cell, tooMuch(cell.name, held, limit))
     }
@@ -61,7 +60,6 @@ export const watchdog: Part = (core) => {
     const late = now - checkedAt > 2 * interval() + 100
     checkedAt = now
     const attached = inspectorUrl() !== undefined
-    for (const cell of pulses.keys()) if (!cells.includes(cell)) pulses.delete(cell)
     for (const cell of cells) look(cell, now, late || attached)
     arm()
   }
@@ -70,18 +68,11 @@ export const watchdog: Part = (core) => {
     const life = cell.life!
     const { window } = life
     const beat =
-      Atomics.load(window.words, BEAT) +
-      window.outbox.readTo() +
-      window.plain.readTo() +
-      window.ranked.readTo() +
-      window.replies.readTo() +
-      cell.turns
-    const pulse = pulses.get(cell)
+      Atomics.load(window.words, BEAT) + window.outbox.readTo() + window.plain.readTo() + window.ranked.readTo()
+    const pulse = pulses.get(life)
     const limit = cell.settings.supervision.watchdogMs
-    if (!pulse || pulse.life !== life || pulse.beat !== beat || excused || limit === false)
-      pulses.set(cell, { life, beat, since: now })
+    if (!pulse || pulse.beat !== beat || excused || limit === false) pulses.set(life, { beat, since: now })
     else if (now - pulse.since >= limit) {
-      pulses.delete(cell)
       const error = new AgentCrashedError(
         `The thread of agent "${cell.name}" is stuck: with a turn under way it gave no sign of life for ${limit} ms (an endless loop, or blocking code). Raise supervision.watchdogMs if its work may take that long without a pause.`,
         { agent: cell.name, watchdogMs: limit },
@@ -105,11 +96,8 @@ export const watchdog: Part = (core) => {
   return {
     next() {
       weigh()
-      if (timer) return
-      checkedAt = clock.monotonic()
       arm()
     },
-    close: () => timer?.cancel(),
   }
 }
 
