@@ -204,13 +204,19 @@ const classes: { readonly [Code in ErrorCode]: Coded<Code> } = {
   UNKNOWN_RUN: UnknownRunError,
 }
 
-/** Makes an error again from its data. What is no error data becomes an `AgentFailedError` that shows it. */
+/**
+ * Makes an error again from its data, which somebody else wrote. What is no error data becomes an `AgentFailedError` that
+ * shows what there is.
+ */
 export function errorFrom(data: ErrorData): DramatisError {
-  const Class: Coded<ErrorCode> = classes[data.code] ?? AgentFailedError
-  if (data.stack === undefined) return new Class(data.message, data.details)
-  const cause = new Error(data.stack.split('\n', 1)[0])
-  cause.stack = data.stack
-  return new Class(data.message, data.details, cause)
+  const { code, message, details, stack }: Partial<ErrorData> = Object(data)
+  const Class: Coded<ErrorCode> = code !== undefined && Object.hasOwn(classes, code) ? classes[code] : AgentFailedError
+  const text = typeof message === 'string' ? message : 'It failed with an error that cannot be read.'
+  const fields = typeof details === 'object' && details !== null && !Array.isArray(details) ? details : {}
+  if (typeof stack !== 'string') return new Class(text, fields)
+  const cause = new Error(stack.split('\n', 1)[0])
+  cause.stack = stack
+  return new Class(text, fields, cause)
 }
 
 /** An error as data, with the stack of its cause so that it still points into the source on the other side. */

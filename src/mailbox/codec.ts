@@ -66,7 +66,23 @@ export function isFailure(memory: Memory, at: number): boolean {
 
 /** The error that a failed END, RESPONSE or REFUSED carries. */
 export function errorOf(memory: Memory, at: number): DramatisError {
-  return errorFrom(JSON.parse(readBody(memory, at).data ?? '{}') as ErrorData)
+  return errorFrom(jsonIn(readBody(memory, at).data) as ErrorData)
+}
+
+/** What the text of a frame says. A thread of ours writes nothing but JSON there; what is none reads as null. */
+export function jsonIn(text: string | undefined): unknown {
+  if (text === undefined) return null
+  try {
+    return JSON.parse(text) as unknown
+  } catch {
+    return null
+  }
+}
+
+/** The same of metadata, which is an object. */
+function metadataIn(text: string | undefined): Record<string, unknown> {
+  const metadata = jsonIn(text)
+  return typeof metadata === 'object' && metadata !== null ? (metadata as Record<string, unknown>) : {}
 }
 
 /** A whole message, on its own memory. A failed response has the error's text as its content, and the error in its metadata. */
@@ -86,12 +102,12 @@ export function decodeMessage(memory: Memory, at: number, directory: Directory):
     sender: directory.name(senderOf(memory, at)),
     recipient: recipientName(memory, at, body, directory),
     content: body.content,
-    structuredData: body.data === undefined ? null : (JSON.parse(body.data) as unknown),
+    structuredData: jsonIn(body.data),
     priority: response ? 0 : priorityOf(memory, at),
     requiresResponse: kind === REQUEST,
     responseTimeoutMs: limit < 0 ? null : limit,
     threadId: body.threadId ?? null,
-    metadata: body.metadata === undefined ? {} : (JSON.parse(body.metadata) as Record<string, unknown>),
+    metadata: metadataIn(body.metadata),
     runId: directory.runId(runOf(memory, at)),
     correlationId: response ? idOf(memory, at) : null,
     sentAt: timeOf(memory, at),
@@ -101,7 +117,7 @@ export function decodeMessage(memory: Memory, at: number, directory: Directory):
 
 function recipientName(memory: Memory, at: number, body: Body, directory: Directory): string | string[] | null {
   if (flagsOf(memory, at) & TO_ALL) return null
-  if (body.name !== undefined && isToMany(memory, at) && !isStray(memory, at)) return JSON.parse(body.name) as string[]
+  if (body.name !== undefined && isToMany(memory, at) && !isStray(memory, at)) return jsonIn(body.name) as string[]
   return body.name ?? directory.name(recipientOf(memory, at))
 }
 
@@ -171,14 +187,14 @@ export class ReceivedMessage implements AgentMessage {
 
   get structuredData(): unknown {
     if (this.#data !== undefined) {
-      this.#structuredData = JSON.parse(this.#data)
+      this.#structuredData = jsonIn(this.#data)
       this.#data = undefined
     }
     return this.#structuredData
   }
 
   get metadata(): Record<string, unknown> {
-    return this.#metadata === undefined ? {} : (JSON.parse(this.#metadata) as Record<string, unknown>)
+    return metadataIn(this.#metadata)
   }
 
   toJSON(): TypedMessage {

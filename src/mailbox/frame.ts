@@ -19,6 +19,8 @@ import type { MessageType } from './message.ts'
 export const HEADER = 64
 
 // Kinds. A const object, not an enum: types are erased.
+/** A frame that counts for nothing: it was refused, and keeps its place. */
+export const NOTHING = 0
 /** A message that nobody waits for. */
 export const SEND = 1
 /** A message that its sender waits for; `correlation` names the wait. */
@@ -68,9 +70,9 @@ export const TEAM = 28
 export const FRAGMENT = 31
 
 // Flags: which optional parts the body has, in this order.
-const HAS_DATA = 1
+export const HAS_DATA = 1
 export const HAS_METADATA = 2
-const HAS_THREAD = 4
+export const HAS_THREAD = 4
 /** The recipient is given by name, since the sender's table does not have it. */
 export const HAS_NAME = 8
 /** The caller reads the answer in pieces. */
@@ -315,6 +317,11 @@ export function setKind(memory: Memory, at: number, kind: number): void {
   const i = (at >> 2) + KIND
   memory.i32[i] = (memory.i32[i]! & ~0xff) | kind
 }
+/** All from `at` to `end` becomes one frame that counts for nothing. */
+export function blank(memory: Memory, at: number, end: number): void {
+  memory.i32[at >> 2] = end - at
+  memory.i32[(at >> 2) + KIND] = NOTHING
+}
 export function setFlag(memory: Memory, at: number, flag: number): void {
   memory.i32[(at >> 2) + KIND]! |= flag << 8
 }
@@ -446,6 +453,26 @@ export function readBody(memory: Memory, at: number): Body {
     threadId: flags & HAS_THREAD ? readString(memory) : undefined,
     name: flags & HAS_NAME ? readString(memory) : undefined,
   }
+}
+
+/** Whether the body lies within the frame, and the strings that the flags name within the body. */
+export function stringsFit({ i32 }: Memory, at: number): boolean {
+  const i = at >> 2
+  const bytes = i32[i + BODY]!
+  if (bytes === 0) return true
+  if (bytes < 0 || bytes > i32[i]! - HEADER) return false
+  const end = at + HEADER + bytes
+  const flags = (i32[i + KIND]! >>> 8) & (HAS_DATA | HAS_METADATA | HAS_THREAD | HAS_NAME)
+  let place = at + HEADER
+  for (let left = 1 | (flags << 1); left !== 0; left >>= 1) {
+    if ((left & 1) === 0) continue
+    if (place + 4 > end) return false
+    const word = i32[place >> 2]!
+    const length = word & LENGTH
+    place = (place + 4 + (word & WIDE ? length * 2 : length) + 3) & ~3
+    if (place > end || place < 0) return false // what is longer than an int32 can say is negative
+  }
+  return true
 }
 
 /** Whether two frames have the same kind, recipient, type, data flags and body: the same step, asked again. */

@@ -12,6 +12,9 @@ const HEAD = 0 // next read position; only the reader stores it
 const TAIL = 16 // next write position; only the writer stores it. On a cache line of its own
 const CONTROL = 128
 
+/** In place of an offset: the ring is in a state in which no writer of ours leaves it. */
+export const BROKEN = -2
+
 /** Bytes of shared memory for a ring of that capacity. */
 export const ringBytes = (capacity: number): number => CONTROL + capacity
 
@@ -107,6 +110,24 @@ export class Ring {
       const length = this.memory.i32[at >> 2]!
       if (length > 0) return at
       this.#head = (this.#head - length) | 0
+    }
+  }
+
+  /** As `peek`, where nobody vouches for the writer: what it says of positions and lengths is looked at first. */
+  peekForeign(): number {
+    for (;;) {
+      if (this.#head === this.#seenTail) {
+        this.#seenTail = Atomics.load(this.#control, TAIL)
+        if (this.#head === this.#seenTail) return -1
+      }
+      const at = this.#head & this.#mask
+      const there = (this.#seenTail - this.#head) >>> 0
+      const length = this.memory.i32[at >> 2]!
+      if (there > this.capacity || ((there | length) & 7) !== 0) return BROKEN
+      const lap = this.capacity - at
+      if (length > 0) return length <= there && length <= lap ? at : BROKEN
+      if (-length !== lap || lap > there) return BROKEN
+      this.#head = (this.#head + lap) | 0
     }
   }
 

@@ -24,6 +24,8 @@ export class TeamMemory {
   readonly #messages: Int32Array
   readonly #bytes: Int32Array
   readonly #largest: Int32Array
+  /** What each mailbox has room for when it is empty; the host's, on its own memory. */
+  readonly #most: { messages: number; bytes: number }[] = []
 
   /** For that many names, or over the buffer that another thread made. */
   constructor(names: number | SharedArrayBuffer) {
@@ -42,6 +44,7 @@ export class TeamMemory {
 
   /** `largest`: bytes of a message beyond which its sender has to ask the host, which refuses it. */
   open(index: number, messages: number, bytes: number, largest: number): void {
+    this.#most[index] = { messages, bytes }
     Atomics.store(this.#largest, index, Math.min(largest, MOST))
     Atomics.store(this.#messages, index, messages)
     Atomics.store(this.#bytes, index, bytes)
@@ -93,8 +96,17 @@ export class TeamMemory {
     return { messages: -Atomics.load(this.#messages, index), bytes: -Atomics.load(this.#bytes, index) }
   }
 
+  /** How much is taken, over all. */
+  taken(index: number): number {
+    return (this.#most[index]?.messages ?? 0) - Atomics.load(this.#messages, index)
+  }
+
+  /** Never more than there is: of what a thread says that it had taken some may be a lie. */
   release(index: number, bytes: number): void {
-    Atomics.add(this.#messages, index, 1)
-    Atomics.add(this.#bytes, index, bytes)
+    const most = this.#most[index]
+    const messages = Atomics.add(this.#messages, index, 1) + 1
+    const free = Atomics.add(this.#bytes, index, bytes) + bytes
+    if (most && messages > most.messages) Atomics.sub(this.#messages, index, messages - most.messages)
+    if (most && free > most.bytes) Atomics.sub(this.#bytes, index, free - most.bytes)
   }
 }

@@ -33,6 +33,7 @@ export const CLAIM = 96
 /** What the thread holds outside of its heap, in KiB, where that has a limit. */
 export const EXTERNAL_KIB = 112
 const CONTROL_BYTES = 512
+const FRAGMENT_HEADER = 16
 
 const OUTBOX_BYTES = 1 << 19
 const PLAIN_BYTES = 1 << 19
@@ -72,10 +73,11 @@ export class Window {
   }
 }
 
+/** No more can stand in it at once: who reads that many has read all that there was, also when its writer goes on. */
+export const mostFrames = (ring: Ring): number => ring.capacity / FRAGMENT_HEADER
+
 /** Larger frames cross in parts, so that they need no room of their own and keep their place in the order. */
 export const inlineLimit = (ring: Ring): number => ring.capacity >> 2
-
-const FRAGMENT_HEADER = 16
 
 /**
  * Writes frames of any size into a ring: whole where they fit, in parts where they are larger. One writer for each
@@ -115,22 +117,33 @@ export class FrameWriter {
 
 /** Puts the parts of large frames together. What a dead writer left unfinished never becomes a frame. */
 export class FrameJoiner {
+  readonly #largest: number
   #memory: Memory | undefined
   #total = 0
+  #joined = 0
 
-  /** Takes one part; returns the frame's memory when it is whole. */
-  join(memory: Memory, at: number): Memory | undefined {
+  constructor(largest = Number.POSITIVE_INFINITY) {
+    this.#largest = largest
+  }
+
+  /** Takes one part, of that many bytes; returns the frame's memory when it is whole. Throws where it can be no part. */
+  join(memory: Memory, at: number, length = lengthOf(memory, at)): Memory | undefined {
     const i = at >> 2
     const total = memory.i32[i + 2]!
     const offset = memory.i32[i + 3]!
     if (offset === 0) {
+      if (total > this.#largest) throw new RangeError(`a frame of ${total} bytes`)
       this.#memory = allocate(Math.max(total, HEADER))
       this.#total = total
+      this.#joined = 0
     }
-    if (!this.#memory || total !== this.#total) return undefined
-    const bytes = Math.min(lengthOf(memory, at) - FRAGMENT_HEADER, total - offset)
+    // In order and without a gap: what nobody has written there is what the host had in that memory before.
+    if (!this.#memory || total !== this.#total || offset !== this.#joined) return undefined
+    const bytes = Math.min(length - FRAGMENT_HEADER, total - offset)
+    if (bytes <= 0) throw new RangeError(`a part of ${length} bytes, for ${total - offset}`)
     this.#memory.u8.set(memory.u8.subarray(at + FRAGMENT_HEADER, at + FRAGMENT_HEADER + bytes), offset)
-    if (offset + bytes < total) return undefined
+    this.#joined += bytes
+    if (this.#joined < total) return undefined
     const whole = this.#memory
     this.#memory = undefined
     return whole

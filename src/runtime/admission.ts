@@ -89,8 +89,14 @@ export class Admission implements Admitting {
     }
     if (kindOf(memory, at) === REQUEST) this.#open(sender, callee, run, memory, at, envelope, settle)
     run.open += 1
-    if (flagsOf(memory, at) & ASKS) this.#ask(callee, envelope)
+    if (flagsOf(memory, at) & ASKS || !this.#hasRoom(callee)) this.#ask(callee, envelope)
     else this.#accept(callee, envelope)
+  }
+
+  /** Whether one that says that it has its room can have it: a mailbox that is full has to be so by what was taken. */
+  #hasRoom({ index, mailbox, settings }: Cell): boolean {
+    const there = mailbox.waiting + mailbox.handed.size
+    return there < settings.mailbox.capacity || this.#core.team.taken(index) > there
   }
 
   #open(

@@ -3,6 +3,7 @@ import type { PatchNotice } from '../actors/assignment.ts'
 import type { RoleInfo } from '../actors/role.ts'
 import type { AgentStatus } from '../actors/task.ts'
 import type { DramatisError } from '../errors.ts'
+import { LARGEST_FRAME } from '../mailbox/foreign-frame.ts'
 import { type Envelope, Mailbox } from '../mailbox/mailbox.ts'
 import type { Memory } from '../mailbox/memory.ts'
 import { FrameJoiner, FrameWriter, PARKED, Window } from '../mailbox/window.ts'
@@ -40,7 +41,7 @@ export class Life {
   readonly plain = new FrameWriter(this.window.plain)
   readonly ranked = new FrameWriter(this.window.ranked)
   readonly replies = new FrameWriter(this.window.replies)
-  readonly joiner = new FrameJoiner()
+  readonly joiner = new FrameJoiner(LARGEST_FRAME)
   /** Replies that the ring had no room for, in order. */
   readonly backlog: { memory: Memory; bytes: number }[] = []
   /** Runs that the thread has been told of. */
@@ -56,6 +57,10 @@ export class Life {
   /** Whose messages are in the window. */
   run: RunState | undefined
   ready = false
+  /** Its outbox holds what no thread of ours leaves there: nothing more is read from it. */
+  broken = false
+  /** Frames that were refused as none that an agent may write. */
+  refused = 0
   /** The last send or request that was routed, to know whether a claim was used. */
   lastTurn = 0
   lastStep = 0

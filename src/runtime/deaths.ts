@@ -17,7 +17,7 @@ import {
 } from '../mailbox/frame.ts'
 import type { Envelope } from '../mailbox/mailbox.ts'
 import type { Memory } from '../mailbox/memory.ts'
-import { CLAIM } from '../mailbox/window.ts'
+import { CLAIM, mostFrames } from '../mailbox/window.ts'
 import type { Cell, Life } from './cell.ts'
 import type { Core, Dying } from './core.ts'
 import type { RunState } from './run-state.ts'
@@ -67,7 +67,7 @@ export class Deaths implements Dying {
 
   exited(cell: Cell, life: Life, exit: ThreadExit): void {
     if (cell.life !== life) return this.#countStale(cell, life)
-    while (this.#core.router.drain(cell, life, Number.MAX_SAFE_INTEGER)); // first what it had published
+    this.#core.router.drain(cell, life, mostFrames(life.window.outbox)) // first what it had published
     cell.life = undefined
     if (exit.code !== FENCED) this.#returnClaim(life) // else its thread may use it yet
     if (life.recalled && (!life.ready || (!life.verdict && !exit.error))) this.#gone(cell, life)
@@ -107,19 +107,30 @@ export class Deaths implements Dying {
 
   /** Rule 4: what a thread wrote after it had been fenced off, or told for the last time to stop, does nothing. */
   #countStale(cell: Cell, life: Life): void {
-    const { epoch, joiner, window } = life
-    const { memory } = window.outbox
-    let count = 0
-    for (let at = window.outbox.peek(); at >= 0; at = window.outbox.peek(), count++) {
-      const whole = kindOf(memory, at) === FRAGMENT ? joiner.join(memory, at) : memory
-      if (whole) this.#returnRoom(life, whole, whole === memory ? at : 0)
-      window.outbox.pass(lengthOf(memory, at))
-    }
+    const { epoch } = life
+    const count = life.broken ? 0 : this.#dropStale(life)
     this.#returnClaim(life)
     if (count === 0) return
     cell.staleFrames += count
     const text = 'an earlier life of the agent wrote after its end; what it wrote was dropped'
     this.#core.logger.warn({ agent: cell.name, epoch, frames: count }, text)
+  }
+
+  /** How many frames there were. What cannot be read ends it. */
+  #dropStale(life: Life): number {
+    const { joiner, window } = life
+    const { memory } = window.outbox
+    let count = 0
+    try {
+      for (let at = window.outbox.peekForeign(); at >= 0; at = window.outbox.peekForeign(), count++) {
+        const whole = kindOf(memory, at) === FRAGMENT ? joiner.join(memory, at) : memory
+        if (whole) this.#returnRoom(life, whole, whole === memory ? at : 0)
+        window.outbox.pass(lengthOf(memory, at))
+      }
+    } catch {
+      life.broken = true // parts that are none: what it left is dropped anyway
+    }
+    return count
   }
 
   /** Room that a message had claimed which was dropped. */
@@ -142,7 +153,7 @@ export class Deaths implements Dying {
     const [note = 0, bytes = 0, turn, step] = window.words.subarray(CLAIM, CLAIM + 4)
     if (note === 0 || (turn === lastTurn && step === lastStep)) return
     const callee = this.#core.cells[Math.abs(note) - 1]
-    if (callee) this.#core.admission.freed(callee, note > 0 ? bytes : 0)
+    if (callee) this.#core.admission.freed(callee, note > 0 && bytes > 0 ? bytes : 0)
   }
 
   /** A turn that was told to stop has `stopGraceMs`; then it costs its thread. */

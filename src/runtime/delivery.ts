@@ -178,6 +178,7 @@ export class Delivery implements Handing {
     if (life.announced.has(run.index) && (envelope.attempt === 1 || life.replayed === envelope)) return true
     if (!life.announced.has(run.index)) {
       life.announced.add(run.index)
+      run.members.add(cell.index)
       life.backlog.push(this.#core.lives.runNotice(cell, run))
     }
     if (envelope.attempt > 1 && life.replayed !== envelope) {

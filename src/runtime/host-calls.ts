@@ -4,11 +4,13 @@ import { Board } from '../blackboard/board.ts'
 import type { Blackboard, BlackboardEntry, WriteOptions } from '../blackboard/entry.ts'
 import { hostBlackboard } from '../blackboard/facade.ts'
 import { AgentFailedError, ConfigurationError, DramatisError, describe, errorData } from '../errors.ts'
+import { jsonIn } from '../mailbox/codec.ts'
 import { ASKS, copyId, correlationOf, FAILED, MANY, RESULT, readBody, SEND, TO_ALL, turnOf } from '../mailbox/frame.ts'
 import type { Memory } from '../mailbox/memory.ts'
 import { jsonIssue } from '../mailbox/message.ts'
 import type { Cell } from './cell.ts'
 import type { Core, Serving } from './core.ts'
+import { refused } from './refused.ts'
 import type { RunState } from './run-state.ts'
 import type { BlackboardScope } from './settings.ts'
 import { watch } from './watches.ts'
@@ -44,7 +46,7 @@ export class HostCalls implements Serving {
       this.#core.appendOwned(run, frame.memory, frame.bytes)
       this.#core.delivery.reply(cell, frame)
     }
-    this.#perform(operation, JSON.parse(data ?? '{}') as never, cell, run, withdrawn.signal).then(
+    this.#perform(operation, (data === undefined ? {} : jsonIn(data)) as Arguments, cell, run, withdrawn.signal).then(
       (result) => settle(result, undefined),
       (error: unknown) =>
         settle(
@@ -83,11 +85,17 @@ export class HostCalls implements Serving {
       case 'spawn':
         return this.spawn(cell, run, args)
       case 'decide':
-        this.#core.record(run, { kind: 'decision', question: args.question, choice: args.choice, reason: args.reason })
+        this.#decide(run, args)
         return undefined
       default:
         throw new ConfigurationError(`${operation}: no such verb.`, { path: operation })
     }
+  }
+
+  #decide(run: RunState, { question, choice, reason }: Arguments): void {
+    for (const [path, value] of Object.entries({ question, choice, reason }))
+      if (typeof value !== 'string') throw refused(path, value, 'a string')
+    this.#core.record(run, { kind: 'decision', question, choice, reason })
   }
 
   #agent(name: string, run: RunState): Cell {

@@ -15,6 +15,7 @@ import {
   StartFailedError,
   TeamClosedError,
 } from '../errors.ts'
+import { mostFrames } from '../mailbox/window.ts'
 import { type Cell, Life } from './cell.ts'
 import type { Core, LifeCycle } from './core.ts'
 import { FENCE_MS } from './deaths.ts'
@@ -282,7 +283,7 @@ export class Lives implements LifeCycle {
       this.#core.logger.error({ agent: cell.name, error: describe(error) }, 'the stop hook of the agent threw'),
     )
     await Promise.race([asked, gone, this.#elapsed(stopGraceMs, grace.signal)])
-    while (this.#core.router.drain(cell, life));
+    this.#core.router.drain(cell, life, mostFrames(life.window.outbox))
     grace.abort()
     cell.life = undefined
     life.thread.terminate()

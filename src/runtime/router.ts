@@ -2,10 +2,14 @@
 
 import { logLevel } from '../actors/turn-log.ts'
 import { describe, type ErrorData, errorFrom } from '../errors.ts'
+import { jsonIn } from '../mailbox/codec.ts'
+import { flawOf, frameFits } from '../mailbox/foreign-frame.ts'
 import {
+  blank,
   CALL,
   CANCEL,
   CHUNK,
+  copyFrame,
   correlationOf,
   END,
   FRAGMENT,
@@ -14,6 +18,7 @@ import {
   LOG,
   lengthOf,
   limitOf,
+  NOTHING,
   PATCH,
   REJECTED,
   REQUEST,
@@ -24,35 +29,56 @@ import {
   STREAM_READ,
   STREAM_WAIT,
   STREAMS,
+  setKind,
   stepOf,
   turnOf,
 } from '../mailbox/frame.ts'
-import type { Memory } from '../mailbox/memory.ts'
-import type { Remains } from '../mailbox/remains.ts'
+import { allocate, type Memory } from '../mailbox/memory.ts'
+import { remainsOf } from '../mailbox/remains.ts'
+import { BROKEN } from '../mailbox/ring.ts'
 import { OUT_BLOCKED } from '../mailbox/window.ts'
 import type { Cell, Life } from './cell.ts'
 import type { Core, Routing } from './core.ts'
+import { ForeignFrames } from './foreign-frames.ts'
 import type { RunState } from './run-state.ts'
 
 const FRAMES_A_TICK = 512 // of one agent; then it is the next one's turn
+/** Of one agent, that the host has not answered. */
+const MOST_CALLS = 65_536
 
 export class Router implements Routing {
   readonly #core: Core
+  readonly #foreign: ForeignFrames
 
   constructor(core: Core) {
     this.#core = core
+    this.#foreign = new ForeignFrames(core)
   }
 
   /** Takes what the agent has written, up to its share; true: there is more. */
   drain(cell: Cell, life: Life, share = FRAMES_A_TICK): boolean {
+    if (life.broken) return false
+    let more = false
+    try {
+      more = this.#drain(cell, life, share)
+    } catch (error) {
+      this.#foreign.broken(cell, life, describe(error))
+    }
+    this.#answerBlocked(life)
+    return more
+  }
+
+  #drain(cell: Cell, life: Life, share: number): boolean {
     const ring = life.window.outbox
     let count = 0
     while (count < share) {
-      const at = ring.peek()
+      const at = ring.peekForeign()
+      if (at === BROKEN) throw new Error('a position or a length that cannot be')
       if (at < 0) break
+      const length = lengthOf(ring.memory, at)
       if (kindOf(ring.memory, at) === FRAGMENT) {
-        const whole = life.joiner.join(ring.memory, at)
-        ring.pass(lengthOf(ring.memory, at))
+        const whole = life.joiner.join(ring.memory, at, length)
+        ring.pass(length)
         ring.release()
         if (whole) this.#takeLarge(cell, life, whole)
         count += 1
@@ -61,7 +87,6 @@ export class Router implements Routing {
       count += this.#takeStretch(cell, life, at, share - count)
     }
     if (count > 0) ring.release()
-    this.#answerBlocked(life)
     return count >= share
   }
 
@@ -72,13 +97,18 @@ export class Router implements Routing {
   }
 
   #takeLarge(cell: Cell, life: Life, memory: Memory): void {
-    const run = this.#core.runs.get(runOf(memory, 0))
-    if (!run) return this.#withoutRun(cell, memory, 0)
+    const index = runOf(memory, 0)
+    if (!frameFits(memory, 0, memory.u8.length, index)) throw new Error('a frame that is not what its parts were of')
+    const run = this.#runOf(cell, index)
+    if (!run) return this.#withoutRun(cell, life, memory, 0)
     this.#core.appendOwned(run, memory, lengthOf(memory, 0))
     this.#route(cell, life, run, memory, 0)
   }
 
-  /** Frames of one run that stand one after the other: one copy into the log, then each is routed from there. */
+  /**
+   * Frames of one run that stand one after the other: one copy into the log, then each is routed from there. The thread
+   * can still write to the ring: what counts is the copy.
+   */
   #takeStretch(cell: Cell, life: Life, start: number, share: number): number {
     const ring = life.window.outbox
     const { memory } = ring
@@ -86,29 +116,54 @@ export class Router implements Routing {
     const index = runOf(memory, start)
     let end = start
     let count = 0
-    while (count < share && end < limit) {
-      const length = lengthOf(memory, end)
-      if (length <= 0 || runOf(memory, end) !== index || kindOf(memory, end) === FRAGMENT) break
-      end += length
+    while (count < share && end < limit && kindOf(memory, end) !== FRAGMENT) {
+      if (!frameFits(memory, end, limit, index)) break
+      end += lengthOf(memory, end)
       count += 1
     }
-    const run = this.#core.runs.get(index)
-    if (run) {
-      const block = this.#core.appendFrames(run, memory, start, end, count)
-      for (let at = block.from; at < block.to; at += lengthOf(block.memory, at))
-        this.#route(cell, life, run, block.memory, at)
-    } else for (let at = start; at < end; at += lengthOf(memory, at)) this.#withoutRun(cell, memory, at)
+    if (count === 0) throw new Error('a frame of a length that none has')
+    const run = this.#runOf(cell, index)
+    const block = run
+      ? this.#core.appendFrames(run, memory, start, end, count)
+      : { memory: copyOf(memory, start, end), from: 0, to: end - start }
     ring.pass(end - start)
+    for (let at = block.from; at < block.to; at += lengthOf(block.memory, at)) {
+      if (!frameFits(block.memory, at, block.to, index)) {
+        blank(block.memory, at, block.to)
+        throw new Error('a frame that changed while it was read')
+      }
+      if (run) this.#route(cell, life, run, block.memory, at)
+      else this.#withoutRun(cell, life, block.memory, at)
+    }
     return count
   }
 
+  /** The run, if the agent has been told of it. */
+  #runOf(cell: Cell, index: number): RunState | undefined {
+    const run = this.#core.runs.get(index)
+    return run?.members.has(cell.index) ? run : undefined
+  }
+
   /** From a start hook, which belongs to no run, or from a run that is forgotten: only what it says to people counts. */
-  #withoutRun(cell: Cell, memory: Memory, at: number): void {
-    if (kindOf(memory, at) === LOG) this.#log(cell, undefined, memory, at)
+  #withoutRun(cell: Cell, life: Life, memory: Memory, at: number): void {
+    const flaw = flawOf(memory, at, cell.index)
+    const kind = kindOf(memory, at)
+    if (flaw === undefined && kind === LOG) return this.#log(cell, undefined, memory, at)
+    if (flaw !== undefined || kind === SEND || kind === REQUEST)
+      this.#foreign.refuse(
+        cell,
+        life,
+        undefined,
+        memory,
+        at,
+        flaw ?? 'it belongs to no run that its agent takes part in',
+      )
   }
 
   /** A frame that cannot be what it says costs itself, never the host. */
   #route(cell: Cell, life: Life, run: RunState, memory: Memory, at: number): void {
+    const flaw = flawOf(memory, at, cell.index)
+    if (flaw !== undefined) return this.#foreign.refuse(cell, life, run, memory, at, flaw)
     try {
       this.#routeFrame(cell, life, run, memory, at)
     } catch (error) {
@@ -126,16 +181,21 @@ export class Router implements Routing {
       case REQUEST:
         life.lastTurn = turnOf(memory, at)
         life.lastStep = stepOf(memory, at)
+        if (cell.open.has(correlationOf(memory, at)))
+          return this.#foreign.refuse(cell, life, run, memory, at, 'it asks under the number of a request that is open')
         noteCorrelation(cell, correlationOf(memory, at))
         return this.#core.admission.message(cell, run, memory, at, undefined)
       case END:
-        return this.#core.settlement.end(cell, life, run, memory, at)
+        if (cell.mailbox.handed.get(turnOf(memory, at))?.run === run)
+          return this.#core.settlement.end(cell, life, run, memory, at)
+        return this.#ofNoTurn(cell, life, run, memory, at)
       case CHUNK:
-        if (flagsOf(memory, at) & STREAMS) this.#chunk(memory, at)
+        if (flagsOf(memory, at) & STREAMS) this.#chunk(cell, memory, at)
         return
       case CALL:
         noteCorrelation(cell, correlationOf(memory, at))
-        return this.#core.calls.serve(cell, run, memory, at)
+        if (cell.calls.size < MOST_CALLS) return this.#core.calls.serve(cell, run, memory, at)
+        return this.#foreign.refuse(cell, life, run, memory, at, `it has ${MOST_CALLS} calls open`)
       case CANCEL:
         return this.#core.settlement.cancel(cell, correlationOf(memory, at), undefined)
       case STREAM_READ:
@@ -144,20 +204,30 @@ export class Router implements Routing {
         life.awaitsReader = limitOf(memory, at) === 1
         return
       case REJECTED: {
-        const { remains, error } = JSON.parse(readBody(memory, at).data!) as { remains: Remains; error: ErrorData }
-        return this.#core.refused(run, remains, errorFrom(error))
+        const { remains, error } = Object(jsonIn(readBody(memory, at).data)) as { remains: unknown; error: ErrorData }
+        const left = remainsOf(remains)
+        if (left) return this.#core.refused(run, { ...left, sender: cell.name }, errorFrom(error))
+        return this.#foreign.refuse(cell, life, run, memory, at, 'it tells of a message to nobody')
       }
       case PATCH:
-        return this.#core.settlement.patch(life, memory, at)
+        if (cell.mailbox.handed.get(turnOf(memory, at))?.run === run)
+          return this.#core.settlement.patch(life, memory, at)
+        return this.#ofNoTurn(cell, life, run, memory, at)
       case LOG:
         return this.#log(cell, run, memory, at)
     }
   }
 
-  #chunk(memory: Memory, at: number): void {
+  /** Of a script that was left alone nobody listens to what it still does. */
+  #ofNoTurn(cell: Cell, life: Life, run: RunState, memory: Memory, at: number): void {
+    if (cell.settings.counted) this.#foreign.refuse(cell, life, run, memory, at, 'the agent has no such turn open')
+    else setKind(memory, at, NOTHING)
+  }
+
+  #chunk(cell: Cell, memory: Memory, at: number): void {
     const caller = this.#core.cells[recipientOf(memory, at)]
     const request = caller?.open.get(correlationOf(memory, at))
-    if (!caller || !request || request.settle) return
+    if (!caller || !request || request.settle || request.callee !== cell) return
     this.#core.delivery.passOn(caller, memory, at, CHUNK, turnOf(memory, at))
   }
 
@@ -171,12 +241,18 @@ export class Router implements Routing {
   #log(cell: Cell, run: RunState | undefined, memory: Memory, at: number): void {
     const { content, data } = readBody(memory, at)
     if (content === '' && data === undefined) return
-    const fields = data === undefined ? {} : (JSON.parse(data) as object)
+    const fields = Object(jsonIn(data)) as object
     this.#core.logger[logLevel(limitOf(memory, at))](
       { ...fields, agent: cell.name, ...(run && { runId: run.id }) },
       content,
     )
   }
+}
+
+function copyOf(memory: Memory, from: number, to: number): Memory {
+  const copy = allocate(to - from)
+  copyFrame(memory, from, copy, 0, to - from)
+  return copy
 }
 
 /** Sends that were held back come later than waits with a higher number, and numbers begin anew at their end. */

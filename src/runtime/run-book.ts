@@ -12,7 +12,7 @@ import {
   TeamClosedError,
   TeamOverloadedError,
 } from '../errors.ts'
-import { errorOf, isFailure } from '../mailbox/codec.ts'
+import { errorOf, isFailure, jsonIn } from '../mailbox/codec.ts'
 import { readBody } from '../mailbox/frame.ts'
 import type { Memory } from '../mailbox/memory.ts'
 import { onAbort } from '../on-abort.ts'
@@ -171,7 +171,7 @@ export class RunBook implements RunHost {
     if (isFailure(memory, at)) return this.#end(entry, { error: errorOf(memory, at) }, 'failed')
     const { content, data } = readBody(memory, at)
     try {
-      const structured: unknown = data === undefined ? undefined : JSON.parse(data)
+      const structured: unknown = data === undefined ? undefined : jsonIn(data)
       const checked = options.output
         ? await checkBySchema(
             options.output,

@@ -35,6 +35,8 @@ export class RunState {
   ending: DramatisError | undefined
   /** Its answer is there (or its error). Messages that nobody waits for may still be under way. */
   over = false
+  /** The indices of those who have been told of it: nobody else writes in it. */
+  readonly members = new Set<number>()
   /** Other runs of a shared blackboard see the same one. */
   board: Board | undefined
   readonly boardOver = new AbortController()

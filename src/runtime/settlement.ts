@@ -1,7 +1,7 @@
 /** How turns and requests end: in a commit, in an error, withdrawn, or answered by somebody else. */
 import type { PatchNotice } from '../actors/assignment.ts'
-import { CancelledError, type DramatisError, StepMismatchError } from '../errors.ts'
-import { errorOf, isFailure } from '../mailbox/codec.ts'
+import { CancelledError, type DramatisError, describe, StepMismatchError } from '../errors.ts'
+import { errorOf, isFailure, jsonIn } from '../mailbox/codec.ts'
 import {
   ANNOUNCED,
   copyId,
@@ -18,6 +18,7 @@ import {
   setCorrelation,
   setFlag,
   setKind,
+  setRecipient,
   startedOf,
   timeOf,
   turnOf,
@@ -33,6 +34,8 @@ import type { RunState } from './run-state.ts'
 // a sixteenth of one is long enough.
 const TURNS_TO_SPEED = 2
 const TURNS_TO_SLOW = 16
+/** That one turn leaves: of its agent's state, and of its run's. */
+const MOST_PATCHES = 2
 
 export class Settlement implements Settling {
   readonly #core: Core
@@ -49,6 +52,7 @@ export class Settlement implements Settling {
     const failed = isFailure(memory, at)
     const envelope = cell.mailbox.handed.get(turn)
     if (!envelope) return
+    addressEnd(envelope, memory, at)
     if (envelope.attempt > 1) this.withdrawRequests(cell, envelope) // what an earlier attempt had asked, and this one had not
     if (envelope.announced) setFlag(memory, at, ANNOUNCED)
     if (failed && redelivery.tryAgain(cell, envelope, memory, at)) {
@@ -105,12 +109,18 @@ export class Settlement implements Settling {
   patch(life: Life, memory: Memory, at: number): void {
     const turn = turnOf(memory, at)
     const notices = life.patches.get(turn) ?? []
-    notices.push(JSON.parse(readBody(memory, at).data ?? '{}') as PatchNotice)
+    if (notices.length === MOST_PATCHES) throw new Error(`a turn has up to ${MOST_PATCHES} patches`)
+    notices.push(Object(jsonIn(readBody(memory, at).data)) as PatchNotice)
     life.patches.set(turn, notices)
   }
 
   #applyPatches(cell: Cell, life: Life, run: RunState, turn: number): void {
-    for (const notice of life.patches.get(turn) ?? []) this.#core.lives.applyPatch(cell, run, notice)
+    try {
+      for (const notice of life.patches.get(turn) ?? []) this.#core.lives.applyPatch(cell, run, notice)
+    } catch (error) {
+      const text = 'the state that a turn of the agent left cannot be read; it stays what it was'
+      this.#core.logger.error({ agent: cell.name, turn, error: describe(error) }, text)
+    }
   }
 
   // ---- answers that the host makes
@@ -251,7 +261,16 @@ export class Settlement implements Settling {
   }
 }
 
+/** Whom an END answers is not its writer's to say: who asked, under that number, or nobody. */
+function addressEnd(envelope: Envelope<RunState>, memory: Memory, at: number): void {
+  const asked = kindOf(envelope.memory, envelope.at) === REQUEST
+  setCorrelation(memory, at, asked ? correlationOf(envelope.memory, envelope.at) : 0)
+  setRecipient(memory, at, senderOf(envelope.memory, envelope.at))
+  copyId(envelope.memory, envelope.at, memory, at)
+}
+
 /** What a redelivered turn did not ask for again: an END has no other metadata. */
 function readMissed(memory: Memory, at: number): string[] {
-  return (JSON.parse(readBody(memory, at).metadata ?? '{"missed":[]}') as { missed: string[] }).missed
+  const { missed } = Object(jsonIn(readBody(memory, at).metadata)) as { missed?: unknown }
+  return Array.isArray(missed) ? missed.map(String) : []
 }

@@ -1,6 +1,6 @@
 /** The task board: each request of the protocol script is a task; its id is the message's. */
 import type { AgentTask, TaskStatus } from '../../actors/task.ts'
-import { errorOf, isFailure, isMessage } from '../../mailbox/codec.ts'
+import { errorOf, isFailure, isMessage, jsonIn } from '../../mailbox/codec.ts'
 import {
   CANCEL,
   correlationOf,
@@ -61,7 +61,7 @@ export const tasks: Part = (core) => {
     if (!task || isDone(task.status)) return
     if (!isFailure(memory, at)) {
       const { content, data } = readBody(memory, at)
-      return move(core, run, task, 'completed', data === undefined ? content : (JSON.parse(data) as unknown))
+      return move(core, run, task, 'completed', data === undefined ? content : jsonIn(data))
     }
     const error = errorOf(memory, at)
     run.failures.push({ agent: task.assignedTo ?? '', taskId: task.id, error })

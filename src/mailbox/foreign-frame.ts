@@ -1,0 +1,77 @@
+/**
+ * Frames that a thread wrote, as the host has to see them: an agent's code can reach the memory that they stand in, so
+ * none of it is believed before it was looked at. What a sound thread of ours never writes is refused.
+ */
+import {
+  ASKS,
+  correlationOf,
+  END,
+  FAILED,
+  FRAGMENT,
+  flagsOf,
+  HAS_DATA,
+  HAS_METADATA,
+  HAS_NAME,
+  HAS_THREAD,
+  HEADER,
+  kindOf,
+  lengthOf,
+  MANY,
+  NOBODY,
+  REJECTED,
+  REQUEST,
+  recipientOf,
+  runOf,
+  SEND,
+  STREAMS,
+  senderOf,
+  startedOf,
+  stringsFit,
+  TO_ALL,
+  timeOf,
+  typeOf,
+} from './frame.ts'
+import type { Memory } from './memory.ts'
+
+/** The largest that comes in parts. What a thread says of its size is room that the host sets aside. */
+export const LARGEST_FRAME = 2 ** 30
+
+const LATEST = 8.64e15 // that a Date can be, in ms
+
+const MESSAGE = HAS_DATA | HAS_METADATA | HAS_THREAD | HAS_NAME | ASKS
+const ALLOWED: Readonly<Record<number, number>> = {
+  [SEND]: MESSAGE | MANY | TO_ALL,
+  [REQUEST]: MESSAGE | STREAMS,
+  [END]: HAS_DATA | HAS_METADATA | FAILED,
+}
+
+/** Whether a whole frame of that run can stand between `at` and `end`. */
+export function frameFits(memory: Memory, at: number, end: number, run: number): boolean {
+  const length = lengthOf(memory, at)
+  return length >= HEADER && (length & 7) === 0 && length <= end - at && runOf(memory, at) === run
+}
+
+/** What is wrong with the frame that stands whole in memory of the host's own, or undefined: it is what it says. */
+export function flawOf(memory: Memory, at: number, sender: number): string | undefined {
+  const kind = kindOf(memory, at)
+  if (kind < SEND || kind > REJECTED) return kind === FRAGMENT ? 'a part of a part' : `kind ${kind} is not a thread's`
+  if (!stringsFit(memory, at)) return 'its strings reach beyond its end'
+  if (senderOf(memory, at) !== sender) return 'its sender is somebody else'
+  if (correlationOf(memory, at) < 0) return "its correlation is not a thread's"
+  if (!(timeOf(memory, at) >= 0 && timeOf(memory, at) <= LATEST)) return 'its time is none'
+  if (kind === END && !(startedOf(memory, at) >= 0 && startedOf(memory, at) <= LATEST)) return 'its time is none'
+  if (kind > END) return undefined
+  const flags = flagsOf(memory, at)
+  if ((flags & ~ALLOWED[kind]!) !== 0) return 'its flags are not of its kind'
+  if (kind === END) return undefined
+  const type = typeOf(memory, at)
+  if (type === 'response' || type === 'publish' || type === 'subscribe') return `no agent sends a ${type}`
+  if (kind === REQUEST && correlationOf(memory, at) === 0) return 'it asks, and names no wait'
+  if ((flags & HAS_NAME) !== 0 && recipientOf(memory, at) !== NOBODY) return 'it has two recipients'
+  if (kind === SEND && (flags & (MANY | TO_ALL)) !== 0 && !isBroadcast(flags, recipientOf(memory, at)))
+    return 'it is for several, and says not for whom'
+  return undefined
+}
+
+const isBroadcast = (flags: number, recipient: number) =>
+  (flags & (MANY | TO_ALL | ASKS | HAS_NAME)) === (MANY | TO_ALL | ASKS) && recipient === NOBODY

@@ -1,0 +1,217 @@
+/**
+ * A thread that is all the test's: it reads what the host hands to it, and what stands in its outbox is written by the
+ * test, word by word. To the host it is an agent's thread like any other.
+ */
+import type t from 'tap'
+import type { Assignment, Started } from '../../src/actors/assignment.ts'
+import type { Logger } from '../../src/actors/logger.ts'
+import type { Scheduler } from '../../src/clock.ts'
+import { defineAgent, type TypedMessage } from '../../src/index.ts'
+import {
+  BLANK,
+  END,
+  type FrameFields,
+  frameBytes,
+  lengthOf,
+  runOf,
+  senderOf,
+  setTimes,
+  turnOf,
+  writeFrame,
+} from '../../src/mailbox/frame.ts'
+import { allocate, type Memory } from '../../src/mailbox/memory.ts'
+import type { Ring } from '../../src/mailbox/ring.ts'
+import { FrameWriter, Window } from '../../src/mailbox/window.ts'
+import type { Cell, Life } from '../../src/runtime/cell.ts'
+import type { Thread, ThreadExit } from '../../src/runtime/thread.ts'
+import { imbalances, leftovers } from '../supervision/accounts.ts'
+import { ask, type OpenTeam, openTeam, outcomeOf } from '../supervision/teams.ts'
+
+/** What the thread was handed and has not ended. */
+export interface RawTurn {
+  turn: number
+  run: number
+  caller: number
+  correlation: number
+}
+
+export class RawThread implements Thread {
+  readonly isolated = true
+  readonly warm = false
+  readonly #clock: Scheduler
+  window: Window | undefined
+  index = 0
+  #ring: (() => void) | undefined
+  #exit: ((exit: ThreadExit) => void) | undefined
+  #gone = false
+
+  constructor(clock: Scheduler) {
+    this.#clock = clock
+  }
+
+  onRing(listener: () => void): void {
+    this.#ring = listener
+  }
+  onExit(listener: (exit: ThreadExit) => void): void {
+    const before = this.#exit
+    this.#exit = (exit) => {
+      before?.(exit)
+      listener(exit)
+    }
+  }
+  onPrint(): void {}
+  onForeignPost(): void {}
+  eventLoop(): undefined {}
+  ring(): void {}
+  async start({ window, index }: Assignment): Promise<Started> {
+    this.window = new Window(window)
+    this.index = index
+    return { ok: true, state: undefined }
+  }
+  async stop(): Promise<void> {}
+  terminate(): void {
+    if (this.#gone) return
+    this.#gone = true
+    this.#clock.defer(() => this.#exit?.({ code: 1, error: undefined }))
+  }
+
+  /** The host looks at what was written. */
+  bell(): void {
+    this.#ring?.()
+  }
+
+  get outbox(): Ring {
+    return this.window!.outbox
+  }
+
+  /** Takes the messages that it was handed, and what it was answered. */
+  turns(): RawTurn[] {
+    const { plain, ranked, replies } = this.window!
+    const found: RawTurn[] = []
+    for (const ring of [plain, ranked])
+      for (let at = ring.peek(); at >= 0; at = ring.peek()) {
+        const { memory } = ring
+        const correlation = memory.i32[(at >> 2) + 5]!
+        found.push({ turn: turnOf(memory, at), run: runOf(memory, at), caller: senderOf(memory, at), correlation })
+        ring.pass(lengthOf(memory, at))
+        ring.release()
+      }
+    for (let at = replies.peek(); at >= 0; at = replies.peek()) {
+      replies.pass(lengthOf(replies.memory, at))
+      replies.release()
+    }
+    return found
+  }
+
+  /** A frame as a thread of the runtime would write it; the test can spoil it before it is written. */
+  frame(fields: Partial<FrameFields>): { memory: Memory; bytes: number } {
+    const whole = { ...BLANK, sender: this.index, ...fields }
+    const bytes = frameBytes(whole.content, whole.data, whole.metadata, whole.threadId, whole.name)
+    const memory = allocate(bytes)
+    writeFrame(memory, 0, whole, 1)
+    nextId += 16
+    memory.i32.set([1, 0x7000, 0x8000_0000 | 0, nextId], 8)
+    if (whole.kind === END) setTimes(memory, 0, 1, 1)
+    return { memory, bytes }
+  }
+
+  /** Writes it, and rings. */
+  write({ memory, bytes }: { memory: Memory; bytes: number }): void {
+    if (!new FrameWriter(this.outbox).write(memory.u8, 0, bytes)) throw new Error('the outbox is full')
+    this.outbox.publish()
+    this.bell()
+  }
+
+  send(fields: Partial<FrameFields>, spoil: (memory: Memory) => void = () => {}): void {
+    const frame = this.frame(fields)
+    spoil(frame.memory)
+    this.write(frame)
+  }
+}
+
+let nextId = 16
+
+/** Agents "ann" and "bob", who answer "heard ...", and "mallory", whose thread is the test's; each run asks mallory. */
+export function hostileTeam(test: Pick<typeof t, 'teardown'>, options: object = {}) {
+  const heard: TypedMessage[] = []
+  const listens = (message: TypedMessage) => {
+    heard.push(JSON.parse(JSON.stringify(message)) as TypedMessage)
+    return `heard ${message.content}`
+  }
+  const lines: object[] = []
+  const note = (level: string) => (fields: object, text: string) => void lines.push({ level, ...fields, text })
+  const logger: Logger = { debug: () => {}, info: () => {}, warn: note('warn'), error: note('error') }
+  const team = openTeam(
+    test,
+    {
+      mallory: () => {},
+      ann: defineAgent({ receive: listens, observe: (message) => void listens(message) }),
+      bob: defineAgent({ receive: listens, observe: (message) => void listens(message) }),
+    },
+    {
+      logger,
+      enableBlackboard: true,
+      supervision: { backoff: { baseMs: 0, capMs: 0 }, maxRestarts: 1_000_000 },
+      ...options,
+    },
+  )
+  const { host } = team
+  const own = host.lives.threadFor
+  let thread = new RawThread(host.clock)
+  host.lives.threadFor = (cell) => {
+    if (cell.name !== 'mallory') return own(cell)
+    thread = new RawThread(host.clock)
+    return thread
+  }
+  const index = (name: string) => host.cell(name)!.index
+  return {
+    team,
+    host,
+    heard,
+    lines,
+    index,
+    get thread(): RawThread {
+      return thread
+    },
+    get mallory(): Cell {
+      return host.cell('mallory')!
+    },
+    get life(): Life | undefined {
+      return host.cell('mallory')!.life
+    },
+    /** Begins a run in which mallory has a turn. */
+    async turn() {
+      const result = outcomeOf(team.execute('go'))
+      await team.clock.advance(0)
+      const [turn] = thread.turns()
+      if (!turn) throw new Error('mallory was handed nothing')
+      return { ...turn, result }
+    },
+    /** Whether the others answer, all that is kept can be looked at, and the accounts add up. Gives what is not so. */
+    async ailments(): Promise<string[]> {
+      await team.clock.advance(0)
+      const found = imbalances(host)
+      for (const name of ['ann', 'bob']) {
+        const answer = outcomeOf(ask(team, name, 'well?'))
+        await team.clock.advance(0)
+        if (answer.value !== 'heard well?') found.push(`${name} says ${answer.value ?? answer.error}`)
+      }
+      for (const run of host.runs.values()) look(team, run.id)
+      return found
+    },
+    /** What is left over when mallory's thread has been ended and time has passed. */
+    async leftovers(): Promise<string[]> {
+      for (let n = 0; n < 3; n++) {
+        for (const { turn, run } of thread.turns()) thread.send({ kind: END, type: 'response', turn, run })
+        await team.clock.runToIdle()
+      }
+      return [...imbalances(host), ...leftovers(host)]
+    },
+  }
+}
+
+/** Everything that people can look at. */
+function look(team: OpenTeam, runId: string): void {
+  JSON.stringify(team.getMessageHistory(runId))
+  JSON.stringify(team.deadLetters.list())
+}
