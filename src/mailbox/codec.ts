@@ -88,13 +88,13 @@ function metadataIn(text: string | undefined): Record<string, unknown> {
 /** A whole message, on its own memory. A failed response has the error's text as its content, and the error in its metadata. */
 export function decodeMessage(memory: Memory, at: number, directory: Directory): TypedMessage {
   const body = readBody(memory, at)
-  if (isFailure(memory, at)) {
+  const kind = kindOf(memory, at)
+  const response = kind === END || kind === RESPONSE
+  if (response && isFailure(memory, at)) {
     body.content = errorOf(memory, at).message
     body.metadata = `{"error":${body.data}}`
     body.data = undefined
   }
-  const kind = kindOf(memory, at)
-  const response = kind === END || kind === RESPONSE
   const limit = response ? -1 : limitOf(memory, at)
   const message: AgentMessage = {
     id: messageIdOf(memory, at),

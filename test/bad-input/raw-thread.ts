@@ -115,17 +115,18 @@ export class RawThread implements Thread {
     return { memory, bytes }
   }
 
-  /** Writes it, and rings. */
-  write({ memory, bytes }: { memory: Memory; bytes: number }): void {
-    if (!new FrameWriter(this.outbox).write(memory.u8, 0, bytes)) throw new Error('the outbox is full')
+  /** Writes it, and rings. False: there is no room for all of it. */
+  write({ memory, bytes }: { memory: Memory; bytes: number }): boolean {
+    const whole = new FrameWriter(this.outbox).write(memory.u8, 0, bytes)
     this.outbox.publish()
     this.bell()
+    return whole
   }
 
   send(fields: Partial<FrameFields>, spoil: (memory: Memory) => void = () => {}): void {
     const frame = this.frame(fields)
     spoil(frame.memory)
-    this.write(frame)
+    if (!this.write(frame)) throw new Error('the outbox is full')
   }
 }
 

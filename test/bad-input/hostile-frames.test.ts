@@ -1,0 +1,193 @@
+/**
+ * Thousands of frames that a hostile thread writes: random, spoilt, of other agents and of nobody, in an outbox whose
+ * counters lie. The host goes on, the others answer, and every message that is one is heard or is a dead letter.
+ * A failure names its seed; `HOSTILE_SEED=7 node dist/test/bad-input/hostile-frames.test.js` plays that one alone.
+ */
+import t from 'tap'
+import { seededRandom } from '../../src/actors/random.ts'
+import { type FrameFields, REQUEST, SEND } from '../../src/mailbox/frame.ts'
+import type { MessageType } from '../../src/mailbox/message.ts'
+import { hostileTeam, type RawTurn } from './raw-thread.ts'
+
+const FRAMES = 150
+const STRINGS = 1 | 2 | 4 | 8
+const SEEDS = process.env.DRAMATIS_DEEP ? 2_000 : 40
+const only = process.env.HOSTILE_SEED
+
+const KINDS = [
+  0, 1, 1, 1, 2, 2, 2, 3, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 20, 21, 22, 23, 24, 25, 26, 27, 28, 31, 255,
+]
+const TYPES: MessageType[] = ['request', 'response', 'broadcast', 'publish', 'subscribe', 'delegate', 'report']
+const NUMBERS = [
+  0,
+  1,
+  2,
+  3,
+  4,
+  5,
+  6,
+  7,
+  8,
+  63,
+  64,
+  65,
+  4096,
+  65_535,
+  65_536,
+  2 ** 30,
+  2 ** 31 - 1,
+  -1,
+  -2,
+  -8,
+  -64,
+  -(2 ** 31),
+]
+const TEXTS = [
+  undefined,
+  '',
+  '{',
+  'null',
+  '5',
+  '[]',
+  '{"a":1}',
+  '"\ud800"',
+  '{"__proto__":{"x":1}}',
+  '\u0000',
+  '{"code":"__proto__"}',
+]
+const WORDS = [
+  'blackboard.write',
+  'blackboard.waitFor',
+  'subscribe',
+  'watch',
+  'spawn',
+  'decide',
+  '\u0000',
+  '',
+  'é',
+  '漢字',
+  '**',
+]
+
+/** What a seed draws from. */
+class Dice {
+  readonly #random: () => number
+  constructor(seed: number) {
+    this.#random = seededRandom([seed, 7, 11, 13])
+  }
+  below(count: number): number {
+    return Math.floor(this.#random() * count)
+  }
+  of<T>(list: readonly T[]): T {
+    return list[this.below(list.length)]!
+  }
+  chance(of: number): boolean {
+    return this.#random() < of
+  }
+  word(): number {
+    return this.chance(0.5) ? this.of(NUMBERS) : Math.floor(this.#random() * 2 ** 32) | 0
+  }
+}
+
+type Stage = ReturnType<typeof hostileTeam>
+
+/** A frame that is well-formed, but says what its thread has no business to say; often what it may say. */
+function fieldsOf(dice: Dice, n: number, { run, turn, correlation }: RawTurn, stage: Stage): Partial<FrameFields> {
+  const text = dice.chance(0.3) ? dice.of(WORDS) : `m${n}`
+  return {
+    kind: dice.of(KINDS),
+    flags: dice.chance(0.7) ? dice.of([0, 32, 16, 64]) : dice.below(256),
+    type: dice.chance(0.6) ? 'request' : dice.of(TYPES),
+    recipient: dice.chance(0.7) ? stage.index(dice.of(['ann', 'bob'])) : dice.below(70_000) & 0xffff,
+    run: dice.chance(0.8) ? run : dice.word(),
+    turn: dice.chance(0.8) ? turn : dice.word(),
+    correlation: dice.chance(0.5) ? n + 1 : dice.chance(0.3) ? correlation : dice.word(),
+    step: dice.word(),
+    attempt: dice.below(300),
+    content: dice.chance(0.02) ? `${text} `.repeat(60_000) : text,
+    data: dice.of(TEXTS),
+    metadata: dice.of(TEXTS),
+    threadId: dice.of(TEXTS),
+    name: dice.chance(0.1) ? dice.of(['ann', 'nobody', '$orchestrator', '__proto__', '']) : undefined,
+    limit: dice.word(),
+    priority: dice.word(),
+    ...(dice.chance(0.1) && { sender: dice.below(8) }),
+  }
+}
+
+/** What is wrong after that many frames of that seed. */
+async function wrongs(test: Parameters<typeof hostileTeam>[0], seed: number): Promise<string[]> {
+  const dice = new Dice(seed)
+  const stage = hostileTeam(test)
+  const { team, host } = stage
+  await team.start()
+  let at: RawTurn = await stage.turn()
+  const sent: { content: string; to: number }[] = []
+  const found: string[] = []
+  for (let n = 0; n < FRAMES; n++) {
+    const { thread } = stage
+    const fields = fieldsOf(dice, n, at, stage)
+    const frame = thread.frame(fields)
+    const spoilt = dice.chance(0.25)
+    // The length stays in half of them: else the first of them is the last that is read.
+    for (let words = spoilt ? 1 + dice.below(4) : 0; words > 0; words--) {
+      const first = dice.chance(0.9) ? 1 : 0
+      frame.memory.i32[first + dice.below(Math.min(frame.memory.i32.length, 24) - first)] = dice.word()
+    }
+    const { kind, recipient = 0, flags = 0, limit = -1 } = fields
+    // One whose flags name strings that are not there leaves a letter without its content; a request can be over by its
+    // deadline before it is heard, and then its sender knows.
+    const isMessage = (flags & STRINGS) === 0 && (kind === SEND || (kind === REQUEST && limit < 0))
+    const epoch = stage.mallory.epoch
+    const life = stage.life
+    const whole = thread.write(frame)
+    if (dice.chance(0.03)) {
+      thread.outbox.advance(dice.chance(0.5) ? 8 * dice.below(100_000) : dice.word())
+      thread.outbox.publish()
+      thread.bell()
+    }
+    await team.clock.advance(0)
+    if (isMessage && whole && !spoilt && epoch === stage.mallory.epoch && !life?.broken)
+      sent.push({ content: fields.content!, to: recipient })
+    if (stage.life?.broken || stage.thread !== thread || dice.chance(0.05)) at = (await next(stage)) ?? at
+    if (n % 30 === 29) found.push(...(await stage.ailments()))
+  }
+  found.push(...(await stage.ailments()))
+  // Each message that is one: heard, or a dead letter of its recipient.
+  const letters = team.deadLetters.list()
+  const known = new Set([
+    ...stage.heard.map(({ content, recipient }) => `${recipient} ${content}`),
+    ...letters.map(({ message }) => `${message.recipient} ${message.content}`),
+  ])
+  for (const { content, to } of sent) {
+    const name = host.cells[to]?.name
+    if (name !== 'ann' && name !== 'bob') continue
+    const kept = content.slice(0, 1_024) // all that is kept of what is refused
+    if (![`${name} ${content}`, `${name} ${kept}`, `null ${content}`].some((which) => known.has(which)))
+      found.push(`"${kept.slice(0, 20)}" to ${name} is lost`)
+  }
+  found.push(...(await stage.leftovers()))
+  await team.close()
+  return found
+}
+
+/** Another turn of mallory's: of a new life, or beside the one it has. */
+async function next(stage: Stage): Promise<RawTurn | undefined> {
+  await stage.team.clock.advance(0)
+  const again = stage.thread.turns().at(-1)
+  if (again) return again
+  return stage.turn().catch(() => undefined)
+}
+
+const seeds = only ? [Number(only)] : Array.from({ length: SEEDS }, (_, n) => n + 1)
+t.test(`${seeds.length * FRAMES} frames of a hostile thread`, async (t) => {
+  const escaped: unknown[] = []
+  const note = (error: unknown) => void escaped.push(error)
+  process.on('uncaughtException', note)
+  process.on('unhandledRejection', note)
+  t.teardown(() => process.off('uncaughtException', note).off('unhandledRejection', note))
+  for (const seed of seeds) {
+    const found = await wrongs(t, seed)
+    t.same([...found, ...escaped.splice(0).map(String)], [], `seed ${seed}`)
+  }
+})
