@@ -26,6 +26,10 @@ export interface OwnFrame {
   bytes: number
 }
 
+/** What a caller outside asks. */
+export type Question = Pick<FrameFields, 'content'> &
+  Partial<Pick<FrameFields, 'type' | 'data' | 'metadata' | 'threadId' | 'priority' | 'limit'>>
+
 export class HostFrames {
   readonly #clock: Scheduler
   readonly #ids: IdSource

@@ -1,16 +1,12 @@
 /** Messages that the host puts into mailboxes for somebody who wants to know whether they were taken, or to be answered. */
 import { tooLarge } from '../actors/outbox.ts'
 import type { DramatisError } from '../errors.ts'
-import { ASKS, correlationOf, type FrameFields, REQUEST } from '../mailbox/frame.ts'
+import { ASKS, correlationOf, REQUEST } from '../mailbox/frame.ts'
 import type { Memory } from '../mailbox/memory.ts'
 import type { Cell } from './cell.ts'
 import { type Core, type Sending, USER_INDEX } from './core.ts'
-import type { OwnFrame } from './host-frames.ts'
+import type { OwnFrame, Question } from './host-frames.ts'
 import type { RunState } from './run-state.ts'
-
-/** What a caller outside asks. */
-export type Question = Pick<FrameFields, 'content'> &
-  Partial<Pick<FrameFields, 'type' | 'data' | 'metadata' | 'threadId' | 'priority' | 'limit'>>
 
 export class HostSends implements Sending {
   readonly #core: Core

@@ -221,7 +221,7 @@ t.test('rule 12: who is removed while the team closes is stopped once', async (t
 
 t.test('rule 12: an agent that is still starting is ended without its stop hook', async (t) => {
   let stops = 0
-  const worker = defineAgent({ start: () => never, receive: () => '', stop: () => void (stops += 1) })
+  const worker = defineAgent({ start: () => never, receive: () => '', stop: () => void stops++ })
   const team = openTeam(t, { worker })
   void team.start().catch(() => {})
   await team.clock.advance(1)
