@@ -273,6 +273,14 @@ function wordsOf(thrown: unknown): string {
 
 /** A value in a few words, for a message about it. What is inside of objects stays there: it can be a key or a prompt. */
 export function shown(value: unknown): string {
+  try {
+    return shownAs(value)
+  } catch {
+    return 'what throws when it is looked at'
+  }
+}
+
+function shownAs(value: unknown): string {
   if (value === undefined) return 'nothing'
   if (value === null) return 'null'
   if (Array.isArray(value)) return value.length === 0 ? 'an empty list' : `a list of ${value.length}`

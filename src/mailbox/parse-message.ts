@@ -1,7 +1,8 @@
 /** Messages from outside: callers in the host, files, HTTP. Everything is checked, and the first thing that is wrong is named. */
 import { z } from 'zod'
-import { MessageRejectedError } from '../errors.ts'
+import { describe, MessageRejectedError } from '../errors.ts'
 import { jsonIssue, MESSAGE_TYPES, type MessageInput } from './message.ts'
+import { MAX_AGENTS } from './room.ts'
 
 type Refine = (value: unknown, context: z.core.$RefinementCtx) => void
 
@@ -25,12 +26,20 @@ const duration = z
   .min(0)
   .max(2 ** 31 - 1)
 
+const isName = (value: unknown) => typeof value === 'string' && value !== ''
+const isRecipient = (value: unknown) => {
+  if (!Array.isArray(value)) return value === null || isName(value)
+  return (
+    value.length > 0 && value.length <= MAX_AGENTS && value.every(isName) && Object.keys(value).length === value.length
+  )
+}
+
 const name = z.string().min(1)
 
 const fields = {
   type: z.enum(MESSAGE_TYPES).optional(),
   sender: name.optional(),
-  recipient: z.union([name, z.array(name).min(1), z.null()], {
+  recipient: z.custom<string | string[] | null>(isRecipient, {
     error: ({ input }) => `is ${nameOf(input)}; a name, a list of names, or null for all is needed`,
   }),
   content: z.string(),
@@ -51,22 +60,60 @@ const schema = z.strictObject(fields)
 
 /** The message, or `MessageRejectedError` that names the field, what came and what is accepted. */
 export function parseMessage(value: unknown): MessageInput {
-  const parsed = schema.safeParse(value)
+  const parsed = read(value)
   if (!parsed.success) {
-    const issues = parsed.error.issues.flatMap(issuesOf)
+    const { issues } = parsed
     throw new MessageRejectedError(
       `The message was refused: ${issues.map(({ path, message }) => `${path}: ${message}`).join('; ')}.`,
       { path: issues[0]!.path, issues },
     )
   }
   const { id: _id, sentAt: _sentAt, responseTimeoutMs, threadId, correlationId, ...rest } = parsed.data
+  const { recipient, structuredData, metadata } = rest
   return {
     ...rest,
+    recipient: Array.isArray(recipient) ? [...recipient] : recipient,
+    ...(structuredData !== undefined && { structuredData: copied('structuredData', structuredData) }),
+    ...(metadata !== undefined && { metadata: Object(copied('metadata', metadata)) as object }),
     ...(responseTimeoutMs != null && { responseTimeoutMs }),
     ...(threadId != null && { threadId }),
     ...(correlationId != null && { correlationId }),
   }
 }
+
+function read(value: unknown) {
+  try {
+    const parsed = schema.safeParse(value)
+    return parsed.success ? parsed : { success: false as const, issues: parsed.error.issues.flatMap(issuesOf) }
+  } catch (error) {
+    throw unreadable(Object.keys(fields).find((field) => throwsAt(value, field)) ?? 'message', error)
+  }
+}
+
+function throwsAt(value: unknown, field: string): boolean {
+  try {
+    jsonIssue(Object(value)[field])
+    return false
+  } catch {
+    return true
+  }
+}
+
+/** What it is now: what is read a second time could be something else, or throw. */
+function copied(field: string, value: unknown): unknown {
+  try {
+    return JSON.parse(JSON.stringify(value)) as unknown
+  } catch (error) {
+    throw unreadable(field, error)
+  }
+}
+
+const unreadable = (path: string, error: unknown) =>
+  new MessageRejectedError(
+    `The message was refused: ${path}: it throws when it is read (${describe(error)}); plain data is needed.`,
+    { path, issues: [{ path, message: 'throws when it is read' }] },
+    error,
+  )
 
 function issuesOf(issue: z.core.$ZodIssue): { path: string; message: string }[] {
   if (issue.code === 'unrecognized_keys') {

@@ -11,20 +11,20 @@ const RECIPIENTS = 64
 
 export type Remains = Omit<AgentMessage, 'id' | 'runId' | 'sentAt'>
 
-/** undefined: it was for nobody. `metadata.omitted` names the fields that were not kept, or not whole. */
-export function remainsOf(given: unknown): Remains | undefined {
+/** `to`: whom it was for, if that is known. undefined: it was for nobody. `metadata.omitted` names the fields that were not kept, or not whole. */
+export function remainsOf(given: unknown, to?: string): Remains | undefined {
   const fields = new Fields(given)
-  const recipient = fields.recipient()
+  const recipient = to ?? fields.recipient()
   if (recipient === undefined) return undefined
   const content = fields.take('content', isText) ?? ''
   if (content.length > CONTENT) fields.omit('content')
-  const metadata = fields.take('metadata', isSmallObject) ?? {}
+  const metadata = fields.takeJson('metadata', isObject) ?? {}
   const remains = {
     type: fields.take('type', isType) ?? 'request',
     sender: fields.take('sender', isName) ?? USER,
     recipient,
     content: content.slice(0, CONTENT),
-    structuredData: fields.take('structuredData', isSmall) ?? null,
+    structuredData: fields.takeJson('structuredData', isPresent) ?? null,
     priority: fields.take('priority', isInteger) ?? 0,
     requiresResponse: fields.take('requiresResponse', isFlag) ?? false,
     responseTimeoutMs: fields.take('responseTimeoutMs', isDuration) ?? null,
@@ -59,10 +59,30 @@ class Fields {
     return undefined
   }
 
+  /** A copy of it as it is now: what it says later, or whether it throws then, is another matter. */
+  takeJson<T>(field: string, fits: (value: unknown) => value is T): T | undefined {
+    const value = this.#get(field)
+    if (value === undefined || value === null) return undefined
+    try {
+      const text = jsonIssue(value) === undefined ? JSON.stringify(value) : ''
+      const copy: unknown = text.length <= JSON_TEXT ? JSON.parse(text) : undefined
+      if (fits(copy)) return copy
+    } catch {} // it is no JSON, or throws when it is looked at
+    this.omit(field)
+    return undefined
+  }
+
   recipient(): string | string[] | undefined {
     const value = this.#get('recipient')
     if (isName(value)) return value
-    if (!Array.isArray(value)) return undefined
+    try {
+      return Array.isArray(value) ? this.#names(value) : undefined
+    } catch {
+      return undefined // it throws when it is looked at
+    }
+  }
+
+  #names(value: readonly unknown[]): string[] | undefined {
     const names = value.slice(0, RECIPIENTS).filter(isName)
     if (names.length < value.length) this.omit('recipient')
     return names.length > 0 ? names : undefined
@@ -83,7 +103,6 @@ const isFlag = (value: unknown): value is boolean => typeof value === 'boolean'
 const isInteger = (value: unknown): value is number => Number.isInteger(value) && (Number(value) | 0) === value
 const isDuration = (value: unknown): value is number => typeof value === 'number' && value >= 0
 const isType = (value: unknown): value is AgentMessage['type'] => MESSAGE_TYPES.some((type) => type === value)
-const isSmall = (value: unknown): value is NonNullable<unknown> =>
-  jsonIssue(value) === undefined && JSON.stringify(value).length <= JSON_TEXT
-const isSmallObject = (value: unknown): value is object =>
-  typeof value === 'object' && !Array.isArray(value) && isSmall(value)
+const isPresent = (value: unknown): value is NonNullable<unknown> => value !== undefined && value !== null
+const isObject = (value: unknown): value is object =>
+  isPresent(value) && typeof value === 'object' && !Array.isArray(value)

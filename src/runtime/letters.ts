@@ -1,6 +1,6 @@
 /** Dead letters in the hands of people: sent again, or thrown away. Rule 18. */
 import { tooLarge } from '../actors/outbox.ts'
-import { MessageRejectedError } from '../errors.ts'
+import { MessageRejectedError, shown } from '../errors.ts'
 import type { DeadLetter } from '../mailbox/dead-letters.ts'
 import { ASKS, idOf, SEND, TO_ALL } from '../mailbox/frame.ts'
 import type { AgentMessage } from '../mailbox/message.ts'
@@ -98,7 +98,7 @@ export class Letters {
 
 const unknown = (id: string) =>
   new MessageRejectedError(
-    `There is no dead letter "${id}": there was none, or it was sent again, discarded, or forgotten because the list was full.`,
+    `There is no dead letter ${shown(id)}: there was none, or it was sent again, discarded, or forgotten because the list was full.`,
     { path: 'id', got: id },
   )
 

@@ -132,12 +132,15 @@ export class Lives implements LifeCycle {
         ),
       leftOut: (lines) => logger.warn({ agent, lines }, `${lines} lines that the agent printed were left out`),
     })
-    life.thread.onForeignPost(() =>
+    let posts = 0
+    life.thread.onForeignPost(() => {
+      posts += 1
+      if ((posts & (posts - 1)) !== 0) return // a flood of them is told of ever more seldom
       logger.warn(
-        { agent: cell.name },
+        { agent: cell.name, posts },
         'the agent posted to its parent port; that is not how agents talk, and nobody reads it: use context.send',
-      ),
-    )
+      )
+    })
   }
 
   /** Says that the agent is between two states of its life. */

@@ -2,7 +2,14 @@
 
 import { tooLarge } from '../actors/outbox.ts'
 import type { WriteOptions } from '../blackboard/entry.ts'
-import { DramatisError, MessageRejectedError, TeamClosedError, UnknownAgentError, UnknownRunError } from '../errors.ts'
+import {
+  DramatisError,
+  MessageRejectedError,
+  shown,
+  TeamClosedError,
+  UnknownAgentError,
+  UnknownRunError,
+} from '../errors.ts'
 import { decodeMessage, errorOf, isFailure } from '../mailbox/codec.ts'
 import { ASKS, copyId, END, idOf, MANY, NOBODY, SEND, TO_ALL } from '../mailbox/frame.ts'
 import type { Memory } from '../mailbox/memory.ts'
@@ -78,7 +85,7 @@ export class Posting {
     try {
       await this.#deliver(cell, await parsed(input))
     } catch (error) {
-      throw this.#kept(error, { ...Object(input), recipient: cell.name })
+      throw this.#kept(error, input, cell.name)
     }
   }
 
@@ -89,10 +96,10 @@ export class Posting {
   }
 
   /** The error; what it refuses is a dead letter now, if it was for somebody and is not one yet. */
-  #kept(error: unknown, input: unknown): unknown {
+  #kept(error: unknown, input: unknown, to?: string): unknown {
     if (!(error instanceof DramatisError) || error instanceof TeamClosedError || this.#buried.has(error)) return error
     this.#buried.add(error)
-    const remains = remainsOf(input)
+    const remains = remainsOf(input, to)
     if (remains) this.#supervisor.refused(undefined, remains, error)
     return error
   }
@@ -107,7 +114,7 @@ export class Posting {
     if (runId === undefined || runId === '') return this.#runs.ownRun(threadId)
     const run = this.#runs.get(runId)?.state
     if (run && !run.over) return run
-    throw new UnknownRunError(`No run "${runId}" is under way in this team.`, { runId })
+    throw new UnknownRunError(`No run ${shown(runId)} is under way in this team.`, { runId })
   }
 
   /** null: to everybody but the sender. To several it is logged as it was sent, and then each gets a copy of it. */
@@ -283,7 +290,10 @@ export class Posting {
   #senderOf({ sender: name = USER, runId = '' }: MessageInput): Cell {
     const cell = this.#supervisor.cell(name, this.#runs.get(runId)?.state)
     if (cell && !cell.removed && (cell.settings.counted || name === USER)) return cell
-    throw new UnknownAgentError(`sender: no agent of this team is named "${name}".`, { path: 'sender', agent: name })
+    throw new UnknownAgentError(`sender: no agent of this team is named ${shown(name)}.`, {
+      path: 'sender',
+      agent: name,
+    })
   }
 }
 

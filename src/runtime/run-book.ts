@@ -21,7 +21,7 @@ import { type Part, USER_INDEX } from './core.ts'
 import { EndedRuns, trimLog, windDown } from './ended-runs.ts'
 import { type MultiAgentResult, type RunEnding, resultOf } from './result.ts'
 import { RunHandle, type RunHost, type RunOptions, type RunStatus } from './run.ts'
-import { checkRunOptions } from './run-options.ts'
+import { readRunOptions } from './run-options.ts'
 import type { RunState } from './run-state.ts'
 import type { TeamSettings } from './settings.ts'
 import type { Supervisor } from './supervisor.ts'
@@ -72,9 +72,9 @@ export class RunBook implements RunHost {
 
   // ---- launch
 
-  launch<T>(query: string, options: RunOptions<T>, target: Cell): RunHandle<T> {
+  launch<T>(query: string, given: RunOptions<T>, target: Cell): RunHandle<T> {
     if (this.closing) throw new TeamClosedError('The team is closed; make a new one with createTeam.', {})
-    checkRunOptions(query, options)
+    const options = readRunOptions(query, given)
     const joined = options.runId === undefined ? undefined : this.#join(options.runId, query)
     if (joined) return joined as RunHandle<T>
     const waits = this.#running.size >= this.#settings.maxConcurrentRuns

@@ -1,7 +1,7 @@
 /** The options of one run, checked at once. */
-import { ConfigurationError, unavailable } from '../errors.ts'
+import { ConfigurationError, DramatisError, describe, unavailable } from '../errors.ts'
 import { nearest } from './nearest.ts'
-import { refused } from './refused.ts'
+import { refused, refusedAs } from './refused.ts'
 import type { RunOptions } from './run.ts'
 import { isObject } from './settings-checks.ts'
 
@@ -17,10 +17,33 @@ const KNOWN = [
   'output',
 ] as const
 
-/** @throws ConfigurationError that names the option, what came and what is accepted. */
-export function checkRunOptions(query: unknown, options: RunOptions<never> | RunOptions<unknown>): void {
+/**
+ * The options as they are now: what is read later could be something else, or throw.
+ *
+ * @throws ConfigurationError that names the option, what came and what is accepted.
+ */
+export function readRunOptions<T>(query: unknown, given: RunOptions<T>): RunOptions<T> {
   if (typeof query !== 'string') throw refused('query', query, 'a text')
-  if (!isObject(options)) throw refused('options', options, 'an object')
+  if (!isObject(given)) throw refused('options', given, 'an object')
+  const options = copied('options', given)
+  if (isObject(options.metadata)) options.metadata = copied('metadata', options.metadata)
+  reading('options', () => check(options))
+  return options
+}
+
+const copied = <T extends object>(path: string, given: T): T => reading(path, () => ({ ...given }))
+
+/** What it gives; what throws when it is looked at is refused. */
+function reading<T>(path: string, look: () => T): T {
+  try {
+    return look()
+  } catch (error) {
+    if (error instanceof DramatisError) throw error
+    throw refusedAs(path, `what throws when it is read (${describe(error)})`, 'an object of plain values')
+  }
+}
+
+function check(options: RunOptions<never> | RunOptions<unknown>): void {
   for (const key of Object.keys(options)) {
     if (!(KNOWN as readonly string[]).includes(key)) {
       const near = nearest(key, KNOWN)

@@ -11,6 +11,7 @@ import {
   ConfigurationError,
   RunAbortedError,
   StartFailedError,
+  shown,
   TeamClosedError,
   UnknownRunError,
   unavailable,
@@ -390,7 +391,7 @@ export class TeamRuntime {
     if (runId === undefined) return this.#runs.last
     const run = this.supervisor.run(runId)
     if (run) return run
-    throw new UnknownRunError(`No run "${runId}" is known; there was none, or it has left the log.`, { runId })
+    throw new UnknownRunError(`No run ${shown(runId)} is known; there was none, or it has left the log.`, { runId })
   }
 
   /**

@@ -4,14 +4,14 @@
  * A failure names its seed; `HOSTILE_SEED=7 node dist/test/bad-input/hostile-frames.test.js` plays that one alone.
  */
 import t from 'tap'
-import { seededRandom } from '../../src/actors/random.ts'
 import { type FrameFields, REQUEST, SEND } from '../../src/mailbox/frame.ts'
 import type { MessageType } from '../../src/mailbox/message.ts'
+import { Dice } from './dice.ts'
 import { hostileTeam, type RawTurn } from './raw-thread.ts'
 
 const FRAMES = 150
 const STRINGS = 1 | 2 | 4 | 8
-const SEEDS = process.env.DRAMATIS_DEEP ? 2_000 : 40
+const SEEDS = process.env.DRAMATIS_DEEP ? 500 : 40
 const only = process.env.HOSTILE_SEED
 
 const KINDS = [
@@ -69,25 +69,7 @@ const WORDS = [
   '**',
 ]
 
-/** What a seed draws from. */
-class Dice {
-  readonly #random: () => number
-  constructor(seed: number) {
-    this.#random = seededRandom([seed, 7, 11, 13])
-  }
-  below(count: number): number {
-    return Math.floor(this.#random() * count)
-  }
-  of<T>(list: readonly T[]): T {
-    return list[this.below(list.length)]!
-  }
-  chance(of: number): boolean {
-    return this.#random() < of
-  }
-  word(): number {
-    return this.chance(0.5) ? this.of(NUMBERS) : Math.floor(this.#random() * 2 ** 32) | 0
-  }
-}
+const wordOf = (dice: Dice) => (dice.chance(0.5) ? dice.of(NUMBERS) : dice.int32())
 
 type Stage = ReturnType<typeof hostileTeam>
 
@@ -99,18 +81,18 @@ function fieldsOf(dice: Dice, n: number, { run, turn, correlation }: RawTurn, st
     flags: dice.chance(0.7) ? dice.of([0, 32, 16, 64]) : dice.below(256),
     type: dice.chance(0.6) ? 'request' : dice.of(TYPES),
     recipient: dice.chance(0.7) ? stage.index(dice.of(['ann', 'bob'])) : dice.below(70_000) & 0xffff,
-    run: dice.chance(0.8) ? run : dice.word(),
-    turn: dice.chance(0.8) ? turn : dice.word(),
-    correlation: dice.chance(0.5) ? n + 1 : dice.chance(0.3) ? correlation : dice.word(),
-    step: dice.word(),
+    run: dice.chance(0.8) ? run : wordOf(dice),
+    turn: dice.chance(0.8) ? turn : wordOf(dice),
+    correlation: dice.chance(0.5) ? n + 1 : dice.chance(0.3) ? correlation : wordOf(dice),
+    step: wordOf(dice),
     attempt: dice.below(300),
     content: dice.chance(0.02) ? `${text} `.repeat(60_000) : text,
     data: dice.of(TEXTS),
     metadata: dice.of(TEXTS),
     threadId: dice.of(TEXTS),
     name: dice.chance(0.1) ? dice.of(['ann', 'nobody', '$orchestrator', '__proto__', '']) : undefined,
-    limit: dice.word(),
-    priority: dice.word(),
+    limit: wordOf(dice),
+    priority: wordOf(dice),
     ...(dice.chance(0.1) && { sender: dice.below(8) }),
   }
 }
@@ -132,7 +114,7 @@ async function wrongs(test: Parameters<typeof hostileTeam>[0], seed: number): Pr
     // The length stays in half of them: else the first of them is the last that is read.
     for (let words = spoilt ? 1 + dice.below(4) : 0; words > 0; words--) {
       const first = dice.chance(0.9) ? 1 : 0
-      frame.memory.i32[first + dice.below(Math.min(frame.memory.i32.length, 24) - first)] = dice.word()
+      frame.memory.i32[first + dice.below(Math.min(frame.memory.i32.length, 24) - first)] = wordOf(dice)
     }
     const { kind, recipient = 0, flags = 0, limit = -1 } = fields
     // One whose flags name strings that are not there leaves a letter without its content; a request can be over by its
@@ -142,7 +124,7 @@ async function wrongs(test: Parameters<typeof hostileTeam>[0], seed: number): Pr
     const life = stage.life
     const whole = thread.write(frame)
     if (dice.chance(0.03)) {
-      thread.outbox.advance(dice.chance(0.5) ? 8 * dice.below(100_000) : dice.word())
+      thread.outbox.advance(dice.chance(0.5) ? 8 * dice.below(100_000) : wordOf(dice))
       thread.outbox.publish()
       thread.bell()
     }
