@@ -26,20 +26,12 @@ const duration = z
   .min(0)
   .max(2 ** 31 - 1)
 
-const isName = (value: unknown) => typeof value === 'string' && value !== ''
-const isRecipient = (value: unknown) => {
-  if (!Array.isArray(value)) return value === null || isName(value)
-  return (
-    value.length > 0 && value.length <= MAX_AGENTS && value.every(isName) && Object.keys(value).length === value.length
-  )
-}
-
 const name = z.string().min(1)
 
 const fields = {
   type: z.enum(MESSAGE_TYPES).optional(),
   sender: name.optional(),
-  recipient: z.custom<string | string[] | null>(isRecipient, {
+  recipient: z.union([name, z.array(name).min(1), z.null()], {
     error: ({ input }) => `is ${nameOf(input)}; a name, a list of names, or null for all is needed`,
   }),
   content: z.string(),
@@ -69,10 +61,9 @@ export function parseMessage(value: unknown): MessageInput {
     )
   }
   const { id: _id, sentAt: _sentAt, responseTimeoutMs, threadId, correlationId, ...rest } = parsed.data
-  const { recipient, structuredData, metadata } = rest
+  const { structuredData, metadata } = rest
   return {
     ...rest,
-    recipient: Array.isArray(recipient) ? [...recipient] : recipient,
     ...(structuredData !== undefined && { structuredData: copied('structuredData', structuredData) }),
     ...(metadata !== undefined && { metadata: Object(copied('metadata', metadata)) as object }),
     ...(responseTimeoutMs != null && { responseTimeoutMs }),
@@ -81,8 +72,14 @@ export function parseMessage(value: unknown): MessageInput {
   }
 }
 
+const TOO_MANY = { path: 'recipient', message: `is a list of more than the ${MAX_AGENTS} names that a team can have` }
+
 function read(value: unknown) {
   try {
+    const { recipient } = Object(value) as { recipient?: unknown }
+    // Before it is gone through: a list with holes can be as long as it likes.
+    if (Array.isArray(recipient) && recipient.length > MAX_AGENTS)
+      return { success: false as const, issues: [TOO_MANY] }
     const parsed = schema.safeParse(value)
     return parsed.success ? parsed : { success: false as const, issues: parsed.error.issues.flatMap(issuesOf) }
   } catch (error) {
