@@ -1,6 +1,6 @@
 /** Who dies of what, where and upon which message: all of it follows from a seed. */
 import { seededRandom } from '../../src/actors/random.ts'
-import type { Death, Deaths, Kind, Point } from '../fixtures/chaos/deaths.ts'
+import type { Deaths, Kind, Point } from '../fixtures/chaos/deaths.ts'
 import { isFor, laneOf, oracleFor, SOURCES, type Use } from '../fixtures/chaos/traffic.ts'
 
 export interface Size {
@@ -77,7 +77,7 @@ const VICTIMS = [worker, oracle, source, sink, listener, till].flatMap((victim) 
 /** Of twenty deaths. Those that cost little time come more often. */
 const KINDS: readonly Kind[] = [
   ...(['throw', 'throw', 'throw', 'reject', 'reject', 'reject', 'exit', 'exit', 'exit', 'exit'] as const),
-  ...(['stack', 'stack', 'overflow', 'loop', 'loop', 'heap', 'heap', 'buffers', 'wait', 'native'] as const),
+  ...(['stack', 'stack', 'overflow', 'loop', 'throw', 'heap', 'heap', 'buffers', 'wait', 'native'] as const),
 ]
 /** These look the same each time, so one must never hit a message that was hit by another: see `mayFollow`. */
 const ALIKE: readonly Kind[] = ['stack', 'loop']
@@ -85,6 +85,9 @@ const mayComeLater = (kind: Kind) => ['throw', 'reject', 'exit', ...ALIKE].inclu
 /** A message without priority is taken after whatever has come again. */
 const mayFollow = (kind: Kind, point: Point, n: number) =>
   !ALIKE.includes(kind) || !PAST.includes(point) || laneOf(n).priority === 0
+
+/** One agent alone is restarted for what its handler throws. */
+const mayDieOf = (kind: Kind, agent: string) => kind !== 'overflow' || agent === 'oracle-b'
 
 const UNTIL = 0.92 // the last messages are left alone, so that who has died lives again
 
@@ -96,27 +99,20 @@ export function planOf(seed: number, { each, planned }: Size): Record<string, De
   const points = new Map([...new Set(VICTIMS)].map((victim) => [victim, new Deck(victim.points, random)]))
   const plan: Record<string, Deaths> = {}
   for (let i = 0; i < planned; i++) {
-    const kind = kinds.draw()
     const victim = victims.draw()
+    const kind = kinds.draw((kind) => kind !== 'overflow' || victim === oracle)
     const point = points.get(victim)!.draw((point) => !PAST.includes(point) || mayComeLater(kind))
     const from = SOURCES[i % SOURCES.length]!
     for (let n = Math.floor(((i + random() / 2) / planned) * each * UNTIL); ; n++) {
       const occasion = mayFollow(kind, point, n) ? victim.occasion(from, n, point) : undefined
-      if (!occasion || plan[occasion.agent]?.[occasion.key]) continue
+      if (!occasion || plan[occasion.agent]?.[occasion.key] || !mayDieOf(kind, occasion.agent)) continue
       plan[occasion.agent] ??= {}
-      plan[occasion.agent]![occasion.key] = deathOf(kind, point, occasion.agent)
+      plan[occasion.agent]![occasion.key] = { kind, point }
       break
     }
   }
   return plan
 }
-
-/** Only an agent that is restarted for what its handler throws dies of that. */
-function deathOf(kind: Kind, point: Point, agent: string): Death {
-  if (!ofTheStack(kind)) return { kind, point }
-  return { kind: agent === 'oracle-b' && !PAST.includes(point) ? 'overflow' : 'stack', point }
-}
-const ofTheStack = (kind: Kind) => kind === 'stack' || kind === 'overflow'
 
 /** Cards in an order of chance, shuffled again when they are used up: each comes as often as its number says. */
 class Deck<Card> {

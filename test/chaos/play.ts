@@ -63,7 +63,7 @@ function teamThatDies(seed: number, size: Size, parts: { clock: ReturnType<typeo
     name,
     module: new URL(`../fixtures/chaos/${kind}.js`, import.meta.url),
     data: { deaths: plan[name] ?? {} },
-    limits: { maxHeapMb: 48, maxExternalMb: 64 },
+    limits: { maxHeapMb: 32, maxExternalMb: 64 },
     ...more,
   })
   const restarts = { supervision: { onHandlerError: 'restart' as const } }
@@ -81,7 +81,7 @@ function teamThatDies(seed: number, size: Size, parts: { clock: ReturnType<typeo
     supervision: {
       maxRestarts: Number.POSITIVE_INFINITY,
       backoff: { baseMs: 0, capMs: 0 },
-      watchdogMs: 500,
+      watchdogMs: 700,
       stopGraceMs: 50,
     },
     ...parts,
