@@ -36,7 +36,7 @@ const reaches = (point: Point, n: number): boolean => {
 
 const worker: Victim = {
   share: 9,
-  points: ['before', 'asked', 'reading', 'step', 'sent', 'effect', ...PAST],
+  points: ['before', 'asked', 'reading', 'step', 'claimed', 'sent', 'effect', ...PAST],
   occasion: (from, n, point) => (reaches(point, n) ? { agent: laneOf(n).worker, key: `${from} ${n}` } : undefined),
 }
 const oracle: Victim = {
@@ -81,6 +81,8 @@ const KINDS: readonly Kind[] = [
 ]
 /** These look the same each time, so one must never hit a message that was hit by another: see `mayFollow`. */
 const ALIKE: readonly Kind[] = ['stack', 'loop']
+/** In the midst of a verb, at once. */
+const diesAtOnce = (kind: Kind) => ['exit', 'loop', 'wait', 'native', 'heap'].includes(kind)
 const mayComeLater = (kind: Kind) => ['throw', 'reject', 'exit', ...ALIKE].includes(kind)
 /** A message without priority is taken after whatever has come again. */
 const mayFollow = (kind: Kind, point: Point, n: number) =>
@@ -101,7 +103,10 @@ export function planOf(seed: number, { each, planned }: Size): Record<string, De
   for (let i = 0; i < planned; i++) {
     const victim = victims.draw()
     const kind = kinds.draw((kind) => kind !== 'overflow' || victim === oracle)
-    const point = points.get(victim)!.draw((point) => !PAST.includes(point) || mayComeLater(kind))
+    const point = points.get(victim)!.draw((point) => {
+      if (point === 'claimed') return diesAtOnce(kind)
+      return !PAST.includes(point) || mayComeLater(kind)
+    })
     const from = SOURCES[i % SOURCES.length]!
     for (let n = Math.floor(((i + random() / 2) / planned) * each * UNTIL); ; n++) {
       const occasion = mayFollow(kind, point, n) ? victim.occasion(from, n, point) : undefined
