@@ -21,7 +21,7 @@ import { ChaosTeam } from '../fixtures/chaos-team.ts'
 import { countingClock } from '../soak/counting-clock.ts'
 import { killFromOutside } from './kills.ts'
 import { Ledger } from './ledger.ts'
-import { planOf, type Size } from './plan.ts'
+import { PATIENT, planOf, type Size } from './plan.ts'
 
 const BATCH = 250 // numbers of a source's turn
 
@@ -65,6 +65,7 @@ function teamThatDies(seed: number, size: Size, parts: { clock: ReturnType<typeo
     data: { deaths: plan[name] ?? {} },
     limits: { maxHeapMb: 32, maxExternalMb: 64 },
     ...more,
+    supervision: { watchdogMs: PATIENT.includes(name) ? 5_000 : 700, ...more.supervision },
   })
   const restarts = { supervision: { onHandlerError: 'restart' as const } }
   return new ChaosTeam({
@@ -81,7 +82,6 @@ function teamThatDies(seed: number, size: Size, parts: { clock: ReturnType<typeo
     supervision: {
       maxRestarts: Number.POSITIVE_INFINITY,
       backoff: { baseMs: 0, capMs: 0 },
-      watchdogMs: 700,
       stopGraceMs: 50,
     },
     ...parts,
