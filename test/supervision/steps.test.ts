@@ -2,7 +2,17 @@
 import t from 'tap'
 import type { AgentContext } from '../../src/actors/context.ts'
 import { defineAgent } from '../../src/actors/definition.ts'
-import { BLANK, REQUEST, sameStep, writeFrame } from '../../src/mailbox/frame.ts'
+import {
+  BLANK,
+  kindOf,
+  lengthOf,
+  REQUEST,
+  SEND,
+  STEP_BEGAN,
+  sameStep,
+  stepOf,
+  writeFrame,
+} from '../../src/mailbox/frame.ts'
 import { allocate } from '../../src/mailbox/memory.ts'
 import type { TestTeam } from '../../src/testing.ts'
 import { leftovers } from './accounts.ts'
@@ -271,6 +281,29 @@ t.test('rule 6: a turn so long that the log has forgotten how it began is not ru
     message: /^Agent "worker" died in a turn so long that the log had to forget how it began/,
   })
   t.equal(attempts, 1)
+})
+
+t.test('rule 6: the steps of a later attempt have numbers of their own', async (t) => {
+  const worker = diesOnce(async (context) => {
+    await context.step('a', () => 1)
+    await context.send('other', 'note')
+    if (context.attempt === 1) return
+    await context.step('b', () => 2)
+    await context.send('other', 'another note')
+  })(() => team)
+  const team = openTeam(t, { worker, other: () => '' })
+  await ask(team, 'worker')
+  const steps: number[] = []
+  for (const run of team.host.runs.values())
+    for (const entry of run.log.entries()) {
+      if (entry.kind !== 'frames') continue
+      for (let at = entry.from; at < entry.to; at += lengthOf(entry.memory, at)) {
+        const kind = kindOf(entry.memory, at)
+        if (kind === STEP_BEGAN || kind === SEND) steps.push(stepOf(entry.memory, at))
+      }
+    }
+  t.equal(steps.length, 4)
+  t.equal(new Set(steps).size, 4)
 })
 
 t.test('rule 6: an idempotent step under way runs again', async (t) => {
