@@ -241,6 +241,7 @@ t.test('rule 12: an agent that dies while it is told to stop is waited for no lo
   await bare.clock.advance(1)
   t.ok(ended.settled)
   t.equal(asked.error?.code, 'AGENT_TERMINATED')
+  t.equal(bare.host.cell('worker')!.restarts, 0)
 })
 
 t.test('rule 12: a closed team leaves no timer of the machine', async (t) => {

@@ -102,7 +102,6 @@ export const restarts: Part = (core) => {
   }
 
   const stopWithOthers = (cell: Cell) => {
-    rounds.delete(cell)
     const text = "It was ended with others (supervision.strategy), and a 'temporary' agent is not started again."
     lives.stopForGood(cell, new AgentTerminatedError(text, { agent: cell.name }), 'stopped')
   }
@@ -111,7 +110,7 @@ export const restarts: Part = (core) => {
     for (const cell of round.group) {
       if (rounds.get(cell) !== round) continue
       rounds.delete(cell)
-      if (core.closed || cell.life || (cell.stopped && !rests(cell))) continue
+      if (cell.life || (cell.stopped && !rests(cell))) continue
       await (cell.stopped ? lives.revive(cell) : lives.begin(cell))
       await lives.ready(cell).catch(() => {}) // then it is stopped, and the next one is not
     }
@@ -122,7 +121,6 @@ export const restarts: Part = (core) => {
     const { restart } = cell.settings.supervision
     const normal = exit.how === 'ended'
     if (!normal) tell(cell, exit, null)
-    rounds.delete(cell)
     const why = normal ? 'It ended by itself, with exit code 0' : `It died: ${exit.error.message}`
     const error = new AgentTerminatedError(
       `${why}; a '${restart}' agent (supervision.restart) is not started again after that.`,
@@ -130,6 +128,7 @@ export const restarts: Part = (core) => {
       normal ? undefined : exit.error,
     )
     if (restart === 'transient') resting.set(cell, error)
+    else rounds.delete(cell)
     lives.stopForGood(cell, error, normal ? 'stopped' : 'failed')
   }
 
