@@ -99,6 +99,7 @@ class WatchedThread implements Thread {
   readonly warm = false
   readonly ailments = new Set<Ailment>()
   readonly #local: LocalThread
+  readonly #exits: ((exit: ThreadExit) => void)[] = []
 
   constructor(local: LocalThread) {
     this.#local = local
@@ -110,7 +111,10 @@ class WatchedThread implements Thread {
     })
   }
   onExit(listener: (exit: ThreadExit) => void): void {
-    this.#local.onExit(listener)
+    this.#exits.push(listener)
+    this.#local.onExit((exit) => {
+      for (const told of this.#exits) told(exit)
+    })
   }
   onPrint(): void {}
   onForeignPost(): void {}

@@ -138,7 +138,7 @@ t.test(
     team.exit('c')
     await clock.advance(0)
     let lives = 1
-    for (const agent of ['a', 'b', 'c']) {
+    for (const agent of ['a', 'c', 'b']) {
       team.crash(agent)
       await clock.advance(0)
       t.same(statuses(), agent === 'a' ? ['failed', 'failed', 'stopped'] : ['failed', 'failed', 'failed'])
