@@ -8,17 +8,17 @@ const MESSAGES = 60
 const NAMES = ['first', 'second', 'third', 'fourth']
 
 /** Fills the queues of all agents, then waits until they have worked them off. */
-const fillAll: OrchestrationConfig = {
+const fillAll = (messages: number): OrchestrationConfig => ({
   strategy: 'custom',
   async run(script) {
-    for (let n = 0; n < MESSAGES; n++) for (const name of NAMES) await script.send(name, String(n))
+    for (let n = 0; n < messages; n++) for (const name of NAMES) await script.send(name, String(n))
     await script.requestAll(NAMES, 'done?')
     return 'done'
   },
-}
+})
 
 /** Who had a turn, in that order, when four with full queues share one permit and each turn takes `ms`. */
-async function turnsOf(test: Pick<typeof t, 'teardown' | 'equal'>, ms: number): Promise<string[]> {
+async function turnsOf(test: Pick<typeof t, 'teardown' | 'equal'>, ms: number, messages = MESSAGES): Promise<string[]> {
   const turns: string[] = []
   const worker =
     (name: string): Receive =>
@@ -27,11 +27,11 @@ async function turnsOf(test: Pick<typeof t, 'teardown' | 'equal'>, ms: number): 
       if (ms > 0) await context.sleep(ms)
     }
   const cast = Object.fromEntries(NAMES.map((name) => [name, worker(name)]))
-  const team = localTeam(test, cast, { maxConcurrentAgents: 1, orchestration: fillAll })
+  const team = localTeam(test, cast, { maxConcurrentAgents: 1, orchestration: fillAll(messages) })
   const run = team.execute('go')
   await team.clock.runToIdle()
   test.equal((await run).success, true)
-  test.equal(turns.length, NAMES.length * (MESSAGES + 1))
+  test.equal(turns.length, NAMES.length * (messages + 1))
   return turns
 }
 
@@ -46,6 +46,17 @@ t.test('rule 19: who has short turns goes on for a slice, so that a wake-up is n
   const turns = await turnsOf(t, 0)
   t.ok(changes(turns) < turns.length / 2, `${changes(turns)} changes in ${turns.length} turns`)
   t.ok(changes(turns) > 1, 'all get on, although all have more to do all the time')
+})
+
+t.test('rule 19: a slice has an end, however much there is to do', async (t) => {
+  const turns = await turnsOf(t, 0, 400)
+  let longest = 0
+  let length = 0
+  for (const [i, name] of turns.entries()) {
+    length = name === turns[i - 1] ? length + 1 : 1
+    longest = Math.max(longest, length)
+  }
+  t.ok(longest < 200, `${longest} turns of one agent after each other`)
 })
 
 t.test('an agent with long turns is given one message at a time: the next is chosen when it is free', async (t) => {
