@@ -76,10 +76,13 @@ export function checkRequestOptions(given: unknown): void {
 
 /** Nobody waits for an answer to a send: what is about waiting for one has no use there. */
 export function checkSendOptions({ timeoutMs, retries, idempotent }: RequestOptions): void {
-  const given = Object.entries({ timeoutMs, retries: retries || undefined, idempotent: idempotent || undefined })
-  for (const [path, value] of given)
-    if (value !== undefined) throw wrongArgument(path, value, 'a send has none, since nobody answers it; use request')
+  if (timeoutMs !== undefined) throw notForSends('timeoutMs', timeoutMs)
+  if (retries) throw notForSends('retries', retries)
+  if (idempotent) throw notForSends('idempotent', idempotent)
 }
+
+const notForSends = (path: string, value: unknown) =>
+  wrongArgument(path, value, 'a send has none, since nobody answers it; use request')
 
 /** What a message to many has in common, before the first of them is sent. */
 export function checkRequests(to: unknown, content: unknown, options: { structuredData?: unknown }): void {
