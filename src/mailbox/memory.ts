@@ -39,3 +39,12 @@ function textBytes(buffer: ArrayBuffer | SharedArrayBuffer, start: number, bytes
 export function allocate(bytes: number): Memory {
   return memoryOn(Buffer.allocUnsafeSlow((bytes + 7) & ~7).buffer)
 }
+
+const NOTHING = memoryOn(new ArrayBuffer(0))
+
+/** The same bytes as another memory. Who still holds the one before finds nothing there, least of all what is written now. */
+export function renewed(memory: Memory): Memory {
+  const { buffer, byteOffset, byteLength } = memory.u8
+  Object.assign(memory, NOTHING)
+  return memoryOn(buffer, byteOffset, byteLength)
+}

@@ -176,6 +176,14 @@ export class Cell {
     this.staleFrames = former.staleFrames
   }
 
+  /** Every message that is not done with: in the mailbox, or a request of this agent's that is not answered. */
+  *messages(): IterableIterator<Envelope<RunState>> {
+    yield* this.mailbox.handed.values()
+    yield* this.mailbox.queued()
+    yield* this.mailbox.parked
+    for (const { envelope } of this.open.values()) yield envelope
+  }
+
   /** Of an agent with one turn at a time: the message that its thread has begun with, or takes next. */
   get current(): Envelope<RunState> | undefined {
     const { handed } = this.mailbox

@@ -27,12 +27,15 @@ export class Copies implements Copying {
   broadcast(sender: Cell, run: RunState, memory: Memory, at: number): void {
     const others = this.everybodyBut(sender, run)
     const numbers = others.map(() => this.#core.sends.number())
+    const original = copyOf(memory, at) // the log may have given its own up by the time of the verdict
     sender.broadcasts.set(correlationOf(memory, at), numbers)
-    const posted = others.map(({ index }, i) => this.#post(sender, run, copyOf(memory, at, index, numbers[i]!)))
+    const posted = others.map(({ index }, i) =>
+      this.#post(sender, run, addressed(copyOf(memory, at), index, numbers[i]!)),
+    )
     void Promise.all(posted).then((errors) => {
-      sender.broadcasts.delete(correlationOf(memory, at))
+      sender.broadcasts.delete(correlationOf(original.memory, 0))
       const failures = errors.flatMap((error, i) => (error ? { agent: others[i]!.name, error } : []))
-      this.#core.admission.verdict(sender, run, memory, at, refusalOf(failures, others.length))
+      this.#core.admission.verdict(sender, run, original.memory, 0, refusalOf(failures, others.length))
     })
   }
 
@@ -42,15 +45,19 @@ export class Copies implements Copying {
   }
 }
 
-/** The copy for one of them. It is in no turn: what its sender has logged is the message itself. */
-function copyOf(memory: Memory, at: number, recipient: number, number: number): OwnFrame {
+function copyOf(memory: Memory, at: number): OwnFrame {
   const bytes = lengthOf(memory, at)
   const copy = allocate(bytes)
   copyFrame(memory, at, copy, 0, bytes)
-  setRecipient(copy, 0, recipient)
-  setCorrelation(copy, 0, number)
-  setTurn(copy, 0, 0)
   return { memory: copy, bytes }
+}
+
+/** The copy for one of them. It is in no turn: what its sender has logged is the message itself. */
+function addressed(copy: OwnFrame, recipient: number, number: number): OwnFrame {
+  setRecipient(copy.memory, 0, recipient)
+  setCorrelation(copy.memory, 0, number)
+  setTurn(copy.memory, 0, 0)
+  return copy
 }
 
 function refusalOf(failures: readonly Failure[], count: number): MessageRejectedError | undefined {

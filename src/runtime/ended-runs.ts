@@ -4,6 +4,8 @@
  */
 import type { Timer } from '../clock.ts'
 import { type DramatisError, RunAbortedError, RunTimeoutError } from '../errors.ts'
+import type { Memory } from '../mailbox/memory.ts'
+import type { Cell } from './cell.ts'
 import { cancelOpenTasks } from './parts/tasks.ts'
 import type { RunState } from './run-state.ts'
 import type { Supervisor } from './supervisor.ts'
@@ -53,7 +55,7 @@ export class EndedRuns {
   /** Retires those that fell quiet, and trims the logs of the others. */
   settle(): void {
     for (const run of this.#quieting.keys()) if (run.open <= 0) this.#retire(run)
-    for (const run of this.#quieting.keys()) trimLog(run)
+    for (const run of this.#quieting.keys()) trimLog(run, this.#supervisor.cells)
   }
 
   abortAll(error: DramatisError): void {
@@ -85,7 +87,13 @@ export class EndedRuns {
 }
 
 /** One run takes as much of the log as all that are kept. */
-export const trimLog = (run: RunState): void => run.log.trim(KEPT_BYTES)
+export const trimLog = (run: RunState, cells: readonly Cell[]): void =>
+  run.log.trim(KEPT_BYTES, () => new Set(memoriesOf(cells)))
+
+/** Where messages stand that are not done with. */
+function* memoriesOf(cells: readonly Cell[]): IterableIterator<Memory> {
+  for (const cell of cells) for (const { memory } of cell.messages()) yield memory
+}
 
 /** Everything that is under way in the run is told to stop, and nothing more is taken. */
 export function windDown(supervisor: Supervisor, run: RunState, error: DramatisError): void {

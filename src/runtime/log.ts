@@ -6,17 +6,15 @@
  * under way the oldest entries go beyond 64 MiB, and `forgotten` says so. Records of the host count as well: a run that
  * writes little but is told much, of deaths or on its task board, has its bound too.
  */
-import { allocate, type Memory } from '../mailbox/memory.ts'
+import type { Memory } from '../mailbox/memory.ts'
+import { LogChunks } from './log-chunks.ts'
 import { type FrameBlock, type HostRecord, type LogEntry, SEQ_STEP } from './records.ts'
-
-const FIRST_CHUNK = 1 << 14
-const LARGEST_CHUNK = 1 << 20
 
 export class RunLog {
   #entries: LogEntry[] = []
-  #chunk: Memory | undefined
-  #at = 0
-  #chunkBytes = FIRST_CHUNK
+  readonly #chunks = new LogChunks()
+  /** Who goes through the entries may stop at one for as long as he likes. */
+  #readers = 0
   /** Bytes that are kept: of frames as they are, of records about. */
   bytes = 0
   /** Entries that were given up because the run's log was full. */
@@ -34,13 +32,9 @@ export class RunLog {
     end: number,
     count: number,
   ): FrameBlock {
-    const bytes = end - start
-    if (!this.#chunk || this.#at + bytes > this.#chunk.u8.length) this.#nextChunk(bytes)
-    const memory = this.#chunk!
-    memory.u8.set(from.u8.subarray(start, end), this.#at)
-    const to = this.#at + bytes
-    const block: FrameBlock = { kind: 'frames', seq, at, run, memory, from: this.#at, to, count }
-    this.#at = to
+    const memory = this.#chunks.copy(from, start, end)
+    const to = this.#chunks.end
+    const block: FrameBlock = { kind: 'frames', seq, at, run, memory, from: to - (end - start), to, count }
     this.#keep(block)
     return block
   }
@@ -57,18 +51,15 @@ export class RunLog {
     this.#entries.push(entry)
   }
 
-  #nextChunk(bytes: number): void {
-    this.#chunk = allocate(Math.max(this.#chunkBytes, bytes))
-    this.#at = 0
-    this.#chunkBytes = Math.min(this.#chunkBytes * 2, LARGEST_CHUNK)
-  }
-
   append(record: HostRecord): void {
     this.#keep(record)
   }
 
-  /** Gives the oldest entries up until `limit` bytes are left. What waits in a mailbox holds its own frame. */
-  trim(limit: number): void {
+  /**
+   * Gives the oldest entries up until `limit` bytes are left. Their memory is written again, but for what is `held`, by
+   * what waits in a mailbox; without that it is left to the collector.
+   */
+  trim(limit: number, held?: () => ReadonlySet<Memory>): void {
     if (this.bytes <= limit) return
     let gone = 0
     const enough = limit - (limit >> 3) // in larger bites than are eaten at once
@@ -76,19 +67,32 @@ export class RunLog {
       const entry = this.#entries[gone]!
       this.bytes -= bytesOf(entry)
       this.forgottenTo = lastSeq(entry)
+      if (entry.kind === 'frames') this.#chunks.giveUp(entry.memory)
       gone += 1
     }
     this.#entries = this.#entries.slice(gone)
     this.forgotten += gone
+    if (held && this.#readers === 0) this.#chunks.reuse(held)
+    else this.#chunks.leave()
+  }
+
+  /** The oldest entry that is left. */
+  get oldest(): LogEntry | undefined {
+    return this.#entries[0]
   }
 
   /** The entries with a number above `after`, up to the `until`th, in order. Sees what is appended meanwhile. */
   *entries(after = -1, until = Number.POSITIVE_INFINITY): IterableIterator<LogEntry> {
     // By the number that each has had from the beginning: while somebody looks at one, the oldest may be given up.
-    for (let n = this.forgotten + this.#firstAfter(after); ; n++) {
-      n = Math.max(n, this.forgotten)
-      if (n >= Math.min(this.length, until)) return
-      yield this.#entries[n - this.forgotten]!
+    this.#readers += 1
+    try {
+      for (let n = this.forgotten + this.#firstAfter(after); ; n++) {
+        n = Math.max(n, this.forgotten)
+        if (n >= Math.min(this.length, until)) return
+        yield this.#entries[n - this.forgotten]!
+      }
+    } finally {
+      this.#readers -= 1
     }
   }
 

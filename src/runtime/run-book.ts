@@ -65,7 +65,7 @@ export class RunBook implements RunHost {
   readonly part: Part = () => ({
     next: () => {
       this.#ended.settle()
-      for (const { handle } of this.#running) trimLog(handle.state)
+      for (const { handle } of this.#running) trimLog(handle.state, this.#supervisor.cells)
       for (const listener of [...this.#listeners]) listener()
     },
   })

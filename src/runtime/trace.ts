@@ -46,7 +46,7 @@ export function historyOf(log: RunLog, directory: Directory, until?: number): Ty
 }
 
 function forgotten(log: RunLog, directory: Directory): TypedMessage {
-  const first = log.entries().next().value
+  const first = log.oldest
   return {
     id: 'log.forgotten',
     type: 'report',

@@ -1,7 +1,7 @@
 import t from 'tap'
-import { allocate } from '../../src/mailbox/memory.ts'
+import { allocate, type Memory } from '../../src/mailbox/memory.ts'
 import { RunLog } from '../../src/runtime/log.ts'
-import { SEQ_STEP } from '../../src/runtime/records.ts'
+import { type FrameBlock, SEQ_STEP } from '../../src/runtime/records.ts'
 
 const FRAME = 1_000 // bytes
 const BLANK_ENTRY = {
@@ -72,4 +72,57 @@ t.test('records count too, those with a text by its length', async (t) => {
   t.equal(log.bytes, 7 * each)
   log.append({ ...record(10), kind: 'blackboard', entry: { ...BLANK_ENTRY, value: 'x'.repeat(1_000) } })
   t.equal(log.bytes, 8 * each + 2_000)
+})
+
+const MIB = 2 ** 20
+const FILL = 2 ** 18 // four to a chunk, once chunks are large
+
+/** Writes so many frames into the log, each of them all of one byte, and gives up what is beyond 4 MiB. */
+function fill(log: RunLog, count: number, byte: number, held = () => new Set<Memory>()): FrameBlock[] {
+  const from = allocate(FILL)
+  from.u8.fill(byte)
+  return Array.from({ length: count }, () => {
+    const block = log.appendFrames(log.length * SEQ_STEP, 0, 1, from, 0, FILL, 1)
+    log.trim(4 * MIB, held)
+    return block
+  })
+}
+
+const bytesOf = ({ memory, from, to }: FrameBlock) => new Set(memory.u8.subarray(from, to))
+
+t.test('memory of what was given up is written again', async (t) => {
+  const log = new RunLog()
+  const buffers = new Set(fill(log, 400, 7).map(({ memory }) => memory.u8.buffer))
+  t.ok(buffers.size < 20, `${buffers.size} chunks for 100 MiB`)
+  const left = [...log.entries()].filter((entry) => entry.kind === 'frames')
+  t.ok(left.length >= 14)
+  for (const block of left) t.same(bytesOf(block), new Set([7]))
+})
+
+t.test('memory that a mailbox points to is not written again', async (t) => {
+  const log = new RunLog()
+  const waiting = fill(log, 20, 1).at(-1)!
+  fill(log, 200, 2, () => new Set([waiting.memory]))
+  t.notOk([...log.entries()].includes(waiting), 'it was given up')
+  t.same(bytesOf(waiting), new Set([1]))
+})
+
+t.test('nothing is written where a reader stands, however long', async (t) => {
+  const log = new RunLog()
+  fill(log, 20, 1)
+  const reader = log.entries()
+  for (let i = 0; i < 10; i++) reader.next() // the first chunks are small, and never written again
+  const stands = reader.next().value as FrameBlock
+  fill(log, 200, 2)
+  t.same(bytesOf(stands), new Set([1]))
+  reader.return?.()
+  const left = fill(log, 200, 3)
+  t.ok(new Set(left.map(({ memory }) => memory.u8.buffer)).size < 40, 'and when it has gone memory is written again')
+})
+
+t.test('who still holds memory that is written again finds nothing there', async (t) => {
+  const log = new RunLog()
+  const stale = fill(log, 20, 1).at(-1)!
+  fill(log, 200, 2)
+  t.equal(stale.memory.u8.length, 0)
 })
