@@ -129,7 +129,8 @@ export class Admission implements Admitting {
   #accept(callee: Cell, envelope: Envelope<RunState>): void {
     this.#waits(callee, envelope)
     callee.mailbox.push(envelope)
-    this.#core.delivery.touch(callee)
+    if (envelope.priority > 0) this.#core.delivery.hasten(callee)
+    else this.#core.delivery.touch(callee)
   }
 
   /** Its time runs from when it came, whether there was room for it or not. */

@@ -102,6 +102,7 @@ export interface Settling {
 /** From the mailboxes into the windows. */
 export interface Handing {
   touch(cell: Cell): void
+  hasten(cell: Cell): void
   reply(cell: Cell, frame: OwnFrame): void
   passOn(cell: Cell, memory: Memory, at: number, kind: number, turn: number): void
   runOver(run: RunState): void

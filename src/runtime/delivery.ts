@@ -20,6 +20,8 @@ const RANKED_AHEAD = 64
 export class Delivery implements Handing {
   readonly #core: Core
   readonly #touched = new Set<Cell>()
+  /** Those for which somebody waits. */
+  readonly #hurried = new Set<Cell>()
   /** Rings without room, and whose they are; a life can be short of it in several. The thread rings when there is some. */
   readonly #cramped = new Map<Ring, { cell: Cell; life: Life }>()
 
@@ -30,6 +32,12 @@ export class Delivery implements Handing {
   /** Something may be to be handed to that agent. */
   touch(cell: Cell): void {
     this.#touched.add(cell)
+  }
+
+  /** Something is to be handed to that agent that must not wait behind what others have written. */
+  hasten(cell: Cell): void {
+    this.#touched.add(cell)
+    this.#hurried.add(cell)
   }
 
   get waiting(): boolean {
@@ -61,7 +69,7 @@ export class Delivery implements Handing {
     if (to < 0) return this.reply(cell, { memory: target, bytes })
     ring.advance(bytes)
     life.wantsBell = 'reply'
-    this.#touched.add(cell)
+    this.hasten(cell)
   }
 
   /** Hands over what can be handed over, publishes, and rings who sleeps. */
@@ -70,15 +78,27 @@ export class Delivery implements Handing {
     while (this.#touched.size > 0) {
       const cells = [...this.#touched]
       this.#touched.clear()
-      for (const cell of cells) {
-        const { life } = cell
-        if (!life?.ready) continue
-        this.#sendReplies(cell, life)
-        this.#handOver(cell, life)
-        this.#ring(life) // before anything is written down: the thread can begin meanwhile
-        this.#announceTurns(cell)
-      }
+      this.#hurried.clear()
+      for (const cell of cells) this.#serve(cell)
     }
+  }
+
+  /** The same for those alone for which somebody waits. */
+  hurry(): void {
+    for (const cell of this.#hurried) {
+      this.#touched.delete(cell)
+      this.#serve(cell)
+    }
+    this.#hurried.clear()
+  }
+
+  #serve(cell: Cell): void {
+    const { life } = cell
+    if (!life?.ready) return
+    this.#sendReplies(cell, life)
+    this.#handOver(cell, life)
+    this.#ring(life) // before anything is written down: the thread can begin meanwhile
+    this.#announceTurns(cell)
   }
 
   /** Whether a thread has made room since it was found cramped. Announces the wish before it looks, as with every sleep. */

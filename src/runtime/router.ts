@@ -42,7 +42,7 @@ import type { Core, Routing } from './core.ts'
 import { ForeignFrames } from './foreign-frames.ts'
 import type { RunState } from './run-state.ts'
 
-const FRAMES_A_TICK = 512 // of one agent; then it is the next one's turn
+const FRAMES_A_SHARE = 64 // of one agent; then it is the next one's turn
 /** Of one agent, that the host has not answered. */
 const MOST_CALLS = 65_536
 
@@ -56,7 +56,7 @@ export class Router implements Routing {
   }
 
   /** Takes what the agent has written, up to its share; true: there is more. */
-  drain(cell: Cell, life: Life, share = FRAMES_A_TICK): boolean {
+  drain(cell: Cell, life: Life, share = FRAMES_A_SHARE): boolean {
     if (life.broken) return false
     let more = false
     try {
@@ -90,8 +90,9 @@ export class Router implements Routing {
     return count >= share
   }
 
-  /** The thread waits for room in its outbox: it has some now. */
+  /** The thread waits for room in its outbox. Half of it is worth a bell, and comes: what is left there is taken soon. */
   #answerBlocked({ window, thread }: Life): void {
+    if (window.outbox.used() > window.outbox.capacity >> 1) return
     if (Atomics.load(window.words, OUT_BLOCKED) === 1 && Atomics.compareExchange(window.words, OUT_BLOCKED, 1, 0) === 1)
       thread.ring()
   }

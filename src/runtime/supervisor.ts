@@ -38,6 +38,9 @@ import { Subject } from './rx.ts'
 import { Settlement } from './settlement.ts'
 import type { Spawner } from './thread.ts'
 
+/** How often it looks in one turn of the event loop, at a share of what each agent has written; then timers and sockets come first. */
+const LOOKS = 8
+
 /** Bytes that the remains of a refused message count for: the most that they are. */
 const REMAINS = 16_384
 
@@ -297,25 +300,41 @@ export class Supervisor implements Core {
   }
 
   #tick(): void {
-    if (this.closed) return
     this.#ticking = true
     const { words } = this.team
     Atomics.store(words, HOST_ASLEEP, 0)
-    Atomics.store(words, HOST_CALLED, 0)
+    let more = true
+    for (let looks = 0; more && looks < LOOKS && !this.closed; ) {
+      Atomics.store(words, HOST_CALLED, 0)
+      while (more && looks++ < LOOKS) {
+        more = this.#drain()
+        if (more) this.delivery.hurry()
+      }
+      this.gate.reconsider()
+      do {
+        this.delivery.flush()
+        this.#tell()
+      } while (this.#pending.length > 0 || this.delivery.waiting)
+      more ||= !this.#sleep()
+    }
+    this.#ticking = false
+    if (more) this.wake()
+  }
+
+  /** Takes a share of what each agent has written; true: somebody has more. */
+  #drain(): boolean {
     let more = false
     for (const cell of this.cells) if (cell.life && this.router.drain(cell, cell.life)) more = true
-    this.gate.reconsider()
-    do {
-      this.delivery.flush()
-      this.#tell()
-    } while (this.#pending.length > 0 || this.delivery.waiting)
-    this.#ticking = false
-    if (more) return this.wake()
-    Atomics.store(words, HOST_ASLEEP, 1) // announce, then look again
-    if (Atomics.load(words, HOST_CALLED) === 1 || this.delivery.roomAgain()) {
-      Atomics.store(words, HOST_ASLEEP, 0)
-      this.wake()
-    }
+    return more
+  }
+
+  /** Announces sleep, then looks again. False: something came in between. */
+  #sleep(): boolean {
+    const { words } = this.team
+    Atomics.store(words, HOST_ASLEEP, 1)
+    if (Atomics.load(words, HOST_CALLED) === 0 && !this.delivery.roomAgain()) return true
+    Atomics.store(words, HOST_ASLEEP, 0)
+    return false
   }
 
   /** Before a fold is read: what was logged has been told. */
