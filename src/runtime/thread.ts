@@ -60,6 +60,8 @@ export class WorkerThread implements Thread {
   #settle = () => {}
   #error: Error | undefined
   #print: PrintListener | undefined
+  #rung = () => {}
+  #foreignPost = () => {}
 
   constructor(maxHeapMb: number | null) {
     const { port1, port2 } = new MessageChannel()
@@ -75,6 +77,8 @@ export class WorkerThread implements Thread {
     this.#worker.on('error', (error) => {
       this.#error = error instanceof Error ? error : new Error(String(error))
     })
+    // One listener for both: two would cost each bell a copy of their list.
+    this.#worker.on('message', (bell) => (bell === 0 ? this.#rung() : this.#foreignPost()))
     for (const stream of [this.#worker.stdout, this.#worker.stderr]) this.#readLines(stream)
     this.#control = wrap<ThreadControl>(nodeEndpoint(port1))
     this.#dead = new Promise((_resolve, reject) => {
@@ -110,9 +114,7 @@ export class WorkerThread implements Thread {
   }
 
   onRing(listener: () => void): void {
-    this.#worker.on('message', (bell) => {
-      if (bell === 0) listener()
-    })
+    this.#rung = listener
   }
   onExit(listener: (exit: ThreadExit) => void): void {
     this.#worker.once('exit', (code) => listener({ code, error: this.#error }))
@@ -121,9 +123,7 @@ export class WorkerThread implements Thread {
     this.#print = listener
   }
   onForeignPost(listener: () => void): void {
-    this.#worker.on('message', (bell) => {
-      if (bell !== 0) listener()
-    })
+    this.#foreignPost = listener
   }
   ring(): void {
     this.#worker.postMessage(0)
