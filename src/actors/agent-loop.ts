@@ -43,10 +43,12 @@ import { Link, NOTHING_TAKEN, type Taken, type ThreadPort } from './link.ts'
 import type { Logger } from './logger.ts'
 import { Names } from './names.ts'
 import { Outbox } from './outbox.ts'
+import { NO_SLOT, Parking } from './parking.ts'
 import { Replies } from './replies.ts'
 import type { RoleInfo } from './role.ts'
 import { deepFreeze, firstState, NO_RUN, type RunView, RunViews } from './run-views.ts'
 import { checkBySchema } from './schema.ts'
+import { StateRules } from './state-rules.ts'
 import { Turn } from './turn.ts'
 import type { TurnHost, TurnStart } from './turn-host.ts'
 import { turnLogger } from './turn-log.ts'
@@ -58,10 +60,12 @@ const SLICE_MS = 1
 export class AgentLoop implements TurnHost {
   readonly role: RoleInfo
   readonly link: Link
+  readonly parking: Parking
   readonly outbox: Outbox
   readonly now: () => number
   data: unknown
   state: object = {}
+  readonly stateRules: StateRules
   readonly #option: string
   readonly #handlers: AgentHandlers
   readonly #port: ThreadPort
@@ -102,19 +106,22 @@ export class AgentLoop implements TurnHost {
   ) {
     this.role = assignment.role
     this.#option = assignment.option
+    this.stateRules = new StateRules(assignment)
     this.#handlers = handlers
     this.#port = port
     this.#makeTurn = makeTurn
     this.#me = assignment.index
     this.#concurrency = assignment.concurrency
     this.#names = new Names(assignment.names)
-    this.waits = new Waits(assignment.correlation)
+    this.waits = new Waits(assignment.correlation, assignment.instances)
     this.#runs = new RunViews(handlers.initialRunState, assignment.role.name)
     const window = new Window(assignment.window)
     this.link = new Link(window, new TeamMemory(assignment.team), port)
+    this.parking = new Parking(window.words, assignment.concurrency, this.link)
     this.#replies = new Replies({
       me: this.#me,
       link: this.link,
+      parking: this.parking,
       waits: this.waits,
       runs: this.#runs,
       names: this.#names,
@@ -149,6 +156,7 @@ export class AgentLoop implements TurnHost {
   /** Before the first message: the state of earlier lives or the initial one, the data, the start hook. Returns the state if the host does not have it yet. */
   async start(state: string | undefined): Promise<string | undefined> {
     const { initialRunState, data, start } = this.#handlers
+    this.stateRules.check(this.#handlers)
     const initial = firstState(initialStateOf(this.#handlers, this.role), 'initialState', this.role.name)
     if (typeof initialRunState !== 'function') firstState(initialRunState, 'initialRunState', this.role.name)
     this.state = state === undefined ? initial : deepFreeze(JSON.parse(state) as object)
@@ -181,6 +189,7 @@ export class AgentLoop implements TurnHost {
       type: 'request',
       startedAt: this.now(),
       replay: undefined,
+      slot: NO_SLOT,
     })
     const { role, data, log, signal } = turn // there is no run yet: the verbs that need one are not for it
     const context = {
@@ -247,12 +256,16 @@ export class AgentLoop implements TurnHost {
   }
 
   #sleep(): void {
-    if (this.#turns.length > 0 && allParked(this.#turns)) {
-      if (!this.#answered) this.link.park()
-      else if (this.link.mayPark()) this.#later() // who was answered goes on before it is judged
-    }
+    if (this.parking.isAsked) for (const turn of this.#turns) this.#judge(turn)
     const full = this.#turns.length >= this.#concurrency || this.#stopping
     if (!this.link.sleep(full)) this.#later()
+  }
+
+  /** Whether the turn is parked, now that the loop is idle. */
+  #judge({ parked, start }: Turn): void {
+    if (!parked) this.parking.unpark(start)
+    else if (!this.#answered) this.parking.park(start)
+    else if (this.parking.mayPark(start)) this.#later() // who was answered goes on before it is judged
   }
 
   /** Lets the event loop turn once: timers, sockets, bells. */
@@ -273,7 +286,7 @@ export class AgentLoop implements TurnHost {
     const turnId = turnOf(memory, at)
     // What a run is, who has come and what was logged of a turn come by the replies, published before the message.
     if (attempt > 1 || !this.#runs.has(run) || !this.#names.isKnown(senderOf(memory, at)))
-      this.#replies.drainFor(turnId)
+      this.#answered = this.#replies.drainFor(turnId) || this.#answered
     const kind = kindOf(memory, at)
     const start: TurnStart = {
       turn: turnId,
@@ -287,6 +300,7 @@ export class AgentLoop implements TurnHost {
       type: typeOf(memory, at),
       startedAt: this.#endedAt > 0 ? this.#endedAt : this.now(), // back to back: one look at the clock does
       replay: this.#replies.takeReplay(turnId),
+      slot: this.parking.open(),
     }
     const message = new ReceivedMessage(memory, at, start.id, this.#directory)
     this.link.done('plain', this.#taken) // from here on it has begun
@@ -372,7 +386,7 @@ export class AgentLoop implements TurnHost {
   }
 
   #finish(turn: Turn, value: unknown, thrown: unknown): void {
-    this.link.unpark() // before the host can read that it has ended
+    this.parking.close(turn.start)
     this.#endedAt = this.#commit.write(turn, value, thrown)
     if (this.#turns[this.#turns.length - 1] === turn) this.#turns.pop()
     else this.#turns.splice(this.#turns.indexOf(turn), 1)
@@ -410,8 +424,8 @@ export class AgentLoop implements TurnHost {
     return this.asks.open(NOBODY) && !this.asks.open(index) ? undefined : index
   }
 
-  mayPark(): void {
-    if (!this.#pumping && this.link.mayPark()) this.#later() // within the pump, its end does it
+  mayPark(start: TurnStart): void {
+    if (!this.#pumping && this.parking.mayPark(start)) this.#later() // within the pump, its end does it
   }
 
   writeControl(kind: number, start: TurnStart, correlation: number, limit: number): void {
@@ -439,5 +453,3 @@ const isThenable = (value: unknown): value is PromiseLike<unknown> =>
 
 /** What a handler threw; also where it threw nothing at all. */
 const thrownBy = (error: unknown) => error ?? new Error(`a handler threw ${error}`)
-
-const allParked = (turns: readonly Turn[]) => turns.every((turn) => turn.parked)

@@ -23,8 +23,10 @@ export interface Assignment {
   maxMessageBytes: number
   /** What the thread may hold outside of its heap, in MiB; null: nobody looks. */
   maxExternalMb: number | null
-  /** How many turns may be open at once. */
+  /** How many turns may be open at once, each of another run. */
   concurrency: number
+  /** How many threads take from the agent's mailbox. */
+  instances: number
   code: AgentCode
 }
 

@@ -30,16 +30,17 @@ export interface AgentHandlers<
   output?: Schema<Out, unknown>
   /** Checks `data` of the role when the agent starts. */
   data?: Schema<unknown, Data>
-  /** A JSON object, for the agent's first life. */
+  /** A JSON object, for the agent's first life. Refused where the role has `instances` or `concurrency` > 1. */
   initialState?: State | ((role: RoleInfo) => State)
-  /** A JSON object, for each run. */
+  /** A JSON object, for each run. Refused where the role has `instances` > 1. */
   initialRunState?: RunState | (() => RunState)
   /** Runs once in each life, before the first message; within `limits.turnTimeoutMs` of its role. */
   start?(
     context: Pick<AgentContext<State, RunState, Data>, 'role' | 'data' | 'state' | 'setState' | 'log' | 'signal'>,
   ): Awaitable<void>
   /**
-   * Requests, delegations, and messages that nobody waits for. One message at a time. What it throws fails the turn.
+   * Requests, delegations, and messages that nobody waits for. One message at a time in each of the role's `instances`; one
+   * of each run with its `concurrency`. What it throws fails the turn.
    */
   receive(message: TypedMessage<In>, context: AgentContext<State, RunState, Data>): Awaitable<Reply<Out>>
   /** broadcast, report, publish. */

@@ -53,7 +53,7 @@ export class Emitter {
       this.#loop.link.flush()
       await new Promise<void>((resolve) => {
         this.#waiting.push(resolve)
-        this.#loop.mayPark()
+        this.#loop.mayPark(this.#start)
       })
     }
   }

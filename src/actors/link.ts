@@ -18,7 +18,6 @@ import {
   FrameWriter,
   inlineLimit,
   OUT_BLOCKED,
-  PARKED,
   ROOM_WANTED,
   type Window,
 } from '../mailbox/window.ts'
@@ -61,7 +60,6 @@ export class Link {
   #unrung = 0
   #unrungBytes = 0
   #closed = false
-  #parked = false
   readonly #flush = () => this.flush()
   readonly #better = (at: number, than: number) =>
     priorityOf(this.#window.ranked.memory, at) > priorityOf(this.#window.ranked.memory, than)
@@ -262,26 +260,5 @@ export class Link {
   /** Whether it is of use to anybody that a turn parks. */
   get permitsWanted(): boolean {
     return Atomics.load(this.team.words, PERMITS_WANTED) === 1
-  }
-
-  /** Every open turn waits for others: its permit may be taken while it does. */
-  park(): void {
-    this.#parked = true
-    Atomics.store(this.#window.words, PARKED, 1)
-    if (this.permitsWanted) this.wakeHost()
-  }
-
-  /** There are waits; whether all turns wait is not looked at until somebody wants a permit. True: somebody does. */
-  mayPark(): boolean {
-    this.#parked = true
-    Atomics.store(this.#window.words, PARKED, 2)
-    return this.permitsWanted
-  }
-
-  /** Before anything is taken from the replies, and before a verb: the turns go on. */
-  unpark(): void {
-    if (!this.#parked) return
-    this.#parked = false
-    Atomics.store(this.#window.words, PARKED, 0)
   }
 }

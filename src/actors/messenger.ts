@@ -310,7 +310,7 @@ export class Messenger {
         if (frame) this.#loop.settle(correlation, frame.memory, frame.at)
         else this.#loop.waits.get(correlation)?.reject(withdrawnBefore(to))
       }
-      this.#loop.mayPark()
+      this.#loop.mayPark(this.#turn.start)
     })
   }
 
@@ -329,7 +329,7 @@ export class Messenger {
   }
 
   #open(correlation: number, kind: Wait['kind']): Promise<unknown> {
-    const { waits, link } = this.#loop
+    const { waits, parking } = this.#loop
     const promise = new Promise<unknown>((resolve, reject) => {
       const settled = () => {
         this.#waits?.delete(wait)
@@ -349,9 +349,9 @@ export class Messenger {
       }
       this.#waits ??= new Set()
       this.#waits.add(wait)
-      link.unpark()
+      parking.unpark(this.#turn.start)
       waits.add(correlation, wait)
-      this.#loop.mayPark()
+      this.#loop.mayPark(this.#turn.start)
     })
     return handled(promise)
   }

@@ -32,6 +32,7 @@ import type { TeamNotice } from './assignment.ts'
 import type { EarlyAborts } from './early-aborts.ts'
 import { type Link, NOTHING_TAKEN, type Taken } from './link.ts'
 import type { Names } from './names.ts'
+import type { Parking } from './parking.ts'
 import { Replay } from './replay.ts'
 import type { RunViews } from './run-views.ts'
 import type { Turn } from './turn.ts'
@@ -41,6 +42,7 @@ import type { Waits } from './waits.ts'
 interface Addressees {
   readonly me: number
   readonly link: Link
+  readonly parking: Parking
   readonly waits: Waits
   readonly runs: RunViews
   readonly names: Names
@@ -65,18 +67,18 @@ export class Replies {
     let any = false
     while (link.takeReply(this.#taken)) {
       any = true
-      link.unpark()
       this.#take(this.#taken)
     }
     return any
   }
 
-  /** Takes all that have come before the turn `turn` opens, whose message is taken already. */
-  drainFor(turn: number): void {
-    const { link, aborts } = this.#to
+  /** Takes all that have come before the turn `turn` opens, whose message is taken already; true: there was one. */
+  drainFor(turn: number): boolean {
+    const { aborts } = this.#to
     aborts.beginning = turn
-    while (link.takeReply(this.#taken)) this.#take(this.#taken)
+    const any = this.drain()
     aborts.beginning = 0
+    return any
   }
 
   /** What was logged of the earlier attempts of a turn that begins. */
@@ -95,8 +97,10 @@ export class Replies {
 
   #take(taken: Taken): void {
     const { memory, at } = taken
-    const { link, names, runs } = this.#to
+    const { link, names, parking, runs } = this.#to
     const correlation = correlationOf(memory, at)
+    const goesOn = parking.isAsked && this.#openTurn(turnOf(memory, at))
+    if (goesOn) parking.unpark(goesOn.start)
     switch (kindOf(memory, at)) {
       case RESPONSE:
       case RESULT:

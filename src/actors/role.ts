@@ -144,9 +144,23 @@ export interface AgentRole<Name extends string = string> extends RoleInfo<Name> 
   tools?: ToolReference[]
   /** Its code: a module whose default export is `defineAgent(...)`. A URL, an absolute path or a bare specifier. */
   module?: URL | string
-  /** Threads that take from one mailbox; 1. More are not available in this version. */
+  /**
+   * Threads that take from one mailbox, from 1 to 256; 1. Each is a life of its own: it restarts alone, and is stopped alone
+   * when it dies more often than `maxRestarts`; the agent is stopped when all of them are. Who sends to the name gets
+   * whichever is free next, in the order of the mailbox, also for two messages of one run at once; `maxConcurrentAgents`
+   * counts each turn. What the death of one cuts off another may try again, with the steps that were done. With more than
+   * 1 the agent has no state: `initialState` and `initialRunState` are a `ConfigurationError`, and so are `setState` and
+   * `setRunState`; what they have to share belongs on the blackboard. To `supervision.strategy` they stand one after the
+   * other.
+   */
   instances?: number
-  /** Turns that may be open at a time; 1. More are not available in this version. */
+  /**
+   * Runs whose turns may be open in its thread at a time, from 1 to 256; 1. One turn of a run at a time, and `maxConcurrentAgents`
+   * counts each. For handlers that mostly wait: one that blocks the thread blocks all of them. With more than 1 the agent
+   * has no state of its own: `initialState` is a `ConfigurationError`, and so is `setState`; the state of a run
+   * (`initialRunState`, `setRunState`) works. After a crash with several turns open they come again one at a time, until
+   * the guilty one is found. A message still never passes an earlier one of the same sender and priority that waits.
+   */
   concurrency?: number
   contextStrategy?: ContextStrategy
   /**

@@ -7,9 +7,11 @@ import type { Asks } from './asks.ts'
 import type { Link } from './link.ts'
 import type { Logger } from './logger.ts'
 import type { Outbox } from './outbox.ts'
+import type { Parking } from './parking.ts'
 import type { Replay } from './replay.ts'
 import type { RoleInfo } from './role.ts'
 import type { RunView } from './run-views.ts'
+import type { StateRules } from './state-rules.ts'
 import type { Waits } from './waits.ts'
 
 /** What the loop knows of the message under way. */
@@ -27,16 +29,20 @@ export interface TurnStart {
   /** Epoch ms. */
   startedAt: number
   replay: Replay | undefined
+  /** Its place among the open turns, for `Parking`. */
+  slot: number
 }
 
 export interface TurnHost {
   readonly role: RoleInfo
   readonly data: unknown
   readonly state: object
+  readonly stateRules: StateRules
   /** Whether it has a handler for what nobody answers. */
   readonly observes: boolean
   readonly outbox: Outbox
   readonly link: Link
+  readonly parking: Parking
   readonly now: () => number
   readonly waits: Waits
   readonly asks: Asks
@@ -45,8 +51,8 @@ export interface TurnHost {
   /** What frames of that run call the agent, if this thread knows it. */
   indexOf(name: string, run: RunView): number | undefined
 
-  /** A turn may have come to wait for others alone: it parks as soon as the loop is idle, if anybody wants its permit. */
-  mayPark(): void
+  /** The turn may have come to wait for others alone: it parks as soon as the loop is idle, if anybody wants its permit. */
+  mayPark(start: TurnStart): void
   /** Settles a wait with the frame that answers it. */
   settle(correlation: number, memory: Memory, at: number): void
 

@@ -93,6 +93,7 @@ export class Turn extends LaterVerbs implements AgentContext, MessengerTurn {
   }
   setState(recipe: (draft: object) => void): void {
     this.#check()
+    this.#loop.stateRules.assertMay('state', 'setState')
     this.#drafts ??= new Drafts()
     this.#drafts.change('state', this.#loop.state, recipe)
   }
@@ -101,6 +102,7 @@ export class Turn extends LaterVerbs implements AgentContext, MessengerTurn {
   }
   setRunState(recipe: (draft: object) => void): void {
     this.#check()
+    this.#loop.stateRules.assertMay('runState', 'setRunState')
     this.#drafts ??= new Drafts()
     this.#drafts.change('runState', this.#loop.runState(this.start.view), recipe)
   }
@@ -218,7 +220,7 @@ export class Turn extends LaterVerbs implements AgentContext, MessengerTurn {
     const step = this.nextStep()
     this.#record(STEP_BEGAN, step, name, undefined, options?.idempotent ? 0 : FAILED)
     this.#local += 1
-    this.#loop.link.unpark() // something of its own begins: it does not only wait
+    this.#loop.parking.unpark(this.start) // something of its own begins: it does not only wait
     try {
       const result = await run()
       this.#record(STEP_DONE, step, name, encodeData(result, `step "${name}"`), 0)
@@ -229,7 +231,7 @@ export class Turn extends LaterVerbs implements AgentContext, MessengerTurn {
       throw error
     } finally {
       this.#local -= 1
-      this.#loop.mayPark()
+      this.#loop.mayPark(this.start)
     }
   }
 
@@ -257,12 +259,12 @@ export class Turn extends LaterVerbs implements AgentContext, MessengerTurn {
     const duration = durationOf(ms, 'ms')
     if (this.#emitter?.behind) await this.#emitter.gate()
     this.#local += 1
-    this.#loop.link.unpark() // something of its own begins: it does not only wait
+    this.#loop.parking.unpark(this.start) // something of its own begins: it does not only wait
     try {
       await this.#loop.sleep(duration, this.signal)
     } finally {
       this.#local -= 1
-      this.#loop.mayPark()
+      this.#loop.mayPark(this.start)
     }
     this.#check()
   }

@@ -14,16 +14,20 @@ const HIGHEST = 0x7fff_ffff
 export class Waits {
   readonly #byNumber = new Map<number, Wait>()
   readonly #numbers = new Map<Wait, number>()
+  readonly #step: number
+  readonly #first: number
   #last: number
 
-  /** `last`: the highest number that an earlier life has used. */
-  constructor(last: number) {
+  /** `last`: the highest number that an earlier life has used. `step`: of so many instances each has its own numbers. */
+  constructor(last: number, step: number) {
+    this.#step = step
     this.#last = last
+    this.#first = ((((last - 1) % step) + step) % step) + 1
   }
 
   /** A number for a new wait. */
   next(): number {
-    this.#last = (this.#last % HIGHEST) + 1
+    this.#last = this.#last > HIGHEST - this.#step ? this.#first : this.#last + this.#step
     return this.#last
   }
 

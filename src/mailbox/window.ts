@@ -17,8 +17,6 @@ import { Ring, ringBytes } from './ring.ts'
 // Words that host and thread share, each on a cache line of its own.
 /** 0: awake. 1: asleep, wakes for anything. 2: a turn is open and no other may start, wakes for replies alone. */
 export const ASLEEP = 0
-/** 1: every open turn waits for others and the thread's loop is idle. 2: waits are open; ring to find out whether it is so. */
-export const PARKED = 16
 /** Counts the bells that the thread has answered: a thread that answers none is stuck. */
 export const BEAT = 32
 /** 1: the host wants a bell when room frees in a ring towards the thread. */
@@ -32,8 +30,20 @@ export const OUT_BLOCKED = 64
 export const CLAIM = 96
 /** What the thread holds outside of its heap, in KiB, where that has a limit. */
 export const EXTERNAL_KIB = 112
-const CONTROL_BYTES = 512
+/** The first of as many words as turns may be open, one for each: a `parkedWord`, or 0 where the turn works. */
+export const PARKED = 128
+/** More turns than that are never open at once where somebody asks whether they are parked. */
+export const MAX_CONCURRENCY = 256
+const CONTROL_BYTES = (PARKED + MAX_CONCURRENCY) * 4
 const FRAGMENT_HEADER = 16
+
+/** The turn waits for others alone, and the thread's loop is idle. */
+export const SURELY = 1
+/** Waits are open; ring to find out whether it is so. */
+export const PERHAPS = 2
+
+/** What a thread says of a turn of that run. */
+export const parkedWord = (run: number, state: typeof SURELY | typeof PERHAPS): number => (run << 2) | state
 
 const OUTBOX_BYTES = 1 << 19
 const PLAIN_BYTES = 1 << 19

@@ -63,7 +63,7 @@ export class Admission implements Admitting {
       if (callee && isReportToScript(callee, memory, at)) return this.verdict(sender, run, memory, at, undefined)
       return refuse('unknown_agent', this.unknown(name, run))
     }
-    if (callee.stopped) return refuse('stopped', this.#terminated(callee))
+    if (callee.gone) return refuse('stopped', this.#terminated(callee, callee.gone))
     const { maxMessageBytes } = callee.settings.mailbox
     if (lengthOf(memory, at) > maxMessageBytes)
       return refuse('rejected', tooLarge(callee.name, lengthOf(memory, at), maxMessageBytes))
@@ -183,7 +183,7 @@ export class Admission implements Admitting {
   #inTheWayOf({ index, mailbox, settings }: Cell, envelope: Envelope<RunState>): Envelope<RunState>[] | undefined {
     const overdraft = this.#core.team.overdraft(index)
     const alone = envelope.bytes > settings.mailbox.bytes
-    let messages = alone ? mailbox.waiting + mailbox.handed.size : overdraft.messages + 1
+    let messages = alone ? mailbox.waiting + mailbox.underWay : overdraft.messages + 1
     let bytes = alone ? 0 : overdraft.bytes + envelope.bytes
     const found: Envelope<RunState>[] = []
     for (const waiting of mailbox.droppable()) {
@@ -228,7 +228,7 @@ export class Admission implements Admitting {
   #admitParked(callee: Cell): void {
     const { team } = this.#core
     const { mailbox } = callee
-    for (let first = mailbox.parked.peek(); first && !callee.stopped; first = mailbox.parked.peek()) {
+    for (let first = mailbox.parked.peek(); first && !callee.gone; first = mailbox.parked.peek()) {
       if (mailbox.expected !== first) {
         mailbox.expected = first
         team.force(callee.index, first.bytes)
@@ -306,12 +306,8 @@ export class Admission implements Admitting {
     )
   }
 
-  #terminated(cell: Cell): AgentTerminatedError {
-    return new AgentTerminatedError(
-      `Agent "${cell.name}" is stopped: ${cell.stopped?.message ?? 'the team is closing.'}`,
-      { agent: cell.name },
-      cell.stopped,
-    )
+  #terminated({ name }: Cell, gone: DramatisError): AgentTerminatedError {
+    return new AgentTerminatedError(`Agent "${name}" is stopped: ${gone.message}`, { agent: name }, gone)
   }
 }
 

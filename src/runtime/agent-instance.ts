@@ -3,6 +3,7 @@ import type { TokenUsage } from '../actors/model.ts'
 import type { AgentRole } from '../actors/role.ts'
 import type { AgentStatus } from '../actors/task.ts'
 import type { AgentMessage } from '../mailbox/message.ts'
+import { busiest } from './busiest.ts'
 import type { Cell } from './cell.ts'
 import { NO_TOKENS } from './result.ts'
 import type { RunOptions } from './run.ts'
@@ -43,17 +44,29 @@ export function agentInstance(cell: Cell, role: AgentRole, host: AgentInstanceHo
     run: (task, options = {}) => host.run(cell, task, options),
     receiveMessage: (message) => host.deliver(cell, message),
     getContextSummary() {
-      const { turns, restarts, mailbox } = cell
-      const open = mailbox.handed.size > 0 ? `, ${mailbox.handed.size} under way` : ''
+      const { mailbox } = cell
+      const open = mailbox.underWay > 0 ? `, ${mailbox.underWay} under way` : ''
+      const turns = sumOf(cell, (each) => each.turns)
+      const restarts = sumOf(cell, (each) => each.restarts)
       return `Agent "${cell.name}" (${statusOf(cell)}): ${turns} turns, ${restarts} restarts, ${mailbox.waiting} messages waiting${open}; its code keeps its own context.`
     },
     getTokenUsage: () => ({ ...NO_TOKENS }),
   }
 }
 
-/** Between turns and within them an agent is the same thread; what it does now follows from its mailbox. */
-export function statusOf(cell: Cell): AgentStatus {
+/** A figure of all instances of an agent. */
+export const sumOf = ({ instances }: Cell, figure: (each: Cell) => number): number =>
+  instances.reduce((sum, each) => sum + figure(each), 0)
+
+/** Of several instances that of the one that does most. */
+export const statusOf = ({ instances }: Cell): AgentStatus => busiest(instances.map(statusOfOne))
+
+/** Between turns and within them an instance is the same thread; what it does now follows from its mailbox. */
+function statusOfOne(cell: Cell): AgentStatus {
   if (cell.status !== 'idle' || cell.mailbox.handed.size === 0) return cell.status
-  const { life, open, calls } = cell
-  return life?.parked || life?.awaitsReader || open.size + calls.size > 0 ? 'waiting' : 'running'
+  const waiting = new Set([...cell.open.values(), ...cell.calls.values()].map(({ turn }) => turn))
+  const { life } = cell
+  for (const { turn, run } of cell.underWay)
+    if (!waiting.has(turn) && !life?.parked(run) && !life?.awaitReader.has(turn)) return 'running'
+  return 'waiting'
 }

@@ -1,12 +1,18 @@
-/** What the host knows of one agent: the mailbox that outlives its threads, and the life that it has now. */
+/**
+ * What the host knows of one agent: the mailbox that outlives its threads, and the life that it has now. An agent with several
+ * instances has a cell for each, with a life, turns and restarts of its own. They have one name, one index, one mailbox and
+ * one count of waits, so that frames and the log know one agent; who speaks of the agent has the cell of the first.
+ */
 import type { PatchNotice } from '../actors/assignment.ts'
 import type { RoleInfo } from '../actors/role.ts'
 import type { AgentStatus } from '../actors/task.ts'
 import type { DramatisError } from '../errors.ts'
 import { LARGEST_FRAME } from '../mailbox/foreign-frame.ts'
+import { runOf } from '../mailbox/frame.ts'
 import { type Envelope, Mailbox } from '../mailbox/mailbox.ts'
 import type { Memory } from '../mailbox/memory.ts'
-import { FrameJoiner, FrameWriter, PARKED, Window } from '../mailbox/window.ts'
+import { FrameJoiner, FrameWriter, PARKED, PERHAPS, parkedWord, SURELY, Window } from '../mailbox/window.ts'
+import type { OwnFrame } from './host-frames.ts'
 import type { RestartTime } from './restart-policy.ts'
 import type { RunState } from './run-state.ts'
 import type { MailboxSettings, SupervisionSettings } from './settings.ts'
@@ -43,7 +49,9 @@ export class Life {
   readonly replies = new FrameWriter(this.window.replies)
   readonly joiner = new FrameJoiner(LARGEST_FRAME)
   /** Replies that the ring had no room for, in order. */
-  readonly backlog: { memory: Memory; bytes: number }[] = []
+  readonly backlog: OwnFrame[] = []
+  /** Of an agent with several turns at once: replies for those that gave their permit up, in order. */
+  held: OwnFrame[] = []
   /** Runs that the thread has been told of. */
   readonly announced = new Set<number>()
   /** Patches of turns that have not committed yet. */
@@ -68,13 +76,16 @@ export class Life {
   verdict: DramatisError | undefined
   /** The host ends it for the sake of others; who waits for that is here. */
   recalled: (() => void)[] | undefined
-  /** A turn waits for the reader of its answer. */
-  awaitsReader = false
+  /** Turns that wait for the reader of their answer. */
+  readonly awaitReader = new Set<number>()
   wantsBell: 'none' | 'message' | 'reply' = 'none'
+  /** How many turns may be open. */
+  readonly #turns: number
 
-  constructor(epoch: number, thread: Thread) {
+  constructor(epoch: number, thread: Thread, turns: number) {
     this.epoch = epoch
     this.thread = thread
+    this.#turns = turns
   }
 
   /** Whether the thread has begun with the message that it was handed. */
@@ -82,15 +93,25 @@ export class Life {
     return this.window[envelope.lane].taken(envelope.windowAt, envelope.windowEnd)
   }
 
-  /** Waits are open, but nobody has asked the thread whether all its turns wait. */
-  get mayBeParked(): boolean {
-    return Atomics.load(this.window.words, PARKED) === 2
+  /** Whether replies for that run are held back. */
+  holds(run: number): boolean {
+    return this.held.some(({ memory }) => runOf(memory, 0) === run)
   }
 
-  /** Every open turn waits for others. Looks at the replies first: the thread unparks before it takes one. */
-  get parked(): boolean {
+  /** The turn of that run has waits, but nobody has asked the thread whether it has nothing else. */
+  mayBeParked(run: RunState): boolean {
+    return this.#says(parkedWord(run.index, PERHAPS))
+  }
+
+  /** The turn of that run waits for others alone. Looks at the replies first: the thread unparks before it takes one. */
+  parked(run: RunState): boolean {
     if (this.backlog.length > 0 || this.window.replies.readTo() !== this.window.replies.written) return false
-    return Atomics.load(this.window.words, PARKED) === 1
+    return this.#says(parkedWord(run.index, SURELY)) && !this.holds(run.index)
+  }
+
+  #says(word: number): boolean {
+    for (let i = 0; i < this.#turns; i++) if (Atomics.load(this.window.words, PARKED + i) === word) return true
+    return false
   }
 }
 
@@ -102,7 +123,10 @@ export interface CellSettings {
   module: string | null
   maxHeapMb: number | null
   maxExternalMb: number | null
+  /** How many turns may be open in its thread, each of another run. */
   concurrency: number
+  /** How many threads take from its mailbox. */
+  instances: number
   mailbox: MailboxSettings
   supervision: SupervisionSettings
   responseTimeoutMs: number
@@ -119,20 +143,26 @@ export class Cell {
   readonly index: number
   readonly name: string
   readonly settings: CellSettings
+  /** All of the agent, this one among them. */
+  readonly instances: readonly Cell[]
+  /** Which of them it is. */
+  readonly instance: number
   readonly mailbox: Mailbox<RunState>
-  /** Requests that this agent waits for, by its own number for them. */
-  readonly open = new Map<number, OpenRequest>()
-  /** Verbs of this agent that the host is busy with, by its own number for them, and the turns that wait for them. */
-  readonly calls = new Map<number, { readonly turn: number; readonly withdrawn: AbortController }>()
+  /** Requests that the agent waits for, by its own number for them. */
+  readonly open: Map<number, OpenRequest>
+  /** Verbs of the agent that the host is busy with, by its own number for them, and the turns that wait for them. */
+  readonly calls: Map<number, { readonly turn: number; readonly withdrawn: AbortController }>
   /** Callers in the host that asked whether their message was taken. */
   readonly verdicts: Map<number, (error: DramatisError | undefined) => void>
   /** Its broadcasts that some mailbox has not accepted yet: the numbers of their copies, by its own number for them. */
   readonly broadcasts: Map<number, readonly number[]>
   status: AgentStatus = 'starting'
-  epoch = 0
+  epoch: number
+  /** Of the first instance: how many lives the agent has had. */
+  #lives = 0
   life: Life | undefined
-  /** The highest number that this agent has used for a wait, over its lives. */
-  correlation = 0
+  /** The highest number that it has used for a wait, over its lives. Instances take turns with the numbers. */
+  correlation: number
   state: object | undefined
   restarts = 0
   /** For the intensity. */
@@ -149,9 +179,15 @@ export class Cell {
   /** It has left the team for good. Its name may come again. */
   removed = false
   /** Messages that were under way together when the thread died: they come one at a time until the guilty one is found. */
-  readonly suspects = new Set<Envelope<RunState>>()
-  /** The run whose permit it has. */
+  readonly suspects: Set<Envelope<RunState>>
+  /** Has turns of several runs open at once. */
+  readonly interleaves: boolean
+  /** Of an agent with one turn at a time: the run whose permit it has. */
   permit: RunState | undefined
+  /** Of the others: runs whose permit it has and whose message it has not been handed yet. */
+  readonly promised = new Set<RunState>()
+  /** Runs whose turn gave its permit up while it waits, by their index: its answers are held back. */
+  readonly suspended = new Map<number, RunState>()
   /** How many messages more it may be handed while others wait for its permit. */
   slice = 0
   /** What its turns take, about, in ms. Of a new agent nothing is known: long ones are the safe guess. */
@@ -160,20 +196,85 @@ export class Cell {
   lastEndAt = 0
   turns = 0
 
-  /** `former`: who had that index and name before. What tells its turns and lives apart in the log goes on counting. */
-  constructor(index: number, name: string, settings: CellSettings, run?: RunState, former?: Cell) {
+  /**
+   * `former`: who had that index and name before. What tells its turns and lives apart in the log goes on counting. `first`:
+   * for the other instances of an agent; who makes an agent leaves it out.
+   */
+  constructor(index: number, name: string, settings: CellSettings, run?: RunState, former?: Cell, first?: Cell) {
     this.index = index
     this.name = name
     this.settings = settings
+    this.interleaves = settings.concurrency > 1
     this.run = run
-    this.mailbox = former?.mailbox ?? new Mailbox<RunState>()
+    this.instance = first?.instances.length ?? 0
+    this.mailbox = new Mailbox<RunState>((first ?? former)?.mailbox, settings.instances > 1)
+    this.open = first?.open ?? new Map()
+    this.calls = first?.calls ?? new Map()
     // What the one before had sent may wait for room still.
-    this.verdicts = former?.verdicts ?? new Map()
-    this.broadcasts = former?.broadcasts ?? new Map()
-    if (!former) return
-    this.epoch = former.epoch
-    this.correlation = former.correlation
-    this.staleFrames = former.staleFrames
+    this.verdicts = (first ?? former)?.verdicts ?? new Map()
+    this.broadcasts = (first ?? former)?.broadcasts ?? new Map()
+    this.suspects = first?.suspects ?? new Set()
+    const all = former?.instances ?? []
+    this.#lives = former ? former.first.#lives : 0
+    this.epoch = this.#lives
+    this.correlation = beforeFirst(Math.max(0, ...all.map(({ correlation }) => correlation)), settings, this.instance)
+    if (first) {
+      this.instances = first.instances
+      return
+    }
+    this.staleFrames = all.reduce((sum, { staleFrames }) => sum + staleFrames, 0)
+    const instances: Cell[] = [this]
+    this.instances = instances
+    while (instances.length < settings.instances) instances.push(new Cell(index, name, settings, run, former, this))
+  }
+
+  /** The one that stands for the agent. */
+  get first(): Cell {
+    return this.instances[0]!
+  }
+
+  /** Of whom a record is. */
+  get whose(): { agent: string; index: number; instance?: number } {
+    const { name: agent, index, instance, instances } = this
+    return instances.length === 1 ? { agent, index } : { agent, index, instance }
+  }
+
+  /** A number for the next life: no two of the agent have the same. */
+  nextEpoch(): number {
+    this.first.#lives += 1
+    return this.first.#lives
+  }
+
+  /** Why the agent is stopped, if it is: all its instances are. */
+  get gone(): DramatisError | undefined {
+    for (const { stopped } of this.instances) if (!stopped) return undefined
+    return this.stopped
+  }
+
+  /** Which instance has that turn now; none, while its message waits. */
+  holderOf(turn: number): Cell | undefined {
+    if (this.instances.length === 1) return this
+    return this.instances.find(({ mailbox }) => mailbox.handed.get(turn) !== undefined)
+  }
+
+  /** How many messages it may have at once, where they are of several runs. */
+  get atOnce(): number {
+    return this.suspects.size > 0 ? 1 : this.settings.concurrency
+  }
+
+  /** Whether it has a turn of that run. */
+  isAt(run: RunState): boolean {
+    const { handed } = this.mailbox
+    if (!this.interleaves) return handed.size > 0 && this.life?.run === run
+    for (const envelope of handed.values()) if (envelope.run === run) return true
+    return false
+  }
+
+  /** The messages that its thread is at. */
+  get underWay(): Iterable<Envelope<RunState>> {
+    if (this.interleaves) return this.mailbox.handed.values()
+    const { current } = this
+    return current ? [current] : []
   }
 
   /** Every message that is not done with: in the mailbox, or a request of this agent's that is not answered. */
@@ -200,3 +301,7 @@ export class Cell {
     return next
   }
 }
+
+/** Instances take every n-th number, each its own, so that an answer finds its turn wherever that is tried again. */
+const beforeFirst = (used: number, { instances }: CellSettings, instance: number): number =>
+  Math.ceil(used / instances) * instances + instance + 1 - instances

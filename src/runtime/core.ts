@@ -32,10 +32,10 @@ export interface Gate {
   mayPass(cell: Cell): boolean
   /** Nothing of the run is with that agent any more. */
   release(run: RunState, cell: Cell): void
-  /** A turn that gave its permit up is to go on. */
-  resume(cell: Cell): boolean
+  /** The turn of that run gave its permit up and is to go on. */
+  resume(run: RunState, cell: Cell): boolean
   /** A turn that gave its permit up is to end: it is told at once, over the limit if need be. */
-  excuse(cell: Cell): void
+  excuse(run: RunState, cell: Cell): void
   /** Somebody may have parked. */
   reconsider(): void
 }
@@ -117,7 +117,7 @@ export interface LifeCycle {
   become(cell: Cell, status: 'starting' | 'restarting' | 'stopped' | 'failed'): void
   stopForGood(cell: Cell, error: DramatisError, status?: 'stopped' | 'failed'): void
   revive(cell: Cell): Promise<void>
-  end(cell: Cell, reason?: AgentTerminatedError): Promise<void>
+  remove(cell: Cell, reason: AgentTerminatedError): Promise<void>
   applyPatch(cell: Cell, run: RunState, notice: PatchNotice): void
   runNotice(cell: Cell, run: RunState): OwnFrame
 }
@@ -160,7 +160,10 @@ export interface Core extends Directory {
   readonly spawner: Spawner
   readonly team: TeamMemory
   readonly frames: HostFrames
+  /** The agents, by index; the first instance of each. */
   readonly cells: readonly Cell[]
+  /** All instances of all agents. */
+  readonly actors: readonly Cell[]
   readonly runs: ReadonlyMap<number, RunState>
   readonly router: Routing
   readonly admission: Admitting

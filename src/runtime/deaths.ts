@@ -101,8 +101,9 @@ export class Deaths implements Dying {
     fault: boolean,
   ): void {
     if (cell.mailbox.handed.size === 0) this.releaseAll(cell)
-    const { name: agent, index } = cell
-    this.#core.record(cell.run, { kind: 'agent.exited', agent, index, epoch, how, error, fault })
+    const [head] = cell.mailbox.queued()
+    const messageId = head && head.attempt > 1 ? this.#core.idOf(head) : null
+    this.#core.record(cell.run, { kind: 'agent.exited', ...cell.whose, epoch, how, error, fault, messageId })
   }
 
   /** Rule 4: what a thread wrote after it had been fenced off, or told for the last time to stop, does nothing. */

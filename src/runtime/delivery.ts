@@ -1,8 +1,20 @@
 /**
  * From the mailboxes into the windows: hands messages over, in order and as far as window and permits go, and rings.
- * A window holds messages of one run at a time, so that a permit is held only for what is really going on.
+ * A window holds messages of one run at a time, so that a permit is held only for what is really going on. Where turns of
+ * several runs may be open at once it holds one message of each.
  */
-import { copyFrame, idOf, lengthOf, RUN_OVER, senderOf, setAttempt, setKind, setTurn } from '../mailbox/frame.ts'
+import {
+  copyFrame,
+  idOf,
+  lengthOf,
+  RUN_OVER,
+  runOf,
+  senderOf,
+  setAttempt,
+  setKind,
+  setTurn,
+  turnOf,
+} from '../mailbox/frame.ts'
 import { type Envelope, NOT_YET } from '../mailbox/mailbox.ts'
 import { allocate, type Memory } from '../mailbox/memory.ts'
 import type { Ring } from '../mailbox/ring.ts'
@@ -29,9 +41,11 @@ export class Delivery implements Handing {
     this.#core = core
   }
 
-  /** Something may be to be handed to that agent. */
+  /** Something may be to be handed to that agent: whichever instance is free takes it. */
   touch(cell: Cell): void {
-    this.#touched.add(cell)
+    const { instances } = cell
+    if (instances.length === 1) this.#touched.add(cell)
+    else for (const each of instances) this.#touched.add(each)
   }
 
   /** Something is to be handed to that agent that must not wait behind what others have written. */
@@ -45,28 +59,33 @@ export class Delivery implements Handing {
   }
 
   /** For the lane of replies, which user messages never enter. A dead thread's replies are in the log. */
-  reply(cell: Cell, frame: OwnFrame): void {
-    const { life } = cell
-    if (!life) return
-    life.backlog.push(frame)
+  reply(to: Cell, frame: OwnFrame): void {
+    const turn = turnOf(frame.memory, 0)
+    const cell = turn === 0 ? to : to.holderOf(turn)
+    const life = cell?.life
+    if (!cell || !life) return
+    if (isHeldBack(cell, life, runOf(frame.memory, 0))) life.held.push(frame)
+    else life.backlog.push(frame)
     this.#touched.add(cell)
     this.#core.wake()
   }
 
   /** A frame that another agent wrote becomes a reply: straight into the window, where nothing waits before it. */
-  passOn(cell: Cell, memory: Memory, at: number, kind: number, turn: number): void {
-    const { life } = cell
-    if (!life) return
+  passOn(to: Cell, memory: Memory, at: number, kind: number, turn: number): void {
+    const cell = to.holderOf(turn)
+    const life = cell?.life
+    if (!cell || !life) return
     const bytes = lengthOf(memory, at)
     const ring = life.window.replies
-    const open = life.ready && life.backlog.length === 0 && bytes <= inlineLimit(ring) && this.#mayReply(cell)
-    const to = open ? ring.reserve(bytes) : -1
-    const target = to < 0 ? allocate(bytes) : ring.memory
-    const start = Math.max(to, 0)
+    const waits = life.backlog.length + life.held.length + cell.suspended.size > 0
+    const open = life.ready && !waits && bytes <= inlineLimit(ring)
+    const place = open ? ring.reserve(bytes) : -1
+    const target = place < 0 ? allocate(bytes) : ring.memory
+    const start = Math.max(place, 0)
     copyFrame(memory, at, target, start, bytes)
     setKind(target, start, kind)
     setTurn(target, start, turn)
-    if (to < 0) return this.reply(cell, { memory: target, bytes })
+    if (place < 0) return this.reply(cell, { memory: target, bytes })
     ring.advance(bytes)
     life.wantsBell = 'reply'
     this.hasten(cell)
@@ -112,13 +131,24 @@ export class Delivery implements Handing {
     return this.#touched.size > 0
   }
 
-  /** A turn that gave its permit up gets one back before its answer is let in. */
+  /** A turn that gave its permit up gets one back before its answer is let in. With one turn at a time the others wait too. */
   #mayReply(cell: Cell): boolean {
-    return !cell.settings.counted || this.#core.gate.resume(cell)
+    if (!cell.interleaves) for (const run of cell.suspended.values()) return this.#core.gate.resume(run, cell)
+    return true
+  }
+
+  #letIn(cell: Cell, life: Life): void {
+    life.held = life.held.filter((frame) => {
+      const run = cell.suspended.get(runOf(frame.memory, 0))
+      if (run && !this.#core.gate.resume(run, cell)) return true
+      life.backlog.push(frame)
+      return false
+    })
   }
 
   #sendReplies(cell: Cell, life: Life): void {
     life.window.replies.publish() // what was passed on
+    if (life.held.length > 0) this.#letIn(cell, life)
     if (life.backlog.length === 0 || !this.#mayReply(cell)) return
     const before = life.window.replies.written
     let sent = 0
@@ -151,34 +181,48 @@ export class Delivery implements Handing {
 
   /** The message that may be handed over now. */
   #next(cell: Cell, life: Life): Envelope<RunState> | undefined {
+    const { gate } = this.#core
     const { mailbox, settings, suspects } = cell
+    if (cell.interleaves && settings.counted) return this.#nextRun(cell)
     const first = mailbox.peek()
     if (mailbox.handed.size > 0) {
-      if (!first || suspects.size > 0) return undefined
+      if (!first || suspects.size > 0 || cell.instances.length > 1) return undefined
       if (settings.counted && !this.#mayFollow(cell, life, first)) return undefined
     }
-    if (first && (!settings.counted || this.#core.gate.take(first.run, cell))) return first
+    if (first && (!settings.counted || gate.take(first.run, cell))) return first
     if (mailbox.handed.size > 0) return undefined
-    const other = first && this.#another(cell, first.run)
-    if (!other && cell.permit) this.#core.gate.release(cell.permit, cell) // what it was for is gone
+    const other = first && mailbox.isMixed && gate.mayPass(cell) ? this.#another(cell, new Set([first.run])) : undefined
+    if (!other && cell.permit) gate.release(cell.permit, cell) // what it was for is gone
     return other
   }
 
+  /** With several turns at once: the next message of a run that the agent is not at. */
+  #nextRun(cell: Cell): Envelope<RunState> | undefined {
+    const { mailbox, promised, atOnce } = cell
+    const { handed } = mailbox
+    const next = handed.size < atOnce && mailbox.waiting > 0 ? this.#another(cell, runsOf(handed.values())) : undefined
+    if (!next) for (const run of [...promised]) this.#core.gate.release(run, cell) // what it was for is gone, or cannot come
+    return next
+  }
+
   /**
-   * While the first waits for the permit of its run, the agent goes on with the next message of another run that has
-   * one. Rule 16 stays: none passes an earlier one of its own run, nor one of its own sender and priority. Scripts are
-   * senders of their own in each run.
+   * While the first waits, for the permit of its run or for the end of its run's turn, the agent goes on with the next
+   * message of another run that has a permit. Rule 16 stays: none passes an earlier one of its own run, nor one of its own
+   * sender and priority. Scripts are senders of their own in each run. `runs`: those whose messages wait.
    */
-  #another(cell: Cell, run: RunState): Envelope<RunState> | undefined {
+  #another(cell: Cell, runs: Set<RunState>): Envelope<RunState> | undefined {
     const { gate } = this.#core
-    if (!cell.mailbox.isMixed || !gate.mayPass(cell)) return undefined
-    const runs = new Set([run])
     const senders = new Set<number>()
+    let passes = false
     for (const envelope of cell.mailbox.queued()) {
       const sender = senderOf(envelope.memory, envelope.at)
       const line = sender * 2 ** 32 + envelope.priority
       const isFree = !runs.has(envelope.run) && (sender === ORCHESTRATOR_INDEX || !senders.has(line))
-      if (isFree && gate.take(envelope.run, cell)) return envelope
+      if (isFree) {
+        if (passes && !gate.mayPass(cell)) return undefined
+        if (gate.take(envelope.run, cell)) return envelope
+        passes = true
+      }
       runs.add(envelope.run)
       senders.add(line)
     }
@@ -259,7 +303,8 @@ export class Delivery implements Handing {
   #started(cell: Cell, envelope: Envelope<RunState>): void {
     envelope.handedSeq = this.#core.seq
     if (cell.life) cell.life.run = envelope.run
-    if (cell.mailbox.handed.size === 1 || !cell.settings.counted) this.#begins(envelope)
+    if (cell.interleaves) cell.promised.delete(envelope.run)
+    if (cell.mailbox.handed.size === 1 || cell.interleaves) this.#begins(envelope)
   }
 
   #begins(envelope: Envelope<RunState>, at = this.#core.clock.monotonic()): void {
@@ -269,7 +314,7 @@ export class Delivery implements Handing {
 
   /** Says which turn an agent is at, once for each, and only for those that did not end at once. */
   #announceTurns(cell: Cell): void {
-    if (!cell.settings.counted) {
+    if (cell.interleaves) {
       for (const envelope of cell.mailbox.handed.values()) if (!envelope.announced) this.#announce(cell, envelope)
       return
     }
@@ -285,10 +330,11 @@ export class Delivery implements Handing {
     if (envelope.startedAt === NOT_YET) this.#begins(envelope)
     this.#core.record(envelope.run, {
       kind: 'turn.started',
-      agent: cell.name,
-      index: cell.index,
+      ...cell.whose,
       messageId: idOf(envelope.memory, envelope.at),
       attempt: envelope.attempt,
+      turn: envelope.turn,
+      beside: cell.interleaves || cell.instances.length > 1,
     })
   }
 
@@ -303,12 +349,18 @@ export class Delivery implements Handing {
 
   /** The run is over: the threads can forget it. */
   runOver(run: RunState): void {
-    for (const cell of this.#core.cells) {
+    for (const cell of this.#core.actors) {
       if (!cell.life?.announced.delete(run.index)) continue
       this.reply(cell, this.#core.frames.control(RUN_OVER, run.index, 0))
     }
   }
 }
+
+const runsOf = (envelopes: Iterable<Envelope<RunState>>) => new Set(Array.from(envelopes, ({ run }) => run))
+
+/** Whether replies for that run wait until its turn has its permit again, or come behind such. */
+const isHeldBack = ({ interleaves, suspended }: Cell, life: Life, run: number): boolean =>
+  interleaves && (suspended.has(run) || (life.held.length > 0 && life.holds(run)))
 
 /** Whether as many stand in the window as may: one, where it may come again in the same life, or expire or be dropped before it has begun. */
 function isAhead({ settings, mailbox, turnMs }: Cell, { priority }: Envelope<RunState>): boolean {

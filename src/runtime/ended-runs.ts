@@ -100,8 +100,9 @@ export function windDown(supervisor: Supervisor, run: RunState, error: DramatisE
   run.ending = error
   const { cells, settlement } = supervisor
   for (const cell of cells) {
-    const { mailbox } = cell
-    for (const envelope of [...mailbox.parked, ...mailbox.queued(), ...mailbox.handed.values()]) {
+    const { mailbox, instances } = cell
+    const handed = instances.flatMap((each) => [...each.mailbox.handed.values()])
+    for (const envelope of [...mailbox.parked, ...mailbox.queued(), ...handed]) {
       if (envelope.run !== run) continue
       const request = settlement.requestOf(envelope)
       if (request) settlement.answerWithError(request, error)

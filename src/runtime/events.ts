@@ -113,7 +113,7 @@ function statusAfter(record: HostRecord, fold: StatusFold): StatusChange | undef
     case 'agent.ready':
       return fold.lives(record, 'idle')
     case 'turn.started':
-      return fold.begins(record.index, record.agent, record.messageId)
+      return fold.begins(record)
     default:
       return undefined
   }

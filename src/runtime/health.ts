@@ -1,6 +1,7 @@
 /** How a team is now, for the probes of the service that it runs in. */
 import type { AgentStatus } from '../actors/task.ts'
-import { statusOf } from './agent-instance.ts'
+import { statusOf, sumOf } from './agent-instance.ts'
+import type { Cell } from './cell.ts'
 import type { RunBook } from './run-book.ts'
 import type { Supervisor } from './supervisor.ts'
 
@@ -8,7 +9,7 @@ import type { Supervisor } from './supervisor.ts'
 export interface Health {
   /** Not closed yet. */
   live: boolean
-  /** All agents are ready for messages. */
+  /** All agents are ready for messages; of several instances one is enough. */
   ready: boolean
   /** `close` was called. */
   draining: boolean
@@ -41,7 +42,7 @@ export function healthOf(supervisor: Supervisor, runs: RunBook): Health {
   const now = clock.monotonic()
   return {
     live: !supervisor.closed,
-    ready: !runs.closing && agents.every((cell) => cell.life?.ready === true),
+    ready: !runs.closing && agents.every(({ instances }) => instances.some(({ life }) => life?.ready)),
     draining: runs.closing,
     agents: Object.fromEntries(
       agents.map((cell) => [
@@ -49,10 +50,10 @@ export function healthOf(supervisor: Supervisor, runs: RunBook): Health {
         {
           status: statusOf(cell),
           queued: cell.mailbox.waiting + cell.mailbox.parked.length,
-          inFlight: cell.mailbox.handed.size,
-          restarts: cell.restarts,
-          lastBeatMs: cell.epoch === 0 ? 0 : Math.max(0, now - cell.lastEndAt),
-          staleFrames: cell.staleFrames,
+          inFlight: cell.mailbox.underWay,
+          restarts: sumOf(cell, ({ restarts }) => restarts),
+          lastBeatMs: sinceTurn(cell, now),
+          staleFrames: sumOf(cell, ({ staleFrames }) => staleFrames),
         },
       ]),
     ),
@@ -61,4 +62,10 @@ export function healthOf(supervisor: Supervisor, runs: RunBook): Health {
     deadLettersForgotten: deadLetters.forgotten,
     log: { ok: true, lagMs: 0 },
   }
+}
+
+/** How long ago a turn of the agent has ended, or its life has begun. */
+function sinceTurn({ instances }: Cell, now: number): number {
+  const ends = instances.flatMap(({ epoch, lastEndAt }) => (epoch === 0 ? [] : [lastEndAt]))
+  return ends.length === 0 ? 0 : Math.max(0, now - Math.max(...ends))
 }

@@ -15,7 +15,7 @@ import {
   StartFailedError,
   TeamClosedError,
 } from '../errors.ts'
-import { mostFrames } from '../mailbox/window.ts'
+import { MAX_CONCURRENCY, mostFrames } from '../mailbox/window.ts'
 import { type Cell, Life } from './cell.ts'
 import type { Core, LifeCycle } from './core.ts'
 import { FENCE_MS } from './deaths.ts'
@@ -52,7 +52,8 @@ export class Lives implements LifeCycle {
     try {
       code = await this.codeOf(cell)
       if (this.#core.closed || cell.life || cell.stopped || cell.beginnings !== beginning) return
-      life = new Life(++cell.epoch, this.threadFor(cell))
+      cell.epoch = cell.nextEpoch()
+      life = new Life(cell.epoch, this.threadFor(cell), Math.min(cell.settings.concurrency, MAX_CONCURRENCY))
     } catch (error) {
       if (cell.beginnings !== beginning) return
       const text = `Agent "${cell.name}" got no thread: ${describe(error)}`
@@ -78,6 +79,7 @@ export class Lives implements LifeCycle {
       maxMessageBytes: cell.settings.mailbox.maxMessageBytes,
       maxExternalMb: cell.settings.maxExternalMb,
       concurrency: cell.settings.concurrency,
+      instances: cell.settings.instances,
       code,
     })
     const started = await this.#inTime(cell, starting)
@@ -93,8 +95,7 @@ export class Lives implements LifeCycle {
     cell.status = 'idle'
     this.#core.record(cell.run, {
       kind: 'agent.ready',
-      agent: cell.name,
-      index: cell.index,
+      ...cell.whose,
       epoch: life.epoch,
       warm: life.thread.warm,
       tookMs: clock.monotonic() - began,
@@ -147,8 +148,7 @@ export class Lives implements LifeCycle {
   become(cell: Cell, status: 'starting' | 'restarting' | 'stopped' | 'failed'): void {
     if (cell.status === status && status !== 'starting') return
     cell.status = status
-    const { name: agent, index, epoch } = cell
-    this.#core.record(cell.run, { kind: 'agent.status', agent, index, status, epoch })
+    this.#core.record(cell.run, { kind: 'agent.status', ...cell.whose, status, epoch: cell.epoch })
   }
 
   /** Resolves when the agent is ready; rejects when it is stopped. */
@@ -208,11 +208,14 @@ export class Lives implements LifeCycle {
 
   // ---- stop
 
-  /** Rule 8: no life any more; what is queued becomes dead letters, and who waits is told. */
+  /**
+   * Rule 8: no life any more; what is queued becomes dead letters, and who waits is told. The last of several instances does
+   * so for all; while one of the others is there it has the mailbox.
+   */
   stopForGood(cell: Cell, error: DramatisError, status: 'stopped' | 'failed' = 'failed'): void {
     cell.stopped = error
-    this.#core.team.close(cell.index)
     this.#turnAway(cell, error)
+    if (cell.gone) this.#core.team.close(cell.index)
     const gone = new AgentTerminatedError(
       `Agent "${cell.name}" is stopped: ${error.message}`,
       { agent: cell.name },
@@ -233,7 +236,7 @@ export class Lives implements LifeCycle {
   #buryAll(cell: Cell, gone: DramatisError): void {
     for (const envelope of [...cell.mailbox.handed.values()])
       this.#core.redelivery.bury(cell, envelope, 'stopped', gone)
-    this.#buryQueue(cell, gone)
+    if (cell.gone) this.#buryQueue(cell, gone)
   }
 
   /** Nothing that waits will be handled. */
@@ -251,12 +254,24 @@ export class Lives implements LifeCycle {
   /** An agent that was stopped for good is tried again. */
   async revive(cell: Cell): Promise<void> {
     if (!cell.stopped || this.#core.closed) return
+    const { gone } = cell
     cell.stopped = undefined
     cell.startFailures = 0
     cell.restartTimes = []
     const { capacity, bytes, maxMessageBytes } = cell.settings.mailbox
-    this.#core.team.open(cell.index, capacity, bytes, maxMessageBytes)
+    if (gone) this.#core.team.open(cell.index, capacity, bytes, maxMessageBytes)
     await this.begin(cell)
+  }
+
+  /** The agent leaves for good, with all its instances. */
+  async remove(cell: Cell, reason: AgentTerminatedError): Promise<void> {
+    for (const each of cell.instances) each.removed = true
+    await this.endAll(cell, reason)
+  }
+
+  /** Ends all instances of an agent together. */
+  async endAll(cell: Cell, reason?: AgentTerminatedError): Promise<void> {
+    await Promise.all(cell.instances.map((each) => this.end(each, reason)))
   }
 
   /** Rule 12: abort signal, grace, then terminate. What is in the mailbox becomes dead letters. Without a reason the team is closed. */
@@ -268,9 +283,11 @@ export class Lives implements LifeCycle {
 
   async #end(cell: Cell, reason: AgentTerminatedError | undefined): Promise<void> {
     cell.stopped = reason ?? new AgentTerminatedError('The team is closed.', { agent: cell.name })
-    this.#core.team.close(cell.index)
     this.#turnAway(cell, reason ?? new TeamClosedError('The team was closed before its agents were ready.', {}))
-    this.#buryQueue(cell, cell.stopped)
+    if (cell.gone) {
+      this.#core.team.close(cell.index)
+      this.#buryQueue(cell, cell.stopped)
+    }
     if (cell.life) await this.#endLife(cell, cell.life)
     this.become(cell, 'stopped')
     this.#buryAll(cell, cell.stopped)

@@ -2,6 +2,7 @@
  * The figures of a team, taken from what the supervisor knows at the moment that somebody asks. Each team has its own, and
  * nothing is global: two teams in a process have two pages.
  */
+import { sumOf } from './agent-instance.ts'
 import type { Cell } from './cell.ts'
 import type { Metric } from './metric.ts'
 import type { Tallies } from './parts/tallies.ts'
@@ -48,7 +49,7 @@ function messages(agents: readonly Cell[], { deadLetters }: Supervisor, tallies:
     gauge(
       'messages_in_flight',
       'Messages that the thread has and whose turn has not ended.',
-      each(agents, ({ mailbox }) => mailbox.handed.size),
+      each(agents, ({ mailbox }) => mailbox.underWay),
     ),
     gauge('dead_letters', 'Dead letters in the list.', single(deadLetters.length)),
     counter('dead_letters_forgotten', 'Dead letters that have left the full list.', single(deadLetters.forgotten)),
@@ -61,17 +62,17 @@ function messages(agents: readonly Cell[], { deadLetters }: Supervisor, tallies:
   ]
 }
 
-function lives(agents: readonly Cell[], { cells, spawner }: Supervisor, tallies: Tallies): Metric[] {
-  const threads = cells.filter(({ life }) => life?.thread.isolated).length
-  const loops = agents.flatMap(({ name, life }) => {
-    const loop = life?.thread.eventLoop()
-    return loop ? [{ name, ...loop }] : []
+function lives(agents: readonly Cell[], { actors, spawner }: Supervisor, tallies: Tallies): Metric[] {
+  const threads = actors.filter(({ life }) => life?.thread.isolated).length
+  const loops = agents.flatMap(({ name, instances }) => {
+    const all = instances.flatMap(({ life }) => life?.thread.eventLoop() ?? [])
+    return all.length > 0 ? [{ name, active: sum(all, 'active'), idle: sum(all, 'idle') }] : []
   })
   return [
     gauge(
       'agent_ready',
       '1 while the agent is ready for messages, else 0.',
-      each(agents, ({ life }) => Number(life?.ready === true)),
+      each(agents, ({ instances }) => Number(instances.some(({ life }) => life?.ready))),
     ),
     counter(
       'agent_crashes',
@@ -81,12 +82,12 @@ function lives(agents: readonly Cell[], { cells, spawner }: Supervisor, tallies:
     counter(
       'agent_restarts',
       'New lives after crashes.',
-      each(agents, ({ restarts }) => restarts),
+      each(agents, (cell) => sumOf(cell, ({ restarts }) => restarts)),
     ),
     counter(
       'stale_frames',
       'What threads of the agent wrote after they had been given up.',
-      each(agents, ({ staleFrames }) => staleFrames),
+      each(agents, (cell) => sumOf(cell, ({ staleFrames }) => staleFrames)),
     ),
     counter(
       'agent_event_loop_active_seconds',
@@ -148,6 +149,9 @@ const gauge = (name: string, help: string, samples: Samples): Metric => ({
   kind: 'gauge',
   samples,
 })
+
+const sum = <Key extends string>(all: readonly Record<Key, number>[], key: Key): number =>
+  all.reduce((total, one) => total + one[key], 0)
 
 const single = (value: number): Samples => [{ labels: {}, value }]
 

@@ -32,30 +32,40 @@ type Record<Kind extends string, Fields> = {
   readonly run: number
 } & Readonly<Fields>
 
-/** `index`: names come again, in another run or for another agent. */
+/**
+ * `index`: names come again, in another run or for another agent. `instance`: which thread of the agent, where it has
+ * several.
+ */
+export interface Whose {
+  agent: string
+  index: number
+  instance?: number
+}
+
 export type HostRecord =
   | Record<'run.started', { query: string }>
   | Record<'run.finished', { error: DramatisError | null }>
   | Record<'run.aborted', { reason: string }>
-  | Record<'agent.status', { agent: string; index: number; status: AgentStatus; epoch: number }>
-  | Record<'agent.ready', { agent: string; index: number; epoch: number; warm: boolean; tookMs: number }>
+  | Record<'agent.status', Whose & { status: AgentStatus; epoch: number }>
+  | Record<'agent.ready', Whose & { epoch: number; warm: boolean; tookMs: number }>
   /** `fault`: the death counts against the agent. 'ended': by itself, with exit code 0; 'recalled': by the host, for the sake of others. */
   | Record<
       'agent.exited',
-      {
-        agent: string
-        index: number
+      Whose & {
         epoch: number
         how: 'crashed' | 'ended' | 'recalled'
         error: DramatisError
         fault: boolean
+        /** What is tried again first. */
+        messageId: string | null
       }
     >
   | Record<
       'agent.crashed',
-      { agent: string; epoch: number; error: DramatisError; restartInMs: number | null; messageId: string | null }
+      Whose & { epoch: number; error: DramatisError; restartInMs: number | null; messageId: string | null }
     >
-  | Record<'turn.started', { agent: string; index: number; messageId: string; attempt: number }>
+  /** `turn`: its number. `beside`: others of the agent may be open and go on. */
+  | Record<'turn.started', Whose & { messageId: string; attempt: number; turn: number; beside: boolean }>
   | Record<'message.dead', { letter: DeadLetter }>
   | Record<'task', { task: AgentTask; previous: TaskStatus | null }>
   | Record<'blackboard', { entry: BlackboardEntry }>

@@ -105,6 +105,7 @@ export class Redelivery implements Redelivering {
       again,
       untouched.filter((envelope) => !envelope.cancelled),
     )
+    this.#core.delivery.touch(cell) // another instance may be free
   }
 
   /** Why a turn that was cut off may not be run again, whoever cut it off. */
@@ -148,7 +149,7 @@ export class Redelivery implements Redelivering {
     const same = print !== null && charged.filter((death) => death.fingerprint === print).length >= 2
     if (charged.length < cell.settings.supervision.poisonAttempts && !same) return undefined
     const epochs = new Set(deaths.map((death) => death.epoch))
-    cell.restartTimes = cell.restartTimes.filter(({ epoch }) => !epochs.has(epoch))
+    for (const each of cell.instances) each.restartTimes = each.restartTimes.filter(({ epoch }) => !epochs.has(epoch))
     const poison = new AgentCrashedError(
       `Agent "${cell.name}" died ${charged.length} times on this message, ${same ? 'in the same way' : 'which is as often as it may'}; it is not tried again. The last time: ${error.message}`,
       {
@@ -233,7 +234,7 @@ export class Redelivery implements Redelivering {
   beginAgain(cell: Cell, envelope: Envelope<RunState>, reason: DramatisError): void {
     if (cell.mailbox.handed.get(envelope.turn) !== envelope || !cell.life?.begun(envelope)) return
     if (this.#unknownStep(cell, envelope)) return
-    this.#core.gate.excuse(cell)
+    this.#core.gate.excuse(envelope.run, cell)
     this.#core.delivery.reply(cell, this.#core.frames.abort(envelope, reason))
     this.#core.deaths.killAfterGrace(cell, envelope)
   }
@@ -258,7 +259,7 @@ export class Redelivery implements Redelivering {
     envelope.startedAt = NOT_YET
     if (cell.life) cell.life.replayed = undefined // this attempt has steps of its own to bring
     cell.mailbox.giveBack([envelope], [])
-    if (cell.mailbox.handed.size === 0) this.#core.gate.release(envelope.run, cell)
+    if (cell.interleaves || cell.mailbox.handed.size === 0) this.#core.gate.release(envelope.run, cell)
     this.#core.delivery.touch(cell)
     return true
   }

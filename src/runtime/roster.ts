@@ -62,7 +62,7 @@ export class Roster {
   async begin(cell: Cell): Promise<void> {
     const { lives } = this.#supervisor
     try {
-      await Promise.all([lives.begin(cell), lives.ready(cell)])
+      await Promise.all(cell.instances.flatMap((each) => [lives.begin(each), lives.ready(each)]))
     } catch (error) {
       if (!cell.removed) await this.#dismiss(cell)
       throw error
@@ -110,7 +110,6 @@ export class Roster {
   }
 
   async #dismiss(cell: Cell): Promise<void> {
-    cell.removed = true
     if (!cell.run) this.#instances.delete(cell.name)
     const leaving = this.#leave(cell)
     this.#leaving.set(keyOf(cell.name, cell.run), leaving)
@@ -121,7 +120,7 @@ export class Roster {
   async #leave(cell: Cell): Promise<void> {
     const { name, run } = cell
     this.#forget(cell)
-    await this.#supervisor.lives.end(
+    await this.#supervisor.lives.remove(
       cell,
       new AgentTerminatedError(`Agent "${name}" was removed from the team.`, { agent: name }),
     )
@@ -138,9 +137,9 @@ export class Roster {
    * from the start.
    */
   #introduce({ name, index, run }: Cell): void {
-    const { cells, delivery, frames } = this.#supervisor
+    const { actors, delivery, frames } = this.#supervisor
     const about = run?.index ?? 0
-    for (const cell of cells)
+    for (const cell of actors)
       if (cell.life && (about === 0 || cell.life.announced.has(about)))
         delivery.reply(cell, frames.teamNotice(about, { newcomer: { name, index } }))
     this.#tellScripts()
@@ -160,13 +159,13 @@ export class Roster {
   async restart(name: string): Promise<void> {
     const { lives } = this.#supervisor
     const cell = this.#present(name)
-    if (!cell.stopped) {
+    const stopped = cell.instances.filter((each) => each.stopped)
+    if (stopped.length === 0) {
       const status = statusOf(cell)
       const text = `Agent "${name}" is not stopped (it is ${status}); restartAgent begins again with one that was stopped for good.`
       throw new ConfigurationError(text, { path: 'name', agent: name, got: status, accepted: 'failed' })
     }
-    lives.revive(cell)
-    await lives.ready(cell)
+    await Promise.all(stopped.flatMap((each) => [lives.revive(each), lives.ready(each)]))
   }
 
   #present(name: string): Cell {

@@ -178,14 +178,14 @@ export class Router implements Routing {
         life.lastTurn = turnOf(memory, at)
         life.lastStep = stepOf(memory, at)
         noteCorrelation(cell, correlationOf(memory, at))
-        return this.#core.admission.message(cell, run, memory, at, undefined)
+        return this.#core.admission.message(cell.first, run, memory, at, undefined)
       case REQUEST:
         life.lastTurn = turnOf(memory, at)
         life.lastStep = stepOf(memory, at)
         if (cell.open.has(correlationOf(memory, at)))
           return this.#foreign.refuse(cell, life, run, memory, at, 'it asks under the number of a request that is open')
         noteCorrelation(cell, correlationOf(memory, at))
-        return this.#core.admission.message(cell, run, memory, at, undefined)
+        return this.#core.admission.message(cell.first, run, memory, at, undefined)
       case END:
         if (cell.mailbox.handed.get(turnOf(memory, at))?.run === run)
           return this.#core.settlement.end(cell, life, run, memory, at)
@@ -195,14 +195,15 @@ export class Router implements Routing {
         return
       case CALL:
         noteCorrelation(cell, correlationOf(memory, at))
-        if (cell.calls.size < MOST_CALLS) return this.#core.calls.serve(cell, run, memory, at)
+        if (cell.calls.size < MOST_CALLS) return this.#core.calls.serve(cell.first, run, memory, at)
         return this.#foreign.refuse(cell, life, run, memory, at, `it has ${MOST_CALLS} calls open`)
       case CANCEL:
-        return this.#core.settlement.cancel(cell, correlationOf(memory, at), undefined)
+        return this.#core.settlement.cancel(cell.first, correlationOf(memory, at), undefined)
       case STREAM_READ:
         return this.#streamRead(cell, memory, at)
       case STREAM_WAIT:
-        life.awaitsReader = limitOf(memory, at) === 1
+        if (limitOf(memory, at) === 1) life.awaitReader.add(turnOf(memory, at))
+        else life.awaitReader.delete(turnOf(memory, at))
         return
       case REJECTED: {
         const { remains, error } = Object(jsonIn(readBody(memory, at).data)) as { remains: unknown; error: ErrorData }
@@ -228,14 +229,15 @@ export class Router implements Routing {
   #chunk(cell: Cell, memory: Memory, at: number): void {
     const caller = this.#core.cells[recipientOf(memory, at)]
     const request = caller?.open.get(correlationOf(memory, at))
-    if (!caller || !request || request.settle || request.callee !== cell) return
-    this.#core.delivery.passOn(caller, memory, at, CHUNK, turnOf(memory, at))
+    if (!caller || !request || request.settle || request.callee !== cell.first) return
+    this.#core.delivery.passOn(caller, memory, at, CHUNK, request.turn)
   }
 
   #streamRead(cell: Cell, memory: Memory, at: number): void {
     const request = cell.open.get(correlationOf(memory, at))
     if (!request) return
-    const frame = this.#core.frames.make({ kind: STREAM_READ, turn: request.envelope.turn, limit: limitOf(memory, at) })
+    const { run, turn } = request.envelope
+    const frame = this.#core.frames.make({ kind: STREAM_READ, run: run.index, turn, limit: limitOf(memory, at) })
     this.#core.delivery.reply(request.callee, frame)
   }
 

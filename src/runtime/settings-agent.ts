@@ -49,6 +49,10 @@ export interface AgentSettings {
   /** null: no limit but the machine's. */
   maxExternalMb: number | null
   turnTimeoutMs: number | false
+  /** Turns that may be open in its thread at a time, each of another run. */
+  concurrency: number
+  /** Threads that take from its mailbox. */
+  instances: number
   mailbox: MailboxSettings
   responseTimeoutMs: number
   /** false: as long as the run. */
@@ -57,6 +61,9 @@ export interface AgentSettings {
   retries: number
   supervision: SupervisionSettings
 }
+
+/** Code may block its thread, so it has one turn at a time unless it says otherwise. */
+const CONCURRENCY_OF_CODE = 1
 
 /** What of the team's options speaks for each role that says nothing. */
 type TeamDefaults = Pick<TeamOptions, 'communication' | 'supervision'>
@@ -79,6 +86,8 @@ export function agentSettings(
     maxHeapMb: role.limits?.maxHeapMb ?? null,
     maxExternalMb: role.limits?.maxExternalMb ?? null,
     turnTimeoutMs: role.limits?.turnTimeoutMs ?? 300_000,
+    concurrency: role.concurrency ?? CONCURRENCY_OF_CODE,
+    instances: role.instances ?? 1,
     mailbox: {
       capacity: own.mailboxCapacity ?? all.mailboxCapacity ?? 1_024,
       bytes: own.mailboxBytes ?? all.mailboxBytes ?? 2 ** 20,

@@ -18,10 +18,10 @@ export function rule(accepted: string, passes: (value: unknown) => boolean): Che
 
 const LARGEST = 2 ** 31 - 1 // of a 32-bit integer, and of a timer: Node fires a longer one at once
 
-/** An integer from `least` on. */
-export function integer(least: number): Check {
-  const accepted = `an integer from ${least} to ${format(LARGEST)}`
-  return rule(accepted, (value) => Number.isInteger(value) && within(value, least, LARGEST))
+/** An integer from `least` to `most`. */
+export function integer(least: number, most = LARGEST): Check {
+  const accepted = `an integer from ${least} to ${format(most)}`
+  return rule(accepted, (value) => Number.isInteger(value) && within(value, least, most))
 }
 
 /** A number from `least` to `most`. */

@@ -2,6 +2,7 @@
 import type { SpawnRole } from '../actors/context.ts'
 import type { AgentRole, Capability, CommunicationConfig, RoleInfo, SupervisionConfig } from '../actors/role.ts'
 import { jsonIssue, NAME_GRAMMAR } from '../mailbox/message.ts'
+import { MAX_CONCURRENCY } from '../mailbox/window.ts'
 import { refused, refusedAs } from './refused.ts'
 import type { Check } from './settings-checks.ts'
 import {
@@ -21,6 +22,9 @@ import {
   wait,
 } from './settings-checks.ts'
 import { moduleFrom } from './settings-module.ts'
+
+/** Each is a thread. */
+const MAX_INSTANCES = 256
 
 const someText = rule('a string that is not empty', (value) => typeof value === 'string' && value !== '')
 
@@ -125,8 +129,8 @@ export const roleShape = shape<AgentRole>(
     ...roleInfo,
     tools: anyList,
     module: (value, path) => void moduleFrom(value, path),
-    instances: integer(1),
-    concurrency: integer(1),
+    instances: integer(1, MAX_INSTANCES),
+    concurrency: integer(1, MAX_CONCURRENCY),
     contextStrategy: anyObject,
     reentrancy: oneOf('chain', 'none'),
     limits: shape<NonNullable<AgentRole['limits']>>({

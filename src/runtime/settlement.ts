@@ -72,7 +72,7 @@ export class Settlement implements Settling {
       life.patches.delete(turn)
     }
     this.#core.admission.freed(cell, envelope.bytes)
-    if (cell.mailbox.handed.size === 0) gate.release(run, cell)
+    if (cell.interleaves || cell.mailbox.handed.size === 0) gate.release(run, cell)
     delivery.touch(cell)
     if (!failed && flagsOf(memory, at) & HAS_METADATA) this.#mismatch(cell, run, memory, at, readMissed(memory, at))
     this.#settleEnd(run, envelope, memory, at, failed)
@@ -229,14 +229,16 @@ export class Settlement implements Settling {
     envelope.cancelled = true
     const { deaths, delivery, gate } = this.#core
     this.withdrawRequests(callee, envelope)
-    if (callee.mailbox.handed.get(envelope.turn) === envelope) {
-      if (callee.life?.begun(envelope)) gate.excuse(callee)
-      delivery.reply(callee, this.#core.frames.abort(envelope, reason))
-      deaths.killAfterGrace(callee, envelope)
+    const holder = callee.holderOf(envelope.turn)
+    if (holder?.mailbox.handed.get(envelope.turn) === envelope) {
+      if (holder.life?.begun(envelope)) gate.excuse(envelope.run, holder)
+      delivery.reply(holder, this.#core.frames.abort(envelope, reason))
+      deaths.killAfterGrace(holder, envelope)
       return
     }
     if (this.#core.admission.withdrawParked(callee, envelope, reason)) this.drop(envelope, 'cancelled', [reason])
     else if (callee.mailbox.discard(envelope)) {
+      if (callee.suspects.delete(envelope)) delivery.touch(callee)
       this.drop(envelope, 'cancelled', [reason])
       this.#core.admission.freed(callee, envelope.bytes)
     }

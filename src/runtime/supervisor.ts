@@ -59,6 +59,7 @@ export class Supervisor implements Core {
   readonly spawner: Spawner
   readonly team: TeamMemory
   readonly cells: Cell[] = []
+  readonly actors: Cell[] = []
   readonly runs = new Map<number, RunState>()
   readonly deadLetters = new DeadLetterList()
   readonly frames: HostFrames
@@ -142,7 +143,7 @@ export class Supervisor implements Core {
         `Agent "${name}" is one too many: a team has up to ${this.team.size} names in its time, and these are used up. Names that were removed may be used again.`,
         { agent: name, names: this.team.size },
       )
-    this.cells[cell.index] = cell
+    this.#seat(cell)
     if (run) run.agents.set(name, index)
     else this.#byName.set(name, cell)
     if (settings.queueTimeoutMs !== false)
@@ -150,6 +151,14 @@ export class Supervisor implements Core {
     const { capacity, bytes, maxMessageBytes } = settings.mailbox
     this.team.open(cell.index, capacity, bytes, maxMessageBytes)
     return cell
+  }
+
+  /** In the place of who had the index before. */
+  #seat(cell: Cell): void {
+    const before = this.cells[cell.index]
+    this.cells[cell.index] = cell
+    const at = before ? this.actors.indexOf(before) : this.actors.length
+    this.actors.splice(at, before?.instances.length ?? 0, ...cell.instances)
   }
 
   cell(name: string, run?: RunState): Cell | undefined {
@@ -169,9 +178,8 @@ export class Supervisor implements Core {
   endAgentsOf(run: RunState): void {
     for (const index of run.agents.values()) {
       const cell = this.cells[index]!
-      cell.removed = true
       const gone = new AgentTerminatedError(`Agent "${cell.name}" went with its run.`, { agent: cell.name })
-      void this.lives.end(cell, gone).then(() => this.#free.push(index))
+      void this.lives.remove(cell, gone).then(() => this.#free.push(index))
     }
   }
 
@@ -324,7 +332,7 @@ export class Supervisor implements Core {
   /** Takes a share of what each agent has written; true: somebody has more. */
   #drain(): boolean {
     let more = false
-    for (const cell of this.cells) if (cell.life && this.router.drain(cell, cell.life)) more = true
+    for (const cell of this.actors) if (cell.life && this.router.drain(cell, cell.life)) more = true
     return more
   }
 

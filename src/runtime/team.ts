@@ -150,8 +150,8 @@ export class TeamRuntime {
   }
 
   async #startAll(): Promise<void> {
-    const { lives, cells } = this.supervisor
-    const living = cells.slice(ORCHESTRATOR_INDEX).filter((cell) => !cell.removed)
+    const { lives, actors } = this.supervisor
+    const living = actors.slice(ORCHESTRATOR_INDEX).filter((cell) => !cell.removed)
     const outcomes = await Promise.allSettled(
       living.map((cell) => Promise.all([cell.epoch > 0 || cell.stopped || lives.begin(cell), lives.ready(cell)])),
     )
@@ -183,7 +183,7 @@ export class TeamRuntime {
     }
     this.#runs.abortAll(new RunAbortedError('The team was closed.', { reason: 'close' }))
     await this.#runs.quiet()
-    for (const cell of [...cells].slice(ORCHESTRATOR_INDEX).reverse()) await lives.end(cell)
+    for (const cell of [...cells].slice(ORCHESTRATOR_INDEX).reverse()) await lives.endAll(cell)
     await this.#spawner.close()
     this.supervisor.close()
   }

@@ -89,7 +89,7 @@ class TraceFold {
   readonly #trace: Trace
   readonly #directory: Directory
   /** Turns that have begun and not ended: cut off if their agent crashes. */
-  readonly #open = new Map<string, { agent: string; startedAt: number; messageId: string }>()
+  readonly #open = new Map<string, { instance: number; turn: Trace['agentActivations'][number] }>()
 
   constructor(trace: Trace, directory: Directory) {
     this.#trace = trace
@@ -142,13 +142,12 @@ class TraceFold {
     switch (record.kind) {
       case 'turn.started':
         this.#open.set(record.agent + record.messageId, {
-          agent: record.agent,
-          startedAt: at,
-          messageId: record.messageId,
+          instance: record.instance ?? 0,
+          turn: { agent: record.agent, startedAt: at, endedAt: at, messageId: record.messageId },
         })
         break
       case 'agent.exited':
-        this.#cutOff(at, record.agent)
+        this.#cutOff(at, record)
         return
       case 'run.finished':
         this.#cutOff(at)
@@ -166,10 +165,10 @@ class TraceFold {
     this.#event(at, kind, agent, detailsOf(record, rest))
   }
 
-  /** The turns of that agent, or of all, count until then, though they did not end in a commit. */
-  #cutOff(endedAt: number, agent?: string): void {
-    for (const [key, turn] of this.#open) {
-      if (agent !== undefined && turn.agent !== agent) continue
+  /** The turns of who died, or of all, count until then, though they did not end in a commit. */
+  #cutOff(endedAt: number, dead?: { agent: string; instance?: number }): void {
+    for (const [key, { instance, turn }] of this.#open) {
+      if (dead && (turn.agent !== dead.agent || instance !== (dead.instance ?? 0))) continue
       this.#trace.agentActivations.push({ ...turn, endedAt })
       this.#open.delete(key)
     }
@@ -190,6 +189,10 @@ function detailsOf(record: HostRecord, rest: object): object {
     case 'blackboard': {
       const { key, author, version, entryType, confidence } = record.entry
       return { key, author, version, entryType, confidence }
+    }
+    case 'turn.started': {
+      const { agent, instance, messageId, attempt } = record
+      return { agent, ...(instance !== undefined && { instance }), messageId, attempt }
     }
     case 'agent.crashed':
     case 'run.finished':

@@ -26,8 +26,6 @@ export const UNAVAILABLE: readonly UnavailableOption[] = [
   only('supervision.confirmMs'),
   only('supervision.livelock', false),
   emptyOnly('agents[].tools'),
-  only('agents[].instances', 1),
-  only('agents[].concurrency', 1),
   only('agents[].contextStrategy'),
   only('agents[].reentrancy', 'none'),
   only('agents[].trust', 'internal', 'privileged'),

@@ -9,7 +9,7 @@ import type { Core } from './core.ts'
 import type { RunState, Watch } from './run-state.ts'
 
 /** However often it asks: it is told once of each end that it has watched for. */
-export function watch(core: Core, watcher: Cell, run: RunState, { index, name, stopped }: Cell): void {
+export function watch(core: Core, watcher: Cell, run: RunState, { index, name, gone }: Cell): void {
   const key = `${watcher.index} ${index}`
   const known = run.watches.get(key) ?? {
     watcher: watcher.index,
@@ -19,16 +19,16 @@ export function watch(core: Core, watcher: Cell, run: RunState, { index, name, s
     open: false,
   }
   run.watches.set(key, known)
-  if (!stopped) known.open = true
-  else if (known.told !== stopped) tell(core, run, known, stopped)
+  if (!gone) known.open = true
+  else if (known.told !== gone) tell(core, run, known, gone)
 }
 
 /** The agent is gone for good. */
-export function tellWatchers(core: Core, { index, stopped }: Cell): void {
-  if (!stopped) return
+export function tellWatchers(core: Core, { index, gone }: Cell): void {
+  if (!gone) return
   for (const run of core.runs.values())
     for (const known of run.watches.values())
-      if (known.index === index && known.open && !run.ending) tell(core, run, known, stopped)
+      if (known.index === index && known.open && !run.ending) tell(core, run, known, gone)
 }
 
 /** Room is taken that may not be there: it was promised. */

@@ -140,6 +140,15 @@ t.test('a field of a role with a wrong type is refused', async (t) => {
   t.equal(detailsOf(role({ limits: { turnTimeoutMs: 0 } })), 'agents[0].limits.turnTimeoutMs: 0')
 })
 
+t.test('how much an agent does at a time is a whole number with a bound', async (t) => {
+  for (const option of ['instances', 'concurrency'])
+    for (const wrong of [0, -1, 1.5, Number.NaN, '2', null, 257, Number.POSITIVE_INFINITY])
+      t.match(errorFor(role({ [option]: wrong })), {
+        message: new RegExp(`^agents\\[0\\]\\.${option}: got .*; accepted: an integer from 1 to 256\\.`),
+        details: { path: `agents[0].${option}`, accepted: 'an integer from 1 to 256' },
+      })
+})
+
 t.test('a capability is a string or a Capability', async (t) => {
   t.equal(detailsOf(role({ capabilities: ['ok', 5] })), 'agents[0].capabilities[1]: 5')
   t.equal(detailsOf(role({ capabilities: [''] })), 'agents[0].capabilities[0]: ""')

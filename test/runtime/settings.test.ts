@@ -32,6 +32,8 @@ t.test('a team of one role gets every default', async (t) => {
         maxHeapMb: null,
         maxExternalMb: null,
         turnTimeoutMs: 300_000,
+        concurrency: 1,
+        instances: 1,
         mailbox: { capacity: 1_024, bytes: 1_048_576, maxMessageBytes: 16_777_216, overflow: 'block' },
         responseTimeoutMs: 60_000,
         queueTimeoutMs: false,

@@ -351,6 +351,7 @@ function assignment(module: string): Assignment {
     maxMessageBytes: 1_000,
     maxExternalMb: null,
     concurrency: 1,
+    instances: 1,
     code: { module, bundled: false, shown: module },
   }
 }

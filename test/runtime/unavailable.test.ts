@@ -19,8 +19,6 @@ const asking: Record<string, { asks: unknown[]; fine: unknown[] }> = {
   'supervision.confirmMs': { asks: [250], fine: [] },
   'supervision.livelock': { asks: [{ maxRepeats: 4 }], fine: [false] },
   'agents[].tools': { asks: [['search']], fine: [[]] },
-  'agents[].instances': { asks: [2], fine: [1] },
-  'agents[].concurrency': { asks: [16], fine: [1] },
   'agents[].contextStrategy': { asks: [{ strategy: 'hierarchical' }], fine: [] },
   'agents[].reentrancy': { asks: ['chain'], fine: ['none'] },
   'agents[].trust': { asks: ['untrusted'], fine: ['internal', 'privileged'] },

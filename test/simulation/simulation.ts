@@ -4,6 +4,7 @@
  * stopped everything comes to its end.
  */
 
+import { Turn } from '../../src/actors/turn.ts'
 import {
   type AgentContext,
   type AgentMessage,
@@ -12,6 +13,7 @@ import {
   type OrchestrationTrace,
   type Run,
 } from '../../src/index.ts'
+import type { Cell, Life } from '../../src/runtime/cell.ts'
 import { LocalThread } from '../../src/runtime/local-thread.ts'
 import { imbalances, leftovers } from '../supervision/accounts.ts'
 import { never, OpenTeam, silent } from '../supervision/teams.ts'
@@ -22,12 +24,27 @@ const NAMES = ['ann', 'bob', 'cleo', 'dan', 'eve']
 const ENDS = ['RUN_ABORTED', 'AGENT_FAILED', 'AGENT_CRASHED', 'OUTCOME_UNKNOWN', 'AGENT_TERMINATED']
 const LIMITS = ['MAILBOX_FULL', 'MESSAGE_EXPIRED', 'REQUEST_TIMEOUT']
 
+/** One handler at its message. */
+interface Work {
+  readonly name: string
+  readonly runId: string
+  readonly cell: Cell
+  readonly life: Life
+  readonly concurrency: number
+  /** It does not wait for others. */
+  busy: boolean
+}
+
 export interface Outcome {
   /** What did not hold; empty when all did. */
   problems: string[]
   /** Everything that the runs say of themselves, to compare one play with another. */
   story: string
   crashes: number
+  /** How often an agent was seen at several turns. */
+  interleaved: number
+  /** How often two instances of an agent were seen at work. */
+  beside: number
   messages: number
 }
 
@@ -48,10 +65,12 @@ class Play {
   /** Of requests that failed or whose answer came second: a turn that is tried again asks them again. */
   readonly #askedAgain = new Set<string>()
   readonly #lastHeard = new Map<string, number>()
-  /** Who works now, and for which run; what an agent whose life has ended still does is none. */
-  readonly #working = new Map<string, string>()
-  readonly #lives = new Map<string, number>()
+  /** Who is at work now; what an agent whose life has ended still does is none. */
+  readonly #works = new Set<Work>()
+  readonly #killed = new Set<Life>()
   #crashes = 0
+  #interleaved = 0
+  #beside = 0
 
   constructor(seed: number) {
     const dice = new Dice(seed)
@@ -69,6 +88,8 @@ class Play {
     const agents: AgentRole[] = NAMES.map((name) => ({
       name,
       priority: dice.upTo(3),
+      concurrency: dice.chance(0.4) ? 2 + dice.upTo(3) : 1,
+      instances: dice.chance(0.4) ? 2 + dice.upTo(2) : 1,
       supervision: { onHandlerError: dice.pick(['fail', 'fail', 'retry', 'restart'] as const) },
     }))
     return {
@@ -96,8 +117,8 @@ class Play {
   async perform(): Promise<void> {
     await this.#team.start()
     for (let round = 0; round < 40; round++) {
-      if (round % 10 === 0) this.#launch(`run${round / 10}`)
-      if (this.#dice.chance(0.25)) this.#crash(this.#dice.pick(NAMES))
+      if (round % 10 === 0 || this.#dice.chance(0.2)) this.#launch(`run${this.#runs.length}`)
+      if (this.#dice.chance(0.25)) this.#crash(this.#dice.pick(this.#team.host.cell(this.#dice.pick(NAMES))!.instances))
       if (this.#dice.chance(0.03)) void this.#dice.pick(this.#runs).cancel('by chance')
       await this.#team.clock.advance(this.#dice.upTo(15))
     }
@@ -113,50 +134,52 @@ class Play {
     this.#runs.push(this.#team.launch(JSON.stringify(plan), { runId }))
   }
 
-  #crash(name: string): void {
-    const thread = this.#team.host.cell(name)?.life?.thread
-    if (!(thread instanceof LocalThread)) return
+  #crash({ life }: Cell): void {
+    if (!(life?.thread instanceof LocalThread)) return
     this.#crashes += 1
-    this.#lives.set(name, this.#lifeOf(name) + 1)
-    this.#working.delete(name)
-    thread.kill({ code: 1, error: undefined, outside: true })
+    this.#killed.add(life)
+    life.thread.kill({ code: 1, error: undefined, outside: true })
   }
 
-  #lifeOf(name: string): number {
-    return this.#lives.get(name) ?? 0
+  /** Its thread has not been ended. */
+  #alive({ cell, life }: Work): boolean {
+    return cell.life === life && !this.#killed.has(life)
   }
 
   // ---- what the agents do
 
   async #receive({ id, structuredData: plan, content: heard }: AgentMessage<Plan>, context: AgentContext) {
     const { name } = context.role
-    const epoch = this.#team.host.cell(name)!.epoch
-    const alive = () => this.#team.host.cell(name)!.life?.epoch === epoch && !this.#dead(name, life)
-    const life = this.#lifeOf(name)
     this.#checkOrder(name, heard)
-    this.#work(name, context)
+    const work = this.#begin(context)
     try {
       for (const [i, action] of plan.actions.entries()) {
-        await this.#act(action, `${this.#mayComeAgain(plan.path) ? id : plan.path}:${i}@${name}`, context)
-        if (!alive()) return await never
+        await this.#act(action, `${this.#mayComeAgain(plan.path) ? id : plan.path}:${i}@${name}`, context, work)
+        if (!this.#alive(work)) return await never
       }
       return `${name} did ${plan.path}`
     } finally {
-      if (alive()) this.#working.delete(name)
+      this.#works.delete(work)
     }
   }
 
-  #dead(name: string, life: number): boolean {
-    return this.#lifeOf(name) !== life
+  #begin(context: AgentContext): Work {
+    const { name } = context.role
+    const cell = this.#cellOf(name, context)
+    const { concurrency } = cell.settings
+    const work = { name, runId: context.runId, cell, life: cell.life!, concurrency, busy: true }
+    this.#works.add(work)
+    this.#checkWorks(work)
+    return work
   }
 
-  #work(name: string, context: AgentContext): void {
-    this.#working.set(name, context.runId)
-    const others = [...this.#working.values()].filter((run) => run === context.runId)
-    if (others.length > this.#limit) this.#problem(`${others.length} turns of ${context.runId} are under way`)
+  /** In whose thread the turn is. */
+  #cellOf(name: string, context: AgentContext): Cell {
+    if (!(context instanceof Turn)) throw new Error('a context is a turn')
+    return this.#team.host.cell(name)!.holderOf(context.start.turn)!
   }
 
-  async #act(action: Action, id: string, context: AgentContext): Promise<void> {
+  async #act(action: Action, id: string, context: AgentContext, work: Work): Promise<void> {
     switch (action.do) {
       case 'fail':
         throw new Error(`${id} fails`)
@@ -169,15 +192,13 @@ class Play {
       case 'step':
         return context.step(id, () => void this.#effects.set(id, (this.#effects.get(id) ?? 0) + 1))
       default:
-        return this.#tell(action, context)
+        return this.#tell(action, context, work)
     }
   }
 
-  async #tell(action: Extract<Action, { plan: Plan }>, context: AgentContext): Promise<void> {
-    const { name } = context.role
-    const life = this.#lifeOf(name)
+  async #tell(action: Extract<Action, { plan: Plan }>, context: AgentContext, work: Work): Promise<void> {
     const told = tell(action, context)
-    this.#working.delete(name)
+    work.busy = false
     try {
       const outcome = await told
       if (action.do === 'requestAny' || failedPartly(outcome)) this.#askedAgain.add(action.plan.path)
@@ -185,8 +206,13 @@ class Play {
       this.#askedAgain.add(action.plan.path)
       throw error
     } finally {
-      if (!this.#dead(name, life) && !context.signal.aborted) this.#work(name, context)
+      if (!context.signal.aborted) this.#goOn(work)
     }
+  }
+
+  #goOn(work: Work): void {
+    work.busy = true
+    this.#checkWorks(work)
   }
 
   // ---- what must hold
@@ -200,6 +226,20 @@ class Play {
     this.problems.push(`at ${this.#team.clock.monotonic()}: ${what}`)
   }
 
+  /** Rule 19; and of each thread: one turn of a run at a time, and of as many runs as `concurrency` says. */
+  #checkWorks(work: Work): void {
+    if (!this.#alive(work)) return
+    const living = [...this.#works].filter((other) => this.#alive(other))
+    const busy = living.filter(({ busy, runId }) => busy && runId === work.runId).length
+    if (busy > this.#limit) this.#problem(`${busy} turns of ${work.runId} are under way`)
+    const beside = living.filter(({ life }) => life === work.life)
+    if (beside.length > work.concurrency) this.#problem(`${work.name} has ${beside.length} turns open`)
+    if (beside.length > 1) this.#interleaved += 1
+    if (living.some(({ name, life }) => name === work.name && life !== work.life)) this.#beside += 1
+    if (new Set(beside.map(({ runId }) => runId)).size < beside.length)
+      this.#problem(`${work.name} has two turns of one run open`)
+  }
+
   #check(): void {
     for (const found of imbalances(this.#team.host)) this.#problem(found)
     for (const [id, times] of this.#effects) if (times > 1) this.#problem(`${id} was done ${times} times`)
@@ -208,6 +248,8 @@ class Play {
   /** What one turn has told one agent arrives in its order; the message under way may come again. */
   #checkOrder(name: string, path: string): void {
     const at = path.lastIndexOf('.')
+    // Of several instances one may be slower than the other, or die with what it was handed.
+    if (this.#team.host.cell(name)!.instances.length > 1) return
     if (at < 0 || this.#mayComeAgain(path)) return
     const key = `${path.slice(0, at)} to ${name}`
     const number = Number(path.slice(at + 1))
@@ -233,11 +275,13 @@ class Play {
     const { host } = this.#team
     const runs = this.#runs.map((run) => this.#team.getMessageHistory(run.id))
     const letters = this.#team.deadLetters.list().map(({ id, reason, at }) => ({ id, reason, at }))
-    const turns = host.cells.map(({ name, turns, epoch, mailbox }) => [name, turns, epoch, mailbox.handled])
+    const turns = host.actors.map(({ name, turns, epoch, mailbox }) => [name, turns, epoch, mailbox.handled])
     return {
       problems: this.problems,
       story: JSON.stringify({ traces: this.#traces, runs, letters, turns }),
       crashes: this.#crashes,
+      interleaved: this.#interleaved,
+      beside: this.#beside,
       messages: runs.flat().length,
     }
   }

@@ -6,11 +6,14 @@ import type { Supervisor } from '../../src/runtime/supervisor.ts'
 export function imbalances(host: Supervisor): string[] {
   const found: string[] = []
   const open = new Map<object, number>()
-  for (const { name, mailbox } of host.cells) {
-    const { accepted, handled, deadLettered, waiting, handed, parked } = mailbox
-    if (accepted !== handled + deadLettered + waiting + handed.size)
-      found.push(`${name}: ${accepted} accepted, ${handled} handled, ${deadLettered} dead, ${waiting} + ${handed.size}`)
-    for (const { run } of [...mailbox.queued(), ...handed.values(), ...parked]) open.set(run, (open.get(run) ?? 0) + 1)
+  for (const { name, mailbox, instances } of host.cells) {
+    const { accepted, handled, deadLettered, waiting, underWay, parked } = mailbox
+    const inHand = instances.flatMap((each) => [...each.mailbox.handed.values()])
+    if (accepted !== handled + deadLettered + waiting + inHand.length || underWay !== inHand.length)
+      found.push(
+        `${name}: ${accepted} accepted, ${handled} handled, ${deadLettered} dead, ${waiting} + ${inHand.length}`,
+      )
+    for (const { run } of [...mailbox.queued(), ...inHand, ...parked]) open.set(run, (open.get(run) ?? 0) + 1)
   }
   for (const run of host.runs.values())
     if (run.open !== (open.get(run) ?? 0)) found.push(`run ${run.index}: open ${run.open}, but ${open.get(run) ?? 0}`)
@@ -27,7 +30,7 @@ export function watchAccounts(host: Supervisor): string[] {
 /** What is left over when nobody has anything to do: waits, room that was not given back, permits. */
 export function leftovers(host: Supervisor): string[] {
   return host.cells.flatMap((cell) => {
-    const { name, mailbox, open, calls, verdicts, suspects, stopped, settings } = cell
+    const { name, mailbox, open, calls, verdicts, suspects, gone, settings, instances } = cell
     const { capacity } = settings.mailbox
     const left = [
       mailbox.empty ? '' : 'messages',
@@ -35,9 +38,8 @@ export function leftovers(host: Supervisor): string[] {
       open.size === 0 ? '' : 'open requests',
       calls.size + verdicts.size === 0 ? '' : 'open calls',
       suspects.size === 0 ? '' : 'suspects',
-      stopped || !settings.counted || roomOf(host, cell) === capacity
-        ? ''
-        : `room ${roomOf(host, cell)} of ${capacity}`,
+      instances.every(({ suspended, promised }) => suspended.size + promised.size === 0) ? '' : 'permits',
+      gone || !settings.counted || roomOf(host, cell) === capacity ? '' : `room ${roomOf(host, cell)} of ${capacity}`,
     ]
     return left.filter((what) => what !== '').map((what) => `${name}: ${what}`)
   })

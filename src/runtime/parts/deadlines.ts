@@ -22,7 +22,7 @@ export const deadlines: Part = (core) => {
   const sweep = (now: number): number => {
     let earliest = Number.POSITIVE_INFINITY
     for (const cell of core.cells) {
-      earliest = Math.min(earliest, underWayAt(cell, now))
+      for (const each of cell.instances) earliest = Math.min(earliest, underWayAt(each, now))
       for (const envelope of [...cell.mailbox.cutOff]) earliest = Math.min(earliest, awaited(cell, envelope, now))
       if (cell.settings.queueTimeoutMs !== false)
         earliest = Math.min(earliest, waiting(cell, cell.settings.queueTimeoutMs, now))
@@ -32,9 +32,8 @@ export const deadlines: Part = (core) => {
 
   const underWayAt = (cell: Cell, now: number): number => {
     let earliest = Number.POSITIVE_INFINITY
-    const open = cell.settings.counted ? [cell.current] : [...cell.mailbox.handed.values()]
-    for (const envelope of open)
-      if (envelope && envelope.startedAt !== NOT_YET) earliest = Math.min(earliest, underWay(cell, envelope, now))
+    for (const envelope of [...cell.underWay])
+      if (envelope.startedAt !== NOT_YET) earliest = Math.min(earliest, underWay(cell, envelope, now))
     return earliest
   }
 
@@ -126,8 +125,7 @@ export const deadlines: Part = (core) => {
       const now = clock.monotonic()
       for (const record of batch) {
         if (record.kind === 'turn.started') {
-          const cell = core.cells[record.index]
-          if (cell) arm(underWayAt(cell, now))
+          for (const each of core.cells[record.index]?.instances ?? []) arm(underWayAt(each, now))
         } else if (record.kind === 'frames' && core.shortestQueueMs !== undefined) arm(now + core.shortestQueueMs)
       }
     },

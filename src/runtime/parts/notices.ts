@@ -35,7 +35,8 @@ function notice(core: Core, record: HostRecord): void {
     }
     case 'agent.ready': {
       const { agent, epoch, warm, tookMs } = record
-      if (epoch === 1) return logger.debug({ agent, epoch, warm, tookMs }, 'is ready')
+      const instances = core.cell(agent, core.runs.get(record.run))?.instances.length ?? 1
+      if (epoch <= instances) return logger.debug({ agent, epoch, warm, tookMs }, 'is ready')
       return logger.info({ event: 'agent.status', agent, epoch, warm, tookMs }, 'is ready again')
     }
     case 'agent.crashed': {
@@ -44,10 +45,11 @@ function notice(core: Core, record: HostRecord): void {
       return logger.warn({ event: kind, agent, epoch, restartInMs, error }, `crashed and ${next}`)
     }
     case 'agent.status': {
-      const { agent, epoch, status } = record
+      const { agent, instance, epoch, status } = record
       if (status !== 'failed') return // it left in order
-      const error = core.cell(agent, core.runs.get(record.run))?.stopped
-      return logger.error({ agent, epoch, error }, 'is stopped for good')
+      const error = core.cell(agent, core.runs.get(record.run))?.instances[instance ?? 0]?.stopped
+      if (instance === undefined) return logger.error({ agent, epoch, error }, 'is stopped for good')
+      return logger.error({ agent, instance, epoch, error }, 'one of its instances is stopped for good')
     }
     case 'step.mismatch': {
       const { agent, messageId, error } = record

@@ -36,8 +36,6 @@ class Permits implements Gate {
   readonly #core: Core
   readonly #limit: number
   readonly #ledgers = new Map<RunState, Ledger>()
-  /** Gave its permit up while it waits: its answers are held back. */
-  readonly #suspended = new Map<Cell, RunState>()
   /** The run whose permit was free while the agent was busy with another. */
   readonly #overdue = new Map<Cell, RunState>()
   #contended = false
@@ -50,8 +48,9 @@ class Permits implements Gate {
   take(run: RunState, cell: Cell): boolean {
     const ledger = this.#ledger(run)
     const { holders, waiting } = ledger
-    if (holders.has(cell)) return waiting.length === 0 || cell.mailbox.handed.size === 0 || --cell.slice > 0
-    if (this.#suspended.has(cell)) return false // first its open turn has to go on
+    if (holders.has(cell))
+      return cell.interleaves || waiting.length === 0 || cell.mailbox.handed.size === 0 || --cell.slice > 0
+    if (!cell.interleaves && cell.suspended.size > 0) return false // first its open turn has to go on
     if (cell.permit) this.release(cell.permit, cell) // of a message that another one has come before
     if (waiting.length === 0 && holders.size < this.#limit) {
       this.#grant(run, ledger, cell)
@@ -70,35 +69,37 @@ class Permits implements Gate {
   }
 
   release(run: RunState, cell: Cell): void {
-    if (this.#suspended.get(cell) === run) this.#suspended.delete(cell)
+    cell.suspended.delete(run.index)
     const ledger = this.#ledgers.get(run)
     if (!ledger) return
-    if (ledger.holders.delete(cell)) cell.permit = undefined
+    if (ledger.holders.delete(cell)) {
+      cell.permit = undefined
+      cell.promised.delete(run)
+    }
     this.#serve(run, ledger)
   }
 
   #grant(run: RunState, { holders }: Ledger, cell: Cell): void {
     holders.add(cell)
-    cell.permit = run
-    cell.slice = Math.min(Math.ceil(SLICE_MS / cell.turnMs), LARGEST_SLICE)
+    if (!cell.interleaves) {
+      cell.permit = run
+      cell.slice = Math.min(Math.ceil(SLICE_MS / cell.turnMs), LARGEST_SLICE)
+    } else if (!cell.suspended.has(run.index)) cell.promised.add(run)
     if (this.#overdue.get(cell) === run) this.#overdue.delete(cell)
   }
 
-  resume(cell: Cell): boolean {
-    const run = this.#suspended.get(cell)
-    if (!run) return true
+  resume(run: RunState, cell: Cell): boolean {
     const ledger = this.#ledger(run)
     if (!run.ending && !ledger.holders.has(cell)) this.#ask(run, ledger, cell)
     if (!run.ending && !ledger.holders.has(cell)) return false
-    this.#suspended.delete(cell)
+    cell.suspended.delete(run.index)
     return true
   }
 
-  excuse(cell: Cell): void {
-    const run = this.#suspended.get(cell)
-    if (!run) return
-    this.#suspended.delete(cell)
+  excuse(run: RunState, cell: Cell): void {
+    if (!cell.suspended.has(run.index)) return
     this.#grant(run, this.#ledger(run), cell)
+    cell.suspended.delete(run.index)
   }
 
   reconsider(): void {
@@ -114,7 +115,7 @@ class Permits implements Gate {
       waiting.splice(at < 0 ? waiting.length : at, 0, cell)
     }
     this.#announce(true) // before it looks who is parked: who parks later rings
-    if (isFirst) for (const { life } of ledger.holders) if (life?.mayBeParked) life.thread.ring()
+    if (isFirst) for (const { life } of ledger.holders) if (life?.mayBeParked(run)) life.thread.ring()
     this.#serve(run, ledger)
   }
 
@@ -139,21 +140,22 @@ class Permits implements Gate {
     if (this.#contended) this.#announce([...this.#ledgers.values()].some((other) => other.waiting.length > 0))
   }
 
-  /** What it had asked for may have been withdrawn since, or it may have died, or be busy with another run. */
-  #wishOf({ mailbox, life, permit }: Cell, run: RunState): 'now' | 'later' | 'never' {
+  /** What it had asked for may have been withdrawn since, or it may have died, or be busy with other runs. */
+  #wishOf(cell: Cell, run: RunState): 'now' | 'later' | 'never' {
+    const { mailbox, life, permit, promised } = cell
     if (!life?.ready) return 'never'
-    if (mailbox.handed.size > 0 && life.run === run) return life.backlog.length > 0 ? 'now' : 'never'
+    if (cell.isAt(run)) return (cell.interleaves ? life.holds(run.index) : life.backlog.length > 0) ? 'now' : 'never'
     if (!mailbox.has(run)) return 'never'
-    return mailbox.handed.size > 0 || permit ? 'later' : 'now'
+    return permit || mailbox.handed.size + promised.size >= cell.atOnce ? 'later' : 'now'
   }
 
   /** A turn that is parked goes on without a permit until somebody answers it. */
   #takeFromParked(run: RunState, { holders }: Ledger): boolean {
     for (const holder of holders) {
-      if (!holder.life?.parked) continue
+      if (!holder.life?.parked(run)) continue
       holders.delete(holder)
       holder.permit = undefined
-      this.#suspended.set(holder, run)
+      holder.suspended.set(run.index, run)
       return true
     }
     return false

@@ -26,7 +26,7 @@ export const restarts: Part = (core) => {
 
   /** Whom a strategy for groups concerns: the team's agents; one of a run alone stands for itself. */
   const peersOf = (cell: Cell) =>
-    cell.run ? [cell] : core.cells.filter(({ settings, run }) => settings.counted && !run)
+    cell.run ? [cell] : core.actors.filter(({ settings, run }) => settings.counted && !run)
   const rests = (cell: Cell) => cell.stopped !== undefined && resting.get(cell) === cell.stopped
 
   /** Those that are stopped for good do not come back because another has died. */
@@ -34,7 +34,7 @@ export const restarts: Part = (core) => {
     groupOf(dead.settings.supervision.strategy, peersOf(dead), dead).filter((cell) => !cell.stopped || rests(cell))
 
   const exited = (exit: Exit) => {
-    const cell = core.cells[exit.index]!
+    const cell = core.cells[exit.index]!.instances[exit.instance ?? 0]!
     if (cell.stopped || exit.how === 'recalled') return
     const { restart } = cell.settings.supervision
     if (!livesAgain(restart, exit.how === 'ended')) return endForGood(cell, exit)
@@ -63,17 +63,8 @@ export const restarts: Part = (core) => {
     return { restart: next.restart || !fault, delayMs: next.delayMs, deaths: next.history.length }
   }
 
-  const tell = (cell: Cell, { epoch, error }: Exit, restartInMs: number | null) => {
-    const [head] = cell.mailbox.queued()
-    core.record(cell.run, {
-      kind: 'agent.crashed',
-      agent: cell.name,
-      epoch,
-      error,
-      restartInMs,
-      messageId: head && head.attempt > 1 ? core.idOf(head) : null,
-    })
-  }
+  const tell = (cell: Cell, { epoch, error, messageId }: Exit, restartInMs: number | null) =>
+    core.record(cell.run, { kind: 'agent.crashed', ...cell.whose, epoch, error, restartInMs, messageId })
 
   const startAgain = async (round: Round, dead: Cell) => {
     for (const cell of round.group) rounds.set(cell, round)

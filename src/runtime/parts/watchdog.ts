@@ -34,7 +34,7 @@ export const watchdog: Part = (core) => {
   let seen = 0
 
   const watched = () =>
-    core.cells.filter(
+    core.actors.filter(
       (cell) => cell.life?.thread.isolated && cell.mailbox.handed.size > 0 && Number.isFinite(beatMs(cell)),
     )
 
@@ -42,7 +42,7 @@ export const watchdog: Part = (core) => {
   const weigh = () => {
     for (; seen < core.cells.length; seen++) {
       const cell = core.cells[seen]!
-      if (cell.settings.maxExternalMb !== null) limited.push(cell)
+      if (cell.settings.maxExternalMb !== null) limited.push(...cell.instances)
     }
     for (const cell of limited) {
       const limit = cell.settings.maxExternalMb!

@@ -1,0 +1,195 @@
+/** What waits for an agent, in the order in which it is handed over, and the counts of its mailbox. Its instances share one. */
+import type { Envelope } from './envelope.ts'
+
+/** First in, first out, with amortized constant cost. */
+class Queue<T> {
+  #items: T[] = []
+  #head = 0
+
+  get length(): number {
+    return this.#items.length - this.#head
+  }
+
+  push(item: T): void {
+    this.#items.push(item)
+  }
+
+  peek(): T | undefined {
+    return this.#items[this.#head]
+  }
+
+  shift(): T | undefined {
+    const item = this.#items[this.#head]
+    if (item === undefined) return undefined
+    this.#head += 1
+    if (this.#head === this.#items.length) {
+      this.#items = []
+      this.#head = 0
+    } else if (this.#head > 1024 && this.#head * 2 > this.#items.length) {
+      this.#items = this.#items.slice(this.#head)
+      this.#head = 0
+    }
+    return item
+  }
+
+  unshift(items: readonly T[]): void {
+    this.#items = [...items, ...this.#items.slice(this.#head)]
+    this.#head = 0
+  }
+
+  sort(compare: (a: T, b: T) => number): void {
+    this.#items = this.#items.slice(this.#head).sort(compare)
+    this.#head = 0
+  }
+
+  remove(item: T): boolean {
+    if (this.peek() === item) {
+      this.shift()
+      return true
+    }
+    const at = this.#items.indexOf(item, this.#head)
+    if (at < 0) return false
+    this.#items.splice(at, 1)
+    return true
+  }
+
+  *[Symbol.iterator](): IterableIterator<T> {
+    for (let i = this.#head; i < this.#items.length; i++) yield this.#items[i]!
+  }
+}
+
+export class Line<Owner> {
+  /** Cut off by a death: they come before everything else. */
+  readonly #again = new Queue<Envelope<Owner>>()
+  readonly #plain = new Queue<Envelope<Owner>>()
+  /** Any other priority, highest first; the same priority in order of arrival. */
+  #ranked: Envelope<Owner>[] = []
+  /** On their way, from senders that had to ask: there was no room. */
+  readonly parked = new Queue<Envelope<Owner>>()
+  /** The first of the parked, once its room is taken. */
+  expected: Envelope<Owner> | undefined
+  /** Messages of several owners may wait. */
+  isMixed = false
+  /** Several instances take from it. */
+  isShared = false
+  /** Handed over and not committed, to all instances. */
+  underWay = 0
+  accepted = 0
+  handled = 0
+  deadLettered = 0
+  #lastTurn = 0
+
+  /** Waiting, not yet handed over. */
+  get waiting(): number {
+    return this.#again.length + this.#plain.length + this.#ranked.length
+  }
+
+  push(envelope: Envelope<Owner>): void {
+    this.accepted += 1
+    const first = this.peek()
+    this.isMixed = first !== undefined && (this.isMixed || first.run !== envelope.run)
+    if (envelope.priority === 0) this.#plain.push(envelope)
+    else this.#rank(envelope)
+  }
+
+  #rank(envelope: Envelope<Owner>): void {
+    let low = 0
+    let high = this.#ranked.length
+    while (low < high) {
+      const middle = (low + high) >> 1
+      if (this.#ranked[middle]!.priority >= envelope.priority) low = middle + 1
+      else high = middle
+    }
+    this.#ranked.splice(low, 0, envelope)
+  }
+
+  /** The next to hand over: what was cut off, then by priority. */
+  peek(): Envelope<Owner> | undefined {
+    const again = this.#again.peek()
+    if (again) return again
+    const ranked = this.#ranked[0]
+    if (ranked && ranked.priority > 0) return ranked
+    return this.#plain.peek() ?? ranked
+  }
+
+  /** Whether anything of that owner waits. */
+  has(owner: Owner): boolean {
+    for (const { run } of this.queued()) if (run === owner) return true
+    return false
+  }
+
+  /** Takes out what is handed over, mostly the one that `peek` gave, and numbers its turn. */
+  take(envelope: Envelope<Owner>): void {
+    if (this.#again.peek() === envelope) this.#again.shift()
+    else if (this.#plain.peek() === envelope) this.#plain.shift()
+    else this.takeOut(envelope)
+    if (envelope.turn === 0) envelope.turn = ++this.#lastTurn
+    this.underWay += 1
+  }
+
+  takeOut(envelope: Envelope<Owner>): boolean {
+    if (envelope.priority !== 0 && this.#removeRanked(envelope)) return true
+    return this.#plain.remove(envelope) || this.#again.remove(envelope)
+  }
+
+  #removeRanked(envelope: Envelope<Owner>): boolean {
+    const at = this.#ranked.indexOf(envelope)
+    if (at < 0) return false
+    this.#ranked.splice(at, 1)
+    return true
+  }
+
+  /** The thread is gone: what it had begun goes to the very front, what it had not begun back to its place. */
+  giveBack(begun: readonly Envelope<Owner>[], untouched: readonly Envelope<Owner>[]): void {
+    this.isMixed = true
+    this.underWay -= begun.length + untouched.length
+    const fresh = untouched.filter((envelope) => envelope.attempt === 1)
+    this.#again.unshift([...begun, ...untouched.filter((envelope) => envelope.attempt > 1)])
+    this.#plain.unshift(fresh.filter((envelope) => envelope.priority === 0))
+    const ranked = fresh.filter((envelope) => envelope.priority !== 0)
+    this.#ranked = [...ranked, ...this.#ranked].sort((a, b) => b.priority - a.priority) // stable
+    if (this.isShared) this.#putInOrder()
+  }
+
+  /** Rule 16: instances die one after the other, and what they had comes back in the order in which they were given it. */
+  #putInOrder(): void {
+    this.#again.sort(byTurn)
+    this.#plain.sort(byTurn)
+    this.#ranked.sort((a, b) => b.priority - a.priority || byTurn(a, b))
+  }
+
+  /** What a death has cut off and waits to be tried again. */
+  get cutOff(): Iterable<Envelope<Owner>> {
+    return this.#again
+  }
+
+  /** What may make room for others, in that order: lowest priority first, then oldest. What was begun with stays. */
+  *droppable(): IterableIterator<Envelope<Owner>> {
+    const ranked = [...this.#ranked]
+    let plain = false
+    for (let end = ranked.length; end > 0; ) {
+      const { priority } = ranked[end - 1]!
+      if (priority > 0 && !plain) {
+        plain = true
+        yield* this.#plain
+      }
+      let start = end
+      while (start > 0 && ranked[start - 1]!.priority === priority) start -= 1
+      yield* ranked.slice(start, end)
+      end = start
+    }
+    if (!plain) yield* this.#plain
+  }
+
+  /** Everything that waits, in the order in which it would be handed over. */
+  *queued(): IterableIterator<Envelope<Owner>> {
+    yield* this.#again
+    for (const envelope of this.#ranked) if (envelope.priority > 0) yield envelope
+    yield* this.#plain
+    for (const envelope of this.#ranked) if (envelope.priority < 0) yield envelope
+  }
+}
+
+/** What was handed over before goes before what never was. */
+const byTurn = (a: { turn: number }, b: { turn: number }): number => turnOrLast(a) - turnOrLast(b)
+const turnOrLast = ({ turn }: { turn: number }): number => turn || Number.MAX_SAFE_INTEGER
