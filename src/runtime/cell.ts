@@ -62,6 +62,8 @@ export class Life {
   ranksLarge: Envelope<RunState> | undefined
   /** The redelivered message whose logged steps the thread has been given. */
   replayed: Envelope<RunState> | undefined
+  /** For which attempt. */
+  replayedFor = 0
   /** Whose messages are in the window. */
   run: RunState | undefined
   ready = false

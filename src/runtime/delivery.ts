@@ -3,34 +3,20 @@
  * A window holds messages of one run at a time, so that a permit is held only for what is really going on. Where turns of
  * several runs may be open at once it holds one message of each.
  */
-import {
-  copyFrame,
-  idOf,
-  lengthOf,
-  RUN_OVER,
-  runOf,
-  senderOf,
-  setAttempt,
-  setKind,
-  setTurn,
-  turnOf,
-} from '../mailbox/frame.ts'
+import { copyFrame, idOf, lengthOf, RUN_OVER, runOf, setAttempt, setKind, setTurn, turnOf } from '../mailbox/frame.ts'
 import { type Envelope, NOT_YET } from '../mailbox/mailbox.ts'
 import { allocate, type Memory } from '../mailbox/memory.ts'
 import type { Ring } from '../mailbox/ring.ts'
 import { ASLEEP, inlineLimit, ROOM_WANTED } from '../mailbox/window.ts'
 import type { Cell, Life } from './cell.ts'
-import { type Core, type Handing, ORCHESTRATOR_INDEX } from './core.ts'
+import type { Core, Handing } from './core.ts'
 import type { OwnFrame } from './host-frames.ts'
+import { NextMessage, ranksLarge } from './next-message.ts'
 import type { RunState } from './run-state.ts'
-
-// More than 20 ms of work would take the order by priority and the permit out of the host's hands, less would ring more often.
-const AHEAD_MS = 20
-const HANDED_AHEAD = 1024
-const RANKED_AHEAD = 64
 
 export class Delivery implements Handing {
   readonly #core: Core
+  readonly #next: NextMessage
   readonly #touched = new Set<Cell>()
   /** Those for which somebody waits. */
   readonly #hurried = new Set<Cell>()
@@ -39,6 +25,7 @@ export class Delivery implements Handing {
 
   constructor(core: Core) {
     this.#core = core
+    this.#next = new NextMessage(core)
   }
 
   /** Something may be to be handed to that agent: whichever instance is free takes it. */
@@ -167,7 +154,7 @@ export class Delivery implements Handing {
     for (;;) {
       if (life.sending && !this.#sendLarge(cell, life)) return
       if (life.backlog.length > 0) return // what a message needs to be understood comes by the replies
-      const envelope = this.#next(cell, life)
+      const envelope = this.#next.of(cell, life)
       if (!envelope || !this.#introduce(cell, life, envelope)) break
       if (!this.#place(cell, life, envelope)) {
         this.#cramped.set(life.window[envelope.lane], { cell, life })
@@ -179,74 +166,19 @@ export class Delivery implements Handing {
     life.window.ranked.publish()
   }
 
-  /** The message that may be handed over now. */
-  #next(cell: Cell, life: Life): Envelope<RunState> | undefined {
-    const { gate } = this.#core
-    const { mailbox, settings, suspects } = cell
-    if (cell.interleaves && settings.counted) return this.#nextRun(cell)
-    const first = mailbox.peek()
-    if (mailbox.handed.size > 0) {
-      if (!first || suspects.size > 0 || cell.instances.length > 1) return undefined
-      if (settings.counted && !this.#mayFollow(cell, life, first)) return undefined
-    }
-    if (first && (!settings.counted || gate.take(first.run, cell))) return first
-    if (mailbox.handed.size > 0) return undefined
-    const other = first && mailbox.isMixed && gate.mayPass(cell) ? this.#another(cell, new Set([first.run])) : undefined
-    if (!other && cell.permit) gate.release(cell.permit, cell) // what it was for is gone
-    return other
-  }
-
-  /** With several turns at once: the next message of a run that the agent is not at. */
-  #nextRun(cell: Cell): Envelope<RunState> | undefined {
-    const { mailbox, promised, atOnce } = cell
-    const { handed } = mailbox
-    const next = handed.size < atOnce && mailbox.waiting > 0 ? this.#another(cell, runsOf(handed.values())) : undefined
-    if (!next) for (const run of [...promised]) this.#core.gate.release(run, cell) // what it was for is gone, or cannot come
-    return next
-  }
-
-  /**
-   * While the first waits, for the permit of its run or for the end of its run's turn, the agent goes on with the next
-   * message of another run that has a permit. Rule 16 stays: none passes an earlier one of its own run, nor one of its own
-   * sender and priority. Scripts are senders of their own in each run. `runs`: those whose messages wait.
-   */
-  #another(cell: Cell, runs: Set<RunState>): Envelope<RunState> | undefined {
-    const { gate } = this.#core
-    const senders = new Set<number>()
-    let passes = false
-    for (const envelope of cell.mailbox.queued()) {
-      const sender = senderOf(envelope.memory, envelope.at)
-      const line = sender * 2 ** 32 + envelope.priority
-      const isFree = !runs.has(envelope.run) && (sender === ORCHESTRATOR_INDEX || !senders.has(line))
-      if (isFree) {
-        if (passes && !gate.mayPass(cell)) return undefined
-        if (gate.take(envelope.run, cell)) return envelope
-        passes = true
-      }
-      runs.add(envelope.run)
-      senders.add(line)
-    }
-    return undefined
-  }
-
-  /** Whether it may stand in the window behind others. */
-  #mayFollow(cell: Cell, life: Life, envelope: Envelope<RunState>): boolean {
-    if (life.run !== envelope.run || isAhead(cell, envelope)) return false
-    // In the lane of priority 0 it has no place among its own: while it is there, it is there alone.
-    return !ranksLarge(life, envelope) && !(life.ranksLarge && cell.mailbox.handed.get(life.ranksLarge.turn))
-  }
-
   /** What the thread has to know before the message: its run, and what the log has of its earlier attempts. */
   #introduce(cell: Cell, life: Life, envelope: Envelope<RunState>): boolean {
     const { run } = envelope
-    if (life.announced.has(run.index) && (envelope.attempt === 1 || life.replayed === envelope)) return true
+    const isReplayed = envelope.attempt === 1 || (life.replayed === envelope && life.replayedFor === envelope.attempt)
+    if (life.announced.has(run.index) && isReplayed) return true
     if (!life.announced.has(run.index)) {
       life.announced.add(run.index)
       run.members.add(cell.index)
       life.backlog.push(this.#core.lives.runNotice(cell, run))
     }
-    if (envelope.attempt > 1 && life.replayed !== envelope) {
+    if (!isReplayed) {
       life.replayed = envelope
+      life.replayedFor = envelope.attempt
       const replay = this.#core.redelivery.replayOf(cell, envelope)
       if (replay) life.backlog.push(replay)
     }
@@ -356,22 +288,6 @@ export class Delivery implements Handing {
   }
 }
 
-const runsOf = (envelopes: Iterable<Envelope<RunState>>) => new Set(Array.from(envelopes, ({ run }) => run))
-
 /** Whether replies for that run wait until its turn has its permit again, or come behind such. */
 const isHeldBack = ({ interleaves, suspended }: Cell, life: Life, run: number): boolean =>
   interleaves && (suspended.has(run) || (life.held.length > 0 && life.holds(run)))
-
-/** Whether as many stand in the window as may: one, where it may come again in the same life, or expire or be dropped before it has begun. */
-function isAhead({ settings, mailbox, turnMs }: Cell, { priority }: Envelope<RunState>): boolean {
-  const { supervision, queueTimeoutMs } = settings
-  if (supervision.onHandlerError !== 'fail' || queueTimeoutMs !== false || settings.mailbox.overflow === 'drop_oldest')
-    return true
-  const { size, ranked } = mailbox.handed
-  const most = Math.ceil(AHEAD_MS / turnMs)
-  return priority === 0 ? size - ranked >= Math.min(most, HANDED_AHEAD) : ranked >= Math.min(most, RANKED_AHEAD)
-}
-
-/** Too large for the lane of its priority. */
-const ranksLarge = ({ window }: Life, { priority, bytes }: Envelope<RunState>): boolean =>
-  priority !== 0 && bytes > inlineLimit(window.ranked)

@@ -257,7 +257,6 @@ export class Redelivery implements Redelivering {
     envelope.attempt += 1
     envelope.announced = false
     envelope.startedAt = NOT_YET
-    if (cell.life) cell.life.replayed = undefined // this attempt has steps of its own to bring
     cell.mailbox.giveBack([envelope], [])
     if (cell.interleaves || cell.mailbox.handed.size === 0) this.#core.gate.release(envelope.run, cell)
     this.#core.delivery.touch(cell)

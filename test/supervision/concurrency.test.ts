@@ -467,3 +467,20 @@ t.test('rule 19: a permit that comes when there is nothing to hand over any more
   t.equal(run!.value?.finalOutput, 'hi too')
   t.same(team.isWell(), [])
 })
+
+t.test('each attempt in the same life brings the steps of the one before it', async (t) => {
+  const effects: string[] = []
+  const cast: Cast = {
+    worker: async (_message, context) => {
+      for (const done of numbers(context.attempt))
+        await context.step(`step ${done}`, () => void effects.push(`${context.runId}.${done}`))
+      if (context.attempt < 3) throw new Error('not yet')
+    },
+  }
+  const team = teamOf(t, 2, cast, { roles: { worker: { supervision: { onHandlerError: 'retry' } } } })
+  const runs = team.runs(2)
+  await team.clock.runToIdle()
+  t.ok(runs.every(({ value }) => value?.success))
+  t.same(effects.sort(), ['0.0', '0.1', '0.2', '1.0', '1.1', '1.2'])
+  t.equal(team.health().agents.worker?.restarts, 0)
+})
