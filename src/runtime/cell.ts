@@ -279,9 +279,9 @@ export class Cell {
     return current ? [current] : []
   }
 
-  /** Every message that is not done with: in the mailbox, or a request of this agent's that is not answered. */
+  /** Every message of the agent that is not done with: in the mailbox, at an instance, or a request of its own that is not answered. */
   *messages(): IterableIterator<Envelope<RunState>> {
-    yield* this.mailbox.handed.values()
+    for (const { mailbox } of this.instances) yield* mailbox.handed.values()
     yield* this.mailbox.queued()
     yield* this.mailbox.parked
     for (const { envelope } of this.open.values()) yield envelope
