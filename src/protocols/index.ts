@@ -1,7 +1,7 @@
 /** The table of the built-in strategies, and what each is configured with. */
 import type { CustomConfig, Protocol } from '../actors/protocol.ts'
 import { nearest } from '../runtime/nearest.ts'
-import { refused } from '../runtime/refused.ts'
+import { reading, refused } from '../runtime/refused.ts'
 import { isObject } from '../runtime/settings-checks.ts'
 import { type BlackboardConfig, blackboard } from './blackboard.ts'
 import { custom } from './custom.ts'
@@ -46,11 +46,12 @@ const strategies: readonly Strategy[] = [sequential, parallel, blackboard, custo
 export function protocolFrom(config: OrchestrationConfig, team: readonly string[]): Protocol {
   if (!isObject(config)) throw refused('orchestration', config, 'an object with a strategy')
   const path = 'orchestration.strategy'
-  const known = strategies.find(({ strategy }) => strategy === config.strategy)
+  const wanted: unknown = reading(path, () => config.strategy)
+  const known = strategies.find(({ strategy }) => strategy === wanted)
   if (known) return known.protocol(config, team)
   const available = strategies.map(({ strategy }) => strategy)
-  const isPlanned = planned.some((strategy) => strategy === config.strategy)
-  if (isPlanned) throw refused(path, config.strategy, available.join(', '), 'It is not available in this version.')
-  const meant = typeof config.strategy === 'string' ? nearest(config.strategy, [...available, ...planned]) : undefined
-  throw refused(path, config.strategy, available.join(', '), meant && `Did you mean "${meant}"?`)
+  const isPlanned = planned.some((strategy) => strategy === wanted)
+  if (isPlanned) throw refused(path, wanted, available.join(', '), 'It is not available in this version.')
+  const meant = typeof wanted === 'string' ? nearest(wanted, [...available, ...planned]) : undefined
+  throw refused(path, wanted, available.join(', '), meant && `Did you mean "${meant}"?`)
 }

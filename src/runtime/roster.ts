@@ -46,7 +46,8 @@ export class Roster {
   }
 
   /** Resolves when nobody of that name is about to leave. */
-  async left(name: string, run?: RunState): Promise<void> {
+  async left(name: unknown, run?: RunState): Promise<void> {
+    if (typeof name !== 'string') return // such a role is refused
     await this.#leaving.get(keyOf(name, run))
   }
 

@@ -1,7 +1,7 @@
 /** The options of one run, checked at once. */
-import { ConfigurationError, DramatisError, describe, unavailable } from '../errors.ts'
+import { ConfigurationError, unavailable } from '../errors.ts'
 import { nearest } from './nearest.ts'
-import { refused, refusedAs } from './refused.ts'
+import { reading, refused } from './refused.ts'
 import type { RunOptions } from './run.ts'
 import { isObject } from './settings-checks.ts'
 
@@ -32,16 +32,6 @@ export function readRunOptions<T>(query: unknown, given: RunOptions<T>): RunOpti
 }
 
 const copied = <T extends object>(path: string, given: T): T => reading(path, () => ({ ...given }))
-
-/** What it gives; what throws when it is looked at is refused. */
-function reading<T>(path: string, look: () => T): T {
-  try {
-    return look()
-  } catch (error) {
-    if (error instanceof DramatisError) throw error
-    throw refusedAs(path, `what throws when it is read (${describe(error)})`, 'an object of plain values')
-  }
-}
 
 function check(options: RunOptions<never> | RunOptions<unknown>): void {
   for (const key of Object.keys(options)) {

@@ -1,7 +1,7 @@
 /** Small checks that options are made of. Each is given a value and its path, and throws if it is wrong. */
 import { ConfigurationError } from '../errors.ts'
 import { nearest } from './nearest.ts'
-import { refused, refusedAs } from './refused.ts'
+import { reading, refused, refusedAs } from './refused.ts'
 
 /** Throws `ConfigurationError` if the value at `path` is wrong. */
 export type Check = (value: unknown, path: string) => void
@@ -12,7 +12,7 @@ export type Fields<T> = { readonly [Key in keyof T]-?: Check }
 /** A check from a predicate and what it accepts. */
 export function rule(accepted: string, passes: (value: unknown) => boolean): Check {
   return (value, path) => {
-    if (!passes(value)) throw refused(path, value, accepted)
+    if (!reading(path, () => passes(value))) throw refused(path, value, accepted)
   }
 }
 
@@ -57,7 +57,7 @@ export function oneOf(...values: readonly unknown[]): Check {
 export function listOf(each: Check): Check {
   return (value, path) => {
     if (!Array.isArray(value)) throw refused(path, value, 'a list')
-    for (const [i, entry] of value.entries()) each(entry, `${path}[${i}]`)
+    for (const [i, entry] of reading(path, () => [...value]).entries()) each(entry, `${path}[${i}]`)
   }
 }
 
@@ -66,7 +66,7 @@ export function methods(...names: readonly string[]): Check {
   const accepted = `an object with the methods ${names.join(', ')}`
   return (value, path) => {
     if (!isObject(value)) throw refused(path, value, accepted)
-    const missing = names.filter((name) => typeof Reflect.get(value, name) !== 'function')
+    const missing = reading(path, () => names.filter((name) => typeof Reflect.get(value, name) !== 'function'))
     if (missing.length > 0) throw refusedAs(path, `an object without ${missing.join(', ')}`, accepted)
   }
 }
@@ -78,9 +78,10 @@ export function shape<T>(fields: Fields<T>, ...required: readonly (keyof T)[]): 
     if (!isObject(value)) throw refused(path || 'options', value, 'an object')
     const at = (key: string) => (path === '' ? key : `${path}.${key}`)
     // First: a required field that seems to be missing is most often there under a mistyped name.
-    for (const key of Object.keys(value)) if (!known.includes(key)) throw noSuchOption(at(key), key, known)
+    for (const key of reading(path || 'options', () => Object.keys(value)))
+      if (!known.includes(key)) throw noSuchOption(at(key), key, known)
     for (const key in fields) {
-      const field: unknown = Reflect.get(value, key)
+      const field: unknown = reading(at(key), () => Reflect.get(value, key))
       if (field !== undefined || required.includes(key)) fields[key](field, at(key))
     }
   }

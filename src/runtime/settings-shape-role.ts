@@ -3,7 +3,7 @@ import type { SpawnRole } from '../actors/context.ts'
 import type { AgentRole, Capability, CommunicationConfig, RoleInfo, SupervisionConfig } from '../actors/role.ts'
 import { jsonIssue, NAME_GRAMMAR } from '../mailbox/message.ts'
 import { MAX_CONCURRENCY } from '../mailbox/window.ts'
-import { refused, refusedAs } from './refused.ts'
+import { reading, refused, refusedAs } from './refused.ts'
 import type { Check } from './settings-checks.ts'
 import {
   anyList,
@@ -54,7 +54,7 @@ const agentName: Check = (value, path) => {
 }
 
 const json: Check = (value, path) => {
-  const issue = jsonIssue(value, path)
+  const issue = reading(path, () => jsonIssue(value, path))
   if (issue) throw refusedAs(issue.path, issue.got, 'a JSON value', "Only JSON reaches an agent's thread.")
 }
 

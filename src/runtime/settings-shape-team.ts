@@ -1,7 +1,7 @@
 /** The shape of a team's options: every field that the contract has, and what it takes. */
 import type { SupervisionConfig } from '../actors/role.ts'
 import type { StateConfig, TeamOptions } from './options.ts'
-import { refused } from './refused.ts'
+import { reading, refused } from './refused.ts'
 import type { Check } from './settings-checks.ts'
 import {
   anyList,
@@ -19,7 +19,8 @@ import {
 import { communicationShape, restartFields, roleShape } from './settings-shape-role.ts'
 
 const agents: Check = (value, path) => {
-  if (!Array.isArray(value) || value.length === 0) throw refused(path, value, 'a list of at least one role')
+  const isListOfSome = reading(path, () => Array.isArray(value) && value.length > 0)
+  if (!isListOfSome) throw refused(path, value, 'a list of at least one role')
   listOf(roleShape)(value, path)
 }
 

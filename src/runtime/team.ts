@@ -39,6 +39,7 @@ import { watchdog } from './parts/watchdog.ts'
 import { watchers } from './parts/watchers.ts'
 import { Posting } from './posting.ts'
 import { Provision, type TeamKit } from './provision.ts'
+import { reading } from './refused.ts'
 import type { MultiAgentResult } from './result.ts'
 import { Roster } from './roster.ts'
 import type { Run, RunHandle, RunOptions } from './run.ts'
@@ -316,7 +317,7 @@ export class TeamRuntime {
    * console.log(await critic.run('Read this.'))
    */
   async addAgent(role: AgentRole): Promise<AgentInstance> {
-    await this.#roster.left(role?.name)
+    await this.#roster.left(reading('role', () => role?.name))
     this.#assertOpen()
     const cell = this.#roster.add(role)
     const instance = this.#roster.get(cell.name)!

@@ -10,6 +10,14 @@ const play = (orchestration: unknown) => ({ ...team, agents: [ann, { name: 'bob'
 const cycle: Record<string, unknown> = {}
 cycle.again = { cycle }
 
+/** Throws where it is looked at. */
+const boom = () => {
+  throw new Error('boom')
+}
+const hostile = (name: string, fields: object = {}) =>
+  Object.defineProperty({ ...fields }, name, { get: boom, enumerable: true })
+const thrown = 'what throws when it is read (Error: boom)'
+
 /** The error for options as plain JavaScript may have them. */
 function refusal(options: unknown): ConfigurationError {
   try {
@@ -27,6 +35,22 @@ const refused: Record<string, [options: unknown, path: string, got: string, says
     [null, 'options', 'null'],
     ['team', 'options', '"team"'],
     [{}, 'agents', 'nothing'],
+  ],
+  'what throws when it is read': [
+    [new Proxy({}, { ownKeys: boom }), 'options', thrown, /accepted: plain values/],
+    [hostile('agents'), 'agents', thrown],
+    [{ ...team, agents: new Proxy([ann], { get: boom }) }, 'agents', thrown],
+    [{ ...team, agents: [hostile('name', ann)] }, 'agents[0].name', thrown],
+    [{ ...team, agents: [hostile('module', { name: 'ann' })] }, 'agents[0].module', thrown],
+    [role({ limits: hostile('maxHeapMb') }), 'agents[0].limits.maxHeapMb', thrown],
+    [role({ communication: new Proxy({}, { ownKeys: boom }) }), 'agents[0].communication', thrown],
+    [role({ data: hostile('deep') }), 'agents[0].data', thrown],
+    [role({ env: new Proxy(['HOME'], { get: boom }) }), 'agents[0].env', thrown],
+    [hostile('orchestration', { agents: [ann] }), 'orchestration', thrown],
+    [play(hostile('strategy')), 'orchestration.strategy', thrown],
+    [play(hostile('agentOrder', { strategy: 'sequential' })), 'orchestration.agentOrder', thrown],
+    [hostile('clock', team), 'clock', thrown],
+    [{ ...team, logger: hostile('info') }, 'logger', thrown],
   ],
   'no agents': [
     [{ ...team, agents: undefined }, 'agents', 'nothing', /a list of at least one role/],

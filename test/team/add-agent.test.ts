@@ -131,6 +131,15 @@ t.test('a role that cannot be is refused as in the constructor', async (t) => {
     [{ name: 'bob', canDelegateTo: ['zoe'] }, 'role.canDelegateTo[0]'],
     [{ name: 'bob', tools: ['search'] }, 'role.tools'],
     [{ name: 'bob', communication: { retries: -1 } }, 'role.communication.retries'],
+    [{ name: Symbol('bob') }, 'role.name'],
+    [
+      Object.defineProperty({}, 'name', {
+        get() {
+          throw new Error('boom')
+        },
+      }),
+      'role',
+    ],
   ]
   for (const [role, path] of wrong)
     await t.rejects(team.addAgent(role as AgentRole), { code: 'CONFIGURATION', details: { path } }, path)
