@@ -174,3 +174,43 @@ t.test('rule 19: a retried message that waits for its permit is not passed by th
     ['fails', 'behind'],
   )
 })
+
+t.test(
+  'rule 19: agents that wait for the permits of the same two runs do not pass them to each other for ever',
+  async (t) => {
+    const heard: string[] = []
+    const works: Receive = async ({ content }, { role, runId }) => void heard.push(`${role.name} ${runId} ${content}`)
+    const team = openTeam(
+      t,
+      {
+        a: works,
+        b: works,
+        hog: (_message, context) => context.sleep(1_000),
+        short: (_message, context) => context.sleep(10),
+      },
+      {
+        maxConcurrentAgents: 1,
+        orchestration: {
+          strategy: 'custom',
+          async run(script, query) {
+            const [first, ...others] = query.split(' ')
+            const asked = [script.request(first!, '')]
+            await script.sleep(1)
+            asked.push(...others.map((name) => script.request(name, '')))
+            await Promise.all(asked)
+            return ''
+          },
+        },
+      },
+    )
+    const long = outcomeOf(team.execute('hog a b', { runId: 'long' }))
+    await team.clock.advance(2)
+    const short = outcomeOf(team.execute('short a b', { runId: 'short' }))
+    await team.clock.advance(100)
+    t.same(heard, ['a short ', 'b short '])
+    t.equal(short.value?.success, true)
+    await team.clock.runToIdle()
+    t.equal(long.value?.success, true)
+    t.same(leftovers(team.host), [])
+  },
+)

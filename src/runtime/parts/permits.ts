@@ -51,7 +51,8 @@ class Permits implements Gate {
     if (holders.has(cell))
       return cell.interleaves || waiting.length === 0 || cell.mailbox.handed.size === 0 || --cell.slice > 0
     if (!cell.interleaves && cell.suspended.size > 0) return false // first its open turn has to go on
-    if (cell.permit) this.release(cell.permit, cell) // of a message that another one has come before
+    // Of a message that another one has come before; while that one waits for its own, the first may be of use.
+    if (cell.permit && holders.size < this.#limit) this.release(cell.permit, cell)
     if (waiting.length === 0 && holders.size < this.#limit) {
       this.#grant(run, ledger, cell)
       return true
