@@ -16,7 +16,7 @@ import {
 import type { Cell, Life } from '../../src/runtime/cell.ts'
 import { LocalThread } from '../../src/runtime/local-thread.ts'
 import { imbalances, leftovers } from '../supervision/accounts.ts'
-import { never, OpenTeam, silent } from '../supervision/teams.ts'
+import { OpenTeam, silent } from '../supervision/teams.ts'
 import { type Action, Dice, type Plan, randomPlan } from './random-program.ts'
 
 const NAMES = ['ann', 'bob', 'cleo', 'dan', 'eve']
@@ -155,7 +155,7 @@ class Play {
     try {
       for (const [i, action] of plan.actions.entries()) {
         await this.#act(action, `${this.#mayComeAgain(plan.path) ? id : plan.path}:${i}@${name}`, context, work)
-        if (!this.#alive(work)) return await never
+        if (!this.#alive(work)) return await new Promise<never>(() => {}) // one that nobody else holds: what waits can be collected
       }
       return `${name} did ${plan.path}`
     } finally {
