@@ -19,7 +19,6 @@ import {
   kindOf,
   NOBODY,
   REQUEST,
-  readId,
   runOf,
   STREAMS,
   senderOf,
@@ -28,6 +27,7 @@ import {
   typeOf,
   writeControl,
 } from '../mailbox/frame.ts'
+import { readId } from '../mailbox/frame-id.ts'
 import { allocate, type Memory } from '../mailbox/memory.ts'
 import type { AgentMessage, TypedMessage } from '../mailbox/message.ts'
 import { TeamMemory } from '../mailbox/room.ts'

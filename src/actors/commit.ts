@@ -8,7 +8,8 @@ import {
   shown,
   TaskRefusedError,
 } from '../errors.ts'
-import { END, FAILED, frameBytes, PATCH } from '../mailbox/frame.ts'
+import { END, FAILED, PATCH } from '../mailbox/frame.ts'
+import { frameBytes } from '../mailbox/frame-body.ts'
 import { jsonIssue } from '../mailbox/message.ts'
 import type { PatchNotice } from './assignment.ts'
 import type { AgentHandlers, Reply } from './definition.ts'

@@ -1,15 +1,8 @@
 /** Writes this agent's frames: into the shared window where there is room, else apart and in order behind it. */
 import { MessageRejectedError } from '../errors.ts'
-import {
-  BLANK,
-  type FrameFields,
-  type FrameId,
-  frameBytes,
-  IdSource,
-  setTimes,
-  writeFrame,
-  writeId,
-} from '../mailbox/frame.ts'
+import { BLANK, type FrameFields, setTimes } from '../mailbox/frame.ts'
+import { frameBytes, writeFrame } from '../mailbox/frame-body.ts'
+import { type FrameId, IdSource, writeId } from '../mailbox/frame-id.ts'
 import { allocate, type Memory } from '../mailbox/memory.ts'
 import { jsonIssue } from '../mailbox/message.ts'
 import type { Link, Urgency } from './link.ts'

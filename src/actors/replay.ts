@@ -23,7 +23,6 @@ import {
   REQUEST,
   RESPONSE,
   RESULT,
-  readBody,
   recipientOf,
   SEND,
   STEP_BEGAN,
@@ -36,6 +35,7 @@ import {
   turnOf,
   typeOf,
 } from '../mailbox/frame.ts'
+import { readBody } from '../mailbox/frame-body.ts'
 import type { Memory } from '../mailbox/memory.ts'
 
 /** The frame that settled a step. */

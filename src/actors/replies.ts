@@ -20,13 +20,13 @@ import {
   RESULT,
   RUN,
   RUN_OVER,
-  readBody,
-  readId,
   runOf,
   STREAM_READ,
   TEAM,
   turnOf,
 } from '../mailbox/frame.ts'
+import { readBody } from '../mailbox/frame-body.ts'
+import { readId } from '../mailbox/frame-id.ts'
 import { allocate, type Memory } from '../mailbox/memory.ts'
 import type { TeamNotice } from './assignment.ts'
 import type { EarlyAborts } from './early-aborts.ts'

@@ -1,6 +1,7 @@
 /** What a thread knows of the runs that its messages belong to. */
 import { MessageRejectedError, shown } from '../errors.ts'
-import { readBody, runOf } from '../mailbox/frame.ts'
+import { runOf } from '../mailbox/frame.ts'
+import { readBody } from '../mailbox/frame-body.ts'
 import type { Memory } from '../mailbox/memory.ts'
 import { jsonIssue } from '../mailbox/message.ts'
 import type { Newcomer, RosterEntry, RunNotice } from './assignment.ts'

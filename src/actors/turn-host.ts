@@ -1,6 +1,6 @@
 /** What a turn needs of the loop that runs it. */
 import type { DramatisError } from '../errors.ts'
-import type { FrameId } from '../mailbox/frame.ts'
+import type { FrameId } from '../mailbox/frame-id.ts'
 import type { Memory } from '../mailbox/memory.ts'
 import type { MessageType } from '../mailbox/message.ts'
 import type { Asks } from './asks.ts'

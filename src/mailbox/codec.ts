@@ -5,14 +5,10 @@
 
 import { type DramatisError, type ErrorData, errorFrom } from '../errors.ts'
 import {
-  type Body,
   correlationOf,
   END,
   FAILED,
-  type FrameId,
   flagsOf,
-  idOf,
-  idText,
   kindOf,
   limitOf,
   MANY,
@@ -20,7 +16,6 @@ import {
   priorityOf,
   REQUEST,
   RESPONSE,
-  readBody,
   recipientOf,
   runOf,
   SEND,
@@ -29,6 +24,8 @@ import {
   timeOf,
   typeOf,
 } from './frame.ts'
+import { type Body, readBody } from './frame-body.ts'
+import { type FrameId, idOf, idText } from './frame-id.ts'
 import type { Memory } from './memory.ts'
 import type { AgentMessage, MessageType, TypedMessage } from './message.ts'
 

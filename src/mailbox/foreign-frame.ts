@@ -26,11 +26,11 @@ import {
   STREAMS,
   senderOf,
   startedOf,
-  stringsFit,
   TO_ALL,
   timeOf,
   typeOf,
 } from './frame.ts'
+import { stringsFit } from './frame-body.ts'
 import type { Memory } from './memory.ts'
 
 /** The largest that comes in parts. What a thread says of its size is room that the host sets aside. */

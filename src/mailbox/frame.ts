@@ -99,7 +99,8 @@ const TURN = 4
 const CORRELATION = 5
 const STEP = 6
 const BODY = 7
-const ID = 8
+/** The first of its four words. */
+export const ID = 8
 const TIME = 6 // in f64
 const STARTED = 7 // in f64, END only
 const LIMIT = 14
@@ -115,11 +116,6 @@ const TYPE_INDEX: Readonly<Record<MessageType, number>> = {
   delegate: 5,
   report: 6,
 }
-
-const WIDE = 0x4000_0000
-const LENGTH = 0x3fff_ffff
-// biome-ignore lint/suspicious/noControlCharactersInRegex: latin1 begins with them
-const wide = /[^\u0000-\u00ff]/
 
 /** What a frame is made of. The strings of `data` and `metadata` are JSON. */
 export interface FrameFields {
@@ -163,98 +159,18 @@ export const BLANK: Readonly<FrameFields> = {
   priority: 0,
 }
 
-const stringBytes = (text: string) => (4 + (wide.test(text) ? text.length * 2 : text.length) + 3) & ~3
-
-/** Bytes that a frame with this body takes, exactly. */
-export function frameBytes(
-  content: string,
-  data?: string,
-  metadata?: string,
-  threadId?: string,
-  name?: string,
-): number {
-  if (content === '' && data === undefined && metadata === undefined && threadId === undefined && name === undefined)
-    return HEADER
-  let bytes = HEADER + stringBytes(content)
-  if (data !== undefined) bytes += stringBytes(data)
-  if (metadata !== undefined) bytes += stringBytes(metadata)
-  if (threadId !== undefined) bytes += stringBytes(threadId)
-  if (name !== undefined) bytes += stringBytes(name)
-  return (bytes + 7) & ~7
-}
-
-function writeString(memory: Memory, at: number, text: string): number {
-  const { i32 } = memory
-  const { length } = text
-  const isWide = wide.test(text)
-  const end = (at + 4 + (isWide ? length * 2 : length) + 3) & ~3
-  i32[(end >> 2) - 1] = 0 // what pads the last word is part of the body, and bodies are compared
-  if (isWide) {
-    i32[at >> 2] = length | WIDE
-    memory.text.ucs2Write(text, at + 4, length * 2)
-  } else {
-    i32[at >> 2] = length
-    memory.text.latin1Write(text, at + 4, length)
-  }
-  return end
-}
-
-/** Ids in the layout of UUID version 7 (RFC 9562): time, then a counter, then what tells this thread from all others. */
-export class IdSource {
-  #serial = 0
-  #time = -1
-  #high = 0
-  #low = 0
-  readonly #tail: number
-
-  constructor(random: () => number) {
-    this.#tail = (random() * 2 ** 30) | 0
-  }
-
-  /** Writes the next id, with that time (epoch ms), into the header of the frame at `at`. Ids of one source ascend. */
-  write(i32: Int32Array, at: number, time: number): void {
-    const serial = ++this.#serial
-    if (time >= this.#time + 1) {
-      this.#time = Math.floor(time)
-      this.#high = (this.#time / 65536) | 0
-      this.#low = (this.#time % 65536) << 16
-    }
-    const i = (at >> 2) + ID
-    i32[i] = this.#high
-    i32[i + 1] = this.#low | 0x7000 | ((serial >>> 18) & 0xfff)
-    i32[i + 2] = 0x8000_0000 | ((serial & 0x3ffff) << 12) | (this.#tail >>> 18)
-    i32[i + 3] = this.#tail << 14
-  }
-}
-
-/** Writes header and body of a message; the id is the caller's to write. Returns the frame's bytes. */
-export function writeFrame(memory: Memory, at: number, fields: FrameFields, time: number): number {
+/** The header of a frame of that many bytes. The id is the caller's to write. */
+export function writeHeader(
+  memory: Memory,
+  at: number,
+  fields: FrameFields,
+  flags: number,
+  bytes: number,
+  bodyBytes: number,
+  time: number,
+): void {
   const { i32 } = memory
   const i = at >> 2
-  let flags = fields.flags
-  const bare =
-    fields.content === '' &&
-    fields.data === undefined &&
-    fields.metadata === undefined &&
-    fields.threadId === undefined &&
-    fields.name === undefined
-  let end = bare ? at + HEADER : writeString(memory, at + HEADER, fields.content)
-  if (fields.data !== undefined) {
-    flags |= HAS_DATA
-    end = writeString(memory, end, fields.data)
-  }
-  if (fields.metadata !== undefined) {
-    flags |= HAS_METADATA
-    end = writeString(memory, end, fields.metadata)
-  }
-  if (fields.threadId !== undefined) {
-    flags |= HAS_THREAD
-    end = writeString(memory, end, fields.threadId)
-  }
-  if (fields.name !== undefined) {
-    flags |= HAS_NAME
-    end = writeString(memory, end, fields.name)
-  }
   i32[i + KIND] =
     fields.kind | (flags << 8) | (Math.min(fields.attempt - 1, 255) << 16) | (TYPE_INDEX[fields.type] << 24)
   i32[i + WHO] = fields.sender | (fields.recipient << 16)
@@ -262,13 +178,11 @@ export function writeFrame(memory: Memory, at: number, fields: FrameFields, time
   i32[i + TURN] = fields.turn
   i32[i + CORRELATION] = fields.correlation
   i32[i + STEP] = fields.step
-  i32[i + BODY] = end - at - HEADER
+  i32[i + BODY] = bodyBytes
   memory.f64[(at >> 3) + TIME] = time
   i32[i + LIMIT] = fields.limit
   i32[i + PRIORITY] = fields.priority
-  const bytes = (end - at + 7) & ~7
   i32[i] = bytes
-  return bytes
 }
 
 /** Writes a frame that is a header alone. */
@@ -307,6 +221,7 @@ export const recipientOf = (memory: Memory, at: number): number => memory.i32[(a
 export const runOf = (memory: Memory, at: number): number => memory.i32[(at >> 2) + RUN_INDEX]!
 export const turnOf = (memory: Memory, at: number): number => memory.i32[(at >> 2) + TURN]!
 export const correlationOf = (memory: Memory, at: number): number => memory.i32[(at >> 2) + CORRELATION]!
+export const bodyBytesOf = (memory: Memory, at: number): number => memory.i32[(at >> 2) + BODY]!
 export const stepOf = (memory: Memory, at: number): number => memory.i32[(at >> 2) + STEP]!
 export const timeOf = (memory: Memory, at: number): number => memory.f64[(at >> 3) + TIME]!
 export const limitOf = (memory: Memory, at: number): number => memory.i32[(at >> 2) + LIMIT]!
@@ -371,22 +286,6 @@ export function setTimes(memory: Memory, at: number, started: number, ended: num
   memory.f64[(at >> 3) + STARTED] = started
 }
 
-const hex = Array.from({ length: 256 }, (_, byte) => byte.toString(16).padStart(2, '0'))
-const hexWord = (word: number) =>
-  hex[word >>> 24]! + hex[(word >>> 16) & 255]! + hex[(word >>> 8) & 255]! + hex[word & 255]!
-
-/** The id as the text of a UUID. */
-export function idOf(memory: Memory, at: number): string {
-  const i = (at >> 2) + ID
-  return idText(memory.i32[i]!, memory.i32[i + 1]!, memory.i32[i + 2]!, memory.i32[i + 3]!)
-}
-
-export function idText(a: number, b: number, c: number, d: number): string {
-  const second = hexWord(b)
-  const third = hexWord(c)
-  return `${hexWord(a)}-${second.slice(0, 4)}-${second.slice(4)}-${third.slice(0, 4)}-${third.slice(4)}${hexWord(d)}`
-}
-
 /** Copies a frame. Most are small: a loop over their words beats a view and a call. */
 export function copyFrame(from: Memory, at: number, to: Memory, target: number, bytes: number): void {
   if (bytes > 1024) {
@@ -397,82 +296,6 @@ export function copyFrame(from: Memory, at: number, to: Memory, target: number, 
   const destination = to.i32
   const words = bytes >> 2
   for (let word = 0, i = at >> 2, j = target >> 2; word < words; word++) destination[j + word] = source[i + word]!
-}
-
-/** The four words of an id. */
-export type FrameId = readonly [number, number, number, number]
-
-export function readId({ i32 }: Memory, at: number): FrameId {
-  const i = (at >> 2) + ID
-  return [i32[i]!, i32[i + 1]!, i32[i + 2]!, i32[i + 3]!]
-}
-
-export function writeId(memory: Memory, at: number, id: FrameId): void {
-  const i = (at >> 2) + ID
-  for (let word = 0; word < 4; word++) memory.i32[i + word] = id[word]!
-}
-
-/** Copies the 16 bytes of an id from one frame to another. */
-export function copyId(from: Memory, at: number, to: Memory, target: number): void {
-  for (let word = 0; word < 4; word++) to.i32[(target >> 2) + ID + word] = from.i32[(at >> 2) + ID + word]!
-}
-
-/** The strings of a frame's body. What its flags don't name is undefined. */
-export interface Body {
-  content: string
-  data: string | undefined
-  metadata: string | undefined
-  threadId: string | undefined
-  name: string | undefined
-}
-
-let cursor = 0 // where readString stopped; one reader at a time, so a module's variable does
-
-function readString(memory: Memory): string {
-  const at = cursor
-  const word = memory.i32[at >> 2]!
-  const length = word & LENGTH
-  if (word & WIDE) {
-    cursor = (at + 4 + length * 2 + 3) & ~3
-    return memory.text.ucs2Slice(at + 4, at + 4 + length * 2)
-  }
-  cursor = (at + 4 + length + 3) & ~3
-  return length === 0 ? '' : memory.text.latin1Slice(at + 4, at + 4 + length)
-}
-
-export function readBody(memory: Memory, at: number): Body {
-  if (memory.i32[(at >> 2) + BODY] === 0)
-    return { content: '', data: undefined, metadata: undefined, threadId: undefined, name: undefined }
-  const flags = flagsOf(memory, at)
-  cursor = at + HEADER
-  const content = readString(memory)
-  return {
-    content,
-    data: flags & HAS_DATA ? readString(memory) : undefined,
-    metadata: flags & HAS_METADATA ? readString(memory) : undefined,
-    threadId: flags & HAS_THREAD ? readString(memory) : undefined,
-    name: flags & HAS_NAME ? readString(memory) : undefined,
-  }
-}
-
-/** Whether the body lies within the frame, and the strings that the flags name within the body. */
-export function stringsFit({ i32 }: Memory, at: number): boolean {
-  const i = at >> 2
-  const bytes = i32[i + BODY]!
-  if (bytes === 0) return true
-  if (bytes < 0 || bytes > i32[i]! - HEADER) return false
-  const end = at + HEADER + bytes
-  const flags = (i32[i + KIND]! >>> 8) & (HAS_DATA | HAS_METADATA | HAS_THREAD | HAS_NAME)
-  let place = at + HEADER
-  for (let left = 1 | (flags << 1); left !== 0; left >>= 1) {
-    if ((left & 1) === 0) continue
-    if (place + 4 > end) return false
-    const word = i32[place >> 2]!
-    const length = word & LENGTH
-    place = (place + 4 + (word & WIDE ? length * 2 : length) + 3) & ~3
-    if (place > end || place < 0) return false // what is longer than an int32 can say is negative
-  }
-  return true
 }
 
 /** Whether two frames have the same kind, recipient, type, data flags and body: the same step, asked again. */

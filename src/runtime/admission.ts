@@ -18,7 +18,6 @@ import {
   priorityOf,
   REFUSED,
   REQUEST,
-  readBody,
   recipientOf,
   SEND,
   STREAMS,
@@ -28,6 +27,7 @@ import {
   turnOf,
   typeOf,
 } from '../mailbox/frame.ts'
+import { readBody } from '../mailbox/frame-body.ts'
 import { type Envelope, NOT_YET } from '../mailbox/mailbox.ts'
 import type { Memory } from '../mailbox/memory.ts'
 import type { Cell, OpenRequest } from './cell.ts'

@@ -3,7 +3,8 @@
  * A window holds messages of one run at a time, so that a permit is held only for what is really going on. Where turns of
  * several runs may be open at once it holds one message of each.
  */
-import { copyFrame, idOf, lengthOf, RUN_OVER, runOf, setAttempt, setKind, setTurn, turnOf } from '../mailbox/frame.ts'
+import { copyFrame, lengthOf, RUN_OVER, runOf, setAttempt, setKind, setTurn, turnOf } from '../mailbox/frame.ts'
+import { idOf } from '../mailbox/frame-id.ts'
 import { type Envelope, NOT_YET } from '../mailbox/mailbox.ts'
 import { allocate, type Memory } from '../mailbox/memory.ts'
 import type { Ring } from '../mailbox/ring.ts'

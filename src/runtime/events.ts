@@ -13,14 +13,14 @@ import {
   CHUNK,
   END,
   flagsOf,
-  idOf,
   kindOf,
   lengthOf,
-  readBody,
   senderOf,
   startedOf,
   timeOf,
 } from '../mailbox/frame.ts'
+import { readBody } from '../mailbox/frame-body.ts'
+import { idOf } from '../mailbox/frame-id.ts'
 import { ORCHESTRATOR, type TypedMessage } from '../mailbox/message.ts'
 import type { FrameBlock, HostRecord, LogEntry } from './records.ts'
 import { SEQ_STEP } from './records.ts'

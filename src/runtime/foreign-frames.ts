@@ -15,9 +15,9 @@ import {
   recipientOf,
   SEND,
   setKind,
-  stringsFit,
   turnOf,
 } from '../mailbox/frame.ts'
+import { stringsFit } from '../mailbox/frame-body.ts'
 import type { Memory } from '../mailbox/memory.ts'
 import { remainsOf } from '../mailbox/remains.ts'
 import type { Cell, Life } from './cell.ts'

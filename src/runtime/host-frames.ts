@@ -3,21 +3,9 @@
 import type { TeamNotice } from '../actors/assignment.ts'
 import type { Scheduler } from '../clock.ts'
 import { type DramatisError, errorData } from '../errors.ts'
-import {
-  ABORT,
-  BLANK,
-  FAILED,
-  type FrameFields,
-  frameBytes,
-  HEADER,
-  IdSource,
-  idText,
-  REPLAY,
-  RUN,
-  TEAM,
-  writeControl,
-  writeFrame,
-} from '../mailbox/frame.ts'
+import { ABORT, BLANK, FAILED, type FrameFields, HEADER, REPLAY, RUN, TEAM, writeControl } from '../mailbox/frame.ts'
+import { frameBytes, writeFrame } from '../mailbox/frame-body.ts'
+import { IdSource, idText } from '../mailbox/frame-id.ts'
 import type { Envelope } from '../mailbox/mailbox.ts'
 import { allocate, type Memory } from '../mailbox/memory.ts'
 

@@ -6,7 +6,8 @@
  * next attempt after a death. The reply is what that turn commits, and it commits once.
  */
 import type { DramatisError } from '../errors.ts'
-import { ASKS, idOf, SEND } from '../mailbox/frame.ts'
+import { ASKS, SEND } from '../mailbox/frame.ts'
+import { idOf } from '../mailbox/frame-id.ts'
 import type { OpenRequest } from './cell.ts'
 import type { Core } from './core.ts'
 

@@ -11,7 +11,8 @@ import {
   UnknownRunError,
 } from '../errors.ts'
 import { decodeMessage, errorOf, isFailure } from '../mailbox/codec.ts'
-import { ASKS, copyId, END, idOf, MANY, NOBODY, SEND, TO_ALL } from '../mailbox/frame.ts'
+import { ASKS, END, MANY, NOBODY, SEND, TO_ALL } from '../mailbox/frame.ts'
+import { copyId, idOf } from '../mailbox/frame-id.ts'
 import type { Memory } from '../mailbox/memory.ts'
 import { type AgentMessage, type MessageInput, type MessageType, USER } from '../mailbox/message.ts'
 import { remainsOf } from '../mailbox/remains.ts'

@@ -15,7 +15,6 @@ import {
   kindOf,
   lengthOf,
   REQUEST,
-  readBody,
   recipientOf,
   SEND,
   STEP_BEGAN,
@@ -26,6 +25,7 @@ import {
   stepOf,
   turnOf,
 } from '../mailbox/frame.ts'
+import { readBody } from '../mailbox/frame-body.ts'
 import { type Envelope, NOT_YET } from '../mailbox/mailbox.ts'
 import type { Memory } from '../mailbox/memory.ts'
 import type { Cell, Life } from './cell.ts'

@@ -22,7 +22,6 @@ import {
   PATCH,
   REJECTED,
   REQUEST,
-  readBody,
   recipientOf,
   runOf,
   SEND,
@@ -33,6 +32,7 @@ import {
   stepOf,
   turnOf,
 } from '../mailbox/frame.ts'
+import { readBody } from '../mailbox/frame-body.ts'
 import { allocate, type Memory } from '../mailbox/memory.ts'
 import { remainsOf } from '../mailbox/remains.ts'
 import { BROKEN } from '../mailbox/ring.ts'

@@ -13,7 +13,7 @@ import {
   TeamOverloadedError,
 } from '../errors.ts'
 import { errorOf, isFailure, jsonIn } from '../mailbox/codec.ts'
-import { readBody } from '../mailbox/frame.ts'
+import { readBody } from '../mailbox/frame-body.ts'
 import type { Memory } from '../mailbox/memory.ts'
 import { onAbort } from '../on-abort.ts'
 import type { Cell } from './cell.ts'

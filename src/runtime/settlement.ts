@@ -4,15 +4,12 @@ import { CancelledError, type DramatisError, describe, StepMismatchError } from 
 import { errorOf, isFailure, jsonIn } from '../mailbox/codec.ts'
 import {
   ANNOUNCED,
-  copyId,
   correlationOf,
   flagsOf,
   HAS_METADATA,
-  idOf,
   kindOf,
   REQUEST,
   RESPONSE,
-  readBody,
   recipientOf,
   senderOf,
   setCorrelation,
@@ -23,6 +20,8 @@ import {
   timeOf,
   turnOf,
 } from '../mailbox/frame.ts'
+import { readBody } from '../mailbox/frame-body.ts'
+import { copyId, idOf } from '../mailbox/frame-id.ts'
 import type { Envelope } from '../mailbox/mailbox.ts'
 import type { Memory } from '../mailbox/memory.ts'
 import type { Cell, Life, OpenRequest } from './cell.ts'

@@ -15,12 +15,10 @@ import {
   CHUNK,
   END,
   flagsOf,
-  idOf,
   kindOf,
   lengthOf,
   REPLAYED,
   RESPONSE,
-  readBody,
   recipientOf,
   STEP_BEGAN,
   STEP_DONE,
@@ -29,6 +27,8 @@ import {
   timeOf,
   typeOf,
 } from '../mailbox/frame.ts'
+import { readBody } from '../mailbox/frame-body.ts'
+import { idOf } from '../mailbox/frame-id.ts'
 import type { Memory } from '../mailbox/memory.ts'
 import { RUNTIME, type TypedMessage } from '../mailbox/message.ts'
 import type { RunLog } from './log.ts'

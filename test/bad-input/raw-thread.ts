@@ -7,18 +7,8 @@ import type { Assignment, Started } from '../../src/actors/assignment.ts'
 import type { Logger } from '../../src/actors/logger.ts'
 import type { Scheduler } from '../../src/clock.ts'
 import { defineAgent, type TypedMessage } from '../../src/index.ts'
-import {
-  BLANK,
-  END,
-  type FrameFields,
-  frameBytes,
-  lengthOf,
-  runOf,
-  senderOf,
-  setTimes,
-  turnOf,
-  writeFrame,
-} from '../../src/mailbox/frame.ts'
+import { BLANK, END, type FrameFields, lengthOf, runOf, senderOf, setTimes, turnOf } from '../../src/mailbox/frame.ts'
+import { frameBytes, writeFrame } from '../../src/mailbox/frame-body.ts'
 import { allocate, type Memory } from '../../src/mailbox/memory.ts'
 import type { Ring } from '../../src/mailbox/ring.ts'
 import { FrameWriter, Window } from '../../src/mailbox/window.ts'

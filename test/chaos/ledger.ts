@@ -10,17 +10,17 @@ import {
   END,
   FAILED,
   flagsOf,
-  idOf,
   kindOf,
   lengthOf,
   NOBODY,
   REQUEST,
   RESPONSE,
-  readBody,
   recipientOf,
   SEND,
   senderOf,
 } from '../../src/mailbox/frame.ts'
+import { readBody } from '../../src/mailbox/frame-body.ts'
+import { idOf } from '../../src/mailbox/frame-id.ts'
 import type { Memory } from '../../src/mailbox/memory.ts'
 import type { LogEntry } from '../../src/runtime/records.ts'
 import type { ChaosTeam } from '../fixtures/chaos-team.ts'

@@ -12,18 +12,13 @@ import {
   FAILED,
   type FrameFields,
   flagsOf,
-  frameBytes,
   HEADER,
-  IdSource,
-  idOf,
   kindOf,
   lengthOf,
   limitOf,
   priorityOf,
   REQUEST,
   RESPONSE,
-  readBody,
-  readId,
   recipientOf,
   runOf,
   SEND,
@@ -44,8 +39,9 @@ import {
   turnOf,
   typeOf,
   writeControl,
-  writeFrame,
 } from '../../src/mailbox/frame.ts'
+import { frameBytes, readBody, writeFrame } from '../../src/mailbox/frame-body.ts'
+import { IdSource, idOf, readId } from '../../src/mailbox/frame-id.ts'
 import { allocate, type Memory, memoryOn } from '../../src/mailbox/memory.ts'
 import { MESSAGE_TYPES } from '../../src/mailbox/message.ts'
 import { ANN, anyText, BOB, bytesOf, directory, fieldsOf, frameOf, SENT_AT } from './frames.ts'

@@ -1,6 +1,7 @@
 /** A step that is asked for again is known by its bytes, whatever stood in the memory before. */
 import t from 'tap'
-import { type FrameFields, frameBytes, SEND, sameStep, writeFrame } from '../../src/mailbox/frame.ts'
+import { type FrameFields, SEND, sameStep } from '../../src/mailbox/frame.ts'
+import { frameBytes, writeFrame } from '../../src/mailbox/frame-body.ts'
 import { allocate, type Memory } from '../../src/mailbox/memory.ts'
 
 const fields = (content: string, data?: string): FrameFields => ({

@@ -2,17 +2,8 @@
 import t from 'tap'
 import type { AgentContext } from '../../src/actors/context.ts'
 import { defineAgent } from '../../src/actors/definition.ts'
-import {
-  BLANK,
-  kindOf,
-  lengthOf,
-  REQUEST,
-  SEND,
-  STEP_BEGAN,
-  sameStep,
-  stepOf,
-  writeFrame,
-} from '../../src/mailbox/frame.ts'
+import { BLANK, kindOf, lengthOf, REQUEST, SEND, STEP_BEGAN, sameStep, stepOf } from '../../src/mailbox/frame.ts'
+import { writeFrame } from '../../src/mailbox/frame-body.ts'
 import { allocate } from '../../src/mailbox/memory.ts'
 import type { TestTeam } from '../../src/testing.ts'
 import { leftovers } from './accounts.ts'

@@ -5,16 +5,16 @@ import {
   CANCEL,
   correlationOf,
   END,
-  idOf,
   kindOf,
   lengthOf,
   priorityOf,
   REQUEST,
   RESPONSE,
-  readBody,
   recipientOf,
   senderOf,
 } from '../../mailbox/frame.ts'
+import { readBody } from '../../mailbox/frame-body.ts'
+import { idOf } from '../../mailbox/frame-id.ts'
 import type { Memory } from '../../mailbox/memory.ts'
 import { type Core, ORCHESTRATOR_INDEX, type Part } from '../core.ts'
 import type { RunState } from '../run-state.ts'

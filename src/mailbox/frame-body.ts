@@ -1,0 +1,146 @@
+/**
+ * A frame's body: its strings, each with its length before it, as latin1 or UTF-16, whichever it needs. What the text is, the
+ * flags say; a body of no strings takes no room.
+ */
+import {
+  bodyBytesOf,
+  type FrameFields,
+  flagsOf,
+  HAS_DATA,
+  HAS_METADATA,
+  HAS_NAME,
+  HAS_THREAD,
+  HEADER,
+  lengthOf,
+  writeHeader,
+} from './frame.ts'
+import type { Memory } from './memory.ts'
+
+const WIDE = 0x4000_0000
+const LENGTH = 0x3fff_ffff
+// biome-ignore lint/suspicious/noControlCharactersInRegex: latin1 begins with them
+const wide = /[^\u0000-\u00ff]/
+
+const stringBytes = (text: string) => (4 + (wide.test(text) ? text.length * 2 : text.length) + 3) & ~3
+
+/** Bytes that a frame with this body takes, exactly. */
+export function frameBytes(
+  content: string,
+  data?: string,
+  metadata?: string,
+  threadId?: string,
+  name?: string,
+): number {
+  if (content === '' && data === undefined && metadata === undefined && threadId === undefined && name === undefined)
+    return HEADER
+  let bytes = HEADER + stringBytes(content)
+  if (data !== undefined) bytes += stringBytes(data)
+  if (metadata !== undefined) bytes += stringBytes(metadata)
+  if (threadId !== undefined) bytes += stringBytes(threadId)
+  if (name !== undefined) bytes += stringBytes(name)
+  return (bytes + 7) & ~7
+}
+
+function writeString(memory: Memory, at: number, text: string): number {
+  const { i32 } = memory
+  const { length } = text
+  const isWide = wide.test(text)
+  const end = (at + 4 + (isWide ? length * 2 : length) + 3) & ~3
+  i32[(end >> 2) - 1] = 0 // what pads the last word is part of the body, and bodies are compared
+  if (isWide) {
+    i32[at >> 2] = length | WIDE
+    memory.text.ucs2Write(text, at + 4, length * 2)
+  } else {
+    i32[at >> 2] = length
+    memory.text.latin1Write(text, at + 4, length)
+  }
+  return end
+}
+
+/** Writes header and body of a message; the id is the caller's to write. Returns the frame's bytes. */
+export function writeFrame(memory: Memory, at: number, fields: FrameFields, time: number): number {
+  let { flags } = fields
+  const bare =
+    fields.content === '' &&
+    fields.data === undefined &&
+    fields.metadata === undefined &&
+    fields.threadId === undefined &&
+    fields.name === undefined
+  let end = bare ? at + HEADER : writeString(memory, at + HEADER, fields.content)
+  if (fields.data !== undefined) {
+    flags |= HAS_DATA
+    end = writeString(memory, end, fields.data)
+  }
+  if (fields.metadata !== undefined) {
+    flags |= HAS_METADATA
+    end = writeString(memory, end, fields.metadata)
+  }
+  if (fields.threadId !== undefined) {
+    flags |= HAS_THREAD
+    end = writeString(memory, end, fields.threadId)
+  }
+  if (fields.name !== undefined) {
+    flags |= HAS_NAME
+    end = writeString(memory, end, fields.name)
+  }
+  const bytes = (end - at + 7) & ~7
+  writeHeader(memory, at, fields, flags, bytes, end - at - HEADER, time)
+  return bytes
+}
+
+/** The strings of a frame's body. What its flags don't name is undefined. */
+export interface Body {
+  content: string
+  data: string | undefined
+  metadata: string | undefined
+  threadId: string | undefined
+  name: string | undefined
+}
+
+let cursor = 0 // where readString stopped; one reader at a time, so a module's variable does
+
+function readString(memory: Memory): string {
+  const at = cursor
+  const word = memory.i32[at >> 2]!
+  const length = word & LENGTH
+  if (word & WIDE) {
+    cursor = (at + 4 + length * 2 + 3) & ~3
+    return memory.text.ucs2Slice(at + 4, at + 4 + length * 2)
+  }
+  cursor = (at + 4 + length + 3) & ~3
+  return length === 0 ? '' : memory.text.latin1Slice(at + 4, at + 4 + length)
+}
+
+export function readBody(memory: Memory, at: number): Body {
+  if (bodyBytesOf(memory, at) === 0)
+    return { content: '', data: undefined, metadata: undefined, threadId: undefined, name: undefined }
+  const flags = flagsOf(memory, at)
+  cursor = at + HEADER
+  const content = readString(memory)
+  return {
+    content,
+    data: flags & HAS_DATA ? readString(memory) : undefined,
+    metadata: flags & HAS_METADATA ? readString(memory) : undefined,
+    threadId: flags & HAS_THREAD ? readString(memory) : undefined,
+    name: flags & HAS_NAME ? readString(memory) : undefined,
+  }
+}
+
+/** Whether the body lies within the frame, and the strings that the flags name within the body. */
+export function stringsFit(memory: Memory, at: number): boolean {
+  const bytes = bodyBytesOf(memory, at)
+  if (bytes === 0) return true
+  if (bytes < 0 || bytes > lengthOf(memory, at) - HEADER) return false
+  const end = at + HEADER + bytes
+  const flags = flagsOf(memory, at) & (HAS_DATA | HAS_METADATA | HAS_THREAD | HAS_NAME)
+  let place = at + HEADER
+  for (let left = 1 | (flags << 1); left !== 0; left >>= 1) {
+    if ((left & 1) === 0) continue
+    if (place + 4 > end) return false
+    const word = memory.i32[place >> 2]!
+    const length = word & LENGTH
+    place = (place + 4 + (word & WIDE ? length * 2 : length) + 3) & ~3
+    if (place > end || place < 0) return false // what is longer than an int32 can say is negative
+  }
+  return true
+}

@@ -1,0 +1,65 @@
+/** The id of a frame: 16 bytes in its header, and a UUID as text where somebody asks for it. */
+import { ID } from './frame.ts'
+import type { Memory } from './memory.ts'
+
+/** Ids in the layout of UUID version 7 (RFC 9562): time, then a counter, then what tells this thread from all others. */
+export class IdSource {
+  #serial = 0
+  #time = -1
+  #high = 0
+  #low = 0
+  readonly #tail: number
+
+  constructor(random: () => number) {
+    this.#tail = (random() * 2 ** 30) | 0
+  }
+
+  /** Writes the next id, with that time (epoch ms), into the header of the frame at `at`. Ids of one source ascend. */
+  write(i32: Int32Array, at: number, time: number): void {
+    const serial = ++this.#serial
+    if (time >= this.#time + 1) {
+      this.#time = Math.floor(time)
+      this.#high = (this.#time / 65536) | 0
+      this.#low = (this.#time % 65536) << 16
+    }
+    const i = (at >> 2) + ID
+    i32[i] = this.#high
+    i32[i + 1] = this.#low | 0x7000 | ((serial >>> 18) & 0xfff)
+    i32[i + 2] = 0x8000_0000 | ((serial & 0x3ffff) << 12) | (this.#tail >>> 18)
+    i32[i + 3] = this.#tail << 14
+  }
+}
+
+const hex = Array.from({ length: 256 }, (_, byte) => byte.toString(16).padStart(2, '0'))
+const hexWord = (word: number) =>
+  hex[word >>> 24]! + hex[(word >>> 16) & 255]! + hex[(word >>> 8) & 255]! + hex[word & 255]!
+
+/** The id as the text of a UUID. */
+export function idOf(memory: Memory, at: number): string {
+  const i = (at >> 2) + ID
+  return idText(memory.i32[i]!, memory.i32[i + 1]!, memory.i32[i + 2]!, memory.i32[i + 3]!)
+}
+
+export function idText(a: number, b: number, c: number, d: number): string {
+  const second = hexWord(b)
+  const third = hexWord(c)
+  return `${hexWord(a)}-${second.slice(0, 4)}-${second.slice(4)}-${third.slice(0, 4)}-${third.slice(4)}${hexWord(d)}`
+}
+
+/** The four words of an id. */
+export type FrameId = readonly [number, number, number, number]
+
+export function readId({ i32 }: Memory, at: number): FrameId {
+  const i = (at >> 2) + ID
+  return [i32[i]!, i32[i + 1]!, i32[i + 2]!, i32[i + 3]!]
+}
+
+export function writeId(memory: Memory, at: number, id: FrameId): void {
+  const i = (at >> 2) + ID
+  for (let word = 0; word < 4; word++) memory.i32[i + word] = id[word]!
+}
+
+/** Copies the 16 bytes of an id from one frame to another. */
+export function copyId(from: Memory, at: number, to: Memory, target: number): void {
+  for (let word = 0; word < 4; word++) to.i32[(target >> 2) + ID + word] = from.i32[(at >> 2) + ID + word]!
+}
