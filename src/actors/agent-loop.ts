@@ -2,14 +2,7 @@
  * The turn loop of one life of an agent: takes frames, runs turns, writes commits, settles what turns wait for, and
  * sleeps when there is nothing to do. The same in a worker thread and, for tests and protocol scripts, in the host's.
  */
-import {
-  AgentTerminatedError,
-  ConfigurationError,
-  type DramatisError,
-  describe,
-  MessageRejectedError,
-  StartFailedError,
-} from '../errors.ts'
+import { AgentTerminatedError, type DramatisError } from '../errors.ts'
 import { ReceivedMessage } from '../mailbox/codec.ts'
 import {
   attemptOf,
@@ -35,19 +28,20 @@ import { Window } from '../mailbox/window.ts'
 import { Asks } from './asks.ts'
 import type { Assignment } from './assignment.ts'
 import { Commit } from './commit.ts'
-import { type AgentHandlers, initialStateOf } from './definition.ts'
+import type { AgentHandlers } from './definition.ts'
 import { EarlyAborts } from './early-aborts.ts'
 import { ExternalMemory } from './external-memory.ts'
 import { handled } from './handled.ts'
+import { inputOf } from './input.ts'
 import { Link, NOTHING_TAKEN, type Taken, type ThreadPort } from './link.ts'
 import type { Logger } from './logger.ts'
 import { Names } from './names.ts'
 import { Outbox } from './outbox.ts'
-import { NO_SLOT, Parking } from './parking.ts'
+import { Parking } from './parking.ts'
 import { Replies } from './replies.ts'
 import type { RoleInfo } from './role.ts'
-import { deepFreeze, firstState, NO_RUN, type RunView, RunViews } from './run-views.ts'
-import { checkBySchema } from './schema.ts'
+import { type RunView, RunViews } from './run-views.ts'
+import { startAgent } from './starting.ts'
 import { StateRules } from './state-rules.ts'
 import { Turn } from './turn.ts'
 import type { TurnHost, TurnStart } from './turn-host.ts'
@@ -153,61 +147,9 @@ export class AgentLoop implements TurnHost {
 
   // ---- start and stop
 
-  /** Before the first message: the state of earlier lives or the initial one, the data, the start hook. Returns the state if the host does not have it yet. */
-  async start(state: string | undefined): Promise<string | undefined> {
-    const { initialRunState, data, start } = this.#handlers
-    this.stateRules.check(this.#handlers)
-    const initial = firstState(initialStateOf(this.#handlers, this.role), 'initialState', this.role.name)
-    if (typeof initialRunState !== 'function') firstState(initialRunState, 'initialRunState', this.role.name)
-    this.state = state === undefined ? initial : deepFreeze(JSON.parse(state) as object)
-    this.data = data
-      ? await checkBySchema(
-          data,
-          this.role.data,
-          (issues) =>
-            new MessageRejectedError(
-              `${this.#option}.data: the data of agent "${this.role.name}" misses its schema: ${issues}`,
-              { path: `${this.#option}.data`, issues },
-            ),
-        )
-      : this.role.data
-    if (start) await this.#runStart(start)
-    const now = JSON.stringify(this.state)
-    return now === state ? undefined : now
-  }
-
-  async #runStart(start: NonNullable<AgentHandlers['start']>): Promise<void> {
-    const turn = new Turn(this, {
-      turn: 0,
-      run: 0,
-      view: NO_RUN,
-      id: [0, 0, 0, 0],
-      attempt: 1,
-      caller: 0,
-      correlation: 0,
-      streams: false,
-      type: 'request',
-      startedAt: this.now(),
-      replay: undefined,
-      slot: NO_SLOT,
-    })
-    const { role, data, log, signal } = turn // there is no run yet: the verbs that need one are not for it
-    const context = {
-      role,
-      data,
-      log,
-      signal,
-      get state() {
-        return turn.state
-      },
-      setState: (recipe: (draft: object) => void) => turn.setState(recipe),
-    }
-    try {
-      await start(context)
-      this.state = turn.drafts?.state?.value ?? this.state
-    } finally {
-      turn.close()
-    }
+  /** Before the first message. Returns the state if the host does not have it yet. */
+  start(state: string | undefined): Promise<string | undefined> {
+    return startAgent(this, this.#handlers, this.#option, state)
   }
 
   /** Takes nothing more, aborts what is open and waits for it, then runs the stop hook. */
@@ -339,28 +281,8 @@ export class AgentLoop implements TurnHost {
   }
 
   async #checked(turn: Turn, message: ReceivedMessage): Promise<unknown> {
-    const structuredData = await this.#inputOf(turn, message)
+    const structuredData = await inputOf(this.#handlers.input!, turn, message)
     return turn.reason ? undefined : this.#handlers.receive({ ...message.toJSON(), structuredData }, turn)
-  }
-
-  /** What misses the schema is its sender's fault: the turn ends with that, and the handler never sees it. */
-  async #inputOf(turn: Turn, message: ReceivedMessage): Promise<unknown> {
-    const agent = this.role.name
-    try {
-      return await checkBySchema(
-        this.#handlers.input!,
-        message.structuredData,
-        (issues) =>
-          new MessageRejectedError(`The message to "${agent}" misses its input schema: ${issues}`, {
-            agent,
-            path: 'structuredData',
-            issues,
-          }),
-      )
-    } catch (error) {
-      if (!(error instanceof MessageRejectedError)) throw error
-      return turn.abort(error)
-    }
   }
 
   // ---- the end of a turn
@@ -438,14 +360,6 @@ export class AgentLoop implements TurnHost {
   loggerFor(start: TurnStart): Logger {
     return turnLogger(this.outbox, start)
   }
-}
-
-/** What is wrong with the code or its data is a configuration error; anything else that start throws is a failed start. */
-export function startFailure(agent: string, error: unknown): DramatisError {
-  if (error instanceof ConfigurationError) return error
-  if (error instanceof MessageRejectedError)
-    return new ConfigurationError(error.message, { agent, ...error.details }, error)
-  return new StartFailedError(`Agent "${agent}" failed while it started: ${describe(error)}`, { agent }, error)
 }
 
 const isThenable = (value: unknown): value is PromiseLike<unknown> =>

@@ -1,8 +1,9 @@
 /** A loop in the host's own thread: the protocol script's, and in tests every agent's. The same loop over the same rings; only bells and death are different. */
-import { AgentLoop, startFailure } from '../actors/agent-loop.ts'
+import { AgentLoop } from '../actors/agent-loop.ts'
 import type { Assignment, RosterEntry, Started } from '../actors/assignment.ts'
 import { type AgentHandlers, handlersOf } from '../actors/definition.ts'
 import { OrchestratorTurn } from '../actors/orchestrator-turn.ts'
+import { startFailure } from '../actors/starting.ts'
 import type { Scheduler } from '../clock.ts'
 import { ConfigurationError, errorData, shown } from '../errors.ts'
 import type { Thread, ThreadExit } from './thread.ts'
