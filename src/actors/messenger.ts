@@ -3,7 +3,6 @@ import { CancelledError, type DramatisError, errorData, MessageRejectedError } f
 import {
   ASKS,
   CALL,
-  CANCEL,
   type FrameFields,
   MANY,
   NOBODY,
@@ -19,14 +18,14 @@ import {
 } from '../mailbox/frame.ts'
 import { type AgentMessage, type MessageType, ORCHESTRATOR } from '../mailbox/message.ts'
 import { remainsOf } from '../mailbox/remains.ts'
-import { onAbort } from '../on-abort.ts'
 import type { Ask } from './asks.ts'
 import type { RequestOptions } from './context.ts'
 import { handled, quiet, rejected } from './handled.ts'
 import { encodeData } from './outbox.ts'
-import type { Answer, Matched, Streamed } from './replay.ts'
+import type { Matched, Streamed } from './replay.ts'
 import { type Relay, ResponseStream } from './stream.ts'
 import type { TurnHost, TurnStart } from './turn-host.ts'
+import { TurnWaits } from './turn-waits.ts'
 import {
   checkContent,
   checkName,
@@ -36,7 +35,6 @@ import {
   priorityOf,
   withdrawn,
 } from './verb-checks.ts'
-import type { Wait } from './waits.ts'
 
 /** What it needs of its turn. */
 export interface MessengerTurn extends Relay {
@@ -62,10 +60,8 @@ export const NO_OPTIONS: RequestOptions = Object.freeze({})
 export class Messenger {
   readonly #loop: TurnHost
   readonly #turn: MessengerTurn
-  #waits: Set<Wait> | undefined
+  #waits: TurnWaits | undefined
   #sent = 0
-  /** Answers from the log, for what was asked again in this stretch of the handler. */
-  #replayed: { correlation: number; to: string; answer: Answer }[] = []
 
   constructor(loop: TurnHost, turn: MessengerTurn) {
     this.#loop = loop
@@ -74,12 +70,12 @@ export class Messenger {
 
   /** How many waits for others are open. */
   get waiting(): number {
-    return this.#waits?.size ?? 0
+    return this.#waits?.count ?? 0
   }
 
   /** The log has answers for waits that are open: they come at once. */
   get replaying(): boolean {
-    return this.#replayed.length > 0
+    return this.#waits?.replaying ?? false
   }
 
   send(to: string, content: string, options: RequestOptions, type: MessageType = 'request'): Promise<void> {
@@ -127,7 +123,7 @@ export class Messenger {
     const { fields } = outbox
     const correlation = waits.next()
     fields.correlation = correlation
-    const verdict = this.#wait(correlation, 'send', to, options)
+    const verdict = this.#ofTurn().add(correlation, 'send', to, options.signal)
     const claimed = () => waits.get(correlation)?.resolve(undefined)
     asks.add(fields.recipient, this.#inLine('send', bytes, verdict, claimed))
     return verdict as Promise<void>
@@ -162,8 +158,8 @@ export class Messenger {
   /** An earlier attempt had asked. As long as the host has not said anything, later ones to that agent stay behind it. */
   #askedBefore(to: string, { correlation, answer }: Matched, options: RequestOptions): Promise<void> {
     const { recipient } = this.#loop.outbox.fields
-    const verdict = this.#wait(correlation, 'send', to, options)
-    if (answer) this.#settleAgain(correlation, to, answer)
+    const verdict = this.#ofTurn().add(correlation, 'send', to, options.signal)
+    if (answer) this.#ofTurn().settleAgain(correlation, to, answer)
     else this.#loop.asks.asked(recipient, verdict)
     return verdict as Promise<void>
   }
@@ -208,8 +204,8 @@ export class Messenger {
         if (toAll) asks.askAll()
         outbox.write(bytes, 'now')
       }
-      const verdict = this.#wait(correlation, 'send', to, options) as Promise<void>
-      if (logged?.answer) this.#settleAgain(correlation, to, logged.answer)
+      const verdict = this.#ofTurn().add(correlation, 'send', to, options.signal) as Promise<void>
+      if (logged?.answer) this.#ofTurn().settleAgain(correlation, to, logged.answer)
       else if (toAll) asks.askedAll(verdict)
       return verdict
     } catch (error) {
@@ -229,7 +225,7 @@ export class Messenger {
     }
     const leave = () => {
       const text = `The answer of "${to}" was no longer wanted: its reader left the loop.`
-      this.#withdraw(correlation, new CancelledError(text, { agent: to }))
+      this.#ofTurn().withdraw(correlation, new CancelledError(text, { agent: to }))
     }
     const stream = new ResponseStream(promise as Promise<AgentMessage>, this.#turn, read, leave)
     if (streamed) stream.resume(streamed)
@@ -295,87 +291,23 @@ export class Messenger {
   /** The log knows the step: its wait goes on under its old number, or is over. */
   #reattach(to: string, { correlation, answer, streamed }: Matched, options: RequestOptions): Response {
     const response = this.#awaitResponse(to, correlation, options)
-    if (answer) this.#settleAgain(correlation, to, answer)
+    if (answer) this.#ofTurn().settleAgain(correlation, to, answer)
     return { ...response, streamed }
   }
 
-  /** In the order of the log, so that of several the same one is first; hence not before all of them were asked for again. */
-  #settleAgain(correlation: number, to: string, answer: Answer): void {
-    if (this.#replayed.push({ correlation, to, answer }) > 1) return
-    queueMicrotask(() => {
-      const replayed = this.#replayed.sort((a, b) => a.answer.order - b.answer.order)
-      this.#replayed = []
-      for (const { correlation, to, answer } of replayed) {
-        const { frame } = answer
-        if (frame) this.#loop.settle(correlation, frame.memory, frame.at)
-        else this.#loop.waits.get(correlation)?.reject(withdrawnBefore(to))
-      }
-      this.#loop.mayPark(this.#turn.start)
-    })
-  }
-
   #awaitResponse(to: string, correlation: number, options: RequestOptions): Response {
-    return { promise: this.#wait(correlation, 'request', to, options), correlation }
+    return { promise: this.#ofTurn().add(correlation, 'request', to, options.signal), correlation }
   }
 
-  /** A new wait; `signal` withdraws what it waits for. */
-  #wait(correlation: number, kind: Wait['kind'], to: string, { signal }: RequestOptions): Promise<unknown> {
-    const promise = this.#open(correlation, kind)
-    if (signal) {
-      const stop = onAbort(signal, () => this.#withdraw(correlation, withdrawn(to, signal)))
-      promise.then(stop, stop)
-    }
-    return promise
+  /** Most turns wait for nothing. */
+  #ofTurn(): TurnWaits {
+    this.#waits ??= new TurnWaits(this.#loop, this.#turn.start)
+    return this.#waits
   }
 
-  #open(correlation: number, kind: Wait['kind']): Promise<unknown> {
-    const { waits, parking } = this.#loop
-    const promise = new Promise<unknown>((resolve, reject) => {
-      const settled = () => {
-        this.#waits?.delete(wait)
-        waits.delete(correlation)
-      }
-      const wait: Wait = {
-        kind,
-        stream: undefined,
-        resolve: (value) => {
-          settled()
-          resolve(value)
-        },
-        reject: (error) => {
-          settled()
-          reject(error)
-        },
-      }
-      this.#waits ??= new Set()
-      this.#waits.add(wait)
-      parking.unpark(this.#turn.start)
-      waits.add(correlation, wait)
-      this.#loop.mayPark(this.#turn.start)
-    })
-    return handled(promise)
-  }
-
-  /** The caller no longer wants the answer. */
-  #withdraw(correlation: number, reason: DramatisError): void {
-    const wait = this.#loop.waits.get(correlation)
-    if (!wait) return
-    this.#loop.writeControl(CANCEL, this.#turn.start, correlation, 0)
-    this.#loop.link.flush()
-    wait.reject(reason)
-  }
-
-  /**
-   * Nothing that is open is wanted any more. What was sent and waits for room is withdrawn as well when the turn is to
-   * stop; a turn that has ended has sent it.
-   */
+  /** See `TurnWaits`. */
   withdrawAll(reason: DramatisError, sends: boolean): void {
-    for (const wait of [...(this.#waits ?? [])]) {
-      const correlation = this.#loop.waits.numberOf(wait)
-      if (correlation !== undefined && (sends || wait.kind === 'request'))
-        this.#loop.writeControl(CANCEL, this.#turn.start, correlation, 0)
-      wait.reject(reason)
-    }
+    this.#waits?.withdrawAll(reason, sends)
   }
 
   /** The error; where it refuses a message that was for somebody the host gets what remains of that, for the dead letters. */
@@ -428,6 +360,3 @@ export class Messenger {
     return fields
   }
 }
-
-const withdrawnBefore = (to: string) =>
-  new CancelledError(`The wait for "${to}" was withdrawn by an earlier attempt of this turn.`, { agent: to })
