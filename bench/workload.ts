@@ -13,10 +13,5 @@ export function payload(a: number): Payload {
   return { a, tags: ['alpha', 'beta', 'gamma'] }
 }
 
-/** Messages that go before `count` that are measured: code is compiled and memory touched. */
-export function warmUp(count: number): number {
-  return count / 5
-}
-
 /** What each agent has to wait beside one that loops. */
 export const WAIT_MS = 60

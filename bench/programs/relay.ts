@@ -11,7 +11,7 @@ import { isMainThread, parentPort, workerData } from 'node:worker_threads'
 import { measureBusy, type Paced, pace } from '../pacing.ts'
 import { type Commands, type Credit, type Note, type Part, type Posted, RelayHost } from '../relay-host.ts'
 import { measureRoundTrips, type RoundTripPlan, type RoundTrips } from '../round-trips.ts'
-import { CONTENT, payload, warmUp } from '../workload.ts'
+import { CONTENT, payload } from '../workload.ts'
 
 const WINDOW = 1_024
 const CREDIT = 64 // the counter gives back so many at a time
@@ -47,7 +47,7 @@ async function oneWay(count: number, size: number): Promise<number> {
     await counted
     return (goal / (performance.now() - startedAt)) * 1_000
   }
-  await send(warmUp(count))
+  await send(count) // as many before, as for the runtime
   return send(count)
 }
 
