@@ -1,7 +1,7 @@
 /** Rules 11 and 12: how agents start and stop. */
 import t from 'tap'
 import { defineAgent } from '../../src/actors/definition.ts'
-import { type Scheduler, schedulerFrom } from '../../src/clock.ts'
+import { type Scheduler, schedulerFrom, systemClock } from '../../src/clock.ts'
 import { restarts } from '../../src/runtime/parts/restarts.ts'
 import { ahead, BareSupervisor } from './bare-supervisor.ts'
 import { ask, localTeam, never, openTeam, outcomeOf, type Receive, silent } from './teams.ts'
@@ -265,6 +265,7 @@ t.test('rule 12: the grace ends in real time too: who awaits close may be who mo
 })
 
 t.test('rule 12: the end of an agent is that of its thread, which has a second for it', async (t) => {
+  t.intercept(systemClock, 'sleep', { value: () => never }) // of real time a busy machine may take more
   const bare = new BareSupervisor({ quick: answers, slow: answers, stubborn: answers }, [])
   await bare.start()
   for (const name of ['slow', 'stubborn']) bare.threads.get(name)!.ailments.add('stubborn')
