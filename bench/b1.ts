@@ -6,7 +6,7 @@ import { SIZE } from './workload.ts'
 
 const FIGURE = 'rate over the relay'
 const ROUNDS = 5
-const MESSAGES = 100_000
+const MESSAGES = 400_000
 
 export const b1: Benchmark<typeof FIGURE> = {
   id: 'B1',
