@@ -1,7 +1,7 @@
 /** What takes too long, and what nobody wants any more. */
 import t from 'tap'
 import { imbalances, leftovers, watchAccounts } from './accounts.ts'
-import { ask, localTeam, never, openTeam, outcomeOf, type Receive } from './teams.ts'
+import { ask, gate, localTeam, never, numbers, openTeam, outcomeOf, type Receive } from './teams.ts'
 
 const sleeps: Receive = async (message, context) => {
   await context.sleep(Number(message.content))
@@ -122,6 +122,31 @@ t.test('rule 8: a message that waits longer than queueTimeoutMs expires, and its
   t.same(handled, ['first'])
   t.same(found, [])
   t.same(leftovers(team.host), [])
+})
+
+t.test('rule 8: behind a quick agent, too, what waits expires: nothing is handed over before its turn', async (t) => {
+  const handled: string[] = []
+  const { opened, open } = gate()
+  const team = localTeam(
+    t,
+    {
+      async sender(_message, context) {
+        for (const content of numbers(20)) await context.request('worker', content) // it is known to be quick
+        for (const content of ['hold', 'late']) await context.send('worker', content)
+      },
+      async worker({ content }) {
+        if (content === 'hold') await opened
+        else handled.push(content)
+      },
+    },
+    { communication: { queueTimeoutMs: 100 } },
+  )
+  await ask(team, 'sender')
+  await team.clock.advance(200)
+  open()
+  await team.clock.advance(1)
+  t.same(handled, numbers(20))
+  t.match(team.deadLetters.list(), [{ reason: 'expired', message: { content: 'late' } }])
 })
 
 t.test('rule 8: messages expire in the order of their own deadlines, whatever their priority', async (t) => {
