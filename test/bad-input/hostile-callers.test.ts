@@ -10,6 +10,7 @@ import { imbalances, leftovers } from '../supervision/accounts.ts'
 import { ask, openTeam, outcomeOf } from '../supervision/teams.ts'
 import { Dice } from './dice.ts'
 import { untyped } from './helpers.ts'
+import { playSeeds } from './seeds.ts'
 
 const CALLS = 100
 const SEEDS = process.env.DRAMATIS_DEEP ? 500 : 35
@@ -211,14 +212,4 @@ async function wrongs(test: Parameters<typeof openTeam>[0], seed: number): Promi
   }
 }
 
-t.test(`${seeds.length * CALLS} calls of a hostile caller`, async (t) => {
-  const escaped: unknown[] = []
-  const note = (error: unknown) => void escaped.push(error)
-  process.on('uncaughtException', note)
-  process.on('unhandledRejection', note)
-  t.teardown(() => process.off('uncaughtException', note).off('unhandledRejection', note))
-  for (const seed of seeds) {
-    const found = await wrongs(t, seed)
-    t.same([...found, ...escaped.splice(0).map(String)], [], `seed ${seed}`)
-  }
-})
+t.test(`${seeds.length * CALLS} calls of a hostile caller`, (t) => playSeeds(t, seeds, wrongs))
