@@ -1,0 +1,250 @@
+/**
+ * Who waits for whom, and who of them nothing can free any more: rules 22, 23 and 25. Each wait is for k of n, after
+ * E. Knapp, "Deadlock detection in distributed databases", ACM Computing Surveys 19(4), 1987. Plain data in and out.
+ */
+
+/** k of n: free when `need` of the targets have ended. A target that is given twice counts twice. */
+export interface Wait {
+  readonly need: number
+  /** Places in the list of nodes. For one that is not in it: it never ends. */
+  readonly targets: readonly number[]
+}
+
+/**
+ * A turn, a queued message, or an agent. Where many wait for the same targets (whoever may write a key, say), a node that
+ * stands for those targets keeps the graph small: they wait for it, and it for them.
+ */
+export interface WaitNode {
+  /** It can run, or something outside of the team will end its wait. */
+  readonly live: boolean
+  /** Alternatives: any of them frees it. Without any, nothing does: a wake-up was lost. */
+  readonly waits: readonly Wait[]
+}
+
+export interface Deadlock {
+  /** Each waits for the next, and the last for the first, which is the lowest. Empty: a stall. */
+  readonly cycle: number[]
+  /** Who waits for one of the cycle, itself or through others; the nearest first. */
+  readonly tail: number[]
+}
+
+const NONE = -1
+
+/** Nodes that nothing can free, in order. Node i is `nodes[i]`. Takes time in proportion to the number of targets. */
+export function stuckIn(nodes: readonly WaitNode[]): number[] {
+  let waitCount = 0
+  let targetCount = 0
+  for (const { live, waits } of nodes) {
+    if (live) continue
+    waitCount += waits.length
+    for (const { targets } of waits) targetCount += targets.length
+  }
+  if (waitCount === 0) return nodes.flatMap(({ live }, i) => (live ? [] : [i]))
+
+  const owner = new Int32Array(waitCount)
+  const left = new Float64Array(waitCount) // not integers, or a need of Infinity would become 0
+  const lastWaiter = new Int32Array(nodes.length).fill(NONE) // of each target a list, linked backwards
+  const waiter = new Int32Array(targetCount)
+  const before = new Int32Array(targetCount)
+  const free = new Uint8Array(nodes.length)
+  const queue = new Int32Array(nodes.length)
+  let queued = 0
+  const release = (node: number) => {
+    if (free[node]) return
+    free[node] = 1
+    queue[queued++] = node
+  }
+
+  let wait = 0
+  let link = 0
+  for (const [i, { live, waits }] of nodes.entries()) {
+    if (live) {
+      release(i)
+      continue
+    }
+    for (const { need, targets } of waits) {
+      owner[wait] = i
+      left[wait] = need
+      if (need <= 0) release(i)
+      for (const target of targets) {
+        waiter[link] = wait
+        before[link] = lastWaiter[target] ?? NONE
+        lastWaiter[target] = link++
+      }
+      wait += 1
+    }
+  }
+
+  for (let next = 0; next < queued; next++) {
+    for (let at = lastWaiter[queue[next]!]!; at !== NONE; at = before[at]!) {
+      const met = waiter[at]!
+      left[met]! -= 1
+      if (left[met]! <= 0) release(owner[met]!)
+    }
+  }
+
+  const stuck: number[] = []
+  for (let i = 0; i < nodes.length; i++) if (!free[i]) stuck.push(i)
+  return stuck
+}
+
+/** The first of `cyclesOf`; an empty cycle where there is none. */
+export function cycleOf(nodes: readonly WaitNode[], stuck: readonly number[]): Deadlock {
+  return cyclesOf(nodes, stuck)[0] ?? { cycle: [], tail: [] }
+}
+
+/**
+ * Each deadlock among the stuck, every one of whom is in one. Nodes that all wait for each other, and for no other
+ * cycle, are a deadlock: it must be broken, and that may free those who wait for it. It is named by its shortest
+ * cycle, of several by one with the lowest node. The shortest deadlock comes first. Who waits for two is in the tail
+ * of the nearer one. Who waits for none is in a stall, which comes last.
+ */
+export function cyclesOf(nodes: readonly WaitNode[], stuck: readonly number[]): Deadlock[] {
+  const targets = targetsAmong(nodes, stuck)
+  const waiters = reversed(targets)
+  const deadlocks = knots(targets, stuck)
+    .map((knot): Deadlock => ({ cycle: shortestCycle(knot, targets, waiters), tail: [] }))
+    .sort((a, b) => a.cycle.length - b.cycle.length || a.cycle[0]! - b.cycle[0]!)
+
+  const tailOf = new Map<number, number[]>()
+  for (const { cycle, tail } of deadlocks) for (const node of cycle) tailOf.set(node, tail)
+  addWaiters(tailOf, waiters)
+  const idle = stuck.filter((node) => !tailOf.has(node) && targets[node]!.length === 0)
+  if (idle.length === 0) return deadlocks
+  for (const node of idle) tailOf.set(node, idle)
+  addWaiters(tailOf, waiters)
+  return [...deadlocks, { cycle: [], tail: idle }]
+}
+
+/** For each of the stuck, those of them that it waits for. */
+function targetsAmong(nodes: readonly WaitNode[], stuck: readonly number[]): number[][] {
+  const isStuck = new Uint8Array(nodes.length)
+  for (const node of stuck) isStuck[node] = 1
+  return nodes.map(({ waits }, i) =>
+    isStuck[i] ? waits.flatMap(({ targets }) => targets.filter((target) => isStuck[target])) : [],
+  )
+}
+
+function reversed(targets: readonly number[][]): number[][] {
+  const waiters = targets.map((): number[] => [])
+  for (const [node, its] of targets.entries()) for (const target of its) waiters[target]!.push(node)
+  return waiters
+}
+
+/** Puts who waits for a node into the same tail as that node, breadth first: a map may grow while it is gone through. */
+function addWaiters(tailOf: Map<number, number[]>, waiters: readonly number[][]): void {
+  for (const [node, tail] of tailOf) {
+    for (const waiter of waiters[node]!) {
+      if (tailOf.has(waiter)) continue
+      tailOf.set(waiter, tail)
+      tail.push(waiter)
+    }
+  }
+}
+
+/**
+ * The groups that wait for each other and for no other such group: strongly connected components, after R. Tarjan,
+ * "Depth-first search and linear graph algorithms", 1972. It finds a component after all those that it leads to.
+ */
+function knots(targets: readonly number[][], stuck: readonly number[]): number[][] {
+  const found: number[][] = []
+  const leadsToKnot = new Uint8Array(targets.length)
+  const order = new Int32Array(targets.length) // of its discovery; 0 before
+  const lowest = new Int32Array(targets.length) // the first in discovery that is reached from it and still open
+  const next = new Int32Array(targets.length) // which of its targets to look at
+  const isOpen = new Uint8Array(targets.length)
+  const open: number[] = []
+  let discovered = 0
+  for (const start of stuck) {
+    const path = order[start] ? [] : [start]
+    while (path.length > 0) {
+      const node = path.at(-1)!
+      if (!order[node]) {
+        discovered += 1
+        order[node] = discovered
+        lowest[node] = discovered
+        isOpen[node] = 1
+        open.push(node)
+      }
+      const target = targets[node]![next[node]!++]
+      if (target !== undefined) {
+        if (!order[target]) path.push(target)
+        else if (isOpen[target]) lowest[node] = Math.min(lowest[node]!, order[target])
+        continue
+      }
+      path.pop()
+      const from = path.at(-1)
+      if (from !== undefined) lowest[from] = Math.min(lowest[from]!, lowest[node]!)
+      if (lowest[node] === order[node]) close(open.splice(open.lastIndexOf(node)))
+    }
+  }
+  return found
+
+  function close(group: number[]) {
+    const [first] = group
+    const isCycle = group.length > 1 || targets[first!]!.includes(first!)
+    const waitsForKnot = group.some((node) => targets[node]!.some((target) => leadsToKnot[target]))
+    if (isCycle && !waitsForKnot) found.push(group)
+    for (const node of group) {
+      isOpen[node] = 0
+      leadsToKnot[node] = isCycle || waitsForKnot ? 1 : 0
+    }
+  }
+}
+
+/** Searches from each node, the lowest first, and then without it: what is found later is kept only if it is shorter. */
+function shortestCycle(knot: number[], targets: readonly number[][], waiters: readonly number[][]): number[] {
+  const inside = new Uint8Array(targets.length)
+  for (const node of knot) inside[node] = 1
+  const isInside = (node: number) => inside[node] === 1
+  let shortest: number[] = []
+  for (const start of knot.sort((a, b) => a - b)) {
+    if (!isInside(start)) continue
+    shortest = cycleFrom(start, targets, isInside, shortest.length || knot.length + 1) ?? shortest
+    remove(start)
+  }
+  return shortest
+
+  /** With those who are in no cycle without it, or a long cycle would be searched once for each of its nodes. */
+  function remove(start: number) {
+    inside[start] = 0
+    const gone = [start]
+    for (const node of gone) {
+      for (const other of [...targets[node]!, ...waiters[node]!]) {
+        if (!isInside(other) || (targets[other]!.some(isInside) && waiters[other]!.some(isInside))) continue
+        inside[other] = 0
+        gone.push(other)
+      }
+    }
+  }
+}
+
+/** A shortest cycle from `start` of less than `limit` nodes, breadth first. */
+function cycleFrom(
+  start: number,
+  targets: readonly number[][],
+  isInside: (node: number) => boolean,
+  limit: number,
+): number[] | undefined {
+  const reachedFrom = new Map<number, number>()
+  let layer = [start]
+  for (let length = 1; length < limit && layer.length > 0; length++) {
+    const further: number[] = []
+    for (const node of layer) {
+      for (const target of targets[node]!) {
+        if (target === start) return pathTo(node)
+        if (!isInside(target) || reachedFrom.has(target)) continue
+        reachedFrom.set(target, node)
+        further.push(target)
+      }
+    }
+    layer = further
+  }
+  return undefined
+
+  function pathTo(end: number): number[] {
+    const path = [end]
+    for (let node = end; node !== start; path.push(node)) node = reachedFrom.get(node)!
+    return path.reverse()
+  }
+}
