@@ -32,51 +32,52 @@ const NONE = -1
 
 /** Nodes that nothing can free, in order. Node i is `nodes[i]`. Takes time in proportion to the number of targets. */
 export function stuckIn(nodes: readonly WaitNode[]): number[] {
+  const free = new Uint8Array(nodes.length)
   let waitCount = 0
   let targetCount = 0
-  for (const { live, waits } of nodes) {
-    if (live) continue
+  for (let i = 0; i < nodes.length; i++) {
+    const { live, waits } = nodes[i]!
+    if (live) free[i] = 1
+    else for (const { targets } of waits) targetCount += targets.length
     waitCount += waits.length
-    for (const { targets } of waits) targetCount += targets.length
   }
-  if (waitCount === 0) return nodes.flatMap(({ live }, i) => (live ? [] : [i]))
 
   const owner = new Int32Array(waitCount)
   const left = new Float64Array(waitCount) // not integers, or a need of Infinity would become 0
   const lastWaiter = new Int32Array(nodes.length).fill(NONE) // of each target a list, linked backwards
   const waiter = new Int32Array(targetCount)
   const before = new Int32Array(targetCount)
-  const free = new Uint8Array(nodes.length)
-  const queue = new Int32Array(nodes.length)
-  let queued = 0
+  const freed = new Int32Array(nodes.length) // with waiters to be told
+  let freedCount = 0
   const release = (node: number) => {
     if (free[node]) return
     free[node] = 1
-    queue[queued++] = node
+    freed[freedCount++] = node
   }
 
   let wait = 0
   let link = 0
-  for (const [i, { live, waits }] of nodes.entries()) {
-    if (live) {
-      release(i)
-      continue
-    }
-    for (const { need, targets } of waits) {
-      owner[wait] = i
-      left[wait] = need
-      if (need <= 0) release(i)
+  for (let i = 0; i < nodes.length; i++) {
+    if (free[i]) continue
+    for (const { need, targets } of nodes[i]!.waits) {
+      let needed = need
       for (const target of targets) {
+        if (free[target]) {
+          needed -= 1
+          continue
+        }
         waiter[link] = wait
         before[link] = lastWaiter[target] ?? NONE
         lastWaiter[target] = link++
       }
-      wait += 1
+      owner[wait] = i
+      left[wait++] = needed
+      if (needed <= 0) release(i)
     }
   }
 
-  for (let next = 0; next < queued; next++) {
-    for (let at = lastWaiter[queue[next]!]!; at !== NONE; at = before[at]!) {
+  for (let next = 0; next < freedCount; next++) {
+    for (let at = lastWaiter[freed[next]!]!; at !== NONE; at = before[at]!) {
       const met = waiter[at]!
       left[met]! -= 1
       if (left[met]! <= 0) release(owner[met]!)
