@@ -6,9 +6,9 @@
 import t from 'tap'
 import { DramatisError, defineAgent, RequestTimeoutError } from '../../src/index.ts'
 import '../../src/mailbox/parse-message.ts' // before the clock stands still
+import { Dice } from '../dice.ts'
 import { imbalances, leftovers } from '../supervision/accounts.ts'
 import { ask, openTeam, outcomeOf } from '../supervision/teams.ts'
-import { Dice } from './dice.ts'
 import { untyped } from './helpers.ts'
 import { playSeeds } from './seeds.ts'
 
@@ -114,11 +114,11 @@ const TYPES = ['request', 'response', 'broadcast', 'publish', 'subscribe', 'dele
 
 /** An object with some of these fields, as hostile as it gets. */
 function objectOf(dice: Dice, base: object, fields: readonly string[]): unknown {
-  if (dice.chance(0.05)) return dice.of(VALUES)()
+  if (dice.chance(0.05)) return dice.pick(VALUES)()
   const made: object = { ...base }
-  for (let n = dice.below(3); n >= 0; n--) {
-    const field = dice.of(fields)
-    const value = dice.of(VALUES)()
+  for (let n = dice.upTo(3); n >= 0; n--) {
+    const field = dice.pick(fields)
+    const value = dice.pick(VALUES)()
     if (dice.chance(0.1)) Object.defineProperty(made, field, { get: gotcha, enumerable: true, configurable: true })
     else Object.defineProperty(made, field, { value, enumerable: true, configurable: true })
   }
@@ -126,10 +126,10 @@ function objectOf(dice: Dice, base: object, fields: readonly string[]): unknown 
 }
 
 function messageOf(dice: Dice): unknown {
-  const type = dice.chance(0.4) ? { type: dice.of(TYPES) } : {}
+  const type = dice.chance(0.4) ? { type: dice.pick(TYPES) } : {}
   const requires = dice.chance(0.3) ? { requiresResponse: true } : {}
-  const content = dice.chance(0.3) ? 'x'.repeat(LIMIT - 80 + dice.below(24)) : 'hi'
-  return objectOf(dice, { recipient: dice.of(['ann', 'bob']), content, ...type, ...requires }, [...FIELDS, ...MORE])
+  const content = dice.chance(0.3) ? 'x'.repeat(LIMIT - 80 + dice.upTo(24)) : 'hi'
+  return objectOf(dice, { recipient: dice.pick(['ann', 'bob']), content, ...type, ...requires }, [...FIELDS, ...MORE])
 }
 
 /** Whom it names, as far as that can be read. */
@@ -162,17 +162,17 @@ async function wrongs(test: Parameters<typeof openTeam>[0], seed: number): Promi
   const found: string[] = []
   for (let n = 0; n < CALLS; n++) {
     const message = messageOf(dice)
-    const value = dice.of(VALUES)()
+    const value = dice.pick(VALUES)()
     const names = namesIn(message)
     const letters = host.deadLetters.total
-    const [what, call] = dice.of<[string, () => unknown]>([
+    const [what, call] = dice.pick<[string, () => unknown]>([
       ['sendMessage', () => hostile.sendMessage(message)],
       ['sendMessage', () => hostile.sendMessage(message)],
       ['sendMessage', () => hostile.sendMessage(message)],
       ['receiveMessage', () => untyped(team.getAgent('ann')!).receiveMessage(message)],
       ['execute', () => hostile.execute(dice.chance(0.8) ? 'hi' : value, objectOf(dice, {}, OPTIONS))],
       ['run', () => untyped(team.getAgent('bob')!).run('hi', objectOf(dice, {}, OPTIONS))],
-      ['broadcast', () => hostile.broadcast(value, dice.chance(0.5) ? 'ann' : dice.of(VALUES)())],
+      ['broadcast', () => hostile.broadcast(value, dice.chance(0.5) ? 'ann' : dice.pick(VALUES)())],
       ['replay', () => untyped(team.deadLetters).replay(dice.chance(0.5) ? letterOf(dice) : value)],
       ['discard', () => untyped(team.deadLetters).discard(value)],
       ['looks', () => [hostile.getRun(value), hostile.getAgent(value), hostile.getAgentStatus(value)]],
@@ -208,7 +208,7 @@ async function wrongs(test: Parameters<typeof openTeam>[0], seed: number): Promi
 
   function letterOf(dice: Dice): unknown {
     const letters = team.deadLetters.list()
-    return letters.length > 0 ? dice.of(letters).id : 'none'
+    return letters.length > 0 ? dice.pick(letters).id : 'none'
   }
 }
 

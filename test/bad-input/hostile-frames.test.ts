@@ -6,7 +6,7 @@
 import t from 'tap'
 import { type FrameFields, REQUEST, SEND } from '../../src/mailbox/frame.ts'
 import type { MessageType } from '../../src/mailbox/message.ts'
-import { Dice } from './dice.ts'
+import { Dice } from '../dice.ts'
 import { hostileTeam, type RawTurn } from './raw-thread.ts'
 import { playSeeds } from './seeds.ts'
 
@@ -70,31 +70,31 @@ const WORDS = [
   '**',
 ]
 
-const wordOf = (dice: Dice) => (dice.chance(0.5) ? dice.of(NUMBERS) : dice.int32())
+const wordOf = (dice: Dice) => (dice.chance(0.5) ? dice.pick(NUMBERS) : dice.int32())
 
 type Stage = ReturnType<typeof hostileTeam>
 
 /** A frame that is well-formed, but says what its thread has no business to say; often what it may say. */
 function fieldsOf(dice: Dice, n: number, { run, turn, correlation }: RawTurn, stage: Stage): Partial<FrameFields> {
-  const text = dice.chance(0.3) ? dice.of(WORDS) : `m${n}`
+  const text = dice.chance(0.3) ? dice.pick(WORDS) : `m${n}`
   return {
-    kind: dice.of(KINDS),
-    flags: dice.chance(0.7) ? dice.of([0, 32, 16, 64]) : dice.below(256),
-    type: dice.chance(0.6) ? 'request' : dice.of(TYPES),
-    recipient: dice.chance(0.7) ? stage.index(dice.of(['ann', 'bob'])) : dice.below(70_000) & 0xffff,
+    kind: dice.pick(KINDS),
+    flags: dice.chance(0.7) ? dice.pick([0, 32, 16, 64]) : dice.upTo(256),
+    type: dice.chance(0.6) ? 'request' : dice.pick(TYPES),
+    recipient: dice.chance(0.7) ? stage.index(dice.pick(['ann', 'bob'])) : dice.upTo(70_000) & 0xffff,
     run: dice.chance(0.8) ? run : wordOf(dice),
     turn: dice.chance(0.8) ? turn : wordOf(dice),
     correlation: dice.chance(0.5) ? n + 1 : dice.chance(0.3) ? correlation : wordOf(dice),
     step: wordOf(dice),
-    attempt: dice.below(300),
+    attempt: dice.upTo(300),
     content: dice.chance(0.02) ? `${text} `.repeat(60_000) : text,
-    data: dice.of(TEXTS),
-    metadata: dice.of(TEXTS),
-    threadId: dice.of(TEXTS),
-    name: dice.chance(0.1) ? dice.of(['ann', 'nobody', '$orchestrator', '__proto__', '']) : undefined,
+    data: dice.pick(TEXTS),
+    metadata: dice.pick(TEXTS),
+    threadId: dice.pick(TEXTS),
+    name: dice.chance(0.1) ? dice.pick(['ann', 'nobody', '$orchestrator', '__proto__', '']) : undefined,
     limit: wordOf(dice),
     priority: wordOf(dice),
-    ...(dice.chance(0.1) && { sender: dice.below(8) }),
+    ...(dice.chance(0.1) && { sender: dice.upTo(8) }),
   }
 }
 
@@ -113,9 +113,9 @@ async function wrongs(test: Parameters<typeof hostileTeam>[0], seed: number): Pr
     const frame = thread.frame(fields)
     const spoilt = dice.chance(0.25)
     // The length stays in half of them: else the first of them is the last that is read.
-    for (let words = spoilt ? 1 + dice.below(4) : 0; words > 0; words--) {
+    for (let words = spoilt ? 1 + dice.upTo(4) : 0; words > 0; words--) {
       const first = dice.chance(0.9) ? 1 : 0
-      frame.memory.i32[first + dice.below(Math.min(frame.memory.i32.length, 24) - first)] = wordOf(dice)
+      frame.memory.i32[first + dice.upTo(Math.min(frame.memory.i32.length, 24) - first)] = wordOf(dice)
     }
     const { kind, recipient = 0, flags = 0, limit = -1 } = fields
     // One whose flags name strings that are not there leaves a letter without its content; a request can be over by its
@@ -125,7 +125,7 @@ async function wrongs(test: Parameters<typeof hostileTeam>[0], seed: number): Pr
     const life = stage.life
     const whole = thread.write(frame)
     if (dice.chance(0.03)) {
-      thread.outbox.advance(dice.chance(0.5) ? 8 * dice.below(100_000) : wordOf(dice))
+      thread.outbox.advance(dice.chance(0.5) ? 8 * dice.upTo(100_000) : wordOf(dice))
       thread.outbox.publish()
       thread.bell()
     }

@@ -2,7 +2,7 @@
  * Programs at random: trees of messages in which each agent asks, tells, sleeps, works and fails. Requests go from
  * earlier agents to later ones alone, so that every program ends when nothing stands in its way.
  */
-import { seededRandom } from '../../src/actors/random.ts'
+import type { Dice } from '../dice.ts'
 
 export type Action =
   | { do: 'send' | 'request'; to: string; plan: Plan }
@@ -14,26 +14,6 @@ export type Action =
 export interface Plan {
   path: string
   actions: Action[]
-}
-
-/** Draws from a seed. */
-export class Dice {
-  readonly random: () => number
-
-  constructor(seed: number) {
-    this.random = seededRandom([seed, 77, seed >>> 3, 5])
-  }
-
-  /** An integer from 0 up to `below`. */
-  upTo(below: number): number {
-    return Math.floor(this.random() * below)
-  }
-  chance(odds: number): boolean {
-    return this.random() < odds
-  }
-  pick<T>(list: readonly T[]): T {
-    return list[this.upTo(list.length)]!
-  }
 }
 
 /** A plan for the first of `agents`. */

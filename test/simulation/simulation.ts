@@ -15,9 +15,10 @@ import {
 } from '../../src/index.ts'
 import type { Cell, Life } from '../../src/runtime/cell.ts'
 import { LocalThread } from '../../src/runtime/local-thread.ts'
+import { Dice } from '../dice.ts'
 import { imbalances, leftovers } from '../supervision/accounts.ts'
 import { OpenTeam, silent } from '../supervision/teams.ts'
-import { type Action, Dice, type Plan, randomPlan } from './random-program.ts'
+import { type Action, type Plan, randomPlan } from './random-program.ts'
 
 const NAMES = ['ann', 'bob', 'cleo', 'dan', 'eve']
 /** How a run may end when its agents are killed, fail and are cancelled. A run that hangs ends otherwise. */

@@ -1,6 +1,6 @@
 /** Rules 0 and 16: a message that is tried again comes before all that its sender sent after it, whatever else happens. */
 import t from 'tap'
-import { Dice } from '../simulation/random-program.ts'
+import { Dice } from '../dice.ts'
 import { leftovers, watchAccounts } from './accounts.ts'
 import { openTeam, type Receive } from './teams.ts'
 

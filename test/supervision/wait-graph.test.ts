@@ -4,7 +4,7 @@
  */
 import t from 'tap'
 import { cycleOf, cyclesOf, stuckIn, type WaitNode } from '../../src/runtime/wait-graph.ts'
-import { Dice } from '../simulation/random-program.ts'
+import { Dice } from '../dice.ts'
 import { neverEnding, randomGraph, wrongWith } from './wait-oracle.ts'
 
 const count = process.env.DRAMATIS_DEEP ? 100_000 : 5_000

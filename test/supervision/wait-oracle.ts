@@ -3,7 +3,7 @@
  * between all of them. It has nothing in common with the detector but the types.
  */
 import type { Deadlock, Wait, WaitNode } from '../../src/runtime/wait-graph.ts'
-import type { Dice } from '../simulation/random-program.ts'
+import type { Dice } from '../dice.ts'
 
 /** Up to `most` nodes of all kinds; from graphs in which nearly all can run to graphs in which few can. */
 export function randomGraph(dice: Dice, most: number): WaitNode[] {
