@@ -38,6 +38,7 @@ import type { Logger } from './logger.ts'
 import { Names } from './names.ts'
 import { Outbox } from './outbox.ts'
 import { Parking } from './parking.ts'
+import { Probes } from './probes.ts'
 import { Replies } from './replies.ts'
 import type { RoleInfo } from './role.ts'
 import { type RunView, RunViews } from './run-views.ts'
@@ -72,6 +73,7 @@ export class AgentLoop implements TurnHost {
   readonly #turns: Turn[] = []
   readonly asks = new Asks()
   readonly waits: Waits
+  readonly #probes: Probes
   readonly #replies: Replies
   readonly #commit: Commit
   readonly #external: ExternalMemory | undefined
@@ -112,6 +114,7 @@ export class AgentLoop implements TurnHost {
     const window = new Window(assignment.window)
     this.link = new Link(window, new TeamMemory(assignment.team), port)
     this.parking = new Parking(window.words, assignment.concurrency, this.link)
+    this.#probes = new Probes(port)
     this.#replies = new Replies({
       me: this.#me,
       link: this.link,
@@ -121,6 +124,7 @@ export class AgentLoop implements TurnHost {
       names: this.#names,
       turns: this.#turns,
       aborts: new EarlyAborts(window),
+      probes: this.#probes,
       directory: this.#directory,
     })
     const { maxExternalMb } = assignment
@@ -148,8 +152,10 @@ export class AgentLoop implements TurnHost {
   // ---- start and stop
 
   /** Before the first message. Returns the state if the host does not have it yet. */
-  start(state: string | undefined): Promise<string | undefined> {
-    return startAgent(this, this.#handlers, this.#option, state)
+  async start(state: string | undefined): Promise<string | undefined> {
+    const started = await startAgent(this, this.#handlers, this.#option, state)
+    this.#probes.rest()
+    return started
   }
 
   /** Takes nothing more, aborts what is open and waits for it, then runs the stop hook. */
@@ -199,6 +205,10 @@ export class AgentLoop implements TurnHost {
 
   #sleep(): void {
     if (this.parking.isAsked) for (const turn of this.#turns) this.#judge(turn)
+    if (this.#probes.waiting) {
+      if (this.#answered) this.#later() // who was answered goes on before it is judged
+      else this.#probes.answer(this, this.#turns)
+    }
     const full = this.#turns.length >= this.#concurrency || this.#stopping
     if (!this.link.sleep(full)) this.#later()
   }

@@ -30,6 +30,8 @@ export interface ThreadPort {
   readonly scheduler: Scheduler
   /** Of a thread that has a heap of its own. */
   readonly memories?: Memories
+  /** What it has open, by Node's names: timers, sockets and the like. Of a thread that has an event loop of its own. */
+  resources?(): string[]
 }
 
 const FRAMES_A_RING = 512 // waking a thread costs as much as writing some dozens of frames

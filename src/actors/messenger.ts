@@ -42,6 +42,8 @@ export interface MessengerTurn extends Relay {
   /** Why no verb works any more, if none does. */
   refusal(): DramatisError | undefined
   nextStep(): number
+  /** What a frame says of a wait that the signal may end. */
+  waitingFor(signal: AbortSignal | undefined): number
 }
 
 interface Response {
@@ -213,9 +215,10 @@ export class Messenger {
     }
   }
 
-  request(to: string, content: string, options: RequestOptions): Promise<unknown> {
-    if (this.#turn.breathless) return this.#afterBreath(() => this.request(to, content, options))
-    return this.#request(to, content, options, 0).promise
+  /** `waiting`: how, where it is one request of several. */
+  request(to: string, content: string, options: RequestOptions, waiting?: number): Promise<unknown> {
+    if (this.#turn.breathless) return this.#afterBreath(() => this.request(to, content, options, waiting))
+    return this.#request(to, content, options, 0, waiting).promise
   }
 
   requestStream(to: string, content: string, options: RequestOptions): ResponseStream {
@@ -234,7 +237,7 @@ export class Messenger {
     return stream
   }
 
-  #request(to: string, content: string, options: RequestOptions, flags: number): Response {
+  #request(to: string, content: string, options: RequestOptions, flags: number, waiting?: number): Response {
     const correlation = this.#loop.waits.next()
     const refusal = this.#turn.refusal()
     if (refusal) return { promise: rejected(refusal), correlation }
@@ -248,6 +251,7 @@ export class Messenger {
       return { promise: rejected(this.told(error, to, content, options)), correlation }
     }
     outbox.fields.flags |= flags
+    if (waiting !== undefined) outbox.fields.waiting = waiting
     const logged = replay?.match(outbox.encode(bytes))
     if (logged) return this.#reattach(to, logged, options)
     if (!this.#claim(bytes)) {
@@ -272,6 +276,7 @@ export class Messenger {
       const data = encodeData(args, operation)
       const fields = outbox.begin(CALL, run, turn, this.#turn.nextStep(), operation, data)
       fields.correlation = waits.next()
+      fields.waiting = this.#turn.waitingFor(signal)
       const bytes = outbox.checkedSize()
       const logged = replay?.match(outbox.encode(bytes))
       if (logged) return this.#reattach(operation, logged, options).promise
@@ -355,6 +360,7 @@ export class Messenger {
       fields.threadId = options.threadId
       fields.limit = options.timeoutMs === undefined ? -1 : durationOf(options.timeoutMs, 'timeoutMs')
       fields.priority = priorityOf(options.priority)
+      fields.waiting = this.#turn.waitingFor(options.signal)
       if (kind === REQUEST) fields.attempt = policyAttempt(options.retries, options.idempotent === true)
     }
     return fields

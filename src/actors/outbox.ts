@@ -45,6 +45,7 @@ export class Outbox {
     fields.name = undefined
     fields.limit = -1
     fields.priority = 0
+    fields.waiting = 0
     return fields
   }
 

@@ -14,6 +14,7 @@ import {
   kindOf,
   lengthOf,
   limitOf,
+  PROBE,
   REFUSED,
   REPLAY,
   RESPONSE,
@@ -22,6 +23,7 @@ import {
   RUN_OVER,
   runOf,
   STREAM_READ,
+  stepOf,
   TEAM,
   turnOf,
 } from '../mailbox/frame.ts'
@@ -33,6 +35,7 @@ import type { EarlyAborts } from './early-aborts.ts'
 import { type Link, NOTHING_TAKEN, type Taken } from './link.ts'
 import type { Names } from './names.ts'
 import type { Parking } from './parking.ts'
+import type { Probes } from './probes.ts'
 import { Replay } from './replay.ts'
 import type { RunViews } from './run-views.ts'
 import type { Turn } from './turn.ts'
@@ -49,6 +52,7 @@ interface Addressees {
   /** Those that are open. */
   readonly turns: readonly Turn[]
   readonly aborts: EarlyAborts
+  readonly probes: Probes
   readonly directory: Directory
 }
 
@@ -116,6 +120,9 @@ export class Replies {
         break
       case ABORT:
         this.#abort(memory, at)
+        break
+      case PROBE:
+        this.#to.probes.add(stepOf(memory, at), correlation)
         break
       case RUN:
         for (const { name, index } of runs.announce(memory, at)) names.learn(name, index, runs.find(runOf(memory, at)))

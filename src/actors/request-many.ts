@@ -2,10 +2,20 @@
 import { AgentFailedError, DramatisError, MessageRejectedError } from '../errors.ts'
 import type { AgentMessage } from '../mailbox/message.ts'
 import { onAbort } from '../on-abort.ts'
-import type { AgentContext, Outcome, RequestOptions } from './context.ts'
+import type { Outcome, RequestOptions } from './context.ts'
 import { checkObject, checkRequests, withdrawn, wrongArgument } from './verb-checks.ts'
 
-type Requester = Pick<AgentContext, 'request' | 'signal'>
+/** What they need of their turn. */
+export interface Requester {
+  readonly signal: AbortSignal
+  /** `waiting`: the group that it belongs to, and whether a signal of the caller's may end the wait. */
+  request(to: string, content: string, options: RequestOptions, waiting: number): Promise<AgentMessage>
+  /** Begins a group, of which `need` answers are waited for, or all (0); its number. */
+  open(need: number): number
+  close(group: number): void
+  /** What `waiting` has for that signal. */
+  waitingFor(signal: AbortSignal | undefined): number
+}
 
 /** Tells the host of a message that is refused before it is one; gives its error. */
 type Refuse = (error: unknown, to: readonly string[], content: string, options: RequestOptions) => unknown
@@ -28,14 +38,20 @@ export async function allOf(
     throw refuse(error, to, content, rest)
   }
   const outcomes: Outcome[] = []
+  const group = to.length > 1 ? context.open(0) : 0
+  const waiting = group | context.waitingFor(rest.signal)
   let next = 0
   const lane = async () => {
     while (next < to.length) {
       const index = next++
-      outcomes[index] = await outcomeOf(context, to[index]!, content, rest)
+      outcomes[index] = await outcomeOf(context, to[index]!, content, rest, waiting)
     }
   }
-  await Promise.all(Array.from({ length: Math.min(concurrency, to.length) }, lane))
+  try {
+    await Promise.all(Array.from({ length: Math.min(concurrency, to.length) }, lane))
+  } finally {
+    context.close(group)
+  }
   return outcomes
 }
 
@@ -44,9 +60,10 @@ async function outcomeOf(
   agent: string,
   content: string,
   options: RequestOptions,
+  waiting: number,
 ): Promise<Outcome> {
   try {
-    return { agent, ok: true, message: await context.request(agent, content, options) }
+    return { agent, ok: true, message: await context.request(agent, content, options, waiting) }
   } catch (error) {
     if (error instanceof DramatisError) return { agent, ok: false, error }
     throw error
@@ -116,6 +133,8 @@ async function firstOf(
   const stop = given && onAbort(given, () => losers.abort(given.reason))
   const messages: AgentMessage[] = []
   const failures: Failure[] = []
+  const group = count > 1 ? context.open(count) : 0
+  const waiting = group | context.waitingFor(given)
   try {
     await new Promise<void>((resolve, reject) => {
       const isSettled = () => messages.length === count || failures.length > to.length - count
@@ -129,10 +148,11 @@ async function firstOf(
         if (isSettled()) resolve()
       }
       for (const agent of to)
-        context.request(agent, content, { ...options, signal }).then(answered, (error) => failed(agent, error))
+        context.request(agent, content, { ...options, signal }, waiting).then(answered, (error) => failed(agent, error))
     })
   } finally {
     stop?.()
+    context.close(group)
     losers.abort(new Error('enough of the others have settled it'))
   }
   if (messages.length < count) {

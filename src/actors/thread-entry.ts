@@ -27,6 +27,7 @@ const port: ThreadPort = {
   onRing: (listener) => void parent.on('message', (bell) => bell === 0 && listener()),
   scheduler: systemClock,
   memories: threadMemories,
+  resources: () => process.getActiveResourcesInfo(),
 }
 
 let loop: AgentLoop | undefined

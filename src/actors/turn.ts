@@ -16,7 +16,7 @@ import {
   TaskRefusedError,
   TurnEndedError,
 } from '../errors.ts'
-import { FAILED, NOW, REPLAYED, STEP_BEGAN, STEP_DONE } from '../mailbox/frame.ts'
+import { FAILED, NOW, REPLAYED, SIGNALLED, STEP_BEGAN, STEP_DONE } from '../mailbox/frame.ts'
 import { type AgentMessage, ORCHESTRATOR } from '../mailbox/message.ts'
 import { turnBlackboard } from './board-verbs.ts'
 import type { AgentContext, AgentRef, Outcome, RequestOptions, SpawnRole } from './context.ts'
@@ -28,6 +28,7 @@ import type { Logger } from './logger.ts'
 import { Messenger, type MessengerTurn, NO_OPTIONS } from './messenger.ts'
 import { encodeData } from './outbox.ts'
 import { seededRandom } from './random.ts'
+import { RequestGroups } from './request-groups.ts'
 import { allOf, anyOf, quorumOf } from './request-many.ts'
 import type { RoleInfo } from './role.ts'
 import type { ResponseStream } from './stream.ts'
@@ -47,6 +48,7 @@ export class Turn extends LaterVerbs implements AgentContext, MessengerTurn {
   #blackboard: Blackboard | undefined
   #messenger: Messenger | undefined
   #emitter: Emitter | undefined
+  #groups: RequestGroups | undefined
 
   constructor(loop: TurnHost, start: TurnStart) {
     super()
@@ -132,15 +134,15 @@ export class Turn extends LaterVerbs implements AgentContext, MessengerTurn {
     return this.#messages.requestStream(to, content, options)
   }
   requestAll(to: string[], content: string, options?: RequestOptions & { concurrency?: number }): Promise<Outcome[]> {
-    return this.#ended ? rejected(this.#endedError()) : handled(allOf(this, this.#refuse, to, content, options))
+    return this.#ended ? rejected(this.#endedError()) : handled(allOf(this.#several, this.#refuse, to, content, options))
   }
   requestAny(to: string[], content: string, options?: RequestOptions): Promise<AgentMessage> {
-    return this.#ended ? rejected(this.#endedError()) : handled(anyOf(this, this.#refuse, to, content, options))
+    return this.#ended ? rejected(this.#endedError()) : handled(anyOf(this.#several, this.#refuse, to, content, options))
   }
   requestQuorum(to: string[], count: number, content: string, options?: RequestOptions): Promise<AgentMessage[]> {
     return this.#ended
       ? rejected(this.#endedError())
-      : handled(quorumOf(this, this.#refuse, to, count, content, options))
+      : handled(quorumOf(this.#several, this.#refuse, to, count, content, options))
   }
   report(content: string, data?: object): Promise<void> {
     const options = data === undefined ? NO_OPTIONS : { structuredData: data }
@@ -152,8 +154,17 @@ export class Turn extends LaterVerbs implements AgentContext, MessengerTurn {
     this.#emitter.emit(chunk, this.nextStep())
   }
 
+  /** What a frame says of a wait that the signal may end: the turn's own is the runtime's. */
+  waitingFor(signal: AbortSignal | undefined): number {
+    return signal && signal !== this.#controller?.signal ? SIGNALLED : 0
+  }
+
   get #refuse(): Messenger['told'] {
     return (error, to, content, options) => this.#messages.told(error, to, content, options)
+  }
+  get #several(): RequestGroups {
+    this.#groups ??= new RequestGroups(this.#loop, this, this.#messages)
+    return this.#groups
   }
   get #messages(): Messenger {
     this.#messenger ??= new Messenger(this.#loop, this)

@@ -2,7 +2,8 @@
  * The frame: how a message, and all else that crosses between host and thread, stands in memory.
  *
  *   byte  0  length, a multiple of 8         32  message id, 16 bytes
- *         4  kind | flags | attempt | type   48  time, f64 epoch ms: sent, or ended
+ *         4  kind | flags | attempt | type,  48  time, f64 epoch ms: sent, or ended
+ *            and how it is waited for
  *         8  sender | recipient << 16        56  limit: response timeout in ms, or f64 started (END)
  *        12  run                             60  priority
  *        16  turn                            64  body: content, then what the flags name, in their order
@@ -48,6 +49,10 @@ export const REPLAYED = 13
 export const REJECTED = 14
 /** The writer of a stream waits for its reader (`limit` 1), or no longer does (0). For who looks at the agent. */
 export const STREAM_WAIT = 15
+/** The requests of the turn that are marked with group `correlation` are one wait: for `limit` answers, or for all (0). */
+export const GROUP = 16
+/** Answers PROBE `correlation` for the turn `turn`: 1 where it does nothing but wait for others, else 0. */
+export const QUIET = 17
 /** Host to thread, settles a request. */
 export const RESPONSE = 20
 /** Host to thread, settles a CALL. */
@@ -66,6 +71,8 @@ export const RUN = 26
 export const RUN_OVER = 27
 /** Host to thread: an agent has come, to the run or to the whole team; or, for a protocol script, who is there now. */
 export const TEAM = 28
+/** Host to thread: whether the turn `step` does nothing but wait for others; `correlation` is what the answer is to have. */
+export const PROBE = 29
 /** A part of a frame that is too large for the window. */
 export const FRAGMENT = 31
 
@@ -87,6 +94,13 @@ export const ASKS = 32
 export const FAILED = 64
 /** One recipient of many. */
 export const TO_ALL = 128
+
+// How its sender waits for a message, above its type: for the deadlock detector alone.
+/** So many groups of requests may be open in one turn, numbered from 1; 0 is none. */
+export const MOST_GROUPS = 7
+/** The sender's own signal may end the wait. */
+export const SIGNALLED = 8
+const WAITING_SHIFT = 28
 
 /** The recipient of a frame that is nobody's, or whose recipient is not in the sender's table of names. */
 export const NOBODY = 0xffff
@@ -136,6 +150,8 @@ export interface FrameFields {
   name: string | undefined
   limit: number
   priority: number
+  /** A group of requests, and `SIGNALLED`. */
+  waiting: number
 }
 
 /** The fields of a frame that says nothing: what is not set is absent. */
@@ -157,6 +173,7 @@ export const BLANK: Readonly<FrameFields> = {
   name: undefined,
   limit: -1,
   priority: 0,
+  waiting: 0,
 }
 
 /** The header of a frame of that many bytes. The id is the caller's to write. */
@@ -172,7 +189,7 @@ export function writeHeader(
   const { i32 } = memory
   const i = at >> 2
   i32[i + KIND] =
-    fields.kind | (flags << 8) | (Math.min(fields.attempt - 1, 255) << 16) | (TYPE_INDEX[fields.type] << 24)
+    fields.kind | (flags << 8) | (Math.min(fields.attempt - 1, 255) << 16) | (TYPE_INDEX[fields.type] << 24) | (fields.waiting << WAITING_SHIFT)
   i32[i + WHO] = fields.sender | (fields.recipient << 16)
   i32[i + RUN_INDEX] = fields.run
   i32[i + TURN] = fields.turn
@@ -216,6 +233,7 @@ export const flagsOf = (memory: Memory, at: number): number => (memory.i32[(at >
 export const attemptOf = (memory: Memory, at: number): number => ((memory.i32[(at >> 2) + KIND]! >>> 16) & 0xff) + 1
 export const typeOf = (memory: Memory, at: number): MessageType =>
   TYPES[(memory.i32[(at >> 2) + KIND]! >>> 24) & 7] ?? 'request'
+export const waitingOf = (memory: Memory, at: number): number => memory.i32[(at >> 2) + KIND]! >>> WAITING_SHIFT
 export const senderOf = (memory: Memory, at: number): number => memory.i32[(at >> 2) + WHO]! & 0xffff
 export const recipientOf = (memory: Memory, at: number): number => memory.i32[(at >> 2) + WHO]! >>> 16
 export const runOf = (memory: Memory, at: number): number => memory.i32[(at >> 2) + RUN_INDEX]!

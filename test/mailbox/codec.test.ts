@@ -38,6 +38,7 @@ import {
   timeOf,
   turnOf,
   typeOf,
+  waitingOf,
   writeControl,
 } from '../../src/mailbox/frame.ts'
 import { frameBytes, readBody, writeFrame } from '../../src/mailbox/frame-body.ts'
@@ -132,6 +133,7 @@ t.test('every field of the header comes back, over its whole range', async () =>
     attempt: fc.integer({ min: 1, max: 256 }),
     limit: int32,
     priority: int32,
+    waiting: fc.integer({ min: 0, max: 15 }),
   })
   fc.assert(
     fc.property(header, anyText, (fields, content) => {
@@ -263,6 +265,7 @@ t.test('who receives a message sees what the host sees', async () => {
     type: fc.constantFrom(...MESSAGE_TYPES.filter((type) => type !== 'response')),
     flags: fc.constantFrom(0, TO_ALL),
     priority: int32,
+    waiting: fc.integer({ min: 0, max: 15 }),
     limit: int32,
   })
   const objects = maybe(fc.dictionary(fc.string(), fc.jsonValue()).map((value) => JSON.stringify(value)))
@@ -447,5 +450,6 @@ function headerOf(memory: Memory): Omit<FrameFields, 'content' | 'data' | 'metad
     attempt: attemptOf(memory, 0),
     limit: limitOf(memory, 0),
     priority: priorityOf(memory, 0),
+    waiting: waitingOf(memory, 0),
   }
 }

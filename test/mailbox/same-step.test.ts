@@ -22,6 +22,7 @@ const fields = (content: string, data?: string): FrameFields => ({
   name: undefined,
   limit: -1,
   priority: 0,
+  waiting: 0,
 })
 
 function written(content: string, data: string | undefined, garbage: number): Memory {
