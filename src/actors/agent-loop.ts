@@ -206,7 +206,8 @@ export class AgentLoop implements TurnHost {
   #sleep(): void {
     if (this.parking.isAsked) for (const turn of this.#turns) this.#judge(turn)
     if (this.#probes.waiting) {
-      if (this.#answered) this.#later() // who was answered goes on before it is judged
+      if (this.#answered)
+        this.#later() // who was answered goes on before it is judged
       else this.#probes.answer(this, this.#turns)
     }
     const full = this.#turns.length >= this.#concurrency || this.#stopping

@@ -106,9 +106,13 @@ export interface SupervisionConfig {
   coolDownMs?: number
   /** 5,000: how long a cancelled handler and `stop` may take before the thread is terminated. */
   stopGraceMs?: number
-  /** false. Detection is not available in this version. */
+  /**
+   * What is done when turns wait for each other, or for nobody who could come: 'break' (the default) names them at once in a
+   * `deadlock` or `stall` event and, after `confirmMs`, rejects one of their waits with `DeadlockError` or `StallError`;
+   * 'report' names them alone; false does not look.
+   */
   deadlock?: 'break' | 'report' | false
-  /** How long a deadlock must have stood before it is broken. Not available in this version. */
+  /** 250: how long a deadlock must have stood before it is broken. */
   confirmMs?: number
   /** false. Detection is not available in this version. */
   livelock?: false | { maxStalledRounds?: number; maxRepeats?: number; maxMessagesWithoutProgress?: number }

@@ -134,10 +134,14 @@ export class Turn extends LaterVerbs implements AgentContext, MessengerTurn {
     return this.#messages.requestStream(to, content, options)
   }
   requestAll(to: string[], content: string, options?: RequestOptions & { concurrency?: number }): Promise<Outcome[]> {
-    return this.#ended ? rejected(this.#endedError()) : handled(allOf(this.#several, this.#refuse, to, content, options))
+    return this.#ended
+      ? rejected(this.#endedError())
+      : handled(allOf(this.#several, this.#refuse, to, content, options))
   }
   requestAny(to: string[], content: string, options?: RequestOptions): Promise<AgentMessage> {
-    return this.#ended ? rejected(this.#endedError()) : handled(anyOf(this.#several, this.#refuse, to, content, options))
+    return this.#ended
+      ? rejected(this.#endedError())
+      : handled(anyOf(this.#several, this.#refuse, to, content, options))
   }
   requestQuorum(to: string[], count: number, content: string, options?: RequestOptions): Promise<AgentMessage[]> {
     return this.#ended

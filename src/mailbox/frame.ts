@@ -189,7 +189,11 @@ export function writeHeader(
   const { i32 } = memory
   const i = at >> 2
   i32[i + KIND] =
-    fields.kind | (flags << 8) | (Math.min(fields.attempt - 1, 255) << 16) | (TYPE_INDEX[fields.type] << 24) | (fields.waiting << WAITING_SHIFT)
+    fields.kind |
+    (flags << 8) |
+    (Math.min(fields.attempt - 1, 255) << 16) |
+    (TYPE_INDEX[fields.type] << 24) |
+    (fields.waiting << WAITING_SHIFT)
   i32[i + WHO] = fields.sender | (fields.recipient << 16)
   i32[i + RUN_INDEX] = fields.run
   i32[i + TURN] = fields.turn

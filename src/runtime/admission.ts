@@ -14,23 +14,26 @@ import {
   HAS_NAME,
   kindOf,
   lengthOf,
+  MOST_GROUPS,
   NOBODY,
   priorityOf,
   REFUSED,
   REQUEST,
   recipientOf,
   SEND,
+  SIGNALLED,
   STREAMS,
   senderOf,
   TO_ALL,
   takePolicy,
   turnOf,
   typeOf,
+  waitingOf,
 } from '../mailbox/frame.ts'
 import { readBody } from '../mailbox/frame-body.ts'
 import { type Envelope, NOT_YET } from '../mailbox/mailbox.ts'
 import type { Memory } from '../mailbox/memory.ts'
-import type { Cell, OpenRequest } from './cell.ts'
+import { type Cell, groupKey, type OpenRequest } from './cell.ts'
 import { type Admitting, type Core, ORCHESTRATOR_INDEX, USER_INDEX } from './core.ts'
 import type { RunState } from './run-state.ts'
 import type { MailboxSettings } from './settings.ts'
@@ -110,6 +113,8 @@ export class Admission implements Admitting {
   ): void {
     const correlation = correlationOf(memory, at)
     const { retries = caller.settings.retries, idempotent } = takePolicy(memory, at)
+    const waiting = waitingOf(memory, at)
+    const group = waiting & MOST_GROUPS
     caller.open.set(correlation, {
       caller,
       correlation,
@@ -121,6 +126,8 @@ export class Admission implements Admitting {
       settle,
       retries,
       idempotent,
+      group: group === 0 ? undefined : caller.groups.get(groupKey(turnOf(memory, at), group)),
+      signalled: (waiting & SIGNALLED) !== 0,
       tried: 1,
       grantedMs: 0,
     })

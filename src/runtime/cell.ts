@@ -8,7 +8,7 @@ import type { RoleInfo } from '../actors/role.ts'
 import type { AgentStatus } from '../actors/task.ts'
 import type { DramatisError } from '../errors.ts'
 import { LARGEST_FRAME } from '../mailbox/foreign-frame.ts'
-import { runOf } from '../mailbox/frame.ts'
+import { MOST_GROUPS, runOf } from '../mailbox/frame.ts'
 import { type Envelope, Mailbox } from '../mailbox/mailbox.ts'
 import type { Memory } from '../mailbox/memory.ts'
 import { FrameJoiner, FrameWriter, PARKED, PERHAPS, parkedWord, SURELY, Window } from '../mailbox/window.ts'
@@ -17,6 +17,24 @@ import type { RestartTime } from './restart-policy.ts'
 import type { RunState } from './run-state.ts'
 import type { MailboxSettings, SupervisionSettings } from './settings.ts'
 import type { Thread } from './thread.ts'
+
+/** Requests of one turn that are one wait. */
+export interface RequestGroup {
+  /** How many answers it waits for still; 0: for all. */
+  need: number
+}
+
+/** A verb that the host is busy with. */
+export interface OpenCall {
+  readonly turn: number
+  /** Epoch ms. */
+  readonly since: number
+  readonly withdrawn: AbortController
+  /** Settles it from outside. */
+  readonly fail: (error: DramatisError) => void
+  /** Whose move it waits for, where that is the agents' own. */
+  readonly waitsFor: { readonly kind: 'blackboard'; readonly key: string } | undefined
+}
 
 /** A request that its caller waits for. */
 export interface OpenRequest {
@@ -33,6 +51,9 @@ export interface OpenRequest {
   /** How often it may be asked again, and whether its turn may then begin again. */
   readonly retries: number
   readonly idempotent: boolean
+  readonly group: RequestGroup | undefined
+  /** A signal of the caller's may end the wait. */
+  readonly signalled: boolean
   /** How often it has been asked. */
   tried: number
   /** What this has added to the time that its caller waits from the start of the turn. */
@@ -153,11 +174,13 @@ export class Cell {
   /** Requests that the agent waits for, by its own number for them. */
   readonly open: Map<number, OpenRequest>
   /** Verbs of the agent that the host is busy with, by its own number for them, and the turns that wait for them. */
-  readonly calls: Map<number, { readonly turn: number; readonly withdrawn: AbortController }>
+  readonly calls: Map<number, OpenCall>
+  /** Groups of requests of the turns that are open, by `groupKey`. */
+  readonly groups: Map<number, RequestGroup>
   /** Callers in the host that asked whether their message was taken. */
   readonly verdicts: Map<number, (error: DramatisError | undefined) => void>
-  /** Its broadcasts that some mailbox has not accepted yet: the numbers of their copies, by its own number for them. */
-  readonly broadcasts: Map<number, readonly number[]>
+  /** Its broadcasts that some mailbox has not accepted yet: their turns and the numbers of their copies, by its own number for them. */
+  readonly broadcasts: Map<number, { readonly turn: number; readonly copies: readonly number[] }>
   status: AgentStatus = 'starting'
   epoch: number
   /** Of the first instance: how many lives the agent has had. */
@@ -212,6 +235,7 @@ export class Cell {
     this.mailbox = new Mailbox<RunState>((first ?? former)?.mailbox, settings.instances > 1)
     this.open = first?.open ?? new Map()
     this.calls = first?.calls ?? new Map()
+    this.groups = first?.groups ?? new Map()
     // What the one before had sent may wait for room still.
     this.verdicts = (first ?? former)?.verdicts ?? new Map()
     this.broadcasts = (first ?? former)?.broadcasts ?? new Map()
@@ -303,6 +327,9 @@ export class Cell {
     return next
   }
 }
+
+/** What a turn's group of that number is called. */
+export const groupKey = (turn: number, group: number): number => turn * (MOST_GROUPS + 1) + group
 
 /** Instances take every n-th number, each its own, so that an answer finds its turn wherever that is tried again. */
 const beforeFirst = (used: number, { instances }: CellSettings, instance: number): number =>

@@ -1,6 +1,6 @@
 /** What an agent says to all: it stands in the log as it was sent, and everybody else gets a copy of it. */
 import { type DramatisError, MessageRejectedError } from '../errors.ts'
-import { copyFrame, correlationOf, lengthOf, setCorrelation, setRecipient, setTurn } from '../mailbox/frame.ts'
+import { copyFrame, correlationOf, lengthOf, setCorrelation, setRecipient, setTurn, turnOf } from '../mailbox/frame.ts'
 import { allocate, type Memory } from '../mailbox/memory.ts'
 import type { Cell } from './cell.ts'
 import type { Copying, Core } from './core.ts'
@@ -28,7 +28,7 @@ export class Copies implements Copying {
     const others = this.everybodyBut(sender, run)
     const numbers = others.map(() => this.#core.sends.number())
     const original = copyOf(memory, at) // the log may have given its own up by the time of the verdict
-    sender.broadcasts.set(correlationOf(memory, at), numbers)
+    sender.broadcasts.set(correlationOf(memory, at), { turn: turnOf(memory, at), copies: numbers })
     const posted = others.map(({ index }, i) =>
       this.#post(sender, run, addressed(copyOf(memory, at), index, numbers[i]!)),
     )

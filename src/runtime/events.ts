@@ -202,6 +202,12 @@ function recordEvent(record: HostRecord, source: EventSource): RuntimeEvent<unkn
       return { type: record.kind, ...base, entry: record.entry }
     case 'decision':
       return { type: record.kind, ...base, question: record.question, choice: record.choice, reason: record.reason }
+    case 'deadlock': {
+      const { cycle, tail, waits, victim } = record
+      return { type: record.kind, ...base, cycle, tail, waits, victim }
+    }
+    case 'stall':
+      return { type: record.kind, ...base, evidence: record.evidence }
     default:
       return undefined
   }

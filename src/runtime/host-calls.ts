@@ -5,12 +5,23 @@ import type { Blackboard, BlackboardEntry, WriteOptions } from '../blackboard/en
 import { hostBlackboard } from '../blackboard/facade.ts'
 import { AgentFailedError, ConfigurationError, DramatisError, describe, errorData } from '../errors.ts'
 import { jsonIn } from '../mailbox/codec.ts'
-import { ASKS, correlationOf, FAILED, MANY, RESULT, SEND, TO_ALL, turnOf } from '../mailbox/frame.ts'
+import {
+  ASKS,
+  correlationOf,
+  FAILED,
+  MANY,
+  RESULT,
+  SEND,
+  SIGNALLED,
+  TO_ALL,
+  turnOf,
+  waitingOf,
+} from '../mailbox/frame.ts'
 import { readBody } from '../mailbox/frame-body.ts'
 import { copyId } from '../mailbox/frame-id.ts'
 import type { Memory } from '../mailbox/memory.ts'
 import { jsonIssue } from '../mailbox/message.ts'
-import type { Cell } from './cell.ts'
+import type { Cell, OpenCall } from './cell.ts'
 import type { Core, Serving } from './core.ts'
 import { refused } from './refused.ts'
 import type { RunState } from './run-state.ts'
@@ -34,8 +45,8 @@ export class HostCalls implements Serving {
     const correlation = correlationOf(memory, at)
     const turn = turnOf(memory, at)
     const { content: operation, data } = readBody(memory, at)
+    const args = (data === undefined ? {} : jsonIn(data)) as Arguments
     const withdrawn = new AbortController()
-    cell.calls.set(correlation, { turn, withdrawn })
     const settle = (result: unknown, error: DramatisError | undefined) => {
       if (!cell.calls.delete(correlation)) return
       const fields = { kind: RESULT, sender: 0, recipient: cell.index, run: run.index, turn, correlation }
@@ -48,7 +59,17 @@ export class HostCalls implements Serving {
       this.#core.appendOwned(run, frame.memory, frame.bytes)
       this.#core.delivery.reply(cell, frame)
     }
-    this.#perform(operation, (data === undefined ? {} : jsonIn(data)) as Arguments, cell, run, withdrawn.signal).then(
+    cell.calls.set(correlation, {
+      turn,
+      since: this.#core.clock.now(),
+      withdrawn,
+      waitsFor: waitingOf(memory, at) & SIGNALLED || this.boardScope === 'team' ? undefined : waitsFor(operation, args),
+      fail: (error) => {
+        settle(undefined, error)
+        withdrawn.abort()
+      },
+    })
+    this.#perform(operation, args, cell, run, withdrawn.signal).then(
       (result) => settle(result, undefined),
       (error: unknown) =>
         settle(
@@ -175,6 +196,10 @@ export class HostCalls implements Serving {
     run.subscriptions.set(key, stop)
   }
 }
+
+/** What no timer and nobody outside of the team is there to end. */
+const waitsFor = (operation: string, { key, timeoutMs }: Arguments): OpenCall['waitsFor'] =>
+  operation === 'blackboard.waitFor' && timeoutMs === undefined ? { kind: 'blackboard', key } : undefined
 
 interface Arguments {
   agent: string

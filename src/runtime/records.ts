@@ -42,6 +42,13 @@ export interface Whose {
   instance?: number
 }
 
+/** What somebody waits for, by name. */
+export interface NamedWait {
+  agent: string
+  for: string[]
+  kind: string
+}
+
 export type HostRecord =
   | Record<'run.started', { query: string }>
   | Record<'run.finished', { error: DramatisError | null }>
@@ -70,6 +77,9 @@ export type HostRecord =
   | Record<'task', { task: AgentTask; previous: TaskStatus | null }>
   | Record<'blackboard', { entry: BlackboardEntry }>
   | Record<'decision', { question: string; choice: string; reason: string }>
+  /** `victim`: who gave its wait up so that the others go on; null: it was found and stands yet. */
+  | Record<'deadlock', { cycle: string[]; tail: string[]; waits: NamedWait[]; victim: string | null }>
+  | Record<'stall', { evidence: string[] }>
   | Record<'step.mismatch', { agent: string; messageId: string; error: DramatisError }>
 
 export type LogEntry = FrameBlock | HostRecord

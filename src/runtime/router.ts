@@ -14,10 +14,12 @@ import {
   END,
   FRAGMENT,
   flagsOf,
+  GROUP,
   kindOf,
   LOG,
   lengthOf,
   limitOf,
+  MOST_GROUPS,
   NOTHING,
   PATCH,
   REJECTED,
@@ -37,7 +39,7 @@ import { allocate, type Memory } from '../mailbox/memory.ts'
 import { remainsOf } from '../mailbox/remains.ts'
 import { BROKEN } from '../mailbox/ring.ts'
 import { OUT_BLOCKED } from '../mailbox/window.ts'
-import type { Cell, Life } from './cell.ts'
+import { type Cell, groupKey, type Life } from './cell.ts'
 import type { Core, Routing } from './core.ts'
 import { ForeignFrames } from './foreign-frames.ts'
 import type { RunState } from './run-state.ts'
@@ -211,6 +213,8 @@ export class Router implements Routing {
         if (left) return this.#core.refused(run, { ...left, sender: cell.name }, errorFrom(error))
         return this.#foreign.refuse(cell, life, run, memory, at, 'it tells of a message to nobody')
       }
+      case GROUP:
+        return this.#group(cell, memory, at)
       case PATCH:
         if (cell.mailbox.handed.get(turnOf(memory, at))?.run === run)
           return this.#core.settlement.patch(life, memory, at)
@@ -231,6 +235,13 @@ export class Router implements Routing {
     const request = caller?.open.get(correlationOf(memory, at))
     if (!caller || !request || request.settle || request.callee !== cell.first) return
     this.#core.delivery.passOn(caller, memory, at, CHUNK, request.turn)
+  }
+
+  /** Of a turn that is not open it would be kept for ever. */
+  #group({ first, mailbox }: Cell, memory: Memory, at: number): void {
+    const [turn, group] = [turnOf(memory, at), correlationOf(memory, at)]
+    if (group >= 1 && group <= MOST_GROUPS && mailbox.handed.get(turn))
+      first.groups.set(groupKey(turn, group), { need: Math.max(0, limitOf(memory, at)) })
   }
 
   #streamRead(cell: Cell, memory: Memory, at: number): void {

@@ -286,6 +286,7 @@ export class RunBook implements RunHost {
     return this.#supervisor.cells[index]?.epoch ?? 0
   }
   blackboard(run: RunState): Blackboard | undefined {
+    run.boardLent = true
     return this.#supervisor.calls.board(run)
       ? this.#supervisor.calls.view(run, this.#supervisor.name(USER_INDEX))
       : undefined

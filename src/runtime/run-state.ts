@@ -40,6 +40,8 @@ export class RunState {
   /** Other runs of a shared blackboard see the same one. */
   board: Board | undefined
   readonly boardOver = new AbortController()
+  /** Code outside of the team has it too, and may write. */
+  boardLent = false
   /** What its agents keep for this run, by their index. */
   readonly states = new Map<number, object>()
   /** By the id of the request that a task is. */

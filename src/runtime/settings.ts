@@ -17,6 +17,9 @@ export type { AgentSettings, MailboxSettings, SupervisionSettings } from './sett
 export interface TeamSettings {
   /** In the order in which they were given. */
   agents: AgentSettings[]
+  /** What is done about turns that wait for each other, and how long it must have stood before. */
+  deadlock: 'break' | 'report' | false
+  confirmMs: number
   /** Of the protocol script, when it has a thread. */
   supervision: SupervisionSettings
   /** How often requests of the script, and of callers outside, are asked again. */
@@ -55,6 +58,8 @@ export function settingsFrom(options: TeamOptions, given: { modules?: ReadonlySe
   const defaults = structuredClone({ supervision: options.supervision, communication: options.communication })
   return {
     agents: options.agents.map((role, i) => agentSettings(role, `agents[${i}]`, options, isGiven(role))),
+    deadlock: options.supervision?.deadlock ?? 'break',
+    confirmMs: options.supervision?.confirmMs ?? 250,
     supervision: supervisionSettings(options),
     retries: options.communication?.retries ?? 0,
     maxConcurrentAgents: options.maxConcurrentAgents ?? 5,

@@ -8,6 +8,7 @@ import {
   flagsOf,
   HAS_METADATA,
   kindOf,
+  MOST_GROUPS,
   REQUEST,
   RESPONSE,
   recipientOf,
@@ -24,7 +25,7 @@ import { readBody } from '../mailbox/frame-body.ts'
 import { copyId, idOf } from '../mailbox/frame-id.ts'
 import type { Envelope } from '../mailbox/mailbox.ts'
 import type { Memory } from '../mailbox/memory.ts'
-import type { Cell, Life, OpenRequest } from './cell.ts'
+import { type Cell, groupKey, type Life, type OpenRequest } from './cell.ts'
 import type { Core, Settling } from './core.ts'
 import type { OwnFrame } from './host-frames.ts'
 import type { RunState } from './run-state.ts'
@@ -66,6 +67,8 @@ export class Settlement implements Settling {
     cell.lastEndAt = this.#core.clock.monotonic()
     const off = Math.max(0, timeOf(memory, at) - startedOf(memory, at)) - cell.turnMs
     cell.turnMs += off > 0 ? off / TURNS_TO_SLOW : off / TURNS_TO_SPEED
+    if (cell.groups.size > 0)
+      for (let group = 1; group <= MOST_GROUPS; group++) cell.groups.delete(groupKey(turn, group))
     if (life.patches.size > 0) {
       if (!failed) this.#applyPatches(cell, life, run, turn)
       life.patches.delete(turn)
@@ -93,6 +96,7 @@ export class Settlement implements Settling {
       return
     }
     caller.open.delete(correlation)
+    if (request.group && request.group.need > 0 && !failed) request.group.need -= 1
     if (request.settle) return request.settle(memory, at)
     this.#core.delivery.passOn(caller, memory, at, RESPONSE, request.turn)
   }
@@ -193,7 +197,8 @@ export class Settlement implements Settling {
     const request = caller.open.get(correlation)
     if (!request) {
       if (caller.calls.has(correlation)) this.#core.calls.cancel(caller, correlation)
-      else for (const sent of caller.broadcasts.get(correlation) ?? [correlation]) this.#cancelSend(caller, sent)
+      else
+        for (const sent of caller.broadcasts.get(correlation)?.copies ?? [correlation]) this.#cancelSend(caller, sent)
       return
     }
     caller.open.delete(correlation)

@@ -30,6 +30,7 @@ import { Letters } from './letters.ts'
 import { type Metric, prometheusText } from './metric.ts'
 import { metricsOf } from './metrics.ts'
 import { deadlines } from './parts/deadlines.ts'
+import { deadlock } from './parts/deadlock.ts'
 import { notices } from './parts/notices.ts'
 import { permits } from './parts/permits.ts'
 import { restarts } from './parts/restarts.ts'
@@ -93,6 +94,7 @@ export class TeamRuntime {
         watchers,
         this.#tallies.part,
         notices,
+        ...(settings.deadlock === false ? [] : [deadlock(settings.deadlock, settings.confirmMs)]),
       ],
     })
     this.#runs = new RunBook(this.supervisor, settings, () => this.#whenStarted())

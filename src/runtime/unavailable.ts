@@ -22,8 +22,6 @@ export const UNAVAILABLE: readonly UnavailableOption[] = [
   only('stateManagement.durability'),
   only('threads.max'),
   only('threads.idleMs'),
-  only('supervision.deadlock', false),
-  only('supervision.confirmMs'),
   only('supervision.livelock', false),
   emptyOnly('agents[].tools'),
   only('agents[].contextStrategy'),

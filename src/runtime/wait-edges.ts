@@ -1,0 +1,266 @@
+/**
+ * Who waits for whom now (rule 22), read from what the host knows anyway: no verb writes anything for it. A node is a turn; a
+ * message that is not begun, and whoever may write on a blackboard, are nodes too, so that each wait is for nodes.
+ */
+import { correlationOf, kindOf, SEND, SIGNALLED, senderOf, timeOf, turnOf, waitingOf } from '../mailbox/frame.ts'
+import type { Envelope } from '../mailbox/mailbox.ts'
+import type { Cell, OpenCall, OpenRequest, RequestGroup } from './cell.ts'
+import type { Core } from './core.ts'
+import type { RunState } from './run-state.ts'
+import type { Wait } from './wait-graph.ts'
+
+/** What a turn waits for: an answer, room in a mailbox, the reader of its answer, an entry on a blackboard. */
+export type WaitKind = 'request' | 'mailbox' | 'reader' | 'blackboard'
+
+/** One wait of a turn. */
+export interface OpenWait {
+  readonly kind: WaitKind
+  /** The agents whose move it is; or the key that nobody in particular has to write. */
+  readonly for: string
+  /** The node that it waits for. */
+  readonly target: number
+  /** Tells it from all others of its turn. */
+  readonly number: number
+  /** Epoch ms. */
+  readonly since: number
+  /** The request that it is. */
+  readonly request?: OpenRequest
+  /** The verb that the host is busy with. */
+  readonly call?: OpenCall
+  /** The message that waits for room. */
+  readonly sent?: { callee: Cell; envelope: Envelope<RunState> }
+}
+
+/** A turn that is under way, and what it waits for as far as the host knows. */
+export interface TurnNode {
+  /** The instance that has it. */
+  readonly cell: Cell
+  readonly envelope: Envelope<RunState>
+  readonly waits: OpenWait[]
+}
+
+interface Node {
+  live: boolean
+  waits: Wait[]
+}
+
+/** The wait-for graph of a team at one moment. */
+export class WaitEdges {
+  readonly nodes: Node[] = []
+  /** By node; undefined where a node is no turn. */
+  readonly turns: (TurnNode | undefined)[] = []
+  /** The nodes that stand for whoever may write: what waits for them waits for nobody in particular. */
+  readonly anybody = new Set<number>()
+  readonly #core: Core
+  readonly #byEnvelope = new Map<Envelope<RunState>, number>()
+  readonly #byTurn = new Map<number, number>()
+  readonly #anybodyOf = new Map<RunState, number>()
+  /** By its sender's index: what has found no room. */
+  readonly #parked = new Map<number, OpenWait[]>()
+
+  constructor(core: Core) {
+    this.#core = core
+    for (const cell of core.actors) if (cell.life) for (const envelope of cell.underWay) this.#turn(cell, envelope)
+    for (const cell of core.cells) {
+      if (cell.open.size > 0) this.#requests(cell)
+      for (const [number, call] of cell.calls) this.#call(cell, number, call)
+    }
+    for (const cell of core.cells) if (cell.mailbox.parked.length > 0) this.#room(cell)
+    for (const cell of core.actors) for (const turn of cell.life?.awaitReader ?? []) this.#reader(cell, turn)
+    for (const cell of core.cells) if (cell.broadcasts.size > 0) this.#broadcasts(cell)
+    this.#inLine()
+    for (const node of this.nodes) if (node.waits.length === 0) node.live = true
+    for (const [run, at] of this.#anybodyOf) this.#writers(run, at)
+  }
+
+  /** The turns among these nodes, and among all the stuck that they wait for. */
+  turnsBehind(nodes: readonly number[], stuck: ReadonlySet<number>): TurnNode[] {
+    const reached = new Set(nodes)
+    for (const at of reached)
+      for (const { targets } of this.nodes[at]!.waits)
+        for (const target of targets) if (stuck.has(target)) reached.add(target)
+    return [...reached].flatMap((at) => this.turns[at] ?? [])
+  }
+
+  #add(turn?: TurnNode): number {
+    this.turns.push(turn)
+    return this.nodes.push({ live: false, waits: [] }) - 1
+  }
+
+  #turn(cell: Cell, envelope: Envelope<RunState>): void {
+    const at = this.#add({ cell, envelope, waits: [] })
+    this.#byEnvelope.set(envelope, at)
+    this.#byTurn.set(keyOf(cell, envelope.turn), at)
+    const { life } = cell
+    // What has come for it waits in the host, for its permit or for room: it will go on.
+    if (life && (life.backlog.length > 0 || life.holds(envelope.run.index))) this.nodes[at]!.live = true
+  }
+
+  #of(cell: Cell, turn: number): number | undefined {
+    return this.#byTurn.get(keyOf(cell, turn))
+  }
+
+  #wait(at: number, wait: OpenWait): void {
+    this.turns[at]!.waits.push(wait)
+    this.nodes[at]!.waits.push({ need: 1, targets: [wait.target] })
+  }
+
+  // ---- requests
+
+  #requests(caller: Cell): void {
+    const groups = new Map<RequestGroup, { at: number; targets: number[] }>()
+    for (const request of caller.open.values()) {
+      const at = this.#of(caller, request.turn)
+      if (at === undefined) continue
+      const target = this.#answerOf(request)
+      const { memory, at: place } = request.envelope
+      const wait: OpenWait = {
+        kind: 'request',
+        for: request.callee.name,
+        target,
+        number: request.correlation,
+        since: timeOf(memory, place),
+        request,
+      }
+      const { group } = request
+      if (!group) this.#wait(at, wait)
+      else {
+        this.turns[at]!.waits.push(wait)
+        const known = groups.get(group)
+        if (known) known.targets.push(target)
+        else groups.set(group, { at, targets: [target] })
+      }
+    }
+    for (const [{ need }, { at, targets }] of groups)
+      this.nodes[at]!.waits.push({ need: need === 0 ? targets.length : need, targets })
+  }
+
+  /** The turn that is to answer, or the message that it will be. */
+  #answerOf({ callee, envelope, signalled }: OpenRequest): number {
+    return signalled ? this.#free() : this.#message(callee, envelope)
+  }
+
+  #free(): number {
+    const at = this.#add()
+    this.nodes[at]!.live = true
+    return at
+  }
+
+  #message(callee: Cell, envelope: Envelope<RunState>): number {
+    const known = this.#byEnvelope.get(envelope)
+    if (known !== undefined) return known
+    const at = this.#add()
+    this.#byEnvelope.set(envelope, at)
+    const before = this.#before(callee, envelope)
+    if (before) this.nodes[at]!.waits.push({ need: 1, targets: before })
+    else this.nodes[at]!.live = true
+    return at
+  }
+
+  /**
+   * The turns of which one has to end before the message can begin, or get room; undefined: it can. A permit is nothing to
+   * wait for: who only waits gives its own up.
+   */
+  #before(callee: Cell, envelope: Envelope<RunState>): number[] | undefined {
+    const before: number[] = []
+    if (callee.gone) return undefined
+    const holder =
+      envelope.turn === 0
+        ? undefined
+        : callee.instances.find(({ mailbox }) => mailbox.handed.get(envelope.turn) === envelope)
+    for (const cell of holder ? [holder] : callee.instances) {
+      if (cell.stopped) continue
+      if (!cell.life?.ready) return undefined
+      const turns = [...cell.underWay]
+      const ofRun = cell.interleaves ? turns.filter(({ run }) => run === envelope.run) : []
+      if (cell.interleaves && ofRun.length === 0 && turns.length < cell.atOnce) return undefined
+      const inTheWay = ofRun.length > 0 ? ofRun : turns
+      if (inTheWay.length === 0) return undefined
+      for (const each of inTheWay) before.push(this.#byEnvelope.get(each)!)
+    }
+    return before
+  }
+
+  // ---- the other waits
+
+  #call(cell: Cell, number: number, call: OpenCall): void {
+    const { turn, waitsFor, since } = call
+    const at = this.#of(cell, turn)
+    if (at === undefined) return
+    const { run } = this.turns[at]!.envelope
+    const target = waitsFor && !run.boardLent ? this.#anybody(run) : this.#free()
+    this.#wait(at, { kind: 'blackboard', for: waitsFor?.key ?? '', target, number, since, call })
+  }
+
+  #anybody(run: RunState): number {
+    let at = this.#anybodyOf.get(run)
+    if (at === undefined) {
+      at = this.#add()
+      this.#anybodyOf.set(run, at)
+      this.anybody.add(at)
+    }
+    return at
+  }
+
+  /** Any turn of the run may write, and so may any that is still to begin. */
+  #writers(run: RunState, at: number): void {
+    const targets: number[] = []
+    for (const [envelope, turn] of this.#byEnvelope) if (envelope.run === run && this.turns[turn]) targets.push(turn)
+    for (const cell of this.#core.cells) {
+      if (!cell.mailbox.has(run)) continue
+      for (const envelope of cell.mailbox.queued())
+        if (envelope.run === run) targets.push(this.#message(cell, envelope))
+    }
+    this.nodes[at] = { live: false, waits: [{ need: 1, targets }] }
+  }
+
+  /** Messages that found no room, and the turns that wait until they do. */
+  #room(callee: Cell): void {
+    for (const envelope of callee.mailbox.parked) {
+      const { memory, at } = envelope
+      if (kindOf(memory, at) !== SEND || correlationOf(memory, at) === 0) continue
+      const sender = senderOf(memory, at)
+      const wait: OpenWait = {
+        kind: 'mailbox',
+        for: callee.name,
+        target: waitingOf(memory, at) & SIGNALLED ? this.#free() : this.#message(callee, envelope),
+        number: correlationOf(memory, at),
+        since: timeOf(memory, at),
+        sent: { callee, envelope },
+      }
+      this.#parked.set(sender, [...(this.#parked.get(sender) ?? []), wait])
+      const own = this.#of(this.#core.cells[sender]!, turnOf(memory, at))
+      if (own !== undefined) this.#wait(own, wait)
+    }
+  }
+
+  /** What all have to take. */
+  #broadcasts(sender: Cell): void {
+    for (const [number, { turn, copies }] of sender.broadcasts) {
+      const at = this.#of(sender, turn)
+      if (at === undefined) continue
+      const waits = (this.#parked.get(sender.index) ?? []).filter((wait) => copies.includes(wait.number))
+      this.turns[at]!.waits.push(...waits.map((wait) => ({ ...wait, number })))
+      this.nodes[at]!.waits.push({ need: waits.length, targets: waits.map(({ target }) => target) })
+    }
+  }
+
+  /** A turn that waits for nothing that the host knows may have sends in its thread's line, behind one that found no room. */
+  #inLine(): void {
+    for (const [at, turn] of this.turns.entries())
+      if (turn?.waits.length === 0) for (const wait of this.#parked.get(turn.cell.index) ?? []) this.#wait(at, wait)
+  }
+
+  /** A writer whose reader is far behind. */
+  #reader(cell: Cell, turn: number): void {
+    const at = this.#of(cell, turn)
+    if (at === undefined) return
+    const request = this.#core.settlement.requestOf(this.turns[at]!.envelope)
+    const reader = request && this.#of(request.caller, request.turn)
+    const target = reader ?? this.#free()
+    this.#wait(at, { kind: 'reader', for: request?.caller.name ?? '', target, number: 0, since: 0 })
+  }
+}
+
+/** Turns are numbered within their agent. */
+const keyOf = ({ index }: Cell, turn: number): number => index * 2 ** 32 + turn
