@@ -206,7 +206,7 @@ export class TeamRuntime {
    * console.log(result.success ? result.finalOutput : result.error.message)
    */
   async execute<T = undefined>(query: string, options: RunOptions<T> = {}): Promise<MultiAgentResult<T>> {
-    return this.launch(query, options).result
+    return this.#launch(query, options).result
   }
 
   /**
@@ -217,6 +217,12 @@ export class TeamRuntime {
    * @throws {ConfigurationError} for a wrong option, or a `runId` of a run with another query.
    */
   launch<T = undefined>(query: string, options: RunOptions<T> = {}): Run<T> {
+    const run = this.#launch(query, options)
+    run.state.held = true
+    return run
+  }
+
+  #launch<T>(query: string, options: RunOptions<T>): RunHandle<T> {
     return this.#runs.launch(query, options, this.supervisor.cells[ORCHESTRATOR_INDEX]!)
   }
 

@@ -41,6 +41,8 @@ t.test('a team of one role gets every default', async (t) => {
         supervision,
       },
     ],
+    deadlock: 'break',
+    confirmMs: 250,
     supervision,
     retries: 0,
     maxConcurrentAgents: 5,
@@ -73,6 +75,8 @@ t.test('every option of the team arrives', async (t) => {
     clock,
   })
   t.strictSame(rest, {
+    deadlock: 'break',
+    confirmMs: 250,
     supervision,
     retries: 3,
     maxConcurrentAgents: 1,

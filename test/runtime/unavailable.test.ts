@@ -15,8 +15,6 @@ const asking: Record<string, { asks: unknown[]; fine: unknown[] }> = {
   'stateManagement.durability': { asks: ['write_behind', 'commit'], fine: [] },
   'threads.max': { asks: [4], fine: [] },
   'threads.idleMs': { asks: [1_000], fine: [] },
-  'supervision.deadlock': { asks: ['break', 'report'], fine: [false] },
-  'supervision.confirmMs': { asks: [250], fine: [] },
   'supervision.livelock': { asks: [{ maxRepeats: 4 }], fine: [false] },
   'agents[].tools': { asks: [['search']], fine: [[]] },
   'agents[].contextStrategy': { asks: [{ strategy: 'hierarchical' }], fine: [] },
@@ -49,9 +47,9 @@ t.test('every option that is not there yet is refused by name, and nothing else 
 })
 
 t.test('what is available instead is said', async (t) => {
-  t.match(errorFor({ supervision: { deadlock: 'break' } }), {
-    message: 'supervision.deadlock: not available in this version; remove it. Available: false.',
-    details: { got: '"break"', accepted: 'false' },
+  t.match(errorFor({ taskRouting: 'auction' }), {
+    message: 'taskRouting: not available in this version; remove it. Available: "explicit".',
+    details: { got: '"auction"', accepted: '"explicit"' },
   })
 })
 

@@ -1,17 +1,9 @@
 /** Rules 22 to 27: turns that wait for each other are found, named and freed; who only waits long is left alone. */
 import t from 'tap'
-import type { RuntimeEvent } from '../../src/index.ts'
-import { type Cast, openTeam, outcomeOf } from './teams.ts'
+import { type AgentContext, defineAgent, type RuntimeEvent } from '../../src/index.ts'
+import { askAll, type Cast, gate, openTeam, outcomeOf, type Receive } from './teams.ts'
 
-type DeadlockEvent = Extract<RuntimeEvent, { type: 'deadlock' }>
-
-/** Two buyers, each of whom asks the other for its quote before it gives its own. */
-const buyers: Cast = {
-  ann: async (_, context) => (await context.request('bob', 'your quote?')).content,
-  bob: async (_, context) => (await context.request('ann', 'your quote?')).content,
-}
-
-function watched(team: { events: { subscribe(next: (event: RuntimeEvent) => void): unknown } }) {
+function watched(team: { events: { subscribe(next: (event: RuntimeEvent) => void): unknown } }): RuntimeEvent[] {
   const found: RuntimeEvent[] = []
   team.events.subscribe((event) => {
     if (event.type === 'deadlock' || event.type === 'stall') found.push(event)
@@ -19,17 +11,409 @@ function watched(team: { events: { subscribe(next: (event: RuntimeEvent) => void
   return found
 }
 
-t.test('rules 23, 24, 25: a cycle is named at once, with its tail and what each waits for', async (t) => {
+/** Asks that one before it answers. */
+const after =
+  (to: string): Receive =>
+  async (_message, context) =>
+    (await context.request(to, 'your quote?')).content
+
+/** Each asks the other for its quote before it gives its own. */
+const buyers: Cast = { ann: after('bob'), bob: after('ann') }
+
+/** Asks, and answers in any case. */
+const forgiving =
+  (to: string): Receive =>
+  async (_message, context) =>
+    context.request(to, 'your quote?').then(
+      ({ content }) => `after ${content}`,
+      (error: { code: string }) => `without, for ${error.code}`,
+    )
+
+t.test('rules 23, 24, 25: a cycle is named at once: in its order, with its tail and what each waits for', async (t) => {
   const team = openTeam(t, buyers)
   const found = watched(team)
   const run = outcomeOf(team.execute('go'))
   await team.clock.advance(0)
-  t.equal(run.settled, true, 'it ends without any time passing')
-  t.equal(run.value?.success, false)
-  const [named, broken] = found as DeadlockEvent[]
-  t.same(named?.cycle, ['ann', 'bob'])
-  t.same(named?.tail, ['$orchestrator'])
-  t.equal(named?.victim, null)
-  t.match(broken, { type: 'deadlock', cycle: ['ann', 'bob'] })
-  t.ok(broken?.victim)
+  t.equal(run.settled, true, 'no time has passed')
+  t.match(found, [
+    {
+      type: 'deadlock',
+      cycle: ['ann', 'bob'],
+      tail: ['$orchestrator'],
+      waits: [
+        { agent: 'ann', for: ['bob'], kind: 'request' },
+        { agent: 'bob', for: ['ann'], kind: 'request' },
+        { agent: '$orchestrator', for: ['ann'], kind: 'request' },
+      ],
+      victim: null,
+    },
+    { type: 'deadlock', cycle: ['ann', 'bob'], victim: 'ann' },
+  ])
+})
+
+t.test('rule 26: the wait of the victim is rejected, and says the cycle; the others go on', async (t) => {
+  const team = openTeam(t, { ann: after('bob'), bob: forgiving('ann') }, { roles: { ann: { priority: 1 } } })
+  const result = await team.execute('go')
+  t.equal(result.finalOutput, 'without, for DEADLOCK')
+  const flow = result.orchestrationTrace.events.filter(({ eventType }) => eventType === 'deadlock')
+  t.equal(flow.length, 2, 'the trace has it too')
+})
+
+t.test('rule 26: the error names who, for whom, and what to do', async (t) => {
+  const team = openTeam(t, buyers)
+  const { error } = await team.execute('go')
+  t.match(error, { code: 'AGENT_FAILED' })
+  const cause = JSON.stringify(error?.toJSON())
+  t.match(cause, /A deadlock: .*ann.* waits for the answer of .*bob.*; .*bob.* waits for the answer of .*ann/)
+  t.notMatch(cause, 'your quote?', 'what messages say is nobody else to know')
+})
+
+t.test('rule 26: who has the lower priority gives way', async (t) => {
+  for (const [low, high] of [
+    ['ann', 'bob'],
+    ['bob', 'ann'],
+  ] as const) {
+    const team = openTeam(t, buyers, { roles: { [high]: { priority: 5 } } })
+    const found = watched(team)
+    await team.execute('go')
+    t.match(found.at(-1), { victim: low })
+  }
+})
+
+t.test('rule 26: a turn that comes to the same again costs its agent a life', async (t) => {
+  const stubborn: Receive = async (_message, context) => {
+    for (;;) {
+      try {
+        return (await context.request('ann', 'your quote?')).content
+      } catch {
+        await context.step('again', () => {})
+      }
+    }
+  }
+  const team = openTeam(t, { ann: after('bob'), bob: stubborn }, { roles: { ann: { priority: 1 } } })
+  const result = outcomeOf(team.execute('go'))
+  await team.clock.runToIdle()
+  t.equal(result.settled, true)
+  t.ok(team.host.cell('bob')!.restarts > 0)
+})
+
+t.test("'report' names it and leaves it", async (t) => {
+  const team = openTeam(t, buyers, { supervision: { deadlock: 'report' }, globalTimeoutMs: 1_000 })
+  const found = watched(team)
+  const result = outcomeOf(team.execute('go'))
+  await team.clock.advance(999)
+  t.equal(result.settled, false)
+  t.match(found, [{ type: 'deadlock', victim: null }])
+  await team.clock.advance(1)
+  t.match(result.value?.error, { code: 'RUN_TIMEOUT' })
+  t.equal(found.length, 1)
+})
+
+t.test('false does not look', async (t) => {
+  const team = openTeam(t, buyers, { supervision: { deadlock: false }, globalTimeoutMs: 1_000 })
+  const found = watched(team)
+  const result = outcomeOf(team.execute('go'))
+  await team.clock.runToIdle()
+  t.match(result.value?.error, { code: 'RUN_TIMEOUT' })
+  t.same(found, [])
+})
+
+t.test('rule 24: a deadline does not excuse a cycle', async (t) => {
+  const impatient: Receive = async (_message, context) =>
+    (await context.request('bob', 'your quote?', { timeoutMs: 50 })).content
+  const team = openTeam(t, { ann: impatient, bob: after('ann') })
+  const found = watched(team)
+  await team.execute('go')
+  t.match(found[0], { cycle: ['ann', 'bob'] })
+})
+
+// ---- rule 22: each kind of wait. The last wait closes a cycle, and somebody else can open it
+
+interface Program {
+  cast: Cast
+  extras?: Parameters<typeof openTeam>[2]
+  cycle: string[]
+  kinds: string[]
+}
+
+const fill = async (context: AgentContext, to: string) => {
+  for (let i = 0; i < 3; i++) await context.send(to, `${i}`)
+}
+
+const programs: Record<string, Program> = {
+  request: { cast: buyers, cycle: ['ann', 'bob'], kinds: ['request', 'request'] },
+  requestAll: {
+    cast: {
+      ann: async (_, context) => void (await context.requestAll(['free', 'bob'], 'your quotes?')),
+      bob: after('ann'),
+      free: async () => 'cheap',
+    },
+    cycle: ['ann', 'bob'],
+    kinds: ['request', 'request'],
+  },
+  requestAny: {
+    cast: {
+      ann: async (_, context) => (await context.requestAny(['bob', 'cleo'], 'your quote?')).content,
+      bob: after('ann'),
+      cleo: after('ann'),
+    },
+    cycle: ['ann', 'bob'],
+    kinds: ['request', 'request'],
+  },
+  requestQuorum: {
+    cast: {
+      ann: async (_, context) => void (await context.requestQuorum(['free', 'bob', 'cleo'], 2, 'your quotes?')),
+      bob: after('ann'),
+      cleo: after('ann'),
+      free: async () => 'cheap',
+    },
+    cycle: ['ann', 'bob'],
+    kinds: ['request', 'request'],
+  },
+  'a full mailbox': {
+    cast: {
+      ann: async ({ content }, context) => {
+        if (content === 'go') await fill(context, 'bob')
+      },
+      bob: async ({ content }, context) => {
+        if (content === 'go') await fill(context, 'ann')
+      },
+    },
+    extras: { orchestration: askAll, communication: { mailboxCapacity: 2 } },
+    cycle: ['ann', 'bob'],
+    kinds: ['mailbox', 'mailbox'],
+  },
+  'a stream that nobody reads': {
+    cast: {
+      ann: async (_, context) => {
+        const stream = context.requestStream('bob', 'tell me')
+        const { content } = await context.request('cleo', 'first you')
+        for await (const _piece of stream);
+        return content
+      },
+      bob: async (_, context) => {
+        for (let i = 0; i < 200; i++) {
+          context.emit('piece')
+          await context.step('one more', () => {})
+        }
+      },
+      cleo: after('bob'),
+    },
+    cycle: ['ann', 'bob'],
+    kinds: ['request', 'reader'],
+  },
+}
+
+for (const [name, { cast, extras, cycle, kinds }] of Object.entries(programs))
+  t.test(`rule 22: ${name} is a wait`, async (t) => {
+    const team = openTeam(t, cast, extras)
+    const found = watched(team)
+    const result = outcomeOf(team.execute('go'))
+    await team.clock.advance(0)
+    const [named] = found
+    t.match(named, { type: 'deadlock', cycle })
+    if (named?.type === 'deadlock')
+      t.same(
+        cycle.map((agent) => named.waits.find((wait) => wait.agent === agent)?.kind),
+        kinds,
+      )
+    t.equal(result.settled, true, 'it is broken')
+  })
+
+t.test('rule 22: a request that stands in the mailbox waits for the turn before it', async (t) => {
+  const team = openTeam(t, {
+    ann: async ({ content }, context) => (content === 'go' ? (await context.request('bob', 'ask')).content : 'done'),
+    bob: after('ann'),
+  })
+  const found = watched(team)
+  await team.execute('go')
+  t.match(found[0], { cycle: ['ann', 'bob'] })
+})
+
+t.test('rule 22: of an agent with several instances any may take it', async (t) => {
+  const team = openTeam(
+    t,
+    {
+      ann: async ({ content }, context) => (content === 'go' ? (await context.request('bob', 'ask')).content : 'done'),
+      bob: after('ann'),
+    },
+    { roles: { ann: { instances: 2 } } },
+  )
+  const found = watched(team)
+  const { finalOutput } = await team.execute('go')
+  t.equal(finalOutput, 'done')
+  t.same(found, [])
+})
+
+t.test('rule 22: runs can wait for each other', async (t) => {
+  const met = [gate(), gate()] as const
+  const cross =
+    (mine: number, to: string): Receive =>
+    async ({ content }, context) => {
+      if (content !== 'go') return 'done'
+      met[mine]!.open()
+      await met[1 - mine]!.opened
+      return (await context.request(to, 'ask')).content
+    }
+  const team = openTeam(t, { ann: cross(0, 'bob'), bob: cross(1, 'ann') })
+  const found = watched(team)
+  const runs = ['ann', 'bob'].map((name) => outcomeOf(team.getAgent(name)!.run('go')))
+  await team.clock.advance(0)
+  t.match(found[0], { type: 'deadlock', cycle: ['ann', 'bob'] })
+  t.equal(new Set(found.map(({ runId }) => runId)).size, 2, 'each run is told')
+  t.ok(runs.every(({ settled }) => settled))
+})
+
+// ---- no false alarm
+
+t.test('a wait for one of several is none while one of them is at work', async (t) => {
+  const team = openTeam(
+    t,
+    {
+      ann: async (_, context) => (await context.requestAny(['bob', 'slow'], 'your quote?')).content,
+      bob: after('ann'),
+      slow: async (_, context) => {
+        await context.sleep(100_000)
+        return 'at last'
+      },
+    },
+    { communication: { responseTimeoutMs: 200_000 } },
+  )
+  const found = watched(team)
+  const result = outcomeOf(team.execute('go'))
+  await team.clock.runToIdle()
+  t.equal(result.value?.finalOutput, 'at last')
+  t.same(found, [])
+})
+
+t.test('a wait that a signal of the caller may end is none', async (t) => {
+  const controller = new AbortController()
+  const team = openTeam(t, {
+    ann: async (_, context) => {
+      try {
+        return (await context.request('bob', 'your quote?', { signal: controller.signal })).content
+      } catch (error) {
+        return (error as { code: string }).code
+      }
+    },
+    bob: after('ann'),
+  })
+  const found = watched(team)
+  const result = outcomeOf(team.execute('go'))
+  await team.clock.advance(1_000)
+  t.same(found, [])
+  t.equal(result.settled, false)
+  controller.abort()
+  await team.clock.runToIdle()
+  t.equal(result.value?.finalOutput, 'CANCELLED')
+})
+
+t.test("the turn's own signal is the runtime's: it excuses nobody", async (t) => {
+  const team = openTeam(t, {
+    ann: async (_, context) => (await context.request('bob', 'quote?', { signal: context.signal })).content,
+    bob: after('ann'),
+  })
+  const found = watched(team)
+  await team.execute('go')
+  t.match(found[0], { cycle: ['ann', 'bob'] })
+})
+
+t.test('a turn that does something beside its wait is not stuck yet', async (t) => {
+  const team = openTeam(t, {
+    ann: async (_, context) => {
+      const quote = context.request('bob', 'your quote?')
+      await Promise.race([quote.catch(() => {}), context.sleep(500)])
+      return 'I go without'
+    },
+    bob: async (_, context) =>
+      context.request('ann', 'yours?').then(
+        ({ content }) => content,
+        ({ code }: { code: string }) => code,
+      ),
+  })
+  const found = watched(team)
+  const result = outcomeOf(team.execute('go'))
+  await team.clock.runToIdle()
+  t.equal(result.value?.finalOutput, 'I go without')
+  t.same(found, [])
+})
+
+// ---- rule 27: stalls
+
+const barber: Cast = {
+  barber: async (_, context) => void (await context.blackboard.waitFor('a customer')),
+  customer: async (_, context) => void (await context.blackboard.waitFor('a free chair')),
+}
+
+t.test('rule 27: all wait for what nobody is left to write: a stall, without a cycle', async (t) => {
+  const team = openTeam(t, barber, { orchestration: askAll })
+  const found = watched(team)
+  const result = outcomeOf(team.execute('go'))
+  await team.clock.advance(0)
+  t.match(found[0], { type: 'stall', evidence: [/barber.*"a customer" on the blackboard/] })
+  t.equal(result.settled, true)
+})
+
+t.test('rule 27: who waits is told that nobody will come', async (t) => {
+  const team = openTeam(t, { barber: barber.barber! })
+  const { error } = await team.execute('go')
+  t.match(JSON.stringify(error?.toJSON()), /STALL/)
+})
+
+t.test('an entry that somebody at work may write is waited for', async (t) => {
+  const team = openTeam(
+    t,
+    {
+      barber: barber.barber!,
+      customer: async (_, context) => {
+        await context.sleep(10_000)
+        await context.publish('a customer', 'me', 'fact')
+      },
+    },
+    { orchestration: askAll },
+  )
+  const found = watched(team)
+  const result = outcomeOf(team.execute('go'))
+  await team.clock.runToIdle()
+  t.equal(result.value?.success, true)
+  t.same(found, [])
+})
+
+t.test('whoever holds the run may write yet: the stall is named, and not ended', async (t) => {
+  const team = openTeam(t, { barber: barber.barber! })
+  const found = watched(team)
+  const run = team.launch('go')
+  await team.clock.advance(1_000)
+  t.match(found, [{ type: 'stall' }])
+  await run.blackboard!.write('a customer', 'me', 'fact')
+  await team.clock.advance(0)
+  t.match(await run.result, { success: true })
+})
+
+t.test('who has the blackboard from outside is expected to write', async (t) => {
+  const team = openTeam(t, { barber: barber.barber! }, { enableBlackboard: true })
+  const found = watched(team)
+  const result = outcomeOf(team.execute('go'))
+  const board = team.getBlackboard()!
+  await team.clock.advance(1_000)
+  t.same(found, [])
+  await board.write('a customer', 'me', 'fact')
+  await team.clock.advance(0)
+  t.match(result.value, { success: true })
+})
+
+t.test('a wait with a time limit ends by itself', async (t) => {
+  const patient = defineAgent({
+    receive: async (_, context) =>
+      context.blackboard.waitFor('key', { timeoutMs: 5_000 }).then(
+        () => 'written',
+        ({ code }: { code: string }) => code,
+      ),
+  })
+  const team = openTeam(t, { patient })
+  const found = watched(team)
+  const result = outcomeOf(team.execute('go'))
+  await team.clock.runToIdle()
+  t.equal(result.value?.finalOutput, 'REQUEST_TIMEOUT')
+  t.same(found, [])
 })

@@ -23,6 +23,7 @@ import {
   RESULT,
   recipientOf,
   SEND,
+  STREAM_WAIT,
   senderOf,
   turnOf,
 } from '../../mailbox/frame.ts'
@@ -124,6 +125,8 @@ class Detector {
         return this.#waitsOn(cells[recipientOf(memory, at)])
       case CANCEL:
         return this.#waitsOn(cells[senderOf(memory, at)])
+      case STREAM_WAIT:
+        return limitOf(memory, at) === 1
       case QUIET:
         this.#answered(memory, at)
         return true
@@ -133,7 +136,8 @@ class Detector {
   }
 
   #mayWait({ first }: Cell): boolean {
-    return first.open.size > 0 || first.calls.size > 0 || this.#askers.has(first.index)
+    if (first.open.size > 0 || first.calls.size > 0 || this.#askers.has(first.index)) return true
+    return first.instances.some(({ life }) => life !== undefined && life.awaitReader.size > 0)
   }
 
   /** Whether it has a wait left for somebody who may wait himself. */
@@ -211,7 +215,7 @@ class Detector {
     } else if (judged.confirming) this.#break(key, judged)
     else {
       if (!judged.named) this.#name(judged)
-      if (this.#mode === 'report') return
+      if (this.#mode === 'report' || isForOthers(judged.stuck)) return
       if (judged.stuck.turns.some(({ cell }) => cell.life?.thread.isolated)) {
         judged.confirming = true
         this.#later(judged, this.#confirmMs)
@@ -257,3 +261,6 @@ class Detector {
     if (victim && broken.stuck.cycle.length > 0) this.#tell(broken.stuck, victim)
   }
 }
+
+/** A stall that somebody outside can still end. */
+const isForOthers = ({ cycle, runs }: Stuck) => cycle.length === 0 && [...runs].some(({ held }) => held)
