@@ -81,7 +81,12 @@ class Play {
       receive: (message, context) => this.#receive(message as AgentMessage<Plan>, context),
     })
     this.#team = new OpenTeam(this.#options(), new Map(NAMES.map((name) => [name, definition])), seed)
-    this.#team.host.records$.subscribe(() => this.#check())
+    this.#team.host.records$.subscribe((batch) => {
+      for (const { kind } of batch)
+        if (kind === 'deadlock' || kind === 'stall')
+          this.#problem(`a ${kind} was found where nobody waits for who came before`)
+      this.#check()
+    })
   }
 
   #options() {
