@@ -33,6 +33,8 @@ t.test('its tables of options have the defaults', async (t) => {
     'supervision.poisonAttempts': supervision.poisonAttempts,
     'supervision.onHandlerError': supervision.onHandlerError,
     'supervision.watchdogMs': supervision.watchdogMs,
+    'supervision.deadlock': team.deadlock,
+    'supervision.confirmMs': team.confirmMs,
     'supervision.stopGraceMs': supervision.stopGraceMs,
     'limits.turnTimeoutMs': turnTimeoutMs,
     concurrency,

@@ -51,6 +51,16 @@ function notice(core: Core, record: HostRecord): void {
       if (instance === undefined) return logger.error({ agent, epoch, error }, 'is stopped for good')
       return logger.error({ agent, instance, epoch, error }, 'one of its instances is stopped for good')
     }
+    case 'deadlock': {
+      const { kind: event, cycle, tail, waits, victim } = record
+      const runId = core.runId(record.run)
+      const text = victim === null ? 'agents wait for each other' : `"${victim}" gives way, so that the others go on`
+      return logger.warn({ event, runId, cycle, tail, waits, victim }, text)
+    }
+    case 'stall': {
+      const { kind: event, evidence } = record
+      return logger.warn({ event, runId: core.runId(record.run), evidence }, 'nobody is left who could go on')
+    }
     case 'step.mismatch': {
       const { agent, messageId, error } = record
       return logger.warn({ agent, messageId, error }, 'took another way when its turn was tried again')
