@@ -183,7 +183,7 @@ t.test('what takes longer than drainMs is aborted', async (t) => {
 
 t.test('a wait for the blackboard ends when the team closes', async (t) => {
   const { team, play } = stage(t)
-  const waiting = refusalOf(play((context) => context.blackboard.waitFor('never')))
+  const waiting = refusalOf(play((context) => context.blackboard.waitFor('never', { timeoutMs: 60_000 })))
   await team.clock.advance(0)
   await team.close()
   t.match(await waiting, { code: 'RUN_ABORTED' })

@@ -77,7 +77,7 @@ t.test('no verb is forgotten here: each method of a context is in one list or ha
   for (let at = Object.getPrototypeOf(context); at !== Object.prototype; at = Object.getPrototypeOf(at))
     for (const name of Object.getOwnPropertyNames(at))
       if (typeof Object.getOwnPropertyDescriptor(at, name)?.value === 'function') methods.add(name)
-  const own = 'constructor assertOpen abort breathe call close nextStep read refusal'.split(' ') // the runtime's
+  const own = 'constructor assertOpen abort breathe call close nextStep read refusal waitingFor'.split(' ') // the runtime's
   const harmless = ['refuse'] // it only makes an error
   const unavailable = // in unavailable.test.ts
     'delegate sync handoff escalate ask spawn complete think tool shared'.split(' ')
