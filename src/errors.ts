@@ -121,7 +121,7 @@ export class DeadlockError extends coded('DEADLOCK') {}
 export class StallError extends coded('STALL') {}
 /** Agents are busy without progress. */
 export class LivelockError extends coded('LIVELOCK') {}
-/** Not every required agent arrived at the sync point in time. */
+/** Not every required agent arrived at the sync point in time (`details.missing`), or this one arrived after it had ended without it. */
 export class SyncPointTimeoutError extends coded('SYNC_POINT_TIMEOUT') {}
 /** A token budget is used up. */
 export class BudgetExceededError extends coded('BUDGET_EXCEEDED') {}

@@ -17,6 +17,7 @@ export interface MultiAgentPatternOptions<Name extends string = string>
   agents: readonly AgentRole<Name>[]
   /** How the agents work together. A misspelt agent does not compile. */
   orchestration: OrchestrationConfig<NoInfer<Name>>
+  /** Where agents wait for each other; none. */
   syncPoints?: SyncPoint<NoInfer<Name>>[]
 }
 

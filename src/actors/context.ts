@@ -54,14 +54,17 @@ export type EscalationOutcome =
   | { kind: 'reassigned' | 'taken_over'; to: string; result: AgentMessage }
   | { kind: 'unresolved'; reason: string }
 
-/** Who met at a sync point, and what each brought. */
+/** Who met at a sync point, and what each brought. Source: document 002, 2.6.3. */
 export interface SyncResult<T = unknown> {
-  /** Counts the meetings at this point, from 1. */
+  /** Counts the meetings at this point in this run, from 1. */
   generation: number
+  /** In the order of `requiredAgents`, like `missing`. */
   arrived: string[]
+  /** Required agents without which it ended. */
   missing: string[]
+  /** It ended without some: their time was up, one of them is gone for good, or it was given up. */
   timedOut: boolean
-  /** By the agent's name. */
+  /** By the agent's name; of those that brought something. Empty with `dataExchange: false`. */
   data: Record<string, T>
 }
 
@@ -203,7 +206,25 @@ export interface AgentContext<State = object, RunState = object, Data = unknown>
    * Rejects with `UnknownAgentError`, and with `ConfigurationError` where there is no `observe`, as in a protocol script.
    */
   watch(agent: string): Promise<void>
-  /** Waits at a sync point for the others. Not available in this version. */
+  /**
+   * Arrives at a sync point of the team (`syncPoints`) with `data`, a JSON value, and waits for the other required agents.
+   * They have to meet in one run. When all are there, everybody gets the same result, and the next arrival opens the next
+   * generation. A generation ends without some `timeoutMs` after its first arrival, or at once where one of those it still
+   * waits for is gone for good (a restart is no end). Then `onTimeout` says what who waits gets: the result with `missing`
+   * and `timedOut` ('proceed', 'notify'), or a rejection ('abort').
+   *
+   * An arrival is a step: it stays when the agent's thread dies, and the turn that is tried again takes up the same wait. It
+   * is withdrawn with its turn.
+   *
+   * Rejects with `SyncPointTimeoutError` where 'abort' says so; and for an agent without which generations have ended since
+   * it was last there: its next arrival is late and does not count, the one after that arrives in the generation that is open
+   * then. Rejects with `ConfigurationError` for a point that is not declared and for an agent that it does not require, and
+   * with `MessageRejectedError` for an agent that waits there already, and for what is no JSON.
+   *
+   * @example
+   * const { data, missing } = await context.sync<number>('revealed', estimate)
+   * const sum = Object.values(data).reduce((total, value) => total + value, 0)
+   */
   sync<T = unknown>(point: string, data?: T): Promise<SyncResult<T>>
   /** Gives a task away with all that is known of it. Not available in this version. */
   handoff(to: string, task: AgentTask, summary?: string): Promise<void>
@@ -287,7 +308,18 @@ export interface OrchestratorContext<Name extends string = string> extends Agent
   route(task: string | AgentTask): Promise<Name | null>
   /** Writes a decision into the trace. */
   decide(question: string, choice: string, reason: string): void
-  /** What came of a sync point. Not available in this version. */
+  /**
+   * What came of a sync point: the result of the generation that ended last, if this script has not had it from `synced` yet;
+   * else of the next one that ends. A script does not arrive and is not waited for. The wait has no limit of its own: where
+   * nobody arrives it ends with the run, or when all required agents are gone for good.
+   *
+   * Rejects with `SyncPointTimeoutError` where the generation was aborted (`onTimeout: 'abort'`), and with
+   * `ConfigurationError` for a point that is not declared.
+   *
+   * @example
+   * await orchestrator.requestAll(['ann', 'bob'], 'Estimate, then sync on "revealed".')
+   * const { data, missing } = await orchestrator.synced<number>('revealed')
+   */
   synced<T = unknown>(point: string): Promise<SyncResult<T>>
   /**
    * The value with the highest score by the voters' weights; by majority where a weight is null or not finite. Values are

@@ -1,6 +1,6 @@
 /** The verbs of the contract that this version does not have: each says so in one clear error. */
 import { unavailable } from '../errors.ts'
-import type { EscalationOutcome, SharedState, SyncResult } from './context.ts'
+import type { EscalationOutcome, SharedState } from './context.ts'
 import { rejected } from './handled.ts'
 import type { Completion } from './model.ts'
 import type { AgentTask } from './task.ts'
@@ -11,9 +11,6 @@ export abstract class LaterVerbs {
   }
   delegate(): Promise<AgentTask> {
     return rejected(unavailable('context.delegate'))
-  }
-  sync<T>(): Promise<SyncResult<T>> {
-    return rejected(unavailable('context.sync'))
   }
   handoff(): Promise<void> {
     return rejected(unavailable('context.handoff'))

@@ -63,8 +63,12 @@ export class OrchestratorTurn extends Turn implements OrchestratorContext {
   route(): Promise<never> {
     return rejected(unavailable('orchestrator.route'))
   }
-  synced<T>(): Promise<SyncResult<T>> {
-    return rejected(unavailable('orchestrator.synced'))
+  synced<T = unknown>(point: string): Promise<SyncResult<T>> {
+    return handled(this.#synced(point))
+  }
+  async #synced<T>(point: string): Promise<SyncResult<T>> {
+    checkText(point, 'point')
+    return (await this.call('synced', { point })) as SyncResult<T>
   }
 }
 

@@ -19,7 +19,7 @@ import {
 import { FAILED, NOW, REPLAYED, SIGNALLED, STEP_BEGAN, STEP_DONE } from '../mailbox/frame.ts'
 import { type AgentMessage, ORCHESTRATOR } from '../mailbox/message.ts'
 import { turnBlackboard } from './board-verbs.ts'
-import type { AgentContext, AgentRef, Outcome, RequestOptions, SpawnRole } from './context.ts'
+import type { AgentContext, AgentRef, Outcome, RequestOptions, SpawnRole, SyncResult } from './context.ts'
 import { Drafts } from './drafts.ts'
 import { Emitter } from './emitter.ts'
 import { handled, quiet, rejected } from './handled.ts'
@@ -200,6 +200,14 @@ export class Turn extends LaterVerbs implements AgentContext, MessengerTurn {
   #hear(verb: 'subscribe' | 'watch', args: { pattern: string } | { agent: string }): Promise<void> {
     if (!this.#ended && !this.hears) return rejected(deaf(this.role.name, verb))
     return handled(this.call(verb, args).then(quiet))
+  }
+
+  sync<T = unknown>(point: string, data?: T): Promise<SyncResult<T>> {
+    return handled(this.#sync(point, data))
+  }
+  async #sync<T>(point: string, data: T | undefined): Promise<SyncResult<T>> {
+    checkText(point, 'point')
+    return (await this.call('sync', { point, data })) as SyncResult<T>
   }
 
   spawn(role: SpawnRole): Promise<string> {

@@ -4,6 +4,7 @@
  */
 import type { Observable } from 'rxjs'
 import type { PatchNotice, RosterEntry } from '../actors/assignment.ts'
+import type { SyncResult } from '../actors/context.ts'
 import type { Logger } from '../actors/logger.ts'
 import type { Scheduler } from '../clock.ts'
 import type { AgentTerminatedError, DramatisError, UnknownAgentError } from '../errors.ts'
@@ -18,6 +19,7 @@ import type { Cell, Life, OpenRequest } from './cell.ts'
 import type { HostFrames, OwnFrame, Question } from './host-frames.ts'
 import type { Batch, FrameBlock, Unrecorded } from './records.ts'
 import type { RunState } from './run-state.ts'
+import type { OpenGeneration, Waiter } from './sync-rules.ts'
 import type { Spawner, ThreadExit } from './thread.ts'
 
 /** The first names of every team, in this order. */
@@ -153,6 +155,14 @@ export interface Serving {
   cancel(cell: Cell, correlation: number): void
 }
 
+/** Where agents wait for each other. */
+export interface Gathering {
+  readonly open: Iterable<OpenGeneration>
+  arrive(run: RunState, point: unknown, waiter: Waiter, data: unknown, signal: AbortSignal): Promise<SyncResult>
+  watch(run: RunState, point: unknown, waiter: Waiter, signal: AbortSignal): Promise<SyncResult>
+  left(agent: string): void
+}
+
 /** The supervisor, as its rooms and parts see it. */
 export interface Core extends Directory {
   readonly clock: Scheduler
@@ -175,6 +185,7 @@ export interface Core extends Directory {
   readonly deaths: Dying
   readonly redelivery: Redelivering
   readonly calls: Serving
+  readonly syncPoints: Gathering
   readonly records$: Observable<Batch>
   readonly closed: boolean
   /** The number of the next record. */

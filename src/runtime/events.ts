@@ -58,6 +58,7 @@ export type RuntimeEvent<T = undefined> =
   | Event<'task', { task: AgentTask; previous: TaskStatus | null }>
   | Event<'blackboard', { entry: BlackboardEntry }>
   | Event<'decision', { question: string; choice: string; reason: string }>
+  /** A generation of a sync point has ended: all were there, or (`timedOut`) some were missing, whatever its `onTimeout` says. */
   | Event<'sync', { point: string; result: SyncResult }>
   | Event<
       'question',
@@ -208,6 +209,8 @@ function recordEvent(record: HostRecord, source: EventSource): RuntimeEvent<unkn
     }
     case 'stall':
       return { type: record.kind, ...base, evidence: record.evidence }
+    case 'sync':
+      return { type: record.kind, ...base, point: record.point, result: record.result }
     default:
       return undefined
   }

@@ -1,4 +1,4 @@
-/** The verbs that the host itself serves: the blackboard, subscriptions, decisions. Each is a logged step of its caller. */
+/** The verbs that the host itself serves: the blackboard, subscriptions, sync points, decisions. Each is a logged step of its caller. */
 
 import { Board } from '../blackboard/board.ts'
 import type { Blackboard, BlackboardEntry, WriteOptions } from '../blackboard/entry.ts'
@@ -26,6 +26,7 @@ import type { Core, Serving } from './core.ts'
 import { refused } from './refused.ts'
 import type { RunState } from './run-state.ts'
 import type { BlackboardScope } from './settings.ts'
+import type { Waiter } from './sync-rules.ts'
 import { watch } from './watches.ts'
 
 export class HostCalls implements Serving {
@@ -69,7 +70,7 @@ export class HostCalls implements Serving {
         withdrawn.abort()
       },
     })
-    this.#perform(operation, args, cell, run, withdrawn.signal).then(
+    this.#perform(operation, args, run, { cell, turn, correlation }, withdrawn.signal).then(
       (result) => settle(result, undefined),
       (error: unknown) =>
         settle(
@@ -86,7 +87,14 @@ export class HostCalls implements Serving {
     call?.withdrawn.abort()
   }
 
-  async #perform(operation: string, args: Arguments, cell: Cell, run: RunState, signal: AbortSignal): Promise<unknown> {
+  async #perform(
+    operation: string,
+    args: Arguments,
+    run: RunState,
+    waiter: Waiter,
+    signal: AbortSignal,
+  ): Promise<unknown> {
+    const { cell } = waiter
     switch (operation) {
       case 'blackboard.write':
         return this.#writeAs(cell.name, run, args)
@@ -105,6 +113,10 @@ export class HostCalls implements Serving {
         return this.subscribe(cell, run, args.pattern)
       case 'watch':
         return watch(this.#core, cell, run, this.#agent(args.agent, run))
+      case 'sync':
+        return this.#core.syncPoints.arrive(run, args.point, waiter, args.data, signal)
+      case 'synced':
+        return this.#core.syncPoints.watch(run, args.point, waiter, signal)
       case 'spawn':
         return this.spawn(cell, run, args)
       case 'decide':
@@ -209,6 +221,8 @@ interface Arguments {
   options?: WriteOptions
   pattern: string
   timeoutMs?: number
+  point: string
+  data: unknown
   question: string
   choice: string
   reason: string

@@ -132,6 +132,8 @@ function bytesOf(entry: LogEntry): number {
       return RECORD + 2 * (entry.task.description.length + textLength(entry.task.result))
     case 'blackboard':
       return RECORD + 2 * textLength(entry.entry.value)
+    case 'sync':
+      return RECORD + 2 * Object.values(entry.result.data).reduce<number>((sum, data) => sum + textLength(data), 0)
     default:
       return RECORD
   }

@@ -4,13 +4,24 @@ import type { ModelClient } from '../actors/model.ts'
 import type { AgentRole, CommunicationConfig, SupervisionConfig, ToolReference } from '../actors/role.ts'
 import type { Clock } from '../clock.ts'
 
-/** A place where agents wait for each other. Not available in this version. Source: document 002, sync points. */
+/**
+ * A place where agents of one run wait for each other, as often as they come there: `context.sync(name)`. Source: document
+ * 002, 2.6.3.
+ */
 export interface SyncPoint<Name extends string = string> {
+  /** Each point has its own. */
   name: string
+  /** Who has to arrive, and nobody else may: agents of the team, at least one, each once. */
   requiredAgents: Name[]
+  /** From the first arrival of a generation on. In ms, above 0. */
   timeoutMs: number
+  /**
+   * What happens when a generation ends without some. 'proceed' (the default): who waits goes on, and is told who is missing.
+   * 'abort': who waits gets `SyncPointTimeoutError`. 'notify': as 'proceed', and `$orchestrator` gets a report, which stands
+   * in the run's history.
+   */
   onTimeout?: 'proceed' | 'abort' | 'notify'
-  /** Whether each gets what the others brought. */
+  /** Whether each gets what the others brought; true. With false nobody does: not the script, nor who reads events. */
   dataExchange?: boolean
 }
 
@@ -54,7 +65,7 @@ export interface TeamOptions<Name extends string = string> {
   taskRouting?: 'explicit' | 'capability_match' | 'load_balance' | 'auction' | 'round_robin'
   /** true: one blackboard for each run. false: none. Left out: one for each run whose agents use it. */
   enableBlackboard?: boolean | { scope: 'run' | 'team' }
-  /** Not available in this version. */
+  /** Where agents wait for each other; none. */
   syncPoints?: SyncPoint<NoInfer<Name>>[]
   /** Turns of one run at a time; 5. */
   maxConcurrentAgents?: number

@@ -3,6 +3,7 @@
  * say is one of these. Trace, history, tasks, events and status are folds over both.
  */
 
+import type { SyncResult } from '../actors/context.ts'
 import type { AgentStatus, AgentTask, TaskStatus } from '../actors/task.ts'
 import type { BlackboardEntry } from '../blackboard/entry.ts'
 import type { DramatisError } from '../errors.ts'
@@ -80,6 +81,8 @@ export type HostRecord =
   /** `victim`: who gave its wait up so that the others go on; null: it was found and stands yet. */
   | Record<'deadlock', { cycle: string[]; tail: string[]; waits: NamedWait[]; victim: string | null }>
   | Record<'stall', { evidence: string[] }>
+  /** A generation has ended. */
+  | Record<'sync', { point: string; result: SyncResult }>
   | Record<'step.mismatch', { agent: string; messageId: string; error: DramatisError }>
 
 export type LogEntry = FrameBlock | HostRecord

@@ -34,7 +34,8 @@ function checkReferences(role: AgentRole, at: string, known: Known): void {
   if (role.escalateTo !== undefined) mustExist(role.escalateTo, `${at}.escalateTo`, known)
 }
 
-function mustExist(name: string, path: string, known: Known): void {
+/** Throws if no agent has the name at `path`. */
+export function mustExist(name: string, path: string, known: Known): void {
   if (known.has(name)) return
   const meant = nearest(name, known.keys())
   const advice = meant === undefined ? 'Define that agent, or remove the name.' : `Did you mean "${meant}"?`

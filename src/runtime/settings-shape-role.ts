@@ -26,7 +26,8 @@ import { moduleFrom } from './settings-module.ts'
 /** Each is a thread. */
 const MAX_INSTANCES = 256
 
-const someText = rule('a string that is not empty', (value) => typeof value === 'string' && value !== '')
+/** A text, but the empty one. */
+export const someText = rule('a string that is not empty', (value) => typeof value === 'string' && value !== '')
 
 const capabilityShape = shape<Capability>(
   {

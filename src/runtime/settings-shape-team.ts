@@ -17,6 +17,7 @@ import {
   wait,
 } from './settings-checks.ts'
 import { communicationShape, restartFields, roleShape } from './settings-shape-role.ts'
+import { syncPointsShape } from './settings-sync-points.ts'
 
 const agents: Check = (value, path) => {
   const isListOfSome = reading(path, () => Array.isArray(value) && value.length > 0)
@@ -41,7 +42,7 @@ export const teamShape: Check = shape<TeamOptions & { orchestration: unknown }>(
       if (isObject(value)) return blackboardScope(value, path)
       if (typeof value !== 'boolean') throw refused(path, value, 'true, false, { scope: "run" } or { scope: "team" }')
     },
-    syncPoints: anyList,
+    syncPoints: syncPointsShape,
     maxConcurrentAgents: integer(1),
     maxConcurrentRuns: integer(1),
     maxQueuedRuns: integer(0),

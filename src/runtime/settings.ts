@@ -8,6 +8,7 @@ import { type AgentSettings, agentSettings, type SupervisionSettings, supervisio
 import { checkNames, checkNewName } from './settings-names.ts'
 import { roleShape } from './settings-shape-role.ts'
 import { teamShape } from './settings-shape-team.ts'
+import { type SyncPointSettings, syncPointsFrom } from './settings-sync-points.ts'
 import { refuseUnavailable, refuseUnavailableRole } from './unavailable.ts'
 
 export type { TeamOptions } from './options.ts'
@@ -33,6 +34,7 @@ export interface TeamSettings {
   warmSpares: number
   /** One for each run, one for the team, one for a run whose agents use it, or none. */
   blackboard: BlackboardScope
+  syncPoints: SyncPointSettings[]
   logger: Logger
   clock: Scheduler
   /** Of a role that comes later, at that path of what was given: checked, and with the same defaults. */
@@ -54,6 +56,10 @@ export function settingsFrom(options: TeamOptions, given: { modules?: ReadonlySe
   teamShape(options, '')
   refuseUnavailable(options)
   checkNames(options.agents)
+  const syncPoints = syncPointsFrom(
+    options.syncPoints ?? [],
+    options.agents.map(({ name }) => name),
+  )
   const isGiven = ({ name }: AgentRole) => given.modules?.has(name) ?? false
   const defaults = structuredClone({ supervision: options.supervision, communication: options.communication })
   return {
@@ -68,6 +74,7 @@ export function settingsFrom(options: TeamOptions, given: { modules?: ReadonlySe
     globalTimeoutMs: options.globalTimeoutMs ?? 600_000,
     warmSpares: options.threads?.warmSpares ?? 1,
     blackboard: blackboardScope(options.enableBlackboard),
+    syncPoints,
     logger: options.logger ?? defaultLogger,
     clock: schedulerFrom(options.clock),
     newcomer(role, path, others) {

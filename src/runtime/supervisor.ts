@@ -37,6 +37,7 @@ import { Router } from './router.ts'
 import { RunState } from './run-state.ts'
 import { Subject } from './rx.ts'
 import { Settlement } from './settlement.ts'
+import { SyncPoints } from './sync-points.ts'
 import type { Spawner } from './thread.ts'
 
 /** How often it looks in one turn of the event loop, at a share of what each agent has written; then timers and sockets come first. */
@@ -74,6 +75,7 @@ export class Supervisor implements Core {
   readonly deaths: Deaths
   readonly redelivery: Redelivery
   readonly calls: HostCalls
+  readonly syncPoints: SyncPoints
   readonly records$: Observable<Batch>
   gate: Gate = OPEN_GATE
   closed = false
@@ -107,6 +109,7 @@ export class Supervisor implements Core {
     this.deaths = new Deaths(this)
     this.redelivery = new Redelivery(this)
     this.calls = new HostCalls(this)
+    this.syncPoints = new SyncPoints(this)
     this.records$ = this.#records.asObservable()
     for (const part of options.parts) this.attach(part)
   }

@@ -34,6 +34,7 @@ import { deadlock } from './parts/deadlock.ts'
 import { notices } from './parts/notices.ts'
 import { permits } from './parts/permits.ts'
 import { restarts } from './parts/restarts.ts'
+import { syncPoints } from './parts/sync-points.ts'
 import { Tallies } from './parts/tallies.ts'
 import { tasks } from './parts/tasks.ts'
 import { watchdog } from './parts/watchdog.ts'
@@ -92,6 +93,7 @@ export class TeamRuntime {
         watchdog,
         tasks,
         watchers,
+        syncPoints,
         this.#tallies.part,
         notices,
         ...(settings.deadlock === false ? [] : [deadlock(settings.deadlock, settings.confirmMs)]),
@@ -104,6 +106,7 @@ export class TeamRuntime {
     this.supervisor.calls.spawn = (by, run, role) => this.#roster.spawn(by, run, role)
     this.supervisor.calls.boardScope = settings.blackboard
     this.supervisor.calls.waitTimeoutMs = settings.globalTimeoutMs
+    this.supervisor.syncPoints.declare(settings.syncPoints)
     this.#roster = new Roster(this.supervisor, settings, {
       run: (of, task, options) => this.#runAlone(of, task, options),
       deliver: (to, message) => this.#post(() => this.#posting.deliver(to, message)),

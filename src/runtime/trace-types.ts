@@ -11,6 +11,6 @@ export interface OrchestrationTrace {
   agentActivations: { agent: string; startedAt: number; endedAt: number; messageId: string }[]
   /** Every message, once for each of its recipients. */
   messageFlow: { from: string; to: string; messageId: string; type: MessageType; at: number }[]
-  /** Names of the sync points at which everybody arrived. */
+  /** Names of the sync points at which everybody arrived, each once; `events` has every generation (`sync`). */
   syncPointsReached: string[]
 }

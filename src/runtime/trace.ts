@@ -1,4 +1,5 @@
 /** Trace and history of a run: folds over its log. */
+import type { SyncResult } from '../actors/context.ts'
 import {
   addresseeOf,
   type Directory,
@@ -160,9 +161,18 @@ class TraceFold {
           reason: record.reason,
         })
         break
+      case 'sync':
+        this.#reached(record)
+        break
     }
     const agent = 'agent' in record ? record.agent : null
     this.#event(at, kind, agent, detailsOf(record, rest))
+  }
+
+  /** Each point once, however often they met there. */
+  #reached({ point, result }: { point: string; result: SyncResult }): void {
+    const { syncPointsReached } = this.#trace
+    if (!result.timedOut && !syncPointsReached.includes(point)) syncPointsReached.push(point)
   }
 
   /** The turns of who died, or of all, count until then, though they did not end in a commit. */
@@ -179,7 +189,7 @@ class TraceFold {
   }
 }
 
-/** Details are data: errors as their fields, letters and entries by what names them. */
+/** Details are data: errors as their fields, letters, entries and what agents brought by what names them. */
 function detailsOf(record: HostRecord, rest: object): object {
   switch (record.kind) {
     case 'message.dead': {
@@ -189,6 +199,10 @@ function detailsOf(record: HostRecord, rest: object): object {
     case 'blackboard': {
       const { key, author, version, entryType, confidence } = record.entry
       return { key, author, version, entryType, confidence }
+    }
+    case 'sync': {
+      const { data: _data, ...result } = record.result
+      return { point: record.point, ...result }
     }
     case 'turn.started': {
       const { agent, instance, messageId, attempt } = record

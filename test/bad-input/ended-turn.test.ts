@@ -17,6 +17,7 @@ const asynchronous: Record<string, Act> = {
   send: (context) => context.send('bob', 'hi'),
   publish: (context) => context.publish('k', 1, 'fact'),
   subscribe: (context) => context.subscribe('k'),
+  sync: (context) => context.sync('noon'),
   'blackboard.write': (context) => context.blackboard.write('k', 1, 'fact'),
   'blackboard.read': (context) => context.blackboard.read('k'),
   'blackboard.query': (context) => context.blackboard.query(),
@@ -80,7 +81,7 @@ t.test('no verb is forgotten here: each method of a context is in one list or ha
   const own = 'constructor assertOpen abort breathe call close nextStep read refusal waitingFor'.split(' ') // the runtime's
   const harmless = ['refuse'] // it only makes an error
   const unavailable = // in unavailable.test.ts
-    'delegate sync handoff escalate ask spawn complete think tool shared'.split(' ')
+    'delegate handoff escalate ask spawn complete think tool shared'.split(' ')
   const listed = [...Object.keys(asynchronous), ...Object.keys(synchronous)].map((verb) => verb.split(/[.,]/)[0])
   const known = new Set([...listed, ...own, ...harmless, ...unavailable])
   t.same(
@@ -151,6 +152,7 @@ t.test("the script's own verbs end with its turn too", async (t) => {
   t.throws(() => orchestrator.decide('Which?', 'this', 'late'), { code: 'TURN_ENDED' })
   await t.rejects(orchestrator.request('ann', 'hi'), { code: 'TURN_ENDED' })
   await t.rejects(orchestrator.requestAll(['ann'], 'hi'), { code: 'TURN_ENDED' })
+  await t.rejects(orchestrator.synced('noon'), { code: 'TURN_ENDED' })
   t.equal(team.getMessageHistory().length, 2, 'the query and its answer')
 })
 

@@ -314,11 +314,33 @@ t.test('calls of no sense are answered, or come to nothing', async (t) => {
   const { stage, run, turn } = await inTurn(t)
   const operations = ['blackboard.write', 'blackboard.read', 'blackboard.query', 'blackboard.history', 'subscribe']
   let correlation = 0
-  for (const content of [...operations, 'blackboard.waitFor', 'watch', 'spawn', 'decide', '__proto__', ''])
-    for (const data of [undefined, '{', 'null', '5', '[]', '{}', '{"key":5,"pattern":{},"agent":[],"name":7}'])
+  const others = ['blackboard.waitFor', 'watch', 'sync', 'synced', 'spawn', 'decide', '__proto__', '']
+  const nonsense = '{"key":5,"pattern":{},"agent":[],"name":7,"point":[]}'
+  for (const content of [...operations, ...others])
+    for (const data of [undefined, '{', 'null', '5', '[]', '{}', nonsense])
       stage.thread.send({ kind: CALL, run, turn, correlation: ++correlation, content, data })
   t.same(await stage.ailments(), [])
   t.same(await stage.leftovers(), [])
+})
+
+t.test('an arrival at a sync point is that of a turn, and only a script watches one', async (t) => {
+  const { stage, run, turn } = await inTurn(t, {
+    syncPoints: [{ name: 'meet', requiredAgents: ['mallory', 'ann'], timeoutMs: 1_000 }],
+  })
+  const waiting = () =>
+    [...stage.host.syncPoints.open].flatMap(({ arrived, watchers }) =>
+      [...arrived, ...watchers].map(({ turn, correlation }) => ({ turn, correlation })),
+    )
+  const data = '{"point":"meet"}'
+  stage.thread.send({ kind: CALL, run, turn: turn + 7, correlation: 1, content: 'sync', data })
+  stage.thread.send({ kind: CALL, run, turn, correlation: 2, content: 'synced', data })
+  t.same(await stage.ailments(), [])
+  t.same(waiting(), [])
+  stage.thread.send({ kind: CALL, run, turn, correlation: 3, content: 'sync', data })
+  t.same(await stage.ailments(), [])
+  t.same(waiting(), [{ turn, correlation: 3 }])
+  t.same(await stage.leftovers(), [])
+  t.same(waiting(), [])
 })
 
 t.test('a mailbox takes no more than it has room for, whatever a thread says that it has claimed', async (t) => {

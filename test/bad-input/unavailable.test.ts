@@ -4,7 +4,6 @@ import { type DramatisError, loadTeam, type Tool } from '../../src/index.ts'
 import { type Act, refusalOf, stage, untyped } from './helpers.ts'
 
 const verbs: Record<string, Act> = {
-  'context.sync': (context) => context.sync('noon'),
   'context.delegate': (context) => context.delegate('bob', 'work'),
   'context.handoff': (context) => context.handoff('bob', {}),
   'context.escalate': (context) => context.escalate('stuck'),
@@ -47,17 +46,14 @@ t.test("the script's verbs that are not there yet", async (t) => {
     orchestration: {
       strategy: 'custom',
       run: async (orchestrator: { [verb: string]: (...given: unknown[]) => unknown }, query: string) => {
-        if (query === 'try') {
-          errors.push(await refusalOf(() => orchestrator.route!('work')))
-          errors.push(await refusalOf(() => orchestrator.synced!('noon')))
-        } else await orchestrator.request!('ann', query)
+        if (query === 'try') errors.push(await refusalOf(() => orchestrator.route!('work')))
+        else await orchestrator.request!('ann', query)
         return 'done'
       },
     },
   })
   await team.execute('try')
   isUnavailable(t, errors[0]!, 'orchestrator.route')
-  isUnavailable(t, errors[1]!, 'orchestrator.synced')
   t.ok(await isWell())
 })
 

@@ -7,7 +7,6 @@ import { agents, errorFor, loose, module } from './settings-helpers.ts'
 /** For each option that is not there yet: what asks for it, and what does not. */
 const asking: Record<string, { asks: unknown[]; fine: unknown[] }> = {
   taskRouting: { asks: ['capability_match', 'load_balance', 'auction', 'round_robin'], fine: ['explicit'] },
-  syncPoints: { asks: [[{ name: 'p', requiredAgents: ['ann'], timeoutMs: 5 }]], fine: [[]] },
   budget: { asks: [{ perRun: { tokens: 5 } }], fine: [] },
   models: { asks: ['rehearsal', {}], fine: [] },
   tools: { asks: [['search']], fine: [[]] },
@@ -56,7 +55,6 @@ t.test('what is available instead is said', async (t) => {
 t.test('an option of the wrong type is refused as that, not as unavailable', async (t) => {
   for (const [path, wrong] of Object.entries({
     taskRouting: 'best',
-    syncPoints: {},
     budget: 5,
     models: 'all',
     tools: 'search',

@@ -45,6 +45,17 @@ export const plain = defineAgent({
   receive: (_message, context) => ({ structuredData: { n: context.state.n } }),
 })
 
+export const estimator = defineAgent({
+  async receive(_message, context) {
+    const { generation, arrived, data } = await context.sync('revealed', 5)
+    const mine: number | undefined = data.estimator
+    // @ts-expect-error everybody brings what this one brings
+    const others: string | undefined = data.other
+    await context.sync('revealed')
+    return `${generation} ${arrived.join()} ${mine} ${others}`
+  },
+})
+
 export const silent = defineAgent({ receive() {} })
 
 export const caller = defineAgent({

@@ -71,6 +71,12 @@ export const teams = () => [
     // @ts-expect-error misspelt
     syncPoints: [{ name: 'revealed', requiredAgents: ['anne'], timeoutMs: 5_000 }],
   }),
+  createTeam({
+    agents,
+    orchestration: { strategy: 'sequential' },
+    // @ts-expect-error it needs a time limit
+    syncPoints: [{ name: 'revealed', requiredAgents: ['ann'] }],
+  }),
   new MultiAgentPattern({
     agents: [{ name: 'judge', module }],
     // @ts-expect-error misspelt

@@ -8,12 +8,16 @@ export const poker = defineProtocol({
   async run(orchestrator, query, { estimators, tieBreaker }) {
     await orchestrator.publish('story', query, 'fact')
     const outcomes = await orchestrator.requestAll(estimators, 'Estimate')
+    const { data, missing } = await orchestrator.synced<number>('revealed')
+    const sum: number = Object.values(data).reduce((total, value) => total + value, missing.length)
+    // @ts-expect-error what agents bring has the type that was named
+    const text: string = data.ann
     const estimates = await orchestrator.blackboard.query({ entryType: 'estimate' })
     const verdict = orchestrator.vote(estimates.map(({ author, value }) => ({ agent: author, value })))
     const story = (await orchestrator.blackboard.read('story', z.string()))?.value.toUpperCase()
     orchestrator.decide('estimate', String(verdict.winner), verdict.tied ? 'tie' : 'votes')
     if (verdict.tied) return (await orchestrator.request(tieBreaker, `Break the tie on ${story}`)).content
-    return `${verdict.winner} of ${outcomes.length}`
+    return `${verdict.winner} of ${outcomes.length}, ${sum} in all ${text}`
   },
 })
 
