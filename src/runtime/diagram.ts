@@ -4,7 +4,7 @@ import type { OrchestrationTrace } from './trace-types.ts'
 
 type TraceEvent = OrchestrationTrace['events'][number]
 type Flow = OrchestrationTrace['messageFlow'][number]
-type Row = { from: string; arrow: string; to: string; text: string } | { over: string; text: string }
+type Row = { from: string; arrow: string; to: string; text: string } | { over: readonly string[]; text: string }
 
 const MOST_ROWS = 500 // beyond it nobody sees anything
 const LONGEST_TEXT = 48_000 // Mermaid refuses 50,000 characters
@@ -23,15 +23,15 @@ const ARROWS: Record<MessageType, string> = {
 
 /**
  * The text of a Mermaid sequence diagram of a run: its messages as arrows (`->>` asks, `-->>` answers, `-)` waits for
- * no answer); crashes, restarts, dead letters, decisions and steps answered from the log as notes; all in the order of
- * their times. Beyond 500 rows, or what Mermaid takes, a note says how many are left out.
+ * no answer); crashes, restarts, dead letters, decisions, sync points and steps answered from the log as notes; all in the
+ * order of their times. Beyond 500 rows, or what Mermaid takes, a note says how many are left out.
  *
  * @example
  * await writeFile('run.mmd', sequenceDiagram(result.orchestrationTrace))
  */
 export function sequenceDiagram(trace: OrchestrationTrace): string {
   const rows = rowsOf(trace)
-  if (rows.length === 0) rows.push({ over: USER, text: 'nothing happened' })
+  if (rows.length === 0) rows.push({ over: [USER], text: 'nothing happened' })
   const aliases = new Map<string, string>()
   // A name can be a word of Mermaid's own, like "end"; an alias never is.
   const alias = (name: string) => {
@@ -43,12 +43,14 @@ export function sequenceDiagram(trace: OrchestrationTrace): string {
   let size = 0
   for (const row of rows.slice(0, MOST_ROWS)) {
     const text = label(row.text)
-    const names = 'over' in row ? [row.over] : [row.from, row.to]
+    const names = 'over' in row ? row.over : [row.from, row.to]
     size += ROW_FRAME + text.length
     for (const name of names) if (!aliases.has(name)) size += ROW_FRAME + label(name).length
     if (size > LONGEST_TEXT) break
-    const [first, second] = names.map(alias)
-    lines.push('over' in row ? `Note over ${first}: ${text}` : `${first}${row.arrow}${second}: ${text}`)
+    const shorts = names.map(alias)
+    lines.push(
+      'over' in row ? `Note over ${span(shorts, aliases)}: ${text}` : `${shorts[0]}${row.arrow}${shorts[1]}: ${text}`,
+    )
   }
   const leftOut = rows.length - lines.length
   if (leftOut > 0) {
@@ -76,7 +78,7 @@ function rowsOf({ messageFlow, events, decisions }: OrchestrationTrace): Row[] {
     const early = due && unsent.has(textOf(event.details, 'messageId') ?? '')
     if (due && !early) {
       const text = noteOn(event, crashed)
-      if (text !== undefined) rows.push({ over: event.agent ?? textOf(event.details, 'to') ?? RUNTIME, text })
+      if (text !== undefined) rows.push({ over: placeOf(event), text })
       e += 1
     } else if (flow && (flow.at === next || early)) {
       rows.push(arrowOf(flow))
@@ -84,7 +86,10 @@ function rowsOf({ messageFlow, events, decisions }: OrchestrationTrace): Row[] {
       m += 1
     } else if (decision) {
       const { question, choice, reason } = decision
-      rows.push({ over: ORCHESTRATOR, text: `decision: ${question}: ${choice}${reason === '' ? '' : ` (${reason})`}` })
+      rows.push({
+        over: [ORCHESTRATOR],
+        text: `decision: ${question}: ${choice}${reason === '' ? '' : ` (${reason})`}`,
+      })
       d += 1
     } else return rows
   }
@@ -92,6 +97,18 @@ function rowsOf({ messageFlow, events, decisions }: OrchestrationTrace): Row[] {
 
 function arrowOf({ from, to, type }: Flow): Row {
   return { from, arrow: ARROWS[type], to, text: type }
+}
+
+/** Over whom an event stands: those who met, or whose it is. */
+function placeOf({ eventType, agent, details }: TraceEvent): readonly string[] {
+  const met = eventType === 'sync' ? textsOf(details, 'arrived') : []
+  return met.length > 0 ? met : [agent ?? textOf(details, 'to') ?? RUNTIME]
+}
+
+/** A note can stand over two participants and all between them. */
+function span(shorts: readonly string[], aliases: ReadonlyMap<string, string>): string {
+  const inOrder = [...aliases.values()].filter((short) => shorts.includes(short))
+  return [...new Set([inOrder[0], inOrder.at(-1)])].join()
 }
 
 /** What the diagram says of an event; most say nothing that an arrow does not show. */
@@ -108,6 +125,11 @@ function noteOn({ eventType, agent, details }: TraceEvent, crashed: Set<string>)
       return `dead letter from ${textOf(details, 'from') ?? 'nobody'}: ${textOf(details, 'reason') ?? 'no reason'}`
     case 'step.replayed':
       return `step ${textOf(details, 'step') ?? 'without a name'} answered from the log`
+    case 'sync': {
+      const missing = textsOf(details, 'missing')
+      const without = missing.length === 0 ? '' : ` without ${missing.join(', ')}`
+      return `sync point ${textOf(details, 'point') ?? 'without a name'}${without}`
+    }
     case 'log.forgotten':
       return 'what came before is no longer in the log'
     default:
@@ -124,6 +146,11 @@ function inside(value: unknown, key: string): unknown {
 function textOf(value: unknown, key: string): string | undefined {
   const found = inside(value, key)
   return typeof found === 'string' ? found : undefined
+}
+
+function textsOf(value: unknown, key: string): string[] {
+  const found = inside(value, key)
+  return Array.isArray(found) ? found.filter((each) => typeof each === 'string') : []
 }
 
 /** Text that Mermaid takes as text: ; and # end it, %% begins a comment or a directive, < and > become HTML. */

@@ -17,7 +17,7 @@ const TROUBLE: ReadonlySet<RuntimeEvent['type']> = new Set([
 
 /** Whether somebody who looks away for a moment should find it when they look again. */
 export function isTrouble(event: RuntimeEvent): boolean {
-  return TROUBLE.has(event.type)
+  return TROUBLE.has(event.type) || (event.type === 'sync' && event.result.timedOut)
 }
 
 /**
@@ -41,6 +41,8 @@ export function eventLines(): (event: RuntimeEvent) => string | undefined {
         const to = Array.isArray(message.recipient) ? message.recipient.join(', ') : (message.recipient ?? 'nobody')
         return `dead letter: ${message.type} from ${message.sender} to ${to}: ${reason}`
       }
+      case 'sync':
+        return syncWords(event)
       case 'deadlock':
         return `deadlock: ${event.cycle.join(' -> ')}${event.victim === null ? '' : `; ${event.victim} gives way`}`
       case 'livelock':
@@ -73,6 +75,12 @@ function reasonWords(message: string): string {
 function restartWords(restartInMs: number | null): string {
   if (restartInMs === null) return 'it does not restart'
   return restartInMs === 0 ? 'restarts at once' : `restarts in ${Math.round(restartInMs)} ms`
+}
+
+function syncWords({ point, result: { generation, arrived, missing } }: EventOf<'sync'>): string {
+  const who = arrived.join(', ') || 'nobody'
+  if (missing.length === 0) return `sync point ${point} (generation ${generation}): ${who} met`
+  return `sync point ${point} (generation ${generation}) ended without ${missing.join(', ')}; ${who} arrived`
 }
 
 function taskWords({ id, status, assignedTo, description }: TaskEvent['task'], begun: Set<string>): string | undefined {

@@ -61,6 +61,24 @@ t.test('messages, events and decisions are merged by time', async (t) => {
   ])
 })
 
+t.test('who met at a sync point stands under one note, and who did not come is named', async (t) => {
+  const met = { point: 'noon', generation: 1, arrived: ['a', 'c'], missing: [], timedOut: false }
+  const text = diagram({
+    messageFlow: [flow(0, 'c', 'b'), flow(1, 'b', 'a')],
+    events: [
+      event(2, null, 'sync', met),
+      event(3, null, 'sync', { ...met, arrived: ['b'], missing: ['a', 'c'] }),
+      event(4, null, 'sync', { ...met, arrived: [], missing: ['a'] }),
+    ],
+  })
+  t.strictSame(participants(text), ['c', 'b', 'a', '$runtime'])
+  t.strictSame(rows(text).slice(2), [
+    'Note over p0,p2: sync point noon',
+    'Note over p1: sync point noon without a, c',
+    'Note over p3: sync point noon without a',
+  ])
+})
+
 t.test('within one millisecond what happened to a message stands between it and the next one', async (t) => {
   const text = diagram({
     messageFlow: [flow(5, 'a', 'b', 'request', 'm1'), flow(5, 'b', 'a', 'response', 'm2')],

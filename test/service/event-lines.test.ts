@@ -86,6 +86,26 @@ t.test('names who waits for whom in a deadlock, and what a stall shows', async (
   )
 })
 
+t.test('says who met at a sync point, and who did not come', async (t) => {
+  const met = { generation: 2, arrived: ['a', 'b'], missing: [], timedOut: false, data: { a: 'secret' } }
+  const missed = { generation: 3, arrived: ['a'], missing: ['b', 'c'], timedOut: true, data: {} }
+  const lost = { ...missed, arrived: [], missing: ['a'] }
+  t.strictSame(
+    lines(
+      { type: 'sync', point: 'noon', result: met },
+      { type: 'sync', point: 'noon', result: missed },
+      { type: 'sync', point: 'noon', result: lost },
+    ),
+    [
+      'sync point noon (generation 2): a, b met',
+      'sync point noon (generation 3) ended without b, c; a arrived',
+      'sync point noon (generation 3) ended without a; nobody arrived',
+    ],
+  )
+  t.notOk(isTrouble(runtimeEvent({ type: 'sync', point: 'noon', result: met })))
+  t.ok(isTrouble(runtimeEvent({ type: 'sync', point: 'noon', result: missed })))
+})
+
 t.test('is silent about what happens all the time', async (t) => {
   t.strictSame(
     lines(

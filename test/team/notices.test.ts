@@ -70,6 +70,25 @@ t.test('an agent that cannot start is an error with the reason', async (t) => {
   )
 })
 
+t.test('a sync point that some did not come to is a warning, with names and without what was brought', async (t) => {
+  const comes = defineAgent({ receive: async (_message, context) => void (await context.sync('noon', 'my secret')) })
+  const { team, lines } = logged(
+    t,
+    { a: comes, b: comes },
+    { syncPoints: [{ name: 'noon', requiredAgents: ['a', 'b'], timeoutMs: 1_000 }] },
+  )
+  await Promise.all(['a', 'b'].map((recipient) => team.sendMessage({ recipient, content: 'go' })))
+  await team.clock.advance(1_000)
+  const warnings = lines.filter(({ level }) => level === 'warn')
+  const text = 'a generation of a sync point ended without some'
+  t.match(warnings, [
+    { event: 'sync', point: 'noon', generation: 1, missing: ['b'], runId: /./, text },
+    { event: 'sync', point: 'noon', generation: 1, missing: ['a'], runId: /./, text },
+  ])
+  t.equal(warnings.length, 2)
+  t.notMatch(JSON.stringify(lines), 'my secret')
+})
+
 t.test('dead letters are a warning for each agent and reason, with ids and without words', async (t) => {
   const { team, lines } = logged(t, { a: throws('said by the handler'), b: echo })
   await team.sendMessage({ recipient: 'a', content: 'my secret' })

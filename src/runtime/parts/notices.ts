@@ -61,6 +61,13 @@ function notice(core: Core, record: HostRecord): void {
       const { kind: event, evidence } = record
       return logger.warn({ event, runId: core.runId(record.run), evidence }, 'nobody is left who could go on')
     }
+    case 'sync': {
+      const { kind, point, result, run } = record
+      const { generation, missing } = result
+      if (missing.length === 0) return
+      const fields = { event: kind, runId: core.runId(run), point, generation, missing }
+      return logger.warn(fields, 'a generation of a sync point ended without some')
+    }
     case 'step.mismatch': {
       const { agent, messageId, error } = record
       return logger.warn({ agent, messageId, error }, 'took another way when its turn was tried again')
