@@ -33,7 +33,7 @@ export interface OpenCall {
   /** Settles it from outside. */
   readonly fail: (error: DramatisError) => void
   /** Whose move it waits for, where that is the agents' own. */
-  readonly waitsFor: { readonly kind: 'blackboard'; readonly key: string } | undefined
+  readonly waitsFor: { readonly kind: 'blackboard' | 'sync'; readonly name: string } | undefined
 }
 
 /** A request that its caller waits for. */

@@ -33,9 +33,10 @@ export class Breaker {
     return turn.cell.name
   }
 
-  #reject({ request, sent, call }: OpenWait, error: DramatisError): void {
+  #reject({ request, sent, call, generation }: OpenWait, error: DramatisError): void {
     const { settlement } = this.#core
-    if (request) {
+    if (generation) generation.giveUp(error)
+    else if (request) {
       settlement.answerWithError(request, error)
       settlement.withdraw(request.callee, request.envelope, error)
     } else if (sent) settlement.withdraw(sent.callee, sent.envelope, error)

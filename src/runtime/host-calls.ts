@@ -64,7 +64,7 @@ export class HostCalls implements Serving {
       turn,
       since: this.#core.clock.now(),
       withdrawn,
-      waitsFor: waitingOf(memory, at) & SIGNALLED || this.boardScope === 'team' ? undefined : waitsFor(operation, args),
+      waitsFor: waitingOf(memory, at) & SIGNALLED ? undefined : waitsFor(operation, args),
       fail: (error) => {
         settle(undefined, error)
         withdrawn.abort()
@@ -209,9 +209,11 @@ export class HostCalls implements Serving {
   }
 }
 
-/** What no timer and nobody outside of the team is there to end. */
-const waitsFor = (operation: string, { key, timeoutMs }: Arguments): OpenCall['waitsFor'] =>
-  operation === 'blackboard.waitFor' && timeoutMs === undefined ? { kind: 'blackboard', key } : undefined
+/** What only the agents themselves can end. A sync point has a time limit, which does not excuse a cycle. */
+function waitsFor(operation: string, { key, timeoutMs, point }: Arguments): OpenCall['waitsFor'] {
+  if (operation === 'blackboard.waitFor' && timeoutMs === undefined) return { kind: 'blackboard', name: key }
+  return operation === 'sync' || operation === 'synced' ? { kind: 'sync', name: point } : undefined
+}
 
 interface Arguments {
   agent: string

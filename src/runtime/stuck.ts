@@ -55,14 +55,16 @@ function stalls(edges: WaitEdges, all: ReadonlySet<number>, tail: number[]): Stu
     const run = edges.turns[at]?.envelope.run
     if (run) byRun.set(run, [...(byRun.get(run) ?? []), at])
   }
-  return [...byRun.values()].map((nodes) => {
+  return [...byRun.values()].flatMap((nodes) => {
     const turns = edges.turnsBehind(nodes, all)
+    // The time of a sync point ends it: that is no stall.
+    if (turns.some(({ waits }) => waits.some(({ kind }) => kind === 'sync'))) return []
     const waits = new Map<TurnNode, OpenWait>()
     for (const turn of turns) {
       const wait = turn.waits.find(({ target }) => edges.anybody.has(target))
       if (wait) waits.set(turn, wait)
     }
-    return { ...whole(turns, []), tail: turnsAt(edges, nodes), waits }
+    return [{ ...whole(turns, []), tail: turnsAt(edges, nodes), waits }]
   })
 }
 
@@ -93,6 +95,7 @@ const VERBS: Readonly<Record<OpenWait['kind'], (name: string) => string>> = {
   mailbox: (name) => `for room in the mailbox of "${name}"`,
   reader: (name) => `for "${name}" to read its stream`,
   blackboard: (key) => `for "${key}" on the blackboard`,
+  sync: (name) => `for "${name}" at a sync point`,
 }
 
 /** One of them, for people: who, at which message, waits for what. */

@@ -7,10 +7,11 @@ import type { Envelope } from '../mailbox/mailbox.ts'
 import type { Cell, OpenCall, OpenRequest, RequestGroup } from './cell.ts'
 import type { Core } from './core.ts'
 import type { RunState } from './run-state.ts'
+import type { OpenGeneration } from './sync-rules.ts'
 import type { Wait } from './wait-graph.ts'
 
-/** What a turn waits for: an answer, room in a mailbox, the reader of its answer, an entry on a blackboard. */
-export type WaitKind = 'request' | 'mailbox' | 'reader' | 'blackboard'
+/** What a turn waits for: an answer, room in a mailbox, the reader of its answer, an entry on a blackboard, others at a sync point. */
+export type WaitKind = 'request' | 'mailbox' | 'reader' | 'blackboard' | 'sync'
 
 /** One wait of a turn. */
 export interface OpenWait {
@@ -27,6 +28,8 @@ export interface OpenWait {
   readonly request?: OpenRequest
   /** The verb that the host is busy with. */
   readonly call?: OpenCall
+  /** The meeting that others are missing at. */
+  readonly generation?: OpenGeneration | undefined
   /** The message that waits for room. */
   readonly sent?: { callee: Cell; envelope: Envelope<RunState> }
 }
@@ -188,8 +191,35 @@ export class WaitEdges {
     const at = this.#of(cell, turn)
     if (at === undefined) return
     const { run } = this.turns[at]!.envelope
-    const target = waitsFor && !run.boardLent ? this.#anybody(run) : this.#free()
-    this.#wait(at, { kind: 'blackboard', for: waitsFor?.key ?? '', target, number, since, call })
+    if (waitsFor?.kind === 'sync') return this.#sync(at, run, waitsFor.name, number, call)
+    const isTheirs = waitsFor && !run.boardLent && !isShared(run, this.#core)
+    const target = isTheirs ? this.#anybody(run) : this.#free()
+    this.#wait(at, { kind: 'blackboard', for: waitsFor?.name ?? '', target, number, since, call })
+  }
+
+  /** All that have not arrived. */
+  #sync(at: number, run: RunState, point: string, number: number, call: OpenCall): void {
+    const generation = [...this.#core.syncPoints.open].find((open) => open.run === run && open.point.name === point)
+    const targets: number[] = []
+    for (const name of generation?.missing ?? []) {
+      const target = this.#agent(name, run)
+      targets.push(target)
+      this.turns[at]!.waits.push({ kind: 'sync', for: name, target, number, since: call.since, call, generation })
+    }
+    this.nodes[at]!.waits.push({ need: targets.length, targets })
+  }
+
+  /** An agent that is to come to something in that run: by a turn that it has there, or by one that somebody causes yet. */
+  #agent(name: string, run: RunState): number {
+    const at = this.#add()
+    const cell = this.#core.cell(name, run)
+    const own: number[] = []
+    for (const { mailbox } of cell?.instances ?? [])
+      for (const envelope of mailbox.handed.values()) if (envelope.run === run) own.push(this.#message(cell!, envelope))
+    for (const envelope of cell?.mailbox.queued() ?? [])
+      if (envelope.run === run) own.push(this.#message(cell!, envelope))
+    this.nodes[at]!.waits.push({ need: 1, targets: [...own, this.#anybody(run)] })
+    return at
   }
 
   #anybody(run: RunState): number {
@@ -260,6 +290,13 @@ export class WaitEdges {
     const target = reader ?? this.#free()
     this.#wait(at, { kind: 'reader', for: request?.caller.name ?? '', target, number: 0, since: 0 })
   }
+}
+
+/** Other runs may write there too. */
+const isShared = (run: RunState, { runs }: Core): boolean => {
+  for (const other of runs.values())
+    if (other !== run && other.board !== undefined && other.board === run.board) return true
+  return false
 }
 
 /** Turns are numbered within their agent. */

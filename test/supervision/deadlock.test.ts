@@ -220,6 +220,59 @@ for (const [name, { cast, extras, cycle, kinds }] of Object.entries(programs))
     t.equal(result.settled, true, 'it is broken')
   })
 
+t.test(
+  'rules 22, 26: who meets at a sync point waits for all that have not come; there its onTimeout is the way out',
+  async (t) => {
+    for (const onTimeout of ['proceed', 'abort'] as const) {
+      const team = openTeam(
+        t,
+        {
+          early: async ({ content }, context) =>
+            content === 'go'
+              ? JSON.stringify((await context.sync('here').catch(({ code }: { code: string }) => code)) ?? '')
+              : 'told',
+          late: async (_message, context) => {
+            await context.sleep(5)
+            await context.request('early', 'tell me')
+            return 'late'
+          },
+        },
+        {
+          orchestration: askAll,
+          syncPoints: [{ name: 'here', requiredAgents: ['early', 'late'], timeoutMs: 600_000, onTimeout }],
+          roles: { late: { priority: 1 } },
+        },
+      )
+      const found = watched(team)
+      const result = outcomeOf(team.execute('go'))
+      await team.clock.advance(5)
+      t.match(found[0], {
+        type: 'deadlock',
+        cycle: ['early', 'late'],
+        waits: [{ agent: 'early', for: ['late'], kind: 'sync' }],
+      })
+      t.match(found[1], { victim: 'early' })
+      t.match(
+        result.value?.finalOutput,
+        onTimeout === 'abort' ? /SYNC_POINT_TIMEOUT.* late/ : /"missing":\["late"\].* late/,
+      )
+    }
+  },
+)
+
+t.test('a sync point whose members are still to come is no stall: its time ends it', async (t) => {
+  const team = openTeam(
+    t,
+    { early: async (_message, context) => JSON.stringify(await context.sync('here')), never: async () => '' },
+    { syncPoints: [{ name: 'here', requiredAgents: ['early', 'never'], timeoutMs: 1_000 }] },
+  )
+  const found = watched(team)
+  const result = outcomeOf(team.execute('go'))
+  await team.clock.runToIdle()
+  t.match(result.value?.finalOutput, '"timedOut":true')
+  t.same(found, [])
+})
+
 t.test('rule 22: a request that stands in the mailbox waits for the turn before it', async (t) => {
   const team = openTeam(t, {
     ann: async ({ content }, context) => (content === 'go' ? (await context.request('bob', 'ask')).content : 'done'),
