@@ -39,7 +39,10 @@ export interface RequestOptions<In = unknown> {
   metadata?: object
   /** Withdraws the request: its promise rejects with `CancelledError`, and its turn is told to stop. */
   signal?: AbortSignal
-  /** true: repetition is meant, livelock detection leaves it alone. */
+  /**
+   * true: repetition is meant, livelock detection (`supervision.livelock`) leaves this message alone. What its recipient asks
+   * others because of it has to be marked by that one. false.
+   */
   polling?: boolean
 }
 

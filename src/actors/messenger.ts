@@ -361,6 +361,7 @@ export class Messenger {
       fields.limit = options.timeoutMs === undefined ? -1 : durationOf(options.timeoutMs, 'timeoutMs')
       fields.priority = priorityOf(options.priority)
       fields.waiting = this.#turn.waitingFor(options.signal)
+      fields.polling = options.polling === true
       if (kind === REQUEST) fields.attempt = policyAttempt(options.retries, options.idempotent === true)
     }
     return fields

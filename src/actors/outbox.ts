@@ -46,6 +46,7 @@ export class Outbox {
     fields.limit = -1
     fields.priority = 0
     fields.waiting = 0
+    fields.polling = false
     return fields
   }
 

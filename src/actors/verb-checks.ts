@@ -1,5 +1,5 @@
 /** What verbs check of what they are given. Each refusal names the argument, what came and what is needed. */
-import { CancelledError, MessageRejectedError, shown, unavailable } from '../errors.ts'
+import { CancelledError, MessageRejectedError, shown } from '../errors.ts'
 import { MOST_RETRIES } from '../mailbox/frame.ts'
 import { jsonIssue } from '../mailbox/message.ts'
 import type { RequestOptions } from './context.ts'
@@ -71,7 +71,8 @@ export function checkRequestOptions(given: unknown): void {
     throw wrongArgument('retries', retries, `an integer from 0 to ${MOST_RETRIES} is needed`)
   if (idempotent !== undefined && typeof idempotent !== 'boolean')
     throw wrongArgument('idempotent', idempotent, 'true or false is needed')
-  if (polling !== undefined && polling !== false) throw unavailable('options.polling')
+  if (polling !== undefined && typeof polling !== 'boolean')
+    throw wrongArgument('polling', polling, 'true or false is needed')
 }
 
 /** Nobody waits for an answer to a send: what is about waiting for one has no use there. */

@@ -11,6 +11,7 @@
  *        24  step: which verb of the turn
  *        28  bytes of the body
  *
+ * The type takes the low three bits of its byte, and POLLING the fourth.
  * Sender and recipient are indices into the team's table of names. A string is a word (length, wide bit) and a plain
  * copy, latin1 or UTF-16. Nothing here is JSON but structured data and metadata, parsed when somebody reads them.
  */
@@ -120,6 +121,9 @@ const STARTED = 7 // in f64, END only
 const LIMIT = 14
 const PRIORITY = 15
 
+/** Its sender means to repeat itself. Behind the type, since the flags' own byte is full. */
+const POLLING = 1 << 27
+
 const TYPES: readonly MessageType[] = ['request', 'response', 'broadcast', 'publish', 'subscribe', 'delegate', 'report']
 const TYPE_INDEX: Readonly<Record<MessageType, number>> = {
   request: 0,
@@ -152,6 +156,7 @@ export interface FrameFields {
   priority: number
   /** A group of requests, and `SIGNALLED`. */
   waiting: number
+  polling: boolean
 }
 
 /** The fields of a frame that says nothing: what is not set is absent. */
@@ -174,6 +179,7 @@ export const BLANK: Readonly<FrameFields> = {
   limit: -1,
   priority: 0,
   waiting: 0,
+  polling: false,
 }
 
 /** The header of a frame of that many bytes. The id is the caller's to write. */
@@ -193,6 +199,7 @@ export function writeHeader(
     (flags << 8) |
     (Math.min(fields.attempt - 1, 255) << 16) |
     (TYPE_INDEX[fields.type] << 24) |
+    (fields.polling ? POLLING : 0) |
     (fields.waiting << WAITING_SHIFT)
   i32[i + WHO] = fields.sender | (fields.recipient << 16)
   i32[i + RUN_INDEX] = fields.run
@@ -238,6 +245,7 @@ export const attemptOf = (memory: Memory, at: number): number => ((memory.i32[(a
 export const typeOf = (memory: Memory, at: number): MessageType =>
   TYPES[(memory.i32[(at >> 2) + KIND]! >>> 24) & 7] ?? 'request'
 export const waitingOf = (memory: Memory, at: number): number => memory.i32[(at >> 2) + KIND]! >>> WAITING_SHIFT
+export const isPolling = (memory: Memory, at: number): boolean => (memory.i32[(at >> 2) + KIND]! & POLLING) !== 0
 export const senderOf = (memory: Memory, at: number): number => memory.i32[(at >> 2) + WHO]! & 0xffff
 export const recipientOf = (memory: Memory, at: number): number => memory.i32[(at >> 2) + WHO]! >>> 16
 export const runOf = (memory: Memory, at: number): number => memory.i32[(at >> 2) + RUN_INDEX]!

@@ -12,7 +12,6 @@ const verbs: Record<string, Act> = {
   'context.think': (context) => context.think('hi'),
   'context.tool': (context) => context.tool({} as Tool, {}),
   'context.shared': (context) => context.shared('team_shared'),
-  'options.polling': (context) => context.send('bob', 'hi', { polling: true }),
 }
 
 function isUnavailable(t: Pick<Test, 'equal'>, error: DramatisError, path: string): void {

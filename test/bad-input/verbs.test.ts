@@ -89,6 +89,7 @@ const refused: Record<string, [act: Act, path: string, says: RegExp][]> = {
     [options({ retries: -1 }), 'retries', /^retries is -1/],
     [options({ retries: 1.5 }), 'retries', /^retries is 1.5/],
     [options({ idempotent: 1 }), 'idempotent', /^idempotent is 1; true or false is needed/],
+    [options({ polling: 'often' }), 'polling', /^polling is "often"; true or false is needed/],
   ],
   'a step': [
     [(context) => context.step(5, () => 1), 'name', /^name is 5/],

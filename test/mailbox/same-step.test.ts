@@ -23,6 +23,7 @@ const fields = (content: string, data?: string): FrameFields => ({
   limit: -1,
   priority: 0,
   waiting: 0,
+  polling: false,
 })
 
 function written(content: string, data: string | undefined, garbage: number): Memory {
