@@ -36,6 +36,7 @@ t.test('its tables of options have the defaults', async (t) => {
     'supervision.deadlock': team.deadlock,
     'supervision.confirmMs': team.confirmMs,
     'supervision.stopGraceMs': supervision.stopGraceMs,
+    'supervision.livelock': team.livelock,
     'limits.turnTimeoutMs': turnTimeoutMs,
     concurrency,
     instances,

@@ -114,7 +114,23 @@ export interface SupervisionConfig {
   deadlock?: 'break' | 'report' | false
   /** 250: how long a deadlock must have stood before it is broken. */
   confirmMs?: number
-  /** false. Detection is not available in this version. */
+  /**
+   * Finds agents that are busy without progress. An object watches all agents of the team and its protocol, with these bounds;
+   * false watches nothing. Left out it watches model roles, of which this version has none.
+   *
+   * Progress is what was not there before in this run: a result to a question, the output of a `step`, an entry of the
+   * blackboard, another status of a task. Messages, retries, restarts, and what comes again word for word are none. From the
+   * last progress on these are signs: `maxStalledRounds` (3) rounds of the protocol, from when its script waits for somebody
+   * until it waits for nobody; the same request with the same answer `maxRepeats` (4) times, one after the other; the same
+   * error of one agent to another three quarters as often; two that write to each other and back half as often again;
+   * `maxMessagesWithoutProgress` (50) messages in a thread, each sent because of the one before; a task that is delegated
+   * back to one that had it. A request that is marked `polling: true` is none, and neither is an answer that comes too late.
+   *
+   * The first sign sends a message of type report from `$runtime` to the `observe` of those involved, with
+   * `structuredData { event: 'livelock', evidence }`. The second is there for the protocol: like the others it is an event,
+   * `livelock`, with the evidence. The third ends the run with `LivelockError`. Each is counted from the one before, and
+   * progress takes all of them back. Source: the stall counter of Magentic-One, the stuck detector of OpenHands.
+   */
   livelock?: false | { maxStalledRounds?: number; maxRepeats?: number; maxMessagesWithoutProgress?: number }
 }
 

@@ -58,8 +58,12 @@ export class EndedRuns {
     for (const run of this.#quieting.keys()) trimLog(run, this.#supervisor.cells)
   }
 
+  abort(run: RunState, error: DramatisError): void {
+    if (this.#quieting.has(run)) windDown(this.#supervisor, run, error)
+  }
+
   abortAll(error: DramatisError): void {
-    for (const run of this.#quieting.keys()) windDown(this.#supervisor, run, error)
+    for (const run of this.#quieting.keys()) this.abort(run, error)
   }
 
   #retire(run: RunState): void {

@@ -73,6 +73,7 @@ export type RuntimeEvent<T = undefined> =
         victim: string | null
       }
     >
+  /** livelock: agents are busy without progress; the signs since the last progress, names, counts and ids alone. */
   | Event<'livelock' | 'stall', { evidence: string[] }>
   | Event<'budget', { agent: string | null; used: number; limit: number }>
 
@@ -211,6 +212,8 @@ function recordEvent(record: HostRecord, source: EventSource): RuntimeEvent<unkn
       return { type: record.kind, ...base, evidence: record.evidence }
     case 'sync':
       return { type: record.kind, ...base, point: record.point, result: record.result }
+    case 'livelock':
+      return { type: record.kind, ...base, evidence: [...record.evidence] }
     default:
       return undefined
   }

@@ -9,6 +9,7 @@ import type { BlackboardEntry } from '../blackboard/entry.ts'
 import type { DramatisError } from '../errors.ts'
 import type { DeadLetter } from '../mailbox/dead-letters.ts'
 import type { Memory } from '../mailbox/memory.ts'
+import type { LivelockStep } from './livelock.ts'
 
 /** Frames that stand one after the other, all of one run. Each takes `SEQ_STEP` numbers from `seq` on. */
 export interface FrameBlock {
@@ -83,6 +84,8 @@ export type HostRecord =
   | Record<'stall', { evidence: string[] }>
   /** A generation has ended. */
   | Record<'sync', { point: string; result: SyncResult }>
+  /** `step`: how far it has come (rule 30). `agents`: those involved. `evidence`: all signs since the last progress. */
+  | Record<'livelock', { step: LivelockStep; agents: readonly string[]; evidence: readonly string[] }>
   | Record<'step.mismatch', { agent: string; messageId: string; error: DramatisError }>
 
 export type LogEntry = FrameBlock | HostRecord

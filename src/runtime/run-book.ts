@@ -200,6 +200,13 @@ export class RunBook implements RunHost {
     this.#abort(entry, new RunAbortedError(`The run was aborted: ${reason}.`, { runId: run.id, reason }), 'aborted')
   }
 
+  /** The run cannot go on; what a run that is over has left behind, and what a message from outside has caused, neither. */
+  fail(run: RunState, error: DramatisError): void {
+    const entry = this.#byState.get(run)
+    if (entry && !run.over) this.#abort(entry, error, 'failed')
+    else this.#ended.abort(run, error)
+  }
+
   #abort(entry: Entry, error: DramatisError, status: RunStatus): void {
     if (entry.handle.state.over) return
     this.#end(entry, { error }, status)

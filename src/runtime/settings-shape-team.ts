@@ -1,5 +1,6 @@
 /** The shape of a team's options: every field that the contract has, and what it takes. */
 import type { SupervisionConfig } from '../actors/role.ts'
+import type { LivelockBounds } from './livelock.ts'
 import type { StateConfig, TeamOptions } from './options.ts'
 import { reading, refused } from './refused.ts'
 import type { Check } from './settings-checks.ts'
@@ -26,6 +27,15 @@ const agents: Check = (value, path) => {
 }
 
 const blackboardScope = shape<{ scope: 'run' | 'team' }>({ scope: oneOf('run', 'team') }, 'scope')
+
+const livelockBounds: Check = (value, path) => {
+  if (!isObject(value)) throw refused(path, value, 'false or an object')
+  shape<LivelockBounds>({
+    maxStalledRounds: integer(1),
+    maxRepeats: integer(2),
+    maxMessagesWithoutProgress: integer(2),
+  })(value, path)
+}
 
 /** Throws for the first option that has a wrong name, type or range. `orchestration` is not looked into. */
 export const teamShape: Check = shape<TeamOptions & { orchestration: unknown }>(
@@ -54,7 +64,9 @@ export const teamShape: Check = shape<TeamOptions & { orchestration: unknown }>(
       coolDownMs: pause,
       deadlock: oneOf('break', 'report', false),
       confirmMs: pause,
-      livelock: rule('false or an object', (value) => value === false || isObject(value)),
+      livelock: (value, path) => {
+        if (value !== false) livelockBounds(value, path)
+      },
     }),
     budget: anyObject,
     models: rule('"rehearsal" or an object', (value) => value === 'rehearsal' || isObject(value)),

@@ -1,8 +1,9 @@
 /** A team's options, checked, and with every default filled in. The rest of the runtime never sees an option. */
 import type { Logger } from '../actors/logger.ts'
-import type { AgentRole } from '../actors/role.ts'
+import type { AgentRole, SupervisionConfig } from '../actors/role.ts'
 import { type Scheduler, schedulerFrom } from '../clock.ts'
 import { defaultLogger } from './default-logger.ts'
+import { LIVELOCK_BOUNDS, type LivelockBounds } from './livelock.ts'
 import type { TeamOptions } from './options.ts'
 import { type AgentSettings, agentSettings, type SupervisionSettings, supervisionSettings } from './settings-agent.ts'
 import { checkNames, checkNewName } from './settings-names.ts'
@@ -32,6 +33,8 @@ export interface TeamSettings {
   globalTimeoutMs: number
   /** Threads kept ready for a restart. */
   warmSpares: number
+  /** Of what is no progress; false: nobody watches. */
+  livelock: LivelockBounds | false
   /** One for each run, one for the team, one for a run whose agents use it, or none. */
   blackboard: BlackboardScope
   syncPoints: SyncPointSettings[]
@@ -73,6 +76,7 @@ export function settingsFrom(options: TeamOptions, given: { modules?: ReadonlySe
     maxQueuedRuns: options.maxQueuedRuns ?? 1_000,
     globalTimeoutMs: options.globalTimeoutMs ?? 600_000,
     warmSpares: options.threads?.warmSpares ?? 1,
+    livelock: livelockBounds(options.supervision?.livelock),
     blackboard: blackboardScope(options.enableBlackboard),
     syncPoints,
     logger: options.logger ?? defaultLogger,
@@ -83,6 +87,16 @@ export function settingsFrom(options: TeamOptions, given: { modules?: ReadonlySe
       checkNewName(role, path, others)
       return agentSettings(role, path, defaults, isGiven(role))
     },
+  }
+}
+
+/** Left out it watches model roles alone, and there are none yet. */
+function livelockBounds(given: SupervisionConfig['livelock'] = false): LivelockBounds | false {
+  if (given === false) return false
+  return {
+    maxStalledRounds: given.maxStalledRounds ?? LIVELOCK_BOUNDS.maxStalledRounds,
+    maxRepeats: given.maxRepeats ?? LIVELOCK_BOUNDS.maxRepeats,
+    maxMessagesWithoutProgress: given.maxMessagesWithoutProgress ?? LIVELOCK_BOUNDS.maxMessagesWithoutProgress,
   }
 }
 

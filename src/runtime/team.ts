@@ -31,6 +31,7 @@ import { type Metric, prometheusText } from './metric.ts'
 import { metricsOf } from './metrics.ts'
 import { deadlines } from './parts/deadlines.ts'
 import { deadlock } from './parts/deadlock.ts'
+import { livelock } from './parts/livelock.ts'
 import { notices } from './parts/notices.ts'
 import { permits } from './parts/permits.ts'
 import { restarts } from './parts/restarts.ts'
@@ -101,6 +102,8 @@ export class TeamRuntime {
     })
     this.#runs = new RunBook(this.supervisor, settings, () => this.#whenStarted())
     this.supervisor.attach(this.#runs.part)
+    if (settings.livelock)
+      this.supervisor.attach(livelock(settings.livelock, (run, error) => this.#runs.fail(run, error)))
     this.#posting = new Posting(this.supervisor, this.#runs)
     this.#letters = new Letters(this.supervisor, this.#runs)
     this.supervisor.calls.spawn = (by, run, role) => this.#roster.spawn(by, run, role)

@@ -21,7 +21,6 @@ export const UNAVAILABLE: readonly UnavailableOption[] = [
   only('stateManagement.durability'),
   only('threads.max'),
   only('threads.idleMs'),
-  only('supervision.livelock', false),
   emptyOnly('agents[].tools'),
   only('agents[].contextStrategy'),
   only('agents[].reentrancy', 'none'),

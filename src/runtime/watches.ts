@@ -3,9 +3,9 @@
  * not in the watcher's thread, so it survives its restarts; it ends with its run.
  */
 import type { DramatisError } from '../errors.ts'
-import { SEND } from '../mailbox/frame.ts'
 import type { Cell } from './cell.ts'
 import type { Core } from './core.ts'
+import { reportTo } from './reports.ts'
 import type { RunState, Watch } from './run-state.ts'
 
 /** However often it asks: it is told once of each end that it has watched for. */
@@ -31,20 +31,10 @@ export function tellWatchers(core: Core, { index, gone }: Cell): void {
       if (known.index === index && known.open && !run.ending) tell(core, run, known, gone)
 }
 
-/** Room is taken that may not be there: it was promised. */
 function tell(core: Core, run: RunState, known: Watch, end: DramatisError): void {
   known.open = false
   known.told = end
   const { watcher, agent } = known
-  const { memory, bytes } = core.frames.make({
-    kind: SEND,
-    type: 'report',
-    recipient: watcher,
-    run: run.index,
-    content: `Agent "${agent}" is gone for good: ${end.message}`,
-    data: JSON.stringify({ event: 'terminated', agent, reason: end.message }),
-  })
-  core.team.force(watcher, bytes)
-  core.appendOwned(run, memory, bytes)
-  core.admission.message(core.cells[0]!, run, memory, 0, undefined)
+  const content = `Agent "${agent}" is gone for good: ${end.message}`
+  reportTo(core, run, watcher, content, { event: 'terminated', agent, reason: end.message })
 }

@@ -38,6 +38,7 @@ t.test('an unknown option is refused at every level, with the name that was mean
     [{ communication: { retires: 1 } }, 'communication.retires', 'retries'],
     [{ supervision: { maxRestart: 1 } }, 'supervision.maxRestart', 'maxRestarts'],
     [{ supervision: { backoff: { bseMs: 1 } } }, 'supervision.backoff.bseMs', 'baseMs'],
+    [{ supervision: { livelock: { maxRepeat: 1 } } }, 'supervision.livelock.maxRepeat', 'maxRepeats'],
     [{ stateManagement: { logs: 1 } }, 'stateManagement.logs', 'log'],
     [{ enableBlackboard: { scop: 'run' } }, 'enableBlackboard.scop', 'scope'],
     [{ agents: [{ nmae: 'ann' }] }, 'agents[0].nmae', 'name'],
@@ -105,6 +106,8 @@ t.test('a limit of supervision out of its range is refused, of the team and of a
     }
   }
   t.equal(detailsOf({ supervision: { coolDownMs: -1 } }), 'supervision.coolDownMs: -1')
+  t.equal(detailsOf({ supervision: { livelock: { maxRepeats: 1 } } }), 'supervision.livelock.maxRepeats: 1')
+  t.equal(detailsOf({ supervision: { livelock: { maxStalledRounds: 0 } } }), 'supervision.livelock.maxStalledRounds: 0')
   t.equal(detailsOf({ supervision: { backoff: { baseMs: -1 } } }), 'supervision.backoff.baseMs: -1')
   t.equal(detailsOf({ supervision: { backoff: { capMs: '1' } } }), 'supervision.backoff.capMs: "1"')
 })

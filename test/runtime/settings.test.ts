@@ -50,6 +50,7 @@ t.test('a team of one role gets every default', async (t) => {
     maxQueuedRuns: 1_000,
     globalTimeoutMs: 600_000,
     warmSpares: 1,
+    livelock: false,
     blackboard: 'on_use',
     logger: defaultLogger,
     clock: systemClock,
@@ -71,6 +72,7 @@ t.test('every option of the team arrives', async (t) => {
     globalTimeoutMs: 3,
     threads: { warmSpares: 0 },
     enableBlackboard: { scope: 'team' },
+    supervision: { livelock: { maxStalledRounds: 1, maxRepeats: 2, maxMessagesWithoutProgress: 30 } },
     logger: silent,
     clock,
   })
@@ -84,6 +86,7 @@ t.test('every option of the team arrives', async (t) => {
     maxQueuedRuns: 0,
     globalTimeoutMs: 3,
     warmSpares: 0,
+    livelock: { maxStalledRounds: 1, maxRepeats: 2, maxMessagesWithoutProgress: 30 },
     blackboard: 'team',
     logger: silent,
     clock,
@@ -247,4 +250,11 @@ t.test('the options may carry the orchestration, which is not looked into', asyn
 t.test('a clock of the user gets the timers that the runtime needs', async (t) => {
   const { now, monotonic, random, sleep } = systemClock
   t.type(settingsFrom({ agents, clock: { now, monotonic, random, sleep } }).clock.timer, 'function')
+})
+
+t.test('a bound of livelock detection that is not given has its default; false and nothing are none', async (t) => {
+  const bounds = (livelock: unknown) => settingsFrom(loose({ supervision: { livelock } })).livelock
+  t.strictSame(bounds({}), { maxStalledRounds: 3, maxRepeats: 4, maxMessagesWithoutProgress: 50 })
+  t.strictSame(bounds({ maxRepeats: 9 }), { maxStalledRounds: 3, maxRepeats: 9, maxMessagesWithoutProgress: 50 })
+  t.strictSame([bounds(false), bounds(undefined)], [false, false])
 })

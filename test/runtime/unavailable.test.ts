@@ -14,7 +14,6 @@ const asking: Record<string, { asks: unknown[]; fine: unknown[] }> = {
   'stateManagement.durability': { asks: ['write_behind', 'commit'], fine: [] },
   'threads.max': { asks: [4], fine: [] },
   'threads.idleMs': { asks: [1_000], fine: [] },
-  'supervision.livelock': { asks: [{ maxRepeats: 4 }], fine: [false] },
   'agents[].tools': { asks: [['search']], fine: [[]] },
   'agents[].contextStrategy': { asks: [{ strategy: 'hierarchical' }], fine: [] },
   'agents[].reentrancy': { asks: ['chain'], fine: ['none'] },

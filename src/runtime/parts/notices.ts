@@ -68,6 +68,11 @@ function notice(core: Core, record: HostRecord): void {
       const fields = { event: kind, runId: core.runId(run), point, generation, missing }
       return logger.warn(fields, 'a generation of a sync point ended without some')
     }
+    case 'livelock': {
+      const { kind, step, agents, evidence } = record
+      const runId = core.runId(record.run)
+      return logger.warn({ event: kind, runId, step, agents, evidence }, `agents are busy without progress (${step})`)
+    }
     case 'step.mismatch': {
       const { agent, messageId, error } = record
       return logger.warn({ agent, messageId, error }, 'took another way when its turn was tried again')

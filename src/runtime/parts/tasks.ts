@@ -102,5 +102,5 @@ function move(
   core.record(run, { kind: 'task', task: moved, previous: task.status })
 }
 
-const isDone = (status: TaskStatus) =>
+export const isDone = (status: TaskStatus) =>
   status === 'completed' || status === 'failed' || status === 'refused' || status === 'cancelled'

@@ -1,0 +1,149 @@
+/**
+ * The signs that agents are busy without progress, as pure functions: rule 29. Each takes what was known and what has
+ * happened, and returns what is known now; nothing grows with the length of a run. What of a run is shown to them is in
+ * livelock-watch.ts.
+ *
+ * Sources: Magentic-One's stall counter (rounds), OpenHands' stuck detector (the same action with the same result, the
+ * same error, A-B-A-B).
+ */
+
+/** How much is too much. Each is counted from the last progress on. */
+export interface LivelockBounds {
+  /** Rounds of the protocol. */
+  readonly maxStalledRounds: number
+  /** The same action with the same result; the bounds for errors and for A-B-A-B follow from it. */
+  readonly maxRepeats: number
+  /** In one conversation. */
+  readonly maxMessagesWithoutProgress: number
+}
+
+export const LIVELOCK_BOUNDS: LivelockBounds = { maxStalledRounds: 3, maxRepeats: 4, maxMessagesWithoutProgress: 50 }
+
+/** The same error says more than the same answer: 3 where that is 4. */
+export const mostErrors = ({ maxRepeats }: LivelockBounds): number => Math.ceil(maxRepeats * 0.75)
+/** How often two may write to each other and back: 6 where the same action is 4. */
+export const mostExchanges = ({ maxRepeats }: LivelockBounds): number => Math.ceil(maxRepeats * 1.5)
+
+// ---- the same again
+
+/** What came of one request; `asked` and `answered` are places in the log. */
+export interface Attempt {
+  readonly asked: number
+  readonly answered: number
+  /** The answer, or the error, in short. */
+  readonly outcome: string
+}
+
+/** How often in a row the outcome was the same. */
+export interface Repetition {
+  readonly outcome: string
+  readonly times: number
+  readonly answered: number
+}
+
+/**
+ * An attempt repeats another one if it began after that had its outcome: who asks the same ten times at once wants ten
+ * opinions, and does not yet know that they agree.
+ */
+export function repeated(before: Repetition | undefined, { asked, answered, outcome }: Attempt): Repetition {
+  if (before?.outcome !== outcome) return { outcome, times: 1, answered }
+  return asked < before.answered ? before : { outcome, times: before.times + 1, answered }
+}
+
+// ---- conversations
+
+/**
+ * Messages of which each was sent because of the one before. A thousand messages to a thousand agents are no conversation,
+ * and neither are two lines of work that pass the same agents.
+ */
+export interface Conversation {
+  /** Between which two moments of progress it counts: later it begins anew. */
+  readonly stretch: number
+  /** As its messages have it, or undefined: the run is the thread. */
+  readonly threadId: string | undefined
+  readonly messages: number
+  /** Who took part, each once. */
+  readonly parties: readonly number[]
+  /** Of the last message. */
+  readonly from: number
+  readonly to: number
+  /** How many of the last messages went to and fro between these two. */
+  readonly alternating: number
+  /** Who had the task that the last message delegates, in order. */
+  readonly holders: readonly number[]
+}
+
+export interface NextMessage {
+  readonly stretch: number
+  readonly threadId: string | undefined
+  readonly from: number
+  readonly to: number
+  readonly delegates: boolean
+}
+
+/** The conversation with one more message. Another thread, or progress, begins a new one; a task keeps its holders. */
+export function continued(before: Conversation | undefined, message: NextMessage): Conversation {
+  const { stretch, from, to, delegates } = message
+  const threadId = message.threadId ?? before?.threadId
+  const holders = delegates ? [...(before?.holders ?? []), from] : []
+  const goesOn = before !== undefined && before.stretch === stretch && before.threadId === threadId
+  if (!goesOn) return { stretch, threadId, messages: 1, parties: [from, to], from, to, alternating: 1, holders }
+  const answers = before.from === to && before.to === from
+  return {
+    stretch,
+    threadId,
+    messages: before.messages + 1,
+    parties: before.parties.includes(to) ? before.parties : [...before.parties, to],
+    from,
+    to,
+    alternating: answers ? before.alternating + 1 : 1,
+    holders,
+  }
+}
+
+/** How often the two have written to each other and back. */
+export const exchanges = ({ alternating }: Conversation): number => alternating >> 1
+
+/** The task goes back to one that had it. */
+export const isDelegatedBack = ({ holders, to }: Conversation): boolean => holders.includes(to)
+
+// ---- rounds
+
+/**
+ * Rounds of a protocol script. It announces none, so a round is a time in which it waits for somebody: from its first task
+ * while none is open until none is open again. A protocol that asks one agent after the other has a round for each.
+ */
+export interface Rounds {
+  readonly open: number
+  /** There was progress in the present one. */
+  readonly moved: boolean
+  /** How many in a row have ended without. */
+  readonly stalled: number
+  /** Whom these had asked. */
+  readonly agents: readonly string[]
+}
+
+export const NO_ROUNDS: Rounds = { open: 0, moved: false, stalled: 0, agents: [] }
+
+export function taskOpened(rounds: Rounds, agent: string): Rounds {
+  const agents = rounds.agents.includes(agent) ? rounds.agents : [...rounds.agents, agent]
+  return { ...rounds, agents, open: rounds.open + 1, moved: rounds.open > 0 && rounds.moved }
+}
+
+export const taskClosed = (rounds: Rounds): Rounds => ({
+  ...rounds,
+  open: rounds.open - 1,
+  stalled: rounds.stalled + (rounds.open === 1 && !rounds.moved ? 1 : 0),
+})
+
+/** There was progress, or the count begins anew for another reason: the present round is none of those that stall. */
+export const roundsAnew = ({ open }: Rounds): Rounds => ({ open, moved: true, stalled: 0, agents: [] })
+
+// ---- what is done about it
+
+/**
+ * Rule 30. A tie-breaker would come before the abort: no protocol of this version has one, and none is made up.
+ */
+export const LADDER = ['notice', 'replan', 'abort'] as const
+
+export type LivelockStep = (typeof LADDER)[number]

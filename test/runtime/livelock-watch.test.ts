@@ -1,0 +1,90 @@
+/** The fold over a run's frames: a task that is delegated back, and what has no name or no turn of its own. */
+import t from 'tap'
+import type { MessageType } from '../../src/index.ts'
+import { END, REQUEST, recipientOf, SEND } from '../../src/mailbox/frame.ts'
+import { idOf, writeId } from '../../src/mailbox/frame-id.ts'
+import { LIVELOCK_BOUNDS } from '../../src/runtime/livelock.ts'
+import { LivelockWatch, type Sign } from '../../src/runtime/livelock-watch.ts'
+import { ANN, BOB, directory, frameOf } from '../mailbox/frames.ts'
+
+const SCRIPT = 2
+
+/** Frames one after the other; each message is handled by the turn of its recipient that has its number. */
+function watching() {
+  const signs: Sign[] = []
+  const ids = new Map<string, string>()
+  const watch = new LivelockWatch(LIVELOCK_BOUNDS, {
+    name: (index) => directory.name(index),
+    recipientOf,
+    messageOf: (agent, turn) => ids.get(`${agent} ${turn}`),
+    progress: () => {},
+    found: (sign) => {
+      signs.push(sign)
+      watch.begin()
+    },
+  })
+  let messages = 0
+  /** From the turn of one agent to another, who handles it in the turn of the number that is returned. */
+  const says = (from: number, turn: number, to: number, type: MessageType, kind = REQUEST): number => {
+    messages += 1
+    const content = `${messages}`
+    const { memory } = frameOf({ kind, type, sender: from, recipient: to, turn, correlation: messages, content })
+    writeId(memory, 0, [messages, 0, 0, 0])
+    ids.set(`${to} ${messages}`, idOf(memory, 0))
+    watch.frame(memory, 0, messages)
+    return messages
+  }
+  const answers = (from: number, turn: number, to: number, correlation: number) => {
+    messages += 1
+    const { memory } = frameOf({ kind: END, sender: from, recipient: to, turn, correlation, content: 'ok' })
+    watch.frame(memory, 0, messages)
+  }
+  return { signs, says, answers }
+}
+
+t.test('rule 29: a task that is delegated back to one that had it is a sign', async (t) => {
+  const { signs, says } = watching()
+  const task = says(SCRIPT, 1, ANN, 'request')
+  const delegated = says(ANN, task, BOB, 'delegate')
+  t.same(signs, [])
+  says(BOB, delegated, ANN, 'delegate')
+  t.match(signs, [
+    {
+      agents: ['ann', 'bob'],
+      evidence: /^a task was delegated back to "ann", who had it: "ann" -> "bob" -> "ann" \(message /,
+    },
+  ])
+  t.equal(signs.length, 1)
+})
+
+t.test('who asks a question before it delegates still has the task of the one before', async (t) => {
+  const { signs, says, answers } = watching()
+  const delegated = says(ANN, says(SCRIPT, 1, ANN, 'request'), BOB, 'delegate')
+  const question = says(BOB, delegated, ANN, 'request')
+  answers(ANN, question, BOB, question)
+  t.same(signs, [], 'a question back is no delegation')
+  says(BOB, delegated, ANN, 'delegate')
+  t.equal(signs.length, 1)
+})
+
+t.test('the next sign of delegation takes a whole way again', async (t) => {
+  const { signs, says } = watching()
+  let turn = says(SCRIPT, 1, ANN, 'request')
+  for (let n = 0; n < 6; n++) turn = n % 2 ? says(BOB, turn, ANN, 'delegate') : says(ANN, turn, BOB, 'delegate')
+  t.equal(signs.length, 3, 'after 2, 4 and 6 delegations')
+})
+
+t.test('another task of the same agents is no delegation back', async (t) => {
+  const { signs, says } = watching()
+  for (let n = 0; n < 5; n++) {
+    says(ANN, says(SCRIPT, 1, ANN, 'request'), BOB, 'delegate')
+    says(BOB, says(SCRIPT, 1, BOB, 'request'), ANN, 'delegate')
+  }
+  t.same(signs, [])
+})
+
+t.test('messages of no turn begin a conversation of their own', async (t) => {
+  const { signs, says } = watching()
+  for (let n = 0; n < 200; n++) says(n % 2 ? ANN : BOB, 0, n % 2 ? BOB : ANN, 'request', SEND)
+  t.same(signs, [])
+})

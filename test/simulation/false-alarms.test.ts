@@ -1,0 +1,18 @@
+/** No false alarm: the livelock detector is silent in programs that complete. SEED=7 node dist/test/simulation/false-alarms.test.js */
+import t from 'tap'
+import { playBlameless } from './blameless.ts'
+
+const count = process.env.DRAMATIS_DEEP ? 10_000 : 100
+const seeds = process.env.SEED ? [Number(process.env.SEED)] : Array.from({ length: count }, (_, i) => i + 1)
+
+t.test(`${seeds.length} random programs complete without an alarm`, async (t) => {
+  let messages = 0
+  for (const seed of seeds) {
+    const played = await playBlameless(seed)
+    messages += played.messages
+    const problems = [...played.alarms, ...(played.error ? [played.error.message] : [])]
+    if (problems.length > 0)
+      t.fail(`seed ${seed}: ${problems.join('; ')}. Again: SEED=${seed} node dist/test/simulation/false-alarms.test.js`)
+  }
+  t.ok(messages > 20 * seeds.length, `${messages} messages`)
+})

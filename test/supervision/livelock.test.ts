@@ -1,0 +1,495 @@
+/** Rules 28 to 30: agents that are busy without progress are told, then their protocol, then the run ends; nobody else is. */
+import t, { type Test as TapTest } from 'tap'
+import {
+  type AgentContext,
+  type AgentDefinition,
+  type AgentMessage,
+  defineAgent,
+  type OrchestratorContext,
+  type RuntimeEvent,
+} from '../../src/index.ts'
+import { imbalances, leftovers } from './accounts.ts'
+import { type Cast, type Extras, type OpenTeam, openTeam, outcomeOf } from './teams.ts'
+
+type Test = Parameters<typeof openTeam>[0]
+type Livelock = Extract<RuntimeEvent, { type: 'livelock' | 'stall' }>
+type Script = (script: OrchestratorContext, query: string) => Promise<string>
+
+/** A team that is watched, and what was found. */
+function watched(t: Test, cast: Cast, { script, ...extras }: Extras & { script?: Script } = {}) {
+  const found: Livelock[] = []
+  const orchestration = script && { strategy: 'custom' as const, run: script }
+  const team = openTeam(t, cast, { supervision: { livelock: {} }, ...(orchestration && { orchestration }), ...extras })
+  team.events.subscribe((event) => {
+    if (event.type === 'livelock') found.push(event)
+  })
+  return { team, found }
+}
+
+/** Plays a run in virtual time, as long as it takes. */
+async function play(team: OpenTeam) {
+  const run = outcomeOf(team.execute('go', { runId: 'run' }))
+  await team.clock.runToIdle()
+  return run.value!
+}
+
+const SECOND = 1_000
+const busy = (): string => 'busy'
+
+/** Asks the same again and again, every second. */
+const asksForever =
+  (to: string, options = {}) =>
+  async (_message: unknown, context: AgentContext) => {
+    for (;;) {
+      await context.request(to, 'may I?', options).catch(() => {})
+      await context.sleep(SECOND)
+    }
+  }
+
+const asksOften =
+  (to: string, times: number, options = {}) =>
+  async (_message: unknown, context: AgentContext) => {
+    for (let n = 0; n < times; n++) await context.request(to, 'may I?', options)
+    return 'done'
+  }
+
+// ---- signs
+
+t.test('rule 29: the same request with the same answer 4 times, one after the other, is a sign', async (t) => {
+  const { team, found } = watched(t, { ann: asksForever('bob'), bob: busy })
+  const result = await play(team)
+  t.match(result.error, { code: 'LIVELOCK', details: { runId: 'run' } })
+  const sign =
+    /^"ann" asked "bob" the same 4 times in a row, and each time got the same answer \(the last: message [\da-f-]{36}\)$/
+  t.match(found, [{ evidence: [sign] }, { evidence: [sign, sign] }, { evidence: [sign, sign, sign] }])
+  t.same(result.error?.details.evidence, found[2]?.evidence)
+  const [first, second, third] = found.map(({ at }) => at)
+  t.equal(second! - first!, 4 * SECOND, 'as much time for progress as the sign needs again')
+  t.equal(third! - second!, 4 * SECOND)
+  t.same(imbalances(team.host), [])
+  t.same(leftovers(team.host), [])
+})
+
+t.test('rule 29: the same error of one agent to another 3 times is a sign', async (t) => {
+  const bob = () => {
+    throw new Error('the disk is full')
+  }
+  const { team, found } = watched(t, { ann: asksForever('bob'), bob })
+  t.equal((await play(team)).error?.code, 'LIVELOCK')
+  t.match(found[0]?.evidence, [/^"bob" failed 3 times in a row with the same error for "ann": AGENT_FAILED/])
+  t.equal(found[1]!.at - found[0]!.at, 3 * SECOND)
+})
+
+/** Sends on whatever it gets, with another number each time. */
+const passesTo = (to: string): AgentDefinition =>
+  defineAgent({ receive: ({ content }, context) => context.send(to, `${Number(content) + 1}`) })
+
+const startsWith =
+  (agent: string): Script =>
+  async (script) => {
+    await script.send(agent, '0')
+    await script.sleep(60 * SECOND)
+    return 'done'
+  }
+
+t.test('rule 29: two that write to each other and back 6 times without progress are a sign', async (t) => {
+  const { team, found } = watched(t, { ann: passesTo('bob'), bob: passesTo('ann') }, { script: startsWith('ann') })
+  t.equal((await play(team)).error?.code, 'LIVELOCK')
+  t.match(found[0]?.evidence, [
+    /^"\w+" and "\w+" wrote to each other and back 6 times without progress \(the last: message/,
+  ])
+})
+
+t.test('rule 29: 50 messages, each because of the one before, are a sign', async (t) => {
+  const cast = { ann: passesTo('bob'), bob: passesTo('cleo'), cleo: passesTo('ann') }
+  const { team, found } = watched(t, cast, { script: startsWith('ann') })
+  t.equal((await play(team)).error?.code, 'LIVELOCK')
+  t.match(found[0]?.evidence, [
+    /^50 messages without progress, each because of the one before, between .*"ann", "bob", "cleo"/,
+  ])
+})
+
+t.test('rule 29: messages count in their thread', async (t) => {
+  const passes = (to: string) =>
+    defineAgent({
+      receive: async ({ content }, context) => {
+        const n = Number(content) + 1
+        if (n < 200) await context.send(to, `${n}`, { threadId: `${Math.floor(n / 40)}` })
+      },
+    })
+  const cast = { ann: passes('bob'), bob: passes('cleo'), cleo: passes('ann') }
+  const { team, found } = watched(t, cast, { script: startsWith('ann') })
+  t.equal((await play(team)).success, true)
+  t.same(found, [])
+})
+
+t.test('rule 29: 3 rounds of the protocol without progress are a sign', async (t) => {
+  const script: Script = async (script) => {
+    for (;;) {
+      await script.request('ann', 'write it')
+      await script.requestAll(['bob', 'cleo'], 'judge it')
+    }
+  }
+  const answers = () => 'not good enough'
+  const { team, found } = watched(t, { ann: answers, bob: answers, cleo: answers }, { script })
+  t.equal((await play(team)).error?.code, 'LIVELOCK')
+  t.match(found[0]?.evidence, [
+    /^3 rounds of the protocol in a row without progress; they asked "ann", "bob", "cleo" \(the last task: /,
+  ])
+})
+
+// ---- what is none
+
+/** It completes, and nothing is found. */
+async function isFine(
+  t: Test & Pick<TapTest, 'equal' | 'same'>,
+  cast: Cast,
+  extras: Extras & { script?: Script } = {},
+) {
+  const { team, found } = watched(t, cast, extras)
+  const result = await play(team)
+  t.equal(result.error?.message, undefined)
+  t.same(found, [])
+}
+
+t.test('rule 28: nobody is watched unless the team says so', async (t) => {
+  for (const livelock of [undefined, false] as const)
+    await isFine(t, { ann: asksOften('bob', 40), bob: busy }, { supervision: { livelock } })
+})
+
+t.test('an answer that is another one each time, or now and then, is progress', async (t) => {
+  let n = 0
+  await isFine(t, { ann: asksOften('bob', 40), bob: () => `${n++}` })
+  n = 0
+  await isFine(t, { ann: asksOften('bob', 9), bob: () => `${Math.floor(n++ / 3)}` })
+})
+
+t.test('the same answer to another question is progress', async (t) => {
+  const stores = async (_message: unknown, context: AgentContext) => {
+    for (let n = 0; n < 200; n++) await context.request('bob', 'store', { structuredData: n })
+    return 'done'
+  }
+  await isFine(t, { ann: stores, bob: () => 'ok' })
+})
+
+t.test(
+  'rule 28: a new result elsewhere, a new step and a new entry are progress; the same ones again are none',
+  async (t) => {
+    const moves: Record<string, (context: AgentContext, n: number) => Promise<unknown>> = {
+      result: (context, n) => context.request('cleo', `${n}`),
+      step: (context, n) => context.step('work', () => n),
+      entry: (context, n) => context.blackboard.write('draft', n, 'draft'),
+    }
+    const asks =
+      (move: (context: AgentContext, n: number) => Promise<unknown>, isNew: boolean) =>
+      async (_message: unknown, context: AgentContext) => {
+        for (let n = 0; n < 20; n++) {
+          await context.request('bob', 'ready?')
+          await move(context, isNew ? n : 0)
+        }
+        return 'done'
+      }
+    for (const [what, move] of Object.entries(moves)) {
+      await isFine(t, { ann: asks(move, true), bob: busy, cleo: busy })
+      const { team, found } = watched(t, { ann: asks(move, false), bob: busy, cleo: busy })
+      t.equal((await play(team)).error?.code, 'LIVELOCK', what)
+      t.equal(found.length, 3)
+    }
+  },
+)
+
+t.test('on a blackboard of the whole team what is new is progress too', async (t) => {
+  const ann = async (_message: unknown, context: AgentContext) => {
+    for (let n = 0; n < 20; n++) {
+      await context.request('bob', 'ready?')
+      await context.blackboard.write('draft', n, 'draft')
+    }
+    return 'done'
+  }
+  await isFine(t, { ann, bob: busy }, { enableBlackboard: { scope: 'team' } })
+})
+
+t.test('rule 29: what is marked as polling is no repetition: a request, a send, a task of the script', async (t) => {
+  const polling = { polling: true }
+  await isFine(t, { ann: asksOften('bob', 200, polling), bob: busy })
+  const polls: Script = async (script) => {
+    for (let n = 0; n < 200; n++) {
+      await script.request('ann', 'done?', polling)
+      await script.sleep(60_000)
+    }
+    return 'done'
+  }
+  await isFine(t, { ann: () => 'not yet' }, { script: polls, globalTimeoutMs: 2 ** 31 - 1 })
+  const answers = defineAgent({ receive: (_message, context) => context.send('bob', 'not yet') })
+  let polled = 0
+  const bob = defineAgent({
+    receive: async (_message, context) => {
+      if (++polled < 200) await context.send('ann', 'done?', polling)
+    },
+  })
+  await isFine(t, { ann: answers, bob }, { script: startsWith('bob') })
+})
+
+t.test('rule 29: a poll is exempt alone: what is asked beside it counts', async (t) => {
+  const ann = async (_message: unknown, context: AgentContext) => {
+    for (;;) {
+      await context.request('bob', 'done?', { polling: true })
+      await context.request('bob', 'may I?')
+    }
+  }
+  const { team } = watched(t, { ann, bob: busy })
+  t.equal((await play(team)).error?.code, 'LIVELOCK')
+})
+
+t.test('a turn that is tried again still polls', async (t) => {
+  const ann = async (_message: unknown, context: AgentContext) => {
+    for (let n = 0; n < 30; n++) {
+      await context.request('bob', 'done?', { polling: true })
+      if (n === 10 && context.attempt === 1) team.crash('ann')
+    }
+    return 'done'
+  }
+  const { team, found } = watched(t, { ann, bob: busy })
+  t.equal((await play(team)).success, true)
+  t.equal(team.getMessageHistory().filter(({ content }) => content === 'done?').length, 30)
+  t.same(found, [])
+})
+
+t.test('asking one agent the same many times at once is no repetition', async (t) => {
+  const ann = async (_message: unknown, context: AgentContext) => {
+    const outcomes = await context.requestAll(
+      Array.from({ length: 40 }, () => 'bob'),
+      'what do you think?',
+    )
+    return `${outcomes.length}`
+  }
+  await isFine(t, { ann, bob: () => 'yes' }, { roles: { bob: { instances: 3 } } })
+})
+
+t.test(
+  'a thousand messages to many are no conversation, and neither are the lines of work that they begin',
+  async (t) => {
+    const ann = async (_message: unknown, context: AgentContext) => {
+      for (let n = 0; n < 1_000; n++) await context.send(n % 2 ? 'bob' : 'cleo', `${n}`)
+      return 'done'
+    }
+    const back = defineAgent({ receive: ({ content }, context) => context.send('dan', content) })
+    await isFine(t, { ann, bob: back, cleo: back, dan: () => {} })
+  },
+)
+
+t.test('an agent that is slow is none that is stuck: missed deadlines are no errors of a kind', async (t) => {
+  const ann = async (_message: unknown, context: AgentContext) => {
+    for (let n = 0; n < 12; n++) await context.request('bob', 'are you there?', { timeoutMs: 10 }).catch(() => {})
+    return 'done'
+  }
+  const bob = async (_message: unknown, context: AgentContext) => {
+    await context.sleep(60_000)
+  }
+  await isFine(t, { ann, bob })
+})
+
+t.test('retries of a turn that fails are bounded by themselves, and no sign', async (t) => {
+  let tries = 0
+  const bob = () => {
+    if (++tries < 12) throw new Error('not yet')
+    return 'done'
+  }
+  const ann = async (_message: unknown, context: AgentContext) => (await context.request('bob', 'go')).content
+  await isFine(t, { ann, bob }, { supervision: { livelock: {}, onHandlerError: 'retry', poisonAttempts: 20 } })
+})
+
+// ---- the ladder
+
+/** Asks for leave until it gets it. */
+const asksForLeave = (of: string) => async (_message: unknown, context: AgentContext) => {
+  while ((await context.request(of, 'may I?')).content === 'busy') await context.sleep(SECOND)
+  return 'done'
+}
+
+t.test('rule 30: those involved are told first, and who does something else then is left alone', async (t) => {
+  const heard: AgentMessage[] = []
+  const others: AgentMessage[] = []
+  const bob = defineAgent({
+    receive: () => (heard.length > 0 ? 'go ahead' : 'busy'),
+    observe: (message) => void heard.push(message),
+  })
+  const cleo = defineAgent({ receive: busy, observe: (message) => void others.push(message) })
+  const script: Script = async (script) => {
+    await script.request('cleo', 'go')
+    return (await script.request('ann', 'go')).content
+  }
+  const { team, found } = watched(t, { ann: asksForLeave('bob'), bob, cleo }, { script })
+  t.equal((await play(team)).finalOutput, 'done')
+  t.equal(found.length, 1)
+  const evidence = found[0]!.evidence
+  t.match(heard, [
+    { type: 'report', sender: '$runtime', recipient: 'bob', structuredData: { event: 'livelock', evidence } },
+  ])
+  t.match(heard[0]?.content, /^No progress: "ann" asked "bob" the same 4 times/)
+  t.same(others, [])
+  t.same(leftovers(team.host), [])
+})
+
+t.test('rule 30: progress takes the ladder back: the next sign is the first again', async (t) => {
+  let n = 0
+  const { team, found } = watched(t, { ann: asksOften('bob', 60), bob: () => `${Math.floor(n++ / 6)}` })
+  t.equal((await play(team)).success, true)
+  t.equal(found.length, 10)
+  for (const { evidence } of found) t.equal(evidence.length, 1)
+})
+
+t.test('rule 30: a protocol that listens can replan', async (t) => {
+  const script: Script = async (script) => {
+    const stuck = new AbortController()
+    const listening = team.events.subscribe((event) => {
+      if (event.type === 'livelock' && event.evidence.length === 2) stuck.abort()
+    })
+    const answer = await script.request('ann', 'go', { signal: stuck.signal }).catch(() => script.request('cleo', 'go'))
+    listening.unsubscribe()
+    return answer.content
+  }
+  const { team, found } = watched(t, { ann: asksForever('bob'), bob: busy, cleo: () => 'another way' }, { script })
+  t.equal((await play(team)).finalOutput, 'another way')
+  t.equal(found.length, 2)
+})
+
+t.test('the trace and the logger have each step, with names, counts and ids, and never what was said', async (t) => {
+  const lines: [fields: object, text: string][] = []
+  const note = (fields: object, text: string) => void lines.push([fields, text])
+  const quiet = () => {}
+  const ann = async (_message: unknown, context: AgentContext) => {
+    for (;;) await context.request('bob', 'the secret question', { structuredData: 'secret' })
+  }
+  const logger = { debug: quiet, info: quiet, warn: note, error: note }
+  const { team } = watched(t, { ann, bob: () => 'the secret answer' }, { logger })
+  const { error, orchestrationTrace } = await play(team)
+  const steps = orchestrationTrace.events.filter(({ eventType }) => eventType === 'livelock')
+  t.match(steps, [
+    { agent: null, details: { step: 'notice', agents: ['ann', 'bob'], evidence: [/4 times/] } },
+    { details: { step: 'replan' } },
+    { details: { step: 'abort', evidence: { length: 3 } } },
+  ])
+  const told = lines.filter(([fields]) => 'event' in fields && fields.event === 'livelock')
+  t.match(told, [
+    [{ runId: 'run', step: 'notice', agents: ['ann', 'bob'] }, 'agents are busy without progress (notice)'],
+    [{ step: 'replan' }, /replan/],
+    [{ step: 'abort' }, /abort/],
+  ])
+  t.match(error?.details.skipped, { 'tie-breaker': /no protocol/ })
+  t.notMatch(JSON.stringify([steps, told, error?.message, error]), /secret/)
+})
+
+t.test('the bounds are options', async (t) => {
+  const patient = { livelock: { maxRepeats: 20, maxMessagesWithoutProgress: 200 } }
+  await isFine(t, { ann: asksOften('bob', 19), bob: busy }, { supervision: patient })
+  const strict = { livelock: { maxRepeats: 2 } }
+  const { team, found } = watched(t, { ann: asksForever('bob'), bob: busy }, { supervision: strict })
+  await play(team)
+  t.match(found[0]?.evidence, [/the same 2 times/])
+})
+
+// ---- what is no run, or no longer one
+
+t.test('what a message from outside has caused is ended, and what a run has left behind', async (t) => {
+  const pair = { ann: passesTo('bob'), bob: passesTo('ann') }
+  const { team, found } = watched(t, pair, {
+    script: async (script) => {
+      await script.send('ann', '0')
+      return 'done'
+    },
+  })
+  t.equal((await team.execute('go')).finalOutput, 'done')
+  await team.sendMessage({ recipient: 'ann', content: '0' })
+  await team.clock.advance(1_000)
+  t.equal(found.length, 6)
+  t.same(leftovers(team.host), [])
+  for (const run of team.host.runs.values()) t.equal(run.open, 0)
+})
+
+t.test('agents that were made in the run are seen by their names', async (t) => {
+  const ann = async (_message: unknown, context: AgentContext) => {
+    const name = await context.spawn({ name: 'kid' })
+    for (;;) await context.request(name, 'may I?')
+  }
+  const roles = { ann: { trust: 'privileged' as const } }
+  const { team, found } = watched(t, { ann }, { roles, later: { kid: busy } })
+  t.equal((await play(team)).error?.code, 'LIVELOCK')
+  t.match(found[0]?.evidence, [/^"ann" asked "kid" the same 4 times/])
+})
+
+// ---- programs
+
+/** A philosopher who takes the left fork, finds the right one taken, puts the left one back and tries again. */
+const polite = (left: string, right: string) => async (_message: unknown, context: AgentContext) => {
+  for (;;) {
+    await context.request(left, 'take')
+    if ((await context.request(right, 'take')).content === 'taken') {
+      await context.request(left, 'put back')
+      await context.sleep(SECOND)
+      continue
+    }
+    await context.sleep(SECOND) // eats
+    await context.request(right, 'put back')
+    await context.request(left, 'put back')
+    return 'ate'
+  }
+}
+
+/** A fork that one can hold at a time: who comes then is turned away. */
+function fork(): AgentDefinition {
+  let holder: string | undefined
+  return defineAgent({
+    async receive({ content, sender }, context) {
+      await context.sleep(10)
+      if (content === 'put back') {
+        if (holder === sender) holder = undefined
+        return 'free'
+      }
+      if (holder !== undefined && holder !== sender) return 'taken'
+      holder = sender
+      return 'yours'
+    },
+  })
+}
+
+function table(seats: number): Cast {
+  const cast: Record<string, Cast[string]> = {}
+  for (let seat = 0; seat < seats; seat++) cast[`phil${seat}`] = polite(`fork${seat}`, `fork${(seat + 1) % seats}`)
+  for (let seat = 0; seat < seats; seat++) cast[`fork${seat}`] = fork()
+  return cast
+}
+
+t.test('polite philosophers, who release and retry in step, are a livelock', async (t) => {
+  const script: Script = async (script) => {
+    const philosophers = Array.from({ length: 5 }, (_, seat) => `phil${seat}`)
+    const outcomes = await script.requestAll(philosophers, 'eat')
+    return outcomes.map(({ ok }) => ok).join()
+  }
+  const { team, found } = watched(t, table(5), { script, maxConcurrentAgents: 10 })
+  const { error } = await play(team)
+  t.equal(error?.code, 'LIVELOCK')
+  t.match(found[0]?.evidence, [/^"phil\d" asked "fork\d" the same 4 times/])
+})
+
+t.test('one philosopher who comes later eats, and there is no alarm', async (t) => {
+  const script: Script = async (script) => {
+    const one = script.request('phil0', 'eat')
+    await script.sleep(100)
+    const other = script.request('phil1', 'eat')
+    return (await one).content + (await other).content
+  }
+  await isFine(t, table(3), { script, maxConcurrentAgents: 10 })
+})
+
+t.test('a task that is sent back and forth is a livelock', async (t) => {
+  const sendsTo = (to: string) => defineAgent({ receive: ({ content }, context) => context.send(to, content) })
+  const script: Script = async (script) => {
+    await script.send('ann', 'write the report')
+    await script.sleep(60 * SECOND)
+    return 'nobody did'
+  }
+  const { team, found } = watched(t, { ann: sendsTo('bob'), bob: sendsTo('ann') }, { script })
+  t.equal((await play(team)).error?.code, 'LIVELOCK')
+  t.match(found[0]?.evidence, [/wrote to each other and back 6 times/])
+})
