@@ -9,8 +9,9 @@ import {
   defineAgent,
   type OrchestratorContext,
 } from '../../src/index.ts'
+import { Dice } from '../dice.ts'
 import { OpenTeam, silent } from '../supervision/teams.ts'
-import { type Action, Dice, type Plan, randomPlan } from './random-program.ts'
+import { type Action, type Plan, randomPlan } from './random-program.ts'
 
 const NAMES = ['ann', 'bob', 'cleo', 'dan', 'eve']
 const MINUTE = 60_000

@@ -199,6 +199,25 @@ t.test('an answer that is another one each time, or now and then, is progress', 
   await isFine(t, { ann: asksOften('bob', 9), bob: () => `${Math.floor(n++ / 3)}` })
 })
 
+t.test('rule 28: a sync point at which all have met is progress', async (t) => {
+  const rounds =
+    (asks: boolean) =>
+    async (_message: unknown, context: AgentContext): Promise<void> => {
+      for (let n = 0; n < 12; n++) {
+        if (asks) await context.request('bob', 'may I?')
+        await context.sync('round')
+      }
+    }
+  const script: Script = async (orchestrator) => `${(await orchestrator.requestAll(['ann', 'cleo'], 'go')).length}`
+  const { team, found } = watched(
+    t,
+    { ann: rounds(true), cleo: rounds(false), bob: busy },
+    { script, syncPoints: [{ name: 'round', requiredAgents: ['ann', 'cleo'], timeoutMs: SECOND }] },
+  )
+  t.equal((await play(team)).error, null)
+  t.same(found, [])
+})
+
 t.test('the same answer to another question is progress', async (t) => {
   const stores = async (_message: unknown, context: AgentContext) => {
     for (let n = 0; n < OFTEN; n++) await context.request('bob', 'store', { structuredData: n })
