@@ -1,13 +1,13 @@
-/** `dramatis/testing`: a virtual clock, one agent alone, a whole team in this thread. */
+/** `dramatis/testing`: a virtual clock, one agent alone, a whole team in this thread, and many runs of it. */
 import './mailbox/parse-message.ts' // loaded later by a team of its own, which virtual time could not wait for
-import type { Outcome } from './actors/context.ts'
 import type { AgentDefinition } from './actors/definition.ts'
 import type { ModelClient } from './actors/model.ts'
-import { AgentCrashedError, ConfigurationError, type DramatisError, UnknownAgentError, unavailable } from './errors.ts'
+import { AgentCrashedError, ConfigurationError, UnknownAgentError, unavailable } from './errors.ts'
 import { LocalThread } from './runtime/local-thread.ts'
 import { type VirtualClock, virtualClock } from './runtime/testing/virtual-clock.ts'
 import { MultiAgentPattern, type MultiAgentPatternOptions } from './team.ts'
 
+export { type Fault, type Rehearsal, type RehearsalPlan, rehearse } from './rehearsal.ts'
 export { type TestAgent, type TestAgentOptions, testAgent } from './runtime/testing/test-agent.ts'
 export { type VirtualClock, virtualClock } from './runtime/testing/virtual-clock.ts'
 
@@ -118,21 +118,4 @@ export function scriptedModel(_script: Script[]): ScriptedModel {
 
 export function rehearsalModel(_seed?: number): ModelClient {
   throw unavailable('rehearsalModel')
-}
-
-/** Plays a team through many seeded schedules with faults. */
-export function rehearse(
-  _options: MultiAgentPatternOptions | (() => MultiAgentPatternOptions),
-  _plan: {
-    query: string
-    seeds: number | number[]
-    faults?: ('crash' | 'delay' | 'duplicate' | 'hang' | 'refuse')[]
-    check?(outcome: Outcome): void
-  },
-): Promise<{
-  runs: number
-  outcomes: Record<'done' | 'deadlock' | 'livelock' | 'stall' | 'failed', number>
-  failures: { seed: number; error: DramatisError; replay: string }[]
-}> {
-  return Promise.reject(unavailable('rehearse'))
 }

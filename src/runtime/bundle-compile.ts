@@ -17,7 +17,7 @@ export interface Compiled extends Sources {
   closed: boolean
 }
 
-const OPTIONS = {
+export const OPTIONS = {
   bundle: true,
   write: false,
   platform: 'node',

@@ -28,7 +28,7 @@ export interface Sources {
   readonly outside: Set<string>
 }
 
-const CODE = /\.[cm]?[jt]sx?$/
+export const CODE = /\.[cm]?[jt]sx?$/
 const COMMONJS = /\.c[jt]s$/
 const NODES_OWN = /\.(?:[cm]?js|node)$/ // what Node loads without help
 const LEFT_TO_NODE = /\.(?:cjs|node)$/ // even if it is the project's own
@@ -89,7 +89,7 @@ function leftOutside(path: string, kind: ImportKind): OnResolveResult {
  * Binds `import.meta` for one source. The import stands at the end, where it moves no line and no column; imports
  * are hoisted. CommonJS takes no import, so there the first line grows.
  */
-function withMeta(path: string, code: string): OnLoadResult | undefined {
+export function withMeta(path: string, code: string): OnLoadResult | undefined {
   if (code.includes('import.meta') && !COMMONJS.test(path)) {
     return { contents: `${code}\nimport ${META} from ${JSON.stringify(META_SCHEME + path)}`, loader: 'default' }
   }
@@ -100,7 +100,7 @@ function withMeta(path: string, code: string): OnLoadResult | undefined {
   }
 }
 
-function placesOf(path: string): { url: string; dirname: string; filename: string } {
+export function placesOf(path: string): { url: string; dirname: string; filename: string } {
   return { url: pathToFileURL(path).href, dirname: dirname(path), filename: path }
 }
 

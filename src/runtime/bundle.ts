@@ -37,7 +37,7 @@ const compiling = new Map<string, Promise<string>>()
  */
 export async function loadable(specifier: string, what: string, { host = false } = {}): Promise<Loadable> {
   const isFile = specifier.startsWith('file:')
-  const path = isFile ? await existing(specifier, what) : await installed(specifier, what)
+  const path = await sourceOf(specifier, what)
   const shown = isFile ? shownPath(path) : specifier
   if (!TYPESCRIPT.test(path)) return { href: isFile ? specifier : pathToFileURL(path).href, bundled: false, shown }
   try {
@@ -49,6 +49,17 @@ export async function loadable(specifier: string, what: string, { host = false }
   } catch (error) {
     throw cannotBundle(error, path, what)
   }
+}
+
+/**
+ * The path of the file that a role names.
+ *
+ * @param specifier the href of a file: URL, or a package, resolved from the working directory
+ * @param what the option that named it, for errors
+ * @throws ConfigurationError if there is none
+ */
+export function sourceOf(specifier: string, what: string): Promise<string> {
+  return specifier.startsWith('file:') ? existing(specifier, what) : installed(specifier, what)
 }
 
 /** The path of a bundle that is up to date. Those who ask while it is made wait for the same one. */

@@ -10,8 +10,8 @@ import type { Thread, ThreadExit } from './thread.ts'
 
 export interface LocalOptions {
   scheduler: Scheduler
-  /** Gives the code that runs here for the agent of that name. */
-  handlers(name: string): AgentHandlers | Promise<AgentHandlers>
+  /** Gives the code that runs here for the agent of that name, in this life of it. */
+  handlers(name: string, life: LocalThread): AgentHandlers | Promise<AgentHandlers>
   /** Set for a protocol script: who is in the team now, and in that run. */
   roster?: (run: number) => readonly RosterEntry[]
 }
@@ -24,10 +24,15 @@ export class LocalThread implements Thread {
   #bell: (() => void) | undefined
   #exit: ((exit: ThreadExit) => void) | undefined
   #loop: AgentLoop | undefined
-  #gone = false
+  readonly #end = new AbortController()
 
   constructor(options: LocalOptions) {
     this.#options = options
+  }
+
+  /** Aborted when this life ends. */
+  get ended(): AbortSignal {
+    return this.#end.signal
   }
 
   onRing(listener: () => void): void {
@@ -42,7 +47,7 @@ export class LocalThread implements Thread {
   ring(): void {
     const { scheduler } = this.#options
     scheduler.defer(() => {
-      if (!this.#gone) this.#bell?.()
+      if (!this.ended.aborted) this.#bell?.()
     })
   }
 
@@ -51,7 +56,7 @@ export class LocalThread implements Thread {
     try {
       const loop = new AgentLoop(
         assignment,
-        await handlers(assignment.role.name),
+        await handlers(assignment.role.name, this),
         {
           scheduler,
           ring: () => scheduler.defer(() => this.#ring?.()),
@@ -78,8 +83,8 @@ export class LocalThread implements Thread {
 
   /** Ends this life as a crash would: what it had published stays, what it does from now on is written nowhere. */
   kill(exit: ThreadExit): void {
-    if (this.#gone) return
-    this.#gone = true
+    if (this.ended.aborted) return
+    this.#end.abort()
     this.#loop?.link.close()
     this.#options.scheduler.defer(() => this.#exit?.(exit))
   }

@@ -4,6 +4,7 @@ import type { AgentDefinition, AgentHandlers } from '../actors/definition.ts'
 import { moduleScript, scriptHandlers } from '../actors/orchestrator-turn.ts'
 import type { Protocol } from '../actors/protocol.ts'
 import { ConfigurationError, describe } from '../errors.ts'
+import { ORCHESTRATOR } from '../mailbox/message.ts'
 import { statusOf } from './agent-instance.ts'
 import { loadable } from './bundle.ts'
 import type { Cell } from './cell.ts'
@@ -19,6 +20,22 @@ import type { Thread } from './thread.ts'
 export interface TeamKit {
   /** By the agent's name. Agents with a module are imported into this thread. */
   definitions: ReadonlyMap<string, AgentDefinition>
+  /** Loads such a module for one life, in place of that import. Resolves to its default export. */
+  load?(code: LocalCode, life: LocalThread): Promise<unknown>
+  /** What a life of that agent has in place of its handlers. */
+  around?(agent: string, handlers: AgentHandlers, life: LocalThread): AgentHandlers
+}
+
+/** A module that is to run in the host's thread. */
+export interface LocalCode {
+  /** Whose it is. */
+  agent: string
+  /** The href of a file: URL, or a package. */
+  specifier: string
+  /** The option that named it, for errors. */
+  option: string
+  /** The names of the variables that it may see. */
+  env: readonly string[]
 }
 
 export class Provision {
@@ -60,25 +77,41 @@ export class Provision {
     if (cell.index === ORCHESTRATOR_INDEX && (this.#kit || 'run' in this.#protocol))
       return new LocalThread({
         scheduler,
-        handlers: () => this.#localScript(),
+        handlers: (_name, life) => this.#localScript(life),
         roster: (run) => this.roster(this.#supervisor.runs.get(run)),
       })
-    if (this.#kit) return new LocalThread({ scheduler, handlers: () => this.#localHandlers(cell) })
+    if (this.#kit) return new LocalThread({ scheduler, handlers: (_name, life) => this.#localHandlers(cell, life) })
     return this.#supervisor.spawner.spawn(cell.settings.maxHeapMb)
   }
 
-  async #localScript(): Promise<AgentHandlers> {
+  async #localScript(life: LocalThread): Promise<AgentHandlers> {
     const protocol = this.#protocol
     if ('run' in protocol) return scriptHandlers((orchestrator, query) => protocol.run(orchestrator, query))
-    const { href, shown } = await loadable(String(protocol.module), 'orchestration.module', { host: true })
+    const option = 'orchestration.module'
+    const specifier = String(protocol.module)
+    if (this.#kit?.load) {
+      const exported = await this.#kit.load({ agent: ORCHESTRATOR, specifier, option, env: [] }, life)
+      return moduleScript(exported, specifier, protocol.config)
+    }
+    const { href, shown } = await loadable(specifier, option, { host: true })
     return moduleScript(((await import(href)) as { default?: unknown }).default, shown, protocol.config)
   }
 
-  async #localHandlers({ name, settings }: Cell): Promise<AgentHandlers> {
+  async #localHandlers(cell: Cell, life: LocalThread): Promise<AgentHandlers> {
+    const handlers = await this.#handlersOf(cell, life)
+    return this.#kit?.around?.(cell.name, handlers, life) ?? handlers
+  }
+
+  async #handlersOf({ name, settings }: Cell, life: LocalThread): Promise<AgentHandlers> {
     const definition = this.#kit?.definitions.get(name)
     if (definition) return handlersFrom(definition, `modules.${name}`)
     const path = `${settings.option}.module`
-    const { href, ...code } = await loadable(settings.module ?? '', path, { host: true })
+    const specifier = settings.module ?? ''
+    if (this.#kit?.load) {
+      const code = { agent: name, specifier, option: path, env: settings.env }
+      return handlersFrom(await this.#kit.load(code, life), path)
+    }
+    const { href, ...code } = await loadable(specifier, path, { host: true })
     try {
       return handlersFrom(((await import(href)) as { default?: unknown }).default, path)
     } catch (error) {

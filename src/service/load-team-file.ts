@@ -16,6 +16,17 @@ const TYPESCRIPT = ['.ts', '.mts', '.cts']
  * @throws ConfigurationError when it is not there, is no team file, or throws while it is imported.
  */
 export async function loadTeamFile(file: string, folder: string): Promise<MultiAgentPatternOptions> {
+  const path = teamFilePath(file, folder)
+  const typescript = TYPESCRIPT.includes(extname(path).toLowerCase())
+  return definitionFrom(await importDefault(pathToFileURL(path).href, file, typescript), file)
+}
+
+/**
+ * The path of a team file, relative to `folder`.
+ *
+ * @throws ConfigurationError when it is not there, or its name is none of a team file.
+ */
+export function teamFilePath(file: string, folder: string): string {
   const path = resolve(folder, file)
   const extension = extname(path).toLowerCase()
   const accepted = [...JAVASCRIPT, ...TYPESCRIPT].join(', ')
@@ -31,9 +42,13 @@ export async function loadTeamFile(file: string, folder: string): Promise<MultiA
   if (![...JAVASCRIPT, ...TYPESCRIPT].includes(extension)) {
     throw new ConfigurationError(`Team file "${file}": got "${extension}"; accepted: ${accepted}.`, { file, accepted })
   }
-  const exported = await importDefault(pathToFileURL(path).href, file, TYPESCRIPT.includes(extension))
-  if (!isDefinition(exported)) throw noDefinition(file, exported)
-  return exported
+  return path
+}
+
+/** What a team file exports as its default. Throws `ConfigurationError` for what is no definition of a team. */
+export function definitionFrom(exported: unknown, file: string): MultiAgentPatternOptions {
+  if (isDefinition(exported)) return exported
+  throw noDefinition(file, exported)
 }
 
 async function importDefault(href: string, file: string, typescript: boolean): Promise<unknown> {

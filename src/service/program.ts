@@ -2,6 +2,7 @@
 import { readFileSync } from 'node:fs'
 import { Command, CommanderError, InvalidArgumentError } from 'commander'
 import { ConfigurationError } from '../errors.ts'
+import type { RehearseFlags } from './commands/rehearse.ts'
 import type { RunFlags, Surroundings } from './commands/run.ts'
 import { EXIT, exitCodeOf, failureWords } from './failure.ts'
 
@@ -10,6 +11,7 @@ Examples:
   dramatis run team.ts "Should we migrate from REST to GraphQL?"
   dramatis run team.js "..." --json > result.json
   dramatis run team.js "..." --trace run.mmd
+  dramatis rehearse team.ts "..." --seeds 1000 --faults crash,delay
 
 A team file exports defineTeam({ agents, orchestration }) as its default.
 The answer goes to stdout, everything else to stderr.
@@ -19,7 +21,6 @@ Exit codes: 0 done, 1 the run failed, 2 wrong usage or configuration, 130 interr
 export const LATER: readonly { name: string; purpose: string }[] = [
   { name: 'chat', purpose: 'talk to a team' },
   { name: 'serve', purpose: 'reach teams over HTTP, with a dashboard' },
-  { name: 'rehearse', purpose: 'play a team through many schedules with faults' },
   { name: 'resume', purpose: 'go on with a run that was cut off' },
   { name: 'replay', purpose: 'go through a finished run again' },
   { name: 'trace', purpose: 'show what happened in a run' },
@@ -58,6 +59,23 @@ export async function main(args: readonly string[], surroundings: Surroundings):
       code = await run(file, query, flags, surroundings)
     })
 
+  program
+    .command('rehearse')
+    .description('play one query through many schedules with faults, in virtual time')
+    .argument('<team-file>', 'a .ts or .js file')
+    .argument('<query>', 'in quotes')
+    .option('--seeds <number>', 'how many runs; 100', wholeNumber)
+    .option('--seed <seed>', 'play the run of that seed alone, and show it', wholeNumber)
+    .option('--faults <list>', 'what may go wrong: some of crash,delay,duplicate,hang,refuse')
+    .option('--record <file>', 'answer fetch from that file; what is not in it is fetched once and kept there')
+    .option('--seed-timeout <ms>', 'real time for one run; 30000', milliseconds)
+    .option('--json', 'print everything as JSON')
+    .showHelpAfterError('See "dramatis rehearse --help". A query of several words needs quotes.')
+    .action(async (file: string, query: string, flags: RehearseFlags) => {
+      const { rehearse } = await import('./commands/rehearse.ts')
+      code = await rehearse(file, query, flags, surroundings)
+    })
+
   for (const { name, purpose } of LATER) {
     program
       .command(`${name} [arguments...]`)
@@ -65,7 +83,7 @@ export async function main(args: readonly string[], surroundings: Surroundings):
       .helpGroup('Not available in this version:')
       .allowUnknownOption()
       .action(() => {
-        throw new ConfigurationError(`dramatis ${name}: not available in this version. Available: dramatis run.`, {
+        throw new ConfigurationError(`dramatis ${name}: not available in this version. Available: dramatis run, dramatis rehearse.`, {
           path: name,
         })
       })
@@ -88,6 +106,11 @@ function milliseconds(text: string): number {
   const value = Number(text)
   if (/^\d+$/.test(text) && value > 0 && Number.isSafeInteger(value)) return value
   throw new InvalidArgumentError('It takes a whole number of milliseconds, from 1 on.')
+}
+
+function wholeNumber(text: string): number {
+  if (/^\d+$/.test(text)) return Number(text)
+  throw new InvalidArgumentError('It takes a whole number.')
 }
 
 /** From the package's own package.json, wherever this file was compiled to. */

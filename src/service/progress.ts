@@ -2,12 +2,11 @@
 import type { Logger } from '../index.ts'
 import { liveProgress } from './live-progress.ts'
 import { plainProgress } from './plain-progress.ts'
-import type { Progress, Screen } from './screen.ts'
+import { isTerminal, type Progress, type Screen } from './screen.ts'
 
 /** The right one for a stream. A terminal that cannot move its cursor (`TERM=dumb`), or has no size, gets lines. */
 export function progressOn(screen: Screen, env: NodeJS.ProcessEnv = process.env): Progress {
-  const hasRoom = screen.columns !== 0 && screen.rows !== 0 // a recorded session often has 0 of both
-  return screen.isTTY && hasRoom && env.TERM !== 'dumb' ? liveProgress(screen) : plainProgress(screen)
+  return isTerminal(screen, env) ? liveProgress(screen) : plainProgress(screen)
 }
 
 /** A logger that leaves out what progress shows as an event. */

@@ -8,6 +8,12 @@ export type Watched = Pick<Team, 'events' | 'health'>
 /** A stream that may be a terminal. */
 export type Screen = NodeJS.WritableStream & { isTTY?: boolean; columns?: number; rows?: number }
 
+/** Whether lines on it can be drawn over. */
+export function isTerminal({ isTTY, columns, rows }: Screen, env: NodeJS.ProcessEnv = process.env): boolean {
+  const hasRoom = columns !== 0 && rows !== 0 // a recorded session often has 0 of both
+  return isTTY === true && hasRoom && env.TERM !== 'dumb'
+}
+
 export interface Progress {
   /** Shows what happens in the team from now on. */
   watch(team: Watched): void

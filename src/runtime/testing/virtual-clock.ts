@@ -37,17 +37,27 @@ export function virtualClock(options: { seed?: number; startAt?: number } = {}):
 
 const LONGEST_RUN = 10_000_000 // tasks; a team that never falls idle is a bug worth an error
 
-class SteppedClock implements VirtualClock, Scheduler {
+/** How a play under the clock came to its end: by itself, with nothing due any more, or not at all. */
+export type Ending = 'done' | 'idle' | 'endless'
+
+/** Too much happened without time passing. */
+class EndlessError extends Error {}
+
+export class SteppedClock implements VirtualClock, Scheduler {
   readonly #startAt: number
   readonly #random: () => number
   readonly #timers: Due[] = []
+  readonly #longestRun: number
   #ready: (() => void)[] = []
+  /** What the machine itself is at: each becomes what delivers its outcome. */
+  readonly #outside: Promise<() => void>[] = []
   #elapsed = 0
   #order = 0
   #pumping: Promise<void> | undefined
 
-  constructor(seed: number, startAt: number) {
+  constructor(seed: number, startAt: number, longestRun = LONGEST_RUN) {
     this.#startAt = startAt
+    this.#longestRun = longestRun
     this.#random = seededRandom([seed, seed ^ 0x5bd1e995, 1, 2])
   }
 
@@ -108,14 +118,36 @@ class SteppedClock implements VirtualClock, Scheduler {
     return { cancel() {} }
   }
 
+  /**
+   * Work that takes the machine its own time, like reading a file: no time passes here and nothing else goes on until it
+   * is done. Of several, the outcomes come in the order in which they were begun, however long each takes.
+   */
+  outside<T>(work: Promise<T>): Promise<T> {
+    return new Promise((resolve, reject) => {
+      const outcome = work.then(
+        (value) => () => resolve(value),
+        (error: unknown) => () => reject(error),
+      )
+      this.#outside.push(outcome)
+      this.#pumping ??= this.#pump()
+    })
+  }
+
   /** Runs what is ready, one task at a time, until all that follows from it has settled. */
   async #pump(): Promise<void> {
     let count = 0
     await settled()
-    while (this.#ready.length > 0) {
-      if (++count > LONGEST_RUN)
-        throw new Error(
-          'The virtual clock ran ten million tasks without time passing: something schedules itself for ever.',
+    while (this.#ready.length + this.#outside.length > 0) {
+      const outcome = this.#outside.shift()
+      if (outcome) {
+        const deliver = await outcome
+        deliver()
+        await settled()
+        continue
+      }
+      if (++count > this.#longestRun)
+        throw new EndlessError(
+          `The virtual clock ran ${this.#longestRun} tasks without time passing: something schedules itself for ever.`,
         )
       const pick = Math.floor(this.#random() * this.#ready.length)
       const [task] = this.#ready.splice(pick, 1)
@@ -145,6 +177,21 @@ class SteppedClock implements VirtualClock, Scheduler {
     await this.#quiet()
     for (let next = this.#next(Number.POSITIVE_INFINITY); next; next = this.#next(Number.POSITIVE_INFINITY))
       await this.#fire(next)
+  }
+
+  /** Lets time pass until `done()`, or until nothing is due any more. */
+  async runUntil(done: () => boolean): Promise<Ending> {
+    try {
+      await this.#quiet()
+      for (let next = this.#next(Number.POSITIVE_INFINITY); next && !done(); ) {
+        await this.#fire(next)
+        next = this.#next(Number.POSITIVE_INFINITY)
+      }
+      return done() ? 'done' : 'idle'
+    } catch (error) {
+      if (error instanceof EndlessError) return 'endless'
+      throw error
+    }
   }
 
   async #fire(due: Due): Promise<void> {

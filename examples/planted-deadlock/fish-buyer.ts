@@ -1,0 +1,3 @@
+import { buyerWho } from './buyer.ts'
+
+export default buyerWho('produce_buyer', 560)

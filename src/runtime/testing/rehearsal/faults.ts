@@ -1,0 +1,140 @@
+/**
+ * What goes wrong in a run, as its seed says. This is the one place where faults come from: around the handlers of the
+ * agents, and by lives that are ended from outside.
+ */
+import type { AgentContext } from '../../../actors/context.ts'
+import type { AgentHandlers } from '../../../actors/definition.ts'
+import type { Scheduler } from '../../../clock.ts'
+import { AgentCrashedError } from '../../../errors.ts'
+import type { TypedMessage } from '../../../mailbox/message.ts'
+import { onAbort } from '../../../on-abort.ts'
+import type { LocalThread } from '../../local-thread.ts'
+import { Dice } from './dice.ts'
+import type { Fault } from './plan.ts'
+
+/** So few that no agent with the default `maxRestarts` is stopped for good by them alone. */
+const MOST_FAULTS = 3
+const ODDS = 0.4
+const LONGEST_DELAY_MS = 10_000
+
+/** One that has been injected. */
+export interface Injected {
+  fault: Fault
+  agent: string
+  /** Epoch ms, by the clock of the run. */
+  at: number
+}
+
+type Work<T> = () => T | Promise<T>
+
+export class Faults {
+  /** In their order. */
+  readonly injected: Injected[] = []
+  readonly #kinds: readonly Fault[]
+  readonly #clock: Scheduler
+  readonly #dice: Dice
+  #left: number
+  /** A message that was hit is left alone when it comes again. */
+  readonly #hit = new Set<string>()
+
+  constructor(seed: number, kinds: readonly Fault[], clock: Scheduler) {
+    this.#kinds = kinds
+    this.#clock = clock
+    this.#dice = new Dice(seed, 'faults')
+    this.#left = kinds.length === 0 ? 0 : this.#dice.upTo(MOST_FAULTS + 1) // some runs have none
+  }
+
+  /** The handlers of one life, with what goes wrong in it. */
+  around(agent: string, handlers: AgentHandlers, life: LocalThread): AgentHandlers {
+    const { receive, observe } = handlers
+    const turn = <T>(message: TypedMessage, context: AgentContext, work: Work<T>) =>
+      this.#turn(agent, life, message, context, work)
+    return {
+      ...handlers,
+      receive: (message, context) => turn(message, context, () => receive.call(handlers, message, context)),
+      ...(observe && {
+        observe: (message, context) => turn(message, context, () => observe.call(handlers, message, context)),
+      }),
+    }
+  }
+
+  #turn<T>(
+    agent: string,
+    life: LocalThread,
+    message: TypedMessage,
+    context: AgentContext,
+    work: Work<T>,
+  ): T | Promise<T> {
+    const fault = this.#draw(message)
+    if (fault === undefined) return work()
+    this.#hit.add(message.id)
+    this.#left -= 1
+    this.injected.push({ fault, agent, at: this.#clock.now() })
+    switch (fault) {
+      case 'crash':
+        this.#killSometime(agent, life)
+        return work()
+      case 'delay':
+        return this.#delayed(context, work)
+      case 'duplicate':
+        return this.#cutOff(agent, life, work)
+      case 'hang':
+        return untilAborted(context.signal)
+      case 'refuse':
+        throw context.refuse('the rehearsal let it refuse this task')
+    }
+  }
+
+  #draw({ id, type }: TypedMessage): Fault | undefined {
+    if (this.#left === 0 || this.#hit.has(id) || !this.#dice.chance(ODDS)) return undefined
+    const fault = this.#dice.pick(this.#kinds)
+    // Nobody hears of a refusal of what is no task.
+    return fault === 'refuse' && type !== 'request' && type !== 'delegate' ? undefined : fault
+  }
+
+  /** After some steps of the scheduler, or after some time: the agent may be at work, may wait, or may be done by then. */
+  #killSometime(agent: string, life: LocalThread): void {
+    const kill = () => this.#kill(agent, life)
+    if (this.#dice.chance(0.3)) {
+      const timer = this.#clock.timer(this.#anyTime(), kill)
+      onAbort(life.ended, () => timer.cancel())
+      return
+    }
+    const after = (steps: number): void => (steps === 0 ? kill() : this.#clock.defer(() => after(steps - 1)))
+    after(this.#dice.upTo(12))
+  }
+
+  /** From 1 ms on; short ones as often as long ones. */
+  #anyTime(): number {
+    return Math.ceil(LONGEST_DELAY_MS ** this.#dice.random())
+  }
+
+  async #delayed<T>(context: AgentContext, work: Work<T>): Promise<T> {
+    const ms = this.#anyTime()
+    const before = this.#dice.chance(0.5)
+    if (before) await context.sleep(ms)
+    const result = await work()
+    if (!before) await context.sleep(ms)
+    return result
+  }
+
+  /** All that the turn does is done, and the host never hears of its end. */
+  async #cutOff<T>(agent: string, life: LocalThread, work: Work<T>): Promise<T> {
+    const result = await work()
+    this.#kill(agent, life)
+    return result
+  }
+
+  #kill(agent: string, life: LocalThread): void {
+    const error = new AgentCrashedError(`The rehearsal ended the life of agent "${agent}".`, { agent })
+    life.kill({ code: 1, error, outside: true })
+  }
+}
+
+function untilAborted(signal: AbortSignal): Promise<never> {
+  return new Promise((_, reject) => {
+    const stop = () => reject(signal.reason)
+    if (signal.aborted) stop()
+    else onAbort(signal, stop)
+  })
+}

@@ -1,0 +1,76 @@
+/** What came of one seed, and of many. */
+import { DeadlockError, type DramatisError, LivelockError, StallError } from '../../../errors.ts'
+import type { RuntimeEvent } from '../../events.ts'
+import type { OrchestrationTrace } from '../../trace-types.ts'
+import type { Injected } from './faults.ts'
+
+/** In the order in which they are told. */
+export const KINDS = ['done', 'deadlock', 'livelock', 'stall', 'failed'] as const
+
+/** How a run may end. */
+export type Kind = (typeof KINDS)[number]
+
+/** What came of one seed. */
+export interface SeedOutcome {
+  seed: number
+  kind: Kind
+  /** null if it is done. */
+  error: DramatisError | null
+  /** How many messages there were. */
+  messages: number
+  faults: readonly Injected[]
+  /** Real input or output that was wanted and refused. */
+  refused: readonly string[]
+  /** Who said what to whom; null unless it was asked for. */
+  trace: OrchestrationTrace | null
+}
+
+/** What a detector has found, whether or not the run came to its end in spite of it. */
+export function foundBy(event: RuntimeEvent): DramatisError | undefined {
+  switch (event.type) {
+    case 'deadlock': {
+      const { cycle, tail, waits, victim } = event
+      const round = [...cycle, cycle[0]].join(' -> ')
+      return new DeadlockError(`Agents wait for each other in a circle: ${round}.`, { cycle, tail, waits, victim })
+    }
+    case 'livelock':
+      return new LivelockError(`Agents are busy without progress: ${event.evidence.join('; ')}.`, {
+        evidence: event.evidence,
+      })
+    case 'stall':
+      return new StallError(`Nothing goes on any more: ${event.evidence.join('; ')}.`, { evidence: event.evidence })
+    default:
+      return undefined
+  }
+}
+
+const KIND_OF: Readonly<Partial<Record<string, Kind>>> = { DEADLOCK: 'deadlock', LIVELOCK: 'livelock', STALL: 'stall' }
+
+/** The kind of a run that ended with that error; of its causes the first that a detector gave. */
+export function kindOf(error: unknown): Kind {
+  for (let cause = error; cause instanceof Error; cause = cause.cause) {
+    const kind = 'code' in cause && typeof cause.code === 'string' ? KIND_OF[cause.code] : undefined
+    if (kind) return kind
+  }
+  return 'failed'
+}
+
+/** How many runs ended in which way. */
+export function tally(outcomes: readonly { kind: Kind }[]): Record<Kind, number> {
+  const counts: Record<Kind, number> = { done: 0, deadlock: 0, livelock: 0, stall: 0, failed: 0 }
+  for (const { kind } of outcomes) counts[kind] += 1
+  return counts
+}
+
+/** The one with the fewest messages, and of these the one with the fewest faults, then of the smallest seed. */
+export function shortest<T extends Pick<SeedOutcome, 'seed' | 'messages' | 'faults'>>(
+  outcomes: readonly T[],
+): T | undefined {
+  const length = ({ messages, faults, seed }: T) => [messages, faults.length, seed] as const
+  return outcomes.reduce<T | undefined>((best, each) => {
+    if (!best) return each
+    const [mine, its] = [length(each), length(best)]
+    const at = mine.findIndex((value, i) => value !== its[i])
+    return at >= 0 && mine[at]! < its[at]! ? each : best
+  }, undefined)
+}

@@ -1,0 +1,68 @@
+/** What is to be rehearsed: how many schedules, and what may go wrong in them. */
+import type { AgentDefinition } from '../../../actors/definition.ts'
+import type { Outcome } from '../../../actors/context.ts'
+import { ConfigurationError, shown } from '../../../errors.ts'
+
+/** What can be made to go wrong, as a user names it. */
+export const FAULTS = ['crash', 'delay', 'duplicate', 'hang', 'refuse'] as const
+
+/** See `RehearsalPlan.faults`. */
+export type Fault = (typeof FAULTS)[number]
+
+/** What a rehearsal plays. */
+export interface RehearsalPlan {
+  query: string
+  /** How many schedules: those of the seeds 1 to `seeds`. Or which: from 0 up to 2^32 - 1. */
+  seeds: number | readonly number[]
+  /**
+   * What may go wrong, up to three times in a run: an agent dies at any moment (`crash`); a turn begins, or its answer
+   * leaves, up to ten seconds late (`delay`); a turn is cut off after all that it does and is tried again (`duplicate`);
+   * a turn does nothing until its signal is aborted, by a deadline for example (`hang`); the agent refuses the task
+   * (`refuse`). None by default.
+   */
+  faults?: readonly Fault[]
+  /**
+   * Looks at what came of each run: the answer of the protocol as a message, or the error. What it throws makes the run a
+   * failed one.
+   */
+  check?(outcome: Outcome): void | Promise<void>
+  /** Code for the roles, in place of their modules. Time and chance in it stay real: keep to its context. */
+  modules?: Readonly<Record<string, AgentDefinition>>
+  /** Where answers of `fetch` are kept: the first time they are real, from then on they come from that file. */
+  record?: string
+}
+
+const MOST_SEEDS = 1_000_000
+const LARGEST_SEED = 2 ** 32 - 1
+
+/** The seeds of a plan. Throws `ConfigurationError` for what is none. */
+export function seedsOf(seeds: unknown, path = 'seeds'): number[] {
+  const accepted = `a whole number from 1 to ${MOST_SEEDS}, or a list of seeds from 0 to ${LARGEST_SEED}`
+  if (Array.isArray(seeds) && seeds.length > 0 && seeds.length <= MOST_SEEDS && seeds.every(isSeed)) return [...seeds]
+  if (isSeed(seeds) && seeds >= 1 && seeds <= MOST_SEEDS) return Array.from({ length: seeds }, (_, i) => i + 1)
+  throw new ConfigurationError(`${path}: ${shown(seeds)}; accepted: ${accepted}.`, { path, got: seeds, accepted })
+}
+
+const isSeed = (value: unknown): value is number =>
+  typeof value === 'number' && Number.isInteger(value) && value >= 0 && value <= LARGEST_SEED
+
+/** The faults of a plan, each once, in a fixed order. Throws `ConfigurationError` for one that there is not. */
+export function faultsOf(faults: unknown = [], path = 'faults'): Fault[] {
+  const accepted = FAULTS.join(', ')
+  const isFault = (value: unknown) => FAULTS.some((fault) => fault === value)
+  const wrong = Array.isArray(faults) ? faults.find((fault) => !isFault(fault)) : faults
+  if (Array.isArray(faults) && faults.every(isFault)) return FAULTS.filter((fault) => faults.includes(fault))
+  throw new ConfigurationError(`${path}: there is no fault ${shown(wrong)}; there are ${accepted}.`, {
+    path,
+    got: wrong,
+    accepted,
+  })
+}
+
+export function checkQuery(query: unknown): void {
+  if (typeof query === 'string') return
+  throw new ConfigurationError(`query: ${shown(query)}; accepted: the text that the team is asked.`, {
+    path: 'query',
+    got: query,
+  })
+}

@@ -1,0 +1,104 @@
+/**
+ * What JavaScript itself brings into a new vm context, made virtual: the date, chance, and the classes that both sides of
+ * the border have to agree on.
+ */
+import { type Context, runInContext } from 'node:vm'
+import type { Scheduler } from '../../../clock.ts'
+import type { Dice } from './dice.ts'
+
+type Class = abstract new (...args: never[]) => object
+type Realm = Record<string, unknown> & {
+  Date: DateConstructor
+  Math: Math
+  Array: ArrayConstructor
+  Intl: typeof Intl
+}
+
+/** Engine and literals make these in their own realm: their prototypes get the host's behind them. */
+const LINKED: Readonly<Record<string, Class>> = {
+  Error,
+  AggregateError,
+  EvalError,
+  RangeError,
+  ReferenceError,
+  SyntaxError,
+  TypeError,
+  URIError,
+  Promise,
+}
+
+/** Made by their constructors alone, so the host's do. */
+const SHARED: Readonly<Record<string, unknown>> = {
+  ArrayBuffer,
+  SharedArrayBuffer,
+  DataView,
+  Int8Array,
+  Uint8Array,
+  Uint8ClampedArray,
+  Int16Array,
+  Uint16Array,
+  Int32Array,
+  Uint32Array,
+  BigInt64Array,
+  BigUint64Array,
+  Float32Array,
+  Float64Array,
+  Map,
+  Set,
+  WeakMap,
+  WeakSet,
+  WeakRef,
+  Atomics,
+}
+
+/** Prepares the global object of a new context, and returns it. */
+export function prepareRealm(context: Context, clock: Scheduler, dice: Dice): Record<string, unknown> {
+  const realm: Realm = runInContext('globalThis', context)
+  for (const [name, ours] of Object.entries(LINKED)) link(realm, name, ours)
+  for (const [name, ours] of Object.entries(SHARED)) define(realm, name, ours)
+  Object.defineProperty(realm.Array, Symbol.hasInstance, { value: (value: unknown) => Array.isArray(value) })
+  realm.Math.random = () => dice.random()
+  const now = () => Math.floor(clock.now())
+  virtualFormats(realm.Intl, now)
+  define(realm, 'Date', virtualDate(realm.Date, now))
+  define(realm, 'global', realm)
+  return realm
+}
+
+export function define(realm: object, name: string, value: unknown): void {
+  Object.defineProperty(realm, name, { value, writable: true, configurable: true, enumerable: false })
+}
+
+function link(realm: Realm, name: string, ours: Class): void {
+  const theirs = realm[name]
+  if (typeof theirs !== 'function') return
+  const own: unknown = Reflect.get(theirs, 'prototype')
+  if (typeof own === 'object' && own !== null) Object.setPrototypeOf(own, ours.prototype)
+  define(realm, name, ours)
+}
+
+function virtualDate(real: DateConstructor, now: () => number): DateConstructor {
+  const virtual = new Proxy(real, {
+    construct: (target, args, newTarget) => Reflect.construct(target, args.length === 0 ? [now()] : args, newTarget),
+    apply: (target) => new target(now()).toString(),
+    get: (target, key) => (key === 'now' ? now : Reflect.get(target, key)),
+  })
+  define(real.prototype, 'constructor', virtual)
+  return virtual
+}
+
+/** A format without a date means now. */
+function virtualFormats({ DateTimeFormat: { prototype } }: typeof Intl, now: () => number): void {
+  const format = Object.getOwnPropertyDescriptor(prototype, 'format')?.get
+  const { formatToParts } = prototype
+  Object.defineProperty(prototype, 'format', {
+    configurable: true,
+    get(this: Intl.DateTimeFormat) {
+      const real: Intl.DateTimeFormat['format'] = format?.call(this)
+      return (date: Date | number = now()) => real(date)
+    },
+  })
+  define(prototype, 'formatToParts', function (this: Intl.DateTimeFormat, date: Date | number = now()) {
+    return formatToParts.call(this, date)
+  })
+}

@@ -1,0 +1,108 @@
+/** Answers of `fetch`, kept in a file: real the first time that a request is made, and from the file ever after. */
+import { readFileSync, writeFileSync } from 'node:fs'
+import { ConfigurationError, describe } from '../../../errors.ts'
+import { refusedIo } from './refusal.ts'
+import type { Fetch } from './sandbox.ts'
+
+/** A request as data. Bodies are base64. */
+export interface Asked {
+  method: string
+  url: string
+  headers: [string, string][]
+  body: string
+}
+
+/** A response as data. */
+export interface Recorded {
+  status: number
+  statusText: string
+  headers: [string, string][]
+  body: string
+}
+
+const WITHOUT_BODY = [101, 204, 205, 304]
+/** They are about the body as it came over the wire. */
+const OF_THE_WIRE = ['content-encoding', 'content-length', 'transfer-encoding']
+
+/** Without a file every request is refused. */
+export const refusingFetch: Fetch = async (who, ...request) => {
+  const { method, url } = new Request(...request)
+  const advice = `Play it with --record <file> (rehearse: record): its answer is then kept in that file. Or let a test play the agent.`
+  throw refusedIo(who, `fetch (${method} ${url})`, advice)
+}
+
+/** `fetch` as code in a rehearsal has it. `answer` may be in another thread. */
+export function recordedFetch(answer: (asked: Asked) => Promise<Recorded>): Fetch {
+  return async (_who, ...given) => {
+    const request = new Request(...given)
+    const { method, url, headers } = request
+    const body = Buffer.from(await request.arrayBuffer()).toString('base64')
+    const recorded = await answer({ method, url, headers: [...headers], body })
+    const content = WITHOUT_BODY.includes(recorded.status) ? null : Buffer.from(recorded.body, 'base64')
+    return new Response(content, recorded)
+  }
+}
+
+export class Recording {
+  readonly #file: string
+  readonly #known: Map<string, Recorded>
+  readonly #asked = new Map<string, Promise<Recorded>>()
+
+  /** Throws `ConfigurationError` for a file that is no recording. */
+  constructor(file: string) {
+    this.#file = file
+    this.#known = new Map(Object.entries(contentOf(file)))
+  }
+
+  /** Those who ask the same meanwhile wait for the same answer. Headers make no difference: they hold dates and keys. */
+  answer(asked: Asked): Promise<Recorded> {
+    const key = `${asked.method} ${asked.url} ${asked.body}`.trim()
+    const known = this.#known.get(key)
+    if (known) return Promise.resolve(known)
+    const answer = this.#asked.get(key) ?? this.#ask(key, asked)
+    this.#asked.set(key, answer)
+    return answer
+  }
+
+  async #ask(key: string, { method, url, headers, body }: Asked): Promise<Recorded> {
+    try {
+      const response = await fetch(url, { method, headers, ...(body !== '' && { body: Buffer.from(body, 'base64') }) })
+      const recorded = {
+        status: response.status,
+        statusText: response.statusText,
+        headers: [...response.headers].filter(([name]) => !OF_THE_WIRE.includes(name)),
+        body: Buffer.from(await response.arrayBuffer()).toString('base64'),
+      }
+      this.#known.set(key, recorded)
+      writeFileSync(this.#file, `${JSON.stringify(Object.fromEntries(this.#known), null, 2)}\n`)
+      return recorded
+    } finally {
+      this.#asked.delete(key)
+    }
+  }
+}
+
+function contentOf(file: string): Record<string, Recorded> {
+  let text: string
+  try {
+    text = readFileSync(file, 'utf8')
+  } catch (error) {
+    if (error instanceof Error && 'code' in error && error.code === 'ENOENT') return {}
+    throw new ConfigurationError(`record: ${file} cannot be read: ${describe(error)}`, { path: 'record', file }, error)
+  }
+  try {
+    const content: unknown = JSON.parse(text)
+    if (isRecording(content)) return content
+  } catch {} // said below
+  throw new ConfigurationError(`record: ${file} is no recording of a rehearsal. Name another file, or delete it.`, {
+    path: 'record',
+    file,
+  })
+}
+
+function isRecording(content: unknown): content is Record<string, Recorded> {
+  if (typeof content !== 'object' || content === null || Array.isArray(content)) return false
+  return Object.values(content).every(
+    (entry) => typeof entry === 'object' && entry !== null && 'status' in entry && 'body' in entry && 'headers' in entry,
+  )
+}

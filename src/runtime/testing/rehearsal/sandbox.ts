@@ -1,0 +1,167 @@
+/**
+ * Where code of the user runs in a rehearsal: a vm context of its own, in which time, chance and the network are those of
+ * the run. It keeps a run the same when it is played again; it is no protection against code that means harm.
+ */
+import { createRequire, isBuiltin } from 'node:module'
+import { createContext, type Script } from 'node:vm'
+import { AgentCrashedError } from '../../../errors.ts'
+import { requireIn } from './builtins.ts'
+import type { Dice } from './dice.ts'
+import { define, prepareRealm } from './realm.ts'
+import type { SteppedClock } from '../virtual-clock.ts'
+import { refusedIo } from './refusal.ts'
+import { Timers } from './timers.ts'
+import { virtualCrypto } from './virtual-crypto.ts'
+import { virtualConsole, virtualPerformance, virtualProcess } from './virtual-process.ts'
+
+/** What the network is in a rehearsal. `who` asks, for errors. */
+export type Fetch = (who: string, ...request: Parameters<typeof fetch>) => Promise<Response>
+
+export interface SandboxOptions {
+  /** Whose code it is, in words: `agent "buyer"`. */
+  who: string
+  clock: SteppedClock
+  dice: Dice
+  env: Readonly<Record<string, string | undefined>>
+  /** Modules that are given, by name. */
+  modules?: Readonly<Record<string, object>>
+  /** Values that are found under a symbol of `globalThis`. */
+  symbols?: ReadonlyMap<symbol, unknown>
+  fetch: Fetch
+  /** A line that it printed. */
+  print(line: string): void
+  /** Real input or output was wanted, and refused. */
+  refused(error: Error): void
+  /** What would have ended its thread. */
+  died(code: number, error: Error | undefined): void
+}
+
+/** As they are in the host: they neither know the time nor reach outside. */
+const ORDINARY = {
+  AbortController,
+  Blob,
+  Buffer,
+  DOMException,
+  Event,
+  EventTarget,
+  FormData,
+  Headers,
+  ReadableStream,
+  Request,
+  Response,
+  TextDecoder,
+  TextDecoderStream,
+  TextEncoder,
+  TextEncoderStream,
+  TransformStream,
+  URL,
+  URLSearchParams,
+  WritableStream,
+  atob,
+  btoa,
+  structuredClone,
+}
+
+/** They reach outside. */
+const REFUSED = ['BroadcastChannel', 'EventSource', 'MessageChannel', 'WebSocket', 'XMLHttpRequest']
+
+export class Sandbox {
+  readonly #options: SandboxOptions
+  readonly #context = createContext({}, { name: 'rehearsal' })
+  readonly #timers: Timers
+  #closed = false
+
+  constructor(options: SandboxOptions) {
+    this.#options = options
+    const died = (error: unknown) => {
+      if (!this.#closed) options.died(1, error instanceof Error ? error : new Error(String(error)))
+    }
+    this.#timers = new Timers(options.clock, died)
+  }
+
+  /** The life is over: no timer of it rings any more. */
+  close(): void {
+    this.#closed = true
+    this.#timers.close()
+  }
+
+  /** Runs a bundle, and returns what it exports. */
+  run(script: Script): Record<string, unknown> {
+    const require = this.#furnish()
+    const module: { exports: Record<string, unknown> } = { exports: {} }
+    const bundle: (...args: unknown[]) => void = script.runInContext(this.#context)
+    bundle(module.exports, require, module)
+    return module.exports
+  }
+
+  #furnish(): (specifier: string) => unknown {
+    const { who, clock, dice, env, modules = {}, symbols = [], print, refused } = this.#options
+    const refuse = (what: string, advice = 'Give the agent what it needs as data, or let a test play it.') => {
+      const error = refusedIo(who, what, advice)
+      refused(error)
+      return error
+    }
+    const timers = this.#timers
+    const process = virtualProcess({ clock, timers, env, print, exit: (code) => this.#options.died(code, undefined) })
+    const performance = virtualPerformance(clock)
+    const console = virtualConsole(print)
+    const crypto = virtualCrypto(dice, (work) => clock.outside(work), refuse)
+    const realm = prepareRealm(this.#context, clock, dice)
+    for (const [name, value] of Object.entries({
+      ...ORDINARY,
+      ...timers.functions,
+      AbortSignal: abortSignals(timers),
+      console,
+      crypto: crypto.webcrypto,
+      fetch: (...request: Parameters<typeof fetch>) => this.#fetch(request),
+      performance,
+      process,
+      queueMicrotask: (task: () => void) => queueMicrotask(timers.guarded(task)),
+    }))
+      define(realm, name, value)
+    for (const name of REFUSED)
+      define(realm, name, function refusedGlobal() {
+        throw refuse(name)
+      })
+    for (const [symbol, value] of symbols) Object.defineProperty(realm, symbol, { value })
+    const require = requireIn(
+      who,
+      new Map<string, unknown>([
+        ...Object.entries(modules),
+        ['console', console],
+        ['crypto', crypto.node],
+        ['perf_hooks', { performance }],
+        ['process', process],
+        ['timers', { ...timers.functions, promises: timers.promises }],
+        ['timers/promises', timers.promises],
+        ['module', { isBuiltin, createRequire: (from: string) => Object.assign(require, { resolve: createRequire(from).resolve }) }],
+      ]),
+      refused,
+    )
+    return require
+  }
+
+  /** What comes after the end comes to nobody. */
+  #fetch(request: Parameters<typeof fetch>): Promise<Response> {
+    const { who, clock, fetch, refused } = this.#options
+    if (this.#closed) return new Promise(() => {})
+    return clock.outside(fetch(who, ...request)).catch((error: unknown) => {
+      if (error instanceof Error && 'code' in error && error.code === 'CONFIGURATION') refused(error)
+      throw error
+    })
+  }
+}
+
+function abortSignals(timers: Timers): typeof AbortSignal {
+  return new Proxy(AbortSignal, {
+    get: (target, key) => (key === 'timeout' ? (ms: number) => timers.timeoutSignal(ms) : Reflect.get(target, key)),
+  })
+}
+
+/** For what a sandbox's code threw outside of any turn. */
+export const diedOf = (agent: string, error: Error | undefined): AgentCrashedError =>
+  new AgentCrashedError(
+    `Agent "${agent}" threw outside of its turn: ${error?.message ?? 'it ended itself'}.`,
+    { agent },
+    error,
+  )

@@ -1,0 +1,84 @@
+/** The code of a role as one script for a vm context: bundled with its packages, so that nothing in it sees the machine. */
+import { readFile } from 'node:fs/promises'
+import { isBuiltin } from 'node:module'
+import { dirname, join } from 'node:path'
+import { fileURLToPath } from 'node:url'
+import { Script } from 'node:vm'
+import type { Plugin } from 'esbuild'
+import { OPTIONS } from '../../bundle-compile.ts'
+import { cannotBundle } from '../../bundle-errors.ts'
+import { CODE, META_SCHEME, placesOf, withMeta } from '../../bundle-plugin.ts'
+import { sourceOf } from '../../bundle.ts'
+import { IF_USED } from './builtins.ts'
+
+/** What an agent gets as `dramatis`; it is bundled in, and finds the runtime by a symbol. */
+const THREAD_API = fileURLToPath(new URL('../../../thread-api.js', import.meta.url))
+
+/** What has been compiled stays so: a rehearsal plays one state of the code. */
+export class Scripts {
+  readonly #compiled = new Map<string, Promise<Script>>()
+
+  /**
+   * `specifier` as in `loadable`; `option` names it in errors. `host`: it is the team's, and so is its `dramatis`.
+   *
+   * Rejects with `ConfigurationError` if there is no such code or it does not compile.
+   */
+  get(specifier: string, option: string, host = false): Promise<Script> {
+    const key = `${host} ${specifier}`
+    const known = this.#compiled.get(key) ?? compiled(specifier, option, host)
+    this.#compiled.set(key, known)
+    return known
+  }
+}
+
+async function compiled(specifier: string, option: string, host: boolean): Promise<Script> {
+  const entry = await sourceOf(specifier, option)
+  const { build } = await import('esbuild')
+  const folder = dirname(entry)
+  try {
+    const { outputFiles } = await build({
+      ...OPTIONS,
+      sourcemap: false,
+      format: 'cjs',
+      supported: { 'dynamic-import': false }, // becomes a `require`, and that is ours
+      entryPoints: [entry],
+      outfile: join(folder, 'bundle.cjs'), // never written
+      absWorkingDir: folder,
+      plugins: [sealed(host)],
+    })
+    const code = `(function (exports, require, module) {${outputFiles[0]?.text ?? ''}\n})`
+    return new Script(code, { filename: entry })
+  } catch (error) {
+    throw cannotBundle(error, entry, option)
+  }
+}
+
+/** Everything goes into the bundle but Node's own modules and what the host gives. */
+function sealed(host: boolean): Plugin {
+  return {
+    name: 'rehearsal',
+    setup(build) {
+      build.onResolve({ filter: new RegExp(`^${META_SCHEME}`) }, ({ path }) => {
+        return { path: path.slice(META_SCHEME.length), namespace: 'dramatis-meta' }
+      })
+      build.onLoad({ filter: /.*/, namespace: 'dramatis-meta' }, ({ path }) => ({ contents: metaOf(path) }))
+      build.onResolve({ filter: /^dramatis(?:\/|$)/ }, ({ path }) => {
+        return host || path !== 'dramatis' ? { path, external: true } : { path: THREAD_API }
+      })
+      build.onResolve({ filter: /.*/ }, ({ path, importer }) => {
+        const package_ = /[\\/]node_modules[\\/]/.test(importer)
+        if (isBuiltin(path)) return { path: package_ ? `${IF_USED}${path}` : path, external: true }
+        return path.endsWith('.node') ? { path, external: true } : undefined
+      })
+      build.onLoad({ filter: CODE, namespace: 'file' }, async ({ path }) => {
+        return withMeta(path, (await readFile(path)).toString())
+      })
+    },
+  }
+}
+
+/** The module behind `import.meta`. */
+function metaOf(path: string): string {
+  return `const places = ${JSON.stringify(placesOf(path))}
+export default { ...places, resolve: (specifier) => new URL(specifier, places.url).href }`
+}

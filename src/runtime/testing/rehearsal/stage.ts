@@ -1,0 +1,109 @@
+/** One run's world: its clock, its chance, and a sandbox for each life of each agent. */
+import { agentRef, defineAgent } from '../../../actors/definition.ts'
+import type { Logger } from '../../../actors/logger.ts'
+import { defineProtocol } from '../../../actors/protocol.ts'
+import { defineTool } from '../../../actors/tool.ts'
+import { ConfigurationError, describe } from '../../../errors.ts'
+import * as errors from '../../../errors.ts'
+import { onAbort } from '../../../on-abort.ts'
+import type { LocalThread } from '../../local-thread.ts'
+import type { LocalCode } from '../../provision.ts'
+import { SteppedClock } from '../virtual-clock.ts'
+import { Dice } from './dice.ts'
+import { diedOf, type Fetch, Sandbox } from './sandbox.ts'
+import type { Scripts } from './script.ts'
+
+/** Runs begin at one date, whenever they are played. */
+const START_AT = Date.UTC(2025, 0, 1)
+const MOST_STEPS = 500_000 // without time passing
+
+/** What `import 'dramatis'` gives in an agent's sandbox, as in its thread. */
+const THREAD_API = new Map<symbol, unknown>([
+  [Symbol.for('dramatis.thread'), { ...errors, agentRef, defineAgent, defineProtocol, defineTool }],
+])
+
+/** What all runs of a rehearsal share. */
+export interface Theatre {
+  scripts: Scripts
+  fetch: Fetch
+  /** What code of the team itself imports, by name. */
+  modules: Readonly<Record<string, object>>
+  logger: Logger
+}
+
+export class Stage {
+  readonly clock: SteppedClock
+  /** What was wanted of the outside and refused, each once. */
+  readonly refused = new Set<string>()
+  /** What the team's own code threw outside of the run. */
+  broken: Error | undefined
+  readonly #seed: number
+  readonly #theatre: Theatre
+  readonly #lives = new Map<string, number>()
+  readonly #sandboxes: Sandbox[] = []
+
+  constructor(seed: number, theatre: Theatre) {
+    this.#seed = seed
+    this.#theatre = theatre
+    this.clock = new SteppedClock(seed, START_AT, MOST_STEPS)
+  }
+
+  /** The default export of a team file, which runs in a sandbox as its agents do. */
+  async teamFile(href: string, shown: string): Promise<unknown> {
+    const script = await this.#theatre.scripts.get(href, `team file "${shown}"`, true)
+    const { modules, logger } = this.#theatre
+    const sandbox = this.#sandbox('the team file', 'team file', process.env, {
+      modules,
+      print: (line) => logger.info({}, line),
+      died: (_code, error) => {
+        this.broken ??= error ?? new Error('The team file ended the process.')
+      },
+    })
+    return sandbox.run(script).default
+  }
+
+  /** The default export of a module, in a sandbox that ends with the life. */
+  async load({ agent, specifier, option, env }: LocalCode, life: LocalThread): Promise<unknown> {
+    const script = await this.clock.outside(this.#theatre.scripts.get(specifier, option))
+    const number = (this.#lives.get(agent) ?? 0) + 1
+    this.#lives.set(agent, number)
+    const granted = Object.fromEntries(env.map((name) => [name, process.env[name]]))
+    const sandbox = this.#sandbox(`agent "${agent}"`, `${agent} ${number}`, granted, {
+      symbols: THREAD_API,
+      print: (line) => this.#theatre.logger.info({ agent }, line),
+      died: (code, error) => life.kill({ code, error: error && diedOf(agent, error) }),
+    })
+    onAbort(life.ended, () => sandbox.close())
+    try {
+      return sandbox.run(script).default
+    } catch (error) {
+      if (error instanceof ConfigurationError) throw error
+      const text = `${option}: the module of "${agent}" throws when it is imported: ${describe(error)}`
+      throw new ConfigurationError(text, { path: option, agent }, error)
+    }
+  }
+
+  #sandbox(
+    who: string,
+    purpose: string,
+    env: Readonly<Record<string, string | undefined>>,
+    rest: Pick<ConstructorParameters<typeof Sandbox>[0], 'print' | 'died' | 'modules' | 'symbols'>,
+  ): Sandbox {
+    const sandbox = new Sandbox({
+      who,
+      clock: this.clock,
+      dice: new Dice(this.#seed, purpose),
+      env,
+      fetch: this.#theatre.fetch,
+      refused: (error) => this.refused.add(error.message),
+      ...rest,
+    })
+    this.#sandboxes.push(sandbox)
+    return sandbox
+  }
+
+  /** No timer of the team rings any more. */
+  close(): void {
+    for (const sandbox of this.#sandboxes) sandbox.close()
+  }
+}

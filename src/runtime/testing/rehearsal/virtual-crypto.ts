@@ -1,0 +1,77 @@
+/** `crypto` in a sandbox: what draws is seeded, what takes the machine's time stops the clock, the rest is Node's own. */
+import nodeCrypto from 'node:crypto'
+import { v4 } from 'uuid'
+import type { Dice } from './dice.ts'
+
+/** Node computes these elsewhere, if they are given a callback. */
+const ELSEWHERE = ['pbkdf2', 'scrypt', 'hkdf', 'checkPrime', 'sign', 'verify'] as const
+/** What these draw is not seeded. */
+const UNSEEDED = ['generateKey', 'generateKeyPair', 'generateKeySync', 'generateKeyPairSync', 'generatePrime'] as const
+
+type Outside = <T>(work: Promise<T>) => Promise<T>
+type Done = (error: Error | null, result?: unknown) => void
+type Function_ = (...args: unknown[]) => unknown
+
+/** `webcrypto` for the global, `node` for `require('node:crypto')`. */
+export function virtualCrypto(
+  dice: Dice,
+  outside: Outside,
+  refuse: (what: string) => Error,
+): { webcrypto: object; node: object } {
+  const randomUUID = () => v4({ random: dice.fill(new Uint8Array(16)) })
+  const getRandomValues = <T extends ArrayBufferView>(array: T) => dice.fill(array)
+  const randomBytes = (size: number, done?: Done) => answer(dice.fill(Buffer.alloc(size)), done)
+  const randomFillSync = (array: ArrayBufferView, offset = 0, size = array.byteLength - offset) => {
+    dice.fill(new Uint8Array(array.buffer, array.byteOffset + offset, size))
+    return array
+  }
+  const randomFill = (array: ArrayBufferView, done: Done) => answer(dice.fill(array), done)
+  const randomInt = (...args: [number, (number | Done)?, Done?]) => {
+    const [low, high] = typeof args[1] === 'number' ? [args[0], args[1]] : [0, args[0]]
+    const done = args.find((arg): arg is Done => typeof arg === 'function')
+    return answer(low + dice.upTo(high - low), done)
+  }
+  const subtle = new Proxy(nodeCrypto.webcrypto.subtle, {
+    get(target, key) {
+      if (key === 'generateKey') throw refuse('crypto.subtle.generateKey')
+      const method: unknown = Reflect.get(target, key, target)
+      if (typeof method !== 'function') return method
+      return (...args: unknown[]) => outside(Promise.resolve(Reflect.apply(method, target, args)))
+    },
+  })
+  const webcrypto = { randomUUID, getRandomValues, subtle }
+  const drawn = { randomUUID, getRandomValues, randomBytes, randomFillSync, randomFill, randomInt }
+  const elsewhere = ELSEWHERE.map((name) => [name, stoppingTheClock(nodeCrypto[name] as Function_, outside)])
+  const refused = UNSEEDED.map((name) => [name, () => fail(refuse(`node:crypto.${name}`))])
+  const node = {
+    ...nodeCrypto,
+    ...drawn,
+    pseudoRandomBytes: randomBytes,
+    webcrypto,
+    subtle,
+    ...Object.fromEntries([...elsewhere, ...refused]),
+  }
+  return { webcrypto, node }
+}
+
+function answer<T>(value: T, done: Done | undefined): T | undefined {
+  if (!done) return value
+  queueMicrotask(() => done(null, value))
+  return undefined
+}
+
+function fail(error: Error): never {
+  throw error
+}
+
+function stoppingTheClock(work: Function_, outside: Outside): Function_ {
+  return (...args) => {
+    const done = args.at(-1)
+    if (typeof done !== 'function') return work(...args)
+    const settled = outside(
+      new Promise<unknown[]>((resolve) => void work(...args.slice(0, -1), (...results: unknown[]) => resolve(results))),
+    )
+    void settled.then((results) => Reflect.apply(done, undefined, results))
+    return undefined
+  }
+}

@@ -1,0 +1,124 @@
+/** `dramatis rehearse <team file> "<query>"`: one query, many schedules, in virtual time. */
+import { availableParallelism } from 'node:os'
+import { resolve } from 'node:path'
+import { pathToFileURL } from 'node:url'
+import { ConfigurationError } from '../../errors.ts'
+import { faultsOf, Recording, seedsOf, shortest } from '../../rehearsal.ts'
+import { EXIT } from '../failure.ts'
+import { listenForInterrupt, unlessAborted } from '../interrupt.ts'
+import { jsonText } from '../json-text.ts'
+import { loadEnv } from '../load-env.ts'
+import { teamFilePath } from '../load-team-file.ts'
+import { countOn } from '../rehearsal/count.ts'
+import { isFailure, type Job, type Played } from '../rehearsal/job.ts'
+import { RehearsingThread } from '../rehearsal/rehearsing-thread.ts'
+import { rehearsalData, rehearsalReport, seedData, seedReport } from '../rehearsal/report.ts'
+import type { Surroundings } from './run.ts'
+
+export interface RehearseFlags {
+  seeds?: number
+  seed?: number
+  faults?: string
+  record?: string
+  seedTimeout?: number
+  json?: boolean
+}
+
+const SEEDS = 100
+const SEED_TIMEOUT_MS = 30_000
+/** Beyond it the threads only take each other's memory. */
+const MOST_THREADS = 4
+const MOST_REFUSED = 10
+
+/** Plays the seeds and resolves to the exit code. Rejects for everything that keeps the team from working at all. */
+export async function rehearse(
+  file: string,
+  query: string,
+  { seeds, seed, faults: named, record, seedTimeout = SEED_TIMEOUT_MS, json = false }: RehearseFlags,
+  { answer, stderr, folder }: Surroundings,
+): Promise<number> {
+  if (seeds !== undefined && seed !== undefined)
+    throw new ConfigurationError('--seed plays one run and --seeds many; give one of them.', { path: 'seed' })
+  const all = seed === undefined ? seedsOf(seeds ?? SEEDS, '--seeds') : seedsOf([seed], '--seed')
+  const faults = faultsOf(named?.split(',').map((name) => name.trim()), '--faults')
+  const href = pathToFileURL(teamFilePath(file, folder)).href
+  loadEnv(folder)
+  const recording = record === undefined ? undefined : new Recording(resolve(folder, record))
+  const job: Job = { href, file, query, faults, recorded: recording !== undefined }
+  const answers = { answer: (asked: Parameters<Recording['answer']>[0]) => recorded(recording).answer(asked) }
+  const count = countOn(stderr)
+  answer.divertTo(count.print)
+  const { signal, stop } = listenForInterrupt(count.print)
+  const threads: RehearsingThread[] = []
+  const thread = () => {
+    const made = new RehearsingThread(job, answers, seedTimeout, count.print)
+    threads.push(made)
+    return made
+  }
+  try {
+    return await unlessAborted(seed === undefined ? many(all) : one(seed), signal)
+  } catch (error) {
+    if (signal.aborted) return EXIT.interrupted
+    throw error
+  } finally {
+    stop()
+    count.end()
+    for (const each of threads) each.end()
+  }
+
+  async function one(seed: number): Promise<number> {
+    const played = await thread().play(seed, true)
+    for (const line of played.log) stderr.write(line)
+    tellRefused([played])
+    await answer.write(json ? jsonText(seedData(played)) : seedReport(played))
+    return isFailure(played) ? EXIT.failed : EXIT.done
+  }
+
+  async function many(all: readonly number[]): Promise<number> {
+    const played: Played[] = []
+    const waiting = [...all].reverse()
+    const rehearsing = async (on: RehearsingThread) => {
+      for (let next = waiting.pop(); next !== undefined && !signal.aborted; next = waiting.pop()) {
+        played.push(await on.play(next, false))
+        count.show(played.length, all.length, played.filter(isFailure).length)
+      }
+    }
+    const size = Math.min(availableParallelism(), MOST_THREADS, all.length)
+    await Promise.all(Array.from({ length: size }, () => rehearsing(thread())))
+    count.end()
+    played.sort((a, b) => a.seed - b.seed)
+    const failures = played.filter(isFailure)
+    const found = shortest(failures.filter(({ messages }) => messages > 0)) // an endless one has nothing to show
+    const again = found && (await threads[0]!.play(found.seed, true))
+    const shown = again && isFailure(again) ? again : undefined
+    tellRefused(played)
+    const report = json ? jsonText(rehearsalData(played, shown, replay)) : rehearsalReport(played, shown, replay)
+    await answer.write(report)
+    return failures.length > 0 ? EXIT.failed : EXIT.done
+  }
+
+  function replay(seed: number): string {
+    const flags = [faults.length > 0 && `--faults ${faults.join(',')}`, record !== undefined && `--record ${quoted(record)}`]
+    return ['npx dramatis rehearse', quoted(file), quoted(query, true), `--seed ${seed}`, ...flags]
+      .filter((part) => part !== false)
+      .join(' ')
+  }
+
+  /** Code may catch a refusal and go on: its user hears of it all the same. */
+  function tellRefused(played: readonly Played[]): void {
+    const all = [...new Set(played.flatMap(({ refused }) => refused))]
+    for (const text of all.slice(0, MOST_REFUSED)) stderr.write(`refused: ${text}\n`)
+    if (all.length > MOST_REFUSED) stderr.write(`and ${all.length - MOST_REFUSED} more were refused\n`)
+  }
+}
+
+function recorded(recording: Recording | undefined): Recording {
+  if (recording) return recording
+  throw new ConfigurationError('There is no recording.', { path: 'record' })
+}
+
+/** For a shell: in quotes where it has to be. */
+function quoted(text: string, always = false): string {
+  if (!always && /^[\w./:@%+=,-]+$/.test(text)) return text
+  return `"${text.replaceAll(/[\\"$`]/g, '\\$&')}"`
+}

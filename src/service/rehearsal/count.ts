@@ -1,0 +1,34 @@
+/** How far a rehearsal is: one line on a terminal that is drawn over itself, nothing elsewhere. */
+import { createLogUpdate } from 'log-update'
+import type { Print } from '../answer-stream.ts'
+import { isTerminal, type Screen } from '../screen.ts'
+
+const FRAME_MS = 100
+
+export interface Count {
+  show(played: number, all: number, failures: number): void
+  /** Shows a text that stays. */
+  readonly print: Print
+  /** Twice is fine. */
+  end(): void
+}
+
+export function countOn(screen: Screen): Count {
+  const print: Print = (text) => void screen.write(text)
+  if (!isTerminal(screen)) return { show() {}, print, end() {} }
+  const update = createLogUpdate(screen)
+  let drawnAt = Number.NEGATIVE_INFINITY
+  return {
+    show(played, all, failures) {
+      const now = performance.now()
+      if (now - drawnAt < FRAME_MS) return
+      drawnAt = now
+      update(`${played} of ${all} runs, ${failures} of them not done`)
+    },
+    print(text) {
+      update.clear()
+      print(text)
+    },
+    end: () => update.clear(),
+  }
+}
