@@ -9,6 +9,7 @@
  *   runtime/        the host side: supervisor, runs, log, folds
  *   protocols/      one orchestration strategy per file
  *   team            the composition root: runtime and protocols joined
+ *   rehearsal       the same for rehearsals
  *   service/        how people reach a team: the command line
  */
 export {

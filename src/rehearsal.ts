@@ -7,12 +7,12 @@ import type { Logger } from './actors/logger.ts'
 import { ConfigurationError, type DramatisError, describe, shown } from './errors.ts'
 import * as dramatis from './index.ts'
 import * as protocols from './protocols/index.ts'
+import { checkModules } from './runtime/testing/modules.ts'
 import { type Kind, type SeedOutcome, tally } from './runtime/testing/rehearsal/outcome.ts'
 import { checkQuery, faultsOf, type RehearsalPlan, seedsOf } from './runtime/testing/rehearsal/plan.ts'
 import { type Part, playSeed } from './runtime/testing/rehearsal/play.ts'
 import { Recording, recordedFetch, refusingFetch } from './runtime/testing/rehearsal/recording.ts'
-import type { Fetch } from './runtime/testing/rehearsal/sandbox.ts'
-import { Scripts } from './runtime/testing/rehearsal/script.ts'
+import { Scripts, type TeamFile } from './runtime/testing/rehearsal/script.ts'
 import { Stage, type Theatre } from './runtime/testing/rehearsal/stage.ts'
 import { MultiAgentPattern, type MultiAgentPatternOptions } from './team.ts'
 
@@ -22,6 +22,7 @@ export { type Fault, faultsOf, type RehearsalPlan, seedsOf } from './runtime/tes
 export type { Part } from './runtime/testing/rehearsal/play.ts'
 export type { Asked, Recorded } from './runtime/testing/rehearsal/recording.ts'
 export { Recording, recordedFetch } from './runtime/testing/rehearsal/recording.ts'
+export type { Pulse } from './runtime/testing/rehearsal/stage.ts'
 
 /** What came of a rehearsal. */
 export interface Rehearsal {
@@ -40,9 +41,14 @@ export class Rehearser {
   readonly #theatre: Theatre
   #stage: Stage | undefined
 
-  constructor({ fetch = refusingFetch, logger = SILENT }: { fetch?: Fetch; logger?: Logger } = {}) {
+  constructor(given: Partial<Omit<Theatre, 'scripts' | 'modules'>> = {}) {
     const modules = { dramatis, 'dramatis/protocols': protocols }
-    this.#theatre = { scripts: new Scripts(), fetch, modules, logger }
+    this.#theatre = { fetch: refusingFetch, logger: SILENT, ...given, scripts: new Scripts(), modules }
+  }
+
+  /** Bundles a team file, which takes its time, before it is played. */
+  async prepare(file: TeamFile): Promise<void> {
+    await this.#theatre.scripts.teamFile(file)
   }
 
   /** Something was thrown that nobody caught: it ends the run under way. */
@@ -53,18 +59,19 @@ export class Rehearser {
   /** With the options that `options()` gives for this run. */
   play(seed: number, options: () => MultiAgentPatternOptions, part: Part): Promise<SeedOutcome> {
     const given = options()
+    checkModules(given.agents, part.modules)
     return this.#play(seed, new Stage(seed, this.#theatre), { logger: this.#theatre.logger, ...given }, part)
   }
 
   /** A team file, whose default export `check` takes for options or refuses. */
   async playFile(
     seed: number,
-    file: { href: string; shown: string },
+    file: TeamFile,
     check: (exported: unknown) => MultiAgentPatternOptions,
     part: Part,
   ): Promise<SeedOutcome> {
     const stage = new Stage(seed, this.#theatre)
-    const options = check(await stage.teamFile(file.href, file.shown))
+    const options = check(await stage.teamFile(file))
     return this.#play(seed, stage, { ...options, logger: this.#theatre.logger }, part)
   }
 

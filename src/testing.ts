@@ -2,8 +2,9 @@
 import './mailbox/parse-message.ts' // loaded later by a team of its own, which virtual time could not wait for
 import type { AgentDefinition } from './actors/definition.ts'
 import type { ModelClient } from './actors/model.ts'
-import { AgentCrashedError, ConfigurationError, UnknownAgentError, unavailable } from './errors.ts'
+import { AgentCrashedError, UnknownAgentError, unavailable } from './errors.ts'
 import { LocalThread } from './runtime/local-thread.ts'
+import { checkModules } from './runtime/testing/modules.ts'
 import { type VirtualClock, virtualClock } from './runtime/testing/virtual-clock.ts'
 import { MultiAgentPattern, type MultiAgentPatternOptions } from './team.ts'
 
@@ -50,12 +51,8 @@ export function testTeam<const Name extends string>(
 ): TestTeam<Name> {
   if (kit.model) throw unavailable('testTeam kit.model')
   const clock = kit.clock ?? virtualClock({ seed: kit.seed ?? 1 })
+  checkModules(options.agents, kit.modules)
   const definitions = new Map(Object.entries(kit.modules ?? {}) as [string, AgentDefinition][])
-  for (const name of definitions.keys())
-    if (!options.agents.some((agent) => agent.name === name))
-      throw new ConfigurationError(`modules.${name}: no agent of this team is named "${name}".`, {
-        path: `modules.${name}`,
-      })
   for (const [name, definition] of Object.entries(kit.later ?? {})) definitions.set(name, definition)
   return new LocalTeam({ ...options, clock }, definitions, clock)
 }

@@ -45,7 +45,9 @@ t.test('nobody imports the thread entry, which is started by its URL', async (t)
 t.test('only src/testing.ts and src/rehearsal.ts import the test kit', async (t) => {
   const kit = 'src/runtime/testing/'
   const users = ['src/rehearsal.ts', 'src/testing.ts']
-  const strangers = imports.filter(({ from, to }) => to.startsWith(kit) && !from.startsWith(kit) && !users.includes(from))
+  const strangers = imports.filter(
+    ({ from, to }) => to.startsWith(kit) && !from.startsWith(kit) && !users.includes(from),
+  )
   t.same(strangers.map(arrow), [])
 })
 

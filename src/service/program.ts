@@ -15,7 +15,7 @@ Examples:
 
 A team file exports defineTeam({ agents, orchestration }) as its default.
 The answer goes to stdout, everything else to stderr.
-Exit codes: 0 done, 1 the run failed, 2 wrong usage or configuration, 130 interrupted.`
+Exit codes: 0 done, 1 a run failed, 2 wrong usage or configuration, 130 interrupted.`
 
 /** What the contract names and this version has not. */
 export const LATER: readonly { name: string; purpose: string }[] = [
@@ -68,7 +68,7 @@ export async function main(args: readonly string[], surroundings: Surroundings):
     .option('--seed <seed>', 'play the run of that seed alone, and show it', wholeNumber)
     .option('--faults <list>', 'what may go wrong: some of crash,delay,duplicate,hang,refuse')
     .option('--record <file>', 'answer fetch from that file; what is not in it is fetched once and kept there')
-    .option('--seed-timeout <ms>', 'real time for one run; 30000', milliseconds)
+    .option('--seed-timeout <ms>', 'real time without a step after which a run is ended; 30000', milliseconds)
     .option('--json', 'print everything as JSON')
     .showHelpAfterError('See "dramatis rehearse --help". A query of several words needs quotes.')
     .action(async (file: string, query: string, flags: RehearseFlags) => {
@@ -83,9 +83,12 @@ export async function main(args: readonly string[], surroundings: Surroundings):
       .helpGroup('Not available in this version:')
       .allowUnknownOption()
       .action(() => {
-        throw new ConfigurationError(`dramatis ${name}: not available in this version. Available: dramatis run, dramatis rehearse.`, {
-          path: name,
-        })
+        throw new ConfigurationError(
+          `dramatis ${name}: not available in this version. Available: dramatis run, dramatis rehearse.`,
+          {
+            path: name,
+          },
+        )
       })
   }
 

@@ -57,9 +57,6 @@ t.test('what has no effect yet says so by name', async (t) => {
   t.throws(() => testing.scriptedModel([]), { ...later, details: { path: 'scriptedModel' } })
   t.throws(() => testing.rehearsalModel(1), { ...later, details: { path: 'rehearsalModel' } })
   await t.rejects(dramatis.loadTeam('agents.yaml'), { ...later, details: { path: 'loadTeam' } })
-  const agents = [{ name: 'a', module: 'a-package' }]
-  const options = { agents, orchestration: { strategy: 'sequential' as const } }
-  await t.rejects(testing.rehearse(options, { query: 'q', seeds: 1 }), { ...later, details: { path: 'rehearse' } })
 })
 
 /** 'RunTimeoutError' -> 'RUN_TIMEOUT' */

@@ -6,9 +6,11 @@ import { fakeSurroundings } from './fake-team.ts'
 t.test('--help and --version go to stdout and are no failure', async (t) => {
   const help = await dramatis('--help')
   t.match(help, { code: 0, stderr: '' })
-  t.match(help.stdout, /^Usage: dramatis [\s\S]*run[\s\S]*Exit codes: 0 done, 1 the run failed, 2/)
+  t.match(help.stdout, /^Usage: dramatis [\s\S]*run[\s\S]*Exit codes: 0 done, 1 a run failed, 2/)
   const { version }: { version: string } = JSON.parse(readFileSync('package.json', 'utf8'))
   t.strictSame(await dramatis('--version'), { code: 0, stdout: `${version}\n`, stderr: '' })
+  const rehearse = /--seeds <number>[\s\S]*--seed <seed>[\s\S]*--faults <list>[\s\S]*--record <file>[\s\S]*--json/
+  t.match(await dramatis('rehearse', '--help'), { code: 0, stdout: rehearse })
   t.match(await dramatis('run', '--help'), { code: 0, stdout: /--json[\s\S]*--trace <file>[\s\S]*--timeout <ms>/ })
 })
 
@@ -30,9 +32,9 @@ t.test('wrong usage exits with 2, says why, and leaves stdout empty', async (t) 
 
 t.test('commands that are not there yet say so in the help and when they are used', async (t) => {
   const later = (await dramatis('--help')).stdout.split('Not available in this version:')[1]
-  for (const command of ['chat', 'serve', 'rehearse', 'resume', 'replay', 'trace']) {
+  for (const command of ['chat', 'serve', 'resume', 'replay', 'trace']) {
     t.match(later, `  ${command} `)
-    const stderr = `error: dramatis ${command}: not available in this version. Available: dramatis run.\n`
+    const stderr = `error: dramatis ${command}: not available in this version. Available: dramatis run, dramatis rehearse.\n`
     t.strictSame(await dramatis(command, 'team.ts', '--seeds', '1000'), { code: 2, stdout: '', stderr })
   }
 })

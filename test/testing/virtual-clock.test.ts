@@ -1,5 +1,6 @@
 /** A clock that stands still until it is told to go on. */
 import t from 'tap'
+import { SteppedClock } from '../../src/runtime/testing/virtual-clock.ts'
 import { virtualClock } from '../../src/testing.ts'
 
 t.test('it begins at 0, or when it is told to, and stands still', async (t) => {
@@ -100,4 +101,34 @@ t.test('the same seed draws the same numbers, another seed others', async (t) =>
   t.same(draw(), draw(1))
   t.notSame(draw(7), draw(8))
   t.ok(draw(7).every((number) => number >= 0 && number < 1))
+})
+
+t.test('what the machine itself is at takes no time, and comes in the order in which it was begun', async (t) => {
+  const clock = new SteppedClock(1, 0)
+  const order: string[] = []
+  const later = (turns: number): Promise<void> =>
+    new Promise((resolve) => (turns === 0 ? resolve() : setImmediate(() => void later(turns - 1).then(resolve))))
+  void clock.sleep(1).then(() => order.push(`timer at ${clock.monotonic()}`))
+  clock.defer(() => order.push('task'))
+  void clock.outside(later(20)).then(() => order.push(`slow at ${clock.monotonic()}`))
+  clock.outside(Promise.reject(new Error('quick'))).catch((error: Error) => order.push(error.message))
+  await clock.runToIdle()
+  t.same(order, ['slow at 0', 'quick', 'task', 'timer at 1'])
+})
+
+t.test('runUntil stops when it is done, when nothing is due, and when no time passes', async (t) => {
+  const clock = new SteppedClock(1, 0, 50)
+  let woken = 0
+  const wake = () => {
+    woken += 1
+    if (woken < 10) clock.timer(5, wake)
+  }
+  wake()
+  t.equal(await clock.runUntil(() => woken === 3), 'done')
+  t.equal(clock.monotonic(), 10)
+  t.equal(await clock.runUntil(() => false), 'idle')
+  t.equal(woken, 10)
+  const again = () => clock.defer(again)
+  again()
+  t.equal(await clock.runUntil(() => false), 'endless')
 })

@@ -48,6 +48,7 @@ export class SteppedClock implements VirtualClock, Scheduler {
   readonly #random: () => number
   readonly #timers: Due[] = []
   readonly #longestRun: number
+  readonly #onStep: () => void
   #ready: (() => void)[] = []
   /** What the machine itself is at: each becomes what delivers its outcome. */
   readonly #outside: Promise<() => void>[] = []
@@ -55,9 +56,11 @@ export class SteppedClock implements VirtualClock, Scheduler {
   #order = 0
   #pumping: Promise<void> | undefined
 
-  constructor(seed: number, startAt: number, longestRun = LONGEST_RUN) {
+  /** `onStep` is called before each task. */
+  constructor(seed: number, startAt: number, longestRun = LONGEST_RUN, onStep = () => {}) {
     this.#startAt = startAt
     this.#longestRun = longestRun
+    this.#onStep = onStep
     this.#random = seededRandom([seed, seed ^ 0x5bd1e995, 1, 2])
   }
 
@@ -149,6 +152,7 @@ export class SteppedClock implements VirtualClock, Scheduler {
         throw new EndlessError(
           `The virtual clock ran ${this.#longestRun} tasks without time passing: something schedules itself for ever.`,
         )
+      this.#onStep()
       const pick = Math.floor(this.#random() * this.#ready.length)
       const [task] = this.#ready.splice(pick, 1)
       task?.()
@@ -197,6 +201,7 @@ export class SteppedClock implements VirtualClock, Scheduler {
   async #fire(due: Due): Promise<void> {
     this.#timers.splice(this.#timers.indexOf(due), 1)
     this.#elapsed = Math.max(this.#elapsed, due.at)
+    this.#onStep()
     due.task()
     await this.#quiet()
   }

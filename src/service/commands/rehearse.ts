@@ -40,11 +40,14 @@ export async function rehearse(
   if (seeds !== undefined && seed !== undefined)
     throw new ConfigurationError('--seed plays one run and --seeds many; give one of them.', { path: 'seed' })
   const all = seed === undefined ? seedsOf(seeds ?? SEEDS, '--seeds') : seedsOf([seed], '--seed')
-  const faults = faultsOf(named?.split(',').map((name) => name.trim()), '--faults')
+  const faults = faultsOf(
+    named?.split(',').map((name) => name.trim()),
+    '--faults',
+  )
   const href = pathToFileURL(teamFilePath(file, folder)).href
   loadEnv(folder)
   const recording = record === undefined ? undefined : new Recording(resolve(folder, record))
-  const job: Job = { href, file, query, faults, recorded: recording !== undefined }
+  const job: Job = { href, file, query, faults, recorded: recording !== undefined, shown: seed !== undefined }
   const answers = { answer: (asked: Parameters<Recording['answer']>[0]) => recorded(recording).answer(asked) }
   const count = countOn(stderr)
   answer.divertTo(count.print)
@@ -68,7 +71,6 @@ export async function rehearse(
 
   async function one(seed: number): Promise<number> {
     const played = await thread().play(seed, true)
-    for (const line of played.log) stderr.write(line)
     tellRefused([played])
     await answer.write(json ? jsonText(seedData(played)) : seedReport(played))
     return isFailure(played) ? EXIT.failed : EXIT.done
@@ -98,7 +100,10 @@ export async function rehearse(
   }
 
   function replay(seed: number): string {
-    const flags = [faults.length > 0 && `--faults ${faults.join(',')}`, record !== undefined && `--record ${quoted(record)}`]
+    const flags = [
+      faults.length > 0 && `--faults ${faults.join(',')}`,
+      record !== undefined && `--record ${quoted(record)}`,
+    ]
     return ['npx dramatis rehearse', quoted(file), quoted(query, true), `--seed ${seed}`, ...flags]
       .filter((part) => part !== false)
       .join(' ')

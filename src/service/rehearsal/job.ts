@@ -10,17 +10,19 @@ export interface Job {
   faults: Fault[]
   /** Whether `fetch` is answered from a recording. */
   recorded: boolean
+  /** Whether to print what is logged and printed. */
+  shown: boolean
 }
 
 /** What came of one seed, as data. */
 export interface Played extends Omit<SeedOutcome, 'error'> {
   error: ErrorData | null
-  /** What was logged and printed. */
-  log: string[]
 }
 
 /** What a thread offers. `refused`: the team cannot work at all. */
 export interface Plays {
+  /** Resolves when it has loaded all that it can load before it plays. */
+  ready(): Promise<{ refused: ErrorData } | undefined>
   play(seed: number, traced: boolean): Promise<{ played: Played } | { refused: ErrorData }>
 }
 
@@ -36,3 +38,35 @@ export interface Failure extends Played {
 }
 
 export const isFailure = (played: Played): played is Failure => played.kind !== 'done' && played.error !== null
+
+/** What a thread that blocks cannot tell is read from memory: how many steps it has made, and whose turn began last. */
+export class Beats {
+  readonly memory: SharedArrayBuffer
+  readonly #steps: Int32Array
+  readonly #name: Uint8Array
+
+  constructor(memory = new SharedArrayBuffer(HEAD + LONGEST_NAME)) {
+    this.memory = memory
+    this.#steps = new Int32Array(memory, 0, 2)
+    this.#name = new Uint8Array(memory, HEAD)
+  }
+
+  readonly beat = (): void => {
+    Atomics.add(this.#steps, 0, 1)
+  }
+  readonly turn = (agent: string): void => {
+    const bytes = Buffer.from(agent).subarray(0, LONGEST_NAME)
+    this.#name.set(bytes)
+    Atomics.store(this.#steps, 1, bytes.length)
+  }
+  get steps(): number {
+    return Atomics.load(this.#steps, 0)
+  }
+  /** '' before the first turn. */
+  get agent(): string {
+    return Buffer.from(this.#name.slice(0, Atomics.load(this.#steps, 1))).toString()
+  }
+}
+
+const HEAD = 8
+const LONGEST_NAME = 256

@@ -2,15 +2,17 @@
 import { MessageChannel, Worker } from 'node:worker_threads'
 import { expose, wrap } from 'comlink'
 import nodeEndpoint from 'comlink/dist/esm/node-adapter.mjs'
-import { AgentCrashedError, describe, type ErrorData, errorData, errorFrom } from '../../errors.ts'
-import type { Answers, Job, Played, Plays } from './job.ts'
+import { AgentCrashedError, type DramatisError, describe, errorData, errorFrom } from '../../errors.ts'
+import { type Answers, Beats, type Job, type Played, type Plays } from './job.ts'
 
 const ENTRY = new URL('./thread-entry.js', import.meta.url)
+const START_LIMIT_MS = 120_000
 
 interface Running {
-  play: Plays['play']
+  readonly plays: Plays
+  readonly beats: Beats
   /** Rejects when the thread ends. */
-  dead: Promise<never>
+  readonly dead: Promise<never>
   end(): void
 }
 
@@ -21,7 +23,7 @@ export class RehearsingThread {
   readonly #print: (text: string) => void
   #running: Running | undefined
 
-  /** `limitMs`: real time for one seed. `print`: what comes out of the thread itself. */
+  /** `limitMs`: real time without a step of the clock. `print`: what comes out of the thread itself. */
   constructor(job: Job, answers: Answers, limitMs: number, print: (text: string) => void) {
     this.#job = job
     this.#answers = answers
@@ -29,25 +31,17 @@ export class RehearsingThread {
     this.#print = print
   }
 
-  /** Rejects with `ConfigurationError` for a team that cannot work at all. */
+  /** A seed that ends or blocks the thread is a failed one. Rejects with `ConfigurationError` for a team that cannot work at all. */
   async play(seed: number, traced: boolean): Promise<Played> {
-    const running = this.#running ?? this.#begin()
-    this.#running = running
-    let watch: NodeJS.Timeout | undefined
-    const late = new Promise<never>((_, reject) => {
-      watch = setTimeout(() => reject(this.#stuck(seed)), this.#limitMs)
-    })
     try {
-      const answer = await Promise.race([running.play(seed, traced), running.dead, late])
-      if ('refused' in answer) throw new Refused(answer.refused)
+      const running = this.#running ?? (await this.#begin(seed))
+      const answer = await watched(running.plays.play(seed, traced), running, this.#limitMs, () => this.#stuck(seed))
+      if ('refused' in answer) throw errorFrom(answer.refused)
       return answer.played
     } catch (error) {
-      if (error instanceof Refused) throw errorFrom(error.data)
+      if (!(error instanceof AgentCrashedError)) throw error
       this.end()
-      const failure = error instanceof AgentCrashedError ? error : this.#ended(seed, error)
-      return { seed, kind: 'failed', error: errorData(failure), messages: 0, faults: [], refused: [], trace: null, log: [] }
-    } finally {
-      clearTimeout(watch)
+      return { ...NOTHING_TOLD, seed, error: errorData(error) }
     }
   }
 
@@ -56,11 +50,22 @@ export class RehearsingThread {
     this.#running = undefined
   }
 
-  #begin(): Running {
+  async #begin(seed: number): Promise<Running> {
+    const running = this.#spawn(seed)
+    this.#running = running
+    const late = () =>
+      new AgentCrashedError(`The thread for seed ${seed} was not ready within ${START_LIMIT_MS} ms.`, { seed })
+    const answer = await watched(running.plays.ready(), running, START_LIMIT_MS, late)
+    if (answer) throw errorFrom(answer.refused)
+    return running
+  }
+
+  #spawn(seed: number): Running {
+    const beats = new Beats()
     const control = new MessageChannel()
     const answers = new MessageChannel()
     const worker = new Worker(ENTRY, {
-      workerData: { control: control.port2, answers: answers.port2, job: this.#job },
+      workerData: { control: control.port2, answers: answers.port2, job: this.#job, beats: beats.memory },
       transferList: [control.port2, answers.port2],
       stdout: true,
       stderr: true,
@@ -68,37 +73,56 @@ export class RehearsingThread {
     for (const stream of [worker.stdout, worker.stderr])
       stream.setEncoding('utf8').on('data', (text: string) => this.#print(text))
     expose(this.#answers, nodeEndpoint(answers.port1))
-    const remote = wrap<Plays>(nodeEndpoint(control.port1))
     const dead = new Promise<never>((_, reject) => {
-      worker.once('error', reject)
-      worker.once('exit', (code) => reject(new Error(`the thread ended with code ${code}`)))
+      const ended = (why: unknown) => {
+        const text = `The thread that played seed ${seed} ended: ${describe(why)}.`
+        reject(new AgentCrashedError(text, { seed }, why))
+      }
+      worker.once('error', ended)
+      worker.once('exit', (code) => ended(`code ${code}`))
     })
     dead.catch(() => {})
-    const end = () => {
-      for (const { port1 } of [control, answers]) port1.close()
-      void worker.terminate()
+    return {
+      plays: wrap<Plays>(nodeEndpoint(control.port1)),
+      beats,
+      dead,
+      end() {
+        for (const { port1 } of [control, answers]) port1.close()
+        void worker.terminate()
+      },
     }
-    return { play: (seed, traced) => remote.play(seed, traced), dead, end }
   }
 
   #stuck(seed: number): AgentCrashedError {
+    const agent = this.#running?.beats.agent ?? ''
+    const whose =
+      agent === '' ? 'No turn of an agent had begun' : `The turn that began last was one of agent "${agent}"`
     return new AgentCrashedError(
-      `Seed ${seed} did not come to its end within ${this.#limitMs} ms of real time, so it was ended alone: an endless loop, or code that blocks, in an agent or in the protocol. Raise --seed-timeout if it may take that long.`,
-      { seed, limitMs: this.#limitMs },
+      `Seed ${seed} blocked its thread for ${this.#limitMs} ms, so it was ended alone: an endless loop, or code that blocks. ${whose}. Raise --seed-timeout if something may take that long.`,
+      { seed, limitMs: this.#limitMs, ...(agent !== '' && { agent }) },
     )
-  }
-
-  #ended(seed: number, error: unknown): AgentCrashedError {
-    const text = `Seed ${seed} ended the thread that played it: ${describe(error)}.`
-    return new AgentCrashedError(text, { seed }, error)
   }
 }
 
-/** Tells what the thread refused from what happened to it. */
-class Refused extends Error {
-  readonly data: ErrorData
-  constructor(data: ErrorData) {
-    super(data.message)
-    this.data = data
+const NOTHING_TOLD = { kind: 'failed', messages: 0, faults: [], refused: [], trace: null } as const
+
+/** What `work` comes to, as long as the thread lives and makes a step in each `limitMs`. */
+async function watched<T>(
+  work: Promise<T>,
+  { beats, dead }: Running,
+  limitMs: number,
+  late: () => DramatisError,
+): Promise<T> {
+  let timer: NodeJS.Timeout | undefined
+  const stuck = new Promise<never>((_, reject) => {
+    const watch = (steps: number) => {
+      timer = setTimeout(() => (beats.steps === steps ? reject(late()) : watch(beats.steps)), limitMs)
+    }
+    watch(beats.steps)
+  })
+  try {
+    return await Promise.race([work, dead, stuck])
+  } finally {
+    clearTimeout(timer)
   }
 }

@@ -29,7 +29,9 @@ export function rehearsalReport(played: readonly Played[], shown: Failure | unde
 export function seedReport(played: Played): string {
   const { seed, kind, error, faults, trace } = played
   const began = trace?.messageFlow[0]?.at ?? 0
-  const injected = faults.map(({ fault, agent, at }) => `  ${fault} of ${agent}, ${Math.round(at - began)} ms after the begin`)
+  const injected = faults.map(
+    ({ fault, agent, at }) => `  ${fault} of ${agent}, ${Math.round(at - began)} ms after the begin`,
+  )
   const parts = [
     diagramOf(played),
     injected.length === 0 ? 'No faults.' : `Faults:\n${injected.join('\n')}`,

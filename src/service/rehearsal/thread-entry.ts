@@ -4,30 +4,44 @@ import { expose, wrap } from 'comlink'
 import nodeEndpoint from 'comlink/dist/esm/node-adapter.mjs'
 import { ConfigurationError, DramatisError, describe, errorData } from '../../errors.ts'
 import { type Asked, type Part, Rehearser, recordedFetch } from '../../rehearsal.ts'
-import { lineLogger } from '../../runtime/default-logger.ts'
+import { defaultLogger } from '../../runtime/default-logger.ts'
 import { definitionFrom } from '../load-team-file.ts'
-import type { Answers, Job, Plays } from './job.ts'
+import { type Answers, Beats, type Job, type Plays } from './job.ts'
 
-const { control, answers, job } = workerData as { control: MessagePort; answers: MessagePort; job: Job }
-const { href, file, query, faults, recorded } = job
+const { control, answers, job, beats } = workerData as {
+  control: MessagePort
+  answers: MessagePort
+  job: Job
+  beats: SharedArrayBuffer
+}
+const { href, file, query, faults, recorded, shown } = job
 
-let log: string[] = []
 const host = wrap<Answers>(nodeEndpoint(answers))
 const rehearser = new Rehearser({
-  logger: lineLogger((line) => log.push(line)),
+  pulse: new Beats(beats),
+  ...(shown && { logger: defaultLogger }),
   ...(recorded && { fetch: recordedFetch((asked: Asked) => host.answer(asked)) }),
 })
 
 process.on('uncaughtException', (error) => rehearser.uncaught(error))
 process.on('unhandledRejection', (error) => rehearser.uncaught(error))
 
+const teamFile = { href, shown: file }
+
 const plays: Plays = {
+  async ready() {
+    try {
+      await rehearser.prepare(teamFile)
+      return undefined
+    } catch (error) {
+      return { refused: errorData(refusalOf(error)) }
+    }
+  },
   async play(seed, traced) {
-    log = []
     const part: Part = { query, faults, traced }
     try {
-      const outcome = await rehearser.playFile(seed, { href, shown: file }, (exported) => definitionFrom(exported, file), part)
-      return { played: { ...outcome, error: outcome.error && errorData(outcome.error), log } }
+      const outcome = await rehearser.playFile(seed, teamFile, (exported) => definitionFrom(exported, file), part)
+      return { played: { ...outcome, error: outcome.error && errorData(outcome.error) } }
     } catch (error) {
       return { refused: errorData(refusalOf(error)) }
     }

@@ -14,7 +14,8 @@ import type { Fault } from './plan.ts'
 
 /** So few that no agent with the default `maxRestarts` is stopped for good by them alone. */
 const MOST_FAULTS = 3
-const ODDS = 0.4
+const ODDS = 0.6
+const LATEST_STEP = 12
 const LONGEST_DELAY_MS = 10_000
 
 /** One that has been injected. */
@@ -33,13 +34,16 @@ export class Faults {
   readonly #kinds: readonly Fault[]
   readonly #clock: Scheduler
   readonly #dice: Dice
+  readonly #onTurn: (agent: string) => void
   #left: number
   /** A message that was hit is left alone when it comes again. */
   readonly #hit = new Set<string>()
 
-  constructor(seed: number, kinds: readonly Fault[], clock: Scheduler) {
+  /** `onTurn` is told whose turn begins. */
+  constructor(seed: number, kinds: readonly Fault[], clock: Scheduler, onTurn: (agent: string) => void = () => {}) {
     this.#kinds = kinds
     this.#clock = clock
+    this.#onTurn = onTurn
     this.#dice = new Dice(seed, 'faults')
     this.#left = kinds.length === 0 ? 0 : this.#dice.upTo(MOST_FAULTS + 1) // some runs have none
   }
@@ -65,6 +69,7 @@ export class Faults {
     context: AgentContext,
     work: Work<T>,
   ): T | Promise<T> {
+    this.#onTurn(agent)
     const fault = this.#draw(message)
     if (fault === undefined) return work()
     this.#hit.add(message.id)
@@ -95,13 +100,13 @@ export class Faults {
   /** After some steps of the scheduler, or after some time: the agent may be at work, may wait, or may be done by then. */
   #killSometime(agent: string, life: LocalThread): void {
     const kill = () => this.#kill(agent, life)
-    if (this.#dice.chance(0.3)) {
+    if (this.#dice.chance(0.25)) {
       const timer = this.#clock.timer(this.#anyTime(), kill)
       onAbort(life.ended, () => timer.cancel())
       return
     }
     const after = (steps: number): void => (steps === 0 ? kill() : this.#clock.defer(() => after(steps - 1)))
-    after(this.#dice.upTo(12))
+    after(Math.floor(LATEST_STEP * this.#dice.random() ** 2)) // most turns are short
   }
 
   /** From 1 ms on; short ones as often as long ones. */

@@ -47,12 +47,22 @@ export function foundBy(event: RuntimeEvent): DramatisError | undefined {
 const KIND_OF: Readonly<Partial<Record<string, Kind>>> = { DEADLOCK: 'deadlock', LIVELOCK: 'livelock', STALL: 'stall' }
 
 /** The kind of a run that ended with that error; of its causes the first that a detector gave. */
-export function kindOf(error: unknown): Kind {
-  for (let cause = error; cause instanceof Error; cause = cause.cause) {
-    const kind = 'code' in cause && typeof cause.code === 'string' ? KIND_OF[cause.code] : undefined
-    if (kind) return kind
-  }
-  return 'failed'
+export function kindOf({ code, details }: Caused): Kind {
+  const kind = KIND_OF[code]
+  if (kind) return kind
+  const { cause } = details
+  return isCaused(cause) ? kindOf(cause) : 'failed'
+}
+
+/** An error, or its data: what has crossed a thread carries its cause as data. */
+interface Caused {
+  code: string
+  details: { cause?: unknown }
+}
+
+function isCaused(cause: unknown): cause is Caused {
+  if (typeof cause !== 'object' || cause === null || !('code' in cause) || !('details' in cause)) return false
+  return typeof cause.code === 'string' && typeof cause.details === 'object' && cause.details !== null
 }
 
 /** How many runs ended in which way. */

@@ -1,11 +1,10 @@
 /** Plays one seed: the user's team under the real supervisor, in virtual time, to its end. */
 import type { Outcome } from '../../../actors/context.ts'
-import { AgentFailedError, type DramatisError, describe, LivelockError, StallError } from '../../../errors.ts'
+import { AgentFailedError, type DramatisError, describe, LivelockError } from '../../../errors.ts'
 import { ORCHESTRATOR, USER } from '../../../mailbox/message.ts'
 import type { TeamKit } from '../../provision.ts'
 import type { MultiAgentResult } from '../../result.ts'
 import type { TeamRuntime } from '../../team.ts'
-import type { Ending } from '../virtual-clock.ts'
 import { Faults } from './faults.ts'
 import { foundBy, kindOf, type SeedOutcome } from './outcome.ts'
 import type { Fault, RehearsalPlan } from './plan.ts'
@@ -30,7 +29,7 @@ export async function playSeed(
   { query, faults: kinds, check, modules = {}, traced }: Part,
 ): Promise<SeedOutcome> {
   const { clock } = stage
-  const faults = new Faults(seed, kinds, clock)
+  const faults = new Faults(seed, kinds, clock, (agent) => stage.turn(agent))
   const team = makeTeam({
     definitions: new Map(Object.entries(modules)),
     load: (code, life) => stage.load(code, life),
@@ -48,10 +47,11 @@ export async function playSeed(
     }
     run.result.then(settle, settle)
     const ending = await clock.runUntil(() => settled || stage.broken !== undefined)
-    const cut = stage.broken ? brokenBy(stage.broken) : settled ? undefined : cutShort(ending, team)
-    if (!settled) await run.cancel('the rehearsal ended it')
+    const cut = stage.broken ? brokenBy(stage.broken) : ending === 'endless' ? endless(team) : undefined
+    if (cut) await run.cancel('the rehearsal ended it')
     const result = await run.result
-    const error = found ?? cut ?? result.error ?? (await refusedBy(check, result))
+    const refused = await refusedBy(check, outcomeOf(result))
+    const error = found ?? cut ?? result.error ?? refused
     if (ending !== 'endless') await close(team, stage)
     return {
       seed,
@@ -69,39 +69,38 @@ export async function playSeed(
 }
 
 function brokenBy(error: Error): DramatisError {
-  return new AgentFailedError(`Something threw outside of any turn, and nobody caught it: ${describe(error)}`, {}, error)
+  return new AgentFailedError(
+    `Something threw outside of any turn, and nobody caught it: ${describe(error)}`,
+    {},
+    error,
+  )
 }
 
-/** Nothing would ever happen again, or something for ever. */
-function cutShort(ending: Ending, team: TeamRuntime): DramatisError {
+function endless(team: TeamRuntime): DramatisError {
   const busy = Object.entries(team.health().agents).filter(([, { status }]) => status !== 'idle')
-  const agents = Object.fromEntries(busy.map(([name, { status }]) => [name, status]))
-  const who = busy.map(([name, { status }]) => `${name} is ${status}`).join(', ') || 'no agent is at work'
-  if (ending === 'endless')
-    return new LivelockError(`The agents were busy without end while no time passed: ${who}.`, { agents })
-  return new StallError(`The run has not ended, and nothing is due any more: ${who}.`, { agents })
+  const evidence = busy.map(([name, { status }]) => `${name} is ${status}`)
+  const text = `The agents were busy without end while no time passed: ${evidence.join(', ') || 'all of them are idle'}.`
+  return new LivelockError(text, { evidence })
 }
 
 /** What `check` has against the outcome, if anything. */
-async function refusedBy(
-  check: RehearsalPlan['check'],
-  result: MultiAgentResult<undefined>,
-): Promise<DramatisError | undefined> {
+async function refusedBy(check: RehearsalPlan['check'], outcome: Outcome): Promise<DramatisError | undefined> {
   try {
-    await check?.(outcomeOf(result))
+    await check?.(outcome)
     return undefined
   } catch (error) {
     return new AgentFailedError(`check refused the outcome: ${describe(error)}`, {}, error)
   }
 }
 
-function outcomeOf({ messageHistory, finalOutput }: MultiAgentResult<undefined>): Outcome {
-  const answer = messageHistory.findLast(
-    ({ type, sender, recipient }) => type === 'response' && sender === ORCHESTRATOR && recipient === USER,
+function outcomeOf(result: MultiAgentResult<undefined>): Outcome {
+  const agent = ORCHESTRATOR
+  if (!result.success) return { agent, ok: false, error: result.error }
+  const message = result.messageHistory.findLast(
+    ({ type, sender, recipient }) => type === 'response' && sender === agent && recipient === USER,
   )
-  if (answer) return { agent: ORCHESTRATOR, ok: true, message: answer }
-  const text = `The answer is no longer in the log: ${finalOutput ?? 'there was none'}`
-  return { agent: ORCHESTRATOR, ok: false, error: new AgentFailedError(text, {}) }
+  if (message) return { agent, ok: true, message }
+  return { agent, ok: false, error: new AgentFailedError('The answer has left the log, which is full.', { agent }) }
 }
 
 /** Agents that ignore their signal need the grace to pass. */

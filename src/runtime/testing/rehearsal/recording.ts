@@ -103,6 +103,7 @@ function contentOf(file: string): Record<string, Recorded> {
 function isRecording(content: unknown): content is Record<string, Recorded> {
   if (typeof content !== 'object' || content === null || Array.isArray(content)) return false
   return Object.values(content).every(
-    (entry) => typeof entry === 'object' && entry !== null && 'status' in entry && 'body' in entry && 'headers' in entry,
+    (entry) =>
+      typeof entry === 'object' && entry !== null && 'status' in entry && 'body' in entry && 'headers' in entry,
   )
 }

@@ -5,10 +5,10 @@
 import { createRequire, isBuiltin } from 'node:module'
 import { createContext, type Script } from 'node:vm'
 import { AgentCrashedError } from '../../../errors.ts'
+import type { SteppedClock } from '../virtual-clock.ts'
 import { requireIn } from './builtins.ts'
 import type { Dice } from './dice.ts'
 import { define, prepareRealm } from './realm.ts'
-import type { SteppedClock } from '../virtual-clock.ts'
 import { refusedIo } from './refusal.ts'
 import { Timers } from './timers.ts'
 import { virtualCrypto } from './virtual-crypto.ts'
@@ -134,7 +134,13 @@ export class Sandbox {
         ['process', process],
         ['timers', { ...timers.functions, promises: timers.promises }],
         ['timers/promises', timers.promises],
-        ['module', { isBuiltin, createRequire: (from: string) => Object.assign(require, { resolve: createRequire(from).resolve }) }],
+        [
+          'module',
+          {
+            isBuiltin,
+            createRequire: (from: string) => Object.assign(require, { resolve: createRequire(from).resolve }),
+          },
+        ],
       ]),
       refused,
     )

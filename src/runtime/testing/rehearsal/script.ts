@@ -5,29 +5,43 @@ import { dirname, join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { Script } from 'node:vm'
 import type { Plugin } from 'esbuild'
+import { sourceOf } from '../../bundle.ts'
 import { OPTIONS } from '../../bundle-compile.ts'
 import { cannotBundle } from '../../bundle-errors.ts'
 import { CODE, META_SCHEME, placesOf, withMeta } from '../../bundle-plugin.ts'
-import { sourceOf } from '../../bundle.ts'
 import { IF_USED } from './builtins.ts'
 
 /** What an agent gets as `dramatis`; it is bundled in, and finds the runtime by a symbol. */
 const THREAD_API = fileURLToPath(new URL('../../../thread-api.js', import.meta.url))
+
+/** Where a team file is, and what its user calls it. */
+export interface TeamFile {
+  href: string
+  shown: string
+}
 
 /** What has been compiled stays so: a rehearsal plays one state of the code. */
 export class Scripts {
   readonly #compiled = new Map<string, Promise<Script>>()
 
   /**
-   * `specifier` as in `loadable`; `option` names it in errors. `host`: it is the team's, and so is its `dramatis`.
+   * `specifier` as in `loadable`; `option` names it in errors.
    *
    * Rejects with `ConfigurationError` if there is no such code or it does not compile.
    */
-  get(specifier: string, option: string, host = false): Promise<Script> {
-    const key = `${host} ${specifier}`
-    const known = this.#compiled.get(key) ?? compiled(specifier, option, host)
-    this.#compiled.set(key, known)
-    return known
+  agent(specifier: string, option: string): Promise<Script> {
+    return this.#once(`agent ${specifier}`, () => compiled(specifier, option, false))
+  }
+
+  /** The same for a team file: its `dramatis` is the host's. */
+  teamFile({ href, shown }: TeamFile): Promise<Script> {
+    return this.#once(`team ${href}`, () => compiled(href, `team file "${shown}"`, true))
+  }
+
+  #once(key: string, compile: () => Promise<Script>): Promise<Script> {
+    const script = this.#compiled.get(key) ?? compile()
+    this.#compiled.set(key, script)
+    return script
   }
 }
 

@@ -3,19 +3,19 @@ import { agentRef, defineAgent } from '../../../actors/definition.ts'
 import type { Logger } from '../../../actors/logger.ts'
 import { defineProtocol } from '../../../actors/protocol.ts'
 import { defineTool } from '../../../actors/tool.ts'
-import { ConfigurationError, describe } from '../../../errors.ts'
 import * as errors from '../../../errors.ts'
+import { ConfigurationError, describe } from '../../../errors.ts'
 import { onAbort } from '../../../on-abort.ts'
 import type { LocalThread } from '../../local-thread.ts'
 import type { LocalCode } from '../../provision.ts'
 import { SteppedClock } from '../virtual-clock.ts'
 import { Dice } from './dice.ts'
 import { diedOf, type Fetch, Sandbox } from './sandbox.ts'
-import type { Scripts } from './script.ts'
+import type { Scripts, TeamFile } from './script.ts'
 
 /** Runs begin at one date, whenever they are played. */
 const START_AT = Date.UTC(2025, 0, 1)
-const MOST_STEPS = 500_000 // without time passing
+const MOST_STEPS = 100_000
 
 /** What `import 'dramatis'` gives in an agent's sandbox, as in its thread. */
 const THREAD_API = new Map<symbol, unknown>([
@@ -29,6 +29,18 @@ export interface Theatre {
   /** What code of the team itself imports, by name. */
   modules: Readonly<Record<string, object>>
   logger: Logger
+  /** How many steps of the scheduler a run may take without time passing; 100,000. A message takes about six. */
+  mostSteps?: number
+  /** Who watches the thread sees by it that something goes on. */
+  pulse?: Pulse
+}
+
+/** Signs of life. */
+export interface Pulse {
+  /** The clock goes on. */
+  beat(): void
+  /** A turn of that agent begins. */
+  turn(agent: string): void
 }
 
 export class Stage {
@@ -45,12 +57,17 @@ export class Stage {
   constructor(seed: number, theatre: Theatre) {
     this.#seed = seed
     this.#theatre = theatre
-    this.clock = new SteppedClock(seed, START_AT, MOST_STEPS)
+    this.clock = new SteppedClock(seed, START_AT, theatre.mostSteps ?? MOST_STEPS, theatre.pulse?.beat)
+  }
+
+  /** A turn of that agent begins. */
+  turn(agent: string): void {
+    this.#theatre.pulse?.turn(agent)
   }
 
   /** The default export of a team file, which runs in a sandbox as its agents do. */
-  async teamFile(href: string, shown: string): Promise<unknown> {
-    const script = await this.#theatre.scripts.get(href, `team file "${shown}"`, true)
+  async teamFile(file: TeamFile): Promise<unknown> {
+    const script = await this.#theatre.scripts.teamFile(file)
     const { modules, logger } = this.#theatre
     const sandbox = this.#sandbox('the team file', 'team file', process.env, {
       modules,
@@ -64,7 +81,7 @@ export class Stage {
 
   /** The default export of a module, in a sandbox that ends with the life. */
   async load({ agent, specifier, option, env }: LocalCode, life: LocalThread): Promise<unknown> {
-    const script = await this.clock.outside(this.#theatre.scripts.get(specifier, option))
+    const script = await this.clock.outside(this.#theatre.scripts.agent(specifier, option))
     const number = (this.#lives.get(agent) ?? 0) + 1
     this.#lives.set(agent, number)
     const granted = Object.fromEntries(env.map((name) => [name, process.env[name]]))

@@ -121,10 +121,8 @@ export class Timers {
     const clear = (timer: unknown) => {
       if (timer instanceof VirtualTimer) timer.close()
     }
-    const setTimeout = (callback: Callback, ms?: number, ...args: unknown[]) =>
-      this.#timeout(callback, ms, false, args)
-    const setInterval = (callback: Callback, ms?: number, ...args: unknown[]) =>
-      this.#timeout(callback, ms, true, args)
+    const setTimeout = (callback: Callback, ms?: number, ...args: unknown[]) => this.#timeout(callback, ms, false, args)
+    const setInterval = (callback: Callback, ms?: number, ...args: unknown[]) => this.#timeout(callback, ms, true, args)
     const setImmediate = (callback: Callback, ...args: unknown[]) => this.#immediate(callback, args)
     Object.defineProperty(setTimeout, promisify.custom, { get: () => this.promises.setTimeout })
     Object.defineProperty(setImmediate, promisify.custom, { get: () => this.promises.setImmediate })

@@ -1,0 +1,160 @@
+/** `dramatis rehearse` as its user has it: a process of its own, its streams, its exit code. */
+import { existsSync, readFileSync } from 'node:fs'
+import { createServer } from 'node:http'
+import type { AddressInfo } from 'node:net'
+import { join } from 'node:path'
+import { fileURLToPath } from 'node:url'
+import t from 'tap'
+import { dramatis } from './command-line.ts'
+
+const compiled = (name: string) => fileURLToPath(new URL(`../fixtures/${name}.js`, import.meta.url))
+const planted = ['rehearse', 'examples/planted-deadlock/team.ts', 'Dinner for forty']
+
+interface Report {
+  runs: number
+  outcomes: Record<string, number>
+  failures: { seed: number; outcome: string; error: { code: string; message: string }; replay: string }[]
+  shortest: { seed: number; diagram: string; replay: string } | null
+}
+
+t.test('it finds the planted deadlock, shows the shortest run and the command that plays it again', async (t) => {
+  const { code, stdout, stderr } = await dramatis([...planted, '--seeds', '30'])
+  t.equal(code, 1, stderr)
+  t.equal(stderr, '')
+  const [, done, seed] =
+    /^30 runs\n\ndone +(\d+)\n[\s\S]*that of seed (\d+), with \d+ messages:\n\nsequenceDiagram\n/m.exec(stdout) ?? []
+  t.ok(Number(done) > 0 && Number(done) < 30, stdout)
+  const replay = `npx dramatis rehearse examples/planted-deadlock/team.ts "Dinner for forty" --seed ${seed}`
+  t.ok(stdout.endsWith(`Play it again:\n  ${replay}\n`), stdout)
+  const [first, second] = [await dramatis([...planted, '--seed', seed!]), await dramatis([...planted, '--seed', seed!])]
+  t.equal(first.code, 1)
+  t.match(
+    first.stdout,
+    new RegExp(`^sequenceDiagram\n[\\s\\S]*produce_buyer[\\s\\S]*No faults\\.\n\nSeed ${seed}: (deadlock|failed): `),
+  )
+  t.equal(second.stdout, first.stdout)
+})
+
+t.test('a team that works exits with 0', async (t) => {
+  const { code, stdout, stderr } = await dramatis([
+    'rehearse',
+    'examples/hello/team.ts',
+    'world',
+    '--seeds',
+    '10',
+    '--faults',
+    'crash, delay,duplicate',
+  ])
+  t.equal(code, 0, stderr)
+  t.match(stdout, /^10 runs\n\ndone +10\ndeadlock +0\nlivelock +0\nstall +0\nfailed +0\n$/)
+})
+
+t.test('--json has the same as data', async (t) => {
+  const all = await dramatis([...planted, '--seeds', '20', '--json'])
+  t.equal(all.code, 1)
+  const report: Report = JSON.parse(all.stdout)
+  t.equal(report.runs, 20)
+  t.equal(report.failures.length, 20 - report.outcomes.done!)
+  t.match(report.shortest, { diagram: /^sequenceDiagram/, replay: `--seed ${report.shortest?.seed}` })
+  const one = await dramatis([...planted, '--seed', String(report.failures[0]?.seed), '--json'])
+  t.match(JSON.parse(one.stdout), { ...report.failures[0], replay: undefined, trace: { messageFlow: Array } })
+})
+
+t.test('an endless loop ends its own seed, and names whose turn it was', async (t) => {
+  const args = [
+    'rehearse',
+    compiled('rehearsal/looping-team'),
+    'go',
+    '--seeds',
+    '4',
+    '--seed-timeout',
+    '3000',
+    '--json',
+  ]
+  const { code, stdout, stderr } = await dramatis(args)
+  t.equal(code, 1, stderr)
+  const { outcomes, failures }: Report = JSON.parse(stdout)
+  t.match(outcomes, { done: 2, failed: 2 }, stdout)
+  for (const { error } of failures)
+    t.match(error, { code: 'AGENT_CRASHED', message: /blocked its thread.*agent "looper"/ })
+})
+
+t.test('real input is refused before anything is played', async (t) => {
+  const { code, stdout, stderr } = await dramatis(['rehearse', compiled('rehearsal/reading-team'), 'go'])
+  t.strictSame({ code, stdout }, { code: 2, stdout: '' }, stderr)
+  t.match(stderr, /^error: agent "reader": node:fs is real input or output/m)
+})
+
+t.test('a promise that nobody keeps fails the run, and one seed alone shows what was printed', async (t) => {
+  const { code, stdout, stderr } = await dramatis([
+    'rehearse',
+    compiled('rehearsal/restless-team'),
+    'me',
+    '--seed',
+    '5',
+  ])
+  t.equal(code, 1)
+  t.match(stdout, /Seed 5: failed: AGENT_FAILED: Something threw outside of any turn.*nobody heard me/)
+  t.match(stderr, /^info printed by the team file$/m)
+})
+
+t.test('--record keeps what fetch was answered, and answers from it', async (t) => {
+  const server = createServer((_request, response) => response.end('{ "word": "recorded" }'))
+  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve))
+  t.teardown(() => server.close())
+  const { port } = server.address() as AddressInfo
+  const cwd = t.testdir()
+  const args = [
+    'rehearse',
+    compiled('rehearsal/fetching-team'),
+    `http://127.0.0.1:${port}/`,
+    '--seeds',
+    '4',
+    '--record',
+    'kept.json',
+  ]
+  t.match(await dramatis(args, { cwd }), { code: 0, stdout: /^4 runs\n\ndone +4$/m })
+  t.ok(existsSync(join(cwd, 'kept.json')))
+  const kept = readFileSync(join(cwd, 'kept.json'), 'utf8')
+  server.close()
+  t.match(await dramatis(args, { cwd }), { code: 0, stdout: /^4 runs\n\ndone +4$/m })
+  t.equal(readFileSync(join(cwd, 'kept.json'), 'utf8'), kept)
+})
+
+t.test('Ctrl-C ends it with 130', async (t) => {
+  const args = ['rehearse', compiled('rehearsal/looping-team'), 'always', '--seed', '4']
+  const { code, stdout } = await dramatis(args, { interruptAt: 'info looper looping' })
+  t.strictSame({ code, stdout }, { code: 130, stdout: '' })
+})
+
+t.test('wrong usage exits with 2 and says why', async (t) => {
+  const file = 'examples/hello/team.ts'
+  const wrong: [string[], RegExp][] = [
+    [[file], /missing required argument 'query'/],
+    [['nowhere.ts', 'q'], /^error: Team file "nowhere\.ts": there is no such file/m],
+    [['package.json', 'q'], /accepted: \.js/],
+    [[compiled('cli/no-default-export'), 'q'], /has no default export/],
+    [[compiled('cli/throws-while-loaded'), 'q'], /^error: Team file .*TypeError: no such key/m],
+    [[compiled('cli/no-agents-team'), 'q'], /^error: agents: /m],
+    [[compiled('cli/no-module-team'), 'q'], /nowhere\.js/],
+    [[file, 'q', '--seeds', '0'], /^error: --seeds: 0; accepted: a whole number from 1/m],
+    [[file, 'q', '--seeds', 'NaN'], /--seeds.*whole number/],
+    [[file, 'q', '--seeds', '1.5'], /--seeds.*whole number/],
+    [[file, 'q', '--seed', '-1'], /--seed/],
+    [[file, 'q', '--seed', '4294967296'], /^error: --seed: /m],
+    [[file, 'q', '--seed', '1', '--seeds', '2'], /^error: --seed plays one run and --seeds many/m],
+    [
+      [file, 'q', '--faults', 'fire'],
+      /^error: --faults: there is no fault "fire"; there are crash, delay, duplicate, hang, refuse/m,
+    ],
+    [[file, 'q', '--faults', ''], /^error: --faults: there is no fault ""/m],
+    [[file, 'q', '--record', '.'], /^error: record: .* cannot be read/m],
+    [[file, 'q', '--seed-timeout', '0'], /--seed-timeout.*milliseconds/],
+  ]
+  for (const [args, why] of wrong) {
+    const { code, stdout, stderr } = await dramatis(['rehearse', ...args])
+    t.strictSame({ code, stdout }, { code: 2, stdout: '' }, stderr)
+    t.match(stderr, why)
+    t.notMatch(stderr, /^ +at /m, 'no stack')
+  }
+})

@@ -1,0 +1,237 @@
+/** `rehearse()`: a team through many schedules, in the thread of the test. */
+import { createServer } from 'node:http'
+import type { AddressInfo } from 'node:net'
+import { join } from 'node:path'
+import t from 'tap'
+import { type AgentContext, defineAgent, type MultiAgentPatternOptions, type Outcome } from '../../../src/index.ts'
+import { Rehearser } from '../../../src/rehearsal.ts'
+import { type RehearsalPlan, rehearse } from '../../../src/testing.ts'
+import { never } from '../../supervision/teams.ts'
+
+const fixture = (name: string) => new URL(`../../fixtures/rehearsal/${name}.js`, import.meta.url)
+
+/** A run asks the first agent. */
+const teamOf = (agents: MultiAgentPatternOptions['agents'], more: Partial<MultiAgentPatternOptions> = {}) => ({
+  agents,
+  orchestration: {
+    strategy: 'custom' as const,
+    run: async (script: AgentContext, query: string) => (await script.request(agents[0]!.name, query)).content,
+  },
+  ...more,
+})
+
+const asker = defineAgent({
+  async receive(message, context) {
+    await context.sleep(context.random() * 20)
+    return `asked: ${(await context.request('oracle', message.content)).content}`
+  },
+})
+const oracle = defineAgent({ receive: ({ content }) => `${content}!` })
+const modules = { asker, oracle }
+const pair = teamOf([{ name: 'asker' }, { name: 'oracle' }])
+
+/** What came of each run. */
+async function outcomesOf(options: MultiAgentPatternOptions, plan: Omit<RehearsalPlan, 'check'>) {
+  const ends: Outcome[] = []
+  const rehearsal = await rehearse(options, { ...plan, check: (outcome) => void ends.push(outcome) })
+  return { ...rehearsal, ends, answers: ends.map((each) => (each.ok ? each.message.content : each.error.code)) }
+}
+
+t.test('a team that works is done in every schedule', async (t) => {
+  t.same(await rehearse(pair, { query: 'Rain?', seeds: 20, modules }), {
+    runs: 20,
+    outcomes: { done: 20, deadlock: 0, livelock: 0, stall: 0, failed: 0 },
+    failures: [],
+  })
+})
+
+t.test('crashes, delays and turns that are cut off cost a sound team nothing but time', async (t) => {
+  for (const fault of ['crash', 'delay', 'duplicate'] as const) {
+    const { failures, answers } = await outcomesOf(pair, { query: 'Rain?', seeds: 30, faults: [fault], modules })
+    t.same(failures, [], fault)
+    t.ok(answers.every((answer) => answer === 'asked: Rain?!'))
+  }
+})
+
+t.test('a crash takes a life, and a turn that is cut off is tried again with its effects', async (t) => {
+  let turns = 0
+  let told = 0
+  const counted = defineAgent({
+    async receive(_message, context) {
+      turns += 1
+      await context.sleep(1)
+      await context.send('listener', 'heard once')
+      return String(context.attempt)
+    },
+  })
+  const listener = defineAgent({ receive: () => void told++ })
+  const options = teamOf([{ name: 'counted' }, { name: 'listener' }])
+  for (const fault of ['crash', 'duplicate'] as const) {
+    turns = 0
+    const seeds = 40
+    const { answers } = await outcomesOf(options, { query: '', seeds, faults: [fault], modules: { counted, listener } })
+    t.ok(answers.includes('1') && answers.includes('2'), fault)
+    t.notOk(
+      answers.some((attempt) => Number(attempt) > 2),
+      'a message is hit once',
+    )
+    t.ok(turns > seeds)
+  }
+  t.ok(told > 0)
+})
+
+t.test('a delay takes up to ten seconds of the run', async (t) => {
+  const { ends } = await outcomesOf(pair, { query: '', seeds: 40, faults: ['delay'], modules })
+  const tookMs = ends.map((each) => (each.ok ? each.message.sentAt - Date.UTC(2025, 0, 1) : Number.NaN))
+  t.ok(tookMs.some((ms) => ms > 1_000))
+  t.ok(
+    tookMs.some((ms) => ms < 20),
+    'in some runs nothing goes wrong',
+  )
+  t.ok(
+    tookMs.every((ms) => ms <= 30_020),
+    'three at most',
+  )
+})
+
+t.test('a turn that hangs is ended by its deadline, and a refusal is what its caller gets', async (t) => {
+  const hung = await rehearse(pair, { query: '', seeds: 25, faults: ['hang'], modules })
+  t.ok(hung.failures.length > 0)
+  t.ok(hung.failures.every(({ error }) => error.code === 'REQUEST_TIMEOUT'))
+  const refused = await rehearse(pair, { query: '', seeds: 25, faults: ['refuse'], modules })
+  t.ok(refused.failures.length > 0)
+  t.ok(refused.failures.every(({ error }) => error.message.includes('the rehearsal let it refuse this task')))
+  t.ok(refused.failures.some(({ error }) => error.code === 'TASK_REFUSED'))
+})
+
+t.test('a seed plays the same run again, and another seed another one', async (t) => {
+  const faults = ['crash', 'delay', 'duplicate', 'hang', 'refuse'] as const
+  const options = teamOf([{ name: 'virtual', module: fixture('virtual') }])
+  const play = (seeds: number[]) => outcomesOf(options, { query: '', seeds, faults })
+  const [all, again, alone] = [await play([1, 2, 3, 4, 5, 6]), await play([1, 2, 3, 4, 5, 6]), await play([4])]
+  t.same(again.answers, all.answers)
+  t.same(again.failures, all.failures)
+  t.equal(alone.answers[0], all.answers[3])
+  t.ok(new Set(all.answers).size > 3)
+})
+
+t.test('a failure names the line that plays it again', async (t) => {
+  const { failures } = await rehearse(pair, { query: 'Rain?', seeds: 25, faults: ['refuse', 'crash'], modules })
+  const [{ seed, error, replay }] = failures as [(typeof failures)[0]]
+  t.equal(replay, `await rehearse(options, {"query":"Rain?","seeds":[${seed}],"faults":["crash","refuse"]})`)
+  const again = await rehearse(pair, { query: 'Rain?', seeds: [seed], faults: ['refuse', 'crash'], modules })
+  t.match(again.failures, [{ seed, error: { code: error.code, message: error.message } }])
+})
+
+t.test('check sees what came of each run, and what it throws makes the run a failed one', async (t) => {
+  const seen: Outcome[] = []
+  const { outcomes, failures } = await rehearse(pair, {
+    query: 'Rain?',
+    seeds: 3,
+    modules,
+    check(outcome) {
+      seen.push(outcome)
+      if (seen.length === 2) throw new Error('not what I hoped for')
+    },
+  })
+  t.match(seen, Array(3).fill({ agent: '$orchestrator', ok: true, message: { content: 'asked: Rain?!' } }))
+  t.match(outcomes, { done: 2, failed: 1 })
+  t.match(failures, [{ seed: 2, error: { code: 'AGENT_FAILED', message: /check refused.*not what I hoped for/ } }])
+})
+
+t.test('options may be made anew for each run', async (t) => {
+  let made = 0
+  const make = () => {
+    made += 1
+    return pair
+  }
+  await rehearse(make, { query: '', seeds: 4, modules })
+  t.equal(made, 4)
+})
+
+t.test('a run that hangs in the caller itself ends with its own deadline', async (t) => {
+  const options = { ...pair, orchestration: { strategy: 'custom' as const, run: () => never } }
+  const { outcomes, failures } = await rehearse(options, { query: '', seeds: 1, modules })
+  t.match(outcomes, { failed: 1 })
+  t.match(failures, [{ error: { code: 'RUN_TIMEOUT' } }])
+})
+
+t.test('agents that are busy for ever while no time passes are a livelock', async (t) => {
+  const pingPong = (to: string) => defineAgent({ receive: (_message, context) => context.send(to, 'your turn') })
+  const options = {
+    agents: [{ name: 'ping' }, { name: 'pong' }],
+    orchestration: {
+      strategy: 'custom' as const,
+      async run(script: AgentContext) {
+        await script.send('ping', 'begin')
+        await never
+        return ''
+      },
+    },
+  }
+  const part = { query: '', faults: [], traced: false, modules: { ping: pingPong('pong'), pong: pingPong('ping') } }
+  const outcome = await new Rehearser({ mostSteps: 2_000 }).play(1, () => options, part)
+  t.match(outcome, { kind: 'livelock', error: { code: 'LIVELOCK', message: /p[io]ng is running/ } })
+})
+
+t.test('the modules of agents begin anew with each life and each run', async (t) => {
+  const options = teamOf([{ name: 'counts', module: fixture('counts') }])
+  const { answers } = await outcomesOf(options, { query: '', seeds: 20, faults: ['crash'] })
+  t.same([...new Set(answers)], ['1 1'])
+})
+
+t.test('real input is refused, with the agent, the module and what to do', async (t) => {
+  const options = teamOf([{ name: 'reader', module: fixture('reads-a-file') }])
+  await t.rejects(rehearse(options, { query: '', seeds: 1 }), {
+    code: 'CONFIGURATION',
+    message: /^agent "reader": node:fs is real input or output, which a rehearsal refuses.* Keep it out/,
+  })
+  const fetching = teamOf([{ name: 'fetching', module: fixture('fetches') }])
+  const { failures } = await rehearse(fetching, { query: 'https://example.org', seeds: 1 })
+  t.match(failures, [
+    { error: { code: 'AGENT_FAILED', message: /agent "fetching": fetch \(POST https:\/\/example\.org/ } },
+  ])
+})
+
+t.test('what fetch answers is recorded once, and played again', async (t) => {
+  let asked = 0
+  const server = createServer((_request, response) => {
+    asked += 1
+    response.writeHead(201, { 'content-type': 'application/json' }).end('{ "word": "yes" }')
+  })
+  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve))
+  t.teardown(() => server.close())
+  const { port } = server.address() as AddressInfo
+  const record = join(t.testdir(), 'recording.json')
+  const plan = { query: `http://127.0.0.1:${port}/word`, seeds: 3, record }
+  const options = teamOf([{ name: 'fetching', module: fixture('fetches') }])
+  const { answers, failures } = await outcomesOf(options, plan)
+  t.same(failures, [])
+  t.same(answers, Array(3).fill('201 yes 0'), 'it took no time of the run')
+  server.close()
+  t.same((await outcomesOf(options, plan)).answers, answers)
+  t.equal(asked, 1)
+})
+
+t.test('what is no plan is refused by name', async (t) => {
+  const wrong: [unknown, RegExp][] = [
+    [undefined, /^plan: nothing/],
+    [{ query: 'q', seeds: 1, seed: 2 }, /^plan: there is no "seed"/],
+    [{ seeds: 1 }, /^query: nothing/],
+    [{ query: 'q' }, /^seeds: nothing; accepted: a whole number from 1/],
+    [{ query: 'q', seeds: 0 }, /^seeds: 0;/],
+    [{ query: 'q', seeds: Number.NaN }, /^seeds: NaN;/],
+    [{ query: 'q', seeds: 1.5 }, /^seeds: 1\.5;/],
+    [{ query: 'q', seeds: [] }, /^seeds: an empty list;/],
+    [{ query: 'q', seeds: [-1] }, /^seeds: a list of 1;/],
+    [{ query: 'q', seeds: 1, faults: ['crash', 'fire'] }, /^faults: there is no fault "fire"; there are crash, delay/],
+    [{ query: 'q', seeds: 1, faults: 'crash' }, /^faults: /],
+    [{ query: 'q', seeds: 1, record: t.testdir({ a: '[]' }) }, /^record: .* cannot be read/],
+    [{ query: 'q', seeds: 1, record: join(t.testdir({ a: '[]' }), 'a') }, /^record: .* is no recording/],
+    [{ query: 'q', seeds: 1, modules: { nobody: oracle } }, /^modules\.nobody: no agent/],
+  ]
+  for (const [plan, message] of wrong)
+    await t.rejects(rehearse(pair, plan as RehearsalPlan), { code: 'CONFIGURATION', message }, String(message))
+  const none: MultiAgentPatternOptions = { agents: [], orchestration: { strategy: 'sequential' } }
+  await t.rejects(rehearse(none, { query: '', seeds: 1 }), { code: 'CONFIGURATION', message: /^agents: / })
+})

@@ -1,0 +1,265 @@
+/** What code of a user finds in a rehearsal: time, chance and timers of the run, and no way outside. */
+import { Script } from 'node:vm'
+import t from 'tap'
+import { DramatisError } from '../../../src/errors.ts'
+import { Dice } from '../../../src/runtime/testing/rehearsal/dice.ts'
+import { refusingFetch } from '../../../src/runtime/testing/rehearsal/recording.ts'
+import { Sandbox } from '../../../src/runtime/testing/rehearsal/sandbox.ts'
+import { SteppedClock } from '../../../src/runtime/testing/virtual-clock.ts'
+
+const DAY = Date.UTC(2025, 0, 1)
+
+/** Runs code in a sandbox; what it assigns to `exports` comes back. */
+function play(code: string, { seed = 1, env = {} as Record<string, string> } = {}) {
+  const clock = new SteppedClock(1, DAY)
+  const printed: string[] = []
+  const refused: string[] = []
+  const deaths: { code: number; error: Error | undefined }[] = []
+  const sandbox = new Sandbox({
+    who: 'agent "a"',
+    clock,
+    dice: new Dice(seed, 'a'),
+    env,
+    fetch: refusingFetch,
+    print: (line) => printed.push(line),
+    refused: (error) => refused.push(error.message),
+    died: (code, error) => deaths.push({ code, error }),
+  })
+  const exports = () => sandbox.run(new Script(`(function (exports, require, module) {${code}\n})`))
+  return { clock, sandbox, printed, refused, deaths, exports }
+}
+
+/** What an expression is worth in a sandbox of its own. */
+const valueOf = (expression: string, seed?: number): unknown =>
+  play(`exports.value = ${expression}`, { seed }).exports().value
+
+t.test('the date is the date of the run, in every way to ask for it', async (t) => {
+  for (const now of [
+    'Date.now()',
+    'new Date().getTime()',
+    'Number(new Date())',
+    'new (new Date(5).constructor)().getTime()',
+    'Reflect.construct(Date, []).getTime()',
+    'new (class extends Date {})().getTime()',
+    'globalThis.Date.now()',
+    'performance.timeOrigin',
+  ])
+    t.equal(valueOf(now), DAY, now)
+  t.equal(valueOf('Date()'), new Date(DAY).toString())
+  t.equal(valueOf("new Intl.DateTimeFormat('en', { timeZone: 'UTC' }).format()"), '1/1/2025')
+  t.match(valueOf("new Intl.DateTimeFormat('en', { timeZone: 'UTC' }).formatToParts()"), [{ value: '1' }])
+  t.equal(valueOf("Date.parse('2020-01-01')"), Date.parse('2020-01-01'))
+  t.equal(valueOf('new Date(2020, 1, 1).getFullYear()'), 2020)
+  t.equal(valueOf('new Date() instanceof Date'), true)
+})
+
+t.test('it goes on with the clock of the run', async (t) => {
+  const { clock, exports } = play(
+    'exports.read = () => [Date.now(), performance.now(), process.uptime(), process.hrtime()]',
+  )
+  const read = exports().read as () => unknown
+  await clock.advance(1_500)
+  t.same(read(), [DAY + 1_500, 1_500, 1.5, [1, 500_000_000]])
+})
+
+t.test('chance follows from the seed', async (t) => {
+  for (const drawn of [
+    'Math.random()',
+    'crypto.randomUUID()',
+    'Array.from(crypto.getRandomValues(new Uint8Array(8))).join()',
+    "require('node:crypto').randomBytes(8).toString('hex')",
+    "require('crypto').randomUUID()",
+    "require('node:crypto').randomInt(1_000_000)",
+    "Array.from(require('node:crypto').randomFillSync(new Uint8Array(8))).join()",
+    "Array.from(require('node:crypto').webcrypto.getRandomValues(new Uint8Array(8))).join()",
+  ]) {
+    t.equal(valueOf(drawn, 7), valueOf(drawn, 7), drawn)
+    t.not(valueOf(drawn, 7), valueOf(drawn, 8), drawn)
+  }
+  t.match(valueOf('crypto.randomUUID()'), /^[\da-f]{8}-[\da-f]{4}-4[\da-f]{3}-[89ab][\da-f]{3}-[\da-f]{12}$/)
+  t.equal(valueOf("require('node:crypto').createHash('sha256').update('a').digest('hex').slice(0, 8)"), 'ca978112')
+})
+
+t.test('timers ring when the clock of the run is there', async (t) => {
+  const { clock, exports } = play(`
+    const rung = exports.rung = []
+    const note = (name) => () => rung.push(name + ' ' + performance.now())
+    setTimeout(note('timeout'), 50)
+    setTimeout((a, b) => rung.push(a + b), 60, 'ar', 'gs')
+    setImmediate(note('immediate'))
+    const interval = setInterval(note('interval'), 40)
+    setTimeout(() => clearInterval(interval), 90)
+    clearTimeout(setTimeout(note('never'), 10))
+    clearImmediate(setImmediate(note('never')))
+    setTimeout(note('refreshed'), 100).refresh().unref().ref()
+    require('node:timers').setTimeout(note('module'), 70)
+    require('node:timers/promises').setTimeout(75, 'promise').then((value) => rung.push(value))
+    require('node:util').promisify(setTimeout)(85, 'promisified').then((value) => rung.push(value))
+    AbortSignal.timeout(95).addEventListener('abort', () => rung.push('signal'))
+  `)
+  const { rung } = exports()
+  t.same(rung, [])
+  await clock.advance(200)
+  t.same(rung, [
+    'immediate 0',
+    'interval 40',
+    'timeout 50',
+    'args',
+    'module 70',
+    'promise',
+    'interval 80',
+    'promisified',
+    'signal',
+    'refreshed 100',
+  ])
+})
+
+t.test('a signal ends a wait, and tells a timeout by its name', async (t) => {
+  const { clock, exports } = play(`
+    const told = exports.told = []
+    const { setTimeout, setInterval } = require('timers/promises')
+    setTimeout(1_000, 0, { signal: AbortSignal.timeout(10) }).catch((error) => told.push(error.name, error.cause.name))
+    ;(async () => { for await (const tick of setInterval(4, 'tick')) if (told.push(tick) > 2) return })()
+    told.push(AbortSignal.timeout(1) instanceof AbortSignal)
+  `)
+  const { told } = exports()
+  await clock.advance(20)
+  t.same(told, [true, 'tick', 'tick', 'AbortError', 'TimeoutError'])
+})
+
+t.test('a life that has ended has no timers', async (t) => {
+  const { clock, sandbox, exports } = play(`
+    exports.rung = []
+    setTimeout(() => exports.rung.push('timeout'), 10)
+    setInterval(() => exports.rung.push('interval'), 10)
+    process.nextTick(() => exports.rung.push('tick'))
+    queueMicrotask(() => exports.rung.push('microtask'))`)
+  const { rung } = exports()
+  sandbox.close()
+  await clock.runToIdle()
+  t.same(rung, [])
+  t.equal(clock.monotonic(), 0)
+})
+
+t.test('what a timer throws, and process.exit, end the life', async (t) => {
+  const { clock, deaths, exports } = play("setTimeout(() => { throw new RangeError('too far') }, 5)")
+  exports()
+  await clock.advance(5)
+  t.match(deaths, [{ code: 1, error: { name: 'RangeError', message: 'too far' } }])
+  const exiting = play('exports.leave = () => { process.exit(3); exports.after = true }')
+  const left = exiting.exports()
+  t.throws(left.leave as () => void)
+  t.match(exiting.deaths, [{ code: 3, error: undefined }])
+  t.notOk(left.after)
+})
+
+t.test('modules of Node that compute are there', async (t) => {
+  for (const name of [
+    'path',
+    'node:util',
+    'node:events',
+    'assert',
+    'node:buffer',
+    'url',
+    'querystring',
+    'string_decoder',
+    'stream',
+  ])
+    t.ok(valueOf(`require('${name}')`), name)
+  t.equal(valueOf("require('node:path').join('a', 'b')"), 'a/b')
+})
+
+t.test('modules that reach outside are refused, with whose they are and what to do', async (t) => {
+  for (const name of [
+    'fs',
+    'fs/promises',
+    'net',
+    'http',
+    'https',
+    'child_process',
+    'dns',
+    'worker_threads',
+    'os',
+    'vm',
+    'tls',
+    'dgram',
+  ]) {
+    const { refused, exports } = play(`require('node:${name}')`)
+    const message = new RegExp(`^agent "a": node:${name} is real input or output.* Keep it out of the code`)
+    t.throws(exports, { code: 'CONFIGURATION', message }, name)
+    t.match(refused, [message])
+  }
+  t.throws(play("require('fs')").exports, /node:fs/)
+  t.throws(play("require('nowhere')").exports, /the module "nowhere", which was not bundled/)
+})
+
+t.test('in a package they are refused when they are used', async (t) => {
+  const { exports } = play("exports.fs = require('if-used:node:fs')")
+  const { fs } = exports() as { fs: typeof import('node:fs') }
+  t.throws(() => fs.readFileSync('/etc/hosts'), /agent "a": node:fs\.readFileSync is real input/)
+  t.throws(() => fs.promises.readFile('/etc/hosts'), /node:fs\.promises\.readFile/)
+  t.throws(() => new fs.ReadStream(), /ReadStream/)
+  t.ok(fs.constants.O_RDONLY !== undefined)
+})
+
+t.test('fetch is refused with the address, and the globals that open connections are', async (t) => {
+  const { refused, exports } = play(
+    "exports.told = fetch('https://example.org/a', { method: 'post' }).catch((error) => error)",
+  )
+  const told = await (exports().told as Promise<DramatisError>)
+  t.ok(told instanceof DramatisError)
+  t.match(told.message, /^agent "a": fetch \(POST https:\/\/example\.org\/a\).*--record/)
+  t.equal(refused.length, 1)
+  for (const name of ['WebSocket', 'BroadcastChannel', 'MessageChannel', 'EventSource'])
+    t.throws(play(`new ${name}('x')`).exports, new RegExp(`agent "a": ${name} is real`), name)
+  t.throws(play("require('crypto').generateKeyPairSync('ed25519')").exports, /generateKeyPairSync/)
+})
+
+t.test('errors and promises are those of the host on both sides', async (t) => {
+  const seen = play(`
+    exports.thrown = () => { null.field }
+    exports.own = new (class Mine extends Error {})('mine')
+    exports.isError = (value) => value instanceof Error
+    exports.isBytes = (value) => value instanceof Uint8Array && value instanceof ArrayBuffer === false
+    exports.isList = (value) => value instanceof Array
+    exports.later = (async () => 1)()
+  `).exports() as {
+    thrown(): void
+    own: unknown
+    isError(value: unknown): boolean
+    isBytes(value: unknown): boolean
+    isList(value: unknown): boolean
+    later: unknown
+  }
+  t.throws(seen.thrown, TypeError)
+  t.ok(seen.own instanceof Error)
+  t.ok(seen.isError(new RangeError('ours')))
+  t.ok(seen.isBytes(Buffer.from('a')))
+  t.ok(seen.isList([]))
+  t.ok(seen.later instanceof Promise)
+})
+
+t.test('it prints as its agent, and sees the environment that it was granted', async (t) => {
+  const { printed, exports } = play(
+    "console.log('one', { two: 2 }); console.error('three'); process.stdout.write('fo'); process.stdout.write('ur\\n'); exports.env = process.env",
+    { env: { GRANTED: 'yes' } },
+  )
+  t.same(exports().env, { GRANTED: 'yes' })
+  t.same(printed, ['one { two: 2 }', 'three', 'four'])
+})
+
+t.test('each sandbox has globals of its own', async (t) => {
+  play('globalThis.left = 1; Array.prototype.left = 1; Math.left = 1').exports()
+  t.equal(valueOf('[typeof left, [].left, Math.left].join()'), 'undefined,,')
+})
+
+t.test('what the machine computes elsewhere takes no time of the run', async (t) => {
+  const { clock, exports } = play(`
+    exports.order = []
+    setTimeout(() => exports.order.push('timer'), 1)
+    crypto.subtle.digest('SHA-256', new Uint8Array(4)).then(() => exports.order.push('digest'))
+    require('crypto').pbkdf2('a', 'b', 1_000, 8, 'sha256', (error, key) => exports.order.push('key ' + key.length))`)
+  const { order } = exports()
+  await clock.runToIdle()
+  t.same(order, ['digest', 'key 8', 'timer'])
+})
