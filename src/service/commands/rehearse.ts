@@ -48,50 +48,53 @@ export async function rehearse(
   loadEnv(folder)
   const recording = record === undefined ? undefined : new Recording(resolve(folder, record))
   const job: Job = { href, file, query, faults, recorded: recording !== undefined, shown: seed !== undefined }
-  const answers = { answer: (asked: Parameters<Recording['answer']>[0]) => recorded(recording).answer(asked) }
   const count = countOn(stderr)
   answer.divertTo(count.print)
   const { signal, stop } = listenForInterrupt(count.print)
   const threads: RehearsingThread[] = []
+  const waiting = [...all].reverse()
   const thread = () => {
-    const made = new RehearsingThread(job, answers, seedTimeout, count.print)
+    const made = new RehearsingThread(job, recording, seedTimeout, count.print)
     threads.push(made)
     return made
   }
   try {
-    return await unlessAborted(seed === undefined ? many(all) : one(seed), signal)
+    return await unlessAborted(seed === undefined ? many() : one(seed), signal)
   } catch (error) {
     if (signal.aborted) return EXIT.interrupted
     throw error
   } finally {
     stop()
     count.end()
+    waiting.length = 0 // whatever still goes on plays nothing more
     for (const each of threads) each.end()
   }
 
   async function one(seed: number): Promise<number> {
     const played = await thread().play(seed, true)
+    signal.throwIfAborted()
     tellRefused([played])
     await answer.write(json ? jsonText(seedData(played)) : seedReport(played))
     return isFailure(played) ? EXIT.failed : EXIT.done
   }
 
-  async function many(all: readonly number[]): Promise<number> {
+  async function many(): Promise<number> {
     const played: Played[] = []
-    const waiting = [...all].reverse()
     const rehearsing = async (on: RehearsingThread) => {
-      for (let next = waiting.pop(); next !== undefined && !signal.aborted; next = waiting.pop()) {
+      for (let next = waiting.pop(); next !== undefined; next = waiting.pop()) {
         played.push(await on.play(next, false))
         count.show(played.length, all.length, played.filter(isFailure).length)
       }
     }
     const size = Math.min(availableParallelism(), MOST_THREADS, all.length)
     await Promise.all(Array.from({ length: size }, () => rehearsing(thread())))
+    signal.throwIfAborted()
     count.end()
     played.sort((a, b) => a.seed - b.seed)
     const failures = played.filter(isFailure)
     const found = shortest(failures.filter(({ messages }) => messages > 0)) // an endless one has nothing to show
     const again = found && (await threads[0]!.play(found.seed, true))
+    signal.throwIfAborted()
     const shown = again && isFailure(again) ? again : undefined
     tellRefused(played)
     const report = json ? jsonText(rehearsalData(played, shown, replay)) : rehearsalReport(played, shown, replay)
@@ -115,11 +118,6 @@ export async function rehearse(
     for (const text of all.slice(0, MOST_REFUSED)) stderr.write(`refused: ${text}\n`)
     if (all.length > MOST_REFUSED) stderr.write(`and ${all.length - MOST_REFUSED} more were refused\n`)
   }
-}
-
-function recorded(recording: Recording | undefined): Recording {
-  if (recording) return recording
-  throw new ConfigurationError('There is no recording.', { path: 'record' })
 }
 
 /** For a shell: in quotes where it has to be. */

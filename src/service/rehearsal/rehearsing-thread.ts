@@ -7,6 +7,7 @@ import { type Answers, Beats, type Job, type Played, type Plays } from './job.ts
 
 const ENTRY = new URL('./thread-entry.js', import.meta.url)
 const START_LIMIT_MS = 120_000
+const LATE_MS = 100
 
 interface Running {
   readonly plays: Plays
@@ -18,13 +19,13 @@ interface Running {
 
 export class RehearsingThread {
   readonly #job: Job
-  readonly #answers: Answers
+  readonly #answers: Answers | undefined
   readonly #limitMs: number
   readonly #print: (text: string) => void
   #running: Running | undefined
 
-  /** `limitMs`: real time without a step of the clock. `print`: what comes out of the thread itself. */
-  constructor(job: Job, answers: Answers, limitMs: number, print: (text: string) => void) {
+  /** `answers`: where `fetch` is answered. `limitMs`: real time without a step of the clock. `print`: what comes out of the thread itself. */
+  constructor(job: Job, answers: Answers | undefined, limitMs: number, print: (text: string) => void) {
     this.#job = job
     this.#answers = answers
     this.#limitMs = limitMs
@@ -72,7 +73,7 @@ export class RehearsingThread {
     })
     for (const stream of [worker.stdout, worker.stderr])
       stream.setEncoding('utf8').on('data', (text: string) => this.#print(text))
-    expose(this.#answers, nodeEndpoint(answers.port1))
+    if (this.#answers) expose(this.#answers, nodeEndpoint(answers.port1))
     const dead = new Promise<never>((_, reject) => {
       const ended = (why: unknown) => {
         const text = `The thread that played seed ${seed} ended: ${describe(why)}.`
@@ -106,7 +107,13 @@ export class RehearsingThread {
 
 const NOTHING_TOLD = { kind: 'failed', messages: 0, faults: [], refused: [], trace: null } as const
 
-/** What `work` comes to, as long as the thread lives and makes a step in each `limitMs`. */
+/** Looks at a thread before it is given up. */
+const LOOKS = 8
+
+/**
+ * What `work` comes to, as long as the thread lives and makes a step in each `limitMs`. On a machine that has no time for us it
+ * has none for the thread either: a look that comes late counts for nothing.
+ */
 async function watched<T>(
   work: Promise<T>,
   { beats, dead }: Running,
@@ -114,11 +121,19 @@ async function watched<T>(
   late: () => DramatisError,
 ): Promise<T> {
   let timer: NodeJS.Timeout | undefined
+  const everyMs = limitMs / LOOKS
   const stuck = new Promise<never>((_, reject) => {
-    const watch = (steps: number) => {
-      timer = setTimeout(() => (beats.steps === steps ? reject(late()) : watch(beats.steps)), limitMs)
+    const look = (inVain: number, before: number, lookedAt: number) => {
+      timer = setTimeout(() => {
+        const { steps } = beats
+        const now = performance.now()
+        const excused = steps !== before || now - lookedAt > 2 * everyMs + LATE_MS
+        const count = excused ? 0 : inVain + 1
+        if (count >= LOOKS) reject(late())
+        else look(count, steps, now)
+      }, everyMs)
     }
-    watch(beats.steps)
+    look(0, beats.steps, performance.now())
   })
   try {
     return await Promise.race([work, dead, stuck])

@@ -30,7 +30,7 @@ function play(code: string, { seed = 1, env = {} as Record<string, string> } = {
 }
 
 /** What an expression is worth in a sandbox of its own. */
-const valueOf = (expression: string, seed?: number): unknown =>
+const worth = (expression: string, seed?: number): unknown =>
   play(`exports.value = ${expression}`, { seed }).exports().value
 
 t.test('the date is the date of the run, in every way to ask for it', async (t) => {
@@ -44,13 +44,13 @@ t.test('the date is the date of the run, in every way to ask for it', async (t) 
     'globalThis.Date.now()',
     'performance.timeOrigin',
   ])
-    t.equal(valueOf(now), DAY, now)
-  t.equal(valueOf('Date()'), new Date(DAY).toString())
-  t.equal(valueOf("new Intl.DateTimeFormat('en', { timeZone: 'UTC' }).format()"), '1/1/2025')
-  t.match(valueOf("new Intl.DateTimeFormat('en', { timeZone: 'UTC' }).formatToParts()"), [{ value: '1' }])
-  t.equal(valueOf("Date.parse('2020-01-01')"), Date.parse('2020-01-01'))
-  t.equal(valueOf('new Date(2020, 1, 1).getFullYear()'), 2020)
-  t.equal(valueOf('new Date() instanceof Date'), true)
+    t.equal(worth(now), DAY, now)
+  t.equal(worth('Date()'), new Date(DAY).toString())
+  t.equal(worth("new Intl.DateTimeFormat('en', { timeZone: 'UTC' }).format()"), '1/1/2025')
+  t.match(worth("new Intl.DateTimeFormat('en', { timeZone: 'UTC' }).formatToParts()"), [{ value: '1' }])
+  t.equal(worth("Date.parse('2020-01-01')"), Date.parse('2020-01-01'))
+  t.equal(worth('new Date(2020, 1, 1).getFullYear()'), 2020)
+  t.equal(worth('new Date() instanceof Date'), true)
 })
 
 t.test('it goes on with the clock of the run', async (t) => {
@@ -73,11 +73,11 @@ t.test('chance follows from the seed', async (t) => {
     "Array.from(require('node:crypto').randomFillSync(new Uint8Array(8))).join()",
     "Array.from(require('node:crypto').webcrypto.getRandomValues(new Uint8Array(8))).join()",
   ]) {
-    t.equal(valueOf(drawn, 7), valueOf(drawn, 7), drawn)
-    t.not(valueOf(drawn, 7), valueOf(drawn, 8), drawn)
+    t.equal(worth(drawn, 7), worth(drawn, 7), drawn)
+    t.not(worth(drawn, 7), worth(drawn, 8), drawn)
   }
-  t.match(valueOf('crypto.randomUUID()'), /^[\da-f]{8}-[\da-f]{4}-4[\da-f]{3}-[89ab][\da-f]{3}-[\da-f]{12}$/)
-  t.equal(valueOf("require('node:crypto').createHash('sha256').update('a').digest('hex').slice(0, 8)"), 'ca978112')
+  t.match(worth('crypto.randomUUID()'), /^[\da-f]{8}-[\da-f]{4}-4[\da-f]{3}-[89ab][\da-f]{3}-[\da-f]{12}$/)
+  t.equal(worth("require('node:crypto').createHash('sha256').update('a').digest('hex').slice(0, 8)"), 'ca978112')
 })
 
 t.test('timers ring when the clock of the run is there', async (t) => {
@@ -165,8 +165,8 @@ t.test('modules of Node that compute are there', async (t) => {
     'string_decoder',
     'stream',
   ])
-    t.ok(valueOf(`require('${name}')`), name)
-  t.equal(valueOf("require('node:path').join('a', 'b')"), 'a/b')
+    t.ok(worth(`require('${name}')`), name)
+  t.equal(worth("require('node:path').join('a', 'b')"), 'a/b')
 })
 
 t.test('modules that reach outside are refused, with whose they are and what to do', async (t) => {
@@ -250,7 +250,7 @@ t.test('it prints as its agent, and sees the environment that it was granted', a
 
 t.test('each sandbox has globals of its own', async (t) => {
   play('globalThis.left = 1; Array.prototype.left = 1; Math.left = 1').exports()
-  t.equal(valueOf('[typeof left, [].left, Math.left].join()'), 'undefined,,')
+  t.equal(worth('[typeof left, [].left, Math.left].join()'), 'undefined,,')
 })
 
 t.test('what the machine computes elsewhere takes no time of the run', async (t) => {
