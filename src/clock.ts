@@ -21,6 +21,8 @@ export interface Clock {
 
 /** What the runtime needs beyond `Clock`: a timer that can be cancelled, and "later, but before any timer". */
 export interface Scheduler extends Clock {
+  /** Time passes when somebody says so: what is not due now, or later by this clock, never comes. */
+  readonly virtual?: boolean
   /** Runs `task` once after `ms`. The timer alone does not keep the process alive. */
   timer(ms: number, task: () => void): Timer
   /** Runs `task` in a later turn of the event loop. */
@@ -74,6 +76,7 @@ export const systemClock: Scheduler = {
 export function withTimersOf(scheduler: Scheduler): Scheduler & { cancelTimers(): void } {
   const open = new Set<Timer>()
   return {
+    virtual: scheduler.virtual ?? false,
     now: () => scheduler.now(),
     monotonic: () => scheduler.monotonic(),
     random: () => scheduler.random(),

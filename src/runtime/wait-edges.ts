@@ -246,10 +246,15 @@ export class WaitEdges {
 
   /** Messages that found no room, and the turns that wait until they do. */
   #room(callee: Cell): void {
+    const seen = new Set<number>()
     for (const envelope of callee.mailbox.parked) {
       const { memory, at } = envelope
       if (kindOf(memory, at) !== SEND || correlationOf(memory, at) === 0) continue
       const sender = senderOf(memory, at)
+      const turn = turnOf(memory, at)
+      const line = sender * 2 ** 32 + turn
+      if (turn !== 0 && seen.has(line)) continue // the first of a turn speaks for those behind it
+      seen.add(line)
       const wait: OpenWait = {
         kind: 'mailbox',
         for: callee.name,
@@ -258,8 +263,10 @@ export class WaitEdges {
         since: timeOf(memory, at),
         sent: { callee, envelope },
       }
-      this.#parked.set(sender, [...(this.#parked.get(sender) ?? []), wait])
-      const own = this.#of(this.#core.cells[sender]!, turnOf(memory, at))
+      const parked = this.#parked.get(sender)
+      if (parked) parked.push(wait)
+      else this.#parked.set(sender, [wait])
+      const own = this.#of(this.#core.cells[sender]!, turn)
       if (own !== undefined) this.#wait(own, wait)
     }
   }

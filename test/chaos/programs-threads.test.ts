@@ -11,8 +11,13 @@ for (const [name, program] of Object.entries(programs))
     const team = createTeam(optionsOf(program, module))
     t.teardown(() => team.close())
     const found = detections(team.events)
-    const { finalOutput } = await team.execute('go')
-    judge(t, program, found, finalOutput)
+    const run = team.launch('go')
+    if (program.verdict === 'stall') {
+      // The protocol is a function in the host, which could go on: it is told, and nobody is freed.
+      for await (const { type } of run.events()) if (type === 'stall') break
+      await run.cancel()
+    }
+    judge(t, program, found, (await run.result).finalOutput)
   })
 
 t.test('five philosophers who all begin at once: each time it is found and broken, and all have eaten', async (t) => {

@@ -215,12 +215,22 @@ class Detector {
     } else if (judged.confirming) this.#break(key, judged)
     else {
       if (!judged.named) this.#name(judged)
-      if (this.#mode === 'report' || isForOthers(judged.stuck)) return
+      if (this.#mode === 'report' || this.#isForOthers(judged.stuck)) return
       if (judged.stuck.turns.some(({ cell }) => cell.life?.thread.isolated)) {
         judged.confirming = true
         this.#later(judged, this.#confirmMs)
       } else this.#break(key, judged) // in this thread, and so in virtual time, nothing more can come
     }
+  }
+
+  /**
+   * A stall that somebody else may end yet: who has a handle of the run, or a script in the host's own thread, where nobody
+   * can tell what of all that is open there is its own.
+   */
+  #isForOthers({ cycle, runs, turns }: Stuck): boolean {
+    if (cycle.length > 0) return false
+    if ([...runs].some(({ held }) => held)) return true
+    return !this.#core.clock.virtual && turns.some(({ cell }) => !cell.life?.thread.isolated)
   }
 
   #later(asking: Case, ms: number): void {
@@ -261,6 +271,3 @@ class Detector {
     if (victim && broken.stuck.cycle.length > 0) this.#tell(broken.stuck, victim)
   }
 }
-
-/** A stall that somebody outside can still end. */
-const isForOthers = ({ cycle, runs }: Stuck) => cycle.length === 0 && [...runs].some(({ held }) => held)

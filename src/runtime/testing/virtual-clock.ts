@@ -44,6 +44,7 @@ export type Ending = 'done' | 'idle' | 'endless'
 class EndlessError extends Error {}
 
 export class SteppedClock implements VirtualClock, Scheduler {
+  readonly virtual = true
   readonly #startAt: number
   readonly #random: () => number
   readonly #timers: Due[] = []
