@@ -41,6 +41,7 @@ t.test('a team of one role gets every default', async (t) => {
         supervision,
       },
     ],
+    syncPoints: [],
     deadlock: 'break',
     confirmMs: 250,
     supervision,
@@ -77,6 +78,7 @@ t.test('every option of the team arrives', async (t) => {
     clock,
   })
   t.strictSame(rest, {
+    syncPoints: [],
     deadlock: 'break',
     confirmMs: 250,
     supervision,
