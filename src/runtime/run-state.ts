@@ -42,8 +42,8 @@ export class RunState {
   readonly boardOver = new AbortController()
   /** Code outside of the team has it too, and may write. */
   boardLent = false
-  /** Its caller has a handle of it, and may ask for the blackboard yet. */
-  held = false
+  /** false: its caller waits for its end alone. Else somebody has a handle of it, or its id, and may write in it yet. */
+  held: boolean | undefined
   /** What its agents keep for this run, by their index. */
   readonly states = new Map<number, object>()
   /** By the id of the request that a task is. */

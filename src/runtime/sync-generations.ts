@@ -137,7 +137,7 @@ export class SyncGenerations implements OpenGeneration {
 
   #isGone(name: string): boolean {
     const cell = this.#core.cell(name, this.run)
-    return !cell || cell.removed || cell.gone !== undefined || cell.status === 'restarting' || !cell.life
+    return !cell || cell.removed || cell.gone !== undefined
   }
 
   #timeIsUp(): void {

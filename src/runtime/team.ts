@@ -212,7 +212,7 @@ export class TeamRuntime {
    * console.log(result.success ? result.finalOutput : result.error.message)
    */
   async execute<T = undefined>(query: string, options: RunOptions<T> = {}): Promise<MultiAgentResult<T>> {
-    return this.#launch(query, options).result
+    return this.#await(query, options, this.supervisor.cells[ORCHESTRATOR_INDEX]!)
   }
 
   /**
@@ -223,13 +223,16 @@ export class TeamRuntime {
    * @throws {ConfigurationError} for a wrong option, or a `runId` of a run with another query.
    */
   launch<T = undefined>(query: string, options: RunOptions<T> = {}): Run<T> {
-    const run = this.#launch(query, options)
+    const run = this.#runs.launch(query, options, this.supervisor.cells[ORCHESTRATOR_INDEX]!)
     run.state.held = true
     return run
   }
 
-  #launch<T>(query: string, options: RunOptions<T>): RunHandle<T> {
-    return this.#runs.launch(query, options, this.supervisor.cells[ORCHESTRATOR_INDEX]!)
+  /** Its caller waits for the result, and gets no handle. */
+  #await<T>(query: string, options: RunOptions<T>, target: Cell): Promise<MultiAgentResult<T>> {
+    const { state, result } = this.#runs.launch(query, options, target)
+    state.held ??= false
+    return result
   }
 
   /**
@@ -251,7 +254,7 @@ export class TeamRuntime {
   }
 
   async #runAlone(cell: Cell, task: string, options: RunOptions): Promise<string> {
-    const result = await this.#runs.launch(task, options, cell).result
+    const result = await this.#await(task, options, cell)
     if (result.success) return result.finalOutput
     throw result.error
   }

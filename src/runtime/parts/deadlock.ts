@@ -229,7 +229,7 @@ class Detector {
    */
   #isForOthers({ cycle, runs, turns }: Stuck): boolean {
     if (cycle.length > 0) return false
-    if ([...runs].some(({ held }) => held)) return true
+    if ([...runs].some(({ held }) => held !== false)) return true
     return !this.#core.clock.virtual && turns.some(({ cell }) => !cell.life?.thread.isolated)
   }
 
