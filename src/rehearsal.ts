@@ -22,7 +22,6 @@ export { type Fault, faultsOf, type RehearsalPlan, seedsOf } from './runtime/tes
 export type { Part } from './runtime/testing/rehearsal/play.ts'
 export type { Asked, Recorded } from './runtime/testing/rehearsal/recording.ts'
 export { Recording, recordedFetch } from './runtime/testing/rehearsal/recording.ts'
-export type { Pulse } from './runtime/testing/rehearsal/stage.ts'
 
 /** What came of a rehearsal. */
 export interface Rehearsal {

@@ -9,7 +9,7 @@ import type { Timers } from './timers.ts'
 class ExitError extends Error {}
 
 /** Calls `write` with each whole line. */
-export function lines(write: (line: string) => void): Writable {
+function lines(write: (line: string) => void): Writable {
   let rest = ''
   return new Writable({
     decodeStrings: false,
