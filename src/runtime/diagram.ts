@@ -23,8 +23,8 @@ const ARROWS: Record<MessageType, string> = {
 
 /**
  * The text of a Mermaid sequence diagram of a run: its messages as arrows (`->>` asks, `-->>` answers, `-)` waits for
- * no answer); crashes, restarts, dead letters, decisions, sync points and steps answered from the log as notes; all in the
- * order of their times. Beyond 500 rows, or what Mermaid takes, a note says how many are left out.
+ * no answer); crashes, restarts, dead letters, decisions, sync points, deadlocks and steps answered from the log as notes;
+ * all in the order of their times. Beyond 500 rows, or what Mermaid takes, a note says how many are left out.
  *
  * @example
  * await writeFile('run.mmd', sequenceDiagram(result.orchestrationTrace))
@@ -99,9 +99,13 @@ function arrowOf({ from, to, type }: Flow): Row {
   return { from, arrow: ARROWS[type], to, text: type }
 }
 
+/** Events of several agents, and where their names are. */
+const PARTIES: Readonly<Record<string, string>> = { sync: 'arrived', deadlock: 'cycle' }
+
 /** Over whom an event stands: those who met, or whose it is. */
 function placeOf({ eventType, agent, details }: TraceEvent): readonly string[] {
-  const met = eventType === 'sync' ? textsOf(details, 'arrived') : []
+  const key = PARTIES[eventType]
+  const met = key === undefined ? [] : textsOf(details, key)
   return met.length > 0 ? met : [agent ?? textOf(details, 'to') ?? RUNTIME]
 }
 
@@ -130,6 +134,13 @@ function noteOn({ eventType, agent, details }: TraceEvent, crashed: Set<string>)
       const without = missing.length === 0 ? '' : ` without ${missing.join(', ')}`
       return `sync point ${textOf(details, 'point') ?? 'without a name'}${without}`
     }
+    case 'deadlock': {
+      const victim = textOf(details, 'victim')
+      const cycle = textsOf(details, 'cycle')
+      return victim === undefined ? `deadlock: ${[...cycle, cycle[0]].join(' waits for ')}` : `${victim} gives way`
+    }
+    case 'stall':
+      return 'nobody is left who could go on'
     case 'log.forgotten':
       return 'what came before is no longer in the log'
     default:

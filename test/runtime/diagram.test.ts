@@ -34,6 +34,27 @@ t.test('each type of message has the arrow of what it waits for', async (t) => {
   ])
 })
 
+t.test('a deadlock stands over those who wait for each other, and then over who gives way', async (t) => {
+  const found = (timestamp: number, victim: string | null) => ({
+    timestamp,
+    eventType: 'deadlock',
+    agent: null,
+    details: { cycle: ['a', 'b'], tail: [], waits: [], victim },
+  })
+  const stall = { timestamp: 4, eventType: 'stall', agent: null, details: { evidence: [] } }
+  const text = diagram({
+    messageFlow: [flow(0, 'a', 'b'), flow(1, 'b', 'a')],
+    events: [found(2, null), found(3, 'b'), stall],
+  })
+  t.strictSame(rows(text), [
+    'p0->>p1: request',
+    'p1->>p0: request',
+    'Note over p0,p1: deadlock: a waits for b waits for a',
+    'Note over p0,p1: b gives way',
+    'Note over p2: nobody is left who could go on',
+  ])
+})
+
 t.test('messages, events and decisions are merged by time', async (t) => {
   const text = diagram({
     messageFlow: [flow(20, 'a', 'b', 'request', 'm1'), flow(60, 'b', 'a', 'response', 'm2')],
