@@ -125,7 +125,7 @@ export class LivelockError extends coded('LIVELOCK') {}
 export class SyncPointTimeoutError extends coded('SYNC_POINT_TIMEOUT') {}
 /** A token budget is used up. */
 export class BudgetExceededError extends coded('BUDGET_EXCEEDED') {}
-/** The delegation graph does not allow that delegation. */
+/** The delegation graph does not allow that delegation, or it is nested too deeply: `details.bound` names the bound. */
 export class DelegationRefusedError extends coded('DELEGATION_REFUSED') {}
 /** The agent refused the task with `context.refuse(reason)`. */
 export class TaskRefusedError extends coded('TASK_REFUSED') {}

@@ -241,11 +241,14 @@ export class AgentLoop implements TurnHost {
     if (attempt > 1 || !this.#runs.has(run) || !this.#names.isKnown(senderOf(memory, at)))
       this.#answered = this.#replies.drainFor(turnId) || this.#answered
     const kind = kindOf(memory, at)
+    const id = readId(memory, at)
+    const message = new ReceivedMessage(memory, at, id, this.#directory)
     const start: TurnStart = {
       turn: turnId,
       run,
       view: this.#runs.get(run),
-      id: readId(memory, at),
+      id,
+      message,
       attempt,
       caller: senderOf(memory, at),
       correlation: kind === REQUEST ? correlationOf(memory, at) : 0,
@@ -255,7 +258,6 @@ export class AgentLoop implements TurnHost {
       replay: this.#replies.takeReplay(turnId),
       slot: this.parking.open(),
     }
-    const message = new ReceivedMessage(memory, at, start.id, this.#directory)
     this.link.done('plain', this.#taken) // from here on it has begun
     const turn = this.#makeTurn?.(this, start) ?? new Turn(this, start)
     this.#turns.push(turn)
@@ -268,6 +270,9 @@ export class AgentLoop implements TurnHost {
     try {
       result = this.#handle(turn, message)
       if (isThenable(result)) {
+        // Who refuses a task that is handed off to it does so at once: one that goes on has taken it.
+        if (start.type === 'delegate' && 'handoff' in message.metadata)
+          this.#port.scheduler.defer(() => turn.acknowledge())
         // What only looks like a promise may throw, or settle twice; a promise of it does neither.
         const settled = result instanceof Promise ? result : Promise.resolve(result)
         settled.then(

@@ -1,22 +1,12 @@
 /** The verbs of the contract that this version does not have: each says so in one clear error. */
 import { unavailable } from '../errors.ts'
-import type { EscalationOutcome, SharedState } from './context.ts'
+import type { SharedState } from './context.ts'
 import { rejected } from './handled.ts'
 import type { Completion } from './model.ts'
-import type { AgentTask } from './task.ts'
 
 export abstract class LaterVerbs {
   shared(_scope: string, _owner?: string): SharedState {
     throw unavailable('context.shared')
-  }
-  delegate(): Promise<AgentTask> {
-    return rejected(unavailable('context.delegate'))
-  }
-  handoff(): Promise<void> {
-    return rejected(unavailable('context.handoff'))
-  }
-  escalate(): Promise<EscalationOutcome> {
-    return rejected(unavailable('context.escalate'))
   }
   ask(): Promise<string> {
     return rejected(unavailable('context.ask'))

@@ -216,13 +216,19 @@ export class Messenger {
   }
 
   /** `waiting`: how, where it is one request of several. */
-  request(to: string, content: string, options: RequestOptions, waiting?: number): Promise<unknown> {
-    if (this.#turn.breathless) return this.#afterBreath(() => this.request(to, content, options, waiting))
-    return this.#request(to, content, options, 0, waiting).promise
+  request(
+    to: string,
+    content: string,
+    options: RequestOptions,
+    type: MessageType = 'request',
+    waiting?: number,
+  ): Promise<unknown> {
+    if (this.#turn.breathless) return this.#afterBreath(() => this.request(to, content, options, type, waiting))
+    return this.#request(to, content, options, 0, type, waiting).promise
   }
 
   requestStream(to: string, content: string, options: RequestOptions): ResponseStream {
-    const { promise, correlation, streamed } = this.#request(to, content, options, STREAMS)
+    const { promise, correlation, streamed } = this.#request(to, content, options, STREAMS, 'request')
     const read = (count: number) => {
       if (!this.#turn.refusal()) this.#loop.writeControl(STREAM_READ, this.#turn.start, correlation, count)
     }
@@ -237,7 +243,14 @@ export class Messenger {
     return stream
   }
 
-  #request(to: string, content: string, options: RequestOptions, flags: number, waiting?: number): Response {
+  #request(
+    to: string,
+    content: string,
+    options: RequestOptions,
+    flags: number,
+    type: MessageType,
+    waiting?: number,
+  ): Response {
     const correlation = this.#loop.waits.next()
     const refusal = this.#turn.refusal()
     if (refusal) return { promise: rejected(refusal), correlation }
@@ -252,6 +265,7 @@ export class Messenger {
     }
     outbox.fields.flags |= flags
     if (waiting !== undefined) outbox.fields.waiting = waiting
+    outbox.fields.type = type
     const logged = replay?.match(outbox.encode(bytes))
     if (logged) return this.#reattach(to, logged, options)
     if (!this.#claim(bytes)) {

@@ -37,6 +37,7 @@ import {
 } from '../mailbox/frame.ts'
 import { readBody } from '../mailbox/frame-body.ts'
 import type { Memory } from '../mailbox/memory.ts'
+import { ACKNOWLEDGE } from './handoff.ts'
 
 /** The frame that settled a step. */
 interface Frame {
@@ -203,7 +204,9 @@ export class Replay {
 
   /** Logged steps with an effect that the new attempt did not ask for again. */
   unmatched(name: (index: number) => string): string[] {
-    return this.#steps.filter((step) => !step.matched && hasEffect(step.kind)).map((step) => describeStep(step, name))
+    return this.#steps
+      .filter((step) => !step.matched && hasEffect(step.kind) && !isAcknowledgement(step))
+      .map((step) => describeStep(step, name))
   }
 }
 
@@ -217,9 +220,15 @@ function sameByName(logged: Memory, at: number, frame: Memory, nameOf: (index: n
   return (a.name ?? nameOf(then)) === (b.name ?? nameOf(now)) && fields.every((field) => a[field] === b[field])
 }
 
-const hasEffect = (kind: number) => kind === SEND || kind === REQUEST || kind === CALL || kind === STEP_DONE
+/** Whether a turn does something to others by a frame of that kind, or something that was logged so that it is not done twice. */
+export const hasEffect = (kind: number): boolean =>
+  kind === SEND || kind === REQUEST || kind === CALL || kind === STEP_DONE
 
-function describeStep(step: Logged, name: (index: number) => string): string {
+/** That an attempt at a task was under way for a while: the next one may end at once. */
+const isAcknowledgement = ({ kind, memory, at }: Logged) =>
+  kind === CALL && readBody(memory, at).content === ACKNOWLEDGE
+
+export function describeStep(step: Omit<Logged, 'matched'>, name: (index: number) => string): string {
   const { content } = readBody(step.memory, step.at)
   switch (step.kind) {
     case SEND:

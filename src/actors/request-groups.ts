@@ -27,7 +27,7 @@ export class RequestGroups implements Requester {
   }
 
   request(to: string, content: string, options: RequestOptions, waiting: number): Promise<AgentMessage> {
-    return this.#messages.request(to, content, options, waiting) as Promise<AgentMessage>
+    return this.#messages.request(to, content, options, 'request', waiting) as Promise<AgentMessage>
   }
 
   /** Where so many are open that there is no number left, each of its requests is a wait of its own. */

@@ -25,11 +25,11 @@ export interface RoleInfo<Name extends string = string, Data = unknown> {
   maxOutputTokens?: number
   /** Model-and-tool rounds a turn, then escalation. */
   maxRounds?: number
-  /** Whether it may give its tasks to others. */
+  /** Whether it may give tasks to others; true. */
   delegationAllowed?: boolean
-  /** Whom; names of agents of the team. */
+  /** To whom alone; names of agents of the team. Anybody by default. */
   canDelegateTo?: string[]
-  /** Whether others may give their tasks to it. */
+  /** Whether others may give tasks to it; true. */
   canBeDelegatedTo?: boolean
   /** Its manager: who is asked when it cannot go on, and gets its reports. */
   escalateTo?: string

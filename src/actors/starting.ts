@@ -52,6 +52,7 @@ async function runStart(loop: Starting, start: NonNullable<AgentHandlers['start'
     run: 0,
     view: NO_RUN,
     id: [0, 0, 0, 0],
+    message: undefined,
     attempt: 1,
     caller: 0,
     correlation: 0,

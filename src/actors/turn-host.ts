@@ -2,7 +2,7 @@
 import type { DramatisError } from '../errors.ts'
 import type { FrameId } from '../mailbox/frame-id.ts'
 import type { Memory } from '../mailbox/memory.ts'
-import type { MessageType } from '../mailbox/message.ts'
+import type { AgentMessage, MessageType } from '../mailbox/message.ts'
 import type { Asks } from './asks.ts'
 import type { Link } from './link.ts'
 import type { Logger } from './logger.ts'
@@ -20,6 +20,8 @@ export interface TurnStart {
   run: number
   view: RunView
   id: FrameId
+  /** undefined: it is the start hook. */
+  message: AgentMessage | undefined
   attempt: number
   /** The caller's index and its number for the request; correlation 0 when nobody waits. */
   caller: number
@@ -47,6 +49,8 @@ export interface TurnHost {
   readonly waits: Waits
   readonly asks: Asks
   runState(view: RunView): object
+  /** Who has that index. */
+  name(index: number): string
   loggerFor(start: TurnStart): Logger
   /** What frames of that run call the agent, if this thread knows it. */
   indexOf(name: string, run: RunView): number | undefined

@@ -17,13 +17,15 @@ import {
   TurnEndedError,
 } from '../errors.ts'
 import { FAILED, NOW, REPLAYED, SIGNALLED, STEP_BEGAN, STEP_DONE } from '../mailbox/frame.ts'
+import { idText } from '../mailbox/frame-id.ts'
 import { type AgentMessage, ORCHESTRATOR } from '../mailbox/message.ts'
 import { turnBlackboard } from './board-verbs.ts'
 import type { AgentContext, AgentRef, Outcome, RequestOptions, SpawnRole, SyncResult } from './context.ts'
+import type { TaskTurn } from './delegate.ts'
 import { Drafts } from './drafts.ts'
 import { Emitter } from './emitter.ts'
 import { handled, quiet, rejected } from './handled.ts'
-import { LaterVerbs } from './later-verbs.ts'
+import { ACKNOWLEDGE } from './handoff.ts'
 import type { Logger } from './logger.ts'
 import { Messenger, type MessengerTurn, NO_OPTIONS } from './messenger.ts'
 import { encodeData } from './outbox.ts'
@@ -32,10 +34,11 @@ import { RequestGroups } from './request-groups.ts'
 import { allOf, anyOf, quorumOf } from './request-many.ts'
 import type { RoleInfo } from './role.ts'
 import type { ResponseStream } from './stream.ts'
+import { TaskVerbs } from './task-verbs.ts'
 import type { TurnHost, TurnStart } from './turn-host.ts'
 import { checkFunction, checkObject, checkStepOptions, checkText, durationOf } from './verb-checks.ts'
 
-export class Turn extends LaterVerbs implements AgentContext, MessengerTurn {
+export class Turn extends TaskVerbs implements AgentContext, MessengerTurn {
   readonly #loop: TurnHost
   readonly start: TurnStart
   #step: number
@@ -151,6 +154,25 @@ export class Turn extends LaterVerbs implements AgentContext, MessengerTurn {
   report(content: string, data?: object): Promise<void> {
     const options = data === undefined ? NO_OPTIONS : { structuredData: data }
     return this.#messages.report(this.role.escalateTo ?? ORCHESTRATOR, content, options)
+  }
+  protected get tasks(): TaskTurn {
+    const { start } = this
+    const isTask = start.type === 'delegate' || this.#loop.name(start.caller) === ORCHESTRATOR
+    return {
+      agent: this.role.name,
+      message: start.message,
+      taskId: isTask && start.correlation !== 0 ? idText(...start.id) : null,
+      refusal: () => this.refusal(),
+      ask: (to, content, options, type) => this.#messages.request(to, content, options, type) as Promise<AgentMessage>,
+      told: this.#refuse,
+      report: (content, data) => this.report(content, data),
+      call: (operation, args) => this.call(operation, args),
+      release: () => {
+        start.correlation = 0
+        start.streams = false
+        this.#emitter?.close() // no reader will say that it has read
+      },
+    }
   }
   emit(chunk: string): void {
     this.#check()
@@ -330,6 +352,11 @@ export class Turn extends LaterVerbs implements AgentContext, MessengerTurn {
   /** The reader of the answer has read that many pieces more. */
   read(count: number): void {
     this.#emitter?.read(count)
+  }
+
+  /** It was handed a task off, and has not refused it. */
+  acknowledge(): void {
+    if (!this.refusal()) void this.call(ACKNOWLEDGE, {})
   }
 
   /** The turn is to stop: its signal fires, what it waits for is withdrawn, what follows it follows. */

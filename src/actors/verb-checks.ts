@@ -101,10 +101,10 @@ export function checkContent(content: unknown): void {
 
 const HALF = 2 ** 31
 
-export function priorityOf(value: number | undefined): number {
+export function priorityOf(value: number | undefined, path = 'priority'): number {
   if (value === undefined) return 0
   if (!Number.isInteger(value) || value < -HALF || value >= HALF)
-    throw wrongArgument('priority', value, 'an integer of 32 bits is needed')
+    throw wrongArgument(path, value, 'an integer of 32 bits is needed')
   return value
 }
 

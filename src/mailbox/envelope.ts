@@ -30,6 +30,8 @@ export interface Envelope<Owner> {
   announced: boolean
   /** Withdrawn by its caller: it is passed over, or its turn is told to stop. */
   cancelled: boolean
+  /** Its duty to answer is another agent's by now: what its turn ends with answers nobody. */
+  handedOff: boolean
   /** How many of its attempts the host cut off for the sake of others. */
   uncharged: number
   /** What killed its earlier attempts. */

@@ -4,6 +4,7 @@
  */
 import {
   ASKS,
+  CHUNK,
   correlationOf,
   END,
   FAILED,
@@ -57,7 +58,7 @@ export function flawOf(memory: Memory, at: number, sender: number): string | und
   if (kind < SEND || kind > QUIET) return kind === FRAGMENT ? 'a part of a part' : `kind ${kind} is not a thread's`
   if (!stringsFit(memory, at)) return 'its strings reach beyond its end'
   if (senderOf(memory, at) !== sender) return 'its sender is somebody else'
-  if (correlationOf(memory, at) < 0) return "its correlation is not a thread's"
+  if (correlationOf(memory, at) < 0 && !answers(kind)) return "its correlation is not a thread's"
   if (!(timeOf(memory, at) >= 0 && timeOf(memory, at) <= LATEST)) return 'its time is none'
   if (kind === END && !(startedOf(memory, at) >= 0 && startedOf(memory, at) <= LATEST)) return 'its time is none'
   if (kind > END) return undefined
@@ -72,6 +73,9 @@ export function flawOf(memory: Memory, at: number, sender: number): string | und
     return 'it is for several, and says not for whom'
   return undefined
 }
+
+/** What it answers has a number of who asked, which can be the host. */
+const answers = (kind: number) => kind === END || kind === CHUNK
 
 const isBroadcast = (flags: number, recipient: number) =>
   (flags & (MANY | TO_ALL | ASKS | HAS_NAME)) === (MANY | TO_ALL | ASKS) && recipient === NOBODY

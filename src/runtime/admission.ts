@@ -35,6 +35,7 @@ import { type Envelope, NOT_YET } from '../mailbox/mailbox.ts'
 import type { Memory } from '../mailbox/memory.ts'
 import { type Cell, groupKey, type OpenRequest } from './cell.ts'
 import { type Admitting, type Core, ORCHESTRATOR_INDEX, USER_INDEX } from './core.ts'
+import { delegationRefusal } from './delegation.ts'
 import type { RunState } from './run-state.ts'
 import type { MailboxSettings } from './settings.ts'
 import { unknownAgent } from './unknown-agent.ts'
@@ -70,6 +71,8 @@ export class Admission implements Admitting {
     const { maxMessageBytes } = callee.settings.mailbox
     if (lengthOf(memory, at) > maxMessageBytes)
       return refuse('rejected', tooLarge(callee.name, lengthOf(memory, at), maxMessageBytes))
+    const refusal = delegationRefusal(this.#core, sender, callee, memory, at)
+    if (refusal) return refuse('rejected', refusal)
     const envelope: Envelope<RunState> = {
       memory,
       at,
@@ -87,6 +90,7 @@ export class Admission implements Admitting {
       begunAt: NOT_YET,
       announced: false,
       cancelled: false,
+      handedOff: false,
       uncharged: 0,
       deaths: null,
     }
@@ -130,6 +134,7 @@ export class Admission implements Admitting {
       signalled: (waiting & SIGNALLED) !== 0,
       tried: 1,
       grantedMs: 0,
+      replaced: 0,
     })
   }
 

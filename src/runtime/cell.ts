@@ -36,15 +36,19 @@ export interface OpenCall {
   readonly waitsFor: { readonly kind: 'blackboard' | 'sync'; readonly name: string } | undefined
 }
 
+/** Of what is asked in somebody's name, and not by a turn: no agent has it, nor a message that waits. */
+export const NO_TURN = -1
+
 /** A request that its caller waits for. */
 export interface OpenRequest {
   readonly caller: Cell
   readonly correlation: number
   readonly run: RunState
-  /** The caller's turn. */
-  readonly turn: number
-  readonly callee: Cell
-  readonly envelope: Envelope<RunState>
+  /** The caller's turn; `NO_TURN` where none of its turns waits. */
+  turn: number
+  /** Who is to answer, and the message that it has for that; a handoff changes both. */
+  callee: Cell
+  envelope: Envelope<RunState>
   readonly streams: boolean
   /** For callers in the host: takes the answer in place of a thread. */
   readonly settle: ((memory: Memory, at: number) => void) | undefined
@@ -58,6 +62,8 @@ export interface OpenRequest {
   tried: number
   /** What this has added to the time that its caller waits from the start of the turn. */
   grantedMs: number
+  /** Delegations whose place its message has taken, by handoffs. */
+  replaced: number
 }
 
 /** One thread's time as the agent: fresh windows, a new epoch. */
@@ -233,10 +239,10 @@ export class Cell {
     this.run = run
     this.instance = first?.instances.length ?? 0
     this.mailbox = new Mailbox<RunState>((first ?? former)?.mailbox, settings.instances > 1)
-    this.open = first?.open ?? new Map()
     this.calls = first?.calls ?? new Map()
     this.groups = first?.groups ?? new Map()
-    // What the one before had sent may wait for room still.
+    // What the one before had sent may wait for room still, and what was asked in its name for an answer.
+    this.open = (first ?? former)?.open ?? new Map()
     this.verdicts = (first ?? former)?.verdicts ?? new Map()
     this.broadcasts = (first ?? former)?.broadcasts ?? new Map()
     this.suspects = first?.suspects ?? new Set()

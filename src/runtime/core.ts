@@ -70,7 +70,13 @@ export interface Admitting {
 export interface Sending {
   number(): number
   post(sender: Cell, run: RunState, frame: OwnFrame, verdict: (error: DramatisError | undefined) => void): void
-  ask(target: Cell, run: RunState, question: Question, settle: (memory: Memory, at: number) => void): void
+  ask(
+    target: Cell,
+    run: RunState,
+    question: Question,
+    settle: (memory: Memory, at: number) => void,
+    sender?: Cell,
+  ): OpenRequest | undefined
 }
 
 /** Messages to all. */
@@ -83,6 +89,8 @@ export interface Settling {
   end(cell: Cell, life: Life, run: RunState, memory: Memory, at: number): void
   patch(life: Life, memory: Memory, at: number): void
   requestOf(envelope: Envelope<RunState>): OpenRequest | undefined
+  move(duty: OpenRequest, offer: OpenRequest): void
+  conclude(duty: OpenRequest, memory: Memory, at: number): void
   answer(
     caller: Cell,
     run: RunState,

@@ -1,5 +1,6 @@
 /** The verbs that the host itself serves: the blackboard, subscriptions, sync points, decisions. Each is a logged step of its caller. */
 
+import { ACKNOWLEDGE } from '../actors/handoff.ts'
 import { Board } from '../blackboard/board.ts'
 import type { Blackboard, BlackboardEntry, WriteOptions } from '../blackboard/entry.ts'
 import { hostBlackboard } from '../blackboard/facade.ts'
@@ -23,6 +24,8 @@ import type { Memory } from '../mailbox/memory.ts'
 import { jsonIssue } from '../mailbox/message.ts'
 import type { Cell, OpenCall } from './cell.ts'
 import type { Core, Serving } from './core.ts'
+import { Handoffs } from './handoffs.ts'
+import { managersOf } from './managers.ts'
 import { refused } from './refused.ts'
 import type { RunState } from './run-state.ts'
 import type { BlackboardScope } from './settings.ts'
@@ -36,10 +39,12 @@ export class HostCalls implements Serving {
   /** Makes an agent of the role that another one gives; its name. */
   spawn: (by: Cell, run: RunState, role: object) => Promise<string> = () =>
     Promise.reject(new ConfigurationError('spawn: there is no team to make agents for.', { path: 'spawn' }))
+  readonly #handoffs: Handoffs
   #teamBoard: Board | undefined
 
   constructor(core: Core) {
     this.#core = core
+    this.#handoffs = new Handoffs(core)
   }
 
   serve(cell: Cell, run: RunState, memory: Memory, at: number): void {
@@ -94,7 +99,7 @@ export class HostCalls implements Serving {
     waiter: Waiter,
     signal: AbortSignal,
   ): Promise<unknown> {
-    const { cell } = waiter
+    const { cell, turn } = waiter
     switch (operation) {
       case 'blackboard.write':
         return this.#writeAs(cell.name, run, args)
@@ -119,6 +124,12 @@ export class HostCalls implements Serving {
         return this.#core.syncPoints.watch(run, args.point, waiter, signal)
       case 'spawn':
         return this.spawn(cell, run, args)
+      case 'managers':
+        return managersOf(this.#core, cell, run)
+      case 'handoff':
+        return this.#handoffs.handOff(cell, run, turn, args, signal)
+      case ACKNOWLEDGE:
+        return this.#handoffs.acknowledged(cell, turn)
       case 'decide':
         this.#decide(run, args)
         return undefined

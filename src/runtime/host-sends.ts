@@ -3,7 +3,7 @@ import { tooLarge } from '../actors/outbox.ts'
 import type { DramatisError } from '../errors.ts'
 import { ASKS, correlationOf, REQUEST } from '../mailbox/frame.ts'
 import type { Memory } from '../mailbox/memory.ts'
-import type { Cell } from './cell.ts'
+import { type Cell, NO_TURN, type OpenRequest } from './cell.ts'
 import { type Core, type Sending, USER_INDEX } from './core.ts'
 import type { OwnFrame, Question } from './host-frames.ts'
 import type { RunState } from './run-state.ts'
@@ -31,20 +31,26 @@ export class HostSends implements Sending {
   }
 
   /**
-   * A request of the caller outside; `settle` takes the answer.
+   * A request of the caller outside, or in the name of that agent; `settle` takes the answer. Gives the request, unless it was
+   * answered at once.
    *
    * @throws MessageRejectedError when it is larger than its recipient takes.
    */
-  ask(target: Cell, run: RunState, question: Question, settle: (memory: Memory, at: number) => void): void {
-    const user = this.#core.cells[USER_INDEX]!
-    user.correlation += 1
-    const { correlation } = user
+  ask(
+    target: Cell,
+    run: RunState,
+    question: Question,
+    settle: (memory: Memory, at: number) => void,
+    sender: Cell = this.#core.cells[USER_INDEX]!,
+  ): OpenRequest | undefined {
+    const correlation = sender.index === USER_INDEX ? ++sender.correlation : this.number()
     const threadId = question.threadId ?? run.threadId
     const { memory, bytes } = this.#core.frames.make({
       kind: REQUEST,
-      sender: USER_INDEX,
+      sender: sender.index,
       recipient: target.index,
       run: run.index,
+      turn: NO_TURN,
       correlation,
       ...question,
       ...(threadId !== undefined && { threadId }),
@@ -53,7 +59,8 @@ export class HostSends implements Sending {
     const { maxMessageBytes } = target.settings.mailbox
     if (bytes > maxMessageBytes) throw tooLarge(bytes, maxMessageBytes)
     this.#core.appendOwned(run, memory, bytes)
-    this.#core.admission.message(user, run, memory, 0, settle)
+    this.#core.admission.message(sender, run, memory, 0, settle)
     this.#core.wake()
+    return sender.open.get(correlation)
   }
 }

@@ -130,6 +130,8 @@ function bytesOf(entry: LogEntry): number {
       return RECORD + ERROR
     case 'task':
       return RECORD + 2 * (entry.task.description.length + textLength(entry.task.result))
+    case 'handoff':
+      return RECORD + 2 * textLength(entry.summary)
     case 'blackboard':
       return RECORD + 2 * textLength(entry.entry.value)
     case 'sync':

@@ -12,13 +12,14 @@ import {
 } from '../errors.ts'
 import { decodeMessage, errorOf, isFailure } from '../mailbox/codec.ts'
 import { ASKS, END, MANY, NOBODY, SEND, TO_ALL } from '../mailbox/frame.ts'
-import { copyId, idOf } from '../mailbox/frame-id.ts'
+import { copyId } from '../mailbox/frame-id.ts'
 import type { Memory } from '../mailbox/memory.ts'
 import { type AgentMessage, type MessageInput, type MessageType, USER } from '../mailbox/message.ts'
 import { remainsOf } from '../mailbox/remains.ts'
-import type { Cell, OpenRequest } from './cell.ts'
+import type { Cell } from './cell.ts'
 import { USER_INDEX } from './core.ts'
 import type { OwnFrame, Question } from './host-frames.ts'
+import { openRequest } from './open-request.ts'
 import type { RunBook } from './run-book.ts'
 import type { RunState } from './run-state.ts'
 import type { Supervisor } from './supervisor.ts'
@@ -255,7 +256,8 @@ export class Posting {
 
   /** Answers a request in the place of the agent that was asked. */
   #respond(message: MessageInput, sender: Cell): void {
-    const request = message.correlationId === undefined ? undefined : this.#openRequest(message.correlationId)
+    const request =
+      message.correlationId === undefined ? undefined : openRequest(this.#supervisor, message.correlationId)
     // One that comes too late is a dead letter of its run, also when that run is over.
     const run = request?.run ?? this.#runs.get(message.runId ?? '')?.state ?? this.#runs.ownRun(message.threadId)
     const frame = this.#supervisor.frames.make({
@@ -279,13 +281,6 @@ export class Posting {
     }
     copyId(request.envelope.memory, request.envelope.at, frame.memory, 0)
     this.#supervisor.settlement.answerInstead(request, frame)
-  }
-
-  #openRequest(messageId: string): OpenRequest | undefined {
-    for (const cell of this.#supervisor.cells)
-      for (const request of cell.open.values())
-        if (idOf(request.envelope.memory, request.envelope.at) === messageId) return request
-    return undefined
   }
 
   #senderOf({ sender: name = USER, runId = '' }: MessageInput): Cell {

@@ -51,6 +51,16 @@ export interface NamedWait {
   kind: string
 }
 
+/** The six of document 002, 2.6.1, in their order; in the place of the last three 'declined', when the target will not do it. */
+export type HandoffStep =
+  | 'summarized'
+  | 'identified'
+  | 'requested'
+  | 'acknowledged'
+  | 'handed_off'
+  | 'proceeding'
+  | 'declined'
+
 export type HostRecord =
   | Record<'run.started', { query: string }>
   | Record<'run.finished', { error: DramatisError | null }>
@@ -86,6 +96,11 @@ export type HostRecord =
   | Record<'sync', { point: string; result: SyncResult }>
   /** `step`: how far it has come (rule 30). `agents`: those involved. `evidence`: all signs since the last progress. */
   | Record<'livelock', { step: LivelockStep; agents: readonly string[]; evidence: readonly string[] }>
+  /** `agent`: who took that step. `messageId`: of the message whose turn hands its duty off. */
+  | Record<
+      'handoff',
+      { agent: string; step: HandoffStep; from: string; to: string; messageId: string; summary?: string }
+    >
   | Record<'step.mismatch', { agent: string; messageId: string; error: DramatisError }>
 
 export type LogEntry = FrameBlock | HostRecord

@@ -2,6 +2,7 @@
 import type { SpawnRole } from '../actors/context.ts'
 import type { AgentRole } from '../actors/role.ts'
 import { AgentTerminatedError, ConfigurationError, TeamOverloadedError } from '../errors.ts'
+import { ORCHESTRATOR, USER } from '../mailbox/message.ts'
 import { type AgentInstance, type AgentInstanceHost, agentInstance, statusOf } from './agent-instance.ts'
 import type { Cell } from './cell.ts'
 import { agentCell, fixedCell } from './cell-settings.ts'
@@ -107,7 +108,7 @@ export class Roster {
 
   /** Rules 8 and 12: an orderly stop; what waits becomes dead letters, and who asked is told. */
   remove(name: string): Promise<void> {
-    return this.#dismiss(this.#present(name))
+    return this.#dismiss(this.present(name))
   }
 
   async #dismiss(cell: Cell): Promise<void> {
@@ -159,7 +160,7 @@ export class Roster {
   /** Begins again with an agent that was stopped for good, before its cool-down is over. */
   async restart(name: string): Promise<void> {
     const { lives } = this.#supervisor
-    const cell = this.#present(name)
+    const cell = this.present(name)
     const stopped = cell.instances.filter((each) => each.stopped)
     if (stopped.length === 0) {
       const status = statusOf(cell)
@@ -169,7 +170,13 @@ export class Roster {
     await Promise.all(stopped.flatMap((each) => [lives.revive(each), lives.ready(each)]))
   }
 
-  #present(name: string): Cell {
+  /** Who can give tasks: an agent, the caller or the protocol script. */
+  delegator(name: string): Cell {
+    return name === USER || name === ORCHESTRATOR ? this.#supervisor.cell(name)! : this.present(name)
+  }
+
+  /** The agent of that name. Throws `UnknownAgentError`. */
+  present(name: string): Cell {
     const cell = this.#supervisor.cell(name)
     if (cell?.settings.counted && !cell.removed) return cell
     throw unknownAgent(name, namesOf(this.#supervisor.agents()))

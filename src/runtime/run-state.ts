@@ -48,8 +48,12 @@ export class RunState {
   readonly states = new Map<number, object>()
   /** By the id of the request that a task is. */
   readonly tasks = new Map<string, AgentTask>()
-  /** The protocol script's numbers for its requests. */
-  readonly taskIds = new Map<number, string>()
+  /** Tasks that are not done, by the index of who has given them and its number for the request. */
+  readonly openTasks = new Map<number, Map<number, string>>()
+  /** How many duties were handed off in it. */
+  handoffs = 0
+  /** How many open delegations each task waits for. */
+  readonly delegated = new Map<string, number>()
   readonly failures: { agent: string; taskId?: string; error: DramatisError }[] = []
   /** The first message about an entry that was written last: those to other subscribers are copies of it. */
   told: { entry: BlackboardEntry; message: Memory } | undefined

@@ -20,6 +20,7 @@ import {
   startedOf,
   timeOf,
   turnOf,
+  typeOf,
 } from '../mailbox/frame.ts'
 import { readBody } from '../mailbox/frame-body.ts'
 import { copyId, idOf } from '../mailbox/frame-id.ts'
@@ -39,6 +40,8 @@ const MOST_PATCHES = 2
 
 export class Settlement implements Settling {
   readonly #core: Core
+  /** Requests whose duty was handed off, by the message of who has it now: that was sent by another than who is to be answered. */
+  readonly #moved = new WeakMap<Envelope<RunState>, OpenRequest>()
 
   constructor(core: Core) {
     this.#core = core
@@ -92,6 +95,8 @@ export class Settlement implements Settling {
     const caller = this.#core.cells[recipientOf(memory, at)]
     const request = caller?.open.get(correlation)
     if (!caller || !request || request.envelope !== envelope) {
+      const duty = this.requestOf(envelope)
+      if (duty) return this.conclude(duty, memory, at)
       if (!failed || !envelope.cancelled) this.#core.deadLetter(run, memory, at, 'late', [])
       return
     }
@@ -187,7 +192,31 @@ export class Settlement implements Settling {
     const request = this.#core.cells[senderOf(envelope.memory, envelope.at)]!.open.get(
       correlationOf(envelope.memory, envelope.at),
     )
-    return request?.envelope === envelope ? request : undefined
+    if (request?.envelope === envelope) return request
+    const duty = this.#moved.get(envelope)
+    return duty?.envelope === envelope && duty.caller.open.get(duty.correlation) === duty ? duty : undefined
+  }
+
+  // ---- handoffs
+
+  /** Who waited for the one turn waits for the message of that offer from now on. */
+  move(duty: OpenRequest, offer: OpenRequest): void {
+    offer.caller.open.delete(offer.correlation)
+    if (typeOf(duty.envelope.memory, duty.envelope.at) === 'delegate') duty.replaced += 1
+    duty.callee = offer.callee
+    duty.envelope = offer.envelope
+    duty.tried = 1
+    duty.grantedMs = 0
+    this.#moved.set(offer.envelope, duty)
+  }
+
+  /** An answer comes from who has the duty now: it goes to who has asked, under the number of what was asked. */
+  conclude(duty: OpenRequest, memory: Memory, at: number): void {
+    setRecipient(memory, at, duty.caller.index)
+    setCorrelation(memory, at, duty.correlation)
+    duty.caller.open.delete(duty.correlation)
+    if (duty.settle) return duty.settle(memory, at)
+    this.#core.delivery.passOn(duty.caller, memory, at, RESPONSE, duty.turn)
   }
 
   // ---- cancellation
@@ -269,7 +298,7 @@ export class Settlement implements Settling {
 
 /** Whom an END answers is not its writer's to say: who asked, under that number, or nobody. */
 function addressEnd(envelope: Envelope<RunState>, memory: Memory, at: number): void {
-  const asked = kindOf(envelope.memory, envelope.at) === REQUEST
+  const asked = kindOf(envelope.memory, envelope.at) === REQUEST && !envelope.handedOff
   setCorrelation(memory, at, asked ? correlationOf(envelope.memory, envelope.at) : 0)
   setRecipient(memory, at, senderOf(envelope.memory, envelope.at))
   copyId(envelope.memory, envelope.at, memory, at)

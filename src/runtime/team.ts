@@ -22,6 +22,8 @@ import { MAX_AGENTS } from '../mailbox/room.ts'
 import type { AgentInstance } from './agent-instance.ts'
 import type { Cell } from './cell.ts'
 import { FIXED_NAMES, ORCHESTRATOR_INDEX } from './core.ts'
+import { delegateTask } from './delegate-task.ts'
+import { delegationGraph, mayDelegate } from './delegation.ts'
 import { eventStream } from './event-stream.ts'
 import type { RuntimeEvent } from './events.ts'
 import { guardedLogger } from './guarded-logger.ts'
@@ -37,6 +39,7 @@ import { permits } from './parts/permits.ts'
 import { restarts } from './parts/restarts.ts'
 import { syncPoints } from './parts/sync-points.ts'
 import { Tallies } from './parts/tallies.ts'
+import { taskDeadlines } from './parts/task-deadlines.ts'
 import { tasks } from './parts/tasks.ts'
 import { watchdog } from './parts/watchdog.ts'
 import { watchers } from './parts/watchers.ts'
@@ -93,6 +96,7 @@ export class TeamRuntime {
         deadlines,
         watchdog,
         tasks,
+        taskDeadlines,
         watchers,
         syncPoints,
         this.#tallies.part,
@@ -371,18 +375,43 @@ export class TeamRuntime {
     if (this.#runs.closing) throw closedError()
   }
 
-  /** Not available in this version; the same for the next three. */
+  /** Not available in this version. */
   reloadAgent(_name: string): Promise<void> {
     return Promise.reject(unavailable('reloadAgent'))
   }
-  canDelegate(_from: string, _to: string): boolean {
-    throw unavailable('canDelegate')
+
+  // ---- delegation
+
+  /**
+   * Whether one agent may give tasks to another, as their roles say: `delegationAllowed`, `canDelegateTo`,
+   * `canBeDelegatedTo`; never to itself. `'$user'` and `'$orchestrator'` may delegate to all who take tasks.
+   *
+   * @throws {UnknownAgentError} for a name that no agent has.
+   */
+  canDelegate(from: string, to: string): boolean {
+    return mayDelegate(this.#roster.delegator(from), this.#roster.present(to))
   }
-  delegateTask(_from: string, _to: string, _task: TaskInput): Promise<AgentTask> {
-    return Promise.reject(unavailable('delegateTask'))
+
+  /**
+   * Gives an agent a task in the name of another, as its `context.delegate` would, in a run of its own like `sendMessage`.
+   * Resolves with the task when it is done.
+   *
+   * Rejects with `UnknownAgentError`, with `DelegationRefusedError` where the roles do not allow it, with
+   * `MessageRejectedError` for what is no task, and with what the task ended in, as `context.delegate` does.
+   *
+   * @example
+   * const { result } = await team.delegateTask('lead', 'critic', { description: 'Read this.', deadline: Date.now() + 60_000 })
+   */
+  delegateTask(from: string, to: string, task: TaskInput): Promise<AgentTask> {
+    return this.#post(async () => {
+      const [giver, taker] = [this.#roster.delegator(from), this.#roster.present(to)]
+      return delegateTask(this.supervisor, this.#runs, giver, taker, task)
+    })
   }
+
+  /** To whom each agent may delegate, by name. Source: document 003, the registry. */
   getDelegationGraph(): Record<string, string[]> {
-    throw unavailable('getDelegationGraph')
+    return delegationGraph(this.supervisor.agents())
   }
 
   // ---- what happened

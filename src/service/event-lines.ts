@@ -97,6 +97,9 @@ function taskWords({ id, status, assignedTo, description }: TaskEvent['task'], b
     case 'cancelled':
       begun.delete(id)
       return `task ${status}: ${what}`
+    case 'handed_off':
+      begun.delete(id)
+      return `task handed off: ${what}`
     default:
       return undefined
   }

@@ -15,6 +15,9 @@ const asynchronous: Record<string, Act> = {
   report: (context) => context.report('done'),
   watch: (context) => context.watch('bob'),
   send: (context) => context.send('bob', 'hi'),
+  delegate: (context) => context.delegate('bob', 'work'),
+  handoff: (context) => context.handoff('bob', 'work'),
+  escalate: (context) => context.escalate('stuck'),
   publish: (context) => context.publish('k', 1, 'fact'),
   subscribe: (context) => context.subscribe('k'),
   sync: (context) => context.sync('noon'),
@@ -78,10 +81,10 @@ t.test('no verb is forgotten here: each method of a context is in one list or ha
   for (let at = Object.getPrototypeOf(context); at !== Object.prototype; at = Object.getPrototypeOf(at))
     for (const name of Object.getOwnPropertyNames(at))
       if (typeof Object.getOwnPropertyDescriptor(at, name)?.value === 'function') methods.add(name)
-  const own = 'constructor assertOpen abort breathe call close nextStep read refusal waitingFor'.split(' ') // the runtime's
+  const own = 'constructor acknowledge assertOpen abort breathe call close nextStep read refusal waitingFor'.split(' ') // the runtime's
   const harmless = ['refuse'] // it only makes an error
   const unavailable = // in unavailable.test.ts
-    'delegate handoff escalate ask spawn complete think tool shared'.split(' ')
+    'ask spawn complete think tool shared'.split(' ')
   const listed = [...Object.keys(asynchronous), ...Object.keys(synchronous)].map((verb) => verb.split(/[.,]/)[0])
   const known = new Set([...listed, ...own, ...harmless, ...unavailable])
   t.same(

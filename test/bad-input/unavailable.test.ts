@@ -4,9 +4,6 @@ import { type DramatisError, loadTeam, type Tool } from '../../src/index.ts'
 import { type Act, refusalOf, stage, untyped } from './helpers.ts'
 
 const verbs: Record<string, Act> = {
-  'context.delegate': (context) => context.delegate('bob', 'work'),
-  'context.handoff': (context) => context.handoff('bob', {}),
-  'context.escalate': (context) => context.escalate('stuck'),
   'context.ask': (context) => context.ask('who?'),
   'context.complete': (context) => context.complete({ prompt: 'hi' }),
   'context.think': (context) => context.think('hi'),
@@ -65,9 +62,6 @@ t.test('methods of a team and a run', async (t) => {
   const methods: Record<string, () => unknown> = {
     resume: () => team.resume('id'),
     reloadAgent: () => team.reloadAgent('bob'),
-    delegateTask: () => team.delegateTask('ann', 'bob', 'work'),
-    canDelegate: () => team.canDelegate('ann', 'bob'),
-    getDelegationGraph: () => team.getDelegationGraph(),
     'run.answer': () => run.answer('id', 'yes'),
     loadTeam: () => loadTeam('agents.yaml'),
   }

@@ -22,6 +22,7 @@ const message = (run: string, priority = 0): Envelope<string> => ({
   begunAt: -1,
   announced: false,
   cancelled: false,
+  handedOff: false,
   uncharged: 0,
   deaths: null,
 })

@@ -54,11 +54,13 @@ t.test('says that a task has begun and how it ended', async (t) => {
       { type: 'task', task: task({ status: 'in_progress' }), previous: 'assigned' },
       { type: 'task', task: task({ status: 'completed' }), previous: 'in_progress' },
       { type: 'task', task: task({ id: 't2', status: 'refused', assignedTo: null }), previous: 'assigned' },
+      { type: 'task', task: task({ id: 't3', status: 'handed_off' }), previous: 'blocked' },
     ),
     [
       'task started: critic: find the flaw',
       'task completed: critic: find the flaw',
       'task refused: nobody: find the flaw',
+      'task handed off: critic: find the flaw',
     ],
   )
 })

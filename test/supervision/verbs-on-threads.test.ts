@@ -67,6 +67,32 @@ t.test('rule 14: who watches an agent whose thread keeps dying is told of its en
   t.equal((await pending).finalOutput, 'AGENT_TERMINATED')
 })
 
+t.test('tasks are delegated, handed off, refused and escalated', async (t) => {
+  const agents = [
+    { name: 'lead', data: { does: 'delegate', to: 'first' } },
+    { name: 'first', data: { does: 'handoff', to: 'worker' } },
+    { name: 'stuck', data: { does: 'escalate' }, escalateTo: 'worker' },
+    { name: 'picky', data: { does: 'handoff', to: 'shirker' } },
+    { name: 'shirker', data: { does: 'refuse' } },
+    { name: 'worker', data: { does: 'work' } },
+  ]
+  const asked = ['lead', 'stuck', 'picky']
+  const made = team(t, 'gives-tasks-away', agents, async (script) => {
+    const outcomes = await script.requestAll(asked, 'dig')
+    return outcomes.map((outcome) => (outcome.ok ? outcome.message.content : outcome.error.message)).join()
+  })
+  const run = made.launch('go')
+  t.equal((await run.result).finalOutput, 'lead: worker did dig,stuck: guidance,picky did dig')
+  t.same(run.tasks.map(({ assignedTo, status }) => `${assignedTo} ${status}`).sort(), [
+    'first handed_off',
+    'lead completed',
+    'picky completed',
+    'shirker refused',
+    'stuck completed',
+    'worker completed',
+  ])
+})
+
 t.test('a request that is withdrawn takes the whole chain behind it along', async (t) => {
   const withdrawal = new AbortController()
   const chain = ['a', 'b', 'c', 'd'].map((name, i, names) => ({ name, data: { next: names[i + 1] } }))

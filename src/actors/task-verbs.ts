@@ -1,0 +1,23 @@
+/** The verbs about tasks: each is made of messages, so each is a step. */
+import type { EscalationOutcome } from './context.ts'
+import { delegate, type TaskTurn } from './delegate.ts'
+import { escalate } from './escalate.ts'
+import { handled } from './handled.ts'
+import { handoff } from './handoff.ts'
+import { LaterVerbs } from './later-verbs.ts'
+import type { AgentTask, TaskInput } from './task.ts'
+
+export abstract class TaskVerbs extends LaterVerbs {
+  /** The turn, as these verbs see it. */
+  protected abstract readonly tasks: TaskTurn
+
+  delegate(to: string, task: TaskInput): Promise<AgentTask> {
+    return handled(delegate(this.tasks, to, task))
+  }
+  handoff(to: string, task: AgentTask | TaskInput, summary?: string): Promise<void> {
+    return handled(handoff(this.tasks, to, task, summary))
+  }
+  escalate(reason: string, details?: object): Promise<EscalationOutcome> {
+    return handled(escalate(this.tasks, reason, details))
+  }
+}

@@ -1,0 +1,111 @@
+/**
+ * Who may give tasks to whom, and how deeply. The host has the say: what a thread writes does not get around it. Source:
+ * document 002, roles; supervision rule 21.
+ */
+import { DelegationRefusedError } from '../errors.ts'
+import { correlationOf, kindOf, REQUEST, turnOf, typeOf } from '../mailbox/frame.ts'
+import type { Memory } from '../mailbox/memory.ts'
+import type { Cell } from './cell.ts'
+import { chainOf } from './chain.ts'
+import { type Core, USER_INDEX } from './core.ts'
+
+/** How many delegations may be nested, each made in a turn that the one before has led to. */
+const MAX_DELEGATION_DEPTH = 8
+
+interface Obstacle {
+  why: string
+  advice: string
+}
+
+/** What keeps one agent from delegating to another, if anything does. The protocol script and the caller may delegate to anybody who takes tasks. */
+function obstacleOf(from: Cell, to: Cell): Obstacle | undefined {
+  const { delegationAllowed, canDelegateTo } = from.settings.info
+  if (to.settings.info.canBeDelegatedTo === false)
+    return {
+      why: `"${to.name}" takes no tasks of others (canBeDelegatedTo: false)`,
+      advice: 'Ask it by a request, or take canBeDelegatedTo out of its role.',
+    }
+  if (!from.settings.counted) return undefined
+  if (from === to) return { why: 'nobody delegates to itself', advice: 'Do it in this turn, or name another agent.' }
+  if (delegationAllowed === false)
+    return {
+      why: `"${from.name}" may not delegate (delegationAllowed: false)`,
+      advice: 'Take delegationAllowed out of its role.',
+    }
+  if (canDelegateTo && !canDelegateTo.includes(to.name))
+    return {
+      why: `"${from.name}" may delegate to ${namesOf(canDelegateTo)} alone (canDelegateTo)`,
+      advice: `Add "${to.name}" to its canDelegateTo.`,
+    }
+  return undefined
+}
+
+const namesOf = (names: readonly string[]) =>
+  names.length === 0 ? 'nobody' : names.map((name) => `"${name}"`).join(', ')
+
+export const mayDelegate = (from: Cell, to: Cell): boolean => obstacleOf(from, to) === undefined
+
+/** To whom each may delegate, by name. */
+export function delegationGraph(agents: readonly Cell[]): Record<string, string[]> {
+  const reached = (from: Cell) => agents.filter((to) => mayDelegate(from, to)).map(({ name }) => name)
+  return Object.fromEntries(agents.map((from) => [from.name, reached(from)]))
+}
+
+/** Why that message from one to another is refused, if it is a delegation and must not be. */
+export function delegationRefusal(
+  core: Core,
+  from: Cell,
+  to: Cell,
+  memory: Memory,
+  at: number,
+): DelegationRefusedError | undefined {
+  if (typeOf(memory, at) !== 'delegate') return undefined
+  const obstacle = obstacleOf(from, to)
+  if (obstacle) return refusal(from, to, obstacle)
+  if (kindOf(memory, at) !== REQUEST) return undefined
+  const turn = turnOf(memory, at)
+  if (isOfTurn(from, memory, at) && !from.holderOf(turn)?.mailbox.handed.get(turn))
+    return refusal(from, to, { why: 'it comes out of no turn that is open', advice: 'Await it in the handler.' })
+  return tooDeep(core, from, to, turn)
+}
+
+/** Why the turn of that agent may not hand its duty off to the other, if it may not. */
+export function handoffRefusal(core: Core, from: Cell, to: Cell, turn: number): DelegationRefusedError | undefined {
+  const obstacle = obstacleOf(from, to)
+  return obstacle ? refusal(from, to, obstacle) : tooDeep(core, from, to, turn)
+}
+
+function tooDeep(core: Core, from: Cell, to: Cell, turn: number): DelegationRefusedError | undefined {
+  const depth = delegationDepth(core, from, turn) + 1
+  if (depth <= MAX_DELEGATION_DEPTH) return undefined
+  return refusal(
+    from,
+    to,
+    {
+      why: `it would be ${depth} delegations deep, and maxDelegationDepth is ${MAX_DELEGATION_DEPTH}`,
+      advice: 'Do the task, refuse it, or let somebody nearer to who asked delegate it.',
+    },
+    { bound: 'maxDelegationDepth', limit: MAX_DELEGATION_DEPTH, depth },
+  )
+}
+
+/** What the host asks in the name of an agent, or of the caller, belongs to no turn of theirs. */
+const isOfTurn = (from: Cell, memory: Memory, at: number) => from.index !== USER_INDEX && correlationOf(memory, at) > 0
+
+/** How many delegations, and handoffs of them, have led to that turn. */
+function delegationDepth(core: Core, cell: Cell, turn: number): number {
+  let depth = 0
+  for (const { envelope } of chainOf(core, cell, turn)) {
+    if (typeOf(envelope.memory, envelope.at) === 'delegate') depth += 1
+    depth += core.settlement.requestOf(envelope)?.replaced ?? 0
+  }
+  return depth
+}
+
+const refusal = (from: Cell, to: Cell, { why, advice }: Obstacle, details: object = {}) =>
+  new DelegationRefusedError(`"${from.name}" cannot delegate to "${to.name}": ${why}. ${advice}`, {
+    from: from.name,
+    to: to.name,
+    reason: why,
+    ...details,
+  })

@@ -1,0 +1,184 @@
+/**
+ * Handoffs: the duty to answer moves from a turn to another agent, in the six steps of document 002, 2.6.1, each a record.
+ *
+ * The target is asked in the name of the source. Until it acknowledges the duty is the source's: a target that refuses, fails or
+ * is gone costs the source nothing but that step. Then the request that the source's turn was to answer waits for the target's
+ * message: deadlines, cancellation and the chain of who waits for whom see the target, and what the source returns answers
+ * nobody.
+ */
+import type { HandoffRequest } from '../actors/handoff.ts'
+import { describeStep, hasEffect } from '../actors/replay.ts'
+import { CancelledError, DelegationRefusedError, type DramatisError } from '../errors.ts'
+import { errorOf, isFailure } from '../mailbox/codec.ts'
+import { CALL, kindOf, lengthOf, limitOf, REQUEST, senderOf, turnOf } from '../mailbox/frame.ts'
+import { readBody } from '../mailbox/frame-body.ts'
+import type { Envelope } from '../mailbox/mailbox.ts'
+import type { Memory } from '../mailbox/memory.ts'
+import { onAbort } from '../on-abort.ts'
+import { type Cell, NO_TURN, type OpenRequest } from './cell.ts'
+import type { Core } from './core.ts'
+import { handoffRefusal } from './delegation.ts'
+import type { Question } from './host-frames.ts'
+import { offered } from './offered.ts'
+import type { HandoffStep } from './records.ts'
+import type { RunState } from './run-state.ts'
+
+/** One handoff on its way: whose turn gives its duty away, and to whom. */
+interface Handoff {
+  readonly run: RunState
+  readonly from: Cell
+  readonly own: Envelope<RunState>
+  readonly name: string
+  readonly to: Cell
+}
+
+const BY_TARGET: ReadonlySet<HandoffStep> = new Set(['acknowledged', 'declined', 'proceeding'])
+
+export class Handoffs {
+  readonly #core: Core
+  /** Those that are not acknowledged yet, by the message to the target. */
+  readonly #offers = new Map<Envelope<RunState>, () => void>()
+
+  constructor(core: Core) {
+    this.#core = core
+  }
+
+  /** Resolves when the target has acknowledged; rejects with why it will not do it. */
+  async handOff(from: Cell, run: RunState, turn: number, given: object, signal: AbortSignal): Promise<void> {
+    const request = given as Partial<HandoffRequest>
+    const own = from.holderOf(turn)?.mailbox.handed.get(turn)
+    if (!own || own.handedOff) throw notItsDuty(from, own !== undefined)
+    const summary = String(request.summary ?? this.#summary(from, own, request))
+    const name = String(request.to)
+    this.#record('summarized', { run, from, own, name }, { summary })
+    const to = this.#target(name, run)
+    const refusal = handoffRefusal(this.#core, from, to, turn)
+    if (refusal) throw refusal
+    const handoff: Handoff = { run, from, own, name, to }
+    this.#record('identified', handoff)
+    await this.#ask(handoff, this.#question(handoff, request, summary), signal)
+  }
+
+  #record(step: HandoffStep, { run, from, own, name }: Omit<Handoff, 'to'>, fields: { summary?: string } = {}): void {
+    const agent = BY_TARGET.has(step) ? name : from.name
+    const messageId = this.#core.idOf(own)
+    this.#core.record(run, { kind: 'handoff', step, agent, from: from.name, to: name, messageId, ...fields })
+  }
+
+  /** The target's turn has begun and goes on: it has not refused. */
+  acknowledged(agent: Cell, turn: number): void {
+    const envelope = agent.holderOf(turn)?.mailbox.handed.get(turn)
+    if (envelope) this.#offers.get(envelope)?.()
+  }
+
+  #target(name: string, run: RunState): Cell {
+    const cell = this.#core.cell(name, run)
+    if (cell?.settings.counted) return cell
+    throw this.#core.admission.unknown(name, run)
+  }
+
+  #ask(handoff: Handoff, question: Question, signal: AbortSignal): Promise<void> {
+    const { run, from, own, to } = handoff
+    return new Promise((resolve, reject) => {
+      let offer: OpenRequest | undefined
+      let isOpen = true
+      const close = () => {
+        isOpen = false
+        stop()
+        if (offer) this.#offers.delete(offer.envelope)
+      }
+      const accept = () => {
+        close()
+        this.#record('acknowledged', handoff)
+        this.#move(own, offer!)
+        this.#record('handed_off', handoff)
+        this.#record('proceeding', handoff)
+        resolve()
+      }
+      const settle = (memory: Memory, at: number) => {
+        const failure = isFailure(memory, at) ? errorOf(memory, at) : undefined
+        if (!isOpen) return this.#ended(handoff, offer!, failure)
+        if (failure) {
+          close()
+          this.#record('declined', handoff)
+          return reject(failure)
+        }
+        accept()
+        const duty = this.#core.settlement.requestOf(offer!.envelope)
+        if (duty) this.#core.settlement.conclude(duty, memory, at)
+      }
+      const stop = onAbort(signal, () => {
+        if (offer) this.#core.settlement.cancel(from, offer.correlation, withdrawn(from, to))
+        close()
+        reject(withdrawn(from, to))
+      })
+      this.#record('requested', handoff)
+      offer = this.#core.sends.ask(to, run, question, settle, from)
+      if (!offer || !isOpen) return
+      offer.turn = own.turn // until then it is the source that waits
+      this.#offers.set(offer.envelope, accept)
+    })
+  }
+
+  /** Who asked the source waits for the target from now on. */
+  #move(own: Envelope<RunState>, offer: OpenRequest): void {
+    const { settlement } = this.#core
+    const duty = settlement.requestOf(own)
+    own.handedOff = true
+    own.run.handoffs += 1
+    if (duty) settlement.move(duty, offer)
+    else offer.turn = NO_TURN
+  }
+
+  /** Nobody had asked the source, so nobody hears that it came to nothing. */
+  #ended({ run }: Handoff, { envelope }: OpenRequest, failure: DramatisError | undefined): void {
+    if (failure) this.#core.deadLetter(run, envelope.memory, envelope.at, 'failed', [failure])
+  }
+
+  #question({ run, from, own }: Handoff, request: Partial<HandoffRequest>, summary: string): Question {
+    const { description, priority, offer, task } = request
+    const { parentTask, deadline } = offered(offer)
+    const due = [deadline, run.tasks.get(parentTask ?? '')?.deadline].filter((time) => typeof time === 'number')
+    const { threadId } = readBody(own.memory, own.at)
+    return {
+      type: 'delegate',
+      content: String(description),
+      data: JSON.stringify({ ...Object(offer), deadline: due.length > 0 ? Math.min(...due) : null }),
+      metadata: JSON.stringify({ handoff: { from: from.name, summary, task } }),
+      ...(threadId !== undefined && { threadId }),
+      ...(Number.isInteger(priority) && { priority: Number(priority) | 0 }),
+      ...(kindOf(own.memory, own.at) === REQUEST && { limit: limitOf(own.memory, own.at) }),
+    }
+  }
+
+  /** Where the source has not summed up what there is: the task, and what its turn has done. */
+  #summary(from: Cell, own: Envelope<RunState>, { description }: Partial<HandoffRequest>): string {
+    const done = [...this.#stepsOf(from, own)]
+    return `${description} ${done.length === 0 ? 'Nothing was done yet.' : `Done so far: ${done.join(', ')}.`}`
+  }
+
+  *#stepsOf(from: Cell, { run, turn }: Envelope<RunState>): IterableIterator<string> {
+    for (const entry of run.log.entries()) {
+      if (entry.kind !== 'frames') continue
+      const { memory } = entry
+      for (let at = entry.from; at < entry.to; at += lengthOf(memory, at))
+        if (senderOf(memory, at) === from.index && turnOf(memory, at) === turn && isDone(memory, at))
+          yield describeStep({ memory, at, kind: kindOf(memory, at) }, (index) => this.#core.name(index))
+    }
+  }
+}
+
+/** What is worth a word in a summary: what the turn has done, not that it hands it off. */
+const isDone = (memory: Memory, at: number) =>
+  hasEffect(kindOf(memory, at)) && !(kindOf(memory, at) === CALL && readBody(memory, at).content.startsWith('handoff'))
+
+const withdrawn = ({ name }: Cell, to: Cell) =>
+  new CancelledError(`The handoff of "${name}" to "${to.name}" was withdrawn.`, { agent: to.name, from: name })
+
+const notItsDuty = ({ name }: Cell, isOver: boolean) =>
+  new DelegationRefusedError(
+    isOver
+      ? `Agent "${name}" has handed its duty off already; nobody waits for this turn any more. End it.`
+      : `Agent "${name}" has no such turn open, so there is no duty to hand off. Await the handoff in the handler.`,
+    { from: name },
+  )

@@ -1,0 +1,9 @@
+/** A request that is not answered yet, by the id of its message. */
+import type { OpenRequest } from './cell.ts'
+import type { Core } from './core.ts'
+
+export function openRequest(core: Core, messageId: string): OpenRequest | undefined {
+  for (const cell of core.cells)
+    for (const request of cell.open.values()) if (core.idOf(request.envelope) === messageId) return request
+  return undefined
+}

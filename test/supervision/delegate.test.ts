@@ -1,0 +1,493 @@
+/** Delegation: who may give tasks to whom, how deeply, and what comes of a task. Supervision rules 21 and 22. */
+import t from 'tap'
+import {
+  type AgentTask,
+  DelegationRefusedError,
+  defineAgent,
+  type OrchestratorContext,
+  type Run,
+  TaskRefusedError,
+} from '../../src/index.ts'
+import { imbalances, leftovers } from './accounts.ts'
+import { ask, gate, localTeam, openTeam, outcomeOf, type Receive } from './teams.ts'
+
+/** Delegates what it is asked, and answers with the result. */
+const delegates =
+  (to: string): Receive =>
+  async ({ content }, context) =>
+    `${(await context.delegate(to, content)).result}`
+
+const echo: Receive = ({ content, type }, { role }) => `${role.name} did ${content} (${type})`
+
+/** How each task of a run went: `lead < -: assigned in_progress`. Before the colon its agent and that of its parent. */
+function courses(run: Run, events: { type: string }[]): string[] {
+  const lines = new Map<string, string[]>()
+  const agents = new Map(run.tasks.map(({ id, assignedTo }) => [id, assignedTo]))
+  for (const event of events) {
+    if (event.type !== 'task') continue
+    const { task } = event as unknown as { task: AgentTask }
+    const line = lines.get(task.id) ?? [`${task.assignedTo} < ${agents.get(task.parentTask ?? '') ?? '-'}:`]
+    lines.set(task.id, [...line, task.status])
+  }
+  return [...lines.values()].map((line) => line.join(' '))
+}
+
+t.test('a delegated task is done by the other, and comes back with its result', async (t) => {
+  let task: AgentTask | undefined
+  const heard: unknown[] = []
+  const lead: Receive = async (_message, context) => {
+    task = await context.delegate('worker', {
+      description: 'dig',
+      priority: 2,
+      dependencies: ['d'],
+      requiredCapabilities: ['spade'],
+    })
+    return 'over'
+  }
+  const worker: Receive = ({ type, content, structuredData, priority }) => {
+    heard.push({ type, content, structuredData, priority })
+    return { structuredData: { holes: 3 } }
+  }
+  const team = localTeam(t, { lead, worker })
+  const run = team.launch('q')
+  await run.result
+  const [parent, child] = run.tasks
+  t.same(task, child)
+  t.match(child, {
+    description: 'dig',
+    assignedTo: 'worker',
+    status: 'completed',
+    result: { holes: 3 },
+    priority: 2,
+    dependencies: ['d'],
+    requiredCapabilities: ['spade'],
+    deadline: null,
+    parentTask: parent!.id,
+  })
+  t.match(heard, [
+    {
+      type: 'delegate',
+      content: 'dig',
+      priority: 2,
+      structuredData: { description: 'dig', assignedTo: 'worker', parentTask: parent!.id },
+    },
+  ])
+  t.same(run.messageHistory.find(({ id }) => id === child!.id)?.type, 'delegate')
+})
+
+t.test('the task of a turn is blocked while what it has delegated is open', async (t) => {
+  const lead: Receive = async (_message, context) => {
+    await Promise.all([context.delegate('a', 'x'), context.delegate('b', 'y')])
+    return 'over'
+  }
+  const team = localTeam(t, { lead, a: echo, b: async (_, context) => void (await context.sleep(5)) })
+  const run = team.launch('q')
+  await team.clock.runToIdle()
+  const events = []
+  for await (const event of run.events()) events.push(event)
+  t.same(courses(run, events), [
+    'lead < -: assigned in_progress blocked in_progress completed',
+    'a < lead: assigned in_progress completed',
+    'b < lead: assigned in_progress completed',
+  ])
+})
+
+t.test('a delegation by the script is a task too, of nobody', async (t) => {
+  const orchestration = {
+    strategy: 'custom' as const,
+    run: async (script: { delegate(to: string, task: string): Promise<AgentTask> }) =>
+      `${(await script.delegate('a', 'x')).result}`,
+  }
+  const team = localTeam(t, { a: echo }, { orchestration })
+  const run = team.launch('q')
+  t.equal((await run.result).finalOutput, 'a did x (delegate)')
+  t.match(run.tasks, [{ assignedTo: 'a', status: 'completed', parentTask: null, result: 'a did x (delegate)' }])
+})
+
+t.test('its input schema applies to a delegated task', async (t) => {
+  const input = {
+    '~standard': {
+      version: 1 as const,
+      vendor: 'test',
+      validate: (value: unknown) =>
+        Object(value).priority === 1 ? { value: 'checked' } : { issues: [{ message: 'priority is not 1' }] },
+    },
+  }
+  const worker = defineAgent({ input, receive: ({ structuredData }) => `${structuredData}` })
+  const lead: Receive = async (_message, context) => {
+    const { result } = await context.delegate('worker', { description: 'x', priority: 1 })
+    return `${result} ${await context.delegate('worker', 'x').catch(({ code }) => code)}`
+  }
+  const team = localTeam(t, { lead, worker })
+  t.equal(await ask(team, 'lead'), 'checked MESSAGE_REJECTED')
+})
+
+t.test('rule 22: the duty is back with who delegated when the task is refused', async (t) => {
+  const errors: unknown[] = []
+  const lead: Receive = async ({ content }, context) => {
+    try {
+      await context.delegate('worker', content)
+    } catch (error) {
+      errors.push(error)
+    }
+    return `lead did ${content}`
+  }
+  const worker: Receive = (_message, context) => {
+    throw context.refuse('too deep')
+  }
+  const team = localTeam(t, { lead, worker })
+  const run = team.launch('dig')
+  const result = await run.result
+  t.equal(result.finalOutput, 'lead did dig')
+  t.ok(errors[0] instanceof TaskRefusedError)
+  t.same(
+    run.tasks.map(({ assignedTo, status }) => [assignedTo, status]),
+    [
+      ['lead', 'completed'],
+      ['worker', 'refused'],
+    ],
+  )
+  t.match(result.failures, [{ agent: 'worker', taskId: run.tasks[1]!.id, error: { code: 'TASK_REFUSED' } }])
+})
+
+const ends: Record<string, { worker: Receive; code: string; status: string }> = {
+  'that fails': {
+    worker: () => {
+      throw new Error('broken')
+    },
+    code: 'AGENT_FAILED',
+    status: 'failed',
+  },
+  'that nobody is there for': { worker: echo, code: 'UNKNOWN_AGENT', status: 'failed' },
+}
+for (const [title, { worker, code, status }] of Object.entries(ends))
+  t.test(`a task ${title} rejects with what it ended in`, async (t) => {
+    const to = code === 'UNKNOWN_AGENT' ? 'workr' : 'worker'
+    const lead: Receive = (_message, context) => context.delegate(to, 'x').then(String, (error) => error.code)
+    const team = localTeam(t, { lead, worker })
+    const run = team.launch('q')
+    t.equal((await run.result).finalOutput, code)
+    t.equal(run.tasks[1]!.status, status)
+  })
+
+t.test('a task whose agent is gone for good rejects with AGENT_TERMINATED', async (t) => {
+  const lead: Receive = (_message, context) => context.delegate('worker', 'x').then(String, (error) => error.code)
+  const team = localTeam(t, { lead, worker: () => new Promise<never>(() => {}) })
+  const answer = outcomeOf(ask(team, 'lead'))
+  await team.clock.advance(0)
+  const removed = team.removeAgent('worker')
+  await team.clock.runToIdle()
+  await removed
+  t.equal(answer.value, 'AGENT_TERMINATED')
+})
+
+t.test('the deadline of a task limits the wait for it, where it is done and where it waits', async (t) => {
+  const held = gate()
+  const worker: Receive = async (_message, context) => {
+    await Promise.race([held.opened, context.sleep(100)])
+    return 'late'
+  }
+  const outcomes: unknown[] = []
+  const lead: Receive = async (_message, context) => {
+    const deadline = context.now() + 20
+    const tasks = ['first', 'second'].map((description) => context.delegate('worker', { description, deadline }))
+    for (const { reason } of (await Promise.allSettled(tasks)) as PromiseRejectedResult[]) outcomes.push(reason.code)
+    return `over at ${context.now()}`
+  }
+  const team = openTeam(t, { lead, worker })
+  const startedAt = team.clock.now()
+  const run = team.launch('q')
+  await team.clock.advance(20)
+  t.equal((await run.result).finalOutput, `over at ${startedAt + 20}`)
+  t.same(outcomes, ['REQUEST_TIMEOUT', 'REQUEST_TIMEOUT'])
+  t.match(run.tasks.slice(1), [{ status: 'failed' }, { status: 'failed' }])
+  await team.clock.runToIdle()
+  t.same([...imbalances(team.host), ...leftovers(team.host)], [])
+})
+
+t.test('a task that is done in time is left alone by its deadline', async (t) => {
+  const lead: Receive = async (_message, context) => {
+    const { status } = await context.delegate('worker', { description: 'x', deadline: context.now() + 20 })
+    await context.sleep(50)
+    return status
+  }
+  const team = localTeam(t, { lead, worker: echo })
+  const answer = outcomeOf(ask(team, 'lead'))
+  await team.clock.advance(60)
+  t.equal(answer.value, 'completed')
+})
+
+t.test('a delegation that is withdrawn with its turn is cancelled', async (t) => {
+  const signals: AbortSignal[] = []
+  const worker: Receive = async (_message, { signal }) => {
+    signals.push(signal)
+    await new Promise((_, reject) => signal.addEventListener('abort', () => reject(signal.reason)))
+  }
+  const lead: Receive = async (_message, context) => {
+    void context.delegate('worker', 'now')
+    void context.delegate('worker', 'later')
+    await context.sleep(10)
+    return 'over'
+  }
+  const team = openTeam(t, { lead, worker })
+  const run = team.launch('q')
+  await team.clock.advance(10)
+  await run.result
+  await team.clock.runToIdle()
+  t.ok(signals[0]?.aborted)
+  t.same(
+    run.tasks.map(({ status }) => status),
+    ['completed', 'cancelled', 'cancelled'],
+  )
+  t.same([...imbalances(team.host), ...leftovers(team.host)], [])
+})
+
+for (const by of ['a deadline of who asked', 'the host'])
+  t.test(`a delegation whose turn is cut off by ${by} is cancelled, waiting or begun`, async (t) => {
+    const hangs: Receive = (_message, { signal }) =>
+      new Promise<never>((_, reject) => signal.addEventListener('abort', () => reject(signal.reason)))
+    const lead: Receive = async (_message, context) => {
+      await Promise.all([context.delegate('worker', 'now'), context.delegate('worker', 'later')])
+    }
+    const options = by === 'the host' ? { limits: { turnTimeoutMs: 20 } } : { communication: { responseTimeoutMs: 20 } }
+    const orchestration = {
+      strategy: 'custom' as const,
+      run: async (script: OrchestratorContext) => {
+        await script.request('lead', 'go').catch(() => {})
+        await script.sleep(50)
+        return 'over'
+      },
+    }
+    const team = openTeam(t, { lead, worker: hangs }, { orchestration, roles: { lead: options } })
+    const run = team.launch('q')
+    await team.clock.advance(100)
+    await run.result
+    t.same(
+      run.tasks.map(({ status }) => status),
+      ['failed', 'cancelled', 'cancelled'],
+    )
+  })
+
+t.test('a turn that is tried again does not delegate twice', async (t) => {
+  let done = 0
+  const worker: Receive = async (_message, context) => {
+    await context.sleep(10)
+    done += 1
+    return 'hole'
+  }
+  const lead: Receive = async (_message, context) => {
+    const { result, status } = await context.delegate('worker', 'dig')
+    await context.sleep(10)
+    return `${result} ${status} at attempt ${context.attempt}`
+  }
+  const team = openTeam(t, { lead, worker })
+  const run = team.launch('q')
+  await team.clock.advance(5)
+  team.crash('lead')
+  await team.clock.advance(10)
+  team.crash('lead')
+  await team.clock.runToIdle()
+  t.equal((await run.result).finalOutput, 'hole completed at attempt 3')
+  t.equal(done, 1)
+  t.same(
+    run.tasks.map(({ status }) => status),
+    ['completed', 'completed'],
+  )
+})
+
+// ---- who may delegate to whom
+
+const roles = {
+  boss: { canDelegateTo: ['clerk'] },
+  clerk: { canDelegateTo: [] },
+  drone: { delegationAllowed: false },
+  hermit: { canBeDelegatedTo: false },
+  free: {},
+}
+const cast = Object.fromEntries(
+  Object.keys(roles).map((name): [string, Receive] => [
+    name,
+    ({ content, type }, context) =>
+      type === 'delegate' ? `${name} did it` : context.delegate(content, 'x').then(({ result }) => `${result}`),
+  ]),
+)
+const graph = {
+  boss: ['clerk'],
+  clerk: [],
+  drone: [],
+  hermit: ['boss', 'clerk', 'drone', 'free'],
+  free: ['boss', 'clerk', 'drone'],
+}
+
+t.test('the delegation graph says who may give tasks to whom', async (t) => {
+  const team = localTeam(t, cast, { roles })
+  t.same(team.getDelegationGraph(), graph)
+  for (const from of Object.keys(roles))
+    for (const to of Object.keys(roles))
+      t.equal(team.canDelegate(from, to), graph[from as keyof typeof graph].includes(to as never), `${from} ${to}`)
+  for (const from of ['$user', '$orchestrator'])
+    t.same(
+      Object.keys(roles).filter((to) => team.canDelegate(from, to)),
+      ['boss', 'clerk', 'drone', 'free'],
+    )
+})
+
+t.test('it knows who comes and goes, and no other names', async (t) => {
+  const team = localTeam(t, cast, { roles, later: { late: echo } })
+  await team.addAgent({ name: 'late', canDelegateTo: ['free'] })
+  await team.removeAgent('drone')
+  t.same(team.getDelegationGraph().late, ['free'])
+  t.same(team.getDelegationGraph().free, ['boss', 'clerk', 'late'])
+  for (const [from, to] of [
+    ['drone', 'free'],
+    ['free', 'drone'],
+    ['fre', 'boss'],
+    ['free', '$user'],
+    ['$runtime', 'free'],
+  ] as const)
+    t.throws(() => team.canDelegate(from, to), { code: 'UNKNOWN_AGENT' }, `${from} ${to}`)
+})
+
+const refused = [
+  [
+    'boss',
+    'free',
+    /"boss" cannot delegate to "free": "boss" may delegate to "clerk" alone \(canDelegateTo\)\. Add "free"/,
+  ],
+  ['clerk', 'free', /"clerk" may delegate to nobody alone/],
+  ['drone', 'free', /"drone" may not delegate \(delegationAllowed: false\)/],
+  ['free', 'hermit', /"hermit" takes no tasks of others \(canBeDelegatedTo: false\)/],
+  ['free', 'free', /nobody delegates to itself/],
+] as const
+
+t.test('a delegation outside of the graph is refused with who, to whom, why and what to change', async (t) => {
+  const team = openTeam(t, cast, { roles })
+  for (const [from, to, why] of refused) {
+    const error = await ask(team, from, to).then(
+      () => undefined,
+      (error) => error,
+    )
+    t.match(error.details.cause, { code: 'DELEGATION_REFUSED', message: why, details: { from, to } })
+  }
+  t.match(
+    team.deadLetters.list().filter(({ reason }) => reason === 'rejected'),
+    refused.map(([from, to]) => ({ message: { type: 'delegate', sender: from, recipient: to } })),
+  )
+  t.same([...imbalances(team.host), ...leftovers(team.host)], [])
+})
+
+t.test('a refused delegation is a refused task, and the turn goes on', async (t) => {
+  const lead: Receive = (_message, context) =>
+    context.delegate('worker', 'x').then(String, (error) => `${error instanceof DelegationRefusedError}`)
+  const team = localTeam(t, { lead, worker: echo }, { roles: { lead: { delegationAllowed: false } } })
+  const run = team.launch('q')
+  t.equal((await run.result).finalOutput, 'true')
+  t.same(
+    run.tasks.map(({ status }) => status),
+    ['completed', 'refused'],
+  )
+})
+
+t.test('rule 21: delegations are nested up to a bound, which is named', async (t) => {
+  let turns = 0
+  const passes =
+    (to: string): Receive =>
+    async ({ content }, context) => {
+      turns += 1
+      return `${(await context.delegate(to, content)).result}`
+    }
+  const names = Array.from({ length: 12 }, (_, i) => `n${i}`)
+  const line = Object.fromEntries(names.map((name, i) => [name, passes(names[i + 1] ?? 'n0')]))
+  const team = openTeam(t, line)
+  const error = await ask(team, 'n0').then(
+    () => undefined,
+    (error) => error,
+  )
+  t.equal(turns, 9)
+  t.match(JSON.stringify(error), 'it would be 9 delegations deep, and maxDelegationDepth is 8')
+  t.match(team.deadLetters.list().find(({ reason }) => reason === 'rejected')?.errors, [
+    { code: 'DELEGATION_REFUSED', details: { from: 'n8', to: 'n9', bound: 'maxDelegationDepth', limit: 8, depth: 9 } },
+  ])
+  t.same([...imbalances(team.host), ...leftovers(team.host)], [])
+})
+
+t.test('requests between delegations do not hide how deep they are', async (t) => {
+  const passes: Receive = async ({ content, type }, context) => {
+    const next = `n${Number(content) + 1}`
+    if (type === 'request') return `${(await context.delegate(next, `${Number(content) + 1}`)).result}`
+    return (await context.request(next, `${Number(content) + 1}`)).content
+  }
+  const line = Object.fromEntries(Array.from({ length: 24 }, (_, i) => [`n${i}`, passes]))
+  const team = openTeam(t, line)
+  await t.rejects(ask(team, 'n0', '0'))
+  t.match(team.deadLetters.list().find(({ reason }) => reason === 'rejected')?.errors, [{ details: { from: 'n16' } }])
+})
+
+t.test('delegations one after the other are not nested', async (t) => {
+  const lead: Receive = async (_message, context) => {
+    for (let n = 0; n < 20; n++) await context.delegate('worker', `${n}`)
+    return 'over'
+  }
+  t.equal(await ask(localTeam(t, { lead, worker: echo }), 'lead'), 'over')
+})
+
+// ---- from outside
+
+t.test('delegateTask gives a task in the name of an agent, and resolves with it', async (t) => {
+  const senders: string[] = []
+  const worker: Receive = ({ sender, content }) => {
+    senders.push(sender)
+    return `did ${content}`
+  }
+  const team = openTeam(t, { lead: echo, worker }, { roles: { lead: { canDelegateTo: ['worker'] } } })
+  const task = await team.delegateTask('lead', 'worker', { description: 'dig', priority: 3 })
+  t.match(task, { description: 'dig', assignedTo: 'worker', status: 'completed', result: 'did dig', priority: 3 })
+  await team.delegateTask('$user', 'worker', 'dig')
+  t.same(senders, ['lead', '$user'])
+  t.same([...imbalances(team.host), ...leftovers(team.host)], [])
+})
+
+t.test('delegateTask rejects as the verb does', async (t) => {
+  const worker: Receive = (_message, context) => {
+    throw context.refuse('no')
+  }
+  const team = localTeam(t, { lead: echo, worker }, { roles: { worker: { delegationAllowed: false } } })
+  await t.rejects(team.delegateTask('lead', 'worker', 'x'), { code: 'TASK_REFUSED' })
+  await t.rejects(team.delegateTask('worker', 'lead', 'x'), { code: 'DELEGATION_REFUSED' })
+  await t.rejects(team.delegateTask('led', 'worker', 'x'), { code: 'UNKNOWN_AGENT' })
+  await t.rejects(team.delegateTask('lead', 'wroker', 'x'), { code: 'UNKNOWN_AGENT' })
+  await t.rejects(team.delegateTask('lead', 'worker', 5 as never), { code: 'MESSAGE_REJECTED' })
+  await team.close()
+  await t.rejects(team.delegateTask('lead', 'worker', 'x'), { code: 'TEAM_CLOSED' })
+})
+
+t.test('delegateTask outlives the agent in whose name the task was given, and who has its name next', async (t) => {
+  const worker: Receive = async (_message, context) => {
+    await context.sleep(10)
+    return 'done'
+  }
+  const team = openTeam(t, { lead: echo, worker }, { later: { lead: echo } })
+  const given = outcomeOf(team.delegateTask('lead', 'worker', 'x'))
+  await team.clock.advance(0)
+  await team.removeAgent('lead')
+  await team.addAgent({ name: 'lead' })
+  await team.clock.advance(10)
+  t.match(given.value, { status: 'completed', result: 'done' })
+  t.same([...imbalances(team.host), ...leftovers(team.host)], [])
+})
+
+t.test('a delegate message from outside is held to the graph in the name of its sender', async (t) => {
+  const team = localTeam(t, cast, { roles })
+  const message = { type: 'delegate' as const, recipient: 'free', content: 'x' }
+  await t.rejects(team.sendMessage({ ...message, sender: 'boss' }), { code: 'DELEGATION_REFUSED' })
+  t.equal(await team.sendMessage({ ...message, sender: 'hermit' }), null)
+  t.match(await team.sendMessage({ ...message, requiresResponse: true }), { content: 'free did it' })
+})
+
+t.test('delegations work in a chain', async (t) => {
+  const team = localTeam(t, { a: delegates('b'), b: delegates('c'), c: echo })
+  const run = team.launch('dig')
+  t.equal((await run.result).finalOutput, 'c did dig (delegate)')
+  const [a, b, c] = run.tasks
+  t.same([a!.parentTask, b!.parentTask, c!.parentTask], [null, a!.id, b!.id])
+})
