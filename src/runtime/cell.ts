@@ -33,7 +33,7 @@ export interface OpenCall {
   /** Settles it from outside. */
   readonly fail: (error: DramatisError) => void
   /** Whose move it waits for, where that is the agents' own. */
-  readonly waitsFor: { readonly kind: 'blackboard' | 'sync'; readonly name: string } | undefined
+  readonly waitsFor: { readonly kind: 'blackboard' | 'handoff' | 'sync'; readonly name: string } | undefined
 }
 
 /** Of what is asked in somebody's name, and not by a turn: no agent has it, nor a message that waits. */

@@ -221,7 +221,8 @@ export class HostCalls implements Serving {
 }
 
 /** What only the agents themselves can end. A sync point has a time limit, which does not excuse a cycle. */
-function waitsFor(operation: string, { key, timeoutMs, point }: Arguments): OpenCall['waitsFor'] {
+function waitsFor(operation: string, { key, timeoutMs, point, to }: Arguments): OpenCall['waitsFor'] {
+  if (operation === 'handoff') return { kind: 'handoff', name: to }
   if (operation === 'blackboard.waitFor' && timeoutMs === undefined) return { kind: 'blackboard', name: key }
   return operation === 'sync' || operation === 'synced' ? { kind: 'sync', name: point } : undefined
 }
@@ -235,6 +236,7 @@ interface Arguments {
   pattern: string
   timeoutMs?: number
   point: string
+  to: string
   data: unknown
   question: string
   choice: string

@@ -92,6 +92,7 @@ export function namedWaits({ cycle, tail }: Stuck): NamedWait[] {
 
 const VERBS: Readonly<Record<OpenWait['kind'], (name: string) => string>> = {
   request: (name) => `for the answer of "${name}"`,
+  delegate: (name) => `for "${name}" to do its task`,
   mailbox: (name) => `for room in the mailbox of "${name}"`,
   reader: (name) => `for "${name}" to read its stream`,
   blackboard: (key) => `for "${key}" on the blackboard`,

@@ -2,7 +2,17 @@
  * Who waits for whom now (rule 22), read from what the host knows anyway: no verb writes anything for it. A node is a turn; a
  * message that is not begun, and whoever may write on a blackboard, are nodes too, so that each wait is for nodes.
  */
-import { correlationOf, kindOf, SEND, SIGNALLED, senderOf, timeOf, turnOf, waitingOf } from '../mailbox/frame.ts'
+import {
+  correlationOf,
+  kindOf,
+  SEND,
+  SIGNALLED,
+  senderOf,
+  timeOf,
+  turnOf,
+  typeOf,
+  waitingOf,
+} from '../mailbox/frame.ts'
 import type { Envelope } from '../mailbox/mailbox.ts'
 import type { Cell, OpenCall, OpenRequest, RequestGroup } from './cell.ts'
 import type { Core } from './core.ts'
@@ -10,8 +20,8 @@ import type { RunState } from './run-state.ts'
 import type { OpenGeneration } from './sync-rules.ts'
 import type { Wait } from './wait-graph.ts'
 
-/** What a turn waits for: an answer, room in a mailbox, the reader of its answer, an entry on a blackboard, others at a sync point. */
-export type WaitKind = 'request' | 'mailbox' | 'reader' | 'blackboard' | 'sync'
+/** What a turn waits for: an answer, a task, room in a mailbox, the reader of its answer, an entry on a blackboard, others at a sync point. */
+export type WaitKind = 'request' | 'delegate' | 'mailbox' | 'reader' | 'blackboard' | 'sync'
 
 /** One wait of a turn. */
 export interface OpenWait {
@@ -118,7 +128,7 @@ export class WaitEdges {
       const target = this.#answerOf(request)
       const { memory, at: place } = request.envelope
       const wait: OpenWait = {
-        kind: 'request',
+        kind: typeOf(memory, place) === 'delegate' ? 'delegate' : 'request',
         for: request.callee.name,
         target,
         number: request.correlation,
@@ -191,6 +201,7 @@ export class WaitEdges {
     const at = this.#of(cell, turn)
     if (at === undefined) return
     const { run } = this.turns[at]!.envelope
+    if (waitsFor?.kind === 'handoff') return // the request to the target says it
     if (waitsFor?.kind === 'sync') return this.#sync(at, run, waitsFor.name, number, call)
     const isTheirs = waitsFor && !run.boardLent && !isShared(run, this.#core)
     const target = isTheirs ? this.#anybody(run) : this.#free()

@@ -142,6 +142,40 @@ const fill = async (context: AgentContext, to: string) => {
 
 const programs: Record<string, Program> = {
   request: { cast: buyers, cycle: ['ann', 'bob'], kinds: ['request', 'request'] },
+  delegate: {
+    cast: {
+      ann: async (_, context) => `${(await context.delegate('bob', 'the work')).result}`,
+      bob: async (_, context) => `${(await context.delegate('ann', 'the work')).result}`,
+    },
+    cycle: ['ann', 'bob'],
+    kinds: ['delegate', 'delegate'],
+  },
+  'a handoff that is not taken on': {
+    cast: {
+      ann: async (_, context) => context.handoff('bob', 'the work'),
+      bob: after('ann'),
+    },
+    cycle: ['ann', 'bob'],
+    kinds: ['delegate', 'request'],
+  },
+  'several at once': {
+    cast: {
+      ann: async (_, context) => {
+        const quotes = ['bob', 'cleo'].map((name) => context.request(name, 'your quote?'))
+        return (await Promise.any(quotes)).content
+      },
+      bob: after('ann'),
+      cleo: after('ann'),
+    },
+    cycle: ['ann', 'bob'],
+    kinds: ['request', 'request'],
+  },
+  'a request under a limit that leaves one of them a permit': {
+    cast: buyers,
+    extras: { maxConcurrentAgents: 1 },
+    cycle: ['ann', 'bob'],
+    kinds: ['request', 'request'],
+  },
   requestAll: {
     cast: {
       ann: async (_, context) => void (await context.requestAll(['free', 'bob'], 'your quotes?')),
@@ -336,6 +370,27 @@ t.test('a wait for one of several is none while one of them is at work', async (
   const result = outcomeOf(team.execute('go'))
   await team.clock.runToIdle()
   t.equal(result.value?.finalOutput, 'at last')
+  t.same(found, [])
+})
+
+t.test('rule 22: who waits for a permit waits for one at work, and one that only waits gives its own up', async (t) => {
+  const team = openTeam(
+    t,
+    {
+      ann: async (_, context) => (await context.requestAll(['bob', 'cleo'], 'go')).map(({ ok }) => `${ok}`).join(' '),
+      bob: async (_, context) => (await context.request('dan', 'go')).content,
+      cleo: async (_, context) => (await context.request('dan', 'go')).content,
+      dan: async (_, context) => {
+        await context.sleep(1_000)
+        return 'done'
+      },
+    },
+    { maxConcurrentAgents: 1 },
+  )
+  const found = watched(team)
+  const result = outcomeOf(team.execute('go'))
+  await team.clock.runToIdle()
+  t.equal(result.value?.finalOutput, 'true true')
   t.same(found, [])
 })
 
