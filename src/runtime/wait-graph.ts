@@ -67,7 +67,7 @@ export function stuckIn(nodes: readonly WaitNode[]): number[] {
           continue
         }
         waiter[link] = wait
-        before[link] = lastWaiter[target] ?? NONE
+        before[link] = lastWaiter[target]!
         lastWaiter[target] = link++
       }
       owner[wait] = i

@@ -98,16 +98,16 @@ export function wrongWith(
 
 /** Waits from one to another; from a node to itself those of its shortest cycle. After Floyd and Warshall. */
 function distances(stuck: readonly number[], waitsFor: (from: number, to: number) => boolean) {
-  const far = new Map<string, number>()
-  const steps = (from: number, to: number) => far.get(`${from} ${to}`) ?? Number.POSITIVE_INFINITY
-  for (const from of stuck) for (const to of stuck) if (waitsFor(from, to)) far.set(`${from} ${to}`, 1)
+  const width = Math.max(0, ...stuck) + 1
+  const far = new Float64Array(width * width).fill(Number.POSITIVE_INFINITY)
+  for (const from of stuck) for (const to of stuck) if (waitsFor(from, to)) far[from * width + to] = 1
   for (const over of stuck)
     for (const from of stuck)
       for (const to of stuck) {
-        const detour = steps(from, over) + steps(over, to)
-        if (detour < steps(from, to)) far.set(`${from} ${to}`, detour)
+        const detour = far[from * width + over]! + far[over * width + to]!
+        if (detour < far[from * width + to]!) far[from * width + to] = detour
       }
-  return steps
+  return (from: number, to: number) => far[from * width + to]!
 }
 
 const rises = (list: readonly number[]) => list.every((value, i) => i === 0 || value >= list[i - 1]!)
