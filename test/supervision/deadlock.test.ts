@@ -217,6 +217,48 @@ const programs: Record<string, Program> = {
     cycle: ['ann', 'bob'],
     kinds: ['mailbox', 'mailbox'],
   },
+  'a message to all that some have no room for': {
+    cast: {
+      ann: async ({ content }, context) => {
+        if (content === 'go') for (let i = 0; i < 4; i++) await context.broadcast('news')
+      },
+      bob: async ({ content }, context) => {
+        if (content === 'go') for (let i = 0; i < 4; i++) await context.broadcast('news')
+      },
+    },
+    extras: { orchestration: askAll, communication: { mailboxCapacity: 2 } },
+    cycle: ['ann', 'bob'],
+    kinds: ['mailbox', 'mailbox'],
+  },
+  'a send behind others of its thread': {
+    cast: {
+      ann: async ({ content }, context) => {
+        if (content === 'fill') for (let i = 0; i < 4; i++) void context.send('bob', `${i}`)
+        if (content !== 'go') return
+        await context.publish('ann is at it', true, 'fact')
+        await context.send('bob', 'one more')
+      },
+      bob: async ({ content }, context) => {
+        if (content !== 'go') return
+        await context.blackboard.waitFor('ann is at it')
+        await fill(context, 'ann')
+      },
+    },
+    extras: {
+      communication: { mailboxCapacity: 2 },
+      orchestration: {
+        strategy: 'custom',
+        async run(script) {
+          const bob = script.request('bob', 'go')
+          await script.request('ann', 'fill')
+          await Promise.allSettled([bob, script.request('ann', 'go')])
+          return 'over'
+        },
+      },
+    },
+    cycle: ['ann', 'bob'],
+    kinds: ['mailbox', 'mailbox'],
+  },
   'a stream that nobody reads': {
     cast: {
       ann: async (_, context) => {
@@ -304,6 +346,56 @@ t.test('a sync point whose members are still to come is no stall: its time ends 
   const result = outcomeOf(team.execute('go'))
   await team.clock.runToIdle()
   t.match(result.value?.finalOutput, '"timedOut":true')
+  t.same(found, [])
+})
+
+const slow: Receive = async (_message, context) => {
+  await context.sleep(1_000)
+  return 'slow'
+}
+
+t.test(
+  'rule 22: who waits for all, or for more than can come, waits in vain though one of them is at work',
+  async (t) => {
+    const asks: Record<string, Receive> = {
+      'for all': async (_, context) => `${(await context.requestAll(['slow', 'bob'], 'your quotes?')).length}`,
+      'for two of three': async (_, context) =>
+        `${(await context.requestQuorum(['slow', 'bob', 'cleo'], 2, 'your quotes?')).length}`,
+    }
+    for (const [what, ann] of Object.entries(asks)) {
+      const team = openTeam(t, { ann, bob: after('ann'), cleo: after('ann'), slow })
+      const found = watched(team)
+      const result = outcomeOf(team.execute('go'))
+      await team.clock.advance(0)
+      t.match(found[0], { type: 'deadlock', cycle: ['ann', 'bob'] }, what)
+      await team.clock.runToIdle()
+      t.equal(result.settled, true, what)
+    }
+  },
+)
+
+t.test('rule 22: an agent that is down comes back: who waits for it waits for that', async (t) => {
+  const team = openTeam(t, {
+    ann: after('bob'),
+    bob: ({ content }, { attempt }) => (attempt < 3 ? new Promise<never>(() => {}) : content),
+  })
+  const found = watched(team)
+  const result = outcomeOf(team.execute('go'))
+  for (let death = 0; death < 2; death++) {
+    await team.clock.advance(10)
+    team.crash('bob')
+  }
+  await team.clock.runToIdle()
+  t.equal(result.value?.finalOutput, 'your quote?')
+  t.same(found, [])
+})
+
+t.test('rule 22: what stands in the mailbox of an agent at work will begin', async (t) => {
+  const team = openTeam(t, { ann: after('bob'), bob: after('slow'), slow }, { orchestration: askAll })
+  const found = watched(team)
+  const result = outcomeOf(team.execute('go'))
+  await team.clock.runToIdle()
+  t.equal(result.value?.finalOutput, 'slow slow slow')
   t.same(found, [])
 })
 
