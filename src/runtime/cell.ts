@@ -105,6 +105,8 @@ export class Life {
   verdict: DramatisError | undefined
   /** The host ends it for the sake of others; who waits for that is here. */
   recalled: (() => void)[] | undefined
+  /** How many frames its turns were given that they may have waited for. */
+  told = 0
   /** Turns that wait for the reader of their answer. */
   readonly awaitReader = new Set<number>()
   wantsBell: 'none' | 'message' | 'reply' = 'none'

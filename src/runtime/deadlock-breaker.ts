@@ -1,19 +1,22 @@
 /** Ends a deadlock or a stall: one wait of one turn is rejected; where that turn comes to the same again, its agent begins anew (rule 26). */
 import { DeadlockError, type DramatisError, StallError } from '../errors.ts'
+import { BoundedMap } from './bounded-map.ts'
 import type { Core } from './core.ts'
 import { type Stuck, sentenceOf } from './stuck.ts'
 import { chooseVictim } from './victim.ts'
 import type { OpenWait, TurnNode } from './wait-edges.ts'
 
-/** So many victims are remembered. */
+/** So many turns are remembered whose wait was rejected. */
 const MOST_REMEMBERED = 1_024
+/** So many victims in a row are looked at. */
+const LAST_VICTIMS = 3
 
 export class Breaker {
   readonly #core: Core
   /** Names, the latest last. */
-  readonly #victims: string[] = []
+  #victims: string[] = []
   /** Turns whose wait was rejected once. */
-  readonly #rejected = new Set<string>()
+  readonly #rejected = new BoundedMap<string, true>(MOST_REMEMBERED)
 
   constructor(core: Core) {
     this.#core = core
@@ -25,8 +28,7 @@ export class Breaker {
     const victim = chooseVictim(candidates, this.#victims)
     if (!victim) return this.#restartOne(stuck)
     const { turn, wait } = victim
-    this.#victims.push(turn.cell.name)
-    if (this.#victims.length > MOST_REMEMBERED) this.#victims.shift()
+    this.#victims = [...this.#victims, turn.cell.name].slice(-LAST_VICTIMS)
     const error = errorOf(stuck, turn, wait)
     this.#reject(wait, error)
     this.#again(turn, error)
@@ -46,11 +48,8 @@ export class Breaker {
   /** A turn that asks for the same once more costs its agent's life: the message counts it, and is poison in the end. */
   #again(turn: TurnNode, error: DramatisError): void {
     const key = `${turn.cell.index}.${turn.envelope.turn}`
-    if (!this.#rejected.has(key)) {
-      this.#rejected.add(key)
-      if (this.#rejected.size > MOST_REMEMBERED)
-        for (const oldest of this.#rejected) return void this.#rejected.delete(oldest)
-    } else this.#core.deaths.kill(turn.cell, error)
+    if (this.#rejected.has(key)) this.#core.deaths.kill(turn.cell, error)
+    else this.#rejected.set(key, true)
   }
 
   /** All of the cycle wait for their readers: no answer can tell them so. */

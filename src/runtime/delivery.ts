@@ -3,7 +3,18 @@
  * A window holds messages of one run at a time, so that a permit is held only for what is really going on. Where turns of
  * several runs may be open at once it holds one message of each.
  */
-import { copyFrame, lengthOf, RUN_OVER, runOf, setAttempt, setKind, setTurn, turnOf } from '../mailbox/frame.ts'
+import {
+  copyFrame,
+  kindOf,
+  lengthOf,
+  PROBE,
+  RUN_OVER,
+  runOf,
+  setAttempt,
+  setKind,
+  setTurn,
+  turnOf,
+} from '../mailbox/frame.ts'
 import { idOf } from '../mailbox/frame-id.ts'
 import { type Envelope, NOT_YET } from '../mailbox/mailbox.ts'
 import { allocate, type Memory } from '../mailbox/memory.ts'
@@ -52,6 +63,7 @@ export class Delivery implements Handing {
     const cell = turn === 0 ? to : to.holderOf(turn)
     const life = cell?.life
     if (!cell || !life) return
+    if (!isProbe(frame)) life.told += 1
     if (isHeldBack(cell, life, runOf(frame.memory, 0))) life.held.push(frame)
     else life.backlog.push(frame)
     this.#touched.add(cell)
@@ -75,6 +87,7 @@ export class Delivery implements Handing {
     setTurn(target, start, turn)
     if (place < 0) return this.reply(cell, { memory: target, bytes })
     ring.advance(bytes)
+    life.told += 1
     life.wantsBell = 'reply'
     this.hasten(cell)
   }
@@ -288,6 +301,9 @@ export class Delivery implements Handing {
     }
   }
 }
+
+/** Asks whether a turn waits, and is nothing that it waits for. */
+export const isProbe = ({ memory }: OwnFrame): boolean => kindOf(memory, 0) === PROBE
 
 /** Whether replies for that run wait until its turn has its permit again, or come behind such. */
 const isHeldBack = ({ interleaves, suspended }: Cell, life: Life, run: number): boolean =>

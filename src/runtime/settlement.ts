@@ -100,10 +100,16 @@ export class Settlement implements Settling {
       if (!failed || !envelope.cancelled) this.#core.deadLetter(run, memory, at, 'late', [])
       return
     }
+    this.#passOn(request, memory, at)
+  }
+
+  /** The answer goes to who waits for it. */
+  #passOn(request: OpenRequest, memory: Memory, at: number): void {
+    const { caller, correlation, group, settle, turn } = request
     caller.open.delete(correlation)
-    if (request.group && request.group.need > 0 && !failed) request.group.need -= 1
-    if (request.settle) return request.settle(memory, at)
-    this.#core.delivery.passOn(caller, memory, at, RESPONSE, request.turn)
+    if (group && group.need > 0 && !isFailure(memory, at)) group.need -= 1
+    if (settle) return settle(memory, at)
+    this.#core.delivery.passOn(caller, memory, at, RESPONSE, turn)
   }
 
   #mismatch(cell: Cell, run: RunState, memory: Memory, at: number, missed: string[]): void {
@@ -172,12 +178,10 @@ export class Settlement implements Settling {
 
   /** Somebody in the host answers in the place of the agent that was asked; that agent is told to stop. */
   answerInstead(request: OpenRequest, frame: OwnFrame): void {
-    const { caller, correlation, callee, envelope, run, settle } = request
-    caller.open.delete(correlation)
+    const { callee, envelope, run } = request
     this.#core.appendOwned(run, frame.memory, frame.bytes)
     setKind(frame.memory, 0, RESPONSE)
-    if (settle) settle(frame.memory, 0)
-    else this.#core.delivery.reply(caller, frame)
+    this.#passOn(request, frame.memory, 0)
     this.withdraw(
       callee,
       envelope,
@@ -214,9 +218,7 @@ export class Settlement implements Settling {
   conclude(duty: OpenRequest, memory: Memory, at: number): void {
     setRecipient(memory, at, duty.caller.index)
     setCorrelation(memory, at, duty.correlation)
-    duty.caller.open.delete(duty.correlation)
-    if (duty.settle) return duty.settle(memory, at)
-    this.#core.delivery.passOn(duty.caller, memory, at, RESPONSE, duty.turn)
+    this.#passOn(duty, memory, at)
   }
 
   // ---- cancellation

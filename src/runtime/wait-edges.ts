@@ -16,6 +16,7 @@ import {
 import type { Envelope } from '../mailbox/mailbox.ts'
 import type { Cell, OpenCall, OpenRequest, RequestGroup } from './cell.ts'
 import type { Core } from './core.ts'
+import { isProbe } from './delivery.ts'
 import type { RunState } from './run-state.ts'
 import type { OpenGeneration } from './sync-rules.ts'
 import type { Wait } from './wait-graph.ts'
@@ -68,18 +69,20 @@ export class WaitEdges {
   readonly #byEnvelope = new Map<Envelope<RunState>, number>()
   readonly #byTurn = new Map<number, number>()
   readonly #anybodyOf = new Map<RunState, number>()
+  /** Streamed answers of which there is more than their readers have read: it is something else that these wait for. */
+  readonly #unread = new Set<OpenRequest>()
   /** By its sender's index: what has found no room. */
   readonly #parked = new Map<number, OpenWait[]>()
 
   constructor(core: Core) {
     this.#core = core
     for (const cell of core.actors) if (cell.life) for (const envelope of cell.underWay) this.#turn(cell, envelope)
+    for (const cell of core.actors) for (const turn of cell.life?.awaitReader ?? []) this.#writer(cell, turn)
     for (const cell of core.cells) {
       if (cell.open.size > 0) this.#requests(cell)
       for (const [number, call] of cell.calls) this.#call(cell, number, call)
     }
     for (const cell of core.cells) if (cell.mailbox.parked.length > 0) this.#room(cell)
-    for (const cell of core.actors) for (const turn of cell.life?.awaitReader ?? []) this.#reader(cell, turn)
     for (const cell of core.cells) if (cell.broadcasts.size > 0) this.#broadcasts(cell)
     this.#inLine()
     for (const node of this.nodes) if (node.waits.length === 0) node.live = true
@@ -106,7 +109,7 @@ export class WaitEdges {
     this.#byTurn.set(keyOf(cell, envelope.turn), at)
     const { life } = cell
     // What has come for it waits in the host, for its permit or for room: it will go on.
-    if (life && (life.backlog.length > 0 || life.holds(envelope.run.index))) this.nodes[at]!.live = true
+    if (life && (!life.backlog.every(isProbe) || life.holds(envelope.run.index))) this.nodes[at]!.live = true
   }
 
   #of(cell: Cell, turn: number): number | undefined {
@@ -124,7 +127,7 @@ export class WaitEdges {
     const groups = new Map<RequestGroup, { at: number; targets: number[] }>()
     for (const request of caller.open.values()) {
       const at = this.#of(caller, request.turn)
-      if (at === undefined) continue
+      if (at === undefined || this.#unread.has(request)) continue
       const target = this.#answerOf(request)
       const { memory, at: place } = request.envelope
       const wait: OpenWait = {
@@ -300,10 +303,11 @@ export class WaitEdges {
   }
 
   /** A writer whose reader is far behind. */
-  #reader(cell: Cell, turn: number): void {
+  #writer(cell: Cell, turn: number): void {
     const at = this.#of(cell, turn)
     if (at === undefined) return
     const request = this.#core.settlement.requestOf(this.turns[at]!.envelope)
+    if (request) this.#unread.add(request)
     const reader = request && this.#of(request.caller, request.turn)
     const target = reader ?? this.#free()
     this.#wait(at, { kind: 'reader', for: request?.caller.name ?? '', target, number: 0, since: 0 })

@@ -89,11 +89,6 @@ export function stuckIn(nodes: readonly WaitNode[]): number[] {
   return stuck
 }
 
-/** The first of `cyclesOf`; an empty cycle where there is none. */
-export function cycleOf(nodes: readonly WaitNode[], stuck: readonly number[]): Deadlock {
-  return cyclesOf(nodes, stuck)[0] ?? { cycle: [], tail: [] }
-}
-
 /**
  * Each deadlock among the stuck, every one of whom is in one. Nodes that all wait for each other, and for no other
  * cycle, are a deadlock: it must be broken, and that may free those who wait for it. It is named by its shortest

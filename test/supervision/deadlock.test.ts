@@ -275,8 +275,8 @@ const programs: Record<string, Program> = {
       },
       cleo: after('bob'),
     },
-    cycle: ['ann', 'bob'],
-    kinds: ['request', 'reader'],
+    cycle: ['ann', 'cleo', 'bob'],
+    kinds: ['request', 'request', 'reader'],
   },
 }
 
@@ -373,6 +373,28 @@ t.test(
     }
   },
 )
+
+t.test('rule 22: an answer in the place of who was asked is one of those that a quorum waits for', async (t) => {
+  const team = openTeam(t, {
+    chair: async ({ content }, context) => {
+      if (content === 'why') return 'because'
+      return `${(await context.requestQuorum(['away', 'slow', 'asks'], 2, 'your vote?')).map(({ sender }) => sender)}`
+    },
+    away: async (_message, context) => {
+      await context.sleep(5_000)
+    },
+    slow,
+    asks: after('chair'),
+  })
+  const found = watched(team)
+  const run = team.launch('go')
+  await team.clock.advance(10)
+  const asked = run.messageHistory.find(({ type, recipient }) => type === 'request' && recipient === 'away')
+  await team.sendMessage({ type: 'response', recipient: null, content: 'yes', correlationId: asked!.id })
+  await team.clock.runToIdle()
+  t.match((await run.result).finalOutput, /slow/)
+  t.same(found, [])
+})
 
 t.test('rule 22: an agent that is down comes back: who waits for it waits for that', async (t) => {
   const team = openTeam(t, {
@@ -484,6 +506,66 @@ t.test('rule 22: who waits for a permit waits for one at work, and one that only
   await team.clock.runToIdle()
   t.equal(result.value?.finalOutput, 'true true')
   t.same(found, [])
+})
+
+t.test('a writer that waits for a reader who reads is not stuck', async (t) => {
+  for (let seed = 1; seed <= 10; seed++) {
+    const team = openTeam(
+      t,
+      {
+        reader: async (_, context) => {
+          let pieces = 0
+          for await (const _piece of context.requestStream('writer', 'go')) pieces += 1
+          return `${pieces}`
+        },
+        writer: async (_, context) => {
+          for (let i = 0; i < 300; i++) {
+            context.emit('piece')
+            await context.step('one more', () => {})
+          }
+        },
+      },
+      { seed },
+    )
+    const found = watched(team)
+    const result = outcomeOf(team.execute('go'))
+    await team.clock.runToIdle()
+    t.equal(result.value?.finalOutput, '300')
+    t.same(found, [])
+  }
+})
+
+t.test('who reads a stream beside another wait goes on with each piece', async (t) => {
+  for (let seed = 1; seed <= 10; seed++) {
+    const team = openTeam(
+      t,
+      {
+        ann: async (_, context) => {
+          const read = async () => {
+            let pieces = 0
+            for await (const _piece of context.requestStream('bob', 'tell me')) pieces += 1
+            return pieces
+          }
+          const [pieces, { content }] = await Promise.all([read(), context.request('cleo', 'and you?')])
+          return `${pieces} ${content}`
+        },
+        bob: async (message, context) => {
+          for (let i = 0; i < 300 && message.content === 'tell me'; i++) {
+            context.emit('piece')
+            await context.step('one more', () => {})
+          }
+          return 'bob'
+        },
+        cleo: after('bob'),
+      },
+      { seed },
+    )
+    const found = watched(team)
+    const result = outcomeOf(team.execute('go'))
+    await team.clock.runToIdle()
+    t.equal(result.value?.finalOutput, '300 bob')
+    t.same(found, [])
+  }
 })
 
 t.test('a wait that a signal of the caller may end is none', async (t) => {

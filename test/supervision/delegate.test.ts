@@ -6,6 +6,7 @@ import {
   defineAgent,
   type OrchestratorContext,
   type Run,
+  type RuntimeEvent,
   TaskRefusedError,
 } from '../../src/index.ts'
 import { imbalances, leftovers } from './accounts.ts'
@@ -20,12 +21,12 @@ const delegates =
 const echo: Receive = ({ content, type }, { role }) => `${role.name} did ${content} (${type})`
 
 /** How each task of a run went: `lead < -: assigned in_progress`. Before the colon its agent and that of its parent. */
-function courses(run: Run, events: { type: string }[]): string[] {
+function courses(run: Run, events: readonly RuntimeEvent[]): string[] {
   const lines = new Map<string, string[]>()
   const agents = new Map(run.tasks.map(({ id, assignedTo }) => [id, assignedTo]))
   for (const event of events) {
     if (event.type !== 'task') continue
-    const { task } = event as unknown as { task: AgentTask }
+    const { task } = event
     const line = lines.get(task.id) ?? [`${task.assignedTo} < ${agents.get(task.parentTask ?? '') ?? '-'}:`]
     lines.set(task.id, [...line, task.status])
   }

@@ -272,6 +272,27 @@ t.test('who asked and wants no answer any more stops the target', async (t) => {
   t.same(isWell(team), [])
 })
 
+t.test(
+  'an answer of a target is one of those that a quorum waits for: who can still be answered is not stuck',
+  async (t) => {
+    const deadlocks: string[][] = []
+    const asksBack: Receive = async (_message, context) => (await context.request('lead', 'back')).content
+    const lead: Receive = async ({ content }, context) => {
+      if (content === 'back') return 'never in time'
+      const answers = await context.requestQuorum(['first', 'slow', 'back'], 2, content)
+      return answers.map(({ sender }) => sender).join()
+    }
+    const team = openTeam(t, { lead, first: handsTo('second'), second: works(1), slow: works(1_000), back: asksBack })
+    team.events.subscribe((event) => {
+      if (event.type === 'deadlock') deadlocks.push(event.cycle)
+    })
+    const answer = outcomeOf(ask(team, 'lead', 'dig'))
+    await team.clock.runToIdle()
+    t.equal(answer.value, 'second,slow')
+    t.same(deadlocks, [])
+  },
+)
+
 t.test('a handoff that nobody awaits is withdrawn with its turn, which answers itself', async (t) => {
   const held = gate()
   const second: Receive = async () => {
@@ -378,7 +399,7 @@ t.test('who reads in pieces gets those of the source, and then the answer of the
   }
   const team = openTeam(t, { lead, first: emits, second: works() })
   const answer = outcomeOf(ask(team, 'lead', 'dig'))
-  await team.clock.runToIdle()
+  await team.clock.advance(50)
   t.equal(answer.value, 'one second did dig')
   t.equal(team.getAgentStatus('first'), 'idle')
   t.same(isWell(team), [])

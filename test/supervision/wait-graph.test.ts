@@ -3,7 +3,7 @@
  * an oracle; a failure names its seed: SEED=7 node dist/test/supervision/wait-graph.test.js
  */
 import t from 'tap'
-import { cycleOf, cyclesOf, stuckIn, type WaitNode } from '../../src/runtime/wait-graph.ts'
+import { cyclesOf, stuckIn, type WaitNode } from '../../src/runtime/wait-graph.ts'
 import { Dice } from '../dice.ts'
 import { neverEnding, randomGraph, wrongWith } from './wait-oracle.ts'
 
@@ -65,7 +65,7 @@ t.test('a wait that needs more than there are is never over', async (t) => {
 
 t.test('a target that is not in the graph never ends', async (t) => {
   t.same(stuckIn([forAll(7), forAny(7, 2), live]), [0])
-  t.same(cycleOf([forAll(7)], [0]), { cycle: [], tail: [0] })
+  t.same(cyclesOf([forAll(7)], [0]), [{ cycle: [], tail: [0] }])
 })
 
 t.test('who neither can run nor waits for anything is stuck, and who waits for it', async (t) => {
@@ -123,7 +123,6 @@ t.test('a lost wake-up is a stall without a cycle, also beside a deadlock', asyn
 })
 
 t.test('where nobody is stuck there is no cycle', async (t) => {
-  t.same(cycleIn([live, forAll(0)]), { cycle: [], tail: [] })
   t.same(cyclesIn([live, forAll(0)]), [])
 })
 
@@ -133,13 +132,13 @@ t.test('a wait for somebody who is not stuck is no part of a cycle', async (t) =
 })
 
 t.test('the stuck may be given in any order', async (t) => {
-  t.same(cycleOf([...ring(3), forAll(4), forAll(3)], [4, 2, 3, 1, 0]), { cycle: [3, 4], tail: [] })
+  t.same(cyclesOf([...ring(3), forAll(4), forAll(3)], [4, 2, 3, 1, 0])[0], { cycle: [3, 4], tail: [] })
 })
 
 t.test('a cycle of thousands is found as well', async (t) => {
   const length = 5_000
   const nodes = [...ring(length), ...Array.from({ length }, (_, i) => forAll(length + i - 1))]
-  const { cycle, tail } = cycleIn(nodes)
+  const { cycle, tail } = cycleIn(nodes)!
   t.same([cycle.length, tail.length, tail[0], tail.at(-1)], [length, length, length, 2 * length - 1])
 })
 
@@ -176,5 +175,5 @@ function cyclesIn(nodes: readonly WaitNode[]) {
 }
 
 function cycleIn(nodes: readonly WaitNode[]) {
-  return cycleOf(nodes, stuckIn(nodes))
+  return cyclesOf(nodes, stuckIn(nodes))[0]
 }

@@ -28,7 +28,7 @@ import {
   turnOf,
 } from '../../mailbox/frame.ts'
 import type { Memory } from '../../mailbox/memory.ts'
-import type { Cell } from '../cell.ts'
+import type { Cell, Life } from '../cell.ts'
 import type { Core, Part } from '../core.ts'
 import { Breaker } from '../deadlock-breaker.ts'
 import type { Batch } from '../records.ts'
@@ -45,6 +45,8 @@ interface Case {
   asked: number
   /** One of them has something else to do. */
   busy: boolean
+  /** What their threads had been told when they were asked: with anything since then they may go on. */
+  readonly told: Map<Life, number>
   named: boolean
   /** They have been asked for the second time. */
   confirming: boolean
@@ -178,6 +180,7 @@ class Detector {
       stuck,
       asked: 0,
       busy: false,
+      told: new Map(),
       named: false,
       confirming: false,
       pauseMs: Math.max(1, this.#confirmMs),
@@ -190,10 +193,13 @@ class Detector {
   #ask(asking: Case): void {
     const { frames, delivery } = this.#core
     asking.busy = false
+    asking.told.clear()
     for (const turn of asking.stuck.turns) {
       this.#question = (this.#question + 1) & 0x7fff_ffff
       this.#questions.set(this.#question, { of: asking, turn })
       asking.asked += 1
+      const { life } = turn.cell
+      if (life) asking.told.set(life, life.told)
       delivery.reply(turn.cell, frames.make({ kind: PROBE, correlation: this.#question, step: turn.envelope.turn }))
     }
   }
@@ -208,7 +214,7 @@ class Detector {
   }
 
   #judge(key: string, judged: Case): void {
-    if (judged.busy) {
+    if (judged.busy || [...judged.told].some(([{ told }, before]) => told !== before)) {
       judged.confirming = false
       this.#later(judged, judged.pauseMs)
       judged.pauseMs = Math.min(judged.pauseMs * 2, LONGEST_PAUSE_MS)
