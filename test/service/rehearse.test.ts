@@ -1,14 +1,23 @@
-/** `dramatis rehearse` as its user has it: a process of its own, its streams, its exit code. */
+/** `dramatis rehearse`: its threads are real; a process of its own has it where the process is the point. */
 import { existsSync, readFileSync } from 'node:fs'
 import { createServer } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import t from 'tap'
+import { main } from '../../src/service/program.ts'
 import { dramatis } from './command-line.ts'
+import { fakeSurroundings } from './fake-team.ts'
 
 const compiled = (name: string) => fileURLToPath(new URL(`../fixtures/${name}.js`, import.meta.url))
-const planted = ['rehearse', 'examples/planted-deadlock/team.ts', 'Dinner for forty']
+const planted = ['examples/planted-deadlock/team.ts', 'Dinner for forty']
+
+/** The command in this process. */
+async function rehearse(args: string[], folder = process.cwd()) {
+  const { surroundings, stdout, stderr } = fakeSurroundings()
+  const code = await main(['rehearse', ...args], { ...surroundings, folder })
+  return { code, stdout: stdout(), stderr: stderr() }
+}
 
 interface Report {
   runs: number
@@ -18,7 +27,7 @@ interface Report {
 }
 
 t.test('it finds the planted deadlock, shows the shortest run and the command that plays it again', async (t) => {
-  const { code, stdout, stderr } = await dramatis([...planted, '--seeds', '30'])
+  const { code, stdout, stderr } = await dramatis(['rehearse', ...planted, '--seeds', '30'])
   t.equal(code, 1, stderr)
   t.equal(stderr, '')
   const [, done, seed] =
@@ -26,7 +35,7 @@ t.test('it finds the planted deadlock, shows the shortest run and the command th
   t.ok(Number(done) > 0 && Number(done) < 30, stdout)
   const replay = `npx dramatis rehearse examples/planted-deadlock/team.ts "Dinner for forty" --seed ${seed}`
   t.ok(stdout.endsWith(`Play it again:\n  ${replay}\n`), stdout)
-  const [first, second] = [await dramatis([...planted, '--seed', seed!]), await dramatis([...planted, '--seed', seed!])]
+  const [first, second] = [await rehearse([...planted, '--seed', seed!]), await rehearse([...planted, '--seed', seed!])]
   t.equal(first.code, 1)
   t.match(
     first.stdout,
@@ -36,8 +45,7 @@ t.test('it finds the planted deadlock, shows the shortest run and the command th
 })
 
 t.test('a team that works exits with 0', async (t) => {
-  const { code, stdout, stderr } = await dramatis([
-    'rehearse',
+  const { code, stdout, stderr } = await rehearse([
     'examples/hello/team.ts',
     'world',
     '--seeds',
@@ -50,19 +58,18 @@ t.test('a team that works exits with 0', async (t) => {
 })
 
 t.test('--json has the same as data', async (t) => {
-  const all = await dramatis([...planted, '--seeds', '20', '--json'])
+  const all = await rehearse([...planted, '--seeds', '20', '--json'])
   t.equal(all.code, 1)
   const report: Report = JSON.parse(all.stdout)
   t.equal(report.runs, 20)
   t.equal(report.failures.length, 20 - report.outcomes.done!)
   t.match(report.shortest, { diagram: /^sequenceDiagram/, replay: `--seed ${report.shortest?.seed}` })
-  const one = await dramatis([...planted, '--seed', String(report.failures[0]?.seed), '--json'])
+  const one = await rehearse([...planted, '--seed', String(report.failures[0]?.seed), '--json'])
   t.match(JSON.parse(one.stdout), { ...report.failures[0], replay: undefined, trace: { messageFlow: Array } })
 })
 
 t.test('an endless loop ends its own seed, and names whose turn it was', async (t) => {
   const args = [
-    'rehearse',
     compiled('rehearsal/looping-team'),
     'go',
     '--seeds',
@@ -71,7 +78,7 @@ t.test('an endless loop ends its own seed, and names whose turn it was', async (
     '3000',
     '--json',
   ]
-  const { code, stdout, stderr } = await dramatis(args)
+  const { code, stdout, stderr } = await rehearse(args)
   t.equal(code, 1, stderr)
   const { outcomes, failures }: Report = JSON.parse(stdout)
   t.match(outcomes, { done: 2, failed: 2 }, stdout)
@@ -80,14 +87,13 @@ t.test('an endless loop ends its own seed, and names whose turn it was', async (
 })
 
 t.test('real input is refused before anything is played', async (t) => {
-  const { code, stdout, stderr } = await dramatis(['rehearse', compiled('rehearsal/reading-team'), 'go'])
+  const { code, stdout, stderr } = await rehearse([compiled('rehearsal/reading-team'), 'go'])
   t.strictSame({ code, stdout }, { code: 2, stdout: '' }, stderr)
   t.match(stderr, /^error: agent "reader": node:fs is real input or output/m)
 })
 
 t.test('a promise that nobody keeps fails the run, and one seed alone shows what was printed', async (t) => {
-  const { code, stdout, stderr } = await dramatis([
-    'rehearse',
+  const { code, stdout, stderr } = await rehearse([
     compiled('rehearsal/restless-team'),
     'me',
     '--seed',
@@ -105,7 +111,6 @@ t.test('--record keeps what fetch was answered, and answers from it', async (t) 
   const { port } = server.address() as AddressInfo
   const cwd = t.testdir()
   const args = [
-    'rehearse',
     compiled('rehearsal/fetching-team'),
     `http://127.0.0.1:${port}/`,
     '--seeds',
@@ -113,11 +118,11 @@ t.test('--record keeps what fetch was answered, and answers from it', async (t) 
     '--record',
     'kept.json',
   ]
-  t.match(await dramatis(args, { cwd }), { code: 0, stdout: /^4 runs\n\ndone +4$/m })
+  t.match(await rehearse(args, cwd), { code: 0, stdout: /^4 runs\n\ndone +4$/m })
   t.ok(existsSync(join(cwd, 'kept.json')))
   const kept = readFileSync(join(cwd, 'kept.json'), 'utf8')
   server.close()
-  t.match(await dramatis(args, { cwd }), { code: 0, stdout: /^4 runs\n\ndone +4$/m })
+  t.match(await rehearse(args, cwd), { code: 0, stdout: /^4 runs\n\ndone +4$/m })
   t.equal(readFileSync(join(cwd, 'kept.json'), 'utf8'), kept)
 })
 
@@ -152,7 +157,7 @@ t.test('wrong usage exits with 2 and says why', async (t) => {
     [[file, 'q', '--seed-timeout', '0'], /--seed-timeout.*milliseconds/],
   ]
   for (const [args, why] of wrong) {
-    const { code, stdout, stderr } = await dramatis(['rehearse', ...args])
+    const { code, stdout, stderr } = await rehearse(args)
     t.strictSame({ code, stdout }, { code: 2, stdout: '' }, stderr)
     t.match(stderr, why)
     t.notMatch(stderr, /^ +at /m, 'no stack')

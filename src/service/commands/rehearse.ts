@@ -67,11 +67,13 @@ export async function rehearse(
     stop()
     count.end()
     waiting.length = 0 // whatever still goes on plays nothing more
-    for (const each of threads) each.end()
+    await Promise.all(threads.map((each) => each.end()))
   }
 
   async function one(seed: number): Promise<number> {
-    const played = await thread().play(seed, true)
+    const alone = thread()
+    const played = await alone.play(seed, true)
+    await alone.end() // what it printed comes first
     signal.throwIfAborted()
     tellRefused([played])
     await answer.write(json ? jsonText(seedData(played)) : seedReport(played))

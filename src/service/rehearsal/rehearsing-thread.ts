@@ -1,4 +1,5 @@
 /** A thread that rehearses, seen from outside: it is watched, and replaced where a seed does not come to its end. */
+import { once } from 'node:events'
 import { MessageChannel, Worker } from 'node:worker_threads'
 import { expose, wrap } from 'comlink'
 import nodeEndpoint from 'comlink/dist/esm/node-adapter.mjs'
@@ -14,7 +15,7 @@ interface Running {
   readonly beats: Beats
   /** Rejects when the thread ends. */
   readonly dead: Promise<never>
-  end(): void
+  end(): Promise<void>
 }
 
 export class RehearsingThread {
@@ -41,14 +42,16 @@ export class RehearsingThread {
       return answer.played
     } catch (error) {
       if (!(error instanceof AgentCrashedError)) throw error
-      this.end()
+      await this.end()
       return { ...NOTHING_TOLD, seed, error: errorData(error) }
     }
   }
 
-  end(): void {
-    this.#running?.end()
+  /** Resolves when it is gone, and what it had printed is told. */
+  async end(): Promise<void> {
+    const running = this.#running
     this.#running = undefined
+    await running?.end()
   }
 
   async #begin(seed: number): Promise<Running> {
@@ -71,8 +74,9 @@ export class RehearsingThread {
       stdout: true,
       stderr: true,
     })
-    for (const stream of [worker.stdout, worker.stderr])
-      stream.setEncoding('utf8').on('data', (text: string) => this.#print(text))
+    const streams = [worker.stdout, worker.stderr]
+    for (const stream of streams) stream.setEncoding('utf8').on('data', (text: string) => this.#print(text))
+    const told = Promise.all(streams.map((stream) => once(stream, 'end')))
     if (this.#answers) expose(this.#answers, nodeEndpoint(answers.port1))
     const dead = new Promise<never>((_, reject) => {
       const ended = (why: unknown) => {
@@ -87,9 +91,10 @@ export class RehearsingThread {
       plays: wrap<Plays>(nodeEndpoint(control.port1)),
       beats,
       dead,
-      end() {
+      async end() {
         for (const { port1 } of [control, answers]) port1.close()
-        void worker.terminate()
+        await worker.terminate()
+        await told
       },
     }
   }
