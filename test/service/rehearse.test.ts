@@ -69,15 +69,7 @@ t.test('--json has the same as data', async (t) => {
 })
 
 t.test('an endless loop ends its own seed, and names whose turn it was', async (t) => {
-  const args = [
-    compiled('rehearsal/looping-team'),
-    'go',
-    '--seeds',
-    '4',
-    '--seed-timeout',
-    '3000',
-    '--json',
-  ]
+  const args = [compiled('rehearsal/looping-team'), 'go', '--seeds', '4', '--seed-timeout', '3000', '--json']
   const { code, stdout, stderr } = await rehearse(args)
   t.equal(code, 1, stderr)
   const { outcomes, failures }: Report = JSON.parse(stdout)
@@ -93,12 +85,7 @@ t.test('real input is refused before anything is played', async (t) => {
 })
 
 t.test('a promise that nobody keeps fails the run, and one seed alone shows what was printed', async (t) => {
-  const { code, stdout, stderr } = await rehearse([
-    compiled('rehearsal/restless-team'),
-    'me',
-    '--seed',
-    '5',
-  ])
+  const { code, stdout, stderr } = await rehearse([compiled('rehearsal/restless-team'), 'me', '--seed', '5'])
   t.equal(code, 1)
   t.match(stdout, /Seed 5: failed: AGENT_FAILED: Something threw outside of any turn.*nobody heard me/)
   t.match(stderr, /^info printed by the team file$/m)

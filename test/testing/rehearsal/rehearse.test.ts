@@ -6,7 +6,7 @@ import t from 'tap'
 import { type AgentContext, defineAgent, type MultiAgentPatternOptions, type Outcome } from '../../../src/index.ts'
 import { Rehearser } from '../../../src/rehearsal.ts'
 import { type RehearsalPlan, rehearse } from '../../../src/testing.ts'
-import { never } from '../../supervision/teams.ts'
+import { never, silent } from '../../supervision/teams.ts'
 
 const fixture = (name: string) => new URL(`../../fixtures/rehearsal/${name}.js`, import.meta.url)
 
@@ -115,6 +115,22 @@ t.test('a seed plays the same run again, and another seed another one', async (t
   t.ok(new Set(all.answers).size > 3)
 })
 
+t.test('all that happens in the run of a seed, and when, is the same again', async (t) => {
+  const faults = ['crash', 'delay', 'duplicate', 'hang', 'refuse'] as const
+  const options = teamOf([{ name: 'asker' }, { name: 'oracle', module: fixture('virtual') }])
+  const rehearser = new Rehearser()
+  const tell = async (seed: number) =>
+    JSON.stringify(await rehearser.play(seed, () => options, { query: '', faults, traced: true, modules: { asker } }))
+  const stories = new Set<string>()
+  for (const seed of [1, 2, 3, 4, 5]) {
+    const story = await tell(seed)
+    stories.add(story)
+    t.equal(await tell(seed), story, `seed ${seed}`)
+    t.match(story, /"messageFlow":\[\{"from":"\$user"/)
+  }
+  t.equal(stories.size, 5)
+})
+
 t.test('a failure names the line that plays it again', async (t) => {
   const { failures } = await rehearse(pair, { query: 'Rain?', seeds: 25, faults: ['refuse', 'crash'], modules })
   const [{ seed, error, replay }] = failures as [(typeof failures)[0]]
@@ -178,6 +194,15 @@ t.test('the modules of agents begin anew with each life and each run', async (t)
   const options = teamOf([{ name: 'counts', module: fixture('counts') }])
   const { answers } = await outcomesOf(options, { query: '', seeds: 20, faults: ['crash'] })
   t.same([...new Set(answers)], ['1 1'])
+})
+
+t.test('process.exit ends a life with its timers, and the message is tried again', async (t) => {
+  const printed: string[] = []
+  const logger = { ...silent, info: (_fields: object, text: string) => void printed.push(text) }
+  const options = teamOf([{ name: 'exits', module: fixture('exits') }], { logger })
+  const { answers } = await outcomesOf(options, { query: '', seeds: 1 })
+  t.same(answers, ['attempt 2'])
+  t.same(printed, ['attempt 2 prints'])
 })
 
 t.test('real input is refused, with the agent, the module and what to do', async (t) => {
