@@ -59,7 +59,8 @@ export class Rehearser {
   play(seed: number, options: () => MultiAgentPatternOptions, part: Part): Promise<SeedOutcome> {
     const given = options()
     checkModules(given.agents, part.modules)
-    return this.#play(seed, new Stage(seed, this.#theatre), { logger: this.#theatre.logger, ...given }, part)
+    const { logger = this.#theatre.logger } = given
+    return this.#play(seed, new Stage(seed, { ...this.#theatre, logger }), { ...given, logger }, part)
   }
 
   /** A team file, whose default export `check` takes for options or refuses. */
