@@ -13,9 +13,9 @@ export interface Count {
   end(): void
 }
 
-export function countOn(screen: Screen): Count {
+export function countOn(screen: Screen, env: NodeJS.ProcessEnv = process.env): Count {
   const print: Print = (text) => void screen.write(text)
-  if (!isTerminal(screen)) return { show() {}, print, end() {} }
+  if (!isTerminal(screen, env)) return { show() {}, print, end() {} }
   const update = createLogUpdate(screen)
   let drawnAt = Number.NEGATIVE_INFINITY
   return {
