@@ -69,7 +69,7 @@ export type TeamNotice = { newcomer: Newcomer } | { roster: RosterEntry[] }
 export interface PatchNotice {
   scope: 'agent' | 'run'
   base?: unknown
-  patches: object[]
+  patches: readonly object[]
 }
 
 /** The control plane of a thread, called through Comlink. Messages never go through it. */

@@ -95,17 +95,20 @@ export class Commit {
     fields.attempt = start.attempt
   }
 
-  #writePatches({ start, drafts }: Turn): void {
-    if (drafts?.state) {
-      this.#writePatch(start, { scope: 'agent', patches: drafts.state.patches })
-      this.#host.keep(drafts.state)
+  #writePatches(turn: Turn): void {
+    const { start } = turn
+    const state = turn.draftOf('state') // both before either counts
+    const runState = turn.draftOf('runState')
+    if (state) {
+      this.#writePatch(start, { scope: 'agent', patches: state.patches })
+      this.#host.keep(state)
     }
-    if (drafts?.runState) {
+    if (runState) {
       const { view } = start
       const base = view.based ? {} : { base: view.runState }
-      this.#writePatch(start, { scope: 'run', patches: drafts.runState.patches, ...base })
+      this.#writePatch(start, { scope: 'run', patches: runState.patches, ...base })
       view.based = true
-      view.runState = drafts.runState.value
+      view.runState = runState.value
     }
   }
 

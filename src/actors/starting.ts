@@ -75,7 +75,7 @@ async function runStart(loop: Starting, start: NonNullable<AgentHandlers['start'
   }
   try {
     await start(context)
-    loop.state = turn.drafts?.state?.value ?? loop.state
+    loop.state = turn.state
   } finally {
     turn.close()
   }

@@ -22,7 +22,7 @@ import { type AgentMessage, ORCHESTRATOR } from '../mailbox/message.ts'
 import { turnBlackboard } from './board-verbs.ts'
 import type { AgentContext, AgentRef, Outcome, RequestOptions, SpawnRole, SyncResult } from './context.ts'
 import type { TaskTurn } from './delegate.ts'
-import { Drafts } from './drafts.ts'
+import { type Draft, Drafts } from './drafts.ts'
 import { Emitter } from './emitter.ts'
 import { handled, quiet, rejected } from './handled.ts'
 import { ACKNOWLEDGE } from './handoff.ts'
@@ -33,6 +33,7 @@ import { seededRandom } from './random.ts'
 import { RequestGroups } from './request-groups.ts'
 import { allOf, anyOf, quorumOf } from './request-many.ts'
 import type { RoleInfo } from './role.ts'
+import type { StateScope } from './state-rules.ts'
 import type { ResponseStream } from './stream.ts'
 import { TaskVerbs } from './task-verbs.ts'
 import type { TurnHost, TurnStart } from './turn-host.ts'
@@ -94,7 +95,7 @@ export class Turn extends TaskVerbs implements AgentContext, MessengerTurn {
   // ---- state
 
   get state(): Immutable<object> {
-    return this.#drafts?.state?.value ?? this.#loop.state
+    return this.draftOf('state')?.value ?? this.#loop.state
   }
   setState(recipe: (draft: object) => void): void {
     this.#check()
@@ -103,7 +104,7 @@ export class Turn extends TaskVerbs implements AgentContext, MessengerTurn {
     this.#drafts.change('state', this.#loop.state, recipe)
   }
   get runState(): Immutable<object> {
-    return this.#drafts?.runState?.value ?? this.#loop.runState(this.start.view)
+    return this.draftOf('runState')?.value ?? this.#loop.runState(this.start.view)
   }
   setRunState(recipe: (draft: object) => void): void {
     this.#check()
@@ -112,9 +113,9 @@ export class Turn extends TaskVerbs implements AgentContext, MessengerTurn {
     this.#drafts.change('runState', this.#loop.runState(this.start.view), recipe)
   }
 
-  /** What a commit has to write; a failed turn is never asked. */
-  get drafts(): Drafts | undefined {
-    return this.#drafts
+  /** What a commit has to write of that state; a failed turn is never asked. */
+  draftOf(scope: StateScope): Draft | undefined {
+    return this.#drafts?.of(scope, scope === 'state' ? this.#loop.state : this.#loop.runState(this.start.view))
   }
 
   // ---- messages
@@ -371,6 +372,7 @@ export class Turn extends TaskVerbs implements AgentContext, MessengerTurn {
   /** The turn has ended. */
   close(): void {
     this.#ended = true
+    this.#drafts = undefined // what counts of it stands in the state by now
     // Only then: an error's stack costs more than most turns.
     if (this.#messenger && this.#messenger.waiting > 0) this.#messenger.withdrawAll(this.#endedError(), false)
     this.#emitter?.close()
