@@ -147,7 +147,7 @@ export class TurnTimeoutError extends coded('TURN_TIMEOUT') {}
 export class MessageExpiredError extends coded('MESSAGE_EXPIRED') {}
 /** The reply is nothing that a reply can be, or misses the agent's output schema. */
 export class ReplyInvalidError extends coded('REPLY_INVALID') {}
-/** Requests are nested more deeply than allowed. */
+/** A request came back to an agent that waits for it (`reentrancy: 'chain'`), once more than a chain may; `details.limit` is the bound. */
 export class ChainDepthError extends coded('CHAIN_DEPTH') {}
 /** A redelivered turn did not ask again for a step that its earlier attempt had done. */
 export class StepMismatchError extends coded('STEP_MISMATCH') {}

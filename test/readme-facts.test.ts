@@ -9,7 +9,8 @@ import { codeLines, sourceFiles } from './source-files.ts'
 
 t.test('its tables of options have the defaults', async (t) => {
   const { agents, ...team } = settingsFrom({ agents: [{ name: 'any', module: 'any' }] })
-  const { mailbox, supervision, responseTimeoutMs, queueTimeoutMs, turnTimeoutMs, concurrency, instances } = agents[0]!
+  const { mailbox, supervision, responseTimeoutMs, queueTimeoutMs, turnTimeoutMs, concurrency, instances, reentrancy } =
+    agents[0]!
   const defaults: Record<string, unknown> = {
     maxConcurrentAgents: team.maxConcurrentAgents,
     maxConcurrentRuns: team.maxConcurrentRuns,
@@ -40,6 +41,7 @@ t.test('its tables of options have the defaults', async (t) => {
     'limits.turnTimeoutMs': turnTimeoutMs,
     concurrency,
     instances,
+    reentrancy,
   }
   const rows = [...section('## Options').matchAll(/^\| `([\w.]+)` +\| (.*?) +\|/gm)]
   const written = Object.fromEntries(rows.map(([, option, value]) => [option!, contentOf(value!)]))

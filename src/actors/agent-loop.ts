@@ -10,6 +10,7 @@ import {
   flagsOf,
   HEADER,
   kindOf,
+  NESTED,
   NOBODY,
   REQUEST,
   runOf,
@@ -20,7 +21,7 @@ import {
   typeOf,
   writeControl,
 } from '../mailbox/frame.ts'
-import { readId } from '../mailbox/frame-id.ts'
+import { type FrameId, readId } from '../mailbox/frame-id.ts'
 import { allocate, type Memory } from '../mailbox/memory.ts'
 import type { AgentMessage, TypedMessage } from '../mailbox/message.ts'
 import { TeamMemory } from '../mailbox/room.ts'
@@ -36,8 +37,9 @@ import { inputOf } from './input.ts'
 import { Link, NOTHING_TAKEN, type Taken, type ThreadPort } from './link.ts'
 import type { Logger } from './logger.ts'
 import { Names } from './names.ts'
+import { Nesting } from './nesting.ts'
 import { Outbox } from './outbox.ts'
-import { Parking } from './parking.ts'
+import { NO_SLOT, Parking } from './parking.ts'
 import { Probes } from './probes.ts'
 import { Replies } from './replies.ts'
 import type { RoleInfo } from './role.ts'
@@ -73,6 +75,7 @@ export class AgentLoop implements TurnHost {
   readonly #turns: Turn[] = []
   readonly asks = new Asks()
   readonly waits: Waits
+  readonly #nesting: Nesting
   readonly #probes: Probes
   readonly #replies: Replies
   readonly #commit: Commit
@@ -114,6 +117,7 @@ export class AgentLoop implements TurnHost {
     const window = new Window(assignment.window)
     this.link = new Link(window, new TeamMemory(assignment.team), port)
     this.parking = new Parking(window.words, assignment.concurrency, this.link)
+    this.#nesting = new Nesting(this.#turns, window.words)
     this.#probes = new Probes(port)
     this.#replies = new Replies({
       me: this.#me,
@@ -123,8 +127,10 @@ export class AgentLoop implements TurnHost {
       runs: this.#runs,
       names: this.#names,
       turns: this.#turns,
+      nesting: this.#nesting,
       aborts: new EarlyAborts(window),
       probes: this.#probes,
+      endUnbegun: (request, reason) => this.#beginNested(request, reason),
       directory: this.#directory,
     })
     const { maxExternalMb } = assignment
@@ -188,13 +194,20 @@ export class AgentLoop implements TurnHost {
     this.#endedAt = 0
     this.#answered = this.#replies.drain()
     const until = this.#port.scheduler.monotonic() + SLICE_MS
-    for (let turns = 0; this.#turns.length < this.#concurrency && !this.#stopping; turns++) {
+    for (let turns = 0; !this.#isFull(); turns++) {
       if (turns >= TURNS_A_SLICE || (turns > 0 && (turns & 7) === 0 && this.#port.scheduler.monotonic() > until))
         return true
       if (!this.link.takeMessage(this.#taken)) return false
       this.#begin()
     }
     return false
+  }
+
+  /** No message may begin. Turns that run within others have their place. */
+  #isFull(): boolean {
+    if (this.#stopping) return true
+    if (this.#turns.length < this.#concurrency) return false
+    return !this.#nesting.isOpen || this.#nesting.runs >= this.#concurrency
   }
 
   #later(): void {
@@ -204,19 +217,30 @@ export class AgentLoop implements TurnHost {
   }
 
   #sleep(): void {
+    if (this.#nesting.isOpen && this.#goOn()) return this.#later()
     if (this.parking.isAsked) for (const turn of this.#turns) this.#judge(turn)
     if (this.#probes.waiting) {
       if (this.#answered)
         this.#later() // who was answered goes on before it is judged
       else this.#probes.answer(this, this.#turns)
     }
-    const full = this.#turns.length >= this.#concurrency || this.#stopping
-    if (!this.link.sleep(full)) this.#later()
+    if (!this.link.sleep(this.#isFull())) this.#later()
+  }
+
+  /** What waits for turns to park may come now, if they have. True: something came, or may when who was answered has gone on. */
+  #goOn(): boolean {
+    if (this.#answered || this.#stopping) return this.#answered && this.#nesting.waits
+    return this.#nesting.goOn(this.#nestingActions)
+  }
+  readonly #nestingActions = {
+    letIn: (memory: Memory) => this.#replies.letIn(memory),
+    begin: (memory: Memory) => this.#beginNested(memory, undefined),
   }
 
   /** Whether the turn is parked, now that the loop is idle. */
-  #judge({ parked, start }: Turn): void {
-    if (!parked) this.parking.unpark(start)
+  #judge(turn: Turn): void {
+    const { parked, start } = turn
+    if (!parked || (this.#nesting.isOpen && !this.#nesting.isAlone(turn))) this.parking.unpark(start)
     else if (!this.#answered) this.parking.park(start)
     else if (this.parking.mayPark(start)) this.#later() // who was answered goes on before it is judged
   }
@@ -240,28 +264,52 @@ export class AgentLoop implements TurnHost {
     // What a run is, who has come and what was logged of a turn come by the replies, published before the message.
     if (attempt > 1 || !this.#runs.has(run) || !this.#names.isKnown(senderOf(memory, at)))
       this.#answered = this.#replies.drainFor(turnId) || this.#answered
-    const kind = kindOf(memory, at)
     const id = readId(memory, at)
     const message = new ReceivedMessage(memory, at, id, this.#directory)
-    const start: TurnStart = {
-      turn: turnId,
+    const start = this.#startOf(memory, at, id, message, this.parking.open())
+    this.link.done('plain', this.#taken) // from here on it has begun
+    const turn = this.#makeTurn?.(this, start) ?? new Turn(this, start)
+    this.#turns.push(turn)
+    this.#perform(turn, message, this.#replies.takeAbort(turnId))
+  }
+
+  /** A request that runs within an open turn, and has its place; or, with a reason, ends at once. */
+  #beginNested(request: Memory, aborted: DramatisError | undefined): void {
+    const [outer] = this.#nesting.of(runOf(request, 0))
+    const id = readId(request, 0)
+    const message = new ReceivedMessage(request, 0, id, this.#directory)
+    const start = this.#startOf(request, 0, id, message, outer?.start.slot ?? NO_SLOT)
+    const turn = new Turn(this, start)
+    this.#turns.push(turn)
+    if (!aborted) {
+      this.#nesting.began(turn)
+      this.writeControl(NESTED, start, 0, 0)
+    }
+    this.#perform(turn, message, aborted)
+  }
+
+  #startOf(memory: Memory, at: number, id: FrameId, message: ReceivedMessage, slot: number): TurnStart {
+    const kind = kindOf(memory, at)
+    const run = runOf(memory, at)
+    const turn = turnOf(memory, at)
+    return {
+      turn,
       run,
       view: this.#runs.get(run),
       id,
       message,
-      attempt,
+      attempt: attemptOf(memory, at),
       caller: senderOf(memory, at),
       correlation: kind === REQUEST ? correlationOf(memory, at) : 0,
       streams: kind === REQUEST && (flagsOf(memory, at) & STREAMS) !== 0,
       type: typeOf(memory, at),
       startedAt: this.#endedAt > 0 ? this.#endedAt : this.now(), // back to back: one look at the clock does
-      replay: this.#replies.takeReplay(turnId),
-      slot: this.parking.open(),
+      replay: this.#replies.takeReplay(turn),
+      slot,
     }
-    this.link.done('plain', this.#taken) // from here on it has begun
-    const turn = this.#makeTurn?.(this, start) ?? new Turn(this, start)
-    this.#turns.push(turn)
-    const aborted = this.#replies.takeAbort(turnId)
+  }
+
+  #perform(turn: Turn, message: ReceivedMessage, aborted: DramatisError | undefined): void {
     if (aborted) {
       turn.abort(aborted)
       return this.#end(turn, undefined, aborted)
@@ -271,7 +319,7 @@ export class AgentLoop implements TurnHost {
       result = this.#handle(turn, message)
       if (isThenable(result)) {
         // Who refuses a task that is handed off to it does so at once: one that goes on has taken it.
-        if (start.type === 'delegate' && 'handoff' in message.metadata)
+        if (turn.start.type === 'delegate' && 'handoff' in message.metadata)
           this.#port.scheduler.defer(() => turn.acknowledge())
         // What only looks like a promise may throw, or settle twice; a promise of it does neither.
         const settled = result instanceof Promise ? result : Promise.resolve(result)
@@ -324,10 +372,11 @@ export class AgentLoop implements TurnHost {
   }
 
   #finish(turn: Turn, value: unknown, thrown: unknown): void {
-    this.parking.close(turn.start)
+    if (!this.#nesting.shares(turn)) this.parking.close(turn.start)
     this.#endedAt = this.#commit.write(turn, value, thrown)
     if (this.#turns[this.#turns.length - 1] === turn) this.#turns.pop()
     else this.#turns.splice(this.#turns.indexOf(turn), 1)
+    if (this.#nesting.isOpen) this.#nesting.ended(turn)
     if (this.#onTurnEnd.length > 0) for (const resolve of this.#onTurnEnd.splice(0)) resolve()
   }
 
@@ -363,7 +412,8 @@ export class AgentLoop implements TurnHost {
   }
 
   mayPark(start: TurnStart): void {
-    if (!this.#pumping && this.parking.mayPark(start)) this.#later() // within the pump, its end does it
+    if (this.#pumping) return // its end does it
+    if (this.parking.mayPark(start) || this.#nesting.isOpen) this.#later()
   }
 
   writeControl(kind: number, start: TurnStart, correlation: number, limit: number): void {

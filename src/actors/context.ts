@@ -123,7 +123,8 @@ export interface AgentContext<State = object, RunState = object, Data = unknown>
   readonly state: Immutable<State>
   /**
    * Changes the state by a recipe over a draft. This turn sees it at once; it counts when the turn ends well, and is
-   * dropped if it fails.
+   * dropped if it fails. Where a turn that ran within this one has committed meanwhile (`reentrancy: 'chain'`) the recipe is
+   * run again on what that one left, so let it depend on its draft alone.
    *
    * @throws {MessageRejectedError} for what is no JSON value, with its path.
    */
@@ -139,7 +140,8 @@ export interface AgentContext<State = object, RunState = object, Data = unknown>
    *
    * Rejects with `UnknownAgentError`, `RequestTimeoutError`, `AgentFailedError` (its handler threw),
    * `AgentCrashedError` (the message killed it more often than it may), `OutcomeUnknownError`, `AgentTerminatedError`,
-   * `TaskRefusedError`, `MailboxFullError`, `CancelledError`, or with `MessageRejectedError` for what is no message.
+   * `TaskRefusedError`, `MailboxFullError`, `ChainDepthError` (a role's `reentrancy`), `CancelledError`, or with
+   * `MessageRejectedError` for what is no message.
    */
   request<In = unknown, Out = unknown>(
     to: string | AgentRef<In, Out>,

@@ -3,6 +3,7 @@
  * turn; that one is for nobody, and told from the others by where its message stood.
  */
 import type { DramatisError } from '../errors.ts'
+import { LANES } from '../mailbox/envelope.ts'
 import { limitOf, priorityOf, stepOf } from '../mailbox/frame.ts'
 import type { Memory } from '../mailbox/memory.ts'
 import type { Window } from '../mailbox/window.ts'
@@ -24,7 +25,9 @@ export class EarlyAborts {
 
   /** Keeps what the ABORT at that place says of a turn that is not open, if it is still to begin. */
   keep(turn: number, reason: DramatisError, memory: Memory, at: number): void {
-    const ring = priorityOf(memory, at) === 0 ? this.#window.plain : this.#window.ranked
+    const lane = LANES[priorityOf(memory, at)]!
+    if (lane === 'replies') return // it came behind its message, whose turn is over
+    const ring = this.#window[lane]
     if (turn === this.beginning || !ring.taken(stepOf(memory, at), limitOf(memory, at))) this.#reasons.set(turn, reason)
   }
 

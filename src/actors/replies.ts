@@ -8,7 +8,6 @@ import {
   ABORT,
   ACCEPTED,
   CHUNK,
-  copyFrame,
   correlationOf,
   HEADER,
   kindOf,
@@ -17,6 +16,7 @@ import {
   PROBE,
   REFUSED,
   REPLAY,
+  REQUEST,
   RESPONSE,
   RESULT,
   RUN,
@@ -29,11 +29,12 @@ import {
 } from '../mailbox/frame.ts'
 import { readBody } from '../mailbox/frame-body.ts'
 import { readId } from '../mailbox/frame-id.ts'
-import { allocate, type Memory } from '../mailbox/memory.ts'
+import type { Memory } from '../mailbox/memory.ts'
 import type { TeamNotice } from './assignment.ts'
 import type { EarlyAborts } from './early-aborts.ts'
 import { type Link, NOTHING_TAKEN, type Taken } from './link.ts'
 import type { Names } from './names.ts'
+import { copyOf, type Nesting } from './nesting.ts'
 import type { Parking } from './parking.ts'
 import type { Probes } from './probes.ts'
 import { Replay } from './replay.ts'
@@ -51,9 +52,12 @@ interface Addressees {
   readonly names: Names
   /** Those that are open. */
   readonly turns: readonly Turn[]
+  readonly nesting: Nesting
   readonly aborts: EarlyAborts
   readonly probes: Probes
   readonly directory: Directory
+  /** A nested request that has not begun is not to begin any more. */
+  endUnbegun(request: Memory, reason: DramatisError): void
 }
 
 export class Replies {
@@ -101,10 +105,17 @@ export class Replies {
 
   #take(taken: Taken): void {
     const { memory, at } = taken
-    const { link, names, parking, runs } = this.#to
-    const correlation = correlationOf(memory, at)
-    const goesOn = parking.isAsked && this.#openTurn(turnOf(memory, at))
+    const { link, nesting, parking } = this.#to
+    const goesOn = (parking.isAsked || nesting.isOpen) && this.#openTurn(turnOf(memory, at))
     if (goesOn) parking.unpark(goesOn.start)
+    const waits = goesOn && nesting.isOpen && kindOf(memory, at) !== ABORT && nesting.keeps(goesOn, memory, at)
+    if (!waits) this.letIn(memory, at)
+    link.done('replies', taken)
+  }
+
+  letIn(memory: Memory, at = 0): void {
+    const { names, nesting, runs } = this.#to
+    const correlation = correlationOf(memory, at)
     switch (kindOf(memory, at)) {
       case RESPONSE:
       case RESULT:
@@ -136,8 +147,11 @@ export class Replies {
       case REPLAY:
         this.#keepReplay(memory, at)
         break
+      case REQUEST:
+        for (const { start } of nesting.of(runOf(memory, at))) this.#to.parking.unpark(start)
+        nesting.bring(memory, at)
+        break
     }
-    link.done('replies', taken)
   }
 
   /** A response for a wait; or for a step that the redelivered turn, which may not have begun, has not asked for again yet. */
@@ -179,7 +193,9 @@ export class Replies {
   #abort(memory: Memory, at: number): void {
     const turn = this.#openTurn(turnOf(memory, at))
     const reason = errorOf(memory, at)
-    if (turn) turn.abort(reason)
+    if (turn) return turn.abort(reason)
+    const request = this.#to.nesting.takeBack(turnOf(memory, at))
+    if (request) this.#to.endUnbegun(request, reason)
     else this.#to.aborts.keep(turnOf(memory, at), reason, memory, at)
   }
 
@@ -196,13 +212,6 @@ export class Replies {
     const { me, directory } = this.#to
     this.#replays.set(turn, new Replay(me, turn, copy, HEADER, lengthOf(memory, at), directory.name))
   }
-}
-
-function copyOf(memory: Memory, at: number): Memory {
-  const bytes = lengthOf(memory, at)
-  const copy = allocate(bytes)
-  copyFrame(memory, at, copy, 0, bytes)
-  return copy
 }
 
 const parse = (text: string | undefined): unknown => (text === undefined ? undefined : JSON.parse(text))

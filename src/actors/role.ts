@@ -184,8 +184,19 @@ export interface AgentRole<Name extends string = string> extends RoleInfo<Name> 
   concurrency?: number
   contextStrategy?: ContextStrategy
   /**
-   * 'none': a request back to an agent that waits for it does not run within its turn. 'chain' is not available in this
-   * version.
+   * What becomes of a request that comes back: one that a turn of this agent has led to by its own requests, so that this
+   * turn waits for what comes of it. 'none' (the default of code): it waits in the mailbox for the end of that turn, which
+   * waits for it: a deadlock. 'chain': it runs within that turn, as a turn with an end, deadlines and a commit
+   * of its own, as soon as that turn only waits for others; so a worker can ask the manager who awaits it.
+   *
+   * Of the turns of a run one works at a time: what the others wait for is let in when it waits itself, or has ended. They
+   * share a permit (`maxConcurrentAgents`). The request passes all that waits in the mailbox, also what its own sender has
+   * sent before, and a full mailbox takes it: those would wait for the turn that waits for it. Up to 8 turns of one chain
+   * run within others; one more is refused with `ChainDepthError`. With the outer turn ends what it waits for, and so the
+   * turn within it. After a death both come again, each with its steps; who was at work is charged. Between a request and
+   * its answer the handler may run again, then: what it keeps in variables may have changed, and so may `state`
+   * (`setState` loses nothing by it). A handler that holds a lock of its own over a request locks itself out. Source: Orleans'
+   * call-chain reentrancy.
    */
   reentrancy?: 'chain' | 'none'
   /**

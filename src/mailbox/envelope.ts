@@ -4,6 +4,9 @@ import type { Memory } from './memory.ts'
 
 export const NOT_YET = -1
 
+/** The rings of a window by which a message can come. */
+export const LANES = ['plain', 'ranked', 'replies'] as const
+
 /** One message on its way through a mailbox. `Owner` is what the host knows of its run. */
 export interface Envelope<Owner> {
   readonly memory: Memory
@@ -11,11 +14,13 @@ export interface Envelope<Owner> {
   readonly bytes: number
   readonly run: Owner
   readonly priority: number
+  /** The open turn of its recipient that waits for what its sender does: it runs there, nested, and stands in no line. */
+  readonly within: Envelope<Owner> | undefined
   /** Unique within the recipient, over its lives; 0 until it is handed over for the first time. */
   turn: number
   attempt: number
   /** Where it stands in the window of the life that it was handed to, to tell whether it was taken. */
-  lane: 'plain' | 'ranked'
+  lane: (typeof LANES)[number]
   windowAt: number
   windowEnd: number
   /** The number of the log's next record when it was handed over. */

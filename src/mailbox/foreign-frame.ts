@@ -18,8 +18,8 @@ import {
   kindOf,
   lengthOf,
   MANY,
+  NESTED,
   NOBODY,
-  QUIET,
   REQUEST,
   recipientOf,
   runOf,
@@ -55,7 +55,7 @@ export function frameFits(memory: Memory, at: number, end: number, run: number):
 /** What is wrong with the frame that stands whole in memory of the host's own, or undefined: it is what it says. */
 export function flawOf(memory: Memory, at: number, sender: number): string | undefined {
   const kind = kindOf(memory, at)
-  if (kind < SEND || kind > QUIET) return kind === FRAGMENT ? 'a part of a part' : `kind ${kind} is not a thread's`
+  if (kind < SEND || kind > NESTED) return kind === FRAGMENT ? 'a part of a part' : `kind ${kind} is not a thread's`
   if (!stringsFit(memory, at)) return 'its strings reach beyond its end'
   if (senderOf(memory, at) !== sender) return 'its sender is somebody else'
   if (correlationOf(memory, at) < 0 && !answers(kind)) return "its correlation is not a thread's"

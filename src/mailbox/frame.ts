@@ -54,6 +54,8 @@ export const STREAM_WAIT = 15
 export const GROUP = 16
 /** Answers PROBE `correlation` for the turn `turn`: 1 where it does nothing but wait for others, else 0. */
 export const QUIET = 17
+/** A turn that runs within another one has begun: when it does is its thread's to say. */
+export const NESTED = 18
 /** Host to thread, settles a request. */
 export const RESPONSE = 20
 /** Host to thread, settles a CALL. */
@@ -281,6 +283,9 @@ export function setTurn(memory: Memory, at: number, turn: number): void {
 export function setRecipient(memory: Memory, at: number, recipient: number): void {
   const i = (at >> 2) + WHO
   memory.i32[i] = (memory.i32[i]! & 0xffff) | (recipient << 16)
+}
+export function setStep(memory: Memory, at: number, step: number): void {
+  memory.i32[(at >> 2) + STEP] = step
 }
 export function setCorrelation(memory: Memory, at: number, correlation: number): void {
   memory.i32[(at >> 2) + CORRELATION] = correlation

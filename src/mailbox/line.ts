@@ -64,6 +64,8 @@ export class Line<Owner> {
   readonly #plain = new Queue<Envelope<Owner>>()
   /** Any other priority, highest first; the same priority in order of arrival. */
   #ranked: Envelope<Owner>[] = []
+  /** To run within a turn that is open: they pass everything else. */
+  readonly nested = new Queue<Envelope<Owner>>()
   /** On their way, from senders that had to ask: there was no room. */
   readonly parked = new Queue<Envelope<Owner>>()
   /** The first of the parked, once its room is taken. */
@@ -81,11 +83,12 @@ export class Line<Owner> {
 
   /** Waiting, not yet handed over. */
   get waiting(): number {
-    return this.#again.length + this.#plain.length + this.#ranked.length
+    return this.#again.length + this.#plain.length + this.#ranked.length + this.nested.length
   }
 
   push(envelope: Envelope<Owner>): void {
     this.accepted += 1
+    if (envelope.within) return this.nested.push(envelope)
     const first = this.peek()
     this.isMixed = first !== undefined && (this.isMixed || first.run !== envelope.run)
     if (envelope.priority === 0) this.#plain.push(envelope)
@@ -103,7 +106,7 @@ export class Line<Owner> {
     this.#ranked.splice(low, 0, envelope)
   }
 
-  /** The next to hand over: what was cut off, then by priority. */
+  /** The next in line to hand over: what was cut off, then by priority. */
   peek(): Envelope<Owner> | undefined {
     const again = this.#again.peek()
     if (again) return again
@@ -112,9 +115,9 @@ export class Line<Owner> {
     return this.#plain.peek() ?? ranked
   }
 
-  /** Whether anything of that owner waits. */
+  /** Whether anything of that owner waits in line. */
   has(owner: Owner): boolean {
-    for (const { run } of this.queued()) if (run === owner) return true
+    for (const { run, within } of this.queued()) if (run === owner && !within) return true
     return false
   }
 
@@ -128,6 +131,7 @@ export class Line<Owner> {
   }
 
   takeOut(envelope: Envelope<Owner>): boolean {
+    if (envelope.within) return this.nested.remove(envelope)
     if (envelope.priority !== 0 && this.#removeRanked(envelope)) return true
     return this.#plain.remove(envelope) || this.#again.remove(envelope)
   }
@@ -143,8 +147,13 @@ export class Line<Owner> {
   giveBack(begun: readonly Envelope<Owner>[], untouched: readonly Envelope<Owner>[]): void {
     this.isMixed = true
     this.underWay -= begun.length + untouched.length
-    const fresh = untouched.filter((envelope) => envelope.attempt === 1)
-    this.#again.unshift([...begun, ...untouched.filter((envelope) => envelope.attempt > 1)])
+    this.nested.unshift([...begun, ...untouched].filter(({ within }) => within))
+    const inLine = untouched.filter(({ within }) => !within)
+    const fresh = inLine.filter((envelope) => envelope.attempt === 1)
+    this.#again.unshift([
+      ...begun.filter(({ within }) => !within),
+      ...inLine.filter((envelope) => envelope.attempt > 1),
+    ])
     this.#plain.unshift(fresh.filter((envelope) => envelope.priority === 0))
     const ranked = fresh.filter((envelope) => envelope.priority !== 0)
     this.#ranked = [...ranked, ...this.#ranked].sort((a, b) => b.priority - a.priority) // stable
@@ -159,8 +168,9 @@ export class Line<Owner> {
   }
 
   /** What a death has cut off and waits to be tried again. */
-  get cutOff(): Iterable<Envelope<Owner>> {
-    return this.#again
+  *cutOff(): IterableIterator<Envelope<Owner>> {
+    yield* this.#again
+    for (const envelope of this.nested) if (envelope.attempt > 1) yield envelope
   }
 
   /** What may make room for others, in that order: lowest priority first, then oldest. What was begun with stays. */
@@ -184,6 +194,7 @@ export class Line<Owner> {
   /** Everything that waits, in the order in which it would be handed over. */
   *queued(): IterableIterator<Envelope<Owner>> {
     yield* this.#again
+    yield* this.nested
     for (const envelope of this.#ranked) if (envelope.priority > 0) yield envelope
     yield* this.#plain
     for (const envelope of this.#ranked) if (envelope.priority < 0) yield envelope

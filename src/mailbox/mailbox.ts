@@ -9,7 +9,7 @@
 import type { Envelope } from './envelope.ts'
 import { Line } from './line.ts'
 
-export { type Envelope, NOT_YET } from './envelope.ts'
+export { type Envelope, LANES, NOT_YET } from './envelope.ts'
 
 /**
  * What was handed to the thread and has not committed, in the order of handing. Turns mostly end in that order, so the
@@ -23,12 +23,19 @@ class Handed<Owner> {
     return this.#items.length - this.#head
   }
 
-  /** How many of them have another priority than 0. */
+  /** How many of those that stood in line have another priority than 0. */
   ranked = 0
+  /** How many run within others. */
+  nested = 0
 
   add(envelope: Envelope<Owner>): void {
     this.#items.push(envelope)
-    if (envelope.priority !== 0) this.ranked += 1
+    this.#count(envelope, 1)
+  }
+
+  #count({ within, priority }: Envelope<Owner>, by: 1 | -1): void {
+    if (within) this.nested += by
+    else if (priority !== 0) this.ranked += by
   }
 
   #indexOf(turn: number): number {
@@ -48,7 +55,7 @@ class Handed<Owner> {
   delete(turn: number): boolean {
     const at = this.#indexOf(turn)
     if (at < 0) return false
-    if (this.#items[at]!.priority !== 0) this.ranked -= 1
+    this.#count(this.#items[at]!, -1)
     if (at > this.#head) this.#items.splice(at, 1)
     else this.#items[this.#head++] = undefined // lets the message go
     if (this.#head === this.#items.length) {
@@ -119,17 +126,17 @@ export class Mailbox<Owner> {
   push(envelope: Envelope<Owner>): void {
     this.#line.push(envelope)
   }
-  /** The next to hand over: what was cut off, then by priority. */
+  /** The next in line to hand over: what was cut off, then by priority. */
   peek(): Envelope<Owner> | undefined {
     return this.#line.peek()
   }
-  /** Whether anything of that owner waits. */
+  /** Whether anything of that owner waits in line. */
   has(owner: Owner): boolean {
     return this.#line.has(owner)
   }
   /** What a death has cut off and waits to be tried again. */
-  get cutOff(): Iterable<Envelope<Owner>> {
-    return this.#line.cutOff
+  cutOff(): IterableIterator<Envelope<Owner>> {
+    return this.#line.cutOff()
   }
   /** What may make room for others, in that order: lowest priority first, then oldest. What was begun with stays. */
   droppable(): IterableIterator<Envelope<Owner>> {
@@ -140,7 +147,17 @@ export class Mailbox<Owner> {
     return this.#line.queued()
   }
 
+  /** Those that wait to run within a turn of the agent. */
+  get nested(): Line<Owner>['nested'] {
+    return this.#line.nested
+  }
+
   // ---- what this instance has
+
+  /** Whether it has that message. */
+  holds(envelope: Envelope<Owner>): boolean {
+    return this.handed.get(envelope.turn) === envelope
+  }
 
   /** Moves an envelope from waiting to handed, mostly the one that `peek` gave, and numbers its turn. */
   hand(envelope: Envelope<Owner>): void {

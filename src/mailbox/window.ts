@@ -30,6 +30,8 @@ export const OUT_BLOCKED = 64
 export const CLAIM = 96
 /** What the thread holds outside of its heap, in KiB, where that has a limit. */
 export const EXTERNAL_KIB = 112
+/** Where several turns of one run are open: the one that went on last. It answers for the death of its thread. Else 0. */
+export const AT_WORK = 120
 /** The first of as many words as turns may be open, one for each: a `parkedWord`, or 0 where the turn works. */
 export const PARKED = 128
 /** More turns than that are never open at once where somebody asks whether they are parked. */

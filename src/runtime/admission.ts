@@ -1,6 +1,7 @@
 /** Whether a message gets into its mailbox: who it is for, whether they take it, whether there is room. */
 import {
   AgentTerminatedError,
+  ChainDepthError,
   type DramatisError,
   MailboxFullError,
   MessageRejectedError,
@@ -34,6 +35,7 @@ import { readBody } from '../mailbox/frame-body.ts'
 import { type Envelope, NOT_YET } from '../mailbox/mailbox.ts'
 import type { Memory } from '../mailbox/memory.ts'
 import { type Cell, groupKey, type OpenRequest } from './cell.ts'
+import { turnWithin } from './chain.ts'
 import { type Admitting, type Core, ORCHESTRATOR_INDEX, USER_INDEX } from './core.ts'
 import { delegationRefusal } from './delegation.ts'
 import type { RunState } from './run-state.ts'
@@ -73,12 +75,20 @@ export class Admission implements Admitting {
       return refuse('rejected', tooLarge(callee.name, lengthOf(memory, at), maxMessageBytes))
     const refusal = delegationRefusal(this.#core, sender, callee, memory, at)
     if (refusal) return refuse('rejected', refusal)
+    const isRequest = kindOf(memory, at) === REQUEST
+    let within: Envelope<RunState> | undefined
+    if (isRequest && callee.settings.reentrancy === 'chain') {
+      const found = turnWithin(this.#core, sender, turnOf(memory, at), callee)
+      if (found instanceof ChainDepthError) return refuse('rejected', found)
+      within = found
+    }
     const envelope: Envelope<RunState> = {
       memory,
       at,
       bytes: lengthOf(memory, at),
       run,
       priority: priorityOf(memory, at),
+      within,
       turn: 0,
       attempt: 1,
       lane: 'plain',
@@ -94,9 +104,10 @@ export class Admission implements Admitting {
       uncharged: 0,
       deaths: null,
     }
-    if (kindOf(memory, at) === REQUEST) this.#open(sender, callee, run, memory, at, envelope, settle)
+    if (isRequest) this.#open(sender, callee, run, memory, at, envelope, settle)
     run.open += 1
-    if (flagsOf(memory, at) & ASKS || !this.#hasRoom(callee)) this.#ask(callee, envelope)
+    if (within) this.#acceptNested(callee, envelope)
+    else if (flagsOf(memory, at) & ASKS || !this.#hasRoom(callee)) this.#ask(callee, envelope)
     else this.#accept(callee, envelope)
   }
 
@@ -143,6 +154,14 @@ export class Admission implements Admitting {
     callee.mailbox.push(envelope)
     if (envelope.priority > 0) this.#core.delivery.hasten(callee)
     else this.#core.delivery.touch(callee)
+  }
+
+  /** It gets the room that it needs: what waits there waits for the turn that waits for it. */
+  #acceptNested(callee: Cell, envelope: Envelope<RunState>): void {
+    if (flagsOf(envelope.memory, envelope.at) & ASKS) this.#core.team.force(callee.index, envelope.bytes)
+    this.#waits(callee, envelope)
+    callee.mailbox.push(envelope)
+    for (const each of callee.instances) this.#core.delivery.hasten(each)
   }
 
   /** Its time runs from when it came, whether there was room for it or not. */

@@ -13,6 +13,7 @@ export function agentCell(agent: AgentSettings, option: string): CellSettings {
     maxExternalMb,
     concurrency,
     instances,
+    reentrancy,
     mailbox,
     supervision,
     responseTimeoutMs,
@@ -29,6 +30,7 @@ export function agentCell(agent: AgentSettings, option: string): CellSettings {
     maxExternalMb,
     concurrency,
     instances,
+    reentrancy,
     mailbox,
     supervision,
     responseTimeoutMs,
@@ -50,6 +52,7 @@ export function fixedCell(name: string, { supervision, retries }: TeamSettings):
     maxExternalMb: null,
     concurrency: Number.MAX_SAFE_INTEGER,
     instances: 1,
+    reentrancy: 'none', // nobody can ask it
     mailbox: { capacity: 2 ** 30, bytes: 2 ** 30, maxMessageBytes: 16 * MIB, overflow: 'block' },
     supervision: { ...supervision, onHandlerError: 'fail' }, // a script that throws has failed
     responseTimeoutMs: Number.POSITIVE_INFINITY,

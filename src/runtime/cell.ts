@@ -9,9 +9,9 @@ import type { AgentStatus } from '../actors/task.ts'
 import type { DramatisError } from '../errors.ts'
 import { LARGEST_FRAME } from '../mailbox/foreign-frame.ts'
 import { MOST_GROUPS, runOf } from '../mailbox/frame.ts'
-import { type Envelope, Mailbox } from '../mailbox/mailbox.ts'
+import { type Envelope, Mailbox, NOT_YET } from '../mailbox/mailbox.ts'
 import type { Memory } from '../mailbox/memory.ts'
-import { FrameJoiner, FrameWriter, PARKED, PERHAPS, parkedWord, SURELY, Window } from '../mailbox/window.ts'
+import { AT_WORK, FrameJoiner, FrameWriter, PARKED, PERHAPS, parkedWord, SURELY, Window } from '../mailbox/window.ts'
 import type { OwnFrame } from './host-frames.ts'
 import type { RestartTime } from './restart-policy.ts'
 import type { RunState } from './run-state.ts'
@@ -121,7 +121,17 @@ export class Life {
 
   /** Whether the thread has begun with the message that it was handed. */
   begun(envelope: Envelope<RunState>): boolean {
+    if (envelope.within) return envelope.startedAt !== NOT_YET
     return this.window[envelope.lane].taken(envelope.windowAt, envelope.windowEnd)
+  }
+
+  /** Of those that it had begun with the one that was at work alone, if one was: others of its run can only have waited. */
+  atWork(begun: readonly Envelope<RunState>[]): Envelope<RunState> | undefined {
+    const [first] = begun
+    if (begun.length <= 1) return first
+    if (begun.some(({ run }) => run !== first!.run)) return undefined
+    const turn = Atomics.load(this.window.words, AT_WORK)
+    return begun.find((envelope) => envelope.turn === turn)
   }
 
   /** Whether replies for that run are held back. */
@@ -158,6 +168,8 @@ export interface CellSettings {
   concurrency: number
   /** How many threads take from its mailbox. */
   instances: number
+  /** 'chain': a request that one of its open turns has led to runs within that turn. */
+  reentrancy: 'chain' | 'none'
   mailbox: MailboxSettings
   supervision: SupervisionSettings
   responseTimeoutMs: number
@@ -291,6 +303,22 @@ export class Cell {
     return this.instances.find(({ mailbox }) => mailbox.handed.get(turn) !== undefined)
   }
 
+  /** Of how many runs it has messages, where each is of another. */
+  get openRuns(): number {
+    const { handed } = this.mailbox
+    return handed.nested === 0 ? handed.size : new Set(Array.from(handed.values(), ({ run }) => run)).size
+  }
+
+  /** The message of a turn that is open, or was cut off and comes again. */
+  messageOf(turn: number): Envelope<RunState> | undefined {
+    for (const { mailbox } of this.instances) {
+      const handed = mailbox.handed.get(turn)
+      if (handed) return handed
+    }
+    for (const envelope of this.mailbox.cutOff()) if (envelope.turn === turn) return envelope
+    return undefined
+  }
+
   /** How many messages it may have at once, where they are of several runs. */
   get atOnce(): number {
     return this.suspects.size > 0 ? 1 : this.settings.concurrency
@@ -304,11 +332,34 @@ export class Cell {
     return false
   }
 
+  /** Nothing of that run is with it any more. With one turn at a time: nothing of any. */
+  isDoneWith(run: RunState): boolean {
+    if (!this.interleaves) return this.mailbox.handed.size === 0
+    return this.settings.reentrancy === 'none' || !this.isAt(run)
+  }
+
+  /** A request waits that is to run within a turn that it has of that run. */
+  isAskedWithin(run: RunState): boolean {
+    for (const { run: of, within } of this.mailbox.nested) if (of === run && this.mailbox.holds(within!)) return true
+    return false
+  }
+
   /** The messages that its thread is at. */
   get underWay(): Iterable<Envelope<RunState>> {
-    if (this.interleaves) return this.mailbox.handed.values()
+    const { handed } = this.mailbox
+    if (this.interleaves) return handed.values()
     const { current } = this
-    return current ? [current] : []
+    if (!current) return []
+    if (handed.nested === 0) return [current]
+    return [...handed.values()].filter((envelope) => envelope === current || this.life?.begun(envelope))
+  }
+
+  /** Requests that were handed over to run within a turn, and wait for it to park. */
+  *notBegun(): IterableIterator<Envelope<RunState>> {
+    for (const { life, mailbox } of this.instances) {
+      if (mailbox.handed.nested === 0) continue
+      for (const envelope of mailbox.handed.values()) if (envelope.within && !life?.begun(envelope)) yield envelope
+    }
   }
 
   /** Every message of the agent that is not done with: in the mailbox, at an instance, or a request of its own that is not answered. */
@@ -322,12 +373,12 @@ export class Cell {
   /** Of an agent with one turn at a time: the message that its thread has begun with, or takes next. */
   get current(): Envelope<RunState> | undefined {
     const { handed } = this.mailbox
-    if (!this.life || handed.ranked === 0) return handed.first
+    if (!this.life || handed.ranked + handed.nested === 0) return handed.first
     let next: Envelope<RunState> | undefined
     let plain = false
     for (const envelope of handed.values()) {
-      // Those of priority 0 are taken in order, so the first of them speaks for all.
-      if (envelope.priority === 0 && plain) continue
+      // Those of priority 0 are taken in order, so the first of them speaks for all. Nested ones stand in no order.
+      if (envelope.within ? !this.life.begun(envelope) : envelope.priority === 0 && plain) continue
       if (this.life.begun(envelope)) return envelope
       if (envelope.priority === 0) plain = true
       if (!next || envelope.priority > next.priority) next = envelope

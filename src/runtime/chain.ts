@@ -1,8 +1,15 @@
-/** Who waits for a turn, who waits for that one's turn, and so on: the requests that led to it. */
+/**
+ * Who waits for a turn, who waits for that one's turn, and so on: the requests that led to it. Frames need not carry it:
+ * each names its sender's turn, and the host has the messages of all open turns.
+ */
+import { ChainDepthError } from '../errors.ts'
 import type { Envelope } from '../mailbox/mailbox.ts'
 import type { Cell } from './cell.ts'
 import type { Core } from './core.ts'
 import type { RunState } from './run-state.ts'
+
+/** Turns of one chain that run within others, at most. */
+export const MAX_CHAIN_DEPTH = 8
 
 /** One open turn of a chain: the message that it handles, and whose it is. */
 interface ChainLink {
@@ -12,14 +19,14 @@ interface ChainLink {
 
 /**
  * The open turns from `turn` of that agent up to the one that nobody waits for. Where a duty was handed on the chain goes on
- * with who waits for it. Empty where the agent has no such turn open.
+ * with who waits for it. Empty where the agent has no such turn open. One that was cut off and comes again is open.
  */
 export function* chainOf(core: Pick<Core, 'settlement'>, agent: Cell, turn: number): IterableIterator<ChainLink> {
   const seen = new Set<Envelope<RunState>>() // a thread can write that it asks out of a turn that comes later
   let cell = agent
   let number = turn
   for (;;) {
-    const envelope = cell.holderOf(number)?.mailbox.handed.get(number)
+    const envelope = cell.messageOf(number)
     if (!envelope || seen.has(envelope)) return
     seen.add(envelope)
     yield { cell: cell.first, envelope }
@@ -29,3 +36,31 @@ export function* chainOf(core: Pick<Core, 'settlement'>, agent: Cell, turn: numb
     number = request.turn
   }
 }
+
+/**
+ * The turn of `callee` within which a request is to run that comes out of that turn of `sender`: the nearest in its
+ * chain. An error where the chain has as many such turns as it may; undefined where it has none of `callee`.
+ */
+export function turnWithin(
+  core: Pick<Core, 'settlement'>,
+  sender: Cell,
+  turn: number,
+  callee: Cell,
+): Envelope<RunState> | ChainDepthError | undefined {
+  let within: Envelope<RunState> | undefined
+  let depth = 0
+  for (const { cell, envelope } of chainOf(core, sender, turn)) {
+    if (cell === callee) within ??= envelope
+    if (envelope.within) depth += 1
+  }
+  return within && depth >= MAX_CHAIN_DEPTH ? tooDeep(sender.name, callee.name) : within
+}
+
+/** Whether the request runs within an open turn of its recipient: then it waits for that turn to park, not for its end. */
+export const isNested = ({ within }: Envelope<RunState>): boolean => within !== undefined
+
+const tooDeep = (sender: string, agent: string) =>
+  new ChainDepthError(
+    `A request of "${sender}" came back to agent "${agent}", which waits for it, and ${MAX_CHAIN_DEPTH} turns of that chain run within others already; no more are allowed. Answer with what is known, or give up.`,
+    { agent, sender, depth: MAX_CHAIN_DEPTH, limit: MAX_CHAIN_DEPTH },
+  )

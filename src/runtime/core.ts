@@ -115,6 +115,7 @@ export interface Handing {
   hasten(cell: Cell): void
   reply(cell: Cell, frame: OwnFrame): void
   passOn(cell: Cell, memory: Memory, at: number, kind: number, turn: number): void
+  nestedBegan(cell: Cell, envelope: Envelope<RunState>): void
   runOver(run: RunState): void
 }
 

@@ -165,7 +165,7 @@ export class Deaths implements Dying {
     if (!life) return
     this.#core.clock.timer(stopGraceMs, () => {
       if (envelope.attempt !== attempt) return // a death has ended it, or its own end
-      if (cell.mailbox.handed.get(envelope.turn) !== envelope || !life.begun(envelope)) return
+      if (!cell.mailbox.holds(envelope) || !life.begun(envelope)) return
       if (!life.thread.isolated && !cell.settings.counted) return this.#abandon(cell, envelope)
       this.kill(
         cell,

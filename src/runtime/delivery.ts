@@ -4,6 +4,7 @@
  * several runs may be open at once it holds one message of each.
  */
 import {
+  ABORT,
   copyFrame,
   kindOf,
   lengthOf,
@@ -23,6 +24,7 @@ import { ASLEEP, inlineLimit, ROOM_WANTED } from '../mailbox/window.ts'
 import type { Cell, Life } from './cell.ts'
 import type { Core, Handing } from './core.ts'
 import type { OwnFrame } from './host-frames.ts'
+import { handNested } from './nested-requests.ts'
 import { NextMessage, ranksLarge } from './next-message.ts'
 import type { RunState } from './run-state.ts'
 
@@ -117,6 +119,7 @@ export class Delivery implements Handing {
     if (!life?.ready) return
     this.#sendReplies(cell, life)
     this.#handOver(cell, life)
+    if (cell.mailbox.nested.length > 0) this.#handNested(cell, life)
     this.#ring(life) // before anything is written down: the thread can begin meanwhile
     this.#announceTurns(cell)
   }
@@ -150,15 +153,19 @@ export class Delivery implements Handing {
   #sendReplies(cell: Cell, life: Life): void {
     life.window.replies.publish() // what was passed on
     if (life.held.length > 0) this.#letIn(cell, life)
-    if (life.backlog.length === 0 || !this.#mayReply(cell)) return
+    const { backlog } = life
+    if (backlog.length === 0) return
+    const due = this.#mayReply(cell) ? backlog : abortsIn(life)
+    if (due.length === 0) return
     const before = life.window.replies.written
     let sent = 0
-    for (const { memory, bytes } of life.backlog) {
+    for (const { memory, bytes } of due) {
       if (!life.replies.write(memory.u8, 0, bytes)) break
       sent += 1
     }
-    const left = life.backlog.length > sent
-    life.backlog.splice(0, sent)
+    const left = due.length > sent
+    if (due === backlog) backlog.splice(0, sent)
+    else for (const frame of due.slice(0, sent)) backlog.splice(backlog.indexOf(frame), 1)
     if (left) this.#cramped.set(life.window.replies, { cell, life })
     if (life.window.replies.written !== before) life.wantsBell = 'reply' // also for the first parts of a large one
     life.window.replies.publish()
@@ -178,6 +185,11 @@ export class Delivery implements Handing {
     }
     life.window.plain.publish()
     life.window.ranked.publish()
+  }
+
+  #handNested(cell: Cell, life: Life): void {
+    handNested(this.#core, cell, life)
+    this.#sendReplies(cell, life)
   }
 
   /** What the thread has to know before the message: its run, and what the log has of its earlier attempts. */
@@ -260,15 +272,28 @@ export class Delivery implements Handing {
 
   /** Says which turn an agent is at, once for each, and only for those that did not end at once. */
   #announceTurns(cell: Cell): void {
-    if (cell.interleaves) {
-      for (const envelope of cell.mailbox.handed.values()) if (!envelope.announced) this.#announce(cell, envelope)
-      return
-    }
+    const { handed } = cell.mailbox
+    if (cell.interleaves || handed.nested > 0) this.#announceOpen(cell)
+    if (cell.interleaves) return
     const { current } = cell
     if (!current) return
     if (!current.announced) return this.#announce(cell, current)
     // It was the next, and then one of higher priority overtook it.
     if (current.startedAt < cell.lastEndAt) this.#begins(current, cell.lastEndAt)
+  }
+
+  /** Several may be at work. A nested one has begun when its thread has said so. */
+  #announceOpen(cell: Cell): void {
+    for (const envelope of cell.mailbox.handed.values()) {
+      const isOpen = envelope.within ? envelope.startedAt !== NOT_YET : cell.interleaves
+      if (isOpen && !envelope.announced) this.#announce(cell, envelope)
+    }
+  }
+
+  /** A nested turn has begun: its thread says so. */
+  nestedBegan(cell: Cell, envelope: Envelope<RunState>): void {
+    this.#begins(envelope)
+    this.#touched.add(cell)
   }
 
   #announce(cell: Cell, envelope: Envelope<RunState>): void {
@@ -280,7 +305,7 @@ export class Delivery implements Handing {
       messageId: idOf(envelope.memory, envelope.at),
       attempt: envelope.attempt,
       turn: envelope.turn,
-      beside: cell.interleaves || cell.instances.length > 1,
+      beside: cell.interleaves || cell.instances.length > 1 || envelope.within !== undefined,
     })
   }
 
@@ -304,6 +329,10 @@ export class Delivery implements Handing {
 
 /** Asks whether a turn waits, and is nothing that it waits for. */
 export const isProbe = ({ memory }: OwnFrame): boolean => kindOf(memory, 0) === PROBE
+
+/** A turn that is to stop is told at once; whatever waits for the permit of its run comes later. Not one that would go in parts. */
+const abortsIn = ({ backlog, window }: Life): OwnFrame[] =>
+  backlog.filter(({ memory, bytes }) => kindOf(memory, 0) === ABORT && bytes <= inlineLimit(window.replies))
 
 /** Whether replies for that run wait until its turn has its permit again, or come behind such. */
 const isHeldBack = ({ interleaves, suspended }: Cell, life: Life, run: number): boolean =>

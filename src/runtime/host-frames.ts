@@ -6,7 +6,7 @@ import { type DramatisError, errorData } from '../errors.ts'
 import { ABORT, BLANK, FAILED, type FrameFields, HEADER, REPLAY, RUN, TEAM, writeControl } from '../mailbox/frame.ts'
 import { frameBytes, writeFrame } from '../mailbox/frame-body.ts'
 import { IdSource, idText } from '../mailbox/frame-id.ts'
-import type { Envelope } from '../mailbox/mailbox.ts'
+import { type Envelope, LANES } from '../mailbox/mailbox.ts'
 import { allocate, type Memory } from '../mailbox/memory.ts'
 
 export interface OwnFrame {
@@ -56,7 +56,7 @@ export class HostFrames {
 
   /** For a message that was handed over; it says where that stands, so that the thread can tell whether it has begun. */
   abort({ turn, lane, windowAt, windowEnd }: Envelope<unknown>, error: DramatisError): OwnFrame {
-    const place = { step: windowAt, limit: windowEnd, priority: lane === 'ranked' ? 1 : 0 }
+    const place = { step: windowAt, limit: windowEnd, priority: LANES.indexOf(lane) }
     return this.make({ kind: ABORT, turn, ...place, data: JSON.stringify(errorData(error)) })
   }
 

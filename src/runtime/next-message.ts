@@ -41,7 +41,8 @@ export class NextMessage {
   #nextRun(cell: Cell): Envelope<RunState> | undefined {
     const { mailbox, promised, atOnce } = cell
     const { handed } = mailbox
-    const next = handed.size < atOnce && mailbox.waiting > 0 ? this.#another(cell, runsOf(handed.values())) : undefined
+    const mayCome = cell.openRuns < atOnce && mailbox.waiting > 0
+    const next = mayCome ? this.#another(cell, runsOf(handed.values())) : undefined
     if (!next) for (const run of [...promised]) this.#core.gate.release(run, cell) // what it was for is gone, or cannot come
     return next
   }
@@ -56,6 +57,7 @@ export class NextMessage {
     const senders = new Set<number>()
     let passes = false
     for (const envelope of cell.mailbox.queued()) {
+      if (envelope.within) continue
       const sender = senderOf(envelope.memory, envelope.at)
       const line = sender * 2 ** 32 + envelope.priority
       const isFree = !runs.has(envelope.run) && (sender === ORCHESTRATOR_INDEX || !senders.has(line))

@@ -60,10 +60,11 @@ export class Redelivery implements Redelivering {
     const handed = [...cell.mailbox.handed.values()]
     const begun = handed.filter((envelope) => life.begun(envelope))
     const untouched = handed.filter((envelope) => !life.begun(envelope))
-    const alone = begun.length === 1
+    const alone = life.atWork(begun)
     let poisoned = false
     const again = begun.filter((envelope) => {
-      const fate = this.#hindrance(cell, envelope, error) ?? this.#charge(cell, life, envelope, error, print, alone)
+      const fate =
+        this.#hindrance(cell, envelope, error) ?? this.#charge(cell, life, envelope, error, print, envelope === alone)
       if (!fate) return true
       this.bury(cell, envelope, fate.reason, fate.error)
       if (fate.reason === 'poison') poisoned = true
@@ -170,7 +171,7 @@ export class Redelivery implements Redelivering {
     error: DramatisError,
   ): void {
     const { admission, settlement } = this.#core
-    cell.mailbox.discard(envelope)
+    if (!cell.mailbox.discard(envelope)) return // the end of another has withdrawn it
     cell.suspects.delete(envelope)
     const request = settlement.requestOf(envelope)
     const errors = reason === 'poison' ? (envelope.deaths ?? []).map((death) => errorFrom(death.error)) : [error]
@@ -232,9 +233,9 @@ export class Redelivery implements Redelivering {
    * where a death has ended it already, nor over a step that may not run twice.
    */
   beginAgain(cell: Cell, envelope: Envelope<RunState>, reason: DramatisError): void {
-    if (cell.mailbox.handed.get(envelope.turn) !== envelope || !cell.life?.begun(envelope)) return
+    if (!cell.mailbox.holds(envelope) || !cell.life?.begun(envelope)) return
     if (this.#unknownStep(cell, envelope)) return
-    this.#core.gate.excuse(envelope.run, cell)
+    if (!envelope.within) this.#core.gate.excuse(envelope.run, cell)
     this.#core.delivery.reply(cell, this.#core.frames.abort(envelope, reason))
     this.#core.deaths.killAfterGrace(cell, envelope)
   }
@@ -258,7 +259,7 @@ export class Redelivery implements Redelivering {
     envelope.announced = false
     envelope.startedAt = NOT_YET
     cell.mailbox.giveBack([envelope], [])
-    if (cell.interleaves || cell.mailbox.handed.size === 0) this.#core.gate.release(envelope.run, cell)
+    if (cell.isDoneWith(envelope.run)) this.#core.gate.release(envelope.run, cell)
     this.#core.delivery.touch(cell)
     return true
   }

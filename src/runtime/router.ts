@@ -20,6 +20,7 @@ import {
   lengthOf,
   limitOf,
   MOST_GROUPS,
+  NESTED,
   NOTHING,
   PATCH,
   REJECTED,
@@ -219,6 +220,12 @@ export class Router implements Routing {
         if (cell.mailbox.handed.get(turnOf(memory, at))?.run === run)
           return this.#core.settlement.patch(life, memory, at)
         return this.#ofNoTurn(cell, life, run, memory, at)
+      case NESTED: {
+        const envelope = cell.mailbox.handed.get(turnOf(memory, at))
+        if (envelope?.run === run && envelope.within && !life.begun(envelope))
+          return this.#core.delivery.nestedBegan(cell, envelope)
+        return this.#ofNoTurn(cell, life, run, memory, at)
+      }
       case LOG:
         return this.#log(cell, run, memory, at)
     }

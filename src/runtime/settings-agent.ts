@@ -53,6 +53,8 @@ export interface AgentSettings {
   concurrency: number
   /** Threads that take from its mailbox. */
   instances: number
+  /** 'chain': a request that one of its open turns has led to runs within that turn. */
+  reentrancy: 'chain' | 'none'
   mailbox: MailboxSettings
   responseTimeoutMs: number
   /** false: as long as the run. */
@@ -64,6 +66,7 @@ export interface AgentSettings {
 
 /** Code may block its thread, so it has one turn at a time unless it says otherwise. */
 const CONCURRENCY_OF_CODE = 1
+const REENTRANCY_OF_CODE = 'none'
 
 /** What of the team's options speaks for each role that says nothing. */
 type TeamDefaults = Pick<TeamOptions, 'communication' | 'supervision'>
@@ -88,6 +91,7 @@ export function agentSettings(
     turnTimeoutMs: role.limits?.turnTimeoutMs ?? 300_000,
     concurrency: role.concurrency ?? CONCURRENCY_OF_CODE,
     instances: role.instances ?? 1,
+    reentrancy: role.reentrancy ?? REENTRANCY_OF_CODE,
     mailbox: {
       capacity: own.mailboxCapacity ?? all.mailboxCapacity ?? 1_024,
       bytes: own.mailboxBytes ?? all.mailboxBytes ?? 2 ** 20,

@@ -67,7 +67,7 @@ export class Settlement implements Settling {
     run.open -= 1
     cell.turns += 1
     cell.suspects.delete(envelope)
-    cell.lastEndAt = this.#core.clock.monotonic()
+    if (!envelope.within) cell.lastEndAt = this.#core.clock.monotonic() // what it ran within goes on
     const off = Math.max(0, timeOf(memory, at) - startedOf(memory, at)) - cell.turnMs
     cell.turnMs += off > 0 ? off / TURNS_TO_SLOW : off / TURNS_TO_SPEED
     if (cell.groups.size > 0)
@@ -77,7 +77,7 @@ export class Settlement implements Settling {
       life.patches.delete(turn)
     }
     this.#core.admission.freed(cell, envelope.bytes)
-    if (cell.interleaves || cell.mailbox.handed.size === 0) gate.release(run, cell)
+    if (cell.isDoneWith(run)) gate.release(run, cell)
     delivery.touch(cell)
     if (!failed && flagsOf(memory, at) & HAS_METADATA) this.#mismatch(cell, run, memory, at, readMissed(memory, at))
     this.#settleEnd(run, envelope, memory, at, failed)
@@ -265,8 +265,9 @@ export class Settlement implements Settling {
     const { deaths, delivery, gate } = this.#core
     this.withdrawRequests(callee, envelope)
     const holder = callee.holderOf(envelope.turn)
-    if (holder?.mailbox.handed.get(envelope.turn) === envelope) {
-      if (holder.life?.begun(envelope)) gate.excuse(envelope.run, holder)
+    if (holder?.mailbox.holds(envelope)) {
+      // One that runs within another turn is told without: with its permit that one would go on.
+      if (!envelope.within && holder.life?.begun(envelope)) gate.excuse(envelope.run, holder)
       delivery.reply(holder, this.#core.frames.abort(envelope, reason))
       deaths.killAfterGrace(holder, envelope)
       return

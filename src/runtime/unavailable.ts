@@ -23,7 +23,6 @@ export const UNAVAILABLE: readonly UnavailableOption[] = [
   only('threads.idleMs'),
   emptyOnly('agents[].tools'),
   only('agents[].contextStrategy'),
-  only('agents[].reentrancy', 'none'),
   only('agents[].trust', 'internal', 'privileged'),
 ]
 

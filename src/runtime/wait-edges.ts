@@ -15,6 +15,7 @@ import {
 } from '../mailbox/frame.ts'
 import type { Envelope } from '../mailbox/mailbox.ts'
 import type { Cell, OpenCall, OpenRequest, RequestGroup } from './cell.ts'
+import { isNested } from './chain.ts'
 import type { Core } from './core.ts'
 import { isProbe } from './delivery.ts'
 import type { RunState } from './run-state.ts'
@@ -175,11 +176,11 @@ export class WaitEdges {
 
   /**
    * The turns of which one has to end before the message can begin, or get room; undefined: it can. A permit is nothing to
-   * wait for: who only waits gives its own up.
+   * wait for: who only waits gives its own up. Nor is the turn that it is to run within: it waits itself, or goes on.
    */
   #before(callee: Cell, envelope: Envelope<RunState>): number[] | undefined {
     const before: number[] = []
-    if (callee.gone) return undefined
+    if (callee.gone || isNested(envelope)) return undefined
     const holder =
       envelope.turn === 0
         ? undefined
@@ -189,7 +190,7 @@ export class WaitEdges {
       if (!cell.life?.ready) return undefined
       const turns = [...cell.underWay]
       const ofRun = cell.interleaves ? turns.filter(({ run }) => run === envelope.run) : []
-      if (cell.interleaves && ofRun.length === 0 && turns.length < cell.atOnce) return undefined
+      if (cell.interleaves && ofRun.length === 0 && cell.openRuns < cell.atOnce) return undefined
       const inTheWay = ofRun.length > 0 ? ofRun : turns
       if (inTheWay.length === 0) return undefined
       for (const each of inTheWay) before.push(this.#byEnvelope.get(each)!)

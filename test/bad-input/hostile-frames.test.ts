@@ -16,7 +16,7 @@ const SEEDS = process.env.DRAMATIS_DEEP ? 500 : 40
 const only = process.env.HOSTILE_SEED
 
 const KINDS = [
-  0, 1, 1, 1, 2, 2, 2, 3, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 20, 21, 22, 23, 24, 25, 26, 27, 28, 31, 255,
+  0, 1, 1, 1, 2, 2, 2, 3, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 20, 21, 22, 23, 24, 25, 26, 27, 28, 31, 255,
 ]
 const TYPES: MessageType[] = ['request', 'response', 'broadcast', 'publish', 'subscribe', 'delegate', 'report']
 const NUMBERS = [

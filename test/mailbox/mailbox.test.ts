@@ -11,6 +11,7 @@ const message = (run: string, priority = 0): Envelope<string> => ({
   bytes: 64,
   run,
   priority,
+  within: undefined,
   turn: 0,
   attempt: 1,
   lane: 'plain',
@@ -112,6 +113,30 @@ t.test('what waits can be discarded, whatever its priority, and what is under wa
     t.notOk(mailbox.discard(envelope), 'a second time')
   }
   t.same(counts(mailbox), { accepted: 4, handled: 0, deadLettered: 4, waiting: 0, handed: 0 })
+})
+
+t.test('what runs within a turn stands in no line, counts like the others, and goes back among its like', async (t) => {
+  const outer = message('outer')
+  const mailbox = mailboxOf(outer)
+  hand(mailbox)
+  const [first, second] = ['first', 'second'].map((name) => ({ ...message(name, 1), within: outer }))
+  for (const each of [first!, message('plain'), second!]) mailbox.push(each)
+  t.equal(mailbox.peek()?.run, 'plain')
+  t.notOk(mailbox.has('first'))
+  t.same(namesOf(mailbox.queued()), ['first', 'second', 'plain'])
+  mailbox.hand(first!)
+  t.ok(mailbox.holds(first!))
+  t.notOk(mailbox.holds(second!))
+  t.same([mailbox.handed.nested, mailbox.handed.ranked, mailbox.handed.size], [1, 0, 2])
+  first!.attempt = 2
+  mailbox.giveBack([outer, first!], [])
+  t.same([mailbox.handed.nested, mailbox.waiting, mailbox.underWay], [0, 4, 0])
+  t.same(namesOf(mailbox.cutOff()), ['outer', 'first'])
+  t.equal(mailbox.peek(), outer)
+  t.same(namesOf(mailbox.nested), ['first', 'second'])
+  t.ok(mailbox.discard(second!))
+  t.notOk(mailbox.discard(second!))
+  t.same(counts(mailbox), { accepted: 4, handled: 0, deadLettered: 1, waiting: 3, handed: 0 })
 })
 
 t.test('what was handled cannot be discarded any more', async (t) => {

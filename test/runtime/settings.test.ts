@@ -34,6 +34,7 @@ t.test('a team of one role gets every default', async (t) => {
         turnTimeoutMs: 300_000,
         concurrency: 1,
         instances: 1,
+        reentrancy: 'none',
         mailbox: { capacity: 1_024, bytes: 1_048_576, maxMessageBytes: 16_777_216, overflow: 'block' },
         responseTimeoutMs: 60_000,
         queueTimeoutMs: false,

@@ -16,7 +16,6 @@ const asking: Record<string, { asks: unknown[]; fine: unknown[] }> = {
   'threads.idleMs': { asks: [1_000], fine: [] },
   'agents[].tools': { asks: [['search']], fine: [[]] },
   'agents[].contextStrategy': { asks: [{ strategy: 'hierarchical' }], fine: [] },
-  'agents[].reentrancy': { asks: ['chain'], fine: ['none'] },
   'agents[].trust': { asks: ['untrusted'], fine: ['internal', 'privileged'] },
 }
 

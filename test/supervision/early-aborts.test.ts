@@ -53,6 +53,16 @@ for (const lane of ['plain', 'ranked'] as const) {
   })
 }
 
+t.test('one of a turn that ran within another one is never kept: it came behind its message', async (t) => {
+  const { aborts } = lifeWith('plain', 0)
+  const { memory } = new HostFrames(virtualClock()).abort(
+    { turn: 1, lane: 'replies', windowAt: 0, windowEnd: 0x7fff_ffff } as Envelope<unknown>,
+    reason,
+  )
+  aborts.keep(1, reason, memory, 0)
+  t.equal(aborts.size, 0)
+})
+
 t.test('an abort that comes while its turn begins counts', async (t) => {
   const { aborts, take, abort } = lifeWith('plain', 1)
   aborts.beginning = take()

@@ -18,7 +18,12 @@ function reportsOf(team: MultiAgentPattern, count: number): Promise<string[]> {
   })
 }
 
-function team(t: Test, module: string, agents: object[], run: (script: OrchestratorContext) => Promise<string>) {
+function team(
+  t: Test,
+  module: string,
+  agents: object[],
+  run: (script: OrchestratorContext, query: string) => Promise<string>,
+) {
   const made = createTeam({
     agents: agents.map((role) => ({ module: fixture(module), ...role }) as { name: string; module: URL }),
     orchestration: { strategy: 'custom', run },
@@ -114,3 +119,20 @@ t.test('a request that is withdrawn takes the whole chain behind it along', asyn
   t.same(finished.slice(0, 4).sort(), ['a', 'b', 'c', 'd'])
   for (const { name } of chain) t.equal(await ask(made, name, 'hello'), `${name} is here`)
 })
+
+for (const reentrant of ['once', 'a hundred times', 'over a death of its thread'] as const) {
+  t.test(`a worker asks the manager who awaits it, ${reentrant}`, async (t) => {
+    const manager = { name: 'manager', reentrancy: 'chain', data: { to: 'worker' } }
+    const made = team(t, 'asks-back', [manager, { name: 'worker', data: {} }], async (script, query) => {
+      const times = reentrant === 'a hundred times' ? 100 : 1
+      let answer = ''
+      for (let i = 0; i < times; i++) answer = (await script.request('manager', query)).content
+      return answer
+    })
+    const dies = reentrant === 'over a death of its thread'
+    const { finalOutput } = await made.execute(dies ? 'die' : 'go')
+    const attempt = dies ? 2 : 1
+    const asked = { once: 1, 'a hundred times': 100, 'over a death of its thread': 0 }[reentrant]
+    t.equal(finalOutput, `manager < worker < told by manager in attempt ${attempt}, ${asked} times asked`)
+  })
+}

@@ -23,7 +23,7 @@ export const deadlines: Part = (core) => {
     let earliest = Number.POSITIVE_INFINITY
     for (const cell of core.cells) {
       for (const each of cell.instances) earliest = Math.min(earliest, underWayAt(each, now))
-      for (const envelope of [...cell.mailbox.cutOff]) earliest = Math.min(earliest, awaited(cell, envelope, now))
+      for (const envelope of cutOff(cell)) earliest = Math.min(earliest, awaited(cell, envelope, now))
       if (cell.settings.queueTimeoutMs !== false)
         earliest = Math.min(earliest, waiting(cell, cell.settings.queueTimeoutMs, now))
     }
@@ -82,7 +82,7 @@ export const deadlines: Part = (core) => {
 
   const waiting = (cell: Cell, limitMs: number, now: number): number => {
     let earliest = Number.POSITIVE_INFINITY
-    for (const envelope of [...cell.mailbox.queued(), ...cell.mailbox.parked]) {
+    for (const envelope of [...cell.mailbox.queued(), ...cell.mailbox.parked, ...cell.notBegun()]) {
       if (envelope.attempt > 1) continue // its turn has begun
       const request = settlement.requestOf(envelope)
       const isLate = envelope.waitsSince + limitMs <= now
@@ -96,6 +96,10 @@ export const deadlines: Part = (core) => {
         { agent: cell.name, queueTimeoutMs: limitMs, ...(request && { tried: request.tried }) },
       )
       if (request) late.fail(request, error)
+      if (cell.holderOf(envelope.turn)?.mailbox.holds(envelope)) {
+        settlement.withdraw(cell, envelope, error)
+        continue
+      }
       if (admission.withdrawParked(cell, envelope, error)) {
         settlement.drop(envelope, 'expired', [error])
         continue
@@ -131,3 +135,6 @@ export const deadlines: Part = (core) => {
     },
   }
 }
+
+/** What a death has cut off and has not begun again. */
+const cutOff = (cell: Cell) => [...cell.mailbox.cutOff(), ...[...cell.notBegun()].filter(({ attempt }) => attempt > 1)]

@@ -145,9 +145,12 @@ class Permits implements Gate {
   #wishOf(cell: Cell, run: RunState): 'now' | 'later' | 'never' {
     const { mailbox, life, permit, promised } = cell
     if (!life?.ready) return 'never'
-    if (cell.isAt(run)) return (cell.interleaves ? life.holds(run.index) : life.backlog.length > 0) ? 'now' : 'never'
+    if (cell.isAt(run)) {
+      const isAnswered = cell.interleaves ? life.holds(run.index) : life.backlog.length > 0
+      return isAnswered || cell.isAskedWithin(run) ? 'now' : 'never'
+    }
     if (!mailbox.has(run)) return 'never'
-    return permit || mailbox.handed.size + promised.size >= cell.atOnce ? 'later' : 'now'
+    return permit || cell.openRuns + promised.size >= cell.atOnce ? 'later' : 'now'
   }
 
   /** A turn that is parked goes on without a permit until somebody answers it. */
