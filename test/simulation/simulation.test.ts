@@ -10,12 +10,14 @@ t.test(`${seeds.length} random programs keep what must hold, and come to their e
   let messages = 0
   let interleaved = 0
   let beside = 0
+  let nested = 0
   for (const seed of seeds) {
     const outcome = await simulate(seed)
     crashes += outcome.crashes
     messages += outcome.messages
     interleaved += outcome.interleaved
     beside += outcome.beside
+    nested += outcome.nested
     if (outcome.problems.length > 0)
       t.fail(
         `seed ${seed}: ${outcome.problems.slice(0, 5).join('; ')}. Again: SEED=${seed} node dist/test/simulation/simulation.test.js`,
@@ -23,5 +25,6 @@ t.test(`${seeds.length} random programs keep what must hold, and come to their e
   }
   t.ok(interleaved > seeds.length, `agents with several turns were seen ${interleaved} times`)
   t.ok(beside > seeds.length, `two instances of an agent were seen at work ${beside} times`)
+  t.ok(nested > seeds.length, `turns were seen within others ${nested} times`)
   t.ok(crashes > seeds.length && messages > 10 * seeds.length, `${crashes} crashes among ${messages} messages`)
 })

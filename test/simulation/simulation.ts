@@ -46,6 +46,8 @@ export interface Outcome {
   interleaved: number
   /** How often two instances of an agent were seen at work. */
   beside: number
+  /** How often a turn began within another one. */
+  nested: number
   messages: number
 }
 
@@ -72,6 +74,7 @@ class Play {
   #crashes = 0
   #interleaved = 0
   #beside = 0
+  #nested = 0
 
   constructor(seed: number) {
     const dice = new Dice(seed)
@@ -96,6 +99,7 @@ class Play {
       priority: dice.upTo(3),
       concurrency: dice.chance(0.4) ? 2 + dice.upTo(3) : 1,
       instances: dice.chance(0.4) ? 2 + dice.upTo(2) : 1,
+      reentrancy: dice.chance(0.5) ? 'chain' : 'none',
       supervision: { onHandlerError: dice.pick(['fail', 'fail', 'retry', 'restart'] as const) },
     }))
     return {
@@ -136,7 +140,8 @@ class Play {
   }
 
   #launch(runId: string): void {
-    const plan = randomPlan(this.#dice, NAMES, runId)
+    const reentrant = NAMES.filter((name) => this.#team.host.cell(name)!.settings.reentrancy === 'chain')
+    const plan = randomPlan(this.#dice, NAMES, runId, reentrant)
     this.#runs.push(this.#team.launch(JSON.stringify(plan), { runId }))
   }
 
@@ -232,23 +237,28 @@ class Play {
     this.problems.push(`at ${this.#team.clock.monotonic()}: ${what}`)
   }
 
-  /** Rule 19; and of each thread: one turn of a run at a time, and of as many runs as `concurrency` says. */
+  /** Rule 19; and of each thread: turns of as many runs as `concurrency` says, and one of each at work. */
   #checkWorks(work: Work): void {
     if (!this.#alive(work)) return
     const living = [...this.#works].filter((other) => this.#alive(other))
     const busy = living.filter(({ busy, runId }) => busy && runId === work.runId).length
     if (busy > this.#limit) this.#problem(`${busy} turns of ${work.runId} are under way`)
     const beside = living.filter(({ life }) => life === work.life)
-    if (beside.length > work.concurrency) this.#problem(`${work.name} has ${beside.length} turns open`)
-    if (beside.length > 1) this.#interleaved += 1
+    const runs = new Set(beside.map(({ runId }) => runId)).size
+    if (runs > work.concurrency) this.#problem(`${work.name} has turns of ${runs} runs open`)
+    if (runs > 1) this.#interleaved += 1
     if (living.some(({ name, life }) => name === work.name && life !== work.life)) this.#beside += 1
-    if (new Set(beside.map(({ runId }) => runId)).size < beside.length)
-      this.#problem(`${work.name} has two turns of one run open`)
+    const own = beside.filter(({ runId }) => runId === work.runId)
+    if (own.length === 1) return
+    this.#nested += 1
+    if (work.cell.settings.reentrancy === 'none') this.#problem(`${work.name} has two turns of one run open`)
+    if (own.some((other) => other !== work && other.busy)) this.#problem(`${work.name} is at two turns of one run`)
   }
 
   #check(): void {
     for (const found of imbalances(this.#team.host)) this.#problem(found)
     for (const [id, times] of this.#effects) if (times > 1) this.#problem(`${id} was done ${times} times`)
+    for (const cell of this.#team.host.cells) for (const found of orphans(cell)) this.#problem(found)
   }
 
   /** What one turn has told one agent arrives in its order; the message under way may come again. */
@@ -288,10 +298,18 @@ class Play {
       crashes: this.#crashes,
       interleaved: this.#interleaved,
       beside: this.#beside,
+      nested: this.#nested,
       messages: runs.flat().length,
     }
   }
 }
+
+/** Requests that are to run within a turn that is gone: with a turn goes what it waits for. */
+const orphans = (cell: Cell): string[] =>
+  [...cell.mailbox.queued(), ...cell.instances.flatMap(({ mailbox }) => [...mailbox.handed.values()])].flatMap(
+    ({ within, cancelled }) =>
+      within && !cancelled && cell.messageOf(within.turn) !== within ? [`${cell.name} has an orphan`] : [],
+  )
 
 const failedPartly = (outcome: unknown) => Array.isArray(outcome) && outcome.some(({ ok }: { ok: boolean }) => !ok)
 
