@@ -152,7 +152,7 @@ export class Admission implements Admitting {
   #accept(callee: Cell, envelope: Envelope<RunState>): void {
     this.#waits(callee, envelope)
     callee.mailbox.push(envelope)
-    if (envelope.priority > 0) this.#core.delivery.hasten(callee)
+    if (envelope.priority > 0) this.#hasten(callee)
     else this.#core.delivery.touch(callee)
   }
 
@@ -161,6 +161,11 @@ export class Admission implements Admitting {
     if (flagsOf(envelope.memory, envelope.at) & ASKS) this.#core.team.force(callee.index, envelope.bytes)
     this.#waits(callee, envelope)
     callee.mailbox.push(envelope)
+    this.#hasten(callee)
+  }
+
+  /** Whichever instance is free takes it. */
+  #hasten(callee: Cell): void {
     for (const each of callee.instances) this.#core.delivery.hasten(each)
   }
 

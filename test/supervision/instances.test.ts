@@ -609,3 +609,18 @@ t.test('each turn has its own time, in whichever instance it is', async (t) => {
   t.same([third!.settled, third!.error], [true, undefined])
   t.same(team.isWell(), [])
 })
+
+t.test('an urgent message is taken by whichever instance is free, as any other', async (t) => {
+  const team = openTeam(
+    t,
+    { pair: ({ content }, context) => (content === 'busy' ? context.sleep(1_000).then(() => 'late') : 'at once') },
+    { roles: { pair: { instances: 2 } } },
+  )
+  const busy = ask(team, 'pair', 'busy')
+  await team.clock.advance(1)
+  const urgent = outcomeOf(ask(team, 'pair', 'urgent', { priority: 5 }))
+  await team.clock.advance(0)
+  t.equal(urgent.value, 'at once')
+  await team.clock.advance(1_000)
+  t.equal(await busy, 'late')
+})
