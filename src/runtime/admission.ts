@@ -146,6 +146,7 @@ export class Admission implements Admitting {
       tried: 1,
       grantedMs: 0,
       replaced: 0,
+      offers: false,
     })
   }
 

@@ -64,6 +64,8 @@ export interface OpenRequest {
   grantedMs: number
   /** Delegations whose place its message has taken, by handoffs. */
   replaced: number
+  /** It offers the duty of the caller's turn, which ends when that is taken. */
+  offers: boolean
 }
 
 /** One thread's time as the agent: fresh windows, a new epoch. */

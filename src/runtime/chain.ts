@@ -15,6 +15,8 @@ export const MAX_CHAIN_DEPTH = 8
 interface ChainLink {
   readonly cell: Cell
   readonly envelope: Envelope<RunState>
+  /** It waits for its duty to be taken: whoever goes on with that does not find it any more. */
+  readonly leaves: boolean
 }
 
 /**
@@ -25,15 +27,17 @@ export function* chainOf(core: Pick<Core, 'settlement'>, agent: Cell, turn: numb
   const seen = new Set<Envelope<RunState>>() // a thread can write that it asks out of a turn that comes later
   let cell = agent
   let number = turn
+  let leaves = false
   for (;;) {
     const envelope = cell.messageOf(number)
     if (!envelope || seen.has(envelope)) return
     seen.add(envelope)
-    yield { cell: cell.first, envelope }
+    yield { cell: cell.first, envelope, leaves }
     const request = core.settlement.requestOf(envelope)
     if (!request) return
     cell = request.caller
     number = request.turn
+    leaves = request.offers
   }
 }
 
@@ -49,8 +53,8 @@ export function turnWithin(
 ): Envelope<RunState> | ChainDepthError | undefined {
   let within: Envelope<RunState> | undefined
   let depth = 0
-  for (const { cell, envelope } of chainOf(core, sender, turn)) {
-    if (cell === callee) within ??= envelope
+  for (const { cell, envelope, leaves } of chainOf(core, sender, turn)) {
+    if (cell === callee && !leaves) within ??= envelope
     if (envelope.within) depth += 1
   }
   return within && depth >= MAX_CHAIN_DEPTH ? tooDeep(sender.name, callee.name) : within

@@ -116,6 +116,7 @@ export class Handoffs {
       offer = this.#core.sends.ask(to, run, question, settle, from)
       if (!offer || !isOpen) return
       offer.turn = own.turn // until then it is the source that waits
+      offer.offers = true
       this.#offers.set(offer.envelope, accept)
     })
   }
