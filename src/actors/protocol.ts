@@ -8,7 +8,12 @@ export type ScriptResult = string | { content: string; structuredData?: unknown 
 
 /** A protocol as the runtime takes it. */
 export type Protocol =
-  | { name: string; run(orchestrator: OrchestratorContext, query: string): Promise<ScriptResult> }
+  | {
+      name: string
+      run(orchestrator: OrchestratorContext, query: string): Promise<ScriptResult>
+      /** It is the user's own code: nobody can tell what it waits for beside its verbs. */
+      foreign?: true
+    }
   | { name: string; module: URL | string; config?: object }
 
 /**

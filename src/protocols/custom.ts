@@ -18,7 +18,11 @@ export const custom: Strategy<CustomConfig> = {
     }
     closureOptions(config, 'orchestration')
     const { name = 'custom', run } = config
-    return { name, run: async (orchestrator, query) => checkedResult(name, await run(orchestrator, query)) }
+    return {
+      name,
+      run: async (orchestrator, query) => checkedResult(name, await run(orchestrator, query)),
+      foreign: true,
+    }
   },
 }
 

@@ -146,6 +146,7 @@ export class Delivery implements Handing {
       const run = cell.suspended.get(runOf(frame.memory, 0))
       if (run && !this.#core.gate.resume(run, cell)) return true
       life.backlog.push(frame)
+      life.told += 1 // a question may have passed it
       return false
     })
   }

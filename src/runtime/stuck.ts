@@ -3,7 +3,7 @@ import { idOf } from '../mailbox/frame-id.ts'
 import type { Core } from './core.ts'
 import type { NamedWait } from './records.ts'
 import type { RunState } from './run-state.ts'
-import { type OpenWait, type TurnNode, WaitEdges } from './wait-edges.ts'
+import { isTimed, type OpenWait, type TurnNode, WaitEdges } from './wait-edges.ts'
 import { cyclesOf, stuckIn } from './wait-graph.ts'
 
 /** Turns that nothing can free. */
@@ -58,10 +58,10 @@ function stalls(edges: WaitEdges, all: ReadonlySet<number>, tail: number[]): Stu
   return [...byRun.values()].flatMap((nodes) => {
     const turns = edges.turnsBehind(nodes, all)
     // The time of a sync point ends it: that is no stall.
-    if (turns.some(({ waits }) => waits.some(({ kind }) => kind === 'sync'))) return []
+    if (turns.some(({ waits }) => waits.some(({ generation }) => isTimed(generation)))) return []
     const waits = new Map<TurnNode, OpenWait>()
     for (const turn of turns) {
-      const wait = turn.waits.find(({ target }) => edges.anybody.has(target))
+      const wait = turn.waits.find(({ target, generation }) => edges.anybody.has(target) || generation)
       if (wait) waits.set(turn, wait)
     }
     return [{ ...whole(turns, []), tail: turnsAt(edges, nodes), waits }]

@@ -101,7 +101,9 @@ export class TeamRuntime {
         syncPoints,
         this.#tallies.part,
         notices,
-        ...(settings.deadlock === false ? [] : [deadlock(settings.deadlock, settings.confirmMs)]),
+        ...(settings.deadlock === false
+          ? []
+          : [deadlock(settings.deadlock, settings.confirmMs, 'foreign' in protocol)]),
       ],
     })
     this.#runs = new RunBook(this.supervisor, settings, () => this.#whenStarted())

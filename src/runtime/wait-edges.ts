@@ -15,9 +15,8 @@ import {
 } from '../mailbox/frame.ts'
 import type { Envelope } from '../mailbox/mailbox.ts'
 import type { Cell, OpenCall, OpenRequest, RequestGroup } from './cell.ts'
-import { isNested } from './chain.ts'
 import type { Core } from './core.ts'
-import { isProbe } from './delivery.ts'
+import { MessageWaits } from './message-waits.ts'
 import type { RunState } from './run-state.ts'
 import type { OpenGeneration } from './sync-rules.ts'
 import type { Wait } from './wait-graph.ts'
@@ -75,8 +74,14 @@ export class WaitEdges {
   /** By its sender's index: what has found no room. */
   readonly #parked = new Map<number, OpenWait[]>()
 
+  readonly #messages: MessageWaits
+
   constructor(core: Core) {
     this.#core = core
+    this.#messages = new MessageWaits(core.team, {
+      add: (wait) => this.#add([wait]),
+      message: (callee, envelope) => this.#message(callee, envelope),
+    })
     for (const cell of core.actors) if (cell.life) for (const envelope of cell.underWay) this.#turn(cell, envelope)
     for (const cell of core.actors) for (const turn of cell.life?.awaitReader ?? []) this.#writer(cell, turn)
     for (const cell of core.cells) {
@@ -99,18 +104,15 @@ export class WaitEdges {
     return [...reached].flatMap((at) => this.turns[at] ?? [])
   }
 
-  #add(turn?: TurnNode): number {
+  #add(waits: Wait[] = [], turn?: TurnNode): number {
     this.turns.push(turn)
-    return this.nodes.push({ live: false, waits: [] }) - 1
+    return this.nodes.push({ live: false, waits }) - 1
   }
 
   #turn(cell: Cell, envelope: Envelope<RunState>): void {
-    const at = this.#add({ cell, envelope, waits: [] })
+    const at = this.#add([], { cell, envelope, waits: [] })
     this.#byEnvelope.set(envelope, at)
     this.#byTurn.set(keyOf(cell, envelope.turn), at)
-    const { life } = cell
-    // What has come for it waits in the host, for its permit or for room: it will go on.
-    if (life && (!life.backlog.every(isProbe) || life.holds(envelope.run.index))) this.nodes[at]!.live = true
   }
 
   #of(cell: Cell, turn: number): number | undefined {
@@ -168,34 +170,10 @@ export class WaitEdges {
     if (known !== undefined) return known
     const at = this.#add()
     this.#byEnvelope.set(envelope, at)
-    const before = this.#before(callee, envelope)
-    if (before) this.nodes[at]!.waits.push({ need: 1, targets: before })
+    const wait = this.#messages.waitOf(callee, envelope)
+    if (wait) this.nodes[at]!.waits.push(wait)
     else this.nodes[at]!.live = true
     return at
-  }
-
-  /**
-   * The turns of which one has to end before the message can begin, or get room; undefined: it can. A permit is nothing to
-   * wait for: who only waits gives its own up. Nor is the turn that it is to run within: it waits itself, or goes on.
-   */
-  #before(callee: Cell, envelope: Envelope<RunState>): number[] | undefined {
-    const before: number[] = []
-    if (callee.gone || isNested(envelope)) return undefined
-    const holder =
-      envelope.turn === 0
-        ? undefined
-        : callee.instances.find(({ mailbox }) => mailbox.handed.get(envelope.turn) === envelope)
-    for (const cell of holder ? [holder] : callee.instances) {
-      if (cell.stopped) continue
-      if (!cell.life?.ready) return undefined
-      const turns = [...cell.underWay]
-      const ofRun = cell.interleaves ? turns.filter(({ run }) => run === envelope.run) : []
-      if (cell.interleaves && ofRun.length === 0 && cell.openRuns < cell.atOnce) return undefined
-      const inTheWay = ofRun.length > 0 ? ofRun : turns
-      if (inTheWay.length === 0) return undefined
-      for (const each of inTheWay) before.push(this.#byEnvelope.get(each)!)
-    }
-    return before
   }
 
   // ---- the other waits
@@ -217,15 +195,18 @@ export class WaitEdges {
     const generation = [...this.#core.syncPoints.open].find((open) => open.run === run && open.point.name === point)
     const targets: number[] = []
     for (const name of generation?.missing ?? []) {
-      const target = this.#agent(name, run)
+      const target = this.#agent(name, run, isTimed(generation))
       targets.push(target)
       this.turns[at]!.waits.push({ kind: 'sync', for: name, target, number, since: call.since, call, generation })
     }
     this.nodes[at]!.waits.push({ need: targets.length, targets })
   }
 
-  /** An agent that is to come to something in that run: by a turn that it has there, or by one that somebody causes yet. */
-  #agent(name: string, run: RunState): number {
+  /**
+   * An agent that is to come to a sync point in that run: by a turn that it has there, or by one that somebody causes yet.
+   * Where it has none the time of the point, if it runs, ends the wait: that is no deadline within a cycle.
+   */
+  #agent(name: string, run: RunState, timed: boolean): number {
     const at = this.#add()
     const cell = this.#core.cell(name, run)
     const own: number[] = []
@@ -233,7 +214,8 @@ export class WaitEdges {
       for (const envelope of mailbox.handed.values()) if (envelope.run === run) own.push(this.#message(cell!, envelope))
     for (const envelope of cell?.mailbox.queued() ?? [])
       if (envelope.run === run) own.push(this.#message(cell!, envelope))
-    this.nodes[at]!.waits.push({ need: 1, targets: [...own, this.#anybody(run)] })
+    if (own.length === 0 && timed) this.nodes[at]!.live = true
+    else this.nodes[at]!.waits.push({ need: 1, targets: [...own, this.#anybody(run)] })
     return at
   }
 
@@ -321,6 +303,10 @@ const isShared = (run: RunState, { runs }: Core): boolean => {
     if (other !== run && other.board !== undefined && other.board === run.board) return true
   return false
 }
+
+/** Its time runs from the first arrival on. */
+export const isTimed = (generation: OpenGeneration | undefined): boolean =>
+  generation !== undefined && [...generation.arrived].length > 0
 
 /** Turns are numbered within their agent. */
 const keyOf = ({ index }: Cell, turn: number): number => index * 2 ** 32 + turn

@@ -31,6 +31,7 @@ import type { Memory } from '../../mailbox/memory.ts'
 import type { Cell, Life } from '../cell.ts'
 import type { Core, Part } from '../core.ts'
 import { Breaker } from '../deadlock-breaker.ts'
+import { isProbe } from '../delivery.ts'
 import type { Batch } from '../records.ts'
 import { namedWaits, type Stuck, sentenceOf, stuckNow } from '../stuck.ts'
 import type { TurnNode } from '../wait-edges.ts'
@@ -55,16 +56,23 @@ interface Case {
 }
 
 export const deadlock =
-  (mode: 'break' | 'report', confirmMs: number): Part =>
+  (mode: 'break' | 'report', confirmMs: number, foreignScript: boolean): Part =>
   (core) => {
-    const detector = new Detector(core, mode, confirmMs)
+    const detector = new Detector(core, mode, confirmMs, foreignScript)
     return { next: (batch) => detector.next(batch), close: () => detector.close() }
   }
+
+/** Something has come for one of them since it was asked, or waits in the host, for a permit or for room: it may go on by that. */
+const mayGoOn = ({ told, stuck }: Case): boolean =>
+  [...told].some(([life, before]) => life.told !== before || !life.backlog.every(isProbe)) ||
+  stuck.turns.some(({ cell: { life }, envelope }) => life?.holds(envelope.run.index))
 
 class Detector {
   readonly #core: Core
   readonly #mode: 'break' | 'report'
   readonly #confirmMs: number
+  /** The protocol is a function of the user's, in the host. */
+  readonly #foreignScript: boolean
   readonly #breaker: Breaker
   readonly #cases = new Map<string, Case>()
   /** Which case has asked which turn, by the number of the question. */
@@ -75,7 +83,8 @@ class Detector {
   /** Somebody waits for what anybody may write. */
   #waitedFor = false
 
-  constructor(core: Core, mode: 'break' | 'report', confirmMs: number) {
+  constructor(core: Core, mode: 'break' | 'report', confirmMs: number, foreignScript: boolean) {
+    this.#foreignScript = foreignScript
     this.#core = core
     this.#mode = mode
     this.#confirmMs = confirmMs
@@ -89,6 +98,8 @@ class Detector {
         const { memory, to } = entry
         for (let at = entry.from; at < to; at += lengthOf(memory, at)) if (this.#frame(memory, at)) suspicious = true
       } else if (entry.kind === 'agent.status' && entry.status !== 'starting') suspicious = true
+      // What it had asked before it was cut off it waits for again, and says so to nobody.
+      else if (entry.kind === 'turn.started' && entry.attempt > 1) suspicious = true
     }
     if (suspicious) this.#look()
   }
@@ -104,7 +115,8 @@ class Detector {
     const { cells } = this.#core
     switch (kindOf(memory, at)) {
       case SEND:
-        if (!(flagsOf(memory, at) & ASKS)) return false
+        // What had its room already may have taken that of others.
+        if (!(flagsOf(memory, at) & ASKS)) return this.#isFull(cells[recipientOf(memory, at)])
         this.#askers.add(senderOf(memory, at))
         return true
       case REQUEST: {
@@ -118,7 +130,7 @@ class Detector {
         return waits
       }
       case END:
-        if (this.#waitedFor) return true
+        if (this.#waitedFor || this.#isFull(cells[senderOf(memory, at)])) return true
         return correlationOf(memory, at) > 0 && this.#waitsOn(cells[recipientOf(memory, at)])
       case RESPONSE:
       case RESULT:
@@ -135,6 +147,10 @@ class Detector {
       default:
         return false
     }
+  }
+
+  #isFull(cell: Cell | undefined): boolean {
+    return cell !== undefined && cell.mailbox.parked.length > 0
   }
 
   #mayWait({ first }: Cell): boolean {
@@ -214,7 +230,7 @@ class Detector {
   }
 
   #judge(key: string, judged: Case): void {
-    if (judged.busy || [...judged.told].some(([{ told }, before]) => told !== before)) {
+    if (judged.busy || mayGoOn(judged)) {
       judged.confirming = false
       this.#later(judged, judged.pauseMs)
       judged.pauseMs = Math.min(judged.pauseMs * 2, LONGEST_PAUSE_MS)
@@ -230,13 +246,13 @@ class Detector {
   }
 
   /**
-   * A stall that somebody else may end yet: who has a handle of the run, or a script in the host's own thread, where nobody
-   * can tell what of all that is open there is its own.
+   * A stall that somebody else may end yet: who has a handle of the run, or a script of the user's in the host's own thread,
+   * where nobody can tell what of all that is open there is its own. The built-in ones wait for their verbs alone.
    */
   #isForOthers({ cycle, runs, turns }: Stuck): boolean {
     if (cycle.length > 0) return false
     if ([...runs].some(({ held }) => held !== false)) return true
-    return !this.#core.clock.virtual && turns.some(({ cell }) => !cell.life?.thread.isolated)
+    return this.#foreignScript && !this.#core.clock.virtual && turns.some(({ cell }) => !cell.life?.thread.isolated)
   }
 
   #later(asking: Case, ms: number): void {
