@@ -1,5 +1,5 @@
 /**
- * Programs at random that come to their end, with a livelock detector that watches: trees of messages, work by the list,
+ * Programs at random that come to their end, with all detectors on: trees of messages, work by the list,
  * rounds, pipelines, polls, and models, tools and people that take their time. What is found in one of them is a false alarm.
  */
 import {
@@ -60,7 +60,8 @@ export async function playBlameless(seed: number): Promise<Blameless> {
   )
   const alarms: string[] = []
   team.events.subscribe((event) => {
-    if (event.type === 'livelock') alarms.push(...event.evidence)
+    if (event.type === 'livelock' || event.type === 'stall') alarms.push(`${event.type}: ${event.evidence.join('; ')}`)
+    if (event.type === 'deadlock') alarms.push(`deadlock of ${event.cycle.join(', ')}`)
   })
   const run = team.launch('go')
   await team.clock.runToIdle()
@@ -138,8 +139,9 @@ const PARTS: readonly Part[] = [
   /** Lines of work that pass the same agents. */
   async (script, dice, key) => {
     const lines = several(dice)
-    const way = Array.from({ length: 1 + dice.upTo(6) }, () => dice.pick(NAMES))
-    const [first = '', ...rest] = way
+    // In one direction: in full mailboxes those that go both ways block each other for good.
+    const way = Array.from({ length: 1 + dice.upTo(6) }, () => dice.upTo(NAMES.length)).sort((a, b) => a - b)
+    const [first = '', ...rest] = way.map((at) => NAMES[at]!)
     for (let n = 0; n < lines; n++)
       await script.send(first, `${key}: line ${n}`, { structuredData: { do: 'pass', to: rest } })
   },

@@ -1,126 +1,114 @@
 /**
  * The real supervisor with agents in this thread, in virtual time, playing a random program while lives and runs are
  * ended at random. Safety: what must hold at every moment is checked with every record. Liveness: when the faults have
- * stopped everything comes to its end.
+ * stopped everything comes to its end, also where agents come to wait for each other.
  */
 
 import { Turn } from '../../src/actors/turn.ts'
 import {
   type AgentContext,
   type AgentMessage,
-  type AgentRole,
   defineAgent,
   type OrchestrationTrace,
   type Run,
 } from '../../src/index.ts'
-import type { Cell, Life } from '../../src/runtime/cell.ts'
+import type { Cell } from '../../src/runtime/cell.ts'
 import { LocalThread } from '../../src/runtime/local-thread.ts'
+import type { Unrecorded } from '../../src/runtime/records.ts'
+import type { Supervisor } from '../../src/runtime/supervisor.ts'
 import { Dice } from '../dice.ts'
 import { imbalances, leftovers } from '../supervision/accounts.ts'
-import { OpenTeam, silent } from '../supervision/teams.ts'
-import { type Action, type Plan, randomPlan } from './random-program.ts'
+import { OpenTeam } from '../supervision/teams.ts'
+import {
+  type Action,
+  entangledPlan,
+  MEETING,
+  MEMBERS,
+  type Plan,
+  plansIn,
+  randomPlan,
+  type Telling,
+} from './random-program.ts'
+import { ALL, entangledTeam, NAMES, orderlyTeam } from './random-team.ts'
+import { failedPartly, tell, waitOf } from './telling.ts'
+import { type Asked, Truth, type Wait, type Work } from './truth.ts'
 
-const NAMES = ['ann', 'bob', 'cleo', 'dan', 'eve']
 /** How a run may end when its agents are killed, fail and are cancelled. A run that hangs ends otherwise. */
 const ENDS = ['RUN_ABORTED', 'AGENT_FAILED', 'AGENT_CRASHED', 'OUTCOME_UNKNOWN', 'AGENT_TERMINATED']
 const LIMITS = ['MAILBOX_FULL', 'MESSAGE_EXPIRED', 'REQUEST_TIMEOUT']
 
-/** One handler at its message. */
-interface Work {
-  readonly name: string
-  readonly runId: string
-  readonly cell: Cell
-  readonly life: Life
-  readonly concurrency: number
-  /** It does not wait for others. */
-  busy: boolean
-}
+/** 'orderly': nobody ever waits for who waits for him. 'entangled': they do, and are freed. */
+export type Mode = 'orderly' | 'entangled'
 
 export interface Outcome {
   /** What did not hold; empty when all did. */
   problems: string[]
   /** Everything that the runs say of themselves, to compare one play with another. */
   story: string
-  crashes: number
-  /** How often an agent was seen at several turns. */
-  interleaved: number
-  /** How often two instances of an agent were seen at work. */
-  beside: number
-  /** How often a turn began within another one. */
-  nested: number
-  messages: number
+  seen: Seen
 }
 
-export async function simulate(seed: number): Promise<Outcome> {
-  const play = new Play(seed)
+/** How often it came to what a play is for. */
+export class Seen {
+  crashes = 0
+  messages = 0
+  /** An agent at several turns. */
+  interleaved = 0
+  /** Two instances of an agent at work. */
+  beside = 0
+  /** A turn that began within another one. */
+  nested = 0
+  tasks = 0
+  handoffs = 0
+  meetings = 0
+  deadlocks = 0
+
+  add(other: Seen): void {
+    for (const key of Object.keys(other) as (keyof Omit<Seen, 'add'>)[]) this[key] += other[key]
+  }
+}
+
+export async function simulate(seed: number, mode: Mode): Promise<Outcome> {
+  const play = new Play(seed, mode)
   await play.perform()
   return play.outcome()
 }
 
 class Play {
   readonly problems: string[] = []
+  readonly #mode: Mode
+  readonly #seen = new Seen()
   readonly #dice: Dice
   readonly #limit: number
   readonly #team: OpenTeam
   readonly #runs: Run[] = []
   readonly #traces: OrchestrationTrace[] = []
+  readonly #plans = new Map<string, Plan>()
   readonly #effects = new Map<string, number>()
   /** Of requests that failed or whose answer came second: a turn that is tried again asks them again. */
   readonly #askedAgain = new Set<string>()
   readonly #lastHeard = new Map<string, number>()
-  /** Who is at work now; what an agent whose life has ended still does is none. */
-  readonly #works = new Set<Work>()
-  readonly #killed = new Set<Life>()
-  #crashes = 0
-  #interleaved = 0
-  #beside = 0
-  #nested = 0
+  readonly #truth: Truth
 
-  constructor(seed: number) {
+  constructor(seed: number, mode: Mode) {
     const dice = new Dice(seed)
+    this.#mode = mode
     this.#dice = dice
     this.#limit = 1 + dice.upTo(3)
-    const definition = defineAgent({
-      receive: (message, context) => this.#receive(message as AgentMessage<Plan>, context),
-    })
-    this.#team = new OpenTeam(this.#options(), new Map(NAMES.map((name) => [name, definition])), seed)
-    this.#team.host.records$.subscribe((batch) => {
-      for (const { kind } of batch)
-        if (kind === 'deadlock' || kind === 'stall')
-          this.#problem(`a ${kind} was found where nobody waits for who came before`)
-      this.#check()
-    })
+    const definition = defineAgent({ receive: (message, context) => this.#receive(message, context) })
+    const options = (mode === 'orderly' ? orderlyTeam : entangledTeam)(dice, this.#limit)
+    this.#team = new OpenTeam(options, new Map(ALL.map((name) => [name, definition])), seed)
+    this.#truth = new Truth((agent) => this.#team.host.cell(agent)!.instances)
+    this.#team.host.records$.subscribe(() => this.#check())
+    this.#listen(this.#team.host)
   }
 
-  #options() {
-    const dice = this.#dice
-    const agents: AgentRole[] = NAMES.map((name) => ({
-      name,
-      priority: dice.upTo(3),
-      concurrency: dice.chance(0.4) ? 2 + dice.upTo(3) : 1,
-      instances: dice.chance(0.4) ? 2 + dice.upTo(2) : 1,
-      reentrancy: dice.chance(0.5) ? 'chain' : 'none',
-      supervision: { onHandlerError: dice.pick(['fail', 'fail', 'retry', 'restart'] as const) },
-    }))
-    return {
-      agents,
-      logger: silent,
-      maxConcurrentAgents: this.#limit,
-      supervision: { maxRestarts: dice.chance(0.3) ? 3 : Number.POSITIVE_INFINITY, coolDownMs: 500 },
-      communication: {
-        ...(dice.chance(0.4) && { mailboxCapacity: 1 + dice.upTo(3) }),
-        ...(dice.chance(0.2) && { overflow: dice.pick(['reject', 'drop_oldest', 'drop_newest'] as const) }),
-        ...(dice.chance(0.2) && { queueTimeoutMs: 40 }),
-        ...(dice.chance(0.2) && { responseTimeoutMs: 60 }),
-        ...(dice.chance(0.3) && { retries: 1 + dice.upTo(2) }),
-      },
-      orchestration: {
-        strategy: 'custom' as const,
-        run: async (script: AgentContext, query: string) => {
-          const plan = JSON.parse(query) as Plan
-          return (await script.request(NAMES[0]!, plan.path, { structuredData: plan })).content
-        },
-      },
+  /** Hears what the host says when it says it: what it does about it may be in the same batch of records. */
+  #listen(host: Supervisor): void {
+    const record = host.record.bind(host)
+    host.record = (run, fields) => {
+      this.#hear(fields)
+      record(run, fields)
     }
   }
 
@@ -128,7 +116,7 @@ class Play {
     await this.#team.start()
     for (let round = 0; round < 40; round++) {
       if (round % 10 === 0 || this.#dice.chance(0.2)) this.#launch(`run${this.#runs.length}`)
-      if (this.#dice.chance(0.25)) this.#crash(this.#dice.pick(this.#team.host.cell(this.#dice.pick(NAMES))!.instances))
+      if (this.#dice.chance(0.25)) this.#crash(this.#dice.pick(this.#team.host.cell(this.#dice.pick(ALL))!.instances))
       if (this.#dice.chance(0.03)) void this.#dice.pick(this.#runs).cancel('by chance')
       await this.#team.clock.advance(this.#dice.upTo(15))
     }
@@ -141,45 +129,59 @@ class Play {
 
   #launch(runId: string): void {
     const reentrant = NAMES.filter((name) => this.#team.host.cell(name)!.settings.reentrancy === 'chain')
-    const plan = randomPlan(this.#dice, NAMES, runId, reentrant)
-    this.#runs.push(this.#team.launch(JSON.stringify(plan), { runId }))
+    const plan =
+      this.#mode === 'orderly'
+        ? randomPlan(this.#dice, NAMES, runId, { reentrant, tasks: true, meetings: true })
+        : entangledPlan(this.#dice, ALL, runId)
+    for (const each of plansIn(plan)) this.#plans.set(each.path, each)
+    this.#runs.push(this.#team.launch(runId, { runId }))
   }
 
   #crash({ life }: Cell): void {
     if (!(life?.thread instanceof LocalThread)) return
-    this.#crashes += 1
-    this.#killed.add(life)
+    this.#seen.crashes += 1
+    this.#truth.killed.add(life)
     life.thread.kill({ code: 1, error: undefined, outside: true })
-  }
-
-  /** Its thread has not been ended. */
-  #alive({ cell, life }: Work): boolean {
-    return cell.life === life && !this.#killed.has(life)
   }
 
   // ---- what the agents do
 
-  async #receive({ id, structuredData: plan, content: heard }: AgentMessage<Plan>, context: AgentContext) {
+  async #receive({ id, content: path }: AgentMessage, context: AgentContext): Promise<string> {
     const { name } = context.role
-    this.#checkOrder(name, heard)
-    const work = this.#begin(context)
+    this.#checkOrder(name, path)
+    const work = this.#begin(path, context)
+    let well = false
     try {
-      for (const [i, action] of plan.actions.entries()) {
-        await this.#act(action, `${this.#mayComeAgain(plan.path) ? id : plan.path}:${i}@${name}`, context, work)
-        if (!this.#alive(work)) return await new Promise<never>(() => {}) // one that nobody else holds: what waits can be collected
+      for (const [i, action] of this.#plans.get(path)!.actions.entries()) {
+        await this.#act(action, `${this.#mayComeAgain(path) ? id : path}:${i}@${name}`, context, work)
+        if (!this.#truth.alive(work)) return await new Promise<never>(() => {}) // one that nobody else holds: what waits can be collected
       }
-      return `${name} did ${plan.path}`
+      well = true
+      return `${name} did ${path}`
     } finally {
-      this.#works.delete(work)
+      this.#truth.end(work, well)
     }
   }
 
-  #begin(context: AgentContext): Work {
+  #begin(path: string, context: AgentContext): Work {
+    const { runId, signal } = context
     const { name } = context.role
     const cell = this.#cellOf(name, context)
     const { concurrency } = cell.settings
-    const work = { name, runId: context.runId, cell, life: cell.life!, concurrency, busy: true }
-    this.#works.add(work)
+    const again = this.#truth.hasFailed({ path, agent: name })
+    const work = {
+      name,
+      runId,
+      path,
+      again,
+      cell,
+      life: cell.life!,
+      signal,
+      concurrency,
+      wait: undefined,
+      handsOff: false,
+    }
+    this.#truth.begin(work)
     this.#checkWorks(work)
     return work
   }
@@ -190,40 +192,61 @@ class Play {
     return this.#team.host.cell(name)!.holderOf(context.start.turn)!
   }
 
-  async #act(action: Action, id: string, context: AgentContext, work: Work): Promise<void> {
+  async #act(action: Action, id: string, context: AgentContext, work: Work): Promise<unknown> {
     switch (action.do) {
       case 'fail':
         throw new Error(`${id} fails`)
       case 'sleep':
         return context.sleep(action.ms)
       case 'draw':
-        context.random()
-        context.now()
-        return
+        return [context.random(), context.now()]
       case 'step':
         return context.step(id, () => void this.#effects.set(id, (this.#effects.get(id) ?? 0) + 1))
+      case 'meet':
+        return this.#meet(context, work)
       default:
         return this.#tell(action, context, work)
     }
   }
 
-  async #tell(action: Extract<Action, { plan: Plan }>, context: AgentContext, work: Work): Promise<void> {
-    const told = tell(action, context)
-    work.busy = false
+  async #meet(context: AgentContext, work: Work): Promise<void> {
+    const others = MEMBERS.filter((name) => name !== work.name)
+    const met = await this.#waiting(work, { kind: 'meeting', of: others }, context.sync(MEETING, work.path))
+    if (met.missing.length === 0) this.#seen.meetings += 1
+  }
+
+  async #tell(action: Telling, context: AgentContext, work: Work): Promise<void> {
+    const { path } = action.plan
+    const asked: Asked[] = [action.to].flat().map((agent) => ({ path, agent }))
+    if (work.again) this.#truth.again(path)
+    for (const each of asked) this.#truth.tells(work, each)
+    work.handsOff = action.do === 'handoff'
     try {
-      const outcome = await told
-      if (action.do === 'requestAny' || failedPartly(outcome)) this.#askedAgain.add(action.plan.path)
+      const outcome = await this.#waiting(work, waitOf(action, asked), tell(action, context))
+      if (action.do === 'requestAny' || failedPartly(outcome)) this.#askedAgain.add(path)
+      if (action.do === 'delegate') this.#seen.tasks += 1
+      if (action.do === 'handoff') this.#handedOff(work, asked[0]!)
     } catch (error) {
-      this.#askedAgain.add(action.plan.path)
+      this.#askedAgain.add(path)
       throw error
-    } finally {
-      if (!context.signal.aborted) this.#goOn(work)
     }
   }
 
-  #goOn(work: Work): void {
-    work.busy = true
-    this.#checkWorks(work)
+  #handedOff(work: Work, to: Asked): void {
+    this.#seen.handoffs += 1
+    this.#truth.moved({ path: work.path, agent: work.name }, to)
+  }
+
+  async #waiting<T>(work: Work, wait: Wait, answer: Promise<T>): Promise<T> {
+    work.wait = wait
+    try {
+      return await answer
+    } finally {
+      if (!work.signal.aborted) {
+        work.wait = undefined
+        this.#checkWorks(work)
+      }
+    }
   }
 
   // ---- what must hold
@@ -237,22 +260,33 @@ class Play {
     this.problems.push(`at ${this.#team.clock.monotonic()}: ${what}`)
   }
 
+  #hear(record: Unrecorded): void {
+    if (record.kind === 'stall') this.#problem(`a stall: ${record.evidence.join('; ')}`)
+    if (record.kind !== 'deadlock') return
+    this.#seen.deadlocks += 1
+    // Who meets may do so in two runs at once, each with the other one first.
+    if (this.#mode === 'orderly' && !record.cycle.every((name) => MEMBERS.some((member) => member === name)))
+      this.#problem(`a deadlock of ${record.cycle.join(', ')}`)
+    const refuted = record.victim === null ? this.#truth.refute(record.cycle) : undefined
+    if (refuted) this.#problem(`no deadlock of ${record.cycle.join(', ')}: ${refuted}`)
+  }
+
   /** Rule 19; and of each thread: turns of as many runs as `concurrency` says, and one of each at work. */
   #checkWorks(work: Work): void {
-    if (!this.#alive(work)) return
-    const living = [...this.#works].filter((other) => this.#alive(other))
-    const busy = living.filter(({ busy, runId }) => busy && runId === work.runId).length
+    if (!this.#truth.alive(work)) return
+    const { living } = this.#truth
+    const busy = living.filter(({ wait, runId }) => !wait && runId === work.runId).length
     if (busy > this.#limit) this.#problem(`${busy} turns of ${work.runId} are under way`)
     const beside = living.filter(({ life }) => life === work.life)
     const runs = new Set(beside.map(({ runId }) => runId)).size
     if (runs > work.concurrency) this.#problem(`${work.name} has turns of ${runs} runs open`)
-    if (runs > 1) this.#interleaved += 1
-    if (living.some(({ name, life }) => name === work.name && life !== work.life)) this.#beside += 1
+    if (runs > 1) this.#seen.interleaved += 1
+    if (living.some(({ name, life }) => name === work.name && life !== work.life)) this.#seen.beside += 1
     const own = beside.filter(({ runId }) => runId === work.runId)
     if (own.length === 1) return
-    this.#nested += 1
+    this.#seen.nested += 1
     if (work.cell.settings.reentrancy === 'none') this.#problem(`${work.name} has two turns of one run open`)
-    if (own.some((other) => other !== work && other.busy)) this.#problem(`${work.name} is at two turns of one run`)
+    if (own.some((other) => other !== work && !other.wait)) this.#problem(`${work.name} is at two turns of one run`)
   }
 
   #check(): void {
@@ -275,12 +309,13 @@ class Play {
   }
 
   async #judge(): Promise<void> {
+    const ends = this.#mode === 'orderly' ? [...ENDS, ...LIMITS] : [...ENDS, 'DEADLOCK']
     for (const run of this.#runs) {
       if (run.status === 'running' || run.status === 'queued') this.#problem(`${run.id} never ended`)
       else {
         const { error, orchestrationTrace } = await run.result
         this.#traces.push(orchestrationTrace)
-        if (error && ![...ENDS, ...LIMITS].includes(error.code)) this.#problem(`${run.id}: ${error.message}`)
+        if (error && !ends.includes(error.code)) this.#problem(`${run.id}: ${error.message}`)
       }
     }
     this.#check()
@@ -292,38 +327,20 @@ class Play {
     const runs = this.#runs.map((run) => this.#team.getMessageHistory(run.id))
     const letters = this.#team.deadLetters.list().map(({ id, reason, at }) => ({ id, reason, at }))
     const turns = host.actors.map(({ name, turns, epoch, mailbox }) => [name, turns, epoch, mailbox.handled])
+    this.#seen.messages = runs.flat().length
     return {
       problems: this.problems,
       story: JSON.stringify({ traces: this.#traces, runs, letters, turns }),
-      crashes: this.#crashes,
-      interleaved: this.#interleaved,
-      beside: this.#beside,
-      nested: this.#nested,
-      messages: runs.flat().length,
+      seen: this.#seen,
     }
   }
 }
 
-/** Requests that are to run within a turn that is gone: with a turn goes what it waits for. */
+/** Requests that are to run within a turn that is gone: with a turn goes what it waits for. One that is handed off it waits for no more. */
 const orphans = (cell: Cell): string[] =>
   [...cell.mailbox.queued(), ...cell.instances.flatMap(({ mailbox }) => [...mailbox.handed.values()])].flatMap(
-    ({ within, cancelled }) =>
-      within && !cancelled && cell.messageOf(within.turn) !== within ? [`${cell.name} has an orphan`] : [],
+    ({ within, cancelled, handedOff }) =>
+      within && !cancelled && !handedOff && cell.messageOf(within.turn) !== within
+        ? [`${cell.name} has an orphan`]
+        : [],
   )
-
-const failedPartly = (outcome: unknown) => Array.isArray(outcome) && outcome.some(({ ok }: { ok: boolean }) => !ok)
-
-function tell(action: Extract<Action, { plan: Plan }>, context: AgentContext): Promise<unknown> {
-  const { plan } = action
-  const options = { structuredData: plan }
-  switch (action.do) {
-    case 'send':
-      return context.send(action.to, plan.path, options)
-    case 'request':
-      return context.request(action.to, plan.path, options)
-    case 'requestAll':
-      return context.requestAll(action.to, plan.path, options)
-    case 'requestAny':
-      return context.requestAny(action.to, plan.path, options)
-  }
-}

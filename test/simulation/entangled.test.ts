@@ -1,0 +1,15 @@
+/**
+ * Random programs in which anybody asks anybody, under random faults: what the detector calls a deadlock is one, and every one is
+ * found, since no time ends these waits. A failure names its seed: SEED=7 node dist/test/simulation/entangled.test.js
+ */
+import t from 'tap'
+import { playSeeds, seedsUpTo } from './seeds.ts'
+
+const seeds = seedsUpTo(process.env.DRAMATIS_DEEP ? 5_000 : 100)
+
+t.test(`${seeds.length} random programs whose agents wait for each other are freed, and nobody else is`, async (t) => {
+  const seen = await playSeeds(t, 'entangled', seeds, 'entangled')
+  if (seeds.length === 1) return t.pass(`seed ${seeds[0]}`)
+  for (const what of ['deadlocks', 'tasks', 'handoffs', 'crashes'] as const)
+    t.ok(seen[what] > seeds.length / 2, `${what}: ${seen[what]}`)
+})
