@@ -1,8 +1,8 @@
 /** Programs from the literature get their verdict, in virtual time, however their steps fall. */
 import t from 'tap'
 import { testTeam } from '../../src/testing.ts'
-import walker from '../fixtures/chaos/walker.ts'
-import { detections, judge, optionsOf } from './judge.ts'
+import { definitionsOf } from './cast.ts'
+import { judge, optionsOf, watch } from './judge.ts'
 import { programs } from './programs.ts'
 
 const seeds = Array.from({ length: process.env.DRAMATIS_DEEP ? 200 : 5 }, (_, i) => i + 1)
@@ -10,12 +10,11 @@ const seeds = Array.from({ length: process.env.DRAMATIS_DEEP ? 200 : 5 }, (_, i)
 for (const [name, program] of Object.entries(programs))
   t.test(`${name}: ${program.verdict}`, async (t) => {
     for (const seed of seeds) {
-      const modules = Object.fromEntries(Object.keys(program.agents).map((agent) => [agent, walker]))
-      const team = testTeam(optionsOf(program), { seed, modules })
-      const found = detections(team.events)
+      const team = testTeam(optionsOf(program), { seed, modules: definitionsOf(program) })
+      const seen = watch(team.events)
       const result = team.execute('go')
       await team.clock.runToIdle()
-      judge(t, program, found, (await result).finalOutput)
+      judge(t, program, seen, await result)
       await team.close()
     }
   })

@@ -1,45 +1,10 @@
 /**
  * Programs whose verdict is known, from the literature on concurrent programs. Each is data: who does what when it is asked
- * what, and whom the run asks. What has to come first for the verdict to be certain is waited for on the blackboard.
+ * what, and whom the run asks. Those of the table of philosophers are in philosophers.ts.
  */
-import type { MultiAgentPatternOptions } from '../../src/index.ts'
-import type { Habits, Step } from '../fixtures/chaos/walker.ts'
-
-export type Verdict = 'completes' | 'deadlock' | 'stall'
-
-export interface Program {
-  /** Where it is from. */
-  readonly source: string
-  readonly verdict: Verdict
-  /** Who is in the cycle, in any order, where it is named. */
-  readonly cycle?: readonly string[]
-  /** All that the run asks is answered, whatever had to be broken on the way. */
-  readonly answered?: boolean
-  readonly agents: Readonly<Record<string, Habits>>
-  /** Whom the run asks, all at once, and what. */
-  readonly asks: readonly (readonly [agent: string, say: string])[]
-  readonly options?: Partial<Pick<MultiAgentPatternOptions, 'communication' | 'syncPoints' | 'maxConcurrentAgents'>>
-}
-
-const does = (...steps: Step[]) => ({ steps })
-const insists = (...steps: Step[]) => ({ steps, again: true })
-const ask = (request: string, say: string): Step => ({ request, say })
-const publish = (key: string): Step => ({ publish: key })
-const waitFor = (key: string): Step => ({ waitFor: key })
-
-const around = Array.from({ length: 5 }, (_, i) => i)
-const next = (i: number) => (i + 1) % around.length
-
-/** A fork is held as long as its turn is open: who has it asks for the other one from there. */
-const forkHeldFirst = (i: number): Habits => ({
-  take: does(publish(`fork-${i}`), ...around.map((other) => waitFor(`fork-${other}`)), ask(`fork-${next(i)}`, 'eat')),
-  eat: does(),
-})
-
-const dining = 'E. W. Dijkstra, EWD 310, 1971; all at once, as in DPBench'
-const PHILOSOPHERS = Object.fromEntries(
-  around.map((i) => [`philosopher-${i}`, { dine: insists(ask(`fork-${i}`, 'take')) }]),
-)
+import type { Habits } from '../fixtures/chaos/walker.ts'
+import { philosophers } from './philosophers.ts'
+import { ask, does, type Program, publish, waitFor } from './program.ts'
 
 /** Two who each hold one thing and want the other's. */
 const crossed = (mine: string, other: string, wish: string, have = 'have'): Habits => ({
@@ -49,37 +14,7 @@ const crossed = (mine: string, other: string, wish: string, have = 'have'): Habi
 })
 
 export const programs: Readonly<Record<string, Program>> = {
-  'dining philosophers, all take the left fork first': {
-    source: dining,
-    verdict: 'deadlock',
-    cycle: around.map((i) => `fork-${i}`),
-    answered: true,
-    agents: { ...PHILOSOPHERS, ...Object.fromEntries(around.map((i) => [`fork-${i}`, forkHeldFirst(i)])) },
-    asks: around.map((i) => [`philosopher-${i}`, 'dine'] as const),
-    options: { maxConcurrentAgents: 20 },
-  },
-  'dining philosophers, the lower fork first': {
-    source: `${dining}; resource hierarchy`,
-    verdict: 'completes',
-    agents: {
-      ...Object.fromEntries(
-        around.map((i) => {
-          const [low, high] = [Math.min(i, next(i)), Math.max(i, next(i))]
-          return [`philosopher-${i}`, { dine: does(ask(`fork-${low}`, `and then fork-${high}`)) }]
-        }),
-      ),
-      ...Object.fromEntries(
-        around.map((i) => [
-          `fork-${i}`,
-          {
-            eat: does(),
-            ...Object.fromEntries(around.map((other) => [`and then fork-${other}`, does(ask(`fork-${other}`, 'eat'))])),
-          },
-        ]),
-      ),
-    },
-    asks: around.map((i) => [`philosopher-${i}`, 'dine'] as const),
-  },
+  ...philosophers,
   'bank transfers both ways, each awaits the acknowledgement of the other': {
     source: 'J. Gray, A. Reuter, Transaction Processing, 1993, chapter 7',
     verdict: 'deadlock',
@@ -278,5 +213,17 @@ export const programs: Readonly<Record<string, Program>> = {
       ['a', 'begin'],
       ['c', 'begin'],
     ],
+  },
+  'a task delegated back and forth': {
+    source: 'a loop of delegations: M. Cemri and others, Why do multi-agent LLM systems fail?, 2025, step repetition',
+    verdict: 'livelock',
+    sign: /^a task was delegated back to "ann", who had it: "ann" -> "bob" -> "ann" \(message [\da-f-]{36}\)$/,
+    agents: {
+      ann: { 'write the report': does({ delegate: 'bob', say: 'write the report' }) },
+      bob: { 'write the report': does({ delegate: 'ann', say: 'write the report' }) },
+    },
+    // Else it is a deadlock: who has given the task away would not take it before it is done.
+    reentrancy: 'chain',
+    asks: [['ann', 'write the report']],
   },
 }
