@@ -4,7 +4,7 @@
  */
 import type { Habits } from '../fixtures/chaos/walker.ts'
 import { philosophers } from './philosophers.ts'
-import { ask, does, type Program, publish, waitFor } from './program.ts'
+import { ask, does, type Program, publish, unlessDeadlock, waitFor } from './program.ts'
 
 /** Two who each hold one thing and want the other's. */
 const crossed = (mine: string, other: string, wish: string, have = 'have'): Habits => ({
@@ -109,7 +109,8 @@ export const programs: Readonly<Record<string, Program>> = {
     cycle: ['early', 'late'],
     agents: {
       early: { meet: does(publish('early waits'), { sync: 'here' }), tell: does() },
-      late: { meet: does(waitFor('early waits'), ask('early', 'tell'), { sync: 'here' }) },
+      // Who asks and has to give way comes all the same: else the other one would wait until its time is up.
+      late: { meet: does(waitFor('early waits'), unlessDeadlock(ask('early', 'tell')), { sync: 'here' }) },
     },
     asks: [
       ['early', 'meet'],
