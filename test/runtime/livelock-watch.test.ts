@@ -8,6 +8,7 @@ import { LivelockWatch, type Sign } from '../../src/runtime/livelock-watch.ts'
 import { ANN, BOB, directory, frameOf } from '../mailbox/frames.ts'
 
 const SCRIPT = 2
+const CLEO = 5
 
 /** Frames one after the other; each message is handled by the turn of its recipient that has its number. */
 function watching() {
@@ -25,18 +26,18 @@ function watching() {
   })
   let messages = 0
   /** From the turn of one agent to another, who handles it in the turn of the number that is returned. */
-  const says = (from: number, turn: number, to: number, type: MessageType, kind = REQUEST): number => {
+  const says = (from: number, turn: number, to: number, type: MessageType, kind = REQUEST, text?: string): number => {
     messages += 1
-    const content = `${messages}`
+    const content = text ?? `${messages}`
     const { memory } = frameOf({ kind, type, sender: from, recipient: to, turn, correlation: messages, content })
     writeId(memory, 0, [messages, 0, 0, 0])
     ids.set(`${to} ${messages}`, idOf(memory, 0))
     watch.frame(memory, 0, messages)
     return messages
   }
-  const answers = (from: number, turn: number, to: number, correlation: number) => {
+  const answers = (from: number, turn: number, to: number, correlation: number, content = 'ok') => {
     messages += 1
-    const { memory } = frameOf({ kind: END, sender: from, recipient: to, turn, correlation, content: 'ok' })
+    const { memory } = frameOf({ kind: END, sender: from, recipient: to, turn, correlation, content })
     watch.frame(memory, 0, messages)
   }
   return { signs, says, answers }
@@ -81,6 +82,18 @@ t.test('another task of the same agents is no delegation back', async (t) => {
     says(BOB, says(SCRIPT, 1, BOB, 'request'), ANN, 'delegate')
   }
   t.same(signs, [])
+})
+
+t.test('a conversation counts what its answers took: the questions that were asked for them', async (t) => {
+  const { signs, says, answers } = watching()
+  const task = says(SCRIPT, 1, ANN, 'request')
+  for (let n = 0; n < 20; n++) {
+    const question = says(ANN, task, BOB, 'request', REQUEST, 'may I?')
+    const further = says(BOB, question, CLEO, 'request', REQUEST, 'may she?')
+    answers(CLEO, further, BOB, further, n % 2 ? 'yes' : 'no')
+    answers(BOB, question, ANN, question, n % 2 ? 'yes' : 'no')
+  }
+  t.match(signs, [{ agents: ['bob', 'ann', '#5'], evidence: /^50 messages without progress/ }])
 })
 
 t.test('messages of no turn begin a conversation of their own', async (t) => {

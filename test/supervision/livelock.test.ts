@@ -9,7 +9,7 @@ import {
   type RuntimeEvent,
 } from '../../src/index.ts'
 import { imbalances, leftovers } from './accounts.ts'
-import { type Cast, type Extras, type OpenTeam, openTeam, outcomeOf } from './teams.ts'
+import { type Cast, type Extras, gate, type OpenTeam, openTeam, outcomeOf } from './teams.ts'
 
 type Test = Parameters<typeof openTeam>[0]
 type Livelock = Extract<RuntimeEvent, { type: 'livelock' | 'stall' }>
@@ -252,6 +252,17 @@ t.test(
   },
 )
 
+t.test('a task that was not there before is progress, also if it fails like the others', async (t) => {
+  const script: Script = async (script) => {
+    for (let n = 0; n < 12; n++) await script.request('ann', `task ${n}`).catch(() => {})
+    return 'done'
+  }
+  const ann = () => {
+    throw new Error('the disk is full')
+  }
+  await isFine(t, { ann }, { script })
+})
+
 t.test('on a blackboard of the whole team what is new is progress too', async (t) => {
   const ann = async (_message: unknown, context: AgentContext) => {
     for (let n = 0; n < 20; n++) {
@@ -468,6 +479,31 @@ t.test('agents that were made in the run are seen by their names', async (t) => 
   const { team, found } = watched(t, { ann, bob: asksForever('kid') }, { roles, later: { kid: busy }, script })
   t.equal((await play(team)).error?.code, 'LIVELOCK')
   t.match(found[0]?.evidence, [/^"bob" asked "kid" the same 4 times/])
+})
+
+t.test('a message by name, to one whom its sender had not heard of yet, belongs to its conversation', async (t) => {
+  const { opened, open } = gate()
+  const bob = async (_message: unknown, context: AgentContext) => {
+    await opened
+    return delegates('kid', context)
+  }
+  const delegates = (to: string, context: AgentContext) =>
+    context.delegate(to, 'write the report').then(
+      () => 'done',
+      () => 'given up',
+    )
+  const kid = (_message: unknown, context: AgentContext) => delegates('bob', context)
+  const { team, found } = watched(t, { bob }, { later: { kid } })
+  const run = outcomeOf(team.execute('go'))
+  await team.clock.advance(0)
+  const added = team.addAgent({ name: 'kid' })
+  while (!team.host.cell('kid')) await Promise.resolve()
+  open() // before the news of it can have come to the thread
+  await team.clock.runToIdle()
+  await added
+  t.equal(run.value?.success, true)
+  t.match(found, [{ evidence: [/^a task was delegated back to "bob", who had it: "bob" -> "kid" -> "bob"/] }])
+  t.equal(found.length, 1)
 })
 
 // ---- programs
