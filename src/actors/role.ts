@@ -124,7 +124,7 @@ export interface SupervisionConfig {
    * until it waits for nobody; the same request with the same answer `maxRepeats` (4) times, one after the other; the same
    * error of one agent to another three quarters as often; two that write to each other and back half as often again;
    * `maxMessagesWithoutProgress` (50) messages in a thread, each sent because of the one before; a task that is delegated
-   * back to one that had it. A request that is marked `polling: true` is none, and neither is an answer that comes too late.
+   * or handed off back to one that had it. A request that is marked `polling: true` is none, and neither is an answer that comes too late.
    *
    * The first sign sends a message of type report from `$runtime` to the `observe` of those involved, with
    * `structuredData { event: 'livelock', evidence }`. The second is there for the protocol: like the others it is an event,

@@ -33,6 +33,7 @@ import { readBody } from '../mailbox/frame-body.ts'
 import { idOf } from '../mailbox/frame-id.ts'
 import type { Memory } from '../mailbox/memory.ts'
 import { BoundedMap } from './bounded-map.ts'
+import { NO_TURN } from './cell.ts'
 import { ORCHESTRATOR_INDEX } from './core.ts'
 import {
   type Conversation,
@@ -104,6 +105,8 @@ export class LivelockWatch {
   /** What led to a message that is not handled yet, by id and recipient; and to an open turn, by agent and number. */
   readonly #messages = new BoundedMap<string, Conversation | undefined>(MOST_OPEN)
   readonly #turns = new BoundedMap<string, Conversation>(MOST_OPEN)
+  /** What led to a task that is about to be handed off, by agent: the host asks for it, in the name of no turn. */
+  readonly #handedOff = new Map<number, Conversation | undefined>()
   /** Tasks that are polls. */
   readonly #polls = new BoundedMap<string, true>(MOST_OPEN)
   /** From the last progress on: by action, and by caller and callee. */
@@ -148,6 +151,11 @@ export class LivelockWatch {
     if (stalled < this.#bounds.maxStalledRounds) return
     const evidence = `${stalled} rounds of the protocol in a row without progress; they asked ${listed(agents)} (the last task: ${id})`
     this.#found(agents, evidence)
+  }
+
+  /** The turn of that message hands its task off: the next frame that delegates in the name of its agent does. */
+  handsOff(agent: number, messageId: string): void {
+    this.#handedOff.set(agent, this.#messages.get(messageKey(messageId, agent)))
   }
 
   /** `seq` is the place of the frame in the log. */
@@ -203,8 +211,15 @@ export class LivelockWatch {
   /** What led to that message: a turn of its sender, or of a copy what led to the message itself. */
   #before(memory: Memory, at: number): Conversation | undefined {
     const turn = turnOf(memory, at)
-    if (turn !== 0) return this.#ofTurn(senderOf(memory, at), turn)
+    if (turn > 0) return this.#ofTurn(senderOf(memory, at), turn)
+    if (turn === NO_TURN && typeOf(memory, at) === 'delegate') return this.#taken(senderOf(memory, at))
     return flagsOf(memory, at) & MANY ? this.#messages.get(messageKey(idOf(memory, at), NOBODY)) : undefined
+  }
+
+  #taken(agent: number): Conversation | undefined {
+    const before = this.#handedOff.get(agent)
+    this.#handedOff.delete(agent)
+    return before
   }
 
   #ofTurn(agent: number, turn: number): Conversation | undefined {

@@ -146,6 +146,26 @@ t.test('rule 29: 3 rounds of the protocol without progress are a sign', async (t
   ])
 })
 
+t.test('rule 29: a task that is handed off to one that had it is a sign', async (t) => {
+  const handsTo = (to: string) => async (_message: unknown, context: AgentContext) => {
+    await context.handoff(to, 'write the report')
+  }
+  const { team, found } = watched(t, { ann: handsTo('bob'), bob: handsTo('cleo'), cleo: handsTo('ann') })
+  t.equal((await play(team)).success, false)
+  const way = '"ann" -> "bob" -> "cleo" -> "ann"'
+  t.match(found[0]?.evidence, [new RegExp(`^a task was delegated back to "ann", who had it: ${way} \\(message `)])
+})
+
+t.test('rule 29: two who hand off one task each to the other have none of them back', async (t) => {
+  const handsTo = (to: string) => (message: AgentMessage, context: AgentContext) =>
+    message.sender === to ? 'done' : context.handoff(to, message.content)
+  const script: Script = async (script) => {
+    for (let n = 0; n < 12; n++) await script.request(n % 2 ? 'ann' : 'bob', `task ${n}`)
+    return 'done'
+  }
+  await isFine(t, { ann: handsTo('bob'), bob: handsTo('ann') }, { script })
+})
+
 t.test('rule 29: a conversation goes on over requests and answers, to whomever', async (t) => {
   const ann = async (_message: unknown, context: AgentContext) => {
     for (let n = 0; n < 2 * OFTEN; n++) await context.request(n % 2 ? 'bob' : 'cleo', 'may I?')

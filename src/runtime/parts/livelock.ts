@@ -73,6 +73,9 @@ class Case implements Beholder {
     else if (entry.kind === 'blackboard') {
       const { key, entryType, value } = entry.entry
       this.#watch.saw('blackboard', key, entryType, JSON.stringify(value))
+    } else if (entry.kind === 'handoff' && entry.step === 'requested') {
+      const from = this.#core.cell(entry.from, this.#run)
+      if (from) this.#watch.handsOff(from.index, entry.messageId)
     } else if (entry.kind === 'sync' && !entry.result.timedOut) {
       this.#watch.begin()
       this.progress()
