@@ -1,7 +1,8 @@
 /** Rules 23 and 24 on real threads: only they know whether a turn has something else to do than to wait. */
 import t from 'tap'
-import { createTeam, type RuntimeEvent } from '../../src/index.ts'
+import { createTeam } from '../../src/index.ts'
 import { silent } from './teams.ts'
+import { watched } from './watched.ts'
 
 const module = new URL('../fixtures/supervision/asks-before-it-answers.js', import.meta.url)
 
@@ -25,10 +26,7 @@ async function bargain(t: { teardown(end: () => Promise<void>): void }, ann: Hab
     logger: silent,
   })
   t.teardown(() => team.close())
-  const found: RuntimeEvent[] = []
-  team.events.subscribe((event) => {
-    if (event.type === 'deadlock' || event.type === 'stall') found.push(event)
-  })
+  const found = watched(team)
   const { finalOutput } = await team.execute('go')
   return { finalOutput, found }
 }

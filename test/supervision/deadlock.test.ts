@@ -1,15 +1,8 @@
 /** Rules 22 to 27: turns that wait for each other are found, named and freed; who only waits long is left alone. */
 import t from 'tap'
-import { type AgentContext, defineAgent, type RuntimeEvent } from '../../src/index.ts'
+import { type AgentContext, defineAgent } from '../../src/index.ts'
 import { askAll, type Cast, gate, openTeam, outcomeOf, type Receive } from './teams.ts'
-
-function watched(team: { events: { subscribe(next: (event: RuntimeEvent) => void): unknown } }): RuntimeEvent[] {
-  const found: RuntimeEvent[] = []
-  team.events.subscribe((event) => {
-    if (event.type === 'deadlock' || event.type === 'stall') found.push(event)
-  })
-  return found
-}
+import { watched } from './watched.ts'
 
 /** Asks that one before it answers. */
 const after =

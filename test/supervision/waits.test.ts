@@ -1,7 +1,7 @@
 /** Rules 22 and 23: waits that come about without a message of their own, or end other than they look. Found by random programs. */
 import t from 'tap'
-import { detections } from '../chaos/judge.ts'
 import { openTeam, outcomeOf, type Receive } from './teams.ts'
+import { watched } from './watched.ts'
 
 /** Asks that one before it answers. */
 const after =
@@ -12,7 +12,7 @@ const after =
 t.test('rule 22: a message keeps its room until it is done with, whoever of several instances is idle', async (t) => {
   const sends: Receive = async (_message, context) => context.send('ann', 'more')
   const team = openTeam(t, { ann: sends }, { roles: { ann: { instances: 2 } }, communication: { mailboxCapacity: 1 } })
-  const found = detections(team.events)
+  const found = watched(team)
   const result = outcomeOf(team.execute('go'))
   await team.clock.advance(0)
   t.match(found[0], { type: 'deadlock', cycle: ['ann'], waits: [{ kind: 'mailbox' }, {}] })
@@ -52,7 +52,7 @@ t.test('rule 22: who has a place for a run takes no message that stands behind a
       },
     },
   )
-  const found = detections(team.events)
+  const found = watched(team)
   const runs = ['first', 'second'].map((query) => team.launch(query))
   await team.clock.runToIdle()
   const [deadlock] = found
@@ -68,7 +68,7 @@ t.test('rule 22: a sync point whose time runs frees who waits for it', async (t)
     { cleo: after('dan', 'fay'), dan: after('cleo'), fay, gus: async () => '' },
     { syncPoints: [{ name: 'here', requiredAgents: ['fay', 'gus'], timeoutMs: 1_000 }] },
   )
-  const found = detections(team.events)
+  const found = watched(team)
   const result = outcomeOf(team.execute('go'))
   await team.clock.runToIdle()
   t.equal(result.value?.finalOutput, 'met fay')
@@ -83,7 +83,7 @@ t.test('rule 23: an answer that does not end the wait leaves it to be looked at 
       roles: { bob: { priority: 1 }, cleo: { priority: 1 } },
     },
   )
-  const found = detections(team.events)
+  const found = watched(team)
   const result = outcomeOf(team.execute('go'))
   await team.clock.advance(0)
   t.match(found, [
@@ -101,7 +101,7 @@ t.test('rule 23: a turn that comes again waits for what it had asked before', as
     return (await context.request('ann', 'go')).content
   }
   const team = openTeam(t, { ann: after('bob'), bob })
-  const found = detections(team.events)
+  const found = watched(team)
   const result = outcomeOf(team.execute('go'))
   for (let death = 0; death < 2; death++) {
     await team.clock.advance(10)
@@ -133,7 +133,7 @@ t.test('rule 27: a script that waits for a sync point to which nobody comes is s
       },
     },
   )
-  const found = detections(team.events)
+  const found = watched(team)
   const result = outcomeOf(team.execute('go'))
   await team.clock.advance(0)
   t.match(found, [{ type: 'stall', evidence: [/orchestrator.*at a sync point/] }])
