@@ -276,7 +276,11 @@ function copyOf(memory: Memory, from: number, to: number): Memory {
   return copy
 }
 
-/** Sends that were held back come later than waits with a higher number, and numbers begin anew at their end. */
+/**
+ * Sends that were held back come later than waits with a higher number, and numbers begin anew at their end. Of a turn that
+ * another instance was at it may write a number of that one's.
+ */
 function noteCorrelation(cell: Cell, correlation: number): void {
+  if (correlation === 0 || (correlation - cell.correlation) % cell.settings.instances !== 0) return
   if (correlation > cell.correlation || cell.correlation - correlation > 2 ** 30) cell.correlation = correlation
 }

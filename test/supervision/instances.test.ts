@@ -28,6 +28,29 @@ function instanceOf(team: OpenTeam, context: AgentContext): number {
 const askOften = (team: OpenTeam, contents: readonly string[]) =>
   contents.map((content) => outcomeOf(ask(team, 'worker', content)))
 
+t.test('what an instance waits for has a number that no other instance has, also in its next life', async (t) => {
+  const cast: Cast = {
+    worker: async ({ content }, context) => {
+      if (content === 'note') return context.send('other', content)
+      return (await context.request('other', content)).content
+    },
+    other: async ({ content }, context) => {
+      await context.sleep(10)
+      return content
+    },
+  }
+  const team = teamOf(t, 2, cast, { roles: { other: { instances: 2 } } })
+  await team.start()
+  askOften(team, ['note'])
+  await team.clock.runToIdle()
+  team.crashCell(workers(team)[0])
+  await team.clock.runToIdle()
+  const asked = askOften(team, ['a', 'b'])
+  await team.clock.runToIdle()
+  t.same([asked[0]!.value, asked[1]!.value], ['a', 'b'])
+  t.same(team.isWell(), [])
+})
+
 t.test('as many turns of an agent are under way as it has instances, also of one run', async (t) => {
   const seen = { now: 0, most: 0 }
   const cast: Cast = {
