@@ -139,3 +139,27 @@ t.test('rule 27: a script that waits for a sync point to which nobody comes is s
   t.match(found, [{ type: 'stall', evidence: [/orchestrator.*at a sync point/] }])
   t.equal(result.value?.finalOutput, 'without ann,bob')
 })
+
+t.test('rule 23: when a turn ends, who got its room may wait for one that does not', async (t) => {
+  const ann: Receive = async ({ content }, context) => {
+    if (content === 'rest') return context.sleep(10)
+    await context.request('ann', 'more')
+  }
+  const team = openTeam(
+    t,
+    { ann },
+    {
+      roles: { ann: { concurrency: 2 } },
+      communication: { mailboxCapacity: 2 },
+      orchestration: { strategy: 'custom', run: async (script, query) => (await script.request('ann', query)).content },
+    },
+  )
+  const found = watched(team)
+  team.launch('rest')
+  const result = outcomeOf(team.execute('ask'))
+  await team.clock.advance(5)
+  t.same(found, [], 'there will be room')
+  await team.clock.advance(1_000)
+  t.match(found[0], { type: 'deadlock', cycle: ['ann'], waits: [{ kind: 'request' }, {}] })
+  t.equal(result.settled, true)
+})

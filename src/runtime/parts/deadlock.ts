@@ -130,7 +130,7 @@ class Detector {
         return waits
       }
       case END:
-        if (this.#waitedFor || this.#isFull(cells[senderOf(memory, at)])) return true
+        if (this.#waitedFor || this.#isBlocking(cells[senderOf(memory, at)])) return true
         return correlationOf(memory, at) > 0 && this.#waitsOn(cells[recipientOf(memory, at)])
       case RESPONSE:
       case RESULT:
@@ -151,6 +151,11 @@ class Detector {
 
   #isFull(cell: Cell | undefined): boolean {
     return cell !== undefined && cell.mailbox.parked.length > 0
+  }
+
+  /** Others wait for its turns, and what is left of these may wait, too. */
+  #isBlocking(cell: Cell | undefined): boolean {
+    return cell !== undefined && (cell.mailbox.waiting > 0 || this.#isFull(cell)) && this.#mayWait(cell)
   }
 
   #mayWait({ first }: Cell): boolean {
