@@ -18,11 +18,15 @@ export interface ChildResult {
 }
 
 /** Runs `node file ...args` to its end. Rejects with the end of its stderr if it fails or prints nothing. */
-export function runChild(file: URL, args: readonly string[] = []): Promise<ChildResult> {
+export function runChild(file: URL, args: readonly string[] = [], env: NodeJS.ProcessEnv = {}): Promise<ChildResult> {
   return new Promise((resolve, reject) => {
     const startedAt = performance.now()
     const path = fileURLToPath(file)
-    const child = spawn(process.execPath, [path, ...args], { stdio: ['ignore', 'pipe', 'pipe'], timeout: LIMIT_MS })
+    const child = spawn(process.execPath, [path, ...args], {
+      stdio: ['ignore', 'pipe', 'pipe'],
+      timeout: LIMIT_MS,
+      env: { ...process.env, ...env },
+    })
     let stdout = ''
     let stderr = ''
     let firstOutputMs = Number.NaN
@@ -44,7 +48,11 @@ export function runChild(file: URL, args: readonly string[] = []): Promise<Child
 }
 
 /** The JSON that a program of `programs/` printed last. `T` is what that program says it prints. */
-export async function runProgram<T>(name: string, args: readonly (string | number)[] = []): Promise<T> {
-  const { stdout } = await runChild(new URL(`./programs/${name}.js`, import.meta.url), args.map(String))
+export async function runProgram<T>(
+  name: string,
+  args: readonly (string | number)[] = [],
+  env: NodeJS.ProcessEnv = {},
+): Promise<T> {
+  const { stdout } = await runChild(new URL(`./programs/${name}.js`, import.meta.url), args.map(String), env)
   return JSON.parse(stdout.trimEnd().split('\n').at(-1) ?? '')
 }

@@ -6,6 +6,7 @@
  */
 import { createTeam } from 'dramatis'
 import type { Command, Peers } from '../agents/passer.ts'
+import { supervision } from './detectors.ts'
 
 export interface AllToAll {
   /** Messages/s in the time that is measured. */
@@ -27,6 +28,7 @@ const team = createTeam({
     module: new URL('../agents/passer.js', import.meta.url),
     data: { peers: names.filter((other) => other !== name) } satisfies Peers,
   })),
+  supervision,
   orchestration: {
     strategy: 'custom',
     run: async (orchestrator) => {

@@ -5,6 +5,7 @@
  */
 import { createTeam } from 'dramatis'
 import type { Order } from '../agents/producer.ts'
+import { supervision } from './detectors.ts'
 
 const [count = '0', size = '0', inFlight = '1', reads] = process.argv.slice(2)
 let rate = Number.NaN
@@ -14,6 +15,7 @@ const team = createTeam({
     { name: 'producer', module: new URL('../agents/producer.js', import.meta.url) },
     { name: 'counter', module: new URL('../agents/counter.js', import.meta.url), data: { reads: reads === 'reads' } },
   ],
+  supervision,
   orchestration: {
     strategy: 'custom',
     run: async (orchestrator) => {

@@ -7,6 +7,7 @@
 import { createTeam } from 'dramatis'
 import type { Questions } from '../agents/asker.ts'
 import type { RoundTripPlan, RoundTrips } from '../round-trips.ts'
+import { supervision } from './detectors.ts'
 
 const [planText = '', flood] = process.argv.slice(2)
 const plan: RoundTripPlan = JSON.parse(planText)
@@ -19,6 +20,7 @@ const team = createTeam({
     { name: 'answerer', module: new URL('../agents/answerer.js', import.meta.url) },
     ...(flooded ? [{ name: 'flooder', module: new URL('../agents/flooder.js', import.meta.url) }] : []),
   ],
+  supervision,
   orchestration: {
     strategy: 'custom',
     run: async (orchestrator) => {
