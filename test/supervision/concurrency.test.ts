@@ -161,6 +161,41 @@ t.test('rule 19: an answer waits for the permit of its own run alone', async (t)
   t.same(team.isWell(), [])
 })
 
+t.test('rule 19: who has its answer goes on before who asks for a permit after that', async (t) => {
+  const order: string[] = []
+  const { opened, open } = gate()
+  const cast: Cast = {
+    worker: async (_message, context) => {
+      await context.request('other', 'hi')
+      order.push('worker goes on')
+    },
+    other: (_message, context) => context.send('hog', 'go'), // it has the permit next
+    hog: () => opened,
+    late: () => void order.push('late'),
+  }
+  const team = teamOf(t, 2, cast, {
+    maxConcurrentAgents: 1,
+    roles: { hog: { priority: 1 } },
+    orchestration: {
+      strategy: 'custom',
+      async run(script) {
+        const asked = script.request('worker', 'go')
+        await script.sleep(1)
+        await Promise.all([asked, script.request('late', 'go')])
+        return ''
+      },
+    },
+  })
+  const [run] = team.runs(1)
+  await team.clock.advance(1)
+  t.same(order, [])
+  open()
+  await team.clock.runToIdle()
+  t.same(order, ['worker goes on', 'late'])
+  t.equal(run!.value?.success, true)
+  t.same(team.isWell(), [])
+})
+
 t.test('rule 19: agents whose turns wait for each other across runs all come to their end', async (t) => {
   const { most, during } = watched()
   const works = (next: string | undefined) => async (_message: AgentMessage, context: AgentContext) => {

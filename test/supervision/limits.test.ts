@@ -1,6 +1,7 @@
 /** Rule 19: how many turns of a run are under way at a time, and who is next. */
 import t from 'tap'
 import type { AgentContext } from '../../src/actors/context.ts'
+import type { OrchestrationConfig } from '../../src/protocols/index.ts'
 import { settingsFrom } from '../../src/runtime/settings.ts'
 import { leftovers } from './accounts.ts'
 import { askAll, type Cast, gate, localTeam, openTeam, outcomeOf, type Receive } from './teams.ts'
@@ -107,17 +108,17 @@ t.test('rule 19: of those who wait for a permit the role of the highest priority
   }
   const team = localTeam(
     t,
-    { first: work, low: work, high: work, middle: work, other: work },
+    { first: work, low: work, high: work, middle: work, alike: work, other: work },
     {
       maxConcurrentAgents: 1,
       orchestration: askAll,
-      roles: { low: { priority: -1 }, high: { priority: 9 }, middle: { priority: 5 } },
+      roles: { low: { priority: -1 }, high: { priority: 9 }, middle: { priority: 5 }, alike: { priority: 5 } },
     },
   )
   const run = team.execute('go')
-  await team.clock.advance(50)
+  await team.clock.advance(60)
   await run
-  t.same(order, ['first', 'high', 'middle', 'other', 'low'])
+  t.same(order, ['first', 'high', 'middle', 'alike', 'other', 'low'], 'of equals the one that asked first')
 })
 
 t.test('rule 19: who asks for a permit later does not overtake who waits for one', async (t) => {
@@ -222,5 +223,87 @@ t.test('rule 19: who is no longer wanted when a permit comes free is passed over
   const run = outcomeOf(team.execute('go'))
   for (let i = 0; i < 5; i++) await team.clock.advance(1)
   t.match(run.value, { finalOutput: 'CANCELLED other' })
+  t.same(leftovers(team.host), [])
+})
+
+t.test('rule 19: an agent that is down when a permit comes free keeps nobody waiting', async (t) => {
+  const order: string[] = []
+  const { opened, open } = gate()
+  const team = openTeam(
+    t,
+    { holder: () => opened, down: () => void order.push('down'), other: () => void order.push('other') },
+    { maxConcurrentAgents: 1, orchestration: askAll },
+  )
+  const run = outcomeOf(team.execute('go'))
+  await team.clock.advance(0)
+  for (let death = 0; death < 2; death++) {
+    team.crash('down')
+    await team.clock.advance(0)
+  }
+  t.equal(team.host.cell('down')!.status, 'restarting')
+  open()
+  await team.clock.advance(0)
+  t.same(order, ['other'])
+  await team.clock.runToIdle()
+  t.same(order, ['other', 'down'])
+  t.equal(run.value?.success, true)
+  t.same(leftovers(team.host), [])
+})
+
+/** Asks those agents one after the other, each a moment later, and waits for all. */
+const inOrder: OrchestrationConfig = {
+  strategy: 'custom',
+  async run(script, query) {
+    const asked: Promise<unknown>[] = []
+    for (const name of query.split(' ')) {
+      asked.push(script.request(name, script.runId))
+      await script.sleep(1)
+    }
+    await Promise.all(asked)
+    return ''
+  },
+}
+
+/** An agent waits for a permit of run `a`, and goes on with run `b` meanwhile. What it does, and who else does. */
+function twoRuns(t: Parameters<typeof openTeam>[0]) {
+  const order: string[] = []
+  const { opened, open } = gate()
+  const work: Receive = async ({ content }, context) => {
+    order.push(`${context.role.name} ${content}`)
+    await context.sleep(100)
+  }
+  const team = openTeam(
+    t,
+    { holder: () => opened, both: work, other: work },
+    { maxConcurrentAgents: 1, orchestration: inOrder },
+  )
+  return { order, open, team }
+}
+
+t.test('rule 19: who is busy with another run when a permit comes free keeps nobody waiting', async (t) => {
+  const { order, open, team } = twoRuns(t)
+  const runs = [team.execute('holder both other', { runId: 'a' })]
+  await team.clock.advance(10)
+  runs.push(team.execute('both', { runId: 'b' }))
+  await team.clock.advance(10)
+  open()
+  await team.clock.advance(0)
+  t.same(order, ['both b', 'other a'])
+  await team.clock.runToIdle()
+  t.same(order, ['both b', 'other a', 'both a'])
+  t.ok((await Promise.all(runs)).every(({ success }) => success))
+  t.same(leftovers(team.host), [])
+})
+
+t.test('rule 19: who could not come when a permit was free for it waits for that alone', async (t) => {
+  const { order, open, team } = twoRuns(t)
+  const runs = [team.execute('holder both other', { runId: 'a' })]
+  await team.clock.advance(10)
+  runs.push(team.execute('both both', { runId: 'b' }))
+  await team.clock.advance(10)
+  open()
+  await team.clock.runToIdle()
+  t.same(order, ['both b', 'other a', 'both a', 'both b'])
+  t.ok((await Promise.all(runs)).every(({ success }) => success))
   t.same(leftovers(team.host), [])
 })

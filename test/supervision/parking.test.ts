@@ -210,6 +210,48 @@ t.test('rule 19: a turn that gave its permit up is told of its cancellation at o
   t.same(leftovers(team.host), [])
 })
 
+for (const concurrency of [1, 2])
+  t.test(
+    `rule 19: a turn that was told to stop has a permit again until it has, at concurrency ${concurrency}`,
+    async (t) => {
+      const order: string[] = []
+      const team = openTeam(
+        t,
+        {
+          async asker(_message, context) {
+            await context.request('worker', 'go').catch(({ code }) => order.push(`asker ${code}`))
+            await team.clock.sleep(100)
+            order.push('asker ends')
+          },
+          worker: (_message, context) => context.sleep(1_000),
+          other: () => void order.push('other'),
+        },
+        {
+          maxConcurrentAgents: 1,
+          roles: { asker: { concurrency } },
+          orchestration: {
+            strategy: 'custom',
+            async run(script) {
+              const gone = new AbortController()
+              const asked = script.request('asker', 'go', { signal: gone.signal }).catch(() => {})
+              await script.sleep(10)
+              gone.abort()
+              await asked
+              await script.sleep(10)
+              await script.request('other', 'go')
+              return ''
+            },
+          },
+        },
+      )
+      const run = outcomeOf(team.execute('go'))
+      await team.clock.runToIdle()
+      t.same(order, ['asker CANCELLED', 'asker ends', 'other'])
+      t.equal(run.value?.success, true)
+      t.same(leftovers(team.host), [])
+    },
+  )
+
 t.test('rule 19: a crash gives the permit back', async (t) => {
   const team = openTeam(
     t,
