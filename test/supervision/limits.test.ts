@@ -250,13 +250,14 @@ t.test('rule 19: an agent that is down when a permit comes free keeps nobody wai
   t.same(leftovers(team.host), [])
 })
 
-/** Asks those agents one after the other, each a moment later, and waits for all. */
+/** Asks those agents one after the other, each a moment later, and waits for all. `!`: it is urgent. */
 const inOrder: OrchestrationConfig = {
   strategy: 'custom',
   async run(script, query) {
     const asked: Promise<unknown>[] = []
-    for (const name of query.split(' ')) {
-      asked.push(script.request(name, script.runId))
+    for (const word of query.split(' ')) {
+      const name = word.replace('!', '')
+      asked.push(script.request(name, script.runId, { priority: word === name ? 0 : 5 }))
       await script.sleep(1)
     }
     await Promise.all(asked)
@@ -274,7 +275,7 @@ function twoRuns(t: Parameters<typeof openTeam>[0]) {
   }
   const team = openTeam(
     t,
-    { holder: () => opened, both: work, other: work },
+    { holder: () => opened, keeper: () => opened, both: work, other: work },
     { maxConcurrentAgents: 1, orchestration: inOrder },
   )
   return { order, open, team }
@@ -304,6 +305,20 @@ t.test('rule 19: who could not come when a permit was free for it waits for that
   open()
   await team.clock.runToIdle()
   t.same(order, ['both b', 'other a', 'both a', 'both b'])
+  t.ok((await Promise.all(runs)).every(({ success }) => success))
+  t.same(leftovers(team.host), [])
+})
+
+t.test('rule 19: a permit goes back when a message of another run has come before the one that it is for', async (t) => {
+  const { order, open, team } = twoRuns(t)
+  const runs = [team.execute('holder both other', { runId: 'a' }), team.execute('keeper both!', { runId: 'b' })]
+  await team.clock.advance(10)
+  t.same(order, [])
+  open()
+  await team.clock.advance(0)
+  t.same(order.toSorted(), ['both b', 'other a'])
+  await team.clock.runToIdle()
+  t.equal(order[2], 'both a')
   t.ok((await Promise.all(runs)).every(({ success }) => success))
   t.same(leftovers(team.host), [])
 })
