@@ -2,13 +2,7 @@
 import t from 'tap'
 import { type AgentContext, defineAgent } from '../../src/index.ts'
 import { askAll, type Cast, gate, openTeam, outcomeOf, type Receive } from './teams.ts'
-import { watched } from './watched.ts'
-
-/** Asks that one before it answers. */
-const after =
-  (to: string): Receive =>
-  async (_message, context) =>
-    (await context.request(to, 'your quote?')).content
+import { after, slow, watched } from './verdicts.ts'
 
 /** Each asks the other for its quote before it gives its own. */
 const buyers: Cast = { ann: after('bob'), bob: after('ann') }
@@ -341,11 +335,6 @@ t.test('a sync point whose members are still to come is no stall: its time ends 
   t.match(result.value?.finalOutput, '"timedOut":true')
   t.same(found, [])
 })
-
-const slow: Receive = async (_message, context) => {
-  await context.sleep(1_000)
-  return 'slow'
-}
 
 t.test(
   'rule 22: who waits for all, or for more than can come, waits in vain though one of them is at work',

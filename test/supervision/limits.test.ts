@@ -309,16 +309,19 @@ t.test('rule 19: who could not come when a permit was free for it waits for that
   t.same(leftovers(team.host), [])
 })
 
-t.test('rule 19: a permit goes back when a message of another run has come before the one that it is for', async (t) => {
-  const { order, open, team } = twoRuns(t)
-  const runs = [team.execute('holder both other', { runId: 'a' }), team.execute('keeper both!', { runId: 'b' })]
-  await team.clock.advance(10)
-  t.same(order, [])
-  open()
-  await team.clock.advance(0)
-  t.same(order.toSorted(), ['both b', 'other a'])
-  await team.clock.runToIdle()
-  t.equal(order[2], 'both a')
-  t.ok((await Promise.all(runs)).every(({ success }) => success))
-  t.same(leftovers(team.host), [])
-})
+t.test(
+  'rule 19: a permit goes back when a message of another run has come before the one that it is for',
+  async (t) => {
+    const { order, open, team } = twoRuns(t)
+    const runs = [team.execute('holder both other', { runId: 'a' }), team.execute('keeper both!', { runId: 'b' })]
+    await team.clock.advance(10)
+    t.same(order, [])
+    open()
+    await team.clock.advance(0)
+    t.same(order.toSorted(), ['both b', 'other a'])
+    await team.clock.runToIdle()
+    t.equal(order[2], 'both a')
+    t.ok((await Promise.all(runs)).every(({ success }) => success))
+    t.same(leftovers(team.host), [])
+  },
+)

@@ -1,0 +1,242 @@
+/** Rule 22: what exactly a turn waits for, where one that is at work, or one that is not, makes the difference. */
+import t from 'tap'
+import type { AgentContext } from '../../src/index.ts'
+import { leftovers } from './accounts.ts'
+import { askAll, type Cast, gate, openTeam, outcomeOf, type Receive } from './teams.ts'
+import { after, slow, watched } from './verdicts.ts'
+
+const fill = async (context: AgentContext, to: string, signal?: AbortSignal) => {
+  for (let i = 0; i < 3; i++) await context.send(to, `${i}`, signal && { signal })
+}
+
+const onGo =
+  (does: (context: AgentContext) => Promise<unknown>): Receive =>
+  async ({ content }, context) => {
+    if (content === 'go') await does(context)
+  }
+
+t.test('rule 22: one that has failed is none of those that a quorum needs', async (t) => {
+  const team = openTeam(t, {
+    chair: async (_message, context) => {
+      const votes = await context.requestQuorum(['fails', 'slow', 'asks'], 2, 'your vote?')
+      return `${votes.length}`
+    },
+    fails: () => {
+      throw new Error('no vote of mine')
+    },
+    slow,
+    asks: after('chair'),
+  })
+  const found = watched(team)
+  const result = outcomeOf(team.execute('go'))
+  await team.clock.advance(0)
+  t.match(found[0], { type: 'deadlock', cycle: ['chair', 'asks'] })
+  await team.clock.runToIdle()
+  t.equal(result.settled, true)
+})
+
+t.test('rule 22: a wait for room that a signal of the sender may end is none', async (t) => {
+  const gone = new AbortController()
+  const team = openTeam(
+    t,
+    {
+      ann: onGo((context) => fill(context, 'bob', gone.signal).catch(() => {})),
+      bob: onGo((context) => fill(context, 'ann')),
+    },
+    { orchestration: askAll, communication: { mailboxCapacity: 2 } },
+  )
+  const found = watched(team)
+  const result = outcomeOf(team.execute('go'))
+  await team.clock.advance(1_000)
+  t.same(found, [])
+  t.equal(result.settled, false)
+  gone.abort()
+  await team.clock.runToIdle()
+  t.equal(result.value?.success, true)
+})
+
+t.test('rule 22: who sends to all waits for each that has no room, though one of them is at work', async (t) => {
+  const team = openTeam(
+    t,
+    {
+      ann: onGo(async (context) => {
+        for (let i = 0; i < 4; i++) await context.broadcast('news')
+      }),
+      bob: onGo((context) => fill(context, 'ann')),
+      cleo: (message, context) => (message.content === 'go' ? slow(message, context) : undefined),
+    },
+    { orchestration: askAll, communication: { mailboxCapacity: 2 } },
+  )
+  const found = watched(team)
+  const result = outcomeOf(team.execute('go'))
+  await team.clock.advance(0)
+  t.match(found[0], { type: 'deadlock', cycle: ['ann', 'bob'] })
+  await team.clock.runToIdle()
+  t.equal(result.settled, true)
+})
+
+/** Asks bob, who asks back before he answers. */
+const bargains: Cast = {
+  ann: async (message, context) => {
+    if (message.content === 'go') return (await context.request('bob', 'your quote?')).content
+    return message.content === 'be slow' ? slow(message, context) : 'mine'
+  },
+  bob: async (message, context) => {
+    await context.sleep(5)
+    return after('ann')(message, context)
+  },
+}
+
+for (const order of [
+  ['go', 'be slow'],
+  ['be slow', 'go'],
+])
+  t.test(`rule 22: of instances that are all busy it waits for whichever ends first: ${order}`, async (t) => {
+    const team = openTeam(t, bargains, {
+      roles: { ann: { instances: 2 } },
+      orchestration: {
+        strategy: 'custom',
+        async run(script) {
+          const asked: Promise<{ content: string }>[] = []
+          for (const content of order) {
+            asked.push(script.request('ann', content))
+            await script.sleep(1)
+          }
+          return (await Promise.all(asked)).map(({ content }) => content).join()
+        },
+      },
+    })
+    const found = watched(team)
+    const result = outcomeOf(team.execute('go'))
+    await team.clock.runToIdle()
+    t.equal(result.value?.finalOutput, order[0] === 'go' ? 'mine,slow' : 'slow,mine')
+    t.same(found, [])
+  })
+
+t.test('rule 22: an instance that is stopped is none to wait for', async (t) => {
+  const team = openTeam(t, bargains, { roles: { ann: { instances: 2, supervision: { maxRestarts: 0 } } } })
+  await team.start()
+  team.crashCell(team.host.cell('ann')!.instances[1])
+  await team.clock.advance(0)
+  const found = watched(team)
+  const result = outcomeOf(team.execute('go'))
+  await team.clock.advance(5)
+  t.match(found[0], { type: 'deadlock', cycle: ['ann', 'bob'] })
+  t.equal(result.settled, true)
+})
+
+t.test('rule 22: where turns of several runs may be open a message waits for the turn of its own run', async (t) => {
+  const team = openTeam(t, bargains, { roles: { ann: { concurrency: 2 } } })
+  const found = watched(team)
+  const others = outcomeOf(team.execute('be slow'))
+  const result = outcomeOf(team.execute('go'))
+  await team.clock.advance(5)
+  t.match(found[0], { type: 'deadlock', cycle: ['ann', 'bob'] })
+  t.equal(result.settled, true)
+  await team.clock.runToIdle()
+  t.equal(others.value?.finalOutput, 'slow')
+})
+
+for (const concurrency of [1, 2])
+  t.test(`rule 22: whose answer waits for a permit will go on, at concurrency ${concurrency}`, async (t) => {
+    const { opened, open } = gate()
+    const team = openTeam(
+      t,
+      {
+        ann: async (_message, context) => {
+          const quotes = ['bob', 'other'].map((name) => context.request(name, 'your quote?'))
+          return (await Promise.any(quotes)).content
+        },
+        bob: after('ann'),
+        other: async (_message, context) => {
+          await context.send('hog', 'go') // has the permit next
+          return 'a quote'
+        },
+        hog: () => opened,
+      },
+      { maxConcurrentAgents: 1, roles: { ann: { concurrency }, bob: { concurrency }, hog: { priority: 1 } } },
+    )
+    const found = watched(team)
+    const result = outcomeOf(team.execute('go'))
+    await team.clock.advance(100)
+    t.equal(result.settled, false)
+    open()
+    await team.clock.runToIdle()
+    t.equal(result.value?.finalOutput, 'a quote')
+    t.same(found, [])
+    t.same(leftovers(team.host), [])
+  })
+
+// ---- rule 23: what has come last, and closes the cycle
+
+t.test('rule 23: it is found when the last wait beside it has ended', async (t) => {
+  const team = openTeam(t, {
+    ann: async (_message, context) => {
+      const key = context.blackboard.waitFor('a better offer', { timeoutMs: 500 })
+      const [, quote] = await Promise.allSettled([key, context.request('bob', 'your quote?')])
+      return quote.status
+    },
+    bob: after('ann'),
+  })
+  const found = watched(team)
+  const result = outcomeOf(team.execute('go'))
+  await team.clock.advance(499)
+  t.same(found, [])
+  await team.clock.advance(1)
+  t.match(found[0], { type: 'deadlock', cycle: ['ann', 'bob'] })
+  t.equal(result.settled, true)
+})
+
+t.test(
+  'rule 23: a stall is found when the last who might have written ends, though nobody waits for that turn',
+  async (t) => {
+    const team = openTeam(
+      t,
+      {
+        barber: async (_message, context) => void (await context.blackboard.waitFor('a customer')),
+        customer: slow,
+      },
+      {
+        orchestration: {
+          strategy: 'custom',
+          async run(script) {
+            await script.send('customer', 'go')
+            await script.request('barber', 'go')
+            return ''
+          },
+        },
+      },
+    )
+    const found = watched(team)
+    const result = outcomeOf(team.execute('go'))
+    await team.clock.advance(999)
+    t.same(found, [])
+    await team.clock.advance(1)
+    t.match(found[0], { type: 'stall' })
+    t.equal(result.settled, true)
+  },
+)
+
+t.test('rule 23: it is found when a writer has come too far ahead of its reader', async (t) => {
+  const team = openTeam(t, {
+    ann: async (_message, context) => {
+      const stream = context.requestStream('bob', 'tell me')
+      const { content } = await context.request('cleo', 'first you')
+      for await (const _piece of stream);
+      return content
+    },
+    bob: async (_message, context) => {
+      await context.sleep(500)
+      for (let i = 0; i < 100; i++) context.emit('piece')
+      await context.step('one more', () => {})
+    },
+    cleo: after('bob'),
+  })
+  const found = watched(team)
+  const result = outcomeOf(team.execute('go'))
+  await team.clock.advance(499)
+  t.same(found, [])
+  await team.clock.advance(1)
+  t.match(found[0], { type: 'deadlock', cycle: ['ann', 'cleo', 'bob'] })
+  t.equal(result.settled, true)
+})
