@@ -1,6 +1,7 @@
 /** Rule 22: what exactly a turn waits for, where one that is at work, or one that is not, makes the difference. */
 import t from 'tap'
 import type { AgentContext } from '../../src/index.ts'
+import type { OrchestrationConfig } from '../../src/protocols/index.ts'
 import { leftovers } from './accounts.ts'
 import { askAll, type Cast, gate, openTeam, outcomeOf, type Receive } from './teams.ts'
 import { after, slow, watched } from './verdicts.ts'
@@ -166,6 +167,140 @@ for (const concurrency of [1, 2])
     t.same(found, [])
     t.same(leftovers(team.host), [])
   })
+
+t.test('rule 22: who is missing at a sync point may come by what somebody at work tells it yet', async (t) => {
+  const team = openTeam(
+    t,
+    {
+      early: async ({ content }, context) => {
+        if (content === 'go') await context.sync('here')
+      },
+      late: async (message, context) => {
+        if (message.content === 'come') await context.sync('here')
+        else await after('early')(message, context)
+      },
+      third: async (message, context) => {
+        await slow(message, context)
+        await context.send('late', 'come')
+      },
+    },
+    {
+      orchestration: askAll,
+      roles: { late: { instances: 2 } },
+      syncPoints: [{ name: 'here', requiredAgents: ['early', 'late'], timeoutMs: 5_000 }],
+    },
+  )
+  const found = watched(team)
+  const result = outcomeOf(team.execute('go'))
+  await team.clock.advance(1_000)
+  t.equal(result.value?.success, true)
+  t.same(found, [])
+})
+
+t.test('rule 22: at a sync point it waits for those who are missing in its own run', async (t) => {
+  const team = openTeam(
+    t,
+    {
+      ann: async ({ content }, context) => {
+        if (content === 'meet') await context.sync('here')
+        else await context.request('bob', 'your quote?')
+      },
+      bob: async ({ content }, context) => {
+        if (content === 'meet') await context.sync('here')
+      },
+    },
+    {
+      roles: { ann: { concurrency: 2, priority: 1 } },
+      syncPoints: [{ name: 'here', requiredAgents: ['ann', 'bob'], timeoutMs: 5_000 }],
+      orchestration: {
+        strategy: 'custom',
+        async run(script, query) {
+          const asked = query.split(' ').map((order) => order.split(':') as [string, string])
+          await Promise.all(asked.map(([name, content]) => script.request(name, content)))
+          return ''
+        },
+      },
+    },
+  )
+  const found = watched(team)
+  const other = outcomeOf(team.execute('ann:meet'))
+  await team.clock.advance(0)
+  const result = outcomeOf(team.execute('bob:meet ann:ask'))
+  await team.clock.advance(0)
+  const [named] = found
+  t.same(named?.type === 'deadlock' && named.cycle.toSorted(), ['ann', 'bob'])
+  t.equal(result.value?.success, true)
+  t.equal(other.settled, false, 'there bob is still missing')
+  await team.clock.runToIdle()
+  t.equal(other.value?.success, true)
+})
+
+// ---- a wait for whoever may write
+
+const barber: Receive = async (_message, context) => void (await context.blackboard.waitFor('a customer'))
+
+/** Takes its time, and writes then. */
+const customer: Receive = async (message, context) => {
+  await slow(message, context)
+  await context.publish('a customer', 'me', 'fact')
+}
+
+/** Asks those agents. */
+const asksThose: OrchestrationConfig = {
+  strategy: 'custom',
+  async run(script, query) {
+    await script.requestAll(query.split(' '), 'go')
+    return ''
+  },
+}
+
+t.test('rule 22: who waits for an entry under a signal of its own waits for nobody', async (t) => {
+  const gone = new AbortController()
+  const team = openTeam(t, {
+    barber: (_message, context) =>
+      context.blackboard.waitFor('a customer', { signal: gone.signal }).then(
+        () => 'written',
+        ({ code }: { code: string }) => code,
+      ),
+  })
+  const found = watched(team)
+  const result = outcomeOf(team.execute('go'))
+  await team.clock.advance(1_000)
+  t.same(found, [])
+  gone.abort()
+  await team.clock.advance(0)
+  t.equal(result.value?.finalOutput, 'CANCELLED')
+})
+
+t.test('rule 22: on a blackboard of the whole team another run may write', async (t) => {
+  const team = openTeam(t, { barber, customer }, { enableBlackboard: { scope: 'team' }, orchestration: asksThose })
+  const found = watched(team)
+  const runs = [team.execute('customer'), team.execute('barber')]
+  await team.clock.runToIdle()
+  t.ok((await Promise.all(runs)).every(({ success }) => success))
+  t.same(found, [])
+})
+
+t.test('rule 27: on a blackboard of its own a run is stalled though another one is at work', async (t) => {
+  const team = openTeam(t, { barber, customer }, { orchestration: asksThose })
+  const found = watched(team)
+  void team.execute('customer')
+  const result = outcomeOf(team.execute('barber'))
+  await team.clock.advance(0)
+  t.match(found[0], { type: 'stall' })
+  t.equal(result.settled, true)
+})
+
+t.test('rule 22: who is still to begin may write, also when it waits for the end of another run', async (t) => {
+  const team = openTeam(t, { barber, customer }, { orchestration: asksThose })
+  const found = watched(team)
+  const runs = [team.execute('customer')]
+  await team.clock.advance(1)
+  runs.push(team.execute('barber customer'))
+  await team.clock.runToIdle()
+  t.ok((await Promise.all(runs)).every(({ success }) => success))
+  t.same(found, [])
+})
 
 // ---- rule 23: what has come last, and closes the cycle
 
