@@ -1,8 +1,8 @@
 /** Rules 22 to 27: turns that wait for each other are found, named and freed; who only waits long is left alone. */
 import t from 'tap'
-import { type AgentContext, defineAgent } from '../../src/index.ts'
+import { defineAgent } from '../../src/index.ts'
 import { askAll, type Cast, gate, openTeam, outcomeOf, type Receive } from './teams.ts'
-import { after, slow, watched } from './verdicts.ts'
+import { after, fill, slow, watched } from './verdicts.ts'
 
 /** Each asks the other for its quote before it gives its own. */
 const buyers: Cast = { ann: after('bob'), bob: after('ann') }
@@ -121,10 +121,6 @@ interface Program {
   extras?: Parameters<typeof openTeam>[2]
   cycle: string[]
   kinds: string[]
-}
-
-const fill = async (context: AgentContext, to: string) => {
-  for (let i = 0; i < 3; i++) await context.send(to, `${i}`)
 }
 
 const programs: Record<string, Program> = {
