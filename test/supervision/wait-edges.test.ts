@@ -116,13 +116,6 @@ t.test('rule 22: where turns of several runs may be open a message waits for the
 })
 
 t.test('rule 22: who stands behind another turn of its thread for room waits with it', async (t) => {
-  const asks = (query: string) =>
-    query === 'fill'
-      ? [['ann', 'fill']]
-      : [
-          ['bob', 'go'],
-          ['ann', 'go'],
-        ]
   const team = openTeam(
     t,
     {
@@ -141,7 +134,10 @@ t.test('rule 22: who stands behind another turn of its thread for room waits wit
       orchestration: {
         strategy: 'custom',
         async run(script, query) {
-          await Promise.allSettled(asks(query).map(([name, content]) => script.request(name!, content!)))
+          const asked = [script.request(query === 'fill' ? 'ann' : 'bob', query)]
+          await script.sleep(1)
+          if (query === 'go') asked.push(script.request('ann', 'go'))
+          await Promise.allSettled(asked)
           return ''
         },
       },
