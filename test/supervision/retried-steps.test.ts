@@ -159,4 +159,29 @@ for (const onHandlerError of ['retry', 'restart'] as const) {
       t.equal(done, 2)
     },
   )
+
+  t.test(
+    `with '${onHandlerError}' a turn that failed over a step which may not run twice is not tried again`,
+    async (t) => {
+      const done: string[] = []
+      const team = localTeam(
+        t,
+        {
+          worker(_message, context) {
+            done.push(`attempt ${context.attempt}`)
+            void context.step('effect', async () => {
+              await team.clock.sleep(10)
+              done.push('effect')
+            })
+            throw new Error('without waiting for it')
+          },
+        },
+        { supervision },
+      )
+      const asked = outcomeOf(ask(team, 'worker'))
+      await team.clock.runToIdle()
+      t.match(asked.error, { code: 'AGENT_FAILED' })
+      t.same(done, ['attempt 1', 'effect'])
+    },
+  )
 }

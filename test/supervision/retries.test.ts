@@ -179,27 +179,31 @@ t.test('rule 33: asked again while its turn is under way it waits for that one',
   t.same(leftovers(team.host), [])
 })
 
-t.test('rule 33: asked again while its agent is between two lives it waits for the next attempt', async (t) => {
-  let effects = 0
-  const team = openTeam(
-    t,
-    {
-      caller: asks({ timeoutMs: 100, retries: 4 }),
-      async worker(_message, context) {
-        await context.step('effect', () => void effects++)
-        await context.sleep(30)
-        if (context.attempt < 3) team.crash('worker')
-        return `attempt ${context.attempt}`
-      },
+for (const idempotent of [false, true])
+  t.test(
+    `rule 33: asked again while its agent is between two lives it waits for the next attempt: ${idempotent}`,
+    async (t) => {
+      let effects = 0
+      const team = openTeam(
+        t,
+        {
+          caller: asks({ timeoutMs: 100, retries: 4, idempotent }),
+          async worker(_message, context) {
+            await context.step('effect', () => void effects++)
+            await context.sleep(30)
+            if (context.attempt < 3) team.crash('worker')
+            return `attempt ${context.attempt}`
+          },
+        },
+        { supervision: { backoff: { baseMs: 300, capMs: 300 } } },
+      )
+      const asked = ask(team, 'caller')
+      await team.clock.runToIdle()
+      t.equal(await asked, 'attempt 3')
+      t.equal(effects, 1)
+      t.same(leftovers(team.host), [])
     },
-    { supervision: { backoff: { baseMs: 300, capMs: 300 } } },
   )
-  const asked = ask(team, 'caller')
-  await team.clock.runToIdle()
-  t.equal(await asked, 'attempt 3')
-  t.equal(effects, 1)
-  t.same(leftovers(team.host), [])
-})
 
 t.test('rule 33: a reply that comes just as its deadline does is the only one', async (t) => {
   for (const idempotent of [false, true])
@@ -303,4 +307,40 @@ t.test('a caller that dies meanwhile does not begin to count anew', async (t) =>
   await team.clock.advance(150)
   t.match(await asked, /^REQUEST_TIMEOUT 3 300/)
   t.same(began, ['1 at 0'])
+})
+
+t.test('rule 32: with who takes a request over by a handoff its deadlines begin anew', async (t) => {
+  const outcomes: Record<string, string> = {
+    '190': 'slept 190',
+    '210': 'REQUEST_TIMEOUT 2 200 at 350',
+  }
+  for (const [ms, outcome] of Object.entries(outcomes)) {
+    const { worker: target } = sleeper()
+    const team = openTeam(t, {
+      caller: asks({ timeoutMs: 100, retries: 1 }),
+      async worker(message, context) {
+        await context.sleep(150) // by then it was asked a second time
+        await context.handoff('target', message.content)
+      },
+      target,
+    })
+    const asked = ask(team, 'caller', ms)
+    await team.clock.runToIdle()
+    t.equal(await asked, outcome)
+    t.same(leftovers(team.host), [])
+  }
+})
+
+t.test('rule 33: a turn of an idempotent request that fails is not begun again: an error is an answer', async (t) => {
+  let began = 0
+  const team = openTeam(t, {
+    caller: asks({ timeoutMs: 100, retries: 3, idempotent: true }),
+    worker: () => {
+      began += 1
+      throw new Error('it does not work')
+    },
+  })
+  t.match(await ask(team, 'caller'), /^AGENT_FAILED/)
+  t.equal(began, 1)
+  t.same(leftovers(team.host), [])
 })
