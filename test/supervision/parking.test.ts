@@ -1,6 +1,6 @@
 /** Rule 19: a turn that waits for others gives its permit up, and gets one back. */
 import t from 'tap'
-import type { AgentContext } from '../../src/actors/context.ts'
+import type { AgentContext, RequestOptions } from '../../src/actors/context.ts'
 import { PERMITS_WANTED } from '../../src/mailbox/room.ts'
 import { PARKED } from '../../src/mailbox/window.ts'
 import { leftovers } from './accounts.ts'
@@ -210,47 +210,54 @@ t.test('rule 19: a turn that gave its permit up is told of its cancellation at o
   t.same(leftovers(team.host), [])
 })
 
-for (const concurrency of [1, 2])
-  t.test(
-    `rule 19: a turn that was told to stop has a permit again until it has, at concurrency ${concurrency}`,
-    async (t) => {
-      const order: string[] = []
-      const team = openTeam(
-        t,
-        {
-          async asker(_message, context) {
-            await context.request('worker', 'go').catch(({ code }) => order.push(`asker ${code}`))
-            await team.clock.sleep(100)
-            order.push('asker ends')
+/** Each tells a turn to stop that waits without its permit: its caller wants no answer, or wants it to begin again. */
+const orders: Record<string, { code: string; options: (gone: AbortSignal) => RequestOptions }> = {
+  stop: { code: 'CANCELLED', options: (signal) => ({ signal }) },
+  'begin again': { code: 'REQUEST_TIMEOUT', options: () => ({ timeoutMs: 10, retries: 1, idempotent: true }) },
+}
+
+for (const [order, { code, options }] of Object.entries(orders))
+  for (const concurrency of [1, 2])
+    t.test(
+      `rule 19: a turn that is to ${order} has a permit again until it ends, at concurrency ${concurrency}`,
+      async (t) => {
+        const told: string[] = []
+        const team = openTeam(
+          t,
+          {
+            async asker(_message, context) {
+              if (context.attempt > 1) return
+              await context.request('worker', 'go').catch((error) => told.push(`asker ${error.code}`))
+              await team.clock.sleep(100)
+              told.push('asker ends')
+            },
+            worker: (_message, context) => context.sleep(1_000),
+            other: () => void told.push('other'),
           },
-          worker: (_message, context) => context.sleep(1_000),
-          other: () => void order.push('other'),
-        },
-        {
-          maxConcurrentAgents: 1,
-          roles: { asker: { concurrency } },
-          orchestration: {
-            strategy: 'custom',
-            async run(script) {
-              const gone = new AbortController()
-              const asked = script.request('asker', 'go', { signal: gone.signal }).catch(() => {})
-              await script.sleep(10)
-              gone.abort()
-              await asked
-              await script.sleep(10)
-              await script.request('other', 'go')
-              return ''
+          {
+            maxConcurrentAgents: 1,
+            roles: { asker: { concurrency } },
+            orchestration: {
+              strategy: 'custom',
+              async run(script) {
+                const gone = new AbortController()
+                const asked = script.request('asker', 'go', options(gone.signal)).catch(() => {})
+                await script.sleep(10)
+                gone.abort()
+                await script.sleep(10)
+                await Promise.all([asked, script.request('other', 'go')])
+                return ''
+              },
             },
           },
-        },
-      )
-      const run = outcomeOf(team.execute('go'))
-      await team.clock.runToIdle()
-      t.same(order, ['asker CANCELLED', 'asker ends', 'other'])
-      t.equal(run.value?.success, true)
-      t.same(leftovers(team.host), [])
-    },
-  )
+        )
+        const run = outcomeOf(team.execute('go'))
+        await team.clock.runToIdle()
+        t.same(told, [`asker ${code}`, 'asker ends', 'other'])
+        t.equal(run.value?.success, true)
+        t.same(leftovers(team.host), [])
+      },
+    )
 
 t.test('rule 19: a crash gives the permit back', async (t) => {
   const team = openTeam(
