@@ -1,0 +1,71 @@
+/** Rule 24: what stands between naming a cycle of turns on threads and breaking it. Threads that are none, so that time is virtual. */
+import t from 'tap'
+import { deadlock } from '../../src/runtime/parts/deadlock.ts'
+import { BareSupervisor } from './bare-supervisor.ts'
+import { outcomeOf, type Receive } from './teams.ts'
+import { after } from './verdicts.ts'
+
+/**
+ * Two agents that wait for each other from the start, and who was named as the victim, if anybody, each time. `ann` gets a
+ * sleep of which its thread knows nothing.
+ */
+async function bargain(ann: (unseen: (ms: number) => Promise<void>) => Receive, mode: 'break' | 'report' = 'break') {
+  const act = ann((ms) => team.clock.sleep(ms))
+  const team: BareSupervisor = new BareSupervisor({ ann: act, bob: after('ann') }, [deadlock(mode, 250)])
+  const victims: (string | null)[] = []
+  team.host.records$.subscribe((batch) => {
+    for (const record of batch) if (record.kind === 'deadlock') victims.push(record.victim)
+  })
+  await team.start()
+  const asked = outcomeOf(team.ask('ann'))
+  await team.clock.advance(0)
+  return { team, victims, asked }
+}
+
+t.test('rule 24: a cycle is named at once, and broken when it has stood for confirmMs', async (t) => {
+  const { team, victims, asked } = await bargain(() => after('bob'))
+  t.same(victims, [null])
+  await team.clock.advance(249)
+  t.same([victims, asked.settled], [[null], false])
+  await team.clock.advance(1)
+  t.same([victims.length, asked.settled], [2, true])
+  t.match(victims[1], /ann|bob/)
+})
+
+t.test('rule 24: who is found at work when it is asked again has all of the time anew', async (t) => {
+  const { team, victims, asked } = await bargain((unseen) => async (_message, context) => {
+    const quote = context.request('bob', 'your quote?')
+    quote.catch(() => {})
+    await unseen(200)
+    await context.sleep(100)
+    return (await quote).content
+  })
+  t.same(victims, [null])
+  await team.clock.advance(250)
+  t.same([victims, asked.settled], [[null], false], 'it sleeps then')
+  await team.clock.advance(499)
+  t.same([victims, asked.settled], [[null], false], 'it is asked at 500, and at 750')
+  await team.clock.advance(1)
+  t.same([victims.length, asked.settled], [2, true])
+})
+
+t.test("rule 24: with 'report' it is named and left, however long it stands", async (t) => {
+  const { team, victims, asked } = await bargain(() => after('bob'), 'report')
+  await team.clock.advance(10_000)
+  t.same([victims, asked.settled], [[null], false])
+})
+
+t.test('rule 24: a cycle that has come apart meanwhile is not broken', async (t) => {
+  const { team, victims, asked } = await bargain((unseen) => async ({ content }, context) => {
+    if (content !== 'go') return 'mine'
+    const first = context.request('bob', 'your quote?')
+    first.catch(() => {})
+    await Promise.race([first, unseen(200)])
+    return 'I go without'
+  })
+  t.same(victims, [null])
+  await team.clock.advance(200)
+  t.equal(asked.value, 'I go without')
+  await team.clock.advance(1_000)
+  t.same(victims, [null])
+})
