@@ -1,6 +1,6 @@
 /** Rules 22 to 27: turns that wait for each other are found, named and freed; who only waits long is left alone. */
 import t from 'tap'
-import { defineAgent } from '../../src/index.ts'
+import { type AgentContext, defineAgent } from '../../src/index.ts'
 import { askAll, type Cast, gate, openTeam, outcomeOf, type Receive } from './teams.ts'
 import { after, fill, slow, watched } from './verdicts.ts'
 
@@ -65,6 +65,53 @@ t.test('rule 26: who has the lower priority gives way', async (t) => {
     await team.execute('go')
     t.match(found.at(-1), { victim: low })
   }
+})
+
+t.test('rule 26: of the same priority the younger wait gives way', async (t) => {
+  const asks: Record<string, (context: AgentContext) => Promise<unknown>> = {
+    request: (context) => context.request(context.role.name === 'ann' ? 'bob' : 'ann', 'your quote?'),
+    sync: (context) => context.sync('here'),
+  }
+  for (const [older, younger] of [
+    ['ann', 'bob'],
+    ['bob', 'ann'],
+  ] as const)
+    for (const [first, second] of [
+      ['request', 'request'],
+      ['request', 'sync'],
+      ['sync', 'request'],
+    ] as const) {
+      const does = (kind: string, ms: number): Receive => {
+        return async ({ content }, context) => {
+          await context.sleep(ms)
+          if (content === 'go') await asks[kind]!(context)
+        }
+      }
+      const team = openTeam(
+        t,
+        { [older]: does(first, 5), [younger]: does(second, 10) },
+        {
+          orchestration: askAll,
+          syncPoints: [{ name: 'here', requiredAgents: ['ann', 'bob'], timeoutMs: 60_000, onTimeout: 'abort' }],
+        },
+      )
+      const found = watched(team)
+      const result = outcomeOf(team.execute('go'))
+      await team.clock.advance(20)
+      t.match(found[1], { victim: younger }, `${first} of ${older}, then ${second} of ${younger}`)
+      await team.clock.runToIdle()
+      t.equal(result.settled, true)
+    }
+})
+
+t.test('rule 26: nobody gives way more than three times in a row', async (t) => {
+  const team = openTeam(t, buyers, { roles: { bob: { priority: 5 } } })
+  const found = watched(team)
+  for (let run = 0; run < 5; run++) await team.execute('go')
+  t.same(
+    found.flatMap((event) => (event.type === 'deadlock' && event.victim) || []),
+    ['ann', 'ann', 'ann', 'bob', 'ann'],
+  )
 })
 
 t.test('rule 26: a turn that comes to the same again costs its agent a life', async (t) => {
