@@ -49,6 +49,18 @@ t.test('rule 24: who is found at work when it is asked again has all of the time
   t.same([victims.length, asked.settled], [2, true])
 })
 
+t.test('rule 24: who has done something unseen meanwhile has all of the time anew', async (t) => {
+  const { team, victims } = await bargain((unseen) => async (_message, context) => {
+    const quote = context.request('bob', 'your quote?')
+    await unseen(100)
+    return (await Promise.any([quote, context.request('bob', 'and this?')])).content
+  })
+  await team.clock.advance(349)
+  t.same(victims, [null, null], 'named again, with what it waits for now')
+  await team.clock.advance(1)
+  t.match(victims[2], /ann|bob/)
+})
+
 t.test("rule 24: with 'report' it is named and left, however long it stands", async (t) => {
   const { team, victims, asked } = await bargain(() => after('bob'), 'report')
   await team.clock.advance(10_000)
