@@ -11,15 +11,22 @@ import { after } from './verdicts.ts'
  */
 async function bargain(ann: (unseen: (ms: number) => Promise<void>) => Receive, mode: 'break' | 'report' = 'break') {
   const act = ann((ms) => team.clock.sleep(ms))
-  const team: BareSupervisor = new BareSupervisor({ ann: act, bob: after('ann') }, [deadlock(mode, 250)])
+  const team: BareSupervisor = new BareSupervisor({ ann: act, bob: after('ann'), cleo: after('ann') }, [
+    deadlock(mode, 250),
+  ])
   const victims: (string | null)[] = []
+  const tails: (readonly string[])[] = []
   team.host.records$.subscribe((batch) => {
-    for (const record of batch) if (record.kind === 'deadlock') victims.push(record.victim)
+    for (const record of batch) {
+      if (record.kind !== 'deadlock') continue
+      victims.push(record.victim)
+      tails.push(record.tail)
+    }
   })
   await team.start()
   const asked = outcomeOf(team.ask('ann'))
   await team.clock.advance(0)
-  return { team, victims, asked }
+  return { team, victims, tails, asked }
 }
 
 t.test('rule 24: a cycle is named at once, and broken when it has stood for confirmMs', async (t) => {
@@ -30,6 +37,19 @@ t.test('rule 24: a cycle is named at once, and broken when it has stood for conf
   await team.clock.advance(1)
   t.same([victims.length, asked.settled], [2, true])
   t.match(victims[1], /ann|bob/)
+})
+
+t.test('rule 25: who has come to wait for it meanwhile is in the tail when it is broken', async (t) => {
+  const { team, victims, tails } = await bargain(() => after('bob'))
+  await team.clock.advance(100)
+  const asked = outcomeOf(team.ask('cleo'))
+  await team.clock.advance(149)
+  t.same(victims, [null], 'that is no other cycle')
+  await team.clock.advance(1)
+  t.notOk(tails[0]!.includes('cleo'))
+  t.ok(tails[1]!.includes('cleo'))
+  await team.clock.runToIdle()
+  t.equal(asked.settled, true)
 })
 
 t.test('rule 24: who is found at work when it is asked again has all of the time anew', async (t) => {

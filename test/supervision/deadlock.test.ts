@@ -55,6 +55,19 @@ t.test('rule 26: the error names who, for whom, and what to do', async (t) => {
   t.notMatch(cause, 'your quote?', 'what messages say is nobody else to know')
 })
 
+t.test('rules 25, 26: the tail is in the order of who waits nearest, and the error has all of them', async (t) => {
+  const cast: Cast = { dan: after('cleo'), cleo: after('ann'), ...buyers }
+  const team = openTeam(t, cast, { roles: { ann: { priority: 1 } } })
+  const found = watched(team)
+  await team.execute('go')
+  t.match(found[0], { cycle: ['ann', 'bob'], tail: ['cleo', 'dan', '$orchestrator'] })
+  const failed = team.deadLetters.list().flatMap(({ errors }) => errors)
+  t.match(failed[0], {
+    code: 'DEADLOCK',
+    details: { agent: 'bob', cycle: ['ann', 'bob'], tail: ['cleo', 'dan', '$orchestrator'] },
+  })
+})
+
 t.test('rule 26: who has the lower priority gives way', async (t) => {
   for (const [low, high] of [
     ['ann', 'bob'],
@@ -112,6 +125,7 @@ t.test('rule 26: nobody gives way more than three times in a row', async (t) => 
     found.flatMap((event) => (event.type === 'deadlock' && event.victim) || []),
     ['ann', 'ann', 'ann', 'bob', 'ann'],
   )
+  t.equal(team.host.cell('ann')!.restarts, 0, 'each time it was another turn')
 })
 
 t.test('rule 26: a turn that comes to the same again costs its agent a life', async (t) => {
