@@ -1,7 +1,7 @@
 /** Rule 24: what stands between naming a cycle of turns on threads and breaking it. Threads that are none, so that time is virtual. */
 import t from 'tap'
 import { deadlock } from '../../src/runtime/parts/deadlock.ts'
-import { BareSupervisor } from './bare-supervisor.ts'
+import { ahead, BareSupervisor } from './bare-supervisor.ts'
 import { outcomeOf, type Receive } from './teams.ts'
 import { after } from './verdicts.ts'
 
@@ -100,4 +100,26 @@ t.test('rule 24: a cycle that has come apart meanwhile is not broken', async (t)
   t.equal(asked.value, 'I go without')
   await team.clock.advance(1_000)
   t.same(victims, [null])
+})
+
+t.test('rule 27: a stall of which a script in the host may be the end is named, and left to it', async (t) => {
+  for (const isolated of [true, false]) {
+    const barber: Receive = async (_message, context) => void (await context.blackboard.waitFor('a customer'))
+    const team = new BareSupervisor({ script: after('barber'), barber }, [deadlock('break', 250)], {
+      watch: (clock) => ahead(clock, () => 0), // no virtual one: there somebody could see what the script has under way
+    })
+    team.host.calls.boardScope = 'run'
+    team.run.held = false
+    let stalls = 0
+    team.host.records$.subscribe((batch) => {
+      for (const { kind } of batch) if (kind === 'stall') stalls += 1
+    })
+    await team.start()
+    team.threads.get('script')!.isolated = isolated
+    const asked = outcomeOf(team.ask('script'))
+    await team.clock.advance(0)
+    t.equal(stalls, 1)
+    await team.clock.advance(250)
+    t.equal(asked.settled, isolated)
+  }
 })

@@ -128,6 +128,29 @@ t.test('rule 26: nobody gives way more than three times in a row', async (t) => 
   t.equal(team.host.cell('ann')!.restarts, 0, 'each time it was another turn')
 })
 
+t.test('rule 26: of several waits of the victim the one in the cycle is rejected', async (t) => {
+  const lost: string[] = []
+  const team = openTeam(
+    t,
+    {
+      ann: async (_message, context) => {
+        const quotes = ['cleo', 'bob'].map((name) =>
+          context.request(name, 'your quote?').catch(() => void lost.push(name)),
+        )
+        await quotes[1]
+      },
+      bob: after('ann'),
+      cleo: after('dan'),
+      dan: after('ann'),
+    },
+    { roles: { ann: { priority: -1 } } },
+  )
+  const found = watched(team)
+  await team.execute('go')
+  t.match(found[0], { cycle: ['ann', 'bob'] })
+  t.equal(lost[0], 'bob')
+})
+
 t.test('rule 26: a turn that comes to the same again costs its agent a life', async (t) => {
   const stubborn: Receive = async (_message, context) => {
     for (;;) {
@@ -339,6 +362,18 @@ for (const [name, { cast, extras, cycle, kinds }] of Object.entries(programs))
       )
     t.equal(result.settled, true, 'it is broken')
   })
+
+t.test('rule 26: who waits for its reader has no wait to give up: another does', async (t) => {
+  const { cast, cycle } = programs['a stream that nobody reads']!
+  const team = openTeam(t, cast, { roles: { bob: { priority: -1 } } })
+  const found = watched(team)
+  await team.execute('go')
+  t.match(found[1], { cycle, victim: /ann|cleo/ })
+  t.same(
+    cycle.map((name) => team.host.cell(name)!.restarts),
+    [0, 0, 0],
+  )
+})
 
 t.test(
   'rules 22, 26: who meets at a sync point waits for all that have not come; there its onTimeout is the way out',
