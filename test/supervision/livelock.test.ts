@@ -219,6 +219,31 @@ t.test('an answer that is another one each time, or now and then, is progress', 
   await isFine(t, { ann: asksOften('bob', 9), bob: () => `${Math.floor(n++ / 3)}` })
 })
 
+t.test('rule 28: another task is progress, also when it fails as the others did', async (t) => {
+  const script: Script = async (script) => {
+    for (let n = 0; n < OFTEN; n++) await script.request('ann', `task ${n}`).catch(() => {})
+    return 'done'
+  }
+  const ann = ({ content }: AgentMessage) => {
+    throw new Error(`no way to do ${content}`)
+  }
+  await isFine(t, { ann }, { script })
+})
+
+t.test('rule 28: a step that fails is no progress, whatever it fails with', async (t) => {
+  const ann = async (_message: unknown, context: AgentContext) => {
+    for (let n = 0; n < OFTEN; n++) {
+      const tried = context.step('try', () => {
+        throw new Error(`failure ${n}`)
+      })
+      await tried.catch(() => context.request('bob', 'may I?'))
+    }
+  }
+  const { team, found } = watched(t, { ann, bob: busy })
+  t.equal((await play(team)).error?.code, 'LIVELOCK')
+  t.match(found[0]?.evidence, [/^"ann" asked "bob" the same 4 times in a row/])
+})
+
 t.test('rule 28: a sync point at which all have met is progress', async (t) => {
   const rounds =
     (asks: boolean) =>
