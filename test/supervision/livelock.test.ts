@@ -263,6 +263,22 @@ t.test('rule 28: a sync point at which all have met is progress', async (t) => {
   t.same(found, [])
 })
 
+t.test('rule 28: a sync point that ends without some is none', async (t) => {
+  const ann = async (_message: unknown, context: AgentContext) => {
+    for (let n = 0; n < OFTEN; n++) {
+      await context.sync('here')
+      await context.request('bob', 'may I?')
+    }
+  }
+  const { team, found } = watched(
+    t,
+    { ann, bob: busy, cleo: busy },
+    { syncPoints: [{ name: 'here', requiredAgents: ['ann', 'cleo'], timeoutMs: SECOND }] },
+  )
+  t.equal((await play(team)).error?.code, 'LIVELOCK')
+  t.match(found[0]?.evidence, [/^"ann" asked "bob" the same 4 times in a row/])
+})
+
 t.test('the same answer to another question is progress', async (t) => {
   const stores = async (_message: unknown, context: AgentContext) => {
     for (let n = 0; n < OFTEN; n++) await context.request('bob', 'store', { structuredData: n })
