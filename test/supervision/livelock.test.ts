@@ -219,6 +219,19 @@ t.test('an answer that is another one each time, or now and then, is progress', 
   await isFine(t, { ann: asksOften('bob', 9), bob: () => `${Math.floor(n++ / 3)}` })
 })
 
+t.test('rule 28: a round in which there was something new is none that stalls', async (t) => {
+  const script: Script = async (script) => {
+    for (let n = 0; n < OFTEN; n++) await script.request('ann', 'go on')
+    return 'done'
+  }
+  let n = 0
+  const ann = async (_message: unknown, context: AgentContext) => {
+    await context.publish('draft', n++, 'draft')
+    return 'written'
+  }
+  await isFine(t, { ann }, { script })
+})
+
 t.test('rule 28: another task is progress, also when it fails as the others did', async (t) => {
   const script: Script = async (script) => {
     for (let n = 0; n < OFTEN; n++) await script.request('ann', `task ${n}`).catch(() => {})
