@@ -99,6 +99,26 @@ const startsWith =
     return 'done'
   }
 
+t.test('rule 29: errors of other words, or from another place, are not the same', async (t) => {
+  let n = 0
+  const fails = [
+    () => {
+      throw new Error(`reason ${n}`)
+    },
+    () => {
+      if (n % 2) throw new Error('no')
+      throw new Error('no')
+    },
+  ]
+  const ann = async (_message: unknown, context: AgentContext) => {
+    for (let i = 0; i < 5; i++) await context.request('bob', 'may I?').catch(() => n++)
+  }
+  for (const bob of fails) {
+    n = 0
+    await isFine(t, { ann, bob })
+  }
+})
+
 t.test('rule 29: two that write to each other and back 6 times without progress are a sign', async (t) => {
   const { team, found } = watched(t, { ann: passesTo('bob'), bob: passesTo('ann') }, { script: startsWith('ann') })
   t.equal((await play(team)).error?.code, 'LIVELOCK')
