@@ -2,7 +2,7 @@
 import t from 'tap'
 import { createTeam } from '../../src/index.ts'
 import { silent } from './teams.ts'
-import { watched } from './watched.ts'
+import { watched } from './verdicts.ts'
 
 const module = new URL('../fixtures/supervision/asks-before-it-answers.js', import.meta.url)
 

@@ -1,7 +1,7 @@
 /** Rules 22 and 23: waits that come about without a message of their own, or end other than they look. Found by random programs. */
 import t from 'tap'
 import { openTeam, outcomeOf, type Receive } from './teams.ts'
-import { watched } from './watched.ts'
+import { watched } from './verdicts.ts'
 
 /** Asks that one before it answers. */
 const after =
