@@ -23,8 +23,9 @@ const ARROWS: Record<MessageType, string> = {
 
 /**
  * The text of a Mermaid sequence diagram of a run: its messages as arrows (`->>` asks, `-->>` answers, `-)` waits for
- * no answer); crashes, restarts, dead letters, decisions, sync points, deadlocks and steps answered from the log as notes;
- * all in the order of their times. Beyond 500 rows, or what Mermaid takes, a note says how many are left out.
+ * no answer); crashes, restarts, dead letters, decisions, sync points, the steps of handoffs, deadlocks, livelocks, stalls and
+ * steps answered from the log as notes; all in the order of their times. Beyond 500 rows, or what Mermaid takes, a note says
+ * how many are left out.
  *
  * @example
  * await writeFile('run.mmd', sequenceDiagram(result.orchestrationTrace))
@@ -100,7 +101,7 @@ function arrowOf({ from, to, type }: Flow): Row {
 }
 
 /** Events of several agents, and where their names are. */
-const PARTIES: Readonly<Record<string, string>> = { sync: 'arrived', deadlock: 'cycle' }
+const PARTIES: Readonly<Record<string, string>> = { sync: 'arrived', deadlock: 'cycle', livelock: 'agents' }
 
 /** Over whom an event stands: those who met, or whose it is. */
 function placeOf({ eventType, agent, details }: TraceEvent): readonly string[] {
@@ -139,6 +140,10 @@ function noteOn({ eventType, agent, details }: TraceEvent, crashed: Set<string>)
       const cycle = textsOf(details, 'cycle')
       return victim === undefined ? `deadlock: ${[...cycle, cycle[0]].join(' waits for ')}` : `${victim} gives way`
     }
+    case 'livelock':
+      return `livelock (${textOf(details, 'step')}): ${textsOf(details, 'evidence').at(-1) ?? 'no progress'}`
+    case 'handoff':
+      return `handoff from ${textOf(details, 'from')} to ${textOf(details, 'to')}: ${textOf(details, 'step')}`
     case 'stall':
       return 'nobody is left who could go on'
     case 'log.forgotten':

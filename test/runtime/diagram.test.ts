@@ -55,6 +55,35 @@ t.test('a deadlock stands over those who wait for each other, and then over who 
   ])
 })
 
+t.test('each sign of a livelock stands over those involved, with how far it has come', async (t) => {
+  const sign = (step: string, ...evidence: string[]) => ({ step, agents: ['a', 'c'], evidence })
+  const text = diagram({
+    messageFlow: [flow(0, 'a', 'b'), flow(1, 'b', 'c')],
+    events: [
+      event(2, null, 'livelock', sign('notice', 'a asks for ever')),
+      event(3, null, 'livelock', sign('abort', 'a asks for ever', 'c answers for ever')),
+    ],
+  })
+  t.strictSame(rows(text).slice(2), [
+    'Note over p0,p2: livelock (notice): a asks for ever',
+    'Note over p0,p2: livelock (abort): c answers for ever',
+  ])
+})
+
+t.test('each step of a handoff stands over who took it', async (t) => {
+  const step = (agent: string, name: string) =>
+    event(2, agent, 'handoff', { agent, step: name, from: 'b', to: 'c', messageId: 'm0' })
+  const text = diagram({
+    messageFlow: [flow(0, 'a', 'b', 'request', 'm0')],
+    events: [step('b', 'requested'), step('c', 'acknowledged')],
+  })
+  t.strictSame(participants(text), ['a', 'b', 'c'])
+  t.strictSame(rows(text).slice(1), [
+    'Note over p1: handoff from b to c: requested',
+    'Note over p2: handoff from b to c: acknowledged',
+  ])
+})
+
 t.test('messages, events and decisions are merged by time', async (t) => {
   const text = diagram({
     messageFlow: [flow(20, 'a', 'b', 'request', 'm1'), flow(60, 'b', 'a', 'response', 'm2')],

@@ -2,12 +2,11 @@
 import type { ErrorData } from '../../errors.ts'
 import { sequenceDiagram } from '../../index.ts'
 import { KINDS, tally } from '../../rehearsal.ts'
-import { oneLine } from '../one-line.ts'
+import { errorLine, groupsOf } from './failure-groups.ts'
 import { type Failure, isFailure, type Played } from './job.ts'
 
 const MOST_GROUPS = 10
 const MOST_SEEDS = 8
-const LONGEST_ERROR = 400
 
 /** The command that plays a seed. */
 export type Replay = (seed: number) => string
@@ -20,6 +19,7 @@ export function rehearsalReport(played: readonly Played[], shown: Failure | unde
     const { seed, messages } = shown
     parts.push(`The shortest run that is not done is that of seed ${seed}, with ${messages} messages:`)
     parts.push(diagramOf(shown))
+    parts.push(faultsOf(shown))
     parts.push(`Play it again:\n  ${replay(seed)}`)
   } else if (failures[0]) parts.push(`Play the first of them again:\n  ${replay(failures[0].seed)}`)
   return `${parts.filter((part) => part !== '').join('\n\n')}\n`
@@ -27,21 +27,23 @@ export function rehearsalReport(played: readonly Played[], shown: Failure | unde
 
 /** Of one seed, with its trace. */
 export function seedReport(played: Played): string {
-  const { seed, kind, error, faults, trace } = played
-  const began = trace?.messageFlow[0]?.at ?? 0
-  const injected = faults.map(
-    ({ fault, agent, at }) => `  ${fault} of ${agent}, ${Math.round(at - began)} ms after the begin`,
-  )
-  const parts = [
-    diagramOf(played),
-    injected.length === 0 ? 'No faults.' : `Faults:\n${injected.join('\n')}`,
-    `Seed ${seed}: ${kind}${error ? `: ${words(error)}` : ''}`,
-  ]
+  const { seed, kind, error } = played
+  const parts = [diagramOf(played), faultsOf(played), `Seed ${seed}: ${kind}${error ? `: ${errorLine(error)}` : ''}`]
   return `${parts.filter((part) => part !== '').join('\n\n')}\n`
 }
 
 function diagramOf({ trace }: Played): string {
   return trace ? sequenceDiagram(trace).trimEnd() : ''
+}
+
+/** What was made to go wrong, and when. */
+function faultsOf({ faults, trace }: Played): string {
+  if (faults.length === 0) return 'No faults.'
+  const began = trace?.messageFlow[0]?.at ?? 0
+  const injected = faults.map(
+    ({ fault, agent, at }) => `  ${fault} of ${agent}, ${Math.round(at - began)} ms after the begin`,
+  )
+  return `Faults:\n${injected.join('\n')}`
 }
 
 function table(played: readonly Played[]): string {
@@ -51,16 +53,10 @@ function table(played: readonly Played[]): string {
   return [`${played.length} runs`, '', ...rows].join('\n')
 }
 
-/** Failures of the same words together, the most frequent first. */
 function groups(failures: readonly Failure[]): string {
-  const byWords = new Map<string, number[]>()
-  for (const { seed, error } of failures) {
-    const text = words(error).replaceAll(/\bseed \d+\b/gi, 'The seed')
-    byWords.set(text, [...(byWords.get(text) ?? []), seed])
-  }
-  const sorted = [...byWords].sort(([, a], [, b]) => b.length - a.length || a[0]! - b[0]!)
-  const rows = sorted.slice(0, MOST_GROUPS).map(([text, seeds]) => `${seeds.length} x ${text}\n  ${seedList(seeds)}`)
-  if (sorted.length > MOST_GROUPS) rows.push(`and ${sorted.length - MOST_GROUPS} more kinds of failure (see --json)`)
+  const all = groupsOf(failures)
+  const rows = all.slice(0, MOST_GROUPS).map(({ words, seeds }) => `${seeds.length} x ${words}\n  ${seedList(seeds)}`)
+  if (all.length > MOST_GROUPS) rows.push(`and ${all.length - MOST_GROUPS} more kinds of failure (see --json)`)
   return rows.join('\n')
 }
 
@@ -68,8 +64,6 @@ function seedList(seeds: readonly number[]): string {
   const first = seeds.slice(0, MOST_SEEDS).join(', ')
   return `${seeds.length === 1 ? 'seed' : 'seeds'} ${first}${seeds.length > MOST_SEEDS ? ', ...' : ''}`
 }
-
-const words = ({ code, message }: ErrorData) => `${code}: ${oneLine(message, LONGEST_ERROR)}`
 
 /** The same as data. */
 export function rehearsalData(played: readonly Played[], shown: Failure | undefined, replay: Replay): object {
@@ -80,8 +74,13 @@ export function rehearsalData(played: readonly Played[], shown: Failure | undefi
     runs: played.length,
     outcomes: tally(played),
     failures,
-    shortest: shown ? { seed: shown.seed, diagram: diagramOf(shown), replay: replay(shown.seed) } : null,
+    shortest: shown ? shortestData(shown, replay) : null,
   }
+}
+
+function shortestData(shown: Failure, replay: Replay): object {
+  const { seed, faults } = shown
+  return { seed, diagram: diagramOf(shown), faults, replay: replay(seed) }
 }
 
 /** Of one seed. */
