@@ -56,11 +56,11 @@ export class Rehearser {
   }
 
   /** With the options that `options()` gives for this run. */
-  play(seed: number, options: () => MultiAgentPatternOptions, part: Part): Promise<SeedOutcome> {
+  async play(seed: number, options: () => MultiAgentPatternOptions, part: Part): Promise<SeedOutcome> {
     const given = options()
     checkModules(given.agents, part.modules)
     const { logger = this.#theatre.logger } = given
-    return this.#play(seed, new Stage(seed, { ...this.#theatre, logger }), { ...given, logger }, part)
+    return this.#play(seed, new Stage(seed, { ...this.#theatre, logger }), given, part)
   }
 
   /** A team file, whose default export `check` takes for options or refuses. */
@@ -72,26 +72,48 @@ export class Rehearser {
   ): Promise<SeedOutcome> {
     const stage = new Stage(seed, this.#theatre)
     const options = check(await stage.teamFile(file))
-    return this.#play(seed, stage, { ...options, logger: this.#theatre.logger }, part)
+    return this.#play(seed, stage, options, part)
   }
 
-  #play(seed: number, stage: Stage, options: MultiAgentPatternOptions, part: Part): Promise<SeedOutcome> {
-    const { clock } = stage
+  #play(seed: number, stage: Stage, given: MultiAgentPatternOptions, part: Part): Promise<SeedOutcome> {
+    if (given.clock !== undefined)
+      throw new ConfigurationError(
+        'clock: a rehearsal has a clock of its own, whose time and order follow from the seed. Leave it out.',
+        { path: 'clock' },
+      )
+    const { logger = this.#theatre.logger, supervision } = given
+    const options = { ...given, clock: stage.clock, logger, supervision: watched(supervision) }
     this.#stage = stage
-    return playSeed(seed, stage, (kit) => new MultiAgentPattern({ ...options, clock }, kit), part)
+    return playSeed(seed, stage, (kit) => new MultiAgentPattern(options, kit), part)
   }
+}
+
+/** A rehearsal looks for livelocks unless the team says otherwise; what is no object is for others to refuse. */
+function watched(supervision: MultiAgentPatternOptions['supervision'] = {}): MultiAgentPatternOptions['supervision'] {
+  if (typeof supervision !== 'object' || supervision === null || supervision.livelock !== undefined) return supervision
+  return { ...supervision, livelock: {} }
 }
 
 /**
  * Plays a team through many schedules, in virtual time: the same supervisor, the seed decides what comes first of what
- * happens at one time, and what goes wrong. The same seed gives the same run. Everything runs in this thread, so that an
- * endless loop in an agent is one of the caller's; `dramatis rehearse` plays in threads of its own, which can be ended.
+ * happens at one time, and what goes wrong. The same seed gives the same run.
+ *
+ * Livelock detection is on, as with `supervision: { livelock: {} }`, unless the options say `livelock: false` or have settings
+ * of their own. A run counts as a livelock if the detector ended it, or if its time ran out after a sign of one.
  *
  * Agents with a `module` run in a sandbox, in which time, chance and timers are virtual, and real input and output is
  * refused. Functions that are given here (a protocol's `run`, `modules`) keep the caller's own `Date` and timers: use
  * `context.now()`, `context.random()` and `context.sleep()` in them. If `options` is a function it is called for each run.
  *
- * Rejects with `ConfigurationError` for a wrong plan, and for a team that cannot work at all. Source: Zhou et al.,
+ * Everything runs in the caller's thread, and nothing in a thread can end what blocks it: where the team's code loops for ever
+ * without a real pause (`for (;;) {}`, `for (;;) await null`, a regular expression that takes years) this neither resolves
+ * nor rejects, and a test runner's own time limit may not fire either. `dramatis rehearse` plays in threads of its own and
+ * ends that seed alone. Here too the following ends: a loop that schedules itself without time passing
+ * (`for (;;) await context.sleep(0)`), after 100,000 steps, as a livelock; one that lets time pass, by the timeouts of the
+ * team; a recursion without end, which throws.
+ *
+ * Rejects with `ConfigurationError` for a wrong plan, for a `clock` in the options (it is the rehearsal's own), and for a team
+ * that cannot work at all. Source: Zhou et al.,
  * FoundationDB (SIGMOD 2021), deterministic simulation.
  *
  * @example

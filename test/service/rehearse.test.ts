@@ -92,6 +92,12 @@ t.test('a promise that nobody keeps fails the run, and one seed alone shows what
   t.match(stderr, /^info printed by the team file$/m)
 })
 
+t.test('a logger of the team itself hears what goes on, as in life', async (t) => {
+  const { code, stderr } = await rehearse([compiled('rehearsal/logging-team'), 'me', '--seed', '5'])
+  t.equal(code, 0, stderr)
+  t.match(stderr, /^info heard: a run begins$/m)
+})
+
 t.test('--record keeps what fetch was answered, and answers from it', async (t) => {
   const server = createServer((_request, response) => response.end('{ "word": "recorded" }'))
   await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve))

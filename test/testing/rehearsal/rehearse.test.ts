@@ -5,7 +5,7 @@ import { join } from 'node:path'
 import t from 'tap'
 import { type AgentContext, defineAgent, type MultiAgentPatternOptions, type Outcome } from '../../../src/index.ts'
 import { Rehearser } from '../../../src/rehearsal.ts'
-import { type RehearsalPlan, rehearse } from '../../../src/testing.ts'
+import { type RehearsalPlan, rehearse, virtualClock } from '../../../src/testing.ts'
 import { never, silent } from '../../supervision/teams.ts'
 
 const fixture = (name: string) => new URL(`../../fixtures/rehearsal/${name}.js`, import.meta.url)
@@ -184,6 +184,7 @@ t.test('agents that are busy for ever while no time passes are a livelock', asyn
         return ''
       },
     },
+    supervision: { livelock: false as const },
   }
   const part = { query: '', faults: [], traced: false, modules: { ping: pingPong('pong'), pong: pingPong('ping') } }
   const outcome = await new Rehearser({ mostSteps: 2_000 }).play(1, () => options, part)
@@ -260,6 +261,8 @@ t.test('what is no plan is refused by name', async (t) => {
   ]
   for (const [plan, message] of wrong)
     await t.rejects(rehearse(pair, plan as RehearsalPlan), { code: 'CONFIGURATION', message }, String(message))
+  const clocked = rehearse({ ...pair, clock: virtualClock() }, { query: 'q', seeds: 1, modules })
+  await t.rejects(clocked, { code: 'CONFIGURATION', message: /^clock: a rehearsal has a clock of its own/ })
   const none: MultiAgentPatternOptions = { agents: [], orchestration: { strategy: 'sequential' } }
   await t.rejects(rehearse(none, { query: '', seeds: 1 }), { code: 'CONFIGURATION', message: /^agents: / })
 })

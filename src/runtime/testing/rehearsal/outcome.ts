@@ -25,7 +25,10 @@ export interface SeedOutcome {
   trace: OrchestrationTrace | null
 }
 
-/** What a detector has found, whether or not the run came to its end in spite of it. */
+/**
+ * What a detector has found. A deadlock and a stall are facts, whether or not the run came to its end in spite of them; of a
+ * livelock there are signs, which progress takes back.
+ */
 export function foundBy(event: RuntimeEvent): DramatisError | undefined {
   switch (event.type) {
     case 'deadlock': {
@@ -47,17 +50,33 @@ export function foundBy(event: RuntimeEvent): DramatisError | undefined {
 const KIND_OF: Readonly<Partial<Record<string, Kind>>> = { DEADLOCK: 'deadlock', LIVELOCK: 'livelock', STALL: 'stall' }
 
 /** The kind of a run that ended with that error; of its causes the first that a detector gave. */
-export function kindOf({ code, details }: Caused): Kind {
-  const kind = KIND_OF[code]
-  if (kind) return kind
-  const { cause } = details
-  return isCaused(cause) ? kindOf(cause) : 'failed'
+export function kindOf(error: Caused): Kind {
+  for (const { code } of causesOf(error)) {
+    const kind = KIND_OF[code]
+    if (kind) return kind
+  }
+  return 'failed'
+}
+
+/** Whether a deadline of the runtime is what it comes from. */
+export function ranOutOfTime(error: Caused): boolean {
+  for (const { code } of causesOf(error)) if (DEADLINES.includes(code)) return true
+  return false
+}
+
+const DEADLINES = ['REQUEST_TIMEOUT', 'TURN_TIMEOUT', 'RUN_TIMEOUT']
+
+/** The error, and what it comes from; where several agents failed, all of that. */
+function* causesOf(error: Caused): IterableIterator<Caused> {
+  yield error
+  const { cause, failures } = error.details
+  for (const each of [cause, ...(Array.isArray(failures) ? failures : [])]) if (isCaused(each)) yield* causesOf(each)
 }
 
 /** An error, or its data: what has crossed a thread carries its cause as data. */
 interface Caused {
   code: string
-  details: { cause?: unknown }
+  details: { cause?: unknown; failures?: unknown }
 }
 
 function isCaused(cause: unknown): cause is Caused {

@@ -6,7 +6,7 @@ import type { TeamKit } from '../../provision.ts'
 import type { MultiAgentResult } from '../../result.ts'
 import type { TeamRuntime } from '../../team.ts'
 import { Faults } from './faults.ts'
-import { foundBy, kindOf, type SeedOutcome } from './outcome.ts'
+import { foundBy, kindOf, ranOutOfTime, type SeedOutcome } from './outcome.ts'
 import type { Fault, RehearsalPlan } from './plan.ts'
 import type { Stage } from './stage.ts'
 
@@ -36,8 +36,10 @@ export async function playSeed(
     around: (agent, handlers, life) => faults.around(agent, handlers, life),
   })
   let found: DramatisError | undefined
+  let sign: DramatisError | undefined
   const watched = team.events.subscribe((event) => {
-    found ??= foundBy(event)
+    if (event.type === 'livelock') sign = foundBy(event)
+    else found ??= foundBy(event)
   })
   try {
     const run = team.launch(query, { runId: `seed-${seed}` })
@@ -51,7 +53,8 @@ export async function playSeed(
     if (cut) await run.cancel('the rehearsal ended it')
     const result = await run.result
     const refused = await refusedBy(check, outcomeOf(result))
-    const error = found ?? cut ?? result.error ?? refused
+    const late = result.error && ranOutOfTime(result.error)
+    const error = found ?? cut ?? (late ? sign : undefined) ?? result.error ?? refused
     if (ending !== 'endless') await close(team, stage)
     return {
       seed,
