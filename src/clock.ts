@@ -23,8 +23,11 @@ export interface Clock {
 export interface Scheduler extends Clock {
   /** Time passes when somebody says so: what is not due now, or later by this clock, never comes. */
   readonly virtual?: boolean
-  /** Runs `task` once after `ms`. The timer alone does not keep the process alive. */
-  timer(ms: number, task: () => void): Timer
+  /**
+   * Runs `task` once after `ms`. The timer alone does not keep the process alive. `limit`: it ends a wait for something else, so
+   * that a virtual clock can tell when nothing but limits is left to come.
+   */
+  timer(ms: number, task: () => void, limit?: boolean): Timer
   /** Runs `task` in a later turn of the event loop. */
   defer(task: () => void): void
   /** Keeps the process alive until it is cancelled: somebody waits, even if no timer or thread does. */
@@ -83,11 +86,12 @@ export function withTimersOf(scheduler: Scheduler): Scheduler & { cancelTimers()
     sleep: (ms, signal) => scheduler.sleep(ms, signal),
     defer: (task) => scheduler.defer(task),
     hold: () => scheduler.hold(),
-    timer(ms, task) {
-      const set = scheduler.timer(ms, () => {
+    timer(ms, task, limit) {
+      const expire = () => {
         open.delete(timer)
         task()
-      })
+      }
+      const set = scheduler.timer(ms, expire, limit)
       const timer = {
         cancel() {
           open.delete(timer)

@@ -7,6 +7,7 @@ import type { Logger } from './actors/logger.ts'
 import { ConfigurationError, type DramatisError, describe, shown } from './errors.ts'
 import * as dramatis from './index.ts'
 import * as protocols from './protocols/index.ts'
+import { openTurns } from './runtime/stuck.ts'
 import { checkModules } from './runtime/testing/modules.ts'
 import { type Kind, type SeedOutcome, tally } from './runtime/testing/rehearsal/outcome.ts'
 import { checkQuery, faultsOf, type RehearsalPlan, seedsOf } from './runtime/testing/rehearsal/plan.ts'
@@ -34,6 +35,12 @@ export interface Rehearsal {
 }
 
 const SILENT: Logger = { debug() {}, info() {}, warn() {}, error() {} }
+
+class RehearsedTeam extends MultiAgentPattern {
+  openTurns(): string[] {
+    return openTurns(this.supervisor)
+  }
+}
 
 /** A team and what it is played with. Each play is a new team. */
 export class Rehearser {
@@ -84,7 +91,7 @@ export class Rehearser {
     const { logger = this.#theatre.logger, supervision } = given
     const options = { ...given, clock: stage.clock, logger, supervision: watched(supervision) }
     this.#stage = stage
-    return playSeed(seed, stage, (kit) => new MultiAgentPattern(options, kit), part)
+    return playSeed(seed, stage, (kit) => new RehearsedTeam(options, kit), part)
   }
 }
 
@@ -99,7 +106,8 @@ function watched(supervision: MultiAgentPatternOptions['supervision'] = {}): Mul
  * happens at one time, and what goes wrong. The same seed gives the same run.
  *
  * Livelock detection is on, as with `supervision: { livelock: {} }`, unless the options say `livelock: false` or have settings
- * of their own. A run counts as a livelock if the detector ended it, or if its time ran out after a sign of one.
+ * of their own. A run counts as a livelock if the detector ended it, or if its time ran out after a sign of one; as a stall if
+ * a detector found one, or if a deadline ended it when nothing else was left to come.
  *
  * Agents with a `module` run in a sandbox, in which time, chance and timers are virtual, and real input and output is
  * refused. Functions that are given here (a protocol's `run`, `modules`) keep the caller's own `Date` and timers: use

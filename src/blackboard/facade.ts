@@ -113,12 +113,13 @@ function waitFor(board: Board, key: string, timeoutMs: number, signals: AbortSig
       end()
       resolve(written)
     })
-    const timer = scheduler.timer(timeoutMs, () => {
+    const expire = () => {
       end()
       const message = `Nobody wrote "${key}" to the blackboard within ${timeoutMs} ms.`
       const advice = 'Raise timeoutMs, or see why its writer did not come to it.'
       reject(new RequestTimeoutError(`${message} ${advice}`, { key, waitedMs: timeoutMs }))
-    })
+    }
+    const timer = scheduler.timer(timeoutMs, expire, true)
     const abort = () => {
       end()
       reject(cancelled(key, signals))

@@ -60,9 +60,10 @@ export class Deaths implements Dying {
 
   #terminate(cell: Cell, life: Life): void {
     life.thread.terminate()
-    this.#core.clock.timer(FENCE_MS, () => {
+    const fence = () => {
       if (cell.life === life) this.exited(cell, life, { code: FENCED, error: undefined })
-    })
+    }
+    this.#core.clock.timer(FENCE_MS, fence, true)
   }
 
   exited(cell: Cell, life: Life, exit: ThreadExit): void {
@@ -163,7 +164,7 @@ export class Deaths implements Dying {
     const { stopGraceMs } = cell.settings.supervision
     const { attempt } = envelope
     if (!life) return
-    this.#core.clock.timer(stopGraceMs, () => {
+    const afterGrace = () => {
       if (envelope.attempt !== attempt) return // a death has ended it, or its own end
       if (!cell.mailbox.holds(envelope) || !life.begun(envelope)) return
       if (!life.thread.isolated && !cell.settings.counted) return this.#abandon(cell, envelope)
@@ -174,7 +175,8 @@ export class Deaths implements Dying {
           { agent: cell.name, stopGraceMs },
         ),
       )
-    })
+    }
+    this.#core.clock.timer(stopGraceMs, afterGrace, true)
   }
 
   /** A script in the host's own thread shares its loop with those of all other runs: it goes on, and nobody listens. */

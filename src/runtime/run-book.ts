@@ -121,16 +121,11 @@ export class RunBook implements RunHost {
       timer: undefined,
       result: undefined,
     }
-    entry.timer = this.#supervisor.clock.timer(timeoutMs, () => {
-      this.#abort(
-        entry,
-        new RunTimeoutError(
-          `The run did not end within ${timeoutMs} ms (globalTimeoutMs, or the run's timeoutMs). The trace shows what it waited for.`,
-          { runId: handle.id, timeoutMs },
-        ),
-        'failed',
-      )
-    })
+    const expire = () => {
+      const text = `The run did not end within ${timeoutMs} ms (globalTimeoutMs, or the run's timeoutMs). The trace shows what it waited for.`
+      this.#abort(entry, new RunTimeoutError(text, { runId: handle.id, timeoutMs }), 'failed')
+    }
+    entry.timer = this.#supervisor.clock.timer(timeoutMs, expire, true)
     this.#entries.set(handle.id, entry)
     this.#byState.set(handle.state, entry)
     return entry

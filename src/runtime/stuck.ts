@@ -99,8 +99,20 @@ const VERBS: Readonly<Record<OpenWait['kind'], (name: string) => string>> = {
   sync: (name) => `for "${name}" at a sync point`,
 }
 
-/** One of them, for people: who, at which message, waits for what. */
-export function sentenceOf({ cell, envelope, waits }: TurnNode): string {
-  const what = waits.map((wait) => VERBS[wait.kind](wait.for)).join(' or ')
-  return `"${cell.name}" (message ${idOf(envelope.memory, envelope.at)}) waits ${what}`
+/** All turns that are under way, for people. */
+export function openTurns(core: Core): string[] {
+  return new WaitEdges(core).turns.flatMap((turn) => {
+    if (!turn) return []
+    const waits = turn.waits.filter((wait) => wait.for !== '')
+    if (waits.length > 0) return [sentenceOf({ ...turn, waits })]
+    return [`"${turn.cell.name}" (${messageOf(turn)}) waits for what nobody in the team brings`]
+  })
 }
+
+/** One of them, for people: who, at which message, waits for what. */
+export function sentenceOf(turn: TurnNode): string {
+  const what = turn.waits.map((wait) => VERBS[wait.kind](wait.for)).join(' or ')
+  return `"${turn.cell.name}" (${messageOf(turn)}) waits ${what}`
+}
+
+const messageOf = ({ envelope }: TurnNode) => `message ${idOf(envelope.memory, envelope.at)}`

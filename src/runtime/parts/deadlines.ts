@@ -115,11 +115,12 @@ export const deadlines: Part = (core) => {
     if (at >= due) return
     timer?.cancel()
     due = at
-    timer = clock.timer(Math.max(0, at - clock.monotonic()), () => {
+    const expire = () => {
       due = Number.POSITIVE_INFINITY
       arm(sweep(clock.monotonic()))
       core.wake()
-    })
+    }
+    timer = clock.timer(Math.max(0, at - clock.monotonic()), expire, true)
   }
 
   return {

@@ -14,13 +14,13 @@ export const taskDeadlines: Part = (core) => {
 
   const arm = (task: AgentTask, deadline: number) => {
     const waitMs = Math.max(0, deadline - core.clock.now())
-    const timer = core.clock.timer(Math.min(waitMs, LONGEST), () => {
+    const ring = () => {
       timers.delete(task.id)
       if (waitMs > LONGEST) return arm(task, deadline)
       expire(task)
       core.wake()
-    })
-    timers.set(task.id, timer)
+    }
+    timers.set(task.id, core.clock.timer(Math.min(waitMs, LONGEST), ring, true))
   }
 
   const expire = ({ id, assignedTo, deadline }: AgentTask) => {

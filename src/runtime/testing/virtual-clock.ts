@@ -20,6 +20,8 @@ interface Due {
   at: number
   order: number
   task: () => void
+  /** It ends a wait for something else. */
+  limit: boolean
 }
 
 /**
@@ -90,9 +92,9 @@ export class SteppedClock implements VirtualClock, Scheduler {
     })
   }
 
-  timer(ms: number, task: () => void): Timer {
+  timer(ms: number, task: () => void, limit = false): Timer {
     if (ms <= 0) return this.#now(task)
-    const due: Due = { at: this.#elapsed + ms, order: ++this.#order, task }
+    const due: Due = { at: this.#elapsed + ms, order: ++this.#order, task, limit }
     this.#timers.push(due)
     return {
       cancel: () => {
@@ -184,11 +186,15 @@ export class SteppedClock implements VirtualClock, Scheduler {
       await this.#fire(next)
   }
 
-  /** Lets time pass until `done()`, or until nothing is due any more. */
-  async runUntil(done: () => boolean): Promise<Ending> {
+  /**
+   * Lets time pass until `done()`, or until nothing is due any more. `passes` is called before time does, with whether nothing
+   * but limits is left to come.
+   */
+  async runUntil(done: () => boolean, passes = (_limitsAlone: boolean): void => {}): Promise<Ending> {
     try {
       await this.#quiet()
       for (let next = this.#next(Number.POSITIVE_INFINITY); next && !done(); ) {
+        passes(this.#timers.every(({ limit }) => limit))
         await this.#fire(next)
         next = this.#next(Number.POSITIVE_INFINITY)
       }

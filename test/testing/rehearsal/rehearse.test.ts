@@ -165,13 +165,6 @@ t.test('options may be made anew for each run', async (t) => {
   t.equal(made, 4)
 })
 
-t.test('a run that hangs in the caller itself ends with its own deadline', async (t) => {
-  const options = { ...pair, orchestration: { strategy: 'custom' as const, run: () => never } }
-  const { outcomes, failures } = await rehearse(options, { query: '', seeds: 1, modules })
-  t.match(outcomes, { failed: 1 })
-  t.match(failures, [{ error: { code: 'RUN_TIMEOUT' } }])
-})
-
 t.test('agents that are busy for ever while no time passes are a livelock', async (t) => {
   const pingPong = (to: string) => defineAgent({ receive: (_message, context) => context.send(to, 'your turn') })
   const options = {

@@ -38,6 +38,7 @@ export class Faults {
   #left: number
   /** A message that was hit is left alone when it comes again. */
   readonly #hit = new Set<string>()
+  #hanging = 0
 
   /** `onTurn` is told whose turn begins. */
   constructor(seed: number, kinds: readonly Fault[], clock: Scheduler, onTurn: (agent: string) => void = () => {}) {
@@ -46,6 +47,11 @@ export class Faults {
     this.#onTurn = onTurn
     this.#dice = new Dice(seed, 'faults')
     this.#left = kinds.length === 0 ? 0 : this.#dice.upTo(MOST_FAULTS + 1) // some runs have none
+  }
+
+  /** A turn hangs now because it was made to. */
+  get hangs(): boolean {
+    return this.#hanging > 0
   }
 
   /** The handlers of one life, with what goes wrong in it. */
@@ -84,7 +90,7 @@ export class Faults {
       case 'duplicate':
         return this.#cutOff(agent, life, work)
       case 'hang':
-        return untilAborted(context.signal)
+        return this.#hang(AbortSignal.any([context.signal, life.ended]))
       case 'refuse':
         throw context.refuse('the rehearsal let it refuse this task')
     }
@@ -130,16 +136,20 @@ export class Faults {
     return result
   }
 
+  #hang(end: AbortSignal): Promise<never> {
+    this.#hanging += 1
+    return new Promise((_, reject) => {
+      const stop = () => {
+        this.#hanging -= 1
+        reject(end.reason)
+      }
+      if (end.aborted) stop()
+      else onAbort(end, stop)
+    })
+  }
+
   #kill(agent: string, life: LocalThread): void {
     const error = new AgentCrashedError(`The rehearsal ended the life of agent "${agent}".`, { agent })
     life.kill({ code: 1, error, outside: true })
   }
-}
-
-function untilAborted(signal: AbortSignal): Promise<never> {
-  return new Promise((_, reject) => {
-    const stop = () => reject(signal.reason)
-    if (signal.aborted) stop()
-    else onAbort(signal, stop)
-  })
 }

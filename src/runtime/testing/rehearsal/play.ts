@@ -1,6 +1,6 @@
 /** Plays one seed: the user's team under the real supervisor, in virtual time, to its end. */
 import type { Outcome } from '../../../actors/context.ts'
-import { AgentFailedError, type DramatisError, describe, LivelockError } from '../../../errors.ts'
+import { AgentFailedError, type DramatisError, describe, LivelockError, StallError } from '../../../errors.ts'
 import { ORCHESTRATOR, USER } from '../../../mailbox/message.ts'
 import type { TeamKit } from '../../provision.ts'
 import type { MultiAgentResult } from '../../result.ts'
@@ -16,6 +16,12 @@ export interface Part extends Pick<RehearsalPlan, 'query' | 'check' | 'modules'>
   traced: boolean
 }
 
+/** A team whose turns can be seen. */
+export interface PlayedTeam extends TeamRuntime {
+  /** Those under way, in words. */
+  openTurns(): string[]
+}
+
 const CLOSE_STEP_MS = 1_000
 
 /**
@@ -25,7 +31,7 @@ const CLOSE_STEP_MS = 1_000
 export async function playSeed(
   seed: number,
   stage: Stage,
-  makeTeam: (kit: TeamKit) => TeamRuntime,
+  makeTeam: (kit: TeamKit) => PlayedTeam,
   { query, faults: kinds, check, modules = {}, traced }: Part,
 ): Promise<SeedOutcome> {
   const { clock } = stage
@@ -48,13 +54,19 @@ export async function playSeed(
       settled = true
     }
     run.result.then(settle, settle)
-    const ending = await clock.runUntil(() => settled || stage.broken !== undefined)
+    let stranded: string[] = []
+    const ending = await clock.runUntil(
+      () => settled || stage.broken !== undefined,
+      (limitsAlone) => {
+        stranded = limitsAlone && !faults.hangs ? team.openTurns() : []
+      },
+    )
     const cut = stage.broken ? brokenBy(stage.broken) : ending === 'endless' ? endless(team) : undefined
     if (cut) await run.cancel('the rehearsal ended it')
     const result = await run.result
     const refused = await refusedBy(check, outcomeOf(result))
-    const late = result.error && ranOutOfTime(result.error)
-    const error = found ?? cut ?? (late ? sign : undefined) ?? result.error ?? refused
+    const late = result.error && ranOutOfTime(result.error) ? result.error : undefined
+    const error = found ?? cut ?? (late ? (sign ?? strandedBy(stranded, late)) : undefined) ?? result.error ?? refused
     if (ending !== 'endless') await close(team, stage)
     return {
       seed,
@@ -77,6 +89,13 @@ function brokenBy(error: Error): DramatisError {
     {},
     error,
   )
+}
+
+/** Nothing could have come any more but the deadline that ended the run. */
+function strandedBy(evidence: string[], late: DramatisError): DramatisError | undefined {
+  if (evidence.length === 0) return undefined
+  const text = `Nothing was left that could go on, so time passed until a deadline ended the run (${late.code}): ${evidence.join('; ')}. Look for a promise that nobody settles. What waits for real time, or for the world outside, waits in vain in virtual time.`
+  return new StallError(text, { evidence }, late)
 }
 
 function endless(team: TeamRuntime): DramatisError {
