@@ -3,7 +3,7 @@
  * the border have to agree on.
  */
 import { type Context, runInContext } from 'node:vm'
-import type { Scheduler } from '../../../clock.ts'
+import type { SteppedClock } from '../virtual-clock.ts'
 import type { Dice } from './dice.ts'
 
 type Class = abstract new (...args: never[]) => object
@@ -12,6 +12,7 @@ type Realm = Record<string, unknown> & {
   Math: Math
   Array: ArrayConstructor
   Intl: typeof Intl
+  WebAssembly: object
 }
 
 /** Engine and literals make these in their own realm: their prototypes get the host's behind them. */
@@ -52,7 +53,7 @@ const SHARED: Readonly<Record<string, unknown>> = {
 }
 
 /** Prepares the global object of a new context, and returns it. */
-export function prepareRealm(context: Context, clock: Scheduler, dice: Dice): Record<string, unknown> {
+export function prepareRealm(context: Context, clock: SteppedClock, dice: Dice): Record<string, unknown> {
   const realm: Realm = runInContext('globalThis', context)
   for (const [name, ours] of Object.entries(LINKED)) link(realm, name, ours)
   for (const [name, ours] of Object.entries(SHARED)) define(realm, name, ours)
@@ -60,6 +61,7 @@ export function prepareRealm(context: Context, clock: Scheduler, dice: Dice): Re
   realm.Math.random = () => dice.random()
   const now = () => Math.floor(clock.now())
   virtualFormats(realm.Intl, now)
+  stopTheClock(realm.WebAssembly, clock)
   define(realm, 'Date', virtualDate(realm.Date, now))
   define(realm, 'global', realm)
   return realm
@@ -75,6 +77,15 @@ function link(realm: Realm, name: string, ours: Class): void {
   const own: unknown = Reflect.get(theirs, 'prototype')
   if (typeof own === 'object' && own !== null) Object.setPrototypeOf(own, ours.prototype)
   define(realm, name, ours)
+}
+
+/** The machine compiles on threads of its own. */
+function stopTheClock(assembly: object, clock: SteppedClock): void {
+  for (const name of ['compile', 'instantiate', 'compileStreaming', 'instantiateStreaming']) {
+    const real: unknown = Reflect.get(assembly, name)
+    if (typeof real !== 'function') continue
+    define(assembly, name, (...args: unknown[]) => clock.outside(Promise.resolve(Reflect.apply(real, assembly, args))))
+  }
 }
 
 function virtualDate(real: DateConstructor, now: () => number): DateConstructor {
