@@ -79,10 +79,27 @@ t.test('an endless loop ends its own seed, and names whose turn it was', async (
     t.match(error, { code: 'AGENT_CRASHED', message: /blocked its thread.*agent "looper"/ })
 })
 
-t.test('real input is refused before anything is played', async (t) => {
+t.test('real input is refused where it is called, and may be imported', async (t) => {
+  const team = compiled('rehearsal/importing-team')
+  const fine = await rehearse([team, 'packed', '--seeds', '3', '--json'])
+  t.strictSame([fine.code, fine.stderr], [0, ''])
+  for (const [query, call] of [
+    ['read', 'agent "imports": node:fs/promises.readFile'],
+    ['request', 'agent "imports": node:http.request'],
+    ['look', 'the team file: node:fs.existsSync'],
+  ] as const) {
+    const { code, stdout, stderr } = await rehearse([team, query, '--seeds', '3'])
+    t.equal(code, 1)
+    t.match(stdout, /^failed +3$/m)
+    t.match(stdout, `: ${call} is real input or output`)
+    t.match(stderr, `refused: ${call} is real input or output`)
+  }
+})
+
+t.test('real input while it is imported keeps the team from working at all', async (t) => {
   const { code, stdout, stderr } = await rehearse([compiled('rehearsal/reading-team'), 'go'])
   t.strictSame({ code, stdout }, { code: 2, stdout: '' }, stderr)
-  t.match(stderr, /^error: agent "reader": node:fs is real input or output/m)
+  t.match(stderr, /^error: the team file: node:fs\.readFileSync is real input or output/m)
 })
 
 t.test('a promise that nobody keeps fails the run, and one seed alone shows what was printed', async (t) => {

@@ -1,6 +1,7 @@
-/** What `require` and `import` give in a sandbox for the modules of Node itself: the pure ones, virtual ones, or a refusal. */
+/** What `require` and `import` give in a sandbox for the modules of Node itself: the pure ones, virtual ones, or one whose functions refuse. */
 import { createRequire, isBuiltin } from 'node:module'
-import { refusedIo } from './refusal.ts'
+import os from 'node:os'
+import { type Refuse, refusingIn } from './refusal.ts'
 
 const real = createRequire(import.meta.url)
 
@@ -28,52 +29,31 @@ const PURE = [
   'util/types',
 ]
 
-/** Marks an import in a package of somebody else, which may import what it never uses. */
-export const IF_USED = 'if-used:'
+const { arch, endianness, machine, platform, release, type } = os
 
-/** `virtual`: what the sandbox has in place of a module. `refused` is told of each refusal. */
-export function requireIn(
-  who: string,
-  virtual: ReadonlyMap<string, unknown>,
-  refused: (error: Error) => void,
-): (specifier: string) => unknown {
-  const refusal = (what: string) => {
-    const error = refusedIo(who, what, adviceOn(what))
-    refused(error)
-    return error
-  }
+/** Of the others what is the same at any time, or said of the sandbox. */
+const KEPT: ReadonlyMap<string, object> = new Map<string, object>([
+  ['os', { arch, endianness, machine, platform, release, type }],
+  ['tty', { isatty: () => false }],
+  ['worker_threads', { isMainThread: false, parentPort: null, threadId: 1, workerData: null }],
+])
+
+/** `virtual`: what the sandbox has in place of a module. */
+export function requireIn(virtual: ReadonlyMap<string, unknown>, refuse: Refuse): (specifier: string) => unknown {
+  const refusing = new Map<string, object>()
   return (specifier) => {
-    const ifUsed = specifier.startsWith(IF_USED)
-    const given = ifUsed ? specifier.slice(IF_USED.length) : specifier
-    const name = given.replace(/^node:/, '')
+    const name = specifier.replace(/^node:/, '')
     if (virtual.has(name)) return virtual.get(name)
-    if (!isBuiltin(given)) throw refusal(`the module "${given}", which was not bundled,`)
+    if (!isBuiltin(specifier))
+      throw refuse(
+        `the module "${specifier}", which was not bundled,`,
+        'Import it by a plain name, so that it can be bundled.',
+      )
     if (PURE.includes(name)) return real(`node:${name}`)
-    if (ifUsed) return refusingAll(real(given), `node:${name}`, refusal)
-    throw refusal(`node:${name}`)
-  }
-}
-
-function adviceOn(what: string): string {
-  return what.startsWith('node:')
-    ? 'Keep it out of the code that is rehearsed: pass what is read as data of the role, or behind a module that a test can replace.'
-    : 'Import it by a plain name, so that it can be bundled.'
-}
-
-/** A module whose functions refuse when they are called; its constants stay. */
-function refusingAll(module: object, path: string, refusal: (what: string) => Error): object {
-  const entries = Object.entries(module).map(([key, value]: [string, unknown]) => {
-    const at = `${path}.${key}`
-    if (typeof value === 'function') return [key, refusing(at, refusal)]
-    const isGroup = key === 'promises' && typeof value === 'object' && value !== null
-    return [key, isGroup ? refusingAll(value, at, refusal) : value]
-  })
-  return Object.fromEntries(entries)
-}
-
-/** Also what is called with `new`, and what is a base class. */
-function refusing(what: string, refusal: (what: string) => Error): unknown {
-  return function refused() {
-    throw refusal(what)
+    const known = refusing.get(name)
+    if (known) return known
+    const made = Object.assign(refusingIn(real(specifier), `node:${name}`, refuse), KEPT.get(name))
+    refusing.set(name, made)
+    return made
   }
 }

@@ -1,8 +1,45 @@
-/** The error for what a rehearsal does not do: real input and output. */
+/** What a rehearsal does not do is refused where it is called, not where it is imported: code imports much that a run never uses. */
 import { ConfigurationError } from '../../../errors.ts'
 
-/** `who`: the agent in words; `what`: the module or function that it wanted. */
+/** The error for real input and output. `who`: the agent in words; `what`: the module or function that it wanted. */
 export function refusedIo(who: string, what: string, advice: string): ConfigurationError {
   const text = `${who}: ${what} is real input or output, which a rehearsal refuses: each of its runs has to be the same when it is played again. ${advice}`
   return new ConfigurationError(text, { who, what, rehearsal: true })
+}
+
+/** Makes that error for one sandbox, and says what to do instead. */
+export type Refuse = (what: string, advice?: string) => Error
+
+/** The same names as in `module`: its functions refuse when they are called, and what is no plain data when it is looked at. */
+export function refusingIn(module: object, path: string, refuse: Refuse): object {
+  const copy = {}
+  for (const name of Object.keys(module)) {
+    let value: unknown
+    let known = false
+    const set = (given: unknown) => {
+      value = given
+      known = true
+    }
+    const get = () => {
+      if (!known) set(standIn(Reflect.get(module, name), `${path}.${name}`, refuse))
+      return value
+    }
+    Object.defineProperty(copy, name, { get, set, enumerable: true, configurable: true })
+  }
+  return copy
+}
+
+function standIn(value: unknown, what: string, refuse: Refuse): unknown {
+  if (typeof value === 'function') return refusing(what, refuse)
+  if (typeof value !== 'object' || value === null || Array.isArray(value)) return value
+  const prototype: unknown = Object.getPrototypeOf(value)
+  if (prototype === null || prototype === Object.prototype) return refusingIn(value, what, refuse)
+  throw refuse(what)
+}
+
+/** Also what is called with `new`, and what is a base class. */
+function refusing(what: string, refuse: Refuse): unknown {
+  return function refused() {
+    throw refuse(what)
+  }
 }

@@ -8,11 +8,13 @@ import { AgentCrashedError } from '../../../errors.ts'
 import type { SteppedClock } from '../virtual-clock.ts'
 import { requireIn } from './builtins.ts'
 import type { Dice } from './dice.ts'
+import type { Outside } from './outside.ts'
 import { define, prepareRealm } from './realm.ts'
 import { refusedIo } from './refusal.ts'
 import { Timers } from './timers.ts'
 import { virtualCrypto } from './virtual-crypto.ts'
 import { virtualConsole, virtualPerformance, virtualProcess } from './virtual-process.ts'
+import { virtualZlib } from './virtual-zlib.ts'
 
 /** What the network is in a rehearsal. `who` asks, for errors. */
 export type Fetch = (who: string, ...request: Parameters<typeof fetch>) => Promise<Response>
@@ -62,6 +64,9 @@ const ORDINARY = {
   structuredClone,
 }
 
+const INSTEAD =
+  'Keep it out of what is rehearsed: give the agent what is read as data of its role, or let a test play the agent.'
+
 /** They reach outside. */
 const REFUSED = ['BroadcastChannel', 'EventSource', 'MessageChannel', 'WebSocket', 'XMLHttpRequest']
 
@@ -96,7 +101,7 @@ export class Sandbox {
 
   #furnish(): (specifier: string) => unknown {
     const { who, clock, dice, env, modules = {}, symbols = [], print, refused } = this.#options
-    const refuse = (what: string, advice = 'Give the agent what it needs as data, or let a test play it.') => {
+    const refuse = (what: string, advice = INSTEAD) => {
       const error = refusedIo(who, what, advice)
       refused(error)
       return error
@@ -105,7 +110,8 @@ export class Sandbox {
     const process = virtualProcess({ clock, timers, env, print, exit: (code) => this.#options.died(code, undefined) })
     const performance = virtualPerformance(clock)
     const console = virtualConsole(print)
-    const crypto = virtualCrypto(dice, (work) => clock.outside(work), refuse)
+    const outside: Outside = (work) => clock.outside(work)
+    const crypto = virtualCrypto(dice, outside, refuse)
     const realm = prepareRealm(this.#context, clock, dice)
     for (const [name, value] of Object.entries({
       ...ORDINARY,
@@ -125,7 +131,6 @@ export class Sandbox {
       })
     for (const [symbol, value] of symbols) Object.defineProperty(realm, symbol, { value })
     const require = requireIn(
-      who,
       new Map<string, unknown>([
         ...Object.entries(modules),
         ['console', console],
@@ -134,6 +139,7 @@ export class Sandbox {
         ['process', process],
         ['timers', { ...timers.functions, promises: timers.promises }],
         ['timers/promises', timers.promises],
+        ['zlib', virtualZlib(outside, refuse)],
         [
           'module',
           {
@@ -142,7 +148,7 @@ export class Sandbox {
           },
         ],
       ]),
-      refused,
+      refuse,
     )
     return require
   }

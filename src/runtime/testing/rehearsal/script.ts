@@ -9,7 +9,6 @@ import { sourceOf } from '../../bundle.ts'
 import { OPTIONS } from '../../bundle-compile.ts'
 import { cannotBundle } from '../../bundle-errors.ts'
 import { CODE, META_SCHEME, placesOf, withMeta } from '../../bundle-plugin.ts'
-import { IF_USED } from './builtins.ts'
 
 /** What an agent gets as `dramatis`; it is bundled in, and finds the runtime by a symbol. */
 const THREAD_API = fileURLToPath(new URL('../../../thread-api.js', import.meta.url))
@@ -79,10 +78,8 @@ function sealed(host: boolean): Plugin {
       build.onResolve({ filter: /^dramatis(?:\/|$)/ }, ({ path }) => {
         return host || path !== 'dramatis' ? { path, external: true } : { path: THREAD_API }
       })
-      build.onResolve({ filter: /.*/ }, ({ path, importer }) => {
-        const package_ = /[\\/]node_modules[\\/]/.test(importer)
-        if (isBuiltin(path)) return { path: package_ ? `${IF_USED}${path}` : path, external: true }
-        return path.endsWith('.node') ? { path, external: true } : undefined
+      build.onResolve({ filter: /.*/ }, ({ path }) => {
+        return isBuiltin(path) || path.endsWith('.node') ? { path, external: true } : undefined
       })
       build.onLoad({ filter: CODE, namespace: 'file' }, async ({ path }) => {
         return withMeta(path, (await readFile(path)).toString())

@@ -2,22 +2,18 @@
 import nodeCrypto from 'node:crypto'
 import { v4 } from 'uuid'
 import type { Dice } from './dice.ts'
+import { type AnyFunction, type Outside, stoppingTheClock } from './outside.ts'
+import type { Refuse } from './refusal.ts'
 
 /** Node computes these elsewhere, if they are given a callback. */
 const ELSEWHERE = ['pbkdf2', 'scrypt', 'hkdf', 'checkPrime', 'sign', 'verify'] as const
 /** What these draw is not seeded. */
 const UNSEEDED = ['generateKey', 'generateKeyPair', 'generateKeySync', 'generateKeyPairSync', 'generatePrime'] as const
 
-type Outside = <T>(work: Promise<T>) => Promise<T>
 type Done = (error: Error | null, result?: unknown) => void
-type Function_ = (...args: unknown[]) => unknown
 
 /** `webcrypto` for the global, `node` for `require('node:crypto')`. */
-export function virtualCrypto(
-  dice: Dice,
-  outside: Outside,
-  refuse: (what: string) => Error,
-): { webcrypto: object; node: object } {
+export function virtualCrypto(dice: Dice, outside: Outside, refuse: Refuse): { webcrypto: object; node: object } {
   const randomUUID = () => v4({ random: dice.fill(new Uint8Array(16)) })
   const getRandomValues = <T extends ArrayBufferView>(array: T) => dice.fill(array)
   const randomBytes = (size: number, done?: Done) => answer(dice.fill(Buffer.alloc(size)), done)
@@ -41,7 +37,7 @@ export function virtualCrypto(
   })
   const webcrypto = { randomUUID, getRandomValues, subtle }
   const drawn = { randomUUID, getRandomValues, randomBytes, randomFillSync, randomFill, randomInt }
-  const elsewhere = ELSEWHERE.map((name) => [name, stoppingTheClock(nodeCrypto[name] as Function_, outside)])
+  const elsewhere = ELSEWHERE.map((name) => [name, stoppingTheClock(nodeCrypto[name] as AnyFunction, outside)])
   const refused = UNSEEDED.map((name) => [name, () => fail(refuse(`node:crypto.${name}`))])
   const node = {
     ...nodeCrypto,
@@ -62,16 +58,4 @@ function answer<T>(value: T, done: Done | undefined): T | undefined {
 
 function fail(error: Error): never {
   throw error
-}
-
-function stoppingTheClock(work: Function_, outside: Outside): Function_ {
-  return (...args) => {
-    const done = args.at(-1)
-    if (typeof done !== 'function') return work(...args)
-    const settled = outside(
-      new Promise<unknown[]>((resolve) => void work(...args.slice(0, -1), (...results: unknown[]) => resolve(results))),
-    )
-    void settled.then((results) => Reflect.apply(done, undefined, results))
-    return undefined
-  }
 }
