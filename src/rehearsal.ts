@@ -23,6 +23,7 @@ export { type Fault, faultsOf, type RehearsalPlan, seedsOf } from './runtime/tes
 export type { Part } from './runtime/testing/rehearsal/play.ts'
 export type { Asked, Recorded } from './runtime/testing/rehearsal/recording.ts'
 export { Recording, recordedFetch } from './runtime/testing/rehearsal/recording.ts'
+export type { StepAnswers } from './runtime/testing/rehearsal/steps.ts'
 
 /** What came of a rehearsal. */
 export interface Rehearsal {
@@ -110,7 +111,7 @@ function watched(supervision: MultiAgentPatternOptions['supervision'] = {}): Mul
  * a detector found one, or if a deadline ended it when nothing else was left to come.
  *
  * Agents with a `module` run in a sandbox, in which time, chance and timers are virtual, and real input and output is
- * refused. Functions that are given here (a protocol's `run`, `modules`) keep the caller's own `Date` and timers: use
+ * refused where it is called, or recorded (`record`). Functions that are given here (a protocol's `run`, `modules`) keep the caller's own `Date` and timers: use
  * `context.now()`, `context.random()` and `context.sleep()` in them. If `options` is a function it is called for each run.
  *
  * Everything runs in the caller's thread, and nothing in a thread can end what blocks it: where the team's code loops for ever
@@ -136,7 +137,9 @@ export async function rehearse(
   const seeds = seedsOf(plan.seeds)
   const faults = faultsOf(plan.faults)
   const recording = record === undefined ? undefined : new Recording(record)
-  const rehearser = new Rehearser(recording && { fetch: recordedFetch((asked) => recording.answer(asked)) })
+  const rehearser = new Rehearser(
+    recording && { fetch: recordedFetch((asked) => recording.answer(asked)), steps: recording },
+  )
   const make = typeof options === 'function' ? options : () => options
   const part: Part = { query, faults, check, modules, traced: false }
   const outcomes: SeedOutcome[] = []

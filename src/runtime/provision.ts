@@ -22,7 +22,9 @@ export interface TeamKit {
   definitions: ReadonlyMap<string, AgentDefinition>
   /** Loads such a module for one life, in place of that import. Resolves to its default export. */
   load?(code: LocalCode, life: LocalThread): Promise<unknown>
-  /** What a life of that agent has in place of its handlers. */
+  /** What any life, also one of the protocol's script, has in place of its handlers. */
+  recorded?(agent: string, handlers: AgentHandlers): AgentHandlers
+  /** What a life of that agent has in place of those. */
   around?(agent: string, handlers: AgentHandlers, life: LocalThread): AgentHandlers
 }
 
@@ -77,7 +79,7 @@ export class Provision {
     if (cell.index === ORCHESTRATOR_INDEX && (this.#kit || 'run' in this.#protocol))
       return new LocalThread({
         scheduler,
-        handlers: (_name, life) => this.#localScript(life),
+        handlers: async (_name, life) => this.#recorded(cell, await this.#localScript(life)),
         roster: (run) => this.roster(this.#supervisor.runs.get(run)),
       })
     if (this.#kit) return new LocalThread({ scheduler, handlers: (_name, life) => this.#localHandlers(cell, life) })
@@ -98,8 +100,12 @@ export class Provision {
   }
 
   async #localHandlers(cell: Cell, life: LocalThread): Promise<AgentHandlers> {
-    const handlers = await this.#handlersOf(cell, life)
+    const handlers = this.#recorded(cell, await this.#handlersOf(cell, life))
     return this.#kit?.around?.(cell.name, handlers, life) ?? handlers
+  }
+
+  #recorded({ name }: Cell, handlers: AgentHandlers): AgentHandlers {
+    return this.#kit?.recorded?.(name, handlers) ?? handlers
   }
 
   async #handlersOf({ name, settings }: Cell, life: LocalThread): Promise<AgentHandlers> {

@@ -67,7 +67,7 @@ export async function main(args: readonly string[], surroundings: Surroundings):
     .option('--seeds <number>', 'how many runs; 100', wholeNumber)
     .option('--seed <seed>', 'play the run of that seed alone, and show it', wholeNumber)
     .option('--faults <list>', 'what may go wrong: some of crash,delay,duplicate,hang,refuse')
-    .option('--record <file>', 'answer fetch from that file; what is not in it is fetched once and kept there')
+    .option('--record <file>', 'answer fetch and steps from that file; what is not in it is done once and kept there')
     .option('--seed-timeout <ms>', 'real time without a step after which a run is ended; 30000', milliseconds)
     .option('--json', 'print everything as JSON')
     .showHelpAfterError('See "dramatis rehearse --help". A query of several words needs quotes.')

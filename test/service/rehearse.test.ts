@@ -1,5 +1,5 @@
 /** `dramatis rehearse`: its threads are real; a process of its own has it where the process is the point. */
-import { existsSync, readFileSync } from 'node:fs'
+import { existsSync, readFileSync, rmSync } from 'node:fs'
 import { createServer } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { join } from 'node:path'
@@ -135,6 +135,18 @@ t.test('--record keeps what fetch was answered, and answers from it', async (t) 
   server.close()
   t.match(await rehearse(args, cwd), { code: 0, stdout: /^4 runs\n\ndone +4$/m })
   t.equal(readFileSync(join(cwd, 'kept.json'), 'utf8'), kept)
+})
+
+t.test('--record keeps what steps came to, from whichever thread', async (t) => {
+  const cwd = t.testdir({ word: 'one' })
+  const word = join(cwd, 'word')
+  const args = [compiled('rehearsal/stepping-team'), `twice ${word}`, '--record', 'kept.json']
+  t.match(await rehearse([...args, '--seeds', '6'], cwd), { code: 0, stdout: /^6 runs\n\ndone +6$/m })
+  rmSync(word)
+  t.match(await rehearse([...args, '--seed', '3', '--json'], cwd), { code: 0, stdout: /"outcome": ?"done"/ })
+  const kept: Record<string, { result: string }> = JSON.parse(readFileSync(join(cwd, 'kept.json'), 'utf8'))
+  const whose = Object.keys(kept).map((key) => key.split('"')[1])
+  t.same(whose.sort(), ['$orchestrator', 'steps', 'steps'])
 })
 
 t.test('Ctrl-C ends it with 130', async (t) => {

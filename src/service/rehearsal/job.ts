@@ -1,6 +1,6 @@
 /** What a rehearsing thread is asked to do, and what it tells. */
 import type { ErrorData } from '../../errors.ts'
-import type { Asked, Fault, Kind, Recorded, SeedOutcome } from '../../rehearsal.ts'
+import type { Asked, Fault, Kind, Recorded, SeedOutcome, StepAnswers } from '../../rehearsal.ts'
 
 export interface Job {
   /** The team file: where it is, and as the user wrote it. */
@@ -8,7 +8,7 @@ export interface Job {
   file: string
   query: string
   faults: Fault[]
-  /** Whether `fetch` is answered from a recording. */
+  /** Whether `fetch`, and steps that reach outside, are answered from a recording. */
   recorded: boolean
   /** Whether to print what is logged and printed. */
   shown: boolean
@@ -27,7 +27,7 @@ export interface Plays {
 }
 
 /** What it is offered. */
-export interface Answers {
+export interface Answers extends StepAnswers {
   answer(asked: Asked): Promise<Recorded>
 }
 

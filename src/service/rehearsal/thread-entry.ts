@@ -3,7 +3,7 @@ import { type MessagePort, workerData } from 'node:worker_threads'
 import { expose, wrap } from 'comlink'
 import nodeEndpoint from 'comlink/dist/esm/node-adapter.mjs'
 import { ConfigurationError, DramatisError, describe, errorData } from '../../errors.ts'
-import { type Asked, type Part, Rehearser, recordedFetch } from '../../rehearsal.ts'
+import { type Asked, type Part, Rehearser, recordedFetch, type StepAnswers } from '../../rehearsal.ts'
 import { defaultLogger } from '../../runtime/default-logger.ts'
 import { definitionFrom } from '../load-team-file.ts'
 import { type Answers, Beats, type Job, type Plays } from './job.ts'
@@ -20,8 +20,13 @@ const host = wrap<Answers>(nodeEndpoint(answers))
 const rehearser = new Rehearser({
   pulse: new Beats(beats),
   ...(shown && { logger: defaultLogger }),
-  ...(recorded && { fetch: recordedFetch((asked: Asked) => host.answer(asked)) }),
+  ...(recorded && { fetch: recordedFetch((asked: Asked) => host.answer(asked)), steps: answersOf(host) }),
 })
+
+/** A proxy of the other side has every method there is. */
+function answersOf({ knownStep, keepStep }: typeof host): StepAnswers {
+  return { knownStep, keepStep }
+}
 
 process.on('uncaughtException', (error) => rehearser.uncaught(error))
 process.on('unhandledRejection', (error) => rehearser.uncaught(error))

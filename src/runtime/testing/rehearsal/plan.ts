@@ -29,7 +29,10 @@ export interface RehearsalPlan {
   check?(outcome: Outcome): void | Promise<void>
   /** Code for the roles, in place of their modules. Time and chance in it stay real: keep to its context. */
   modules?: Readonly<Record<string, AgentDefinition>>
-  /** Where answers of `fetch` are kept: the first time they are real, from then on they come from that file. */
+  /**
+   * Where answers of `fetch`, and results of steps (`context.step`) that reach outside, are kept: the first time they are real,
+   * from then on they come from that file.
+   */
   record?: string
 }
 

@@ -39,6 +39,7 @@ export async function playSeed(
   const team = makeTeam({
     definitions: new Map(Object.entries(modules)),
     load: (code, life) => stage.load(code, life),
+    recorded: (agent, handlers) => stage.recorded(agent, handlers),
     around: (agent, handlers, life) => faults.around(agent, handlers, life),
   })
   let found: DramatisError | undefined

@@ -3,8 +3,9 @@
  * the border have to agree on.
  */
 import { type Context, runInContext } from 'node:vm'
-import type { SteppedClock } from '../virtual-clock.ts'
+import type { Scheduler } from '../../../clock.ts'
 import type { Dice } from './dice.ts'
+import type { Outside } from './outside.ts'
 
 type Class = abstract new (...args: never[]) => object
 type Realm = Record<string, unknown> & {
@@ -53,7 +54,12 @@ const SHARED: Readonly<Record<string, unknown>> = {
 }
 
 /** Prepares the global object of a new context, and returns it. */
-export function prepareRealm(context: Context, clock: SteppedClock, dice: Dice): Record<string, unknown> {
+export function prepareRealm(
+  context: Context,
+  clock: Scheduler,
+  dice: Dice,
+  outside: Outside,
+): Record<string, unknown> {
   const realm: Realm = runInContext('globalThis', context)
   for (const [name, ours] of Object.entries(LINKED)) link(realm, name, ours)
   for (const [name, ours] of Object.entries(SHARED)) define(realm, name, ours)
@@ -61,7 +67,7 @@ export function prepareRealm(context: Context, clock: SteppedClock, dice: Dice):
   realm.Math.random = () => dice.random()
   const now = () => Math.floor(clock.now())
   virtualFormats(realm.Intl, now)
-  stopTheClock(realm.WebAssembly, clock)
+  stopTheClock(realm.WebAssembly, outside)
   define(realm, 'Date', virtualDate(realm.Date, now))
   define(realm, 'global', realm)
   return realm
@@ -80,11 +86,11 @@ function link(realm: Realm, name: string, ours: Class): void {
 }
 
 /** The machine compiles on threads of its own. */
-function stopTheClock(assembly: object, clock: SteppedClock): void {
+function stopTheClock(assembly: object, outside: Outside): void {
   for (const name of ['compile', 'instantiate', 'compileStreaming', 'instantiateStreaming']) {
     const real: unknown = Reflect.get(assembly, name)
     if (typeof real !== 'function') continue
-    define(assembly, name, (...args: unknown[]) => clock.outside(Promise.resolve(Reflect.apply(real, assembly, args))))
+    define(assembly, name, (...args: unknown[]) => outside(Promise.resolve(Reflect.apply(real, assembly, args))))
   }
 }
 

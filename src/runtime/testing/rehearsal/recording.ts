@@ -1,8 +1,9 @@
-/** Answers of `fetch`, kept in a file: real the first time that a request is made, and from the file ever after. */
+/** Answers of `fetch`, and results of steps that reach outside, kept in a file: real the first time, and from the file ever after. */
 import { readFileSync, writeFileSync } from 'node:fs'
 import { ConfigurationError, describe } from '../../../errors.ts'
 import { refusedIo } from './refusal.ts'
 import type { Fetch } from './sandbox.ts'
+import type { RecordedStep, StepAnswers } from './steps.ts'
 
 /** A request as data. Bodies are base64. */
 export interface Asked {
@@ -43,15 +44,20 @@ export function recordedFetch(answer: (asked: Asked) => Promise<Recorded>): Fetc
   }
 }
 
-export class Recording {
+export class Recording implements StepAnswers {
   readonly #file: string
-  readonly #known: Map<string, Recorded>
+  readonly #known = new Map<string, Recorded>()
+  readonly #steps = new Map<string, RecordedStep>()
   readonly #asked = new Map<string, Promise<Recorded>>()
 
   /** Throws `ConfigurationError` for a file that is no recording. */
   constructor(file: string) {
     this.#file = file
-    this.#known = new Map(Object.entries(contentOf(file)))
+    for (const [key, entry] of Object.entries(contentOf(file))) {
+      if (key.startsWith(STEP)) this.#steps.set(key, entry)
+      else if (isRecorded(entry)) this.#known.set(key, entry)
+      else throw noRecording(file)
+    }
   }
 
   /** Those who ask the same meanwhile wait for the same answer. Headers make no difference: they hold dates and keys. */
@@ -74,15 +80,35 @@ export class Recording {
         body: Buffer.from(await response.arrayBuffer()).toString('base64'),
       }
       this.#known.set(key, recorded)
-      writeFileSync(this.#file, `${JSON.stringify(Object.fromEntries(this.#known), null, 2)}\n`)
+      this.#write()
       return recorded
     } finally {
       this.#asked.delete(key)
     }
   }
+
+  async knownStep(key: string): Promise<RecordedStep | null> {
+    return this.#steps.get(STEP + key) ?? null
+  }
+
+  async keepStep(key: string, step: RecordedStep): Promise<RecordedStep> {
+    const known = this.#steps.get(STEP + key)
+    if (known) return known
+    this.#steps.set(STEP + key, step)
+    this.#write()
+    return step
+  }
+
+  #write(): void {
+    const content = Object.fromEntries<object>([...this.#known, ...this.#steps])
+    writeFileSync(this.#file, `${JSON.stringify(content, null, 2)}\n`)
+  }
 }
 
-function contentOf(file: string): Record<string, Recorded> {
+/** What keys of steps begin with; those of requests begin with a method. */
+const STEP = 'step '
+
+function contentOf(file: string): Record<string, object> {
   let text: string
   try {
     text = readFileSync(file, 'utf8')
@@ -92,18 +118,19 @@ function contentOf(file: string): Record<string, Recorded> {
   }
   try {
     const content: unknown = JSON.parse(text)
-    if (isRecording(content)) return content
+    if (isObject(content) && Object.values(content).every(isObject)) return content
   } catch {} // said below
-  throw new ConfigurationError(`record: ${file} is no recording of a rehearsal. Name another file, or delete it.`, {
+  throw noRecording(file)
+}
+
+function noRecording(file: string): ConfigurationError {
+  return new ConfigurationError(`record: ${file} is no recording of a rehearsal. Name another file, or delete it.`, {
     path: 'record',
     file,
   })
 }
 
-function isRecording(content: unknown): content is Record<string, Recorded> {
-  if (typeof content !== 'object' || content === null || Array.isArray(content)) return false
-  return Object.values(content).every(
-    (entry) =>
-      typeof entry === 'object' && entry !== null && 'status' in entry && 'body' in entry && 'headers' in entry,
-  )
-}
+const isObject = (value: unknown): value is Record<string, object> =>
+  typeof value === 'object' && value !== null && !Array.isArray(value)
+
+const isRecorded = (entry: object): entry is Recorded => 'status' in entry && 'body' in entry && 'headers' in entry

@@ -1,5 +1,6 @@
 /** What a rehearsal does not do is refused where it is called, not where it is imported: code imports much that a run never uses. */
 import { ConfigurationError } from '../../../errors.ts'
+import { mayReach } from './reach.ts'
 
 /** The error for real input and output. `who`: the agent in words; `what`: the module or function that it wanted. */
 export function refusedIo(who: string, what: string, advice: string): ConfigurationError {
@@ -10,7 +11,10 @@ export function refusedIo(who: string, what: string, advice: string): Configurat
 /** Makes that error for one sandbox, and says what to do instead. */
 export type Refuse = (what: string, advice?: string) => Error
 
-/** The same names as in `module`: its functions refuse when they are called, and what is no plain data when it is looked at. */
+/**
+ * The same names as in `module`: its functions refuse when they are called, and what is no plain data when it is looked at,
+ * but where real calls are recorded.
+ */
 export function refusingIn(module: object, path: string, refuse: Refuse): object {
   const copy = {}
   for (const name of Object.keys(module)) {
@@ -21,7 +25,13 @@ export function refusingIn(module: object, path: string, refuse: Refuse): object
       known = true
     }
     const get = () => {
-      if (!known) set(standIn(Reflect.get(module, name), `${path}.${name}`, refuse))
+      if (known) return value
+      const real: unknown = Reflect.get(module, name)
+      if (isInstance(real)) {
+        if (mayReach()) return real
+        throw refuse(`${path}.${name}`)
+      }
+      set(standIn(real, `${path}.${name}`, refuse))
       return value
     }
     Object.defineProperty(copy, name, { get, set, enumerable: true, configurable: true })
@@ -30,16 +40,22 @@ export function refusingIn(module: object, path: string, refuse: Refuse): object
 }
 
 function standIn(value: unknown, what: string, refuse: Refuse): unknown {
-  if (typeof value === 'function') return refusing(what, refuse)
-  if (typeof value !== 'object' || value === null || Array.isArray(value)) return value
-  const prototype: unknown = Object.getPrototypeOf(value)
-  if (prototype === null || prototype === Object.prototype) return refusingIn(value, what, refuse)
-  throw refuse(what)
+  if (typeof value === 'object' && value !== null) return Array.isArray(value) ? value : refusingIn(value, what, refuse)
+  if (typeof value !== 'function') return value
+  /** Also what is called with `new`, and what is a base class. */
+  function outside(this: unknown, ...args: unknown[]): unknown {
+    if (!mayReach()) throw refuse(what)
+    if (!new.target) return Reflect.apply(real, this, args)
+    return Reflect.construct(real, args, new.target === outside ? real : new.target)
+  }
+  const real = value
+  outside.prototype = Reflect.get(real, 'prototype')
+  return outside
 }
 
-/** Also what is called with `new`, and what is a base class. */
-function refusing(what: string, refuse: Refuse): unknown {
-  return function refused() {
-    throw refuse(what)
-  }
+/** No function and no plain data: an agent of connections, for example. */
+function isInstance(value: unknown): boolean {
+  if (typeof value !== 'object' || value === null || Array.isArray(value)) return false
+  const prototype: unknown = Object.getPrototypeOf(value)
+  return prototype !== null && prototype !== Object.prototype
 }

@@ -8,7 +8,7 @@ import { AgentCrashedError } from '../../../errors.ts'
 import type { SteppedClock } from '../virtual-clock.ts'
 import { requireIn } from './builtins.ts'
 import type { Dice } from './dice.ts'
-import type { Outside } from './outside.ts'
+import { outsideOf } from './reach.ts'
 import { define, prepareRealm } from './realm.ts'
 import { refusedIo } from './refusal.ts'
 import { Timers } from './timers.ts'
@@ -65,7 +65,7 @@ const ORDINARY = {
 }
 
 const INSTEAD =
-  'Keep it out of what is rehearsed: give the agent what is read as data of its role, or let a test play the agent.'
+  'Do it in context.step and play with --record <file> (rehearse: record); or give the agent what is read as data of its role; or let a test play the agent.'
 
 /** They reach outside. */
 const REFUSED = ['BroadcastChannel', 'EventSource', 'MessageChannel', 'WebSocket', 'XMLHttpRequest']
@@ -110,9 +110,9 @@ export class Sandbox {
     const process = virtualProcess({ clock, timers, env, print, exit: (code) => this.#options.died(code, undefined) })
     const performance = virtualPerformance(clock)
     const console = virtualConsole(print)
-    const outside: Outside = (work) => clock.outside(work)
+    const outside = outsideOf(clock)
     const crypto = virtualCrypto(dice, outside, refuse)
-    const realm = prepareRealm(this.#context, clock, dice)
+    const realm = prepareRealm(this.#context, clock, dice, outside)
     for (const [name, value] of Object.entries({
       ...ORDINARY,
       ...timers.functions,
@@ -157,7 +157,7 @@ export class Sandbox {
   #fetch(request: Parameters<typeof fetch>): Promise<Response> {
     const { who, clock, fetch, refused } = this.#options
     if (this.#closed) return new Promise(() => {})
-    return clock.outside(fetch(who, ...request)).catch((error: unknown) => {
+    return outsideOf(clock)(fetch(who, ...request)).catch((error: unknown) => {
       if (error instanceof Error && 'code' in error && error.code === 'CONFIGURATION') refused(error)
       throw error
     })

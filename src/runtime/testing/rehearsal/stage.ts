@@ -1,5 +1,5 @@
 /** One run's world: its clock, its chance, and a sandbox for each life of each agent. */
-import { agentRef, defineAgent } from '../../../actors/definition.ts'
+import { type AgentHandlers, agentRef, defineAgent } from '../../../actors/definition.ts'
 import type { Logger } from '../../../actors/logger.ts'
 import { defineProtocol } from '../../../actors/protocol.ts'
 import { defineTool } from '../../../actors/tool.ts'
@@ -12,6 +12,7 @@ import { SteppedClock } from '../virtual-clock.ts'
 import { Dice } from './dice.ts'
 import { diedOf, type Fetch, Sandbox } from './sandbox.ts'
 import type { Scripts, TeamFile } from './script.ts'
+import { type StepAnswers, Steps } from './steps.ts'
 
 /** Runs begin at one date, whenever they are played. */
 const START_AT = Date.UTC(2025, 0, 1)
@@ -29,6 +30,8 @@ export interface Theatre {
   /** What code of the team itself imports, by name. */
   modules: Readonly<Record<string, object>>
   logger: Logger
+  /** Where results of steps that reach outside are kept; left out, none may. */
+  steps?: StepAnswers
   /** How many steps of the scheduler a run may take without time passing; 100,000. A message takes about six. */
   mostSteps?: number
   /** Who watches the thread sees by it that something goes on. */
@@ -63,6 +66,12 @@ export class Stage {
   /** A turn of that agent begins. */
   turn(agent: string): void {
     this.#theatre.pulse?.turn(agent)
+  }
+
+  /** The handlers of an agent, with its steps recorded if anything is. */
+  recorded(agent: string, handlers: AgentHandlers): AgentHandlers {
+    const { steps } = this.#theatre
+    return steps ? new Steps(this.clock, steps).around(agent, handlers) : handlers
   }
 
   /** The default export of a team file, which runs in a sandbox as its agents do. */

@@ -1,7 +1,8 @@
 /** The timers of one sandbox, on the clock of the run. They end with the life that set them, as those of a thread do. */
 import { promisify } from 'node:util'
-import type { Scheduler, Timer } from '../../../clock.ts'
+import { type Scheduler, systemClock, type Timer } from '../../../clock.ts'
 import { onAbort } from '../../../on-abort.ts'
+import { isReal } from './reach.ts'
 
 type Callback = (...args: unknown[]) => void
 type WaitOptions = { signal?: AbortSignal } | undefined
@@ -59,6 +60,11 @@ export class Timers {
     this.#failed = failed
   }
 
+  /** Time as it is where this is asked. */
+  get #now(): Scheduler {
+    return isReal() ? systemClock : this.#clock
+  }
+
   close(): void {
     this.#closed = true
     for (const timer of [...this.#open]) timer.close()
@@ -81,7 +87,7 @@ export class Timers {
     const run = this.guarded(callback)
     const delayMs = Math.max(1, Number(ms) || 1) // Node's own minimum
     return new VirtualTimer(this.#open, (timer) =>
-      this.#clock.timer(delayMs, () => {
+      this.#now.timer(delayMs, () => {
         timer.done()
         if (again && !this.#closed) timer.refresh()
         run(...args)
@@ -92,7 +98,7 @@ export class Timers {
   #immediate(callback: Callback, args: unknown[]): VirtualTimer {
     const run = this.guarded(callback)
     return new VirtualTimer(this.#open, (timer) =>
-      this.#clock.timer(0, () => {
+      this.#now.timer(0, () => {
         timer.done()
         run(...args)
       }),

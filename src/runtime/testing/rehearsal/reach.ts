@@ -1,0 +1,75 @@
+/**
+ * Where code in a rehearsal may reach outside: within a step whose result is recorded. From its first real call on virtual
+ * time stands still until the step is done; what it waits for meanwhile is real.
+ */
+import { AsyncLocalStorage } from 'node:async_hooks'
+import { AgentFailedError } from '../../../errors.ts'
+import type { SteppedClock } from '../virtual-clock.ts'
+import type { Outside } from './outside.ts'
+
+const LIMIT_MS = 60_000
+
+export class Reach {
+  readonly #clock: SteppedClock
+  readonly #step: string
+  readonly #limitMs: number
+  readonly #over = new AbortController()
+  #begun = false
+  #late: (error: Error) => void = () => {}
+
+  /** `step`: its name, for errors. `limitMs`: real time from its first real call on. */
+  constructor(clock: SteppedClock, step: string, limitMs = LIMIT_MS) {
+    this.#clock = clock
+    this.#step = step
+    this.#limitMs = limitMs
+  }
+
+  get begun(): boolean {
+    return this.#begun
+  }
+
+  /** It has begun and is not over. */
+  get lasts(): boolean {
+    return this.#begun && !this.#over.signal.aborted
+  }
+
+  /** Rejects when it takes too long, most likely because it waits for the team, which waits for it. */
+  run<T>(work: () => Promise<T> | T): Promise<T> {
+    return new Promise<T>((resolve, reject) => {
+      this.#late = reject
+      reaching.run(this, async () => work()).then(resolve, reject)
+    })
+  }
+
+  /** False once it is over. */
+  begin(): boolean {
+    if (this.#over.signal.aborted) return false
+    if (this.#begun) return true
+    this.#begun = true
+    const text = `Step "${this.#step}" did not end within ${this.#limitMs} ms of its first real input or output. Time stands still in a rehearsal meanwhile: ask other agents, and sleep, outside of the step.`
+    const timer = setTimeout(() => this.#late(new AgentFailedError(text, { step: this.#step })), this.#limitMs)
+    const over = new Promise<void>((resolve) => {
+      this.#over.signal.addEventListener('abort', () => resolve(), { once: true })
+    })
+    void this.#clock.outside(over).then(() => clearTimeout(timer))
+    return true
+  }
+
+  end(): void {
+    this.#over.abort()
+  }
+}
+
+const reaching = new AsyncLocalStorage<Reach>()
+
+/** Whether this may be real; then it is from now on. */
+export const mayReach = (): boolean => reaching.getStore()?.begin() ?? false
+
+/** Whether what goes on here goes on in real time. */
+export const isReal = (): boolean => reaching.getStore()?.lasts ?? false
+
+/** Who has stopped the clock already cannot wait for it. */
+export const outsideOf =
+  (clock: SteppedClock): Outside =>
+  (work) =>
+    isReal() ? work : clock.outside(work)

@@ -1,0 +1,66 @@
+/** Steps that reach outside, recorded: each is done once, and answered from the recording ever after. */
+import type { AgentContext } from '../../../actors/context.ts'
+import type { AgentHandlers } from '../../../actors/definition.ts'
+import type { TypedMessage } from '../../../mailbox/message.ts'
+import type { SteppedClock } from '../virtual-clock.ts'
+import { outsideOf, Reach } from './reach.ts'
+
+/** What a step came to, as JSON; without a `result` it was nothing. */
+export interface RecordedStep {
+  result?: unknown
+}
+
+/** Where results of steps are kept. It may be in another thread. */
+export interface StepAnswers {
+  knownStep(key: string): Promise<RecordedStep | null>
+  /** Resolves to what is kept: of several the first. */
+  keepStep(key: string, step: RecordedStep): Promise<RecordedStep>
+}
+
+export class Steps {
+  readonly #clock: SteppedClock
+  readonly #answers: StepAnswers
+
+  constructor(clock: SteppedClock, answers: StepAnswers) {
+    this.#clock = clock
+    this.#answers = answers
+  }
+
+  around(agent: string, handlers: AgentHandlers): AgentHandlers {
+    const { receive, observe } = handlers
+    const recorded = (message: TypedMessage, context: AgentContext) => this.#recorded(agent, message, context)
+    return {
+      ...handlers,
+      receive: (message, context) => receive.call(handlers, message, recorded(message, context)),
+      ...(observe && { observe: (message, context) => observe.call(handlers, message, recorded(message, context)) }),
+    }
+  }
+
+  /** Steps are told apart by the agent, their name, which of that name it is in the turn, and what the message says. */
+  #recorded(agent: string, { content, structuredData }: TypedMessage, context: AgentContext): AgentContext {
+    const real = context.step.bind(context)
+    const counts = new Map<string, number>()
+    context.step = (name, run, options) => {
+      const nth = (counts.get(name) ?? 0) + 1
+      counts.set(name, nth)
+      const key = JSON.stringify([agent, name, nth, content, structuredData])
+      return real(name, () => this.#run(key, name, run), options)
+    }
+    return context
+  }
+
+  async #run<T>(key: string, name: string, run: () => Promise<T> | T): Promise<T> {
+    const known = await outsideOf(this.#clock)(this.#answers.knownStep(key))
+    if (known) return known.result as T
+    const reach = new Reach(this.#clock, name)
+    try {
+      const result = await reach.run(run)
+      if (!reach.begun) return result
+      const text = JSON.stringify(result)
+      const kept = await this.#answers.keepStep(key, text === undefined ? {} : { result: JSON.parse(text) })
+      return kept.result as T
+    } finally {
+      reach.end()
+    }
+  }
+}
