@@ -21,9 +21,10 @@ import { b12 } from './b12.ts'
 import { b14 } from './b14.ts'
 import type { Benchmark } from './benchmark.ts'
 import { machine, machineText } from './machine.ts'
+import { p30 } from './p30.ts'
 import { type BenchmarkReport, format, HEADER, report } from './report.ts'
 
-const benchmarks: readonly Benchmark[] = [b1, b2, b3, b4, b5, b6, b7, b9, b10, b12, b14]
+const benchmarks: readonly Benchmark[] = [b1, b2, b3, b4, b5, b6, b7, b9, b10, b12, b14, p30]
 
 const LINGER_MS = 1_000
 
