@@ -160,7 +160,7 @@ export class AgentLoop implements TurnHost {
   /** Before the first message. Returns the state if the host does not have it yet. */
   async start(state: string | undefined): Promise<string | undefined> {
     const started = await startAgent(this, this.#handlers, this.#option, state)
-    this.#probes.rest()
+    this.#probes.rest(this.#port.scheduler.monotonic())
     return started
   }
 
@@ -193,7 +193,9 @@ export class AgentLoop implements TurnHost {
   #run(): boolean {
     this.#endedAt = 0
     this.#answered = this.#replies.drain()
-    const until = this.#port.scheduler.monotonic() + SLICE_MS
+    const now = this.#port.scheduler.monotonic()
+    if (this.#turns.length === 0) this.#probes.rest(now)
+    const until = now + SLICE_MS
     for (let turns = 0; !this.#isFull(); turns++) {
       if (turns >= TURNS_A_SLICE || (turns > 0 && (turns & 7) === 0 && this.#port.scheduler.monotonic() > until))
         return true
@@ -239,7 +241,9 @@ export class AgentLoop implements TurnHost {
 
   /** Whether the turn is parked, now that the loop is idle. */
   #judge(turn: Turn): void {
-    const { parked, start } = turn
+    const { start } = turn
+    // A step may wait for what was begun before it: then nothing else is open in the thread.
+    const parked = turn.parked || (turn.waits && this.#probes.quiet)
     if (!parked || (this.#nesting.isOpen && !this.#nesting.isAlone(turn))) this.parking.unpark(start)
     else if (!this.#answered) this.parking.park(start)
     else if (this.parking.mayPark(start)) this.#later() // who was answered goes on before it is judged

@@ -329,6 +329,12 @@ export interface AgentContext<State = object, RunState = object, Data = unknown>
    * again (`onHandlerError: 'retry' | 'restart'`), what had failed runs again, and what had succeeded does not; the same
    * holds for requests and sends that were answered with an error.
    *
+   * Verbs can be awaited in a step. A step that waits for nothing but what it has asked of others is no work: its turn gives
+   * its place among `maxConcurrentAgents` up meanwhile, and a deadlock in which it waits is found. A step that is at something
+   * of its own keeps that place; one that does both at a time may lose it until its next answer comes. Await a verb in the
+   * step that calls it: of a step that waits for what was begun before it this is known only when the thread has nothing else
+   * open.
+   *
    * @example
    * const rows = await context.step('read the rows', () => database.query('select * from rows'), { idempotent: true })
    */

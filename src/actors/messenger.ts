@@ -21,6 +21,7 @@ import { remainsOf } from '../mailbox/remains.ts'
 import type { Ask } from './asks.ts'
 import type { RequestOptions } from './context.ts'
 import { handled, quiet, rejected } from './handled.ts'
+import type { OpenSteps } from './open-steps.ts'
 import { encodeData } from './outbox.ts'
 import type { Matched, Streamed } from './replay.ts'
 import { type Relay, ResponseStream } from './stream.ts'
@@ -39,6 +40,8 @@ import {
 /** What it needs of its turn. */
 export interface MessengerTurn extends Relay {
   readonly start: TurnStart
+  /** Once it has had any. */
+  readonly steps: OpenSteps | undefined
   /** Why no verb works any more, if none does. */
   refusal(): DramatisError | undefined
   nextStep(): number
@@ -320,7 +323,7 @@ export class Messenger {
 
   /** Most turns wait for nothing. */
   #ofTurn(): TurnWaits {
-    this.#waits ??= new TurnWaits(this.#loop, this.#turn.start)
+    this.#waits ??= new TurnWaits(this.#loop, this.#turn)
     return this.#waits
   }
 

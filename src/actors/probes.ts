@@ -8,6 +8,8 @@ import type { ThreadPort } from './link.ts'
 import type { Turn } from './turn.ts'
 import type { TurnHost } from './turn-host.ts'
 
+/** A look costs as much as a short turn does: so many in a row, then one in a millisecond. */
+const LOOKS_IN_A_ROW = 64
 /** They come and go by themselves; the loop's own immediates are among them. */
 const PASSING: ReadonlySet<string> = new Set(['CloseReq', 'Immediate'])
 
@@ -15,15 +17,31 @@ export class Probes {
   readonly #port: ThreadPort
   /** What the thread has open while it has nothing to do, by kind. */
   #atRest: ReadonlyMap<string, number> = new Map()
+  /** How many looks it may take, and when that was counted. */
+  #looks = LOOKS_IN_A_ROW
+  #countedAt = 0
   #asked: { turn: number; number: number }[] = []
 
   constructor(port: ThreadPort) {
     this.#port = port
   }
 
-  /** The agent has started and has no turn yet: what it has open now, a connection perhaps, it keeps. */
-  rest(): void {
+  /**
+   * No turn is open: what the thread has open now, a connection perhaps, is of its start or of a turn that has ended, and no
+   * turn from now on waits for it.
+   */
+  rest(now: number): void {
+    if (!this.#port.resources) return
+    this.#looks = Math.min(LOOKS_IN_A_ROW, this.#looks + now - this.#countedAt)
+    this.#countedAt = now
+    if (this.#looks < 1) return
+    this.#looks -= 1
     this.#atRest = this.#open()
+  }
+
+  /** The thread has nothing to do of its own; false also where it cannot tell. */
+  get quiet(): boolean {
+    return this.#port.resources !== undefined && !this.#isBusy()
   }
 
   add(turn: number, number: number): void {

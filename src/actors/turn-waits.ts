@@ -3,21 +3,28 @@ import { CancelledError, type DramatisError } from '../errors.ts'
 import { CANCEL } from '../mailbox/frame.ts'
 import { onAbort } from '../on-abort.ts'
 import { handled } from './handled.ts'
+import type { OpenSteps } from './open-steps.ts'
 import type { Answer } from './replay.ts'
 import type { TurnHost, TurnStart } from './turn-host.ts'
 import { withdrawn } from './verb-checks.ts'
 import type { Wait } from './waits.ts'
 
+/** What it needs of the turn. */
+interface WaitingTurn {
+  readonly start: TurnStart
+  readonly steps: OpenSteps | undefined
+}
+
 export class TurnWaits {
   readonly #loop: TurnHost
-  readonly #start: TurnStart
+  readonly #turn: WaitingTurn
   readonly #open = new Set<Wait>()
   /** Answers from the log, for what was asked again in this stretch of the handler. */
   #replayed: { correlation: number; to: string; answer: Answer }[] = []
 
-  constructor(loop: TurnHost, start: TurnStart) {
+  constructor(loop: TurnHost, turn: WaitingTurn) {
     this.#loop = loop
-    this.#start = start
+    this.#turn = turn
   }
 
   /** How many are open. */
@@ -42,9 +49,11 @@ export class TurnWaits {
 
   #begin(correlation: number, kind: Wait['kind']): Promise<unknown> {
     const { waits, parking } = this.#loop
+    const { start, steps } = this.#turn
+    const ofSteps = steps?.began()
     const promise = new Promise<unknown>((resolve, reject) => {
       const settled = () => {
-        this.#open.delete(wait)
+        if (this.#open.delete(wait) && ofSteps) steps?.settled(ofSteps)
         waits.delete(correlation)
       }
       const wait: Wait = {
@@ -60,9 +69,9 @@ export class TurnWaits {
         },
       }
       this.#open.add(wait)
-      parking.unpark(this.#start)
+      parking.unpark(start)
       waits.add(correlation, wait)
-      this.#loop.mayPark(this.#start)
+      this.#loop.mayPark(start)
     })
     return handled(promise)
   }
@@ -71,7 +80,7 @@ export class TurnWaits {
   withdraw(correlation: number, reason: DramatisError): void {
     const wait = this.#loop.waits.get(correlation)
     if (!wait) return
-    this.#loop.writeControl(CANCEL, this.#start, correlation, 0)
+    this.#loop.writeControl(CANCEL, this.#turn.start, correlation, 0)
     this.#loop.link.flush()
     wait.reject(reason)
   }
@@ -84,7 +93,7 @@ export class TurnWaits {
     for (const wait of [...this.#open]) {
       const correlation = this.#loop.waits.numberOf(wait)
       if (correlation !== undefined && (sends || wait.kind === 'request'))
-        this.#loop.writeControl(CANCEL, this.#start, correlation, 0)
+        this.#loop.writeControl(CANCEL, this.#turn.start, correlation, 0)
       wait.reject(reason)
     }
   }
@@ -100,7 +109,7 @@ export class TurnWaits {
         if (frame) this.#loop.settle(correlation, frame.memory, frame.at)
         else this.#loop.waits.get(correlation)?.reject(withdrawnBefore(to))
       }
-      this.#loop.mayPark(this.#start)
+      this.#loop.mayPark(this.#turn.start)
     })
   }
 }

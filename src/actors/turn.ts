@@ -28,6 +28,7 @@ import { handled, quiet, rejected } from './handled.ts'
 import { ACKNOWLEDGE } from './handoff.ts'
 import type { Logger } from './logger.ts'
 import { Messenger, type MessengerTurn, NO_OPTIONS } from './messenger.ts'
+import { OpenSteps } from './open-steps.ts'
 import { encodeData } from './outbox.ts'
 import { seededRandom } from './random.ts'
 import { RequestGroups } from './request-groups.ts'
@@ -46,7 +47,8 @@ export class Turn extends TaskVerbs implements AgentContext, MessengerTurn {
   #ended = false
   #reason: DramatisError | undefined
   #controller: AbortController | undefined
-  #local = 0
+  #sleeping = 0
+  #steps: OpenSteps | undefined
   #drafts: Drafts | undefined
   #random: (() => number) | undefined
   #blackboard: Blackboard | undefined
@@ -256,7 +258,7 @@ export class Turn extends TaskVerbs implements AgentContext, MessengerTurn {
     checkText(name, 'name')
     checkFunction(run, 'run')
     if (options !== undefined) checkStepOptions(options)
-    if (this.#emitter?.behind) await this.#emitter.gate()
+    if (this.#emitter?.behind) await this.#gate()
     const logged = this.start.replay?.matchStep(name)
     if (logged) {
       this.#record(REPLAYED, logged.step, name, undefined, 0)
@@ -265,10 +267,11 @@ export class Turn extends TaskVerbs implements AgentContext, MessengerTurn {
     }
     const step = this.nextStep()
     this.#record(STEP_BEGAN, step, name, undefined, options?.idempotent ? 0 : FAILED)
-    this.#local += 1
     this.#loop.parking.unpark(this.start) // something of its own begins: it does not only wait
+    this.#steps ??= new OpenSteps()
+    const open = this.#steps.begin()
     try {
-      const result = await run()
+      const result = await this.#steps.call(open, run)
       this.#record(STEP_DONE, step, name, encodeData(result, `step "${name}"`), 0)
       return result
     } catch (error) {
@@ -276,7 +279,7 @@ export class Turn extends TaskVerbs implements AgentContext, MessengerTurn {
       if (!this.#ended) this.#record(STEP_DONE, step, name, JSON.stringify(errorData(failure)), FAILED)
       throw error
     } finally {
-      this.#local -= 1
+      this.#steps.end(open)
       this.#loop.mayPark(this.start)
     }
   }
@@ -303,13 +306,13 @@ export class Turn extends TaskVerbs implements AgentContext, MessengerTurn {
   async #sleep(ms: number): Promise<void> {
     this.#check()
     const duration = durationOf(ms, 'ms')
-    if (this.#emitter?.behind) await this.#emitter.gate()
-    this.#local += 1
+    if (this.#emitter?.behind) await this.#gate()
+    this.#sleeping += 1
     this.#loop.parking.unpark(this.start) // something of its own begins: it does not only wait
     try {
       await this.#loop.sleep(duration, this.signal)
     } finally {
-      this.#local -= 1
+      this.#sleeping -= 1
       this.#loop.mayPark(this.start)
     }
     this.#check()
@@ -332,8 +335,15 @@ export class Turn extends TaskVerbs implements AgentContext, MessengerTurn {
   }
   /** All that is open waits for others. */
   get parked(): boolean {
+    return this.waits && !this.#steps?.work
+  }
+  /** It waits for others, and does not sleep; its steps may have something else to do. */
+  get waits(): boolean {
     const waits = (this.#messenger?.waiting ?? 0) + (this.#emitter?.waiting ?? 0)
-    return this.#local === 0 && waits > 0 && !this.#messenger?.replaying
+    return this.#sleeping === 0 && waits > 0 && !this.#messenger?.replaying
+  }
+  get steps(): OpenSteps | undefined {
+    return this.#steps
   }
   nextStep(): number {
     this.#step += 1
@@ -348,7 +358,13 @@ export class Turn extends TaskVerbs implements AgentContext, MessengerTurn {
   async breathe(): Promise<void> {
     this.#loop.link.flush()
     await this.#loop.breath()
-    if (this.#emitter?.behind) await this.#emitter.gate()
+    if (this.#emitter?.behind) await this.#gate()
+  }
+  /** A verb waits for the reader of the answer. */
+  async #gate(): Promise<void> {
+    const steps = this.#steps?.began()
+    await this.#emitter?.gate()
+    if (steps) this.#steps?.settled(steps)
   }
   /** The reader of the answer has read that many pieces more. */
   read(count: number): void {
