@@ -324,7 +324,7 @@ export class AgentLoop implements TurnHost {
       if (isThenable(result)) {
         // Who refuses a task that is handed off to it does so at once: one that goes on has taken it.
         if (turn.start.type === 'delegate' && 'handoff' in message.metadata)
-          this.#port.scheduler.defer(() => turn.acknowledge())
+          turn.acknowledge((acknowledge) => this.#port.scheduler.defer(acknowledge))
         // What only looks like a promise may throw, or settle twice; a promise of it does neither.
         const settled = result instanceof Promise ? result : Promise.resolve(result)
         settled.then(

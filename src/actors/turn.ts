@@ -48,6 +48,7 @@ export class Turn extends TaskVerbs implements AgentContext, MessengerTurn {
   #reason: DramatisError | undefined
   #controller: AbortController | undefined
   #sleeping = 0
+  #isToAcknowledge = false
   #steps: OpenSteps | undefined
   #drafts: Drafts | undefined
   #random: (() => number) | undefined
@@ -340,7 +341,7 @@ export class Turn extends TaskVerbs implements AgentContext, MessengerTurn {
   /** It waits for others, and does not sleep; its steps may have something else to do. */
   get waits(): boolean {
     const waits = (this.#messenger?.waiting ?? 0) + (this.#emitter?.waiting ?? 0)
-    return this.#sleeping === 0 && waits > 0 && !this.#messenger?.replaying
+    return waits > 0 && this.#sleeping === 0 && !this.#isToAcknowledge && !this.#messenger?.replaying
   }
   get steps(): OpenSteps | undefined {
     return this.#steps
@@ -371,9 +372,13 @@ export class Turn extends TaskVerbs implements AgentContext, MessengerTurn {
     this.#emitter?.read(count)
   }
 
-  /** It was handed a task off, and has not refused it. */
-  acknowledge(): void {
-    if (!this.refusal()) void this.call(ACKNOWLEDGE, {})
+  /** It was handed a task off, and has not refused it: it says so when that is due. Until then it does not only wait. */
+  acknowledge(defer: (task: () => void) => void): void {
+    this.#isToAcknowledge = true
+    defer(() => {
+      this.#isToAcknowledge = false
+      if (!this.refusal()) void this.call(ACKNOWLEDGE, {})
+    })
   }
 
   /** The turn is to stop: its signal fires, what it waits for is withdrawn, what follows it follows. */

@@ -62,7 +62,16 @@ export class Handoffs {
   #record(step: HandoffStep, { run, from, own, name }: Omit<Handoff, 'to'>, fields: { summary?: string } = {}): void {
     const agent = BY_TARGET.has(step) ? name : from.name
     const messageId = this.#core.idOf(own)
-    this.#core.record(run, { kind: 'handoff', step, agent, from: from.name, to: name, messageId, ...fields })
+    this.#core.record(run, {
+      kind: 'handoff',
+      step,
+      agent,
+      from: from.name,
+      to: name,
+      turn: own.turn,
+      messageId,
+      ...fields,
+    })
   }
 
   /** The target's turn has begun and goes on: it has not refused. */

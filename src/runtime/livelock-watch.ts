@@ -105,8 +105,8 @@ export class LivelockWatch {
   /** What led to a message that is not handled yet, by id and recipient; and to an open turn, by agent and number. */
   readonly #messages = new BoundedMap<string, Conversation | undefined>(MOST_OPEN)
   readonly #turns = new BoundedMap<string, Conversation>(MOST_OPEN)
-  /** What led to a task that is about to be handed off, by agent: the host asks for it, in the name of no turn. */
-  readonly #handedOff = new Map<number, Conversation | undefined>()
+  /** What led to the request that the host is about to make in the name of an agent, by agent. */
+  readonly #handoffs = new Map<number, Conversation | undefined>()
   /** Tasks that are polls. */
   readonly #polls = new BoundedMap<string, true>(MOST_OPEN)
   /** From the last progress on: by action, and by caller and callee. */
@@ -153,9 +153,9 @@ export class LivelockWatch {
     this.#found(agents, evidence)
   }
 
-  /** The turn of that message hands its task off: the next frame that delegates in the name of its agent does. */
-  handsOff(agent: number, messageId: string): void {
-    this.#handedOff.set(agent, this.#messages.get(messageKey(messageId, agent)))
+  /** The turn of that agent hands its duty off: the request that comes next is the host's, in its name. */
+  handsOff(agent: number, turn: number): void {
+    this.#handoffs.set(agent, this.#ofTurn(agent, turn))
   }
 
   /** `seq` is the place of the frame in the log. */
@@ -211,15 +211,14 @@ export class LivelockWatch {
   /** What led to that message: a turn of its sender, or of a copy what led to the message itself. */
   #before(memory: Memory, at: number): Conversation | undefined {
     const turn = turnOf(memory, at)
-    if (turn > 0) return this.#ofTurn(senderOf(memory, at), turn)
-    if (turn === NO_TURN && typeOf(memory, at) === 'delegate') return this.#taken(senderOf(memory, at))
+    const sender = senderOf(memory, at)
+    if (turn === NO_TURN) {
+      const before = this.#handoffs.get(sender)
+      this.#handoffs.delete(sender)
+      return before
+    }
+    if (turn !== 0) return this.#ofTurn(sender, turn)
     return flagsOf(memory, at) & MANY ? this.#messages.get(messageKey(idOf(memory, at), NOBODY)) : undefined
-  }
-
-  #taken(agent: number): Conversation | undefined {
-    const before = this.#handedOff.get(agent)
-    this.#handedOff.delete(agent)
-    return before
   }
 
   #ofTurn(agent: number, turn: number): Conversation | undefined {

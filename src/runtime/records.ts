@@ -96,10 +96,10 @@ export type HostRecord =
   | Record<'sync', { point: string; result: SyncResult }>
   /** `step`: how far it has come (rule 30). `agents`: those involved. `evidence`: all signs since the last progress. */
   | Record<'livelock', { step: LivelockStep; agents: readonly string[]; evidence: readonly string[] }>
-  /** `agent`: who took that step. `messageId`: of the message whose turn hands its duty off. */
+  /** `agent`: who took that step. `turn`: the one that hands its duty off. `messageId`: of its message. */
   | Record<
       'handoff',
-      { agent: string; step: HandoffStep; from: string; to: string; messageId: string; summary?: string }
+      { agent: string; step: HandoffStep; from: string; to: string; turn: number; messageId: string; summary?: string }
     >
   | Record<'step.mismatch', { agent: string; messageId: string; error: DramatisError }>
 

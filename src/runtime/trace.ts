@@ -204,6 +204,10 @@ function detailsOf(record: HostRecord, rest: object): object {
       const { data: _data, ...result } = record.result
       return { point: record.point, ...result }
     }
+    case 'handoff': {
+      const { agent, step, from, to, messageId, summary } = record
+      return { agent, step, from, to, messageId, ...(summary !== undefined && { summary }) }
+    }
     case 'turn.started': {
       const { agent, instance, messageId, attempt } = record
       return { agent, ...(instance !== undefined && { instance }), messageId, attempt }

@@ -350,6 +350,19 @@ t.test('rule 21: a task that is handed back and forth reaches the bound of deleg
   t.same(isWell(team), [])
 })
 
+t.test('a target that hands the task back before it has acknowledged it is in no deadlock', async (t) => {
+  for (let seed = 1; seed <= 20; seed++) {
+    const passes =
+      (to: string): Receive =>
+      async ({ content }, context) =>
+        context.handoff(to, content)
+    const team = openTeam(t, { a: passes('b'), b: passes('a') }, { seed })
+    const answer = outcomeOf(ask(team, 'a'))
+    await team.clock.runToIdle()
+    t.match(JSON.stringify(answer.error), 'maxDelegationDepth is 8', `seed ${seed}`)
+  }
+})
+
 t.test('rule 21: delegations below a handoff count what it has taken the place of', async (t) => {
   const passes =
     (to: string): Receive =>

@@ -127,6 +127,20 @@ t.test('rule 29: two that write to each other and back 6 times without progress 
   ])
 })
 
+t.test('rule 29: a task that is handed off to one that had it is a sign', async (t) => {
+  const handsTo =
+    (to: string) =>
+    async ({ content }: AgentMessage, context: AgentContext): Promise<void> =>
+      context.handoff(to, content)
+  const { team, found } = watched(t, { ann: handsTo('bob'), bob: handsTo('ann') })
+  const { error } = await play(team)
+  t.equal(error?.code, 'LIVELOCK')
+  const evidence = [
+    /^a task was delegated back to "ann", who had it: "ann" -> "bob" -> "ann" \(message [\da-f-]{36}\)$/,
+  ]
+  t.match(found[0], { evidence })
+})
+
 t.test('rule 29: 50 messages, each because of the one before, are a sign', async (t) => {
   const cast = { ann: passesTo('bob'), bob: passesTo('cleo'), cleo: passesTo('ann') }
   const { team, found } = watched(t, cast, { script: startsWith('ann') })

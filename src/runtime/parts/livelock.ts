@@ -70,12 +70,12 @@ class Case implements Beholder {
     if (this.#evidence.length === LADDER.length) return // it is about to end
     if (entry.kind === 'frames') this.#frames(entry)
     else if (entry.kind === 'task') this.#watch.task(entry.task, entry.previous === null)
-    else if (entry.kind === 'blackboard') {
+    else if (entry.kind === 'handoff') {
+      const source = this.#core.cell(entry.from, this.#run)
+      if (source && entry.step === 'requested') this.#watch.handsOff(source.index, entry.turn)
+    } else if (entry.kind === 'blackboard') {
       const { key, entryType, value } = entry.entry
       this.#watch.saw('blackboard', key, entryType, JSON.stringify(value))
-    } else if (entry.kind === 'handoff' && entry.step === 'requested') {
-      const from = this.#core.cell(entry.from, this.#run)
-      if (from) this.#watch.handsOff(from.index, entry.messageId)
     } else if (entry.kind === 'sync' && !entry.result.timedOut) {
       this.#watch.begin()
       this.progress()
