@@ -38,6 +38,13 @@ const TURNS_TO_SLOW = 16
 /** That one turn leaves: of its agent's state, and of its run's. */
 const MOST_PATCHES = 2
 
+/** A message that is to be taken back, and why. */
+interface Withdrawal {
+  callee: Cell
+  envelope: Envelope<RunState>
+  reason: DramatisError
+}
+
 export class Settlement implements Settling {
   readonly #core: Core
   /** Requests whose duty was handed off, by the message of who has it now: that was sent by another than who is to be answered. */
@@ -232,16 +239,14 @@ export class Settlement implements Settling {
         for (const sent of caller.broadcasts.get(correlation)?.copies ?? [correlation]) this.#cancelSend(caller, sent)
       return
     }
+    this.#takeBackAll([this.#takeOut(request, reason)])
+  }
+
+  /** Nobody waits for it any more. */
+  #takeOut({ caller, correlation, callee, envelope }: OpenRequest, reason: DramatisError | undefined): Withdrawal {
     caller.open.delete(correlation)
-    this.withdraw(
-      request.callee,
-      request.envelope,
-      reason ??
-        new CancelledError(`The request of "${caller.name}" was withdrawn.`, {
-          agent: request.callee.name,
-          caller: caller.name,
-        }),
-    )
+    const text = `The request of "${caller.name}" was withdrawn.`
+    return { callee, envelope, reason: reason ?? new CancelledError(text, { agent: callee.name, caller: caller.name }) }
   }
 
   /** A send that still waits for room; one that has it by now was accepted. */
@@ -260,10 +265,38 @@ export class Settlement implements Settling {
 
   /** Takes a message back, wherever it is. */
   withdraw(callee: Cell, envelope: Envelope<RunState>, reason: DramatisError): void {
-    if (envelope.cancelled) return
-    envelope.cancelled = true
+    this.#takeBackAll([{ callee, envelope, reason }])
+  }
+
+  /** What a turn that is to end was waiting for is wanted by nobody any more. */
+  withdrawRequests(cell: Cell, envelope: Envelope<RunState>): void {
+    this.#takeBackAll(this.#waitsOf(cell, envelope))
+  }
+
+  /** With all that their turns wait for, and the turns of that; a chain may be longer than the stack. Who waits comes last. */
+  #takeBackAll(left: Withdrawal[]): void {
+    const found: Withdrawal[] = []
+    for (let next = left.pop(); next; next = left.pop()) {
+      const { callee, envelope } = next
+      if (envelope.cancelled) continue
+      envelope.cancelled = true
+      found.push(next)
+      for (const wait of this.#waitsOf(callee, envelope)) left.push(wait)
+    }
+    for (const { callee, envelope, reason } of found.reverse()) this.#takeBack(callee, envelope, reason)
+  }
+
+  #waitsOf(cell: Cell, { turn, run }: Envelope<RunState>): Withdrawal[] {
+    const waits: Withdrawal[] = []
+    for (const request of [...cell.open.values()])
+      if (request.turn === turn) waits.push(this.#takeOut(request, run.ending))
+    for (const [correlation, call] of [...cell.calls])
+      if (call.turn === turn) this.#core.calls.cancel(cell, correlation)
+    return waits
+  }
+
+  #takeBack(callee: Cell, envelope: Envelope<RunState>, reason: DramatisError): void {
     const { deaths, delivery, gate } = this.#core
-    this.withdrawRequests(callee, envelope)
     const holder = callee.holderOf(envelope.turn)
     if (holder?.mailbox.holds(envelope)) {
       // One that runs within another turn is told without: with its permit that one would go on.
@@ -278,14 +311,6 @@ export class Settlement implements Settling {
       this.drop(envelope, 'cancelled', [reason])
       this.#core.admission.freed(callee, envelope.bytes)
     }
-  }
-
-  /** What a turn that is to end was waiting for is wanted by nobody any more. */
-  withdrawRequests(cell: Cell, { turn, run }: Envelope<RunState>): void {
-    for (const request of [...cell.open.values()])
-      if (request.turn === turn) this.cancel(cell, request.correlation, run.ending)
-    for (const [correlation, call] of [...cell.calls])
-      if (call.turn === turn) this.#core.calls.cancel(cell, correlation)
   }
 
   /** The message is out of its mailbox and dead. */
