@@ -275,15 +275,23 @@ export interface AgentContext<State = object, RunState = object, Data = unknown>
   handoff(to: string, task: AgentTask | TaskInput, summary?: string): Promise<void>
   /**
    * Asks the manager (`escalateTo` of the role) what to do when this turn cannot go on. It gets a request whose
-   * `metadata.escalation` is `{ from, reason, details, task: { id, description, structuredData }, passedBy }`, and decides by its
-   * answer. A plain one is guidance. With `structuredData: { decision: 'reassign', to }` what this turn was asked is asked of `to`,
-   * whose answer is the result; with `{ decision: 'take_over' }` its own answer is the result; with `{ decision: 'escalate' }` its
-   * own manager is asked, and so on, each once. Source: document 002, 2.6.2.
+   * `metadata.escalation` is `{ from, reason, details, done, task: { id, description, structuredData }, passedBy }` (`done`: what
+   * this turn has done so far, in words), and decides by its answer. A plain one is guidance. With `structuredData: { decision:
+   * 'reassign', to }` what this turn was asked is delegated to `to`, whose answer is the result; with `{ decision: 'take_over' }`
+   * its own answer is the result; with `{ decision: 'escalate' }` its own manager is asked, and so on, each once. Source: document
+   * 002, 2.6.2.
+   *
+   * Who reassigns delegates: the manager's place in the delegation graph decides (see `delegate`), not this agent's. `to` gets a
+   * message of type delegate with `metadata.reassigned` `{ from, by, reason, guidance }`, which is a task of the board; the task of
+   * this turn is 'handed_off' when the answer is there. What came as a plain question with data keeps its data.
    *
    * 'unresolved', with the reason: the manager, or whom it named, has refused, failed, not answered in time, or is gone; or nobody
-   * is left to ask, as for a protocol script, which is reported to '$orchestrator' too (see `report`). Rejects only when this turn
-   * is to stop, and with `MessageRejectedError` for what is no text or no JSON. A manager that itself waits for this turn cannot
-   * answer until that wait is over.
+   * is left to ask, as for a protocol script, which is reported to '$orchestrator' too (see `report`); or the delegation graph
+   * forbids it. Rejects only when this turn is to stop, and with `MessageRejectedError` for what is no text or no JSON.
+   *
+   * A manager that itself waits for this turn answers meanwhile if its role has `reentrancy: 'chain'`. Without, that is a deadlock,
+   * which is named and broken like any other: one of the two waits rejects with `DeadlockError`, and where it is this one the
+   * outcome is 'unresolved'.
    *
    * @example
    * const outcome = await context.escalate('the page is in Basque', { page: 3 })

@@ -4,8 +4,8 @@
  */
 import { DramatisError } from '../errors.ts'
 import type { AgentMessage } from '../mailbox/message.ts'
-import type { EscalationOutcome, RequestOptions } from './context.ts'
-import type { TaskTurn } from './delegate.ts'
+import type { EscalationOutcome } from './context.ts'
+import { offerOf, type TaskTurn } from './delegate.ts'
 import { checkObject, checkText } from './verb-checks.ts'
 
 /** What the manager finds in `metadata.escalation`. */
@@ -13,10 +13,28 @@ interface Escalation {
   from: string
   reason: string
   details: object
+  /** What the turn has done so far, in words. */
+  done: string[]
   /** What the turn was asked: by its id where it is a task of the board. */
   task: { id: string | null; description: string; structuredData: unknown }
   /** The managers below who have passed it on. */
   passedBy: string[]
+}
+
+/** What the host says when it is asked who is above. */
+export interface EscalationView {
+  managers: string[]
+  done: string[]
+}
+
+/** What the host is asked for when a manager has given the task to another agent. */
+export interface ReassignRequest {
+  by: string
+  to: string
+  description: string
+  data: unknown
+  metadata: object
+  priority: number
 }
 
 const DECISIONS = ['guidance', 'reassign', 'take_over', 'escalate']
@@ -29,8 +47,9 @@ export async function escalate(turn: TaskTurn, reason: string, details: object =
   const { agent, taskId, message } = turn
   const { content = '', structuredData = null } = message ?? {}
   const task = { id: taskId, description: content, structuredData }
-  const escalation: Escalation = { from: agent, reason, details, task, passedBy: [] }
-  for (const manager of (await turn.call('managers', {})) as string[]) {
+  const { managers, done } = (await turn.call('managers', {})) as EscalationView
+  const escalation: Escalation = { from: agent, reason, details, done, task, passedBy: [] }
+  for (const manager of managers) {
     const outcome = await decided(turn, manager, escalation)
     if (outcome) return outcome
     escalation.passedBy.push(manager)
@@ -53,7 +72,7 @@ async function decided(
   escalation: Escalation,
 ): Promise<EscalationOutcome | undefined> {
   const text = `Agent "${escalation.from}" cannot go on: ${escalation.reason}`
-  const answer = await answerOf(turn, manager, text, { metadata: { escalation } })
+  const answer = await answerOf(turn, turn.ask(manager, text, { metadata: { escalation } }, 'request'))
   if (typeof answer === 'string') return unresolved(`"${manager}" was asked in vain: ${answer}`)
   const { decision, to } = Object(answer.structuredData) as { decision?: unknown; to?: unknown }
   switch (decision) {
@@ -72,7 +91,7 @@ async function decided(
   }
 }
 
-/** The task goes to somebody else, as it came. */
+/** The task goes to somebody else, as it came: a task of the board with what makes it one, a question with its data. */
 async function reassigned(
   turn: TaskTurn,
   by: string,
@@ -82,23 +101,35 @@ async function reassigned(
 ): Promise<EscalationOutcome> {
   if (typeof to !== 'string' || to === '' || to === from)
     return unresolved(`"${by}" reassigned the task, but to nobody else: its structuredData needs { decision, to }.`)
-  const result = await answerOf(turn, to, task.description, {
-    ...(task.structuredData !== null && { structuredData: task.structuredData }),
+  const request: ReassignRequest = {
+    by,
+    to,
+    description: task.description,
+    data: taskFor(turn, to, task),
     metadata: { reassigned: { from, by, reason, guidance } },
-  })
+    priority: turn.message?.priority ?? 0,
+  }
+  const result = await answerOf(turn, turn.call('reassign', request) as Promise<AgentMessage>)
   if (typeof result === 'string') return unresolved(`"${by}" reassigned the task to "${to}", in vain: ${result}`)
   return { kind: 'reassigned', to, result }
 }
 
-/** The answer, or why there is none. */
-async function answerOf(
-  turn: TaskTurn,
+/** Data that came with a plain question stay what they are: they are what the new owner has to understand. */
+function taskFor(
+  { message, taskId }: TaskTurn,
   to: string,
-  content: string,
-  options: RequestOptions,
-): Promise<AgentMessage | string> {
+  { description, structuredData }: Escalation['task'],
+): unknown {
+  const isTask = message?.type === 'delegate'
+  if (structuredData !== null && !isTask) return structuredData
+  const offer = isTask ? Object(structuredData) : offerOf(to, description, null)
+  return { ...offer, assignedTo: to, parentTask: taskId ?? Object(offer).parentTask }
+}
+
+/** The answer, or why there is none. */
+async function answerOf(turn: TaskTurn, answer: Promise<AgentMessage>): Promise<AgentMessage | string> {
   try {
-    return await turn.ask(to, content, options, 'request')
+    return await answer
   } catch (error) {
     if (!(error instanceof DramatisError) || turn.refusal()) throw error
     return error.message

@@ -52,8 +52,15 @@ export class Admission implements Admitting {
     this.#core = core
   }
 
-  /** A message for somebody's mailbox, from an agent or (with `settle`) from a caller in the host. */
-  message(sender: Cell, run: RunState, memory: Memory, at: number, settle: OpenRequest['settle']): void {
+  /** A message for somebody's mailbox, from an agent or (with `settle`) from a caller in the host. `giver`: whose task it is. */
+  message(
+    sender: Cell,
+    run: RunState,
+    memory: Memory,
+    at: number,
+    settle: OpenRequest['settle'],
+    giver: Cell = sender,
+  ): void {
     const index = recipientOf(memory, at)
     if (index === NOBODY && flagsOf(memory, at) & TO_ALL) return this.#core.copies.broadcast(sender, run, memory, at)
     const named = index === NOBODY && flagsOf(memory, at) & HAS_NAME ? readBody(memory, at).name : undefined
@@ -73,7 +80,7 @@ export class Admission implements Admitting {
     const { maxMessageBytes } = callee.settings.mailbox
     if (lengthOf(memory, at) > maxMessageBytes)
       return refuse('rejected', tooLarge(callee.name, lengthOf(memory, at), maxMessageBytes))
-    const refusal = delegationRefusal(this.#core, sender, callee, memory, at)
+    const refusal = delegationRefusal(this.#core, giver, callee, memory, at)
     if (refusal) return refuse('rejected', refusal)
     const isRequest = kindOf(memory, at) === REQUEST
     let within: Envelope<RunState> | undefined

@@ -58,7 +58,7 @@ export interface Routing {
 
 /** Into the mailboxes. */
 export interface Admitting {
-  message(sender: Cell, run: RunState, memory: Memory, at: number, settle: OpenRequest['settle']): void
+  message(sender: Cell, run: RunState, memory: Memory, at: number, settle: OpenRequest['settle'], giver?: Cell): void
   freed(callee: Cell, bytes: number): void
   unknown(name: string, run: RunState): UnknownAgentError
   verdict(sender: Cell, run: RunState, memory: Memory, at: number, error: DramatisError | undefined): void
@@ -76,6 +76,7 @@ export interface Sending {
     question: Question,
     settle: (memory: Memory, at: number) => void,
     sender?: Cell,
+    giver?: Cell,
   ): OpenRequest | undefined
 }
 

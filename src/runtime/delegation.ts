@@ -75,6 +75,18 @@ export function handoffRefusal(core: Core, from: Cell, to: Cell, turn: number): 
   return obstacle ? refusal(from, to, obstacle) : tooDeep(core, from, to, turn)
 }
 
+/** Why a manager may not give the task of the turn of `from` to another agent, if it may not. */
+export function reassignRefusal(
+  core: Core,
+  by: Cell,
+  from: Cell,
+  to: Cell,
+  turn: number,
+): DelegationRefusedError | undefined {
+  const obstacle = obstacleOf(by, to)
+  return obstacle ? refusal(by, to, obstacle) : tooDeep(core, from, to, turn)
+}
+
 function tooDeep(core: Core, from: Cell, to: Cell, turn: number): DelegationRefusedError | undefined {
   const depth = delegationDepth(core, from, turn) + 1
   if (depth <= MAX_DELEGATION_DEPTH) return undefined

@@ -7,10 +7,9 @@
  * nobody.
  */
 import type { HandoffRequest } from '../actors/handoff.ts'
-import { describeStep, hasEffect } from '../actors/replay.ts'
 import { CancelledError, DelegationRefusedError, type DramatisError } from '../errors.ts'
 import { errorOf, isFailure } from '../mailbox/codec.ts'
-import { CALL, kindOf, lengthOf, limitOf, REQUEST, senderOf, turnOf } from '../mailbox/frame.ts'
+import { kindOf, limitOf, REQUEST } from '../mailbox/frame.ts'
 import { readBody } from '../mailbox/frame-body.ts'
 import type { Envelope } from '../mailbox/mailbox.ts'
 import type { Memory } from '../mailbox/memory.ts'
@@ -22,6 +21,7 @@ import type { Question } from './host-frames.ts'
 import { offered } from './offered.ts'
 import type { HandoffStep } from './records.ts'
 import type { RunState } from './run-state.ts'
+import { stepsOf } from './turn-steps.ts'
 
 /** One handoff on its way: whose turn gives its duty away, and to whom. */
 interface Handoff {
@@ -163,24 +163,10 @@ export class Handoffs {
 
   /** Where the source has not summed up what there is: the task, and what its turn has done. */
   #summary(from: Cell, own: Envelope<RunState>, { description }: Partial<HandoffRequest>): string {
-    const done = [...this.#stepsOf(from, own)]
+    const done = stepsOf(this.#core, from, own)
     return `${description} ${done.length === 0 ? 'Nothing was done yet.' : `Done so far: ${done.join(', ')}.`}`
   }
-
-  *#stepsOf(from: Cell, { run, turn }: Envelope<RunState>): IterableIterator<string> {
-    for (const entry of run.log.entries()) {
-      if (entry.kind !== 'frames') continue
-      const { memory } = entry
-      for (let at = entry.from; at < entry.to; at += lengthOf(memory, at))
-        if (senderOf(memory, at) === from.index && turnOf(memory, at) === turn && isDone(memory, at))
-          yield describeStep({ memory, at, kind: kindOf(memory, at) }, (index) => this.#core.name(index))
-    }
-  }
 }
-
-/** What is worth a word in a summary: what the turn has done, not that it hands it off. */
-const isDone = (memory: Memory, at: number) =>
-  hasEffect(kindOf(memory, at)) && !(kindOf(memory, at) === CALL && readBody(memory, at).content.startsWith('handoff'))
 
 const withdrawn = ({ name }: Cell, to: Cell) =>
   new CancelledError(`The handoff of "${name}" to "${to.name}" was withdrawn.`, { agent: to.name, from: name })

@@ -1,5 +1,6 @@
 /** The verbs that the host itself serves: the blackboard, subscriptions, sync points, decisions. Each is a logged step of its caller. */
 
+import type { EscalationView } from '../actors/escalate.ts'
 import { ACKNOWLEDGE } from '../actors/handoff.ts'
 import { Board } from '../blackboard/board.ts'
 import type { Blackboard, BlackboardEntry, WriteOptions } from '../blackboard/entry.ts'
@@ -26,10 +27,12 @@ import type { Cell, OpenCall } from './cell.ts'
 import type { Core, Serving } from './core.ts'
 import { Handoffs } from './handoffs.ts'
 import { managersOf } from './managers.ts'
+import { Reassignments } from './reassignments.ts'
 import { refused } from './refused.ts'
 import type { RunState } from './run-state.ts'
 import type { BlackboardScope } from './settings.ts'
 import type { Waiter } from './sync-rules.ts'
+import { stepsOf } from './turn-steps.ts'
 import { watch } from './watches.ts'
 
 export class HostCalls implements Serving {
@@ -40,11 +43,13 @@ export class HostCalls implements Serving {
   spawn: (by: Cell, run: RunState, role: object) => Promise<string> = () =>
     Promise.reject(new ConfigurationError('spawn: there is no team to make agents for.', { path: 'spawn' }))
   readonly #handoffs: Handoffs
+  readonly #reassignments: Reassignments
   #teamBoard: Board | undefined
 
   constructor(core: Core) {
     this.#core = core
     this.#handoffs = new Handoffs(core)
+    this.#reassignments = new Reassignments(core)
   }
 
   serve(cell: Cell, run: RunState, memory: Memory, at: number): void {
@@ -125,7 +130,9 @@ export class HostCalls implements Serving {
       case 'spawn':
         return this.spawn(cell, run, args)
       case 'managers':
-        return managersOf(this.#core, cell, run)
+        return this.#managers(cell, run, turn)
+      case 'reassign':
+        return this.#reassignments.reassign(cell, run, turn, args, signal)
       case 'handoff':
         return this.#handoffs.handOff(cell, run, turn, args, signal)
       case ACKNOWLEDGE:
@@ -136,6 +143,12 @@ export class HostCalls implements Serving {
       default:
         throw new ConfigurationError(`${operation}: no such verb.`, { path: operation })
     }
+  }
+
+  /** Whom the turn may ask what to do, and what it has done so far, for them to know. */
+  #managers(cell: Cell, run: RunState, turn: number): EscalationView {
+    const own = cell.holderOf(turn)?.mailbox.handed.get(turn)
+    return { managers: managersOf(this.#core, cell, run), done: own ? stepsOf(this.#core, cell, own) : [] }
   }
 
   #decide(run: RunState, { question, choice, reason }: Arguments): void {
@@ -222,7 +235,7 @@ export class HostCalls implements Serving {
 
 /** What only the agents themselves can end. A sync point has a time limit, which does not excuse a cycle. */
 function waitsFor(operation: string, { key, timeoutMs, point, to }: Arguments): OpenCall['waitsFor'] {
-  if (operation === 'handoff') return { kind: 'handoff', name: to }
+  if (operation === 'handoff' || operation === 'reassign') return { kind: 'handoff', name: to }
   if (operation === 'blackboard.waitFor' && timeoutMs === undefined) return { kind: 'blackboard', name: key }
   return operation === 'sync' || operation === 'synced' ? { kind: 'sync', name: point } : undefined
 }

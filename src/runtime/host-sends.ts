@@ -32,7 +32,7 @@ export class HostSends implements Sending {
 
   /**
    * A request of the caller outside, or in the name of that agent; `settle` takes the answer. Gives the request, unless it was
-   * answered at once.
+   * answered at once. `giver`: who has decided that it is done, if that is another.
    *
    * @throws MessageRejectedError when it is larger than its recipient takes.
    */
@@ -42,6 +42,7 @@ export class HostSends implements Sending {
     question: Question,
     settle: (memory: Memory, at: number) => void,
     sender: Cell = this.#core.cells[USER_INDEX]!,
+    giver: Cell = sender,
   ): OpenRequest | undefined {
     const correlation = sender.index === USER_INDEX ? ++sender.correlation : this.number()
     const threadId = question.threadId ?? run.threadId
@@ -59,7 +60,7 @@ export class HostSends implements Sending {
     const { maxMessageBytes } = target.settings.mailbox
     if (bytes > maxMessageBytes) throw tooLarge(bytes, maxMessageBytes)
     this.#core.appendOwned(run, memory, bytes)
-    this.#core.admission.message(sender, run, memory, 0, settle)
+    this.#core.admission.message(sender, run, memory, 0, settle, giver)
     this.#core.wake()
     return sender.open.get(correlation)
   }

@@ -6,6 +6,7 @@
  * under way the oldest entries go beyond 64 MiB, and `forgotten` says so. Records of the host count as well: a run that
  * writes little but is told much, of deaths or on its task board, has its bound too.
  */
+import { lengthOf } from '../mailbox/frame.ts'
 import type { Memory } from '../mailbox/memory.ts'
 import { LogChunks } from './log-chunks.ts'
 import { type FrameBlock, type HostRecord, type LogEntry, SEQ_STEP } from './records.ts'
@@ -146,3 +147,11 @@ const textLength = (value: unknown) => (typeof value === 'string' ? value.length
 /** The last number that the entry takes. */
 export const lastSeq = (entry: LogEntry): number =>
   entry.seq + (entry.kind === 'frames' ? entry.count * SEQ_STEP : SEQ_STEP) - 1
+
+/** All frames of a log, in order. */
+export function* framesOf(log: RunLog, until?: number): IterableIterator<[memory: Memory, at: number]> {
+  for (const entry of log.entries(-1, until)) {
+    if (entry.kind !== 'frames') continue
+    for (let at = entry.from; at < entry.to; at += lengthOf(entry.memory, at)) yield [entry.memory, at]
+  }
+}

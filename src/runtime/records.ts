@@ -101,6 +101,18 @@ export type HostRecord =
       'handoff',
       { agent: string; step: HandoffStep; from: string; to: string; turn: number; messageId: string; summary?: string }
     >
+  /** `agent`: the manager who has decided it. `turn` and `messageId`: of the one that had asked. */
+  | Record<
+      'reassignment',
+      {
+        agent: string
+        step: 'requested' | 'done' | 'failed'
+        from: string
+        to: string
+        turn: number
+        messageId: string
+      }
+    >
   | Record<'step.mismatch', { agent: string; messageId: string; error: DramatisError }>
 
 export type LogEntry = FrameBlock | HostRecord

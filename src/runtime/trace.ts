@@ -32,7 +32,7 @@ import { readBody } from '../mailbox/frame-body.ts'
 import { idOf } from '../mailbox/frame-id.ts'
 import type { Memory } from '../mailbox/memory.ts'
 import { RUNTIME, type TypedMessage } from '../mailbox/message.ts'
-import type { RunLog } from './log.ts'
+import { framesOf, type RunLog } from './log.ts'
 import type { HostRecord } from './records.ts'
 import type { OrchestrationTrace } from './trace-types.ts'
 
@@ -63,14 +63,6 @@ function forgotten(log: RunLog, directory: Directory): TypedMessage {
     runId: directory.runId(first?.run ?? 0),
     correlationId: null,
     sentAt: first?.at ?? 0,
-  }
-}
-
-/** All frames of a log, in order. */
-function* framesOf(log: RunLog, until?: number): IterableIterator<[memory: Memory, at: number]> {
-  for (const entry of log.entries(-1, until)) {
-    if (entry.kind !== 'frames') continue
-    for (let at = entry.from; at < entry.to; at += lengthOf(entry.memory, at)) yield [entry.memory, at]
   }
 }
 
@@ -207,6 +199,10 @@ function detailsOf(record: HostRecord, rest: object): object {
     case 'handoff': {
       const { agent, step, from, to, messageId, summary } = record
       return { agent, step, from, to, messageId, ...(summary !== undefined && { summary }) }
+    }
+    case 'reassignment': {
+      const { agent, step, from, to, messageId } = record
+      return { agent, step, from, to, messageId }
     }
     case 'turn.started': {
       const { agent, instance, messageId, attempt } = record

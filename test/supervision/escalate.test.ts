@@ -1,8 +1,9 @@
 /** Escalation: an agent that cannot go on asks its manager, and gets one of four answers. Document 002, 2.6.2. */
 import t from 'tap'
-import { type AgentMessage, defineAgent, type EscalationOutcome, type TypedMessage } from '../../src/index.ts'
+import { Turn } from '../../src/actors/turn.ts'
+import { type AgentMessage, defineAgent, type EscalationOutcome, type Run, type TypedMessage } from '../../src/index.ts'
 import { imbalances, leftovers } from './accounts.ts'
-import { ask, type Extras, type OpenTeam, openTeam, outcomeOf, type Receive } from './teams.ts'
+import { ask, type Extras, gate, numbers, type OpenTeam, openTeam, outcomeOf, type Receive } from './teams.ts'
 
 /** Escalates what it is asked, and answers with the outcome as JSON. */
 const worker: Receive = async (_message, context) =>
@@ -57,6 +58,7 @@ t.test('the manager is told who, why, of what task, and what there is', async (t
           from: 'worker',
           reason: 'no spade',
           details: { tried: ['hands'] },
+          done: [],
           task: { id: run.tasks[0]!.id, description: 'dig', structuredData: null },
           passedBy: [],
         },
@@ -75,11 +77,184 @@ t.test('the manager reassigns: the task goes to the other, and its answer is the
   t.match(outcome, { kind: 'reassigned', to: 'other', result: { sender: 'other', content: 'other did dig' } })
   t.match(heard, [
     {
+      type: 'delegate',
       sender: 'worker',
       content: 'dig',
+      structuredData: { description: 'dig', assignedTo: 'other' },
       metadata: { reassigned: { from: 'worker', by: 'lead', guidance: 'as you like' } },
     },
   ])
+})
+
+t.test('the manager is told what the turn has done so far', async (t) => {
+  let done: unknown
+  const lead: Receive = ({ metadata }) => {
+    done = Object(metadata.escalation).done
+    return 'ok'
+  }
+  const looksFirst: Receive = async (message, context) => {
+    await context.request('other', 'spade?')
+    await context.step('look', () => 'no spade')
+    return worker(message, context)
+  }
+  await outcomeFor(t, { worker: looksFirst, lead, other: digs })
+  t.same(done, ['request to other', 'step look'])
+})
+
+const noted = ({ tasks }: Run) => tasks.map(({ assignedTo, status }) => `${assignedTo} ${status}`)
+
+const byLead: Extras['roles'] = { worker: { escalateTo: 'lead' } }
+
+t.test('a task that is reassigned is one of the board, and the old one is handed off when it is done', async (t) => {
+  const { opened, open } = gate()
+  const other: Receive = async (message, context) => {
+    await opened
+    return digs(message, context)
+  }
+  const team = openTeam(t, { worker, lead: decides('reassign', { to: 'other' }), other }, { roles: byLead })
+  const run = team.launch('dig')
+  await team.clock.advance(0)
+  t.same(noted(run), ['worker blocked', 'other in_progress'])
+  t.equal(run.tasks[1]!.parentTask, run.tasks[0]!.id)
+  open()
+  const { orchestrationTrace } = await run.result
+  t.same(noted(run), ['worker handed_off', 'other completed'])
+  t.match(
+    orchestrationTrace.events.filter(({ eventType }) => eventType === 'reassignment'),
+    ['requested', 'done'].map((step) => ({ agent: 'lead', details: { step, from: 'worker', to: 'other' } })),
+  )
+})
+
+t.test('a task that was reassigned in vain is still that of who has escalated', async (t) => {
+  const other: Receive = () => {
+    throw new Error('broken')
+  }
+  const team = openTeam(t, { worker, lead: decides('reassign', { to: 'other' }), other }, { roles: byLead })
+  const run = team.launch('dig')
+  await run.result
+  t.same(noted(run), ['worker completed', 'other failed'])
+})
+
+type Roles = NonNullable<Extras['roles']>
+const graphs: Record<string, { roles: Roles; outcome: object }> = {
+  'to one that takes no tasks is refused': {
+    roles: { other: { canBeDelegatedTo: false } },
+    outcome: { kind: 'unresolved', reason: /"lead" cannot delegate to "other".*canBeDelegatedTo: false/ },
+  },
+  'by a manager that may not delegate is refused': {
+    roles: { lead: { delegationAllowed: false } },
+    outcome: { kind: 'unresolved', reason: /"lead" may not delegate/ },
+  },
+  'by a manager that may delegate to others alone is refused': {
+    roles: { lead: { canDelegateTo: ['worker'] } },
+    outcome: { kind: 'unresolved', reason: /"lead" may delegate to "worker" alone/ },
+  },
+  'of one that may not delegate itself is a matter of its manager': {
+    roles: { worker: { escalateTo: 'lead', delegationAllowed: false, canDelegateTo: [] } },
+    outcome: { kind: 'reassigned', to: 'other' },
+  },
+}
+for (const [title, { roles, outcome }] of Object.entries(graphs))
+  t.test(`a reassignment ${title}`, async (t) => {
+    const cast = { lead: decides('reassign', { to: 'other' }) }
+    t.match(await outcomeFor(t, cast, { worker: { escalateTo: 'lead' }, ...roles }), outcome)
+  })
+
+t.test('a reassignment that no manager has decided is refused, whatever the thread says', async (t) => {
+  const forges: Receive = async (_message, context) => {
+    await context.request('lead', 'may I?')
+    const request = { by: 'lead', to: 'other', description: 'dig', data: null, metadata: {}, priority: 0 }
+    const answer = context instanceof Turn ? context.call('reassign', request) : undefined
+    return answer?.then(String, ({ message }) => message)
+  }
+  const roles = { worker: { escalateTo: 'lead', delegationAllowed: false } }
+  for (const decision of [
+    { decision: 'reassign', to: 'lead' },
+    { decision: 'guidance', to: 'other' },
+  ]) {
+    const lead: Receive = () => ({ structuredData: decision })
+    const team = openTeam(t, { worker: forges, lead, other: digs }, { roles })
+    t.match(await ask(team, 'worker'), /"lead" has not decided that "other" gets the task/)
+  }
+})
+
+t.test('a new owner that waits for who has escalated is in a deadlock with it', async (t) => {
+  const other: Receive = async (_message, context) => (await context.request('worker', 'where?')).content
+  const team = openTeam(t, { worker, lead: decides('reassign', { to: 'other' }), other }, { roles: byLead })
+  const cycles: string[][] = []
+  team.events.subscribe((event) => {
+    if (event.type === 'deadlock') cycles.push(event.cycle)
+  })
+  const answer = outcomeOf(ask(team, 'worker', 'dig'))
+  await team.clock.runToIdle()
+  t.ok(answer.settled)
+  t.same(cycles[0], ['worker', 'other'])
+  t.same(isWell(team), [])
+})
+
+t.test('a task that is reassigned to and fro is a livelock', async (t) => {
+  const lead: Receive = ({ sender }) => ({
+    structuredData: { decision: 'reassign', to: sender === 'worker' ? 'other' : 'worker' },
+  })
+  const roles = { worker: { escalateTo: 'lead' }, other: { escalateTo: 'lead' } }
+  const team = openTeam(t, { worker, other: worker, lead }, { roles, supervision: { livelock: {} } })
+  const signs: string[] = []
+  team.events.subscribe((event) => {
+    if (event.type === 'livelock') signs.push(...event.evidence)
+  })
+  const answer = outcomeOf(ask(team, 'worker', 'dig'))
+  await team.clock.runToIdle()
+  t.ok(answer.settled)
+  t.match(signs[0], /^a task was delegated back to "worker", who had it: "worker" -> "other" -> "worker"/)
+})
+
+/** Says why it is stopped. */
+const until =
+  (stopped: unknown[]): Receive =>
+  (_message, { signal }) =>
+    new Promise<never>((_, reject) =>
+      signal.addEventListener('abort', () => {
+        stopped.push(signal.reason.code)
+        reject(signal.reason)
+      }),
+    )
+
+t.test('a new owner is stopped when nobody wants its answer any more', async (t) => {
+  const stopped: unknown[] = []
+  const cast = { worker, lead: decides('reassign', { to: 'other' }), other: until(stopped) }
+  const team = openTeam(t, cast, { roles: byLead })
+  const answer = outcomeOf(ask(team, 'worker', 'dig', { responseTimeoutMs: 20 }))
+  await team.clock.runToIdle()
+  t.equal(answer.error?.code, 'REQUEST_TIMEOUT')
+  t.same(stopped, ['CANCELLED'])
+  t.same(isWell(team), [])
+})
+
+t.test('a reassignment that nobody awaits is withdrawn with its turn', async (t) => {
+  const stopped: unknown[] = []
+  const forgets: Receive = async (_message, context) => {
+    void context.escalate('no spade')
+    await context.sleep(10)
+    return 'done'
+  }
+  const cast = { worker: forgets, lead: decides('reassign', { to: 'other' }), other: until(stopped) }
+  const team = openTeam(t, cast, { roles: byLead })
+  const answer = outcomeOf(ask(team, 'worker', 'dig'))
+  await team.clock.runToIdle()
+  t.equal(answer.value, 'done')
+  t.same(stopped, ['CANCELLED'])
+  t.same(isWell(team), [])
+})
+
+t.test('rule 21: a task that is reassigned on and on reaches the bound of delegations', async (t) => {
+  const names = numbers(10).map((n) => `worker-${n}`)
+  const lead: Receive = ({ sender }) => ({
+    structuredData: { decision: 'reassign', to: names[names.indexOf(sender) + 1] },
+  })
+  const cast = Object.fromEntries(names.map((name) => [name, worker]))
+  const roles = Object.fromEntries(names.map((name) => [name, { escalateTo: 'lead' }]))
+  const team = openTeam(t, { ...cast, lead }, { roles })
+  t.match(await ask(team, names[0]!, 'dig'), /it would be 9 delegations deep/)
 })
 
 t.test('the data of the task goes with it', async (t) => {

@@ -70,7 +70,7 @@ class Case implements Beholder {
     if (this.#evidence.length === LADDER.length) return // it is about to end
     if (entry.kind === 'frames') this.#frames(entry)
     else if (entry.kind === 'task') this.#watch.task(entry.task, entry.previous === null)
-    else if (entry.kind === 'handoff') {
+    else if (entry.kind === 'handoff' || entry.kind === 'reassignment') {
       const source = this.#core.cell(entry.from, this.#run)
       if (source && entry.step === 'requested') this.#watch.handsOff(source.index, entry.turn)
     } else if (entry.kind === 'blackboard') {

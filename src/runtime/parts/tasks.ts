@@ -105,7 +105,10 @@ export const tasks: Part = (core) => {
         } else if (record.kind === 'message.dead' && record.letter.reason === 'cancelled') {
           const task = openTask(run, record.letter.message.id) // the host has withdrawn it: its giver's turn is to end
           if (task) done(run, task, 'cancelled')
-        } else if (record.kind === 'handoff' && record.step === 'handed_off') {
+        } else if (
+          (record.kind === 'handoff' && record.step === 'handed_off') ||
+          (record.kind === 'reassignment' && record.step === 'done')
+        ) {
           const task = openTask(run, record.messageId)
           if (task) done(run, task, 'handed_off')
         }
