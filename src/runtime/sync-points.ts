@@ -14,6 +14,7 @@ import type { OpenGeneration, Waiter } from './sync-rules.ts'
 export class SyncPoints implements Gathering {
   readonly #core: Core
   readonly #declared = new Map<string, SyncPointSettings>()
+  #solitary: string | undefined
   readonly #open = new Set<SyncGenerations>()
   readonly #inRuns = new WeakMap<RunState, Map<string, SyncGenerations>>()
 
@@ -23,6 +24,11 @@ export class SyncPoints implements Gathering {
 
   declare(points: readonly SyncPointSettings[]): void {
     for (const point of points) this.#declared.set(point.name, point)
+  }
+
+  /** From now on every point that is not declared is one for that agent alone: a test of one agent has no others. */
+  declareFor(agent: string): void {
+    this.#solitary = agent
   }
 
   /** The generations that somebody waits for now. */
@@ -61,7 +67,7 @@ export class SyncPoints implements Gathering {
   }
 
   #point(name: unknown, verb: string): SyncPointSettings {
-    const point = typeof name === 'string' ? this.#declared.get(name) : undefined
+    const point = typeof name === 'string' ? (this.#declared.get(name) ?? this.#undeclared(name)) : undefined
     if (point) return point
     const declared = [...this.#declared.keys()]
     const meant = typeof name === 'string' ? nearest(name, declared) : undefined
@@ -73,6 +79,11 @@ export class SyncPoints implements Gathering {
       point: shown(name),
       declared,
     })
+  }
+
+  #undeclared(name: string): SyncPointSettings | undefined {
+    if (this.#solitary === undefined) return undefined
+    return { name, requiredAgents: [this.#solitary], timeoutMs: 1, onTimeout: 'proceed', dataExchange: true }
   }
 
   #in(run: RunState, point: SyncPointSettings): SyncGenerations {

@@ -210,6 +210,24 @@ t.test('what it publishes is on a blackboard of its own request', async (t) => {
   t.equal((await agent.request('hi')).content, '1')
 })
 
+t.test('at every sync point it is alone, and goes on with what it has brought', async (t) => {
+  const meets = defineAgent({
+    async receive(_message, context) {
+      const first = await context.sync('planned')
+      const second = await context.sync('revealed', 4)
+      const third = await context.sync('revealed', 5)
+      return JSON.stringify([first, second, third])
+    },
+  })
+  const { content } = await testAgent(meets, { role: { name: 'ann' } }).request('hi')
+  const alone = { arrived: ['ann'], missing: [], timedOut: false }
+  t.same(JSON.parse(content), [
+    { generation: 1, ...alone, data: {} },
+    { generation: 1, ...alone, data: { ann: 4 } },
+    { generation: 2, ...alone, data: { ann: 5 } },
+  ])
+})
+
 t.test('its time is that of the clock that it is given', async (t) => {
   const slow = defineAgent({
     async receive(_message, context) {

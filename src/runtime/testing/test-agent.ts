@@ -41,7 +41,8 @@ export interface TestAgent<D extends AgentDefinition = AgentDefinition> {
 }
 
 /**
- * One agent in this thread, without a team: the real runtime around it, its partners played by the test.
+ * One agent in this thread, without a team: the real runtime around it, its partners played by the test. At a sync point,
+ * whatever its name, it is alone, and goes on at once with what it has brought: who is to meet others is tested by `testTeam`.
  *
  * @example
  * const agent = testAgent(counter, { replies: { oracle: '42' } })
@@ -73,6 +74,7 @@ class Bench<D extends AgentDefinition> extends TeamRuntime implements TestAgent<
     )
     super(settings, { name: 'test', run: async () => '' }, { definitions })
     this.#name = name
+    this.supervisor.syncPoints.declareFor(name)
     const handlers = handlersFrom(definition, name)
     this.#initialState = () => structuredClone(initialStateOf(handlers, settings.agents[0]!.info) ?? {})
     this.events.subscribe((event) => {
