@@ -358,7 +358,15 @@ export interface AgentContext<State = object, RunState = object, Data = unknown>
   random(): number
   /** A version 4 UUID, made with `random()`. */
   uuid(): string
-  /** Waits; rejects when the turn is to stop. */
+  /**
+   * Waits; rejects when the turn is to stop. A turn that sleeps goes on by itself, so it counts as one that works, also while
+   * it waits for others beside that: it keeps its place among `maxConcurrentAgents`. With a limit of 1 the sleep always wins
+   * `Promise.race([context.request(to, text), context.sleep(ms)])`, since nobody else may run until it is over. To wait for an
+   * answer so long and no longer give the request a signal: that wait takes no place.
+   *
+   * @example
+   * const { content } = await context.request('oracle', 'go or stay?', { signal: AbortSignal.timeout(5_000) })
+   */
   sleep(ms: number): Promise<void>
 }
 

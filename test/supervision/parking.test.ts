@@ -96,6 +96,26 @@ t.test('rule 19: a turn that sleeps or is in a step of its own is not parked', a
   }
 })
 
+t.test('rule 19: a turn that waits no longer than its signal allows is parked', async (t) => {
+  const asks = (agent: string) => async (_message: unknown, context: AgentContext) => {
+    const late = new AbortController()
+    void team.clock.sleep(10).then(() => late.abort())
+    return context.request(agent, 'go', { signal: late.signal }).then(
+      ({ content }) => content,
+      ({ code }) => code,
+    )
+  }
+  const team = localTeam(
+    t,
+    { ann: asks('quick'), bob: asks('slow'), quick: () => 'answer', slow: (_message, context) => context.sleep(20) },
+    { maxConcurrentAgents: 1, orchestration: { strategy: 'sequential', agentOrder: ['ann', 'bob'] } },
+  )
+  const run = outcomeOf(team.execute('go'))
+  for (let i = 0; i < 30; i++) await team.clock.advance(1)
+  const answers = run.value?.messageHistory.filter(({ type, sender }) => type === 'response' && /ann|bob/.test(sender))
+  t.match(answers, [{ content: 'answer' }, { content: 'CANCELLED' }])
+})
+
 const pauses: Record<string, (context: AgentContext) => Promise<unknown>> = {
   'right away': () => Promise.resolve(),
   'after another request': (context) => context.request('other', 'go'),
