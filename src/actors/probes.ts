@@ -17,6 +17,8 @@ export class Probes {
   readonly #port: ThreadPort
   /** What the thread has open while it has nothing to do, by kind. */
   #atRest: ReadonlyMap<string, number> = new Map()
+  /** The first look: it is quiet then. Later ones, amid messages, may miss what comes and goes with these. */
+  #atStart: ReadonlyMap<string, number> | undefined
   /** How many looks it may take, and when that was counted. */
   #looks = LOOKS_IN_A_ROW
   #countedAt = 0
@@ -36,7 +38,10 @@ export class Probes {
     this.#countedAt = now
     if (this.#looks < 1) return
     this.#looks -= 1
-    this.#atRest = this.#open()
+    const open = this.#open()
+    this.#atStart ??= new Map(open)
+    for (const [kind, count] of this.#atStart) open.set(kind, Math.max(count, open.get(kind) ?? 0))
+    this.#atRest = open
   }
 
   /** The thread has nothing to do of its own; false also where it cannot tell. */
