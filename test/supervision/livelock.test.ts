@@ -524,6 +524,19 @@ t.test('rule 30: a protocol that listens can replan', async (t) => {
   t.equal(found.length, 2)
 })
 
+t.test('rule 30: what ends the run names all signs since the last progress, in order', async (t) => {
+  const ann = async (_message: unknown, context: AgentContext) => {
+    const others = ['bob', 'cleo', 'dan']
+    for (const to of others) await context.request(to, 'may I?') // what is new is progress
+    for (const to of others) for (let n = 0; n < 4; n++) await context.request(to, 'may I?')
+    await context.sleep(SECOND)
+  }
+  const { team } = watched(t, { ann, bob: busy, cleo: busy, dan: busy })
+  const { error } = await play(team)
+  t.match(error, { code: 'LIVELOCK', details: { evidence: [/bob/, /cleo/, /dan/] } })
+  t.match(error?.message, /The signs: .*bob.*; .*cleo.*; .*dan/)
+})
+
 t.test('the trace and the logger have each step, with names, counts and ids, and never what was said', async (t) => {
   const lines: [fields: object, text: string][] = []
   const note = (fields: object, text: string) => void lines.push([fields, text])
