@@ -66,5 +66,5 @@ export const isNested = ({ within }: Envelope<RunState>): boolean => within !== 
 const tooDeep = (sender: string, agent: string) =>
   new ChainDepthError(
     `A request of "${sender}" came back to agent "${agent}", which waits for it, and ${MAX_CHAIN_DEPTH} turns of that chain run within others already; no more are allowed. Answer with what is known, or give up.`,
-    { agent, sender, depth: MAX_CHAIN_DEPTH, limit: MAX_CHAIN_DEPTH },
+    { agent, sender, bound: 'maxChainDepth', depth: MAX_CHAIN_DEPTH, limit: MAX_CHAIN_DEPTH },
   )

@@ -184,7 +184,11 @@ t.test('rule 21: a chain has up to 8 turns that run within others, and the error
   t.equal(first, undefined) // it was the last of pong that was refused
   const letters = team.deadLetters.list().filter(({ reason }) => reason === 'rejected')
   t.equal(letters.length, 1)
-  t.match(letters[0]!.errors[0], { code: 'CHAIN_DEPTH', message: /8 turns of that chain/, details: { limit: 8 } })
+  t.match(letters[0]!.errors[0], {
+    code: 'CHAIN_DEPTH',
+    message: /8 turns of that chain/,
+    details: { bound: 'maxChainDepth', limit: 8 },
+  })
   t.same(leftovers(team.host), [])
 })
 
