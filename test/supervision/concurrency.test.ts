@@ -519,3 +519,40 @@ t.test('each attempt in the same life brings the steps of the one before it', as
   t.same(effects.sort(), ['0.0', '0.1', '0.2', '1.0', '1.1', '1.2'])
   t.equal(team.health().agents.worker?.restarts, 0)
 })
+
+t.test('what stands behind a message of its sender comes when that one is withdrawn', async (t) => {
+  const held = gate()
+  const withdrawal = new AbortController()
+  const cast: Cast = {
+    bob: async ({ content }) => {
+      if (content === 'hold') await held.opened
+      return content
+    },
+    cleo: async ({ content }, context) => {
+      const options = content === 'first' ? { signal: withdrawal.signal } : {}
+      return (await context.request('bob', content, options)).content
+    },
+  }
+  const team = openTeam(t, cast, {
+    roles: { bob: { concurrency: 2 }, cleo: { concurrency: 2 } },
+    orchestration: {
+      strategy: 'custom',
+      async run(script, query) {
+        if (query === 'second') return (await script.request('cleo', query)).content
+        const asked = [script.request('bob', 'hold'), script.request('cleo', query)]
+        return `${(await Promise.allSettled(asked)).length}`
+      },
+    },
+  })
+  const first = outcomeOf(team.execute('first'))
+  await team.clock.advance(1)
+  const second = outcomeOf(team.execute('second'))
+  await team.clock.advance(1)
+  t.equal(second.settled, false)
+  withdrawal.abort()
+  await team.clock.advance(1)
+  t.equal(second.value?.finalOutput, 'second')
+  held.open()
+  await team.clock.advance(1)
+  t.equal(first.settled, true)
+})
