@@ -263,7 +263,7 @@ export class Admission implements Admitting {
   freed(callee: Cell, bytes: number): void {
     this.#core.team.release(callee.index, bytes)
     this.#admitParked(callee)
-    if (callee.interleaves && callee.mailbox.waiting > 0) this.#core.delivery.touch(callee) // what stood behind it may come
+    if (callee.mailbox.waiting > 0) this.#core.delivery.touch(callee) // what stood behind it may come
   }
 
   /**

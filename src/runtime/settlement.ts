@@ -307,7 +307,7 @@ export class Settlement implements Settling {
     }
     if (this.#core.admission.withdrawParked(callee, envelope, reason)) this.drop(envelope, 'cancelled', [reason])
     else if (callee.mailbox.discard(envelope)) {
-      if (callee.suspects.delete(envelope)) delivery.touch(callee)
+      callee.suspects.delete(envelope)
       this.drop(envelope, 'cancelled', [reason])
       this.#core.admission.freed(callee, envelope.bytes)
     }

@@ -142,8 +142,10 @@ export class Truth {
   #mayTake(agent: string, runId: string | undefined, stuck: ReadonlySet<Work>, asked?: Asked): boolean {
     const instances = this.#instances(agent)
     const own = this.living.filter(({ name }) => name === agent)
-    // A message keeps its room until it is done with.
-    if (own.length >= instances[0]!.settings.mailbox.capacity && own.every((work) => stuck.has(work))) return false
+    // A message keeps its room until it is done with; of those that wait nobody here knows which have some.
+    const waiting = [...this.#waiting.values()].filter((other) => other.agent === agent).length
+    const isFull = own.length > 0 && own.length + waiting >= instances[0]!.settings.mailbox.capacity
+    if (isFull && own.every((work) => stuck.has(work))) return false
     return instances.some(({ life, atOnce }) => {
       if (!life?.ready || this.killed.has(life)) return true // it is to begin anew
       const at = this.living.filter((work) => work.life === life)
