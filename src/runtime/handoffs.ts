@@ -99,7 +99,7 @@ export class Handoffs {
       const accept = () => {
         close()
         this.#record('acknowledged', handoff)
-        this.#move(own, offer!)
+        this.#move(from, own, offer!)
         this.#record('handed_off', handoff)
         this.#record('proceeding', handoff)
         resolve()
@@ -131,13 +131,15 @@ export class Handoffs {
   }
 
   /** Who asked the source waits for the target from now on. */
-  #move(own: Envelope<RunState>, offer: OpenRequest): void {
+  #move(from: Cell, own: Envelope<RunState>, offer: OpenRequest): void {
     const { settlement } = this.#core
     const duty = settlement.requestOf(own)
     own.handedOff = true
     own.run.handoffs += 1
     if (duty) settlement.move(duty, offer)
     else offer.turn = NO_TURN
+    // Within the turn that it ran in it cannot come again: that one waits for the target now.
+    if (own.within && from.holderOf(own.turn)?.life?.begun(own) !== true) settlement.withdraw(from, own, cutOff(from))
   }
 
   /** Nobody had asked the source, so nobody hears that it came to nothing. */
@@ -170,6 +172,12 @@ export class Handoffs {
 
 const withdrawn = ({ name }: Cell, to: Cell) =>
   new CancelledError(`The handoff of "${name}" to "${to.name}" was withdrawn.`, { agent: to.name, from: name })
+
+const cutOff = ({ name }: Cell) =>
+  new CancelledError(
+    `A turn of "${name}" was cut off when it had handed its duty off; what was left of it is not tried again.`,
+    { agent: name },
+  )
 
 const notItsDuty = ({ name }: Cell, isOver: boolean) =>
   new DelegationRefusedError(
