@@ -147,8 +147,6 @@ export class Line<Owner> {
   giveBack(begun: readonly Envelope<Owner>[], untouched: readonly Envelope<Owner>[]): void {
     this.isMixed = true
     this.underWay -= begun.length + untouched.length
-    // Whoever it ran within waits for its target now, and may be over before it comes again.
-    for (const envelope of begun) if (envelope.handedOff) envelope.within = undefined
     this.nested.unshift([...begun, ...untouched].filter(({ within }) => within))
     const inLine = untouched.filter(({ within }) => !within)
     const fresh = inLine.filter((envelope) => envelope.attempt === 1)

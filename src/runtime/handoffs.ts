@@ -20,6 +20,7 @@ import { handoffRefusal } from './delegation.ts'
 import type { Question } from './host-frames.ts'
 import { offered } from './offered.ts'
 import type { HandoffStep } from './records.ts'
+import { cutOffAfterHandoff } from './redelivery.ts'
 import type { RunState } from './run-state.ts'
 import { stepsOf } from './turn-steps.ts'
 
@@ -138,8 +139,9 @@ export class Handoffs {
     own.run.handoffs += 1
     if (duty) settlement.move(duty, offer)
     else offer.turn = NO_TURN
-    // Within the turn that it ran in it cannot come again: that one waits for the target now.
-    if (own.within && from.holderOf(own.turn)?.life?.begun(own) !== true) settlement.withdraw(from, own, cutOff(from))
+    // It was cut off meanwhile, and cannot come again within the turn that it ran in: that one waits for the target now.
+    if (own.within && from.holderOf(own.turn)?.life?.begun(own) !== true)
+      settlement.withdraw(from, own, cutOffAfterHandoff(from.name))
   }
 
   /** Nobody had asked the source, so nobody hears that it came to nothing. */
@@ -172,12 +174,6 @@ export class Handoffs {
 
 const withdrawn = ({ name }: Cell, to: Cell) =>
   new CancelledError(`The handoff of "${name}" to "${to.name}" was withdrawn.`, { agent: to.name, from: name })
-
-const cutOff = ({ name }: Cell) =>
-  new CancelledError(
-    `A turn of "${name}" was cut off when it had handed its duty off; what was left of it is not tried again.`,
-    { agent: name },
-  )
 
 const notItsDuty = ({ name }: Cell, isOver: boolean) =>
   new DelegationRefusedError(

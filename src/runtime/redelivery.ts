@@ -3,7 +3,14 @@
  * its earlier attempts, unless it may not: then its sender is told.
  */
 import { isAnswer, isStep } from '../actors/replay.ts'
-import { AgentCrashedError, type DramatisError, errorData, errorFrom, OutcomeUnknownError } from '../errors.ts'
+import {
+  AgentCrashedError,
+  CancelledError,
+  type DramatisError,
+  errorData,
+  errorFrom,
+  OutcomeUnknownError,
+} from '../errors.ts'
 import { errorOf } from '../mailbox/codec.ts'
 import {
   CALL,
@@ -112,6 +119,9 @@ export class Redelivery implements Redelivering {
   /** Why a turn that was cut off may not be run again, whoever cut it off. */
   #hindrance(cell: Cell, envelope: Envelope<RunState>, error: DramatisError): Fate | undefined {
     if (envelope.cancelled || envelope.run.ending) return { reason: 'cancelled', error }
+    // Within the turn that it ran in it cannot come again: that one waits for the target now.
+    if (envelope.within && envelope.handedOff)
+      return { reason: 'cancelled', error: cutOffAfterHandoff(cell.name, error) }
     if (envelope.run.log.forgottenTo >= envelope.handedSeq) {
       const unknown = new OutcomeUnknownError(
         `Agent "${cell.name}" died in a turn so long that the log had to forget how it began, so it is not run again. Use shorter turns.`,
@@ -264,3 +274,11 @@ export class Redelivery implements Redelivering {
     return true
   }
 }
+
+/** Of a nested turn: nobody waits for what was left of it. */
+export const cutOffAfterHandoff = (agent: string, cause?: DramatisError): CancelledError =>
+  new CancelledError(
+    `A turn of "${agent}" was cut off when it had handed its duty off; what was left of it is not tried again.`,
+    { agent },
+    cause,
+  )
