@@ -5,7 +5,9 @@
 import t from 'tap'
 import { playSeeds, seedsUpTo } from './seeds.ts'
 
-const seeds = seedsUpTo(process.env.DRAMATIS_DEEP ? 5_000 : 100)
+/** What stood behind a withdrawn message was not looked at: with several turns at once, and behind one that wanted a permit. */
+const ONCE_LEFT_STANDING = [984, 3_034]
+const seeds = seedsUpTo(process.env.DRAMATIS_DEEP ? 5_000 : 100, ONCE_LEFT_STANDING)
 
 t.test(`${seeds.length} random programs whose agents wait for each other are freed, and nobody else is`, async (t) => {
   const seen = await playSeeds(t, 'entangled', seeds, 'entangled')

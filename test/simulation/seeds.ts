@@ -1,9 +1,11 @@
 /** Plays random programs by their seeds. One that fails is named with the command that plays it again. */
 import { type Mode, Seen, simulate } from './simulation.ts'
 
-/** SEED=7 plays that one alone. */
-export const seedsUpTo = (count: number): number[] =>
-  process.env.SEED ? [Number(process.env.SEED)] : Array.from({ length: count }, (_, i) => i + 1)
+/** From 1 to `count`, and those that once found a fault. SEED=7 plays that one alone. */
+export function seedsUpTo(count: number, once: readonly number[]): number[] {
+  if (process.env.SEED) return [Number(process.env.SEED)]
+  return [...Array.from({ length: count }, (_, i) => i + 1), ...once.filter((seed) => seed > count)]
+}
 
 /** What was seen in all; `file` is the test that plays them. */
 export async function playSeeds(

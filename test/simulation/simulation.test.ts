@@ -2,7 +2,9 @@
 import t from 'tap'
 import { playSeeds, seedsUpTo } from './seeds.ts'
 
-const seeds = seedsUpTo(process.env.DRAMATIS_DEEP ? 10_000 : 300)
+/** A nested turn that had handed its duty off came again within a turn that was gone: cut off after that, and before. */
+const ONCE_ORPHANED = [551, 1474, 2328]
+const seeds = seedsUpTo(process.env.DRAMATIS_DEEP ? 10_000 : 300, ONCE_ORPHANED)
 
 t.test(`${seeds.length} random programs keep what must hold, and come to their end`, async (t) => {
   const seen = await playSeeds(t, 'orderly', seeds, 'simulation')

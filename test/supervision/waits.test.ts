@@ -151,7 +151,15 @@ t.test('rule 23: when a turn ends, who got its room may wait for one that does n
     {
       roles: { ann: { concurrency: 2 } },
       communication: { mailboxCapacity: 2 },
-      orchestration: { strategy: 'custom', run: async (script, query) => (await script.request('ann', query)).content },
+      orchestration: {
+        strategy: 'custom',
+        async run(script, query) {
+          if (query === 'ask') return (await script.request('ann', query)).content
+          await script.send('ann', query) // nobody waits for its end
+          await script.sleep(10_000)
+          return ''
+        },
+      },
     },
   )
   const found = watched(team)
