@@ -1,4 +1,4 @@
-/** What a model call is, for `complete` and `think`. Models are not available in this version; the types are. */
+/** What is said to a model and what it says: the same between an agent's turn, the gateway in the host, and a client. */
 import type { ModelSchema } from './tool.ts'
 
 /** In tokens; `calls` counts the calls. */
@@ -10,22 +10,60 @@ export interface TokenUsage {
   calls: number
 }
 
-/** One message of a conversation with a model. */
+/** A tool that the model wants called. `input` is JSON as the model wrote it: it can be wrong. */
+export interface ToolCall {
+  id: string
+  name: string
+  input: string
+}
+
+/** What a model is told of a tool. `inputSchema` is JSON schema. */
+export interface ToolSpec {
+  name: string
+  description: string
+  inputSchema: object
+}
+
+/** One message of a conversation with a model. `toolCalls`: of an assistant; `toolCallId`: of the tool that answers one. */
 export interface ModelMessage {
   role: 'system' | 'user' | 'assistant' | 'tool'
   content: string
   toolCallId?: string
+  toolCalls?: ToolCall[]
 }
 
-/** What speaks with a model's provider: pieces of text, calls of tools, and at the end what it cost. */
+/** Why a model has stopped. */
+export type FinishReason = 'stop' | 'length' | 'tool_calls' | 'content_filter'
+
+/** What a client is asked. `jsonSchema`: the answer is JSON that fits it. `maxOutputTokens` of this answer. */
+export interface ModelRequest {
+  model: string
+  messages: ModelMessage[]
+  tools?: ToolSpec[]
+  jsonSchema?: object
+  temperature?: number
+  maxOutputTokens?: number
+  /** Who asks, and in which run: for clients that answer by that, as those of tests do. */
+  agent?: string
+  runId?: string
+  signal: AbortSignal
+}
+
+/** A piece of an answer: some text, a whole call of a tool, and towards the end what it cost and why it has ended. */
+export interface ModelPiece {
+  text?: string
+  toolCall?: ToolCall
+  usage?: TokenUsage
+  finishReason?: FinishReason
+}
+
+/**
+ * What speaks with a model's provider. It yields the answer in pieces as they come; leaving the loop, or the signal, ends
+ * the call. `rehearsal: true` says that no model is asked: what it answers is labelled as rehearsed wherever it appears.
+ */
 export interface ModelClient {
-  complete(request: {
-    model: string
-    messages: ModelMessage[]
-    tools?: object[]
-    jsonSchema?: object
-    signal: AbortSignal
-  }): AsyncIterable<{ text?: string; toolCall?: { id: string; name: string; input: string }; usage?: TokenUsage }>
+  readonly rehearsal?: boolean
+  complete(request: ModelRequest): AsyncIterable<ModelPiece>
 }
 
 /** What a model is asked: a prompt or messages; `output` is the schema that the answer has to fit. */
@@ -45,6 +83,6 @@ export interface Completion<T = undefined> {
   text: string
   output: T
   usage: TokenUsage
-  finishReason: 'stop' | 'length' | 'tool_calls' | 'content_filter'
+  finishReason: FinishReason
   rehearsed: boolean
 }
