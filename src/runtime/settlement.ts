@@ -277,11 +277,12 @@ export class Settlement implements Settling {
   #takeBackAll(left: Withdrawal[]): void {
     const found: Withdrawal[] = []
     for (let next = left.pop(); next; next = left.pop()) {
-      const { callee, envelope } = next
+      const { callee, envelope, reason } = next
       if (envelope.cancelled) continue
       envelope.cancelled = true
       found.push(next)
       for (const wait of this.#waitsOf(callee, envelope)) left.push(wait)
+      for (const nested of handedOffWithin(callee, envelope)) left.push({ callee, envelope: nested, reason })
     }
     for (const { callee, envelope, reason } of found.reverse()) this.#takeBack(callee, envelope, reason)
   }
@@ -323,6 +324,14 @@ export class Settlement implements Settling {
     this.#core.deadLetter(envelope.run, envelope.memory, envelope.at, reason, errors)
   }
 }
+
+/** Turns that run within that one and have handed their duty off: no wait leads to them any more, and with that one they have to end. */
+const handedOffWithin = (callee: Cell, envelope: Envelope<RunState>): Envelope<RunState>[] =>
+  callee.settings.reentrancy === 'none'
+    ? []
+    : callee.instances.flatMap(({ mailbox }) =>
+        [...mailbox.handed.values()].filter(({ within, handedOff }) => within === envelope && handedOff),
+      )
 
 /** Whom an END answers is not its writer's to say: who asked, under that number, or nobody. */
 function addressEnd(envelope: Envelope<RunState>, memory: Memory, at: number): void {

@@ -170,8 +170,9 @@ export class Truth {
   #mayCome(agent: string, runId: string, stuck: ReadonlySet<Work>): boolean {
     const own = this.living.filter((work) => work.name === agent && work.runId === runId)
     if (own.length > 0) return own.some((work) => !stuck.has(work))
-    const waiting = [...this.#waiting.values()].filter((other) => other.agent === agent && other.runId === runId)
-    return waiting.length === 0 || this.#mayTake(agent, runId, stuck)
+    const waits = [...this.#waiting.values()].some((other) => other.agent === agent && other.runId === runId)
+    const cutOff = [...this.works].some((work) => work.name === agent && work.runId === runId) // it may wait to come again
+    return !(waits || cutOff) || this.#mayTake(agent, runId, stuck)
   }
 
   /** The agents that it waits for. */
