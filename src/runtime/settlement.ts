@@ -105,7 +105,7 @@ export class Settlement implements Settling {
       const duty = this.requestOf(envelope)
       if (duty) return this.conclude(duty, memory, at)
       if (!failed || !envelope.cancelled) this.#core.deadLetter(run, memory, at, 'late', [])
-      return
+      return setCorrelation(memory, at, 0) // who asked has had an answer, and has it alone
     }
     this.#passOn(request, memory, at)
   }
@@ -114,7 +114,7 @@ export class Settlement implements Settling {
   #passOn(request: OpenRequest, memory: Memory, at: number): void {
     const { caller, correlation, group, settle, turn } = request
     caller.open.delete(correlation)
-    if (group && group.need > 0 && !isFailure(memory, at)) group.need -= 1
+    if (group && group.need > 1 && !isFailure(memory, at)) group.need -= 1
     if (settle) return settle(memory, at)
     this.#core.delivery.passOn(caller, memory, at, RESPONSE, turn)
   }

@@ -298,3 +298,34 @@ t.test('rule 10: a new life numbers its requests on, so that no answer is taken 
   await team.clock.advance(0)
   t.match(asked, { value: 'quick slow' })
 })
+
+t.test(
+  'rule 10: a request that had timed out has one answer in the history, and for the turn that is tried again',
+  async (t) => {
+    const seen: string[] = []
+    let runId = ''
+    const team = openTeam(t, {
+      async caller(_message, context) {
+        runId = context.runId
+        seen.push(await context.request('worker', 'go', { timeoutMs: 20 }).catch(({ code }) => code))
+        await context.sleep(100)
+        return 'done'
+      },
+      async worker(_message, context) {
+        await context.sleep(50).catch(() => {})
+        return 'too late'
+      },
+    })
+    const asked = ask(team, 'caller')
+    await team.clock.advance(60)
+    team.crash('caller')
+    await team.clock.runToIdle()
+    t.equal(await asked, 'done')
+    t.same(seen, ['REQUEST_TIMEOUT', 'REQUEST_TIMEOUT'])
+    const answers = team
+      .getMessageHistory(runId)
+      .filter(({ type, sender }) => type === 'response' && sender === 'worker')
+    t.match(answers, [{ metadata: { error: { code: 'REQUEST_TIMEOUT' } } }])
+    t.equal(answers.length, 1)
+  },
+)
