@@ -244,11 +244,16 @@ export class Router implements Routing {
     this.#core.delivery.passOn(caller, memory, at, CHUNK, request.turn)
   }
 
-  /** Of a turn that is not open it would be kept for ever. */
+  /**
+   * Of a turn that is not open it would be kept for ever. One that is tried again may have had answers before, nobody here
+   * knows how many: it waits in vain when none of the others can answer.
+   */
   #group({ first, mailbox }: Cell, memory: Memory, at: number): void {
     const [turn, group] = [turnOf(memory, at), correlationOf(memory, at)]
-    if (group >= 1 && group <= MOST_GROUPS && mailbox.handed.get(turn))
-      first.groups.set(groupKey(turn, group), { need: Math.max(0, limitOf(memory, at)) })
+    const envelope = mailbox.handed.get(turn)
+    if (!envelope || group < 1 || group > MOST_GROUPS) return
+    const need = Math.max(0, limitOf(memory, at))
+    first.groups.set(groupKey(turn, group), { need: envelope.attempt > 1 ? Math.min(need, 1) : need })
   }
 
   #streamRead(cell: Cell, memory: Memory, at: number): void {

@@ -171,3 +171,28 @@ t.test('rule 23: when a turn ends, who got its room may wait for one that does n
   t.match(found[0], { type: 'deadlock', cycle: ['ann'], waits: [{ kind: 'request' }, {}] })
   t.equal(result.settled, true)
 })
+
+t.test('rule 22: a turn that is tried again needs no answers of a quorum that it has had', async (t) => {
+  const quorum: Receive = async (_message, context) => {
+    const answers = await context.requestQuorum(['bob', 'cleo'], 2, 'go')
+    return answers.map(({ sender }) => sender).join(' ')
+  }
+  let asked = 0
+  const fails: Receive = async (_message, context) => {
+    asked += 1
+    if (asked === 1) throw new Error('not yet')
+    if (asked < 4) await context.sleep(50)
+    return 'done'
+  }
+  const roles = { ann: { supervision: { onHandlerError: 'retry' as const } } }
+  const team = openTeam(t, { ann: quorum, bob: () => 'at once', cleo: fails }, { roles })
+  const found = watched(team)
+  const result = outcomeOf(team.execute('go'))
+  await team.clock.advance(10)
+  team.crash('cleo')
+  await team.clock.advance(10)
+  team.crash('cleo') // now its next life has to wait
+  await team.clock.runToIdle()
+  t.same(found, [])
+  t.match(result.value, { success: true, finalOutput: 'bob cleo' })
+})
