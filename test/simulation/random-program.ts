@@ -11,10 +11,13 @@ export const MEMBERS = ['fay', 'gus'] as const
 export const MEETING = 'meeting'
 
 export type Action =
-  | { do: 'send' | 'request' | 'delegate' | 'handoff'; to: string; plan: Plan }
+  | { do: 'send' | 'request' | 'requestStream' | 'delegate' | 'handoff' | 'escalate'; to: string; plan: Plan }
   | { do: 'requestAll' | 'requestAny'; to: string[]; plan: Plan }
+  | { do: 'requestQuorum'; to: string[]; count: number; plan: Plan }
   | { do: 'sleep'; ms: number }
-  | { do: 'step' | 'fail' | 'draw' | 'meet' }
+  | { do: 'publish'; key: string }
+  | { do: 'waitFor'; key: string; timeoutMs: number }
+  | { do: 'step' | 'fail' | 'draw' | 'meet' | 'broadcast' }
 
 /** What tells somebody else to do something. */
 export type Telling = Extract<Action, { plan: Plan }>
@@ -30,6 +33,8 @@ export function* plansIn(plan: Plan): IterableIterator<Plan> {
   yield plan
   for (const action of plan.actions) if ('plan' in action) yield* plansIn(action.plan)
 }
+
+type OneToOne = Extract<Telling, { to: string }>['do']
 
 /** What a plan is made for. */
 interface Scene {
@@ -50,6 +55,12 @@ export interface Verbs {
   readonly tasks?: boolean
   /** It lets the members meet. */
   readonly meetings?: boolean
+  /** It asks some of several, reads answers in pieces, writes on the blackboard and waits for what is written there. */
+  readonly talk?: boolean
+  /** Whom each asks when it cannot go on, where it does. */
+  readonly managers?: Readonly<Record<string, string>>
+  /** It tells all at once: no mailbox is ever full. */
+  readonly broadcasts?: boolean
 }
 
 /** An orderly plan for the first of `agents`. */
@@ -92,6 +103,7 @@ class Orderly {
       return { do: 'request', to, plan: this.plan({ ...scene, path, depth: depth - 1, self: to }, true) }
     }
     if (this.#verbs.meetings && dice.chance(0.08)) return this.#meeting(path)
+    if (this.#verbs.talk && dice.chance(0.4)) return this.#talk(scene, path)
     const next = this.#mayAsk(scene) ? dice.upTo(9) : 4 + dice.upTo(4)
     if (next === 8 && this.#verbs.tasks) return this.#told('delegate', scene, path, true)
     if (next >= 4) return ownAction(dice)
@@ -101,9 +113,26 @@ class Orderly {
     return { do: next === 2 ? 'requestAll' : 'requestAny', to: later.slice(to, to + 2), plan }
   }
 
-  #told(verb: 'send' | 'request' | 'delegate' | 'handoff', scene: Scene, path: string, awaited: boolean): Telling {
-    const to = this.#dice.upTo(scene.later.length)
+  #told(verb: OneToOne, scene: Scene, path: string, awaited: boolean): Telling {
+    const to = verb === 'escalate' ? 0 : this.#dice.upTo(scene.later.length)
     return { do: verb, to: scene.later[to]!, plan: this.plan(this.#after(scene, to, path), awaited) }
+  }
+
+  #talk(scene: Scene, path: string): Action {
+    const dice = this.#dice
+    const key = `key${dice.upTo(4)}`
+    const next = dice.upTo(this.#mayAsk(scene) ? 8 : 4)
+    if (next < 2) return { do: 'publish', key }
+    if (next === 2) return { do: 'waitFor', key, timeoutMs: 1 + dice.upTo(40) }
+    if (next === 3) return this.#verbs.broadcasts ? { do: 'broadcast' } : { do: 'publish', key }
+    if (next === 4 && this.#verbs.managers?.[scene.self] === scene.later[0])
+      return this.#told('escalate', scene, path, true)
+    if (next < 7) return this.#told('requestStream', scene, path, true)
+    const to = scene.later.slice(dice.upTo(scene.later.length))
+    const plan = withoutMessages(
+      this.plan({ ...this.#after(scene, scene.later.length - to.length, path), back: [] }, false),
+    )
+    return { do: 'requestQuorum', to, count: 1 + dice.upTo(to.length), plan }
   }
 
   #after({ later, back, depth }: Scene, to: number, path: string): Scene {

@@ -51,6 +51,19 @@ export function orderlyTeam(dice: Dice, limit: number): MultiAgentPatternOptions
   }
 }
 
+/** Whom each of `NAMES` asks when it cannot go on: the next one. */
+export const MANAGERS = Object.fromEntries(NAMES.slice(1).map((manager, i) => [NAMES[i]!, manager]))
+
+/** The same, where some ask their managers. */
+export function talkativeTeam(dice: Dice, limit: number): MultiAgentPatternOptions {
+  const { agents, ...options } = orderlyTeam(dice, limit)
+  const withManager = (role: AgentRole) => {
+    const escalateTo = MANAGERS[role.name]
+    return escalateTo === undefined ? role : { ...role, escalateTo }
+  }
+  return { ...options, agents: agents.map(withManager) }
+}
+
 /** For programs that come to an end only when who waits in vain is freed: no other time ends a wait, but that of meetings. */
 export function entangledTeam(dice: Dice, limit: number): MultiAgentPatternOptions {
   return {

@@ -1,5 +1,6 @@
 /** Plays random programs by their seeds. One that fails is named with the command that plays it again. */
-import { type Mode, Seen, simulate } from './simulation.ts'
+import { type Mode, Seen } from './seen.ts'
+import { simulate } from './simulation.ts'
 
 /** From 1 to `count`, and those that once found a fault. SEED=7 plays that one alone. */
 export function seedsUpTo(count: number, once: readonly number[]): number[] {

@@ -14,11 +14,12 @@ import {
 } from '../../src/index.ts'
 import type { Cell } from '../../src/runtime/cell.ts'
 import { LocalThread } from '../../src/runtime/local-thread.ts'
-import type { Unrecorded } from '../../src/runtime/records.ts'
+import type { Batch, Unrecorded } from '../../src/runtime/records.ts'
 import type { Supervisor } from '../../src/runtime/supervisor.ts'
 import { Dice } from '../dice.ts'
 import { imbalances, leftovers } from '../supervision/accounts.ts'
 import { OpenTeam } from '../supervision/teams.ts'
+import { answeredTwice, BoardFold, Restarts } from './invariants.ts'
 import {
   type Action,
   entangledPlan,
@@ -28,45 +29,20 @@ import {
   plansIn,
   randomPlan,
   type Telling,
+  type Verbs,
 } from './random-program.ts'
-import { ALL, entangledTeam, NAMES, orderlyTeam } from './random-team.ts'
-import { failedPartly, tell, waitOf } from './telling.ts'
+import { ALL, entangledTeam, MANAGERS, NAMES, orderlyTeam, talkativeTeam } from './random-team.ts'
+import { type Mode, type Outcome, Seen } from './seen.ts'
+import { isGuidance, mayAskAgain, passOver, pathOf, pieceOf, Torn, tell, waitOf } from './telling.ts'
 import { type Asked, Truth, type Wait, type Work } from './truth.ts'
+import { overdone } from './works.ts'
 
 /** How a run may end when its agents are killed, fail and are cancelled. A run that hangs ends otherwise. */
 const ENDS = ['RUN_ABORTED', 'AGENT_FAILED', 'AGENT_CRASHED', 'OUTCOME_UNKNOWN', 'AGENT_TERMINATED']
 const LIMITS = ['MAILBOX_FULL', 'MESSAGE_EXPIRED', 'REQUEST_TIMEOUT']
 
-/** 'orderly': nobody ever waits for who waits for him. 'entangled': they do, and are freed. */
-export type Mode = 'orderly' | 'entangled'
-
-export interface Outcome {
-  /** What did not hold; empty when all did. */
-  problems: string[]
-  /** Everything that the runs say of themselves, to compare one play with another. */
-  story: string
-  seen: Seen
-}
-
-/** How often it came to what a play is for. */
-export class Seen {
-  crashes = 0
-  messages = 0
-  /** An agent at several turns. */
-  interleaved = 0
-  /** Two instances of an agent at work. */
-  beside = 0
-  /** A turn that began within another one. */
-  nested = 0
-  tasks = 0
-  handoffs = 0
-  meetings = 0
-  deadlocks = 0
-
-  add(other: Seen): void {
-    for (const key of Object.keys(other) as (keyof Omit<Seen, 'add'>)[]) this[key] += other[key]
-  }
-}
+const BY_HOST = { kind: 'host' } as const
+const optionsFor = { orderly: orderlyTeam, talkative: talkativeTeam, entangled: entangledTeam }
 
 export async function simulate(seed: number, mode: Mode): Promise<Outcome> {
   const play = new Play(seed, mode)
@@ -89,17 +65,24 @@ class Play {
   readonly #askedAgain = new Set<string>()
   readonly #lastHeard = new Map<string, number>()
   readonly #truth: Truth
+  readonly #restarts: Restarts
+  readonly #boards = new BoardFold()
 
   constructor(seed: number, mode: Mode) {
     const dice = new Dice(seed)
     this.#mode = mode
     this.#dice = dice
     this.#limit = 1 + dice.upTo(3)
-    const definition = defineAgent({ receive: (message, context) => this.#receive(message, context) })
-    const options = (mode === 'orderly' ? orderlyTeam : entangledTeam)(dice, this.#limit)
+    const definition = defineAgent({
+      receive: (message, context) => this.#receive(message, context),
+      ...(mode === 'talkative' && { observe: () => this.#seen.hear() }),
+    })
+    const options = optionsFor[mode](dice, this.#limit)
     this.#team = new OpenTeam(options, new Map(ALL.map((name) => [name, definition])), seed)
     this.#truth = new Truth((agent) => this.#team.host.cell(agent)!.instances)
-    this.#team.host.records$.subscribe(() => this.#check())
+    const { maxRestarts = 3, withinMs = 60_000 } = options.supervision ?? {}
+    this.#restarts = new Restarts(maxRestarts, withinMs, () => this.#team.clock.monotonic())
+    this.#team.host.records$.subscribe((batch) => this.#check(batch))
     this.#listen(this.#team.host)
   }
 
@@ -128,13 +111,22 @@ class Play {
   }
 
   #launch(runId: string): void {
-    const reentrant = NAMES.filter((name) => this.#team.host.cell(name)!.settings.reentrancy === 'chain')
     const plan =
-      this.#mode === 'orderly'
-        ? randomPlan(this.#dice, NAMES, runId, { reentrant, tasks: true, meetings: true })
-        : entangledPlan(this.#dice, ALL, runId)
+      this.#mode === 'entangled'
+        ? entangledPlan(this.#dice, ALL, runId)
+        : randomPlan(this.#dice, NAMES, runId, this.#verbs())
     for (const each of plansIn(plan)) this.#plans.set(each.path, each)
     this.#runs.push(this.#team.launch(runId, { runId }))
+  }
+
+  #verbs(): Verbs {
+    const cells = NAMES.map((name) => this.#team.host.cell(name)!)
+    const reentrant = cells.filter(({ settings }) => settings.reentrancy === 'chain').map(({ name }) => name)
+    const verbs = { reentrant, tasks: true, meetings: true }
+    if (this.#mode === 'orderly') return verbs
+    // A full mailbox of who waits for its sender would be a deadlock.
+    const broadcasts = cells.every(({ settings }) => settings.mailbox.capacity > 1_000)
+    return { ...verbs, talk: true, broadcasts, managers: MANAGERS }
   }
 
   #crash({ life }: Cell): void {
@@ -146,18 +138,22 @@ class Play {
 
   // ---- what the agents do
 
-  async #receive({ id, content: path }: AgentMessage, context: AgentContext): Promise<string> {
+  async #receive(message: AgentMessage, context: AgentContext): Promise<string> {
     const { name } = context.role
+    const { id } = message
+    const path = pathOf(message)
+    const { actions } = this.#plans.get(path)!
     this.#checkOrder(name, path)
     const work = this.#begin(path, context)
     let well = false
     try {
-      for (const [i, action] of this.#plans.get(path)!.actions.entries()) {
+      for (const [i, action] of actions.entries()) {
+        if (this.#mode === 'talkative') context.emit(pieceOf(i))
         await this.#act(action, `${this.#mayComeAgain(path) ? id : path}:${i}@${name}`, context, work)
         if (!this.#truth.alive(work)) return await new Promise<never>(() => {}) // one that nobody else holds: what waits can be collected
       }
       well = true
-      return `${name} did ${path}`
+      return `${name} did ${path} ${actions.length}`
     } finally {
       this.#truth.end(work, well)
     }
@@ -204,6 +200,12 @@ class Play {
         return context.step(id, () => void this.#effects.set(id, (this.#effects.get(id) ?? 0) + 1))
       case 'meet':
         return this.#meet(context, work)
+      case 'broadcast':
+        return this.#waiting(work, BY_HOST, context.broadcast(id))
+      case 'publish':
+        return this.#waiting(work, BY_HOST, context.publish(action.key, id, 'note'))
+      case 'waitFor':
+        return this.#waiting(work, BY_HOST, context.blackboard.waitFor(action.key, action).catch(passOver))
       default:
         return this.#tell(action, context, work)
     }
@@ -223,10 +225,13 @@ class Play {
     work.handsOff = action.do === 'handoff'
     try {
       const outcome = await this.#waiting(work, waitOf(action, asked), tell(action, context))
-      if (action.do === 'requestAny' || failedPartly(outcome)) this.#askedAgain.add(path)
+      if (mayAskAgain(action, outcome)) this.#askedAgain.add(path)
       if (action.do === 'delegate') this.#seen.tasks += 1
+      if (action.do === 'requestStream') this.#seen.streams += 1
+      if (isGuidance(outcome)) this.#seen.guidance += 1
       if (action.do === 'handoff') this.#handedOff(work, asked[0]!)
     } catch (error) {
+      if (error instanceof Torn) this.#problem(`${work.name}: ${error.message}`)
       this.#askedAgain.add(path)
       throw error
     }
@@ -265,31 +270,21 @@ class Play {
     if (record.kind !== 'deadlock') return
     this.#seen.deadlocks += 1
     // Who meets may do so in two runs at once, each with the other one first.
-    if (this.#mode === 'orderly' && !record.cycle.every((name) => MEMBERS.some((member) => member === name)))
+    if (this.#mode !== 'entangled' && !record.cycle.every((name) => MEMBERS.some((member) => member === name)))
       this.#problem(`a deadlock of ${record.cycle.join(', ')}`)
     const refuted = record.victim === null ? this.#truth.refute(record.cycle) : undefined
     if (refuted) this.#problem(`no deadlock of ${record.cycle.join(', ')}: ${refuted}`)
   }
 
-  /** Rule 19; and of each thread: turns of as many runs as `concurrency` says, and one of each at work. */
   #checkWorks(work: Work): void {
-    if (!this.#truth.alive(work)) return
-    const { living } = this.#truth
-    const busy = living.filter(({ wait, runId }) => !wait && runId === work.runId).length
-    if (busy > this.#limit) this.#problem(`${busy} turns of ${work.runId} are under way`)
-    const beside = living.filter(({ life }) => life === work.life)
-    const runs = new Set(beside.map(({ runId }) => runId)).size
-    if (runs > work.concurrency) this.#problem(`${work.name} has turns of ${runs} runs open`)
-    if (runs > 1) this.#seen.interleaved += 1
-    if (living.some(({ name, life }) => name === work.name && life !== work.life)) this.#seen.beside += 1
-    const own = beside.filter(({ runId }) => runId === work.runId)
-    if (own.length === 1) return
-    this.#seen.nested += 1
-    if (work.cell.settings.reentrancy === 'none') this.#problem(`${work.name} has two turns of one run open`)
-    if (own.some((other) => other !== work && !other.wait)) this.#problem(`${work.name} is at two turns of one run`)
+    for (const found of overdone(this.#truth, work, this.#limit, this.#seen)) this.#problem(found)
   }
 
-  #check(): void {
+  #check(batch: Batch = []): void {
+    for (const entry of batch) {
+      this.#restarts.next(entry)
+      this.#boards.next(entry)
+    }
     for (const found of imbalances(this.#team.host)) this.#problem(found)
     for (const [id, times] of this.#effects) if (times > 1) this.#problem(`${id} was done ${times} times`)
     for (const cell of this.#team.host.cells) for (const found of orphans(cell)) this.#problem(found)
@@ -309,7 +304,7 @@ class Play {
   }
 
   async #judge(): Promise<void> {
-    const ends = this.#mode === 'orderly' ? [...ENDS, ...LIMITS] : [...ENDS, 'DEADLOCK']
+    const ends = this.#mode === 'entangled' ? [...ENDS, 'DEADLOCK'] : [...ENDS, ...LIMITS]
     for (const run of this.#runs) {
       if (run.status === 'running' || run.status === 'queued') this.#problem(`${run.id} never ended`)
       else {
@@ -317,8 +312,14 @@ class Play {
         this.#traces.push(orchestrationTrace)
         if (error && !ends.includes(error.code)) this.#problem(`${run.id}: ${error.message}`)
       }
+      for (const twice of answeredTwice(run.messageHistory)) this.#problem(`${run.id}: ${twice}`)
     }
+    for (const { id, index } of this.#team.host.runs.values())
+      for (const what of await this.#boards.differences(index, this.#team.getBlackboard(id)))
+        this.#problem(`${id}: ${what}`)
+    this.#seen.entries = this.#boards.size
     this.#check()
+    for (const broken of this.#restarts.broken) this.#problem(broken)
     for (const left of leftovers(this.#team.host)) this.#problem(`left over: ${left}`)
   }
 

@@ -12,6 +12,8 @@ export type Wait =
   | { kind: 'room'; of: readonly [Asked] }
   /** Agents are to come to a sync point. */
   | { kind: 'meeting'; of: readonly string[] }
+  /** The host is to do it, or its time is to pass. */
+  | { kind: 'host' }
 
 /** One message to one agent. */
 export interface Asked {
@@ -117,7 +119,7 @@ export class Truth {
   }
 
   #isFree({ wait, runId }: Work, stuck: ReadonlySet<Work>): boolean {
-    if (!wait) return true
+    if (!wait || wait.kind === 'host') return true
     if (wait.kind === 'meeting') return wait.of.every((agent) => this.#mayCome(agent, runId, stuck))
     if (wait.kind === 'room') return this.#mayTake(wait.of[0].agent, undefined, stuck)
     return wait.of.filter((asked) => this.#mayBeAnswered(asked, runId, stuck)).length >= wait.need
@@ -177,7 +179,7 @@ export class Truth {
 
   /** The agents that it waits for. */
   #whom({ wait }: Work): string[] {
-    if (!wait) return []
+    if (!wait || wait.kind === 'host') return []
     if (wait.kind === 'meeting') return [...wait.of]
     return wait.of.flatMap((asked) => {
       const { path, agent } = this.#holder(asked)

@@ -1,0 +1,79 @@
+/** What a simulated team has to keep, checked by what it says: restarts within their intensity, the blackboard, requests. */
+import type { AgentMessage, Blackboard, BlackboardEntry } from '../../src/index.ts'
+import type { LogEntry } from '../../src/runtime/records.ts'
+
+/** Rule 2: an agent restarts so many times within so many ms, then it is stopped; after that it begins anew. */
+export class Restarts {
+  readonly #max: number
+  readonly #withinMs: number
+  readonly #now: () => number
+  readonly #times = new Map<string, number[]>()
+  readonly #poisoned = new Set<string>()
+  readonly broken: string[] = []
+
+  constructor(max: number, withinMs: number, now: () => number) {
+    this.#max = max
+    this.#withinMs = withinMs
+    this.#now = now
+  }
+
+  next(entry: LogEntry): void {
+    // Restarts that a message has caused which is judged poison later do not count.
+    if (entry.kind === 'message.dead' && entry.letter.reason === 'poison')
+      for (const agent of [entry.letter.message.recipient ?? []].flat()) this.#poisoned.add(agent)
+    if (entry.kind !== 'agent.crashed') return
+    const key = `${entry.agent} ${entry.instance ?? ''}`
+    if (entry.restartInMs === null) return void this.#times.delete(key)
+    const since = this.#now() - this.#withinMs
+    const times = [...(this.#times.get(key) ?? []).filter((time) => time > since), this.#now()]
+    this.#times.set(key, times)
+    if (times.length > this.#max && !this.#poisoned.has(entry.agent))
+      this.broken.push(`${entry.agent} has restarted ${times.length} times in ${this.#withinMs} ms`)
+  }
+}
+
+/** What was said of the blackboards of all runs, by the run's index. */
+export class BoardFold {
+  readonly #entries = new Map<number, BlackboardEntry[]>()
+
+  next(entry: LogEntry): void {
+    if (entry.kind !== 'blackboard') return
+    const entries = this.#entries.get(entry.run) ?? []
+    this.#entries.set(entry.run, [...entries, entry.entry])
+  }
+
+  get size(): number {
+    return [...this.#entries.values()].flat().length
+  }
+
+  /** Where the blackboard of that run is not what was said of it. */
+  async differences(run: number, board: Blackboard | undefined): Promise<string[]> {
+    const byKey = grouped(this.#entries.get(run) ?? [], ({ key }) => key)
+    const found: string[] = []
+    if (byKey.size > 0 && !board) return ['there is no blackboard, and was written to']
+    for (const [key, entries] of byKey) {
+      if (JSON.stringify(await board!.getHistory(key)) !== JSON.stringify(entries)) found.push(`the history of ${key}`)
+      if (JSON.stringify(await board!.read(key)) !== JSON.stringify(entries.at(-1))) found.push(`the value of ${key}`)
+      if (entries.some(({ version }, i) => version !== i + 1)) found.push(`the versions of ${key}`)
+    }
+    return found
+  }
+}
+
+/** Requests of a history that were answered more than once. */
+export function answeredTwice(history: readonly AgentMessage[]): string[] {
+  const answered = history.filter(({ type, correlationId }) => type === 'response' && correlationId !== null)
+  return [...grouped(answered, ({ correlationId }) => correlationId)]
+    .filter(([, answers]) => answers.length > 1)
+    .map(([id, answers]) => `request ${id} was answered ${answers.length} times`)
+}
+
+function grouped<Key, Value>(values: readonly Value[], keyOf: (value: Value) => Key): Map<Key, Value[]> {
+  const groups = new Map<Key, Value[]>()
+  for (const value of values) {
+    const group = groups.get(keyOf(value))
+    if (group) group.push(value)
+    else groups.set(keyOf(value), [value])
+  }
+  return groups
+}

@@ -1,0 +1,15 @@
+/**
+ * Random programs with all verbs, under random faults: what is read in pieces is whole, the blackboard is what was said of it. A
+ * failure names its seed: SEED=7 node dist/test/simulation/talkative.test.js
+ */
+import t from 'tap'
+import { playSeeds, seedsUpTo } from './seeds.ts'
+
+const seeds = seedsUpTo(process.env.DRAMATIS_DEEP ? 3_000 : 100, [])
+
+t.test(`${seeds.length} random programs with all verbs keep what must hold, and come to their end`, async (t) => {
+  const seen = await playSeeds(t, 'talkative', seeds, 'talkative')
+  if (seeds.length === 1) return t.pass(`seed ${seeds[0]}`)
+  for (const what of ['streams', 'entries', 'heard', 'guidance', 'crashes'] as const)
+    t.ok(seen[what] > seeds.length / 2, `${what}: ${seen[what]}`)
+})
