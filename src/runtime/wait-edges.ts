@@ -67,7 +67,6 @@ export class WaitEdges {
   readonly anybody = new Set<number>()
   readonly #core: Core
   readonly #byEnvelope = new Map<Envelope<RunState>, number>()
-  readonly #byTurn = new Map<number, number>()
   readonly #anybodyOf = new Map<RunState, number>()
   /** Streamed answers of which there is more than their readers have read: it is something else that these wait for. */
   readonly #unread = new Set<OpenRequest>()
@@ -82,11 +81,14 @@ export class WaitEdges {
       add: (wait) => this.#add([wait]),
       message: (callee, envelope) => this.#message(callee, envelope),
     })
-    for (const cell of core.actors) if (cell.life) for (const envelope of cell.underWay) this.#turn(cell, envelope)
-    for (const cell of core.actors) for (const turn of cell.life?.awaitReader ?? []) this.#writer(cell, turn)
+    const { actors } = core
+    for (const cell of actors) if (cell.life) for (const envelope of cell.underWay) this.#turn(cell, envelope)
+    for (const cell of actors)
+      if (cell.life && cell.life.awaitReader.size > 0)
+        for (const turn of cell.life.awaitReader) this.#writer(cell, turn)
     for (const cell of core.cells) {
       if (cell.open.size > 0) this.#requests(cell)
-      for (const [number, call] of cell.calls) this.#call(cell, number, call)
+      if (cell.calls.size > 0) for (const [number, call] of cell.calls) this.#call(cell, number, call)
     }
     for (const cell of core.cells) if (cell.mailbox.parked.length > 0) this.#room(cell)
     for (const cell of core.cells) if (cell.broadcasts.size > 0) this.#broadcasts(cell)
@@ -112,11 +114,16 @@ export class WaitEdges {
   #turn(cell: Cell, envelope: Envelope<RunState>): void {
     const at = this.#add([], { cell, envelope, waits: [] })
     this.#byEnvelope.set(envelope, at)
-    this.#byTurn.set(keyOf(cell, envelope.turn), at)
   }
 
-  #of(cell: Cell, turn: number): number | undefined {
-    return this.#byTurn.get(keyOf(cell, turn))
+  /** The node of a turn that is under way. */
+  #of({ instances }: Cell, turn: number): number | undefined {
+    for (const { mailbox } of instances) {
+      const envelope = mailbox.handed.get(turn)
+      const at = envelope && this.#byEnvelope.get(envelope)
+      if (at !== undefined && this.turns[at]) return at
+    }
+    return undefined
   }
 
   #wait(at: number, wait: OpenWait): void {
@@ -127,7 +134,7 @@ export class WaitEdges {
   // ---- requests
 
   #requests(caller: Cell): void {
-    const groups = new Map<RequestGroup, { at: number; targets: number[] }>()
+    let groups: Map<RequestGroup, { at: number; targets: number[] }> | undefined
     for (const request of caller.open.values()) {
       const at = this.#of(caller, request.turn)
       if (at === undefined || this.#unread.has(request)) continue
@@ -145,12 +152,13 @@ export class WaitEdges {
       if (!group) this.#wait(at, wait)
       else {
         this.turns[at]!.waits.push(wait)
+        groups ??= new Map()
         const known = groups.get(group)
         if (known) known.targets.push(target)
         else groups.set(group, { at, targets: [target] })
       }
     }
-    for (const [{ need }, { at, targets }] of groups)
+    for (const [{ need }, { at, targets }] of groups ?? [])
       this.nodes[at]!.waits.push({ need: need === 0 ? targets.length : need, targets })
   }
 
@@ -307,6 +315,3 @@ const isShared = (run: RunState, { runs }: Core): boolean => {
 /** Its time runs from the first arrival on. */
 export const isTimed = (generation: OpenGeneration | undefined): boolean =>
   generation !== undefined && [...generation.arrived].length > 0
-
-/** Turns are numbered within their agent. */
-const keyOf = ({ index }: Cell, turn: number): number => index * 2 ** 32 + turn
