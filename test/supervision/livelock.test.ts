@@ -1,43 +1,11 @@
 /** Rules 28 to 30: agents that are busy without progress are told, then their protocol, then the run ends; nobody else is. */
-import t, { type Test as TapTest } from 'tap'
-import {
-  type AgentContext,
-  type AgentDefinition,
-  type AgentMessage,
-  defineAgent,
-  type OrchestratorContext,
-  type RuntimeEvent,
-} from '../../src/index.ts'
+import t from 'tap'
+import { type AgentContext, type AgentDefinition, type AgentMessage, defineAgent } from '../../src/index.ts'
 import { imbalances, leftovers } from './accounts.ts'
-import { type Cast, type Extras, gate, type OpenTeam, openTeam, outcomeOf } from './teams.ts'
+import { isFine, OFTEN, play, type Script, SECOND, watched } from './livelocks.ts'
+import { gate, outcomeOf } from './teams.ts'
 
-type Test = Parameters<typeof openTeam>[0]
-type Livelock = Extract<RuntimeEvent, { type: 'livelock' | 'stall' }>
-type Script = (script: OrchestratorContext, query: string) => Promise<string>
-
-/** A team that is watched, and what was found. */
-function watched(t: Test, cast: Cast, { script, ...extras }: Extras & { script?: Script } = {}) {
-  const found: Livelock[] = []
-  const orchestration = script && { strategy: 'custom' as const, run: script }
-  const team = openTeam(t, cast, { supervision: { livelock: {} }, ...(orchestration && { orchestration }), ...extras })
-  team.events.subscribe((event) => {
-    if (event.type === 'livelock') found.push(event)
-  })
-  return { team, found }
-}
-
-/** Plays a run in virtual time, as long as it takes. */
-async function play(team: OpenTeam) {
-  const run = outcomeOf(team.execute('go', { runId: 'run' }))
-  await team.clock.runToIdle()
-  return run.value!
-}
-
-const SECOND = 1_000
 const busy = (): string => 'busy'
-
-/** What nobody ends would go on so often: a detector that sees nothing fails its test, and does not hang it. */
-const OFTEN = 60
 
 /** Asks the same again and again, every second. */
 const asksForever =
@@ -228,18 +196,6 @@ t.test('rule 29: who answers each message to all with one to all is found', asyn
 })
 
 // ---- what is none
-
-/** It completes, and nothing is found. */
-async function isFine(
-  t: Test & Pick<TapTest, 'equal' | 'same'>,
-  cast: Cast,
-  extras: Extras & { script?: Script } = {},
-) {
-  const { team, found } = watched(t, cast, extras)
-  const result = await play(team)
-  t.equal(result.error?.message, undefined)
-  t.same(found, [])
-}
 
 t.test('rule 28: nobody is watched unless the team says so', async (t) => {
   for (const livelock of [undefined, false] as const)
@@ -625,81 +581,4 @@ t.test('a message by name, to one whom its sender had not heard of yet, belongs 
   t.equal(run.value?.success, true)
   t.match(found, [{ evidence: [/^a task was delegated back to "bob", who had it: "bob" -> "kid" -> "bob"/] }])
   t.equal(found.length, 1)
-})
-
-// ---- programs
-
-/** A philosopher who takes the left fork, finds the right one taken, puts the left one back and tries again. */
-const polite = (left: string, right: string) => async (_message: unknown, context: AgentContext) => {
-  for (let n = 0; n < OFTEN; n++) {
-    await context.request(left, 'take')
-    if ((await context.request(right, 'take')).content === 'taken') {
-      await context.request(left, 'put back')
-      await context.sleep(SECOND)
-      continue
-    }
-    await context.sleep(SECOND) // eats
-    await context.request(right, 'put back')
-    await context.request(left, 'put back')
-    return 'ate'
-  }
-  return 'hungry'
-}
-
-/** A fork that one can hold at a time: who comes then is turned away. */
-function fork(): AgentDefinition {
-  let holder: string | undefined
-  return defineAgent({
-    async receive({ content, sender }, context) {
-      await context.sleep(10)
-      if (content === 'put back') {
-        if (holder === sender) holder = undefined
-        return 'free'
-      }
-      if (holder !== undefined && holder !== sender) return 'taken'
-      holder = sender
-      return 'yours'
-    },
-  })
-}
-
-function table(seats: number): Cast {
-  const cast: Record<string, Cast[string]> = {}
-  for (let seat = 0; seat < seats; seat++) cast[`phil${seat}`] = polite(`fork${seat}`, `fork${(seat + 1) % seats}`)
-  for (let seat = 0; seat < seats; seat++) cast[`fork${seat}`] = fork()
-  return cast
-}
-
-t.test('polite philosophers, who release and retry in step, are a livelock', async (t) => {
-  const script: Script = async (script) => {
-    const philosophers = Array.from({ length: 5 }, (_, seat) => `phil${seat}`)
-    const outcomes = await script.requestAll(philosophers, 'eat')
-    return outcomes.map(({ ok }) => ok).join()
-  }
-  const { team, found } = watched(t, table(5), { script, maxConcurrentAgents: 10 })
-  const { error } = await play(team)
-  t.equal(error?.code, 'LIVELOCK')
-  t.match(found[0]?.evidence, [/^"phil\d" asked "fork\d" the same 4 times/])
-})
-
-t.test('one philosopher who comes later eats, and there is no alarm', async (t) => {
-  const script: Script = async (script) => {
-    const one = script.request('phil0', 'eat')
-    await script.sleep(100)
-    const other = script.request('phil1', 'eat')
-    return (await one).content + (await other).content
-  }
-  await isFine(t, table(3), { script, maxConcurrentAgents: 10 })
-})
-
-t.test('a task that is sent back and forth is a livelock', async (t) => {
-  const sendsTo = (to: string) => defineAgent({ receive: ({ content }, context) => context.send(to, content) })
-  const script: Script = async (script) => {
-    await script.send('ann', 'write the report')
-    await script.sleep(60 * SECOND)
-    return 'nobody did'
-  }
-  const { team, found } = watched(t, { ann: sendsTo('bob'), bob: sendsTo('ann') }, { script })
-  t.equal((await play(team)).error?.code, 'LIVELOCK')
-  t.match(found[0]?.evidence, [/wrote to each other and back 6 times/])
 })
