@@ -300,7 +300,17 @@ export interface AgentContext<State = object, RunState = object, Data = unknown>
    * return outcome.result
    */
   escalate(reason: string, details?: object): Promise<EscalationOutcome>
-  /** Asks a person. Not available in this version. */
+  /**
+   * Asks a person: a `question` event of the run, which `run.answer(questionId, answer)` answers; meanwhile the run's status is
+   * 'waiting'. With `choices` the answer is one of them. A question stays open when the agent's thread dies, and is asked once.
+   *
+   * Rejects with `RequestTimeoutError` when nobody has answered within `timeoutMs` (without it: until the run ends), with
+   * `MessageRejectedError` for what is no question, and with `ConfigurationError` in a turn that a message from outside of any
+   * run has caused: nobody has a handle of that.
+   *
+   * @example
+   * const color = await context.ask('Which color?', { choices: ['red', 'blue'], timeoutMs: 60_000 })
+   */
   ask(question: string, options?: { choices?: string[]; timeoutMs?: number }): Promise<string>
   /** The error that refuses the task: `throw context.refuse('why')`. Who asked gets it as `TaskRefusedError`. */
   refuse(reason: string): TaskRefusedError

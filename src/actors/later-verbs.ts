@@ -8,9 +8,6 @@ export abstract class LaterVerbs {
   shared(_scope: string, _owner?: string): SharedState {
     throw unavailable('context.shared')
   }
-  ask(): Promise<string> {
-    return rejected(unavailable('context.ask'))
-  }
   complete<T>(): Promise<Completion<T>> {
     return rejected(unavailable('context.complete'))
   }

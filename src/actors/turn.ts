@@ -236,6 +236,14 @@ export class Turn extends TaskVerbs implements AgentContext, MessengerTurn {
     return (await this.call('sync', { point, data })) as SyncResult<T>
   }
 
+  ask(question: string, options: { choices?: string[]; timeoutMs?: number } = {}): Promise<string> {
+    return handled(this.#ask(question, options))
+  }
+  async #ask(question: string, options: { choices?: string[]; timeoutMs?: number }): Promise<string> {
+    checkObject(options, 'options')
+    return (await this.call('ask', { ...options, question })) as string
+  }
+
   spawn(role: SpawnRole): Promise<string> {
     return handled(this.#spawn(role))
   }

@@ -204,6 +204,10 @@ function recordEvent(record: HostRecord, source: EventSource): RuntimeEvent<unkn
       return { type: record.kind, ...base, entry: record.entry }
     case 'decision':
       return { type: record.kind, ...base, question: record.question, choice: record.choice, reason: record.reason }
+    case 'question': {
+      const { agent, questionId, ask, text, choices } = record
+      return { type: record.kind, ...base, agent, questionId, kind: ask, text, ...(choices && { choices }) }
+    }
     case 'deadlock': {
       const { cycle, tail, waits, victim } = record
       return { type: record.kind, ...base, cycle, tail, waits, victim }

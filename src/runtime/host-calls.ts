@@ -27,6 +27,7 @@ import type { Cell, OpenCall } from './cell.ts'
 import type { Core, Serving } from './core.ts'
 import { Handoffs } from './handoffs.ts'
 import { managersOf } from './managers.ts'
+import { askPerson } from './questions.ts'
 import { Reassignments } from './reassignments.ts'
 import { refused } from './refused.ts'
 import type { RunState } from './run-state.ts'
@@ -42,6 +43,8 @@ export class HostCalls implements Serving {
   /** Makes an agent of the role that another one gives; its name. */
   spawn: (by: Cell, run: RunState, role: object) => Promise<string> = () =>
     Promise.reject(new ConfigurationError('spawn: there is no team to make agents for.', { path: 'spawn' }))
+  /** Whether somebody can have a handle of that run. */
+  mayBeAnswered: (run: RunState) => boolean = () => true
   readonly #handoffs: Handoffs
   readonly #reassignments: Reassignments
   #teamBoard: Board | undefined
@@ -121,6 +124,8 @@ export class HostCalls implements Serving {
         })
       case 'subscribe':
         return this.subscribe(cell, run, args.pattern)
+      case 'ask':
+        return this.#ask(cell, run, args, signal)
       case 'watch':
         return watch(this.#core, cell, run, this.#agent(args.agent, run))
       case 'sync':
@@ -149,6 +154,12 @@ export class HostCalls implements Serving {
   #managers(cell: Cell, run: RunState, turn: number): EscalationView {
     const own = cell.holderOf(turn)?.mailbox.handed.get(turn)
     return { managers: managersOf(this.#core, cell, run), done: own ? stepsOf(this.#core, cell, own) : [] }
+  }
+
+  #ask(cell: Cell, run: RunState, args: object, signal: AbortSignal): Promise<string> {
+    if (this.mayBeAnswered(run)) return askPerson(this.#core, cell, run, args, signal)
+    const text = `ask: nobody can answer agent "${cell.name}" here: a message from outside of any run began this turn. Ask in a run, which has a handle with answer().`
+    throw new ConfigurationError(text, { path: 'ask', agent: cell.name })
   }
 
   #decide(run: RunState, { question, choice, reason }: Arguments): void {

@@ -89,6 +89,13 @@ export type HostRecord =
   | Record<'task', { task: AgentTask; previous: TaskStatus | null }>
   | Record<'blackboard', { entry: BlackboardEntry }>
   | Record<'decision', { question: string; choice: string; reason: string }>
+  /** `agent` asks a person. */
+  | Record<
+      'question',
+      { agent: string; questionId: string; ask: 'ask' | 'approval' | 'escalation'; text: string; choices?: string[] }
+    >
+  /** What the person said to `agent`. */
+  | Record<'answer', { agent: string; questionId: string; answer: string }>
   /** `victim`: who gave its wait up so that the others go on; null: it was found and stands yet. */
   | Record<'deadlock', { cycle: string[]; tail: string[]; waits: NamedWait[]; victim: string | null }>
   | Record<'stall', { evidence: string[] }>

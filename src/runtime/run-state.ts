@@ -7,6 +7,7 @@ import type { DramatisError } from '../errors.ts'
 import type { Directory } from '../mailbox/codec.ts'
 import type { Memory } from '../mailbox/memory.ts'
 import { RunLog } from './log.ts'
+import type { OpenQuestion } from './questions.ts'
 
 /** One agent that watches another. */
 export interface Watch {
@@ -50,6 +51,8 @@ export class RunState {
   readonly tasks = new Map<string, AgentTask>()
   /** Tasks that are not done, by the index of who has given them and its number for the request. */
   readonly openTasks = new Map<number, Map<number, string>>()
+  /** Questions to a person that nobody has answered yet, by their ids. */
+  readonly questions = new Map<string, OpenQuestion>()
   /** How many duties were handed off in it. */
   handoffs = 0
   /** How many open delegations each task waits for. */

@@ -4,11 +4,11 @@ import type { TokenUsage } from '../actors/model.ts'
 import type { AgentTask } from '../actors/task.ts'
 import type { ModelSchema } from '../actors/tool.ts'
 import type { Blackboard } from '../blackboard/entry.ts'
-import { unavailable } from '../errors.ts'
 import type { TypedMessage } from '../mailbox/message.ts'
 import { type EventSource, eventsOf, passOver, type RuntimeEvent } from './events.ts'
 import { lastSeq } from './log.ts'
 import type { TokenLimit } from './options.ts'
+import { answerQuestion } from './questions.ts'
 import { type MultiAgentResult, NO_TOKENS } from './result.ts'
 import { directoryOf, type RunState } from './run-state.ts'
 import { StatusFold } from './status-fold.ts'
@@ -59,7 +59,10 @@ export interface Run<T = undefined> {
   text(): AsyncIterable<string>
   /** Aborts the run, and resolves when it has ended. */
   cancel(reason?: string): Promise<void>
-  /** Answers a question of an agent. Not available in this version. */
+  /**
+   * Answers a question of an agent, by the id of its `question` event. Rejects with `ConfigurationError` where no such question is
+   * open, or the answer is none of its choices: the question stays open then.
+   */
   answer(questionId: string, answer: string): Promise<void>
   /** What the script has asked for so far, and how far it is. */
   readonly tasks: readonly AgentTask[]
@@ -83,7 +86,7 @@ export interface RunHost {
 
 export class RunHandle<T> implements Run<T> {
   readonly result: Promise<MultiAgentResult<T>>
-  status: RunStatus = 'queued'
+  #status: RunStatus = 'queued'
   readonly state: RunState
   readonly #host: RunHost
   #settle!: { resolve(result: MultiAgentResult<T>): void; reject(error: unknown): void }
@@ -111,6 +114,13 @@ export class RunHandle<T> implements Run<T> {
   }
   get query(): string {
     return this.state.query
+  }
+  /** 'waiting': for a person. */
+  get status(): RunStatus {
+    return this.#status === 'running' && this.state.questions.size > 0 ? 'waiting' : this.#status
+  }
+  set status(status: RunStatus) {
+    this.#status = status
   }
 
   finish(result: MultiAgentResult<T>, status: RunStatus): void {
@@ -180,8 +190,8 @@ export class RunHandle<T> implements Run<T> {
     if (!this.#settled) this.#host.cancel(this.state, reason)
     await this.result.catch(() => {})
   }
-  answer(): Promise<void> {
-    return Promise.reject(unavailable('run.answer'))
+  async answer(questionId: string, answer: string): Promise<void> {
+    answerQuestion(this.state, questionId, answer)
   }
   get tasks(): readonly AgentTask[] {
     return [...this.state.tasks.values()]

@@ -112,6 +112,7 @@ export class TeamRuntime {
       this.supervisor.attach(livelock(settings.livelock, (run, error) => this.#runs.fail(run, error)))
     this.#posting = new Posting(this.supervisor, this.#runs)
     this.#letters = new Letters(this.supervisor, this.#runs)
+    this.supervisor.calls.mayBeAnswered = (run) => this.#runs.get(run.id)?.state === run
     this.supervisor.calls.spawn = (by, run, role) => this.#roster.spawn(by, run, role)
     this.supervisor.calls.boardScope = settings.blackboard
     this.supervisor.calls.waitTimeoutMs = settings.globalTimeoutMs

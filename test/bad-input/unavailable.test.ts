@@ -4,7 +4,6 @@ import { type DramatisError, loadTeam, type Tool } from '../../src/index.ts'
 import { type Act, refusalOf, stage, untyped } from './helpers.ts'
 
 const verbs: Record<string, Act> = {
-  'context.ask': (context) => context.ask('who?'),
   'context.complete': (context) => context.complete({ prompt: 'hi' }),
   'context.think': (context) => context.think('hi'),
   'context.tool': (context) => context.tool({} as Tool, {}),
@@ -56,13 +55,9 @@ t.test("the script's verbs that are not there yet", async (t) => {
 t.test('methods of a team and a run', async (t) => {
   const { team: typed, isWell } = stage(t)
   const team = untyped(typed)
-  const hello = typed.launch('hello')
-  await hello.result
-  const run = untyped(hello)
   const methods: Record<string, () => unknown> = {
     resume: () => team.resume('id'),
     reloadAgent: () => team.reloadAgent('bob'),
-    'run.answer': () => run.answer('id', 'yes'),
     loadTeam: () => loadTeam('agents.yaml'),
   }
   for (const [path, call] of Object.entries(methods)) isUnavailable(t, await refusalOf(call), path)
