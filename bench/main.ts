@@ -33,7 +33,12 @@ process.exitCode = await (first === 'load' ? load(rest) : main(process.argv.slic
 
 async function load(args: string[]): Promise<number> {
   const { main } = await import('./load/command.ts')
-  const code = await main(args, { answer: takeStdout(), stderr: process.stderr, folder: process.cwd() })
+  const code = await main(args, {
+    answer: takeStdout(),
+    stderr: process.stderr,
+    stdin: process.stdin,
+    folder: process.cwd(),
+  })
   setTimeout(() => process.exit(), LINGER_MS).unref() // what a team file has left open does not keep us for ever
   return code
 }

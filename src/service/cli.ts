@@ -9,6 +9,7 @@ process.stderr.on('error', () => {}) // nobody reads the progress: the answer ma
 process.exitCode = await main(process.argv.slice(2), {
   answer: takeStdout(),
   stderr: process.stderr,
+  stdin: process.stdin,
   folder: process.cwd(),
 })
 // What a team file has left open, like a connection, gets a moment to end and does not keep us for ever.

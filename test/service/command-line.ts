@@ -10,15 +10,19 @@ interface Options {
   env?: NodeJS.ProcessEnv
   /** Sends one SIGINT as soon as this stands on stderr. */
   interruptAt?: string
+  /** What is on its standard input, which ends with it. */
+  input?: string
 }
 
 /** Runs it to its end. */
-export async function dramatis(args: string[], { cwd, env, interruptAt }: Options = {}) {
+export async function dramatis(args: string[], { cwd, env, interruptAt, input }: Options = {}) {
   const child = spawn(process.execPath, [cli, ...args], {
     cwd,
     env: { ...process.env, DEBUG: '', ...env },
-    stdio: ['ignore', 'pipe', 'pipe'],
+    stdio: ['pipe', 'pipe', 'pipe'],
   })
+  child.stdin.on('error', () => {}) // it may have ended, and read nothing
+  child.stdin.end(input)
   let stdout = ''
   let stderr = ''
   child.stdout.setEncoding('utf8').on('data', (text: string) => {

@@ -51,5 +51,9 @@ export function fakeSurroundings(): { surroundings: Surroundings; stdout: () => 
     },
     divertTo() {},
   }
-  return { surroundings: { answer, stderr: screen, folder: process.cwd() }, stdout: () => stdout, stderr: text }
+  return {
+    surroundings: { answer, stderr: screen, stdin: new PassThrough(), folder: process.cwd() },
+    stdout: () => stdout,
+    stderr: text,
+  }
 }

@@ -2,6 +2,7 @@
 import { createTeam, type MultiAgentResult } from '../../index.ts'
 import { lineLogger } from '../../runtime/default-logger.ts'
 import type { Answer } from '../answer-stream.ts'
+import { askPerson } from '../ask-person.ts'
 import { EXIT, exitCodeOf, failureWords } from '../failure.ts'
 import { listenForInterrupt, unlessAborted } from '../interrupt.ts'
 import { resultText } from '../json-text.ts'
@@ -15,6 +16,8 @@ import { traceFile } from '../trace-file.ts'
 export interface Surroundings {
   answer: Answer
   stderr: Screen
+  /** Where the answers to agents' questions come from. */
+  stdin: NodeJS.ReadableStream
   /** The working directory. */
   folder: string
 }
@@ -30,7 +33,7 @@ export async function run(
   file: string,
   query: string,
   { json = false, trace, timeout }: RunFlags,
-  { answer, stderr, folder }: Surroundings,
+  { answer, stderr, stdin, folder }: Surroundings,
 ): Promise<number> {
   const writeTrace = trace === undefined ? undefined : traceFile(trace, folder)
   loadEnv(folder)
@@ -40,6 +43,7 @@ export async function run(
   try {
     const definition = await unlessAborted(loadTeamFile(file, folder), signal)
     const team = createTeam({ ...definition, logger: definition.logger ?? withoutEvents(lineLogger(progress.print)) })
+    const asking = askPerson(team, stdin, progress.print)
     try {
       progress.watch(team)
       const result = await team.execute(query, { signal, timeoutMs: timeout })
@@ -48,6 +52,7 @@ export async function run(
       await writeTrace?.(result.orchestrationTrace)
       return code
     } finally {
+      asking.stop()
       progress.end()
       await team.close()
     }
