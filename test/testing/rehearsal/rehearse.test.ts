@@ -264,3 +264,24 @@ t.test('what is no plan is refused by name', async (t) => {
   const none: MultiAgentPatternOptions = { agents: [], orchestration: { strategy: 'sequential' } }
   await t.rejects(rehearse(none, { query: '', seeds: 1 }), { code: 'CONFIGURATION', message: /^agents: / })
 })
+
+t.test(
+  'a person answers what agents ask, as the seed says: one of the choices, or words that say what they are',
+  async (t) => {
+    const asking = defineAgent({
+      async receive(_message, context) {
+        const before = context.now()
+        const color = await context.ask('Which color?', { choices: ['red', 'blue'] })
+        return `${color}, ${await context.ask('Why?')} ${context.now() > before ? 'later' : 'at once'}`
+      },
+    })
+    const plan = { query: 'go', seeds: 20, modules: { asking } }
+    const { answers, outcomes } = await outcomesOf(teamOf([{ name: 'asking' }]), plan)
+    t.match(outcomes, { done: 20 })
+    t.same([...new Set(answers)].sort(), [
+      'blue, [rehearsal] an answer to: Why? later',
+      'red, [rehearsal] an answer to: Why? later',
+    ])
+    t.same((await outcomesOf(teamOf([{ name: 'asking' }]), plan)).answers, answers, 'the same again')
+  },
+)

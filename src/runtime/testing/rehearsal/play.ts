@@ -4,9 +4,11 @@ import { AgentFailedError, type DramatisError, describe, LivelockError, StallErr
 import { ORCHESTRATOR, USER } from '../../../mailbox/message.ts'
 import type { TeamKit } from '../../provision.ts'
 import type { MultiAgentResult } from '../../result.ts'
+import type { Run } from '../../run.ts'
 import type { TeamRuntime } from '../../team.ts'
 import { Faults } from './faults.ts'
 import { foundBy, kindOf, ranOutOfTime, type SeedOutcome } from './outcome.ts'
+import { Person } from './person.ts'
 import type { Fault, RehearsalPlan } from './plan.ts'
 import type { Stage } from './stage.ts'
 
@@ -42,14 +44,17 @@ export async function playSeed(
     recorded: (agent, handlers) => stage.recorded(agent, handlers),
     around: (agent, handlers, life) => faults.around(agent, handlers, life),
   })
+  let run: Run | undefined
   let found: DramatisError | undefined
   let sign: DramatisError | undefined
+  const person = new Person(seed, clock, async (questionId, answer) => run?.answer(questionId, answer))
   const watched = team.events.subscribe((event) => {
-    if (event.type === 'livelock') sign = foundBy(event)
+    if (event.type === 'question') person.asked(event)
+    else if (event.type === 'livelock') sign = foundBy(event)
     else found ??= foundBy(event)
   })
   try {
-    const run = team.launch(query, { runId: `seed-${seed}` })
+    run = team.launch(query, { runId: `seed-${seed}` })
     let settled = false
     const settle = () => {
       settled = true
@@ -79,6 +84,7 @@ export async function playSeed(
       trace: traced ? result.orchestrationTrace : null,
     }
   } finally {
+    person.leave()
     watched.unsubscribe()
     stage.close()
   }

@@ -1,0 +1,34 @@
+/** Who answers what agents ask people, in a rehearsal: after a while, one of the choices or words that say what they are. */
+import type { Scheduler, Timer } from '../../../clock.ts'
+import type { RuntimeEvent } from '../../events.ts'
+import { Dice } from './dice.ts'
+
+type Question = Extract<RuntimeEvent, { type: 'question' }>
+
+const LONGEST_THOUGHT_MS = 60_000
+
+export class Person {
+  readonly #clock: Scheduler
+  readonly #dice: Dice
+  readonly #answer: (questionId: string, answer: string) => Promise<void>
+  readonly #open = new Set<Timer>()
+
+  constructor(seed: number, clock: Scheduler, answer: (questionId: string, answer: string) => Promise<void>) {
+    this.#clock = clock
+    this.#dice = new Dice(seed, 'person')
+    this.#answer = answer
+  }
+
+  asked({ questionId, text, choices }: Question): void {
+    const answer = choices ? this.#dice.pick(choices) : `[rehearsal] an answer to: ${text}`
+    const timer = this.#clock.timer(this.#dice.upTo(LONGEST_THOUGHT_MS), () => {
+      this.#open.delete(timer)
+      this.#answer(questionId, answer).catch(() => {}) // by now it was withdrawn
+    })
+    this.#open.add(timer)
+  }
+
+  leave(): void {
+    for (const timer of this.#open) timer.cancel()
+  }
+}
