@@ -15,14 +15,6 @@ export interface AskRequest {
   timeoutMs?: number
 }
 
-/** One that nobody has answered yet. */
-export interface OpenQuestion {
-  readonly agent: string
-  readonly text: string
-  readonly choices: readonly string[] | undefined
-  settle(answer: string): void
-}
-
 /** It travels with events and stays in the log. */
 const LONGEST = 10_000
 const MOST_CHOICES = 100

@@ -7,7 +7,6 @@ import type { DramatisError } from '../errors.ts'
 import type { Directory } from '../mailbox/codec.ts'
 import type { Memory } from '../mailbox/memory.ts'
 import { RunLog } from './log.ts'
-import type { OpenQuestion } from './questions.ts'
 
 /** One agent that watches another. */
 export interface Watch {
@@ -19,6 +18,14 @@ export interface Watch {
   told: DramatisError | undefined
   /** It is to be told of the next. */
   open: boolean
+}
+
+/** What an agent has asked a person, who has not answered yet. */
+export interface OpenQuestion {
+  readonly agent: string
+  readonly text: string
+  readonly choices: readonly string[] | undefined
+  settle(answer: string): void
 }
 
 export class RunState {

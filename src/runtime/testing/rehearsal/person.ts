@@ -5,7 +5,7 @@ import { Dice } from './dice.ts'
 
 type Question = Extract<RuntimeEvent, { type: 'question' }>
 
-const LONGEST_THOUGHT_MS = 60_000
+const LONGEST_THOUGHT_MS = 10_000
 
 export class Person {
   readonly #clock: Scheduler
