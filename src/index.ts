@@ -78,7 +78,18 @@ export type {
 } from './actors/role.ts'
 export type { AgentStatus, AgentTask, TaskInput, TaskStatus } from './actors/task.ts'
 export { defineTool, type ModelSchema, type Schema, type Tool, type ToolContext } from './actors/tool.ts'
-export type { Completion, CompletionRequest, ModelClient, ModelMessage, TokenUsage } from './actors/model.ts'
+export type {
+  Completion,
+  CompletionRequest,
+  FinishReason,
+  ModelClient,
+  ModelMessage,
+  ModelPiece,
+  ModelRequest,
+  TokenUsage,
+  ToolCall,
+  ToolSpec,
+} from './actors/model.ts'
 export type { Logger } from './actors/logger.ts'
 export { defineProtocol } from './actors/protocol.ts'
 export type { LogStore, ModelsConfig, StateConfig, SyncPoint, TokenLimit } from './runtime/options.ts'

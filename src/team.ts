@@ -37,7 +37,10 @@ export interface MultiAgentPatternOptions<Name extends string = string>
  */
 export class MultiAgentPattern<const Name extends string = string> extends TeamRuntime implements AsyncDisposable {
   constructor(options: MultiAgentPatternOptions<Name>, kit?: TeamKit) {
-    const settings = settingsFrom(options as TeamOptions, { modules: new Set(kit?.definitions.keys()) })
+    const settings = settingsFrom(options as TeamOptions, {
+      modules: new Set(kit?.definitions.keys()),
+      model: kit?.model !== undefined,
+    })
     const names = settings.agents.map(({ name }) => name)
     const protocol = protocolFrom(options.orchestration, names)
     super({ ...settings, blackboard: boardFor(options.orchestration, settings.blackboard) }, protocol, kit)

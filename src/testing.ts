@@ -4,6 +4,7 @@ import type { AgentDefinition } from './actors/definition.ts'
 import type { ModelClient } from './actors/model.ts'
 import { AgentCrashedError, UnknownAgentError, unavailable } from './errors.ts'
 import { LocalThread } from './runtime/local-thread.ts'
+import { checkClient } from './runtime/models/model-table.ts'
 import { checkModules } from './runtime/testing/modules.ts'
 import { type VirtualClock, virtualClock } from './runtime/testing/virtual-clock.ts'
 import { MultiAgentPattern, type MultiAgentPatternOptions } from './team.ts'
@@ -14,7 +15,7 @@ export { type VirtualClock, virtualClock } from './runtime/testing/virtual-clock
 
 /** What a test team is played with. */
 export interface TestKit<Name extends string> {
-  /** Not available in this version. */
+  /** In place of all models: it plays every role that has no code. */
   model?: ModelClient
   /** A new one by default. */
   clock?: VirtualClock
@@ -49,12 +50,12 @@ export function testTeam<const Name extends string>(
   options: MultiAgentPatternOptions<Name>,
   kit: TestKit<Name> = {},
 ): TestTeam<Name> {
-  if (kit.model) throw unavailable('testTeam kit.model')
+  checkClient(kit.model, 'kit.model')
   const clock = kit.clock ?? virtualClock({ seed: kit.seed ?? 1 })
   checkModules(options.agents, kit.modules)
   const definitions = new Map(Object.entries(kit.modules ?? {}) as [string, AgentDefinition][])
   for (const [name, definition] of Object.entries(kit.later ?? {})) definitions.set(name, definition)
-  return new LocalTeam({ ...options, clock }, definitions, clock)
+  return new LocalTeam({ ...options, clock }, definitions, clock, kit.model)
 }
 
 const GRACE_STEP_MS = 1_000
@@ -66,8 +67,9 @@ class LocalTeam<const Name extends string> extends MultiAgentPattern<Name> {
     options: MultiAgentPatternOptions<Name>,
     definitions: ReadonlyMap<string, AgentDefinition>,
     clock: VirtualClock,
+    model: ModelClient | undefined,
   ) {
-    super(options, { definitions })
+    super(options, { definitions, ...(model && { model }) })
     this.clock = clock
   }
 

@@ -46,6 +46,7 @@ import type { RoleInfo } from './role.ts'
 import { type RunView, RunViews } from './run-views.ts'
 import { startAgent } from './starting.ts'
 import { StateRules } from './state-rules.ts'
+import { noTools } from './toolbox.ts'
 import { Turn } from './turn.ts'
 import type { TurnHost, TurnStart } from './turn-host.ts'
 import { turnLogger } from './turn-log.ts'
@@ -63,6 +64,8 @@ export class AgentLoop implements TurnHost {
   data: unknown
   state: object = {}
   readonly stateRules: StateRules
+  readonly verbs: readonly string[]
+  readonly toolbox = noTools
   readonly #option: string
   readonly #handlers: AgentHandlers
   readonly #port: ThreadPort
@@ -106,6 +109,7 @@ export class AgentLoop implements TurnHost {
     this.role = assignment.role
     this.#option = assignment.option
     this.stateRules = new StateRules(assignment)
+    this.verbs = assignment.verbs
     this.#handlers = handlers
     this.#port = port
     this.#makeTurn = makeTurn

@@ -27,6 +27,8 @@ export interface Assignment {
   concurrency: number
   /** How many threads take from the agent's mailbox. */
   instances: number
+  /** The verbs that a model is offered as tools. */
+  verbs: readonly string[]
   code: AgentCode
 }
 
@@ -35,6 +37,8 @@ export type AgentCode =
   | { module: string; bundled: boolean; shown: string }
   /** The protocol script in a module. */
   | { protocol: string; bundled: boolean; shown: string; config: object | undefined }
+  /** A role that is played by a language model: there is nothing to import. */
+  | { model: true }
 
 export type RosterEntry = RoleInfo & { status: AgentStatus }
 

@@ -325,9 +325,41 @@ export interface AgentContext<State = object, RunState = object, Data = unknown>
    * const { content } = await context.request(name, 'Read chapter 1.')
    */
   spawn(role: SpawnRole): Promise<string>
-  /** One call of a model. Not available in this version. */
+  /**
+   * One call of a model, by the gateway in the host: a thread never has a key. It is a step: a turn that is tried again gets
+   * the answer from the log, and one that was cut off in the middle of a call takes it up. It counts as work of its own, so
+   * the turn keeps its place among `maxConcurrentAgents`.
+   *
+   * A `prompt` is said after the role's `systemPrompt`; `messages` go as they are, and one of the two has to be given.
+   * `temperature`, `maxOutputTokens` and `model` are the role's by default. With `output` the answer is JSON that fits the
+   * schema: one that does not is asked for once more, with what is wrong. `stream: true` emits the text piece by piece as
+   * `emit` does, also of an answer that misses its schema. `signal` withdraws the call.
+   *
+   * Rejects with `ModelError` where the provider answers wrongly or not at all, or where the second answer misses the schema
+   * too; with `MessageRejectedError` for a wrong request; with `ConfigurationError` for a model that the team does not have;
+   * with `CancelledError`.
+   *
+   * @example
+   * const { output } = await context.complete({ prompt: 'Where is it?', output: z.object({ x: z.number(), y: z.number() }) })
+   */
   complete<T = undefined>(request: CompletionRequest<T>): Promise<Completion<T>>
-  /** A model with tools, until it has an answer. Not available in this version. */
+  /**
+   * The loop that plays a role without code: the model is asked, what tools it calls are called, it is told what came of
+   * them, until it answers without. Each call of the model and of a tool is a step. A string is a `prompt`; the rest is as
+   * for `complete`.
+   *
+   * Its tools are verbs of this context, as the role's rights say (`delegationAllowed: true` or `canDelegateTo`: request,
+   * delegate, handoff; `escalateTo`: escalate; the team's `enableBlackboard`: publish, read_blackboard; `trust: 'privileged'`:
+   * spawn; with any of them refuse) and as its `tools` name them. `tools` here: these alone. What a tool fails with is told to
+   * the model. `refuse` ends the turn with `TaskRefusedError`; after `handoff` the answer is empty.
+   *
+   * After `maxRounds` (the role's, 12) rounds without an answer the manager is asked (`escalate`): with its guidance there are
+   * as many rounds again, once; who does the task in this one's place has answered it; else it rejects with
+   * `TaskRefusedError`, and who lets that pass refuses its task. Source: document 003.
+   *
+   * @example
+   * const { text } = await context.think({ prompt: message.content, tools: ['request'], maxRounds: 4 })
+   */
   think<T = undefined>(
     request: string | (CompletionRequest<T> & { tools?: string[]; maxRounds?: number }),
   ): Promise<Completion<T>>

@@ -281,12 +281,17 @@ export class Messenger {
     return this.#awaitResponse(to, correlation, options)
   }
 
-  /** A verb that the host serves. The answer is JSON; `signal` withdraws it. */
-  call(operation: string, args: object, signal: AbortSignal | undefined): Promise<unknown> {
+  /** A verb that the host serves. The answer is JSON; `signal` withdraws it; `onPiece` is given what comes before it. */
+  call(
+    operation: string,
+    args: object,
+    signal: AbortSignal | undefined,
+    onPiece?: (piece: string) => void,
+  ): Promise<unknown> {
     const refusal = this.#turn.refusal()
     if (refusal) return rejected(refusal)
     const { outbox, waits } = this.#loop
-    if (this.#turn.breathless) return this.#afterBreath(() => this.call(operation, args, signal))
+    if (this.#turn.breathless) return this.#afterBreath(() => this.call(operation, args, signal, onPiece))
     const { run, turn, replay } = this.#turn.start
     const options: RequestOptions = signal ? { signal } : NO_OPTIONS
     try {
@@ -296,13 +301,34 @@ export class Messenger {
       fields.waiting = this.#turn.waitingFor(signal)
       const bytes = outbox.checkedSize()
       const logged = replay?.match(outbox.encode(bytes))
-      if (logged) return this.#reattach(operation, logged, options).promise
+      if (logged) {
+        const response = this.#reattach(operation, logged, options)
+        if (onPiece) this.#hear(response, onPiece)
+        return response.promise
+      }
       if (signal?.aborted) throw withdrawn(operation, signal)
       outbox.write(bytes, 'now')
-      return this.#awaitResponse(operation, fields.correlation, options).promise
+      const response = this.#awaitResponse(operation, fields.correlation, options)
+      if (onPiece) this.#hear(response, onPiece)
+      return response.promise
     } catch (error) {
       return rejected(error)
     }
+  }
+
+  /** What had come to an earlier attempt comes again. A piece that cannot be taken ends the wait. */
+  #hear({ correlation, streamed }: Response, onPiece: (piece: string) => void): void {
+    const wait = this.#loop.waits.get(correlation)
+    if (!wait) return
+    const push = (piece: string) => {
+      try {
+        onPiece(piece)
+      } catch (error) {
+        wait.reject(error)
+      }
+    }
+    wait.stream = { push }
+    for (const piece of streamed?.pieces ?? []) push(piece)
   }
 
   /** The reader of what was emitted is far behind: the verb waits for it. */

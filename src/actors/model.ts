@@ -1,4 +1,5 @@
 /** What is said to a model and what it says: the same between an agent's turn, the gateway in the host, and a client. */
+import type { Clock } from '../clock.ts'
 import type { ModelSchema } from './tool.ts'
 
 /** In tokens; `calls` counts the calls. */
@@ -46,6 +47,8 @@ export interface ModelRequest {
   /** Who asks, and in which run: for clients that answer by that, as those of tests do. */
   agent?: string
   runId?: string
+  /** The team's: for clients that wait, before they try again or because a test wants them to. */
+  clock?: Clock
   signal: AbortSignal
 }
 
@@ -85,4 +88,41 @@ export interface Completion<T = undefined> {
   usage: TokenUsage
   finishReason: FinishReason
   rehearsed: boolean
+}
+
+/** What a turn asks the gateway in the host for, as JSON. */
+export interface ModelCall {
+  messages: readonly ModelMessage[]
+  /** A name in the team's `models`; its default by default. */
+  model?: string
+  tools?: readonly ToolSpec[]
+  jsonSchema?: object
+  temperature?: number
+  maxOutputTokens?: number
+  /** The text comes in pieces too, before the answer. */
+  stream?: boolean
+}
+
+/** What the gateway answers. `model` is the one that was asked. */
+export interface ModelAnswer {
+  text: string
+  toolCalls: ToolCall[]
+  usage: TokenUsage
+  finishReason: FinishReason
+  rehearsed: boolean
+  model: string
+}
+
+export const NO_TOKENS: TokenUsage = Object.freeze({ inputTokens: 0, outputTokens: 0, totalTokens: 0, calls: 0 })
+
+/** Both together. */
+export function addUsage(a: TokenUsage, b: TokenUsage): TokenUsage {
+  const cached = (a.cachedTokens ?? 0) + (b.cachedTokens ?? 0)
+  return {
+    inputTokens: a.inputTokens + b.inputTokens,
+    outputTokens: a.outputTokens + b.outputTokens,
+    totalTokens: a.totalTokens + b.totalTokens,
+    ...(cached > 0 && { cachedTokens: cached }),
+    calls: a.calls + b.calls,
+  }
 }

@@ -116,7 +116,7 @@ export interface SupervisionConfig {
   confirmMs?: number
   /**
    * Finds agents that are busy without progress. An object watches all agents of the team and its protocol, with these bounds;
-   * false watches nothing. Left out it watches model roles, of which this version has none.
+   * false watches nothing. Left out it watches a team that has roles without code.
    *
    * Progress is what was not there before in this run: a result to a question, the output of a `step`, an entry of the
    * blackboard, another status of a task. Messages, retries, restarts, and what comes again word for word are none. From the
@@ -134,7 +134,7 @@ export interface SupervisionConfig {
   livelock?: false | { maxStalledRounds?: number; maxRepeats?: number; maxMessagesWithoutProgress?: number }
 }
 
-/** A tool: by the name of a shared one, inline, or in a module. Not available in this version. */
+/** A tool: by the name of a verb (`delegate`, `agent_status`, ...). Others are not available in this version. */
 export type ToolReference =
   | string
   | Tool

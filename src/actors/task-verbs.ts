@@ -4,10 +4,10 @@ import { delegate, type TaskTurn } from './delegate.ts'
 import { escalate } from './escalate.ts'
 import { handled } from './handled.ts'
 import { handoff } from './handoff.ts'
-import { LaterVerbs } from './later-verbs.ts'
+import { ModelVerbs } from './model-verbs.ts'
 import type { AgentTask, TaskInput } from './task.ts'
 
-export abstract class TaskVerbs extends LaterVerbs {
+export abstract class TaskVerbs extends ModelVerbs {
   /** The turn, as these verbs see it. */
   protected abstract readonly tasks: TaskTurn
 

@@ -9,6 +9,7 @@ import type { Assignment, Started, ThreadControl } from './assignment.ts'
 import { type AgentHandlers, agentRef, defineAgent, handlersOf } from './definition.ts'
 import { threadMemories } from './external-memory.ts'
 import type { ThreadPort } from './link.ts'
+import { modelAgent } from './model-agent.ts'
 import { moduleScript, OrchestratorTurn } from './orchestrator-turn.ts'
 import { defineProtocol } from './protocol.ts'
 import { startFailure } from './starting.ts'
@@ -57,19 +58,26 @@ async function printed(stream: NodeJS.WriteStream): Promise<void> {
 
 async function start(assignment: Assignment): Promise<Started> {
   Object.assign(process.env, assignment.env)
-  const { code, role, option } = assignment
-  if (code.bundled) process.setSourceMapsEnabled(true)
-  const exported = await load('module' in code ? code.module : code.protocol)
+  const { code } = assignment
   const script = 'protocol' in code
   loop = new AgentLoop(
     assignment,
-    script ? moduleScript(exported, code.shown, code.config) : agentOf(exported, code.shown, role.name, option),
+    await handlersFor(assignment),
     port,
     script ? (made, turn) => new OrchestratorTurn(made, turn, () => turn.view.roster) : undefined,
   )
   const state = await loop.start(assignment.state)
   queueMicrotask(() => loop?.pump())
   return { ok: true, state }
+}
+
+async function handlersFor({ code, role, option, instances }: Assignment): Promise<AgentHandlers> {
+  if ('model' in code) return modelAgent(instances === 1)
+  if (code.bundled) process.setSourceMapsEnabled(true)
+  const exported = await load('module' in code ? code.module : code.protocol)
+  return 'protocol' in code
+    ? moduleScript(exported, code.shown, code.config)
+    : agentOf(exported, code.shown, role.name, option)
 }
 
 /** What the import of a module threw. */

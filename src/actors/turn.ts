@@ -28,6 +28,7 @@ import { handled, quiet, rejected } from './handled.ts'
 import { ACKNOWLEDGE } from './handoff.ts'
 import type { Logger } from './logger.ts'
 import { Messenger, type MessengerTurn, NO_OPTIONS } from './messenger.ts'
+import type { ModelAnswer, ModelCall } from './model.ts'
 import { OpenSteps } from './open-steps.ts'
 import { encodeData } from './outbox.ts'
 import { seededRandom } from './random.ts'
@@ -37,8 +38,10 @@ import type { RoleInfo } from './role.ts'
 import type { StateScope } from './state-rules.ts'
 import type { ResponseStream } from './stream.ts'
 import { TaskVerbs } from './task-verbs.ts'
+import type { ThinkingTurn } from './thinking-turn.ts'
 import type { TurnHost, TurnStart } from './turn-host.ts'
 import { checkFunction, checkObject, checkStepOptions, checkText, durationOf } from './verb-checks.ts'
+import { AGENT_STATUS } from './verb-tools.ts'
 
 export class Turn extends TaskVerbs implements AgentContext, MessengerTurn {
   readonly #loop: TurnHost
@@ -47,7 +50,8 @@ export class Turn extends TaskVerbs implements AgentContext, MessengerTurn {
   #ended = false
   #reason: DramatisError | undefined
   #controller: AbortController | undefined
-  #sleeping = 0
+  /** Sleeps and calls of models: something of its own goes on. */
+  #working = 0
   #isToAcknowledge = false
   #steps: OpenSteps | undefined
   #drafts: Drafts | undefined
@@ -257,6 +261,29 @@ export class Turn extends TaskVerbs implements AgentContext, MessengerTurn {
     return this.#messages.call(operation, args, signal)
   }
 
+  // ---- models
+
+  /** Those that its model has as tools. */
+  get verbs(): readonly string[] {
+    return this.#loop.verbs
+  }
+  protected get thinking(): ThinkingTurn {
+    const { role, verbs, toolbox } = this.#loop
+    return {
+      role,
+      context: this,
+      verbs,
+      toolbox: toolbox(this),
+      refusal: () => this.refusal(),
+      others: () => this.call(AGENT_STATUS, {}),
+      ask: (call, signal) => this.#atWork(() => this.#ask(call, signal)),
+    }
+  }
+  #ask(call: ModelCall, signal: AbortSignal | undefined): Promise<ModelAnswer> {
+    const onPiece = call.stream ? (piece: string) => this.emit(piece) : undefined
+    return this.#messages.call('model', call, signal, onPiece) as Promise<ModelAnswer>
+  }
+
   // ---- steps, time, chance
 
   step<T>(name: string, run: () => Promise<T> | T, options?: { idempotent?: boolean }): Promise<T> {
@@ -316,15 +343,19 @@ export class Turn extends TaskVerbs implements AgentContext, MessengerTurn {
     this.#check()
     const duration = durationOf(ms, 'ms')
     if (this.#emitter?.behind) await this.#gate()
-    this.#sleeping += 1
-    this.#loop.parking.unpark(this.start) // something of its own begins: it does not only wait
-    try {
-      await this.#loop.sleep(duration, this.signal)
-    } finally {
-      this.#sleeping -= 1
-      this.#loop.mayPark(this.start)
-    }
+    await this.#atWork(() => this.#loop.sleep(duration, this.signal))
     this.#check()
+  }
+  /** Something of its own goes on, though nothing runs in its thread: it does not only wait. */
+  async #atWork<T>(work: () => Promise<T>): Promise<T> {
+    this.#working += 1
+    this.#loop.parking.unpark(this.start)
+    try {
+      return await work()
+    } finally {
+      this.#working -= 1
+      if (!this.#ended) this.#loop.mayPark(this.start) // else another turn may have its place
+    }
   }
 
   refuse(reason: string): TaskRefusedError {
@@ -346,10 +377,10 @@ export class Turn extends TaskVerbs implements AgentContext, MessengerTurn {
   get parked(): boolean {
     return this.waits && !this.#steps?.work
   }
-  /** It waits for others, and does not sleep; its steps may have something else to do. */
+  /** It waits for others, and nothing of its own goes on but perhaps steps. */
   get waits(): boolean {
     const waits = (this.#messenger?.waiting ?? 0) + (this.#emitter?.waiting ?? 0)
-    return waits > 0 && this.#sleeping === 0 && !this.#isToAcknowledge && !this.#messenger?.replaying
+    return waits > 0 && this.#working === 0 && !this.#isToAcknowledge && !this.#messenger?.replaying
   }
   get steps(): OpenSteps | undefined {
     return this.#steps

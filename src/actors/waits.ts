@@ -1,10 +1,9 @@
 /** The open waits of a life, by the number that frames have for them. */
-import type { ResponseStream } from './stream.ts'
-
 /** One open wait of a turn. */
 export interface Wait {
   readonly kind: 'request' | 'send'
-  stream: ResponseStream | undefined
+  /** Takes the pieces that come before the answer. */
+  stream: { push(piece: string): void } | undefined
   resolve(value: unknown): void
   reject(error: unknown): void
 }

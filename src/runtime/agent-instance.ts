@@ -5,7 +5,6 @@ import type { AgentStatus } from '../actors/task.ts'
 import type { AgentMessage } from '../mailbox/message.ts'
 import { busiest } from './busiest.ts'
 import type { Cell } from './cell.ts'
-import { NO_TOKENS } from './result.ts'
 import type { RunOptions } from './run.ts'
 
 /**
@@ -25,7 +24,7 @@ export interface AgentInstance {
   receiveMessage(message: AgentMessage): Promise<void>
   /** How it is, in one line. */
   getContextSummary(): string
-  /** Of models; zeros in this version. */
+  /** What its models have cost since it came, over all runs. */
   getTokenUsage(): TokenUsage
 }
 
@@ -50,7 +49,7 @@ export function agentInstance(cell: Cell, role: AgentRole, host: AgentInstanceHo
       const restarts = sumOf(cell, (each) => each.restarts)
       return `Agent "${cell.name}" (${statusOf(cell)}): ${turns} turns, ${restarts} restarts, ${mailbox.waiting} messages waiting${open}; its code keeps its own context.`
     },
-    getTokenUsage: () => ({ ...NO_TOKENS }),
+    getTokenUsage: () => ({ ...cell.spent }),
   }
 }
 

@@ -4,6 +4,7 @@
  * one count of waits, so that frames and the log know one agent; who speaks of the agent has the cell of the first.
  */
 import type { PatchNotice } from '../actors/assignment.ts'
+import { NO_TOKENS, type TokenUsage } from '../actors/model.ts'
 import type { RoleInfo } from '../actors/role.ts'
 import type { AgentStatus } from '../actors/task.ts'
 import type { DramatisError } from '../errors.ts'
@@ -164,6 +165,10 @@ export interface CellSettings {
   option: string
   /** Its code: the href of a file: URL, or a bare specifier; null: the definition is given, nothing is imported. */
   module: string | null
+  /** A language model plays it: there is no code. */
+  playedByModel: boolean
+  /** The verbs that a model has as tools. */
+  verbs: readonly string[]
   maxHeapMb: number | null
   maxExternalMb: number | null
   /** How many turns may be open in its thread, each of another run. */
@@ -242,6 +247,8 @@ export class Cell {
   /** When its last turn ended or its life began, monotonic ms. */
   lastEndAt = 0
   turns = 0
+  /** On models, by all instances, over all runs. */
+  spent: TokenUsage = NO_TOKENS
 
   /**
    * `former`: who had that index and name before. What tells its turns and lives apart in the log goes on counting. `first`:

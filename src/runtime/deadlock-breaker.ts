@@ -63,7 +63,17 @@ export class Breaker {
 
 const candidate = (turn: TurnNode, wait: OpenWait) => {
   const { name, settings } = turn.cell
-  return { turn, wait, agent: name, priority: settings.info.priority ?? 0, tokens: 0, since: wait.since }
+  const priority = settings.info.priority ?? 0
+  return { turn, wait, agent: name, priority, tokens: tokensOf(turn), since: wait.since }
+}
+
+/** What the turn has spent on models; a log that has forgotten part of it tells less. */
+function tokensOf({ cell, envelope }: TurnNode): number {
+  let tokens = 0
+  for (const entry of envelope.run.log.entries())
+    if (entry.kind === 'model.called' && entry.index === cell.index && entry.turn === envelope.turn)
+      tokens += entry.usage.totalTokens
+  return tokens
 }
 
 function errorOf(stuck: Stuck, victim: TurnNode, wait: OpenWait | undefined): DramatisError {

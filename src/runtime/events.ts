@@ -49,7 +49,18 @@ export type RuntimeEvent<T = undefined> =
   | Event<'message.dead', { letter: DeadLetter }>
   /** final: part of finalOutput, show it to the user. */
   | Event<'output.delta', { agent: string; messageId: string; chunk: string; final: boolean }>
-  | Event<'model.called', { agent: string; model: string; usage: TokenUsage; durationMs: number; rehearsed: boolean }>
+  /** `error`: why there was no answer. */
+  | Event<
+      'model.called',
+      {
+        agent: string
+        model: string
+        usage: TokenUsage
+        durationMs: number
+        rehearsed: boolean
+        error: DramatisError | null
+      }
+    >
   | Event<'tool.started', { agent: string; callId: string; tool: string; input: unknown }>
   | Event<
       'tool.finished',
@@ -160,7 +171,8 @@ function* frameEvents(
     if (sender) yield statusEvent(sender, seq + 4, timeOf(memory, at), runId, source)
     const recipient = fold.ofRecipient(memory, at)
     if (recipient) yield statusEvent(recipient, seq + 5, block.at, runId, source)
-    if (kind === CHUNK)
+    if (kind === CHUNK && senderOf(memory, at) !== 0)
+      // what the host says to a turn is not said to others
       yield {
         type: 'output.delta',
         seq: seq + 6,
@@ -198,6 +210,10 @@ function recordEvent(record: HostRecord, source: EventSource): RuntimeEvent<unkn
       return { type: record.kind, ...base, agent: record.agent, messageId: record.messageId, attempt: record.attempt }
     case 'message.dead':
       return { type: record.kind, ...base, letter: record.letter }
+    case 'model.called': {
+      const { agent, model, usage, durationMs, rehearsed, error } = record
+      return { type: record.kind, ...base, agent, model, usage: { ...usage }, durationMs, rehearsed, error }
+    }
     case 'task':
       return { type: record.kind, ...base, task: record.task, previous: record.previous }
     case 'blackboard':

@@ -9,12 +9,14 @@ import { AgentFailedError, ConfigurationError, DramatisError, describe, errorDat
 import { jsonIn } from '../mailbox/codec.ts'
 import {
   ASKS,
+  CHUNK,
   correlationOf,
   FAILED,
   MANY,
   RESULT,
   SEND,
   SIGNALLED,
+  STREAMS,
   TO_ALL,
   turnOf,
   waitingOf,
@@ -36,8 +38,20 @@ import type { Waiter } from './sync-rules.ts'
 import { stepsOf } from './turn-steps.ts'
 import { watch } from './watches.ts'
 
+/** A turn that waits for a verb. */
+export interface HostCaller extends Waiter {
+  readonly run: RunState
+  /** A piece of the answer, before the answer: a turn that is tried again gets it again. */
+  say(piece: string): void
+}
+
+/** A verb that is served elsewhere. `args` are JSON from a thread. */
+export type HostVerb = (args: unknown, caller: HostCaller, signal: AbortSignal) => Promise<unknown>
+
 export class HostCalls implements Serving {
   readonly #core: Core
+  /** Verbs that others serve, by the operation. */
+  readonly verbs = new Map<string, HostVerb>()
   boardScope: BlackboardScope = false
   waitTimeoutMs = 600_000
   /** Makes an agent of the role that another one gives; its name. */
@@ -83,7 +97,8 @@ export class HostCalls implements Serving {
         withdrawn.abort()
       },
     })
-    this.#perform(operation, args, run, { cell, turn, correlation }, withdrawn.signal).then(
+    const caller = { cell, turn, correlation, run, say: (piece: string) => this.#say(caller, piece) }
+    this.#perform(operation, args, run, caller, withdrawn.signal).then(
       (result) => settle(result, undefined),
       (error: unknown) =>
         settle(
@@ -91,6 +106,14 @@ export class HostCalls implements Serving {
           error instanceof DramatisError ? error : new AgentFailedError(`${operation}: ${describe(error)}`, {}, error),
         ),
     )
+  }
+
+  #say({ cell, run, turn, correlation }: Omit<HostCaller, 'say'>, piece: string): void {
+    if (!cell.calls.has(correlation)) return
+    const fields = { kind: CHUNK, flags: STREAMS, recipient: cell.index, run: run.index, turn, correlation }
+    const frame = this.#core.frames.make({ ...fields, sender: 0, content: piece })
+    this.#core.appendOwned(run, frame.memory, frame.bytes)
+    this.#core.delivery.reply(cell, frame)
   }
 
   /** The turn no longer waits for its verb. */
@@ -104,10 +127,12 @@ export class HostCalls implements Serving {
     operation: string,
     args: Arguments,
     run: RunState,
-    waiter: Waiter,
+    caller: HostCaller,
     signal: AbortSignal,
   ): Promise<unknown> {
-    const { cell, turn } = waiter
+    const { cell, turn } = caller
+    const verb = this.verbs.get(operation)
+    if (verb) return verb(args, caller, signal)
     switch (operation) {
       case 'blackboard.write':
         return this.#writeAs(cell.name, run, args)
@@ -129,9 +154,9 @@ export class HostCalls implements Serving {
       case 'watch':
         return watch(this.#core, cell, run, this.#agent(args.agent, run))
       case 'sync':
-        return this.#core.syncPoints.arrive(run, args.point, waiter, args.data, signal)
+        return this.#core.syncPoints.arrive(run, args.point, caller, args.data, signal)
       case 'synced':
-        return this.#core.syncPoints.watch(run, args.point, waiter, signal)
+        return this.#core.syncPoints.watch(run, args.point, caller, signal)
       case 'spawn':
         return this.spawn(cell, run, args)
       case 'managers':

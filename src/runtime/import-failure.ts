@@ -6,10 +6,13 @@ import { compile } from './bundle-compile.ts'
 import { cannotBundle, type Place, shownPlace } from './bundle-errors.ts'
 import type { CellSettings } from './cell.ts'
 
+/** What a thread imports. */
+export type ImportedCode = Exclude<AgentCode, { model: true }>
+
 /** The error of an agent whose module threw while it was imported. `error` says what, its cause is what was thrown. */
 export async function importFailure(
   { info, option }: Pick<CellSettings, 'info' | 'option'>,
-  code: AgentCode,
+  code: ImportedCode,
   error: DramatisError,
 ): Promise<ConfigurationError> {
   const path = `${option}.module`
@@ -42,7 +45,7 @@ function placeIn(stack: string): Place | undefined {
 }
 
 /** Node does not say where JavaScript is no JavaScript. The bundler does, also of what the module imports. */
-async function typoIn(code: AgentCode, path: string): Promise<ConfigurationError | undefined> {
+async function typoIn(code: ImportedCode, path: string): Promise<ConfigurationError | undefined> {
   const entry = fileURLToPath('module' in code ? code.module : code.protocol)
   try {
     await compile(entry, import.meta.url)

@@ -80,13 +80,18 @@ export class Lives implements LifeCycle {
       maxExternalMb: cell.settings.maxExternalMb,
       concurrency: cell.settings.concurrency,
       instances: cell.settings.instances,
+      verbs: cell.settings.verbs,
       code,
     })
     const started = await this.#inTime(cell, starting)
     if (cell.life !== life) return // it died meanwhile, and that was seen
     if (!started.ok) {
       const error = errorFrom(started.error)
-      return this.#failedStart(cell, life, started.importing ? importFailure(cell.settings, code, error) : error)
+      return this.#failedStart(
+        cell,
+        life,
+        started.importing && !('model' in code) ? importFailure(cell.settings, code, error) : error,
+      )
     }
     if (started.state !== undefined) cell.state = JSON.parse(started.state) as object
     life.ready = true

@@ -127,6 +127,7 @@ function bytesOf(entry: LogEntry): number {
       return RECORD + ERROR * entry.letter.errors.length + 2 * entry.letter.message.content.length
     case 'agent.exited':
     case 'agent.crashed':
+    case 'model.called':
     case 'step.mismatch':
       return RECORD + ERROR
     case 'task':

@@ -31,7 +31,7 @@ export interface TokenLimit {
   perAgentTokens?: number
 }
 
-/** Models by the names that roles use: a client, or where to reach one. Not available in this version. */
+/** Models by the names that roles use: a client. Where to reach one is not available in this version. */
 export type ModelsConfig = {
   [name: string]:
     | ModelClient
@@ -85,7 +85,10 @@ export interface TeamOptions<Name extends string = string> {
   supervision?: SupervisionConfig
   /** Not available in this version. */
   budget?: { perRun?: TokenLimit; perTeam?: TokenLimit & { windowMs: number } }
-  /** Not available in this version. */
+  /**
+   * By the names that roles use (`model`); a role that names none has `default`, or else the first. A client may be one of
+   * your own. The others are not available in this version.
+   */
   models?: ModelsConfig | 'rehearsal'
   /** Shared by all roles. Not available in this version. */
   tools?: ToolReference[]

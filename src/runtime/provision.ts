@@ -1,6 +1,8 @@
 /** Where the code and the thread of a life come from: a module on a worker, or, for scripts and tests, the host's own thread. */
 import type { AgentCode, RosterEntry } from '../actors/assignment.ts'
 import type { AgentDefinition, AgentHandlers } from '../actors/definition.ts'
+import type { ModelClient } from '../actors/model.ts'
+import { modelAgent } from '../actors/model-agent.ts'
 import { moduleScript, scriptHandlers } from '../actors/orchestrator-turn.ts'
 import type { Protocol } from '../actors/protocol.ts'
 import { ConfigurationError, describe } from '../errors.ts'
@@ -20,6 +22,8 @@ import type { Thread } from './thread.ts'
 export interface TeamKit {
   /** By the agent's name. Agents with a module are imported into this thread. */
   definitions: ReadonlyMap<string, AgentDefinition>
+  /** In place of all models. */
+  model?: ModelClient
   /** Loads such a module for one life, in place of that import. Resolves to its default export. */
   load?(code: LocalCode, life: LocalThread): Promise<unknown>
   /** What any life, also one of the protocol's script, has in place of its handlers. */
@@ -69,6 +73,7 @@ export class Provision {
       return { protocol: href, bundled, shown, config }
     }
     const { module, option } = cell.settings
+    if (cell.settings.playedByModel) return { model: true }
     if (module === null) return local
     const { href, bundled, shown } = await loadable(module, `${option}.module`)
     return { module: href, bundled, shown }
@@ -109,6 +114,7 @@ export class Provision {
   }
 
   async #handlersOf({ name, settings }: Cell, life: LocalThread): Promise<AgentHandlers> {
+    if (settings.playedByModel) return modelAgent(settings.instances === 1)
     const definition = this.#kit?.definitions.get(name)
     if (definition) return handlersFrom(definition, `modules.${name}`)
     const path = `${settings.option}.module`

@@ -4,6 +4,7 @@
  */
 
 import type { SyncResult } from '../actors/context.ts'
+import type { TokenUsage } from '../actors/model.ts'
 import type { AgentStatus, AgentTask, TaskStatus } from '../actors/task.ts'
 import type { BlackboardEntry } from '../blackboard/entry.ts'
 import type { DramatisError } from '../errors.ts'
@@ -118,6 +119,20 @@ export type HostRecord =
         to: string
         turn: number
         messageId: string
+      }
+    >
+  /** A model was called. `turn`: for whom. Tokens count also where `error` says that there was no answer. */
+  | Record<
+      'model.called',
+      {
+        agent: string
+        index: number
+        turn: number
+        model: string
+        usage: TokenUsage
+        durationMs: number
+        rehearsed: boolean
+        error: DramatisError | null
       }
     >
   | Record<'step.mismatch', { agent: string; messageId: string; error: DramatisError }>

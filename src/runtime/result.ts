@@ -1,5 +1,5 @@
 /** What came of a run: the answer, and folds over its log. */
-import type { TokenUsage } from '../actors/model.ts'
+import { NO_TOKENS, type TokenUsage } from '../actors/model.ts'
 import type { TaskStatus } from '../actors/task.ts'
 import type { DramatisError } from '../errors.ts'
 import type { Directory } from '../mailbox/codec.ts'
@@ -29,14 +29,14 @@ export type MultiAgentResult<T = undefined> = {
   /** The value of each key that holds; null where the team has no blackboard. */
   blackboardState: Record<string, unknown> | null
   orchestrationTrace: OrchestrationTrace
-  /** By the agent's name; zeros in this version. */
+  /** What models have cost, by the agent's name. */
   tokenUsage: Record<string, TokenUsage>
   totalTokenUsage: TokenUsage
   /** From the launch to the end. */
   executionTimeMs: number
   /** How long each agent had turns, by its name. */
   agentExecutionTimesMs: Record<string, number>
-  /** Whether the rehearsal model had a part in it; false in this version. */
+  /** Whether a client that asks no model had a part in it (`ModelClient.rehearsal`). */
   rehearsed: boolean
   /** Without history, trace and blackboard. */
   toJSON(): object
@@ -46,8 +46,6 @@ export type MultiAgentResult<T = undefined> = {
 )
 
 export type RunEnding<T> = { finalOutput: string; data: T } | { error: DramatisError }
-
-export const NO_TOKENS: TokenUsage = Object.freeze({ inputTokens: 0, outputTokens: 0, totalTokens: 0, calls: 0 })
 
 /** The result as it is at this moment; what happens in the run later is not in it. History and trace are decoded when somebody looks. */
 export function resultOf<T>(
@@ -75,13 +73,13 @@ export function resultOf<T>(
     get orchestrationTrace() {
       return orchestrationTrace()
     },
-    tokenUsage: Object.fromEntries(agents.map((agent) => [agent, { ...NO_TOKENS }])),
-    totalTokenUsage: { ...NO_TOKENS },
+    tokenUsage: usageOf(run, agents),
+    totalTokenUsage: run.spent.total,
     executionTimeMs,
     get agentExecutionTimesMs() {
       return timesOf(orchestrationTrace(), agents)
     },
-    rehearsed: false,
+    rehearsed: run.spent.rehearsed,
   }
   const end =
     'error' in ending
@@ -124,6 +122,12 @@ function outputsOf(history: readonly TypedMessage[]): MultiAgentResult['agentOut
     outputs[sender]!.push(structuredData === null ? { content } : { content, structuredData })
   }
   return outputs
+}
+
+/** Of all agents of the team, and of whoever else has asked a model: the script, or one that has left. */
+function usageOf({ spent }: RunState, agents: readonly string[]): Record<string, TokenUsage> {
+  const names = new Set([...agents, ...spent.byAgent.keys()])
+  return Object.fromEntries(Array.from(names, (name) => [name, { ...(spent.byAgent.get(name) ?? NO_TOKENS) }]))
 }
 
 /** How long each agent had turns in this run. */

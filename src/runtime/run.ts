@@ -9,7 +9,7 @@ import { type EventSource, eventsOf, passOver, type RuntimeEvent } from './event
 import { lastSeq } from './log.ts'
 import type { TokenLimit } from './options.ts'
 import { answerQuestion } from './questions.ts'
-import { type MultiAgentResult, NO_TOKENS } from './result.ts'
+import type { MultiAgentResult } from './result.ts'
 import { directoryOf, type RunState } from './run-state.ts'
 import { StatusFold } from './status-fold.ts'
 import { historyOf } from './trace.ts'
@@ -70,7 +70,7 @@ export interface Run<T = undefined> {
   readonly messageHistory: readonly TypedMessage[]
   /** undefined where the team has none. */
   readonly blackboard: Blackboard | undefined
-  /** Of models; zeros in this version. */
+  /** What models have cost so far. */
   readonly usage: TokenUsage
 }
 
@@ -203,6 +203,6 @@ export class RunHandle<T> implements Run<T> {
     return this.#host.blackboard(this.state)
   }
   get usage(): TokenUsage {
-    return { ...NO_TOKENS }
+    return this.state.spent.total
   }
 }

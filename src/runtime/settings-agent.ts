@@ -1,7 +1,9 @@
 /** One role with every default filled in. What the role says goes first, then the team, then the default. */
 import type { AgentRole, CommunicationConfig, RoleInfo } from '../actors/role.ts'
+import { blackboardScope } from './blackboard-scope.ts'
+import type { KnownModels } from './models/model-table.ts'
+import { offeredVerbs } from './models/offered-verbs.ts'
 import type { TeamOptions } from './options.ts'
-import { refusedAs } from './refused.ts'
 import type { RestartType, Strategy } from './restart-policy.ts'
 import { infoFrom } from './role-info.ts'
 import { moduleFrom } from './settings-module.ts'
@@ -43,6 +45,10 @@ export interface AgentSettings {
   info: RoleInfo
   /** The href of a file: URL, or a bare specifier; null: the definition is given, nothing is imported. */
   module: string | null
+  /** A language model plays it: there is no code. */
+  playedByModel: boolean
+  /** The verbs that a model has as tools. */
+  verbs: string[]
   env: string[]
   /** null: Node's own limit. */
   maxHeapMb: number | null
@@ -64,34 +70,44 @@ export interface AgentSettings {
   supervision: SupervisionSettings
 }
 
-/** Code may block its thread, so it has one turn at a time unless it says otherwise. */
-const CONCURRENCY_OF_CODE = 1
-const REENTRANCY_OF_CODE = 'none'
+/** Code may block its thread, so it has one turn at a time unless it says otherwise. The work of a model is waiting. */
+const OF_CODE = { concurrency: 1, reentrancy: 'none' } as const
+const OF_MODELS = { concurrency: 16, reentrancy: 'chain' } as const
 
 /** What of the team's options speaks for each role that says nothing. */
-type TeamDefaults = Pick<TeamOptions, 'communication' | 'supervision'>
+type TeamDefaults = Pick<TeamOptions, 'communication' | 'supervision' | 'enableBlackboard'>
 
-/** The settings of the role at `path`. Throws if its module is missing (unless `hasDefinition`) or cannot be one. */
+/**
+ * The settings of the role at `path`. A role without code (`hasDefinition` says that it has some) is played by one of
+ * `models`. Throws if its module cannot be one, or if there is no such model.
+ */
 export function agentSettings(
   role: AgentRole,
   path: string,
   team: TeamDefaults,
   hasDefinition: boolean,
+  models: KnownModels,
 ): AgentSettings {
   const own = role.communication ?? {}
   const all = team.communication ?? {}
+  const module = role.module === undefined ? null : moduleFrom(role.module, `${path}.module`)
+  const playedByModel = module === null && !hasDefinition
+  if (playedByModel) models.assertHas(role.model, path)
+  const defaults = playedByModel ? OF_MODELS : OF_CODE
   return {
     name: role.name,
     role,
     info: infoFrom(role),
-    module: moduleOf(role, `${path}.module`, hasDefinition),
+    module: hasDefinition ? null : module,
+    playedByModel,
+    verbs: offeredVerbs(role, blackboardScope(team.enableBlackboard)),
     env: [...(role.env ?? [])],
     maxHeapMb: role.limits?.maxHeapMb ?? null,
     maxExternalMb: role.limits?.maxExternalMb ?? null,
     turnTimeoutMs: role.limits?.turnTimeoutMs ?? 300_000,
-    concurrency: role.concurrency ?? CONCURRENCY_OF_CODE,
+    concurrency: role.concurrency ?? defaults.concurrency,
     instances: role.instances ?? 1,
-    reentrancy: role.reentrancy ?? REENTRANCY_OF_CODE,
+    reentrancy: role.reentrancy ?? defaults.reentrancy,
     mailbox: {
       capacity: own.mailboxCapacity ?? all.mailboxCapacity ?? 1_024,
       bytes: own.mailboxBytes ?? all.mailboxBytes ?? 2 ** 20,
@@ -123,12 +139,4 @@ export function supervisionSettings(team: TeamDefaults, own: AgentRole['supervis
     coolDownMs: all.coolDownMs ?? 60_000,
     stopGraceMs: own.stopGraceMs ?? all.stopGraceMs ?? 5_000,
   }
-}
-
-function moduleOf(role: AgentRole, path: string, hasDefinition: boolean): string | null {
-  const module = role.module === undefined ? null : moduleFrom(role.module, path)
-  if (hasDefinition) return null
-  if (module !== null) return module
-  const advice = 'A role without code needs a model, and models are not available in this version.'
-  throw refusedAs(path, 'nothing', 'the module whose default export is the defineAgent(...) of this role', advice)
 }

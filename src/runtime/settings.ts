@@ -2,8 +2,10 @@
 import type { Logger } from '../actors/logger.ts'
 import type { AgentRole, SupervisionConfig } from '../actors/role.ts'
 import { type Scheduler, schedulerFrom } from '../clock.ts'
+import { type BlackboardScope, blackboardScope } from './blackboard-scope.ts'
 import { defaultLogger } from './default-logger.ts'
 import { LIVELOCK_BOUNDS, type LivelockBounds } from './livelock.ts'
+import { KnownModels, type ModelTable, modelTable } from './models/model-table.ts'
 import type { TeamOptions } from './options.ts'
 import { type AgentSettings, agentSettings, type SupervisionSettings, supervisionSettings } from './settings-agent.ts'
 import { checkNames, checkNewName } from './settings-names.ts'
@@ -12,6 +14,7 @@ import { teamShape } from './settings-shape-team.ts'
 import { type SyncPointSettings, syncPointsFrom } from './settings-sync-points.ts'
 import { refuseUnavailable, refuseUnavailableRole } from './unavailable.ts'
 
+export type { BlackboardScope } from './blackboard-scope.ts'
 export type { TeamOptions } from './options.ts'
 export type { AgentSettings, MailboxSettings, SupervisionSettings } from './settings-agent.ts'
 
@@ -33,11 +36,15 @@ export interface TeamSettings {
   globalTimeoutMs: number
   /** Threads kept ready for a restart. */
   warmSpares: number
-  /** Of what is no progress; false: nobody watches. */
+  /** Of what is no progress, from the start on; false: nobody watches. */
   livelock: LivelockBounds | false
+  /** The same from when a model plays a role on. */
+  livelockOfModels: LivelockBounds | false
   /** One for each run, one for the team, one for a run whose agents use it, or none. */
   blackboard: BlackboardScope
   syncPoints: SyncPointSettings[]
+  /** By the names that roles use. */
+  models: ModelTable
   logger: Logger
   clock: Scheduler
   /** Of a role that comes later, at that path of what was given: checked, and with the same defaults. */
@@ -46,7 +53,8 @@ export interface TeamSettings {
 
 /**
  * Checks all of the options that can be checked without loading a module, and fills in the defaults.
- * `given.modules` names the agents whose definition is at hand, so that they need no module.
+ * `given.modules` names the agents whose definition is at hand, so that they need no module; `given.model` says that a client
+ * is at hand which is every model.
  *
  * @throws ConfigurationError for the first option that is wrong or not there yet. `details` has its `path`, what it
  * `got` and what is `accepted`.
@@ -55,7 +63,10 @@ export interface TeamSettings {
  * const settings = settingsFrom({ agents: [{ name: 'critic', module: new URL('./critic.js', import.meta.url) }] })
  * settings.agents[0].supervision.maxRestarts // 3
  */
-export function settingsFrom(options: TeamOptions, given: { modules?: ReadonlySet<string> } = {}): TeamSettings {
+export function settingsFrom(
+  options: TeamOptions,
+  given: { modules?: ReadonlySet<string>; model?: boolean } = {},
+): TeamSettings {
   teamShape(options, '')
   refuseUnavailable(options)
   checkNames(options.agents)
@@ -64,9 +75,15 @@ export function settingsFrom(options: TeamOptions, given: { modules?: ReadonlySe
     options.agents.map(({ name }) => name),
   )
   const isGiven = ({ name }: AgentRole) => given.modules?.has(name) ?? false
-  const defaults = structuredClone({ supervision: options.supervision, communication: options.communication })
+  const { supervision, communication, enableBlackboard } = options
+  const defaults = structuredClone({ supervision, communication, enableBlackboard })
+  const models = modelTable(options.models)
+  const known = new KnownModels(models, given.model ?? false)
+  const agents = options.agents.map((role, i) => agentSettings(role, `agents[${i}]`, options, isGiven(role), known))
+  const livelockOfModels = livelockBounds(options.supervision?.livelock)
+  const watches = options.supervision?.livelock !== undefined || agents.some(({ playedByModel }) => playedByModel)
   return {
-    agents: options.agents.map((role, i) => agentSettings(role, `agents[${i}]`, options, isGiven(role))),
+    agents,
     deadlock: options.supervision?.deadlock ?? 'break',
     confirmMs: options.supervision?.confirmMs ?? 250,
     supervision: supervisionSettings(options),
@@ -76,34 +93,27 @@ export function settingsFrom(options: TeamOptions, given: { modules?: ReadonlySe
     maxQueuedRuns: options.maxQueuedRuns ?? 1_000,
     globalTimeoutMs: options.globalTimeoutMs ?? 600_000,
     warmSpares: options.threads?.warmSpares ?? 1,
-    livelock: livelockBounds(options.supervision?.livelock),
-    blackboard: blackboardScope(options.enableBlackboard),
+    livelock: watches && livelockOfModels,
+    livelockOfModels,
+    blackboard: blackboardScope(enableBlackboard),
     syncPoints,
+    models,
     logger: options.logger ?? defaultLogger,
     clock: schedulerFrom(options.clock),
     newcomer(role, path, others) {
       roleShape(role, path)
       refuseUnavailableRole(role, path)
       checkNewName(role, path, others)
-      return agentSettings(role, path, defaults, isGiven(role))
+      return agentSettings(role, path, defaults, isGiven(role), known)
     },
   }
 }
 
-/** Left out it watches model roles alone, and there are none yet. */
-function livelockBounds(given: SupervisionConfig['livelock'] = false): LivelockBounds | false {
+function livelockBounds(given: SupervisionConfig['livelock'] = {}): LivelockBounds | false {
   if (given === false) return false
   return {
     maxStalledRounds: given.maxStalledRounds ?? LIVELOCK_BOUNDS.maxStalledRounds,
     maxRepeats: given.maxRepeats ?? LIVELOCK_BOUNDS.maxRepeats,
     maxMessagesWithoutProgress: given.maxMessagesWithoutProgress ?? LIVELOCK_BOUNDS.maxMessagesWithoutProgress,
   }
-}
-
-export type BlackboardScope = 'run' | 'team' | 'on_use' | false
-
-function blackboardScope(enabled: TeamOptions['enableBlackboard']): BlackboardScope {
-  if (enabled === undefined) return 'on_use'
-  if (typeof enabled === 'object') return enabled.scope
-  return enabled && 'run'
 }

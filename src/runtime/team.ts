@@ -29,8 +29,12 @@ import type { RuntimeEvent } from './events.ts'
 import { guardedLogger } from './guarded-logger.ts'
 import { type Health, healthOf } from './health.ts'
 import { Letters } from './letters.ts'
+import type { LivelockBounds } from './livelock.ts'
 import { type Metric, prometheusText } from './metric.ts'
 import { metricsOf } from './metrics.ts'
+import { ModelGateway } from './models/gateway.ts'
+import { modelTurnVerbs } from './models/model-turn.ts'
+import { resolverOf } from './models/resolve.ts'
 import { deadlines } from './parts/deadlines.ts'
 import { deadlock } from './parts/deadlock.ts'
 import { livelock } from './parts/livelock.ts'
@@ -41,6 +45,7 @@ import { syncPoints } from './parts/sync-points.ts'
 import { Tallies } from './parts/tallies.ts'
 import { taskDeadlines } from './parts/task-deadlines.ts'
 import { tasks } from './parts/tasks.ts'
+import { usage } from './parts/usage.ts'
 import { watchdog } from './parts/watchdog.ts'
 import { watchers } from './parts/watchers.ts'
 import { Posting } from './posting.ts'
@@ -73,6 +78,8 @@ export class TeamRuntime {
   readonly #events: Observable<RuntimeEvent>
   readonly #tallies = new Tallies()
   readonly #spawner: Spawner
+  readonly #livelockOfModels: LivelockBounds | false
+  #watched = false
   #started: Promise<void> | undefined
   #startFailed = false
   #closed: Promise<void> | undefined
@@ -100,6 +107,7 @@ export class TeamRuntime {
         watchers,
         syncPoints,
         this.#tallies.part,
+        usage,
         notices,
         ...(settings.deadlock === false
           ? []
@@ -108,14 +116,19 @@ export class TeamRuntime {
     })
     this.#runs = new RunBook(this.supervisor, settings, () => this.#whenStarted())
     this.supervisor.attach(this.#runs.part)
-    if (settings.livelock)
-      this.supervisor.attach(livelock(settings.livelock, (run, error) => this.#runs.fail(run, error)))
+    this.#livelockOfModels = settings.livelockOfModels
+    this.#watch(settings.livelock)
     this.#posting = new Posting(this.supervisor, this.#runs)
     this.#letters = new Letters(this.supervisor, this.#runs)
     this.supervisor.calls.mayBeAnswered = (run) => this.#runs.get(run.id)?.state === run
-    this.supervisor.calls.spawn = (by, run, role) => this.#roster.spawn(by, run, role)
+    this.supervisor.calls.spawn = async (by, run, role) => {
+      const name = await this.#roster.spawn(by, run, role)
+      this.#joined(this.supervisor.cell(name, run))
+      return name
+    }
     this.supervisor.calls.boardScope = settings.blackboard
     this.supervisor.calls.waitTimeoutMs = settings.globalTimeoutMs
+    this.#serveModels(settings, kit)
     this.supervisor.syncPoints.declare(settings.syncPoints)
     this.#roster = new Roster(this.supervisor, settings, {
       run: (of, task, options) => this.#runAlone(of, task, options),
@@ -123,6 +136,28 @@ export class TeamRuntime {
     })
     this.#provide(new Provision(settings, protocol, this.supervisor, kit))
     this.#events = eventStream(this.supervisor, this.#runs)
+  }
+
+  /** Looks for livelocks from now on. */
+  #watch(bounds: LivelockBounds | false): void {
+    if (bounds === false || this.#watched) return
+    this.#watched = true
+    this.supervisor.attach(livelock(bounds, (run, error) => this.#runs.fail(run, error)))
+  }
+
+  #joined(cell: Cell | undefined): void {
+    if (cell?.settings.playedByModel) this.#watch(this.#livelockOfModels)
+  }
+
+  #serveModels({ models, clock }: TeamSettings, kit: TeamKit | undefined): void {
+    const { calls } = this.supervisor
+    const gateway = new ModelGateway({
+      clock,
+      resolve: resolverOf(models, kit?.model),
+      record: (run, record) => this.supervisor.record(run, record),
+    })
+    calls.verbs.set('model', gateway.verb)
+    for (const [operation, verb] of modelTurnVerbs(this.supervisor)) calls.verbs.set(operation, verb)
   }
 
   #provide(provision: Provision): void {
@@ -345,6 +380,7 @@ export class TeamRuntime {
     this.#assertOpen()
     const cell = this.#roster.add(role)
     const instance = this.#roster.get(cell.name)!
+    this.#joined(cell)
     if (this.#started) await this.#roster.begin(cell)
     return instance
   }

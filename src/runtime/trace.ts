@@ -103,7 +103,7 @@ class TraceFold {
         messageId,
         ...(kind === STEP_DONE && isFailure(memory, at) && { failed: true }),
       })
-    } else if (kind === CHUNK)
+    } else if (kind === CHUNK && senderOf(memory, at) !== 0)
       this.#event(timeOf(memory, at), 'output.delta', agent, { messageId, length: readBody(memory, at).content.length })
   }
 
@@ -203,6 +203,10 @@ function detailsOf(record: HostRecord, rest: object): object {
     case 'reassignment': {
       const { agent, step, from, to, messageId } = record
       return { agent, step, from, to, messageId }
+    }
+    case 'model.called': {
+      const { turn: _turn, ...called } = { turn: 0, ...rest }
+      return { ...called, error: record.error?.toJSON() ?? null }
     }
     case 'turn.started': {
       const { agent, instance, messageId, attempt } = record

@@ -1,5 +1,7 @@
 /** What the contract has and this version has not. Nothing is accepted and ignored: each of these is refused by name. */
+import { verbTool } from '../actors/verb-tools.ts'
 import { shown, unavailable } from '../errors.ts'
+import { isClient } from './models/model-table.ts'
 
 /** One option without an effect yet. */
 export interface UnavailableOption {
@@ -15,13 +17,21 @@ export interface UnavailableOption {
 export const UNAVAILABLE: readonly UnavailableOption[] = [
   only('taskRouting', 'explicit'),
   only('budget'),
-  only('models'),
+  {
+    path: 'models',
+    asked: (value) => value === 'rehearsal' || !Object.values(Object(value)).every(isClient),
+    available: ['an object of ModelClients'],
+  },
   emptyOnly('tools'),
   only('stateManagement.log', 'memory'),
   only('stateManagement.durability'),
   only('threads.max'),
   only('threads.idleMs'),
-  emptyOnly('agents[].tools'),
+  {
+    path: 'agents[].tools',
+    asked: (value) => !Array.isArray(value) || !value.every((name) => verbTool(String(name)) !== undefined),
+    available: ['the names of verbs'],
+  },
   only('agents[].contextStrategy'),
   only('agents[].trust', 'internal', 'privileged'),
 ]

@@ -4,8 +4,6 @@ import { type DramatisError, loadTeam, type Tool } from '../../src/index.ts'
 import { type Act, refusalOf, stage, untyped } from './helpers.ts'
 
 const verbs: Record<string, Act> = {
-  'context.complete': (context) => context.complete({ prompt: 'hi' }),
-  'context.think': (context) => context.think('hi'),
   'context.tool': (context) => context.tool({} as Tool, {}),
   'context.shared': (context) => context.shared('team_shared'),
 }

@@ -43,10 +43,10 @@ t.test('a module that comes from no file is refused, without its content', async
   }
 })
 
-t.test('a role without a module is refused, since this version has no model', async (t) => {
+t.test('a role without a module is refused where the team has no model', async (t) => {
   const error = errorFor({ agents: [...agents, { name: 'bob', systemPrompt: 'Argue.' }] })
   t.equal(error.details.path, 'agents[1].module')
-  t.match(error.message, /needs a model, and models are not available in this version/)
+  t.match(error.message, /needs a model: give the team one/)
 })
 
 t.test('a role whose definition is given needs no module', async (t) => {

@@ -28,6 +28,8 @@ t.test('a team of one role gets every default', async (t) => {
         role: agents[0],
         info: { name: 'ann' },
         module,
+        playedByModel: false,
+        verbs: [],
         env: [],
         maxHeapMb: null,
         maxExternalMb: null,
@@ -53,7 +55,9 @@ t.test('a team of one role gets every default', async (t) => {
     globalTimeoutMs: 600_000,
     warmSpares: 1,
     livelock: false,
+    livelockOfModels: { maxStalledRounds: 3, maxRepeats: 4, maxMessagesWithoutProgress: 50 },
     blackboard: 'on_use',
+    models: new Map(),
     logger: defaultLogger,
     clock: systemClock,
   })
@@ -90,7 +94,9 @@ t.test('every option of the team arrives', async (t) => {
     globalTimeoutMs: 3,
     warmSpares: 0,
     livelock: { maxStalledRounds: 1, maxRepeats: 2, maxMessagesWithoutProgress: 30 },
+    livelockOfModels: { maxStalledRounds: 1, maxRepeats: 2, maxMessagesWithoutProgress: 30 },
     blackboard: 'team',
+    models: new Map(),
     logger: silent,
     clock,
   })

@@ -352,6 +352,7 @@ function assignment(module: string): Assignment {
     maxExternalMb: null,
     concurrency: 1,
     instances: 1,
+    verbs: [],
     code: { module, bundled: false, shown: module },
   }
 }

@@ -8,13 +8,16 @@ import { agents, errorFor, loose, module } from './settings-helpers.ts'
 const asking: Record<string, { asks: unknown[]; fine: unknown[] }> = {
   taskRouting: { asks: ['capability_match', 'load_balance', 'auction', 'round_robin'], fine: ['explicit'] },
   budget: { asks: [{ perRun: { tokens: 5 } }], fine: [] },
-  models: { asks: ['rehearsal', {}], fine: [] },
+  models: {
+    asks: ['rehearsal', { default: { model: 'm' } }],
+    fine: [{}, { default: { complete: () => undefined } }],
+  },
   tools: { asks: [['search']], fine: [[]] },
   'stateManagement.log': { asks: [{ path: 'log' }], fine: ['memory'] },
   'stateManagement.durability': { asks: ['write_behind', 'commit'], fine: [] },
   'threads.max': { asks: [4], fine: [] },
   'threads.idleMs': { asks: [1_000], fine: [] },
-  'agents[].tools': { asks: [['search']], fine: [[]] },
+  'agents[].tools': { asks: [['search'], ['delegate', 'search']], fine: [[], ['delegate', 'agent_status']] },
   'agents[].contextStrategy': { asks: [{ strategy: 'hierarchical' }], fine: [] },
   'agents[].trust': { asks: ['untrusted'], fine: ['internal', 'privileged'] },
 }

@@ -5,6 +5,7 @@ import type { RoleInfo } from '../../actors/role.ts'
 import { unavailable } from '../../errors.ts'
 import { type AgentMessage, ORCHESTRATOR, USER } from '../../mailbox/message.ts'
 import { handlersFrom, LocalThread } from '../local-thread.ts'
+import { checkClient } from '../models/model-table.ts'
 import { settingsFrom } from '../settings.ts'
 import { TeamRuntime } from '../team.ts'
 import { type VirtualClock, virtualClock } from './virtual-clock.ts'
@@ -16,7 +17,7 @@ type Types<D extends AgentDefinition> = NonNullable<D['~types']>
 export interface TestAgentOptions {
   /** Its name is 'agent' by default. */
   role?: Partial<RoleInfo>
-  /** Not available in this version. */
+  /** In place of all models. */
   model?: ModelClient
   /** Time passes by it alone: give one to an agent that sleeps, and advance it. */
   clock?: VirtualClock
@@ -50,7 +51,7 @@ export interface TestAgent<D extends AgentDefinition = AgentDefinition> {
  * agent.state // { count: 2 }
  */
 export function testAgent<D extends AgentDefinition>(definition: D, options: TestAgentOptions = {}): TestAgent<D> {
-  if (options.model) throw unavailable('testAgent options.model')
+  checkClient(options.model, 'options.model')
   if (options.tools) throw unavailable('testAgent options.tools')
   return new Bench(definition, options)
 }
@@ -63,7 +64,7 @@ class Bench<D extends AgentDefinition> extends TeamRuntime implements TestAgent<
   readonly #initialState: () => unknown
   readonly sent: AgentMessage[] = []
 
-  constructor(definition: D, { role = {}, clock, replies = {} }: TestAgentOptions) {
+  constructor(definition: D, { role = {}, model, clock, replies = {} }: TestAgentOptions) {
     const name = role.name ?? 'agent'
     const definitions = new Map<string, AgentDefinition>([[name, definition]])
     for (const [partner, reply] of Object.entries(replies)) definitions.set(partner, partnerThat(reply))
@@ -72,7 +73,7 @@ class Bench<D extends AgentDefinition> extends TeamRuntime implements TestAgent<
       { agents, enableBlackboard: true, clock: clock ?? virtualClock(), supervision: AT_ONCE },
       { modules: new Set(definitions.keys()) },
     )
-    super(settings, { name: 'test', run: async () => '' }, { definitions })
+    super(settings, { name: 'test', run: async () => '' }, { definitions, ...(model && { model }) })
     this.#name = name
     this.supervisor.syncPoints.declareFor(name)
     const handlers = handlersFrom(definition, name)

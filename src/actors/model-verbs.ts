@@ -1,0 +1,23 @@
+/** The verbs that ask a model: one call, or the loop of calls and tools. */
+import { complete } from './complete.ts'
+import { handled } from './handled.ts'
+import { LaterVerbs } from './later-verbs.ts'
+import type { Completion, CompletionRequest } from './model.ts'
+import { type Thinking, type ThoughtAloud, thinkAloud } from './think.ts'
+import type { ThinkingTurn } from './thinking-turn.ts'
+
+export abstract class ModelVerbs extends LaterVerbs {
+  /** The turn, as these verbs see it. */
+  protected abstract readonly thinking: ThinkingTurn
+
+  complete<T = undefined>(request: CompletionRequest<T>): Promise<Completion<T>> {
+    return handled(complete(this.thinking, request))
+  }
+  think<T = undefined>(request: string | Thinking<T>): Promise<Completion<T>> {
+    return handled(thinkAloud(this.thinking, request).then(({ completion }) => completion))
+  }
+  /** The same with what was said on the way, for the definition that plays roles without code. */
+  thinkAloud<T = undefined>(request: Thinking<T>): Promise<ThoughtAloud<T>> {
+    return handled(thinkAloud(this.thinking, request))
+  }
+}

@@ -1,0 +1,147 @@
+/**
+ * The loop of model and tools: the model answers, what tools it calls are called, it is told what came of them, until it
+ * answers without. Each call of the model and of a tool is a step, so a turn that is tried again comes to the same place
+ * without paying twice. Sources: document 003 (rounds limit, then escalation), ReAct (Yao et al., 2023).
+ */
+import { ModelError } from '../errors.ts'
+import { completionOf } from './complete.ts'
+import { callOf, checkCompletion, checkCount } from './completion-checks.ts'
+import { contextFor } from './context-for.ts'
+import {
+  addUsage,
+  type Completion,
+  type CompletionRequest,
+  type ModelAnswer,
+  type ModelMessage,
+  NO_TOKENS,
+} from './model.ts'
+import { checkedAnswer } from './structured-output.ts'
+import type { ThinkingTurn } from './thinking-turn.ts'
+import { OfferedTools } from './tool-calls.ts'
+import { wrongArgument } from './verb-checks.ts'
+
+/** What a model is to think about. `tools`: only these, by name. `maxRounds` of model and tools, then escalation. */
+export type Thinking<T = undefined> = CompletionRequest<T> & { tools?: string[]; maxRounds?: number }
+
+/** The answer, and what was said on the way to it: the conversation goes on from there. */
+export interface ThoughtAloud<T> {
+  completion: Completion<T>
+  transcript: ModelMessage[]
+}
+
+const MAX_ROUNDS = 12
+/** A model that calls nothing but tools that do not exist will not find out by itself. */
+const MOST_LOST_ROUNDS = 3
+
+export async function thinkAloud<T>(turn: ThinkingTurn, given: string | Thinking<T>): Promise<ThoughtAloud<T>> {
+  const refusal = turn.refusal()
+  if (refusal) throw refusal
+  const request: Thinking<T> = typeof given === 'string' ? { prompt: given } : given
+  check(request)
+  return new Loop(turn, request).run()
+}
+
+function check(request: Thinking<unknown>): void {
+  checkCompletion(request, ['tools', 'maxRounds'])
+  const { tools, maxRounds } = request
+  if (maxRounds !== undefined) checkCount(maxRounds, 'maxRounds')
+  if (tools !== undefined && !(Array.isArray(tools) && tools.every((name) => typeof name === 'string')))
+    throw wrongArgument('tools', tools, 'a list of names is needed')
+}
+
+class Loop<T> {
+  readonly #turn: ThinkingTurn
+  readonly #request: Thinking<T>
+  readonly #call: ReturnType<typeof callOf>
+  readonly #tools: OfferedTools
+  readonly #maxRounds: number
+  /** What was said since. */
+  readonly #said: ModelMessage[] = []
+  #usage = NO_TOKENS
+  #rehearsed = false
+  #lost = 0
+
+  constructor(turn: ThinkingTurn, request: Thinking<T>) {
+    this.#turn = turn
+    this.#request = request
+    this.#call = callOf(turn.role, request)
+    this.#tools = new OfferedTools(turn, request.tools)
+    this.#maxRounds = request.maxRounds ?? turn.role.maxRounds ?? MAX_ROUNDS
+  }
+
+  async run(): Promise<ThoughtAloud<T>> {
+    let guided = false
+    for (let round = 1; ; round++) {
+      const answer = await this.#ask()
+      if (answer.toolCalls.length === 0) return this.#answered(answer)
+      this.#said.push({ role: 'assistant', content: answer.text, toolCalls: answer.toolCalls })
+      const { messages, ends, known } = await this.#tools.perform(answer.toolCalls)
+      this.#said.push(...messages)
+      if (ends !== undefined) return this.#ended(answer, ends)
+      this.#lost = known > 0 ? 0 : this.#lost + 1
+      if (this.#lost >= MOST_LOST_ROUNDS) throw this.#isLost(answer)
+      if (round < this.#maxRounds) continue
+      const result = await this.#escalate(guided)
+      if (result !== undefined) return this.#ended(answer, result)
+      guided = true
+      round = 0
+    }
+  }
+
+  async #ask(messages = this.#said): Promise<ModelAnswer> {
+    const { specs } = this.#tools
+    const shown = await contextFor(this.#turn, [...this.#call.messages, ...messages])
+    const call = { ...this.#call, messages: shown, ...(specs.length > 0 && { tools: specs }) }
+    const answer = await this.#turn.ask(call, this.#request.signal)
+    this.#usage = addUsage(this.#usage, answer.usage)
+    this.#rehearsed ||= answer.rehearsed
+    return answer
+  }
+
+  async #answered(answer: ModelAnswer): Promise<ThoughtAloud<T>> {
+    const { output } = this.#request
+    if (!output) return this.#end(answer, undefined as T)
+    const call = { ...this.#call, messages: this.#said }
+    const again = ({ messages }: { messages: readonly ModelMessage[] }) => this.#ask([...messages])
+    const checked = await checkedAnswer(output, call, answer, this.#turn.role.name, again)
+    return this.#end(checked.answer, checked.output)
+  }
+
+  #end(answer: ModelAnswer, output: T): ThoughtAloud<T> {
+    this.#said.push({ role: 'assistant', content: answer.text })
+    const all = { ...answer, usage: this.#usage, rehearsed: this.#rehearsed }
+    return { completion: completionOf(all, output), transcript: this.#said }
+  }
+
+  /** Somebody else has answered, or is to: what was handed off has no answer here, whatever the schema says. */
+  async #ended(last: ModelAnswer, text: string): Promise<ThoughtAloud<T>> {
+    const answer: ModelAnswer = { ...last, text, toolCalls: [], finishReason: 'stop' }
+    return text === '' ? this.#end(answer, undefined as T) : this.#answered(answer)
+  }
+
+  /**
+   * The rounds are used up: its manager is asked, once. With guidance the model has as many rounds again; who has done the
+   * task has answered it; and where nobody helps the turn refuses.
+   */
+  async #escalate(guided: boolean): Promise<string | undefined> {
+    const { context } = this.#turn
+    const rounds = guided ? 2 * this.#maxRounds : this.#maxRounds
+    const reason = `its model has no answer after ${rounds} rounds of calling tools (maxRounds)`
+    if (guided) throw context.refuse(`${reason}, with the guidance of its manager`)
+    const outcome = await context.escalate(reason, { rounds })
+    if (outcome.kind === 'unresolved') throw context.refuse(`${reason}. ${outcome.reason}`)
+    if (outcome.kind !== 'guidance') return outcome.result.content
+    const content = `You have called tools for ${rounds} rounds without an answer. Your manager says: ${outcome.guidance}`
+    this.#said.push({ role: 'user', content })
+    return undefined
+  }
+
+  #isLost({ model, toolCalls }: ModelAnswer): ModelError {
+    const agent = this.#turn.role.name
+    const called = [...new Set(toolCalls.map(({ name }) => name))]
+    return new ModelError(
+      `The model "${model}" of "${agent}" called only tools that do not exist, ${MOST_LOST_ROUNDS} times in a row: ${called.join(', ')}. Name its tools in its role, or take a model that knows how to call tools.`,
+      { agent, model, tools: called },
+    )
+  }
+}

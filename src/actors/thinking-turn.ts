@@ -1,0 +1,20 @@
+/** What the verbs that ask a model need of their turn. */
+import type { DramatisError } from '../errors.ts'
+import type { AgentContext } from './context.ts'
+import type { ModelAnswer, ModelCall } from './model.ts'
+import type { RoleInfo } from './role.ts'
+import type { Toolbox } from './toolbox.ts'
+
+export interface ThinkingTurn {
+  readonly role: RoleInfo
+  readonly context: AgentContext
+  /** The verbs that the role has as tools. */
+  readonly verbs: readonly string[]
+  readonly toolbox: Toolbox
+  /** Why no verb works any more, if none does. */
+  refusal(): DramatisError | undefined
+  /** Who there is beside the agent itself, and what they do. */
+  others(): Promise<unknown>
+  /** One call by the gateway in the host: a step. */
+  ask(call: ModelCall, signal: AbortSignal | undefined): Promise<ModelAnswer>
+}

@@ -1,0 +1,192 @@
+/**
+ * Verbs of a turn as tools of a model. The host holds to the role's rights in any case; here is only what a model is told.
+ * What a verb rejects with is told to the model as well, so that it can do something else.
+ */
+import { ToolInputError } from '../errors.ts'
+import type { AgentMessage } from '../mailbox/message.ts'
+import type { EscalationOutcome } from './context.ts'
+import type { ToolSpec } from './model.ts'
+import type { ThinkingTurn } from './thinking-turn.ts'
+
+/** What a tool has come to: text for the model, or the end of the turn with this answer. */
+export type ToolOutcome = { text: string } | { ends: string }
+
+export interface VerbTool {
+  readonly spec: ToolSpec
+  /** Several in one answer of the model run at once. */
+  readonly parallel: boolean
+  run(turn: ThinkingTurn, input: Input): Promise<ToolOutcome>
+}
+
+/** Who there is beside the agent itself, and what they do; served by the host. */
+export const AGENT_STATUS = 'agents'
+
+type Input = Readonly<Record<string, unknown>>
+
+const TEXT = { type: 'string' } as const
+
+function tool(
+  name: string,
+  description: string,
+  properties: Readonly<Record<string, object>>,
+  required: readonly string[],
+  run: VerbTool['run'],
+  parallel = false,
+): VerbTool {
+  const inputSchema = { type: 'object', properties, required, additionalProperties: false }
+  return { spec: { name, description, inputSchema }, parallel, run }
+}
+
+const AGENT = { ...TEXT, description: 'The name of an agent of the team.' }
+
+const TOOLS: readonly VerbTool[] = [
+  tool(
+    'request',
+    'Asks another agent of the team, and waits for its answer.',
+    {
+      to: AGENT,
+      content: { ...TEXT, description: 'What it is to answer. It sees nothing else of this conversation.' },
+    },
+    ['to', 'content'],
+    async ({ context }, { to, content }) => ({ text: answerText(await context.request(String(to), String(content))) }),
+    true,
+  ),
+  tool(
+    'delegate',
+    'Gives another agent of the team a task, and waits until it is done.',
+    { to: AGENT, task: { ...TEXT, description: 'What it is to do. It sees nothing else of this conversation.' } },
+    ['to', 'task'],
+    async ({ context }, { to, task }) => ({
+      text: shownValue((await context.delegate(String(to), String(task))).result),
+    }),
+    true,
+  ),
+  tool(
+    'handoff',
+    'Hands this whole task off to another agent of the team, which answers in your place. You are done then.',
+    { to: AGENT, task: TEXT, summary: { ...TEXT, description: 'What is done already, and what is left.' } },
+    ['to', 'task'],
+    async ({ context }, { to, task, summary }) => {
+      await context.handoff(String(to), String(task), summary === undefined ? undefined : String(summary))
+      return { ends: '' }
+    },
+  ),
+  tool(
+    'escalate',
+    'Asks your manager when you cannot go on.',
+    { reason: { ...TEXT, description: 'What you have tried, and what is in the way.' } },
+    ['reason'],
+    async ({ context }, { reason }) => outcomeOfEscalation(await context.escalate(String(reason))),
+  ),
+  tool(
+    'refuse',
+    'Refuses the task, with the reason. You are done then.',
+    { reason: TEXT },
+    ['reason'],
+    ({ context }, { reason }) => {
+      throw context.refuse(String(reason))
+    },
+  ),
+  tool(
+    'publish',
+    "Writes an entry on the team's blackboard.",
+    {
+      key: TEXT,
+      value: { description: 'Any JSON value.' },
+      entryType: { ...TEXT, description: 'Such as fact, finding, solution.' },
+    },
+    ['key', 'value', 'entryType'],
+    async ({ context }, { key, value, entryType }) => {
+      const entry = await context.publish(String(key), value, String(entryType))
+      return { text: `Written: "${entry.key}", version ${entry.version}.` }
+    },
+  ),
+  tool(
+    'read_blackboard',
+    "Reads the entries of the team's blackboard.",
+    {
+      key: { ...TEXT, description: 'Only entries of that key.' },
+      entryType: { ...TEXT, description: 'Only entries of that type.' },
+    },
+    [],
+    async ({ context }, filter) => ({ text: shownValue(await context.blackboard.query(filter)) }),
+    true,
+  ),
+  tool(
+    'spawn',
+    'Makes a new agent for this run, which can then be asked.',
+    {
+      name: { ...TEXT, description: "A letter, then letters, digits, '_' and '-'." },
+      systemPrompt: TEXT,
+      description: TEXT,
+    },
+    ['name', 'systemPrompt'],
+    async ({ context }, { name, systemPrompt, description }) => {
+      const role = { name: String(name), systemPrompt: String(systemPrompt) }
+      const made = await context.spawn(description === undefined ? role : { ...role, description: String(description) })
+      return { text: `"${made}" is in the team now.` }
+    },
+  ),
+  tool(
+    'agent_status',
+    'Says what the other agents of the team do now.',
+    {},
+    [],
+    async ({ others }) => ({ text: shownValue(await others()) }),
+    true,
+  ),
+]
+
+const BY_NAME: ReadonlyMap<string, VerbTool> = new Map(TOOLS.map((each) => [each.spec.name, each]))
+
+/** The verb that a model calls by that name. */
+export const verbTool = (name: string): VerbTool | undefined => BY_NAME.get(name)
+
+/** What a model wrote as the input of a verb; throws `ToolInputError` with what is wrong, for it to read. */
+export function inputOf({ spec }: VerbTool, text: string): Input {
+  const { properties, required } = spec.inputSchema as {
+    properties: Record<string, { type?: string }>
+    required: string[]
+  }
+  const input = objectIn(spec.name, text)
+  for (const key of required)
+    if (input[key] === undefined) throw wrongInput(spec.name, `"${key}" is missing; it needs ${required.join(', ')}`)
+  for (const [key, value] of Object.entries(input)) {
+    const property = Object.hasOwn(properties, key) ? properties[key] : undefined
+    if (!property) throw wrongInput(spec.name, `it has no "${key}"; it has ${Object.keys(properties).join(', ')}`)
+    if (property.type === 'string' && typeof value !== 'string') throw wrongInput(spec.name, `"${key}" is no string`)
+  }
+  return input
+}
+
+function objectIn(name: string, text: string): Input {
+  let value: unknown
+  try {
+    value = JSON.parse(text === '' ? '{}' : text)
+  } catch {
+    throw wrongInput(name, 'the input is no JSON')
+  }
+  if (typeof value === 'object' && value !== null && !Array.isArray(value)) return value as Input
+  throw wrongInput(name, 'the input is no JSON object')
+}
+
+const wrongInput = (tool: string, what: string) => new ToolInputError(`The tool "${tool}": ${what}.`, { tool })
+
+const shownValue = (value: unknown): string => (typeof value === 'string' ? value : JSON.stringify(value ?? null))
+
+function answerText({ content, structuredData }: AgentMessage): string {
+  if (structuredData === null || structuredData === undefined) return content
+  return content === '' ? shownValue(structuredData) : `${content}\n\n${JSON.stringify(structuredData)}`
+}
+
+/** Guidance is for the model; who has done the task has answered it. */
+export function outcomeOfEscalation(outcome: EscalationOutcome): ToolOutcome {
+  switch (outcome.kind) {
+    case 'guidance':
+      return { text: outcome.guidance }
+    case 'unresolved':
+      return { text: `Nobody helps: ${outcome.reason}` }
+    default:
+      return { ends: answerText(outcome.result) }
+  }
+}

@@ -1,0 +1,125 @@
+/**
+ * One answer of a client, put together from its pieces. A client can be anyone's, so each piece is looked at: what is none
+ * is a `ModelError` that says so. The signal ends the wait, whether the client minds it or not.
+ */
+import {
+  addUsage,
+  type FinishReason,
+  type ModelClient,
+  type ModelPiece,
+  type ModelRequest,
+  NO_TOKENS,
+  type TokenUsage,
+  type ToolCall,
+} from '../../actors/model.ts'
+import { CancelledError, ModelError, shown } from '../../errors.ts'
+import { onAbort } from '../../on-abort.ts'
+
+/** What has come so far. What was paid for counts, also where the answer does not. */
+export interface Collected {
+  text: string
+  toolCalls: ToolCall[]
+  usage: TokenUsage
+  finishReason: FinishReason | undefined
+}
+
+/** As much as one frame takes. A client that never ends is stopped there. */
+const MOST_CHARACTERS = 2 ** 23
+
+const FINISH_REASONS: ReadonlySet<unknown> = new Set<FinishReason>(['stop', 'length', 'tool_calls', 'content_filter'])
+
+export const nothingYet = (): Collected => ({
+  text: '',
+  toolCalls: [],
+  usage: { ...NO_TOKENS },
+  finishReason: undefined,
+})
+
+/** Fills `into` with the answer; `onText` is given its text piece by piece. */
+export function collect(
+  client: ModelClient,
+  request: ModelRequest,
+  into: Collected,
+  onText: (text: string) => void,
+): Promise<void> {
+  const { signal } = request
+  let leave = () => {}
+  return new Promise<void>((resolve, reject) => {
+    const abort = () => {
+      leave()
+      reject(new CancelledError('The call of the model was withdrawn.', { model: request.model }, signal.reason))
+    }
+    if (signal.aborted) return abort()
+    const stop = onAbort(signal, abort)
+    const read = async () => {
+      const pieces = piecesOf(client, request)
+      leave = () => void pieces.return?.().then(undefined, () => {}) // what it says to that is for nobody
+      let isOver = false
+      try {
+        let size = 0
+        for (;;) {
+          const next = await pieces.next()
+          if (signal.aborted) return
+          if (next.done) break
+          size += add(into, next.value, onText)
+          if (size > MOST_CHARACTERS) throw wrong(`an answer of more than ${MOST_CHARACTERS} characters`)
+        }
+        isOver = true
+      } finally {
+        if (!isOver) leave()
+      }
+      if (into.text === '' && into.toolCalls.length === 0 && into.finishReason === undefined)
+        throw wrong('no text, no call of a tool, and no reason why')
+    }
+    read().finally(stop).then(resolve, reject)
+  })
+}
+
+function piecesOf(client: ModelClient, request: ModelRequest): AsyncIterator<ModelPiece> {
+  const pieces: unknown = client.complete(request)
+  const iterate: unknown = Object(pieces)[Symbol.asyncIterator]
+  if (typeof iterate !== 'function') throw wrong(`${shown(pieces)} in place of an async iterable`)
+  return Reflect.apply(iterate, pieces, []) as AsyncIterator<ModelPiece>
+}
+
+/** Returns how many characters it had. */
+function add(into: Collected, piece: unknown, onText: (text: string) => void): number {
+  if (typeof piece !== 'object' || piece === null) throw wrong(`${shown(piece)} in place of a piece`)
+  const { text, toolCall, usage, finishReason } = piece as Partial<Record<keyof ModelPiece, unknown>>
+  let size = 0
+  if (usage !== undefined) into.usage = addUsage(into.usage, usageOf(usage)) // first: it was paid, whatever the rest is
+  if (text !== undefined) {
+    if (typeof text !== 'string') throw wrong(`${shown(text)} in place of text`)
+    into.text += text
+    size += text.length
+    if (text !== '') onText(text)
+  }
+  if (toolCall !== undefined) {
+    const call = toolCallOf(toolCall)
+    into.toolCalls.push(call)
+    size += call.input.length
+  }
+  if (finishReason !== undefined) {
+    if (!FINISH_REASONS.has(finishReason)) throw wrong(`the unknown finish reason ${shown(finishReason)}`)
+    into.finishReason = finishReason as FinishReason
+  }
+  return size
+}
+
+function toolCallOf(call: unknown): ToolCall {
+  const { id, name, input } = Object(call) as Partial<Record<keyof ToolCall, unknown>>
+  if (typeof id === 'string' && typeof name === 'string' && name !== '' && typeof input === 'string')
+    return { id, name, input }
+  throw wrong('a call of a tool without an id, a name or an input')
+}
+
+function usageOf(usage: unknown): TokenUsage {
+  const given = Object(usage) as Partial<Record<keyof TokenUsage, unknown>>
+  const { inputTokens, outputTokens, totalTokens, cachedTokens = 0, calls } = given
+  const counts = [inputTokens, outputTokens, totalTokens, cachedTokens, calls]
+  if (counts.every((count) => typeof count === 'number' && Number.isFinite(count) && count >= 0))
+    return usage as TokenUsage
+  throw wrong('a usage that has no counts')
+}
+
+const wrong = (what: string) => new ModelError(`The model's client gave ${what}.`)

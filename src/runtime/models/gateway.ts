@@ -1,0 +1,156 @@
+/**
+ * The way of a model call: the one place in the host where a call leaves the team. No thread ever speaks with a provider, so
+ * that no thread has a key, and a call whose thread dies goes on: its answer is in the log for who comes after.
+ */
+import {
+  addUsage,
+  type ModelAnswer,
+  type ModelCall,
+  type ModelClient,
+  NO_TOKENS,
+  type TokenUsage,
+} from '../../actors/model.ts'
+import type { Scheduler } from '../../clock.ts'
+import { DramatisError, describe, MessageRejectedError, ModelError } from '../../errors.ts'
+import type { Cell } from '../cell.ts'
+import type { HostVerb } from '../host-calls.ts'
+import type { Unrecorded } from '../records.ts'
+import type { RunState } from '../run-state.ts'
+import { collect, nothingYet } from './collect.ts'
+
+/** Who asks. */
+export interface ModelCaller {
+  readonly cell: Cell
+  readonly run: RunState
+  readonly turn: number
+}
+
+/** A client, and what it calls the model. */
+export interface ResolvedModel {
+  readonly client: ModelClient
+  readonly model: string
+}
+
+/** Which model an agent means in that run. `wanted` is a name in the team's `models`; undefined: the default. */
+export type ResolveModel = (wanted: string | undefined, caller: ModelCaller) => ResolvedModel
+
+/** A call that is about to be made. */
+export interface PendingCall extends ResolvedModel {
+  readonly caller: ModelCaller
+  readonly call: ModelCall
+  readonly signal: AbortSignal
+}
+
+/** What was called, and what it cost, also where it failed. */
+export interface MadeCall {
+  readonly answer: ModelAnswer | undefined
+  readonly usage: TokenUsage
+  readonly error: DramatisError | undefined
+}
+
+/**
+ * What goes around each call, the first outermost: a budget that is reserved before and settled after, a span. It calls `next`
+ * once, or throws what keeps the call from being made.
+ */
+export type GatewayLayer = (pending: PendingCall, next: () => Promise<MadeCall>) => Promise<MadeCall>
+
+export interface GatewayOptions {
+  readonly clock: Scheduler
+  readonly resolve: ResolveModel
+  readonly record: (run: RunState, record: Unrecorded) => void
+  readonly layers?: readonly GatewayLayer[]
+  /** Takes secrets out of what is said of a failure. */
+  readonly redact?: (text: string) => string
+}
+
+export class ModelGateway {
+  readonly #options: GatewayOptions
+
+  constructor(options: GatewayOptions) {
+    this.#options = options
+  }
+
+  /** As turns reach it. */
+  readonly verb: HostVerb = (args, { cell, run, turn, say }, signal) =>
+    this.call({ cell, run, turn }, checked(args), signal, say)
+
+  async call(
+    caller: ModelCaller,
+    call: ModelCall,
+    signal: AbortSignal,
+    onText: (text: string) => void,
+  ): Promise<ModelAnswer> {
+    const { resolve, layers = [] } = this.#options
+    const pending: PendingCall = { ...resolve(call.model, caller), caller, call, signal }
+    const make = () => this.#make(pending, call.stream ? onText : () => {})
+    const layered = layers.reduceRight<() => Promise<MadeCall>>((next, layer) => () => layer(pending, next), make)
+    const { answer, error } = await layered()
+    if (answer) return answer
+    throw error
+  }
+
+  async #make(pending: PendingCall, onText: (text: string) => void): Promise<MadeCall> {
+    const { clock, record } = this.#options
+    const { caller, client, model, call, signal } = pending
+    const { stream: _stream, messages, tools = [], ...rest } = call
+    const collected = nothingYet()
+    const began = clock.monotonic()
+    let error: DramatisError | undefined
+    try {
+      const request = {
+        ...rest,
+        model,
+        messages: [...messages],
+        ...(tools.length > 0 && { tools: [...tools] }),
+        agent: caller.cell.name,
+        runId: caller.run.id,
+        clock,
+        signal,
+      }
+      await collect(client, request, collected, onText)
+    } catch (thrown) {
+      error = this.#failure(thrown, pending)
+    }
+    const { text, toolCalls, finishReason = toolCalls.length > 0 ? 'tool_calls' : 'stop' } = collected
+    const usage = collected.usage.calls > 0 ? collected.usage : addUsage(collected.usage, ONE_CALL)
+    const rehearsed = client.rehearsal === true
+    record(caller.run, {
+      kind: 'model.called',
+      agent: caller.cell.name,
+      index: caller.cell.index,
+      turn: caller.turn,
+      model,
+      usage,
+      durationMs: clock.monotonic() - began,
+      rehearsed,
+      error: error ?? null,
+    })
+    if (error) return { answer: undefined, usage, error }
+    return { answer: { text, toolCalls, usage, finishReason, rehearsed, model }, usage, error }
+  }
+
+  /** The one place where what a client throws becomes what others get to see. */
+  #failure(thrown: unknown, { caller, model }: PendingCall): DramatisError {
+    const { redact = (text) => text } = this.#options
+    const agent = caller.cell.name
+    if (thrown instanceof DramatisError && !(thrown instanceof ModelError)) return thrown
+    const what = redact(thrown instanceof ModelError ? thrown.message : describe(thrown))
+    const details = thrown instanceof ModelError ? thrown.details : {}
+    return new ModelError(`The model "${model}" has no answer for "${agent}": ${what}`, { ...details, agent, model })
+  }
+}
+
+const ONE_CALL: TokenUsage = { ...NO_TOKENS, calls: 1 }
+
+/** It comes from a thread, where the user's code is. */
+function checked(args: unknown): ModelCall {
+  const { messages } = Object(args) as { messages?: unknown }
+  if (!Array.isArray(messages) || !messages.every(isMessage))
+    throw new MessageRejectedError('messages: a list of { role, content } is needed.', { path: 'messages' })
+  return args as ModelCall
+}
+
+function isMessage(message: unknown): boolean {
+  const { role, content } = Object(message) as { role?: unknown; content?: unknown }
+  return typeof role === 'string' && typeof content === 'string'
+}

@@ -1,0 +1,34 @@
+/** What a model is told of its team, by the host, which alone knows who is there. Each is a logged step of its turn. */
+import { type Conversation, MODEL_TURN, type ModelTurnView } from '../../actors/model-agent.ts'
+import { AGENT_STATUS } from '../../actors/verb-tools.ts'
+import { statusOf } from '../agent-instance.ts'
+import type { Core } from '../core.ts'
+import { mayDelegate } from '../delegation.ts'
+import type { HostVerb } from '../host-calls.ts'
+
+export function modelTurnVerbs(core: Core): [operation: string, verb: HostVerb][] {
+  return [
+    [
+      MODEL_TURN,
+      async (_args, { cell, run }): Promise<ModelTurnView> => ({
+        colleagues: core
+          .agents(run)
+          .filter((other) => mayDelegate(cell, other))
+          .map(({ settings: { info } }) => ({
+            name: info.name,
+            description: info.description,
+            capabilities: info.capabilities,
+          })),
+        known: (run.states.get(cell.index) as Conversation | undefined)?.messages.length ?? 0,
+      }),
+    ],
+    [
+      AGENT_STATUS,
+      async (_args, { cell, run }) =>
+        core
+          .agents(run)
+          .filter((other) => other !== cell)
+          .map((other) => ({ name: other.name, status: statusOf(other) })),
+    ],
+  ]
+}

@@ -1,0 +1,36 @@
+/** A role without code is played by a model. */
+import t from 'tap'
+import type { ModelMessage } from '../../src/actors/model.ts'
+import { ask } from '../supervision/teams.ts'
+import { USAGE } from './fake-model.ts'
+import { modelTeam } from './teams.ts'
+
+t.test('a role without code answers with what its model says', async (t) => {
+  const { team, model } = modelTeam(t, ['forty-two'], [{ name: 'oracle', systemPrompt: 'You know everything.' }])
+  const result = await team.execute('What is it?')
+  t.equal(result.finalOutput, 'forty-two')
+  t.same(model.requests[0]!.messages, [
+    { role: 'system', content: 'You know everything.' },
+    { role: 'user', content: 'What is it?' },
+  ])
+  t.same(result.tokenUsage.oracle, USAGE)
+  t.same(result.totalTokenUsage, USAGE)
+  t.same(team.getAgent('oracle')?.getTokenUsage(), USAGE)
+})
+
+t.test('it remembers what was said in the same run, and nothing of others', async (t) => {
+  const { team, model } = modelTeam(t, ['one', 'two', 'three'], [{ name: 'ann', systemPrompt: 'Count.' }], {
+    orchestration: {
+      strategy: 'custom',
+      async run(script, query) {
+        await script.request('ann', `${query} first`)
+        return (await script.request('ann', `${query} second`)).content
+      },
+    },
+  })
+  await team.execute('a')
+  const said = (messages: readonly ModelMessage[]) => messages.map(({ role, content }) => `${role}: ${content}`)
+  t.same(said(model.requests[1]!.messages), ['system: Count.', 'user: a first', 'assistant: one', 'user: a second'])
+  await ask(team, 'ann', 'b')
+  t.same(said(model.requests[2]!.messages), ['system: Count.', 'user: b'])
+})
