@@ -180,7 +180,7 @@ function answerText({ content, structuredData }: AgentMessage): string {
 }
 
 /** Guidance is for the model; who has done the task has answered it. */
-export function outcomeOfEscalation(outcome: EscalationOutcome): ToolOutcome {
+function outcomeOfEscalation(outcome: EscalationOutcome): ToolOutcome {
   switch (outcome.kind) {
     case 'guidance':
       return { text: outcome.guidance }

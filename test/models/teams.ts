@@ -1,6 +1,13 @@
 /** Teams whose roles are played by a fake model, or whose code asks one. */
 import type t from 'tap'
-import { type AgentContext, type DramatisError, MultiAgentPattern, type RuntimeEvent } from '../../src/index.ts'
+import {
+  type AgentContext,
+  AgentCrashedError,
+  type DramatisError,
+  MultiAgentPattern,
+  type RuntimeEvent,
+} from '../../src/index.ts'
+import type { Supervisor } from '../../src/runtime/supervisor.ts'
 import type { MultiAgentPatternOptions } from '../../src/team.ts'
 import { type TestTeam, testTeam } from '../../src/testing.ts'
 import { localTeam, silent } from '../supervision/teams.ts'
@@ -12,11 +19,11 @@ type Options = Partial<MultiAgentPatternOptions>
 /** Roles without code. */
 export function modelTeam(
   t: Test,
-  answers: Answers,
+  answers: Answers | FakeModel,
   agents: MultiAgentPatternOptions['agents'],
   options: Options = {},
 ): { team: TestTeam; model: FakeModel } {
-  const model = new FakeModel(answers)
+  const model = answers instanceof FakeModel ? answers : new FakeModel(answers)
   const team = testTeam({ agents, orchestration: { strategy: 'sequential' }, logger: silent, ...options }, { model })
   t.teardown(() => team.close())
   return { team, model }
@@ -50,8 +57,12 @@ export async function played(
 
 /** On real threads, which can be ended from outside. */
 export class ThreadTeam extends MultiAgentPattern {
-  /** The next life begins at once. */
+  get host(): Supervisor {
+    return this.supervisor
+  }
+  /** No two deaths are the same, so that none is evidence against a message. */
   end(agent: string): void {
-    this.supervisor.cell(agent)?.life?.thread.terminate()
+    const cell = this.supervisor.cell(agent)!
+    this.supervisor.deaths.kill(cell, new AgentCrashedError(`The test ended life ${cell.epoch}.`, { agent }))
   }
 }

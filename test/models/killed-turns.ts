@@ -1,0 +1,42 @@
+/**
+ * Turns whose thread is ended at a chosen place. Places are counted in the log: each thing that the agent asks others or the
+ * host for, and each answer, is one. So whatever plays the models, a fake client or a server, each step of a turn can be cut
+ * off in the middle and just after.
+ */
+import { isAnswer } from '../../src/actors/replay.ts'
+import { CALL, kindOf, lengthOf, REQUEST, recipientOf, senderOf } from '../../src/mailbox/frame.ts'
+import type { Batch } from '../../src/runtime/records.ts'
+import type { Supervisor } from '../../src/runtime/supervisor.ts'
+
+/** A team whose agents' lives a test can end. */
+export interface Mortal {
+  readonly host: Supervisor
+  end(agent: string): void
+}
+
+/** Ends the agent's life at each of these places; returns how many places there have been so far. */
+export function killAt(team: Mortal, agent: string, places: (place: number) => boolean): () => number {
+  let place = 0
+  const { index } = team.host.cell(agent)!
+  team.host.records$.subscribe((batch) => {
+    const before = place
+    place += placesIn(batch, index)
+    for (let at = before + 1; at <= place; at++) if (places(at)) return team.end(agent)
+  })
+  return () => place
+}
+
+function placesIn(batch: Batch, agent: number): number {
+  let count = 0
+  for (const entry of batch) {
+    if (entry.kind !== 'frames') continue
+    const { memory } = entry
+    for (let at = entry.from; at < entry.to; at += lengthOf(memory, at)) {
+      const kind = kindOf(memory, at)
+      const asks = (kind === CALL || kind === REQUEST) && senderOf(memory, at) === agent
+      const isTold = isAnswer(kind) && recipientOf(memory, at) === agent && senderOf(memory, at) !== agent
+      if (asks || isTold) count += 1
+    }
+  }
+  return count
+}

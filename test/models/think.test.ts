@@ -1,0 +1,293 @@
+/** The loop of model and tools, and the verbs that a model has as tools. */
+import t from 'tap'
+import { z } from 'zod'
+import type { ModelMessage, ModelRequest } from '../../src/actors/model.ts'
+import type { AgentContext } from '../../src/index.ts'
+import type { OrchestrationConfig } from '../../src/protocols/index.ts'
+import { testTeam } from '../../src/testing.ts'
+import { localTeam, silent } from '../supervision/teams.ts'
+import { type Answers, calls, FakeModel } from './fake-model.ts'
+import { modelTeam, played } from './teams.ts'
+
+/** By the agent that asks: its answers, one after the other. */
+const byAgent =
+  (answers: Record<string, Exclude<Answers, (...given: never[]) => unknown>>): Answers =>
+  ({ agent = '' }) => {
+    const [next, ...rest] = answers[agent] ?? []
+    answers[agent] = rest
+    return next ?? 'nothing more'
+  }
+
+const lastOf = (request: ModelRequest | undefined): ModelMessage | undefined => request?.messages.at(-1)
+const toolNames = (request: ModelRequest | undefined) => request?.tools?.map(({ name }) => name) ?? []
+
+/** A model role that may turn to `bob`, another one. */
+const pair = [
+  { name: 'ann', systemPrompt: 'Ask bob.', canDelegateTo: ['bob'] },
+  { name: 'bob', systemPrompt: 'Help.', description: 'a helper', capabilities: ['counting'] },
+]
+const asksAnn: OrchestrationConfig = { strategy: 'sequential', agentOrder: ['ann'] }
+
+t.test('a model asks another agent, and answers with what it was told', async (t) => {
+  const answers = byAgent({
+    ann: [calls(['request', { to: 'bob', content: 'How many?' }]), 'There are 3.'],
+    bob: ['3'],
+  })
+  const { team, model } = modelTeam(t, answers, pair, { orchestration: asksAnn })
+  const result = await team.execute('Count.')
+  t.equal(result.finalOutput, 'There are 3.')
+  const [first, second, third] = model.requests
+  t.equal(
+    first?.messages[0]?.content,
+    'Ask bob.\n\nThe other agents of your team, by name:\n- bob: a helper; can do: counting',
+  )
+  t.same(toolNames(first), ['request', 'delegate', 'handoff', 'refuse'])
+  t.same(toolNames(second), [], 'bob has no rights that are spoken of, so he has no tools')
+  t.equal(lastOf(second)?.content, 'Request from "ann":\nHow many?')
+  t.match(third?.messages.slice(-2), [
+    { role: 'assistant', toolCalls: [{ id: 'call-0', name: 'request' }] },
+    { role: 'tool', toolCallId: 'call-0', content: '3' },
+  ])
+  t.match(result.totalTokenUsage, { calls: 3 })
+})
+
+t.test('several requests in one answer are asked at once', async (t) => {
+  let open = 0
+  let most = 0
+  const answers: Answers = async ({ agent, clock, messages }) => {
+    if (agent === 'ann')
+      return messages.at(-1)?.role === 'tool'
+        ? 'done'
+        : calls(['request', { to: 'bob', content: '1' }], ['request', { to: 'cid', content: '2' }])
+    most = Math.max(most, ++open)
+    await clock?.sleep(1_000)
+    open -= 1
+    return 'ok'
+  }
+  const agents = [{ name: 'ann', delegationAllowed: true }, { name: 'bob' }, { name: 'cid' }]
+  const { team } = modelTeam(t, answers, agents, { orchestration: asksAnn })
+  const pending = team.execute('go')
+  await team.clock.advance(1_000)
+  t.equal((await pending).finalOutput, 'done')
+  t.equal(most, 2)
+})
+
+t.test('what a verb fails with is told to the model, which goes on', async (t) => {
+  const wrong: [name: string, input: object | string, told: RegExp][] = [
+    ['request', { to: 'zoe', content: 'hi' }, /^Error: .*zoe/],
+    ['delegate', { to: 'cid', task: 'hi' }, /^Error: .*may delegate to "bob" alone/],
+    ['request', { to: 'bob' }, /^Error: The tool "request": "content" is missing/],
+    ['request', 'not json', /^Error: The tool "request": the input is no JSON\./],
+    ['request', '[]', /no JSON object/],
+    ['request', { to: 'bob', content: 'x', loud: true }, /it has no "loud"/],
+    ['request', { to: 'bob', content: 5 }, /"content" is no string/],
+    ['search', { q: 'x' }, /^There is no tool "search"\. There are: request, delegate, handoff, refuse\.$/],
+    ['spawn', { name: 'dan', systemPrompt: 'x' }, /^There is no tool "spawn"/],
+  ]
+  for (const [name, input, told] of wrong) {
+    const answers = byAgent({ ann: [calls([name, input]), 'went on'] })
+    const { team, model } = modelTeam(t, answers, [...pair, { name: 'cid' }], { orchestration: asksAnn })
+    t.equal((await team.execute('go')).finalOutput, 'went on', name)
+    t.match(lastOf(model.requests.at(-1)), { role: 'tool', content: told })
+  }
+})
+
+t.test('a model that calls nothing but tools that do not exist is a ModelError', async (t) => {
+  const { team, model } = modelTeam(t, () => calls(['serch', {}]), pair, { orchestration: asksAnn })
+  t.match((await team.execute('go')).error, { message: /only tools that do not exist, 3 times in a row: serch/ })
+  t.equal(model.requests.length, 3)
+})
+
+t.test('refuse ends the turn, and what comes after it in the answer is not done', async (t) => {
+  const answers = byAgent({
+    ann: [calls(['refuse', { reason: 'not mine' }], ['request', { to: 'bob', content: 'hi' }])],
+  })
+  const { team, model } = modelTeam(t, answers, pair, { orchestration: asksAnn })
+  t.match((await team.execute('go')).error, { code: 'TASK_REFUSED', message: /not mine/ })
+  t.equal(model.requests.length, 1)
+})
+
+t.test('what another agent refuses is told to the model', async (t) => {
+  const answers = byAgent({
+    ann: [calls(['delegate', { to: 'bob', task: 'dig' }]), 'then I dig'],
+    bob: [calls(['refuse', { reason: 'I have no spade' }])],
+  })
+  const { team, model } = modelTeam(t, answers, [pair[0]!, { name: 'bob', tools: ['refuse'] }], {
+    orchestration: asksAnn,
+  })
+  t.equal((await team.execute('go')).finalOutput, 'then I dig')
+  t.match(lastOf(model.requests[2])?.content, /^Error: .*I have no spade/)
+})
+
+t.test('after a handoff the other one answers, and the model is not asked again', async (t) => {
+  const answers = byAgent({
+    ann: [calls(['handoff', { to: 'bob', task: 'dig on', summary: 'half is dug' }])],
+    bob: ['all is dug'],
+  })
+  const { team, model } = modelTeam(t, answers, pair, { orchestration: asksAnn })
+  t.equal((await team.execute('go')).finalOutput, 'all is dug')
+  t.equal(model.requests.length, 2)
+  t.match(lastOf(model.requests[1])?.content, /^Task from "ann":\ndig on\n\nhandoff: .*half is dug/s)
+})
+
+t.test('the blackboard is a tool where the team says that it has one', async (t) => {
+  const answers = byAgent({
+    ann: [
+      calls(['publish', { key: 'fact.one', value: { n: 1 }, entryType: 'fact' }]),
+      calls(['read_blackboard', { entryType: 'fact' }]),
+      'done',
+    ],
+  })
+  const { team, model } = modelTeam(t, answers, [{ name: 'ann' }], { enableBlackboard: true })
+  const result = await team.execute('go')
+  t.same(result.blackboardState, { 'fact.one': { n: 1 } })
+  t.equal(lastOf(model.requests[1])?.content, 'Written: "fact.one", version 1.')
+  t.match(JSON.parse(lastOf(model.requests[2])!.content), [{ key: 'fact.one', value: { n: 1 }, author: 'ann' }])
+})
+
+t.test('a privileged role makes agents, and asks them', async (t) => {
+  const answers = byAgent({
+    ann: [
+      calls(['spawn', { name: 'dan', systemPrompt: 'You are new.' }]),
+      calls(['request', { to: 'dan', content: 'who?' }]),
+      'dan is new',
+    ],
+    dan: ['I am new'],
+  })
+  const agents = [{ name: 'ann', trust: 'privileged' as const, tools: ['request'] }]
+  const { team, model } = modelTeam(t, answers, agents)
+  t.equal((await team.execute('go')).finalOutput, 'dan is new')
+  t.equal(model.requests[2]?.messages[0]?.content, 'You are new.')
+})
+
+t.test('a role names verbs as tools that its rights do not speak of', async (t) => {
+  const answers = byAgent({ ann: [calls(['agent_status', {}]), 'seen'] })
+  const agents = [{ name: 'ann', tools: ['agent_status'] }, { name: 'bob' }]
+  const { team, model } = modelTeam(t, answers, agents, { orchestration: asksAnn })
+  await team.execute('go')
+  t.same(toolNames(model.requests[0]), ['agent_status'])
+  t.same(JSON.parse(lastOf(model.requests[1])!.content), [{ name: 'bob', status: 'idle' }])
+})
+
+t.test('guidance of the manager is told to the model once, then it has as many rounds again', async (t) => {
+  const asks = calls(['request', { to: 'bob', content: 'again' }])
+  const agents = [{ ...pair[0]!, maxRounds: 2, escalateTo: 'boss' }, pair[1]!, { name: 'boss' }]
+  const play = async (ann: Answers) => {
+    let nth = 0
+    const answers: Answers = (request) => {
+      if (request.agent === 'boss') return 'Say "enough".'
+      if (request.agent === 'bob') return `no ${nth}`
+      return typeof ann === 'function' ? ann(request, nth++) : ann[nth++]!
+    }
+    const { team, model } = modelTeam(t, answers, agents, { orchestration: asksAnn })
+    return { result: await team.execute('go'), model }
+  }
+  const { result, model } = await play([asks, asks, asks, 'enough'])
+  t.equal(result.finalOutput, 'enough')
+  const told = model.requests.findLast(({ agent }) => agent === 'ann')?.messages ?? []
+  t.equal(told.filter(({ content }) => /2 rounds without an answer.*Say "enough"\./.test(content)).length, 1)
+  const refused = await play(() => asks)
+  t.match(refused.result.error, { code: 'TASK_REFUSED', message: /after 4 rounds.*with the guidance of its manager/ })
+  t.equal(refused.model.requests.filter(({ agent }) => agent === 'ann').length, 4)
+})
+
+t.test('without a manager the turn refuses after its rounds', async (t) => {
+  const agents = [{ ...pair[0]!, maxRounds: 2 }, pair[1]!]
+  const answers: Answers = ({ agent }) => (agent === 'bob' ? 'no' : calls(['request', { to: 'bob', content: 'x' }]))
+  const { team } = modelTeam(t, answers, agents, { orchestration: asksAnn })
+  t.match((await team.execute('go')).error, {
+    code: 'TASK_REFUSED',
+    message: /no answer after 2 rounds.*has no manager/,
+  })
+})
+
+t.test('a manager who takes the task over has answered it', async (t) => {
+  const boss = async () => ({ content: 'I did it.', structuredData: { decision: 'take_over' } })
+  const model = new FakeModel(({ agent }) => (agent === 'bob' ? 'no' : calls(['request', { to: 'bob', content: 'x' }])))
+  const cast = {
+    boss,
+    bob: async () => 'no',
+    ann: (_: unknown, context: AgentContext) => context.think('go').then(({ text }) => text),
+  }
+  const team = localTeam(t, cast, {
+    models: { default: model },
+    roles: { ann: { maxRounds: 1, escalateTo: 'boss', delegationAllowed: true } },
+    orchestration: asksAnn,
+  })
+  t.equal((await team.execute('go')).finalOutput, 'I did it.')
+  t.equal(model.requests.length, 1)
+})
+
+t.test('think in code has an output schema, tools by name and rounds of its own', async (t) => {
+  const { value, model } = await played(
+    t,
+    [calls(['agent_status', {}]), '{"n":"x"}', '{"n":1}'],
+    (context) =>
+      context.think({ prompt: 'n?', output: z.object({ n: z.number() }), tools: ['agent_status'], maxRounds: 2 }),
+    { role: { systemPrompt: 'Count.', delegationAllowed: true } },
+  )
+  t.match(value, { output: { n: 1 }, text: '{"n":1}', finishReason: 'stop', usage: { calls: 3 } })
+  t.same(model.requests.map(toolNames), [['agent_status'], ['agent_status'], ['agent_status']])
+  t.match(model.requests[2]?.messages, [
+    { role: 'system', content: 'Count.' },
+    { role: 'user', content: 'n?' },
+    { role: 'assistant' },
+    { role: 'tool' },
+    { role: 'assistant', content: '{"n":"x"}' },
+    { role: 'user', content: /misses the JSON schema/ },
+  ])
+})
+
+t.test('a wrong request to think is refused by the field', async (t) => {
+  for (const [request, path] of [
+    [{ prompt: 'a', tools: ['nothing'] }, 'tools[0]'],
+    [{ prompt: 'a', tools: 'request' }, 'tools'],
+    [{ prompt: 'a', maxRounds: 0 }, 'maxRounds'],
+    [{ prompt: 'a', rounds: 1 }, 'rounds'],
+    [null, 'request'],
+  ] as const) {
+    const { error } = await played(t, [], (context) => context.think(request as never))
+    t.match(error, { code: 'MESSAGE_REJECTED', details: { path } }, path)
+  }
+})
+
+t.test('what a role without code hears it remembers, and nobody is asked', async (t) => {
+  const model = new FakeModel(() => 'ok')
+  const team = testTeam(
+    {
+      agents: [{ name: 'ann', systemPrompt: 'Listen.' }],
+      logger: silent,
+      orchestration: {
+        strategy: 'custom',
+        async run(script) {
+          await script.broadcast('It rains.')
+          return (await script.request('ann', 'So?')).content
+        },
+      },
+    },
+    { model },
+  )
+  t.teardown(() => team.close())
+  await team.execute('go')
+  t.same(
+    model.requests.map(({ messages }) => messages.map(({ content }) => content)),
+    [['Listen.', 'It rains.', 'So?']],
+  )
+})
+
+t.test('several instances share no conversation: each message stands alone', async (t) => {
+  const { team, model } = modelTeam(t, () => 'ok', [{ name: 'ann', systemPrompt: 'Hi.', instances: 2 }], {
+    orchestration: {
+      strategy: 'custom',
+      async run(script) {
+        await script.request('ann', 'one')
+        return (await script.request('ann', 'two')).content
+      },
+    },
+  })
+  t.equal((await team.execute('go')).finalOutput, 'ok')
+  t.same(
+    model.requests.map(({ messages }) => messages.length),
+    [2, 2],
+  )
+})
