@@ -46,7 +46,6 @@ import type { RoleInfo } from './role.ts'
 import { type RunView, RunViews } from './run-views.ts'
 import { startAgent } from './starting.ts'
 import { StateRules } from './state-rules.ts'
-import { noTools } from './toolbox.ts'
 import { Turn } from './turn.ts'
 import type { TurnHost, TurnStart } from './turn-host.ts'
 import { turnLogger } from './turn-log.ts'
@@ -65,7 +64,6 @@ export class AgentLoop implements TurnHost {
   state: object = {}
   readonly stateRules: StateRules
   readonly verbs: readonly string[]
-  readonly toolbox = noTools
   readonly #option: string
   readonly #handlers: AgentHandlers
   readonly #port: ThreadPort

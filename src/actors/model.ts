@@ -44,6 +44,8 @@ export interface ModelRequest {
   jsonSchema?: object
   temperature?: number
   maxOutputTokens?: number
+  /** Somebody reads along: each piece is yielded as it comes. Left out, an answer that breaks off can be asked for again. */
+  stream?: boolean
   /** Who asks, and in which run: for clients that answer by that, as those of tests do. */
   agent?: string
   runId?: string

@@ -3,14 +3,15 @@ import type { DramatisError } from '../errors.ts'
 import type { AgentContext } from './context.ts'
 import type { ModelAnswer, ModelCall } from './model.ts'
 import type { RoleInfo } from './role.ts'
-import type { Toolbox } from './toolbox.ts'
+import type { RoleTools } from './role-tools.ts'
 
 export interface ThinkingTurn {
   readonly role: RoleInfo
   readonly context: AgentContext
   /** The verbs that the role has as tools. */
   readonly verbs: readonly string[]
-  readonly toolbox: Toolbox
+  /** The role's own, beside them. */
+  readonly tools: RoleTools
   /** Why no verb works any more, if none does. */
   refusal(): DramatisError | undefined
   /** Who there is beside the agent itself, and what they do. */

@@ -23,7 +23,7 @@ export class OfferedTools {
   /** `names`: these alone. */
   constructor(turn: ThinkingTurn, names: readonly string[] | undefined) {
     this.#turn = turn
-    const own = turn.toolbox.specs()
+    const own = turn.tools.specs
     const owned = new Set(own.map(({ name }) => name))
     for (const [i, name] of (names ?? []).entries())
       if (!owned.has(name) && !verbTool(name))
@@ -63,7 +63,7 @@ export class OfferedTools {
     try {
       const verb = this.#verbs.get(name)
       if (verb) return await verb.run(turn, inputOf(verb, input))
-      if (this.#own.has(name)) return { text: await turn.toolbox.call(name, input, turn.context.signal) }
+      if (this.#own.has(name)) return { text: await turn.tools.call(name, input, turn.context.signal) }
       return { text: `There is no tool "${name}". ${this.#names()}` }
     } catch (error) {
       if (turn.refusal() || isOwnRefusal(error, turn.role.name)) throw error

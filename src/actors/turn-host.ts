@@ -12,7 +12,6 @@ import type { Replay } from './replay.ts'
 import type { RoleInfo } from './role.ts'
 import type { RunView } from './run-views.ts'
 import type { StateRules } from './state-rules.ts'
-import type { ToolboxFor } from './toolbox.ts'
 import type { Waits } from './waits.ts'
 
 /** What the loop knows of the message under way. */
@@ -49,9 +48,8 @@ export interface TurnHost {
   readonly now: () => number
   readonly waits: Waits
   readonly asks: Asks
-  /** The verbs that a model is offered as tools, and the role's other tools. */
+  /** The verbs that a model is offered as tools. */
   readonly verbs: readonly string[]
-  readonly toolbox: ToolboxFor
   runState(view: RunView): object
   /** Who has that index. */
   name(index: number): string

@@ -35,6 +35,7 @@ import { seededRandom } from './random.ts'
 import { RequestGroups } from './request-groups.ts'
 import { allOf, anyOf, quorumOf } from './request-many.ts'
 import type { RoleInfo } from './role.ts'
+import { NO_ROLE_TOOLS } from './role-tools.ts'
 import type { StateScope } from './state-rules.ts'
 import type { ResponseStream } from './stream.ts'
 import { TaskVerbs } from './task-verbs.ts'
@@ -268,12 +269,12 @@ export class Turn extends TaskVerbs implements AgentContext, MessengerTurn {
     return this.#loop.verbs
   }
   protected get thinking(): ThinkingTurn {
-    const { role, verbs, toolbox } = this.#loop
+    const { role, verbs } = this.#loop
     return {
       role,
       context: this,
       verbs,
-      toolbox: toolbox(this),
+      tools: NO_ROLE_TOOLS,
       refusal: () => this.refusal(),
       others: () => this.call(AGENT_STATUS, {}),
       ask: (call, signal) => this.#atWork(() => this.#ask(call, signal)),

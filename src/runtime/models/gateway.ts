@@ -92,7 +92,7 @@ export class ModelGateway {
   async #make(pending: PendingCall, onText: (text: string) => void): Promise<MadeCall> {
     const { clock, record } = this.#options
     const { caller, client, model, call, signal } = pending
-    const { stream: _stream, messages, tools = [], ...rest } = call
+    const { messages, tools = [], ...rest } = call
     const collected = nothingYet()
     const began = clock.monotonic()
     let error: DramatisError | undefined

@@ -1,0 +1,21 @@
+/**
+ * The tools of a role as a model has them within one turn. What a tool is and where it runs, in this thread, in the host or
+ * in the pool, is nothing that the loop of model and tools knows: it has names, inputs and answers alone.
+ */
+import type { ToolSpec } from './model.ts'
+
+export interface RoleTools {
+  /** What a model is told of them. The same for all of a life: a turn that is tried again asks its model the same again. */
+  readonly specs: readonly ToolSpec[]
+  /**
+   * Calls one of them; `input` is JSON as the model wrote it. Resolves to what the model is told. What it rejects with, such
+   * as `ToolInputError`, `ToolFailedError` and `ToolTimeoutError`, is told to the model too, by its message: it may try again.
+   */
+  call(name: string, input: string, signal: AbortSignal): Promise<string>
+}
+
+/** Of a role that has nothing but verbs. */
+export const NO_ROLE_TOOLS: RoleTools = {
+  specs: [],
+  call: (name) => Promise.reject(new Error(`there is no tool "${name}"`)),
+}
