@@ -54,6 +54,8 @@ export interface RunNotice {
   threadId?: string
   /** This agent's state in that run, as JSON text, if it has any yet. */
   runState?: string
+  /** What its answer is to fit, as JSON schema, where its caller has said so. */
+  output?: object
   /** For the protocol script: who is there. */
   roster?: RosterEntry[]
   /** Agents of that run alone. */

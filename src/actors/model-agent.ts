@@ -3,10 +3,13 @@
  * before in the same run. The conversation is the run's own state: a turn adds to it, and commits that with its answer.
  */
 import { MessageRejectedError } from '../errors.ts'
+import type { AgentMessage } from '../mailbox/message.ts'
 import type { AgentContext } from './context.ts'
 import type { AgentHandlers } from './definition.ts'
+import { CHECK_OUTPUT, isLast, outputSchema } from './last-speaker.ts'
 import type { ModelMessage } from './model.ts'
 import { type Colleague, systemPromptOf, userContent } from './model-prompt.ts'
+import type { ModelSchema } from './tool.ts'
 import { Turn } from './turn.ts'
 
 /** What a model has of a run. */
@@ -36,12 +39,14 @@ export function modelAgent(remembers: boolean): AgentHandlers {
     const system = systemPromptOf(turn.role, isSocial ? colleagues : [])
     const question: ModelMessage = { role: 'user', content: userContent(message) }
     const before = remembers ? messagesOf(turn).slice(0, known) : []
+    const output = outputOf(turn, message)
     const { completion, transcript } = await turn.thinkAloud({
       messages: [{ role: 'system', content: system }, ...before, question],
       stream: true,
+      ...(output && { output }),
     })
     if (remembers) remember(turn, [question, ...transcript])
-    return completion.text
+    return output ? { content: completion.text, structuredData: completion.output } : completion.text
   }
   if (!remembers) return { receive }
   return {
@@ -51,6 +56,13 @@ export function modelAgent(remembers: boolean): AgentHandlers {
       remember(turnOf(context), [{ role: 'user', content: userContent(message) }])
     },
   }
+}
+
+/** What the run's caller wants of its answer, where this may be it. */
+function outputOf(turn: Turn, message: AgentMessage): ModelSchema | undefined {
+  const { output } = turn.start.view
+  if (!output || !isLast(message)) return undefined
+  return outputSchema(output, (value) => turn.call(CHECK_OUTPUT, { value }) as Promise<string | null>)
 }
 
 function remember(turn: Turn, said: readonly ModelMessage[]): void {

@@ -15,6 +15,8 @@ export interface RunView {
   roster: readonly RosterEntry[]
   /** Of agents of this run alone: their indices by name. */
   agents: Map<string, number> | undefined
+  /** JSON schema of the run's answer. */
+  readonly output: object | undefined
   /** This agent's state in the run, once somebody has looked at it. */
   runState: object | undefined
   /** The host knows the first value of the run's state. */
@@ -29,6 +31,7 @@ export const NO_RUN: RunView = {
   threadId: undefined,
   roster: [],
   agents: undefined,
+  output: undefined,
   runState: {},
   based: true,
 }
@@ -73,6 +76,7 @@ export class RunViews {
       threadId: notice.threadId,
       roster: notice.roster ?? [],
       agents: undefined,
+      output: notice.output,
       runState: notice.runState === undefined ? undefined : deepFreeze(JSON.parse(notice.runState) as object),
       based: notice.runState !== undefined,
     })

@@ -65,7 +65,7 @@ async function parsedBy<T>(schema: ModelSchema<unknown, T>, { text, finishReason
 const FENCED = /```(?:json)?\s*\n([\s\S]*?)```/i
 
 /** The JSON of an answer, which may stand in a code fence. */
-function jsonIn(text: string): { value: unknown } | undefined {
+export function jsonIn(text: string): { value: unknown } | undefined {
   for (const candidate of [text, FENCED.exec(text)?.[1]]) {
     try {
       if (candidate !== undefined) return { value: JSON.parse(candidate) }

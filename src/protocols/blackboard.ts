@@ -1,5 +1,6 @@
 /** Agents contribute to a shared board as entries that interest them appear. Source: document 002, 2.2.1 and 2.4.2. */
 import type { OrchestratorContext } from '../actors/context.ts'
+import { LAST_SPEAKER } from '../actors/last-speaker.ts'
 import type { ScriptResult } from '../actors/protocol.ts'
 import type { BlackboardEntry } from '../blackboard/entry.ts'
 import { shown, UnknownAgentError, unavailable } from '../errors.ts'
@@ -162,7 +163,8 @@ async function unsolved(
   if (synthesizer === undefined) return list
   const task = 'This is what a team has gathered on its blackboard. Reply with the one answer that follows from it.'
   const content = `${task}\n\n# Question\n\n${query}\n\n# Blackboard\n\n${list}`
-  const message = await orchestrator.request(synthesizer, content, { structuredData: { query, entries } })
+  const options = { structuredData: { query, entries }, metadata: LAST_SPEAKER }
+  const message = await orchestrator.request(synthesizer, content, options)
   return resultOf({ agent: synthesizer, message })
 }
 

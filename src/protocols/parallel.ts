@@ -1,5 +1,7 @@
 /** Independent agents work on the same query at the same time; their answers become one. Source: document 002, 2.2.3. */
+
 import type { OrchestratorContext, Outcome } from '../actors/context.ts'
+import { LAST_SPEAKER } from '../actors/last-speaker.ts'
 import { refused } from '../runtime/refused.ts'
 import { flag, integer, oneOf, rule, shape, wait } from '../runtime/settings-checks.ts'
 import { agentOf, agentsOf } from './checks.ts'
@@ -54,16 +56,18 @@ export const parallel: Strategy<ParallelConfig> = {
       async run(orchestrator, query) {
         const agents = choose(orchestrator.agents.map(({ name }) => name))
         const enough = waitFor === 'all' || waitFor === 'first' ? 1 : waitFor
+        const alone = agents.length === 1 || (waitFor !== 'all' && enough === 1) // no other answer is wanted
+        const isOneOfTheirs = how.by === 'vote' || how.by === 'best' || (how.by === 'merge' && alone)
+        const options = { ...limits, ...(isOneOfTheirs && { metadata: LAST_SPEAKER }) }
         const outcomes =
           waitFor === 'all'
-            ? await orchestrator.requestAll(agents, query, limits)
-            : await askEnough(orchestrator, agents, enough, query, limits)
+            ? await orchestrator.requestAll(agents, query, options)
+            : await askEnough(orchestrator, agents, enough, query, options)
         orchestrator.signal.throwIfAborted() // the end of the run is no failure of its agents
         const failure = outcomes.find((outcome) => outcome.ok === false)
         if (requireAll && failure) throw failure.error
         const [first, ...others] = outcomes.filter((outcome) => outcome.ok)
         if (!first || others.length + 1 < enough) throw tooFewAnswers(outcomes, enough, agents.length)
-        const alone = agents.length === 1 || (waitFor !== 'all' && enough === 1) // no other answer was wanted
         return how.by === 'merge' && alone
           ? resultOf(first)
           : combine(orchestrator, query, outcomes, [first, ...others], how)

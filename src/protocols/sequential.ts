@@ -1,4 +1,5 @@
 /** A pipeline: each agent works on what the one before it has answered. Source: document 002, 2.2.2. */
+import { LAST_SPEAKER } from '../actors/last-speaker.ts'
 import { TaskRefusedError, UnknownAgentError } from '../errors.ts'
 import { flag, oneOf, shape } from '../runtime/settings-checks.ts'
 import { agentsOf } from './checks.ts'
@@ -40,7 +41,10 @@ export const sequential: Strategy<SequentialConfig> = {
           const last = answers.at(-1)?.message
           const content = !last ? query : passFullContext ? `${query}\n\n${asText(answers)}` : last.content
           try {
-            const message = await orchestrator.request(agent, content, { structuredData: last?.structuredData })
+            const message = await orchestrator.request(agent, content, {
+              structuredData: last?.structuredData,
+              ...(at === order.length - 1 && { metadata: LAST_SPEAKER }),
+            })
             answers.push({ agent, message })
           } catch (error) {
             if (!allowSkip || !(error instanceof TaskRefusedError)) throw error

@@ -205,6 +205,7 @@ export class Lives implements LifeCycle {
       metadata: { ...run.metadata },
       ...(run.threadId !== undefined && { threadId: run.threadId }),
       ...(state !== undefined && { runState: JSON.stringify(state) }),
+      ...(run.output?.jsonSchema && { output: run.output.jsonSchema }),
       ...(!cell.settings.counted && { roster: this.roster(run) }),
       ...(run.agents.size > 0 && { agents: [...run.agents].map(([name, index]) => ({ name, index })) }),
     }

@@ -1,5 +1,4 @@
 /** All runs of a team: admitted, queued, begun and ended. What becomes of them then is in ended-runs.ts. */
-import { checkBySchema } from '../actors/schema.ts'
 import type { Blackboard } from '../blackboard/entry.ts'
 import type { Timer } from '../clock.ts'
 import {
@@ -22,6 +21,7 @@ import { EndedRuns, trimLog, windDown } from './ended-runs.ts'
 import { type MultiAgentResult, type RunEnding, resultOf } from './result.ts'
 import { RunHandle, type RunHost, type RunOptions, type RunStatus } from './run.ts'
 import { readRunOptions } from './run-options.ts'
+import { RunOutput } from './run-output.ts'
 import type { RunState } from './run-state.ts'
 import type { TeamSettings } from './settings.ts'
 import type { Supervisor } from './supervisor.ts'
@@ -90,6 +90,7 @@ export class RunBook implements RunHost {
       options.metadata,
       options.threadId,
     )
+    if (options.output) state.output = new RunOutput(options.output, state.id)
     const handle = new RunHandle<T>(state, this)
     const entry = this.#enter(handle as unknown as RunHandle<unknown>, options as RunOptions<unknown>, target)
     this.#last = state
@@ -162,22 +163,12 @@ export class RunBook implements RunHost {
   // ---- end
 
   async #answered(entry: Entry, memory: Memory, at: number): Promise<void> {
-    const { handle, options } = entry
+    const { handle } = entry
     if (isFailure(memory, at)) return this.#end(entry, { error: errorOf(memory, at) }, 'failed')
     const { content, data } = readBody(memory, at)
     try {
       const structured: unknown = data === undefined ? undefined : jsonIn(data)
-      const checked = options.output
-        ? await checkBySchema(
-            options.output,
-            structured ?? content,
-            (issues) =>
-              new ReplyInvalidError(`The answer of run "${handle.id}" misses its output schema: ${issues}`, {
-                runId: handle.id,
-                issues,
-              }),
-          )
-        : undefined
+      const checked = await handle.state.output?.dataOf(structured, content)
       this.#end(entry, { finalOutput: content, data: checked }, 'finished')
     } catch (error) {
       this.#end(

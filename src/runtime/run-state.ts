@@ -7,6 +7,7 @@ import type { DramatisError } from '../errors.ts'
 import type { Directory } from '../mailbox/codec.ts'
 import type { Memory } from '../mailbox/memory.ts'
 import { RunLog } from './log.ts'
+import type { RunOutput } from './run-output.ts'
 import { Spent } from './spent.ts'
 
 /** One agent that watches another. */
@@ -61,6 +62,8 @@ export class RunState {
   readonly openTasks = new Map<number, Map<number, string>>()
   /** Questions to a person that nobody has answered yet, by their ids. */
   readonly questions = new Map<string, OpenQuestion>()
+  /** What its answer is to fit. */
+  output: RunOutput | undefined
   /** What models have cost in it. */
   readonly spent = new Spent()
   /** How many duties were handed off in it. */

@@ -32,7 +32,12 @@ export interface RunOptions<T = undefined> {
   models?: Record<string, string>
   /** Not available in this version. */
   budget?: TokenLimit
-  /** A schema for the answer's structured data, or its text if it has none; what it returns is `result.data`. */
+  /**
+   * A schema for the answer's structured data, or its text, or the JSON in that; what it returns is `result.data`. An agent
+   * without code that speaks last is asked for its answer in this schema, and once more where it misses it. Who that is the
+   * built-in strategies know; a script of your own marks the request whose answer is the run's with
+   * `metadata: { lastSpeaker: true }`.
+   */
   output?: ModelSchema<unknown, T>
 }
 

@@ -141,10 +141,15 @@ t.test('a signal of the caller withdraws the call, and the turn goes on', async 
     return answer.error?.code ?? 'none'
   }
   const team = localTeam(t, { ann: ask }, { models: { default: client } })
+  const called: (string | undefined)[] = []
+  team.events.subscribe((event) => {
+    if (event.type === 'model.called') called.push(event.error?.code)
+  })
   const pending = team.execute('go')
   await team.clock.advance(20)
   t.equal((await pending).finalOutput, 'CANCELLED')
   t.ok(signals[0]?.aborted)
+  t.same(called, ['CANCELLED'])
 })
 
 t.test('a turn that waits for its model works: nobody gets its permit', async (t) => {

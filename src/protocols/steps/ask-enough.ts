@@ -12,7 +12,7 @@ export async function askEnough(
   agents: readonly string[],
   count: number,
   content: string,
-  { concurrency, ...options }: Pick<RequestOptions, 'timeoutMs'> & { concurrency: number },
+  { concurrency, ...options }: Pick<RequestOptions, 'timeoutMs' | 'metadata'> & { concurrency: number },
 ): Promise<Outcome[]> {
   if (agents.length < count) return []
   const outcomes = new Map<string, Outcome>()

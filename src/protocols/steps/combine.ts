@@ -1,5 +1,6 @@
 /** The four ways from the outcomes of several agents to one result. */
 import type { OrchestratorContext, Outcome } from '../../actors/context.ts'
+import { LAST_SPEAKER } from '../../actors/last-speaker.ts'
 import type { ScriptResult } from '../../actors/protocol.ts'
 import { ReplyInvalidError, shown } from '../../errors.ts'
 import { pickBest } from './judge.ts'
@@ -38,7 +39,8 @@ export async function combine(
       const { aggregator } = how
       if (typeof aggregator === 'function') return checkedText(await aggregator([...outcomes], orchestrator))
       const content = `${query}\n\n${asText(outcomes)}`
-      const message = await orchestrator.request(aggregator, content, { structuredData: asData(outcomes) })
+      const options = { structuredData: asData(outcomes), metadata: LAST_SPEAKER }
+      const message = await orchestrator.request(aggregator, content, options)
       return resultOf({ agent: aggregator, message })
     }
   }

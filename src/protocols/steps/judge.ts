@@ -1,5 +1,6 @@
 /** Moves in which one agent decides over the answers of the others. */
 import type { OrchestratorContext } from '../../actors/context.ts'
+import { LAST_SPEAKER } from '../../actors/last-speaker.ts'
 import { ReplyInvalidError } from '../../errors.ts'
 import type { AgentMessage } from '../../mailbox/message.ts'
 import { type Answered, asData, asText } from './outputs.ts'
@@ -36,7 +37,8 @@ export async function synthesize(
   answers: readonly Answered[],
 ): Promise<Answered> {
   const task = 'These answers differ. Reconcile them: reply with the one answer that they support together.'
-  const message = await orchestrator.request(judge, over(task, query, answers), { structuredData: asData(answers) })
+  const options = { structuredData: asData(answers), metadata: LAST_SPEAKER }
+  const message = await orchestrator.request(judge, over(task, query, answers), options)
   return { agent: judge, ok: true, message }
 }
 
