@@ -242,9 +242,9 @@ export class Turn extends TaskVerbs implements AgentContext, MessengerTurn {
   }
 
   ask(question: string, options: { choices?: string[]; timeoutMs?: number } = {}): Promise<string> {
-    return handled(this.#ask(question, options))
+    return handled(this.#askPerson(question, options))
   }
-  async #ask(question: string, options: { choices?: string[]; timeoutMs?: number }): Promise<string> {
+  async #askPerson(question: string, options: { choices?: string[]; timeoutMs?: number }): Promise<string> {
     checkObject(options, 'options')
     return (await this.call('ask', { ...options, question })) as string
   }
