@@ -128,6 +128,18 @@ const TOOLS: readonly VerbTool[] = [
     },
   ),
   tool(
+    'ask_user',
+    'Asks the user, and waits for the answer.',
+    {
+      question: TEXT,
+      choices: { type: 'array', items: TEXT, description: 'Where the answer is to be one of these.' },
+    },
+    ['question'],
+    async ({ context }, { question, choices }) => ({
+      text: await context.ask(String(question), choices === undefined ? {} : { choices: choices as string[] }),
+    }),
+  ),
+  tool(
     'agent_status',
     'Says what the other agents of the team do now.',
     {},

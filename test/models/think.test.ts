@@ -169,6 +169,21 @@ t.test('a role names verbs as tools that its rights do not speak of', async (t) 
   t.same(JSON.parse(lastOf(model.requests[1])!.content), [{ name: 'bob', status: 'idle' }])
 })
 
+t.test('a model asks the user, who may have choices; what is no question is told to it', async (t) => {
+  const asks = [
+    calls(['ask_user', { question: 'Which?', choices: [] }]),
+    calls(['ask_user', { question: 'Which?', choices: ['a', 'b'] }]),
+  ]
+  const answers = byAgent({ ann: [...asks, 'thanks'] })
+  const { team, model } = modelTeam(t, answers, [{ name: 'ann', tools: ['ask_user'] }], { orchestration: asksAnn })
+  team.events.subscribe((event) => {
+    if (event.type === 'question') void team.getRun(event.runId)?.answer(event.questionId, 'b')
+  })
+  t.match(await team.execute('go'), { finalOutput: 'thanks' })
+  t.match(lastOf(model.requests[1])?.content, /ask: choices is an empty list/)
+  t.equal(lastOf(model.requests[2])?.content, 'b')
+})
+
 t.test('guidance of the manager is told to the model once, then it has as many rounds again', async (t) => {
   const asks = calls(['request', { to: 'bob', content: 'again' }])
   const agents = [{ ...pair[0]!, maxRounds: 2, escalateTo: 'boss' }, pair[1]!, { name: 'boss' }]
