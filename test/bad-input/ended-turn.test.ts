@@ -28,6 +28,8 @@ const asynchronous: Record<string, Act> = {
   'blackboard.waitFor': (context) => context.blackboard.waitFor('k'),
   step: (context) => context.step('late', () => 1),
   sleep: (context) => context.sleep(1),
+  complete: (context) => context.complete({ prompt: 'hi' }),
+  think: (context) => context.think('hi'),
 }
 
 const synchronous: Record<string, Act> = {
@@ -82,10 +84,10 @@ t.test('no verb is forgotten here: each method of a context is in one list or ha
     for (const name of Object.getOwnPropertyNames(at))
       if (typeof Object.getOwnPropertyDescriptor(at, name)?.value === 'function') methods.add(name)
   const own =
-    'constructor acknowledge assertOpen abort breathe call close draftOf nextStep read refusal waitingFor'.split(' ') // the runtime's
+    'constructor acknowledge assertOpen abort breathe call close draftOf nextStep read refusal thinkAloud waitingFor'.split(' ') // the runtime's
   const harmless = ['refuse'] // it only makes an error
   const unavailable = // in unavailable.test.ts
-    'ask spawn complete think tool shared'.split(' ')
+    'ask spawn tool shared'.split(' ')
   const listed = [...Object.keys(asynchronous), ...Object.keys(synchronous)].map((verb) => verb.split(/[.,]/)[0])
   const known = new Set([...listed, ...own, ...harmless, ...unavailable])
   t.same(
