@@ -134,7 +134,7 @@ export interface SupervisionConfig {
   livelock?: false | { maxStalledRounds?: number; maxRepeats?: number; maxMessagesWithoutProgress?: number }
 }
 
-/** A tool: by the name of a verb (`delegate`, `agent_status`, ...). Others are not available in this version. */
+/** A tool: by the name of a verb (`delegate`, `ask_user`, `agent_status`, ...). Others are not available in this version. */
 export type ToolReference =
   | string
   | Tool

@@ -84,7 +84,9 @@ t.test('no verb is forgotten here: each method of a context is in one list or ha
     for (const name of Object.getOwnPropertyNames(at))
       if (typeof Object.getOwnPropertyDescriptor(at, name)?.value === 'function') methods.add(name)
   const own =
-    'constructor acknowledge assertOpen abort breathe call close draftOf nextStep read refusal thinkAloud waitingFor'.split(' ') // the runtime's
+    'constructor acknowledge assertOpen abort breathe call close draftOf nextStep read refusal thinkAloud waitingFor'.split(
+      ' ',
+    ) // the runtime's
   const harmless = ['refuse'] // it only makes an error
   const unavailable = // in unavailable.test.ts
     'ask spawn tool shared'.split(' ')
