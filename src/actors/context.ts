@@ -316,7 +316,7 @@ export interface AgentContext<State = object, RunState = object, Data = unknown>
   refuse(reason: string): TaskRefusedError
   /**
    * Makes another agent, and resolves with its name when it is ready. For protocol scripts, and for agents with `trust:
-   * 'privileged'`. It has the team's defaults, no environment, and up to 64 are made in one run. Rejects with
+   * 'privileged'`. Without a `module` a model plays it. It has the team's defaults, no environment, and up to 64 are made in one run. Rejects with
    * `ConfigurationError` for a wrong role, a name that an agent has already, or a module that cannot be loaded; with
    * `StartFailedError`; with `TeamOverloadedError` beyond the 64.
    *

@@ -15,15 +15,18 @@ export interface Capability {
 export interface RoleInfo<Name extends string = string, Data = unknown> {
   name: Name
   description?: string
+  /** What a model is told before all else: in a role without code, and before each `prompt` of `context.complete`. */
   systemPrompt?: string
   capabilities?: (string | Capability)[]
+  /** A name in the team's `models`; by default `default`, or else the first. */
   model?: string
+  /** From 0 to 2; the provider's own by default. */
   temperature?: number
   /** The agent's context window, in tokens. */
   maxTokens?: number
   /** Of one completion, in tokens. */
   maxOutputTokens?: number
-  /** Model-and-tool rounds a turn, then escalation. */
+  /** Model-and-tool rounds a turn, then escalation; 12. */
   maxRounds?: number
   /** Whether it may give tasks to others; true. */
   delegationAllowed?: boolean
@@ -160,9 +163,12 @@ export type ContextStrategy = { inherit?: 'none' | 'summary' | 'full' } & (
  * }
  */
 export interface AgentRole<Name extends string = string> extends RoleInfo<Name> {
-  /** Not available in this version. */
+  /** Verbs that its model has as tools, beside those of which its rights speak (`context.think`). */
   tools?: ToolReference[]
-  /** Its code: a module whose default export is `defineAgent(...)`. A URL, an absolute path or a bare specifier. */
+  /**
+   * Its code: a module whose default export is `defineAgent(...)`. A URL, an absolute path or a bare specifier. Left out, a
+   * model plays the role: each message is thought about (`context.think`) with what was said before in the same run.
+   */
   module?: URL | string
   /**
    * Threads that take from one mailbox, from 1 to 256; 1. Each is a life of its own: it restarts alone, and is stopped alone
@@ -170,12 +176,12 @@ export interface AgentRole<Name extends string = string> extends RoleInfo<Name> 
    * whichever is free next, in the order of the mailbox, also for two messages of one run at once; `maxConcurrentAgents`
    * counts each turn. What the death of one cuts off another may try again, with the steps that were done. With more than
    * 1 the agent has no state: `initialState` and `initialRunState` are a `ConfigurationError`, and so are `setState` and
-   * `setRunState`; what they have to share belongs on the blackboard. To `supervision.strategy` they stand one after the
-   * other.
+   * `setRunState`; what they have to share belongs on the blackboard. A model that plays the role
+   * takes each message alone then. To `supervision.strategy` they stand one after the other.
    */
   instances?: number
   /**
-   * Runs whose turns may be open in its thread at a time, from 1 to 256; 1. One turn of a run at a time, and `maxConcurrentAgents`
+   * Runs whose turns may be open in its thread at a time, from 1 to 256; 1, of models 16. One turn of a run at a time, and `maxConcurrentAgents`
    * counts each. For handlers that mostly wait: one that blocks the thread blocks all of them. With more than 1 the agent
    * has no state of its own: `initialState` is a `ConfigurationError`, and so is `setState`; the state of a run
    * (`initialRunState`, `setRunState`) works. After a crash with several turns open they come again one at a time, until
@@ -186,7 +192,7 @@ export interface AgentRole<Name extends string = string> extends RoleInfo<Name> 
   /**
    * What becomes of a request that comes back: one that a turn of this agent has led to by its own requests, so that this
    * turn waits for what comes of it. 'none' (the default of code): it waits in the mailbox for the end of that turn, which
-   * waits for it: a deadlock. 'chain': it runs within that turn, as a turn with an end, deadlines and a commit
+   * waits for it: a deadlock. 'chain' (the default of models): it runs within that turn, as a turn with an end, deadlines and a commit
    * of its own, as soon as that turn only waits for others; so a worker can ask the manager who awaits it.
    *
    * Of the turns of a run one works at a time: what the others wait for is let in when it waits itself, or has ended. They

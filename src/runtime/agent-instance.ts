@@ -47,7 +47,10 @@ export function agentInstance(cell: Cell, role: AgentRole, host: AgentInstanceHo
       const open = mailbox.underWay > 0 ? `, ${mailbox.underWay} under way` : ''
       const turns = sumOf(cell, (each) => each.turns)
       const restarts = sumOf(cell, (each) => each.restarts)
-      return `Agent "${cell.name}" (${statusOf(cell)}): ${turns} turns, ${restarts} restarts, ${mailbox.waiting} messages waiting${open}; its code keeps its own context.`
+      const context = cell.settings.playedByModel
+        ? 'its model has a conversation in each run'
+        : 'its code keeps its own context'
+      return `Agent "${cell.name}" (${statusOf(cell)}): ${turns} turns, ${restarts} restarts, ${mailbox.waiting} messages waiting${open}; ${context}.`
     },
     getTokenUsage: () => ({ ...cell.spent }),
   }

@@ -12,8 +12,8 @@ import type { RunState } from './run-state.ts'
 /** It travels with a message: of a turn that has done more it is the end that counts. */
 const MOST_STEPS = 100
 
-/** How the turn gives its work away, or asks what to do with it, is none of that work. */
-const ABOUT_IT = /^(handoff|managers$|reassign$)/
+/** How the turn begins, gives its work away, or asks what to do with it, is none of that work. */
+const ABOUT_IT = /^(handoff|managers$|reassign$|model\.turn$)/
 
 export function stepsOf(core: Core, agent: Cell, { run, turn }: Envelope<RunState>): string[] {
   const steps: string[] = []

@@ -201,6 +201,8 @@ t.test('guidance of the manager is told to the model once, then it has as many r
   t.equal(result.finalOutput, 'enough')
   const told = model.requests.findLast(({ agent }) => agent === 'ann')?.messages ?? []
   t.equal(told.filter(({ content }) => /2 rounds without an answer.*Say "enough"\./.test(content)).length, 1)
+  const escalated = model.requests.find(({ agent }) => agent === 'boss')
+  t.match(lastOf(escalated)?.content, /escalation: .*"done": \[\s+"model",\s+"request to bob"/s)
   const refused = await play(() => asks)
   t.match(refused.result.error, { code: 'TASK_REFUSED', message: /after 4 rounds.*with the guidance of its manager/ })
   t.equal(refused.model.requests.filter(({ agent }) => agent === 'ann').length, 4)

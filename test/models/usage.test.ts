@@ -1,6 +1,9 @@
 /** What models cost: in events, results, runs and agents. */
 import t from 'tap'
-import { USAGE } from './fake-model.ts'
+import { defineAgent } from '../../src/index.ts'
+import type { OrchestrationConfig } from '../../src/protocols/index.ts'
+import { testAgent } from '../../src/testing.ts'
+import { FakeModel, USAGE } from './fake-model.ts'
 import { modelTeam, played } from './teams.ts'
 
 t.test('each call is an event', async (t) => {
@@ -21,6 +24,21 @@ t.test('what was paid counts also where there is no answer', async (t) => {
   const { team } = modelTeam(t, [[{ text: 'half' }, { usage: USAGE }, new Error('hung up')]], [{ name: 'ann' }])
   const result = await team.execute('go')
   t.match(result, { success: false, totalTokenUsage: USAGE, tokenUsage: { ann: USAGE } })
+})
+
+t.test('a script and an agent under test may ask a model too', async (t) => {
+  const orchestration: OrchestrationConfig = {
+    strategy: 'custom',
+    run: async (script, query) => (await script.complete({ prompt: query })).text,
+  }
+  const { team } = modelTeam(t, ['yes'], [{ name: 'ann' }], { orchestration })
+  t.match(await team.execute('go'), { finalOutput: 'yes', tokenUsage: { ann: { calls: 0 }, $orchestrator: USAGE } })
+  const asks = defineAgent({
+    receive: async ({ content }, context) => (await context.complete({ prompt: content })).text,
+  })
+  const model = new FakeModel(['hi'])
+  t.match(await testAgent(asks, { model }).request('say hi'), { content: 'hi' })
+  t.match(model.requests[0], { agent: 'agent', messages: [{ content: 'say hi' }] })
 })
 
 t.test('results, runs and agents add up', async (t) => {

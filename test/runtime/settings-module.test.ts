@@ -49,6 +49,30 @@ t.test('a role without a module is refused where the team has no model', async (
   t.match(error.message, /needs a model: give the team one/)
 })
 
+t.test(
+  'a role that a model plays interleaves runs, runs what comes back within, and has the verbs of its rights',
+  async (t) => {
+    const models = { default: { complete: async function* () {} } }
+    const roles = [
+      { name: 'plain' },
+      { name: 'lead', canDelegateTo: ['plain'], escalateTo: 'plain', concurrency: 2, reentrancy: 'none' as const },
+      { name: 'alone', canDelegateTo: [], delegationAllowed: false, tools: ['agent_status'] },
+    ]
+    t.match(settingsFrom({ agents: roles, models }).agents, [
+      { playedByModel: true, module: null, concurrency: 16, reentrancy: 'chain', verbs: [] },
+      { concurrency: 2, reentrancy: 'none', verbs: ['request', 'delegate', 'handoff', 'escalate', 'refuse'] },
+      { verbs: ['agent_status'] },
+    ])
+    const shared = settingsFrom({ agents: [{ name: 'plain', trust: 'privileged' }], models, enableBlackboard: true })
+    t.same(shared.agents[0]?.verbs, ['publish', 'read_blackboard', 'spawn', 'refuse'])
+    const error = errorFor({ agents: [{ name: 'plain', model: 'huge' }], models })
+    t.match(error, {
+      message: /no model of this team is named "huge"; there are default/,
+      details: { path: 'agents[0].model' },
+    })
+  },
+)
+
 t.test('a role whose definition is given needs no module', async (t) => {
   const modules = new Set(['bob'])
   const [ann, bob] = settingsFrom({ agents: [...agents, { name: 'bob' }] }, { modules }).agents
