@@ -66,7 +66,8 @@ export const statusOf = ({ instances }: Cell): AgentStatus => busiest(instances.
 /** Between turns and within them an instance is the same thread; what it does now follows from its mailbox. */
 function statusOfOne(cell: Cell): AgentStatus {
   if (cell.status !== 'idle' || cell.mailbox.handed.size === 0) return cell.status
-  const waiting = new Set([...cell.open.values(), ...cell.calls.values()].map(({ turn }) => turn))
+  const calls = [...cell.calls.values()].filter(({ isOwnWork }) => !isOwnWork)
+  const waiting = new Set([...cell.open.values(), ...calls].map(({ turn }) => turn))
   const { life } = cell
   for (const { turn, run } of cell.underWay)
     if (!waiting.has(turn) && !life?.parked(run) && !life?.awaitReader.has(turn)) return 'running'

@@ -33,6 +33,8 @@ export interface OpenCall {
   readonly withdrawn: AbortController
   /** Settles it from outside. */
   readonly fail: (error: DramatisError) => void
+  /** The turn does not wait for others meanwhile. */
+  readonly isOwnWork: boolean
   /** Whose move it waits for, where that is the agents' own. */
   readonly waitsFor: { readonly kind: 'blackboard' | 'handoff' | 'sync'; readonly name: string } | undefined
 }

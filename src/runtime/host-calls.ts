@@ -29,6 +29,7 @@ import type { Cell, OpenCall } from './cell.ts'
 import type { Core, Serving } from './core.ts'
 import { Handoffs } from './handoffs.ts'
 import { managersOf } from './managers.ts'
+import { OWN_WORK } from './own-work.ts'
 import { askPerson } from './questions.ts'
 import { Reassignments } from './reassignments.ts'
 import { refused } from './refused.ts'
@@ -91,6 +92,7 @@ export class HostCalls implements Serving {
       turn,
       since: this.#core.clock.now(),
       withdrawn,
+      isOwnWork: OWN_WORK.has(operation),
       waitsFor: waitingOf(memory, at) & SIGNALLED ? undefined : waitsFor(operation, args),
       fail: (error) => {
         settle(undefined, error)

@@ -23,8 +23,10 @@ import {
   senderOf,
   turnOf,
 } from '../mailbox/frame.ts'
+import { readBody } from '../mailbox/frame-body.ts'
 import type { Memory } from '../mailbox/memory.ts'
 import { busiest } from './busiest.ts'
+import { OWN_WORK } from './own-work.ts'
 import type { Whose } from './records.ts'
 
 /** So many turns that were cut off are remembered, should they come again. */
@@ -123,7 +125,7 @@ export class StatusFold {
       agent.turns.delete(turn)
       return this.#change(index, agent)
     }
-    const asks = kind === REQUEST || kind === CALL || kind === SEND
+    const asks = kind === REQUEST || kind === SEND || (kind === CALL && !isOwnWork(memory, at))
     const reads = kind === STREAM_WAIT
     if (!(asks && correlation > 0) && kind !== CANCEL && !reads) return undefined // below zero: the host's own, in an agent's name
     const agent = this.#agent(index, name)
@@ -158,6 +160,8 @@ export class StatusFold {
     return { agent: agent.name, index, status, epoch: agent.epoch }
   }
 }
+
+const isOwnWork = (memory: Memory, at: number) => OWN_WORK.has(readBody(memory, at).content)
 
 /** The turn that did something, announced or not. */
 function turnIn({ turns }: Agent, turn: number): Doing {

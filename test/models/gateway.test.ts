@@ -194,6 +194,27 @@ t.test('rule 22: who waits for a model is live, and so is who waits for that one
   t.same(found, [])
 })
 
+t.test('what a thread writes as a call and is none reaches no client', async (t) => {
+  const model = new FakeModel(['ok'])
+  const { verb } = new ModelGateway({
+    clock: virtualClock(),
+    resolve: () => ({ client: model, model: 'm' }),
+    record: () => {},
+  })
+  const caller = { cell: { name: 'ann', index: 3 }, run: { id: 'r' }, turn: 1, say: () => {} } as never
+  for (const args of [
+    undefined,
+    null,
+    'hi',
+    {},
+    { messages: 'hi' },
+    { messages: [{ role: 'user' }] },
+    { messages: [null] },
+  ])
+    await t.rejects(verb(args, caller, new AbortController().signal), { code: 'MESSAGE_REJECTED' })
+  t.equal(model.requests.length, 0)
+})
+
 t.test('layers go around each call, the first outermost, and may refuse it', async (t) => {
   const seen: string[] = []
   const layer =

@@ -158,6 +158,26 @@ t.test('a rehearsal plays roles without code, with faults', async (t) => {
   t.equal(outcomes.done, 30)
 })
 
+t.test('an agent whose model is thinking is running, for whoever looks and whoever listens', async (t) => {
+  const answers: Answers = async ({ clock }) => {
+    await clock?.sleep(100)
+    return 'ok'
+  }
+  const { team } = modelTeam(t, answers, [{ name: 'ann' }])
+  const said: string[] = []
+  team.events.subscribe((event) => {
+    if (event.type === 'agent.status' && event.agent === 'ann') said.push(event.status)
+  })
+  await team.start()
+  const pending = team.execute('go')
+  await team.clock.advance(50)
+  t.equal(team.getAgentStatus('ann'), 'running')
+  t.equal(said.at(-1), 'running')
+  await team.clock.advance(50)
+  await pending
+  t.equal(team.getAgentStatus('ann'), 'idle')
+})
+
 t.test('a turn that fails leaves nothing in the conversation', async (t) => {
   const answers: Answers = (_, nth) => (nth === 0 ? [new AgentCrashedError('down')] : 'ok')
   const orchestration: OrchestrationConfig = {

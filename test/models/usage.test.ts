@@ -26,6 +26,17 @@ t.test('what was paid counts also where there is no answer', async (t) => {
   t.match(result, { success: false, totalTokenUsage: USAGE, tokenUsage: { ann: USAGE } })
 })
 
+t.test('what no model has said is labelled wherever it appears', async (t) => {
+  const model = Object.assign(new FakeModel(['as if']), { rehearsal: true })
+  const { team } = modelTeam(t, model, [{ name: 'ann' }])
+  const labels: boolean[] = []
+  team.events.subscribe((event) => {
+    if (event.type === 'model.called') labels.push(event.rehearsed)
+  })
+  t.match(await team.execute('go'), { finalOutput: 'as if', rehearsed: true })
+  t.same(labels, [true])
+})
+
 t.test('a script and an agent under test may ask a model too', async (t) => {
   const orchestration: OrchestrationConfig = {
     strategy: 'custom',
