@@ -71,7 +71,7 @@ export class ModelGateway {
   }
 
   /** As turns reach it. */
-  readonly verb: HostVerb = (args, { cell, run, turn, say }, signal) =>
+  readonly verb: HostVerb = async (args, { cell, run, turn, say }, signal) =>
     this.call({ cell, run, turn }, checked(args), signal, say)
 
   async call(
