@@ -277,10 +277,10 @@ export class Turn extends TaskVerbs implements AgentContext, MessengerTurn {
       tools: NO_ROLE_TOOLS,
       refusal: () => this.refusal(),
       others: () => this.call(AGENT_STATUS, {}),
-      ask: (call, signal) => this.#atWork(() => this.#askModel(call, signal)),
+      ask: (call, signal) => this.#atWork(() => this.#ask(call, signal)),
     }
   }
-  #askModel(call: ModelCall, signal: AbortSignal | undefined): Promise<ModelAnswer> {
+  #ask(call: ModelCall, signal: AbortSignal | undefined): Promise<ModelAnswer> {
     const onPiece = call.stream ? (piece: string) => this.emit(piece) : undefined
     return this.#messages.call('model', call, signal, onPiece) as Promise<ModelAnswer>
   }
