@@ -1,0 +1,152 @@
+/**
+ * What a provider answers in chat completions, as pieces of ours. A body in one piece and the chunks of a stream are read by
+ * the same rules; servers that speak the API nearly are understood where their meaning is clear, and refused where it is not.
+ */
+import { randomUUID } from 'node:crypto'
+import { z } from 'zod'
+import type { FinishReason, ModelPiece, TokenUsage, ToolCall } from '../../actors/model.ts'
+import { type Asked, modelError } from './model-errors.ts'
+
+const callShape = z.object({
+  index: z.number().nullish(),
+  id: z.string().nullish(),
+  function: z.object({ name: z.string().nullish(), arguments: z.string().nullish() }).nullish(),
+})
+const messageShape = z.object({
+  content: z.string().nullish(),
+  refusal: z.string().nullish(),
+  tool_calls: z.array(callShape).nullish(),
+})
+const answerShape = z.object({
+  choices: z
+    .array(
+      z.object({
+        delta: messageShape.nullish(),
+        message: messageShape.nullish(),
+        finish_reason: z.string().nullish(),
+      }),
+    )
+    .nullish(),
+  usage: z.unknown().optional(),
+})
+const count = z.int().min(0)
+const usageShape = z.object({
+  prompt_tokens: count,
+  completion_tokens: count,
+  prompt_tokens_details: z.object({ cached_tokens: count.nullish() }).nullish(),
+})
+
+/** What a provider itself says has gone wrong, where an answer was due. */
+export class ProviderRefusal extends Error {
+  readonly body: unknown
+
+  constructor(body: unknown) {
+    super('The provider answered with an error.')
+    this.body = body
+  }
+}
+
+/** One answer, while it comes. */
+export class ChatAnswer {
+  readonly #asked: Asked
+  readonly #calls: ToolCall[] = []
+  /** By the index that the provider gives them. */
+  readonly #open = new Map<number, ToolCall>()
+  /** The ids that came from the provider: those of the others are made up. */
+  readonly #given = new Map<ToolCall, string>()
+  #choices = 0
+  #refused = false
+  #finish: string | undefined
+  #usage: TokenUsage | undefined
+
+  constructor(asked: Asked) {
+    this.#asked = asked
+  }
+
+  /** What the model says in this chunk, or body. Throws `ModelError` for what is none, `ProviderRefusal` for an error in its place. */
+  take(data: unknown): string {
+    if (typeof data === 'object' && data !== null && 'error' in data && data.error)
+      throw new ProviderRefusal(data.error)
+    const { success, data: answer, error } = answerShape.safeParse(data)
+    if (!success) throw this.#wrong(`answered with ${whereWrong(error)}`)
+    this.#usage = usageOf(answer.usage) ?? this.#usage
+    const choice = answer.choices?.[0]
+    if (!choice) return '' // the chunk with the usage has none, nor has Azure's first
+    this.#choices += 1
+    if (choice.finish_reason) this.#finish = choice.finish_reason.toLowerCase()
+    const said = choice.delta ?? choice.message
+    for (const call of said?.tool_calls ?? []) this.#takeCall(call)
+    if (said?.refusal) this.#refused = true
+    return said?.content || said?.refusal || ''
+  }
+
+  /** What there is to say at its end. Throws `ModelError` if that is none. */
+  *end(): Generator<ModelPiece> {
+    if (this.#choices === 0)
+      throw modelError(this.#asked, 'answered without any choice', 'Ask again; if it stays so, look at the provider.', {
+        retryable: true,
+      })
+    if (this.#finish === undefined)
+      throw modelError(
+        this.#asked,
+        'broke off: its answer has no end',
+        'Ask again; if it stays so, look at the provider.',
+        {
+          retryable: true,
+        },
+      )
+    const finishReason = this.#finishReason(this.#finish)
+    for (const toolCall of this.#calls) {
+      if (toolCall.name === '') throw this.#wrong('called a tool without its name')
+      yield { toolCall }
+    }
+    if (this.#usage) yield { usage: this.#usage }
+    yield { finishReason }
+  }
+
+  #takeCall({ index, id, function: called }: z.infer<typeof callShape>): void {
+    const slot = index ?? (id ? this.#open.size : this.#open.size - 1)
+    let call = this.#open.get(slot)
+    const known = call && this.#given.get(call)
+    // Gemini gives all calls the index 0: another id begins another call
+    if (!call || (id && known !== undefined && known !== id)) {
+      call = { id: id || `call_${randomUUID()}`, name: '', input: '' }
+      this.#open.set(slot, call)
+      this.#calls.push(call)
+    }
+    if (id) this.#given.set(call, id)
+    if (call.name === '') call.name = called?.name ?? ''
+    call.input += called?.arguments ?? ''
+  }
+
+  #finishReason(reason: string): FinishReason {
+    if (this.#refused) return 'content_filter'
+    if (reason === 'function_call' || (reason === 'stop' && this.#calls.length > 0)) return 'tool_calls'
+    if (reason === 'stop' || reason === 'length' || reason === 'tool_calls' || reason === 'content_filter')
+      return reason
+    const shown = /^[\w-]{1,40}$/.test(reason) ? `the reason "${reason}"` : 'a reason'
+    throw this.#wrong(`stopped for ${shown} that chat completions do not have`)
+  }
+
+  #wrong(what: string) {
+    return modelError(this.#asked, what, 'Check that its baseURL speaks chat completions.', { retryable: false })
+  }
+}
+
+/** Names of fields and types alone: what is in them stays there. */
+function whereWrong({ issues }: z.ZodError): string {
+  const [issue] = issues
+  const path = issue?.path.join('.') || 'the body'
+  const expected = issue && 'expected' in issue ? `, where ${String(issue.expected)} is due` : ''
+  return `something else than chat completions at ${path}${expected}`
+}
+
+/** undefined: it tells none that can be counted. */
+function usageOf(given: unknown): TokenUsage | undefined {
+  const { success, data } = usageShape.safeParse(given)
+  if (!success) return undefined
+  const { prompt_tokens: inputTokens, completion_tokens: outputTokens } = data
+  const cachedTokens = data.prompt_tokens_details?.cached_tokens
+  const totalTokens = inputTokens + outputTokens
+  return { inputTokens, outputTokens, totalTokens, ...(cachedTokens != null && { cachedTokens }), calls: 1 }
+}

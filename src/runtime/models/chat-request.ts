@@ -1,0 +1,50 @@
+/** How a request to a model looks in chat completions. Source: OpenAI's API reference, Chat Completions. */
+import type { ChatCompletionCreateParamsBase, ChatCompletionMessageParam } from 'openai/resources/chat/completions'
+import type { ModelMessage, ModelRequest, ToolSpec } from '../../actors/model.ts'
+
+/** Of what is asked for: `tokensField` is what this provider calls the bound on an answer. */
+export function chatRequest(
+  { model, messages, tools = [], jsonSchema, temperature, maxOutputTokens }: ModelRequest,
+  tokensField: 'max_tokens' | 'max_completion_tokens',
+): ChatCompletionCreateParamsBase {
+  return {
+    model,
+    messages: messages.map(chatMessage),
+    ...(tools.length > 0 && { tools: tools.map(chatTool) }),
+    ...(jsonSchema && {
+      response_format: { type: 'json_schema', json_schema: { name: 'answer', schema: withoutDialect(jsonSchema) } },
+    }),
+    ...(temperature !== undefined && { temperature }),
+    ...(maxOutputTokens !== undefined && { [tokensField]: maxOutputTokens }),
+  }
+}
+
+/** Reasoning models of OpenAI refuse the old name; servers that others run do not know the new one, and would ignore the bound. */
+export function tokensFieldOf({ hostname }: URL): 'max_tokens' | 'max_completion_tokens' {
+  return isOpenAI(hostname) || hostname.endsWith('.openai.azure.com') ? 'max_completion_tokens' : 'max_tokens'
+}
+
+export function isOpenAI(hostname: string): boolean {
+  return hostname === 'openai.com' || hostname.endsWith('.openai.com')
+}
+
+function chatMessage({ role, content, toolCalls = [], toolCallId = '' }: ModelMessage): ChatCompletionMessageParam {
+  if (role === 'tool') return { role, content, tool_call_id: toolCallId }
+  if (role !== 'assistant' || toolCalls.length === 0) return { role, content }
+  const calls = toolCalls.map(({ id, name, input }) => ({
+    id,
+    type: 'function' as const,
+    function: { name, arguments: input },
+  }))
+  return { role, content: content === '' ? null : content, tool_calls: calls }
+}
+
+function chatTool({ name, description, inputSchema }: ToolSpec) {
+  return { type: 'function' as const, function: { name, description, parameters: withoutDialect(inputSchema) } }
+}
+
+/** Schema libraries say which draft it is; Gemini refuses a field that it does not know. */
+function withoutDialect(schema: object): Record<string, unknown> {
+  const { $schema: _dialect, ...rest } = schema as Record<string, unknown>
+  return rest
+}

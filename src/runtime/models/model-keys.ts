@@ -1,0 +1,79 @@
+/** Where a model's key comes from: a variable of the environment, the options, or a function that is asked before each call. */
+import { ConfigurationError, describe, ModelError } from '../../errors.ts'
+import { onAbort } from '../../on-abort.ts'
+import type { Redactor } from '../redactor.ts'
+
+/** Variables by name. */
+export type Environment = Readonly<Record<string, string | undefined>>
+
+export interface ModelKey {
+  /** The same for two models means that they share a provider. */
+  readonly identity: unknown
+  /** In words, for errors; undefined: there is no key. */
+  readonly from: string | undefined
+  get(signal: AbortSignal): Promise<string | undefined>
+}
+
+export const NO_KEY: ModelKey = { identity: undefined, from: undefined, get: async () => undefined }
+
+/** The key of a variable. Throws `ConfigurationError` that names it if it is not set, or holds no key. */
+export function keyOfVariable(name: string, path: string, env: Environment, redactor: Redactor): ModelKey {
+  const value = env[name]?.trim()
+  if (!value) {
+    const text = `${path}: the variable ${name} is not set. Set it to the key of the provider; a .env file is read by the command line alone.`
+    throw new ConfigurationError(text, { path, variable: name, got: 'a variable that is not set' })
+  }
+  return fixedKey(value, `the variable ${name}`, path, redactor)
+}
+
+/** A key as it stands in the options. */
+export function fixedKey(value: string, from: string, path: string, redactor: Redactor): ModelKey {
+  redactor.learn(value)
+  if (!isKey(value)) {
+    const text = `${path}: ${from} holds no key: there are spaces, or characters that no header takes. Set it to the key alone.`
+    throw new ConfigurationError(text, { path, got: 'a text that is no key' })
+  }
+  return { identity: value, from, get: async () => value }
+}
+
+/** A function's key. Those that ask while it is under way share its answer; it is asked anew by the next call. */
+export function keyOfFunction(ask: () => string | Promise<string>, path: string, redactor: Redactor): ModelKey {
+  let underWay: Promise<string> | undefined
+  const asked = async () => {
+    const key: unknown = await ask()
+    if (typeof key !== 'string' || !isKey(key)) throw noKey(`${path} gave no key: a text without spaces is due.`, path)
+    redactor.learn(key)
+    return key
+  }
+  const once = () => {
+    underWay ??= asked().finally(() => {
+      underWay = undefined
+    })
+    return underWay
+  }
+  return {
+    identity: ask,
+    from: path,
+    async get(signal) {
+      try {
+        return await unlessAborted(once(), signal)
+      } catch (error) {
+        if (signal.aborted || error instanceof ModelError) throw error
+        throw noKey(`${path} threw: ${redactor.text(describe(error))}`, path)
+      }
+    },
+  }
+}
+
+const noKey = (what: string, path: string) =>
+  new ModelError(`${what} Look at that function.`, { path, retryable: false })
+
+/** What a header can carry. */
+const isKey = (text: string) => /^[\x21-\x7e]+$/.test(text)
+
+function unlessAborted<T>(work: Promise<T>, signal: AbortSignal): Promise<T> {
+  return new Promise((resolve, reject) => {
+    const detach = onAbort(signal, () => reject(signal.reason))
+    work.then(resolve, reject).finally(detach)
+  })
+}

@@ -1,0 +1,60 @@
+/** What a provider says about its limits, in the headers of its answers. Pure: `now` is epoch ms. */
+
+/** How much a provider still takes. */
+export interface Limits {
+  /** Requests that it still takes; 0 if it takes no more tokens either way. */
+  remaining: number
+  /** From now on; then it takes more. */
+  resetMs: number
+}
+
+/**
+ * How long the provider wants to be left alone, by `retry-after-ms` or `retry-after` (seconds or a date); undefined if it says
+ * nothing that can be read. Source: RFC 9110, 10.2.3.
+ */
+export function retryAfterMs(headers: Headers, now: number): number | undefined {
+  const ms = Number(headers.get('retry-after-ms') ?? Number.NaN)
+  if (ms >= 0) return ms
+  const text = headers.get('retry-after')?.trim()
+  if (!text) return undefined
+  const seconds = Number(text)
+  if (seconds >= 0) return seconds * 1_000
+  const at = Number.isNaN(seconds) ? Date.parse(text) : Number.NaN
+  return Number.isNaN(at) ? undefined : Math.max(0, at - now)
+}
+
+/**
+ * The tighter of the limits on requests and on tokens. undefined: it says nothing, or not until when. Source: the
+ * `x-ratelimit-*` headers of OpenAI, which others send too.
+ */
+export function limitsOf(headers: Headers, now: number): Limits | undefined {
+  const requests = limitOf(headers, 'requests', now)
+  const tokens = limitOf(headers, 'tokens', now)
+  const none = tokens?.remaining === 0 ? tokens : undefined // how many requests other numbers make, nobody knows
+  if (!requests || !none) return requests ?? none
+  return { remaining: 0, resetMs: requests.remaining === 0 ? Math.max(requests.resetMs, none.resetMs) : none.resetMs }
+}
+
+function limitOf(headers: Headers, of: 'requests' | 'tokens', now: number): Limits | undefined {
+  const left = headers.get(`x-ratelimit-remaining-${of}`)
+  const reset = headers.get(`x-ratelimit-reset-${of}`)
+  if (left === null || left.trim() === '' || reset === null) return undefined
+  const remaining = Number(left)
+  const resetMs = durationMs(reset.trim(), now)
+  return remaining >= 0 && resetMs !== undefined ? { remaining: Math.floor(remaining), resetMs } : undefined
+}
+
+const UNIT_MS: Readonly<Record<string, number>> = { ms: 1, s: 1_000, m: 60_000, h: 3_600_000, d: 86_400_000 }
+const DURATION = /^(?:\d+(?:\.\d+)?(?:ms|[smhd]))+$/
+
+/** `1s`, `6m0s`, `2m59.56s`, `20ms`; seconds; a date. */
+function durationMs(text: string, now: number): number | undefined {
+  if (DURATION.test(text)) {
+    const parts = [...text.matchAll(/(\d+(?:\.\d+)?)(ms|[smhd])/g)]
+    return parts.reduce((sum, [, count, unit]) => sum + Number(count) * UNIT_MS[unit!]!, 0)
+  }
+  const seconds = text === '' ? Number.NaN : Number(text)
+  if (seconds >= 0) return seconds * 1_000
+  const at = Number.isNaN(seconds) ? Date.parse(text) : Number.NaN
+  return Number.isNaN(at) ? undefined : Math.max(0, at - now)
+}
