@@ -25,7 +25,7 @@ export function request(more: Partial<ModelRequest> = {}): ModelRequest {
 }
 
 /** Both ways of asking: in one piece, and as a stream. */
-export const BOTH = [{}, { stream: true }] as const
+export const BOTH = [{ stream: false }, { stream: true }] as const
 
 export async function piecesOf(client: ModelClient, more: Partial<ModelRequest> = {}): Promise<ModelPiece[]> {
   const pieces: ModelPiece[] = []

@@ -1,0 +1,101 @@
+/**
+ * A client that is asked again when it fails in a way that passes. An answer that nobody reads along is kept back until it is
+ * whole, so that also one that breaks off can be asked for again; one that is read along can only before its first text.
+ */
+import type { ModelClient, ModelPiece, ModelRequest } from '../../actors/model.ts'
+import type { Scheduler } from '../../clock.ts'
+import { ModelError } from '../../errors.ts'
+import { onAbort } from '../../on-abort.ts'
+import { failingOf, modelError } from './model-errors.ts'
+import { type FailedAttempt, nextAttempt, RETRY_POLICY, type RetryPolicy } from './retry-policy.ts'
+
+export interface RetryOptions {
+  readonly clock: Scheduler
+  /** As errors name it. */
+  readonly provider: string
+  readonly policy?: RetryPolicy
+}
+
+export function retries(client: ModelClient, options: RetryOptions): ModelClient {
+  return new PatientClient(client, options)
+}
+
+class PatientClient implements ModelClient {
+  readonly rehearsal: boolean
+  readonly #client: ModelClient
+  readonly #clock: Scheduler
+  readonly #provider: string
+  readonly #policy: RetryPolicy
+
+  constructor(client: ModelClient, { clock, provider, policy = RETRY_POLICY }: RetryOptions) {
+    this.rehearsal = client.rehearsal ?? false
+    this.#client = client
+    this.#clock = clock
+    this.#provider = provider
+    this.#policy = policy
+  }
+
+  async *complete(request: ModelRequest): AsyncGenerator<ModelPiece> {
+    request.signal.throwIfAborted()
+    const ended = new AbortController()
+    const detach = onAbort(request.signal, () => ended.abort(request.signal.reason))
+    const deadline = this.#clock.timer(this.#policy.deadlineMs, () => ended.abort(this.#late(request)), true)
+    try {
+      yield* this.#attempts({ ...request, signal: ended.signal })
+    } finally {
+      detach()
+      deadline.cancel()
+    }
+  }
+
+  /** All with the same request, by which the queue knows that they are one. */
+  async *#attempts(request: ModelRequest): AsyncGenerator<ModelPiece> {
+    const began = this.#clock.monotonic()
+    for (let attempt = 1; ; attempt += 1) {
+      let read = false
+      try {
+        const pieces = request.stream ? this.#client.complete(request) : await whole(this.#client.complete(request))
+        for await (const piece of pieces) {
+          if (piece.text) read = true
+          yield piece
+        }
+        return
+      } catch (error) {
+        request.signal.throwIfAborted()
+        const elapsedMs = this.#clock.monotonic() - began
+        await this.#pause(error, { attempt, elapsedMs, failing: failingOf(error), read }, request.signal)
+      }
+    }
+  }
+
+  /** Throws what is to be thrown if there is no next time. */
+  async #pause(error: unknown, failed: Omit<FailedAttempt, 'random'>, signal: AbortSignal): Promise<void> {
+    const next = nextAttempt(this.#policy, { ...failed, random: this.#clock.random() })
+    if ('waitMs' in next) return this.#clock.sleep(next.waitMs, signal)
+    const { attempt, failing } = failed
+    if (!(error instanceof ModelError)) throw error
+    const { message, details } = error
+    if (next.over === 'read already')
+      throw new ModelError(`${message} A part of the answer had been read by then, so it was not asked again.`, details)
+    if (next.over === 'too late') {
+      const wait = failing.retryAfterMs === undefined ? 'The next pause' : 'The pause that it wants'
+      const text = `${message} ${wait} would last beyond ${this.#policy.deadlineMs} ms, so it was not asked again.`
+      throw new ModelError(text, { ...details, attempts: attempt })
+    }
+    throw attempt === 1
+      ? error
+      : new ModelError(`${message} It was asked ${attempt} times.`, { ...details, attempts: attempt })
+  }
+
+  #late({ model }: ModelRequest): ModelError {
+    const asked = { provider: this.#provider, model }
+    const what = `has not answered within ${this.#policy.deadlineMs} ms, all attempts together`
+    return modelError(asked, what, 'Ask for less at once, or look at the provider.', { retryable: false })
+  }
+}
+
+async function whole(pieces: AsyncIterable<ModelPiece>): Promise<ModelPiece[]> {
+  const kept: ModelPiece[] = []
+  for await (const piece of pieces) kept.push(piece)
+  return kept
+}
