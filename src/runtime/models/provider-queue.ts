@@ -1,0 +1,184 @@
+/**
+ * One for each provider: the same address and the same key. It lets so many calls through at a time, in the order in which
+ * they came. When the provider says that it is asked too often, or that it takes no more until a moment, all callers wait;
+ * then one goes first, and with each that goes well twice as many may follow.
+ */
+import type { ModelClient, ModelPiece, ModelRequest } from '../../actors/model.ts'
+import type { Scheduler, Timer } from '../../clock.ts'
+import { ModelError } from '../../errors.ts'
+import { onAbort } from '../../on-abort.ts'
+import { failingOf, modelError } from './model-errors.ts'
+import { type Limits, limitsOf } from './rate-limits.ts'
+
+/** Durations in ms. */
+export interface QueueOptions {
+  readonly clock: Scheduler
+  /** As errors name it. */
+  readonly provider: string
+  /** Calls under way at a time; 32. */
+  readonly maxConcurrent?: number
+  /** How long a call may wait here; 300,000. */
+  readonly longestWaitMs?: number
+}
+
+interface Waiting {
+  readonly order: number
+  enter(): void
+}
+
+const FIRST_PAUSE_MS = 1_000 // after a refusal that says not how long
+const LONGEST_PAUSE_MS = 30_000
+const LONGEST_RESET_MS = 60_000 // a reset is when all of the limit is there again; a part of it is there long before
+
+export class ProviderQueue {
+  readonly #clock: Scheduler
+  readonly #provider: string
+  readonly #maxConcurrent: number
+  readonly #longestWaitMs: number
+  /** In their order. */
+  readonly #waiting: Waiting[] = []
+  /** A call that is made again keeps its place. */
+  readonly #orders = new WeakMap<ModelRequest, number>()
+  #came = 0
+  #open = 0
+  /** How many may be under way; fewer after a refusal. */
+  #allowed: number
+  /** What the provider takes until a moment, of the monotonic clock. */
+  #limits: { remaining: number; until: number } | undefined
+  #refusals = 0
+  #pausedUntil = 0
+  #pause: Timer | undefined
+
+  constructor({ clock, provider, maxConcurrent = 32, longestWaitMs = 300_000 }: QueueOptions) {
+    this.#clock = clock
+    this.#provider = provider
+    this.#maxConcurrent = maxConcurrent
+    this.#longestWaitMs = longestWaitMs
+    this.#allowed = maxConcurrent
+  }
+
+  /** How many wait. */
+  get length(): number {
+    return this.#waiting.length
+  }
+
+  /** What an answer said about the limits. */
+  readonly noteHeaders = (headers: Headers): void => {
+    const limits = limitsOf(headers, this.#clock.now())
+    if (limits) this.#note(limits)
+  }
+
+  #note({ remaining, resetMs }: Limits): void {
+    const ms = Math.min(resetMs, LONGEST_RESET_MS)
+    this.#limits = { remaining, until: this.#clock.monotonic() + ms }
+    if (remaining === 0) this.#pauseFor(ms)
+  }
+
+  /** Resolves to what gives the place back. Rejects with the signal's reason, or with `ModelError` when the wait is too long. */
+  async enter(request: ModelRequest): Promise<() => void> {
+    const { signal, model } = request
+    signal.throwIfAborted()
+    const order = this.#orders.get(request) ?? ++this.#came
+    this.#orders.set(request, order)
+    const pauseMs = this.#pausedUntil - this.#clock.monotonic()
+    if (pauseMs > this.#longestWaitMs) throw this.#tooLong(model, pauseMs)
+    await new Promise<void>((resolve, reject) => {
+      const over = () => {
+        detach()
+        deadline.cancel()
+      }
+      const leave = (reason: unknown) => {
+        this.#waiting.splice(this.#waiting.indexOf(waiting), 1)
+        over()
+        reject(reason)
+      }
+      const waiting: Waiting = {
+        order,
+        enter: () => {
+          over()
+          resolve()
+        },
+      }
+      const detach = onAbort(signal, () => leave(signal.reason))
+      const deadline = this.#clock.timer(this.#longestWaitMs, () => leave(this.#tooLong(model)), true)
+      const at = this.#waiting.findIndex((other) => other.order > order)
+      this.#waiting.splice(at < 0 ? this.#waiting.length : at, 0, waiting)
+      this.#admit()
+    })
+    return () => {
+      this.#open -= 1
+      this.#admit()
+    }
+  }
+
+  /** A call has gone well. */
+  succeeded(): void {
+    this.#refusals = 0
+    this.#allowed = Math.min(this.#maxConcurrent, this.#allowed * 2)
+  }
+
+  /** A call has failed; only a provider that wants to be left alone concerns the others. */
+  failed(error: unknown): void {
+    const { retryAfterMs } = failingOf(error)
+    const tooOften = error instanceof ModelError && error.details.status === 429 && error.details.retryable === true
+    if (retryAfterMs === undefined && !tooOften) return
+    this.#allowed = 1
+    this.#pauseFor(retryAfterMs ?? Math.min(LONGEST_PAUSE_MS, FIRST_PAUSE_MS * 2 ** this.#refusals))
+    this.#refusals += 1
+  }
+
+  #pauseFor(givenMs: number): void {
+    const ms = givenMs + 1 // who was refused waits as long by itself, and is back in its place by then
+    const until = this.#clock.monotonic() + ms
+    if (until <= this.#pausedUntil) return
+    this.#pausedUntil = until
+    this.#pause?.cancel()
+    this.#pause = this.#clock.timer(ms, () => {
+      this.#pause = undefined
+      this.#admit()
+    })
+  }
+
+  #admit(): void {
+    const now = this.#clock.monotonic()
+    if (now < this.#pausedUntil) return
+    if (this.#limits && now >= this.#limits.until) this.#limits = undefined
+    const most = Math.min(this.#allowed, Math.max(1, this.#limits?.remaining ?? this.#maxConcurrent))
+    while (this.#open < most) {
+      const next = this.#waiting.shift()
+      if (!next) return
+      this.#open += 1
+      next.enter()
+    }
+  }
+
+  #tooLong(model: string, pauseMs?: number): ModelError {
+    const asked = { provider: this.#provider, model }
+    if (pauseMs === undefined) {
+      const what = `was not to be had within ${this.#longestWaitMs} ms: too many calls wait for it`
+      return modelError(asked, what, 'Lower maxConcurrentAgents, or ask the provider for more.', { retryable: false })
+    }
+    const what = `is asked too often and wants to be left alone for ${Math.round(pauseMs / 1_000)} s`
+    const failing = { status: 429, retryable: false, retryAfterMs: pauseMs }
+    return modelError(asked, what, 'Come back then, or ask the provider for more.', failing)
+  }
+}
+
+/** The same client, whose calls go through the queue. */
+export function queued(client: ModelClient, queue: ProviderQueue): ModelClient {
+  return {
+    ...(client.rehearsal && { rehearsal: true }),
+    async *complete(request: ModelRequest): AsyncGenerator<ModelPiece> {
+      const leave = await queue.enter(request)
+      try {
+        yield* client.complete(request)
+        queue.succeeded()
+      } catch (error) {
+        queue.failed(error)
+        throw error
+      } finally {
+        leave()
+      }
+    },
+  }
+}

@@ -1,0 +1,226 @@
+import t from 'tap'
+import type { ModelRequest } from '../../../src/actors/model.ts'
+import { ProviderQueue, type QueueOptions, queued } from '../../../src/runtime/models/provider-queue.ts'
+import { retries } from '../../../src/runtime/models/retries.ts'
+import { RETRY_POLICY } from '../../../src/runtime/models/retry-policy.ts'
+import { type ModelServer, modelServer } from '../../fixtures/model-server.ts'
+import { clientOf, errorOf, request, textOf } from './asking.ts'
+import { PatientClock } from './patient-clock.ts'
+
+/** A client whose calls go through a queue, and both its parts. */
+function queueing(server: ModelServer, options: Partial<QueueOptions> = {}) {
+  const clock = new PatientClock()
+  const queue = new ProviderQueue({ clock, provider: 'a.host', ...options })
+  const client = queued(clientOf(server, { clock, onHeaders: queue.noteHeaders }), queue)
+  return { clock, queue, client, patient: retries(client, { clock, provider: 'a.host' }) }
+}
+
+const saying = (content: string): Partial<ModelRequest> => ({ messages: [{ role: 'user', content }] })
+
+/** An answer that comes when the test says so. */
+function later() {
+  let send = () => {}
+  const after = new Promise<void>((resolve) => {
+    send = resolve
+  })
+  return { text: 'Yes.', after, send }
+}
+
+t.test('so many calls are under way at a time, and the others go in the order in which they came', async (t) => {
+  const server = await modelServer(t)
+  const { client, queue } = queueing(server, { maxConcurrent: 2 })
+  const answers = [later(), later()]
+  server.answer(...answers)
+  server.always('Yes.')
+  const texts = ['1', '2', '3', '4', '5', '6'].map((content) => textOf(client, saying(content)))
+  await server.called(2)
+  t.equal(queue.length, 4)
+  answers[0]!.send()
+  await server.called(6)
+  answers[1]!.send()
+  await Promise.all(texts)
+  t.strictSame([server.mostOpen, queue.length], [2, 0])
+  t.strictSame(server.calls.map(({ prompt }) => prompt).slice(2), ['3', '4', '5', '6'])
+})
+
+t.test('after a refusal all callers of the provider wait, then one goes first, and ever more follow', async (t) => {
+  const server = await modelServer(t)
+  const { clock, queue, patient } = queueing(server)
+  const [one, two, three] = [later(), later(), later()]
+  server.answer({ status: 429, headers: { 'retry-after': '60' } }, one, two, three)
+  server.always('Yes.')
+  const texts = [textOf(patient, saying('1'))]
+  await clock.paused(2) // the queue's, and that of the call itself
+  for (const content of ['2', '3', '4', '5']) texts.push(textOf(patient, saying(content)))
+  await clock.advance(60_000)
+  t.strictSame([server.calls.length, queue.length], [1, 5])
+  await clock.advance(1)
+  await server.called(2)
+  t.strictSame([server.open, queue.length], [1, 4])
+  one.send()
+  await server.called(4)
+  t.strictSame([server.open, queue.length], [2, 2])
+  two.send()
+  three.send()
+  await Promise.all(texts)
+  t.equal(server.calls.length, 6)
+})
+
+t.test('a call that is made again keeps its place before those who came later', async (t) => {
+  const server = await modelServer(t)
+  const { clock, patient } = queueing(server, { maxConcurrent: 1 })
+  server.answer({ status: 429, headers: { 'retry-after': '60' } })
+  server.always('Yes.')
+  const first = textOf(patient, saying('first'))
+  await clock.paused(2)
+  const second = textOf(patient, saying('second'))
+  await clock.advance(60_001)
+  await Promise.all([first, second])
+  t.strictSame(
+    server.calls.map(({ prompt }) => prompt),
+    ['first', 'first', 'second'],
+  )
+})
+
+t.test('a refusal that says not how long pauses all callers too, longer each time', async (t) => {
+  const server = await modelServer(t)
+  const { clock, client } = queueing(server)
+  server.answer({ status: 429 }, { status: 429 })
+  server.always('Yes.')
+  for (const [count, ms] of [
+    [1, 1_001],
+    [2, 2_001],
+  ] as const) {
+    await errorOf(client)
+    t.equal(clock.pauses.length, count)
+    t.equal(clock.pauses.at(-1), ms)
+    await clock.advance(ms)
+  }
+  t.equal(await textOf(client), 'Yes.')
+})
+
+t.test('another failure is no concern of the others', async (t) => {
+  const server = await modelServer(t)
+  const { clock, client } = queueing(server)
+  server.answer({ status: 500 }, { status: 401 }, 'Yes.')
+  await errorOf(client)
+  await errorOf(client)
+  t.equal(await textOf(client), 'Yes.')
+  t.strictSame(clock.pauses, [])
+})
+
+t.test('a provider that says that it takes no more is left alone until it does', async (t) => {
+  const server = await modelServer(t)
+  const { clock, client, queue } = queueing(server)
+  const spent = (what: string, reset: string) => ({
+    [`x-ratelimit-remaining-${what}`]: '0',
+    [`x-ratelimit-reset-${what}`]: reset,
+  })
+  server.answer(
+    { text: 'Yes.', headers: spent('requests', '1.5s') },
+    { text: 'Yes.', headers: spent('tokens', '6m0s') },
+  )
+  server.always('Yes.')
+  await textOf(client)
+  const next = textOf(client)
+  await clock.advance(1_500)
+  t.strictSame([server.calls.length, queue.length], [1, 1])
+  await clock.advance(1)
+  await next
+  const last = textOf(client)
+  await clock.advance(60_000)
+  t.strictSame([server.calls.length, queue.length], [2, 1])
+  await clock.advance(1) // a part of the limit is back long before all of it
+  await last
+  t.equal(server.calls.length, 3)
+})
+
+t.test('no more calls are under way than the provider says that it takes', async (t) => {
+  const server = await modelServer(t)
+  const { client, queue } = queueing(server)
+  server.answer({ headers: { 'x-ratelimit-remaining-requests': '2', 'x-ratelimit-reset-requests': '10s' } })
+  await textOf(client)
+  const answers = [later(), later()]
+  server.answer(...answers)
+  server.always('Yes.')
+  const texts = ['1', '2', '3'].map((content) => textOf(client, saying(content)))
+  await server.called(3)
+  t.strictSame([server.open, queue.length], [2, 1])
+  for (const { send } of answers) send()
+  await Promise.all(texts)
+})
+
+t.test('who waits can leave, and its place is no loss of the others', async (t) => {
+  const server = await modelServer(t)
+  const { client, queue } = queueing(server, { maxConcurrent: 1 })
+  const first = later()
+  server.answer(first)
+  server.always('Yes.')
+  const texts = [textOf(client, saying('1'))]
+  await server.called(1)
+  const aborting = new AbortController()
+  const left = textOf(client, { ...saying('2'), signal: aborting.signal })
+  texts.push(textOf(client, saying('3')))
+  aborting.abort(new Error('enough'))
+  await t.rejects(left, { message: 'enough' })
+  t.equal(queue.length, 1)
+  first.send()
+  await Promise.all(texts)
+  t.strictSame(
+    server.calls.map(({ prompt }) => prompt),
+    ['1', '3'],
+  )
+})
+
+t.test('a reader that leaves gives its place back', async (t) => {
+  const server = await modelServer(t)
+  const { client } = queueing(server, { maxConcurrent: 1 })
+  server.answer({ text: ['One', 'two'], between: new Promise(() => {}) }, 'Yes.')
+  for await (const { text } of client.complete(request({ stream: true }))) if (text === 'One') break
+  t.equal(await textOf(client), 'Yes.')
+})
+
+t.test('nothing waits for ever: not behind others, not for a pause that is too long', async (t) => {
+  const server = await modelServer(t)
+  const { clock, client, queue } = queueing(server, { maxConcurrent: 1 })
+  const first = later()
+  server.answer(first, { status: 429, headers: { 'retry-after': '3600' } })
+  const under = textOf(client)
+  await server.called(1)
+  const late = errorOf(client)
+  await clock.advance(300_000)
+  t.match(await late, { message: /was not to be had within 300000 ms/, details: { retryable: false } })
+  t.equal(queue.length, 0)
+  first.send()
+  await under
+  await errorOf(client)
+  const { message, details } = await errorOf(client)
+  t.match(message, 'Model "small" of a.host is asked too often and wants to be left alone for 3600 s.')
+  t.match(details, { status: 429, retryable: false })
+  t.equal(server.calls.length, 2)
+})
+
+t.test('many calls against a provider that refuses every third come to an end, each with its answer', async (t) => {
+  const server = await modelServer(t)
+  const { clock, patient } = queueing(server, { maxConcurrent: 8 })
+  const refused = new Set<string>()
+  server.always(({ prompt }) => {
+    if (Number(prompt) % 3 > 0 || refused.has(prompt)) return `It is ${prompt}.`
+    refused.add(prompt)
+    return { status: 429, headers: { 'retry-after-ms': '20' } }
+  })
+  let open = 100
+  const texts = Array.from({ length: open }, (_, at) => textOf(patient, saying(String(at))).finally(() => --open))
+  const all = Promise.all(texts)
+  for (let seen = 0; open > 0; ) {
+    await Promise.race([all, clock.paused(seen + 1)])
+    seen = clock.pauses.length
+    await clock.advance(RETRY_POLICY.baseMs)
+  }
+  t.strictSame(
+    await all,
+    texts.map((_, at) => `It is ${at}.`),
+  )
+  t.strictSame([refused.size, server.calls.length], [34, 134])
+  t.ok(server.mostOpen <= 8)
+})
