@@ -59,7 +59,8 @@ const json: Check = (value, path) => {
   if (issue) throw refusedAs(issue.path, issue.got, 'a JSON value', "Only JSON reaches an agent's thread.")
 }
 
-const variableName: Check = (value, path) => {
+/** Of the environment. */
+export const variableName: Check = (value, path) => {
   const accepted = 'the name of an environment variable'
   if (typeof value !== 'string') throw refused(path, value, accepted)
   // Never shown: who writes NAME=value here has put a secret into it.

@@ -17,6 +17,7 @@ import {
   shape,
   wait,
 } from './settings-checks.ts'
+import { modelsShape } from './settings-shape-models.ts'
 import { communicationShape, restartFields, roleShape } from './settings-shape-role.ts'
 import { syncPointsShape } from './settings-sync-points.ts'
 
@@ -69,7 +70,7 @@ export const teamShape: Check = shape<TeamOptions & { orchestration: unknown }>(
       },
     }),
     budget: anyObject,
-    models: rule('"rehearsal" or an object', (value) => value === 'rehearsal' || isObject(value)),
+    models: modelsShape,
     tools: anyList,
     logger: methods('debug', 'info', 'warn', 'error'),
     clock: methods('now', 'monotonic', 'random', 'sleep'),

@@ -10,7 +10,7 @@ const asking: Record<string, { asks: unknown[]; fine: unknown[] }> = {
   budget: { asks: [{ perRun: { tokens: 5 } }], fine: [] },
   models: {
     asks: ['rehearsal', { default: { model: 'm' } }],
-    fine: [{}, { default: { complete: () => undefined } }],
+    fine: [{ default: { complete: () => undefined } }],
   },
   tools: { asks: [['search']], fine: [[]] },
   'stateManagement.log': { asks: [{ path: 'log' }], fine: ['memory'] },

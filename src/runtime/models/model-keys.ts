@@ -59,7 +59,7 @@ export function keyOfFunction(ask: () => string | Promise<string>, path: string,
         return await unlessAborted(once(), signal)
       } catch (error) {
         if (signal.aborted || error instanceof ModelError) throw error
-        throw noKey(`${path} threw: ${redactor.text(describe(error))}`, path)
+        throw noKey(`${path} threw ${redactor.text(describe(error))}.`, path)
       }
     },
   }

@@ -1,0 +1,215 @@
+import t from 'tap'
+import type { ModelClient, ModelPiece } from '../../../src/actors/model.ts'
+import { systemClock } from '../../../src/clock.ts'
+import { ConfigurationError } from '../../../src/errors.ts'
+import type { Environment } from '../../../src/runtime/models/model-keys.ts'
+import { Models, type ModelsContext } from '../../../src/runtime/models/models.ts'
+import type { ModelsConfig } from '../../../src/runtime/options.ts'
+import { Redactor } from '../../../src/runtime/redactor.ts'
+import { modelServer } from '../../fixtures/model-server.ts'
+import { errorOf, KEY, textOf } from './asking.ts'
+
+const rehearsed: ModelClient = {
+  rehearsal: true,
+  async *complete(): AsyncGenerator<ModelPiece> {
+    yield { text: 'Rehearsed.' }
+  },
+}
+
+function modelsOf(
+  models: ModelsConfig | 'rehearsal' | undefined,
+  env: Environment = {},
+  more: Partial<ModelsContext> = {},
+) {
+  const redactor = new Redactor()
+  const notices: string[] = []
+  const notice = (text: string) => void notices.push(text)
+  const context = { env, clock: systemClock, redactor, rehearsal: () => rehearsed, notice, ...more }
+  return { models: new Models(models, context), redactor, notices }
+}
+
+/** What a model of these says, asked by its name. */
+async function said(models: Models, wanted?: string, overrides?: Record<string, string>): Promise<string> {
+  const { client, model } = models.resolve(wanted, overrides)
+  return textOf(client, { model })
+}
+
+t.test('a role means an entry by its name, or a model of the default provider', async (t) => {
+  const [one, two] = [await modelServer(t), await modelServer(t)]
+  for (const server of [one, two]) server.always(({ body, key }) => `${body.model} with ${key}`)
+  const config = {
+    writer: { model: 'large', baseURL: one.baseURL, apiKeyEnv: 'WRITER_KEY' },
+    default: { model: 'small', baseURL: two.baseURL, apiKey: 'default-key' },
+  }
+  const { models } = modelsOf(config, { WRITER_KEY: ' writer-key\n' })
+  t.equal(await said(models, 'writer'), 'large with writer-key')
+  t.equal(await said(models), 'small with default-key')
+  t.equal(await said(models, 'default'), 'small with default-key')
+  t.equal(await said(models, 'middling'), 'middling with default-key')
+  t.strictSame([one.calls.length, two.calls.length], [1, 3])
+  const { models: without } = modelsOf({ writer: config.writer }, { WRITER_KEY: 'writer-key' })
+  t.equal(await said(without), 'large with writer-key', 'the first, where none is called default')
+})
+
+t.test('a run says what is meant by a name instead: an entry, or another model of the same provider', async (t) => {
+  const [one, two] = [await modelServer(t), await modelServer(t)]
+  for (const server of [one, two]) server.always(({ body }) => `${body.model} of ${server === one ? 'one' : 'two'}`)
+  const { models } = modelsOf({
+    default: { model: 'small', baseURL: one.baseURL },
+    writer: { model: 'large', baseURL: two.baseURL },
+  })
+  t.equal(await said(models, undefined, { default: 'writer' }), 'large of two')
+  t.equal(await said(models, 'writer', { writer: 'huge' }), 'huge of two')
+  t.equal(await said(models, 'writer', { default: 'writer' }), 'large of two')
+  t.equal(await said(models, 'tiny', { tiny: 'default' }), 'small of one')
+  t.equal(await said(models, 'constructor', {}), 'constructor of one')
+})
+
+t.test('a client that is handed in is used, and told the name of its entry', async (t) => {
+  const asked: string[] = []
+  const mine: ModelClient = {
+    async *complete({ model }): AsyncGenerator<ModelPiece> {
+      asked.push(model)
+      yield { text: 'Mine.' }
+    },
+  }
+  const { models } = modelsOf({ mine })
+  t.equal(await said(models), 'Mine.')
+  t.equal(await said(models, 'other'), 'Mine.')
+  t.strictSame(asked, ['mine', 'other'])
+})
+
+t.test('the environment is enough', async (t) => {
+  const server = await modelServer(t)
+  server.always(({ body, key }) => `${body.model} with ${key}`)
+  const env = { OPENAI_API_KEY: KEY, OPENAI_BASE_URL: `${server.baseURL}/`, DRAMATIS_MODEL: 'small' }
+  t.equal(await said(modelsOf(undefined, env).models), `small with ${KEY}`)
+  t.equal(await said(modelsOf(undefined, env).models, 'large'), `large with ${KEY}`)
+  t.equal(await said(modelsOf(undefined, { ...env, OPENAI_API_KEY: '' }).models), 'small with undefined')
+  const { models } = modelsOf(undefined, { ...env, DRAMATIS_MODEL: '' })
+  t.throws(() => models.resolve(undefined, {}, 'agents[0].model'), {
+    code: 'CONFIGURATION',
+    message: "agents[0].model: which model? Set DRAMATIS_MODEL, or name one in the role's model.",
+  })
+  t.equal(
+    await said(modelsOf({ default: { model: 'own' } }, env).models),
+    `own with ${KEY}`,
+    'an entry without an address',
+  )
+})
+
+t.test("the key of OpenAI's variable goes to no other address", async (t) => {
+  const server = await modelServer(t)
+  server.always(({ key }) => `${key}`)
+  const { models } = modelsOf({ local: { model: 'small', baseURL: server.baseURL } }, { OPENAI_API_KEY: KEY })
+  t.equal(await said(models), 'undefined')
+})
+
+t.test(
+  'nothing configured: a rehearsal with one notice, and in production an error that says what to do',
+  async (t) => {
+    const { models, notices } = modelsOf(undefined)
+    t.strictSame(notices, [], 'none before a model is meant')
+    t.equal(models.resolve(undefined).model, 'rehearsal')
+    t.equal(models.resolve('large').model, 'large')
+    t.equal(await said(models), 'Rehearsed.')
+    t.equal(notices.length, 1)
+    t.match(notices[0], /no model is configured, so the rehearsal model answers.*OPENAI_API_KEY/)
+    const { models: strict } = modelsOf(undefined, { NODE_ENV: 'production' })
+    t.throws(() => strict.resolve('large', {}, 'agents[1].model'), {
+      code: 'CONFIGURATION',
+      message: /^agents\[1\]\.model: there is no model, and with NODE_ENV=production none is rehearsed\./,
+      details: { path: 'agents[1].model' },
+    })
+  },
+)
+
+t.test('a rehearsal that is asked for is one everywhere, without a notice and without a provider', async (t) => {
+  const env = { NODE_ENV: 'production', OPENAI_API_KEY: KEY, DRAMATIS_MODEL: 'small' }
+  const { models, notices } = modelsOf('rehearsal', env)
+  for (const name of [undefined, 'large']) t.equal(await said(models, name), 'Rehearsed.')
+  t.strictSame(notices, [])
+})
+
+t.test(
+  'a key that is not there, or is none, is a ConfigurationError that names where it should be and shows nothing',
+  async (t) => {
+    const errorOfOptions = (models: ModelsConfig, env: Environment) => {
+      try {
+        modelsOf(models, env)
+      } catch (error) {
+        if (error instanceof ConfigurationError) return error
+        throw error
+      }
+      throw new Error('these models were accepted')
+    }
+    const entry = { model: 'small', apiKeyEnv: 'WRITER_KEY' }
+    for (const env of [{}, { WRITER_KEY: '' }, { WRITER_KEY: '  ' }]) {
+      const error = errorOfOptions({ writer: entry }, env)
+      t.match(error.message, 'models.writer.apiKeyEnv: the variable WRITER_KEY is not set. Set it to the key')
+      t.match(error.details, { path: 'models.writer.apiKeyEnv', variable: 'WRITER_KEY' })
+    }
+    const none = errorOfOptions({ writer: { model: 'small' } }, {})
+    t.match(none.message, 'models.writer: the variable OPENAI_API_KEY is not set.')
+    for (const secret of ['two words', 'line\nbreak', 'schlüssel-9'])
+      for (const error of [
+        errorOfOptions({ writer: entry }, { WRITER_KEY: secret }),
+        errorOfOptions({ writer: { model: 'small', apiKey: secret } }, {}),
+      ]) {
+        t.match(error.message, /^models\.writer\.apiKey(?:Env)?: .* holds no key/)
+        t.notMatch(JSON.stringify(error), secret)
+      }
+    const { models } = modelsOf(undefined, { OPENAI_BASE_URL: 'localhost' }) // a team of code never sees that it is wrong
+    t.throws(() => models.resolve('small'), { message: /^OPENAI_BASE_URL: it holds no address/ })
+    const wrong = errorOfOptions({ writer: { model: 'small', apiKey: KEY } }, { OPENAI_BASE_URL: 'localhost' })
+    t.match(wrong.message, 'OPENAI_BASE_URL: it holds no address')
+  },
+)
+
+t.test('a function gives the key for each call, and the team knows it from then on', async (t) => {
+  const server = await modelServer(t)
+  server.always(({ key }) => `${key}`)
+  let calls = 0
+  const { models, redactor } = modelsOf({
+    writer: { model: 'small', baseURL: server.baseURL, apiKey: async () => `fresh-key-${++calls}` },
+  })
+  t.equal(redactor.text('fresh-key-1'), 'fresh-key-1')
+  t.equal(await said(models), 'fresh-key-1')
+  t.equal(await said(models), 'fresh-key-2')
+  t.equal(redactor.text('it is fresh-key-1 or fresh-key-2'), 'it is [redacted] or [redacted]')
+})
+
+t.test('a function that gives no key is a ModelError that names it; nothing is asked', async (t) => {
+  const server = await modelServer(t)
+  const clientWith = (apiKey: () => string | Promise<string>) =>
+    modelsOf({ writer: { model: 'small', baseURL: server.baseURL, apiKey } }).models.resolve('writer').client
+  const thrown = await errorOf(clientWith(() => Promise.reject(new Error('the vault is shut'))))
+  t.match(thrown.message, 'models.writer.apiKey threw Error: the vault is shut. Look at that function.')
+  t.match(
+    (await errorOf(clientWith(() => ''))).message,
+    'models.writer.apiKey gave no key: a text without spaces is due.',
+  )
+  const aborting = new AbortController()
+  const hanging = textOf(
+    clientWith(() => new Promise(() => {})),
+    { signal: aborting.signal },
+  )
+  aborting.abort(new Error('enough'))
+  await t.rejects(hanging, { message: 'enough' })
+  t.equal(server.calls.length, 0)
+})
+
+t.test('models with the same address and key share a provider; others do not', async (t) => {
+  const { models } = modelsOf(
+    {
+      one: { model: 'a', baseURL: 'http://localhost:1/v1', apiKeyEnv: 'KEY_1' },
+      same: { model: 'b', baseURL: 'http://localhost:1/v1/', apiKey: 'key-number-1' },
+      key: { model: 'a', baseURL: 'http://localhost:1/v1', apiKey: 'key-number-2' },
+      address: { model: 'a', baseURL: 'http://localhost:2/v1', apiKeyEnv: 'KEY_1' },
+    },
+    { KEY_1: 'key-number-1' },
+  )
+  const [one, same, key, address] = ['one', 'same', 'key', 'address'].map((name) => models.resolve(name).client)
+  t.equal(one, same)
+  t.equal(new Set([one, key, address]).size, 3)
+})
