@@ -14,7 +14,8 @@ export function eventStream(supervisor: Supervisor, source: EventSource): Observ
     const subscription = supervisor.records$.subscribe({
       next: (batch) => {
         for (const entry of batch)
-          for (const event of eventsOf(entry, source, fold)) subscriber.next(event as RuntimeEvent)
+          for (const event of eventsOf(entry, source, fold))
+            subscriber.next(supervisor.redactor.data(event) as RuntimeEvent)
       },
       complete: () => subscriber.complete(),
     })

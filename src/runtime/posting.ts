@@ -157,8 +157,9 @@ export class Posting {
     const target = this.#supervisor.cell(recipient, run) ?? this.#supervisor.cells[USER_INDEX]!
     return new Promise((resolve, reject) => {
       const settle = (memory: Memory, at: number) => {
-        if (isFailure(memory, at)) reject(this.#heard(errorOf(memory, at)))
-        else resolve(decodeMessage(memory, at, this.#supervisor))
+        const { redactor } = this.#supervisor
+        if (isFailure(memory, at)) reject(redactor.data(this.#heard(errorOf(memory, at))))
+        else resolve(redactor.data(decodeMessage(memory, at, this.#supervisor)))
       }
       if (target.index === USER_INDEX) {
         this.#one(message, run, recipient).then(() => {}, reject)

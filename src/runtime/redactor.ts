@@ -8,9 +8,10 @@
  */
 
 /** What stands in the place of a secret. */
-export const REDACTED = '[redacted]'
+const REDACTED = '[redacted]'
 
 const SHORTEST = 8
+const LONG = 16 // no name is as long
 /** As `snake_case`. */
 const SECRET_NAME =
   /(?:^|_)(?:api_?key|authorization|password|passwd|passphrase|secret|token|cookie|credentials?|(?:private|secret|access)_key)$/
@@ -33,6 +34,12 @@ export class Redactor {
     for (const form of formsOf(secret)) this.#known.add(form)
     const longestFirst = [...this.#known].sort((one, other) => other.length - one.length)
     this.#values = new RegExp(longestFirst.map(escaped).join('|'), 'g')
+  }
+
+  /** The values of variables that are called like a secret. Not those that could be a name: `DB_PASSWORD=postgres`. */
+  learnVariables(env: Readonly<Record<string, string | undefined>>): void {
+    for (const [name, value = ''] of Object.entries(env))
+      if (isSecretName(name) && (value.length >= LONG || (/\d/.test(value) && /[a-z]/i.test(value)))) this.learn(value)
   }
 
   /** For what agents say, and for data that is theirs: the known keys alone. The same value if there are none in it. */

@@ -4,6 +4,7 @@ import type { TaskStatus } from '../actors/task.ts'
 import type { DramatisError } from '../errors.ts'
 import type { Directory } from '../mailbox/codec.ts'
 import { ORCHESTRATOR, type TypedMessage, USER } from '../mailbox/message.ts'
+import type { Redactor } from './redactor.ts'
 import { directoryOf, type RunState } from './run-state.ts'
 import { historyOf, traceOf } from './trace.ts'
 import type { OrchestrationTrace } from './trace-types.ts'
@@ -53,23 +54,24 @@ export function resultOf<T>(
   ending: RunEnding<T>,
   executionTimeMs: number,
   agents: readonly string[],
-  names: Pick<Directory, 'name'>,
+  host: Pick<Directory, 'name'> & { readonly redactor: Redactor },
 ): MultiAgentResult<T> {
-  const directory = directoryOf(run, names)
+  const { redactor } = host
+  const directory = directoryOf(run, host)
   const until = run.log.length
-  const messageHistory = once(() => historyOf(run.log, directory, until))
-  const orchestrationTrace = once(() => traceOf(run.log, directory, until))
+  const messageHistory = once(() => redactor.data(historyOf(run.log, directory, until)))
+  const orchestrationTrace = once(() => redactor.data(traceOf(run.log, directory, until)))
   const base = {
     runId: run.id,
     get agentOutputs() {
       return outputsOf(messageHistory())
     },
-    failures: [...run.failures],
+    failures: redactor.data([...run.failures]),
     get messageHistory() {
       return messageHistory()
     },
     taskCompletion: Object.fromEntries([...run.tasks.values()].map((task) => [task.id, task.status])),
-    blackboardState: run.board ? run.board.snapshot() : null,
+    blackboardState: run.board ? redactor.data(run.board.snapshot()) : null,
     get orchestrationTrace() {
       return orchestrationTrace()
     },
@@ -83,8 +85,8 @@ export function resultOf<T>(
   }
   const end =
     'error' in ending
-      ? { success: false as const, finalOutput: null, data: null, error: ending.error }
-      : { success: true as const, ...ending, error: null }
+      ? { success: false as const, finalOutput: null, data: null, error: redactor.data(ending.error) }
+      : { success: true as const, ...redactor.data(ending), error: null }
   const result = Object.defineProperties({ ...end }, Object.getOwnPropertyDescriptors(base)) as Omit<
     MultiAgentResult<T>,
     'toJSON'

@@ -18,6 +18,7 @@ import { onAbort } from '../on-abort.ts'
 import type { Cell } from './cell.ts'
 import { type Part, USER_INDEX } from './core.ts'
 import { EndedRuns, trimLog, windDown } from './ended-runs.ts'
+import type { Redactor } from './redactor.ts'
 import { type MultiAgentResult, type RunEnding, resultOf } from './result.ts'
 import { RunHandle, type RunHost, type RunOptions, type RunStatus } from './run.ts'
 import { readRunOptions } from './run-options.ts'
@@ -275,6 +276,10 @@ export class RunBook implements RunHost {
   runId(index: number): string {
     return this.#supervisor.runId(index)
   }
+  get redactor(): Redactor {
+    return this.#supervisor.redactor
+  }
+
   epochOf(index: number): number {
     return this.#supervisor.cells[index]?.epoch ?? 0
   }

@@ -9,6 +9,7 @@ import { type EventSource, eventsOf, passOver, type RuntimeEvent } from './event
 import { lastSeq } from './log.ts'
 import type { TokenLimit } from './options.ts'
 import { answerQuestion } from './questions.ts'
+import type { Redactor } from './redactor.ts'
 import type { MultiAgentResult } from './result.ts'
 import { directoryOf, type RunState } from './run-state.ts'
 import { StatusFold } from './status-fold.ts'
@@ -87,6 +88,8 @@ export interface RunHost {
   blackboard(run: RunState): Blackboard | undefined
   /** Calls back after each batch of records; returns how to end that. */
   onRecords(listener: () => void): () => void
+  /** Takes the team's keys out of what leaves it. */
+  readonly redactor: Redactor
 }
 
 export class RunHandle<T> implements Run<T> {
@@ -175,7 +178,8 @@ export class RunHandle<T> implements Run<T> {
 
   *#eventsAfter(after: number, reader: { read: number; fold: StatusFold }): IterableIterator<RuntimeEvent<unknown>> {
     for (const entry of this.state.log.entries(Math.max(after, reader.read))) {
-      for (const event of eventsOf(entry, this.#source, reader.fold)) if (event.seq > after) yield event
+      for (const event of eventsOf(entry, this.#source, reader.fold))
+        if (event.seq > after) yield this.#host.redactor.data(event)
       reader.read = lastSeq(entry)
     }
   }
@@ -202,7 +206,7 @@ export class RunHandle<T> implements Run<T> {
     return [...this.state.tasks.values()]
   }
   get messageHistory(): readonly TypedMessage[] {
-    return historyOf(this.state.log, this.#source)
+    return this.#host.redactor.data(historyOf(this.state.log, this.#source))
   }
   get blackboard(): Blackboard | undefined {
     return this.#host.blackboard(this.state)

@@ -7,6 +7,7 @@ import { defaultLogger } from './default-logger.ts'
 import { LIVELOCK_BOUNDS, type LivelockBounds } from './livelock.ts'
 import { KnownModels, type ModelTable, modelTable } from './models/model-table.ts'
 import type { TeamOptions } from './options.ts'
+import { Redactor } from './redactor.ts'
 import { type AgentSettings, agentSettings, type SupervisionSettings, supervisionSettings } from './settings-agent.ts'
 import { checkNames, checkNewName } from './settings-names.ts'
 import { roleShape } from './settings-shape-role.ts'
@@ -46,6 +47,8 @@ export interface TeamSettings {
   /** By the names that roles use. */
   models: ModelTable
   logger: Logger
+  /** Knows the keys in the environment; whoever obtains another one tells it. */
+  redactor: Redactor
   clock: Scheduler
   /** Of a role that comes later, at that path of what was given: checked, and with the same defaults. */
   newcomer(role: AgentRole, path: string, others: readonly string[]): AgentSettings
@@ -99,6 +102,7 @@ export function settingsFrom(
     syncPoints,
     models,
     logger: options.logger ?? defaultLogger,
+    redactor: redactorOf(process.env),
     clock: schedulerFrom(options.clock),
     newcomer(role, path, others) {
       roleShape(role, path)
@@ -107,6 +111,12 @@ export function settingsFrom(
       return agentSettings(role, path, defaults, isGiven(role), known)
     },
   }
+}
+
+function redactorOf(env: NodeJS.ProcessEnv): Redactor {
+  const redactor = new Redactor()
+  redactor.learnVariables(env)
+  return redactor
 }
 
 function livelockBounds(given: SupervisionConfig['livelock'] = {}): LivelockBounds | false {

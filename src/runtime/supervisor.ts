@@ -32,6 +32,7 @@ import { HostFrames } from './host-frames.ts'
 import { HostSends } from './host-sends.ts'
 import { Lives } from './lives.ts'
 import { type Batch, type FrameBlock, type HostRecord, type LogEntry, SEQ_STEP, type Unrecorded } from './records.ts'
+import type { Redactor } from './redactor.ts'
 import { Redelivery } from './redelivery.ts'
 import { Router } from './router.ts'
 import { RunState } from './run-state.ts'
@@ -49,6 +50,8 @@ const REMAINS = 16_384
 export interface SupervisorOptions {
   clock: Scheduler
   logger: Logger
+  /** Knows the team's keys. */
+  redactor: Redactor
   spawner: Spawner
   /** Of the team; names beyond it are refused. */
   capacity: number
@@ -58,6 +61,7 @@ export interface SupervisorOptions {
 export class Supervisor implements Core {
   readonly clock: ReturnType<typeof withTimersOf>
   readonly logger: Logger
+  readonly redactor: Redactor
   readonly spawner: Spawner
   readonly team: TeamMemory
   readonly cells: Cell[] = []
@@ -95,7 +99,8 @@ export class Supervisor implements Core {
 
   constructor(options: SupervisorOptions) {
     this.clock = withTimersOf(options.clock)
-    this.logger = guardedLogger(options.logger)
+    this.redactor = options.redactor
+    this.logger = guardedLogger(options.logger, options.redactor)
     this.spawner = options.spawner
     this.team = new TeamMemory(options.capacity)
     this.frames = new HostFrames(options.clock)

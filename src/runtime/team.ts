@@ -85,16 +85,17 @@ export class TeamRuntime {
   #closed: Promise<void> | undefined
 
   constructor(settings: TeamSettings, protocol: Protocol, kit?: TeamKit) {
-    const { clock, logger, warmSpares, maxConcurrentAgents } = settings
+    const { clock, logger, redactor, warmSpares, maxConcurrentAgents } = settings
     if (settings.agents.length + FIXED_NAMES.length > MAX_AGENTS)
       throw new ConfigurationError(
         `agents: ${settings.agents.length} are too many; a team has up to ${MAX_AGENTS - FIXED_NAMES.length}.`,
         { path: 'agents' },
       )
-    this.#spawner = new WorkerSpawner(kit ? 0 : warmSpares, guardedLogger(logger))
+    this.#spawner = new WorkerSpawner(kit ? 0 : warmSpares, guardedLogger(logger, redactor))
     this.supervisor = new Supervisor({
       clock,
       logger,
+      redactor,
       spawner: this.#spawner,
       capacity: Math.min(settings.agents.length + FIXED_NAMES.length + SPARE_NAMES, MAX_AGENTS),
       parts: [
@@ -464,7 +465,7 @@ export class TeamRuntime {
   /** Every message that the log still has, in order. Throws `UnknownRunError`. */
   getMessageHistory(runId?: string): TypedMessage[] {
     const run = this.#run(runId)
-    return run ? historyOf(run.log, directoryOf(run, this.supervisor)) : []
+    return run ? this.supervisor.redactor.data(historyOf(run.log, directoryOf(run, this.supervisor))) : []
   }
 
   /** By the task's id. Throws `UnknownRunError`. */
@@ -496,7 +497,7 @@ export class TeamRuntime {
    * for (const { id, reason } of team.deadLetters.list()) if (reason === 'stopped') await team.deadLetters.replay(id)
    */
   readonly deadLetters = {
-    list: (): DeadLetter[] => this.supervisor.deadLetters.list(),
+    list: (): DeadLetter[] => this.supervisor.redactor.data(this.supervisor.deadLetters.list()),
     replay: (id: string): Promise<void> => this.#post(() => this.#letters.replay(id)),
     discard: (id: string): void => this.#letters.discard(id),
   }

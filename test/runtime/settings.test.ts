@@ -20,7 +20,7 @@ const supervision = {
 }
 
 t.test('a team of one role gets every default', async (t) => {
-  const { newcomer: _, ...settings } = settingsFrom({ agents })
+  const { newcomer: _, redactor: __, ...settings } = settingsFrom({ agents })
   t.strictSame(settings, {
     agents: [
       {
@@ -68,6 +68,7 @@ t.test('every option of the team arrives', async (t) => {
   const {
     agents: _agents,
     newcomer: _,
+    redactor: __,
     ...rest
   } = settingsFrom({
     agents,

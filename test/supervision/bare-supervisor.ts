@@ -10,6 +10,7 @@ import type { Cell } from '../../src/runtime/cell.ts'
 import { agentCell } from '../../src/runtime/cell-settings.ts'
 import { FIXED_NAMES, ORCHESTRATOR_INDEX, type Part } from '../../src/runtime/core.ts'
 import { LocalThread } from '../../src/runtime/local-thread.ts'
+import { Redactor } from '../../src/runtime/redactor.ts'
 import type { RunState } from '../../src/runtime/run-state.ts'
 import { settingsFrom, type TeamOptions } from '../../src/runtime/settings.ts'
 import { Supervisor } from '../../src/runtime/supervisor.ts'
@@ -44,7 +45,14 @@ export class BareSupervisor {
   constructor(cast: Record<string, Receive>, parts: readonly Part[], options: Setting = {}, logger: Logger = silent) {
     const names = Object.keys(cast)
     const { roles = {}, watch = (clock) => clock, ...rest } = options
-    this.host = new Supervisor({ clock: watch(this.clock), logger, spawner: noSpawner, capacity: 64, parts })
+    this.host = new Supervisor({
+      clock: watch(this.clock),
+      logger,
+      redactor: new Redactor(),
+      spawner: noSpawner,
+      capacity: 64,
+      parts,
+    })
     for (const [name, receive] of Object.entries(cast)) this.#handlers.set(name, handlersOf(defineAgent({ receive }))!)
     const { agents } = settingsFrom(
       { ...rest, agents: names.map((name) => ({ ...roles[name], name })) },

@@ -1,0 +1,133 @@
+import t from 'tap'
+import { CancelledError } from '../../src/errors.ts'
+import { guardedLogger } from '../../src/runtime/guarded-logger.ts'
+import { isSecretName, Redactor } from '../../src/runtime/redactor.ts'
+
+const KEY = 'k3y/with+odd"letters'
+
+function knowing(...keys: string[]): Redactor {
+  const redactor = new Redactor()
+  for (const key of keys) redactor.learn(key)
+  return redactor
+}
+
+t.test('a known key is taken out, however often, also as it stands in a URL, in JSON and in base64', async (t) => {
+  const redactor = knowing(KEY)
+  t.equal(redactor.text(`${KEY} and ${KEY}`), '[redacted] and [redacted]')
+  t.equal(redactor.text(`https://host/?key=${encodeURIComponent(KEY)}&a=1`), 'https://host/?key=[redacted]&a=1')
+  t.notMatch(redactor.text(JSON.stringify({ text: KEY })), 'k3y')
+  const base64 = Buffer.from(KEY).toString('base64')
+  t.notMatch(redactor.text(base64), base64.slice(0, 12))
+})
+
+t.test('of two keys the one within the other leaves nothing of it', async (t) => {
+  t.equal(knowing('key-123456', 'key-123456-longer').text('key-123456-longer'), '[redacted]')
+})
+
+t.test('what is too short to be a key is left alone, and so is what nobody told', async (t) => {
+  const redactor = knowing('short', '')
+  t.equal(redactor.text('a short text'), 'a short text')
+  t.equal(redactor.data('anything'), 'anything')
+})
+
+t.test('in logs and errors also what looks like a key, whoever has it', async (t) => {
+  const redactor = new Redactor()
+  for (const text of ['Authorization: Bearer abcdefghijkl', `sk-proj-${'a1'.repeat(10)}`, `AIza${'b2'.repeat(18)}`])
+    t.match(redactor.text(`it was ${text}.`), '[redacted]')
+  for (const text of ['the bearer of bad news', 'sk-8 is a road', 'ask-him-for-a-longer-answer-then'])
+    t.equal(redactor.text(text), text)
+})
+
+t.test('data is looked into as deep as it goes, and is the same object where there is nothing', async (t) => {
+  const redactor = knowing(KEY)
+  const clean = { a: [1, { b: 'fine' }], when: new Date(0), none: null }
+  t.equal(redactor.data(clean), clean)
+  t.equal(redactor.fields(clean), clean)
+  const dirty = { a: [1, { b: `has ${KEY}`, [`in ${KEY}`]: 1 }], when: clean.when }
+  t.strictSame(redactor.data(dirty), { a: [1, { b: 'has [redacted]', 'in [redacted]': 1 }], when: clean.when })
+  t.match(dirty.a[1], { b: `has ${KEY}` }, 'and what it was stays as it was')
+})
+
+t.test('a circle ends, on both ways', async (t) => {
+  const redactor = knowing(KEY)
+  const clean: Record<string, unknown> = { text: 'fine' }
+  clean.self = clean
+  t.equal(redactor.data(clean), clean)
+  const dirty: Record<string, unknown> = { text: KEY }
+  dirty.self = [dirty]
+  const seen = redactor.data(dirty)
+  t.equal(seen.text, '[redacted]')
+  t.equal((seen.self as unknown[])[0], seen)
+})
+
+t.test('an error stays what it is: class, code, details and cause, without the key', async (t) => {
+  const redactor = knowing(KEY)
+  const error = new CancelledError(`no ${KEY}`, { path: KEY, agent: 'ann' }, new Error(`deep ${KEY}`))
+  const seen = redactor.fields({ error }).error
+  t.ok(seen instanceof CancelledError)
+  t.strictSame([seen.code, seen.details], ['CANCELLED', { path: '[redacted]', agent: 'ann' }])
+  t.notMatch(`${seen.stack} ${(seen.cause as Error).stack} ${JSON.stringify(seen)}`, KEY)
+  t.match(error.message, KEY)
+  const clean = new CancelledError('no', { agent: 'ann' })
+  t.equal(redactor.fields(clean), clean)
+})
+
+t.test('what only a getter would make is left to who asks for it', async (t) => {
+  const lazy = {
+    get history(): string {
+      throw new Error('nobody asked')
+    },
+    text: KEY,
+  }
+  t.equal(knowing(KEY).data(lazy).text, '[redacted]')
+})
+
+t.test('in the fields of a log the texts with the name of a secret are taken out', async (t) => {
+  const redactor = new Redactor()
+  const fields = { headers: { authorization: 'abc', 'x-api-key': 'abc' }, apiKey: 'abc', key: 'finding.1', tokens: 5 }
+  t.strictSame(redactor.fields(fields), {
+    headers: { authorization: '[redacted]', 'x-api-key': '[redacted]' },
+    apiKey: '[redacted]',
+    key: 'finding.1',
+    tokens: 5,
+  })
+  t.equal(redactor.data(fields), fields, 'what agents say is theirs: there a name proves nothing')
+})
+
+t.test('names of secrets are told from others', async (t) => {
+  for (const name of [
+    'OPENAI_API_KEY',
+    'GH_TOKEN',
+    'DB_PASSWORD',
+    'apiKey',
+    'accessToken',
+    'client_secret',
+    'CRITIC_KEY',
+  ])
+    t.ok(isSecretName(name), name)
+  for (const name of ['key', 'keyboard', 'tokens', 'maxTokens', 'tokenUsage', 'PATH', 'KEYRING', 'author', 'monkey'])
+    t.notOk(isSecretName(name), name)
+})
+
+t.test('the variables that are called like a secret are known, unless they could be a name', async (t) => {
+  const redactor = new Redactor()
+  redactor.learnVariables({
+    A_KEY: 'abcdefg1',
+    B_TOKEN: 'only-letters-but-long',
+    DB_PASSWORD: 'postgres',
+    HOME: '/home/ann-1',
+  })
+  t.equal(redactor.text('abcdefg1 only-letters-but-long'), '[redacted] [redacted]')
+  t.equal(redactor.text('postgres in /home/ann-1'), 'postgres in /home/ann-1')
+})
+
+t.test('a logger is told neither in its text nor in its fields', async (t) => {
+  const lines: unknown[] = []
+  const tell = (fields: object, text: string) => void lines.push([fields, text])
+  const logger = guardedLogger({ debug: tell, info: tell, warn: tell, error: tell }, knowing(KEY))
+  for (const level of ['debug', 'info', 'warn', 'error'] as const) logger[level]({ said: KEY }, `it said ${KEY}`)
+  t.strictSame(
+    lines,
+    Array.from({ length: 4 }, () => [{ said: '[redacted]' }, 'it said [redacted]']),
+  )
+})
