@@ -48,16 +48,16 @@ class OpenAIClient implements ModelClient {
     const sdk = await import('openai')
     const key = await this.#provider.key.get(signal)
     signal.throwIfAborted()
-    const left = new AbortController() // also ends the call of a reader that leaves
+    const left = new AbortController()
     const detach = onAbort(signal, () => left.abort(signal.reason))
     try {
       yield* this.#ask(this.#clientWith(key, sdk), request, left.signal)
     } catch (thrown) {
-      signal.throwIfAborted() // whatever the abort has looked like further down
+      signal.throwIfAborted() // the SDK gives it another look, or ends the stream as if it were whole
       throw this.#failure(thrown, sdk, request)
     } finally {
       detach()
-      left.abort()
+      left.abort() // a body that nobody has read would keep its socket
     }
   }
 
@@ -80,7 +80,6 @@ class OpenAIClient implements ModelClient {
         yield* said(answer.take(await response.json())) // in one piece all the same, or an error
       else if (kind === 'events') for await (const chunk of data) yield* said(answer.take(chunk))
       else throw wrongContent(response.headers.get('content-type'), asked, response.status)
-      request.signal.throwIfAborted() // the SDK ends an aborted stream as if it were whole
     }
     yield* answer.end()
   }
@@ -93,7 +92,6 @@ class OpenAIClient implements ModelClient {
     const sdk = new OpenAI({
       baseURL,
       apiKey: key ?? 'none', // it insists on one; the header is taken away below
-      adminAPIKey: null,
       ...(foreign && { organization: null, project: null }), // from the environment, and meant for OpenAI
       ...(key === undefined && { defaultHeaders: { authorization: null } }),
       maxRetries: 0,

@@ -190,10 +190,16 @@ t.test('a function that gives no key is a ModelError that names it; nothing is a
     'models.writer.apiKey gave no key: a text without spaces is due.',
   )
   const aborting = new AbortController()
-  const hanging = textOf(
-    clientWith(() => new Promise(() => {})),
-    { signal: aborting.signal },
-  )
+  let asked = () => {}
+  const isAsked = new Promise<void>((resolve) => {
+    asked = resolve
+  })
+  const hangs = () => {
+    asked()
+    return new Promise<string>(() => {})
+  }
+  const hanging = textOf(clientWith(hangs), { signal: aborting.signal })
+  await isAsked
   aborting.abort(new Error('enough'))
   await t.rejects(hanging, { message: 'enough' })
   t.equal(server.calls.length, 0)

@@ -135,6 +135,14 @@ t.test('a provider that says that it takes no more is left alone until it does',
   t.equal(server.calls.length, 3)
 })
 
+t.test('what a provider says of its limits counts in a failure too', async (t) => {
+  const server = await modelServer(t)
+  const { clock, client } = queueing(server)
+  server.answer({ status: 500, headers: { 'x-ratelimit-remaining-requests': '0', 'x-ratelimit-reset-requests': '2s' } })
+  await errorOf(client)
+  t.strictSame(clock.pauses, [2_001])
+})
+
 t.test('no more calls are under way than the provider says that it takes', async (t) => {
   const server = await modelServer(t)
   const { client, queue } = queueing(server)

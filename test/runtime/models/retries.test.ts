@@ -106,6 +106,22 @@ t.test('an answer that breaks off is asked for again when nobody reads along', a
   t.equal(await text, 'All of it.')
 })
 
+t.test('of an answer that nobody reads along the failed attempt leaves nothing behind', async (t) => {
+  let attempt = 0
+  const client: ModelClient = {
+    async *complete(): AsyncGenerator<ModelPiece> {
+      attempt += 1
+      yield { text: `Attempt ${attempt}.` }
+      if (attempt === 1) throw new ModelError('Broken.', { retryable: true })
+    },
+  }
+  const clock = new PatientClock()
+  const text = textOf(retries(client, { clock, provider: 'mine' }))
+  await clock.paused(1)
+  await clock.advance(RETRY_POLICY.baseMs)
+  t.equal(await text, 'Attempt 2.')
+})
+
 t.test('a stream that breaks off before its first text is asked for again', async (t) => {
   const server = await modelServer(t)
   server.answer({ text: ['', 'Half'], hangUp: 1 }, 'All of it.')

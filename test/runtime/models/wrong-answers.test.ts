@@ -149,6 +149,15 @@ t.test('what a provider answers wrongly is a ModelError that says what it was', 
   }
 })
 
+t.test('a body that nobody reads to its end does not keep its socket', async (t) => {
+  const server = await modelServer(t)
+  server.always({ body: '<html>', headers: { 'content-type': 'text/html' }, between: new Promise(() => {}) })
+  for (const how of BOTH) {
+    await errorOf(clientOf(server), how)
+    t.equal(await server.calls.at(-1)?.ended, 'left')
+  }
+})
+
 t.test('a provider that hangs up is named as that, wherever it does', async (t) => {
   const server = await modelServer(t)
   for (const how of BOTH)
