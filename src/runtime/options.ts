@@ -31,7 +31,17 @@ export interface TokenLimit {
   perAgentTokens?: number
 }
 
-/** Models by the names that roles use: a client. Where to reach one is not available in this version. */
+/**
+ * Models by the names that roles use: a client of your own, or where to reach one that speaks OpenAI's chat completions (OpenAI,
+ * Gemini, Ollama, vLLM, LM Studio). `model` is what its provider calls it. `baseURL`: OpenAI's, or that of `OPENAI_BASE_URL`.
+ * The key is in the variable `apiKeyEnv`, or it is `apiKey`, or what that function gives, which is asked before each call; with
+ * neither, a model without a `baseURL` has the key of `OPENAI_API_KEY`, and one with a `baseURL` has none. Keys stay in the host:
+ * no agent's thread sees one, and they are taken out of logs, errors, events, trace and results.
+ *
+ * Calls of models with the same address and key wait for each other in one queue when the provider is asked too often. A call
+ * that fails in a way that passes is made again, with backoff or as long as the provider wants to be left alone: 5 times in all,
+ * within 300 s. Of a client of your own, calls that reject with a `ModelError` whose `details.retryable` is true are.
+ */
 export type ModelsConfig = {
   [name: string]:
     | ModelClient
@@ -86,8 +96,9 @@ export interface TeamOptions<Name extends string = string> {
   /** Not available in this version. */
   budget?: { perRun?: TokenLimit; perTeam?: TokenLimit & { windowMs: number } }
   /**
-   * By the names that roles use (`model`); a role that names none has `default`, or else the first. A client may be one of
-   * your own. The others are not available in this version.
+   * By the names that roles use (`model`); a role that names none has `default`, or else the first. A name that is not here is
+   * one of a model of the default's provider. Left out: the model `DRAMATIS_MODEL` with the key of `OPENAI_API_KEY`, at
+   * `OPENAI_BASE_URL`. 'rehearsal' is not available in this version.
    */
   models?: ModelsConfig | 'rehearsal'
   /** Shared by all roles. Not available in this version. */

@@ -78,6 +78,7 @@ export class RunBook implements RunHost {
     const options = readRunOptions(query, given)
     const joined = options.runId === undefined ? undefined : this.#join(options.runId, query)
     if (joined) return joined as RunHandle<T>
+    this.#checkModels(options.models ?? {})
     const waits = this.#running.size >= this.#settings.maxConcurrentRuns
     if (waits && this.#queue.length >= this.#settings.maxQueuedRuns) {
       throw new TeamOverloadedError(
@@ -91,6 +92,7 @@ export class RunBook implements RunHost {
       options.metadata,
       options.threadId,
     )
+    state.models = options.models ?? {}
     if (options.output) state.output = new RunOutput(options.output, state.id)
     const handle = new RunHandle<T>(state, this)
     const entry = this.#enter(handle as unknown as RunHandle<unknown>, options as RunOptions<unknown>, target)
@@ -100,6 +102,12 @@ export class RunBook implements RunHost {
     else if (waits) this.#enqueue(entry)
     else void this.#begin(entry)
     return handle
+  }
+
+  /** Each name has to be one that somebody means, and what is meant instead a model that there is. */
+  #checkModels(models: Readonly<Record<string, string>>): void {
+    const roles = this.#supervisor.agents().map(({ settings }) => settings.info.model)
+    for (const name of Object.keys(models)) this.#settings.models.assertOverride(name, models, roles)
   }
 
   #join(runId: string, query: string): RunHandle<unknown> | undefined {

@@ -4,6 +4,7 @@ import { nearest } from './nearest.ts'
 import { reading, refused } from './refused.ts'
 import type { RunOptions } from './run.ts'
 import { isObject } from './settings-checks.ts'
+import { modelNamesShape } from './settings-shape-models.ts'
 
 const KNOWN = [
   'signal',
@@ -27,6 +28,7 @@ export function readRunOptions<T>(query: unknown, given: RunOptions<T>): RunOpti
   if (!isObject(given)) throw refused('options', given, 'an object')
   const options = copied('options', given)
   if (isObject(options.metadata)) options.metadata = copied('metadata', options.metadata)
+  if (isObject(options.models)) options.models = copied('models', options.models)
   reading('options', () => check(options))
   return options
 }
@@ -55,7 +57,7 @@ function check(options: RunOptions<never> | RunOptions<unknown>): void {
   if (metadata !== undefined)
     for (const [key, value] of Object.entries(metadata))
       if (typeof value !== 'string') throw refused(`metadata.${key}`, value, 'a text')
-  if (models !== undefined) throw unavailable('models')
+  if (models !== undefined) modelNamesShape(models, 'models')
   if (budget !== undefined) throw unavailable('budget')
   if (output !== undefined && typeof output?.['~standard']?.validate !== 'function')
     throw refused('output', output, 'a Standard Schema (zod, arktype, ...)')

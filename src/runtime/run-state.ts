@@ -62,6 +62,8 @@ export class RunState {
   readonly openTasks = new Map<number, Map<number, string>>()
   /** Questions to a person that nobody has answered yet, by their ids. */
   readonly questions = new Map<string, OpenQuestion>()
+  /** Other models by the names that its agents use. */
+  models: Readonly<Record<string, string>> = {}
   /** What its answer is to fit. */
   output: RunOutput | undefined
   /** What models have cost in it. */

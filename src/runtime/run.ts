@@ -29,7 +29,10 @@ export interface RunOptions<T = undefined> {
   threadId?: string
   /** For the agents to read: `context.run.metadata`. */
   metadata?: Record<string, string>
-  /** Not available in this version. */
+  /**
+   * Other models in this run: by a name that roles use (`default` for those that name none) the name of another entry of the
+   * team's `models`, or of another model of the same provider.
+   */
   models?: Record<string, string>
   /** Not available in this version. */
   budget?: TokenLimit

@@ -1,7 +1,7 @@
 /** One role with every default filled in. What the role says goes first, then the team, then the default. */
 import type { AgentRole, CommunicationConfig, RoleInfo } from '../actors/role.ts'
 import { blackboardScope } from './blackboard-scope.ts'
-import type { KnownModels } from './models/model-table.ts'
+import type { Models } from './models/models.ts'
 import { offeredVerbs } from './models/offered-verbs.ts'
 import type { TeamOptions } from './options.ts'
 import type { RestartType, Strategy } from './restart-policy.ts'
@@ -86,7 +86,7 @@ export function agentSettings(
   path: string,
   team: TeamDefaults,
   hasDefinition: boolean,
-  models: KnownModels,
+  models: Pick<Models, 'assertHas'>,
 ): AgentSettings {
   const own = role.communication ?? {}
   const all = team.communication ?? {}

@@ -5,7 +5,8 @@ import { type Scheduler, schedulerFrom } from '../clock.ts'
 import { type BlackboardScope, blackboardScope } from './blackboard-scope.ts'
 import { defaultLogger } from './default-logger.ts'
 import { LIVELOCK_BOUNDS, type LivelockBounds } from './livelock.ts'
-import { KnownModels, type ModelTable, modelTable } from './models/model-table.ts'
+import type { Environment } from './models/model-keys.ts'
+import { Models } from './models/models.ts'
 import type { TeamOptions } from './options.ts'
 import { Redactor } from './redactor.ts'
 import { type AgentSettings, agentSettings, type SupervisionSettings, supervisionSettings } from './settings-agent.ts'
@@ -44,8 +45,7 @@ export interface TeamSettings {
   /** One for each run, one for the team, one for a run whose agents use it, or none. */
   blackboard: BlackboardScope
   syncPoints: SyncPointSettings[]
-  /** By the names that roles use. */
-  models: ModelTable
+  models: Models
   logger: Logger
   /** Knows the keys in the environment; whoever obtains another one tells it. */
   redactor: Redactor
@@ -57,7 +57,7 @@ export interface TeamSettings {
 /**
  * Checks all of the options that can be checked without loading a module, and fills in the defaults.
  * `given.modules` names the agents whose definition is at hand, so that they need no module; `given.model` says that a client
- * is at hand which is every model.
+ * is at hand which is every model; `given.env` is the environment, the process's own by default.
  *
  * @throws ConfigurationError for the first option that is wrong or not there yet. `details` has its `path`, what it
  * `got` and what is `accepted`.
@@ -68,7 +68,7 @@ export interface TeamSettings {
  */
 export function settingsFrom(
   options: TeamOptions,
-  given: { modules?: ReadonlySet<string>; model?: boolean } = {},
+  given: { modules?: ReadonlySet<string>; model?: boolean; env?: Environment } = {},
 ): TeamSettings {
   teamShape(options, '')
   refuseUnavailable(options)
@@ -80,8 +80,12 @@ export function settingsFrom(
   const isGiven = ({ name }: AgentRole) => given.modules?.has(name) ?? false
   const { supervision, communication, enableBlackboard } = options
   const defaults = structuredClone({ supervision, communication, enableBlackboard })
-  const models = modelTable(options.models)
-  const known = new KnownModels(models, given.model ?? false)
+  const clock = schedulerFrom(options.clock)
+  const { env = process.env } = given
+  const redactor = new Redactor()
+  redactor.learnVariables(env)
+  const models = new Models(options.models, { env, clock, redactor })
+  const known = given.model ? { assertHas() {} } : models // that client is every model
   const agents = options.agents.map((role, i) => agentSettings(role, `agents[${i}]`, options, isGiven(role), known))
   const livelockOfModels = livelockBounds(options.supervision?.livelock)
   const watches = options.supervision?.livelock !== undefined || agents.some(({ playedByModel }) => playedByModel)
@@ -102,8 +106,8 @@ export function settingsFrom(
     syncPoints,
     models,
     logger: options.logger ?? defaultLogger,
-    redactor: redactorOf(process.env),
-    clock: schedulerFrom(options.clock),
+    redactor,
+    clock,
     newcomer(role, path, others) {
       roleShape(role, path)
       refuseUnavailableRole(role, path)
@@ -111,12 +115,6 @@ export function settingsFrom(
       return agentSettings(role, path, defaults, isGiven(role), known)
     },
   }
-}
-
-function redactorOf(env: NodeJS.ProcessEnv): Redactor {
-  const redactor = new Redactor()
-  redactor.learnVariables(env)
-  return redactor
 }
 
 function livelockBounds(given: SupervisionConfig['livelock'] = {}): LivelockBounds | false {

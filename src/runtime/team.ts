@@ -34,7 +34,6 @@ import { type Metric, prometheusText } from './metric.ts'
 import { metricsOf } from './metrics.ts'
 import { ModelGateway } from './models/gateway.ts'
 import { modelTurnVerbs } from './models/model-turn.ts'
-import { resolverOf } from './models/resolve.ts'
 import { deadlines } from './parts/deadlines.ts'
 import { deadlock } from './parts/deadlock.ts'
 import { livelock } from './parts/livelock.ts'
@@ -154,8 +153,12 @@ export class TeamRuntime {
     const { calls } = this.supervisor
     const gateway = new ModelGateway({
       clock,
-      resolve: resolverOf(models, kit?.model),
+      resolve: (wanted, { cell, run }) =>
+        kit?.model
+          ? { client: kit.model, model: wanted ?? 'default' }
+          : models.resolve(wanted, `the model of "${cell.name}"`, run.models),
       record: (run, record) => this.supervisor.record(run, record),
+      redactor: this.supervisor.redactor,
     })
     calls.verbs.set('model', gateway.verb)
     for (const [operation, verb] of modelTurnVerbs(this.supervisor)) calls.verbs.set(operation, verb)

@@ -1,7 +1,6 @@
 /** What the contract has and this version has not. Nothing is accepted and ignored: each of these is refused by name. */
 import { verbTool } from '../actors/verb-tools.ts'
 import { shown, unavailable } from '../errors.ts'
-import { isClient } from './models/model-table.ts'
 
 /** One option without an effect yet. */
 export interface UnavailableOption {
@@ -19,8 +18,8 @@ export const UNAVAILABLE: readonly UnavailableOption[] = [
   only('budget'),
   {
     path: 'models',
-    asked: (value) => value === 'rehearsal' || !Object.values(Object(value)).every(isClient),
-    available: ['an object of ModelClients'],
+    asked: (value) => value === 'rehearsal',
+    available: ['an object of models'],
   },
   emptyOnly('tools'),
   only('stateManagement.log', 'memory'),

@@ -69,7 +69,6 @@ t.test('methods of a team and a run', async (t) => {
 t.test('options of a run that are not there yet', async (t) => {
   const { team: typed, isWell } = stage(t)
   const team = untyped(typed)
-  isUnavailable(t, await refusalOf(() => team.execute('hi', { models: { ann: 'm' } })), 'models')
   isUnavailable(t, await refusalOf(() => team.launch('hi', { budget: { tokens: 5 } })), 'budget')
   t.ok(await isWell())
 })

@@ -3,6 +3,7 @@ import t from 'tap'
 import type { ModelClient, ModelRequest } from '../../src/actors/model.ts'
 import { type AgentContext, BudgetExceededError, ModelError } from '../../src/index.ts'
 import { type GatewayLayer, ModelGateway } from '../../src/runtime/models/gateway.ts'
+import { Redactor } from '../../src/runtime/redactor.ts'
 import { testTeam, virtualClock } from '../../src/testing.ts'
 import { localTeam, never, openTeam, outcomeOf, silent } from '../supervision/teams.ts'
 import { FakeModel, USAGE } from './fake-model.ts'
@@ -226,21 +227,23 @@ t.test('layers go around each call, the first outermost, and may refuse it', asy
       return made
     }
   const broke: GatewayLayer = () => Promise.reject(new BudgetExceededError('no tokens are left'))
-  const model = new FakeModel(['ok', [new Error('key sk-1 is wrong')]])
+  const model = new FakeModel(['ok', [new Error('the key key-number-1 is wrong')]])
+  const redactor = new Redactor()
+  redactor.learn('key-number-1')
   const gateway = (...layers: GatewayLayer[]) =>
     new ModelGateway({
       clock: virtualClock(),
       resolve: () => ({ client: model, model: 'm' }),
       record: () => {},
       layers,
-      redact: (text) => text.replace(/sk-\w+/, '[key]'),
+      redactor,
     })
   const caller = { cell: { name: 'ann', index: 3 }, run: { id: 'r' }, turn: 1 } as never
   const ask = (made: ModelGateway) =>
     made.call(caller, { messages: [{ role: 'user', content: 'hi' }] }, new AbortController().signal, () => {})
   t.match(await ask(gateway(layer('span'), layer('budget'))), { text: 'ok', model: 'm' })
   t.same(seen, ['span before m', 'budget before m', 'budget after 15', 'span after 15'])
-  await t.rejects(ask(gateway(layer('span'))), { code: 'MODEL', message: /key \[key\] is wrong/ })
+  await t.rejects(ask(gateway(layer('span'))), { code: 'MODEL', message: /the key \[redacted\] is wrong/ })
   t.equal(seen.at(-1), 'span after 0 failed')
   await t.rejects(ask(gateway(broke)), { code: 'BUDGET_EXCEEDED' })
   t.equal(model.requests.length, 2)

@@ -178,7 +178,7 @@ t.test('an entry of env is a name, and a value behind it never shows', async (t)
 })
 
 t.test('what is inside of an object never shows', async (t) => {
-  t.notMatch(errorFor({ models: { main: { model: 'm', apiKey: 'hidden' } } }).message, /hidden/)
+  t.notMatch(errorFor({ models: { main: { model: 5, apiKey: 'hidden' } } }).message, /hidden/)
   t.equal(detailsOf({ maxConcurrentAgents: { apiKey: 'hidden' } }), 'maxConcurrentAgents: an object')
 })
 

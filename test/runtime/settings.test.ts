@@ -20,7 +20,7 @@ const supervision = {
 }
 
 t.test('a team of one role gets every default', async (t) => {
-  const { newcomer: _, redactor: __, ...settings } = settingsFrom({ agents })
+  const { newcomer: _, redactor: __, models: ___, ...settings } = settingsFrom({ agents })
   t.strictSame(settings, {
     agents: [
       {
@@ -57,7 +57,6 @@ t.test('a team of one role gets every default', async (t) => {
     livelock: false,
     livelockOfModels: { maxStalledRounds: 3, maxRepeats: 4, maxMessagesWithoutProgress: 50 },
     blackboard: 'on_use',
-    models: new Map(),
     logger: defaultLogger,
     clock: systemClock,
   })
@@ -69,6 +68,7 @@ t.test('every option of the team arrives', async (t) => {
     agents: _agents,
     newcomer: _,
     redactor: __,
+    models: ___,
     ...rest
   } = settingsFrom({
     agents,
@@ -97,7 +97,6 @@ t.test('every option of the team arrives', async (t) => {
     livelock: { maxStalledRounds: 1, maxRepeats: 2, maxMessagesWithoutProgress: 30 },
     livelockOfModels: { maxStalledRounds: 1, maxRepeats: 2, maxMessagesWithoutProgress: 30 },
     blackboard: 'team',
-    models: new Map(),
     logger: silent,
     clock,
   })

@@ -9,8 +9,8 @@ const asking: Record<string, { asks: unknown[]; fine: unknown[] }> = {
   taskRouting: { asks: ['capability_match', 'load_balance', 'auction', 'round_robin'], fine: ['explicit'] },
   budget: { asks: [{ perRun: { tokens: 5 } }], fine: [] },
   models: {
-    asks: ['rehearsal', { default: { model: 'm' } }],
-    fine: [{ default: { complete: () => undefined } }],
+    asks: ['rehearsal'],
+    fine: [{ default: { complete: () => undefined } }, { default: { model: 'm', baseURL: 'http://localhost/v1' } }],
   },
   tools: { asks: [['search']], fine: [[]] },
   'stateManagement.log': { asks: [{ path: 'log' }], fine: ['memory'] },

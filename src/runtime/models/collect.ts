@@ -24,7 +24,7 @@ export interface Collected {
 }
 
 /** As much as one frame takes. A client that never ends is stopped there. */
-const MOST_CHARACTERS = 2 ** 23
+export const MOST_CHARACTERS = 2 ** 23
 
 const FINISH_REASONS: ReadonlySet<unknown> = new Set<FinishReason>(['stop', 'length', 'tool_calls', 'content_filter'])
 
@@ -52,7 +52,7 @@ export function collect(
     if (signal.aborted) return abort()
     const stop = onAbort(signal, abort)
     const read = async () => {
-      const pieces = piecesOf(client, request)
+      const pieces = piecesOf(client, request)[Symbol.asyncIterator]()
       leave = () => void pieces.return?.().then(undefined, () => {}) // what it says to that is for nobody
       let isOver = false
       try {
@@ -62,7 +62,7 @@ export function collect(
           if (signal.aborted) return
           if (next.done) break
           size += add(into, next.value, onText)
-          if (size > MOST_CHARACTERS) throw wrong(`an answer of more than ${MOST_CHARACTERS} characters`)
+          if (size > MOST_CHARACTERS) throw endless()
         }
         isOver = true
       } finally {
@@ -75,11 +75,12 @@ export function collect(
   })
 }
 
-function piecesOf(client: ModelClient, request: ModelRequest): AsyncIterator<ModelPiece> {
+/** Throws `ModelError` for what nobody can read. */
+export function piecesOf(client: ModelClient, request: ModelRequest): AsyncIterable<ModelPiece> {
   const pieces: unknown = client.complete(request)
   const iterate: unknown = Object(pieces)[Symbol.asyncIterator]
   if (typeof iterate !== 'function') throw wrong(`${shown(pieces)} in place of an async iterable`)
-  return Reflect.apply(iterate, pieces, []) as AsyncIterator<ModelPiece>
+  return pieces as AsyncIterable<ModelPiece>
 }
 
 /** Returns how many characters it had. */
@@ -121,5 +122,7 @@ function usageOf(usage: unknown): TokenUsage {
     return usage as TokenUsage
   throw wrong('a usage that has no counts')
 }
+
+export const endless = () => wrong(`an answer of more than ${MOST_CHARACTERS} characters`)
 
 const wrong = (what: string) => new ModelError(`The model's client gave ${what}.`)

@@ -2,20 +2,15 @@
  * The way of a model call: the one place in the host where a call leaves the team. No thread ever speaks with a provider, so
  * that no thread has a key, and a call whose thread dies goes on: its answer is in the log for who comes after.
  */
-import {
-  addUsage,
-  type ModelAnswer,
-  type ModelCall,
-  type ModelClient,
-  NO_TOKENS,
-  type TokenUsage,
-} from '../../actors/model.ts'
+import { addUsage, type ModelAnswer, type ModelCall, NO_TOKENS, type TokenUsage } from '../../actors/model.ts'
 import type { Scheduler } from '../../clock.ts'
 import { DramatisError, describe, MessageRejectedError, ModelError } from '../../errors.ts'
 import type { Cell } from '../cell.ts'
 import type { HostVerb } from '../host-calls.ts'
 import type { Unrecorded } from '../records.ts'
+import type { Redactor } from '../redactor.ts'
 import type { RunState } from '../run-state.ts'
+import type { ResolvedModel } from './client.ts'
 import { collect, nothingYet } from './collect.ts'
 
 /** Who asks. */
@@ -23,12 +18,6 @@ export interface ModelCaller {
   readonly cell: Cell
   readonly run: RunState
   readonly turn: number
-}
-
-/** A client, and what it calls the model. */
-export interface ResolvedModel {
-  readonly client: ModelClient
-  readonly model: string
 }
 
 /** Which model an agent means in that run. `wanted` is a name in the team's `models`; undefined: the default. */
@@ -59,8 +48,8 @@ export interface GatewayOptions {
   readonly resolve: ResolveModel
   readonly record: (run: RunState, record: Unrecorded) => void
   readonly layers?: readonly GatewayLayer[]
-  /** Takes secrets out of what is said of a failure. */
-  readonly redact?: (text: string) => string
+  /** Takes keys out of what is said of a failure. */
+  readonly redactor: Redactor
 }
 
 export class ModelGateway {
@@ -131,11 +120,11 @@ export class ModelGateway {
 
   /** The one place where what a client throws becomes what others get to see. */
   #failure(thrown: unknown, { caller, model }: PendingCall): DramatisError {
-    const { redact = (text) => text } = this.#options
+    const { redactor } = this.#options
     const agent = caller.cell.name
-    if (thrown instanceof DramatisError && !(thrown instanceof ModelError)) return thrown
-    const what = redact(thrown instanceof ModelError ? thrown.message : describe(thrown))
-    const details = thrown instanceof ModelError ? thrown.details : {}
+    if (thrown instanceof DramatisError && !(thrown instanceof ModelError)) return redactor.fields(thrown)
+    const what = redactor.text(thrown instanceof ModelError ? thrown.message : describe(thrown))
+    const details = thrown instanceof ModelError ? redactor.fields(thrown.details) : {}
     return new ModelError(`The model "${model}" has no answer for "${agent}": ${what}`, { ...details, agent, model })
   }
 }

@@ -5,28 +5,31 @@
 import type { ModelClient } from '../../actors/model.ts'
 import type { Scheduler } from '../../clock.ts'
 import { ConfigurationError } from '../../errors.ts'
+import { nearest } from '../nearest.ts'
 import type { ModelsConfig } from '../options.ts'
 import type { Redactor } from '../redactor.ts'
+import { refusedAs } from '../refused.ts'
 import { isAddress } from '../settings-shape-models.ts'
+import { isClient, type ResolvedModel } from './client.ts'
 import { type Environment, fixedKey, keyOfFunction, keyOfVariable, type ModelKey, NO_KEY } from './model-keys.ts'
 import { hostOf, openaiClient } from './openai-client.ts'
 import { ProviderQueue, queued } from './provider-queue.ts'
 import { retries } from './retries.ts'
 
-/** A client, and what it calls the model. */
-export interface ResolvedModel {
-  readonly client: ModelClient
-  readonly model: string
-}
-
 export interface ModelsContext {
   readonly env: Environment
   readonly clock: Scheduler
   readonly redactor: Redactor
-  /** The client that answers without a provider. */
-  rehearsal(): ModelClient
+  /** The client that answers without a provider; left out, there is none. */
+  rehearsal?(): ModelClient
   /** Told once when that one answers although nobody has asked for it. */
-  notice(text: string): void
+  notice?(text: string): void
+}
+
+/** What a name stands for. */
+interface Entry extends ResolvedModel {
+  /** It has other models, too. */
+  readonly hasMore: boolean
 }
 
 /** The model of roles that name none. */
@@ -37,10 +40,10 @@ const NOTICE =
 
 export class Models {
   readonly #context: ModelsContext
-  readonly #isRehearsal: boolean
-  #entries: ReadonlyMap<string, ResolvedModel> | undefined
-  readonly #providers: { baseURL: string; identity: unknown; client: ModelClient }[] = []
+  readonly #isAskedFor: boolean
   #rehearsing: ModelClient | undefined
+  #entries: ReadonlyMap<string, Entry> | undefined
+  readonly #providers: { baseURL: string; identity: unknown; client: ModelClient }[] = []
 
   /**
    * The shape of `models` is checked before. What stands in the environment is not looked at before a model is meant: a team
@@ -50,7 +53,7 @@ export class Models {
    */
   constructor(models: ModelsConfig | 'rehearsal' | undefined, context: ModelsContext) {
     this.#context = context
-    this.#isRehearsal = models === 'rehearsal'
+    this.#isAskedFor = models === 'rehearsal'
     context.redactor.learn(context.env.OPENAI_API_KEY?.trim())
     if (typeof models === 'object') this.#entries = this.#configured(models)
   }
@@ -62,61 +65,99 @@ export class Models {
    *
    * @throws ConfigurationError if there is no such model.
    */
-  resolve(wanted: string | undefined, overrides: Readonly<Record<string, string>> = {}, path = 'model'): ResolvedModel {
+  resolve(wanted: string | undefined, path: string, overrides: Readonly<Record<string, string>> = {}): ResolvedModel {
     const name = wanted ?? DEFAULT
     const instead = Object.hasOwn(overrides, name) ? overrides[name] : undefined
     if (this.#isRehearsed) return { client: this.#rehearse(), model: instead ?? wanted ?? 'rehearsal' }
     const found = this.#table.get(name) ?? this.#byDefault(wanted, path)
-    const other = instead === undefined ? found : this.#table.get(instead)
-    const meant = other ?? { client: found.client, model: instead ?? '' }
-    if (meant.model !== '') return meant
+    const { client, model } =
+      instead === undefined ? found : (this.#table.get(instead) ?? this.#another(found, instead, path))
+    if (model !== '') return { client, model }
     const text = `${path}: which model? Set DRAMATIS_MODEL, or name one in the role's model.`
     throw new ConfigurationError(text, { path, got: 'nothing', accepted: 'the name of a model' })
   }
 
-  get #table(): ReadonlyMap<string, ResolvedModel> {
+  /** Throws `ConfigurationError` unless there is a model for the role at `path`, which has no code. */
+  assertHas(wanted: string | undefined, path: string): void {
+    if (this.#isRehearsed) return
+    if (this.#table.size > 0) return void this.resolve(wanted, `${path}.model`)
+    const advice =
+      'A role without code needs a model: give the team one (models: { default: ... }, or OPENAI_API_KEY and DRAMATIS_MODEL in the environment), or the role a module.'
+    const accepted = 'the module whose default export is the defineAgent(...) of this role'
+    throw refusedAs(`${path}.module`, 'nothing', accepted, advice)
+  }
+
+  /** Throws `ConfigurationError` for an override of a run that nobody means, or that means no model. `roles`: what roles mean. */
+  assertOverride(
+    name: string,
+    overrides: Readonly<Record<string, string>>,
+    roles: readonly (string | undefined)[],
+  ): void {
+    const path = `models.${name}`
+    const meant = [...new Set([DEFAULT, ...this.#table.keys(), ...roles.flatMap((role) => role ?? [])])]
+    if (meant.includes(name)) return void this.resolve(name === DEFAULT ? undefined : name, path, overrides)
+    const near = nearest(name, meant)
+    const advice = near === undefined ? `There are ${meant.join(', ')}.` : `Did you mean "${near}"?`
+    throw new ConfigurationError(`${path}: nobody means a model of that name. ${advice}`, {
+      path,
+      got: name,
+      accepted: meant,
+    })
+  }
+
+  get #table(): ReadonlyMap<string, Entry> {
     this.#entries ??= this.#fromEnvironment()
     return this.#entries
   }
 
   get #isRehearsed(): boolean {
-    return this.#isRehearsal || (this.#table.size === 0 && this.#context.env.NODE_ENV !== 'production')
-  }
-
-  #byDefault(wanted: string | undefined, path: string): ResolvedModel {
-    const fallback = this.#table.get(DEFAULT) ?? this.#table.values().next().value
-    if (!fallback) {
-      const text = `${path}: there is no model, and with NODE_ENV=production none is rehearsed. Give the team models, or set OPENAI_API_KEY and DRAMATIS_MODEL.`
-      throw new ConfigurationError(text, { path, got: 'no model', accepted: 'models' })
-    }
-    return { client: fallback.client, model: wanted ?? fallback.model }
+    if (!this.#context.rehearsal) return false
+    return this.#isAskedFor || (this.#table.size === 0 && this.#context.env.NODE_ENV !== 'production')
   }
 
   #rehearse(): ModelClient {
     if (this.#rehearsing) return this.#rehearsing
-    if (!this.#isRehearsal) this.#context.notice(NOTICE)
-    this.#rehearsing = this.#context.rehearsal()
+    if (!this.#isAskedFor) this.#context.notice?.(NOTICE)
+    this.#rehearsing = this.#context.rehearsal!()
     return this.#rehearsing
   }
 
-  #configured(models: ModelsConfig): Map<string, ResolvedModel> {
+  #byDefault(wanted: string | undefined, path: string): Entry {
+    const fallback = this.#table.get(DEFAULT) ?? this.#table.values().next().value
+    if (!fallback) {
+      const text = `${path}: the team has no model. Give it one: models: { default: ... }, or OPENAI_API_KEY and DRAMATIS_MODEL in the environment.`
+      throw new ConfigurationError(text, { path, got: 'no model', accepted: 'models' })
+    }
+    return wanted === undefined || wanted === DEFAULT ? fallback : this.#another(fallback, wanted, path)
+  }
+
+  /** Another model of the same provider. A client that was handed in is the models that it is named for. */
+  #another({ client, hasMore }: Entry, model: string, path: string): Entry {
+    if (hasMore) return { client, model, hasMore }
+    const accepted = [...this.#table.keys()].join(', ')
+    const text = `${path}: no model of this team is named "${model}"; there are ${accepted}.`
+    throw new ConfigurationError(text, { path, got: model, accepted })
+  }
+
+  #configured(models: ModelsConfig): Map<string, Entry> {
     const { clock } = this.#context
     return new Map(
-      Object.entries(models).map(([name, entry]) => {
-        if ('complete' in entry) return [name, { client: retries(entry, { clock, provider: name }), model: name }]
-        return [name, { client: this.#clientOf(entry, `models.${name}`), model: entry.model }]
+      Object.entries(models).map(([name, entry]): [string, Entry] => {
+        if (!isClient(entry))
+          return [name, { client: this.#clientOf(entry, `models.${name}`), model: entry.model, hasMore: true }]
+        return [name, { client: retries(entry, { clock, provider: name }), model: name, hasMore: false }]
       }),
     )
   }
 
-  #fromEnvironment(): Map<string, ResolvedModel> {
+  #fromEnvironment(): Map<string, Entry> {
     const { env } = this.#context
     if (!env.OPENAI_API_KEY?.trim() && !env.OPENAI_BASE_URL?.trim()) return new Map()
     const model = env.DRAMATIS_MODEL?.trim() ?? ''
-    return new Map([[DEFAULT, { client: this.#clientOf({}, 'the environment'), model }]])
+    return new Map([[DEFAULT, { client: this.#clientOf({}, 'the environment'), model, hasMore: true }]])
   }
 
-  #clientOf({ baseURL, ...entry }: Entry, path: string): ModelClient {
+  #clientOf({ baseURL, ...entry }: Place, path: string): ModelClient {
     const { env } = this.#context
     const address = (baseURL ?? (env.OPENAI_BASE_URL?.trim() || OPENAI)).replace(/\/+$/, '')
     if (!isAddress(address)) {
@@ -131,7 +172,7 @@ export class Models {
     return client
   }
 
-  #keyOf({ baseURL, apiKey, apiKeyEnv }: Entry, path: string): ModelKey {
+  #keyOf({ baseURL, apiKey, apiKeyEnv }: Place, path: string): ModelKey {
     const { env, redactor } = this.#context
     if (apiKeyEnv !== undefined) return keyOfVariable(apiKeyEnv, `${path}.apiKeyEnv`, env, redactor)
     if (typeof apiKey === 'function') return keyOfFunction(apiKey, `${path}.apiKey`, redactor)
@@ -150,4 +191,4 @@ export class Models {
   }
 }
 
-type Entry = Partial<Exclude<ModelsConfig[string], ModelClient>>
+type Place = Partial<Exclude<ModelsConfig[string], ModelClient>>

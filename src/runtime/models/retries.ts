@@ -6,6 +6,7 @@ import type { ModelClient, ModelPiece, ModelRequest } from '../../actors/model.t
 import type { Scheduler } from '../../clock.ts'
 import { ModelError } from '../../errors.ts'
 import { onAbort } from '../../on-abort.ts'
+import { endless, MOST_CHARACTERS, piecesOf } from './collect.ts'
 import { failingOf, modelError } from './model-errors.ts'
 import { type FailedAttempt, nextAttempt, RETRY_POLICY, type RetryPolicy } from './retry-policy.ts'
 
@@ -54,9 +55,9 @@ class PatientClient implements ModelClient {
     for (let attempt = 1; ; attempt += 1) {
       let read = false
       try {
-        const pieces = request.stream ? this.#client.complete(request) : await whole(this.#client.complete(request))
-        for await (const piece of pieces) {
-          if (piece.text) read = true
+        const pieces = piecesOf(this.#client, request)
+        for await (const piece of request.stream ? pieces : await whole(pieces)) {
+          if (textOf(piece) !== '') read = true
           yield piece
         }
         return
@@ -96,6 +97,17 @@ class PatientClient implements ModelClient {
 
 async function whole(pieces: AsyncIterable<ModelPiece>): Promise<ModelPiece[]> {
   const kept: ModelPiece[] = []
-  for await (const piece of pieces) kept.push(piece)
+  let size = 0
+  for await (const piece of pieces) {
+    kept.push(piece)
+    size += textOf(piece).length
+    if (size > MOST_CHARACTERS) throw endless()
+  }
   return kept
+}
+
+/** Of a piece of anyone's client, which can be anything; whoever reads it says so. */
+function textOf(piece: unknown): string {
+  const { text } = Object(piece) as { text?: unknown }
+  return typeof text === 'string' ? text : ''
 }

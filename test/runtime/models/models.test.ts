@@ -30,7 +30,7 @@ function modelsOf(
 
 /** What a model of these says, asked by its name. */
 async function said(models: Models, wanted?: string, overrides?: Record<string, string>): Promise<string> {
-  const { client, model } = models.resolve(wanted, overrides)
+  const { client, model } = models.resolve(wanted, 'model', overrides)
   return textOf(client, { model })
 }
 
@@ -75,8 +75,13 @@ t.test('a client that is handed in is used, and told the name of its entry', asy
   }
   const { models } = modelsOf({ mine })
   t.equal(await said(models), 'Mine.')
-  t.equal(await said(models, 'other'), 'Mine.')
-  t.strictSame(asked, ['mine', 'other'])
+  t.strictSame(asked, ['mine'])
+  const overriding: Record<string, string>[] = [{}, { other: 'another' }, { mine: 'another' }]
+  for (const overrides of overriding)
+    t.throws(() => models.resolve('mine' in overrides ? 'mine' : 'other', 'agents[0].model', overrides), {
+      code: 'CONFIGURATION',
+      message: /^agents\[0\]\.model: no model of this team is named "(?:an)?other"; there are mine\.$/,
+    })
 })
 
 t.test('the environment is enough', async (t) => {
@@ -87,7 +92,7 @@ t.test('the environment is enough', async (t) => {
   t.equal(await said(modelsOf(undefined, env).models, 'large'), `large with ${KEY}`)
   t.equal(await said(modelsOf(undefined, { ...env, OPENAI_API_KEY: '' }).models), 'small with undefined')
   const { models } = modelsOf(undefined, { ...env, DRAMATIS_MODEL: '' })
-  t.throws(() => models.resolve(undefined, {}, 'agents[0].model'), {
+  t.throws(() => models.resolve(undefined, 'agents[0].model'), {
     code: 'CONFIGURATION',
     message: "agents[0].model: which model? Set DRAMATIS_MODEL, or name one in the role's model.",
   })
@@ -110,15 +115,15 @@ t.test(
   async (t) => {
     const { models, notices } = modelsOf(undefined)
     t.strictSame(notices, [], 'none before a model is meant')
-    t.equal(models.resolve(undefined).model, 'rehearsal')
-    t.equal(models.resolve('large').model, 'large')
+    t.equal(models.resolve(undefined, 'model').model, 'rehearsal')
+    t.equal(models.resolve('large', 'model').model, 'large')
     t.equal(await said(models), 'Rehearsed.')
     t.equal(notices.length, 1)
     t.match(notices[0], /no model is configured, so the rehearsal model answers.*OPENAI_API_KEY/)
     const { models: strict } = modelsOf(undefined, { NODE_ENV: 'production' })
-    t.throws(() => strict.resolve('large', {}, 'agents[1].model'), {
+    t.throws(() => strict.resolve('large', 'agents[1].model'), {
       code: 'CONFIGURATION',
-      message: /^agents\[1\]\.model: there is no model, and with NODE_ENV=production none is rehearsed\./,
+      message: /^agents\[1\]\.model: the team has no model\. Give it one: .*OPENAI_API_KEY/,
       details: { path: 'agents[1].model' },
     })
   },
@@ -160,7 +165,7 @@ t.test(
         t.notMatch(JSON.stringify(error), secret)
       }
     const { models } = modelsOf(undefined, { OPENAI_BASE_URL: 'localhost' }) // a team of code never sees that it is wrong
-    t.throws(() => models.resolve('small'), { message: /^OPENAI_BASE_URL: it holds no address/ })
+    t.throws(() => models.resolve('small', 'model'), { message: /^OPENAI_BASE_URL: it holds no address/ })
     const wrong = errorOfOptions({ writer: { model: 'small', apiKey: KEY } }, { OPENAI_BASE_URL: 'localhost' })
     t.match(wrong.message, 'OPENAI_BASE_URL: it holds no address')
   },
@@ -182,7 +187,7 @@ t.test('a function gives the key for each call, and the team knows it from then 
 t.test('a function that gives no key is a ModelError that names it; nothing is asked', async (t) => {
   const server = await modelServer(t)
   const clientWith = (apiKey: () => string | Promise<string>) =>
-    modelsOf({ writer: { model: 'small', baseURL: server.baseURL, apiKey } }).models.resolve('writer').client
+    modelsOf({ writer: { model: 'small', baseURL: server.baseURL, apiKey } }).models.resolve('writer', 'model').client
   const thrown = await errorOf(clientWith(() => Promise.reject(new Error('the vault is shut'))))
   t.match(thrown.message, 'models.writer.apiKey threw Error: the vault is shut. Look at that function.')
   t.match(
@@ -215,7 +220,43 @@ t.test('models with the same address and key share a provider; others do not', a
     },
     { KEY_1: 'key-number-1' },
   )
-  const [one, same, key, address] = ['one', 'same', 'key', 'address'].map((name) => models.resolve(name).client)
+  const [one, same, key, address] = ['one', 'same', 'key', 'address'].map(
+    (name) => models.resolve(name, 'model').client,
+  )
   t.equal(one, same)
   t.equal(new Set([one, key, address]).size, 3)
+})
+
+t.test('what a run names has to be meant by somebody, and has to be there', async (t) => {
+  const { models } = modelsOf({ mine: rehearsed, other: { model: 'a', baseURL: 'http://localhost:1/v1' } })
+  const refused = (overrides: Record<string, string>, ...roles: (string | undefined)[]) => {
+    try {
+      for (const name of Object.keys(overrides)) models.assertOverride(name, overrides, roles)
+    } catch (error) {
+      return (error as Error).message
+    }
+    return undefined
+  }
+  t.equal(refused({ mine: 'other', default: 'other', other: 'anything' }), undefined)
+  t.match(refused({ othr: 'mine' }), 'models.othr: nobody means a model of that name. Did you mean "other"?')
+  t.match(
+    refused({ large: 'mine' }),
+    'models.large: nobody means a model of that name. There are default, mine, other.',
+  )
+  t.match(refused({ mine: 'large' }), 'models.mine: no model of this team is named "large"; there are mine, other.')
+  const { models: remote } = modelsOf({ other: { model: 'a', baseURL: 'http://localhost:1/v1' } })
+  t.doesNotThrow(() => remote.assertOverride('tiny', { tiny: 'tinier' }, [undefined, 'tiny']))
+})
+
+t.test('a role without code needs a model', async (t) => {
+  const needs = (models: Models) => () => models.assertHas(undefined, 'agents[0]')
+  t.doesNotThrow(needs(modelsOf('rehearsal').models))
+  t.doesNotThrow(needs(modelsOf(undefined).models))
+  t.doesNotThrow(needs(modelsOf({ mine: rehearsed }).models))
+  t.throws(needs(modelsOf(undefined, {}, { rehearsal: undefined }).models), {
+    message: /^agents\[0\]\.module: got nothing; .*A role without code needs a model: give the team one/,
+  })
+  t.throws(needs(modelsOf(undefined, { OPENAI_API_KEY: KEY }).models), {
+    message: /^agents\[0\]\.model: which model\?/,
+  })
 })

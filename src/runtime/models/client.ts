@@ -1,0 +1,19 @@
+/** What a client of models looks like to us. */
+import type { ModelClient } from '../../actors/model.ts'
+import { refused } from '../refused.ts'
+import { isObject } from '../settings-checks.ts'
+
+/** A client, and what it calls the model. */
+export interface ResolvedModel {
+  readonly client: ModelClient
+  readonly model: string
+}
+
+/** Whether it is a client itself, not a description of where to find one. */
+export const isClient = (value: unknown): value is ModelClient =>
+  isObject(value) && 'complete' in value && typeof value.complete === 'function'
+
+/** Throws `ConfigurationError` for what a test gives in place of all models and is none. */
+export function checkClient(model: unknown, path: string): void {
+  if (model !== undefined && !isClient(model)) throw refused(path, model, 'a ModelClient')
+}
