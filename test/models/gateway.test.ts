@@ -201,6 +201,7 @@ t.test('what a thread writes as a call and is none reaches no client', async (t)
     clock: virtualClock(),
     resolve: () => ({ client: model, model: 'm' }),
     record: () => {},
+    redactor: new Redactor(),
   })
   const caller = { cell: { name: 'ann', index: 3 }, run: { id: 'r' }, turn: 1, say: () => {} } as never
   for (const args of [
