@@ -7,6 +7,7 @@ const levels: string[][] = [
   ['errors', 'on-abort', 'clock'],
   ['mailbox', 'blackboard'],
   ['actors'],
+  ['tools'], // uses what a tool is, and nothing of the runtime that calls it
   ['runtime'],
   ['protocols'],
   ['root'], // joins the rooms: the only place that knows both the runtime and the table of protocols
@@ -36,6 +37,11 @@ t.test('mailbox and blackboard do not know each other', async (t) => {
     return rooms.includes('mailbox') && rooms.includes('blackboard')
   })
   t.same(beside.map(arrow), [])
+})
+
+t.test('neither the runtime nor the protocols know a built-in tool', async (t) => {
+  const users = imports.filter(({ to }) => roomOf(to) === 'tools')
+  t.same(users.filter(({ from }) => ['runtime', 'protocols'].includes(roomOf(from))).map(arrow), [])
 })
 
 t.test('nobody imports the thread entry, which is started by its URL', async (t) => {

@@ -1,0 +1,2 @@
+/** The built-in tools, `dramatis/tools`. Each file has one tool, or the tools of one service. */
+export {}
