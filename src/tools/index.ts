@@ -1,2 +1,2 @@
 /** The built-in tools, `dramatis/tools`. Each file has one tool, or the tools of one service. */
-export {}
+export { type ReadWebpageOptions, readWebpage } from './read-webpage.ts'

@@ -1,0 +1,59 @@
+/** The text of a page that was fetched, whatever kind of text it is. */
+import { Piscina } from 'piscina'
+import { ToolFailedError } from '../../errors.ts'
+import type { Page } from './page.ts'
+import type { RawPage, ReadableText } from './readable-text.ts'
+import { mimeOf, textOf } from './text-bytes.ts'
+
+const THREADS = 2
+const HEAP_MB = 256 // a page of a few megabytes, ten times over
+const IDLE_MS = 10_000
+
+let pool: Piscina<RawPage, ReadableText> | undefined
+
+/** Whether `pageText` can make text of that type. A page that names no type is looked at. */
+export function isReadable(contentType: string | undefined): boolean {
+  const mime = mimeOf(contentType)
+  return (
+    mime === '' ||
+    mime.startsWith('text/') ||
+    isHtml(mime) ||
+    /^application\/(?:.+\+)?(?:json|xml|yaml|x-yaml|javascript|x-ndjson|toml)$/.test(mime)
+  )
+}
+
+/** Rejects with the signal's reason once it is aborted: the thread that parses is killed. */
+export async function pageText(page: Page, signal: AbortSignal): Promise<ReadableText> {
+  const { url, body, contentType } = page
+  if (!isHtml(mimeOf(contentType)) && !looksLikeHtml(page)) return { title: '', text: textOf(body, contentType) }
+  pool ??= makePool()
+  try {
+    return await pool.run({ body, contentType }, { signal })
+  } catch (error) {
+    if (signal.aborted) throw signal.reason
+    const shown = `${url.origin}${url.pathname}`.slice(0, 200)
+    throw new ToolFailedError(`${shown} is HTML that could not be read. Read another page.`, { url: shown }, error)
+  }
+}
+
+/** Its threads have nothing of this one's environment, where the keys are. */
+function makePool(): Piscina<RawPage, ReadableText> {
+  return new Piscina({
+    filename: new URL('./readable-text.js', import.meta.url).href,
+    minThreads: 0,
+    maxThreads: THREADS,
+    idleTimeout: IDLE_MS,
+    recordTiming: false,
+    env: {},
+    execArgv: [],
+    resourceLimits: { maxOldGenerationSizeMb: HEAP_MB },
+  })
+}
+
+function isHtml(mime: string): boolean {
+  return mime === 'text/html' || mime === 'application/xhtml+xml'
+}
+
+function looksLikeHtml({ body, contentType }: Page): boolean {
+  return mimeOf(contentType) === '' && /^\s*<(?:!doctype html|html)\b/i.test(body.subarray(0, 200).toString('latin1'))
+}
