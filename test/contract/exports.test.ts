@@ -5,6 +5,7 @@ import * as tool from '../../src/actors/tool.ts'
 import * as errors from '../../src/errors.ts'
 import * as dramatis from '../../src/index.ts'
 import * as testing from '../../src/testing.ts'
+import * as tools from '../../src/tools/index.ts'
 
 const functions = [
   'MultiAgentPattern',
@@ -50,6 +51,11 @@ t.test('inside a thread the same names can be imported', async (t) => {
 t.test('the test kit gives its functions', async (t) => {
   const names = ['rehearsalModel', 'rehearse', 'scriptedModel', 'testAgent', 'testTeam', 'virtualClock']
   t.same(Object.keys(testing).sort(), names)
+})
+
+t.test('the built-in tools have these names', async (t) => {
+  const names = ['exchangeRate', 'readWebpage', 'stockPrice', 'weather', 'webSearch']
+  t.same(Object.keys(tools).sort(), names)
 })
 
 t.test('what has no effect yet says so by name', async (t) => {
