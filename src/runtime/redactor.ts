@@ -108,12 +108,13 @@ function copied(value: unknown, clean: Clean, byName: boolean, made: Map<object,
   if (before) return before
   const copy: object = Array.isArray(value) ? [] : Object.create(Object.getPrototypeOf(value))
   made.set(value, copy)
-  Object.defineProperties(copy, Object.getOwnPropertyDescriptors(value))
-  for (const [name, property] of dataOf(value)) {
-    const inner = isSecret(name, property.value, byName) ? REDACTED : copied(property.value, clean, byName, made)
-    if (inner === property.value && clean(name) === name) continue
-    Reflect.deleteProperty(copy, name)
-    Object.defineProperty(copy, clean(name), { ...property, value: inner })
+  for (const [name, property] of Object.entries(Object.getOwnPropertyDescriptors(value))) {
+    if (Array.isArray(value) && name === 'length') continue
+    if ('value' in property) {
+      property.value = isSecret(name, property.value, byName) ? REDACTED : copied(property.value, clean, byName, made)
+      property.writable = true // what it was made of may be frozen
+    }
+    Object.defineProperty(copy, clean(name), { ...property, configurable: true })
   }
   return copy
 }

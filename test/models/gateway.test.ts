@@ -228,7 +228,8 @@ t.test('layers go around each call, the first outermost, and may refuse it', asy
       return made
     }
   const broke: GatewayLayer = () => Promise.reject(new BudgetExceededError('no tokens are left'))
-  const model = new FakeModel(['ok', [new Error('the key key-number-1 is wrong')]])
+  const wrong = new ModelError('the key key-number-1 is wrong', { status: 401, said: 'key-number-1' })
+  const model = new FakeModel(['ok', [wrong]])
   const redactor = new Redactor()
   redactor.learn('key-number-1')
   const gateway = (...layers: GatewayLayer[]) =>
@@ -244,7 +245,10 @@ t.test('layers go around each call, the first outermost, and may refuse it', asy
     made.call(caller, { messages: [{ role: 'user', content: 'hi' }] }, new AbortController().signal, () => {})
   t.match(await ask(gateway(layer('span'), layer('budget'))), { text: 'ok', model: 'm' })
   t.same(seen, ['span before m', 'budget before m', 'budget after 15', 'span after 15'])
-  await t.rejects(ask(gateway(layer('span'))), { code: 'MODEL', message: /the key \[redacted\] is wrong/ })
+  await t.rejects(ask(gateway(layer('span'))), {
+    message: /the key \[redacted\] is wrong/,
+    details: { status: 401, said: '[redacted]' },
+  })
   t.equal(seen.at(-1), 'span after 0 failed')
   await t.rejects(ask(gateway(broke)), { code: 'BUDGET_EXCEEDED' })
   t.equal(model.requests.length, 2)

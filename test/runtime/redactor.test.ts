@@ -48,6 +48,11 @@ t.test('data is looked into as deep as it goes, and is the same object where the
   t.match(dirty.a[1], { b: `has ${KEY}` }, 'and what it was stays as it was')
 })
 
+t.test('what is frozen is copied as well as anything', async (t) => {
+  const frozen = Object.freeze({ list: Object.freeze([KEY, Object.freeze({ [KEY]: KEY })]) })
+  t.strictSame(knowing(KEY).data(frozen), { list: ['[redacted]', { '[redacted]': '[redacted]' }] })
+})
+
 t.test('a circle ends, on both ways', async (t) => {
   const redactor = knowing(KEY)
   const clean: Record<string, unknown> = { text: 'fine' }

@@ -79,7 +79,7 @@ export class ModelGateway {
   }
 
   async #make(pending: PendingCall, onText: (text: string) => void): Promise<MadeCall> {
-    const { clock, record } = this.#options
+    const { clock, record, redactor } = this.#options
     const { caller, client, model, call, signal } = pending
     const { messages, tools = [], ...rest } = call
     const collected = nothingYet()
@@ -96,11 +96,11 @@ export class ModelGateway {
         clock,
         signal,
       }
-      await collect(client, request, collected, onText)
+      await collect(client, request, collected, (text) => onText(redactor.data(text)))
     } catch (thrown) {
       error = this.#failure(thrown, pending)
     }
-    const { text, toolCalls, finishReason = toolCalls.length > 0 ? 'tool_calls' : 'stop' } = collected
+    const { text, toolCalls, finishReason = toolCalls.length > 0 ? 'tool_calls' : 'stop' } = redactor.data(collected)
     const usage = collected.usage.calls > 0 ? collected.usage : addUsage(collected.usage, ONE_CALL)
     const rehearsed = client.rehearsal === true
     record(caller.run, {
