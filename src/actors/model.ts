@@ -64,7 +64,8 @@ export interface ModelPiece {
 
 /**
  * What speaks with a model's provider. It yields the answer in pieces as they come; leaving the loop, or the signal, ends
- * the call. `rehearsal: true` says that no model is asked: what it answers is labelled as rehearsed wherever it appears.
+ * the call. A call that rejects with a `ModelError` whose `details.retryable` is true is made again, after `details.retryAfterMs` if that
+ * is there. `rehearsal: true` says that no model is asked: what it answers is labelled as rehearsed wherever it appears.
  */
 export interface ModelClient {
   readonly rehearsal?: boolean

@@ -8,6 +8,7 @@ import type { ModelsConfig } from '../../../src/runtime/options.ts'
 import { Redactor } from '../../../src/runtime/redactor.ts'
 import { modelServer } from '../../fixtures/model-server.ts'
 import { errorOf, KEY, textOf } from './asking.ts'
+import { PatientClock } from './patient-clock.ts'
 
 const rehearsed: ModelClient = {
   rehearsal: true,
@@ -225,6 +226,22 @@ t.test('models with the same address and key share a provider; others do not', a
   )
   t.equal(one, same)
   t.equal(new Set([one, key, address]).size, 3)
+})
+
+t.test('a provider is asked again, and all of its models wait while it wants to be left alone', async (t) => {
+  const server = await modelServer(t)
+  const clock = new PatientClock()
+  const place = { baseURL: server.baseURL, apiKey: KEY }
+  const { models } = modelsOf({ one: { model: 'a', ...place }, two: { model: 'b', ...place } }, {}, { clock })
+  server.answer({ status: 429, headers: { 'retry-after': '5' } })
+  server.always(({ body }) => body.model)
+  const one = said(models, 'one')
+  await clock.paused(2)
+  const two = said(models, 'two')
+  await clock.advance(5_000)
+  t.equal(server.calls.length, 1)
+  await clock.advance(1)
+  t.strictSame(await Promise.all([one, two]), ['a', 'b'])
 })
 
 t.test('what a run names has to be meant by somebody, and has to be there', async (t) => {
