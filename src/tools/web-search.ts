@@ -61,8 +61,8 @@ const inputSchema = z.strictObject({
  * A tool that searches the web: with Google Custom Search (document 001), the API of Brave Search, or an instance of SearXNG.
  * Google takes no new customers for that API and ends it on 2027-01-01; the other two are open to all.
  *
- * The key is read in the host and sent to that service alone; it is in no result and no error. Titles and snippets are plain
- * text, written by strangers.
+ * The key is read in the host and sent to that service alone; what the service says is given without it, if it has 8
+ * characters or more. Titles and snippets are plain text, written by strangers.
  *
  * @throws ToolFailedError no key is set, or the service cannot be reached, refuses, or answers in another form: `details.service`,
  *   `details.status`, and `details.retryAfterMs` where it says when to come again.
