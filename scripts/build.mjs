@@ -1,4 +1,4 @@
-/** Compiles everything into dist/, then bundles what runs inside an actor's thread into one file. */
+/** Compiles everything into dist/, then bundles what runs inside a thread into one file each: an actor's, a tool's. */
 import { spawnSync } from 'node:child_process'
 import { copyFileSync, existsSync, mkdirSync, rmSync } from 'node:fs'
 import { isBuiltin } from 'node:module'
@@ -6,11 +6,11 @@ import { dirname, join } from 'node:path'
 import { build } from 'esbuild'
 import { filesBelow, root, sourceFolders, sources } from './files.mjs'
 
-const threadEntry = 'dist/src/actors/thread-entry.js'
-const threadBundle = 'dist/src/actors/thread-entry.bundle.js'
+const entries = ['dist/src/actors/thread-entry.js', 'dist/src/actors/tool-entry.js']
+const bundleOf = (entry) => entry.replace(/\.js$/, '.bundle.js')
 
 const names = sources()
-const kept = new Set([threadBundle, `${threadBundle}.map`])
+const kept = new Set(entries.map(bundleOf).flatMap((bundle) => [bundle, `${bundle}.map`]))
 for (const name of names) {
   const target = `dist/${name}`
   if (name.endsWith('.d.ts')) continue
@@ -36,15 +36,17 @@ const tsc = spawnSync(process.execPath, [join(root, 'node_modules/typescript/bin
 })
 process.exitCode = tsc.status ?? 1
 
-if (existsSync(join(root, threadEntry))) await bundle()
-else rmSync(join(root, threadBundle), { force: true })
+for (const entry of entries) {
+  if (existsSync(join(root, entry))) await bundle(entry)
+  else rmSync(join(root, bundleOf(entry)), { force: true })
+}
 
 /** A thread that loads one file boots in a fraction of the time that it takes to walk its modules. */
-async function bundle() {
+async function bundle(entry) {
   const options = {
     absWorkingDir: root,
-    entryPoints: [threadEntry],
-    outfile: threadBundle,
+    entryPoints: [entry],
+    outfile: bundleOf(entry),
     bundle: true,
     platform: 'node',
     format: 'esm',
@@ -64,5 +66,5 @@ async function bundle() {
   const { metafile } = await build({ ...options, banner })
   const outside = Object.values(metafile.outputs).flatMap((output) => output.imports.map((found) => found.path))
   const unexpected = outside.filter((path) => !isBuiltin(path))
-  if (unexpected.length > 0) throw new Error(`${threadBundle} still imports ${unexpected.join(', ')}`)
+  if (unexpected.length > 0) throw new Error(`${bundleOf(entry)} still imports ${unexpected.join(', ')}`)
 }

@@ -3,6 +3,7 @@
  *
  *   errors, clock   one class per failure; time and randomness as an interface
  *   on-abort        who waits under a signal
+ *   nearest         the name that a mistyped one was meant to be
  *   mailbox/        messages and how they cross threads
  *   blackboard/     shared knowledge: entries, versions, patterns
  *   actors/         what defines an agent, and all that runs inside its thread

@@ -4,7 +4,7 @@ import { importsOf, type SourceFile, sourceFiles } from './source-files.ts'
 
 // Each may import what stands before it and what stands in its own line's room, never what comes after.
 const levels: string[][] = [
-  ['errors', 'on-abort', 'clock'],
+  ['errors', 'on-abort', 'clock', 'nearest'],
   ['mailbox', 'blackboard'],
   ['actors'],
   ['tools'], // uses what a tool is, and nothing of the runtime that calls it
@@ -44,8 +44,9 @@ t.test('neither the runtime nor the protocols know a built-in tool', async (t) =
   t.same(users.filter(({ from }) => ['runtime', 'protocols'].includes(roomOf(from))).map(arrow), [])
 })
 
-t.test('nobody imports the thread entry, which is started by its URL', async (t) => {
-  t.same(imports.filter(({ to }) => to === 'src/actors/thread-entry.ts').map(arrow), [])
+t.test('nobody imports the entries of threads, which are started by their URL', async (t) => {
+  const entries = ['src/actors/thread-entry.ts', 'src/actors/tool-entry.ts']
+  t.same(imports.filter(({ to }) => entries.includes(to)).map(arrow), [])
 })
 
 t.test('only src/testing.ts and src/rehearsal.ts import the test kit', async (t) => {

@@ -2,6 +2,7 @@
  * The turn loop of one life of an agent: takes frames, runs turns, writes commits, settles what turns wait for, and
  * sleeps when there is nothing to do. The same in a worker thread and, for tests and protocol scripts, in the host's.
  */
+import type { Timer } from '../clock.ts'
 import { AgentTerminatedError, type DramatisError } from '../errors.ts'
 import { ReceivedMessage } from '../mailbox/codec.ts'
 import {
@@ -46,6 +47,7 @@ import type { RoleInfo } from './role.ts'
 import { type RunView, RunViews } from './run-views.ts'
 import { startAgent } from './starting.ts'
 import { StateRules } from './state-rules.ts'
+import type { Toolbox } from './toolbox.ts'
 import { Turn } from './turn.ts'
 import type { TurnHost, TurnStart } from './turn-host.ts'
 import { turnLogger } from './turn-log.ts'
@@ -60,6 +62,7 @@ export class AgentLoop implements TurnHost {
   readonly parking: Parking
   readonly outbox: Outbox
   readonly now: () => number
+  readonly toolbox: Toolbox
   data: unknown
   state: object = {}
   readonly stateRules: StateRules
@@ -101,6 +104,7 @@ export class AgentLoop implements TurnHost {
   constructor(
     assignment: Assignment,
     handlers: AgentHandlers,
+    toolbox: Toolbox,
     port: ThreadPort,
     makeTurn?: (loop: AgentLoop, start: TurnStart) => Turn | undefined,
   ) {
@@ -109,6 +113,7 @@ export class AgentLoop implements TurnHost {
     this.stateRules = new StateRules(assignment)
     this.verbs = assignment.verbs
     this.#handlers = handlers
+    this.toolbox = toolbox
     this.#port = port
     this.#makeTurn = makeTurn
     this.#me = assignment.index
@@ -258,6 +263,10 @@ export class AgentLoop implements TurnHost {
 
   sleep(ms: number, signal: AbortSignal): Promise<void> {
     return this.#port.scheduler.sleep(ms, signal)
+  }
+
+  timer(ms: number, task: () => void, limit?: boolean): Timer {
+    return this.#port.scheduler.timer(ms, task, limit)
   }
 
   // ---- messages in
@@ -429,8 +438,8 @@ export class AgentLoop implements TurnHost {
     this.link.post(memory, HEADER)
   }
 
-  loggerFor(start: TurnStart): Logger {
-    return turnLogger(this.outbox, start)
+  loggerFor(start: TurnStart, fields?: object): Logger {
+    return turnLogger(this.outbox, start, fields)
   }
 }
 

@@ -1,5 +1,6 @@
 /** What the host tells a thread when it makes it an agent, over the control plane; and what the thread answers. */
 import type { ErrorData } from '../errors.ts'
+import type { ToolSpec } from './model.ts'
 import type { RoleInfo } from './role.ts'
 import type { AgentStatus } from './task.ts'
 
@@ -30,6 +31,26 @@ export interface Assignment {
   /** The verbs that a model is offered as tools. */
   verbs: readonly string[]
   code: AgentCode
+  tools: AssignedTools
+}
+
+/** The tools of an agent. `option`: where each stands in the team's options. */
+export interface AssignedTools {
+  /** What the host runs. */
+  host: (ToolSpec & { option: string })[]
+  /** What the thread loads and runs. */
+  modules: ToolCode[]
+  /** What the role names alone: tools that are among these, or verbs. */
+  names: { name: string; option: string }[]
+}
+
+/** A tool in a module, under that name among its exports. */
+export interface ToolCode {
+  module: string
+  bundled: boolean
+  shown: string
+  export: string
+  option: string
 }
 
 export type AgentCode =
@@ -45,8 +66,11 @@ export type RosterEntry = RoleInfo & { status: AgentStatus }
 /** What `start` answers. `state` is the agent's state after its start hook, if it is new or changed. */
 export type Started =
   | { ok: true; state: string | undefined }
-  /** `importing`: the module threw; the error's cause is what it threw, and the host knows to say where. */
-  | { ok: false; error: ErrorData; importing?: true }
+  /**
+   * `importing`: a module threw; the error's cause is what it threw, and the host knows to say where. It was the agent's, or
+   * that of a tool.
+   */
+  | { ok: false; error: ErrorData; importing?: 'agent' | ToolCode }
 
 /** What a RUN frame says, as JSON in its data; its content is the run's id. */
 export interface RunNotice {

@@ -363,7 +363,21 @@ export interface AgentContext<State = object, RunState = object, Data = unknown>
   think<T = undefined>(
     request: string | (CompletionRequest<T> & { tools?: string[]; maxRounds?: number }),
   ): Promise<Completion<T>>
-  /** Calls a tool. Not available in this version. */
+  /**
+   * Calls a tool of this role or of the team (`tools`), by its name or as it was defined, and resolves to its output, a JSON
+   * value. One given inline runs in the host, one in a module in this thread, one with `isolate: true` in a thread of its own.
+   *
+   * A call is a step: a turn that is tried again gets its output from the log. A tool in the host that was under way when this
+   * thread died goes on, and the next attempt gets what it comes to. One in this thread is cut off with it: unless it is
+   * `idempotent` the message is not tried again, and its sender gets `OutcomeUnknownError`.
+   *
+   * Rejects with `ToolInputError` for input that misses the tool's schema, with `ToolTimeoutError` after its `timeoutMs`, with
+   * `ToolFailedError` for what it throws and for output that is no JSON, and with `ConfigurationError` for a name that no tool of
+   * this agent has. What stops the turn stops the tool's `signal`, too.
+   *
+   * @example
+   * const { celsius } = await context.tool(weather, { city: 'Oslo' })
+   */
   tool<In, Out>(tool: Tool<In, Out>, input: NoInfer<In>): Promise<Out>
   tool<T extends Tool = Tool>(
     name: string,

@@ -170,9 +170,16 @@ export class Replay {
     return undefined
   }
 
-  /** The result of a finished `step(name)`, as JSON, or the error that it ended with. */
-  matchStep(name: string): { failed: boolean; data: string | undefined; step: number } | undefined {
-    const found = this.#take(({ kind, memory, at }) => kind === STEP_DONE && readBody(memory, at).content === name)
+  /** The result of a finished `step(name)`, or of that call of a tool, as JSON; or the error that it ended with. */
+  matchStep(
+    name: string,
+    callId: string | undefined,
+  ): { failed: boolean; data: string | undefined; step: number } | undefined {
+    const found = this.#take(({ kind, memory, at }) => {
+      if (kind !== STEP_DONE) return false
+      const { content, threadId } = readBody(memory, at)
+      return content === name && threadId === callId
+    })
     if (!found) return undefined
     const { memory, at } = found
     return { failed: (flagsOf(memory, at) & FAILED) !== 0, data: readBody(memory, at).data, step: stepOf(memory, at) }
@@ -229,16 +236,16 @@ const isAcknowledgement = ({ kind, memory, at }: Logged) =>
   kind === CALL && readBody(memory, at).content === ACKNOWLEDGE
 
 export function describeStep(step: Omit<Logged, 'matched'>, name: (index: number) => string): string {
-  const { content } = readBody(step.memory, step.at)
+  const { content, data, threadId } = readBody(step.memory, step.at)
   switch (step.kind) {
     case SEND:
       return `send to ${name(recipientOf(step.memory, step.at))}`
     case REQUEST:
       return `request to ${name(recipientOf(step.memory, step.at))}`
     case STEP_DONE:
-      return `step ${content}`
+      return threadId === undefined ? `step ${content}` : `tool ${content}`
     default:
-      return content
+      return content === 'tool' ? `tool ${(JSON.parse(data ?? '{}') as { name?: string }).name}` : content
   }
 }
 

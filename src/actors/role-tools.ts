@@ -13,9 +13,3 @@ export interface RoleTools {
    */
   call(name: string, input: string, signal: AbortSignal): Promise<string>
 }
-
-/** Of a role that has nothing but verbs. */
-export const NO_ROLE_TOOLS: RoleTools = {
-  specs: [],
-  call: (name) => Promise.reject(new Error(`there is no tool "${name}"`)),
-}

@@ -121,7 +121,7 @@ export interface SupervisionConfig {
    * Finds agents that are busy without progress. An object watches all agents of the team and its protocol, with these bounds;
    * false watches nothing. Left out it watches a team that has roles without code.
    *
-   * Progress is what was not there before in this run: a result to a question, the output of a `step`, an entry of the
+   * Progress is what was not there before in this run: a result to a question, the output of a `step` or of a tool, an entry of the
    * blackboard, another status of a task. Messages, retries, restarts, and what comes again word for word are none. From the
    * last progress on these are signs: `maxStalledRounds` (3) rounds of the protocol, from when its script waits for somebody
    * until it waits for nobody; the same request with the same answer `maxRepeats` (4) times, one after the other; the same
@@ -137,7 +137,16 @@ export interface SupervisionConfig {
   livelock?: false | { maxStalledRounds?: number; maxRepeats?: number; maxMessagesWithoutProgress?: number }
 }
 
-/** A tool: by the name of a verb (`delegate`, `ask_user`, `agent_status`, ...). Others are not available in this version. */
+/**
+ * A tool. What `defineTool` returns: it runs in the host. In a module (`export` 'default'): it is loaded with the agent and runs
+ * in its thread; with `isolate: true` it runs in a thread of its own, which is ended when its time is up, has at most
+ * `limits.maxHeapMb` of heap, and sees of the environment the variables that `env` names. A string is the name of a tool of the
+ * team, or of a verb that a model is given
+ * as a tool: `delegate`, `ask_user`, `agent_status`, and others.
+ *
+ * @example
+ * const tools: ToolReference[] = [search, { module: new URL('./parse.js', import.meta.url), isolate: true }, 'delegate']
+ */
 export type ToolReference =
   | string
   | Tool
@@ -163,7 +172,10 @@ export type ContextStrategy = { inherit?: 'none' | 'summary' | 'full' } & (
  * }
  */
 export interface AgentRole<Name extends string = string> extends RoleInfo<Name> {
-  /** Verbs that its model has as tools, beside those of which its rights speak (`context.think`). */
+  /**
+   * What it can call beside the tools of the team, each by a name of its own; and verbs that its model has as tools, beside those of
+   * which its rights speak (`context.think`).
+   */
   tools?: ToolReference[]
   /**
    * Its code: a module whose default export is `defineAgent(...)`. A URL, an absolute path or a bare specifier. Left out, a

@@ -5,15 +5,18 @@ import nodeEndpoint from 'comlink/dist/esm/node-adapter.mjs'
 import { systemClock } from '../clock.ts'
 import * as errors from '../errors.ts'
 import { AgentLoop } from './agent-loop.ts'
-import type { Assignment, Started, ThreadControl } from './assignment.ts'
+import type { Assignment, Started, ThreadControl, ToolCode } from './assignment.ts'
 import { type AgentHandlers, agentRef, defineAgent, handlersOf } from './definition.ts'
 import { threadMemories } from './external-memory.ts'
 import type { ThreadPort } from './link.ts'
 import { modelAgent } from './model-agent.ts'
 import { moduleScript, OrchestratorTurn } from './orchestrator-turn.ts'
+import { printed } from './printed.ts'
 import { defineProtocol } from './protocol.ts'
 import { startFailure } from './starting.ts'
 import { defineTool } from './tool.ts'
+import { toolIn } from './tool-module.ts'
+import { type LoadedTool, Toolbox } from './toolbox.ts'
 
 if (!parentPort) throw new Error('This file is the entry of an agent thread; it is started by the runtime.')
 const parent = parentPort
@@ -38,7 +41,8 @@ const control: ThreadControl = {
     try {
       return await start(assignment)
     } catch (error) {
-      if (error instanceof ImportFailure) return { ok: false, importing: true, error: errors.errorData(error.what) }
+      if (error instanceof ImportFailure)
+        return { ok: false, importing: error.whose, error: errors.errorData(error.what) }
       return { ok: false, error: errors.errorData(startFailure(assignment.role.name, error)) }
     }
   },
@@ -46,23 +50,22 @@ const control: ThreadControl = {
     try {
       await loop?.stop()
     } finally {
-      await Promise.all([process.stdout, process.stderr].map(printed))
+      await printed()
     }
   },
 }
 
-/** The thread ends after this: what was printed is with the host first. */
-async function printed(stream: NodeJS.WriteStream): Promise<void> {
-  if (stream.writableLength > 0) await new Promise<void>((resolve) => stream.write('', () => resolve()))
-}
-
 async function start(assignment: Assignment): Promise<Started> {
   Object.assign(process.env, assignment.env)
-  const { code } = assignment
+  const { code, tools } = assignment
   const script = 'protocol' in code
+  if (tools.modules.some(({ bundled }) => bundled)) process.setSourceMapsEnabled(true)
+  const handlers = await handlersFor(assignment)
+  const loaded = await Promise.all(tools.modules.map(loadTool))
   loop = new AgentLoop(
     assignment,
-    await handlersFor(assignment),
+    handlers,
+    new Toolbox(tools, loaded),
     port,
     script ? (made, turn) => new OrchestratorTurn(made, turn, () => turn.view.roster) : undefined,
   )
@@ -74,7 +77,7 @@ async function start(assignment: Assignment): Promise<Started> {
 async function handlersFor({ code, role, option, instances }: Assignment): Promise<AgentHandlers> {
   if ('model' in code) return modelAgent(instances === 1)
   if (code.bundled) process.setSourceMapsEnabled(true)
-  const exported = await load('module' in code ? code.module : code.protocol)
+  const { default: exported } = await load('module' in code ? code.module : code.protocol, 'agent')
   return 'protocol' in code
     ? moduleScript(exported, code.shown, code.config)
     : agentOf(exported, code.shown, role.name, option)
@@ -83,17 +86,23 @@ async function handlersFor({ code, role, option, instances }: Assignment): Promi
 /** What the import of a module threw. */
 class ImportFailure {
   readonly what: errors.ConfigurationError
-  constructor(thrown: unknown) {
+  readonly whose: 'agent' | ToolCode
+  constructor(thrown: unknown, whose: 'agent' | ToolCode) {
+    this.whose = whose
     this.what = new errors.ConfigurationError(errors.describe(thrown), {}, thrown)
   }
 }
 
-async function load(module: string): Promise<unknown> {
+async function load(module: string, whose: 'agent' | ToolCode): Promise<{ default?: unknown }> {
   try {
-    return ((await import(module)) as { default?: unknown }).default
+    return (await import(module)) as { default?: unknown }
   } catch (error) {
-    throw new ImportFailure(error)
+    throw new ImportFailure(error, whose)
   }
+}
+
+async function loadTool(code: ToolCode): Promise<LoadedTool> {
+  return { tool: toolIn(await load(code.module, code), code), option: code.option }
 }
 
 function agentOf(exported: unknown, shown: string, agent: string, option: string): AgentHandlers {

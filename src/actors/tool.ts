@@ -1,5 +1,6 @@
-/** What a tool is. Tools run with the model gateway; a definition can be written and checked already. */
+/** What a tool is: a name and a description that a model reads, a schema of its input, and the code that runs. */
 import type { StandardJSONSchemaV1, StandardSchemaV1 } from '@standard-schema/spec'
+import { ConfigurationError, describe, shown, unavailable } from '../errors.ts'
 import type { Logger } from './logger.ts'
 
 /** A Standard Schema, of zod, arktype, valibot and others. Source: standardschema.dev. */
@@ -7,13 +8,24 @@ export type Schema<In = unknown, Out = In> = StandardSchemaV1<In, Out>
 /** A model needs the JSON schema too: zod 4 and arktype have it, bare valibot does not. */
 export type ModelSchema<In = unknown, Out = In> = StandardSchemaV1<In, Out> & StandardJSONSchemaV1<In, Out>
 
-/** What a tool is given. */
+/** What a tool is given beside its input. */
 export interface ToolContext {
+  /** Who has called it. */
   readonly agent: string
   readonly runId: string
+  /**
+   * Aborted when its time is up, and when nobody waits for it any more: its turn was cancelled, its run is over. With `isolate`
+   * it never is: there the thread is ended.
+   */
   readonly signal: AbortSignal
+  /**
+   * The same for the same call, however often its turn is tried again, and for no other: for a service that does a thing once
+   * for each key.
+   */
   readonly idempotencyKey: string
+  /** Lines in the team's log, with the names of the agent and the tool. */
   readonly log: Logger
+  /** How far it has come, for people who watch: a `tool.progress` event, and an entry of the trace. */
   progress(note: string): void
 }
 
@@ -24,26 +36,147 @@ export interface Tool<In = unknown, Out = unknown> {
   readonly '~types'?: { input: In; output: Out }
 }
 
+/** What `defineTool` takes. */
+export interface ToolOptions<In, Value, Out> {
+  /** A letter or '_', then letters of ASCII, digits, '_' and '-'; at most 64. That is what all models accept. */
+  name: string
+  /** What it does and when to use it: models choose by that. */
+  description: string
+  /** Of an object. `run` gets what the schema returns. A call whose input misses it is a `ToolInputError`. */
+  input: ModelSchema<In, Value>
+  /**
+   * Whether it may run again when the thread that it ran in has died half-way; false. Where not, the message is not tried
+   * again, and its sender gets `OutcomeUnknownError`. Only for tools that run in the agent's thread (`{ module }`).
+   */
+  idempotent?: boolean
+  /** How long it may take, in ms; 30,000. Then the call fails with `ToolTimeoutError`. */
+  timeoutMs?: number
+  /** Whether a person has to agree first. Not available in this version. */
+  approval?: boolean | ((input: Value) => boolean)
+  /** Returns a JSON value, or nothing. What it throws is a `ToolFailedError` for who has called it, with the cause. */
+  run(input: Value, context: ToolContext): Out | Promise<Out>
+}
+
+/** A tool as the runtime sees it. */
+export interface ToolDefinition extends Tool {
+  readonly input: ModelSchema
+  /** What a model is told of the input. */
+  readonly inputSchema: object
+  readonly idempotent: boolean
+  readonly timeoutMs: number
+  run(input: unknown, context: ToolContext): unknown
+}
+
+const brand = Symbol.for('dramatis.tool')
+const NAME = /^[A-Za-z_][A-Za-z0-9_-]{0,63}$/
+/** Shorter than an agent has to answer by default, so that it can still say what went wrong. */
+const DEFAULT_TIMEOUT_MS = 30_000
+const LONGEST_TIMEOUT_MS = 2 ** 31 - 1
+/** Versions of JSON schema that models take, the best first. */
+const TARGETS = ['draft-2020-12', 'draft-07'] as const
+
 /**
- * Defines a tool. Given inline it will run in the host, by proxy; by `{ module }` in the agent's thread. Tools can be
- * written in this version, and not called yet. `timeoutMs` in ms; `approval`: a person has to agree first.
+ * Defines a tool. Given inline, in `tools` of a team or a role, it runs in the host; as the export of a module
+ * (`{ module, export? }`) in the agent's thread, and with `isolate: true` in a thread of its own that is ended when its time is
+ * up. What it returns is frozen.
+ *
+ * @throws {ConfigurationError} for a definition that no model and no agent could use, with the field's path.
  *
  * @example
- * const add = defineTool({
+ * export const add = defineTool({
  *   name: 'add',
  *   description: 'Adds two numbers.',
  *   input: z.object({ a: z.number(), b: z.number() }),
  *   run: ({ a, b }) => a + b,
  * })
  */
-export function defineTool<In, Value, Out>(tool: {
-  name: string
-  description: string
-  input: ModelSchema<In, Value>
-  idempotent?: boolean
-  timeoutMs?: number
-  approval?: boolean | ((input: Value) => boolean)
-  run(input: Value, context: ToolContext): Out | Promise<Out>
-}): Tool<In, Out> {
-  return tool
+export function defineTool<In, Value, Out>(tool: ToolOptions<In, Value, Out>): Tool<In, Out> {
+  checkFields(tool)
+  const { name, description, input, idempotent = false, timeoutMs = DEFAULT_TIMEOUT_MS } = tool
+  return Object.freeze({
+    [brand]: true,
+    name,
+    description,
+    input,
+    inputSchema: inputSchemaOf(input['~standard'].jsonSchema, name),
+    idempotent,
+    timeoutMs,
+    run: (value: Value, context: ToolContext) => tool.run(value, context),
+  })
 }
+
+/** The tool as the runtime sees it, or undefined if the value did not come from `defineTool`. */
+export function toolDefinitionOf(tool: unknown): ToolDefinition | undefined {
+  return isDefinition(tool) ? tool : undefined
+}
+
+const isDefinition = (value: unknown): value is ToolDefinition =>
+  typeof value === 'object' && value !== null && brand in value
+
+type Rule = readonly [accepted: string, passes: (value: unknown) => boolean]
+
+const RULES: Readonly<Record<keyof ToolOptions<unknown, unknown, unknown>, Rule>> = {
+  name: [
+    "a letter or '_', then letters of ASCII, digits, '_' and '-', at most 64 characters",
+    (value) => typeof value === 'string' && NAME.test(value),
+  ],
+  description: [
+    'what it does, in words, for a model to choose by',
+    (value) => typeof value === 'string' && value.trim() !== '',
+  ],
+  input: [
+    'a Standard Schema that has a JSON schema too (zod 4, arktype)',
+    (value) => {
+      const standard: Partial<ModelSchema['~standard']> = Object(Object(value)['~standard'])
+      return typeof standard.validate === 'function' && typeof standard.jsonSchema?.input === 'function'
+    },
+  ],
+  run: ['a function (input, context) => output', (value) => typeof value === 'function'],
+  idempotent: ['true or false', isFlag],
+  timeoutMs: [
+    'a number of milliseconds above 0, at most 2,147,483,647',
+    (value) => value === undefined || (typeof value === 'number' && value > 0 && value <= LONGEST_TIMEOUT_MS),
+  ],
+  approval: [
+    'true, false or a function',
+    (value) => value === undefined || typeof value === 'boolean' || typeof value === 'function',
+  ],
+}
+
+function isFlag(value: unknown): boolean {
+  return value === undefined || typeof value === 'boolean'
+}
+
+function checkFields(tool: unknown): void {
+  const given = Object(tool) as Record<string, unknown>
+  const known = Object.keys(RULES)
+  for (const path of Object.keys(given))
+    if (!known.includes(path)) throw refused(path, `there is no such field; there are ${known.join(', ')}`)
+  for (const [path, [accepted, passes]] of Object.entries(RULES))
+    if (!passes(given[path])) throw refused(path, `it is ${shown(given[path])}; accepted: ${accepted}`)
+  if (given.approval)
+    throw unavailable('approval', 'Nobody can be asked yet: let the tool be called without, or not at all.')
+}
+
+/** Models call a function with an object, so its schema is of one. */
+function inputSchemaOf(converter: StandardJSONSchemaV1.Converter, tool: string): object {
+  const { $schema: _version, ...schema } = converted(converter, tool)
+  if (schema.type === 'object') return schema
+  const text = `"${tool}" takes ${typeof schema.type === 'string' ? schema.type : 'something else'}; a tool takes an object. Put it into a field of one`
+  throw refused('input', text)
+}
+
+function converted(schema: StandardJSONSchemaV1.Converter, tool: string): Record<string, unknown> {
+  let error: unknown
+  for (const target of TARGETS) {
+    try {
+      return JSON.parse(JSON.stringify(schema.input({ target }))) // it crosses threads
+    } catch (thrown) {
+      error ??= thrown
+    }
+  }
+  throw refused('input', `"${tool}" has no JSON schema for it: ${describe(error)}`, error)
+}
+
+const refused = (path: string, what: string, cause?: unknown) =>
+  new ConfigurationError(`defineTool: "${path}": ${what}.`, { path }, cause)

@@ -1,4 +1,5 @@
 /** What a turn needs of the loop that runs it. */
+import type { Scheduler } from '../clock.ts'
 import type { DramatisError } from '../errors.ts'
 import type { FrameId } from '../mailbox/frame-id.ts'
 import type { Memory } from '../mailbox/memory.ts'
@@ -12,6 +13,7 @@ import type { Replay } from './replay.ts'
 import type { RoleInfo } from './role.ts'
 import type { RunView } from './run-views.ts'
 import type { StateRules } from './state-rules.ts'
+import type { Toolbox } from './toolbox.ts'
 import type { Waits } from './waits.ts'
 
 /** What the loop knows of the message under way. */
@@ -48,12 +50,14 @@ export interface TurnHost {
   readonly now: () => number
   readonly waits: Waits
   readonly asks: Asks
+  readonly toolbox: Toolbox
   /** The verbs that a model is offered as tools. */
   readonly verbs: readonly string[]
   runState(view: RunView): object
   /** Who has that index. */
   name(index: number): string
-  loggerFor(start: TurnStart): Logger
+  /** `fields`: what stands in each of its lines. */
+  loggerFor(start: TurnStart, fields?: object): Logger
   /** What frames of that run call the agent, if this thread knows it. */
   indexOf(name: string, run: RunView): number | undefined
 
@@ -67,6 +71,7 @@ export interface TurnHost {
   /** Lets the event loop turn once: timers, sockets, bells. */
   breath(): Promise<void>
   sleep(ms: number, signal: AbortSignal): Promise<void>
+  readonly timer: Scheduler['timer']
   /** Anything thrown, as an error that says who failed at what. */
   failure(thrown: unknown, at: string): DramatisError
 }

@@ -9,18 +9,20 @@ const LEVELS: readonly LogLevel[] = ['debug', 'info', 'warn', 'error']
 /** The level that a LOG frame carries in its limit. */
 export const logLevel = (limit: number): LogLevel => LEVELS[limit] ?? 'info'
 
-export function turnLogger(outbox: Outbox, start: TurnStart): Logger {
+/** `all`: what stands in each line beside its own fields. */
+export function turnLogger(outbox: Outbox, start: TurnStart, all?: object): Logger {
   const write = (level: LogLevel) => (fields: object, text: string) => {
     // pino takes a text alone as well
     const [data, words] = typeof fields === 'string' && text === undefined ? [{}, fields] : [fields, String(text)]
-    outbox.begin(LOG, start.run, start.turn, 0, words, logFields(data)).limit = LEVELS.indexOf(level)
+    outbox.begin(LOG, start.run, start.turn, 0, words, logFields(all ? { ...data, ...all } : data)).limit =
+      LEVELS.indexOf(level)
     outbox.write(outbox.size(), 'soon')
   }
   return { debug: write('debug'), info: write('info'), warn: write('warn'), error: write('error') }
 }
 
 /** Log fields as JSON; what JSON has no word for is described, since a log line must not make a turn fail. */
-function logFields(fields: object): string {
+export function logFields(fields: object): string {
   try {
     return (
       JSON.stringify(fields, (_key, value: unknown) => {

@@ -8,7 +8,7 @@ import { v4 } from 'uuid'
 import type { Blackboard, BlackboardEntry, WriteOptions } from '../blackboard/entry.ts'
 import {
   ConfigurationError,
-  type DramatisError,
+  DramatisError,
   describe,
   type ErrorData,
   errorData,
@@ -16,7 +16,7 @@ import {
   TaskRefusedError,
   TurnEndedError,
 } from '../errors.ts'
-import { FAILED, NOW, REPLAYED, SIGNALLED, STEP_BEGAN, STEP_DONE } from '../mailbox/frame.ts'
+import { FAILED, LOG, NOW, REPLAYED, SIGNALLED, STEP_BEGAN, STEP_DONE } from '../mailbox/frame.ts'
 import { idText } from '../mailbox/frame-id.ts'
 import { type AgentMessage, ORCHESTRATOR } from '../mailbox/message.ts'
 import { turnBlackboard } from './board-verbs.ts'
@@ -35,12 +35,13 @@ import { seededRandom } from './random.ts'
 import { RequestGroups } from './request-groups.ts'
 import { allOf, anyOf, quorumOf } from './request-many.ts'
 import type { RoleInfo } from './role.ts'
-import { NO_ROLE_TOOLS } from './role-tools.ts'
 import type { StateScope } from './state-rules.ts'
 import type { ResponseStream } from './stream.ts'
 import { TaskVerbs } from './task-verbs.ts'
 import type { ThinkingTurn } from './thinking-turn.ts'
+import type { Tool } from './tool.ts'
 import type { TurnHost, TurnStart } from './turn-host.ts'
+import { type StepOf, TurnTools, toolNameOf } from './turn-tools.ts'
 import { checkFunction, checkObject, checkStepOptions, checkText, durationOf } from './verb-checks.ts'
 import { AGENT_STATUS } from './verb-tools.ts'
 
@@ -51,7 +52,7 @@ export class Turn extends TaskVerbs implements AgentContext, MessengerTurn {
   #ended = false
   #reason: DramatisError | undefined
   #controller: AbortController | undefined
-  /** Sleeps and calls of models: something of its own goes on. */
+  /** Sleeps, calls of tools, calls of models: something of its own goes on. */
   #working = 0
   #isToAcknowledge = false
   #steps: OpenSteps | undefined
@@ -61,6 +62,7 @@ export class Turn extends TaskVerbs implements AgentContext, MessengerTurn {
   #messenger: Messenger | undefined
   #emitter: Emitter | undefined
   #groups: RequestGroups | undefined
+  #tools: TurnTools | undefined
 
   constructor(loop: TurnHost, start: TurnStart) {
     super()
@@ -262,6 +264,44 @@ export class Turn extends TaskVerbs implements AgentContext, MessengerTurn {
     return this.#messages.call(operation, args, signal)
   }
 
+  // ---- tools
+
+  tool<In, Out>(tool: Tool<In, Out>, input: NoInfer<In>): Promise<Out>
+  tool<T extends Tool = Tool>(
+    name: string,
+    input: NonNullable<T['~types']>['input'],
+  ): Promise<NonNullable<T['~types']>['output']>
+  tool(tool: Tool | string, input: unknown): Promise<unknown> {
+    return handled(this.#callTool(tool, input))
+  }
+  async #callTool(tool: Tool | string, input: unknown): Promise<unknown> {
+    return this.tools.run(toolNameOf(tool), input)
+  }
+
+  /** Its tools, for the verb and for the loop of a model. */
+  protected get tools(): TurnTools {
+    const { start, runId } = this
+    this.#tools ??= new TurnTools(this.#loop, {
+      start,
+      runId,
+      refusal: () => this.refusal(),
+      signal: () => this.signal,
+      call: (operation, args, signal) => this.call(operation, args, signal),
+      atWork: (work) => this.#atWork(work),
+      runStep: (step, run) => this.#runStep(step, run),
+      progress: (tool, callId, note) => this.#progress(tool, callId, note),
+    })
+    return this.#tools
+  }
+
+  /** A tool says how far it has come. */
+  #progress(tool: string, callId: string, note: string): void {
+    if (this.#ended) return
+    const { outbox } = this.#loop
+    outbox.begin(LOG, this.start.run, this.start.turn, 0, note, JSON.stringify({ tool })).threadId = callId
+    outbox.write(outbox.size(), 'soon')
+  }
+
   // ---- models
 
   /** Those that its model has as tools. */
@@ -274,7 +314,7 @@ export class Turn extends TaskVerbs implements AgentContext, MessengerTurn {
       role,
       context: this,
       verbs,
-      tools: NO_ROLE_TOOLS,
+      tools: this.tools,
       refusal: () => this.refusal(),
       others: () => this.call(AGENT_STATUS, {}),
       ask: (call, signal) => this.#atWork(() => this.#ask(call, signal)),
@@ -288,32 +328,40 @@ export class Turn extends TaskVerbs implements AgentContext, MessengerTurn {
   // ---- steps, time, chance
 
   step<T>(name: string, run: () => Promise<T> | T, options?: { idempotent?: boolean }): Promise<T> {
-    return handled(this.#runStep(name, run, options))
+    return handled(this.#ownStep(name, run, options))
   }
-  async #runStep<T>(name: string, run: () => Promise<T> | T, options?: { idempotent?: boolean }): Promise<T> {
+  async #ownStep<T>(name: string, run: () => Promise<T> | T, options?: { idempotent?: boolean }): Promise<T> {
     this.#check()
     checkText(name, 'name')
     checkFunction(run, 'run')
     if (options !== undefined) checkStepOptions(options)
+    return this.#runStep({ name, idempotent: options?.idempotent === true }, run)
+  }
+
+  /** Does it once: a turn that is tried again gets what it came to from the log. */
+  async #runStep<T>({ name, idempotent, tool }: StepOf, run: () => Promise<T> | T): Promise<T> {
     if (this.#emitter?.behind) await this.#gate()
-    const logged = this.start.replay?.matchStep(name)
+    const logged = this.start.replay?.matchStep(name, tool?.callId)
     if (logged) {
       this.#record(REPLAYED, logged.step, name, undefined, 0)
       if (logged.failed) throw errorFrom(JSON.parse(logged.data!) as ErrorData)
       return (logged.data === undefined ? undefined : JSON.parse(logged.data)) as T
     }
     const step = this.nextStep()
-    this.#record(STEP_BEGAN, step, name, undefined, options?.idempotent ? 0 : FAILED)
+    this.#record(STEP_BEGAN, step, name, tool?.input, idempotent ? 0 : FAILED, tool?.callId)
     this.#loop.parking.unpark(this.start) // something of its own begins: it does not only wait
     this.#steps ??= new OpenSteps()
     const open = this.#steps.begin()
+    const beganAt = tool ? this.#loop.now() : 0
+    const took = () => (tool ? this.#loop.now() - beganAt : -1)
     try {
       const result = await this.#steps.call(open, run)
-      this.#record(STEP_DONE, step, name, encodeData(result, `step "${name}"`), 0)
+      this.#record(STEP_DONE, step, name, encodeData(result, `step "${name}"`), 0, tool?.callId, took())
       return result
     } catch (error) {
-      const failure = this.#loop.failure(error, `step "${name}"`)
-      if (!this.#ended) this.#record(STEP_DONE, step, name, JSON.stringify(errorData(failure)), FAILED)
+      const failure = tool && error instanceof DramatisError ? error : this.#loop.failure(error, `step "${name}"`)
+      if (!this.#ended)
+        this.#record(STEP_DONE, step, name, JSON.stringify(errorData(failure)), FAILED, tool?.callId, took())
       throw error
     } finally {
       this.#steps.end(open)
@@ -441,11 +489,21 @@ export class Turn extends TaskVerbs implements AgentContext, MessengerTurn {
   }
 
   /** Writes a record of the turn's own. */
-  #record(kind: number, step: number, content: string, data: string | undefined, flags: number): void {
+  #record(
+    kind: number,
+    step: number,
+    content: string,
+    data: string | undefined,
+    flags: number,
+    callId?: string,
+    tookMs = -1,
+  ): void {
     const { outbox } = this.#loop
     if (this.#ended) throw this.#endedError()
     const fields = outbox.begin(kind, this.start.run, this.start.turn, step, content, data)
     fields.flags = flags
+    fields.threadId = callId
+    fields.limit = Math.min(Math.round(tookMs), 2 ** 31 - 1)
     fields.attempt = this.start.attempt
     outbox.checkedSize()
     outbox.writeAbout(this.start.id)

@@ -154,6 +154,9 @@ const BY_NAME: ReadonlyMap<string, VerbTool> = new Map(TOOLS.map((each) => [each
 /** The verb that a model calls by that name. */
 export const verbTool = (name: string): VerbTool | undefined => BY_NAME.get(name)
 
+/** All of them. */
+export const VERB_NAMES: readonly string[] = [...BY_NAME.keys()]
+
 /** What a model wrote as the input of a verb; throws `ToolInputError` with what is wrong, for it to read. */
 export function inputOf({ spec }: VerbTool, text: string): Input {
   const { properties, required } = spec.inputSchema as {

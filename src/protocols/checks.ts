@@ -1,7 +1,7 @@
 /** Checks of the options that name agents. The others are the runtime's own. */
 import { compilePattern } from '../blackboard/pattern.ts'
 import { MessageRejectedError } from '../errors.ts'
-import { nearest } from '../runtime/nearest.ts'
+import { nearest } from '../nearest.ts'
 import { refused } from '../runtime/refused.ts'
 import { type Check, isObject } from '../runtime/settings-checks.ts'
 

@@ -1,6 +1,6 @@
 /** The table of the built-in strategies, and what each is configured with. */
 import type { CustomConfig, Protocol } from '../actors/protocol.ts'
-import { nearest } from '../runtime/nearest.ts'
+import { nearest } from '../nearest.ts'
 import { reading, refused } from '../runtime/refused.ts'
 import { isObject } from '../runtime/settings-checks.ts'
 import { type BlackboardConfig, blackboard } from './blackboard.ts'

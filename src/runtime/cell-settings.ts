@@ -23,6 +23,7 @@ export function agentCell(agent: AgentSettings, option: string): CellSettings {
     retries,
     turnTimeoutMs,
     env,
+    tools,
   } = agent
   return {
     info,
@@ -42,12 +43,13 @@ export function agentCell(agent: AgentSettings, option: string): CellSettings {
     retries,
     turnTimeoutMs,
     env,
+    tools,
     counted: true,
   }
 }
 
 /** The runtime's own names: no limits but that of a message's size. */
-export function fixedCell(name: string, { supervision, retries }: TeamSettings): CellSettings {
+export function fixedCell(name: string, { supervision, retries, tools }: TeamSettings): CellSettings {
   return {
     info: { name },
     option: 'orchestration',
@@ -66,6 +68,7 @@ export function fixedCell(name: string, { supervision, retries }: TeamSettings):
     retries,
     turnTimeoutMs: false,
     env: [],
+    tools: { ...tools, modules: [] }, // those run in the threads of agents
     counted: false,
   }
 }

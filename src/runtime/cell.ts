@@ -17,6 +17,7 @@ import type { OwnFrame } from './host-frames.ts'
 import type { RestartTime } from './restart-policy.ts'
 import type { RunState } from './run-state.ts'
 import type { MailboxSettings, SupervisionSettings } from './settings.ts'
+import type { ToolSettings } from './settings-tools.ts'
 import type { Thread } from './thread.ts'
 
 /** Requests of one turn that are one wait. */
@@ -187,6 +188,7 @@ export interface CellSettings {
   retries: number
   turnTimeoutMs: number | false
   env: readonly string[]
+  tools: ToolSettings
   /** Needs a permit of the run for its turns. The protocol script does not. */
   counted: boolean
 }

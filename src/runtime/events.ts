@@ -26,6 +26,8 @@ import type { FrameBlock, HostRecord, LogEntry } from './records.ts'
 import { SEQ_STEP } from './records.ts'
 import type { MultiAgentResult } from './result.ts'
 import type { StatusChange, StatusFold } from './status-fold.ts'
+import { type ToolFinished, type ToolProgress, type ToolStarted, toolEventFrom } from './tools/tool-event.ts'
+import { toolEventOf } from './tools/tool-frames.ts'
 
 type Event<Type extends string, Fields = object> = { type: Type; seq: number; at: number; runId: string } & Fields
 
@@ -61,11 +63,11 @@ export type RuntimeEvent<T = undefined> =
         error: DramatisError | null
       }
     >
-  | Event<'tool.started', { agent: string; callId: string; tool: string; input: unknown }>
-  | Event<
-      'tool.finished',
-      { agent: string; callId: string; tool: string; durationMs: number; error: DramatisError | null }
-    >
+  /** Of one call of a tool they have the same `callId`, which is its `idempotencyKey`. A death half-way has no end. */
+  | Event<'tool.started', ToolStarted>
+  | Event<'tool.finished', ToolFinished>
+  /** A tool says how far it has come (`ToolContext.progress`). */
+  | Event<'tool.progress', ToolProgress>
   | Event<'task', { task: AgentTask; previous: TaskStatus | null }>
   | Event<'blackboard', { entry: BlackboardEntry }>
   | Event<'decision', { question: string; choice: string; reason: string }>
@@ -166,6 +168,8 @@ function* frameEvents(
     if (begins) yield statusEvent(begins, seq + 1, startedOf(memory, at), runId, source)
     if (isMessage(memory, at) && !isCopy(memory, at))
       yield { type: 'message', seq: seq + 2, at: block.at, runId, message: decodeMessage(memory, at, source) }
+    const tool = toolEventOf(memory, at, agent)
+    if (tool) yield { ...tool, seq: seq + 2, at: timeOf(memory, at), runId }
     if (kind === END) yield { type: 'turn.finished', seq: seq + 3, at: timeOf(memory, at), ...turn }
     const sender = fold.ofSender(memory, at)
     if (sender) yield statusEvent(sender, seq + 4, timeOf(memory, at), runId, source)
@@ -228,6 +232,10 @@ function recordEvent(record: HostRecord, source: EventSource): RuntimeEvent<unkn
       const { cycle, tail, waits, victim } = record
       return { type: record.kind, ...base, cycle, tail, waits, victim }
     }
+    case 'tool.started':
+    case 'tool.finished':
+    case 'tool.progress':
+      return { ...toolEventFrom(record), ...base }
     case 'stall':
       return { type: record.kind, ...base, evidence: record.evidence }
     case 'sync':

@@ -36,6 +36,7 @@ import { refused } from './refused.ts'
 import type { RunState } from './run-state.ts'
 import type { BlackboardScope } from './settings.ts'
 import type { Waiter } from './sync-rules.ts'
+import { HostTools, type ToolCall } from './tools/host-tools.ts'
 import { stepsOf } from './turn-steps.ts'
 import { watch } from './watches.ts'
 
@@ -62,12 +63,14 @@ export class HostCalls implements Serving {
   mayBeAnswered: (run: RunState) => boolean = () => true
   readonly #handoffs: Handoffs
   readonly #reassignments: Reassignments
+  readonly tools: HostTools
   #teamBoard: Board | undefined
 
   constructor(core: Core) {
     this.#core = core
     this.#handoffs = new Handoffs(core)
     this.#reassignments = new Reassignments(core)
+    this.tools = new HostTools(core)
   }
 
   serve(cell: Cell, run: RunState, memory: Memory, at: number): void {
@@ -159,6 +162,8 @@ export class HostCalls implements Serving {
         return this.#core.syncPoints.arrive(run, args.point, caller, args.data, signal)
       case 'synced':
         return this.#core.syncPoints.watch(run, args.point, caller, signal)
+      case 'tool':
+        return this.tools.call(cell, run, args as Partial<ToolCall>, signal)
       case 'spawn':
         return this.spawn(cell, run, args)
       case 'managers':

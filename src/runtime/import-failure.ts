@@ -1,21 +1,25 @@
 /** What is said of a module that its thread could not import: which option named it, and the line of its source. */
 import { fileURLToPath } from 'node:url'
-import type { AgentCode } from '../actors/assignment.ts'
+import type { AgentCode, ToolCode } from '../actors/assignment.ts'
 import { ConfigurationError, type DramatisError } from '../errors.ts'
 import { compile } from './bundle-compile.ts'
 import { cannotBundle, type Place, shownPlace } from './bundle-errors.ts'
 import type { CellSettings } from './cell.ts'
 
 /** What a thread imports. */
-export type ImportedCode = Exclude<AgentCode, { model: true }>
+export type ImportedCode = Exclude<AgentCode, { model: true }> | ToolCode
 
-/** The error of an agent whose module threw while it was imported. `error` says what, its cause is what was thrown. */
+/**
+ * The error of an agent whose module threw while it was imported, or that of a tool. `error` says what, its cause is what was
+ * thrown.
+ */
 export async function importFailure(
   { info, option }: Pick<CellSettings, 'info' | 'option'>,
   code: ImportedCode,
   error: DramatisError,
 ): Promise<ConfigurationError> {
-  const path = `${option}.module`
+  const tool = 'option' in code ? code : undefined
+  const path = `${tool?.option ?? option}.module`
   const stack = error.cause instanceof Error ? (error.cause.stack ?? '') : ''
   const place = placeIn(stack)
   const typo = !place && /^SyntaxError/.test(stack) ? await typoIn(code, path) : undefined
@@ -23,7 +27,7 @@ export async function importFailure(
   const what = stack.includes('ERR_MODULE_NOT_FOUND') ? 'imports what was not found' : 'throws when it is imported'
   const where = place ? shownPlace(place) : code.shown
   return new ConfigurationError(
-    `${path}: the module of "${info.name}" ${what}: ${where}: ${error.message}`,
+    `${path}: the module of ${tool ? 'a tool of ' : ''}"${info.name}" ${what}: ${where}: ${error.message}`,
     { path, agent: info.name, module: code.shown, ...place },
     error.cause,
   )

@@ -2,7 +2,7 @@
  * One run, as the livelock detector sees it: what is new in it, and what comes again. A fold over the run's frames and records
  * that shows each to the signs of livelock.ts.
  *
- * Progress (rule 28) is what was not there before in this run: a result, the output of a step, an entry of the blackboard,
+ * Progress (rule 28) is what was not there before in this run: a result, the output of a step or a tool, an entry of the blackboard,
  * another status of a task. Whether it was there goes by content. A result counts with its question, so that "ok" for the
  * next item is news; the same question again with the same answer is none, nor is a task that is given again and goes the
  * same way. A run that makes progress somewhere is not livelocked: it resets all counts.
@@ -53,6 +53,7 @@ import {
 } from './livelock.ts'
 import { hashOf, News } from './news.ts'
 import { isDone } from './parts/tasks.ts'
+import { ToolNews } from './tools/tool-news.ts'
 
 /** Something that agents do that are busy without progress. Never what they say: names, counts and ids alone. */
 export interface Sign {
@@ -100,6 +101,7 @@ export class LivelockWatch {
   readonly #bounds: LivelockBounds
   readonly #beholder: Beholder
   readonly #news = new News()
+  readonly #tools = new ToolNews(MOST_OPEN)
   /** By caller and correlation. */
   readonly #asked = new BoundedMap<string, Asked>(MOST_OPEN)
   /** What led to a message that is not handled yet, by id and recipient; and to an open turn, by agent and number. */
@@ -160,6 +162,8 @@ export class LivelockWatch {
 
   /** `seq` is the place of the frame in the log. */
   frame(memory: Memory, at: number, seq: number): void {
+    const news = this.#tools.of(memory, at)
+    if (news) return this.saw(...news)
     switch (kindOf(memory, at)) {
       case SEND:
         return this.#sent(memory, at)
@@ -173,7 +177,7 @@ export class LivelockWatch {
       case RESPONSE:
         return this.#answered(memory, at, seq, undefined)
       case STEP_DONE: {
-        if (isFailure(memory, at)) return
+        if (isFailure(memory, at) || (flagsOf(memory, at) & HAS_THREAD) !== 0) return
         const { content, data } = readBody(memory, at)
         return this.saw('step', `${senderOf(memory, at)}`, content, data ?? '')
       }

@@ -3,7 +3,7 @@
  * deaths.ts; whether and when a new one begins is the restart policy's to say (parts/restarts.ts).
  */
 import { applyPatches, enablePatches, type Patch } from 'immer'
-import type { AgentCode, PatchNotice, RosterEntry, RunNotice, Started } from '../actors/assignment.ts'
+import type { AgentCode, AssignedTools, PatchNotice, RosterEntry, RunNotice, Started } from '../actors/assignment.ts'
 import { systemClock } from '../clock.ts'
 import {
   AgentTerminatedError,
@@ -32,6 +32,7 @@ export class Lives implements LifeCycle {
   readonly #waiting = new Map<Cell, { resolve(): void; reject(error: DramatisError): void }[]>()
   /** What a thread becomes when it is given to that agent. */
   codeOf: (cell: Cell) => Promise<AgentCode> = () => Promise.reject(new Error('no code'))
+  toolsOf: (cell: Cell) => Promise<AssignedTools> = async () => ({ host: [], modules: [], names: [] })
   threadFor: (cell: Cell) => Thread = (cell) => this.#core.spawner.spawn(cell.settings.maxHeapMb)
   roster: (run: RunState | undefined) => RosterEntry[] = () => []
 
@@ -48,9 +49,10 @@ export class Lives implements LifeCycle {
     const beginning = ++cell.beginnings
     this.become(cell, cell.epoch === 0 ? 'starting' : 'restarting')
     let code: AgentCode
+    let tools: AssignedTools
     let life: Life
     try {
-      code = await this.codeOf(cell)
+      ;[code, tools] = await Promise.all([this.codeOf(cell), this.toolsOf(cell)])
       if (this.#core.closed || cell.life || cell.stopped || cell.beginnings !== beginning) return
       cell.epoch = cell.nextEpoch()
       life = new Life(cell.epoch, this.threadFor(cell), Math.min(cell.settings.concurrency, MAX_CONCURRENCY))
@@ -82,15 +84,18 @@ export class Lives implements LifeCycle {
       instances: cell.settings.instances,
       verbs: cell.settings.verbs,
       code,
+      tools,
     })
     const started = await this.#inTime(cell, starting)
     if (cell.life !== life) return // it died meanwhile, and that was seen
     if (!started.ok) {
       const error = errorFrom(started.error)
+      const { importing } = started
+      const whose = importing === 'agent' ? code : importing
       return this.#failedStart(
         cell,
         life,
-        started.importing && !('model' in code) ? importFailure(cell.settings, code, error) : error,
+        whose && !('model' in whose) ? importFailure(cell.settings, whose, error) : error,
       )
     }
     if (started.state !== undefined) cell.state = JSON.parse(started.state) as object

@@ -1,9 +1,10 @@
 /** A loop in the host's own thread: the protocol script's, and in tests every agent's. The same loop over the same rings; only bells and death are different. */
 import { AgentLoop } from '../actors/agent-loop.ts'
-import type { Assignment, RosterEntry, Started } from '../actors/assignment.ts'
+import type { Assignment, RosterEntry, Started, ToolCode } from '../actors/assignment.ts'
 import { type AgentHandlers, handlersOf } from '../actors/definition.ts'
 import { OrchestratorTurn } from '../actors/orchestrator-turn.ts'
 import { startFailure } from '../actors/starting.ts'
+import { type LoadedTool, Toolbox } from '../actors/toolbox.ts'
 import type { Scheduler } from '../clock.ts'
 import { ConfigurationError, errorData, shown } from '../errors.ts'
 import type { Thread, ThreadExit } from './thread.ts'
@@ -12,6 +13,8 @@ export interface LocalOptions {
   scheduler: Scheduler
   /** Gives the code that runs here for the agent of that name, in this life of it. */
   handlers(name: string, life: LocalThread): AgentHandlers | Promise<AgentHandlers>
+  /** Loads the tools of the agent that stand in modules, into this thread, for this life. None by default. */
+  tools?(code: readonly ToolCode[], name: string, life: LocalThread): Promise<LoadedTool[]>
   /** Set for a protocol script: who is in the team now, and in that run. */
   roster?: (run: number) => readonly RosterEntry[]
 }
@@ -52,11 +55,15 @@ export class LocalThread implements Thread {
   }
 
   async start(assignment: Assignment): Promise<Started> {
-    const { scheduler, handlers, roster } = this.#options
+    const { scheduler, handlers, tools, roster } = this.#options
+    const { role } = assignment
     try {
+      const code = await handlers(role.name, this)
+      const loaded = (await tools?.(assignment.tools.modules, role.name, this)) ?? []
       const loop = new AgentLoop(
         assignment,
-        await handlers(assignment.role.name, this),
+        code,
+        new Toolbox(assignment.tools, loaded),
         {
           scheduler,
           ring: () => scheduler.defer(() => this.#ring?.()),
@@ -71,7 +78,7 @@ export class LocalThread implements Thread {
       scheduler.defer(() => loop.pump())
       return { ok: true, state }
     } catch (error) {
-      return { ok: false, error: errorData(startFailure(assignment.role.name, error)) }
+      return { ok: false, error: errorData(startFailure(role.name, error)) }
     }
   }
   async stop(): Promise<void> {

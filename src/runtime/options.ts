@@ -101,7 +101,7 @@ export interface TeamOptions<Name extends string = string> {
    * `OPENAI_BASE_URL`. 'rehearsal' is not available in this version.
    */
   models?: ModelsConfig | 'rehearsal'
-  /** Shared by all roles. Not available in this version. */
+  /** Every agent can call them. The protocol script can too, but for those in modules without `isolate`. */
   tools?: ToolReference[]
   /** Lines on stderr, from info up. A pino logger fits. */
   logger?: Logger

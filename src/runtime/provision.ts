@@ -1,22 +1,25 @@
 /** Where the code and the thread of a life come from: a module on a worker, or, for scripts and tests, the host's own thread. */
-import type { AgentCode, RosterEntry } from '../actors/assignment.ts'
+import type { AgentCode, AssignedTools, RosterEntry, ToolCode } from '../actors/assignment.ts'
 import type { AgentDefinition, AgentHandlers } from '../actors/definition.ts'
 import type { ModelClient } from '../actors/model.ts'
 import { modelAgent } from '../actors/model-agent.ts'
 import { moduleScript, scriptHandlers } from '../actors/orchestrator-turn.ts'
 import type { Protocol } from '../actors/protocol.ts'
+import { toolIn } from '../actors/tool-module.ts'
+import type { LoadedTool } from '../actors/toolbox.ts'
 import { ConfigurationError, describe } from '../errors.ts'
 import { ORCHESTRATOR } from '../mailbox/message.ts'
 import { statusOf } from './agent-instance.ts'
 import { loadable } from './bundle.ts'
 import type { Cell } from './cell.ts'
 import { ORCHESTRATOR_INDEX } from './core.ts'
-import { importFailure } from './import-failure.ts'
+import { type ImportedCode, importFailure } from './import-failure.ts'
 import { handlersFrom, LocalThread } from './local-thread.ts'
 import type { RunState } from './run-state.ts'
 import type { TeamSettings } from './settings.ts'
 import type { Supervisor } from './supervisor.ts'
 import type { Thread } from './thread.ts'
+import { specOf } from './tools/host-tools.ts'
 
 /** For tests: agents in the host's own thread. */
 export interface TeamKit {
@@ -24,12 +27,17 @@ export interface TeamKit {
   definitions: ReadonlyMap<string, AgentDefinition>
   /** In place of all models. */
   model?: ModelClient
-  /** Loads such a module for one life, in place of that import. Resolves to its default export. */
-  load?(code: LocalCode, life: LocalThread): Promise<unknown>
+  /** Loads such a module for one life, in place of that import. Resolves to its exports. */
+  load?(code: LocalCode, life: LocalThread): Promise<Exports>
   /** What any life, also one of the protocol's script, has in place of its handlers. */
   recorded?(agent: string, handlers: AgentHandlers): AgentHandlers
   /** What a life of that agent has in place of those. */
   around?(agent: string, handlers: AgentHandlers, life: LocalThread): AgentHandlers
+}
+
+/** What a module exports. */
+export interface Exports {
+  default?: unknown
 }
 
 /** A module that is to run in the host's thread. */
@@ -79,6 +87,21 @@ export class Provision {
     return { module: href, bundled, shown }
   }
 
+  /** Its tools. Rejects with `ConfigurationError` for a module that cannot be found or bundled, or has no tool. */
+  async toolsOf(cell: Cell): Promise<AssignedTools> {
+    const { inline, modules, isolated, names } = cell.settings.tools
+    if (this.#kit) {
+      const local = [...modules, ...isolated].map((tool) => ({ ...tool, bundled: false, shown: tool.module }))
+      return { host: inline.map(specOf), modules: local, names: [...names] }
+    }
+    const code = modules.map(async ({ option, module, export: name }) => {
+      const { href, bundled, shown } = await loadable(module, `${option}.module`)
+      return { module: href, bundled, shown, export: name, option }
+    })
+    const [host, ...found] = await Promise.all([this.#supervisor.calls.tools.specsOf(cell), ...code])
+    return { host, modules: found, names: [...names] }
+  }
+
   threadFor(cell: Cell): Thread {
     const scheduler = this.#settings.clock
     if (cell.index === ORCHESTRATOR_INDEX && (this.#kit || 'run' in this.#protocol))
@@ -87,7 +110,12 @@ export class Provision {
         handlers: async (_name, life) => this.#recorded(cell, await this.#localScript(life)),
         roster: (run) => this.roster(this.#supervisor.runs.get(run)),
       })
-    if (this.#kit) return new LocalThread({ scheduler, handlers: (_name, life) => this.#localHandlers(cell, life) })
+    if (this.#kit)
+      return new LocalThread({
+        scheduler,
+        handlers: (_name, life) => this.#localHandlers(cell, life),
+        tools: (code, _name, life) => Promise.all(code.map((tool) => this.#localTool(cell, tool, life))),
+      })
     return this.#supervisor.spawner.spawn(cell.settings.maxHeapMb)
   }
 
@@ -97,11 +125,11 @@ export class Provision {
     const option = 'orchestration.module'
     const specifier = String(protocol.module)
     if (this.#kit?.load) {
-      const exported = await this.#kit.load({ agent: ORCHESTRATOR, specifier, option, env: [] }, life)
+      const { default: exported } = await this.#kit.load({ agent: ORCHESTRATOR, specifier, option, env: [] }, life)
       return moduleScript(exported, specifier, protocol.config)
     }
     const { href, shown } = await loadable(specifier, option, { host: true })
-    return moduleScript(((await import(href)) as { default?: unknown }).default, shown, protocol.config)
+    return moduleScript(((await import(href)) as Exports).default, shown, protocol.config)
   }
 
   async #localHandlers(cell: Cell, life: LocalThread): Promise<AgentHandlers> {
@@ -121,14 +149,28 @@ export class Provision {
     const specifier = settings.module ?? ''
     if (this.#kit?.load) {
       const code = { agent: name, specifier, option: path, env: settings.env }
-      return handlersFrom(await this.#kit.load(code, life), path)
+      return handlersFrom((await this.#kit.load(code, life)).default, path)
     }
     const { href, ...code } = await loadable(specifier, path, { host: true })
-    try {
-      return handlersFrom(((await import(href)) as { default?: unknown }).default, path)
-    } catch (error) {
-      if (error instanceof ConfigurationError) throw error
-      throw await importFailure(settings, { module: href, ...code }, new ConfigurationError(describe(error), {}, error))
-    }
+    return handlersFrom((await imported(settings, { module: href, ...code })).default, path)
+  }
+
+  async #localTool({ name, settings }: Cell, tool: ToolCode, life: LocalThread): Promise<LoadedTool> {
+    const { option } = tool
+    const place = { agent: name, specifier: tool.module, option: `${option}.module`, env: settings.env }
+    if (this.#kit?.load) return { tool: toolIn(await this.#kit.load(place, life), tool), option }
+    const { href, ...found } = await loadable(tool.module, place.option, { host: true })
+    const code = { ...tool, ...found, module: href }
+    return { tool: toolIn(await imported(settings, code), code), option }
+  }
+}
+
+/** Imports code of an agent into this thread. */
+async function imported(settings: Cell['settings'], code: { module: string } & ImportedCode): Promise<Exports> {
+  try {
+    return (await import(code.module)) as Exports
+  } catch (error) {
+    if (error instanceof ConfigurationError) throw error
+    throw await importFailure(settings, code, new ConfigurationError(describe(error), {}, error))
   }
 }

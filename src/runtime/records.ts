@@ -11,6 +11,7 @@ import type { DramatisError } from '../errors.ts'
 import type { DeadLetter } from '../mailbox/dead-letters.ts'
 import type { Memory } from '../mailbox/memory.ts'
 import type { LivelockStep } from './livelock.ts'
+import type { ToolFinished, ToolProgress, ToolStarted } from './tools/tool-event.ts'
 
 /** Frames that stand one after the other, all of one run. Each takes `SEQ_STEP` numbers from `seq` on. */
 export interface FrameBlock {
@@ -121,6 +122,10 @@ export type HostRecord =
         messageId: string
       }
     >
+  /** Of tools that the host runs; of others it is their frames that say so. */
+  | Record<'tool.started', ToolStarted>
+  | Record<'tool.finished', ToolFinished>
+  | Record<'tool.progress', ToolProgress>
   /** A model was called. `turn`: for whom. Tokens count also where `error` says that there was no answer. */
   | Record<
       'model.called',

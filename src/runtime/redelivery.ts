@@ -133,8 +133,8 @@ export class Redelivery implements Redelivering {
     const step = this.#unknownStep(cell, envelope)
     if (step) {
       const unknown = new OutcomeUnknownError(
-        `Agent "${cell.name}" died while its step "${step}" was under way: it may have happened, or not, so it is not run again. Mark the step { idempotent: true } if it may.`,
-        { agent: cell.name, step },
+        `Agent "${cell.name}" died while its ${step.kind} "${step.name}" was under way: it may have happened, or not, so it is not run again. Mark the ${step.kind} { idempotent: true } if it may.`,
+        { agent: cell.name, [step.kind]: step.name },
         error,
       )
       return { reason: 'failed', error: unknown }
@@ -227,12 +227,14 @@ export class Redelivery implements Redelivering {
   }
 
   /** A step that ran in the dead thread itself, had begun, is not logged as finished, and may not run twice. */
-  #unknownStep(cell: Cell, envelope: Envelope<RunState>): string | undefined {
-    const begun = new Map<number, string>()
+  #unknownStep(cell: Cell, envelope: Envelope<RunState>): { kind: 'step' | 'tool'; name: string } | undefined {
+    const begun = new Map<number, { kind: 'step' | 'tool'; name: string }>()
     for (const { memory, at } of this.#loggedSteps(cell, envelope)) {
       const kind = kindOf(memory, at)
-      if (kind === STEP_BEGAN && flagsOf(memory, at) & FAILED)
-        begun.set(stepOf(memory, at), readBody(memory, at).content)
+      if (kind === STEP_BEGAN && flagsOf(memory, at) & FAILED) {
+        const { content: name, threadId } = readBody(memory, at)
+        begun.set(stepOf(memory, at), { kind: threadId === undefined ? 'step' : 'tool', name })
+      }
       if (kind === STEP_DONE) begun.delete(stepOf(memory, at))
     }
     return begun.values().next().value

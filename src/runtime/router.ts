@@ -15,6 +15,7 @@ import {
   FRAGMENT,
   flagsOf,
   GROUP,
+  HAS_THREAD,
   kindOf,
   LOG,
   lengthOf,
@@ -266,6 +267,7 @@ export class Router implements Routing {
 
   #log(cell: Cell, run: RunState | undefined, memory: Memory, at: number): void {
     const { content, data } = readBody(memory, at)
+    if (flagsOf(memory, at) & HAS_THREAD) return // it is for people who watch the run: see toolEventOf
     if (content === '' && data === undefined) return
     const fields = Object(jsonIn(data)) as object
     this.#core.logger[logLevel(limitOf(memory, at))](

@@ -1,6 +1,6 @@
 /** The options of one run, checked at once. */
 import { ConfigurationError, unavailable } from '../errors.ts'
-import { nearest } from './nearest.ts'
+import { nearest } from '../nearest.ts'
 import { reading, refused } from './refused.ts'
 import type { RunOptions } from './run.ts'
 import { isObject } from './settings-checks.ts'

@@ -7,6 +7,7 @@ import type { TeamOptions } from './options.ts'
 import type { RestartType, Strategy } from './restart-policy.ts'
 import { infoFrom } from './role-info.ts'
 import { moduleFrom } from './settings-module.ts'
+import { type ToolSettings, toolSettings } from './settings-tools.ts'
 
 /** How much may wait for an agent, and what happens beyond it. */
 export interface MailboxSettings {
@@ -68,6 +69,8 @@ export interface AgentSettings {
   /** How often its own requests are asked again. */
   retries: number
   supervision: SupervisionSettings
+  /** Its own, and those that all roles share. */
+  tools: ToolSettings
 }
 
 /** Code may block its thread, so it has one turn at a time unless it says otherwise. The work of a model is waiting. */
@@ -75,7 +78,7 @@ const OF_CODE = { concurrency: 1, reentrancy: 'none' } as const
 const OF_MODELS = { concurrency: 16, reentrancy: 'chain' } as const
 
 /** What of the team's options speaks for each role that says nothing. */
-type TeamDefaults = Pick<TeamOptions, 'communication' | 'supervision' | 'enableBlackboard'>
+type TeamDefaults = Pick<TeamOptions, 'communication' | 'supervision' | 'enableBlackboard' | 'tools'>
 
 /**
  * The settings of the role at `path`. A role without code (`hasDefinition` says that it has some) is played by one of
@@ -100,7 +103,10 @@ export function agentSettings(
     info: infoFrom(role),
     module: hasDefinition ? null : module,
     playedByModel,
-    verbs: offeredVerbs(role, blackboardScope(team.enableBlackboard)),
+    verbs: offeredVerbs(
+      { ...role, tools: [...(team.tools ?? []), ...(role.tools ?? [])] },
+      blackboardScope(team.enableBlackboard),
+    ),
     env: [...(role.env ?? [])],
     maxHeapMb: role.limits?.maxHeapMb ?? null,
     maxExternalMb: role.limits?.maxExternalMb ?? null,
@@ -118,6 +124,7 @@ export function agentSettings(
     queueTimeoutMs: own.queueTimeoutMs ?? all.queueTimeoutMs ?? false,
     retries: own.retries ?? all.retries ?? 0,
     supervision: supervisionSettings(team, role.supervision),
+    tools: toolSettings(team.tools, role.tools, path),
   }
 }
 

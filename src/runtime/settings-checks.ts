@@ -1,6 +1,6 @@
 /** Small checks that options are made of. Each is given a value and its path, and throws if it is wrong. */
 import { ConfigurationError } from '../errors.ts'
-import { nearest } from './nearest.ts'
+import { nearest } from '../nearest.ts'
 import { reading, refused, refusedAs } from './refused.ts'
 
 /** Throws `ConfigurationError` if the value at `path` is wrong. */
@@ -45,8 +45,6 @@ export const text = rule('a string', (value) => typeof value === 'string')
 export const flag = rule('true or false', (value) => typeof value === 'boolean')
 /** An object whose inside is checked elsewhere, or not at all. */
 export const anyObject = rule('an object', isObject)
-/** A list whose entries are checked elsewhere, or not at all. */
-export const anyList = rule('a list', Array.isArray)
 
 /** One of a few values. */
 export function oneOf(...values: readonly unknown[]): Check {

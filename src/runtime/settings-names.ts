@@ -1,7 +1,7 @@
 /** Agents name each other: each name once, and every name that is used is somebody's. */
 import type { AgentRole } from '../actors/role.ts'
 import { shown } from '../errors.ts'
-import { nearest } from './nearest.ts'
+import { nearest } from '../nearest.ts'
 import { refused, refusedAs } from './refused.ts'
 
 /** Throws for the first name that two agents have, or that nobody has. */

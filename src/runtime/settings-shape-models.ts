@@ -3,7 +3,8 @@ import { shown } from '../errors.ts'
 import type { ModelsConfig } from './options.ts'
 import { reading, refused, refusedAs } from './refused.ts'
 import { type Check, isObject, methods, shape } from './settings-checks.ts'
-import { someText, variableName } from './settings-shape-role.ts'
+import { someText } from './settings-shape-role.ts'
+import { variableName } from './settings-tools.ts'
 
 type Described = Exclude<ModelsConfig[string], { complete: unknown }>
 

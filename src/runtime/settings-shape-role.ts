@@ -6,7 +6,6 @@ import { MAX_CONCURRENCY } from '../mailbox/window.ts'
 import { reading, refused, refusedAs } from './refused.ts'
 import type { Check } from './settings-checks.ts'
 import {
-  anyList,
   anyObject,
   finite,
   flag,
@@ -22,6 +21,7 @@ import {
   wait,
 } from './settings-checks.ts'
 import { moduleFrom } from './settings-module.ts'
+import { spawnToolsShape, toolsShape, variableName } from './settings-tools.ts'
 
 /** Each is a thread. */
 const MAX_INSTANCES = 256
@@ -57,15 +57,6 @@ const agentName: Check = (value, path) => {
 const json: Check = (value, path) => {
   const issue = reading(path, () => jsonIssue(value, path))
   if (issue) throw refusedAs(issue.path, issue.got, 'a JSON value', "Only JSON reaches an agent's thread.")
-}
-
-/** Of the environment. */
-export const variableName: Check = (value, path) => {
-  const accepted = 'the name of an environment variable'
-  if (typeof value !== 'string') throw refused(path, value, accepted)
-  // Never shown: who writes NAME=value here has put a secret into it.
-  if (value === '' || /[=\0]/.test(value))
-    throw refusedAs(path, 'a string that is no name', accepted, 'Give the name alone.')
 }
 
 /** The same for a role and for the team. */
@@ -119,7 +110,7 @@ export const spawnShape = shape<SpawnRole>(
   {
     ...roleInfo,
     module: (value, path) => void moduleFrom(value, path),
-    tools: anyList,
+    tools: spawnToolsShape,
     lifetime: oneOf('run', 'team'),
   },
   'name',
@@ -129,7 +120,7 @@ export const spawnShape = shape<SpawnRole>(
 export const roleShape = shape<AgentRole>(
   {
     ...roleInfo,
-    tools: anyList,
+    tools: toolsShape,
     module: (value, path) => void moduleFrom(value, path),
     instances: integer(1, MAX_INSTANCES),
     concurrency: integer(1, MAX_CONCURRENCY),

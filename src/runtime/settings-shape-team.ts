@@ -4,22 +4,11 @@ import type { LivelockBounds } from './livelock.ts'
 import type { StateConfig, TeamOptions } from './options.ts'
 import { reading, refused } from './refused.ts'
 import type { Check } from './settings-checks.ts'
-import {
-  anyList,
-  anyObject,
-  integer,
-  isObject,
-  listOf,
-  methods,
-  oneOf,
-  pause,
-  rule,
-  shape,
-  wait,
-} from './settings-checks.ts'
+import { anyObject, integer, isObject, listOf, methods, oneOf, pause, rule, shape, wait } from './settings-checks.ts'
 import { modelsShape } from './settings-shape-models.ts'
 import { communicationShape, restartFields, roleShape } from './settings-shape-role.ts'
 import { syncPointsShape } from './settings-sync-points.ts'
+import { toolsShape } from './settings-tools.ts'
 
 const agents: Check = (value, path) => {
   const isListOfSome = reading(path, () => Array.isArray(value) && value.length > 0)
@@ -71,7 +60,7 @@ export const teamShape: Check = shape<TeamOptions & { orchestration: unknown }>(
     }),
     budget: anyObject,
     models: modelsShape,
-    tools: anyList,
+    tools: toolsShape,
     logger: methods('debug', 'info', 'warn', 'error'),
     clock: methods('now', 'monotonic', 'random', 'sleep'),
   },

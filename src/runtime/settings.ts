@@ -14,6 +14,7 @@ import { checkNames, checkNewName } from './settings-names.ts'
 import { roleShape } from './settings-shape-role.ts'
 import { teamShape } from './settings-shape-team.ts'
 import { type SyncPointSettings, syncPointsFrom } from './settings-sync-points.ts'
+import { type ToolSettings, toolSettings } from './settings-tools.ts'
 import { refuseUnavailable, refuseUnavailableRole } from './unavailable.ts'
 
 export type { BlackboardScope } from './blackboard-scope.ts'
@@ -45,6 +46,8 @@ export interface TeamSettings {
   /** One for each run, one for the team, one for a run whose agents use it, or none. */
   blackboard: BlackboardScope
   syncPoints: SyncPointSettings[]
+  /** Of the protocol script: those that all roles share. */
+  tools: ToolSettings
   models: Models
   logger: Logger
   /** Knows the keys in the environment; whoever obtains another one tells it. */
@@ -78,8 +81,8 @@ export function settingsFrom(
     options.agents.map(({ name }) => name),
   )
   const isGiven = ({ name }: AgentRole) => given.modules?.has(name) ?? false
-  const { supervision, communication, enableBlackboard } = options
-  const defaults = structuredClone({ supervision, communication, enableBlackboard })
+  const { supervision, communication, enableBlackboard, tools = [] } = options
+  const defaults = { ...structuredClone({ supervision, communication, enableBlackboard }), tools: [...tools] }
   const clock = schedulerFrom(options.clock)
   const { env = process.env } = given
   const redactor = new Redactor()
@@ -104,6 +107,7 @@ export function settingsFrom(
     livelockOfModels,
     blackboard: blackboardScope(enableBlackboard),
     syncPoints,
+    tools: toolSettings(tools, [], 'orchestration'),
     models,
     logger: options.logger ?? defaultLogger,
     redactor,

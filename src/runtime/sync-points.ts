@@ -4,8 +4,8 @@
  */
 import type { SyncResult } from '../actors/context.ts'
 import { ConfigurationError, shown, TurnEndedError } from '../errors.ts'
+import { nearest } from '../nearest.ts'
 import { type Core, type Gathering, ORCHESTRATOR_INDEX } from './core.ts'
-import { nearest } from './nearest.ts'
 import type { RunState } from './run-state.ts'
 import type { SyncPointSettings } from './settings-sync-points.ts'
 import { SyncGenerations } from './sync-generations.ts'

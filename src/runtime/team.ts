@@ -168,6 +168,7 @@ export class TeamRuntime {
     const { lives } = this.supervisor
     lives.roster = (run) => provision.roster(run)
     lives.codeOf = (cell) => provision.codeOf(cell)
+    lives.toolsOf = (cell) => provision.toolsOf(cell)
     lives.threadFor = (cell) => provision.threadFor(cell)
   }
 
@@ -239,7 +240,7 @@ export class TeamRuntime {
     this.#runs.abortAll(new RunAbortedError('The team was closed.', { reason: 'close' }))
     await this.#runs.quiet()
     for (const cell of [...cells].slice(ORCHESTRATOR_INDEX).reverse()) await lives.endAll(cell)
-    await this.#spawner.close()
+    await Promise.all([this.#spawner.close(), this.supervisor.calls.tools.close()])
     this.supervisor.close()
   }
 

@@ -34,6 +34,8 @@ import type { Memory } from '../mailbox/memory.ts'
 import { RUNTIME, type TypedMessage } from '../mailbox/message.ts'
 import { framesOf, type RunLog } from './log.ts'
 import type { HostRecord } from './records.ts'
+import { toolDetails, toolEventFrom } from './tools/tool-event.ts'
+import { toolEventOf } from './tools/tool-frames.ts'
 import type { OrchestrationTrace } from './trace-types.ts'
 
 type Trace = OrchestrationTrace
@@ -94,6 +96,8 @@ class TraceFold {
     const agent = this.#directory.name(senderOf(memory, at))
     const messageId = idOf(memory, at)
     if (isMessage(memory, at) && !isHead(memory, at)) this.#message(memory, at, kind, agent)
+    const tool = toolEventOf(memory, at, agent)
+    if (tool) return this.#event(timeOf(memory, at), tool.type, agent, toolDetails(tool))
     if (kind === END) this.#end(memory, at, agent, messageId)
     else if (kind === STEP_BEGAN || kind === STEP_DONE || kind === REPLAYED) {
       const eventType = kind === STEP_BEGAN ? 'step.began' : kind === STEP_DONE ? 'step.finished' : 'step.replayed'
@@ -212,6 +216,10 @@ function detailsOf(record: HostRecord, rest: object): object {
       const { agent, instance, messageId, attempt } = record
       return { agent, ...(instance !== undefined && { instance }), messageId, attempt }
     }
+    case 'tool.started':
+    case 'tool.finished':
+    case 'tool.progress':
+      return toolDetails(toolEventFrom(record))
     case 'agent.crashed':
     case 'run.finished':
     case 'step.mismatch':

@@ -1,5 +1,4 @@
 /** What the contract has and this version has not. Nothing is accepted and ignored: each of these is refused by name. */
-import { verbTool } from '../actors/verb-tools.ts'
 import { shown, unavailable } from '../errors.ts'
 
 /** One option without an effect yet. */
@@ -21,26 +20,16 @@ export const UNAVAILABLE: readonly UnavailableOption[] = [
     asked: (value) => value === 'rehearsal',
     available: ['an object of models'],
   },
-  emptyOnly('tools'),
   only('stateManagement.log', 'memory'),
   only('stateManagement.durability'),
   only('threads.max'),
   only('threads.idleMs'),
-  {
-    path: 'agents[].tools',
-    asked: (value) => !Array.isArray(value) || !value.every((name) => verbTool(String(name)) !== undefined),
-    available: ['the names of verbs'],
-  },
   only('agents[].contextStrategy'),
   only('agents[].trust', 'internal', 'privileged'),
 ]
 
 function only(path: string, ...values: readonly unknown[]): UnavailableOption {
   return { path, asked: (value) => !values.includes(value), available: values.map(shown) }
-}
-
-function emptyOnly(path: string): UnavailableOption {
-  return { path, asked: (value) => !Array.isArray(value) || value.length > 0, available: ['an empty list'] }
 }
 
 const OF_A_ROLE = 'agents[].'

@@ -1,6 +1,6 @@
 /** The error for a name that no agent has. */
 import { shown, UnknownAgentError } from '../errors.ts'
-import { nearest } from './nearest.ts'
+import { nearest } from '../nearest.ts'
 
 /** `agents`: the names that there are. */
 export function unknownAgent(name: string, agents: readonly string[]): UnknownAgentError {

@@ -1,10 +1,9 @@
 /** What the contract names and this version has not: one clear error for each, never an option or a verb that is ignored. */
 import t, { type Test } from 'tap'
-import { type DramatisError, loadTeam, type Tool } from '../../src/index.ts'
+import { type DramatisError, loadTeam } from '../../src/index.ts'
 import { type Act, refusalOf, stage, untyped } from './helpers.ts'
 
 const verbs: Record<string, Act> = {
-  'context.tool': (context) => context.tool({} as Tool, {}),
   'context.shared': (context) => context.shared('team_shared'),
 }
 

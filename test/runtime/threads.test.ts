@@ -354,6 +354,7 @@ function assignment(module: string): Assignment {
     instances: 1,
     verbs: [],
     code: { module, bundled: false, shown: module },
+    tools: { host: [], modules: [], names: [] },
   }
 }
 

@@ -12,12 +12,10 @@ const asking: Record<string, { asks: unknown[]; fine: unknown[] }> = {
     asks: ['rehearsal'],
     fine: [{ default: { complete: () => undefined } }, { default: { model: 'm', baseURL: 'http://localhost/v1' } }],
   },
-  tools: { asks: [['search']], fine: [[]] },
   'stateManagement.log': { asks: [{ path: 'log' }], fine: ['memory'] },
   'stateManagement.durability': { asks: ['write_behind', 'commit'], fine: [] },
   'threads.max': { asks: [4], fine: [] },
   'threads.idleMs': { asks: [1_000], fine: [] },
-  'agents[].tools': { asks: [['search'], ['delegate', 'search']], fine: [[], ['delegate', 'agent_status']] },
   'agents[].contextStrategy': { asks: [{ strategy: 'hierarchical' }], fine: [] },
   'agents[].trust': { asks: ['untrusted'], fine: ['internal', 'privileged'] },
 }

@@ -1,6 +1,7 @@
 /** Rules 28 to 30: agents that are busy without progress are told, then their protocol, then the run ends; nobody else is. */
 import t from 'tap'
-import { type AgentContext, type AgentDefinition, type AgentMessage, defineAgent } from '../../src/index.ts'
+import { z } from 'zod'
+import { type AgentContext, type AgentDefinition, type AgentMessage, defineAgent, defineTool } from '../../src/index.ts'
 import { imbalances, leftovers } from './accounts.ts'
 import { isFine, OFTEN, play, type Script, SECOND, watched } from './livelocks.ts'
 import { gate, outcomeOf } from './teams.ts'
@@ -291,13 +292,19 @@ t.test('the same answer to another question is progress', async (t) => {
 })
 
 t.test(
-  'rule 28: a new result elsewhere, a new step and a new entry are progress; the same ones again are none',
+  'rule 28: a new result elsewhere or of a tool, a new step and a new entry are progress; the same ones again are none',
   async (t) => {
     const moves: Record<string, (context: AgentContext, n: number) => Promise<unknown>> = {
       result: (context, n) => context.request('cleo', `${n}`),
       step: (context, n) => context.step('work', () => n),
       entry: (context, n) => context.blackboard.write('draft', n, 'draft'),
+      tool: (context, n) => context.tool('act', { n }),
+      'tool in a module': (context, n) => context.tool('echo', { n }),
     }
+    const tools = [
+      defineTool({ name: 'act', description: 'Acts.', input: z.object({ n: z.number() }), run: () => 'ok' }),
+      { module: new URL('../fixtures/tools/echo.js', import.meta.url) },
+    ]
     const asks =
       (move: (context: AgentContext, n: number) => Promise<unknown>, isNew: boolean) =>
       async (_message: unknown, context: AgentContext) => {
@@ -308,8 +315,8 @@ t.test(
         return 'done'
       }
     for (const [what, move] of Object.entries(moves)) {
-      await isFine(t, { ann: asks(move, true), bob: busy, cleo: busy })
-      const { team, found } = watched(t, { ann: asks(move, false), bob: busy, cleo: busy })
+      await isFine(t, { ann: asks(move, true), bob: busy, cleo: busy }, { tools })
+      const { team, found } = watched(t, { ann: asks(move, false), bob: busy, cleo: busy }, { tools })
       t.equal((await play(team)).error?.code, 'LIVELOCK', what)
       t.equal(found.length, 3)
     }

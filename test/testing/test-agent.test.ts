@@ -243,6 +243,27 @@ t.test('its time is that of the clock that it is given', async (t) => {
 
 t.test('what is no agent, and what is not there yet, is refused at once', async (t) => {
   t.throws(() => testAgent({} as never), { code: 'CONFIGURATION' })
-  t.throws(() => testAgent(counter, { tools: {} }), { code: 'CONFIGURATION', message: /not available in this version/ })
+  t.throws(() => testAgent(counter, { tools: { 'no name': () => 1 } }), { code: 'CONFIGURATION' })
   t.throws(() => testAgent(counter, { model: {} as never }), { code: 'CONFIGURATION' })
+})
+
+t.test('its tools are played by the test', async (t) => {
+  const asked: unknown[] = []
+  const agent = defineAgent({
+    async receive({ content }, context) {
+      const { celsius } = (await context.tool('weather', { city: content })) as { celsius: number }
+      return `${celsius} degrees`
+    },
+  })
+  const tools = {
+    weather(input: unknown) {
+      asked.push(input)
+      if (asked.length === 2) throw new Error('no such city')
+      return { celsius: 21 }
+    },
+  }
+  const bench = testAgent(agent, { tools })
+  t.match(await bench.request('Oslo'), { content: '21 degrees' })
+  await t.rejects(bench.request('Atlantis'), { code: 'AGENT_FAILED', message: /no such city/ })
+  t.same(asked, [{ city: 'Oslo' }, { city: 'Atlantis' }])
 })

@@ -5,7 +5,7 @@
 import type { ModelClient } from '../../actors/model.ts'
 import type { Scheduler } from '../../clock.ts'
 import { ConfigurationError } from '../../errors.ts'
-import { nearest } from '../nearest.ts'
+import { nearest } from '../../nearest.ts'
 import type { ModelsConfig } from '../options.ts'
 import type { Redactor } from '../redactor.ts'
 import { refusedAs } from '../refused.ts'

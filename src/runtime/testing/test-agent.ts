@@ -2,7 +2,7 @@
 import { type AgentDefinition, defineAgent, initialStateOf, type Reply } from '../../actors/definition.ts'
 import type { ModelClient } from '../../actors/model.ts'
 import type { RoleInfo } from '../../actors/role.ts'
-import { unavailable } from '../../errors.ts'
+import { defineTool, type ModelSchema, type Tool } from '../../actors/tool.ts'
 import { type AgentMessage, ORCHESTRATOR, USER } from '../../mailbox/message.ts'
 import { handlersFrom, LocalThread } from '../local-thread.ts'
 import { checkClient } from '../models/client.ts'
@@ -21,7 +21,7 @@ export interface TestAgentOptions {
   model?: ModelClient
   /** Time passes by it alone: give one to an agent that sleeps, and advance it. */
   clock?: VirtualClock
-  /** Not available in this version. */
+  /** What its tools do, by their names, in place of the real ones: each is given the input, and returns the output or throws. */
   tools?: Record<string, (input: unknown) => unknown>
   /** What its partners answer: a reply, a function of the message, or an error to fail with. */
   replies?: Record<string, Reply | ((message: AgentMessage) => Reply) | Error>
@@ -52,7 +52,6 @@ export interface TestAgent<D extends AgentDefinition = AgentDefinition> {
  */
 export function testAgent<D extends AgentDefinition>(definition: D, options: TestAgentOptions = {}): TestAgent<D> {
   checkClient(options.model, 'options.model')
-  if (options.tools) throw unavailable('testAgent options.tools')
   return new Bench(definition, options)
 }
 
@@ -64,11 +63,14 @@ class Bench<D extends AgentDefinition> extends TeamRuntime implements TestAgent<
   readonly #initialState: () => unknown
   readonly sent: AgentMessage[] = []
 
-  constructor(definition: D, { role = {}, model, clock, replies = {} }: TestAgentOptions) {
+  constructor(definition: D, { role = {}, model, clock, tools = {}, replies = {} }: TestAgentOptions) {
     const name = role.name ?? 'agent'
     const definitions = new Map<string, AgentDefinition>([[name, definition]])
     for (const [partner, reply] of Object.entries(replies)) definitions.set(partner, partnerThat(reply))
-    const agents = [...definitions.keys()].map((key) => (key === name ? { ...role, name } : { name: key }))
+    const played = Object.entries(tools).map(([tool, run]) => playedTool(tool, run))
+    const agents = [...definitions.keys()].map((key) =>
+      key === name ? { ...role, name, tools: played } : { name: key },
+    )
     const settings = settingsFrom(
       { agents, enableBlackboard: true, clock: clock ?? virtualClock(), supervision: AT_ONCE },
       { modules: new Set(definitions.keys()) },
@@ -125,6 +127,20 @@ class Bench<D extends AgentDefinition> extends TeamRuntime implements TestAgent<
 
 const isSent = ({ type, sender, recipient }: AgentMessage, name: string) =>
   sender === name && type !== 'response' && recipient !== USER && (recipient !== ORCHESTRATOR || type === 'report')
+
+const ANYTHING: ModelSchema = {
+  '~standard': {
+    version: 1,
+    vendor: 'dramatis',
+    validate: (value) => ({ value }),
+    jsonSchema: { input: () => ({ type: 'object' }), output: () => ({}) },
+  },
+}
+
+/** A tool by that name, played by the test. */
+function playedTool(name: string, run: (input: unknown) => unknown): Tool {
+  return defineTool({ name, description: 'Played by a test.', input: ANYTHING, run: (input) => run(input) })
+}
 
 function partnerThat(reply: Reply | ((message: AgentMessage) => Reply) | Error): AgentDefinition {
   return defineAgent({

@@ -7,6 +7,7 @@ import { type AgentContext, defineAgent, type MultiAgentPatternOptions, type Out
 import { Rehearser } from '../../../src/rehearsal.ts'
 import { type RehearsalPlan, rehearse, virtualClock } from '../../../src/testing.ts'
 import { never, silent } from '../../supervision/teams.ts'
+import { adder } from '../../toolbox/tools.ts'
 
 const fixture = (name: string) => new URL(`../../fixtures/rehearsal/${name}.js`, import.meta.url)
 
@@ -51,6 +52,22 @@ t.test('crashes, delays and turns that are cut off cost a sound team nothing but
     t.same(failures, [], fault)
     t.ok(answers.every((answer) => answer === 'asked: Rain?!'))
   }
+})
+
+t.test('tools take part: inline ones in the host, those in modules in the lives of their agents', async (t) => {
+  const caller = defineAgent({
+    async receive({ content }, context) {
+      const [first, second] = await Promise.all([context.tool('add', { a: 1 }), context.tool('echo', { n: 2 })])
+      return `${content} ${JSON.stringify([first, second])}`
+    },
+  })
+  const { tool } = adder()
+  const tools = [tool, { module: new URL('../../fixtures/tools/echo.js', import.meta.url), isolate: true }]
+  const options = teamOf([{ name: 'caller', tools }])
+  const faults = ['crash', 'delay', 'duplicate'] as const
+  const { failures, answers } = await outcomesOf(options, { query: 'go', seeds: 30, faults, modules: { caller } })
+  t.same(failures, [])
+  t.same(new Set(answers), new Set(['go [{"sum":2},"ok"]']))
 })
 
 t.test('a crash takes a life, and a turn that is cut off is tried again with its effects', async (t) => {

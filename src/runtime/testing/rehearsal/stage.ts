@@ -7,7 +7,7 @@ import * as errors from '../../../errors.ts'
 import { ConfigurationError, describe } from '../../../errors.ts'
 import { onAbort } from '../../../on-abort.ts'
 import type { LocalThread } from '../../local-thread.ts'
-import type { LocalCode } from '../../provision.ts'
+import type { Exports, LocalCode } from '../../provision.ts'
 import { SteppedClock } from '../virtual-clock.ts'
 import { Dice } from './dice.ts'
 import { diedOf, type Fetch, Sandbox } from './sandbox.ts'
@@ -88,8 +88,8 @@ export class Stage {
     return sandbox.run(script).default
   }
 
-  /** The default export of a module, in a sandbox that ends with the life. */
-  async load({ agent, specifier, option, env }: LocalCode, life: LocalThread): Promise<unknown> {
+  /** What a module exports, in a sandbox that ends with the life. */
+  async load({ agent, specifier, option, env }: LocalCode, life: LocalThread): Promise<Exports> {
     const script = await this.clock.outside(this.#theatre.scripts.agent(specifier, option))
     const number = (this.#lives.get(agent) ?? 0) + 1
     this.#lives.set(agent, number)
@@ -101,7 +101,7 @@ export class Stage {
     })
     onAbort(life.ended, () => sandbox.close())
     try {
-      return sandbox.run(script).default
+      return sandbox.run(script)
     } catch (error) {
       if (error instanceof ConfigurationError) throw error
       const text = `${option}: the module of "${agent}" throws when it is imported: ${describe(error)}`

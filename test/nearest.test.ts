@@ -1,5 +1,5 @@
 import t from 'tap'
-import { nearest } from '../../src/runtime/nearest.ts'
+import { nearest } from '../src/nearest.ts'
 
 t.test('the nearest name is found over typing errors, case and underscores', async (t) => {
   const known = ['model', 'module', 'maxTokens', 'env']

@@ -1,0 +1,80 @@
+/** The tools of one agent, as its thread has them: by name, with what a model is told of each, and where each runs. */
+import { ConfigurationError } from '../errors.ts'
+import { nearest } from '../nearest.ts'
+import type { AssignedTools } from './assignment.ts'
+import type { ToolSpec } from './model.ts'
+import type { ToolDefinition } from './tool.ts'
+import { VERB_NAMES } from './verb-tools.ts'
+
+/** A tool from a module, loaded into this thread. `option`: where it stands in the team's options. */
+export interface LoadedTool {
+  readonly tool: ToolDefinition
+  readonly option: string
+}
+
+/** `definition`: it runs in this thread; without, the host runs it. */
+interface Entry {
+  readonly spec: ToolSpec
+  readonly option: string
+  readonly definition: ToolDefinition | undefined
+}
+
+export class Toolbox {
+  readonly #entries = new Map<string, Entry>()
+
+  /** Throws `ConfigurationError` for two tools of one name, and for a name that none has. */
+  constructor({ host, names }: AssignedTools, loaded: readonly LoadedTool[] = []) {
+    for (const { option, ...spec } of host) this.#add({ spec, option, definition: undefined })
+    for (const { tool, option } of loaded) {
+      const { name, description, inputSchema } = tool
+      this.#add({ spec: { name, description, inputSchema }, option, definition: tool })
+    }
+    for (const { name, option } of names) checkToolName(name, option, this.#entries.keys())
+  }
+
+  #add(entry: Entry): void {
+    const { name } = entry.spec
+    checkUnique(name, entry.option, this.#entries.get(name)?.option)
+    this.#entries.set(name, entry)
+  }
+
+  /** What a model is told of them, in the order in which they were given: those of the host first. */
+  get specs(): ToolSpec[] {
+    return Array.from(this.#entries.values(), ({ spec }) => spec)
+  }
+
+  /** Where that tool runs: its definition, or null where the host does. Throws `ConfigurationError` for a name that none has. */
+  find(name: string, agent: string): ToolDefinition | null {
+    const entry = this.#entries.get(name)
+    if (entry) return entry.definition ?? null
+    throw unknownTool(name, `Agent "${agent}"`, { agent }, [...this.#entries.keys()])
+  }
+}
+
+/** Throws where another tool of the same agent, at `before`, has that name, or a verb. */
+export function checkUnique(name: string, option: string, before: string | undefined): void {
+  const taken = VERB_NAMES.includes(name) ? 'a verb of the runtime has it' : before && `the tool at ${before} has it`
+  if (!taken) return
+  throw new ConfigurationError(`${option}: a tool named "${name}" cannot be told apart: ${taken}. Rename it.`, {
+    path: option,
+    got: name,
+  })
+}
+
+/** Throws for a name among `tools` that is no verb and none of those that there are. */
+export function checkToolName(name: string, option: string, known: Iterable<string>): void {
+  const names = [...known]
+  if (VERB_NAMES.includes(name) || names.includes(name)) return
+  throw unknownTool(name, `${option}: the team`, { path: option }, [...names, ...VERB_NAMES])
+}
+
+function unknownTool(name: string, who: string, details: object, known: readonly string[]): ConfigurationError {
+  const meant = nearest(name, known)
+  const advice = meant === undefined ? '' : ` Did you mean "${meant}"?`
+  const has = known.length === 0 ? 'It has none; give its role tools.' : `It has ${known.join(', ')}.`
+  return new ConfigurationError(`${who} has no tool "${name}".${advice} ${has}`, {
+    ...details,
+    got: name,
+    accepted: known.join(', ') || 'none',
+  })
+}

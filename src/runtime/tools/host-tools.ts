@@ -1,0 +1,123 @@
+/** Tools that the host runs for agents: those given inline, and those with a thread of their own. */
+import type { AssignedTools } from '../../actors/assignment.ts'
+import type { Logger, LogLevel } from '../../actors/logger.ts'
+import type { ToolDefinition } from '../../actors/tool.ts'
+import { runTool, type ToolCaller } from '../../actors/tool-run.ts'
+import {
+  ConfigurationError,
+  DramatisError,
+  describe,
+  MessageRejectedError,
+  shown,
+  ToolFailedError,
+} from '../../errors.ts'
+import type { Cell } from '../cell.ts'
+import type { Core } from '../core.ts'
+import type { RunState } from '../run-state.ts'
+import type { ToolSettings } from '../settings-tools.ts'
+import { IsolatedTools } from './isolated-tools.ts'
+
+/** What a thread asks for. All of it is the thread's own say. */
+export interface ToolCall {
+  name: unknown
+  input: unknown
+  callId: unknown
+}
+
+/** A call that has begun. */
+interface Begun {
+  agent: string
+  callId: string
+  tool: string
+}
+
+export class HostTools {
+  readonly #core: Core
+  readonly #isolated: IsolatedTools
+  /** Those of an agent that have a thread of their own, once they are loaded. */
+  readonly #loaded = new WeakMap<ToolSettings, ToolDefinition[]>()
+
+  constructor(core: Core) {
+    this.#core = core
+    this.#isolated = new IsolatedTools(core.clock, core.logger)
+  }
+
+  /** What is to be known of those that the host runs, before the agent starts. Rejects as `IsolatedTools.load` does. */
+  async specsOf({ settings }: Cell): Promise<AssignedTools['host']> {
+    const { inline, isolated } = settings.tools
+    const { maxMessageBytes } = settings.mailbox
+    const loaded = await Promise.all(isolated.map((tool) => this.#isolated.load(tool, settings, maxMessageBytes)))
+    this.#loaded.set(settings.tools, loaded)
+    return [...inline, ...loaded.map((tool, i) => ({ tool, option: isolated[i]!.option }))].map(specOf)
+  }
+
+  /** Ends the threads of tools. */
+  close(): Promise<void> {
+    return this.#isolated.close()
+  }
+
+  /** Its output, a JSON value. Each call is told of in the run, from its beginning to its end. */
+  async call(
+    cell: Cell,
+    run: RunState,
+    { name, input, callId }: Partial<ToolCall>,
+    signal: AbortSignal,
+  ): Promise<unknown> {
+    for (const [path, value] of Object.entries({ name, callId }))
+      if (typeof value !== 'string') throw new MessageRejectedError(`tool: ${path} is ${shown(value)}.`, { path })
+    const tool = this.#find(cell, name as string)
+    const call: Begun = { agent: cell.name, callId: callId as string, tool: tool.name }
+    const { clock } = this.#core
+    const began = clock.monotonic()
+    this.#core.record(run, { kind: 'tool.started', ...call, input })
+    let error: DramatisError | null = null
+    try {
+      const output = await runTool(tool, input, this.#caller(cell, run, call, signal))
+      return output === undefined ? undefined : JSON.parse(output)
+    } catch (thrown) {
+      error = thrown instanceof DramatisError ? thrown : new ToolFailedError(describe(thrown), { ...call }, thrown)
+      throw error
+    } finally {
+      this.#core.record(run, { kind: 'tool.finished', ...call, durationMs: clock.monotonic() - began, error })
+    }
+  }
+
+  #find({ name: agent, settings }: Cell, name: string): ToolDefinition {
+    const { tools } = settings
+    const own = [...tools.inline.map(({ tool }) => tool), ...(this.#loaded.get(tools) ?? [])]
+    const found = own.find((tool) => tool.name === name)
+    if (found) return found
+    throw new ConfigurationError(`Agent "${agent}" has no tool "${shown(name)}".`, { agent, got: shown(name) })
+  }
+
+  #caller(cell: Cell, run: RunState, call: Begun, signal: AbortSignal): ToolCaller {
+    const { clock, logger } = this.#core
+    return {
+      agent: cell.name,
+      runId: run.id,
+      idempotencyKey: call.callId,
+      log: withFields(logger, { agent: cell.name, runId: run.id, tool: call.tool }),
+      signal,
+      timer: (ms, task, limit) => clock.timer(ms, task, limit),
+      maxBytes: cell.settings.mailbox.maxMessageBytes,
+      progress: (note) => this.#core.record(run, { kind: 'tool.progress', ...call, note }),
+    }
+  }
+}
+
+export const specOf = ({ option, tool }: { option: string; tool: ToolDefinition }) => ({
+  option,
+  name: tool.name,
+  description: tool.description,
+  inputSchema: tool.inputSchema,
+})
+
+/** A logger whose lines have these fields beside their own. */
+function withFields(logger: Logger, all: object): Logger {
+  // pino takes a text alone as well
+  const write = (level: LogLevel) => (fields: object, text: string) =>
+    typeof fields === 'string' && text === undefined
+      ? logger[level](all, fields)
+      : logger[level]({ ...fields, ...all }, text)
+  return { debug: write('debug'), info: write('info'), warn: write('warn'), error: write('error') }
+}

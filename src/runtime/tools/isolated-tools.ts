@@ -1,0 +1,142 @@
+/** Tools with a thread of their own: a pool for each limit class, and what is known of each tool once a thread has loaded it. */
+import type { ToolCode } from '../../actors/assignment.ts'
+import type { Logger } from '../../actors/logger.ts'
+import type { ModelSchema, ToolContext, ToolDefinition } from '../../actors/tool.ts'
+import type { ToolTaskResult } from '../../actors/tool-task.ts'
+import type { Scheduler } from '../../clock.ts'
+import { describe, errorFrom, StartFailedError, ToolFailedError } from '../../errors.ts'
+import { jsonIn } from '../../mailbox/codec.ts'
+import { loadable } from '../bundle.ts'
+import type { CellSettings } from '../cell.ts'
+import { importFailure } from '../import-failure.ts'
+import type { PrintListener } from '../printed-lines.ts'
+import type { IsolatedTool } from '../settings-tools.ts'
+import type { LimitClass, PoolCaller, ToolPool } from './tool-pool.ts'
+
+/** Its thread checks the input: the schema itself does not cross. */
+const CHECKED_THERE: ModelSchema = {
+  '~standard': {
+    version: 1,
+    vendor: 'dramatis',
+    validate: (value) => ({ value }),
+    jsonSchema: { input: () => ({}), output: () => ({}) },
+  },
+}
+
+/** Of whom it is, for errors. */
+type Owner = Pick<CellSettings, 'info' | 'option' | 'turnTimeoutMs'>
+
+export class IsolatedTools {
+  readonly #pools = new Map<string, Promise<ToolPool>>()
+  /** What tools are, by the module as it is bundled now, and the export. */
+  readonly #known = new Map<string, Promise<ToolTaskResult>>()
+  readonly #clock: Scheduler
+  readonly #logger: Logger
+
+  constructor(clock: Scheduler, logger: Logger) {
+    this.#clock = clock
+    this.#logger = logger
+  }
+
+  /**
+   * The tool as the host sees it. `maxBytes` of its output. Rejects with `ConfigurationError` for a module that cannot be loaded,
+   * or has no such tool, and with `StartFailedError` for one that takes longer than a start of its agent may.
+   */
+  async load(tool: IsolatedTool, owner: Owner, maxBytes: number): Promise<ToolDefinition> {
+    const { href, bundled, shown } = await loadable(tool.module, `${tool.option}.module`)
+    const code: ToolCode = { module: href, bundled, shown, export: tool.export, option: tool.option }
+    const pool = await this.#poolOf(tool)
+    const result = await this.#described(pool, code, owner)
+    if (!result.ok) {
+      const error = errorFrom(result.error)
+      throw result.importing ? await importFailure(owner, code, error) : error
+    }
+    if (!('tool' in result)) throw new ToolFailedError(`${shown} did not say what it is.`, { module: shown })
+    return {
+      ...result.tool,
+      input: CHECKED_THERE,
+      idempotent: false,
+      run: (input, context) => this.#run(pool, code, input, context, maxBytes),
+    }
+  }
+
+  /** Each is loaded once for that, and again when its code has changed, or could not be loaded. */
+  #described(pool: ToolPool, code: ToolCode, owner: Owner): Promise<ToolTaskResult> {
+    const key = JSON.stringify([code.module, code.export])
+    const known = this.#known.get(key)
+    if (known) return known
+    const described = this.#describe(pool, code, owner)
+    this.#known.set(key, described)
+    const forget = () => this.#known.delete(key)
+    described.then(({ ok }) => ok || forget(), forget)
+    return described
+  }
+
+  async #describe(pool: ToolPool, code: ToolCode, { info, turnTimeoutMs }: Owner): Promise<ToolTaskResult> {
+    const end = new AbortController()
+    const late = () => {
+      const text = `The module of an isolated tool of agent "${info.name}" did not load within ${turnTimeoutMs} ms: ${code.shown}. Raise limits.turnTimeoutMs, or look at what it waits for.`
+      end.abort(new StartFailedError(text, { agent: info.name, path: `${code.option}.module` }))
+    }
+    const timer = turnTimeoutMs === false ? undefined : this.#clock.timer(turnTimeoutMs, late, true)
+    const printed = this.#printsOf({ agent: info.name, module: code.shown })
+    try {
+      return await pool.perform(code, undefined, { signal: end.signal, heard: () => {}, printed })
+    } finally {
+      timer?.cancel()
+    }
+  }
+
+  async #run(pool: ToolPool, code: ToolCode, input: unknown, context: ToolContext, maxBytes: number): Promise<unknown> {
+    const { agent, runId, idempotencyKey, signal, log } = context
+    const caller: PoolCaller = {
+      signal,
+      heard: (notice) => {
+        if ('progress' in notice) context.progress(notice.progress)
+        else log[notice.log](Object(jsonIn(notice.fields)) as object, notice.text)
+      },
+      printed: this.#printsOf({ agent, runId, module: code.shown }),
+    }
+    const result = await pool.perform(code, { agent, runId, idempotencyKey, input, maxBytes }, caller)
+    if (!result.ok) {
+      const error = errorFrom(result.error)
+      if (!result.importing) throw error
+      throw new ToolFailedError(
+        `The module of an isolated tool throws when it is imported: ${describe(error)}`,
+        {},
+        error,
+      )
+    }
+    return 'output' in result && result.output !== undefined ? JSON.parse(result.output) : undefined
+  }
+
+  #printsOf(fields: object): PrintListener {
+    return {
+      line: (text) => this.#logger.info(fields, text),
+      flooded: () =>
+        this.#logger.warn(
+          fields,
+          'the tool prints more than 10,000 lines or 1 MiB in a second; the rest of that is left out',
+        ),
+      leftOut: (lines) => this.#logger.warn({ ...fields, lines }, `${lines} lines that the tool printed were left out`),
+    }
+  }
+
+  #poolOf({ env, maxHeapMb }: LimitClass): Promise<ToolPool> {
+    const key = JSON.stringify([maxHeapMb, [...env].sort()])
+    const pool = this.#pools.get(key) ?? made({ env, maxHeapMb })
+    this.#pools.set(key, pool)
+    return pool
+  }
+
+  /** Ends all threads; resolves when they are gone. */
+  async close(): Promise<void> {
+    await Promise.all(Array.from(this.#pools.values(), async (pool) => (await pool).close()))
+  }
+}
+
+/** Most teams have no isolated tools, and need not wait for what they need. */
+async function made(limits: LimitClass): Promise<ToolPool> {
+  const { ToolPool } = await import('./tool-pool.ts')
+  return new ToolPool(limits)
+}

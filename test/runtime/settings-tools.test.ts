@@ -1,0 +1,64 @@
+/** `tools` of a team and of a role: what is taken, and what is refused before any thread starts. */
+import t from 'tap'
+import { settingsFrom } from '../../src/runtime/settings.ts'
+import { adder } from '../toolbox/tools.ts'
+import { errorFor, loose, role } from './settings-helpers.ts'
+
+const { tool } = adder('search')
+const isolated = { module: 'a-package', isolate: true, env: ['KEY'], limits: { maxHeapMb: 64 } }
+
+t.test('each kind of tool goes where it runs', async (t) => {
+  const { agents, tools } = settingsFrom(
+    loose({ tools: [tool], ...role({ tools: [tool, { module: 'a-package', export: 'x' }, isolated, 'delegate'] }) }),
+  )
+  t.match(agents[0]!.tools, {
+    inline: [{ option: 'tools[0]', tool }],
+    modules: [{ option: 'agents[0].tools[1]', module: 'a-package', export: 'x' }],
+    isolated: [{ option: 'agents[0].tools[2]', module: 'a-package', export: 'default', env: ['KEY'], maxHeapMb: 64 }],
+    names: [{ option: 'agents[0].tools[3]', name: 'delegate' }],
+  })
+  t.equal(agents[0]!.tools.inline.length, 1, 'one that is given to the team and to the role is one')
+  t.match(tools.inline, [{ tool }])
+})
+
+t.test('what is no tool is refused with its path', async (t) => {
+  const wrong: [unknown, string][] = [
+    [5, 'agents[0].tools[0]'],
+    ['', 'agents[0].tools[0]'],
+    [{ name: 'x', description: 'y', run: () => 1 }, 'agents[0].tools[0]'],
+    [{}, 'agents[0].tools[0].module'],
+    [{ module: './relative.js' }, 'agents[0].tools[0].module'],
+    [{ module: 'a-package', export: '' }, 'agents[0].tools[0].export'],
+    [{ module: 'a-package', isolated: true }, 'agents[0].tools[0].isolated'],
+    [{ module: 'a-package', isolate: 'yes' }, 'agents[0].tools[0].isolate'],
+    [{ module: 'a-package', env: ['KEY'] }, 'agents[0].tools[0].env'],
+    [{ module: 'a-package', limits: {} }, 'agents[0].tools[0].limits'],
+    [{ ...isolated, env: ['KEY=secret'] }, 'agents[0].tools[0].env[0]'],
+    [{ ...isolated, limits: { maxHeapMb: 1 } }, 'agents[0].tools[0].limits.maxHeapMb'],
+  ]
+  for (const [reference, path] of wrong) {
+    const error = errorFor(role({ tools: [reference] }))
+    t.equal(error.details.path, path)
+    t.notMatch(error.message, 'secret')
+  }
+  t.equal(errorFor({ tools: 'search' }).details.path, 'tools')
+  t.equal(errorFor({ tools: [5] }).details.path, 'tools[0]')
+})
+
+t.test('two tools of one name, and a tool with the name of a verb, are refused', async (t) => {
+  t.equal(
+    errorFor({ tools: [tool], ...role({ tools: [adder('search').tool] }) }).message,
+    'agents[0].tools[0]: a tool named "search" cannot be told apart: the tool at tools[0] has it. Rename it.',
+  )
+  t.match(errorFor({ tools: [adder('delegate').tool] }).message, /^tools\[0\]: .* a verb of the runtime has it/)
+})
+
+t.test('a name that no tool has is refused at once where all names are known', async (t) => {
+  t.match(errorFor({ tools: [tool], ...role({ tools: ['serach'] }) }), {
+    message:
+      /^agents\[0\]\.tools\[0\]: the team has no tool "serach"\. Did you mean "search"\? It has search, request, /,
+    details: { path: 'agents[0].tools[0]', got: 'serach' },
+  })
+  t.ok(settingsFrom(loose({ tools: [tool], ...role({ tools: ['search', 'handoff'] }) })))
+  t.ok(settingsFrom(loose(role({ tools: [{ module: 'a-package' }, 'unknown'] }))), 'the thread knows')
+})

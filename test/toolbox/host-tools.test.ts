@@ -1,0 +1,415 @@
+/** Tools given inline: they run in the host, once for each call, whatever becomes of the agent's thread. */
+import { setTimeout as delay } from 'node:timers/promises'
+import t from 'tap'
+import { z } from 'zod'
+import { type DramatisError, defineTool, ToolInputError } from '../../src/index.ts'
+import { ask, gate, localTeam, never, openTeam, outcomeOf } from '../supervision/teams.ts'
+import { adder, doing, refusal, toolEvents } from './tools.ts'
+
+t.test('an agent calls a tool of its role, by its definition and by its name', async (t) => {
+  const { tool, calls } = adder()
+  const team = localTeam(
+    t,
+    {
+      ann: async (_message, context) => {
+        const { sum } = await context.tool(tool, { a: 1, b: 2 })
+        const again = await context.tool<typeof tool>('add', { a: sum })
+        return `${sum} ${again.sum}`
+      },
+    },
+    { roles: { ann: { tools: [tool] } } },
+  )
+  t.equal(await ask(team, 'ann'), '3 4')
+  t.same(
+    calls.map(({ a, b }) => [a, b]),
+    [
+      [1, 2],
+      [3, 1],
+    ],
+  )
+})
+
+t.test("the team's tools are every agent's and the script's; a role's are its own", async (t) => {
+  const shared = adder('shared')
+  const own = adder('own')
+  const team = localTeam(
+    t,
+    {
+      ann: async (_message, context) => JSON.stringify(await context.tool(own.tool, { a: 1 })),
+      bob: async (_message, context) => {
+        const error = await refusal(context.tool(own.tool, { a: 1 }))
+        return `${error.code} ${error.message}`
+      },
+    },
+    {
+      tools: [shared.tool],
+      roles: { ann: { tools: [own.tool] } },
+      orchestration: {
+        strategy: 'custom',
+        run: async (script) => JSON.stringify(await script.tool(shared.tool, { a: 7 })),
+      },
+    },
+  )
+  t.equal(await ask(team, 'ann'), '{"sum":2}')
+  t.match(await ask(team, 'bob'), /^CONFIGURATION Agent "bob" has no tool "own"\. It has shared\.$/)
+  const result = await team.execute('go')
+  t.equal(result.finalOutput, '{"sum":8}')
+})
+
+t.test('a tool that does not exist is refused with the nearest name', async (t) => {
+  const team = localTeam(
+    t,
+    { ann: async (_message, context) => (await refusal(context.tool('serach', {}))).message },
+    { tools: [adder('search').tool] },
+  )
+  t.equal(await ask(team, 'ann'), 'Agent "ann" has no tool "serach". Did you mean "search"? It has search.')
+})
+
+t.test('input that misses the schema is a ToolInputError with each path, and the tool does not run', async (t) => {
+  const { tool, calls } = adder()
+  const wrong: [unknown, RegExp][] = [
+    [{ a: 'one' }, /misses its schema: a: /],
+    [{ a: 1, b: null }, /misses its schema: b: /],
+    [null, /misses its schema: /],
+    ['text', /misses its schema: /],
+    [undefined, /misses its schema: /],
+    [[], /misses its schema: /],
+  ]
+  const team = localTeam(
+    t,
+    {
+      ann: async (_message, context) => {
+        const errors: DramatisError[] = []
+        for (const [input] of wrong) errors.push(await refusal(context.tool('add', input)))
+        t.ok(errors.every((error) => error instanceof ToolInputError))
+        for (const [i, [, text]] of wrong.entries()) t.match(errors[i]!.message, text)
+        t.match(errors[0]!.details, { tool: 'add', agent: 'ann', issues: /^a: / })
+        return 'went on'
+      },
+    },
+    { tools: [tool] },
+  )
+  t.equal(await ask(team, 'ann'), 'went on')
+  t.same(calls, [])
+})
+
+t.test('input that is no JSON is refused before it leaves the turn', async (t) => {
+  const { tool, calls } = adder()
+  const team = localTeam(
+    t,
+    { ann: async (_message, context) => (await refusal(context.tool('add', { a: () => 1 }))).message },
+    { tools: [tool] },
+  )
+  t.match(await ask(team, 'ann'), /^input\.a is function; a JSON value is needed/)
+  t.same(calls, [])
+})
+
+t.test('what a tool throws, and output that is no JSON or too large, is a ToolFailedError', async (t) => {
+  const boom = new TypeError('boom')
+  const outputs: Record<string, () => unknown> = {
+    throws: () => {
+      throw boom
+    },
+    rejects: () => Promise.reject('a text'),
+    gives_code: () => ({ rows: [{ here: 1 }, () => 1] }),
+    gives_much: () => 'x'.repeat(70_000),
+    refuses: () => {
+      throw new ToolInputError('the city does not exist', { city: 'Atlantis' })
+    },
+  }
+  const team = localTeam(
+    t,
+    {
+      ann: async ({ content }, context) => {
+        const { code, message, cause } = await refusal(context.tool(content, {}))
+        return `${code} ${message} ${cause instanceof Error ? cause.message : ''}`
+      },
+    },
+    {
+      tools: Object.entries(outputs).map(([name, run]) => doing(run, { name })),
+      communication: { maxMessageBytes: 65_536 },
+    },
+  )
+  t.match(
+    await ask(team, 'ann', 'throws'),
+    /^TOOL_FAILED Tool "throws", called by agent "ann", failed: TypeError: boom .*boom/,
+  )
+  t.match(await ask(team, 'ann', 'rejects'), /^TOOL_FAILED .*failed: a text/)
+  t.match(await ask(team, 'ann', 'gives_code'), /^TOOL_FAILED .* what is no JSON: output\.rows\[1\] is function/)
+  t.match(await ask(team, 'ann', 'gives_much'), /^TOOL_FAILED .* 70\d\d\d bytes; at most 65536/)
+  t.match(await ask(team, 'ann', 'refuses'), /^TOOL_INPUT the city does not exist/)
+})
+
+t.test('what a tool returns is what its agent gets: all of JSON, and nothing', async (t) => {
+  const values = [null, 0, '', false, [], {}, { a: [1, { b: null }] }, 'ü中', undefined]
+  const team = localTeam(
+    t,
+    {
+      ann: async ({ content }, context) => {
+        const value = await context.tool(`give${content}`, {})
+        return value === undefined ? 'undefined' : JSON.stringify(value)
+      },
+    },
+    { tools: values.map((value, i) => doing(() => value, { name: `give${i}` })) },
+  )
+  for (const [i, value] of values.entries())
+    t.equal(await ask(team, 'ann', `${i}`), JSON.stringify(value) ?? 'undefined')
+})
+
+t.test('a tool that takes too long is given up, and its signal says so', async (t) => {
+  const signals: AbortSignal[] = []
+  const slow = doing(
+    ({ signal }) => {
+      signals.push(signal)
+      return never
+    },
+    { timeoutMs: 500 },
+  )
+  const team = localTeam(
+    t,
+    {
+      ann: async (_message, context) => {
+        const error = await refusal(context.tool(slow, {}))
+        return `${error.code} ${error.message}`
+      },
+    },
+    { tools: [slow] },
+  )
+  const events = toolEvents(team)
+  const reply = outcomeOf(ask(team, 'ann'))
+  await team.clock.advance(499)
+  t.equal(reply.settled, false)
+  t.equal(signals[0]!.aborted, false)
+  await team.clock.advance(1)
+  await team.clock.runToIdle()
+  t.match(reply.value, /^TOOL_TIMEOUT Tool "act", called by agent "ann", did not end within 500 ms/)
+  t.match(signals[0]!.reason, { code: 'TOOL_TIMEOUT' })
+  t.match(events, [
+    { type: 'tool.started' },
+    { type: 'tool.finished', durationMs: 500, error: { code: 'TOOL_TIMEOUT' } },
+  ])
+})
+
+t.test('half a minute is the time limit of a tool that has none of its own', async (t) => {
+  const slow = doing(() => never)
+  const team = localTeam(
+    t,
+    { ann: async (_message, context) => (await refusal(context.tool(slow, {}))).code },
+    { tools: [slow] },
+  )
+  const reply = outcomeOf(ask(team, 'ann'))
+  await team.clock.advance(29_999)
+  t.equal(reply.settled, false)
+  await team.clock.advance(1)
+  await team.clock.runToIdle()
+  t.equal(reply.value, 'TOOL_TIMEOUT')
+})
+
+t.test('what stops the turn stops the tool', async (t) => {
+  const { opened: began, open } = gate()
+  let signal: AbortSignal | undefined
+  const slow = doing((context) => {
+    signal = context.signal
+    open()
+    return never
+  })
+  const team = localTeam(t, { ann: (_message, context) => context.tool(slow, {}) }, { tools: [slow] })
+  const events = toolEvents(team)
+  const run = team.launch('go')
+  await began
+  await run.cancel('enough')
+  await run.result
+  await team.clock.advance(0)
+  t.equal(signal!.aborted, true)
+  t.match(events.at(-1), { type: 'tool.finished', error: { code: /./ } })
+})
+
+t.test(
+  'events tell of each call, with what went in; the trace does not have that, and the log has neither',
+  async (t) => {
+    const lines: string[] = []
+    const write = (fields: object, text: string) => void lines.push(JSON.stringify(fields) + text)
+    const { tool } = adder()
+    const talker = doing(
+      ({ log, progress, agent, runId }) => {
+        progress('half')
+        log.info({ step: 2 }, `for ${agent} ${runId.length > 0}`)
+        return 1
+      },
+      { name: 'talk' },
+    )
+    const team = localTeam(
+      t,
+      {
+        ann: async (_message, context) => {
+          await context.tool(tool, { a: 41 })
+          await context.tool(talker, {})
+          await refusal(context.tool('add', {}))
+          return 'ok'
+        },
+      },
+      { tools: [tool, talker], logger: { debug: write, info: write, warn: write, error: write } },
+    )
+    const events = toolEvents(team)
+    const result = await team.execute('go')
+    const [started, finished, , progress] = events
+    t.match(started, { type: 'tool.started', agent: 'ann', tool: 'add', input: { a: 41 }, runId: result.runId })
+    t.match(finished, { type: 'tool.finished', callId: started!.callId, tool: 'add', error: null })
+    t.match(progress, { type: 'tool.progress', tool: 'talk', note: 'half' })
+    t.match(events.at(-1), { type: 'tool.finished', tool: 'add', error: { code: 'TOOL_INPUT' } })
+    t.equal(events.length, 7)
+    const traced = result.orchestrationTrace.events.filter(({ eventType }) => eventType.startsWith('tool.'))
+    t.equal(traced.length, 7)
+    t.notMatch(JSON.stringify(traced), '41')
+    t.match(traced[1], { eventType: 'tool.finished', agent: 'ann', details: { tool: 'add', error: null } })
+    t.match(lines.join(), `"step":2,"agent":"ann","runId":"${result.runId}","tool":"talk"`)
+    t.notMatch(lines.join(), '41')
+  },
+)
+
+t.test('a tool that was under way when its agent died runs once, and the next attempt gets its output', async (t) => {
+  const { opened: began, open } = gate()
+  const { opened: released, open: release } = gate()
+  let runs = 0
+  const slow = doing(async () => {
+    runs += 1
+    open()
+    await released
+    return runs
+  })
+  const team = openTeam(
+    t,
+    { ann: async (_message, context) => `${context.attempt}: ${await context.tool(slow, {})}` },
+    { tools: [slow] },
+  )
+  const reply = outcomeOf(ask(team, 'ann'))
+  await began
+  team.crash('ann')
+  await team.clock.advance(1_000)
+  t.equal(reply.settled, false)
+  release()
+  await delay(0)
+  await team.clock.advance(1)
+  t.equal(reply.value, '2: 1')
+  t.equal(runs, 1)
+})
+
+t.test('an output that came while the agent was dead is taken from the log', async (t) => {
+  const { opened: began, open } = gate()
+  const { opened: released, open: release } = gate()
+  const { tool, calls } = adder()
+  let runs = 0
+  const slow = doing(async () => {
+    runs += 1
+    open()
+    await released
+    return 'late'
+  })
+  const team = openTeam(
+    t,
+    {
+      ann: async (_message, context) => {
+        const [first, second] = await Promise.all([context.tool(tool, { a: 1 }), context.tool(slow, {})])
+        return `${context.attempt} ${first.sum} ${second}`
+      },
+    },
+    { tools: [tool, slow], supervision: { backoff: { baseMs: 1_000, capMs: 1_000 } } },
+  )
+  const reply = outcomeOf(ask(team, 'ann'))
+  await began
+  team.crash('ann')
+  release()
+  await delay(0)
+  await team.clock.advance(10_000)
+  t.equal(reply.value, '2 2 late')
+  t.same([runs, calls.length], [1, 1])
+})
+
+t.test(
+  'the key of a call is the same when its turn is tried again, and differs from that of any other call',
+  async (t) => {
+    const keys: string[][] = []
+    const { tool, calls } = adder()
+    const flaky = defineTool({
+      name: 'flaky',
+      description: 'Fails at first.',
+      input: z.object({}),
+      run(_input, { idempotencyKey }) {
+        keys.push([idempotencyKey])
+        if (keys.length === 1) throw new Error('not yet')
+        return 'ok'
+      },
+    })
+    const team = localTeam(
+      t,
+      {
+        ann: async (_message, context) => {
+          await Promise.all([context.tool(tool, { a: 1 }), context.tool(tool, { a: 1 }), context.tool(tool, { a: 2 })])
+          return context.tool(flaky, {})
+        },
+      },
+      { tools: [tool, flaky], supervision: { onHandlerError: 'retry' } },
+    )
+    t.equal(await ask(team, 'ann'), 'ok')
+    t.equal(keys.length, 2)
+    t.equal(keys[0]![0], keys[1]![0], 'of the one that failed and ran again')
+    t.equal(calls.length, 3, 'what had succeeded does not run again')
+    t.equal(new Set([...calls.map(({ key }) => key), keys[0]![0]]).size, 4)
+    await ask(team, 'ann')
+    t.equal(new Set(calls.map(({ key }) => key)).size, 6, 'another message has keys of its own')
+  },
+)
+
+t.test('two hundred calls at once', async (t) => {
+  const { tool, calls } = adder()
+  const team = localTeam(
+    t,
+    {
+      ann: async (_message, context) => {
+        const sums = await Promise.all(Array.from({ length: 200 }, (_, a) => context.tool(tool, { a, b: 0 })))
+        return `${sums.every(({ sum }, a) => sum === a)}`
+      },
+    },
+    { tools: [tool] },
+  )
+  t.equal(await ask(team, 'ann'), 'true')
+  t.equal(calls.length, 200)
+})
+
+t.test('a turn that waits for a tool keeps its place among maxConcurrentAgents', async (t) => {
+  const { opened: released, open: release } = gate()
+  const slow = doing(async () => {
+    await released
+    return 1
+  })
+  const order: string[] = []
+  const team = localTeam(
+    t,
+    {
+      ann: async (_message, context) => {
+        await context.tool(slow, {})
+        order.push('ann')
+      },
+      bob: () => void order.push('bob'),
+    },
+    {
+      tools: [slow],
+      maxConcurrentAgents: 1,
+      orchestration: {
+        strategy: 'custom',
+        run: async (script) => {
+          const first = script.request('ann', 'go')
+          await script.request('bob', 'go')
+          await first
+          return 'done'
+        },
+      },
+    },
+  )
+  const result = team.execute('go')
+  await team.clock.advance(1_000)
+  t.same(order, [])
+  release()
+  await result
+  t.same(order, ['ann', 'bob'])
+})

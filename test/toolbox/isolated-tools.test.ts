@@ -1,0 +1,218 @@
+/** Tools with `isolate: true`: each call has a thread alone, which is ended alone. */
+import { spawnSync } from 'node:child_process'
+import { writeFileSync } from 'node:fs'
+import { fileURLToPath } from 'node:url'
+import t from 'tap'
+import { ToolPool } from '../../src/runtime/tools/tool-pool.ts'
+import { asked, callerModule, desk, ledger, recordModule, typedModule, underWay, watchThreads } from './desk.ts'
+import { refusal, toolEvents } from './tools.ts'
+
+const record = { module: recordModule, isolate: true }
+const hasty = { module: recordModule, export: 'hasty', isolate: true }
+
+t.test('it runs in a thread of its own, in JavaScript and TypeScript, and is told of like any other', async (t) => {
+  const { team, call } = desk(t, [record, { module: typedModule, export: 'shout', isolate: true }, 'record'])
+  const events = toolEvents(team)
+  const { file, runs } = ledger(t)
+  const agents = new Set(
+    (await call('record', { file })).outcomes.map(({ output }) => (output as { threadId: number }).threadId),
+  )
+  t.equal(agents.size, 1)
+  t.match((await call('shout', { text: 'hey' })).outcomes, [{ output: 'HEY' }])
+  t.equal(runs(), 1)
+  t.match(events, [
+    { type: 'tool.started', agent: 'ann', tool: 'record', input: { file } },
+    { type: 'tool.progress', tool: 'record', note: 'run 1' },
+    { type: 'tool.finished', tool: 'record', durationMs: Number, error: null },
+    { type: 'tool.started', agent: 'ann', tool: 'shout' },
+    { type: 'tool.finished', tool: 'shout' },
+  ])
+})
+
+t.test('wrong input and what it throws are as elsewhere', async (t) => {
+  const { call } = desk(t, [record])
+  const { file } = ledger(t)
+  t.match((await call('record', { file: 5 })).outcomes, [{ code: 'TOOL_INPUT', message: /misses its schema: file: / }])
+  t.match((await call('record', { file, act: 'throw' })).outcomes, [
+    { code: 'TOOL_FAILED', message: /failed: RangeError: thrown by the tool/ },
+  ])
+})
+
+t.test('it sees the variables that are granted, and no others', async (t) => {
+  process.env.TOOLS_TEST_GRANTED = 'granted'
+  process.env.TOOLS_TEST_SECRET = 'secret'
+  t.teardown(() => {
+    delete process.env.TOOLS_TEST_GRANTED
+    delete process.env.TOOLS_TEST_SECRET
+  })
+  const { call } = desk(t, [{ ...record, env: ['TOOLS_TEST_GRANTED', 'TOOLS_TEST_ABSENT'] }])
+  const { outcomes } = await call('record', { file: ledger(t).file, act: 'show' })
+  t.match(outcomes, [{ output: { agent: 'ann' } }])
+  t.same((outcomes[0]!.output as { env: object }).env, { TOOLS_TEST_GRANTED: 'granted' })
+})
+
+t.test('an endless loop is ended when its time is up, alone, and its agent goes on', async (t) => {
+  const { call } = desk(t, [hasty, record])
+  const { file, runs } = ledger(t)
+  const { outcomes } = await call('hasty', { file, act: 'loop' })
+  t.match(outcomes, [
+    { code: 'TOOL_TIMEOUT', message: /Tool "hasty", called by agent "ann", did not end within 200 ms/ },
+  ])
+  const before = runs()
+  t.match((await call('record', { file })).outcomes, [{ output: { runs: before + 1 } }])
+})
+
+t.test('a tool that eats memory dies alone, and its agent goes on', async (t) => {
+  const { team, call } = desk(t, [{ ...record, limits: { maxHeapMb: 32 } }])
+  const { file } = ledger(t)
+  const crashes: string[] = []
+  team.events.subscribe((event) => void (event.type === 'agent.crashed' && crashes.push(event.agent)))
+  t.match((await call('record', { file, act: 'eat' })).outcomes, [
+    { code: 'TOOL_FAILED', message: /ran out of memory \(limits\.maxHeapMb\)/ },
+  ])
+  t.match((await call('record', { file })).outcomes, [{ output: { runs: 2 } }])
+  t.same(crashes, [])
+})
+
+t.test('a tool that ends its thread fails, and the next call gets another one', async (t) => {
+  const { call } = desk(t, [record])
+  const { file, runs } = ledger(t)
+  t.match((await call('record', { file, act: 'die' })).outcomes, [{ code: 'TOOL_FAILED', message: /died: .*7/ }])
+  t.equal(runs(), 1, 'it does not run again')
+  t.match((await call('record', { file })).outcomes, [{ output: { runs: 2 } }])
+})
+
+t.test('two hundred calls at once wait for threads, and more than may wait are refused', async (t) => {
+  const { call } = desk(t, [record])
+  const { file, runs } = ledger(t)
+  const { outcomes } = await call('record', { file }, 200)
+  t.equal(outcomes.filter(({ output }) => output).length, 200)
+  t.equal(runs(), 200)
+  const many = await call('record', { file }, 300)
+  const refused = many.outcomes.filter(({ code }) => code === 'TOOL_FAILED')
+  t.ok(refused.length > 0)
+  t.ok(refused.every(({ message }) => /256 calls of isolated tools wait for a thread already/.test(message!)))
+  t.equal(refused.length + many.outcomes.filter(({ output }) => output).length, 300)
+})
+
+t.test('calls that wait behind others that are ended get a thread', async (t) => {
+  const { call } = desk(t, [hasty, record])
+  const { file } = ledger(t)
+  const [stuck, fine] = await Promise.all([call('hasty', { file, act: 'loop' }, 16), call('record', { file }, 4)])
+  t.ok(stuck.outcomes.every(({ code }) => code === 'TOOL_TIMEOUT'))
+  t.equal(fine.outcomes.filter(({ output }) => output).length, 4)
+})
+
+t.test('what stops the turn ends the thread', async (t) => {
+  const threads = watchThreads(t)
+  const { team } = desk(t, [record])
+  await team.start()
+  const finished = new Promise((resolve) => {
+    team.events.subscribe((event) => void (event.type === 'tool.finished' && resolve(event)))
+  })
+  const begun = underWay(team)
+  const run = team.launch(asked('record', { file: ledger(t).file, act: 'loop' }))
+  await begun
+  const gone = Promise.race([...threads].map((thread) => new Promise((resolve) => thread.once('exit', resolve))))
+  await run.cancel('enough')
+  await gone
+  t.match(await run.result, { success: false })
+  t.match(await finished, { tool: 'record', error: { code: /RUN_ABORTED|CANCELLED/ } })
+})
+
+t.test('the death of its agent leaves it alone: it runs once, and the next attempt gets its output', async (t) => {
+  const threads = watchThreads(t)
+  const { team, call } = desk(t, [record])
+  await team.start()
+  const { file, runs } = ledger(t)
+  const agent = [...threads].at(-1)! // its tool was looked at before
+  const begun = underWay(team)
+  const reply = call('record', { file, act: 'hold' })
+  await begun
+  const crashed = new Promise((resolve) => {
+    team.events.subscribe((event) => void (event.type === 'agent.crashed' && resolve(event)))
+  })
+  await agent.terminate()
+  await crashed
+  writeFileSync(`${file}.go`, '')
+  t.match(await reply, { attempt: 2, outcomes: [{ output: { runs: 1 } }] })
+  t.equal(runs(), 1)
+})
+
+t.test('what it prints and logs goes to the log, not to the streams of the process', async (t) => {
+  const program = fileURLToPath(new URL('../fixtures/tools/printing-team.js', import.meta.url))
+  const { status, stdout, stderr } = spawnSync(process.execPath, [program], { encoding: 'utf8' })
+  t.equal(status, 0, stderr)
+  const lines = stdout
+    .trim()
+    .split('\n')
+    .map((line) => JSON.parse(line) as { text: string; agent?: string })
+  t.match(lines, [{ text: 'printed by the tool', agent: 'ann' }, { text: 'done' }])
+  t.equal(stderr, '')
+})
+
+t.test('close ends all of its threads, also those in a loop; twice is fine; nothing keeps the process', async (t) => {
+  const threads = watchThreads(t)
+  const { team, call } = desk(t, [record, { ...record, export: 'again', limits: { maxHeapMb: 64 } }])
+  const { file } = ledger(t)
+  const begun = underWay(team)
+  const reply = refusal(call('record', { file, act: 'loop' }, 3))
+  await begun
+  await Promise.all([team.close(), team.close()])
+  await team.close()
+  t.equal(threads.size, 0)
+  await reply
+})
+
+t.test('a thread that was ended just before is gone too when its pool is closed', async (t) => {
+  const threads = watchThreads(t)
+  const pool = new ToolPool({ env: [], maxHeapMb: null })
+  const code = { module: recordModule.href, bundled: false, shown: 'record', export: 'default', option: 'tools[0]' }
+  const end = new AbortController()
+  const call = {
+    agent: 'ann',
+    runId: 'run',
+    idempotencyKey: 'key',
+    input: { file: ledger(t).file, act: 'loop' },
+    maxBytes: 1_000,
+  }
+  await new Promise<void>((resolve) => {
+    const printed = { line() {}, flooded() {}, leftOut() {} }
+    pool.perform(code, call, { signal: end.signal, heard: () => resolve(), printed }).catch(() => {})
+  })
+  end.abort(new Error('enough'))
+  await pool.close()
+  t.equal(threads.size, 0)
+})
+
+t.test('a module that has no tool, throws, or does not end its import, is named when the agent starts', async (t) => {
+  const wrong: [object, RegExp][] = [
+    [{ ...record, export: 'noTool' }, /^agents\[0\]\.tools\[0\]\.export: .* which is no tool as its export "noTool"/],
+    [
+      { ...record, module: new URL('./broken.js', recordModule) },
+      /^agents\[0\]\.tools\[0\]\.module: the module of a tool of "ann" throws when it is imported: .*broken\.js:2:.*broken while/,
+    ],
+    [{ ...record, module: new URL('./absent.js', recordModule) }, /^agents\[0\]\.tools\[0\]\.module: there is no file/],
+  ]
+  for (const [tool, text] of wrong) {
+    const { team } = desk(t, [tool as typeof record])
+    const error = await refusal(team.start())
+    t.equal(error.code, 'CONFIGURATION')
+    t.match(error.message, text)
+    await team.close()
+  }
+  const looping = desk(t, [], {
+    agents: [
+      {
+        name: 'ann',
+        module: callerModule,
+        tools: [{ ...record, module: new URL('./loops.js', recordModule) }],
+        limits: { turnTimeoutMs: 300 },
+      },
+    ],
+  })
+  t.match(await refusal(looping.team.start()), {
+    code: 'START_FAILED',
+    message: /did not load within 300 ms/,
+  })
+})
