@@ -7,6 +7,7 @@
  *   mailbox/        messages and how they cross threads
  *   blackboard/     shared knowledge: entries, versions, patterns
  *   actors/         what defines an agent, and all that runs inside its thread
+ *   mcp/            tools of MCP servers, a subpath of its own
  *   runtime/        the host side: supervisor, runs, log, folds
  *   protocols/      one orchestration strategy per file
  *   team            the composition root: runtime and protocols joined

@@ -7,7 +7,7 @@ const levels: string[][] = [
   ['errors', 'on-abort', 'clock', 'nearest'],
   ['mailbox', 'blackboard'],
   ['actors'],
-  ['tools'], // uses what a tool is, and nothing of the runtime that calls it
+  ['tools', 'mcp'], // use what a tool is, and nothing of the runtime that calls it
   ['runtime'],
   ['protocols'],
   ['root'], // joins the rooms: the only place that knows both the runtime and the table of protocols

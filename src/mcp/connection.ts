@@ -1,0 +1,177 @@
+/** A connection to an MCP server: started here or reached by HTTP, with what it offers, and calls of that. */
+import type { Client } from '@modelcontextprotocol/sdk/client/index.js'
+import type { Transport } from '@modelcontextprotocol/sdk/shared/transport.js'
+import type { CallToolResult } from '@modelcontextprotocol/sdk/types.js'
+import type { Logger } from '../actors/logger.ts'
+import type { ModelSchema, ToolContext } from '../actors/tool.ts'
+import { systemClock } from '../clock.ts'
+import { ConfigurationError, DramatisError, describe, shown, ToolFailedError } from '../errors.ts'
+import { schemaOf } from './schema.ts'
+import { type Sdk, sdk } from './sdk.ts'
+
+/**
+ * Where a server is. Started here: `command` with `args`, in the folder `cwd`, with the environment `env` and nothing else of
+ * this process's. Or reached by HTTP, with `headers` in each request.
+ */
+export type McpServer =
+  | { command: string; args?: string[]; env?: Record<string, string>; cwd?: string }
+  | { url: URL | string; headers?: Record<string, string> }
+
+export interface OfferedTool {
+  name: string
+  description?: string | undefined
+  inputSchema: object
+}
+
+export interface Connection {
+  /** The server in words, without what may be a secret: arguments, environment, headers, the query of its URL. */
+  readonly name: string
+  readonly offered: readonly OfferedTool[]
+  /** A JSON schema as one that checks. Throws for one that is none. */
+  schemaOf(inputSchema: object): ModelSchema
+  /** Rejects with `ToolFailedError` for what the server refuses, or when it is gone. */
+  call(tool: string, input: unknown, context: ToolContext): Promise<CallToolResult>
+  close(): Promise<void>
+}
+
+/** In pages: a server that always has another one is not asked for ever. */
+const MOST_PAGES = 100
+/** The caller of a tool has its own time limit, which ends the wait by its signal. */
+const NO_LIMIT = 2 ** 31 - 1
+const LONGEST_PRINT = 16_384
+const LEAVE_MS = 1_000
+
+/** Connects, and asks which tools there are. Rejects with `ConfigurationError`. */
+export async function connect(server: McpServer, timeoutMs: number, logger: Logger | undefined): Promise<Connection> {
+  const name = nameOf(server)
+  const kit = await sdk()
+  const client: Client = new kit.Client({ name: 'dramatis', version: '1' }, { capabilities: {} })
+  client.onerror = (error) =>
+    logger?.warn({ server: name, error: describe(error) }, 'an MCP server or the connection to it failed')
+  let line: Line | undefined
+  let closing: Promise<void> | undefined
+  const close = () => {
+    closing ??= hangUp(client, line)
+    return closing
+  }
+  const late = AbortSignal.timeout(timeoutMs)
+  try {
+    const options = { signal: late, timeout: NO_LIMIT }
+    line = lineTo(kit, server, name, logger)
+    await client.connect(line.transport, options)
+    const offered = await toolsOf(client, options)
+    return {
+      name,
+      offered,
+      schemaOf: (inputSchema) => schemaOf(kit, inputSchema),
+      close,
+      call: (tool, input, context) => call(client, name, tool, input, context),
+    }
+  } catch (error) {
+    await close().catch(() => {})
+    if (error instanceof DramatisError) throw error
+    const why = late.aborted
+      ? `it did not say which tools it has within ${timeoutMs} ms (connectTimeoutMs)`
+      : wordsOf(error, server)
+    const path = 'command' in server ? 'command' : 'url'
+    throw new ConfigurationError(`mcpTools: ${name} cannot be used: ${why}.`, { path, server: name }, error)
+  }
+}
+
+/** A server that keeps sessions is told that this one is over; one that does not answer is not waited for. */
+async function hangUp(client: Client, line: Line | undefined): Promise<void> {
+  const enough = new AbortController()
+  const left = line?.leave?.().catch(() => {}) // it is gone, or knows no sessions
+  await Promise.race([left, systemClock.sleep(LEAVE_MS, enough.signal).catch(() => {})])
+  enough.abort()
+  await client.close()
+}
+
+async function toolsOf(client: Client, options: { signal: AbortSignal; timeout: number }): Promise<OfferedTool[]> {
+  const offered: OfferedTool[] = []
+  let cursor: string | undefined
+  for (let page = 0; page < MOST_PAGES; page++) {
+    const { tools, nextCursor } = await client.listTools(cursor === undefined ? {} : { cursor }, options)
+    offered.push(...tools)
+    if (nextCursor === undefined) return offered
+    cursor = nextCursor
+  }
+  throw new Error(`its list of tools has more than ${MOST_PAGES} pages`)
+}
+
+async function call(
+  client: Client,
+  server: string,
+  tool: string,
+  input: unknown,
+  { signal, progress }: ToolContext,
+): Promise<CallToolResult> {
+  try {
+    const result = await client.callTool({ name: tool, arguments: input as Record<string, unknown> }, undefined, {
+      signal,
+      timeout: NO_LIMIT,
+      onprogress: (said) =>
+        progress(said.message ?? `${said.progress}${said.total === undefined ? '' : ` of ${said.total}`}`),
+    })
+    return result as CallToolResult
+  } catch (error) {
+    const isGone = client.transport === undefined
+    const why = isGone ? 'the server is gone; connect to it again with mcpTools' : describe(error)
+    throw new ToolFailedError(`The tool "${tool}" of ${server} failed: ${why}`, { tool, server }, error)
+  }
+}
+
+/** What carries messages, and what is done before it is closed. */
+interface Line {
+  transport: Transport
+  leave?: () => Promise<void>
+}
+
+function lineTo(kit: Sdk, server: McpServer, name: string, logger: Logger | undefined): Line {
+  if ('command' in server) {
+    const { command, args = [], env = {}, cwd } = server
+    const transport = new kit.StdioClientTransport({
+      command,
+      args,
+      // The package would add some of this process's; undefined keeps them out.
+      env: { ...Object.fromEntries(kit.inheritedNames.map((inherited) => [inherited, undefined])), ...env } as Record<
+        string,
+        string
+      >,
+      stderr: logger ? 'pipe' : 'ignore',
+      ...(cwd !== undefined && { cwd }),
+    })
+    transport.stderr?.on('data', (text: Buffer) =>
+      logger?.info({ server: name }, text.toString().trimEnd().slice(0, LONGEST_PRINT)),
+    )
+    return { transport }
+  }
+  const { url, headers = {} } = server
+  const transport = new kit.StreamableHTTPClientTransport(new URL(url), { requestInit: { headers, redirect: 'error' } })
+  return { transport, leave: () => transport.terminateSession() }
+}
+
+function nameOf(server: unknown): string {
+  const { command, url }: { command?: unknown; url?: unknown } = Object(server)
+  if (typeof command === 'string' && command !== '' && url === undefined) return `the MCP server "${command}"`
+  const at = String(url)
+  if (command === undefined && URL.canParse(at) && /^https?:$/.test(new URL(at).protocol)) {
+    const { origin, pathname, username, password } = new URL(at)
+    if (username + password !== '')
+      throw new ConfigurationError('mcpTools: the URL has a name or a password in it; send them in headers.', {
+        path: 'url',
+      })
+    return `the MCP server at ${origin}${pathname}`
+  }
+  throw new ConfigurationError(
+    `mcpTools: got ${shown(server)}; accepted: { command, args?, env?, cwd? } or { url, headers? } with an http: or https: URL.`,
+    { path: 'server', got: shown(server) },
+  )
+}
+
+function wordsOf(error: unknown, server: McpServer): string {
+  const isMissing = error instanceof Error && 'code' in error && error.code === 'ENOENT'
+  if ('url' in server) return describe(error).replaceAll(String(server.url), 'its URL')
+  if (!isMissing) return describe(error)
+  return 'there is no such command; it is looked for in the PATH of its own environment (env.PATH), or by an absolute path'
+}

@@ -1,0 +1,145 @@
+/** `dramatis/mcp`: the tools of an MCP server, for agents. Source: modelcontextprotocol.io. */
+import type { Logger } from '../actors/logger.ts'
+import { defineTool, type Tool } from '../actors/tool.ts'
+import { ConfigurationError, describe, shown } from '../errors.ts'
+import { type Connection, connect, type McpServer, type OfferedTool } from './connection.ts'
+import { outputOf } from './output.ts'
+
+export type { McpServer } from './connection.ts'
+
+/** What of a server is wanted. Durations in ms. */
+export interface McpToolsOptions {
+  /** Stands before each name, so that tools of several servers can be told apart. */
+  prefix?: string
+  /** These alone, by the names that the server has for them. All by default. */
+  only?: readonly string[]
+  /** How long each call may take; 30,000. */
+  timeoutMs?: number
+  /** How long it may take until the server has said which tools it has; 30,000. */
+  connectTimeoutMs?: number
+  /** Takes what a server that was started here prints on stderr, and errors that belong to no call. */
+  logger?: Logger
+}
+
+/** Tools of a server, and the connection to it. */
+export interface McpTools extends AsyncDisposable {
+  readonly tools: Tool[]
+  /** Ends the connection, and the server where it was started here. Calls under way fail. Twice is fine. */
+  close(): Promise<void>
+}
+
+/**
+ * Connects to an MCP server, and gives its tools as tools of this library: for `tools` of a team or of a role. They run in the
+ * host. A server is started by its `command`, over stdio, or reached at its `url`, over streamable HTTP. One that is started has
+ * no environment but `env`, so give it `PATH` there, or name the command by an absolute path. Redirects are refused, since the
+ * headers would go along. Close it after the team: nobody else does.
+ *
+ * A name that models do not take is changed: what is no letter of ASCII, digit, '_' or '-' becomes '_', and the rest beyond 64
+ * characters is cut. Input is checked by the server's JSON schema before it is sent. The output is the structured content of the
+ * result, else its text, else the list of its parts; a result that is an error is a `ToolFailedError` with its text. The list of
+ * tools is that of the connection: changes come with the next one.
+ *
+ * Needs the package `@modelcontextprotocol/sdk` beside this one.
+ *
+ * Rejects with `ConfigurationError` for a wrong option, a server that cannot be reached or does not answer in time, and tools
+ * that cannot be told apart.
+ *
+ * @example
+ * const files = await mcpTools({ command: process.execPath, args: ['server.js'], env: { ROOT: '/data' } }, { prefix: 'files_' })
+ * const team = createTeam({ agents, orchestration, tools: files.tools })
+ * // ...
+ * await team.close()
+ * await files.close()
+ */
+export async function mcpTools(server: McpServer, options: McpToolsOptions = {}): Promise<McpTools> {
+  checkOptions(options)
+  const connection = await connect(server, options.connectTimeoutMs ?? DEFAULT_MS, options.logger)
+  try {
+    const tools = toolsOf(connection, options)
+    const close = () => connection.close()
+    return { tools, close, [Symbol.asyncDispose]: close }
+  } catch (error) {
+    await connection.close()
+    throw error
+  }
+}
+
+const DEFAULT_MS = 30_000
+const LONGEST_NAME = 64
+
+const OPTIONS: Readonly<
+  Record<keyof McpToolsOptions, readonly [accepted: string, passes: (value: unknown) => boolean]>
+> = {
+  prefix: ['a string', (value) => typeof value === 'string'],
+  only: ['a list of names', (value) => Array.isArray(value) && value.every((name) => typeof name === 'string')],
+  timeoutMs: ['milliseconds above 0', isDuration],
+  connectTimeoutMs: ['milliseconds above 0', isDuration],
+  logger: ['a logger', (value) => typeof value === 'object' && value !== null],
+}
+
+function isDuration(value: unknown): boolean {
+  return typeof value === 'number' && value > 0 && value <= 2 ** 31 - 1
+}
+
+function checkOptions(options: object): void {
+  for (const [path, value] of Object.entries(options)) {
+    const [accepted, passes] = OPTIONS[path as keyof McpToolsOptions] ?? [`one of ${Object.keys(OPTIONS).join(', ')}`]
+    if (value !== undefined && !passes?.(value))
+      throw new ConfigurationError(`mcpTools options.${path}: got ${shown(value)}; accepted: ${accepted}.`, {
+        path,
+        accepted,
+      })
+  }
+}
+
+function toolsOf(connection: Connection, { prefix = '', only, timeoutMs = DEFAULT_MS }: McpToolsOptions): Tool[] {
+  const { offered, name: server } = connection
+  const names = offered.map(({ name }) => name)
+  for (const name of only ?? [])
+    if (!names.includes(name))
+      throw new ConfigurationError(
+        `mcpTools options.only: ${server} has no tool "${name}"; it has ${names.join(', ')}.`,
+        {
+          path: 'only',
+          got: name,
+        },
+      )
+  const tools = offered
+    .filter(({ name }) => only?.includes(name) ?? true)
+    .map((tool) => toolOf(connection, tool, nameFor(`${prefix}${tool.name}`), timeoutMs))
+  for (const [i, { name }] of tools.entries())
+    if (tools.findIndex((other) => other.name === name) !== i)
+      throw new ConfigurationError(
+        `mcpTools: ${server} has two tools that would be called "${name}". Pick one with options.only.`,
+        {
+          path: 'only',
+          got: name,
+        },
+      )
+  return tools
+}
+
+function toolOf(
+  connection: Connection,
+  { name: theirs, description, inputSchema }: OfferedTool,
+  name: string,
+  timeoutMs: number,
+): Tool {
+  try {
+    return defineTool({
+      name,
+      description: description?.trim() || `The tool "${theirs}" of an MCP server.`,
+      input: connection.schemaOf(inputSchema),
+      timeoutMs,
+      run: async (input, context) => outputOf(name, await connection.call(theirs, input, context)),
+    })
+  } catch (error) {
+    const text = `mcpTools: the tool "${theirs}" of ${connection.name} cannot be used: ${describe(error)}`
+    throw new ConfigurationError(text, { path: theirs }, error)
+  }
+}
+
+function nameFor(name: string): string {
+  const plain = name.replaceAll(/[^A-Za-z0-9_-]/g, '_')
+  return (/^[A-Za-z_]/.test(plain) ? plain : `_${plain}`).slice(0, LONGEST_NAME)
+}

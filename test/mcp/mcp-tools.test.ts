@@ -1,0 +1,234 @@
+/** Tools of MCP servers, over stdio and over streamable HTTP: real servers, written with the protocol's own package. */
+import { createServer } from 'node:http'
+import type { AddressInfo } from 'node:net'
+import { fileURLToPath } from 'node:url'
+import t from 'tap'
+import type { RuntimeEvent, Tool } from '../../src/index.ts'
+import { createTeam, type DramatisError } from '../../src/index.ts'
+import { type McpServer, type McpToolsOptions, mcpTools } from '../../src/mcp/index.ts'
+import { callerModule, desk } from '../toolbox/desk.ts'
+import { refusal, toolEvents } from '../toolbox/tools.ts'
+import { httpServer } from './http-server.ts'
+
+const program = fileURLToPath(new URL('../fixtures/mcp/server.js', import.meta.url))
+const stdio = (...args: string[]): McpServer => ({ command: process.execPath, args: [program, ...args] })
+
+type Test = Pick<typeof t, 'teardown'>
+
+async function toolsOf(t: Test, server: McpServer, options: McpToolsOptions = {}) {
+  const mcp = await mcpTools(server, options)
+  t.teardown(() => mcp.close())
+  return mcp
+}
+
+const namesOf = (tools: readonly Tool[]) => tools.map(({ name }) => name)
+
+for (const over of ['stdio', 'HTTP'] as const) {
+  const server = async (t: Test): Promise<McpServer> =>
+    over === 'stdio' ? stdio() : { url: (await httpServer(t)).url }
+
+  t.test(`over ${over}: agents call the tools of a server as any other`, async (t) => {
+    const { tools } = await toolsOf(t, await server(t), { prefix: 'test_' })
+    t.same(namesOf(tools), [
+      'test_add',
+      'test_say',
+      'test_dots_and_more',
+      'test_draw',
+      'test_deny',
+      'test_environment',
+      'test_die',
+      'test_wait',
+    ])
+    t.match(tools[0], { description: 'Adds.', inputSchema: { type: 'object', required: ['a', 'b'] } })
+    const { call } = desk(t, tools)
+    t.match((await call('test_add', { a: 1, b: 2 })).outcomes, [{ output: { sum: 3 } }])
+    t.match((await call('test_say', { words: 'ah' })).outcomes, [{ output: 'ah\nah' }])
+    t.match((await call('test_dots_and_more', {})).outcomes, [{ output: 'odd' }])
+    t.match((await call('test_draw', {})).outcomes, [
+      {
+        output: [
+          { type: 'text', text: 'a dot' },
+          { type: 'image', data: 'AAAA', mimeType: 'image/png' },
+        ],
+      },
+    ])
+    t.match((await call('test_deny', {})).outcomes, [
+      { code: 'TOOL_FAILED', message: 'Tool "test_deny" failed: it is forbidden' },
+    ])
+  })
+
+  t.test(`over ${over}: a call that takes too long is given up, and says how far it was`, async (t) => {
+    const { tools } = await toolsOf(t, await server(t), { timeoutMs: 300 })
+    const { team, call } = desk(t, tools)
+    const events = toolEvents(team)
+    t.match((await call('wait', {})).outcomes, [{ code: 'TOOL_TIMEOUT' }])
+    t.match(events[1], { type: 'tool.progress', note: 'half-way' })
+    t.match((await call('add', { a: 1, b: 2 })).outcomes, [{ output: { sum: 3 } }], 'and the server goes on')
+  })
+}
+
+t.test('input that misses the schema of the server is refused here, with its path', async (t) => {
+  const { url, seen } = await httpServer(t)
+  const { tools } = await toolsOf(t, { url })
+  const { call } = desk(t, tools)
+  for (const [input, issue] of [
+    [{ a: 'one', b: 2 }, /a must be number/],
+    [{ a: 1, b: -1 }, /b must be >= 0/],
+    [{ a: 1 }, /must have required property 'b'/],
+    ['text', /must be object/],
+    [null, /must be object/],
+  ] as const)
+    t.match((await call('add', input)).outcomes, [{ code: 'TOOL_INPUT', message: issue }])
+  t.same(seen.calls, [])
+})
+
+t.test('the server is told when nobody waits for a call any more', async (t) => {
+  const { url, seen } = await httpServer(t)
+  const { tools } = await toolsOf(t, { url })
+  const team = createTeam({
+    agents: [{ name: 'ann', module: callerModule, tools }],
+    orchestration: { strategy: 'sequential' },
+    threads: { warmSpares: 0 },
+    logger: { debug() {}, info() {}, warn() {}, error() {} },
+  })
+  t.teardown(() => team.close())
+  const begun = new Promise<RuntimeEvent>((resolve) => {
+    team.events.subscribe((event) => void (event.type === 'tool.progress' && resolve(event)))
+  })
+  const run = team.launch(JSON.stringify({ tool: 'wait', input: {}, times: 1 }))
+  await begun
+  await run.cancel('enough')
+  await run.result
+  while (seen.cancelled === 0) await new Promise((resolve) => setImmediate(resolve))
+  t.equal(seen.cancelled, 1)
+})
+
+t.test('a server that is started has the environment that is given, and no other', async (t) => {
+  process.env.MCP_TEST_SECRET = 'secret'
+  t.teardown(() => delete process.env.MCP_TEST_SECRET)
+  for (const env of [undefined, { GIVEN: 'yes' }]) {
+    const { tools } = await toolsOf(t, { ...stdio(), ...(env && { env }) } as McpServer)
+    const { call } = desk(t, tools)
+    const [outcome] = (await call('environment', {})).outcomes
+    t.same((JSON.parse(String(outcome!.output)) as { env: object }).env, env ?? {})
+  }
+})
+
+t.test('headers are in each request, and close ends the session', async (t) => {
+  const { url, headers, methods } = await httpServer(t)
+  const { tools, close } = await mcpTools({ url, headers: { 'x-key': 'k' } })
+  const { call } = desk(t, tools)
+  await call('add', { a: 1, b: 2 })
+  await close()
+  t.ok(headers.length > 2)
+  t.ok(headers.every((each) => each['x-key'] === 'k'))
+  t.ok(methods.includes('DELETE'))
+})
+
+t.test('a server that dies: the call fails, later ones too, and the agent goes on', async (t) => {
+  const { tools } = await toolsOf(t, stdio())
+  const { call } = desk(t, tools)
+  for (const tool of ['die', 'add'])
+    t.match((await call(tool, { a: 1, b: 2 })).outcomes, [
+      {
+        code: 'TOOL_FAILED',
+        message: /of the MCP server ".*" failed: the server is gone; connect to it again with mcpTools/,
+      },
+    ])
+})
+
+t.test('an HTTP server that is gone: its calls fail', async (t) => {
+  const { url, stop } = await httpServer(t)
+  const { tools } = await toolsOf(t, { url })
+  const { call } = desk(t, tools)
+  await stop()
+  t.match((await call('add', { a: 1, b: 2 })).outcomes, [{ code: 'TOOL_FAILED' }])
+})
+
+t.test('close ends calls under way and the server; twice is fine', async (t) => {
+  const mcp = await mcpTools(stdio())
+  const { team, call } = desk(t, mcp.tools)
+  const begun = new Promise<RuntimeEvent>((resolve) => {
+    team.events.subscribe((event) => void (event.type === 'tool.progress' && resolve(event)))
+  })
+  const [about] = (await call('environment', {})).outcomes
+  const { pid } = JSON.parse(String(about!.output)) as { pid: number }
+  const waiting = call('wait', {})
+  await begun
+  await Promise.all([mcp.close(), mcp.close()])
+  await mcp.close()
+  t.match((await waiting).outcomes, [{ code: 'TOOL_FAILED', message: /the server is gone/ }])
+  t.throws(() => process.kill(pid, 0), { code: 'ESRCH' })
+})
+
+t.test('only some tools, by the names of the server', async (t) => {
+  const { tools } = await toolsOf(t, stdio(), { only: ['say', 'dots.and.more'] })
+  t.same(namesOf(tools), ['say', 'dots_and_more'])
+  t.match(await refusal(mcpTools(stdio(), { only: ['sing'] })), {
+    code: 'CONFIGURATION',
+    message: /has no tool "sing"; it has add, say, /,
+  })
+})
+
+t.test('what a server prints goes to the logger that is given, and what is no message does no harm', async (t) => {
+  const lines: string[] = []
+  const write = (fields: object, text: string) => void lines.push(`${JSON.stringify(fields)} ${text}`)
+  const { tools } = await toolsOf(t, stdio('odd'), { logger: { debug: write, info: write, warn: write, error: write } })
+  t.equal(tools.length, 8)
+  t.match(lines.join('\n'), /the server has begun/)
+  t.match(lines.join('\n'), /an MCP server or the connection to it failed/)
+})
+
+t.test('a server that cannot be reached, or says nothing, is named, and its secrets are not', async (t) => {
+  const silent = createServer(() => {})
+  await new Promise<void>((resolve) => silent.listen(0, '127.0.0.1', resolve))
+  const redirecting = createServer((_request, response) =>
+    response.writeHead(307, { location: 'http://127.0.0.1:9/' }).end(),
+  )
+  await new Promise<void>((resolve) => redirecting.listen(0, '127.0.0.1', resolve))
+  t.teardown(() => {
+    silent.closeAllConnections()
+    silent.close()
+    redirecting.close()
+  })
+  const at = (server: typeof silent) => `http://127.0.0.1:${(server.address() as AddressInfo).port}/mcp?key=secret`
+  const wrong: [McpServer, RegExp][] = [
+    [{ command: 'no-such-command-at-all', args: ['secret'], env: { KEY: 'secret' } }, /no such command.*env\.PATH/],
+    [{ command: process.execPath, args: ['-e', 'process.exit(4)', 'secret'] }, /cannot be used: .*closed/],
+    [{ ...stdio('mute'), env: { KEY: 'secret' } } as McpServer, /did not say which tools it has within 500 ms/],
+    [
+      { url: at(silent), headers: { key: 'secret' } },
+      /at http:\/\/127\.0\.0\.1:\d+\/mcp cannot be used: it did not say/,
+    ],
+    [{ url: at(redirecting), headers: { key: 'secret' } }, /cannot be used/],
+    [{ url: 'http://127.0.0.1:9/mcp', headers: { key: 'secret' } }, /cannot be used: /],
+  ]
+  for (const [server, text] of wrong) {
+    const error: DramatisError = await refusal(mcpTools(server, { connectTimeoutMs: 500 }))
+    t.equal(error.code, 'CONFIGURATION')
+    t.match(error.message, text)
+    t.notMatch(JSON.stringify(error), 'secret')
+  }
+})
+
+t.test('wrong options are refused', async (t) => {
+  const wrong = [
+    [{}, {}],
+    [{ command: '' }, {}],
+    [{ url: 'file:///etc/passwd' }, {}],
+    [{ url: 'not a url' }, {}],
+    [{ command: 'node', url: 'http://127.0.0.1/' }, {}],
+    [{ url: 'http://user:secret@127.0.0.1/' }, {}],
+    [null, {}],
+    [stdio(), { prefix: 5 }],
+    [stdio(), { only: 'add' }],
+    [stdio(), { timeoutMs: 0 }],
+    [stdio(), { connectTimeoutMs: Number.NaN }],
+    [stdio(), { timeoutMS: 5 }],
+  ] as [McpServer, McpToolsOptions][]
+  for (const [server, options] of wrong) {
+    const error = await refusal(mcpTools(server, options))
+    t.equal(error.code, 'CONFIGURATION', JSON.stringify([server, options]))
+    t.notMatch(error.message, 'secret')
+  }
+})
