@@ -1,0 +1,59 @@
+/**
+ * Plays the roles of the desk without a model: it goes by keywords and by what the tools answer, so that a try without a key
+ * goes the same way through plan, experts, tools and answer as with one. It says of itself that it is no model.
+ */
+import type { ModelClient, ModelMessage } from 'dramatis'
+
+type Request = Parameters<ModelClient['complete']>[0]
+type Call = { name: string; input: object }
+
+const KEYWORDS: readonly (readonly [agent: string, words: RegExp])[] = [
+  ['finance', /股價|股票|匯率|share|stock|exchange rate|currency/iu],
+  ['weather', /天氣|下雨|雨傘|weather|rain|umbrella/iu],
+  ['travel', /旅遊|行程|景點|travel|trip|visit/iu],
+]
+
+/** What a question is cut at. */
+const BETWEEN = /[,，、;；?？]|和|以及|\band\b/u
+
+export const keywordModel: ModelClient = {
+  rehearsal: true,
+  async *complete({ agent, messages, jsonSchema }) {
+    const said = jsonSchema ? JSON.stringify(plan(lastUser(messages))) : wordsOf({ agent, messages })
+    if (typeof said === 'string') yield { text: said }
+    else yield { toolCall: { id: `call-${messages.length}`, name: said.name, input: JSON.stringify(said.input) } }
+    const finishReason = typeof said === 'string' ? ('stop' as const) : ('tool_calls' as const)
+    yield { finishReason, usage: { inputTokens: 0, outputTokens: 0, totalTokens: 0, calls: 1 } }
+  },
+}
+
+function plan(question: string): object {
+  const parts = question.split(BETWEEN).map((part) => part.trim())
+  const tasks = parts.filter((part) => part !== '').map((part) => ({ agent: agentFor(part), task: part }))
+  return { tasks, reasoning: 'by keywords' }
+}
+
+const agentFor = (part: string) => KEYWORDS.find(([, words]) => words.test(part))?.[0] ?? 'general'
+
+function wordsOf({ agent = '', messages }: Pick<Request, 'agent' | 'messages'>): string | Call {
+  const last = messages.at(-1)
+  if (agent === '$orchestrator') return combined(last?.content ?? '')
+  if (last?.role === 'tool') return last.content
+  return callFor(agent, lastUser(messages)) ?? 'I am no model, and have no opinion.'
+}
+
+function callFor(agent: string, task: string): Call | undefined {
+  if (agent === 'weather' || agent === 'travel')
+    return { name: 'weather', input: { place: /東京|tokyo/iu.test(task) ? '東京' : '台北市' } }
+  if (agent !== 'finance') return undefined
+  if (/股|share|stock/iu.test(task)) return { name: 'stock_price', input: { symbol: 'TSM.US' } }
+  return { name: 'exchange_rate', input: { from: /日|yen|jpy/iu.test(task) ? 'JPY' : 'USD', to: 'TWD' } }
+}
+
+function combined(results: string): string {
+  const { parts } = JSON.parse(results) as { parts: { task: string; answer: string | null; error: string | null }[] }
+  const lines = parts.map(({ task, answer, error }) => `${task}: ${answer ?? `not found out: ${error}`}`)
+  return ['[by keywords, not by a model]', ...lines].join('\n')
+}
+
+const lastUser = (messages: readonly ModelMessage[]) => messages.findLast(({ role }) => role === 'user')?.content ?? ''
