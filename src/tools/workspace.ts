@@ -1,0 +1,118 @@
+/** The tools that work in one folder of the machine: files, and programs from an allow-list. Source: document 003. */
+import { z } from 'zod'
+import { defineTool, type Tool } from '../actors/tool.ts'
+import { ConfigurationError, shown } from '../errors.ts'
+import { checkAllowed, runAllowed } from './workspace/command.ts'
+import { LARGEST_READ, LARGEST_WRITE, listFolder, MOST_ENTRIES, readText, writeText } from './workspace/files.ts'
+import { Root } from './workspace/root.ts'
+
+const FILE_TIMEOUT_MS = 30_000
+const COMMAND_TIMEOUT_MS = 120_000
+const LONGEST_COMMAND_MS = 60 * 60_000
+const KILLING_MS = 5_000 // it takes a moment until a command that is too late is gone
+const DEFAULT_ROOT = 'workspace'
+const DEFAULT_ALLOW = ['python', 'pytest', 'ruff', 'pip']
+
+const path = z.string().min(1).max(1_024)
+const place = 'relative to the workspace, with "/" between the names'
+
+/** What `workspace` takes. */
+export interface WorkspaceOptions {
+  /** The folder, absolute or relative to the current one; it is made when it is first used. It cannot be `/`. */
+  root: string
+  /** Names of the programs that `run_cmd` may start; `['python', 'pytest', 'ruff', 'pip']`. */
+  allow?: string[]
+  /** How long one command may run, in ms; 120,000, at most one hour. */
+  timeoutMs?: number
+}
+
+/**
+ * The tools `write_file`, `read_file`, `list_dir` and `run_cmd`, all in the folder `root`.
+ *
+ * **Files.** A path leads down from `root`: no `..`, no absolute path elsewhere, no symbolic link (also none that stays inside),
+ * no device, FIFO or socket; a file with a second name (hard link) is not read. On Linux that holds against links and
+ * folders that are exchanged at the same moment; on other platforms what was exchanged is noticed before anything is read or
+ * written, and an empty file can be left where the exchanged folder led. Text is UTF-8; up to 256 KiB are read, 1 MiB
+ * written (all of it or nothing), 1,000 entries listed.
+ *
+ * **Commands.** The program's name is on the allow-list and is looked for on the host's PATH, never in the workspace; `python`
+ * and `pip` may be `python3` and `pip3`. No shell sees the arguments, and none may name a place outside of the workspace. The
+ * environment is PATH, HOME (the workspace) and LANG. Of the output the first and the last 16 KiB are kept. At the
+ * deadline, or when the call is aborted, its process group gets SIGTERM, and SIGKILL 2 s later.
+ *
+ * **What a program does once it runs is not confined**: a Python script, a test or a package's installer reads, writes and
+ * connects as the host's user can. For agents that you don't trust leave interpreters out of `allow`, or run the
+ * host in a container.
+ *
+ * @throws ConfigurationError for a root, a list or a limit that cannot work.
+ * @example
+ * const tools = workspace({ root: './work', allow: ['python', 'pytest'] })
+ */
+export function workspace({ root, allow = DEFAULT_ALLOW, timeoutMs = COMMAND_TIMEOUT_MS }: WorkspaceOptions): Tool[] {
+  const folder = new Root(root)
+  const allowed = checkAllowed(allow)
+  if (!Number.isInteger(timeoutMs) || timeoutMs < 1 || timeoutMs > LONGEST_COMMAND_MS) {
+    const message = `workspace: timeoutMs must be a whole number from 1 to ${LONGEST_COMMAND_MS}, and is ${shown(timeoutMs)}.`
+    throw new ConfigurationError(message, { path: 'timeoutMs' })
+  }
+  return [writeTool(folder), readTool(folder), listTool(folder), commandTool(folder, allowed, timeoutMs)]
+}
+
+const defaultRoot = new Root(DEFAULT_ROOT)
+
+/** `read_file` in the folder `workspace` of the current one; see {@link workspace}. */
+export const readFile = readTool(defaultRoot)
+/** `write_file` in the folder `workspace` of the current one; see {@link workspace}. */
+export const writeFile = writeTool(defaultRoot)
+/** `run_cmd` with the default allow-list in the folder `workspace` of the current one; see {@link workspace}. */
+export const runCommand = commandTool(defaultRoot, DEFAULT_ALLOW, COMMAND_TIMEOUT_MS)
+
+function readTool(root: Root) {
+  return defineTool({
+    name: 'read_file',
+    description: `Reads a text file of the workspace, of at most ${LARGEST_READ} bytes.`,
+    input: z.strictObject({ path: path.describe(`The file, ${place}.`) }),
+    idempotent: true,
+    timeoutMs: FILE_TIMEOUT_MS,
+    run: ({ path }, { signal }) => readText(root, path, signal),
+  })
+}
+
+function writeTool(root: Root) {
+  return defineTool({
+    name: 'write_file',
+    description: `Writes a text file of the workspace, at most ${LARGEST_WRITE} bytes; replaces what was there and makes the folders on the way.`,
+    input: z.strictObject({
+      path: path.describe(`The file, ${place}.`),
+      content: z.string().max(LARGEST_WRITE).describe('All of its text.'),
+    }),
+    idempotent: true,
+    timeoutMs: FILE_TIMEOUT_MS,
+    run: ({ path, content }, { signal }) => writeText(root, path, content, signal),
+  })
+}
+
+function listTool(root: Root) {
+  return defineTool({
+    name: 'list_dir',
+    description: `Lists a folder of the workspace: name, type and size of at most ${MOST_ENTRIES} entries.`,
+    input: z.strictObject({ path: path.default('.').describe(`The folder, ${place}.`) }),
+    idempotent: true,
+    timeoutMs: FILE_TIMEOUT_MS,
+    run: ({ path }, { signal }) => listFolder(root, path, signal),
+  })
+}
+
+function commandTool(root: Root, allow: string[], timeoutMs: number) {
+  return defineTool({
+    name: 'run_cmd',
+    description: `Runs one of these programs in the workspace, without a shell: ${allow.join(', ')}. Answers with the exit code and what it printed.`,
+    input: z.strictObject({
+      command: z.string().min(1).max(64).describe('The name of the program alone.'),
+      args: z.array(z.string().max(32_768)).max(256).default([]).describe('Its arguments, one by one, as they are.'),
+      cwd: path.default('.').describe(`The folder to run it in, ${place}.`),
+    }),
+    timeoutMs: timeoutMs + KILLING_MS,
+    run: (call, { signal }) => runAllowed(root, allow, call, timeoutMs, signal),
+  })
+}

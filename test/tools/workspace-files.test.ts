@@ -1,0 +1,221 @@
+/** The file tools in ordinary use, at their bounds, and while somebody exchanges folders under them. */
+import {
+  chmodSync,
+  mkdirSync,
+  mkdtempSync,
+  readdirSync,
+  readFileSync,
+  realpathSync,
+  rmSync,
+  statSync,
+  writeFileSync,
+} from 'node:fs'
+import { createServer } from 'node:net'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { Worker } from 'node:worker_threads'
+import t, { type Test } from 'tap'
+import { LARGEST_READ, LARGEST_WRITE, MOST_ENTRIES, readText, writeText } from '../../src/tools/workspace/files.ts'
+import { Root } from '../../src/tools/workspace/root.ts'
+import { readFile, runCommand, workspace, writeFile } from '../../src/tools/workspace.ts'
+import { makePlace, SECRET } from './outside.ts'
+import { useTool } from './use-tool.ts'
+
+t.test('what is written is read and listed', async (t) => {
+  const { write, read, list } = tools(t)
+  await useTool(write, { path: 'src/deep/main.py', content: 'print("ü")\n' })
+  await useTool(write, { path: './src//notes.txt', content: '' })
+  t.equal(await useTool(read, { path: 'src/deep/main.py' }), 'print("ü")\n')
+  t.equal(await useTool(read, { path: 'src/notes.txt' }), '')
+  t.same(await useTool(list, { path: 'src' }), {
+    entries: [
+      { name: 'deep', type: 'folder' },
+      { name: 'notes.txt', type: 'file', size: 0 },
+    ],
+    more: false,
+  })
+  t.same(await useTool(list, {}), { entries: [{ name: 'src', type: 'folder' }], more: false })
+})
+
+t.test('an absolute path in the workspace is one of it', async (t) => {
+  const { root, write, read } = tools(t)
+  await useTool(write, { path: `${root}/a.txt`, content: 'a' })
+  t.equal(await useTool(read, { path: 'a.txt' }), 'a')
+})
+
+t.test('the root is made when it is first used', async (t) => {
+  const base = folder(t)
+  const [write] = workspace({ root: join(base, 'new', 'work') })
+  t.same(readdirSync(base), [])
+  await useTool(write!, { path: 'a.txt', content: 'a' })
+  t.equal(readFileSync(join(base, 'new', 'work', 'a.txt'), 'utf8'), 'a')
+})
+
+t.test('a file that is written again keeps its permissions, and no draft is left', async (t) => {
+  const { root, write } = tools(t)
+  await useTool(write, { path: 'run.sh', content: 'one' })
+  chmodSync(join(root, 'run.sh'), 0o751)
+  await useTool(write, { path: 'run.sh', content: 'two' })
+  t.equal(statSync(join(root, 'run.sh')).mode & 0o7777, 0o751)
+  t.equal(readFileSync(join(root, 'run.sh'), 'utf8'), 'two')
+  t.same(readdirSync(root), ['run.sh'])
+})
+
+t.test('what fails says why in words, and leaves nothing behind', async (t) => {
+  const { root, write, read, list } = tools(t)
+  mkdirSync(join(root, 'src'))
+  writeFileSync(join(root, 'file'), 'x')
+  const failed = (message: RegExp) => ({ code: 'TOOL_FAILED', message })
+  await t.rejects(useTool(read, { path: 'none.txt' }), failed(/"none.txt" cannot be used: there is no such file/))
+  await t.rejects(useTool(read, { path: 'src' }), failed(/is a folder/))
+  await t.rejects(useTool(write, { path: 'src', content: '' }), failed(/is a folder/))
+  await t.rejects(useTool(write, { path: 'file/x', content: '' }), failed(/a part of it is no folder/))
+  await t.rejects(useTool(list, { path: 'file' }), failed(/no folder/))
+  await t.rejects(useTool(read, { path: '.' }), { code: 'TOOL_INPUT', message: /is the workspace itself/ })
+  await t.rejects(useTool(write, { path: 'a.txt', content: '', mode: 1 }), { code: 'TOOL_INPUT' })
+  await t.rejects(useTool(read, { path: '' }), { code: 'TOOL_INPUT' })
+  await t.rejects(useTool(read, { path: ['a'] }), { code: 'TOOL_INPUT' })
+  t.same(readdirSync(root), ['file', 'src'])
+})
+
+t.test('a binary file is reported as one', async (t) => {
+  const { root, read } = tools(t)
+  writeFileSync(join(root, 'nul'), 'a\0b')
+  writeFileSync(join(root, 'latin1'), Buffer.from([0x61, 0xfc, 0x62]))
+  await t.rejects(useTool(read, { path: 'nul' }), { code: 'TOOL_FAILED', message: /"nul" is binary \(3 bytes\)/ })
+  await t.rejects(useTool(read, { path: 'latin1' }), { code: 'TOOL_FAILED', message: /"latin1" is binary \(3 bytes\)/ })
+})
+
+t.test('reads and writes up to their limits and no further', async (t) => {
+  const { root, read, write } = tools(t)
+  writeFileSync(join(root, 'full'), 'x'.repeat(LARGEST_READ))
+  writeFileSync(join(root, 'over'), 'x'.repeat(LARGEST_READ + 1))
+  t.equal(String(await useTool(read, { path: 'full' })).length, LARGEST_READ)
+  await t.rejects(useTool(read, { path: 'over' }), { code: 'TOOL_FAILED', message: /262145 bytes/ })
+  await useTool(write, { path: 'large', content: 'x'.repeat(LARGEST_WRITE) })
+  await t.rejects(useTool(write, { path: 'larger', content: 'x'.repeat(LARGEST_WRITE + 1) }), { code: 'TOOL_INPUT' })
+  await t.rejects(useTool(write, { path: 'wide', content: 'ü'.repeat(LARGEST_WRITE / 2 + 1) }), { code: 'TOOL_FAILED' })
+  t.same(readdirSync(root), ['full', 'large', 'over'])
+})
+
+t.test('a folder is listed up to a limit, and says that there is more', async (t) => {
+  const { root, list } = tools(t)
+  for (let i = 0; i < MOST_ENTRIES; i++) writeFileSync(join(root, `f${i}`), '')
+  t.equal(sizeOf(await useTool(list, {})), `${MOST_ENTRIES} false`)
+  writeFileSync(join(root, 'one-more'), '')
+  t.equal(sizeOf(await useTool(list, {})), `${MOST_ENTRIES} true`)
+})
+
+t.test('a socket is no file', async (t) => {
+  const { root, read, write, list } = tools(t)
+  const server = createServer()
+  await new Promise<void>((resolve) => server.listen(join(root, 'socket'), resolve))
+  t.teardown(() => server.close())
+  await t.rejects(useTool(read, { path: 'socket' }), { code: 'TOOL_FAILED', message: /is no file/ })
+  await t.rejects(useTool(write, { path: 'socket', content: '' }), { code: 'TOOL_FAILED', message: /is no file/ })
+  t.match(await useTool(list, {}), { entries: [{ name: 'socket', type: 'other' }] })
+})
+
+t.test('an aborted call does nothing', async (t) => {
+  const { root, read, write, list } = tools(t)
+  writeFileSync(join(root, 'a.txt'), 'a')
+  const gone = AbortSignal.abort(new Error('gone'))
+  await t.rejects(useTool(read, { path: 'a.txt' }, gone), { message: 'gone' })
+  await t.rejects(useTool(write, { path: 'b.txt', content: 'b' }, gone), { message: 'gone' })
+  await t.rejects(useTool(list, {}, gone), { message: 'gone' })
+  t.same(readdirSync(root), ['a.txt'])
+})
+
+// the way of Linux is safe at every moment; the other one has a moment in which an empty draft can be made elsewhere
+if (process.platform === 'linux') {
+  t.test('folders that become links and back while they are used lead nowhere else', async (t) => {
+    const place = makePlace(t)
+    mkdirSync(join(place.root, 'a', 'b'), { recursive: true })
+    mkdirSync(join(place.outside, 'b'))
+    writeFileSync(join(place.root, 'a', 'b', 'secret.txt'), 'mine')
+    writeFileSync(join(place.outside, 'b', 'secret.txt'), SECRET)
+    const swapper = new Worker(swap, { eval: true, workerData: { root: place.root, outside: place.outside } })
+    t.teardown(() => swapper.terminate())
+    await new Promise((resolve) => swapper.once('message', resolve))
+    const root = new Root(place.root)
+    const { signal } = new AbortController()
+    const seen = new Map<string, number>()
+    const note = (what: string) => void seen.set(what, (seen.get(what) ?? 0) + 1)
+    for (let i = 0; i < 1_000; i++) {
+      note(await readText(root, 'a/b/secret.txt', signal).catch((error) => error.code))
+      note(
+        await writeText(root, `a/b/taken-${i % 10}`, 'taken', signal).then(
+          () => 'written',
+          (error) => error.code,
+        ),
+      )
+    }
+    await swapper.terminate()
+    t.same(
+      [...seen.keys()].filter((what) => !['mine', 'written', 'TOOL_FAILED'].includes(what)),
+      [],
+    )
+    t.same(readdirSync(join(place.outside, 'b')), ['secret.txt'])
+    t.ok(seen.get('written'))
+  })
+}
+
+t.test('a root that cannot be one is refused at once', async (t) => {
+  for (const root of ['', '/', '/..', 'a\0b', undefined, 5, null, {}]) {
+    const options = { root } as { root: string }
+    t.throws(() => workspace(options), { code: 'CONFIGURATION', details: { path: 'root' } })
+  }
+})
+
+t.test('the single tools have the names of those of a workspace', async (t) => {
+  t.same(
+    [readFile, writeFile, runCommand].map(({ name }) => name),
+    ['read_file', 'write_file', 'run_cmd'],
+  )
+  t.same(
+    workspace({ root: 'x' }).map(({ name }) => name),
+    ['write_file', 'read_file', 'list_dir', 'run_cmd'],
+  )
+})
+
+const swap = `
+  const { parentPort, workerData: { root, outside } } = require('node:worker_threads')
+  const { renameSync, symlinkSync, unlinkSync } = require('node:fs')
+  const [folder, kept] = [root + '/a', root + '/kept']
+  const attempt = (task, otherwise) => {
+    try {
+      task()
+    } catch {
+      otherwise?.() // a write has made the folder meanwhile
+    }
+  }
+  let count = 0
+  const clear = () => attempt(() => unlinkSync(folder), () => renameSync(folder, root + '/old-' + count++))
+  parentPort.postMessage('ready')
+  for (;;) {
+    renameSync(folder, kept)
+    attempt(() => symlinkSync(outside, folder))
+    clear()
+    attempt(() => renameSync(kept, folder), () => {
+      clear()
+      attempt(() => renameSync(kept, folder), () => process.exit())
+    })
+  }
+`
+
+function folder(t: Test): string {
+  const path = realpathSync(mkdtempSync(join(tmpdir(), 'dramatis-files-')))
+  t.teardown(() => rmSync(path, { recursive: true, force: true }))
+  return path
+}
+
+function tools(t: Test) {
+  const root = folder(t)
+  const [write, read, list] = workspace({ root })
+  return { root, write: write!, read: read!, list: list! }
+}
+
+function sizeOf(listed: unknown): string {
+  const { entries, more } = listed as { entries: unknown[]; more: boolean }
+  return `${entries.length} ${more}`
+}
