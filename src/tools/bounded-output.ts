@@ -1,4 +1,4 @@
-/** What a process prints, of which the first and the last part are kept: the beginning says what it does, the end how it went. */
+/** Printed text of which the first and the last part are kept: the beginning says what it does, the end how it went. */
 export class BoundedOutput {
   readonly #most: number
   readonly #head: Buffer[] = []

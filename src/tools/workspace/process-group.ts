@@ -6,7 +6,7 @@
 import { type ChildProcess, spawn } from 'node:child_process'
 import { systemClock } from '../../clock.ts'
 import { onAbort } from '../../on-abort.ts'
-import { BoundedOutput } from './bounded-output.ts'
+import { BoundedOutput } from '../bounded-output.ts'
 
 const KEPT_BYTES = 16 * 1024 // of the head and of the tail of what it prints
 const KILL_AFTER_MS = 2_000 // between being asked to end and being ended

@@ -1,0 +1,66 @@
+/**
+ * A thread for what could take for ever or need all memory, whoever wrote it: an expression, a document, a program. It has a
+ * bounded heap and stack and none of the host's environment, and is killed when its task is late or aborted; the host's own
+ * loop goes on meanwhile.
+ *
+ * One thread does one task, since what fails can leave a library in a state in which it answers wrongly or never: a bignum
+ * library that threw in the midst of a rounding does.
+ */
+import { availableParallelism } from 'node:os'
+import { Worker } from 'node:worker_threads'
+import { systemClock } from '../../clock.ts'
+import { describe, ToolFailedError, ToolInputError, ToolTimeoutError } from '../../errors.ts'
+import { onAbort } from '../../on-abort.ts'
+import { Slots } from './slots.ts'
+import type { Outcome, Task } from './task.ts'
+
+const THREADS = Math.max(1, Math.min(4, availableParallelism() - 1))
+const LIMITS = { maxOldGenerationSizeMb: 128, maxYoungGenerationSizeMb: 16, stackSizeMb: 4 }
+
+const slots = new Slots(THREADS)
+
+/**
+ * Does a task; `killAfterMs` counts from the start of its thread.
+ *
+ * @throws ToolInputError, ToolFailedError, ToolTimeoutError; the signal's reason when it is aborted.
+ */
+export async function inSandbox(task: Task, signal: AbortSignal, killAfterMs: number): Promise<string> {
+  const free = await slots.take(signal)
+  try {
+    return textOf(await outcomeOf(task, signal, killAfterMs))
+  } finally {
+    free()
+  }
+}
+
+async function outcomeOf(task: Task, signal: AbortSignal, killAfterMs: number): Promise<Outcome> {
+  const options = { workerData: task, env: {}, execArgv: [], argv: [], resourceLimits: LIMITS }
+  const worker = new Worker(new URL('./thread.js', import.meta.url), options)
+  const ended = new Promise<Outcome>((resolve) => {
+    worker.once('message', resolve)
+    worker.once('error', (error) => resolve({ failed: `It ended its thread: ${describe(error)}` }))
+    worker.once('exit', () => resolve({ failed: 'It ended its thread.' }))
+  })
+  let late = false
+  const deadline = systemClock.timer(killAfterMs, () => {
+    late = true
+    worker.terminate()
+  })
+  const forget = onAbort(signal, () => void worker.terminate())
+  try {
+    const outcome = await ended
+    signal.throwIfAborted()
+    return late ? { late: `It did not end within ${killAfterMs} ms and was killed.` } : outcome
+  } finally {
+    deadline.cancel()
+    forget()
+    await worker.terminate()
+  }
+}
+
+function textOf(outcome: Outcome): string {
+  if ('done' in outcome) return outcome.done
+  if ('refused' in outcome) throw new ToolInputError(outcome.refused)
+  if ('late' in outcome) throw new ToolTimeoutError(outcome.late)
+  throw new ToolFailedError(outcome.failed)
+}

@@ -1,0 +1,72 @@
+/** How a model says what becomes of its task: that it takes it apart, and that a part is done. Source: document 003. */
+import { z } from 'zod'
+import type { TaskStatus } from '../actors/task.ts'
+import { defineTool, type ToolContext } from '../actors/tool.ts'
+
+const MOST_SUBTASKS = 20
+const TIMEOUT_MS = 5_000
+
+const text = z.string().trim().min(1).max(2_000)
+
+/** A part of a task, as `decompose_task` gives it back. */
+export interface Subtask {
+  /** Its place in the list, from '1' on; what `mark_subtask_complete` is told. */
+  id: string
+  description: string
+  status: TaskStatus
+}
+
+/**
+ * The tool `decompose_task`: a model names the parts of its task, in order; the answer numbers them.
+ *
+ * It is a statement and no more: the parts are no tasks of the team's board and nobody is given them (that is `delegate`).
+ * Whoever reads the call's answer has them in this form.
+ *
+ * @example
+ * const tools = [decomposeTask, markSubtaskComplete, ...workspace({ root: './work' })]
+ */
+export const decomposeTask = defineTool({
+  name: 'decompose_task',
+  description: 'Breaks the current task into subtasks, in the order in which they are to be done.',
+  input: z.strictObject({
+    task: text.optional().describe('The task that is broken up; the current one if it is left out.'),
+    subtasks: z.array(text).min(1).max(MOST_SUBTASKS).describe('What is to be done in each.'),
+  }),
+  idempotent: true,
+  timeoutMs: TIMEOUT_MS,
+  run({ task = null, subtasks }, context) {
+    const parts = subtasks.map(
+      (description, index): Subtask => ({ id: `${index + 1}`, description, status: 'pending' }),
+    )
+    tell(context, `broke its task into ${parts.length} subtasks`, { subtasks: parts.length })
+    return { task, subtasks: parts }
+  },
+})
+
+/**
+ * The tool `mark_subtask_complete`: a model says that a subtask is done, or that it failed and why. As with
+ * {@link decomposeTask}, that is a statement: it ends no task of the team's board, which ends with its agent's reply.
+ */
+export const markSubtaskComplete = defineTool({
+  name: 'mark_subtask_complete',
+  description: 'Says that a subtask is done, or that it could not be done.',
+  input: z.strictObject({
+    subtask: text.optional().describe('Its id or its description; the current one if it is left out.'),
+    success: z.boolean().default(true).describe('False if it could not be done.'),
+    reason: text.optional().describe('What was done, or why it could not be.'),
+  }),
+  idempotent: true,
+  timeoutMs: TIMEOUT_MS,
+  run({ subtask = null, success, reason = null }, context) {
+    const status: TaskStatus = success ? 'completed' : 'failed'
+    tell(context, `says that a subtask is ${status}`, { status })
+    return { subtask, status, reason }
+  },
+})
+
+/** Without what the model wrote: a log has no prompts in it. */
+function tell(context: ToolContext, what: string, fields: object): void {
+  const { agent, runId, log } = context
+  context.progress(what)
+  log.info({ runId, ...fields }, `${agent} ${what}`)
+}

@@ -1,0 +1,40 @@
+/** What a model says of its subtasks comes back in a form that can be read. */
+import t from 'tap'
+import { decomposeTask, markSubtaskComplete } from '../../src/tools/subtasks.ts'
+import { useTool } from './use-tool.ts'
+
+t.test('a task that is taken apart comes back as numbered subtasks', async (t) => {
+  t.same(await useTool(decomposeTask, { subtasks: ['write it', ' test it '] }), {
+    task: null,
+    subtasks: [
+      { id: '1', description: 'write it', status: 'pending' },
+      { id: '2', description: 'test it', status: 'pending' },
+    ],
+  })
+})
+
+t.test('a subtask is completed, or failed with a reason', async (t) => {
+  const done = { subtask: '1', status: 'completed', reason: null }
+  t.same(await useTool(markSubtaskComplete, { subtask: '1' }), done)
+  const failed = { subtask: null, status: 'failed', reason: 'no network' }
+  t.same(await useTool(markSubtaskComplete, { success: false, reason: 'no network' }), failed)
+})
+
+t.test('what is no statement of that kind is refused', async (t) => {
+  const long = 'x'.repeat(2_001)
+  for (const subtasks of [
+    [],
+    [''],
+    ['  '],
+    [5],
+    'write it',
+    [long],
+    Array.from({ length: 21 }, () => 'x'),
+    undefined,
+  ]) {
+    await t.rejects(useTool(decomposeTask, { subtasks }), { code: 'TOOL_INPUT' })
+  }
+  for (const input of [{ success: 'yes' }, { reason: long }, { subtask: '' }, { done: true }, []]) {
+    await t.rejects(useTool(markSubtaskComplete, input), { code: 'TOOL_INPUT' })
+  }
+})
