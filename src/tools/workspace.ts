@@ -61,11 +61,15 @@ export function workspace({ root, allow = DEFAULT_ALLOW, timeoutMs = COMMAND_TIM
 const defaultRoot = new Root(DEFAULT_ROOT)
 
 /** `read_file` in the folder `workspace` of the current one; see {@link workspace}. */
-export const readFile = readTool(defaultRoot)
+export const readFile: Tool<{ path: string }, string> = readTool(defaultRoot)
 /** `write_file` in the folder `workspace` of the current one; see {@link workspace}. */
-export const writeFile = writeTool(defaultRoot)
+export const writeFile: Tool<{ path: string; content: string }, void> = writeTool(defaultRoot)
 /** `run_cmd` with the default allow-list in the folder `workspace` of the current one; see {@link workspace}. */
-export const runCommand = commandTool(defaultRoot, DEFAULT_ALLOW, COMMAND_TIMEOUT_MS)
+export const runCommand: Tool<{ command: string; args?: string[]; cwd?: string }, string> = commandTool(
+  defaultRoot,
+  DEFAULT_ALLOW,
+  COMMAND_TIMEOUT_MS,
+)
 
 function readTool(root: Root) {
   return defineTool({
