@@ -4,8 +4,8 @@ import t from 'tap'
 import { calculator } from '../../src/tools/calculator.ts'
 import { calculate } from '../../src/tools/sandbox/calculate.ts'
 import { Refused } from '../../src/tools/sandbox/task.ts'
+import { call } from './calls.ts'
 import { hostileExpressions } from './hostile-expressions.ts'
-import { useTool } from './use-tool.ts'
 
 const values: [expression: string, value: string][] = [
   ['0.1 + 0.2', '0.3'],
@@ -39,21 +39,21 @@ t.test('calculates exactly', async (t) => {
 })
 
 t.test('the tool does it in a thread of its own', async (t) => {
-  t.equal(await useTool(calculator, { expression: '0.1 + 0.2' }), '0.3')
-  await t.rejects(useTool(calculator, { expression: '1 +' }), { code: 'TOOL_INPUT', message: /cannot be read/ })
-  await t.rejects(useTool(calculator, { expression: '' }), { code: 'TOOL_INPUT' })
-  await t.rejects(useTool(calculator, { expression: '1'.repeat(1_001) }), { code: 'TOOL_INPUT' })
-  await t.rejects(useTool(calculator, { expression: 5 }), { code: 'TOOL_INPUT' })
+  t.equal(await call(calculator, { expression: '0.1 + 0.2' }), '0.3')
+  await t.rejects(call(calculator, { expression: '1 +' }), { code: 'TOOL_INPUT', message: /cannot be read/ })
+  await t.rejects(call(calculator, { expression: '' }), { code: 'TOOL_INPUT' })
+  await t.rejects(call(calculator, { expression: '1'.repeat(1_001) }), { code: 'TOOL_INPUT' })
+  await t.rejects(call(calculator, { expression: 5 }), { code: 'TOOL_INPUT' })
 })
 
 t.test('what fails in the midst of a calculation harms no later one', async (t) => {
-  await t.rejects(useTool(calculator, { expression: 'sin(1e9000)' }), { code: 'TOOL_INPUT', message: /has no value/ })
-  t.equal(await useTool(calculator, { expression: 'nthRoot(27, 3)' }), '3')
+  await t.rejects(call(calculator, { expression: 'sin(1e9000)' }), { code: 'TOOL_INPUT', message: /has no value/ })
+  t.equal(await call(calculator, { expression: 'nthRoot(27, 3)' }), '3')
 })
 
 t.test('an expression that takes for ever is killed', async (t) => {
   const killed = { code: 'TOOL_TIMEOUT', message: /did not end within 10000 ms and was killed/ }
-  await t.rejects(useTool(calculator, { expression: 'cosh(1e8)' }), killed)
+  await t.rejects(call(calculator, { expression: 'cosh(1e8)' }), killed)
 })
 
 t.test('what has no finite value, or loses digits, says so', async (t) => {

@@ -3,8 +3,8 @@ import t from 'tap'
 import { convert } from '../../src/tools/convert.ts'
 import { convertValue } from '../../src/tools/sandbox/convert-value.ts'
 import { Refused } from '../../src/tools/sandbox/task.ts'
+import { call } from './calls.ts'
 import { hostileCsv, hostileJson, hostileUnits, hostileYaml, oddYaml } from './hostile-data.ts'
-import { useTool } from './use-tool.ts'
 
 t.test('converts units', async (t) => {
   const cases: [value: string, from: string, to: string, result: string][] = [
@@ -43,7 +43,7 @@ t.test('converts data', async (t) => {
 })
 
 t.test('the tool does it in a thread of its own, and says what is wrong', async (t) => {
-  t.equal(await useTool(convert, { value: '1', from: 'inch', to: 'cm' }), '2.54')
+  t.equal(await call(convert, { value: '1', from: 'inch', to: 'cm' }), '2.54')
   const wrong: [object, RegExp][] = [
     [{ value: '{"a":', from: 'json', to: 'yaml' }, /The value is no JSON: /],
     [{ value: 'a: [', from: 'yaml', to: 'json' }, /The value is no YAML: .*line 1/s],
@@ -59,7 +59,7 @@ t.test('the tool does it in a thread of its own, and says what is wrong', async 
     [{ value: 'x'.repeat(262_145), from: 'json', to: 'csv' }, /./],
   ]
   for (const [input, message] of wrong) {
-    await t.rejects(useTool(convert, input), { code: 'TOOL_INPUT', message }, JSON.stringify(input).slice(0, 80))
+    await t.rejects(call(convert, input), { code: 'TOOL_INPUT', message }, JSON.stringify(input).slice(0, 80))
   }
 })
 

@@ -4,8 +4,8 @@ import { runCode } from '../../src/tools/run-code.ts'
 import { runJavaScript } from '../../src/tools/sandbox/run-javascript.ts'
 import { inSandbox } from '../../src/tools/sandbox/sandbox.ts'
 import type { Outcome } from '../../src/tools/sandbox/task.ts'
+import { call } from './calls.ts'
 import { hostileCode } from './hostile-code.ts'
-import { useTool } from './use-tool.ts'
 
 const SECRET = 'canary-51c2'
 const LONG_MS = 60_000 // a limit that is not what ends the test
@@ -14,7 +14,7 @@ const SHORT_MS = 300
 t.test('answers with what was printed and the value of the last expression', async (t) => {
   const { signal } = new AbortController()
   const code = 'console.log("sum of", input.prices); const total = input.prices.reduce((a, b) => a + b); ({ total })'
-  const answer = await useTool(runCode, { code, input: { prices: [1, 2] } }, signal)
+  const answer = await call(runCode, { code, input: { prices: [1, 2] } }, signal)
   t.equal(answer, 'sum of [1,2]\n{"total":3}')
 })
 
@@ -53,7 +53,7 @@ t.test('says where the code fails, and what it had printed', async (t) => {
   t.match(failed, /^The code failed: TypeError: .*null.* \(code\.js:3:\d+\) It printed:\nbegun\n$/)
   t.match(await run('const'), { failed: /SyntaxError/ })
   t.match(await run('await new Promise(() => {})'), { failed: /waits for something that never comes/ })
-  await t.rejects(useTool(runCode, { code: 'throw new Error("mine")' }), {
+  await t.rejects(call(runCode, { code: 'throw new Error("mine")' }), {
     code: 'TOOL_FAILED',
     message: /Error: mine/,
   })
@@ -78,14 +78,14 @@ t.test('input is data, whatever it looks like', async (t) => {
     '{"__proto__": {"polluted": 1}, "constructor": 5, "text": "`$\\u007bprocess}`\\u2028\'); process; (\'"}',
   )
   const code = 'JSON.stringify([({}).polluted, Object.keys(input).length, input.constructor])'
-  t.equal(await useTool(runCode, { code, input }), '[null,3,5]')
+  t.equal(await call(runCode, { code, input }), '[null,3,5]')
   const deep = JSON.parse('['.repeat(5_000) + ']'.repeat(5_000))
-  await t.rejects(useTool(runCode, { code: '1', input: deep }), { code: /^TOOL_/ })
-  await t.rejects(useTool(runCode, { code: '1', input: 5n }), { code: 'TOOL_INPUT', message: /no JSON value/ })
-  await t.rejects(useTool(runCode, { code: '1', input: () => 1 }), { code: 'TOOL_INPUT', message: /it is a function/ })
-  await t.rejects(useTool(runCode, { code: '1', input: 'x'.repeat(1_000_001) }), { code: 'TOOL_INPUT' })
+  await t.rejects(call(runCode, { code: '1', input: deep }), { code: /^TOOL_/ })
+  await t.rejects(call(runCode, { code: '1', input: 5n }), { code: 'TOOL_INPUT', message: /no JSON value/ })
+  await t.rejects(call(runCode, { code: '1', input: () => 1 }), { code: 'TOOL_INPUT', message: /it is a function/ })
+  await t.rejects(call(runCode, { code: '1', input: 'x'.repeat(1_000_001) }), { code: 'TOOL_INPUT' })
   for (const wrong of [{}, { code: '' }, { code: 5 }, { code: 'x'.repeat(100_001) }, { code: '1', timeoutMs: 1e9 }]) {
-    await t.rejects(useTool(runCode, wrong), { code: 'TOOL_INPUT' })
+    await t.rejects(call(runCode, wrong), { code: 'TOOL_INPUT' })
   }
 })
 
@@ -147,15 +147,15 @@ t.test('what cannot be interrupted is killed with its thread', async (t) => {
 
 t.test('the host goes on meanwhile, and an abort ends it', async (t) => {
   const control = new AbortController()
-  const calls = Array.from({ length: 6 }, () => useTool(runCode, { code: 'for (;;);' }, control.signal))
+  const calls = Array.from({ length: 6 }, () => call(runCode, { code: 'for (;;);' }, control.signal))
   setImmediate(() => control.abort(new Error('enough')))
   const ends = await Promise.allSettled(calls)
   t.same(
     ends.map((end) => end.status === 'rejected' && end.reason.message),
     Array.from({ length: 6 }, () => 'enough'),
   )
-  t.equal(await useTool(runCode, { code: '"free again"' }), 'free again')
-  await t.rejects(useTool(runCode, { code: '1' }, AbortSignal.abort(new Error('gone'))), { message: 'gone' })
+  t.equal(await call(runCode, { code: '"free again"' }), 'free again')
+  await t.rejects(call(runCode, { code: '1' }, AbortSignal.abort(new Error('gone'))), { message: 'gone' })
 })
 
 function run(code: string, limitMs = LONG_MS): Promise<Outcome> {

@@ -6,10 +6,10 @@ import { DramatisError } from '../../src/errors.ts'
 import { confineArguments } from '../../src/tools/workspace/confine-arguments.ts'
 import { findProgram, safePath } from '../../src/tools/workspace/find-program.ts'
 import { workspace } from '../../src/tools/workspace.ts'
+import { call } from './calls.ts'
 import { notPrograms, outwardArguments, shellPayloads } from './hostile-commands.ts'
 import { pathsTo, pathsToWrite } from './hostile-paths.ts'
 import { makePlace, plantLinks } from './outside.ts'
-import { useTool } from './use-tool.ts'
 
 t.test('what a shell would act on stays an argument, or is refused', async (t) => {
   const { place, tool } = desk(t)
@@ -22,7 +22,7 @@ t.test('what a shell would act on stays an argument, or is refused', async (t) =
   }
   t.ok(kept.length >= 150, `${kept.length} are passed on`)
   writeFileSync(join(place.root, 'show.js'), 'console.log(JSON.stringify(process.argv.slice(2)))')
-  const text = await useTool(tool, { command: 'node', args: ['show.js', ...kept] })
+  const text = await call(tool, { command: 'node', args: ['show.js', ...kept] })
   t.equal(text, `exit code 0\n${JSON.stringify(kept)}\n`)
   t.equal(place.around(), around)
 })
@@ -35,7 +35,7 @@ t.test('no other program runs, whatever the command looks like', async (t) => {
   const around = place.around()
   const ran = []
   for (const command of notPrograms(join(place.outside, 'ran'))) {
-    if ((await code(useTool(tool, { command, args: ['--version'] }))) !== 'TOOL_INPUT') ran.push(command)
+    if ((await code(call(tool, { command, args: ['--version'] }))) !== 'TOOL_INPUT') ran.push(command)
   }
   t.same(ran, [])
   t.equal(place.around(), around)
@@ -65,7 +65,7 @@ t.test('no argument points outside', async (t) => {
   const around = place.around()
   const passed = []
   for (const arg of args) {
-    if ((await code(useTool(tool, { command: 'node', args: [arg] }))) !== 'TOOL_INPUT') passed.push(arg)
+    if ((await code(call(tool, { command: 'node', args: [arg] }))) !== 'TOOL_INPUT') passed.push(arg)
   }
   t.same(passed, [])
   t.equal(place.around(), around)
@@ -77,7 +77,7 @@ t.test('no folder outside is the working folder', async (t) => {
   const ran = []
   const there = 'require("fs").existsSync("secret.txt") && console.log("out")'
   for (const cwd of [...toCanaries, ...toMachine, ...pathsToWrite, ...place.canaries.map(dirname), '/', '/tmp']) {
-    const how = await code(useTool(tool, { command: 'node', args: ['-e', there], cwd }))
+    const how = await code(call(tool, { command: 'node', args: ['-e', there], cwd }))
     if (how === 'done' && !['.', './', './.'].includes(cwd)) ran.push(cwd)
   }
   t.same(ran, [])
@@ -129,7 +129,7 @@ t.test("the workspace's own programs are not on the command's PATH", async (t) =
     process.env.PATH = before
   })
   process.env.PATH = [place.root, '.', '', 'bin', before].join(delimiter)
-  const text = String(await useTool(tool, { command: 'node', args: ['-p', 'process.env.PATH'] }))
+  const text = String(await call(tool, { command: 'node', args: ['-p', 'process.env.PATH'] }))
   const folders = text.trim().split('\n')[1]!.split(delimiter)
   t.same(
     folders.filter((folder) => ['', '.', 'bin', place.root].includes(folder)),
@@ -152,10 +152,10 @@ t.test('arguments that are no list of strings, too many or too long, are refused
     long,
     ['a\0b'],
   ]) {
-    await t.rejects(useTool(tool, { command: 'node', args }), { code: 'TOOL_INPUT' })
+    await t.rejects(call(tool, { command: 'node', args }), { code: 'TOOL_INPUT' })
   }
   for (const more of [{ shell: true }, { env: { A: '1' } }, { uid: 0 }, { timeoutMs: 1e9 }, { stdio: 'inherit' }]) {
-    await t.rejects(useTool(tool, { command: 'node', args: ['-v'], ...more }), { code: 'TOOL_INPUT' })
+    await t.rejects(call(tool, { command: 'node', args: ['-v'], ...more }), { code: 'TOOL_INPUT' })
   }
 })
 

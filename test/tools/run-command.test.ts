@@ -7,8 +7,8 @@ import { join } from 'node:path'
 import t, { type Test } from 'tap'
 import { BoundedOutput } from '../../src/tools/bounded-output.ts'
 import { workspace } from '../../src/tools/workspace.ts'
+import { call } from './calls.ts'
 import { makePlace } from './outside.ts'
-import { useTool } from './use-tool.ts'
 
 t.test('says the exit code and what was printed on both streams', async (t) => {
   const { run } = place(t)
@@ -29,7 +29,7 @@ t.test('a script of the workspace gets its arguments one by one', async (t) => {
   const { root, tool } = place(t)
   writeFileSync(join(root, 'show.js'), 'console.log(JSON.stringify(process.argv.slice(2)))')
   const args = ['a b', '', '--x=1', 'ü', `${root}/src`, 'tests/test_x.py::test_y', 'https://pypi.org/simple', 'a/b..c']
-  const text = await useTool(tool, { command: 'node', args: ['show.js', ...args] })
+  const text = await call(tool, { command: 'node', args: ['show.js', ...args] })
   t.equal(text, `exit code 0\n${JSON.stringify(args)}\n`)
 })
 
@@ -62,12 +62,12 @@ t.test('bounded output is the same however it comes in pieces', async (t) => {
 
 t.test('a command that is not allowed, or not there, is refused with words', async (t) => {
   const { tool } = place(t)
-  await t.rejects(useTool(tool, { command: 'rm' }), {
+  await t.rejects(call(tool, { command: 'rm' }), {
     code: 'TOOL_INPUT',
     message: /"rm" is not allowed. Allowed: node;/,
   })
   const [, , , other] = workspace({ root: makePlace(t).root, allow: ['dramatis-is-not-there'] })
-  await t.rejects(useTool(other!, { command: 'dramatis-is-not-there' }), {
+  await t.rejects(call(other!, { command: 'dramatis-is-not-there' }), {
     code: 'TOOL_FAILED',
     message: /not installed/,
   })
@@ -86,7 +86,7 @@ t.test('an allow-list of anything but plain names is refused', async (t) => {
 t.test('a command that is too late is killed, and its output is told', async (t) => {
   const { root } = makePlace(t)
   const [, , , tool] = workspace({ root, allow: ['node'], timeoutMs: 1 })
-  const late = useTool(tool!, { command: 'node', args: ['-e', 'setInterval(() => {}, 1000)'] })
+  const late = call(tool!, { command: 'node', args: ['-e', 'setInterval(() => {}, 1000)'] })
   await t.rejects(late, {
     code: 'TOOL_TIMEOUT',
     message: /"node" did not end within 1 ms and was killed. It printed nothing/,
@@ -144,7 +144,7 @@ function place(t: Test) {
   const { root } = makePlace(t)
   const [, , , tool] = workspace({ root, allow: ['node'] })
   const run = (code: string, more: object = {}, signal?: AbortSignal) =>
-    useTool(tool!, { command: 'node', args: ['-e', code], ...more }, signal)
+    call(tool!, { command: 'node', args: ['-e', code], ...more }, signal)
   return { root, tool: tool!, run }
 }
 

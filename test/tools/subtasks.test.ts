@@ -1,10 +1,10 @@
 /** What a model says of its subtasks comes back in a form that can be read. */
 import t from 'tap'
 import { decomposeTask, markSubtaskComplete } from '../../src/tools/subtasks.ts'
-import { useTool } from './use-tool.ts'
+import { call } from './calls.ts'
 
 t.test('a task that is taken apart comes back as numbered subtasks', async (t) => {
-  t.same(await useTool(decomposeTask, { subtasks: ['write it', ' test it '] }), {
+  t.same(await call(decomposeTask, { subtasks: ['write it', ' test it '] }), {
     task: null,
     subtasks: [
       { id: '1', description: 'write it', status: 'pending' },
@@ -15,9 +15,9 @@ t.test('a task that is taken apart comes back as numbered subtasks', async (t) =
 
 t.test('a subtask is completed, or failed with a reason', async (t) => {
   const done = { subtask: '1', status: 'completed', reason: null }
-  t.same(await useTool(markSubtaskComplete, { subtask: '1' }), done)
+  t.same(await call(markSubtaskComplete, { subtask: '1' }), done)
   const failed = { subtask: null, status: 'failed', reason: 'no network' }
-  t.same(await useTool(markSubtaskComplete, { success: false, reason: 'no network' }), failed)
+  t.same(await call(markSubtaskComplete, { success: false, reason: 'no network' }), failed)
 })
 
 t.test('what is no statement of that kind is refused', async (t) => {
@@ -32,9 +32,9 @@ t.test('what is no statement of that kind is refused', async (t) => {
     Array.from({ length: 21 }, () => 'x'),
     undefined,
   ]) {
-    await t.rejects(useTool(decomposeTask, { subtasks }), { code: 'TOOL_INPUT' })
+    await t.rejects(call(decomposeTask, { subtasks }), { code: 'TOOL_INPUT' })
   }
   for (const input of [{ success: 'yes' }, { reason: long }, { subtask: '' }, { done: true }, []]) {
-    await t.rejects(useTool(markSubtaskComplete, input), { code: 'TOOL_INPUT' })
+    await t.rejects(call(markSubtaskComplete, input), { code: 'TOOL_INPUT' })
   }
 })

@@ -18,44 +18,44 @@ import t, { type Test } from 'tap'
 import { LARGEST_READ, LARGEST_WRITE, MOST_ENTRIES, readText, writeText } from '../../src/tools/workspace/files.ts'
 import { Root } from '../../src/tools/workspace/root.ts'
 import { readFile, runCommand, workspace, writeFile } from '../../src/tools/workspace.ts'
+import { call } from './calls.ts'
 import { makePlace, SECRET } from './outside.ts'
-import { useTool } from './use-tool.ts'
 
 t.test('what is written is read and listed', async (t) => {
   const { write, read, list } = tools(t)
-  await useTool(write, { path: 'src/deep/main.py', content: 'print("ü")\n' })
-  await useTool(write, { path: './src//notes.txt', content: '' })
-  t.equal(await useTool(read, { path: 'src/deep/main.py' }), 'print("ü")\n')
-  t.equal(await useTool(read, { path: 'src/notes.txt' }), '')
-  t.same(await useTool(list, { path: 'src' }), {
+  await call(write, { path: 'src/deep/main.py', content: 'print("ü")\n' })
+  await call(write, { path: './src//notes.txt', content: '' })
+  t.equal(await call(read, { path: 'src/deep/main.py' }), 'print("ü")\n')
+  t.equal(await call(read, { path: 'src/notes.txt' }), '')
+  t.same(await call(list, { path: 'src' }), {
     entries: [
       { name: 'deep', type: 'folder' },
       { name: 'notes.txt', type: 'file', size: 0 },
     ],
     more: false,
   })
-  t.same(await useTool(list, {}), { entries: [{ name: 'src', type: 'folder' }], more: false })
+  t.same(await call(list, {}), { entries: [{ name: 'src', type: 'folder' }], more: false })
 })
 
 t.test('an absolute path in the workspace is one of it', async (t) => {
   const { root, write, read } = tools(t)
-  await useTool(write, { path: `${root}/a.txt`, content: 'a' })
-  t.equal(await useTool(read, { path: 'a.txt' }), 'a')
+  await call(write, { path: `${root}/a.txt`, content: 'a' })
+  t.equal(await call(read, { path: 'a.txt' }), 'a')
 })
 
 t.test('the root is made when it is first used', async (t) => {
   const base = folder(t)
   const [write] = workspace({ root: join(base, 'new', 'work') })
   t.same(readdirSync(base), [])
-  await useTool(write!, { path: 'a.txt', content: 'a' })
+  await call(write!, { path: 'a.txt', content: 'a' })
   t.equal(readFileSync(join(base, 'new', 'work', 'a.txt'), 'utf8'), 'a')
 })
 
 t.test('a file that is written again keeps its permissions, and no draft is left', async (t) => {
   const { root, write } = tools(t)
-  await useTool(write, { path: 'run.sh', content: 'one' })
+  await call(write, { path: 'run.sh', content: 'one' })
   chmodSync(join(root, 'run.sh'), 0o751)
-  await useTool(write, { path: 'run.sh', content: 'two' })
+  await call(write, { path: 'run.sh', content: 'two' })
   t.equal(statSync(join(root, 'run.sh')).mode & 0o7777, 0o751)
   t.equal(readFileSync(join(root, 'run.sh'), 'utf8'), 'two')
   t.same(readdirSync(root), ['run.sh'])
@@ -66,15 +66,15 @@ t.test('what fails says why in words, and leaves nothing behind', async (t) => {
   mkdirSync(join(root, 'src'))
   writeFileSync(join(root, 'file'), 'x')
   const failed = (message: RegExp) => ({ code: 'TOOL_FAILED', message })
-  await t.rejects(useTool(read, { path: 'none.txt' }), failed(/"none.txt" cannot be used: there is no such file/))
-  await t.rejects(useTool(read, { path: 'src' }), failed(/is a folder/))
-  await t.rejects(useTool(write, { path: 'src', content: '' }), failed(/is a folder/))
-  await t.rejects(useTool(write, { path: 'file/x', content: '' }), failed(/a part of it is no folder/))
-  await t.rejects(useTool(list, { path: 'file' }), failed(/no folder/))
-  await t.rejects(useTool(read, { path: '.' }), { code: 'TOOL_INPUT', message: /is the workspace itself/ })
-  await t.rejects(useTool(write, { path: 'a.txt', content: '', mode: 1 }), { code: 'TOOL_INPUT' })
-  await t.rejects(useTool(read, { path: '' }), { code: 'TOOL_INPUT' })
-  await t.rejects(useTool(read, { path: ['a'] }), { code: 'TOOL_INPUT' })
+  await t.rejects(call(read, { path: 'none.txt' }), failed(/"none.txt" cannot be used: there is no such file/))
+  await t.rejects(call(read, { path: 'src' }), failed(/is a folder/))
+  await t.rejects(call(write, { path: 'src', content: '' }), failed(/is a folder/))
+  await t.rejects(call(write, { path: 'file/x', content: '' }), failed(/a part of it is no folder/))
+  await t.rejects(call(list, { path: 'file' }), failed(/no folder/))
+  await t.rejects(call(read, { path: '.' }), { code: 'TOOL_INPUT', message: /is the workspace itself/ })
+  await t.rejects(call(write, { path: 'a.txt', content: '', mode: 1 }), { code: 'TOOL_INPUT' })
+  await t.rejects(call(read, { path: '' }), { code: 'TOOL_INPUT' })
+  await t.rejects(call(read, { path: ['a'] }), { code: 'TOOL_INPUT' })
   t.same(readdirSync(root), ['file', 'src'])
 })
 
@@ -82,28 +82,28 @@ t.test('a binary file is reported as one', async (t) => {
   const { root, read } = tools(t)
   writeFileSync(join(root, 'nul'), 'a\0b')
   writeFileSync(join(root, 'latin1'), Buffer.from([0x61, 0xfc, 0x62]))
-  await t.rejects(useTool(read, { path: 'nul' }), { code: 'TOOL_FAILED', message: /"nul" is binary \(3 bytes\)/ })
-  await t.rejects(useTool(read, { path: 'latin1' }), { code: 'TOOL_FAILED', message: /"latin1" is binary \(3 bytes\)/ })
+  await t.rejects(call(read, { path: 'nul' }), { code: 'TOOL_FAILED', message: /"nul" is binary \(3 bytes\)/ })
+  await t.rejects(call(read, { path: 'latin1' }), { code: 'TOOL_FAILED', message: /"latin1" is binary \(3 bytes\)/ })
 })
 
 t.test('reads and writes up to their limits and no further', async (t) => {
   const { root, read, write } = tools(t)
   writeFileSync(join(root, 'full'), 'x'.repeat(LARGEST_READ))
   writeFileSync(join(root, 'over'), 'x'.repeat(LARGEST_READ + 1))
-  t.equal(String(await useTool(read, { path: 'full' })).length, LARGEST_READ)
-  await t.rejects(useTool(read, { path: 'over' }), { code: 'TOOL_FAILED', message: /262145 bytes/ })
-  await useTool(write, { path: 'large', content: 'x'.repeat(LARGEST_WRITE) })
-  await t.rejects(useTool(write, { path: 'larger', content: 'x'.repeat(LARGEST_WRITE + 1) }), { code: 'TOOL_INPUT' })
-  await t.rejects(useTool(write, { path: 'wide', content: 'ü'.repeat(LARGEST_WRITE / 2 + 1) }), { code: 'TOOL_FAILED' })
+  t.equal(String(await call(read, { path: 'full' })).length, LARGEST_READ)
+  await t.rejects(call(read, { path: 'over' }), { code: 'TOOL_FAILED', message: /262145 bytes/ })
+  await call(write, { path: 'large', content: 'x'.repeat(LARGEST_WRITE) })
+  await t.rejects(call(write, { path: 'larger', content: 'x'.repeat(LARGEST_WRITE + 1) }), { code: 'TOOL_INPUT' })
+  await t.rejects(call(write, { path: 'wide', content: 'ü'.repeat(LARGEST_WRITE / 2 + 1) }), { code: 'TOOL_FAILED' })
   t.same(readdirSync(root), ['full', 'large', 'over'])
 })
 
 t.test('a folder is listed up to a limit, and says that there is more', async (t) => {
   const { root, list } = tools(t)
   for (let i = 0; i < MOST_ENTRIES; i++) writeFileSync(join(root, `f${i}`), '')
-  t.equal(sizeOf(await useTool(list, {})), `${MOST_ENTRIES} false`)
+  t.equal(sizeOf(await call(list, {})), `${MOST_ENTRIES} false`)
   writeFileSync(join(root, 'one-more'), '')
-  t.equal(sizeOf(await useTool(list, {})), `${MOST_ENTRIES} true`)
+  t.equal(sizeOf(await call(list, {})), `${MOST_ENTRIES} true`)
 })
 
 t.test('a socket is no file', async (t) => {
@@ -111,18 +111,18 @@ t.test('a socket is no file', async (t) => {
   const server = createServer()
   await new Promise<void>((resolve) => server.listen(join(root, 'socket'), resolve))
   t.teardown(() => server.close())
-  await t.rejects(useTool(read, { path: 'socket' }), { code: 'TOOL_FAILED', message: /is no file/ })
-  await t.rejects(useTool(write, { path: 'socket', content: '' }), { code: 'TOOL_FAILED', message: /is no file/ })
-  t.match(await useTool(list, {}), { entries: [{ name: 'socket', type: 'other' }] })
+  await t.rejects(call(read, { path: 'socket' }), { code: 'TOOL_FAILED', message: /is no file/ })
+  await t.rejects(call(write, { path: 'socket', content: '' }), { code: 'TOOL_FAILED', message: /is no file/ })
+  t.match(await call(list, {}), { entries: [{ name: 'socket', type: 'other' }] })
 })
 
 t.test('an aborted call does nothing', async (t) => {
   const { root, read, write, list } = tools(t)
   writeFileSync(join(root, 'a.txt'), 'a')
   const gone = AbortSignal.abort(new Error('gone'))
-  await t.rejects(useTool(read, { path: 'a.txt' }, gone), { message: 'gone' })
-  await t.rejects(useTool(write, { path: 'b.txt', content: 'b' }, gone), { message: 'gone' })
-  await t.rejects(useTool(list, {}, gone), { message: 'gone' })
+  await t.rejects(call(read, { path: 'a.txt' }, gone), { message: 'gone' })
+  await t.rejects(call(write, { path: 'b.txt', content: 'b' }, gone), { message: 'gone' })
+  await t.rejects(call(list, {}, gone), { message: 'gone' })
   t.same(readdirSync(root), ['a.txt'])
 })
 

@@ -7,9 +7,9 @@ import { listFolder, readText, writeText } from '../../src/tools/workspace/files
 import { pathNames } from '../../src/tools/workspace/path-names.ts'
 import { Root } from '../../src/tools/workspace/root.ts'
 import { workspace } from '../../src/tools/workspace.ts'
+import { call } from './calls.ts'
 import { pathsTo, pathsToRead, pathsToWrite } from './hostile-paths.ts'
 import { makePlace, type Place, plantLinks, SECRET } from './outside.ts'
-import { useTool } from './use-tool.ts'
 
 const codes = ['TOOL_INPUT', 'TOOL_FAILED']
 
@@ -23,7 +23,7 @@ t.test('no hostile path reads what lies outside', async (t) => {
   const read = toolOf(place, 'read_file')
   const leaks: string[] = []
   for (const path of [...pathsToRead, ...pathsToCanaries(place)]) {
-    const text = await answer(t, path, () => useTool(read, { path }))
+    const text = await answer(t, path, () => call(read, { path }))
     if (text.includes(SECRET) || text.includes('root:')) leaks.push(path)
   }
   t.same(leaks, [])
@@ -34,7 +34,7 @@ t.test('no hostile path lists what lies outside', async (t) => {
   const list = toolOf(place, 'list_dir')
   const leaks: string[] = []
   for (const path of [...pathsToRead, ...pathsToCanaries(place)]) {
-    const text = await answer(t, path, () => useTool(list, { path }))
+    const text = await answer(t, path, () => call(list, { path }))
     if (/secret\.txt|passwd|outside/.test(text)) leaks.push(path)
   }
   t.same(leaks, [])
@@ -48,7 +48,7 @@ t.test('no hostile path writes outside', async (t) => {
   let written = 0
   for (const path of [...pathsToWrite, ...pathsToCanaries(place)]) {
     const before = place.files()
-    const text = await answer(t, path, () => useTool(write, { path, content: 'taken' }))
+    const text = await answer(t, path, () => call(write, { path, content: 'taken' }))
     const made = place.files().length - before.length
     if (text === '' ? made !== 0 : made > 1) strays.push(path)
     if (text !== '') written += 1
@@ -95,10 +95,10 @@ for (const held of process.platform === 'linux' ? [true, false] : [false]) {
 t.test('a root that became a link is not followed', async (t) => {
   const place = makePlace(t)
   const [, read] = workspace({ root: place.root })
-  t.equal(await useTool(read!, { path: 'src/main.py' }), 'print(1)\n')
+  t.equal(await call(read!, { path: 'src/main.py' }), 'print(1)\n')
   renameSync(place.root, `${place.root}-moved`)
   symlinkSync(place.outside, place.root)
-  await t.rejects(useTool(read!, { path: 'secret.txt' }), { code: 'TOOL_FAILED' })
+  await t.rejects(call(read!, { path: 'secret.txt' }), { code: 'TOOL_FAILED' })
 })
 
 t.test('what Windows takes for a device, a stream or another name is refused there', async (t) => {
