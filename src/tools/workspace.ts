@@ -41,8 +41,8 @@ export interface WorkspaceOptions {
  * deadline, or when the call is aborted, its process group gets SIGTERM, and SIGKILL 2 s later.
  *
  * **What a program does once it runs is not confined**: a Python script, a test or a package's installer reads, writes and
- * connects as the host's user can, and finds the host's own environment in `/proc`. For agents that you don't trust leave interpreters out of `allow`, or run the
- * host in a container.
+ * connects as the host's user can, and finds the host's own environment in `/proc`. For agents that you don't trust leave
+ * interpreters out of `allow`, or run the host in a container.
  *
  * @throws ConfigurationError for a root, a list or a limit that cannot work.
  * @example

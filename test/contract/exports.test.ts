@@ -54,7 +54,19 @@ t.test('the test kit gives its functions', async (t) => {
 })
 
 t.test('the built-in tools have these names', async (t) => {
-  const names = ['exchangeRate', 'readWebpage', 'stockPrice', 'weather', 'webSearch']
+  const web = ['exchangeRate', 'readWebpage', 'stockPrice', 'weather', 'webSearch']
+  const local = [
+    'calculator',
+    'convert',
+    'decomposeTask',
+    'markSubtaskComplete',
+    'readFile',
+    'runCode',
+    'runCommand',
+    'workspace',
+    'writeFile',
+  ]
+  const names = [...web, ...local].sort()
   t.same(Object.keys(tools).sort(), names)
 })
 
