@@ -54,6 +54,7 @@ t.test('a run takes other models, and only those that there are', async (t) => {
     code: 'CONFIGURATION',
     message: 'models.defautl: nobody means a model of that name. Did you mean "default"?',
   })
+  await t.rejects(said(Object({ default: 5 })), { message: /^models\.default: got 5; accepted: / })
   await t.rejects(said({ default: '' }), { code: 'CONFIGURATION', details: { path: 'models.default' } })
 })
 

@@ -267,3 +267,8 @@ t.test('a bound of livelock detection that is not given has its default; false a
   t.strictSame(bounds({ maxRepeats: 9 }), { maxStalledRounds: 3, maxRepeats: 9, maxMessagesWithoutProgress: 50 })
   t.strictSame([bounds(false), bounds(undefined)], [false, false])
 })
+
+t.test('the keys in the environment are known to what takes them out', async (t) => {
+  const { redactor } = settingsFrom({ agents }, { env: { SEARCH_KEY: 'abcdefg1', HOME: '/home/abcdefg2' } })
+  t.equal(redactor.text('abcdefg1 /home/abcdefg2'), '[redacted] /home/abcdefg2')
+})

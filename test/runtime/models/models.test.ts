@@ -1,7 +1,7 @@
 import t from 'tap'
 import type { ModelClient, ModelPiece } from '../../../src/actors/model.ts'
 import { systemClock } from '../../../src/clock.ts'
-import { ConfigurationError } from '../../../src/errors.ts'
+import { ConfigurationError, ModelError } from '../../../src/errors.ts'
 import type { Environment } from '../../../src/runtime/models/model-keys.ts'
 import { Models, type ModelsContext } from '../../../src/runtime/models/models.ts'
 import type { ModelsConfig } from '../../../src/runtime/options.ts'
@@ -234,7 +234,8 @@ t.test('a provider is asked again, and all of its models wait while it wants to 
   const place = { baseURL: server.baseURL, apiKey: KEY }
   const { models } = modelsOf({ one: { model: 'a', ...place }, two: { model: 'b', ...place } }, {}, { clock })
   server.answer({ status: 429, headers: { 'retry-after': '5' } })
-  server.always(({ body }) => body.model)
+  const spent = { 'x-ratelimit-remaining-requests': '0', 'x-ratelimit-reset-requests': '2s' }
+  server.always(({ body }) => ({ text: body.model, headers: body.model === 'b' ? spent : {} }))
   const one = said(models, 'one')
   await clock.paused(2)
   const two = said(models, 'two')
@@ -242,6 +243,23 @@ t.test('a provider is asked again, and all of its models wait while it wants to 
   t.equal(server.calls.length, 1)
   await clock.advance(1)
   t.strictSame(await Promise.all([one, two]), ['a', 'b'])
+  t.equal(clock.pauses.at(-1), 2_001, 'and so it is by what its answers say')
+})
+
+t.test('a client that is handed in is asked again for what it marks as retryable', async (t) => {
+  const clock = new PatientClock()
+  let calls = 0
+  const mine: ModelClient = {
+    async *complete(): AsyncGenerator<ModelPiece> {
+      calls += 1
+      if (calls === 1) throw new ModelError('Busy.', { retryable: true })
+      yield { text: 'Mine.' }
+    },
+  }
+  const text = said(modelsOf({ mine }, {}, { clock }).models)
+  await clock.paused(1)
+  await clock.advance(500)
+  t.equal(await text, 'Mine.')
 })
 
 t.test('what a run names has to be meant by somebody, and has to be there', async (t) => {
