@@ -10,6 +10,7 @@
  *   mcp/            tools of MCP servers, a subpath of its own
  *   runtime/        the host side: supervisor, runs, log, folds
  *   protocols/      one orchestration strategy per file
+ *   registry/       teams written as YAML
  *   team            the composition root: runtime and protocols joined
  *   rehearsal       the same for rehearsals
  *   service/        how people reach a team: the command line

@@ -1,7 +1,6 @@
 /** The composition root: joins the runtime, which knows no strategy, with the table of protocols. */
 import type { AgentRole } from './actors/role.ts'
 import type { Tool } from './actors/tool.ts'
-import { unavailable } from './errors.ts'
 import { type OrchestrationConfig, protocolFrom } from './protocols/index.ts'
 import type { AgentInstance } from './runtime/agent-instance.ts'
 import type { SyncPoint, TeamOptions } from './runtime/options.ts'
@@ -95,10 +94,28 @@ export function defineTeam<const Name extends string>(
   return options
 }
 
-/** Reads a team from `agents.yaml`. Not available in this version. */
-export function loadTeam(
-  _path: string | URL,
-  _options?: { agents?: Record<string, AgentRole>; tools?: Tool[] },
+/**
+ * Reads a team from `agents.yaml`, with `agent_config.yaml` beside it, for `createTeam`. Source: document 003, the registry.
+ *
+ * Each entry of `agents` is a role by its name, in snake_case or camelCase, and what other options of a team there are stand
+ * beside `agents`; `logger` and `clock` are code, and go beside what this returns. `class` names an entry of
+ * `options.agents`, whose fields hold where the file says nothing, or a module beside the file (OrchestratorAgent is in
+ * OrchestratorAgent.ts, orchestrator_agent.ts or orchestrator-agent.ts; .mts, .js, .mjs too). `module` may be relative to
+ * the file. Without both an agent is only a prompt. An agent whose entry, and class, has no `can_delegate_to` delegates to
+ * nobody. Without `orchestration` the query goes to the first agent. Texts stay as they are: no variables are put in.
+ *
+ * @param options `agents`: roles by the name of their class. `tools`: what roles of the file mean by a tool's name.
+ *
+ * Rejects with `ConfigurationError` for what cannot be read or cannot work, with `details.file`, `line` and `column`: also
+ * for a circle of delegations, and for an API key in the file.
+ *
+ * @example
+ * const team = createTeam(await loadTeam('agents.yaml', { agents: { OrchestratorAgent, TaskExecutorAgent } }))
+ */
+export async function loadTeam(
+  path: string | URL,
+  options: { agents?: Record<string, AgentRole>; tools?: Tool[] } = {},
 ): Promise<MultiAgentPatternOptions> {
-  return Promise.reject(unavailable('loadTeam'))
+  const { loadTeamFrom } = await import('./registry/load-team.ts') // late: most teams are no YAML
+  return loadTeamFrom(path, options)
 }

@@ -6,6 +6,9 @@ import { reading, refused, refusedAs } from './refused.ts'
 /** Throws `ConfigurationError` if the value at `path` is wrong. */
 export type Check = (value: unknown, path: string) => void
 
+/** What an error says that it got where an option does not exist. */
+export const NO_SUCH_OPTION = 'an option that does not exist'
+
 /** A check for each field of `T`: the compiler sees to it that none is forgotten and none is invented. */
 export type Fields<T> = { readonly [Key in keyof T]-?: Check }
 
@@ -90,7 +93,7 @@ function noSuchOption(path: string, key: string, known: readonly string[]): Conf
   const advice = meant === undefined ? 'remove it.' : `did you mean "${meant}"?`
   const accepted = known.join(', ')
   const message = `${path}: there is no such option; ${advice} Accepted: ${accepted}.`
-  return new ConfigurationError(message, { path, got: 'an option that does not exist', accepted })
+  return new ConfigurationError(message, { path, got: NO_SUCH_OPTION, accepted })
 }
 
 /** Narrows to what has fields: no null, no list, no function. */

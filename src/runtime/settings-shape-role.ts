@@ -4,7 +4,7 @@ import type { AgentRole, Capability, CommunicationConfig, RoleInfo, SupervisionC
 import { jsonIssue, NAME_GRAMMAR } from '../mailbox/message.ts'
 import { MAX_CONCURRENCY } from '../mailbox/window.ts'
 import { reading, refused, refusedAs } from './refused.ts'
-import type { Check } from './settings-checks.ts'
+import type { Check, Fields } from './settings-checks.ts'
 import {
   anyObject,
   finite,
@@ -116,27 +116,27 @@ export const spawnShape = shape<SpawnRole>(
   'name',
 )
 
+/** What each field of a role takes. */
+export const roleFields: Fields<AgentRole> = {
+  ...roleInfo,
+  tools: toolsShape,
+  module: (value, path) => void moduleFrom(value, path),
+  instances: integer(1, MAX_INSTANCES),
+  concurrency: integer(1, MAX_CONCURRENCY),
+  contextStrategy: anyObject,
+  reentrancy: oneOf('chain', 'none'),
+  limits: shape<NonNullable<AgentRole['limits']>>({
+    maxHeapMb: integer(8), // a thread does not even boot with 4
+    maxExternalMb: integer(1),
+    turnTimeoutMs: wait('off'),
+  }),
+  env: listOf(variableName),
+  supervision: shape<NonNullable<AgentRole['supervision']>>({
+    ...restartFields,
+    restart: oneOf('permanent', 'transient', 'temporary'),
+  }),
+  communication: communicationShape,
+}
+
 /** Throws for the first field of a role that has a wrong name, type or range. */
-export const roleShape = shape<AgentRole>(
-  {
-    ...roleInfo,
-    tools: toolsShape,
-    module: (value, path) => void moduleFrom(value, path),
-    instances: integer(1, MAX_INSTANCES),
-    concurrency: integer(1, MAX_CONCURRENCY),
-    contextStrategy: anyObject,
-    reentrancy: oneOf('chain', 'none'),
-    limits: shape<NonNullable<AgentRole['limits']>>({
-      maxHeapMb: integer(8), // a thread does not even boot with 4
-      maxExternalMb: integer(1),
-      turnTimeoutMs: wait('off'),
-    }),
-    env: listOf(variableName),
-    supervision: shape<NonNullable<AgentRole['supervision']>>({
-      ...restartFields,
-      restart: oneOf('permanent', 'transient', 'temporary'),
-    }),
-    communication: communicationShape,
-  },
-  'name',
-)
+export const roleShape = shape<AgentRole>(roleFields, 'name')

@@ -3,8 +3,19 @@ import type { SupervisionConfig } from '../actors/role.ts'
 import type { LivelockBounds } from './livelock.ts'
 import type { StateConfig, TeamOptions } from './options.ts'
 import { reading, refused } from './refused.ts'
-import type { Check } from './settings-checks.ts'
-import { anyObject, integer, isObject, listOf, methods, oneOf, pause, rule, shape, wait } from './settings-checks.ts'
+import type { Check, Fields } from './settings-checks.ts'
+import {
+  anyObject,
+  integer,
+  isObject,
+  listOf,
+  methods,
+  oneOf,
+  pause,
+  rule,
+  shape,
+  wait,
+} from './settings-checks.ts'
 import { modelsShape } from './settings-shape-models.ts'
 import { communicationShape, restartFields, roleShape } from './settings-shape-role.ts'
 import { syncPointsShape } from './settings-sync-points.ts'
@@ -27,42 +38,42 @@ const livelockBounds: Check = (value, path) => {
   })(value, path)
 }
 
-/** Throws for the first option that has a wrong name, type or range. `orchestration` is not looked into. */
-export const teamShape: Check = shape<TeamOptions & { orchestration: unknown }>(
-  {
-    agents,
-    orchestration: () => {}, // known here, so that a misspelt one is named; the protocols check it
-    communication: communicationShape,
-    stateManagement: shape<StateConfig>({
-      log: rule('"memory", an object with a path, or a LogStore', (value) => value === 'memory' || isObject(value)),
-      durability: oneOf('write_behind', 'commit'),
-    }),
-    taskRouting: oneOf('explicit', 'capability_match', 'load_balance', 'auction', 'round_robin'),
-    enableBlackboard: (value, path) => {
-      if (isObject(value)) return blackboardScope(value, path)
-      if (typeof value !== 'boolean') throw refused(path, value, 'true, false, { scope: "run" } or { scope: "team" }')
-    },
-    syncPoints: syncPointsShape,
-    maxConcurrentAgents: integer(1),
-    maxConcurrentRuns: integer(1),
-    maxQueuedRuns: integer(0),
-    globalTimeoutMs: wait(),
-    threads: shape<NonNullable<TeamOptions['threads']>>({ max: integer(1), idleMs: pause, warmSpares: integer(0) }),
-    supervision: shape<SupervisionConfig>({
-      ...restartFields,
-      strategy: oneOf('one_for_one', 'one_for_all', 'rest_for_one'),
-      coolDownMs: pause,
-      deadlock: oneOf('break', 'report', false),
-      confirmMs: pause,
-      livelock: (value, path) => {
-        if (value !== false) livelockBounds(value, path)
-      },
-    }),
-    budget: anyObject,
-    models: modelsShape,
-    tools: toolsShape,
-    logger: methods('debug', 'info', 'warn', 'error'),
-    clock: methods('now', 'monotonic', 'random', 'sleep'),
+/** What each option takes. `orchestration` is not looked into. */
+export const teamFields: Fields<TeamOptions & { orchestration: unknown }> = {
+  agents,
+  orchestration: () => {}, // known here, so that a misspelt one is named; the protocols check it
+  communication: communicationShape,
+  stateManagement: shape<StateConfig>({
+    log: rule('"memory", an object with a path, or a LogStore', (value) => value === 'memory' || isObject(value)),
+    durability: oneOf('write_behind', 'commit'),
+  }),
+  taskRouting: oneOf('explicit', 'capability_match', 'load_balance', 'auction', 'round_robin'),
+  enableBlackboard: (value, path) => {
+    if (isObject(value)) return blackboardScope(value, path)
+    if (typeof value !== 'boolean') throw refused(path, value, 'true, false, { scope: "run" } or { scope: "team" }')
   },
-  'agents',
-)
+  syncPoints: syncPointsShape,
+  maxConcurrentAgents: integer(1),
+  maxConcurrentRuns: integer(1),
+  maxQueuedRuns: integer(0),
+  globalTimeoutMs: wait(),
+  threads: shape<NonNullable<TeamOptions['threads']>>({ max: integer(1), idleMs: pause, warmSpares: integer(0) }),
+  supervision: shape<SupervisionConfig>({
+    ...restartFields,
+    strategy: oneOf('one_for_one', 'one_for_all', 'rest_for_one'),
+    coolDownMs: pause,
+    deadlock: oneOf('break', 'report', false),
+    confirmMs: pause,
+    livelock: (value, path) => {
+      if (value !== false) livelockBounds(value, path)
+    },
+  }),
+  budget: anyObject,
+  models: modelsShape,
+  tools: toolsShape,
+  logger: methods('debug', 'info', 'warn', 'error'),
+  clock: methods('now', 'monotonic', 'random', 'sleep'),
+}
+
+/** Throws for the first option that has a wrong name, type or range. */
+export const teamShape: Check = shape(teamFields, 'agents')

@@ -1,4 +1,4 @@
-/** A team file: a module whose default export is `defineTeam({...})`, in JavaScript or TypeScript. */
+/** A team file: a module whose default export is `defineTeam({...})`, in JavaScript or TypeScript, or an agents.yaml. */
 import { spawnSync } from 'node:child_process'
 import { statSync } from 'node:fs'
 import { extname, resolve } from 'node:path'
@@ -9,14 +9,16 @@ import type { MultiAgentPatternOptions } from '../index.ts'
 
 const JAVASCRIPT = ['.js', '.mjs', '.cjs']
 const TYPESCRIPT = ['.ts', '.mts', '.cts']
+const YAML = ['.yaml', '.yml']
 
 /**
- * Imports a team file and returns what it defines. `file` is relative to `folder`.
+ * Loads a team file and returns what it defines. `file` is relative to `folder`.
  *
  * @throws ConfigurationError when it is not there, is no team file, or throws while it is imported.
  */
 export async function loadTeamFile(file: string, folder: string): Promise<MultiAgentPatternOptions> {
   const path = teamFilePath(file, folder)
+  if (isYaml(path)) return loadYaml(pathToFileURL(path), file)
   const typescript = TYPESCRIPT.includes(extname(path).toLowerCase())
   return definitionFrom(await importDefault(pathToFileURL(path).href, file, typescript), file)
 }
@@ -29,20 +31,28 @@ export async function loadTeamFile(file: string, folder: string): Promise<MultiA
 export function teamFilePath(file: string, folder: string): string {
   const path = resolve(folder, file)
   const extension = extname(path).toLowerCase()
-  const accepted = [...JAVASCRIPT, ...TYPESCRIPT].join(', ')
-  if (['.yaml', '.yml'].includes(extension)) {
-    const message = `Team file "${file}": YAML is not available in this version; accepted: ${accepted}.`
-    throw new ConfigurationError(message, { file, accepted })
-  }
+  const known = [...JAVASCRIPT, ...TYPESCRIPT, ...YAML]
+  const accepted = known.join(', ')
   const found = statSync(path, { throwIfNoEntry: false })
   if (!found?.isFile()) {
     const problem = found ? 'that is a folder; name the file in it.' : `there is no such file in ${folder}.`
     throw new ConfigurationError(`Team file "${file}": ${problem}`, { file, path })
   }
-  if (![...JAVASCRIPT, ...TYPESCRIPT].includes(extension)) {
+  if (!known.includes(extension)) {
     throw new ConfigurationError(`Team file "${file}": got "${extension}"; accepted: ${accepted}.`, { file, accepted })
   }
   return path
+}
+
+/** Whether a team file, by its path or href, is no module. */
+export function isYaml(path: string): boolean {
+  return YAML.includes(extname(path).toLowerCase())
+}
+
+/** The team of an agents.yaml; `file` is what errors call it. */
+export async function loadYaml(url: URL, file: string): Promise<MultiAgentPatternOptions> {
+  const { loadTeamFrom } = await import('../registry/load-team.ts') // late: most teams are no YAML
+  return loadTeamFrom(url, {}, file)
 }
 
 /** What a team file exports as its default. Throws `ConfigurationError` for what is no definition of a team. */

@@ -9,11 +9,11 @@ import { EXIT, exitCodeOf, failureWords } from './failure.ts'
 const EXAMPLES = `
 Examples:
   dramatis run team.ts "Should we migrate from REST to GraphQL?"
-  dramatis run team.js "..." --json > result.json
+  dramatis run agents.yaml "..." --json > result.json
   dramatis run team.js "..." --trace run.mmd
   dramatis rehearse team.ts "..." --seeds 1000 --faults crash,delay
 
-A team file exports defineTeam({ agents, orchestration }) as its default.
+A team file exports defineTeam({ agents, orchestration }) as its default, or is an agents.yaml.
 The answer goes to stdout, everything else to stderr.
 Exit codes: 0 done, 1 a run failed, 2 wrong usage or configuration, 130 interrupted.`
 
@@ -48,7 +48,7 @@ export async function main(args: readonly string[], surroundings: Surroundings):
   program
     .command('run')
     .description('run one query and print the answer')
-    .argument('<team-file>', 'a .ts or .js file')
+    .argument('<team-file>', 'a .ts, .js or .yaml file')
     .argument('<query>', 'in quotes')
     .option('--json', 'print the whole result as JSON')
     .option('--trace <file>', 'write what happened: a Mermaid diagram (.mmd, .md) or JSON (any other name)')
@@ -62,7 +62,7 @@ export async function main(args: readonly string[], surroundings: Surroundings):
   program
     .command('rehearse')
     .description('play one query through many schedules with faults, in virtual time')
-    .argument('<team-file>', 'a .ts or .js file')
+    .argument('<team-file>', 'a .ts, .js or .yaml file')
     .argument('<query>', 'in quotes')
     .option('--seeds <number>', 'how many runs; 100', wholeNumber)
     .option('--seed <seed>', 'play the run of that seed alone, and show it', wholeNumber)

@@ -1,6 +1,6 @@
 /** What the contract names and this version has not: one clear error for each, never an option or a verb that is ignored. */
 import t, { type Test } from 'tap'
-import { type DramatisError, loadTeam } from '../../src/index.ts'
+import type { DramatisError } from '../../src/index.ts'
 import { type Act, refusalOf, stage, untyped } from './helpers.ts'
 
 const verbs: Record<string, Act> = {
@@ -55,7 +55,6 @@ t.test('methods of a team and a run', async (t) => {
   const methods: Record<string, () => unknown> = {
     resume: () => team.resume('id'),
     reloadAgent: () => team.reloadAgent('bob'),
-    loadTeam: () => loadTeam('agents.yaml'),
   }
   for (const [path, call] of Object.entries(methods)) isUnavailable(t, await refusalOf(call), path)
   t.same(

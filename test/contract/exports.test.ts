@@ -74,7 +74,6 @@ t.test('what has no effect yet says so by name', async (t) => {
   const later = { code: 'CONFIGURATION', message: /not available in this version/ }
   t.throws(() => testing.scriptedModel([]), { ...later, details: { path: 'scriptedModel' } })
   t.throws(() => testing.rehearsalModel(1), { ...later, details: { path: 'rehearsalModel' } })
-  await t.rejects(dramatis.loadTeam('agents.yaml'), { ...later, details: { path: 'loadTeam' } })
 })
 
 /** 'RunTimeoutError' -> 'RUN_TIMEOUT' */

@@ -20,6 +20,7 @@ t.test('what is no team file is refused with what to do', async (t) => {
     'running.mjs': 'export default { execute() {} }',
     'team.json': '{}',
     'agents.yaml': 'agents: []',
+    'empty.yml': '',
     'folder.js': {},
     'agent.mjs': "export default { [Symbol.for('dramatis.agent')]: true, receive() {} }",
   })
@@ -32,7 +33,8 @@ t.test('what is no team file is refused with what to do', async (t) => {
     'text.mjs': /exports team as its default/,
     'running.mjs': /exports a team that runs already/,
     'team.json': /got "\.json"; accepted: \.js, \.mjs/,
-    'agents.yaml': /"agents\.yaml": YAML is not available in this version; accepted: \.js, /,
+    'agents.yaml': /^agents\.yaml:1:9: agents: got an empty list/,
+    'empty.yml': /^empty\.yml:1:1: the file is empty/,
   }
   for (const [file, message] of Object.entries(refused)) {
     await t.rejects(loadTeamFile(file, folder), { code: 'CONFIGURATION', message }, file)

@@ -5,7 +5,8 @@ import nodeEndpoint from 'comlink/dist/esm/node-adapter.mjs'
 import { ConfigurationError, DramatisError, describe, errorData } from '../../errors.ts'
 import { type Asked, type Part, Rehearser, recordedFetch, type StepAnswers } from '../../rehearsal.ts'
 import { defaultLogger } from '../../runtime/default-logger.ts'
-import { definitionFrom } from '../load-team-file.ts'
+import type { MultiAgentPatternOptions } from '../../team.ts'
+import { definitionFrom, isYaml, loadYaml } from '../load-team-file.ts'
 import { type Answers, Beats, type Job, type Plays } from './job.ts'
 
 const { control, answers, job, beats } = workerData as {
@@ -32,11 +33,14 @@ process.on('uncaughtException', (error) => rehearser.uncaught(error))
 process.on('unhandledRejection', (error) => rehearser.uncaught(error))
 
 const teamFile = { href, shown: file }
+/** Of a file that is no module: what it says is the same in every run. */
+let written: MultiAgentPatternOptions | undefined
 
 const plays: Plays = {
   async ready() {
     try {
-      await rehearser.prepare(teamFile)
+      if (isYaml(file)) written = await loadYaml(new URL(href), file)
+      else await rehearser.prepare(teamFile)
       return undefined
     } catch (error) {
       return { refused: errorData(refusalOf(error)) }
@@ -45,7 +49,10 @@ const plays: Plays = {
   async play(seed, traced) {
     const part: Part = { query, faults, traced }
     try {
-      const outcome = await rehearser.playFile(seed, teamFile, (exported) => definitionFrom(exported, file), part)
+      const team = written
+      const outcome = team
+        ? await rehearser.play(seed, () => team, part)
+        : await rehearser.playFile(seed, teamFile, (exported) => definitionFrom(exported, file), part)
       return { played: { ...outcome, error: outcome.error && errorData(outcome.error) } }
     } catch (error) {
       return { refused: errorData(refusalOf(error)) }

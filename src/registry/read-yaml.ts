@@ -1,0 +1,177 @@
+/** A YAML file as plain values, with the place of each. Whoever wrote it, it costs no more than its size. */
+import {
+  isAlias,
+  isMap,
+  isScalar,
+  isSeq,
+  LineCounter,
+  type Node,
+  type Pair,
+  parseDocument,
+  type YAMLError,
+  type YAMLMap,
+  type YAMLWarning,
+} from 'yaml'
+import { describe, shown } from '../errors.ts'
+import { type Place, Places } from './places.ts'
+
+/** More is no configuration, and the parser's time grows with the square of what is wrong. */
+const MOST_CHARACTERS = 2 ** 17
+const MOST_DEPTH = 100
+/** With what aliases repeat. */
+const MOST_VALUES = 100_000
+
+/** Keys whose own keys are names, which stay as they are written. */
+const OF_NAMES = new Set(['agents', 'models', 'interests', 'prompts'])
+/** Keys of what belongs to somebody's own code: nothing below is an option. */
+const OPAQUE = new Set(['data', 'config'])
+/** Whose camel case is not the one of their words. */
+const SPELLINGS = new Map([['baseUrl', 'baseURL']])
+
+type Kind = 'options' | 'names' | 'opaque'
+
+/** What a text holds. Keys of options are in camel case, and so are the paths of their places. */
+export interface YamlText {
+  value: unknown
+  places: Places
+}
+
+/**
+ * Reads one YAML 1.2 document. `file` is its name for errors.
+ *
+ * @throws ConfigurationError with file, line and column, for what is no YAML, for a key that comes twice, and for an API key.
+ */
+export function readYaml(text: string, file: string): YamlText {
+  const places = new Places(file)
+  if (text.length > MOST_CHARACTERS)
+    throw places.error(START, `the file has ${text.length} characters; at most ${MOST_CHARACTERS} are read.`)
+  const lines = new LineCounter()
+  const reader = new Reader(places, lines)
+  const { contents, errors, warnings } = parsed(text, lines, places)
+  const [flaw] = [...errors, ...warnings] // an unknown tag is a warning there, and a value of another kind here
+  if (flaw) throw places.error(placeOf(lines, flaw.pos[0]), wordsOf(flaw))
+  return { value: reader.value(contents, '', '', 'options', START), places }
+}
+
+const START: Place = { line: 1, column: 1 }
+
+function wordsOf({ code, message }: YAMLError | YAMLWarning): string {
+  if (code === 'MULTIPLE_DOCS') return 'a second document begins here; a team is one.'
+  if (/call stack/.test(message)) return 'this is nested too deeply to be read.'
+  return `this is no YAML: ${message}.`
+}
+
+function parsed(text: string, lineCounter: LineCounter, places: Places) {
+  try {
+    // Keys that come twice are found by the reader: the parser compares each with all others.
+    return parseDocument(text, { lineCounter, uniqueKeys: false, prettyErrors: false, logLevel: 'error' })
+  } catch (error) {
+    throw places.error(START, `this cannot be read as YAML: ${describe(error)}. Write it with less nesting.`, {}, error)
+  }
+}
+
+function placeOf(lines: LineCounter, offset: number): Place {
+  const { line, col } = lines.linePos(offset)
+  return { line: Math.max(line, 1), column: Math.max(col, 1) }
+}
+
+class Reader {
+  readonly #places: Places
+  readonly #lines: LineCounter
+  /** By their names; a later one of a name takes its place. */
+  readonly #anchors = new Map<string, Node>()
+  /** Nodes around the one that is read. */
+  readonly #around = new Set<Node>()
+  #values = 0
+
+  constructor(places: Places, lines: LineCounter) {
+    this.#places = places
+    this.#lines = lines
+  }
+
+  /** `path` as options have it, `shown` in the file's own words, `otherwise` where it stands if it is not written at all. */
+  value(node: Node | null, path: string, shown: string, kind: Kind, otherwise: Place): unknown {
+    const at = this.#placeOf(node, otherwise)
+    this.#values += 1
+    if (this.#values > MOST_VALUES)
+      throw this.#places.error(at, `more than ${MOST_VALUES} values; aliases repeat theirs.`)
+    if (node === null) return null
+    if (isAlias(node)) {
+      const meant = this.#anchors.get(node.source)
+      if (meant && this.#around.has(meant))
+        throw this.#places.error(at, `*${node.source} stands within what it repeats.`)
+      if (meant) return this.value(meant, path, shown, kind, at)
+      throw this.#places.error(at, `*${node.source}: nothing before it is named &${node.source}.`)
+    }
+    if (this.#around.size >= MOST_DEPTH) throw this.#places.error(at, `nested more than ${MOST_DEPTH} deep.`)
+    if ('anchor' in node && node.anchor !== undefined) this.#anchors.set(node.anchor, node)
+    if (isScalar(node)) return node.value
+    this.#around.add(node)
+    const read = isMap(node) ? this.#map(node, path, shown, kind) : this.#list(node, path, shown, kind)
+    this.#around.delete(node)
+    return read
+  }
+
+  #list(node: Node, path: string, shown: string, kind: Kind): unknown[] {
+    const items = isSeq(node) ? (node.items as (Node | null)[]) : []
+    const at = this.#placeOf(node, START)
+    return items.map((item, i) => {
+      const value = this.#placeOf(item, at)
+      this.#places.set(`${path}[${i}]`, { key: value, value, shown: `${shown}[${i}]` })
+      return this.value(item, `${path}[${i}]`, `${shown}[${i}]`, kind, value)
+    })
+  }
+
+  #map(node: YAMLMap, path: string, shown: string, kind: Kind): object {
+    const first = new Map<string, Place>()
+    const at = this.#placeOf(node, START)
+    const fields = (node.items as Pair<Node | null, Node | null>[]).map(({ key: keyNode, value: valueNode }) => {
+      const key = this.#placeOf(keyNode, at)
+      const written = this.#key(keyNode, key)
+      const name = kind === 'options' ? optionOf(written) : written
+      this.#refuseSecret(written, join(shown, written), key)
+      const before = first.get(name)
+      if (before) throw this.#twice(join(shown, written), key, before)
+      first.set(name, key)
+      const value = this.#placeOf(valueNode, key)
+      this.#places.set(join(path, name), { key, value, shown: join(shown, written) })
+      return [name, this.value(valueNode, join(path, name), join(shown, written), kindBelow(kind, name), key)] as const
+    })
+    return Object.fromEntries(fields)
+  }
+
+  #key(node: Node | null, at: Place): string {
+    const key = isAlias(node) ? this.#anchors.get(node.source) : node
+    if (isScalar(key) && typeof key.value === 'string') return key.value
+    const got = isScalar(key) ? shown(key.value) : 'a list, an object or nothing'
+    throw this.#places.error(at, `a key is a text; got ${got}. Write it in quotes if that is its name.`)
+  }
+
+  /** Files are shared, kept for ever and shown to others. */
+  #refuseSecret(key: string, path: string, at: Place): void {
+    if (key.toLowerCase().replaceAll(/[_-]/g, '') !== 'apikey') return
+    const text = `${path}: a key does not belong into a file. Put it into the environment, and write api_key_env: THE_NAME_OF_ITS_VARIABLE.`
+    throw this.#places.error(at, text, { path, got: 'an API key', accepted: 'api_key_env' })
+  }
+
+  #twice(path: string, at: Place, { line }: Place): Error {
+    return this.#places.error(at, `${path}: it is there already, in line ${line}. Remove one of the two.`, { path })
+  }
+
+  #placeOf(node: Node | null | undefined, otherwise: Place): Place {
+    return node?.range ? placeOf(this.#lines, node.range[0]) : otherwise
+  }
+}
+
+const join = (path: string, key: string) => (path === '' ? key : `${path}.${key}`)
+
+/** The option that a key means: documents have snake_case, the interface camelCase. */
+function optionOf(key: string): string {
+  const camel = key.replaceAll(/_([a-z\d])/g, (_, letter: string) => letter.toUpperCase())
+  return SPELLINGS.get(camel) ?? camel
+}
+
+function kindBelow(kind: Kind, key: string): Kind {
+  if (kind === 'opaque' || (kind === 'options' && OPAQUE.has(key))) return 'opaque'
+  return kind === 'options' && OF_NAMES.has(key) ? 'names' : 'options'
+}

@@ -1,0 +1,331 @@
+/** Files that cannot be a team: each error says in which file, in which line and column, what is wrong and what to do. */
+import { join } from 'node:path'
+import t, { type Test } from 'tap'
+import { ConfigurationError, loadTeam } from '../../src/index.ts'
+
+type Files = string | Record<string, string>
+
+/** What loading them is refused with. */
+async function refusal(t: Test, files: Files): Promise<ConfigurationError> {
+  const all = typeof files === 'string' ? { 'agents.yaml': files } : files
+  const file = join(t.testdir(all), 'agents.yaml')
+  try {
+    await loadTeam(file)
+  } catch (error) {
+    if (error instanceof ConfigurationError) return error
+    throw error
+  }
+  throw new Error('it was loaded')
+}
+
+interface Broken {
+  file: Files
+  line: number
+  column: number
+  says: RegExp
+}
+
+const broken: Record<string, Broken> = {
+  'an empty file': { file: '', line: 1, column: 1, says: /the file is empty/ },
+  'comments alone': { file: '# nothing\n', line: 1, column: 1, says: /the file is empty/ },
+  'a text': { file: 'agents', line: 1, column: 1, says: /accepted: an object/ },
+  'no agents': { file: '\nmax_concurrent_agents: 2\n', line: 1, column: 1, says: /agents: got nothing/ },
+  'no entries': { file: 'agents: {}\n', line: 1, column: 9, says: /an entry for each agent/ },
+  'a list of agents': {
+    file: 'agents:\n  - name: ann\n',
+    line: 2,
+    column: 3,
+    says: /agents: got a list of 1; accepted: an object/,
+  },
+  'a name that is none': {
+    file: 'agents:\n  2nd agent: {}\n',
+    line: 2,
+    column: 14,
+    says: /agents\.2nd agent: got "2nd agent"; accepted: a letter/,
+  },
+  'an unknown key of an agent': {
+    file: 'agents:\n  ann:\n    can_delegate_too: []\n',
+    line: 3,
+    column: 5,
+    says: /agents\.ann\.can_delegate_too: there is no such option; did you mean "canDelegateTo"\?/,
+  },
+  'an unknown option of the team': {
+    file: 'agents: { ann: {} }\nmax_concurent_agents: 2\n',
+    line: 2,
+    column: 1,
+    says: /did you mean "maxConcurrentAgents"\?/,
+  },
+  'an unknown key below': {
+    file: 'agents:\n  ann:\n    limits: { max_heap: 2 }\n',
+    line: 3,
+    column: 15,
+    says: /agents\.ann\.limits\.max_heap: there is no such option; did you mean "maxHeapMb"/,
+  },
+  'a name in an entry': {
+    file: 'agents:\n  ann:\n    name: bob\n',
+    line: 3,
+    column: 5,
+    says: /there is no such option/,
+  },
+  'a value of another type': {
+    file: 'agents:\n  ann:\n    max_tokens: many\n',
+    line: 3,
+    column: 17,
+    says: /agents\.ann\.max_tokens: got "many"; accepted: an integer/,
+  },
+  'an option that is code': {
+    file: 'agents: { ann: {} }\nlogger: pino\n',
+    line: 2,
+    column: 9,
+    says: /logger: got "pino".*give it to createTeam/,
+  },
+  'an option that is not there yet': {
+    file: 'agents: { ann: {} }\nbudget: { perRun: { tokens: 5 } }\n',
+    line: 2,
+    column: 9,
+    says: /budget: not available in this version/,
+  },
+  'a key that comes twice': {
+    file: 'agents:\n  ann: {}\n  bob: {}\n  ann: {}\n',
+    line: 4,
+    column: 3,
+    says: /agents\.ann: it is there already, in line 2/,
+  },
+  'a key in both spellings': {
+    file: 'agents:\n  ann:\n    max_tokens: 5\n    maxTokens: 6\n',
+    line: 4,
+    column: 5,
+    says: /agents\.ann\.maxTokens: it is there already, in line 3/,
+  },
+  'a key that is a number': { file: 'agents:\n  7: {}\n', line: 2, column: 3, says: /a key is a text; got 7/ },
+  'a key that is a list': {
+    file: 'agents:\n  ? [a]\n  : {}\n',
+    line: 2,
+    column: 5,
+    says: /a key is a text; got a list/,
+  },
+  'an unknown agent to delegate to': {
+    file: 'agents:\n  lead:\n    can_delegate_to: [ worker, wroker ]\n  worker: {}\n',
+    line: 3,
+    column: 32,
+    says: /agents\.lead\.can_delegate_to\[1\]: got "wroker".*Did you mean "worker"\?/,
+  },
+  'an unknown manager': {
+    file: 'agents:\n  ann:\n    escalate_to: bob\n',
+    line: 3,
+    column: 18,
+    says: /agents\.ann\.escalate_to: got "bob"/,
+  },
+  'an unknown class': {
+    file: 'agents:\n  ann:\n    class: MyAgent\n',
+    line: 3,
+    column: 12,
+    says: /agents\.ann\.class: got "MyAgent".*MyAgent\.ts, my_agent\.ts, my-agent\.ts/,
+  },
+  'a module that is not there': {
+    file: 'agents:\n  ann:\n    module: ./ann.js\n',
+    line: 3,
+    column: 13,
+    says: /agents\.ann\.module: got "\.\/ann\.js"; accepted: a file that is there/,
+  },
+  'a class that is a path': {
+    file: 'agents:\n  ann:\n    class: ../ann\n',
+    line: 3,
+    column: 12,
+    says: /agents\.ann\.class: got "\.\.\/ann"/,
+  },
+  'a module that no file can be': {
+    file: 'agents:\n  ann:\n    module: "./a%2Fb\\0.js"\n',
+    line: 3,
+    column: 13,
+    says: /accepted: a file that is there/,
+  },
+  'a class and a module': {
+    file: 'agents:\n  ann:\n    class: A\n    module: ./b.js\n',
+    line: 4,
+    column: 13,
+    says: /a module beside a class/,
+  },
+  'code from elsewhere': {
+    file: 'agents:\n  ann:\n    module: https://example.com/a.js\n',
+    line: 3,
+    column: 13,
+    says: /agents\.ann\.module: .*Code comes from files alone/,
+  },
+  'a circle of two': {
+    file: 'agents:\n  ann:\n    can_delegate_to: [bob]\n  bob:\n    can_delegate_to: [ann]\n',
+    line: 5,
+    column: 23,
+    says: /agents\.bob\.can_delegate_to\[0\]: got "ann", which closes a circle of delegations: ann -> bob -> ann/,
+  },
+  'a circle of one': {
+    file: 'agents:\n  ann:\n    can_delegate_to:\n      - ann\n',
+    line: 4,
+    column: 9,
+    says: /ann -> ann/,
+  },
+  'a circle beside the way': {
+    file: 'agents:\n  a: { can_delegate_to: [b] }\n  b: { can_delegate_to: [c, d] }\n  c: {}\n  d: { can_delegate_to: [c, b] }\n',
+    line: 5,
+    column: 29,
+    says: /: b -> d -> b/,
+  },
+  'an unknown agent in the protocol': {
+    file: 'agents: { ann: {} }\norchestration:\n  strategy: sequential\n  agent_order: [anna]\n',
+    line: 4,
+    column: 17,
+    says: /orchestration\.agent_order\[0\]: got "anna".*"ann"/,
+  },
+  'an unknown strategy': {
+    file: 'agents: { ann: {} }\norchestration: { strategy: sequentail }\n',
+    line: 2,
+    column: 28,
+    says: /Did you mean "sequential"\?/,
+  },
+  'a key in the clear': {
+    file: 'agents:\n  ann:\n    data:\n      api_key: sk-secret\n',
+    line: 4,
+    column: 7,
+    says: /agents\.ann\.data\.api_key: a key does not belong into a file.*api_key_env/,
+  },
+  'a key of a model': {
+    file: 'agents: { ann: {} }\nmodels:\n  fast: { model: x, apiKey: sk-secret }\n',
+    line: 3,
+    column: 21,
+    says: /models\.fast\.apiKey: .*api_key_env/,
+  },
+  'a variable with its value': {
+    file: 'agents:\n  ann:\n    env: [KEY=sk-secret]\n',
+    line: 3,
+    column: 11,
+    says: /agents\.ann\.env\[0\]: got a string that is no name/,
+  },
+  'no YAML': { file: 'agents:\n  ann: {\n', line: 3, column: 1, says: /this is no YAML/ },
+  'a tab': { file: 'agents:\n\tann: {}\n', line: 2, column: 1, says: /this is no YAML/ },
+  'two documents': {
+    file: 'agents: { ann: {} }\n---\nagents: {}\n',
+    line: 2,
+    column: 1,
+    says: /a second document begins here/,
+  },
+  'a tag': {
+    file: 'agents:\n  ann:\n    data: !!js/function "() => 1"\n',
+    line: 3,
+    column: 11,
+    says: /this is no YAML: Unresolved tag.*\.$/,
+  },
+  'an alias to nothing': {
+    file: 'agents:\n  ann: *bob\n',
+    line: 2,
+    column: 8,
+    says: /nothing before it is named &bob/,
+  },
+  'an alias to what it is in': {
+    file: 'agents:\n  ann: &ann\n    data: { self: *ann }\n',
+    line: 3,
+    column: 19,
+    says: /stands within what it repeats/,
+  },
+  'aliases of aliases': { file: bomb(), line: 0, column: 0, says: /more than 100000 values/ },
+  'deep nesting': {
+    file: `agents: ${'['.repeat(500)}${']'.repeat(500)}`,
+    line: 1,
+    column: 108,
+    says: /nested more than 100 deep/,
+  },
+  'nesting without end': {
+    file: `agents: ${'['.repeat(50_000)}`,
+    line: 0,
+    column: 0,
+    says: /:1:\d+: this is nested too deeply/,
+  },
+  'a file that is too large': {
+    file: `# ${'x'.repeat(2 ** 17)}`,
+    line: 1,
+    column: 1,
+    says: /at most 131072 are read/,
+  },
+  'what an object is made of': {
+    file: 'agents: { ann: {} }\n__proto__: { logger: 1 }\n',
+    line: 2,
+    column: 1,
+    says: /__proto__: there is no such option/,
+  },
+  'agent_config: an unknown key': {
+    file: { 'agents.yaml': 'agents: { ann: {} }', 'agent_config.yaml': 'llm:\n  modle: x\n' },
+    line: 2,
+    column: 3,
+    says: /^agent_config\.yaml:2:3: llm\.modle: there is no such option; did you mean "model"/,
+  },
+  'agent_config: a wrong value': {
+    file: { 'agents.yaml': 'agents: { ann: {} }', 'agent_config.yaml': 'context:\n  max_tokens: 0\n' },
+    line: 2,
+    column: 15,
+    says: /^agent_config\.yaml:2:15: context\.max_tokens: got 0/,
+  },
+  'agent_config: a key': {
+    file: { 'agents.yaml': 'agents: { ann: {} }', 'agent_config.yaml': 'llm:\n  model: x\n  api_key: sk-secret\n' },
+    line: 3,
+    column: 3,
+    says: /llm\.api_key: .*api_key_env/,
+  },
+  'agent_config: an address without a model': {
+    file: { 'agents.yaml': 'agents: { ann: {} }', 'agent_config.yaml': 'llm:\n  base_url: http://localhost\n' },
+    line: 1,
+    column: 1,
+    says: /llm\.model: got nothing/,
+  },
+}
+
+function bomb(): string {
+  const levels = Array.from(
+    { length: 12 },
+    (_, i) => `  l${i}: &l${i} [${Array(9).fill(i === 0 ? '1' : `*l${i - 1}`)}]`,
+  )
+  return `agents:\n  ann:\n    data:\n${levels.map((line) => `    ${line}`).join('\n')}\n`
+}
+
+for (const [what, { file, line, column, says }] of Object.entries(broken))
+  t.test(what, async (t) => {
+    const error = await refusal(t, file)
+    t.match(error.message, says)
+    if (line > 0) t.match(error.details, { line, column })
+    t.match(error.message, new RegExp(`agent\\w+\\.yaml:${error.details.line}:${error.details.column}: `))
+    t.notMatch(error.message, /sk-secret/)
+    t.notMatch(JSON.stringify(error), /sk-secret/)
+  })
+
+t.test('what cannot be read', async (t) => {
+  const folder = t.testdir({ 'folder.yaml': {}, 'latin1.yaml': Buffer.from([0x61, 0xe9, 0x3a]) })
+  const says: Record<string, RegExp> = {
+    'nowhere.yaml': /there is no such file/,
+    'folder.yaml': /that is a folder/,
+    'latin1.yaml': /Save it as UTF-8/,
+  }
+  for (const [name, message] of Object.entries(says))
+    await t.rejects(loadTeam(join(folder, name)), { code: 'CONFIGURATION', message })
+  for (const path of ['', 'a\0b', new URL('https://example.com/agents.yaml'), undefined])
+    await t.rejects(loadTeam(path as string), { code: 'CONFIGURATION', details: { path: 'path' } })
+})
+
+t.test('two files that could be agent_config', async (t) => {
+  const error = await refusal(t, {
+    'agents.yaml': 'agents: { ann: {} }',
+    'agent_config.yaml': '',
+    'agent_config.yml': '',
+  })
+  t.match(error.message, /beside it is agent_config\.yml/)
+})
+
+t.test('what is given with the file is checked, too', async (t) => {
+  const file = join(t.testdir({ 'agents.yaml': 'agents: { ann: { class: A } }' }), 'agents.yaml')
+  const given: Record<string, object> = {
+    'options.agents.A.maxTokens': { agents: { A: { name: 'A', maxTokens: 0 } } },
+    'options.agents': { agents: [] },
+    'options.tools': { tools: {} },
+    'options.tools[0]': { tools: [{}] },
+    'options.agent': { agent: {} },
+  }
+  for (const [path, options] of Object.entries(given))
+    await t.rejects(loadTeam(file, options), { code: 'CONFIGURATION', details: { path } }, path)
+})

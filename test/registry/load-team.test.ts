@@ -1,0 +1,176 @@
+/** Teams written as YAML: what a good file comes to. */
+import { mkdirSync, writeFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { pathToFileURL } from 'node:url'
+import t, { type Test } from 'tap'
+import { type AgentRole, defineAgent, loadTeam } from '../../src/index.ts'
+import { testTeam } from '../../src/testing.ts'
+
+const AGENT = "export default { [Symbol.for('dramatis.agent')]: true, receive: () => 'done' }"
+
+/** Document 003's own file. */
+const REGISTRY = `agents:
+  orchestrator:
+    class: OrchestratorAgent
+    can_delegate_to: [task_executor]
+
+  task_executor:
+    class: TaskExecutorAgent
+    can_delegate_to: []
+`
+
+const classes: Record<string, AgentRole> = {
+  OrchestratorAgent: { name: 'OrchestratorAgent', systemPrompt: 'Plan it.', maxTokens: 4_000 },
+  TaskExecutorAgent: { name: 'TaskExecutorAgent', maxRounds: 5 },
+}
+
+function folder(t: Test, files: Record<string, string>) {
+  const at = t.testdir(files)
+  return { at, file: join(at, 'agents.yaml') }
+}
+
+t.test("document 003's files: classes by name, who may give tasks to whom, and what holds for both", async (t) => {
+  const { file } = folder(t, {
+    'agents.yaml': REGISTRY,
+    'agent_config.yaml': `llm:
+  model: fast
+  temperature: 0.2
+  system_prompt: Execute it.
+context:
+  history_keep: 12
+  max_tokens: 8000
+rounds:
+  max_per_subtask: 12
+`,
+  })
+  const { agents, orchestration } = await loadTeam(file, { agents: classes })
+  const shared = { model: 'fast', temperature: 0.2 }
+  t.strictSame(agents, [
+    {
+      name: 'orchestrator',
+      ...shared,
+      systemPrompt: 'Plan it.',
+      maxTokens: 4_000,
+      maxRounds: 12,
+      canDelegateTo: ['task_executor'],
+    },
+    {
+      name: 'task_executor',
+      ...shared,
+      systemPrompt: 'Execute it.',
+      maxTokens: 8_000,
+      maxRounds: 5,
+      canDelegateTo: [],
+    },
+  ])
+  t.strictSame(orchestration, { strategy: 'sequential', agentOrder: ['orchestrator'] })
+})
+
+t.test('a team of it runs, and holds to its graph', async (t) => {
+  const { file } = folder(t, { 'agents.yaml': REGISTRY })
+  const executor = defineAgent({ receive: ({ content }) => `did ${content}` })
+  const orchestrator = defineAgent({
+    receive: async ({ content }, context) => String((await context.delegate('task_executor', content)).result),
+  })
+  const team = testTeam(await loadTeam(pathToFileURL(file), { agents: classes }), {
+    modules: { orchestrator, task_executor: executor },
+  })
+  t.teardown(() => team.close())
+  t.equal((await team.execute('a calculator')).finalOutput, 'did a calculator')
+  t.same(
+    team.listAgents().map(({ name }) => name),
+    ['orchestrator', 'task_executor'],
+  )
+  t.same(team.getDelegationGraph(), { orchestrator: ['task_executor'], task_executor: [] })
+  t.equal(team.canDelegate('orchestrator', 'task_executor'), true)
+  t.equal(team.canDelegate('task_executor', 'orchestrator'), false)
+  t.equal(team.getAgentStatus('orchestrator'), 'idle')
+  t.equal(team.getAgent('task_executor')?.role.maxRounds, 5)
+  t.match(await team.delegateTask('orchestrator', 'task_executor', 'a test'), {
+    status: 'completed',
+    result: 'did a test',
+  })
+  await t.rejects(team.delegateTask('task_executor', 'orchestrator', 'a plan'), { code: 'DELEGATION_REFUSED' })
+})
+
+t.test('options of a team and of a role, in snake_case and in camelCase', async (t) => {
+  const { file, at } = folder(t, {
+    'agents.yaml': `# a team
+agents:
+  ann: &ann
+    module: ./ann.mjs
+    system_prompt: |
+      Be kind.
+    limits: { maxHeapMb: 64, turn_timeout_ms: false }
+    capabilities: [{ name: sums, input_types: [text] }]
+    weight: .nan
+    data: { some_key: { other_key: 1 } }
+  bob:
+    module: ./ann.mjs
+    supervision: *sup
+orchestration: { strategy: custom, module: ./script.mjs, config: { max_rounds: 3 } }
+max_concurrent_agents: 2
+communication:
+  response_timeout_ms: 5e3
+sync_points:
+  - { name: met, required_agents: [ann, bob], timeout_ms: 50 }
+`.replace('supervision: *sup', 'supervision: { max_restarts: 1 }'),
+    'ann.mjs': AGENT,
+    'script.mjs': 'export default {}',
+  })
+  const { href } = pathToFileURL(join(at, 'ann.mjs'))
+  t.strictSame(await loadTeam(file), {
+    agents: [
+      {
+        canDelegateTo: [],
+        systemPrompt: 'Be kind.\n',
+        limits: { maxHeapMb: 64, turnTimeoutMs: false },
+        capabilities: [{ name: 'sums', inputTypes: ['text'] }],
+        weight: Number.NaN,
+        data: { some_key: { other_key: 1 } },
+        name: 'ann',
+        module: href,
+      },
+      { canDelegateTo: [], supervision: { maxRestarts: 1 }, name: 'bob', module: href },
+    ],
+    orchestration: {
+      strategy: 'custom',
+      module: pathToFileURL(join(at, 'script.mjs')).href,
+      config: { max_rounds: 3 },
+    },
+    maxConcurrentAgents: 2,
+    communication: { responseTimeoutMs: 5_000 },
+    syncPoints: [{ name: 'met', requiredAgents: ['ann', 'bob'], timeoutMs: 50 }],
+  })
+})
+
+t.test('a class is found in a file beside the team, under each of its spellings', async (t) => {
+  for (const name of ['MyAgent.mjs', 'my_agent.js', 'my-agent.mts']) {
+    const { file, at } = folder(t, { 'agents.yaml': 'agents: { ann: { class: MyAgent } }', [name]: AGENT })
+    const { agents } = await loadTeam(file)
+    t.equal(agents[0]!.module, pathToFileURL(join(at, name)).href)
+  }
+})
+
+t.test('what was given by name goes before a file of that name', async (t) => {
+  const { file } = folder(t, { 'agents.yaml': 'agents: { ann: { class: MyAgent } }', 'MyAgent.js': AGENT })
+  const { agents } = await loadTeam(file, { agents: { MyAgent: { name: 'any', description: 'given' } } })
+  t.strictSame(agents, [{ canDelegateTo: [], name: 'ann', description: 'given' }])
+})
+
+t.test('aliases repeat what they name', async (t) => {
+  const { file } = folder(t, {
+    'agents.yaml': 'agents:\n  ann:\n    limits: &small { max_heap_mb: 16 }\n  bob:\n    limits: *small\n',
+  })
+  const { agents } = await loadTeam(file)
+  t.same(agents[1]!.limits, { maxHeapMb: 16 })
+})
+
+t.test('a path is relative to the working directory, and modules to the file', async (t) => {
+  const { at } = folder(t, {})
+  mkdirSync(join(at, 'team'))
+  writeFileSync(join(at, 'team', 'agents.yaml'), 'agents: { ann: { module: ../ann.mjs } }')
+  writeFileSync(join(at, 'ann.mjs'), AGENT)
+  const { agents } = await loadTeam(join(at, 'team', 'agents.yaml'))
+  t.equal(agents[0]!.module, pathToFileURL(join(at, 'ann.mjs')).href)
+})
