@@ -25,6 +25,7 @@ import type { OpenSteps } from './open-steps.ts'
 import { encodeData } from './outbox.ts'
 import type { Matched, Streamed } from './replay.ts'
 import { type Relay, ResponseStream } from './stream.ts'
+import { isTrustedTo } from './trust.ts'
 import type { TurnHost, TurnStart } from './turn-host.ts'
 import { TurnWaits } from './turn-waits.ts'
 import {
@@ -67,10 +68,13 @@ export class Messenger {
   readonly #turn: MessengerTurn
   #waits: TurnWaits | undefined
   #sent = 0
+  /** The host refuses much of what it sends: it is to hear of that. */
+  readonly #isDoubted: boolean
 
   constructor(loop: TurnHost, turn: MessengerTurn) {
     this.#loop = loop
     this.#turn = turn
+    this.#isDoubted = !isTrustedTo(loop.role.trust, 'send')
   }
 
   /** How many waits for others are open. */
@@ -84,6 +88,7 @@ export class Messenger {
   }
 
   send(to: string, content: string, options: RequestOptions, type: MessageType = 'request'): Promise<void> {
+    if (this.#isDoubted) return this.#sendViaHost(to, content, options, type)
     const refusal = this.#turn.refusal()
     if (refusal) return rejected(refusal)
     const { outbox, link } = this.#loop
@@ -182,10 +187,14 @@ export class Messenger {
   /** The script has no mailbox for it: the host takes it into history. */
   report(to: string, content: string, options: RequestOptions): Promise<void> {
     if (to !== ORCHESTRATOR) return this.send(to, content, options, 'report')
+    return this.#sendViaHost(to, content, options, 'report')
+  }
+
+  #sendViaHost(to: string, content: string, options: RequestOptions, type: MessageType): Promise<void> {
     return this.#viaHost(to, options, () => {
       this.#message(SEND, 0, to, content, options)
       const { fields } = this.#loop.outbox
-      fields.type = 'report'
+      fields.type = type
       fields.flags = ASKS
     })
   }

@@ -42,7 +42,11 @@ export interface RoleInfo<Name extends string = string, Data = unknown> {
   priority?: number
   /** Of its vote; 1. null, NaN and Infinity are legal and mean that the majority decides. */
   weight?: number | null
-  /** 'internal'. 'privileged': it may `spawn`. 'untrusted' is not available in this version. */
+  /**
+   * 'untrusted': it may answer, and report to `escalateTo` and the protocol script, nothing else. 'internal' (the
+   * default): also send and ask, delegate along the graph, use the blackboard, sync points and its tools. 'privileged': also
+   * `spawn` and `defineAgent`. The host holds to it: what is refused is a dead letter, or stands in the log.
+   */
   trust?: 'untrusted' | 'internal' | 'privileged'
   /** A JSON value for the agent's own use: `context.data`. */
   data?: Data

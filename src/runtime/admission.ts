@@ -40,6 +40,7 @@ import { type Admitting, type Core, ORCHESTRATOR_INDEX, USER_INDEX } from './cor
 import { delegationRefusal } from './delegation.ts'
 import type { RunState } from './run-state.ts'
 import type { MailboxSettings } from './settings.ts'
+import { messageRefusal } from './trust.ts'
 import { unknownAgent } from './unknown-agent.ts'
 
 type Overflow = Exclude<MailboxSettings['overflow'], 'block'>
@@ -62,7 +63,7 @@ export class Admission implements Admitting {
     giver: Cell = sender,
   ): void {
     const index = recipientOf(memory, at)
-    if (index === NOBODY && flagsOf(memory, at) & TO_ALL) return this.#core.copies.broadcast(sender, run, memory, at)
+    if (index === NOBODY && flagsOf(memory, at) & TO_ALL) return this.#broadcast(sender, run, memory, at)
     const named = index === NOBODY && flagsOf(memory, at) & HAS_NAME ? readBody(memory, at).name : undefined
     const known = named === undefined ? this.#core.cells[index] : this.#core.cell(named, run)
     const callee = known?.removed ? this.#core.cell(known.name, run) : known // the run may have another of that name
@@ -72,6 +73,8 @@ export class Admission implements Admitting {
       this.#refuse(sender, run, memory, at, reason, error, settle)
     }
     if (run.ending) return refuse('cancelled', run.ending)
+    const distrust = sender.settings.untrusted ? messageRefusal(sender, callee, memory, at) : undefined
+    if (distrust) return refuse('rejected', distrust)
     if (!callee || !mayReach(sender, callee, run)) {
       if (callee && isReportToScript(callee, memory, at)) return this.verdict(sender, run, memory, at, undefined)
       return refuse('unknown_agent', this.unknown(name, run))
@@ -116,6 +119,12 @@ export class Admission implements Admitting {
     if (within) this.#acceptNested(callee, envelope)
     else if (flagsOf(memory, at) & ASKS || !this.#hasRoom(callee)) this.#ask(callee, envelope)
     else this.#accept(callee, envelope)
+  }
+
+  #broadcast(sender: Cell, run: RunState, memory: Memory, at: number): void {
+    const distrust = sender.settings.untrusted ? messageRefusal(sender, undefined, memory, at) : undefined
+    if (distrust) return this.#refuse(sender, run, memory, at, 'rejected', distrust, undefined)
+    this.#core.copies.broadcast(sender, run, memory, at)
   }
 
   /** Whether one that says that it has its room can have it: a mailbox that is full has to be so by what was taken. */

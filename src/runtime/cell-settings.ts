@@ -44,6 +44,7 @@ export function agentCell(agent: AgentSettings, option: string): CellSettings {
     turnTimeoutMs,
     env,
     tools,
+    untrusted: info.trust === 'untrusted',
     counted: true,
   }
 }
@@ -69,6 +70,7 @@ export function fixedCell(name: string, { supervision, retries, tools }: TeamSet
     turnTimeoutMs: false,
     env: [],
     tools: { ...tools, modules: [] }, // those run in the threads of agents
+    untrusted: false,
     counted: false,
   }
 }

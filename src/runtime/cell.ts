@@ -191,6 +191,8 @@ export interface CellSettings {
   tools: ToolSettings
   /** Needs a permit of the run for its turns. The protocol script does not. */
   counted: boolean
+  /** It may answer and report alone (trust.ts). */
+  untrusted: boolean
 }
 
 export class Cell {

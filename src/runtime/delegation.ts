@@ -8,6 +8,7 @@ import type { Memory } from '../mailbox/memory.ts'
 import type { Cell } from './cell.ts'
 import { chainOf } from './chain.ts'
 import { type Core, USER_INDEX } from './core.ts'
+import { mayUse } from './trust.ts'
 
 /** How many delegations may be nested, each made in a turn that the one before has led to. */
 const MAX_DELEGATION_DEPTH = 8
@@ -27,6 +28,11 @@ function obstacleOf(from: Cell, to: Cell): Obstacle | undefined {
     }
   if (!from.settings.counted) return undefined
   if (from === to) return { why: 'nobody delegates to itself', advice: 'Do it in this turn, or name another agent.' }
+  if (!mayUse(from, 'delegate'))
+    return {
+      why: `"${from.name}" may answer and report alone (trust: 'untrusted')`,
+      advice: "Let another agent do it, or give its role trust: 'internal'.",
+    }
   if (delegationAllowed === false)
     return {
       why: `"${from.name}" may not delegate (delegationAllowed: false)`,

@@ -2,6 +2,7 @@
 
 import type { EscalationView } from '../actors/escalate.ts'
 import { ACKNOWLEDGE } from '../actors/handoff.ts'
+import { isVerb, type Verb } from '../actors/trust.ts'
 import { Board } from '../blackboard/board.ts'
 import type { Blackboard, BlackboardEntry, WriteOptions } from '../blackboard/entry.ts'
 import { hostBlackboard } from '../blackboard/facade.ts'
@@ -37,6 +38,7 @@ import type { RunState } from './run-state.ts'
 import type { BlackboardScope } from './settings.ts'
 import type { Waiter } from './sync-rules.ts'
 import { HostTools, type ToolCall } from './tools/host-tools.ts'
+import { callRefusal } from './trust.ts'
 import { stepsOf } from './turn-steps.ts'
 import { watch } from './watches.ts'
 
@@ -53,11 +55,11 @@ export type HostVerb = (args: unknown, caller: HostCaller, signal: AbortSignal) 
 export class HostCalls implements Serving {
   readonly #core: Core
   /** Verbs that others serve, by the operation. */
-  readonly verbs = new Map<string, HostVerb>()
+  readonly verbs = new Map<Verb, HostVerb>()
   boardScope: BlackboardScope = false
   waitTimeoutMs = 600_000
   /** Makes an agent of the role that another one gives; its name. */
-  spawn: (by: Cell, run: RunState, role: object) => Promise<string> = () =>
+  spawn: (run: RunState, role: object) => Promise<string> = () =>
     Promise.reject(new ConfigurationError('spawn: there is no team to make agents for.', { path: 'spawn' }))
   /** Whether somebody can have a handle of that run. */
   mayBeAnswered: (run: RunState) => boolean = () => true
@@ -136,6 +138,9 @@ export class HostCalls implements Serving {
     signal: AbortSignal,
   ): Promise<unknown> {
     const { cell, turn } = caller
+    const distrust = callRefusal(this.#core, cell, operation)
+    if (distrust) throw distrust
+    if (!isVerb(operation)) throw noSuchVerb(operation)
     const verb = this.verbs.get(operation)
     if (verb) return verb(args, caller, signal)
     switch (operation) {
@@ -165,7 +170,7 @@ export class HostCalls implements Serving {
       case 'tool':
         return this.tools.call(cell, run, args as Partial<ToolCall>, signal)
       case 'spawn':
-        return this.spawn(cell, run, args)
+        return this.spawn(run, args)
       case 'managers':
         return this.#managers(cell, run, turn)
       case 'reassign':
@@ -178,7 +183,7 @@ export class HostCalls implements Serving {
         this.#decide(run, args)
         return undefined
       default:
-        throw new ConfigurationError(`${operation}: no such verb.`, { path: operation })
+        throw noSuchVerb(operation)
     }
   }
 
@@ -275,6 +280,8 @@ export class HostCalls implements Serving {
     run.subscriptions.set(key, stop)
   }
 }
+
+const noSuchVerb = (operation: string) => new ConfigurationError(`${operation}: no such verb.`, { path: operation })
 
 /** What only the agents themselves can end. A sync point has a time limit, which does not excuse a cycle. */
 function waitsFor(operation: string, { key, timeoutMs, point, to }: Arguments): OpenCall['waitsFor'] {

@@ -23,6 +23,7 @@ import { openRequest } from './open-request.ts'
 import type { RunBook } from './run-book.ts'
 import type { RunState } from './run-state.ts'
 import type { Supervisor } from './supervisor.ts'
+import { refusalInItsName } from './trust.ts'
 
 /** How a frame goes to one of those whom its message is for. */
 interface Address {
@@ -224,6 +225,8 @@ export class Posting {
 
   /** Content is the key, structured data the value, metadata.entryType the type; the rest of metadata are options of a write. */
   async #publish(message: MessageInput, sender: Cell): Promise<void> {
+    const refusal = refusalInItsName(sender, 'blackboard.write')
+    if (refusal) throw refusal
     const { entryType = 'fact', ...options } = (message.metadata ?? {}) as WriteOptions & { entryType?: string }
     await this.#supervisor.calls
       .view(this.#runOf(message), sender.name)
@@ -242,6 +245,8 @@ export class Posting {
         path: 'runId',
         got: message.runId ?? null,
       })
+    const refusal = refusalInItsName(sender, 'subscribe')
+    if (refusal) throw refusal
     this.#supervisor.calls.subscribe(sender, this.#runOf(message), message.content)
   }
 

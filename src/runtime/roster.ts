@@ -72,12 +72,7 @@ export class Roster {
   }
 
   /** An agent makes another one, for its run or for the team. */
-  async spawn(by: Cell, run: RunState, given: object): Promise<string> {
-    if (by.settings.counted && by.settings.info.trust !== 'privileged')
-      throw new ConfigurationError(
-        `context.spawn: agent "${by.name}" may not make others. Give its role trust: 'privileged'.`,
-        { path: 'trust', agent: by.name, got: by.settings.info.trust ?? 'internal', accepted: 'privileged' },
-      )
+  async spawn(run: RunState, given: object): Promise<string> {
     spawnShape(given, 'role')
     const { lifetime = 'run', ...role } = given as SpawnRole
     const own = lifetime === 'run' ? run : undefined

@@ -8,6 +8,7 @@ import type { RestartType, Strategy } from './restart-policy.ts'
 import { infoFrom } from './role-info.ts'
 import { moduleFrom } from './settings-module.ts'
 import { type ToolSettings, toolSettings } from './settings-tools.ts'
+import { checkTrust } from './settings-trust.ts'
 
 /** How much may wait for an agent, and what happens beyond it. */
 export interface MailboxSettings {
@@ -91,6 +92,7 @@ export function agentSettings(
   hasDefinition: boolean,
   models: Pick<Models, 'assertHas'>,
 ): AgentSettings {
+  checkTrust(role, path)
   const own = role.communication ?? {}
   const all = team.communication ?? {}
   const module = role.module === undefined ? null : moduleFrom(role.module, `${path}.module`)

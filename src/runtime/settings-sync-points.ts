@@ -1,9 +1,11 @@
 /** The sync points of a team, checked and with every default filled in. */
+import type { AgentRole } from '../actors/role.ts'
 import type { SyncPoint } from './options.ts'
 import { refusedAs } from './refused.ts'
 import { type Check, flag, listOf, oneOf, rule, shape, text, wait } from './settings-checks.ts'
 import { mustExist } from './settings-names.ts'
 import { someText } from './settings-shape-role.ts'
+import { checkMeets } from './settings-trust.ts'
 
 /** One sync point. Durations in ms. */
 export type SyncPointSettings = Readonly<Required<SyncPoint>>
@@ -32,8 +34,8 @@ export const syncPointsShape = listOf(
 )
 
 /** Throws for the first name that two points have, that a point requires twice, or that no agent has. */
-export function syncPointsFrom(points: readonly SyncPoint[], agents: readonly string[]): SyncPointSettings[] {
-  const known = new Set(agents)
+export function syncPointsFrom(points: readonly SyncPoint[], agents: readonly AgentRole[]): SyncPointSettings[] {
+  const known = new Map(agents.map((role) => [role.name, role]))
   const first = new Map<string, number>()
   return points.map(({ name, requiredAgents, timeoutMs, onTimeout = 'proceed', dataExchange = true }, i) => {
     once(first, name, i, `syncPoints[${i}].name`, `which syncPoints[${first.get(name)}] has already`)
@@ -41,6 +43,7 @@ export function syncPointsFrom(points: readonly SyncPoint[], agents: readonly st
     for (const [j, agent] of requiredAgents.entries()) {
       const path = `syncPoints[${i}].requiredAgents[${j}]`
       mustExist(agent, path, known)
+      checkMeets(known.get(agent), path)
       once(required, agent, j, path, 'which it requires already')
     }
     return { name, requiredAgents: [...requiredAgents], timeoutMs, onTimeout, dataExchange }

@@ -76,10 +76,7 @@ export function settingsFrom(
   teamShape(options, '')
   refuseUnavailable(options)
   checkNames(options.agents)
-  const syncPoints = syncPointsFrom(
-    options.syncPoints ?? [],
-    options.agents.map(({ name }) => name),
-  )
+  const syncPoints = syncPointsFrom(options.syncPoints ?? [], options.agents)
   const isGiven = ({ name }: AgentRole) => given.modules?.has(name) ?? false
   const { supervision, communication, enableBlackboard, tools = [] } = options
   const defaults = { ...structuredClone({ supervision, communication, enableBlackboard }), tools: [...tools] }

@@ -121,8 +121,8 @@ export class TeamRuntime {
     this.#posting = new Posting(this.supervisor, this.#runs)
     this.#letters = new Letters(this.supervisor, this.#runs)
     this.supervisor.calls.mayBeAnswered = (run) => this.#runs.get(run.id)?.state === run
-    this.supervisor.calls.spawn = async (by, run, role) => {
-      const name = await this.#roster.spawn(by, run, role)
+    this.supervisor.calls.spawn = async (run, role) => {
+      const name = await this.#roster.spawn(run, role)
       this.#joined(this.supervisor.cell(name, run))
       return name
     }

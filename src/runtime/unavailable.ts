@@ -25,7 +25,6 @@ export const UNAVAILABLE: readonly UnavailableOption[] = [
   only('threads.max'),
   only('threads.idleMs'),
   only('agents[].contextStrategy'),
-  only('agents[].trust', 'internal', 'privileged'),
 ]
 
 function only(path: string, ...values: readonly unknown[]): UnavailableOption {

@@ -17,7 +17,6 @@ const asking: Record<string, { asks: unknown[]; fine: unknown[] }> = {
   'threads.max': { asks: [4], fine: [] },
   'threads.idleMs': { asks: [1_000], fine: [] },
   'agents[].contextStrategy': { asks: [{ strategy: 'hierarchical' }], fine: [] },
-  'agents[].trust': { asks: ['untrusted'], fine: ['internal', 'privileged'] },
 }
 
 /** Options in which the value stands at that path; in a list it is in the second entry. */

@@ -127,7 +127,7 @@ t.test('runs at the same time each have their own of one name; nobody else sees 
 t.test('only who is trusted may', async (t) => {
   const team = stage(t, (context) => context.spawn({ name: 'helper' }), { roles: {} })
   const { error } = await team.execute('go')
-  t.match(error?.message, /agent "boss" may not make others. Give its role trust: 'privileged'/)
+  t.match(error?.message, /agent "boss" is internal and may not make others\. .* give its role trust: 'privileged'/)
 })
 
 t.test('a role that cannot be is refused by its path', async (t) => {
@@ -139,7 +139,7 @@ t.test('a role that cannot be is refused by its path', async (t) => {
     [{ name: 'helper', env: ['HOME'] }, 'role.env'],
     [{ name: 'helper', lifetime: 'ever' }, 'role.lifetime'],
     [{ name: 'helper', tools: ['search'] }, 'role.tools'],
-    [{ name: 'helper', trust: 'untrusted' }, 'role.trust'],
+    [{ name: 'helper', trust: 'untrusted', canDelegateTo: ['worker'] }, 'role.canDelegateTo'],
   ]
   const paths: unknown[] = []
   const team = stage(t, async (context) => {
@@ -217,7 +217,7 @@ t.test('a run that is over makes none', async (t) => {
   const { runId } = await team.execute('go')
   await team.clock.advance(1)
   const { host } = team
-  await t.rejects(host.calls.spawn(host.cell('boss')!, host.run(runId)!, { name: 'helper' }), { code: 'RUN_ABORTED' })
+  await t.rejects(host.calls.spawn(host.run(runId)!, { name: 'helper' }), { code: 'RUN_ABORTED' })
   t.equal(host.cells.length, 5)
 })
 

@@ -1,13 +1,14 @@
 /** What a model is told of its team, by the host, which alone knows who is there. Each is a logged step of its turn. */
 import { CHECK_OUTPUT } from '../../actors/last-speaker.ts'
 import { type Conversation, MODEL_TURN, type ModelTurnView } from '../../actors/model-agent.ts'
+import type { Verb } from '../../actors/trust.ts'
 import { AGENT_STATUS } from '../../actors/verb-tools.ts'
 import { statusOf } from '../agent-instance.ts'
 import type { Core } from '../core.ts'
 import { mayDelegate } from '../delegation.ts'
 import type { HostVerb } from '../host-calls.ts'
 
-export function modelTurnVerbs(core: Core): [operation: string, verb: HostVerb][] {
+export function modelTurnVerbs(core: Core): [operation: Verb, verb: HostVerb][] {
   return [
     [CHECK_OUTPUT, async (args, { run }) => (await run.output?.issuesOf(Object(args).value)) ?? null],
     [

@@ -9,6 +9,7 @@ import type { BlackboardScope } from '../blackboard-scope.ts'
  */
 export function offeredVerbs(role: AgentRole, blackboard: BlackboardScope): string[] {
   const { delegationAllowed, canDelegateTo, escalateTo, trust, tools = [] } = role
+  if (trust === 'untrusted') return []
   const delegates = delegationAllowed ?? (canDelegateTo !== undefined && canDelegateTo.length > 0)
   const byRight = [
     ...(delegates ? ['request', 'delegate', 'handoff'] : []),
