@@ -62,6 +62,7 @@ export { type AgentDefinition, agentRef, defineAgent, type Reply } from './actor
 export type {
   AgentContext,
   AgentRef,
+  AgentType,
   EscalationOutcome,
   OrchestratorContext,
   Outcome,
@@ -96,7 +97,9 @@ export type {
 export type { Logger } from './actors/logger.ts'
 export { defineProtocol } from './actors/protocol.ts'
 export type { LogStore, ModelsConfig, StateConfig, SyncPoint, TokenLimit } from './runtime/options.ts'
+export type { AgentRegistry } from './runtime/agent-registry.ts'
 export type { AgentInstance } from './runtime/agent-instance.ts'
+export type { Reloaded } from './runtime/newcomers.ts'
 export type { RuntimeEvent } from './runtime/events.ts'
 export type { MultiAgentResult } from './runtime/result.ts'
 export type { Run, RunOptions } from './runtime/run.ts'

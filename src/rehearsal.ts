@@ -90,7 +90,8 @@ export class Rehearser {
         { path: 'clock' },
       )
     const { logger = this.#theatre.logger, supervision } = given
-    const options = { ...given, clock: stage.clock, logger, supervision: watched(supervision) }
+    const registry = given.registry?.rehearsed() // what its agents define is gone with the run
+    const options = { ...given, registry, clock: stage.clock, logger, supervision: watched(supervision) }
     this.#stage = stage
     return playSeed(seed, stage, (kit) => new RehearsedTeam(options, kit), part)
   }

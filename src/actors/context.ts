@@ -92,6 +92,12 @@ export type SpawnRole = RoleInfo & {
 }
 
 /**
+ * A type of agent as an agent defines it; JSON, since it crosses threads. `class` and `module` are as in the registry: of an
+ * agents.yaml, the name of a class and a path relative to the file. Without both it is only a prompt.
+ */
+export type AgentType = RoleInfo & { class?: string; module?: string; tools?: Exclude<ToolReference, Tool>[] }
+
+/**
  * What a turn is given: who it is, its state, and the verbs. A verb with an effect is a step: a turn that is tried again
  * after a crash gets its result from the log. After its turn has ended every verb rejects (or throws) `TurnEndedError`.
  * Verbs reject with a `DramatisError`; a verb that is not there yet with `ConfigurationError`.
@@ -326,6 +332,21 @@ export interface AgentContext<State = object, RunState = object, Data = unknown>
    */
   spawn(role: SpawnRole): Promise<string>
   /**
+   * Defines a type of agent for good, and resolves with its name when an agent of it is ready: it joins the team, and is
+   * written into the team's registry, the agents.yaml that `loadTeam` has read. For protocol scripts, and for agents with
+   * `trust: 'privileged'`. Who defines it may give it tasks from then on. It is trusted no more than its maker, delegates to
+   * nobody to whom its maker may not, sees no environment, and counts among the 64 that a run may make. A type that cannot
+   * be loaded or started is not written. Source: document 003, self-modifiable.
+   *
+   * Rejects with `ConfigurationError` for a team without a registry, a wrong type, a name that is taken, or a file that cannot
+   * be written; with `DelegationRefusedError`, `UnknownAgentError`, `StartFailedError` and `TeamOverloadedError`.
+   *
+   * @example
+   * const name = await context.defineAgent({ name: 'tester', class: 'TestAgent', systemPrompt: 'Write tests first.' })
+   * const { result } = await context.delegate(name, 'Test the calculator.')
+   */
+  defineAgent(type: AgentType): Promise<string>
+  /**
    * One call of a model, by the gateway in the host: a thread never has a key. It is a step: a turn that is tried again gets
    * the answer from the log, and one that was cut off in the middle of a call takes it up. It counts as work of its own, so
    * the turn keeps its place among `maxConcurrentAgents`.
@@ -350,7 +371,7 @@ export interface AgentContext<State = object, RunState = object, Data = unknown>
    *
    * Its tools are verbs of this context, as the role's rights say (`delegationAllowed: true` or `canDelegateTo`: request,
    * delegate, handoff; `escalateTo`: escalate; the team's `enableBlackboard`: publish, read_blackboard; `trust: 'privileged'`:
-   * spawn; with any of them refuse) and as its `tools` name them. `tools` here: these alone. What a tool fails with is told to
+   * spawn, and where the team has a registry define_agent, delegate; with any of them refuse) and as its `tools` name them. `tools` here: these alone. What a tool fails with is told to
    * the model. `refuse` ends the turn with `TaskRefusedError`; after `handoff` the answer is empty.
    *
    * After `maxRounds` (the role's, 12) rounds without an answer the manager is asked (`escalate`): with its guidance there are

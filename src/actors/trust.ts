@@ -33,6 +33,7 @@ const LEAST = {
   ask: 'internal', // a person would take it for the team
   agents: 'internal',
   tool: 'internal',
+  // What they make can have any trust, and nobody is to make an agent that is trusted more than itself.
   spawn: 'privileged',
   define: 'privileged',
 } as const satisfies Record<string, Trust>

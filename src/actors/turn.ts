@@ -20,7 +20,7 @@ import { FAILED, LOG, NOW, REPLAYED, SIGNALLED, STEP_BEGAN, STEP_DONE } from '..
 import { idText } from '../mailbox/frame-id.ts'
 import { type AgentMessage, ORCHESTRATOR } from '../mailbox/message.ts'
 import { turnBlackboard } from './board-verbs.ts'
-import type { AgentContext, AgentRef, Outcome, RequestOptions, SpawnRole, SyncResult } from './context.ts'
+import type { AgentContext, AgentRef, AgentType, Outcome, RequestOptions, SpawnRole, SyncResult } from './context.ts'
 import type { TaskTurn } from './delegate.ts'
 import { type Draft, Drafts } from './drafts.ts'
 import { Emitter } from './emitter.ts'
@@ -257,6 +257,14 @@ export class Turn extends TaskVerbs implements AgentContext, MessengerTurn {
   async #spawn(role: SpawnRole): Promise<string> {
     checkObject(role, 'role')
     return (await this.call('spawn', role)) as string
+  }
+
+  defineAgent(type: AgentType): Promise<string> {
+    return handled(this.#define(type))
+  }
+  async #define(type: AgentType): Promise<string> {
+    checkObject(type, 'type')
+    return (await this.call('define', type)) as string
   }
 
   /** A verb that the host serves. The answer is JSON; `signal` withdraws it. */

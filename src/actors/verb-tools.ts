@@ -128,6 +128,21 @@ const TOOLS: readonly VerbTool[] = [
     },
   ),
   tool(
+    'define_agent',
+    'Defines a new type of agent for good. It is in the team from then on, and you may give it tasks.',
+    {
+      name: { ...TEXT, description: "A letter, then letters, digits, '_' and '-'." },
+      systemPrompt: TEXT,
+      description: { ...TEXT, description: 'What it is for, as the others read it.' },
+      canDelegateTo: { type: 'array', items: TEXT, description: 'To whom it may give tasks; else to nobody.' },
+    },
+    ['name', 'systemPrompt'],
+    async ({ context }, { name, ...type }) => {
+      const made = await context.defineAgent({ ...type, name: String(name) }) // what else is wrong the host says
+      return { text: `"${made}" is in the team now.` }
+    },
+  ),
+  tool(
     'ask_user',
     'Asks the user, and waits for the answer.',
     {

@@ -1,4 +1,5 @@
 /** `agent_config.yaml`: what holds for every agent that says nothing of its own. Source: document 003, configuration. */
+import { existsSync } from 'node:fs'
 import type { AgentRole } from '../actors/role.ts'
 import type { ModelsConfig } from '../runtime/options.ts'
 import { anyObject, integer, shape, text } from '../runtime/settings-checks.ts'
@@ -43,6 +44,13 @@ const configShape = shape<AgentConfig>({
   context: shape<NonNullable<AgentConfig['context']>>({ historyKeep: integer(1), maxTokens: roleFields.maxTokens }),
   rounds: shape<NonNullable<AgentConfig['rounds']>>({ maxPerSubtask: roleFields.maxRounds }),
 })
+
+const NAMES = ['agent_config.yaml', 'agent_config.yml']
+
+/** The files that are there: one, if any. */
+export function configBeside(file: URL): URL[] {
+  return NAMES.map((name) => new URL(name, file)).filter((url) => existsSync(url))
+}
 
 /** Throws for the first setting that is wrong, with its path. */
 export function agentDefaults(value: unknown): AgentDefaults {

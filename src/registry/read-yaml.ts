@@ -24,7 +24,7 @@ const MOST_VALUES = 100_000
 /** Keys whose own keys are names, which stay as they are written. */
 const OF_NAMES = new Set(['agents', 'models', 'interests', 'prompts'])
 /** Keys of what belongs to somebody's own code: nothing below is an option. */
-const OPAQUE = new Set(['data', 'config'])
+export const OPAQUE = new Set(['data', 'config'])
 /** Whose camel case is not the one of their words. */
 const SPELLINGS = new Map([['baseUrl', 'baseURL']])
 

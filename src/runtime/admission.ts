@@ -65,7 +65,7 @@ export class Admission implements Admitting {
     const index = recipientOf(memory, at)
     if (index === NOBODY && flagsOf(memory, at) & TO_ALL) return this.#broadcast(sender, run, memory, at)
     const named = index === NOBODY && flagsOf(memory, at) & HAS_NAME ? readBody(memory, at).name : undefined
-    const known = named === undefined ? this.#core.cells[index] : this.#core.cell(named, run)
+    const known = named === undefined ? this.#core.cells[index] : this.#named(named, sender, run)
     const callee = known?.removed ? this.#core.cell(known.name, run) : known // the run may have another of that name
     const name = named ?? callee?.name ?? `#${index}`
     const refuse = (reason: Refusal, error: DramatisError) => {
@@ -119,6 +119,10 @@ export class Admission implements Admitting {
     if (within) this.#acceptNested(callee, envelope)
     else if (flagsOf(memory, at) & ASKS || !this.#hasRoom(callee)) this.#ask(callee, envelope)
     else this.#accept(callee, envelope)
+  }
+
+  #named(name: string, sender: Cell, run: RunState): Cell | undefined {
+    return this.#core.cell(name, run) ?? (sender.settings.untrusted ? undefined : this.#core.newcomer(name))
   }
 
   #broadcast(sender: Cell, run: RunState, memory: Memory, at: number): void {

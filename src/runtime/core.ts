@@ -205,6 +205,8 @@ export interface Core extends Directory {
   gate: Gate
   /** Who has that name; who had it last, where nobody has it any more. */
   cell(name: string, run?: RunState): Cell | undefined
+  /** Somebody who is not in the team, and whom the registry has by now. */
+  newcomer: (name: string) => Cell | undefined
   /** The agents of the team that there are now, and those of that run alone. */
   agents(run?: RunState): Cell[]
   /** By index; '' where an agent of one run is, or was. */

@@ -49,6 +49,22 @@ function obstacleOf(from: Cell, to: Cell): Obstacle | undefined {
 const namesOf = (names: readonly string[]) =>
   names.length === 0 ? 'nobody' : names.map((name) => `"${name}"`).join(', ')
 
+/** From now on it may delegate to these alone. Its own thread sees it in its role from its next life on. */
+export function grant({ settings }: Cell, canDelegateTo: string[] | undefined): void {
+  settings.info = Object.freeze({
+    ...settings.info,
+    canDelegateTo: Object.freeze([...(canDelegateTo ?? [])]) as string[],
+  })
+}
+
+/** Throws for the first to whom that one may not delegate: what it makes reaches no further. */
+export function refuseBeyond(maker: Cell, takers: readonly Cell[]): void {
+  for (const to of takers) {
+    const obstacle = obstacleOf(maker, to)
+    if (obstacle) throw refusal(maker, to, obstacle, { path: 'type.canDelegateTo' })
+  }
+}
+
 export const mayDelegate = (from: Cell, to: Cell): boolean => obstacleOf(from, to) === undefined
 
 /** To whom each may delegate, by name. */

@@ -63,6 +63,9 @@ export class HostCalls implements Serving {
     Promise.reject(new ConfigurationError('spawn: there is no team to make agents for.', { path: 'spawn' }))
   /** Whether somebody can have a handle of that run. */
   mayBeAnswered: (run: RunState) => boolean = () => true
+  /** Makes one of the type that another one defines, and keeps the type; its name. */
+  define: (by: Cell, run: RunState, type: object) => Promise<string> = () =>
+    Promise.reject(new ConfigurationError('define: there is no team to define agents for.', { path: 'define' }))
   readonly #handoffs: Handoffs
   readonly #reassignments: Reassignments
   readonly tools: HostTools
@@ -171,6 +174,8 @@ export class HostCalls implements Serving {
         return this.tools.call(cell, run, args as Partial<ToolCall>, signal)
       case 'spawn':
         return this.spawn(run, args)
+      case 'define':
+        return this.define(cell, run, args)
       case 'managers':
         return this.#managers(cell, run, turn)
       case 'reassign':
@@ -206,7 +211,7 @@ export class HostCalls implements Serving {
   }
 
   #agent(name: string, run: RunState): Cell {
-    const cell = this.#core.cell(name, run)
+    const cell = this.#core.cell(name, run) ?? this.#core.newcomer(name)
     if (cell?.settings.counted) return cell
     throw this.#core.admission.unknown(name, run)
   }

@@ -3,6 +3,7 @@ import type { Logger } from '../actors/logger.ts'
 import type { ModelClient } from '../actors/model.ts'
 import type { AgentRole, CommunicationConfig, SupervisionConfig, ToolReference } from '../actors/role.ts'
 import type { Clock } from '../clock.ts'
+import type { AgentRegistry } from './agent-registry.ts'
 
 /**
  * A place where agents of one run wait for each other, as often as they come there: `context.sync(name)`. Source: document
@@ -103,6 +104,8 @@ export interface TeamOptions<Name extends string = string> {
   models?: ModelsConfig | 'rehearsal'
   /** Every agent can call them. The protocol script can too, but for those in modules without `isolate`. */
   tools?: ToolReference[]
+  /** Where agents come from that the team does not have yet, and what its agents define is kept: `loadTeam` gives one. */
+  registry?: AgentRegistry
   /** Lines on stderr, from info up. A pino logger fits. */
   logger?: Logger
   /** The machine's. */

@@ -155,7 +155,10 @@ export class Posting {
         { path: 'recipient', got: recipients },
       )
     const run = this.#runOf(message)
-    const target = this.#supervisor.cell(recipient, run) ?? this.#supervisor.cells[USER_INDEX]!
+    const target =
+      this.#supervisor.cell(recipient, run) ??
+      this.#supervisor.newcomer(recipient) ??
+      this.#supervisor.cells[USER_INDEX]!
     return new Promise((resolve, reject) => {
       const settle = (memory: Memory, at: number) => {
         const { redactor } = this.#supervisor

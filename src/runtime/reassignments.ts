@@ -50,7 +50,7 @@ export class Reassignments {
   }
 
   #agent(name: string, run: RunState): Cell {
-    const cell = this.#core.cell(name, run)
+    const cell = this.#core.cell(name, run) ?? this.#core.newcomer(name)
     if (cell?.settings.counted) return cell
     throw this.#core.admission.unknown(name, run)
   }

@@ -7,6 +7,7 @@ import { type AgentInstance, type AgentInstanceHost, agentInstance, statusOf } f
 import type { Cell } from './cell.ts'
 import { agentCell, fixedCell } from './cell-settings.ts'
 import { FIXED_NAMES } from './core.ts'
+import type { Newcomers } from './newcomers.ts'
 import type { RunState } from './run-state.ts'
 import type { AgentSettings, TeamSettings } from './settings.ts'
 import { spawnShape } from './settings-shape-role.ts'
@@ -33,6 +34,7 @@ export class Roster {
   }
 
   get(name: string): AgentInstance | undefined {
+    if (!this.#supervisor.cell(name)) this.#supervisor.newcomer(name)
     return this.#instances.get(name)
   }
 
@@ -53,9 +55,9 @@ export class Roster {
   }
 
   /** Its mailbox takes messages from now on; `begin` starts its thread. */
-  add(role: AgentRole): Cell {
+  add(role: AgentRole, expected: readonly string[] = []): Cell {
     const everybody = this.#supervisor.cells.filter(({ settings, removed }) => settings.counted && !removed)
-    const cell = this.#enter(this.#settings.newcomer(role, 'role', namesOf(everybody)), 'role')
+    const cell = this.#enter(this.#settings.newcomer(role, 'role', namesOf(everybody), expected), 'role')
     this.#introduce(cell)
     return cell
   }
@@ -66,7 +68,7 @@ export class Roster {
     try {
       await Promise.all(cell.instances.flatMap((each) => [lives.begin(each), lives.ready(each)]))
     } catch (error) {
-      if (!cell.removed) await this.#dismiss(cell)
+      if (!cell.removed) await this.dismiss(cell)
       throw error
     }
   }
@@ -77,21 +79,35 @@ export class Roster {
     const { lifetime = 'run', ...role } = given as SpawnRole
     const own = lifetime === 'run' ? run : undefined
     await this.left(role.name, own)
+    return this.#counted(run, async () => {
+      const cell = own ? this.#addTo(own, role) : this.add(role)
+      await this.begin(cell)
+      return cell.name
+    })
+  }
+
+  /** An agent defines a type, for the team and its registry. */
+  async define(by: Cell, run: RunState, type: object, newcomers: Newcomers | undefined): Promise<string> {
+    if (!newcomers) throw noRegistry('context.defineAgent')
+    await this.left('name' in type ? type.name : undefined)
+    return this.#counted(run, () => newcomers.define(by, run, type))
+  }
+
+  /** What makes an agent counts for its run, unless it fails. */
+  async #counted(run: RunState, make: () => Promise<string>): Promise<string> {
     run.boardOver.signal.throwIfAborted() // the run is over
     if (run.spawned >= MAX_SPAWNED)
       throw new TeamOverloadedError(
         `Run "${run.id}" has made ${run.spawned} agents by context.spawn, and no run makes more. Give their work to those that there are.`,
         { runId: run.id, spawned: run.spawned, limit: MAX_SPAWNED },
       )
-    const cell = own ? this.#addTo(own, role) : this.add(role)
     run.spawned += 1
     try {
-      await this.begin(cell)
+      return await make()
     } catch (error) {
       run.spawned -= 1
       throw error
     }
-    return cell.name
   }
 
   #addTo(run: RunState, role: AgentRole): Cell {
@@ -103,10 +119,10 @@ export class Roster {
 
   /** Rules 8 and 12: an orderly stop; what waits becomes dead letters, and who asked is told. */
   remove(name: string): Promise<void> {
-    return this.#dismiss(this.present(name))
+    return this.dismiss(this.present(name))
   }
 
-  async #dismiss(cell: Cell): Promise<void> {
+  async dismiss(cell: Cell): Promise<void> {
     if (!cell.run) this.#instances.delete(cell.name)
     const leaving = this.#leave(cell)
     this.#leaving.set(keyOf(cell.name, cell.run), leaving)
@@ -172,11 +188,18 @@ export class Roster {
 
   /** The agent of that name. Throws `UnknownAgentError`. */
   present(name: string): Cell {
-    const cell = this.#supervisor.cell(name)
+    const cell = this.#supervisor.cell(name) ?? this.#supervisor.newcomer(name)
     if (cell?.settings.counted && !cell.removed) return cell
     throw unknownAgent(name, namesOf(this.#supervisor.agents()))
   }
 }
+
+/** `asked`: the verb that needs one. */
+export const noRegistry = (asked: string) =>
+  new ConfigurationError(
+    `${asked}: this team has no registry. Make it with loadTeam from an agents.yaml, or give the option registry.`,
+    { path: 'registry' },
+  )
 
 const namesOf = (cells: readonly Cell[]) => cells.map(({ name }) => name)
 

@@ -79,7 +79,7 @@ const OF_CODE = { concurrency: 1, reentrancy: 'none' } as const
 const OF_MODELS = { concurrency: 16, reentrancy: 'chain' } as const
 
 /** What of the team's options speaks for each role that says nothing. */
-type TeamDefaults = Pick<TeamOptions, 'communication' | 'supervision' | 'enableBlackboard' | 'tools'>
+type TeamDefaults = Pick<TeamOptions, 'communication' | 'supervision' | 'enableBlackboard' | 'tools' | 'registry'>
 
 /**
  * The settings of the role at `path`. A role without code (`hasDefinition` says that it has some) is played by one of
@@ -108,6 +108,7 @@ export function agentSettings(
     verbs: offeredVerbs(
       { ...role, tools: [...(team.tools ?? []), ...(role.tools ?? [])] },
       blackboardScope(team.enableBlackboard),
+      team.registry !== undefined,
     ),
     env: [...(role.env ?? [])],
     maxHeapMb: role.limits?.maxHeapMb ?? null,

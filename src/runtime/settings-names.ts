@@ -18,12 +18,17 @@ export function checkNames(agents: readonly AgentRole[]): void {
   for (const [i, role] of agents.entries()) checkReferences(role, `agents[${i}]`, first)
 }
 
-/** Throws if the role at `at` has the name of one of the others, or names somebody who is not there. */
-export function checkNewName(role: AgentRole, at: string, others: readonly string[]): void {
+/** Throws if the role at `at` has the name of one of the others, or names somebody who is neither there nor expected. */
+export function checkNewName(
+  role: AgentRole,
+  at: string,
+  others: readonly string[],
+  expected: readonly string[],
+): void {
   const known = new Set(others)
   if (known.has(role.name))
     throw refusedAs(`${at}.name`, `${shown(role.name)}, which an agent has already`, 'a name that no other agent has')
-  checkReferences(role, at, known.add(role.name))
+  checkReferences(role, at, new Set([...others, ...expected, role.name]))
 }
 
 type Known = Pick<ReadonlySet<string>, 'has' | 'keys'>

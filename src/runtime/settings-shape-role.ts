@@ -1,5 +1,5 @@
 /** The shape of one role: every field that the contract has, and what it takes. */
-import type { SpawnRole } from '../actors/context.ts'
+import type { AgentType, SpawnRole } from '../actors/context.ts'
 import type { AgentRole, Capability, CommunicationConfig, RoleInfo, SupervisionConfig } from '../actors/role.ts'
 import { jsonIssue, NAME_GRAMMAR } from '../mailbox/message.ts'
 import { MAX_CONCURRENCY } from '../mailbox/window.ts'
@@ -115,6 +115,9 @@ export const spawnShape = shape<SpawnRole>(
   },
   'name',
 )
+
+/** The same for a type that an agent defines. Where a module is relative to is the registry's to know. */
+export const typeShape = shape<AgentType>({ ...roleInfo, class: someText, module: text, tools: anyList }, 'name')
 
 /** What each field of a role takes. */
 export const roleFields: Fields<AgentRole> = {

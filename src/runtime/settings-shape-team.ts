@@ -5,6 +5,7 @@ import type { StateConfig, TeamOptions } from './options.ts'
 import { reading, refused } from './refused.ts'
 import type { Check, Fields } from './settings-checks.ts'
 import {
+  anyList,
   anyObject,
   integer,
   isObject,
@@ -71,6 +72,10 @@ export const teamFields: Fields<TeamOptions & { orchestration: unknown }> = {
   budget: anyObject,
   models: modelsShape,
   tools: toolsShape,
+  registry: (value, path) => {
+    methods('read', 'check', 'save', 'rehearsed')(value, path)
+    anyList(Reflect.get(Object(value), 'loaded'), `${path}.loaded`)
+  },
   logger: methods('debug', 'info', 'warn', 'error'),
   clock: methods('now', 'monotonic', 'random', 'sleep'),
 }

@@ -2,6 +2,7 @@
 import type { Logger } from '../actors/logger.ts'
 import type { AgentRole, SupervisionConfig } from '../actors/role.ts'
 import { type Scheduler, schedulerFrom } from '../clock.ts'
+import type { AgentRegistry } from './agent-registry.ts'
 import { type BlackboardScope, blackboardScope } from './blackboard-scope.ts'
 import { defaultLogger } from './default-logger.ts'
 import { LIVELOCK_BOUNDS, type LivelockBounds } from './livelock.ts'
@@ -53,8 +54,9 @@ export interface TeamSettings {
   /** Knows the keys in the environment; whoever obtains another one tells it. */
   redactor: Redactor
   clock: Scheduler
-  /** Of a role that comes later, at that path of what was given: checked, and with the same defaults. */
-  newcomer(role: AgentRole, path: string, others: readonly string[]): AgentSettings
+  /** Of a role that comes later, at that path of what was given: checked, and with the same defaults. It may name others that are expected. */
+  newcomer(role: AgentRole, path: string, others: readonly string[], expected?: readonly string[]): AgentSettings
+  registry: AgentRegistry | undefined
 }
 
 /**
@@ -78,8 +80,8 @@ export function settingsFrom(
   checkNames(options.agents)
   const syncPoints = syncPointsFrom(options.syncPoints ?? [], options.agents)
   const isGiven = ({ name }: AgentRole) => given.modules?.has(name) ?? false
-  const { supervision, communication, enableBlackboard, tools = [] } = options
-  const defaults = { ...structuredClone({ supervision, communication, enableBlackboard }), tools: [...tools] }
+  const { supervision, communication, enableBlackboard, tools = [], registry } = options
+  const defaults = { ...structuredClone({ supervision, communication, enableBlackboard }), tools: [...tools], registry }
   const clock = schedulerFrom(options.clock)
   const { env = process.env } = given
   const redactor = new Redactor()
@@ -109,10 +111,11 @@ export function settingsFrom(
     logger: options.logger ?? defaultLogger,
     redactor,
     clock,
-    newcomer(role, path, others) {
+    registry: options.registry,
+    newcomer(role, path, others, expected = []) {
       roleShape(role, path)
       refuseUnavailableRole(role, path)
-      checkNewName(role, path, others)
+      checkNewName(role, path, others, expected)
       return agentSettings(role, path, defaults, isGiven(role), known)
     },
   }

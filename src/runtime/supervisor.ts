@@ -79,6 +79,7 @@ export class Supervisor implements Core {
   readonly deaths: Deaths
   readonly redelivery: Redelivery
   readonly calls: HostCalls
+  newcomer: Core['newcomer'] = () => undefined
   readonly syncPoints: SyncPoints
   readonly records$: Observable<Batch>
   gate: Gate = OPEN_GATE

@@ -20,6 +20,7 @@ import type { DeadLetter } from '../mailbox/dead-letters.ts'
 import type { AgentMessage, MessageInput, TypedMessage } from '../mailbox/message.ts'
 import { MAX_AGENTS } from '../mailbox/room.ts'
 import type { AgentInstance } from './agent-instance.ts'
+import type { AgentRegistry } from './agent-registry.ts'
 import type { Cell } from './cell.ts'
 import { FIXED_NAMES, ORCHESTRATOR_INDEX } from './core.ts'
 import { delegateTask } from './delegate-task.ts'
@@ -34,6 +35,7 @@ import { type Metric, prometheusText } from './metric.ts'
 import { metricsOf } from './metrics.ts'
 import { ModelGateway } from './models/gateway.ts'
 import { modelTurnVerbs } from './models/model-turn.ts'
+import { Newcomers, type Reloaded } from './newcomers.ts'
 import { deadlines } from './parts/deadlines.ts'
 import { deadlock } from './parts/deadlock.ts'
 import { livelock } from './parts/livelock.ts'
@@ -51,7 +53,7 @@ import { Posting } from './posting.ts'
 import { Provision, type TeamKit } from './provision.ts'
 import { reading } from './refused.ts'
 import type { MultiAgentResult } from './result.ts'
-import { Roster } from './roster.ts'
+import { noRegistry, Roster } from './roster.ts'
 import type { Run, RunHandle, RunOptions } from './run.ts'
 import { RunBook } from './run-book.ts'
 import { directoryOf } from './run-state.ts'
@@ -74,6 +76,7 @@ export class TeamRuntime {
   readonly #posting: Posting
   readonly #letters: Letters
   readonly #roster: Roster
+  readonly #newcomers: Newcomers | undefined
   readonly #events: Observable<RuntimeEvent>
   readonly #tallies = new Tallies()
   readonly #spawner: Spawner
@@ -126,6 +129,7 @@ export class TeamRuntime {
       this.#joined(this.supervisor.cell(name, run))
       return name
     }
+    this.supervisor.calls.define = (by, run, type) => this.#roster.define(by, run, type, this.#newcomers)
     this.supervisor.calls.boardScope = settings.blackboard
     this.supervisor.calls.waitTimeoutMs = settings.globalTimeoutMs
     this.#serveModels(settings, kit)
@@ -134,6 +138,7 @@ export class TeamRuntime {
       run: (of, task, options) => this.#runAlone(of, task, options),
       deliver: (to, message) => this.#post(() => this.#posting.deliver(to, message)),
     })
+    this.#newcomers = settings.registry && this.#newcomersOf(settings.registry)
     this.#provide(new Provision(settings, protocol, this.supervisor, kit))
     this.#events = eventStream(this.supervisor, this.#runs)
   }
@@ -162,6 +167,23 @@ export class TeamRuntime {
     })
     calls.verbs.set('model', gateway.verb)
     for (const [operation, verb] of modelTurnVerbs(this.supervisor)) calls.verbs.set(operation, verb)
+  }
+
+  #newcomersOf(registry: AgentRegistry): Newcomers {
+    const newcomers = new Newcomers(this.supervisor, registry, {
+      join: (role, expected) => {
+        const cell = this.#roster.add(role, expected)
+        this.#joined(cell)
+        return cell
+      },
+      begin: async (cell) => {
+        if (this.#started) await this.#roster.begin(cell)
+      },
+      leave: (cell) => this.#roster.dismiss(cell),
+      left: (name) => this.#roster.left(name),
+    })
+    this.supervisor.newcomer = (name) => (this.#runs.closing ? undefined : newcomers.find(name))
+    return newcomers
   }
 
   #provide(provision: Provision): void {
@@ -417,6 +439,23 @@ export class TeamRuntime {
 
   #assertOpen(): void {
     if (this.#runs.closing) throw closedError()
+  }
+
+  /**
+   * Reads the team's registry again (the agents.yaml that `loadTeam` has read): agents that the team does not have join it, and
+   * who may delegate to whom is as it says now. What else has changed it names in `outdated`: that counts for the next
+   * team. Nobody has to call it for a message or a task to an agent that is new there: that looks by itself.
+   *
+   * Rejects with `ConfigurationError` for a team without a registry, for what is wrong in it (then nothing changes) and for an
+   * agent that cannot be loaded, with `StartFailedError` for one that failed twice while it started; the others have joined.
+   *
+   * @example
+   * const { added } = await team.reload()
+   */
+  async reload(): Promise<Reloaded> {
+    this.#assertOpen()
+    if (!this.#newcomers) throw noRegistry('reload')
+    return this.#newcomers.reload()
   }
 
   /** Not available in this version. */

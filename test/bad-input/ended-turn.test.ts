@@ -21,6 +21,7 @@ const asynchronous: Record<string, Act> = {
   publish: (context) => context.publish('k', 1, 'fact'),
   subscribe: (context) => context.subscribe('k'),
   sync: (context) => context.sync('noon'),
+  defineAgent: (context) => context.defineAgent({ name: 'new' }),
   'blackboard.write': (context) => context.blackboard.write('k', 1, 'fact'),
   'blackboard.read': (context) => context.blackboard.read('k'),
   'blackboard.query': (context) => context.blackboard.query(),

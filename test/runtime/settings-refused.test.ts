@@ -189,5 +189,8 @@ t.test('a logger and a clock need their four methods', async (t) => {
   })
   t.equal(detailsOf({ logger: () => {} }), 'logger: a function')
   t.equal(detailsOf({ clock: Date }), 'clock: a function')
+  const registry = { read() {}, check() {}, save() {}, rehearsed() {} }
+  t.equal(detailsOf({ registry: { ...registry, save: 5 } }), 'registry: an object without save')
+  t.equal(detailsOf({ registry }), 'registry.loaded: nothing')
   t.equal(detailsOf({ clock: { now() {}, monotonic() {}, random() {} } }), 'clock: an object without sleep')
 })

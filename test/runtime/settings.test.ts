@@ -57,6 +57,7 @@ t.test('a team of one role gets every default', async (t) => {
     livelock: false,
     livelockOfModels: { maxStalledRounds: 3, maxRepeats: 4, maxMessagesWithoutProgress: 50 },
     blackboard: 'on_use',
+    registry: undefined,
     logger: defaultLogger,
     clock: systemClock,
   })
@@ -97,6 +98,7 @@ t.test('every option of the team arrives', async (t) => {
     livelock: { maxStalledRounds: 1, maxRepeats: 2, maxMessagesWithoutProgress: 30 },
     livelockOfModels: { maxStalledRounds: 1, maxRepeats: 2, maxMessagesWithoutProgress: 30 },
     blackboard: 'team',
+    registry: undefined,
     logger: silent,
     clock,
   })

@@ -156,6 +156,15 @@ t.test('internal: all but making others', async (t) => {
   })
 })
 
+t.test('nobody makes an agent that is trusted more than itself', async (t) => {
+  for (const verb of ['spawn', 'define'] as const) t.equal(trustFor(verb), 'privileged', 'which is the most there is')
+  const { play } = stage(t, 'internal')
+  for (const trust of ['untrusted', 'internal', 'privileged'] as const) {
+    const { error } = await play((context) => context.spawn({ name: 'new', trust }))
+    t.match(error, { code: 'CONFIGURATION', details: { path: 'trust' } })
+  }
+})
+
 t.test('privileged: it makes others', async (t) => {
   const { play } = stage(t, 'privileged')
   t.same(await play((context) => context.spawn({ name: 'new' })), { value: 'new' })

@@ -1,0 +1,111 @@
+/** An agents.yaml as a team's registry: read again when it has changed, and written when an agent defines a type. */
+import { isDeepStrictEqual } from 'node:util'
+import type { AgentType } from '../actors/context.ts'
+import type { AgentRole } from '../actors/role.ts'
+import { ConfigurationError } from '../errors.ts'
+import type { AgentRegistry } from '../runtime/agent-registry.ts'
+import { withEntry } from './add-entry.ts'
+import { configBeside } from './agent-config.ts'
+import type { Surroundings } from './roles.ts'
+import { type LoadedTeam, teamFrom } from './team-text.ts'
+import { MemorySource, stampOf, type TextSource } from './text-source.ts'
+
+/** Where a team's text is, what errors call it, and what it is read against. */
+export interface Home extends Omit<Surroundings, 'defaults'> {
+  source: TextSource
+  name: string
+}
+
+export class AgentsFile implements AgentRegistry {
+  readonly loaded: readonly AgentRole[]
+  /** As it was when it was read first. */
+  readonly team: LoadedTeam
+  readonly #home: Home
+  #stamp: string
+  /** The last that could be read. */
+  #text: string
+  #roles: readonly AgentRole[]
+  #error: unknown
+
+  /** Throws ConfigurationError for what is wrong in it. */
+  constructor(home: Home) {
+    this.#home = home
+    this.#stamp = this.#stampNow()
+    this.#text = home.source.read()
+    this.team = this.#parsed(this.#text)
+    this.loaded = this.team.agents
+    this.#roles = this.loaded
+  }
+
+  read(): readonly AgentRole[] {
+    const stamp = this.#stampNow()
+    if (stamp !== this.#stamp) {
+      this.#stamp = stamp
+      this.#error = undefined
+      try {
+        const text = this.#home.source.read()
+        this.#roles = this.#parsed(text).agents
+        this.#text = text
+      } catch (error) {
+        this.#error = error
+      }
+    }
+    if (this.#error) throw this.#error
+    return this.#roles
+  }
+
+  check(type: AgentType, maker: string | null): AgentRole {
+    return this.#with(type, maker).role
+  }
+
+  save(type: AgentType, maker: string | null): void {
+    this.#home.source.write(this.#with(type, maker).text) // from what stands there by now
+  }
+
+  rehearsed(): AgentRegistry {
+    return new AgentsFile({ ...this.#home, source: new MemorySource(this.#text) })
+  }
+
+  #stampNow(): string {
+    const { source, file } = this.#home
+    return [source.stamp(), ...configBeside(file).map(stampOf)].join(' ')
+  }
+
+  #parsed(text: string): LoadedTeam {
+    return teamFrom(text, this.#home.name, this.#home)
+  }
+
+  #with(type: AgentType, maker: string | null): { text: string; role: AgentRole } {
+    const before = this.#home.source.read()
+    const roles = this.#parsed(before).agents
+    const text = withEntry(
+      before,
+      type,
+      roles.find(({ name }) => name === maker),
+    )
+    const { agents } = this.#asDefined(text, type.name)
+    const role = agents.find(({ name }) => name === type.name)
+    const others = agents.filter((other) => other !== role)
+    if (!role || !isDeepStrictEqual(withoutGrants(others, maker), withoutGrants(roles, maker)))
+      throw new ConfigurationError(
+        `type: the entry of "${maker}" in ${this.#home.name} shares its content with another one, which would change too. Write it out, without an alias.`,
+        { path: 'type', file: this.#home.name },
+      )
+    return { text, role }
+  }
+
+  /** Its errors have no place: nobody sees that text. */
+  #asDefined(text: string, name: string): LoadedTeam {
+    try {
+      return this.#parsed(text)
+    } catch (error) {
+      if (!(error instanceof ConfigurationError)) throw error
+      const { line, column, file, ...details } = error.details
+      const words = error.message.replace(`${file}:${line}:${column}: `, '')
+      throw new ConfigurationError(`type: "${name}" cannot be defined: ${words}`, details, error.cause)
+    }
+  }
+}
+
+const withoutGrants = (roles: readonly AgentRole[], maker: string | null) =>
+  roles.map((role) => (role.name === maker ? { ...role, canDelegateTo: [] } : role))

@@ -1,0 +1,106 @@
+/** What the text of an agents.yaml comes to: the options of a team. */
+import { basename } from 'node:path'
+import { fileURLToPath } from 'node:url'
+import { ConfigurationError } from '../errors.ts'
+import { type OrchestrationConfig, protocolFrom } from '../protocols/index.ts'
+import type { TeamOptions } from '../runtime/options.ts'
+import { refused } from '../runtime/refused.ts'
+import { settingsFrom } from '../runtime/settings.ts'
+import { anyObject, type Check, type Fields, isObject, shape } from '../runtime/settings-checks.ts'
+import { teamFields } from '../runtime/settings-shape-team.ts'
+import { type AgentDefaults, agentDefaults, configBeside } from './agent-config.ts'
+import { refuseCycles } from './cycles.ts'
+import { moduleAt } from './modules.ts'
+import type { Places } from './places.ts'
+import { readYaml } from './read-yaml.ts'
+import { rolesFrom, type Surroundings, toolFrom } from './roles.ts'
+import { FileSource } from './text-source.ts'
+
+/** What `createTeam` takes. */
+export type LoadedTeam = TeamOptions & { orchestration: OrchestrationConfig }
+
+type FileOptions = Omit<LoadedTeam, 'agents' | 'logger' | 'clock' | 'registry'> & { agents: object }
+
+const { logger: _logger, clock: _clock, registry: _registry, ...fields } = teamFields
+
+const fileFields: Fields<FileOptions> = { ...fields, agents: anyObject }
+
+const fileShape: Check = shape(fileFields, 'agents')
+
+/** The team that a text describes which is, or is to be, that file's. */
+export function teamFrom(text: string, name: string, given: Omit<Surroundings, 'defaults'>): LoadedTeam {
+  const surroundings: Surroundings = { ...given, defaults: defaultsBeside(given.file) }
+  const { value, places } = readYaml(text, name)
+  let agents: string[] = []
+  return locating(places, agentsPath, () => {
+    if (value === null)
+      throw places.error({ line: 1, column: 1 }, 'the file is empty. Write agents: and below it an entry for each.')
+    fileShape(isObject(value) ? withoutCode(value) : value, '')
+    const { agents: entries, orchestration, tools, ...rest } = value as FileOptions
+    agents = Object.keys(entries)
+    const roles = rolesFrom(entries, surroundings)
+    const team: LoadedTeam = {
+      ...rest,
+      agents: roles,
+      orchestration: orchestrationFrom(orchestration, agents, surroundings.file),
+    }
+    if (tools) team.tools = tools.map((tool, i) => toolFrom(tool, `tools[${i}]`, surroundings))
+    const { models } = surroundings.defaults
+    if (Object.keys(models).length > 0 && team.models !== 'rehearsal') team.models = { ...models, ...team.models }
+    settingsFrom(team, { modules: new Set(agents) }) // whether an agent needs code is for who makes the team to say
+    protocolFrom(team.orchestration, agents)
+    refuseCycles(roles)
+    return team
+  })
+
+  /** Checks of a team's options say `agents[0]`, where a file has the name. */
+  function agentsPath(path: string): string {
+    return path.replace(/^agents\[(\d+)\]/, (_, at: string) => `agents.${agents[Number(at)]}`)
+  }
+}
+
+function withoutCode(value: object): object {
+  for (const key of ['logger', 'clock', 'registry'])
+    if (key in value)
+      throw refused(
+        key,
+        Reflect.get(value, key),
+        'nothing',
+        'It is code: give it to createTeam, beside what loadTeam returns.',
+      )
+  return value
+}
+
+/** Without one the query goes to the first agent, who gives tasks to others as it sees fit: document 003's orchestrator. */
+function orchestrationFrom(given: unknown, agents: readonly string[], file: URL): OrchestrationConfig {
+  if (given === undefined) return { strategy: 'sequential', agentOrder: agents.slice(0, 1) }
+  if (!isObject(given) || !('module' in given) || typeof given.module !== 'string') return given as OrchestrationConfig
+  return { ...given, module: moduleAt(given.module, 'orchestration.module', file) } as OrchestrationConfig
+}
+
+function defaultsBeside(file: URL): AgentDefaults {
+  const [config, other] = configBeside(file)
+  if (!config) return agentDefaults(null)
+  const name = basename(fileURLToPath(config))
+  if (other) {
+    const message = `${name}: beside it is ${basename(fileURLToPath(other))}, and one of the two would count for nothing. Remove it.`
+    throw new ConfigurationError(message, { file: name })
+  }
+  const { value, places } = readYaml(new FileSource(config, name).read(), name)
+  return locating(
+    places,
+    (path) => path,
+    () => agentDefaults(value),
+  )
+}
+
+/** What it gives; the error that it throws with the place of the option. */
+function locating<T>(places: Places, pathOf: (path: string) => string, read: () => T): T {
+  try {
+    return read()
+  } catch (error) {
+    if (!(error instanceof ConfigurationError)) throw error
+    const { path } = error.details
+    throw places.located(error, typeof path === 'string' ? pathOf(path) : undefined)
+  }
+}
