@@ -1,7 +1,7 @@
 /** The entries of `agents`, made into roles: what an entry says goes first, then its class, then agent_config.yaml. */
 import type { AgentRole, ContextStrategy, ToolReference } from '../actors/role.ts'
 import type { Tool } from '../actors/tool.ts'
-import { nearest } from '../runtime/nearest.ts'
+import { nearest } from '../nearest.ts'
 import { refused, refusedAs } from '../runtime/refused.ts'
 import { type Check, type Fields, isObject, shape, text } from '../runtime/settings-checks.ts'
 import { roleFields, someText } from '../runtime/settings-shape-role.ts'

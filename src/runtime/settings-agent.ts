@@ -99,6 +99,7 @@ export function agentSettings(
   const playedByModel = module === null && !hasDefinition
   if (playedByModel) models.assertHas(role.model, path)
   const defaults = playedByModel ? OF_MODELS : OF_CODE
+  const shared = (role.trust !== 'untrusted' && team.tools) || []
   return {
     name: role.name,
     role,
@@ -106,7 +107,7 @@ export function agentSettings(
     module: hasDefinition ? null : module,
     playedByModel,
     verbs: offeredVerbs(
-      { ...role, tools: [...(team.tools ?? []), ...(role.tools ?? [])] },
+      { ...role, tools: [...shared, ...(role.tools ?? [])] },
       blackboardScope(team.enableBlackboard),
       team.registry !== undefined,
     ),
@@ -127,7 +128,7 @@ export function agentSettings(
     queueTimeoutMs: own.queueTimeoutMs ?? all.queueTimeoutMs ?? false,
     retries: own.retries ?? all.retries ?? 0,
     supervision: supervisionSettings(team, role.supervision),
-    tools: toolSettings(team.tools, role.tools, path),
+    tools: toolSettings(shared, role.tools, path),
   }
 }
 

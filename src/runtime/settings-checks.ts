@@ -49,6 +49,9 @@ export const flag = rule('true or false', (value) => typeof value === 'boolean')
 /** An object whose inside is checked elsewhere, or not at all. */
 export const anyObject = rule('an object', isObject)
 
+/** A list whose entries are checked elsewhere, or not at all. */
+export const anyList = rule('a list', Array.isArray)
+
 /** One of a few values. */
 export function oneOf(...values: readonly unknown[]): Check {
   return rule(values.map((value) => JSON.stringify(value)).join(', '), (value) => values.includes(value))

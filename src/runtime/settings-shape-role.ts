@@ -117,7 +117,10 @@ export const spawnShape = shape<SpawnRole>(
 )
 
 /** The same for a type that an agent defines. Where a module is relative to is the registry's to know. */
-export const typeShape = shape<AgentType>({ ...roleInfo, class: someText, module: text, tools: anyList }, 'name')
+export const typeShape = shape<AgentType>(
+  { ...roleInfo, class: someText, module: text, tools: spawnToolsShape },
+  'name',
+)
 
 /** What each field of a role takes. */
 export const roleFields: Fields<AgentRole> = {
