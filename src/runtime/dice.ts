@@ -1,5 +1,5 @@
 /** Chance that follows from a seed and from what it is for, so that one draw more here changes nothing there. */
-import { seededRandom } from '../../../actors/random.ts'
+import { seededRandom } from '../actors/random.ts'
 
 export class Dice {
   /** From 0 up to 1. */

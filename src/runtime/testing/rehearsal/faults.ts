@@ -8,8 +8,8 @@ import type { Scheduler } from '../../../clock.ts'
 import { AgentCrashedError } from '../../../errors.ts'
 import type { TypedMessage } from '../../../mailbox/message.ts'
 import { onAbort } from '../../../on-abort.ts'
+import { Dice } from '../../dice.ts'
 import type { LocalThread } from '../../local-thread.ts'
-import { Dice } from './dice.ts'
 import type { Fault } from './plan.ts'
 
 /** So few that no agent with the default `maxRestarts` is stopped for good by them alone. */
