@@ -1,0 +1,209 @@
+/**
+ * A value that fits a JSON schema, drawn from dice. It is drawn in one go, then checked by a validator, and drawn again if it
+ * misses what drawing does not know: `not`, the "one" of `oneOf`, two patterns. Strings without a format or a pattern are
+ * words with a label, so that nobody takes them for an answer.
+ */
+import { dereference, type Schema, validate } from '@cfworker/json-schema'
+import { ModelError } from '../../errors.ts'
+import type { Dice } from '../dice.ts'
+import { sampleNumber, sampleText } from './json-sample-scalars.ts'
+import { fieldsOf, type JsonSchema, joined, listOf } from './json-schema.ts'
+
+const MOST_DRAWS = 200
+const MOST_REDRAWS = 5_000 // of parts, in all
+
+/** @throws {ModelError} if no draw fits: nothing does, or it takes more luck than there is. */
+export function sampleOf(schema: object, dice: Dice, label: string): unknown {
+  const root = fieldsOf(structuredClone(schema)) // the validator writes into it
+  const places = dereference(root as Schema)
+  const fits = (value: unknown, part: object) => validate(value, part as Schema, '2020-12', places).valid
+  const draw = new Draw(root, dice, label, fits)
+  for (let n = 0; n < MOST_DRAWS; n++) {
+    const value = draw.value(root, '', 0)
+    if (value !== undefined && fits(value, root)) return JSON.parse(JSON.stringify(value))
+  }
+  throw new ModelError(
+    `The rehearsal model found no value that fits the JSON schema it was asked for, in ${MOST_DRAWS} draws. Give the schema an example ("examples"), loosen it, or play the answer by scriptedModel.`,
+    { schema: JSON.stringify(schema).slice(0, 500) },
+  )
+}
+
+const DEEP = 3 // from here on only what has to be there
+const BOTTOM = 24 // of a schema without an end
+
+type Type = 'object' | 'array' | 'string' | 'number' | 'integer' | 'boolean' | 'null'
+
+/** What a schema without a type is about. */
+const SIGNS: readonly (readonly [Type, readonly string[]])[] = [
+  ['object', ['properties', 'required', 'additionalProperties', 'patternProperties', 'propertyNames', 'minProperties']],
+  ['array', ['items', 'prefixItems', 'contains', 'minItems', 'maxItems', 'uniqueItems']],
+  ['number', ['minimum', 'maximum', 'exclusiveMinimum', 'exclusiveMaximum', 'multipleOf']],
+  ['string', ['pattern', 'format', 'minLength', 'maxLength']],
+]
+/** With these a draw can miss. */
+const RISKY = ['oneOf', 'anyOf', 'allOf', 'not', 'if', 'contains', 'examples', 'default'] as const
+const MOST_TRIES = 10
+
+const ANY_TYPE: readonly Type[] = ['string', 'string', 'string', 'integer', 'boolean', 'null']
+
+class Draw {
+  readonly #root: JsonSchema
+  readonly #dice: Dice
+  readonly #label: string
+
+  readonly #fits: (value: unknown, part: object) => boolean
+  #redraws = MOST_REDRAWS
+
+  constructor(root: JsonSchema, dice: Dice, label: string, fits: (value: unknown, part: object) => boolean) {
+    this.#root = root
+    this.#dice = dice
+    this.#label = label
+    this.#fits = fits
+  }
+
+  /** `undefined` if nothing can stand there. `name` is of the property that it is for. */
+  value(part: unknown, name: string, depth: number): unknown {
+    if (depth > BOTTOM) return undefined
+    const schema = fieldsOf(part)
+    if (!RISKY.some((key) => Object.hasOwn(schema, key))) return this.#draw(part, name, depth)
+    // A list of ten such parts would hardly ever fit if each had one try.
+    for (let n = 0; n < MOST_TRIES && this.#redraws > 0; n++, this.#redraws--) {
+      const value = this.#draw(part, name, depth)
+      if (value !== undefined && this.#fits(value, schema)) return value
+    }
+    return undefined
+  }
+
+  #draw(part: unknown, name: string, depth: number): unknown {
+    const schema = joined(part, this.#root, (branches) => this.#branch(branches, depth))
+    if (Object.hasOwn(schema, 'const')) return schema.const
+    if (Array.isArray(schema.enum)) return schema.enum.length === 0 ? undefined : this.#dice.pick(schema.enum)
+    const given = [...listOf(schema.examples), ...(schema.default === undefined ? [] : [schema.default])]
+    if (given.length > 0 && this.#dice.chance(0.8)) return this.#dice.pick(given)
+    switch (this.#type(schema, depth)) {
+      case 'null':
+        return null
+      case 'boolean':
+        return this.#dice.chance(0.5)
+      case 'number':
+        return sampleNumber(schema, false, this.#dice)
+      case 'integer':
+        return sampleNumber(schema, true, this.#dice)
+      case 'string':
+        return sampleText(schema, `${this.#label} ${wordsFor(schema, name)}`, this.#dice)
+      case 'array':
+        return this.#list(schema, name, depth)
+      case 'object':
+        return this.#object(schema, depth)
+      default:
+        return undefined
+    }
+  }
+
+  #type(schema: JsonSchema, depth: number): Type | undefined {
+    if (schema.type !== undefined) {
+      const types = typeof schema.type === 'string' ? [schema.type] : listOf(schema.type)
+      return types.length === 0
+        ? undefined
+        : (this.#branch(
+            types.map((type) => ({ type })),
+            depth,
+          ).type as Type)
+    }
+    const sign = SIGNS.find(([, keys]) => keys.some((key) => Object.hasOwn(schema, key)))
+    return sign ? sign[0] : this.#dice.pick(ANY_TYPE)
+  }
+
+  /** Mostly one with content; deep down one that ends there, if any does. */
+  #branch(branches: readonly unknown[], depth: number): JsonSchema {
+    const all = branches.filter((branch) => branch !== false).map(fieldsOf)
+    if (all.length === 0) return { enum: [] }
+    const wanted = all.filter(depth < DEEP ? hasContent : endsHere)
+    return this.#dice.pick(wanted.length > 0 && this.#dice.chance(0.8) ? wanted : all)
+  }
+
+  #object(schema: JsonSchema, depth: number): unknown {
+    const made: Record<string, unknown> = Object.create(null) // or it would seem to have a property `valueOf`
+    const most = typeof schema.maxProperties === 'number' ? schema.maxProperties : Number.POSITIVE_INFINITY
+    const least = typeof schema.minProperties === 'number' ? schema.minProperties : 0
+    const required = new Set(listOf(schema.required).map(String))
+    const size = () => Object.keys(made).length
+    let owed = required.size
+    for (const key of new Set([...Object.keys(fieldsOf(schema.properties)), ...required])) {
+      const has = size() + owed
+      const isRequired = required.has(key)
+      if (isRequired) owed--
+      else if (has >= most || (has >= least && !(depth < DEEP && this.#dice.chance(0.8)))) continue
+      const value = this.value(this.#schemaOf(schema, key), key, depth + 1)
+      if (value !== undefined) define(made, key, value)
+      else if (isRequired) return undefined
+    }
+    // A record has only entries of its own naming; two show what they look like.
+    const shown = schema.properties === undefined && isOpen(schema) && depth < DEEP ? 2 : 0
+    const wanted = Math.min(most, Math.max(least, shown))
+    for (let tries = 0; size() < wanted && tries < 10 * wanted; tries++) {
+      const key = this.#name(schema, size() + 1, depth)
+      const value = typeof key === 'string' ? this.value(this.#schemaOf(schema, key), key, depth + 1) : undefined
+      if (value !== undefined) define(made, String(key), value)
+    }
+    return made
+  }
+
+  #name(schema: JsonSchema, n: number, depth: number): unknown {
+    const [pattern] = Object.keys(fieldsOf(schema.patternProperties))
+    if (schema.propertyNames !== undefined)
+      return this.value({ allOf: [{ type: 'string', maxLength: 24 }, schema.propertyNames] }, 'key', depth + 1)
+    if (pattern !== undefined)
+      return sampleText({ pattern: pattern.endsWith('$') ? pattern : `${pattern}${n}` }, '', this.#dice)
+    return `key${n}`
+  }
+
+  #schemaOf(schema: JsonSchema, key: string): unknown {
+    const own = fieldsOf(schema.properties)
+    const byPattern = Object.entries(fieldsOf(schema.patternProperties))
+      .filter(([pattern]) => new RegExp(pattern, 'u').test(key))
+      .map(([, part]) => part)
+    if (Object.hasOwn(own, key)) return byPattern.length === 0 ? own[key] : { allOf: [own[key], ...byPattern] }
+    return byPattern.length > 0 ? { allOf: byPattern } : (schema.additionalProperties ?? true)
+  }
+
+  #list(schema: JsonSchema, name: string, depth: number): unknown {
+    const first = listOf(schema.prefixItems)
+    const contained = schema.contains === undefined ? 0 : Number(schema.minContains ?? 1)
+    const least = Math.max(Number(schema.minItems ?? 0), contained)
+    const usual = Math.max(least, first.length) + (depth < DEEP && schema.items !== false ? 1 + this.#dice.upTo(2) : 0)
+    const most = schema.items === false ? first.length : Number.POSITIVE_INFINITY
+    const length = Math.min(usual, most, Number(schema.maxItems ?? most))
+    const list: unknown[] = []
+    const seen = new Set<string>()
+    for (let tries = 0; list.length < length && tries < 20 + 5 * length; tries++) {
+      const at = list.length
+      const part = at < first.length ? first[at] : (schema.items ?? true)
+      const isContained = at >= first.length && at < first.length + contained
+      const value = this.value(isContained ? { allOf: [part, schema.contains] } : part, name, depth + 1)
+      if (value === undefined) break
+      const text = JSON.stringify(value)
+      if (schema.uniqueItems === true && seen.has(text)) continue
+      seen.add(text)
+      list.push(value)
+    }
+    return list.length < least ? undefined : list
+  }
+}
+
+const hasContent = ({ type, const: only }: JsonSchema) => type !== 'null' && only !== null
+const endsHere = ({ type, $ref }: JsonSchema) => $ref === undefined && type !== 'object' && type !== 'array'
+
+/** Whether properties that it does not name are its content. */
+const isOpen = ({ additionalProperties, patternProperties }: JsonSchema) =>
+  patternProperties !== undefined || (typeof additionalProperties === 'object' && additionalProperties !== null)
+
+/** A property by any name, `__proto__` too. */
+function define(object: object, key: string, value: unknown): void {
+  Object.defineProperty(object, key, { value, enumerable: true, configurable: true, writable: true })
+}
+
+function wordsFor({ title, description }: JsonSchema, name: string): string {
+  const words = [title, description, name].find((text) => typeof text === 'string' && text !== '')
+  return typeof words === 'string' ? words : 'text'
+}

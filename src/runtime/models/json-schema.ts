@@ -1,0 +1,114 @@
+/** What a JSON schema says at one place: `$ref`, `allOf` and the chosen branch of `anyOf`, `oneOf` and `if` joined into one. */
+
+/** A JSON schema of any draft from 6 on. What a key holds is checked where it is read. */
+export interface JsonSchema {
+  readonly [key: string]: unknown
+}
+
+const MOST_JOINED = 100 // of one place; a `$ref` to itself has no end
+
+/** The schemas that one value has to fit, joined. `choose` picks a branch where there is a choice. */
+export function joined(
+  schema: unknown,
+  root: JsonSchema,
+  choose: (branches: readonly unknown[]) => unknown,
+): JsonSchema {
+  let left = MOST_JOINED
+  const join = (part: unknown): JsonSchema => {
+    if (part === false || --left < 0) return NOTHING
+    const { $ref, allOf, anyOf, oneOf, if: when, then, else: otherwise, ...own } = plain(part)
+    const parts: unknown[] = [...listOf(allOf)]
+    if (typeof $ref === 'string') parts.push(target(root, $ref))
+    for (const branches of [listOf(anyOf), listOf(oneOf)]) if (branches.length > 0) parts.push(choose(branches))
+    if (when !== undefined) parts.push(choose([{ allOf: [when, then ?? true] }, otherwise ?? true]))
+    return parts.reduce<JsonSchema>((whole, next) => both(whole, join(next)), own)
+  }
+  return join(schema)
+}
+
+/** What no value fits. */
+const NOTHING: JsonSchema = { enum: [] }
+
+export function listOf(value: unknown): readonly unknown[] {
+  return Array.isArray(value) ? value : []
+}
+
+export function fieldsOf(value: unknown): JsonSchema {
+  return typeof value === 'object' && value !== null && !Array.isArray(value) ? (value as JsonSchema) : {}
+}
+
+/** A schema as an object, in the words of draft 2020-12. */
+function plain(schema: unknown): JsonSchema {
+  const { items, additionalItems, ...rest } = fieldsOf(schema)
+  if (Array.isArray(items))
+    return { ...rest, prefixItems: items, ...(additionalItems !== undefined && { items: additionalItems }) }
+  return items === undefined ? rest : { ...rest, items }
+}
+
+/** Where a JSON pointer into the schema leads: `#`, `#/$defs/node`. */
+function target(root: JsonSchema, ref: string): unknown {
+  if (!ref.startsWith('#')) return false
+  let at: unknown = root
+  for (const step of ref.split('/').slice(1)) {
+    const key = decodeURIComponent(step).replaceAll('~1', '/').replaceAll('~0', '~')
+    at = Array.isArray(at) ? at[Number(key)] : Object.hasOwn(fieldsOf(at), key) ? fieldsOf(at)[key] : false
+  }
+  return at
+}
+
+/** A schema that holds to both. Of two patterns or formats the first stays: what misses the second is drawn again. */
+function both(one: JsonSchema, other: JsonSchema): JsonSchema {
+  const whole: Record<string, unknown> = { ...one }
+  for (const [key, value] of Object.entries(other))
+    whole[key] = Object.hasOwn(one, key) ? (JOINS[key] ?? first)(one[key], value) : value
+  return whole
+}
+
+type Join = (one: unknown, other: unknown) => unknown
+
+const first: Join = (one) => one
+const greater: Join = (one, other) => Math.max(Number(one), Number(other))
+const lesser: Join = (one, other) => Math.min(Number(one), Number(other))
+const united: Join = (one, other) => [...new Set([...listOf(one), ...listOf(other)])]
+const bothOf: Join = (one, other) => (one === false || other === false ? false : { allOf: [one, other] })
+const eachOf: Join = (one, other) => {
+  const [left, right] = [fieldsOf(one), fieldsOf(other)]
+  const shared = Object.keys(left).filter((key) => Object.hasOwn(right, key))
+  return { ...left, ...right, ...Object.fromEntries(shared.map((key) => [key, bothOf(left[key], right[key])])) }
+}
+const eachInOrder: Join = (one, other) => {
+  const [left, right] = [listOf(one), listOf(other)]
+  const longest = Math.max(left.length, right.length)
+  return Array.from({ length: longest }, (_, i) => bothOf(left[i] ?? true, right[i] ?? true))
+}
+const inBoth: Join = (one, other) => {
+  const texts = new Set(listOf(other).map((value) => JSON.stringify(value)))
+  return listOf(one).filter((value) => texts.has(JSON.stringify(value)))
+}
+const typesInBoth: Join = (one, other) => {
+  const [left, right] = [one, other].map((types) => new Set(typeof types === 'string' ? [types] : listOf(types)))
+  const fits = (type: unknown, types: Set<unknown>) => types.has(type) || (type === 'integer' && types.has('number'))
+  return [...new Set([...left!, ...right!])].filter((type) => fits(type, left!) && fits(type, right!))
+}
+
+const JOINS: Readonly<Record<string, Join>> = {
+  type: typesInBoth,
+  enum: inBoth,
+  required: united,
+  properties: eachOf,
+  patternProperties: eachOf,
+  prefixItems: eachInOrder,
+  additionalProperties: bothOf,
+  propertyNames: bothOf,
+  items: bothOf,
+  minimum: greater,
+  exclusiveMinimum: greater,
+  minLength: greater,
+  minItems: greater,
+  minProperties: greater,
+  maximum: lesser,
+  exclusiveMaximum: lesser,
+  maxLength: lesser,
+  maxItems: lesser,
+  maxProperties: lesser,
+}

@@ -1,0 +1,116 @@
+/**
+ * The model that answers where there is no model: no key, no network, and nothing that could be taken for an answer. What it
+ * says follows from its seed and from what it is asked, so that a run can be played again, whoever else is asked meanwhile.
+ */
+import type { ModelClient, ModelMessage, ModelPiece, ModelRequest, ToolCall, ToolSpec } from '../../actors/model.ts'
+import { countPrompt, countTokens } from '../../actors/tokens.ts'
+import { Dice } from '../dice.ts'
+import { sampleOf } from './json-sample.ts'
+
+const LABEL = '[rehearsal]'
+const LONGEST_QUOTE = 160 // characters
+const MOST_CALLS = 8 // of tools in one answer
+const WORDS_OF_A_PIECE = 4
+
+/** What a role may do with its team by a tool. Done without thought it would send the run in circles. */
+const TEAM_VERBS: ReadonlySet<string> = new Set([
+  'request',
+  'delegate',
+  'publish',
+  'handoff',
+  'escalate',
+  'refuse',
+  'spawn',
+])
+
+/**
+ * The offline model. Asked for text it says, labelled, what it was asked and what the tools answered; asked for JSON it answers
+ * with a value that fits the schema. Tools that it is offered it calls first, each once, all in one answer, with arguments
+ * that fit; those of the team (`request`, `delegate`, ...) it leaves alone. `maxOutputTokens` cuts its text off as a model's
+ * would be. Its usage is counted by `countTokens`. `seed` is an integer.
+ */
+export function rehearsalModel(seed = 1): ModelClient {
+  return { rehearsal: true, complete: (request) => answer(request, seed) }
+}
+
+async function* answer(request: ModelRequest, seed: number): AsyncGenerator<ModelPiece> {
+  const { messages, tools = [], jsonSchema, model, maxOutputTokens = Number.POSITIVE_INFINITY, signal } = request
+  const dice = new Dice(seed, whatIsAsked(request))
+  const since = messages.slice(messages.findLastIndex(({ role }) => role === 'user') + 1)
+  const calls = callsOf(tools, since, dice)
+  const text =
+    calls.length > 0 ? '' : jsonSchema ? JSON.stringify(sampleOf(jsonSchema, dice, LABEL)) : words(request, since, dice)
+  let outputTokens = 0
+  let isCut = false
+  for (const piece of piecesOf(text)) {
+    signal.throwIfAborted()
+    const tokens = countTokens(piece, model)
+    isCut = outputTokens + tokens > maxOutputTokens
+    if (isCut) break
+    outputTokens += tokens
+    yield { text: piece }
+  }
+  for (const toolCall of calls) {
+    signal.throwIfAborted()
+    const tokens = countTokens(toolCall.name, model) + countTokens(toolCall.input, model)
+    isCut = outputTokens + tokens > maxOutputTokens
+    if (isCut) break
+    outputTokens += tokens
+    yield { toolCall }
+  }
+  const inputTokens = countPrompt(request)
+  yield {
+    usage: { inputTokens, outputTokens, totalTokens: inputTokens + outputTokens, calls: 1 },
+    finishReason: isCut ? 'length' : calls.length > 0 ? 'tool_calls' : 'stop',
+  }
+}
+
+/** Without ids, which another run has others of. */
+function whatIsAsked({ model, agent, messages, tools, jsonSchema }: ModelRequest): string {
+  const said = messages.map(({ role, content, toolCalls = [] }) => [role, content, toolCalls.map(({ name }) => name)])
+  return JSON.stringify([model, agent, said, tools, jsonSchema])
+}
+
+/** Of each tool that was not called since the last question. */
+function callsOf(tools: readonly ToolSpec[], since: readonly ModelMessage[], dice: Dice): ToolCall[] {
+  const done = new Set(since.flatMap(({ toolCalls = [] }) => toolCalls.map(({ name }) => name)))
+  const left = tools.filter(({ name }) => !TEAM_VERBS.has(name) && !done.has(name)).slice(0, MOST_CALLS)
+  return left.map(({ name, inputSchema }) => ({
+    id: `call_${dice.upTo(2 ** 32).toString(36)}`,
+    name,
+    input: JSON.stringify(sampleOf(inputSchema, dice, LABEL)),
+  }))
+}
+
+const ENDINGS = [
+  'A model would now weigh the facts and say where they come from.',
+  'A model would now give its reasons, then a conclusion.',
+  'A model would now set out the choices and take one.',
+  'A model would now answer in its own words.',
+]
+
+function words({ agent = 'The model', messages }: ModelRequest, since: readonly ModelMessage[], dice: Dice): string {
+  const asked = messages.findLast(({ role }) => role === 'user') ?? messages.at(-1)
+  const names = new Map(since.flatMap(({ toolCalls = [] }) => toolCalls.map(({ id, name }) => [id, name])))
+  const told = since
+    .filter(({ role }) => role === 'tool')
+    .map(({ toolCallId = '', content }) => ` ${names.get(toolCallId) ?? 'A tool'} said "${quote(content)}".`)
+  return `${LABEL} ${agent} was asked "${quote(asked?.content ?? '')}".${told.join('')} ${dice.pick(ENDINGS)}`
+}
+
+/** The beginning of a text, on one line. A label within it is nothing new. */
+function quote(text: string): string {
+  const line = text
+    .slice(0, 10 * LONGEST_QUOTE)
+    .replaceAll(LABEL, '')
+    .replaceAll(/\s+/g, ' ')
+    .trim()
+  const letters = [...line]
+  return letters.length > LONGEST_QUOTE ? `${letters.slice(0, LONGEST_QUOTE).join('')}...` : line
+}
+
+function piecesOf(text: string): string[] {
+  const all = text.match(/\s*\S+\s*/g) ?? []
+  const count = Math.ceil(all.length / WORDS_OF_A_PIECE)
+  return Array.from({ length: count }, (_, i) => all.slice(i * WORDS_OF_A_PIECE, (i + 1) * WORDS_OF_A_PIECE).join(''))
+}
