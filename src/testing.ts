@@ -10,6 +10,8 @@ import { type VirtualClock, virtualClock } from './runtime/testing/virtual-clock
 import { MultiAgentPattern, type MultiAgentPatternOptions } from './team.ts'
 
 export { type Fault, type Rehearsal, type RehearsalPlan, rehearse } from './rehearsal.ts'
+export { rehearsalModel } from './runtime/models/rehearsal-model.ts'
+export { type Script, type ScriptedModel, scriptedModel } from './runtime/testing/scripted-model.ts'
 export { type TestAgent, type TestAgentOptions, testAgent } from './runtime/testing/test-agent.ts'
 export { type VirtualClock, virtualClock } from './runtime/testing/virtual-clock.ts'
 
@@ -95,26 +97,4 @@ class LocalTeam<const Name extends string> extends MultiAgentPattern<Name> {
     const error = new AgentCrashedError(`The test ended the life of agent "${agent}".`, { agent })
     if (life.thread instanceof LocalThread) life.thread.kill({ code: 1, error, outside: true })
   }
-}
-
-// ---- not in this version
-
-/** What a scripted model does when it is called: answers, calls a tool, or fails. */
-export type Script =
-  | { agent?: string; when?: RegExp | string; reply: string | object; delayMs?: number }
-  | { agent?: string; toolCall: { name: string; input: object } }
-  | { agent?: string; fail: 'rate_limit' | 'timeout' | 'server' }
-
-export interface ScriptedModel extends ModelClient {
-  readonly calls: { agent: string; prompt: string }[]
-  /** Throws if part of the script was never asked for. */
-  assertDone(): void
-}
-
-export function scriptedModel(_script: Script[]): ScriptedModel {
-  throw unavailable('scriptedModel')
-}
-
-export function rehearsalModel(_seed?: number): ModelClient {
-  throw unavailable('rehearsalModel')
 }

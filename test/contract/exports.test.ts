@@ -70,12 +70,6 @@ t.test('the built-in tools have these names', async (t) => {
   t.same(Object.keys(tools).sort(), names)
 })
 
-t.test('what has no effect yet says so by name', async (t) => {
-  const later = { code: 'CONFIGURATION', message: /not available in this version/ }
-  t.throws(() => testing.scriptedModel([]), { ...later, details: { path: 'scriptedModel' } })
-  t.throws(() => testing.rehearsalModel(1), { ...later, details: { path: 'rehearsalModel' } })
-})
-
 /** 'RunTimeoutError' -> 'RUN_TIMEOUT' */
 function codeOf(name: string): errors.ErrorCode {
   const code = name
