@@ -2,7 +2,7 @@
 import './mailbox/parse-message.ts' // loaded later by a team of its own, which virtual time could not wait for
 import type { AgentDefinition } from './actors/definition.ts'
 import type { ModelClient } from './actors/model.ts'
-import { AgentCrashedError, UnknownAgentError, unavailable } from './errors.ts'
+import { AgentCrashedError, UnknownAgentError } from './errors.ts'
 import { LocalThread } from './runtime/local-thread.ts'
 import { checkClient } from './runtime/models/client.ts'
 import { checkModules } from './runtime/testing/modules.ts'

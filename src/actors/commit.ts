@@ -1,6 +1,7 @@
 /** The end of a turn: what the handler returned or threw becomes patches and one END, the commit. */
 import {
   AgentFailedError,
+  BudgetExceededError,
   DramatisError,
   describe,
   errorData,
@@ -124,8 +125,8 @@ export class Commit {
 
   /** Anything thrown, as an error that says who failed at what. Refusals stay what they are. */
   failure(thrown: unknown, at: string): DramatisError {
-    // Its own refusal stays what it is; what another agent refused is this one's failure.
-    if (thrown instanceof TaskRefusedError || thrown instanceof ReplyInvalidError) {
+    // Its own refusal, or want of budget, stays what it is; another agent's is this one's failure.
+    if (OWN.some((Own) => thrown instanceof Own) && thrown instanceof DramatisError) {
       if ((thrown.details.agent ?? this.#host.agent) === this.#host.agent) return thrown
     }
     const { agent, script } = this.#host
@@ -137,6 +138,8 @@ export class Commit {
     return new AgentFailedError(text, { agent, cause }, thrown instanceof Error ? thrown : new Error(describe(thrown)))
   }
 }
+
+const OWN = [TaskRefusedError, ReplyInvalidError, BudgetExceededError]
 
 const replyTooLarge = (agent: string, bytes: number, limit: number) =>
   new ReplyInvalidError(

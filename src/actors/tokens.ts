@@ -118,13 +118,16 @@ function countSchema(schema: object, model?: string): number {
   return countTokens(JSON.stringify(schema), model)
 }
 
+/** What is in a prompt. */
+interface Prompt extends Pick<ModelRequest, 'jsonSchema'> {
+  readonly messages: readonly ModelMessage[]
+  readonly tools?: readonly ToolSpec[]
+  /** Whose vocabulary counts. */
+  readonly model?: string
+}
+
 /** All that a request puts into its prompt. */
-export function countPrompt({
-  messages,
-  tools = [],
-  jsonSchema,
-  model,
-}: Pick<ModelRequest, 'messages' | 'tools' | 'jsonSchema' | 'model'>): number {
+export function countPrompt({ messages, tools = [], jsonSchema, model }: Prompt): number {
   const ofSchema = jsonSchema === undefined ? 0 : countSchema(jsonSchema, model)
   return countMessages(messages, model) + countTools(tools, model) + ofSchema
 }

@@ -218,6 +218,10 @@ function recordEvent(record: HostRecord, source: EventSource): RuntimeEvent<unkn
       const { agent, model, usage, durationMs, rehearsed, error } = record
       return { type: record.kind, ...base, agent, model, usage: { ...usage }, durationMs, rehearsed, error }
     }
+    case 'budget': {
+      const { agent, used, limit } = record
+      return { type: record.kind, ...base, agent, used, limit }
+    }
     case 'task':
       return { type: record.kind, ...base, task: record.task, previous: record.previous }
     case 'blackboard':

@@ -26,10 +26,25 @@ export interface SyncPoint<Name extends string = string> {
   dataExchange?: boolean
 }
 
-/** A budget, in tokens. Not available in this version. */
+/** A budget, in tokens: what models are given and what they answer. */
 export interface TokenLimit {
+  /** Of all agents together. At least 1. */
   tokens?: number
+  /** Of each agent. At least 1. */
   perAgentTokens?: number
+}
+
+/**
+ * What a team may spend. `perRun`: in each run. `perTeam`: in all runs together, within any `windowMs` (ms). Before a call of a
+ * model what it can cost is set aside: the tokens of its prompt, counted, and its `maxOutputTokens`; a call without that has
+ * 4,096, or what is left, from 256 on. Afterwards what it did cost is used. A call that does not fit waits for calls that
+ * are under way, since they can cost less than they might; if that cannot do, it fails with `BudgetExceededError`. So no limit
+ * is passed by more than a provider counts beyond what was set aside: a prompt that it counts otherwise, an answer beyond its
+ * limit. Agents at work have fair shares of what is left, and borrow what idle ones do not use.
+ */
+export interface BudgetConfig {
+  perRun?: TokenLimit
+  perTeam?: TokenLimit & { windowMs: number }
 }
 
 /**
@@ -94,8 +109,8 @@ export interface TeamOptions<Name extends string = string> {
   threads?: { max?: number; idleMs?: number; warmSpares?: number }
   /** For every agent; a role's own `supervision` goes first. */
   supervision?: SupervisionConfig
-  /** Not available in this version. */
-  budget?: { perRun?: TokenLimit; perTeam?: TokenLimit & { windowMs: number } }
+  /** Tokens that models may cost; no limit. */
+  budget?: BudgetConfig
   /**
    * By the names that roles use (`model`); a role that names none has `default`, or else the first. A name that is not here is
    * one of a model of the default's provider. Left out: the model `DRAMATIS_MODEL` with the key of `OPENAI_API_KEY`, at

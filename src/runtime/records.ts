@@ -140,6 +140,8 @@ export type HostRecord =
         error: DramatisError | null
       }
     >
+  /** A limit of tokens is nearly reached, or reached. `agent`: null if it is of all together. */
+  | Record<'budget', { agent: string | null; used: number; limit: number }>
   | Record<'step.mismatch', { agent: string; messageId: string; error: DramatisError }>
 
 export type LogEntry = FrameBlock | HostRecord

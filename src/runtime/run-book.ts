@@ -93,6 +93,7 @@ export class RunBook implements RunHost {
       options.threadId,
     )
     state.models = options.models ?? {}
+    state.budget = options.budget
     if (options.output) state.output = new RunOutput(options.output, state.id)
     const handle = new RunHandle<T>(state, this)
     const entry = this.#enter(handle as unknown as RunHandle<unknown>, options as RunOptions<unknown>, target)

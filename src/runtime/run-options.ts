@@ -1,8 +1,9 @@
 /** The options of one run, checked at once. */
-import { ConfigurationError, unavailable } from '../errors.ts'
+import { ConfigurationError } from '../errors.ts'
 import { nearest } from '../nearest.ts'
 import { reading, refused } from './refused.ts'
 import type { RunOptions } from './run.ts'
+import { tokenLimit } from './settings-budget.ts'
 import { isObject } from './settings-checks.ts'
 import { modelNamesShape } from './settings-shape-models.ts'
 
@@ -29,6 +30,7 @@ export function readRunOptions<T>(query: unknown, given: RunOptions<T>): RunOpti
   const options = copied('options', given)
   if (isObject(options.metadata)) options.metadata = copied('metadata', options.metadata)
   if (isObject(options.models)) options.models = copied('models', options.models)
+  if (isObject(options.budget)) options.budget = copied('budget', options.budget)
   reading('options', () => check(options))
   return options
 }
@@ -58,7 +60,7 @@ function check(options: RunOptions<never> | RunOptions<unknown>): void {
     for (const [key, value] of Object.entries(metadata))
       if (typeof value !== 'string') throw refused(`metadata.${key}`, value, 'a text')
   if (models !== undefined) modelNamesShape(models, 'models')
-  if (budget !== undefined) throw unavailable('budget')
+  if (budget !== undefined) tokenLimit(budget, 'budget')
   if (output !== undefined && typeof output?.['~standard']?.validate !== 'function')
     throw refused('output', output, 'a Standard Schema (zod, arktype, ...)')
 }

@@ -7,6 +7,7 @@ import type { DramatisError } from '../errors.ts'
 import type { Directory } from '../mailbox/codec.ts'
 import type { Memory } from '../mailbox/memory.ts'
 import { RunLog } from './log.ts'
+import type { TokenLimit } from './options.ts'
 import type { RunOutput } from './run-output.ts'
 import { Spent } from './spent.ts'
 
@@ -64,6 +65,8 @@ export class RunState {
   readonly questions = new Map<string, OpenQuestion>()
   /** Other models by the names that its agents use. */
   models: Readonly<Record<string, string>> = {}
+  /** Of its own, before those that the team has for each run. */
+  budget: TokenLimit | undefined
   /** What its answer is to fit. */
   output: RunOutput | undefined
   /** What models have cost in it. */

@@ -34,7 +34,7 @@ export interface RunOptions<T = undefined> {
    * team's `models`, or of another model of the same provider.
    */
   models?: Record<string, string>
-  /** Not available in this version. */
+  /** Tokens that it may use. A limit given here is in place of the same one in the team's `budget.perRun`. */
   budget?: TokenLimit
   /**
    * A schema for the answer's structured data, or its text, or the JSON in that; what it returns is `result.data`. An agent

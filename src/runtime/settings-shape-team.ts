@@ -3,10 +3,10 @@ import type { SupervisionConfig } from '../actors/role.ts'
 import type { LivelockBounds } from './livelock.ts'
 import type { StateConfig, TeamOptions } from './options.ts'
 import { reading, refused } from './refused.ts'
+import { budget } from './settings-budget.ts'
 import type { Check, Fields } from './settings-checks.ts'
 import {
   anyList,
-  anyObject,
   integer,
   isObject,
   listOf,
@@ -69,7 +69,7 @@ export const teamFields: Fields<TeamOptions & { orchestration: unknown }> = {
       if (value !== false) livelockBounds(value, path)
     },
   }),
-  budget: anyObject,
+  budget,
   models: modelsShape,
   tools: toolsShape,
   registry: (value, path) => {

@@ -8,7 +8,7 @@ import { defaultLogger } from './default-logger.ts'
 import { LIVELOCK_BOUNDS, type LivelockBounds } from './livelock.ts'
 import type { Environment } from './models/model-keys.ts'
 import { Models } from './models/models.ts'
-import type { TeamOptions } from './options.ts'
+import type { BudgetConfig, TeamOptions } from './options.ts'
 import { Redactor } from './redactor.ts'
 import { type AgentSettings, agentSettings, type SupervisionSettings, supervisionSettings } from './settings-agent.ts'
 import { checkNames, checkNewName } from './settings-names.ts'
@@ -50,6 +50,7 @@ export interface TeamSettings {
   /** Of the protocol script: those that all roles share. */
   tools: ToolSettings
   models: Models
+  budget: BudgetConfig
   logger: Logger
   /** Knows the keys in the environment; whoever obtains another one tells it. */
   redactor: Redactor
@@ -108,6 +109,7 @@ export function settingsFrom(
     syncPoints,
     tools: toolSettings(tools, [], 'orchestration'),
     models,
+    budget: structuredClone(options.budget ?? {}),
     logger: options.logger ?? defaultLogger,
     redactor,
     clock,

@@ -21,6 +21,7 @@ import type { AgentMessage, MessageInput, TypedMessage } from '../mailbox/messag
 import { MAX_AGENTS } from '../mailbox/room.ts'
 import type { AgentInstance } from './agent-instance.ts'
 import type { AgentRegistry } from './agent-registry.ts'
+import { budgets } from './budgets/budgets.ts'
 import type { Cell } from './cell.ts'
 import { FIXED_NAMES, ORCHESTRATOR_INDEX } from './core.ts'
 import { delegateTask } from './delegate-task.ts'
@@ -154,7 +155,7 @@ export class TeamRuntime {
     if (cell?.settings.playedByModel) this.#watch(this.#livelockOfModels)
   }
 
-  #serveModels({ models, clock }: TeamSettings, kit: TeamKit | undefined): void {
+  #serveModels({ models, budget, clock }: TeamSettings, kit: TeamKit | undefined): void {
     const { calls } = this.supervisor
     const gateway = new ModelGateway({
       clock,
@@ -164,6 +165,7 @@ export class TeamRuntime {
           : models.resolve(wanted, `the model of "${cell.name}"`, run.models),
       record: (run, record) => this.supervisor.record(run, record),
       redactor: this.supervisor.redactor,
+      layers: [budgets(budget, this.supervisor)],
     })
     calls.verbs.set('model', gateway.verb)
     for (const [operation, verb] of modelTurnVerbs(this.supervisor)) calls.verbs.set(operation, verb)

@@ -14,7 +14,6 @@ export interface UnavailableOption {
 /** Every option of the contract that has no effect yet. */
 export const UNAVAILABLE: readonly UnavailableOption[] = [
   only('taskRouting', 'explicit'),
-  only('budget'),
   {
     path: 'models',
     asked: (value) => value === 'rehearsal',

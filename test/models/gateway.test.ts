@@ -84,16 +84,10 @@ t.test('a ModelError of a client keeps its details, other errors of the library 
     { code: 'MODEL', details: { status: 429 } },
   )
   const broke = new BudgetExceededError('no tokens are left', { limit: 5 })
-  t.match(
-    (
-      await errorWith(
-        clientOf(() => {
-          throw broke
-        }),
-      )
-    ).details.cause,
-    { code: 'BUDGET_EXCEEDED' },
-  )
+  const thrown = clientOf(() => {
+    throw broke
+  })
+  t.match(await errorWith(thrown), { code: 'BUDGET_EXCEEDED', details: { limit: 5 } })
 })
 
 t.test('who leaves early is left: the client hears of it', async (t) => {
@@ -221,9 +215,9 @@ t.test('layers go around each call, the first outermost, and may refuse it', asy
   const seen: string[] = []
   const layer =
     (name: string): GatewayLayer =>
-    async ({ model }, next) => {
-      seen.push(`${name} before ${model}`)
-      const made = await next()
+    async (pending, next) => {
+      seen.push(`${name} before ${pending.model}`)
+      const made = await next({ ...pending, call: { ...pending.call, maxOutputTokens: 7 } })
       seen.push(`${name} after ${made.usage.totalTokens}${made.error ? ' failed' : ''}`)
       return made
     }
@@ -245,6 +239,7 @@ t.test('layers go around each call, the first outermost, and may refuse it', asy
     made.call(caller, { messages: [{ role: 'user', content: 'hi' }] }, new AbortController().signal, () => {})
   t.match(await ask(gateway(layer('span'), layer('budget'))), { text: 'ok', model: 'm' })
   t.same(seen, ['span before m', 'budget before m', 'budget after 15', 'span after 15'])
+  t.equal(model.requests[0]?.maxOutputTokens, 7, 'or put another call in its place')
   await t.rejects(ask(gateway(layer('span'))), {
     message: /the key \[redacted\] is wrong/,
     details: { status: 401, said: '[redacted]' },

@@ -58,6 +58,7 @@ t.test('a team of one role gets every default', async (t) => {
     livelockOfModels: { maxStalledRounds: 3, maxRepeats: 4, maxMessagesWithoutProgress: 50 },
     blackboard: 'on_use',
     registry: undefined,
+    budget: {},
     logger: defaultLogger,
     clock: systemClock,
   })
@@ -99,6 +100,7 @@ t.test('every option of the team arrives', async (t) => {
     livelockOfModels: { maxStalledRounds: 1, maxRepeats: 2, maxMessagesWithoutProgress: 30 },
     blackboard: 'team',
     registry: undefined,
+    budget: {},
     logger: silent,
     clock,
   })

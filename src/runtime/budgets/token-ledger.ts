@@ -18,12 +18,15 @@ export interface Claim {
   readonly priority: number
   /** The most that it can cost. */
   readonly tokens: number
+  /** What it can make do with where not all of that is free; `tokens` by default. */
+  readonly least?: number
   readonly accounts: readonly TokenAccount[]
   readonly signal: AbortSignal
 }
 
 /** What a call holds until it is over. */
 export interface Reservation {
+  readonly tokens: number
   /** It is over, and has cost that many tokens; 0 if it failed. The second time nothing happens. */
   settle(cost: number): void
 }
@@ -43,7 +46,7 @@ export class TokenLedger {
 
   /** @throws {BudgetExceededError} if calls under way cannot leave enough; what the signal was aborted with. */
   reserve(claim: Claim): Promise<Reservation> {
-    const { agent, tokens, accounts, signal } = claim
+    const { signal } = claim
     return new Promise((resolve, reject) => {
       if (signal.aborted) return reject(signal.reason)
       const leave = () => {
@@ -52,6 +55,7 @@ export class TokenLedger {
       }
       const waiting: Waiting = {
         ...claim,
+        tokens: begin(claim),
         order: ++this.#order,
         passed: 0,
         grant: (reservation) => {
@@ -68,7 +72,6 @@ export class TokenLedger {
         reject(signal.reason)
         this.#look()
       })
-      for (const account of accounts) account.begin(agent, tokens)
       this.#waiting.add(waiting)
       this.#look()
     })
@@ -100,6 +103,7 @@ export class TokenLedger {
       if (other.order < order && other.accounts.some((account) => accounts.includes(account))) other.passed++
     let isOver = false
     waiting.grant({
+      tokens,
       settle: (cost) => {
         if (isOver) return
         isOver = true
@@ -108,6 +112,15 @@ export class TokenLedger {
       },
     })
   }
+}
+
+/** Its agent is at work from now on. Returns how much it asks for. */
+function begin({ agent, tokens, least = tokens, accounts }: Claim): number {
+  for (const account of accounts) account.begin(agent, least)
+  const free = Math.min(...accounts.map((account) => account.room(agent, 0)))
+  const asked = Math.max(least, Math.min(tokens, free))
+  for (const account of accounts) account.begin(agent, asked)
+  return asked
 }
 
 function byRank(one: Waiting, other: Waiting): number {

@@ -39,9 +39,11 @@ export interface MadeCall {
 
 /**
  * What goes around each call, the first outermost: a budget that is reserved before and settled after, a span. It calls `next`
- * once, or throws what keeps the call from being made.
+ * once, with what it was given or with another call in its place, or throws what keeps the call from being made.
  */
-export type GatewayLayer = (pending: PendingCall, next: () => Promise<MadeCall>) => Promise<MadeCall>
+export type GatewayLayer = (pending: PendingCall, next: MakeCall) => Promise<MadeCall>
+
+export type MakeCall = (pending: PendingCall) => Promise<MadeCall>
 
 export interface GatewayOptions {
   readonly clock: Scheduler
@@ -71,9 +73,9 @@ export class ModelGateway {
   ): Promise<ModelAnswer> {
     const { resolve, layers = [] } = this.#options
     const pending: PendingCall = { ...resolve(call.model, caller), caller, call, signal }
-    const make = () => this.#make(pending, call.stream ? onText : () => {})
-    const layered = layers.reduceRight<() => Promise<MadeCall>>((next, layer) => () => layer(pending, next), make)
-    const { answer, error } = await layered()
+    const make: MakeCall = (asked) => this.#make(asked, call.stream ? onText : () => {})
+    const layered = layers.reduceRight<MakeCall>((next, layer) => (asked) => layer(asked, next), make)
+    const { answer, error } = await layered(pending)
     if (answer) return answer
     throw error
   }

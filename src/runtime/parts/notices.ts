@@ -68,6 +68,11 @@ function notice(core: Core, record: HostRecord): void {
       const fields = { event: kind, runId: core.runId(run), point, generation, missing }
       return logger.warn(fields, 'a generation of a sync point ended without some')
     }
+    case 'budget': {
+      const { kind: event, agent, used, limit } = record
+      const text = 'a limit of tokens is nearly reached, or reached'
+      return logger.warn({ event, runId: core.runId(record.run), agent, used, limit }, text)
+    }
     case 'livelock': {
       const { kind, step, agents, evidence } = record
       const runId = core.runId(record.run)

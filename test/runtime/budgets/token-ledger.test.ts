@@ -174,8 +174,9 @@ t.test('who has called nothing within the window has no part in it', async (t) =
   }
   time.now = 2_000
   t.same(await states(ask('dan', 1), ask('eve', 1)), ['granted', 'granted'])
-  t.same(await states(ask('eve', 498), ask('dan', 498)), ['granted', 'granted'], 'halves, not fifths')
-  t.same(await states(ask('eve', 300)), ['waits'])
+  const tooMuch = ask('eve', 900)
+  t.same(await states(tooMuch), ['refused'])
+  t.match(tooMuch.error, { details: { kept: 498 } }, 'a half, not a fifth')
 })
 
 t.test('a share that is too small for its own agent is lent too', async (t) => {

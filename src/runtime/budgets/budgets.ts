@@ -1,0 +1,150 @@
+/**
+ * Budgets around the calls of models: which accounts a call counts in, what it can cost, and what it did. Without a budget
+ * nothing is counted.
+ */
+import type { ModelCall } from '../../actors/model.ts'
+import { countPrompt, countTokens } from '../../actors/tokens.ts'
+import type { Cell } from '../cell.ts'
+import type { Core } from '../core.ts'
+import type { GatewayLayer, MadeCall, ModelCaller } from '../models/gateway.ts'
+import type { BudgetConfig, TokenLimit } from '../options.ts'
+import type { RunState } from '../run-state.ts'
+import { type Level, type Limit, TokenAccount } from './token-account.ts'
+import { TokenLedger } from './token-ledger.ts'
+
+/** Of an answer whose call sets no limit. */
+const USUAL_OUTPUT = 4_096
+const LEAST_OUTPUT = 256
+
+/** The layer of the gateway that holds to them. */
+export function budgets(config: BudgetConfig, core: Pick<Core, 'clock' | 'record'>): GatewayLayer {
+  const accounts = new Accounts(config, core)
+  const ledger = new TokenLedger()
+  return async (pending, next) => {
+    const { caller, call, model, signal } = pending
+    const { cell, run } = caller
+    const counting = accounts.of(caller)
+    if (counting.length === 0) return next(pending)
+    accounts.during(run, () => accounts.letRest(ledger))
+    const { messages, tools, jsonSchema, maxOutputTokens } = call
+    const prompt = countPrompt({ messages, tools, jsonSchema, model })
+    const reservation = await accounts.during(run, () =>
+      ledger.reserve({
+        agent: cell.name,
+        priority: cell.settings.info.priority ?? 0,
+        tokens: prompt + (maxOutputTokens ?? USUAL_OUTPUT),
+        least: prompt + (maxOutputTokens ?? LEAST_OUTPUT),
+        accounts: counting,
+        signal,
+      }),
+    )
+    let cost = 0
+    try {
+      const limited: ModelCall = { ...call, maxOutputTokens: reservation.tokens - prompt }
+      const made = await next({ ...pending, call: limited })
+      cost = costOf(made, prompt, model)
+      return made
+    } finally {
+      accounts.during(run, () => {
+        accounts.letRest(ledger)
+        reservation.settle(cost)
+      })
+    }
+  }
+}
+
+/** A provider that tells no usage is believed to have counted as we do. What failed without a usage has cost nothing. */
+function costOf({ usage, answer }: MadeCall, prompt: number, model: string): number {
+  if (usage.totalTokens > 0 || !answer) return usage.totalTokens
+  const { text, toolCalls } = answer
+  return toolCalls.reduce(
+    (sum, { name, input }) => sum + countTokens(name + input, model),
+    prompt + countTokens(text, model),
+  )
+}
+
+class Accounts {
+  readonly #config: BudgetConfig
+  readonly #core: Pick<Core, 'clock' | 'record'>
+  readonly #team: TokenAccount | undefined
+  readonly #ofRuns = new WeakMap<RunState, TokenAccount>()
+  /** Whose turns have called a model. */
+  readonly #atWork = new Map<RunState, Set<Cell>>()
+  #current: RunState | undefined
+
+  constructor(config: BudgetConfig, core: Pick<Core, 'clock' | 'record'>) {
+    this.#config = config
+    this.#core = core
+    const { perTeam } = config
+    if (perTeam) this.#team = this.#account('budget.perTeam', perTeam, () => this.#current, perTeam.windowMs)
+  }
+
+  /** Those that a call counts in. */
+  of({ run, cell }: ModelCaller): TokenAccount[] {
+    const ofRun = this.#ofRun(run)
+    const all = [ofRun, this.#team].filter((account) => account !== undefined)
+    if (all.length === 0) return all
+    const cells = this.#atWork.get(run)
+    if (cells) cells.add(cell)
+    else this.#atWork.set(run, new Set([cell]))
+    return all
+  }
+
+  #ofRun(run: RunState): TokenAccount | undefined {
+    const known = this.#ofRuns.get(run)
+    if (known) return known
+    const { perRun } = this.#config
+    if (!perRun && !run.budget) return undefined
+    const limits = { tokens: perRun?.tokens, perAgentTokens: perRun?.perAgentTokens, ...run.budget }
+    const account = this.#account(run.budget ? 'budget' : 'budget.perRun', limits, () => run)
+    this.#ofRuns.set(run, account)
+    return account
+  }
+
+  #account(
+    path: string,
+    { tokens, perAgentTokens }: TokenLimit,
+    runOf: () => RunState | undefined,
+    windowMs?: number,
+  ): TokenAccount {
+    const { clock } = this.#core
+    const limit = (name: string, value: number): Limit => ({ path: `${path}.${name}`, tokens: value })
+    return new TokenAccount({
+      ...(tokens !== undefined && { total: limit('tokens', tokens) }),
+      ...(perAgentTokens !== undefined && { perAgent: limit('perAgentTokens', perAgentTokens) }),
+      ...(windowMs !== undefined && { windowMs }),
+      now: () => clock.monotonic(),
+      onLevel: (level: Level) => this.#core.record(runOf(), { kind: 'budget', ...level }),
+    })
+  }
+
+  /** Does what may reach a limit of the team: the run that it happens for is told. */
+  during<T>(run: RunState, act: () => T): T {
+    this.#current = run
+    try {
+      return act()
+    } finally {
+      this.#current = undefined
+    }
+  }
+
+  /** Agents whose turns have ended are at work no more: with instances, when all of theirs have. */
+  letRest(ledger: TokenLedger): void {
+    for (const [run, cells] of this.#atWork) {
+      for (const cell of cells) {
+        if (cell.isAt(run)) continue
+        cells.delete(cell)
+        const ofRun = this.#ofRuns.get(run)
+        if (ofRun && !hasNamed(cells, cell)) ledger.rest(cell.name, ofRun)
+        if (this.#team && ![...this.#atWork.values()].some((others) => hasNamed(others, cell)))
+          ledger.rest(cell.name, this.#team)
+      }
+      if (cells.size === 0) this.#atWork.delete(run)
+    }
+  }
+}
+
+function hasNamed(cells: ReadonlySet<Cell>, { name }: Cell): boolean {
+  for (const cell of cells) if (cell.name === name) return true
+  return false
+}

@@ -1,0 +1,286 @@
+/** Budgets of runs, teams and agents around the calls of models. */
+import t from 'tap'
+import type { ModelPiece, ModelRequest } from '../../src/actors/model.ts'
+import { countPrompt } from '../../src/actors/tokens.ts'
+import type { AgentContext, DramatisError, MultiAgentResult, RuntimeEvent } from '../../src/index.ts'
+import { scriptedModel, type TestTeam, testTeam } from '../../src/testing.ts'
+import { localTeam, silent } from '../supervision/teams.ts'
+import { FakeModel } from './fake-model.ts'
+import { modelTeam, played } from './teams.ts'
+
+const PROMPT = countPrompt({ messages: [{ role: 'user', content: 'go' }] })
+
+/** Each call costs what it says, or all that it may. */
+const costing = (...costs: number[]) =>
+  new FakeModel((_request, nth) => {
+    const totalTokens = costs[nth % costs.length]!
+    const usage = { inputTokens: 0, outputTokens: totalTokens, totalTokens, calls: 1 }
+    return [{ text: 'ok' }, { usage: { ...usage, totalTokens: totalTokens - 15, outputTokens: totalTokens - 15 } }]
+  })
+
+const budgetEvents = (team: TestTeam) => {
+  const events: Extract<RuntimeEvent, { type: 'budget' }>[] = []
+  team.events.subscribe((event) => {
+    if (event.type === 'budget') events.push(event)
+  })
+  return events
+}
+
+const ask = (context: AgentContext, maxOutputTokens?: number) =>
+  context.complete({ prompt: 'go', ...(maxOutputTokens !== undefined && { maxOutputTokens }) })
+
+t.test('a call that does not fit into what the run has left is refused, and not made', async (t) => {
+  const { model, error, events } = await played(
+    t,
+    (_request, nth) => [{ text: `${nth}` }, { usage: { inputTokens: 30, outputTokens: 5, totalTokens: 35, calls: 0 } }],
+    async (context) => {
+      for (let n = 0; n < 10; n++) await ask(context, 50)
+    },
+    { budget: { perRun: { tokens: 200 } } },
+  )
+  t.equal(model.requests.length, 3)
+  t.match(error, {
+    code: 'BUDGET_EXCEEDED',
+    message: /agent "ann" does not fit into budget\.perRun\.tokens: of 200 tokens 150 are used/,
+    details: { agent: 'ann', path: 'budget.perRun.tokens', used: 150, limit: 200, asked: PROMPT + 50 },
+  })
+  t.match(
+    events.filter(({ type }) => type === 'budget'),
+    [{ agent: null, used: 150, limit: 200 }],
+  )
+})
+
+t.test('a call without a limit of its own has one of what is left', async (t) => {
+  const limits = async (tokens: number) => {
+    const { model } = await played(t, ['ok'], (context) => ask(context), { budget: { perRun: { tokens } } })
+    return model.requests.map(({ maxOutputTokens }) => maxOutputTokens)
+  }
+  t.same(await limits(100_000), [4_096])
+  t.same(await limits(1_000), [1_000 - PROMPT])
+  t.same(await limits(PROMPT + 256), [256])
+  t.same(await limits(PROMPT + 255), [])
+})
+
+t.test('without a budget a call is what it was', async (t) => {
+  const { model } = await played(t, ['ok'], (context) => ask(context))
+  t.notOk('maxOutputTokens' in model.requests[0]!)
+})
+
+t.test('a failed call costs what it was told to cost, and else nothing', async (t) => {
+  const usage = { inputTokens: 40, outputTokens: 0, totalTokens: 40, calls: 1 }
+  const { error, model } = await played(
+    t,
+    [[new Error('down')], [{ usage }, new Error('hung up')], 'ok'],
+    async (context) => {
+      await ask(context, 50).catch(() => {})
+      await ask(context, 50).catch(() => {})
+      await ask(context, 50)
+      await ask(context, 50)
+    },
+    { budget: { perRun: { tokens: PROMPT + 100 } } },
+  )
+  t.equal(model.requests.length, 3)
+  t.match(error, { code: 'BUDGET_EXCEEDED', details: { used: 55 } })
+})
+
+t.test('an answer without a usage is counted', async (t) => {
+  const quiet = {
+    async *complete(): AsyncGenerator<ModelPiece> {
+      yield { text: 'some words of an answer' }
+    },
+  }
+  const { error } = await played(
+    t,
+    [],
+    async (context) => {
+      for (let n = 0; n < 3; n++) await ask(context, 10)
+    },
+    { budget: { perRun: { tokens: 2 * (PROMPT + 10) } }, models: { default: quiet } },
+  )
+  t.match(error, { code: 'BUDGET_EXCEEDED', details: { used: 2 * (PROMPT + 5) } })
+})
+
+t.test('it reaches the protocol as what it is', async (t) => {
+  let found: DramatisError | undefined
+  const agents = [{ name: 'ann', maxOutputTokens: 50 }]
+  const { team } = modelTeam(t, costing(100), agents, {
+    budget: { perRun: { tokens: 220 } },
+    orchestration: {
+      strategy: 'custom',
+      async run(script) {
+        for (;;) {
+          const [outcome] = await script.requestAll(['ann'], 'go')
+          if (outcome!.ok) continue
+          found = outcome!.error
+          return 'so far'
+        }
+      },
+    },
+  })
+  const result = await team.execute('go')
+  t.match(result, { success: true, finalOutput: 'so far', totalTokenUsage: { totalTokens: 200 } })
+  t.match(found, { code: 'BUDGET_EXCEEDED', details: { agent: 'ann', limit: 220, used: 200 } })
+})
+
+t.test('an agent that fails for want of budget of another has failed', async (t) => {
+  const team = localTeam(
+    t,
+    {
+      ann: async (_message, context) => (await context.request('bob', 'go')).content,
+      bob: async (_message, context) => (await ask(context, 50)).text,
+    },
+    { models: { default: costing(100) }, budget: { perRun: { tokens: 10 } } },
+  )
+  const { error } = await team.execute('go')
+  t.match(error, { code: 'AGENT_FAILED', details: { cause: { code: 'BUDGET_EXCEEDED', details: { agent: 'bob' } } } })
+})
+
+t.test('each run has its own; the team has one for all within a window', async (t) => {
+  const agents = [{ name: 'ann', maxOutputTokens: 50 }]
+  const { team } = modelTeam(t, costing(100), agents, {
+    budget: { perRun: { tokens: 200 }, perTeam: { tokens: 450, windowMs: 60_000 } },
+  })
+  const events = budgetEvents(team)
+  const results: MultiAgentResult[] = []
+  for (let n = 0; n < 5; n++) results.push(await team.execute(`go ${n}`))
+  t.same(
+    results.map(({ success }) => success),
+    [true, true, true, true, false],
+  )
+  t.match(results[4]!.error, {
+    code: 'BUDGET_EXCEEDED',
+    message: /budget\.perTeam\.tokens: of 450 .* Enough is free again in 60 s\./,
+    details: { retryAfterMs: 60_000 },
+  })
+  t.match(events, [
+    { agent: null, used: 400, limit: 450, runId: results[3]!.runId },
+    { used: 400, runId: results[4]!.runId },
+  ])
+  await team.clock.advance(60_000)
+  t.equal((await team.execute('again')).success, true)
+})
+
+t.test('an agent has a limit in each run, and others go on', async (t) => {
+  const roles = { ann: {}, bob: {} }
+  const spend = async (_message: unknown, context: AgentContext) => {
+    for (let n = 0; n < 3; n++) await ask(context, 50)
+    return 'done'
+  }
+  const team = localTeam(
+    t,
+    {
+      boss: async (_message, context) => {
+        const outcomes = await context.requestAll(['ann', 'bob'], 'go')
+        return outcomes.map((outcome) => (outcome.ok ? 'ok' : outcome.error.code)).join()
+      },
+      ann: spend,
+      bob: async (_message, context) => (await ask(context, 50)).text,
+    },
+    { roles, models: { default: costing(100) }, budget: { perRun: { perAgentTokens: 220 } } },
+  )
+  const events = budgetEvents(team)
+  t.match(await team.execute('go'), { success: true, finalOutput: 'BUDGET_EXCEEDED,ok' })
+  t.match(events, [
+    { agent: 'ann', used: 200, limit: 220 },
+    { agent: 'ann', used: 200, limit: 220 },
+  ])
+})
+
+t.test('a run can have limits in place of the usual ones', async (t) => {
+  const agents = [{ name: 'ann', maxOutputTokens: 50 }]
+  const { team } = modelTeam(t, costing(100), agents, { budget: { perRun: { tokens: 20 } } })
+  t.match((await team.execute('go')).error, { code: 'BUDGET_EXCEEDED', details: { path: 'budget.perRun.tokens' } })
+  t.equal((await team.execute('go', { budget: { tokens: 200 } })).success, true)
+  t.match((await team.execute('go', { budget: { perAgentTokens: 9_000 } })).error, { code: 'BUDGET_EXCEEDED' })
+  t.throws(() => team.launch('go', { budget: { tokens: 0 } }), {
+    code: 'CONFIGURATION',
+    details: { path: 'budget.tokens' },
+  })
+})
+
+t.test('a call that waits for others goes on with what they leave, and ends with its run', async (t) => {
+  const agents = ['ann', 'bob'].map((name) => ({ name, maxOutputTokens: 60 }))
+  const model = scriptedModel([
+    { agent: 'ann', reply: 'short', delayMs: 1_000 },
+    { agent: 'bob', reply: 'short' },
+  ])
+  const options = {
+    agents,
+    logger: silent,
+    budget: { perRun: { tokens: 140 } },
+    orchestration: { strategy: 'parallel' },
+  } as const
+  const team = testTeam(options, { model })
+  t.teardown(() => team.close())
+  const done = team.execute('go')
+  await team.clock.advance(999)
+  t.same(
+    model.calls.map(({ agent }) => agent),
+    ['ann'],
+  )
+  await team.clock.advance(1)
+  t.match(await done, { success: true })
+  model.assertDone()
+
+  const slow = scriptedModel([{ agent: 'ann', reply: 'late', delayMs: 60_000 }])
+  const other = testTeam(options, { model: slow })
+  t.teardown(() => other.close())
+  const run = other.launch('go')
+  await other.clock.advance(10)
+  await run.cancel('no need')
+  t.match(await run.result, { success: false, error: { code: 'RUN_ABORTED' } })
+  t.equal(slow.calls.length, 1)
+})
+
+t.test('an agent whose turn has ended lends its share, one whose turn is open keeps it', async (t) => {
+  const team = localTeam(
+    t,
+    {
+      boss: async (_message, context) => {
+        if (context.run.metadata.works === 'yes') await ask(context, 10)
+        else await context.request('other', 'go')
+        const [outcome] = await context.requestAll(['greedy'], 'go')
+        return outcome!.ok ? 'enough' : outcome!.error.code
+      },
+      other: async (_message, context) => (await ask(context, 10)).text,
+      greedy: async (_message, context) => {
+        await ask(context, 10)
+        return (await ask(context, 800)).text
+      },
+    },
+    { models: { default: costing(16) }, budget: { perRun: { tokens: 1_000 } } },
+  )
+  t.equal((await team.execute('go', { metadata: { works: 'no' } })).finalOutput, 'enough')
+  t.equal((await team.execute('go', { metadata: { works: 'yes' } })).finalOutput, 'BUDGET_EXCEEDED')
+})
+
+t.test('what a request has besides texts is set aside too', async (t) => {
+  const seen: ModelRequest[] = []
+  const agents = [{ name: 'ann', maxOutputTokens: 50, tools: ['request' as const] }, { name: 'bob' }]
+  const model = new FakeModel((request) => {
+    seen.push(request)
+    return 'ok'
+  })
+  const { team } = modelTeam(t, model, agents, {
+    budget: { perRun: { tokens: 60 } },
+    orchestration: { strategy: 'sequential', agentOrder: ['ann'] },
+  })
+  t.match((await team.execute('go')).error, { code: 'BUDGET_EXCEEDED' })
+  t.equal(seen.length, 0)
+})
+
+t.test('budgets are checked', async (t) => {
+  const team = (budget: object) => () =>
+    testTeam({ agents: [{ name: 'ann' }], orchestration: { strategy: 'sequential' }, budget }, { model: costing(1) })
+  const wrong: [budget: object, path: string][] = [
+    [{ perRun: { tokens: 0 } }, 'budget.perRun.tokens'],
+    [{ perRun: { tokens: 1.5 } }, 'budget.perRun.tokens'],
+    [{ perRun: { token: 5 } }, 'budget.perRun.token'],
+    [{ perRun: 5 }, 'budget.perRun'],
+    [{ perTeam: { tokens: 5 } }, 'budget.perTeam.windowMs'],
+    [{ perTeam: { tokens: 5, windowMs: 0 } }, 'budget.perTeam.windowMs'],
+    [{ perAgent: {} }, 'budget.perAgent'],
+  ]
+  for (const [budget, path] of wrong) t.throws(team(budget), { code: 'CONFIGURATION', details: { path } }, path)
+  await team({ perRun: { tokens: 5_000_000_000 }, perTeam: { perAgentTokens: 5, windowMs: 1 } })().close()
+})
