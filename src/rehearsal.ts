@@ -2,7 +2,9 @@
  * Rehearsals: a user's own team, played through many seeded schedules with faults. Joins the runtime's part of it with the
  * table of protocols, for `dramatis/testing` and the command line.
  */
-import './mailbox/parse-message.ts' // loaded later by a team of its own, which virtual time could not wait for
+// Loaded later by a team of its own, which virtual time could not wait for.
+import './mailbox/parse-message.ts'
+import './runtime/models/json-sample.ts'
 import type { Logger } from './actors/logger.ts'
 import { ConfigurationError, type DramatisError, describe, shown } from './errors.ts'
 import * as dramatis from './index.ts'

@@ -1,5 +1,7 @@
 /** `dramatis/testing`: a virtual clock, one agent alone, a whole team in this thread, and many runs of it. */
-import './mailbox/parse-message.ts' // loaded later by a team of its own, which virtual time could not wait for
+// Loaded later by a team of its own, which virtual time could not wait for.
+import './mailbox/parse-message.ts'
+import './runtime/models/json-sample.ts'
 import type { AgentDefinition } from './actors/definition.ts'
 import type { ModelClient } from './actors/model.ts'
 import { AgentCrashedError, UnknownAgentError } from './errors.ts'

@@ -114,7 +114,8 @@ export interface TeamOptions<Name extends string = string> {
   /**
    * By the names that roles use (`model`); a role that names none has `default`, or else the first. A name that is not here is
    * one of a model of the default's provider. Left out: the model `DRAMATIS_MODEL` with the key of `OPENAI_API_KEY`, at
-   * `OPENAI_BASE_URL`. 'rehearsal' is not available in this version.
+   * `OPENAI_BASE_URL`. With no model and no key, and for 'rehearsal', the rehearsal model answers: it asks nobody, and says so in
+   * each answer, in events and in results (`rehearsed`). When `NODE_ENV` is production only 'rehearsal' gives it.
    */
   models?: ModelsConfig | 'rehearsal'
   /** Every agent can call them. The protocol script can too, but for those in modules without `isolate`. */

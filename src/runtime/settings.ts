@@ -8,6 +8,7 @@ import { defaultLogger } from './default-logger.ts'
 import { LIVELOCK_BOUNDS, type LivelockBounds } from './livelock.ts'
 import type { Environment } from './models/model-keys.ts'
 import { Models } from './models/models.ts'
+import { rehearsalModel } from './models/rehearsal-model.ts'
 import type { BudgetConfig, TeamOptions } from './options.ts'
 import { Redactor } from './redactor.ts'
 import { type AgentSettings, agentSettings, type SupervisionSettings, supervisionSettings } from './settings-agent.ts'
@@ -87,7 +88,14 @@ export function settingsFrom(
   const { env = process.env } = given
   const redactor = new Redactor()
   redactor.learnVariables(env)
-  const models = new Models(options.models, { env, clock, redactor })
+  const logger = options.logger ?? defaultLogger
+  const models = new Models(options.models, {
+    env,
+    clock,
+    redactor,
+    rehearsal: rehearsalModel,
+    notice: (text) => logger.warn({}, text),
+  })
   const known = given.model ? { assertHas() {} } : models // that client is every model
   const agents = options.agents.map((role, i) => agentSettings(role, `agents[${i}]`, options, isGiven(role), known))
   const livelockOfModels = livelockBounds(options.supervision?.livelock)
@@ -110,7 +118,7 @@ export function settingsFrom(
     tools: toolSettings(tools, [], 'orchestration'),
     models,
     budget: structuredClone(options.budget ?? {}),
-    logger: options.logger ?? defaultLogger,
+    logger,
     redactor,
     clock,
     registry: options.registry,

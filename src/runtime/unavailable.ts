@@ -14,11 +14,6 @@ export interface UnavailableOption {
 /** Every option of the contract that has no effect yet. */
 export const UNAVAILABLE: readonly UnavailableOption[] = [
   only('taskRouting', 'explicit'),
-  {
-    path: 'models',
-    asked: (value) => value === 'rehearsal',
-    available: ['an object of models'],
-  },
   only('stateManagement.log', 'memory'),
   only('stateManagement.durability'),
   only('threads.max'),

@@ -2,7 +2,13 @@
 import t from 'tap'
 import type { ModelPiece, ModelRequest } from '../../src/actors/model.ts'
 import { countPrompt } from '../../src/actors/tokens.ts'
-import type { AgentContext, DramatisError, MultiAgentResult, RuntimeEvent } from '../../src/index.ts'
+import {
+  type AgentContext,
+  type DramatisError,
+  defineAgent,
+  type MultiAgentResult,
+  type RuntimeEvent,
+} from '../../src/index.ts'
 import { scriptedModel, type TestTeam, testTeam } from '../../src/testing.ts'
 import { localTeam, silent } from '../supervision/teams.ts'
 import { FakeModel } from './fake-model.ts'
@@ -68,17 +74,26 @@ t.test('without a budget a call is what it was', async (t) => {
 
 t.test('a failed call costs what it was told to cost, and else nothing', async (t) => {
   const usage = { inputTokens: 40, outputTokens: 0, totalTokens: 40, calls: 1 }
-  const { error, model } = await played(
-    t,
-    [[new Error('down')], [{ usage }, new Error('hung up')], 'ok'],
-    async (context) => {
+  const model = new FakeModel([[new Error('down')], [{ usage }, new Error('hung up')], 'ok'])
+  const ann = defineAgent({
+    async receive(_message, context) {
       await ask(context, 50).catch(() => {})
       await ask(context, 50).catch(() => {})
       await ask(context, 50)
       await ask(context, 50)
     },
-    { budget: { perRun: { tokens: PROMPT + 100 } } },
+  })
+  const team = testTeam(
+    {
+      agents: [{ name: 'ann' }],
+      orchestration: { strategy: 'sequential' },
+      logger: silent,
+      budget: { perRun: { tokens: PROMPT + 100 } },
+    },
+    { model, modules: { ann } },
   )
+  t.teardown(() => team.close())
+  const { error } = await team.execute('go')
   t.equal(model.requests.length, 3)
   t.match(error, { code: 'BUDGET_EXCEEDED', details: { used: 55 } })
 })

@@ -7,10 +7,6 @@ import { agents, errorFor, loose, module } from './settings-helpers.ts'
 /** For each option that is not there yet: what asks for it, and what does not. */
 const asking: Record<string, { asks: unknown[]; fine: unknown[] }> = {
   taskRouting: { asks: ['capability_match', 'load_balance', 'auction', 'round_robin'], fine: ['explicit'] },
-  models: {
-    asks: ['rehearsal'],
-    fine: [{ default: { complete: () => undefined } }, { default: { model: 'm', baseURL: 'http://localhost/v1' } }],
-  },
   'stateManagement.log': { asks: [{ path: 'log' }], fine: ['memory'] },
   'stateManagement.durability': { asks: ['write_behind', 'commit'], fine: [] },
   'threads.max': { asks: [4], fine: [] },

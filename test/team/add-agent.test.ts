@@ -126,7 +126,7 @@ t.test('a role that cannot be is refused as in the constructor', async (t) => {
     [{ name: 'ann' }, 'role.name'],
     [{ name: '$bob' }, 'role.name'],
     [{}, 'role.name'],
-    [{ name: 'carl' }, 'role.module'],
+    [{ name: 'carl', module: 5 }, 'role.module'],
     [{ name: 'bob', modul: 'x' }, 'role.modul'],
     [{ name: 'bob', canDelegateTo: ['zoe'] }, 'role.canDelegateTo[0]'],
     [{ name: 'bob', tools: ['search'] }, 'role.tools'],

@@ -134,7 +134,7 @@ t.test('a role that cannot be is refused by its path', async (t) => {
   const wrong: [object, string][] = [
     [{ name: 'boss' }, 'role.name'],
     [{ name: '$x' }, 'role.name'],
-    [{ name: 'carl' }, 'role.module'],
+    [{ name: 'carl', module: 5 }, 'role.module'],
     [{ name: 'helper', module: './helper.js' }, 'role.module'],
     [{ name: 'helper', env: ['HOME'] }, 'role.env'],
     [{ name: 'helper', lifetime: 'ever' }, 'role.lifetime'],

@@ -2,44 +2,41 @@
  * The model that answers where there is no model: no key, no network, and nothing that could be taken for an answer. What it
  * says follows from its seed and from what it is asked, so that a run can be played again, whoever else is asked meanwhile.
  */
-import type { ModelClient, ModelMessage, ModelPiece, ModelRequest, ToolCall, ToolSpec } from '../../actors/model.ts'
+import type { ModelClient, ModelMessage, ModelPiece, ModelRequest, ToolSpec } from '../../actors/model.ts'
 import { countPrompt, countTokens } from '../../actors/tokens.ts'
+import { verbTool } from '../../actors/verb-tools.ts'
 import { Dice } from '../dice.ts'
-import { sampleOf } from './json-sample.ts'
 
 const LABEL = '[rehearsal]'
 const LONGEST_QUOTE = 160 // characters
 const MOST_CALLS = 8 // of tools in one answer
 const WORDS_OF_A_PIECE = 4
 
-/** What a role may do with its team by a tool. Done without thought it would send the run in circles. */
-const TEAM_VERBS: ReadonlySet<string> = new Set([
-  'request',
-  'delegate',
-  'publish',
-  'handoff',
-  'escalate',
-  'refuse',
-  'spawn',
-])
-
 /**
  * The offline model. Asked for text it says, labelled, what it was asked and what the tools answered; asked for JSON it answers
  * with a value that fits the schema. Tools that it is offered it calls first, each once, all in one answer, with arguments
- * that fit; those of the team (`request`, `delegate`, ...) it leaves alone. `maxOutputTokens` cuts its text off as a model's
+ * that fit; verbs (`request`, `delegate`, ...) it leaves alone: used without
+ * thought they would send a run in circles. `maxOutputTokens` cuts its text off as a model's
  * would be. Its usage is counted by `countTokens`. `seed` is an integer.
  */
 export function rehearsalModel(seed = 1): ModelClient {
-  return { rehearsal: true, complete: (request) => answer(request, seed) }
+  return { rehearsal: true, complete: (request) => answerTo(request, seed) }
 }
 
-async function* answer(request: ModelRequest, seed: number): AsyncGenerator<ModelPiece> {
+async function* answerTo(request: ModelRequest, seed: number): AsyncGenerator<ModelPiece> {
   const { messages, tools = [], jsonSchema, model, maxOutputTokens = Number.POSITIVE_INFINITY, signal } = request
   const dice = new Dice(seed, whatIsAsked(request))
   const since = messages.slice(messages.findLastIndex(({ role }) => role === 'user') + 1)
-  const calls = callsOf(tools, since, dice)
-  const text =
-    calls.length > 0 ? '' : jsonSchema ? JSON.stringify(sampleOf(jsonSchema, dice, LABEL)) : words(request, since, dice)
+  const left = leftOf(tools, since)
+  // A team of code alone has no use for what draws values, and it takes its time to load.
+  const sampleOf = left.length > 0 || jsonSchema ? (await import('./json-sample.ts')).sampleOf : () => undefined
+  const calls = left.map(({ name, inputSchema }) => ({
+    id: `call_${dice.upTo(2 ** 32).toString(36)}`,
+    name,
+    input: JSON.stringify(sampleOf(inputSchema, dice, LABEL)),
+  }))
+  const answer = () => (jsonSchema ? JSON.stringify(sampleOf(jsonSchema, dice, LABEL)) : words(request, since, dice))
+  const text = calls.length > 0 ? '' : answer()
   let outputTokens = 0
   let isCut = false
   for (const piece of piecesOf(text)) {
@@ -71,15 +68,10 @@ function whatIsAsked({ model, agent, messages, tools, jsonSchema }: ModelRequest
   return JSON.stringify([model, agent, said, tools, jsonSchema])
 }
 
-/** Of each tool that was not called since the last question. */
-function callsOf(tools: readonly ToolSpec[], since: readonly ModelMessage[], dice: Dice): ToolCall[] {
+/** Those that were not called since the last question. */
+function leftOf(tools: readonly ToolSpec[], since: readonly ModelMessage[]): ToolSpec[] {
   const done = new Set(since.flatMap(({ toolCalls = [] }) => toolCalls.map(({ name }) => name)))
-  const left = tools.filter(({ name }) => !TEAM_VERBS.has(name) && !done.has(name)).slice(0, MOST_CALLS)
-  return left.map(({ name, inputSchema }) => ({
-    id: `call_${dice.upTo(2 ** 32).toString(36)}`,
-    name,
-    input: JSON.stringify(sampleOf(inputSchema, dice, LABEL)),
-  }))
+  return tools.filter(({ name }) => !verbTool(name) && !done.has(name)).slice(0, MOST_CALLS)
 }
 
 const ENDINGS = [
