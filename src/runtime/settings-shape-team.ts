@@ -5,18 +5,7 @@ import type { StateConfig, TeamOptions } from './options.ts'
 import { reading, refused } from './refused.ts'
 import { budget } from './settings-budget.ts'
 import type { Check, Fields } from './settings-checks.ts'
-import {
-  anyList,
-  integer,
-  isObject,
-  listOf,
-  methods,
-  oneOf,
-  pause,
-  rule,
-  shape,
-  wait,
-} from './settings-checks.ts'
+import { anyList, integer, isObject, listOf, methods, oneOf, pause, rule, shape, wait } from './settings-checks.ts'
 import { modelsShape } from './settings-shape-models.ts'
 import { communicationShape, restartFields, roleShape } from './settings-shape-role.ts'
 import { syncPointsShape } from './settings-sync-points.ts'
