@@ -1,0 +1,101 @@
+/** What an agent keeps of a conversation: over turns, and where two have changed it at once. */
+import fc from 'fast-check'
+import t from 'tap'
+import {
+  type Conversation,
+  historyOf,
+  merged,
+  NO_CONVERSATION,
+  withoutFirst,
+  withTurn,
+} from '../../src/actors/conversation.ts'
+import { assistant, calls, isPaired, user } from './conversations.ts'
+
+const said = (id: string) => [user(`to ${id}`), assistant(`of ${id}`)]
+const spoken = (...ids: string[]) => ids.reduce<Conversation>((all, id) => withTurn(all, id, said(id)), NO_CONVERSATION)
+const contents = (conversation: Conversation) => historyOf(conversation).map(({ content }) => content)
+const turnsOf = (conversation: Conversation) => conversation.turns.map(({ id }) => id)
+const summary = (text: string, messages: number) => ({ text, messages })
+
+t.test('turns follow each other, and what one says twice belongs to it', async (t) => {
+  const conversation = withTurn(spoken('a', 'b'), 'a', [assistant('more')])
+  t.same(contents(conversation), ['to a', 'of a', 'more', 'to b', 'of b'])
+})
+
+t.test('a call of a tool that came to no result is kept with a word on that', async (t) => {
+  const open = calls('c', 'one', 'two').slice(0, 2)
+  const messages = historyOf(withTurn(NO_CONVERSATION, 'a', [...open, assistant('on')]))
+  t.ok(isPaired(messages))
+  t.match(messages[2], { role: 'tool', toolCallId: 'c.1', content: /no result/ })
+})
+
+t.test('the oldest messages go, also within a turn', async (t) => {
+  const left = withoutFirst(spoken('a', 'b', 'c'), 3, summary('earlier', 3))
+  t.same(contents(left), ['of b', 'to c', 'of c'])
+  t.same(left.summary, summary('earlier', 3))
+})
+
+t.test('a turn that ran within another comes before it, and nothing is lost', async (t) => {
+  const before = spoken('a')
+  const inner = withTurn(before, 'inner', said('inner'))
+  const outer = withTurn(before, 'outer', said('outer'))
+  t.same(turnsOf(merged(inner, before, outer)), ['a', 'inner', 'outer'])
+})
+
+t.test('what one has summarized is gone for both, and both summaries stay', async (t) => {
+  const before = spoken('a', 'b')
+  const one = withoutFirst(withTurn(before, 'one', said('one')), 2, summary('of a', 2))
+  const other = withoutFirst(withTurn(before, 'other', said('other')), 4, summary('of a and b', 4))
+  const both = merged(one, before, other)
+  t.same(turnsOf(both), ['one', 'other'])
+  t.same(both.summary, summary('of a\nof a and b', 6))
+  t.same(merged(withTurn(before, 'one', said('one')), before, other).summary, other.summary)
+})
+
+t.test('a summary that only one has changed is the one that counts', async (t) => {
+  const before = withoutFirst(spoken('a', 'b', 'c'), 2, summary('of a', 2))
+  const shorter = withoutFirst(before, 2, summary('of a and b', 4))
+  const longer = withTurn(before, 'd', said('d'))
+  t.same(merged(shorter, before, longer).summary, summary('of a and b', 4))
+  t.same(merged(longer, before, shorter).summary, summary('of a and b', 4))
+  const another = withoutFirst(before, 4, summary('of a to c', 6))
+  t.same(merged(shorter, before, another).summary, summary('of a and b\nof a to c', 8))
+})
+
+t.test('what was shortened at its front stays short', async (t) => {
+  const before = spoken('a')
+  const short = withoutFirst(before, 1, summary('to a', 1))
+  const other = withTurn(before, 'b', said('b'))
+  t.same(contents(merged(other, before, short)), ['of a', 'to b', 'of b'])
+  t.same(contents(merged(short, before, other)), ['of a', 'to b', 'of b'])
+})
+
+t.test('the goal is that of who ended last', async (t) => {
+  const before = { ...spoken('a'), goal: 'first' }
+  t.equal(merged(before, before, { ...before, goal: 'second' }).goal, 'second')
+  t.equal(merged(before, NO_CONVERSATION, spoken('b')).goal, 'first')
+})
+
+/** Somebody who begins with a conversation, summarizes its front, and says something. */
+const anyChange = fc.record({ gone: fc.integer({ min: 0, max: 8 }), says: fc.subarray(['p', 'q', 'r']) })
+
+t.test('whoever ends first: each new message is there once, and none that both had comes back', async () => {
+  const anyBase = fc.subarray(['a', 'b', 'c', 'd'])
+  fc.assert(
+    fc.property(anyBase, anyChange, anyChange, (base, first, second) => {
+      const before = spoken(...base)
+      const changed = ({ gone, says }: typeof first, by: string) => {
+        const count = Math.min(gone, historyOf(before).length)
+        const left = count > 0 ? withoutFirst(before, count, summary(by, count)) : before
+        return says.reduce((all, id) => withTurn(all, `${by} ${id}`, said(`${by} ${id}`)), left)
+      }
+      const [one, other] = [changed(first, 'one'), changed(second, 'other')]
+      const kept = new Set(contents(one).filter((content) => contents(other).includes(content)))
+      const own = [...contents(one), ...contents(other)].filter((content) => /one|other/.test(content))
+      const both = contents(merged(one, before, other))
+      if (both.toSorted().join() !== [...kept, ...own].toSorted().join()) throw new Error(both.join())
+      if (JSON.stringify(merged(before, before, other)) !== JSON.stringify(other))
+        throw new Error('alone it is its own')
+    }),
+  )
+})
