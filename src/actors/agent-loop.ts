@@ -43,10 +43,11 @@ import { Outbox } from './outbox.ts'
 import { NO_SLOT, Parking } from './parking.ts'
 import { Probes } from './probes.ts'
 import { Replies } from './replies.ts'
-import type { RoleInfo } from './role.ts'
+import type { ContextStrategy, RoleInfo } from './role.ts'
 import { type RunView, RunViews } from './run-views.ts'
 import { startAgent } from './starting.ts'
 import { StateRules } from './state-rules.ts'
+import { strategyOf } from './strategy-of.ts'
 import type { Toolbox } from './toolbox.ts'
 import { Turn } from './turn.ts'
 import type { TurnHost, TurnStart } from './turn-host.ts'
@@ -67,6 +68,7 @@ export class AgentLoop implements TurnHost {
   state: object = {}
   readonly stateRules: StateRules
   readonly verbs: readonly string[]
+  readonly strategy: ContextStrategy | undefined
   readonly #option: string
   readonly #handlers: AgentHandlers
   readonly #port: ThreadPort
@@ -112,6 +114,7 @@ export class AgentLoop implements TurnHost {
     this.#option = assignment.option
     this.stateRules = new StateRules(assignment)
     this.verbs = assignment.verbs
+    this.strategy = strategyOf(assignment, handlers)
     this.#handlers = handlers
     this.toolbox = toolbox
     this.#port = port
@@ -413,6 +416,9 @@ export class AgentLoop implements TurnHost {
 
   get observes(): boolean {
     return this.#handlers.observe !== undefined
+  }
+  get buildContext(): AgentHandlers['buildContext'] {
+    return this.#handlers.buildContext
   }
 
   name(index: number): string {

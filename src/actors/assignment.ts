@@ -1,7 +1,7 @@
 /** What the host tells a thread when it makes it an agent, over the control plane; and what the thread answers. */
 import type { ErrorData } from '../errors.ts'
 import type { ToolSpec } from './model.ts'
-import type { RoleInfo } from './role.ts'
+import type { ContextStrategy, RoleInfo } from './role.ts'
 import type { AgentStatus } from './task.ts'
 
 export interface Assignment {
@@ -30,6 +30,8 @@ export interface Assignment {
   instances: number
   /** The verbs that a model is offered as tools. */
   verbs: readonly string[]
+  /** How its model's context is chosen; undefined: as the default says. */
+  contextStrategy: ContextStrategy | undefined
   code: AgentCode
   tools: AssignedTools
 }

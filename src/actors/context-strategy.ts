@@ -36,6 +36,10 @@ const THRESHOLD = 0.8
 const KEEP_RECENT = 20
 const HISTORY_KEEP = 12
 
+/** The share of the window from which a conversation is cut to it. */
+export const thresholdOf = (strategy: ContextStrategy): number =>
+  strategy.strategy === 'append_until_full' ? (strategy.threshold ?? THRESHOLD) : 1
+
 /**
  * The next call's messages by a built-in strategy. They are within the window: what the strategy keeps is cut to it, oldest
  * first, and then the longest results of tools are shortened, with a note.
@@ -54,7 +58,7 @@ export async function nextContext(
 
 /** All messages, until they take `threshold` of the window; then the last `keepRecent`, and one summary of the others. */
 async function appendUntilFull(
-  strategy: { threshold?: number; keepRecent?: number },
+  strategy: Extract<ContextStrategy, { strategy: 'append_until_full' }>,
   source: ContextSource,
   window: TokenWindow,
   summarize: Summarize,
@@ -62,7 +66,7 @@ async function appendUntilFull(
   const { history, summary } = source
   const room = roomOf(window)
   const all = [...headOf(source), ...opening(summary), ...history]
-  const full = Math.min(room, (strategy.threshold ?? THRESHOLD) * window.maxTokens - window.overhead)
+  const full = Math.min(room, thresholdOf(strategy) * window.maxTokens - window.overhead)
   if (fits(window, all, full)) return { messages: all, dropped: 0, summary }
   const dropped = cutOf(source, history.length - (strategy.keepRecent ?? KEEP_RECENT), room, window)
   if (dropped === 0) return { messages: fitted(all, room, window), dropped, summary }

@@ -2,7 +2,7 @@
 import { DramatisError } from '../errors.ts'
 import type { ModelMessage } from './model.ts'
 import { cutShort, shortened } from './shorten.ts'
-import { roomOf, type TokenWindow } from './token-window.ts'
+import { fits, roomOf, type TokenWindow } from './token-window.ts'
 
 export interface Summary {
   /** Empty: they were left out, and nothing is said of them. */
@@ -65,6 +65,22 @@ async function modelText(messages: readonly ModelMessage[], limit: number, summa
   }
 }
 
+/**
+ * What others are told of these messages and of what was summarized before: the messages themselves, or a summary where those
+ * are longer than one may be.
+ */
+export async function passedOn(
+  messages: readonly ModelMessage[],
+  before: Summary | undefined,
+  window: TokenWindow,
+  summarize: Summarize,
+): Promise<string> {
+  const all = before ? [summaryMessage(before), ...messages] : messages
+  const transcript = all.map(spoken).join('\n\n')
+  if (fits(window, [{ role: 'user', content: transcript }], summaryLimit(window))) return transcript
+  return (await summaryOf(messages, before, window, summarize)).text
+}
+
 const EXCERPT = 240 // characters of each
 
 const excerptOf = (messages: readonly ModelMessage[]): string =>
@@ -90,7 +106,7 @@ export function summaryRequest(
 }
 
 /** One message as a line of a transcript. */
-function spoken({ role, content, toolCalls = [] }: ModelMessage): string {
+export function spoken({ role, content, toolCalls = [] }: ModelMessage): string {
   const calls = toolCalls.map(({ name, input }) => `(calls ${name} ${input})`)
   return `${role}: ${[content, ...calls].filter((part) => part !== '').join(' ')}`
 }

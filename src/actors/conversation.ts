@@ -3,7 +3,7 @@
  * thread's). A turn works on a copy, which counts when the turn commits: one that fails has said nothing.
  */
 import type { Summary } from './conversation-summary.ts'
-import { withResults } from './exchanges.ts'
+import { piecesOf, withResults } from './exchanges.ts'
 import type { ModelMessage } from './model.ts'
 
 /** JSON: it goes to the host with the commit of a turn, and comes back with the agent's next life. */
@@ -49,6 +49,32 @@ export function withoutFirst(conversation: Conversation, count: number, summary:
   return { ...conversation, turns, ...(summary && { summary }) }
 }
 
+/** Of one conversation: what a model is never shown again need not be kept. */
+const MOST_MESSAGES = 2_000
+const MOST_CHARACTERS = 2 ** 22
+
+export const charactersOf = (messages: readonly ModelMessage[]): number =>
+  messages.reduce(
+    (sum, { content, toolCalls }) => sum + content.length + (toolCalls ? JSON.stringify(toolCalls).length : 0),
+    0,
+  )
+
+/** The conversation within those bounds: of one that nobody cuts to a window, since it is only heard, the oldest goes. */
+export function bounded(conversation: Conversation): Conversation {
+  const history = historyOf(conversation)
+  let messages = history.length
+  let characters = charactersOf(history)
+  if (messages <= MOST_MESSAGES && characters <= MOST_CHARACTERS) return conversation
+  for (const piece of piecesOf(history)) {
+    if (messages <= MOST_MESSAGES && characters <= MOST_CHARACTERS) break
+    messages -= piece.length
+    characters -= charactersOf(piece)
+  }
+  const dropped = history.length - messages
+  const { summary = { text: '', messages: 0 } } = conversation
+  return withoutFirst(conversation, dropped, { ...summary, messages: summary.messages + dropped })
+}
+
 /**
  * What `current` becomes when somebody who began with `before` has come to `after`, and others may have changed it meanwhile:
  * a turn that ran within this one, another run of the same thread. Turns stand in the order in which they ended. What either
@@ -67,6 +93,16 @@ export function merged(current: Conversation, before: Conversation, after: Conve
   const summary = mergedSummary(current.summary, before.summary, after.summary)
   const goal = after.goal ?? current.goal
   return { turns: [...kept, ...added], ...(summary && { summary }), ...(goal !== undefined && { goal }) }
+}
+
+/** Makes `next` of a draft of `now`, and touches nothing that is the same in both: a commit is as long as what is new. */
+export function change(draft: Conversation, now: Conversation, next: Conversation): void {
+  const open = draft as { -readonly [Field in keyof Conversation]: Conversation[Field] }
+  const turns = draft.turns as SpokenTurn[]
+  for (const [i, turn] of next.turns.entries()) if (now.turns[i] !== turn) turns[i] = turn
+  turns.length = next.turns.length
+  if (next.summary && !isSame(now.summary, next.summary)) open.summary = next.summary
+  if (next.goal !== undefined && now.goal !== next.goal) open.goal = next.goal
 }
 
 const byId = ({ turns }: Conversation) => new Map(turns.map((turn) => [turn.id, turn]))

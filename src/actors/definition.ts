@@ -1,5 +1,5 @@
 /** What makes an agent: its handlers, its schemas, its initial state. A module exports one as its default. */
-import { ConfigurationError, shown, unavailable } from '../errors.ts'
+import { ConfigurationError, shown } from '../errors.ts'
 import type { TypedMessage } from '../mailbox/message.ts'
 import type { AgentContext, AgentRef } from './context.ts'
 import type { ModelMessage } from './model.ts'
@@ -45,7 +45,12 @@ export interface AgentHandlers<
   receive(message: TypedMessage<In>, context: AgentContext<State, RunState, Data>): Awaitable<Reply<Out>>
   /** broadcast, report, publish. */
   observe?(message: TypedMessage<unknown>, context: AgentContext<State, RunState, Data>): Awaitable<void>
-  /** Chooses what a model sees of the conversation. Not available in this version. */
+  /**
+   * What the model sees with each call of `context.think`, in place of a strategy of the role (`contextStrategy`). `history`: what that
+   * `think` was given and has said since, without the system prompt. The role's prompt comes before what it returns, unless
+   * that has a system message of its own. A turn that is tried again has to come to the same, or its model is paid again.
+   * `ConfigurationError` for what no model can be asked: a call of a tool without its result, or more than `maxTokens`.
+   */
   buildContext?(
     history: readonly ModelMessage[],
     context: AgentContext<State, RunState, Data>,
@@ -93,7 +98,6 @@ function checkDefinition(definition: unknown): void {
   }
   for (const [path, value] of Object.entries(others)) {
     if (value === undefined) continue
-    if (path === 'buildContext') throw unavailable('buildContext')
     const needed = FIELDS[path]
     if (needed === undefined)
       throw refused(path, `there is no such field; there are receive, ${Object.keys(FIELDS).join(', ')}`)
@@ -111,6 +115,7 @@ const FIELDS: Readonly<Record<string, string>> = {
   initialState: 'a state',
   initialRunState: 'a state',
   start: 'a function',
+  buildContext: 'a function',
   observe: 'a function',
   stop: 'a function',
 }

@@ -28,11 +28,13 @@ export interface TaskTurn {
   told(error: unknown, to: string, content: string, options: RequestOptions): unknown
 }
 
-export async function delegate(turn: TaskTurn, to: string, input: TaskInput): Promise<AgentTask> {
+/** `metadata`: what goes with the task beside it. */
+export async function delegate(turn: TaskTurn, to: string, input: TaskInput, metadata?: object): Promise<AgentTask> {
   const refusal = turn.refusal()
   if (refusal) throw refusal
   const offer = offerFor(turn, to, input)
-  return doneTask(offer, await turn.ask(to, offer.description, messageOptions(offer), 'delegate'))
+  const options = { ...messageOptions(offer), ...(metadata && { metadata }) }
+  return doneTask(offer, await turn.ask(to, offer.description, options, 'delegate'))
 }
 
 /** The task as the turn gives it away. What is none leaves a dead letter. */

@@ -2,27 +2,37 @@
  * The definition that plays a role without code: each message is thought about by the role's model, with what was said
  * before in the same run. The conversation is the run's own state: a turn adds to it, and commits that with its answer.
  */
+import { original } from 'immer'
 import { MessageRejectedError } from '../errors.ts'
 import type { AgentMessage } from '../mailbox/message.ts'
 import type { AgentContext } from './context.ts'
+import {
+  bounded,
+  type Conversation,
+  change,
+  historyOf,
+  merged,
+  NO_CONVERSATION,
+  withoutFirst,
+  withTurn,
+} from './conversation.ts'
 import type { AgentHandlers } from './definition.ts'
 import { CHECK_OUTPUT, isLast, outputSchema } from './last-speaker.ts'
 import type { ModelMessage } from './model.ts'
 import { type Colleague, systemPromptOf, userContent } from './model-prompt.ts'
+import { type Heirs, inheritedWith } from './passing-on.ts'
 import type { ModelSchema } from './tool.ts'
 import { Turn } from './turn.ts'
-
-/** What a model has of a run. */
-export interface Conversation {
-  readonly messages: readonly ModelMessage[]
-}
 
 /** What the host says when a model's turn begins. It is a step, so a turn that is tried again begins with the same. */
 export interface ModelTurnView {
   /** Those it may give tasks to. */
   colleagues: Colleague[]
-  /** How many messages its conversation had: a turn that ran within this one may have added to it since. */
+  heirs: Heirs
+  /** How many turns its conversation had: one that ran within this turn may have added to it since. */
   known: number
+  /** It runs within another turn of the agent, which goes on from what stands now. */
+  nested: boolean
 }
 
 export const MODEL_TURN = 'model.turn'
@@ -34,26 +44,33 @@ const SOCIAL: ReadonlySet<string> = new Set(['request', 'delegate', 'handoff'])
 export function modelAgent(remembers: boolean): AgentHandlers {
   const receive: AgentHandlers['receive'] = async (message, context) => {
     const turn = turnOf(context)
-    const { colleagues, known } = (await turn.call(MODEL_TURN, {})) as ModelTurnView
+    const { colleagues, heirs, known, nested } = (await turn.call(MODEL_TURN, {})) as ModelTurnView
     const isSocial = turn.verbs.some((verb) => SOCIAL.has(verb))
     const system = systemPromptOf(turn.role, isSocial ? colleagues : [])
-    const question: ModelMessage = { role: 'user', content: userContent(message) }
-    const before = remembers ? messagesOf(turn).slice(0, known) : []
+    const before = remembers ? begun(turn, known) : NO_CONVERSATION
+    const asked = userContent(message)
+    const goal = message.type === 'delegate' ? asked : (before.goal ?? asked)
+    const heard = heardWith(message, turn)
     const output = outputOf(turn, message)
-    const { completion, transcript } = await turn.thinkAloud({
-      messages: [{ role: 'system', content: system }, ...before, question],
-      stream: true,
-      ...(output && { output }),
-    })
-    if (remembers) remember(turn, [question, ...transcript])
+    const messages: ModelMessage[] = [{ role: 'system', content: system }, ...historyOf(before), ...heard]
+    const { completion, transcript, left } = await turn.thinkAloud(
+      { messages, stream: true, ...(output && { output }) },
+      { summary: before.summary, goal, heirs },
+    )
+    if (remembers) {
+      const after = withTurn({ ...before, goal }, message.id, [...heard, ...transcript])
+      // The turn around a nested one may be tried again, and has to find all that it began with.
+      remember(turn, before, nested ? after : withoutFirst(after, left.dropped, left.summary))
+    }
     return output ? { content: completion.text, structuredData: completion.output } : completion.text
   }
   if (!remembers) return { receive }
   return {
-    initialRunState: { messages: [] } satisfies Conversation,
+    initialRunState: NO_CONVERSATION,
     receive,
     observe(message, context) {
-      remember(turnOf(context), [{ role: 'user', content: userContent(message) }])
+      const turn = turnOf(context)
+      remember(turn, NO_CONVERSATION, withTurn(NO_CONVERSATION, message.id, heardWith(message, turn)))
     },
   }
 }
@@ -65,13 +82,24 @@ function outputOf(turn: Turn, message: AgentMessage): ModelSchema | undefined {
   return outputSchema(output, (value) => turn.call(CHECK_OUTPUT, { value }) as Promise<string | null>)
 }
 
-function remember(turn: Turn, said: readonly ModelMessage[]): void {
-  turn.setRunState((draft) => {
-    ;(draft as { messages: ModelMessage[] }).messages.push(...said)
-  })
+/** What the message says, behind what its sender passes on with it. */
+const heardWith = (message: AgentMessage, { strategy }: Turn): ModelMessage[] => [
+  ...inheritedWith(message, strategy),
+  { role: 'user', content: userContent(message) },
+]
+
+/** The conversation as it was when the turn began. */
+function begun({ runState }: Turn, known: number): Conversation {
+  const now = runState as Conversation
+  return { ...now, turns: now.turns.slice(0, known) }
 }
 
-const messagesOf = ({ runState }: Turn): readonly ModelMessage[] => (runState as Conversation).messages
+function remember(turn: Turn, before: Conversation, after: Conversation): void {
+  turn.setRunState((draft) => {
+    const now = original(draft) as Conversation
+    change(draft as Conversation, now, bounded(merged(now, before, after)))
+  })
+}
 
 function turnOf(context: AgentContext): Turn {
   if (context instanceof Turn) return context

@@ -3,7 +3,7 @@ import { complete } from './complete.ts'
 import { handled } from './handled.ts'
 import { LaterVerbs } from './later-verbs.ts'
 import type { Completion, CompletionRequest } from './model.ts'
-import { type Thinking, type ThoughtAloud, thinkAloud } from './think.ts'
+import { type Background, type Thinking, type ThoughtAloud, thinkAloud } from './think.ts'
 import type { ThinkingTurn } from './thinking-turn.ts'
 
 export abstract class ModelVerbs extends LaterVerbs {
@@ -17,7 +17,7 @@ export abstract class ModelVerbs extends LaterVerbs {
     return handled(thinkAloud(this.thinking, request).then(({ completion }) => completion))
   }
   /** The same with what was said on the way, for the definition that plays roles without code. */
-  thinkAloud<T = undefined>(request: Thinking<T>): Promise<ThoughtAloud<T>> {
-    return handled(thinkAloud(this.thinking, request))
+  thinkAloud<T = undefined>(request: Thinking<T>, background: Background): Promise<ThoughtAloud<T>> {
+    return handled(thinkAloud(this.thinking, request, background))
   }
 }

@@ -22,9 +22,9 @@ export interface RoleInfo<Name extends string = string, Data = unknown> {
   model?: string
   /** From 0 to 2; the provider's own by default. */
   temperature?: number
-  /** The agent's context window, in tokens. */
+  /** The window of its model, in tokens, with the answer; 128,000. `contextStrategy` keeps to it. */
   maxTokens?: number
-  /** Of one completion, in tokens. */
+  /** Of one completion, in tokens; less than `maxTokens`. */
   maxOutputTokens?: number
   /** Model-and-tool rounds a turn, then escalation; 12. */
   maxRounds?: number
@@ -156,7 +156,23 @@ export type ToolReference =
   | Tool
   | { module: URL | string; export?: string; isolate?: boolean; env?: string[]; limits?: { maxHeapMb?: number } }
 
-/** What a model's conversation keeps when it grows. Not available in this version. Source: document 003. */
+/**
+ * What of its conversation a model sees when that grows. By default 'append_until_full'. Source: document 003.
+ *
+ * 'append_until_full': all of it, until it takes `threshold` (0.8) of `maxTokens`, tools counted; then the last `keepRecent` (20)
+ * messages, and one summary of the others, which the role's model makes: a step that is paid like any other. Where that fails
+ * there is an excerpt, which says that it is one. 'hierarchical': the goal, the task and the sub-task, and the last `historyKeep` (12)
+ * exchanges: what the model said, with the results of its tools. Sub-tasks are those that its tools `decompose_task` and
+ * `mark_subtask_complete` have been told in the turn. 'custom': what `buildContext` of the definition returns.
+ *
+ * A call of a tool and its results stay together, the system prompt stays, and what is left out is counted in a message. Where
+ * even that does not fit into `maxTokens`, older exchanges go, then the longest results of tools are shortened, with a note; where
+ * the newest message alone does not fit the turn fails with `ConfigurationError`.
+ *
+ * `inherit`: what this agent's model is told of the conversation of a model that asks it or gives it a task. 'none' (the
+ * default): what it is asked, and nothing else. 'summary': a summary, or the conversation itself where that is short. 'full': the
+ * last 32,768 characters of it. It travels as `metadata.inherited`.
+ */
 export type ContextStrategy = { inherit?: 'none' | 'summary' | 'full' } & (
   | { strategy: 'append_until_full'; threshold?: number; keepRecent?: number }
   | { strategy: 'hierarchical'; historyKeep?: number }
@@ -204,6 +220,7 @@ export interface AgentRole<Name extends string = string> extends RoleInfo<Name> 
    * the guilty one is found. A message still never passes an earlier one of the same sender and priority that waits.
    */
   concurrency?: number
+  /** What its model sees of its conversation, in a role without code and in `context.think`. */
   contextStrategy?: ContextStrategy
   /**
    * What becomes of a request that comes back: one that a turn of this agent has led to by its own requests, so that this

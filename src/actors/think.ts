@@ -6,16 +6,18 @@
 import { ModelError } from '../errors.ts'
 import { completionOf } from './complete.ts'
 import { callOf, checkCompletion, checkCount } from './completion-checks.ts'
-import { contextFor } from './context-for.ts'
 import {
   addUsage,
   type Completion,
   type CompletionRequest,
   type ModelAnswer,
+  type ModelCall,
   type ModelMessage,
   NO_TOKENS,
 } from './model.ts'
+import { type Heirs, PassingOn } from './passing-on.ts'
 import { checkedAnswer } from './structured-output.ts'
+import { type LeftOut, type Remembered, ThinkingContext } from './thinking-context.ts'
 import type { ThinkingTurn } from './thinking-turn.ts'
 import { OfferedTools } from './tool-calls.ts'
 import { wrongArgument } from './verb-checks.ts'
@@ -27,18 +29,27 @@ export type Thinking<T = undefined> = CompletionRequest<T> & { tools?: string[];
 export interface ThoughtAloud<T> {
   completion: Completion<T>
   transcript: ModelMessage[]
+  /** What of it all, from the messages of the request on, its model sees no more. */
+  left: LeftOut
 }
+
+/** What the role brings to it: what it remembers beside the messages, and who inherits from it. */
+export type Background = Remembered & { heirs?: Heirs }
 
 const MAX_ROUNDS = 12
 /** A model that calls nothing but tools that do not exist will not find out by itself. */
 const MOST_LOST_ROUNDS = 3
 
-export async function thinkAloud<T>(turn: ThinkingTurn, given: string | Thinking<T>): Promise<ThoughtAloud<T>> {
+export async function thinkAloud<T>(
+  turn: ThinkingTurn,
+  given: string | Thinking<T>,
+  background: Background = {},
+): Promise<ThoughtAloud<T>> {
   const refusal = turn.refusal()
   if (refusal) throw refusal
   const request: Thinking<T> = typeof given === 'string' ? { prompt: given } : given
   check(request)
-  return new Loop(turn, request).run()
+  return new Loop(turn, request, background).run()
 }
 
 function check(request: Thinking<unknown>): void {
@@ -54,6 +65,8 @@ class Loop<T> {
   readonly #request: Thinking<T>
   readonly #call: ReturnType<typeof callOf>
   readonly #tools: OfferedTools
+  readonly #context: ThinkingContext
+  readonly #passing: PassingOn
   readonly #maxRounds: number
   /** What was said since. */
   readonly #said: ModelMessage[] = []
@@ -61,11 +74,14 @@ class Loop<T> {
   #rehearsed = false
   #lost = 0
 
-  constructor(turn: ThinkingTurn, request: Thinking<T>) {
+  constructor(turn: ThinkingTurn, request: Thinking<T>, background: Background) {
     this.#turn = turn
     this.#request = request
     this.#call = callOf(turn.role, request)
-    this.#tools = new OfferedTools(turn, request.tools)
+    this.#context = new ThinkingContext(turn, this.#call, background, (call) => this.#pay(call))
+    const said = () => [...this.#call.messages, ...this.#said.slice(0, this.#said.at(-1)?.toolCalls ? -1 : undefined)]
+    this.#passing = new PassingOn(background.heirs ?? {}, said, (messages) => this.#context.passedOn(messages))
+    this.#tools = new OfferedTools(turn, request.tools, this.#passing)
     this.#maxRounds = request.maxRounds ?? turn.role.maxRounds ?? MAX_ROUNDS
   }
 
@@ -90,8 +106,11 @@ class Loop<T> {
 
   async #ask(messages = this.#said): Promise<ModelAnswer> {
     const { specs } = this.#tools
-    const shown = await contextFor(this.#turn, [...this.#call.messages, ...messages])
-    const call = { ...this.#call, messages: shown, ...(specs.length > 0 && { tools: specs }) }
+    const shown = await this.#context.shown([...this.#call.messages, ...messages], specs)
+    return this.#pay({ ...this.#call, messages: shown, ...(specs.length > 0 && { tools: specs }) })
+  }
+
+  async #pay(call: ModelCall): Promise<ModelAnswer> {
     const answer = await this.#turn.ask(call, this.#request.signal)
     this.#usage = addUsage(this.#usage, answer.usage)
     this.#rehearsed ||= answer.rehearsed
@@ -110,7 +129,7 @@ class Loop<T> {
   #end(answer: ModelAnswer, output: T): ThoughtAloud<T> {
     this.#said.push({ role: 'assistant', content: answer.text })
     const all = { ...answer, usage: this.#usage, rehearsed: this.#rehearsed }
-    return { completion: completionOf(all, output), transcript: this.#said }
+    return { completion: completionOf(all, output), transcript: this.#said, left: this.#context.left }
   }
 
   /** Somebody else has answered, or is to: what was handed off has no answer here, whatever the schema says. */
@@ -128,7 +147,8 @@ class Loop<T> {
     const rounds = guided ? 2 * this.#maxRounds : this.#maxRounds
     const reason = `its model has no answer after ${rounds} rounds of calling tools (maxRounds)`
     if (guided) throw context.refuse(`${reason}, with the guidance of its manager`)
-    const outcome = await context.escalate(reason, { rounds })
+    const summary = await this.#passing.summary()
+    const outcome = await context.escalate(reason, { rounds, summary })
     if (outcome.kind === 'unresolved') throw context.refuse(`${reason}. ${outcome.reason}`)
     if (outcome.kind !== 'guidance') return outcome.result.content
     const content = `You have called tools for ${rounds} rounds without an answer. Your manager says: ${outcome.guidance}`

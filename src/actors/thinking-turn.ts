@@ -1,9 +1,11 @@
 /** What the verbs that ask a model need of their turn. */
 import type { DramatisError } from '../errors.ts'
 import type { AgentContext } from './context.ts'
-import type { ModelAnswer, ModelCall } from './model.ts'
-import type { RoleInfo } from './role.ts'
+import type { Awaitable } from './definition.ts'
+import type { ModelAnswer, ModelCall, ModelMessage } from './model.ts'
+import type { ContextStrategy, RoleInfo } from './role.ts'
 import type { RoleTools } from './role-tools.ts'
+import type { AgentTask, TaskInput } from './task.ts'
 
 export interface ThinkingTurn {
   readonly role: RoleInfo
@@ -12,6 +14,12 @@ export interface ThinkingTurn {
   readonly verbs: readonly string[]
   /** The role's own, beside them. */
   readonly tools: RoleTools
+  /** How the role chooses what its model sees. */
+  readonly strategy: ContextStrategy | undefined
+  /** The definition's own choice, where it has one. */
+  readonly buildContext: ((history: readonly ModelMessage[]) => Awaitable<ModelMessage[]>) | undefined
+  /** `delegate`, with metadata for who gets the task. */
+  delegate(to: string, task: TaskInput, metadata: object | undefined): Promise<AgentTask>
   /** Why no verb works any more, if none does. */
   refusal(): DramatisError | undefined
   /** Who there is beside the agent itself, and what they do. */

@@ -1,6 +1,7 @@
 /** The calls of tools that a model's answer asks for: verbs of the turn, and the tools of the role. */
 import { DramatisError, describe, TaskRefusedError } from '../errors.ts'
 import type { ModelMessage, ToolCall, ToolSpec } from './model.ts'
+import type { PassingOn } from './passing-on.ts'
 import type { ThinkingTurn } from './thinking-turn.ts'
 import { wrongArgument } from './verb-checks.ts'
 import { inputOf, type ToolOutcome, type VerbTool, verbTool } from './verb-tools.ts'
@@ -19,10 +20,12 @@ export class OfferedTools {
   readonly #turn: ThinkingTurn
   readonly #own: ReadonlySet<string>
   readonly #verbs: ReadonlyMap<string, VerbTool>
+  readonly #passing: PassingOn
 
-  /** `names`: these alone. */
-  constructor(turn: ThinkingTurn, names: readonly string[] | undefined) {
+  /** `names`: these alone. `passing`: what others get of the conversation with a verb. */
+  constructor(turn: ThinkingTurn, names: readonly string[] | undefined, passing: PassingOn) {
     this.#turn = turn
+    this.#passing = passing
     const own = turn.tools.specs
     const owned = new Set(own.map(({ name }) => name))
     for (const [i, name] of (names ?? []).entries())
@@ -62,7 +65,7 @@ export class OfferedTools {
     const turn = this.#turn
     try {
       const verb = this.#verbs.get(name)
-      if (verb) return await verb.run(turn, inputOf(verb, input))
+      if (verb) return await verb.run(turn, inputOf(verb, input), this.#passing)
       if (this.#own.has(name)) return { text: await turn.tools.call(name, input, turn.context.signal) }
       return { text: `There is no tool "${name}". ${this.#names()}` }
     } catch (error) {

@@ -5,12 +5,13 @@ import type { FrameId } from '../mailbox/frame-id.ts'
 import type { Memory } from '../mailbox/memory.ts'
 import type { AgentMessage, MessageType } from '../mailbox/message.ts'
 import type { Asks } from './asks.ts'
+import type { AgentHandlers } from './definition.ts'
 import type { Link } from './link.ts'
 import type { Logger } from './logger.ts'
 import type { Outbox } from './outbox.ts'
 import type { Parking } from './parking.ts'
 import type { Replay } from './replay.ts'
-import type { RoleInfo } from './role.ts'
+import type { ContextStrategy, RoleInfo } from './role.ts'
 import type { RunView } from './run-views.ts'
 import type { StateRules } from './state-rules.ts'
 import type { Toolbox } from './toolbox.ts'
@@ -53,6 +54,9 @@ export interface TurnHost {
   readonly toolbox: Toolbox
   /** The verbs that a model is offered as tools. */
   readonly verbs: readonly string[]
+  /** How its model's context is chosen: by the role, and by its definition where that does it. */
+  readonly strategy: ContextStrategy | undefined
+  readonly buildContext: AgentHandlers['buildContext']
   runState(view: RunView): object
   /** Who has that index. */
   name(index: number): string

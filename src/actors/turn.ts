@@ -21,7 +21,7 @@ import { idText } from '../mailbox/frame-id.ts'
 import { type AgentMessage, ORCHESTRATOR } from '../mailbox/message.ts'
 import { turnBlackboard } from './board-verbs.ts'
 import type { AgentContext, AgentRef, AgentType, Outcome, RequestOptions, SpawnRole, SyncResult } from './context.ts'
-import type { TaskTurn } from './delegate.ts'
+import { delegate, type TaskTurn } from './delegate.ts'
 import { type Draft, Drafts } from './drafts.ts'
 import { Emitter } from './emitter.ts'
 import { handled, quiet, rejected } from './handled.ts'
@@ -34,7 +34,7 @@ import { encodeData } from './outbox.ts'
 import { seededRandom } from './random.ts'
 import { RequestGroups } from './request-groups.ts'
 import { allOf, anyOf, quorumOf } from './request-many.ts'
-import type { RoleInfo } from './role.ts'
+import type { ContextStrategy, RoleInfo } from './role.ts'
 import type { StateScope } from './state-rules.ts'
 import type { ResponseStream } from './stream.ts'
 import { TaskVerbs } from './task-verbs.ts'
@@ -316,13 +316,19 @@ export class Turn extends TaskVerbs implements AgentContext, MessengerTurn {
   get verbs(): readonly string[] {
     return this.#loop.verbs
   }
+  get strategy(): ContextStrategy | undefined {
+    return this.#loop.strategy
+  }
   protected get thinking(): ThinkingTurn {
-    const { role, verbs } = this.#loop
+    const { role, verbs, strategy, buildContext } = this.#loop
     return {
       role,
       context: this,
       verbs,
       tools: this.tools,
+      strategy,
+      buildContext: buildContext && ((history) => buildContext(history, this)),
+      delegate: (to, task, metadata) => handled(delegate(this.tasks, to, task, metadata)),
       refusal: () => this.refusal(),
       others: () => this.call(AGENT_STATUS, {}),
       ask: (call, signal) => this.#atWork(() => this.#ask(call, signal)),

@@ -6,6 +6,7 @@ import { ToolInputError } from '../errors.ts'
 import type { AgentMessage } from '../mailbox/message.ts'
 import type { EscalationOutcome } from './context.ts'
 import type { ToolSpec } from './model.ts'
+import type { PassingOn } from './passing-on.ts'
 import type { ThinkingTurn } from './thinking-turn.ts'
 
 /** What a tool has come to: text for the model, or the end of the turn with this answer. */
@@ -15,7 +16,7 @@ export interface VerbTool {
   readonly spec: ToolSpec
   /** Several in one answer of the model run at once. */
   readonly parallel: boolean
-  run(turn: ThinkingTurn, input: Input): Promise<ToolOutcome>
+  run(turn: ThinkingTurn, input: Input, passing: PassingOn): Promise<ToolOutcome>
 }
 
 /** Who there is beside the agent itself, and what they do; served by the host. */
@@ -48,7 +49,10 @@ const TOOLS: readonly VerbTool[] = [
       content: { ...TEXT, description: 'What it is to answer. It sees nothing else of this conversation.' },
     },
     ['to', 'content'],
-    async ({ context }, { to, content }) => ({ text: answerText(await context.request(String(to), String(content))) }),
+    async ({ context }, { to, content }, passing) => {
+      const metadata = await passing.metadataFor(String(to))
+      return { text: answerText(await context.request(String(to), String(content), metadata ? { metadata } : {})) }
+    },
     true,
   ),
   tool(
@@ -56,9 +60,10 @@ const TOOLS: readonly VerbTool[] = [
     'Gives another agent of the team a task, and waits until it is done.',
     { to: AGENT, task: { ...TEXT, description: 'What it is to do. It sees nothing else of this conversation.' } },
     ['to', 'task'],
-    async ({ context }, { to, task }) => ({
-      text: shownValue((await context.delegate(String(to), String(task))).result),
-    }),
+    async (turn, { to, task }, passing) => {
+      const metadata = await passing.metadataFor(String(to))
+      return { text: shownValue((await turn.delegate(String(to), String(task), metadata)).result) }
+    },
     true,
   ),
   tool(
@@ -66,8 +71,8 @@ const TOOLS: readonly VerbTool[] = [
     'Hands this whole task off to another agent of the team, which answers in your place. You are done then.',
     { to: AGENT, task: TEXT, summary: { ...TEXT, description: 'What is done already, and what is left.' } },
     ['to', 'task'],
-    async ({ context }, { to, task, summary }) => {
-      await context.handoff(String(to), String(task), summary === undefined ? undefined : String(summary))
+    async ({ context }, { to, task, summary }, passing) => {
+      await context.handoff(String(to), String(task), String(summary ?? (await passing.summary())))
       return { ends: '' }
     },
   ),
@@ -76,7 +81,8 @@ const TOOLS: readonly VerbTool[] = [
     'Asks your manager when you cannot go on.',
     { reason: { ...TEXT, description: 'What you have tried, and what is in the way.' } },
     ['reason'],
-    async ({ context }, { reason }) => outcomeOfEscalation(await context.escalate(String(reason))),
+    async ({ context }, { reason }, passing) =>
+      outcomeOfEscalation(await context.escalate(String(reason), { summary: await passing.summary() })),
   ),
   tool(
     'refuse',

@@ -22,7 +22,10 @@ export interface AgentInstance {
   run(task: string, options?: RunOptions): Promise<string>
   /** Puts a message into its mailbox; a `response` settles the request that it answers. */
   receiveMessage(message: AgentMessage): Promise<void>
-  /** How it is, in one line. */
+  /**
+   * How it is, in one line. Of a role that a model plays also what its context holds: messages, their tokens in its window, from
+   * where on it is summarized, and the last summary. A conversation is the run's; it is that of the run it heard of last.
+   */
   getContextSummary(): string
   /** What its models have cost since it came, over all runs. */
   getTokenUsage(): TokenUsage
@@ -31,6 +34,8 @@ export interface AgentInstance {
 export interface AgentInstanceHost {
   run(cell: Cell, task: string, options: RunOptions): Promise<string>
   deliver(cell: Cell, message: AgentMessage): Promise<void>
+  /** What its context holds. */
+  context(cell: Cell): string
 }
 
 export function agentInstance(cell: Cell, role: AgentRole, host: AgentInstanceHost): AgentInstance {
@@ -47,10 +52,7 @@ export function agentInstance(cell: Cell, role: AgentRole, host: AgentInstanceHo
       const open = mailbox.underWay > 0 ? `, ${mailbox.underWay} under way` : ''
       const turns = sumOf(cell, (each) => each.turns)
       const restarts = sumOf(cell, (each) => each.restarts)
-      const context = cell.settings.playedByModel
-        ? 'its model has a conversation in each run'
-        : 'its code keeps its own context'
-      return `Agent "${cell.name}" (${statusOf(cell)}): ${turns} turns, ${restarts} restarts, ${mailbox.waiting} messages waiting${open}; ${context}.`
+      return `Agent "${cell.name}" (${statusOf(cell)}): ${turns} turns, ${restarts} restarts, ${mailbox.waiting} messages waiting${open}; ${host.context(cell)}.`
     },
     getTokenUsage: () => ({ ...cell.spent }),
   }

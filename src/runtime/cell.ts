@@ -5,7 +5,7 @@
  */
 import type { PatchNotice } from '../actors/assignment.ts'
 import { NO_TOKENS, type TokenUsage } from '../actors/model.ts'
-import type { RoleInfo } from '../actors/role.ts'
+import type { ContextStrategy, RoleInfo } from '../actors/role.ts'
 import type { AgentStatus } from '../actors/task.ts'
 import type { DramatisError } from '../errors.ts'
 import { LARGEST_FRAME } from '../mailbox/foreign-frame.ts'
@@ -172,6 +172,7 @@ export interface CellSettings {
   playedByModel: boolean
   /** The verbs that a model has as tools. */
   verbs: readonly string[]
+  contextStrategy: ContextStrategy | undefined
   maxHeapMb: number | null
   maxExternalMb: number | null
   /** How many turns may be open in its thread, each of another run. */

@@ -4,6 +4,7 @@
  */
 import { applyPatches, enablePatches, type Patch } from 'immer'
 import type { AgentCode, AssignedTools, PatchNotice, RosterEntry, RunNotice, Started } from '../actors/assignment.ts'
+import type { Conversation } from '../actors/conversation.ts'
 import { systemClock } from '../clock.ts'
 import {
   AgentTerminatedError,
@@ -17,6 +18,7 @@ import {
 } from '../errors.ts'
 import { MAX_CONCURRENCY, mostFrames } from '../mailbox/window.ts'
 import { type Cell, Life } from './cell.ts'
+import { Conversations } from './conversations.ts'
 import type { Core, LifeCycle } from './core.ts'
 import { FENCE_MS } from './deaths.ts'
 import type { OwnFrame } from './host-frames.ts'
@@ -35,6 +37,7 @@ export class Lives implements LifeCycle {
   toolsOf: (cell: Cell) => Promise<AssignedTools> = async () => ({ host: [], modules: [], names: [] })
   threadFor: (cell: Cell) => Thread = (cell) => this.#core.spawner.spawn(cell.settings.maxHeapMb)
   roster: (run: RunState | undefined) => RosterEntry[] = () => []
+  readonly conversations = new Conversations()
 
   constructor(core: Core) {
     this.#core = core
@@ -83,6 +86,7 @@ export class Lives implements LifeCycle {
       concurrency: cell.settings.concurrency,
       instances: cell.settings.instances,
       verbs: cell.settings.verbs,
+      contextStrategy: cell.settings.contextStrategy,
       code,
       tools,
     })
@@ -201,10 +205,16 @@ export class Lives implements LifeCycle {
   applyPatch(cell: Cell, run: RunState, notice: PatchNotice): void {
     const patches = notice.patches as Patch[]
     if (notice.scope === 'agent') cell.state = applyPatches(cell.state ?? {}, patches)
-    else run.states.set(cell.index, applyPatches(run.states.get(cell.index) ?? (notice.base as object), patches))
+    else {
+      const before = run.states.get(cell.index) ?? (notice.base as object)
+      const after = applyPatches(before, patches)
+      run.states.set(cell.index, after)
+      this.conversations.committed(cell, run, before as Conversation, after as Conversation)
+    }
   }
 
   runNotice(cell: Cell, run: RunState): OwnFrame {
+    this.conversations.begin(cell, run)
     const state = run.states.get(cell.index)
     const notice: RunNotice = {
       metadata: { ...run.metadata },

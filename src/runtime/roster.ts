@@ -143,6 +143,7 @@ export class Roster {
 
   #forget({ index }: Cell): void {
     for (const run of this.#supervisor.runs.values()) run.forgetAgent(index)
+    this.#supervisor.lives.conversations.forget(index)
   }
 
   /**

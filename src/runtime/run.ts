@@ -25,7 +25,12 @@ export interface RunOptions<T = undefined> {
   priority?: number
   /** Same id and query: joins that run; other query: ConfigurationError. */
   runId?: string
-  /** Runs of one thread share the roles' conversation. */
+  /**
+   * Runs of one thread go on with the conversations of the agents that models play. A run begins with what an agent's conversation was
+   * when it first heard of the run; of two runs at once neither hears the other, and the next has both, in the order in which their
+   * turns ended. Kept in memory: up to 1,000 conversations and 64 Mi characters of a team, then those that were used longest ago go; those
+   * of an agent go when it is removed.
+   */
   threadId?: string
   /** For the agents to read: `context.run.metadata`. */
   metadata?: Record<string, string>

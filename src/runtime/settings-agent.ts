@@ -1,11 +1,12 @@
 /** One role with every default filled in. What the role says goes first, then the team, then the default. */
-import type { AgentRole, CommunicationConfig, RoleInfo } from '../actors/role.ts'
+import type { AgentRole, CommunicationConfig, ContextStrategy, RoleInfo } from '../actors/role.ts'
 import { blackboardScope } from './blackboard-scope.ts'
 import type { Models } from './models/models.ts'
 import { offeredVerbs } from './models/offered-verbs.ts'
 import type { TeamOptions } from './options.ts'
 import type { RestartType, Strategy } from './restart-policy.ts'
 import { infoFrom } from './role-info.ts'
+import { contextStrategyOf } from './settings-context.ts'
 import { moduleFrom } from './settings-module.ts'
 import { type ToolSettings, toolSettings } from './settings-tools.ts'
 import { checkTrust } from './settings-trust.ts'
@@ -51,6 +52,8 @@ export interface AgentSettings {
   playedByModel: boolean
   /** The verbs that a model has as tools. */
   verbs: string[]
+  /** How its model's context is chosen. */
+  contextStrategy: ContextStrategy | undefined
   env: string[]
   /** null: Node's own limit. */
   maxHeapMb: number | null
@@ -111,6 +114,7 @@ export function agentSettings(
       blackboardScope(team.enableBlackboard),
       team.registry !== undefined,
     ),
+    contextStrategy: contextStrategyOf(role, path, playedByModel),
     env: [...(role.env ?? [])],
     maxHeapMb: role.limits?.maxHeapMb ?? null,
     maxExternalMb: role.limits?.maxExternalMb ?? null,

@@ -6,7 +6,6 @@ import { MAX_CONCURRENCY } from '../mailbox/window.ts'
 import { reading, refused, refusedAs } from './refused.ts'
 import type { Check, Fields } from './settings-checks.ts'
 import {
-  anyObject,
   finite,
   flag,
   integer,
@@ -20,6 +19,7 @@ import {
   text,
   wait,
 } from './settings-checks.ts'
+import { contextStrategyShape } from './settings-context.ts'
 import { moduleFrom } from './settings-module.ts'
 import { spawnToolsShape, toolsShape, variableName } from './settings-tools.ts'
 
@@ -129,7 +129,7 @@ export const roleFields: Fields<AgentRole> = {
   module: (value, path) => void moduleFrom(value, path),
   instances: integer(1, MAX_INSTANCES),
   concurrency: integer(1, MAX_CONCURRENCY),
-  contextStrategy: anyObject,
+  contextStrategy: contextStrategyShape,
   reentrancy: oneOf('chain', 'none'),
   limits: shape<NonNullable<AgentRole['limits']>>({
     maxHeapMb: integer(8), // a thread does not even boot with 4

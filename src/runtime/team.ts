@@ -23,6 +23,7 @@ import type { AgentInstance } from './agent-instance.ts'
 import type { AgentRegistry } from './agent-registry.ts'
 import { budgets } from './budgets/budgets.ts'
 import type { Cell } from './cell.ts'
+import { contextSummary } from './context-summary.ts'
 import { FIXED_NAMES, ORCHESTRATOR_INDEX } from './core.ts'
 import { delegateTask } from './delegate-task.ts'
 import { delegationGraph, mayDelegate } from './delegation.ts'
@@ -138,6 +139,7 @@ export class TeamRuntime {
     this.#roster = new Roster(this.supervisor, settings, {
       run: (of, task, options) => this.#runAlone(of, task, options),
       deliver: (to, message) => this.#post(() => this.#posting.deliver(to, message)),
+      context: (of) => contextSummary(of, this.supervisor.runs.values()),
     })
     this.#newcomers = settings.registry && this.#newcomersOf(settings.registry)
     this.#provide(new Provision(settings, protocol, this.supervisor, kit))

@@ -18,7 +18,6 @@ export const UNAVAILABLE: readonly UnavailableOption[] = [
   only('stateManagement.durability'),
   only('threads.max'),
   only('threads.idleMs'),
-  only('agents[].contextStrategy'),
 ]
 
 function only(path: string, ...values: readonly unknown[]): UnavailableOption {

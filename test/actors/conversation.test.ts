@@ -1,8 +1,11 @@
 /** What an agent keeps of a conversation: over turns, and where two have changed it at once. */
 import fc from 'fast-check'
+import { enablePatches, produceWithPatches } from 'immer'
 import t from 'tap'
 import {
+  bounded,
   type Conversation,
+  change,
   historyOf,
   merged,
   NO_CONVERSATION,
@@ -98,4 +101,27 @@ t.test('whoever ends first: each new message is there once, and none that both h
         throw new Error('alone it is its own')
     }),
   )
+})
+
+t.test('what is only heard has a bound, and says what is gone', async (t) => {
+  const many = Array.from({ length: 2_500 }, (_, i) => user(`${i}`))
+  const few = bounded(withTurn(NO_CONVERSATION, 'a', many))
+  t.equal(historyOf(few).length, 2_000)
+  t.same(few.summary, summary('', 500))
+  const long = bounded(withTurn(NO_CONVERSATION, 'a', [user('x'.repeat(2 ** 22)), ...calls('b', 'y')]))
+  t.same(contents(long), ['', 'y'])
+  const fine = spoken('a')
+  t.equal(bounded(fine), fine)
+})
+
+t.test('a commit is as long as what was said', async (t) => {
+  enablePatches()
+  const now = spoken('a', 'b')
+  const next = withTurn(now, 'c', said('c'))
+  const [made, patches] = produceWithPatches(now, (draft) => change(draft as Conversation, now, next))
+  t.same(made, next)
+  t.same(patches, [{ op: 'add', path: ['turns', 2], value: { id: 'c', messages: said('c') } }])
+  const short = withoutFirst(now, 3, summary('s', 3))
+  const [shorter] = produceWithPatches(now, (draft) => change(draft as Conversation, now, { ...short, goal: 'g' }))
+  t.same(shorter, { ...short, goal: 'g' })
 })

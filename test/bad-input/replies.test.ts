@@ -241,7 +241,7 @@ t.test('a definition with the wrong fields is refused where it is written', asyn
     [{ receive, input: {} }, 'input', /"input": it is an object; a Standard Schema/],
     [{ receive, output: null }, 'output', /"output": it is null/],
     [{ receive, onMessage: receive }, 'onMessage', /"onMessage": there is no such field; there are receive, input/],
-    [{ receive, buildContext: receive }, 'buildContext', /^buildContext: not available in this version/],
+    [{ receive, buildContext: 'all' }, 'buildContext', /"buildContext": it is "all"; a function is needed/],
   ] as const)
     t.throws(define(definition), { code: 'CONFIGURATION', message: says, details: { path } })
   t.doesNotThrow(define({ ...defineAgent({ receive }), observe: undefined }))

@@ -1,6 +1,7 @@
 /** Model calls of agents on real threads, whose threads die. */
 import t from 'tap'
 import type { ModelPiece, ModelRequest } from '../../src/actors/model.ts'
+import type { AgentRole } from '../../src/index.ts'
 import { gate, silent } from '../supervision/teams.ts'
 import { FakeModel } from './fake-model.ts'
 import { ThreadTeam } from './teams.ts'
@@ -9,8 +10,12 @@ type Test = Pick<typeof t, 'teardown'>
 
 const orchestration = { strategy: 'sequential' } as const
 
-function threadTeam(t: Test, model: { complete(request: ModelRequest): AsyncIterable<ModelPiece> }): ThreadTeam {
-  const agents = [{ name: 'ann', systemPrompt: 'Answer.' }]
+function threadTeam(
+  t: Test,
+  model: { complete(request: ModelRequest): AsyncIterable<ModelPiece> },
+  role: Omit<AgentRole, 'name'> = {},
+): ThreadTeam {
+  const agents = [{ name: 'ann', systemPrompt: 'Answer.', ...role }]
   const team = new ThreadTeam({ agents, orchestration, models: { default: model }, logger: silent })
   t.teardown(() => team.close())
   return team
@@ -88,4 +93,38 @@ t.test('a streamed answer goes on after a death, and each piece is said once', a
   team.end('ann')
   t.equal((await pending).finalOutput, 'hello')
   t.same(chunks, ['hel', 'lo'])
+})
+
+t.test('a summary is paid for once, whenever the thread dies', async (t) => {
+  for (const when of ['while it is made', 'after it was made'] as const) {
+    const called = gate()
+    const alive = gate()
+    const isSummary = ({ messages }: ModelRequest) => /You sum up/.test(messages[0]?.content ?? '')
+    let summarized = false
+    const model = new FakeModel(async (request) => {
+      if (!isSummary(request) && !summarized) return 'yes '.repeat(60)
+      const isIt = (when === 'while it is made') === isSummary(request)
+      summarized = true
+      if (isIt) {
+        called.open()
+        await alive.opened
+      }
+      return isSummary(request) ? 'They spoke.' : 'at last'
+    })
+    const team = threadTeam(t, model, {
+      maxTokens: 500,
+      contextStrategy: { strategy: 'append_until_full', keepRecent: 2 },
+    })
+    team.events.subscribe((event) => {
+      if (event.type === 'turn.started' && event.attempt === 2) alive.open()
+    })
+    let answer = ''
+    void called.opened.then(() => team.end('ann'))
+    for (let i = 0; answer !== 'at last'; i++)
+      answer = (await team.execute(`question ${i}`, { threadId: 'a' })).finalOutput ?? 'none'
+    t.equal(model.requests.filter(isSummary).length, 1, when)
+    t.match(model.requests.at(-1)?.messages[0]?.content, /Answer/)
+    t.equal(new Set(model.requests.map(({ messages }) => messages.at(-1)?.content)).size, model.requests.length)
+    await team.close()
+  }
 })

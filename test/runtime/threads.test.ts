@@ -353,6 +353,7 @@ function assignment(module: string): Assignment {
     concurrency: 1,
     instances: 1,
     verbs: [],
+    contextStrategy: undefined,
     code: { module, bundled: false, shown: module },
     tools: { host: [], modules: [], names: [] },
   }

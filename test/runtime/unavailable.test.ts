@@ -11,7 +11,6 @@ const asking: Record<string, { asks: unknown[]; fine: unknown[] }> = {
   'stateManagement.durability': { asks: ['write_behind', 'commit'], fine: [] },
   'threads.max': { asks: [4], fine: [] },
   'threads.idleMs': { asks: [1_000], fine: [] },
-  'agents[].contextStrategy': { asks: [{ strategy: 'hierarchical' }], fine: [] },
 }
 
 /** Options in which the value stands at that path; in a list it is in the second entry. */

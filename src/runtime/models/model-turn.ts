@@ -1,9 +1,12 @@
 /** What a model is told of its team, by the host, which alone knows who is there. Each is a logged step of its turn. */
+import type { Conversation } from '../../actors/conversation.ts'
 import { CHECK_OUTPUT } from '../../actors/last-speaker.ts'
-import { type Conversation, MODEL_TURN, type ModelTurnView } from '../../actors/model-agent.ts'
+import { MODEL_TURN, type ModelTurnView } from '../../actors/model-agent.ts'
+import type { Heirs, Inheritance } from '../../actors/passing-on.ts'
 import type { Verb } from '../../actors/trust.ts'
 import { AGENT_STATUS } from '../../actors/verb-tools.ts'
 import { statusOf } from '../agent-instance.ts'
+import type { Cell } from '../cell.ts'
 import type { Core } from '../core.ts'
 import { mayDelegate } from '../delegation.ts'
 import type { HostVerb } from '../host-calls.ts'
@@ -13,7 +16,7 @@ export function modelTurnVerbs(core: Core): [operation: Verb, verb: HostVerb][] 
     [CHECK_OUTPUT, async (args, { run }) => (await run.output?.issuesOf(Object(args).value)) ?? null],
     [
       MODEL_TURN,
-      async (_args, { cell, run }): Promise<ModelTurnView> => ({
+      async (_args, { cell, run, turn }): Promise<ModelTurnView> => ({
         colleagues: core
           .agents(run)
           .filter((other) => mayDelegate(cell, other))
@@ -22,7 +25,9 @@ export function modelTurnVerbs(core: Core): [operation: Verb, verb: HostVerb][] 
             description: info.description,
             capabilities: info.capabilities,
           })),
-        known: (run.states.get(cell.index) as Conversation | undefined)?.messages.length ?? 0,
+        heirs: heirsOf(core.agents(run).filter((other) => other !== cell)),
+        known: (run.states.get(cell.index) as Conversation | undefined)?.turns.length ?? 0,
+        nested: cell.holderOf(turn)?.mailbox.handed.get(turn)?.within !== undefined,
       }),
     ],
     [
@@ -34,4 +39,14 @@ export function modelTurnVerbs(core: Core): [operation: Verb, verb: HostVerb][] 
           .map((other) => ({ name: other.name, status: statusOf(other) })),
     ],
   ]
+}
+
+/** Who inherits something of a conversation, and what. */
+function heirsOf(agents: readonly Cell[]): Heirs {
+  const heirs: Record<string, Inheritance> = {}
+  for (const { name, settings } of agents) {
+    const inherit = settings.contextStrategy?.inherit ?? 'none'
+    if (inherit !== 'none') heirs[name] = inherit
+  }
+  return heirs
 }
