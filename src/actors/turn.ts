@@ -366,16 +366,15 @@ export class Turn extends TaskVerbs implements AgentContext, MessengerTurn {
     this.#loop.parking.unpark(this.start) // something of its own begins: it does not only wait
     this.#steps ??= new OpenSteps()
     const open = this.#steps.begin()
-    const beganAt = tool ? this.#loop.now() : 0
-    const took = () => (tool ? this.#loop.now() - beganAt : -1)
+    const beganAt = tool && this.#loop.now()
     try {
       const result = await this.#steps.call(open, run)
-      this.#record(STEP_DONE, step, name, encodeData(result, `step "${name}"`), 0, tool?.callId, took())
+      this.#record(STEP_DONE, step, name, encodeData(result, `step "${name}"`), 0, tool?.callId, beganAt)
       return result
     } catch (error) {
       const failure = tool && error instanceof DramatisError ? error : this.#loop.failure(error, `step "${name}"`)
       if (!this.#ended)
-        this.#record(STEP_DONE, step, name, JSON.stringify(errorData(failure)), FAILED, tool?.callId, took())
+        this.#record(STEP_DONE, step, name, JSON.stringify(errorData(failure)), FAILED, tool?.callId, beganAt)
       throw error
     } finally {
       this.#steps.end(open)
@@ -510,14 +509,14 @@ export class Turn extends TaskVerbs implements AgentContext, MessengerTurn {
     data: string | undefined,
     flags: number,
     callId?: string,
-    tookMs = -1,
+    beganAt?: number,
   ): void {
     const { outbox } = this.#loop
     if (this.#ended) throw this.#endedError()
     const fields = outbox.begin(kind, this.start.run, this.start.turn, step, content, data)
     fields.flags = flags
     fields.threadId = callId
-    fields.limit = Math.min(Math.round(tookMs), 2 ** 31 - 1)
+    if (beganAt !== undefined) fields.limit = Math.min(Math.round(this.#loop.now() - beganAt), 2 ** 31 - 1)
     fields.attempt = this.start.attempt
     outbox.checkedSize()
     outbox.writeAbout(this.start.id)

@@ -147,7 +147,7 @@ function lineTo(kit: Sdk, server: McpServer, name: string, logger: Logger | unde
     return { transport }
   }
   const { url, headers = {} } = server
-  const transport = new kit.StreamableHTTPClientTransport(new URL(url), { requestInit: { headers, redirect: 'error' } })
+  const transport = new kit.StreamableHTTPClientTransport(new URL(url), { requestInit: { headers } })
   return { transport, leave: () => transport.terminateSession() }
 }
 

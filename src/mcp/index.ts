@@ -31,8 +31,8 @@ export interface McpTools extends AsyncDisposable {
 /**
  * Connects to an MCP server, and gives its tools as tools of this library: for `tools` of a team or of a role. They run in the
  * host. A server is started by its `command`, over stdio, or reached at its `url`, over streamable HTTP. One that is started has
- * no environment but `env`, so give it `PATH` there, or name the command by an absolute path. Redirects are refused, since the
- * headers would go along. Close it after the team: nobody else does.
+ * no environment but `env`, so give it `PATH` there, or name the command by an absolute path. Redirects to another origin
+ * are refused, since the headers would go along. Close it after the team: nobody else does.
  *
  * A name that models do not take is changed: what is no letter of ASCII, digit, '_' or '-' becomes '_', and the rest beyond 64
  * characters is cut. Input is checked by the server's JSON schema before it is sent. The output is the structured content of the

@@ -108,13 +108,14 @@ export class Provision {
       return new LocalThread({
         scheduler,
         handlers: async (_name, life) => this.#recorded(cell, await this.#localScript(life)),
+        tools: (code, _name, life) => this.#localTools(cell, code, life),
         roster: (run) => this.roster(this.#supervisor.runs.get(run)),
       })
     if (this.#kit)
       return new LocalThread({
         scheduler,
         handlers: (_name, life) => this.#localHandlers(cell, life),
-        tools: (code, _name, life) => Promise.all(code.map((tool) => this.#localTool(cell, tool, life))),
+        tools: (code, _name, life) => this.#localTools(cell, code, life),
       })
     return this.#supervisor.spawner.spawn(cell.settings.maxHeapMb)
   }
@@ -153,6 +154,10 @@ export class Provision {
     }
     const { href, ...code } = await loadable(specifier, path, { host: true })
     return handlersFrom((await imported(settings, { module: href, ...code })).default, path)
+  }
+
+  #localTools(cell: Cell, code: readonly ToolCode[], life: LocalThread): Promise<LoadedTool[]> {
+    return Promise.all(code.map((tool) => this.#localTool(cell, tool, life)))
   }
 
   async #localTool({ name, settings }: Cell, tool: ToolCode, life: LocalThread): Promise<LoadedTool> {

@@ -304,7 +304,8 @@ export class Supervisor implements Core {
 
   /** Something may be there: look now, or as soon as the present look is over. */
   kick(): void {
-    if (this.#telling) this.wake() // what is being told has to be told to its end first
+    if (this.#telling)
+      this.wake() // what is being told has to be told to its end first
     else if (!this.#ticking) this.#tick()
   }
 

@@ -41,6 +41,10 @@ export function eventLines(): (event: RuntimeEvent) => string | undefined {
         const to = Array.isArray(message.recipient) ? message.recipient.join(', ') : (message.recipient ?? 'nobody')
         return `dead letter: ${message.type} from ${message.sender} to ${to}: ${reason}`
       }
+      case 'tool.progress':
+        return `${event.agent} uses ${event.tool}: ${event.note}`
+      case 'tool.finished':
+        return event.error ? `${event.agent} uses ${event.tool}: ${reasonWords(event.error.message)}` : undefined
       case 'sync':
         return syncWords(event)
       case 'deadlock':

@@ -63,10 +63,3 @@ t.test('methods of a team and a run', async (t) => {
   )
   t.ok(await isWell())
 })
-
-t.test('options of a run that are not there yet', async (t) => {
-  const { team: typed, isWell } = stage(t)
-  const team = untyped(typed)
-  isUnavailable(t, await refusalOf(() => team.launch('hi', { budget: { tokens: 5 } })), 'budget')
-  t.ok(await isWell())
-})

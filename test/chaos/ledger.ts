@@ -3,6 +3,7 @@
  * mailboxes: they are what it is held against.
  */
 
+import { errorOf } from '../../src/mailbox/codec.ts'
 import type { DeadLetter } from '../../src/mailbox/dead-letters.ts'
 import {
   CHUNK,
@@ -105,7 +106,7 @@ export class Ledger {
     }
     if (kind === END) {
       const posted = this.#of(idOf(memory, at), this.#team.nameOf(senderOf(memory, at)))
-      if (flagsOf(memory, at) & FAILED) posted.failures += correlationOf(memory, at) === 0 ? 0 : 1
+      if (flagsOf(memory, at) & FAILED) posted.failures += isTriedAgain(memory, at) ? 0 : 1
       else posted.commits += 1
     }
     if ((kind === END || kind === RESPONSE) && correlationOf(memory, at) !== 0)
@@ -138,3 +139,7 @@ export class Ledger {
     return asked
   }
 }
+
+/** It answers nobody; nor does one that its caller has withdrawn, and that is over. */
+const isTriedAgain = (memory: Memory, at: number) =>
+  correlationOf(memory, at) === 0 && errorOf(memory, at).code !== 'CANCELLED'

@@ -182,14 +182,19 @@ t.test('what a server prints goes to the logger that is given, and what is no me
 t.test('a server that cannot be reached, or says nothing, is named, and its secrets are not', async (t) => {
   const silent = createServer(() => {})
   await new Promise<void>((resolve) => silent.listen(0, '127.0.0.1', resolve))
-  const redirecting = createServer((_request, response) =>
-    response.writeHead(307, { location: 'http://127.0.0.1:9/' }).end(),
-  )
+  let carried = 0
+  const elsewhere = createServer((_request, response) => {
+    carried += 1
+    response.end()
+  })
+  await new Promise<void>((resolve) => elsewhere.listen(0, '127.0.0.1', resolve))
+  const redirecting = createServer((_request, response) => response.writeHead(307, { location: at(elsewhere) }).end())
   await new Promise<void>((resolve) => redirecting.listen(0, '127.0.0.1', resolve))
   t.teardown(() => {
     silent.closeAllConnections()
     silent.close()
     redirecting.close()
+    elsewhere.close()
   })
   const at = (server: typeof silent) => `http://127.0.0.1:${(server.address() as AddressInfo).port}/mcp?key=secret`
   const wrong: [McpServer, RegExp][] = [
@@ -209,9 +214,11 @@ t.test('a server that cannot be reached, or says nothing, is named, and its secr
     t.match(error.message, text)
     t.notMatch(JSON.stringify(error), 'secret')
   }
+  t.equal(carried, 0, 'no redirect to another origin is followed')
 })
 
 t.test('wrong options are refused', async (t) => {
+  t.match(await refusal(mcpTools({ url: 'http://user:secret@127.0.0.1/' })), { message: /send them in headers/ })
   const wrong = [
     [{}, {}],
     [{ command: '' }, {}],

@@ -80,10 +80,10 @@ const broken: Record<string, Broken> = {
     says: /logger: got "pino".*give it to createTeam/,
   },
   'an option that is not there yet': {
-    file: 'agents: { ann: {} }\nbudget: { perRun: { tokens: 5 } }\n',
+    file: 'agents: { ann: {} }\ntaskRouting: auction\n',
     line: 2,
-    column: 9,
-    says: /budget: not available in this version/,
+    column: 14,
+    says: /taskRouting: not available in this version/,
   },
   'a key that comes twice': {
     file: 'agents:\n  ann: {}\n  bob: {}\n  ann: {}\n',

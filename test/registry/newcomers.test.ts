@@ -24,6 +24,8 @@ agents:
 
 type Act = (context: AgentContext) => unknown
 
+process.env.NODE_ENV = 'production' // else the rehearsal model plays whoever has no code
+
 interface Stage {
   file: string
   team: OpenTeam

@@ -43,7 +43,13 @@ t.test('a module that comes from no file is refused, without its content', async
   }
 })
 
-t.test('a role without a module is refused where the team has no model', async (t) => {
+t.test('a role without a module is refused where the team has no model, in production', async (t) => {
+  const { NODE_ENV } = process.env
+  process.env.NODE_ENV = 'production' // else the rehearsal model plays it
+  t.teardown(() => {
+    if (NODE_ENV === undefined) delete process.env.NODE_ENV
+    else process.env.NODE_ENV = NODE_ENV
+  })
   const error = errorFor({ agents: [...agents, { name: 'bob', systemPrompt: 'Argue.' }] })
   t.equal(error.details.path, 'agents[1].module')
   t.match(error.message, /needs a model: give the team one/)

@@ -19,6 +19,8 @@ const supervision = {
   stopGraceMs: 5_000,
 }
 
+const noTools = { inline: [], modules: [], isolated: [], names: [] }
+
 t.test('a team of one role gets every default', async (t) => {
   const { newcomer: _, redactor: __, models: ___, ...settings } = settingsFrom({ agents })
   t.strictSame(settings, {
@@ -43,8 +45,10 @@ t.test('a team of one role gets every default', async (t) => {
         queueTimeoutMs: false,
         retries: 0,
         supervision,
+        tools: noTools,
       },
     ],
+    tools: noTools,
     syncPoints: [],
     deadlock: 'break',
     confirmMs: 250,
@@ -87,6 +91,7 @@ t.test('every option of the team arrives', async (t) => {
     clock,
   })
   t.strictSame(rest, {
+    tools: noTools,
     syncPoints: [],
     deadlock: 'break',
     confirmMs: 250,

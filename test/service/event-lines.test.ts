@@ -1,6 +1,6 @@
 import t from 'tap'
 import type { AgentMessage, AgentTask, TypedMessage } from '../../src/index.ts'
-import { AgentCrashedError } from '../../src/index.ts'
+import { AgentCrashedError, ToolTimeoutError } from '../../src/index.ts'
 import { eventLines, isTrouble } from '../../src/service/event-lines.ts'
 import { runtimeEvent } from './fake-team.ts'
 
@@ -106,6 +106,20 @@ t.test('says who met at a sync point, and who did not come', async (t) => {
   )
   t.notOk(isTrouble(runtimeEvent({ type: 'sync', point: 'noon', result: met })))
   t.ok(isTrouble(runtimeEvent({ type: 'sync', point: 'noon', result: missed })))
+})
+
+t.test('says how far a tool is and why it failed, and never what went in', async (t) => {
+  const call = { agent: 'critic', callId: '1', tool: 'search' }
+  const error = new ToolTimeoutError('Tool "search" did not end within 5 ms.')
+  t.strictSame(
+    lines(
+      { type: 'tool.started', ...call, input: { query: 'secret' } },
+      { type: 'tool.progress', ...call, note: 'page 2' },
+      { type: 'tool.finished', ...call, durationMs: 5, error: null },
+      { type: 'tool.finished', ...call, durationMs: 5, error },
+    ),
+    ['critic uses search: page 2', 'critic uses search: Tool "search" did not end within 5 ms'],
+  )
 })
 
 t.test('is silent about what happens all the time', async (t) => {

@@ -249,7 +249,7 @@ t.test('custom: a configuration that misses its schema is refused when it is giv
 })
 
 t.test('custom: a script can use what is not there yet, and is told', async (t) => {
-  const later = ['route', 'tool'] as const
+  const later = ['route'] as const
   const result = await play(
     t,
     { a: echo },
@@ -261,7 +261,7 @@ t.test('custom: a script can use what is not there yet, and is told', async (t) 
       },
     },
   )
-  t.equal(result.finalOutput, 'orchestrator.route,context.tool')
+  t.equal(result.finalOutput, 'orchestrator.route')
 })
 
 // ---- all of them

@@ -164,6 +164,30 @@ t.test('close ends all of its threads, also those in a loop; twice is fine; noth
   await reply
 })
 
+t.test('a team that is closed while it loads its tools leaves no thread behind', async (t) => {
+  const threads = watchThreads(t)
+  for (let turns = 0; turns < 40; turns += 4) {
+    const { team } = desk(t, [record])
+    const starting = team.start().catch(() => {})
+    for (let turn = 0; turn < turns; turn++) await new Promise((resolve) => setImmediate(resolve))
+    await team.close()
+    await starting
+    t.equal(threads.size, 0)
+  }
+})
+
+t.test('a heap in which no thread can boot is an error that says so', async (t) => {
+  const pool = new ToolPool({ env: [], maxHeapMb: 1 })
+  t.teardown(() => pool.close())
+  const code = { module: recordModule.href, bundled: false, shown: 'record', export: 'default', option: 'tools[0]' }
+  const caller = {
+    signal: new AbortController().signal,
+    heard() {},
+    printed: { line() {}, flooded() {}, leftOut() {} },
+  }
+  t.match(await refusal(pool.perform(code, undefined, caller)), { code: 'TOOL_FAILED', message: /ran out of memory/ })
+})
+
 t.test('a thread that was ended just before is gone too when its pool is closed', async (t) => {
   const threads = watchThreads(t)
   const pool = new ToolPool({ env: [], maxHeapMb: null })

@@ -141,6 +141,8 @@ t.test('two tools of one name, and a name that none has, are named when the agen
   })
   const known = desk(t, [record, 'record', 'delegate'])
   await known.team.start()
+  const shared = desk(t, ['record'], { tools: [record, 'record'] })
+  await shared.team.start()
 })
 
 t.test(
@@ -162,7 +164,7 @@ t.test(
     )
     const reply = outcomeOf(team.sendMessage({ recipient: 'ann', content: '', requiresResponse: true }))
     await Promise.all([began, team.clock.advance(0)])
-    team.crash('ann')
+    await crashAndRevive(team)
     await team.clock.runToIdle()
     t.match(reply.value, { content: '2: 1' })
     t.equal(runs(), 1, 'its output comes from the log')
@@ -209,9 +211,15 @@ t.test('a tool that its turn is told to stop is told too', async (t) => {
   const events = toolEvents(team)
   const run = team.launch('go')
   while (events.length === 0) await team.clock.advance(0)
+  await team.clock.advance(70)
   await run.cancel('enough')
   await team.clock.advance(0)
-  t.match(events.at(-1), { type: 'tool.finished', tool: 'record', error: { code: /RUN_ABORTED|CANCELLED/ } })
+  t.match(events.at(-1), {
+    type: 'tool.finished',
+    tool: 'record',
+    durationMs: 70,
+    error: { code: /RUN_ABORTED|CANCELLED/ },
+  })
 })
 
 t.test('agents that agents make have the tools of the team, and name or load their own', async (t) => {

@@ -4,7 +4,7 @@ import type { Logger } from '../../actors/logger.ts'
 import type { ModelSchema, ToolContext, ToolDefinition } from '../../actors/tool.ts'
 import type { ToolTaskResult } from '../../actors/tool-task.ts'
 import type { Scheduler } from '../../clock.ts'
-import { describe, errorFrom, StartFailedError, ToolFailedError } from '../../errors.ts'
+import { describe, errorFrom, StartFailedError, TeamClosedError, ToolFailedError } from '../../errors.ts'
 import { jsonIn } from '../../mailbox/codec.ts'
 import { loadable } from '../bundle.ts'
 import type { CellSettings } from '../cell.ts'
@@ -32,6 +32,7 @@ export class IsolatedTools {
   readonly #known = new Map<string, Promise<ToolTaskResult>>()
   readonly #clock: Scheduler
   readonly #logger: Logger
+  #closed = false
 
   constructor(clock: Scheduler, logger: Logger) {
     this.#clock = clock
@@ -45,6 +46,7 @@ export class IsolatedTools {
   async load(tool: IsolatedTool, owner: Owner, maxBytes: number): Promise<ToolDefinition> {
     const { href, bundled, shown } = await loadable(tool.module, `${tool.option}.module`)
     const code: ToolCode = { module: href, bundled, shown, export: tool.export, option: tool.option }
+    if (this.#closed) throw new TeamClosedError('The team was closed while the tools of its agents were loaded.', {})
     const pool = await this.#poolOf(tool)
     const result = await this.#described(pool, code, owner)
     if (!result.ok) {
@@ -131,6 +133,7 @@ export class IsolatedTools {
 
   /** Ends all threads; resolves when they are gone. */
   async close(): Promise<void> {
+    this.#closed = true
     await Promise.all(Array.from(this.#pools.values(), async (pool) => (await pool).close()))
   }
 }
