@@ -35,6 +35,10 @@ check('installs from the tarball', () => {
 check('a JavaScript team answers', () => {
   expect(node('hello.js'), 'Hello, world')
 })
+check('OpenTelemetry is for those who ask for it', () => {
+  expect(node('untraced.js'), 'Error: ERR_MODULE_NOT_FOUND @opentelemetry/api')
+  expect(node('untraced.js'), 'answers without it')
+})
 check('the command line starts', () => {
   expect(run(join(user, 'node_modules/.bin/dramatis'), ['--help']), 'Usage: dramatis')
 })

@@ -13,6 +13,7 @@
  *   registry/       teams written as YAML
  *   team            the composition root: runtime and protocols joined
  *   rehearsal       the same for rehearsals
+ *   opentelemetry   spans of all that, for who asks for them
  *   service/        how people reach a team: the command line
  */
 export {
@@ -95,6 +96,14 @@ export type {
   ToolSpec,
 } from './actors/model.ts'
 export type { Logger } from './actors/logger.ts'
+export type {
+  SpanAttributes,
+  SpanStart,
+  Telemetry,
+  TelemetrySpan,
+  TraceHeaders,
+  TracePlace,
+} from './runtime/telemetry/telemetry.ts'
 export { defineProtocol } from './actors/protocol.ts'
 export type { LogStore, ModelsConfig, StateConfig, SyncPoint, TokenLimit } from './runtime/options.ts'
 export type { AgentRegistry } from './runtime/agent-registry.ts'

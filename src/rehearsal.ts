@@ -91,9 +91,10 @@ export class Rehearser {
         'clock: a rehearsal has a clock of its own, whose time and order follow from the seed. Leave it out.',
         { path: 'clock' },
       )
-    const { logger = this.#theatre.logger, supervision } = given
-    const registry = given.registry?.rehearsed() // what its agents define is gone with the run
-    const options = { ...given, registry, clock: stage.clock, logger, supervision: watched(supervision) }
+    const { telemetry: _ofLife, ...theirs } = given // what is played is no trace of anything
+    const { logger = this.#theatre.logger, supervision } = theirs
+    const registry = theirs.registry?.rehearsed() // what its agents define is gone with the run
+    const options = { ...theirs, registry, clock: stage.clock, logger, supervision: watched(supervision) }
     this.#stage = stage
     return playSeed(seed, stage, (kit) => new RehearsedTeam(options, kit), part)
   }

@@ -14,7 +14,14 @@ const levels: string[][] = [
   ['root'], // joins the rooms: the only place that knows both the runtime and the table of protocols
   ['service'],
 ]
-const rootFiles = ['src/index.ts', 'src/rehearsal.ts', 'src/team.ts', 'src/testing.ts', 'src/thread-api.ts']
+const rootFiles = [
+  'src/index.ts',
+  'src/opentelemetry.ts',
+  'src/rehearsal.ts',
+  'src/team.ts',
+  'src/testing.ts',
+  'src/thread-api.ts',
+]
 const forbiddenFolders = ['utils', 'util', 'common', 'types', 'helpers']
 
 const imports = sourceFiles.flatMap((file) => importsOf(file).map((to) => ({ from: file.path, to })))

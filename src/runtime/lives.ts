@@ -217,7 +217,7 @@ export class Lives implements LifeCycle {
     this.conversations.begin(cell, run)
     const state = run.states.get(cell.index)
     const notice: RunNotice = {
-      metadata: { ...run.metadata },
+      metadata: run.toldMetadata,
       ...(run.threadId !== undefined && { threadId: run.threadId }),
       ...(state !== undefined && { runState: JSON.stringify(state) }),
       ...(run.output?.jsonSchema && { output: run.output.jsonSchema }),

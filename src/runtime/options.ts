@@ -4,6 +4,7 @@ import type { ModelClient } from '../actors/model.ts'
 import type { AgentRole, CommunicationConfig, SupervisionConfig, ToolReference } from '../actors/role.ts'
 import type { Clock } from '../clock.ts'
 import type { AgentRegistry } from './agent-registry.ts'
+import type { Telemetry } from './telemetry/telemetry.ts'
 
 /**
  * A place where agents of one run wait for each other, as often as they come there: `context.sync(name)`. Source: document
@@ -124,6 +125,8 @@ export interface TeamOptions<Name extends string = string> {
   registry?: AgentRegistry
   /** Lines on stderr, from info up. A pino logger fits. */
   logger?: Logger
+  /** Where the spans of runs, turns, model calls and tool calls go: `openTelemetry()` of `dramatis/opentelemetry`. None. */
+  telemetry?: Telemetry
   /** The machine's. */
   clock?: Clock
 }

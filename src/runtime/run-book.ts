@@ -26,6 +26,7 @@ import { RunOutput } from './run-output.ts'
 import type { RunState } from './run-state.ts'
 import type { TeamSettings } from './settings.ts'
 import type { Supervisor } from './supervisor.ts'
+import type { Tracing } from './telemetry/tracing.ts'
 
 interface Entry {
   readonly handle: RunHandle<unknown>
@@ -47,15 +48,17 @@ export class RunBook implements RunHost {
   readonly #ended: EndedRuns
   readonly #listeners = new Set<() => void>()
   readonly #entering = new Set<Promise<unknown>>()
+  readonly #tracing: Tracing | undefined
   #last: RunState | undefined
   /** While runs are under way; their agents may all be between two lives. */
   #hold: Timer | undefined
   closing = false
 
-  constructor(supervisor: Supervisor, settings: TeamSettings, start: () => Promise<void>) {
+  constructor(supervisor: Supervisor, settings: TeamSettings, start: () => Promise<void>, tracing?: Tracing) {
     this.#supervisor = supervisor
     this.#settings = settings
     this.#start = start
+    this.#tracing = tracing
     this.#ended = new EndedRuns(supervisor, settings.globalTimeoutMs, (run) => {
       this.#entries.delete(run.id)
       this.#byState.delete(run)
@@ -98,6 +101,7 @@ export class RunBook implements RunHost {
     const handle = new RunHandle<T>(state, this)
     const entry = this.#enter(handle as unknown as RunHandle<unknown>, options as RunOptions<unknown>, target)
     this.#last = state
+    this.#tracing?.launched(state)
     this.#supervisor.calls.board(state)
     if (options.signal?.aborted) this.cancel(state, reasonOf(options.signal))
     else if (waits) this.#enqueue(entry)
@@ -216,6 +220,7 @@ export class RunBook implements RunHost {
     this.#supervisor.settleRecords()
     if ('error' in ending) windDown(this.#supervisor, state, ending.error)
     this.#supervisor.record(state, { kind: 'run.finished', error: 'error' in ending ? ending.error : null })
+    this.#tracing?.finished(state, 'error' in ending ? ending.error : undefined)
     // Before anybody is told of the end: the event carries the result.
     const executionTimeMs = this.#supervisor.clock.now() - state.startedAt
     entry.result = resultOf(state, ending, executionTimeMs, this.#agents(state), this.#supervisor)
@@ -238,6 +243,7 @@ export class RunBook implements RunHost {
     entry.timer?.cancel()
     entry.clear()
     this.#supervisor.record(handle.state, { kind: 'run.finished', error })
+    this.#tracing?.finished(handle.state, error)
     this.#leave(entry)
     this.#ended.add(handle.state)
     handle.misconfigured(error)
@@ -265,7 +271,9 @@ export class RunBook implements RunHost {
   }
   /** For a message from outside of any run. */
   ownRun(threadId: string | undefined): RunState {
-    return this.#ended.open(threadId)
+    const run = this.#ended.open(threadId)
+    this.#tracing?.posted(run)
+    return run
   }
   get last(): RunState | undefined {
     return this.#last

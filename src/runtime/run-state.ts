@@ -10,6 +10,7 @@ import { RunLog } from './log.ts'
 import type { TokenLimit } from './options.ts'
 import type { RunOutput } from './run-output.ts'
 import { Spent } from './spent.ts'
+import type { TraceHeaders } from './telemetry/telemetry.ts'
 
 /** One agent that watches another. */
 export interface Watch {
@@ -71,6 +72,8 @@ export class RunState {
   output: RunOutput | undefined
   /** What models have cost in it. */
   readonly spent = new Spent()
+  /** Its place in its caller's trace, where the team has telemetry. */
+  traceHeaders: TraceHeaders | undefined
   /** How many duties were handed off in it. */
   handoffs = 0
   /** How many open delegations each task waits for. */
@@ -101,6 +104,13 @@ export class RunState {
     this.startedAt = startedAt
     this.metadata = metadata
     this.threadId = threadId
+  }
+
+  /** For its agents: the run's own place in the trace stands for that of its caller. */
+  get toldMetadata(): Record<string, string> {
+    if (!this.traceHeaders) return { ...this.metadata }
+    const { traceparent: _callers, tracestate: _too, ...rest } = this.metadata
+    return { ...rest, ...this.traceHeaders }
   }
 
   /** Of an agent that is, or was, of this run alone. */

@@ -32,7 +32,10 @@ export interface RunOptions<T = undefined> {
    * of an agent go when it is removed.
    */
   threadId?: string
-  /** For the agents to read: `context.run.metadata`. */
+  /**
+   * For the agents to read: `context.run.metadata`. In a team with `telemetry` the run goes on with the trace that `traceparent`
+   * (and `tracestate`, as W3C Trace Context writes them) names, and agents read the run's own place there.
+   */
   metadata?: Record<string, string>
   /**
    * Other models in this run: by a name that roles use (`default` for those that name none) the name of another entry of the

@@ -60,6 +60,7 @@ export const teamFields: Fields<TeamOptions & { orchestration: unknown }> = {
   }),
   budget,
   models: modelsShape,
+  telemetry: methods('active', 'continued', 'startSpan'),
   tools: toolsShape,
   registry: (value, path) => {
     methods('read', 'check', 'save', 'rehearsed')(value, path)

@@ -17,6 +17,7 @@ import { roleShape } from './settings-shape-role.ts'
 import { teamShape } from './settings-shape-team.ts'
 import { type SyncPointSettings, syncPointsFrom } from './settings-sync-points.ts'
 import { type ToolSettings, toolSettings } from './settings-tools.ts'
+import type { Telemetry } from './telemetry/telemetry.ts'
 import { refuseUnavailable, refuseUnavailableRole } from './unavailable.ts'
 
 export type { BlackboardScope } from './blackboard-scope.ts'
@@ -59,6 +60,7 @@ export interface TeamSettings {
   /** Of a role that comes later, at that path of what was given: checked, and with the same defaults. It may name others that are expected. */
   newcomer(role: AgentRole, path: string, others: readonly string[], expected?: readonly string[]): AgentSettings
   registry: AgentRegistry | undefined
+  telemetry: Telemetry | undefined
 }
 
 /**
@@ -122,6 +124,7 @@ export function settingsFrom(
     redactor,
     clock,
     registry: options.registry,
+    telemetry: options.telemetry,
     newcomer(role, path, others, expected = []) {
       roleShape(role, path)
       refuseUnavailableRole(role, path)

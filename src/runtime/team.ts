@@ -63,6 +63,7 @@ import type { TeamSettings } from './settings.ts'
 import { oneOf, pause, shape } from './settings-checks.ts'
 import { WorkerSpawner } from './spawner.ts'
 import { Supervisor } from './supervisor.ts'
+import { Tracing } from './telemetry/tracing.ts'
 import type { Spawner } from './thread.ts'
 import { historyOf } from './trace.ts'
 
@@ -119,7 +120,9 @@ export class TeamRuntime {
           : [deadlock(settings.deadlock, settings.confirmMs, 'foreign' in protocol)]),
       ],
     })
-    this.#runs = new RunBook(this.supervisor, settings, () => this.#whenStarted())
+    const tracing = settings.telemetry && new Tracing(settings.telemetry, this.supervisor)
+    if (tracing) this.supervisor.attach(tracing.part) // before what lets runs be forgotten
+    this.#runs = new RunBook(this.supervisor, settings, () => this.#whenStarted(), tracing)
     this.supervisor.attach(this.#runs.part)
     this.#livelockOfModels = settings.livelockOfModels
     this.#watch(settings.livelock)
@@ -134,7 +137,7 @@ export class TeamRuntime {
     this.supervisor.calls.define = (by, run, type) => this.#roster.define(by, run, type, this.#newcomers)
     this.supervisor.calls.boardScope = settings.blackboard
     this.supervisor.calls.waitTimeoutMs = settings.globalTimeoutMs
-    this.#serveModels(settings, kit)
+    this.#serveModels(settings, kit, tracing)
     this.supervisor.syncPoints.declare(settings.syncPoints)
     this.#roster = new Roster(this.supervisor, settings, {
       run: (of, task, options) => this.#runAlone(of, task, options),
@@ -157,7 +160,7 @@ export class TeamRuntime {
     if (cell?.settings.playedByModel) this.#watch(this.#livelockOfModels)
   }
 
-  #serveModels({ models, budget, clock }: TeamSettings, kit: TeamKit | undefined): void {
+  #serveModels({ models, budget, clock }: TeamSettings, kit: TeamKit | undefined, tracing: Tracing | undefined): void {
     const { calls } = this.supervisor
     const gateway = new ModelGateway({
       clock,
@@ -167,7 +170,7 @@ export class TeamRuntime {
           : models.resolve(wanted, `the model of "${cell.name}"`, run.models),
       record: (run, record) => this.supervisor.record(run, record),
       redactor: this.supervisor.redactor,
-      layers: [budgets(budget, this.supervisor)],
+      layers: [...(tracing ? [tracing.layer] : []), budgets(budget, this.supervisor)], // a span has the wait for tokens in it
     })
     calls.verbs.set('model', gateway.verb)
     for (const [operation, verb] of modelTurnVerbs(this.supervisor)) calls.verbs.set(operation, verb)

@@ -4,6 +4,7 @@ import * as protocol from '../../src/actors/protocol.ts'
 import * as tool from '../../src/actors/tool.ts'
 import * as errors from '../../src/errors.ts'
 import * as dramatis from '../../src/index.ts'
+import * as opentelemetry from '../../src/opentelemetry.ts'
 import * as testing from '../../src/testing.ts'
 import * as tools from '../../src/tools/index.ts'
 
@@ -51,6 +52,10 @@ t.test('inside a thread the same names can be imported', async (t) => {
 t.test('the test kit gives its functions', async (t) => {
   const names = ['rehearsalModel', 'rehearse', 'scriptedModel', 'testAgent', 'testTeam', 'virtualClock']
   t.same(Object.keys(testing).sort(), names)
+})
+
+t.test('the way to OpenTelemetry is one function', async (t) => {
+  t.same(Object.keys(opentelemetry), ['openTelemetry'])
 })
 
 t.test('the built-in tools have these names', async (t) => {

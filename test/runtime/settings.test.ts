@@ -1,5 +1,6 @@
 import t from 'tap'
 import { type Scheduler, systemClock } from '../../src/clock.ts'
+import { openTelemetry } from '../../src/opentelemetry.ts'
 import { defaultLogger } from '../../src/runtime/default-logger.ts'
 import { settingsFrom } from '../../src/runtime/settings.ts'
 import { agents, detailsOf, loose, module, role } from './settings-helpers.ts'
@@ -65,12 +66,14 @@ t.test('a team of one role gets every default', async (t) => {
     registry: undefined,
     budget: {},
     logger: defaultLogger,
+    telemetry: undefined,
     clock: systemClock,
   })
 })
 
 t.test('every option of the team arrives', async (t) => {
   const clock: Scheduler = { ...systemClock }
+  const telemetry = openTelemetry()
   const {
     agents: _agents,
     newcomer: _,
@@ -88,6 +91,7 @@ t.test('every option of the team arrives', async (t) => {
     enableBlackboard: { scope: 'team' },
     supervision: { livelock: { maxStalledRounds: 1, maxRepeats: 2, maxMessagesWithoutProgress: 30 } },
     logger: silent,
+    telemetry,
     clock,
   })
   t.strictSame(rest, {
@@ -108,6 +112,7 @@ t.test('every option of the team arrives', async (t) => {
     registry: undefined,
     budget: {},
     logger: silent,
+    telemetry,
     clock,
   })
 })

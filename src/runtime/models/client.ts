@@ -7,6 +7,8 @@ import { isObject } from '../settings-checks.ts'
 export interface ResolvedModel {
   readonly client: ModelClient
   readonly model: string
+  /** Where it is reached, as host:port; undefined: a client of the user's own, or of none. */
+  readonly host?: string
 }
 
 /** Whether it is a client itself, not a description of where to find one. */

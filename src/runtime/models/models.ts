@@ -72,7 +72,8 @@ export class Models {
     const found = this.#table.get(name) ?? this.#byDefault(wanted, path)
     const { client, model } =
       instead === undefined ? found : (this.#table.get(instead) ?? this.#another(found, instead, path))
-    if (model !== '') return { client, model }
+    const provider = this.#providers.find((other) => other.client === client)
+    if (model !== '') return { client, model, ...(provider && { host: hostOf(provider.baseURL) }) }
     const text = `${path}: which model? Set DRAMATIS_MODEL, or name one in the role's model.`
     throw new ConfigurationError(text, { path, got: 'nothing', accepted: 'the name of a model' })
   }

@@ -1,0 +1,85 @@
+/**
+ * What spans say, by the names of OpenTelemetry's semantic conventions for generative AI; what those have no name for begins
+ * with `dramatis.`.
+ */
+import type { ModelAnswer, ModelCall, ModelMessage, ToolCall } from '../../actors/model.ts'
+import { jsonIn } from '../../mailbox/codec.ts'
+import type { MadeCall, PendingCall } from '../models/gateway.ts'
+import type { RunState } from '../run-state.ts'
+import type { SpanAttributes } from './telemetry.ts'
+
+/** What all spans of a run have. */
+const ofRun = ({ id, threadId }: RunState): SpanAttributes => ({
+  'gen_ai.conversation.id': threadId,
+  'dramatis.run.id': id,
+})
+
+export const runAttributes = (run: RunState, workflow: string | undefined): SpanAttributes => ({
+  'gen_ai.operation.name': 'invoke_workflow',
+  'gen_ai.workflow.name': workflow,
+  ...ofRun(run),
+})
+
+export const turnAttributes = (run: RunState, agent: string, messageId: string, attempt: number): SpanAttributes => ({
+  'gen_ai.operation.name': 'invoke_agent',
+  'gen_ai.agent.name': agent,
+  ...ofRun(run),
+  'dramatis.message.id': messageId,
+  'dramatis.turn.attempt': attempt,
+})
+
+export const toolAttributes = (run: RunState, agent: string, tool: string, callId: string): SpanAttributes => ({
+  'gen_ai.operation.name': 'execute_tool',
+  'gen_ai.tool.name': tool,
+  'gen_ai.tool.call.id': callId,
+  'gen_ai.tool.type': 'function',
+  'gen_ai.agent.name': agent,
+  ...ofRun(run),
+})
+
+export const callAttributes = ({ caller, call, model, client, host }: PendingCall): SpanAttributes => {
+  const [address, port] = host?.split(/:(?=\d+$)/) ?? []
+  return {
+    'gen_ai.operation.name': 'chat',
+    // The format that is spoken with it, as the conventions want it.
+    'gen_ai.provider.name': host === undefined ? (client.rehearsal ? 'dramatis.rehearsal' : 'custom') : 'openai',
+    'gen_ai.request.model': model,
+    'gen_ai.request.temperature': call.temperature,
+    'gen_ai.request.max_tokens': call.maxOutputTokens,
+    'gen_ai.output.type': call.jsonSchema ? 'json' : undefined,
+    'gen_ai.agent.name': caller.cell.name,
+    'server.address': address,
+    'server.port': port === undefined ? undefined : Number(port),
+    ...ofRun(caller.run),
+  }
+}
+
+export const answerAttributes = ({ answer, usage }: MadeCall): SpanAttributes => ({
+  'gen_ai.response.finish_reasons': answer && [answer.finishReason],
+  'gen_ai.usage.input_tokens': usage.inputTokens,
+  'gen_ai.usage.output_tokens': usage.outputTokens,
+  'gen_ai.usage.cache_read.input_tokens': usage.cachedTokens,
+  'dramatis.rehearsed': answer?.rehearsed || undefined,
+})
+
+// ---- contents, as the conventions' JSON schemas have them
+
+export const queryContent = (query: string): string =>
+  JSON.stringify([{ role: 'user', parts: [{ type: 'text', content: query }] }])
+
+export const promptContent = ({ messages }: ModelCall): string => JSON.stringify(messages.map(messageContent))
+
+export const answerContent = ({ text, toolCalls, finishReason }: ModelAnswer): string => {
+  const reason = finishReason === 'tool_calls' ? 'tool_call' : finishReason
+  return JSON.stringify([{ role: 'assistant', parts: partsOf(text, toolCalls), finish_reason: reason }])
+}
+
+const messageContent = ({ role, content, toolCalls = [], toolCallId }: ModelMessage) =>
+  role === 'tool'
+    ? { role, parts: [{ type: 'tool_call_response', id: toolCallId, response: content }] }
+    : { role, parts: partsOf(content, toolCalls) }
+
+const partsOf = (content: string, toolCalls: readonly ToolCall[]) => [
+  ...(content === '' ? [] : [{ type: 'text', content }]),
+  ...toolCalls.map(({ id, name, input }) => ({ type: 'tool_call', id, name, arguments: jsonIn(input) ?? input })),
+]

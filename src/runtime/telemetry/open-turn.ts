@@ -1,0 +1,22 @@
+/** A turn that is not done, as its spans see it. */
+import type { RunState } from '../run-state.ts'
+import type { Span } from './spans.ts'
+import type { TracePlace } from './telemetry.ts'
+
+/** Over its attempts. */
+export interface OpenTurn {
+  readonly run: RunState
+  readonly agent: string
+  readonly index: number
+  readonly messageId: string
+  /** Which thread has it. */
+  readonly instance: number | undefined
+  /** An attempt is under way; else the turn was cut off, and is to be tried again. */
+  open: boolean
+  /** Of the attempt. A script has none: it is the run. */
+  readonly span: Span | undefined
+  /** Where what it does stands. */
+  readonly place: TracePlace | undefined
+  /** Calls of tools that are under way. */
+  readonly tools: Map<string, Span>
+}

@@ -1,0 +1,99 @@
+/**
+ * A team's runs, turns, model calls and tool calls as spans. A run's span begins where it was launched, under what its caller
+ * had under way or under the `traceparent` of its metadata; a message from outside has no run's span, its turns stand there.
+ */
+import type { DramatisError } from '../../errors.ts'
+import type { Part } from '../core.ts'
+import type { GatewayLayer } from '../models/gateway.ts'
+import type { HostRecord } from '../records.ts'
+import type { RunState } from '../run-state.ts'
+import type { Supervisor } from '../supervisor.ts'
+import { queryContent, runAttributes } from './attributes.ts'
+import { modelSpans } from './model-spans.ts'
+import { type Span, Spans } from './spans.ts'
+import type { Telemetry, TracePlace } from './telemetry.ts'
+import { TurnSpans } from './turn-spans.ts'
+
+export class Tracing {
+  readonly #spans: Spans
+  readonly #turns: TurnSpans
+  readonly #supervisor: Supervisor
+  /** Weak: a run takes along what is known of it. */
+  readonly #runs = new WeakMap<RunState, { place: TracePlace | undefined; span?: Span }>()
+  /** Around each call of a model. */
+  readonly layer: GatewayLayer
+
+  constructor(telemetry: Telemetry, supervisor: Supervisor) {
+    const { clock, logger, redactor } = supervisor
+    this.#supervisor = supervisor
+    this.#spans = new Spans(telemetry, logger, redactor)
+    this.#turns = new TurnSpans(supervisor, this.#spans, (run) => this.#runs.get(run)?.place)
+    this.layer = modelSpans(this.#spans, clock, (...turn) => this.#turns.placeOf(...turn))
+  }
+
+  /** A run is launched, now: its agents get its place in the trace with its metadata. */
+  launched(run: RunState): void {
+    const span = this.#spans.start({
+      name: ['invoke_workflow', this.#spans.workflowName ?? []].flat().join(' '),
+      kind: 'internal',
+      at: run.startedAt,
+      parent: this.#spans.continued(run.metadata) ?? this.#spans.active(),
+      attributes: {
+        ...runAttributes(run, this.#spans.workflowName),
+        'gen_ai.input.messages': this.#spans.content(() => queryContent(run.query)),
+      },
+    })
+    const { headers } = span
+    if (headers.traceparent !== undefined) run.traceHeaders = headers
+    this.#runs.set(run, { place: span.place, span })
+  }
+
+  /** A message comes from outside of any run, now. */
+  posted(run: RunState): void {
+    this.#runs.set(run, { place: this.#spans.active() })
+  }
+
+  /** Before anybody is told that it is: what its caller sends off then is whole. */
+  finished(run: RunState, error?: DramatisError): void {
+    this.#runs.get(run)?.span?.end(this.#supervisor.clock.now(), error)
+  }
+
+  readonly part: Part = (core) => ({
+    next: (batch) => {
+      this.#turns.next(batch)
+      for (const entry of batch) {
+        const run = entry.kind === 'frames' ? undefined : core.runs.get(entry.run)
+        const span = run && this.#runs.get(run)?.span
+        if (span && entry.kind !== 'frames') noteOnRun(span, entry)
+      }
+    },
+    close: () => this.#spans.close(this.#supervisor.clock.now()),
+  })
+}
+
+function noteOnRun(span: Span, record: HostRecord): void {
+  switch (record.kind) {
+    case 'deadlock': {
+      const { at, cycle, victim } = record
+      return span.event('dramatis.deadlock', at, {
+        'dramatis.agents': cycle,
+        'dramatis.deadlock.victim': victim ?? undefined,
+      })
+    }
+    case 'livelock':
+      return span.event('dramatis.livelock', record.at, {
+        'dramatis.agents': [...record.agents],
+        'dramatis.livelock.step': `${record.step}`,
+      })
+    case 'stall':
+      return span.event('dramatis.stall', record.at, {})
+    case 'message.dead': {
+      const { reason, errors, message } = record.letter
+      return span.event('dramatis.message.dead', record.at, {
+        'dramatis.message.id': message.id,
+        'dramatis.message.reason': reason,
+        'error.type': errors.at(-1)?.code,
+      })
+    }
+  }
+}

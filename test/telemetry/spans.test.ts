@@ -1,0 +1,242 @@
+/** What a team's runs look like to OpenTelemetry: the tree of spans, their names, attributes, times and ends. */
+import { SpanKind } from '@opentelemetry/api'
+import t from 'tap'
+import type { AgentContext, AgentMessage } from '../../src/index.ts'
+import { modelServer } from '../fixtures/model-server.ts'
+import { FakeModel } from '../models/fake-model.ts'
+import { type Cast, type Extras, localTeam } from '../supervision/teams.ts'
+import { asking } from './asking.ts'
+import { errorOf, idOf, isInternal, msOf, parentOf, Recorder, tookOf, traceOf } from './recorder.ts'
+
+const SECRET = 'the secret of the query'
+
+t.test('a run is a tree: who asked whom, and which model', async (t) => {
+  const recorder = new Recorder({ workflowName: 'desk' })
+  const cast: Cast = {
+    chief: asking('clerk', 'sage'),
+    clerk: asking('sage'),
+    sage: async (message, context) => {
+      await context.sleep(40)
+      await context.complete({ prompt: message.content, temperature: 0.5, maxOutputTokens: 99 })
+      await context.sleep(2)
+      return 'said'
+    },
+  }
+  const model = new FakeModel(async (request) => {
+    await request.clock!.sleep(7, request.signal)
+    return 'an answer'
+  })
+  const team = localTeam(t, cast, { telemetry: recorder.telemetry, models: { best: model } })
+  const running = team.execute(SECRET, { runId: 'run-1', threadId: 'thread-1' })
+  await team.clock.runToIdle()
+  const result = await running
+  t.ok(result.success)
+  t.same(recorder.trees, [
+    [
+      'invoke_workflow desk',
+      [
+        'invoke_agent chief',
+        ['invoke_agent clerk', ['invoke_agent sage', ['chat best']]],
+        ['invoke_agent sage', ['chat best']],
+      ],
+    ],
+  ])
+  t.equal(recorder.open, 0)
+  t.equal(new Set(recorder.spans.map(traceOf)).size, 1)
+  t.ok(recorder.spans.every((span) => errorOf(span) === undefined))
+  t.strictSame(recorder.one('invoke_workflow desk').attributes, {
+    'gen_ai.operation.name': 'invoke_workflow',
+    'gen_ai.workflow.name': 'desk',
+    'gen_ai.conversation.id': 'thread-1',
+    'dramatis.run.id': 'run-1',
+  })
+  const chief = recorder.one('invoke_agent chief')
+  t.ok(isInternal(chief))
+  t.strictSame(chief.attributes, {
+    'gen_ai.operation.name': 'invoke_agent',
+    'gen_ai.agent.name': 'chief',
+    'gen_ai.conversation.id': 'thread-1',
+    'dramatis.run.id': 'run-1',
+    'dramatis.message.id': result.messageHistory.find(({ recipient }) => recipient === 'chief')!.id,
+    'dramatis.turn.attempt': 1,
+  })
+  const [chat] = recorder.named('chat best')
+  t.equal(chat!.kind, SpanKind.CLIENT)
+  t.strictSame(chat!.attributes, {
+    'gen_ai.operation.name': 'chat',
+    'gen_ai.provider.name': 'custom',
+    'gen_ai.request.model': 'best',
+    'gen_ai.request.temperature': 0.5,
+    'gen_ai.request.max_tokens': 99,
+    'gen_ai.agent.name': 'sage',
+    'gen_ai.conversation.id': 'thread-1',
+    'dramatis.run.id': 'run-1',
+    'gen_ai.response.finish_reasons': ['stop'],
+    'gen_ai.usage.input_tokens': 10,
+    'gen_ai.usage.output_tokens': 5,
+  })
+  t.equal(tookOf(chat!), 7)
+  t.equal(tookOf(recorder.named('invoke_agent sage')[0]!), 49)
+  t.equal(tookOf(chief), 98)
+  t.equal(tookOf(recorder.one('invoke_workflow desk')), 98)
+})
+
+t.test('nothing that is said stands in a span', async (t) => {
+  const recorder = new Recorder()
+  const cast: Cast = {
+    chief: async (message, context) => {
+      await context.request('clerk', message.content, { structuredData: { SECRET } }).catch(() => {})
+      await context.complete({ prompt: SECRET })
+      return SECRET
+    },
+    clerk: async () => {
+      throw new Error(SECRET)
+    },
+  }
+  const models = { default: new FakeModel([SECRET]) }
+  const team = localTeam(t, cast, { telemetry: recorder.telemetry, models })
+  await team.execute(SECRET)
+  t.equal(recorder.spans.length, 4)
+  t.equal(errorOf(recorder.one('invoke_agent clerk')), 'AGENT_FAILED')
+  for (const { attributes, status, events, name } of recorder.spans)
+    t.notMatch(JSON.stringify({ attributes, status, events, name }), /secret/)
+})
+
+t.test('what is said stands there where it is asked for, without the keys', async (t) => {
+  const recorder = new Recorder({ captureContent: true })
+  const key = 'sk-12345678901234567890'
+  const cast: Cast = {
+    chief: async (message, context) => {
+      await context.complete({ prompt: `${message.content} with ${key}` })
+      throw new Error(`lost ${key}`)
+    },
+  }
+  const team = localTeam(t, cast, {
+    telemetry: recorder.telemetry,
+    models: { default: new FakeModel([`have ${key}`]) },
+  })
+  await team.execute(SECRET)
+  const { attributes } = recorder.one('chat default')
+  t.strictSame(JSON.parse(`${attributes['gen_ai.input.messages']}`), [
+    { role: 'user', parts: [{ type: 'text', content: `${SECRET} with [redacted]` }] },
+  ])
+  t.strictSame(JSON.parse(`${attributes['gen_ai.output.messages']}`), [
+    { role: 'assistant', parts: [{ type: 'text', content: 'have [redacted]' }], finish_reason: 'stop' },
+  ])
+  t.match(recorder.one('invoke_agent chief').status.message, /lost \[redacted\]/)
+  t.match(recorder.one('invoke_workflow').attributes['gen_ai.input.messages'], SECRET)
+  t.notMatch(JSON.stringify(recorder.spans.map(({ attributes, status }) => ({ attributes, status }))), key)
+})
+
+t.test('a model that is reached by its address is called by the format and the address', async (t) => {
+  const recorder = new Recorder()
+  const server = await modelServer(t)
+  server.answer({ text: 'said', usage: { inputTokens: 30, outputTokens: 4 } })
+  const { baseURL } = server
+  const models = { default: { model: 'small', baseURL, apiKey: 'key-of-the-team-1' } }
+  const cast: Cast = { ann: async (_, context) => (await context.complete({ prompt: 'go' })).text }
+  const team = localTeam(t, cast, { telemetry: recorder.telemetry, models })
+  await team.execute('go')
+  const { hostname, port } = new URL(baseURL)
+  t.match(recorder.one('chat small').attributes, {
+    'gen_ai.provider.name': 'openai',
+    'server.address': hostname,
+    'server.port': Number(port),
+    'gen_ai.usage.input_tokens': 30,
+    'gen_ai.usage.output_tokens': 4,
+  })
+})
+
+t.test('runs side by side do not mix', async (t) => {
+  const recorder = new Recorder()
+  const slow = async (_: AgentMessage, context: AgentContext) => {
+    await context.sleep(10)
+    return 'done'
+  }
+  const team = localTeam(
+    t,
+    { chief: asking('clerk', 'sage'), clerk: slow, sage: slow },
+    { telemetry: recorder.telemetry, maxConcurrentAgents: 9, roles: { chief: { concurrency: 8 } } },
+  )
+  const runs = Array.from({ length: 5 }, (_, i) => team.execute(`query ${i}`, { runId: `run-${i}` }))
+  await team.clock.runToIdle()
+  await Promise.all(runs)
+  const tree = ['invoke_workflow', ['invoke_agent chief', ['invoke_agent clerk'], ['invoke_agent sage']]]
+  t.same(recorder.trees, Array(5).fill(tree))
+  const traces = new Map(
+    recorder.named('invoke_workflow').map((run) => [traceOf(run), run.attributes['dramatis.run.id']]),
+  )
+  t.equal(traces.size, 5)
+  for (const span of recorder.spans) t.equal(traces.get(traceOf(span)), span.attributes['dramatis.run.id'])
+})
+
+t.test('messages to many and messages that nobody waits for have their turns below them', async (t) => {
+  const recorder = new Recorder()
+  const cast: Cast = {
+    chief: async (_, context) => {
+      await context.broadcast('hear')
+      await context.send('sage', 'also')
+      return 'done'
+    },
+    clerk: async () => '',
+    sage: async () => '',
+  }
+  const team = localTeam(t, cast, { telemetry: recorder.telemetry })
+  await team.execute('go')
+  await team.clock.runToIdle()
+  const below = recorder.spans.filter((span) => parentOf(span) === idOf(recorder.one('invoke_agent chief')))
+  t.same(below.map(({ name }) => name).sort(), ['invoke_agent clerk', 'invoke_agent sage', 'invoke_agent sage'])
+  t.equal(recorder.open, 0)
+})
+
+t.test('a turn that takes a duty over stands below the one that hands it off', async (t) => {
+  const recorder = new Recorder()
+  const cast: Cast = {
+    chief: asking('clerk'),
+    clerk: async (message, context) => {
+      await context.handoff('sage', message.content)
+      return ''
+    },
+    sage: async () => 'done',
+  }
+  const team = localTeam(t, cast, { telemetry: recorder.telemetry })
+  const running = team.execute('go')
+  await team.clock.runToIdle()
+  t.ok((await running).success)
+  t.same(recorder.trees, [['invoke_workflow', ['invoke_agent chief', ['invoke_agent clerk', ['invoke_agent sage']]]]])
+})
+
+t.test('a deadlock and messages that nobody handles are events of the run', async (t) => {
+  const recorder = new Recorder()
+  const cast: Cast = {
+    chief: async (_, context) => {
+      const answer = await context.request('clerk', 'go').catch((error: { code: string }) => error)
+      return 'code' in answer ? answer.code : answer.content
+    },
+    clerk: async (_, context) => (await context.request('chief', 'go')).content,
+  }
+  const team = localTeam(t, cast, { telemetry: recorder.telemetry, supervision: { confirmMs: 10 } })
+  const running = team.execute('go')
+  await team.clock.runToIdle()
+  await running
+  const { events } = recorder.one('invoke_workflow')
+  const deadlock = events.find(({ name }) => name === 'dramatis.deadlock')
+  t.match(deadlock?.attributes?.['dramatis.agents'], ['chief', 'clerk'])
+  t.equal(recorder.open, 0)
+})
+
+t.test('the time in the queue belongs to the run', async (t) => {
+  const recorder = new Recorder()
+  const slow = async (_: AgentMessage, context: AgentContext) => {
+    await context.sleep(10)
+    return 'done'
+  }
+  const extras: Extras = { telemetry: recorder.telemetry, maxConcurrentRuns: 1 }
+  const team = localTeam(t, { clerk: slow }, extras)
+  const runs = [team.execute('one'), team.execute('two')]
+  await team.clock.runToIdle()
+  await Promise.all(runs)
+  t.strictSame(recorder.named('invoke_workflow').map(tookOf), [10, 20])
+  const [one, two] = recorder.named('invoke_agent clerk')
+  t.equal(msOf(two!) - msOf(one!), 10)
+})
