@@ -23,7 +23,7 @@ export const modelSpans = (spans: Spans, clock: Scheduler, placeOf: PlaceOfTurn)
       attributes: { ...callAttributes(pending), 'gen_ai.input.messages': spans.content(() => promptContent(call)) },
     })
     try {
-      const made = await span.within(next)
+      const made = await span.within(() => next(pending))
       const { answer, error } = made
       span.set(answerAttributes(made))
       if (answer) span.set({ 'gen_ai.output.messages': spans.content(() => answerContent(answer)) })
