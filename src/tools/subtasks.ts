@@ -66,7 +66,7 @@ export const markSubtaskComplete = defineTool({
 
 /** Without what the model wrote: a log has no prompts in it. */
 function tell(context: ToolContext, what: string, fields: object): void {
-  const { agent, runId, log } = context
+  const { runId, log } = context
   context.progress(what)
-  log.info({ runId, ...fields }, `${agent} ${what}`)
+  log.info({ runId, ...fields }, what)
 }
