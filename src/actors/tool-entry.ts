@@ -48,8 +48,8 @@ async function imported(module: string): Promise<object | { thrown: errors.Error
   }
 }
 
-function specOf({ name, description, inputSchema, timeoutMs }: ToolDefinition) {
-  return { name, description, inputSchema, timeoutMs }
+function specOf({ name, description, inputSchema, timeoutMs, approval }: ToolDefinition) {
+  return { name, description, inputSchema, timeoutMs, approval }
 }
 
 /** Who ends it ends this thread, so there is no signal and no time limit here. */

@@ -22,7 +22,7 @@ export interface ToolTask {
 
 /** What it came to. `importing`: the module threw while it was imported. */
 export type ToolTaskResult =
-  | { ok: true; tool: ToolSpec & { timeoutMs: number } }
+  | { ok: true; tool: ToolSpec & { timeoutMs: number; approval: boolean } }
   | { ok: true; output: string | undefined }
   | { ok: false; error: ErrorData; importing?: true }
 

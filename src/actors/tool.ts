@@ -1,6 +1,6 @@
 /** What a tool is: a name and a description that a model reads, a schema of its input, and the code that runs. */
 import type { StandardJSONSchemaV1, StandardSchemaV1 } from '@standard-schema/spec'
-import { ConfigurationError, describe, shown, unavailable } from '../errors.ts'
+import { ConfigurationError, describe, shown } from '../errors.ts'
 import type { Logger } from './logger.ts'
 
 /** A Standard Schema, of zod, arktype, valibot and others. Source: standardschema.dev. */
@@ -51,7 +51,11 @@ export interface ToolOptions<In, Value, Out> {
   idempotent?: boolean
   /** How long it may take, in ms; 30,000. Then the call fails with `ToolTimeoutError`. */
   timeoutMs?: number
-  /** Whether a person has to agree first. Not available in this version. */
+  /**
+   * Whether a person has to agree first: each call, or those of which the function says so. They get a `question` event of kind
+   * approval, and `run.answer(questionId, 'yes')` lets the call begin; 'no' is a `ToolFailedError` for who has called it. What is
+   * asked has the input in it. The time limit begins after that. Of a tool with a thread of its own a function counts as true.
+   */
   approval?: boolean | ((input: Value) => boolean)
   /** Returns a JSON value, or nothing. What it throws is a `ToolFailedError` for who has called it, with the cause. */
   run(input: Value, context: ToolContext): Out | Promise<Out>
@@ -64,6 +68,9 @@ export interface ToolDefinition extends Tool {
   readonly inputSchema: object
   readonly idempotent: boolean
   readonly timeoutMs: number
+  /** Whether some of its calls need approval. */
+  readonly approval: boolean
+  needsApproval(input: unknown): boolean
   run(input: unknown, context: ToolContext): unknown
 }
 
@@ -92,7 +99,7 @@ const TARGETS = ['draft-2020-12', 'draft-07'] as const
  */
 export function defineTool<In, Value, Out>(tool: ToolOptions<In, Value, Out>): Tool<In, Out> {
   checkFields(tool)
-  const { name, description, input, idempotent = false, timeoutMs = DEFAULT_TIMEOUT_MS } = tool
+  const { name, description, input, idempotent = false, timeoutMs = DEFAULT_TIMEOUT_MS, approval = false } = tool
   return Object.freeze({
     [brand]: true,
     name,
@@ -101,6 +108,8 @@ export function defineTool<In, Value, Out>(tool: ToolOptions<In, Value, Out>): T
     inputSchema: inputSchemaOf(input['~standard'].jsonSchema, name),
     idempotent,
     timeoutMs,
+    approval: approval !== false,
+    needsApproval: (value: Value) => (typeof approval === 'function' ? approval(value) : approval),
     run: (value: Value, context: ToolContext) => tool.run(value, context),
   })
 }
@@ -154,8 +163,6 @@ function checkFields(tool: unknown): void {
     if (!known.includes(path)) throw refused(path, `there is no such field; there are ${known.join(', ')}`)
   for (const [path, [accepted, passes]] of Object.entries(RULES))
     if (!passes(given[path])) throw refused(path, `it is ${shown(given[path])}; accepted: ${accepted}`)
-  if (given.approval)
-    throw unavailable('approval', 'Nobody can be asked yet: let the tool be called without, or not at all.')
 }
 
 /** Models call a function with an object, so its schema is of one. */

@@ -2,6 +2,7 @@
 import { v5 } from 'uuid'
 import { type DramatisError, MessageRejectedError, shown, ToolInputError } from '../errors.ts'
 import { idText } from '../mailbox/frame-id.ts'
+import { approvalOf, assertApproved } from './approval.ts'
 import type { ToolSpec } from './model.ts'
 import { encodeData } from './outbox.ts'
 import type { RoleTools } from './role-tools.ts'
@@ -55,6 +56,8 @@ export class TurnTools implements RoleTools {
     const text = encodeData(input, 'input')
     const callId = this.#callId(name, text)
     if (!definition) return this.#turn.atWork(() => this.#turn.call('tool', { name, input, callId }, signal))
+    const approval = await approvalOf(definition, input, this.#loop.role.name)
+    if (approval) assertApproved(await this.#turn.call('ask', approval, signal), name, this.#loop.role.name)
     const step = { name, idempotent: definition.idempotent, tool: { callId, input: text } }
     return this.#turn.runStep(step, () => this.#runHere(definition, input, callId, signal))
   }

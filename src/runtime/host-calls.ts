@@ -75,7 +75,7 @@ export class HostCalls implements Serving {
     this.#core = core
     this.#handoffs = new Handoffs(core)
     this.#reassignments = new Reassignments(core)
-    this.tools = new HostTools(core)
+    this.tools = new HostTools(core, (cell, run, question, signal) => this.#ask(cell, run, question, signal))
   }
 
   serve(cell: Cell, run: RunState, memory: Memory, at: number): void {

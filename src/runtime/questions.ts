@@ -13,6 +13,8 @@ export interface AskRequest {
   question: string
   choices?: string[]
   timeoutMs?: number
+  /** 'approval': of a tool's call. */
+  ask?: 'approval'
 }
 
 /** It travels with events and stays in the log. */
@@ -27,7 +29,7 @@ export function askPerson(
   request: object,
   signal: AbortSignal,
 ): Promise<string> {
-  const { question: text, choices, timeoutMs } = checked(request)
+  const { question: text, choices, timeoutMs, ask = 'ask' } = checked(request)
   const questionId = core.frames.id()
   return new Promise((resolve, reject) => {
     const close = () => {
@@ -58,7 +60,7 @@ export function askPerson(
         core.wake()
       },
     })
-    core.record(run, { kind: 'question', agent: name, questionId, ask: 'ask', text, ...(choices && { choices }) })
+    core.record(run, { kind: 'question', agent: name, questionId, ask, text, ...(choices && { choices }) })
   })
 }
 
@@ -78,14 +80,15 @@ export function answerQuestion({ id, questions }: RunState, questionId: string, 
 }
 
 function checked(request: object): AskRequest {
-  const { question, choices, timeoutMs } = request as Partial<AskRequest>
+  const { question, choices, timeoutMs, ask } = request as Partial<AskRequest>
   if (typeof question !== 'string' || question === '' || question.length > LONGEST)
     throw rejected('question', question, `a text of 1 to ${LONGEST} characters`)
   if (choices !== undefined && !isListOfChoices(choices))
     throw rejected('choices', choices, `a list of 1 to ${MOST_CHOICES} different texts that are not empty`)
   if (timeoutMs !== undefined && !(typeof timeoutMs === 'number' && timeoutMs > 0 && timeoutMs < 2 ** 31))
     throw rejected('timeoutMs', timeoutMs, 'a number of ms above 0 and below 2^31')
-  return { question, ...(choices && { choices }), ...(timeoutMs !== undefined && { timeoutMs }) }
+  const kind = ask === 'approval' && { ask }
+  return { question, ...(choices && { choices }), ...(timeoutMs !== undefined && { timeoutMs }), ...kind }
 }
 
 const isListOfChoices = (choices: unknown): choices is string[] =>

@@ -47,12 +47,3 @@ t.test('every other field is checked too', async (t) => {
   t.match(refusalOf({ timeoutMS: 5 }).message, /"timeoutMS": there is no such field; there are name, /)
   t.throws(() => defineTool(null as unknown as typeof good), ConfigurationError)
 })
-
-t.test('a person to ask is not there yet', async (t) => {
-  for (const approval of [true, () => true])
-    t.match(refusalOf({ approval }), {
-      details: { path: 'approval' },
-      message: /^approval: not available in this version/,
-    })
-  t.ok(defineTool({ ...good, approval: false }))
-})

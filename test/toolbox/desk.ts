@@ -12,6 +12,8 @@ interface Test {
 
 export const callerModule = new URL('../fixtures/tools/caller.js', import.meta.url)
 export const recordModule = new URL('../fixtures/tools/record.js', import.meta.url)
+/** One of the modules with tools. */
+export const toolModule = (name: string) => new URL(`../fixtures/tools/${name}.js`, import.meta.url)
 /** In TypeScript, as it was written. */
 export const typedModule = new URL('../../../test/fixtures/tools/typed.ts', import.meta.url)
 

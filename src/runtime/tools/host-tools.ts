@@ -1,4 +1,5 @@
 /** Tools that the host runs for agents: those given inline, and those with a thread of their own. */
+import { approvalOf, assertApproved } from '../../actors/approval.ts'
 import type { AssignedTools } from '../../actors/assignment.ts'
 import type { Logger, LogLevel } from '../../actors/logger.ts'
 import type { ToolDefinition } from '../../actors/tool.ts'
@@ -24,6 +25,9 @@ export interface ToolCall {
   callId: unknown
 }
 
+/** Asks whoever has a handle of the run. */
+export type AskPerson = (cell: Cell, run: RunState, question: object, signal: AbortSignal) => Promise<string>
+
 /** A call that has begun. */
 interface Begun {
   agent: string
@@ -33,12 +37,14 @@ interface Begun {
 
 export class HostTools {
   readonly #core: Core
+  readonly #ask: AskPerson
   readonly #isolated: IsolatedTools
   /** Those of an agent that have a thread of their own, once they are loaded. */
   readonly #loaded = new WeakMap<ToolSettings, ToolDefinition[]>()
 
-  constructor(core: Core) {
+  constructor(core: Core, ask: AskPerson) {
     this.#core = core
+    this.#ask = ask
     this.#isolated = new IsolatedTools(core.clock, core.logger)
   }
 
@@ -67,6 +73,8 @@ export class HostTools {
       if (typeof value !== 'string') throw new MessageRejectedError(`tool: ${path} is ${shown(value)}.`, { path })
     const tool = this.#find(cell, name as string)
     const call: Begun = { agent: cell.name, callId: callId as string, tool: tool.name }
+    const approval = await approvalOf(tool, input, cell.name)
+    if (approval) assertApproved(await this.#ask(cell, run, approval, signal), tool.name, cell.name)
     const { clock } = this.#core
     const began = clock.monotonic()
     this.#core.record(run, { kind: 'tool.started', ...call, input })

@@ -58,6 +58,7 @@ export class IsolatedTools {
       ...result.tool,
       input: CHECKED_THERE,
       idempotent: false,
+      needsApproval: () => result.tool.approval,
       run: (input, context) => this.#run(pool, code, input, context, maxBytes),
     }
   }
