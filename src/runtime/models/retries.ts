@@ -54,14 +54,16 @@ class PatientClient implements ModelClient {
     const began = this.#clock.monotonic()
     for (let attempt = 1; ; attempt += 1) {
       let read = false
+      const kept: ModelPiece[] = []
       try {
         const pieces = piecesOf(this.#client, request)
-        for await (const piece of request.stream ? pieces : await whole(pieces)) {
+        for await (const piece of request.stream ? pieces : await whole(pieces, kept)) {
           if (textOf(piece) !== '') read = true
           yield piece
         }
         return
       } catch (error) {
+        for (const usage of kept.map(usageOf)) if (usage) yield { usage } // an attempt that failed is paid for, too
         request.signal.throwIfAborted()
         const elapsedMs = this.#clock.monotonic() - began
         await this.#pause(error, { attempt, elapsedMs, failing: failingOf(error), read }, request.signal)
@@ -95,8 +97,7 @@ class PatientClient implements ModelClient {
   }
 }
 
-async function whole(pieces: AsyncIterable<ModelPiece>): Promise<ModelPiece[]> {
-  const kept: ModelPiece[] = []
+async function whole(pieces: AsyncIterable<ModelPiece>, kept: ModelPiece[]): Promise<ModelPiece[]> {
   let size = 0
   for await (const piece of pieces) {
     kept.push(piece)
@@ -105,6 +106,8 @@ async function whole(pieces: AsyncIterable<ModelPiece>): Promise<ModelPiece[]> {
   }
   return kept
 }
+
+const usageOf = (piece: unknown) => (Object(piece) as ModelPiece).usage
 
 /** Of a piece of anyone's client, which can be anything; whoever reads it says so. */
 function textOf(piece: unknown): string {

@@ -183,3 +183,21 @@ t.test('a client of the user is asked again for what it marks as retryable, and 
 })
 
 const never = new Promise(() => {})
+
+t.test('what an attempt that failed has cost is told, too', async (t) => {
+  const usage = { inputTokens: 10, outputTokens: 5, totalTokens: 15, calls: 1 }
+  let attempt = 0
+  const client: ModelClient = {
+    async *complete() {
+      attempt += 1
+      yield { text: `${attempt}` }
+      yield { usage }
+      if (attempt === 1) throw new ModelError('It broke off.', { retryable: true })
+    },
+  }
+  const clock = new PatientClock()
+  const pieces = piecesOf(retries(client, { clock, provider: 'a.host' }))
+  await clock.paused(1)
+  await clock.advance(RETRY_POLICY.baseMs)
+  t.strictSame(await pieces, [{ usage }, { text: '2' }, { usage }])
+})
