@@ -1,10 +1,19 @@
 /**
  * Turns whose thread is ended at a chosen place. Places are counted in the log: each thing that the agent asks others or the
- * host for, and each answer, is one. So whatever plays the models, a fake client or a server, each step of a turn can be cut
- * off in the middle and just after.
+ * host for, and each answer, is one, and so are beginning and end of what it does in its own thread. So whatever plays the
+ * models, a fake client or a server, each step of a turn can be cut off in the middle and just after.
  */
 import { isAnswer } from '../../src/actors/replay.ts'
-import { CALL, kindOf, lengthOf, REQUEST, recipientOf, senderOf } from '../../src/mailbox/frame.ts'
+import {
+  CALL,
+  kindOf,
+  lengthOf,
+  REQUEST,
+  recipientOf,
+  STEP_BEGAN,
+  STEP_DONE,
+  senderOf,
+} from '../../src/mailbox/frame.ts'
 import type { Batch } from '../../src/runtime/records.ts'
 import type { Supervisor } from '../../src/runtime/supervisor.ts'
 
@@ -26,6 +35,8 @@ export function killAt(team: Mortal, agent: string, places: (place: number) => b
   return () => place
 }
 
+const DOING: ReadonlySet<number> = new Set([CALL, REQUEST, STEP_BEGAN, STEP_DONE])
+
 function placesIn(batch: Batch, agent: number): number {
   let count = 0
   for (const entry of batch) {
@@ -33,9 +44,9 @@ function placesIn(batch: Batch, agent: number): number {
     const { memory } = entry
     for (let at = entry.from; at < entry.to; at += lengthOf(memory, at)) {
       const kind = kindOf(memory, at)
-      const asks = (kind === CALL || kind === REQUEST) && senderOf(memory, at) === agent
+      const does = DOING.has(kind) && senderOf(memory, at) === agent
       const isTold = isAnswer(kind) && recipientOf(memory, at) === agent && senderOf(memory, at) !== agent
-      if (asks || isTold) count += 1
+      if (does || isTold) count += 1
     }
   }
   return count

@@ -65,10 +65,11 @@ export const underWay = (team: MultiAgentPattern<string>) =>
     team.events.subscribe((event) => void (event.type === 'tool.progress' && resolve()))
   })
 
-/** A file that is gone after the test, and how many lines it has. */
-export function ledger(t: Test): { file: string; runs: () => number } {
+/** A file that is gone after the test, its lines, which are keys of calls, and how many it has. */
+export function ledger(t: Test): { file: string; keys: () => string[]; runs: () => number } {
   const folder = mkdtempSync(join(tmpdir(), 'dramatis-tools-'))
   t.teardown(() => rmSync(folder, { recursive: true, force: true }))
   const file = join(folder, 'runs')
-  return { file, runs: () => readFileSync(file, 'utf8').trim().split('\n').length }
+  const keys = () => readFileSync(file, 'utf8').trim().split('\n')
+  return { file, keys, runs: () => keys().length }
 }

@@ -1,0 +1,154 @@
+/**
+ * A turn of ten steps on a real thread, played by a model behind a socket, with tools in the host, in the thread and in a
+ * thread of their own. Its thread is ended after each step, and in the middle of each call of the model: what has happened
+ * outside of the thread has happened once.
+ */
+import t from 'tap'
+import { type ModelServer, modelServer } from '../fixtures/model-server.ts'
+import type { Answer } from '../fixtures/model-wire.ts'
+import { gate, silent } from '../supervision/teams.ts'
+import { ledger, recordModule } from '../toolbox/desk.ts'
+import { adder } from '../toolbox/tools.ts'
+import { killAt } from './killed-turns.ts'
+import { ThreadTeam } from './teams.ts'
+
+type Test = Pick<typeof t, 'teardown'>
+
+/** What the turn does, behind what the host says when it begins. Each begins at one place and has ended at the next. */
+const STEPS = [
+  'begin',
+  ...['model', 'host', 'thread'],
+  ...['model', 'isolated'],
+  ...['model', 'host'],
+  ...['model', 'thread'],
+  'model',
+]
+const PLACES = 2 * STEPS.length
+const ALL = Array.from({ length: PLACES }, (_, i) => i + 1)
+const CALLS = STEPS.filter((step) => step === 'model').length
+
+/** By how many answers it has given in the run. No two sums of usage are the same. The last one tells what tools gave. */
+function answerOf(nth: number, shared: string, alone: string, outputs: string[]): Answer {
+  const usage = { inputTokens: 10 ** nth, outputTokens: 2 ** nth }
+  const add = (a: number) => ({ name: 'add', input: { a } })
+  const again = { name: 'again', input: { file: shared } }
+  switch (nth) {
+    case 0:
+      return { toolCalls: [add(1), again], usage }
+    case 1:
+      return { toolCalls: [{ name: 'record', input: { file: alone } }], usage }
+    case 2:
+      return { toolCalls: [add(2)], usage }
+    case 3:
+      return { toolCalls: [again], usage }
+    default: {
+      const [one, , two, three] = outputs.map((output) => JSON.parse(output) as { sum?: number; runs?: number })
+      return { text: [`${one?.sum} `, `${two?.runs} `, `${three?.sum}`], usage }
+    }
+  }
+}
+
+interface Ending {
+  /** The thread ends there. */
+  place?: number
+  /** It ends while the provider has said half of this answer; the rest comes when there is a new thread. */
+  within?: number
+}
+
+/** One team for many runs, one after the other. */
+async function stage(t: Test, server: ModelServer, whole: boolean) {
+  const { tool, calls: sums } = adder()
+  const team = new ThreadTeam({
+    agents: [
+      {
+        name: 'ann',
+        tools: [tool, { module: recordModule, export: 'again' }, { module: recordModule, isolate: true }],
+      },
+    ],
+    models: { default: { model: 'small', baseURL: server.baseURL, apiKey: 'key-of-the-team-1' } },
+    orchestration: { strategy: 'sequential' },
+    supervision: { maxRestarts: Number.POSITIVE_INFINITY, backoff: { baseMs: 0, capMs: 0 }, poisonAttempts: 10 },
+    logger: silent,
+  })
+  t.teardown(() => team.close())
+  await team.start()
+  const said: string[] = []
+  let died = gate()
+  team.events.subscribe((event) => {
+    if (event.type === 'output.delta') said.push(event.chunk)
+    if (event.type === 'agent.crashed') died.open()
+  })
+  let next = 0
+  const places = killAt(team, 'ann', (place) => place === next)
+
+  return async ({ place = 0, within }: Ending) => {
+    const [shared, alone] = [ledger(t), ledger(t)]
+    const [asked, begun] = [server.calls.length, places()]
+    const { opened: released, open: release } = gate()
+    next = place === 0 ? 0 : begun + place
+    died = gate()
+    server.always(({ body: { messages } }) => {
+      const outputs = messages.filter(({ role }) => role === 'tool').map(({ content }) => content ?? '')
+      const nth = messages.filter(({ role }) => role === 'assistant').length
+      const answer = answerOf(nth, shared.file, alone.file, outputs)
+      return { ...answer, whole, ...(nth === within && { between: released }) }
+    })
+    const run = team.execute('go')
+    if (within !== undefined) {
+      await server.called(asked + within + 1)
+      team.end('ann')
+      await died.opened
+      await team.host.lives.ready(team.host.cell('ann')!)
+      release()
+    }
+    const { finalOutput, totalTokenUsage, orchestrationTrace, error } = await run
+    if (place > 0) await died.opened
+    const keys = new Set(shared.keys()).size
+    return {
+      output: finalOutput ?? error?.message,
+      said: said.splice(0),
+      asked: server.calls.slice(asked).map(({ body }) => body.messages.length),
+      usage: totalTokenUsage,
+      sums: sums.splice(0).map(({ a }) => a),
+      alone: alone.runs(),
+      shared: { calls: keys, repeated: shared.runs() - keys },
+      mismatches: orchestrationTrace.events.filter(({ eventType }) => eventType === 'step.mismatch').length,
+      places: places() - begun,
+    }
+  }
+}
+
+/** What a run is like, whatever has died. */
+const well = (whole: boolean) => ({
+  output: '2 1 3',
+  said: whole ? ['2 1 3'] : ['2 ', '1 ', '3'],
+  asked: [2, 5, 7, 9, 11],
+  usage: { inputTokens: 11_111, outputTokens: 31, totalTokens: 11_142, calls: CALLS },
+  sums: [1, 2],
+  alone: 1,
+  shared: { calls: 2, repeated: 0 },
+  mismatches: 0,
+})
+
+for (const [answers, whole, cuts] of [
+  ['in a stream', false, ALL],
+  ['in one body', true, ALL.filter((place) => STEPS[(place - 1) >> 1] === 'model')],
+] as const) {
+  t.test(`ten steps, and their thread ends at one place; the model answers ${answers}`, async (t) => {
+    const play = await stage(t, await modelServer(t), whole)
+    t.strictSame(await play({}), { ...well(whole), places: PLACES }, 'nowhere')
+    for (const place of cuts) {
+      const { places: _, ...played } = await play({ place })
+      // The idempotent tool was about to run in the thread that ended, or did: then nobody knows whether it has.
+      const mayRepeat = STEPS[place >> 1] === 'thread' && played.shared.repeated === 1
+      const shared = { calls: 2, repeated: mayRepeat ? 1 : 0 }
+      t.strictSame(played, { ...well(whole), shared }, `at ${place}`)
+    }
+  })
+
+  t.test(`ten steps, and their thread ends in the middle of an answer; the model answers ${answers}`, async (t) => {
+    const play = await stage(t, await modelServer(t), whole)
+    for (let within = 0; within < CALLS; within++)
+      t.strictSame(await play({ within }), { ...well(whole), places: PLACES }, `in answer ${within}`)
+  })
+}
