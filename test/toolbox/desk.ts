@@ -1,5 +1,5 @@
 /** A team on real threads whose one agent calls tools as it is told, and a file in which tools leave a line for each run. */
-import { mkdtempSync, readFileSync, rmSync } from 'node:fs'
+import { existsSync, mkdtempSync, readFileSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import type { Worker } from 'node:worker_threads'
@@ -70,6 +70,6 @@ export function ledger(t: Test): { file: string; keys: () => string[]; runs: () 
   const folder = mkdtempSync(join(tmpdir(), 'dramatis-tools-'))
   t.teardown(() => rmSync(folder, { recursive: true, force: true }))
   const file = join(folder, 'runs')
-  const keys = () => readFileSync(file, 'utf8').trim().split('\n')
+  const keys = () => (existsSync(file) ? readFileSync(file, 'utf8').trim().split('\n') : [])
   return { file, keys, runs: () => keys().length }
 }
