@@ -133,9 +133,16 @@ export class ProviderQueue {
     if (until <= this.#pausedUntil) return
     this.#pausedUntil = until
     this.#pause?.cancel()
+    this.#resumeIn(ms)
+  }
+
+  /** A timer can fire a little before its time, as the clock has it: then the rest is waited for too. */
+  #resumeIn(ms: number): void {
     this.#pause = this.#clock.timer(ms, () => {
       this.#pause = undefined
-      this.#admit()
+      const leftMs = this.#pausedUntil - this.#clock.monotonic()
+      if (leftMs > 0) this.#resumeIn(Math.ceil(leftMs))
+      else this.#admit()
     })
   }
 
