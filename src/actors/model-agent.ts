@@ -3,7 +3,7 @@
  * before in the same run. The conversation is the run's own state: a turn adds to it, and commits that with its answer.
  */
 import { original } from 'immer'
-import { MessageRejectedError } from '../errors.ts'
+import { MessageRejectedError, ModelError } from '../errors.ts'
 import type { AgentMessage } from '../mailbox/message.ts'
 import type { AgentContext } from './context.ts'
 import {
@@ -18,7 +18,7 @@ import {
 } from './conversation.ts'
 import type { AgentHandlers } from './definition.ts'
 import { CHECK_OUTPUT, isLast, outputSchema } from './last-speaker.ts'
-import type { ModelMessage } from './model.ts'
+import type { Completion, ModelMessage } from './model.ts'
 import { type Colleague, systemPromptOf, userContent } from './model-prompt.ts'
 import { type Heirs, inheritedWith } from './passing-on.ts'
 import type { ModelSchema } from './tool.ts'
@@ -57,6 +57,7 @@ export function modelAgent(remembers: boolean): AgentHandlers {
       { messages, stream: true, ...(output && { output }) },
       { summary: before.summary, goal, heirs },
     )
+    checkSaid(completion, turn.role.name)
     if (remembers) {
       const after = withTurn({ ...before, goal }, message.id, [...heard, ...transcript])
       // The turn around a nested one may be tried again, and has to find all that it began with.
@@ -73,6 +74,17 @@ export function modelAgent(remembers: boolean): AgentHandlers {
       remember(turn, NO_CONVERSATION, withTurn(NO_CONVERSATION, message.id, heardWith(message, turn)))
     },
   }
+}
+
+/** An answer without a word is none if its model did not end it by itself: code sees the finish reason, who asks a role does not. */
+function checkSaid({ text, finishReason }: Completion<unknown>, agent: string): void {
+  if (text !== '' || finishReason === 'stop') return
+  const why = {
+    content_filter: ['the provider withheld it (content_filter)', 'Ask in another way, or take another model.'],
+    length: ['its tokens were used up before the first word', 'Raise maxOutputTokens.'],
+    tool_calls: ['it wanted to call tools and named none', 'Ask again, or take another model.'],
+  }[finishReason]
+  throw new ModelError(`The model of "${agent}" gave no answer: ${why[0]}. ${why[1]}`, { agent, finishReason })
 }
 
 /** What the run's caller wants of its answer, where this may be it. */

@@ -18,6 +18,18 @@ t.test('a role without code answers with what its model says', async (t) => {
   t.same(team.getAgent('oracle')?.getTokenUsage(), USAGE)
 })
 
+t.test('an answer without a word that its model did not end by itself fails the turn, and says why', async (t) => {
+  for (const [finishReason, why] of [
+    ['content_filter', /withheld it \(content_filter\)/],
+    ['length', /used up before the first word\. Raise maxOutputTokens/],
+  ] as const) {
+    const { team } = modelTeam(t, [[{ finishReason }], [{ text: 'Well' }, { finishReason }]], [{ name: 'ann' }])
+    const [none, cut] = [await team.execute('What is it?'), await team.execute('And now?')]
+    t.match(none, { success: false, error: { code: 'AGENT_FAILED', message: why } })
+    t.match(cut, { success: true, finalOutput: 'Well' })
+  }
+})
+
 t.test('it remembers what was said in the same run, and nothing of others', async (t) => {
   const { team, model } = modelTeam(t, ['one', 'two', 'three'], [{ name: 'ann', systemPrompt: 'Count.' }], {
     orchestration: {
