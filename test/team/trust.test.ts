@@ -247,6 +247,8 @@ t.test('a role that asks for what it is not trusted with is refused', async (t) 
   const wrong: [Partial<AgentRole>, string][] = [
     [{ canDelegateTo: ['ann'] }, 'agents[0].canDelegateTo'],
     [{ delegationAllowed: true }, 'agents[0].delegationAllowed'],
+    [{ trust: 'internal', tools: ['spawn'] }, 'agents[0].tools[0]'],
+    [{ trust: 'internal', tools: ['ask_user', 'define_agent'] }, 'agents[0].tools[1]'],
   ]
   for (const [role, path] of wrong)
     t.throws(
