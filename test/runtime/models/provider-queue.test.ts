@@ -118,7 +118,7 @@ t.test(
     t.strictSame([server.calls.length, queue.length], [1, 1])
     await clock.advance(1)
     if (!t.equal(queue.length, 0)) return // nobody would come for it
-  t.equal(await text, 'Yes.')
+    t.equal(await text, 'Yes.')
   },
 )
 
