@@ -177,7 +177,7 @@ t.test('a team that is closed while it loads its tools leaves no thread behind',
 })
 
 t.test('a heap in which no thread can boot is an error that says so', async (t) => {
-  const pool = new ToolPool({ env: [], maxHeapMb: 1 })
+  const pool = new ToolPool({ env: [], maxHeapMb: 4 }) // with less the whole process dies on Node 24
   t.teardown(() => pool.close())
   const code = { module: recordModule.href, bundled: false, shown: 'record', export: 'default', option: 'tools[0]' }
   const caller = {
