@@ -12,7 +12,12 @@ export default defineTeam({
   communication: { responseTimeoutMs: 200, retries: 2 },
   orchestration: {
     strategy: 'custom',
-    run: async (orchestrator, query) =>
-      (await orchestrator.request('asker', query, { timeoutMs: 10_000, retries: 0 })).content,
+    async run(orchestrator, query) {
+      try {
+        return (await orchestrator.request('asker', query, { timeoutMs: 10_000, retries: 0 })).content
+      } finally {
+        await orchestrator.request('manager', 'Have you heard?', { timeoutMs: 10_000 }) // it takes one message at a time
+      }
+    },
   },
 })

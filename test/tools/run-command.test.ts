@@ -177,5 +177,5 @@ async function meeting(t: Test) {
 function gone(socket: Socket): Promise<unknown> | undefined {
   if (socket.closed) return undefined
   socket.resume()
-  return once(socket, 'close')
+  return new Promise((resolve) => socket.once('close', resolve)) // however it ends
 }
