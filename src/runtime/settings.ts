@@ -18,7 +18,7 @@ import { teamShape } from './settings-shape-team.ts'
 import { type SyncPointSettings, syncPointsFrom } from './settings-sync-points.ts'
 import { type ToolSettings, toolSettings } from './settings-tools.ts'
 import type { Telemetry } from './telemetry/telemetry.ts'
-import { refuseUnavailable, refuseUnavailableRole } from './unavailable.ts'
+import { refuseUnavailable } from './unavailable.ts'
 
 export type { BlackboardScope } from './blackboard-scope.ts'
 export type { TeamOptions } from './options.ts'
@@ -127,7 +127,6 @@ export function settingsFrom(
     telemetry: options.telemetry,
     newcomer(role, path, others, expected = []) {
       roleShape(role, path)
-      refuseUnavailableRole(role, path)
       checkNewName(role, path, others, expected)
       return agentSettings(role, path, defaults, isGiven(role), known)
     },
