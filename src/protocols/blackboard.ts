@@ -1,6 +1,5 @@
 /** Agents contribute to a shared board as entries that interest them appear. Source: document 002, 2.2.1 and 2.4.2. */
 import type { OrchestratorContext } from '../actors/context.ts'
-import { LAST_SPEAKER } from '../actors/last-speaker.ts'
 import type { ScriptResult } from '../actors/protocol.ts'
 import type { BlackboardEntry } from '../blackboard/entry.ts'
 import { shown, UnknownAgentError, unavailable } from '../errors.ts'
@@ -10,6 +9,7 @@ import { integer, oneOf, pause, rule, shape } from '../runtime/settings-checks.t
 import { agentOf, agentsOf, interestsOf } from './checks.ts'
 import { tooFewAnswers } from './steps/ask-enough.ts'
 import { entriesAsText, resultOfEntry, surest } from './steps/entries.ts'
+import { lastWord } from './steps/last-word.ts'
 import { News } from './steps/news.ts'
 import { resultOf } from './steps/outputs.ts'
 import { Workers } from './steps/workers.ts'
@@ -163,8 +163,7 @@ async function unsolved(
   if (synthesizer === undefined) return list
   const task = 'This is what a team has gathered on its blackboard. Reply with the one answer that follows from it.'
   const content = `${task}\n\n# Question\n\n${query}\n\n# Blackboard\n\n${list}`
-  const options = { structuredData: { query, entries }, metadata: LAST_SPEAKER }
-  const message = await orchestrator.request(synthesizer, content, options)
+  const message = await lastWord(orchestrator, synthesizer, content, { structuredData: { query, entries } })
   return resultOf({ agent: synthesizer, message })
 }
 

@@ -1,8 +1,8 @@
 /** A pipeline: each agent works on what the one before it has answered. Source: document 002, 2.2.2. */
-import { LAST_SPEAKER } from '../actors/last-speaker.ts'
 import { TaskRefusedError, UnknownAgentError } from '../errors.ts'
 import { flag, oneOf, shape } from '../runtime/settings-checks.ts'
 import { agentsOf } from './checks.ts'
+import { lastWord } from './steps/last-word.ts'
 import { type Answer, asText, resultOf } from './steps/outputs.ts'
 import type { Strategy } from './strategy.ts'
 
@@ -41,10 +41,11 @@ export const sequential: Strategy<SequentialConfig> = {
           const last = answers.at(-1)?.message
           const content = !last ? query : passFullContext ? `${query}\n\n${asText(answers)}` : last.content
           try {
-            const message = await orchestrator.request(agent, content, {
-              structuredData: last?.structuredData,
-              ...(at === order.length - 1 && { metadata: LAST_SPEAKER }),
-            })
+            const options = { structuredData: last?.structuredData }
+            const message =
+              at === order.length - 1
+                ? await lastWord(orchestrator, agent, content, options)
+                : await orchestrator.request(agent, content, options)
             answers.push({ agent, message })
           } catch (error) {
             if (!allowSkip || !(error instanceof TaskRefusedError)) throw error

@@ -1,9 +1,9 @@
 /** The four ways from the outcomes of several agents to one result. */
 import type { OrchestratorContext, Outcome } from '../../actors/context.ts'
-import { LAST_SPEAKER } from '../../actors/last-speaker.ts'
 import type { ScriptResult } from '../../actors/protocol.ts'
 import { ReplyInvalidError, shown } from '../../errors.ts'
 import { pickBest } from './judge.ts'
+import { lastWord } from './last-word.ts'
 import { type Answered, asData, asText, resultOf } from './outputs.ts'
 import { type Resolution, reconcile } from './reconcile.ts'
 
@@ -39,8 +39,7 @@ export async function combine(
       const { aggregator } = how
       if (typeof aggregator === 'function') return checkedText(await aggregator([...outcomes], orchestrator))
       const content = `${query}\n\n${asText(outcomes)}`
-      const options = { structuredData: asData(outcomes), metadata: LAST_SPEAKER }
-      const message = await orchestrator.request(aggregator, content, options)
+      const message = await lastWord(orchestrator, aggregator, content, { structuredData: asData(outcomes) })
       return resultOf({ agent: aggregator, message })
     }
   }

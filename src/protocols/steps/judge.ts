@@ -1,8 +1,8 @@
 /** Moves in which one agent decides over the answers of the others. */
 import type { OrchestratorContext } from '../../actors/context.ts'
-import { LAST_SPEAKER } from '../../actors/last-speaker.ts'
 import { ReplyInvalidError } from '../../errors.ts'
 import type { AgentMessage } from '../../mailbox/message.ts'
+import { lastWord } from './last-word.ts'
 import { type Answered, asData, asText } from './outputs.ts'
 
 type Asking = Pick<OrchestratorContext, 'request'>
@@ -37,8 +37,7 @@ export async function synthesize(
   answers: readonly Answered[],
 ): Promise<Answered> {
   const task = 'These answers differ. Reconcile them: reply with the one answer that they support together.'
-  const options = { structuredData: asData(answers), metadata: LAST_SPEAKER }
-  const message = await orchestrator.request(judge, over(task, query, answers), options)
+  const message = await lastWord(orchestrator, judge, over(task, query, answers), { structuredData: asData(answers) })
   return { agent: judge, ok: true, message }
 }
 

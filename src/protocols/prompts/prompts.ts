@@ -1,0 +1,67 @@
+/**
+ * What a strategy says to its agents. Its defaults are in one file beside this one; a text of the user's own takes the
+ * place of a default by its name. `{word}` stands for what the strategy knows when it speaks.
+ */
+import { ConfigurationError } from '../../errors.ts'
+import { nearest } from '../../nearest.ts'
+import { refused } from '../../runtime/refused.ts'
+import { type Check, isObject, NO_SUCH_OPTION } from '../../runtime/settings-checks.ts'
+
+/** Texts by their names. */
+export type Prompts<Name extends string> = Readonly<Record<Name, string>>
+
+const PLACE = /\{(\p{L}[\p{L}\p{Nd}]*)\}/gu
+
+/** Speaks: the text of that name, with its places filled. A value is put in as it is, whatever it contains. */
+export type Speak<Name extends string> = (name: Name, values: Readonly<Record<string, string | number>>) => string
+
+/**
+ * The strategy's texts, and the user's in their places.
+ *
+ * @example
+ * const say = speaking(DEBATE, config.prompts)
+ * await orchestrator.request(judge, say('judge', { query, transcript }))
+ */
+export function speaking<Name extends string>(
+  defaults: Prompts<Name>,
+  own: Partial<Record<string, string>> | undefined,
+): Speak<Name> {
+  const texts: Prompts<Name> = { ...defaults, ...own }
+  return (name, values) => texts[name].replaceAll(PLACE, (place, word: string) => String(values[word] ?? place))
+}
+
+/** A check of a user's own texts: each has the name of one of the strategy's, and no place that this one has not. */
+export function promptsOf(defaults: Prompts<string>): Check {
+  const names = Object.keys(defaults)
+  return (own, path) => {
+    if (!isObject(own)) throw refused(path, own, `an object with texts of your own for ${names.join(', ')}`)
+    for (const [name, text] of Object.entries(own)) {
+      const ours = Object.hasOwn(defaults, name) ? defaults[name] : undefined
+      if (ours === undefined) throw unknownPrompt(`${path}.${name}`, name, names)
+      if (text === undefined) continue
+      if (typeof text !== 'string' || text.trim() === '')
+        throw refused(`${path}.${name}`, text, 'a text that is not empty')
+      const places = placesOf(ours)
+      const other = placesOf(text).find((place) => !places.includes(place))
+      if (other !== undefined) throw unknownPlace(`${path}.${name}`, other, places)
+    }
+  }
+}
+
+const placesOf = (text: string): string[] => [...new Set([...text.matchAll(PLACE)].map(([place]) => place))]
+
+function unknownPrompt(path: string, name: string, names: readonly string[]): ConfigurationError {
+  const meant = nearest(name, names)
+  const advice = meant === undefined ? 'remove it.' : `did you mean "${meant}"?`
+  const accepted = names.join(', ')
+  const message = `${path}: this strategy has no such text; ${advice} Accepted: ${accepted}.`
+  return new ConfigurationError(message, { path, got: NO_SUCH_OPTION, accepted })
+}
+
+function unknownPlace(path: string, place: string, places: readonly string[]): ConfigurationError {
+  const accepted = places.join(', ') || 'none'
+  const meant = nearest(place, places)
+  const advice = meant === undefined ? 'remove it' : `did you mean ${meant}?`
+  const message = `${path}: nothing is known here that ${place} could stand for; ${advice} Accepted: ${accepted}.`
+  return new ConfigurationError(message, { path, got: place, accepted })
+}
