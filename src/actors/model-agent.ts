@@ -5,6 +5,7 @@
 import { original } from 'immer'
 import { MessageRejectedError, ModelError } from '../errors.ts'
 import type { AgentMessage } from '../mailbox/message.ts'
+import { answerSchemaOf } from './answer-schema.ts'
 import type { AgentContext } from './context.ts'
 import {
   bounded,
@@ -87,11 +88,13 @@ function checkSaid({ text, finishReason }: Completion<unknown>, agent: string): 
   throw new ModelError(`The model of "${agent}" gave no answer: ${why[0]}. ${why[1]}`, { agent, finishReason })
 }
 
-/** What the run's caller wants of its answer, where this may be it. */
+/** What the run's caller wants of its answer, where this may be it; else what the message's sender wants of this one. */
 function outputOf(turn: Turn, message: AgentMessage): ModelSchema | undefined {
   const { output } = turn.start.view
-  if (!output || !isLast(message)) return undefined
-  return outputSchema(output, (value) => turn.call(CHECK_OUTPUT, { value }) as Promise<string | null>)
+  if (output && isLast(message))
+    return outputSchema(output, (value) => turn.call(CHECK_OUTPUT, { value }) as Promise<string | null>)
+  const wanted = answerSchemaOf(message)
+  return wanted && outputSchema(wanted, async () => null) // the sender has the schema itself, and checks by it
 }
 
 /** What the message says, behind what its sender passes on with it. */

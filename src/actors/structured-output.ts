@@ -63,15 +63,29 @@ async function parsedBy<T>(schema: ModelSchema<unknown, T>, { text, finishReason
 }
 
 const FENCED = /```(?:json)?\s*\n([\s\S]*?)```/i
+const OPENING = /[{[]/g
+/** Prose before the answer has few brackets; each one looked at costs a reading of the rest. */
+const MOST_OPENINGS = 32
 
-/** The JSON of an answer, which may stand in a code fence. */
+/** The JSON of an answer: all of it, or in a code fence, or behind prose up to the end. */
 export function jsonIn(text: string): { value: unknown } | undefined {
-  for (const candidate of [text, FENCED.exec(text)?.[1]]) {
+  for (const candidate of candidatesOf(text)) {
     try {
-      if (candidate !== undefined) return { value: JSON.parse(candidate) }
-    } catch {} // perhaps it stands in a fence
+      return { value: JSON.parse(candidate) }
+    } catch {} // perhaps the next
   }
   return undefined
+}
+
+function* candidatesOf(text: string): Generator<string> {
+  yield text
+  const fenced = FENCED.exec(text)?.[1]
+  if (fenced !== undefined) yield fenced
+  let openings = 0
+  for (const { index } of text.matchAll(OPENING)) {
+    if (++openings > MOST_OPENINGS) return
+    yield text.slice(index)
+  }
 }
 
 const correction = ({ text }: ModelAnswer, { message }: Missed): ModelMessage[] => [
