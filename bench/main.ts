@@ -15,6 +15,7 @@ import { b4 } from './b4.ts'
 import { b5 } from './b5.ts'
 import { b6 } from './b6.ts'
 import { b7 } from './b7.ts'
+import { b8 } from './b8.ts'
 import { b9 } from './b9.ts'
 import { b10 } from './b10.ts'
 import { b12 } from './b12.ts'
@@ -24,7 +25,7 @@ import { machine, machineText } from './machine.ts'
 import { p30 } from './p30.ts'
 import { type BenchmarkReport, format, HEADER, report } from './report.ts'
 
-const benchmarks: readonly Benchmark[] = [b1, b2, b3, b4, b5, b6, b7, b9, b10, b12, b14, p30]
+const benchmarks: readonly Benchmark[] = [b1, b2, b3, b4, b5, b6, b7, b8, b9, b10, b12, b14, p30]
 
 const LINGER_MS = 1_000
 

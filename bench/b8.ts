@@ -1,0 +1,60 @@
+/** A pipeline of steps that do nothing, beside the same in two frameworks that run all agents in one thread. */
+import { atMost, type Benchmark } from './benchmark.ts'
+import { runChild, runProgram } from './child.ts'
+import { comparison } from './comparisons.ts'
+import type { Pipeline } from './programs/pipeline.ts'
+import { median } from './statistics.ts'
+
+const PEERS = [
+  { figure: 'a step over LangGraph.js', label: 'LangGraph.js', program: 'pipeline-langgraph' },
+  { figure: 'a step over the OpenAI Agents SDK', label: 'OpenAI Agents SDK', program: 'pipeline-agents-sdk' },
+] as const
+type Figure = (typeof PEERS)[number]['figure']
+
+const ROUNDS = 5
+/** Steps of a run, runs that count, runs before them. */
+const PLAN = [10, 200, 50]
+
+export const b8: Benchmark<Figure> = {
+  id: 'B8',
+  question: 'an empty step of a pipeline',
+  must: { 'a step over LangGraph.js': atMost(0.2), 'a step over the OpenAI Agents SDK': atMost(0.5) },
+  goal: { 'a step over LangGraph.js': atMost(0.05), 'a step over the OpenAI Agents SDK': atMost(0.2) },
+  async run() {
+    const ours: number[] = []
+    const theirs = PEERS.map((): number[] => [])
+    const notes: string[] = []
+    for (let round = 0; round < ROUNDS; round++) {
+      ours.push((await runProgram<Pipeline>('pipeline', PLAN)).usPerStep)
+      for (const [at, { label, program }] of PEERS.entries()) {
+        try {
+          theirs[at]?.push(await usPerStep(program))
+        } catch (error) {
+          const why = error instanceof Error ? error.message : String(error)
+          if (round === 0) notes.push(`${label} not measured: ${why}`)
+        }
+      }
+    }
+    const ratios = PEERS.map(({ figure }, at) => [
+      figure,
+      (theirs[at] ?? []).map((us, round) => (ours[round] ?? Number.NaN) / us),
+    ])
+    return {
+      ratios: Object.fromEntries(ratios) as Record<Figure, number[]>,
+      details: [
+        { label: 'dramatis', value: median(ours), unit: 'us' },
+        ...PEERS.flatMap(({ label }, at) => {
+          const values = theirs[at] ?? []
+          return values.length > 0 ? [{ label, value: median(values), unit: 'us' as const }] : []
+        }),
+      ],
+      notes,
+    }
+  },
+}
+
+async function usPerStep(program: string): Promise<number> {
+  const { stdout } = await runChild(await comparison(program), PLAN.map(String))
+  const { usPerStep }: Pipeline = JSON.parse(stdout)
+  return usPerStep
+}
