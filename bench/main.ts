@@ -5,6 +5,7 @@
  *   npm run bench -- b1 b4        some
  *   npm run bench -- --json b9    one JSON document on stdout
  *   npm run bench -- load ...     loads a team of yours, see load/
+ *   npm run bench -- team-size    one job by teams of several sizes, see team-size/
  */
 import { parseArgs } from 'node:util'
 import { takeStdout } from '../src/service/answer-stream.ts'
@@ -30,10 +31,13 @@ const benchmarks: readonly Benchmark[] = [b1, b2, b3, b4, b5, b6, b7, b8, b9, b1
 const LINGER_MS = 1_000
 
 const [first, ...rest] = process.argv.slice(2)
-process.exitCode = await (first === 'load' ? load(rest) : main(process.argv.slice(2)))
+const commands = { load: () => import('./load/command.ts'), 'team-size': () => import('./team-size/command.ts') }
+const command =
+  first !== undefined && Object.hasOwn(commands, first) ? commands[first as keyof typeof commands] : undefined
+process.exitCode = await (command ? commanded(command, rest) : main(process.argv.slice(2)))
 
-async function load(args: string[]): Promise<number> {
-  const { main } = await import('./load/command.ts')
+async function commanded(load: (typeof commands)[keyof typeof commands], args: string[]): Promise<number> {
+  const { main } = await load()
   const code = await main(args, {
     answer: takeStdout(),
     stderr: process.stderr,
@@ -53,7 +57,7 @@ async function main(args: string[]): Promise<number> {
     chosen = select(positionals)
   } catch (error) {
     console.error(
-      `${textOf(error)}\nUsage: npm run bench [-- <id ...> --json], ids: ${ids()}\n       npm run bench -- load <team file>, see load --help`,
+      `${textOf(error)}\nUsage: npm run bench [-- <id ...> --json], ids: ${ids()}\n       npm run bench -- load <team file>, see load --help\n       npm run bench -- team-size, see team-size --help`,
     )
     return 1
   }

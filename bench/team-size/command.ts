@@ -1,0 +1,112 @@
+/** `npm run bench -- team-size`: what a larger team brings, and what it costs. */
+import { Command, CommanderError, InvalidArgumentError } from 'commander'
+import { ConfigurationError } from 'dramatis'
+import type { Surroundings } from '../../src/service/commands/run.ts'
+import { EXIT, exitCodeOf, failureWords } from '../../src/service/failure.ts'
+import { listenForInterrupt } from '../../src/service/interrupt.ts'
+import { loadEnv } from '../../src/service/load-env.ts'
+import { machine, machineText } from '../machine.ts'
+import { LATENCY, simulatedModel } from './simulated-model.ts'
+import { type SizeReport, sections, sweep } from './sweep.ts'
+
+interface Flags {
+  sizes: number[]
+  rounds: number
+  model?: string
+  json?: boolean
+}
+
+const MOST_WORKERS = 64
+const MOST_ROUNDS = 100
+
+/** Runs one command line (what follows `team-size`) and resolves to its exit code. */
+export async function main(args: readonly string[], { answer, stderr, folder }: Surroundings): Promise<number> {
+  const command = new Command('npm run bench -- team-size')
+    .description('One job of many parts, done by teams of several sizes: time and tokens of each.')
+    .option('--sizes <list>', 'numbers of workers, with commas', sizes, [1, 2, 4, 8, 16])
+    .option('--rounds <n>', 'how often each size does the job', rounds, 3)
+    .option(
+      '--model <name>',
+      'a real model, with the key of OPENAI_API_KEY at OPENAI_BASE_URL (default: a simulated one)',
+    )
+    .option('--json', 'print one JSON object and nothing else')
+    .allowExcessArguments(false)
+    .exitOverride() // errors come to us: commander would end the process
+    .configureOutput({ writeOut: (text) => void answer.write(text), writeErr: (text) => void stderr.write(text) })
+  try {
+    command.parse(args, { from: 'user' })
+  } catch (error) {
+    if (error instanceof CommanderError) return error.exitCode === 0 ? EXIT.done : EXIT.usage
+    throw error
+  }
+  return measure(command.opts<Flags>(), { answer, stderr, folder })
+}
+
+type Wanted = Pick<Surroundings, 'answer' | 'stderr' | 'folder'>
+
+async function measure({ sizes, rounds, model, json }: Flags, { answer, stderr, folder }: Wanted): Promise<number> {
+  loadEnv(folder)
+  const { signal, stop } = listenForInterrupt((text) => void stderr.write(text))
+  try {
+    const told = ({ workers, ms }: SizeReport) => void stderr.write(`${workers} workers: ${Math.round(ms)} ms\n`)
+    if (model !== undefined && !process.env.OPENAI_API_KEY && !process.env.OPENAI_BASE_URL) {
+      throw new ConfigurationError('--model: there is no OPENAI_API_KEY; set it, or leave --model out.', {
+        path: '--model',
+      })
+    }
+    const models = { default: model === undefined ? simulatedModel : { model } }
+    const reports = await sweep({ sizes, rounds, models }, signal, told)
+    const parts = (await sections()).length
+    const whole = {
+      machine,
+      model: model ?? 'simulated',
+      latency: model === undefined ? LATENCY : null,
+      parts,
+      reports,
+    }
+    await answer.write(
+      json ? `${JSON.stringify(whole, null, 2)}\n` : `${machineText}\n\n${table(reports, parts, model)}\n`,
+    )
+    return EXIT.done
+  } catch (error) {
+    if (signal.aborted) return EXIT.interrupted
+    stderr.write(`error: ${failureWords(error)}\n`)
+    return exitCodeOf(error)
+  } finally {
+    stop()
+  }
+}
+
+function table(reports: readonly SizeReport[], parts: number, model: string | undefined): string {
+  const by =
+    model ?? `a simulated model (${LATENCY.firstTokenMs} ms to the first token, ${LATENCY.tokenMs} ms for each)`
+  const [first] = reports
+  const rows = reports.map(({ workers, ms, tokens, calls }) => [
+    String(workers),
+    Math.round(ms).toLocaleString('en'),
+    first ? (first.ms / ms).toFixed(2) : '',
+    tokens.toLocaleString('en'),
+    first ? `${(((tokens - first.tokens) / first.tokens) * 100).toFixed(0)} %` : '',
+    String(calls),
+  ])
+  const header = ['workers', 'time, ms', 'speed-up', 'tokens', 'more tokens', 'calls']
+  const widths = header.map((title, at) => Math.max(title.length, ...rows.map((row) => row[at]?.length ?? 0)))
+  const line = (cells: readonly string[]) => cells.map((cell, at) => cell.padStart(widths[at] ?? 0)).join('  ')
+  return [
+    `${parts} sections summarized and an overview made of them, by ${by}`,
+    '',
+    ...[header, ...rows].map(line),
+  ].join('\n')
+}
+
+function sizes(text: string): number[] {
+  const numbers = text.split(',').map(Number)
+  if (numbers.every((size) => Number.isInteger(size) && size >= 1 && size <= MOST_WORKERS)) return numbers
+  throw new InvalidArgumentError(`It takes whole numbers from 1 to ${MOST_WORKERS}, with commas between them.`)
+}
+
+function rounds(text: string): number {
+  const value = Number(text)
+  if (Number.isInteger(value) && value >= 1 && value <= MOST_ROUNDS) return value
+  throw new InvalidArgumentError(`It takes a whole number from 1 to ${MOST_ROUNDS}.`)
+}
