@@ -1,0 +1,87 @@
+/**
+ * Every strategy with a cast of code that plays it to the end. An agent works for a while before and after it does what it
+ * does, so that a turn can be cut off in its middle, and says whose question it was, so that runs cannot mix unseen.
+ */
+import { type AgentContext, type AgentDefinition, type AgentMessage, defineAgent } from '../../../src/index.ts'
+import type { OrchestrationConfig } from '../../../src/protocols/index.ts'
+
+export interface Case {
+  name: string
+  orchestration: OrchestrationConfig
+  cast: Record<string, AgentDefinition>
+  /** What the run of that query answers. */
+  answer(query: string): string | RegExp
+}
+
+type Saying = string | { content?: string; structuredData?: unknown } | undefined
+type Says = (message: AgentMessage, context: AgentContext) => Saying | Promise<Saying>
+
+/** Before it does what it does, and after. */
+export const WORK_MS = 5
+
+/** An agent that says that, after some work. */
+export const plays = (says: Says): AgentDefinition =>
+  defineAgent({
+    async receive(message, context) {
+      await context.sleep(WORK_MS)
+      const said = await says(message, context)
+      await context.sleep(WORK_MS)
+      return said
+    },
+  })
+
+const signs = plays(({ content }, { role }) => `${content}, ${role.name}`)
+
+export const cases: readonly Case[] = [
+  {
+    name: 'sequential',
+    orchestration: { strategy: 'sequential' },
+    cast: { a: signs, b: signs, c: signs },
+    answer: (query) => `${query}, a, b, c`,
+  },
+  {
+    name: 'parallel, merged',
+    orchestration: { strategy: 'parallel' },
+    cast: { a: signs, b: signs },
+    answer: (query) => `## a\n\n${query}, a\n\n## b\n\n${query}, b`,
+  },
+  {
+    name: 'parallel, voted',
+    orchestration: { strategy: 'parallel', aggregationStrategy: 'vote' },
+    cast: { a: plays(({ content }) => content), b: signs, c: plays(({ content }) => content) },
+    answer: (query) => query,
+  },
+  {
+    name: 'parallel, judged',
+    orchestration: { strategy: 'parallel', aggregationStrategy: 'best', judge: 'judge' },
+    cast: { a: signs, b: signs, judge: plays(() => ({ structuredData: { best: 'b' } })) },
+    answer: (query) => `${query}, b`,
+  },
+  {
+    name: 'blackboard',
+    orchestration: { strategy: 'blackboard', interests: { a: ['query'], b: ['draft'] } },
+    cast: {
+      a: plays(async ({ structuredData }, context) => {
+        await context.publish('draft', (structuredData as { query: string }).query, 'fact')
+        return undefined
+      }),
+      b: plays(async ({ structuredData }, context) => {
+        await context.publish('answer', `${(structuredData as { query: string }).query}, b`, 'solution')
+        return undefined
+      }),
+    },
+    answer: (query) => `${query}, b`,
+  },
+  {
+    name: 'custom',
+    orchestration: {
+      strategy: 'custom',
+      async run(script, query) {
+        const outcomes = await script.requestAll(['a', 'b'], query)
+        return outcomes.map((outcome) => (outcome.ok ? outcome.message.content : outcome.error.code)).join('; ')
+      },
+    },
+    cast: { a: signs, b: signs },
+    answer: (query) => `${query}, a; ${query}, b`,
+  },
+]
