@@ -81,6 +81,7 @@ export type {
   SupervisionConfig,
   ToolReference,
 } from './actors/role.ts'
+export type { Candidate, CandidateOptions, RouteOptions, TaskRouting } from './actors/routing.ts'
 export type { AgentStatus, AgentTask, TaskInput, TaskStatus } from './actors/task.ts'
 export { defineTool, type ModelSchema, type Schema, type Tool, type ToolContext } from './actors/tool.ts'
 export type {

@@ -65,9 +65,9 @@ export type AgentCode =
 
 export type RosterEntry = RoleInfo & { status: AgentStatus }
 
-/** What `start` answers. `state` is the agent's state after its start hook, if it is new or changed. */
+/** What `start` answers. `state` is the agent's state after its start hook, if it is new or changed. `tools` are the names of its tools. */
 export type Started =
-  | { ok: true; state: string | undefined }
+  | { ok: true; state: string | undefined; tools?: string[] }
   /**
    * `importing`: a module threw; the error's cause is what it threw, and the host knows to say where. It was the agent's, or
    * that of a tool.

@@ -6,6 +6,7 @@ import type { AgentMessage } from '../mailbox/message.ts'
 import type { Logger } from './logger.ts'
 import type { Completion, CompletionRequest } from './model.ts'
 import type { RoleInfo, ToolReference } from './role.ts'
+import type { Candidate, CandidateOptions, RouteOptions } from './routing.ts'
 import type { AgentStatus, AgentTask, TaskInput } from './task.ts'
 import type { Schema, Tool } from './tool.ts'
 
@@ -465,8 +466,32 @@ export interface AgentContext<State = object, RunState = object, Data = unknown>
 export interface OrchestratorContext<Name extends string = string> extends AgentContext {
   /** Everybody in the team, in the order in which they were given. */
   readonly agents: readonly (RoleInfo<Name> & { status: AgentStatus })[]
-  /** Who should get a task, by `taskRouting`. Not available in this version. */
-  route(task: string | AgentTask): Promise<Name | null>
+  /**
+   * Who should get a task, by the team's `taskRouting` or by `options.by`; null: nobody matches. It gives nobody the task: that is
+   * for `request` or `delegate`. Agents that are stopped, and those with `canBeDelegatedTo: false`, are never chosen. The
+   * choice is in the trace, and a script that is tried again is told the same.
+   *
+   * - 'explicit': the task's `assignedTo`, which the others do not look at.
+   * - 'capability_match': with `requiredCapabilities`, of those that have them all the surest (`confidence`). Else the first one of
+   *   whose capabilities occurs in the task's text, in any letter case; else the first one of whose tools does; else the first
+   *   whose capabilities declare the types in `options`.
+   * - 'load_balance': of those that 'capability_match' looks at the one with the fewest messages that wait for it or are under way, in
+   *   all runs; of those that can do it where the text speaks for nobody. Then by `priority`.
+   * - 'round_robin': of those that can do it the one that was chosen so longest ago in this run, in order.
+   *
+   * Nobody can do a task without the capabilities that it requires, with capabilities of other types than `options` names, or with
+   * fewer tokens left (`maxTokens`, `budget`) than their `estimatedTokens`. Source: document 000, task routing; document 002, 2.5.1.
+   *
+   * Rejects with `MessageRejectedError` for a task without a text, with `UnknownAgentError` for a name in `among` or `assignedTo` that
+   * nobody has, with `ConfigurationError` for an option that there is not.
+   *
+   * @example
+   * const agent = await orchestrator.route('search for the weather', { among: ['scout', 'clerk'] })
+   * const reply = agent === null ? undefined : await orchestrator.request(agent, 'search for the weather')
+   */
+  route(task: TaskInput, options?: RouteOptions<Name>): Promise<Name | null>
+  /** Who can get a task now, in order, each with how well it fits and how much it has to do. Rejects as `route` does. */
+  candidates(task: TaskInput, options?: CandidateOptions<Name>): Promise<Candidate<Name>[]>
   /** Writes a decision into the trace. */
   decide(question: string, choice: string, reason: string): void
   /**

@@ -3,12 +3,15 @@ import { checkCallback } from '../blackboard/check-write.ts'
 import type { Blackboard, BlackboardEntry } from '../blackboard/entry.ts'
 import { compilePattern } from '../blackboard/pattern.ts'
 import { type EntryCallback, Subscriptions } from '../blackboard/subscriptions.ts'
-import { ConfigurationError, describe, MessageRejectedError, unavailable } from '../errors.ts'
+import { ConfigurationError, describe, MessageRejectedError } from '../errors.ts'
 import type { RosterEntry } from './assignment.ts'
 import type { AgentContext, OrchestratorContext, SyncResult } from './context.ts'
 import type { AgentHandlers } from './definition.ts'
-import { handled, quiet, rejected } from './handled.ts'
+import { handled, quiet } from './handled.ts'
 import { checkedConfig, protocolOf, type ScriptResult } from './protocol.ts'
+import { candidates, route } from './route.ts'
+import type { Candidate, CandidateOptions, RouteOptions } from './routing.ts'
+import type { TaskInput } from './task.ts'
 import { Turn } from './turn.ts'
 import type { TurnHost, TurnStart } from './turn-host.ts'
 import { checkObject, checkText, wrongArgument } from './verb-checks.ts'
@@ -60,8 +63,11 @@ export class OrchestratorTurn extends Turn implements OrchestratorContext {
     return vote(ballots, Object.fromEntries(this.agents.map((agent) => [agent.name, agent.weight])))
   }
 
-  route(): Promise<never> {
-    return rejected(unavailable('orchestrator.route'))
+  route(task: TaskInput, options: RouteOptions = {}): Promise<string | null> {
+    return handled(route(this, task, options))
+  }
+  candidates(task: TaskInput, options: CandidateOptions = {}): Promise<Candidate[]> {
+    return handled(candidates(this, task, options))
   }
   synced<T = unknown>(point: string): Promise<SyncResult<T>> {
     return handled(this.#synced(point))

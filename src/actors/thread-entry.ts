@@ -62,16 +62,17 @@ async function start(assignment: Assignment): Promise<Started> {
   if (tools.modules.some(({ bundled }) => bundled)) process.setSourceMapsEnabled(true)
   const handlers = await handlersFor(assignment)
   const loaded = await Promise.all(tools.modules.map(loadTool))
+  const toolbox = new Toolbox(tools, loaded)
   loop = new AgentLoop(
     assignment,
     handlers,
-    new Toolbox(tools, loaded),
+    toolbox,
     port,
     script ? (made, turn) => new OrchestratorTurn(made, turn, () => turn.view.roster) : undefined,
   )
   const state = await loop.start(assignment.state)
   queueMicrotask(() => loop?.pump())
-  return { ok: true, state }
+  return { ok: true, state, tools: toolbox.names }
 }
 
 async function handlersFor({ code, role, option, instances }: Assignment): Promise<AgentHandlers> {

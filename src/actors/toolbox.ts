@@ -43,6 +43,10 @@ export class Toolbox {
     return Array.from(this.#entries.values(), ({ spec }) => spec)
   }
 
+  get names(): string[] {
+    return [...this.#entries.keys()]
+  }
+
   /** Where that tool runs: its definition, or null where the host does. Throws `ConfigurationError` for a name that none has. */
   find(name: string, agent: string): ToolDefinition | null {
     const entry = this.#entries.get(name)

@@ -30,6 +30,8 @@ const LEAST = {
   sync: 'internal',
   synced: 'internal',
   decide: 'internal',
+  route: 'internal',
+  candidates: 'internal',
   ask: 'internal', // a person would take it for the team
   agents: 'internal',
   tool: 'internal',

@@ -254,6 +254,8 @@ export class Cell {
   /** When its last turn ended or its life began, monotonic ms. */
   lastEndAt = 0
   turns = 0
+  /** The names of its tools, once a thread of its has loaded them. */
+  tools: readonly string[] | undefined
   /** On models, by all instances, over all runs. */
   spent: TokenUsage = NO_TOKENS
 

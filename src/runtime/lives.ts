@@ -103,6 +103,7 @@ export class Lives implements LifeCycle {
       )
     }
     if (started.state !== undefined) cell.state = JSON.parse(started.state) as object
+    cell.first.tools = started.tools
     life.ready = true
     cell.lastEndAt = clock.monotonic()
     cell.startFailures = 0

@@ -60,10 +60,11 @@ export class LocalThread implements Thread {
     try {
       const code = await handlers(role.name, this)
       const loaded = (await tools?.(assignment.tools.modules, role.name, this)) ?? []
+      const toolbox = new Toolbox(assignment.tools, loaded)
       const loop = new AgentLoop(
         assignment,
         code,
-        new Toolbox(assignment.tools, loaded),
+        toolbox,
         {
           scheduler,
           ring: () => scheduler.defer(() => this.#ring?.()),
@@ -76,7 +77,7 @@ export class LocalThread implements Thread {
       this.#loop = loop
       const state = await loop.start(assignment.state)
       scheduler.defer(() => loop.pump())
-      return { ok: true, state }
+      return { ok: true, state, tools: toolbox.names }
     } catch (error) {
       return { ok: false, error: errorData(startFailure(role.name, error)) }
     }

@@ -2,6 +2,7 @@
 import type { Logger } from '../actors/logger.ts'
 import type { ModelClient } from '../actors/model.ts'
 import type { AgentRole, CommunicationConfig, SupervisionConfig, ToolReference } from '../actors/role.ts'
+import type { TaskRouting } from '../actors/routing.ts'
 import type { Clock } from '../clock.ts'
 import type { AgentRegistry } from './agent-registry.ts'
 import type { Telemetry } from './telemetry/telemetry.ts'
@@ -88,8 +89,11 @@ export interface TeamOptions<Name extends string = string> {
   /** For every agent; a role's own `communication` goes first. */
   communication?: CommunicationConfig
   stateManagement?: StateConfig
-  /** Who gets a task that names nobody; 'explicit': nobody. The others are not available in this version. */
-  taskRouting?: 'explicit' | 'capability_match' | 'load_balance' | 'auction' | 'round_robin'
+  /**
+   * How a task finds its agent where nobody says it: the way of `orchestrator.route`, in scripts and in strategies that give tasks
+   * to agents which no option names; 'capability_match'.
+   */
+  taskRouting?: TaskRouting
   /** true: one blackboard for each run. false: none. Left out: one for each run whose agents use it. */
   enableBlackboard?: boolean | { scope: 'run' | 'team' }
   /** Where agents wait for each other; none. */

@@ -1,5 +1,6 @@
 /** The shape of a team's options: every field that the contract has, and what it takes. */
 import type { SupervisionConfig } from '../actors/role.ts'
+import { TASK_ROUTINGS } from '../actors/routing.ts'
 import type { LivelockBounds } from './livelock.ts'
 import type { StateConfig, TeamOptions } from './options.ts'
 import { reading, refused } from './refused.ts'
@@ -37,7 +38,7 @@ export const teamFields: Fields<TeamOptions & { orchestration: unknown }> = {
     log: rule('"memory", an object with a path, or a LogStore', (value) => value === 'memory' || isObject(value)),
     durability: oneOf('write_behind', 'commit'),
   }),
-  taskRouting: oneOf('explicit', 'capability_match', 'load_balance', 'auction', 'round_robin'),
+  taskRouting: oneOf(...TASK_ROUTINGS),
   enableBlackboard: (value, path) => {
     if (isObject(value)) return blackboardScope(value, path)
     if (typeof value !== 'boolean') throw refused(path, value, 'true, false, { scope: "run" } or { scope: "team" }')

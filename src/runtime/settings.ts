@@ -1,6 +1,7 @@
 /** A team's options, checked, and with every default filled in. The rest of the runtime never sees an option. */
 import type { Logger } from '../actors/logger.ts'
 import type { AgentRole, SupervisionConfig } from '../actors/role.ts'
+import type { TaskRouting } from '../actors/routing.ts'
 import { type Scheduler, schedulerFrom } from '../clock.ts'
 import type { AgentRegistry } from './agent-registry.ts'
 import { type BlackboardScope, blackboardScope } from './blackboard-scope.ts'
@@ -49,6 +50,8 @@ export interface TeamSettings {
   /** One for each run, one for the team, one for a run whose agents use it, or none. */
   blackboard: BlackboardScope
   syncPoints: SyncPointSettings[]
+  /** Where a script does not say how. */
+  taskRouting: TaskRouting
   /** Of the protocol script: those that all roles share. */
   tools: ToolSettings
   models: Models
@@ -117,6 +120,7 @@ export function settingsFrom(
     livelockOfModels,
     blackboard: blackboardScope(enableBlackboard),
     syncPoints,
+    taskRouting: options.taskRouting ?? 'capability_match',
     tools: toolSettings(tools, [], 'orchestration'),
     models,
     budget: structuredClone(options.budget ?? {}),

@@ -56,6 +56,7 @@ import { Provision, type TeamKit } from './provision.ts'
 import { reading } from './refused.ts'
 import type { MultiAgentResult } from './result.ts'
 import { noRegistry, Roster } from './roster.ts'
+import { TaskRouter } from './routing/task-router.ts'
 import type { Run, RunHandle, RunOptions } from './run.ts'
 import { RunBook } from './run-book.ts'
 import { directoryOf } from './run-state.ts'
@@ -160,8 +161,10 @@ export class TeamRuntime {
     if (cell?.settings.playedByModel) this.#watch(this.#livelockOfModels)
   }
 
-  #serveModels({ models, budget, clock }: TeamSettings, kit: TeamKit | undefined, tracing: Tracing | undefined): void {
+  #serveModels(settings: TeamSettings, kit: TeamKit | undefined, tracing: Tracing | undefined): void {
+    const { models, budget, clock, taskRouting } = settings
     const { calls } = this.supervisor
+    const { layer, left } = budgets(budget, this.supervisor)
     const gateway = new ModelGateway({
       clock,
       resolve: (wanted, { cell, run }) =>
@@ -170,10 +173,12 @@ export class TeamRuntime {
           : models.resolve(wanted, `the model of "${cell.name}"`, run.models),
       record: (run, record) => this.supervisor.record(run, record),
       redactor: this.supervisor.redactor,
-      layers: [...(tracing ? [tracing.layer] : []), budgets(budget, this.supervisor)], // a span has the wait for tokens in it
+      layers: [...(tracing ? [tracing.layer] : []), layer], // a span has the wait for tokens in it
     })
     calls.verbs.set('model', gateway.verb)
-    for (const [operation, verb] of modelTurnVerbs(this.supervisor)) calls.verbs.set(operation, verb)
+    const router = new TaskRouter(this.supervisor, taskRouting, left)
+    for (const [operation, verb] of [...modelTurnVerbs(this.supervisor), ...router.verbs])
+      calls.verbs.set(operation, verb)
   }
 
   #newcomersOf(registry: AgentRegistry): Newcomers {

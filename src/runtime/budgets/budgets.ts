@@ -16,9 +16,19 @@ import { TokenLedger } from './token-ledger.ts'
 const USUAL_OUTPUT = 4_096
 const LEAST_OUTPUT = 256
 
-/** The layer of the gateway that holds to them. */
-export function budgets(config: BudgetConfig, core: Pick<Core, 'clock' | 'record'>): GatewayLayer {
+export interface Budgets {
+  /** Of the gateway; it holds to them. */
+  readonly layer: GatewayLayer
+  /** Tokens that an agent may still use in a run, if nobody else takes them; Infinity without a budget. */
+  left(run: RunState, cell: Cell): number
+}
+
+export function budgets(config: BudgetConfig, core: Pick<Core, 'clock' | 'record'>): Budgets {
   const accounts = new Accounts(config, core)
+  return { layer: layerOver(accounts), left: (run, cell) => accounts.left(run, cell) }
+}
+
+function layerOver(accounts: Accounts): GatewayLayer {
   const ledger = new TokenLedger()
   return async (pending, next) => {
     const { caller, call, model, signal } = pending
@@ -88,6 +98,11 @@ class Accounts {
     if (cells) cells.add(cell)
     else this.#atWork.set(run, new Set([cell]))
     return all
+  }
+
+  left(run: RunState, { name }: Cell): number {
+    const all = [this.#ofRun(run), this.#team]
+    return Math.min(...all.map((account) => account?.left(name) ?? Number.POSITIVE_INFINITY))
   }
 
   #ofRun(run: RunState): TokenAccount | undefined {

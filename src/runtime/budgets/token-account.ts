@@ -133,6 +133,15 @@ export class TokenAccount {
     return Math.min(own, borrowed)
   }
 
+  /** What neither calls that were paid nor those under way have taken of it, and of what all have. */
+  left(agent: string): number {
+    this.#forget()
+    const { total, perAgent } = this.#options
+    const { used, held } = this.#members.get(agent) ?? { used: 0, held: 0 }
+    const own = perAgent ? Math.max(0, perAgent.tokens - used - held) : Number.POSITIVE_INFINITY
+    return total ? Math.min(own, this.#left) : own
+  }
+
   /** Why it can never have that much, as things are; undefined if calls under way may leave enough. */
   refusal(agent: string, tokens: number): Refusal | undefined {
     this.#forget()
