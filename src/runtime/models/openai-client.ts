@@ -1,123 +1,26 @@
 /**
- * A client for whatever speaks OpenAI's chat completions: OpenAI itself, Gemini, Ollama, vLLM, LM Studio, by `baseURL`. It asks
- * once: patience is the business of others (retries.ts, provider-queue.ts). The `openai` package is loaded by the first call,
- * since it takes as long to load as all the rest.
+ * The client of a provider, as a team that may never call one has it: what speaks with the provider (chat-client.ts) is loaded by
+ * the first call, since the `openai` package and the schemas of its answers take as long to load as all the rest.
  */
-import type * as Sdk from 'openai'
 import type { ModelClient, ModelPiece, ModelRequest } from '../../actors/model.ts'
-import type { Clock } from '../../clock.ts'
-import { onAbort } from '../../on-abort.ts'
-import type { Redactor } from '../redactor.ts'
-import { ChatAnswer } from './chat-answer.ts'
-import { chatRequest, isOpenAI, tokensFieldOf } from './chat-request.ts'
-import type { ModelKey } from './model-keys.ts'
-import { failureOf, wrongContent } from './provider-failures.ts'
-
-/** Where models are reached, and with which key. */
-export interface Provider {
-  readonly baseURL: string
-  readonly key: ModelKey
-  readonly redactor: Redactor
-  readonly clock: Clock
-  /** Told of the headers of each answer, refusals too. */
-  onHeaders?(headers: Headers): void
-}
+import type { Provider } from './provider.ts'
 
 export function openaiClient(provider: Provider): ModelClient {
   return new OpenAIClient(provider)
 }
 
-/** The host that errors name. Never more of the address: a path can hold a key. */
-export function hostOf(baseURL: string): string {
-  return new URL(baseURL).host
-}
-
 class OpenAIClient implements ModelClient {
   readonly #provider: Provider
-  readonly #host: string
-  #client: { key: string | undefined; sdk: Sdk.OpenAI } | undefined
+  #client: ModelClient | undefined
 
   constructor(provider: Provider) {
     this.#provider = provider
-    this.#host = hostOf(provider.baseURL)
   }
 
   async *complete(request: ModelRequest): AsyncGenerator<ModelPiece> {
-    const { signal } = request
-    signal.throwIfAborted()
-    const sdk = await import('openai')
-    const key = await this.#provider.key.get(signal)
-    signal.throwIfAborted()
-    const left = new AbortController()
-    const detach = onAbort(signal, () => left.abort(signal.reason))
-    try {
-      yield* this.#ask(this.#clientWith(key, sdk), request, left.signal)
-    } catch (thrown) {
-      signal.throwIfAborted() // the SDK gives it another look, or ends the stream as if it were whole
-      throw this.#failure(thrown, sdk, request)
-    } finally {
-      detach()
-      left.abort() // a body that nobody has read would keep its socket
-    }
+    request.signal.throwIfAborted()
+    const { ChatClient } = await import('./chat-client.ts')
+    this.#client ??= new ChatClient(this.#provider)
+    yield* this.#client.complete(request)
   }
-
-  async *#ask(client: Sdk.OpenAI, request: ModelRequest, signal: AbortSignal): AsyncGenerator<ModelPiece> {
-    const asked = { provider: this.#host, model: request.model }
-    const body = chatRequest(request, tokensFieldOf(new URL(this.#provider.baseURL)))
-    const answer = new ChatAnswer(asked)
-    const { completions } = client.chat
-    if (!request.stream) {
-      const response = await completions.create({ ...body, stream: false }, { signal }).asResponse()
-      this.#provider.onHeaders?.(response.headers)
-      if (kindOf(response) !== 'json') throw wrongContent(response.headers.get('content-type'), asked, response.status)
-      yield* said(answer.take(await response.json()))
-    } else {
-      const options = { stream: true, stream_options: { include_usage: true } } as const
-      const { data, response } = await completions.create({ ...body, ...options }, { signal }).withResponse()
-      this.#provider.onHeaders?.(response.headers)
-      const kind = kindOf(response)
-      if (kind === 'json')
-        yield* said(answer.take(await response.json())) // in one piece all the same, or an error
-      else if (kind === 'events') for await (const chunk of data) yield* said(answer.take(chunk))
-      else throw wrongContent(response.headers.get('content-type'), asked, response.status)
-    }
-    yield* answer.end()
-  }
-
-  /** The one that has this key: keys change, and the client must not mix those of two calls. */
-  #clientWith(key: string | undefined, { OpenAI }: typeof Sdk): Sdk.OpenAI {
-    if (this.#client && this.#client.key === key) return this.#client.sdk
-    const { baseURL } = this.#provider
-    const foreign = !isOpenAI(new URL(baseURL).hostname)
-    const sdk = new OpenAI({
-      baseURL,
-      apiKey: key ?? 'none', // it insists on one; the header is taken away below
-      ...(foreign && { organization: null, project: null }), // from the environment, and meant for OpenAI
-      ...(key === undefined && { defaultHeaders: { authorization: null } }),
-      maxRetries: 0,
-      timeout: LONGEST_TIMEOUT_MS, // the deadline is the caller's signal
-      logLevel: 'off', // it would print prompts
-    })
-    this.#client = { key, sdk }
-    return sdk
-  }
-
-  #failure(thrown: unknown, sdk: typeof Sdk, request: ModelRequest): unknown {
-    const { key, redactor, clock } = this.#provider
-    if (thrown instanceof sdk.APIError && thrown.headers) this.#provider.onHeaders?.(thrown.headers)
-    const asked = { provider: this.#host, model: request.model }
-    return failureOf(thrown, sdk, { asked, request, keyFrom: key.from, redactor, now: clock.now() })
-  }
-}
-
-const LONGEST_TIMEOUT_MS = 2 ** 31 - 1
-
-function* said(text: string): Generator<ModelPiece> {
-  if (text !== '') yield { text }
-}
-
-function kindOf({ headers }: Response): 'json' | 'events' | 'other' {
-  const type = headers.get('content-type')?.split(';')[0]?.trim().toLowerCase() ?? ''
-  if (type === 'application/json' || type.endsWith('+json')) return 'json'
-  return type === 'text/event-stream' ? 'events' : 'other'
 }

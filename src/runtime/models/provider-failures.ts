@@ -2,7 +2,7 @@
  * What goes wrong between us and a provider, as the error that its caller gets: what happened, whether it is worth another
  * try, what to do. Nothing of the provider's own error is passed on but its words, without the key and without the prompt.
  */
-import type * as Sdk from 'openai'
+import { APIConnectionError, APIError } from 'openai'
 import type { ModelRequest } from '../../actors/model.ts'
 import { DramatisError, type ModelError } from '../../errors.ts'
 import type { Redactor } from '../redactor.ts'
@@ -21,10 +21,8 @@ export interface FailedCall {
   readonly now: number
 }
 
-type Errors = Pick<typeof Sdk, 'APIError' | 'APIConnectionError'>
-
 /** What was thrown, as what the caller gets. */
-export function failureOf(thrown: unknown, { APIError, APIConnectionError }: Errors, call: FailedCall): unknown {
+export function failureOf(thrown: unknown, call: FailedCall): unknown {
   if (thrown instanceof DramatisError) return thrown
   if (thrown instanceof ProviderRefusal) return saidInPlace(thrown.body, call)
   if (thrown instanceof APIError && thrown.status !== undefined) {

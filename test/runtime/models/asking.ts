@@ -3,7 +3,8 @@ import type { ModelClient, ModelPiece, ModelRequest } from '../../../src/actors/
 import { systemClock } from '../../../src/clock.ts'
 import { ModelError } from '../../../src/errors.ts'
 import { fixedKey } from '../../../src/runtime/models/model-keys.ts'
-import { openaiClient, type Provider } from '../../../src/runtime/models/openai-client.ts'
+import { openaiClient } from '../../../src/runtime/models/openai-client.ts'
+import type { Provider } from '../../../src/runtime/models/provider.ts'
 import { Redactor } from '../../../src/runtime/redactor.ts'
 
 export const KEY = 'test-key-0123456789'

@@ -2,7 +2,6 @@ import t from 'tap'
 import type { ModelMessage } from '../../../src/actors/model.ts'
 import { NO_KEY } from '../../../src/runtime/models/model-keys.ts'
 import { modelServer } from '../../fixtures/model-server.ts'
-import { codeLines, sourceFiles } from '../../source-files.ts'
 import { BOTH, clientOf, KEY, piecesOf, request, textOf } from './asking.ts'
 
 t.test('an answer comes as its text, what it cost, and why it ended', async (t) => {
@@ -195,13 +194,6 @@ t.test('a reader that leaves ends the call', async (t) => {
   server.answer({ text: ['First', 'Late.'], between: new Promise(() => {}) })
   for await (const { text } of clientOf(server).complete(request({ stream: true }))) if (text === 'First') break
   t.equal(await server.calls[0]?.ended, 'left')
-})
-
-t.test('the openai package is not loaded before somebody calls a model', async (t) => {
-  const imports = sourceFiles.flatMap((file) =>
-    codeLines(file).filter(({ line }) => /^(?:import|export)\s(?!type\b).*['"]openai(?:\/|['"])/.test(line)),
-  )
-  t.strictSame(imports, [])
 })
 
 function withResolvers() {

@@ -184,7 +184,7 @@ t.test('what the system says is told by its code, and whether it can pass', asyn
     const cause = new TypeError('fetch failed', { cause: Object.assign(new Error('secret words'), { code }) })
     const asked = { provider: 'a.host', model: 'small' }
     const call = { asked, request: request(), keyFrom: undefined, redactor: new Redactor(), now: 0 }
-    return failureOf(new sdk.APIConnectionError({ cause }), sdk, call)
+    return failureOf(new sdk.APIConnectionError({ cause }), call)
   }
   const says: Record<string, [says: string, retryable: boolean]> = {
     ENOTFOUND: ['cannot be found: no such host (ENOTFOUND). Check its baseURL.', false],

@@ -1,0 +1,19 @@
+/** A provider of models, and what errors call it. */
+import type { Clock } from '../../clock.ts'
+import type { Redactor } from '../redactor.ts'
+import type { ModelKey } from './model-keys.ts'
+
+/** Where models are reached, and with which key. */
+export interface Provider {
+  readonly baseURL: string
+  readonly key: ModelKey
+  readonly redactor: Redactor
+  readonly clock: Clock
+  /** Told of the headers of each answer, refusals too. */
+  onHeaders?(headers: Headers): void
+}
+
+/** The host that errors name. Never more of the address: a path can hold a key. */
+export function hostOf(baseURL: string): string {
+  return new URL(baseURL).host
+}
