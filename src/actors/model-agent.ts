@@ -19,7 +19,7 @@ import {
 } from './conversation.ts'
 import type { AgentHandlers } from './definition.ts'
 import { CHECK_OUTPUT, isLast, outputSchema } from './last-speaker.ts'
-import type { Completion, ModelMessage } from './model.ts'
+import type { Completion, FinishReason, ModelMessage } from './model.ts'
 import { type Colleague, systemPromptOf, userContent } from './model-prompt.ts'
 import { type Heirs, inheritedWith } from './passing-on.ts'
 import type { ModelSchema } from './tool.ts'
@@ -58,7 +58,7 @@ export function modelAgent(remembers: boolean): AgentHandlers {
       { messages, stream: true, ...(output && { output }) },
       { summary: before.summary, goal, heirs },
     )
-    checkSaid(completion, turn.role.name)
+    checkSaid(completion, turn)
     if (remembers) {
       const after = withTurn({ ...before, goal }, message.id, [...heard, ...transcript])
       // The turn around a nested one may be tried again, and has to find all that it began with.
@@ -77,15 +77,29 @@ export function modelAgent(remembers: boolean): AgentHandlers {
   }
 }
 
-/** An answer without a word is none if its model did not end it by itself: code sees the finish reason, who asks a role does not. */
-function checkSaid({ text, finishReason }: Completion<unknown>, agent: string): void {
-  if (text !== '' || finishReason === 'stop') return
+/**
+ * Code sees the finish reason, who asks a role does not: an answer without a word is none if its model did not end it by itself,
+ * and one that was cut off goes on as it is, with a warning.
+ */
+function checkSaid({ text, finishReason }: Completion<unknown>, { role, log }: Turn): void {
+  if (finishReason === 'stop') return
+  const agent = role.name
+  if (text !== '') {
+    const why = CUT_OFF[finishReason]
+    if (why) log.warn({ agent, finishReason }, `The answer of "${agent}" was cut off: ${why}`)
+    return
+  }
   const why = {
     content_filter: ['the provider withheld it (content_filter)', 'Ask in another way, or take another model.'],
     length: ['its tokens were used up before the first word', 'Raise maxOutputTokens.'],
     tool_calls: ['it wanted to call tools and named none', 'Ask again, or take another model.'],
   }[finishReason]
   throw new ModelError(`The model of "${agent}" gave no answer: ${why[0]}. ${why[1]}`, { agent, finishReason })
+}
+
+const CUT_OFF: Partial<Record<FinishReason, string>> = {
+  length: 'its tokens were used up (length). Raise maxOutputTokens, or ask for less.',
+  content_filter: 'the provider withheld its rest (content_filter). Ask in another way, or take another model.',
 }
 
 /** What the run's caller wants of its answer, where this may be it; else what the message's sender wants of this one. */

@@ -24,7 +24,7 @@ export interface RoleInfo<Name extends string = string, Data = unknown> {
   temperature?: number
   /** The window of its model, in tokens, with the answer; 128,000. `contextStrategy` keeps to it. */
   maxTokens?: number
-  /** Of one completion, in tokens; less than `maxTokens`. */
+  /** Of one completion, in tokens; less than `maxTokens`. An answer that it cuts off goes on as it is, with a warning in the log. */
   maxOutputTokens?: number
   /** Model-and-tool rounds a turn, then escalation; 12. */
   maxRounds?: number

@@ -3,6 +3,7 @@ import t from 'tap'
 import type { ModelMessage } from '../../src/actors/model.ts'
 import { ask } from '../supervision/teams.ts'
 import { USAGE } from './fake-model.ts'
+import { quietly } from './notices.ts'
 import { modelTeam } from './teams.ts'
 
 t.test('a role without code answers with what its model says', async (t) => {
@@ -23,10 +24,22 @@ t.test('an answer without a word that its model did not end by itself fails the 
     ['content_filter', /withheld it \(content_filter\)/],
     ['length', /used up before the first word\. Raise maxOutputTokens/],
   ] as const) {
-    const { team } = modelTeam(t, [[{ finishReason }], [{ text: 'Well' }, { finishReason }]], [{ name: 'ann' }])
-    const [none, cut] = [await team.execute('What is it?'), await team.execute('And now?')]
+    const { team } = modelTeam(t, [[{ finishReason }]], [{ name: 'ann' }])
+    const none = await team.execute('What is it?')
     t.match(none, { success: false, error: { code: 'AGENT_FAILED', message: why } })
-    t.match(cut, { success: true, finalOutput: 'Well' })
+  }
+})
+
+t.test('an answer that is cut off goes on as it is, and a warning says so', async (t) => {
+  for (const [finishReason, why] of [
+    ['content_filter', 'the provider withheld its rest (content_filter). Ask in another way, or take another model.'],
+    ['length', 'its tokens were used up (length). Raise maxOutputTokens, or ask for less.'],
+  ] as const) {
+    const { logger, lines } = quietly()
+    const { team } = modelTeam(t, [[{ text: 'Well' }, { finishReason }], 'Whole.'], [{ name: 'ann' }], { logger })
+    t.match(await team.execute('What is it?'), { success: true, finalOutput: 'Well' })
+    await team.execute('And now?')
+    t.strictSame(lines, [`warn The answer of "ann" was cut off: ${why}`])
   }
 })
 
