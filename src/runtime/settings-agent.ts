@@ -10,6 +10,7 @@ import { contextStrategyOf } from './settings-context.ts'
 import { moduleFrom } from './settings-module.ts'
 import { type ToolSettings, toolSettings } from './settings-tools.ts'
 import { checkTrust } from './settings-trust.ts'
+import { checkVerbs } from './settings-verbs.ts'
 
 /** How much may wait for an agent, and what happens beyond it. */
 export interface MailboxSettings {
@@ -95,7 +96,9 @@ export function agentSettings(
   hasDefinition: boolean,
   models: Pick<Models, 'assertHas'>,
 ): AgentSettings {
+  const blackboard = blackboardScope(team.enableBlackboard)
   checkTrust(role, path)
+  checkVerbs(role, path, blackboard)
   const own = role.communication ?? {}
   const all = team.communication ?? {}
   const module = role.module === undefined ? null : moduleFrom(role.module, `${path}.module`)
@@ -111,7 +114,7 @@ export function agentSettings(
     playedByModel,
     verbs: offeredVerbs(
       { ...role, tools: [...shared, ...(role.tools ?? [])] },
-      blackboardScope(team.enableBlackboard),
+      blackboard,
       team.registry !== undefined,
     ),
     contextStrategy: contextStrategyOf(role, path, playedByModel),

@@ -10,7 +10,7 @@ const boss: AgentRole = {
   name: 'boss',
   systemPrompt: 'Lead.',
   delegationAllowed: true,
-  tools: ['request', 'delegate', 'handoff', 'escalate'],
+  tools: ['request', 'delegate', 'handoff'],
 }
 const worker = (inherit?: 'none' | 'summary' | 'full'): AgentRole => ({
   name: 'bob',

@@ -62,3 +62,21 @@ t.test('a name that no tool has is refused at once where all names are known', a
   t.ok(settingsFrom(loose({ tools: [tool], ...role({ tools: ['search', 'handoff'] }) })))
   t.ok(settingsFrom(loose(role({ tools: [{ module: 'a-package' }, 'unknown'] }))), 'the thread knows')
 })
+
+t.test('a verb that the role has no right to, or nobody for, is refused', async (t) => {
+  const missing: [fields: object, team: object, what: RegExp][] = [
+    [{ tools: ['refuse', 'escalate'] }, {}, /nobody to ask: name its manager in escalateTo/],
+    [{ tools: ['refuse', 'delegate'], delegationAllowed: false }, {}, /may not delegate \(delegationAllowed: false\)/],
+    [{ tools: ['refuse', 'handoff'], delegationAllowed: false }, {}, /may not delegate \(delegationAllowed: false\)/],
+    [{ tools: ['refuse', 'publish'] }, { enableBlackboard: false }, /no blackboard \(enableBlackboard: false\)/],
+    [
+      { tools: ['refuse', 'read_blackboard'] },
+      { enableBlackboard: false },
+      /no blackboard \(enableBlackboard: false\)/,
+    ],
+  ]
+  for (const [fields, team, what] of missing)
+    t.match(errorFor({ ...role(fields), ...team }), { message: what, details: { path: 'agents[0].tools[1]' } })
+  const all = ['request', 'delegate', 'handoff', 'escalate', 'publish', 'read_blackboard']
+  t.ok(settingsFrom(loose(role({ tools: all, escalateTo: 'ann' }))))
+})
