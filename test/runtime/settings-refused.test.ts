@@ -1,6 +1,6 @@
 import t from 'tap'
 import { settingsFrom } from '../../src/runtime/settings.ts'
-import { detailsOf, errorFor, role } from './settings-helpers.ts'
+import { detailsOf, errorFor, loose, role } from './settings-helpers.ts'
 
 t.test('the message says where, what came, what is accepted; the details say it as fields', async (t) => {
   const error = errorFor({ maxConcurrentAgents: 1.5 })
@@ -28,6 +28,21 @@ t.test('a team has a list of at least one role', async (t) => {
   t.equal(detailsOf({ agents: [] }), 'agents: an empty list')
   t.equal(detailsOf({ agents: { ann: {} } }), 'agents: an object')
   t.equal(detailsOf({ agents: ['ann'] }), 'agents[0]: "ann"')
+})
+
+t.test('a budget that limits nothing is refused', async (t) => {
+  const accepted = 'an object with tokens or perAgentTokens'
+  for (const [budget, path] of [
+    [{ perRun: {} }, 'budget.perRun'],
+    [{ perTeam: { windowMs: 1_000 } }, 'budget.perTeam'],
+    [{ perRun: { tokens: 5 }, perTeam: { tokens: undefined, windowMs: 1_000 } }, 'budget.perTeam'],
+  ] as const)
+    t.match(errorFor({ budget }), { details: { path, got: 'no limit', accepted } })
+  t.equal(
+    errorFor({ budget: {} }).message,
+    'budget: got no limit; accepted: an object with perRun or perTeam. Or leave it out.',
+  )
+  t.ok(settingsFrom(loose({ budget: { perTeam: { perAgentTokens: 5, windowMs: 1_000 } } })))
 })
 
 t.test('an unknown option is refused at every level, with the name that was meant', async (t) => {
