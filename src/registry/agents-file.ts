@@ -7,7 +7,7 @@ import type { AgentRegistry } from '../runtime/agent-registry.ts'
 import { withEntry } from './add-entry.ts'
 import { configBeside } from './agent-config.ts'
 import type { Surroundings } from './roles.ts'
-import { type LoadedTeam, teamFrom } from './team-text.ts'
+import { type LoadedTeam, type ReadTeam, teamFrom } from './team-text.ts'
 import { MemorySource, stampOf, type TextSource } from './text-source.ts'
 
 /** Where a team's text is, what errors call it, and what it is read against. */
@@ -20,6 +20,7 @@ export class AgentsFile implements AgentRegistry {
   readonly loaded: readonly AgentRole[]
   /** As it was when it was read first. */
   readonly team: LoadedTeam
+  readonly located: (error: ConfigurationError) => ConfigurationError
   readonly #home: Home
   #stamp: string
   /** The last that could be read. */
@@ -32,7 +33,9 @@ export class AgentsFile implements AgentRegistry {
     this.#home = home
     this.#stamp = this.#stampNow()
     this.#text = home.source.read()
-    this.team = this.#parsed(this.#text)
+    const { team, located } = this.#parsed(this.#text)
+    this.team = team
+    this.located = located
     this.loaded = this.team.agents
     this.#roles = this.loaded
   }
@@ -44,7 +47,7 @@ export class AgentsFile implements AgentRegistry {
       this.#error = undefined
       try {
         const text = this.#home.source.read()
-        this.#roles = this.#parsed(text).agents
+        this.#roles = this.#parsed(text).team.agents
         this.#text = text
       } catch (error) {
         this.#error = error
@@ -71,13 +74,13 @@ export class AgentsFile implements AgentRegistry {
     return [source.stamp(), ...configBeside(file).map(stampOf)].join(' ')
   }
 
-  #parsed(text: string): LoadedTeam {
+  #parsed(text: string): ReadTeam {
     return teamFrom(text, this.#home.name, this.#home)
   }
 
   #with(type: AgentType, maker: string | null): { text: string; role: AgentRole } {
     const before = this.#home.source.read()
-    const roles = this.#parsed(before).agents
+    const roles = this.#parsed(before).team.agents
     const text = withEntry(
       before,
       type,
@@ -97,7 +100,7 @@ export class AgentsFile implements AgentRegistry {
   /** Its errors have no place: nobody sees that text. */
   #asDefined(text: string, name: string): LoadedTeam {
     try {
-      return this.#parsed(text)
+      return this.#parsed(text).team
     } catch (error) {
       if (!(error instanceof ConfigurationError)) throw error
       const { line, column, file, ...details } = error.details

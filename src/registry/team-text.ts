@@ -27,8 +27,15 @@ const fileFields: Fields<FileOptions> = { ...fields, agents: anyObject }
 
 const fileShape: Check = shape(fileFields, 'agents')
 
+/** What was read, and where it stands. */
+export interface ReadTeam {
+  team: LoadedTeam
+  /** An error about one of the team's options, with the place of that. */
+  located(error: ConfigurationError): ConfigurationError
+}
+
 /** The team that a text describes which is, or is to be, that file's. */
-export function teamFrom(text: string, name: string, given: Omit<Surroundings, 'defaults'>): LoadedTeam {
+export function teamFrom(text: string, name: string, given: Omit<Surroundings, 'defaults'>): ReadTeam {
   const surroundings: Surroundings = { ...given, defaults: defaultsBeside(given.file) }
   const { value, places } = readYaml(text, name)
   let agents: string[] = []
@@ -50,7 +57,7 @@ export function teamFrom(text: string, name: string, given: Omit<Surroundings, '
     settingsFrom(team, { modules: new Set(agents) }) // whether an agent needs code is for who makes the team to say
     protocolFrom(team.orchestration, agents)
     refuseCycles(roles)
-    return team
+    return { team, located: (error) => located(error, places, agentsPath) }
   })
 
   /** Checks of a team's options say `agents[0]`, where a file has the name. */
@@ -99,8 +106,11 @@ function locating<T>(places: Places, pathOf: (path: string) => string, read: () 
   try {
     return read()
   } catch (error) {
-    if (!(error instanceof ConfigurationError)) throw error
-    const { path } = error.details
-    throw places.located(error, typeof path === 'string' ? pathOf(path) : undefined)
+    throw error instanceof ConfigurationError ? located(error, places, pathOf) : error
   }
+}
+
+function located(error: ConfigurationError, places: Places, pathOf: (path: string) => string): ConfigurationError {
+  const { path } = error.details
+  return places.located(error, typeof path === 'string' ? pathOf(path) : undefined)
 }

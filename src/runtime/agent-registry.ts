@@ -1,6 +1,7 @@
 /** Types of agents that a team can take in while it runs. `loadTeam` gives the one of an agents.yaml. */
 import type { AgentType } from '../actors/context.ts'
 import type { AgentRole } from '../actors/role.ts'
+import type { ConfigurationError } from '../errors.ts'
 
 /** Where a team finds agents that it does not have yet, and keeps what its agents define. Source: document 003, the registry. */
 export interface AgentRegistry {
@@ -21,6 +22,8 @@ export interface AgentRegistry {
   check(type: AgentType, maker: string | null): AgentRole
   /** Keeps that type for good. Throws as `check` does, and for what keeps it from being written. */
   save(type: AgentType, maker: string | null): void
+  /** An error about a role of `loaded` (`agents[0].module`), with its place where the role is written; left out, it is as it was. */
+  located?(error: ConfigurationError): ConfigurationError
   /** The same registry, which keeps to itself what is saved: for rehearsals. */
   rehearsed(): AgentRegistry
 }

@@ -3,6 +3,7 @@ import type { Logger } from '../actors/logger.ts'
 import type { AgentRole, SupervisionConfig } from '../actors/role.ts'
 import type { TaskRouting } from '../actors/routing.ts'
 import { type Scheduler, schedulerFrom } from '../clock.ts'
+import { ConfigurationError } from '../errors.ts'
 import type { AgentRegistry } from './agent-registry.ts'
 import { type BlackboardScope, blackboardScope } from './blackboard-scope.ts'
 import { defaultLogger } from './default-logger.ts'
@@ -102,7 +103,9 @@ export function settingsFrom(
     notice: (text) => logger.warn({}, text),
   })
   const known = given.model ? { assertHas() {} } : models // that client is every model
-  const agents = options.agents.map((role, i) => agentSettings(role, `agents[${i}]`, options, isGiven(role), known))
+  const agents = options.agents.map((role, i) =>
+    locating(registry, role, i, () => agentSettings(role, `agents[${i}]`, options, isGiven(role), known)),
+  )
   const livelockOfModels = livelockBounds(options.supervision?.livelock)
   const watches = options.supervision?.livelock !== undefined || agents.some(({ playedByModel }) => playedByModel)
   return {
@@ -134,6 +137,16 @@ export function settingsFrom(
       checkNewName(role, path, others, expected)
       return agentSettings(role, path, defaults, isGiven(role), known)
     },
+  }
+}
+
+/** What is wrong with a role that stands in a file is said with its place there. */
+function locating<T>(registry: AgentRegistry | undefined, role: AgentRole, index: number, read: () => T): T {
+  try {
+    return read()
+  } catch (error) {
+    const isItsOwn = registry?.loaded[index] === role && error instanceof ConfigurationError
+    throw (isItsOwn && registry.located?.(error)) || error
   }
 }
 

@@ -1,7 +1,7 @@
 /** Files that cannot be a team: each error says in which file, in which line and column, what is wrong and what to do. */
 import { join } from 'node:path'
 import t, { type Test } from 'tap'
-import { ConfigurationError, loadTeam } from '../../src/index.ts'
+import { ConfigurationError, createTeam, loadTeam } from '../../src/index.ts'
 
 type Files = string | Record<string, string>
 
@@ -328,4 +328,18 @@ t.test('what is given with the file is checked, too', async (t) => {
   }
   for (const [path, options] of Object.entries(given))
     await t.rejects(loadTeam(file, options), { code: 'CONFIGURATION', details: { path } }, path)
+})
+
+t.test('what only the team can know of a role is said with its line, too', async (t) => {
+  process.env.NODE_ENV = 'production' // else the rehearsal model plays whoever has no code
+  const file = join(t.testdir({ 'agents.yaml': '# a team\nagents:\n  bob: { system_prompt: Dig. }\n' }), 'agents.yaml')
+  const options = await loadTeam(file)
+  t.throws(() => createTeam(options), {
+    message: `${file}:3:3: agents.bob.module: got nothing; accepted: the module`,
+    details: { file, line: 3, column: 3, path: 'agents.bob.module' },
+  })
+  const others = [{ name: 'eve' }]
+  t.throws(() => createTeam({ ...options, agents: others, orchestration: { strategy: 'sequential' } }), {
+    message: /^agents\[0\]\.module: got nothing/,
+  })
 })
