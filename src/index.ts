@@ -68,6 +68,7 @@ export type {
   OrchestratorContext,
   Outcome,
   RequestOptions,
+  SharedScope,
   SharedState,
   SpawnRole,
   SyncResult,

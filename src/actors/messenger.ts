@@ -290,17 +290,21 @@ export class Messenger {
     return this.#awaitResponse(to, correlation, options)
   }
 
-  /** A verb that the host serves. The answer is JSON; `signal` withdraws it; `onPiece` is given what comes before it. */
+  /**
+   * A verb that the host serves. The answer is JSON; `signal` withdraws it; `onPiece` is given what comes before it. `alike`: the
+   * arguments that come first, where a later attempt is to know the call by them alone.
+   */
   call(
     operation: string,
     args: object,
     signal: AbortSignal | undefined,
     onPiece?: (piece: string) => void,
+    alike?: object,
   ): Promise<unknown> {
     const refusal = this.#turn.refusal()
     if (refusal) return rejected(refusal)
     const { outbox, waits } = this.#loop
-    if (this.#turn.breathless) return this.#afterBreath(() => this.call(operation, args, signal, onPiece))
+    if (this.#turn.breathless) return this.#afterBreath(() => this.call(operation, args, signal, onPiece, alike))
     const { run, turn, replay } = this.#turn.start
     const options: RequestOptions = signal ? { signal } : NO_OPTIONS
     try {
@@ -309,7 +313,7 @@ export class Messenger {
       fields.correlation = waits.next()
       fields.waiting = this.#turn.waitingFor(signal)
       const bytes = outbox.checkedSize()
-      const logged = replay?.match(outbox.encode(bytes))
+      const logged = alike ? replay?.matchCall(operation, alike) : replay?.match(outbox.encode(bytes))
       if (logged) {
         const response = this.#reattach(operation, logged, options)
         if (onPiece) this.#hear(response, onPiece)

@@ -1,12 +1,12 @@
 /** The verbs that ask a model: one call, or the loop of calls and tools. */
 import { complete } from './complete.ts'
 import { handled } from './handled.ts'
-import { LaterVerbs } from './later-verbs.ts'
 import type { Completion, CompletionRequest } from './model.ts'
+import { SharedVerbs } from './shared-verbs.ts'
 import { type Background, type Thinking, type ThoughtAloud, thinkAloud } from './think.ts'
 import type { ThinkingTurn } from './thinking-turn.ts'
 
-export abstract class ModelVerbs extends LaterVerbs {
+export abstract class ModelVerbs extends SharedVerbs {
   /** The turn, as these verbs see it. */
   protected abstract readonly thinking: ThinkingTurn
 

@@ -148,11 +148,25 @@ export class Replay {
     const found = this.#take(
       (step) => sameStep(step.memory, step.at, frame, 0) || sameByName(step.memory, step.at, frame, this.#name),
     )
-    if (!found) return undefined
-    const correlation = correlationOf(found.memory, found.at)
+    return found && this.#known(found)
+  }
+
+  /** The same of a call of the host whose arguments begin with these: what follows them may differ from attempt to attempt. */
+  matchCall(operation: string, alike: object): Matched | undefined {
+    const beginning = `${JSON.stringify(alike).slice(0, -1)},`
+    const found = this.#take(({ kind, memory, at }) => {
+      if (kind !== CALL) return false
+      const { content, data } = readBody(memory, at)
+      return content === operation && data !== undefined && data.startsWith(beginning)
+    })
+    return found && this.#known(found)
+  }
+
+  #known({ memory, at, kind }: Logged): Matched {
+    const correlation = correlationOf(memory, at)
     return {
       correlation,
-      answer: correlation === 0 ? undefined : this.#answerOf(found.kind, correlation),
+      answer: correlation === 0 ? undefined : this.#answerOf(kind, correlation),
       streamed: this.#streams.get(correlation),
     }
   }

@@ -25,6 +25,8 @@ const LEAST = {
   'blackboard.query': 'internal',
   'blackboard.history': 'internal',
   'blackboard.waitFor': 'internal',
+  'shared.get': 'internal',
+  'shared.update': 'internal',
   subscribe: 'internal',
   watch: 'internal',
   sync: 'internal',

@@ -267,9 +267,9 @@ export class Turn extends TaskVerbs implements AgentContext, MessengerTurn {
     return (await this.call('define', type)) as string
   }
 
-  /** A verb that the host serves. The answer is JSON; `signal` withdraws it. */
-  call(operation: string, args: object, signal?: AbortSignal): Promise<unknown> {
-    return this.#messages.call(operation, args, signal)
+  /** A verb that the host serves. The answer is JSON; `signal` withdraws it. For `alike` see the messenger. */
+  call(operation: string, args: object, signal?: AbortSignal, alike?: object): Promise<unknown> {
+    return this.#messages.call(operation, args, signal, undefined, alike)
   }
 
   // ---- tools

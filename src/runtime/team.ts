@@ -62,7 +62,9 @@ import { RunBook } from './run-book.ts'
 import { directoryOf } from './run-state.ts'
 import type { TeamSettings } from './settings.ts'
 import { oneOf, pause, shape } from './settings-checks.ts'
+import { sharedStateVerbs } from './shared-states.ts'
 import { WorkerSpawner } from './spawner.ts'
+import { MemoryStore } from './state-store.ts'
 import { Supervisor } from './supervisor.ts'
 import { Tracing } from './telemetry/tracing.ts'
 import type { Spawner } from './thread.ts'
@@ -139,6 +141,9 @@ export class TeamRuntime {
     this.supervisor.calls.boardScope = settings.blackboard
     this.supervisor.calls.waitTimeoutMs = settings.globalTimeoutMs
     this.#serveModels(settings, kit, tracing)
+    // The only log store there is, is the team's memory.
+    for (const [operation, verb] of sharedStateVerbs(this.supervisor, new MemoryStore()))
+      this.supervisor.calls.verbs.set(operation, verb)
     this.supervisor.syncPoints.declare(settings.syncPoints)
     this.#roster = new Roster(this.supervisor, settings, {
       run: (of, task, options) => this.#runAlone(of, task, options),

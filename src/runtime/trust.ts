@@ -7,7 +7,12 @@ import type { Cell } from './cell.ts'
 import { type Core, ORCHESTRATOR_INDEX } from './core.ts'
 
 /** What an error calls a verb whose call has another name. */
-const SHOWN: Readonly<Partial<Record<Verb, string>>> = { managers: 'escalate', define: 'defineAgent' }
+const SHOWN: Readonly<Partial<Record<Verb, string>>> = {
+  managers: 'escalate',
+  define: 'defineAgent',
+  'shared.get': 'shared',
+  'shared.update': 'shared',
+}
 
 /** Whether that agent may; the protocol script, the caller and the runtime itself may all. */
 export function mayUse({ settings }: Cell, verb: Verb): boolean {

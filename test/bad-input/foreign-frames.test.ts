@@ -313,13 +313,41 @@ t.test('a refusal that its thread tells of is its own, and small', async (t) => 
 t.test('calls of no sense are answered, or come to nothing', async (t) => {
   const { stage, run, turn } = await inTurn(t)
   const operations = ['blackboard.write', 'blackboard.read', 'blackboard.query', 'blackboard.history', 'subscribe']
+  const shared = ['shared.get', 'shared.update']
   let correlation = 0
   const others = ['blackboard.waitFor', 'watch', 'sync', 'synced', 'spawn', 'decide', '__proto__', '']
-  const nonsense = '{"key":5,"pattern":{},"agent":[],"name":7,"point":[]}'
-  for (const content of [...operations, ...others])
+  const nonsense = '{"key":5,"pattern":{},"agent":[],"name":7,"point":[],"scope":{},"owner":[]}'
+  for (const content of [...operations, ...shared, ...others])
     for (const data of [undefined, '{', 'null', '5', '[]', '{}', nonsense])
       stage.thread.send({ kind: CALL, run, turn, correlation: ++correlation, content, data })
   t.same(await stage.ailments(), [])
+  t.same(await stage.leftovers(), [])
+})
+
+t.test('a thread that writes to the shared state of another one changes nothing', async (t) => {
+  const { stage, run, turn } = await inTurn(t, { roles: { ann: { sharedWith: ['mallory'] } } })
+  const write = { scope: 'agent_shared', owner: 'ann', key: 'k', ifVersion: 0, value: 'mine' }
+  const wrong = [
+    write,
+    { ...write, scope: 'team_shared', ifVersion: -1 },
+    { ...write, scope: 'team_shared', ifVersion: '0' },
+  ]
+  for (const [i, data] of wrong.entries())
+    stage.thread.send({
+      kind: CALL,
+      run,
+      turn,
+      correlation: i + 1,
+      content: 'shared.update',
+      data: JSON.stringify(data),
+    })
+  t.same(await stage.ailments(), [])
+  const caller = { cell: stage.mallory, turn, correlation: 9, run: stage.host.runs.get(run)!, say: () => {} }
+  const read = stage.host.calls.verbs.get('shared.get')!
+  for (const { scope } of wrong.slice(0, 2)) {
+    const args = { scope, key: 'k', ...(scope === 'agent_shared' && { owner: 'ann' }) }
+    t.same(await read(args, caller, new AbortController().signal), { version: 0 }, scope)
+  }
   t.same(await stage.leftovers(), [])
 })
 

@@ -1,23 +1,13 @@
 /** What the contract names and this version has not: one clear error for each, never an option or a verb that is ignored. */
 import t, { type Test } from 'tap'
 import type { DramatisError } from '../../src/index.ts'
-import { type Act, refusalOf, stage, untyped } from './helpers.ts'
-
-const verbs: Record<string, Act> = {
-  'context.shared': (context) => context.shared('team_shared'),
-}
+import { refusalOf, stage, untyped } from './helpers.ts'
 
 function isUnavailable(t: Pick<Test, 'equal'>, error: DramatisError, path: string): void {
   t.equal(error.code, 'CONFIGURATION', path)
   t.equal(error.details.path, path)
   t.equal(error.message.startsWith(`${path}: not available in this version`), true, error.message)
 }
-
-t.test('a verb that is not there yet says so, and the turn goes on', async (t) => {
-  const { refusal, isWell } = stage(t)
-  for (const [path, act] of Object.entries(verbs)) isUnavailable(t, await refusal(act), path)
-  t.ok(await isWell())
-})
 
 t.test('an option that asks for nothing is fine', async (t) => {
   const { play } = stage(t)

@@ -56,6 +56,22 @@ export const estimator = defineAgent({
   },
 })
 
+export const sharer = defineAgent({
+  async receive(_message, context) {
+    const team = context.shared('team_shared')
+    const n: number = await team.update<number>('count', (count = 0) => count + 1)
+    const draft: string | undefined = await context.shared('agent_shared', 'writer').get<string>('draft')
+    const page = await context.shared('persistent').get('page', z.object({ rows: z.number() }))
+    // @ts-expect-error there is no such scope
+    context.shared('private')
+    // @ts-expect-error it may be that nobody has written it
+    page.rows
+    // @ts-expect-error a change says what the new value is
+    await team.update<number>('count', () => {})
+    return `${n} ${draft} ${page?.rows}`
+  },
+})
+
 export const silent = defineAgent({ receive() {} })
 
 export const caller = defineAgent({
