@@ -22,23 +22,6 @@ t.test('blackboard.subscribe in a turn says what to use in its place', async (t)
   t.match(error.message, /Available: context\.subscribe/)
 })
 
-t.test("the script's verbs that are not there yet", async (t) => {
-  const errors: DramatisError[] = []
-  const { team, isWell } = stage(t, {
-    orchestration: {
-      strategy: 'custom',
-      run: async (orchestrator: { [verb: string]: (...given: unknown[]) => unknown }, query: string) => {
-        if (query === 'try') errors.push(await refusalOf(() => orchestrator.route!('work')))
-        else await orchestrator.request!('ann', query)
-        return 'done'
-      },
-    },
-  })
-  await team.execute('try')
-  isUnavailable(t, errors[0]!, 'orchestrator.route')
-  t.ok(await isWell())
-})
-
 t.test('methods of a team and a run', async (t) => {
   const { team: typed, isWell } = stage(t)
   const team = untyped(typed)
