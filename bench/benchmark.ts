@@ -15,7 +15,15 @@ export interface Benchmark<Figure extends string = string> {
   readonly question: string
   readonly must: Readonly<Record<Figure, Bound>>
   readonly goal: Readonly<Record<Figure, Bound>>
-  run(): Promise<Measurement<Figure>>
+  run(options: BenchmarkOptions): Promise<Measurement<Figure>>
+}
+
+/** Of the command line, for the benchmarks that ask models. */
+export interface BenchmarkOptions {
+  /** How many questions. */
+  readonly questions: number
+  /** A real model in the place of the noisy one. */
+  readonly model: string | undefined
 }
 
 export interface Measurement<Figure extends string = string> {

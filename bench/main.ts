@@ -4,6 +4,7 @@
  *   npm run bench                 everything
  *   npm run bench -- b1 b4        some
  *   npm run bench -- --json b9    one JSON document on stdout
+ *   npm run bench -- criteria --questions 200 --model gpt-4.1-mini    with a real model where answers are counted
  *   npm run bench -- load ...     loads a team of yours, see load/
  *   npm run bench -- team-size    one job by teams of several sizes, see team-size/
  */
@@ -21,14 +22,15 @@ import { b9 } from './b9.ts'
 import { b10 } from './b10.ts'
 import { b12 } from './b12.ts'
 import { b14 } from './b14.ts'
-import type { Benchmark } from './benchmark.ts'
+import type { Benchmark, BenchmarkOptions } from './benchmark.ts'
+import { criteria } from './criteria.ts'
 import { machine, machineText } from './machine.ts'
-import { p30 } from './p30.ts'
 import { type BenchmarkReport, format, HEADER, report } from './report.ts'
 
-const benchmarks: readonly Benchmark[] = [b1, b2, b3, b4, b5, b6, b7, b8, b9, b10, b12, b14, p30]
+const benchmarks: readonly Benchmark[] = [b1, b2, b3, b4, b5, b6, b7, b8, b9, b10, b12, b14, criteria]
 
 const LINGER_MS = 1_000
+const MOST_QUESTIONS = 1_000_000
 
 const [first, ...rest] = process.argv.slice(2)
 const commands = { load: () => import('./load/command.ts'), 'team-size': () => import('./team-size/command.ts') }
@@ -51,13 +53,19 @@ async function commanded(load: (typeof commands)[keyof typeof commands], args: s
 async function main(args: string[]): Promise<number> {
   let json = false
   let chosen = benchmarks
+  let options: BenchmarkOptions
   try {
-    const { values, positionals } = parseArgs({ args, allowPositionals: true, options: { json: { type: 'boolean' } } })
+    const { values, positionals } = parseArgs({
+      args,
+      allowPositionals: true,
+      options: { json: { type: 'boolean' }, questions: { type: 'string' }, model: { type: 'string' } },
+    })
     json = values.json ?? false
     chosen = select(positionals)
+    options = { questions: questionsIn(values.questions), model: values.model }
   } catch (error) {
     console.error(
-      `${textOf(error)}\nUsage: npm run bench [-- <id ...> --json], ids: ${ids()}\n       npm run bench -- load <team file>, see load --help\n       npm run bench -- team-size, see team-size --help`,
+      `${textOf(error)}\nUsage: npm run bench [-- <id ...> --json --questions <n> --model <name>], ids: ${ids()}\n       npm run bench -- load <team file>, see load --help\n       npm run bench -- team-size, see team-size --help`,
     )
     return 1
   }
@@ -67,7 +75,7 @@ async function main(args: string[]): Promise<number> {
   const errors: { id: string; error: string }[] = []
   for (const benchmark of chosen) {
     try {
-      const measured = report(benchmark, await benchmark.run())
+      const measured = report(benchmark, await benchmark.run(options))
       reports.push(measured)
       if (!json) console.log(format(measured))
     } catch (error) {
@@ -87,6 +95,12 @@ function select(names: readonly string[]): readonly Benchmark[] {
     if (!found) throw new Error(`There is no benchmark "${name}".`)
     return found
   })
+}
+
+function questionsIn(text = '1000'): number {
+  const questions = Number(text)
+  if (Number.isInteger(questions) && questions > 0 && questions <= MOST_QUESTIONS) return questions
+  throw new Error(`--questions takes a whole number from 1 to ${MOST_QUESTIONS.toLocaleString('en')}, got "${text}".`)
 }
 
 function ids(): string {

@@ -2,12 +2,12 @@
  * What comes of messages and runs while an agent dies of every n-th message: the order and the delivery of numbered messages
  * of two senders, then runs that each ask that agent for one thing, and of which every third kills it.
  *
- *   criteria.js <messages of each sender> <runs> <every>
+ *   faults.js <messages of each sender> <runs> <every>
  */
 import { createTeam } from 'dramatis'
 import type { Noted, Numbered } from '../agents/mortal.ts'
 
-export interface Criteria {
+export interface Faults {
   messages: number
   handled: number
   outOfOrder: number
@@ -60,7 +60,7 @@ const results = await Promise.all(
 await team.close()
 
 const senders = Object.values(noted)
-const criteria: Criteria = {
+const faults: Faults = {
   messages: count * SENDERS.length,
   handled: senders.reduce((sum, sender) => sum + sender.count, 0),
   outOfOrder: senders.reduce((sum, sender) => sum + sender.outOfOrder, 0),
@@ -69,4 +69,4 @@ const criteria: Criteria = {
   crashes,
   recovered,
 }
-console.log(JSON.stringify(criteria))
+console.log(JSON.stringify(faults))
