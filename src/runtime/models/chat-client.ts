@@ -65,16 +65,17 @@ export class ChatClient implements ModelClient {
   #clientWith(key: string | undefined): OpenAI {
     if (this.#client && this.#client.key === key) return this.#client.sdk
     const { baseURL } = this.#provider
-    const foreign = !isOpenAI(new URL(baseURL).hostname)
-    const sdk = new OpenAI({
-      baseURL,
-      apiKey: key ?? 'none', // it insists on one; the header is taken away below
-      ...(foreign && { organization: null, project: null }), // from the environment, and meant for OpenAI
-      ...(key === undefined && { defaultHeaders: { authorization: null } }),
-      maxRetries: 0,
-      timeout: LONGEST_TIMEOUT_MS, // the deadline is the caller's signal
-      logLevel: 'off', // it would print prompts
-    })
+    const make = () =>
+      new OpenAI({
+        baseURL,
+        apiKey: key ?? 'none', // it insists on one; the header is taken away below
+        adminAPIKey: null,
+        ...(key === undefined && { defaultHeaders: { authorization: null } }),
+        maxRetries: 0,
+        timeout: LONGEST_TIMEOUT_MS, // the deadline is the caller's signal
+        logLevel: 'off', // it would print prompts
+      })
+    const sdk = isOpenAI(new URL(baseURL).hostname) ? make() : withoutVariables(make)
     this.#client = { key, sdk }
     return sdk
   }
@@ -88,6 +89,22 @@ export class ChatClient implements ModelClient {
 }
 
 const LONGEST_TIMEOUT_MS = 2 ** 31 - 1
+
+/** What the SDK takes from the environment beside the key, and sends to whomever it speaks with. */
+const FOR_OPENAI = ['OPENAI_ORG_ID', 'OPENAI_PROJECT_ID', 'OPENAI_CUSTOM_HEADERS']
+
+/** They are back before anybody can look; there is no option against the last. */
+function withoutVariables<T>(make: () => T): T {
+  const kept = FOR_OPENAI.flatMap((name) =>
+    process.env[name] === undefined ? [] : [[name, process.env[name]] as const],
+  )
+  for (const [name] of kept) delete process.env[name]
+  try {
+    return make()
+  } finally {
+    Object.assign(process.env, Object.fromEntries(kept))
+  }
+}
 
 function* said(text: string): Generator<ModelPiece> {
   if (text !== '') yield { text }

@@ -154,14 +154,22 @@ t.test('what the environment has for OpenAI goes to nobody else', async (t) => {
     OPENAI_PROJECT_ID: 'proj-1',
     OPENAI_ADMIN_KEY: 'admin-1',
     OPENAI_API_KEY: 'k-1',
+    OPENAI_CUSTOM_HEADERS: 'Authorization: Bearer other-1\nx-gateway-key: gate-1\nno header name: at-all',
   }
   t.teardown(() => {
     for (const name of Object.keys(theirs)) delete process.env[name]
   })
   Object.assign(process.env, theirs)
   await textOf(clientOf(server, { key: NO_KEY }))
-  const sent = JSON.stringify(server.calls[0]?.headers)
-  for (const secret of Object.values(theirs)) t.notOk(sent.includes(secret), secret)
+  await textOf(clientOf(server))
+  t.strictSame(
+    server.calls.map(({ key }) => key),
+    [undefined, KEY],
+  )
+  const sent = JSON.stringify(server.calls.map(({ headers }) => headers))
+  for (const secret of ['org-1', 'proj-1', 'admin-1', 'k-1', 'other-1', 'gate-1'])
+    t.notOk(sent.includes(secret), secret)
+  t.match(process.env, theirs, 'and it is still there')
 })
 
 t.test('an abort reaches the socket, before the answer and in the middle of a stream', async (t) => {
