@@ -43,9 +43,13 @@ export const decomposeTask = defineTool({
   },
 })
 
+const UNNAMED =
+  'No subtask was named, so this is for the first that decompose_task has listed and that is not done. If there is none, nothing was marked: name a subtask, or answer.'
+
 /**
  * The tool `mark_subtask_complete`: a model says that a subtask is done, or that it failed and why. As with
- * {@link decomposeTask}, that is a statement: it ends no task of the team's board, which ends with its agent's reply.
+ * {@link decomposeTask}, that is a statement: it ends no task of the team's board, which ends with its agent's reply. Whether a
+ * subtask is open is not looked up: where none is named, the answer has a `note` that tells the model so.
  */
 export const markSubtaskComplete = defineTool({
   name: 'mark_subtask_complete',
@@ -60,7 +64,7 @@ export const markSubtaskComplete = defineTool({
   run({ subtask = null, success, reason = null }, context) {
     const status: TaskStatus = success ? 'completed' : 'failed'
     tell(context, `says that a subtask is ${status}`, { status })
-    return { subtask, status, reason }
+    return { subtask, status, reason, ...(subtask === null && { note: UNNAMED }) }
   },
 })
 

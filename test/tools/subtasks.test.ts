@@ -16,8 +16,14 @@ t.test('a task that is taken apart comes back as numbered subtasks', async (t) =
 t.test('a subtask is completed, or failed with a reason', async (t) => {
   const done = { subtask: '1', status: 'completed', reason: null }
   t.same(await call(markSubtaskComplete, { subtask: '1' }), done)
-  const failed = { subtask: null, status: 'failed', reason: 'no network' }
-  t.same(await call(markSubtaskComplete, { success: false, reason: 'no network' }), failed)
+  const failed = { subtask: '2', status: 'failed', reason: 'no network' }
+  t.same(await call(markSubtaskComplete, { subtask: '2', success: false, reason: 'no network' }), failed)
+})
+
+t.test('a model that names no subtask is told which one is meant, and that there may be none', async (t) => {
+  const { note, ...statement } = await call(markSubtaskComplete, { reason: 'it runs' })
+  t.same(statement, { subtask: null, status: 'completed', reason: 'it runs' })
+  t.match(note, /^No subtask was named.* If there is none, nothing was marked/)
 })
 
 t.test('what is no statement of that kind is refused', async (t) => {
