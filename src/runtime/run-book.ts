@@ -18,6 +18,7 @@ import { onAbort } from '../on-abort.ts'
 import type { Cell } from './cell.ts'
 import { type Part, USER_INDEX } from './core.ts'
 import { EndedRuns, trimLog, windDown } from './ended-runs.ts'
+import { redactedBlackboard } from './redacted-blackboard.ts'
 import type { Redactor } from './redactor.ts'
 import { type MultiAgentResult, type RunEnding, resultOf } from './result.ts'
 import { RunHandle, type RunHost, type RunOptions, type RunStatus } from './run.ts'
@@ -117,7 +118,7 @@ export class RunBook implements RunHost {
 
   #join(runId: string, query: string): RunHandle<unknown> | undefined {
     const entry = this.#entries.get(runId)
-    if (!entry || entry.handle.query === query) return entry?.handle
+    if (!entry || entry.handle.state.query === query) return entry?.handle
     throw new ConfigurationError(
       `runId: "${runId}" is the id of a run with another query; the same id joins that run. Use a new id.`,
       { path: 'runId', got: runId },
@@ -157,7 +158,7 @@ export class RunBook implements RunHost {
     this.#running.add(entry)
     this.#hold ??= this.#supervisor.clock.hold()
     handle.status = 'running'
-    this.#supervisor.record(handle.state, { kind: 'run.started', query: handle.query })
+    this.#supervisor.record(handle.state, { kind: 'run.started', query: handle.state.query })
     try {
       await this.#start()
     } catch (error) {
@@ -167,7 +168,7 @@ export class RunBook implements RunHost {
     if (handle.state.over) return
     const settle = (memory: Memory, at: number) => void this.#answered(entry, memory, at)
     try {
-      this.#supervisor.sends.ask(target, handle.state, { content: handle.query }, settle)
+      this.#supervisor.sends.ask(target, handle.state, { content: handle.state.query }, settle)
     } catch (error) {
       if (!(error instanceof DramatisError)) throw error
       this.#end(entry, { error }, 'failed')
@@ -302,9 +303,9 @@ export class RunBook implements RunHost {
   }
   blackboard(run: RunState): Blackboard | undefined {
     run.boardLent = true
-    return this.#supervisor.calls.board(run)
-      ? this.#supervisor.calls.view(run, this.#supervisor.name(USER_INDEX))
-      : undefined
+    const { calls, redactor } = this.#supervisor
+    if (!calls.board(run)) return undefined
+    return redactedBlackboard(calls.view(run, this.#supervisor.name(USER_INDEX)), redactor)
   }
   onRecords(listener: () => void): () => void {
     this.#listeners.add(listener)

@@ -66,6 +66,7 @@ export type RunStatus = 'queued' | 'running' | 'waiting' | 'finished' | 'failed'
  */
 export interface Run<T = undefined> {
   readonly id: string
+  /** Without the team's keys, if some stood in it. */
   readonly query: string
   readonly status: RunStatus
   /** Never becomes an unhandled rejection. Rejects only for a configuration that cannot work. */
@@ -132,7 +133,7 @@ export class RunHandle<T> implements Run<T> {
     return this.state.id
   }
   get query(): string {
-    return this.state.query
+    return this.#host.redactor.data(this.state.query)
   }
   /** 'waiting': for a person. */
   get status(): RunStatus {
@@ -214,7 +215,7 @@ export class RunHandle<T> implements Run<T> {
     answerQuestion(this.state, questionId, answer)
   }
   get tasks(): readonly AgentTask[] {
-    return [...this.state.tasks.values()]
+    return this.#host.redactor.data([...this.state.tasks.values()])
   }
   get messageHistory(): readonly TypedMessage[] {
     return this.#host.redactor.data(historyOf(this.state.log, this.#source))
