@@ -116,6 +116,28 @@ t.test('a call that is withdrawn, and one that its turn leaves behind, end', asy
   t.equal(tookOf(recorder.one('execute_tool act')), 10)
 })
 
+t.test('a call that is withdrawn while its turn goes on ends when it is withdrawn', async (t) => {
+  const recorder = new Recorder()
+  const tool = doing(() => never)
+  const lingering = gate()
+  const ann = async (_: AgentMessage, context: AgentContext) => {
+    await context.tool(tool, {}).catch(() => {})
+    await lingering.opened
+    return 'done'
+  }
+  const team = localTeam(t, { ann }, { telemetry: recorder.telemetry, roles: { ann: { tools: [tool] } } })
+  const run = team.launch('go')
+  await team.clock.advance(10)
+  void run.cancel()
+  await team.clock.advance(20)
+  lingering.open()
+  await team.clock.runToIdle()
+  t.equal(errorOf(recorder.one('execute_tool act')), 'CANCELLED')
+  t.equal(tookOf(recorder.one('execute_tool act')), 10)
+  t.equal(tookOf(recorder.one('invoke_agent ann')), 30)
+  t.equal(recorder.open, 0)
+})
+
 t.test('a call whose turn is not tried again ends with it', async (t) => {
   const recorder = new Recorder()
   const tool = doing(() => never)

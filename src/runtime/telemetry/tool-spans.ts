@@ -1,5 +1,5 @@
 /** Calls of tools as spans, whichever place they run in: in the host they are calls of a verb, in the thread steps. */
-import type { DramatisError } from '../../errors.ts'
+import { CancelledError, type DramatisError } from '../../errors.ts'
 import { errorOf, isFailure, jsonIn } from '../../mailbox/codec.ts'
 import {
   CALL,
@@ -66,6 +66,12 @@ export class ToolSpans {
       case STEP_DONE:
         return this.#end(turn, stepKey(memory, at), timeOf(memory, at), memory, at)
     }
+  }
+
+  /** The turn no longer waits for its call, if the frame is about one: what comes of that, nobody is told. */
+  withdrawn(turn: OpenTurn, memory: Memory, at: number, logged: number): void {
+    const { agent } = turn
+    this.#take(turn, callKey(memory, at))?.end(logged, new CancelledError(`"${agent}" withdrew the call.`, { agent }))
   }
 
   /** What ran in the thread is over; what the host does for it is not. */

@@ -7,6 +7,7 @@ import { errorOf, isFailure, jsonIn } from '../../mailbox/codec.ts'
 import {
   ANNOUNCED,
   attemptOf,
+  CANCEL,
   correlationOf,
   END,
   flagsOf,
@@ -90,6 +91,7 @@ export class TurnSpans {
       const kind = kindOf(memory, at)
       if (kind === SEND || kind === REQUEST) this.#message(run, memory, at, beginnings)
       else if (kind === END) this.#end(run, memory, at, beginnings)
+      else if (kind === CANCEL) this.#withdrawn(run, memory, at, logged)
       else {
         const turn = this.#tools.turnOf(memory, at)
         const key = turn && keyOf(run.index, turn.index, turn.number)
@@ -97,6 +99,12 @@ export class TurnSpans {
         if (open) this.#tools.frame(open, memory, at, logged)
       }
     }
+  }
+
+  /** One that is over has no call left. */
+  #withdrawn(run: RunState, memory: Memory, at: number, logged: number): void {
+    const turn = this.#turns.get(keyOf(run.index, senderOf(memory, at), turnOf(memory, at)))
+    if (turn) this.#tools.withdrawn(turn, memory, at, logged)
   }
 
   #message(run: RunState, memory: Memory, at: number, beginnings: Beginnings): void {
