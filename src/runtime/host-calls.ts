@@ -171,7 +171,7 @@ export class HostCalls implements Serving {
       case 'synced':
         return this.#core.syncPoints.watch(run, args.point, caller, signal)
       case 'tool':
-        return this.tools.call(cell, run, args as Partial<ToolCall>, signal)
+        return this.tools.call(caller, args as Partial<ToolCall>, signal)
       case 'spawn':
         return this.spawn(run, args)
       case 'define':

@@ -124,7 +124,10 @@ export class TeamRuntime {
       ],
     })
     const tracing = settings.telemetry && new Tracing(settings.telemetry, this.supervisor)
-    if (tracing) this.supervisor.attach(tracing.part) // before what lets runs be forgotten
+    if (tracing) {
+      this.supervisor.attach(tracing.part) // before what lets runs be forgotten
+      this.supervisor.calls.tools.around = tracing.aroundTool
+    }
     this.#runs = new RunBook(this.supervisor, settings, () => this.#whenStarted(), tracing)
     this.supervisor.attach(this.#runs.part)
     this.#livelockOfModels = settings.livelockOfModels

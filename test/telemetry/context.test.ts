@@ -7,6 +7,7 @@ import { openTelemetry } from '../../src/opentelemetry.ts'
 import { FakeModel } from '../models/fake-model.ts'
 import { sourceFiles } from '../source-files.ts'
 import { type Cast, localTeam, silent } from '../supervision/teams.ts'
+import { doing } from '../toolbox/tools.ts'
 import { idOf, parentOf, Recorder, traceOf } from './recorder.ts'
 
 const TRACE = '0af7651916cd43dd8448eb211c80319c'
@@ -124,6 +125,31 @@ t.test('what a client of models does is below the span of its call', async (t) =
   const team = localTeam(t, cast, { telemetry: recorder.telemetry, models: { default: model } })
   await team.execute('go')
   t.strictSame(seen, [idOf(recorder.one('chat default'))])
+})
+
+t.test('what a tool of the host does is below the span of its call', async (t) => {
+  const recorder = new Recorder()
+  const tracer = recorder.tracerProvider.getTracer('a client of HTTP')
+  const tool = (name: string) =>
+    doing(
+      async () => {
+        await Promise.resolve()
+        tracer.startSpan(`GET ${name}`).end()
+      },
+      { name },
+    )
+  const tools = [tool('one'), tool('two')]
+  const cast: Cast = {
+    ann: async (_, agent) => {
+      await Promise.all(tools.map((each) => agent.tool(each, {})))
+      return 'done'
+    },
+  }
+  const team = localTeam(t, cast, { telemetry: recorder.telemetry, roles: { ann: { tools } } })
+  await team.execute('go')
+  t.same(recorder.trees, [
+    ['invoke_workflow', ['invoke_agent ann', ['execute_tool one', ['GET one']], ['execute_tool two', ['GET two']]]],
+  ])
 })
 
 t.test('without telemetry, metadata stays what it was', async (t) => {

@@ -68,6 +68,11 @@ export class ToolSpans {
     }
   }
 
+  /** Of a call that the host does. */
+  ofCall({ tools }: OpenTurn, correlation: number): Span | undefined {
+    return tools.get(keyOfCall(correlation))
+  }
+
   /** The turn no longer waits for its call, if the frame is about one: what comes of that, nobody is told. */
   withdrawn(turn: OpenTurn, memory: Memory, at: number, logged: number): void {
     const { agent } = turn
@@ -110,5 +115,6 @@ export class ToolSpans {
 }
 
 const STEP = 'step '
-const callKey = (memory: Memory, at: number) => `call ${correlationOf(memory, at)}`
+const keyOfCall = (correlation: number) => `call ${correlation}`
+const callKey = (memory: Memory, at: number) => keyOfCall(correlationOf(memory, at))
 const stepKey = (memory: Memory, at: number) => `${STEP}${stepOf(memory, at)}`

@@ -8,6 +8,7 @@ import type { GatewayLayer } from '../models/gateway.ts'
 import type { HostRecord } from '../records.ts'
 import type { RunState } from '../run-state.ts'
 import type { Supervisor } from '../supervisor.ts'
+import type { AroundTool } from '../tools/host-tools.ts'
 import { queryContent, runAttributes } from './attributes.ts'
 import { modelSpans } from './model-spans.ts'
 import { type Span, Spans } from './spans.ts'
@@ -22,6 +23,13 @@ export class Tracing {
   readonly #runs = new WeakMap<RunState, { place: TracePlace | undefined; span?: Span }>()
   /** Around each call of a model. */
   readonly layer: GatewayLayer
+
+  /** Around the work of each call of a tool that the host runs: what it does is below the call's span. */
+  readonly aroundTool: AroundTool = async (waiter, work) => {
+    await undefined // the records of a tick are told at its end
+    const span = this.#turns.toolOf(waiter)
+    return span ? span.within(work) : work()
+  }
 
   constructor(telemetry: Telemetry, supervisor: Supervisor) {
     const { clock, logger, redactor } = supervisor

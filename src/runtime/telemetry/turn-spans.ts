@@ -29,6 +29,7 @@ import { BoundedMap } from '../bounded-map.ts'
 import { type Core, ORCHESTRATOR_INDEX } from '../core.ts'
 import type { Batch, FrameBlock, HostRecord } from '../records.ts'
 import type { RunState } from '../run-state.ts'
+import type { ToolWaiter } from '../tools/host-tools.ts'
 import { turnAttributes } from './attributes.ts'
 import type { OpenTurn } from './open-turn.ts'
 import type { Span, Spans } from './spans.ts'
@@ -75,6 +76,12 @@ export class TurnSpans {
   placeOf(run: RunState, index: number, turn: number): TracePlace | undefined {
     const open = this.#turns.get(keyOf(run.index, index, turn))
     return open ? open.place : this.#placeOfRun(run)
+  }
+
+  /** Of a tool that the host runs for that turn. */
+  toolOf({ run, cell, turn, correlation }: ToolWaiter): Span | undefined {
+    const open = this.#turns.get(keyOf(run.index, cell.index, turn))
+    return open && this.#tools.ofCall(open, correlation)
   }
 
   next(batch: Batch): void {

@@ -16,6 +16,7 @@ import type { Cell } from '../cell.ts'
 import type { Core } from '../core.ts'
 import type { RunState } from '../run-state.ts'
 import type { ToolSettings } from '../settings-tools.ts'
+import type { Waiter } from '../sync-rules.ts'
 import { IsolatedTools } from './isolated-tools.ts'
 
 /** What a thread asks for. All of it is the thread's own say. */
@@ -28,6 +29,14 @@ export interface ToolCall {
 /** Asks whoever has a handle of the run. */
 export type AskPerson = (cell: Cell, run: RunState, question: object, signal: AbortSignal) => Promise<string>
 
+/** Which call of which turn it is that waits for a tool. */
+export interface ToolWaiter extends Waiter {
+  readonly run: RunState
+}
+
+/** Does the work of a call where it is to be done: below its span. */
+export type AroundTool = <T>(waiter: ToolWaiter, work: () => Promise<T>) => Promise<T>
+
 /** A call that has begun. */
 interface Begun {
   agent: string
@@ -36,6 +45,7 @@ interface Begun {
 }
 
 export class HostTools {
+  around: AroundTool = (_waiter, work) => work()
   readonly #core: Core
   readonly #ask: AskPerson
   readonly #isolated: IsolatedTools
@@ -63,12 +73,8 @@ export class HostTools {
   }
 
   /** Its output, a JSON value. Each call is told of in the run, from its beginning to its end. */
-  async call(
-    cell: Cell,
-    run: RunState,
-    { name, input, callId }: Partial<ToolCall>,
-    signal: AbortSignal,
-  ): Promise<unknown> {
+  async call(waiter: ToolWaiter, { name, input, callId }: Partial<ToolCall>, signal: AbortSignal): Promise<unknown> {
+    const { cell, run } = waiter
     for (const [path, value] of Object.entries({ name, callId }))
       if (typeof value !== 'string') throw new MessageRejectedError(`tool: ${path} is ${shown(value)}.`, { path })
     const tool = this.#find(cell, name as string)
@@ -80,7 +86,7 @@ export class HostTools {
     this.#core.record(run, { kind: 'tool.started', ...call, input })
     let error: DramatisError | null = null
     try {
-      const output = await runTool(tool, input, this.#caller(cell, run, call, signal))
+      const output = await this.around(waiter, () => runTool(tool, input, this.#caller(cell, run, call, signal)))
       return output === undefined ? undefined : JSON.parse(output)
     } catch (thrown) {
       error = thrown instanceof DramatisError ? thrown : new ToolFailedError(describe(thrown), { ...call }, thrown)
