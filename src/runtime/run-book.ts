@@ -229,6 +229,7 @@ export class RunBook implements RunHost {
     entry.clear()
     this.#leave(entry)
     this.#ended.add(state)
+    this.#tellNext()
     handle.finish(entry.result, status)
     this.#supervisor.wake()
   }
@@ -247,7 +248,13 @@ export class RunBook implements RunHost {
     this.#tracing?.finished(handle.state, error)
     this.#leave(entry)
     this.#ended.add(handle.state)
+    this.#tellNext()
     handle.misconfigured(error)
+  }
+
+  /** Whoever reads the team's events hears of the end before who waits for the run goes on; not within what has led to it. */
+  #tellNext(): void {
+    queueMicrotask(() => this.#supervisor.settleRecords())
   }
 
   #leave(entry: Entry): void {

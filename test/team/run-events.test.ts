@@ -213,3 +213,25 @@ t.test('a handle gives its events even when the team has forgotten the run', asy
   t.same(await all(run.events()), events)
   t.same(new Set(result.messageHistory.map(({ runId }) => runId)), new Set([run.id]))
 })
+
+t.test('team.events tells the end of a run before who waits for the run goes on', async (t) => {
+  const fails = defineAgent({
+    receive() {
+      throw new Error('no')
+    },
+  })
+  for (const [a, cancels] of [
+    [echo, false],
+    [fails, false],
+    [after(10), true],
+  ] as const) {
+    const team = stage(t, { a })
+    const order: string[] = []
+    team.events.subscribe(({ type }) => void (type === 'run.finished' && order.push('told')))
+    const run = team.launch('q')
+    const done = run.result.then(() => void order.push('gone on'))
+    if (cancels) void run.cancel()
+    await done
+    t.strictSame(order, ['told', 'gone on'])
+  }
+})
