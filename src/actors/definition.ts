@@ -124,9 +124,12 @@ const refused = (path: string, what: string) => new ConfigurationError(`defineAg
 
 /** The handlers in a definition, or undefined if the value did not come from `defineAgent`. */
 export function handlersOf(definition: unknown): AgentHandlers | undefined {
-  if (typeof definition !== 'object' || definition === null || !(brand in definition)) return undefined
-  return definition as unknown as AgentHandlers
+  return isBranded(definition) ? definition : undefined
 }
+
+/** Who has the brand was checked by `defineAgent`. */
+const isBranded = (value: unknown): value is AgentHandlers =>
+  typeof value === 'object' && value !== null && brand in value
 
 /** The state that an agent begins with, as its definition gives it. */
 export const initialStateOf = ({ initialState }: AgentHandlers, role: RoleInfo): unknown =>

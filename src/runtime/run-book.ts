@@ -100,7 +100,7 @@ export class RunBook implements RunHost {
     state.budget = options.budget
     if (options.output) state.output = new RunOutput(options.output, state.id)
     const handle = new RunHandle<T>(state, this)
-    const entry = this.#enter(handle as unknown as RunHandle<unknown>, options as RunOptions<unknown>, target)
+    const entry = this.#enter(handle, options, target)
     this.#last = state
     this.#tracing?.launched(state)
     this.#supervisor.calls.board(state)
