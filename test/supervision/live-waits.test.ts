@@ -1,7 +1,35 @@
 /** Rule 22: waits that somebody can end yet, and what stands in for whom: who only waits long is left alone. */
-import t from 'tap'
-import { askAll, gate, openTeam, outcomeOf, type Receive } from './teams.ts'
+import t, { type Test } from 'tap'
+import type { AgentContext } from '../../src/index.ts'
+import { askAll, gate, type OpenTeam, openTeam, outcomeOf, type Receive } from './teams.ts'
 import { after, slow, watched } from './verdicts.ts'
+
+/** It comes to that answer, and nobody was said to wait in vain. */
+async function undisturbed(t: Test, team: OpenTeam, answer: string): Promise<void> {
+  const found = watched(team)
+  const result = outcomeOf(team.execute('go'))
+  await team.clock.runToIdle()
+  t.equal(result.value?.finalOutput, answer)
+  t.same(found, [])
+}
+
+const asksBob: Receive = async ({ content }, context) =>
+  content === 'go' ? (await context.request('bob', 'ask')).content : 'done'
+
+/** In 300 pieces. */
+async function speak(context: AgentContext): Promise<void> {
+  for (let i = 0; i < 300; i++) {
+    context.emit('piece')
+    await context.step('one more', () => {})
+  }
+}
+
+/** How many of them there are. */
+async function piecesOf(context: AgentContext, from: string): Promise<number> {
+  let pieces = 0
+  for await (const _piece of context.requestStream(from, 'tell me')) pieces += 1
+  return pieces
+}
 
 t.test('a sync point whose members are still to come is no stall: its time ends it', async (t) => {
   const team = openTeam(
@@ -76,16 +104,12 @@ t.test('rule 22: an agent that is down comes back: who waits for it waits for th
 
 t.test('rule 22: what stands in the mailbox of an agent at work will begin', async (t) => {
   const team = openTeam(t, { ann: after('bob'), bob: after('slow'), slow }, { orchestration: askAll })
-  const found = watched(team)
-  const result = outcomeOf(team.execute('go'))
-  await team.clock.runToIdle()
-  t.equal(result.value?.finalOutput, 'slow slow slow')
-  t.same(found, [])
+  await undisturbed(t, team, 'slow slow slow')
 })
 
 t.test('rule 22: a request that stands in the mailbox waits for the turn before it', async (t) => {
   const team = openTeam(t, {
-    ann: async ({ content }, context) => (content === 'go' ? (await context.request('bob', 'ask')).content : 'done'),
+    ann: asksBob,
     bob: after('ann'),
   })
   const found = watched(team)
@@ -97,7 +121,7 @@ t.test('rule 22: of an agent with several instances any may take it', async (t) 
   const team = openTeam(
     t,
     {
-      ann: async ({ content }, context) => (content === 'go' ? (await context.request('bob', 'ask')).content : 'done'),
+      ann: asksBob,
       bob: after('ann'),
     },
     { roles: { ann: { instances: 2 } } },
@@ -142,11 +166,7 @@ t.test('a wait for one of several is none while one of them is at work', async (
     },
     { communication: { responseTimeoutMs: 200_000 } },
   )
-  const found = watched(team)
-  const result = outcomeOf(team.execute('go'))
-  await team.clock.runToIdle()
-  t.equal(result.value?.finalOutput, 'at last')
-  t.same(found, [])
+  await undisturbed(t, team, 'at last')
 })
 
 t.test('rule 22: who waits for a permit waits for one at work, and one that only waits gives its own up', async (t) => {
@@ -163,11 +183,7 @@ t.test('rule 22: who waits for a permit waits for one at work, and one that only
     },
     { maxConcurrentAgents: 1 },
   )
-  const found = watched(team)
-  const result = outcomeOf(team.execute('go'))
-  await team.clock.runToIdle()
-  t.equal(result.value?.finalOutput, 'true true')
-  t.same(found, [])
+  await undisturbed(t, team, 'true true')
 })
 
 t.test('a writer that waits for a reader who reads is not stuck', async (t) => {
@@ -176,24 +192,14 @@ t.test('a writer that waits for a reader who reads is not stuck', async (t) => {
       t,
       {
         reader: async (_, context) => {
-          let pieces = 0
-          for await (const _piece of context.requestStream('writer', 'go')) pieces += 1
+          const pieces = await piecesOf(context, 'writer')
           return `${pieces}`
         },
-        writer: async (_, context) => {
-          for (let i = 0; i < 300; i++) {
-            context.emit('piece')
-            await context.step('one more', () => {})
-          }
-        },
+        writer: async (_, context) => speak(context),
       },
       { seed },
     )
-    const found = watched(team)
-    const result = outcomeOf(team.execute('go'))
-    await team.clock.runToIdle()
-    t.equal(result.value?.finalOutput, '300')
-    t.same(found, [])
+    await undisturbed(t, team, '300')
   }
 })
 
@@ -203,30 +209,21 @@ t.test('who reads a stream beside another wait goes on with each piece', async (
       t,
       {
         ann: async (_, context) => {
-          const read = async () => {
-            let pieces = 0
-            for await (const _piece of context.requestStream('bob', 'tell me')) pieces += 1
-            return pieces
-          }
-          const [pieces, { content }] = await Promise.all([read(), context.request('cleo', 'and you?')])
+          const [pieces, { content }] = await Promise.all([
+            piecesOf(context, 'bob'),
+            context.request('cleo', 'and you?'),
+          ])
           return `${pieces} ${content}`
         },
         bob: async (message, context) => {
-          for (let i = 0; i < 300 && message.content === 'tell me'; i++) {
-            context.emit('piece')
-            await context.step('one more', () => {})
-          }
+          if (message.content === 'tell me') await speak(context)
           return 'bob'
         },
         cleo: after('bob'),
       },
       { seed },
     )
-    const found = watched(team)
-    const result = outcomeOf(team.execute('go'))
-    await team.clock.runToIdle()
-    t.equal(result.value?.finalOutput, '300 bob')
-    t.same(found, [])
+    await undisturbed(t, team, '300 bob')
   }
 })
 
@@ -275,11 +272,5 @@ t.test('a turn that does something beside its wait is not stuck yet', async (t) 
         ({ code }: { code: string }) => code,
       ),
   })
-  const found = watched(team)
-  const result = outcomeOf(team.execute('go'))
-  await team.clock.runToIdle()
-  t.equal(result.value?.finalOutput, 'I go without')
-  t.same(found, [])
+  await undisturbed(t, team, 'I go without')
 })
-
-// ---- rule 27: stalls
