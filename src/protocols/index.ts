@@ -3,6 +3,7 @@ import type { CustomConfig, Protocol } from '../actors/protocol.ts'
 import { nearest } from '../nearest.ts'
 import { reading, refused } from '../runtime/refused.ts'
 import { isObject } from '../runtime/settings-checks.ts'
+import { type AuctionConfig, auction } from './auction.ts'
 import { type BlackboardConfig, blackboard } from './blackboard.ts'
 import { custom } from './custom.ts'
 import { type ParallelConfig, parallel } from './parallel.ts'
@@ -11,11 +12,11 @@ import { type SequentialConfig, sequential } from './sequential.ts'
 import type { Strategy } from './strategy.ts'
 
 export { defineProtocol, type ProtocolDefinition, protocolOf } from '../actors/protocol.ts'
+export type { AuctionConfig } from './auction.ts'
 export type { BlackboardConfig } from './blackboard.ts'
 export type { CustomConfig } from './custom.ts'
 export type { ParallelConfig } from './parallel.ts'
 export type {
-  AuctionConfig,
   CollaborateConfig,
   ConsensusConfig,
   DebateConfig,
@@ -28,11 +29,12 @@ export type { SequentialConfig } from './sequential.ts'
 export type OrchestrationConfig<Name extends string = string> =
   | SequentialConfig<Name>
   | ParallelConfig<Name>
+  | AuctionConfig<Name>
   | BlackboardConfig<Name>
   | CustomConfig<Name>
   | PlannedConfig<Name>
 
-const strategies: readonly Strategy[] = [sequential, parallel, blackboard, custom]
+const strategies: readonly Strategy[] = [sequential, parallel, auction, blackboard, custom]
 
 /**
  * The protocol that a configuration asks for.

@@ -36,20 +36,6 @@ export interface DebateConfig<N extends string = string> {
   prompts?: Partial<Record<string, string>>
 }
 
-/** Agents bid for the task. Not available in this version. */
-export interface AuctionConfig<N extends string = string> {
-  strategy: 'auction'
-  bidders?: N[]
-  auctioneer?: N
-  bidTimeoutMs?: number
-  minimumBid?: number
-  weights?: { capability?: number; load?: number; confidence?: number }
-  tieBreak?: 'priority' | 'least_loaded' | 'first'
-  maxReauctions?: number
-  onNoBids?: 'fail' | 'assign_least_loaded'
-  prompts?: Partial<Record<string, string>>
-}
-
 /**
  * A task is taken apart, each part routed to the teammate that can do it, and the results put together. Not available
  * in this version.
@@ -81,7 +67,6 @@ export type PlannedConfig<N extends string = string> =
   | HierarchicalConfig<N>
   | ConsensusConfig<N>
   | DebateConfig<N>
-  | AuctionConfig<N>
   | CollaborateConfig<N>
   | SupervisorConfig<N>
 
@@ -90,7 +75,6 @@ export const planned: readonly PlannedConfig['strategy'][] = [
   'hierarchical',
   'consensus',
   'debate',
-  'auction',
   'collaborate',
   'supervisor',
 ]

@@ -13,7 +13,6 @@ export interface UnavailableOption {
 
 /** Every option of the contract that has no effect yet. */
 export const UNAVAILABLE: readonly UnavailableOption[] = [
-  only('taskRouting', 'explicit', 'capability_match', 'load_balance', 'round_robin'),
   only('stateManagement.log', 'memory'),
   only('stateManagement.durability'),
   only('threads.max'),

@@ -26,13 +26,13 @@ t.test('a misspelt strategy names the nearest one', async (t) => {
   const { message, details } = refusal({ strategy: 'sequental' })
   t.match(
     message,
-    /^orchestration\.strategy: got "sequental"; accepted: sequential, parallel, blackboard, custom\. Did you mean "sequential"\?/,
+    /^orchestration\.strategy: got "sequental"; accepted: sequential, parallel, auction, blackboard, custom\. Did you mean "sequential"\?/,
   )
   t.equal(details.path, 'orchestration.strategy')
 })
 
 t.test('a strategy that is yet to come says so', async (t) => {
-  const names = ['hierarchical', 'consensus', 'debate', 'auction', 'collaborate', 'supervisor']
+  const names = ['hierarchical', 'consensus', 'debate', 'collaborate', 'supervisor']
   for (const strategy of names) {
     t.match(refusal({ strategy }), {
       message: /not available in this version/,

@@ -6,7 +6,6 @@ import { agents, errorFor, loose, module } from './settings-helpers.ts'
 
 /** For each option that is not there yet: what asks for it, and what does not. */
 const asking: Record<string, { asks: unknown[]; fine: unknown[] }> = {
-  taskRouting: { asks: ['auction'], fine: ['explicit', 'capability_match', 'load_balance', 'round_robin'] },
   'stateManagement.log': { asks: [{ path: 'log' }], fine: ['memory'] },
   'stateManagement.durability': { asks: ['write_behind', 'commit'], fine: [] },
   'threads.max': { asks: [4], fine: [] },
@@ -38,9 +37,9 @@ t.test('every option that is not there yet is refused by name, and nothing else 
 })
 
 t.test('what is available instead is said', async (t) => {
-  t.match(errorFor({ taskRouting: 'auction' }), {
-    message: /^taskRouting: not available in this version; remove it. Available: "explicit" or "capability_match"/,
-    details: { got: '"auction"' },
+  t.match(errorFor({ stateManagement: { log: { path: 'log' } } }), {
+    message: 'stateManagement.log: not available in this version; remove it. Available: "memory".',
+    details: { accepted: '"memory"' },
   })
 })
 

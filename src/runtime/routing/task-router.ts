@@ -1,8 +1,7 @@
 /** Chooses the agent of a task, for protocol scripts. Each choice is a logged step of its script, and stands in the trace. */
-import type { Routed, RoutedTask } from '../../actors/route.ts'
+import { NOBODY, questionOf, type Routed, type RoutedTask } from '../../actors/route.ts'
 import { type Candidate, type RouteOptions, TASK_ROUTINGS, type TaskRouting } from '../../actors/routing.ts'
 import type { Verb } from '../../actors/trust.ts'
-import { unavailable } from '../../errors.ts'
 import { statusOf } from '../agent-instance.ts'
 import type { Cell } from '../cell.ts'
 import type { Core } from '../core.ts'
@@ -31,8 +30,6 @@ interface Question {
   readonly options: RouteOptions
 }
 
-const NOBODY = 'nobody'
-
 export class TaskRouter {
   readonly #core: Core
   readonly #by: TaskRouting
@@ -56,11 +53,15 @@ export class TaskRouter {
 
   #route({ task, options }: Question, run: RunState): Routed {
     const by = options.by ?? this.#by
-    if (by === 'auction') throw unavailable('options.by', 'No auction is held here yet.', { got: by })
+    if (by === 'auction') return { bidders: this.#candidates({ task, options }, run) }
     const { able, why } = this.#choose(by, task, options, run)
     const agent = able?.cell.name ?? null
-    const question = `Who gets the task "${shortened(task.text)}"?`
-    this.#core.record(run, { kind: 'decision', question, choice: agent ?? NOBODY, reason: `${by}: ${why}.` })
+    this.#core.record(run, {
+      kind: 'decision',
+      question: questionOf(task),
+      choice: agent ?? NOBODY,
+      reason: `${by}: ${why}.`,
+    })
     return { agent }
   }
 
@@ -168,10 +169,6 @@ const loadOf = ({ mailbox }: Cell): number => mailbox.waiting + mailbox.parked.l
 /** Those in modules are known once its thread has loaded them. */
 const toolsOf = ({ settings, tools }: Cell): readonly string[] =>
   tools ?? settings.tools.inline.map(({ tool }) => tool.name)
-
-const LONGEST = 60
-
-const shortened = (text: string): string => (text.length > LONGEST ? `${text.slice(0, LONGEST)}...` : text)
 
 const isName = (value: unknown) => typeof value === 'string' && value !== ''
 

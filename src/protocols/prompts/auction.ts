@@ -1,0 +1,18 @@
+/** What an auction says to its agents. */
+import { BID_WANTED } from '../../actors/auction.ts'
+
+export const AUCTION = {
+  /** To each bidder. */
+  bid: BID_WANTED,
+  /** To the auctioneer. */
+  choose: `Agents bid for the task below. Choose the one that gets it: answer with JSON alone,
+{"winner": its name, "reason": one sentence}.
+
+# Task
+
+{query}
+
+# Bids, best first
+
+{bids}`,
+} as const
