@@ -16,6 +16,7 @@ t.test('its tables of options have the defaults', async (t) => {
     maxConcurrentRuns: team.maxConcurrentRuns,
     maxQueuedRuns: team.maxQueuedRuns,
     globalTimeoutMs: team.globalTimeoutMs,
+    taskRouting: team.taskRouting,
     enableBlackboard: team.blackboard,
     'threads.warmSpares': team.warmSpares,
     'communication.mailboxCapacity': mailbox.capacity,

@@ -49,14 +49,14 @@ export interface NoBid {
   why: string
 }
 
-const SCHEMA = withAnswerSchema({
+const ANSWER = withAnswerSchema({
   type: 'object',
   properties: { bid: { type: 'number', minimum: 0, maximum: 1 }, reason: { type: 'string' } },
   required: ['bid', 'reason'],
   additionalProperties: false,
 })
 
-type Asking = Pick<OrchestratorContext, 'agents' | 'decide' | 'request' | 'signal' | 'sleep'>
+type Asking = Pick<OrchestratorContext, 'agents' | 'decide' | 'request' | 'sleep'>
 
 /** The bids that count, best first. Each bid, and what is none, is a decision in the trace. `content`: what is asked. */
 export async function bidsFor(
@@ -68,7 +68,6 @@ export async function bidsFor(
 ): Promise<{ bids: Bid[]; none: NoBid[] }> {
   if (bidders.length === 0) return { bids: [], none: [] }
   const given = await asked(orchestrator, task, content, bidders, terms.bidTimeoutMs)
-  orchestrator.signal.throwIfAborted() // the end of the run is no failure of its agents
   const bids: Bid[] = []
   const none: NoBid[] = []
   for (const [at, said] of given.entries()) {
@@ -96,7 +95,7 @@ async function asked(
   const { signal } = closing
   const bid = async ({ agent }: Candidate): Promise<AgentMessage | string> => {
     try {
-      const options = { structuredData: { bidFor: task }, metadata: SCHEMA, signal }
+      const options = { metadata: { ...ANSWER, bidFor: task }, signal }
       return await orchestrator.request(agent, content, options)
     } catch (error) {
       if (signal.aborted) return `It did not bid within ${bidTimeoutMs} ms.`
@@ -119,8 +118,8 @@ function readBid(
   const value: unknown = structuredData ?? jsonIn(content)?.value
   const { bid, reason }: { bid?: unknown; reason?: unknown } =
     typeof value === 'number' ? { bid: value } : Object(value)
-  if (typeof bid !== 'number' || Number.isNaN(bid)) return 'Its answer has no number in bid.'
-  if (bid < 0 || bid > 1) return `It bids ${bid}; a bid is from 0 to 1.`
+  if (typeof bid !== 'number') return 'Its answer has no number in bid.'
+  if (!(bid >= 0 && bid <= 1)) return `It bids ${bid}; a bid is from 0 to 1.`
   if (bid < minimumBid) return `It bids ${bid}, and minimumBid is ${minimumBid}.`
   return { bid, reason: typeof reason === 'string' ? reason : '' }
 }

@@ -15,11 +15,16 @@ export function systemPromptOf(role: RoleInfo, colleagues: readonly Colleague[])
 }
 
 function lineOf({ name, description, capabilities = [] }: Colleague): string {
-  const able = capabilities.map((capability: string | Capability) =>
-    typeof capability === 'string' ? capability : capability.name,
-  )
+  const able = capabilities.map(abilityText)
   const about = [description, able.length > 0 ? `can do: ${able.join(', ')}` : undefined].filter(Boolean)
   return about.length === 0 ? `- ${name}` : `- ${name}: ${about.join('; ')}`
+}
+
+/** A capability as a model reads it. */
+export function abilityText(capability: string | Capability): string {
+  if (typeof capability === 'string') return capability
+  const { name, description } = capability
+  return description ? `${name} (${description})` : name
 }
 
 /** A message as the model reads it. Of a task the runtime's own fields say nothing that its description does not. */

@@ -1,13 +1,19 @@
 /** What a role is, as its user writes it, and what a thread gets to see of it. */
 import type { Tool } from './tool.ts'
 
-/** A declared ability: what goes in, what comes out, how sure the agent is (0 to 1). */
+/** A declared ability, by which tasks find their agent (`orchestrator.route`, auctions). Source: document 002, 2.1.2. */
 export interface Capability {
+  /** What a task names it by, in any letter case. */
   name: string
+  /** What it entails: told to models that may give tasks to the agent, and to an auctioneer. */
   description?: string
+  /** What goes in; anything, if it is left out. A task that says other types is not for it. */
   inputTypes?: string[]
+  /** What comes out; anything, if it is left out. */
   outputTypes?: string[]
+  /** What such a task takes, in tokens. Its agent gets none with fewer left, of `maxTokens` or of its budget. */
   estimatedTokens?: number
+  /** How sure the agent is of it, from 0 to 1; 1, like a capability that is a name alone. */
   confidence?: number
 }
 

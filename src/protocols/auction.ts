@@ -2,6 +2,7 @@
 import { z } from 'zod'
 import { AUCTION_TERMS, type AuctionTerms, type Bid, bidsFor, type NoBid, reasonFor } from '../actors/auction.ts'
 import type { OrchestratorContext } from '../actors/context.ts'
+import { abilityText } from '../actors/model-prompt.ts'
 import { AgentFailedError, DramatisError, UnknownAgentError } from '../errors.ts'
 import { refused } from '../runtime/refused.ts'
 import { integer, number, oneOf, shape, wait } from '../runtime/settings-checks.ts'
@@ -17,8 +18,9 @@ import type { Strategy } from './strategy.ts'
 /**
  * Agents bid for the query, the best bid gets it, and its answer is the run's. A bid is a number from 0 to 1, in `structuredData`
  * (`{ bid, reason? }`, or alone) or as JSON in the words of the answer; agents of code know the question by
- * `structuredData.bidFor`. It is weighed with how well the agent's declared capabilities fit the query and with how much it has
- * to do. Each bid, what is none and why, and who gets the task are decisions in the trace. Source: document 002, 2.2.1.
+ * `message.metadata.bidFor`, which is the query. It is weighed with how well the agent's declared capabilities fit the query and
+ * with how much it has to do. Each bid, what is none and why, and who gets the task are decisions in the trace. Source:
+ * document 002, 2.2.1.
  *
  * @example
  * createTeam({ agents, orchestration: { strategy: 'auction', minimumBid: 0.3, onNoBids: 'assign_least_loaded' } })
@@ -28,8 +30,9 @@ export interface AuctionConfig<N extends string = string> {
   /** Who may bid; all agents but the auctioneer. Those that are stopped or take no tasks (`canBeDelegatedTo`) are not asked. */
   bidders?: N[]
   /**
-   * Chooses among the bids that count, where there are several, by `structuredData.winner` or JSON in its words. Where it names
-   * none of their agents, or fails, the best bid wins. It may not bid itself. Nobody: the best bid wins.
+   * Chooses among the bids that count (`message.metadata.bids`), where there are several, by `structuredData.winner` or JSON in
+   * its words. Where it names none of their agents, or fails, the best bid wins. It may not bid itself. Nobody: the best bid
+   * wins.
    */
   auctioneer?: N
   /** How long bids are waited for, in ms, from when they are asked for; 30,000. */
@@ -81,7 +84,6 @@ export const auction: Strategy<AuctionConfig> = {
           if (winner === undefined) throw nobodyBids(orchestrator, bidders, none)
           const outcome = await outcomeOf(winner, () => lastWord(orchestrator, winner, query))
           if (outcome.ok) return resultOf(outcome)
-          orchestrator.signal.throwIfAborted() // the end of the run is no failure of its agents
           bidders = bidders.filter((name) => name !== winner)
           const isLast = failed++ >= maxReauctions || bidders.length === 0
           const why = `"${winner}" failed: ${outcome.error.code}: ${outcome.error.message}`
@@ -112,11 +114,10 @@ async function chosen(
   const schema = z.object({ winner: z.enum(bids.map(({ agent }) => agent)), reason: z.string().optional() })
   const content = say('choose', { query, bids: asText(orchestrator, bids) })
   try {
-    const { value } = await askFor(orchestrator, auctioneer, content, schema, { structuredData: { task: query, bids } })
+    const { value } = await askFor(orchestrator, auctioneer, content, schema, { metadata: { bids } })
     orchestrator.decide(AWARD, value.winner, `The auctioneer "${auctioneer}" chose it. ${value.reason ?? ''}`.trim())
     return value.winner
   } catch (error) {
-    orchestrator.signal.throwIfAborted()
     if (!(error instanceof DramatisError)) throw error
     const why = `The auctioneer "${auctioneer}" chose nobody: ${error.code}: ${error.message}`
     orchestrator.decide(AWARD, best.agent, `${byBid} ${why}`)
@@ -127,8 +128,7 @@ async function chosen(
 /** The bids as an auctioneer reads them, with what their agents declare. */
 function asText({ agents }: OrchestratorContext, bids: readonly Bid[]): string {
   const lines = bids.map(({ agent, bid, fit, load, score, reason }) => {
-    const declared = agents.find(({ name }) => name === agent)?.capabilities ?? []
-    const can = declared.map((one) => (typeof one === 'string' ? one : `${one.name} (${one.description ?? ''})`))
+    const can = (agents.find(({ name }) => name === agent)?.capabilities ?? []).map(abilityText)
     const words = [`bids ${bid}`, `fit ${fit}`, `load ${load}`, `score ${score}`]
     return `- ${agent}: ${words.join(', ')}. ${can.length > 0 ? `Can: ${can.join(', ')}. ` : ''}${reason}`.trimEnd()
   })
@@ -189,4 +189,11 @@ function check(config: AuctionConfig, team: readonly string[]): void {
     )
   if (Object.values(weightsOf(weights)).every((one) => one === 0))
     throw refused('orchestration.weights', weights, 'at least one weight above 0')
+  if (bidders === undefined && team.every((name) => name === auctioneer))
+    throw refused(
+      'orchestration.bidders',
+      bidders,
+      'a list of at least one agent',
+      'The team has no agent but the auctioneer.',
+    )
 }

@@ -91,7 +91,7 @@ export interface TeamOptions<Name extends string = string> {
   stateManagement?: StateConfig
   /**
    * How a task finds its agent where nobody says it: the way of `orchestrator.route`, in scripts and in strategies that give tasks
-   * to agents which no option names; 'capability_match'.
+   * to agents which no option names; 'capability_match'. It is not asked where a message or an option names the agent.
    */
   taskRouting?: TaskRouting
   /** true: one blackboard for each run. false: none. Left out: one for each run whose agents use it. */

@@ -24,7 +24,12 @@ const toolNames = (request: ModelRequest | undefined) => request?.tools?.map(({ 
 /** A model role that may turn to `bob`, another one. */
 const pair = [
   { name: 'ann', systemPrompt: 'Ask bob.', canDelegateTo: ['bob'] },
-  { name: 'bob', systemPrompt: 'Help.', description: 'a helper', capabilities: ['counting'] },
+  {
+    name: 'bob',
+    systemPrompt: 'Help.',
+    description: 'a helper',
+    capabilities: ['counting', { name: 'adding', description: 'of whole numbers' }],
+  },
 ]
 const asksAnn: OrchestrationConfig = { strategy: 'sequential', agentOrder: ['ann'] }
 
@@ -39,7 +44,7 @@ t.test('a model asks another agent, and answers with what it was told', async (t
   const [first, second, third] = model.requests
   t.equal(
     first?.messages[0]?.content,
-    'Ask bob.\n\nThe other agents of your team, by name:\n- bob: a helper; can do: counting',
+    'Ask bob.\n\nThe other agents of your team, by name:\n- bob: a helper; can do: counting, adding (of whole numbers)',
   )
   t.same(toolNames(first), ['request', 'delegate', 'handoff', 'refuse'])
   t.same(toolNames(second), [], 'bob has no rights that are spoken of, so he has no tools')

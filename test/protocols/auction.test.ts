@@ -1,7 +1,7 @@
 /** The strategy auction, option by option, and what becomes of bids that are none: document 002, 2.2.1; requirement P8. */
 import t from 'tap'
-import { type AgentMessage, defineAgent } from '../../src/index.ts'
-import { scriptedModel, testTeam, virtualClock } from '../../src/testing.ts'
+import { type AgentContext, type AgentMessage, defineAgent } from '../../src/index.ts'
+import { scriptedModel, type TestTeam, testTeam, virtualClock } from '../../src/testing.ts'
 import { refuses, says, stage } from '../team/stage.ts'
 import { answers, bids, isBid, reason, refusalOf, sell, sellWhileBusy, takes, winners } from './bidders.ts'
 
@@ -25,7 +25,7 @@ t.test('everybody is asked at once, and only the winner is given the task', asyn
       ['a', false],
     ],
   )
-  t.match(asked[0], { structuredData: { bidFor: 'fix the bike' }, content: /fix the bike/ })
+  t.match(asked[0], { metadata: { bidFor: 'fix the bike' }, content: /fix the bike/ })
   t.equal(asked[2]?.content, 'fix the bike')
 })
 
@@ -234,7 +234,7 @@ t.test('the auctioneer chooses among the bids, and does not bid', async (t) => {
   t.match(asked, {
     content:
       /fix the bike[\s\S]*- a: bids 0\.1, fit 1, load 0, score 0\.7\. Can: bike \(repairs of all kinds\)\.\n- b: bids 0\.9/,
-    structuredData: { task: 'fix the bike', bids: [{ agent: 'a', bid: 0.1, fit: 1 }, { agent: 'b' }] },
+    metadata: { bids: [{ agent: 'a', bid: 0.1, fit: 1 }, { agent: 'b' }] },
   })
   t.notMatch(asked?.content, '- c')
 })
@@ -292,14 +292,18 @@ t.test('the rehearsal model bids and works', async (t) => {
   t.equal(refusalOf(result, 'a') ?? refusalOf(result, 'b'), undefined)
 })
 
-t.test('the end of the run is no failure of a bidder', async (t) => {
-  const never = answers(async (_message, context) => {
-    await context.sleep(1_000_000)
-    return '1'
-  })
-  const result = await sell(t, { a: never }, { bidTimeoutMs: 150_000 }, { globalTimeoutMs: 100 })
-  t.match(result, { success: false, error: { code: 'RUN_TIMEOUT' } })
-  t.same(result.orchestrationTrace.decisions, [])
+t.test('the end of the run is no failure of a bidder, a winner or an auctioneer', async (t) => {
+  const never = (_message: AgentMessage, context: AgentContext) => context.sleep(1_000_000).then(() => '1')
+  const boss = { code: defineAgent({ receive: never }) }
+  for (const [cast, config, last] of [
+    [{ a: answers(never) }, { bidTimeoutMs: 150_000 }, undefined],
+    [{ a: bids(1, never), b: bids(0) }, {}, 'Who gets the task?'],
+    [{ boss, a: bids(1), b: bids(0) }, { auctioneer: 'boss' }, 'What does "b" bid?'],
+  ] as const) {
+    const result = await sell(t, cast, config, { globalTimeoutMs: 100 })
+    t.match(result, { success: false, error: { code: 'RUN_TIMEOUT' } })
+    t.equal(result.orchestrationTrace.decisions.at(-1)?.question, last)
+  }
 })
 
 t.test('route by auction asks for bids too', async (t) => {
@@ -321,4 +325,32 @@ t.test('route by auction asks for bids too', async (t) => {
   t.equal(result.finalOutput, 'b a null')
   t.same(winners(result), ['b', 'a', 'nobody'])
   t.match(refusalOf(result, 'c'), /It bids 5/)
+})
+
+t.test('a script that dies with its bids gets them again, and nobody is asked twice', async (t) => {
+  let asked = 0
+  const bidder = defineAgent({
+    receive(message, { role }) {
+      if (!isBid(message)) return `${role.name} did it`
+      asked += 1
+      return { structuredData: asked / 10 }
+    },
+  })
+  const boss = defineAgent({
+    async receive(_message, context) {
+      if (asked === 2) team.crash('$orchestrator')
+      asked = 9
+      await context.sleep(100)
+      return { structuredData: { winner: 'a' } }
+    },
+  })
+  const cast = { boss, a: bidder, b: bidder }
+  const team: TestTeam<string> = stage<string>(t, cast, { orchestration: { strategy: 'auction', auctioneer: 'boss' } })
+  const pending = team.execute('q')
+  await team.clock.advance(100_000)
+  const result = await pending
+  t.match(result, { success: true, finalOutput: 'a did it' })
+  t.equal(asked, 9)
+  const questions = result.orchestrationTrace.decisions.map(({ question, choice }) => `${question} ${choice}`)
+  t.same(questions, ['What does "a" bid? 0.1', 'What does "b" bid? 0.2', 'Who gets the task? a'])
 })

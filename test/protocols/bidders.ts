@@ -14,7 +14,7 @@ type Said = string | { content?: string; structuredData?: unknown }
 type Work = (message: AgentMessage, context: AgentContext) => Said | Promise<Said>
 
 /** Whether it is asked for a bid, and not for the work. */
-export const isBid = ({ structuredData }: AgentMessage) => Object(structuredData).bidFor !== undefined
+export const isBid = ({ metadata }: AgentMessage) => 'bidFor' in metadata
 
 /** Bids that, and works so. */
 export const bids = (bid: unknown, work: Work = (_message, { role }) => `${role.name} did it`): AgentDefinition =>

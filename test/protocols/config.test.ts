@@ -101,6 +101,21 @@ t.test('each option refuses what it cannot be', async (t) => {
     [{ strategy: 'blackboard', maxRounds: 1.5 }, 'maxRounds'],
     [{ strategy: 'blackboard', quietMs: -1 }, 'quietMs'],
     [{ strategy: 'blackboard', quietMs: '1s' }, 'quietMs'],
+    [{ strategy: 'auction', bidders: [] }, 'bidders'],
+    [{ strategy: 'auction', bidders: ['writer', 'writer'] }, 'bidders[1]'],
+    [{ strategy: 'auction', auctioneer: 'nobody' }, 'auctioneer'],
+    [{ strategy: 'auction', auctioneer: 'writer', bidders: ['writer'] }, 'auctioneer'],
+    [{ strategy: 'auction', bidTimeoutMs: 0 }, 'bidTimeoutMs'],
+    [{ strategy: 'auction', minimumBid: 1.1 }, 'minimumBid'],
+    [{ strategy: 'auction', weights: { capability: -1 } }, 'weights.capability'],
+    [{ strategy: 'auction', weights: { load: '1' } }, 'weights.load'],
+    [{ strategy: 'auction', weights: { trust: 1 } }, 'weights.trust'],
+    [{ strategy: 'auction', weights: { capability: 0, load: 0, confidence: 0 } }, 'weights'],
+    [{ strategy: 'auction', tieBreak: 'dice' }, 'tieBreak'],
+    [{ strategy: 'auction', maxReauctions: -1 }, 'maxReauctions'],
+    [{ strategy: 'auction', onNoBids: 'wait' }, 'onNoBids'],
+    [{ strategy: 'auction', prompts: { bids: 'Bid!' } }, 'prompts.bids'],
+    [{ strategy: 'auction', prompts: { bid: '{task}' } }, 'prompts.bid'],
     [{ strategy: 'custom' }, 'run'],
     [{ strategy: 'custom', module: '' }, 'module'],
     [{ strategy: 'custom', module: 7 }, 'module'],
@@ -130,6 +145,11 @@ t.test('a team that is all judge has nobody to ask', async (t) => {
 t.test('a team that is all synthesizer has nobody to ask', async (t) => {
   const error = refusal({ strategy: 'blackboard', synthesizer: 'sum' }, ['sum'])
   t.equal(error.details.path, 'orchestration.agents')
+})
+
+t.test('a team that is all auctioneer has nobody to bid', async (t) => {
+  const error = refusal({ strategy: 'auction', auctioneer: 'boss' }, ['boss'])
+  t.equal(error.details.path, 'orchestration.bidders')
 })
 
 t.test('interests of an agent that does not contribute would have no effect', async (t) => {

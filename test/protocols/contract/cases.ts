@@ -32,6 +32,11 @@ export const plays = (says: Says): AgentDefinition =>
 
 const signs = plays(({ content }, { role }) => `${content}, ${role.name}`)
 
+const bids = (bid: number) =>
+  plays(({ content, metadata }, { role }) =>
+    'bidFor' in metadata ? { structuredData: { bid } } : `${content}, ${role.name}`,
+  )
+
 export const cases: readonly Case[] = [
   {
     name: 'sequential',
@@ -55,6 +60,16 @@ export const cases: readonly Case[] = [
     name: 'parallel, judged',
     orchestration: { strategy: 'parallel', aggregationStrategy: 'best', judge: 'judge' },
     cast: { a: signs, b: signs, judge: plays(() => ({ structuredData: { best: 'b' } })) },
+    answer: (query) => `${query}, b`,
+  },
+  {
+    name: 'auction',
+    orchestration: { strategy: 'auction', auctioneer: 'boss', bidTimeoutMs: 1_000_000, weights: { load: 0 } },
+    cast: {
+      boss: plays(({ metadata }) => ({ structuredData: { winner: (metadata.bids as { agent: string }[])[0]?.agent } })),
+      a: bids(0.2),
+      b: bids(0.4),
+    },
     answer: (query) => `${query}, b`,
   },
   {
