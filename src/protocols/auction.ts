@@ -1,5 +1,4 @@
 /** Agents bid for the task, and the best bid gets it. Source: document 002, 2.2.1; requirement P8. */
-import { z } from 'zod'
 import { AUCTION_TERMS, type AuctionTerms, type Bid, bidsFor, type NoBid, reasonFor } from '../actors/auction.ts'
 import type { OrchestratorContext } from '../actors/context.ts'
 import { abilityText } from '../actors/model-prompt.ts'
@@ -84,6 +83,7 @@ export const auction: Strategy<AuctionConfig> = {
           if (winner === undefined) throw nobodyBids(orchestrator, bidders, none)
           const outcome = await outcomeOf(winner, () => lastWord(orchestrator, winner, query))
           if (outcome.ok) return resultOf(outcome)
+          orchestrator.signal.throwIfAborted() // the end of the run is no failure of its agents
           bidders = bidders.filter((name) => name !== winner)
           const isLast = failed++ >= maxReauctions || bidders.length === 0
           const why = `"${winner}" failed: ${outcome.error.code}: ${outcome.error.message}`
@@ -111,6 +111,7 @@ async function chosen(
     orchestrator.decide(AWARD, best.agent, byBid)
     return best.agent
   }
+  const { z } = await import('zod') // late: a team of code starts without it
   const schema = z.object({ winner: z.enum(bids.map(({ agent }) => agent)), reason: z.string().optional() })
   const content = say('choose', { query, bids: asText(orchestrator, bids) })
   try {
