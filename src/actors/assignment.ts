@@ -63,7 +63,8 @@ export type AgentCode =
   /** A role that is played by a language model: there is nothing to import. */
   | { model: true }
 
-export type RosterEntry = RoleInfo & { status: AgentStatus }
+/** An agent as a protocol script sees it. */
+export type RosterEntry = RoleInfo & { status: AgentStatus; playedByModel: boolean }
 
 /** What `start` answers. `state` is the agent's state after its start hook, if it is new or changed. `tools` are the names of its tools. */
 export type Started =

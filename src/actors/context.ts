@@ -201,6 +201,9 @@ export interface AgentContext<State = object, RunState = object, Data = unknown>
   /**
    * Asks for an answer in pieces, as the other side emits them. Leaving the loop withdraws the request. A turn that is
    * tried again reads every piece from the first one on.
+   *
+   * What a role without code says in pieces is its answer and nothing else; it comes as one piece where the model has tools, or
+   * a schema to fit. Its turn is not tried again, by whatever option, when a part of its answer has been read: it would say another.
    */
   requestStream(
     to: string,
@@ -411,7 +414,8 @@ export interface AgentContext<State = object, RunState = object, Data = unknown>
   /**
    * The loop that plays a role without code: the model is asked, what tools it calls are called, it is told what came of
    * them, until it answers without. Each call of the model and of a tool is a step. A string is a `prompt`; the rest is as
-   * for `complete`.
+   * for `complete`. `stream: true` emits the answer and nothing else: piece by piece where the model has no tools and no
+   * `output` to fit, else as a whole when it is known.
    *
    * Its tools are verbs of this context, as the role's rights say (`delegationAllowed: true` or `canDelegateTo`: request,
    * delegate, handoff; `escalateTo`: escalate; the team's `enableBlackboard`: publish, read_blackboard; `trust: 'privileged'`:
@@ -507,8 +511,8 @@ export interface AgentContext<State = object, RunState = object, Data = unknown>
  * }
  */
 export interface OrchestratorContext<Name extends string = string> extends AgentContext {
-  /** Everybody in the team, in the order in which they were given. */
-  readonly agents: readonly (RoleInfo<Name> & { status: AgentStatus })[]
+  /** Everybody in the team, in the order in which they were given. `playedByModel`: its role has no code. */
+  readonly agents: readonly (RoleInfo<Name> & { status: AgentStatus; playedByModel: boolean })[]
   /**
    * Who should get a task, by the team's `taskRouting` or by `options.by`; null: nobody matches. It gives nobody the task: that is
    * for `request` or `delegate`. Agents that are stopped, and those with `canBeDelegatedTo: false`, are never chosen. The

@@ -34,6 +34,8 @@ export interface ModelTurnView {
   known: number
   /** It runs within another turn of the agent, which goes on from what stands now. */
   nested: boolean
+  /** Somebody reads along what is said in the run. */
+  isRunRead: boolean
 }
 
 export const MODEL_TURN = 'model.turn'
@@ -45,7 +47,7 @@ const SOCIAL: ReadonlySet<string> = new Set(['request', 'delegate', 'handoff'])
 export function modelAgent(remembers: boolean): AgentHandlers {
   const receive: AgentHandlers['receive'] = async (message, context) => {
     const turn = turnOf(context)
-    const { colleagues, heirs, known, nested } = (await turn.call(MODEL_TURN, {})) as ModelTurnView
+    const { colleagues, heirs, known, nested, isRunRead } = (await turn.call(MODEL_TURN, {})) as ModelTurnView
     const isSocial = turn.verbs.some((verb) => SOCIAL.has(verb))
     const system = systemPromptOf(turn.role, isSocial ? colleagues : [])
     const before = remembers ? begun(turn, known) : NO_CONVERSATION
@@ -54,8 +56,10 @@ export function modelAgent(remembers: boolean): AgentHandlers {
     const heard = heardWith(message, turn)
     const output = outputOf(turn, message)
     const messages: ModelMessage[] = [{ role: 'system', content: system }, ...historyOf(before), ...heard]
+    // What nobody reads along is asked for as a whole: so also an answer that breaks off can be asked for again.
+    const stream = turn.start.streams && (isRunRead || !isLast(message))
     const { completion, transcript, left } = await turn.thinkAloud(
-      { messages, stream: true, ...(output && { output }) },
+      { messages, stream, ...(output && { output }) },
       { summary: before.summary, goal, heirs },
     )
     checkSaid(completion, turn)

@@ -68,6 +68,8 @@ class Loop<T> {
   readonly #context: ThinkingContext
   readonly #passing: PassingOn
   readonly #maxRounds: number
+  /** What is said can be read along: with no tool to call and no schema to miss, it is the answer from the first word on. */
+  readonly #inPieces: boolean
   /** What was said since. */
   readonly #said: ModelMessage[] = []
   #usage = NO_TOKENS
@@ -77,11 +79,12 @@ class Loop<T> {
   constructor(turn: ThinkingTurn, request: Thinking<T>, background: Background) {
     this.#turn = turn
     this.#request = request
-    this.#call = callOf(turn.role, request)
+    this.#call = callOf(turn.role, { ...request, stream: false })
     this.#context = new ThinkingContext(turn, this.#call, background, (call) => this.#pay(call))
     const said = () => [...this.#call.messages, ...this.#said.slice(0, this.#said.at(-1)?.toolCalls ? -1 : undefined)]
     this.#passing = new PassingOn(background.heirs ?? {}, said, (messages) => this.#context.passedOn(messages))
     this.#tools = new OfferedTools(turn, request.tools, this.#passing)
+    this.#inPieces = request.stream === true && this.#tools.specs.length === 0 && !request.output
     this.#maxRounds = request.maxRounds ?? turn.role.maxRounds ?? MAX_ROUNDS
   }
 
@@ -90,6 +93,7 @@ class Loop<T> {
     for (let round = 1; ; round++) {
       const answer = await this.#ask()
       if (answer.toolCalls.length === 0) return this.#answered(answer)
+      if (this.#inPieces && answer.text !== '') throw this.#isLost(answer, 'after words that were read as its answer')
       this.#said.push({ role: 'assistant', content: answer.text, toolCalls: answer.toolCalls })
       const { messages, ends, known } = await this.#tools.perform(answer.toolCalls)
       this.#said.push(...messages)
@@ -107,7 +111,8 @@ class Loop<T> {
   async #ask(messages = this.#said): Promise<ModelAnswer> {
     const { specs } = this.#tools
     const shown = await this.#context.shown([...this.#call.messages, ...messages], specs)
-    return this.#pay({ ...this.#call, messages: shown, ...(specs.length > 0 && { tools: specs }) })
+    const call = { ...this.#call, messages: shown, ...(this.#inPieces && { stream: true }) }
+    return this.#pay({ ...call, ...(specs.length > 0 && { tools: specs }) })
   }
 
   async #pay(call: ModelCall): Promise<ModelAnswer> {
@@ -128,6 +133,7 @@ class Loop<T> {
 
   #end(answer: ModelAnswer, output: T): ThoughtAloud<T> {
     this.#said.push({ role: 'assistant', content: answer.text })
+    if (this.#request.stream && !this.#inPieces && answer.text !== '') this.#turn.context.emit(answer.text)
     const all = { ...answer, usage: this.#usage, rehearsed: this.#rehearsed }
     return { completion: completionOf(all, output), transcript: this.#said, left: this.#context.left }
   }
@@ -156,11 +162,11 @@ class Loop<T> {
     return undefined
   }
 
-  #isLost({ model, toolCalls }: ModelAnswer): ModelError {
+  #isLost({ model, toolCalls }: ModelAnswer, when = `${MOST_LOST_ROUNDS} times in a row`): ModelError {
     const agent = this.#turn.role.name
     const called = [...new Set(toolCalls.map(({ name }) => name))]
     return new ModelError(
-      `The model "${model}" of "${agent}" called only tools that do not exist, ${MOST_LOST_ROUNDS} times in a row: ${called.join(', ')}. Name its tools in its role, or take a model that knows how to call tools.`,
+      `The model "${model}" of "${agent}" called only tools that do not exist, ${when}: ${called.join(', ')}. Name its tools in its role, or take a model that knows how to call tools.`,
       { agent, model, tools: called },
     )
   }

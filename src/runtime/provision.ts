@@ -67,7 +67,10 @@ export class Provision {
 
   /** The agents as a protocol script sees them. */
   roster(run: RunState | undefined): RosterEntry[] {
-    return this.#supervisor.agents(run).map((cell) => ({ ...cell.settings.info, status: statusOf(cell) }))
+    return this.#supervisor.agents(run).map((cell) => {
+      const { info, playedByModel } = cell.settings
+      return { ...info, status: statusOf(cell), playedByModel }
+    })
   }
 
   /** What a thread of that agent is to load. Rejects with `ConfigurationError` for a module that cannot be found or bundled. */

@@ -240,13 +240,21 @@ export class Redelivery implements Redelivering {
     return begun.values().next().value
   }
 
+  /** A model that is asked again begins another answer, and of this one somebody has read a part. */
+  #isReadAlready(cell: Cell, envelope: Envelope<RunState>): boolean {
+    if (!cell.settings.playedByModel) return false
+    return this.#loggedSteps(cell, envelope).some(
+      ({ memory, at }) => kindOf(memory, at) === CHUNK && senderOf(memory, at) === cell.index,
+    )
+  }
+
   /**
    * Its caller has asked again, and it may be done twice: the turn is told to stop, and begins again when it has. Not
-   * where a death has ended it already, nor over a step that may not run twice.
+   * where a death has ended it already, nor over a step that may not run twice, nor where a model's words were read.
    */
   beginAgain(cell: Cell, envelope: Envelope<RunState>, reason: DramatisError): void {
     if (!cell.mailbox.holds(envelope) || !cell.life?.begun(envelope)) return
-    if (this.#unknownStep(cell, envelope)) return
+    if (this.#unknownStep(cell, envelope) || this.#isReadAlready(cell, envelope)) return
     if (!envelope.within) this.#core.gate.excuse(envelope.run, cell)
     this.#core.delivery.reply(cell, this.#core.frames.abort(envelope, reason))
     this.#core.deaths.killAfterGrace(cell, envelope)
@@ -261,7 +269,7 @@ export class Redelivery implements Redelivering {
     const error = errorOf(memory, at)
     const late = mayBeginAgain && error.code === 'REQUEST_TIMEOUT'
     if (!late && (onHandlerError === 'fail' || error.code !== 'AGENT_FAILED' || charged >= poisonAttempts)) return false
-    if (this.#unknownStep(cell, envelope)) return false
+    if (this.#unknownStep(cell, envelope) || this.#isReadAlready(cell, envelope)) return false
     if (!late && onHandlerError === 'restart') {
       this.#core.deaths.kill(cell, error)
       // The turn has ended, but not in a commit: the death gives it back like any other.

@@ -56,6 +56,8 @@ export class RunState {
   boardLent = false
   /** false: its caller waits for its end alone. Else somebody has a handle of it, or its id, and may write in it yet. */
   held: boolean | undefined
+  /** How many read along what is said in it. */
+  readers = 0
   /** What its agents keep for this run, by their index. */
   readonly states = new Map<number, object>()
   /** By the id of the request that a task is. */

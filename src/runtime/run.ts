@@ -73,7 +73,12 @@ export interface Run<T = undefined> {
   readonly result: Promise<MultiAgentResult<T>>
   /** What happened and happens, until the run has finished. `after` is the `seq` of the last event that was seen. */
   events(options?: { after?: number; types?: RuntimeEvent['type'][] }): AsyncIterable<RuntimeEvent<T>>
-  /** The answer in pieces as they come; in one piece if the script emits none. */
+  /**
+   * The answer in pieces as they come, then what is left of it: joined they are `finalOutput`. A role without code that speaks
+   * last says its answer in pieces, unless it has tools or a schema to fit: then only the end shows what of it is the answer, and
+   * that comes as a whole. So does the answer of an agent with code. A script of your own has the say by what it emits: where
+   * that does not begin its answer, it stands in its place. Of a run that fails there is what was said until then.
+   */
   text(): AsyncIterable<string>
   /** Aborts the run, and resolves when it has ended. */
   cancel(reason?: string): Promise<void>
@@ -157,6 +162,7 @@ export class RunHandle<T> implements Run<T> {
 
   async *events(options: { after?: number; types?: RuntimeEvent['type'][] } = {}): AsyncGenerator<RuntimeEvent<T>> {
     let after = options.after ?? -1
+    const readsAlong = options.types?.includes('output.delta') ?? true
     const fold = new StatusFold((index) => this.#source.name(index))
     for (const entry of this.state.log.entries()) if (lastSeq(entry) <= after) passOver(entry, fold)
     const reader = { read: -1, fold }
@@ -168,6 +174,7 @@ export class RunHandle<T> implements Run<T> {
     })
     const ended = () => wake?.()
     this.result.then(ended, ended)
+    if (readsAlong) this.state.readers += 1
     try {
       for (;;) {
         changed = false
@@ -184,6 +191,7 @@ export class RunHandle<T> implements Run<T> {
         }
       }
     } finally {
+      if (readsAlong) this.state.readers -= 1
       stop()
     }
   }
@@ -197,13 +205,15 @@ export class RunHandle<T> implements Run<T> {
   }
 
   async *text(): AsyncGenerator<string> {
-    let any = false
+    let said = ''
     for await (const event of this.events({ types: ['output.delta', 'run.finished'] })) {
       if (event.type === 'output.delta' && event.final) {
-        any = true
+        said += event.chunk
         yield event.chunk
-      } else if (event.type === 'run.finished' && !any && event.result.finalOutput !== null)
-        yield event.result.finalOutput
+      } else if (event.type === 'run.finished') {
+        const answer = event.result.finalOutput ?? ''
+        if (answer.length > said.length && answer.startsWith(said)) yield answer.slice(said.length)
+      }
     }
   }
 

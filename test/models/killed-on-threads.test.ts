@@ -1,9 +1,10 @@
 /**
  * A turn of ten steps on a real thread, played by a model behind a socket, with tools in the host, in the thread and in a
  * thread of their own. Its thread is ended after each step, and in the middle of each call of the model: what has happened
- * outside of the thread has happened once.
+ * outside of the thread has happened once. So it is where an answer without tools is read along as it comes.
  */
 import t from 'tap'
+import type { Run } from '../../src/index.ts'
 import { type ModelServer, modelServer } from '../fixtures/model-server.ts'
 import type { Answer } from '../fixtures/model-wire.ts'
 import { gate, silent } from '../supervision/teams.ts'
@@ -56,7 +57,7 @@ interface Ending {
 }
 
 /** One team for many runs, one after the other. */
-async function stage(t: Test, server: ModelServer, whole: boolean) {
+async function stage(t: Test, server: ModelServer) {
   const { tool, calls: sums } = adder()
   const team = new ThreadTeam({
     agents: [
@@ -75,7 +76,6 @@ async function stage(t: Test, server: ModelServer, whole: boolean) {
   const said: string[] = []
   let died = gate()
   team.events.subscribe((event) => {
-    if (event.type === 'output.delta') said.push(event.chunk)
     if (event.type === 'agent.crashed') died.open()
   })
   let next = 0
@@ -91,9 +91,10 @@ async function stage(t: Test, server: ModelServer, whole: boolean) {
       const outputs = messages.filter(({ role }) => role === 'tool').map(({ content }) => content ?? '')
       const nth = messages.filter(({ role }) => role === 'assistant').length
       const answer = answerOf(nth, shared.file, alone.file, outputs)
-      return { ...answer, whole, ...(nth === within && { between: released }) }
+      return { ...answer, ...(nth === within && { between: released }) }
     })
-    const run = team.execute('go')
+    const run = team.launch('go')
+    const reading = read(run, said)
     if (within !== undefined) {
       await server.called(asked + within + 1)
       team.end('ann')
@@ -101,7 +102,8 @@ async function stage(t: Test, server: ModelServer, whole: boolean) {
       await team.host.lives.ready(team.host.cell('ann')!)
       release()
     }
-    const { finalOutput, totalTokenUsage, orchestrationTrace, error } = await run
+    const { finalOutput, totalTokenUsage, orchestrationTrace, error } = await run.result
+    await reading
     if (place > 0) await died.opened
     const keys = new Set(shared.keys()).size
     return {
@@ -118,37 +120,69 @@ async function stage(t: Test, server: ModelServer, whole: boolean) {
   }
 }
 
+async function read(run: Run, said: string[]): Promise<void> {
+  for await (const text of run.text()) said.push(text)
+}
+
 /** What a run is like, whatever has died. */
-const well = (whole: boolean) => ({
+const WELL = {
   output: '2 1 3',
-  said: whole ? ['2 1 3'] : ['2 ', '1 ', '3'],
+  said: ['2 1 3'],
   asked: [2, 5, 7, 9, 11],
   usage: { inputTokens: 11_111, outputTokens: 31, totalTokens: 11_142, calls: CALLS },
   sums: [1, 2],
   alone: 1,
   shared: { calls: 2, repeated: 0 },
   mismatches: 0,
+}
+
+t.test('ten steps, and their thread ends at one place', async (t) => {
+  const play = await stage(t, await modelServer(t))
+  t.strictSame(await play({}), { ...WELL, places: PLACES }, 'nowhere')
+  for (const place of ALL) {
+    const { places: _, ...played } = await play({ place })
+    // The idempotent tool was about to run in the thread that ended, or did: then nobody knows whether it has.
+    const mayRepeat = STEPS[place >> 1] === 'thread' && played.shared.repeated === 1
+    const shared = { calls: 2, repeated: mayRepeat ? 1 : 0 }
+    t.strictSame(played, { ...WELL, shared }, `at ${place}`)
+  }
 })
 
-for (const [answers, whole, cuts] of [
-  ['in a stream', false, ALL],
-  ['in one body', true, ALL.filter((place) => STEPS[(place - 1) >> 1] === 'model')],
-] as const) {
-  t.test(`ten steps, and their thread ends at one place; the model answers ${answers}`, async (t) => {
-    const play = await stage(t, await modelServer(t), whole)
-    t.strictSame(await play({}), { ...well(whole), places: PLACES }, 'nowhere')
-    for (const place of cuts) {
-      const { places: _, ...played } = await play({ place })
-      // The idempotent tool was about to run in the thread that ended, or did: then nobody knows whether it has.
-      const mayRepeat = STEPS[place >> 1] === 'thread' && played.shared.repeated === 1
-      const shared = { calls: 2, repeated: mayRepeat ? 1 : 0 }
-      t.strictSame(played, { ...well(whole), shared }, `at ${place}`)
-    }
-  })
+t.test('ten steps, and their thread ends in the middle of an answer', async (t) => {
+  const play = await stage(t, await modelServer(t))
+  for (let within = 0; within < CALLS; within++)
+    t.strictSame(await play({ within }), { ...WELL, places: PLACES }, `in answer ${within}`)
+})
 
-  t.test(`ten steps, and their thread ends in the middle of an answer; the model answers ${answers}`, async (t) => {
-    const play = await stage(t, await modelServer(t), whole)
-    for (let within = 0; within < CALLS; within++)
-      t.strictSame(await play({ within }), { ...well(whole), places: PLACES }, `in answer ${within}`)
+for (const [answers, whole, pieces] of [
+  ['in a stream', false, ['one ', 'two ', 'three']],
+  ['in one body', true, ['one two three']],
+] as const)
+  t.test(`an answer ${answers} is read along, and its thread ends in the middle`, async (t) => {
+    const server = await modelServer(t)
+    const team = new ThreadTeam({
+      agents: [{ name: 'ann' }],
+      models: { default: { model: 'small', baseURL: server.baseURL, apiKey: 'key-of-the-team-1' } },
+      orchestration: { strategy: 'sequential' },
+      supervision: { backoff: { baseMs: 0, capMs: 0 } },
+      logger: silent,
+    })
+    t.teardown(() => team.close())
+    const revived = gate()
+    server.always({ text: ['one ', 'two ', 'three'], whole, between: revived.opened })
+    team.events.subscribe((event) => {
+      if (event.type === 'turn.started' && event.attempt === 2) revived.open()
+    })
+    const run = team.launch('go')
+    const said: string[] = []
+    const reading = read(run, said)
+    await server.called(1)
+    team.end('ann')
+    await reading
+    t.strictSame(said, pieces, 'each piece comes once')
+    t.equal((await run.result).finalOutput, 'one two three')
+    t.strictSame(
+      server.calls.map(({ body }) => body.stream),
+      [true],
+    )
   })
-}

@@ -81,17 +81,22 @@ t.test('a streamed answer goes on after a death, and each piece is said once', a
       yield { text: 'lo' }
     },
   })
+  const run = team.launch('hi')
   const chunks: string[] = []
-  team.events.subscribe((event) => {
-    if (event.type === 'output.delta') {
-      chunks.push(event.chunk)
+  const read = async () => {
+    for await (const chunk of run.text()) {
+      chunks.push(chunk)
       said.open()
-    } else if (event.type === 'turn.started' && event.attempt === 2) alive.open()
+    }
+  }
+  team.events.subscribe((event) => {
+    if (event.type === 'turn.started' && event.attempt === 2) alive.open()
   })
-  const pending = team.execute('hi')
+  const reading = read()
   await said.opened
   team.end('ann')
-  t.equal((await pending).finalOutput, 'hello')
+  await reading
+  t.equal((await run.result).finalOutput, 'hello')
   t.same(chunks, ['hel', 'lo'])
 })
 

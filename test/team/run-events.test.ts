@@ -1,6 +1,6 @@
 /** The events of a run, as its caller reads them: all of them, in order, from wherever it wants to begin. */
 import t from 'tap'
-import { defineAgent, type RuntimeEvent } from '../../src/index.ts'
+import { defineAgent, type OrchestratorContext, type RuntimeEvent } from '../../src/index.ts'
 import { after, all, echo, says, stage } from './stage.ts'
 
 const typesOf = (events: readonly RuntimeEvent<unknown>[]) => events.map(({ type }) => type)
@@ -180,6 +180,18 @@ t.test('text gives the pieces that the script emits, and they are final', async 
     { agent: '$orchestrator', chunk: 'one ', final: true },
     { agent: '$orchestrator', chunk: 'two', final: true },
   ])
+})
+
+t.test('text ends with what the script did not emit of its answer, if it emits the beginning', async (t) => {
+  const emitting = (pieces: string[], answer: string) => {
+    const run = async (orchestrator: OrchestratorContext) => {
+      for (const piece of pieces) orchestrator.emit(piece)
+      return answer
+    }
+    return stage(t, { a: says('never') }, { orchestration: { strategy: 'custom', run } }).launch('q')
+  }
+  t.same(await all(emitting(['one ', 'two'], 'one two three').text()), ['one ', 'two', ' three'])
+  t.same(await all(emitting(['one ', 'two'], 'something else').text()), ['one ', 'two'])
 })
 
 t.test('text gives the whole answer where nobody emits, and nothing of a run that failed', async (t) => {

@@ -2,10 +2,8 @@
 import type { OrchestratorContext } from '../../actors/context.ts'
 import { ReplyInvalidError } from '../../errors.ts'
 import type { AgentMessage } from '../../mailbox/message.ts'
-import { lastWord } from './last-word.ts'
+import { type LastWords, lastWord } from './last-word.ts'
 import { type Answered, asData, asText } from './outputs.ts'
-
-type Asking = Pick<OrchestratorContext, 'request'>
 
 /**
  * The agent whose answer the judge finds best. The judge names it in `structuredData.best`, or else in its words.
@@ -13,7 +11,7 @@ type Asking = Pick<OrchestratorContext, 'request'>
  * @throws {ReplyInvalidError} when it names nobody, or several.
  */
 export async function pickBest(
-  orchestrator: Asking,
+  orchestrator: Pick<OrchestratorContext, 'request'>,
   judge: string,
   query: string,
   answers: readonly Answered[],
@@ -31,7 +29,7 @@ export async function pickBest(
 
 /** The judge's own answer, made of answers that differ. */
 export async function synthesize(
-  orchestrator: Asking,
+  orchestrator: LastWords,
   judge: string,
   query: string,
   answers: readonly Answered[],

@@ -3,12 +3,24 @@ import type { OrchestratorContext, RequestOptions } from '../../actors/context.t
 import { LAST_SPEAKER } from '../../actors/last-speaker.ts'
 import type { AgentMessage } from '../../mailbox/message.ts'
 
-/** Asks one agent for what will be the run's answer as it says it. Ask several, or take only a part: use `request`. */
-export function lastWord(
-  orchestrator: Pick<OrchestratorContext, 'request'>,
+/** What it takes of a script. */
+export type LastWords = Pick<OrchestratorContext, 'agents' | 'emit' | 'request' | 'requestStream'>
+
+/**
+ * Asks one agent for what will be the run's answer as it says it. What a model says is passed on piece by piece to who
+ * reads the run. What code emits may be anything, so that its answer comes as a whole. Ask several, or take only a part:
+ * use `request`.
+ */
+export async function lastWord(
+  orchestrator: LastWords,
   agent: string,
   content: string,
   options: RequestOptions = {},
 ): Promise<AgentMessage> {
-  return orchestrator.request(agent, content, { ...options, metadata: { ...options.metadata, ...LAST_SPEAKER } })
+  const asked = { ...options, metadata: { ...options.metadata, ...LAST_SPEAKER } }
+  const isModel = orchestrator.agents.some(({ name, playedByModel }) => name === agent && playedByModel)
+  if (!isModel) return orchestrator.request(agent, content, asked)
+  const stream = orchestrator.requestStream(agent, content, asked)
+  for await (const piece of stream) orchestrator.emit(piece)
+  return stream.response
 }

@@ -3,6 +3,7 @@ import type { OrchestratorContext } from '../../actors/context.ts'
 import { canonical } from '../../actors/vote.ts'
 import { ConsensusError } from '../../errors.ts'
 import { synthesize } from './judge.ts'
+import type { LastWords } from './last-word.ts'
 import type { Answered } from './outputs.ts'
 
 /** What is done about a conflict: the votes decide, the first of the highest priority, a judge; or nobody. */
@@ -16,7 +17,7 @@ const QUESTION = 'The answers differ: which one counts?'
  * @throws {ConsensusError} in a conflict under `'fail'`.
  */
 export async function reconcile(
-  orchestrator: Pick<OrchestratorContext, 'agents' | 'decide' | 'request' | 'vote'>,
+  orchestrator: Pick<OrchestratorContext, 'decide' | 'vote'> & LastWords,
   query: string,
   answers: readonly [Answered, ...Answered[]],
   resolution: Resolution,

@@ -28,6 +28,7 @@ export function modelTurnVerbs(core: Core): [operation: Verb, verb: HostVerb][] 
         heirs: heirsOf(core.agents(run).filter((other) => other !== cell)),
         known: (run.states.get(cell.index) as Conversation | undefined)?.turns.length ?? 0,
         nested: cell.holderOf(turn)?.mailbox.handed.get(turn)?.within !== undefined,
+        isRunRead: run.readers > 0,
       }),
     ],
     [

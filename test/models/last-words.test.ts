@@ -1,0 +1,275 @@
+/** What a model says last is read along as it comes: no word twice, and no word that is not the answer. */
+import t from 'tap'
+import { z } from 'zod'
+import type { AgentDefinition, MultiAgentPatternOptions, Run } from '../../src/index.ts'
+import { defineAgent } from '../../src/index.ts'
+import type { OrchestrationConfig } from '../../src/protocols/index.ts'
+import { testTeam } from '../../src/testing.ts'
+import { Dice } from '../dice.ts'
+import { gate, silent } from '../supervision/teams.ts'
+import { type Answer, type Answers, calls, FakeModel } from './fake-model.ts'
+import { modelTeam } from './teams.ts'
+
+const pieces = (...texts: string[]): Answer => texts.map((text) => ({ text }))
+
+async function read(run: Pick<Run, 'text'>): Promise<string[]> {
+  const texts: string[] = []
+  for await (const text of run.text()) texts.push(text)
+  return texts
+}
+
+/** What was said as final, and by whom. */
+async function finals(run: Run): Promise<{ agent: string; chunk: string }[]> {
+  const said: { agent: string; chunk: string }[] = []
+  for await (const event of run.events({ types: ['output.delta'] }))
+    if (event.type === 'output.delta' && event.final) said.push({ agent: event.agent, chunk: event.chunk })
+  return said
+}
+
+const streamed = ({ requests }: FakeModel) => requests.map(({ stream }) => stream === true)
+
+t.test('who reads the run gets the words of the last speaker as they come, and once', async (t) => {
+  const answers: Answers = ({ agent }) => (agent === 'ann' ? pieces('A ', 'draft') : pieces('The ', 'last ', 'word'))
+  const { team, model } = modelTeam(t, answers, [{ name: 'ann' }, { name: 'bob' }])
+  const run = team.launch('go')
+  const events = finals(run)
+  t.same(await read(run), ['The ', 'last ', 'word'])
+  t.same(
+    await events,
+    ['The ', 'last ', 'word'].map((chunk) => ({ agent: '$orchestrator', chunk })),
+  )
+  t.equal((await run.result).finalOutput, 'The last word')
+  t.same(streamed(model), [false, true])
+})
+
+t.test('an answer that nobody reads along is asked for as a whole', async (t) => {
+  const { team, model } = modelTeam(t, () => pieces('The ', 'whole'), [{ name: 'ann' }])
+  t.equal((await team.execute('go')).finalOutput, 'The whole')
+  const run = team.launch('go')
+  t.equal((await run.result).finalOutput, 'The whole')
+  t.same(await read(run), ['The whole'], 'who comes later gets it in one piece')
+  for await (const { type } of run.events({ types: ['turn.started'] })) t.equal(type, 'turn.started')
+  t.same(streamed(model), [false, false])
+})
+
+t.test('who has left when the last speaker begins does not read along', async (t) => {
+  const left = gate()
+  const answers: Answers = async ({ agent }) => {
+    if (agent === 'ann') await left.opened
+    return pieces('The ', 'whole')
+  }
+  const { team, model } = modelTeam(t, answers, [{ name: 'ann' }, { name: 'bob' }])
+  const run = team.launch('go')
+  for await (const event of run.events()) if (event.type === 'turn.started' && event.agent === 'ann') break
+  left.open()
+  await run.result
+  t.same(streamed(model), [false, false])
+})
+
+t.test('who asks an agent for pieces reads along, whoever reads the run', async (t) => {
+  const read: string[] = []
+  const orchestration: OrchestrationConfig = {
+    strategy: 'custom',
+    async run(script, query) {
+      for await (const piece of script.requestStream('ann', query)) read.push(piece)
+      return 'done'
+    },
+  }
+  const { team, model } = modelTeam(t, () => pieces('a', 'b'), [{ name: 'ann' }], { orchestration })
+  await team.execute('go')
+  t.same(read, ['a', 'b'])
+  t.same(streamed(model), [true])
+})
+
+t.test('what a model says before it calls a tool is no part of its answer', async (t) => {
+  const answers: Answers = ({ agent }, nth) => {
+    if (agent === 'bob') return 'three'
+    return nth === 0
+      ? [{ text: 'Let me ask.' }, ...(calls(['request', { to: 'bob', content: 'How many?' }]) as [])]
+      : pieces('There ', 'are three.')
+  }
+  const agents = [{ name: 'ann', canDelegateTo: ['bob'] }, { name: 'bob' }]
+  const orchestration: OrchestrationConfig = { strategy: 'sequential', agentOrder: ['ann'] }
+  const { team } = modelTeam(t, answers, agents, { orchestration })
+  t.same(await read(team.launch('go')), ['There are three.'])
+})
+
+t.test('nor is what it says and then calls a tool that nobody has offered: the run fails', async (t) => {
+  const answers: Answers = () => [{ text: 'Let me see.' }, ...(calls(['search', {}]) as [])]
+  const { team, model } = modelTeam(t, answers, [{ name: 'ann' }])
+  const run = team.launch('go')
+  t.same(await read(run), ['Let me see.'])
+  t.match((await run.result).error, { code: 'AGENT_FAILED', message: /tools that do not exist, after words.*search/ })
+  t.equal(model.requests.length, 1)
+})
+
+t.test('an answer that misses its schema is not read, only the one that fits', async (t) => {
+  const { team } = modelTeam(t, [pieces('{"x"', ':"one"}'), pieces('{"x"', ':1}')], [{ name: 'ann' }])
+  const run = team.launch('go', { output: z.object({ x: z.number() }) })
+  t.same(await read(run), ['{"x":1}'])
+  t.match(await run.result, { data: { x: 1 } })
+})
+
+t.test('a turn that is tried again after a part of its answer was read would say another: it has failed', async (t) => {
+  const broken: Answer = [{ text: 'Once ' }, new Error('the line broke')]
+  const options = { supervision: { onHandlerError: 'retry' as const } }
+  const { team } = modelTeam(t, [broken, 'Twice upon a time'], [{ name: 'ann' }], options)
+  const run = team.launch('go')
+  t.same(await read(run), ['Once '])
+  t.match((await run.result).error, { code: 'AGENT_FAILED', message: /the line broke/ })
+
+  const { team: unread } = modelTeam(t, [broken, 'Twice upon a time'], [{ name: 'ann' }], options)
+  t.equal((await unread.execute('go')).finalOutput, 'Twice upon a time')
+  const { team: before } = modelTeam(t, [[new Error('no line')], 'Once upon a time'], [{ name: 'ann' }], options)
+  t.same(await read(before.launch('go')), ['Once upon a time'], 'before the first word it may be')
+})
+
+t.test('a request that may be made again is not, when a part of the answer was read', async (t) => {
+  let asked = 0
+  const model = {
+    async *complete({ clock }: { clock?: { sleep(ms: number): Promise<void> } }) {
+      asked += 1
+      yield { text: 'slow ' }
+      await clock?.sleep(150)
+      yield { text: `but sure ${asked}` }
+    },
+  }
+  const agents = [{ name: 'ann' }]
+  const orchestration: OrchestrationConfig = {
+    strategy: 'custom',
+    async run(script, query) {
+      const stream = script.requestStream('ann', query, { timeoutMs: 100, retries: 3, idempotent: true })
+      for await (const piece of stream) script.emit(piece)
+      return (await stream.response).content
+    },
+  }
+  const team = testTeam({ agents, orchestration, logger: silent }, { model })
+  t.teardown(() => team.close())
+  const run = team.launch('go')
+  const texts = read(run)
+  await team.clock.advance(1_000)
+  t.same(await texts, ['slow ', 'but sure 1'])
+  t.equal((await run.result).finalOutput, 'slow but sure 1')
+})
+
+t.test('after a death in the middle of an answer no piece comes twice', async (t) => {
+  const agents = [{ name: 'ann' }]
+  const model = {
+    async *complete({ clock }: { clock?: { sleep(ms: number): Promise<void> } }) {
+      for (let n = 0; n < 10; n++) {
+        yield { text: `${n} ` }
+        await clock?.sleep(100)
+      }
+    },
+  }
+  const options: MultiAgentPatternOptions = { agents, orchestration: { strategy: 'sequential' }, logger: silent }
+  const team = testTeam(options, { model })
+  t.teardown(() => team.close())
+  const run = team.launch('go')
+  const texts = read(run)
+  await team.clock.advance(450)
+  team.crash('ann')
+  await team.clock.advance(10_000)
+  t.same(await texts, ['0 ', '1 ', '2 ', '3 ', '4 ', '5 ', '6 ', '7 ', '8 ', '9 '])
+})
+
+t.test('a key of the team that comes in two pieces is read by nobody', async (t) => {
+  const key = 'k3y-of-the-team'
+  const { team } = modelTeam(t, () => pieces('It is k3y-of', '-the-team', ', they say'), [{ name: 'ann' }], {
+    agents: [{ name: 'ann' }],
+    models: { other: { model: 'other', apiKey: key } },
+  })
+  const run = team.launch('go')
+  const events = finals(run)
+  t.same(await read(run), ['It is ', '[redacted]', ', they say'])
+  t.notMatch(JSON.stringify(await events), /k3y-of|-the-team/)
+  t.equal((await run.result).finalOutput, 'It is [redacted], they say')
+})
+
+// ---- every strategy, whoever is in it
+
+const PARTS = {
+  /** Says a draft, and answers something else. */
+  drafts: defineAgent({
+    receive(_message, context) {
+      context.emit('a draft')
+      return `${context.role.name} answers`
+    },
+  }),
+  data: defineAgent({ receive: () => ({ structuredData: { best: 'b', final: true } }) }),
+  refuses: defineAgent({
+    receive(_message, context) {
+      context.emit('Well, ')
+      throw context.refuse('no')
+    },
+  }),
+} satisfies Record<string, AgentDefinition>
+
+const STRATEGIES: readonly OrchestrationConfig[] = [
+  { strategy: 'sequential' },
+  { strategy: 'sequential', passFullContext: true, allowSkip: true },
+  { strategy: 'parallel' },
+  { strategy: 'parallel', agents: ['a'] },
+  { strategy: 'parallel', waitFor: 'first' },
+  { strategy: 'parallel', aggregationStrategy: 'vote' },
+  { strategy: 'parallel', aggregationStrategy: 'vote', conflictResolution: 'priority' },
+  { strategy: 'parallel', aggregationStrategy: 'vote', conflictResolution: 'synthesize', judge: 'c' },
+  { strategy: 'parallel', aggregationStrategy: 'best', judge: 'c' },
+  { strategy: 'parallel', aggregationStrategy: 'custom', aggregator: 'c' },
+  { strategy: 'blackboard', maxRounds: 2 },
+  { strategy: 'blackboard', synthesizer: 'c', maxRounds: 2 },
+]
+
+/** In pieces, with words before each call of a tool. */
+const talk =
+  (dice: Dice): Answers =>
+  ({ agent, tools = [], messages }) => {
+    const before = messages.at(-1)?.role === 'user' && tools.some(({ name }) => name === 'request')
+    if (before && dice.chance(0.7))
+      return [{ text: 'Let me ask. ' }, ...(calls(['request', { to: 'helper', content: 'what?' }]) as [])]
+    const end = messages.some(({ content }) => /the best\?/.test(content)) ? 'a' : `${agent} has ${dice.upTo(3)}`
+    return pieces(...Array.from(end))
+  }
+
+t.test('whatever the strategy: what was read, joined, is the answer', async (t) => {
+  let inPieces = 0
+  let succeeded = 0
+  for (let seed = 1; seed <= 8; seed++)
+    for (const orchestration of STRATEGIES) {
+      const dice = new Dice(seed)
+      const names: string[] = ['a', 'b', 'c']
+      const modules: Record<string, AgentDefinition> = {}
+      const agents = names.map((name) => {
+        const part = dice.pick(['model', 'model', 'tools', 'drafts', 'data', 'refuses'] as const)
+        if (part === 'tools') return { name, canDelegateTo: ['helper'] }
+        if (part !== 'model') modules[name] = PARTS[part]
+        return { name }
+      })
+      const agentOrder = orchestration.strategy === 'sequential' && { agentOrder: [...names] }
+      const team = testTeam(
+        {
+          agents: [...agents, { name: 'helper' }],
+          orchestration: { ...orchestration, ...agentOrder } as OrchestrationConfig,
+          enableBlackboard: orchestration.strategy === 'blackboard',
+          logger: silent,
+        },
+        { model: new FakeModel(talk(dice)), modules, seed },
+      )
+      const run = team.launch('What now?')
+      const said = Promise.all([read(run), finals(run)])
+      await team.clock.advance(100_000)
+      const [texts, final] = await said
+      const result = await run.result
+      const name = `${JSON.stringify(orchestration)}, seed ${seed}`
+      if (result.success) {
+        if (texts.join('') !== result.finalOutput) t.equal(texts.join(''), result.finalOutput, name)
+        succeeded += 1
+      }
+      const part = final.map(({ chunk }) => chunk).join('')
+      if (!texts.join('').startsWith(part)) t.fail(`final pieces are no part of the answer: ${name}`)
+      if (texts.length > 1) inPieces += 1
+      await team.close()
+    }
+  t.ok(succeeded > 60, `${succeeded} runs have succeeded`)
+  t.ok(inPieces > 4, `${inPieces} were read in pieces`)
+})
