@@ -3,8 +3,8 @@
  * base64. By name: in logs, the texts of fields that are called like a secret. By shape: in logs and errors, bearer tokens
  * and keys as the large providers issue them.
  *
- * It does not catch a key that the team does not know and that has neither name nor shape of one; one that is cut in two, or
- * encoded in another way; and one of fewer than 8 characters, which could be any word.
+ * It does not catch a key that the team does not know and that has neither name nor shape of one; one that an agent cuts in
+ * two, or encodes in another way; and one of fewer than 8 characters, which could be any word.
  */
 
 /** What stands in the place of a secret. */
@@ -46,6 +46,51 @@ export class Redactor {
   data<T>(value: T): T {
     const values = this.#values
     return values ? redacted(value, (text) => text.replace(values, REDACTED), false) : value
+  }
+
+  /**
+   * The same for a text that comes in pieces, in which a key may begin in one and end in another: `say` is given what cannot
+   * be of a key any more, `end` gives it the rest. Joined it is what `data` makes of the whole.
+   */
+  pieces(say: (text: string) => void): { push(piece: string): void; end(): void } {
+    let held = ''
+    return {
+      push: (piece) => {
+        let clean = ''
+        held += piece
+        for (;;) {
+          const begins = this.#mayBegin(held)
+          const key = this.#firstIn(held)
+          if (!key || key.index >= begins) {
+            clean += held.slice(0, begins)
+            held = held.slice(begins)
+            break
+          }
+          clean += held.slice(0, key.index) + REDACTED
+          held = held.slice(key.index + key[0].length)
+        }
+        if (clean !== '') say(clean)
+      },
+      end: () => {
+        if (held !== '') say(this.data(held))
+        held = ''
+      },
+    }
+  }
+
+  #firstIn(text: string): RegExpExecArray | null {
+    if (!this.#values) return null
+    this.#values.lastIndex = 0
+    return this.#values.exec(text)
+  }
+
+  /** Where, at the end of the text, a key may begin that is not over yet. */
+  #mayBegin(text: string): number {
+    let longest = 0
+    for (const key of this.#known)
+      for (let length = Math.min(key.length - 1, text.length); length > longest; length--)
+        if (text.endsWith(key.slice(0, length))) longest = length
+    return text.length - longest
   }
 
   /** For a line of an error or a log. */

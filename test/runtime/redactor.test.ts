@@ -2,6 +2,7 @@ import t from 'tap'
 import { CancelledError } from '../../src/errors.ts'
 import { guardedLogger } from '../../src/runtime/guarded-logger.ts'
 import { isSecretName, Redactor } from '../../src/runtime/redactor.ts'
+import { Dice } from '../dice.ts'
 
 const KEY = 'k3y/with+odd"letters'
 
@@ -135,4 +136,41 @@ t.test('a logger is told neither in its text nor in its fields', async (t) => {
     lines,
     Array.from({ length: 4 }, () => [{ said: '[redacted]' }, 'it said [redacted]']),
   )
+})
+
+t.test('a key is taken out of a text that comes in pieces, wherever it is cut', async (t) => {
+  const keys = ['key-123456', 'key-123456-longer', '6-key-key-1234', 'aaaaaaaab', KEY]
+  const redactor = knowing(...keys)
+  const inPieces = (pieces: readonly string[]) => {
+    const said: string[] = []
+    const out = redactor.pieces((text) => said.push(text))
+    for (const piece of pieces) out.push(piece)
+    out.end()
+    t.notOk(said.includes(''), 'nothing is no piece')
+    return said
+  }
+  const text = `It is ${KEY}, the key-123456-longer one, not key-12345.`
+  for (let at = 0; at <= text.length; at++)
+    t.equal(inPieces([text.slice(0, at), text.slice(at)]).join(''), redactor.data(text), `cut at ${at}`)
+  t.same(inPieces(['I have ', 'no ', 'secrets.']), ['I have ', 'no ', 'secrets.'], 'what is no key comes at once')
+  t.same(inPieces(['the key-1', '2', 'th hour']), ['the ', 'key-12th hour'])
+  t.same(inPieces(['the key-123', '456-longer']), ['the ', '[redacted]'])
+
+  for (let seed = 1; seed <= 500; seed++) {
+    const dice = new Dice(seed)
+    const parts = Array.from({ length: 8 }, () => {
+      const key = dice.pick([...keys, 'words ', 'aaaa', 'k'])
+      return key.slice(dice.chance(0.2) ? dice.upTo(4) : 0, dice.chance(0.3) ? -dice.upTo(4) : undefined)
+    })
+    const whole = parts.join('')
+    const pieces: string[] = []
+    for (let at = 0; at < whole.length; ) {
+      const end = at + 1 + dice.upTo(6)
+      pieces.push(whole.slice(at, end))
+      at = end
+    }
+    const joined = inPieces(pieces).join('')
+    if (joined !== redactor.data(whole))
+      t.equal(joined, redactor.data(whole), `seed ${seed}: ${JSON.stringify(pieces)}`)
+  }
 })

@@ -85,6 +85,7 @@ export class ModelGateway {
     const { caller, client, model, call, signal } = pending
     const { messages, tools = [], ...rest } = call
     const collected = nothingYet()
+    const pieces = redactor.pieces(onText)
     const began = clock.monotonic()
     let error: DramatisError | undefined
     try {
@@ -98,7 +99,8 @@ export class ModelGateway {
         clock,
         signal,
       }
-      await collect(client, request, collected, (text) => onText(redactor.data(text)))
+      await collect(client, request, collected, (text) => pieces.push(text))
+      pieces.end()
     } catch (thrown) {
       error = this.#failure(thrown, pending)
     }
