@@ -186,6 +186,44 @@ t.test('a key of the team that comes in two pieces is read by nobody', async (t)
   t.equal((await run.result).finalOutput, 'It is [redacted], they say')
 })
 
+t.test('the last word ends as any request does: late, failed, refused, in a circle of requests', async (t) => {
+  const late: Answers = () => new Promise(() => {})
+  const failed: Answers = () => [{ text: 'Once ' }, new Error('the line broke')]
+  const refused: Answers = () => calls(['refuse', { reason: 'not mine' }])
+  const crossed: Answers = ({ agent, messages }) =>
+    messages.at(-1)?.role === 'tool'
+      ? `${agent} was told: ${messages.at(-1)?.content}`
+      : calls(['request', { to: agent === 'ann' ? 'bob' : 'ann', content: 'You?' }])
+  const pair = [
+    { name: 'ann', canDelegateTo: ['bob'] },
+    { name: 'bob', canDelegateTo: ['ann'] },
+  ]
+  const plain: OrchestrationConfig = {
+    strategy: 'custom',
+    run: async (script, query) => (await script.request('ann', query)).content,
+  }
+  for (const [answers, agents, code] of [
+    [late, [{ name: 'ann' }], 'REQUEST_TIMEOUT'],
+    [failed, [{ name: 'ann' }], 'AGENT_FAILED'],
+    [refused, pair, 'TASK_REFUSED'],
+    [crossed, pair, undefined],
+  ] as const) {
+    const ends = [{ strategy: 'sequential' as const, agentOrder: ['ann'] }, plain].map(async (orchestration) => {
+      const { team, model } = modelTeam(t, answers, [...agents], { orchestration })
+      const run = team.launch('go')
+      const texts = read(run)
+      await team.clock.advance(1_000_000)
+      await texts
+      const { error, finalOutput } = await run.result
+      return { code: error?.code, message: error?.message, finalOutput, asked: model.requests.length }
+    })
+    const [last, asked] = await Promise.all(ends)
+    t.same(last, asked)
+    t.equal(last?.code, code)
+    if (code === undefined) t.match(last?.finalOutput, /came back to agent "ann"/)
+  }
+})
+
 // ---- every strategy, whoever is in it
 
 const PARTS = {
