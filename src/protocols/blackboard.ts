@@ -2,11 +2,13 @@
 import type { OrchestratorContext } from '../actors/context.ts'
 import type { ScriptResult } from '../actors/protocol.ts'
 import type { BlackboardEntry } from '../blackboard/entry.ts'
-import { shown, UnknownAgentError, unavailable } from '../errors.ts'
+import { UnknownAgentError } from '../errors.ts'
 import { ORCHESTRATOR } from '../mailbox/message.ts'
 import { refused } from '../runtime/refused.ts'
 import { integer, oneOf, pause, rule, shape } from '../runtime/settings-checks.ts'
 import { agentOf, agentsOf, interestsOf } from './checks.ts'
+import { BLACKBOARD } from './prompts/blackboard.ts'
+import { promptsOf, type Speak, speaking } from './prompts/prompts.ts'
 import { tooFewAnswers } from './steps/ask-enough.ts'
 import { entriesAsText, resultOfEntry, surest } from './steps/entries.ts'
 import { lastWord } from './steps/last-word.ts'
@@ -52,9 +54,15 @@ export interface BlackboardConfig<N extends string = string> {
   maxRounds?: number
   /** How long there has to be nothing new, with nobody at work, before the run ends; 0. For entries from elsewhere. */
   quietMs?: number
-  /** Not available in this version. */
+  /**
+   * Texts of your own by name. `begin`: to an agent that there is no entry for yet, with `{query}`. `contribute`: to one that
+   * there is news for, with `{query}` and `{entries}`. `synthesize`: to the synthesizer, with both. `nothing`: what stands for
+   * `{entries}` there, and in the answer, where nobody wrote.
+   */
   prompts?: Partial<Record<string, string>>
 }
+
+type Say = Speak<keyof typeof BLACKBOARD>
 
 const QUERY = 'query'
 const QUESTION = 'Which entry is the solution?'
@@ -66,6 +74,7 @@ export const blackboard: Strategy<BlackboardConfig> = {
     check(config, team)
     const { synthesizer, solutionType = 'solution', maxRounds = 10, quietMs = 0 } = config
     const choose = chooser(config)
+    const say = speaking(BLACKBOARD, config.prompts)
     const interests = structuredClone(config.interests ?? {})
     return {
       name: 'blackboard',
@@ -97,7 +106,7 @@ export const blackboard: Strategy<BlackboardConfig> = {
           })
           for (const agent of news.waiting.filter((name) => workers.isFree(name))) {
             const entries = news.take(agent)
-            workers.ask(agent, withEntries(query, entries), { structuredData: { query, entries } })
+            workers.ask(agent, told(say, query, entries), { structuredData: { query, entries } })
           }
           const { count } = news
           const isQuiet = workers.turns.length === 0
@@ -112,7 +121,7 @@ export const blackboard: Strategy<BlackboardConfig> = {
         const { outcomes } = workers
         const nobody = outcomes.length > 0 && outcomes.every(({ ok }) => !ok) && news.count === earlier
         if (nobody) throw tooFewAnswers(outcomes, 1, agents.length)
-        return unsolved(orchestrator, query, synthesizer)
+        return unsolved(orchestrator, query, synthesizer, say)
       },
     }
   },
@@ -124,8 +133,8 @@ function chooser({ agents, synthesizer }: BlackboardConfig): (team: readonly str
   return (team) => listed?.slice() ?? team.filter((name) => name !== synthesizer)
 }
 
-function withEntries(query: string, entries: readonly BlackboardEntry[]): string {
-  return entries.length === 0 ? query : `${query}\n\n# New on the blackboard\n\n${entriesAsText(entries)}`
+function told(say: Say, query: string, entries: readonly BlackboardEntry[]): string {
+  return entries.length === 0 ? say('begin', { query }) : say('contribute', { query, entries: entriesAsText(entries) })
 }
 
 /** Who wrote it may have more to say in its turn; the others' work is for nothing now. */
@@ -157,12 +166,12 @@ async function unsolved(
   orchestrator: OrchestratorContext,
   query: string,
   synthesizer: string | undefined,
+  say: Say,
 ): Promise<ScriptResult> {
   const entries = (await orchestrator.blackboard.query()).filter(({ author }) => author !== ORCHESTRATOR)
-  const list = entries.length > 0 ? entriesAsText(entries) : 'Nobody wrote anything on the blackboard.'
+  const list = entries.length > 0 ? entriesAsText(entries) : say('nothing', {})
   if (synthesizer === undefined) return list
-  const task = 'This is what a team has gathered on its blackboard. Reply with the one answer that follows from it.'
-  const content = `${task}\n\n# Question\n\n${query}\n\n# Blackboard\n\n${list}`
+  const content = say('synthesize', { query, entries: list })
   const message = await lastWord(orchestrator, synthesizer, content, { structuredData: { query, entries } })
   return resultOf({ agent: synthesizer, message })
 }
@@ -178,9 +187,7 @@ function check(config: BlackboardConfig, team: readonly string[]): void {
     synthesizer: agentOf(team),
     maxRounds: integer(1),
     quietMs: pause,
-    prompts: (value) => {
-      throw unavailable('orchestration.prompts', '', { got: shown(value), accepted: 'nothing' })
-    },
+    prompts: promptsOf(BLACKBOARD),
   })
   options(config, 'orchestration')
   if (contributors.length > 0) return

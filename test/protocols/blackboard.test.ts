@@ -66,6 +66,23 @@ t.test('an agent gets the query alone at first, then with the new entries as tex
   ])
 })
 
+t.test("with texts of one's own it says these, whatever the values contain", async (t) => {
+  const prompts = {
+    begin: 'Begin with {query}.',
+    contribute: '{entries} / {query}',
+    synthesize: 'Sum up: {entries}',
+    nothing: 'A blank board.',
+  }
+  const options = { interests: { a: ['query'], b: ['x.*'] }, synthesizer: 'sum', prompts }
+  const result = await play(t, { a: writes('x.1', 'fact', 'a {query}'), b: silent, sum: says('so be it') }, options)
+  t.match(requests(result, 'a'), [{ content: 'Begin with q.' }])
+  t.match(requests(result, 'b'), [{ content: '- x.1 (fact by a): a {query} / q' }])
+  t.match(requests(result, 'sum'), [{ content: 'Sum up: - x.1 (fact by a): a {query}' }])
+  const blank = await play(t, { a: silent }, { prompts: { nothing: prompts.nothing, begin: undefined } })
+  t.match(requests(blank, 'a'), [{ content: 'q' }], 'a text that is undefined is left as it is')
+  t.equal(blank.finalOutput, 'A blank board.')
+})
+
 t.test('without interests an agent is told of all that others write, and not of its own', async (t) => {
   const once = (key: string) =>
     contributes(async (_keys, { blackboard }) => {

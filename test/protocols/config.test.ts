@@ -165,11 +165,21 @@ t.test('a misspelt name among the interests gets the nearest one', async (t) => 
   t.match(refusal({ strategy: 'blackboard', maxRound: 2 }).message, /^orchestration\.maxRound: .*"maxRounds"/)
 })
 
-t.test('prompts have no effect yet, and are refused', async (t) => {
-  t.match(refusal({ strategy: 'blackboard', prompts: { contribute: 'Add what you know.' } }), {
-    message: /not available in this version/,
-    details: { path: 'orchestration.prompts', got: 'an object', accepted: 'nothing' },
-  })
+t.test("a text of one's own has the name of one that the strategy says, and its places alone", async (t) => {
+  const wrong: [prompts: unknown, path: string, message: RegExp][] = [
+    ['Add what you know.', 'prompts', /texts of your own for begin, contribute, synthesize, nothing/],
+    [{ contribut: 'Add.' }, 'prompts.contribut', /did you mean "contribute"\?/],
+    [{ constructor: 'Add.' }, 'prompts.constructor', /no such text/],
+    [{ contribute: ' ' }, 'prompts.contribute', /a text that is not empty/],
+    [{ contribute: 5 }, 'prompts.contribute', /a text that is not empty/],
+    [{ contribute: '{qery}' }, 'prompts.contribute', /did you mean \{query\}\?/],
+    [{ begin: '{entries}' }, 'prompts.begin', /Accepted: \{query\}/],
+    [{ nothing: '{query}' }, 'prompts.nothing', /Accepted: none/],
+  ]
+  for (const [prompts, path, message] of wrong)
+    t.match(refusal({ strategy: 'blackboard', prompts }), { message, details: { path: `orchestration.${path}` } })
+  const prompts = { begin: 'Begin: {query}', contribute: 'No place.', synthesize: undefined }
+  t.doesNotThrow(() => protocolFrom({ strategy: 'blackboard', prompts }, TEAM))
 })
 
 t.test('an option that is undefined counts as absent', async (t) => {

@@ -26,8 +26,9 @@ export function speaking<Name extends string>(
   defaults: Prompts<Name>,
   own: Partial<Record<string, string>> | undefined,
 ): Speak<Name> {
-  const texts: Prompts<Name> = { ...defaults, ...own }
-  return (name, values) => texts[name].replaceAll(PLACE, (place, word: string) => String(values[word] ?? place))
+  const texts: Partial<Record<string, string>> = { ...own }
+  return (name, values) =>
+    (texts[name] ?? defaults[name]).replaceAll(PLACE, (place, word: string) => String(values[word] ?? place))
 }
 
 /** A check of a user's own texts: each has the name of one of the strategy's, and no place that this one has not. */

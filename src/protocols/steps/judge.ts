@@ -2,8 +2,12 @@
 import type { OrchestratorContext } from '../../actors/context.ts'
 import { ReplyInvalidError } from '../../errors.ts'
 import type { AgentMessage } from '../../mailbox/message.ts'
+import { JUDGE } from '../prompts/judge.ts'
+import { speaking } from '../prompts/prompts.ts'
 import { type LastWords, lastWord } from './last-word.ts'
 import { type Answered, asData, asText } from './outputs.ts'
+
+const say = speaking(JUDGE, undefined)
 
 /**
  * The agent whose answer the judge finds best. The judge names it in `structuredData.best`, or else in its words.
@@ -17,8 +21,8 @@ export async function pickBest(
   answers: readonly Answered[],
 ): Promise<Answered> {
   const names = answers.map(({ agent }) => agent)
-  const task = `Which of these answers is the best? Reply with the name of its agent alone: ${names.join(', ')}.`
-  const reply = await orchestrator.request(judge, over(task, query, answers), { structuredData: asData(answers) })
+  const content = say('best', { names: names.join(', '), query, answers: asText(answers) })
+  const reply = await orchestrator.request(judge, content, { structuredData: asData(answers) })
   const best = named(reply, names)
   const chosen = answers.find(({ agent }) => agent === best)
   if (chosen) return chosen
@@ -34,13 +38,9 @@ export async function synthesize(
   query: string,
   answers: readonly Answered[],
 ): Promise<Answered> {
-  const task = 'These answers differ. Reconcile them: reply with the one answer that they support together.'
-  const message = await lastWord(orchestrator, judge, over(task, query, answers), { structuredData: asData(answers) })
+  const content = say('synthesize', { query, answers: asText(answers) })
+  const message = await lastWord(orchestrator, judge, content, { structuredData: asData(answers) })
   return { agent: judge, ok: true, message }
-}
-
-function over(task: string, query: string, answers: readonly Answered[]): string {
-  return `${task}\n\n# Question\n\n${query}\n\n# Answers\n\n${asText(answers)}`
 }
 
 function named({ content, structuredData }: AgentMessage, names: readonly string[]): unknown {
