@@ -6,6 +6,7 @@ import { type ModelServer, modelServer } from '../fixtures/model-server.ts'
 import type { Answer } from '../fixtures/model-wire.ts'
 import { localTeam, OpenTeam, silent } from '../supervision/teams.ts'
 import { killAt } from './killed-turns.ts'
+import { ThreadTeam } from './teams.ts'
 
 type Test = Pick<typeof t, 'teardown'>
 
@@ -79,6 +80,32 @@ t.test('a stream is asked for where somebody reads along', async (t) => {
     [false, true],
   )
   t.strictSame(chunks, ['One', ' two'])
+})
+
+t.test('an answer that breaks off is asked for again where nobody reads along', async (t) => {
+  const server = await modelServer(t)
+  // On a thread, in real time: a virtual clock would not wait for the socket before it goes on to the next attempt.
+  const team = new ThreadTeam({
+    agents: [{ name: 'ann' }],
+    orchestration: { strategy: 'sequential' },
+    models: { default: at(server) },
+    logger: silent,
+  })
+  t.teardown(() => team.close())
+  server.answer({ hangUp: 'in the body', text: 'Once upon' })
+  server.answer({ text: 'Once upon a time' })
+  t.equal((await team.execute('go')).finalOutput, 'Once upon a time')
+
+  server.answer({ hangUp: 1, text: ['Twice', ' upon'] })
+  const run = team.launch('go')
+  const texts: string[] = []
+  for await (const text of run.text()) texts.push(text)
+  t.strictSame(texts, ['Twice'])
+  t.match((await run.result).error?.message, /had been read by then, so it was not asked again/)
+  t.strictSame(
+    server.calls.map(({ body }) => body.stream),
+    [false, false, true],
+  )
 })
 
 t.test('the end of a run reaches the socket of its call', async (t) => {
