@@ -35,7 +35,7 @@ export type MultiAgentResult<T = undefined> = {
   totalTokenUsage: TokenUsage
   /** From the launch to the end. */
   executionTimeMs: number
-  /** How long each agent had turns, by its name. */
+  /** How long each agent had turns, by its name: ms, in which one that had several at once counts once. */
   agentExecutionTimesMs: Record<string, number>
   /** Whether a client that asks no model had a part in it (`ModelClient.rehearsal`). */
   rehearsed: boolean
@@ -132,10 +132,27 @@ function usageOf({ spent }: RunState, agents: readonly string[]): Record<string,
   return Object.fromEntries(Array.from(names, (name) => [name, { ...(spent.byAgent.get(name) ?? NO_TOKENS) }]))
 }
 
-/** How long each agent had turns in this run. */
+/**
+ * How long each agent had turns in this run, whoever else has left it by now; the script is none. A time in which one had several
+ * at once, by `instances`, `concurrency` or within each other, counts once.
+ */
 function timesOf(trace: OrchestrationTrace, agents: readonly string[]): Record<string, number> {
-  const times = Object.fromEntries(agents.map((agent) => [agent, 0]))
-  for (const { agent, startedAt, endedAt } of trace.agentActivations)
-    if (agent in times) times[agent]! += endedAt - startedAt
-  return times
+  const turns = new Map(agents.map((agent): [string, OrchestrationTrace['agentActivations']] => [agent, []]))
+  for (const turn of trace.agentActivations) {
+    if (turn.agent.startsWith('$')) continue
+    const own = turns.get(turn.agent)
+    if (own) own.push(turn)
+    else turns.set(turn.agent, [turn])
+  }
+  return Object.fromEntries(Array.from(turns, ([agent, own]) => [agent, unionOf(own)]))
+}
+
+function unionOf(turns: OrchestrationTrace['agentActivations']): number {
+  let total = 0
+  let until = Number.NEGATIVE_INFINITY
+  for (const { startedAt, endedAt } of turns.sort((a, b) => a.startedAt - b.startedAt)) {
+    total += Math.max(0, endedAt - Math.max(startedAt, until))
+    until = Math.max(until, endedAt)
+  }
+  return total
 }

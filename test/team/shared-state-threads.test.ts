@@ -1,6 +1,7 @@
 /** State that agents on real threads change at once, while some of them die. */
 import t from 'tap'
 import { createTeam } from '../../src/index.ts'
+import { disagreements } from './result-accounts.ts'
 
 const module = new URL('../fixtures/team/adds.js', import.meta.url)
 const names = ['a', 'b', 'c', 'd'] as const
@@ -22,7 +23,9 @@ t.test('200 updates from four threads at once, of which two die half-way, all co
     logger: { debug() {}, info() {}, warn() {}, error() {} },
   })
   t.teardown(() => team.close())
-  const { finalOutput, messageHistory } = await team.execute('add')
+  const result = await team.execute('add')
+  const { finalOutput, messageHistory } = result
   t.equal(finalOutput, '1 2 1 2')
   t.same(messageHistory.at(-1)?.structuredData, { sum: 200, halves: [1, 1, 1, 1] })
+  t.same(disagreements(result), [])
 })
