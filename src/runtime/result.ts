@@ -4,8 +4,10 @@ import type { TaskStatus } from '../actors/task.ts'
 import type { DramatisError } from '../errors.ts'
 import type { Directory } from '../mailbox/codec.ts'
 import { ORCHESTRATOR, type TypedMessage, USER } from '../mailbox/message.ts'
+import { type ContributionReport, contributionsOf } from './contributions.ts'
 import type { Redactor } from './redactor.ts'
 import { directoryOf, type RunState } from './run-state.ts'
+import { speechesIn } from './speeches.ts'
 import { historyOf, traceOf } from './trace.ts'
 import type { OrchestrationTrace } from './trace-types.ts'
 
@@ -37,9 +39,11 @@ export type MultiAgentResult<T = undefined> = {
   executionTimeMs: number
   /** How long each agent had turns, by its name: ms, in which one that had several at once counts once. */
   agentExecutionTimesMs: Record<string, number>
+  /** What each agent contributed to the answer, by words and references. Made when somebody looks, of what the log still has. */
+  contributions: ContributionReport
   /** Whether a client that asks no model had a part in it (`ModelClient.rehearsal`). */
   rehearsed: boolean
-  /** Without history, trace and blackboard. */
+  /** Without history, trace, blackboard and contributions. */
   toJSON(): object
 } & (
   | { success: true; finalOutput: string; data: T; error: null }
@@ -61,6 +65,11 @@ export function resultOf<T>(
   const until = run.log.length
   const messageHistory = once(() => redactor.data(historyOf(run.log, directory, until)))
   const orchestrationTrace = once(() => redactor.data(traceOf(run.log, directory, until)))
+  const tasks = [...run.tasks.values()]
+  const contributions = once(() => {
+    const speeches = speechesIn(run.log, directory, until)
+    return contributionsOf(result, redactor.data({ query: run.query, speeches, tasks }))
+  })
   const base = {
     runId: run.id,
     get agentOutputs() {
@@ -70,7 +79,7 @@ export function resultOf<T>(
     get messageHistory() {
       return messageHistory()
     },
-    taskCompletion: Object.fromEntries([...run.tasks.values()].map((task) => [task.id, task.status])),
+    taskCompletion: Object.fromEntries(tasks.map((task) => [task.id, task.status])),
     blackboardState: run.board ? redactor.data(run.board.snapshot()) : null,
     get orchestrationTrace() {
       return orchestrationTrace()
@@ -80,6 +89,9 @@ export function resultOf<T>(
     executionTimeMs,
     get agentExecutionTimesMs() {
       return timesOf(orchestrationTrace(), agents)
+    },
+    get contributions() {
+      return contributions()
     },
     rehearsed: run.spent.rehearsed,
   }
@@ -103,16 +115,24 @@ function once<T>(make: () => T): () => T {
   }
 }
 
+/** They are as long as the run was, and are not even made for the summary. */
+const LEFT_OUT: ReadonlySet<string> = new Set([
+  'messageHistory',
+  'orchestrationTrace',
+  'blackboardState',
+  'contributions',
+  'toJSON',
+])
+
 function summary(result: Omit<MultiAgentResult<unknown>, 'toJSON'>): object {
-  const {
-    messageHistory: _history,
-    orchestrationTrace: _trace,
-    blackboardState: _board,
-    toJSON: _toJSON,
-    ...rest
-  } = result as MultiAgentResult<unknown>
-  const failures = rest.failures.map((failure) => ({ ...failure, error: failure.error.toJSON() }))
-  return { ...rest, failures, error: (rest as { error: DramatisError | null }).error?.toJSON() ?? null }
+  const kept = Object.keys(result).filter((key) => !LEFT_OUT.has(key))
+  const failures = result.failures.map((failure) => ({ ...failure, error: failure.error.toJSON() }))
+  const { error } = result as { error: DramatisError | null }
+  return {
+    ...Object.fromEntries(kept.map((key) => [key, Reflect.get(result, key)])),
+    failures,
+    error: error?.toJSON() ?? null,
+  }
 }
 
 /** What each agent answered, in order. */

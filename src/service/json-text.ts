@@ -10,6 +10,6 @@ export function jsonText(value: unknown): string {
 
 /** The whole of a result: what its `toJSON()` leaves out for brevity too. */
 export function resultText(result: MultiAgentResult): string {
-  const { messageHistory, orchestrationTrace, blackboardState } = result
-  return jsonText({ ...result.toJSON(), messageHistory, orchestrationTrace, blackboardState })
+  const { messageHistory, orchestrationTrace, blackboardState, contributions } = result
+  return jsonText({ ...result.toJSON(), messageHistory, orchestrationTrace, blackboardState, contributions })
 }

@@ -239,7 +239,7 @@ for (const [what, { cast, extras, meanwhile, comesTo }] of Object.entries(storie
 const FIELDS = [
   ...['runId', 'success', 'finalOutput', 'data', 'error', 'agentOutputs', 'failures', 'messageHistory'],
   ...['taskCompletion', 'blackboardState', 'orchestrationTrace', 'tokenUsage', 'totalTokenUsage', 'executionTimeMs'],
-  ...['agentExecutionTimesMs', 'rehearsed', 'toJSON'],
+  ...['agentExecutionTimesMs', 'contributions', 'rehearsed', 'toJSON'],
 ]
 /** Document 002, 3.3. */
 const PARTS = ['events', 'decisions', 'agentActivations', 'messageFlow', 'syncPointsReached']

@@ -1,5 +1,14 @@
 /** Results, runs and events: what is there is known from what was asked and what was checked. */
-import type { AgentInstance, DramatisError, MultiAgentResult, Run, RuntimeEvent, Team } from 'dramatis'
+import type {
+  AgentInstance,
+  Contribution,
+  ContributionReport,
+  DramatisError,
+  MultiAgentResult,
+  Run,
+  RuntimeEvent,
+  Team,
+} from 'dramatis'
 import { ConfigurationError, TaskRefusedError, TeamOverloadedError } from 'dramatis'
 import { z } from 'zod'
 
@@ -21,6 +30,16 @@ export async function plain(team: Team): Promise<undefined> {
   const result: MultiAgentResult = await team.execute('q')
   if (!result.success) throw result.error
   return result.data
+}
+
+export async function credit(team: Team): Promise<string[]> {
+  const { contributions } = await team.execute('q')
+  const report: ContributionReport = contributions
+  const ann: Contribution | undefined = report.agents.ann
+  // @ts-expect-error there may be no such agent
+  report.agents.bob.timeMs
+  const words = report.sentences.map(({ text, saidBy }) => `${text} (${saidBy.join()})`)
+  return [...words, `${ann?.tokens.totalTokens} ${ann?.entries.used.join()} ${ann?.sentences.length}`]
 }
 
 export async function follow(team: Team): Promise<void> {

@@ -1,0 +1,34 @@
+/** Text as sentences that can be compared, in any language: by Unicode's rules for where one ends. */
+
+/** What stands before the words of a line of Markdown: of a heading, a quotation, an item of a list. */
+const MARKER = /^\s*(?:#{1,6}|>|[-*+•]|\d+[.)])\s+/u
+
+const HAS_WORDS = /[\p{L}\p{N}]/u
+
+let segmenter: Intl.Segmenter | undefined
+
+/**
+ * The sentences of a text, in order, each on one line with single spaces. An empty line ends one, and so does a line that begins
+ * as a heading, a quotation or an item of a list does, which is left without what it begins with. What has neither letters nor
+ * digits is none.
+ */
+export function sentencesOf(text: string): string[] {
+  segmenter ??= new Intl.Segmenter('en', { granularity: 'sentence' }) // its locale changes where words end, and no sentence
+  const sentences: string[] = []
+  for (const paragraph of paragraphsOf(text.normalize('NFC')))
+    for (const { segment } of segmenter.segment(paragraph)) if (HAS_WORDS.test(segment)) sentences.push(segment.trim())
+  return sentences
+}
+
+/** A heading is a paragraph of its own: the line below it does not go on with it. */
+function paragraphsOf(text: string): string[] {
+  const paragraphs: string[][] = [[]]
+  for (const line of text.split(/\r?\n/)) {
+    const marker = MARKER.exec(line)?.[0] ?? ''
+    const words = line.slice(marker.length).trim().replaceAll(/\s+/gu, ' ')
+    if (marker !== '' || words === '') paragraphs.push([])
+    if (words !== '') paragraphs.at(-1)!.push(words)
+    if (marker.includes('#')) paragraphs.push([])
+  }
+  return paragraphs.filter((lines) => lines.length > 0).map((lines) => lines.join(' '))
+}
