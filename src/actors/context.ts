@@ -98,7 +98,8 @@ export interface SharedState {
   /**
    * Changes the value of a key and resolves to the new one. `change` is given the value as it stands (undefined: there is none)
    * and returns the new one, at once and without changing what it was given. Where another agent was faster it is called again
-   * with what that one wrote, so no update is lost; let it depend on its argument alone.
+   * with what that one wrote, so no update is lost; let it depend on its argument alone. Await it: one that is still under way
+   * when the handler fails, and is tried again (`onHandlerError`), may be made twice.
    *
    * Rejects with what `change` throws; with `MessageRejectedError` for what is no JSON value (undefined is none), for a wrong
    * key, for one key too many, and where others were faster 1,000 times in succession; with `ConfigurationError` for the state of

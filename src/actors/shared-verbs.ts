@@ -69,7 +69,8 @@ export abstract class SharedVerbs {
    * the version that it was for, so that a change that comes to something else then is not made a second time.
    */
   async #update<T>(place: Place, key: string, change: (value: T | undefined) => T): Promise<T> {
-    let found = (await this.call('shared.get', { ...place, key })) as Kept
+    // Told apart from what the handler reads itself: a turn that is tried again is to find its own.
+    let found = (await this.call('shared.get', { ...place, key, toUpdate: true })) as Kept
     for (let tries = 0; tries < MOST_TRIES; tries++) {
       const value = change(freeze(found.value as T | undefined, true))
       if (value === undefined)
