@@ -16,6 +16,7 @@ import { ORCHESTRATOR, RUNTIME, USER } from '../mailbox/message.ts'
 import type { Remains } from '../mailbox/remains.ts'
 import type { TeamMemory } from '../mailbox/room.ts'
 import type { Cell, Life, OpenRequest } from './cell.ts'
+import type { DelegationBound } from './delegation-bound.ts'
 import type { HostFrames, OwnFrame, Question } from './host-frames.ts'
 import type { Batch, FrameBlock, Unrecorded } from './records.ts'
 import type { RunState } from './run-state.ts'
@@ -203,6 +204,7 @@ export interface Core extends Directory {
   /** The least that any agent lets a message wait, if one has a limit. */
   readonly shortestQueueMs: number | undefined
   gate: Gate
+  delegationBound: DelegationBound
   /** Who has that name; who had it last, where nobody has it any more. */
   cell(name: string, run?: RunState): Cell | undefined
   /** Somebody who is not in the team, and whom the registry has by now. */

@@ -8,10 +8,8 @@ import type { Memory } from '../mailbox/memory.ts'
 import type { Cell } from './cell.ts'
 import { chainOf } from './chain.ts'
 import { type Core, USER_INDEX } from './core.ts'
+import { DELEGATION_BOUND, type DelegationBound } from './delegation-bound.ts'
 import { mayUse } from './trust.ts'
-
-/** How many delegations may be nested, each made in a turn that the one before has led to. */
-const MAX_DELEGATION_DEPTH = 8
 
 interface Obstacle {
   why: string
@@ -97,7 +95,10 @@ export function handoffRefusal(core: Core, from: Cell, to: Cell, turn: number): 
   return obstacle ? refusal(from, to, obstacle) : tooDeep(core, from, to, turn)
 }
 
-/** Why a manager may not give the task of the turn of `from` to another agent, if it may not. */
+/**
+ * Why a manager may not give the task of the turn of `from` to another agent, if it may not. The task moves, and what a
+ * strategy says of how deep agents may delegate by themselves does not count.
+ */
 export function reassignRefusal(
   core: Core,
   by: Cell,
@@ -106,20 +107,26 @@ export function reassignRefusal(
   turn: number,
 ): DelegationRefusedError | undefined {
   const obstacle = obstacleOf(by, to)
-  return obstacle ? refusal(by, to, obstacle) : tooDeep(core, from, to, turn)
+  return obstacle ? refusal(by, to, obstacle) : tooDeep(core, from, to, turn, DELEGATION_BOUND)
 }
 
-function tooDeep(core: Core, from: Cell, to: Cell, turn: number): DelegationRefusedError | undefined {
+function tooDeep(
+  core: Core,
+  from: Cell,
+  to: Cell,
+  turn: number,
+  { limit, name, why }: DelegationBound = core.delegationBound,
+): DelegationRefusedError | undefined {
   const depth = delegationDepth(core, from, turn) + 1
-  if (depth <= MAX_DELEGATION_DEPTH) return undefined
+  if (depth <= limit) return undefined
   return refusal(
     from,
     to,
     {
-      why: `it would be ${depth} delegations deep, and maxDelegationDepth is ${MAX_DELEGATION_DEPTH}`,
+      why: `it would be ${depth} delegations deep, and ${why}`,
       advice: 'Do the task, refuse it, or let somebody nearer to who asked delegate it.',
     },
-    { bound: 'maxDelegationDepth', limit: MAX_DELEGATION_DEPTH, depth },
+    { bound: name, limit, depth },
   )
 }
 

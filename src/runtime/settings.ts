@@ -7,6 +7,7 @@ import { ConfigurationError } from '../errors.ts'
 import type { AgentRegistry } from './agent-registry.ts'
 import { type BlackboardScope, blackboardScope } from './blackboard-scope.ts'
 import { defaultLogger } from './default-logger.ts'
+import { DELEGATION_BOUND, type DelegationBound } from './delegation-bound.ts'
 import { LIVELOCK_BOUNDS, type LivelockBounds } from './livelock.ts'
 import type { Environment } from './models/model-keys.ts'
 import { Models } from './models/models.ts'
@@ -35,6 +36,7 @@ export interface TeamSettings {
   confirmMs: number
   /** Of the protocol script, when it has a thread. */
   supervision: SupervisionSettings
+  delegation: DelegationBound
   /** How often requests of the script, and of callers outside, are asked again. */
   retries: number
   /** Turns of one run at a time. */
@@ -113,6 +115,7 @@ export function settingsFrom(
     deadlock: options.supervision?.deadlock ?? 'break',
     confirmMs: options.supervision?.confirmMs ?? 250,
     supervision: supervisionSettings(options),
+    delegation: DELEGATION_BOUND,
     retries: options.communication?.retries ?? 0,
     maxConcurrentAgents: options.maxConcurrentAgents ?? 5,
     maxConcurrentRuns: options.maxConcurrentRuns ?? 100,

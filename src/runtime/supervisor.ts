@@ -25,6 +25,7 @@ import { Cell, type CellSettings } from './cell.ts'
 import { Copies } from './copies.ts'
 import { type Core, type Gate, OPEN_GATE, type Part } from './core.ts'
 import { Deaths } from './deaths.ts'
+import { DELEGATION_BOUND, type DelegationBound } from './delegation-bound.ts'
 import { Delivery } from './delivery.ts'
 import { guardedLogger } from './guarded-logger.ts'
 import { HostCalls } from './host-calls.ts'
@@ -83,6 +84,7 @@ export class Supervisor implements Core {
   readonly syncPoints: SyncPoints
   readonly records$: Observable<Batch>
   gate: Gate = OPEN_GATE
+  delegationBound: DelegationBound = DELEGATION_BOUND
   closed = false
   readonly #records = new Subject<Batch>()
   /** Indices that agents of runs have had. */

@@ -123,6 +123,7 @@ export class TeamRuntime {
           : [deadlock(settings.deadlock, settings.confirmMs, 'foreign' in protocol)]),
       ],
     })
+    this.supervisor.delegationBound = settings.delegation
     const tracing = settings.telemetry && new Tracing(settings.telemetry, this.supervisor)
     if (tracing) {
       this.supervisor.attach(tracing.part) // before what lets runs be forgotten
