@@ -85,6 +85,16 @@ const TOOLS: readonly VerbTool[] = [
       outcomeOfEscalation(await context.escalate(String(reason), { summary: await passing.summary() })),
   ),
   tool(
+    'report',
+    'Tells your manager how far you are, and does not wait for an answer. Do so when a part of the task is done, and when it takes longer than one would think.',
+    { content: { ...TEXT, description: 'What is done, and what is left.' } },
+    ['content'],
+    async ({ context }, { content }) => {
+      await context.report(String(content))
+      return { text: 'Your manager has it.' }
+    },
+  ),
+  tool(
     'refuse',
     'Refuses the task, with the reason. You are done then.',
     { reason: TEXT },
