@@ -4,6 +4,7 @@
  */
 // Loaded later by a team of its own, which virtual time could not wait for.
 import './mailbox/parse-message.ts'
+import './protocols/steps/manager.ts'
 import './runtime/models/json-sample.ts'
 import type { Logger } from './actors/logger.ts'
 import { ConfigurationError, type DramatisError, describe, shown } from './errors.ts'

@@ -1,7 +1,7 @@
 /** The composition root: joins the runtime, which knows no strategy, with the table of protocols. */
 import type { AgentRole } from './actors/role.ts'
 import type { Tool } from './actors/tool.ts'
-import { type OrchestrationConfig, protocolFrom } from './protocols/index.ts'
+import { type OrchestrationConfig, organized, protocolFrom } from './protocols/index.ts'
 import type { AgentInstance } from './runtime/agent-instance.ts'
 import type { SyncPoint, TeamOptions } from './runtime/options.ts'
 import type { TeamKit } from './runtime/provision.ts'
@@ -42,7 +42,9 @@ export class MultiAgentPattern<const Name extends string = string> extends TeamR
     })
     const names = settings.agents.map(({ name }) => name)
     const protocol = protocolFrom(options.orchestration, names)
-    super({ ...settings, blackboard: boardFor(options.orchestration, settings.blackboard) }, protocol, kit)
+    const { orchestration } = options
+    const chart = orchestration.strategy === 'hierarchical' ? organized(settings, orchestration) : settings
+    super({ ...chart, blackboard: boardFor(orchestration, settings.blackboard) }, protocol, kit)
   }
 
   override getAgent(name: Name | (string & {})): AgentInstance | undefined {

@@ -245,7 +245,7 @@ export interface AgentContext<State = object, RunState = object, Data = unknown>
    * the task of this turn is 'blocked'. Source: document 002, 2.5.
    *
    * The host holds to the delegation graph: `delegationAllowed` and `canDelegateTo` of this role, `canBeDelegatedTo` of the
-   * other, never to itself; and delegations are nested 8 deep at most. Else it rejects with `DelegationRefusedError`, which says
+   * other, never to itself; and delegations are nested 8 deep at most, or as deep as the strategy says. Else it rejects with `DelegationRefusedError`, which says
    * what is in the way, and the message is a dead letter. A `deadline` limits the wait: `RequestTimeoutError`. A task that was
    * refused rejects with `TaskRefusedError`, and all else as `request` does: then the duty is this turn's again, which goes on.
    *

@@ -6,6 +6,7 @@ import { isObject } from '../runtime/settings-checks.ts'
 import { type AuctionConfig, auction } from './auction.ts'
 import { type BlackboardConfig, blackboard } from './blackboard.ts'
 import { custom } from './custom.ts'
+import { type HierarchicalConfig, hierarchical } from './hierarchical.ts'
 import { type ParallelConfig, parallel } from './parallel.ts'
 import { type PlannedConfig, planned } from './planned.ts'
 import { type SequentialConfig, sequential } from './sequential.ts'
@@ -15,12 +16,13 @@ export { defineProtocol, type ProtocolDefinition, protocolOf } from '../actors/p
 export type { AuctionConfig } from './auction.ts'
 export type { BlackboardConfig } from './blackboard.ts'
 export type { CustomConfig } from './custom.ts'
+export type { HierarchicalConfig } from './hierarchical.ts'
+export { organized } from './org-chart.ts'
 export type { ParallelConfig } from './parallel.ts'
 export type {
   CollaborateConfig,
   ConsensusConfig,
   DebateConfig,
-  HierarchicalConfig,
   SupervisorConfig,
 } from './planned.ts'
 export type { SequentialConfig } from './sequential.ts'
@@ -31,10 +33,11 @@ export type OrchestrationConfig<Name extends string = string> =
   | ParallelConfig<Name>
   | AuctionConfig<Name>
   | BlackboardConfig<Name>
+  | HierarchicalConfig<Name>
   | CustomConfig<Name>
   | PlannedConfig<Name>
 
-const strategies: readonly Strategy[] = [sequential, parallel, auction, blackboard, custom]
+const strategies: readonly Strategy[] = [sequential, parallel, auction, blackboard, hierarchical, custom]
 
 /**
  * The protocol that a configuration asks for.

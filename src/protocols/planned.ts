@@ -1,17 +1,5 @@
 /** The configurations of the strategies that are not available in this version: they compile, and are refused at once. */
 
-/** A manager delegates to workers. Not available in this version. */
-export interface HierarchicalConfig<N extends string = string> {
-  strategy: 'hierarchical'
-  manager: N
-  workers: N[]
-  maxDelegationDepth?: number
-  managerSummarizes?: boolean
-  workerAutonomy?: 'low' | 'medium' | 'high'
-  progressReporting?: boolean
-  prompts?: Partial<Record<string, string>>
-}
-
 /** Agents work towards one answer that they all stand behind. Not available in this version. */
 export interface ConsensusConfig<N extends string = string> {
   strategy: 'consensus'
@@ -64,17 +52,10 @@ export interface SupervisorConfig<N extends string = string> {
 
 /** All of them. */
 export type PlannedConfig<N extends string = string> =
-  | HierarchicalConfig<N>
   | ConsensusConfig<N>
   | DebateConfig<N>
   | CollaborateConfig<N>
   | SupervisorConfig<N>
 
 /** Their names. The compiler sees to it that none is invented; the table in the index, that none is there twice. */
-export const planned: readonly PlannedConfig['strategy'][] = [
-  'hierarchical',
-  'consensus',
-  'debate',
-  'collaborate',
-  'supervisor',
-]
+export const planned: readonly PlannedConfig['strategy'][] = ['consensus', 'debate', 'collaborate', 'supervisor']

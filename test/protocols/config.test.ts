@@ -3,6 +3,7 @@ import { ConfigurationError } from '../../src/errors.ts'
 import { type OrchestrationConfig, protocolFrom } from '../../src/protocols/index.ts'
 
 const TEAM = ['researcher', 'writer', 'editor']
+const LED = { strategy: 'hierarchical' as const, manager: 'editor', workers: ['researcher', 'writer'] }
 
 /** From JSON, since a user of JavaScript may write anything. */
 function refusal(config: unknown, team = TEAM): ConfigurationError {
@@ -20,19 +21,20 @@ t.test('a strategy is found by its name', async (t) => {
   t.equal(protocolFrom({ strategy: 'sequential' }, TEAM).name, 'sequential')
   t.equal(protocolFrom({ strategy: 'parallel' }, TEAM).name, 'parallel')
   t.equal(protocolFrom({ strategy: 'blackboard' }, TEAM).name, 'blackboard')
+  t.equal(protocolFrom(LED, TEAM).name, 'hierarchical')
 })
 
 t.test('a misspelt strategy names the nearest one', async (t) => {
   const { message, details } = refusal({ strategy: 'sequental' })
   t.match(
     message,
-    /^orchestration\.strategy: got "sequental"; accepted: sequential, parallel, auction, blackboard, custom\. Did you mean "sequential"\?/,
+    /^orchestration\.strategy: got "sequental"; accepted: sequential, parallel, auction, blackboard, hierarchical, custom\. Did you mean "sequential"\?/,
   )
   t.equal(details.path, 'orchestration.strategy')
 })
 
 t.test('a strategy that is yet to come says so', async (t) => {
-  const names = ['hierarchical', 'consensus', 'debate', 'collaborate', 'supervisor']
+  const names = ['consensus', 'debate', 'collaborate', 'supervisor']
   for (const strategy of names) {
     t.match(refusal({ strategy }), {
       message: /not available in this version/,
@@ -69,6 +71,22 @@ t.test('each option refuses what it cannot be', async (t) => {
     [{ strategy: 'sequential', allowSkip: 1 }, 'allowSkip'],
     [{ strategy: 'sequential', earlyTermination: null }, 'earlyTermination'],
     [{ strategy: 'parallel', agents: [] }, 'agents'],
+    [{ ...LED, manager: undefined }, 'manager'],
+    [{ ...LED, manager: 'edtor' }, 'manager'],
+    [{ ...LED, workers: undefined }, 'workers'],
+    [{ ...LED, workers: [] }, 'workers'],
+    [{ ...LED, workers: ['writer', 'nobody'] }, 'workers[1]'],
+    [{ ...LED, workers: ['writer', 'writer'] }, 'workers[1]'],
+    [{ ...LED, workers: ['writer', 'editor'] }, 'workers[1]'],
+    [{ ...LED, maxDelegationDepth: 0 }, 'maxDelegationDepth'],
+    [{ ...LED, maxDelegationDepth: 9 }, 'maxDelegationDepth'],
+    [{ ...LED, maxDelegationDepth: 1.5 }, 'maxDelegationDepth'],
+    [{ ...LED, managerSummarizes: 'no' }, 'managerSummarizes'],
+    [{ ...LED, workerAutonomy: 'none' }, 'workerAutonomy'],
+    [{ ...LED, progressReporting: 1 }, 'progressReporting'],
+    [{ ...LED, prompts: { plan: '' } }, 'prompts.plan'],
+    [{ ...LED, prompts: { review: 'Is {it} good?' } }, 'prompts.review'],
+    [{ ...LED, prompts: { plans: 'Plan.' } }, 'prompts.plans'],
     [{ strategy: 'parallel', agents: ['writer', 'editor', 'writer'] }, 'agents[2]'],
     [{ strategy: 'parallel', maxConcurrent: 0 }, 'maxConcurrent'],
     [{ strategy: 'parallel', maxConcurrent: 1.5 }, 'maxConcurrent'],

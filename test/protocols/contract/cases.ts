@@ -4,6 +4,7 @@
  */
 import { type AgentContext, type AgentDefinition, type AgentMessage, defineAgent } from '../../../src/index.ts'
 import type { OrchestrationConfig } from '../../../src/protocols/index.ts'
+import type { Told } from '../led-team.ts'
 
 export interface Case {
   name: string
@@ -86,6 +87,22 @@ export const cases: readonly Case[] = [
       }),
     },
     answer: (query) => `${query}, b`,
+  },
+  {
+    name: 'hierarchical',
+    orchestration: { strategy: 'hierarchical', manager: 'manager', workers: ['a', 'b'] },
+    cast: {
+      manager: plays(({ metadata }) => {
+        const { step, query, task: done, results = [] } = metadata.hierarchical as Told
+        if (step === 'summary') return results.map(({ result }) => String(result).split('\n').at(-1)).join('; ')
+        if (step !== 'plan') return { structuredData: { approved: step === 'approve', remarks: `is it ${done}` } }
+        const task = (worker: string, ...dependsOn: number[]) => ({ worker, task: query, dependsOn })
+        return { structuredData: { tasks: [task('a'), task('b'), task('a', 1, 2)] } }
+      }),
+      a: signs,
+      b: signs,
+    },
+    answer: (query) => `is it ${query}, a; is it ${query}, b; is it ${query}, a`,
   },
   {
     name: 'custom',

@@ -1,0 +1,161 @@
+/** A manager plans, and gives tasks to workers. Source: document 002, 2.2.4. */
+import type { OrchestratorContext } from '../actors/context.ts'
+import { DelegationRefusedError, UnknownAgentError } from '../errors.ts'
+import { MAX_DELEGATION_DEPTH } from '../runtime/delegation-bound.ts'
+import { refused } from '../runtime/refused.ts'
+import { flag, integer, oneOf, shape } from '../runtime/settings-checks.ts'
+import { agentOf, agentsOf } from './checks.ts'
+import { HIERARCHICAL } from './prompts/hierarchical.ts'
+import { promptsOf, speaking } from './prompts/prompts.ts'
+import { type Autonomy, LedTasks } from './steps/led-task.ts'
+import { inOrder, orderOf } from './steps/manager-plan.ts'
+import { resultOf } from './steps/outputs.ts'
+import { joinedResults, nothingDone, type TaskResult } from './steps/task-results.ts'
+import type { Strategy } from './strategy.ts'
+
+/**
+ * A manager plans, and gives tasks to workers. Source: document 002, 2.2.4.
+ *
+ * The manager is asked for a plan, `{ tasks: [{ worker, task, dependsOn? }], reasoning? }`: up to 100 tasks, and in `dependsOn`
+ * the numbers, from 1, of tasks whose results a task needs. The script delegates them in the manager's name: only to workers to
+ * whom the manager's role may delegate (the rest is left out, which the trace says), as parts of the manager's own task, all at
+ * once that can be. A dependency that cannot be met is left out. What misses the schema is sent back once; then the run fails
+ * with `ReplyInvalidError`. A manager of code plans by `structuredData`. One that answers without `tasks` has done the work
+ * itself, perhaps by `context.delegate`: its answer is the result. One that gives no tasks (`tasks: []`) is asked for the answer.
+ *
+ * A worker gets its task by a message of type delegate, with what the tasks before it have come to. When it fails or refuses,
+ * the manager says once who is to do the task then, if anybody. What stays undone is in `failures`, and the others go on. The
+ * run fails when nothing was done. A worker without `escalateTo` has the manager for it.
+ *
+ * Beside the text that a model reads the manager gets data in `metadata.hierarchical`: `step` ('plan', 'approve', 'review',
+ * 'reassign', 'alone' or 'summary') with `query`, `workers`, `worker`, `task`, `proposal`, `result`, `error`, `results` as far
+ * as it is about them; and a worker that is to propose, `{ step: 'propose', task }`. Asked to approve or review the manager
+ * answers `{ approved, remarks? }`, and to reassign `{ worker, remarks? }`, where the worker can be null. What is
+ * not approved, because nobody understands the manager, is not done; a result that is not reviewed for that reason counts.
+ *
+ * @example
+ * createTeam({ agents, orchestration: { strategy: 'hierarchical', manager: 'lead', workers: ['ann', 'bob'] } })
+ */
+export interface HierarchicalConfig<N extends string = string> {
+  strategy: 'hierarchical'
+  /** Who plans and has the last word; none of the workers. */
+  manager: N
+  /** To whom it may give tasks. */
+  workers: N[]
+  /**
+   * How many delegations may be nested, from 1 to 8; 2. The manager's is the first, also one that it makes itself by
+   * `context.delegate`; with 1 nobody else delegates. What is nested deeper rejects with `DelegationRefusedError` and is a dead
+   * letter. A handoff counts as one. What the manager reassigns when a worker escalates does not.
+   */
+  maxDelegationDepth?: number
+  /** true: the manager makes the answer of the results. false: it is the results, each under its worker's name. */
+  managerSummarizes?: boolean
+  /**
+   * What a worker may do without asking; 'low'.
+   *
+   * - 'low': nothing. It is asked how it would do its task (a request), the manager approves or corrects that, then it gets the
+   *   task, and the manager reviews the result.
+   * - 'medium': its own task. The manager reviews the result.
+   * - 'high': also ask others, and give parts of its task to them, as far as its role and `maxDelegationDepth` say. Nobody reviews
+   *   the result. A model has `request` and `delegate` as tools for that.
+   *
+   * A result that is reviewed is sent back with remarks once at most. Under 'low' and 'medium' whatever a worker delegates or
+   * hands off is refused with `DelegationRefusedError`; it can still escalate. What it asks by `request` nobody refuses.
+   */
+  workerAutonomy?: Autonomy
+  /** true: a worker that a model plays has the tool `report`; what workers report goes to the manager's `observe`. */
+  progressReporting?: boolean
+  /**
+   * Texts of your own by their names, with the `{places}` of those in prompts/hierarchical.ts: `plan`, `alone`, `approve`,
+   * `review`, `reassign` and `summary` are for the manager, `propose`, `task`, `earlier`, `agreed`, `remarks` and `again` for
+   * workers.
+   */
+  prompts?: Partial<Record<string, string>>
+}
+
+/** Asks for a plan, has its tasks done in their order, and makes one answer of the results. */
+export const hierarchical: Strategy<HierarchicalConfig> = {
+  strategy: 'hierarchical',
+  protocol(config, team) {
+    check(config, team)
+    const { managerSummarizes = true, workerAutonomy = 'low' } = config
+    const say = speaking(HIERARCHICAL, config.prompts)
+    const loading = import('./steps/manager.ts') // late: most teams need no zod
+    const listed = { manager: config.manager, workers: [...config.workers] }
+    return {
+      name: 'hierarchical',
+      async run(orchestrator, query) {
+        const workers = withinReach(orchestrator, listed)
+        const { Manager } = await loading
+        const manager = new Manager(orchestrator, listed.manager, workers, query, say)
+        const { value: plan, message } = await manager.plan()
+        if (!plan || plan.tasks.length === 0) {
+          const reason = plan ? `Its plan has no tasks. ${plan.reasoning}` : 'It has answered without a plan.'
+          orchestrator.decide('Who does the work?', manager.name, reason)
+          return resultOf({ agent: manager.name, message: plan ? await manager.alone() : message })
+        }
+        const led = new LedTasks(orchestrator, manager, workerAutonomy, say)
+        const assignments = plan.tasks.map((task, at) => ({
+          ...task,
+          number: at + 1,
+          parentTask: message.correlationId,
+        }))
+        const results = await inOrder(assignments, orderOf(plan, orchestrator), (assignment, earlier: TaskResult[]) =>
+          led.run({ ...assignment, earlier }),
+        )
+        if (!results.some(({ ok }) => ok)) throw nothingDone(results)
+        if (!managerSummarizes) return joinedResults(results)
+        return resultOf({ agent: manager.name, message: await manager.summarize(results) })
+      },
+    }
+  },
+}
+
+interface Listed {
+  manager: string
+  workers: readonly string[]
+}
+
+/** The workers to whom the manager may give tasks, by what the roles say now: the host only sees that the script delegates. */
+function withinReach(orchestrator: OrchestratorContext, { manager, workers }: Listed): OrchestratorContext['agents'] {
+  const role = orchestrator.agents.find(({ name }) => name === manager)
+  if (!role) throw new UnknownAgentError(`The manager "${manager}" has left the team.`, { agent: manager })
+  const delegates = role.delegationAllowed !== false && role.trust !== 'untrusted'
+  const reached = orchestrator.agents.filter(
+    ({ name, canBeDelegatedTo }) =>
+      workers.includes(name) && delegates && canBeDelegatedTo !== false && (role.canDelegateTo?.includes(name) ?? true),
+  )
+  const names = reached.map(({ name }) => name)
+  const left = workers.filter((name) => !names.includes(name)).map((name) => `"${name}"`)
+  const why = `not to ${left.join(', ')}: the roles forbid it (canDelegateTo, delegationAllowed, canBeDelegatedTo, trust), or they have left the team`
+  if (names.length === 0)
+    throw new DelegationRefusedError(`"${manager}" may give tasks to none of its workers, ${why}. Change the roles.`, {
+      from: manager,
+      to: [...workers],
+    })
+  if (left.length > 0)
+    orchestrator.decide(`To whom may "${manager}" give tasks?`, names.join(', '), `N${why.slice(1)}.`)
+  return reached
+}
+
+function check(config: HierarchicalConfig, team: readonly string[]): void {
+  const options = shape<HierarchicalConfig>(
+    {
+      strategy: oneOf('hierarchical'),
+      manager: agentOf(team),
+      workers: agentsOf(team),
+      maxDelegationDepth: integer(1, MAX_DELEGATION_DEPTH),
+      managerSummarizes: flag,
+      workerAutonomy: oneOf('low', 'medium', 'high'),
+      progressReporting: flag,
+      prompts: promptsOf(HIERARCHICAL),
+    },
+    'manager',
+    'workers',
+  )
+  options(config, 'orchestration')
+  const at = config.workers.indexOf(config.manager)
+  if (at < 0) return
+  const advice = 'Nobody delegates to itself; the manager answers without tasks where it needs nobody.'
+  throw refused(`orchestration.workers[${at}]`, config.manager, 'an agent that is not the manager', advice)
+}

@@ -1,0 +1,48 @@
+/** What the strategy hierarchical means for a team before its first run: who is above whom, and who may delegate how deeply. */
+
+import type { AgentRole } from '../actors/role.ts'
+import type { DelegationBound } from '../runtime/delegation-bound.ts'
+import type { TeamSettings } from '../runtime/settings.ts'
+import type { AgentSettings } from '../runtime/settings-agent.ts'
+import type { HierarchicalConfig } from './hierarchical.ts'
+
+/** The settings of a team with that configuration, which has been checked; also for agents that come later. */
+export function organized(settings: TeamSettings, config: HierarchicalConfig): TeamSettings {
+  const isWorker = ({ name }: AgentSettings) => config.workers.includes(name)
+  const names = settings.agents.map(({ name }) => name)
+  return {
+    ...settings,
+    agents: settings.agents.map((agent, i) => {
+      const others = names.filter((name) => name !== agent.name)
+      return isWorker(agent) ? settings.newcomer(roleOf(agent, config), `agents[${i}]`, others) : agent
+    }),
+    newcomer(role, path, others, expected) {
+      const agent = settings.newcomer(role, path, others, expected)
+      return isWorker(agent) ? settings.newcomer(roleOf(agent, config), path, others, expected) : agent
+    },
+    delegation: boundOf(config),
+  }
+}
+
+function boundOf({ maxDelegationDepth = 2, workerAutonomy = 'low' }: HierarchicalConfig): DelegationBound {
+  if (workerAutonomy === 'high')
+    return { limit: maxDelegationDepth, name: 'maxDelegationDepth', why: `maxDelegationDepth is ${maxDelegationDepth}` }
+  const why = `with workerAutonomy "${workerAutonomy}" the manager alone delegates`
+  return { limit: 1, name: 'workerAutonomy', why }
+}
+
+/** A worker's role, with what its place adds to it: who is above it, and verbs that its model has as tools. Code has them all. */
+function roleOf({ role, playedByModel }: AgentSettings, config: HierarchicalConfig): AgentRole {
+  const { maxDelegationDepth = 2, workerAutonomy = 'low', progressReporting = true } = config
+  const { escalateTo = config.manager, tools = [], trust, delegationAllowed = true, canDelegateTo } = role
+  const placed = { ...role, escalateTo }
+  if (!playedByModel || trust === 'untrusted') return placed
+  const isFree = workerAutonomy === 'high'
+  const mayDelegate = delegationAllowed && canDelegateTo?.length !== 0 && maxDelegationDepth > 1
+  const verbs = [
+    ...(progressReporting ? ['report'] : []),
+    ...(isFree ? ['request'] : []),
+    ...(isFree && mayDelegate ? ['delegate'] : []),
+  ]
+  return { ...placed, tools: [...tools, ...verbs.filter((verb) => !tools.includes(verb))] }
+}

@@ -1,0 +1,319 @@
+/** A manager that plans, and workers that do what it has planned, on the real runtime. */
+import t from 'tap'
+import { CancelledError, RunTimeoutError } from '../../src/errors.ts'
+import { type AgentMessage, defineAgent, type MultiAgentResult } from '../../src/index.ts'
+import { HIERARCHICAL } from '../../src/protocols/prompts/hierarchical.ts'
+import { speaking } from '../../src/protocols/prompts/prompts.ts'
+import { LedTasks } from '../../src/protocols/steps/led-task.ts'
+import { Manager } from '../../src/protocols/steps/manager.ts'
+import { FakeOrchestrator } from '../fixtures/fake-orchestrator.ts'
+import { refuses, says, throws } from '../team/stage.ts'
+import { asked, decisions, leads, led, play, type Told, task, toldOf, worker, works } from './led-team.ts'
+
+const high = { workerAutonomy: 'high' as const }
+
+t.test('the manager plans, the workers do it, and the manager makes one answer', async (t) => {
+  const boss = leads([task('ann', 'dig'), task('bob', 'fill')])
+  const result = await play(t, { boss, ann: worker, bob: worker }, high)
+  t.match(result, { success: true, finalOutput: 'ann: ann did dig; bob: bob did fill', failures: [] })
+  t.same(asked(result), ['request boss plan', 'delegate ann dig', 'delegate bob fill', 'request boss summary'])
+  t.same(decisions(result), ['Who does task 1? ann', 'Who does task 2? bob'])
+  t.equal(result.orchestrationTrace.decisions[0]?.reason, 'The plan of "boss": dig')
+})
+
+t.test('managerSummarizes: false joins the results under the names of their workers', async (t) => {
+  const boss = leads([task('bob', 'dig'), task('ann', 'fill'), task('ann', 'rest')])
+  const refusing = works(({ content }, context) => {
+    if (content === 'rest') throw context.refuse('no time')
+    return { holes: 1 }
+  })
+  const result = await play(t, { boss, ann: refusing, bob: worker }, { ...high, managerSummarizes: false })
+  t.equal(
+    result.finalOutput,
+    '## bob\n\nbob did dig\n\n## ann\n\n{"holes":1}\n\n## ann\n\n(not done: Agent "ann" refused: no time)',
+  )
+  t.notOk(asked(result).includes('request boss summary'))
+})
+
+t.test('the manager is told of its workers and of the job, in words and as data', async (t) => {
+  const heard: AgentMessage[] = []
+  const boss = leads([], {
+    plan: (_told, message) => {
+      heard.push(message)
+      return { tasks: [] }
+    },
+  })
+  await play(t, { boss, ann: { code: worker, description: 'digs', capabilities: ['spade'] }, bob: worker })
+  t.match(heard[0]?.content, /# Job\n\nthe job\n\n# Workers\n\n- ann: digs; can do: spade\n- bob$/)
+  t.strictSame(heard[0] && toldOf(heard[0]), { step: 'plan', query: 'the job', workers: ['ann', 'bob'] })
+  const { answerSchema } = heard[0]?.metadata ?? {}
+  t.match(answerSchema, { properties: { tasks: { items: { properties: { worker: { enum: ['ann', 'bob'] } } } } } })
+})
+
+t.test('a task begins when those before it are done, with their results; the others at once', async (t) => {
+  const starts: string[] = []
+  const slow = works(async ({ content }, context) => {
+    starts.push(`${context.now() - begin} ${content}`)
+    await context.sleep(100)
+    return `${context.role.name} is done`
+  })
+  const boss = leads([task('ann', 'third', 2, 3), task('bob', 'first'), task('cat', 'second'), task('dan', 'last', 1)])
+  const team = led(t, { boss, ann: slow, bob: slow, cat: slow, dan: slow }, high)
+  const begin = team.clock.now()
+  const pending = team.execute('the job')
+  await team.clock.advance(100_000)
+  const result = await pending
+  t.same(starts, [
+    '0 first',
+    '0 second',
+    '100 third\n\n# Results of earlier tasks\n\n## bob\n\nbob is done\n\n## cat\n\ncat is done',
+    '200 last\n\n# Results of earlier tasks\n\n## ann\n\nann is done',
+  ])
+  const tasks = new Map(result.messageHistory.filter(({ type }) => type === 'delegate').map((m) => [m.recipient, m]))
+  const [planned] = result.messageHistory.filter(({ recipient }) => recipient === 'boss')
+  for (const { structuredData } of tasks.values()) t.match(structuredData, { parentTask: planned?.id })
+  t.match(tasks.get('ann')?.structuredData, { dependencies: [tasks.get('bob')?.id, tasks.get('cat')?.id] })
+})
+
+t.test('a manager that answers without a plan has done the work itself', async (t) => {
+  const answers: [unknown, string][] = [
+    ['I did it, [as] ever', 'I did it, [as] ever'],
+    [{ answer: 42 }, '{"answer":42}'],
+    ['42', '42'],
+  ]
+  for (const [answer, finalOutput] of answers) {
+    const result = await play(t, { boss: leads([], { plan: () => answer }), ann: worker })
+    t.match(result, { success: true, finalOutput })
+    t.same(asked(result), ['request boss plan'])
+    t.match(result.orchestrationTrace.decisions, [
+      { question: 'Who does the work?', choice: 'boss', reason: 'It has answered without a plan.' },
+    ])
+  }
+})
+
+t.test('a manager whose plan has no tasks is asked for the answer', async (t) => {
+  const boss = leads([], { plan: () => ({ tasks: [], reasoning: 'It is small.' }) })
+  const result = await play(t, { boss, ann: worker })
+  t.equal(result.finalOutput, 'the job by itself')
+  t.same(asked(result), ['request boss plan', 'request boss alone'])
+  t.match(result.orchestrationTrace.decisions, [{ choice: 'boss', reason: 'Its plan has no tasks. It is small.' }])
+})
+
+t.test('a manager of code can delegate by itself', async (t) => {
+  const boss = defineAgent({
+    async receive({ content }, context) {
+      return `${(await context.delegate('ann', content.split('\n').at(-3)!)).result}`
+    },
+  })
+  const result = await play(t, { boss, ann: worker })
+  t.equal(result.finalOutput, 'ann did # Workers')
+  t.match(
+    result.messageHistory.find(({ type }) => type === 'delegate'),
+    { sender: 'boss', recipient: 'ann' },
+  )
+})
+
+t.test('a plan that cannot be used is sent back once, with what is wrong', async (t) => {
+  const wrong: [unknown, RegExp][] = [
+    [[task('zoe', 'dig')], /tasks\.0\.worker: .*ann/],
+    [[task('boss', 'dig')], /tasks\.0\.worker: .*ann/],
+    [[task('ann', '')], /tasks\.0\.task: /],
+    [Array.from({ length: 10_000 }, () => task('ann', 'dig')), /tasks: .*100/],
+    ['dig', /tasks: /],
+    [[{ worker: 'ann', task: 'dig', dependsOn: ['first'] }], /tasks\.0\.dependsOn\.0: /],
+  ]
+  for (const [tasks, issue] of wrong) {
+    const heard: string[] = []
+    const plan =
+      (better: unknown) =>
+      (_told: Told, { content }: AgentMessage) => {
+        heard.push(content)
+        return { tasks: heard.length === 1 ? tasks : better }
+      }
+    const cast = { boss: leads([], { plan: plan([task('ann', 'dig')]) }), ann: worker }
+    t.match(await play(t, cast, high), { finalOutput: 'ann: ann did dig' })
+    t.match(heard[1], issue)
+
+    heard.length = 0
+    const hopeless = await play(t, { ...cast, boss: leads([], { plan: plan(tasks) }) }, high)
+    t.match(hopeless, { success: false, error: { code: 'REPLY_INVALID', message: issue } })
+    t.equal(heard.length, 2)
+    t.same(
+      asked(hopeless).filter((what) => what.startsWith('delegate')),
+      [],
+    )
+  }
+})
+
+t.test('dependencies that cannot be met are left out, and the trace says which', async (t) => {
+  const boss = leads([
+    task('ann', 'one', 3),
+    task('ann', 'two', 1, 2, 99),
+    task('ann', 'three', 2),
+    task('ann', 'four', 1),
+  ])
+  const result = await play(t, { boss, ann: worker }, { ...high, managerSummarizes: false })
+  t.match(result, { success: true })
+  const order = asked(result).flatMap((what) => what.match(/^delegate ann (\w+)/)?.[1] ?? [])
+  t.same(order, ['two', 'three', 'one', 'four'])
+  t.match(result.orchestrationTrace.decisions[0], {
+    question: 'How many dependencies of the plan are left out?',
+    choice: '3',
+    reason: /^They close a circle, or name no task of the plan: 2 on 1, 2 on 2, 2 on 99\.$/,
+  })
+})
+
+t.test('a plan may have a hundred tasks, each behind the one before', async (t) => {
+  const boss = leads(Array.from({ length: 100 }, (_, at) => task('ann', `part ${at}`, ...(at === 0 ? [] : [at]))))
+  const result = await play(t, { boss, ann: worker }, high)
+  t.match(result, { success: true, finalOutput: /ann did part 99$/ })
+})
+
+t.test('a task that fails is given to somebody else once, by the manager, and is in the failures', async (t) => {
+  const heard: Told[] = []
+  const boss = leads([task('ann', 'dig'), task('bob', 'fill')], {
+    reassign: (told) => {
+      heard.push(told)
+      return { worker: 'bob', remarks: 'Use the spade.' }
+    },
+  })
+  const result = await play(t, { boss, ann: refuses('my back'), bob: worker }, high)
+  t.equal(result.finalOutput, 'bob: bob did dig; bob: bob did fill')
+  t.match(heard, [{ worker: 'ann', task: 'dig', error: { code: 'TASK_REFUSED', message: 'my back' } }])
+  t.match(result.failures, [{ agent: 'ann', error: { code: 'TASK_REFUSED' } }])
+  t.ok(asked(result).includes('delegate bob dig\n\n# Remarks of your manager\n\nUse the spade.'))
+  t.match(result.orchestrationTrace.decisions.at(-1), {
+    question: 'Who does task 1, which "ann" has not done?',
+    choice: 'bob',
+    reason: '"boss" says so. TASK_REFUSED: Agent "ann" refused: my back',
+  })
+})
+
+t.test('a worker that refuses everything gets each task twice at most', async (t) => {
+  for (const workerAutonomy of ['low', 'medium', 'high'] as const) {
+    const boss = leads([task('ann', 'dig'), task('ann', 'fill')], { reassign: () => ({ worker: 'ann' }) })
+    const result = await play(t, { boss, ann: refuses() }, { workerAutonomy })
+    t.match(result.error, { code: 'AGENT_FAILED', message: /^None of the 2 tasks was done\. "ann": TASK_REFUSED: / })
+    t.equal(asked(result).filter((what) => / ann /.test(what)).length, 4)
+    t.equal(result.failures.length, 4)
+  }
+})
+
+t.test('when nothing is done the run fails: with the only error, or with one that names all', async (t) => {
+  const alone = await play(t, { boss: leads([task('ann', 'dig')]), ann: throws('broken') }, high)
+  t.match(alone.error, { code: 'AGENT_FAILED', message: /broken/ })
+  const boss = leads([task('ann', 'dig'), task('bob', 'fill')])
+  const both = await play(t, { boss, ann: throws('broken'), bob: refuses('not mine') }, high)
+  t.match(both.error, {
+    message: /^None of the 2 tasks was done\. "ann": AGENT_FAILED: .*broken.*; "bob": TASK_REFUSED: .*not mine/,
+    details: { failures: [{ agent: 'ann' }, { agent: 'bob', code: 'TASK_REFUSED' }] },
+  })
+  t.notOk(asked(both).includes('request boss summary'))
+})
+
+t.test('who depends on what was not done is told so, and so is the manager', async (t) => {
+  const heard: Told[] = []
+  const summary = (told: Told) => {
+    heard.push(told)
+    return 'half of it'
+  }
+  const boss = leads([task('ann', 'dig'), task('bob', 'fill', 1)], { summary })
+  const result = await play(t, { boss, ann: refuses('my back'), bob: worker }, high)
+  t.equal(result.finalOutput, 'half of it')
+  t.match(result.orchestrationTrace.decisions[1], {
+    choice: 'nobody',
+    reason: /^"boss" goes on without\. TASK_REFUSED/,
+  })
+  t.ok(
+    asked(result).includes(
+      'delegate bob fill\n\n# Results of earlier tasks\n\n## ann\n\n(not done: Agent "ann" refused: my back)',
+    ),
+  )
+  t.match(heard[0]?.results, [
+    { agent: 'ann', task: 'dig', ok: false, result: null, error: { code: 'TASK_REFUSED' } },
+    { agent: 'bob', task: 'fill', ok: true, result: /^bob did fill/, error: null },
+  ])
+})
+
+t.test('a manager that nobody understands approves nothing, and what is done stays done', async (t) => {
+  const reasonsOf = ({ orchestrationTrace }: MultiAgentResult) =>
+    orchestrationTrace.decisions.flatMap(({ choice, reason }) =>
+      reason.includes('could not say') ? `${choice}: ${reason}` : [],
+    )
+  const nonsense = { approve: () => 'hm', review: () => ({ approved: 'maybe' }), reassign: () => ({ worker: 'zoe' }) }
+  const cast = { boss: leads([task('ann', 'dig')], nonsense), ann: worker }
+
+  const gated = await play(t, cast)
+  t.match(gated.error, { code: 'REPLY_INVALID', message: /"boss" cannot be used/ })
+  t.match(reasonsOf(gated), [/^nobody: "boss" could not say\. .*"boss" cannot be used: worker/])
+  t.notOk(asked(gated).some((what) => what.startsWith('delegate')))
+
+  const reviewed = await play(t, cast, { workerAutonomy: 'medium' })
+  t.match(reviewed, { success: true, finalOutput: 'ann: ann did dig' })
+  t.match(reasonsOf(reviewed), [/^yes: "boss" could not say\. .*"boss" cannot be used: approved/])
+})
+
+t.test('only those get tasks to whom the roles let the manager give some', async (t) => {
+  const boss = { code: leads([task('ann', 'dig')]), canDelegateTo: ['ann', 'cat'] }
+  const cast = { boss, ann: worker, bob: worker, cat: { code: worker, canBeDelegatedTo: false } }
+  const result = await play(t, cast, high)
+  t.equal(result.finalOutput, 'ann: ann did dig')
+  t.match(result.orchestrationTrace.decisions[0], {
+    question: 'To whom may "boss" give tasks?',
+    choice: 'ann',
+    reason: /^Not to "bob", "cat": the roles forbid it/,
+  })
+  t.match(toldOf(result.messageHistory.find(({ recipient }) => recipient === 'boss')!), { workers: ['ann'] })
+  for (const role of [{ canDelegateTo: [] }, { delegationAllowed: false }, { trust: 'untrusted' as const }]) {
+    const { error } = await play(t, { ann: worker, boss: { code: boss.code, ...role } }, high)
+    t.match(error, {
+      code: 'DELEGATION_REFUSED',
+      message: /^"boss" may give tasks to none of its workers, not to "ann"/,
+    })
+  }
+})
+
+t.test('the end of the run is no failure of its workers', async (t) => {
+  const boss = leads([task('ann', 'dig')], { reassign: () => ({ worker: 'ann' }) })
+  for (const workerAutonomy of ['low', 'high'] as const) {
+    const never = defineAgent({ receive: (_message, context) => context.sleep(1e6).then(() => '') })
+    const team = led(t, { boss, ann: never }, { workerAutonomy })
+    const run = team.launch('the job', { timeoutMs: 50 })
+    await team.clock.advance(100_000)
+    const result = await run.result
+    t.match(result.error, { code: 'RUN_TIMEOUT' })
+    t.notOk(asked(result).some((what) => what.includes('reassign')))
+    t.notOk(decisions(result).some((what) => what.includes('nobody')))
+  }
+})
+
+t.test('when a run ends in a task nobody is asked about that task', async (t) => {
+  const ended = new RunTimeoutError('too long')
+  const fake = new FakeOrchestrator({ boss: { structuredData: { worker: 'ann' } }, ann: '' })
+  const orchestrator = {
+    ...fake.context,
+    async delegate() {
+      fake.run.abort(ended)
+      throw new CancelledError('torn down')
+    },
+  }
+  const say = speaking(HIERARCHICAL, undefined)
+  const led = new LedTasks(orchestrator, new Manager(orchestrator, 'boss', fake.context.agents, '', say), 'high', say)
+  await t.rejects(led.run({ number: 1, worker: 'ann', task: 'dig', parentTask: null, earlier: [] }), ended)
+  t.same(fake.order, [])
+})
+
+t.test('its texts can be replaced', async (t) => {
+  const prompts = { task: 'Do this: {task}', plan: 'Plan {query} for {workers}' }
+  const result = await play(t, { boss: leads([task('ann', 'dig')]), ann: worker }, { ...high, prompts })
+  t.ok(asked(result).includes('delegate ann Do this: dig'))
+  t.equal(result.messageHistory.find(({ recipient }) => recipient === 'boss')?.content, 'Plan the job for - ann')
+})
+
+t.test('a manager that fails fails the run', async (t) => {
+  t.match((await play(t, { boss: throws('on leave'), ann: worker })).error, {
+    code: 'AGENT_FAILED',
+    message: /on leave/,
+  })
+  t.match((await play(t, { boss: refuses('not today'), ann: says('') })).error, { code: 'TASK_REFUSED' })
+})
