@@ -47,7 +47,15 @@ export const teams = () => [
       async run(orchestrator, query) {
         // the script sees its team by name
         const names: ('ann' | 'bob' | 'lead')[] = orchestrator.agents.map(({ name }) => name)
-        let last = query
+        const chosen: 'ann' | 'bob' | 'lead' | null = await orchestrator.route(query, {
+          by: 'load_balance',
+          among: ['ann'],
+        })
+        const [best] = await orchestrator.candidates({ description: query, requiredCapabilities: ['sums'] })
+        const fit: number | undefined = best?.agent === 'bob' ? best.fit : best?.load
+        // @ts-expect-error nobody of this team has that name
+        await orchestrator.route(query, { among: ['anne'] })
+        let last = `${query} ${chosen} ${fit}`
         for (const name of names) last = (await orchestrator.request(name, last)).content
         return { content: last, structuredData: { laps: names.length } }
       },
