@@ -80,10 +80,10 @@ const broken: Record<string, Broken> = {
     says: /logger: got "pino".*give it to createTeam/,
   },
   'an option that is not there yet': {
-    file: 'agents: { ann: {} }\ntaskRouting: auction\n',
+    file: 'agents: { ann: {} }\nstateManagement: { durability: commit }\n',
     line: 2,
-    column: 14,
-    says: /taskRouting: not available in this version/,
+    column: 32,
+    says: /stateManagement\.durability: not available in this version/,
   },
   'a key that comes twice': {
     file: 'agents:\n  ann: {}\n  bob: {}\n  ann: {}\n',

@@ -1,7 +1,16 @@
 /** Whom a task goes to: document 000, task routing; document 002, 2.5.1. */
 import t from 'tap'
 import { z } from 'zod'
-import { type AgentTask, type DramatisError, defineAgent, defineTool } from '../../src/index.ts'
+import {
+  type AgentContext,
+  type AgentTask,
+  type DramatisError,
+  defineAgent,
+  defineTool,
+  type OrchestratorContext,
+  type TokenLimit,
+} from '../../src/index.ts'
+import { scriptedModel } from '../../src/testing.ts'
 import { after } from '../team/stage.ts'
 import { lastChoice, routing, told } from './scripts.ts'
 
@@ -135,6 +144,7 @@ t.test('who has fewer tokens left than it would take does not get the task', asy
     told(t, roles, (script) => script.route('an essay'), perRun ? { budget: { perRun } } : {})
   t.equal((await essay()).answer, 'large')
   t.equal((await essay({ tokens: 5_000 })).answer, 'large')
+  t.equal((await essay({ tokens: 4_999 })).answer, null)
   const poor = await essay({ perAgentTokens: 4_999 })
   t.equal(poor.answer, null)
   t.match(lastChoice(poor.result)?.reason, '"large": "essay" takes about 5000 tokens, and it has 4999 left')
@@ -149,6 +159,25 @@ t.test('who has fewer tokens left than it would take does not get the task', asy
   }
   t.equal((await told(t, both, (script) => script.route(task({ requiredCapabilities: ['x', 'y'] })))).answer, null)
   t.equal((await told(t, both, (script) => script.route(task({ requiredCapabilities: ['x'] })))).answer, 'a')
+})
+
+t.test('what was used of a budget is not left', async (t) => {
+  const spends = (context: AgentContext) => context.complete({ prompt: 'x', maxOutputTokens: 300 })
+  const code = defineAgent({ receive: (_message, context) => spends(context).then(() => 'done') })
+  const roles = { a: { code, capabilities: [{ name: 'essay', estimatedTokens: 900 }] } }
+  const after = async (perRun: TokenLimit, use: (script: OrchestratorContext) => Promise<unknown>) => {
+    const model = scriptedModel([{ reply: 'word '.repeat(200) }])
+    const route = (script: OrchestratorContext) => script.route('an essay')
+    const ask = async (script: OrchestratorContext) => [await route(script), await use(script), await route(script)]
+    const { answer } = await told(t, roles, ask, { budget: { perRun }, models: { default: model } })
+    return [answer].flat().filter((one) => one === 'a' || one === null)
+  }
+  const others = (script: OrchestratorContext) => spends(script).then(() => '')
+  const itself = (script: OrchestratorContext) => script.request('a', 'go').then(() => '')
+  t.same(await after({ tokens: 1_000 }, others), ['a', null])
+  t.same(await after({ tokens: 1_000 }, itself), ['a', null])
+  t.same(await after({ perAgentTokens: 1_000 }, others), ['a', 'a'])
+  t.same(await after({ perAgentTokens: 1_000 }, itself), ['a', null])
 })
 
 t.test('explicit: whom the task is assigned to, else nobody', async (t) => {
