@@ -74,11 +74,16 @@ export async function bidsFor(
     const bidder = bidders[at]!
     const { agent, fit, load } = bidder
     const read = typeof said === 'string' ? said : readBid(said, agent, terms.minimumBid)
-    if (typeof read === 'string') none.push({ agent, why: read })
-    else bids.push({ ...bidder, ...read, score: scoreOf(bidder, read.bid, terms.weights) })
     const question = `What does "${agent}" bid?`
-    if (typeof read === 'string') orchestrator.decide(question, 'no bid', read)
-    else orchestrator.decide(question, String(read.bid), `Fit ${fit}, load ${load}, score ${bids.at(-1)?.score}.`)
+    if (typeof read === 'string') {
+      none.push({ agent, why: read })
+      orchestrator.decide(question, 'no bid', read)
+      continue
+    }
+    const score = scoreOf(bidder, read.bid, terms.weights)
+    bids.push({ ...bidder, ...read, score })
+    const reason = `Fit ${fit}, load ${load}, score ${score}. ${read.reason}`
+    orchestrator.decide(question, String(read.bid), reason.trimEnd())
   }
   return { bids: ranked(bids, orchestrator.agents, terms.tieBreak), none }
 }

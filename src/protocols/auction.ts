@@ -1,7 +1,9 @@
 /** Agents bid for the task, and the best bid gets it. Source: document 002, 2.2.1; requirement P8. */
 import { AUCTION_TERMS, type AuctionTerms, type Bid, bidsFor, type NoBid, reasonFor } from '../actors/auction.ts'
 import type { OrchestratorContext } from '../actors/context.ts'
+import { outputSchema } from '../actors/last-speaker.ts'
 import { abilityText } from '../actors/model-prompt.ts'
+import type { ModelSchema } from '../actors/tool.ts'
 import { AgentFailedError, DramatisError, UnknownAgentError } from '../errors.ts'
 import { refused } from '../runtime/refused.ts'
 import { integer, number, oneOf, shape, wait } from '../runtime/settings-checks.ts'
@@ -111,19 +113,29 @@ async function chosen(
     orchestrator.decide(AWARD, best.agent, byBid)
     return best.agent
   }
-  const { z } = await import('zod') // late: a team of code starts without it
-  const schema = z.object({ winner: z.enum(bids.map(({ agent }) => agent)), reason: z.string().optional() })
   const content = say('choose', { query, bids: asText(orchestrator, bids) })
   try {
-    const { value } = await askFor(orchestrator, auctioneer, content, schema, { metadata: { bids } })
-    orchestrator.decide(AWARD, value.winner, `The auctioneer "${auctioneer}" chose it. ${value.reason ?? ''}`.trim())
-    return value.winner
+    const { value } = await askFor(orchestrator, auctioneer, content, choiceOf(bids), { metadata: { bids } })
+    const { winner, reason } = Object(value) as { winner: string; reason?: unknown }
+    const why = typeof reason === 'string' ? ` ${reason}` : ''
+    orchestrator.decide(AWARD, winner, `The auctioneer "${auctioneer}" chose it.${why}`)
+    return winner
   } catch (error) {
     if (!(error instanceof DramatisError)) throw error
     const why = `The auctioneer "${auctioneer}" chose nobody: ${error.code}: ${error.message}`
     orchestrator.decide(AWARD, best.agent, `${byBid} ${why}`)
     return best.agent
   }
+}
+
+/** The shape of an auctioneer's answer. It is written out, since a library for schemas is much to load for every team. */
+function choiceOf(bids: readonly Bid[]): ModelSchema {
+  const names = bids.map(({ agent }) => agent)
+  const properties = { winner: { type: 'string', enum: names }, reason: { type: 'string' } }
+  const json = { type: 'object', properties, required: ['winner', 'reason'], additionalProperties: false }
+  return outputSchema(json, async (value) =>
+    names.includes(Object(value).winner) ? null : `winner has to be one of ${names.join(', ')}`,
+  )
 }
 
 /** The bids as an auctioneer reads them, with what their agents declare. */

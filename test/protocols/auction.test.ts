@@ -38,6 +38,8 @@ t.test('a bid may be data, a number alone, or JSON in words', async (t) => {
     'I would say {"bid": 0.9}',
   ])
     t.same(winners(await sell(t, { a: bids(0.8), b: answers(said) })), ['b'], JSON.stringify(said))
+  const wordy = await sell(t, { a: answers({ structuredData: { bid: 0.9, reason: 'I like bikes' } }) })
+  t.equal(wordy.orchestrationTrace.decisions[0]?.reason, 'Fit 0, load 0, score 0.633333333. I like bikes')
 })
 
 t.test('declared capabilities count, and how sure their agent is of them', async (t) => {
