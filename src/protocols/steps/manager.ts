@@ -9,7 +9,7 @@ import type { AgentMessage } from '../../mailbox/message.ts'
 import type { HIERARCHICAL } from '../prompts/hierarchical.ts'
 import type { Speak } from '../prompts/prompts.ts'
 import { type AskedFor, askFor } from './ask-for.ts'
-import { lastWord } from './last-word.ts'
+import { type LastWords, lastWord } from './last-word.ts'
 import { MOST_TASKS, type Plan } from './manager-plan.ts'
 import { asData, errorAsData, resultsAsData, resultsWithTasks, type TaskResult, wordsOf } from './task-results.ts'
 
@@ -36,7 +36,7 @@ const planFor = (workers: readonly string[]) =>
 
 export class Manager {
   readonly name: string
-  readonly #orchestrator: Asking
+  readonly #orchestrator: LastWords
   readonly #query: string
   readonly #say: Speak<keyof typeof HIERARCHICAL>
   readonly #names: readonly string[]
@@ -45,7 +45,7 @@ export class Manager {
   readonly #choice: ModelSchema<unknown, { worker: string | null; remarks: string }>
 
   constructor(
-    orchestrator: Asking,
+    orchestrator: LastWords,
     name: string,
     workers: OrchestratorContext['agents'],
     query: string,
