@@ -1,7 +1,7 @@
 /** Agents bid for the task, and the best bid gets it. Source: document 002, 2.2.1; requirement P8. */
 import { AUCTION_TERMS, type AuctionTerms, type Bid, bidsFor, type NoBid, reasonFor } from '../actors/auction.ts'
 import type { OrchestratorContext } from '../actors/context.ts'
-import { outputSchema } from '../actors/last-speaker.ts'
+import { LAST_SPEAKER, outputSchema } from '../actors/last-speaker.ts'
 import { abilityText } from '../actors/model-prompt.ts'
 import type { ModelSchema } from '../actors/tool.ts'
 import { AgentFailedError, DramatisError, UnknownAgentError } from '../errors.ts'
@@ -12,7 +12,6 @@ import { AUCTION } from './prompts/auction.ts'
 import { promptsOf, type Speak, speaking } from './prompts/prompts.ts'
 import { outcomeOf } from './steps/ask-enough.ts'
 import { askFor } from './steps/ask-for.ts'
-import { lastWord } from './steps/last-word.ts'
 import { resultOf } from './steps/outputs.ts'
 import type { Strategy } from './strategy.ts'
 
@@ -83,7 +82,8 @@ export const auction: Strategy<AuctionConfig> = {
           const choice = await chosen(orchestrator, auctioneer, query, bids, terms.tieBreak, say)
           const winner = choice ?? (onNoBids === 'fail' ? undefined : await idlest(orchestrator, query, bidders))
           if (winner === undefined) throw nobodyBids(orchestrator, bidders, none)
-          const outcome = await outcomeOf(winner, () => lastWord(orchestrator, winner, query))
+          const asLast = { metadata: LAST_SPEAKER } // as a whole: where it fails in the middle another one answers
+          const outcome = await outcomeOf(winner, () => orchestrator.request(winner, query, asLast))
           if (outcome.ok) return resultOf(outcome)
           orchestrator.signal.throwIfAborted() // the end of the run is no failure of its agents
           bidders = bidders.filter((name) => name !== winner)

@@ -254,6 +254,7 @@ const STRATEGIES: readonly OrchestrationConfig[] = [
   { strategy: 'parallel', aggregationStrategy: 'vote', conflictResolution: 'synthesize', judge: 'c' },
   { strategy: 'parallel', aggregationStrategy: 'best', judge: 'c' },
   { strategy: 'parallel', aggregationStrategy: 'custom', aggregator: 'c' },
+  { strategy: 'auction', onNoBids: 'assign_least_loaded' },
   { strategy: 'blackboard', maxRounds: 2 },
   { strategy: 'blackboard', synthesizer: 'c', maxRounds: 2 },
 ]

@@ -8,8 +8,8 @@ export type LastWords = Pick<OrchestratorContext, 'agents' | 'emit' | 'request' 
 
 /**
  * Asks one agent for what will be the run's answer as it says it. What a model says is passed on piece by piece to who
- * reads the run. What code emits may be anything, so that its answer comes as a whole. Ask several, or take only a part:
- * use `request`.
+ * reads the run. What code emits may be anything, so that its answer comes as a whole. Where several are asked, a part is
+ * taken, or another is asked when this one fails: use `request`.
  */
 export async function lastWord(
   orchestrator: LastWords,
