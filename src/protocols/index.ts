@@ -5,7 +5,9 @@ import { reading, refused } from '../runtime/refused.ts'
 import { isObject } from '../runtime/settings-checks.ts'
 import { type AuctionConfig, auction } from './auction.ts'
 import { type BlackboardConfig, blackboard } from './blackboard.ts'
+import { type ConsensusConfig, consensus } from './consensus.ts'
 import { custom } from './custom.ts'
+import { type DebateConfig, debate } from './debate.ts'
 import { type HierarchicalConfig, hierarchical } from './hierarchical.ts'
 import { type ParallelConfig, parallel } from './parallel.ts'
 import { type PlannedConfig, planned } from './planned.ts'
@@ -15,14 +17,14 @@ import type { Strategy } from './strategy.ts'
 export { defineProtocol, type ProtocolDefinition, protocolOf } from '../actors/protocol.ts'
 export type { AuctionConfig } from './auction.ts'
 export type { BlackboardConfig } from './blackboard.ts'
+export type { ConsensusConfig } from './consensus.ts'
 export type { CustomConfig } from './custom.ts'
+export type { DebateConfig } from './debate.ts'
 export type { HierarchicalConfig } from './hierarchical.ts'
 export { organized } from './org-chart.ts'
 export type { ParallelConfig } from './parallel.ts'
 export type {
   CollaborateConfig,
-  ConsensusConfig,
-  DebateConfig,
   SupervisorConfig,
 } from './planned.ts'
 export type { SequentialConfig } from './sequential.ts'
@@ -33,11 +35,22 @@ export type OrchestrationConfig<Name extends string = string> =
   | ParallelConfig<Name>
   | AuctionConfig<Name>
   | BlackboardConfig<Name>
+  | ConsensusConfig<Name>
+  | DebateConfig<Name>
   | HierarchicalConfig<Name>
   | CustomConfig<Name>
   | PlannedConfig<Name>
 
-const strategies: readonly Strategy[] = [sequential, parallel, auction, blackboard, hierarchical, custom]
+const strategies: readonly Strategy[] = [
+  sequential,
+  parallel,
+  auction,
+  blackboard,
+  consensus,
+  debate,
+  hierarchical,
+  custom,
+]
 
 /**
  * The protocol that a configuration asks for.

@@ -1,29 +1,5 @@
 /** The configurations of the strategies that are not available in this version: they compile, and are refused at once. */
 
-/** Agents work towards one answer that they all stand behind. Not available in this version. */
-export interface ConsensusConfig<N extends string = string> {
-  strategy: 'consensus'
-  agents?: N[]
-  consensusThreshold?: number
-  maxRounds?: number
-  consensusMethod?: 'vote' | 'discussion' | 'synthesis'
-  tieBreaker?: N
-  requireUnanimous?: boolean
-  prompts?: Partial<Record<string, string>>
-}
-
-/** Agents argue different positions before a judge. Not available in this version. */
-export interface DebateConfig<N extends string = string> {
-  strategy: 'debate'
-  debaters: N[]
-  judge: N
-  positions?: string[]
-  maxRounds?: number
-  requireEvidence?: boolean
-  judgeCriteria?: string[]
-  prompts?: Partial<Record<string, string>>
-}
-
 /**
  * A task is taken apart, each part routed to the teammate that can do it, and the results put together. Not available
  * in this version.
@@ -51,11 +27,7 @@ export interface SupervisorConfig<N extends string = string> {
 }
 
 /** All of them. */
-export type PlannedConfig<N extends string = string> =
-  | ConsensusConfig<N>
-  | DebateConfig<N>
-  | CollaborateConfig<N>
-  | SupervisorConfig<N>
+export type PlannedConfig<N extends string = string> = CollaborateConfig<N> | SupervisorConfig<N>
 
 /** Their names. The compiler sees to it that none is invented; the table in the index, that none is there twice. */
-export const planned: readonly PlannedConfig['strategy'][] = ['consensus', 'debate', 'collaborate', 'supervisor']
+export const planned: readonly PlannedConfig['strategy'][] = ['collaborate', 'supervisor']

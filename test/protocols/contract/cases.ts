@@ -38,6 +38,20 @@ const bids = (bid: number) =>
     'bidFor' in metadata ? { structuredData: { bid } } : `${content}, ${role.name}`,
   )
 
+const queryIn = ({ structuredData }: AgentMessage) => (structuredData as { query: string }).query
+const isQuery = ({ structuredData }: AgentMessage) => structuredData === null
+
+/** Answers the query, and later answers in the other way. */
+const then = (later: Says) =>
+  plays((message, context) => (isQuery(message) ? `${message.content}, ${context.role.name}` : later(message, context)))
+
+const votes = then(() => ({ structuredData: { choice: 2 } }))
+const accepts = then(() => ({ structuredData: { accept: true } }))
+const takesOver = then((message) => ({ structuredData: { answer: { query: queryIn(message) } } }))
+const argues = plays((message, { role }) => ({
+  structuredData: { argument: `${queryIn(message)}, ${role.name}`, evidence: ['a count'] },
+}))
+
 export const cases: readonly Case[] = [
   {
     name: 'sequential',
@@ -103,6 +117,34 @@ export const cases: readonly Case[] = [
       b: signs,
     },
     answer: (query) => `is it ${query}, a; is it ${query}, b; is it ${query}, a`,
+  },
+  {
+    name: 'consensus, by ballots',
+    orchestration: { strategy: 'consensus', consensusMethod: 'vote' },
+    cast: { a: votes, b: votes, c: votes },
+    answer: (query) => `${query}, b`,
+  },
+  {
+    name: 'consensus, by discussion',
+    orchestration: { strategy: 'consensus' },
+    cast: { a: takesOver, b: takesOver, c: takesOver },
+    answer: (query) => `{"query":"${query}"}`,
+  },
+  {
+    name: 'consensus, by a text that all accept',
+    orchestration: { strategy: 'consensus', consensusMethod: 'synthesis', tieBreaker: 'chair' },
+    cast: { a: accepts, b: accepts, chair: plays((message) => `${queryIn(message)}, all`) },
+    answer: (query) => `${query}, all`,
+  },
+  {
+    name: 'debate',
+    orchestration: { strategy: 'debate', debaters: ['pro', 'con'], judge: 'judge', maxRounds: 2 },
+    cast: {
+      pro: argues,
+      con: argues,
+      judge: plays((message) => ({ content: `${queryIn(message)}, con`, structuredData: { winner: 'con' } })),
+    },
+    answer: (query) => `${query}, con`,
   },
   {
     name: 'custom',

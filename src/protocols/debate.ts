@@ -1,0 +1,227 @@
+/** Agents argue different positions before a judge, who decides and answers. Source: document 002, 2.2.6 and 5.3. */
+import type { OrchestratorContext, Outcome } from '../actors/context.ts'
+import { DramatisError, ReplyInvalidError } from '../errors.ts'
+import { refused } from '../runtime/refused.ts'
+import { flag, integer, listOf, oneOf, rule, shape } from '../runtime/settings-checks.ts'
+import { agentOf, agentsOf } from './checks.ts'
+import { DEBATE } from './prompts/debate.ts'
+import { promptsOf, type Speak, speaking } from './prompts/prompts.ts'
+import { type Argument, argue, argueWithEvidence } from './steps/argue.ts'
+import { tooFewAnswers } from './steps/ask-enough.ts'
+import { askFor } from './steps/ask-for.ts'
+import { lastWord } from './steps/last-word.ts'
+import { resultOf } from './steps/outputs.ts'
+import type { Strategy } from './strategy.ts'
+
+/**
+ * Agents argue different positions before a judge, who decides and answers. Source: document 002, 2.2.6 and 5.3.
+ *
+ * In each round the debaters speak one after the other; each is told what was said since its last turn, and an agent of
+ * code gets all of it as `structuredData: { query, position, round, debate }`. With `requireEvidence` a debater answers
+ * `{ argument, evidence }` (a list of texts): an argument without evidence is sent back once, then it stands, and the
+ * judge is told that it has none. A debater that fails, refuses or is late is left out and listed in `failures`. The
+ * others go on while two positions are left; if nobody said anything the run fails.
+ *
+ * Then the judge is asked twice: for its verdict `{ winner, reasons }`, where the winner is the name of a debater, and for
+ * the answer to the query, which is `finalOutput`. A verdict that names none of them is sent back once; then the run fails
+ * with `ReplyInvalidError`. Where all arguments are for one position it has won without a verdict. Positions, who was left
+ * out, what came without evidence and the verdict are decisions in the trace; the debate is in `messageHistory`.
+ *
+ * @example
+ * createTeam({ agents, orchestration: { strategy: 'debate', debaters: ['advocate', 'critic'], judge: 'judge' } })
+ */
+export interface DebateConfig<N extends string = string> {
+  strategy: 'debate'
+  /** Who argues, in the order in which they speak; two at least. */
+  debaters: N[]
+  /** Decides; none of the debaters. */
+  judge: N
+  /**
+   * What the debaters argue, in turn: with fewer positions than debaters, several share one. Two at least. By default for
+   * and against the proposition in turn; a debater whose role takes another side is told to argue for that one.
+   */
+  positions?: string[]
+  /** How often each debater speaks; 3. */
+  maxRounds?: number
+  /** Each argument has to cite what it rests on; true. */
+  requireEvidence?: boolean
+  /** What the judge weighs; sound arguments and the evidence for them. */
+  judgeCriteria?: string[]
+  /** Texts of your own in the place of the strategy's: `for`, `against`, `ownSide`, `argue`, `cite`, `evidence`, `verdict`, `criteria`, `answer`. */
+  prompts?: Partial<Record<string, string>>
+}
+
+const WINNER = 'Who has won the debate?'
+
+/** Lets the debaters speak in turn, asks the judge for its verdict, and then for the answer. */
+export const debate: Strategy<DebateConfig> = {
+  strategy: 'debate',
+  protocol(config, team) {
+    check(config, team)
+    const { judge, maxRounds = 3, requireEvidence = true } = config
+    const say = speaking(DEBATE, config.prompts)
+    const positions = positionsOf(config, say)
+    const criteria = [...(config.judgeCriteria ?? [say('criteria', {})])]
+    const why = config.positions ? 'positions says so.' : 'positions is not given: they take sides in turn.'
+    return {
+      name: 'debate',
+      async run(orchestrator, query) {
+        const said: Argument[] = []
+        const failures: Outcome[] = []
+        const speakers = new Map(positions)
+        for (const [debater, position] of positions) orchestrator.decide(`What does "${debater}" argue?`, position, why)
+
+        for (let round = 1; round <= maxRounds && hasTwoSides(orchestrator, round, speakers); round++) {
+          for (const [debater, position] of [...speakers]) {
+            const turn = {
+              query,
+              debater,
+              position,
+              isGiven: config.positions !== undefined,
+              round,
+              rounds: maxRounds,
+              said,
+            }
+            try {
+              said.push(await speak(orchestrator, turn, say, requireEvidence))
+            } catch (error) {
+              orchestrator.signal.throwIfAborted() // the end of the run is no failure of its agents
+              if (!(error instanceof DramatisError)) throw error
+              failures.push({ agent: debater, ok: false, error })
+              speakers.delete(debater)
+              orchestrator.decide(`Does "${debater}" go on?`, 'no', `${error.code}: ${error.message}`)
+            }
+          }
+        }
+        if (said.length === 0) throw tooFewAnswers(failures, 1, positions.size)
+
+        const { winner, reasons } = await verdictOn(orchestrator, { query, judge, criteria, said }, say)
+        const position = positions.get(winner) ?? ''
+        const content = say('answer', { query, winner, position, reasons })
+        const structuredData = { query, winner, position, reasons, debate: said }
+        return resultOf({ agent: judge, message: await lastWord(orchestrator, judge, content, { structuredData }) })
+      },
+    }
+  },
+}
+
+type Say = Speak<keyof typeof DEBATE>
+
+interface Turn {
+  query: string
+  debater: string
+  position: string
+  /** By the configuration: then the debater's role has no say. */
+  isGiven: boolean
+  round: number
+  rounds: number
+  said: readonly Argument[]
+}
+
+/** By the debater's name. */
+function positionsOf({ debaters, positions }: DebateConfig, say: Say): Map<string, string> {
+  const all = positions ?? [say('for', {}), say('against', {})]
+  return new Map(debaters.map((debater, i) => [debater, all[i % all.length] ?? '']))
+}
+
+function hasTwoSides(
+  orchestrator: Pick<OrchestratorContext, 'decide'>,
+  round: number,
+  speakers: ReadonlyMap<string, string>,
+): boolean {
+  if (new Set(speakers.values()).size > 1) return true
+  const left = [...speakers.keys()].join(', ') || 'nobody'
+  orchestrator.decide(`Is there a round ${round}?`, 'no', `No two positions are left to argue: ${left}.`)
+  return false
+}
+
+/** What it says to what was said since its last turn. */
+async function speak(orchestrator: OrchestratorContext, turn: Turn, say: Say, cites: boolean): Promise<Argument> {
+  const { query, debater, position, isGiven, round, rounds, said } = turn
+  const since = said.slice(said.findLastIndex(({ agent }) => agent === debater) + 1)
+  const argues = say('argue', { query, position, round, rounds, debate: asText(since) })
+  const task = isGiven ? argues : `${argues}\n\n${say('ownSide', {})}`
+  const options = { structuredData: { query, position, round, debate: said } }
+  const own = { round, agent: debater, position }
+  if (!cites) return { ...own, ...(await argue(orchestrator, debater, task, options)) }
+
+  const [content, reminder] = [`${task}\n\n${say('cite', {})}`, say('evidence', {})]
+  const argument = await argueWithEvidence(orchestrator, debater, content, reminder, options)
+  if (argument.evidence.length === 0) {
+    const reason = 'It was sent back once; it stands as it is, and the judge is told.'
+    orchestrator.decide(`Does "${debater}" give evidence in round ${round}?`, 'no', reason)
+  }
+  return { ...own, ...argument }
+}
+
+/** @throws {ReplyInvalidError} when the judge names none of the debaters, twice. */
+async function verdictOn(
+  orchestrator: OrchestratorContext,
+  { query, judge, criteria, said }: { query: string; judge: string; criteria: string[]; said: readonly Argument[] },
+  say: Say,
+): Promise<{ winner: string; reasons: string }> {
+  const debaters = [...new Set(said.map(({ agent }) => agent))]
+  const [first] = debaters
+  if (first !== undefined && new Set(said.map(({ position }) => position)).size === 1) {
+    const reasons = 'Nobody argued for another position.'
+    orchestrator.decide(WINNER, first, reasons)
+    return { winner: first, reasons }
+  }
+  const list = criteria.map((criterion) => `- ${criterion}`).join('\n')
+  const content = say('verdict', { query, criteria: list, debaters: debaters.join(', '), debate: asText(said) })
+  const { verdictAmong } = await import('./steps/answer-forms.ts')
+  const options = { structuredData: { query, criteria, debaters, debate: said } }
+  try {
+    const { value } = await askFor(orchestrator, judge, content, verdictAmong(debaters), options)
+    orchestrator.decide(WINNER, value.winner, `The judge "${judge}" says so. ${value.reasons}`.trim())
+    return value
+  } catch (error) {
+    const isNone = error instanceof ReplyInvalidError
+    if (isNone) orchestrator.decide(WINNER, 'none', `The judge "${judge}" named none of ${debaters.join(', ')}.`)
+    throw error
+  }
+}
+
+/** Who said what, and whether it has evidence. */
+function asText(said: readonly Argument[]): string {
+  const sections = said.map(({ round, agent, position, argument, evidence }) => {
+    const cited =
+      evidence?.length === 0 ? '\n\n(without evidence)' : (evidence ?? []).map((one) => `\n- ${one}`).join('')
+    const rest = evidence && evidence.length > 0 ? `\n\nEvidence:${cited}` : cited
+    return `## ${agent}, round ${round} (${position})\n\n${argument}${rest}`
+  })
+  return sections.join('\n\n') || 'Nothing yet.'
+}
+
+const textOf = (value: unknown) => typeof value === 'string' && value.trim() !== ''
+
+function check(config: DebateConfig, team: readonly string[]): void {
+  const { debaters, judge, positions } = config
+  const options = shape<DebateConfig>(
+    {
+      strategy: oneOf('debate'),
+      debaters: agentsOf(team),
+      judge: agentOf(team),
+      positions: listOf(rule('a text that is not empty', textOf)),
+      maxRounds: integer(1),
+      requireEvidence: flag,
+      judgeCriteria: listOf(rule('a text that is not empty', textOf)),
+      prompts: promptsOf(DEBATE),
+    },
+    'debaters',
+    'judge',
+  )
+  options(config, 'orchestration')
+  if (debaters.length < 2) {
+    throw refused('orchestration.debaters', debaters, 'a list of at least two agents', 'One alone has no debate.')
+  }
+  if (debaters.includes(judge)) {
+    throw refused('orchestration.judge', judge, 'an agent that is no debater', 'Nobody judges its own case.')
+  }
+  if (positions === undefined) return
+  const twice = positions.find((position, i) => positions.indexOf(position) < i)
+  const wrong = twice !== undefined || positions.length < 2 || positions.length > debaters.length
+  if (!wrong) return
+  const accepted = `from 2 to ${debaters.length} different positions, one for each debater at most`
+  throw refused('orchestration.positions', positions, accepted, 'Leave it out for the two sides of the question.')
+}

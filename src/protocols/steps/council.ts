@@ -1,0 +1,99 @@
+/** Agents that seek one answer: who takes part, what each holds, and who has dropped out. */
+import type { OrchestratorContext, Outcome, RequestOptions } from '../../actors/context.ts'
+import { LAST_SPEAKER } from '../../actors/last-speaker.ts'
+import type { ModelSchema } from '../../actors/tool.ts'
+import { ReplyInvalidError } from '../../errors.ts'
+import { outcomeOf, tooFewAnswers } from './ask-enough.ts'
+import { askFor } from './ask-for.ts'
+import { type Position, positionOf } from './positions.ts'
+
+/** Fewer cannot agree. */
+const FEWEST = 2
+
+export class Council {
+  readonly orchestrator: OrchestratorContext
+  readonly query: string
+  /** What each that takes part holds, in the order of the agents. */
+  readonly held = new Map<string, Position>()
+  readonly #outcomes = new Map<string, Outcome>()
+
+  constructor(orchestrator: OrchestratorContext, query: string) {
+    this.orchestrator = orchestrator
+    this.query = query
+  }
+
+  /** Who still takes part. */
+  get members(): string[] {
+    return [...this.held.keys()]
+  }
+
+  /** Asks all the query. Each answer may become the run's. Who has none to give takes no part. */
+  async open(agents: readonly string[]): Promise<void> {
+    const outcomes = await this.orchestrator.requestAll([...agents], this.query, { metadata: LAST_SPEAKER })
+    for (const outcome of outcomes) {
+      if (outcome.ok) {
+        this.#outcomes.set(outcome.agent, outcome)
+        this.held.set(outcome.agent, positionOf(outcome))
+      } else this.#leave(outcome)
+    }
+    this.#checkEnough()
+  }
+
+  /**
+   * What each of some members answers. Who gives nothing usable is null: it stays, and stands behind nothing this time.
+   * Who fails takes part no more, and is not in what is returned.
+   */
+  async askEach<T>(
+    members: readonly string[],
+    content: string,
+    schema: ModelSchema<unknown, T>,
+    options: RequestOptions,
+  ): Promise<Map<string, T | null>> {
+    const values = new Map<string, T>()
+    const outcomes = await Promise.all(
+      members.map((member) =>
+        outcomeOf(member, async () => {
+          const { value, message } = await askFor(this.orchestrator, member, content, schema, options)
+          values.set(member, value)
+          return message
+        }),
+      ),
+    )
+    const answers = new Map<string, T | null>()
+    for (const outcome of outcomes) {
+      const { agent, ok } = outcome
+      if (ok || outcome.error instanceof ReplyInvalidError) answers.set(agent, values.get(agent) ?? null)
+      if (!ok && answers.has(agent)) this.#refuse(agent, outcome.error.message)
+      else if (!ok) this.#leave(outcome)
+    }
+    this.#checkEnough()
+    return answers
+  }
+
+  /** Asks one for a text of its own. undefined: it failed, and takes part no more. */
+  async write(writer: string, content: string, options: RequestOptions): Promise<Position | undefined> {
+    const outcome = await outcomeOf(writer, () =>
+      this.orchestrator.request(writer, content, { ...options, metadata: LAST_SPEAKER }),
+    )
+    if (outcome.ok) return positionOf(outcome)
+    this.#leave(outcome)
+    this.#checkEnough()
+    return undefined
+  }
+
+  #refuse(agent: string, reason: string): void {
+    this.orchestrator.decide(`Does the vote of "${agent}" count?`, 'no', reason)
+  }
+
+  #leave(outcome: Extract<Outcome, { ok: false }>): void {
+    const { agent, error } = outcome
+    this.orchestrator.signal.throwIfAborted() // the end of the run is no failure of its agents
+    this.#outcomes.set(agent, outcome)
+    this.held.delete(agent)
+    this.orchestrator.decide(`Does "${agent}" take part?`, 'no', `${error.code}: ${error.message}`)
+  }
+
+  #checkEnough(): void {
+    if (this.held.size < FEWEST) throw tooFewAnswers([...this.#outcomes.values()], FEWEST, this.#outcomes.size)
+  }
+}

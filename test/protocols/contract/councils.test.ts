@@ -1,0 +1,4 @@
+/** The strategies in which agents seek one answer together. */
+import { holdsFor } from './holds.ts'
+
+holdsFor('consensus', 'debate')
