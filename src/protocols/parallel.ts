@@ -30,8 +30,14 @@ export type ParallelConfig<N extends string = string> = {
   requireAll?: boolean
   /** 'all'. 'first' or a number: so many answers are enough, and the other agents are cancelled. */
   waitFor?: 'all' | 'first' | number
-  /** 'vote'. A conflict is answers that differ by structure under the aggregation 'vote'; 'synthesize' needs `judge`. */
-  conflictResolution?: 'vote' | 'synthesize' | 'priority' | 'fail'
+  /**
+   * 'vote'. A conflict is answers that differ by structure under the aggregation 'vote'. 'synthesize' needs `judge`.
+   * 'evidence': what rests on more holds, contradiction by contradiction. An answer rests on the entries of the run's
+   * blackboard that it refers to, `references: [key, ...]` in its data or `[key]` in its words; each counts as much as its
+   * confidence. Objects are put together key by key. Of texts `judge` says which statements contradict each other, and
+   * writes the answer; without one the text that rests on most is the answer. Level evidence is put to the vote.
+   */
+  conflictResolution?: 'vote' | 'synthesize' | 'evidence' | 'priority' | 'fail'
 } & (
   | { aggregationStrategy?: 'merge' | 'vote'; judge?: N }
   | { aggregationStrategy: 'best'; judge: N }
@@ -89,6 +95,7 @@ function combination(config: ParallelConfig): Combination {
   if (config.aggregationStrategy === 'best') return { by: 'best', judge: config.judge }
   if (config.aggregationStrategy === 'custom') return { by: 'custom', aggregator: config.aggregator }
   if (config.aggregationStrategy !== 'vote') return { by: 'merge' }
+  if (conflictResolution === 'evidence') return { by: 'vote', resolution: { evidence: true, judge } }
   if (conflictResolution !== 'synthesize') return { by: 'vote', resolution: conflictResolution }
   if (judge === undefined) throw refused('orchestration.judge', judge, 'the agent that makes one answer of several')
   return { by: 'vote', resolution: { judge } }
@@ -107,7 +114,7 @@ function check(config: ParallelConfig, team: readonly string[]): void {
       timeoutPerAgentMs: wait(),
       requireAll: flag,
       waitFor: rule('"all", "first" or how many answers are enough', isWaitFor),
-      conflictResolution: oneOf('vote', 'synthesize', 'priority', 'fail'),
+      conflictResolution: oneOf('vote', 'synthesize', 'evidence', 'priority', 'fail'),
       aggregationStrategy: oneOf('merge', 'vote', 'best', 'custom'),
       judge: agent,
       aggregator: (value, path) => {

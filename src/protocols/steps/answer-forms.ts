@@ -38,3 +38,9 @@ export const citedArgument: ModelSchema<unknown, { argument: string; evidence: s
 /** Who has won a debate. */
 export const verdictAmong = (debaters: readonly string[]) =>
   z.object({ winner: z.enum(debaters), reasons: z.string().default('') })
+
+/** Which statements of whom contradict each other. */
+export const contradictionsAmong = (agents: readonly string[]) => {
+  const statements = z.array(z.object({ agent: z.enum(agents), statement: z.string() }))
+  return z.object({ contradictions: z.array(z.object({ about: z.string(), statements })) })
+}

@@ -5,7 +5,7 @@ import { ReplyInvalidError, shown } from '../../errors.ts'
 import { pickBest } from './judge.ts'
 import { lastWord } from './last-word.ts'
 import { type Answered, asData, asText, resultOf } from './outputs.ts'
-import { type Resolution, reconcile } from './reconcile.ts'
+import { type Resolution, resolveConflict } from './resolve-conflict.ts'
 
 export type Combination =
   | { by: 'merge' }
@@ -28,7 +28,7 @@ export async function combine(
     case 'merge':
       return asText(answers)
     case 'vote':
-      return resultOf(await reconcile(orchestrator, query, answers, how.resolution))
+      return resolveConflict(orchestrator, query, answers, how.resolution)
     case 'best': {
       const best = answers.length === 1 ? answers[0] : await pickBest(orchestrator, how.judge, query, answers)
       const reason = answers.length === 1 ? 'No other agent answered.' : `"${how.judge}" chose it of ${answers.length}.`

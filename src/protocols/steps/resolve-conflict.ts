@@ -2,12 +2,17 @@
 import type { OrchestratorContext } from '../../actors/context.ts'
 import { canonical } from '../../actors/vote.ts'
 import { ConsensusError } from '../../errors.ts'
+import { byEvidence } from './by-evidence.ts'
+import { claimsByKey } from './contradictions.ts'
 import { synthesize } from './judge.ts'
-import type { LastWords } from './last-word.ts'
-import type { Answered } from './outputs.ts'
+import { type Answered, resultOf } from './outputs.ts'
+import { claimOf, isSame } from './positions.ts'
 
-/** What is done about a conflict: the votes decide, the first of the highest priority, a judge; or nobody. */
-export type Resolution = 'vote' | 'priority' | 'fail' | { judge: string }
+/**
+ * What is done about a conflict: the votes decide, the first of the highest priority, the evidence (with a judge who says
+ * what texts contradict each other about), a judge; or nobody.
+ */
+export type Resolution = 'vote' | 'priority' | 'fail' | { judge: string } | { evidence: true; judge?: string }
 
 const QUESTION = 'The answers differ: which one counts?'
 
@@ -16,32 +21,30 @@ const QUESTION = 'The answers differ: which one counts?'
  *
  * @throws {ConsensusError} in a conflict under `'fail'`.
  */
-export async function reconcile(
-  orchestrator: Pick<OrchestratorContext, 'decide' | 'vote'> & LastWords,
+export async function resolveConflict(
+  orchestrator: OrchestratorContext,
   query: string,
   answers: readonly [Answered, ...Answered[]],
   resolution: Resolution,
-): Promise<Answered> {
+): Promise<{ content: string; structuredData: unknown }> {
   const [first] = answers
-  const claimOf = ({ message }: Answered) => message.structuredData ?? message.content
-  const same = (a: unknown, b: unknown) => canonical(a) === canonical(b)
-  if (answers.every((answer) => same(claimOf(answer), claimOf(first)))) return first
+  if (answers.every((answer) => isSame(claimOf(answer), claimOf(first)))) return resultOf(first)
 
   if (resolution === 'vote') {
     const ballots = answers.map((answer) => ({ agent: answer.agent, value: claimOf(answer) }))
     const { winner, tied } = orchestrator.vote(ballots)
-    const backers = answers.filter((answer) => same(claimOf(answer), winner))
+    const backers = answers.filter((answer) => isSame(claimOf(answer), winner))
     const most = tied ? 'A tie: the first seen of those with the most votes' : 'The most votes'
     const reason = `${most}, from ${backers.map(({ agent }) => agent).join(', ')}.`
     orchestrator.decide(QUESTION, typeof winner === 'string' ? winner : canonical(winner), reason)
-    return backers[0] ?? first
+    return resultOf(backers[0] ?? first)
   }
   if (resolution === 'priority') {
     const priorityOf = ({ agent }: Answered) => orchestrator.agents.find(({ name }) => name === agent)?.priority ?? 0
     const highest = Math.max(...answers.map(priorityOf))
     const chosen = answers.find((answer) => priorityOf(answer) === highest) ?? first
     orchestrator.decide(QUESTION, chosen.agent, `The highest priority, ${highest}.`)
-    return chosen
+    return resultOf(chosen)
   }
   if (resolution === 'fail') {
     orchestrator.decide(QUESTION, 'none', 'conflictResolution is "fail".')
@@ -52,6 +55,9 @@ export async function reconcile(
       details,
     )
   }
-  orchestrator.decide(QUESTION, resolution.judge, 'It makes one answer of them.')
-  return synthesize(orchestrator, resolution.judge, query, answers)
+  if ('evidence' in resolution) return byEvidence(orchestrator, query, answers, resolution.judge)
+  const contested = [...(claimsByKey(answers) ?? [])].flatMap(([key, claims]) => (claims.length > 1 ? [key] : []))
+  const about = contested.length > 0 ? ` They contradict each other about ${contested.join(', ')}.` : ''
+  orchestrator.decide(QUESTION, resolution.judge, `It makes one answer of them.${about}`)
+  return resultOf(await synthesize(orchestrator, resolution.judge, query, answers))
 }

@@ -1,0 +1,51 @@
+/** What an answer rests on: the entries of the run's blackboard that it refers to, by their keys. */
+import type { OrchestratorContext } from '../../actors/context.ts'
+import { isObject } from '../../runtime/settings-checks.ts'
+import type { Claim } from './contradictions.ts'
+import type { Answered } from './outputs.ts'
+import { claimOf } from './positions.ts'
+
+const CITED = /\[([^[\]\s]{1,256})\]/g // a key in brackets, among words
+
+const TOLERANCE = 1e-9
+
+export class Evidence {
+  readonly #confidence: ReadonlyMap<string, number>
+  readonly #references: ReadonlyMap<string, readonly string[]>
+
+  private constructor(confidence: ReadonlyMap<string, number>, answers: readonly Answered[]) {
+    this.#confidence = confidence
+    this.#references = new Map(answers.map((answer) => [answer.agent, referencesOf(answer)]))
+  }
+
+  /** Reads the board. A reference counts as much as the entry's confidence, one to a key that holds no entry nothing. */
+  static async on({ blackboard }: Pick<OrchestratorContext, 'blackboard'>, answers: readonly Answered[]) {
+    const entries = await blackboard.query()
+    return new Evidence(new Map(entries.map(({ key, confidence }) => [key, confidence])), answers)
+  }
+
+  /** The keys that a claim rests on: those that its agents refer to, each once. */
+  keysFor({ agents }: Claim): string[] {
+    const keys = agents.flatMap((agent) => this.#references.get(agent) ?? [])
+    return [...new Set(keys)].filter((key) => this.#confidence.has(key))
+  }
+
+  /** The sum of the confidence of these entries. */
+  weightOf(claim: Claim): number {
+    return this.keysFor(claim).reduce((sum, key) => sum + (this.#confidence.get(key) ?? 0), 0)
+  }
+
+  /** The claims that rest on most. There has to be a claim. */
+  strongest(claims: readonly Claim[]): Claim[] {
+    const top = Math.max(...claims.map((claim) => this.weightOf(claim)))
+    return claims.filter((claim) => this.weightOf(claim) >= top - TOLERANCE)
+  }
+}
+
+/** `references` of its data, a list of keys; else the keys in brackets among its words. */
+function referencesOf(answer: Answered): string[] {
+  const claim = claimOf(answer)
+  const listed = isObject(claim) && 'references' in claim ? claim.references : undefined
+  if (Array.isArray(listed)) return listed.filter((key) => typeof key === 'string')
+  return [...answer.message.content.matchAll(CITED)].map(([, key = '']) => key)
+}
