@@ -22,6 +22,7 @@ export type ErrorCode =
   | 'SYNC_POINT_TIMEOUT'
   | 'BUDGET_EXCEEDED'
   | 'DELEGATION_REFUSED'
+  | 'DEPENDENCY_FAILED'
   | 'TASK_REFUSED'
   | 'TOOL_TIMEOUT'
   | 'TOOL_INPUT'
@@ -125,8 +126,14 @@ export class LivelockError extends coded('LIVELOCK') {}
 export class SyncPointTimeoutError extends coded('SYNC_POINT_TIMEOUT') {}
 /** A token budget is used up. */
 export class BudgetExceededError extends coded('BUDGET_EXCEEDED') {}
-/** The delegation graph does not allow that delegation, or it is nested too deeply: `details.bound` names the bound. */
+/**
+ * The delegation graph does not allow that delegation, it is nested too deeply (`details.bound` names the bound), or the task can
+ * never be done as it is: its deadline is over, its agent lacks a capability, it depends on a task that there is not, or that waits
+ * for it.
+ */
 export class DelegationRefusedError extends coded('DELEGATION_REFUSED') {}
+/** A task that this one depends on was not completed: `details.dependency` is its id, `details.status` what became of it. */
+export class DependencyFailedError extends coded('DEPENDENCY_FAILED') {}
 /** The agent refused the task with `context.refuse(reason)`. */
 export class TaskRefusedError extends coded('TASK_REFUSED') {}
 /** A tool did not finish within its time limit. */
@@ -183,6 +190,7 @@ const classes: { readonly [Code in ErrorCode]: Coded<Code> } = {
   SYNC_POINT_TIMEOUT: SyncPointTimeoutError,
   BUDGET_EXCEEDED: BudgetExceededError,
   DELEGATION_REFUSED: DelegationRefusedError,
+  DEPENDENCY_FAILED: DependencyFailedError,
   TASK_REFUSED: TaskRefusedError,
   TOOL_TIMEOUT: ToolTimeoutError,
   TOOL_INPUT: ToolInputError,

@@ -34,6 +34,7 @@ export {
   SyncPointTimeoutError,
   BudgetExceededError,
   DelegationRefusedError,
+  DependencyFailedError,
   TaskRefusedError,
   ToolTimeoutError,
   ToolInputError,
@@ -83,7 +84,7 @@ export type {
   ToolReference,
 } from './actors/role.ts'
 export type { Candidate, CandidateOptions, RouteOptions, TaskRouting } from './actors/routing.ts'
-export type { AgentStatus, AgentTask, TaskInput, TaskStatus } from './actors/task.ts'
+export type { AgentStatus, AgentTask, PendingTask, TaskInput, TaskStatus } from './actors/task.ts'
 export { defineTool, type ModelSchema, type Schema, type Tool, type ToolContext } from './actors/tool.ts'
 export type {
   Completion,

@@ -34,6 +34,7 @@ export const {
   SyncPointTimeoutError,
   BudgetExceededError,
   DelegationRefusedError,
+  DependencyFailedError,
   TaskRefusedError,
   ToolTimeoutError,
   ToolInputError,

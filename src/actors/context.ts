@@ -7,7 +7,7 @@ import type { Logger } from './logger.ts'
 import type { Completion, CompletionRequest } from './model.ts'
 import type { RoleInfo, ToolReference } from './role.ts'
 import type { Candidate, CandidateOptions, RouteOptions } from './routing.ts'
-import type { AgentStatus, AgentTask, TaskInput } from './task.ts'
+import type { AgentStatus, AgentTask, PendingTask, TaskInput } from './task.ts'
 import type { Schema, Tool } from './tool.ts'
 
 /** An agent's name that knows the types of what it takes and answers. */
@@ -249,10 +249,24 @@ export interface AgentContext<State = object, RunState = object, Data = unknown>
    * what is in the way, and the message is a dead letter. A `deadline` limits the wait: `RequestTimeoutError`. A task that was
    * refused rejects with `TaskRefusedError`, and all else as `request` does: then the duty is this turn's again, which goes on.
    *
+   * With `dependencies`, ids of tasks of the same run, it comes to the other when these are completed, by whomever they were
+   * given; one that was handed off is completed when the task is that it became. Until then it is 'blocked', and in no mailbox;
+   * its deadline runs. It rejects with `DependencyFailedError` as soon as one of them has ended otherwise. The `id` of the promise
+   * is the task's own, as soon as it is on its way: so several can be given at once.
+   *
+   * What can never be done as it is rejects with `DelegationRefusedError` at once: a deadline that is over, an agent that does not
+   * declare all `requiredCapabilities`, a dependency that no task of the run is, or that waits for this turn. Tasks that wait for
+   * each other in a larger circle are a deadlock, which is broken like any other.
+   *
    * @example
    * const { result } = await context.delegate('surveyor', { description: 'Measure it.', deadline: context.now() + 60_000 })
+   *
+   * @example
+   * const walls = context.delegate('mason', 'Build the walls.')
+   * const roof = context.delegate('carpenter', { description: 'Put the roof on.', dependencies: [await walls.id] })
+   * await Promise.all([walls, roof])
    */
-  delegate(to: string, task: TaskInput): Promise<AgentTask>
+  delegate(to: string, task: TaskInput): PendingTask
   /**
    * Says how it goes: to the `observe` of the agent that `escalateTo` names, else to '$orchestrator', the protocol script.
    * `data` is the message's `structuredData`. Resolves and rejects as `send` does.

@@ -2,7 +2,8 @@
 import type { DramatisError } from '../errors.ts'
 import type { AgentMessage, MessageType } from '../mailbox/message.ts'
 import type { RequestOptions } from './context.ts'
-import type { AgentTask, TaskInput } from './task.ts'
+import { handled } from './handled.ts'
+import type { AgentTask, PendingTask, TaskInput } from './task.ts'
 import { checkName, checkObject, checkText, priorityOf, wrongArgument } from './verb-checks.ts'
 
 /** A task on its way: the message that carries it gives it its id. */
@@ -17,8 +18,14 @@ export interface TaskTurn {
   readonly taskId: string | null
   /** Why no verb works any more, if none does. */
   refusal(): DramatisError | undefined
-  /** A request of that type. */
-  ask(to: string, content: string, options: RequestOptions, type: MessageType): Promise<AgentMessage>
+  /** A request of that type. `onSent` is given its id when it is on its way. */
+  ask(
+    to: string,
+    content: string,
+    options: RequestOptions,
+    type: MessageType,
+    onSent?: (id: string) => void,
+  ): Promise<AgentMessage>
   report(content: string, data: object): Promise<void>
   /** A verb that the host serves. */
   call(operation: string, args: object): Promise<unknown>
@@ -29,12 +36,29 @@ export interface TaskTurn {
 }
 
 /** `metadata`: what goes with the task beside it. */
-export async function delegate(turn: TaskTurn, to: string, input: TaskInput, metadata?: object): Promise<AgentTask> {
+export function delegate(turn: TaskTurn, to: string, input: TaskInput, metadata?: object): PendingTask {
+  let onSent = (_id: string) => {}
+  const sent = new Promise<string>((resolve) => {
+    onSent = resolve
+  })
+  const done = handled(doneBy(turn, to, input, metadata, onSent))
+  // What ends before it is on its way ends the wait for its id.
+  const id = handled(Promise.race([sent, done.then((task) => task.id)]))
+  return Object.assign(done, { id })
+}
+
+async function doneBy(
+  turn: TaskTurn,
+  to: string,
+  input: TaskInput,
+  metadata: object | undefined,
+  onSent: (id: string) => void,
+): Promise<AgentTask> {
   const refusal = turn.refusal()
   if (refusal) throw refusal
   const offer = offerFor(turn, to, input)
   const options = { ...messageOptions(offer), ...(metadata && { metadata }) }
-  return doneTask(offer, await turn.ask(to, offer.description, options, 'delegate'))
+  return doneTask(offer, await turn.ask(to, offer.description, options, 'delegate', onSent))
 }
 
 /** The task as the turn gives it away. What is none leaves a dead letter. */

@@ -16,6 +16,7 @@ import {
   setFlag,
   TO_ALL,
 } from '../mailbox/frame.ts'
+import { idOf } from '../mailbox/frame-id.ts'
 import { type AgentMessage, type MessageType, ORCHESTRATOR } from '../mailbox/message.ts'
 import { remainsOf } from '../mailbox/remains.ts'
 import type { Ask } from './asks.ts'
@@ -140,7 +141,13 @@ export class Messenger {
   }
 
   /** The frame that was begun, for the line of those that wait for room. */
-  #inLine(kind: Ask['kind'], bytes: number, settled: Promise<unknown>, claimed: () => void): Ask {
+  #inLine(
+    kind: Ask['kind'],
+    bytes: number,
+    settled: Promise<unknown>,
+    claimed: () => void,
+    onSent?: (id: string) => void,
+  ): Ask {
     const { link, outbox, waits } = this.#loop
     const { recipient, turn, step, correlation } = outbox.fields
     const frame = outbox.encode(bytes)
@@ -155,12 +162,14 @@ export class Messenger {
         link.put(frame, bytes, kind === 'send' ? 'soon' : 'now')
         link.claimed()
         claimed()
+        onSent?.(idOf(frame, 0))
         return true
       },
       ask: () => {
         if (isWithdrawn()) return
         setFlag(frame, 0, ASKS)
         link.post(frame, bytes)
+        onSent?.(idOf(frame, 0))
       },
     }
   }
@@ -227,16 +236,17 @@ export class Messenger {
     }
   }
 
-  /** `waiting`: how, where it is one request of several. */
+  /** `waiting`: how, where it is one request of several. `onSent` is given its id when it is on its way. */
   request(
     to: string,
     content: string,
     options: RequestOptions,
     type: MessageType = 'request',
     waiting?: number,
+    onSent?: (id: string) => void,
   ): Promise<unknown> {
-    if (this.#turn.breathless) return this.#afterBreath(() => this.request(to, content, options, type, waiting))
-    return this.#request(to, content, options, 0, type, waiting).promise
+    if (this.#turn.breathless) return this.#afterBreath(() => this.request(to, content, options, type, waiting, onSent))
+    return this.#request(to, content, options, 0, type, waiting, onSent).promise
   }
 
   requestStream(to: string, content: string, options: RequestOptions): ResponseStream {
@@ -262,6 +272,7 @@ export class Messenger {
     flags: number,
     type: MessageType,
     waiting?: number,
+    onSent?: (id: string) => void,
   ): Response {
     const correlation = this.#loop.waits.next()
     const refusal = this.#turn.refusal()
@@ -279,13 +290,20 @@ export class Messenger {
     if (waiting !== undefined) outbox.fields.waiting = waiting
     outbox.fields.type = type
     const logged = replay?.match(outbox.encode(bytes))
-    if (logged) return this.#reattach(to, logged, options)
+    if (logged) {
+      onSent?.(idOf(logged.frame.memory, logged.frame.at))
+      return this.#reattach(to, logged, options)
+    }
     if (!this.#claim(bytes)) {
       const response = this.#awaitResponse(to, correlation, options)
-      asks.add(outbox.fields.recipient, this.#inLine('request', bytes, response.promise, quiet))
+      asks.add(outbox.fields.recipient, this.#inLine('request', bytes, response.promise, quiet, onSent))
       return response
     }
-    outbox.write(bytes, 'now')
+    if (onSent) {
+      const frame = outbox.encode(bytes)
+      link.put(frame, bytes, 'now')
+      onSent(idOf(frame, 0))
+    } else outbox.write(bytes, 'now')
     link.claimed()
     return this.#awaitResponse(to, correlation, options)
   }

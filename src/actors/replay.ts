@@ -60,6 +60,8 @@ export interface Streamed {
 
 /** What the log knows of a step: its number for the wait, and its answer if it has one. */
 export interface Matched {
+  /** The step itself. */
+  frame: Frame
   correlation: number
   answer: Answer | undefined
   streamed: Streamed | undefined
@@ -165,6 +167,7 @@ export class Replay {
   #known({ memory, at, kind }: Logged): Matched {
     const correlation = correlationOf(memory, at)
     return {
+      frame: { memory, at },
       correlation,
       answer: correlation === 0 ? undefined : this.#answerOf(kind, correlation),
       streamed: this.#streams.get(correlation),

@@ -5,14 +5,14 @@ import { escalate } from './escalate.ts'
 import { handled } from './handled.ts'
 import { handoff } from './handoff.ts'
 import { ModelVerbs } from './model-verbs.ts'
-import type { AgentTask, TaskInput } from './task.ts'
+import type { AgentTask, PendingTask, TaskInput } from './task.ts'
 
 export abstract class TaskVerbs extends ModelVerbs {
   /** The turn, as these verbs see it. */
   protected abstract readonly tasks: TaskTurn
 
-  delegate(to: string, task: TaskInput): Promise<AgentTask> {
-    return handled(delegate(this.tasks, to, task))
+  delegate(to: string, task: TaskInput): PendingTask {
+    return delegate(this.tasks, to, task)
   }
   handoff(to: string, task: AgentTask | TaskInput, summary?: string): Promise<void> {
     return handled(handoff(this.tasks, to, task, summary))

@@ -174,7 +174,8 @@ export class Turn extends TaskVerbs implements AgentContext, MessengerTurn {
       message: start.message,
       taskId: isTask && start.correlation !== 0 ? idText(...start.id) : null,
       refusal: () => this.refusal(),
-      ask: (to, content, options, type) => this.#messages.request(to, content, options, type) as Promise<AgentMessage>,
+      ask: (to, content, options, type, onSent) =>
+        this.#messages.request(to, content, options, type, undefined, onSent) as Promise<AgentMessage>,
       told: this.#refuse,
       report: (content, data) => this.report(content, data),
       call: (operation, args) => this.call(operation, args),
@@ -328,7 +329,7 @@ export class Turn extends TaskVerbs implements AgentContext, MessengerTurn {
       tools: this.tools,
       strategy,
       buildContext: buildContext && ((history) => buildContext(history, this)),
-      delegate: (to, task, metadata) => handled(delegate(this.tasks, to, task, metadata)),
+      delegate: (to, task, metadata) => delegate(this.tasks, to, task, metadata),
       refusal: () => this.refusal(),
       others: () => this.call(AGENT_STATUS, {}),
       ask: (call, signal) => this.#atWork(() => this.#ask(call, signal)),

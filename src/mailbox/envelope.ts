@@ -15,7 +15,7 @@ export interface Envelope<Owner> {
   readonly run: Owner
   readonly priority: number
   /** The open turn of its recipient that waits for what its sender does: it runs there, nested, and stands in no line. */
-  readonly within: Envelope<Owner> | undefined
+  within: Envelope<Owner> | undefined
   /** Unique within the recipient, over its lives; 0 until it is handed over for the first time. */
   turn: number
   attempt: number

@@ -25,6 +25,7 @@ import {
   SIGNALLED,
   STREAMS,
   senderOf,
+  setFlag,
   TO_ALL,
   takePolicy,
   turnOf,
@@ -34,10 +35,11 @@ import {
 import { readBody } from '../mailbox/frame-body.ts'
 import { type Envelope, NOT_YET } from '../mailbox/mailbox.ts'
 import type { Memory } from '../mailbox/memory.ts'
-import { type Cell, groupKey, type OpenRequest } from './cell.ts'
+import { type Cell, groupKey, type HeldTask, type OpenRequest } from './cell.ts'
 import { turnWithin } from './chain.ts'
 import { type Admitting, type Core, ORCHESTRATOR_INDEX, USER_INDEX } from './core.ts'
 import { delegationRefusal } from './delegation.ts'
+import { hasDependencies } from './held-tasks.ts'
 import type { RunState } from './run-state.ts'
 import type { MailboxSettings } from './settings.ts'
 import { messageRefusal } from './trust.ts'
@@ -86,12 +88,9 @@ export class Admission implements Admitting {
     const refusal = delegationRefusal(this.#core, giver, callee, memory, at)
     if (refusal) return refuse('rejected', refusal)
     const isRequest = kindOf(memory, at) === REQUEST
-    let within: Envelope<RunState> | undefined
-    if (isRequest && callee.settings.reentrancy === 'chain') {
-      const found = turnWithin(this.#core, sender, turnOf(memory, at), callee)
-      if (found instanceof ChainDepthError) return refuse('rejected', found)
-      within = found
-    }
+    const isHeld = hasDependencies(memory, at)
+    const within = isRequest && !isHeld ? this.#within(sender, callee, memory, at) : undefined
+    if (within instanceof ChainDepthError) return refuse('rejected', within)
     const envelope: Envelope<RunState> = {
       memory,
       at,
@@ -116,9 +115,37 @@ export class Admission implements Admitting {
     }
     if (isRequest) this.#open(sender, callee, run, memory, at, envelope, settle)
     run.open += 1
-    if (within) this.#acceptNested(callee, envelope)
-    else if (flagsOf(memory, at) & ASKS || !this.#hasRoom(callee)) this.#ask(callee, envelope)
+    if (isHeld && this.#core.held.hold(callee, envelope)) this.#giveBack(callee, envelope)
+    else this.#enter(callee, envelope)
+  }
+
+  #enter(callee: Cell, envelope: Envelope<RunState>): void {
+    if (envelope.within) this.#acceptNested(callee, envelope)
+    else if (flagsOf(envelope.memory, envelope.at) & ASKS || !this.#hasRoom(callee)) this.#ask(callee, envelope)
     else this.#accept(callee, envelope)
+  }
+
+  #within(sender: Cell, callee: Cell, memory: Memory, at: number): ReturnType<typeof turnWithin> {
+    if (callee.settings.reentrancy !== 'chain') return undefined
+    return turnWithin(this.#core, sender, turnOf(memory, at), callee)
+  }
+
+  /** What it waits for may need the room that its sender had claimed: it asks for room when it comes. */
+  #giveBack(callee: Cell, { memory, at, bytes }: Envelope<RunState>): void {
+    if (flagsOf(memory, at) & ASKS) return
+    setFlag(memory, at, ASKS)
+    this.freed(callee, bytes)
+  }
+
+  /** Nothing that the task depends on is in its way any more. */
+  release(held: HeldTask): void {
+    const { callee, envelope } = held
+    const within = this.#within(this.#senderOf(envelope), callee, envelope.memory, envelope.at)
+    if (within instanceof ChainDepthError) return this.#core.held.fail(held, within)
+    this.#core.held.remove(envelope)
+    envelope.within = within
+    this.#enter(callee, envelope)
+    this.#core.wake()
   }
 
   #named(name: string, sender: Cell, run: RunState): Cell | undefined {
@@ -298,9 +325,10 @@ export class Admission implements Admitting {
     }
   }
 
-  /** Takes back a message that waits for room; false: it does not. */
+  /** Takes back a message that waits for room, or for other tasks; false: it does not. */
   withdrawParked(callee: Cell, envelope: Envelope<RunState>, reason: DramatisError): boolean {
     const { mailbox } = callee
+    if (this.#core.held.remove(envelope)) return true
     if (!mailbox.parked.remove(envelope)) return false
     if (kindOf(envelope.memory, envelope.at) === SEND) this.refuseParked(envelope, reason)
     if (mailbox.expected === envelope) this.freed(callee, envelope.bytes)

@@ -72,6 +72,14 @@ export interface OpenRequest {
   offers: boolean
 }
 
+/** A task whose agent gets it when others are done. */
+export interface HeldTask {
+  readonly callee: Cell
+  readonly envelope: Envelope<RunState>
+  /** Ids of the tasks that are to be done before it. */
+  readonly waitsFor: Set<string>
+}
+
 /** One thread's time as the agent: fresh windows, a new epoch. */
 export class Life {
   readonly epoch: number

@@ -15,7 +15,7 @@ import type { Memory } from '../mailbox/memory.ts'
 import { ORCHESTRATOR, RUNTIME, USER } from '../mailbox/message.ts'
 import type { Remains } from '../mailbox/remains.ts'
 import type { TeamMemory } from '../mailbox/room.ts'
-import type { Cell, Life, OpenRequest } from './cell.ts'
+import type { Cell, HeldTask, Life, OpenRequest } from './cell.ts'
 import type { DelegationBound } from './delegation-bound.ts'
 import type { HostFrames, OwnFrame, Question } from './host-frames.ts'
 import type { Batch, FrameBlock, Unrecorded } from './records.ts'
@@ -64,7 +64,19 @@ export interface Admitting {
   unknown(name: string, run: RunState): UnknownAgentError
   verdict(sender: Cell, run: RunState, memory: Memory, at: number, error: DramatisError | undefined): void
   refuseParked(envelope: Envelope<RunState>, error: DramatisError): void
+  release(held: HeldTask): void
   withdrawParked(callee: Cell, envelope: Envelope<RunState>, reason: DramatisError): boolean
+}
+
+/** Tasks that wait for others before their agents get them. */
+export interface Holding {
+  hold(callee: Cell, envelope: Envelope<RunState>): boolean
+  get(id: string): HeldTask | undefined
+  of(envelope: Envelope<RunState>): HeldTask | undefined
+  readonly all: readonly HeldTask[]
+  remove(envelope: Envelope<RunState>): boolean
+  fail(held: HeldTask, error: DramatisError): void
+  bury(agent: Cell, gone: DramatisError): void
 }
 
 /** Messages of the host's own making. */
@@ -188,6 +200,7 @@ export interface Core extends Directory {
   readonly runs: ReadonlyMap<number, RunState>
   readonly router: Routing
   readonly admission: Admitting
+  readonly held: Holding
   readonly sends: Sending
   readonly copies: Copying
   readonly settlement: Settling

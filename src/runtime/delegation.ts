@@ -9,6 +9,8 @@ import type { Cell } from './cell.ts'
 import { chainOf } from './chain.ts'
 import { type Core, USER_INDEX } from './core.ts'
 import { DELEGATION_BOUND, type DelegationBound } from './delegation-bound.ts'
+import { type Offered, offeredIn } from './offered.ts'
+import { missingOf } from './routing/match.ts'
 import { mayUse } from './trust.ts'
 
 interface Obstacle {
@@ -86,12 +88,35 @@ export function delegationRefusal(
   const turn = turnOf(memory, at)
   if (isOfTurn(from, memory, at) && !from.holderOf(turn)?.mailbox.handed.get(turn))
     return refusal(from, to, { why: 'it comes out of no turn that is open', advice: 'Await it in the handler.' })
-  return tooDeep(core, from, to, turn)
+  const flaw = flawOfTask(core, to, offeredIn(memory, at))
+  return flaw ? refusal(from, to, flaw) : tooDeep(core, from, to, turn)
+}
+
+/** Why that one can never do the task as it is, if it cannot. */
+function flawOfTask(core: Core, to: Cell, { deadline, requiredCapabilities }: Offered): Obstacle | undefined {
+  const now = core.clock.now()
+  if (deadline !== null && deadline <= now)
+    return {
+      why: `the deadline of the task was ${now - deadline} ms ago`,
+      advice: 'A deadline is in epoch ms: context.now() and the time that the task may take.',
+    }
+  const missing = missingOf(to.settings.info.capabilities ?? [], requiredCapabilities)
+  if (missing.length === 0) return undefined
+  return {
+    why: `the task needs ${namesOf(missing)} (requiredCapabilities), which "${to.name}" does not declare`,
+    advice: 'Give it to an agent that has this among its capabilities, or leave it out.',
+  }
 }
 
 /** Why the turn of that agent may not hand its duty off to the other, if it may not. */
-export function handoffRefusal(core: Core, from: Cell, to: Cell, turn: number): DelegationRefusedError | undefined {
-  const obstacle = obstacleOf(from, to)
+export function handoffRefusal(
+  core: Core,
+  from: Cell,
+  to: Cell,
+  turn: number,
+  offer: Offered,
+): DelegationRefusedError | undefined {
+  const obstacle = obstacleOf(from, to) ?? flawOfTask(core, to, offer)
   return obstacle ? refusal(from, to, obstacle) : tooDeep(core, from, to, turn)
 }
 

@@ -102,7 +102,7 @@ function* memoriesOf(cells: readonly Cell[]): IterableIterator<Memory> {
 /** Everything that is under way in the run is told to stop, and nothing more is taken. */
 export function windDown(supervisor: Supervisor, run: RunState, error: DramatisError): void {
   run.ending = error
-  const { cells, settlement } = supervisor
+  const { cells, held, settlement } = supervisor
   for (const cell of cells) {
     const { mailbox, instances } = cell
     const handed = instances.flatMap((each) => [...each.mailbox.handed.values()])
@@ -113,6 +113,7 @@ export function windDown(supervisor: Supervisor, run: RunState, error: DramatisE
       settlement.withdraw(cell, envelope, error)
     }
   }
+  for (const each of held.all) if (each.envelope.run === run) held.fail(each, error)
   cancelOpenTasks(supervisor, run)
   run.boardOver.abort(error)
 }

@@ -53,7 +53,7 @@ export class Handoffs {
     const name = String(request.to)
     this.#record('summarized', { run, from, own, name }, { summary })
     const to = this.#target(name, run)
-    const refusal = handoffRefusal(this.#core, from, to, turn)
+    const refusal = handoffRefusal(this.#core, from, to, turn, offered(request.offer))
     if (refusal) throw refusal
     const handoff: Handoff = { run, from, own, name, to }
     this.#record('identified', handoff)
@@ -137,6 +137,7 @@ export class Handoffs {
     const duty = settlement.requestOf(own)
     own.handedOff = true
     own.run.handoffs += 1
+    own.run.successors.set(this.#core.idOf(own), this.#core.idOf(offer.envelope))
     if (duty) settlement.move(duty, offer)
     else offer.turn = NO_TURN
     // It was cut off meanwhile, and cannot come again within the turn that it ran in: that one waits for the target now.

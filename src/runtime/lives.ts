@@ -264,6 +264,7 @@ export class Lives implements LifeCycle {
   /** Nothing that waits will be handled. */
   #buryQueue(cell: Cell, gone: DramatisError): void {
     const { parked } = cell.mailbox
+    this.#core.held.bury(cell, gone)
     for (const envelope of [...cell.mailbox.queued()]) this.#core.redelivery.bury(cell, envelope, 'stopped', gone)
     for (let envelope = parked.shift(); envelope; envelope = parked.shift()) {
       const request = this.#core.settlement.requestOf(envelope)

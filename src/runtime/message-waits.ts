@@ -1,13 +1,13 @@
 /**
- * What a message waits for before its turn begins, as the wait-for graph has it (rule 22): for room in a mailbox, for a turn
- * of its recipient to end, and for those before it that it does not pass.
+ * What a message waits for before its turn begins, as the wait-for graph has it (rule 22): for the tasks that it depends on, for
+ * room in a mailbox, for a turn of its recipient to end, and for those before it that it does not pass.
  */
 import { senderOf } from '../mailbox/frame.ts'
 import type { Envelope } from '../mailbox/mailbox.ts'
 import type { TeamMemory } from '../mailbox/room.ts'
-import type { Cell } from './cell.ts'
+import type { Cell, HeldTask } from './cell.ts'
 import { isNested } from './chain.ts'
-import { ORCHESTRATOR_INDEX } from './core.ts'
+import { type Core, type Holding, ORCHESTRATOR_INDEX } from './core.ts'
 import type { RunState } from './run-state.ts'
 import type { Wait } from './wait-graph.ts'
 
@@ -17,11 +17,14 @@ interface Graph {
   add(wait: Wait): number
   /** The node of a turn, or of the message that it will be. */
   message(callee: Cell, envelope: Envelope<RunState>): number
+  /** The node of who is to do that task. */
+  task(id: string): number
 }
 
 type Waits = ReadonlyMap<Envelope<RunState>, Wait>
 
 export class MessageWaits {
+  readonly #held: Holding
   readonly #team: TeamMemory
   readonly #graph: Graph
   /** By mailbox: those that wait for room in it, and what for. */
@@ -31,13 +34,16 @@ export class MessageWaits {
   /** By agent with one turn at a time: what all wait for that it has not begun with. */
   readonly #places = new Map<Cell, Wait | undefined>()
 
-  constructor(team: TeamMemory, graph: Graph) {
+  constructor({ held, team }: Pick<Core, 'held' | 'team'>, graph: Graph) {
+    this.#held = held
     this.#team = team
     this.#graph = graph
   }
 
   /** Of a message that no turn has begun with; undefined: nothing is in its way. */
   waitOf(callee: Cell, envelope: Envelope<RunState>): Wait | undefined {
+    const held = this.#held.of(envelope)
+    if (held) return this.#forTasks(held)
     if (callee.gone || isNested(envelope)) return undefined
     const forRoom = callee.mailbox.parked.length > 0 ? this.#parkedAt(callee).get(envelope) : undefined
     if (forRoom) return this.#isOnItsWay(callee) ? undefined : forRoom
@@ -49,6 +55,12 @@ export class MessageWaits {
     if (callee.interleaves) return this.#inQueue(callee).get(envelope)
     if (!this.#places.has(callee)) this.#places.set(callee, this.#forPlace(callee, callee.instances, envelope))
     return this.#places.get(callee)
+  }
+
+  /** All that it depends on; what it has to wait for is not known before the board has it. */
+  #forTasks({ waitsFor }: HeldTask): Wait | undefined {
+    const targets = Array.from(waitsFor, (id) => this.#graph.task(id))
+    return targets.length > 0 ? { need: targets.length, targets } : undefined
   }
 
   /** Whoever has taken room has a message here, or on its way. The first that waits has its room taken beforehand. */

@@ -8,6 +8,7 @@ import { CancelledError, DelegationRefusedError, type DramatisError } from '../e
 import { decodeMessage, errorOf, isFailure, jsonIn } from '../mailbox/codec.ts'
 import { correlationOf, END, kindOf, REQUEST, RESPONSE, recipientOf, senderOf, turnOf } from '../mailbox/frame.ts'
 import { readBody } from '../mailbox/frame-body.ts'
+import { idOf } from '../mailbox/frame-id.ts'
 import type { Envelope } from '../mailbox/mailbox.ts'
 import type { Memory } from '../mailbox/memory.ts'
 import type { AgentMessage } from '../mailbox/message.ts'
@@ -74,6 +75,7 @@ export class Reassignments {
       const settle = (memory: Memory, at: number) => {
         if (isFailure(memory, at)) return fail(errorOf(memory, at))
         stop()
+        run.successors.set(this.#core.idOf(own), idOf(memory, at))
         this.#record('done', reassignment)
         resolve(decodeMessage(memory, at, directoryOf(run, this.#core)))
       }

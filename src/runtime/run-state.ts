@@ -78,6 +78,8 @@ export class RunState {
   traceHeaders: TraceHeaders | undefined
   /** How many duties were handed off in it. */
   handoffs = 0
+  /** By the id of a task that was handed off or reassigned: the one that it became. */
+  readonly successors = new Map<string, string>()
   /** How many open delegations each task waits for. */
   readonly delegated = new Map<string, number>()
   readonly failures: { agent: string; taskId?: string; error: DramatisError }[] = []

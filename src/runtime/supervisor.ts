@@ -28,6 +28,7 @@ import { Deaths } from './deaths.ts'
 import { DELEGATION_BOUND, type DelegationBound } from './delegation-bound.ts'
 import { Delivery } from './delivery.ts'
 import { guardedLogger } from './guarded-logger.ts'
+import { HeldTasks } from './held-tasks.ts'
 import { HostCalls } from './host-calls.ts'
 import { HostFrames } from './host-frames.ts'
 import { HostSends } from './host-sends.ts'
@@ -72,6 +73,7 @@ export class Supervisor implements Core {
   readonly frames: HostFrames
   readonly router: Router
   readonly admission: Admission
+  readonly held: HeldTasks
   readonly sends: HostSends
   readonly copies: Copies
   readonly settlement: Settlement
@@ -109,6 +111,7 @@ export class Supervisor implements Core {
     this.frames = new HostFrames(options.clock)
     this.router = new Router(this)
     this.admission = new Admission(this)
+    this.held = new HeldTasks(this)
     this.sends = new HostSends(this)
     this.copies = new Copies(this)
     this.settlement = new Settlement(this)

@@ -47,6 +47,7 @@ import { restarts } from './parts/restarts.ts'
 import { syncPoints } from './parts/sync-points.ts'
 import { Tallies } from './parts/tallies.ts'
 import { taskDeadlines } from './parts/task-deadlines.ts'
+import { taskDependencies } from './parts/task-dependencies.ts'
 import { tasks } from './parts/tasks.ts'
 import { usage } from './parts/usage.ts'
 import { watchdog } from './parts/watchdog.ts'
@@ -113,6 +114,7 @@ export class TeamRuntime {
         watchdog,
         tasks,
         taskDeadlines,
+        taskDependencies,
         watchers,
         syncPoints,
         this.#tallies.part,
@@ -501,7 +503,8 @@ export class TeamRuntime {
    * Resolves with the task when it is done.
    *
    * Rejects with `UnknownAgentError`, with `DelegationRefusedError` where the roles do not allow it, with
-   * `MessageRejectedError` for what is no task, and with what the task ended in, as `context.delegate` does.
+   * `MessageRejectedError` for what is no task, and with what the task ended in, as `context.delegate` does. It is the one task of
+   * its run, so there is none that it can depend on.
    *
    * @example
    * const { result } = await team.delegateTask('lead', 'critic', { description: 'Read this.', deadline: Date.now() + 60_000 })

@@ -73,13 +73,16 @@ export class WaitEdges {
   /** By its sender's index: what has found no room. */
   readonly #parked = new Map<number, OpenWait[]>()
 
+  /** Once a task waits for another. */
+  #asked: Map<string, OpenRequest> | undefined
   readonly #messages: MessageWaits
 
   constructor(core: Core) {
     this.#core = core
-    this.#messages = new MessageWaits(core.team, {
+    this.#messages = new MessageWaits(core, {
       add: (wait) => this.#add([wait]),
       message: (callee, envelope) => this.#message(callee, envelope),
+      task: (id) => this.#task(id),
     })
     const { actors } = core
     for (const cell of actors) if (cell.life) for (const envelope of cell.underWay) this.#turn(cell, envelope)
@@ -184,6 +187,13 @@ export class WaitEdges {
     return at
   }
 
+  /** Of a task that nobody waits for any more there is nothing to say: it ends by itself. */
+  #task(id: string): number {
+    this.#asked ??= requestsById(this.#core)
+    const request = this.#asked.get(id)
+    return request ? this.#answerOf(request) : this.#free()
+  }
+
   // ---- the other waits
 
   #call(cell: Cell, number: number, call: OpenCall): void {
@@ -246,6 +256,8 @@ export class WaitEdges {
       for (const envelope of cell.mailbox.queued())
         if (envelope.run === run) targets.push(this.#message(cell, envelope))
     }
+    for (const { callee, envelope } of this.#core.held.all)
+      if (envelope.run === run) targets.push(this.#message(callee, envelope))
     this.nodes[at] = { live: false, waits: [{ need: 1, targets }] }
   }
 
@@ -304,6 +316,13 @@ export class WaitEdges {
     this.#wait(at, { kind: 'reader', for: request?.caller.name ?? '', target, number: 0, since: 0 })
   }
 }
+
+const requestsById = (core: Core): Map<string, OpenRequest> =>
+  new Map(
+    core.cells.flatMap(({ open }) =>
+      Array.from(open.values(), (request) => [core.idOf(request.envelope), request] as const),
+    ),
+  )
 
 /** Other runs may write there too. */
 const isShared = (run: RunState, { runs }: Core): boolean => {

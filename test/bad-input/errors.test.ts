@@ -22,6 +22,7 @@ const classes: Record<ErrorCode, string> = {
   SYNC_POINT_TIMEOUT: 'SyncPointTimeoutError',
   BUDGET_EXCEEDED: 'BudgetExceededError',
   DELEGATION_REFUSED: 'DelegationRefusedError',
+  DEPENDENCY_FAILED: 'DependencyFailedError',
   TASK_REFUSED: 'TaskRefusedError',
   TOOL_TIMEOUT: 'ToolTimeoutError',
   TOOL_INPUT: 'ToolInputError',

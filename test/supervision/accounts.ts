@@ -15,6 +15,7 @@ export function imbalances(host: Supervisor): string[] {
       )
     for (const { run } of [...mailbox.queued(), ...inHand, ...parked]) open.set(run, (open.get(run) ?? 0) + 1)
   }
+  for (const { envelope } of host.held.all) open.set(envelope.run, (open.get(envelope.run) ?? 0) + 1)
   for (const run of host.runs.values())
     if (run.open !== (open.get(run) ?? 0)) found.push(`run ${run.index}: open ${run.open}, but ${open.get(run) ?? 0}`)
   return found
@@ -29,7 +30,8 @@ export function watchAccounts(host: Supervisor): string[] {
 
 /** What is left over when nobody has anything to do: waits, room that was not given back, permits. */
 export function leftovers(host: Supervisor): string[] {
-  return host.cells.flatMap((cell) => {
+  const held = host.held.all.map(({ callee }) => `${callee.name}: held tasks`)
+  const leftovers = host.cells.flatMap((cell) => {
     const { name, mailbox, open, calls, verdicts, suspects, gone, settings, instances } = cell
     const { capacity } = settings.mailbox
     const left = [
@@ -43,6 +45,7 @@ export function leftovers(host: Supervisor): string[] {
     ]
     return left.filter((what) => what !== '').map((what) => `${name}: ${what}`)
   })
+  return [...held, ...leftovers]
 }
 
 /** How many more messages its mailbox would take. */

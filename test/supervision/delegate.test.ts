@@ -37,10 +37,11 @@ t.test('a delegated task is done by the other, and comes back with its result', 
   let task: AgentTask | undefined
   const heard: unknown[] = []
   const lead: Receive = async (_message, context) => {
+    const { id } = await context.delegate('worker', 'measure')
     task = await context.delegate('worker', {
       description: 'dig',
       priority: 2,
-      dependencies: ['d'],
+      dependencies: [id],
       requiredCapabilities: ['spade'],
     })
     return 'over'
@@ -49,10 +50,10 @@ t.test('a delegated task is done by the other, and comes back with its result', 
     heard.push({ type, content, structuredData, priority })
     return { structuredData: { holes: 3 } }
   }
-  const team = localTeam(t, { lead, worker })
+  const team = localTeam(t, { lead, worker }, { roles: { worker: { capabilities: ['spade'] } } })
   const run = team.launch('q')
   await run.result
-  const [parent, child] = run.tasks
+  const [parent, before, child] = run.tasks
   t.same(task, child)
   t.match(child, {
     description: 'dig',
@@ -60,12 +61,13 @@ t.test('a delegated task is done by the other, and comes back with its result', 
     status: 'completed',
     result: { holes: 3 },
     priority: 2,
-    dependencies: ['d'],
+    dependencies: [before!.id],
     requiredCapabilities: ['spade'],
     deadline: null,
     parentTask: parent!.id,
   })
   t.match(heard, [
+    { type: 'delegate', content: 'measure', priority: 0 },
     {
       type: 'delegate',
       content: 'dig',

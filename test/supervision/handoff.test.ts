@@ -89,9 +89,10 @@ t.test('the target is told from whom, of what, and what there is', async (t) => 
     return 'ok'
   }
   const first: Receive = async (_message, context) => {
-    await context.handoff('second', { description: 'dig', priority: 4, dependencies: ['d'] }, 'half a hole')
+    const { id } = await context.delegate('helper', 'measure')
+    await context.handoff('second', { description: 'dig', priority: 4, dependencies: [id] }, 'half a hole')
   }
-  const run = localTeam(t, { first, second }).launch('go')
+  const run = localTeam(t, { first, second, helper: answers }).launch('go')
   await run.result
   t.match(heard, [
     {
@@ -99,7 +100,7 @@ t.test('the target is told from whom, of what, and what there is', async (t) => 
       sender: 'first',
       content: 'dig',
       priority: 4,
-      structuredData: { description: 'dig', assignedTo: 'second', dependencies: ['d'], parentTask: run.tasks[0]!.id },
+      structuredData: { description: 'dig', assignedTo: 'second', dependencies: [run.tasks[1]!.id] },
       metadata: { handoff: { from: 'first', summary: 'half a hole', task: { description: 'dig' } } },
     },
   ])
@@ -200,14 +201,16 @@ t.test('a target that is gone for good when it has the task fails it for who ask
   t.same(isWell(team), [])
 })
 
-for (const [title, to, roles, code] of [
+const DIG = { description: 'dig', requiredCapabilities: ['spade'] }
+for (const [title, to, roles, code, task = 'dig'] of [
   ['to nobody', 'secnd', {}, 'UNKNOWN_AGENT'],
   ['to itself', 'first', {}, 'DELEGATION_REFUSED'],
   ['outside of the graph', 'second', { first: { delegationAllowed: false } }, 'DELEGATION_REFUSED'],
   ['to who takes none', 'second', { second: { canBeDelegatedTo: false } }, 'DELEGATION_REFUSED'],
+  ['to who lacks what it needs', 'second', {}, 'DELEGATION_REFUSED', DIG],
 ] as const)
   t.test(`a handoff ${title} is refused, and the source goes on`, async (t) => {
-    const first: Receive = async (_message, context) => (await context.handoff(to, 'dig').catch((error) => error)).code
+    const first: Receive = async (_message, context) => (await context.handoff(to, task).catch((error) => error)).code
     const team = openTeam(t, { first, second: answers }, { roles })
     const run = team.launch('go')
     t.equal((await run.result).finalOutput, code)

@@ -3,7 +3,10 @@ import { createTeam, defineAgent, type TaskInput } from 'dramatis'
 
 export const lead = defineAgent({
   async receive(_message, context) {
-    const task = await context.delegate('worker', 'Dig.')
+    const given = context.delegate('worker', 'Dig.')
+    const id: string = await given.id
+    await context.delegate('worker', { description: 'Fill.', dependencies: [id] })
+    const task = await given
     const again: TaskInput = task
     await context.delegate('worker', {
       description: 'Dig.',

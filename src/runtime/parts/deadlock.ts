@@ -3,6 +3,7 @@
  * a wait begins or ends that can have closed a cycle: what it looks at is read from the host's own books. Before it says
  * anything each thread concerned has told that the turn does nothing but wait; before it breaks anything, a second time.
  */
+import type { AgentTask } from '../../actors/task.ts'
 import type { Timer } from '../../clock.ts'
 import {
   ACCEPTED,
@@ -67,6 +68,8 @@ const mayGoOn = ({ told, stuck }: Case): boolean =>
   [...told].some(([life, before]) => life.told !== before || !life.backlog.every(isProbe)) ||
   stuck.turns.some(({ cell: { life }, envelope }) => life?.holds(envelope.run.index))
 
+const isHeld = ({ status, dependencies }: AgentTask) => status === 'blocked' && dependencies.length > 0
+
 class Detector {
   readonly #core: Core
   readonly #mode: 'break' | 'report'
@@ -100,6 +103,7 @@ class Detector {
       } else if (entry.kind === 'agent.status' && entry.status !== 'starting') suspicious = true
       // What it had asked before it was cut off it waits for again, and says so to nobody.
       else if (entry.kind === 'turn.started' && entry.attempt > 1) suspicious = true
+      else if (entry.kind === 'task' && isHeld(entry.task)) suspicious = true
     }
     if (suspicious) this.#look()
   }

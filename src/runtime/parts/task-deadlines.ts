@@ -23,13 +23,25 @@ export const taskDeadlines: Part = (core) => {
     timers.set(task.id, core.clock.timer(Math.min(waitMs, LONGEST), ring, true))
   }
 
+  /** What kept the task from beginning. */
+  const awaited = (id: string) => {
+    const held = core.held.get(id)
+    if (!held) return undefined
+    const { tasks } = held.envelope.run
+    const names = Array.from(held.waitsFor, (each) => `${each} of "${tasks.get(each)?.assignedTo}"`)
+    return `Until then it waited for what it depends on: ${names.join(', ')}.`
+  }
+
   const expire = ({ id, assignedTo, deadline }: AgentTask) => {
     const request = openRequest(core, id)
     if (!request) return
-    const error = new RequestTimeoutError(
-      `Agent "${assignedTo}" has not done its task by the deadline. Give it more time, or cut the task into smaller ones.`,
-      { agent: assignedTo, taskId: id, deadline, tried: request.tried },
-    )
+    const why = awaited(id) ?? 'Give it more time, or cut the task into smaller ones.'
+    const error = new RequestTimeoutError(`Agent "${assignedTo}" has not done its task by the deadline. ${why}`, {
+      agent: assignedTo,
+      taskId: id,
+      deadline,
+      tried: request.tried,
+    })
     core.settlement.answerWithError(request, error)
     core.settlement.withdraw(request.callee, request.envelope, error)
   }

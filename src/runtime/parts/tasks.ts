@@ -19,7 +19,7 @@ import { readBody } from '../../mailbox/frame-body.ts'
 import { idOf } from '../../mailbox/frame-id.ts'
 import type { Memory } from '../../mailbox/memory.ts'
 import { type Core, ORCHESTRATOR_INDEX, type Part } from '../core.ts'
-import { offered } from '../offered.ts'
+import { offered, offeredIn } from '../offered.ts'
 import type { RunState } from '../run-state.ts'
 
 export const tasks: Part = (core) => {
@@ -37,7 +37,7 @@ export const tasks: Part = (core) => {
   }
 
   const assign = (run: RunState, memory: Memory, at: number) => {
-    const { content, name, data } = readBody(memory, at)
+    const { content, name } = readBody(memory, at)
     const giver = senderOf(memory, at)
     const delegated = typeOf(memory, at) === 'delegate'
     const task: AgentTask = {
@@ -47,7 +47,7 @@ export const tasks: Part = (core) => {
       status: 'assigned',
       priority: priorityOf(memory, at),
       result: null,
-      ...offered(delegated ? jsonIn(data) : null),
+      ...(delegated ? offeredIn(memory, at) : offered(null)),
     }
     const open = run.openTasks.get(giver) ?? new Map<number, string>()
     run.openTasks.set(giver, open.set(correlationOf(memory, at), task.id))
@@ -135,7 +135,7 @@ export function cancelOpenTasks(core: Pick<Core, 'record'>, run: RunState): void
   for (const task of [...run.tasks.values()]) if (!isDone(task.status)) move(core, run, task, 'cancelled')
 }
 
-function move(
+export function move(
   core: Pick<Core, 'record'>,
   run: RunState,
   task: AgentTask,

@@ -43,7 +43,7 @@ function byRequired(capabilities: readonly Capability[], left: number, work: Wor
   const found = work.requiredCapabilities.map((name) =>
     surest(capabilities.filter((capability) => isSame(capability.name, name))),
   )
-  const missing = work.requiredCapabilities.filter((_name, at) => !found[at])
+  const missing = missingOf(capabilities, work.requiredCapabilities)
   if (missing.length > 0) return unable(`it lacks ${quoted(missing)}`)
   const used = [...new Set(found.filter((capability) => capability !== undefined))]
   const dear = tooDear(used, left)
@@ -55,6 +55,10 @@ function byRequired(capabilities: readonly Capability[], left: number, work: Wor
   const fit = Math.min(...used.map(confidenceOf))
   return { able: true, sign: 'required', fit, why: `it has ${quoted(used.map(({ name }) => name))}, confidence ${fit}` }
 }
+
+/** Those of the required ones that are not declared. */
+export const missingOf = (declared: readonly (string | Capability)[], required: readonly string[]): string[] =>
+  required.filter((name) => !declared.some((one) => isSame(typeof one === 'string' ? one : one.name, name)))
 
 function byText(capabilities: readonly Capability[], { tools, left }: Declared, work: Work): Standing {
   const suits = capabilities.filter((one) => takesAll(one, work))
