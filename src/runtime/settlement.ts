@@ -4,6 +4,7 @@ import { CancelledError, type DramatisError, describe, StepMismatchError } from 
 import { errorOf, isFailure, jsonIn } from '../mailbox/codec.ts'
 import {
   ANNOUNCED,
+  CANCEL,
   correlationOf,
   flagsOf,
   HAS_METADATA,
@@ -273,6 +274,13 @@ export class Settlement implements Settling {
     this.#takeBackAll(this.#waitsOf(cell, envelope))
   }
 
+  /** As its thread says it where it can: who reads the log learns that nobody waits for the answer. */
+  #logCancel({ caller, correlation, run, turn }: OpenRequest): void {
+    const fields = { kind: CANCEL, sender: caller.index, run: run.index, turn, correlation }
+    const { memory, bytes } = this.#core.frames.make(fields)
+    this.#core.appendOwned(run, memory, bytes)
+  }
+
   /** With all that their turns wait for, and the turns of that; a chain may be longer than the stack. Who waits comes last. */
   #takeBackAll(left: Withdrawal[]): void {
     const found: Withdrawal[] = []
@@ -289,8 +297,11 @@ export class Settlement implements Settling {
 
   #waitsOf(cell: Cell, { turn, run }: Envelope<RunState>): Withdrawal[] {
     const waits: Withdrawal[] = []
-    for (const request of [...cell.open.values()])
-      if (request.turn === turn) waits.push(this.#takeOut(request, run.ending))
+    for (const request of [...cell.open.values()]) {
+      if (request.turn !== turn) continue
+      this.#logCancel(request)
+      waits.push(this.#takeOut(request, run.ending))
+    }
     for (const [correlation, call] of [...cell.calls])
       if (call.turn === turn) this.#core.calls.cancel(cell, correlation)
     return waits
