@@ -292,9 +292,10 @@ t.test('when a run ends in a task nobody is asked about that task', async (t) =>
   const fake = new FakeOrchestrator({ boss: { structuredData: { worker: 'ann' } }, ann: '' })
   const orchestrator = {
     ...fake.context,
-    async delegate() {
+    delegate() {
       fake.run.abort(ended)
-      throw new CancelledError('torn down')
+      const task = Promise.reject<never>(new CancelledError('torn down'))
+      return Object.assign(task, { id: Promise.resolve('torn') })
     },
   }
   const say = speaking(HIERARCHICAL, undefined)
