@@ -1,6 +1,7 @@
 /** `dramatis/testing`: a virtual clock, one agent alone, a whole team in this thread, and many runs of it. */
 // Loaded later by a team of its own, which virtual time could not wait for.
 import './mailbox/parse-message.ts'
+import './protocols/steps/schemas.ts'
 import './runtime/models/json-sample.ts'
 import type { AgentDefinition } from './actors/definition.ts'
 import type { ModelClient } from './actors/model.ts'

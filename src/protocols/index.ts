@@ -5,6 +5,7 @@ import { reading, refused } from '../runtime/refused.ts'
 import { isObject } from '../runtime/settings-checks.ts'
 import { type AuctionConfig, auction } from './auction.ts'
 import { type BlackboardConfig, blackboard } from './blackboard.ts'
+import { type CollaborateConfig, collaborate } from './collaborate.ts'
 import { custom } from './custom.ts'
 import { type ParallelConfig, parallel } from './parallel.ts'
 import { type PlannedConfig, planned } from './planned.ts'
@@ -14,16 +15,17 @@ import type { Strategy } from './strategy.ts'
 export { defineProtocol, type ProtocolDefinition, protocolOf } from '../actors/protocol.ts'
 export type { AuctionConfig } from './auction.ts'
 export type { BlackboardConfig } from './blackboard.ts'
+export type { CollaborateConfig } from './collaborate.ts'
 export type { CustomConfig } from './custom.ts'
 export type { ParallelConfig } from './parallel.ts'
 export type {
-  CollaborateConfig,
   ConsensusConfig,
   DebateConfig,
   HierarchicalConfig,
   SupervisorConfig,
 } from './planned.ts'
 export type { SequentialConfig } from './sequential.ts'
+export type { SubTask, SubTaskResult } from './steps/sub-task.ts'
 
 /** How a team works together. `Name` are its agents' names, so that a misspelt one does not compile. */
 export type OrchestrationConfig<Name extends string = string> =
@@ -31,10 +33,11 @@ export type OrchestrationConfig<Name extends string = string> =
   | ParallelConfig<Name>
   | AuctionConfig<Name>
   | BlackboardConfig<Name>
+  | CollaborateConfig<Name>
   | CustomConfig<Name>
   | PlannedConfig<Name>
 
-const strategies: readonly Strategy[] = [sequential, parallel, auction, blackboard, custom]
+const strategies: readonly Strategy[] = [sequential, parallel, auction, blackboard, collaborate, custom]
 
 /**
  * The protocol that a configuration asks for.

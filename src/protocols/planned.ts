@@ -36,20 +36,6 @@ export interface DebateConfig<N extends string = string> {
   prompts?: Partial<Record<string, string>>
 }
 
-/**
- * A task is taken apart, each part routed to the teammate that can do it, and the results put together. Not available
- * in this version.
- */
-export interface CollaborateConfig<N extends string = string> {
-  strategy: 'collaborate'
-  teammates?: N[]
-  decomposer?: N | false
-  order?: 'sequence' | 'dependencies'
-  aggregation?: 'vote' | 'join' | 'synthesize'
-  synthesizer?: N
-  prompts?: Partial<Record<string, string>>
-}
-
 /** A supervisor splits the query over experts and combines what they answer. Not available in this version. */
 export interface SupervisorConfig<N extends string = string> {
   strategy: 'supervisor'
@@ -67,14 +53,7 @@ export type PlannedConfig<N extends string = string> =
   | HierarchicalConfig<N>
   | ConsensusConfig<N>
   | DebateConfig<N>
-  | CollaborateConfig<N>
   | SupervisorConfig<N>
 
 /** Their names. The compiler sees to it that none is invented; the table in the index, that none is there twice. */
-export const planned: readonly PlannedConfig['strategy'][] = [
-  'hierarchical',
-  'consensus',
-  'debate',
-  'collaborate',
-  'supervisor',
-]
+export const planned: readonly PlannedConfig['strategy'][] = ['hierarchical', 'consensus', 'debate', 'supervisor']

@@ -23,18 +23,10 @@ export async function reconcile(
 ): Promise<Answered> {
   const [first] = answers
   const claimOf = ({ message }: Answered) => message.structuredData ?? message.content
-  const same = (a: unknown, b: unknown) => canonical(a) === canonical(b)
-  if (answers.every((answer) => same(claimOf(answer), claimOf(first)))) return first
+  if (areSame(answers.map(claimOf))) return first
 
-  if (resolution === 'vote') {
-    const ballots = answers.map((answer) => ({ agent: answer.agent, value: claimOf(answer) }))
-    const { winner, tied } = orchestrator.vote(ballots)
-    const backers = answers.filter((answer) => same(claimOf(answer), winner))
-    const most = tied ? 'A tie: the first seen of those with the most votes' : 'The most votes'
-    const reason = `${most}, from ${backers.map(({ agent }) => agent).join(', ')}.`
-    orchestrator.decide(QUESTION, typeof winner === 'string' ? winner : canonical(winner), reason)
-    return backers[0] ?? first
-  }
+  if (resolution === 'vote')
+    return elect(orchestrator, answers, (answer) => ({ agent: answer.agent, value: claimOf(answer) }))
   if (resolution === 'priority') {
     const priorityOf = ({ agent }: Answered) => orchestrator.agents.find(({ name }) => name === agent)?.priority ?? 0
     const highest = Math.max(...answers.map(priorityOf))
@@ -54,3 +46,22 @@ export async function reconcile(
   orchestrator.decide(QUESTION, resolution.judge, 'It makes one answer of them.')
   return synthesize(orchestrator, resolution.judge, query, answers)
 }
+
+/** The first of those whose value has the most votes. Where they differ it is a decision in the trace. */
+export function elect<T>(
+  orchestrator: Pick<OrchestratorContext, 'decide' | 'vote'>,
+  candidates: readonly [T, ...T[]],
+  ballotOf: (candidate: T) => { agent: string; value: unknown },
+): T {
+  const ballots = candidates.map(ballotOf)
+  if (areSame(ballots.map(({ value }) => value))) return candidates[0]
+  const { winner, tied } = orchestrator.vote(ballots)
+  const backs = ({ value }: { value: unknown }) => canonical(value) === canonical(winner)
+  const most = tied ? 'A tie: the first seen of those with the most votes' : 'The most votes'
+  const backers = ballots.filter(backs).map(({ agent }) => agent)
+  const choice = typeof winner === 'string' ? winner : canonical(winner)
+  orchestrator.decide(QUESTION, choice, `${most}, from ${backers.join(', ')}.`)
+  return candidates[ballots.findIndex(backs)] ?? candidates[0]
+}
+
+const areSame = (values: readonly unknown[]): boolean => new Set(values.map(canonical)).size <= 1

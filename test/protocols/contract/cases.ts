@@ -88,6 +88,28 @@ export const cases: readonly Case[] = [
     answer: (query) => `${query}, b`,
   },
   {
+    name: 'collaborate',
+    orchestration: {
+      strategy: 'collaborate',
+      teammates: ['a', 'b'],
+      decomposer: 'planner',
+      order: 'dependencies',
+    },
+    cast: {
+      planner: plays(({ content }) => {
+        const task = content.slice(content.lastIndexOf('\n') + 1)
+        const tasks = [
+          { task, dependsOn: [] },
+          { task: `${task} not`, dependsOn: [1] },
+        ]
+        return { structuredData: tasks }
+      }),
+      a: signs,
+      b: signs,
+    },
+    answer: (query) => `${query}, a\n${query} not, a`,
+  },
+  {
     name: 'custom',
     orchestration: {
       strategy: 'custom',

@@ -1,0 +1,3 @@
+/** `dramatis/protocols`: what strategies are configured with, and what they send and take. */
+export * from './protocols/index.ts'
+export { subTaskResultSchema, subTaskSchema } from './protocols/steps/schemas.ts'
