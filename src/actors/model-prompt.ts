@@ -11,10 +11,11 @@ export function systemPromptOf(role: RoleInfo, colleagues: readonly Colleague[])
   const { name, description, systemPrompt } = role
   const own = systemPrompt ?? `You are "${name}"${description ? `: ${description}` : ', an agent of a team'}.`
   if (colleagues.length === 0) return own
-  return `${own}\n\nThe other agents of your team, by name:\n${colleagues.map(lineOf).join('\n')}`
+  return `${own}\n\nThe other agents of your team, by name:\n${colleagues.map(colleagueLine).join('\n')}`
 }
 
-function lineOf({ name, description, capabilities = [] }: Colleague): string {
+/** Who that is, and what it can do. */
+export function colleagueLine({ name, description, capabilities = [] }: Colleague): string {
   const able = capabilities.map(abilityText)
   const about = [description, able.length > 0 ? `can do: ${able.join(', ')}` : undefined].filter(Boolean)
   return about.length === 0 ? `- ${name}` : `- ${name}: ${about.join('; ')}`

@@ -11,6 +11,7 @@ import { type ParallelConfig, parallel } from './parallel.ts'
 import { type PlannedConfig, planned } from './planned.ts'
 import { type SequentialConfig, sequential } from './sequential.ts'
 import type { Strategy } from './strategy.ts'
+import { type SupervisorConfig, supervisor } from './supervisor.ts'
 
 export { defineProtocol, type ProtocolDefinition, protocolOf } from '../actors/protocol.ts'
 export type { AuctionConfig } from './auction.ts'
@@ -22,10 +23,10 @@ export type {
   ConsensusConfig,
   DebateConfig,
   HierarchicalConfig,
-  SupervisorConfig,
 } from './planned.ts'
 export type { SequentialConfig } from './sequential.ts'
 export type { SubTask, SubTaskResult } from './steps/sub-task.ts'
+export type { FlowMode, SupervisorConfig } from './supervisor.ts'
 
 /** How a team works together. `Name` are its agents' names, so that a misspelt one does not compile. */
 export type OrchestrationConfig<Name extends string = string> =
@@ -34,10 +35,11 @@ export type OrchestrationConfig<Name extends string = string> =
   | AuctionConfig<Name>
   | BlackboardConfig<Name>
   | CollaborateConfig<Name>
+  | SupervisorConfig<Name>
   | CustomConfig<Name>
   | PlannedConfig<Name>
 
-const strategies: readonly Strategy[] = [sequential, parallel, auction, blackboard, collaborate, custom]
+const strategies: readonly Strategy[] = [sequential, parallel, auction, blackboard, collaborate, supervisor, custom]
 
 /**
  * The protocol that a configuration asks for.

@@ -36,24 +36,8 @@ export interface DebateConfig<N extends string = string> {
   prompts?: Partial<Record<string, string>>
 }
 
-/** A supervisor splits the query over experts and combines what they answer. Not available in this version. */
-export interface SupervisorConfig<N extends string = string> {
-  strategy: 'supervisor'
-  supervisor: N
-  experts: N[]
-  fallback?: N
-  timeoutPerAgentMs?: number
-  maxReplans?: number
-  aggregator?: N
-  prompts?: Partial<Record<string, string>>
-}
-
 /** All of them. */
-export type PlannedConfig<N extends string = string> =
-  | HierarchicalConfig<N>
-  | ConsensusConfig<N>
-  | DebateConfig<N>
-  | SupervisorConfig<N>
+export type PlannedConfig<N extends string = string> = HierarchicalConfig<N> | ConsensusConfig<N> | DebateConfig<N>
 
 /** Their names. The compiler sees to it that none is invented; the table in the index, that none is there twice. */
-export const planned: readonly PlannedConfig['strategy'][] = ['hierarchical', 'consensus', 'debate', 'supervisor']
+export const planned: readonly PlannedConfig['strategy'][] = ['hierarchical', 'consensus', 'debate']

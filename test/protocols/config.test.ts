@@ -26,13 +26,13 @@ t.test('a misspelt strategy names the nearest one', async (t) => {
   const { message, details } = refusal({ strategy: 'sequental' })
   t.match(
     message,
-    /^orchestration\.strategy: got "sequental"; accepted: sequential, parallel, auction, blackboard, collaborate, custom\. Did you mean "sequential"\?/,
+    /^orchestration\.strategy: got "sequental"; accepted: sequential, parallel, auction, blackboard, collaborate, supervisor, custom\. Did you mean "sequential"\?/,
   )
   t.equal(details.path, 'orchestration.strategy')
 })
 
 t.test('a strategy that is yet to come says so', async (t) => {
-  const names = ['hierarchical', 'consensus', 'debate', 'supervisor']
+  const names = ['hierarchical', 'consensus', 'debate']
   for (const strategy of names) {
     t.match(refusal({ strategy }), {
       message: /not available in this version/,
@@ -61,6 +61,7 @@ t.test('an unknown option is refused with the nearest name', async (t) => {
 })
 
 t.test('each option refuses what it cannot be', async (t) => {
+  const desk = { strategy: 'supervisor', supervisor: 'writer', experts: ['editor'] }
   const wrong: [object, string][] = [
     [{ strategy: 'sequential', agentOrder: [] }, 'agentOrder'],
     [{ strategy: 'sequential', agentOrder: 'writer' }, 'agentOrder'],
@@ -126,6 +127,18 @@ t.test('each option refuses what it cannot be', async (t) => {
     [{ strategy: 'collaborate', aggregation: 'synthesize', synthesizer: 'nobody' }, 'synthesizer'],
     [{ strategy: 'collaborate', prompts: { decompose: '' } }, 'prompts.decompose'],
     [{ strategy: 'collaborate', prompts: { split: 'x' } }, 'prompts.split'],
+    [{ strategy: 'supervisor' }, 'supervisor'],
+    [{ strategy: 'supervisor', supervisor: 'writer' }, 'experts'],
+    [{ strategy: 'supervisor', supervisor: 'writer', experts: [] }, 'experts'],
+    [{ strategy: 'supervisor', supervisor: 'writer', experts: ['editor', 'writer'] }, 'experts[1]'],
+    [{ ...desk, supervisor: 'nobody' }, 'supervisor'],
+    [{ ...desk, fallback: 'nobody' }, 'fallback'],
+    [{ ...desk, aggregator: 'nobody' }, 'aggregator'],
+    [{ ...desk, timeoutPerAgentMs: 0 }, 'timeoutPerAgentMs'],
+    [{ ...desk, maxReplans: -1 }, 'maxReplans'],
+    [{ ...desk, maxReplans: 1.5 }, 'maxReplans'],
+    [{ ...desk, flow: 'langgraph' }, 'flow'],
+    [{ ...desk, prompts: { plan: '{tasks}' } }, 'prompts.plan'],
     [{ strategy: 'custom' }, 'run'],
     [{ strategy: 'custom', module: '' }, 'module'],
     [{ strategy: 'custom', module: 7 }, 'module'],

@@ -70,7 +70,7 @@ export function subTaskOf(
 const LONGEST_TITLE = 100
 
 /** A task in a decision of the trace. */
-function titleOf({ number, description }: PlannedTask): string {
+export function titleOf({ number, description }: PlannedTask): string {
   const short = description.length > LONGEST_TITLE ? `${description.slice(0, LONGEST_TITLE)}...` : description
   return `sub-task ${number} (${short})`
 }

@@ -110,6 +110,30 @@ export const cases: readonly Case[] = [
     answer: (query) => `${query}, a\n${query} not, a`,
   },
   {
+    name: 'supervisor',
+    orchestration: {
+      strategy: 'supervisor',
+      supervisor: 'planner',
+      experts: ['a', 'b'],
+      aggregator: 'editor',
+      timeoutPerAgentMs: 100_000,
+    },
+    cast: {
+      planner: plays(({ content }) => {
+        const task = /# Question\n\n(.*)/.exec(content)?.[1]
+        const tasks = ['a', 'b', 'a'].map((agent, at) => ({ agent, task, dependsOn: at === 2 ? [1, 2] : [] }))
+        return { structuredData: { tasks, reasoning: 'as always' } }
+      }),
+      a: signs,
+      b: signs,
+      editor: plays(({ structuredData }) => {
+        const { results } = structuredData as { results: { resultData: string }[] }
+        return results.map(({ resultData }) => resultData).join('; ')
+      }),
+    },
+    answer: (query) => `${query}, a; ${query}, b; ${query}, a`,
+  },
+  {
     name: 'custom',
     orchestration: {
       strategy: 'custom',

@@ -1,4 +1,4 @@
 /** The strategies that take the query apart. */
 import { holdsFor } from './holds.ts'
 
-holdsFor('collaborate')
+holdsFor('collaborate', 'supervisor')
