@@ -5,11 +5,12 @@
 // Loaded later by a team of its own, which virtual time could not wait for.
 import './mailbox/parse-message.ts'
 import './protocols/steps/manager.ts'
+import './protocols/steps/schemas.ts'
 import './runtime/models/json-sample.ts'
 import type { Logger } from './actors/logger.ts'
 import { ConfigurationError, type DramatisError, describe, shown } from './errors.ts'
 import * as dramatis from './index.ts'
-import * as protocols from './protocols/index.ts'
+import * as protocols from './protocols.ts'
 import { openTurns } from './runtime/stuck.ts'
 import { checkModules } from './runtime/testing/modules.ts'
 import { type Kind, type SeedOutcome, tally } from './runtime/testing/rehearsal/outcome.ts'

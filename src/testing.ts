@@ -3,6 +3,7 @@
 import './mailbox/parse-message.ts'
 import './protocols/steps/answer-forms.ts'
 import './protocols/steps/manager.ts'
+import './protocols/steps/schemas.ts'
 import './runtime/models/json-sample.ts'
 import type { AgentDefinition } from './actors/definition.ts'
 import type { ModelClient } from './actors/model.ts'

@@ -17,6 +17,7 @@ const levels: string[][] = [
 const rootFiles = [
   'src/index.ts',
   'src/opentelemetry.ts',
+  'src/protocols.ts',
   'src/rehearsal.ts',
   'src/team.ts',
   'src/testing.ts',

@@ -1,6 +1,5 @@
 /** The tables of the README are the defaults of the code, and its list of what is missing is the code's own. */
 import t from 'tap'
-import { planned } from '../src/protocols/planned.ts'
 import { settingsFrom } from '../src/runtime/settings.ts'
 import { UNAVAILABLE } from '../src/runtime/unavailable.ts'
 import { LATER } from '../src/service/program.ts'
@@ -53,7 +52,6 @@ t.test('its list of what is not available is whole, and nothing in it is there',
   const [list = ''] = section('## What it is not').split('\n- **The process')
   const written = [...list.matchAll(/`([a-z][\w.]*)`/gi)].map(([, name]) => name!)
   const missing = [
-    ...planned,
     ...LATER.map(({ name }) => name),
     ...UNAVAILABLE.map(({ path }) => path.replace('agents[].', '')),
     ...sourceFiles.flatMap((file) => codeLines(file).flatMap(({ line }) => verbOf(line) ?? [])),

@@ -18,14 +18,18 @@ const BETWEEN = /[,，、;；?？]|和|以及|\band\b/u
 
 export const keywordModel: ModelClient = {
   rehearsal: true,
-  async *complete({ agent, messages, jsonSchema }) {
-    const said = jsonSchema ? JSON.stringify(plan(lastUser(messages))) : wordsOf({ agent, messages })
+  async *complete({ agent, messages, jsonSchema, tools }) {
+    const said = jsonSchema ? JSON.stringify(plan(questionIn(messages))) : wordsOf({ agent, messages, tools })
     if (typeof said === 'string') yield { text: said }
     else yield { toolCall: { id: `call-${messages.length}`, name: said.name, input: JSON.stringify(said.input) } }
     const finishReason = typeof said === 'string' ? ('stop' as const) : ('tool_calls' as const)
     yield { finishReason, usage: { inputTokens: 0, outputTokens: 0, totalTokens: 0, calls: 1 } }
   },
 }
+
+/** What the supervisor is to take apart. */
+const questionIn = (messages: readonly ModelMessage[]) =>
+  /# Question\n\n(.*?)\n\n# /s.exec(lastUser(messages))?.[1] ?? lastUser(messages)
 
 function plan(question: string): object {
   const parts = question.split(BETWEEN).map((part) => part.trim())
@@ -35,11 +39,13 @@ function plan(question: string): object {
 
 const agentFor = (part: string) => KEYWORDS.find(([, words]) => words.test(part))?.[0] ?? 'general'
 
-function wordsOf({ agent = '', messages }: Pick<Request, 'agent' | 'messages'>): string | Call {
+function wordsOf({ agent = '', messages, tools = [] }: Pick<Request, 'agent' | 'messages' | 'tools'>): string | Call {
   const last = messages.at(-1)
-  if (agent === '$orchestrator') return combined(last?.content ?? '')
+  if (agent === 'supervisor') return combined(last?.content ?? '')
   if (last?.role === 'tool') return last.content
-  return callFor(agent, lastUser(messages)) ?? 'I am no model, and have no opinion.'
+  const task = lastUser(messages)
+  const call = callFor(agent === 'general' ? agentFor(task) : agent, task)
+  return call && tools.some(({ name }) => name === call.name) ? call : 'I am no model, and have no opinion.'
 }
 
 function callFor(agent: string, task: string): Call | undefined {
@@ -50,9 +56,18 @@ function callFor(agent: string, task: string): Call | undefined {
   return { name: 'exchange_rate', input: { from: /日|yen|jpy/iu.test(task) ? 'JPY' : 'USD', to: 'TWD' } }
 }
 
-function combined(results: string): string {
-  const { parts } = JSON.parse(results) as { parts: { task: string; answer: string | null; error: string | null }[] }
-  const lines = parts.map(({ task, answer, error }) => `${task}: ${answer ?? `not found out: ${error}`}`)
+interface Result {
+  task: string
+  resultData: string | null
+  errorDetails?: { message: string } | null
+}
+
+/** The results stand as JSON at the end of what the supervisor is told. */
+function combined(told: string): string {
+  const { results }: { results: Result[] } = JSON.parse(told.slice(told.lastIndexOf('\n\n{')))
+  const lines = results.map(({ task, resultData, errorDetails }) => {
+    return `${task}: ${resultData ?? `not found out: ${errorDetails?.message}`}`
+  })
   return ['[by keywords, not by a model]', ...lines].join('\n')
 }
 

@@ -1,5 +1,6 @@
 /** Asks the desk a question: with the models that the environment names and the public services, or without both. */
 import { createTeam } from 'dramatis'
+import { inFlowMode } from 'dramatis/protocols'
 import { keywordModel } from './keyword-model.ts'
 import { recordedServices } from './recorded-services.ts'
 import { cityDesk } from './team.ts'
@@ -10,10 +11,12 @@ const recorded = hasModel ? undefined : await recordedServices()
 if (recorded)
   console.error('No OPENAI_API_KEY: roles go by keywords, and the services are recorded ones of July 2026.\n')
 
-const team = createTeam(cityDesk(recorded && { services: recorded.origin, models: { default: keywordModel } }))
+const desk = cityDesk(recorded && { services: recorded.origin, models: { default: keywordModel } })
+const team = createTeam(inFlowMode(desk, process.env.FLOW_MODE))
 try {
-  const { finalOutput, error, orchestrationTrace, totalTokenUsage } = await team.execute(question)
-  for (const { question: task, choice } of orchestrationTrace.decisions) console.error(`${choice} <- ${task}`)
+  const { finalOutput, error, messageHistory, totalTokenUsage } = await team.execute(question)
+  for (const { sender, recipient, content, structuredData } of messageHistory)
+    if (sender === '$orchestrator' && Object(structuredData).subTaskId) console.error(`${recipient} <- ${content}`)
   if (error) throw error
   console.log(`\n${finalOutput}`)
   console.error(`\n${totalTokenUsage.calls} model calls, ${totalTokenUsage.totalTokens} tokens`)

@@ -7,7 +7,6 @@
  */
 import { defineTeam, type MultiAgentPatternOptions } from 'dramatis'
 import { exchangeRate, stockPrice, weather } from 'dramatis/tools'
-import { answerAtDesk } from './desk.ts'
 
 export interface DeskOptions {
   /** Where the services are; the public ones by default. */
@@ -21,6 +20,11 @@ export function cityDesk({ services, models }: DeskOptions = {}): MultiAgentPatt
   const style = 'Answer in the language of the question, in one or two sentences, with figures and their dates.'
   return defineTeam({
     agents: [
+      {
+        name: 'supervisor',
+        description: 'plans, and answers',
+        systemPrompt: 'You run a desk for questions about a city.',
+      },
       {
         name: 'weather',
         description: 'weather now, and for some days',
@@ -41,7 +45,13 @@ export function cityDesk({ services, models }: DeskOptions = {}): MultiAgentPatt
       },
       { name: 'general', description: 'small talk, and all that nobody else does', systemPrompt: style },
     ],
-    orchestration: { strategy: 'custom', name: 'city desk', run: answerAtDesk },
+    orchestration: {
+      strategy: 'supervisor',
+      supervisor: 'supervisor',
+      experts: ['weather', 'finance', 'travel'],
+      fallback: 'general',
+      timeoutPerAgentMs: 10_000,
+    },
     ...(models !== undefined && { models }),
   })
 }

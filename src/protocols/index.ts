@@ -5,29 +5,29 @@ import { reading, refused } from '../runtime/refused.ts'
 import { isObject } from '../runtime/settings-checks.ts'
 import { type AuctionConfig, auction } from './auction.ts'
 import { type BlackboardConfig, blackboard } from './blackboard.ts'
+import { type CollaborateConfig, collaborate } from './collaborate.ts'
 import { type ConsensusConfig, consensus } from './consensus.ts'
 import { custom } from './custom.ts'
 import { type DebateConfig, debate } from './debate.ts'
 import { type HierarchicalConfig, hierarchical } from './hierarchical.ts'
 import { type ParallelConfig, parallel } from './parallel.ts'
-import { type PlannedConfig, planned } from './planned.ts'
 import { type SequentialConfig, sequential } from './sequential.ts'
 import type { Strategy } from './strategy.ts'
+import { type SupervisorConfig, supervisor } from './supervisor.ts'
 
 export { defineProtocol, type ProtocolDefinition, protocolOf } from '../actors/protocol.ts'
 export type { AuctionConfig } from './auction.ts'
 export type { BlackboardConfig } from './blackboard.ts'
+export type { CollaborateConfig } from './collaborate.ts'
 export type { ConsensusConfig } from './consensus.ts'
 export type { CustomConfig } from './custom.ts'
 export type { DebateConfig } from './debate.ts'
 export type { HierarchicalConfig } from './hierarchical.ts'
 export { organized } from './org-chart.ts'
 export type { ParallelConfig } from './parallel.ts'
-export type {
-  CollaborateConfig,
-  SupervisorConfig,
-} from './planned.ts'
 export type { SequentialConfig } from './sequential.ts'
+export type { SubTask, SubTaskResult } from './steps/sub-task.ts'
+export type { FlowMode, SupervisorConfig } from './supervisor.ts'
 
 /** How a team works together. `Name` are its agents' names, so that a misspelt one does not compile. */
 export type OrchestrationConfig<Name extends string = string> =
@@ -38,8 +38,9 @@ export type OrchestrationConfig<Name extends string = string> =
   | ConsensusConfig<Name>
   | DebateConfig<Name>
   | HierarchicalConfig<Name>
+  | CollaborateConfig<Name>
+  | SupervisorConfig<Name>
   | CustomConfig<Name>
-  | PlannedConfig<Name>
 
 const strategies: readonly Strategy[] = [
   sequential,
@@ -49,6 +50,8 @@ const strategies: readonly Strategy[] = [
   consensus,
   debate,
   hierarchical,
+  collaborate,
+  supervisor,
   custom,
 ]
 
@@ -68,8 +71,6 @@ export function protocolFrom(config: OrchestrationConfig, team: readonly string[
   const known = strategies.find(({ strategy }) => strategy === wanted)
   if (known) return known.protocol(config, team)
   const available = strategies.map(({ strategy }) => strategy)
-  const isPlanned = planned.some((strategy) => strategy === wanted)
-  if (isPlanned) throw refused(path, wanted, available.join(', '), 'It is not available in this version.')
-  const meant = typeof wanted === 'string' ? nearest(wanted, [...available, ...planned]) : undefined
+  const meant = typeof wanted === 'string' ? nearest(wanted, available) : undefined
   throw refused(path, wanted, available.join(', '), meant && `Did you mean "${meant}"?`)
 }

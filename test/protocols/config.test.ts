@@ -28,19 +28,9 @@ t.test('a misspelt strategy names the nearest one', async (t) => {
   const { message, details } = refusal({ strategy: 'sequental' })
   t.match(
     message,
-    /^orchestration\.strategy: got "sequental"; accepted: sequential, parallel, auction, blackboard, consensus, debate, hierarchical, custom\. Did you mean "sequential"\?/,
+    /^orchestration\.strategy: got "sequental"; accepted: sequential, parallel, auction, blackboard, consensus, debate, hierarchical, collaborate, supervisor, custom\. Did you mean "sequential"\?/,
   )
   t.equal(details.path, 'orchestration.strategy')
-})
-
-t.test('a strategy that is yet to come says so', async (t) => {
-  const names = ['collaborate', 'supervisor']
-  for (const strategy of names) {
-    t.match(refusal({ strategy }), {
-      message: /not available in this version/,
-      details: { path: 'orchestration.strategy' },
-    })
-  }
 })
 
 t.test('what is no configuration at all is refused', async (t) => {
@@ -63,6 +53,7 @@ t.test('an unknown option is refused with the nearest name', async (t) => {
 })
 
 t.test('each option refuses what it cannot be', async (t) => {
+  const desk = { strategy: 'supervisor', supervisor: 'writer', experts: ['editor'] }
   const wrong: [object, string][] = [
     [{ strategy: 'sequential', agentOrder: [] }, 'agentOrder'],
     [{ strategy: 'sequential', agentOrder: 'writer' }, 'agentOrder'],
@@ -134,6 +125,28 @@ t.test('each option refuses what it cannot be', async (t) => {
     [{ strategy: 'auction', onNoBids: 'wait' }, 'onNoBids'],
     [{ strategy: 'auction', prompts: { bids: 'Bid!' } }, 'prompts.bids'],
     [{ strategy: 'auction', prompts: { bid: '{task}' } }, 'prompts.bid'],
+    [{ strategy: 'collaborate', teammates: [] }, 'teammates'],
+    [{ strategy: 'collaborate', teammates: ['writer', 'nobody'] }, 'teammates[1]'],
+    [{ strategy: 'collaborate', decomposer: true }, 'decomposer'],
+    [{ strategy: 'collaborate', order: 'random' }, 'order'],
+    [{ strategy: 'collaborate', aggregation: 'merge' }, 'aggregation'],
+    [{ strategy: 'collaborate', aggregation: 'synthesize' }, 'synthesizer'],
+    [{ strategy: 'collaborate', aggregation: 'synthesize', decomposer: false }, 'synthesizer'],
+    [{ strategy: 'collaborate', aggregation: 'synthesize', synthesizer: 'nobody' }, 'synthesizer'],
+    [{ strategy: 'collaborate', prompts: { decompose: '' } }, 'prompts.decompose'],
+    [{ strategy: 'collaborate', prompts: { split: 'x' } }, 'prompts.split'],
+    [{ strategy: 'supervisor' }, 'supervisor'],
+    [{ strategy: 'supervisor', supervisor: 'writer' }, 'experts'],
+    [{ strategy: 'supervisor', supervisor: 'writer', experts: [] }, 'experts'],
+    [{ strategy: 'supervisor', supervisor: 'writer', experts: ['editor', 'writer'] }, 'experts[1]'],
+    [{ ...desk, supervisor: 'nobody' }, 'supervisor'],
+    [{ ...desk, fallback: 'nobody' }, 'fallback'],
+    [{ ...desk, aggregator: 'nobody' }, 'aggregator'],
+    [{ ...desk, timeoutPerAgentMs: 0 }, 'timeoutPerAgentMs'],
+    [{ ...desk, maxReplans: -1 }, 'maxReplans'],
+    [{ ...desk, maxReplans: 1.5 }, 'maxReplans'],
+    [{ ...desk, flow: 'langgraph' }, 'flow'],
+    [{ ...desk, prompts: { plan: '{tasks}' } }, 'prompts.plan'],
     [{ strategy: 'custom' }, 'run'],
     [{ strategy: 'custom', module: '' }, 'module'],
     [{ strategy: 'custom', module: 7 }, 'module'],
@@ -158,6 +171,18 @@ t.test('an option that would have no effect beside another is refused', async (t
 t.test('a team that is all judge has nobody to ask', async (t) => {
   const error = refusal({ strategy: 'parallel', aggregationStrategy: 'best', judge: 'judge' }, ['judge'])
   t.equal(error.details.path, 'orchestration.agents')
+})
+
+t.test('options of collaborate that nobody would act on are refused', async (t) => {
+  const idle: [object, string][] = [
+    [{ synthesizer: 'editor' }, 'synthesizer'],
+    [{ aggregation: 'join', synthesizer: 'editor' }, 'synthesizer'],
+    [{ decomposer: false, order: 'dependencies' }, 'order'],
+  ]
+  for (const [options, path] of idle)
+    t.equal(refusal({ strategy: 'collaborate', ...options }).details.path, `orchestration.${path}`)
+  const all = { strategy: 'collaborate', aggregation: 'synthesize', synthesizer: 'sum' }
+  t.equal(refusal(all, ['sum']).details.path, 'orchestration.teammates')
 })
 
 t.test('a team that is all synthesizer has nobody to ask', async (t) => {

@@ -1,5 +1,6 @@
 /** A misspelt agent does not compile, wherever a team's options name one. */
 import { createTeam, defineTeam, MultiAgentPattern } from 'dramatis'
+import { inFlowMode } from 'dramatis/protocols'
 import { testTeam } from 'dramatis/testing'
 
 const module = new URL('./analyst.js', import.meta.url)
@@ -7,6 +8,13 @@ const agents = [
   { name: 'ann', module },
   { name: 'bob', module },
 ] as const
+
+const desk = {
+  strategy: 'supervisor' as const,
+  supervisor: 'bob' as const,
+  experts: ['ann' as const],
+  fallback: 'bob' as const,
+}
 
 export const teams = () => [
   createTeam({ agents, orchestration: { strategy: 'sequential', agentOrder: ['bob', 'ann', 'bob'] } }),
@@ -34,6 +42,39 @@ export const teams = () => [
     agents,
     // @ts-expect-error misspelt
     orchestration: { strategy: 'blackboard', synthesizer: 'bobby' },
+  }),
+  createTeam({
+    agents,
+    orchestration: {
+      strategy: 'collaborate',
+      teammates: ['ann'],
+      decomposer: 'bob',
+      prompts: { decompose: '{query}' },
+    },
+  }),
+  createTeam({
+    agents,
+    orchestration: inFlowMode({ agents, orchestration: desk }, 'graph').orchestration,
+  }),
+  createTeam({
+    agents,
+    // @ts-expect-error misspelt
+    orchestration: { strategy: 'collaborate', teammates: ['anne'] },
+  }),
+  createTeam({
+    agents,
+    // @ts-expect-error misspelt
+    orchestration: { strategy: 'collaborate', decomposer: 'bobby' },
+  }),
+  createTeam({
+    agents,
+    // @ts-expect-error misspelt
+    orchestration: { strategy: 'supervisor', supervisor: 'bob', experts: ['anne'] },
+  }),
+  createTeam({
+    agents,
+    // @ts-expect-error nobody to choose among
+    orchestration: { strategy: 'supervisor', supervisor: 'bob' },
   }),
   createTeam({
     agents,

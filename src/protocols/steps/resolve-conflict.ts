@@ -6,7 +6,7 @@ import { byEvidence } from './by-evidence.ts'
 import { claimsByKey } from './contradictions.ts'
 import { synthesize } from './judge.ts'
 import { type Answered, resultOf } from './outputs.ts'
-import { claimOf, isSame } from './positions.ts'
+import { claimOf } from './positions.ts'
 
 /**
  * What is done about a conflict: the votes decide, the first of the highest priority, the evidence (with a judge who says
@@ -28,17 +28,10 @@ export async function resolveConflict(
   resolution: Resolution,
 ): Promise<{ content: string; structuredData: unknown }> {
   const [first] = answers
-  if (answers.every((answer) => isSame(claimOf(answer), claimOf(first)))) return resultOf(first)
+  if (areSame(answers.map(claimOf))) return resultOf(first)
 
-  if (resolution === 'vote') {
-    const ballots = answers.map((answer) => ({ agent: answer.agent, value: claimOf(answer) }))
-    const { winner, tied } = orchestrator.vote(ballots)
-    const backers = answers.filter((answer) => isSame(claimOf(answer), winner))
-    const most = tied ? 'A tie: the first seen of those with the most votes' : 'The most votes'
-    const reason = `${most}, from ${backers.map(({ agent }) => agent).join(', ')}.`
-    orchestrator.decide(QUESTION, typeof winner === 'string' ? winner : canonical(winner), reason)
-    return resultOf(backers[0] ?? first)
-  }
+  if (resolution === 'vote')
+    return resultOf(elect(orchestrator, answers, (answer) => ({ agent: answer.agent, value: claimOf(answer) })))
   if (resolution === 'priority') {
     const priorityOf = ({ agent }: Answered) => orchestrator.agents.find(({ name }) => name === agent)?.priority ?? 0
     const highest = Math.max(...answers.map(priorityOf))
@@ -61,3 +54,22 @@ export async function resolveConflict(
   orchestrator.decide(QUESTION, resolution.judge, `It makes one answer of them.${about}`)
   return resultOf(await synthesize(orchestrator, resolution.judge, query, answers))
 }
+
+/** The first of those whose value has the most votes. Where they differ it is a decision in the trace. */
+export function elect<T>(
+  orchestrator: Pick<OrchestratorContext, 'decide' | 'vote'>,
+  candidates: readonly [T, ...T[]],
+  ballotOf: (candidate: T) => { agent: string; value: unknown },
+): T {
+  const ballots = candidates.map(ballotOf)
+  if (areSame(ballots.map(({ value }) => value))) return candidates[0]
+  const { winner, tied } = orchestrator.vote(ballots)
+  const backs = ({ value }: { value: unknown }) => canonical(value) === canonical(winner)
+  const most = tied ? 'A tie: the first seen of those with the most votes' : 'The most votes'
+  const backers = ballots.filter(backs).map(({ agent }) => agent)
+  const choice = typeof winner === 'string' ? winner : canonical(winner)
+  orchestrator.decide(QUESTION, choice, `${most}, from ${backers.join(', ')}.`)
+  return candidates[ballots.findIndex(backs)] ?? candidates[0]
+}
+
+const areSame = (values: readonly unknown[]): boolean => new Set(values.map(canonical)).size <= 1

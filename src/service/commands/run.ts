@@ -1,5 +1,6 @@
 /** `dramatis run <team file> "<query>"`: one query, one answer. */
 import { createTeam, type MultiAgentResult } from '../../index.ts'
+import { inFlowMode } from '../../protocols/flow-mode.ts'
 import { lineLogger } from '../../runtime/default-logger.ts'
 import type { Answer } from '../answer-stream.ts'
 import { askPerson } from '../ask-person.ts'
@@ -41,7 +42,8 @@ export async function run(
   answer.divertTo(progress.print)
   const { signal, stop } = listenForInterrupt(progress.print)
   try {
-    const definition = await unlessAborted(loadTeamFile(file, folder), signal)
+    const loaded = await unlessAborted(loadTeamFile(file, folder), signal)
+    const definition = inFlowMode(loaded, process.env.FLOW_MODE)
     const team = createTeam({ ...definition, logger: definition.logger ?? withoutEvents(lineLogger(progress.print)) })
     const asking = askPerson(team, stdin, progress.print)
     try {

@@ -3,6 +3,7 @@ import { type MessagePort, workerData } from 'node:worker_threads'
 import { expose, wrap } from 'comlink'
 import nodeEndpoint from 'comlink/dist/esm/node-adapter.mjs'
 import { ConfigurationError, DramatisError, describe, errorData } from '../../errors.ts'
+import { inFlowMode } from '../../protocols/flow-mode.ts'
 import { type Asked, type Part, Rehearser, recordedFetch, type StepAnswers } from '../../rehearsal.ts'
 import { defaultLogger } from '../../runtime/default-logger.ts'
 import type { MultiAgentPatternOptions } from '../../team.ts'
@@ -36,10 +37,12 @@ const teamFile = { href, shown: file }
 /** Of a file that is no module: what it says is the same in every run. */
 let written: MultiAgentPatternOptions | undefined
 
+const inFlow = (options: MultiAgentPatternOptions) => inFlowMode(options, process.env.FLOW_MODE)
+
 const plays: Plays = {
   async ready() {
     try {
-      if (isYaml(file)) written = await loadYaml(new URL(href), file)
+      if (isYaml(file)) written = inFlow(await loadYaml(new URL(href), file))
       else await rehearser.prepare(teamFile)
       return undefined
     } catch (error) {
@@ -52,7 +55,7 @@ const plays: Plays = {
       const team = written
       const outcome = team
         ? await rehearser.play(seed, () => team, part)
-        : await rehearser.playFile(seed, teamFile, (exported) => definitionFrom(exported, file), part)
+        : await rehearser.playFile(seed, teamFile, (exported) => inFlow(definitionFrom(exported, file)), part)
       return { played: { ...outcome, error: outcome.error && errorData(outcome.error) } }
     } catch (error) {
       return { refused: errorData(refusalOf(error)) }

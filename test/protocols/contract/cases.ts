@@ -147,6 +147,52 @@ export const cases: readonly Case[] = [
     answer: (query) => `${query}, con`,
   },
   {
+    name: 'collaborate',
+    orchestration: {
+      strategy: 'collaborate',
+      teammates: ['a', 'b'],
+      decomposer: 'planner',
+      order: 'dependencies',
+    },
+    cast: {
+      planner: plays(({ content }) => {
+        const task = content.slice(content.lastIndexOf('\n') + 1)
+        const tasks = [
+          { task, dependsOn: [] },
+          { task: `${task} not`, dependsOn: [1] },
+        ]
+        return { structuredData: tasks }
+      }),
+      a: signs,
+      b: signs,
+    },
+    answer: (query) => `${query}, a\n${query} not, a`,
+  },
+  {
+    name: 'supervisor',
+    orchestration: {
+      strategy: 'supervisor',
+      supervisor: 'planner',
+      experts: ['a', 'b'],
+      aggregator: 'editor',
+      timeoutPerAgentMs: 100_000,
+    },
+    cast: {
+      planner: plays(({ content }) => {
+        const task = /# Question\n\n(.*)/.exec(content)?.[1]
+        const tasks = ['a', 'b', 'a'].map((agent, at) => ({ agent, task, dependsOn: at === 2 ? [1, 2] : [] }))
+        return { structuredData: { tasks, reasoning: 'as always' } }
+      }),
+      a: signs,
+      b: signs,
+      editor: plays(({ structuredData }) => {
+        const { results } = structuredData as { results: { resultData: string }[] }
+        return results.map(({ resultData }) => resultData).join('; ')
+      }),
+    },
+    answer: (query) => `${query}, a; ${query}, b; ${query}, a`,
+  },
+  {
     name: 'custom',
     orchestration: {
       strategy: 'custom',

@@ -1,4 +1,4 @@
-/** The strategies in which one agent gives others their work. */
+/** The strategies in which one agent leads the others. */
 import { holdsFor } from './holds.ts'
 
 holdsFor('hierarchical')

@@ -1,0 +1,210 @@
+/** A task is taken apart, each part routed to the teammate that can do it, and the results put together. Source: document 000. */
+import type { OrchestratorContext, Outcome } from '../actors/context.ts'
+import type { ScriptResult } from '../actors/protocol.ts'
+import { UnknownAgentError } from '../errors.ts'
+import { refused } from '../runtime/refused.ts'
+import { oneOf, shape } from '../runtime/settings-checks.ts'
+import { agentOf, agentsOf } from './checks.ts'
+import { COLLABORATE } from './prompts/collaborate.ts'
+import { promptsOf, type Speak, speaking } from './prompts/prompts.ts'
+import { tooFewAnswers } from './steps/ask-enough.ts'
+import { askWorker } from './steps/ask-worker.ts'
+import { decompose, TAKEN_APART } from './steps/decompose.ts'
+import { lastWord } from './steps/last-word.ts'
+import { asData, asText, resultOf } from './steps/outputs.ts'
+import { elect, resolveConflict } from './steps/resolve-conflict.ts'
+import { runTasks, undone } from './steps/run-tasks.ts'
+import { joined, nothingDone, resultsAsText, synthesized } from './steps/synthesize.ts'
+import { type Finished, isDone, type PlannedTask } from './steps/task-plan.ts'
+import type { Strategy } from './strategy.ts'
+
+/**
+ * A task is taken apart, each part routed to the teammate that can do it, and the results put together. Source: document
+ * 000, `CollaborativeAgent`.
+ *
+ * A task goes to the first teammate one of whose capabilities occurs in its text, else to the first one of whose tools does,
+ * whatever the case of the letters, and to all where there is none: then their answers are voted on. So it is by the team's
+ * default `taskRouting`; another one routes in its own way. Teammates that are added while a run is under way get what is
+ * routed from then on.
+ *
+ * A sub-task comes with a `SubTask` as `structuredData`. One that fails is an error in its place; one that nobody takes, as
+ * all refuse it, says so in its place. The run fails if none comes to a result.
+ *
+ * @example
+ * createTeam({ agents, orchestration: { strategy: 'collaborate', decomposer: 'planner', aggregation: 'join' } })
+ */
+export interface CollaborateConfig<N extends string = string> {
+  strategy: 'collaborate'
+  /** Who gets tasks; all agents but the synthesizer that the team has when a task is routed, in its order. */
+  teammates?: N[]
+  /**
+   * Who takes the task apart, a teammate among others; the first teammate whose role names a `model`. It is asked for a JSON
+   * array of strings. The task stays whole if there is nobody, if it fails, if it answers anything else or an empty array, or
+   * if it names more than 100 sub-tasks; the trace says which. false: the task stays whole.
+   */
+  decomposer?: N | false
+  /**
+   * 'sequence': one sub-task after the other. 'dependencies': as the decomposer says which builds on which, with the results
+   * of these as `contextSummary`, the others side by side; in sequence where it does not say.
+   */
+  order?: 'sequence' | 'dependencies'
+  /**
+   * How several results become one: 'vote' by the weights of those who answered, 'join' one per line, 'synthesize' by the
+   * synthesizer. By default sub-tasks are joined, and what all teammates have answered to a whole task is voted on.
+   */
+  aggregation?: 'vote' | 'join' | 'synthesize'
+  /** Makes one text of the results; the decomposer that is named here. For `aggregation: 'synthesize'` alone. */
+  synthesizer?: N
+  /** Texts of your own in the place of `decompose`, `dependencies` and `synthesize`. */
+  prompts?: Partial<Record<string, string>>
+}
+
+/** Takes the task apart if it can, has each part done by whom it is routed to, and puts together what came of them. */
+export const collaborate: Strategy<CollaborateConfig> = {
+  strategy: 'collaborate',
+  protocol(config, team) {
+    check(config, team)
+    const { decomposer, order = 'sequence' } = config
+    const graph = order === 'dependencies'
+    const say = speaking(COLLABORATE, config.prompts)
+    const choose = chooser(config)
+    const how = combination(config)
+    return {
+      name: 'collaborate',
+      async run(orchestrator, query) {
+        const teammates = () => choose(orchestrator.agents.map(({ name }) => name))
+        const planner = decomposer ?? plannerAmong(orchestrator, teammates())
+        const prompt = say(graph ? 'dependencies' : 'decompose', { query })
+        const tasks = planner ? await decompose(orchestrator, planner, prompt, graph) : undefined
+        if (!tasks) return whole(orchestrator, query, teammates(), how, say)
+
+        const finished = await runTasks(orchestrator, tasks, (task, context) =>
+          part(orchestrator, task, context, teammates()),
+        )
+        const [first, ...others] = finished.filter(isDone)
+        if (!first) throw nothingDone(joined(finished), finished)
+        if (how.by === 'vote') return elected(orchestrator, [first, ...others]).words
+        if (how.by !== 'synthesize') return joined(finished)
+        const content = say('synthesize', { query, results: resultsAsText(finished) })
+        return synthesized(orchestrator, how.synthesizer, content, query, finished)
+      },
+    }
+  },
+}
+
+type Combination = { by: 'usual' | 'vote' | 'join' } | { by: 'synthesize'; synthesizer: string }
+
+/** Nobody takes the task apart: who it is routed to does it, or everybody. */
+async function whole(
+  orchestrator: OrchestratorContext,
+  query: string,
+  among: string[],
+  how: Combination,
+  say: Speak<keyof typeof COLLABORATE>,
+): Promise<ScriptResult> {
+  if (among.length === 0) throw new UnknownAgentError('The team has no teammate to ask. Add one with addAgent().')
+  const agent = await routed(orchestrator, query, among)
+  if (agent !== null) return resultOf({ agent, message: await lastWord(orchestrator, agent, query) })
+  const outcomes = await orchestrator.requestAll(among, query)
+  orchestrator.signal.throwIfAborted()
+  const [first, ...others] = outcomes.filter((outcome) => outcome.ok)
+  if (!first) throw tooFewAnswers(outcomes, 1, among.length)
+  if (how.by === 'join') return outcomes.map(answerLine).join('\n')
+  if (how.by !== 'synthesize') return resolveConflict(orchestrator, query, [first, ...others], 'vote')
+  const content = say('synthesize', { query, results: asText(outcomes) })
+  const structuredData = { query, ...asData(outcomes) }
+  const message = await lastWord(orchestrator, how.synthesizer, content, { structuredData })
+  return resultOf({ agent: how.synthesizer, message })
+}
+
+const answerLine = (outcome: Outcome): string =>
+  outcome.ok ? resultOf(outcome).content : `("${outcome.agent}" failed: ${outcome.error.message})`
+
+/** A sub-task is done by whom it is routed to, or by everybody: then one of their results is elected. */
+async function part(
+  orchestrator: OrchestratorContext,
+  task: PlannedTask,
+  context: string | undefined,
+  among: string[],
+): Promise<Finished> {
+  if (among.length === 0) return undone(orchestrator, task, 'There is no teammate to take it.', 'UNKNOWN_AGENT')
+  const agent = await routed(orchestrator, task.description, among)
+  if (agent !== null) return askWorker(orchestrator, agent, task, context)
+  const finished = await Promise.all(among.map((name) => askWorker(orchestrator, name, task, context)))
+  const [first, ...others] = finished.filter(isDone)
+  return first ? elected(orchestrator, [first, ...others]) : nobodys(orchestrator, task, finished)
+}
+
+/** Whom the text is for; null: everybody. */
+async function routed(orchestrator: OrchestratorContext, text: string, among: string[]): Promise<string | null> {
+  const agent = await orchestrator.route(text, { among })
+  if (agent === null) orchestrator.decide('Who gets it then?', 'all', `That is ${among.join(', ')}.`)
+  return agent
+}
+
+/** One result of several, by the weights of those who gave them. */
+const elected = (orchestrator: OrchestratorContext, finished: readonly [Finished, ...Finished[]]): Finished =>
+  elect(orchestrator, finished, ({ result }) => ({ agent: result.workerAgentRole, value: result.resultData }))
+
+/** A sub-task that everybody was asked for, and nobody has done. */
+function nobodys(orchestrator: OrchestratorContext, task: PlannedTask, finished: readonly Finished[]): Finished {
+  const failures = finished.map(({ result }) => ({ agent: result.workerAgentRole, ...result.errorDetails }))
+  const refused = failures.every(({ type }) => type === 'TASK_REFUSED')
+  const reasons = failures.map(({ agent, message }) => `"${agent}": ${message}`).join('; ')
+  return refused
+    ? undone(orchestrator, task, `Nobody takes it. ${reasons}`, 'TASK_REFUSED')
+    : undone(orchestrator, task, `Nobody could do it. ${reasons}`, 'AGENT_FAILED')
+}
+
+/** The first whose role names a model. */
+function plannerAmong(orchestrator: OrchestratorContext, among: readonly string[]): string | undefined {
+  const planner = orchestrator.agents.find(({ name, model }) => model !== undefined && among.includes(name))
+  if (!planner)
+    orchestrator.decide(TAKEN_APART, 'no', 'There is no decomposer, and no role of a teammate names a model.')
+  return planner?.name
+}
+
+/** Whom to route to: those in the list that are in the team still, else all but the synthesizer. */
+function chooser({ teammates, synthesizer }: CollaborateConfig): (team: readonly string[]) => string[] {
+  const listed = teammates && [...teammates]
+  return (team) => (listed ? listed.filter((name) => team.includes(name)) : team.filter((name) => name !== synthesizer))
+}
+
+function combination({
+  aggregation,
+  decomposer,
+  synthesizer = decomposer || undefined,
+}: CollaborateConfig): Combination {
+  if (aggregation !== 'synthesize') return { by: aggregation ?? 'usual' }
+  const accepted = 'the agent that makes one text of several results'
+  if (synthesizer === undefined) throw refused('orchestration.synthesizer', synthesizer, accepted)
+  return { by: 'synthesize', synthesizer }
+}
+
+function check(config: CollaborateConfig, team: readonly string[]): void {
+  const { aggregation, decomposer, order, synthesizer } = config
+  const agent = agentOf(team)
+  const options = shape<CollaborateConfig>({
+    strategy: oneOf('collaborate'),
+    teammates: agentsOf(team),
+    decomposer: (value, path) => {
+      if (value !== false) agent(value, path)
+    },
+    order: oneOf('sequence', 'dependencies'),
+    aggregation: oneOf('vote', 'join', 'synthesize'),
+    synthesizer: agent,
+    prompts: promptsOf(COLLABORATE),
+  })
+  options(config, 'orchestration')
+  if (synthesizer !== undefined && aggregation !== 'synthesize')
+    throw refused('orchestration.synthesizer', synthesizer, 'nothing', 'It acts under aggregation: "synthesize" alone.')
+  if (order !== undefined && decomposer === false)
+    throw refused('orchestration.order', order, 'nothing', 'Nobody takes the task apart: decomposer is false.')
+  if (chooser(config)(team).length === 0)
+    throw refused(
+      'orchestration.teammates',
+      config.teammates,
+      'a list of agents',
+      'Nobody is left but the synthesizer.',
+    )
+}

@@ -1,0 +1,61 @@
+/** One team, three ways to work: the environment variable `FLOW_MODE`. Source: document 004, 6. */
+import type { AgentRole, ToolReference } from '../actors/role.ts'
+import { ConfigurationError, shown } from '../errors.ts'
+import { isObject } from '../runtime/settings-checks.ts'
+import type { OrchestrationConfig } from './index.ts'
+import type { FlowMode, SupervisorConfig } from './supervisor.ts'
+
+/** By what people call them. `langgraph` is what document 004 calls the fixed flow. */
+const MODES: Readonly<Record<string, FlowMode>> = {
+  tools: 'tools',
+  graph: 'graph',
+  langgraph: 'graph',
+  multi_agent: 'multi_agent',
+}
+
+interface Switchable {
+  agents: readonly AgentRole[]
+  orchestration: OrchestrationConfig
+}
+
+/**
+ * The options of a team in that flow, as `orchestration.flow` of the strategy `supervisor` says; in 'tools' the agent that answers
+ * alone has the tools of all others, too. Undefined or empty: as they are. The library never reads the environment by itself;
+ * the command line does, and puts `FLOW_MODE` here.
+ *
+ * @param mode `tools`, `graph` (or `langgraph`) or `multi_agent`.
+ * @throws {ConfigurationError} for another mode, and for `tools` or `graph` where the strategy is another one.
+ *
+ * @example
+ * const team = createTeam(inFlowMode(options, process.env.FLOW_MODE))
+ */
+export function inFlowMode<Options extends Switchable>(options: Options, mode: string | undefined): Options {
+  if (mode === undefined || mode === '') return options
+  const flow = Object.hasOwn(MODES, mode) ? MODES[mode] : undefined
+  const accepted = Object.keys(MODES).join(', ')
+  if (flow === undefined) throw wrong(mode, accepted, `accepted: ${accepted}.`)
+  const { orchestration } = options
+  if (!isObject(orchestration) || orchestration.strategy !== 'supervisor') {
+    if (flow === 'multi_agent') return options
+    throw wrong(mode, 'multi_agent', 'only a team of the strategy "supervisor" has such a flow. Unset it for this one.')
+  }
+  const switched = { ...options, orchestration: { ...orchestration, flow } }
+  return flow === 'tools' ? { ...switched, agents: equipped(options.agents, orchestration) } : switched
+}
+
+/** The agents, of which the one that answers alone has all tools that the experts have; of one name the first. */
+function equipped(agents: readonly AgentRole[], { supervisor, experts, fallback }: SupervisorConfig): AgentRole[] {
+  const alone = fallback ?? supervisor
+  const owners = [alone, supervisor, ...experts]
+  const tools = owners.flatMap((owner) => agents.find(({ name }) => name === owner)?.tools ?? [])
+  const all = [...new Map(tools.map((tool) => [keyOf(tool), tool])).values()]
+  return agents.map((agent) => (agent.name === alone && all.length > 0 ? { ...agent, tools: all } : agent))
+}
+
+function keyOf(tool: ToolReference): string {
+  if (typeof tool === 'string') return tool
+  return 'name' in tool ? tool.name : `${tool.module}#${tool.export}`
+}
+
+const wrong = (mode: string, accepted: string, advice: string): ConfigurationError =>
+  new ConfigurationError(`FLOW_MODE: got ${shown(mode)}; ${advice}`, { path: 'FLOW_MODE', got: shown(mode), accepted })

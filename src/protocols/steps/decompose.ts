@@ -1,0 +1,73 @@
+/** Takes a task apart into sub-tasks by asking an agent. Source: document 000, LLM-based task decomposition. */
+import type { OrchestratorContext } from '../../actors/context.ts'
+import { jsonIn } from '../../actors/structured-output.ts'
+import { DramatisError, ReplyInvalidError } from '../../errors.ts'
+import type { AgentMessage } from '../../mailbox/message.ts'
+import { isObject } from '../../runtime/settings-checks.ts'
+import { circleIn, MOST_TASKS, type PlannedTask } from './task-plan.ts'
+
+/** The question whose answer is in the trace. */
+export const TAKEN_APART = 'Is the task taken apart?'
+
+/**
+ * The sub-tasks that the agent names in a JSON array of strings, each to be done after the one before it. With `graph` it may
+ * give dependencies instead: `[{ task, dependsOn }]`, also under `tasks`. Undefined where the task is to be done as a whole:
+ * the agent finds it atomic, or fails, or answers anything else. Which of them it was is a decision in the trace.
+ *
+ * @throws {ReplyInvalidError} for dependencies that go in a circle, which it names.
+ */
+export async function decompose(
+  orchestrator: Pick<OrchestratorContext, 'decide' | 'request' | 'signal'>,
+  agent: string,
+  content: string,
+  graph: boolean,
+): Promise<readonly PlannedTask[] | undefined> {
+  const whole = (reason: string): undefined => void orchestrator.decide(TAKEN_APART, 'no', reason)
+  let message: AgentMessage
+  try {
+    message = await orchestrator.request(agent, content)
+  } catch (error) {
+    orchestrator.signal.throwIfAborted() // the end of the run is no failure of its agents
+    if (!(error instanceof DramatisError)) throw error
+    return whole(`"${agent}" failed: ${error.code}: ${error.message}`)
+  }
+  const answer = message.structuredData ?? jsonIn(message.content)?.value
+  const tasks = tasksIn(answer, graph)
+  if (!tasks) return whole(`"${agent}" was asked for a list of sub-tasks in JSON, and answered something else.`)
+  if (tasks.length === 0) return whole(`"${agent}" finds that it is done best in one piece.`)
+  if (tasks.length > MOST_TASKS)
+    return whole(`"${agent}" named ${tasks.length} sub-tasks, and ${MOST_TASKS} are the most.`)
+  const circle = circleIn(tasks)
+  if (circle) throw new ReplyInvalidError(`The plan of "${agent}" cannot be carried out: ${circle}.`, { agent, circle })
+  orchestrator.decide(TAKEN_APART, `into ${tasks.length}`, `"${agent}" named them.`)
+  return tasks
+}
+
+/** Undefined for what is no list of sub-tasks; empty for one without any work in it. */
+function tasksIn(answer: unknown, graph: boolean): PlannedTask[] | undefined {
+  if (isListOf(answer, isText)) {
+    const described = answer.map((text) => text.trim()).filter((text) => text !== '')
+    return described.map((description, at) => ({ number: at + 1, description, needs: [], after: at }))
+  }
+  const listed: unknown = isObject(answer) && 'tasks' in answer ? answer.tasks : answer
+  if (!graph || !isListOf(listed, isDependent)) return undefined
+  if (listed.some(({ dependsOn = [] }) => dependsOn.some((number) => number > listed.length))) return undefined
+  return listed.map(({ task, dependsOn = [] }, at) => ({
+    number: at + 1,
+    description: task,
+    needs: dependsOn,
+    after: 0,
+  }))
+}
+
+const isText = (value: unknown): value is string => typeof value === 'string'
+const isPlace = (value: unknown): value is number => Number.isInteger(value) && Number(value) >= 1
+
+function isListOf<T>(value: unknown, is: (each: unknown) => each is T): value is T[] {
+  return Array.isArray(value) && value.every(is)
+}
+
+function isDependent(value: unknown): value is { task: string; dependsOn?: number[] } {
+  if (!isObject(value) || !('task' in value) || !isText(value.task) || value.task.trim() === '') return false
+  return !('dependsOn' in value) || isListOf(value.dependsOn, isPlace)
+}

@@ -1,0 +1,64 @@
+/** What strategies check by zod. Loaded when there is something to check: a team of code starts without it. */
+import { z } from 'zod'
+import type { SubTask, SubTaskResult } from './sub-task.ts'
+import { circleIn, MOST_TASKS } from './task-plan.ts'
+
+const id = z.string().min(1)
+const parties = { subTaskId: id, parentTaskId: id }
+
+/**
+ * Checks a sub-task: as `input` of an agent, for one.
+ *
+ * @example
+ * defineAgent({ input: subTaskSchema, receive: ({ structuredData }) => search(structuredData.subTaskInput) })
+ */
+export const subTaskSchema: z.ZodType<SubTask> = z.object({
+  ...parties,
+  assignedAgentRole: id,
+  toolName: id.optional(),
+  subTaskInput: z.record(z.string(), z.unknown()),
+  contextSummary: z.string().optional(),
+  apiKeysConfigRef: id.optional(),
+})
+
+/** Checks a result: as `output` of an agent, for one. */
+export const subTaskResultSchema: z.ZodType<SubTaskResult> = z.discriminatedUnion('status', [
+  z.object({
+    ...parties,
+    workerAgentRole: id,
+    status: z.literal('COMPLETED'),
+    resultData: z.unknown(),
+    errorDetails: z.null().optional(),
+  }),
+  z.object({
+    ...parties,
+    workerAgentRole: id,
+    status: z.literal('FAILED'),
+    resultData: z.null().optional(),
+    errorDetails: z.object({ message: z.string(), type: z.string().optional() }),
+  }),
+])
+
+/**
+ * A plan for those roles: `{ tasks, reasoning }`. A model is told to choose among the roles, and a task for anybody else is no
+ * reason to refuse the plan: what becomes of it is up to who carries it out. Source: document 004, task decomposition.
+ */
+export const planSchema = (roles: readonly string[], most = MOST_TASKS) => {
+  const task = z.object({
+    agent: z.string().min(1).describe('Who is to do it.').meta({ enum: roles }),
+    task: z.string().trim().min(1).describe('What to do, in the language of the question.'),
+    tool: z.string().nullish().describe('The tool to use, if it has to be that one.'),
+    input: z.record(z.string(), z.unknown()).nullish().describe('The input of that tool.'),
+    dependsOn: z.array(z.int().min(1)).default([]).describe('Numbers, from 1, of the tasks whose results it needs.'),
+  })
+  const plan = z.object({
+    tasks: z.array(task).max(most),
+    reasoning: z.string().default('').describe('Why these tasks, in a sentence.'),
+  })
+  return plan.superRefine(({ tasks }, context) => {
+    const circle = circleIn(tasks.map(({ dependsOn }, at) => ({ number: at + 1, needs: dependsOn })))
+    if (circle) context.addIssue({ code: 'custom', message: circle, path: ['tasks'] })
+  })
+}
+
+export const issuesOf = (error: z.ZodError): string => z.prettifyError(error)

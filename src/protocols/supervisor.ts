@@ -1,0 +1,181 @@
+/** A supervisor splits the query over experts, who work at the same time, and what they found becomes one answer. */
+import type { OrchestratorContext } from '../actors/context.ts'
+import { colleagueAsLine } from '../actors/model-prompt.ts'
+import type { ScriptResult } from '../actors/protocol.ts'
+import { DramatisError, ReplyInvalidError } from '../errors.ts'
+import { refused } from '../runtime/refused.ts'
+import { integer, oneOf, shape, wait } from '../runtime/settings-checks.ts'
+import { agentOf, agentsOf } from './checks.ts'
+import { promptsOf, speaking } from './prompts/prompts.ts'
+import { SUPERVISOR } from './prompts/supervisor.ts'
+import { askWorker } from './steps/ask-worker.ts'
+import { lastWord } from './steps/last-word.ts'
+import { resultOf } from './steps/outputs.ts'
+import { type Plan, planTasks } from './steps/plan-tasks.ts'
+import { runTasks, titleOf, undone } from './steps/run-tasks.ts'
+import { joined, nothingDone, resultsAsText, synthesized } from './steps/synthesize.ts'
+import { type Finished, isDone, type PlannedTask } from './steps/task-plan.ts'
+import type { Strategy } from './strategy.ts'
+
+/** How a team with the strategy `supervisor` works: by a plan, by a fixed flow, or as one agent with tools. */
+export type FlowMode = 'multi_agent' | 'graph' | 'tools'
+
+/**
+ * A supervisor splits the query over experts, who work at the same time, and what they found becomes one answer. Sources:
+ * document 004; document 001, its `OrchestratorAgent`. Durations in ms.
+ *
+ * The supervisor answers `{ tasks: [{ agent, task, tool?, input?, dependsOn? }], reasoning }` by a JSON schema, 100 tasks at most;
+ * a plan that misses it, or goes in a circle, is sent back once. Each task goes to its expert with a `SubTask` as
+ * `structuredData`. Who fails or is late fails its own task alone: the answer says what is missing, and `failures` has the
+ * errors. The run fails if all tasks do, with a friendly text.
+ *
+ * @example
+ * createTeam({
+ *   agents,
+ *   orchestration: { strategy: 'supervisor', supervisor: 'planner', experts: ['weather', 'finance'], fallback: 'general' },
+ * })
+ */
+export interface SupervisorConfig<N extends string = string> {
+  strategy: 'supervisor'
+  /** Plans. */
+  supervisor: N
+  /** Among whom it chooses. */
+  experts: N[]
+  /** Gets the tasks that are for nobody among the experts, and the query itself where there is no plan that can be used. */
+  fallback?: N
+  /** From the start of an expert's turn; 10,000. */
+  timeoutPerAgentMs?: number
+  /** How often the supervisor is asked for another task in the place of one that failed, for each; 0. Not in the flow 'graph'. */
+  maxReplans?: number
+  /** Makes the answer of the results; the supervisor. */
+  aggregator?: N
+  /**
+   * 'multi_agent': by the plan. 'graph': a fixed flow, each expert gets the query as its task. 'tools': the fallback, or else the
+   * supervisor, answers alone; `inFlowMode` gives it the tools of the experts. 'multi_agent'.
+   */
+  flow?: FlowMode
+  /** Texts of your own in the place of `plan`, `replan`, `combine` and `apology`. */
+  prompts?: Partial<Record<string, string>>
+}
+
+/** Plans, has each task done, and makes one answer of what came of them. */
+export const supervisor: Strategy<SupervisorConfig> = {
+  strategy: 'supervisor',
+  protocol(config, team) {
+    check(config, team)
+    const { fallback, timeoutPerAgentMs = 10_000, aggregator = config.supervisor, flow } = config
+    const planner = config.supervisor
+    const maxReplans = flow === 'graph' ? 0 : (config.maxReplans ?? 0)
+    const experts = [...config.experts]
+    const roles = [...new Set(fallback === undefined ? experts : [...experts, fallback])]
+    const say = speaking(SUPERVISOR, config.prompts)
+    return {
+      name: 'supervisor',
+      async run(orchestrator, query) {
+        const alone = async (agent: string): Promise<ScriptResult> =>
+          resultOf({ agent, message: await lastWord(orchestrator, agent, query) })
+        if (flow === 'tools') return alone(fallback ?? planner)
+
+        const known = { query, experts: expertsAsText(orchestrator, roles) }
+        const tasks = flow === 'graph' ? sameForAll(query, experts) : await planned()
+        if (tasks.length === 0) return alone(fallback ?? planner)
+        const finished = await runTasks(orchestrator, tasks, perform)
+        const failures = finished.filter((each) => !isDone(each))
+        if (failures.length === finished.length)
+          throw nothingDone(say('apology', { query, failures: joined(failures) }), finished)
+        const content = say('combine', { query, results: resultsAsText(finished) })
+        return synthesized(orchestrator, aggregator, content, query, finished)
+
+        /** Empty where the fallback has to do without a plan. */
+        async function planned(): Promise<readonly PlannedTask[]> {
+          try {
+            const { tasks, reasoning } = await planTasks(orchestrator, planner, say('plan', known), roles)
+            if (tasks.length === 0) throw noTask(planner)
+            orchestrator.decide('What is to be done?', `${tasks.length} tasks`, reasoning)
+            return tasks
+          } catch (error) {
+            orchestrator.signal.throwIfAborted() // the end of the run is no failure of its agents
+            if (fallback === undefined || !(error instanceof DramatisError)) throw error
+            orchestrator.decide('What is to be done?', fallback, `It gets the query. No plan: ${error.message}`)
+            return []
+          }
+        }
+
+        async function perform(task: PlannedTask, context: string | undefined): Promise<Finished> {
+          let finished = await assigned(task, context)
+          for (let replans = 0; replans < maxReplans && !isDone(finished); replans++) {
+            const next = await replanned(finished)
+            if (!next) break
+            finished = await assigned({ ...next, number: task.number, needs: task.needs }, context)
+          }
+          return finished
+        }
+
+        async function assigned(task: PlannedTask, context: string | undefined): Promise<Finished> {
+          const { agent = '' } = task
+          const isKnown = roles.includes(agent)
+          const worker = isKnown ? agent : fallback
+          const reason = isKnown
+            ? 'The plan says so.'
+            : `"${agent}", whom the plan names, is none of ${roles.join(', ')}.`
+          orchestrator.decide(`Who does ${titleOf(task)}?`, worker ?? 'nobody', reason)
+          if (worker === undefined) return undone(orchestrator, task, reason, 'UNKNOWN_AGENT')
+          return askWorker(orchestrator, worker, task, context, { timeoutMs: timeoutPerAgentMs })
+        }
+
+        /** Another task in its place; undefined where there is none. */
+        async function replanned({ task, result }: Finished): Promise<PlannedTask | undefined> {
+          const question = `What is done in the place of ${titleOf(task)}?`
+          const reason = result.errorDetails?.message ?? ''
+          const failed = { task: task.description, agent: result.workerAgentRole, reason }
+          let plan: Plan
+          try {
+            plan = await planTasks(orchestrator, planner, say('replan', { ...known, ...failed }), roles, 1)
+          } catch (error) {
+            orchestrator.signal.throwIfAborted()
+            if (!(error instanceof DramatisError)) throw error
+            plan = { tasks: [], reasoning: `No plan: ${error.message}` }
+          }
+          const [next] = plan.tasks
+          orchestrator.decide(question, next?.description ?? 'nothing', plan.reasoning)
+          return next
+        }
+      },
+    }
+  },
+}
+
+/** The plan of the fixed flow. */
+const sameForAll = (query: string, experts: readonly string[]): PlannedTask[] =>
+  experts.map((agent, at) => ({ number: at + 1, description: query, needs: [], after: 0, agent }))
+
+const noTask = (agent: string) =>
+  new ReplyInvalidError(`The plan of "${agent}" has no task. Name a fallback for what no expert can do.`, { agent })
+
+/** Who there is, and what each can do. */
+const expertsAsText = ({ agents }: OrchestratorContext, roles: readonly string[]): string =>
+  roles.map((role) => colleagueAsLine(agents.find(({ name }) => name === role) ?? { name: role })).join('\n')
+
+function check(config: SupervisorConfig, team: readonly string[]): void {
+  const agent = agentOf(team)
+  const options = shape<SupervisorConfig>(
+    {
+      strategy: oneOf('supervisor'),
+      supervisor: agent,
+      experts: agentsOf(team),
+      fallback: agent,
+      timeoutPerAgentMs: wait(),
+      maxReplans: integer(0),
+      aggregator: agent,
+      flow: oneOf('multi_agent', 'graph', 'tools'),
+      prompts: promptsOf(SUPERVISOR),
+    },
+    'supervisor',
+    'experts',
+  )
+  options(config, 'orchestration')
+  const { experts, supervisor } = config
+  const at = experts.indexOf(supervisor)
+  if (at >= 0)
+    throw refused(`orchestration.experts[${at}]`, supervisor, 'an expert', 'The supervisor plans for the others.')
+}

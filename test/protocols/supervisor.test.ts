@@ -1,0 +1,404 @@
+/** Document 004's supervisor, and document 001's: a plan, experts side by side, partial results, one answer. */
+import t from 'tap'
+import { z } from 'zod'
+import {
+  type AgentDefinition,
+  type AgentMessage,
+  defineAgent,
+  defineTool,
+  type MultiAgentResult,
+  type SupervisorConfig,
+} from '../../src/index.ts'
+import type { SubTask } from '../../src/protocols.ts'
+import { type Script, scriptedModel, testTeam } from '../../src/testing.ts'
+import { modelServer } from '../fixtures/model-server.ts'
+import { silent } from '../supervision/teams.ts'
+import { after, echo, refuses, says, stage, type Test, throws } from '../team/stage.ts'
+
+type Config = Partial<Omit<SupervisorConfig, 'strategy'>>
+type Experts = Record<string, AgentDefinition>
+
+/** A desk whose supervisor is played by a script, and its experts by code. */
+function desk(t: Test, script: Script[], experts: Experts, config: Config = {}, instances = 1) {
+  const names = Object.keys(experts)
+  const agents = names.map((name) => ({ name, description: `knows ${name}`, instances }))
+  const model = scriptedModel(script)
+  const orchestration = { strategy: 'supervisor' as const, supervisor: 'chief', experts: names, ...config }
+  const options = { agents: [{ name: 'chief' }, ...agents], orchestration, logger: silent }
+  const team = testTeam<string>(options, { model, modules: experts })
+  t.teardown(() => team.close())
+  return { team, model }
+}
+
+type Task = { agent: string; task: string; tool?: string; input?: object; dependsOn?: number[] }
+const plan = (...tasks: Task[]): Script => ({ agent: 'chief', reply: { tasks, reasoning: 'one thing each' } })
+const word = (reply: string): Script => ({ agent: 'chief', when: /# Results/, reply })
+
+async function asked(t: Test, script: Script[], experts: Experts, config: Config = {}, query = 'What?') {
+  const { team, model } = desk(t, script, experts, config)
+  const pending = team.execute(query)
+  await team.clock.advance(100_000)
+  const result = await pending
+  model.assertDone()
+  return { result, model }
+}
+
+const choices = ({ orchestrationTrace }: MultiAgentResult) => orchestrationTrace.decisions.map(({ choice }) => choice)
+const sent = ({ messageHistory }: MultiAgentResult, to: string) =>
+  messageHistory.filter(({ type, recipient }) => type === 'request' && recipient === to)
+const lastPrompt = ({ calls }: { calls: { prompt: string }[] }) => calls.at(-1)?.prompt ?? ''
+
+t.test('the example of document 004: two tasks for one expert, side by side, and an answer in Chinese', async (t) => {
+  const query = '查台積電股價和美金匯率'
+  const finance = defineAgent({
+    async receive({ content }, context) {
+      await context.sleep(100)
+      return content.includes('股價') ? '台積電 1,085 元' : '1 美元 = 31.9 台幣'
+    },
+  })
+  const script = [
+    plan({ agent: 'finance', task: '查台積電股價' }, { agent: 'finance', task: '查美金匯率' }),
+    word('台積電股價為 1,085 元，1 美元可換 31.9 元台幣。'),
+  ]
+  const { team, model } = desk(t, script, { weather: echo, finance }, {}, 2)
+  const pending = team.execute(query)
+  await team.clock.advance(1_000)
+  const result = await pending
+  t.equal(result.finalOutput, '台積電股價為 1,085 元，1 美元可換 31.9 元台幣。')
+  t.equal(result.executionTimeMs, 100, 'two instances share the tasks of their role')
+  t.same(choices(result), ['2 tasks', 'finance', 'finance'])
+  t.match(result.orchestrationTrace.decisions, [
+    { reason: 'one thing each' },
+    { question: /查台積電股價/ },
+    { question: /查美金匯率/ },
+  ])
+  t.match(
+    model.calls[0]?.prompt,
+    /查台積電股價和美金匯率\n\n# Experts\n\n- weather: knows weather\n- finance: knows finance/,
+  )
+  t.match(
+    lastPrompt(model),
+    /## 1\. 查台積電股價 \(by finance\)\n\n台積電 1,085 元\n\n## 2\. 查美金匯率 \(by finance\)\n\n1 美元 = 31\.9 台幣/,
+  )
+  model.assertDone()
+})
+
+t.test('the plan is asked for by a JSON schema, and the answer by the schema of the run', async (t) => {
+  const server = await modelServer(t)
+  server.answer(
+    JSON.stringify({ tasks: [{ agent: 'weather', task: 'Rain?' }], reasoning: 'weather' }),
+    '{"answers":["rain"]}',
+  )
+  const models = { default: { model: 'small', baseURL: server.baseURL, apiKey: 'key' } }
+  const orchestration = {
+    strategy: 'supervisor' as const,
+    supervisor: 'chief',
+    experts: ['weather'],
+    fallback: 'general',
+  }
+  const agents = [{ name: 'chief' }, { name: 'weather' }, { name: 'general' }]
+  const team = testTeam<string>(
+    { agents, orchestration, models, logger: silent },
+    { modules: { weather: echo, general: echo } },
+  )
+  t.teardown(() => team.close())
+  const result = await team.execute('Umbrella?', { output: z.object({ answers: z.array(z.string()) }) })
+  t.match(result, { success: true, data: { answers: ['rain'] } })
+  const task = {
+    type: 'object',
+    required: ['agent', 'task'],
+    properties: { agent: { type: 'string', enum: ['weather', 'general'] } },
+  }
+  t.match(server.calls[0]?.body.response_format, {
+    type: 'json_schema',
+    json_schema: {
+      schema: {
+        type: 'object',
+        properties: { tasks: { type: 'array', maxItems: 100, items: task }, reasoning: { type: 'string' } },
+      },
+    },
+  })
+})
+
+t.test('an expert gets the task with its tool and input, and what came of those that it builds on', async (t) => {
+  const { result } = await asked(
+    t,
+    [
+      plan(
+        { agent: 'utility', task: 'Add.', tool: 'calculator', input: { expression: '2+2' } },
+        { agent: 'research', task: 'Look it up.', dependsOn: [1] },
+      ),
+      word('Four.'),
+    ],
+    { utility: says({ structuredData: { sum: 4 } }), research: echo },
+  )
+  const { runId } = result
+  t.match(sent(result, 'utility'), [
+    {
+      content: 'Add.',
+      structuredData: {
+        subTaskId: `${runId}.1`,
+        parentTaskId: runId,
+        assignedAgentRole: 'utility',
+        toolName: 'calculator',
+        subTaskInput: { expression: '2+2' },
+      },
+    },
+  ])
+  t.match(sent(result, 'research'), [{ structuredData: { contextSummary: '## 1. Add. (by utility)\n\n{"sum":4}' } }])
+})
+
+t.test('an expert has ten seconds; who is late or fails is missing, and the others are shown', async (t) => {
+  const script = [
+    plan({ agent: 'slow', task: 'A' }, { agent: 'broken', task: 'B' }, { agent: 'fast', task: 'C' }),
+    word('C, and no A and B.'),
+  ]
+  const experts = { slow: after(10_001), broken: throws('no network'), fast: after(9_999, 'Cc') }
+  const { result, model } = await asked(t, script, experts)
+  t.match(result, { success: true, finalOutput: 'C, and no A and B.' })
+  t.same(result.failures.map(({ agent, error }) => [agent, error.code]).sort(), [
+    ['broken', 'AGENT_FAILED'],
+    ['slow', 'REQUEST_TIMEOUT'],
+  ])
+  t.match(lastPrompt(model), /\(sub-task 1 failed: .*10000 ms.*\(sub-task 2 failed: .*no network.*\(by fast\)\n\nCc/s)
+  const own = await asked(
+    t,
+    [plan({ agent: 'slow', task: 'A' }), word('A.')],
+    { slow: after(10_001) },
+    { timeoutPerAgentMs: 20_000 },
+  )
+  t.match(own.result, { success: true, failures: [] })
+})
+
+t.test('if all fail the run does, with a text that one can show to people', async (t) => {
+  const script = [plan({ agent: 'a', task: 'A' }, { agent: 'b', task: 'B' })]
+  const { result } = await asked(t, script, { a: throws('no network'), b: refuses('not mine') })
+  t.match(result, { success: false, error: { code: 'AGENT_FAILED' } })
+  t.match(
+    result.error?.message,
+    /^None of the experts could help this time:\n\n\(sub-task 1 .*no network.*\n\(sub-task 2 .*not mine.*\n\nPlease try again later\.$/,
+  )
+  t.match(result.error?.details, { results: [{ status: 'FAILED' }, { errorDetails: { type: 'TASK_REFUSED' } }] })
+  const chinese = await asked(t, script, { a: throws(), b: throws() }, { prompts: { apology: '抱歉，請稍後再試。' } })
+  t.equal(chinese.result.error?.message, '抱歉，請稍後再試。')
+})
+
+t.test('what is for none of the experts is for the fallback', async (t) => {
+  const script = [plan({ agent: 'poet', task: 'A rhyme.' }, { agent: 'general', task: 'Hello.' }), word('Done.')]
+  const { result } = await asked(
+    t,
+    script,
+    { weather: echo, general: echo },
+    { experts: ['weather'], fallback: 'general' },
+  )
+  t.same(
+    sent(result, 'general').map(({ content }) => content),
+    ['A rhyme.', 'Hello.'],
+  )
+  t.match(result.orchestrationTrace.decisions[1], {
+    choice: 'general',
+    reason: /"poet", whom the plan names, is none of weather, general/,
+  })
+})
+
+t.test('without a fallback such a task fails alone', async (t) => {
+  const script = [plan({ agent: 'poet', task: 'A rhyme.' }, { agent: 'weather', task: 'Rain?' }), word('Rain.')]
+  const { result, model } = await asked(t, script, { weather: echo })
+  t.equal(result.finalOutput, 'Rain.')
+  t.match(lastPrompt(model), /\(by poet\)\n\n\(sub-task 1 failed: "poet", whom the plan names, is none of weather\.\)/)
+})
+
+const useless: [what: string, reply: object | string, reason: RegExp][] = [
+  ['in prose', 'Ask the weather expert.', /no JSON/],
+  ['empty', { tasks: [], reasoning: 'nothing to do' }, /The plan of "chief" has no task/],
+  ['of blanks', { tasks: [{ agent: 'a', task: ' ' }], reasoning: '' }, /tasks.*task: /],
+  [
+    'of ten thousand tasks',
+    { tasks: Array.from({ length: 10_000 }, (_, i) => ({ agent: 'a', task: `${i}` })) },
+    /tasks: .*100/,
+  ],
+  [
+    'in a circle',
+    {
+      tasks: [
+        { agent: 'a', task: 'A', dependsOn: [2] },
+        { agent: 'a', task: 'B', dependsOn: [1] },
+      ],
+    },
+    /in a circle, 1 -> 2 -> 1/,
+  ],
+]
+
+for (const [what, reply, reason] of useless)
+  t.test(`a plan ${what} is sent back once; then the fallback gets the query, or the run fails`, async (t) => {
+    const script = Array.from({ length: what === 'empty' ? 1 : 2 }, () => ({ agent: 'chief', reply }))
+    const lost = await asked(t, script, { a: echo })
+    t.notOk(lost.result.success)
+    t.match(lost.result.error?.message, reason)
+    const { result } = await asked(t, script, { a: echo, general: echo }, { experts: ['a'], fallback: 'general' })
+    t.equal(result.finalOutput, 'general: What?')
+    t.match(result.orchestrationTrace.decisions, [{ choice: 'general', reason }])
+  })
+
+t.test('a dependency on a task that is not there is none', async (t) => {
+  const script = [
+    plan({ agent: 'a', task: 'A', dependsOn: [7] }, { agent: 'a', task: 'B', dependsOn: [1, 9] }),
+    word('AB'),
+  ]
+  const { result } = await asked(t, script, { a: echo })
+  t.equal(result.finalOutput, 'AB')
+  t.match(result.orchestrationTrace.decisions.slice(0, 2), [
+    { choice: 'nothing', reason: 'There is no 7.' },
+    { choice: '1', reason: 'There is no 9.' },
+  ])
+})
+
+t.test('a failed task alone is planned again, so often and no more, then told with its reason', async (t) => {
+  const replan = (task: string): Script => ({
+    agent: 'chief',
+    when: /A task of your plan has failed/,
+    reply: { tasks: [{ agent: 'a', task }], reasoning: 'in other words' },
+  })
+  const script = [plan({ agent: 'a', task: 'A' }, { agent: 'b', task: 'B' }), replan('A!'), word('B alone.')]
+  const { result, model } = await asked(t, script, { a: throws('the tool is broken'), b: echo }, { maxReplans: 1 })
+  t.equal(result.finalOutput, 'B alone.')
+  t.same(
+    sent(result, 'a').map(({ content }) => content),
+    ['A', 'A!'],
+  )
+  t.same(
+    sent(result, 'b').map(({ content }) => content),
+    ['B'],
+  )
+  t.match(
+    model.calls[1]?.prompt,
+    /# The task that failed\n\nA \(by a\)\n\n# Why\n\n.*the tool is broken.*\n\n# Experts\n\n- a: knows a/s,
+  )
+  t.match(
+    lastPrompt(model),
+    /## 1\. A! \(by a\)\n\n\(sub-task 1 failed: .*the tool is broken.*## 2\. B \(by b\)\n\nb: B/s,
+  )
+  t.ok(choices(result).includes('A!'))
+
+  const never = await asked(t, [plan({ agent: 'a', task: 'A' }, { agent: 'b', task: 'B' }), word('B.')], {
+    a: throws(),
+    b: echo,
+  })
+  t.equal(sent(never.result, 'a').length, 1, 'by default nothing is planned again')
+})
+
+t.test('a tool that fails twice costs one task, planned again once, and its sibling nothing', async (t) => {
+  let calls = 0
+  const calculator = defineTool({
+    name: 'calculator',
+    description: 'Calculates.',
+    input: z.object({ expression: z.string() }),
+    run() {
+      throw new Error(`out of order, ${++calls}`)
+    },
+  })
+  const calculates = defineAgent({
+    async receive({ structuredData }: AgentMessage<SubTask>, context) {
+      const { toolName = '', subTaskInput } = structuredData
+      return String(await context.tool(toolName, subTaskInput))
+    },
+  })
+  const sum = { agent: 'utility', task: 'Add.', tool: 'calculator', input: { expression: '2+2' } }
+  const chief = defineAgent({
+    receive({ content }) {
+      if (content.includes('# Results')) return content
+      const tasks = content.includes('has failed') ? [sum] : [sum, { agent: 'research', task: 'Look it up.' }]
+      return { structuredData: { tasks, reasoning: 'it has to be' } }
+    },
+  })
+  const cast = { chief, utility: { code: calculates, tools: [calculator] }, research: echo }
+  const orchestration = { strategy: 'supervisor' as const, supervisor: 'chief', experts: ['utility', 'research'] }
+  const team = stage<string>(t, cast, { orchestration: { ...orchestration, maxReplans: 1 }, logger: silent })
+  const { finalOutput, failures } = await team.execute('2+2?')
+  t.equal(calls, 2)
+  t.match(finalOutput, /\(sub-task 1 failed: .*out of order, 2.*\).*research: Look it up\./s)
+  t.same(
+    failures.map(({ agent }) => agent),
+    ['utility', 'utility'],
+  )
+})
+
+t.test('a task that is planned again may succeed elsewhere, and those that build on it are run', async (t) => {
+  const script: Script[] = [
+    plan({ agent: 'a', task: 'A' }, { agent: 'b', task: 'B', dependsOn: [1] }),
+    { agent: 'chief', reply: { tasks: [{ agent: 'b', task: 'A, please' }], reasoning: 'b can, too' } },
+    word('AB'),
+  ]
+  const { result } = await asked(t, script, { a: throws(), b: echo }, { maxReplans: 3 })
+  t.same(
+    sent(result, 'b').map(({ content }) => content),
+    ['A, please', 'B'],
+  )
+  t.match(sent(result, 'b')[0]?.structuredData, { subTaskId: `${result.runId}.1` })
+})
+
+t.test('two tasks in the place of one are sent back', async (t) => {
+  const again = (...tasks: Task[]): Script => ({
+    agent: 'chief',
+    when: /has failed/,
+    reply: { tasks, reasoning: 'so' },
+  })
+  const [a, b] = [
+    { agent: 'b', task: 'A1' },
+    { agent: 'b', task: 'A2' },
+  ]
+  const script = [plan({ agent: 'a', task: 'A' }), again(a, b), again(b), word('A2.')]
+  const { result } = await asked(t, script, { a: throws(), b: echo }, { maxReplans: 1 })
+  t.same(
+    sent(result, 'b').map(({ content }) => content),
+    ['A2'],
+  )
+})
+
+t.test('where the supervisor knows no other task, or fails, the task has failed', async (t) => {
+  const none: Script = { agent: 'chief', reply: { tasks: [], reasoning: 'hopeless' } }
+  for (const again of [
+    [none],
+    [
+      { agent: 'chief', reply: 'Sorry!' },
+      { agent: 'chief', reply: 'Sorry!' },
+    ] as Script[],
+  ]) {
+    const script = [plan({ agent: 'a', task: 'A' }, { agent: 'b', task: 'B' }), ...again, word('B.')]
+    const { result } = await asked(t, script, { a: throws(), b: echo }, { maxReplans: 5 })
+    t.equal(result.finalOutput, 'B.')
+    t.match(result.orchestrationTrace.decisions.at(-1), { choice: 'nothing', reason: /hopeless|No plan: / })
+  }
+})
+
+t.test('an aggregator of its own makes the answer, of code or of a model', async (t) => {
+  const editor = defineAgent({
+    receive({ structuredData }) {
+      const { query, results } = structuredData as { query: string; results: { task: string; resultData: string }[] }
+      return `${query} ${results.map(({ task, resultData }) => `${task}=${resultData}`)}`
+    },
+  })
+  const { result } = await asked(
+    t,
+    [plan({ agent: 'a', task: 'A' })],
+    { a: echo, editor },
+    { experts: ['a'], aggregator: 'editor' },
+  )
+  t.equal(result.finalOutput, 'What? A=a: A')
+})
+
+t.test('in the flow graph nobody plans: each expert gets the query', async (t) => {
+  const { result } = await asked(t, [word('All.')], { a: echo, b: throws() }, { flow: 'graph', maxReplans: 2 })
+  t.equal(result.finalOutput, 'All.')
+  t.same(
+    [...sent(result, 'a'), ...sent(result, 'b')].map(({ content }) => content),
+    ['What?', 'What?'],
+  )
+})
+
+t.test('in the flow tools one agent answers alone', async (t) => {
+  const alone = await asked(t, [{ agent: 'chief', reply: 'I know.' }], { a: echo }, { flow: 'tools' })
+  t.equal(alone.result.finalOutput, 'I know.')
+  const general = await asked(t, [], { a: echo, general: echo }, { flow: 'tools', experts: ['a'], fallback: 'general' })
+  t.equal(general.result.finalOutput, 'general: What?')
+})
