@@ -151,8 +151,9 @@ export interface SupervisionConfig {
  * A tool. What `defineTool` returns: it runs in the host. In a module (`export` 'default'): it is loaded with the agent and runs
  * in its thread; with `isolate: true` it runs in a thread of its own, which is ended when its time is up, has at most
  * `limits.maxHeapMb` of heap, and sees of the environment the variables that `env` names. A string is the name of a tool of the
- * team, or of a verb that a model is given
- * as a tool: `delegate`, `ask_user`, `agent_status`, and others.
+ * team, or of a verb that a model is given as a tool: `delegate`, `ask_user`, `agent_status`, and others. Any other name is a
+ * skill: tasks that name it are routed to the agent, its model cannot call it, and the log has a line about it when the team is
+ * made. One that is nearly the name of a tool or a verb is refused.
  *
  * @example
  * const tools: ToolReference[] = [search, { module: new URL('./parse.js', import.meta.url), isolate: true }, 'delegate']

@@ -21,15 +21,16 @@ interface Entry {
 
 export class Toolbox {
   readonly #entries = new Map<string, Entry>()
+  readonly #skills: readonly string[]
 
-  /** Throws `ConfigurationError` for two tools of one name, and for a name that none has. */
+  /** Throws `ConfigurationError` for two tools of one name, and for a name that is nearly that of one. */
   constructor({ host, names }: AssignedTools, loaded: readonly LoadedTool[] = []) {
     for (const { option, ...spec } of host) this.#add({ spec, option, definition: undefined })
     for (const { tool, option } of loaded) {
       const { name, description, inputSchema } = tool
       this.#add({ spec: { name, description, inputSchema }, option, definition: tool })
     }
-    for (const { name, option } of names) checkToolName(name, option, this.#entries.keys())
+    this.#skills = skillsAmong(names, this.#entries.keys())
   }
 
   #add(entry: Entry): void {
@@ -43,8 +44,9 @@ export class Toolbox {
     return Array.from(this.#entries.values(), ({ spec }) => spec)
   }
 
+  /** What tasks may name to be routed to its agent: its tools, and skills that it alone knows of. */
   get names(): string[] {
-    return [...this.#entries.keys()]
+    return [...this.#entries.keys(), ...this.#skills]
   }
 
   /** Where that tool runs: its definition, or null where the host does. Throws `ConfigurationError` for a name that none has. */
@@ -65,11 +67,16 @@ export function checkUnique(name: string, option: string, before: string | undef
   })
 }
 
-/** Throws for a name among `tools` that is no verb and none of those that there are. */
-export function checkToolName(name: string, option: string, known: Iterable<string>): void {
-  const names = [...known]
-  if (VERB_NAMES.includes(name) || names.includes(name)) return
-  throw unknownTool(name, `${option}: the team`, { path: option }, [...names, ...VERB_NAMES])
+/**
+ * Names among `tools` that are no verb and that no tool has: skills, which tasks are routed by and no model is offered. Throws
+ * for one that is nearly the name of a verb or a tool: it is mistyped.
+ */
+export function skillsAmong(names: AssignedTools['names'], known: Iterable<string>): string[] {
+  const taken = [...known, ...VERB_NAMES]
+  const skills = names.filter(({ name }) => !taken.includes(name))
+  for (const { name, option } of skills)
+    if (nearest(name, taken) !== undefined) throw unknownTool(name, `${option}: the team`, { path: option }, taken)
+  return skills.map(({ name }) => name)
 }
 
 function unknownTool(name: string, who: string, details: object, known: readonly string[]): ConfigurationError {

@@ -72,7 +72,7 @@ export function fixedCell(name: string, { supervision, retries, tools }: TeamSet
     retries,
     turnTimeoutMs: false,
     env: [],
-    tools: { ...tools, modules: [], names: [] }, // those run in the threads of agents
+    tools: { ...tools, modules: [], names: [], skills: [] }, // those run in the threads of agents
     untrusted: false,
     counted: false,
   }

@@ -1,7 +1,7 @@
 /** The tools of a role, with those of the team: checked, and sorted by where they run. */
 import type { ToolReference } from '../actors/role.ts'
 import { type ToolDefinition, toolDefinitionOf } from '../actors/tool.ts'
-import { checkToolName, checkUnique } from '../actors/toolbox.ts'
+import { checkUnique, skillsAmong } from '../actors/toolbox.ts'
 import { refused, refusedAs } from './refused.ts'
 import { type Check, flag, integer, isObject, listOf, rule, shape } from './settings-checks.ts'
 import { moduleFrom } from './settings-module.ts'
@@ -31,9 +31,11 @@ export interface ToolSettings {
   readonly isolated: readonly IsolatedTool[]
   /** Given by name alone: verbs, or tools that are among the others. */
   readonly names: readonly { readonly option: string; readonly name: string }[]
+  /** Those of them that are no tool and no verb, as far as the host can tell: tasks are routed by them. */
+  readonly skills: readonly string[]
 }
 
-const NO_TOOLS: ToolSettings = { inline: [], modules: [], isolated: [], names: [] }
+const NO_TOOLS: ToolSettings = { inline: [], modules: [], isolated: [], names: [], skills: [] }
 
 type ToolInModule = Exclude<ToolReference, string | { name: string }>
 
@@ -83,7 +85,7 @@ export const spawnToolsShape = listOf((value, path) => {
 
 /**
  * The tools of the role at `path`, after those that all roles share. Throws for two of one name, and, where the names of all are
- * known already, for a name that none has.
+ * known already, for a name that is nearly one of them.
  */
 export function toolSettings(
   shared: readonly ToolReference[] = [],
@@ -109,9 +111,9 @@ export function toolSettings(
     } else if (typeof tool === 'string') names.push({ option, name: tool })
     else addModule(tool as ToolInModule, option)
   }
-  if (modules.length + isolated.length === 0)
-    for (const { name, option } of names) checkToolName(name, option, inline.keys())
-  return { inline: [...inline.values()], modules, isolated, names }
+  const allAreKnown = modules.length + isolated.length === 0 // else the thread finds out
+  const skills = allAreKnown ? skillsAmong(names, inline.keys()) : []
+  return { inline: [...inline.values()], modules, isolated, names, skills }
 
   function addModule({ module, export: name = 'default', isolate, env = [], limits }: ToolInModule, option: string) {
     const place = { option, module: moduleFrom(module, `${option}.module`), export: name }

@@ -108,6 +108,7 @@ export function settingsFrom(
   const agents = options.agents.map((role, i) =>
     locating(registry, role, i, () => agentSettings(role, `agents[${i}]`, options, isGiven(role), known)),
   )
+  for (const { name, tools } of agents) noticeSkills(logger, name, tools)
   const livelockOfModels = livelockBounds(options.supervision?.livelock)
   const watches = options.supervision?.livelock !== undefined || agents.some(({ playedByModel }) => playedByModel)
   return {
@@ -141,6 +142,13 @@ export function settingsFrom(
       return agentSettings(role, path, defaults, isGiven(role), known)
     },
   }
+}
+
+/** A name that no tool has may be meant, as a skill that tasks name, or forgotten. */
+function noticeSkills(logger: Logger, agent: string, { skills }: ToolSettings): void {
+  if (skills.length === 0) return
+  const text = `Nobody defines ${skills.join(', ')} among the tools of "${agent}": tasks that name such a skill are routed to it, and its model cannot call it.`
+  logger.warn({ agent, skills }, text)
 }
 
 /** What is wrong with a role that stands in a file is said with its place there. */

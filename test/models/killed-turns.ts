@@ -23,13 +23,17 @@ export interface Mortal {
   end(agent: string): void
 }
 
-/** Ends the agent's life at each of these places; returns how many places there have been so far. */
+/**
+ * Ends the agent's life at each of these places; returns how many places there have been so far. A life that still starts is
+ * left alone: what comes then is for the one before it, and two that end while they start are a start that failed.
+ */
 export function killAt(team: Mortal, agent: string, places: (place: number) => boolean): () => number {
   let place = 0
   const { index } = team.host.cell(agent)!
   team.host.records$.subscribe((batch) => {
     const before = place
     place += placesIn(batch, index)
+    if (!team.host.cell(agent)?.life?.ready) return
     for (let at = before + 1; at <= place; at++) if (places(at)) return team.end(agent)
   })
   return () => place

@@ -1,6 +1,7 @@
 /** `tools` of a team and of a role: what is taken, and what is refused before any thread starts. */
 import t from 'tap'
 import { settingsFrom } from '../../src/runtime/settings.ts'
+import { silent } from '../supervision/teams.ts'
 import { adder } from '../toolbox/tools.ts'
 import { errorFor, loose, role } from './settings-helpers.ts'
 
@@ -53,7 +54,7 @@ t.test('two tools of one name, and a tool with the name of a verb, are refused',
   t.match(errorFor({ tools: [adder('delegate').tool] }).message, /^tools\[0\]: .* a verb of the runtime has it/)
 })
 
-t.test('a name that no tool has is refused at once where all names are known', async (t) => {
+t.test('a name that is nearly that of a tool is refused at once where all names are known', async (t) => {
   t.match(errorFor({ tools: [tool], ...role({ tools: ['serach'] }) }), {
     message:
       /^agents\[0\]\.tools\[0\]: the team has no tool "serach"\. Did you mean "search"\? It has search, request, /,
@@ -61,6 +62,16 @@ t.test('a name that no tool has is refused at once where all names are known', a
   })
   t.ok(settingsFrom(loose({ tools: [tool], ...role({ tools: ['search', 'handoff'] }) })))
   t.ok(settingsFrom(loose(role({ tools: [{ module: 'a-package' }, 'unknown'] }))), 'the thread knows')
+})
+
+t.test('a name that no tool has, and that is near to none, is a skill, and the log says so', async (t) => {
+  const lines: unknown[] = []
+  const logger = { ...silent, warn: (fields: object, text: string) => void lines.push([fields, text]) }
+  const [{ tools } = {}] = settingsFrom(
+    loose({ logger, tools: [tool], ...role({ tools: ['MathSkill', 'search'] }) }),
+  ).agents
+  t.same(tools?.skills, ['MathSkill'])
+  t.match(lines, [[{ agent: 'ann', skills: ['MathSkill'] }, /Nobody defines MathSkill among the tools of "ann"/]])
 })
 
 t.test('a verb that the role has no right to, or nobody for, is refused', async (t) => {

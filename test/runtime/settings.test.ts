@@ -2,6 +2,7 @@ import t from 'tap'
 import { type Scheduler, systemClock } from '../../src/clock.ts'
 import { openTelemetry } from '../../src/opentelemetry.ts'
 import { defaultLogger } from '../../src/runtime/default-logger.ts'
+import { DELEGATION_BOUND } from '../../src/runtime/delegation-bound.ts'
 import { settingsFrom } from '../../src/runtime/settings.ts'
 import { agents, detailsOf, loose, module, role } from './settings-helpers.ts'
 
@@ -20,7 +21,7 @@ const supervision = {
   stopGraceMs: 5_000,
 }
 
-const noTools = { inline: [], modules: [], isolated: [], names: [] }
+const noTools = { inline: [], modules: [], isolated: [], names: [], skills: [] }
 
 t.test('a team of one role gets every default', async (t) => {
   const { newcomer: _, redactor: __, models: ___, ...settings } = settingsFrom({ agents })
@@ -55,6 +56,8 @@ t.test('a team of one role gets every default', async (t) => {
     confirmMs: 250,
     supervision,
     retries: 0,
+    taskRouting: 'capability_match',
+    delegation: DELEGATION_BOUND,
     maxConcurrentAgents: 5,
     maxConcurrentRuns: 100,
     maxQueuedRuns: 1_000,
@@ -83,6 +86,7 @@ t.test('every option of the team arrives', async (t) => {
   } = settingsFrom({
     agents,
     communication: { retries: 3 },
+    taskRouting: 'round_robin',
     maxConcurrentAgents: 1,
     maxConcurrentRuns: 2,
     maxQueuedRuns: 0,
@@ -101,6 +105,8 @@ t.test('every option of the team arrives', async (t) => {
     confirmMs: 250,
     supervision,
     retries: 3,
+    taskRouting: 'round_robin',
+    delegation: DELEGATION_BOUND,
     maxConcurrentAgents: 1,
     maxConcurrentRuns: 2,
     maxQueuedRuns: 0,

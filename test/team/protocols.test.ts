@@ -248,22 +248,6 @@ t.test('custom: a configuration that misses its schema is refused when it is giv
   t.throws(() => relay({ laps: 0, runners: [] }), { code: 'CONFIGURATION', details: { path: 'config.laps' } })
 })
 
-t.test('custom: a script can use what is not there yet, and is told', async (t) => {
-  const later = ['route'] as const
-  const result = await play(
-    t,
-    { a: echo },
-    {
-      strategy: 'custom',
-      async run(orchestrator) {
-        const errors = await Promise.allSettled(later.map((verb) => (orchestrator[verb] as () => Promise<unknown>)()))
-        return errors.map((error) => (error.status === 'rejected' ? error.reason.details.path : 'done')).join()
-      },
-    },
-  )
-  t.equal(result.finalOutput, 'orchestrator.route')
-})
-
 // ---- all of them
 
 const protocols: Record<string, OrchestrationConfig> = {

@@ -250,7 +250,7 @@ t.test('agents that agents make have the tools of the team, and name or load the
     (await team.sendMessage({ recipient: 'ann', content: JSON.stringify(tools), requiresResponse: true }))!.content
   t.equal(await ask([{ module: recordModule.href }, 'shared']), '2 1')
   for (const [tools, text] of [
-    [['unheard'], /role\.tools\[0\]: the team has no tool "unheard"/],
+    [['shraed'], /role\.tools\[0\]: the team has no tool "shraed"\. Did you mean "shared"/],
     [[{ module: './x.js' }], /role\.tools\[0\]\.module: got "\.\/x\.js"/],
     [[{ module: recordModule.href, isolate: true, env: ['HOME'] }], /role\.tools\[0\]\.env: .* no environment/],
     [[5], /role\.tools\[0\]: got 5/],

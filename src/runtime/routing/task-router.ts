@@ -168,7 +168,7 @@ const loadOf = ({ mailbox }: Cell): number => mailbox.waiting + mailbox.parked.l
 
 /** Those in modules are known once its thread has loaded them. */
 const toolsOf = ({ settings, tools }: Cell): readonly string[] =>
-  tools ?? settings.tools.inline.map(({ tool }) => tool.name)
+  tools ?? [...settings.tools.inline.map(({ tool }) => tool.name), ...settings.tools.skills]
 
 const isName = (value: unknown) => typeof value === 'string' && value !== ''
 
