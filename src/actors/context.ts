@@ -37,6 +37,10 @@ export interface RequestOptions<In = unknown> {
   /** The conversation that the message belongs to; the run's by default. */
   threadId?: string
   /** A JSON object that travels with the message. */
+  /**
+   * JSON values beside the message. Of these a role that a model plays knows some: `answerSchema`, the JSON schema that its answer
+   * has to fit; `inWords: true`, the content says all that the data says; `lastSpeaker: true`, its answer is the run's.
+   */
   metadata?: object
   /** Withdraws the request: its promise rejects with `CancelledError`, and its turn is told to stop. */
   signal?: AbortSignal

@@ -33,7 +33,7 @@ export function userContent({ sender, type, content, structuredData, metadata }:
   const parts = [
     sender === ORCHESTRATOR || sender === USER ? content : `${VERBS[type] ?? 'Message'} from "${sender}":\n${content}`,
   ]
-  if (structuredData !== null && structuredData !== undefined && type !== 'delegate')
+  if (structuredData !== null && structuredData !== undefined && type !== 'delegate' && metadata.inWords !== true)
     parts.push(JSON.stringify(structuredData, null, 2))
   for (const key of ['handoff', 'escalation'])
     if (key in metadata) parts.push(`${key}: ${JSON.stringify(metadata[key], null, 2)}`)

@@ -1,5 +1,6 @@
 /** Agents contribute to a shared board as entries that interest them appear. Source: document 002, 2.2.1 and 2.4.2. */
 import type { OrchestratorContext } from '../actors/context.ts'
+import { IN_WORDS } from '../actors/in-words.ts'
 import type { ScriptResult } from '../actors/protocol.ts'
 import type { BlackboardEntry } from '../blackboard/entry.ts'
 import { UnknownAgentError } from '../errors.ts'
@@ -106,7 +107,7 @@ export const blackboard: Strategy<BlackboardConfig> = {
           })
           for (const agent of news.waiting.filter((name) => workers.isFree(name))) {
             const entries = news.take(agent)
-            workers.ask(agent, told(say, query, entries), { structuredData: { query, entries } })
+            workers.ask(agent, told(say, query, entries), { structuredData: { query, entries }, metadata: IN_WORDS })
           }
           const { count } = news
           const isQuiet = workers.turns.length === 0
@@ -172,7 +173,10 @@ async function unsolved(
   const list = entries.length > 0 ? entriesAsText(entries) : say('nothing', {})
   if (synthesizer === undefined) return list
   const content = say('synthesize', { query, entries: list })
-  const message = await lastWord(orchestrator, synthesizer, content, { structuredData: { query, entries } })
+  const message = await lastWord(orchestrator, synthesizer, content, {
+    structuredData: { query, entries },
+    metadata: IN_WORDS,
+  })
   return resultOf({ agent: synthesizer, message })
 }
 

@@ -1,5 +1,6 @@
 /** Agents argue different positions before a judge, who decides and answers. Source: document 002, 2.2.6 and 5.3. */
 import type { OrchestratorContext, Outcome } from '../actors/context.ts'
+import { IN_WORDS } from '../actors/in-words.ts'
 import { DramatisError, ReplyInvalidError } from '../errors.ts'
 import { refused } from '../runtime/refused.ts'
 import { flag, integer, listOf, oneOf, rule, shape } from '../runtime/settings-checks.ts'
@@ -141,7 +142,7 @@ async function speak(orchestrator: OrchestratorContext, turn: Turn, say: Say, ci
   const since = said.slice(said.findLastIndex(({ agent }) => agent === debater) + 1)
   const argues = say('argue', { query, position, round, rounds, debate: asText(since) })
   const task = isGiven ? argues : `${argues}\n\n${say('ownSide', {})}`
-  const options = { structuredData: { query, position, round, debate: said } }
+  const options = { structuredData: { query, position, round, debate: said }, metadata: IN_WORDS }
   const own = { round, agent: debater, position }
   if (!cites) return { ...own, ...(await argue(orchestrator, debater, task, options)) }
 
@@ -170,7 +171,7 @@ async function verdictOn(
   const list = criteria.map((criterion) => `- ${criterion}`).join('\n')
   const content = say('verdict', { query, criteria: list, debaters: debaters.join(', '), debate: asText(said) })
   const { verdictAmong } = await import('./steps/answer-forms.ts')
-  const options = { structuredData: { query, criteria, debaters, debate: said } }
+  const options = { structuredData: { query, criteria, debaters, debate: said }, metadata: IN_WORDS }
   try {
     const { value } = await askFor(orchestrator, judge, content, verdictAmong(debaters), options)
     orchestrator.decide(WINNER, value.winner, `The judge "${judge}" says so. ${value.reasons}`.trim())

@@ -1,4 +1,5 @@
 /** One text of the results of several sub-tasks: joined, or made by an agent that is told who found what. */
+import { IN_WORDS } from '../../actors/in-words.ts'
 import type { ScriptResult } from '../../actors/protocol.ts'
 import { AgentFailedError } from '../../errors.ts'
 import { type LastWords, lastWord } from './last-word.ts'
@@ -17,7 +18,10 @@ export async function synthesized(
   finished: readonly Finished[],
 ): Promise<ScriptResult> {
   const results = finished.map(({ task, result }) => ({ task: task.description, ...result }))
-  const message = await lastWord(orchestrator, agent, content, { structuredData: { query, results } })
+  const message = await lastWord(orchestrator, agent, content, {
+    structuredData: { query, results },
+    metadata: IN_WORDS,
+  })
   return resultOf({ agent, message })
 }
 
