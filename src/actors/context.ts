@@ -36,9 +36,8 @@ export interface RequestOptions<In = unknown> {
   idempotent?: boolean
   /** The conversation that the message belongs to; the run's by default. */
   threadId?: string
-  /** A JSON object that travels with the message. */
   /**
-   * JSON values beside the message. Of these a role that a model plays knows some: `answerSchema`, the JSON schema that its answer
+   * A JSON object that travels with the message. Of what is in it a role that a model plays knows some: `answerSchema`, the JSON schema that its answer
    * has to fit; `inWords: true`, the content says all that the data says; `lastSpeaker: true`, its answer is the run's.
    */
   metadata?: object
