@@ -1,13 +1,13 @@
 /** Asks the desk a question: with the models that the environment names and the public services, or without both. */
 import { createTeam } from 'dramatis'
 import { inFlowMode } from 'dramatis/protocols'
+import { hasModel } from '../lib/has-model.ts'
 import { keywordModel } from './keyword-model.ts'
 import { recordedServices } from './recorded-services.ts'
 import { cityDesk } from './team.ts'
 
 const question = process.argv.slice(2).join(' ') || '查台積電股價和美金匯率，台北今天會下雨嗎？'
-const hasModel = Boolean(process.env.OPENAI_API_KEY || process.env.OPENAI_BASE_URL)
-const recorded = hasModel ? undefined : await recordedServices()
+const recorded = hasModel() ? undefined : await recordedServices()
 if (recorded)
   console.error('No OPENAI_API_KEY: roles go by keywords, and the services are recorded ones of July 2026.\n')
 

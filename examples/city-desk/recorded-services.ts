@@ -2,8 +2,8 @@
  * The services as they answer, with figures of one day in July 2026, on the loopback: for a try without a network. Open-Meteo
  * knows Taipei and Tokyo here, Frankfurter USD and JPY in TWD, Stooq the shares of TSMC in New York.
  */
-import { createServer, type IncomingMessage, type ServerResponse } from 'node:http'
-import type { AddressInfo } from 'node:net'
+import type { IncomingMessage, ServerResponse } from 'node:http'
+import { type Loopback, onLoopback } from '../lib/loopback.ts'
 
 const DAYS = ['2026-07-03', '2026-07-04', '2026-07-05']
 
@@ -32,23 +32,7 @@ const PRICES: Readonly<Record<string, string>> = {
   'tsm.us': 'TSM.US,2026-07-02,22:00:07,226.1,229.4,225.7,228.57,9841207',
 }
 
-export interface Services {
-  readonly origin: string
-  close(): Promise<void>
-}
-
-export async function recordedServices(): Promise<Services> {
-  const server = createServer(answer)
-  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve))
-  const { port } = server.address() as AddressInfo
-  return {
-    origin: `http://127.0.0.1:${port}`,
-    async close() {
-      server.closeAllConnections()
-      await new Promise((resolve) => server.close(resolve))
-    },
-  }
-}
+export const recordedServices = (): Promise<Loopback> => onLoopback(answer)
 
 function answer({ url = '' }: IncomingMessage, response: ServerResponse): void {
   const { pathname, searchParams } = new URL(url, 'http://services')

@@ -5,6 +5,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { createInterface } from 'node:readline/promises'
 import { createTeam, type RuntimeEvent, type Team } from 'dramatis'
+import { hasModel } from '../lib/has-model.ts'
 import { playedModel, REQUEST } from './session.ts'
 import { codingDesk } from './team.ts'
 
@@ -64,16 +65,15 @@ function agentsFile(): URL {
   }
 }
 
-const hasModel = Boolean(process.env.OPENAI_API_KEY || process.env.OPENAI_BASE_URL)
 const root = await mkdtemp(join(tmpdir(), 'coding-desk-'))
-const model = hasModel ? undefined : playedModel()
+const model = hasModel() ? undefined : playedModel()
 const desk = await codingDesk({ root, agentsFile: agentsFile(), ...(model && { models: { default: model } }) })
 const team = createTeam(desk)
 try {
   await (model ? played(team) : atTerminal(team))
   model?.assertDone()
-  if (hasModel) console.error(`\nWhat was made is in ${root}.`)
+  if (!model) console.error(`\nWhat was made is in ${root}.`)
 } finally {
   await team.close()
-  if (!hasModel) await rm(root, { recursive: true })
+  if (model) await rm(root, { recursive: true })
 }

@@ -2,7 +2,8 @@
  * What the two models say in a session that is played without a key: the files, the commands and their results are real. The
  * first test fails, as the executor has forgotten that division by zero is no number.
  */
-import { type Script, scriptedModel } from 'dramatis/testing'
+import { scriptedModel } from 'dramatis/testing'
+import { by } from '../lib/by.ts'
 
 export const REQUEST = 'I need a calculator package.'
 
@@ -36,8 +37,6 @@ test('does not divide by zero', () => {
   assert.throws(() => divide(1, 0), RangeError)
 })
 `
-
-const by = (agent: string, ...scripts: Script[]) => scripts.map((script) => ({ ...script, agent }))
 
 const orchestrator = by(
   'orchestrator',

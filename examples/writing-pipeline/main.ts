@@ -4,16 +4,17 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { createTeam } from 'dramatis'
 import { hasModel } from '../lib/has-model.ts'
+import { queryFrom } from '../lib/query.ts'
 import { recordedSearch } from '../lib/recorded-search.ts'
 import { PAGES, playedModel } from './session.ts'
 import { writingPipeline } from './team.ts'
 
-const query = process.argv.slice(2).join(' ') || 'Create a guide explaining how to use Docker Compose'
 const root = await mkdtemp(join(tmpdir(), 'writing-pipeline-'))
 const model = hasModel() ? undefined : playedModel()
 const search = model && (await recordedSearch(PAGES))
 if (model) console.error('No OPENAI_API_KEY: what the models say is a script. The search and the files are real.\n')
 
+const query = queryFrom('Create a guide explaining how to use Docker Compose', model !== undefined)
 const searchUrl = search?.origin ?? process.env.SEARXNG_URL
 const team = createTeam(writingPipeline({ root, searchUrl, ...(model && { models: { default: model } }) }))
 team.events.subscribe((event) => {

@@ -1,5 +1,6 @@
 /** What the three models say where there is none, and what the search finds; the search, the files and their way are real. */
-import { type Script, scriptedModel } from 'dramatis/testing'
+import { scriptedModel } from 'dramatis/testing'
+import { by } from '../lib/by.ts'
 import type { FoundPage } from '../lib/recorded-search.ts'
 
 export const PAGES: readonly FoundPage[] = [
@@ -32,7 +33,6 @@ const GUIDE = `# Docker Compose
 3. Stop and remove them: \`docker compose down\`.
 `
 
-const by = (agent: string, ...scripts: Script[]) => scripts.map((script) => ({ ...script, agent }))
 const guide = 'guide.md'
 
 export const playedModel = () =>

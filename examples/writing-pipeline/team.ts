@@ -1,11 +1,12 @@
 /** A researcher, a writer and an editor, one after the other. After section 5.1 of the second source document. */
 import type { MultiAgentPatternOptions } from 'dramatis'
-import { webSearch, workspace } from 'dramatis/tools'
+import { workspace } from 'dramatis/tools'
+import { searchTool } from '../lib/search-tool.ts'
 
 export interface PipelineOptions {
   /** The folder that the writer and the editor work in. */
   root: string
-  /** A SearXNG instance with JSON among its formats; without it Google, with the key of SEARCH_KEY. */
+  /** A SearXNG instance with JSON among its formats; without it Brave, with the key of SEARCH_KEY. */
   searchUrl?: string | undefined
   models?: MultiAgentPatternOptions['models']
 }
@@ -19,9 +20,7 @@ export function writingPipeline({ root, searchUrl, models }: PipelineOptions) {
         name: 'researcher',
         description: 'Gathers information from sources',
         systemPrompt: 'You are a research specialist. Find relevant information, and name your sources.',
-        tools: [
-          searchUrl ? webSearch({ provider: 'searxng', baseURL: searchUrl }) : webSearch({ apiKeyEnv: 'SEARCH_KEY' }),
-        ],
+        tools: [searchTool(searchUrl)],
         capabilities: ['research', 'fact_finding'],
       },
       {

@@ -1,5 +1,4 @@
 /** The two desks, as a new user starts them: without a key, and without a network. */
-import { spawnSync } from 'node:child_process'
 import { existsSync } from 'node:fs'
 import { createTeam, type ModelClient, ModelError } from 'dramatis'
 import t from 'tap'
@@ -7,14 +6,7 @@ import { keywordModel } from '../../examples/city-desk/keyword-model.ts'
 import { recordedServices } from '../../examples/city-desk/recorded-services.ts'
 import { cityDesk } from '../../examples/city-desk/team.ts'
 import { silent } from '../supervision/teams.ts'
-
-// Tests are started in the project's folder.
-function start(example: string, args: string[] = [], flow: NodeJS.ProcessEnv = {}) {
-  const { OPENAI_API_KEY: _key, OPENAI_BASE_URL: _url, ...rest } = process.env
-  const env = { ...rest, ...flow }
-  const main = `dist/examples/${example}/main.js`
-  return spawnSync(process.execPath, [main, ...args], { encoding: 'utf8', env, timeout: 60_000 })
-}
+import { start } from './start.ts'
 
 t.test('the city desk answers a question of three parts, in Chinese', async (t) => {
   const { status, stdout, stderr } = start('city-desk', ['查台積電股價和美金匯率，台北今天會下雨嗎？'])
