@@ -9,6 +9,7 @@ const SHOWS: Readonly<Record<string, string>> = {
     'an orchestrator plans sub-tasks with roles and tools; researchers share a queue; what fails is planned anew',
   'writing-pipeline': 'a researcher, a writer and an editor work one after the other',
   'web-team': 'a manager plans, approves and sends back; two developers write and test',
+  'api-debate': 'an advocate and a critic argue with evidence; a judge decides',
   'data-desk': 'analysts share a blackboard; one of them loses its thread, and its work goes on',
   'coding-desk': 'an orchestrator asks, plans and delegates; an executor writes and tests a program',
   'city-desk': 'a question goes to the experts that it concerns, and comes back as one answer',
