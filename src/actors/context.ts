@@ -1,118 +1,21 @@
-/** The verbs: all that an agent's handler and a protocol script can do. */
-import type { Immutable } from 'immer'
-import type { Blackboard, BlackboardEntry, WriteOptions } from '../blackboard/entry.ts'
-import type { DramatisError, TaskRefusedError } from '../errors.ts'
-import type { AgentMessage } from '../mailbox/message.ts'
+/**
+ * All that an agent's handler and a protocol script are given. The verbs stand by their subject: talk in
+ * conversation-context.ts, tasks in task-context.ts, state in state-context.ts; here what a turn is, what it does by itself, and
+ * the team in a script's sight.
+ */
+import type { ConversationContext, SyncResult } from './conversation-context.ts'
 import type { Logger } from './logger.ts'
 import type { Completion, CompletionRequest } from './model.ts'
 import type { RoleInfo, ToolReference } from './role.ts'
 import type { Candidate, CandidateOptions, RouteOptions } from './routing.ts'
-import type { AgentStatus, AgentTask, PendingTask, TaskInput } from './task.ts'
-import type { Schema, Tool } from './tool.ts'
+import type { StateContext } from './state-context.ts'
+import type { AgentStatus, TaskInput } from './task.ts'
+import type { TaskContext } from './task-context.ts'
+import type { Tool } from './tool.ts'
 
-/** An agent's name that knows the types of what it takes and answers. */
-export interface AgentRef<In = unknown, Out = unknown> {
-  readonly name: string
-  readonly '~types'?: { input: In; output: Out }
-}
-
-/** What goes with a message. Durations in ms. */
-export interface RequestOptions<In = unknown> {
-  /** A JSON value beside the content; anything else is refused with its path. -0 arrives as 0. */
-  structuredData?: In
-  /** Higher overtakes lower in a mailbox; 0. A 32-bit integer. */
-  priority?: number
-  /** From the start of the callee's turn; its `responseTimeoutMs` by default. */
-  timeoutMs?: number
-  /**
-   * How often it is asked again when there is no answer by its deadline; as `communication.retries` of the sender's role
-   * says. At most 126. It keeps its id, and waits for the same turn once more: nobody does it twice.
-   */
-  retries?: number
-  /**
-   * It may be done twice: a retry tells the turn that is late to stop, and has it begin again with the steps that it had
-   * finished. false.
-   */
-  idempotent?: boolean
-  /** The conversation that the message belongs to; the run's by default. */
-  threadId?: string
-  /**
-   * A JSON object that travels with the message. Of what is in it a role that a model plays knows some: `answerSchema`, the JSON schema that its answer
-   * has to fit; `inWords: true`, the content says all that the data says; `lastSpeaker: true`, its answer is the run's.
-   */
-  metadata?: object
-  /** Withdraws the request: its promise rejects with `CancelledError`, and its turn is told to stop. */
-  signal?: AbortSignal
-  /**
-   * true: repetition is meant, livelock detection (`supervision.livelock`) leaves this message alone. What its recipient asks
-   * others because of it has to be marked by that one. false.
-   */
-  polling?: boolean
-}
-
-/** What came of one request of several: the answer, or why there is none. */
-export type Outcome<Out = unknown> =
-  | { agent: string; ok: true; message: AgentMessage<Out> }
-  | { agent: string; ok: false; error: DramatisError }
-
-/**
- * What came of an escalation: advice; the answer of who has done the task in this one's place; or nothing, and why. Source:
- * document 002, 2.6.2.
- */
-export type EscalationOutcome =
-  | { kind: 'guidance'; guidance: string }
-  | { kind: 'reassigned' | 'taken_over'; to: string; result: AgentMessage }
-  | { kind: 'unresolved'; reason: string }
-
-/** Who met at a sync point, and what each brought. Source: document 002, 2.6.3. */
-export interface SyncResult<T = unknown> {
-  /** Counts the meetings at this point in this run, from 1. */
-  generation: number
-  /** In the order of `requiredAgents`, like `missing`. */
-  arrived: string[]
-  /** Required agents without which it ended. */
-  missing: string[]
-  /** It ended without some: their time was up, one of them is gone for good, or it was given up. */
-  timedOut: boolean
-  /** By the agent's name; of those that brought something. Empty with `dataExchange: false`. */
-  data: Record<string, T>
-}
-
-/**
- * Whose a shared state is. 'agent_shared': one agent's, who writes it; others read it whose names are in its role's
- * `sharedWith`. 'team_shared': all agents of the team. 'persistent': the same, as long as the log store lasts. Source: document
- * 002, 2.4.1.
- */
-export type SharedScope = 'agent_shared' | 'team_shared' | 'persistent'
-
-/**
- * State that several agents read, and change one after the other: JSON values by keys of 1 to 256 characters, kept in the
- * host. A value may be as large as a message (`communication.maxMessageBytes`), and a state has up to 10,000 keys. What is read
- * is frozen. Both verbs are steps: a turn that is tried again reads what it read, and what it changed stays changed once.
- * Source: document 002, 2.4.1.
- */
-export interface SharedState {
-  /**
-   * The value of a key; undefined where nobody has written it. With a schema: as the schema returns it. Rejects with
-   * `MessageRejectedError` where it misses the schema, with `ConfigurationError` where this agent may not read it, and with
-   * `UnknownAgentError` for an owner who is not there.
-   */
-  get<T = unknown>(key: string, schema?: Schema<unknown, T>): Promise<T | undefined>
-  /**
-   * Changes the value of a key and resolves to the new one. `change` is given the value as it stands (undefined: there is none)
-   * and returns the new one, at once and without changing what it was given. Where another agent was faster it is called again
-   * with what that one wrote, so no update is lost; let it depend on its argument alone. Await it: one that is still under way
-   * when the handler fails, and is tried again (`onHandlerError`), may be made twice.
-   *
-   * Rejects with what `change` throws; with `MessageRejectedError` for what is no JSON value (undefined is none), for a wrong
-   * key, for one key too many, and where others were faster 1,000 times in succession; with `ConfigurationError` for the state of
-   * another agent.
-   *
-   * @example
-   * const served = await context.shared('team_shared').update('served', (n: number = 0) => n + 1)
-   */
-  update<T>(key: string, change: (value: T | undefined) => T): Promise<T>
-}
+export type { AgentRef, Outcome, RequestOptions, SyncResult } from './conversation-context.ts'
+export type { SharedScope, SharedState } from './state-context.ts'
+export type { EscalationOutcome } from './task-context.ts'
 
 /**
  * A role that an agent makes at run time; JSON, since it crosses threads. `module`: an absolute path, the href of a file or
@@ -146,7 +49,10 @@ export type AgentType = RoleInfo & { class?: string; module?: string; tools?: Ex
  *   },
  * })
  */
-export interface AgentContext<State = object, RunState = object, Data = unknown> {
+export interface AgentContext<State = object, RunState = object, Data = unknown>
+  extends StateContext<State, RunState>,
+    ConversationContext,
+    TaskContext {
   /** What the team says of this agent: data alone, frozen. */
   readonly role: RoleInfo
   /** `data` of the role, as the agent's schema returned it. */
@@ -159,232 +65,6 @@ export interface AgentContext<State = object, RunState = object, Data = unknown>
   readonly attempt: number
   /** Lines in the team's log, with the agent's name. */
   readonly log: Logger
-  /** The agent's, over all runs and restarts. A JSON value. */
-  readonly state: Immutable<State>
-  /**
-   * Changes the state by a recipe over a draft. This turn sees it at once; it counts when the turn ends well, and is
-   * dropped if it fails. Where a turn that ran within this one has committed meanwhile (`reentrancy: 'chain'`) the recipe is
-   * run again on what that one left, so let it depend on its draft alone.
-   *
-   * @throws {MessageRejectedError} for what is no JSON value, with its path.
-   */
-  setState(recipe: (draft: State) => void): void
-  /** This run's alone. */
-  readonly runState: Immutable<RunState>
-  /** The same for `runState`. */
-  setRunState(recipe: (draft: RunState) => void): void
-  /**
-   * State that others may read or change, kept in the host over turns, runs and restarts.
-   *
-   * - `'agent_shared'`: this agent's own, or with `owner` that of another one, to read alone: where its role's `sharedWith`
-   *   has this agent's name. It ends with its agent, like `state`. A protocol script reads everybody's, and has none itself.
-   * - `'team_shared'`: all agents of the team and its protocol scripts read and write it. It ends with the team.
-   * - `'persistent'`: the same, as long as the team's log store. In this version that is the memory of the team, so it ends
-   *   with the team, too: nothing of it outlives `close()` or the process.
-   *
-   * @throws {MessageRejectedError} for another scope, or an `owner` of a state that is nobody's own.
-   *
-   * @example
-   * await context.shared('agent_shared').update('draft', () => text)
-   * const draft = await context.shared('agent_shared', 'writer').get<string>('draft')
-   */
-  shared(scope: SharedScope, owner?: string): SharedState
-  /**
-   * Asks an agent and waits for its answer, over restarts of the agent.
-   *
-   * Rejects with `UnknownAgentError`, `RequestTimeoutError`, `AgentFailedError` (its handler threw),
-   * `AgentCrashedError` (the message killed it more often than it may), `OutcomeUnknownError`, `AgentTerminatedError`,
-   * `TaskRefusedError`, `MailboxFullError`, `ChainDepthError` (a role's `reentrancy`), `CancelledError`, or with
-   * `MessageRejectedError` for what is no message.
-   */
-  request<In = unknown, Out = unknown>(
-    to: string | AgentRef<In, Out>,
-    content: string,
-    options?: RequestOptions<NoInfer<In>>,
-  ): Promise<AgentMessage<Out>>
-  /**
-   * Asks for an answer in pieces, as the other side emits them. Leaving the loop withdraws the request. A turn that is
-   * tried again reads every piece from the first one on.
-   *
-   * What a role without code says in pieces is its answer and nothing else; it comes as one piece where the model has tools, or
-   * a schema to fit. Its turn is not tried again, by whatever option, when a part of its answer has been read: it would say another.
-   */
-  requestStream(
-    to: string,
-    content: string,
-    options?: RequestOptions,
-  ): AsyncIterable<string> & { readonly response: Promise<AgentMessage> }
-  /**
-   * Asks several, `concurrency` at a time (all by default). Never rejects for a failure of theirs; in the order of
-   * `to`.
-   */
-  requestAll(to: string[], content: string, options?: RequestOptions & { concurrency?: number }): Promise<Outcome[]>
-  /** The first answer of several; the other requests are withdrawn. Rejects when all have failed, naming each. */
-  requestAny(to: string[], content: string, options?: RequestOptions): Promise<AgentMessage>
-  /**
-   * The first `count` answers of several, in order of arrival; the other requests are withdrawn. Rejects as soon as so many
-   * have failed that `count` answers cannot come any more: with `AgentFailedError`, which names who failed and why, and in
-   * `details.answered` who did answer. `count` is from 1 to the number of agents, and each agent is named once; else it is a
-   * `MessageRejectedError`, and nobody is asked.
-   */
-  requestQuorum(to: string[], count: number, content: string, options?: RequestOptions): Promise<AgentMessage[]>
-  /**
-   * A message that nobody answers. Resolves when the mailbox has accepted it, rejects when it is refused; many may be
-   * under way. `signal` withdraws it while it waits for room in a full mailbox.
-   */
-  send(to: string, content: string, options?: RequestOptions): Promise<void>
-  /**
-   * To the `observe` of every other agent: not to itself, not to the protocol script. History shows it once, with recipient
-   * null. Resolves when each mailbox has accepted it. Rejects with `MessageRejectedError` when some were refused: its text
-   * and `details.failures` name who and why, each of these is a dead letter, and the others have it; a turn that is tried
-   * again does not send it again. `signal` withdraws it where it still waits for room. It comes to each after what this
-   * turn had sent them before.
-   */
-  broadcast(content: string, options?: RequestOptions): Promise<void>
-  /**
-   * Gives an agent a task, and resolves with the task when it is done: status 'completed', and in `result` the structured data
-   * of the answer, or its content. It comes to the other's `receive` as a message of type delegate, with the description as its
-   * content and the rest of the task as `structuredData`. It is a task of the run's board whose id is the message's; meanwhile
-   * the task of this turn is 'blocked'. Source: document 002, 2.5.
-   *
-   * The host holds to the delegation graph: `delegationAllowed` and `canDelegateTo` of this role, `canBeDelegatedTo` of the
-   * other, never to itself; and delegations are nested 8 deep at most, or as deep as the strategy says. Else it rejects with `DelegationRefusedError`, which says
-   * what is in the way, and the message is a dead letter. A `deadline` limits the wait: `RequestTimeoutError`. A task that was
-   * refused rejects with `TaskRefusedError`, and all else as `request` does: then the duty is this turn's again, which goes on.
-   *
-   * With `dependencies`, ids of tasks of the same run, it comes to the other when these are completed, by whomever they were
-   * given; one that was handed off is completed when the task is that it became. Until then it is 'blocked', and in no mailbox;
-   * its deadline runs. It rejects with `DependencyFailedError` as soon as one of them has ended otherwise. The `id` of the promise
-   * is the task's own, as soon as it is on its way: so several can be given at once.
-   *
-   * What can never be done as it is rejects with `DelegationRefusedError` at once: a deadline that is over, an agent that does not
-   * declare all `requiredCapabilities`, a dependency that no task of the run is, or that waits for this turn. Tasks that wait for
-   * each other in a larger circle are a deadlock, which is broken like any other.
-   *
-   * @example
-   * const { result } = await context.delegate('surveyor', { description: 'Measure it.', deadline: context.now() + 60_000 })
-   *
-   * @example
-   * const walls = context.delegate('mason', 'Build the walls.')
-   * const roof = context.delegate('carpenter', { description: 'Put the roof on.', dependencies: [await walls.id] })
-   * await Promise.all([walls, roof])
-   */
-  delegate(to: string, task: TaskInput): PendingTask
-  /**
-   * Says how it goes: to the `observe` of the agent that `escalateTo` names, else to '$orchestrator', the protocol script.
-   * `data` is the message's `structuredData`. Resolves and rejects as `send` does.
-   *
-   * A script has no `observe`. What is reported to it stands in the run's history and trace, and is a `message` event of type
-   * report: a script given as a function can read `run.messageHistory` or `team.events`.
-   */
-  report(content: string, data?: object): Promise<void>
-  /** Writes an entry on the blackboard: `blackboard.write` for short. */
-  publish(key: string, value: unknown, entryType: string, options?: WriteOptions): Promise<BlackboardEntry>
-  /**
-   * Entries whose key fits arrive at `observe` as messages of type publish, in order. `*` is one word, `**` any number
-   * of them. Each comes once, however often an agent subscribes; the subscription survives its restart and ends with the
-   * run. Rejects with `ConfigurationError` where there is no `observe`, as in a protocol script.
-   */
-  subscribe(pattern: string): Promise<void>
-  /** The run's blackboard; rejects with `ConfigurationError` where the team has none (`enableBlackboard: false`). */
-  readonly blackboard: Blackboard
-  /**
-   * When that agent is gone for good, `observe` gets one message of type report from `$runtime`, with `structuredData`
-   * `{ event: 'terminated', agent, reason }`; at once, if it is gone already. A restart is no end: the agent is gone when it
-   * has been stopped, as one that dies too often. One that is tried again after its cool-down can end again: whoever wants to
-   * hear of that watches again. However often an agent watches, it is told once of each end. A watch survives the restart of
-   * the watcher and ends with the run.
-   *
-   * Rejects with `UnknownAgentError`, and with `ConfigurationError` where there is no `observe`, as in a protocol script.
-   */
-  watch(agent: string): Promise<void>
-  /**
-   * Arrives at a sync point of the team (`syncPoints`) with `data`, a JSON value, and waits for the other required agents.
-   * They have to meet in one run. When all are there, everybody gets the same result, and the next arrival opens the next
-   * generation. A generation ends without some `timeoutMs` after its first arrival, or at once where one of those it still
-   * waits for is gone for good (a restart is no end). Then `onTimeout` says what who waits gets: the result with `missing`
-   * and `timedOut` ('proceed', 'notify'), or a rejection ('abort').
-   *
-   * An arrival is a step: it stays when the agent's thread dies, and the turn that is tried again takes up the same wait. It
-   * is withdrawn with its turn.
-   *
-   * Rejects with `SyncPointTimeoutError` where 'abort' says so; and for an agent without which generations have ended since
-   * it was last there: its next arrival is late and does not count, the one after that arrives in the generation that is open
-   * then. Rejects with `ConfigurationError` for a point that is not declared and for an agent that it does not require, and
-   * with `MessageRejectedError` for an agent that waits there already, and for what is no JSON.
-   *
-   * @example
-   * const { data, missing } = await context.sync<number>('revealed', estimate)
-   * const sum = Object.values(data).reduce((total, value) => total + value, 0)
-   */
-  sync<T = unknown>(point: string, data?: T): Promise<SyncResult<T>>
-  /**
-   * Gives the task of this turn away, with the duty to answer. Source: document 002, 2.6.1, whose six steps are events of the
-   * trace (`eventType: 'handoff'`): the state is summarized (`summary`, else the task and what this turn has done), the target
-   * identified (the delegation graph and its depth hold as for `delegate`), and asked by a message of type delegate whose
-   * `metadata.handoff` is `{ from, summary, task }`. It acknowledges by going on: its `receive` has returned a promise that has
-   * not settled when its event loop has turned once, or has answered. Then this promise resolves, the task of this turn is
-   * 'handed_off', and the target proceeds with a task of its own, whose parent that is.
-   *
-   * From then on who asked this turn waits for the target: it gets the target's answer or error, its timeout runs from the start
-   * of the target's turn, a deadline of the task stays, and withdrawing the request stops the target. What this turn returns or
-   * emits is for nobody; who reads the answer in pieces gets no more of them, and the target's answer at the end. Where nobody had asked, nobody is answered, and a task that fails is a dead letter.
-   *
-   * A target that refuses before it has acknowledged, fails, or is gone for good leaves the duty here: it rejects with
-   * `TaskRefusedError`, `AgentFailedError`, `AgentTerminatedError`, and this turn goes on. A target that refuses later refuses to
-   * who had asked. Rejects with `DelegationRefusedError` outside of the graph, and when the duty was handed off before. It is one
-   * step: a turn that is tried again does not hand off twice. Await it: a turn that ends before takes it back.
-   *
-   * @example
-   * try {
-   *   await context.handoff('night-shift', { description: message.content }, 'Half of the pages are read.')
-   * } catch (error) {
-   *   if (!(error instanceof TaskRefusedError)) throw error
-   *   return readTheRest()
-   * }
-   */
-  handoff(to: string, task: AgentTask | TaskInput, summary?: string): Promise<void>
-  /**
-   * Asks the manager (`escalateTo` of the role) what to do when this turn cannot go on. It gets a request whose
-   * `metadata.escalation` is `{ from, reason, details, done, task: { id, description, structuredData }, passedBy }` (`done`: what
-   * this turn has done so far, in words), and decides by its answer. A plain one is guidance. With `structuredData: { decision:
-   * 'reassign', to }` what this turn was asked is delegated to `to`, whose answer is the result; with `{ decision: 'take_over' }`
-   * its own answer is the result; with `{ decision: 'escalate' }` its own manager is asked, and so on, each once. Source: document
-   * 002, 2.6.2.
-   *
-   * Who reassigns delegates: the manager's place in the delegation graph decides (see `delegate`), not this agent's. `to` gets a
-   * message of type delegate with `metadata.reassigned` `{ from, by, reason, guidance }`, which is a task of the board; the task of
-   * this turn is 'handed_off' when the answer is there. What came as a plain question with data keeps its data.
-   *
-   * 'unresolved', with the reason: the manager, or whom it named, has refused, failed, not answered in time, or is gone; or nobody
-   * is left to ask, as for a protocol script, which is reported to '$orchestrator' too (see `report`); or the delegation graph
-   * forbids it. Rejects only when this turn is to stop, and with `MessageRejectedError` for what is no text or no JSON.
-   *
-   * A manager that itself waits for this turn answers meanwhile if its role has `reentrancy: 'chain'`. Without, that is a deadlock,
-   * which is named and broken like any other: one of the two waits rejects with `DeadlockError`, and where it is this one the
-   * outcome is 'unresolved'.
-   *
-   * @example
-   * const outcome = await context.escalate('the page is in Basque', { page: 3 })
-   * if (outcome.kind === 'guidance') return translate(page, outcome.guidance)
-   * if (outcome.kind === 'unresolved') throw context.refuse(outcome.reason)
-   * return outcome.result
-   */
-  escalate(reason: string, details?: object): Promise<EscalationOutcome>
-  /**
-   * Asks a person: a `question` event of the run, which `run.answer(questionId, answer)` answers; meanwhile the run's status is
-   * 'waiting'. With `choices` the answer is one of them. A question stays open when the agent's thread dies, and is asked once.
-   *
-   * Rejects with `RequestTimeoutError` when nobody has answered within `timeoutMs` (without it: until the run ends), with
-   * `MessageRejectedError` for what is no question, and with `ConfigurationError` in a turn that a message from outside of any
-   * run has caused: nobody has a handle of that.
-   *
-   * @example
-   * const color = await context.ask('Which color?', { choices: ['red', 'blue'], timeoutMs: 60_000 })
-   */
-  ask(question: string, options?: { choices?: string[]; timeoutMs?: number }): Promise<string>
-  /** The error that refuses the task: `throw context.refuse('why')`. Who asked gets it as `TaskRefusedError`. */
-  refuse(reason: string): TaskRefusedError
   /**
    * Makes another agent, and resolves with its name when it is ready. For protocol scripts, and for agents with `trust:
    * 'privileged'`. Without a `module` a model plays it. It has the team's defaults, no environment, and up to 64 are made in one run. Rejects with
