@@ -1,8 +1,43 @@
 /** What cells are made with: an agent's settings, or those of the runtime's own names. */
-import type { CellSettings } from './cell.ts'
-import type { AgentSettings, TeamSettings } from './settings.ts'
+import type { ContextStrategy, RoleInfo } from '../actors/role.ts'
+import type { AgentSettings, MailboxSettings, SupervisionSettings, TeamSettings } from './settings.ts'
+import type { ToolSettings } from './settings-tools.ts'
 
 const MIB = 2 ** 20
+
+export interface CellSettings {
+  info: RoleInfo
+  /** Where its role stands in the team's options, for errors: `agents[0]`. */
+  option: string
+  /** Its code: the href of a file: URL, or a bare specifier; null: the definition is given, nothing is imported. */
+  module: string | null
+  /** A language model plays it: there is no code. */
+  playedByModel: boolean
+  /** The verbs that a model has as tools. */
+  verbs: readonly string[]
+  contextStrategy: ContextStrategy | undefined
+  maxHeapMb: number | null
+  maxExternalMb: number | null
+  /** How many turns may be open in its thread, each of another run. */
+  concurrency: number
+  /** How many threads take from its mailbox. */
+  instances: number
+  /** 'chain': a request that one of its open turns has led to runs within that turn. */
+  reentrancy: 'chain' | 'none'
+  mailbox: MailboxSettings
+  supervision: SupervisionSettings
+  responseTimeoutMs: number
+  queueTimeoutMs: number | false
+  /** How often a request of this one is asked again. */
+  retries: number
+  turnTimeoutMs: number | false
+  env: readonly string[]
+  tools: ToolSettings
+  /** Needs a permit of the run for its turns. The protocol script does not. */
+  counted: boolean
+  /** It may answer and report alone (trust.ts). */
+  untrusted: boolean
+}
 
 /** `option`: where the agent stands in the team's options, for errors. */
 export function agentCell(agent: AgentSettings, option: string): CellSettings {

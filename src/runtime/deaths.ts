@@ -18,8 +18,9 @@ import {
 import type { Envelope } from '../mailbox/mailbox.ts'
 import type { Memory } from '../mailbox/memory.ts'
 import { CLAIM, mostFrames } from '../mailbox/window.ts'
-import type { Cell, Life } from './cell.ts'
+import type { Cell } from './cell.ts'
 import type { Core, Dying } from './core.ts'
+import type { Life } from './life.ts'
 import type { RunState } from './run-state.ts'
 import type { ThreadExit } from './thread.ts'
 

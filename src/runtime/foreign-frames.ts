@@ -20,8 +20,9 @@ import {
 import { stringsFit } from '../mailbox/frame-body.ts'
 import type { Memory } from '../mailbox/memory.ts'
 import { remainsOf } from '../mailbox/remains.ts'
-import type { Cell, Life } from './cell.ts'
+import type { Cell } from './cell.ts'
 import type { Core } from './core.ts'
+import type { Life } from './life.ts'
 import type { RunState } from './run-state.ts'
 
 export class ForeignFrames {

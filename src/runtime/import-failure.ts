@@ -4,7 +4,7 @@ import type { AgentCode, ToolCode } from '../actors/assignment.ts'
 import { ConfigurationError, type DramatisError } from '../errors.ts'
 import { compile } from './bundle-compile.ts'
 import { cannotBundle, type Place, shownPlace } from './bundle-errors.ts'
-import type { CellSettings } from './cell.ts'
+import type { CellSettings } from './cell-settings.ts'
 
 /** What a thread imports. */
 export type ImportedCode = Exclude<AgentCode, { model: true }> | ToolCode

@@ -17,12 +17,13 @@ import {
   TeamClosedError,
 } from '../errors.ts'
 import { MAX_CONCURRENCY, mostFrames } from '../mailbox/window.ts'
-import { type Cell, Life } from './cell.ts'
+import type { Cell } from './cell.ts'
 import { Conversations } from './conversations.ts'
 import type { Core, LifeCycle } from './core.ts'
 import { FENCE_MS } from './deaths.ts'
 import type { OwnFrame } from './host-frames.ts'
 import { importFailure } from './import-failure.ts'
+import { Life } from './life.ts'
 import type { RunState } from './run-state.ts'
 import type { Thread } from './thread.ts'
 

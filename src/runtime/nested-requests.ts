@@ -6,8 +6,9 @@
 import { copyFrame, setAttempt, setStep, setTurn } from '../mailbox/frame.ts'
 import type { Envelope } from '../mailbox/mailbox.ts'
 import { allocate } from '../mailbox/memory.ts'
-import type { Cell, Life } from './cell.ts'
+import type { Cell } from './cell.ts'
 import type { Core } from './core.ts'
+import type { Life } from './life.ts'
 import type { RunState } from './run-state.ts'
 
 /** Puts what may go now behind the other replies; the rest waits for its turn to come again, or for a permit. */

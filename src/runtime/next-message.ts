@@ -5,8 +5,9 @@
 import { senderOf } from '../mailbox/frame.ts'
 import type { Envelope } from '../mailbox/mailbox.ts'
 import { inlineLimit } from '../mailbox/window.ts'
-import type { Cell, Life } from './cell.ts'
+import type { Cell } from './cell.ts'
 import { type Core, ORCHESTRATOR_INDEX } from './core.ts'
+import type { Life } from './life.ts'
 import type { RunState } from './run-state.ts'
 
 // More than 20 ms of work would take the order by priority and the permit out of the host's hands, less would ring more often.

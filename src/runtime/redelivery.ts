@@ -35,9 +35,10 @@ import {
 import { readBody } from '../mailbox/frame-body.ts'
 import { type Envelope, NOT_YET } from '../mailbox/mailbox.ts'
 import type { Memory } from '../mailbox/memory.ts'
-import type { Cell, Life } from './cell.ts'
+import type { Cell } from './cell.ts'
 import type { Core, Redelivering } from './core.ts'
 import type { OwnFrame } from './host-frames.ts'
+import type { Life } from './life.ts'
 import type { RunState } from './run-state.ts'
 
 /** Of an answer that somebody else streams to this agent. */

@@ -41,9 +41,10 @@ import { allocate, type Memory } from '../mailbox/memory.ts'
 import { remainsOf } from '../mailbox/remains.ts'
 import { BROKEN } from '../mailbox/ring.ts'
 import { OUT_BLOCKED } from '../mailbox/window.ts'
-import { type Cell, groupKey, type Life } from './cell.ts'
+import { type Cell, groupKey } from './cell.ts'
 import type { Core, Routing } from './core.ts'
 import { ForeignFrames } from './foreign-frames.ts'
+import type { Life } from './life.ts'
 import type { RunState } from './run-state.ts'
 
 const FRAMES_A_SHARE = 64 // of one agent; then it is the next one's turn

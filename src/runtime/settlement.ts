@@ -27,9 +27,10 @@ import { readBody } from '../mailbox/frame-body.ts'
 import { copyId, idOf } from '../mailbox/frame-id.ts'
 import type { Envelope } from '../mailbox/mailbox.ts'
 import type { Memory } from '../mailbox/memory.ts'
-import { type Cell, groupKey, type Life, type OpenRequest } from './cell.ts'
+import { type Cell, groupKey, type OpenRequest } from './cell.ts'
 import type { Core, Settling } from './core.ts'
 import type { OwnFrame } from './host-frames.ts'
+import type { Life } from './life.ts'
 import type { RunState } from './run-state.ts'
 
 // What an agent's turns take is learnt quickly from short ones: a long one may be the machine's. Where turns are truly long,

@@ -29,10 +29,11 @@ import {
   turnOf,
 } from '../../mailbox/frame.ts'
 import type { Memory } from '../../mailbox/memory.ts'
-import type { Cell, Life } from '../cell.ts'
+import type { Cell } from '../cell.ts'
 import type { Core, Part } from '../core.ts'
 import { Breaker } from '../deadlock-breaker.ts'
 import { isProbe } from '../delivery.ts'
+import type { Life } from '../life.ts'
 import type { Batch } from '../records.ts'
 import { namedWaits, type Stuck, sentenceOf, stuckNow } from '../stuck.ts'
 import type { TurnNode } from '../wait-edges.ts'

@@ -8,8 +8,9 @@ import { url as inspectorUrl } from 'node:inspector'
 import type { Timer } from '../../clock.ts'
 import { AgentCrashedError } from '../../errors.ts'
 import { BEAT, EXTERNAL_KIB } from '../../mailbox/window.ts'
-import type { Cell, Life } from '../cell.ts'
+import type { Cell } from '../cell.ts'
 import type { Part } from '../core.ts'
+import type { Life } from '../life.ts'
 
 interface Pulse {
   beat: number
