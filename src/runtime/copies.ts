@@ -35,7 +35,7 @@ export class Copies implements Copying {
     void Promise.all(posted).then((errors) => {
       sender.broadcasts.delete(correlationOf(original.memory, 0))
       const failures = errors.flatMap((error, i) => (error ? { agent: others[i]!.name, error } : []))
-      this.#core.admission.verdict(sender, run, original.memory, 0, refusalOf(failures, others.length))
+      this.#core.verdicts.give(sender, run, original.memory, 0, refusalOf(failures, others.length))
     })
   }
 

@@ -61,12 +61,35 @@ export interface Routing {
 /** Into the mailboxes. */
 export interface Admitting {
   message(sender: Cell, run: RunState, memory: Memory, at: number, settle: OpenRequest['settle'], giver?: Cell): void
-  freed(callee: Cell, bytes: number): void
+  accept(callee: Cell, envelope: Envelope<RunState>): void
+  waits(callee: Cell, envelope: Envelope<RunState>): void
   unknown(name: string, run: RunState): UnknownAgentError
-  verdict(sender: Cell, run: RunState, memory: Memory, at: number, error: DramatisError | undefined): void
-  refuseParked(envelope: Envelope<RunState>, error: DramatisError): void
   release(held: HeldTask): void
+}
+
+/** Where the mailboxes are full. */
+export interface MakingRoom {
+  ask(callee: Cell, envelope: Envelope<RunState>): void
+  freed(callee: Cell, bytes: number): void
   withdrawParked(callee: Cell, envelope: Envelope<RunState>, reason: DramatisError): boolean
+}
+
+/** Why a message does not get into a mailbox. */
+export type Refusal = 'unknown_agent' | 'stopped' | 'rejected' | 'cancelled' | 'overflow'
+
+/** What senders are told. */
+export interface Judging {
+  give(sender: Cell, run: RunState, memory: Memory, at: number, error: DramatisError | undefined): void
+  refuse(
+    sender: Cell,
+    run: RunState,
+    memory: Memory,
+    at: number,
+    reason: Refusal,
+    error: DramatisError,
+    settle: OpenRequest['settle'],
+  ): void
+  refuseParked(envelope: Envelope<RunState>, error: DramatisError): void
 }
 
 /** Tasks that wait for others before their agents get them. */
@@ -201,6 +224,8 @@ export interface Core extends Directory {
   readonly runs: ReadonlyMap<number, RunState>
   readonly router: Routing
   readonly admission: Admitting
+  readonly mailboxRoom: MakingRoom
+  readonly verdicts: Judging
   readonly held: Holding
   readonly sends: Sending
   readonly copies: Copying

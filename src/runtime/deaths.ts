@@ -143,7 +143,7 @@ export class Deaths implements Dying {
     life.lastTurn = turnOf(memory, at)
     life.lastStep = stepOf(memory, at)
     const callee = this.#core.cells[recipientOf(memory, at)]
-    if (callee && !(flagsOf(memory, at) & ASKS)) this.#core.admission.freed(callee, lengthOf(memory, at))
+    if (callee && !(flagsOf(memory, at) & ASKS)) this.#core.mailboxRoom.freed(callee, lengthOf(memory, at))
   }
 
   /** Its permits go to others. */
@@ -156,7 +156,7 @@ export class Deaths implements Dying {
     const [note = 0, bytes = 0, turn, step] = window.words.subarray(CLAIM, CLAIM + 4)
     if (note === 0 || (turn === lastTurn && step === lastStep)) return
     const callee = this.#core.cells[Math.abs(note) - 1]
-    if (callee) this.#core.admission.freed(callee, note > 0 && bytes > 0 ? bytes : 0)
+    if (callee) this.#core.mailboxRoom.freed(callee, note > 0 && bytes > 0 ? bytes : 0)
   }
 
   /** A turn that was told to stop has `stopGraceMs`; then it costs its thread. */

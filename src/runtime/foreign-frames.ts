@@ -57,8 +57,8 @@ export class ForeignFrames {
     setKind(memory, at, NOTHING)
     const correlation = correlationOf(memory, at)
     if (!isMessage || !run || correlation <= 0 || cell.open.has(correlation)) return
-    const { settlement, admission } = this.#core
-    if (kind === SEND) return admission.verdict(cell, run, memory, at, error)
+    const { settlement, verdicts } = this.#core
+    if (kind === SEND) return verdicts.give(cell, run, memory, at, error)
     settlement.answer(cell, run, correlation, 0, turnOf(memory, at), error, undefined, { memory, at })
   }
 
@@ -74,7 +74,7 @@ export class ForeignFrames {
 
   #bury(cell: Cell, run: RunState | undefined, memory: Memory, at: number, error: MessageRejectedError): void {
     const callee = this.#core.cells[recipientOf(memory, at)]
-    if (callee && !(flagsOf(memory, at) & ASKS)) this.#core.admission.freed(callee, lengthOf(memory, at))
+    if (callee && !(flagsOf(memory, at) & ASKS)) this.#core.mailboxRoom.freed(callee, lengthOf(memory, at))
     const given = stringsFit(memory, at) ? decodeMessage(memory, at, this.#core) : { recipient: undefined }
     const remains = remainsOf({ ...given, recipient: callee?.name ?? given.recipient, sender: cell.name })
     if (remains) this.#core.refused(run, remains, error)

@@ -271,7 +271,7 @@ export class Lives implements LifeCycle {
       const request = this.#core.settlement.requestOf(envelope)
       this.#core.settlement.drop(envelope, 'stopped', [gone])
       if (request) this.#core.settlement.answerWithError(request, gone)
-      else this.#core.admission.refuseParked(envelope, gone)
+      else this.#core.verdicts.refuseParked(envelope, gone)
     }
   }
 

@@ -181,7 +181,7 @@ export class Redelivery implements Redelivering {
     reason: 'cancelled' | 'poison' | 'failed' | 'stopped',
     error: DramatisError,
   ): void {
-    const { admission, settlement } = this.#core
+    const { mailboxRoom, settlement } = this.#core
     if (!cell.mailbox.discard(envelope)) return // the end of another has withdrawn it
     cell.suspects.delete(envelope)
     const request = settlement.requestOf(envelope)
@@ -189,7 +189,7 @@ export class Redelivery implements Redelivering {
     settlement.drop(envelope, reason, errors)
     if (request) settlement.answerWithError(request, error)
     settlement.withdrawRequests(cell, envelope)
-    admission.freed(cell, envelope.bytes)
+    mailboxRoom.freed(cell, envelope.bytes)
   }
 
   // ---- the next attempt

@@ -85,7 +85,7 @@ export class Settlement implements Settling {
       if (!failed) this.#applyPatches(cell, life, run, turn)
       life.patches.delete(turn)
     }
-    this.#core.admission.freed(cell, envelope.bytes)
+    this.#core.mailboxRoom.freed(cell, envelope.bytes)
     if (cell.isDoneWith(run)) gate.release(run, cell)
     delivery.touch(cell)
     if (!failed && flagsOf(memory, at) & HAS_METADATA) this.#mismatch(cell, run, memory, at, readMissed(memory, at))
@@ -318,11 +318,11 @@ export class Settlement implements Settling {
       deaths.killAfterGrace(holder, envelope)
       return
     }
-    if (this.#core.admission.withdrawParked(callee, envelope, reason)) this.drop(envelope, 'cancelled', [reason])
+    if (this.#core.mailboxRoom.withdrawParked(callee, envelope, reason)) this.drop(envelope, 'cancelled', [reason])
     else if (callee.mailbox.discard(envelope)) {
       callee.suspects.delete(envelope)
       this.drop(envelope, 'cancelled', [reason])
-      this.#core.admission.freed(callee, envelope.bytes)
+      this.#core.mailboxRoom.freed(callee, envelope.bytes)
     }
   }
 

@@ -34,6 +34,7 @@ import { HostCalls } from './host-calls.ts'
 import { HostFrames } from './host-frames.ts'
 import { HostSends } from './host-sends.ts'
 import { Lives } from './lives.ts'
+import { MailboxRoom } from './mailbox-room.ts'
 import { type Batch, type FrameBlock, type HostRecord, type LogEntry, SEQ_STEP, type Unrecorded } from './records.ts'
 import type { Redactor } from './redactor.ts'
 import { Redelivery } from './redelivery.ts'
@@ -43,6 +44,7 @@ import { Subject } from './rx.ts'
 import { Settlement } from './settlement.ts'
 import { SyncPoints } from './sync-points.ts'
 import type { Spawner } from './thread.ts'
+import { Verdicts } from './verdicts.ts'
 
 /** How often it looks in one turn of the event loop, at a share of what each agent has written; then timers and sockets come first. */
 const LOOKS = 8
@@ -74,6 +76,8 @@ export class Supervisor implements Core {
   readonly frames: HostFrames
   readonly router: Router
   readonly admission: Admission
+  readonly mailboxRoom: MailboxRoom
+  readonly verdicts: Verdicts
   readonly held: HeldTasks
   readonly sends: HostSends
   readonly copies: Copies
@@ -112,6 +116,8 @@ export class Supervisor implements Core {
     this.frames = new HostFrames(options.clock)
     this.router = new Router(this)
     this.admission = new Admission(this)
+    this.mailboxRoom = new MailboxRoom(this)
+    this.verdicts = new Verdicts(this)
     this.held = new HeldTasks(this)
     this.sends = new HostSends(this)
     this.copies = new Copies(this)

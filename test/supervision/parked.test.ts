@@ -24,7 +24,7 @@ t.test('rule 16: a message larger than the mailbox does not pass those that wait
   const asked = outcomeOf(ask(team, 'sender'))
   await team.clock.advance(0)
   t.same([worker.mailbox.parked.length, worker.mailbox.accepted], [3, 0], 'there is room for none of them')
-  for (let i = 0; i < 2; i++) team.host.admission.freed(worker, 10)
+  for (let i = 0; i < 2; i++) team.host.mailboxRoom.freed(worker, 10)
   team.host.kick()
   await team.clock.advance(0)
   t.ok(asked.settled)

@@ -13,7 +13,7 @@ import { LateRequests } from '../late-requests.ts'
 import type { RunState } from '../run-state.ts'
 
 export const deadlines: Part = (core) => {
-  const { clock, admission, settlement, redelivery } = core
+  const { clock, mailboxRoom, settlement, redelivery } = core
   const late = new LateRequests(core)
   let timer: Timer | undefined
   let due = Number.POSITIVE_INFINITY
@@ -100,13 +100,13 @@ export const deadlines: Part = (core) => {
         settlement.withdraw(cell, envelope, error)
         continue
       }
-      if (admission.withdrawParked(cell, envelope, error)) {
+      if (mailboxRoom.withdrawParked(cell, envelope, error)) {
         settlement.drop(envelope, 'expired', [error])
         continue
       }
       cell.mailbox.discard(envelope)
       settlement.drop(envelope, 'expired', [error])
-      admission.freed(cell, envelope.bytes)
+      mailboxRoom.freed(cell, envelope.bytes)
     }
     return earliest
   }
