@@ -141,10 +141,14 @@ export interface Settling {
   ): void
   answerWithError(request: OpenRequest, error: DramatisError): void
   answerInstead(request: OpenRequest, frame: OwnFrame): void
+  drop(envelope: Envelope<RunState>, reason: DeadLetterReason, errors: DramatisError[]): void
+}
+
+/** What is taken back. */
+export interface Withdrawing {
   cancel(caller: Cell, correlation: number, reason: DramatisError | undefined): void
   withdraw(callee: Cell, envelope: Envelope<RunState>, reason: DramatisError): void
   withdrawRequests(cell: Cell, envelope: Envelope<RunState>): void
-  drop(envelope: Envelope<RunState>, reason: DeadLetterReason, errors: DramatisError[]): void
 }
 
 /** From the mailboxes into the windows. */
@@ -230,6 +234,7 @@ export interface Core extends Directory {
   readonly sends: Sending
   readonly copies: Copying
   readonly settlement: Settling
+  readonly withdrawals: Withdrawing
   readonly delivery: Handing
   readonly lives: LifeCycle
   readonly deaths: Dying

@@ -36,12 +36,12 @@ export class Breaker {
   }
 
   #reject({ request, sent, call, generation }: OpenWait, error: DramatisError): void {
-    const { settlement } = this.#core
+    const { settlement, withdrawals } = this.#core
     if (generation) generation.giveUp(error)
     else if (request) {
       settlement.answerWithError(request, error)
-      settlement.withdraw(request.callee, request.envelope, error)
-    } else if (sent) settlement.withdraw(sent.callee, sent.envelope, error)
+      withdrawals.withdraw(request.callee, request.envelope, error)
+    } else if (sent) withdrawals.withdraw(sent.callee, sent.envelope, error)
     else call?.fail(error)
   }
 

@@ -102,7 +102,7 @@ function* memoriesOf(cells: readonly Cell[]): IterableIterator<Memory> {
 /** Everything that is under way in the run is told to stop, and nothing more is taken. */
 export function windDown(supervisor: Supervisor, run: RunState, error: DramatisError): void {
   run.ending = error
-  const { cells, held, settlement } = supervisor
+  const { cells, held, settlement, withdrawals } = supervisor
   for (const cell of cells) {
     const { mailbox, instances } = cell
     const handed = instances.flatMap((each) => [...each.mailbox.handed.values()])
@@ -110,7 +110,7 @@ export function windDown(supervisor: Supervisor, run: RunState, error: DramatisE
       if (envelope.run !== run) continue
       const request = settlement.requestOf(envelope)
       if (request) settlement.answerWithError(request, error)
-      settlement.withdraw(cell, envelope, error)
+      withdrawals.withdraw(cell, envelope, error)
     }
   }
   for (const each of held.all) if (each.envelope.run === run) held.fail(each, error)

@@ -118,7 +118,7 @@ export class Handoffs {
         if (duty) this.#core.settlement.conclude(duty, memory, at)
       }
       const stop = onAbort(signal, () => {
-        if (offer) this.#core.settlement.cancel(from, offer.correlation, withdrawn(from, to))
+        if (offer) this.#core.withdrawals.cancel(from, offer.correlation, withdrawn(from, to))
         close()
         reject(withdrawn(from, to))
       })
@@ -133,7 +133,7 @@ export class Handoffs {
 
   /** Who asked the source waits for the target from now on. */
   #move(from: Cell, own: Envelope<RunState>, offer: OpenRequest): void {
-    const { settlement } = this.#core
+    const { settlement, withdrawals } = this.#core
     const duty = settlement.requestOf(own)
     own.handedOff = true
     own.run.handoffs += 1
@@ -142,7 +142,7 @@ export class Handoffs {
     else offer.turn = NO_TURN
     // It was cut off meanwhile, and cannot come again within the turn that it ran in: that one waits for the target now.
     if (own.within && from.holderOf(own.turn)?.life?.begun(own) !== true)
-      settlement.withdraw(from, own, cutOffAfterHandoff(from.name))
+      withdrawals.withdraw(from, own, cutOffAfterHandoff(from.name))
   }
 
   /** Nobody had asked the source, so nobody hears that it came to nothing. */

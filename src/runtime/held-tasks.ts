@@ -52,7 +52,7 @@ export class HeldTasks implements Holding {
   fail({ callee, envelope }: HeldTask, error: DramatisError): void {
     const request = this.#core.settlement.requestOf(envelope)
     if (request) this.#core.settlement.answerWithError(request, error)
-    this.#core.settlement.withdraw(callee, envelope, error)
+    this.#core.withdrawals.withdraw(callee, envelope, error)
   }
 
   /** Their agent is stopped for good. */

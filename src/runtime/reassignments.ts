@@ -84,7 +84,7 @@ export class Reassignments {
           agent: to.name,
           from: from.name,
         })
-        if (offer) this.#core.settlement.cancel(from, offer.correlation, reason)
+        if (offer) this.#core.withdrawals.cancel(from, offer.correlation, reason)
         fail(reason)
       })
       this.#record('requested', reassignment)

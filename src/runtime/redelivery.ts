@@ -181,14 +181,14 @@ export class Redelivery implements Redelivering {
     reason: 'cancelled' | 'poison' | 'failed' | 'stopped',
     error: DramatisError,
   ): void {
-    const { mailboxRoom, settlement } = this.#core
+    const { mailboxRoom, settlement, withdrawals } = this.#core
     if (!cell.mailbox.discard(envelope)) return // the end of another has withdrawn it
     cell.suspects.delete(envelope)
     const request = settlement.requestOf(envelope)
     const errors = reason === 'poison' ? (envelope.deaths ?? []).map((death) => errorFrom(death.error)) : [error]
     settlement.drop(envelope, reason, errors)
     if (request) settlement.answerWithError(request, error)
-    settlement.withdrawRequests(cell, envelope)
+    withdrawals.withdrawRequests(cell, envelope)
     mailboxRoom.freed(cell, envelope.bytes)
   }
 

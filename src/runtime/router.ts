@@ -203,7 +203,7 @@ export class Router implements Routing {
         if (cell.calls.size < MOST_CALLS) return this.#core.calls.serve(cell.first, run, memory, at)
         return this.#foreign.refuse(cell, life, run, memory, at, `it has ${MOST_CALLS} calls open`)
       case CANCEL:
-        return this.#core.settlement.cancel(cell.first, correlationOf(memory, at), undefined)
+        return this.#core.withdrawals.cancel(cell.first, correlationOf(memory, at), undefined)
       case STREAM_READ:
         return this.#streamRead(cell, memory, at)
       case STREAM_WAIT:

@@ -1,10 +1,9 @@
-/** How turns and requests end: in a commit, in an error, withdrawn, or answered by somebody else. */
+/** How turns and requests end: in a commit, in an error, or answered by somebody else. Those that are withdrawn are in withdrawals.ts. */
 import type { PatchNotice } from '../actors/assignment.ts'
 import { CancelledError, type DramatisError, describe, StepMismatchError } from '../errors.ts'
 import { errorOf, isFailure, jsonIn } from '../mailbox/codec.ts'
 import {
   ANNOUNCED,
-  CANCEL,
   correlationOf,
   flagsOf,
   HAS_METADATA,
@@ -40,13 +39,6 @@ const TURNS_TO_SLOW = 16
 /** That one turn leaves: of its agent's state, and of its run's. */
 const MOST_PATCHES = 2
 
-/** A message that is to be taken back, and why. */
-interface Withdrawal {
-  callee: Cell
-  envelope: Envelope<RunState>
-  reason: DramatisError
-}
-
 export class Settlement implements Settling {
   readonly #core: Core
   /** Requests whose duty was handed off, by the message of who has it now: that was sent by another than who is to be answered. */
@@ -65,7 +57,7 @@ export class Settlement implements Settling {
     const envelope = cell.mailbox.handed.get(turn)
     if (!envelope) return
     addressEnd(envelope, memory, at)
-    if (envelope.attempt > 1) this.withdrawRequests(cell, envelope) // what an earlier attempt had asked, and this one had not
+    if (envelope.attempt > 1) this.#core.withdrawals.withdrawRequests(cell, envelope) // what an earlier attempt had asked, and this one had not
     if (envelope.announced) setFlag(memory, at, ANNOUNCED)
     if (failed && redelivery.tryAgain(cell, envelope, memory, at)) {
       life.patches.delete(turn)
@@ -191,7 +183,7 @@ export class Settlement implements Settling {
     this.#core.appendOwned(run, frame.memory, frame.bytes)
     setKind(frame.memory, 0, RESPONSE)
     this.#passOn(request, frame.memory, 0)
-    this.withdraw(
+    this.#core.withdrawals.withdraw(
       callee,
       envelope,
       new CancelledError(`The request to "${callee.name}" was answered by somebody else.`, { agent: callee.name }),
@@ -230,102 +222,6 @@ export class Settlement implements Settling {
     this.#passOn(duty, memory, at)
   }
 
-  // ---- cancellation
-
-  /** The caller no longer waits. A message that waits is taken out; a turn under way is told to stop. */
-  cancel(caller: Cell, correlation: number, reason: DramatisError | undefined): void {
-    const request = caller.open.get(correlation)
-    if (!request) {
-      if (caller.calls.has(correlation)) this.#core.calls.cancel(caller, correlation)
-      else
-        for (const sent of caller.broadcasts.get(correlation)?.copies ?? [correlation]) this.#cancelSend(caller, sent)
-      return
-    }
-    this.#takeBackAll([this.#takeOut(request, reason)])
-  }
-
-  /** Nobody waits for it any more. */
-  #takeOut({ caller, correlation, callee, envelope }: OpenRequest, reason: DramatisError | undefined): Withdrawal {
-    caller.open.delete(correlation)
-    const text = `The request of "${caller.name}" was withdrawn.`
-    return { callee, envelope, reason: reason ?? new CancelledError(text, { agent: callee.name, caller: caller.name }) }
-  }
-
-  /** A send that still waits for room; one that has it by now was accepted. */
-  #cancelSend(caller: Cell, correlation: number): void {
-    for (const callee of this.#core.cells)
-      for (const envelope of callee.mailbox.parked) {
-        const { memory, at } = envelope
-        if (senderOf(memory, at) !== caller.index || correlationOf(memory, at) !== correlation) continue
-        const reason = new CancelledError(`A message of "${caller.name}" was withdrawn while it waited for room.`, {
-          agent: callee.name,
-          sender: caller.name,
-        })
-        return this.withdraw(callee, envelope, reason)
-      }
-  }
-
-  /** Takes a message back, wherever it is. */
-  withdraw(callee: Cell, envelope: Envelope<RunState>, reason: DramatisError): void {
-    this.#takeBackAll([{ callee, envelope, reason }])
-  }
-
-  /** What a turn that is to end was waiting for is wanted by nobody any more. */
-  withdrawRequests(cell: Cell, envelope: Envelope<RunState>): void {
-    this.#takeBackAll(this.#waitsOf(cell, envelope))
-  }
-
-  /** As its thread says it where it can: who reads the log learns that nobody waits for the answer. */
-  #logCancel({ caller, correlation, run, turn }: OpenRequest): void {
-    const fields = { kind: CANCEL, sender: caller.index, run: run.index, turn, correlation }
-    const { memory, bytes } = this.#core.frames.make(fields)
-    this.#core.appendOwned(run, memory, bytes)
-  }
-
-  /** With all that their turns wait for, and the turns of that; a chain may be longer than the stack. Who waits comes last. */
-  #takeBackAll(left: Withdrawal[]): void {
-    const found: Withdrawal[] = []
-    for (let next = left.pop(); next; next = left.pop()) {
-      const { callee, envelope, reason } = next
-      if (envelope.cancelled) continue
-      envelope.cancelled = true
-      found.push(next)
-      for (const wait of this.#waitsOf(callee, envelope)) left.push(wait)
-      for (const nested of handedOffWithin(callee, envelope)) left.push({ callee, envelope: nested, reason })
-    }
-    for (const { callee, envelope, reason } of found.reverse()) this.#takeBack(callee, envelope, reason)
-  }
-
-  #waitsOf(cell: Cell, { turn, run }: Envelope<RunState>): Withdrawal[] {
-    const waits: Withdrawal[] = []
-    for (const request of [...cell.open.values()]) {
-      if (request.turn !== turn) continue
-      this.#logCancel(request)
-      waits.push(this.#takeOut(request, run.ending))
-    }
-    for (const [correlation, call] of [...cell.calls])
-      if (call.turn === turn) this.#core.calls.cancel(cell, correlation)
-    return waits
-  }
-
-  #takeBack(callee: Cell, envelope: Envelope<RunState>, reason: DramatisError): void {
-    const { deaths, delivery, gate } = this.#core
-    const holder = callee.holderOf(envelope.turn)
-    if (holder?.mailbox.holds(envelope)) {
-      // One that runs within another turn is told without: with its permit that one would go on.
-      if (!envelope.within && holder.life?.begun(envelope)) gate.excuse(envelope.run, holder)
-      delivery.reply(holder, this.#core.frames.abort(envelope, reason))
-      deaths.killAfterGrace(holder, envelope)
-      return
-    }
-    if (this.#core.mailboxRoom.withdrawParked(callee, envelope, reason)) this.drop(envelope, 'cancelled', [reason])
-    else if (callee.mailbox.discard(envelope)) {
-      callee.suspects.delete(envelope)
-      this.drop(envelope, 'cancelled', [reason])
-      this.#core.mailboxRoom.freed(callee, envelope.bytes)
-    }
-  }
-
   /** The message is out of its mailbox and dead. */
   drop(
     envelope: Envelope<RunState>,
@@ -336,14 +232,6 @@ export class Settlement implements Settling {
     this.#core.deadLetter(envelope.run, envelope.memory, envelope.at, reason, errors)
   }
 }
-
-/** Turns that run within that one and have handed their duty off: no wait leads to them any more, and with that one they have to end. */
-const handedOffWithin = (callee: Cell, envelope: Envelope<RunState>): Envelope<RunState>[] =>
-  callee.settings.reentrancy === 'none'
-    ? []
-    : callee.instances.flatMap(({ mailbox }) =>
-        [...mailbox.handed.values()].filter(({ within, handedOff }) => within === envelope && handedOff),
-      )
 
 /** Whom an END answers is not its writer's to say: who asked, under that number, or nobody. */
 function addressEnd(envelope: Envelope<RunState>, memory: Memory, at: number): void {

@@ -45,6 +45,7 @@ import { Settlement } from './settlement.ts'
 import { SyncPoints } from './sync-points.ts'
 import type { Spawner } from './thread.ts'
 import { Verdicts } from './verdicts.ts'
+import { Withdrawals } from './withdrawals.ts'
 
 /** How often it looks in one turn of the event loop, at a share of what each agent has written; then timers and sockets come first. */
 const LOOKS = 8
@@ -82,6 +83,7 @@ export class Supervisor implements Core {
   readonly sends: HostSends
   readonly copies: Copies
   readonly settlement: Settlement
+  readonly withdrawals: Withdrawals
   readonly delivery: Delivery
   readonly lives: Lives
   readonly deaths: Deaths
@@ -122,6 +124,7 @@ export class Supervisor implements Core {
     this.sends = new HostSends(this)
     this.copies = new Copies(this)
     this.settlement = new Settlement(this)
+    this.withdrawals = new Withdrawals(this)
     this.delivery = new Delivery(this)
     this.lives = new Lives(this)
     this.deaths = new Deaths(this)

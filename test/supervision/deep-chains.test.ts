@@ -32,7 +32,7 @@ function deepChain() {
 t.test('a chain that is withdrawn at its beginning is withdrawn to its end', async (t) => {
   const { host, agents, script } = deepChain()
   const turns = agents.flatMap(({ mailbox }) => [...mailbox.handed.values()])
-  host.settlement.cancel(script, 1, undefined)
+  host.withdrawals.cancel(script, 1, undefined)
   t.equal(turns.length, DEPTH)
   t.ok(turns.every(({ cancelled }) => cancelled))
   t.ok([script, ...agents].every(({ open }) => open.size === 0))

@@ -13,7 +13,7 @@ import { LateRequests } from '../late-requests.ts'
 import type { RunState } from '../run-state.ts'
 
 export const deadlines: Part = (core) => {
-  const { clock, mailboxRoom, settlement, redelivery } = core
+  const { clock, mailboxRoom, settlement, withdrawals, redelivery } = core
   const late = new LateRequests(core)
   let timer: Timer | undefined
   let due = Number.POSITIVE_INFINITY
@@ -48,7 +48,7 @@ export const deadlines: Part = (core) => {
     )
     const request = settlement.requestOf(envelope)
     if (request) settlement.answerWithError(request, error)
-    settlement.withdraw(cell, envelope, error)
+    withdrawals.withdraw(cell, envelope, error)
     return Number.POSITIVE_INFINITY
   }
 
@@ -76,7 +76,7 @@ export const deadlines: Part = (core) => {
       return awaited(cell, envelope, now)
     }
     late.fail(request, error)
-    settlement.withdraw(cell, envelope, error)
+    withdrawals.withdraw(cell, envelope, error)
     return Number.POSITIVE_INFINITY
   }
 
@@ -97,7 +97,7 @@ export const deadlines: Part = (core) => {
       )
       if (request) late.fail(request, error)
       if (cell.holderOf(envelope.turn)?.mailbox.holds(envelope)) {
-        settlement.withdraw(cell, envelope, error)
+        withdrawals.withdraw(cell, envelope, error)
         continue
       }
       if (mailboxRoom.withdrawParked(cell, envelope, error)) {

@@ -43,7 +43,7 @@ export const taskDeadlines: Part = (core) => {
       tried: request.tried,
     })
     core.settlement.answerWithError(request, error)
-    core.settlement.withdraw(request.callee, request.envelope, error)
+    core.withdrawals.withdraw(request.callee, request.envelope, error)
   }
 
   return {
