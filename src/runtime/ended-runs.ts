@@ -3,7 +3,7 @@
  * are forgotten.
  */
 import type { Timer } from '../clock.ts'
-import { type DramatisError, RunAbortedError, RunTimeoutError } from '../errors.ts'
+import { AgentTerminatedError, type DramatisError, RunAbortedError, RunTimeoutError } from '../errors.ts'
 import type { Memory } from '../mailbox/memory.ts'
 import type { Cell } from './cell.ts'
 import { cancelOpenTasks } from './parts/tasks.ts'
@@ -73,7 +73,7 @@ export class EndedRuns {
     for (const stop of run.subscriptions.values()) stop()
     run.subscriptions.clear()
     run.watches.clear()
-    this.#supervisor.endAgentsOf(run)
+    endAgentsOf(run, this.#supervisor)
     this.#supervisor.delivery.runOver(run)
     this.#kept.push(run)
     this.#forgetOldest()
@@ -97,6 +97,15 @@ export const trimLog = (run: RunState, cells: readonly Cell[]): void =>
 /** Where messages stand that are not done with. */
 function* memoriesOf(cells: readonly Cell[]): IterableIterator<Memory> {
   for (const cell of cells) for (const { memory } of cell.messages()) yield memory
+}
+
+/** The run's own agents go with it. */
+function endAgentsOf(run: RunState, { cells, lives, seats }: Supervisor): void {
+  for (const index of run.agents.values()) {
+    const cell = cells[index]!
+    const gone = new AgentTerminatedError(`Agent "${cell.name}" went with its run.`, { agent: cell.name })
+    void lives.remove(cell, gone).then(() => seats.vacate(index))
+  }
 }
 
 /** Everything that is under way in the run is told to stop, and nothing more is taken. */

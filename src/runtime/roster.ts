@@ -29,7 +29,7 @@ export class Roster {
     this.#supervisor = supervisor
     this.#settings = settings
     this.#host = host
-    for (const name of FIXED_NAMES) supervisor.addCell(name, fixedCell(name, settings))
+    for (const name of FIXED_NAMES) supervisor.seats.add(name, fixedCell(name, settings))
     for (const [at, agent] of settings.agents.entries()) this.#enter(agent, `agents[${at}]`)
   }
 
@@ -43,7 +43,7 @@ export class Roster {
   }
 
   #enter(agent: AgentSettings, option: string): Cell {
-    const cell = this.#supervisor.addCell(agent.name, agentCell(agent, option))
+    const cell = this.#supervisor.seats.add(agent.name, agentCell(agent, option))
     this.#instances.set(agent.name, agentInstance(cell, agent.role, this.#host))
     return cell
   }
@@ -112,7 +112,7 @@ export class Roster {
 
   #addTo(run: RunState, role: AgentRole): Cell {
     const agent = this.#settings.newcomer(role, 'role', namesOf(this.#supervisor.agents(run)))
-    const cell = this.#supervisor.addCell(agent.name, agentCell(agent, 'role'), run)
+    const cell = this.#supervisor.seats.add(agent.name, agentCell(agent, 'role'), run)
     this.#introduce(cell)
     return cell
   }

@@ -11,20 +11,17 @@
 import type { Observable } from 'rxjs'
 import type { Logger } from '../actors/logger.ts'
 import { type Scheduler, withTimersOf } from '../clock.ts'
-import { AgentTerminatedError, ConfigurationError, type DramatisError, describe } from '../errors.ts'
-import { addresseeOf, decodeMessage, isCopy } from '../mailbox/codec.ts'
-import { type DeadLetter, DeadLetterList, type DeadLetterReason } from '../mailbox/dead-letters.ts'
-import { lengthOf } from '../mailbox/frame.ts'
+import { type DramatisError, describe } from '../errors.ts'
+import { DeadLetterList, type DeadLetterReason } from '../mailbox/dead-letters.ts'
 import { idOf } from '../mailbox/frame-id.ts'
 import type { Memory } from '../mailbox/memory.ts'
-import type { AgentMessage } from '../mailbox/message.ts'
-import { type Remains, remainsOf } from '../mailbox/remains.ts'
+import type { Remains } from '../mailbox/remains.ts'
 import { HOST_ASLEEP, HOST_CALLED, TeamMemory } from '../mailbox/room.ts'
 import { Admission } from './admission.ts'
-import { Cell } from './cell.ts'
-import type { CellSettings } from './cell-settings.ts'
+import type { Cell } from './cell.ts'
 import { Copies } from './copies.ts'
 import { type Core, type Gate, OPEN_GATE, type Part } from './core.ts'
+import { letterOf, letterOfRemains, type MadeLetter } from './dead-letter.ts'
 import { Deaths } from './deaths.ts'
 import { DELEGATION_BOUND, type DelegationBound } from './delegation-bound.ts'
 import { Delivery } from './delivery.ts'
@@ -41,6 +38,7 @@ import { Redelivery } from './redelivery.ts'
 import { Router } from './router.ts'
 import { RunState } from './run-state.ts'
 import { Subject } from './rx.ts'
+import { Seats } from './seats.ts'
 import { Settlement } from './settlement.ts'
 import { SyncPoints } from './sync-points.ts'
 import type { Spawner } from './thread.ts'
@@ -49,9 +47,6 @@ import { Withdrawals } from './withdrawals.ts'
 
 /** How often it looks in one turn of the event loop, at a share of what each agent has written; then timers and sockets come first. */
 const LOOKS = 8
-
-/** Bytes that the remains of a refused message count for: the most that they are. */
-const REMAINS = 16_384
 
 export interface SupervisorOptions {
   clock: Scheduler
@@ -70,8 +65,9 @@ export class Supervisor implements Core {
   readonly redactor: Redactor
   readonly spawner: Spawner
   readonly team: TeamMemory
-  readonly cells: Cell[] = []
-  readonly actors: Cell[] = []
+  readonly seats: Seats
+  readonly cells: readonly Cell[]
+  readonly actors: readonly Cell[]
   readonly runs = new Map<number, RunState>()
   readonly deadLetters = new DeadLetterList()
   readonly frames: HostFrames
@@ -96,9 +92,6 @@ export class Supervisor implements Core {
   delegationBound: DelegationBound = DELEGATION_BOUND
   closed = false
   readonly #records = new Subject<Batch>()
-  /** Indices that agents of runs have had. */
-  readonly #free: number[] = []
-  readonly #byName = new Map<string, Cell>()
   readonly #parts: { close(): void }[] = []
   #pending: LogEntry[] = []
   #telling = false
@@ -107,7 +100,6 @@ export class Supervisor implements Core {
   #seq = 0
   #lastRun = 0
   #runIds = new Map<number, string>()
-  #shortestQueueMs = Number.POSITIVE_INFINITY
 
   constructor(options: SupervisorOptions) {
     this.clock = withTimersOf(options.clock)
@@ -115,6 +107,9 @@ export class Supervisor implements Core {
     this.logger = guardedLogger(options.logger, options.redactor)
     this.spawner = options.spawner
     this.team = new TeamMemory(options.capacity)
+    this.seats = new Seats(this.team)
+    this.cells = this.seats.cells
+    this.actors = this.seats.actors
     this.frames = new HostFrames(options.clock)
     this.router = new Router(this)
     this.admission = new Admission(this)
@@ -155,73 +150,28 @@ export class Supervisor implements Core {
 
   // ---- who is there
 
-  /**
-   * A name of the team keeps its index for ever, so that logs and threads that know it stay right when it comes again. A
-   * name of a run has its index as long as the run.
-   */
-  addCell(name: string, settings: CellSettings, run?: RunState): Cell {
-    const former = run ? this.#ownOf(run, name) : this.#byName.get(name)
-    const index = former?.index ?? this.#free.shift() ?? this.cells.length
-    const cell = new Cell(index, name, settings, run, former)
-    if (cell.index >= this.team.size)
-      throw new ConfigurationError(
-        `Agent "${name}" is one too many: a team has up to ${this.team.size} names in its time, and these are used up. Names that were removed may be used again.`,
-        { agent: name, names: this.team.size },
-      )
-    this.#seat(cell)
-    if (run) run.agents.set(name, index)
-    else this.#byName.set(name, cell)
-    if (settings.queueTimeoutMs !== false)
-      this.#shortestQueueMs = Math.min(this.#shortestQueueMs, settings.queueTimeoutMs)
-    const { capacity, bytes, maxMessageBytes } = settings.mailbox
-    this.team.open(cell.index, capacity, bytes, maxMessageBytes)
-    return cell
-  }
-
-  /** In the place of who had the index before. */
-  #seat(cell: Cell): void {
-    const before = this.cells[cell.index]
-    this.cells[cell.index] = cell
-    const at = before ? this.actors.indexOf(before) : this.actors.length
-    this.actors.splice(at, before?.instances.length ?? 0, ...cell.instances)
-  }
-
   cell(name: string, run?: RunState): Cell | undefined {
-    return (run && this.#ownOf(run, name)) ?? this.#byName.get(name)
-  }
-
-  #ownOf(run: RunState, name: string): Cell | undefined {
-    const cell = run.agents.size === 0 ? undefined : this.cells[run.agents.get(name) ?? -1]
-    return cell?.run === run ? cell : undefined // else somebody has the index by now
+    return this.seats.cell(name, run)
   }
 
   agents(run?: RunState): Cell[] {
-    return this.cells.filter((cell) => cell.settings.counted && !cell.removed && (!cell.run || cell.run === run))
-  }
-
-  /** The run is over and quiet: its own agents go with it. */
-  endAgentsOf(run: RunState): void {
-    for (const index of run.agents.values()) {
-      const cell = this.cells[index]!
-      const gone = new AgentTerminatedError(`Agent "${cell.name}" went with its run.`, { agent: cell.name })
-      void this.lives.remove(cell, gone).then(() => this.#free.push(index))
-    }
+    return this.seats.agents(run)
   }
 
   name(index: number): string {
     return this.cells[index]?.name ?? `#${index}`
   }
 
-  idOf(envelope: { memory: Memory; at: number }): string {
-    return idOf(envelope.memory, envelope.at)
+  names(): string[] {
+    return this.seats.names()
   }
 
   get shortestQueueMs(): number | undefined {
-    return Number.isFinite(this.#shortestQueueMs) ? this.#shortestQueueMs : undefined
+    return this.seats.shortestQueueMs
   }
 
-  names(): string[] {
-    return this.cells.map((cell) => (cell.run ? '' : cell.name))
+  idOf(envelope: { memory: Memory; at: number }): string {
+    return idOf(envelope.memory, envelope.at)
   }
 
   runId(index: number): string {
@@ -286,32 +236,20 @@ export class Supervisor implements Core {
     return seq
   }
 
-  /** The message that stands there will not be handled. Of a message to several the letter is about one of them. */
+  /** The message that stands there will not be handled. */
   deadLetter(run: RunState, memory: Memory, at: number, reason: DeadLetterReason, errors: DramatisError[]): void {
-    const messageId = idOf(memory, at)
     // A letter that was sent again and refused is in the list already, and who sent it is told.
-    if (reason !== 'overflow' && this.deadLetters.replayed.has(messageId)) return
-    const message: AgentMessage = decodeMessage(memory, at, this)
-    if (typeof message.recipient !== 'string') message.recipient = addresseeOf(memory, at, this)
-    const tooLarge = reason === 'rejected' && errors[0]?.code === 'MESSAGE_REJECTED'
-    if (tooLarge) Object.assign(message, remainsOf(message))
-    const letter = {
-      id: isCopy(memory, at) || this.deadLetters.get(messageId) ? this.frames.id() : messageId,
-      message,
-      reason,
-      errors,
-      at: this.clock.now(),
-    }
-    this.deadLetters.add(letter, tooLarge ? REMAINS : lengthOf(memory, at))
-    this.record(run, { kind: 'message.dead', letter })
+    if (reason !== 'overflow' && this.deadLetters.replayed.has(idOf(memory, at))) return
+    this.#bury(run, letterOf(this, memory, at, reason, errors))
   }
 
   /** A message was refused before it was one. */
   refused(run: RunState | undefined, remains: Remains, error: DramatisError): void {
-    const at = this.clock.now()
-    const message: AgentMessage = { ...remains, id: this.frames.id(), runId: run?.id ?? '', sentAt: at }
-    const letter: DeadLetter = { id: message.id, message, reason: 'rejected', errors: [error], at }
-    this.deadLetters.add(letter, REMAINS)
+    this.#bury(run, letterOfRemains(this, run, remains, error))
+  }
+
+  #bury(run: RunState | undefined, { letter, bytes }: MadeLetter): void {
+    this.deadLetters.add(letter, bytes)
     this.record(run, { kind: 'message.dead', letter })
   }
 

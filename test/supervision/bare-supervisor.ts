@@ -58,8 +58,8 @@ export class BareSupervisor {
       { ...rest, agents: names.map((name) => ({ ...roles[name], name })) },
       { modules: new Set(names) },
     )
-    for (const name of FIXED_NAMES) this.host.addCell(name, { ...agentCell(agents[0]!, 'agents[0]'), counted: false })
-    for (const agent of agents) this.host.addCell(agent.name, agentCell(agent, 'agents[0]'))
+    for (const name of FIXED_NAMES) this.host.seats.add(name, { ...agentCell(agents[0]!, 'agents[0]'), counted: false })
+    for (const agent of agents) this.host.seats.add(agent.name, agentCell(agent, 'agents[0]'))
     this.host.lives.codeOf = async ({ name }) => ({ module: '', bundled: false, shown: name })
     this.host.lives.threadFor = (cell) => this.#thread(cell)
     this.run = this.host.openRun('run', 'query')
