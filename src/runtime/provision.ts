@@ -65,6 +65,15 @@ export class Provision {
     this.#kit = kit
   }
 
+  /** From now on lives have their code and their threads from here. */
+  serve(): void {
+    const { lives } = this.#supervisor
+    lives.roster = (run) => this.roster(run)
+    lives.codeOf = (cell) => this.codeOf(cell)
+    lives.toolsOf = (cell) => this.toolsOf(cell)
+    lives.threadFor = (cell) => this.threadFor(cell)
+  }
+
   /** The agents as a protocol script sees them. */
   roster(run: RunState | undefined): RosterEntry[] {
     return this.#supervisor.agents(run).map((cell) => {

@@ -5,23 +5,13 @@
 import type { Observable } from 'rxjs'
 import type { Protocol } from '../actors/protocol.ts'
 import type { AgentRole } from '../actors/role.ts'
-import type { AgentStatus, AgentTask, TaskInput, TaskStatus } from '../actors/task.ts'
-import type { Blackboard } from '../blackboard/entry.ts'
-import {
-  ConfigurationError,
-  RunAbortedError,
-  StartFailedError,
-  shown,
-  TeamClosedError,
-  UnknownRunError,
-  unavailable,
-} from '../errors.ts'
+import type { AgentStatus, AgentTask, TaskInput } from '../actors/task.ts'
+import { ConfigurationError, unavailable } from '../errors.ts'
 import type { DeadLetter } from '../mailbox/dead-letters.ts'
-import type { AgentMessage, MessageInput, TypedMessage } from '../mailbox/message.ts'
+import type { AgentMessage, MessageInput } from '../mailbox/message.ts'
 import { MAX_AGENTS } from '../mailbox/room.ts'
 import type { AgentInstance } from './agent-instance.ts'
 import type { AgentRegistry } from './agent-registry.ts'
-import { budgets } from './budgets/budgets.ts'
 import type { Cell } from './cell.ts'
 import { contextSummary } from './context-summary.ts'
 import { FIXED_NAMES, ORCHESTRATOR_INDEX } from './core.ts'
@@ -30,100 +20,55 @@ import { delegationGraph, mayDelegate } from './delegation.ts'
 import { eventStream } from './event-stream.ts'
 import type { RuntimeEvent } from './events.ts'
 import { guardedLogger } from './guarded-logger.ts'
-import { type Health, healthOf } from './health.ts'
 import { Letters } from './letters.ts'
 import type { LivelockBounds } from './livelock.ts'
-import { type Metric, prometheusText } from './metric.ts'
-import { metricsOf } from './metrics.ts'
-import { ModelGateway } from './models/gateway.ts'
-import { modelTurnVerbs } from './models/model-turn.ts'
 import { Newcomers, type Reloaded } from './newcomers.ts'
-import { deadlines } from './parts/deadlines.ts'
-import { deadlock } from './parts/deadlock.ts'
 import { livelock } from './parts/livelock.ts'
-import { notices } from './parts/notices.ts'
-import { permits } from './parts/permits.ts'
-import { restarts } from './parts/restarts.ts'
-import { syncPoints } from './parts/sync-points.ts'
-import { Tallies } from './parts/tallies.ts'
-import { taskDeadlines } from './parts/task-deadlines.ts'
-import { taskDependencies } from './parts/task-dependencies.ts'
-import { tasks } from './parts/tasks.ts'
-import { usage } from './parts/usage.ts'
-import { watchdog } from './parts/watchdog.ts'
-import { watchers } from './parts/watchers.ts'
 import { Posting } from './posting.ts'
 import { Provision, type TeamKit } from './provision.ts'
 import { reading } from './refused.ts'
 import type { MultiAgentResult } from './result.ts'
 import { noRegistry, Roster } from './roster.ts'
-import { TaskRouter } from './routing/task-router.ts'
 import type { Run, RunHandle, RunOptions } from './run.ts'
 import { RunBook } from './run-book.ts'
-import { directoryOf } from './run-state.ts'
 import type { TeamSettings } from './settings.ts'
-import { oneOf, pause, shape } from './settings-checks.ts'
-import { sharedStateVerbs } from './shared-states.ts'
 import { WorkerSpawner } from './spawner.ts'
-import { MemoryStore } from './state-store.ts'
 import { Supervisor } from './supervisor.ts'
+import { TeamInsight } from './team-insight.ts'
+import { TeamLife } from './team-life.ts'
+import { partsOf } from './team-parts.ts'
+import { serveTeamVerbs } from './team-verbs.ts'
 import { Tracing } from './telemetry/tracing.ts'
-import type { Spawner } from './thread.ts'
-import { historyOf } from './trace.ts'
-
-const closeOptions = shape<{ drainMs?: number }>({ drainMs: pause })
-
-const metricsFormat = oneOf('prometheus')
 
 const SPARE_NAMES = 1024
 
-export class TeamRuntime {
+export class TeamRuntime extends TeamInsight {
   protected readonly supervisor: Supervisor
-  readonly #runs: RunBook
+  protected readonly runBook: RunBook
   readonly #posting: Posting
   readonly #letters: Letters
   readonly #roster: Roster
   readonly #newcomers: Newcomers | undefined
   readonly #events: Observable<RuntimeEvent>
-  readonly #tallies = new Tallies()
-  readonly #spawner: Spawner
+  readonly #life: TeamLife
   readonly #livelockOfModels: LivelockBounds | false
   #watched = false
-  #started: Promise<void> | undefined
-  #startFailed = false
-  #closed: Promise<void> | undefined
 
   constructor(settings: TeamSettings, protocol: Protocol, kit?: TeamKit) {
-    const { clock, logger, redactor, warmSpares, maxConcurrentAgents } = settings
+    super()
+    const { clock, logger, redactor, warmSpares } = settings
     if (settings.agents.length + FIXED_NAMES.length > MAX_AGENTS)
       throw new ConfigurationError(
         `agents: ${settings.agents.length} are too many; a team has up to ${MAX_AGENTS - FIXED_NAMES.length}.`,
         { path: 'agents' },
       )
-    this.#spawner = new WorkerSpawner(kit ? 0 : warmSpares, guardedLogger(logger, redactor))
     this.supervisor = new Supervisor({
       clock,
       logger,
       redactor,
-      spawner: this.#spawner,
+      spawner: new WorkerSpawner(kit ? 0 : warmSpares, guardedLogger(logger, redactor)),
       capacity: Math.min(settings.agents.length + FIXED_NAMES.length + SPARE_NAMES, MAX_AGENTS),
-      parts: [
-        restarts,
-        permits(maxConcurrentAgents),
-        deadlines,
-        watchdog,
-        tasks,
-        taskDeadlines,
-        taskDependencies,
-        watchers,
-        syncPoints,
-        this.#tallies.part,
-        usage,
-        notices,
-        ...(settings.deadlock === false
-          ? []
-          : [deadlock(settings.deadlock, settings.confirmMs, 'foreign' in protocol)]),
-      ],
+      parts: partsOf(settings, protocol, this.tallies),
     })
     this.supervisor.delegationBound = settings.delegation
     const tracing = settings.telemetry && new Tracing(settings.telemetry, this.supervisor)
@@ -131,13 +76,14 @@ export class TeamRuntime {
       this.supervisor.attach(tracing.part) // before what lets runs be forgotten
       this.supervisor.calls.tools.around = tracing.aroundTool
     }
-    this.#runs = new RunBook(this.supervisor, settings, () => this.#whenStarted(), tracing)
-    this.supervisor.attach(this.#runs.part)
+    this.runBook = new RunBook(this.supervisor, settings, () => this.#life.whenStarted(), tracing)
+    this.supervisor.attach(this.runBook.part)
+    this.#life = new TeamLife(this.supervisor, this.runBook)
     this.#livelockOfModels = settings.livelockOfModels
     this.#watch(settings.livelock)
-    this.#posting = new Posting(this.supervisor, this.#runs)
-    this.#letters = new Letters(this.supervisor, this.#runs)
-    this.supervisor.calls.mayBeAnswered = (run) => this.#runs.get(run.id)?.state === run
+    this.#posting = new Posting(this.supervisor, this.runBook)
+    this.#letters = new Letters(this.supervisor, this.runBook)
+    this.supervisor.calls.mayBeAnswered = (run) => this.runBook.get(run.id)?.state === run
     this.supervisor.calls.spawn = async (run, role) => {
       const name = await this.#roster.spawn(run, role)
       this.#joined(this.supervisor.cell(name, run))
@@ -146,10 +92,7 @@ export class TeamRuntime {
     this.supervisor.calls.define = (by, run, type) => this.#roster.define(by, run, type, this.#newcomers)
     this.supervisor.calls.boardScope = settings.blackboard
     this.supervisor.calls.waitTimeoutMs = settings.globalTimeoutMs
-    this.#serveModels(settings, kit, tracing)
-    // The only log store there is, is the team's memory.
-    for (const [operation, verb] of sharedStateVerbs(this.supervisor, new MemoryStore()))
-      this.supervisor.calls.verbs.set(operation, verb)
+    serveTeamVerbs(this.supervisor, settings, kit, tracing)
     this.supervisor.syncPoints.declare(settings.syncPoints)
     this.#roster = new Roster(this.supervisor, settings, {
       run: (of, task, options) => this.#runAlone(of, task, options),
@@ -157,39 +100,19 @@ export class TeamRuntime {
       context: (of) => contextSummary(of, this.supervisor.runs.values()),
     })
     this.#newcomers = settings.registry && this.#newcomersOf(settings.registry)
-    this.#provide(new Provision(settings, protocol, this.supervisor, kit))
-    this.#events = eventStream(this.supervisor, this.#runs)
+    new Provision(settings, protocol, this.supervisor, kit).serve()
+    this.#events = eventStream(this.supervisor, this.runBook)
   }
 
   /** Looks for livelocks from now on. */
   #watch(bounds: LivelockBounds | false): void {
     if (bounds === false || this.#watched) return
     this.#watched = true
-    this.supervisor.attach(livelock(bounds, (run, error) => this.#runs.fail(run, error)))
+    this.supervisor.attach(livelock(bounds, (run, error) => this.runBook.fail(run, error)))
   }
 
   #joined(cell: Cell | undefined): void {
     if (cell?.settings.playedByModel) this.#watch(this.#livelockOfModels)
-  }
-
-  #serveModels(settings: TeamSettings, kit: TeamKit | undefined, tracing: Tracing | undefined): void {
-    const { models, budget, clock, taskRouting } = settings
-    const { calls } = this.supervisor
-    const { layer, left } = budgets(budget, this.supervisor)
-    const gateway = new ModelGateway({
-      clock,
-      resolve: (wanted, { cell, run }) =>
-        kit?.model
-          ? { client: kit.model, model: wanted ?? 'default' }
-          : models.resolve(wanted, `the model of "${cell.name}"`, run.models),
-      record: (run, record) => this.supervisor.record(run, record),
-      redactor: this.supervisor.redactor,
-      layers: [...(tracing ? [tracing.layer] : []), layer], // a span has the wait for tokens in it
-    })
-    calls.verbs.set('model', gateway.verb)
-    const router = new TaskRouter(this.supervisor, taskRouting, left)
-    for (const [operation, verb] of [...modelTurnVerbs(this.supervisor), ...router.verbs])
-      calls.verbs.set(operation, verb)
   }
 
   #newcomersOf(registry: AgentRegistry): Newcomers {
@@ -200,21 +123,13 @@ export class TeamRuntime {
         return cell
       },
       begin: async (cell) => {
-        if (this.#started) await this.#roster.begin(cell)
+        if (this.#life.hasBegun) await this.#roster.begin(cell)
       },
       leave: (cell) => this.#roster.dismiss(cell),
       left: (name) => this.#roster.left(name),
     })
-    this.supervisor.newcomer = (name) => (this.#runs.closing ? undefined : newcomers.find(name))
+    this.supervisor.newcomer = (name) => (this.runBook.closing ? undefined : newcomers.find(name))
     return newcomers
-  }
-
-  #provide(provision: Provision): void {
-    const { lives } = this.supervisor
-    lives.roster = (run) => provision.roster(run)
-    lives.codeOf = (cell) => provision.codeOf(cell)
-    lives.toolsOf = (cell) => provision.toolsOf(cell)
-    lives.threadFor = (cell) => provision.threadFor(cell)
   }
 
   // ---- life
@@ -226,38 +141,7 @@ export class TeamRuntime {
    * agent that failed twice while it started, with `TeamClosedError` after `close`.
    */
   start(): Promise<void> {
-    if (this.#runs.closing) return Promise.reject(closedError())
-    if (!this.#started) {
-      this.#started = this.#startAll()
-      this.#started.catch(() => {
-        this.#startFailed = true // who does not wait for it learns it from the first run
-      })
-    }
-    return this.#started
-  }
-
-  /** What kept the team from starting may be gone. */
-  #reconsiderStart(): void {
-    if (!this.#startFailed) return
-    this.#startFailed = false
-    this.#started = undefined
-  }
-
-  /** An agent that cannot start is gone; whether anybody needs it shows when it is asked. */
-  async #whenStarted(): Promise<void> {
-    await this.start().catch((error: unknown) => {
-      if (!(error instanceof StartFailedError)) throw error
-    })
-  }
-
-  async #startAll(): Promise<void> {
-    const { lives, actors } = this.supervisor
-    const living = actors.slice(ORCHESTRATOR_INDEX).filter((cell) => !cell.removed)
-    const outcomes = await Promise.allSettled(
-      living.map((cell) => Promise.all([cell.epoch > 0 || cell.stopped || lives.begin(cell), lives.ready(cell)])),
-    )
-    for (const [at, outcome] of outcomes.entries())
-      if (outcome.status === 'rejected' && !living[at]!.removed) throw outcome.reason
+    return this.#life.start()
   }
 
   /**
@@ -265,28 +149,7 @@ export class TeamRuntime {
    * what messages from outside have caused, end for so long. Afterwards nothing of the team keeps the process alive.
    */
   close(options: { drainMs?: number } = {}): Promise<void> {
-    try {
-      closeOptions(options, '')
-    } catch (error) {
-      return Promise.reject(error)
-    }
-    this.#closed ??= this.#close(options.drainMs ?? 0)
-    return this.#closed
-  }
-
-  async #close(drainMs: number): Promise<void> {
-    const { clock, lives, cells } = this.supervisor
-    this.#runs.closing = true
-    if (drainMs > 0) {
-      const drained = new AbortController()
-      await Promise.race([this.#runs.drained(), clock.sleep(drainMs, drained.signal).catch(() => {})])
-      drained.abort()
-    }
-    this.#runs.abortAll(new RunAbortedError('The team was closed.', { reason: 'close' }))
-    await this.#runs.quiet()
-    for (const cell of [...cells].slice(ORCHESTRATOR_INDEX).reverse()) await lives.endAll(cell)
-    await Promise.all([this.#spawner.close(), this.supervisor.calls.tools.close()])
-    this.supervisor.close()
+    return this.#life.close(options)
   }
 
   [Symbol.asyncDispose](): Promise<void> {
@@ -315,14 +178,14 @@ export class TeamRuntime {
    * @throws {ConfigurationError} for a wrong option, or a `runId` of a run with another query.
    */
   launch<T = undefined>(query: string, options: RunOptions<T> = {}): Run<T> {
-    const run = this.#runs.launch(query, options, this.supervisor.cells[ORCHESTRATOR_INDEX]!)
+    const run = this.runBook.launch(query, options, this.supervisor.cells[ORCHESTRATOR_INDEX]!)
     run.state.held = true
     return run
   }
 
   /** Its caller waits for the result, and gets no handle. */
   #await<T>(query: string, options: RunOptions<T>, target: Cell): Promise<MultiAgentResult<T>> {
-    const { state, result } = this.#runs.launch(query, options, target)
+    const { state, result } = this.runBook.launch(query, options, target)
     state.held ??= false
     return result
   }
@@ -353,14 +216,14 @@ export class TeamRuntime {
 
   /** The run of that id, if the log still has it. */
   getRun(runId: string): Run<unknown> | undefined {
-    return this.#runs.get(runId)
+    return this.runBook.get(runId)
   }
 
   /** The runs that the log still has. `startedAt` is epoch ms. */
   async listRuns(
     filter: { status?: Run['status'] } = {},
   ): Promise<{ id: string; query: string; status: Run['status']; startedAt: number }[]> {
-    const runs = this.#runs.list().filter(({ status }) => filter.status === undefined || status === filter.status)
+    const runs = this.runBook.list().filter(({ status }) => filter.status === undefined || status === filter.status)
     return runs.map(({ id, query, status, state }: RunHandle<unknown>) => ({
       id,
       query,
@@ -395,7 +258,7 @@ export class TeamRuntime {
   }
 
   #post<T>(send: () => Promise<T>): Promise<T> {
-    return this.#runs.entering(this.#whenStarted().then(send))
+    return this.runBook.entering(this.#life.whenStarted().then(send))
   }
 
   /** One agent, or undefined. */
@@ -427,11 +290,11 @@ export class TeamRuntime {
    */
   async addAgent(role: AgentRole): Promise<AgentInstance> {
     await this.#roster.left(reading('role', () => role?.name))
-    this.#assertOpen()
+    this.#life.assertOpen()
     const cell = this.#roster.add(role)
     const instance = this.#roster.get(cell.name)!
     this.#joined(cell)
-    if (this.#started) await this.#roster.begin(cell)
+    if (this.#life.hasBegun) await this.#roster.begin(cell)
     return instance
   }
 
@@ -443,9 +306,9 @@ export class TeamRuntime {
    * Rejects with `UnknownAgentError`.
    */
   async removeAgent(name: string): Promise<void> {
-    this.#assertOpen()
+    this.#life.assertOpen()
     await this.#roster.remove(name)
-    this.#reconsiderStart()
+    this.#life.reconsiderStart()
   }
 
   /**
@@ -455,13 +318,9 @@ export class TeamRuntime {
    * from starting.
    */
   async restartAgent(name: string): Promise<void> {
-    this.#assertOpen()
+    this.#life.assertOpen()
     await this.#roster.restart(name)
-    this.#reconsiderStart()
-  }
-
-  #assertOpen(): void {
-    if (this.#runs.closing) throw closedError()
+    this.#life.reconsiderStart()
   }
 
   /**
@@ -476,7 +335,7 @@ export class TeamRuntime {
    * const { added } = await team.reload()
    */
   async reload(): Promise<Reloaded> {
-    this.#assertOpen()
+    this.#life.assertOpen()
     if (!this.#newcomers) throw noRegistry('reload')
     return this.#newcomers.reload()
   }
@@ -512,40 +371,13 @@ export class TeamRuntime {
   delegateTask(from: string, to: string, task: TaskInput): Promise<AgentTask> {
     return this.#post(async () => {
       const [giver, taker] = [this.#roster.delegator(from), this.#roster.present(to)]
-      return delegateTask(this.supervisor, this.#runs, giver, taker, task)
+      return delegateTask(this.supervisor, this.runBook, giver, taker, task)
     })
   }
 
   /** To whom each agent may delegate, by name. Source: document 003, the registry. */
   getDelegationGraph(): Record<string, string[]> {
     return delegationGraph(this.supervisor.agents())
-  }
-
-  // ---- what happened
-
-  /** Without a `runId`: the run that was launched last; the same for the next two. */
-  getBlackboard(runId?: string): Blackboard | undefined {
-    const run = this.#run(runId)
-    return run && this.#runs.blackboard(run)
-  }
-
-  /** Every message that the log still has, in order. Throws `UnknownRunError`. */
-  getMessageHistory(runId?: string): TypedMessage[] {
-    const run = this.#run(runId)
-    return run ? this.supervisor.redactor.data(historyOf(run.log, directoryOf(run, this.supervisor))) : []
-  }
-
-  /** By the task's id. Throws `UnknownRunError`. */
-  getTaskStatus(runId?: string): Record<string, TaskStatus> {
-    const run = this.#run(runId)
-    return Object.fromEntries([...(run?.tasks.values() ?? [])].map(({ id, status }) => [id, status]))
-  }
-
-  #run(runId: string | undefined) {
-    if (runId === undefined) return this.#runs.last
-    const run = this.supervisor.run(runId)
-    if (run) return run
-    throw new UnknownRunError(`No run ${shown(runId)} is known; there was none, or it has left the log.`, { runId })
   }
 
   /**
@@ -573,28 +405,4 @@ export class TeamRuntime {
   get events(): Observable<RuntimeEvent> {
     return this.#events
   }
-
-  /** How the team is now. */
-  health(): Health {
-    return healthOf(this.supervisor, this.#runs)
-  }
-
-  /**
-   * The figures of this team, for a monitoring system: as data, or as a page in Prometheus' text format (version 0.0.4;
-   * serve it as `text/plain; version=0.0.4`). Counters count from the team's start. Also after `close`.
-   *
-   * @throws {ConfigurationError} for another format.
-   *
-   * @example
-   * server.get('/metrics', (_request, response) => response.type('text/plain; version=0.0.4').send(team.metrics('prometheus')))
-   */
-  metrics(): Metric[]
-  metrics(format: 'prometheus'): string
-  metrics(format?: 'prometheus'): Metric[] | string {
-    if (format !== undefined) metricsFormat(format, 'format')
-    const metrics = metricsOf(this.supervisor, this.#runs, this.#tallies)
-    return format === undefined ? metrics : prometheusText(metrics)
-  }
 }
-
-const closedError = () => new TeamClosedError('The team is closed; make a new one with createTeam.', {})
