@@ -5,47 +5,36 @@
 import { setMaxListeners } from 'node:events'
 import type { Immutable } from 'immer'
 import { v4 } from 'uuid'
-import type { Blackboard, BlackboardEntry, WriteOptions } from '../blackboard/entry.ts'
-import {
-  ConfigurationError,
-  DramatisError,
-  describe,
-  type ErrorData,
-  errorData,
-  errorFrom,
-  TaskRefusedError,
-  TurnEndedError,
-} from '../errors.ts'
-import { FAILED, LOG, NOW, REPLAYED, SIGNALLED, STEP_BEGAN, STEP_DONE } from '../mailbox/frame.ts'
+import type { Blackboard } from '../blackboard/entry.ts'
+import { type DramatisError, describe, TaskRefusedError, TurnEndedError } from '../errors.ts'
+import { LOG, NOW, SIGNALLED } from '../mailbox/frame.ts'
 import { idText } from '../mailbox/frame-id.ts'
 import { type AgentMessage, ORCHESTRATOR } from '../mailbox/message.ts'
 import { turnBlackboard } from './board-verbs.ts'
-import type { AgentContext, AgentRef, AgentType, Outcome, RequestOptions, SpawnRole, SyncResult } from './context.ts'
+import type { AgentContext } from './context.ts'
 import { delegate, type TaskTurn } from './delegate.ts'
 import { type Draft, Drafts } from './drafts.ts'
 import { Emitter } from './emitter.ts'
-import { handled, quiet, rejected } from './handled.ts'
+import { handled } from './handled.ts'
 import { ACKNOWLEDGE } from './handoff.ts'
 import type { Logger } from './logger.ts'
-import { Messenger, type MessengerTurn, NO_OPTIONS } from './messenger.ts'
+import { MessageVerbs } from './message-verbs.ts'
+import { Messenger, type MessengerTurn } from './messenger.ts'
 import type { ModelAnswer, ModelCall } from './model.ts'
-import { OpenSteps } from './open-steps.ts'
-import { encodeData } from './outbox.ts'
+import type { OpenSteps } from './open-steps.ts'
 import { seededRandom } from './random.ts'
 import { RequestGroups } from './request-groups.ts'
-import { allOf, anyOf, quorumOf } from './request-many.ts'
 import type { ContextStrategy, RoleInfo } from './role.ts'
 import type { StateScope } from './state-rules.ts'
-import type { ResponseStream } from './stream.ts'
-import { TaskVerbs } from './task-verbs.ts'
+import { type SteppingTurn, StepRunner } from './step-runner.ts'
 import type { ThinkingTurn } from './thinking-turn.ts'
 import type { Tool } from './tool.ts'
 import type { TurnHost, TurnStart } from './turn-host.ts'
-import { type StepOf, TurnTools, toolNameOf } from './turn-tools.ts'
-import { checkFunction, checkObject, checkStepOptions, checkText, durationOf } from './verb-checks.ts'
+import { TurnTools, toolNameOf } from './turn-tools.ts'
+import { durationOf } from './verb-checks.ts'
 import { AGENT_STATUS } from './verb-tools.ts'
 
-export class Turn extends TaskVerbs implements AgentContext, MessengerTurn {
+export class Turn extends MessageVerbs implements AgentContext, MessengerTurn, SteppingTurn {
   readonly #loop: TurnHost
   readonly start: TurnStart
   #step: number
@@ -55,7 +44,7 @@ export class Turn extends TaskVerbs implements AgentContext, MessengerTurn {
   /** Sleeps, calls of tools, calls of models: something of its own goes on. */
   #working = 0
   #isToAcknowledge = false
-  #steps: OpenSteps | undefined
+  #stepping: StepRunner | undefined
   #drafts: Drafts | undefined
   #random: (() => number) | undefined
   #blackboard: Blackboard | undefined
@@ -130,42 +119,6 @@ export class Turn extends TaskVerbs implements AgentContext, MessengerTurn {
 
   // ---- messages
 
-  send(to: string, content: string, options: RequestOptions = NO_OPTIONS): Promise<void> {
-    return this.#messages.send(to, content, options)
-  }
-  broadcast(content: string, options: RequestOptions = NO_OPTIONS): Promise<void> {
-    return this.#messages.broadcast(content, options)
-  }
-  request<In = unknown, Out = unknown>(
-    to: string | AgentRef<In, Out>,
-    content: string,
-    options: RequestOptions<NoInfer<In>> = NO_OPTIONS as RequestOptions<NoInfer<In>>,
-  ): Promise<AgentMessage<Out>> {
-    const name = typeof to === 'string' ? to : (to?.name ?? to) // what is neither is refused as it came
-    return this.#messages.request(name as string, content, options) as Promise<AgentMessage<Out>>
-  }
-  requestStream(to: string, content: string, options: RequestOptions = NO_OPTIONS): ResponseStream {
-    return this.#messages.requestStream(to, content, options)
-  }
-  requestAll(to: string[], content: string, options?: RequestOptions & { concurrency?: number }): Promise<Outcome[]> {
-    return this.#ended
-      ? rejected(this.#endedError())
-      : handled(allOf(this.#several, this.#refuse, to, content, options))
-  }
-  requestAny(to: string[], content: string, options?: RequestOptions): Promise<AgentMessage> {
-    return this.#ended
-      ? rejected(this.#endedError())
-      : handled(anyOf(this.#several, this.#refuse, to, content, options))
-  }
-  requestQuorum(to: string[], count: number, content: string, options?: RequestOptions): Promise<AgentMessage[]> {
-    return this.#ended
-      ? rejected(this.#endedError())
-      : handled(quorumOf(this.#several, this.#refuse, to, count, content, options))
-  }
-  report(content: string, data?: object): Promise<void> {
-    const options = data === undefined ? NO_OPTIONS : { structuredData: data }
-    return this.#messages.report(this.role.escalateTo ?? ORCHESTRATOR, content, options)
-  }
   protected get tasks(): TaskTurn {
     const { start } = this
     const isTask = start.type === 'delegate' || this.#loop.name(start.caller) === ORCHESTRATOR
@@ -175,8 +128,8 @@ export class Turn extends TaskVerbs implements AgentContext, MessengerTurn {
       taskId: isTask && start.correlation !== 0 ? idText(...start.id) : null,
       refusal: () => this.refusal(),
       ask: (to, content, options, type, onSent) =>
-        this.#messages.request(to, content, options, type, undefined, onSent) as Promise<AgentMessage>,
-      told: this.#refuse,
+        this.messages.request(to, content, options, type, undefined, onSent) as Promise<AgentMessage>,
+      told: this.told,
       report: (content, data) => this.report(content, data),
       call: (operation, args) => this.call(operation, args),
       release: () => {
@@ -197,14 +150,14 @@ export class Turn extends TaskVerbs implements AgentContext, MessengerTurn {
     return signal && signal !== this.#controller?.signal ? SIGNALLED : 0
   }
 
-  get #refuse(): Messenger['told'] {
-    return (error, to, content, options) => this.#messages.told(error, to, content, options)
+  protected get told(): Messenger['told'] {
+    return (error, to, content, options) => this.messages.told(error, to, content, options)
   }
-  get #several(): RequestGroups {
-    this.#groups ??= new RequestGroups(this.#loop, this, this.#messages)
+  protected get several(): RequestGroups {
+    this.#groups ??= new RequestGroups(this.#loop, this, this.messages)
     return this.#groups
   }
-  get #messages(): Messenger {
+  protected get messages(): Messenger {
     this.#messenger ??= new Messenger(this.#loop, this)
     return this.#messenger
   }
@@ -215,62 +168,13 @@ export class Turn extends TaskVerbs implements AgentContext, MessengerTurn {
     this.#blackboard ??= turnBlackboard((operation, args, wait) => this.call(operation, args, wait))
     return this.#blackboard
   }
-  publish(key: string, value: unknown, entryType: string, options?: WriteOptions): Promise<BlackboardEntry> {
-    return this.blackboard.write(key, value, entryType, options)
-  }
-  subscribe(pattern: string): Promise<void> {
-    return this.#hear('subscribe', { pattern })
-  }
-  watch(agent: string): Promise<void> {
-    return this.#hear('watch', { agent })
-  }
-
-  /** Whether there is an `observe` that what it asks for can come to. */
   protected get hears(): boolean {
     return this.#loop.observes
   }
 
-  /** What it asks for comes to its `observe`. */
-  #hear(verb: 'subscribe' | 'watch', args: { pattern: string } | { agent: string }): Promise<void> {
-    if (!this.#ended && !this.hears) return rejected(deaf(this.role.name, verb))
-    return handled(this.call(verb, args).then(quiet))
-  }
-
-  sync<T = unknown>(point: string, data?: T): Promise<SyncResult<T>> {
-    return handled(this.#sync(point, data))
-  }
-  async #sync<T>(point: string, data: T | undefined): Promise<SyncResult<T>> {
-    checkText(point, 'point')
-    return (await this.call('sync', { point, data })) as SyncResult<T>
-  }
-
-  ask(question: string, options: { choices?: string[]; timeoutMs?: number } = {}): Promise<string> {
-    return handled(this.#askPerson(question, options))
-  }
-  async #askPerson(question: string, options: { choices?: string[]; timeoutMs?: number }): Promise<string> {
-    checkObject(options, 'options')
-    return (await this.call('ask', { ...options, question })) as string
-  }
-
-  spawn(role: SpawnRole): Promise<string> {
-    return handled(this.#spawn(role))
-  }
-  async #spawn(role: SpawnRole): Promise<string> {
-    checkObject(role, 'role')
-    return (await this.call('spawn', role)) as string
-  }
-
-  defineAgent(type: AgentType): Promise<string> {
-    return handled(this.#define(type))
-  }
-  async #define(type: AgentType): Promise<string> {
-    checkObject(type, 'type')
-    return (await this.call('define', type)) as string
-  }
-
   /** A verb that the host serves. The answer is JSON; `signal` withdraws it. For `alike` see the messenger. */
   call(operation: string, args: object, signal?: AbortSignal, alike?: object): Promise<unknown> {
-    return this.#messages.call(operation, args, signal, undefined, alike)
+    return this.messages.call(operation, args, signal, undefined, alike)
   }
 
   // ---- tools
@@ -297,7 +201,7 @@ export class Turn extends TaskVerbs implements AgentContext, MessengerTurn {
       signal: () => this.signal,
       call: (operation, args, signal) => this.call(operation, args, signal),
       atWork: (work) => this.#atWork(work),
-      runStep: (step, run) => this.#runStep(step, run),
+      runStep: (step, run) => this.#stepRunner.run(step, run),
       progress: (tool, callId, note) => this.#progress(tool, callId, note),
     })
     return this.#tools
@@ -337,52 +241,18 @@ export class Turn extends TaskVerbs implements AgentContext, MessengerTurn {
   }
   #ask(call: ModelCall, signal: AbortSignal | undefined): Promise<ModelAnswer> {
     const onPiece = call.stream ? (piece: string) => this.emit(piece) : undefined
-    return this.#messages.call('model', call, signal, onPiece) as Promise<ModelAnswer>
+    return this.messages.call('model', call, signal, onPiece) as Promise<ModelAnswer>
   }
 
   // ---- steps, time, chance
 
+  get #stepRunner(): StepRunner {
+    this.#stepping ??= new StepRunner(this.#loop, this, () => this.#gate())
+    return this.#stepping
+  }
   step<T>(name: string, run: () => Promise<T> | T, options?: { idempotent?: boolean }): Promise<T> {
-    return handled(this.#ownStep(name, run, options))
+    return handled(this.#stepRunner.own(name, run, options))
   }
-  async #ownStep<T>(name: string, run: () => Promise<T> | T, options?: { idempotent?: boolean }): Promise<T> {
-    this.#check()
-    checkText(name, 'name')
-    checkFunction(run, 'run')
-    if (options !== undefined) checkStepOptions(options)
-    return this.#runStep({ name, idempotent: options?.idempotent === true }, run)
-  }
-
-  /** Does it once: a turn that is tried again gets what it came to from the log. */
-  async #runStep<T>({ name, idempotent, tool }: StepOf, run: () => Promise<T> | T): Promise<T> {
-    if (this.#emitter?.behind) await this.#gate()
-    const logged = this.start.replay?.matchStep(name, tool?.callId)
-    if (logged) {
-      this.#record(REPLAYED, logged.step, name, undefined, 0)
-      if (logged.failed) throw errorFrom(JSON.parse(logged.data!) as ErrorData)
-      return (logged.data === undefined ? undefined : JSON.parse(logged.data)) as T
-    }
-    const step = this.nextStep()
-    this.#record(STEP_BEGAN, step, name, tool?.input, idempotent ? 0 : FAILED, tool?.callId)
-    this.#loop.parking.unpark(this.start) // something of its own begins: it does not only wait
-    this.#steps ??= new OpenSteps()
-    const open = this.#steps.begin()
-    const beganAt = tool && this.#loop.now()
-    try {
-      const result = await this.#steps.call(open, run)
-      this.#record(STEP_DONE, step, name, encodeData(result, `step "${name}"`), 0, tool?.callId, beganAt)
-      return result
-    } catch (error) {
-      const failure = tool && error instanceof DramatisError ? error : this.#loop.failure(error, `step "${name}"`)
-      if (!this.#ended)
-        this.#record(STEP_DONE, step, name, JSON.stringify(errorData(failure)), FAILED, tool?.callId, beganAt)
-      throw error
-    } finally {
-      this.#steps.end(open)
-      this.#loop.mayPark(this.start)
-    }
-  }
-
   now(): number {
     this.#check()
     const logged = this.start.replay?.matchNow()
@@ -438,7 +308,7 @@ export class Turn extends TaskVerbs implements AgentContext, MessengerTurn {
   }
   /** All that is open waits for others. */
   get parked(): boolean {
-    return this.waits && !this.#steps?.work
+    return this.waits && !this.#stepping?.open.work
   }
   /** It waits for others, and nothing of its own goes on but perhaps steps. */
   get waits(): boolean {
@@ -446,7 +316,7 @@ export class Turn extends TaskVerbs implements AgentContext, MessengerTurn {
     return waits > 0 && this.#working === 0 && !this.#isToAcknowledge && !this.#messenger?.replaying
   }
   get steps(): OpenSteps | undefined {
-    return this.#steps
+    return this.#stepping?.open
   }
   nextStep(): number {
     this.#step += 1
@@ -465,9 +335,10 @@ export class Turn extends TaskVerbs implements AgentContext, MessengerTurn {
   }
   /** A verb waits for the reader of the answer. */
   async #gate(): Promise<void> {
-    const steps = this.#steps?.began()
+    const open = this.steps
+    const steps = open?.began()
     await this.#emitter?.gate()
-    if (steps) this.#steps?.settled(steps)
+    if (steps) open?.settled(steps)
   }
   /** The reader of the answer has read that many pieces more. */
   read(count: number): void {
@@ -502,27 +373,6 @@ export class Turn extends TaskVerbs implements AgentContext, MessengerTurn {
     if (this.#controller && !this.#controller.signal.aborted) this.#controller.abort(this.#endedError())
   }
 
-  /** Writes a record of the turn's own. */
-  #record(
-    kind: number,
-    step: number,
-    content: string,
-    data: string | undefined,
-    flags: number,
-    callId?: string,
-    beganAt?: number,
-  ): void {
-    const { outbox } = this.#loop
-    if (this.#ended) throw this.#endedError()
-    const fields = outbox.begin(kind, this.start.run, this.start.turn, step, content, data)
-    fields.flags = flags
-    fields.threadId = callId
-    if (beganAt !== undefined) fields.limit = Math.min(Math.round(this.#loop.now() - beganAt), 2 ** 31 - 1)
-    fields.attempt = this.start.attempt
-    outbox.checkedSize()
-    outbox.writeAbout(this.start.id)
-  }
-
   #check(): void {
     this.assertOpen()
     if (this.#reason) throw this.#reason
@@ -538,12 +388,4 @@ export class Turn extends TaskVerbs implements AgentContext, MessengerTurn {
     const text = `The turn of agent "${agent}" has ended; its context cannot be used any more. Await what the handler starts before it returns.`
     return new TurnEndedError(text, { agent, runId: this.runId })
   }
-}
-
-function deaf(agent: string, verb: string): ConfigurationError {
-  const text =
-    agent === ORCHESTRATOR
-      ? `context.${verb}: a protocol script has no observe, so it would hear of nothing. Let an agent ${verb}.`
-      : `context.${verb}: agent "${agent}" has no observe, so it would hear of nothing. Give its definition one.`
-  return new ConfigurationError(text, { agent, path: `context.${verb}` })
 }
