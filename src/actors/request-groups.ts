@@ -2,12 +2,13 @@
 import { GROUP, MOST_GROUPS } from '../mailbox/frame.ts'
 import type { AgentMessage } from '../mailbox/message.ts'
 import type { RequestOptions } from './context.ts'
-import type { Messenger, MessengerTurn } from './messenger.ts'
+import type { Messenger } from './messenger.ts'
 import type { Requester } from './request-many.ts'
+import type { CallingTurn } from './turn-calls.ts'
 import type { TurnHost } from './turn-host.ts'
 
 /** What it needs of the turn. */
-type GroupingTurn = Pick<MessengerTurn, 'start' | 'waitingFor'> & { readonly signal: AbortSignal }
+type GroupingTurn = Pick<CallingTurn, 'start' | 'waitingFor'> & { readonly signal: AbortSignal }
 
 export class RequestGroups implements Requester {
   readonly #loop: TurnHost

@@ -19,7 +19,7 @@ import { handled } from './handled.ts'
 import { ACKNOWLEDGE } from './handoff.ts'
 import type { Logger } from './logger.ts'
 import { MessageVerbs } from './message-verbs.ts'
-import { Messenger, type MessengerTurn } from './messenger.ts'
+import { Messenger } from './messenger.ts'
 import type { ModelAnswer, ModelCall } from './model.ts'
 import type { OpenSteps } from './open-steps.ts'
 import { seededRandom } from './random.ts'
@@ -29,12 +29,13 @@ import type { StateScope } from './state-rules.ts'
 import { type SteppingTurn, StepRunner } from './step-runner.ts'
 import type { ThinkingTurn } from './thinking-turn.ts'
 import type { Tool } from './tool.ts'
+import type { CallingTurn } from './turn-calls.ts'
 import type { TurnHost, TurnStart } from './turn-host.ts'
 import { TurnTools, toolNameOf } from './turn-tools.ts'
 import { durationOf } from './verb-checks.ts'
 import { AGENT_STATUS } from './verb-tools.ts'
 
-export class Turn extends MessageVerbs implements AgentContext, MessengerTurn, SteppingTurn {
+export class Turn extends MessageVerbs implements AgentContext, CallingTurn, SteppingTurn {
   readonly #loop: TurnHost
   readonly start: TurnStart
   #step: number
