@@ -14,12 +14,13 @@ import { decodeMessage, errorOf, isFailure } from '../mailbox/codec.ts'
 import { ASKS, END, MANY, NOBODY, SEND, TO_ALL } from '../mailbox/frame.ts'
 import { copyId } from '../mailbox/frame-id.ts'
 import type { Memory } from '../mailbox/memory.ts'
-import { type AgentMessage, type MessageInput, type MessageType, USER } from '../mailbox/message.ts'
+import { type AgentMessage, type MessageInput, USER } from '../mailbox/message.ts'
 import { remainsOf } from '../mailbox/remains.ts'
 import type { Cell } from './cell.ts'
 import { USER_INDEX } from './core.ts'
-import type { OwnFrame, Question } from './host-frames.ts'
+import type { OwnFrame } from './host-frames.ts'
 import { openRequest } from './open-request.ts'
+import { checkUsed, parsed, questionOf, targetsOf } from './posted-message.ts'
 import type { RunBook } from './run-book.ts'
 import type { RunState } from './run-state.ts'
 import type { Supervisor } from './supervisor.ts'
@@ -169,22 +170,8 @@ export class Posting {
         this.#one(message, run, recipient).then(() => {}, reject)
         return
       }
-      this.#supervisor.sends.ask(target, run, this.#fields(message), settle)
+      this.#supervisor.sends.ask(target, run, questionOf(message), settle)
     })
-  }
-
-  #fields(message: MessageInput): Question {
-    const data = jsonOf(message.structuredData)
-    const metadata = jsonOf(message.metadata)
-    return {
-      content: message.content,
-      ...(data !== undefined && { data }),
-      ...(message.type !== undefined && { type: message.type }),
-      ...(metadata !== undefined && { metadata }),
-      ...(message.threadId !== undefined && { threadId: message.threadId }),
-      ...(message.priority !== undefined && { priority: message.priority }),
-      ...(message.responseTimeoutMs !== undefined && { limit: Math.ceil(message.responseTimeoutMs) }),
-    }
   }
 
   /** One message to one agent that nobody waits for; resolves when it is accepted. */
@@ -221,7 +208,7 @@ export class Posting {
       ...(name !== undefined && { name }),
       run: run.index,
       correlation,
-      ...this.#fields(message),
+      ...questionOf(message),
       flags,
     })
   }
@@ -300,43 +287,4 @@ export class Posting {
       agent: name,
     })
   }
-}
-
-function targetsOf({ recipient }: MessageInput): string | string[] {
-  if (recipient === null)
-    throw new MessageRejectedError('recipient: null means all, which only a broadcast can have; name an agent.', {
-      path: 'recipient',
-      got: null,
-    })
-  return recipient
-}
-
-/** Fields that a message of that type has no use for: they would be accepted and ignored. */
-const UNUSED: Readonly<Partial<Record<MessageType, readonly (keyof MessageInput)[]>>> = {
-  publish: ['recipient', 'priority', 'threadId'],
-  subscribe: ['recipient', 'structuredData', 'metadata', 'priority', 'threadId'],
-  response: ['metadata', 'priority'],
-}
-
-function checkUsed(message: MessageInput): void {
-  const { type = 'request', requiresResponse } = message
-  const unused = [...(UNUSED[type] ?? [])]
-  if (type !== 'response') unused.push('correlationId')
-  if (!requiresResponse) unused.push('responseTimeoutMs')
-  const path = unused.find((field) => !isBlank(message[field]))
-  if (path === undefined) return
-  const why = path === 'responseTimeoutMs' ? 'a message that requires no response' : `a ${type}`
-  throw new MessageRejectedError(`${path}: ${why} has no use for it. Leave it out.`, { path })
-}
-
-/** What the runtime gives out where there is nothing. */
-const isBlank = (value: unknown) =>
-  value === undefined || value === null || value === 0 || (typeof value === 'object' && Object.keys(value).length === 0)
-
-const jsonOf = (value: unknown) => (value === undefined ? undefined : JSON.stringify(value))
-
-/** The schema is loaded with the first message from outside: most teams start without one. */
-async function parsed(input: unknown): Promise<MessageInput> {
-  const { parseMessage } = await import('../mailbox/parse-message.ts')
-  return parseMessage(input)
 }
