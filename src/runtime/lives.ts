@@ -3,7 +3,7 @@
  * deaths.ts; whether and when a new one begins is the restart policy's to say (parts/restarts.ts).
  */
 import { applyPatches, enablePatches, type Patch } from 'immer'
-import type { AgentCode, AssignedTools, PatchNotice, RosterEntry, RunNotice, Started } from '../actors/assignment.ts'
+import type { AgentCode, AssignedTools, PatchNotice, RosterEntry, RunNotice } from '../actors/assignment.ts'
 import type { Conversation } from '../actors/conversation.ts'
 import { systemClock } from '../clock.ts'
 import {
@@ -11,7 +11,6 @@ import {
   ConfigurationError,
   DramatisError,
   describe,
-  errorData,
   errorFrom,
   StartFailedError,
   TeamClosedError,
@@ -24,6 +23,7 @@ import { FENCE_MS } from './deaths.ts'
 import type { OwnFrame } from './host-frames.ts'
 import { importFailure } from './import-failure.ts'
 import { Life } from './life.ts'
+import { assignmentOf, inTime, listen } from './life-start.ts'
 import type { RunState } from './run-state.ts'
 import type { Thread } from './thread.ts'
 
@@ -48,7 +48,7 @@ export class Lives implements LifeCycle {
 
   /** Begins a life. Failures to start go the way of deaths. */
   async begin(cell: Cell): Promise<void> {
-    const { clock, team } = this.#core
+    const { clock } = this.#core
     const began = clock.monotonic()
     const beginning = ++cell.beginnings
     this.become(cell, cell.epoch === 0 ? 'starting' : 'restarting')
@@ -67,31 +67,9 @@ export class Lives implements LifeCycle {
       return this.cannotStart(cell, failed)
     }
     cell.life = life
-    this.#listen(cell, life)
-    const starting = life.thread.start({
-      role: cell.settings.info,
-      option: cell.settings.option,
-      index: cell.index,
-      epoch: life.epoch,
-      names: this.#core.names(),
-      window: life.window.buffer,
-      team: team.buffer,
-      state: cell.state === undefined ? undefined : JSON.stringify(cell.state),
-      correlation: cell.correlation,
-      seed: Math.floor(clock.random() * 2 ** 30),
-      env: Object.fromEntries(
-        cell.settings.env.flatMap((name) => (process.env[name] === undefined ? [] : [[name, process.env[name]]])),
-      ),
-      maxMessageBytes: cell.settings.mailbox.maxMessageBytes,
-      maxExternalMb: cell.settings.maxExternalMb,
-      concurrency: cell.settings.concurrency,
-      instances: cell.settings.instances,
-      verbs: cell.settings.verbs,
-      contextStrategy: cell.settings.contextStrategy,
-      code,
-      tools,
-    })
-    const started = await this.#inTime(cell, starting)
+    listen(this.#core, cell, life)
+    const starting = life.thread.start(assignmentOf(this.#core, cell, life, code, tools))
+    const started = await inTime(this.#core, cell, starting)
     if (cell.life !== life) return // it died meanwhile, and that was seen
     if (!started.ok) {
       const error = errorFrom(started.error)
@@ -120,44 +98,6 @@ export class Lives implements LifeCycle {
     this.#waiting.delete(cell)
     this.#core.delivery.touch(cell)
     this.#core.kick()
-  }
-
-  /** A start that does not settle has failed when the time of a turn is over. */
-  #inTime(cell: Cell, starting: Promise<Started>): Promise<Started> {
-    const { turnTimeoutMs } = cell.settings
-    if (turnTimeoutMs === false) return starting
-    return new Promise((resolve, reject) => {
-      const timer = this.#core.clock.timer(turnTimeoutMs, () => {
-        const text = `The start of agent "${cell.name}" (its module, then its start hook) did not end within ${turnTimeoutMs} ms. Raise limits.turnTimeoutMs, or look at what it waits for.`
-        resolve({ ok: false, error: errorData(new StartFailedError(text, { agent: cell.name, turnTimeoutMs })) })
-      })
-      starting.finally(() => timer.cancel()).then(resolve, reject)
-    })
-  }
-
-  #listen(cell: Cell, life: Life): void {
-    const { logger } = this.#core
-    life.thread.onRing(() => this.#core.kick())
-    life.thread.onExit((exit) => this.#core.deaths.exited(cell, life, exit))
-    const agent = cell.name
-    life.thread.onPrint({
-      line: (text) => logger.info({ agent }, text),
-      flooded: () =>
-        logger.warn(
-          { agent },
-          'the agent prints more than 10,000 lines or 1 MiB in a second; the rest of that is left out',
-        ),
-      leftOut: (lines) => logger.warn({ agent, lines }, `${lines} lines that the agent printed were left out`),
-    })
-    let posts = 0
-    life.thread.onForeignPost(() => {
-      posts += 1
-      if ((posts & (posts - 1)) !== 0) return // a flood of them is told of ever more seldom
-      logger.warn(
-        { agent: cell.name, posts },
-        'the agent posted to its parent port; that is not how agents talk, and nobody reads it: use context.send',
-      )
-    })
   }
 
   /** Says that the agent is between two states of its life. */
