@@ -18,7 +18,6 @@ import {
   HAS_THREAD,
   isPolling,
   kindOf,
-  MANY,
   NOBODY,
   REQUEST,
   RESPONSE,
@@ -33,7 +32,7 @@ import { readBody } from '../mailbox/frame-body.ts'
 import { idOf } from '../mailbox/frame-id.ts'
 import type { Memory } from '../mailbox/memory.ts'
 import { BoundedMap } from './bounded-map.ts'
-import { NO_TURN } from './cell.ts'
+import { Causes } from './causes.ts'
 import { ORCHESTRATOR_INDEX } from './core.ts'
 import {
   type Conversation,
@@ -104,11 +103,7 @@ export class LivelockWatch {
   readonly #tools = new ToolNews(MOST_OPEN)
   /** By caller and correlation. */
   readonly #asked = new BoundedMap<string, Asked>(MOST_OPEN)
-  /** What led to a message that is not handled yet, by id and recipient; and to an open turn, by agent and number. */
-  readonly #messages = new BoundedMap<string, Conversation | undefined>(MOST_OPEN)
-  readonly #turns = new BoundedMap<string, Conversation>(MOST_OPEN)
-  /** What led to the request that the host is about to make in the name of an agent, by agent. */
-  readonly #handoffs = new Map<number, Conversation | undefined>()
+  readonly #causes: Causes
   /** Tasks that are polls. */
   readonly #polls = new BoundedMap<string, true>(MOST_OPEN)
   /** From the last progress on: by action, and by caller and callee. */
@@ -120,6 +115,7 @@ export class LivelockWatch {
   constructor(bounds: LivelockBounds, beholder: Beholder) {
     this.#bounds = bounds
     this.#beholder = beholder
+    this.#causes = new Causes((agent, turn) => beholder.messageOf(agent, turn), MOST_OPEN)
   }
 
   /** From now on everything is counted anew. */
@@ -155,11 +151,6 @@ export class LivelockWatch {
     this.#found(agents, evidence)
   }
 
-  /** The turn of that agent hands its duty off: the request that comes next is the host's, in its name. */
-  handsOff(agent: number, turn: number): void {
-    this.#handoffs.set(agent, this.#ofTurn(agent, turn))
-  }
-
   /** `seq` is the place of the frame in the log. */
   frame(memory: Memory, at: number, seq: number): void {
     const news = this.#tools.of(memory, at)
@@ -184,13 +175,18 @@ export class LivelockWatch {
     }
   }
 
+  /** The turn of that agent hands its duty off: the request that comes next is the host's, in its name. */
+  handsOff(agent: number, turn: number): void {
+    this.#causes.handsOff(agent, turn)
+  }
+
   // ---- messages
 
   #sent(memory: Memory, at: number): void {
     if (senderOf(memory, at) === 0) return // of the runtime's own
-    const before = this.#before(memory, at)
+    const before = this.#causes.of(memory, at)
     if (isHead(memory, at))
-      this.#messages.set(messageKey(idOf(memory, at), NOBODY), before) // for its copies
+      this.#causes.keep(idOf(memory, at), NOBODY, before) // for its copies
     else this.#hear(memory, at, before)
   }
 
@@ -199,7 +195,7 @@ export class LivelockWatch {
     const { content, data } = readBody(memory, at)
     const from = senderOf(memory, at)
     const polling = isPolling(memory, at)
-    const conversation = this.#hear(memory, at, this.#before(memory, at))
+    const conversation = this.#hear(memory, at, this.#causes.of(memory, at))
     const action = hashOf(`${from}`, `${conversation.to}`, content, data ?? '')
     this.#asked.set(`${from} ${correlationOf(memory, at)}`, {
       id,
@@ -210,29 +206,6 @@ export class LivelockWatch {
       conversation,
     })
     if (polling && from === ORCHESTRATOR_INDEX) this.#polls.set(id, true)
-  }
-
-  /** What led to that message: a turn of its sender, or of a copy what led to the message itself. */
-  #before(memory: Memory, at: number): Conversation | undefined {
-    const turn = turnOf(memory, at)
-    const sender = senderOf(memory, at)
-    if (turn === NO_TURN) {
-      const before = this.#handoffs.get(sender)
-      this.#handoffs.delete(sender)
-      return before
-    }
-    if (turn !== 0) return this.#ofTurn(sender, turn)
-    return flagsOf(memory, at) & MANY ? this.#messages.get(messageKey(idOf(memory, at), NOBODY)) : undefined
-  }
-
-  #ofTurn(agent: number, turn: number): Conversation | undefined {
-    const key = turnKey(agent, turn)
-    const known = this.#turns.get(key)
-    if (known) return known
-    const id = this.#beholder.messageOf(agent, turn)
-    const conversation = id === undefined ? undefined : this.#messages.get(messageKey(id, agent))
-    if (conversation) this.#turns.set(key, conversation)
-    return conversation
   }
 
   /** The conversation with that message; where it is a poll it begins there, so that no number of polls is one. */
@@ -248,7 +221,7 @@ export class LivelockWatch {
     const isFound = this.#judge(conversation, id)
     // What was found is counted anew, and so are the holders of the task.
     const kept = isFound ? { ...conversation, holders: [] } : conversation
-    this.#messages.set(messageKey(id, conversation.to), kept)
+    this.#causes.keep(id, conversation.to, kept)
     return kept
   }
 
@@ -279,12 +252,9 @@ export class LivelockWatch {
 
   #ended(memory: Memory, at: number, seq: number): void {
     const agent = senderOf(memory, at)
-    const key = turnKey(agent, turnOf(memory, at))
     const isOver = correlationOf(memory, at) !== 0 || !isFailure(memory, at) // else it may be tried again
-    if (correlationOf(memory, at) !== 0) this.#answered(memory, at, seq, this.#ofTurn(agent, turnOf(memory, at)))
-    if (!isOver) return
-    this.#turns.delete(key)
-    this.#messages.delete(messageKey(idOf(memory, at), agent))
+    if (correlationOf(memory, at) !== 0) this.#answered(memory, at, seq, this.#causes.ofTurn(agent, turnOf(memory, at)))
+    if (isOver) this.#causes.over(agent, turnOf(memory, at), idOf(memory, at))
   }
 
   /** `led`: what led to the answer, where that is more than the question. */
@@ -329,9 +299,9 @@ export class LivelockWatch {
   #goOn(caller: number, callee: number, { turn, id }: Asked, led: Conversation): void {
     const message = { stretch: this.#stretch, threadId: undefined, from: callee, to: caller, delegates: false }
     const answer = continued(led, message)
-    const own = this.#ofTurn(caller, turn)
+    const own = this.#causes.ofTurn(caller, turn)
     const isLonger = own?.stretch !== answer.stretch || answer.messages > own.messages
-    if (isLonger) this.#turns.set(turnKey(caller, turn), { ...answer, holders: own?.holders ?? [] })
+    if (isLonger) this.#causes.goesOn(caller, turn, { ...answer, holders: own?.holders ?? [] })
     this.#judge(answer, id)
   }
 
@@ -340,8 +310,6 @@ export class LivelockWatch {
   }
 }
 
-const messageKey = (id: string, recipient: number) => `${id} ${recipient}`
-const turnKey = (agent: number, turn: number) => `${agent} ${turn}`
 const listed = (names: readonly string[]) => [...new Set(names)].map((name) => `"${name}"`).join(', ')
 
 /** Where in the user's source an error was thrown: it tells two errors of the same words apart. */
