@@ -3,6 +3,7 @@ import { AUCTION_TERMS, type AuctionTerms, type Bid, bidsFor, type NoBid, reason
 import type { OrchestratorContext } from '../actors/context.ts'
 import { LAST_SPEAKER, outputSchema } from '../actors/last-speaker.ts'
 import { abilityText } from '../actors/model-prompt.ts'
+import type { Candidate } from '../actors/routing.ts'
 import type { ModelSchema } from '../actors/tool.ts'
 import { AgentFailedError, DramatisError, UnknownAgentError } from '../errors.ts'
 import { refused } from '../runtime/refused.ts'
@@ -27,7 +28,10 @@ import type { Strategy } from './strategy.ts'
  */
 export interface AuctionConfig<N extends string = string> {
   strategy: 'auction'
-  /** Who may bid; all agents but the auctioneer. Those that are stopped or take no tasks (`canBeDelegatedTo`) are not asked. */
+  /**
+   * Who may bid; all agents but the auctioneer. Those that are stopped, take no tasks (`canBeDelegatedTo`) or have left the team
+   * are not asked.
+   */
   bidders?: N[]
   /**
    * Chooses among the bids that count (`message.metadata.bids`), where there are several, by `structuredData.winner` or JSON in
@@ -55,6 +59,7 @@ export interface AuctionConfig<N extends string = string> {
   prompts?: Partial<Record<string, string>>
 }
 
+const CANNOT = 'stopped, without the tokens for it, not to be given tasks (canBeDelegatedTo), or no more in the team'
 const AWARD = 'Who gets the task?'
 
 /** Asks for bids, gives the task to the winner, and to the next one where that fails. */
@@ -77,11 +82,11 @@ export const auction: Strategy<AuctionConfig> = {
         let bidders = listed ?? orchestrator.agents.map(({ name }) => name).filter((name) => name !== auctioneer)
         if (bidders.length === 0) throw new UnknownAgentError('The team has no agent to bid. Add one with addAgent().')
         for (let failed = 0; ; ) {
-          const asked = await orchestrator.candidates(query, { among: bidders })
+          const asked = await ableOf(orchestrator, query, bidders)
           const { bids, none } = await bidsFor(orchestrator, query, say('bid', { query }), asked, terms)
           const choice = await chosen(orchestrator, auctioneer, query, bids, terms.tieBreak, say)
           const winner = choice ?? (onNoBids === 'fail' ? undefined : await idlest(orchestrator, query, bidders))
-          if (winner === undefined) throw nobodyBids(orchestrator, bidders, none)
+          if (winner === undefined) throw nobodyBids(orchestrator, bidders, asked, none)
           const asLast = { metadata: LAST_SPEAKER } // as a whole: where it fails in the middle another one answers
           const outcome = await outcomeOf(winner, () => orchestrator.request(winner, query, asLast))
           if (outcome.ok) return resultOf(outcome)
@@ -95,6 +100,16 @@ export const auction: Strategy<AuctionConfig> = {
       },
     }
   },
+}
+
+/** Those that can get it now, in their order. It is not asked for by name: who has left the team is nobody's name. */
+async function ableOf(
+  orchestrator: OrchestratorContext,
+  query: string,
+  bidders: readonly string[],
+): Promise<Candidate[]> {
+  const able = new Map((await orchestrator.candidates(query)).map((one) => [one.agent, one]))
+  return bidders.flatMap((name) => able.get(name) ?? [])
 }
 
 /** Who wins: as the auctioneer says, else the best bid. */
@@ -154,18 +169,26 @@ async function idlest(
   query: string,
   bidders: readonly string[],
 ): Promise<string | undefined> {
-  const able = await orchestrator.candidates(query, { among: bidders })
+  const able = await ableOf(orchestrator, query, bidders)
   const load = Math.min(...able.map((one) => one.load))
   const found = able.find((one) => one.load === load)?.agent
   if (found !== undefined) orchestrator.decide(AWARD, found, `Nobody bids; it has the least to do (onNoBids).`)
   return found
 }
 
-function nobodyBids(orchestrator: OrchestratorContext, bidders: readonly string[], none: readonly NoBid[]) {
+function nobodyBids(
+  orchestrator: OrchestratorContext,
+  bidders: readonly string[],
+  asked: readonly Candidate[],
+  none: readonly NoBid[],
+) {
   orchestrator.decide(AWARD, 'nobody', 'Nobody bids.')
+  const notAsked = bidders.filter((name) => !asked.some(({ agent }) => agent === name))
   const list = none.map(({ agent, why }) => ` "${agent}": ${why}`).join('')
-  const message = `Nobody of ${bidders.join(', ')} bids for the task.${list} Ask others (bidders), lower minimumBid, or set onNoBids.`
-  return new AgentFailedError(message, { bidders, none })
+  const others = notAsked.length > 0 ? ` Not asked: ${notAsked.join(', ')} (${CANNOT}).` : ''
+  const advice = asked.length > 0 ? 'Ask others (bidders), lower minimumBid, or set onNoBids.' : 'Ask others (bidders).'
+  const message = `Nobody of ${bidders.join(', ')} bids for the task.${list}${others} ${advice}`
+  return new AgentFailedError(message, { bidders, none, notAsked })
 }
 
 function weightsOf({ capability, load, confidence }: NonNullable<AuctionConfig['weights']> = {}) {

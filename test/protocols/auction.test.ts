@@ -157,6 +157,36 @@ t.test('nobody bids: the run fails and says why', async (t) => {
   t.same(winners(result), ['nobody'])
 })
 
+t.test('who was not asked is named when nobody bids', async (t) => {
+  const proud = { code: bids(1), canBeDelegatedTo: false }
+  for (const onNoBids of ['fail', 'assign_least_loaded'] as const) {
+    const { error } = await sell(t, { proud }, { onNoBids })
+    t.match(error?.message, /^Nobody of proud bids for the task\. Not asked: proud .*canBeDelegatedTo/)
+    t.notMatch(error?.message, /onNoBids|minimumBid/, 'they would not help')
+  }
+  const some = await sell(t, { proud, a: says('no') })
+  t.match(some.error, { message: /"a": Its answer has no number.* Not asked: proud .*onNoBids/ })
+  t.match(some.error?.details, { bidders: ['proud', 'a'], notAsked: ['proud'] })
+})
+
+t.test('a bidder that has left the team is not asked', async (t) => {
+  const a = bids(0.9, async (_message, context) => {
+    await context.sleep(1_000)
+    throw new Error('broken')
+  })
+  for (const listed of [{}, { bidders: ['a' as const, 'b' as const, 'c' as const] }]) {
+    const team = stage(t, { a, b: bids(0.5), c: bids(0.1) }, { orchestration: { strategy: 'auction', ...listed } })
+    const pending = team.execute('q')
+    await team.clock.advance(500)
+    const removed = team.removeAgent('b')
+    await team.clock.advance(100_000)
+    await removed
+    const result = await pending
+    t.match(result, { success: true, finalOutput: 'c did it' })
+    t.same(winners(result), ['a', 'c'])
+  }
+})
+
 t.test('nobody bids: assign_least_loaded gives the task to who has the least to do', async (t) => {
   const cast = { a: bids(2, takes(5_000)), b: answers('no bid'), c: answers('no bid') }
   const result = await sellWhileBusy(t, cast, { onNoBids: 'assign_least_loaded', bidTimeoutMs: 50 })
