@@ -79,21 +79,23 @@ export const consensus: Strategy<ConsensusConfig> = {
         )
         let standing: Standing = new Map(council.held)
         let method: Method | undefined
-        for (let round = 0; ; round++) {
-          const agreed = count(orchestrator, round, standing, needed)
+        let rounds = 0
+        for (; ; rounds++) {
+          const { agreed, possible } = count(orchestrator, rounds, standing, needed)
           if (agreed) return resultOf(agreed)
-          if (round === maxRounds) break
+          if (!possible && tieBreaker === undefined) throw weightless(rounds, standsOf(council.held))
+          if (!possible || rounds === maxRounds) break
           method ??= begin(consensusMethod, council, say, tieBreaker)
-          standing = await method.round(round + 1)
+          standing = await method.round(rounds + 1)
         }
         const choices = method?.choices ?? standsOf(council.held)
-        if (tieBreaker === undefined) throw disagreement(maxRounds, choices, 'Set tieBreaker, or raise maxRounds.')
+        if (tieBreaker === undefined) throw disagreement(rounds, choices, 'Set tieBreaker, or raise maxRounds.')
         try {
           return resultOf(await breakTie(orchestrator, query, choices, tieBreaker, say))
         } catch (error) {
           orchestrator.signal.throwIfAborted()
           orchestrator.decide(TIE, 'none', `The tie-breaker "${tieBreaker}" did not choose: ${describe(error)}`)
-          throw disagreement(maxRounds, choices, `The tie-breaker "${tieBreaker}" did not choose.`, error)
+          throw disagreement(rounds, choices, `The tie-breaker "${tieBreaker}" did not choose.`, error)
         }
       },
     }
@@ -114,22 +116,24 @@ function begin(
   return how === 'synthesis' ? synthesis(council, say, tieBreaker) : discussion(council, say)
 }
 
-/** The position that enough stand behind. The count goes into the trace, whatever it is. */
+/** The position that enough stand behind, and whether there can be one. The count goes into the trace, whatever it is. */
 function count(
   orchestrator: Pick<OrchestratorContext, 'agents' | 'decide' | 'vote'>,
   round: number,
   standing: Standing,
   needed: Needed,
-): Position | undefined {
+): { agreed: Position | undefined; possible: boolean } {
   const backed = backedIn(standing)
   const ballots = backed.map(([agent, { value }]) => ({ agent, value }))
   const abstained = [...standing].flatMap(([agent, position]) => (position ? [] : [agent]))
   const agreement = agreementOn(orchestrator, ballots, abstained, needed)
   const question = round === 0 ? 'Do their first answers agree?' : `Do they agree after round ${round}?`
   orchestrator.decide(question, agreement.reached ? 'yes' : 'no', tally(agreement, standsOf(backed), abstained, needed))
-  if (!agreement.reached) return undefined
-  return backed.find(([, { value }]) => isSame(value, agreement.winner))?.[1]
+  const agreed = backed.find(([, { value }]) => isSame(value, agreement.winner))?.[1]
+  return { agreed: agreement.reached ? agreed : undefined, possible: agreement.possible }
 }
+
+const groupsOf = (stands: readonly Stand[]) => stands.map(({ agents }) => agents.join(', ')).join(' | ')
 
 function tally(
   { score, total, tied }: Agreement,
@@ -137,7 +141,7 @@ function tally(
   abstained: string[],
   needed: Needed,
 ): string {
-  const groups = stands.map(({ agents }) => agents.join(', ')).join(' | ')
+  const groups = groupsOf(stands)
   const none = abstained.length > 0 ? `; behind none: ${abstained.join(', ')}` : ''
   const wanted = needed === 'all' ? 'all are needed' : `${needed} of it is needed`
   return `${groups || 'Nobody'}${none}. The most: ${score} of a weight of ${total}${tied ? ', a tie' : ''}; ${wanted}.`
@@ -161,9 +165,14 @@ async function breakTie(
   return position
 }
 
+function weightless(rounds: number, choices: readonly Stand[]): ConsensusError {
+  const message = `The agents cannot agree (${groupsOf(choices)}): none of them has a weight above 0. Give one of their roles a weight, or set requireUnanimous or tieBreaker.`
+  return new ConsensusError(message, { rounds, positions: standsAsData(choices) })
+}
+
 function disagreement(rounds: number, choices: readonly Stand[], advice: string, cause?: unknown): ConsensusError {
-  const stands = choices.map(({ agents }) => agents.join(', ')).join(' | ')
-  const message = `The agents did not agree within ${rounds} rounds (${stands}). ${advice} What they hold is in details.positions.`
+  const many = rounds === 1 ? '1 round' : `${rounds} rounds`
+  const message = `The agents did not agree within ${many} (${groupsOf(choices)}). ${advice} What they hold is in details.positions.`
   return new ConsensusError(message, { rounds, positions: standsAsData(choices) }, cause)
 }
 

@@ -134,6 +134,28 @@ t.test('without agreement and tie-breaker the run fails, and the error has the p
   t.same(failures, [])
 })
 
+t.test('where nobody who takes part has weight there are no rounds, and the error says why', async (t) => {
+  const light = () => ({
+    a: { code: speaks('80'), weight: 0 },
+    b: { code: speaks('80'), weight: 0 },
+    chair: speaks({ choice: 1 }),
+  })
+  const result = await play(t, light(), vote({ agents: ['a', 'b'] }))
+  t.same(asked(result), ['a', 'b'])
+  t.match(result.error, {
+    code: 'CONSENSUS',
+    message: /^The agents cannot agree \(a, b\): .*weight.* requireUnanimous/,
+    details: { rounds: 0, positions: [{ content: '80' }] },
+  })
+  t.equal((await play(t, light(), vote({ tieBreaker: 'chair' }))).finalOutput, '80')
+  t.equal((await play(t, light(), vote({ agents: ['a', 'b'], requireUnanimous: true }))).finalOutput, '80')
+})
+
+t.test('one round is one round', async (t) => {
+  const cast = { a: speaks('80', { choice: 1 }), b: speaks('443', { choice: 2 }) }
+  t.match((await play(t, cast, vote({ maxRounds: 1 }))).error, { message: /within 1 round \(/ })
+})
+
 t.test('the tie-breaker takes no part, and chooses from what is left when the rounds are over', async (t) => {
   const chair = speaks({ choice: 2, reasons: 'It is encrypted.' })
   const cast = { a: speaks('80', { choice: 1 }), chair, b: speaks('443', { choice: 2 }) }

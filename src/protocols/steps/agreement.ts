@@ -14,6 +14,8 @@ export interface Agreement {
   total: number
   tied: boolean
   reached: boolean
+  /** false: nobody who takes part has weight, so that there is nothing that agreement could be a share of. */
+  possible: boolean
 }
 
 /** What 0.1 + 0.2 differs from 0.3 by must not keep agents from agreement. */
@@ -40,11 +42,12 @@ export function agreementOn(
     (sum, agent) => sum + ((byWeight ? usable(agent) : 1) ?? 1),
     0,
   )
-  if (ballots.length === 0) return { winner: undefined, score: 0, total, tied: false, reached: false }
+  const possible = needed === 'all' || total > 0
+  if (ballots.length === 0) return { winner: undefined, score: 0, total, tied: false, reached: false, possible }
 
   const { winner, scores, tied } = orchestrator.vote([...ballots])
   const score = Math.max(...Object.values(scores))
   const isUnanimous = abstained.length === 0 && ballots.every(({ value }) => isSame(value, winner))
-  const isEnough = needed === 'all' ? isUnanimous : total > 0 && score >= (needed - TOLERANCE) * total
-  return { winner, score, total, tied, reached: isEnough && !tied }
+  const isEnough = needed === 'all' ? isUnanimous : possible && score >= (needed - TOLERANCE) * total
+  return { winner, score, total, tied, reached: isEnough && !tied, possible }
 }
