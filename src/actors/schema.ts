@@ -2,7 +2,10 @@
 import type { DramatisError } from '../errors.ts'
 import type { Schema } from './tool.ts'
 
-/** The value as the schema gives it back; throws what `fail` makes of the issues, one line for all. */
+/** More would bury the message: a list of 10,000 that are all wrong has as many issues. */
+const MOST_ISSUES = 10
+
+/** The value as the schema gives it back; throws what `fail` makes of the first issues, one line for all. */
 export async function checkBySchema<T>(
   schema: Schema<unknown, T>,
   value: unknown,
@@ -10,7 +13,9 @@ export async function checkBySchema<T>(
 ): Promise<T> {
   const checked = await schema['~standard'].validate(value)
   if (!checked.issues) return checked.value
-  throw fail(checked.issues.map((issue) => `${pathOf(issue.path)}${issue.message}`).join('; '))
+  const told = checked.issues.slice(0, MOST_ISSUES).map((issue) => `${pathOf(issue.path)}${issue.message}`)
+  const more = checked.issues.length - told.length
+  throw fail([...told, ...(more > 0 ? [`and ${more} more`] : [])].join('; '))
 }
 
 function pathOf(path: readonly unknown[] | undefined): string {

@@ -60,6 +60,24 @@ t.test('an answer that misses the schema is sent back once, with what is wrong',
   t.equal(hopeless.heard.length, 2)
 })
 
+t.test('of many things that are wrong the first ones are told', async (t) => {
+  const heard: string[] = []
+  const judge = defineAgent({
+    receive({ content }) {
+      heard.push(content)
+      return { structuredData: Array.from({ length: 200 }, () => 'x') }
+    },
+  })
+  const run = async (script: Parameters<typeof askFor>[0]) =>
+    String((await askFor(script, 'judge', 'Which?', z.array(z.number()))).value)
+  const team = stage(t, { judge }, { orchestration: { strategy: 'custom', run } })
+  const { error } = await team.execute('Which?')
+  for (const text of [error?.message, heard[1]]) {
+    t.match(text, /cannot be used: 0: .*; 9: .*; and 190 more\./)
+    t.notMatch(text, '; 10: ')
+  }
+})
+
 t.test('a model is asked in the schema, and answers with data', async (t) => {
   const model = scriptedModel([{ agent: 'judge', reply: { side: 'left', why: 'tradition' } }])
   const team = testTeam({ agents: [{ name: 'judge' }], orchestration }, { model })
