@@ -316,6 +316,14 @@ t.test('what is no task, no option or nobody is refused, and says so', async (t)
   )
 })
 
+t.test('candidates has no option by: it chooses nobody', async (t) => {
+  const { answer } = await told(t, { a: {} }, async (script) => {
+    const pending: Promise<unknown> = Reflect.apply(script.candidates, script, ['x', { by: 'auction' }])
+    return pending.catch(({ code, message }: DramatisError) => ({ code, message }))
+  })
+  t.match(answer, { code: 'CONFIGURATION', message: /options\.by: there is no such option/ })
+})
+
 t.test('a script that is tried again is told the same, and decides once', async (t) => {
   let attempts = 0
   const team = routing(

@@ -1,13 +1,19 @@
 /** Chooses the agent of a task, for protocol scripts. Each choice is a logged step of its script, and stands in the trace. */
 import { NOBODY, questionOf, type Routed, type RoutedTask } from '../../actors/route.ts'
-import { type Candidate, type RouteOptions, TASK_ROUTINGS, type TaskRouting } from '../../actors/routing.ts'
+import {
+  type Candidate,
+  type CandidateOptions,
+  type RouteOptions,
+  TASK_ROUTINGS,
+  type TaskRouting,
+} from '../../actors/routing.ts'
 import type { Verb } from '../../actors/trust.ts'
 import { statusOf } from '../agent-instance.ts'
 import type { Cell } from '../cell.ts'
 import type { Core } from '../core.ts'
 import type { HostVerb } from '../host-calls.ts'
 import type { RunState } from '../run-state.ts'
-import { listOf, oneOf, rule, shape, text } from '../settings-checks.ts'
+import { type Check, listOf, oneOf, rule, shape, text } from '../settings-checks.ts'
 import { SIGNS, type Standing, standingOf } from './match.ts'
 
 /** Tokens that an agent may still use in a run. */
@@ -46,8 +52,8 @@ export class TaskRouter {
 
   get verbs(): [operation: Verb, verb: HostVerb][] {
     return [
-      ['route', async (args, { run }) => this.#route(checked(args), run)],
-      ['candidates', async (args, { run }) => this.#candidates(checked(args), run)],
+      ['route', async (args, { run }) => this.#route(checked(checkRoute, args), run)],
+      ['candidates', async (args, { run }) => this.#candidates(checked(checkCandidates, args), run)],
     ]
   }
 
@@ -172,31 +178,27 @@ const toolsOf = ({ settings, tools }: Cell): readonly string[] =>
 
 const isName = (value: unknown) => typeof value === 'string' && value !== ''
 
-const checkQuestion = shape<Question>(
+const checkTask = shape<RoutedTask>(
   {
-    task: shape<RoutedTask>(
-      {
-        text,
-        assignedTo: rule('the name of an agent, or null', (value) => value === null || isName(value)),
-        requiredCapabilities: listOf(text),
-      },
-      'text',
-      'assignedTo',
-      'requiredCapabilities',
-    ),
-    options: shape<RouteOptions>({
-      by: oneOf(...TASK_ROUTINGS),
-      among: listOf(rule('the name of an agent', isName)),
-      inputTypes: listOf(text),
-      outputTypes: listOf(text),
-    }),
+    text,
+    assignedTo: rule('the name of an agent, or null', (value) => value === null || isName(value)),
+    requiredCapabilities: listOf(text),
   },
-  'task',
-  'options',
+  'text',
+  'assignedTo',
+  'requiredCapabilities',
 )
+const candidateOptions = {
+  among: listOf(rule('the name of an agent', isName)),
+  inputTypes: listOf(text),
+  outputTypes: listOf(text),
+}
+const question = (options: Check) => shape<Question>({ task: checkTask, options }, 'task', 'options')
+const checkRoute = question(shape<RouteOptions>({ by: oneOf(...TASK_ROUTINGS), ...candidateOptions }))
+const checkCandidates = question(shape<CandidateOptions>(candidateOptions))
 
 /** From a thread. */
-function checked(args: unknown): Question {
-  checkQuestion(args, '')
+function checked(check: Check, args: unknown): Question {
+  check(args, '')
   return args as Question
 }
