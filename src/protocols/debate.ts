@@ -20,8 +20,9 @@ import type { Strategy } from './strategy.ts'
  * In each round the debaters speak one after the other; each is told what was said since its last turn, and an agent of
  * code gets all of it as `structuredData: { query, position, round, debate }`. With `requireEvidence` a debater answers
  * `{ argument, evidence }` (a list of texts): an argument without evidence is sent back once, then it stands, and the
- * judge is told that it has none. A debater that fails, refuses or is late is left out and listed in `failures`. The
- * others go on while two positions are left; if nobody said anything the run fails.
+ * judge is told that it has none. A debater that fails, refuses or is late is left out and listed in `failures`; one whose
+ * answer has no argument in it, twice, is left out too. The others go on while two positions are left; if nobody said
+ * anything the run fails.
  *
  * Then the judge is asked twice: for its verdict `{ winner, reasons }`, where the winner is the name of a debater, and for
  * the answer to the query, which is `finalOutput`. A verdict that names none of them is sent back once; then the run fails
@@ -197,7 +198,7 @@ function asText(said: readonly Argument[]): string {
 const textOf = (value: unknown) => typeof value === 'string' && value.trim() !== ''
 
 function check(config: DebateConfig, team: readonly string[]): void {
-  const { debaters, judge, positions } = config
+  const { debaters, judge, positions, judgeCriteria } = config
   const options = shape<DebateConfig>(
     {
       strategy: oneOf('debate'),
@@ -218,6 +219,10 @@ function check(config: DebateConfig, team: readonly string[]): void {
   }
   if (debaters.includes(judge)) {
     throw refused('orchestration.judge', judge, 'an agent that is no debater', 'Nobody judges its own case.')
+  }
+  if (judgeCriteria?.length === 0) {
+    const accepted = 'a list of at least one text'
+    throw refused('orchestration.judgeCriteria', judgeCriteria, accepted, "Leave it out for the strategy's own.")
   }
   if (positions === undefined) return
   const twice = positions.find((position, i) => positions.indexOf(position) < i)

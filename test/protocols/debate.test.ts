@@ -121,6 +121,30 @@ t.test('a debater that never gives evidence is heard, and the judge is told', as
   }
 })
 
+t.test('evidence that is null is none, and one text alone is a list of one', async (t) => {
+  const pro = speaks({ argument: 'Yes.', evidence: 'a study' })
+  const con = speaks({ argument: 'No.', evidence: null })
+  const judge = judging()
+  const result = await play(t, { pro, con, judge })
+  t.equal(result.success, true)
+  t.same([pro.heard.length, con.heard.length], [1, 2])
+  t.match(judge.heard[0]?.structuredData, {
+    debate: [
+      { agent: 'pro', argument: 'Yes.', evidence: ['a study'] },
+      { agent: 'con', argument: 'No.', evidence: [] },
+    ],
+  })
+})
+
+t.test('a debater of code is told no more than who argued what', async (t) => {
+  const judge = judging()
+  await play(t, { pro: yes(), con: speaks('No.'), judge })
+  const { debate = [] } = Object(judge.heard[0]?.structuredData) as { debate?: object[] }
+  t.equal(debate.length, 2)
+  for (const argument of debate)
+    t.same(Object.keys(argument).sort(), ['agent', 'argument', 'evidence', 'position', 'round'])
+})
+
 t.test('an argument that was sent back stands when its debater fails over that', async (t) => {
   const con = speaks(backed('No.'), new Error('no more'))
   const result = await play(t, { pro: yes(), con, judge: judging() })
@@ -141,6 +165,13 @@ t.test('judgeCriteria are what the judge is told to weigh', async (t) => {
   await play(t, { pro: yes(), con: no(), judge }, { judgeCriteria: ['cost', 'risk'] })
   t.match(judge.heard[0]?.content, /# Criteria\n\n- cost\n- risk\n\n/)
   t.match(judge.heard[0]?.structuredData, { criteria: ['cost', 'risk'] })
+})
+
+t.test('a list of no criteria is refused', (t) => {
+  const config = { strategy: 'debate' as const, debaters: ['a', 'b'], judge: 'c', judgeCriteria: [] }
+  const says = /orchestration\.judgeCriteria: got an empty list; accepted: a list of at least one text/
+  t.throws(() => protocolFrom(config, ['a', 'b', 'c']), { code: 'CONFIGURATION', message: says })
+  t.end()
 })
 
 t.test('a judge that names neither side is asked once more', async (t) => {

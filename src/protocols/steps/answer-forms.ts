@@ -28,9 +28,14 @@ export const opinion = z.object({ accept: z.boolean(), objection: z.string().opt
 
 const argument = z.string().trim().min(1)
 const wanted = z.object({ argument, evidence: z.array(z.string()).min(1) })['~standard']
-const accepted = z.object({ argument, evidence: z.array(z.string()).default([]) })['~standard']
+const one = z.string().transform((text) => [text])
+const none = z.null().transform((): string[] => [])
+const accepted = z.object({ argument, evidence: z.union([z.array(z.string()), one, none]).default([]) })['~standard']
 
-/** An argument and what it rests on. Models are told that there has to be evidence; without any it is an argument all the same. */
+/**
+ * An argument and what it rests on. Models are told that there has to be a list of evidence; one piece alone is understood, and
+ * without any it is an argument all the same.
+ */
 export const citedArgument: ModelSchema<unknown, { argument: string; evidence: string[] }> = {
   '~standard': { ...accepted, jsonSchema: wanted.jsonSchema },
 }

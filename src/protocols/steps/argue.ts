@@ -38,10 +38,10 @@ export async function argueWithEvidence(
   reminder: string,
   options: RequestOptions,
 ): Promise<{ argument: string; evidence: string[] }> {
-  const first = await attempt(orchestrator, debater, content, options)
-  if (first.evidence.length > 0 || first.sentBack) return first
+  const { said: first, sentBack } = await attempt(orchestrator, debater, content, options)
+  if (first.evidence.length > 0 || sentBack) return first
   try {
-    const second = await attempt(orchestrator, debater, `${content}\n\n${reminder}`, options)
+    const { said: second } = await attempt(orchestrator, debater, `${content}\n\n${reminder}`, options)
     return second.evidence.length > 0 ? second : first
   } catch (error) {
     orchestrator.signal.throwIfAborted() // the end of the run is no failure of its agents
@@ -54,10 +54,11 @@ async function attempt(orchestrator: Asking, debater: string, content: string, o
   const { citedArgument } = await import('./answer-forms.ts')
   try {
     const { value } = await askFor(orchestrator, debater, content, citedArgument, options)
-    return { argument: value.argument, evidence: value.evidence.filter((one) => one.trim() !== ''), sentBack: false }
+    const evidence = value.evidence.filter((one) => one.trim() !== '')
+    return { said: { argument: value.argument, evidence }, sentBack: false }
   } catch (error) {
     const words = error instanceof ReplyInvalidError ? error.details.content : undefined
     if (typeof words !== 'string' || words.trim() === '') throw error
-    return { argument: words, evidence: [], sentBack: true }
+    return { said: { argument: words, evidence: [] }, sentBack: true }
   }
 }
