@@ -2,7 +2,7 @@
 import { ModelError } from '../errors.ts'
 import { callOf, checkCompletion } from './completion-checks.ts'
 import type { Completion, CompletionRequest, ModelAnswer } from './model.ts'
-import { checkedAnswer } from './structured-output.ts'
+import { checkedAnswer, noAnswerOf } from './structured-output.ts'
 import type { ThinkingTurn } from './thinking-turn.ts'
 
 export async function complete<T>(turn: ThinkingTurn, request: CompletionRequest<T>): Promise<Completion<T>> {
@@ -15,7 +15,7 @@ export async function complete<T>(turn: ThinkingTurn, request: CompletionRequest
   const ask = async (again: typeof call) => withoutTools(await turn.ask(again, signal), name)
   const answer = await ask(call)
   if (!output) return completionOf(answer, undefined as T)
-  const checked = await checkedAnswer(output, call, answer, name, ask)
+  const checked = await checkedAnswer(output, call, answer, ask, noAnswerOf(name))
   return completionOf(checked.answer, checked.output)
 }
 

@@ -54,13 +54,14 @@ export function modelAgent(remembers: boolean): AgentHandlers {
     const asked = userContent(message)
     const goal = message.type === 'delegate' ? asked : (before.goal ?? asked)
     const heard = heardWith(message, turn)
-    const output = outputOf(turn, message)
+    const ofRun = outputOfRun(turn, message)
+    const output = ofRun ?? outputFor(message)
     const messages: ModelMessage[] = [{ role: 'system', content: system }, ...historyOf(before), ...heard]
     // What nobody reads along is asked for as a whole: so also an answer that breaks off can be asked for again.
     const stream = turn.start.streams && (isRunRead || !isLast(message))
     const { completion, transcript, left } = await turn.thinkAloud(
       { messages, stream, ...(output && { output }) },
-      { summary: before.summary, goal, heirs },
+      { summary: before.summary, goal, heirs, wordsStand: !ofRun },
     )
     checkSaid(completion, turn)
     if (remembers) {
@@ -106,13 +107,17 @@ const CUT_OFF: Partial<Record<FinishReason, string>> = {
   content_filter: 'the provider withheld its rest (content_filter). Ask in another way, or take another model.',
 }
 
-/** What the run's caller wants of its answer, where this may be it; else what the message's sender wants of this one. */
-function outputOf(turn: Turn, message: AgentMessage): ModelSchema | undefined {
+/** What the run's caller wants of its answer, where this may be it. */
+function outputOfRun(turn: Turn, message: AgentMessage): ModelSchema | undefined {
   const { output } = turn.start.view
-  if (output && isLast(message))
-    return outputSchema(output, (value) => turn.call(CHECK_OUTPUT, { value }) as Promise<string | null>)
+  if (!output || !isLast(message)) return undefined
+  return outputSchema(output, (value) => turn.call(CHECK_OUTPUT, { value }) as Promise<string | null>)
+}
+
+/** What the message's sender wants of this one. It has the schema itself, and checks by it. */
+function outputFor(message: AgentMessage): ModelSchema | undefined {
   const wanted = answerSchemaOf(message)
-  return wanted && outputSchema(wanted, async () => null) // the sender has the schema itself, and checks by it
+  return wanted && outputSchema(wanted, async () => null)
 }
 
 /** What the message says, behind what its sender passes on with it. */

@@ -16,39 +16,47 @@ export interface Checked<T> {
 
 type Ask = (call: ModelCall) => Promise<ModelAnswer>
 
+/** What an answer comes to that misses its schema again. */
+type Last<T> = (answer: ModelAnswer, issues: string) => T
+
 /**
  * The answer's text as the schema returns it. An answer that misses it is told why, and the model is asked once more; what
  * both cost is added up.
- *
- * @throws ModelError when it misses the schema again.
  */
 export async function checkedAnswer<T>(
   schema: ModelSchema<unknown, T>,
   call: ModelCall,
   answer: ModelAnswer,
-  agent: string,
   ask: Ask,
+  last: Last<T>,
 ): Promise<Checked<T>> {
-  try {
-    return { answer, output: await parsedBy(schema, answer) }
-  } catch (error) {
-    if (!(error instanceof Missed)) throw error
-    const second = await ask({ ...call, messages: [...call.messages, ...correction(answer, error)] })
-    const both = { ...second, usage: addUsage(answer.usage, second.usage) }
-    return { answer: both, output: await lastValue(schema, both, agent) }
-  }
+  const first = await read(schema, answer)
+  if ('output' in first) return { answer, output: first.output }
+  const second = await ask({ ...call, messages: [...call.messages, ...correction(answer, first.missed)] })
+  const both = { ...second, usage: addUsage(answer.usage, second.usage) }
+  const again = await read(schema, both)
+  return { answer: both, output: 'output' in again ? again.output : last(both, again.missed.message) }
 }
 
-async function lastValue<T>(schema: ModelSchema<unknown, T>, answer: ModelAnswer, agent: string): Promise<T> {
-  try {
-    return await parsedBy(schema, answer)
-  } catch (error) {
-    if (!(error instanceof Missed)) throw error
-    const { model, finishReason } = answer
+/** @throws ModelError: such an answer is none. */
+export const noAnswerOf =
+  (agent: string): Last<never> =>
+  ({ model, finishReason }, issues) => {
     throw new ModelError(
-      `The model "${model}" answered "${agent}" twice with what misses the output schema: ${error.message}. Make the schema simpler, say in the prompt what is wanted, or take another model.`,
-      { agent, model, issues: error.message, finishReason },
+      `The model "${model}" answered "${agent}" twice with what misses the output schema: ${issues}. Make the schema simpler, say in the prompt what is wanted, or take another model.`,
+      { agent, model, issues, finishReason },
     )
+  }
+
+async function read<T>(
+  schema: ModelSchema<unknown, T>,
+  answer: ModelAnswer,
+): Promise<{ output: T } | { missed: Missed }> {
+  try {
+    return { output: await parsedBy(schema, answer) }
+  } catch (error) {
+    if (error instanceof Missed) return { missed: error }
+    throw error
   }
 }
 

@@ -16,7 +16,7 @@ import {
   NO_TOKENS,
 } from './model.ts'
 import { type Heirs, PassingOn } from './passing-on.ts'
-import { checkedAnswer } from './structured-output.ts'
+import { checkedAnswer, noAnswerOf } from './structured-output.ts'
 import { type LeftOut, type Remembered, ThinkingContext } from './thinking-context.ts'
 import type { ThinkingTurn } from './thinking-turn.ts'
 import { OfferedTools } from './tool-calls.ts'
@@ -33,8 +33,11 @@ export interface ThoughtAloud<T> {
   left: LeftOut
 }
 
-/** What the role brings to it: what it remembers beside the messages, and who inherits from it. */
-export type Background = Remembered & { heirs?: Heirs }
+/**
+ * What the role brings to it: what it remembers beside the messages, and who inherits from it. `wordsStand`: an answer that misses
+ * its schema twice is an answer without data; who asked knows what to make of its words.
+ */
+export type Background = Remembered & { heirs?: Heirs; wordsStand?: boolean }
 
 const MAX_ROUNDS = 12
 /** A model that calls nothing but tools that do not exist will not find out by itself. */
@@ -70,6 +73,8 @@ class Loop<T> {
   readonly #maxRounds: number
   /** What is said can be read along: with no tool to call and no schema to miss, it is the answer from the first word on. */
   readonly #inPieces: boolean
+  /** What an answer comes to that misses the schema twice. */
+  readonly #missed: Parameters<typeof checkedAnswer<T>>[4]
   /** What was said since. */
   readonly #said: ModelMessage[] = []
   #usage = NO_TOKENS
@@ -85,6 +90,7 @@ class Loop<T> {
     this.#passing = new PassingOn(background.heirs ?? {}, said, (messages) => this.#context.passedOn(messages))
     this.#tools = new OfferedTools(turn, request.tools, this.#passing)
     this.#inPieces = request.stream === true && this.#tools.specs.length === 0 && !request.output
+    this.#missed = background.wordsStand ? () => undefined as T : noAnswerOf(turn.role.name)
     this.#maxRounds = request.maxRounds ?? turn.role.maxRounds ?? MAX_ROUNDS
   }
 
@@ -127,7 +133,7 @@ class Loop<T> {
     if (!output) return this.#end(answer, undefined as T)
     const call = { ...this.#call, messages: this.#said }
     const again = ({ messages }: { messages: readonly ModelMessage[] }) => this.#ask([...messages])
-    const checked = await checkedAnswer(output, call, answer, this.#turn.role.name, again)
+    const checked = await checkedAnswer(output, call, answer, again, this.#missed)
     return this.#end(checked.answer, checked.output)
   }
 

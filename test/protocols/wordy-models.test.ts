@@ -1,0 +1,66 @@
+/** Models that answer in words where a strategy asks for data: they fare as agents of code that do so. */
+import t from 'tap'
+import type { OrchestrationConfig } from '../../src/index.ts'
+import { scriptedModel, testTeam } from '../../src/testing.ts'
+import { decisions } from './speakers.ts'
+
+type Reply = string | object
+
+/** Each says its lines, the last one again and again. */
+async function play(orchestration: OrchestrationConfig<string>, lines: Record<string, Reply[]>) {
+  const names = Object.keys(lines)
+  const script = names.flatMap((agent) => {
+    const last = lines[agent]?.at(-1) ?? ''
+    return [...(lines[agent] ?? []), ...Array<Reply>(8).fill(last)].map((reply) => ({ agent, reply }))
+  })
+  const team = testTeam({ agents: names.map((name) => ({ name })), orchestration }, { model: scriptedModel(script) })
+  try {
+    return await team.execute('Migrate?')
+  } finally {
+    await team.close()
+  }
+}
+
+const DEBATE = { strategy: 'debate' as const, debaters: ['pro', 'con'], judge: 'judge', maxRounds: 1 }
+const no = { argument: 'No.', evidence: ['a count'] }
+
+t.test('what a debater says without evidence stands, and it stays in the debate', async (t) => {
+  const verdict = { winner: 'pro', reasons: 'It is right.' }
+  const result = await play(DEBATE, { pro: ['Yes, for speed.'], con: [no], judge: [verdict, 'Yes.'] })
+  t.match(result, { success: true, finalOutput: 'Yes.', failures: [] })
+  t.ok(decisions(result).includes('Does "pro" give evidence in round 1? no'))
+  const verdictAsked = result.messageHistory.find(({ recipient }) => recipient === 'judge')
+  t.match(verdictAsked?.content, /Yes, for speed\.\n\n\(without evidence\)/)
+})
+
+t.test('a judge that gives no verdict ends the run with ReplyInvalidError', async (t) => {
+  const result = await play(DEBATE, { pro: [no], con: [no], judge: ['pro wins'] })
+  t.match(result.error, { code: 'REPLY_INVALID', details: { agent: 'judge', content: 'pro wins' } })
+})
+
+t.test('a member whose vote nobody understands stays, and counts as not agreeing', async (t) => {
+  const result = await play(
+    { strategy: 'consensus', consensusMethod: 'vote', maxRounds: 1 },
+    { a: ['A', { choice: 1 }], b: ['B', { choice: 1 }], c: ['C', 'The first, I think.'] },
+  )
+  t.match(result.error, { code: 'CONSENSUS' })
+  t.ok(decisions(result).includes('Does the vote of "c" count? no'))
+})
+
+t.test('a manager that will not plan has done the work itself', async (t) => {
+  const result = await play(
+    { strategy: 'hierarchical', manager: 'lead', workers: ['ann'] },
+    { lead: ['It is done.'], ann: ['?'] },
+  )
+  t.match(result, { success: true, finalOutput: 'It is done.' })
+  t.same(decisions(result), ['Who does the work? lead'])
+})
+
+t.test('one that is told once that JSON is wanted may still give it', async (t) => {
+  const plan = { tasks: [{ worker: 'ann', task: 'dig' }] }
+  const result = await play(
+    { strategy: 'hierarchical', manager: 'lead', workers: ['ann'], workerAutonomy: 'high' },
+    { lead: ['Let ann dig.', plan, 'Dug.'], ann: ['a hole'] },
+  )
+  t.match(result, { success: true, finalOutput: 'Dug.' })
+})
