@@ -64,3 +64,24 @@ t.test('one that is told once that JSON is wanted may still give it', async (t) 
   )
   t.match(result, { success: true, finalOutput: 'Dug.' })
 })
+
+t.test('a note that is null is none, whoever gives it', async (t) => {
+  const accepts = { accept: true, objection: null }
+  const synthesis = { strategy: 'consensus' as const, consensusMethod: 'synthesis' as const, maxRounds: 1 }
+  t.equal((await play(synthesis, { a: ['A', 'both'], b: ['B', accepts], c: ['C', accepts] })).finalOutput, 'both')
+
+  const vote = { choice: 1, reasons: null }
+  const ballots = { strategy: 'consensus' as const, consensusMethod: 'vote' as const, maxRounds: 1 }
+  t.equal((await play(ballots, { a: ['A', vote], b: ['B', vote] })).finalOutput, 'A')
+
+  const view = { agreesWith: 'b', answer: null, reasons: null }
+  t.equal((await play({ strategy: 'consensus', maxRounds: 1 }, { a: ['A', view], b: ['B', view] })).finalOutput, 'B')
+
+  const judge = [{ winner: 'con', reasons: null }, 'No.']
+  t.equal((await play(DEBATE, { pro: [no], con: [no], judge })).finalOutput, 'No.')
+
+  const plan = { tasks: [{ worker: 'ann', task: 'dig', dependsOn: null }], reasoning: null }
+  const approved = { approved: true, remarks: null }
+  const led = { strategy: 'hierarchical' as const, manager: 'lead', workers: ['ann'] }
+  t.equal((await play(led, { lead: [plan, approved, approved, 'Dug.'], ann: ['a hole'] })).finalOutput, 'Dug.')
+})

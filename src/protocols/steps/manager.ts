@@ -8,6 +8,7 @@ import type { DramatisError } from '../../errors.ts'
 import type { AgentMessage } from '../../mailbox/message.ts'
 import type { HIERARCHICAL } from '../prompts/hierarchical.ts'
 import type { Speak } from '../prompts/prompts.ts'
+import { absent, note } from './answer-forms.ts'
 import { type AskedFor, askFor } from './ask-for.ts'
 import { type LastWords, lastWord } from './last-word.ts'
 import { MOST_TASKS, type Plan } from './manager-plan.ts'
@@ -17,7 +18,7 @@ type Asking = Pick<OrchestratorContext, 'request'>
 
 /** What it says of work that is to be done, or is done. */
 export type Verdict = z.output<typeof VERDICT>
-const VERDICT = z.object({ approved: z.boolean(), remarks: z.string().default('') })
+const VERDICT = z.object({ approved: z.boolean(), remarks: note })
 
 /** What a manager of those workers is asked for. */
 const planFor = (workers: readonly string[]) =>
@@ -27,11 +28,11 @@ const planFor = (workers: readonly string[]) =>
         z.object({
           worker: z.enum(workers),
           task: z.string().min(1),
-          dependsOn: z.array(z.int().min(1).max(MOST_TASKS)).max(MOST_TASKS).default([]),
+          dependsOn: absent(z.array(z.int().min(1).max(MOST_TASKS)).max(MOST_TASKS).default([])),
         }),
       )
       .max(MOST_TASKS),
-    reasoning: z.string().default(''),
+    reasoning: note,
   })
 
 export class Manager {
@@ -57,7 +58,7 @@ export class Manager {
     this.#say = say
     this.#names = workers.map((worker) => worker.name)
     this.#list = workers.map(colleagueAsLine).join('\n')
-    this.#choice = z.object({ worker: z.enum(this.#names).nullable(), remarks: z.string().default('') })
+    this.#choice = z.object({ worker: z.enum(this.#names).nullable(), remarks: note })
   }
 
   /** Its plan, and the message with it. Of an answer that is no plan, the message alone. */

@@ -123,7 +123,7 @@ export function synthesis(council: Council, say: Say, tieBreaker: string | undef
       const structuredData = { query, round, draft: { writer, content: text, structuredData: data } }
       const said = await council.askEach(others, content, opinion, { structuredData })
       objections = [...said].flatMap(([agent, view]) =>
-        view && !view.accept ? { agent, objection: view.objection ?? 'It says no more than that it objects.' } : [],
+        view && !view.accept ? { agent, objection: view.objection || 'It says no more than that it objects.' } : [],
       )
       const standing = new Map<string, Position | null>(held.has(writer) ? [[writer, draft]] : [])
       for (const [agent, view] of said) standing.set(agent, view && (view.accept ? draft : (held.get(agent) ?? null)))
