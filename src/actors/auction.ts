@@ -104,7 +104,8 @@ async function asked(
       return await orchestrator.request(agent, content, options)
     } catch (error) {
       if (signal.aborted) return `It did not bid within ${bidTimeoutMs} ms.`
-      return `It failed: ${error instanceof DramatisError ? `${error.code}: ${error.message}` : describe(error)}`
+      const why = error instanceof DramatisError ? `${error.code}: ${error.message}` : describe(error)
+      return `It failed: ${why}${/[.!?]$/.test(why) ? '' : '.'}` // it stands among sentences
     }
   }
   const all = Promise.all(bidders.map(bid))

@@ -164,6 +164,8 @@ t.test('who was not asked is named when nobody bids', async (t) => {
     t.match(error?.message, /^Nobody of proud bids for the task\. Not asked: proud .*canBeDelegatedTo/)
     t.notMatch(error?.message, /onNoBids|minimumBid/, 'they would not help')
   }
+  const broken = answers(() => Promise.reject(new Error('no idea')))
+  t.match((await sell(t, { a: broken, b: says('no') })).error, { message: /Error: no idea\. "b": Its/ })
   const some = await sell(t, { proud, a: says('no') })
   t.match(some.error, { message: /"a": Its answer has no number.* Not asked: proud .*onNoBids/ })
   t.match(some.error?.details, { bidders: ['proud', 'a'], notAsked: ['proud'] })
