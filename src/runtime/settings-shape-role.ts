@@ -29,9 +29,12 @@ const MAX_INSTANCES = 256
 /** A text, but the empty one. */
 export const someText = rule('a string that is not empty', (value) => typeof value === 'string' && value !== '')
 
+/** Tasks are searched for it: one of spaces would be in almost all of them. */
+const isCapabilityName = (value: unknown) => typeof value === 'string' && value.trim() !== ''
+
 const capabilityShape = shape<Capability>(
   {
-    name: someText,
+    name: rule('a string that is not blank', isCapabilityName),
     description: text,
     inputTypes: listOf(text),
     outputTypes: listOf(text),
@@ -43,8 +46,7 @@ const capabilityShape = shape<Capability>(
 
 const capability: Check = (value, path) => {
   if (isObject(value)) return capabilityShape(value, path)
-  if (typeof value !== 'string' || value === '')
-    throw refused(path, value, 'a string that is not empty, or a Capability')
+  if (!isCapabilityName(value)) throw refused(path, value, 'a string that is not blank, or a Capability')
 }
 
 const agentName: Check = (value, path) => {

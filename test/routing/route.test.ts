@@ -62,6 +62,19 @@ t.test('where no capability occurs, the first agent one of whose tools does', as
   t.equal((await told(t, desk, (script) => script.route('MathSkill search'))).answer, 'SearchExpert')
 })
 
+t.test('a capability whose name is blank is refused: it would be in every text', (t) => {
+  for (const [capabilities, path] of [
+    [[' '], 'agents[0].capabilities[0]'],
+    [[{ name: '\n' }], 'agents[0].capabilities[0].name'],
+  ] as const)
+    t.throws(() => routing(t, { a: { capabilities: [...capabilities] } }, async () => ''), {
+      code: 'CONFIGURATION',
+      message: /not blank/,
+      details: { path },
+    })
+  t.end()
+})
+
 t.test('a task that names nothing of anybody is for nobody', async (t) => {
   const { answer, result } = await told(t, desk, (script) => script.route('sing a song'))
   t.equal(answer, null)
