@@ -56,17 +56,16 @@ function callFor(agent: string, task: string): Call | undefined {
   return { name: 'exchange_rate', input: { from: /日|yen|jpy/iu.test(task) ? 'JPY' : 'USD', to: 'TWD' } }
 }
 
-interface Result {
-  task: string
-  resultData: string | null
-  errorDetails?: { message: string } | null
-}
+const RESULT = /^## \d+\. (.*) \(by \S+\)$/m
+const FAILED = /^\(sub-task \d+ failed: (.*)\)$/s
 
-/** The results stand as JSON at the end of what the supervisor is told. */
+/** The results stand under headings at the end of what the supervisor is told. */
 function combined(told: string): string {
-  const { results }: { results: Result[] } = JSON.parse(told.slice(told.lastIndexOf('\n\n{')))
-  const lines = results.map(({ task, resultData, errorDetails }) => {
-    return `${task}: ${resultData ?? `not found out: ${errorDetails?.message}`}`
+  const [, ...parts] = told.split(RESULT) // task, result, task, result
+  const lines = parts.flatMap((task, at) => {
+    const result = parts[at + 1]?.trim() ?? ''
+    const why = FAILED.exec(result)?.[1]
+    return at % 2 === 0 ? [`${task}: ${why === undefined ? result : `not found out: ${why}`}`] : []
   })
   return ['[by keywords, not by a model]', ...lines].join('\n')
 }

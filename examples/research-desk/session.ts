@@ -84,7 +84,7 @@ const orchestrator = by(
     },
   },
   {
-    when: /"resultData": "365".*"resultData": "8\.4"/s,
+    when: /^365$.*^8\.4$/ms,
     reply:
       'Support of Node.js 20 ends on 2026-04-30, that of Node.js 22 on 2027-04-30 (the pages of the two releases). The move gains 365 days, and takes 8.4 hours for 14 servers.',
   },
