@@ -53,6 +53,13 @@ t.test('neither the runtime nor the protocols know a built-in tool', async (t) =
   t.same(users.filter(({ from }) => ['runtime', 'protocols'].includes(roomOf(from))).map(arrow), [])
 })
 
+t.test('the protocols know what options are, and nothing of the runtime that runs', async (t) => {
+  const options = /^src\/runtime\/(refused|settings(-[a-z]+)?|delegation-bound)\.ts$/
+  const users = imports.filter(({ from, to }) => roomOf(from) === 'protocols' && roomOf(to) === 'runtime')
+  t.ok(users.length > 0)
+  t.same(users.filter(({ to }) => !options.test(to)).map(arrow), [])
+})
+
 t.test('nobody imports the entries of threads, which are started by their URL', async (t) => {
   const entries = ['src/actors/thread-entry.ts', 'src/actors/tool-entry.ts']
   t.same(imports.filter(({ to }) => entries.includes(to)).map(arrow), [])

@@ -90,6 +90,12 @@ t.test('the names of tools in modules are known, those of verbs are none', async
   t.equal((await told(t, modules, (script) => script.route('request it'))).answer, null)
 })
 
+t.test('a skill that no tool stands behind is a name to route by, too', async (t) => {
+  const skilled = { other: {}, CalcBot: { tools: ['MathSkill'] } }
+  const ask = 'calculate value of MathSkill expression 2+2'
+  t.equal((await told(t, skilled, (script) => script.route(ask))).answer, 'CalcBot')
+})
+
 t.test('required capabilities are needed all, in any letter case, and the surest agent has the task', async (t) => {
   const roles = {
     a: {
