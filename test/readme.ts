@@ -1,4 +1,4 @@
-/** What stands in the README, for the tests that hold it to the truth. Tests are started in the project's folder. */
+/** What stands in the README and in docs/, for the tests that hold it to the truth. Tests are started in the project's folder. */
 import { readFileSync } from 'node:fs'
 
 export const readme = readFileSync('README.md', 'utf8')
@@ -10,11 +10,15 @@ export interface Block {
   file: string | undefined
 }
 
-export const blocks: Block[] = [...readme.matchAll(/^```(\w+)\n([\s\S]*?)^```$/gm)].map(([, language, text]) => ({
-  language: language!,
-  text: text!,
-  file: /^\/\/ ([\w.-]+)\n/.exec(text!)?.[1],
-}))
+/** The blocks of code of a page in Markdown. */
+export const blocksOf = (page: string): Block[] =>
+  [...page.matchAll(/^```(\w+)\n([\s\S]*?)^```$/gm)].map(([, language, text]) => ({
+    language: language!,
+    text: text!,
+    file: /^\/\/ ([\w.-]+)\n/.exec(text!)?.[1],
+  }))
+
+export const blocks = blocksOf(readme)
 
 /** What stands below a heading, up to the next one of the same depth or above. */
 export function section(heading: string): string {
