@@ -1,5 +1,6 @@
 /** What strategies check by zod. Loaded when there is something to check: a team of code starts without it. */
 import { z } from 'zod'
+import { absent } from './answer-forms.ts'
 import type { SubTask, SubTaskResult } from './sub-task.ts'
 import { circleIn, MOST_TASKS } from './task-plan.ts'
 
@@ -49,11 +50,13 @@ export const planSchema = (roles: readonly string[], most = MOST_TASKS) => {
     task: z.string().trim().min(1).describe('What to do, in the language of the question.'),
     tool: z.string().nullish().describe('The tool to use, if it has to be that one.'),
     input: z.record(z.string(), z.unknown()).nullish().describe('The input of that tool.'),
-    dependsOn: z.array(z.int().min(1)).default([]).describe('Numbers, from 1, of the tasks whose results it needs.'),
+    dependsOn: absent(
+      z.array(z.int().min(1)).default([]).describe('Numbers, from 1, of the tasks whose results it needs.'),
+    ),
   })
   const plan = z.object({
     tasks: z.array(task).max(most),
-    reasoning: z.string().default('').describe('Why these tasks, in a sentence.'),
+    reasoning: absent(z.string().default('').describe('Why these tasks, in a sentence.')),
   })
   return plan.superRefine(({ tasks }, context) => {
     const circle = circleIn(tasks.map(({ dependsOn }, at) => ({ number: at + 1, needs: dependsOn })))
