@@ -149,7 +149,7 @@ function tally(
 
 /** @throws {ReplyInvalidError} when it chooses nothing on the list, twice. */
 async function breakTie(
-  orchestrator: Pick<OrchestratorContext, 'decide' | 'request'>,
+  orchestrator: Pick<OrchestratorContext, 'agents' | 'decide' | 'request'>,
   query: string,
   choices: readonly Stand[],
   tieBreaker: string,

@@ -36,6 +36,7 @@ t.test('what a debater says without evidence stands, and it stays in the debate'
 t.test('a judge that gives no verdict ends the run with ReplyInvalidError', async (t) => {
   const result = await play(DEBATE, { pro: [no], con: [no], judge: ['pro wins'] })
   t.match(result.error, { code: 'REPLY_INVALID', details: { agent: 'judge', content: 'pro wins' } })
+  t.equal(result.totalTokenUsage.calls, 4, 'the judge is told once that JSON is wanted')
 })
 
 t.test('a member whose vote nobody understands stays, and counts as not agreeing', async (t) => {
@@ -84,4 +85,8 @@ t.test('a note that is null is none, whoever gives it', async (t) => {
   const approved = { approved: true, remarks: null }
   const led = { strategy: 'hierarchical' as const, manager: 'lead', workers: ['ann'] }
   t.equal((await play(led, { lead: [plan, approved, approved, 'Dug.'], ann: ['a hole'] })).finalOutput, 'Dug.')
+
+  const split = { tasks: [{ agent: 'ann', task: 'dig', dependsOn: null }], reasoning: null }
+  const supervised = { strategy: 'supervisor' as const, supervisor: 'lead', experts: ['ann'] }
+  t.equal((await play(supervised, { lead: [split, 'Dug.'], ann: ['a hole'] })).finalOutput, 'Dug.')
 })

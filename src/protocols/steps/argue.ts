@@ -14,7 +14,7 @@ export interface Argument {
 }
 
 type Said = Pick<Argument, 'argument' | 'evidence'>
-type Asking = Pick<OrchestratorContext, 'request' | 'signal'>
+type Asking = Pick<OrchestratorContext, 'agents' | 'request' | 'signal'>
 
 /** Its words as they are. */
 export async function argue(

@@ -13,9 +13,12 @@ export interface AskedFor<T> {
   message: AgentMessage
 }
 
+/** What it takes of a script. */
+export type Asking = Pick<OrchestratorContext, 'agents' | 'request'>
+
 /**
  * The agent's answer as the schema returns it: its structured data, or the JSON in its words. An agent whose answer misses
- * the schema is told why, and asked once more.
+ * the schema is told why, and asked once more. A model that gives no JSON at all was told in its turn, and is not again.
  *
  * @throws {ReplyInvalidError} when it misses the schema again; `details` has the agent, the issues and its words.
  *
@@ -23,33 +26,37 @@ export interface AskedFor<T> {
  * const { value } = await askFor(orchestrator, 'judge', 'Who is right?', z.object({ side: z.enum(['a', 'b']) }))
  */
 export async function askFor<T>(
-  orchestrator: Pick<OrchestratorContext, 'request'>,
+  orchestrator: Asking,
   agent: string,
   content: string,
   schema: ModelSchema<unknown, T>,
   options: RequestOptions = {},
 ): Promise<AskedFor<T>> {
   const metadata = { ...options.metadata, ...withAnswerSchema(jsonSchemaOf(schema)) }
+  const isModel = orchestrator.agents.some(({ name, playedByModel }) => name === agent && playedByModel)
   let words = content
   for (let isLast = false; ; isLast = true) {
     const message = await orchestrator.request(agent, words, { ...options, metadata })
     try {
       return { value: await valueIn(message, schema, agent), message }
     } catch (error) {
-      if (isLast || !(error instanceof ReplyInvalidError)) throw error
+      const wasTold = isModel && dataOf(message) === undefined
+      if (isLast || wasTold || !(error instanceof ReplyInvalidError)) throw error
       words = `${content}\n\nYour last answer cannot be used: ${error.details.issues}. Answer again.`
     }
   }
 }
 
-async function valueIn<T>(
-  { content, structuredData }: AgentMessage,
-  schema: ModelSchema<unknown, T>,
-  agent: string,
-): Promise<T> {
+const dataOf = ({ content, structuredData }: AgentMessage): unknown => structuredData ?? jsonIn(content)?.value
+
+async function valueIn<T>(message: AgentMessage, schema: ModelSchema<unknown, T>, agent: string): Promise<T> {
   const missed = (issues: string) =>
-    new ReplyInvalidError(`The answer of "${agent}" cannot be used: ${issues}.`, { agent, issues, content })
-  const value = structuredData ?? jsonIn(content)?.value
+    new ReplyInvalidError(`The answer of "${agent}" cannot be used: ${issues}.`, {
+      agent,
+      issues,
+      content: message.content,
+    })
+  const value = dataOf(message)
   if (value === undefined) throw missed('it has no structured data, and no JSON in its words')
   return checkBySchema(schema, value, missed)
 }

@@ -61,7 +61,7 @@ function add(claims: Claim[], value: unknown, agent: string): void {
  * @throws {ReplyInvalidError} when it answers twice with what is no such list.
  */
 export async function contradictionsIn(
-  orchestrator: Pick<OrchestratorContext, 'request'>,
+  orchestrator: Pick<OrchestratorContext, 'agents' | 'request'>,
   judge: string,
   query: string,
   answers: readonly Answered[],

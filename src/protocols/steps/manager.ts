@@ -9,12 +9,10 @@ import type { AgentMessage } from '../../mailbox/message.ts'
 import type { HIERARCHICAL } from '../prompts/hierarchical.ts'
 import type { Speak } from '../prompts/prompts.ts'
 import { absent, note } from './answer-forms.ts'
-import { type AskedFor, askFor } from './ask-for.ts'
+import { type AskedFor, type Asking, askFor } from './ask-for.ts'
 import { type LastWords, lastWord } from './last-word.ts'
 import { MOST_TASKS, type Plan } from './manager-plan.ts'
 import { asData, errorAsData, resultsAsData, resultsWithTasks, type TaskResult, wordsOf } from './task-results.ts'
-
-type Asking = Pick<OrchestratorContext, 'request'>
 
 /** What it says of work that is to be done, or is done. */
 export type Verdict = z.output<typeof VERDICT>
@@ -127,6 +125,7 @@ class OwnAnswer extends Error {
 /** Ends the question with the first answer that does not mean to be a plan. */
 function forPlans(orchestrator: Asking): Asking {
   return {
+    agents: orchestrator.agents,
     request: async (to, content, options) => {
       const message = await orchestrator.request(to, content, options)
       const value = message.structuredData ?? jsonIn(message.content)?.value

@@ -9,7 +9,7 @@ export interface Plan {
   reasoning: string
 }
 
-type Planning = Pick<OrchestratorContext, 'decide' | 'request'>
+type Planning = Pick<OrchestratorContext, 'agents' | 'decide' | 'request'>
 
 /**
  * A plan for those roles, as the planner gives it. One that misses the schema, or goes in a circle, is sent back once.
