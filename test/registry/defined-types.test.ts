@@ -53,8 +53,8 @@ const type: fc.Arbitrary<AgentType> = fc.record(
     systemPrompt: text,
     capabilities: fc.array(
       fc.oneof(
-        text.filter((name) => name !== ''),
-        fc.record({ name: text.filter((name) => name !== ''), inputTypes: fc.array(text) }),
+        text.filter((name) => name.trim() !== ''),
+        fc.record({ name: text.filter((name) => name.trim() !== ''), inputTypes: fc.array(text) }),
       ),
       { maxLength: 2 },
     ),
