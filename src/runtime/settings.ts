@@ -139,7 +139,9 @@ export function settingsFrom(
     newcomer(role, path, others, expected = []) {
       roleShape(role, path)
       checkNewName(role, path, others, expected)
-      return agentSettings(role, path, defaults, isGiven(role), known)
+      const settings = agentSettings(role, path, defaults, isGiven(role), known)
+      noticeSkills(logger, settings.name, settings.tools)
+      return settings
     },
   }
 }

@@ -129,7 +129,7 @@ t.test('a role that cannot be is refused as in the constructor', async (t) => {
     [{ name: 'carl', module: 5 }, 'role.module'],
     [{ name: 'bob', modul: 'x' }, 'role.modul'],
     [{ name: 'bob', canDelegateTo: ['zoe'] }, 'role.canDelegateTo[0]'],
-    [{ name: 'bob', tools: ['search'] }, 'role.tools'],
+    [{ name: 'bob', tools: ['delgate'] }, 'role.tools'],
     [{ name: 'bob', communication: { retries: -1 } }, 'role.communication.retries'],
     [{ name: Symbol('bob') }, 'role.name'],
     [

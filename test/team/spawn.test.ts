@@ -138,7 +138,7 @@ t.test('a role that cannot be is refused by its path', async (t) => {
     [{ name: 'helper', module: './helper.js' }, 'role.module'],
     [{ name: 'helper', env: ['HOME'] }, 'role.env'],
     [{ name: 'helper', lifetime: 'ever' }, 'role.lifetime'],
-    [{ name: 'helper', tools: ['search'] }, 'role.tools[0]'],
+    [{ name: 'helper', tools: ['delgate'] }, 'role.tools[0]'],
     [{ name: 'helper', trust: 'untrusted', canDelegateTo: ['worker'] }, 'role.canDelegateTo'],
   ]
   const paths: unknown[] = []
