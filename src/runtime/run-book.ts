@@ -1,4 +1,4 @@
-/** All runs of a team: admitted, queued, begun and ended. What becomes of them then is in ended-runs.ts. */
+/** All runs of a team, from launch to end: how many at a time is in run-line.ts, what becomes of them then in ended-runs.ts. */
 import type { Blackboard } from '../blackboard/entry.ts'
 import type { Timer } from '../clock.ts'
 import {
@@ -9,7 +9,6 @@ import {
   RunAbortedError,
   RunTimeoutError,
   TeamClosedError,
-  TeamOverloadedError,
 } from '../errors.ts'
 import { errorOf, isFailure, jsonIn } from '../mailbox/codec.ts'
 import { readBody } from '../mailbox/frame-body.ts'
@@ -22,6 +21,7 @@ import { redactedBlackboard } from './redacted-blackboard.ts'
 import type { Redactor } from './redactor.ts'
 import { type MultiAgentResult, type RunEnding, resultOf } from './result.ts'
 import { RunHandle, type RunHost, type RunOptions, type RunStatus } from './run.ts'
+import { RunLine } from './run-line.ts'
 import { readRunOptions } from './run-options.ts'
 import { RunOutput } from './run-output.ts'
 import type { RunState } from './run-state.ts'
@@ -44,15 +44,12 @@ export class RunBook implements RunHost {
   readonly #start: () => Promise<void>
   readonly #entries = new Map<string, Entry>()
   readonly #byState = new Map<RunState, Entry>()
-  readonly #queue: Entry[] = []
-  readonly #running = new Set<Entry>()
+  readonly #line: RunLine<Entry>
   readonly #ended: EndedRuns
   readonly #listeners = new Set<() => void>()
   readonly #entering = new Set<Promise<unknown>>()
   readonly #tracing: Tracing | undefined
   #last: RunState | undefined
-  /** While runs are under way; their agents may all be between two lives. */
-  #hold: Timer | undefined
   closing = false
 
   constructor(supervisor: Supervisor, settings: TeamSettings, start: () => Promise<void>, tracing?: Tracing) {
@@ -60,6 +57,7 @@ export class RunBook implements RunHost {
     this.#settings = settings
     this.#start = start
     this.#tracing = tracing
+    this.#line = new RunLine(settings, supervisor.clock)
     this.#ended = new EndedRuns(supervisor, settings.globalTimeoutMs, (run) => {
       this.#entries.delete(run.id)
       this.#byState.delete(run)
@@ -70,7 +68,7 @@ export class RunBook implements RunHost {
   readonly part: Part = () => ({
     next: () => {
       this.#ended.settle()
-      for (const { handle } of this.#running) trimLog(handle.state, this.#supervisor.cells)
+      for (const { handle } of this.#line.running) trimLog(handle.state, this.#supervisor.cells)
       for (const listener of [...this.#listeners]) listener()
     },
   })
@@ -83,13 +81,7 @@ export class RunBook implements RunHost {
     const joined = options.runId === undefined ? undefined : this.#join(options.runId, query)
     if (joined) return joined as RunHandle<T>
     this.#checkModels(options.models ?? {})
-    const waits = this.#running.size >= this.#settings.maxConcurrentRuns
-    if (waits && this.#queue.length >= this.#settings.maxQueuedRuns) {
-      throw new TeamOverloadedError(
-        `${this.#running.size} runs are under way and ${this.#queue.length} wait; that is all this team takes (maxConcurrentRuns, maxQueuedRuns). Try again later.`,
-        { running: this.#running.size, queued: this.#queue.length },
-      )
-    }
+    const waits = this.#line.admit()
     const state = this.#supervisor.openRun(
       options.runId ?? this.#supervisor.frames.id(),
       query,
@@ -105,7 +97,7 @@ export class RunBook implements RunHost {
     this.#tracing?.launched(state)
     this.#supervisor.calls.board(state)
     if (options.signal?.aborted) this.cancel(state, reasonOf(options.signal))
-    else if (waits) this.#enqueue(entry)
+    else if (waits) this.#line.enqueue(entry)
     else void this.#begin(entry)
     return handle
   }
@@ -147,16 +139,9 @@ export class RunBook implements RunHost {
     return entry
   }
 
-  #enqueue(entry: Entry): void {
-    const priority = entry.options.priority ?? 0
-    const at = this.#queue.findIndex((other) => (other.options.priority ?? 0) < priority)
-    this.#queue.splice(at < 0 ? this.#queue.length : at, 0, entry)
-  }
-
   async #begin(entry: Entry): Promise<void> {
     const { handle, target } = entry
-    this.#running.add(entry)
-    this.#hold ??= this.#supervisor.clock.hold()
+    this.#line.begin(entry)
     handle.status = 'running'
     this.#supervisor.record(handle.state, { kind: 'run.started', query: handle.state.query })
     try {
@@ -227,7 +212,7 @@ export class RunBook implements RunHost {
     entry.result = resultOf(state, ending, executionTimeMs, this.#agents(state), this.#supervisor)
     entry.timer?.cancel()
     entry.clear()
-    this.#leave(entry)
+    this.#line.leave(entry, (next) => void this.#begin(next))
     this.#ended.add(state)
     this.#tellNext()
     handle.finish(entry.result, status)
@@ -246,7 +231,7 @@ export class RunBook implements RunHost {
     entry.clear()
     this.#supervisor.record(handle.state, { kind: 'run.finished', error })
     this.#tracing?.finished(handle.state, error)
-    this.#leave(entry)
+    this.#line.leave(entry, (next) => void this.#begin(next))
     this.#ended.add(handle.state)
     this.#tellNext()
     handle.misconfigured(error)
@@ -255,21 +240,6 @@ export class RunBook implements RunHost {
   /** Whoever reads the team's events hears of the end before who waits for the run goes on; not within what has led to it. */
   #tellNext(): void {
     queueMicrotask(() => this.#supervisor.settleRecords())
-  }
-
-  #leave(entry: Entry): void {
-    this.#running.delete(entry)
-    if (this.#running.size === 0) {
-      this.#hold?.cancel()
-      this.#hold = undefined
-    }
-    const queued = this.#queue.indexOf(entry)
-    if (queued >= 0) this.#queue.splice(queued, 1)
-    while (this.#running.size < this.#settings.maxConcurrentRuns) {
-      const next = this.#queue.shift()
-      if (!next) return
-      void this.#begin(next)
-    }
   }
 
   // ---- for handles and watchers
@@ -290,7 +260,7 @@ export class RunBook implements RunHost {
     return [...this.#entries.values()].map(({ handle }) => handle)
   }
   get counts(): { running: number; queued: number } {
-    return { running: this.#running.size, queued: this.#queue.length }
+    return this.#line.counts
   }
   resultOf(runId: string): MultiAgentResult<unknown> | undefined {
     return this.#entries.get(runId)?.result
@@ -321,8 +291,8 @@ export class RunBook implements RunHost {
 
   /** Resolves when no run is under way or waits. */
   async quiet(): Promise<void> {
-    while (this.#running.size + this.#queue.length > 0) {
-      await Promise.all([...this.#running, ...this.#queue].map(({ handle }) => handle.result.catch(() => {})))
+    while (!this.#line.isEmpty) {
+      await Promise.all(this.#line.all.map(({ handle }) => handle.result.catch(() => {})))
     }
   }
 
@@ -338,7 +308,7 @@ export class RunBook implements RunHost {
   async drained(): Promise<void> {
     for (;;) {
       if (this.#entering.size > 0) await Promise.allSettled(this.#entering)
-      else if (this.#running.size + this.#queue.length > 0 || !this.#ended.areQuiet) await this.#nextRecords()
+      else if (!this.#line.isEmpty || !this.#ended.areQuiet) await this.#nextRecords()
       else return
     }
   }
@@ -353,7 +323,7 @@ export class RunBook implements RunHost {
   }
 
   abortAll(error: DramatisError): void {
-    for (const entry of [...this.#queue, ...this.#running]) {
+    for (const entry of this.#line.all) {
       this.#supervisor.record(entry.handle.state, { kind: 'run.aborted', reason: error.message })
       this.#abort(entry, error, 'aborted')
     }
