@@ -14,7 +14,7 @@ import type { AgentInstance } from './agent-instance.ts'
 import type { AgentRegistry } from './agent-registry.ts'
 import type { Cell } from './cell.ts'
 import { contextSummary } from './context-summary.ts'
-import { FIXED_NAMES, ORCHESTRATOR_INDEX } from './core.ts'
+import { FIXED_NAMES } from './core.ts'
 import { delegateTask } from './delegate-task.ts'
 import { delegationGraph, mayDelegate } from './delegation.ts'
 import { eventStream } from './event-stream.ts'
@@ -27,22 +27,21 @@ import { livelock } from './parts/livelock.ts'
 import { Posting } from './posting.ts'
 import { Provision, type TeamKit } from './provision.ts'
 import { reading } from './refused.ts'
-import type { MultiAgentResult } from './result.ts'
 import { noRegistry, Roster } from './roster.ts'
-import type { Run, RunHandle, RunOptions } from './run.ts'
+import type { RunOptions } from './run.ts'
 import { RunBook } from './run-book.ts'
 import type { TeamSettings } from './settings.ts'
 import { WorkerSpawner } from './spawner.ts'
 import { Supervisor } from './supervisor.ts'
-import { TeamInsight } from './team-insight.ts'
 import { TeamLife } from './team-life.ts'
 import { partsOf } from './team-parts.ts'
+import { TeamRuns } from './team-runs.ts'
 import { serveTeamVerbs } from './team-verbs.ts'
 import { Tracing } from './telemetry/tracing.ts'
 
 const SPARE_NAMES = 1024
 
-export class TeamRuntime extends TeamInsight {
+export class TeamRuntime extends TeamRuns {
   protected readonly supervisor: Supervisor
   protected readonly runBook: RunBook
   readonly #posting: Posting
@@ -156,88 +155,13 @@ export class TeamRuntime extends TeamInsight {
     return this.close()
   }
 
-  // ---- runs
-
-  /**
-   * Runs the team on a query. Rejects only on misuse (`ConfigurationError`, `TeamOverloadedError`, `TeamClosedError`); a
-   * run that fails, times out or is aborted resolves with `success: false` and the reason.
-   *
-   * @example
-   * const result = await team.execute('Should we migrate?', { timeoutMs: 30_000 })
-   * console.log(result.success ? result.finalOutput : result.error.message)
-   */
-  async execute<T = undefined>(query: string, options: RunOptions<T> = {}): Promise<MultiAgentResult<T>> {
-    return this.#await(query, options, this.supervisor.cells[ORCHESTRATOR_INDEX]!)
-  }
-
-  /**
-   * Starts a run and gives its handle.
-   *
-   * @throws {TeamOverloadedError} when `maxConcurrentRuns` run and `maxQueuedRuns` wait.
-   * @throws {TeamClosedError} after `close`.
-   * @throws {ConfigurationError} for a wrong option, or a `runId` of a run with another query.
-   */
-  launch<T = undefined>(query: string, options: RunOptions<T> = {}): Run<T> {
-    const run = this.runBook.launch(query, options, this.supervisor.cells[ORCHESTRATOR_INDEX]!)
-    run.state.held = true
-    return run
-  }
-
-  /** Its caller waits for the result, and gets no handle. */
-  #await<T>(query: string, options: RunOptions<T>, target: Cell): Promise<MultiAgentResult<T>> {
-    const { state, result } = this.runBook.launch(query, options, target)
-    state.held ??= false
-    return result
-  }
-
-  /**
-   * The events of a run; leaving the loop aborts it.
-   *
-   * @example
-   * for await (const event of team.stream('Should we migrate?')) {
-   *   if (event.type === 'output.delta' && event.final) process.stdout.write(event.chunk)
-   * }
-   */
-  async *stream<T = undefined>(query: string, options: RunOptions<T> = {}): AsyncGenerator<RuntimeEvent<T>> {
-    const run = this.launch(query, options)
-    try {
-      yield* run.events()
-      await run.result // a configuration that cannot work has no last event
-    } finally {
-      await run.cancel('the reader left the stream')
-    }
-  }
+  // ---- messages and agents
 
   async #runAlone(cell: Cell, task: string, options: RunOptions): Promise<string> {
-    const result = await this.#await(task, options, cell)
+    const result = await this.resultOf(task, options, cell)
     if (result.success) return result.finalOutput
     throw result.error
   }
-
-  /** The run of that id, if the log still has it. */
-  getRun(runId: string): Run<unknown> | undefined {
-    return this.runBook.get(runId)
-  }
-
-  /** The runs that the log still has. `startedAt` is epoch ms. */
-  async listRuns(
-    filter: { status?: Run['status'] } = {},
-  ): Promise<{ id: string; query: string; status: Run['status']; startedAt: number }[]> {
-    const runs = this.runBook.list().filter(({ status }) => filter.status === undefined || status === filter.status)
-    return runs.map(({ id, query, status, state }: RunHandle<unknown>) => ({
-      id,
-      query,
-      status,
-      startedAt: state.startedAt,
-    }))
-  }
-
-  /** Goes on with a run after the end of its process. Not available in this version. */
-  resume<T = undefined>(_runId: string, _options: Omit<RunOptions<T>, 'runId'> = {}): Promise<MultiAgentResult<T>> {
-    return Promise.reject(unavailable('resume'))
-  }
-
-  // ---- messages and agents
 
   /**
    * Sends a message from outside of any run; it is a run of its own, which ends when what it caused is quiet. The default
