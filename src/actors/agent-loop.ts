@@ -24,7 +24,6 @@ import {
 } from '../mailbox/frame.ts'
 import { type FrameId, readId } from '../mailbox/frame-id.ts'
 import { allocate, type Memory } from '../mailbox/memory.ts'
-import type { AgentMessage, TypedMessage } from '../mailbox/message.ts'
 import { TeamMemory } from '../mailbox/room.ts'
 import { Window } from '../mailbox/window.ts'
 import { Asks } from './asks.ts'
@@ -34,7 +33,7 @@ import type { AgentHandlers } from './definition.ts'
 import { EarlyAborts } from './early-aborts.ts'
 import { ExternalMemory } from './external-memory.ts'
 import { handled } from './handled.ts'
-import { inputOf } from './input.ts'
+import { handle, isThenable, thrownBy } from './handling.ts'
 import { Link, NOTHING_TAKEN, type Taken, type ThreadPort } from './link.ts'
 import type { Logger } from './logger.ts'
 import { Names } from './names.ts'
@@ -334,7 +333,7 @@ export class AgentLoop implements TurnHost {
     }
     let result: unknown
     try {
-      result = this.#handle(turn, message)
+      result = handle(this.#handlers, turn, message)
       if (isThenable(result)) {
         // Who refuses a task that is handed off to it does so at once: one that goes on has taken it.
         if (turn.start.type === 'delegate' && 'handoff' in message.metadata)
@@ -351,20 +350,6 @@ export class AgentLoop implements TurnHost {
       return this.#end(turn, undefined, thrownBy(error))
     }
     this.#end(turn, result, undefined)
-  }
-
-  #handle(turn: Turn, message: ReceivedMessage): unknown {
-    const { receive, observe, input } = this.#handlers
-    const { type } = turn.start
-    const typed = message as AgentMessage as TypedMessage
-    if (type === 'broadcast' || type === 'report' || type === 'publish') return observe?.(typed, turn)
-    if (input && (type === 'request' || type === 'delegate')) return this.#checked(turn, message)
-    return receive(typed, turn)
-  }
-
-  async #checked(turn: Turn, message: ReceivedMessage): Promise<unknown> {
-    const structuredData = await inputOf(this.#handlers.input!, turn, message)
-    return turn.reason ? undefined : this.#handlers.receive({ ...message.toJSON(), structuredData }, turn)
   }
 
   // ---- the end of a turn
@@ -448,9 +433,3 @@ export class AgentLoop implements TurnHost {
     return turnLogger(this.outbox, start, fields)
   }
 }
-
-const isThenable = (value: unknown): value is PromiseLike<unknown> =>
-  typeof value === 'object' && value !== null && 'then' in value && typeof value.then === 'function'
-
-/** What a handler threw; also where it threw nothing at all. */
-const thrownBy = (error: unknown) => error ?? new Error(`a handler threw ${error}`)
