@@ -11,7 +11,7 @@ import { SUPERVISOR } from './prompts/supervisor.ts'
 import { askWorker } from './steps/ask-worker.ts'
 import { lastWord } from './steps/last-word.ts'
 import { resultOf } from './steps/outputs.ts'
-import { type Plan, planTasks } from './steps/plan-tasks.ts'
+import { type Plan, planAgain, planTasks } from './steps/plan-tasks.ts'
 import { runTasks, titleOf, undone } from './steps/run-tasks.ts'
 import { joined, nothingDone, resultsAsText, synthesized } from './steps/synthesize.ts'
 import { type Finished, isDone, type PlannedTask } from './steps/task-plan.ts'
@@ -106,7 +106,7 @@ export const supervisor: Strategy<SupervisorConfig> = {
           for (let replans = 0; replans < maxReplans && !isDone(finished); replans++) {
             const next = await replanned(finished)
             if (!next) break
-            finished = await assigned({ ...next, number: task.number, needs: task.needs }, context)
+            finished = await assigned(next, context)
           }
           return finished
         }
@@ -130,7 +130,7 @@ export const supervisor: Strategy<SupervisorConfig> = {
           const failed = { task: task.description, agent: result.workerAgentRole, reason }
           let plan: Plan
           try {
-            plan = await planTasks(orchestrator, planner, say('replan', { ...known, ...failed }), roles, 1)
+            plan = await planAgain(orchestrator, planner, say('replan', { ...known, ...failed }), roles, task)
           } catch (error) {
             orchestrator.signal.throwIfAborted()
             if (!(error instanceof DramatisError)) throw error

@@ -337,6 +337,21 @@ t.test('a task that is planned again may succeed elsewhere, and those that build
   t.match(sent(result, 'b')[0]?.structuredData, { subTaskId: `${result.runId}.1` })
 })
 
+t.test('a task in the place of one that builds on others builds on the same, whatever the new plan says', async (t) => {
+  const again: Script = {
+    agent: 'chief',
+    when: /has failed/,
+    reply: { tasks: [{ agent: 'a', task: 'B!', dependsOn: [1, 7] }], reasoning: 'a can, too' },
+  }
+  const script = [plan({ agent: 'a', task: 'A' }, { agent: 'b', task: 'B', dependsOn: [1] }), again, word('AB')]
+  const { result } = await asked(t, script, { a: echo, b: throws() }, { maxReplans: 1 })
+  t.match(sent(result, 'a')[1], {
+    content: 'B!',
+    structuredData: { subTaskId: `${result.runId}.2`, contextSummary: '## 1. A (by a)\n\na: A' },
+  })
+  t.notOk(choices(result).includes('nothing'))
+})
+
 t.test('two tasks in the place of one are sent back', async (t) => {
   const again = (...tasks: Task[]): Script => ({
     agent: 'chief',

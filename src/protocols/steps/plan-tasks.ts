@@ -21,16 +21,49 @@ export async function planTasks(
   planner: string,
   content: string,
   roles: readonly string[],
-  most?: number,
 ): Promise<Plan> {
   const { planSchema } = await import('./schemas.ts')
-  const { value } = await askFor(orchestrator, planner, content, planSchema(roles, most))
-  const tasks = value.tasks.map(({ agent, task, tool, input, dependsOn }, at): PlannedTask => {
+  const { value } = await askFor(orchestrator, planner, content, planSchema(roles))
+  const tasks = value.tasks.map(({ dependsOn, ...task }, at) => {
     const needs = dependsOn.filter((number) => number <= value.tasks.length)
     const others = dependsOn.filter((number) => number > value.tasks.length)
     if (others.length > 0)
       orchestrator.decide(`What does sub-task ${at + 1} wait for?`, needs.join() || 'nothing', `There is no ${others}.`)
-    return { number: at + 1, description: task, needs, after: 0, agent, ...(tool && { tool }), ...(input && { input }) }
+    return planned(task, at + 1, needs)
   })
-  return { tasks, reasoning: value.reasoning || `"${planner}" gave no reason.` }
+  return { tasks, reasoning: reasonOf(value, planner) }
 }
+
+/** One task, or none, in the place of that one. Rejects as `planTasks` does. */
+export async function planAgain(
+  orchestrator: Planning,
+  planner: string,
+  content: string,
+  roles: readonly string[],
+  { number, needs }: PlannedTask,
+): Promise<Plan> {
+  const { replacementSchema } = await import('./schemas.ts')
+  const { value } = await askFor(orchestrator, planner, content, replacementSchema(roles))
+  return { tasks: value.tasks.map((task) => planned(task, number, needs)), reasoning: reasonOf(value, planner) }
+}
+
+/** A task as the planner names it. */
+interface NamedTask {
+  agent: string
+  task: string
+  tool?: string | null | undefined
+  input?: Record<string, unknown> | null | undefined
+}
+
+const planned = ({ agent, task, tool, input }: NamedTask, number: number, needs: readonly number[]): PlannedTask => ({
+  number,
+  description: task,
+  needs,
+  after: 0,
+  agent,
+  ...(tool && { tool }),
+  ...(input && { input }),
+})
+
+const reasonOf = ({ reasoning }: { reasoning: string }, planner: string): string =>
+  reasoning || `"${planner}" gave no reason.`

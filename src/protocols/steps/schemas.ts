@@ -44,24 +44,32 @@ export const subTaskResultSchema: z.ZodType<SubTaskResult> = z.discriminatedUnio
  * A plan for those roles: `{ tasks, reasoning }`. A model is told to choose among the roles, and a task for anybody else is no
  * reason to refuse the plan: what becomes of it is up to who carries it out. Source: document 004, task decomposition.
  */
-export const planSchema = (roles: readonly string[], most = MOST_TASKS) => {
-  const task = z.object({
-    agent: z.string().min(1).describe('Who is to do it.').meta({ enum: roles }),
-    task: z.string().trim().min(1).describe('What to do, in the language of the question.'),
-    tool: z.string().nullish().describe('The tool to use, if it has to be that one.'),
-    input: z.record(z.string(), z.unknown()).nullish().describe('The input of that tool.'),
-    dependsOn: absent(
-      z.array(z.int().min(1)).default([]).describe('Numbers, from 1, of the tasks whose results it needs.'),
-    ),
-  })
-  const plan = z.object({
-    tasks: z.array(task).max(most),
-    reasoning: absent(z.string().default('').describe('Why these tasks, in a sentence.')),
-  })
-  return plan.superRefine(({ tasks }, context) => {
+export const planSchema = (roles: readonly string[]) => {
+  const dependsOn = absent(
+    z.array(z.int().min(1)).default([]).describe('Numbers, from 1, of the tasks whose results it needs.'),
+  )
+  const task = taskSchema(roles).extend({ dependsOn })
+  return planOf(task, MOST_TASKS).superRefine(({ tasks }, context) => {
     const circle = circleIn(tasks.map(({ dependsOn }, at) => ({ number: at + 1, needs: dependsOn })))
     if (circle) context.addIssue({ code: 'custom', message: circle, path: ['tasks'] })
   })
 }
+
+/** A task in the place of another, or none. It waits for what that one waited for, so that it is not asked what it depends on. */
+export const replacementSchema = (roles: readonly string[]) => planOf(taskSchema(roles), 1)
+
+const taskSchema = (roles: readonly string[]) =>
+  z.object({
+    agent: z.string().min(1).describe('Who is to do it.').meta({ enum: roles }),
+    task: z.string().trim().min(1).describe('What to do, in the language of the question.'),
+    tool: z.string().nullish().describe('The tool to use, if it has to be that one.'),
+    input: z.record(z.string(), z.unknown()).nullish().describe('The input of that tool.'),
+  })
+
+const planOf = <Task extends z.ZodType>(task: Task, most: number) =>
+  z.object({
+    tasks: z.array(task).max(most),
+    reasoning: absent(z.string().default('').describe('Why these tasks, in a sentence.')),
+  })
 
 export const issuesOf = (error: z.ZodError): string => z.prettifyError(error)
