@@ -1,8 +1,8 @@
 /** A supervisor splits the query over experts, who work at the same time, and what they found becomes one answer. */
-import type { OrchestratorContext } from '../actors/context.ts'
+import type { OrchestratorContext, RequestOptions } from '../actors/context.ts'
 import { colleagueAsLine } from '../actors/model-prompt.ts'
 import type { ScriptResult } from '../actors/protocol.ts'
-import { DramatisError, ReplyInvalidError } from '../errors.ts'
+import { DramatisError, ReplyInvalidError, UnknownAgentError } from '../errors.ts'
 import { refused } from '../runtime/refused.ts'
 import { integer, oneOf, shape, wait } from '../runtime/settings-checks.ts'
 import { agentOf, agentsOf } from './checks.ts'
@@ -27,7 +27,7 @@ export type FlowMode = 'multi_agent' | 'graph' | 'tools'
  * The supervisor answers `{ tasks: [{ agent, task, tool?, input?, dependsOn? }], reasoning }` by a JSON schema, 100 tasks at most;
  * a plan that misses it, or goes in a circle, is sent back once. Each task goes to its expert with a `SubTask` as
  * `structuredData`. Who fails or is late fails its own task alone: the answer says what is missing, and `failures` has the
- * errors. The run fails if all tasks do, with a friendly text.
+ * errors. The run fails if all tasks do, with a friendly text, and if the aggregator does; what was found is in its history then.
  *
  * @example
  * createTeam({
@@ -39,11 +39,11 @@ export interface SupervisorConfig<N extends string = string> {
   strategy: 'supervisor'
   /** Plans. */
   supervisor: N
-  /** Among whom it chooses. */
+  /** Among whom it chooses: those of them that the team still has. */
   experts: N[]
   /** Gets the tasks that are for nobody among the experts, and the query itself where there is no plan that can be used. */
   fallback?: N
-  /** From the start of an expert's turn; 10,000. */
+  /** From the start of an expert's turn, or of the fallback's that gets the query for want of a plan; 10,000. */
   timeoutPerAgentMs?: number
   /** How often the supervisor is asked for another task in the place of one that failed, for each; 0. Not in the flow 'graph'. */
   maxReplans?: number
@@ -67,18 +67,22 @@ export const supervisor: Strategy<SupervisorConfig> = {
     const planner = config.supervisor
     const maxReplans = flow === 'graph' ? 0 : (config.maxReplans ?? 0)
     const experts = [...config.experts]
-    const roles = [...new Set(fallback === undefined ? experts : [...experts, fallback])]
+    const all = [...new Set(fallback === undefined ? experts : [...experts, fallback])]
     const say = speaking(SUPERVISOR, config.prompts)
     return {
       name: 'supervisor',
       async run(orchestrator, query) {
-        const alone = async (agent: string): Promise<ScriptResult> =>
-          resultOf({ agent, message: await lastWord(orchestrator, agent, query) })
+        const alone = async (agent: string, options?: RequestOptions): Promise<ScriptResult> =>
+          resultOf({ agent, message: await lastWord(orchestrator, agent, query, options) })
         if (flow === 'tools') return alone(fallback ?? planner)
 
-        const known = { query, experts: expertsAsText(orchestrator, roles) }
-        const tasks = flow === 'graph' ? sameForAll(query, experts) : await planned()
-        if (tasks.length === 0) return alone(fallback ?? planner)
+        const present = (names: readonly string[]) =>
+          names.filter((name) => orchestrator.agents.some((agent) => agent.name === name))
+        const roles = () => present(all)
+        if (roles().length === 0) throw nobodyLeft(all)
+        const known = () => ({ query, experts: expertsAsText(orchestrator, roles()) })
+        const tasks = flow === 'graph' ? sameForAll(query, present(experts)) : await planned()
+        if (tasks.length === 0) return alone(fallback ?? planner, { timeoutMs: timeoutPerAgentMs })
         const finished = await runTasks(orchestrator, tasks, perform)
         const failures = finished.filter((each) => !isDone(each))
         if (failures.length === finished.length)
@@ -89,7 +93,7 @@ export const supervisor: Strategy<SupervisorConfig> = {
         /** Empty where the fallback has to do without a plan. */
         async function planned(): Promise<readonly PlannedTask[]> {
           try {
-            const { tasks, reasoning } = await planTasks(orchestrator, planner, say('plan', known), roles)
+            const { tasks, reasoning } = await planTasks(orchestrator, planner, say('plan', known()), roles())
             if (tasks.length === 0) throw noTask(planner)
             orchestrator.decide('What is to be done?', `${tasks.length} tasks`, reasoning)
             return tasks
@@ -113,11 +117,11 @@ export const supervisor: Strategy<SupervisorConfig> = {
 
         async function assigned(task: PlannedTask, context: string | undefined): Promise<Finished> {
           const { agent = '' } = task
-          const isKnown = roles.includes(agent)
+          const isKnown = roles().includes(agent)
           const worker = isKnown ? agent : fallback
           const reason = isKnown
             ? 'The plan says so.'
-            : `"${agent}", whom the plan names, is none of ${roles.join(', ')}.`
+            : `"${agent}", whom the plan names, is none of ${roles().join(', ')}.`
           orchestrator.decide(`Who does ${titleOf(task)}?`, worker ?? 'nobody', reason)
           if (worker === undefined) return undone(orchestrator, task, reason, 'UNKNOWN_AGENT')
           return askWorker(orchestrator, worker, task, context, { timeoutMs: timeoutPerAgentMs })
@@ -130,7 +134,7 @@ export const supervisor: Strategy<SupervisorConfig> = {
           const failed = { task: task.description, agent: result.workerAgentRole, reason }
           let plan: Plan
           try {
-            plan = await planAgain(orchestrator, planner, say('replan', { ...known, ...failed }), roles, task)
+            plan = await planAgain(orchestrator, planner, say('replan', { ...known(), ...failed }), roles(), task)
           } catch (error) {
             orchestrator.signal.throwIfAborted()
             if (!(error instanceof DramatisError)) throw error
@@ -151,6 +155,9 @@ const sameForAll = (query: string, experts: readonly string[]): PlannedTask[] =>
 
 const noTask = (agent: string) =>
   new ReplyInvalidError(`The plan of "${agent}" has no task. Name a fallback for what no expert can do.`, { agent })
+
+const nobodyLeft = (roles: readonly string[]) =>
+  new UnknownAgentError(`None of the experts is in the team any more: ${roles.join(', ')}. Add one with addAgent().`)
 
 /** Who there is, and what each can do. */
 const expertsAsText = ({ agents }: OrchestratorContext, roles: readonly string[]): string =>

@@ -4,6 +4,7 @@ import { z } from 'zod'
 import {
   type AgentDefinition,
   type AgentMessage,
+  type AgentRole,
   defineAgent,
   defineTool,
   type MultiAgentResult,
@@ -19,12 +20,19 @@ type Config = Partial<Omit<SupervisorConfig, 'strategy'>>
 type Experts = Record<string, AgentDefinition>
 
 /** A desk whose supervisor is played by a script, and its experts by code. */
-function desk(t: Test, script: Script[], experts: Experts, config: Config = {}, instances = 1) {
+function desk(
+  t: Test,
+  script: Script[],
+  experts: Experts,
+  config: Config = {},
+  instances = 1,
+  models: AgentRole[] = [],
+) {
   const names = Object.keys(experts)
   const agents = names.map((name) => ({ name, description: `knows ${name}`, instances }))
   const model = scriptedModel(script)
   const orchestration = { strategy: 'supervisor' as const, supervisor: 'chief', experts: names, ...config }
-  const options = { agents: [{ name: 'chief' }, ...agents], orchestration, logger: silent }
+  const options = { agents: [{ name: 'chief' }, ...agents, ...models], orchestration, logger: silent }
   const team = testTeam<string>(options, { model, modules: experts })
   t.teardown(() => team.close())
   return { team, model }
@@ -34,8 +42,15 @@ type Task = { agent: string; task: string; tool?: string; input?: object; depend
 const plan = (...tasks: Task[]): Script => ({ agent: 'chief', reply: { tasks, reasoning: 'one thing each' } })
 const word = (reply: string): Script => ({ agent: 'chief', when: /# Results/, reply })
 
-async function asked(t: Test, script: Script[], experts: Experts, config: Config = {}, query = 'What?') {
-  const { team, model } = desk(t, script, experts, config)
+async function asked(
+  t: Test,
+  script: Script[],
+  experts: Experts,
+  config: Config = {},
+  query = 'What?',
+  models: AgentRole[] = [],
+) {
+  const { team, model } = desk(t, script, experts, config, 1, models)
   const pending = team.execute(query)
   await team.clock.advance(100_000)
   const result = await pending
@@ -199,6 +214,26 @@ t.test('what is for none of the experts is for the fallback', async (t) => {
     choice: 'general',
     reason: /"poet", whom the plan names, is none of weather, general/,
   })
+})
+
+t.test('who has left the team is no expert any more: the fallback gets what was for it', async (t) => {
+  const experts = { weather: echo, general: echo }
+  const script = [plan({ agent: 'weather', task: 'Rain?' }), word('Perhaps.')]
+  const { team, model } = desk(t, script, experts, { experts: ['weather'], fallback: 'general' })
+  await team.removeAgent('weather')
+  const result = await team.execute('What?')
+  t.match(result, { finalOutput: 'Perhaps.', failures: [] })
+  t.notMatch(model.calls[0]?.prompt, 'weather')
+  t.same(
+    sent(result, 'general').map(({ content }) => content),
+    ['Rain?'],
+  )
+  await team.removeAgent('general')
+  t.match((await team.execute('What?')).error, {
+    code: 'UNKNOWN_AGENT',
+    message: 'None of the experts is in the team any more: weather, general. Add one with addAgent().',
+  })
+  t.equal(model.calls.length, 2, 'and nobody is asked')
 })
 
 t.test('without a fallback such a task fails alone', async (t) => {
@@ -400,6 +435,29 @@ t.test('an aggregator of its own makes the answer, of code or of a model', async
     { experts: ['a'], aggregator: 'editor' },
   )
   t.equal(result.finalOutput, 'What? A=a: A')
+})
+
+t.test('without an answer of the aggregator the run fails, and its history has what was found', async (t) => {
+  const { result } = await asked(
+    t,
+    [plan({ agent: 'a', task: 'A' })],
+    { a: echo, editor: throws('no ink') },
+    { experts: ['a'], aggregator: 'editor' },
+  )
+  t.match(result, { success: false, error: { code: 'AGENT_FAILED', message: /"editor".*no ink/ } })
+  t.ok(result.messageHistory.some(({ sender, content }) => sender === 'a' && content === 'a: A'))
+})
+
+t.test('the fallback has as long for the query as for a task', async (t) => {
+  const useless: Script[] = [
+    { agent: 'chief', reply: 'No plan.' },
+    { agent: 'chief', reply: 'No plan.' },
+  ]
+  const config = { experts: ['a'], fallback: 'general' }
+  const { result } = await asked(t, useless, { a: echo, general: after(10_001) }, config)
+  t.match(result.error, { code: 'REQUEST_TIMEOUT', message: /"general" .*within 10000 ms/ })
+  const alone = await asked(t, [], { a: echo, general: after(10_001) }, { ...config, flow: 'tools' })
+  t.equal(alone.result.finalOutput, 'done', 'who answers alone by the flow has the time of any request')
 })
 
 t.test('in the flow graph nobody plans: each expert gets the query', async (t) => {
