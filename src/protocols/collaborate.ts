@@ -1,5 +1,6 @@
 /** A task is taken apart, each part routed to the teammate that can do it, and the results put together. Source: document 000. */
 import type { OrchestratorContext, Outcome } from '../actors/context.ts'
+import { IN_WORDS } from '../actors/in-words.ts'
 import type { ScriptResult } from '../actors/protocol.ts'
 import { UnknownAgentError } from '../errors.ts'
 import { refused } from '../runtime/refused.ts'
@@ -113,7 +114,7 @@ async function whole(
   if (how.by !== 'synthesize') return resolveConflict(orchestrator, query, [first, ...others], 'vote')
   const content = say('synthesize', { query, results: asText(outcomes) })
   const structuredData = { query, ...asData(outcomes) }
-  const message = await lastWord(orchestrator, how.synthesizer, content, { structuredData })
+  const message = await lastWord(orchestrator, how.synthesizer, content, { structuredData, metadata: IN_WORDS })
   return resultOf({ agent: how.synthesizer, message })
 }
 

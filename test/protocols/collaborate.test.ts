@@ -109,6 +109,33 @@ t.test('answers to a whole task are joined or synthesized where the aggregation 
   })
 })
 
+t.test('a model reads a sub-task once, and the answers to a whole task once', async (t) => {
+  const model = scriptedModel([
+    { agent: 'digger', reply: 'dug up' },
+    { agent: 'editor', when: /# Results/, reply: 'All done.' },
+    { agent: 'digger', reply: 'dug up' },
+    { agent: 'editor', when: /# Results/, reply: 'All done.' },
+  ])
+  const agents = [{ name: 'planner' }, { name: 'digger', capabilities: ['dig'] }, { name: 'editor' }]
+  for (const parts of [['dig deep'], []]) {
+    const orchestration = {
+      strategy: 'collaborate' as const,
+      decomposer: 'planner',
+      teammates: ['planner', 'digger'],
+      aggregation: 'synthesize' as const,
+      synthesizer: 'editor',
+    }
+    const bench = testTeam<string>({ agents, orchestration }, { model, modules: { planner: splits(...parts) } })
+    t.teardown(() => bench.close())
+    t.equal((await bench.execute('What?')).finalOutput, 'All done.')
+  }
+  model.assertDone()
+  for (const { agent, prompt } of model.calls) {
+    t.notMatch(prompt, /subTaskId|"outputs"|"results"/, agent)
+    t.equal(prompt.split('dug up').length - 1, agent === 'editor' ? 1 : 0)
+  }
+})
+
 t.test('a teammate that fails fails the run of its task, and so do all', async (t) => {
   const one = await team(
     t,

@@ -460,6 +460,20 @@ t.test('the fallback has as long for the query as for a task', async (t) => {
   t.equal(alone.result.finalOutput, 'done', 'who answers alone by the flow has the time of any request')
 })
 
+t.test('a task without tool, input or context is one text for a model, and a sub-task for code', async (t) => {
+  const script: Script[] = [
+    plan({ agent: 'weather', task: '台北今天會下雨嗎？' }, { agent: 'weather', task: '帶傘嗎？', dependsOn: [1] }),
+    { agent: 'weather', reply: '會' },
+    { agent: 'weather', reply: '要' },
+    word('要帶傘。'),
+  ]
+  const { result, model } = await asked(t, script, {}, { experts: ['weather'] }, undefined, [{ name: 'weather' }])
+  t.match(sent(result, 'weather')[0]?.structuredData, { subTaskInput: { task: '台北今天會下雨嗎？' } })
+  t.equal(model.calls[1]?.prompt.split('台北今天會下雨嗎？').length, 2)
+  t.notMatch(model.calls[1]?.prompt, 'subTaskId')
+  t.match(model.calls[2]?.prompt, /帶傘嗎？\n\n.*"contextSummary".*會/s)
+})
+
 t.test('in the flow graph nobody plans: each expert gets the query', async (t) => {
   const { result } = await asked(t, [word('All.')], { a: echo, b: throws() }, { flow: 'graph', maxReplans: 2 })
   t.equal(result.finalOutput, 'All.')

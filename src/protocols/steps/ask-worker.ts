@@ -1,5 +1,6 @@
 /** Has one agent do a sub-task. */
 import type { OrchestratorContext, RequestOptions } from '../../actors/context.ts'
+import { IN_WORDS } from '../../actors/in-words.ts'
 import { outcomeOf } from './ask-enough.ts'
 import { subTaskOf } from './run-tasks.ts'
 import type { Finished, PlannedTask } from './task-plan.ts'
@@ -14,9 +15,9 @@ export async function askWorker(
   options: Pick<RequestOptions, 'timeoutMs'> = {},
 ): Promise<Finished> {
   const subTask = subTaskOf(orchestrator, task, agent, context)
-  const outcome = await outcomeOf(agent, () =>
-    orchestrator.request(agent, task.description, { ...options, structuredData: subTask }),
-  )
+  const saysAll = task.tool === undefined && task.input === undefined && context === undefined
+  const asked = { ...options, structuredData: subTask, ...(saysAll && { metadata: IN_WORDS }) }
+  const outcome = await outcomeOf(agent, () => orchestrator.request(agent, task.description, asked))
   orchestrator.signal.throwIfAborted() // the end of the run is no failure of its agents
   const result = await resultFrom(subTask, outcome)
   return { task, result, words: outcome.ok && result.status === 'COMPLETED' ? wordsOf(outcome.message) : '' }
