@@ -95,7 +95,11 @@ export const supervisor: Strategy<SupervisorConfig> = {
           try {
             const { tasks, reasoning } = await planTasks(orchestrator, planner, say('plan', known()), roles())
             if (tasks.length === 0) throw noTask(planner)
-            orchestrator.decide('What is to be done?', `${tasks.length} tasks`, reasoning)
+            orchestrator.decide(
+              'What is to be done?',
+              tasks.length === 1 ? '1 task' : `${tasks.length} tasks`,
+              reasoning,
+            )
             return tasks
           } catch (error) {
             orchestrator.signal.throwIfAborted() // the end of the run is no failure of its agents

@@ -176,6 +176,7 @@ t.test('an expert has ten seconds; who is late or fails is missing, and the othe
     ['slow', 'REQUEST_TIMEOUT'],
   ])
   t.match(lastPrompt(model), /\(sub-task 1 failed: .*10000 ms.*\(sub-task 2 failed: .*no network.*\(by fast\)\n\nCc/s)
+  t.match(result.failures.find(({ agent }) => agent === 'slow')?.error.message, /timeoutPerAgentMs/, 'what to raise')
   const own = await asked(
     t,
     [plan({ agent: 'slow', task: 'A' }), word('A.')],
@@ -183,6 +184,7 @@ t.test('an expert has ten seconds; who is late or fails is missing, and the othe
     { timeoutPerAgentMs: 20_000 },
   )
   t.match(own.result, { success: true, failures: [] })
+  t.equal(choices(own.result)[0], '1 task')
 })
 
 t.test('if all fail the run does, with a text that one can show to people', async (t) => {

@@ -61,8 +61,13 @@ export const deadlines: Part = (core) => {
     const respondBy = envelope.begunAt + responseMs + request.grantedMs
     if (respondBy > now) return respondBy
     const times = request.tried === 1 ? '' : `, though it was asked ${request.tried} times`
+    const restarted =
+      cell.restarts > 0 ? `; it has restarted ${cell.restarts === 1 ? 'once' : `${cell.restarts} times`}` : ''
+    // Who was asked with a time of its own would not be helped by another default.
+    const setBy =
+      asked >= 0 ? "it was asked with that, or by a strategy's timeoutPerAgentMs" : 'communication.responseTimeoutMs'
     const error = new RequestTimeoutError(
-      `Agent "${cell.name}" did not answer within ${responseMs + request.grantedMs} ms of the start of its turn${times}${cell.restarts > 0 ? `; it has restarted ${cell.restarts} times` : ''}. Raise timeoutMs (communication.responseTimeoutMs), or look at what it waits for.`,
+      `Agent "${cell.name}" did not answer within ${responseMs + request.grantedMs} ms of the start of its turn${times}${restarted}. Raise timeoutMs (${setBy}), or look at what it waits for.`,
       {
         agent: cell.name,
         waitedMs: responseMs + request.grantedMs,
