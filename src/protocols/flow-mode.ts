@@ -20,7 +20,7 @@ interface Switchable {
 
 /**
  * The options of a team in that flow, as `orchestration.flow` of the strategy `supervisor` says; in 'tools' the agent that answers
- * alone has the tools of all others, too. Undefined or empty: as they are. The library never reads the environment by itself;
+ * alone has the tools of the supervisor and of the experts, too. Undefined or empty: as they are. The library never reads the environment by itself;
  * the command line does, and puts `FLOW_MODE` here.
  *
  * @param mode `tools`, `graph` (or `langgraph`) or `multi_agent`.
@@ -43,7 +43,7 @@ export function inFlowMode<Options extends Switchable>(options: Options, mode: s
   return flow === 'tools' ? { ...switched, agents: equipped(options.agents, orchestration) } : switched
 }
 
-/** The agents, of which the one that answers alone has all tools that the experts have; of one name the first. */
+/** The agents, of which the one that answers alone has the tools of supervisor and experts, too; of one name the first. */
 function equipped(agents: readonly AgentRole[], { supervisor, experts, fallback }: SupervisorConfig): AgentRole[] {
   const alone = fallback ?? supervisor
   const owners = [alone, supervisor, ...experts]

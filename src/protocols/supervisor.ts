@@ -39,7 +39,10 @@ export interface SupervisorConfig<N extends string = string> {
   strategy: 'supervisor'
   /** Plans. */
   supervisor: N
-  /** Among whom it chooses: those of them that the team still has. */
+  /**
+   * Among whom it chooses: those of them that the team still has. It is told their names, descriptions and capabilities; a tool
+   * that it is to name in a plan has to stand there.
+   */
   experts: N[]
   /** Gets the tasks that are for nobody among the experts, and the query itself where there is no plan that can be used. */
   fallback?: N

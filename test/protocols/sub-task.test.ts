@@ -33,9 +33,10 @@ t.test('a worker answers with words, with data, or with a result', async (t) => 
 
 t.test('a worker fails a sub-task by its result', async (t) => {
   const errorDetails = { message: 'rock', type: 'GROUND' }
-  const { finalOutput } = await worked(t, (subTask) =>
+  const { finalOutput, failures } = await worked(t, (subTask) =>
     subTask.subTaskInput.task === 'dig' ? { ...headOf(subTask), status: 'FAILED', errorDetails } : 'rested',
   )
+  t.same(failures, [], 'it has answered')
   t.equal(finalOutput, '(sub-task 1 failed: rock)\nrested')
 })
 

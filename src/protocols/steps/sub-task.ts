@@ -22,7 +22,8 @@ export interface SubTask {
 
 /**
  * What came of a sub-task. An agent of code may answer with one as `structuredData`, and so fail it without throwing; any
- * other answer is taken for COMPLETED, with its data or its words as `resultData`. Source: document 001, 3.B.
+ * other answer is taken for COMPLETED, with its data or its words as `resultData`. FAILED is an answer like any other: the run's
+ * `failures` has those alone that ended with an error. Source: document 001, 3.B.
  */
 export type SubTaskResult = { subTaskId: string; parentTaskId: string; workerAgentRole: string } & (
   | { status: 'COMPLETED'; resultData: unknown; errorDetails?: null }
