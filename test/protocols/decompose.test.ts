@@ -116,6 +116,14 @@ t.test('with dependencies it is asked for them, and may leave them out', async (
   t.equal(strings.finalOutput, DONE)
 })
 
+t.test('a dependency that is null is none, and one that is named twice is one', async (t) => {
+  const [first, second] = tasksOf([], [1, 1])
+  const result = await asked(t, ...dependencies([{ ...first, dependsOn: null }, second!]))
+  t.equal(result.finalOutput, 'flights: flight 1\nflights: flight 2')
+  const told = result.messageHistory.find(({ content }) => content === 'flight 2')
+  t.match(told?.structuredData, { contextSummary: /^## 1\. flight 1 \(by flights\)\n\nflights: flight 1$/ })
+})
+
 t.test('dependencies on what is not there are no plan', async (t) => {
   for (const plan of [tasksOf([], [3]), tasksOf([0]), tasksOf([1.5]), [{ task: '  ', dependsOn: [] }]]) {
     const result = await asked(t, ...dependencies(plan))

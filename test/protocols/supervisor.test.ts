@@ -290,6 +290,19 @@ t.test('a dependency on a task that is not there is none', async (t) => {
   ])
 })
 
+t.test('null and an empty input say nothing, and a dependency that is named twice is one', async (t) => {
+  const nothing = { tool: null, input: {}, dependsOn: null }
+  const tasks = [
+    { ...nothing, agent: 'a', task: 'A' },
+    { ...nothing, agent: 'a', task: 'B', dependsOn: [1, 1] },
+    { ...nothing, agent: 'a', task: 'C', tool: 'clock' },
+  ]
+  const { result } = await asked(t, [{ agent: 'chief', reply: { tasks, reasoning: '' } }, word('AB')], { a: echo })
+  t.match(sent(result, 'a')[0]?.structuredData, { subTaskInput: { task: 'A' } })
+  t.match(sent(result, 'a')[1]?.structuredData, { toolName: 'clock', subTaskInput: {} })
+  t.match(sent(result, 'a')[2]?.structuredData, { contextSummary: /^## 1\. A \(by a\)\n\na: A$/ })
+})
+
 t.test('a failed task alone is planned again, so often and no more, then told with its reason', async (t) => {
   const replan = (task: string): Script => ({
     agent: 'chief',

@@ -51,11 +51,11 @@ function tasksIn(answer: unknown, graph: boolean): PlannedTask[] | undefined {
   }
   const listed: unknown = isObject(answer) && 'tasks' in answer ? answer.tasks : answer
   if (!graph || !isListOf(listed, isDependent)) return undefined
-  if (listed.some(({ dependsOn = [] }) => dependsOn.some((number) => number > listed.length))) return undefined
-  return listed.map(({ task, dependsOn = [] }, at) => ({
+  if (listed.some(({ dependsOn }) => dependsOn?.some((number) => number > listed.length))) return undefined
+  return listed.map(({ task, dependsOn }, at) => ({
     number: at + 1,
     description: task,
-    needs: dependsOn,
+    needs: [...new Set(dependsOn)],
     after: 0,
   }))
 }
@@ -67,7 +67,7 @@ function isListOf<T>(value: unknown, is: (each: unknown) => each is T): value is
   return Array.isArray(value) && value.every(is)
 }
 
-function isDependent(value: unknown): value is { task: string; dependsOn?: number[] } {
+function isDependent(value: unknown): value is { task: string; dependsOn?: number[] | null } {
   if (!isObject(value) || !('task' in value) || !isText(value.task) || value.task.trim() === '') return false
-  return !('dependsOn' in value) || isListOf(value.dependsOn, isPlace)
+  return !('dependsOn' in value) || value.dependsOn === null || isListOf(value.dependsOn, isPlace)
 }

@@ -25,8 +25,9 @@ export async function planTasks(
   const { planSchema } = await import('./schemas.ts')
   const { value } = await askFor(orchestrator, planner, content, planSchema(roles))
   const tasks = value.tasks.map(({ dependsOn, ...task }, at) => {
-    const needs = dependsOn.filter((number) => number <= value.tasks.length)
-    const others = dependsOn.filter((number) => number > value.tasks.length)
+    const named = [...new Set(dependsOn)]
+    const needs = named.filter((number) => number <= value.tasks.length)
+    const others = named.filter((number) => number > value.tasks.length)
     if (others.length > 0)
       orchestrator.decide(`What does sub-task ${at + 1} wait for?`, needs.join() || 'nothing', `There is no ${others}.`)
     return planned(task, at + 1, needs)
@@ -62,7 +63,7 @@ const planned = ({ agent, task, tool, input }: NamedTask, number: number, needs:
   after: 0,
   agent,
   ...(tool && { tool }),
-  ...(input && { input }),
+  ...(input && (tool || Object.keys(input).length > 0) && { input }), // an empty one is the input of a tool, or none
 })
 
 const reasonOf = ({ reasoning }: { reasoning: string }, planner: string): string =>
