@@ -1,4 +1,5 @@
 import t from 'tap'
+import type { AgentRole } from '../../src/index.ts'
 import { settingsFrom } from '../../src/runtime/settings.ts'
 import { agents, detailsOf, errorFor, module, role } from './settings-helpers.ts'
 
@@ -78,6 +79,22 @@ t.test(
     })
   },
 )
+
+t.test('a model is offered the verbs that its role has a right to, and no others', async (t) => {
+  const models = { default: { complete: async function* () {} } }
+  const verbsOf = (role: Partial<AgentRole>, team: object = {}) =>
+    settingsFrom({ agents: [{ name: 'ann', ...role }, { name: 'bob' }], models, ...team }).agents[0]?.verbs
+  const delegation = ['request', 'delegate', 'handoff', 'refuse']
+  const board = { enableBlackboard: true }
+  t.same(verbsOf({}), [])
+  t.same(verbsOf({ delegationAllowed: true }), delegation)
+  t.same(verbsOf({ canDelegateTo: ['bob'] }), delegation)
+  t.same(verbsOf({ canDelegateTo: ['bob'], delegationAllowed: false }), [])
+  t.same(verbsOf({ escalateTo: 'bob' }), ['escalate', 'refuse'])
+  t.same(verbsOf({}, board), ['publish', 'read_blackboard', 'refuse'])
+  t.same(verbsOf({ trust: 'privileged' }), ['spawn', 'refuse'])
+  t.same(verbsOf({ trust: 'untrusted', escalateTo: 'bob' }, { ...board, tools: ['ask_user'] }), [])
+})
 
 t.test('a role whose definition is given needs no module', async (t) => {
   const modules = new Set(['bob'])
