@@ -31,8 +31,9 @@ export interface RequestOptions<In = unknown> {
   threadId?: string
   /**
    * A JSON object that travels with the message. Of what is in it a role that a model plays knows some: `answerSchema`, the JSON
-   * schema that its answer has to fit; `inWords: true`, the content says all that the data says; `lastSpeaker: true`, its
-   * answer is the run's.
+   * schema that its answer has to fit; beside it `answerFunction: { name, description }`, a function that the model has to call with
+   * its answer, after tools of its role if it wants them (a client that knows no functions answers with JSON); `inWords: true`, the
+   * content says all that the data says; `lastSpeaker: true`, its answer is the run's.
    */
   metadata?: object
   /** Withdraws the request: its promise rejects with `CancelledError`, and its turn is told to stop. */

@@ -5,7 +5,7 @@
 import { original } from 'immer'
 import { MessageRejectedError, ModelError } from '../errors.ts'
 import type { AgentMessage } from '../mailbox/message.ts'
-import { answerSchemaOf } from './answer-schema.ts'
+import { answerFunctionOf, answerSchemaOf } from './answer-schema.ts'
 import type { AgentContext } from './context.ts'
 import {
   bounded,
@@ -56,12 +56,13 @@ export function modelAgent(remembers: boolean): AgentHandlers {
     const heard = heardWith(message, turn)
     const ofRun = outputOfRun(turn, message)
     const output = ofRun ?? outputFor(message)
+    const answerFunction = output && !ofRun ? answerFunctionOf(message) : undefined
     const messages: ModelMessage[] = [{ role: 'system', content: system }, ...historyOf(before), ...heard]
     // What nobody reads along is asked for as a whole: so also an answer that breaks off can be asked for again.
     const stream = turn.start.streams && (isRunRead || !isLast(message))
     const { completion, transcript, left } = await turn.thinkAloud(
       { messages, stream, ...(output && { output }) },
-      { summary: before.summary, goal, heirs, wordsStand: !ofRun },
+      { summary: before.summary, goal, heirs, wordsStand: !ofRun, answerFunction },
     )
     checkSaid(completion, turn)
     if (remembers) {

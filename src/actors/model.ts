@@ -36,12 +36,22 @@ export interface ModelMessage {
 /** Why a model has stopped. */
 export type FinishReason = 'stop' | 'length' | 'tool_calls' | 'content_filter'
 
-/** What a client is asked. `jsonSchema`: the answer is JSON that fits it. `maxOutputTokens` of this answer. */
+/** A function that a model is to call with its answer. Its parameters are the schema that the answer has to fit. */
+export interface AnswerFunction {
+  name: string
+  description: string
+}
+
+/**
+ * What a client is asked. `jsonSchema`: the answer is JSON that fits it. `answerFunction`: it is wanted as a call of that function,
+ * whose arguments fit the `jsonSchema`; text that does is as good, so a client may leave it aside. `maxOutputTokens` of this answer.
+ */
 export interface ModelRequest {
   model: string
   messages: ModelMessage[]
   tools?: ToolSpec[]
   jsonSchema?: object
+  answerFunction?: AnswerFunction
   temperature?: number
   maxOutputTokens?: number
   /** Somebody reads along: each piece is yielded as it comes. Left out, an answer that breaks off can be asked for again. */
@@ -100,6 +110,8 @@ export interface ModelCall {
   model?: string
   tools?: readonly ToolSpec[]
   jsonSchema?: object
+  /** Its arguments come back as the answer's text. */
+  answerFunction?: AnswerFunction
   temperature?: number
   maxOutputTokens?: number
   /** The text comes in pieces too, before the answer. */

@@ -32,7 +32,7 @@ export async function checkedAnswer<T>(
 ): Promise<Checked<T>> {
   const first = await read(schema, answer)
   if ('output' in first) return { answer, output: first.output }
-  const second = await ask({ ...call, messages: [...call.messages, ...correction(answer, first.missed)] })
+  const second = await ask({ ...call, messages: [...call.messages, ...correction(call, answer, first.missed)] })
   const both = { ...second, usage: addUsage(answer.usage, second.usage) }
   const again = await read(schema, both)
   return { answer: both, output: 'output' in again ? again.output : last(both, again.missed.message) }
@@ -96,10 +96,12 @@ function* candidatesOf(text: string): Generator<string> {
   }
 }
 
-const correction = ({ text }: ModelAnswer, { message }: Missed): ModelMessage[] => [
+const correction = ({ answerFunction }: ModelCall, { text }: ModelAnswer, { message }: Missed): ModelMessage[] => [
   { role: 'assistant', content: text },
   {
     role: 'user',
-    content: `Your answer misses the JSON schema that it has to fit: ${message}. Answer again, with JSON alone.`,
+    content: `Your answer misses the JSON schema that it has to fit: ${message}. ${
+      answerFunction ? `Call ${answerFunction.name} again.` : 'Answer again, with JSON alone.'
+    }`,
   },
 ]

@@ -7,6 +7,7 @@ import { ModelError } from '../errors.ts'
 import { completionOf } from './complete.ts'
 import { callOf, checkCompletion, checkCount } from './completion-checks.ts'
 import {
+  type AnswerFunction,
   addUsage,
   type Completion,
   type CompletionRequest,
@@ -35,9 +36,10 @@ export interface ThoughtAloud<T> {
 
 /**
  * What the role brings to it: what it remembers beside the messages, and who inherits from it. `wordsStand`: an answer that misses
- * its schema twice is an answer without data; who asked knows what to make of its words.
+ * its schema twice is an answer without data; who asked knows what to make of its words. `answerFunction`: the answer is wanted as a
+ * call of it; tools of the role are offered beside, and may be called before.
  */
-export type Background = Remembered & { heirs?: Heirs; wordsStand?: boolean }
+export type Background = Remembered & { heirs?: Heirs; wordsStand?: boolean; answerFunction?: AnswerFunction }
 
 const MAX_ROUNDS = 12
 /** A model that calls nothing but tools that do not exist will not find out by itself. */
@@ -66,7 +68,7 @@ function check(request: Thinking<unknown>): void {
 class Loop<T> {
   readonly #turn: ThinkingTurn
   readonly #request: Thinking<T>
-  readonly #call: ReturnType<typeof callOf>
+  readonly #call: ModelCall
   readonly #tools: OfferedTools
   readonly #context: ThinkingContext
   readonly #passing: PassingOn
@@ -84,11 +86,12 @@ class Loop<T> {
   constructor(turn: ThinkingTurn, request: Thinking<T>, background: Background) {
     this.#turn = turn
     this.#request = request
-    this.#call = callOf(turn.role, { ...request, stream: false })
-    this.#context = new ThinkingContext(turn, this.#call, background, (call) => this.#pay(call))
     const said = () => [...this.#call.messages, ...this.#said.slice(0, this.#said.at(-1)?.toolCalls ? -1 : undefined)]
     this.#passing = new PassingOn(background.heirs ?? {}, said, (messages) => this.#context.passedOn(messages))
-    this.#tools = new OfferedTools(turn, request.tools, this.#passing)
+    this.#tools = new OfferedTools(turn, request.tools, this.#passing, background.answerFunction)
+    const { answerFunction } = this.#tools
+    this.#call = { ...callOf(turn.role, { ...request, stream: false }), ...(answerFunction && { answerFunction }) }
+    this.#context = new ThinkingContext(turn, this.#call, background, (call) => this.#pay(call))
     this.#inPieces = request.stream === true && this.#tools.specs.length === 0 && !request.output
     this.#missed = background.wordsStand ? () => undefined as T : noAnswerOf(turn.role.name)
     this.#maxRounds = request.maxRounds ?? turn.role.maxRounds ?? MAX_ROUNDS
@@ -114,8 +117,7 @@ class Loop<T> {
     }
   }
 
-  async #ask(messages = this.#said): Promise<ModelAnswer> {
-    const { specs } = this.#tools
+  async #ask(messages = this.#said, specs = this.#tools.specs): Promise<ModelAnswer> {
     const shown = await this.#context.shown([...this.#call.messages, ...messages], specs)
     const call = { ...this.#call, messages: shown, ...(this.#inPieces && { stream: true }) }
     return this.#pay({ ...call, ...(specs.length > 0 && { tools: specs }) })
@@ -132,7 +134,9 @@ class Loop<T> {
     const { output } = this.#request
     if (!output) return this.#end(answer, undefined as T)
     const call = { ...this.#call, messages: this.#said }
-    const again = ({ messages }: { messages: readonly ModelMessage[] }) => this.#ask([...messages])
+    // Where it is to call a function it has used its tools by now: what it must call is that.
+    const offered = call.answerFunction ? [] : this.#tools.specs
+    const again = ({ messages }: { messages: readonly ModelMessage[] }) => this.#ask([...messages], offered)
     const checked = await checkedAnswer(output, call, answer, again, this.#missed)
     return this.#end(checked.answer, checked.output)
   }

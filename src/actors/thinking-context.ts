@@ -94,11 +94,11 @@ export class ThinkingContext {
 
   #window(messages: readonly ModelMessage[], tools: readonly ToolSpec[]): TokenWindow {
     const { role } = this.#turn
-    const { model = '', jsonSchema, maxOutputTokens: answer = 0 } = this.#call
+    const { model = '', jsonSchema, answerFunction, maxOutputTokens: answer = 0 } = this.#call
     const maxTokens = role.maxTokens ?? MAX_TOKENS
-    const overhead = mostTokens(JSON.stringify([tools, jsonSchema]))
+    const overhead = mostTokens(JSON.stringify([tools, jsonSchema, answerFunction]))
     const isShort = overhead + bound(messages) <= Math.min(maxTokens - answer, maxTokens * thresholdOf(this.#strategy))
-    const prompt = { messages: [], tools: [...tools], model, ...(jsonSchema && { jsonSchema }) }
+    const prompt = { messages: [], tools, model, jsonSchema, answerFunction }
     const counted = () => countPrompt(prompt) - countMessages([], model)
     return {
       agent: role.name,

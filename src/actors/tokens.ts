@@ -4,6 +4,7 @@
  * loaded by `require`, so that a count is no wait: under a virtual clock nothing may take the machine's own time.
  */
 import { createRequire } from 'node:module'
+import { offeredIn } from './answer-function.ts'
 import type { ModelMessage, ModelRequest, ToolSpec } from './model.ts'
 
 type Encoding = 'o200k_base' | 'cl100k_base'
@@ -119,7 +120,7 @@ function countSchema(schema: object, model?: string): number {
 }
 
 /** What is in a prompt. */
-interface Prompt extends Pick<ModelRequest, 'jsonSchema'> {
+interface Prompt extends Pick<ModelRequest, 'jsonSchema' | 'answerFunction'> {
   readonly messages: readonly ModelMessage[]
   readonly tools?: readonly ToolSpec[]
   /** Whose vocabulary counts. */
@@ -127,7 +128,9 @@ interface Prompt extends Pick<ModelRequest, 'jsonSchema'> {
 }
 
 /** All that a request puts into its prompt. */
-export function countPrompt({ messages, tools = [], jsonSchema, model }: Prompt): number {
+export function countPrompt(prompt: Prompt): number {
+  const { messages, model } = prompt
+  const { tools, jsonSchema } = offeredIn(prompt)
   const ofSchema = jsonSchema === undefined ? 0 : countSchema(jsonSchema, model)
   return countMessages(messages, model) + countTools(tools, model) + ofSchema
 }

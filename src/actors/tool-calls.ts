@@ -1,6 +1,6 @@
 /** The calls of tools that a model's answer asks for: verbs of the turn, and the tools of the role. */
 import { DramatisError, describe, TaskRefusedError } from '../errors.ts'
-import type { ModelMessage, ToolCall, ToolSpec } from './model.ts'
+import type { AnswerFunction, ModelMessage, ToolCall, ToolSpec } from './model.ts'
 import type { PassingOn } from './passing-on.ts'
 import type { ThinkingTurn } from './thinking-turn.ts'
 import { wrongArgument } from './verb-checks.ts'
@@ -17,13 +17,15 @@ export interface Performed {
 /** The tools that a model is offered in one turn. */
 export class OfferedTools {
   readonly specs: readonly ToolSpec[]
+  /** What it is to call with its answer. None where a tool has that name: then the answer is JSON. */
+  readonly answerFunction: AnswerFunction | undefined
   readonly #turn: ThinkingTurn
   readonly #own: ReadonlySet<string>
   readonly #verbs: ReadonlyMap<string, VerbTool>
   readonly #passing: PassingOn
 
   /** `names`: these alone. `passing`: what others get of the conversation with a verb. */
-  constructor(turn: ThinkingTurn, names: readonly string[] | undefined, passing: PassingOn) {
+  constructor(turn: ThinkingTurn, names: readonly string[] | undefined, passing: PassingOn, wanted?: AnswerFunction) {
     this.#turn = turn
     this.#passing = passing
     const own = turn.tools.specs
@@ -36,6 +38,7 @@ export class OfferedTools {
     const verbs = (names ?? turn.verbs).filter((name) => !owned.has(name)).flatMap((name) => verbTool(name) ?? [])
     this.#verbs = new Map(verbs.map((verb) => [verb.spec.name, verb]))
     this.specs = [...specs, ...verbs.map(({ spec }) => spec)]
+    this.answerFunction = this.specs.some(({ name }) => name === wanted?.name) ? undefined : wanted
   }
 
   /** In the order of the answer; calls that may run beside others do so with those next to them. */
@@ -75,7 +78,8 @@ export class OfferedTools {
   }
 
   #names(): string {
-    const names = this.specs.map(({ name }) => name)
+    const { specs, answerFunction } = this
+    const names = [...specs, ...(answerFunction ? [answerFunction] : [])].map(({ name }) => name)
     return names.length === 0 ? 'There are none: answer without.' : `There are: ${names.join(', ')}.`
   }
 }

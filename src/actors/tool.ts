@@ -75,7 +75,8 @@ export interface ToolDefinition extends Tool {
 }
 
 const brand = Symbol.for('dramatis.tool')
-const NAME = /^[A-Za-z_][A-Za-z0-9_-]{0,63}$/
+/** What providers take as the name of a function. */
+export const TOOL_NAME = /^[A-Za-z_][A-Za-z0-9_-]{0,63}$/
 /** Shorter than an agent has to answer by default, so that it can still say what went wrong. */
 const DEFAULT_TIMEOUT_MS = 30_000
 const LONGEST_TIMEOUT_MS = 2 ** 31 - 1
@@ -127,7 +128,7 @@ type Rule = readonly [accepted: string, passes: (value: unknown) => boolean]
 const RULES: Readonly<Record<keyof ToolOptions<unknown, unknown, unknown>, Rule>> = {
   name: [
     "a letter or '_', then letters of ASCII, digits, '_' and '-', at most 64 characters",
-    (value) => typeof value === 'string' && NAME.test(value),
+    (value) => typeof value === 'string' && TOOL_NAME.test(value),
   ],
   description: [
     'what it does, in words, for a model to choose by',

@@ -80,7 +80,11 @@ t.test('what a prompt has beside its texts counts', async (t) => {
   const messages: ModelMessage[] = [{ role: 'user', content: 'hi' }]
   const plain = countPrompt({ messages, model })
   t.equal(plain, 3 + 3 + 1 + 1)
-  t.ok(countPrompt({ messages, model, jsonSchema: { type: 'object' } }) > plain)
+  const jsonSchema = { type: 'object' }
+  t.ok(countPrompt({ messages, model, jsonSchema }) > plain)
+  const answerFunction = { name: 'answer', description: 'Answers.' }
+  const tools = [{ ...answerFunction, inputSchema: jsonSchema }]
+  t.equal(countPrompt({ messages, model, jsonSchema, answerFunction }), countPrompt({ messages, model, tools }))
   const toolCalls = [{ id: 'a', name: 'search', input: '{"query":"hi"}' }]
   const call: ModelMessage = { role: 'assistant', content: '', toolCalls }
   t.ok(countMessage(call, model) > 3 + 1 + countTokens('search', model))

@@ -1,6 +1,7 @@
 /** A question whose answer a script has to understand: it is asked for by a schema, and checked by it. */
 import { withAnswerSchema } from '../../actors/answer-schema.ts'
 import type { OrchestratorContext, RequestOptions } from '../../actors/context.ts'
+import type { AnswerFunction } from '../../actors/model.ts'
 import { checkBySchema } from '../../actors/schema.ts'
 import { jsonIn, jsonSchemaOf } from '../../actors/structured-output.ts'
 import type { ModelSchema } from '../../actors/tool.ts'
@@ -16,6 +17,9 @@ export interface AskedFor<T> {
 /** What it takes of a script. */
 export type Asking = Pick<OrchestratorContext, 'agents' | 'request'>
 
+/** `asFunction`: a model is to answer by a call of that function, whose parameters are the schema, an object's. */
+export type AskingFor = RequestOptions & { asFunction?: AnswerFunction }
+
 /**
  * The agent's answer as the schema returns it: its structured data, or the JSON in its words. An agent whose answer misses
  * the schema is told why, and asked once more. A model that gives no JSON at all was told in its turn, and is not again.
@@ -30,9 +34,9 @@ export async function askFor<T>(
   agent: string,
   content: string,
   schema: ModelSchema<unknown, T>,
-  options: RequestOptions = {},
+  { asFunction, ...options }: AskingFor = {},
 ): Promise<AskedFor<T>> {
-  const metadata = { ...options.metadata, ...withAnswerSchema(jsonSchemaOf(schema)) }
+  const metadata = { ...options.metadata, ...withAnswerSchema(jsonSchemaOf(schema), asFunction) }
   const isModel = orchestrator.agents.some(({ name, playedByModel }) => name === agent && playedByModel)
   let words = content
   for (let isLast = false; ; isLast = true) {

@@ -36,8 +36,8 @@ function layerOver(accounts: Accounts): GatewayLayer {
     const counting = accounts.of(caller)
     if (counting.length === 0) return next(pending)
     accounts.during(run, () => accounts.letRest(ledger))
-    const { messages, tools, jsonSchema, maxOutputTokens } = call
-    const prompt = countPrompt({ messages, tools, jsonSchema, model })
+    const { maxOutputTokens } = call
+    const prompt = countPrompt({ ...call, model })
     const reservation = await accounts.during(run, () =>
       ledger.reserve({
         agent: cell.name,

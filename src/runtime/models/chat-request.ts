@@ -1,16 +1,21 @@
 /** How a request to a model looks in chat completions. Source: OpenAI's API reference, Chat Completions. */
 import type { ChatCompletionCreateParamsBase, ChatCompletionMessageParam } from 'openai/resources/chat/completions'
+import { offeredIn } from '../../actors/answer-function.ts'
 import type { ModelMessage, ModelRequest, ToolSpec } from '../../actors/model.ts'
 
 /** Of what is asked for: `tokensField` is what this provider calls the bound on an answer. */
 export function chatRequest(
-  { model, messages, tools = [], jsonSchema, temperature, maxOutputTokens }: ModelRequest,
+  request: ModelRequest,
   tokensField: 'max_tokens' | 'max_completion_tokens',
 ): ChatCompletionCreateParamsBase {
+  const { model, messages, temperature, maxOutputTokens } = request
+  const { tools, jsonSchema, mustCall } = offeredIn(request)
   return {
     model,
     messages: messages.map(chatMessage),
     ...(tools.length > 0 && { tools: tools.map(chatTool) }),
+    // Not by its name: LM Studio refuses that, llama.cpp takes no notice. Among tools of the role it may call those first.
+    ...(mustCall && { tool_choice: 'required' as const }),
     ...(jsonSchema && {
       response_format: { type: 'json_schema', json_schema: { name: 'answer', schema: withoutDialect(jsonSchema) } },
     }),

@@ -2,6 +2,7 @@
  * The way of a model call: the one place in the host where a call leaves the team. No thread ever speaks with a provider, so
  * that no thread has a key, and a call whose thread dies goes on: its answer is in the log for who comes after.
  */
+import { readAsAnswer } from '../../actors/answer-function.ts'
 import { addUsage, type ModelAnswer, type ModelCall, NO_TOKENS, type TokenUsage } from '../../actors/model.ts'
 import type { Scheduler } from '../../clock.ts'
 import { DramatisError, describe, MessageRejectedError, ModelError } from '../../errors.ts'
@@ -104,7 +105,8 @@ export class ModelGateway {
     } catch (thrown) {
       error = this.#failure(thrown, pending)
     }
-    const { text, toolCalls, finishReason = toolCalls.length > 0 ? 'tool_calls' : 'stop' } = redactor.data(collected)
+    const said = readAsAnswer(redactor.data(collected), call.answerFunction)
+    const { text, toolCalls, finishReason = toolCalls.length > 0 ? 'tool_calls' : 'stop' } = said
     const usage = collected.usage.calls > 0 ? collected.usage : addUsage(collected.usage, ONE_CALL)
     const rehearsed = client.rehearsal === true
     record(caller.run, {

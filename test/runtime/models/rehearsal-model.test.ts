@@ -61,11 +61,14 @@ t.test('the ids of an earlier call change nothing', async (t) => {
 t.test('asked for JSON it answers with a value that fits', async (t) => {
   const properties = { plan: { type: 'string' }, steps: { type: 'integer', minimum: 3, maximum: 5 } }
   const jsonSchema = { type: 'object', properties, required: ['plan', 'steps'], additionalProperties: false }
-  const { text, texts } = await ask(rehearsalModel(), 'Plan it.', { jsonSchema })
-  const { plan, steps } = JSON.parse(text)
-  t.equal(plan, '[rehearsal] plan')
-  t.ok([3, 4, 5].includes(steps))
-  t.ok(texts.length > 0)
+  const answerFunction = { name: 'create_plan', description: 'Plans.' }
+  for (const wanted of [{ jsonSchema }, { jsonSchema, answerFunction }]) {
+    const { text, texts } = await ask(rehearsalModel(), 'Plan it.', wanted)
+    const { plan, steps } = JSON.parse(text)
+    t.equal(plan, '[rehearsal] plan')
+    t.ok([3, 4, 5].includes(steps))
+    t.ok(texts.length > 0)
+  }
 })
 
 t.test('tools are called once, with arguments that fit; then it says what they answered', async (t) => {
