@@ -24,9 +24,10 @@ export type FlowMode = 'multi_agent' | 'graph' | 'tools'
  * A supervisor splits the query over experts, who work at the same time, and what they found becomes one answer. Sources:
  * document 004; document 001, its `OrchestratorAgent`. Durations in ms.
  *
- * The supervisor answers `{ tasks: [{ agent, task, tool?, input?, dependsOn? }], reasoning }` by a JSON schema, 100 tasks at most;
- * a plan that misses it, or goes in a circle, is sent back once. Each task goes to its expert with a `SubTask` as
- * `structuredData`. Who fails or is late fails its own task alone: the answer says what is missing, and `failures` has the
+ * The supervisor answers `{ tasks: [{ agent, task, tool?, input?, dependsOn? }], reasoning }`, 100 tasks at most: code as data,
+ * a model by calling the function `create_plan`, after tools of its own if it wants them. Where its client knows no functions, JSON
+ * is as good. A plan that misses the schema, or goes in a circle, is sent back once. Each task goes to its expert with a `SubTask`
+ * as `structuredData`. Who fails or is late fails its own task alone: the answer says what is missing, and `failures` has the
  * errors. The run fails if all tasks do, with a friendly text, and if the aggregator does; what was found is in its history then.
  *
  * @example

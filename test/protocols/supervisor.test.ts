@@ -98,41 +98,50 @@ t.test('the example of document 004: two tasks for one expert, side by side, and
   model.assertDone()
 })
 
-t.test('the plan is asked for by a JSON schema, and the answer by the schema of the run', async (t) => {
+t.test('the plan is asked for by function calling, and the answer by the schema of the run', async (t) => {
   const server = await modelServer(t)
-  server.answer(
-    JSON.stringify({ tasks: [{ agent: 'weather', task: 'Rain?' }], reasoning: 'weather' }),
-    '{"answers":["rain"]}',
-  )
+  const planned = (agent: string) => ({
+    toolCalls: [{ name: 'create_plan', input: { tasks: [{ agent, task: 'Rain?' }], reasoning: `${agent} knows` } }],
+  })
+  server.answer(planned('weather'), planned('general'), '{"answers":["rain"]}')
   const models = { default: { model: 'small', baseURL: server.baseURL, apiKey: 'key' } }
   const orchestration = {
     strategy: 'supervisor' as const,
     supervisor: 'chief',
     experts: ['weather'],
     fallback: 'general',
+    maxReplans: 1,
   }
   const agents = [{ name: 'chief' }, { name: 'weather' }, { name: 'general' }]
   const team = testTeam<string>(
     { agents, orchestration, models, logger: silent },
-    { modules: { weather: echo, general: echo } },
+    { modules: { weather: throws('no network'), general: echo } },
   )
   t.teardown(() => team.close())
   const result = await team.execute('Umbrella?', { output: z.object({ answers: z.array(z.string()) }) })
   t.match(result, { success: true, data: { answers: ['rain'] } })
+  t.match(result.orchestrationTrace.decisions[0], { choice: '1 tasks', reason: 'weather knows' })
   const task = {
     type: 'object',
     required: ['agent', 'task'],
     properties: { agent: { type: 'string', enum: ['weather', 'general'] } },
   }
-  t.match(server.calls[0]?.body.response_format, {
-    type: 'json_schema',
-    json_schema: {
-      schema: {
-        type: 'object',
-        properties: { tasks: { type: 'array', maxItems: 100, items: task }, reasoning: { type: 'string' } },
-      },
-    },
-  })
+  const bodies = server.calls.map(({ body }) => body)
+  for (const [at, maxItems] of [100, 1].entries()) {
+    const tasks = { type: 'array', maxItems, items: task }
+    const parameters = { type: 'object', properties: { tasks, reasoning: { type: 'string' } } }
+    t.match(bodies[at], { tools: [{ function: { name: 'create_plan', parameters } }], tool_choice: 'required' })
+    t.notOk(bodies[at]?.response_format)
+  }
+  t.match(bodies[2]?.response_format, { type: 'json_schema' })
+  t.notOk(bodies[2]?.tools)
+})
+
+t.test('a script gives a plan as the call of its function, too', async (t) => {
+  const input = { tasks: [{ agent: 'a', task: 'A' }], reasoning: 'one thing' }
+  const { result } = await asked(t, [{ toolCall: { name: 'create_plan', input } }, word('Done.')], { a: echo })
+  t.equal(result.finalOutput, 'Done.')
+  t.match(result.agentOutputs.chief?.[0], { content: JSON.stringify(input), structuredData: input })
 })
 
 t.test('an expert gets the task with its tool and input, and what came of those that it builds on', async (t) => {

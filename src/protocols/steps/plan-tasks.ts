@@ -9,6 +9,8 @@ export interface Plan {
   reasoning: string
 }
 
+const CREATE_PLAN = { name: 'create_plan', description: 'Sets down the tasks, who is to do each, and why.' }
+
 type Planning = Pick<OrchestratorContext, 'agents' | 'decide' | 'request'>
 
 /**
@@ -23,7 +25,7 @@ export async function planTasks(
   roles: readonly string[],
 ): Promise<Plan> {
   const { planSchema } = await import('./schemas.ts')
-  const { value } = await askFor(orchestrator, planner, content, planSchema(roles))
+  const { value } = await askFor(orchestrator, planner, content, planSchema(roles), { asFunction: CREATE_PLAN })
   const tasks = value.tasks.map(({ dependsOn, ...task }, at) => {
     const named = [...new Set(dependsOn)]
     const needs = named.filter((number) => number <= value.tasks.length)
@@ -44,7 +46,7 @@ export async function planAgain(
   { number, needs }: PlannedTask,
 ): Promise<Plan> {
   const { replacementSchema } = await import('./schemas.ts')
-  const { value } = await askFor(orchestrator, planner, content, replacementSchema(roles))
+  const { value } = await askFor(orchestrator, planner, content, replacementSchema(roles), { asFunction: CREATE_PLAN })
   return { tasks: value.tasks.map((task) => planned(task, number, needs)), reasoning: reasonOf(value, planner) }
 }
 
