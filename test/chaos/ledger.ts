@@ -140,6 +140,6 @@ export class Ledger {
   }
 }
 
-/** It answers nobody; nor does one that its caller has withdrawn, and that is over. */
+/** It answers nobody; nor does one that its caller has withdrawn, or waits for no more, and that is over: also before it began. */
 const isTriedAgain = (memory: Memory, at: number) =>
-  correlationOf(memory, at) === 0 && errorOf(memory, at).code !== 'CANCELLED'
+  correlationOf(memory, at) === 0 && !['CANCELLED', 'REQUEST_TIMEOUT'].includes(errorOf(memory, at).code)
