@@ -120,7 +120,7 @@ t.test('the plan is asked for by function calling, and the answer by the schema 
   t.teardown(() => team.close())
   const result = await team.execute('Umbrella?', { output: z.object({ answers: z.array(z.string()) }) })
   t.match(result, { success: true, data: { answers: ['rain'] } })
-  t.match(result.orchestrationTrace.decisions[0], { choice: '1 tasks', reason: 'weather knows' })
+  t.match(result.orchestrationTrace.decisions[0], { choice: '1 task', reason: 'weather knows' })
   const task = {
     type: 'object',
     required: ['agent', 'task'],
