@@ -71,29 +71,39 @@ async function parsedBy<T>(schema: ModelSchema<unknown, T>, { text, finishReason
 }
 
 const FENCED = /```(?:json)?\s*\n([\s\S]*?)```/i
-const OPENING = /[{[]/g
-/** Prose before the answer has few brackets; each one looked at costs a reading of the rest. */
-const MOST_OPENINGS = 32
 
 /** The JSON of an answer: all of it, or in a code fence, or behind prose up to the end. */
 export function jsonIn(text: string): { value: unknown } | undefined {
-  for (const candidate of candidatesOf(text)) {
-    try {
-      return { value: JSON.parse(candidate) }
-    } catch {} // perhaps the next
-  }
-  return undefined
+  return parsed(text) ?? parsed(FENCED.exec(text)?.[1]) ?? behindProse(text)
 }
 
-function* candidatesOf(text: string): Generator<string> {
-  yield text
-  const fenced = FENCED.exec(text)?.[1]
-  if (fenced !== undefined) yield fenced
-  let openings = 0
-  for (const { index } of text.matchAll(OPENING)) {
-    if (++openings > MOST_OPENINGS) return
-    yield text.slice(index)
+function parsed(text: string | undefined): { value: unknown } | undefined {
+  try {
+    return text === undefined ? undefined : { value: JSON.parse(text) }
+  } catch {
+    return undefined
   }
+}
+
+/** The first object or list that is one, if nothing follows it: of two answers none counts. Prose may have brackets, too. */
+function behindProse(text: string): { value: unknown } | undefined {
+  let depth = 0
+  let from = 0
+  let quoted = false
+  for (let at = 0; at < text.length; at++) {
+    const letter = text[at]
+    if (quoted && letter === '\\') at++
+    else if (letter === '"') quoted = depth > 0 && !quoted
+    else if (quoted) continue
+    else if (letter === '{' || letter === '[') {
+      if (depth === 0) from = at
+      depth++
+    } else if ((letter === '}' || letter === ']') && depth > 0 && --depth === 0) {
+      const found = parsed(text.slice(from, at + 1))
+      if (found) return text.slice(at + 1).trim() === '' ? found : undefined
+    }
+  }
+  return undefined
 }
 
 const correction = ({ answerFunction }: ModelCall, { text }: ModelAnswer, { message }: Missed): ModelMessage[] => [
