@@ -1,9 +1,6 @@
 /** A manager's plan: tasks for workers, of which some need what others come to. */
 import type { OrchestratorContext } from '../../actors/context.ts'
 
-/** More are no plan that a manager could follow. */
-export const MOST_TASKS = 100
-
 export interface Plan {
   tasks: { worker: string; task: string; dependsOn: number[] }[]
   reasoning: string

@@ -11,7 +11,8 @@ import type { Speak } from '../prompts/prompts.ts'
 import { absent, note } from './answer-forms.ts'
 import { type AskedFor, type Asking, askFor } from './ask-for.ts'
 import { type LastWords, lastWord } from './last-word.ts'
-import { MOST_TASKS, type Plan } from './manager-plan.ts'
+import type { Plan } from './manager-plan.ts'
+import { MOST_TASKS } from './task-plan.ts'
 import { asData, errorAsData, resultsAsData, resultsWithTasks, type TaskResult, wordsOf } from './task-results.ts'
 
 /** What it says of work that is to be done, or is done. */
