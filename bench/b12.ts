@@ -50,13 +50,14 @@ export const b12: Benchmark<typeof AMONG_FEW | typeof AMONG_MANY> = {
 
 async function wholeLooks(): Promise<Detail[]> {
   const details: Detail[] = []
-  for (const [turns, checks] of [
-    [FEW, 5_000],
-    [MANY, 200],
+  for (const [turns, checks, waiting] of [
+    [FEW, 5_000, 0],
+    [FEW, 5_000, 50_000],
+    [MANY, 200, 0],
   ] as const)
     details.push({
-      label: `a whole look, ${turns} turns, each waits for the next`,
-      value: await runProgram<number>('live-deadlock-check', [turns, checks]),
+      label: `a whole look, ${turns} turns, each waits for the next${waiting > 0 ? `, ${waiting.toLocaleString('en')} messages wait` : ''}`,
+      value: await runProgram<number>('live-deadlock-check', [turns, checks, waiting]),
       unit: 'ms',
     })
   return details

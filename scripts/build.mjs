@@ -6,11 +6,14 @@ import { dirname, join } from 'node:path'
 import { build } from 'esbuild'
 import { filesBelow, root, sourceFolders, sources } from './files.mjs'
 
-const entries = ['dist/src/actors/thread-entry.js', 'dist/src/actors/tool-entry.js']
-const bundleOf = (entry) => entry.replace(/\.js$/, '.bundle.js')
+// thread-boot.cjs runs an actor's as a script, which V8 compiles once for all threads; Piscina imports a tool's
+const entries = [
+  { entry: 'dist/src/actors/thread-entry.js', bundle: 'dist/src/actors/thread-entry.bundle.cjs' },
+  { entry: 'dist/src/actors/tool-entry.js', bundle: 'dist/src/actors/tool-entry.bundle.js' },
+]
 
 const names = sources()
-const kept = new Set(entries.map(bundleOf).flatMap((bundle) => [bundle, `${bundle}.map`]))
+const kept = new Set(entries.flatMap(({ bundle }) => [bundle, `${bundle}.map`]))
 for (const name of names) {
   const target = `dist/${name}`
   if (name.endsWith('.d.ts')) continue
@@ -36,29 +39,46 @@ const tsc = spawnSync(process.execPath, [join(root, 'node_modules/typescript/bin
 })
 process.exitCode = tsc.status ?? 1
 
-for (const entry of entries) {
-  if (existsSync(join(root, entry))) await bundle(entry)
-  else rmSync(join(root, bundleOf(entry)), { force: true })
+/** uuid hashes names by it. To load it is a tenth of a thread's boot, and most threads never hash. */
+const cryptoOnUse = {
+  name: 'crypto-on-use',
+  setup(build) {
+    build.onResolve({ filter: /^node:crypto$/ }, () => ({ path: 'crypto', namespace: 'on-use' }))
+    build.onLoad({ filter: /^crypto$/, namespace: 'on-use' }, () => ({
+      contents: "export const createHash = (name) => process.getBuiltinModule('node:crypto').createHash(name)",
+    }))
+  },
+}
+
+for (const { entry, bundle } of entries) {
+  if (existsSync(join(root, entry))) await bundled(entry, bundle)
+  else rmSync(join(root, bundle), { force: true })
 }
 
 /** A thread that loads one file boots in a fraction of the time that it takes to walk its modules. */
-async function bundle(entry) {
+async function bundled(entry, outfile) {
   const options = {
     absWorkingDir: root,
     entryPoints: [entry],
-    outfile: bundleOf(entry),
+    outfile,
     bundle: true,
     platform: 'node',
-    format: 'esm',
     target: 'node20',
     mainFields: ['module', 'main'],
+    plugins: [cryptoOnUse],
+    // a thread holds its source: names stay for stack traces, white space goes
+    minifyWhitespace: true,
+    minifySyntax: true,
+    ...(outfile.endsWith('.cjs')
+      ? { format: 'cjs', define: { 'import.meta': '{}' } } // it has __filename
+      : { format: 'esm' }),
     sourcemap: 'linked',
     legalComments: 'none',
     logLevel: 'warning',
     metafile: true,
   }
   const probe = await build({ ...options, write: false })
-  const code = probe.outputFiles.find((file) => file.path.endsWith('.js')).text
+  const code = probe.outputFiles.find((file) => !file.path.endsWith('.map')).text
   // esbuild leaves this helper in only where an inlined CommonJS module calls `require`, which ESM lacks
   const banner = code.includes('__require = ')
     ? { js: "import { createRequire as requireFor } from 'node:module'; const require = requireFor(import.meta.url);" }
@@ -66,5 +86,5 @@ async function bundle(entry) {
   const { metafile } = await build({ ...options, banner })
   const outside = Object.values(metafile.outputs).flatMap((output) => output.imports.map((found) => found.path))
   const unexpected = outside.filter((path) => !isBuiltin(path))
-  if (unexpected.length > 0) throw new Error(`${bundleOf(entry)} still imports ${unexpected.join(', ')}`)
+  if (unexpected.length > 0) throw new Error(`${outfile} still imports ${unexpected.join(', ')}`)
 }

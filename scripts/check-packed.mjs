@@ -13,6 +13,7 @@ const installLimitMs = 600_000
 const home = mkdtempSync(join(tmpdir(), 'dramatis-packed-'))
 const user = join(home, 'user')
 const lock = JSON.parse(readFileSync(join(root, 'package-lock.json'), 'utf8'))
+const manifest = JSON.parse(readFileSync(join(root, 'package.json'), 'utf8'))
 // npm tells its scripts about the package that they belong to, and what runs here belongs to another; nor should a
 // program that finds a key talk to a paid model
 const env = Object.fromEntries(
@@ -47,12 +48,47 @@ check('a strict TypeScript program compiles, library declarations included', () 
   run('npm', [...install, ...tools], { timeout: installLimitMs })
   node('node_modules/typescript/bin/tsc', '-p', '.')
 })
+check('the declarations are found by older resolvers, and hold with the oldest supported TypeScript', () => {
+  run('npm', [...install, 'oldest-typescript@npm:typescript@5.4'], { timeout: installLimitMs })
+  const subpaths = Object.keys(manifest.exports).filter((path) => !path.endsWith('.json'))
+  const imports = subpaths.map(
+    (path, i) => `import * as all${i} from '${path.replace('.', 'dramatis')}'\nvoid all${i}\n`,
+  )
+  writeFileSync(join(user, 'node10.ts'), imports.join(''))
+  const options = ['--module', 'commonjs', '--moduleResolution', 'node10', '--target', 'es2022', '--types', 'node']
+  const flags = ['--noEmit', '--strict', '--skipLibCheck', ...options]
+  node('node_modules/oldest-typescript/bin/tsc', ...flags, 'node10.ts')
+})
 check('that program runs, crashes and recovers', () => {
   const output = node('out/k-code-team.js')
   expect(output, '2 answered, 2 findings')
   expect(output, 'crashed: a b')
   expect(output, 'ready: true')
   expect(output, 'test team: true')
+})
+
+check('the README is walked through in an empty folder, as it is printed', () => {
+  const quiet = { ...env, npm_config_loglevel: 'error' } // what npx says of its own is not what the sample prints
+  const walk = { cwd: join(home, 'walk'), env: quiet, timeout: installLimitMs }
+  mkdirSync(walk.cwd)
+  const readme = readFileSync(join(root, 'README.md'), 'utf8')
+  const tarball = join(
+    home,
+    readdirSync(home).find((name) => name.endsWith('.tgz')),
+  )
+  const blocks = [...readme.matchAll(/^```(\w+)\n([\s\S]*?)^```$/gm)]
+  for (const [at, [block, language, text]] of blocks.entries()) {
+    const file = /^\/\/ ([\w.-]+)\n/.exec(text)?.[1]
+    if (file) writeFileSync(join(walk.cwd, file), text)
+    if (language !== 'sh' || !/^(npm init|npm install|npx tsc|node|npx dramatis) /.test(text)) continue
+    for (const line of text.trim().split('\n')) {
+      const said = run('sh', ['-c', line.replace(/<path>\/\S+\.tgz/, tarball)], walk)
+      const next = blocks[at + 1]
+      if (next?.[1] !== 'text' || !readme.includes(`${block}\n\n${next[0]}`)) continue
+      if (said !== next[2]) throw new Error(`${line}: expected\n${next[2]}\ngot\n${said}`)
+    }
+  }
+  run('npx', ['tsc', '--noEmit'], walk)
 })
 
 if (failed === 0) rmSync(home, { recursive: true })

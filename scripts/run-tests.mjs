@@ -3,7 +3,7 @@
  *
  *   node scripts/run-tests.mjs [part of a file's name ...] [--repeat N] [--deep] [--soak]
  *
- * TEST_TIMEOUT_MS is the limit for one file. --soak plays the soak alone, for SOAK_MINUTES (30). A file fails if a test in it does, and also if it crashes, exits with
+ * TEST_TIMEOUT_MS is the limit for one file. --soak plays the soaks alone (or those of that name), each for SOAK_MINUTES (30). A file fails if a test in it does, and also if it crashes, exits with
  * another code than 0, takes too long or runs no test. The last line is `N passed, N failed`.
  */
 import { spawn } from 'node:child_process'
@@ -24,13 +24,15 @@ const { values, positionals } = parseArgs({
   },
 })
 const soakMinutes = Number(process.env.SOAK_MINUTES ?? 30)
-if (values.soak) positionals.push('test/soak/')
 const limitMs = Number(process.env.TEST_TIMEOUT_MS ?? defaultLimitMs())
 const environment = testEnvironment()
 const running = new Set()
 
 const files = filesBelow('dist/test').filter(
-  (name) => name.endsWith('.test.js') && (positionals.length === 0 || positionals.some((part) => name.includes(part))),
+  (name) =>
+    name.endsWith('.test.js') &&
+    (!values.soak || name.includes('test/soak/')) &&
+    (positionals.length === 0 || positionals.some((part) => name.includes(part))),
 )
 const queue = Array.from({ length: Number(values.repeat) }, () => files).flat()
 const total = { passed: 0, failed: 0, skipped: 0 }

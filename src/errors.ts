@@ -4,6 +4,8 @@
  * other.
  */
 
+import { type ModelFailure, modelFailureIn } from './model-failure.ts'
+
 /** The code of each failure, as `error.code`. There is one exported class for each. */
 export type ErrorCode =
   | 'CONFIGURATION'
@@ -75,10 +77,37 @@ export class DramatisError extends Error {
     this.name = new.target.name
   }
 
-  toJSON(): { code: ErrorCode; message: string; details: object } {
-    return { code: this.code, message: this.message, details: plainDetails(this.details) }
+  /**
+   * Why a model gave no answer, where that is what led to this error, however deep it lies: an agent that a model plays
+   * fails with `AGENT_FAILED`, and a script with what its agents failed with. Of several failures it is the first.
+   *
+   * @example
+   * const { error } = await team.execute('Should we migrate?')
+   * if (error?.modelFailure?.reason === 'rate_limit') await sleep(error.modelFailure.retryAfterMs ?? 60_000)
+   */
+  get modelFailure(): ModelFailure | undefined {
+    return modelFailureIn(this)
+  }
+
+  /** As data, also for JSON: with `modelFailure` where there is one. */
+  toJSON(): { code: ErrorCode; message: string; details: object; modelFailure?: ModelFailure } {
+    const { code, message, modelFailure } = this
+    return { code, message, details: plainDetails(this.details), ...(modelFailure && { modelFailure }) }
   }
 }
+
+const brand = Symbol.for('dramatis.error')
+Object.defineProperty(DramatisError.prototype, brand, { value: true })
+
+// A program can have two copies of this library: one within a bundle of an agent, or one that Bun and Deno give a thread, since they
+// know no conditions there. `instanceof` holds for the errors of both. Defined here, it leaves the narrowing of types as it is.
+Object.defineProperty(DramatisError, Symbol.hasInstance, {
+  value(this: unknown, error: unknown): boolean {
+    if (Function.prototype[Symbol.hasInstance].call(this, error)) return true
+    if (typeof error !== 'object' || error === null || !(brand in error) || !Object.hasOwn(error, 'code')) return false
+    return this === DramatisError || Reflect.get(classes, String(Reflect.get(error, 'code'))) === this
+  },
+})
 
 type Coded<Code extends ErrorCode> = new (
   message: string,
@@ -106,7 +135,7 @@ export class UnknownAgentError extends coded('UNKNOWN_AGENT') {}
 export class AgentTerminatedError extends coded('AGENT_TERMINATED') {}
 /** The agent failed twice while it started. */
 export class StartFailedError extends coded('START_FAILED') {}
-/** The handler threw. `cause` has the stack of what it threw. */
+/** The handler threw, or the model that plays the agent gave no answer (`modelFailure`). `cause` has the stack of what was thrown. */
 export class AgentFailedError extends coded('AGENT_FAILED') {}
 /** The agent's thread died while it handled the message, more often than the message may be tried. */
 export class AgentCrashedError extends coded('AGENT_CRASHED') {}
@@ -142,7 +171,7 @@ export class ToolTimeoutError extends coded('TOOL_TIMEOUT') {}
 export class ToolInputError extends coded('TOOL_INPUT') {}
 /** A tool threw. */
 export class ToolFailedError extends coded('TOOL_FAILED') {}
-/** A model's provider answered wrongly or not at all. */
+/** A model's provider answered wrongly or not at all; `modelFailure.reason` says why. */
 export class ModelError extends coded('MODEL') {}
 /** The agents did not agree: nobody won, and there is nobody to break the tie. */
 export class ConsensusError extends coded('CONSENSUS') {}
@@ -166,7 +195,7 @@ export class RunAbortedError extends coded('RUN_ABORTED') {}
 export class RunTimeoutError extends coded('RUN_TIMEOUT') {}
 /** A durable log holds something that no version of this library wrote. */
 export class LogCorruptError extends coded('LOG_CORRUPT') {}
-/** `maxConcurrentRuns` run and `maxQueuedRuns` wait. */
+/** `maxConcurrentRuns` run and `maxQueuedRuns` wait: `execute` resolves with it, `launch` throws it. */
 export class TeamOverloadedError extends coded('TEAM_OVERLOADED') {}
 /** The team was closed. */
 export class TeamClosedError extends coded('TEAM_CLOSED') {}

@@ -2,8 +2,13 @@
  * A map of the rooms, then the public names.
  *
  *   errors, clock   one class per failure; time and randomness as an interface
+ *   model-failure   why a model gave no answer
  *   on-abort        who waits under a signal
  *   nearest         the name that a mistyped one was meant to be
+ *   slots           a number of places, and who waits for one
+ *   thread-flags    what a thread is told of how the process was started
+ *   visible         a stranger's text, shown to a person who decides by it
+ *   own-files       where the files of this package are, also for a bundle
  *   mailbox/        messages and how they cross threads
  *   blackboard/     shared knowledge: entries, versions, patterns
  *   actors/         what defines an agent, and all that runs inside its thread
@@ -56,6 +61,7 @@ export {
   UnknownRunError,
   type ErrorCode,
 } from './errors.ts'
+export type { ModelFailure, ModelFailureReason } from './model-failure.ts'
 export type { Clock } from './clock.ts'
 export type { AgentMessage, MessageInput, MessageOf, MessageType, TypedMessage } from './mailbox/message.ts'
 export type { DeadLetter } from './mailbox/dead-letters.ts'
@@ -65,6 +71,7 @@ export type {
   AgentContext,
   AgentRef,
   AgentType,
+  AskOptions,
   EscalationOutcome,
   OrchestratorContext,
   Outcome,

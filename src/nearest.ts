@@ -1,20 +1,20 @@
 /** "Did you mean ...?": the known name that a mistyped one was meant to be. */
 
 /**
- * The nearest of the known names, or undefined if none is near: at most one letter in three may differ. Letter case,
- * '_' and '-' count for nothing, so that `max_tokens` finds `maxTokens`.
+ * The nearest of the known names, or undefined if none is near: at most one letter in three may differ, and no more than
+ * `most`. Letter case, '_' and '-' count for nothing, so that `max_tokens` finds `maxTokens`.
  *
  * @example
  * nearest('debtae', ['debate', 'auction']) // 'debate'
  */
-export function nearest(word: string, known: Iterable<string>): string | undefined {
+export function nearest(word: string, known: Iterable<string>, most = Number.POSITIVE_INFINITY): string | undefined {
   let best: string | undefined
   let least = Number.POSITIVE_INFINITY
   const letters = plain(word)
   for (const name of known) {
     const other = plain(name)
     const longer = Math.max(letters.length, other.length)
-    const limit = Math.floor(longer / 3)
+    const limit = Math.min(Math.floor(longer / 3), most)
     if (Math.abs(letters.length - other.length) > limit || longer > LONGEST) continue
     const edits = distance(letters, other)
     if (edits > limit) continue

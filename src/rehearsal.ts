@@ -11,10 +11,11 @@ import type { Logger } from './actors/logger.ts'
 import { ConfigurationError, type DramatisError, describe, shown } from './errors.ts'
 import * as dramatis from './index.ts'
 import * as protocols from './protocols.ts'
+import { standingIn } from './runtime/models/models.ts'
 import { openTurns } from './runtime/stuck.ts'
 import { checkModules } from './runtime/testing/modules.ts'
 import { type Kind, type SeedOutcome, tally } from './runtime/testing/rehearsal/outcome.ts'
-import { checkQuery, faultsOf, type RehearsalPlan, seedsOf } from './runtime/testing/rehearsal/plan.ts'
+import { checkFlag, checkQuery, faultsOf, type RehearsalPlan, seedsOf } from './runtime/testing/rehearsal/plan.ts'
 import { type Part, playSeed } from './runtime/testing/rehearsal/play.ts'
 import { Recording, recordedFetch, refusingFetch } from './runtime/testing/rehearsal/recording.ts'
 import { Scripts, type TeamFile } from './runtime/testing/rehearsal/script.ts'
@@ -37,6 +38,10 @@ export interface Rehearsal {
   outcomes: Record<Kind, number>
   /** Each run that is not done, and how to play it again. */
   failures: { seed: number; error: DramatisError; replay: string }[]
+  /** Names of models in whose place the rehearsal model answered. */
+  standsInFor: string[]
+  /** Names of tools that did not run, but were answered in their place. */
+  simulatedTools: string[]
 }
 
 const SILENT: Logger = { debug() {}, info() {}, warn() {}, error() {} }
@@ -52,9 +57,9 @@ export class Rehearser {
   readonly #theatre: Theatre
   #stage: Stage | undefined
 
-  constructor(given: Partial<Omit<Theatre, 'scripts' | 'modules'>> = {}) {
-    const modules = { dramatis, 'dramatis/protocols': protocols }
-    this.#theatre = { fetch: refusingFetch, logger: SILENT, ...given, scripts: new Scripts(), modules }
+  constructor({ modules, ...given }: Partial<Omit<Theatre, 'scripts'>> = {}) {
+    const all = { dramatis, 'dramatis/protocols': protocols, ...modules }
+    this.#theatre = { fetch: refusingFetch, logger: SILENT, ...given, scripts: new Scripts(), modules: all }
   }
 
   /** Bundles a team file, which takes its time, before it is played. */
@@ -98,6 +103,7 @@ export class Rehearser {
     const registry = theirs.registry?.rehearsed() // what its agents define is gone with the run
     const options = { ...theirs, registry, clock: stage.clock, logger, supervision: watched(supervision) }
     this.#stage = stage
+    if (!this.#theatre.realModels) stage.standsInFor = standingIn(theirs.models, process.env)
     return playSeed(seed, stage, (kit) => new RehearsedTeam(options, kit), part)
   }
 }
@@ -117,8 +123,10 @@ function watched(supervision: MultiAgentPatternOptions['supervision'] = {}): Mul
  * a detector found one, or if a deadline ended it when nothing else was left to come.
  *
  * Agents with a `module` run in a sandbox, in which time, chance and timers are virtual, and real input and output is
- * refused where it is called, or recorded (`record`). Functions that are given here (a protocol's `run`, `modules`) keep the caller's own `Date` and timers: use
- * `context.now()`, `context.random()` and `context.sleep()` in them. If `options` is a function it is called for each run.
+ * refused where it is called, or recorded (`record`). Functions that are given here (a protocol's `run`, `modules`, tools inline)
+ * keep the caller's own `Date`, timers and `fetch`: use `context.now()`, `context.random()` and `context.sleep()` in them.
+ * The rehearsal model answers in place of models that ask somebody (`realModels`), and tools that change something or work
+ * outside are answered in their place (`realTools`). If `options` is a function it is called for each run.
  *
  * Everything runs in the caller's thread, and nothing in a thread can end what blocks it: where the team's code loops for ever
  * without a real pause (`for (;;) {}`, `for (;;) await null`, a regular expression that takes years) this neither resolves
@@ -139,35 +147,51 @@ export async function rehearse(
   options: MultiAgentPatternOptions | (() => MultiAgentPatternOptions),
   plan: RehearsalPlan,
 ): Promise<Rehearsal> {
-  const { query, check, modules, record } = checked(plan)
+  const { query, check, modules, record, realModels = false, realTools = false } = checked(plan)
   const seeds = seedsOf(plan.seeds)
   const faults = faultsOf(plan.faults)
   const recording = record === undefined ? undefined : new Recording(record)
-  const rehearser = new Rehearser(
-    recording && { fetch: recordedFetch((asked) => recording.answer(asked)), steps: recording },
-  )
+  const rehearser = new Rehearser({
+    realModels,
+    realTools,
+    ...(recording && { fetch: recordedFetch((asked) => recording.answer(asked)), steps: recording }),
+  })
   const make = typeof options === 'function' ? options : () => options
   const part: Part = { query, faults, check, modules, traced: false }
   const outcomes: SeedOutcome[] = []
   for (const seed of seeds) outcomes.push(await rehearser.play(seed, make, part))
   const failures = outcomes.flatMap(({ seed, error }) =>
-    error ? [{ seed, error, replay: replayOf(query, seed, faults, record) }] : [],
+    error ? [{ seed, error, replay: replayOf(seed, { ...plan, faults }) }] : [],
   )
-  return { runs: outcomes.length, outcomes: tally(outcomes), failures }
+  const standsInFor = [...new Set(outcomes.flatMap((outcome) => outcome.standsInFor))]
+  const simulatedTools = [...new Set(outcomes.flatMap((outcome) => outcome.simulatedTools))]
+  return { runs: outcomes.length, outcomes: tally(outcomes), failures, standsInFor, simulatedTools }
 }
 
 function checked(plan: RehearsalPlan): RehearsalPlan {
   if (typeof plan !== 'object' || plan === null)
     throw new ConfigurationError(`plan: ${shown(plan)}; accepted: { query, seeds }.`, { path: 'plan', got: plan })
-  const known = ['query', 'seeds', 'faults', 'check', 'modules', 'record']
+  const known = ['query', 'seeds', 'faults', 'check', 'modules', 'record', 'realModels', 'realTools']
   const unknown = Object.keys(plan).find((key) => !known.includes(key))
   if (unknown !== undefined)
     throw new ConfigurationError(`plan: there is no "${unknown}"; there are ${known.join(', ')}.`, { path: unknown })
   checkQuery(plan.query)
+  checkFlag(plan.realModels, 'realModels')
+  checkFlag(plan.realTools, 'realTools')
   return plan
 }
 
-function replayOf(query: string, seed: number, faults: readonly string[], record: string | undefined): string {
-  const plan = { query, seeds: [seed], ...(faults.length > 0 && { faults }), ...(record !== undefined && { record }) }
+function replayOf(
+  seed: number,
+  { query, faults = [], record, realModels = false, realTools = false }: RehearsalPlan,
+): string {
+  const plan = {
+    query,
+    seeds: [seed],
+    ...(faults.length > 0 && { faults }),
+    ...(record !== undefined && { record }),
+    ...(realModels && { realModels }),
+    ...(realTools && { realTools }),
+  }
   return `await rehearse(options, ${JSON.stringify(plan)})`
 }

@@ -39,6 +39,8 @@ export class MultiAgentPattern<const Name extends string = string> extends TeamR
     const settings = settingsFrom(options as TeamOptions, {
       modules: new Set(kit?.definitions.keys()),
       model: kit?.model !== undefined,
+      ...(kit?.models && { rehearsed: kit.models }),
+      ...(kit?.realTools && { realTools: true }),
     })
     const names = settings.agents.map(({ name }) => name)
     const protocol = protocolFrom(options.orchestration, names)

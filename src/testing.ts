@@ -22,7 +22,10 @@ export { type VirtualClock, virtualClock } from './runtime/testing/virtual-clock
 
 /** What a test team is played with. */
 export interface TestKit<Name extends string> {
-  /** In place of all models: it plays every role that has no code. */
+  /**
+   * In place of all models: it plays every role that has no code. A call that fails in a way that passes is made again, as in
+   * life; the pauses between take no time.
+   */
   model?: ModelClient
   /** A new one by default. */
   clock?: VirtualClock

@@ -4,7 +4,7 @@ import { importsOf, type SourceFile, sourceFiles } from './source-files.ts'
 
 // Each may import what stands before it and what stands in its own line's room, never what comes after.
 const levels: string[][] = [
-  ['errors', 'on-abort', 'clock', 'nearest'],
+  ['errors', 'model-failure', 'on-abort', 'own-files', 'clock', 'nearest', 'slots', 'thread-flags', 'visible'],
   ['mailbox', 'blackboard'],
   ['actors'],
   ['tools', 'mcp'], // use what a tool is, and nothing of the runtime that calls it

@@ -10,6 +10,8 @@ interface Rule {
 
 // file: why it may have an interval timer
 const intervals: Record<string, string> = {
+  'src/runtime/testing/rehearsal/real-model.ts':
+    'a sign of life for who watches the thread, while a real model answers',
   'src/runtime/testing/rehearsal/timers.ts': 'the virtual one, that agents under rehearsal are given',
 }
 
@@ -27,7 +29,7 @@ t.test('no thread is frozen in, or kept waiting on, an atomic wait', async (t) =
 })
 
 t.test('only the two ends of a thread post, and only a bell without content', async (t) => {
-  const ends = /^src\/(runtime\/thread|actors\/(thread|tool)-entry|tools\/sandbox\/thread)\.ts$/
+  const ends = /^src\/(runtime\/(thread|tools\/tool-thread)|actors\/(thread|tool)-entry|tools\/sandbox\/thread)\.ts$/
   // a line of the control plane says so in a comment on it
   const bellOrControl = /postMessage\(0\)|\/\/.*control plane/
   const posts = found({ pattern: /\bpostMessage\s*\(/, within: /^src\// })

@@ -3,6 +3,7 @@ import t from 'tap'
 import { settingsFrom } from '../src/runtime/settings.ts'
 import { UNAVAILABLE } from '../src/runtime/unavailable.ts'
 import { LATER } from '../src/service/program.ts'
+import * as tools from '../src/tools/index.ts'
 import { section } from './readme.ts'
 import { codeLines, sourceFiles } from './source-files.ts'
 
@@ -14,6 +15,7 @@ t.test('its tables of options have the defaults', async (t) => {
     maxConcurrentAgents: team.maxConcurrentAgents,
     maxConcurrentRuns: team.maxConcurrentRuns,
     maxQueuedRuns: team.maxQueuedRuns,
+    maxSpawnedAgents: team.maxSpawnedAgents,
     globalTimeoutMs: team.globalTimeoutMs,
     taskRouting: team.taskRouting,
     enableBlackboard: team.blackboard,
@@ -46,6 +48,11 @@ t.test('its tables of options have the defaults', async (t) => {
   const rows = [...section('## Options').matchAll(/^\| `([\w.]+)` +\| (.*?) +\|/gm)]
   const written = Object.fromEntries(rows.map(([, option, value]) => [option!, contentOf(value!)]))
   t.match(written, defaults)
+})
+
+t.test('its tables of tools have all that there are', async (t) => {
+  const text = section('## Built-in tools')
+  for (const name of Object.keys(tools)) t.match(text, new RegExp(`^\\|.*\`${name}[\`(]`, 'm'), name)
 })
 
 t.test('its list of what is not available is whole, and nothing in it is there', async (t) => {

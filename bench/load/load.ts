@@ -56,7 +56,7 @@ export async function load(team: Team, plan: Plan, signal: AbortSignal): Promise
       if (result.success) tally.answer(performance.now() - dueAt)
       else tally.fail(result.error)
     } catch (error) {
-      if (!ended) tally.fail(error) // not admitted
+      if (!ended) tally.fail(error)
     }
   }
   const before = team.health()

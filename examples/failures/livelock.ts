@@ -9,5 +9,5 @@ export default defineTeam({
     { name: 'worker', module, data: { does: 'listen' } },
   ],
   orchestration: { strategy: 'sequential', agentOrder: ['manager'] },
-  supervision: { livelock: {} },
+  supervision: { livelock: { maxRepeats: 4, onFound: 'end' } },
 })

@@ -20,6 +20,7 @@ import {
   setLimit,
   turnOf,
   typeOf,
+  WANTS_PERMIT,
   writeControl,
 } from '../mailbox/frame.ts'
 import { type FrameId, readId } from '../mailbox/frame-id.ts'
@@ -32,6 +33,7 @@ import { Commit } from './commit.ts'
 import type { AgentHandlers } from './definition.ts'
 import { EarlyAborts } from './early-aborts.ts'
 import { ExternalMemory } from './external-memory.ts'
+import { GoingOn } from './going-on.ts'
 import { handled } from './handled.ts'
 import { handle, isThenable, thrownBy } from './handling.ts'
 import { Link, NOTHING_TAKEN, type Taken, type ThreadPort } from './link.ts'
@@ -60,6 +62,7 @@ export class AgentLoop implements TurnHost {
   readonly role: RoleInfo
   readonly link: Link
   readonly parking: Parking
+  readonly goingOn: GoingOn
   readonly outbox: Outbox
   readonly now: () => number
   readonly toolbox: Toolbox
@@ -67,6 +70,7 @@ export class AgentLoop implements TurnHost {
   state: object = {}
   readonly stateRules: StateRules
   readonly verbs: readonly string[]
+  readonly loops: TurnHost['loops']
   readonly strategy: ContextStrategy | undefined
   readonly #option: string
   readonly #handlers: AgentHandlers
@@ -89,13 +93,15 @@ export class AgentLoop implements TurnHost {
   #pumping = false
   #again = false
   #stopping = false
-  /** In this slice something was let in that a turn had waited for. */
-  #answered = false
+  /** No message may begin: it is stopping, or its last turn has ended without a permit. */
+  #takesNone = false
+  /** A turn has begun, or was let go on, since the event loop turned: microtasks of its handler may be to come. */
+  #stirred = false
   /** When the turn before this one ended, within a slice. */
   #endedAt = 0
   readonly #resume = () => {
     this.#again = false
-    this.pump()
+    this.#turned()
   }
   readonly #directory = {
     name: (index: number) => this.name(index),
@@ -113,6 +119,7 @@ export class AgentLoop implements TurnHost {
     this.#option = assignment.option
     this.stateRules = new StateRules(assignment)
     this.verbs = assignment.verbs
+    this.loops = assignment.loops
     this.strategy = strategyOf(assignment, handlers)
     this.#handlers = handlers
     this.toolbox = toolbox
@@ -127,7 +134,18 @@ export class AgentLoop implements TurnHost {
     this.link = new Link(window, new TeamMemory(assignment.team), port)
     this.parking = new Parking(window.words, assignment.concurrency, this.link)
     this.#nesting = new Nesting(this.#turns, window.words)
-    this.#probes = new Probes(port)
+    this.goingOn = new GoingOn({
+      unpark: (turn) => this.parking.unpark(turn),
+      isAlone: (start) => !this.#nesting.isOpen || this.#nesting.isAlone({ start }),
+      ask: (turn) => {
+        this.writeControl(WANTS_PERMIT, turn, 0, 0)
+        this.link.flush()
+      },
+    })
+    this.#probes = new Probes(port.work)
+    port.work?.follow(this.#turns, () => {
+      if (this.#probes.waiting) this.#later()
+    })
     this.#replies = new Replies({
       me: this.#me,
       link: this.link,
@@ -140,6 +158,7 @@ export class AgentLoop implements TurnHost {
       aborts: new EarlyAborts(window),
       probes: this.#probes,
       endUnbegun: (request, reason) => this.#beginNested(request, reason),
+      goOn: (turn) => this.#goOnWith(turn),
       directory: this.#directory,
     })
     const { maxExternalMb } = assignment
@@ -160,7 +179,7 @@ export class AgentLoop implements TurnHost {
     })
     port.onRing(() => {
       this.link.woken()
-      this.pump()
+      this.#turned()
     })
   }
 
@@ -169,13 +188,14 @@ export class AgentLoop implements TurnHost {
   /** Before the first message. Returns the state if the host does not have it yet. */
   async start(state: string | undefined): Promise<string | undefined> {
     const started = await startAgent(this, this.#handlers, this.#option, state)
-    this.#probes.rest(this.#port.scheduler.monotonic())
+    this.#probes.rest()
     return started
   }
 
   /** Takes nothing more, aborts what is open and waits for it, then runs the stop hook. */
   async stop(): Promise<void> {
     this.#stopping = true
+    this.#takesNone = true
     const reason = new AgentTerminatedError(`Agent "${this.role.name}" is being stopped.`, { agent: this.role.name })
     for (const turn of [...this.#turns]) turn.abort(reason)
     while (this.#turns.length > 0) await new Promise<void>((resolve) => this.#onTurnEnd.push(resolve))
@@ -184,6 +204,12 @@ export class AgentLoop implements TurnHost {
   readonly #onTurnEnd: (() => void)[] = []
 
   // ---- the pump
+
+  /** The event loop has turned: what handlers had to do in microtasks is done. */
+  #turned(): void {
+    if (!this.#pumping) this.#stirred = false
+    this.pump()
+  }
 
   pump(): void {
     if (this.#pumping || this.link.closed) return
@@ -201,22 +227,24 @@ export class AgentLoop implements TurnHost {
   /** Runs what is there; true: more is waiting, but timers and sockets come first. */
   #run(): boolean {
     this.#endedAt = 0
-    this.#answered = this.#replies.drain()
+    if (this.#replies.drain()) this.#stirred = true
     const now = this.#port.scheduler.monotonic()
-    if (this.#turns.length === 0) this.#probes.rest(now)
+    if (this.#turns.length === 0) this.#probes.rest()
     const until = now + SLICE_MS
-    for (let turns = 0; !this.#isFull(); turns++) {
-      if (turns >= TURNS_A_SLICE || (turns > 0 && (turns & 7) === 0 && this.#port.scheduler.monotonic() > until))
-        return true
-      if (!this.link.takeMessage(this.#taken)) return false
+    let turns = 0
+    let more = false
+    for (; !this.#isFull(); turns++) {
+      more = turns >= TURNS_A_SLICE || (turns > 0 && (turns & 7) === 0 && this.#port.scheduler.monotonic() > until)
+      if (more || !this.link.takeMessage(this.#taken)) break
       this.#begin()
     }
-    return false
+    if (turns > 0) this.#stirred = true
+    return more
   }
 
   /** No message may begin. Turns that run within others have their place. */
   #isFull(): boolean {
-    if (this.#stopping) return true
+    if (this.#takesNone) return true
     if (this.#turns.length < this.#concurrency) return false
     return !this.#nesting.isOpen || this.#nesting.runs >= this.#concurrency
   }
@@ -231,7 +259,7 @@ export class AgentLoop implements TurnHost {
     if (this.#nesting.isOpen && this.#goOn()) return this.#later()
     if (this.parking.isAsked) for (const turn of this.#turns) this.#judge(turn)
     if (this.#probes.waiting) {
-      if (this.#answered)
+      if (this.#stirred)
         this.#later() // who was answered goes on before it is judged
       else this.#probes.answer(this, this.#turns)
     }
@@ -240,7 +268,7 @@ export class AgentLoop implements TurnHost {
 
   /** What waits for turns to park may come now, if they have. True: something came, or may when who was answered has gone on. */
   #goOn(): boolean {
-    if (this.#answered || this.#stopping) return this.#answered && this.#nesting.waits
+    if (this.#stirred || this.#stopping) return this.#stirred && this.#nesting.waits
     return this.#nesting.goOn(this.#nestingActions)
   }
   readonly #nestingActions = {
@@ -252,10 +280,10 @@ export class AgentLoop implements TurnHost {
   #judge(turn: Turn): void {
     const { start } = turn
     // A step may wait for what was begun before it: then nothing else is open in the thread.
-    const parked = turn.parked || (turn.waits && this.#probes.quiet)
+    const parked = turn.parked || (turn.waits && this.#probes.isQuiet(turn))
     if (!parked || (this.#nesting.isOpen && !this.#nesting.isAlone(turn))) this.parking.unpark(start)
-    else if (!this.#answered) this.parking.park(start)
-    else if (this.parking.mayPark(start)) this.#later() // who was answered goes on before it is judged
+    else if (!this.#stirred) this.parking.park(start)
+    else if (this.parking.mayPark(start)) this.#later() // who has begun or was answered goes on before it is judged
   }
 
   /** Lets the event loop turn once: timers, sockets, bells. */
@@ -280,7 +308,7 @@ export class AgentLoop implements TurnHost {
     const turnId = turnOf(memory, at)
     // What a run is, who has come and what was logged of a turn come by the replies, published before the message.
     if (attempt > 1 || !this.#runs.has(run) || !this.#names.isKnown(senderOf(memory, at)))
-      this.#answered = this.#replies.drainFor(turnId) || this.#answered
+      if (this.#replies.drainFor(turnId)) this.#stirred = true
     const id = readId(memory, at)
     const message = new ReceivedMessage(memory, at, id, this.#directory)
     const start = this.#startOf(memory, at, id, message, this.parking.open())
@@ -357,6 +385,7 @@ export class AgentLoop implements TurnHost {
   #endLater(turn: Turn, value: unknown, error: unknown): void {
     if (this.link.closed) return
     this.#end(turn, value, error)
+    if (this.goingOn.any) this.goingOn.letGo(turn.start.turn)
     this.pump()
   }
 
@@ -375,12 +404,25 @@ export class AgentLoop implements TurnHost {
   }
 
   #finish(turn: Turn, value: unknown, thrown: unknown): void {
-    if (!this.#nesting.shares(turn)) this.parking.close(turn.start)
+    const hasPermit = this.#nesting.shares(turn) || this.parking.close(turn.start)
     this.#endedAt = this.#commit.write(turn, value, thrown)
     if (this.#turns[this.#turns.length - 1] === turn) this.#turns.pop()
     else this.#turns.splice(this.#turns.indexOf(turn), 1)
     if (this.#nesting.isOpen) this.#nesting.ended(turn)
+    if (!hasPermit && this.#concurrency === 1) this.#pause(turn.start.run) // where more may be open its run has no other message
     if (this.#onTurnEnd.length > 0) for (const resolve of this.#onTurnEnd.splice(0)) resolve()
+  }
+
+  // ---- permits that were taken
+
+  #pause(run: number): void {
+    this.#takesNone = true
+    this.goingOn.nextMessage(run)
+  }
+
+  #goOnWith(turn: number): void {
+    if (turn === 0) this.#takesNone = this.#stopping
+    else this.goingOn.letGo(turn)
   }
 
   runState(view: RunView): object {
@@ -419,10 +461,10 @@ export class AgentLoop implements TurnHost {
 
   mayPark(start: TurnStart): void {
     if (this.#pumping) return // its end does it
-    if (this.parking.mayPark(start) || this.#nesting.isOpen) this.#later()
+    if (this.parking.mayPark(start) || this.#nesting.isOpen || this.#probes.waiting) this.#later()
   }
 
-  writeControl(kind: number, start: TurnStart, correlation: number, limit: number): void {
+  writeControl(kind: number, start: Pick<TurnStart, 'run' | 'turn'>, correlation: number, limit: number): void {
     const memory = allocate(HEADER)
     writeControl(memory, 0, kind, this.#me, 0, start.run, start.turn, correlation, 0)
     setLimit(memory, 0, limit)

@@ -1,5 +1,6 @@
 /** Whether a person has to agree before a tool is called, and what they are asked. */
 import { describe, ToolFailedError, ToolInputError } from '../errors.ts'
+import { visible } from '../visible.ts'
 import { checkBySchema } from './schema.ts'
 import type { ToolDefinition } from './tool.ts'
 
@@ -11,10 +12,13 @@ interface ApprovalQuestion {
 }
 
 const YES = 'yes'
-/** A person reads it. */
-const LONGEST_INPUT = 5_000
+/** What a person can be asked to read: what is longer is refused, since its end could hide behind its beginning. */
+const LONGEST_INPUT = 20_000
 
-/** undefined: nobody has to be asked. Of an input that misses the schema the call itself says what is wrong. */
+/**
+ * undefined: nobody has to be asked. Of an input that misses the schema the call itself says what is wrong. The question has the
+ * whole input, with what cannot be seen written out. Throws `ToolFailedError` for an input that is too long for a person.
+ */
 export async function approvalOf(
   tool: ToolDefinition,
   input: unknown,
@@ -22,8 +26,11 @@ export async function approvalOf(
 ): Promise<ApprovalQuestion | undefined> {
   const { name } = tool
   if (!tool.approval || !(await isWanted(tool, input, agent))) return undefined
-  const text = JSON.stringify(input) ?? 'nothing'
-  const shown = text.length > LONGEST_INPUT ? `${text.slice(0, LONGEST_INPUT)}...` : text
+  const shown = visible(JSON.stringify(input) ?? 'nothing')
+  if (shown.length > LONGEST_INPUT) {
+    const text = `Agent "${agent}" called the tool "${name}", which a person has to approve, with an input of ${shown.length} characters. A person is shown all of it, and at most ${LONGEST_INPUT}. Give the tool less at once.`
+    throw new ToolFailedError(text, { tool: name, agent, characters: shown.length, limit: LONGEST_INPUT })
+  }
   const question = `May agent "${agent}" call the tool "${name}" with ${shown}?`
   return { question, choices: [YES, 'no'], ask: 'approval' }
 }

@@ -2,6 +2,7 @@
 import type { ErrorData } from '../errors.ts'
 import type { ToolSpec } from './model.ts'
 import type { ContextStrategy, RoleInfo } from './role.ts'
+import type { RoundBounds } from './rounds-watch.ts'
 import type { AgentStatus } from './task.ts'
 
 export interface Assignment {
@@ -30,20 +31,24 @@ export interface Assignment {
   instances: number
   /** The verbs that a model is offered as tools. */
   verbs: readonly string[]
+  /** When the rounds of its model are a loop; false: nobody looks. */
+  loops: RoundBounds | false
   /** How its model's context is chosen; undefined: as the default says. */
   contextStrategy: ContextStrategy | undefined
   code: AgentCode
   tools: AssignedTools
 }
 
-/** The tools of an agent. `option`: where each stands in the team's options. */
+/** The tools of an agent. `option`: where each stands in the team's options. `polling`: its calls are polls. */
 export interface AssignedTools {
-  /** What the host runs. */
-  host: (ToolSpec & { option: string })[]
+  /** What the host runs. `sequential`: alone among the calls of one answer. */
+  host: (ToolSpec & { option: string; sequential: boolean; polling: boolean })[]
   /** What the thread loads and runs. */
   modules: ToolCode[]
   /** What the role names alone: tools that are among these, or verbs. */
   names: { name: string; option: string }[]
+  /** Whether the rehearsal model may answer in this team: then the host says whether a tool of the thread runs. */
+  rehearsed?: boolean
 }
 
 /** A tool in a module, under that name among its exports. */
@@ -66,9 +71,9 @@ export type AgentCode =
 /** An agent as a protocol script sees it. */
 export type RosterEntry = RoleInfo & { status: AgentStatus; playedByModel: boolean }
 
-/** What `start` answers. `state` is the agent's state after its start hook, if it is new or changed. `tools` are the names of its tools. */
+/** What `start` answers. `state` is the agent's state after its start hook, if it is new or changed. `tools` are the names of its tools, `harmful` of those in modules that are not `readOnly`. */
 export type Started =
-  | { ok: true; state: string | undefined; tools?: string[] }
+  | { ok: true; state: string | undefined; tools?: string[]; harmful?: string[] }
   /**
    * `importing`: a module threw; the error's cause is what it threw, and the host knows to say where. It was the agent's, or
    * that of a tool.

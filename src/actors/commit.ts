@@ -5,6 +5,7 @@ import {
   DramatisError,
   describe,
   errorData,
+  LivelockError,
   ReplyInvalidError,
   shown,
   TaskRefusedError,
@@ -125,7 +126,7 @@ export class Commit {
 
   /** Anything thrown, as an error that says who failed at what. Refusals stay what they are. */
   failure(thrown: unknown, at: string): DramatisError {
-    // Its own refusal, or want of budget, stays what it is; another agent's is this one's failure.
+    // Its own refusal, want of budget, or loop stays what it is; another agent's is this one's failure.
     if (OWN.some((Own) => thrown instanceof Own) && thrown instanceof DramatisError) {
       if ((thrown.details.agent ?? this.#host.agent) === this.#host.agent) return thrown
     }
@@ -139,7 +140,7 @@ export class Commit {
   }
 }
 
-const OWN = [TaskRefusedError, ReplyInvalidError, BudgetExceededError]
+const OWN = [TaskRefusedError, ReplyInvalidError, BudgetExceededError, LivelockError]
 
 const replyTooLarge = (agent: string, bytes: number, limit: number) =>
   new ReplyInvalidError(

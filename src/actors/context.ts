@@ -13,7 +13,7 @@ import type { AgentStatus, TaskInput } from './task.ts'
 import type { TaskContext } from './task-context.ts'
 import type { Tool } from './tool.ts'
 
-export type { AgentRef, Outcome, RequestOptions, SyncResult } from './conversation-context.ts'
+export type { AgentRef, AskOptions, Outcome, RequestOptions, SyncResult } from './conversation-context.ts'
 export type { SharedScope, SharedState } from './state-context.ts'
 export type { EscalationOutcome } from './task-context.ts'
 
@@ -67,9 +67,10 @@ export interface AgentContext<State = object, RunState = object, Data = unknown>
   readonly log: Logger
   /**
    * Makes another agent, and resolves with its name when it is ready. For protocol scripts, and for agents with `trust:
-   * 'privileged'`. Without a `module` a model plays it. It has the team's defaults, no environment, and up to 64 are made in one run. Rejects with
+   * 'privileged'`. Without a `module` a model plays it. It has the team's defaults, no environment, and a run makes up to
+   * `maxSpawnedAgents` (64). Rejects with
    * `ConfigurationError` for a wrong role, a name that an agent has already, or a module that cannot be loaded; with
-   * `StartFailedError`; with `TeamOverloadedError` beyond the 64.
+   * `StartFailedError`; with `TeamOverloadedError` beyond `maxSpawnedAgents`.
    *
    * @example
    * const name = await context.spawn({ name: 'reader-1', module: new URL('./reader.js', import.meta.url).href })
@@ -80,7 +81,7 @@ export interface AgentContext<State = object, RunState = object, Data = unknown>
    * Defines a type of agent for good, and resolves with its name when an agent of it is ready: it joins the team, and is
    * written into the team's registry, the agents.yaml that `loadTeam` has read. For protocol scripts, and for agents with
    * `trust: 'privileged'`. Who defines it may give it tasks from then on. It is trusted no more than its maker, delegates to
-   * nobody to whom its maker may not, sees no environment, and counts among the 64 that a run may make. A type that cannot
+   * nobody to whom its maker may not, sees no environment, and counts among `maxSpawnedAgents`. A type that cannot
    * be loaded or started is not written. Source: document 003, self-modifiable.
    *
    * Rejects with `ConfigurationError` for a team without a registry, a wrong type, a name that is taken, or a file that cannot
@@ -117,8 +118,11 @@ export interface AgentContext<State = object, RunState = object, Data = unknown>
    *
    * Its tools are verbs of this context, as the role's rights say (`delegationAllowed: true` or `canDelegateTo`: request,
    * delegate, handoff; `escalateTo`: escalate; the team's `enableBlackboard`: publish, read_blackboard; `trust: 'privileged'`:
-   * spawn, and where the team has a registry define_agent, delegate; with any of them refuse) and as its `tools` name them. `tools` here: these alone. What a tool fails with is told to
-   * the model. `refuse` ends the turn with `TaskRefusedError`; after `handoff` the answer is empty.
+   * spawn, and where the team has a registry define_agent, delegate; with any of them refuse) and as its `tools` name them. `tools` here: these alone. Calls of one
+   * answer run side by side, at most `maxParallelToolCalls` (the role's, 32) at a time, and the model is told what came of them in
+   * the order of its calls. Tools with `sequential: true` run alone, and so do handoff, escalate, refuse, publish, spawn and
+   * define_agent: calls before them end first, those behind them wait. What a tool fails with is told to the model, and ends no
+   * other call; `signal` withdraws all of them. `refuse` ends the turn with `TaskRefusedError`; after `handoff` the answer is empty.
    *
    * After `maxRounds` (the role's, 12) rounds without an answer the manager is asked (`escalate`): with its guidance there are
    * as many rounds again, once; who does the task in this one's place has answered it; else it rejects with
@@ -139,7 +143,7 @@ export interface AgentContext<State = object, RunState = object, Data = unknown>
    * `idempotent` the message is not tried again, and its sender gets `OutcomeUnknownError`.
    *
    * Rejects with `ToolInputError` for input that misses the tool's schema, with `ToolTimeoutError` after its `timeoutMs`, with
-   * `ToolFailedError` for what it throws and for output that is no JSON, and with `ConfigurationError` for a name that no tool of
+   * `ToolFailedError` for what it throws and for output that JSON cannot say, and with `ConfigurationError` for a name that no tool of
    * this agent has. What stops the turn stops the tool's `signal`, too.
    *
    * @example
@@ -151,8 +155,10 @@ export interface AgentContext<State = object, RunState = object, Data = unknown>
     input: NonNullable<T['~types']>['input'],
   ): Promise<NonNullable<T['~types']>['output']>
   /**
-   * Runs I/O of your own so that it is not repeated: its result (a JSON value) is logged, and after a crash it is
-   * answered from the log, not run again. Of a step that was under way when the thread died nobody knows whether it
+   * Runs I/O of your own so that it is not repeated: its result is logged as JSON, and after a crash it is answered from the
+   * log, not run again. What JSON makes of the result is what you get, in the first attempt as in a later one: a Date is its
+   * text, an instance of a class is its fields or what its `toJSON` gives. What JSON cannot say (a function, a bigint, a Map, a
+   * cycle) makes the step fail with `MessageRejectedError` and its path. Of a step that was under way when the thread died nobody knows whether it
    * happened: the message is not tried again, and its sender gets `OutcomeUnknownError`; `idempotent: true` lets the
    * step run again.
    *

@@ -9,6 +9,16 @@ export interface AgentRef<In = unknown, Out = unknown> {
   readonly '~types'?: { input: In; output: Out }
 }
 
+/** What goes with a question to a person. */
+export interface AskOptions {
+  /** The answer is one of these; 1 to 100 texts. */
+  choices?: string[]
+  /** How long the question stays open, in ms; `communication.questionTimeoutMs` (a day), and never longer than the run. */
+  timeoutMs?: number
+  /** Withdraws the question: its promise rejects with `CancelledError`. */
+  signal?: AbortSignal
+}
+
 /** What goes with a message. Durations in ms. */
 export interface RequestOptions<In = unknown> {
   /** A JSON value beside the content; anything else is refused with its path. -0 arrives as 0. */
@@ -170,12 +180,12 @@ export interface ConversationContext {
    * Asks a person: a `question` event of the run, which `run.answer(questionId, answer)` answers; meanwhile the run's status is
    * 'waiting'. With `choices` the answer is one of them. A question stays open when the agent's thread dies, and is asked once.
    *
-   * Rejects with `RequestTimeoutError` when nobody has answered within `timeoutMs` (without it: until the run ends), with
+   * Rejects with `RequestTimeoutError` when nobody has answered within `timeoutMs` (`communication.questionTimeoutMs` by default), with
    * `MessageRejectedError` for what is no question, and with `ConfigurationError` in a turn that a message from outside of any
    * run has caused: nobody has a handle of that.
    *
    * @example
    * const color = await context.ask('Which color?', { choices: ['red', 'blue'], timeoutMs: 60_000 })
    */
-  ask(question: string, options?: { choices?: string[]; timeoutMs?: number }): Promise<string>
+  ask(question: string, options?: AskOptions): Promise<string>
 }

@@ -35,13 +35,15 @@ export interface TaskTurn {
   told(error: unknown, to: string, content: string, options: RequestOptions): unknown
 }
 
-/** `metadata`: what goes with the task beside it. */
-export function delegate(turn: TaskTurn, to: string, input: TaskInput, metadata?: object): PendingTask {
+/** What goes with a task beside it, and a signal that withdraws the task. */
+export type TaskMessageOptions = Pick<RequestOptions, 'metadata' | 'signal'>
+
+export function delegate(turn: TaskTurn, to: string, input: TaskInput, more: TaskMessageOptions = {}): PendingTask {
   let onSent = (_id: string) => {}
   const sent = new Promise<string>((resolve) => {
     onSent = resolve
   })
-  const done = handled(doneBy(turn, to, input, metadata, onSent))
+  const done = handled(doneBy(turn, to, input, more, onSent))
   // What ends before it is on its way ends the wait for its id.
   const id = handled(Promise.race([sent, done.then((task) => task.id)]))
   return Object.assign(done, { id })
@@ -51,13 +53,13 @@ async function doneBy(
   turn: TaskTurn,
   to: string,
   input: TaskInput,
-  metadata: object | undefined,
+  more: TaskMessageOptions,
   onSent: (id: string) => void,
 ): Promise<AgentTask> {
   const refusal = turn.refusal()
   if (refusal) throw refusal
   const offer = offerFor(turn, to, input)
-  const options = { ...messageOptions(offer), ...(metadata && { metadata }) }
+  const options = { ...messageOptions(offer), ...more }
   return doneTask(offer, await turn.ask(to, offer.description, options, 'delegate', onSent))
 }
 

@@ -2,8 +2,6 @@
  * What a thread holds outside of its heap (buffers, typed arrays), told to the host by a shared word: when a bell is
  * answered, and at the end of a slice, but not more often than every 100 ms. There is no timer here.
  */
-import { getHeapStatistics, setFlagsFromString } from 'node:v8'
-import { runInNewContext } from 'node:vm'
 import { EXTERNAL_KIB } from '../mailbox/window.ts'
 
 const EVERY_MS = 100
@@ -46,10 +44,11 @@ export class ExternalMemory {
 }
 
 let collectGarbage: (() => void) | undefined
+const v8 = () => process.getBuiltinModule('node:v8') // few threads need it, and each would load it as it boots
 
 /** Of the thread that asks. */
 export const threadMemories: Memories = {
-  external: () => getHeapStatistics().external_memory,
+  external: () => v8().getHeapStatistics().external_memory,
   collect() {
     collectGarbage ??= collector()
     // The buffers that the first has found are counted as freed by the second.
@@ -60,8 +59,8 @@ export const threadMemories: Memories = {
 
 /** The flag is the process's own, so it does not stay. */
 function collector(): () => void {
-  setFlagsFromString('--expose-gc')
-  const collect = runInNewContext('gc') as () => void
-  setFlagsFromString('--no-expose-gc')
+  v8().setFlagsFromString('--expose-gc')
+  const collect = process.getBuiltinModule('node:vm').runInNewContext('gc') as () => void
+  v8().setFlagsFromString('--no-expose-gc')
   return collect
 }

@@ -2,10 +2,10 @@
 import type { Blackboard, BlackboardEntry, WriteOptions } from '../blackboard/entry.ts'
 import { ConfigurationError } from '../errors.ts'
 import { ORCHESTRATOR } from '../mailbox/message.ts'
-import type { AgentType, SpawnRole, SyncResult } from './context.ts'
+import type { AgentType, AskOptions, SpawnRole, SyncResult } from './context.ts'
 import { handled, quiet, rejected } from './handled.ts'
 import { TaskVerbs } from './task-verbs.ts'
-import { checkObject, checkText } from './verb-checks.ts'
+import { checkObject, checkText, wrongArgument } from './verb-checks.ts'
 
 export abstract class HostVerbs extends TaskVerbs {
   abstract readonly ended: boolean
@@ -37,12 +37,15 @@ export abstract class HostVerbs extends TaskVerbs {
     return (await this.call('sync', { point, data })) as SyncResult<T>
   }
 
-  ask(question: string, options: { choices?: string[]; timeoutMs?: number } = {}): Promise<string> {
+  ask(question: string, options: AskOptions = {}): Promise<string> {
     return handled(this.#askPerson(question, options))
   }
-  async #askPerson(question: string, options: { choices?: string[]; timeoutMs?: number }): Promise<string> {
+  async #askPerson(question: string, options: AskOptions): Promise<string> {
     checkObject(options, 'options')
-    return (await this.call('ask', { ...options, question })) as string
+    const { signal, ...asked } = options
+    if (signal !== undefined && !(signal instanceof AbortSignal))
+      throw wrongArgument('signal', signal, 'an AbortSignal is needed')
+    return (await this.call('ask', { ...asked, question }, signal)) as string
   }
 
   spawn(role: SpawnRole): Promise<string> {

@@ -22,6 +22,7 @@ import {
   type Window,
 } from '../mailbox/window.ts'
 import type { Memories } from './external-memory.ts'
+import type { OwnWork } from './own-work.ts'
 
 /** How a thread reaches its host: one bell each way, and time. */
 export interface ThreadPort {
@@ -30,8 +31,8 @@ export interface ThreadPort {
   readonly scheduler: Scheduler
   /** Of a thread that has a heap of its own. */
   readonly memories?: Memories
-  /** What it has open, by Node's names: timers, sockets and the like. Of a thread that has an event loop of its own. */
-  resources?(): string[]
+  /** What its turns have open. Of a thread that has an event loop of its own. */
+  readonly work?: OwnWork | undefined
 }
 
 const FRAMES_A_RING = 512 // waking a thread costs as much as writing some dozens of frames

@@ -76,7 +76,10 @@ export class Messenger extends TurnCalls {
     const correlation = waits.next()
     fields.correlation = correlation
     const verdict = this.turnWaits().add(correlation, 'send', to, options.signal)
-    const claimed = () => waits.get(correlation)?.resolve(undefined)
+    const claimed = () => {
+      const wait = waits.get(correlation)
+      if (wait) this.loop.goingOn.with(this.turn.start, () => wait.resolve(undefined)) // another turn's verdict may have made room
+    }
     asks.add(fields.recipient, askForRoom(this.loop, 'send', bytes, verdict, claimed))
     return verdict as Promise<void>
   }

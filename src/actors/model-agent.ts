@@ -100,7 +100,8 @@ function checkSaid({ text, finishReason }: Completion<unknown>, { role, log }: T
     length: ['its tokens were used up before the first word', 'Raise maxOutputTokens.'],
     tool_calls: ['it wanted to call tools and named none', 'Ask again, or take another model.'],
   }[finishReason]
-  throw new ModelError(`The model of "${agent}" gave no answer: ${why[0]}. ${why[1]}`, { agent, finishReason })
+  const reason = finishReason === 'content_filter' ? 'filtered' : 'invalid_answer'
+  throw new ModelError(`The model of "${agent}" gave no answer: ${why[0]}. ${why[1]}`, { agent, finishReason, reason })
 }
 
 const CUT_OFF: Partial<Record<FinishReason, string>> = {

@@ -61,6 +61,8 @@ export interface ModelRequest {
   runId?: string
   /** The team's: for clients that wait, before they try again or because a test wants them to. */
   clock?: Clock
+  /** How long the call may take, with all that is tried, in ms; the signal is aborted then. */
+  timeoutMs?: number
   signal: AbortSignal
 }
 
@@ -76,9 +78,11 @@ export interface ModelPiece {
  * What speaks with a model's provider. It yields the answer in pieces as they come; leaving the loop, or the signal, ends
  * the call. A call that rejects with a `ModelError` whose `details.retryable` is true is made again, after `details.retryAfterMs` if that
  * is there. `rehearsal: true` says that no model is asked: what it answers is labelled as rehearsed wherever it appears.
+ * `offline: true` says that it asks nobody, as the models of tests do: a rehearsal leaves it in its place.
  */
 export interface ModelClient {
   readonly rehearsal?: boolean
+  readonly offline?: boolean
   complete(request: ModelRequest): AsyncIterable<ModelPiece>
 }
 

@@ -4,7 +4,7 @@
  * for itself have one user: a request begins when all that is open of its run waits for others, and what a turn waits for
  * is let in when no other one is at work.
  */
-import { copyFrame, lengthOf, runOf, stepOf, turnOf } from '../mailbox/frame.ts'
+import { ABORT, copyFrame, kindOf, lengthOf, runOf, stepOf, turnOf } from '../mailbox/frame.ts'
 import { allocate, type Memory } from '../mailbox/memory.ts'
 import { AT_WORK } from '../mailbox/window.ts'
 import type { Turn } from './turn.ts'
@@ -17,6 +17,12 @@ interface Strand {
   readonly requests: Memory[]
   /** What turns wait for and must not have yet, in order. */
   replies: { readonly turn: Turn; readonly memory: Memory }[]
+}
+
+/** Which turn it is. */
+interface Placed {
+  readonly turn: number
+  readonly run: number
 }
 
 /** What lets the turns go on. */
@@ -51,12 +57,12 @@ export class Nesting {
     return this.#turns.filter(({ start }) => start.run === run)
   }
 
-  #othersThan({ start }: Turn): Turn[] {
-    return this.#turns.filter((other) => other.start.run === start.run && other.start !== start)
+  #othersThan({ start }: { readonly start: Placed }): Turn[] {
+    return this.#turns.filter((other) => other.start.run === start.run && other.start.turn !== start.turn)
   }
 
   /** No turn of its run is at work but it. */
-  isAlone(turn: Turn): boolean {
+  isAlone(turn: { readonly start: Placed }): boolean {
     return this.#othersThan(turn).every(({ parked }) => parked)
   }
 
@@ -88,7 +94,10 @@ export class Nesting {
       this.#goesOn(strand, turn)
       return false
     }
-    replies.push({ turn, memory: copyOf(memory, at) })
+    const reply = { turn, memory: copyOf(memory, at) }
+    if (kindOf(memory, at) === ABORT)
+      replies.unshift(reply) // of what the turn is given it comes first
+    else replies.push(reply)
     return true
   }
 

@@ -1,6 +1,6 @@
 /**
  * The steps of a turn that are open: of each whether it may be doing nothing but wait for others, because a verb that it has
- * called does. Which step has called a verb is certain only until the step first awaits something. After that a wait counts
+ * called does. A tool has no verbs, so it never waits for others. Which step has called a verb is certain only until the step first awaits something. After that a wait counts
  * for all that were open when it began, so that a turn that only waits is never taken for one that works.
  */
 
@@ -8,7 +8,7 @@
 interface OpenStep {
   /** Waits for others that it may have begun, and that are open. */
   waits: number
-  /** It has returned its promise, and who called it has not awaited anything since: what begins now is not the step's. */
+  /** It is a tool, or it has returned its promise and who called it has not awaited anything since: what begins now is not the step's. */
   beside: boolean
 }
 
@@ -27,7 +27,16 @@ export class OpenSteps {
 
   /** A step begins. */
   begin(): OpenStep {
-    const step: OpenStep = { waits: 0, beside: false }
+    return this.#begin(false)
+  }
+
+  /** A tool begins: no wait that begins while it is open is its own. */
+  beginTool(): OpenStep {
+    return this.#begin(true)
+  }
+
+  #begin(beside: boolean): OpenStep {
+    const step: OpenStep = { waits: 0, beside }
     this.#open.add(step)
     this.#working += 1
     return step

@@ -3,6 +3,7 @@ import { MessageRejectedError } from '../errors.ts'
 import { BLANK, type FrameFields, setTimes } from '../mailbox/frame.ts'
 import { frameBytes, writeFrame } from '../mailbox/frame-body.ts'
 import { type FrameId, IdSource, writeId } from '../mailbox/frame-id.ts'
+import { jsonFormOf } from '../mailbox/json-form.ts'
 import { allocate, type Memory } from '../mailbox/memory.ts'
 import { jsonIssue } from '../mailbox/message.ts'
 import type { Link, Urgency } from './link.ts'
@@ -133,9 +134,19 @@ export function encodeData(value: unknown, field: string): string | undefined {
   return JSON.stringify(value)
 }
 
-export function notJson(issue: { path: string; got: string }): MessageRejectedError {
+/**
+ * What comes from elsewhere, as JSON and as who reads that gets it: dates are texts, instances of classes their fields. Throws
+ * `MessageRejectedError` with the path of what JSON cannot say.
+ */
+export function encodeForm(given: unknown, field: string): { data: string | undefined; value: unknown } {
+  const { value, issue } = jsonFormOf(given, field)
+  if (issue) throw notJson(issue, issue.advice)
+  return { data: JSON.stringify(value), value }
+}
+
+export function notJson(issue: { path: string; got: string }, advice = ''): MessageRejectedError {
   return new MessageRejectedError(
-    `${issue.path} is ${issue.got}; a JSON value is needed: string, finite number, boolean, null, list or plain object.`,
+    `${issue.path} is ${issue.got}; a JSON value is needed: string, finite number, boolean, null, list or plain object.${advice && ` ${advice}`}`,
     { path: issue.path, got: issue.got, accepted: 'a JSON value' },
   )
 }

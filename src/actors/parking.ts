@@ -1,8 +1,11 @@
 /**
  * Which turns of a thread do nothing but wait for others: the host may take their permits while they do. Each has a word of
  * its own, so that one that works does not hide the others. A thread whose turns need no permit says nothing.
+ *
+ * A turn whose permit was taken goes on when the host has given it one back. What it waits for comes no sooner; what would
+ * let it go on by itself, a signal of its own, asks for the permit and waits for that.
  */
-import { MAX_CONCURRENCY, PARKED, PERHAPS, parkedWord, SURELY } from '../mailbox/window.ts'
+import { isSurely, MAX_CONCURRENCY, PARKED, PERHAPS, parkedWord, SURELY } from '../mailbox/window.ts'
 import type { Link } from './link.ts'
 
 /** What it needs to know of a turn. */
@@ -18,8 +21,10 @@ export const NO_SLOT = -1
 export class Parking {
   readonly #words: Int32Array
   readonly #link: Link
-  /** What stands in each word; UNUSED where no turn has it. */
+  /** What this thread has put into each word; UNUSED where no turn has it. */
   readonly #told: number[]
+  /** Those that went on without a permit, and have none yet. */
+  readonly #without = new Set<number>()
 
   /** `concurrency`: how many turns may be open. */
   constructor(words: Int32Array, concurrency: number, link: Link) {
@@ -40,11 +45,12 @@ export class Parking {
     return slot
   }
 
-  /** Before the host can read that the turn has ended. */
-  close({ slot }: OpenTurn): void {
-    if (slot === NO_SLOT) return
+  /** Before the host can read that the turn has ended. False: it has ended without a permit. */
+  close({ slot }: OpenTurn): boolean {
+    if (slot === NO_SLOT) return true
     this.#tell(slot, 0)
     this.#told[slot] = UNUSED
+    return this.#without.size === 0 || !this.#without.delete(slot)
   }
 
   /** The turn waits for others alone: its permit may be taken while it does. */
@@ -61,14 +67,26 @@ export class Parking {
     return this.#link.permitsWanted
   }
 
-  /** Before anything for the turn is taken from the replies, and before a verb: it goes on. */
-  unpark({ slot }: OpenTurn): void {
-    if (slot !== NO_SLOT) this.#tell(slot, 0)
+  /** Before a verb, and before a wait ends by itself: the turn goes on. False: its permit was taken meanwhile. */
+  unpark({ slot }: OpenTurn): boolean {
+    if (slot === NO_SLOT) return true
+    this.#tell(slot, 0)
+    return this.#without.size === 0 || !this.#without.has(slot)
+  }
+
+  /** Before anything for the turn is taken from the replies: with that it has a permit, and goes on. */
+  regain({ slot }: OpenTurn): void {
+    if (slot === NO_SLOT) return
+    this.#tell(slot, 0)
+    if (this.#without.size > 0) this.#without.delete(slot)
   }
 
   #tell(slot: number, word: number): void {
-    if (this.#told[slot] === word) return
+    const told = this.#told[slot]!
+    if (told === word) return
     this.#told[slot] = word
-    Atomics.store(this.#words, PARKED + slot, word)
+    const at = PARKED + slot
+    if (!isSurely(told)) Atomics.store(this.#words, at, word)
+    else if (Atomics.exchange(this.#words, at, word) !== told) this.#without.add(slot)
   }
 }

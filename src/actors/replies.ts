@@ -9,6 +9,7 @@ import {
   ACCEPTED,
   CHUNK,
   correlationOf,
+  GO_ON,
   HEADER,
   kindOf,
   lengthOf,
@@ -58,6 +59,8 @@ interface Addressees {
   readonly directory: Directory
   /** A nested request that has not begun is not to begin any more. */
   endUnbegun(request: Memory, reason: DramatisError): void
+  /** That turn has a permit again; 0: the thread, for its next message. */
+  goOn(turn: number): void
 }
 
 export class Replies {
@@ -107,8 +110,8 @@ export class Replies {
     const { memory, at } = taken
     const { link, nesting, parking } = this.#to
     const goesOn = (parking.isAsked || nesting.isOpen) && this.#openTurn(turnOf(memory, at))
-    if (goesOn) parking.unpark(goesOn.start)
-    const waits = goesOn && nesting.isOpen && kindOf(memory, at) !== ABORT && nesting.keeps(goesOn, memory, at)
+    if (goesOn) parking.regain(goesOn.start)
+    const waits = goesOn && nesting.isOpen && nesting.keeps(goesOn, memory, at)
     if (!waits) this.letIn(memory, at)
     link.done('replies', taken)
   }
@@ -144,11 +147,14 @@ export class Replies {
       case RUN_OVER:
         runs.over(runOf(memory, at))
         break
+      case GO_ON:
+        this.#to.goOn(turnOf(memory, at))
+        break
       case REPLAY:
         this.#keepReplay(memory, at)
         break
       case REQUEST:
-        for (const { start } of nesting.of(runOf(memory, at))) this.#to.parking.unpark(start)
+        for (const { start } of nesting.of(runOf(memory, at))) this.#to.parking.regain(start)
         nesting.bring(memory, at)
         break
     }

@@ -3,6 +3,7 @@ import { AgentFailedError, DramatisError, MessageRejectedError } from '../errors
 import type { AgentMessage } from '../mailbox/message.ts'
 import { onAbort } from '../on-abort.ts'
 import type { Outcome, RequestOptions } from './context.ts'
+import { inLanes } from './in-lanes.ts'
 import { checkObject, checkRequests, withdrawn, wrongArgument } from './verb-checks.ts'
 
 /** What they need of their turn. */
@@ -37,22 +38,13 @@ export async function allOf(
   } catch (error) {
     throw refuse(error, to, content, rest)
   }
-  const outcomes: Outcome[] = []
   const group = to.length > 1 ? context.open(0) : 0
   const waiting = group | context.waitingFor(rest.signal)
-  let next = 0
-  const lane = async () => {
-    while (next < to.length) {
-      const index = next++
-      outcomes[index] = await outcomeOf(context, to[index]!, content, rest, waiting)
-    }
-  }
   try {
-    await Promise.all(Array.from({ length: Math.min(concurrency, to.length) }, lane))
+    return await inLanes(to, concurrency, (agent) => outcomeOf(context, agent, content, rest, waiting))
   } finally {
     context.close(group)
   }
-  return outcomes
 }
 
 async function outcomeOf(
@@ -166,7 +158,7 @@ function joined(text: string, failures: readonly Failure[], details: object): Dr
   const listed = failures.map(({ agent, error }) => `"${agent}": ${error.message}`).join(' ')
   return new AgentFailedError(`${text} ${listed}`, {
     ...details,
-    failures: failures.map(({ agent, error }) => ({ agent, code: error.code, message: error.message })),
+    failures: failures.map(({ agent, error }) => ({ agent, ...error.toJSON() })),
   })
 }
 

@@ -34,6 +34,11 @@ export interface RoleInfo<Name extends string = string, Data = unknown> {
   maxOutputTokens?: number
   /** Model-and-tool rounds a turn, then escalation; 12. */
   maxRounds?: number
+  /**
+   * Calls of tools and verbs at a time, of those that its model asks for in one answer; 32. 1 runs them one after the other, in the
+   * order of the answer, for tools that cannot bear each other. A single such tool says `sequential: true` instead (`defineTool`).
+   */
+  maxParallelToolCalls?: number
   /** Whether it may give tasks to others; true. */
   delegationAllowed?: boolean
   /** To whom alone; names of agents of the team. Anybody by default. */
@@ -74,8 +79,18 @@ export interface CommunicationConfig {
    * begun is never dropped.
    */
   overflow?: 'block' | 'reject' | 'drop_oldest' | 'drop_newest'
-  /** From the start of the callee's turn; 60,000. */
+  /**
+   * From the start of the callee's turn; 60,000. The time does not count in which that turn, or one that it waits for by its requests,
+   * has a call of a model or a question to a person under way: those have limits of their own.
+   */
   responseTimeoutMs?: number
+  /** How long one call of a model of this agent may take, with its retries, its wait for the provider and for tokens; 300,000. */
+  modelTimeoutMs?: number
+  /**
+   * How long a person may take to answer a question of this agent (`ask`, approval of a tool); 86,400,000, which is a day.
+   * `timeoutMs` of a question goes before it. false: until the run ends.
+   */
+  questionTimeoutMs?: number | false
   /** How long a message may wait in a mailbox, and for room in it; false: until the run's deadline. */
   queueTimeoutMs?: number | false
   /**
@@ -128,23 +143,41 @@ export interface SupervisionConfig {
   /** 250: how long a deadlock must have stood before it is broken. */
   confirmMs?: number
   /**
-   * Finds agents that are busy without progress. An object watches all agents of the team and its protocol, with these bounds;
-   * false watches nothing. Left out it watches a team that has roles without code.
+   * Finds agents that are busy without progress. Left out, it watches what models do within their turns. An object also watches
+   * all messages between agents, code and the protocol, with these bounds. false watches nothing.
    *
-   * Progress is what was not there before in this run: a result to a question, the output of a `step` or of a tool, an entry of the
-   * blackboard, another status of a task. Messages, retries, restarts, and what comes again word for word are none. From the
-   * last progress on these are signs: `maxStalledRounds` (3) rounds of the protocol, from when its script waits for somebody
-   * until it waits for nobody; the same request with the same answer `maxRepeats` (4) times, one after the other; the same
-   * error of one agent to another three quarters as often; two that write to each other and back half as often again;
-   * `maxMessagesWithoutProgress` (50) messages in a thread, each sent because of the one before; a task that is delegated
-   * or handed off back to one that had it. A request that is marked `polling: true` is none, and neither is an answer that comes too late.
+   * In a turn of a model these are signs: the same calls of tools with the same results in `maxRepeats` (8) rounds in a row; two
+   * to eight rounds that come in the same order three quarters as often (6); the same error of a tool, whatever it is
+   * given, twice as often (16). Each is told to the model in the open turn, before its next round. The first and the second are
+   * an event, `livelock`; the eighth in a row ends the turn with `LivelockError`, so that 64 equal rounds end it. A round that
+   * is new takes all of them back. A call that is marked as a poll begins a new count: the verbs of a model have a field
+   * `polling`, its tools have one from the first notice on, and `defineTool({ polling: true })` marks all calls of a tool.
    *
-   * The first sign sends a message of type report from `$runtime` to the `observe` of those involved, with
-   * `structuredData { event: 'livelock', evidence }`. The second is there for the protocol: like the others it is an event,
-   * `livelock`, with the evidence. The third ends the run with `LivelockError`. Each is counted from the one before, and
-   * progress takes all of them back. Source: the stall counter of Magentic-One, the stuck detector of OpenHands.
+   * Among agents progress is what was not there before in this run: a message, a result to a question, the output of a `step`
+   * or of a tool, an entry of the blackboard, another status of a task. Retries, restarts, and what comes again word for word
+   * are none. From the last progress on these are signs: `maxStalledRounds` (24) rounds of the protocol, from when its script
+   * waits for somebody until it waits for nobody; the same request or call of a tool with the same result `maxRepeats` (24)
+   * times, one after the other; the same error of one agent to another three quarters as often; two that write to each other
+   * and back half as often again; `maxMessagesWithoutProgress` (100) messages in a thread, each sent because of the one
+   * before; a task that is delegated or handed off back to one that had it, in the same words or for the third time. These are
+   * none: a message that is marked `polling: true`, an answer that comes too late, a retry after a longer pause than all
+   * before, and what comes again while somebody else is at a model, a tool or a person.
+   *
+   * The first of these signs sends a message of type report from `$runtime` to the `observe` of those involved, with
+   * `structuredData { event: 'livelock', evidence }`. The second is there for the protocol: like the first it is an event,
+   * `livelock`, with the evidence. Code that counts in a variable looks the same as code that is stuck, so the run goes on:
+   * `onFound: 'end'` ends it at the third sign with `LivelockError`, and `'report'` ends no turn of a model either. Each sign is
+   * counted from the one before, and progress takes all of them back. Text that is new each time and says nothing is not found.
+   * Source: the stall counter of Magentic-One, the stuck detector of OpenHands.
    */
-  livelock?: false | { maxStalledRounds?: number; maxRepeats?: number; maxMessagesWithoutProgress?: number }
+  livelock?:
+    | false
+    | {
+        maxStalledRounds?: number
+        maxRepeats?: number
+        maxMessagesWithoutProgress?: number
+        onFound?: 'report' | 'end'
+      }
 }
 
 /**
@@ -220,7 +253,7 @@ export interface AgentRole<Name extends string = string> extends RoleInfo<Name> 
    */
   instances?: number
   /**
-   * Runs whose turns may be open in its thread at a time, from 1 to 256; 1, of models 16. One turn of a run at a time, and `maxConcurrentAgents`
+   * Runs whose turns may be open in its thread at a time, from 1 to 256; 1, of models 32. One turn of a run at a time, and `maxConcurrentAgents`
    * counts each. For handlers that mostly wait: one that blocks the thread blocks all of them. With more than 1 the agent
    * has no state of its own: `initialState` is a `ConfigurationError`, and so is `setState`; the state of a run
    * (`initialRunState`, `setRunState`) works. After a crash with several turns open they come again one at a time, until
@@ -246,7 +279,8 @@ export interface AgentRole<Name extends string = string> extends RoleInfo<Name> 
    */
   reentrancy?: 'chain' | 'none'
   /**
-   * `maxHeapMb` of its thread's heap. `turnTimeoutMs` (300,000) of a turn, and of a start: its module and its start hook;
+   * `maxHeapMb` of its thread's heap. `turnTimeoutMs` (300,000) of a turn, without the time in which it waits for models and people
+   * as `responseTimeoutMs` has it, and of a start: its module and its start hook;
    * one that takes longer is a `StartFailedError`. `maxExternalMb` (no limit) of what its thread holds outside of the heap:
    * buffers and the like, SharedArrayBuffers apart. It is looked at with the heartbeat and after turns, at most every
    * 100 ms; a thread that holds more after a collection of garbage is ended, which counts as a crash.

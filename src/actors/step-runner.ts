@@ -2,7 +2,7 @@
 import { DramatisError, type ErrorData, errorData, errorFrom } from '../errors.ts'
 import { FAILED, REPLAYED, STEP_BEGAN, STEP_DONE } from '../mailbox/frame.ts'
 import { OpenSteps } from './open-steps.ts'
-import { encodeData } from './outbox.ts'
+import { encodeForm } from './outbox.ts'
 import type { TurnHost, TurnStart } from './turn-host.ts'
 import type { StepOf } from './turn-tools.ts'
 import { checkFunction, checkStepOptions, checkText } from './verb-checks.ts'
@@ -49,15 +49,17 @@ export class StepRunner {
       if (logged.failed) throw errorFrom(JSON.parse(logged.data!) as ErrorData)
       return (logged.data === undefined ? undefined : JSON.parse(logged.data)) as T
     }
+    const permit = this.#loop.goingOn.permit(this.#turn.start) // something of its own begins: it does not only wait
+    if (permit) await permit
     const step = this.#turn.nextStep()
-    this.#record(STEP_BEGAN, step, name, tool?.input, idempotent ? 0 : FAILED, tool?.callId)
-    this.#loop.parking.unpark(this.#turn.start) // something of its own begins: it does not only wait
-    const open = this.open.begin()
+    this.#record(STEP_BEGAN, step, name, tool?.input, idempotent ? 0 : FAILED, tool?.callId, undefined, tool?.polling)
+    const open = tool ? this.open.beginTool() : this.open.begin()
     const beganAt = tool && this.#loop.now()
     try {
-      const result = await this.open.call(open, run)
-      this.#record(STEP_DONE, step, name, encodeData(result, `step "${name}"`), 0, tool?.callId, beganAt)
-      return result
+      const result = await (tool ? run() : this.open.call(open, run))
+      const { data, value } = encodeForm(result, `step "${name}"`)
+      this.#record(STEP_DONE, step, name, data, 0, tool?.callId, beganAt)
+      return value as T
     } catch (error) {
       const failure = tool && error instanceof DramatisError ? error : this.#loop.failure(error, `step "${name}"`)
       if (!this.#turn.ended)
@@ -77,6 +79,7 @@ export class StepRunner {
     flags: number,
     callId?: string,
     beganAt?: number,
+    polling = false,
   ): void {
     const { outbox } = this.#loop
     const { start, ended } = this.#turn
@@ -84,6 +87,7 @@ export class StepRunner {
     const fields = outbox.begin(kind, start.run, start.turn, step, content, data)
     fields.flags = flags
     fields.threadId = callId
+    fields.polling = polling
     if (beganAt !== undefined) fields.limit = Math.min(Math.round(this.#loop.now() - beganAt), 2 ** 31 - 1)
     fields.attempt = start.attempt
     outbox.checkedSize()

@@ -1,5 +1,6 @@
 /** Answers of models as data: the JSON schema that goes with the question, and what the answer comes to. */
 import { ModelError } from '../errors.ts'
+import { nestsTooDeep } from '../mailbox/json-depth.ts'
 import { addUsage, type ModelAnswer, type ModelCall, type ModelMessage } from './model.ts'
 import { checkBySchema } from './schema.ts'
 import type { ModelSchema } from './tool.ts'
@@ -44,7 +45,7 @@ export const noAnswerOf =
   ({ model, finishReason }, issues) => {
     throw new ModelError(
       `The model "${model}" answered "${agent}" twice with what misses the output schema: ${issues}. Make the schema simpler, say in the prompt what is wanted, or take another model.`,
-      { agent, model, issues, finishReason },
+      { agent, model, issues, finishReason, reason: 'invalid_answer' },
     )
   }
 
@@ -70,16 +71,35 @@ async function parsedBy<T>(schema: ModelSchema<unknown, T>, { text, finishReason
   return checkBySchema(schema, json.value, (issues) => new Missed(issues))
 }
 
-const FENCED = /```(?:json)?\s*\n([\s\S]*?)```/i
-
 /** The JSON of an answer: all of it, or in a code fence, or behind prose up to the end. */
 export function jsonIn(text: string): { value: unknown } | undefined {
-  return parsed(text) ?? parsed(FENCED.exec(text)?.[1]) ?? behindProse(text)
+  return parsed(text) ?? parsed(fencedIn(text)) ?? behindProse(text)
+}
+
+const FENCE = '```'
+
+/** What stands in the first code fence that is closed and says nothing, or `json`, on its first line. */
+function fencedIn(text: string): string | undefined {
+  for (let from = 0; ; ) {
+    const fence = text.indexOf(FENCE, from)
+    const line = fence < 0 ? -1 : text.indexOf('\n', fence + FENCE.length)
+    if (line < 0) return undefined
+    const last = text.lastIndexOf(FENCE, line - FENCE.length) // of several on one line only the last can open a block
+    const said = text
+      .slice(last + FENCE.length, line)
+      .trim()
+      .toLowerCase()
+    if (said === '' || said === 'json') {
+      const end = text.indexOf(FENCE, line)
+      return end < 0 ? undefined : text.slice(line, end)
+    }
+    from = line
+  }
 }
 
 function parsed(text: string | undefined): { value: unknown } | undefined {
   try {
-    return text === undefined ? undefined : { value: JSON.parse(text) }
+    return text === undefined || nestsTooDeep(text) ? undefined : { value: JSON.parse(text) }
   } catch {
     return undefined
   }

@@ -3,7 +3,7 @@
  * answers without. Each call of the model and of a tool is a step, so a turn that is tried again comes to the same place
  * without paying twice. Sources: document 003 (rounds limit, then escalation), ReAct (Yao et al., 2023).
  */
-import { ModelError } from '../errors.ts'
+import { LivelockError, ModelError } from '../errors.ts'
 import { completionOf } from './complete.ts'
 import { callOf, checkCompletion, checkCount } from './completion-checks.ts'
 import {
@@ -17,6 +17,7 @@ import {
   NO_TOKENS,
 } from './model.ts'
 import { type Heirs, PassingOn } from './passing-on.ts'
+import { type CallMade, RoundsWatch } from './rounds-watch.ts'
 import { checkedAnswer, noAnswerOf } from './structured-output.ts'
 import { type LeftOut, type Remembered, ThinkingContext } from './thinking-context.ts'
 import type { ThinkingTurn } from './thinking-turn.ts'
@@ -77,6 +78,7 @@ class Loop<T> {
   readonly #inPieces: boolean
   /** What an answer comes to that misses the schema twice. */
   readonly #missed: Parameters<typeof checkedAnswer<T>>[4]
+  readonly #rounds: RoundsWatch | undefined
   /** What was said since. */
   readonly #said: ModelMessage[] = []
   #usage = NO_TOKENS
@@ -94,6 +96,7 @@ class Loop<T> {
     this.#context = new ThinkingContext(turn, this.#call, background, (call) => this.#pay(call))
     this.#inPieces = request.stream === true && this.#tools.specs.length === 0 && !request.output
     this.#missed = background.wordsStand ? () => undefined as T : noAnswerOf(turn.role.name)
+    this.#rounds = turn.loops ? new RoundsWatch(turn.role.name, turn.loops) : undefined
     this.#maxRounds = request.maxRounds ?? turn.role.maxRounds ?? MAX_ROUNDS
   }
 
@@ -104,11 +107,12 @@ class Loop<T> {
       if (answer.toolCalls.length === 0) return this.#answered(answer)
       if (this.#inPieces && answer.text !== '') throw this.#isLost(answer, 'after words that were read as its answer')
       this.#said.push({ role: 'assistant', content: answer.text, toolCalls: answer.toolCalls })
-      const { messages, ends, known } = await this.#tools.perform(answer.toolCalls)
+      const { messages, made, ends, known } = await this.#tools.perform(answer.toolCalls, this.#request.signal)
       this.#said.push(...messages)
       if (ends !== undefined) return this.#ended(answer, ends)
       this.#lost = known > 0 ? 0 : this.#lost + 1
       if (this.#lost >= MOST_LOST_ROUNDS) throw this.#isLost(answer)
+      await this.#look(made)
       if (round < this.#maxRounds) continue
       const result = await this.#escalate(guided)
       if (result !== undefined) return this.#ended(answer, result)
@@ -172,12 +176,32 @@ class Loop<T> {
     return undefined
   }
 
+  /** A sign that it goes round in circles is told to the model itself, and it has as many rounds again to do something else. */
+  async #look(made: readonly CallMade[]): Promise<void> {
+    const sign = this.#rounds?.saw(made)
+    if (!sign) return
+    const { step, what, signs } = sign
+    if (step) await this.#turn.loopFound(step, signs)
+    if (step === 'abort') throw this.#loops(what, signs)
+    this.#tools.offerPolls()
+    const content = `No progress: you ${what}. Do something else, or answer with what you know. If you wait for something to change, set "polling": true in the input of that call.`
+    this.#said.push({ role: 'user', content })
+  }
+
+  #loops(what: string, signs: readonly string[]): LivelockError {
+    const agent = this.#turn.role.name
+    return new LivelockError(
+      `The model of "${agent}" goes round in circles: it ${what}, as it did before each of ${signs.length - 1} notices that told it so. Give it another way to go on, define the tool with polling: true if it is asked again on purpose, or raise supervision.livelock.maxRepeats.`,
+      { agent, runId: this.#turn.context.runId, evidence: signs },
+    )
+  }
+
   #isLost({ model, toolCalls }: ModelAnswer, when = `${MOST_LOST_ROUNDS} times in a row`): ModelError {
     const agent = this.#turn.role.name
     const called = [...new Set(toolCalls.map(({ name }) => name))]
     return new ModelError(
       `The model "${model}" of "${agent}" called only tools that do not exist, ${when}: ${called.join(', ')}. Name its tools in its role, or take a model that knows how to call tools.`,
-      { agent, model, tools: called },
+      { agent, model, tools: called, reason: 'invalid_answer' },
     )
   }
 }

@@ -2,9 +2,11 @@
 import type { DramatisError } from '../errors.ts'
 import type { AgentContext } from './context.ts'
 import type { Awaitable } from './definition.ts'
+import type { TaskMessageOptions } from './delegate.ts'
 import type { ModelAnswer, ModelCall, ModelMessage } from './model.ts'
 import type { ContextStrategy, RoleInfo } from './role.ts'
 import type { RoleTools } from './role-tools.ts'
+import type { RoundBounds } from './rounds-watch.ts'
 import type { AgentTask, TaskInput } from './task.ts'
 
 export interface ThinkingTurn {
@@ -14,16 +16,20 @@ export interface ThinkingTurn {
   readonly verbs: readonly string[]
   /** The role's own, beside them. */
   readonly tools: RoleTools
+  /** When its rounds are a loop; false: nobody looks. */
+  readonly loops: RoundBounds | false
   /** How the role chooses what its model sees. */
   readonly strategy: ContextStrategy | undefined
   /** The definition's own choice, where it has one. */
   readonly buildContext: ((history: readonly ModelMessage[]) => Awaitable<ModelMessage[]>) | undefined
-  /** `delegate`, with metadata for who gets the task. */
-  delegate(to: string, task: TaskInput, metadata: object | undefined): Promise<AgentTask>
+  /** `delegate`, with metadata for who gets the task, and a signal that withdraws it. */
+  delegate(to: string, task: TaskInput, options: TaskMessageOptions): Promise<AgentTask>
   /** Why no verb works any more, if none does. */
   refusal(): DramatisError | undefined
   /** Who there is beside the agent itself, and what they do. */
   others(): Promise<unknown>
+  /** The host is told of a sign that its model goes round in circles. */
+  loopFound(step: 'notice' | 'replan' | 'abort', signs: readonly string[]): Promise<unknown>
   /** One call by the gateway in the host: a step. */
   ask(call: ModelCall, signal: AbortSignal | undefined): Promise<ModelAnswer>
 }

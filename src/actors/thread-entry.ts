@@ -6,7 +6,9 @@ import { systemClock } from '../clock.ts'
 import * as errors from '../errors.ts'
 import { AgentLoop } from './agent-loop.ts'
 import type { Assignment, Started, ThreadControl, ToolCode } from './assignment.ts'
+import { followOwnWork, unseenBy } from './async-hook.ts'
 import { type AgentHandlers, agentRef, defineAgent, handlersOf } from './definition.ts'
+import { type Exports, exportsOf } from './exports.ts'
 import { threadMemories } from './external-memory.ts'
 import type { ThreadPort } from './link.ts'
 import { modelAgent } from './model-agent.ts'
@@ -18,6 +20,9 @@ import { defineTool } from './tool.ts'
 import { toolIn } from './tool-module.ts'
 import { type LoadedTool, Toolbox } from './toolbox.ts'
 
+/** Given by thread-boot.cjs. */
+declare const importModule: (href: string) => Promise<Exports>
+
 if (!parentPort) throw new Error('This file is the entry of an agent thread; it is started by the runtime.')
 const parent = parentPort
 
@@ -26,12 +31,15 @@ Object.defineProperty(globalThis, Symbol.for('dramatis.thread'), {
   value: { ...errors, agentRef, defineAgent, defineProtocol, defineTool },
 })
 
+// Before any code of the agent is there: what its module opens is nobody's turn.
+const work = followOwnWork()
+
 const port: ThreadPort = {
   ring: () => parent.postMessage(0),
   onRing: (listener) => void parent.on('message', (bell) => bell === 0 && listener()),
-  scheduler: systemClock,
+  scheduler: work ? unseenBy(work) : systemClock,
   memories: threadMemories,
-  resources: () => process.getActiveResourcesInfo(),
+  work,
 }
 
 let loop: AgentLoop | undefined
@@ -72,7 +80,7 @@ async function start(assignment: Assignment): Promise<Started> {
   )
   const state = await loop.start(assignment.state)
   queueMicrotask(() => loop?.pump())
-  return { ok: true, state, tools: toolbox.names }
+  return { ok: true, state, tools: toolbox.names, harmful: toolbox.harmful }
 }
 
 async function handlersFor({ code, role, option, instances }: Assignment): Promise<AgentHandlers> {
@@ -94,9 +102,9 @@ class ImportFailure {
   }
 }
 
-async function load(module: string, whose: 'agent' | ToolCode): Promise<{ default?: unknown }> {
+async function load(module: string, whose: 'agent' | ToolCode): Promise<Exports> {
   try {
-    return (await import(module)) as { default?: unknown }
+    return exportsOf(await importModule(module))
   } catch (error) {
     throw new ImportFailure(error, whose)
   }

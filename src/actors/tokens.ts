@@ -3,14 +3,13 @@
  * loaded by the first count, and a context that cannot reach its bound is not counted at all (`mostTokens`). It is
  * loaded by `require`, so that a count is no wait: under a virtual clock nothing may take the machine's own time.
  */
-import { createRequire } from 'node:module'
+import { ownRequire } from '../own-files.ts'
 import { offeredIn } from './answer-function.ts'
 import type { ModelMessage, ModelRequest, ToolSpec } from './model.ts'
 
 type Encoding = 'o200k_base' | 'cl100k_base'
 type Tokenizer = Pick<typeof import('gpt-tokenizer/encoding/o200k_base'), 'countTokens' | 'setMergeCacheSize'>
 
-const load = createRequire(import.meta.url)
 const tokenizers = new Map<Encoding, Tokenizer>()
 
 const AS_TEXT = { disallowedSpecial: new Set<string>() } // '<|endoftext|>' in a prompt is text like any other
@@ -74,6 +73,7 @@ function exactly(text: string, model?: string): number {
 function tokenizerOf(encoding: Encoding): Tokenizer {
   const loaded = tokenizers.get(encoding)
   if (loaded) return loaded
+  const load = ownRequire()
   const tokenizer: Tokenizer =
     encoding === 'o200k_base' ? load('gpt-tokenizer/encoding/o200k_base') : load('gpt-tokenizer/encoding/cl100k_base')
   tokenizer.setMergeCacheSize(0) // its cache is slower than the merges once it is full, and takes seconds for some texts

@@ -1,14 +1,15 @@
 /** What runs in a thread for isolated tools: loads a tool, says what it is, or calls it. Bundled into one file. */
-import { threadId } from 'node:worker_threads'
+import { parentPort } from 'node:worker_threads'
 import * as errors from '../errors.ts'
 import { agentRef, defineAgent } from './definition.ts'
+import { type Exports, exportsOf } from './exports.ts'
 import type { Logger, LogLevel } from './logger.ts'
 import { printed } from './printed.ts'
 import { defineProtocol } from './protocol.ts'
 import { defineTool, type ToolDefinition } from './tool.ts'
 import { toolIn } from './tool-module.ts'
 import { runTool } from './tool-run.ts'
-import type { ToolNotice, ToolTask, ToolTaskResult } from './tool-task.ts'
+import type { IsolatedSpec, ToolNotice, ToolTask, ToolTaskResult } from './tool-task.ts'
 import { logFields } from './turn-log.ts'
 
 // What `import 'dramatis'` gives in a thread (thread-api.ts): these classes and functions, not a second copy of them.
@@ -20,10 +21,14 @@ Object.defineProperty(globalThis, Symbol.for('dramatis.thread'), {
 const MOST_LINES = 10_000
 const LEFT_OUT = 'the tool has written 10,000 lines in one call; the rest is left out'
 
-/** Called by the pool for each task. */
-export default async function perform({ code, port, call }: ToolTask): Promise<ToolTaskResult> {
-  const tell = (notice: ToolNotice) => port.postMessage(notice) // control plane: no message of an agent
-  tell({ begun: threadId })
+const host = parentPort
+host?.once('message', async (task: ToolTask) => {
+  const done = await perform(task, (notice) => host.postMessage(notice)) // control plane: no message of an agent
+  await printed()
+  host.postMessage({ done }) // control plane
+})
+
+async function perform({ code, call }: ToolTask, tell: (notice: ToolNotice) => void): Promise<ToolTaskResult> {
   try {
     if (code.bundled) process.setSourceMapsEnabled(true)
     const exports = await imported(code.module)
@@ -34,31 +39,31 @@ export default async function perform({ code, port, call }: ToolTask): Promise<T
     const failure =
       error instanceof errors.DramatisError ? error : new errors.ToolFailedError(errors.describe(error), {}, error)
     return { ok: false, error: errors.errorData(failure) }
-  } finally {
-    await printed()
-    port.close()
   }
 }
 
 async function imported(module: string): Promise<object | { thrown: errors.ErrorData }> {
   try {
-    return (await import(module)) as object
+    return exportsOf((await import(module)) as Exports)
   } catch (error) {
     return { thrown: errors.errorData(new errors.ConfigurationError(errors.describe(error), {}, error)) }
   }
 }
 
-function specOf({ name, description, inputSchema, timeoutMs, approval }: ToolDefinition) {
-  return { name, description, inputSchema, timeoutMs, approval }
+function specOf(tool: ToolDefinition): IsolatedSpec {
+  const { name, description, inputSchema, timeoutMs, sequential, polling, approval, idempotent } = tool
+  const { readOnly, outside, outputSchema } = tool
+  const told = { name, description, inputSchema, timeoutMs, sequential, polling, approval, idempotent }
+  return { ...told, readOnly, outside, outputSchema }
 }
 
 /** Who ends it ends this thread, so there is no signal and no time limit here. */
 function run(
   tool: ToolDefinition,
-  { input, ...caller }: NonNullable<ToolTask['call']>,
+  { input, checkOnly = false, ...caller }: NonNullable<ToolTask['call']>,
   tell: (notice: ToolNotice) => void,
 ): Promise<string | undefined> {
-  return runTool(tool, input, {
+  return runTool(checkOnly ? { ...tool, run: () => undefined } : tool, input, {
     ...caller,
     log: loggerTo(tell),
     signal: new AbortController().signal,

@@ -9,7 +9,7 @@ import {
   ToolTimeoutError,
 } from '../errors.ts'
 import { frameBytes } from '../mailbox/frame-body.ts'
-import { jsonIssue } from '../mailbox/message.ts'
+import { jsonFormOf } from '../mailbox/json-form.ts'
 import { onAbort } from '../on-abort.ts'
 import { checkBySchema } from './schema.ts'
 import type { ToolContext, ToolDefinition } from './tool.ts'
@@ -76,7 +76,7 @@ async function performed(
 ): Promise<string | undefined> {
   const { agent } = context
   try {
-    const value = await checkBySchema(tool.input, input, (issues) => misses(tool.name, agent, issues))
+    const value = await checkedInput(tool, input, agent)
     return outputOf(tool, agent, await tool.run(value, context), maxBytes)
   } catch (error) {
     if (OWN.some((own) => error instanceof own)) throw error
@@ -85,14 +85,20 @@ async function performed(
   }
 }
 
+/** What the schema makes of the input. Rejects with `ToolInputError` for what misses it. */
+export function checkedInput({ name, input: schema }: ToolDefinition, input: unknown, agent: string): Promise<unknown> {
+  return checkBySchema(schema, input, (issues) => misses(name, agent, issues))
+}
+
 function outputOf({ name }: ToolDefinition, agent: string, output: unknown, maxBytes: number): string | undefined {
   if (output === undefined) return undefined
-  const issue = jsonIssue(output, 'output')
+  const { value, issue } = jsonFormOf(output, 'output')
   if (issue) {
-    const text = `Tool "${name}" gave agent "${agent}" what is no JSON: ${issue.path} is ${issue.got}. Let it return strings, finite numbers, booleans, null, lists and plain objects.`
-    throw new ToolFailedError(text, { tool: name, agent, ...issue })
+    const { path, got, advice } = issue
+    const text = `Tool "${name}" gave agent "${agent}" what is no JSON: ${path} is ${got}. ${advice}`
+    throw new ToolFailedError(text, { tool: name, agent, path, got })
   }
-  const text = JSON.stringify(output)
+  const text = JSON.stringify(value)
   const bytes = frameBytes('', text)
   if (bytes <= maxBytes) return text
   throw new ToolFailedError(

@@ -1,15 +1,13 @@
 /** What passes between the host and a thread that runs isolated tools. */
-import type { MessagePort } from 'node:worker_threads'
 import type { ErrorData } from '../errors.ts'
 import type { ToolCode } from './assignment.ts'
 import type { LogLevel } from './logger.ts'
 import type { ToolSpec } from './model.ts'
+import type { ToolDefinition } from './tool.ts'
 
 /** One thing to do. Without a `call`: to say what the tool is. */
 export interface ToolTask {
   code: ToolCode
-  /** For news while it is under way. */
-  port: MessagePort
   call?: {
     agent: string
     runId: string
@@ -17,14 +15,23 @@ export interface ToolTask {
     input: unknown
     /** Of its output. */
     maxBytes: number
+    /** Its input is checked, and that is all. */
+    checkOnly?: boolean
   }
 }
 
+/** What the host is told of a tool. */
+export type IsolatedSpec = ToolSpec &
+  Pick<
+    ToolDefinition,
+    'timeoutMs' | 'sequential' | 'polling' | 'approval' | 'idempotent' | 'readOnly' | 'outside' | 'outputSchema'
+  >
+
 /** What it came to. `importing`: the module threw while it was imported. */
 export type ToolTaskResult =
-  | { ok: true; tool: ToolSpec & { timeoutMs: number; approval: boolean } }
+  | { ok: true; tool: IsolatedSpec }
   | { ok: true; output: string | undefined }
   | { ok: false; error: ErrorData; importing?: true }
 
-/** `begun`: the thread that has begun. The fields of a line are JSON. */
-export type ToolNotice = { begun: number } | { progress: string } | { log: LogLevel; fields: string; text: string }
+/** What the thread posts while it is under way, before `{ done: ToolTaskResult }`. The fields of a line are JSON. */
+export type ToolNotice = { progress: string } | { log: LogLevel; fields: string; text: string }

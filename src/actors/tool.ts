@@ -1,6 +1,7 @@
 /** What a tool is: a name and a description that a model reads, a schema of its input, and the code that runs. */
 import type { StandardJSONSchemaV1, StandardSchemaV1 } from '@standard-schema/spec'
 import { ConfigurationError, describe, shown } from '../errors.ts'
+import type { JsonForm } from '../mailbox/json-form.ts'
 import type { Logger } from './logger.ts'
 
 /** A Standard Schema, of zod, arktype, valibot and others. Source: standardschema.dev. */
@@ -45,19 +46,50 @@ export interface ToolOptions<In, Value, Out> {
   /** Of an object. `run` gets what the schema returns. A call whose input misses it is a `ToolInputError`. */
   input: ModelSchema<In, Value>
   /**
-   * Whether it may run again when the thread that it ran in has died half-way; false. Where not, the message is not tried
-   * again, and its sender gets `OutcomeUnknownError`. Only for tools that run in the agent's thread (`{ module }`).
+   * Whether it may run again when the thread that it ran in has died half-way; false. In the agent's thread (`{ module }`) it
+   * runs again with the next attempt of the message; where it may not, the message is not tried again, and its sender gets
+   * `OutcomeUnknownError`. In a thread of its own (`isolate: true`) it runs again in another one, up to 3 times in all and within
+   * `timeoutMs`; where it may not, the call fails with `ToolFailedError`.
    */
   idempotent?: boolean
+  /**
+   * What it returns, as a schema with a JSON schema. A rehearsal answers with a value of it where the tool does not run; what `run`
+   * returns is not checked by it.
+   */
+  output?: ModelSchema
+  /**
+   * Whether it changes nothing, so that a call with invented input does no harm; false. Where the rehearsal model answers, only
+   * such tools run; the others are answered in their place, from `output`.
+   */
+  readOnly?: boolean
+  /**
+   * Whether it works outside of this program's own threads and time: with a network, a file, a process; false. `rehearse` and
+   * `dramatis rehearse`, whose time is virtual, answer in its place also where it is `readOnly`.
+   */
+  outside?: boolean
   /** How long it may take, in ms; 30,000. Then the call fails with `ToolTimeoutError`. */
   timeoutMs?: number
+  /**
+   * Whether a call runs alone among those that a model asks for in one answer; false. Calls before it end first, and calls after
+   * it begin when it has ended. For tools that change what other tools see, such as files.
+   */
+  sequential?: boolean
   /**
    * Whether a person has to agree first: each call, or those of which the function says so. They get a `question` event of kind
    * approval, and `run.answer(questionId, 'yes')` lets the call begin; 'no' is a `ToolFailedError` for who has called it. What is
    * asked has the input in it. The time limit begins after that. Of a tool with a thread of its own a function counts as true.
    */
   approval?: boolean | ((input: Value) => boolean)
-  /** Returns a JSON value, or nothing. What it throws is a `ToolFailedError` for who has called it, with the cause. */
+  /**
+   * Its calls are polls: the same again and again, with the same result, is meant. Livelock detection (`supervision.livelock`)
+   * leaves them alone. false. For tools that say how far something is.
+   */
+  polling?: boolean
+  /**
+   * Returns what can be said in JSON, or nothing: a Date is its text, an instance of a class is its fields or what its `toJSON` gives.
+   * What JSON cannot say, a function, a bigint, a Map, a cycle, is a `ToolFailedError` with its path. So is what it throws, with
+   * the cause.
+   */
   run(input: Value, context: ToolContext): Out | Promise<Out>
 }
 
@@ -66,12 +98,21 @@ export interface ToolDefinition extends Tool {
   readonly input: ModelSchema
   /** What a model is told of the input. */
   readonly inputSchema: object
+  /** What a rehearsal answers in its place is of this JSON schema; without one it is a text. */
+  readonly outputSchema?: object | undefined
+  readonly readOnly: boolean
+  readonly outside: boolean
   readonly idempotent: boolean
   readonly timeoutMs: number
+  /** Whether its calls run alone among those of one answer. */
+  readonly sequential: boolean
+  readonly polling: boolean
   /** Whether some of its calls need approval. */
   readonly approval: boolean
   needsApproval(input: unknown): boolean
   run(input: unknown, context: ToolContext): unknown
+  /** Checks the input where `run` would; left out, `input` does. */
+  check?(input: unknown, context: ToolContext): Promise<unknown>
 }
 
 const brand = Symbol.for('dramatis.tool')
@@ -98,17 +139,24 @@ const TARGETS = ['draft-2020-12', 'draft-07'] as const
  *   run: ({ a, b }) => a + b,
  * })
  */
-export function defineTool<In, Value, Out>(tool: ToolOptions<In, Value, Out>): Tool<In, Out> {
+export function defineTool<In, Value, Out>(tool: ToolOptions<In, Value, Out>): Tool<In, JsonForm<Out>> {
   checkFields(tool)
-  const { name, description, input, idempotent = false, timeoutMs = DEFAULT_TIMEOUT_MS, approval = false } = tool
+  const { name, description, input, idempotent = false, timeoutMs = DEFAULT_TIMEOUT_MS } = tool
+  const { sequential = false, polling = false, approval = false } = tool
+  const { output, readOnly = false, outside = false } = tool
   return Object.freeze({
     [brand]: true,
     name,
     description,
     input,
     inputSchema: inputSchemaOf(input['~standard'].jsonSchema, name),
+    outputSchema: output && outputSchemaOf(output['~standard'].jsonSchema, name),
+    readOnly,
+    outside,
     idempotent,
+    polling,
     timeoutMs,
+    sequential,
     approval: approval !== false,
     needsApproval: (value: Value) => (typeof approval === 'function' ? approval(value) : approval),
     run: (value: Value, context: ToolContext) => tool.run(value, context),
@@ -141,12 +189,20 @@ const RULES: Readonly<Record<keyof ToolOptions<unknown, unknown, unknown>, Rule>
       return typeof standard.validate === 'function' && typeof standard.jsonSchema?.input === 'function'
     },
   ],
+  output: [
+    'a Standard Schema that has a JSON schema too (zod 4, arktype)',
+    (value) => value === undefined || typeof Object(Object(value)['~standard']).jsonSchema?.output === 'function',
+  ],
+  readOnly: ['true or false', isFlag],
+  outside: ['true or false', isFlag],
   run: ['a function (input, context) => output', (value) => typeof value === 'function'],
   idempotent: ['true or false', isFlag],
+  polling: ['true or false', isFlag],
   timeoutMs: [
     'a number of milliseconds above 0, at most 2,147,483,647',
     (value) => value === undefined || (typeof value === 'number' && value > 0 && value <= LONGEST_TIMEOUT_MS),
   ],
+  sequential: ['true or false', isFlag],
   approval: [
     'true, false or a function',
     (value) => value === undefined || typeof value === 'boolean' || typeof value === 'function',
@@ -168,22 +224,31 @@ function checkFields(tool: unknown): void {
 
 /** Models call a function with an object, so its schema is of one. */
 function inputSchemaOf(converter: StandardJSONSchemaV1.Converter, tool: string): object {
-  const { $schema: _version, ...schema } = converted(converter, tool)
+  const { $schema: _version, ...schema } = converted((options) => converter.input(options), 'input', tool)
   if (schema.type === 'object') return schema
   const text = `"${tool}" takes ${typeof schema.type === 'string' ? schema.type : 'something else'}; a tool takes an object. Put it into a field of one`
   throw refused('input', text)
 }
 
-function converted(schema: StandardJSONSchemaV1.Converter, tool: string): Record<string, unknown> {
+function outputSchemaOf(converter: StandardJSONSchemaV1.Converter, tool: string): object {
+  const { $schema: _version, ...schema } = converted((options) => converter.output(options), 'output', tool)
+  return schema
+}
+
+function converted(
+  schemaFor: (options: { target: (typeof TARGETS)[number] }) => object,
+  path: 'input' | 'output',
+  tool: string,
+): Record<string, unknown> {
   let error: unknown
   for (const target of TARGETS) {
     try {
-      return JSON.parse(JSON.stringify(schema.input({ target }))) // it crosses threads
+      return JSON.parse(JSON.stringify(schemaFor({ target }))) // it crosses threads
     } catch (thrown) {
       error ??= thrown
     }
   }
-  throw refused('input', `"${tool}" has no JSON schema for it: ${describe(error)}`, error)
+  throw refused(path, `"${tool}" has no JSON schema for it: ${describe(error)}`, error)
 }
 
 const refused = (path: string, what: string, cause?: unknown) =>

@@ -15,20 +15,26 @@ export interface LoadedTool {
 /** `definition`: it runs in this thread; without, the host runs it. */
 interface Entry {
   readonly spec: ToolSpec
+  readonly sequential: boolean
   readonly option: string
   readonly definition: ToolDefinition | undefined
+  readonly polling: boolean
 }
 
 export class Toolbox {
+  /** Whether the rehearsal model may answer in this team. */
+  readonly rehearsed: boolean
   readonly #entries = new Map<string, Entry>()
   readonly #skills: readonly string[]
 
   /** Throws `ConfigurationError` for two tools of one name, and for a name that is nearly that of one. */
-  constructor({ host, names }: AssignedTools, loaded: readonly LoadedTool[] = []) {
-    for (const { option, ...spec } of host) this.#add({ spec, option, definition: undefined })
+  constructor({ host, names, rehearsed = false }: AssignedTools, loaded: readonly LoadedTool[] = []) {
+    this.rehearsed = rehearsed
+    for (const { option, sequential, polling, ...spec } of host)
+      this.#add({ spec, option, sequential, polling, definition: undefined })
     for (const { tool, option } of loaded) {
-      const { name, description, inputSchema } = tool
-      this.#add({ spec: { name, description, inputSchema }, option, definition: tool })
+      const { name, description, inputSchema, sequential, polling } = tool
+      this.#add({ spec: { name, description, inputSchema }, option, sequential, polling, definition: tool })
     }
     this.#skills = skillsAmong(names, this.#entries.keys())
   }
@@ -44,9 +50,24 @@ export class Toolbox {
     return Array.from(this.#entries.values(), ({ spec }) => spec)
   }
 
+  /** Whether its calls are polls. */
+  polls(name: string): boolean {
+    return this.#entries.get(name)?.polling ?? false
+  }
+
   /** What tasks may name to be routed to its agent: its tools, and skills that it alone knows of. */
   get names(): string[] {
     return [...this.#entries.keys(), ...this.#skills]
+  }
+
+  /** The names of those in modules that are not `readOnly`. */
+  get harmful(): string[] {
+    return [...this.#entries].filter(([, { definition }]) => definition?.readOnly === false).map(([name]) => name)
+  }
+
+  /** Whether calls of that tool run alone among those of one answer. */
+  isSequential(name: string): boolean {
+    return this.#entries.get(name)?.sequential ?? false
   }
 
   /** Where that tool runs: its definition, or null where the host does. Throws `ConfigurationError` for a name that none has. */

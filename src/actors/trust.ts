@@ -1,6 +1,7 @@
 /** What an agent may do by its trust. One table: the host refuses by it, and threads offer by it. Source: requirement P31. */
 import { ACKNOWLEDGE } from './handoff.ts'
 import type { RoleInfo } from './role.ts'
+import { LOOP_FOUND } from './rounds-watch.ts'
 
 type Trust = NonNullable<RoleInfo['trust']>
 
@@ -12,6 +13,7 @@ const LEAST = {
   model: 'untrusted', // it cannot answer without, nor without the next two
   'model.turn': 'untrusted',
   'run.output': 'untrusted',
+  [LOOP_FOUND]: 'untrusted',
   [ACKNOWLEDGE]: 'untrusted', // of a task that it was given
   send: 'internal',
   request: 'internal',
@@ -37,6 +39,7 @@ const LEAST = {
   ask: 'internal', // a person would take it for the team
   agents: 'internal',
   tool: 'internal',
+  'tool.simulated': 'internal',
   // What they make can have any trust, and nobody is to make an agent that is trusted more than itself.
   spawn: 'privileged',
   define: 'privileged',

@@ -6,12 +6,14 @@ import type { Memory } from '../mailbox/memory.ts'
 import type { AgentMessage, MessageType } from '../mailbox/message.ts'
 import type { Asks } from './asks.ts'
 import type { AgentHandlers } from './definition.ts'
+import type { GoingOn } from './going-on.ts'
 import type { Link } from './link.ts'
 import type { Logger } from './logger.ts'
 import type { Outbox } from './outbox.ts'
 import type { Parking } from './parking.ts'
 import type { Replay } from './replay.ts'
 import type { ContextStrategy, RoleInfo } from './role.ts'
+import type { RoundBounds } from './rounds-watch.ts'
 import type { RunView } from './run-views.ts'
 import type { StateRules } from './state-rules.ts'
 import type { Toolbox } from './toolbox.ts'
@@ -48,12 +50,15 @@ export interface TurnHost {
   readonly outbox: Outbox
   readonly link: Link
   readonly parking: Parking
+  readonly goingOn: GoingOn
   readonly now: () => number
   readonly waits: Waits
   readonly asks: Asks
   readonly toolbox: Toolbox
   /** The verbs that a model is offered as tools. */
   readonly verbs: readonly string[]
+  /** When the rounds of its model are a loop; false: nobody looks. */
+  readonly loops: RoundBounds | false
   /** How its model's context is chosen: by the role, and by its definition where that does it. */
   readonly strategy: ContextStrategy | undefined
   readonly buildContext: AgentHandlers['buildContext']

@@ -7,14 +7,14 @@ import type { ToolSpec } from './model.ts'
 import { encodeData } from './outbox.ts'
 import type { RoleTools } from './role-tools.ts'
 import type { ToolDefinition } from './tool.ts'
-import { runTool } from './tool-run.ts'
+import { checkedInput, runTool } from './tool-run.ts'
 import type { TurnHost, TurnStart } from './turn-host.ts'
 
 /** What is done as a step: the handler's own, or, with `tool`, a tool of this thread. */
 export interface StepOf {
   readonly name: string
   readonly idempotent: boolean
-  readonly tool?: { readonly callId: string; readonly input: string | undefined }
+  readonly tool?: { readonly callId: string; readonly input: string | undefined; readonly polling: boolean }
 }
 
 /** What it needs of its turn. */
@@ -38,6 +38,14 @@ export class TurnTools implements RoleTools {
     return this.#loop.toolbox.specs
   }
 
+  isSequential(name: string): boolean {
+    return this.#loop.toolbox.isSequential(name)
+  }
+
+  polls(name: string): boolean {
+    return this.#loop.toolbox.polls(name)
+  }
+
   readonly #loop: TurnHost
   readonly #turn: ToolTurn
   /** How often each call was made in this turn, by what names it. */
@@ -55,18 +63,37 @@ export class TurnTools implements RoleTools {
     const definition = this.#loop.toolbox.find(name, this.#loop.role.name)
     const text = encodeData(input, 'input')
     const callId = this.#callId(name, text)
-    if (!definition) return this.#turn.atWork(() => this.#turn.call('tool', { name, input, callId }, signal))
+    if (!definition) {
+      const call = { name, input, callId, ...(this.polls(name) && { polling: true }) }
+      return this.#turn.atWork(() => this.#turn.call('tool', call, signal))
+    }
     const approval = await approvalOf(definition, input, this.#loop.role.name)
     if (approval) assertApproved(await this.#turn.call('ask', approval, signal), name, this.#loop.role.name)
-    const step = { name, idempotent: definition.idempotent, tool: { callId, input: text } }
+    if (await this.#isSimulated(definition, signal)) return this.#simulated(definition, input, callId, signal)
+    const { idempotent, polling } = definition
+    const step = { name, idempotent, tool: { callId, input: text, polling } }
     return this.#turn.runStep(step, () => this.#runHere(definition, input, callId, signal))
+  }
+
+  async #isSimulated({ readOnly, outside }: ToolDefinition, signal: AbortSignal | undefined): Promise<boolean> {
+    if (!this.#loop.toolbox.rehearsed) return false
+    return (await this.#turn.call('tool.simulated', { readOnly, outside }, signal)) === true
+  }
+
+  /** The host answers in its place. */
+  async #simulated(tool: ToolDefinition, input: unknown, callId: string, signal?: AbortSignal): Promise<unknown> {
+    const { name, polling, readOnly, outside, outputSchema } = tool
+    await checkedInput(tool, input, this.#loop.role.name)
+    const simulated = { readOnly, outside, outputSchema }
+    const call = { name, input, callId, simulated, ...(polling && { polling: true }) }
+    return this.#turn.atWork(() => this.#turn.call('tool', call, signal))
   }
 
   /**
    * The same for a model: `input` is JSON as it wrote it, and the output is for it to read. What it rejects with is for the model
    * too, as `ToolInputError` for what is no JSON.
    */
-  async call(name: string, input: string, signal: AbortSignal): Promise<string> {
+  async call(name: string, input: string, signal: AbortSignal | undefined): Promise<string> {
     const output = await this.run(name, parsed(name, this.#loop.role.name, input), signal)
     return typeof output === 'string' ? output : (JSON.stringify(output) ?? '')
   }

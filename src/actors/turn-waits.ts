@@ -82,7 +82,8 @@ export class TurnWaits {
     if (!wait) return
     this.#loop.writeControl(CANCEL, this.#turn.start, correlation, 0)
     this.#loop.link.flush()
-    wait.reject(reason)
+    this.#loop.waits.delete(correlation) // what comes for it is not wanted any more
+    this.#loop.goingOn.with(this.#turn.start, () => wait.reject(reason))
   }
 
   /**

@@ -25,6 +25,7 @@ import type { OpenSteps } from './open-steps.ts'
 import { seededRandom } from './random.ts'
 import { RequestGroups } from './request-groups.ts'
 import type { ContextStrategy, RoleInfo } from './role.ts'
+import { LOOP_FOUND } from './rounds-watch.ts'
 import type { StateScope } from './state-rules.ts'
 import { type SteppingTurn, StepRunner } from './step-runner.ts'
 import type { ThinkingTurn } from './thinking-turn.ts'
@@ -226,17 +227,19 @@ export class Turn extends MessageVerbs implements AgentContext, CallingTurn, Ste
     return this.#loop.strategy
   }
   protected get thinking(): ThinkingTurn {
-    const { role, verbs, strategy, buildContext } = this.#loop
+    const { role, verbs, loops, strategy, buildContext } = this.#loop
     return {
       role,
       context: this,
       verbs,
+      loops,
       tools: this.tools,
       strategy,
       buildContext: buildContext && ((history) => buildContext(history, this)),
-      delegate: (to, task, metadata) => delegate(this.tasks, to, task, metadata),
+      delegate: (to, task, options) => delegate(this.tasks, to, task, options),
       refusal: () => this.refusal(),
       others: () => this.call(AGENT_STATUS, {}),
+      loopFound: (step, signs) => this.call(LOOP_FOUND, { step, signs }),
       ask: (call, signal) => this.#atWork(() => this.#ask(call, signal)),
     }
   }
@@ -283,8 +286,9 @@ export class Turn extends MessageVerbs implements AgentContext, CallingTurn, Ste
   /** Something of its own goes on, though nothing runs in its thread: it does not only wait. */
   async #atWork<T>(work: () => Promise<T>): Promise<T> {
     this.#working += 1
-    this.#loop.parking.unpark(this.start)
+    const permit = this.#loop.goingOn.permit(this.start)
     try {
+      if (permit) await permit
       return await work()
     } finally {
       this.#working -= 1

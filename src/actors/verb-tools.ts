@@ -5,18 +5,24 @@
 import { ToolInputError } from '../errors.ts'
 import type { AgentMessage } from '../mailbox/message.ts'
 import type { EscalationOutcome } from './context.ts'
+import type { TaskMessageOptions } from './delegate.ts'
 import type { ToolSpec } from './model.ts'
 import type { PassingOn } from './passing-on.ts'
+import { POLL_MARK } from './poll-mark.ts'
 import type { ThinkingTurn } from './thinking-turn.ts'
 
-/** What a tool has come to: text for the model, or the end of the turn with this answer. */
-export type ToolOutcome = { text: string } | { ends: string }
+/**
+ * What a tool has come to: text for the model, or the end of the turn with this answer. `means`: the text without what is another
+ * one each time, where there is such a thing in it.
+ */
+export type ToolOutcome = { text: string; means?: string; failed?: true } | { ends: string }
 
 export interface VerbTool {
   readonly spec: ToolSpec
-  /** Several in one answer of the model run at once. */
-  readonly parallel: boolean
-  run(turn: ThinkingTurn, input: Input, passing: PassingOn): Promise<ToolOutcome>
+  /** It waits for the calls before it in the same answer, and those behind it wait for it: it may end the turn, or changes what they see. */
+  readonly alone: boolean
+  /** `signal` withdraws it. */
+  run(turn: ThinkingTurn, input: Input, passing: PassingOn, signal: AbortSignal | undefined): Promise<ToolOutcome>
 }
 
 /** Who there is beside the agent itself, and what they do; served by the host. */
@@ -32,11 +38,13 @@ function tool(
   properties: Readonly<Record<string, object>>,
   required: readonly string[],
   run: VerbTool['run'],
-  parallel = false,
+  { alone = false } = {},
 ): VerbTool {
   const inputSchema = { type: 'object', properties, required, additionalProperties: false }
-  return { spec: { name, description, inputSchema }, parallel, run }
+  return { spec: { name, description, inputSchema }, alone, run }
 }
+
+const ALONE = { alone: true }
 
 const AGENT = { ...TEXT, description: 'The name of an agent of the team.' }
 
@@ -47,24 +55,23 @@ const TOOLS: readonly VerbTool[] = [
     {
       to: AGENT,
       content: { ...TEXT, description: 'What it is to answer. It sees nothing else of this conversation.' },
+      ...POLL_MARK,
     },
     ['to', 'content'],
-    async ({ context }, { to, content }, passing) => {
-      const metadata = await passing.metadataFor(String(to))
-      return { text: answerText(await context.request(String(to), String(content), metadata ? { metadata } : {})) }
+    async ({ context }, { to, content, polling }, passing, signal) => {
+      const options = { ...(await messageOptions(passing, to, signal)), ...(polling === true && { polling }) }
+      return { text: answerText(await context.request(String(to), String(content), options)) }
     },
-    true,
   ),
   tool(
     'delegate',
     'Gives another agent of the team a task, and waits until it is done.',
     { to: AGENT, task: { ...TEXT, description: 'What it is to do. It sees nothing else of this conversation.' } },
     ['to', 'task'],
-    async (turn, { to, task }, passing) => {
-      const metadata = await passing.metadataFor(String(to))
-      return { text: shownValue((await turn.delegate(String(to), String(task), metadata)).result) }
+    async (turn, { to, task }, passing, signal) => {
+      const options = await messageOptions(passing, to, signal)
+      return { text: shownValue((await turn.delegate(String(to), String(task), options)).result) }
     },
-    true,
   ),
   tool(
     'handoff',
@@ -75,6 +82,7 @@ const TOOLS: readonly VerbTool[] = [
       await context.handoff(String(to), String(task), String(summary ?? (await passing.summary())))
       return { ends: '' }
     },
+    ALONE,
   ),
   tool(
     'escalate',
@@ -83,6 +91,7 @@ const TOOLS: readonly VerbTool[] = [
     ['reason'],
     async ({ context }, { reason }, passing) =>
       outcomeOfEscalation(await context.escalate(String(reason), { summary: await passing.summary() })),
+    ALONE,
   ),
   tool(
     'report',
@@ -102,6 +111,7 @@ const TOOLS: readonly VerbTool[] = [
     ({ context }, { reason }) => {
       throw context.refuse(String(reason))
     },
+    ALONE,
   ),
   tool(
     'publish',
@@ -114,8 +124,9 @@ const TOOLS: readonly VerbTool[] = [
     ['key', 'value', 'entryType'],
     async ({ context }, { key, value, entryType }) => {
       const entry = await context.publish(String(key), value, String(entryType))
-      return { text: `Written: "${entry.key}", version ${entry.version}.` }
+      return { text: `Written: "${entry.key}", version ${entry.version}.`, means: `Written: "${entry.key}".` }
     },
+    ALONE,
   ),
   tool(
     'read_blackboard',
@@ -123,10 +134,12 @@ const TOOLS: readonly VerbTool[] = [
     {
       key: { ...TEXT, description: 'Only entries of that key.' },
       entryType: { ...TEXT, description: 'Only entries of that type.' },
+      ...POLL_MARK,
     },
     [],
-    async ({ context }, filter) => ({ text: shownValue(await context.blackboard.query(filter)) }),
-    true,
+    async ({ context }, { polling: _mark, ...filter }) => ({
+      text: shownValue(await context.blackboard.query(filter)),
+    }),
   ),
   tool(
     'spawn',
@@ -142,6 +155,7 @@ const TOOLS: readonly VerbTool[] = [
       const made = await context.spawn(description === undefined ? role : { ...role, description: String(description) })
       return { text: `"${made}" is in the team now.` }
     },
+    ALONE,
   ),
   tool(
     'define_agent',
@@ -157,6 +171,7 @@ const TOOLS: readonly VerbTool[] = [
       const made = await context.defineAgent({ ...type, name: String(name) }) // what else is wrong the host says
       return { text: `"${made}" is in the team now.` }
     },
+    ALONE,
   ),
   tool(
     'ask_user',
@@ -166,18 +181,16 @@ const TOOLS: readonly VerbTool[] = [
       choices: { type: 'array', items: TEXT, description: 'Where the answer is to be one of these.' },
     },
     ['question'],
-    async ({ context }, { question, choices }) => ({
-      text: await context.ask(String(question), choices === undefined ? {} : { choices: choices as string[] }),
+    async ({ context }, { question, choices }, _passing, signal) => ({
+      text: await context.ask(String(question), {
+        ...(choices !== undefined && { choices: choices as string[] }),
+        ...(signal && { signal }),
+      }),
     }),
   ),
-  tool(
-    'agent_status',
-    'Says what the other agents of the team do now.',
-    {},
-    [],
-    async ({ others }) => ({ text: shownValue(await others()) }),
-    true,
-  ),
+  tool('agent_status', 'Says what the other agents of the team do now.', POLL_MARK, [], async ({ others }) => ({
+    text: shownValue(await others()),
+  })),
 ]
 
 const BY_NAME: ReadonlyMap<string, VerbTool> = new Map(TOOLS.map((each) => [each.spec.name, each]))
@@ -201,6 +214,8 @@ export function inputOf({ spec }: VerbTool, text: string): Input {
     const property = Object.hasOwn(properties, key) ? properties[key] : undefined
     if (!property) throw wrongInput(spec.name, `it has no "${key}"; it has ${Object.keys(properties).join(', ')}`)
     if (property.type === 'string' && typeof value !== 'string') throw wrongInput(spec.name, `"${key}" is no string`)
+    if (property.type === 'boolean' && typeof value !== 'boolean')
+      throw wrongInput(spec.name, `"${key}" is neither true nor false`)
   }
   return input
 }
@@ -217,6 +232,15 @@ function objectIn(name: string, text: string): Input {
 }
 
 const wrongInput = (tool: string, what: string) => new ToolInputError(`The tool "${tool}": ${what}.`, { tool })
+
+async function messageOptions(
+  passing: PassingOn,
+  to: unknown,
+  signal: AbortSignal | undefined,
+): Promise<TaskMessageOptions> {
+  const metadata = await passing.metadataFor(String(to))
+  return { ...(metadata && { metadata }), ...(signal && { signal }) }
+}
 
 const shownValue = (value: unknown): string => (typeof value === 'string' ? value : JSON.stringify(value ?? null))
 

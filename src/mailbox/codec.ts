@@ -26,6 +26,7 @@ import {
 } from './frame.ts'
 import { type Body, readBody } from './frame-body.ts'
 import { type FrameId, idOf, idText } from './frame-id.ts'
+import { nestsTooDeep } from './json-depth.ts'
 import type { Memory } from './memory.ts'
 import type { AgentMessage, MessageType, TypedMessage } from './message.ts'
 
@@ -66,9 +67,12 @@ export function errorOf(memory: Memory, at: number): DramatisError {
   return errorFrom(jsonIn(readBody(memory, at).data) as ErrorData)
 }
 
-/** What the text of a frame says. A thread of ours writes nothing but JSON there; what is none reads as null. */
+/**
+ * What the text of a frame says. A thread of ours writes nothing but JSON there, nested 1,000 levels at most; what is none, or is
+ * nested deeper, reads as null.
+ */
 export function jsonIn(text: string | undefined): unknown {
-  if (text === undefined) return null
+  if (text === undefined || nestsTooDeep(text)) return null
   try {
     return JSON.parse(text) as unknown
   } catch {

@@ -18,7 +18,6 @@ import {
   kindOf,
   lengthOf,
   MANY,
-  NESTED,
   NOBODY,
   REQUEST,
   recipientOf,
@@ -30,6 +29,7 @@ import {
   TO_ALL,
   timeOf,
   typeOf,
+  WANTS_PERMIT,
 } from './frame.ts'
 import { stringsFit } from './frame-body.ts'
 import type { Memory } from './memory.ts'
@@ -55,7 +55,8 @@ export function frameFits(memory: Memory, at: number, end: number, run: number):
 /** What is wrong with the frame that stands whole in memory of the host's own, or undefined: it is what it says. */
 export function flawOf(memory: Memory, at: number, sender: number): string | undefined {
   const kind = kindOf(memory, at)
-  if (kind < SEND || kind > NESTED) return kind === FRAGMENT ? 'a part of a part' : `kind ${kind} is not a thread's`
+  if (kind < SEND || kind > WANTS_PERMIT)
+    return kind === FRAGMENT ? 'a part of a part' : `kind ${kind} is not a thread's`
   if (!stringsFit(memory, at)) return 'its strings reach beyond its end'
   if (senderOf(memory, at) !== sender) return 'its sender is somebody else'
   if (correlationOf(memory, at) < 0 && !answers(kind)) return "its correlation is not a thread's"

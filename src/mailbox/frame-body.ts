@@ -111,6 +111,13 @@ function readString(memory: Memory): string {
   return length === 0 ? '' : memory.text.latin1Slice(at + 4, at + 4 + length)
 }
 
+/** The first of them alone: the others may be long. */
+export function contentOf(memory: Memory, at: number): string {
+  if (bodyBytesOf(memory, at) === 0) return ''
+  cursor = at + HEADER
+  return readString(memory)
+}
+
 export function readBody(memory: Memory, at: number): Body {
   if (bodyBytesOf(memory, at) === 0)
     return { content: '', data: undefined, metadata: undefined, threadId: undefined, name: undefined }

@@ -56,6 +56,8 @@ export const GROUP = 16
 export const QUIET = 17
 /** A turn that runs within another one has begun: when it does is its thread's to say. */
 export const NESTED = 18
+/** A turn whose permit was taken is to go on (of `turn` 0: the next message, since such a turn has ended): GO_ON answers. */
+export const WANTS_PERMIT = 19
 /** Host to thread, settles a request. */
 export const RESPONSE = 20
 /** Host to thread, settles a CALL. */
@@ -76,6 +78,8 @@ export const RUN_OVER = 27
 export const TEAM = 28
 /** Host to thread: whether the turn `step` does nothing but wait for others; `correlation` is what the answer is to have. */
 export const PROBE = 29
+/** Answers WANTS_PERMIT. It waits for the permit, as all does that the turn is given. */
+export const GO_ON = 30
 /** A part of a frame that is too large for the window. */
 export const FRAGMENT = 31
 

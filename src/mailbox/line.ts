@@ -1,62 +1,7 @@
 /** What waits for an agent, in the order in which it is handed over, and the counts of its mailbox. Its instances share one. */
 import type { Envelope } from './envelope.ts'
-
-/** First in, first out, with amortized constant cost. */
-class Queue<T> {
-  #items: T[] = []
-  #head = 0
-
-  get length(): number {
-    return this.#items.length - this.#head
-  }
-
-  push(item: T): void {
-    this.#items.push(item)
-  }
-
-  peek(): T | undefined {
-    return this.#items[this.#head]
-  }
-
-  shift(): T | undefined {
-    const item = this.#items[this.#head]
-    if (item === undefined) return undefined
-    this.#head += 1
-    if (this.#head === this.#items.length) {
-      this.#items = []
-      this.#head = 0
-    } else if (this.#head > 1024 && this.#head * 2 > this.#items.length) {
-      this.#items = this.#items.slice(this.#head)
-      this.#head = 0
-    }
-    return item
-  }
-
-  unshift(items: readonly T[]): void {
-    this.#items = [...items, ...this.#items.slice(this.#head)]
-    this.#head = 0
-  }
-
-  sort(compare: (a: T, b: T) => number): void {
-    this.#items = this.#items.slice(this.#head).sort(compare)
-    this.#head = 0
-  }
-
-  remove(item: T): boolean {
-    if (this.peek() === item) {
-      this.shift()
-      return true
-    }
-    const at = this.#items.indexOf(item, this.#head)
-    if (at < 0) return false
-    this.#items.splice(at, 1)
-    return true
-  }
-
-  *[Symbol.iterator](): IterableIterator<T> {
-    for (let i = this.#head; i < this.#items.length; i++) yield this.#items[i]!
-  }
-}
+import { Parked } from './parked.ts'
+import { Queue } from './queue.ts'
 
 export class Line<Owner> {
   /** Cut off by a death: they come before everything else. */
@@ -67,7 +12,7 @@ export class Line<Owner> {
   /** To run within a turn that is open: they pass everything else. */
   readonly nested = new Queue<Envelope<Owner>>()
   /** On their way, from senders that had to ask: there was no room. */
-  readonly parked = new Queue<Envelope<Owner>>()
+  readonly parked = new Parked<Owner>()
   /** The first of the parked, once its room is taken. */
   expected: Envelope<Owner> | undefined
   /** Messages of several owners may wait. */
@@ -80,6 +25,8 @@ export class Line<Owner> {
   handled = 0
   deadLettered = 0
   #lastTurn = 0
+  /** How many wait in line of each owner: kept once somebody has asked while they are of several, until none waits. */
+  #counts: Map<Owner, number> | undefined
 
   /** Waiting, not yet handed over. */
   get waiting(): number {
@@ -91,6 +38,7 @@ export class Line<Owner> {
     if (envelope.within) return this.nested.push(envelope)
     const first = this.peek()
     this.isMixed = first !== undefined && (this.isMixed || first.run !== envelope.run)
+    if (this.#counts) this.#count(envelope.run, 1)
     if (envelope.priority === 0) this.#plain.push(envelope)
     else this.#rank(envelope)
   }
@@ -115,22 +63,46 @@ export class Line<Owner> {
     return this.#plain.peek() ?? ranked
   }
 
-  /** Whether anything of that owner waits in line. */
+  /** Whether anything of that owner waits in line. It looks at all that wait once at most, not each time. */
   has(owner: Owner): boolean {
-    for (const { run, within } of this.queued()) if (run === owner && !within) return true
-    return false
+    if (!this.isMixed) return this.peek()?.run === owner
+    this.#counts ??= this.#countAll()
+    return this.#counts.has(owner)
+  }
+
+  #countAll(): Map<Owner, number> {
+    const counts = new Map<Owner, number>()
+    for (const { run, within } of this.queued()) if (!within) counts.set(run, (counts.get(run) ?? 0) + 1)
+    return counts
+  }
+
+  #count(owner: Owner, by: 1 | -1): void {
+    if (!this.isMixed) {
+      this.#counts = undefined
+      return
+    }
+    const count = (this.#counts?.get(owner) ?? 0) + by
+    if (count > 0) this.#counts?.set(owner, count)
+    else this.#counts?.delete(owner)
   }
 
   /** Takes out what is handed over, mostly the one that `peek` gave, and numbers its turn. */
   take(envelope: Envelope<Owner>): void {
     if (this.#again.peek() === envelope) this.#again.shift()
     else if (this.#plain.peek() === envelope) this.#plain.shift()
-    else this.takeOut(envelope)
+    else this.#remove(envelope)
+    if (this.#counts && !envelope.within) this.#count(envelope.run, -1)
     if (envelope.turn === 0) envelope.turn = ++this.#lastTurn
     this.underWay += 1
   }
 
   takeOut(envelope: Envelope<Owner>): boolean {
+    const found = this.#remove(envelope)
+    if (found && this.#counts && !envelope.within) this.#count(envelope.run, -1)
+    return found
+  }
+
+  #remove(envelope: Envelope<Owner>): boolean {
     if (envelope.within) return this.nested.remove(envelope)
     if (envelope.priority !== 0 && this.#removeRanked(envelope)) return true
     return this.#plain.remove(envelope) || this.#again.remove(envelope)
@@ -146,6 +118,7 @@ export class Line<Owner> {
   /** The thread is gone: what it had begun goes to the very front, what it had not begun back to its place. */
   giveBack(begun: readonly Envelope<Owner>[], untouched: readonly Envelope<Owner>[]): void {
     this.isMixed = true
+    this.#counts = undefined
     this.underWay -= begun.length + untouched.length
     this.nested.unshift([...begun, ...untouched].filter(({ within }) => within))
     const inLine = untouched.filter(({ within }) => !within)

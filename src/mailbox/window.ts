@@ -43,9 +43,15 @@ const FRAGMENT_HEADER = 16
 export const SURELY = 1
 /** Waits are open; ring to find out whether it is so. */
 export const PERHAPS = 2
+/** It was SURELY, and the host has taken the turn's permit: the host alone writes this, and writes SURELY when it gives it back. */
+export const TAKEN = 3
 
-/** What a thread says of a turn of that run. */
-export const parkedWord = (run: number, state: typeof SURELY | typeof PERHAPS): number => (run << 2) | state
+/** What is said of a turn of that run. */
+export const parkedWord = (run: number, state: typeof SURELY | typeof PERHAPS | typeof TAKEN): number =>
+  (run << 2) | state
+
+/** Whether it says so of a turn of any run. */
+export const isSurely = (word: number): boolean => (word & 3) === SURELY
 
 const OUTBOX_BYTES = 1 << 19
 const PLAIN_BYTES = 1 << 19

@@ -6,7 +6,7 @@ import type { Logger } from '../actors/logger.ts'
 import type { ModelSchema, ToolContext } from '../actors/tool.ts'
 import { systemClock } from '../clock.ts'
 import { ConfigurationError, DramatisError, describe, shown, ToolFailedError } from '../errors.ts'
-import { schemaOf } from './schema.ts'
+import { boundedValidator, schemaOf } from './schema.ts'
 import { type Sdk, sdk } from './sdk.ts'
 
 /**
@@ -21,6 +21,8 @@ export interface OfferedTool {
   name: string
   description?: string | undefined
   inputSchema: object
+  outputSchema?: object | undefined
+  annotations?: { readOnlyHint?: boolean | undefined } | undefined
 }
 
 export interface Connection {
@@ -36,6 +38,8 @@ export interface Connection {
 
 /** In pages: a server that always has another one is not asked for ever. */
 const MOST_PAGES = 100
+/** What a model can choose from, ten times over. */
+const MOST_TOOLS = 1_024
 /** The caller of a tool has its own time limit, which ends the wait by its signal. */
 const NO_LIMIT = 2 ** 31 - 1
 const LONGEST_PRINT = 16_384
@@ -45,7 +49,10 @@ const LEAVE_MS = 1_000
 export async function connect(server: McpServer, timeoutMs: number, logger: Logger | undefined): Promise<Connection> {
   const name = nameOf(server)
   const kit = await sdk()
-  const client: Client = new kit.Client({ name: 'dramatis', version: '1' }, { capabilities: {} })
+  const client: Client = new kit.Client(
+    { name: 'dramatis', version: '1' },
+    { capabilities: {}, jsonSchemaValidator: boundedValidator(kit) },
+  )
   client.onerror = (error) =>
     logger?.warn({ server: name, error: describe(error) }, 'an MCP server or the connection to it failed')
   let line: Line | undefined
@@ -92,6 +99,7 @@ async function toolsOf(client: Client, options: { signal: AbortSignal; timeout: 
   let cursor: string | undefined
   for (let page = 0; page < MOST_PAGES; page++) {
     const { tools, nextCursor } = await client.listTools(cursor === undefined ? {} : { cursor }, options)
+    if (offered.length + tools.length > MOST_TOOLS) throw new Error(`it has more than ${MOST_TOOLS} tools`)
     offered.push(...tools)
     if (nextCursor === undefined) return offered
     cursor = nextCursor

@@ -15,6 +15,8 @@ export interface McpToolsOptions {
   only?: readonly string[]
   /** How long each call may take; 30,000. */
   timeoutMs?: number
+  /** Whether each call runs alone among those that a model asks for in one answer (`defineTool`); false. */
+  sequential?: boolean
   /** How long it may take until the server has said which tools it has; 30,000. */
   connectTimeoutMs?: number
   /** Takes what a server that was started here prints on stderr, and errors that belong to no call. */
@@ -35,9 +37,10 @@ export interface McpTools extends AsyncDisposable {
  * are refused, since the headers would go along. Close it after the team: nobody else does.
  *
  * A name that models do not take is changed: what is no letter of ASCII, digit, '_' or '-' becomes '_', and the rest beyond 64
- * characters is cut. Input is checked by the server's JSON schema before it is sent. The output is the structured content of the
- * result, else its text, else the list of its parts; a result that is an error is a `ToolFailedError` with its text. The list of
- * tools is that of the connection: changes come with the next one.
+ * characters is cut. Input is checked by the server's JSON schema before it is sent; a check that takes longer than 200 ms is ended,
+ * and the call fails. The output is the structured content of the
+ * result, else its text, else the list of its parts; a result that is an error is a `ToolFailedError` with its text. A tool is
+ * `readOnly` if the server says so (`readOnlyHint`). The list of tools is that of the connection: changes come with the next one.
  *
  * Needs the package `@modelcontextprotocol/sdk` beside this one.
  *
@@ -73,6 +76,7 @@ const OPTIONS: Readonly<
   prefix: ['a string', (value) => typeof value === 'string'],
   only: ['a list of names', (value) => Array.isArray(value) && value.every((name) => typeof name === 'string')],
   timeoutMs: ['milliseconds above 0', isDuration],
+  sequential: ['true or false', (value) => typeof value === 'boolean'],
   connectTimeoutMs: ['milliseconds above 0', isDuration],
   logger: ['a logger', (value) => typeof value === 'object' && value !== null],
 }
@@ -92,7 +96,10 @@ function checkOptions(options: object): void {
   }
 }
 
-function toolsOf(connection: Connection, { prefix = '', only, timeoutMs = DEFAULT_MS }: McpToolsOptions): Tool[] {
+function toolsOf(
+  connection: Connection,
+  { prefix = '', only, timeoutMs = DEFAULT_MS, sequential = false }: McpToolsOptions,
+): Tool[] {
   const { offered, name: server } = connection
   const names = offered.map(({ name }) => name)
   for (const name of only ?? [])
@@ -106,9 +113,10 @@ function toolsOf(connection: Connection, { prefix = '', only, timeoutMs = DEFAUL
       )
   const tools = offered
     .filter(({ name }) => only?.includes(name) ?? true)
-    .map((tool) => toolOf(connection, tool, nameFor(`${prefix}${tool.name}`), timeoutMs))
-  for (const [i, { name }] of tools.entries())
-    if (tools.findIndex((other) => other.name === name) !== i)
+    .map((tool) => toolOf(connection, tool, nameFor(`${prefix}${tool.name}`), { timeoutMs, sequential }))
+  const seen = new Set<string>()
+  for (const { name } of tools) {
+    if (seen.has(name))
       throw new ConfigurationError(
         `mcpTools: ${server} has two tools that would be called "${name}". Pick one with options.only.`,
         {
@@ -116,21 +124,26 @@ function toolsOf(connection: Connection, { prefix = '', only, timeoutMs = DEFAUL
           got: name,
         },
       )
+    seen.add(name)
+  }
   return tools
 }
 
 function toolOf(
   connection: Connection,
-  { name: theirs, description, inputSchema }: OfferedTool,
+  { name: theirs, description, inputSchema, outputSchema, annotations }: OfferedTool,
   name: string,
-  timeoutMs: number,
+  limits: { timeoutMs: number; sequential: boolean },
 ): Tool {
   try {
     return defineTool({
       name,
       description: description?.trim() || `The tool "${theirs}" of an MCP server.`,
       input: connection.schemaOf(inputSchema),
-      timeoutMs,
+      ...(outputSchema && { output: connection.schemaOf(outputSchema) }),
+      readOnly: annotations?.readOnlyHint === true,
+      outside: true,
+      ...limits,
       run: async (input, context) => outputOf(name, await connection.call(theirs, input, context)),
     })
   } catch (error) {

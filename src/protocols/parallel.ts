@@ -22,9 +22,9 @@ export type ParallelConfig<N extends string = string> = {
   strategy: 'parallel'
   /** All agents but the judge and the aggregator, in the team's order. */
   agents?: N[]
-  /** Agents at work at a time; 5. */
+  /** Agents that are asked at a time; all of them. `maxConcurrentAgents` (32) of the team bounds how many work. */
   maxConcurrent?: number
-  /** From the start of an agent's turn; 60,000. */
+  /** From the start of an agent's turn; 60,000. The time that models and people take does not count. */
   timeoutPerAgentMs?: number
   /** false: failed and late agents are left out, and listed in `failures`. true: one of them fails the run. */
   requireAll?: boolean
@@ -53,8 +53,7 @@ export const parallel: Strategy<ParallelConfig> = {
   strategy: 'parallel',
   protocol(config, team) {
     check(config, team)
-    const { maxConcurrent = 5, timeoutPerAgentMs = 60_000, requireAll = false, waitFor = 'all' } = config
-    const limits = { concurrency: maxConcurrent, timeoutMs: timeoutPerAgentMs }
+    const { maxConcurrent, timeoutPerAgentMs = 60_000, requireAll = false, waitFor = 'all' } = config
     const choose = chooser(config)
     const how = combination(config)
     return {
@@ -64,7 +63,13 @@ export const parallel: Strategy<ParallelConfig> = {
         const enough = waitFor === 'all' || waitFor === 'first' ? 1 : waitFor
         const alone = agents.length === 1 || (waitFor !== 'all' && enough === 1) // no other answer is wanted
         const isOneOfTheirs = how.by === 'vote' || how.by === 'best' || (how.by === 'merge' && alone)
-        const options = { ...limits, ...(isOneOfTheirs && { metadata: LAST_SPEAKER }) }
+        const concurrency = Math.max(1, Math.min(maxConcurrent ?? agents.length, agents.length))
+        if (concurrency < agents.length)
+          orchestrator.log.info(
+            { option: 'orchestration.maxConcurrent', limit: concurrency, agents: agents.length },
+            `orchestration.maxConcurrent (${concurrency}) is reached: of ${agents.length} agents the others wait until one has answered`,
+          )
+        const options = { concurrency, timeoutMs: timeoutPerAgentMs, ...(isOneOfTheirs && { metadata: LAST_SPEAKER }) }
         const outcomes =
           waitFor === 'all'
             ? await orchestrator.requestAll(agents, query, options)

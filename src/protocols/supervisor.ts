@@ -47,7 +47,10 @@ export interface SupervisorConfig<N extends string = string> {
   experts: N[]
   /** Gets the tasks that are for nobody among the experts, and the query itself where there is no plan that can be used. */
   fallback?: N
-  /** From the start of an expert's turn, or of the fallback's that gets the query for want of a plan; 10,000. */
+  /**
+   * From the start of an expert's turn, or of the fallback's that gets the query for want of a plan; 10,000. The time that models and
+   * people take does not count (`communication.modelTimeoutMs`, `questionTimeoutMs`); that of tools does.
+   */
   timeoutPerAgentMs?: number
   /** How often the supervisor is asked for another task in the place of one that failed, for each; 0. Not in the flow 'graph'. */
   maxReplans?: number

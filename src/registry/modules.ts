@@ -1,5 +1,6 @@
 /** Where the code is that a file names: relative to the file, or beside it under the name of a class. */
 import { statSync } from 'node:fs'
+import { namesOfModule, othersInWords } from '../runtime/module-file.ts'
 import { refused } from '../runtime/refused.ts'
 
 const RELATIVE = /^\.\.?[\\/]/
@@ -10,12 +11,12 @@ const CLASS = /^[\p{L}_$][\p{L}\p{N}_$]*$/u
 export function moduleAt(module: string, path: string, file: URL): string {
   if (!RELATIVE.test(module)) return module
   const found = new URL(module.replaceAll('\\', '/'), file)
-  if (isFile(found)) return found.href
+  for (const name of namesOfModule(found.href)) if (isFile(new URL(name))) return name
   throw refused(
     path,
     module,
     'a file that is there',
-    `It is looked for beside the file that names it: ${found.pathname}`,
+    `It is looked for beside the file that names it: ${found.pathname}${othersInWords(found.pathname)}`,
   )
 }
 

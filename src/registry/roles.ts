@@ -1,6 +1,7 @@
 /** The entries of `agents`, made into roles: what an entry says goes first, then its class, then agent_config.yaml. */
 import type { AgentRole, ContextStrategy, ToolReference } from '../actors/role.ts'
 import type { Tool } from '../actors/tool.ts'
+import { VERB_NAMES } from '../actors/verb-tools.ts'
 import { nearest } from '../nearest.ts'
 import { refused, refusedAs } from '../runtime/refused.ts'
 import { type Check, type Fields, isObject, shape, text } from '../runtime/settings-checks.ts'
@@ -77,9 +78,18 @@ function ofClass(name: string, path: string, file: URL, classes: Surroundings['c
   throw refused(path, name, accepted, advice)
 }
 
-/** A name that no tool here has is that of a verb, or wrong; who makes the team knows. */
+/** A name that no tool here has is that of a verb, or a skill, unless it is all but that of a tool. */
 export function toolFrom(tool: ToolReference, path: string, { file, tools }: Surroundings): ToolReference {
-  if (typeof tool === 'string') return tools.get(tool) ?? tool
+  if (typeof tool === 'string') {
+    const meant = tools.has(tool) || VERB_NAMES.includes(tool) ? undefined : nearest(tool, tools.keys(), 1)
+    if (meant === undefined) return tools.get(tool) ?? tool
+    throw refused(
+      path,
+      tool,
+      `a tool given to loadTeam (${[...tools.keys()].join(', ')}), a verb or a skill`,
+      `Did you mean "${meant}"?`,
+    )
+  }
   if (!isObject(tool) || !('module' in tool))
     throw refused(path, tool, 'the name of a tool, or an object with a module')
   text(tool.module, `${path}.module`)

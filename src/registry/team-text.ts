@@ -19,9 +19,9 @@ import { FileSource } from './text-source.ts'
 /** What `createTeam` takes. */
 export type LoadedTeam = TeamOptions & { orchestration: OrchestrationConfig }
 
-type FileOptions = Omit<LoadedTeam, 'agents' | 'logger' | 'clock' | 'registry'> & { agents: object }
+type FileOptions = Omit<LoadedTeam, 'agents' | 'logger' | 'clock' | 'registry' | 'resolveFrom'> & { agents: object }
 
-const { logger: _logger, clock: _clock, registry: _registry, ...fields } = teamFields
+const { logger: _logger, clock: _clock, registry: _registry, resolveFrom: _itsFile, ...fields } = teamFields
 
 const fileFields: Fields<FileOptions> = { ...fields, agents: anyObject }
 
@@ -48,6 +48,7 @@ export function teamFrom(text: string, name: string, given: Omit<Surroundings, '
     const roles = rolesFrom(entries, surroundings)
     const team: LoadedTeam = {
       ...rest,
+      resolveFrom: surroundings.file,
       agents: roles,
       orchestration: orchestrationFrom(orchestration, agents, surroundings.file),
     }

@@ -1,10 +1,10 @@
 /** One ESM file, for the oldest supported Node, out of a TypeScript source and all that it imports by relative path. */
 
 import { readFileSync } from 'node:fs'
-import { createRequire } from 'node:module'
 import { dirname, join, resolve } from 'node:path'
 import { pathToFileURL } from 'node:url'
 import type { BuildOptions } from 'esbuild'
+import { ownRequire } from '../own-files.ts'
 import { CONDITIONS } from './bundle-package.ts'
 import { META, META_SCHEME, nodeSemantics, type Sources } from './bundle-plugin.ts'
 
@@ -37,14 +37,14 @@ export const OPTIONS = {
 
 /** Everything but the sources that decides what a bundle looks like. The number is for a change of the plugin. */
 export function recipe(api: string): string {
-  const path = createRequire(import.meta.url).resolve('esbuild/package.json')
+  const path = ownRequire().resolve('esbuild/package.json')
   const { version }: { version: string } = JSON.parse(readFileSync(path, 'utf8'))
-  return JSON.stringify([1, version, api, OPTIONS])
+  return JSON.stringify([2, version, api, OPTIONS])
 }
 
 /** Bundles one entry, in which `api` is what 'dramatis' means. Throws what esbuild throws. */
 export async function compile(entry: string, api: string): Promise<Compiled> {
-  const { build } = await import('esbuild') // takes about as long as a thread to boot, so only who needs it pays
+  const { build }: typeof import('esbuild') = ownRequire()('esbuild') // takes about as long as a thread to boot, so only who needs it pays
   const sources: Sources = { inputs: new Map(), outside: new Set() }
   const folder = dirname(entry)
   const { outputFiles } = await build({

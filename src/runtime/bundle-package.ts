@@ -28,7 +28,9 @@ export async function packageFile(specifier: string, from: string): Promise<Foun
   const [, name, rest] = /^((?:@[^/]+\/)?[^/]+)(?:\/(.*))?$/.exec(specifier) ?? []
   const manifest = name === undefined ? undefined : ((await itself(name, from)) ?? (await installed(name, from)))
   if (!manifest) {
-    return { missing: `no node_modules from ${from} upwards has the package "${name ?? specifier}". Install it there` }
+    return {
+      missing: `no node_modules from ${from} upwards has the package "${name ?? specifier}". Install it there, or name the file to look from: resolveFrom`,
+    }
   }
   const { folder, exports } = manifest
   if (exports === undefined || exports === null) {

@@ -10,8 +10,8 @@
 
 import { createHash } from 'node:crypto'
 import { readFile } from 'node:fs/promises'
-import { isBuiltin } from 'node:module'
-import { dirname } from 'node:path'
+import { createRequire, isBuiltin } from 'node:module'
+import { dirname, join } from 'node:path'
 import { fileURLToPath, pathToFileURL } from 'node:url'
 import type { ImportKind, OnLoadResult, OnResolveArgs, OnResolveResult, Plugin, PluginBuild } from 'esbuild'
 
@@ -44,6 +44,7 @@ export function nodeSemantics(sources: Sources, api: string): Plugin {
       })
       build.onLoad({ filter: /.*/, namespace: 'dramatis-meta' }, ({ path }) => ({ contents: metaOf(path) }))
       build.onResolve({ filter: /.*/ }, (args) => {
+        if (args.kind === 'require-resolve') return requireResolved(args)
         if (args.path === 'dramatis') return leftOutside(fileURLToPath(api), args.kind)
         return resolveAsNode(args, build, sources.outside)
       })
@@ -78,6 +79,15 @@ async function resolveAsNode(
   }
   // an answer of ours would lose the tsconfig.json that belongs to the file
   return target === path ? undefined : { path: found.path }
+}
+
+/** `require.resolve(name)` is a path, seen from the source; the bundle says that path. One that leads nowhere fails when it is called. */
+export function requireResolved({ path, resolveDir }: OnResolveArgs): OnResolveResult {
+  try {
+    return { path: createRequire(join(resolveDir, 'source')).resolve(path), external: true }
+  } catch {
+    return { path, external: true }
+  }
 }
 
 /** `import` takes URLs, and on Windows nothing else; `require` takes paths alone. */

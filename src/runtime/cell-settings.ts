@@ -1,5 +1,6 @@
 /** What cells are made with: an agent's settings, or those of the runtime's own names. */
 import type { ContextStrategy, RoleInfo } from '../actors/role.ts'
+import type { RoundBounds } from '../actors/rounds-watch.ts'
 import type { AgentSettings, MailboxSettings, SupervisionSettings, TeamSettings } from './settings.ts'
 import type { ToolSettings } from './settings-tools.ts'
 
@@ -15,6 +16,7 @@ export interface CellSettings {
   playedByModel: boolean
   /** The verbs that a model has as tools. */
   verbs: readonly string[]
+  loops: RoundBounds | false
   contextStrategy: ContextStrategy | undefined
   maxHeapMb: number | null
   maxExternalMb: number | null
@@ -27,6 +29,8 @@ export interface CellSettings {
   mailbox: MailboxSettings
   supervision: SupervisionSettings
   responseTimeoutMs: number
+  modelTimeoutMs: number
+  questionTimeoutMs: number | false
   queueTimeoutMs: number | false
   /** How often a request of this one is asked again. */
   retries: number
@@ -46,6 +50,7 @@ export function agentCell(agent: AgentSettings, option: string): CellSettings {
     module,
     playedByModel,
     verbs,
+    loops,
     contextStrategy,
     maxHeapMb,
     maxExternalMb,
@@ -55,6 +60,8 @@ export function agentCell(agent: AgentSettings, option: string): CellSettings {
     mailbox,
     supervision,
     responseTimeoutMs,
+    modelTimeoutMs,
+    questionTimeoutMs,
     queueTimeoutMs,
     retries,
     turnTimeoutMs,
@@ -67,6 +74,7 @@ export function agentCell(agent: AgentSettings, option: string): CellSettings {
     module,
     playedByModel,
     verbs,
+    loops,
     contextStrategy,
     maxHeapMb,
     maxExternalMb,
@@ -76,6 +84,8 @@ export function agentCell(agent: AgentSettings, option: string): CellSettings {
     mailbox,
     supervision,
     responseTimeoutMs,
+    modelTimeoutMs,
+    questionTimeoutMs,
     queueTimeoutMs,
     retries,
     turnTimeoutMs,
@@ -87,13 +97,15 @@ export function agentCell(agent: AgentSettings, option: string): CellSettings {
 }
 
 /** The runtime's own names: no limits but that of a message's size. */
-export function fixedCell(name: string, { supervision, retries, tools }: TeamSettings): CellSettings {
+export function fixedCell(name: string, settings: TeamSettings): CellSettings {
+  const { supervision, retries, modelTimeoutMs, questionTimeoutMs, tools, loops } = settings
   return {
     info: { name },
     option: 'orchestration',
     module: null,
     playedByModel: false,
     verbs: [],
+    loops,
     contextStrategy: undefined,
     maxHeapMb: null,
     maxExternalMb: null,
@@ -103,6 +115,8 @@ export function fixedCell(name: string, { supervision, retries, tools }: TeamSet
     mailbox: { capacity: 2 ** 30, bytes: 2 ** 30, maxMessageBytes: 16 * MIB, overflow: 'block' },
     supervision: { ...supervision, onHandlerError: 'fail' }, // a script that throws has failed
     responseTimeoutMs: Number.POSITIVE_INFINITY,
+    modelTimeoutMs,
+    questionTimeoutMs,
     queueTimeoutMs: false,
     retries,
     turnTimeoutMs: false,

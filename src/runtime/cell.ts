@@ -134,6 +134,8 @@ export class Cell {
   turns = 0
   /** The names of its tools, once a thread of its has loaded them. */
   tools: readonly string[] | undefined
+  /** Of those in modules the ones that are not `readOnly`. */
+  harmful: readonly string[] = []
   /** On models, by all instances, over all runs. */
   spent: TokenUsage = NO_TOKENS
 

@@ -19,6 +19,7 @@ import type { Cell, HeldTask, OpenRequest } from './cell.ts'
 import type { DelegationBound } from './delegation-bound.ts'
 import type { HostFrames, OwnFrame, Question } from './host-frames.ts'
 import type { Life } from './life.ts'
+import type { LimitNotices } from './limit-notices.ts'
 import type { Batch, FrameBlock, Unrecorded } from './records.ts'
 import type { RunState } from './run-state.ts'
 import type { OpenGeneration, Waiter } from './sync-rules.ts'
@@ -38,8 +39,6 @@ export interface Gate {
   release(run: RunState, cell: Cell): void
   /** The turn of that run gave its permit up and is to go on. */
   resume(run: RunState, cell: Cell): boolean
-  /** A turn that gave its permit up is to end: it is told at once, over the limit if need be. */
-  excuse(run: RunState, cell: Cell): void
   /** Somebody may have parked. */
   reconsider(): void
 }
@@ -49,7 +48,6 @@ export const OPEN_GATE: Gate = {
   mayPass: () => true,
   release: () => {},
   resume: () => true,
-  excuse: () => {},
   reconsider: () => {},
 }
 
@@ -156,6 +154,7 @@ export interface Handing {
   touch(cell: Cell): void
   hasten(cell: Cell): void
   reply(cell: Cell, frame: OwnFrame): void
+  stop(cell: Cell, envelope: Envelope<RunState>, reason: DramatisError): void
   passOn(cell: Cell, memory: Memory, at: number, kind: number, turn: number): void
   nestedBegan(cell: Cell, envelope: Envelope<RunState>): void
   runOver(run: RunState): void
@@ -204,6 +203,30 @@ export interface Redelivering {
 export interface Serving {
   serve(cell: Cell, run: RunState, memory: Memory, at: number): void
   cancel(cell: Cell, correlation: number): void
+  /** Other runs may write on its board, too. */
+  sharesBoard(run: RunState): boolean
+}
+
+/** A turn that waits for a model or a person. */
+export interface ThinkingTurn {
+  readonly cell: Cell
+  readonly turn: number
+  readonly run: RunState
+}
+
+/** What deadlines do not count: the time that models and people take. */
+export interface Pausing {
+  /** Told of a turn whose deadlines go on. */
+  onResume: (cell: Cell, envelope: Envelope<RunState>) => void
+  /** Work of a model or a person that this turn waits for. */
+  during<T>(waiter: ThinkingTurn, work: () => Promise<T>): Promise<T>
+  isPaused(envelope: Envelope<RunState>): boolean
+  /** Of all attempts of that turn together, in ms. */
+  pausedMs(envelope: Envelope<RunState>, now: number): number
+  /** The same since its attempt began. */
+  pausedMsOfAttempt(envelope: Envelope<RunState>, now: number): number
+  /** How long what that turn waits for now has stood in line behind models and people. A walk, for a deadline that would pass. */
+  inLineMs(cell: Cell, envelope: Envelope<RunState>, now: number): number
 }
 
 /** Where agents wait for each other. */
@@ -240,6 +263,8 @@ export interface Core extends Directory {
   readonly deaths: Dying
   readonly redelivery: Redelivering
   readonly calls: Serving
+  readonly pauses: Pausing
+  readonly limits: LimitNotices
   readonly syncPoints: Gathering
   readonly records$: Observable<Batch>
   readonly closed: boolean
@@ -263,9 +288,16 @@ export interface Core extends Directory {
   record(run: RunState | undefined, fields: Unrecorded): void
   deadLetter(run: RunState, memory: Memory, at: number, reason: DeadLetterReason, errors: DramatisError[]): void
   refused(run: RunState | undefined, remains: Remains, error: DramatisError): void
+  /** A wait in that run, or the run, has come to its end by its time alone. */
+  overdue(run: RunState): void
   kick(): void
   wake(): void
 }
 
 /** One responsibility. It sees records and acts through the core; when it is taken away, just that is gone. */
-export type Part = (core: Core) => { next(batch: Batch): void; close?(): void }
+export type Part = (core: Core) => {
+  next(batch: Batch): void
+  /** A wait in that run, or the run, has come to its end by its time alone. */
+  overdue?(run: RunState): void
+  close?(): void
+}

@@ -17,7 +17,7 @@ import {
 } from '../mailbox/frame.ts'
 import type { Envelope } from '../mailbox/mailbox.ts'
 import type { Memory } from '../mailbox/memory.ts'
-import { CLAIM, mostFrames } from '../mailbox/window.ts'
+import { AT_WORK, CLAIM, mostFrames } from '../mailbox/window.ts'
 import type { Cell } from './cell.ts'
 import type { Core, Dying } from './core.ts'
 import type { Life } from './life.ts'
@@ -159,15 +159,22 @@ export class Deaths implements Dying {
     if (callee) this.#core.mailboxRoom.freed(callee, note > 0 && bytes > 0 ? bytes : 0)
   }
 
-  /** A turn that was told to stop has `stopGraceMs`; then it costs its thread. */
+  /** A turn that was told to stop has `stopGraceMs`, from when it is at work; then it costs its thread. */
   killAfterGrace(cell: Cell, envelope: Envelope<RunState>): void {
     const { life } = cell
     const { stopGraceMs } = cell.settings.supervision
     const { attempt } = envelope
     if (!life) return
+    let wasAtWork = isAtWork(cell, life, envelope)
     const afterGrace = () => {
       if (envelope.attempt !== attempt) return // a death has ended it, or its own end
       if (!cell.mailbox.holds(envelope) || !life.begun(envelope)) return
+      const atWork = isAtWork(cell, life, envelope)
+      if (!atWork || !wasAtWork) {
+        wasAtWork = atWork
+        this.#core.clock.timer(stopGraceMs, afterGrace, true)
+        return
+      }
       if (!life.thread.isolated && !cell.settings.counted) return this.#abandon(cell, envelope)
       this.kill(
         cell,
@@ -190,6 +197,12 @@ export class Deaths implements Dying {
     this.#core.redelivery.bury(cell, envelope, 'cancelled', gone)
     this.#core.kick()
   }
+}
+
+/** Not where another turn of its run went on last in the same thread: it is told to stop when that one waits, or has ended. */
+function isAtWork({ mailbox: { handed } }: Cell, { window }: Life, envelope: Envelope<RunState>): boolean {
+  const other = handed.nested > 0 ? handed.get(Atomics.load(window.words, AT_WORK)) : undefined
+  return !other || other === envelope || other.run !== envelope.run
 }
 
 function crashError(agent: string, { code, error }: ThreadExit): AgentCrashedError {

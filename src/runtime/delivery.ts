@@ -3,12 +3,15 @@
  * A window holds messages of one run at a time, so that a permit is held only for what is really going on. Where turns of
  * several runs may be open at once it holds one message of each.
  */
+
+import type { DramatisError } from '../errors.ts'
 import {
-  ABORT,
   copyFrame,
   kindOf,
   lengthOf,
   PROBE,
+  REPLAY,
+  REQUEST,
   RUN_OVER,
   runOf,
   setAttempt,
@@ -69,6 +72,26 @@ export class Delivery implements Handing {
     if (!isProbe(frame)) life.told += 1
     if (isHeldBack(cell, life, runOf(frame.memory, 0))) life.held.push(frame)
     else life.backlog.push(frame)
+    this.#touched.add(cell)
+    this.#core.wake()
+  }
+
+  /**
+   * The turn of that message is to stop. One that gave its permit up is told when it has it back, before all that it waited
+   * for: what is left of it is work too.
+   */
+  stop(cell: Cell, envelope: Envelope<RunState>, reason: DramatisError): void {
+    const { life } = cell
+    if (!life) return
+    const { run, turn } = envelope
+    const frame = this.#core.frames.abort(run.index, envelope, reason)
+    const line = isHeldBack(cell, life, run.index) ? life.held : life.backlog
+    const isLarge = frame.bytes > inlineLimit(life.window.replies) // then it cannot pass one that is half in the window
+    const at = isLarge ? -1 : line.findIndex(({ memory }) => turnOf(memory, 0) === turn && isForOpenTurn(memory))
+    line.splice(at < 0 ? line.length : at, 0, frame)
+    life.told += 1
+    if (cell.suspended.has(run.index)) life.unstopped.add(envelope)
+    else this.#core.deaths.killAfterGrace(cell, envelope)
     this.#touched.add(cell)
     this.#core.wake()
   }
@@ -138,14 +161,25 @@ export class Delivery implements Handing {
 
   /** A turn that gave its permit up gets one back before its answer is let in. With one turn at a time the others wait too. */
   #mayReply(cell: Cell): boolean {
-    if (!cell.interleaves) for (const run of cell.suspended.values()) return this.#core.gate.resume(run, cell)
+    if (!cell.interleaves) for (const run of cell.suspended.values()) return this.#resume(run, cell)
+    return true
+  }
+
+  /** From now on a turn that is to stop has its time for that. */
+  #resume(run: RunState, cell: Cell): boolean {
+    if (!this.#core.gate.resume(run, cell)) return false
+    for (const envelope of cell.life?.unstopped ?? []) {
+      if (envelope.run !== run) continue
+      cell.life?.unstopped.delete(envelope)
+      this.#core.deaths.killAfterGrace(cell, envelope)
+    }
     return true
   }
 
   #letIn(cell: Cell, life: Life): void {
     life.held = life.held.filter((frame) => {
       const run = cell.suspended.get(runOf(frame.memory, 0))
-      if (run && !this.#core.gate.resume(run, cell)) return true
+      if (run && !this.#resume(run, cell)) return true
       life.backlog.push(frame)
       life.told += 1 // a question may have passed it
       return false
@@ -156,19 +190,15 @@ export class Delivery implements Handing {
     life.window.replies.publish() // what was passed on
     if (life.held.length > 0) this.#letIn(cell, life)
     const { backlog } = life
-    if (backlog.length === 0) return
-    const due = this.#mayReply(cell) ? backlog : abortsIn(life)
-    if (due.length === 0) return
+    if (backlog.length === 0 || !this.#mayReply(cell)) return
     const before = life.window.replies.written
     let sent = 0
-    for (const { memory, bytes } of due) {
+    for (const { memory, bytes } of backlog) {
       if (!life.replies.write(memory.u8, 0, bytes)) break
       sent += 1
     }
-    const left = due.length > sent
-    if (due === backlog) backlog.splice(0, sent)
-    else for (const frame of due.slice(0, sent)) backlog.splice(backlog.indexOf(frame), 1)
-    if (left) this.#cramped.set(life.window.replies, { cell, life })
+    backlog.splice(0, sent)
+    if (backlog.length > 0) this.#cramped.set(life.window.replies, { cell, life })
     if (life.window.replies.written !== before) life.wantsBell = 'reply' // also for the first parts of a large one
     life.window.replies.publish()
   }
@@ -190,7 +220,7 @@ export class Delivery implements Handing {
   }
 
   #handNested(cell: Cell, life: Life): void {
-    handNested(this.#core, cell, life)
+    handNested(this.#core, cell, life, (run) => !cell.suspended.has(run.index) || this.#resume(run, cell))
     this.#sendReplies(cell, life)
   }
 
@@ -332,9 +362,8 @@ export class Delivery implements Handing {
 /** Asks whether a turn waits, and is nothing that it waits for. */
 export const isProbe = ({ memory }: OwnFrame): boolean => kindOf(memory, 0) === PROBE
 
-/** A turn that is to stop is told at once; whatever waits for the permit of its run comes later. Not one that would go in parts. */
-const abortsIn = ({ backlog, window }: Life): OwnFrame[] =>
-  backlog.filter(({ memory, bytes }) => kindOf(memory, 0) === ABORT && bytes <= inlineLimit(window.replies))
+/** It is for a turn that is open, and not what opens it. */
+const isForOpenTurn = (memory: Memory): boolean => kindOf(memory, 0) !== REQUEST && kindOf(memory, 0) !== REPLAY
 
 /** Whether replies for that run wait until its turn has its permit again, or come behind such. */
 const isHeldBack = ({ interleaves, suspended }: Cell, life: Life, run: number): boolean =>

@@ -6,6 +6,7 @@ import type { Timer } from '../clock.ts'
 import { AgentTerminatedError, type DramatisError, RunAbortedError, RunTimeoutError } from '../errors.ts'
 import type { Memory } from '../mailbox/memory.ts'
 import type { Cell } from './cell.ts'
+import type { Holds } from './holds.ts'
 import { cancelOpenTasks } from './parts/tasks.ts'
 import type { RunState } from './run-state.ts'
 import type { Supervisor } from './supervisor.ts'
@@ -15,6 +16,7 @@ const KEPT_BYTES = 64 * 2 ** 20
 
 export class EndedRuns {
   readonly #supervisor: Supervisor
+  readonly #holds: Holds
   readonly #quietWithinMs: number
   readonly #forgotten: (run: RunState) => void
   /** Messages that nobody waits for are still under way in them. */
@@ -23,20 +25,23 @@ export class EndedRuns {
   readonly #kept: RunState[] = []
 
   /** `quietWithinMs` is the time that what a message from outside has caused may take; `forgotten` is told of each. */
-  constructor(supervisor: Supervisor, quietWithinMs: number, forgotten: (run: RunState) => void) {
+  constructor(supervisor: Supervisor, holds: Holds, quietWithinMs: number, forgotten: (run: RunState) => void) {
     this.#supervisor = supervisor
+    this.#holds = holds
     this.#quietWithinMs = quietWithinMs
     this.#forgotten = forgotten
   }
 
   add(run: RunState): void {
     this.#quieting.set(run, undefined)
+    this.#holds.begin()
   }
 
   /** A message from outside a run is a run of its own that ends when what it caused is quiet. */
   open(threadId: string | undefined): RunState {
     const run = this.#supervisor.openRun(this.#supervisor.frames.id(), '', undefined, threadId)
     run.over = true
+    this.#holds.begin()
     const limit = this.#quietWithinMs
     this.#quieting.set(
       run,
@@ -69,6 +74,7 @@ export class EndedRuns {
   #retire(run: RunState): void {
     this.#quieting.get(run)?.cancel()
     this.#quieting.delete(run)
+    this.#holds.end()
     run.boardOver.abort(new RunAbortedError('The run is over.', { runId: run.id }))
     for (const stop of run.subscriptions.values()) stop()
     run.subscriptions.clear()
@@ -111,7 +117,7 @@ function endAgentsOf(run: RunState, { cells, lives, seats }: Supervisor): void {
 /** Everything that is under way in the run is told to stop, and nothing more is taken. */
 export function windDown(supervisor: Supervisor, run: RunState, error: DramatisError): void {
   run.ending = error
-  const { cells, held, settlement, withdrawals } = supervisor
+  const { actors, cells, delivery, held, settlement, withdrawals } = supervisor
   for (const cell of cells) {
     const { mailbox, instances } = cell
     const handed = instances.flatMap((each) => [...each.mailbox.handed.values()])
@@ -122,6 +128,9 @@ export function windDown(supervisor: Supervisor, run: RunState, error: DramatisE
       withdrawals.withdraw(cell, envelope, error)
     }
   }
+  // What is held back until its turn has its permit again is not limited any more.
+  for (const cell of actors) if (cell.suspended.has(run.index)) delivery.touch(cell)
+  supervisor.wake()
   for (const each of held.all) if (each.envelope.run === run) held.fail(each, error)
   cancelOpenTasks(supervisor, run)
   run.boardOver.abort(error)

@@ -3,6 +3,7 @@ import type { Observable } from 'rxjs'
 import { describe } from '../errors.ts'
 import { type EventSource, eventsOf, type RuntimeEvent } from './events.ts'
 import { GuardedObservable } from './guarded-observable.ts'
+import type { LogEntry } from './records.ts'
 import { StatusFold } from './status-fold.ts'
 import type { Supervisor } from './supervisor.ts'
 
@@ -11,11 +12,21 @@ export function eventStream(supervisor: Supervisor, source: EventSource): Observ
     supervisor.logger.error({ error: describe(error) }, 'a subscriber of team.events threw; its subscription is closed')
   return new GuardedObservable<RuntimeEvent>(report, (subscriber) => {
     const fold = new StatusFold((index) => supervisor.name(index))
+    // What an event says comes from threads in part. One that cannot be told must not end the stream, nor the process.
+    const made = (entry: LogEntry): RuntimeEvent[] => {
+      const events: RuntimeEvent[] = []
+      try {
+        for (const event of eventsOf(entry, source, fold)) events.push(supervisor.redactor.data(event) as RuntimeEvent)
+      } catch (error) {
+        supervisor.logger.error({ error: describe(error) }, 'an event could not be told to a subscriber of team.events')
+      }
+      return events
+    }
     const subscription = supervisor.records$.subscribe({
       next: (batch) => {
-        for (const entry of batch)
-          for (const event of eventsOf(entry, source, fold))
-            subscriber.next(supervisor.redactor.data(event) as RuntimeEvent)
+        for (const entry of batch) {
+          for (const event of made(entry)) subscriber.next(event)
+        }
       },
       complete: () => subscriber.complete(),
     })

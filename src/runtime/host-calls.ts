@@ -37,7 +37,7 @@ import { refused } from './refused.ts'
 import type { RunState } from './run-state.ts'
 import type { BlackboardScope } from './settings.ts'
 import type { Waiter } from './sync-rules.ts'
-import { HostTools, type ToolCall } from './tools/host-tools.ts'
+import { HostTools, type ToolCall, type ToolWaiter } from './tools/host-tools.ts'
 import { callRefusal } from './trust.ts'
 import { stepsOf } from './turn-steps.ts'
 import { watch } from './watches.ts'
@@ -75,7 +75,7 @@ export class HostCalls implements Serving {
     this.#core = core
     this.#handoffs = new Handoffs(core)
     this.#reassignments = new Reassignments(core)
-    this.tools = new HostTools(core, (cell, run, question, signal) => this.#ask(cell, run, question, signal))
+    this.tools = new HostTools(core, (waiter, question, signal) => this.#ask(waiter, question, signal))
   }
 
   serve(cell: Cell, run: RunState, memory: Memory, at: number): void {
@@ -145,7 +145,8 @@ export class HostCalls implements Serving {
     if (distrust) throw distrust
     if (!isVerb(operation)) throw noSuchVerb(operation)
     const verb = this.verbs.get(operation)
-    if (verb) return verb(args, caller, signal)
+    const serve = () => verb!(args, caller, signal)
+    if (verb) return operation === 'model' ? this.#core.pauses.during(caller, serve) : serve()
     switch (operation) {
       case 'blackboard.write':
         return this.#writeAs(cell.name, run, args)
@@ -163,7 +164,7 @@ export class HostCalls implements Serving {
       case 'subscribe':
         return this.subscribe(cell, run, args.pattern)
       case 'ask':
-        return this.#ask(cell, run, args, signal)
+        return this.#ask(caller, args, signal)
       case 'watch':
         return watch(this.#core, cell, run, this.#agent(args.agent, run))
       case 'sync':
@@ -172,6 +173,8 @@ export class HostCalls implements Serving {
         return this.#core.syncPoints.watch(run, args.point, caller, signal)
       case 'tool':
         return this.tools.call(caller, args as Partial<ToolCall>, signal)
+      case 'tool.simulated':
+        return this.tools.isSimulated(run, args)
       case 'spawn':
         return this.spawn(run, args)
       case 'define':
@@ -198,8 +201,10 @@ export class HostCalls implements Serving {
     return { managers: managersOf(this.#core, cell, run), done: own ? stepsOf(this.#core, cell, own) : [] }
   }
 
-  #ask(cell: Cell, run: RunState, args: object, signal: AbortSignal): Promise<string> {
-    if (this.mayBeAnswered(run)) return askPerson(this.#core, cell, run, args, signal)
+  #ask(waiter: ToolWaiter, args: object, signal: AbortSignal): Promise<string> {
+    const { cell, run } = waiter
+    if (this.mayBeAnswered(run))
+      return this.#core.pauses.during(waiter, () => askPerson(this.#core, cell, run, args, signal))
     const text = `ask: nobody can answer agent "${cell.name}" here: a message from outside of any run began this turn. Ask in a run, which has a handle with answer().`
     throw new ConfigurationError(text, { path: 'ask', agent: cell.name })
   }
@@ -228,6 +233,13 @@ export class HostCalls implements Serving {
     }
     if (this.boardScope === 'run') run.board ??= this.#newBoard(run)
     return run.board
+  }
+
+  /** Other runs may write on its board, too. */
+  sharesBoard(run: RunState): boolean {
+    if (run.board === undefined || run.board !== this.#teamBoard) return false
+    for (const other of this.#core.runs.values()) if (other !== run && other.board === run.board) return true
+    return false
   }
 
   /** The board of the run, for somebody who uses it. */

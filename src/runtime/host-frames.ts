@@ -55,9 +55,9 @@ export class HostFrames {
   }
 
   /** For a message that was handed over; it says where that stands, so that the thread can tell whether it has begun. */
-  abort({ turn, lane, windowAt, windowEnd }: Envelope<unknown>, error: DramatisError): OwnFrame {
+  abort(run: number, { turn, lane, windowAt, windowEnd }: Envelope<unknown>, error: DramatisError): OwnFrame {
     const place = { step: windowAt, limit: windowEnd, priority: LANES.indexOf(lane) }
-    return this.make({ kind: ABORT, turn, ...place, data: JSON.stringify(errorData(error)) })
+    return this.make({ kind: ABORT, run, turn, ...place, data: JSON.stringify(errorData(error)) })
   }
 
   runNotice(run: number, id: string, notice: object): OwnFrame {

@@ -2,6 +2,7 @@
 import { fileURLToPath } from 'node:url'
 import type { AgentCode, ToolCode } from '../actors/assignment.ts'
 import { ConfigurationError, type DramatisError } from '../errors.ts'
+import { ownFile } from '../own-files.ts'
 import { compile } from './bundle-compile.ts'
 import { cannotBundle, type Place, shownPlace } from './bundle-errors.ts'
 import type { CellSettings } from './cell-settings.ts'
@@ -33,16 +34,16 @@ export async function importFailure(
   )
 }
 
-const OWN = fileURLToPath(new URL('..', import.meta.url))
 const PLACE = /^(?:\s+at (?:async )?(?:.*\()?)?(file:\/\/\/\S+?|(?:\/|[a-z]:\\)[^()]+?):(\d+)(?::(\d+))?\)?$/i
 
 /** The first place in a stack that is neither Node's nor ours. */
 function placeIn(stack: string): Place | undefined {
+  const own = fileURLToPath(ownFile('.'))
   for (const text of stack.split('\n')) {
     const [, found, line, column] = PLACE.exec(text) ?? []
     if (found === undefined) continue
     const file = found.startsWith('file:') ? fileURLToPath(found) : found
-    if (!file.startsWith(OWN))
+    if (!file.startsWith(own))
       return { file, line: Number(line), ...(column !== undefined && { column: Number(column) }) }
   }
   return undefined
@@ -50,9 +51,11 @@ function placeIn(stack: string): Place | undefined {
 
 /** Node does not say where JavaScript is no JavaScript. The bundler does, also of what the module imports. */
 async function typoIn(code: ImportedCode, path: string): Promise<ConfigurationError | undefined> {
-  const entry = fileURLToPath('module' in code ? code.module : code.protocol)
+  const href = 'module' in code ? code.module : code.protocol
+  if (!href.startsWith('file:')) return undefined // a bundle in memory: it has been compiled
+  const entry = fileURLToPath(href)
   try {
-    await compile(entry, import.meta.url)
+    await compile(entry, ownFile('thread-api.js').href)
     return undefined // it sees nothing wrong
   } catch (error) {
     return cannotBundle(error, entry, path)

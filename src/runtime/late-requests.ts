@@ -32,6 +32,7 @@ export class LateRequests {
 
   /** Who asked learns it after its superior does. */
   fail(request: OpenRequest, error: DramatisError): void {
+    this.#core.overdue(request.run)
     this.#escalate(request, error)
     this.#core.settlement.answerWithError(request, error)
   }

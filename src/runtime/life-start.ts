@@ -26,6 +26,7 @@ export function assignmentOf(core: Core, cell: Cell, life: Life, code: AgentCode
     concurrency: cell.settings.concurrency,
     instances: cell.settings.instances,
     verbs: cell.settings.verbs,
+    loops: cell.settings.loops,
     contextStrategy: cell.settings.contextStrategy,
     code,
     tools,

@@ -5,7 +5,17 @@ import { LARGEST_FRAME } from '../mailbox/foreign-frame.ts'
 import { runOf } from '../mailbox/frame.ts'
 import { type Envelope, NOT_YET } from '../mailbox/mailbox.ts'
 import type { Memory } from '../mailbox/memory.ts'
-import { AT_WORK, FrameJoiner, FrameWriter, PARKED, PERHAPS, parkedWord, SURELY, Window } from '../mailbox/window.ts'
+import {
+  AT_WORK,
+  FrameJoiner,
+  FrameWriter,
+  PARKED,
+  PERHAPS,
+  parkedWord,
+  SURELY,
+  TAKEN,
+  Window,
+} from '../mailbox/window.ts'
 import type { OwnFrame } from './host-frames.ts'
 import type { RunState } from './run-state.ts'
 import type { Thread } from './thread.ts'
@@ -51,6 +61,8 @@ export class Life {
   recalled: (() => void)[] | undefined
   /** How many frames its turns were given that they may have waited for. */
   told = 0
+  /** Messages whose turns are to stop, and are told so with their permit. */
+  readonly unstopped = new Set<Envelope<RunState>>()
   /** Turns that wait for the reader of their answer. */
   readonly awaitReader = new Set<number>()
   wantsBell: 'none' | 'message' | 'reply' = 'none'
@@ -90,12 +102,36 @@ export class Life {
 
   /** The turn of that run waits for others alone. Looks at the replies first: the thread unparks before it takes one. */
   parked(run: RunState): boolean {
-    if (this.backlog.length > 0 || this.window.replies.readTo() !== this.window.replies.written) return false
-    return this.#says(parkedWord(run.index, SURELY)) && !this.holds(run.index)
+    if (this.#isGiven(run)) return false
+    return this.#says(parkedWord(run.index, SURELY)) || this.#says(parkedWord(run.index, TAKEN))
+  }
+
+  /** Takes the permit of that run's turn, if it is parked. A thread that goes on at that moment has it, or learns that it is gone. */
+  takePermit(run: RunState): boolean {
+    return !this.#isGiven(run) && this.#replace(parkedWord(run.index, SURELY), parkedWord(run.index, TAKEN))
+  }
+
+  /** Before anything that the turn is given with its permit. */
+  returnPermit(run: RunState): void {
+    this.#replace(parkedWord(run.index, TAKEN), parkedWord(run.index, SURELY))
+  }
+
+  /** Something is on its way that a turn of that run may wait for. */
+  #isGiven(run: RunState): boolean {
+    const { replies } = this.window
+    return this.backlog.length > 0 || replies.readTo() !== replies.written || this.holds(run.index)
   }
 
   #says(word: number): boolean {
     for (let i = 0; i < this.#turns; i++) if (Atomics.load(this.window.words, PARKED + i) === word) return true
+    return false
+  }
+
+  #replace(word: number, by: number): boolean {
+    const { words } = this.window
+    for (let i = 0; i < this.#turns; i++)
+      if (Atomics.load(words, PARKED + i) === word && Atomics.compareExchange(words, PARKED + i, word, by) === word)
+        return true
     return false
   }
 }

@@ -2,11 +2,15 @@
  * One run, as the livelock detector sees it: what is new in it, and what comes again. A fold over the run's frames and records
  * that shows each to the signs of livelock.ts.
  *
- * Progress (rule 28) is what was not there before in this run: a result, the output of a step or a tool, an entry of the blackboard,
- * another status of a task. Whether it was there goes by content. A result counts with its question, so that "ok" for the
- * next item is news; the same question again with the same answer is none, nor is a task that is given again and goes the
- * same way. A run that makes progress somewhere is not livelocked: it resets all counts.
+ * Progress (rule 28) is what was not there before in this run: a message, a result, the output of a step or a tool, an entry of
+ * the blackboard, another status of a task. Whether it was there goes by content. A result counts with its question, so that
+ * "ok" for the next item is news; the same question again with the same answer is none, nor is a task that is given again
+ * and goes the same way. A run that makes progress somewhere is not livelocked: it resets all counts. What comes again while
+ * somebody else is at a model, a tool or a person does not count either.
+ *
+ * What a model calls within a turn is watched in that turn (actors/rounds-watch.ts), and not again here.
  */
+import { hashOf } from '../actors/hash-of.ts'
 import type { AgentTask } from '../actors/task.ts'
 import type { ErrorCode } from '../errors.ts'
 import { errorOf, isFailure, isHead } from '../mailbox/codec.ts'
@@ -25,6 +29,7 @@ import {
   SEND,
   STEP_DONE,
   senderOf,
+  timeOf,
   turnOf,
   typeOf,
 } from '../mailbox/frame.ts'
@@ -40,29 +45,26 @@ import {
   exchanges,
   isDelegatedBack,
   type LivelockBounds,
-  mostErrors,
+  type Moment,
   mostExchanges,
   NO_ROUNDS,
-  type Repetition,
   type Rounds,
-  repeated,
   roundsAnew,
+  type Sign,
   taskClosed,
   taskOpened,
 } from './livelock.ts'
-import { hashOf, News } from './news.ts'
+import { News } from './news.ts'
 import { isDone } from './parts/tasks.ts'
-import { ToolNews } from './tools/tool-news.ts'
-
-/** Something that agents do that are busy without progress. Never what they say: names, counts and ids alone. */
-export interface Sign {
-  readonly agents: readonly string[]
-  readonly evidence: string
-}
+import { Repeats } from './repeats.ts'
+import { type ToolDone, ToolNews } from './tools/tool-news.ts'
+import { Works } from './works.ts'
 
 /** Who looks at the run: what a frame has no room for, and who takes what is found. */
 export interface Beholder {
   name(index: number): string
+  /** A language model plays it. */
+  isModel(index: number): boolean
   /** Also where the frame has its name alone; `NOBODY` where it is for several. */
   recipientOf(memory: Memory, at: number): number
   /** The id of the message that a turn handles. */
@@ -77,7 +79,7 @@ interface Asked {
   readonly turn: number
   /** Who asks whom for what, in short. */
   readonly action: string
-  readonly seq: number
+  readonly asked: Moment
   readonly polling: boolean
   readonly conversation: Conversation
 }
@@ -101,28 +103,27 @@ export class LivelockWatch {
   readonly #beholder: Beholder
   readonly #news = new News()
   readonly #tools = new ToolNews(MOST_OPEN)
+  readonly #works = new Works(MOST_OPEN)
   /** By caller and correlation. */
   readonly #asked = new BoundedMap<string, Asked>(MOST_OPEN)
   readonly #causes: Causes
   /** Tasks that are polls. */
   readonly #polls = new BoundedMap<string, true>(MOST_OPEN)
-  /** From the last progress on: by action, and by caller and callee. */
-  readonly #actions = new BoundedMap<string, Repetition>(MOST_OPEN)
-  readonly #errors = new BoundedMap<string, Repetition>(MOST_OPEN)
+  readonly #repeats: Repeats
   #rounds: Rounds = NO_ROUNDS
   #stretch = 0
 
   constructor(bounds: LivelockBounds, beholder: Beholder) {
     this.#bounds = bounds
     this.#beholder = beholder
+    this.#repeats = new Repeats(bounds, MOST_OPEN)
     this.#causes = new Causes((agent, turn) => beholder.messageOf(agent, turn), MOST_OPEN)
   }
 
   /** From now on everything is counted anew. */
   begin(): void {
     this.#stretch += 1
-    this.#actions.clear()
-    this.#errors.clear()
+    this.#repeats.begin()
     this.#rounds = roundsAnew(this.#rounds)
   }
 
@@ -153,8 +154,9 @@ export class LivelockWatch {
 
   /** `seq` is the place of the frame in the log. */
   frame(memory: Memory, at: number, seq: number): void {
-    const news = this.#tools.of(memory, at)
-    if (news) return this.saw(...news)
+    const done = this.#tools.of(memory, at, seq)
+    this.#works.frame(memory, at)
+    if (done) return this.#toolDone(done, { seq, at: timeOf(memory, at) })
     switch (kindOf(memory, at)) {
       case SEND:
         return this.#sent(memory, at)
@@ -184,6 +186,7 @@ export class LivelockWatch {
 
   #sent(memory: Memory, at: number): void {
     if (senderOf(memory, at) === 0) return // of the runtime's own
+    this.saw('message', this.#said(memory, at))
     const before = this.#causes.of(memory, at)
     if (isHead(memory, at))
       this.#causes.keep(idOf(memory, at), NOBODY, before) // for its copies
@@ -192,20 +195,27 @@ export class LivelockWatch {
 
   #request(memory: Memory, at: number, seq: number): void {
     const id = idOf(memory, at)
-    const { content, data } = readBody(memory, at)
     const from = senderOf(memory, at)
     const polling = isPolling(memory, at)
+    const action = this.#said(memory, at)
+    this.saw('message', action)
     const conversation = this.#hear(memory, at, this.#causes.of(memory, at))
-    const action = hashOf(`${from}`, `${conversation.to}`, content, data ?? '')
     this.#asked.set(`${from} ${correlationOf(memory, at)}`, {
       id,
       turn: turnOf(memory, at),
       action,
-      seq,
+      asked: { seq, at: timeOf(memory, at) },
       polling,
       conversation,
     })
     if (polling && from === ORCHESTRATOR_INDEX) this.#polls.set(id, true)
+  }
+
+  /** Who says what to whom, in short. Of a task its words: what else goes with it is where it comes from. */
+  #said(memory: Memory, at: number): string {
+    const { content, data = '' } = readBody(memory, at)
+    const more = typeOf(memory, at) === 'delegate' ? '' : data
+    return hashOf(`${senderOf(memory, at)}`, `${this.#beholder.recipientOf(memory, at)}`, content, more)
   }
 
   /** The conversation with that message; where it is a poll it begins there, so that no number of polls is one. */
@@ -216,7 +226,7 @@ export class LivelockWatch {
       threadId: flagsOf(memory, at) & HAS_THREAD ? readBody(memory, at).threadId : undefined,
       from: senderOf(memory, at),
       to: this.#beholder.recipientOf(memory, at),
-      delegates: typeOf(memory, at) === 'delegate',
+      delegates: typeOf(memory, at) === 'delegate' ? hashOf(readBody(memory, at).content) : undefined,
     })
     const isFound = this.#judge(conversation, id)
     // What was found is counted anew, and so are the holders of the task.
@@ -230,11 +240,15 @@ export class LivelockWatch {
     const { messages, from, to, threadId } = conversation
     const [sender, recipient] = [this.#beholder.name(from), this.#beholder.name(to)]
     if (isDelegatedBack(conversation)) {
-      const way = [...conversation.holders, to].map((index) => `"${this.#beholder.name(index)}"`).join(' -> ')
+      const way = [...conversation.holders.map(({ agent }) => agent), to]
+        .map((index) => `"${this.#beholder.name(index)}"`)
+        .join(' -> ')
       this.#found(
         [recipient, sender],
         `a task was delegated back to "${recipient}", who had it: ${way} (message ${id})`,
       )
+    } else if (this.#works.beside(from, to)) {
+      return false
     } else if (exchanges(conversation) >= mostExchanges(this.#bounds)) {
       const times = exchanges(conversation)
       const evidence = `"${sender}" and "${recipient}" wrote to each other and back ${times} times without progress (the last: message ${id})`
@@ -274,30 +288,26 @@ export class LivelockWatch {
       this.saw('result', asked.action, outcome)
     }
     if (asked.polling) return
-    const attempt = { asked: asked.seq, answered: seq, outcome }
+    const isCounted = !this.#beholder.isModel(caller) && !this.#works.beside(caller, callee)
+    const { id, action } = asked
+    const attempt = { asked: asked.asked, answered: { seq, at: timeOf(memory, at) }, outcome }
     const [from, to] = [this.#beholder.name(caller), this.#beholder.name(callee)]
-    if (error && this.#again(this.#errors, `${caller} ${callee}`, attempt) >= mostErrors(this.#bounds)) {
-      const { times } = this.#errors.get(`${caller} ${callee}`)!
-      const evidence = `"${to}" failed ${times} times in a row with the same error for "${from}": ${error.code} (the last: message ${asked.id})`
-      return this.#found([from, to], evidence)
-    }
-    const times = this.#again(this.#actions, asked.action, attempt)
-    if (times >= this.#bounds.maxRepeats) {
-      const evidence = `"${from}" asked "${to}" the same ${times} times in a row, and each time got the same answer (the last: message ${asked.id})`
-      return this.#found([from, to], evidence)
-    }
-    this.#goOn(caller, callee, asked, led ?? asked.conversation)
+    const sign = isCounted ? this.#repeats.request({ from, to, action, attempt, error: error?.code, id }) : undefined
+    if (sign) this.#beholder.found(sign)
+    else this.#goOn(caller, callee, asked, led ?? asked.conversation)
   }
 
-  #again(counts: Map<string, Repetition>, key: string, attempt: Parameters<typeof repeated>[1]): number {
-    const repetition = repeated(counts.get(key), attempt)
-    counts.set(key, repetition)
-    return repetition.times
+  #toolDone(done: ToolDone, answered: Moment): void {
+    const { agent, action, outcome, failed, polling } = done
+    if (!failed) this.saw(action, outcome)
+    if (polling || this.#beholder.isModel(agent) || this.#works.beside(agent, agent)) return
+    const sign = this.#repeats.tool(this.#beholder.name(agent), done, answered)
+    if (sign) this.#beholder.found(sign)
   }
 
   /** The caller's turn goes on because of the answer; of several that it waits for, because of the longest conversation. */
   #goOn(caller: number, callee: number, { turn, id }: Asked, led: Conversation): void {
-    const message = { stretch: this.#stretch, threadId: undefined, from: callee, to: caller, delegates: false }
+    const message = { stretch: this.#stretch, threadId: undefined, from: callee, to: caller, delegates: undefined }
     const answer = continued(led, message)
     const own = this.#causes.ofTurn(caller, turn)
     const isLonger = own?.stretch !== answer.stretch || answer.messages > own.messages

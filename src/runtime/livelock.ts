@@ -15,21 +15,41 @@ export interface LivelockBounds {
   readonly maxRepeats: number
   /** In one conversation. */
   readonly maxMessagesWithoutProgress: number
+  /** Whether the third sign ends the run. Else it is told of two, and goes on. */
+  readonly ends: boolean
 }
 
-export const LIVELOCK_BOUNDS: LivelockBounds = { maxStalledRounds: 3, maxRepeats: 4, maxMessagesWithoutProgress: 50 }
+/** Code repeats itself for many reasons that do not show: a poll, a count in a variable. */
+export const LIVELOCK_BOUNDS: LivelockBounds = {
+  maxStalledRounds: 24,
+  maxRepeats: 24,
+  maxMessagesWithoutProgress: 100,
+  ends: false,
+}
 
-/** The same error says more than the same answer: 3 where that is 4. */
+/** The same error says more than the same answer: 18 where that is 24. */
 export const mostErrors = ({ maxRepeats }: LivelockBounds): number => Math.ceil(maxRepeats * 0.75)
-/** How often two may write to each other and back: 6 where the same action is 4. */
+/** How often two may write to each other and back: 36 where the same action is 24. */
 export const mostExchanges = ({ maxRepeats }: LivelockBounds): number => Math.ceil(maxRepeats * 1.5)
+
+/** Something that agents do that are busy without progress. Never what they say: names, counts and ids alone. */
+export interface Sign {
+  readonly agents: readonly string[]
+  readonly evidence: string
+}
 
 // ---- the same again
 
-/** What came of one request; `asked` and `answered` are places in the log. */
+/** A place in the log, and the time, in ms. */
+export interface Moment {
+  readonly seq: number
+  readonly at: number
+}
+
+/** What came of one action. */
 export interface Attempt {
-  readonly asked: number
-  readonly answered: number
+  readonly asked: Moment
+  readonly answered: Moment
   /** The answer, or the error, in short. */
   readonly outcome: string
 }
@@ -38,16 +58,30 @@ export interface Attempt {
 export interface Repetition {
   readonly outcome: string
   readonly times: number
-  readonly answered: number
+  readonly answered: Moment
+  /** The longest pause between two of them, in ms. */
+  readonly pause: number
 }
+
+/** Who waits so many times longer than before means to wait. */
+const BACK_OFF = 1.5
 
 /**
  * An attempt repeats another one if it began after that had its outcome: who asks the same ten times at once wants ten
- * opinions, and does not yet know that they agree.
+ * opinions, and does not yet know that they agree. One that comes after a longer pause than all before, as retries with
+ * back-off do, is none either.
  */
 export function repeated(before: Repetition | undefined, { asked, answered, outcome }: Attempt): Repetition {
-  if (before?.outcome !== outcome) return { outcome, times: 1, answered }
-  return asked < before.answered ? before : { outcome, times: before.times + 1, answered }
+  if (before?.outcome !== outcome) return { outcome, times: 1, answered, pause: 0 }
+  if (asked.seq < before.answered.seq) return before
+  const pause = Math.max(0, asked.at - before.answered.at)
+  const backsOff = before.pause > 0 && pause >= BACK_OFF * before.pause
+  return {
+    outcome,
+    times: before.times + (backsOff ? 0 : 1),
+    answered,
+    pause: Math.max(pause, before.pause),
+  }
 }
 
 // ---- conversations
@@ -69,8 +103,13 @@ export interface Conversation {
   readonly to: number
   /** How many of the last messages went to and fro between these two. */
   readonly alternating: number
-  /** Who had the task that the last message delegates, in order. */
-  readonly holders: readonly number[]
+  /** Who had the task that the last message delegates, in order, and what they gave on, in short. */
+  readonly holders: readonly Holder[]
+}
+
+export interface Holder {
+  readonly agent: number
+  readonly task: string
 }
 
 export interface NextMessage {
@@ -78,14 +117,15 @@ export interface NextMessage {
   readonly threadId: string | undefined
   readonly from: number
   readonly to: number
-  readonly delegates: boolean
+  /** The task that it delegates, in short. */
+  readonly delegates: string | undefined
 }
 
 /** The conversation with one more message. Another thread, or progress, begins a new one; a task keeps its holders. */
 export function continued(before: Conversation | undefined, message: NextMessage): Conversation {
   const { stretch, from, to, delegates } = message
   const threadId = message.threadId ?? before?.threadId
-  const holders = delegates ? [...(before?.holders ?? []), from] : []
+  const holders = delegates === undefined ? [] : [...(before?.holders ?? []), { agent: from, task: delegates }]
   const goesOn = before !== undefined && before.stretch === stretch && before.threadId === threadId
   if (!goesOn) return { stretch, threadId, messages: 1, parties: [from, to], from, to, alternating: 1, holders }
   const answers = before.from === to && before.to === from
@@ -104,8 +144,15 @@ export function continued(before: Conversation | undefined, message: NextMessage
 /** How often the two have written to each other and back. */
 export const exchanges = ({ alternating }: Conversation): number => alternating >> 1
 
-/** The task goes back to one that had it. */
-export const isDelegatedBack = ({ holders, to }: Conversation): boolean => holders.includes(to)
+/** So often a task may come back to one that had it, with other words each time: a draft that somebody has notes on. */
+const MOST_RETURNS = 2
+
+/** The task goes back to one that had it: in the same words, or more often than a draft does. */
+export function isDelegatedBack({ holders, to }: Conversation): boolean {
+  const before = holders.filter(({ agent }) => agent === to)
+  const task = holders.at(-1)?.task
+  return before.length > MOST_RETURNS || before.some((holder) => holder.task === task)
+}
 
 // ---- rounds
 

@@ -36,6 +36,8 @@ export class Lives implements LifeCycle {
   /** What a thread becomes when it is given to that agent. */
   codeOf: (cell: Cell) => Promise<AgentCode> = () => Promise.reject(new Error('no code'))
   toolsOf: (cell: Cell) => Promise<AssignedTools> = async () => ({ host: [], modules: [], names: [] })
+  /** Until a thread may be made for it; undefined: now. */
+  roomFor: (cell: Cell) => Promise<void> | undefined = () => undefined
   threadFor: (cell: Cell) => Thread = (cell) => this.#core.spawner.spawn(cell.settings.maxHeapMb)
   roster: (run: RunState | undefined) => RosterEntry[] = () => []
   readonly conversations = new Conversations()
@@ -57,6 +59,8 @@ export class Lives implements LifeCycle {
     let life: Life
     try {
       ;[code, tools] = await Promise.all([this.codeOf(cell), this.toolsOf(cell)])
+      const room = this.roomFor(cell)
+      if (room) await room
       if (this.#core.closed || cell.life || cell.stopped || cell.beginnings !== beginning) return
       cell.epoch = cell.nextEpoch()
       life = new Life(cell.epoch, this.threadFor(cell), Math.min(cell.settings.concurrency, MAX_CONCURRENCY))
@@ -83,6 +87,7 @@ export class Lives implements LifeCycle {
     }
     if (started.state !== undefined) cell.state = JSON.parse(started.state) as object
     cell.first.tools = started.tools
+    cell.first.harmful = started.harmful ?? []
     life.ready = true
     cell.lastEndAt = clock.monotonic()
     cell.startFailures = 0

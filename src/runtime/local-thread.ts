@@ -77,7 +77,7 @@ export class LocalThread implements Thread {
       this.#loop = loop
       const state = await loop.start(assignment.state)
       scheduler.defer(() => loop.pump())
-      return { ok: true, state, tools: toolbox.names }
+      return { ok: true, state, tools: toolbox.names, harmful: toolbox.harmful }
     } catch (error) {
       return { ok: false, error: errorData(startFailure(role.name, error)) }
     }

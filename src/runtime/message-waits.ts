@@ -13,8 +13,8 @@ import type { Wait } from './wait-graph.ts'
 
 /** The graph that it is for. */
 interface Graph {
-  /** A node of no turn, with that wait. */
-  add(wait: Wait): number
+  /** A node of no turn, with that wait; without one it is live. */
+  add(wait: Wait | undefined): number
   /** The node of a turn, or of the message that it will be. */
   message(callee: Cell, envelope: Envelope<RunState>): number
   /** The node of who is to do that task. */
@@ -23,16 +23,26 @@ interface Graph {
 
 type Waits = ReadonlyMap<Envelope<RunState>, Wait>
 
+/** What messages wait for that a mailbox has no room for. */
+interface Roomless {
+  /** Of most. */
+  readonly any: Wait
+  /** All that has room there. */
+  readonly targets: readonly number[]
+}
+
 export class MessageWaits {
   readonly #held: Holding
   readonly #team: TeamMemory
   readonly #graph: Graph
-  /** By mailbox: those that wait for room in it, and what for. */
-  readonly #roomless = new Map<Cell['mailbox'], Waits>()
+  /** By mailbox: what those that wait for room in it wait for. */
+  readonly #roomless = new Map<Cell['mailbox'], Roomless>()
   /** By mailbox of an agent that may have turns of several runs: those that wait for more than their turn to come. */
   readonly #queues = new Map<Cell['mailbox'], Waits>()
-  /** By agent with one turn at a time: what all wait for that it has not begun with. */
+  /** By agent at which all that wait in line wait for the same: what for. */
   readonly #places = new Map<Cell, Wait | undefined>()
+  /** By such agent: the node that stands for all that wait in line there. */
+  readonly #lines = new Map<Cell, number>()
 
   constructor({ held, team }: Pick<Core, 'held' | 'team'>, graph: Graph) {
     this.#held = held
@@ -45,14 +55,44 @@ export class MessageWaits {
     const held = this.#held.of(envelope)
     if (held) return this.#forTasks(held)
     if (callee.gone || isNested(envelope)) return undefined
-    const forRoom = callee.mailbox.parked.length > 0 ? this.#parkedAt(callee).get(envelope) : undefined
-    if (forRoom) return this.#isOnItsWay(callee) ? undefined : forRoom
+    if (callee.mailbox.parked.includes(envelope)) return this.#forRoom(callee, envelope)
     const holder =
       envelope.turn === 0
         ? undefined
         : callee.instances.find(({ mailbox }) => mailbox.handed.get(envelope.turn) === envelope)
     if (holder) return this.#forPlace(callee, [holder], envelope)
-    if (callee.interleaves) return this.#inQueue(callee).get(envelope)
+    return isUniform(callee) ? this.#placeAt(callee, envelope) : this.#inQueue(callee).get(envelope)
+  }
+
+  /**
+   * Nodes for all messages of a run that stand in a mailbox, or wait for room there, and that no turn has begun with. One stands
+   * for many where that is the same: what this takes does not grow with what waits.
+   */
+  waiting(callee: Cell, run: RunState): number[] {
+    const { mailbox } = callee
+    const nodes: number[] = []
+    for (const envelope of mailbox.nested) if (envelope.run === run) nodes.push(this.#graph.message(callee, envelope))
+    if (mailbox.has(run)) {
+      if (isUniform(callee)) nodes.push(this.#line(callee))
+      else
+        for (const envelope of inLine(mailbox))
+          if (envelope.run === run) nodes.push(this.#graph.message(callee, envelope))
+    }
+    if (mailbox.parked.has(run)) nodes.push(this.#graph.add(this.#forRoom(callee, undefined)))
+    return nodes
+  }
+
+  /** What stands for all that wait in line at an agent where these wait for the same. */
+  #line(callee: Cell): number {
+    let at = this.#lines.get(callee)
+    if (at === undefined) {
+      at = this.#graph.add(callee.gone ? undefined : this.#placeAt(callee, callee.mailbox.peek()!))
+      this.#lines.set(callee, at)
+    }
+    return at
+  }
+
+  #placeAt(callee: Cell, envelope: Envelope<RunState>): Wait | undefined {
     if (!this.#places.has(callee)) this.#places.set(callee, this.#forPlace(callee, callee.instances, envelope))
     return this.#places.get(callee)
   }
@@ -69,22 +109,26 @@ export class MessageWaits {
   }
 
   /** Any that has room there has to be done with; all, for one that is too large for a mailbox that is not empty. */
-  #parkedAt(callee: Cell): Waits {
-    const known = this.#roomless.get(callee.mailbox)
+  #forRoom(callee: Cell, envelope: Envelope<RunState> | undefined): Wait | undefined {
+    if (callee.gone || this.#isOnItsWay(callee)) return undefined
+    const { any, targets } = this.#roomAt(callee)
+    const isLarge = envelope !== undefined && envelope.bytes > callee.settings.mailbox.bytes
+    return isLarge ? { need: targets.length, targets } : any
+  }
+
+  #roomAt(callee: Cell): Roomless {
+    const { mailbox, instances } = callee
+    const known = this.#roomless.get(mailbox)
     if (known) return known
-    const waits = new Map<Envelope<RunState>, Wait>()
-    this.#roomless.set(callee.mailbox, waits)
     const targets: number[] = []
-    const any = this.#graph.add({ need: 1, targets })
-    const forAny: Wait = { need: 1, targets: [any] }
-    for (const envelope of callee.mailbox.parked) {
-      const isLarge = envelope.bytes > callee.settings.mailbox.bytes
-      waits.set(envelope, isLarge ? { need: callee.mailbox.waiting + callee.mailbox.underWay, targets } : forAny)
-    }
-    for (const { mailbox } of callee.instances)
+    const roomless: Roomless = { any: { need: 1, targets: [this.#graph.add({ need: 1, targets })] }, targets }
+    this.#roomless.set(mailbox, roomless)
+    for (const { mailbox } of instances)
       for (const envelope of mailbox.handed.values()) targets.push(this.#graph.message(callee, envelope))
-    for (const envelope of callee.mailbox.queued()) targets.push(this.#graph.message(callee, envelope))
-    return waits
+    for (const envelope of mailbox.nested) targets.push(this.#graph.message(callee, envelope))
+    if (!isUniform(callee)) for (const envelope of inLine(mailbox)) targets.push(this.#graph.message(callee, envelope))
+    else if (mailbox.peek()) targets.push(this.#line(callee))
+    return roomless
   }
 
   /**
@@ -113,8 +157,7 @@ export class MessageWaits {
     const waits = new Map<Envelope<RunState>, Wait>()
     /** By run and by line: what it is that the last of them waits for. */
     const last = new Map<RunState | number, number>()
-    for (const envelope of callee.mailbox.queued()) {
-      if (isNested(envelope)) continue
+    for (const envelope of inLine(callee.mailbox)) {
       const own = this.#forPlace(callee, callee.instances, envelope)
       const line = lineOf(envelope)
       const before = [last.get(envelope.run), last.get(line)].filter((at) => at !== undefined)
@@ -133,3 +176,11 @@ export class MessageWaits {
 
 /** What comes one behind the other: of one sender and one priority. */
 const lineOf = ({ memory, at, priority }: Envelope<RunState>): number => senderOf(memory, at) * 2 ** 32 + priority
+
+/** All that wait in line at an agent wait for the same: for a turn of it to end. */
+const isUniform = ({ interleaves, mailbox }: Cell): boolean => !interleaves || !mailbox.isMixed
+
+/** Without those that are to run within others. */
+function* inLine(mailbox: Cell['mailbox']): IterableIterator<Envelope<RunState>> {
+  for (const envelope of mailbox.queued()) if (!isNested(envelope)) yield envelope
+}

@@ -38,3 +38,24 @@ function labelText(labels: Record<string, string>): string {
 const escaped = (character: string) => (character === '\n' ? '\\n' : `\\${character}`)
 
 const numberText = (value: number) => String(value).replace(/^(-?)Infinity$/, (_, minus) => `${minus || '+'}Inf`)
+
+export const counter = (name: string, help: string, samples: Metric['samples']): Metric => ({
+  name: `dramatis_${name}_total`,
+  help,
+  kind: 'counter',
+  samples,
+})
+
+export const gauge = (name: string, help: string, samples: Metric['samples']): Metric => ({
+  name: `dramatis_${name}`,
+  help,
+  kind: 'gauge',
+  samples,
+})
+
+export const histogram = (name: string, help: string, samples: Metric['samples']): Metric => ({
+  name: `dramatis_${name}_seconds`,
+  help,
+  kind: 'histogram',
+  samples,
+})

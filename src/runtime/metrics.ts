@@ -3,8 +3,9 @@
  * nothing is global: two teams in a process have two pages.
  */
 import { sumOf } from './agent-instance.ts'
+import { callMetrics } from './call-metrics.ts'
 import type { Cell } from './cell.ts'
-import type { Metric } from './metric.ts'
+import { counter, gauge, histogram, type Metric } from './metric.ts'
 import type { Tallies } from './parts/tallies.ts'
 import type { RunBook } from './run-book.ts'
 import type { Supervisor } from './supervisor.ts'
@@ -18,6 +19,7 @@ export function metricsOf(supervisor: Supervisor, runs: RunBook, tallies: Tallie
     ...messages(agents, supervisor, tallies),
     ...lives(agents, supervisor, tallies),
     ...ends(runs, tallies),
+    ...callMetrics(tallies.calls),
     ...host(supervisor),
   ]
 }
@@ -53,12 +55,11 @@ function messages(agents: readonly Cell[], { deadLetters }: Supervisor, tallies:
     ),
     gauge('dead_letters', 'Dead letters in the list.', single(deadLetters.length)),
     counter('dead_letters_forgotten', 'Dead letters that have left the full list.', single(deadLetters.forgotten)),
-    {
-      name: 'dramatis_turn_duration_seconds',
-      help: 'From the start of a turn to its end, its waits among it; failed turns too.',
-      kind: 'histogram',
-      samples: agents.flatMap((cell) => tallies.of(cell).turns.samples({ agent: cell.name })),
-    },
+    histogram(
+      'turn_duration',
+      'From the start of a turn to its end, its waits among it; failed turns too.',
+      agents.flatMap((cell) => tallies.of(cell).turns.samples({ agent: cell.name })),
+    ),
   ]
 }
 
@@ -109,13 +110,16 @@ function lives(agents: readonly Cell[], { actors, spawner }: Supervisor, tallies
 function ends(runs: RunBook, tallies: Tallies): Metric[] {
   return [
     gauge('runs', 'Runs under way, and runs that wait to begin.', labelled('state', runs.counts)),
-    counter('runs_ended', 'Runs by their ending.', labelled('ending', tallies.runs)),
-    {
-      name: 'dramatis_run_duration_seconds',
-      help: 'From execute to the result, the wait before the start among it.',
-      kind: 'histogram',
-      samples: tallies.runTimes.samples({}),
-    },
+    counter(
+      'runs_ended',
+      'Runs by their ending; refused: the team was overloaded and did not take them.',
+      labelled('ending', { ...tallies.runs, refused: runs.refusals }),
+    ),
+    histogram(
+      'run_duration',
+      'From execute to the result, the wait before the start among it.',
+      tallies.runTimes.samples({}),
+    ),
   ]
 }
 
@@ -135,20 +139,6 @@ function host(supervisor: Supervisor): Metric[] {
     ),
   ]
 }
-
-const counter = (name: string, help: string, samples: Samples): Metric => ({
-  name: `dramatis_${name}_total`,
-  help,
-  kind: 'counter',
-  samples,
-})
-
-const gauge = (name: string, help: string, samples: Samples): Metric => ({
-  name: `dramatis_${name}`,
-  help,
-  kind: 'gauge',
-  samples,
-})
 
 const sum = <Key extends string>(all: readonly Record<Key, number>[], key: Key): number =>
   all.reduce((total, one) => total + one[key], 0)

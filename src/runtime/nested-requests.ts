@@ -12,10 +12,10 @@ import type { Life } from './life.ts'
 import type { RunState } from './run-state.ts'
 
 /** Puts what may go now behind the other replies; the rest waits for its turn to come again, or for a permit. */
-export function handNested(core: Core, cell: Cell, life: Life): void {
+export function handNested(core: Core, cell: Cell, life: Life, mayGoOn: (run: RunState) => boolean): void {
   for (const envelope of [...cell.mailbox.nested]) {
     if (!cell.mailbox.holds(envelope.within!)) continue
-    if (cell.suspended.has(envelope.run.index) && !core.gate.resume(envelope.run, cell)) continue
+    if (!mayGoOn(envelope.run)) continue
     const replay = envelope.attempt > 1 ? core.redelivery.replayOf(cell, envelope) : undefined
     if (replay) life.backlog.push(replay)
     hand(core, cell, life, envelope)

@@ -2,7 +2,7 @@
  * What has been seen, so that what comes again is known: by a hash of it, at most 10,000 of a run. Beyond these the oldest
  * is forgotten and would count as new: rather a livelock that is found late than one that is none.
  */
-import { createHash } from 'node:crypto'
+import { hashOf } from '../actors/hash-of.ts'
 import { BoundedMap } from './bounded-map.ts'
 
 const MOST_SEEN = 10_000
@@ -18,7 +18,3 @@ export class News {
     return true
   }
 }
-
-/** Of texts that can be long, and that nobody is to read again. */
-export const hashOf = (...parts: readonly string[]): string =>
-  createHash('sha1').update(JSON.stringify(parts)).digest('base64')

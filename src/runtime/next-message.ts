@@ -43,6 +43,8 @@ export class NextMessage {
     const { mailbox, promised, atOnce } = cell
     const { handed } = mailbox
     const mayCome = cell.openRuns < atOnce && mailbox.waiting > 0
+    if (!mayCome && mailbox.waiting > 0 && cell.suspects.size === 0)
+      this.#core.limits.reached(`concurrency of "${cell.name}"`, atOnce, 'messages of other runs wait for it')
     const next = mayCome ? this.#another(cell, runsOf(handed.values())) : undefined
     if (!next) for (const run of [...promised]) this.#core.gate.release(run, cell) // what it was for is gone, or cannot come
     return next

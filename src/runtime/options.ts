@@ -56,14 +56,24 @@ export interface BudgetConfig {
  * neither, a model without a `baseURL` has the key of `OPENAI_API_KEY`, and one with a `baseURL` has none. Keys stay in the host:
  * no agent's thread sees one, and they are taken out of logs, errors, events, trace and results.
  *
- * Calls of models with the same address and key wait for each other in one queue when the provider is asked too often. A call
+ * Calls of models with the same address and key wait for each other in one queue when the provider is asked too often (429 or 503),
+ * with the `maxRetryAfterMs` of the first of them; `maxConcurrent` (32) of them are under way at a time, and entries that share a queue
+ * say no other number than the first of them. A call
  * that fails in a way that passes is made again, with backoff or as long as the provider wants to be left alone: 5 times in all,
- * within 300 s. Of a client of your own, calls that reject with a `ModelError` whose `details.retryable` is true are.
+ * within `communication.modelTimeoutMs` (300 s). Of a client of your own, calls that reject with a `ModelError` whose `details.retryable` is true are.
  */
 export type ModelsConfig = {
   [name: string]:
     | ModelClient
-    | { model: string; baseURL?: string; apiKeyEnv?: string; apiKey?: string | (() => string | Promise<string>) }
+    | {
+        model: string
+        baseURL?: string
+        apiKeyEnv?: string
+        apiKey?: string | (() => string | Promise<string>)
+        /** The longest pause, in ms, that a `retry-after` of 429 or 503 brings all calls of the provider. Default 600,000. */
+        maxConcurrent?: number
+        maxRetryAfterMs?: number
+      }
 }
 
 /** An append-only log of a team's own records. Not available in this version. */
@@ -98,18 +108,29 @@ export interface TeamOptions<Name extends string = string> {
   enableBlackboard?: boolean | { scope: 'run' | 'team' }
   /** Where agents wait for each other; none. */
   syncPoints?: SyncPoint<NoInfer<Name>>[]
-  /** Turns of one run at a time; 5. */
+  /**
+   * Turns of one run that work at the same time; 32. A turn that waits for its model or a tool counts, one that only waits for other
+   * agents or a person does not. Before it goes
+   * on it has its place again, whatever ends the wait: an answer, a timeout, a cancellation, a signal of the caller's own.
+   * When the run itself is cancelled or its time is over, or an agent is taken out of the team, turns are told to stop at once.
+   *
+   * The runtime does not see work that a handler starts by itself, a timer or a `fetch`, while a request of the turn is open.
+   * The turn counts as waiting then, and such work goes on beside the turns of others until its next verb. Await it first,
+   * or wrap it in `context.step`.
+   */
   maxConcurrentAgents?: number
   /** Runs of the team at a time; 100. */
   maxConcurrentRuns?: number
-  /** Runs that may wait for their start; 1,000. Beyond: `TeamOverloadedError`. */
+  /** Runs that may wait for their start; 1,000. Beyond, `execute` resolves with `TeamOverloadedError` and `launch` throws it. */
   maxQueuedRuns?: number
-  /** Of one run, from `execute` on; 600,000. */
+  /** Agents that one run may make, by `spawn` and `defineAgent` together, 0 to 10,000; 64. Beyond: `TeamOverloadedError`. Each has a thread. */
+  maxSpawnedAgents?: number
+  /** Of one run, from `execute` on, the time of models and people included; 600,000. Raise it for slow models, and where people are asked. */
   globalTimeoutMs?: number
   /**
    * `warmSpares`: threads kept ready for a restart, of each heap class (`limits.maxHeapMb`) that agents have; 1. In all 8, or
-   * `warmSpares` if that is more: the classes that were needed last have theirs. The others are not available in this
-   * version.
+   * `warmSpares` if that is more: the classes that were needed last have theirs. While runs make agents faster than threads
+   * boot there are more of them, within the same bound; 0 keeps none at all. The others are not available in this version.
    */
   threads?: { max?: number; idleMs?: number; warmSpares?: number }
   /** For every agent; a role's own `supervision` goes first. */
@@ -123,6 +144,22 @@ export interface TeamOptions<Name extends string = string> {
    * each answer, in events and in results (`rehearsed`). When `NODE_ENV` is production only 'rehearsal' gives it.
    */
   models?: ModelsConfig | 'rehearsal'
+  /**
+   * `realTools`: tools run also where the rehearsal model answers, with the arguments that it invents; false. Left out, only tools
+   * that say `readOnly: true` do; the others are answered in their place, from their `output` schema.
+   */
+  rehearsal?: { realTools?: boolean }
+  /**
+   * The file from which names of packages in `module` are resolved, of agents, tools and a protocol: `import.meta.url`, in CommonJS
+   * `__filename`; or a folder. Left out: the working directory in which the team is made. `loadTeam` and the command line give
+   * the team's own file.
+   */
+  resolveFrom?: string | URL
+  /**
+   * Names of environment variables whose values are taken out of logs, errors, events, traces and results, whatever they are called.
+   * Default: none beside those that are called like a secret. Add a variable whose name does not tell that it holds one.
+   */
+  secretVariables?: readonly string[]
   /** Every agent can call them. The protocol script can too, but for those in modules without `isolate`. */
   tools?: ToolReference[]
   /** Where agents come from that the team does not have yet, and what its agents define is kept: `loadTeam` gives one. */

@@ -18,18 +18,19 @@ export interface AskRequest {
 }
 
 /** It travels with events and stays in the log. */
-const LONGEST = 10_000
+const LONGEST = 24_000 // an approval has the whole input of a tool
 const MOST_CHOICES = 100
 
 /** Puts it into the run's events, and waits for the answer. */
 export function askPerson(
   core: Core,
-  { name }: Cell,
+  { name, settings }: Cell,
   run: RunState,
   request: object,
   signal: AbortSignal,
 ): Promise<string> {
-  const { question: text, choices, timeoutMs, ask = 'ask' } = checked(request)
+  const { question: text, choices, ask = 'ask', ...limits } = checked(request)
+  const { timeoutMs = settings.questionTimeoutMs } = limits
   const questionId = core.frames.id()
   return new Promise((resolve, reject) => {
     const close = () => {
@@ -42,7 +43,7 @@ export function askPerson(
       reject(signal.reason)
     })
     const timer =
-      timeoutMs === undefined
+      timeoutMs === false
         ? undefined
         : core.clock.timer(timeoutMs, () => {
             close()
@@ -79,6 +80,12 @@ export function answerQuestion({ id, questions }: RunState, questionId: string, 
   question.settle(answer)
 }
 
+/** A sentence that names the questions which nobody has answered yet; '' where there are none. */
+export function openQuestionsOf({ questions }: RunState): string {
+  const open = Array.from(questions.values(), ({ agent, text }) => `"${agent}" waits for a person: ${shown(text)}`)
+  return open.length === 0 ? '' : ` ${open.join('; ')}. Answer with run.answer(), or give the run more time.`
+}
+
 function checked(request: object): AskRequest {
   const { question, choices, timeoutMs, ask } = request as Partial<AskRequest>
   if (typeof question !== 'string' || question === '' || question.length > LONGEST)
@@ -110,6 +117,6 @@ const wrong = (path: string, got: unknown, accepted: string, advice = '') =>
 
 const unanswered = (agent: string, question: string, timeoutMs: number) =>
   new RequestTimeoutError(
-    `Nobody answered the question of agent "${agent}" within ${timeoutMs} ms: ${shown(question)}. Listen to the run's question events and call run.answer(), or give it more time.`,
-    { agent, timeoutMs },
+    `Nobody answered the question of agent "${agent}" within ${timeoutMs} ms: ${shown(question)}. Listen to the run's question events and call run.answer(), or give it more time (timeoutMs of the question, or communication.questionTimeoutMs).`,
+    { agent, question, timeoutMs },
   )

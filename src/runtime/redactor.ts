@@ -1,17 +1,25 @@
 /**
- * Takes the team's keys out of whatever leaves it. By value: each key that the team knows, also as it stands in a URL or in
- * base64. By name: in logs, the texts of fields that are called like a secret. By shape: in logs and errors, bearer tokens
- * and keys as the large providers issue them.
+ * Takes the team's keys out of whatever leaves it. By value: each key that the team knows, also as it stands in a URL, in JSON, in
+ * base64, in hex (secret-forms.ts). By name: in logs, the texts of fields that are called like a secret. By shape: in logs and errors,
+ * bearer tokens and keys as the large providers issue them.
  *
  * It does not catch a key that the team does not know and that has neither name nor shape of one; one that an agent cuts in
  * two, or encodes in another way; and one of fewer than 8 characters, which could be any word.
  */
+import { MOST_LEVELS } from '../mailbox/json-depth.ts'
+import { formsOf } from './secret-forms.ts'
+
+/** How many keys of one source are known: those that calls under way can still have. */
+const KEPT_OF_SOURCE = 16
 
 /** What stands in the place of a secret. */
 const REDACTED = '[redacted]'
 
+/** What is nested deeper than any message can be is not looked into, and so not passed on. */
+const DEEPEST = MOST_LEVELS + 50
+const TOO_DEEP = '[nested too deep]'
+
 const SHORTEST = 8
-const LONG = 16 // no name is as long
 /** As `snake_case`. */
 const SECRET_NAME =
   /(?:^|_)(?:api_?key|authorization|password|passwd|passphrase|secret|token|cookie|credentials?|(?:private|secret|access)_key)$/
@@ -24,27 +32,55 @@ export function isSecretName(name: string): boolean {
   return SECRET_NAME.test(words.toLowerCase()) || /(?:^|_)KEY$/.test(name) // a variable; a field called key is none
 }
 
+/** What is looked for: the forms of all keys, longest first, and their first one and two characters. */
+interface Patterns {
+  readonly forms: readonly string[]
+  readonly values: RegExp
+  readonly heads: ReadonlySet<string>
+}
+
 export class Redactor {
   readonly #known = new Set<string>()
-  #values: RegExp | undefined
+  /** The last keys of functions that give a new one from time to time, oldest first. */
+  readonly #rotating = new Map<object, Set<string>>()
+  /** Made of all that is known when a text is looked at. */
+  #made: Patterns | undefined
 
   /** From now on it is taken out. */
   learn(secret: string | undefined): void {
     if (secret === undefined || secret.length < SHORTEST || this.#known.has(secret)) return
-    for (const form of formsOf(secret)) this.#known.add(form)
-    const longestFirst = [...this.#known].sort((one, other) => other.length - one.length)
-    this.#values = new RegExp(longestFirst.map(escaped).join('|'), 'g')
+    this.#known.add(secret)
+    this.#made = undefined
   }
 
-  /** The values of variables that are called like a secret. Not those that could be a name: `DB_PASSWORD=postgres`. */
-  learnVariables(env: Readonly<Record<string, string | undefined>>): void {
-    for (const [name, value = ''] of Object.entries(env))
-      if (isSecretName(name) && (value.length >= LONG || (/\d/.test(value) && /[a-z]/i.test(value)))) this.learn(value)
+  /** The same for a key of a source that gives others later: its last 16 are known, so that their number has a bound. */
+  learnFrom(source: object, secret: string): void {
+    if (secret.length < SHORTEST) return
+    const last = this.#rotating.get(source) ?? new Set()
+    const isNew = !last.delete(secret)
+    last.add(secret) // behind the others: it is the newest
+    if (!isNew) return
+    const [oldest] = last
+    if (last.size > KEPT_OF_SOURCE && oldest !== undefined) last.delete(oldest)
+    this.#rotating.set(source, last)
+    this.#made = undefined
+  }
+
+  /** undefined: nothing is known. */
+  get #patterns(): Patterns | undefined {
+    if (this.#made || (this.#known.size === 0 && this.#rotating.size === 0)) return this.#made
+    const secrets = [this.#known, ...this.#rotating.values()].flatMap((keys) => [...keys])
+    const unsorted = new Set(secrets.flatMap((secret) => [...formsOf(secret)]))
+    const forms = [...unsorted].sort((one, other) => other.length - one.length)
+    const values = new RegExp(forms.map(escaped).join('|'), 'g')
+    const heads = new Set(forms.flatMap((form) => [form.slice(0, 1), form.slice(0, 2)]))
+    this.#made = { forms, values, heads }
+    return this.#made
   }
 
   /** For what agents say, and for data that is theirs: the known keys alone. The same value if there are none in it. */
   data<T>(value: T): T {
-    const values = this.#values
+    const values = this.#patterns?.values
     return values ? redacted(value, (text) => text.replace(values, REDACTED), false) : value
   }
 
@@ -79,23 +115,29 @@ export class Redactor {
   }
 
   #firstIn(text: string): RegExpExecArray | null {
-    if (!this.#values) return null
-    this.#values.lastIndex = 0
-    return this.#values.exec(text)
+    const values = this.#patterns?.values
+    if (!values) return null
+    values.lastIndex = 0
+    return values.exec(text)
   }
 
   /** Where, at the end of the text, a key may begin that is not over yet. */
   #mayBegin(text: string): number {
-    let longest = 0
-    for (const key of this.#known)
-      for (let length = Math.min(key.length - 1, text.length); length > longest; length--)
-        if (text.endsWith(key.slice(0, length))) longest = length
-    return text.length - longest
+    const patterns = this.#patterns
+    if (!patterns) return text.length
+    const { forms, heads } = patterns
+    for (let at = Math.max(0, text.length - forms[0]!.length + 1); at < text.length; at += 1) {
+      if (!heads.has(text.slice(at, at + 2))) continue
+      const rest = text.slice(at)
+      if (forms.some((form) => form.length > rest.length && form.startsWith(rest))) return at
+    }
+    return text.length
   }
 
   /** For a line of an error or a log. */
   text(text: string): string {
-    return (this.#values ? text.replace(this.#values, REDACTED) : text).replace(SECRET_SHAPE, REDACTED)
+    const values = this.#patterns?.values
+    return (values ? text.replace(values, REDACTED) : text).replace(SECRET_SHAPE, REDACTED)
   }
 
   /** For the fields of a log. The same object if there is nothing to take out. */
@@ -104,19 +146,12 @@ export class Redactor {
   }
 }
 
-/** How a secret is written in other places. Of base64 what comes before its padding, and only where it stands alone. */
-function formsOf(secret: string): string[] {
-  const bytes = Buffer.from(secret)
-  const base64 = [bytes.toString('base64'), bytes.toString('base64url')].map((text) => text.replace(/=+$/, ''))
-  return [secret, encodeURIComponent(secret), JSON.stringify(secret).slice(1, -1), ...base64]
-}
-
 const escaped = (text: string) => text.replaceAll(/[.*+?^${}()|[\]\\]/g, '\\$&')
 
 type Clean = (text: string) => string
 
 function redacted<T>(value: T, clean: Clean, byName: boolean): T {
-  return holds(value, clean, byName, new Set()) ? copied(value, clean, byName, new Map()) : value
+  return holds(value, clean, byName, new Set(), 0) ? copied(value, clean, byName, new Map(), 0) : value
 }
 
 /** What is looked into: lists, errors and plain objects. What else there is has no text of ours in it. */
@@ -135,20 +170,22 @@ function dataOf(value: object): [string, PropertyDescriptor][] {
 const isSecret = (name: string, value: unknown, byName: boolean) =>
   byName && typeof value === 'string' && value !== '' && isSecretName(name)
 
-function holds(value: unknown, clean: Clean, byName: boolean, seen: Set<object>): boolean {
+function holds(value: unknown, clean: Clean, byName: boolean, seen: Set<object>, depth: number): boolean {
   if (typeof value === 'string') return clean(value) !== value
   if (!isOpen(value) || seen.has(value)) return false
+  if (depth > DEEPEST) return true
   seen.add(value)
   return dataOf(value).some(
     ([name, { value: inner }]) =>
-      clean(name) !== name || isSecret(name, inner, byName) || holds(inner, clean, byName, seen),
+      clean(name) !== name || isSecret(name, inner, byName) || holds(inner, clean, byName, seen, depth + 1),
   )
 }
 
-function copied<T>(value: T, clean: Clean, byName: boolean, made: Map<object, object>): T
-function copied(value: unknown, clean: Clean, byName: boolean, made: Map<object, object>): unknown {
+function copied<T>(value: T, clean: Clean, byName: boolean, made: Map<object, object>, depth: number): T
+function copied(value: unknown, clean: Clean, byName: boolean, made: Map<object, object>, depth: number): unknown {
   if (typeof value === 'string') return clean(value)
   if (!isOpen(value)) return value
+  if (depth > DEEPEST) return TOO_DEEP
   const before = made.get(value)
   if (before) return before
   const copy: object = Array.isArray(value) ? [] : Object.create(Object.getPrototypeOf(value))
@@ -156,7 +193,9 @@ function copied(value: unknown, clean: Clean, byName: boolean, made: Map<object,
   for (const [name, property] of Object.entries(Object.getOwnPropertyDescriptors(value))) {
     if (Array.isArray(value) && name === 'length') continue
     if ('value' in property) {
-      property.value = isSecret(name, property.value, byName) ? REDACTED : copied(property.value, clean, byName, made)
+      property.value = isSecret(name, property.value, byName)
+        ? REDACTED
+        : copied(property.value, clean, byName, made, depth + 1)
       property.writable = true // what it was made of may be frozen
     }
     Object.defineProperty(copy, clean(name), { ...property, configurable: true })

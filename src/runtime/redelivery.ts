@@ -256,9 +256,7 @@ export class Redelivery implements Redelivering {
   beginAgain(cell: Cell, envelope: Envelope<RunState>, reason: DramatisError): void {
     if (!cell.mailbox.holds(envelope) || !cell.life?.begun(envelope)) return
     if (this.#unknownStep(cell, envelope) || this.#isReadAlready(cell, envelope)) return
-    if (!envelope.within) this.#core.gate.excuse(envelope.run, cell)
-    this.#core.delivery.reply(cell, this.#core.frames.abort(envelope, reason))
-    this.#core.deaths.killAfterGrace(cell, envelope)
+    this.#core.delivery.stop(cell, envelope, reason)
   }
 
   /** Rule 0: a handler that threw has failed; by option its turn is tried again, in this life or in a new one. So is one that began again. */

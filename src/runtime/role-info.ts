@@ -14,6 +14,7 @@ export function infoFrom(role: AgentRole): RoleInfo {
     maxTokens: role.maxTokens,
     maxOutputTokens: role.maxOutputTokens,
     maxRounds: role.maxRounds,
+    maxParallelToolCalls: role.maxParallelToolCalls,
     delegationAllowed: role.delegationAllowed,
     canDelegateTo: role.canDelegateTo,
     canBeDelegatedTo: role.canBeDelegatedTo,

@@ -14,9 +14,6 @@ import { spawnShape } from './settings-shape-role.ts'
 import type { Supervisor } from './supervisor.ts'
 import { unknownAgent } from './unknown-agent.ts'
 
-/** A runaway agent would take all threads of the machine. */
-const MAX_SPAWNED = 64
-
 export class Roster {
   readonly #supervisor: Supervisor
   readonly #settings: TeamSettings
@@ -96,10 +93,11 @@ export class Roster {
   /** What makes an agent counts for its run, unless it fails. */
   async #counted(run: RunState, make: () => Promise<string>): Promise<string> {
     run.boardOver.signal.throwIfAborted() // the run is over
-    if (run.spawned >= MAX_SPAWNED)
+    const limit = this.#settings.maxSpawnedAgents
+    if (run.spawned >= limit)
       throw new TeamOverloadedError(
-        `Run "${run.id}" has made ${run.spawned} agents by context.spawn, and no run makes more. Give their work to those that there are.`,
-        { runId: run.id, spawned: run.spawned, limit: MAX_SPAWNED },
+        `Run "${run.id}" has made ${run.spawned} agents, and maxSpawnedAgents (${limit}) allows no more. Give their work to those that there are, or raise maxSpawnedAgents.`,
+        { runId: run.id, spawned: run.spawned, option: 'maxSpawnedAgents', limit },
       )
     run.spawned += 1
     try {

@@ -14,6 +14,7 @@ import {
   END,
   FRAGMENT,
   flagsOf,
+  GO_ON,
   GROUP,
   HAS_THREAD,
   kindOf,
@@ -35,6 +36,7 @@ import {
   setKind,
   stepOf,
   turnOf,
+  WANTS_PERMIT,
 } from '../mailbox/frame.ts'
 import { readBody } from '../mailbox/frame-body.ts'
 import { allocate, type Memory } from '../mailbox/memory.ts'
@@ -45,6 +47,7 @@ import { type Cell, groupKey } from './cell.ts'
 import type { Core, Routing } from './core.ts'
 import { ForeignFrames } from './foreign-frames.ts'
 import type { Life } from './life.ts'
+import { fieldsIn, wordsIn } from './log-lines.ts'
 import type { RunState } from './run-state.ts'
 
 const FRAMES_A_SHARE = 64 // of one agent; then it is the next one's turn
@@ -155,6 +158,7 @@ export class Router implements Routing {
     const flaw = flawOf(memory, at, cell.index)
     const kind = kindOf(memory, at)
     if (flaw === undefined && kind === LOG) return this.#log(cell, undefined, memory, at)
+    if (flaw === undefined && kind === WANTS_PERMIT) return this.#goOn(cell, memory, at)
     if (flaw !== undefined || kind === SEND || kind === REQUEST)
       this.#foreign.refuse(
         cell,
@@ -228,9 +232,16 @@ export class Router implements Routing {
           return this.#core.delivery.nestedBegan(cell, envelope)
         return this.#ofNoTurn(cell, life, run, memory, at)
       }
+      case WANTS_PERMIT:
+        return this.#goOn(cell, memory, at)
       case LOG:
         return this.#log(cell, run, memory, at)
     }
+  }
+
+  /** A turn that gave its permit up would go on by itself: it is told to when it has one again, like all that it is told. */
+  #goOn(cell: Cell, memory: Memory, at: number): void {
+    this.#core.delivery.reply(cell, this.#core.frames.control(GO_ON, runOf(memory, at), turnOf(memory, at)))
   }
 
   /** Of a script that was left alone nobody listens to what it still does. */
@@ -270,10 +281,9 @@ export class Router implements Routing {
     const { content, data } = readBody(memory, at)
     if (flagsOf(memory, at) & HAS_THREAD) return // it is for people who watch the run: see toolEventOf
     if (content === '' && data === undefined) return
-    const fields = Object(jsonIn(data)) as object
     this.#core.logger[logLevel(limitOf(memory, at))](
-      { ...fields, agent: cell.name, ...(run && { runId: run.id }) },
-      content,
+      { ...fieldsIn(data), agent: cell.name, ...(run && { runId: run.id }) },
+      wordsIn(content),
     )
   }
 }

@@ -9,6 +9,7 @@ import {
   RunAbortedError,
   RunTimeoutError,
   TeamClosedError,
+  type TeamOverloadedError,
 } from '../errors.ts'
 import { errorOf, isFailure, jsonIn } from '../mailbox/codec.ts'
 import { readBody } from '../mailbox/frame-body.ts'
@@ -17,6 +18,8 @@ import { onAbort } from '../on-abort.ts'
 import type { Cell } from './cell.ts'
 import { type Part, USER_INDEX } from './core.ts'
 import { EndedRuns, trimLog, windDown } from './ended-runs.ts'
+import { Holds } from './holds.ts'
+import { openQuestionsOf } from './questions.ts'
 import { redactedBlackboard } from './redacted-blackboard.ts'
 import type { Redactor } from './redactor.ts'
 import { type MultiAgentResult, type RunEnding, resultOf } from './result.ts'
@@ -24,7 +27,7 @@ import { RunHandle, type RunHost, type RunOptions, type RunStatus } from './run.
 import { RunLine } from './run-line.ts'
 import { readRunOptions } from './run-options.ts'
 import { RunOutput } from './run-output.ts'
-import type { RunState } from './run-state.ts'
+import { RunState } from './run-state.ts'
 import type { TeamSettings } from './settings.ts'
 import type { Supervisor } from './supervisor.ts'
 import type { Tracing } from './telemetry/tracing.ts'
@@ -51,6 +54,8 @@ export class RunBook implements RunHost {
   readonly #tracing: Tracing | undefined
   #last: RunState | undefined
   closing = false
+  /** While work is under way beside the runs, or somebody waits. */
+  readonly holds: Holds
 
   constructor(supervisor: Supervisor, settings: TeamSettings, start: () => Promise<void>, tracing?: Tracing) {
     this.#supervisor = supervisor
@@ -58,7 +63,8 @@ export class RunBook implements RunHost {
     this.#start = start
     this.#tracing = tracing
     this.#line = new RunLine(settings, supervisor.clock)
-    this.#ended = new EndedRuns(supervisor, settings.globalTimeoutMs, (run) => {
+    this.holds = new Holds(supervisor.clock)
+    this.#ended = new EndedRuns(supervisor, this.holds, settings.globalTimeoutMs, (run) => {
       this.#entries.delete(run.id)
       this.#byState.delete(run)
     })
@@ -77,6 +83,7 @@ export class RunBook implements RunHost {
 
   launch<T>(query: string, given: RunOptions<T>, target: Cell): RunHandle<T> {
     if (this.closing) throw new TeamClosedError('The team is closed; make a new one with createTeam.', {})
+    this.#settings.secrets.look()
     const options = readRunOptions(query, given)
     const joined = options.runId === undefined ? undefined : this.#join(options.runId, query)
     if (joined) return joined as RunHandle<T>
@@ -97,9 +104,25 @@ export class RunBook implements RunHost {
     this.#tracing?.launched(state)
     this.#supervisor.calls.board(state)
     if (options.signal?.aborted) this.cancel(state, reasonOf(options.signal))
-    else if (waits) this.#line.enqueue(entry)
+    else if (waits) this.#wait(entry)
     else void this.#begin(entry)
     return handle
+  }
+
+  #wait(entry: Entry): void {
+    this.#line.enqueue(entry)
+    const { maxConcurrentRuns } = this.#settings
+    const fields = { runId: entry.handle.id, queued: this.#line.counts.queued }
+    this.#supervisor.limits.reached('maxConcurrentRuns', maxConcurrentRuns, 'runs wait for their start', fields)
+  }
+
+  /** What comes of a run that `launch` has no room for: nothing happened in it, and nobody can find it again. */
+  refused<T>(query: string, options: RunOptions<T>, error: TeamOverloadedError): MultiAgentResult<T> {
+    const { calls, clock, frames } = this.#supervisor
+    const { runId = frames.id(), metadata, threadId } = options
+    const run = new RunState(0, runId, query, clock.now(), metadata, threadId)
+    calls.board(run)
+    return resultOf(run, { error }, 0, this.#agents(run), this.#supervisor)
   }
 
   /** Each name has to be one that somebody means, and what is meant instead a model that there is. */
@@ -130,7 +153,8 @@ export class RunBook implements RunHost {
       result: undefined,
     }
     const expire = () => {
-      const text = `The run did not end within ${timeoutMs} ms (globalTimeoutMs, or the run's timeoutMs). The trace shows what it waited for.`
+      const text = `The run did not end within ${timeoutMs} ms (globalTimeoutMs, or the run's timeoutMs). The trace shows what it waited for.${openQuestionsOf(handle.state)}`
+      this.#supervisor.overdue(handle.state)
       this.#abort(entry, new RunTimeoutError(text, { runId: handle.id, timeoutMs }), 'failed')
     }
     entry.timer = this.#supervisor.clock.timer(timeoutMs, expire, true)
@@ -259,6 +283,10 @@ export class RunBook implements RunHost {
   list(): RunHandle<unknown>[] {
     return [...this.#entries.values()].map(({ handle }) => handle)
   }
+  /** How many found no room. */
+  get refusals(): number {
+    return this.#line.refusals
+  }
   get counts(): { running: number; queued: number } {
     return this.#line.counts
   }
@@ -298,7 +326,7 @@ export class RunBook implements RunHost {
 
   /** A message from outside is on its way to its run: who drains the team waits for it. */
   entering<T>(sent: Promise<T>): Promise<T> {
-    this.#entering.add(sent)
+    this.#entering.add(this.holds.until(sent))
     const done = () => void this.#entering.delete(sent)
     sent.then(done, done)
     return sent

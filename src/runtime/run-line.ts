@@ -15,6 +15,8 @@ export class RunLine<Entry extends InLine> {
   readonly #running = new Set<Entry>()
   /** While runs are under way; their agents may all be between two lives. */
   #hold: Timer | undefined
+  /** How many were not admitted. */
+  refusals = 0
 
   constructor(limits: Pick<TeamSettings, 'maxConcurrentRuns' | 'maxQueuedRuns'>, clock: Scheduler) {
     this.#limits = limits
@@ -46,11 +48,13 @@ export class RunLine<Entry extends InLine> {
   admit(): boolean {
     const { running, queued } = this.counts
     const waits = running >= this.#limits.maxConcurrentRuns
-    if (waits && queued >= this.#limits.maxQueuedRuns)
+    if (waits && queued >= this.#limits.maxQueuedRuns) {
+      this.refusals += 1
       throw new TeamOverloadedError(
         `${running} runs are under way and ${queued} wait; that is all this team takes (maxConcurrentRuns, maxQueuedRuns). Try again later.`,
         { running, queued },
       )
+    }
     return waits
   }
 

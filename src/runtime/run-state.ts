@@ -72,6 +72,8 @@ export class RunState {
   budget: TokenLimit | undefined
   /** What its answer is to fit. */
   output: RunOutput | undefined
+  /** The rehearsal model has been asked in it: what its agents say and do from now on may be made up. */
+  rehearsed = false
   /** What models have cost in it. */
   readonly spent = new Spent()
   /** Its place in its caller's trace, where the team has telemetry. */

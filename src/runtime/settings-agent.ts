@@ -1,6 +1,8 @@
 /** One role with every default filled in. What the role says goes first, then the team, then the default. */
 import type { AgentRole, CommunicationConfig, ContextStrategy, RoleInfo } from '../actors/role.ts'
+import type { RoundBounds } from '../actors/rounds-watch.ts'
 import { blackboardScope } from './blackboard-scope.ts'
+import { roundBounds } from './livelock-settings.ts'
 import type { Models } from './models/models.ts'
 import { offeredVerbs } from './models/offered-verbs.ts'
 import type { TeamOptions } from './options.ts'
@@ -53,6 +55,8 @@ export interface AgentSettings {
   playedByModel: boolean
   /** The verbs that a model has as tools. */
   verbs: string[]
+  /** When the rounds of its model are a loop; false: nobody looks. */
+  loops: RoundBounds | false
   /** How its model's context is chosen. */
   contextStrategy: ContextStrategy | undefined
   env: string[]
@@ -69,6 +73,10 @@ export interface AgentSettings {
   reentrancy: 'chain' | 'none'
   mailbox: MailboxSettings
   responseTimeoutMs: number
+  /** Of one call of a model. */
+  modelTimeoutMs: number
+  /** Of a question to a person; false: as long as the run. */
+  questionTimeoutMs: number | false
   /** false: as long as the run. */
   queueTimeoutMs: number | false
   /** How often its own requests are asked again. */
@@ -80,7 +88,7 @@ export interface AgentSettings {
 
 /** Code may block its thread, so it has one turn at a time unless it says otherwise. The work of a model is waiting. */
 const OF_CODE = { concurrency: 1, reentrancy: 'none' } as const
-const OF_MODELS = { concurrency: 16, reentrancy: 'chain' } as const
+const OF_MODELS = { concurrency: 32, reentrancy: 'chain' } as const
 
 /** What of the team's options speaks for each role that says nothing. */
 type TeamDefaults = Pick<TeamOptions, 'communication' | 'supervision' | 'enableBlackboard' | 'tools' | 'registry'>
@@ -117,6 +125,7 @@ export function agentSettings(
       blackboard,
       team.registry !== undefined,
     ),
+    loops: roundBounds(team.supervision?.livelock),
     contextStrategy: contextStrategyOf(role, path, playedByModel),
     env: [...(role.env ?? [])],
     maxHeapMb: role.limits?.maxHeapMb ?? null,
@@ -132,10 +141,22 @@ export function agentSettings(
       overflow: own.overflow ?? all.overflow ?? 'block',
     },
     responseTimeoutMs: own.responseTimeoutMs ?? all.responseTimeoutMs ?? 60_000,
+    ...slowTimeouts(own, all),
     queueTimeoutMs: own.queueTimeoutMs ?? all.queueTimeoutMs ?? false,
     retries: own.retries ?? all.retries ?? 0,
     supervision: supervisionSettings(team, role.supervision),
     tools: toolSettings(shared, role.tools, path),
+  }
+}
+
+/** How long models and people may take. */
+export function slowTimeouts(
+  own: CommunicationConfig,
+  all: CommunicationConfig,
+): Pick<AgentSettings, 'modelTimeoutMs' | 'questionTimeoutMs'> {
+  return {
+    modelTimeoutMs: own.modelTimeoutMs ?? all.modelTimeoutMs ?? 300_000,
+    questionTimeoutMs: own.questionTimeoutMs ?? all.questionTimeoutMs ?? 86_400_000,
   }
 }
 

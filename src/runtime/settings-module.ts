@@ -1,7 +1,8 @@
 /** Where an agent's code is: every form in which a role may name its module, made into one that a thread can import. */
+import { statSync } from 'node:fs'
 import { isBuiltin } from 'node:module'
-import { posix } from 'node:path'
-import { pathToFileURL } from 'node:url'
+import { dirname, isAbsolute, posix } from 'node:path'
+import { fileURLToPath, pathToFileURL } from 'node:url'
 import { refused } from './refused.ts'
 
 const ACCEPTED = 'a file: URL, an absolute path, or a package ("name", "@scope/name/file")'
@@ -21,6 +22,27 @@ export function moduleFrom(module: unknown, path: string): string {
   if (RELATIVE.test(module)) throw refused(path, module, ACCEPTED, relativeAdvice(module))
   if (!PACKAGE.test(module)) throw refused(path, module, ACCEPTED)
   return module
+}
+
+/** The folder of the file from which packages are resolved; that is one itself if it is a folder. Throws for what can be neither. */
+export function folderFrom(file: unknown, path: string): string {
+  const href = isUrl(file) ? file.href : file
+  const accepted = 'a file: URL or an absolute path, as import.meta.url or __filename'
+  if (typeof href !== 'string') throw refused(path, file, accepted)
+  const found = isAbsolute(href) ? href : pathOf(href)
+  if (found === undefined) throw refused(path, withoutBody(href), accepted)
+  return statSync(found, { throwIfNoEntry: false })?.isDirectory() ? found : dirname(found)
+}
+
+function pathOf(href: string): string | undefined {
+  if (!URL.canParse(href)) return undefined
+  const url = new URL(href)
+  if (url.protocol !== 'file:') return undefined
+  try {
+    return fileURLToPath(url)
+  } catch {
+    return undefined // of another system
+  }
 }
 
 // A test runner may have a URL class of its own, so what counts is the field.

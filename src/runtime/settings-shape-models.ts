@@ -2,7 +2,7 @@
 import { shown } from '../errors.ts'
 import type { ModelsConfig } from './options.ts'
 import { reading, refused, refusedAs } from './refused.ts'
-import { type Check, isObject, methods, shape } from './settings-checks.ts'
+import { type Check, integer, isObject, methods, pause, shape } from './settings-checks.ts'
 import { someText } from './settings-shape-role.ts'
 import { variableName } from './settings-tools.ts'
 
@@ -26,7 +26,17 @@ const apiKey: Check = (value, path) => {
   throw refusedAs(path, kindOf(value), 'a key, or a function that gives one', 'Leave it out where no key is needed.')
 }
 
-const described = shape<Described>({ model: someText, baseURL: address, apiKeyEnv: variableName, apiKey }, 'model')
+const described = shape<Described>(
+  {
+    model: someText,
+    baseURL: address,
+    apiKeyEnv: variableName,
+    apiKey,
+    maxConcurrent: integer(1),
+    maxRetryAfterMs: pause,
+  },
+  'model',
+)
 
 const model: Check = (value, path) => {
   if (!isObject(value)) throw refusedAs(path, kindOf(value), 'a client, or an object with a model')

@@ -68,6 +68,8 @@ export const communicationShape = shape<CommunicationConfig>({
   maxMessageBytes: integer(1),
   overflow: oneOf('block', 'reject', 'drop_oldest', 'drop_newest'),
   responseTimeoutMs: wait(),
+  modelTimeoutMs: wait(),
+  questionTimeoutMs: wait('off'),
   queueTimeoutMs: wait('off'),
   retries: integer(0),
 })
@@ -96,6 +98,7 @@ const roleInfo = {
   maxTokens: integer(1),
   maxOutputTokens: integer(1),
   maxRounds: integer(1),
+  maxParallelToolCalls: integer(1),
   delegationAllowed: flag,
   canDelegateTo: listOf(text),
   canBeDelegatedTo: flag,

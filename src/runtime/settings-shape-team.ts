@@ -1,16 +1,28 @@
 /** The shape of a team's options: every field that the contract has, and what it takes. */
 import type { SupervisionConfig } from '../actors/role.ts'
 import { TASK_ROUTINGS } from '../actors/routing.ts'
-import type { LivelockBounds } from './livelock.ts'
 import type { StateConfig, TeamOptions } from './options.ts'
 import { reading, refused } from './refused.ts'
 import { budget } from './settings-budget.ts'
 import type { Check, Fields } from './settings-checks.ts'
-import { anyList, integer, isObject, listOf, methods, oneOf, pause, rule, shape, wait } from './settings-checks.ts'
+import {
+  anyList,
+  flag,
+  integer,
+  isObject,
+  listOf,
+  methods,
+  oneOf,
+  pause,
+  rule,
+  shape,
+  wait,
+} from './settings-checks.ts'
+import { folderFrom } from './settings-module.ts'
 import { modelsShape } from './settings-shape-models.ts'
 import { communicationShape, restartFields, roleShape } from './settings-shape-role.ts'
 import { syncPointsShape } from './settings-sync-points.ts'
-import { toolsShape } from './settings-tools.ts'
+import { toolsShape, variableName } from './settings-tools.ts'
 
 const agents: Check = (value, path) => {
   const isListOfSome = reading(path, () => Array.isArray(value) && value.length > 0)
@@ -22,10 +34,11 @@ const blackboardScope = shape<{ scope: 'run' | 'team' }>({ scope: oneOf('run', '
 
 const livelockBounds: Check = (value, path) => {
   if (!isObject(value)) throw refused(path, value, 'false or an object')
-  shape<LivelockBounds>({
+  shape<Exclude<NonNullable<SupervisionConfig['livelock']>, false>>({
     maxStalledRounds: integer(1),
     maxRepeats: integer(2),
     maxMessagesWithoutProgress: integer(2),
+    onFound: oneOf('report', 'end'),
   })(value, path)
 }
 
@@ -47,6 +60,7 @@ export const teamFields: Fields<TeamOptions & { orchestration: unknown }> = {
   maxConcurrentAgents: integer(1),
   maxConcurrentRuns: integer(1),
   maxQueuedRuns: integer(0),
+  maxSpawnedAgents: integer(0, 10_000),
   globalTimeoutMs: wait(),
   threads: shape<NonNullable<TeamOptions['threads']>>({ max: integer(1), idleMs: pause, warmSpares: integer(0) }),
   supervision: shape<SupervisionConfig>({
@@ -61,7 +75,10 @@ export const teamFields: Fields<TeamOptions & { orchestration: unknown }> = {
   }),
   budget,
   models: modelsShape,
+  rehearsal: shape<NonNullable<TeamOptions['rehearsal']>>({ realTools: flag }),
   telemetry: methods('active', 'continued', 'startSpan'),
+  resolveFrom: (value, path) => void folderFrom(value, path),
+  secretVariables: listOf(variableName),
   tools: toolsShape,
   registry: (value, path) => {
     methods('read', 'check', 'save', 'rehearsed')(value, path)

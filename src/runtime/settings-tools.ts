@@ -2,6 +2,8 @@
 import type { ToolReference } from '../actors/role.ts'
 import { type ToolDefinition, toolDefinitionOf } from '../actors/tool.ts'
 import { checkUnique, skillsAmong } from '../actors/toolbox.ts'
+import { ConfigurationError } from '../errors.ts'
+import { nearest } from '../nearest.ts'
 import { refused, refusedAs } from './refused.ts'
 import { type Check, flag, integer, isObject, listOf, rule, shape } from './settings-checks.ts'
 import { moduleFrom } from './settings-module.ts'
@@ -33,6 +35,12 @@ export interface ToolSettings {
   readonly names: readonly { readonly option: string; readonly name: string }[]
   /** Those of them that are no tool and no verb, as far as the host can tell: tasks are routed by them. */
   readonly skills: readonly string[]
+}
+
+/** The tools of one role, and whose they are. */
+export interface ToolsOf {
+  readonly name: string
+  readonly tools: ToolSettings
 }
 
 const NO_TOOLS: ToolSettings = { inline: [], modules: [], isolated: [], names: [], skills: [] }
@@ -119,5 +127,21 @@ export function toolSettings(
     const place = { option, module: moduleFrom(module, `${option}.module`), export: name }
     if (isolate) isolated.push({ ...place, env: [...env], maxHeapMb: limits?.maxHeapMb ?? null })
     else modules.push(place)
+  }
+}
+
+/**
+ * Throws for a skill that is all but the name of a tool that other roles have: who is to have that tool is given it. One letter
+ * may differ, since skills and the tools of others may well be alike.
+ */
+export function checkSkills({ name: agent, tools: { names, skills } }: ToolsOf, team: readonly ToolsOf[]): void {
+  if (skills.length === 0) return
+  const owners = new Map(team.flatMap(({ name, tools }) => tools.inline.map(({ tool }) => [tool.name, name] as const)))
+  for (const { option, name } of names) {
+    if (!skills.includes(name) || owners.has(name)) continue
+    const meant = nearest(name, owners.keys(), 1)
+    if (meant === undefined) continue
+    const text = `${option}: "${agent}" has no tool "${name}". Did you mean "${meant}" of "${owners.get(meant)}"? Give "${agent}" that tool itself, or give it to the whole team.`
+    throw new ConfigurationError(text, { path: option, got: name, accepted: meant })
   }
 }

@@ -1,6 +1,7 @@
 /** A team's options, checked, and with every default filled in. The rest of the runtime never sees an option. */
 import type { Logger } from '../actors/logger.ts'
-import type { AgentRole, SupervisionConfig } from '../actors/role.ts'
+import type { AgentRole } from '../actors/role.ts'
+import type { RoundBounds } from '../actors/rounds-watch.ts'
 import type { TaskRouting } from '../actors/routing.ts'
 import { type Scheduler, schedulerFrom } from '../clock.ts'
 import { ConfigurationError } from '../errors.ts'
@@ -8,18 +9,28 @@ import type { AgentRegistry } from './agent-registry.ts'
 import { type BlackboardScope, blackboardScope } from './blackboard-scope.ts'
 import { defaultLogger } from './default-logger.ts'
 import { DELEGATION_BOUND, type DelegationBound } from './delegation-bound.ts'
-import { LIVELOCK_BOUNDS, type LivelockBounds } from './livelock.ts'
+import { LimitNotices } from './limit-notices.ts'
+import type { LivelockBounds } from './livelock.ts'
+import { livelockBounds, roundBounds } from './livelock-settings.ts'
 import type { Environment } from './models/model-keys.ts'
-import { Models } from './models/models.ts'
+import { Models, type RehearsedModels } from './models/models.ts'
 import { rehearsalModel } from './models/rehearsal-model.ts'
 import type { BudgetConfig, TeamOptions } from './options.ts'
 import { Redactor } from './redactor.ts'
-import { type AgentSettings, agentSettings, type SupervisionSettings, supervisionSettings } from './settings-agent.ts'
+import { SecretVariables } from './secret-variables.ts'
+import {
+  type AgentSettings,
+  agentSettings,
+  type SupervisionSettings,
+  slowTimeouts,
+  supervisionSettings,
+} from './settings-agent.ts'
+import { folderFrom } from './settings-module.ts'
 import { checkNames, checkNewName } from './settings-names.ts'
 import { roleShape } from './settings-shape-role.ts'
 import { teamShape } from './settings-shape-team.ts'
 import { type SyncPointSettings, syncPointsFrom } from './settings-sync-points.ts'
-import { type ToolSettings, toolSettings } from './settings-tools.ts'
+import { checkSkills, type ToolSettings, type ToolsOf, toolSettings } from './settings-tools.ts'
 import type { Telemetry } from './telemetry/telemetry.ts'
 import { refuseUnavailable } from './unavailable.ts'
 
@@ -39,29 +50,40 @@ export interface TeamSettings {
   delegation: DelegationBound
   /** How often requests of the script, and of callers outside, are asked again. */
   retries: number
+  /** How long models and people may take that the protocol script asks. */
+  modelTimeoutMs: number
+  questionTimeoutMs: number | false
   /** Turns of one run at a time. */
   maxConcurrentAgents: number
   maxConcurrentRuns: number
   maxQueuedRuns: number
+  /** Agents that one run may make. */
+  maxSpawnedAgents: number
   globalTimeoutMs: number
   /** Threads kept ready for a restart. */
   warmSpares: number
-  /** Of what is no progress, from the start on; false: nobody watches. */
+  /** Of what is no progress in messages; false: nobody watches them. */
   livelock: LivelockBounds | false
-  /** The same from when a model plays a role on. */
-  livelockOfModels: LivelockBounds | false
+  /** When the rounds of a model that the protocol script asks are a loop; false: nobody looks. */
+  loops: RoundBounds | false
   /** One for each run, one for the team, one for a run whose agents use it, or none. */
   blackboard: BlackboardScope
   syncPoints: SyncPointSettings[]
   /** Where a script does not say how. */
   taskRouting: TaskRouting
+  /** The folder from which packages that hold code are resolved. */
+  resolveFrom: string
   /** Of the protocol script: those that all roles share. */
   tools: ToolSettings
   models: Models
+  /** All tools run, also where the rehearsal model calls them. */
+  realTools: boolean
   budget: BudgetConfig
   logger: Logger
   /** Knows the keys in the environment; whoever obtains another one tells it. */
   redactor: Redactor
+  /** Tells the redactor of the secrets in the environment. */
+  secrets: SecretVariables
   clock: Scheduler
   /** Of a role that comes later, at that path of what was given: checked, and with the same defaults. It may name others that are expected. */
   newcomer(role: AgentRole, path: string, others: readonly string[], expected?: readonly string[]): AgentSettings
@@ -72,7 +94,8 @@ export interface TeamSettings {
 /**
  * Checks all of the options that can be checked without loading a module, and fills in the defaults.
  * `given.modules` names the agents whose definition is at hand, so that they need no module; `given.model` says that a client
- * is at hand which is every model; `given.env` is the environment, the process's own by default.
+ * is at hand which is every model; `given.rehearsed` what a rehearsal makes of models; `given.env` is the environment, the
+ * process's own by default.
  *
  * @throws ConfigurationError for the first option that is wrong or not there yet. `details` has its `path`, what it
  * `got` and what is `accepted`.
@@ -83,7 +106,13 @@ export interface TeamSettings {
  */
 export function settingsFrom(
   options: TeamOptions,
-  given: { modules?: ReadonlySet<string>; model?: boolean; env?: Environment } = {},
+  given: {
+    modules?: ReadonlySet<string>
+    model?: boolean
+    rehearsed?: RehearsedModels
+    realTools?: boolean
+    env?: Environment
+  } = {},
 ): TeamSettings {
   teamShape(options, '')
   refuseUnavailable(options)
@@ -95,7 +124,8 @@ export function settingsFrom(
   const clock = schedulerFrom(options.clock)
   const { env = process.env } = given
   const redactor = new Redactor()
-  redactor.learnVariables(env)
+  const secrets = new SecretVariables(env, options.secretVariables ?? [], redactor, () => performance.now())
+  secrets.look()
   const logger = options.logger ?? defaultLogger
   const models = new Models(options.models, {
     env,
@@ -103,14 +133,17 @@ export function settingsFrom(
     redactor,
     rehearsal: rehearsalModel,
     notice: (text) => logger.warn({}, text),
+    limits: new LimitNotices(clock, logger),
+    ...(given.rehearsed && { rehearsed: given.rehearsed }),
   })
   const known = given.model ? { assertHas() {} } : models // that client is every model
   const agents = options.agents.map((role, i) =>
     locating(registry, role, i, () => agentSettings(role, `agents[${i}]`, options, isGiven(role), known)),
   )
-  for (const { name, tools } of agents) noticeSkills(logger, name, tools)
-  const livelockOfModels = livelockBounds(options.supervision?.livelock)
-  const watches = options.supervision?.livelock !== undefined || agents.some(({ playedByModel }) => playedByModel)
+  for (const agent of agents) {
+    checkSkills(agent, agents)
+    noticeSkills(logger, agent, agents)
+  }
   return {
     agents,
     deadlock: options.supervision?.deadlock ?? 'break',
@@ -118,21 +151,26 @@ export function settingsFrom(
     supervision: supervisionSettings(options),
     delegation: DELEGATION_BOUND,
     retries: options.communication?.retries ?? 0,
-    maxConcurrentAgents: options.maxConcurrentAgents ?? 5,
+    ...slowTimeouts({}, options.communication ?? {}),
+    maxConcurrentAgents: options.maxConcurrentAgents ?? 32,
     maxConcurrentRuns: options.maxConcurrentRuns ?? 100,
     maxQueuedRuns: options.maxQueuedRuns ?? 1_000,
+    maxSpawnedAgents: options.maxSpawnedAgents ?? 64, // a runaway agent would take all threads of the machine
     globalTimeoutMs: options.globalTimeoutMs ?? 600_000,
     warmSpares: options.threads?.warmSpares ?? 1,
-    livelock: watches && livelockOfModels,
-    livelockOfModels,
+    livelock: livelockBounds(options.supervision?.livelock),
+    loops: roundBounds(options.supervision?.livelock),
     blackboard: blackboardScope(enableBlackboard),
     syncPoints,
     taskRouting: options.taskRouting ?? 'capability_match',
+    resolveFrom: options.resolveFrom === undefined ? process.cwd() : folderFrom(options.resolveFrom, 'resolveFrom'),
     tools: toolSettings(tools, [], 'orchestration'),
     models,
+    realTools: given.realTools ?? options.rehearsal?.realTools ?? false,
     budget: structuredClone(options.budget ?? {}),
     logger,
     redactor,
+    secrets,
     clock,
     registry: options.registry,
     telemetry: options.telemetry,
@@ -140,16 +178,22 @@ export function settingsFrom(
       roleShape(role, path)
       checkNewName(role, path, others, expected)
       const settings = agentSettings(role, path, defaults, isGiven(role), known)
-      noticeSkills(logger, settings.name, settings.tools)
+      checkSkills(settings, agents)
+      noticeSkills(logger, settings, agents)
       return settings
     },
   }
 }
 
 /** A name that no tool has may be meant, as a skill that tasks name, or forgotten. */
-function noticeSkills(logger: Logger, agent: string, { skills }: ToolSettings): void {
+function noticeSkills(logger: Logger, { name: agent, tools: { skills } }: ToolsOf, team: readonly ToolsOf[]): void {
   if (skills.length === 0) return
-  const text = `Nobody defines ${skills.join(', ')} among the tools of "${agent}": tasks that name such a skill are routed to it, and its model cannot call it.`
+  const given = skills.filter((skill) => team.some(({ tools }) => tools.inline.some(({ tool }) => tool.name === skill)))
+  const advice =
+    given.length === 0
+      ? ''
+      : ` Other agents have ${given.join(', ')} as tools: if it is to have them too, give it the tools themselves.`
+  const text = `Nobody defines ${skills.join(', ')} among the tools of "${agent}": tasks that name such a skill are routed to it, and its model cannot call it.${advice}`
   logger.warn({ agent, skills }, text)
 }
 
@@ -160,14 +204,5 @@ function locating<T>(registry: AgentRegistry | undefined, role: AgentRole, index
   } catch (error) {
     const isItsOwn = registry?.loaded[index] === role && error instanceof ConfigurationError
     throw (isItsOwn && registry.located?.(error)) || error
-  }
-}
-
-function livelockBounds(given: SupervisionConfig['livelock'] = {}): LivelockBounds | false {
-  if (given === false) return false
-  return {
-    maxStalledRounds: given.maxStalledRounds ?? LIVELOCK_BOUNDS.maxStalledRounds,
-    maxRepeats: given.maxRepeats ?? LIVELOCK_BOUNDS.maxRepeats,
-    maxMessagesWithoutProgress: given.maxMessagesWithoutProgress ?? LIVELOCK_BOUNDS.maxMessagesWithoutProgress,
   }
 }

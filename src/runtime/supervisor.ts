@@ -22,6 +22,7 @@ import type { Cell } from './cell.ts'
 import { Copies } from './copies.ts'
 import { type Core, type Gate, OPEN_GATE, type Part } from './core.ts'
 import { letterOf, letterOfRemains, type MadeLetter } from './dead-letter.ts'
+import { DeadlinePauses } from './deadline-pauses.ts'
 import { Deaths } from './deaths.ts'
 import { DELEGATION_BOUND, type DelegationBound } from './delegation-bound.ts'
 import { Delivery } from './delivery.ts'
@@ -30,6 +31,7 @@ import { HeldTasks } from './held-tasks.ts'
 import { HostCalls } from './host-calls.ts'
 import { HostFrames } from './host-frames.ts'
 import { HostSends } from './host-sends.ts'
+import { LimitNotices } from './limit-notices.ts'
 import { Lives } from './lives.ts'
 import { MailboxRoom } from './mailbox-room.ts'
 import { type Batch, type FrameBlock, type HostRecord, type LogEntry, SEQ_STEP, type Unrecorded } from './records.ts'
@@ -85,6 +87,8 @@ export class Supervisor implements Core {
   readonly deaths: Deaths
   readonly redelivery: Redelivery
   readonly calls: HostCalls
+  readonly pauses: DeadlinePauses
+  readonly limits: LimitNotices
   newcomer: Core['newcomer'] = () => undefined
   readonly syncPoints: SyncPoints
   readonly records$: Observable<Batch>
@@ -92,7 +96,7 @@ export class Supervisor implements Core {
   delegationBound: DelegationBound = DELEGATION_BOUND
   closed = false
   readonly #records = new Subject<Batch>()
-  readonly #parts: { close(): void }[] = []
+  readonly #parts: { overdue(run: RunState): void; close(): void }[] = []
   #pending: LogEntry[] = []
   #telling = false
   #ticking = false
@@ -105,6 +109,7 @@ export class Supervisor implements Core {
     this.clock = withTimersOf(options.clock)
     this.redactor = options.redactor
     this.logger = guardedLogger(options.logger, options.redactor)
+    this.limits = new LimitNotices(this.clock, this.logger)
     this.spawner = options.spawner
     this.team = new TeamMemory(options.capacity)
     this.seats = new Seats(this.team)
@@ -125,6 +130,7 @@ export class Supervisor implements Core {
     this.deaths = new Deaths(this)
     this.redelivery = new Redelivery(this)
     this.calls = new HostCalls(this)
+    this.pauses = new DeadlinePauses(this)
     this.syncPoints = new SyncPoints(this)
     this.records$ = this.#records.asObservable()
     for (const part of options.parts) this.attach(part)
@@ -141,6 +147,7 @@ export class Supervisor implements Core {
       }
     })
     this.#parts.push({
+      overdue: (run) => made.overdue?.(run),
       close() {
         subscription.unsubscribe()
         made.close?.()
@@ -324,6 +331,10 @@ export class Supervisor implements Core {
       this.#records.next(batch)
     }
     this.#telling = false
+  }
+
+  overdue(run: RunState): void {
+    for (const part of this.#parts) part.overdue(run)
   }
 
   // ---- the end

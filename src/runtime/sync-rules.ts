@@ -67,3 +67,7 @@ export function resultOf(point: SyncPointSettings, generation: number, arrived: 
     data,
   }
 }
+
+/** Its time runs from the first arrival on. */
+export const isTimed = (generation: OpenGeneration | undefined): boolean =>
+  generation !== undefined && [...generation.arrived].length > 0

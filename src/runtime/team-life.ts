@@ -27,7 +27,7 @@ export class TeamLife {
   start(): Promise<void> {
     if (this.#runs.closing) return Promise.reject(closedError())
     if (!this.#started) {
-      this.#started = this.#startAll()
+      this.#started = this.#runs.holds.until(this.#startAll())
       this.#started.catch(() => {
         this.#startFailed = true // who does not wait for it learns it from the first run
       })
@@ -69,7 +69,7 @@ export class TeamLife {
     } catch (error) {
       return Promise.reject(error)
     }
-    this.#closed ??= this.#close(options.drainMs ?? 0)
+    this.#closed ??= this.#runs.holds.until(this.#close(options.drainMs ?? 0))
     return this.#closed
   }
 

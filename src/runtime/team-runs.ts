@@ -1,5 +1,5 @@
 /** The runs of a team: started, waited for, read and found again. */
-import { unavailable } from '../errors.ts'
+import { TeamOverloadedError, unavailable } from '../errors.ts'
 import type { Cell } from './cell.ts'
 import { ORCHESTRATOR_INDEX } from './core.ts'
 import type { RuntimeEvent } from './events.ts'
@@ -9,8 +9,8 @@ import { TeamInsight } from './team-insight.ts'
 
 export abstract class TeamRuns extends TeamInsight {
   /**
-   * Runs the team on a query. Rejects only on misuse (`ConfigurationError`, `TeamOverloadedError`, `TeamClosedError`); a
-   * run that fails, times out or is aborted resolves with `success: false` and the reason.
+   * Runs the team on a query. Rejects only on misuse (`ConfigurationError`, `TeamClosedError`). A run that fails, times out,
+   * is aborted or finds no room in the team (`TeamOverloadedError`) resolves with `success: false` and the reason.
    *
    * @example
    * const result = await team.execute('Should we migrate?', { timeoutMs: 30_000 })
@@ -33,11 +33,16 @@ export abstract class TeamRuns extends TeamInsight {
     return run
   }
 
-  /** For a caller who waits for the result, and gets no handle. */
-  protected resultOf<T>(query: string, options: RunOptions<T>, target: Cell): Promise<MultiAgentResult<T>> {
-    const { state, result } = this.runBook.launch(query, options, target)
-    state.held ??= false
-    return result
+  /** For a caller who waits for the result, and gets no handle. A run that finds no room has a result too. */
+  protected async resultOf<T>(query: string, options: RunOptions<T>, target: Cell): Promise<MultiAgentResult<T>> {
+    try {
+      const { state, result } = this.runBook.launch(query, options, target)
+      state.held ??= false
+      return result
+    } catch (error) {
+      if (!(error instanceof TeamOverloadedError)) throw error
+      return this.runBook.refused(query, options, error)
+    }
   }
 
   /**

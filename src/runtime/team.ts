@@ -21,7 +21,6 @@ import { eventStream } from './event-stream.ts'
 import type { RuntimeEvent } from './events.ts'
 import { guardedLogger } from './guarded-logger.ts'
 import { Letters } from './letters.ts'
-import type { LivelockBounds } from './livelock.ts'
 import { Newcomers, type Reloaded } from './newcomers.ts'
 import { livelock } from './parts/livelock.ts'
 import { Posting } from './posting.ts'
@@ -31,13 +30,14 @@ import { noRegistry, Roster } from './roster.ts'
 import type { RunOptions } from './run.ts'
 import { RunBook } from './run-book.ts'
 import type { TeamSettings } from './settings.ts'
-import { WorkerSpawner } from './spawner.ts'
+import { WorkerSpawner, workersFor } from './spawner.ts'
 import { Supervisor } from './supervisor.ts'
 import { TeamLife } from './team-life.ts'
 import { partsOf } from './team-parts.ts'
 import { TeamRuns } from './team-runs.ts'
 import { serveTeamVerbs } from './team-verbs.ts'
 import { Tracing } from './telemetry/tracing.ts'
+import { threadCode } from './thread-code.ts'
 
 const SPARE_NAMES = 1024
 
@@ -50,8 +50,6 @@ export class TeamRuntime extends TeamRuns {
   readonly #newcomers: Newcomers | undefined
   readonly #events: Observable<RuntimeEvent>
   readonly #life: TeamLife
-  readonly #livelockOfModels: LivelockBounds | false
-  #watched = false
 
   constructor(settings: TeamSettings, protocol: Protocol, kit?: TeamKit) {
     super()
@@ -61,12 +59,16 @@ export class TeamRuntime extends TeamRuns {
         `agents: ${settings.agents.length} are too many; a team has up to ${MAX_AGENTS - FIXED_NAMES.length}.`,
         { path: 'agents' },
       )
+    if (!kit) threadCode() // so that a bundle without it is refused before anything waits for a thread
     this.supervisor = new Supervisor({
       clock,
       logger,
       redactor,
-      spawner: new WorkerSpawner(kit ? 0 : warmSpares, guardedLogger(logger, redactor)),
-      capacity: Math.min(settings.agents.length + FIXED_NAMES.length + SPARE_NAMES, MAX_AGENTS),
+      spawner: new WorkerSpawner(kit ? 0 : warmSpares, clock, guardedLogger(logger, redactor), workersFor(clock)),
+      capacity: Math.min(
+        settings.agents.length + FIXED_NAMES.length + SPARE_NAMES + settings.maxSpawnedAgents,
+        MAX_AGENTS,
+      ),
       parts: partsOf(settings, protocol, this.tallies),
     })
     this.supervisor.delegationBound = settings.delegation
@@ -78,16 +80,12 @@ export class TeamRuntime extends TeamRuns {
     this.runBook = new RunBook(this.supervisor, settings, () => this.#life.whenStarted(), tracing)
     this.supervisor.attach(this.runBook.part)
     this.#life = new TeamLife(this.supervisor, this.runBook)
-    this.#livelockOfModels = settings.livelockOfModels
-    this.#watch(settings.livelock)
+    const bounds = settings.livelock
+    if (bounds) this.supervisor.attach(livelock(bounds, (run, error) => this.runBook.fail(run, error)))
     this.#posting = new Posting(this.supervisor, this.runBook)
     this.#letters = new Letters(this.supervisor, this.runBook)
     this.supervisor.calls.mayBeAnswered = (run) => this.runBook.get(run.id)?.state === run
-    this.supervisor.calls.spawn = async (run, role) => {
-      const name = await this.#roster.spawn(run, role)
-      this.#joined(this.supervisor.cell(name, run))
-      return name
-    }
+    this.supervisor.calls.spawn = (run, role) => this.#roster.spawn(run, role)
     this.supervisor.calls.define = (by, run, type) => this.#roster.define(by, run, type, this.#newcomers)
     this.supervisor.calls.boardScope = settings.blackboard
     this.supervisor.calls.waitTimeoutMs = settings.globalTimeoutMs
@@ -103,24 +101,9 @@ export class TeamRuntime extends TeamRuns {
     this.#events = eventStream(this.supervisor, this.runBook)
   }
 
-  /** Looks for livelocks from now on. */
-  #watch(bounds: LivelockBounds | false): void {
-    if (bounds === false || this.#watched) return
-    this.#watched = true
-    this.supervisor.attach(livelock(bounds, (run, error) => this.runBook.fail(run, error)))
-  }
-
-  #joined(cell: Cell | undefined): void {
-    if (cell?.settings.playedByModel) this.#watch(this.#livelockOfModels)
-  }
-
   #newcomersOf(registry: AgentRegistry): Newcomers {
     const newcomers = new Newcomers(this.supervisor, registry, {
-      join: (role, expected) => {
-        const cell = this.#roster.add(role, expected)
-        this.#joined(cell)
-        return cell
-      },
+      join: (role, expected) => this.#roster.add(role, expected),
       begin: async (cell) => {
         if (this.#life.hasBegun) await this.#roster.begin(cell)
       },
@@ -145,7 +128,8 @@ export class TeamRuntime extends TeamRuns {
 
   /**
    * Ends all runs and threads, in order. Twice is fine. `drainMs`: takes no new runs and lets those under way, and
-   * what messages from outside have caused, end for so long. Afterwards nothing of the team keeps the process alive.
+   * what messages from outside have caused, end for so long. It is what runs the `stop` hooks of agents. Of a team that nobody
+   * closes nothing keeps the process alive either while it is idle: no run and no message under way, and nobody who waits.
    */
   close(options: { drainMs?: number } = {}): Promise<void> {
     return this.#life.close(options)
@@ -217,8 +201,7 @@ export class TeamRuntime extends TeamRuns {
     this.#life.assertOpen()
     const cell = this.#roster.add(role)
     const instance = this.#roster.get(cell.name)!
-    this.#joined(cell)
-    if (this.#life.hasBegun) await this.#roster.begin(cell)
+    if (this.#life.hasBegun) await this.runBook.holds.until(this.#roster.begin(cell))
     return instance
   }
 
@@ -231,7 +214,7 @@ export class TeamRuntime extends TeamRuns {
    */
   async removeAgent(name: string): Promise<void> {
     this.#life.assertOpen()
-    await this.#roster.remove(name)
+    await this.runBook.holds.until(this.#roster.remove(name))
     this.#life.reconsiderStart()
   }
 
@@ -243,7 +226,7 @@ export class TeamRuntime extends TeamRuns {
    */
   async restartAgent(name: string): Promise<void> {
     this.#life.assertOpen()
-    await this.#roster.restart(name)
+    await this.runBook.holds.until(this.#roster.restart(name))
     this.#life.reconsiderStart()
   }
 
@@ -261,7 +244,7 @@ export class TeamRuntime extends TeamRuns {
   async reload(): Promise<Reloaded> {
     this.#life.assertOpen()
     if (!this.#newcomers) throw noRegistry('reload')
-    return this.#newcomers.reload()
+    return this.runBook.holds.until(this.#newcomers.reload())
   }
 
   /** Not available in this version. */

@@ -7,7 +7,10 @@ import { type Remote, wrap } from 'comlink'
 import nodeEndpoint from 'comlink/dist/esm/node-adapter.mjs'
 import type { Assignment, Started, ThreadControl } from '../actors/assignment.ts'
 import { AgentCrashedError, errorData } from '../errors.ts'
+import { permissionFlags } from '../thread-flags.ts'
 import { PrintedLines, type PrintListener } from './printed-lines.ts'
+import { type ThreadCode, threadCode } from './thread-code.ts'
+import { unrefWorker } from './unref-worker.ts'
 
 /** Why a thread is gone. `error` is what it threw outside of any turn. */
 export interface ThreadExit {
@@ -39,15 +42,18 @@ export interface Thread {
 }
 
 export interface Spawner {
-  /** A thread that waits for its assignment. `maxHeapMb` is its heap class; null: the default one. */
-  spawn(maxHeapMb: number | null): Thread
+  /** Undefined: `spawn` may be called now. Else it resolves when it is the caller's turn, or when there will be no threads any more. */
+  room(maxHeapMb: number | null): Promise<void> | undefined
+  /**
+   * A thread that waits for its assignment. `maxHeapMb` is its heap class; null: the default one. `ofRun`: a run makes
+   * agents, and may make more.
+   */
+  spawn(maxHeapMb: number | null, ofRun?: boolean): Thread
   /** How many threads wait for an agent. */
   readonly spares: number
   /** Ends the spares. */
   close(): Promise<void>
 }
-
-const ENTRY = new URL('../actors/thread-entry.bundle.js', import.meta.url)
 
 export class WorkerThread implements Thread {
   readonly isolated = true
@@ -58,18 +64,20 @@ export class WorkerThread implements Thread {
   /** Nobody waits for its start any more: it has started, or failed to, or was ended. */
   readonly settled: Promise<void>
   #settle = () => {}
+  /** The thread has loaded all that is not the agent's own, or is gone. */
+  readonly booted: Promise<void>
   #error: Error | undefined
   #print: PrintListener | undefined
   #rung = () => {}
   #foreignPost = () => {}
 
-  constructor(maxHeapMb: number | null) {
+  constructor(maxHeapMb: number | null, code: ThreadCode = threadCode()) {
     const { port1, port2 } = new MessageChannel()
-    this.#worker = new Worker(ENTRY, {
-      workerData: { control: port2 },
+    this.#worker = new Worker(code.boot, {
+      workerData: { control: port2, entry: code.entry },
       transferList: [port2],
       env: {},
-      execArgv: ['--conditions=dramatis-thread'],
+      execArgv: [...permissionFlags(), '--conditions=dramatis-thread'],
       stdout: true,
       stderr: true,
       ...(maxHeapMb !== null && { resourceLimits: { maxOldGenerationSizeMb: maxHeapMb } }),
@@ -77,8 +85,6 @@ export class WorkerThread implements Thread {
     this.#worker.on('error', (error) => {
       this.#error = error instanceof Error ? error : new Error(String(error))
     })
-    // One listener for both: two would cost each bell a copy of their list.
-    this.#worker.on('message', (bell) => (bell === 0 ? this.#rung() : this.#foreignPost()))
     for (const stream of [this.#worker.stdout, this.#worker.stderr]) this.#readLines(stream)
     this.#control = wrap<ThreadControl>(nodeEndpoint(port1))
     this.#dead = new Promise((_resolve, reject) => {
@@ -98,7 +104,26 @@ export class WorkerThread implements Thread {
       this.#settle = resolve
     })
     void this.gone().then(this.#settle)
+    this.booted = Promise.race([this.#boot(code), this.gone()])
     port1.unref()
+  }
+
+  /** Its first post says that it has booted; those that follow are bells. */
+  #boot(code: ThreadCode): Promise<void> {
+    return new Promise((resolve) => {
+      this.#worker.once('message', (compiled: unknown) => {
+        if (compiled instanceof Uint8Array) code.entry.compiled ??= compiled
+        // One listener for both: two would cost each bell a copy of their list.
+        this.#worker.on('message', (bell) => (bell === 0 ? this.#rung() : this.#foreignPost()))
+        resolve()
+      })
+    })
+  }
+
+  /** Lets the process end although it lives. To be called as soon as it is made. */
+  unref(): void {
+    unrefWorker(this.#worker)
+    void this.booted.then(() => this.#worker.unref()) // the listener for bells has reffed it again
   }
 
   #readLines(stream: NodeJS.ReadableStream): void {

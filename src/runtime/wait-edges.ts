@@ -14,15 +14,18 @@ import {
   waitingOf,
 } from '../mailbox/frame.ts'
 import type { Envelope } from '../mailbox/mailbox.ts'
-import type { Cell, OpenCall, OpenRequest, RequestGroup } from './cell.ts'
+import type { Cell, HeldTask, OpenCall, OpenRequest, RequestGroup } from './cell.ts'
 import type { Core } from './core.ts'
 import { MessageWaits } from './message-waits.ts'
 import type { RunState } from './run-state.ts'
-import type { OpenGeneration } from './sync-rules.ts'
+import { isTimed, type OpenGeneration } from './sync-rules.ts'
 import type { Wait } from './wait-graph.ts'
 
-/** What a turn waits for: an answer, a task, room in a mailbox, the reader of its answer, an entry on a blackboard, others at a sync point. */
-export type WaitKind = 'request' | 'delegate' | 'mailbox' | 'reader' | 'blackboard' | 'sync'
+/**
+ * What a turn waits for: an answer, a task, room in a mailbox, the reader of its answer, an entry on a blackboard, others at a
+ * sync point. 'dependency': what a task that is not begun waits for, another task.
+ */
+export type WaitKind = 'request' | 'delegate' | 'mailbox' | 'reader' | 'blackboard' | 'sync' | 'dependency'
 
 /** One wait of a turn. */
 export interface OpenWait {
@@ -45,7 +48,7 @@ export interface OpenWait {
   readonly sent?: { callee: Cell; envelope: Envelope<RunState> }
 }
 
-/** A turn that is under way, and what it waits for as far as the host knows. */
+/** A turn that is under way, or a task that is held until others are done, and what it waits for as far as the host knows. */
 export interface TurnNode {
   /** The instance that has it. */
   readonly cell: Cell
@@ -63,10 +66,14 @@ export class WaitEdges {
   readonly nodes: Node[] = []
   /** By node; undefined where a node is no turn. */
   readonly turns: (TurnNode | undefined)[] = []
+  /** By node: tasks that are held until others are done. */
+  readonly held = new Map<number, TurnNode>()
   /** The nodes that stand for whoever may write: what waits for them waits for nobody in particular. */
   readonly anybody = new Set<number>()
   readonly #core: Core
   readonly #byEnvelope = new Map<Envelope<RunState>, number>()
+  /** Agents that have turns, by their index. */
+  readonly #atWork = new Set<number>()
   readonly #anybodyOf = new Map<RunState, number>()
   /** Streamed answers of which there is more than their readers have read: it is something else that these wait for. */
   readonly #unread = new Set<OpenRequest>()
@@ -80,7 +87,7 @@ export class WaitEdges {
   constructor(core: Core) {
     this.#core = core
     this.#messages = new MessageWaits(core, {
-      add: (wait) => this.#add([wait]),
+      add: (wait) => (wait ? this.#add([wait]) : this.#free()),
       message: (callee, envelope) => this.#message(callee, envelope),
       task: (id) => this.#task(id),
     })
@@ -90,7 +97,7 @@ export class WaitEdges {
       if (cell.life && cell.life.awaitReader.size > 0)
         for (const turn of cell.life.awaitReader) this.#writer(cell, turn)
     for (const cell of core.cells) {
-      if (cell.open.size > 0) this.#requests(cell)
+      if (cell.open.size > 0 && this.#atWork.has(cell.index)) this.#requests(cell)
       if (cell.calls.size > 0) for (const [number, call] of cell.calls) this.#call(cell, number, call)
     }
     for (const cell of core.cells) if (cell.mailbox.parked.length > 0) this.#room(cell)
@@ -117,6 +124,7 @@ export class WaitEdges {
   #turn(cell: Cell, envelope: Envelope<RunState>): void {
     const at = this.#add([], { cell, envelope, waits: [] })
     this.#byEnvelope.set(envelope, at)
+    this.#atWork.add(cell.index)
   }
 
   /** The node of a turn that is under way. */
@@ -184,6 +192,8 @@ export class WaitEdges {
     const wait = this.#messages.waitOf(callee, envelope)
     if (wait) this.nodes[at]!.waits.push(wait)
     else this.nodes[at]!.live = true
+    const held = wait && this.#core.held.of(envelope)
+    if (held) this.held.set(at, heldNode(held, wait))
     return at
   }
 
@@ -203,7 +213,7 @@ export class WaitEdges {
     const { run } = this.turns[at]!.envelope
     if (waitsFor?.kind === 'handoff') return // the request to the target says it
     if (waitsFor?.kind === 'sync') return this.#sync(at, run, waitsFor.name, number, call)
-    const isTheirs = waitsFor && !run.boardLent && !isShared(run, this.#core)
+    const isTheirs = waitsFor && !run.boardLent && !this.#core.calls.sharesBoard(run)
     const target = isTheirs ? this.#anybody(run) : this.#free()
     this.#wait(at, { kind: 'blackboard', for: waitsFor?.name ?? '', target, number, since, call })
   }
@@ -230,8 +240,7 @@ export class WaitEdges {
     const own: number[] = []
     for (const { mailbox } of cell?.instances ?? [])
       for (const envelope of mailbox.handed.values()) if (envelope.run === run) own.push(this.#message(cell!, envelope))
-    for (const envelope of cell?.mailbox.queued() ?? [])
-      if (envelope.run === run) own.push(this.#message(cell!, envelope))
+    if (cell) own.push(...this.#messages.waiting(cell, run))
     if (own.length === 0 && timed) this.nodes[at]!.live = true
     else this.nodes[at]!.waits.push({ need: 1, targets: [...own, this.#anybody(run)] })
     return at
@@ -251,11 +260,7 @@ export class WaitEdges {
   #writers(run: RunState, at: number): void {
     const targets: number[] = []
     for (const [envelope, turn] of this.#byEnvelope) if (envelope.run === run && this.turns[turn]) targets.push(turn)
-    for (const cell of this.#core.cells) {
-      if (!cell.mailbox.has(run)) continue
-      for (const envelope of cell.mailbox.queued())
-        if (envelope.run === run) targets.push(this.#message(cell, envelope))
-    }
+    for (const cell of this.#core.cells) targets.push(...this.#messages.waiting(cell, run))
     for (const { callee, envelope } of this.#core.held.all)
       if (envelope.run === run) targets.push(this.#message(callee, envelope))
     this.nodes[at] = { live: false, waits: [{ need: 1, targets }] }
@@ -263,15 +268,12 @@ export class WaitEdges {
 
   /** Messages that found no room, and the turns that wait until they do. */
   #room(callee: Cell): void {
-    const seen = new Set<number>()
-    for (const envelope of callee.mailbox.parked) {
+    for (const line of callee.mailbox.parked.lines) {
+      const envelope = firstSent(line) // it speaks for those behind it
+      if (!envelope) continue
       const { memory, at } = envelope
-      if (kindOf(memory, at) !== SEND || correlationOf(memory, at) === 0) continue
       const sender = senderOf(memory, at)
       const turn = turnOf(memory, at)
-      const line = sender * 2 ** 32 + turn
-      if (turn !== 0 && seen.has(line)) continue // the first of a turn speaks for those behind it
-      seen.add(line)
       const wait: OpenWait = {
         kind: 'mailbox',
         for: callee.name,
@@ -324,13 +326,24 @@ const requestsById = (core: Core): Map<string, OpenRequest> =>
     ),
   )
 
-/** Other runs may write there too. */
-const isShared = (run: RunState, { runs }: Core): boolean => {
-  for (const other of runs.values())
-    if (other !== run && other.board !== undefined && other.board === run.board) return true
-  return false
-}
+/** A task that waits for others, by the agents that are to do those. */
+const heldNode = ({ callee: cell, envelope, waitsFor }: HeldTask, { targets }: Wait): TurnNode => ({
+  cell,
+  envelope,
+  waits: Array.from(waitsFor, (id, i) => ({
+    kind: 'dependency',
+    for: envelope.run.tasks.get(id)?.assignedTo ?? id,
+    target: targets[i]!,
+    number: 0,
+    since: 0,
+  })),
+})
 
-/** Its time runs from the first arrival on. */
-export const isTimed = (generation: OpenGeneration | undefined): boolean =>
-  generation !== undefined && [...generation.arrived].length > 0
+/** The first that its turn waits to see accepted. */
+function firstSent(line: Iterable<Envelope<RunState>>): Envelope<RunState> | undefined {
+  for (const envelope of line) {
+    const { memory, at } = envelope
+    if (kindOf(memory, at) === SEND && correlationOf(memory, at) !== 0) return envelope
+  }
+  return undefined
+}

@@ -89,14 +89,24 @@ export function stuckIn(nodes: readonly WaitNode[]): number[] {
   return stuck
 }
 
+const NOBODY: ReadonlySet<number> = new Set()
+
 /**
  * Each deadlock among the stuck, every one of whom is in one. Nodes that all wait for each other, and for no other
  * cycle, are a deadlock: it must be broken, and that may free those who wait for it. It is named by its shortest
  * cycle, of several by one with the lowest node. The shortest deadlock comes first. Who waits for two is in the tail
  * of the nearer one. Who waits for none is in a stall, which comes last.
+ *
+ * `anybody`: nodes that stand for all who might do something. Who waits for them waits for nobody that can be named, so they
+ * are in no cycle; but in the tail of one if somebody of it might do it.
  */
-export function cyclesOf(nodes: readonly WaitNode[], stuck: readonly number[]): Deadlock[] {
-  const targets = targetsAmong(nodes, stuck)
+export function cyclesOf(
+  nodes: readonly WaitNode[],
+  stuck: readonly number[],
+  anybody: ReadonlySet<number> = NOBODY,
+): Deadlock[] {
+  const all = targetsAmong(nodes, stuck)
+  const targets = anybody.size === 0 ? all : all.map((each, node) => (anybody.has(node) ? [] : each))
   const waiters = reversed(targets)
   const deadlocks = knots(targets, stuck)
     .map((knot): Deadlock => ({ cycle: shortestCycle(knot, targets, waiters), tail: [] }))
@@ -105,6 +115,13 @@ export function cyclesOf(nodes: readonly WaitNode[], stuck: readonly number[]): 
   const tailOf = new Map<number, number[]>()
   for (const { cycle, tail } of deadlocks) for (const node of cycle) tailOf.set(node, tail)
   addWaiters(tailOf, waiters)
+  for (const node of anybody) {
+    const tail = tailOf.get(all[node]?.find((target) => tailOf.has(target)) ?? NONE)
+    if (!tail || tailOf.has(node)) continue
+    tailOf.set(node, tail)
+    tail.push(node)
+    addWaiters(tailOf, waiters)
+  }
   const idle = stuck.filter((node) => !tailOf.has(node) && targets[node]!.length === 0)
   if (idle.length === 0) return deadlocks
   for (const node of idle) tailOf.set(node, idle)

@@ -97,13 +97,9 @@ export class Withdrawals implements Withdrawing {
   }
 
   #takeBack(callee: Cell, envelope: Envelope<RunState>, reason: DramatisError): void {
-    const { deaths, delivery, gate } = this.#core
     const holder = callee.holderOf(envelope.turn)
     if (holder?.mailbox.holds(envelope)) {
-      // One that runs within another turn is told without: with its permit that one would go on.
-      if (!envelope.within && holder.life?.begun(envelope)) gate.excuse(envelope.run, holder)
-      delivery.reply(holder, this.#core.frames.abort(envelope, reason))
-      deaths.killAfterGrace(holder, envelope)
+      this.#core.delivery.stop(holder, envelope, reason)
       return
     }
     if (this.#core.mailboxRoom.withdrawParked(callee, envelope, reason))

@@ -1,6 +1,7 @@
 /** Questions of agents, put to whoever sits at the terminal: one after the other, each answered by a line of the input. */
 import { createInterface } from 'node:readline'
 import { DramatisError, type RuntimeEvent, type Team } from '../index.ts'
+import { visible } from '../visible.ts'
 import type { Print } from './answer-stream.ts'
 
 type Question = Extract<RuntimeEvent, { type: 'question' }>
@@ -54,7 +55,8 @@ export function askPerson(team: Asking, input: NodeJS.ReadableStream, print: Pri
 }
 
 function questionText({ agent, text, choices = [] }: Question): string {
-  return [`${agent} asks: ${text}`, ...choices.map((choice, i) => `  ${i + 1}. ${choice}`), ''].join('\n')
+  const lines = visible(text, '\n') // the words are a model's, and could steer the terminal
+  return [`${agent} asks: ${lines}`, ...choices.map((choice, i) => `  ${i + 1}. ${visible(choice)}`), ''].join('\n')
 }
 
 /** By its words, or by its number. */

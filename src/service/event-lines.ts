@@ -41,6 +41,8 @@ export function eventLines(): (event: RuntimeEvent) => string | undefined {
         const to = Array.isArray(message.recipient) ? message.recipient.join(', ') : (message.recipient ?? 'nobody')
         return `dead letter: ${message.type} from ${message.sender} to ${to}: ${reason}`
       }
+      case 'tool.started':
+        return event.simulated ? `${event.agent} uses ${event.tool}: simulated, it does not run` : undefined
       case 'tool.progress':
         return `${event.agent} uses ${event.tool}: ${event.note}`
       case 'tool.finished':

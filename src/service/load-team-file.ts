@@ -4,6 +4,7 @@ import { statSync } from 'node:fs'
 import { extname, resolve } from 'node:path'
 import { fileURLToPath, pathToFileURL } from 'node:url'
 import { handlersOf } from '../actors/definition.ts'
+import { type Exports, exportsOf } from '../actors/exports.ts'
 import { ConfigurationError, DramatisError, describe } from '../errors.ts'
 import type { MultiAgentPatternOptions } from '../index.ts'
 
@@ -20,7 +21,8 @@ export async function loadTeamFile(file: string, folder: string): Promise<MultiA
   const path = teamFilePath(file, folder)
   if (isYaml(path)) return loadYaml(pathToFileURL(path), file)
   const typescript = TYPESCRIPT.includes(extname(path).toLowerCase())
-  return definitionFrom(await importDefault(pathToFileURL(path).href, file, typescript), file)
+  const { href } = pathToFileURL(path)
+  return definitionFrom(await importDefault(href, file, typescript), file, href)
 }
 
 /**
@@ -55,16 +57,19 @@ export async function loadYaml(url: URL, file: string): Promise<MultiAgentPatter
   return loadTeamFrom(url, {}, file)
 }
 
-/** What a team file exports as its default. Throws `ConfigurationError` for what is no definition of a team. */
-export function definitionFrom(exported: unknown, file: string): MultiAgentPatternOptions {
-  if (isDefinition(exported)) return exported
+/**
+ * What a team file exports as its default; its packages are resolved from the file, at `href`, unless it says otherwise. Throws
+ * `ConfigurationError` for what is no definition of a team.
+ */
+export function definitionFrom(exported: unknown, file: string, href: string): MultiAgentPatternOptions {
+  if (isDefinition(exported)) return { ...exported, resolveFrom: exported.resolveFrom ?? href }
   throw noDefinition(file, exported)
 }
 
 async function importDefault(href: string, file: string, typescript: boolean): Promise<unknown> {
   try {
-    const module: { default?: unknown } = await import(typescript ? await bundled(href, file) : href)
-    return module.default
+    const module: Exports = await import(typescript ? await bundled(href, file) : href)
+    return exportsOf(module).default
   } catch (error) {
     if (error instanceof DramatisError) throw error
     const where = error instanceof SyntaxError ? placeOfTypo(href) : placeOf(error)

@@ -68,6 +68,11 @@ export async function main(args: readonly string[], surroundings: Surroundings):
     .option('--seed <seed>', 'play the run of that seed alone, and show it', wholeNumber)
     .option('--faults <list>', 'what may go wrong: some of crash,delay,duplicate,hang,refuse')
     .option('--record <file>', 'answer fetch and steps from that file; what is not in it is done once and kept there')
+    .option(
+      '--real-models',
+      "ask the team's own models, which may cost money; the rehearsal model answers in their place",
+    )
+    .option('--real-tools', 'run all tools; those that are not readOnly, or work outside, are answered in their place')
     .option('--seed-timeout <ms>', 'real time without a step after which a run is ended; 30000', milliseconds)
     .option('--json', 'print everything as JSON')
     .showHelpAfterError('See "dramatis rehearse --help". A query of several words needs quotes.')

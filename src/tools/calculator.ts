@@ -25,6 +25,8 @@ export const calculator = defineTool({
   description:
     'Calculates an expression of numbers exactly, such as "1000 * 1.05 ^ 30", "sqrt(2) / 3" or "mean([1, 2, 4])". It has no variables and no units.',
   input: z.strictObject({ expression: z.string().min(1).max(LONGEST_EXPRESSION).describe('The expression.') }),
+  readOnly: true,
+  outside: true, // in a thread, which virtual time does not wait for
   idempotent: true,
   timeoutMs: KILL_AFTER_MS + WAITING_MS,
   run: ({ expression }, { signal }) => inSandbox({ kind: 'calculate', expression }, signal, KILL_AFTER_MS),

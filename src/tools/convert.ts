@@ -28,6 +28,8 @@ export const convert = defineTool({
     from: z.string().min(1).max(60).describe('The unit or the format that it has.'),
     to: z.string().min(1).max(60).describe('The unit or the format that it gets.'),
   }),
+  readOnly: true,
+  outside: true, // in a thread, which virtual time does not wait for
   idempotent: true,
   timeoutMs: KILL_AFTER_MS + WAITING_MS,
   run: ({ value, from, to }, { signal }) => inSandbox({ kind: 'convert', value, from, to }, signal, KILL_AFTER_MS),

@@ -53,6 +53,8 @@ export function exchangeRate(
     description:
       'Gives what one unit of a currency is worth in another, by the reference rates of central banks of the last working day.',
     input: inputSchema,
+    readOnly: true,
+    outside: true,
     idempotent: true,
     timeoutMs: timeoutMs + MARGIN_MS,
     run: ({ from, to }, context) =>

@@ -32,6 +32,8 @@ export const runCode = defineTool({
     code: z.string().min(1).max(LONGEST_CODE).describe('The program. Top-level await is possible; return is not.'),
     input: z.unknown().optional().describe('A JSON value that the program finds in the variable "input".'),
   }),
+  readOnly: true,
+  outside: true, // in a thread, which virtual time does not wait for
   idempotent: true,
   timeoutMs: CODE_MS + KILL_AFTER_MS + WAITING_MS,
   run: ({ code, input }, { signal }) =>

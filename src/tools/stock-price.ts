@@ -44,6 +44,8 @@ export function stockPrice(
     name: 'stock_price',
     description: 'Gives the last price of a share, with its currency (GBX: pence) and its day.',
     input: inputSchema,
+    readOnly: true,
+    outside: true,
     idempotent: true,
     timeoutMs: timeoutMs + MARGIN_MS,
     run: ({ symbol }, context) =>

@@ -32,7 +32,9 @@ export const decomposeTask = defineTool({
     task: text.optional().describe('The task that is broken up; the current one if it is left out.'),
     subtasks: z.array(text).min(1).max(MOST_SUBTASKS).describe('What is to be done in each.'),
   }),
+  readOnly: true,
   idempotent: true,
+  sequential: true,
   timeoutMs: TIMEOUT_MS,
   run({ task = null, subtasks }, context) {
     const parts = subtasks.map(
@@ -59,7 +61,9 @@ export const markSubtaskComplete = defineTool({
     success: z.boolean().default(true).describe('False if it could not be done.'),
     reason: text.optional().describe('What was done, or why it could not be.'),
   }),
+  readOnly: true,
   idempotent: true,
+  sequential: true,
   timeoutMs: TIMEOUT_MS,
   run({ subtask = null, success, reason = null }, context) {
     const status: TaskStatus = success ? 'completed' : 'failed'

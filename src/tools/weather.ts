@@ -45,6 +45,8 @@ export function weather(
     name: 'weather',
     description: `Gives the weather of a place: now, and for ${days === 1 ? 'today' : `${days} days from today`}. Temperatures are in °C.`,
     input: inputSchema,
+    readOnly: true,
+    outside: true,
     idempotent: true,
     timeoutMs: timeoutMs + MARGIN_MS,
     run: ({ place }, context) =>

@@ -89,3 +89,19 @@ t.test('data with a code that nobody knows is an AgentFailedError that shows it'
   const error = errorFrom({ code: 'NO_SUCH' as ErrorCode, message: 'm', details: { a: 1 } })
   t.match(error, { code: 'AGENT_FAILED', message: 'm', details: { a: 1 } })
 })
+
+t.test('an error of another copy of the library is an instance of the same class, and of no other', async (t) => {
+  const other: typeof dramatis = await import(new URL('../../src/errors.js?another', import.meta.url).href)
+  const error = new other.ToolFailedError('broken', { tool: 'saw' })
+  t.not(other.ToolFailedError, dramatis.ToolFailedError)
+  t.ok(error instanceof dramatis.ToolFailedError && error instanceof DramatisError)
+  t.notOk(error instanceof dramatis.ToolInputError)
+  t.ok(new dramatis.ToolFailedError('broken') instanceof other.DramatisError)
+  t.strictSame(errorFrom(errorData(error)).details, { tool: 'saw' })
+
+  class Own extends dramatis.ToolFailedError {}
+  t.ok(new Own('broken') instanceof Own && new Own('broken') instanceof other.ToolFailedError)
+  t.notOk(error instanceof Own, 'a class of somebody else has its own instances alone')
+  for (const stranger of [undefined, null, 'TOOL_FAILED', { code: 'TOOL_FAILED' }, Object.create(null)])
+    t.notOk(stranger instanceof dramatis.ToolFailedError)
+})

@@ -100,6 +100,7 @@ const refused: Record<string, [options: unknown, path: string, got: string, says
     [{ ...team, maxConcurrentAgents: 0 }, 'maxConcurrentAgents', '0', /an integer from 1 to 2,147,483,647/],
     [{ ...team, maxConcurrentRuns: 1.5 }, 'maxConcurrentRuns', '1.5'],
     [{ ...team, maxQueuedRuns: -1 }, 'maxQueuedRuns', '-1'],
+    [{ ...team, maxSpawnedAgents: 10_001 }, 'maxSpawnedAgents', '10001', /an integer from 0 to 10,000/],
     [{ ...team, globalTimeoutMs: Number.NaN }, 'globalTimeoutMs', 'NaN', /milliseconds above 0/],
     [{ ...team, globalTimeoutMs: 2 ** 31 }, 'globalTimeoutMs', '2147483648'],
     [{ ...team, communication: { maxMessageBytes: 0 } }, 'communication.maxMessageBytes', '0'],

@@ -129,11 +129,17 @@ t.test('a run beyond maxConcurrentRuns and maxQueuedRuns is TEAM_OVERLOADED', as
     runs.map(({ status }) => status),
     ['running', 'queued'],
   )
-  for (const more of [() => team.launch('3'), () => team.execute('3')]) {
-    const error = await refusalOf(more)
+  const result = await team.execute('3', { runId: 'third' })
+  t.match(result, { success: false, runId: 'third', finalOutput: null, data: null, failures: [], messageHistory: [] })
+  t.match(JSON.parse(JSON.stringify(result)), {
+    success: false,
+    error: { code: 'TEAM_OVERLOADED' },
+    executionTimeMs: 0,
+  })
+  for (const error of [await refusalOf(() => team.launch('3')), result.error]) {
     t.ok(error instanceof TeamOverloadedError)
     t.match(error, { code: 'TEAM_OVERLOADED', details: { running: 1, queued: 1 } })
-    t.match(error.message, /1 runs are under way and 1 wait; .*maxConcurrentRuns, maxQueuedRuns\)\. Try again later/)
+    t.match(error?.message, /1 runs are under way and 1 wait; .*maxConcurrentRuns, maxQueuedRuns\)\. Try again later/)
   }
   t.same(team.health().runs, { running: 1, queued: 1 })
   await release()

@@ -49,7 +49,11 @@ t.test('an agent that refuses everything, and one that asks again and again', as
       }
     }
   }
-  const result = await play(t, { lead, worker: refuses }, { supervision: { livelock: {} } })
+  const result = await play(
+    t,
+    { lead, worker: refuses },
+    { supervision: { livelock: { maxRepeats: 4, onFound: 'end' } } },
+  )
   t.match(result, { success: false, error: { code: 'LIVELOCK' } })
   t.match(result.error?.message, /"worker" failed \d+ times in a row .*TASK_REFUSED/)
 })

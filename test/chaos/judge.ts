@@ -1,5 +1,6 @@
 /** Plays a program, and holds what came of it against its verdict. */
 import type { BlackboardEntry, MultiAgentPatternOptions, MultiAgentResult, RuntimeEvent } from '../../src/index.ts'
+import { STRICT } from '../supervision/livelocks.ts'
 import { silent } from '../supervision/teams.ts'
 import { fileOf, membersOf } from './cast.ts'
 import type { Program } from './program.ts'
@@ -16,14 +17,16 @@ export function optionsOf(program: Program, onThreads = false): MultiAgentPatter
   return {
     ...options,
     agents,
-    orchestration: {
-      strategy: 'custom',
-      run: async (script) => {
-        const settled = await Promise.allSettled(asks.map(([agent, say]) => script.request(agent, say)))
-        return settled.map(({ status }) => status).join(' ')
-      },
-    },
-    ...((verdict === 'completes' || verdict === 'livelock') && { supervision: { livelock: {} } }),
+    orchestration: onThreads
+      ? { strategy: 'custom', module: new URL('../fixtures/chaos/asker.js', import.meta.url), config: { asks } }
+      : {
+          strategy: 'custom',
+          run: async (script) => {
+            const settled = await Promise.allSettled(asks.map(([agent, say]) => script.request(agent, say)))
+            return settled.map(({ status }) => status).join(' ')
+          },
+        },
+    ...((verdict === 'completes' || verdict === 'livelock') && { supervision: { livelock: STRICT } }),
     logger: silent,
     threads: { warmSpares: 0 },
   }

@@ -239,3 +239,20 @@ t.test('wrong options are refused', async (t) => {
     t.notMatch(error.message, 'secret')
   }
 })
+
+t.test('what a server says of its tools counts in a rehearsal: which only look, and what they answer', async (t) => {
+  const { tools } = await toolsOf(t, stdio(), { only: ['add', 'dots.and.more', 'die'] })
+  const { team, call } = desk(t, tools, {
+    agents: [
+      { name: 'ann', module: callerModule, tools },
+      { name: 'mia', systemPrompt: 'Played by nobody.' },
+    ],
+    models: 'rehearsal',
+  })
+  const events = toolEvents(team)
+  t.match((await call('add', { a: 1, b: 2 })).outcomes, [{ output: { sum: Number } }])
+  t.match((await call('dots_and_more', {})).outcomes, [{ output: 'odd' }])
+  t.match((await call('die', {})).outcomes, [{ output: /"die" was not run/ }])
+  const started = events.filter(({ type }) => type === 'tool.started')
+  t.match(started, [{ simulated: true }, { tool: 'dots_and_more', simulated: undefined }, { simulated: true }])
+})

@@ -33,6 +33,9 @@ const teamOf = (client: ModelClient, role = {}) =>
     { model: client },
   )
 
+/** Of a caller whose cell is no more than that. */
+const settings = { modelTimeoutMs: 1_000 }
+
 const errorWith = async (client: ModelClient) => {
   const ask = async (_: unknown, context: { complete(request: object): Promise<unknown> }) => {
     await context.complete({ prompt: 'go' })
@@ -103,14 +106,14 @@ t.test('who leaves early is left: the client hears of it', async (t) => {
   t.ok(left)
 })
 
-t.test('the end of a turn, of a run and of the team reach the client', async (t) => {
+t.test('the end of its time, of a run and of the team reach the client', async (t) => {
   const reasons: AbortSignal[] = []
   const deaf = deafClient(reasons)
-  const late = teamOf(deaf, { limits: { turnTimeoutMs: 1_000 } })
+  const late = teamOf(deaf, { communication: { modelTimeoutMs: 1_000 } })
   t.teardown(() => late.close())
   const timedOut = late.execute('go')
   await late.clock.advance(1_000)
-  t.match((await timedOut).error, { code: 'TURN_TIMEOUT' })
+  t.match((await timedOut).error, { code: 'AGENT_FAILED', modelFailure: { reason: 'timeout' } })
   const team = teamOf(deaf)
   const run = team.launch('go')
   await team.clock.advance(0)
@@ -197,7 +200,7 @@ t.test('what a thread writes as a call and is none reaches no client', async (t)
     record: () => {},
     redactor: new Redactor(),
   })
-  const caller = { cell: { name: 'ann', index: 3 }, run: { id: 'r' }, turn: 1, say: () => {} } as never
+  const caller = { cell: { name: 'ann', index: 3, settings }, run: { id: 'r' }, turn: 1, say: () => {} } as never
   for (const args of [
     undefined,
     null,
@@ -234,7 +237,7 @@ t.test('layers go around each call, the first outermost, and may refuse it', asy
       layers,
       redactor,
     })
-  const caller = { cell: { name: 'ann', index: 3 }, run: { id: 'r' }, turn: 1 } as never
+  const caller = { cell: { name: 'ann', index: 3, settings }, run: { id: 'r' }, turn: 1 } as never
   const ask = (made: ModelGateway) =>
     made.call(caller, { messages: [{ role: 'user', content: 'hi' }] }, new AbortController().signal, () => {})
   t.match(await ask(gateway(layer('span'), layer('budget'))), { text: 'ok', model: 'm' })

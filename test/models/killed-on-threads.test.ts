@@ -1,5 +1,5 @@
 /**
- * A turn of ten steps on a real thread, played by a model behind a socket, with tools in the host, in the thread and in a
+ * A turn of twelve steps on a real thread, played by a model behind a socket, with tools in the host, in the thread and in a
  * thread of their own. Its thread is ended after each step, and in the middle of each call of the model: what has happened
  * outside of the thread has happened once. So it is where an answer without tools is read along as it comes.
  */
@@ -15,36 +15,46 @@ import { ThreadTeam } from './teams.ts'
 
 type Test = Pick<typeof t, 'teardown'>
 
-/** What the turn does, behind what the host says when it begins. Each begins at one place and has ended at the next. */
+/**
+ * What the turn does, behind what the host says when it begins: what stands together is under way at once. Each begins at one
+ * place and has ended at another, and all of one line before the next.
+ */
 const STEPS = [
-  'begin',
-  ...['model', 'host', 'thread'],
-  ...['model', 'isolated'],
-  ...['model', 'host'],
-  ...['model', 'thread'],
-  'model',
+  ['begin'],
+  ['model'],
+  ['host', 'thread', 'isolated'],
+  ['model'],
+  ['isolated'],
+  ['model'],
+  ['host'],
+  ['model'],
+  ['thread'],
+  ['model'],
 ]
-const PLACES = 2 * STEPS.length
+/** By place, from 1 on: what may be under way there. */
+const UNDER_WAY = [[], ...STEPS.flatMap((steps) => Array.from({ length: 2 * steps.length }, () => steps))]
+const PLACES = UNDER_WAY.length - 1
 const ALL = Array.from({ length: PLACES }, (_, i) => i + 1)
-const CALLS = STEPS.filter((step) => step === 'model').length
+const CALLS = STEPS.filter(([step]) => step === 'model').length
 
 /** By how many answers it has given in the run. No two sums of usage are the same. The last one tells what tools gave. */
 function answerOf(nth: number, shared: string, alone: string, outputs: string[]): Answer {
   const usage = { inputTokens: 10 ** nth, outputTokens: 2 ** nth }
   const add = (a: number) => ({ name: 'add', input: { a } })
   const again = { name: 'again', input: { file: shared } }
+  const record = { name: 'record', input: { file: alone } }
   switch (nth) {
     case 0:
-      return { toolCalls: [add(1), again], usage }
+      return { toolCalls: [add(1), again, record], usage }
     case 1:
-      return { toolCalls: [{ name: 'record', input: { file: alone } }], usage }
+      return { toolCalls: [record], usage }
     case 2:
       return { toolCalls: [add(2)], usage }
     case 3:
       return { toolCalls: [again], usage }
     default: {
-      const [one, , two, three] = outputs.map((output) => JSON.parse(output) as { sum?: number; runs?: number })
-      return { text: [`${one?.sum} `, `${two?.runs} `, `${three?.sum}`], usage }
+      const [one, , two, three, four] = outputs.map((output) => JSON.parse(output) as { sum?: number; runs?: number })
+      return { text: [`${one?.sum} `, `${two?.runs} ${three?.runs} `, `${four?.sum}`], usage }
     }
   }
 }
@@ -126,29 +136,29 @@ async function read(run: Run, said: string[]): Promise<void> {
 
 /** What a run is like, whatever has died. */
 const WELL = {
-  output: '2 1 3',
-  said: ['2 1 3'],
-  asked: [2, 5, 7, 9, 11],
+  output: '2 1 2 3',
+  said: ['2 1 2 3'],
+  asked: [2, 6, 8, 10, 12],
   usage: { inputTokens: 11_111, outputTokens: 31, totalTokens: 11_142, calls: CALLS },
   sums: [1, 2],
-  alone: 1,
+  alone: 2,
   shared: { calls: 2, repeated: 0 },
   mismatches: 0,
 }
 
-t.test('ten steps, and their thread ends at one place', async (t) => {
+t.test('twelve steps, of which three are under way at once, and their thread ends at one place', async (t) => {
   const play = await stage(t, await modelServer(t))
   t.strictSame(await play({}), { ...WELL, places: PLACES }, 'nowhere')
   for (const place of ALL) {
     const { places: _, ...played } = await play({ place })
     // The idempotent tool was about to run in the thread that ended, or did: then nobody knows whether it has.
-    const mayRepeat = STEPS[place >> 1] === 'thread' && played.shared.repeated === 1
+    const mayRepeat = UNDER_WAY[place]!.includes('thread') && played.shared.repeated === 1
     const shared = { calls: 2, repeated: mayRepeat ? 1 : 0 }
     t.strictSame(played, { ...WELL, shared }, `at ${place}`)
   }
 })
 
-t.test('ten steps, and their thread ends in the middle of an answer', async (t) => {
+t.test('twelve steps, and their thread ends in the middle of an answer', async (t) => {
   const play = await stage(t, await modelServer(t))
   for (let within = 0; within < CALLS; within++)
     t.strictSame(await play({ within }), { ...WELL, places: PLACES }, `in answer ${within}`)

@@ -203,7 +203,7 @@ t.test('the last word ends as any request does: late, failed, refused, in a circ
     run: async (script, query) => (await script.request('ann', query)).content,
   }
   for (const [answers, agents, code] of [
-    [late, [{ name: 'ann' }], 'REQUEST_TIMEOUT'],
+    [late, [{ name: 'ann' }], 'AGENT_FAILED'],
     [failed, [{ name: 'ann' }], 'AGENT_FAILED'],
     [refused, pair, 'TASK_REFUSED'],
     [crossed, pair, undefined],

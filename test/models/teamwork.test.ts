@@ -106,21 +106,24 @@ t.test('rule 26: of a cycle the turn gives way that has spent fewest tokens', as
   t.equal(await victimOf(1_000, 10), 'bob')
 })
 
-t.test('rule 28: two models that go round in circles are found, unless the team says otherwise', async (t) => {
-  const answers: Answers = ({ agent }) =>
-    agent === 'ann' ? calls(['request', { to: 'bob', content: 'Ready?' }]) : 'No.'
-  const play = async (livelock?: false) => {
-    const agents = [{ ...social[0]!, maxRounds: 20 }, { name: 'bob' }]
-    const { team, model } = modelTeam(t, answers, agents, { orchestration: asksAnn, supervision: { livelock } })
-    return { error: (await team.execute('go')).error, model }
-  }
-  t.match((await play()).error, { code: 'LIVELOCK' })
-  t.match((await play(false)).error, { code: 'TASK_REFUSED', message: /after 20 rounds/ })
-})
+t.test(
+  'rule 28: a model that asks another one the same again and again is found, unless the team says otherwise',
+  async (t) => {
+    const answers: Answers = ({ agent }) =>
+      agent === 'ann' ? calls(['request', { to: 'bob', content: 'Ready?' }]) : 'No.'
+    const play = async (livelock?: false) => {
+      const agents = [{ ...social[0]!, maxRounds: 70 }, { name: 'bob' }]
+      const { team, model } = modelTeam(t, answers, agents, { orchestration: asksAnn, supervision: { livelock } })
+      return { error: (await team.execute('go')).error, model }
+    }
+    t.match((await play()).error, { code: 'LIVELOCK' })
+    t.match((await play(false)).error, { code: 'TASK_REFUSED', message: /after 70 rounds/ })
+  },
+)
 
-t.test('an agent without code may come later; then livelocks are looked for too', async (t) => {
+t.test('a model role that comes later is watched too', async (t) => {
   const answers: Answers = ({ agent, messages }) =>
-    agent === 'bob' ? 'No.' : messages.length > 60 ? 'enough' : calls(['request', { to: 'bob', content: 'Ready?' }])
+    agent === 'bob' ? 'No.' : messages.length > 300 ? 'enough' : calls(['request', { to: 'bob', content: 'Ready?' }])
   const model = new FakeModel(answers)
   const idle = defineAgent({ receive: () => 'idle' })
   const orchestration: OrchestrationConfig = {
@@ -134,7 +137,7 @@ t.test('an agent without code may come later; then livelocks are looked for too'
   )
   t.teardown(() => team.close())
   await team.addAgent({ name: 'bob' })
-  await team.addAgent({ name: 'ann', delegationAllowed: true, maxRounds: 30 })
+  await team.addAgent({ name: 'ann', delegationAllowed: true, maxRounds: 90 })
   t.match((await team.execute('go')).error, { code: 'LIVELOCK' })
   await t.rejects(team.addAgent({ name: 'cid', model: 'huge' }), {
     code: 'CONFIGURATION',

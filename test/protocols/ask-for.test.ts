@@ -100,6 +100,11 @@ t.test('JSON is all of a text, or in a fence, or behind prose up to its end; not
     ['} then {"a": 1} ', { a: 1 }],
     ['one, two', undefined],
     ['[1, 2', undefined],
+    ['Here: ```json ```\n["a"]\n```', ['a']],
+    ['```JSON  \n\n["a"]\n```', ['a']],
+    ['```js\nx\n``` and ```\n["a"]\n``` too', ['a']],
+    ['````\n["a"]\n````', ['a']],
+    [`${'['.repeat(2_000)}${']'.repeat(2_000)}`, undefined],
     ['['.repeat(100_000), undefined],
   ]
   for (const [text, value] of cases) t.same(jsonIn(text)?.value, value, text.slice(0, 40))

@@ -2,6 +2,7 @@
 import { join } from 'node:path'
 import t, { type Test } from 'tap'
 import { ConfigurationError, createTeam, loadTeam } from '../../src/index.ts'
+import { adder } from '../toolbox/tools.ts'
 
 type Files = string | Record<string, string>
 
@@ -328,6 +329,18 @@ t.test('what is given with the file is checked, too', async (t) => {
   }
   for (const [path, options] of Object.entries(given))
     await t.rejects(loadTeam(file, options), { code: 'CONFIGURATION', details: { path } }, path)
+})
+
+t.test('a name in a file that is nearly that of a tool given with it is refused with its line', async (t) => {
+  const tools = [adder('search').tool]
+  const load = (yaml: string) => loadTeam(join(t.testdir({ 'agents.yaml': yaml }), 'agents.yaml'), { tools })
+  await t.rejects(load('agents:\n  ann:\n    tools: [ request, serch ]\n'), {
+    code: 'CONFIGURATION',
+    message:
+      /agents\.yaml:3:23: .*got "serch"; accepted: a tool given to loadTeam \(search\).* Did you mean "search"\?/,
+  })
+  const { agents } = await load('agents:\n  ann:\n    tools: [ request, search, mathematics ]\n')
+  t.same(agents[0]?.tools, ['request', ...tools, 'mathematics'])
 })
 
 t.test('what only the team can know of a role is said with its line, too', async (t) => {

@@ -93,6 +93,11 @@ t.test('a team of it runs, and holds to its graph', async (t) => {
   await t.rejects(team.delegateTask('task_executor', 'orchestrator', 'a plan'), { code: 'DELEGATION_REFUSED' })
 })
 
+t.test('a module that is named by its source is found as it is compiled', async (t) => {
+  const { file, at } = folder(t, { 'agents.yaml': 'agents:\n  ann:\n    module: ./ann.ts\n', 'ann.js': AGENT })
+  t.equal((await loadTeam(file)).agents[0]?.module, pathToFileURL(join(at, 'ann.js')).href)
+})
+
 t.test('options of a team and of a role, in snake_case and in camelCase', async (t) => {
   const { file, at } = folder(t, {
     'agents.yaml': `# a team
@@ -121,6 +126,7 @@ sync_points:
   const { href } = pathToFileURL(join(at, 'ann.mjs'))
   const { registry: _, ...options } = await loadTeam(file)
   t.strictSame(options, {
+    resolveFrom: pathToFileURL(file),
     agents: [
       {
         canDelegateTo: [],

@@ -73,7 +73,7 @@ t.test('a package that has no such code is refused', async (t) => {
   })
   inFolder(t, folder)
   for (const [specifier, says] of [
-    ['unheard-of', `no node_modules from ${folder} upwards has the package "unheard-of". Install it there.`],
+    ['unheard-of', `no node_modules from ${folder} upwards has the package "unheard-of". Install it there, or name`],
     ['patterns/gone', 'exports ./gone.js, which is not in'],
     ['patterns/x/hidden/a', 'does not export "./x/hidden/a" to import.'],
     ['patterns/y', 'does not export "./y" to import.'],

@@ -1,7 +1,7 @@
-import { readdir, readFile, rm, stat, symlink, writeFile } from 'node:fs/promises'
+import { chmod, readdir, readFile, rm, stat, symlink, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { pathToFileURL } from 'node:url'
-import t from 'tap'
+import t, { type Test } from 'tap'
 import { loadable } from '../../src/runtime/bundle.ts'
 import { cannotBundle } from '../../src/runtime/bundle-errors.ts'
 import { inThread, load, project, projectOfFixtures, refusal, WHAT } from './bundle-helpers.ts'
@@ -218,13 +218,8 @@ t.test('a note that nobody can read is replaced', async (t) => {
 })
 
 t.test('where the package cannot be written, the cache is in a private folder', async (t) => {
-  const temporary = process.env.TMPDIR
-  t.teardown(() => {
-    if (temporary === undefined) delete process.env.TMPDIR
-    else process.env.TMPDIR = temporary
-  })
   const folder = project(t, { node_modules: { '.cache': 'a file' }, 'a.ts': 'export default 1', tmp: {} })
-  process.env.TMPDIR = join(folder, 'tmp')
+  temporaryFolderIs(t, join(folder, 'tmp'))
   const { href } = await load(folder, 'a.ts')
   t.equal(await inThread(href), 1)
   t.equal((await load(folder, 'a.ts')).href, href)
@@ -236,6 +231,32 @@ t.test('where the package cannot be written, the cache is in a private folder', 
   const other = await load(folder, 'a.ts')
   t.equal(await inThread(other.href), 1)
   t.not(other.href, href)
+})
+
+t.test('where no folder can be written, a bundle is kept in memory', async (t) => {
+  const folder = await projectOfFixtures(t, { node_modules: { '.cache': 'a file' } })
+  temporaryFolderIs(t, join(folder, 'agent.ts'))
+  const { href, bundled } = await load(folder, 'agent.ts')
+  t.ok(bundled && href.startsWith('data:'))
+  t.match(await inThread(href), { words: ['Hello, Ann', 'agent.ts'], refusal: 'Refusal' })
+  t.equal((await load(folder, 'agent.ts')).href, href, 'and found again')
+  const source = join(folder, 'agent.ts')
+  await writeFile(source, `globalThis.name = ''\n${await readFile(source, 'utf8')}`)
+  t.not((await load(folder, 'agent.ts')).href, href)
+
+  const stack = String(await inThread((await load(folder, 'throws.ts')).href))
+  t.match(stack, /\n +at fail \(bundle-of:.*throws\.ts:\d+:\d+\)\n/)
+})
+
+t.test('a bundle that was made before a folder could not be written is used', async (t) => {
+  const folder = project(t, { node_modules: {}, 'a.ts': 'export default 1' })
+  const { href } = await load(folder, 'a.ts')
+  temporaryFolderIs(t, join(folder, 'a.ts'))
+  const cache = join(folder, CACHE)
+  await chmod(cache, 0o500)
+  const again = await load(folder, 'a.ts')
+  await chmod(cache, 0o700)
+  t.equal(again.href, href)
 })
 
 t.test('a wrong line is named as an editor counts it', async (t) => {
@@ -281,12 +302,38 @@ t.test('an esbuild that does not start is named with a way out', async (t) => {
   t.match(cannotBundle(new Error('no space left'), path, WHAT).message, /cannot bundle a\.ts: Error: no space left$/)
 })
 
-t.test('a module that is not there is refused, with what is there instead', async (t) => {
-  const folder = project(t, { 'a.ts': '', 'b.js': '', folder: {} })
+t.test('of a module that is compiled, or is not yet, the file that is there is taken', async (t) => {
+  const code = (name: string) => `export default '${name}'`
+  const names = ['a.ts', 'b.js', 'c.mts', 'd.mjs', 'e.cts', 'f.cjs', 'g.tsx', 'h.js', 'h.ts']
+  const files = Object.fromEntries(names.map((name) => [name, code(name)]))
+  const folder = project(t, { ...files, 'e.cts': "export = 'e.cts'", 'f.cjs': "module.exports = 'f.cjs'" })
+  for (const [named, there] of Object.entries({
+    'a.js': 'a.ts',
+    'b.ts': 'b.js',
+    'b.tsx': 'b.js',
+    'c.mjs': 'c.mts',
+    'd.mts': 'd.mjs',
+    'd.ts': 'd.mjs',
+    'e.cjs': 'e.cts',
+    'f.cts': 'f.cjs',
+    'g.js': 'g.tsx',
+    'h.js': 'h.js',
+    'h.ts': 'h.ts',
+  })) {
+    const { href, shown } = await load(folder, named)
+    t.equal(await inThread(href), there, named)
+    t.ok(shown.endsWith(there), shown)
+  }
+  const { href } = pathToFileURL(join(folder, 'b.ts'))
+  t.equal((await loadable(`${href}?v=1`, WHAT)).href, `${pathToFileURL(join(folder, 'b.js')).href}?v=1`)
+})
+
+t.test('a module that is not there under any of its names is refused with these', async (t) => {
+  const folder = project(t, { folder: {} })
   const error = await refusal(load(folder, 'a.js'))
-  t.match(error.message, /^agents\[0\]\.module: there is no file .*a\.js\. There is a\.ts beside it: name that\.$/)
+  t.match(error.message, /: there is no file .*a\.js, and none of a\.ts, a\.tsx, a\.mjs, a\.cjs beside it\.$/)
   t.strictSame(error.details, { path: WHAT, file: join(folder, 'a.js') })
-  t.match((await refusal(load(folder, 'b.ts'))).message, /There is b\.js beside it/)
+  t.match((await refusal(load(folder, 'b.mts'))).message, /b\.mts, and none of b\.mjs, b\.js beside it\.$/)
   t.match((await refusal(load(folder, 'folder'))).message, /there is no file .*folder\.$/)
   t.match((await refusal(load(folder, 'c.py'))).message, /there is no file .*c\.py\.$/)
   t.match(
@@ -296,6 +343,16 @@ t.test('a module that is not there is refused, with what is there instead', asyn
 })
 
 const CACHE = join('node_modules', '.cache', 'dramatis')
+
+/** As long as the test runs. */
+function temporaryFolderIs(t: Test, folder: string): void {
+  const before = process.env.TMPDIR
+  t.teardown(() => {
+    if (before === undefined) delete process.env.TMPDIR
+    else process.env.TMPDIR = before
+  })
+  process.env.TMPDIR = folder
+}
 
 /** Each file of a project's cache with the time of its last change. */
 async function filesOf(folder: string): Promise<Record<string, number>> {

@@ -20,15 +20,18 @@ import {
 import { News } from '../../src/runtime/news.ts'
 
 t.test('the bounds for errors and for A-B-A-B follow from that for repeats', async (t) => {
-  t.same([mostErrors(LIVELOCK_BOUNDS), mostExchanges(LIVELOCK_BOUNDS)], [3, 6])
+  t.same([mostErrors(LIVELOCK_BOUNDS), mostExchanges(LIVELOCK_BOUNDS)], [18, 36])
   const patient = { ...LIVELOCK_BOUNDS, maxRepeats: 10 }
   t.same([mostErrors(patient), mostExchanges(patient)], [8, 15])
 })
 
-/** Attempts as [asked, answered, outcome]. */
+const moment = (seq: number) => ({ seq, at: seq })
+
+/** Attempts as [asked, answered, outcome]; each place in the log is a moment of its own. */
 function timesOf(...attempts: [asked: number, answered: number, outcome: string][]): number {
   let last: Repetition | undefined
-  for (const [asked, answered, outcome] of attempts) last = repeated(last, { asked, answered, outcome })
+  for (const [asked, answered, outcome] of attempts)
+    last = repeated(last, { asked: moment(asked), answered: moment(answered), outcome })
   return last?.times ?? 0
 }
 
@@ -46,7 +49,7 @@ t.test('what is asked at the same time does not repeat each other', async (t) =>
 const [ANN, BOB, CLEO] = [3, 4, 5]
 
 function heard(before: Conversation | undefined, from: number, to: number, fields: Partial<NextMessage> = {}) {
-  return continued(before, { stretch: 0, threadId: undefined, delegates: false, ...fields, from, to })
+  return continued(before, { stretch: 0, threadId: undefined, delegates: undefined, ...fields, from, to })
 }
 
 function conversation(...way: number[]): Conversation {
@@ -75,13 +78,39 @@ t.test('progress and another thread begin a new conversation', async (t) => {
 })
 
 t.test('a task that is delegated back to one that had it is known, also over progress', async (t) => {
-  const delegates = { delegates: true }
+  const delegates = { delegates: 'dig' }
   const toBob = heard(conversation(CLEO, ANN), ANN, BOB, delegates)
   t.notOk(isDelegatedBack(toBob))
   t.notOk(isDelegatedBack(heard(toBob, BOB, CLEO, delegates)), 'who asked for it did not have it')
   t.ok(isDelegatedBack(heard(toBob, BOB, ANN, delegates)))
-  t.ok(isDelegatedBack(heard(toBob, BOB, ANN, { delegates: true, stretch: 1 })))
+  t.ok(isDelegatedBack(heard(toBob, BOB, ANN, { delegates: 'dig', stretch: 1 })))
   t.notOk(isDelegatedBack(heard(toBob, BOB, ANN)), 'a question is no delegation')
+})
+
+t.test('a task that comes back in other words is delegated back at the third time', async (t) => {
+  let task = heard(undefined, ANN, BOB, { delegates: 'draft 0' })
+  for (let n = 1; n < 6; n++) {
+    t.equal(isDelegatedBack(task), false, `draft ${n - 1}`)
+    task =
+      n % 2 ? heard(task, BOB, ANN, { delegates: `draft ${n}` }) : heard(task, ANN, BOB, { delegates: `draft ${n}` })
+  }
+  t.ok(isDelegatedBack(task))
+})
+
+t.test('a retry after a longer pause than all before does not count, and one after an equal pause does', async (t) => {
+  const timesAfter = (...pauses: number[]) => {
+    let last: Repetition | undefined
+    let at = 0
+    for (const [seq, pause] of [0, ...pauses].entries()) {
+      at += pause
+      last = repeated(last, { asked: { seq: 2 * seq, at }, answered: { seq: 2 * seq + 1, at }, outcome: 'down' })
+    }
+    return last?.times
+  }
+  t.equal(timesAfter(100, 200, 400, 800, 1_600), 2)
+  t.equal(timesAfter(100, 100, 100, 100, 100), 6)
+  t.equal(timesAfter(0, 0, 0), 4)
+  t.equal(timesAfter(100, 200, 200, 200), 4, 'at its cap')
 })
 
 /** Each round asks the same agent; whether something new came in it. */

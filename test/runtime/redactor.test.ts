@@ -21,6 +21,24 @@ t.test('a known key is taken out, however often, also as it stands in a URL, in 
   t.notMatch(redactor.text(base64), base64.slice(0, 12))
 })
 
+t.test('a known key is taken out in each form in which programs write it', async (t) => {
+  const redactor = knowing(KEY, 'schl\u00fcssel/eins zwei')
+  const forms = [
+    JSON.stringify(KEY).replaceAll('/', '\\/'),
+    encodeURIComponent(KEY),
+    encodeURIComponent(KEY).toLowerCase(),
+    'schl%c3%bcssel%2feins+zwei',
+    'schl\\u00fcssel/eins zwei',
+    'schl\\u00FCssel\\/eins zwei',
+    [...KEY].map((letter) => `\\u${letter.charCodeAt(0).toString(16).padStart(4, '0')}`).join(''),
+    Buffer.from(KEY).toString('hex'),
+    Buffer.from(KEY).toString('hex').toUpperCase(),
+    ...['a:', 'ab:', 'abc:'].map((user) => Buffer.from(`${user}${KEY}`).toString('base64')),
+    ...['a:', 'ab:', 'abc:'].map((user) => Buffer.from(`${user}${KEY}, and more`).toString('base64url')),
+  ]
+  for (const form of forms) t.match(redactor.data(`it is ${form}.`), /^it is \S{0,8}\[redacted\]/, form)
+})
+
 t.test('of two keys the one within the other leaves nothing of it', async (t) => {
   t.equal(knowing('key-123456', 'key-123456-longer').text('key-123456-longer'), '[redacted]')
 })
@@ -115,18 +133,6 @@ t.test('names of secrets are told from others', async (t) => {
     t.notOk(isSecretName(name), name)
 })
 
-t.test('the variables that are called like a secret are known, unless they could be a name', async (t) => {
-  const redactor = new Redactor()
-  redactor.learnVariables({
-    A_KEY: 'abcdefg1',
-    B_TOKEN: 'only-letters-but-long',
-    DB_PASSWORD: 'postgres',
-    HOME: '/home/ann-1',
-  })
-  t.equal(redactor.text('abcdefg1 only-letters-but-long'), '[redacted] [redacted]')
-  t.equal(redactor.text('postgres in /home/ann-1'), 'postgres in /home/ann-1')
-})
-
 t.test('a logger is told neither in its text nor in its fields', async (t) => {
   const lines: unknown[] = []
   const tell = (fields: object, text: string) => void lines.push([fields, text])
@@ -153,7 +159,7 @@ t.test('a key is taken out of a text that comes in pieces, wherever it is cut', 
   for (let at = 0; at <= text.length; at++)
     t.equal(inPieces([text.slice(0, at), text.slice(at)]).join(''), redactor.data(text), `cut at ${at}`)
   t.same(inPieces(['I have ', 'no ', 'secrets.']), ['I have ', 'no ', 'secrets.'], 'what is no key comes at once')
-  t.same(inPieces(['the key-1', '2', 'th hour']), ['the ', 'key-12th hour'])
+  t.same(inPieces(['the key-1', '2', 'th mile ']), ['the ', 'key-12th mile '])
   t.same(inPieces(['the key-123', '456-longer']), ['the ', '[redacted]'])
 
   for (let seed = 1; seed <= 500; seed++) {
@@ -174,3 +180,25 @@ t.test('a key is taken out of a text that comes in pieces, wherever it is cut', 
       t.equal(joined, redactor.data(whole), `seed ${seed}: ${JSON.stringify(pieces)}`)
   }
 })
+
+t.test(
+  'of a source that gives ever new keys the last 16 are taken out, and what was learned otherwise stays',
+  async (t) => {
+    const redactor = knowing('the-key-of-the-team')
+    const source = {}
+    for (let at = 100; at < 200; at += 1) redactor.learnFrom(source, `rotating-key-${at}`)
+    redactor.learnFrom(source, 'rotating-key-184') // given once more: it is the newest
+    redactor.learnFrom(source, 'rotating-key-200')
+    const seen = (at: number) => redactor.data(`rotating-key-${at}`)
+    t.strictSame([183, 184, 185, 186, 199, 200].map(seen), [
+      'rotating-key-183',
+      '[redacted]',
+      'rotating-key-185',
+      '[redacted]',
+      '[redacted]',
+      '[redacted]',
+    ])
+    redactor.learnFrom({}, 'key-of-another-source')
+    t.equal(redactor.data('the-key-of-the-team, key-of-another-source'), '[redacted], [redacted]')
+  },
+)

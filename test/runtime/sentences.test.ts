@@ -16,3 +16,10 @@ const cases: [what: string, text: string, sentences: string[]][] = [
 ]
 
 for (const [what, text, sentences] of cases) t.test(what, async (t) => t.same(sentencesOf(text), sentences))
+
+t.test('a long paragraph has the sentences that it has in parts', async (t) => {
+  const lines = Array.from({ length: 2_000 }, (_, at) => `Line ${at} has ${'so many words, '.repeat(at % 40)}and ends.`)
+  t.strictSame(sentencesOf(lines.join(' ')), lines)
+  const endless = `${'no end, '.repeat(2_000)}here.`
+  t.strictSame(sentencesOf(`${endless} Next.`), [endless, 'Next.'])
+})

@@ -66,7 +66,7 @@ t.test(
       { name: 'alone', canDelegateTo: [], delegationAllowed: false, tools: ['agent_status'] },
     ]
     t.match(settingsFrom({ agents: roles, models }).agents, [
-      { playedByModel: true, module: null, concurrency: 16, reentrancy: 'chain', verbs: [] },
+      { playedByModel: true, module: null, concurrency: 32, reentrancy: 'chain', verbs: [] },
       { concurrency: 2, reentrancy: 'none', verbs: ['request', 'delegate', 'handoff', 'escalate', 'refuse'] },
       { verbs: ['agent_status'] },
     ])

@@ -64,6 +64,35 @@ t.test('a name that is nearly that of a tool is refused at once where all names 
   t.ok(settingsFrom(loose(role({ tools: [{ module: 'a-package' }, 'unknown'] }))), 'the thread knows')
 })
 
+t.test(
+  'a name that is nearly that of a tool of another role is refused, and one that is like it by chance is not',
+  async (t) => {
+    const team = (...tools: unknown[]) => ({
+      agents: [
+        { name: 'ann', module: 'a-package', tools: [tool] },
+        { name: 'bob', module: 'a-package', tools },
+      ],
+    })
+    t.match(errorFor(team('refuse', 'serch')), {
+      message:
+        'agents[1].tools[1]: "bob" has no tool "serch". Did you mean "search" of "ann"? Give "bob" that tool itself, or give it to the whole team.',
+      details: { path: 'agents[1].tools[1]', got: 'serch', accepted: 'search' },
+    })
+    t.ok(settingsFrom(loose({ ...team('research'), logger: silent })))
+    const { newcomer } = settingsFrom(loose({ ...team('refuse'), logger: silent }))
+    const late = { name: 'cid', module: 'a-package', tools: ['serch'] }
+    t.throws(() => newcomer(late, 'role', ['ann', 'bob']), {
+      code: 'CONFIGURATION',
+      details: { path: 'role.tools[0]' },
+    })
+    const said: string[] = []
+    settingsFrom(
+      loose({ ...team('search'), logger: { ...silent, warn: (_: object, text: string) => void said.push(text) } }),
+    )
+    t.match(said, [/its model cannot call it\. Other agents have search as tools: .* give it the tools themselves/])
+  },
+)
+
 t.test('a name that no tool has, and that is near to none, is a skill, and the log says so', async (t) => {
   const lines: unknown[] = []
   const logger = { ...silent, warn: (fields: object, text: string) => void lines.push([fields, text]) }

@@ -24,7 +24,7 @@ const supervision = {
 const noTools = { inline: [], modules: [], isolated: [], names: [], skills: [] }
 
 t.test('a team of one role gets every default', async (t) => {
-  const { newcomer: _, redactor: __, models: ___, ...settings } = settingsFrom({ agents })
+  const { newcomer: _, redactor: __, secrets: ____, models: ___, ...settings } = settingsFrom({ agents })
   t.strictSame(settings, {
     agents: [
       {
@@ -34,6 +34,7 @@ t.test('a team of one role gets every default', async (t) => {
         module,
         playedByModel: false,
         verbs: [],
+        loops: { maxRepeats: 8, ends: true },
         contextStrategy: undefined,
         env: [],
         maxHeapMb: null,
@@ -44,29 +45,36 @@ t.test('a team of one role gets every default', async (t) => {
         reentrancy: 'none',
         mailbox: { capacity: 1_024, bytes: 1_048_576, maxMessageBytes: 16_777_216, overflow: 'block' },
         responseTimeoutMs: 60_000,
+        modelTimeoutMs: 300_000,
+        questionTimeoutMs: 86_400_000,
         queueTimeoutMs: false,
         retries: 0,
         supervision,
         tools: noTools,
       },
     ],
+    resolveFrom: process.cwd(),
     tools: noTools,
     syncPoints: [],
     deadlock: 'break',
     confirmMs: 250,
     supervision,
     retries: 0,
+    modelTimeoutMs: 300_000,
+    questionTimeoutMs: 86_400_000,
     taskRouting: 'capability_match',
     delegation: DELEGATION_BOUND,
-    maxConcurrentAgents: 5,
+    maxConcurrentAgents: 32,
     maxConcurrentRuns: 100,
     maxQueuedRuns: 1_000,
+    maxSpawnedAgents: 64,
     globalTimeoutMs: 600_000,
     warmSpares: 1,
     livelock: false,
-    livelockOfModels: { maxStalledRounds: 3, maxRepeats: 4, maxMessagesWithoutProgress: 50 },
+    loops: { maxRepeats: 8, ends: true },
     blackboard: 'on_use',
     registry: undefined,
+    realTools: false,
     budget: {},
     logger: defaultLogger,
     telemetry: undefined,
@@ -81,41 +89,50 @@ t.test('every option of the team arrives', async (t) => {
     agents: _agents,
     newcomer: _,
     redactor: __,
+    secrets: ____,
     models: ___,
     ...rest
   } = settingsFrom({
     agents,
-    communication: { retries: 3 },
+    communication: { retries: 3, modelTimeoutMs: 4, questionTimeoutMs: false },
     taskRouting: 'round_robin',
     maxConcurrentAgents: 1,
     maxConcurrentRuns: 2,
     maxQueuedRuns: 0,
+    maxSpawnedAgents: 0,
     globalTimeoutMs: 3,
     threads: { warmSpares: 0 },
     enableBlackboard: { scope: 'team' },
+    rehearsal: { realTools: true },
     supervision: { livelock: { maxStalledRounds: 1, maxRepeats: 2, maxMessagesWithoutProgress: 30 } },
+    resolveFrom: '/a/folder/team.js',
     logger: silent,
     telemetry,
     clock,
   })
   t.strictSame(rest, {
+    resolveFrom: '/a/folder',
     tools: noTools,
     syncPoints: [],
     deadlock: 'break',
     confirmMs: 250,
     supervision,
     retries: 3,
+    modelTimeoutMs: 4,
+    questionTimeoutMs: false,
     taskRouting: 'round_robin',
     delegation: DELEGATION_BOUND,
     maxConcurrentAgents: 1,
     maxConcurrentRuns: 2,
     maxQueuedRuns: 0,
+    maxSpawnedAgents: 0,
     globalTimeoutMs: 3,
     warmSpares: 0,
-    livelock: { maxStalledRounds: 1, maxRepeats: 2, maxMessagesWithoutProgress: 30 },
-    livelockOfModels: { maxStalledRounds: 1, maxRepeats: 2, maxMessagesWithoutProgress: 30 },
+    livelock: { maxStalledRounds: 1, maxRepeats: 2, maxMessagesWithoutProgress: 30, ends: false },
+    loops: { maxRepeats: 2, ends: true },
     blackboard: 'team',
     registry: undefined,
+    realTools: true,
     budget: {},
     logger: silent,
     telemetry,
@@ -132,6 +149,8 @@ t.test('communication and supervision of the team hold for its roles', async (t)
       maxMessageBytes: 3,
       overflow: 'reject',
       responseTimeoutMs: 4,
+      modelTimeoutMs: 6,
+      questionTimeoutMs: 7,
       queueTimeoutMs: 5,
     },
     supervision: {
@@ -148,6 +167,7 @@ t.test('communication and supervision of the team hold for its roles', async (t)
   }).agents
   t.strictSame(ann?.mailbox, { capacity: 1, bytes: 2, maxMessageBytes: 3, overflow: 'reject' })
   t.strictSame([ann?.responseTimeoutMs, ann?.queueTimeoutMs], [4, 5])
+  t.strictSame([ann?.modelTimeoutMs, ann?.questionTimeoutMs], [6, 7])
   t.strictSame(ann?.supervision, {
     strategy: 'rest_for_one',
     restart: 'permanent',
@@ -172,6 +192,7 @@ t.test("a role's own communication and supervision go before the team's, field b
       maxMessageBytes: 3,
       overflow: 'block',
       responseTimeoutMs: 4,
+      questionTimeoutMs: false,
       queueTimeoutMs: false,
     },
     supervision: {
@@ -193,12 +214,15 @@ t.test("a role's own communication and supervision go before the team's, field b
       maxMessageBytes: 30,
       overflow: 'reject',
       responseTimeoutMs: 40,
+      modelTimeoutMs: 60,
+      questionTimeoutMs: 70,
       queueTimeoutMs: 50,
     },
     supervision: { maxRestarts: 9, backoff: { baseMs: 1 }, stopGraceMs: 99, coolDownMs: 8 },
   }).agents
   t.strictSame(ann?.mailbox, { capacity: 1, bytes: 2, maxMessageBytes: 3, overflow: 'block' })
   t.strictSame([ann?.responseTimeoutMs, ann?.queueTimeoutMs], [4, false])
+  t.strictSame([ann?.modelTimeoutMs, ann?.questionTimeoutMs], [60, false])
   t.strictSame(ann?.supervision, {
     strategy: 'one_for_one',
     restart: 'transient',
@@ -284,9 +308,19 @@ t.test('a clock of the user gets the timers that the runtime needs', async (t) =
 
 t.test('a bound of livelock detection that is not given has its default; false and nothing are none', async (t) => {
   const bounds = (livelock: unknown) => settingsFrom(loose({ supervision: { livelock } })).livelock
-  t.strictSame(bounds({}), { maxStalledRounds: 3, maxRepeats: 4, maxMessagesWithoutProgress: 50 })
-  t.strictSame(bounds({ maxRepeats: 9 }), { maxStalledRounds: 3, maxRepeats: 9, maxMessagesWithoutProgress: 50 })
+  const all = { maxStalledRounds: 24, maxRepeats: 24, maxMessagesWithoutProgress: 100, ends: false }
+  t.strictSame(bounds({}), all)
+  t.strictSame(bounds({ maxRepeats: 9 }), { ...all, maxRepeats: 9 })
+  t.strictSame(bounds({ onFound: 'end' }), { ...all, ends: true })
   t.strictSame([bounds(false), bounds(undefined)], [false, false])
+})
+
+t.test('what models do is watched unless the team says otherwise, with bounds of its own', async (t) => {
+  const loops = (livelock: unknown) => settingsFrom(loose({ supervision: { livelock } })).agents[0]?.loops
+  t.strictSame(loops(undefined), { maxRepeats: 8, ends: true })
+  t.strictSame(loops({ maxRepeats: 5, onFound: 'report' }), { maxRepeats: 5, ends: false })
+  t.strictSame(loops({ onFound: 'end' }), { maxRepeats: 8, ends: true })
+  t.equal(loops(false), false)
 })
 
 t.test('the keys in the environment are known to what takes them out', async (t) => {

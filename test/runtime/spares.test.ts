@@ -1,7 +1,8 @@
-/** Spare threads: of which heap class, how many, and when they boot. Nobody needs a spare, so nobody is hurt by one. */
+/** How threads are made: how many boot at once, and of which heap class there are spares, how many, and when they boot. */
 import t from 'tap'
 import type { Logger } from '../../src/actors/logger.ts'
 import { type SpareThread, WorkerSpawner } from '../../src/runtime/spawner.ts'
+import { virtualClock } from '../../src/testing.ts'
 import { silent } from '../supervision/teams.ts'
 
 type Heap = number | null
@@ -12,14 +13,20 @@ class FakeThread implements SpareThread {
   warm = false
   readonly heap: Heap
   readonly settled: Promise<void>
+  readonly booted: Promise<void>
   started = () => {}
+  hasBooted = () => {}
   #exit = () => {}
 
   constructor(heap: Heap) {
     this.heap = heap
+    const booted = new Promise<void>((resolve) => {
+      this.hasBooted = resolve
+    })
     this.settled = new Promise((resolve) => {
       this.started = resolve
     })
+    this.booted = Promise.race([booted, this.settled])
   }
   onRing(): void {}
   onExit(listener: (exit: { code: number; error: undefined }) => void): void {
@@ -43,31 +50,46 @@ class FakeThread implements SpareThread {
 
 const idle = () => new Promise((resolve) => setImmediate(resolve))
 
-/** A spawner on a system that has threads as long as `has` says so, and what it warned of. */
-function spawnerOf(warmSpares: number, system = { has: true }) {
+/**
+ * A spawner on a system that has threads as long as `has` says so, and what it warned of. `cores`: threads boot side by side, until
+ * the test says that they have booted; left out: all boot at once.
+ */
+function spawnerOf(warmSpares: number, system: { has?: boolean; cores?: number } = {}) {
+  const { cores = 0 } = system
+  const clock = virtualClock()
   const warnings: object[] = []
   const made: FakeThread[] = []
   const logger: Logger = { ...silent, warn: (fields) => void warnings.push(fields) }
-  const spawner = new WorkerSpawner(warmSpares, logger, (heap) => {
-    if (!system.has) throw new Error('no more threads')
-    const thread = new FakeThread(heap)
-    made.push(thread)
-    return thread
+  const spawner = new WorkerSpawner(warmSpares, clock, logger, {
+    sideBySide: cores || Number.POSITIVE_INFINITY,
+    make(heap) {
+      if (system.has === false) throw new Error('no more threads')
+      const thread = new FakeThread(heap)
+      if (cores === 0) thread.hasBooted()
+      made.push(thread)
+      return thread
+    },
   })
-  const take = (heap: Heap = null) => spawner.spawn(heap) as FakeThread
+  const take = (heap: Heap = null, ofRun = false) => spawner.spawn(heap, ofRun) as FakeThread
   /** Takes a thread of each, lets them start, and lets spares be made. */
   const takeStarted = async (...heaps: Heap[]) => {
-    const taken = heaps.map(take)
+    const taken = heaps.map((heap) => take(heap))
     for (const thread of taken) thread.started()
     await idle()
     await idle()
     return taken.map(({ warm }) => warm)
   }
-  return { spawner, warnings, made, take, takeStarted }
+  /** Waits for its turn, then takes a thread unless it needs none any more. */
+  const takeInTurn = async (needed = true) => {
+    const room = spawner.room(null)
+    if (room) await room
+    return needed ? take() : undefined
+  }
+  return { spawner, clock, warnings, made, take, takeStarted, takeInTurn }
 }
 
 t.test('a spare that cannot be made is logged, and made when the next thread has started', async (t) => {
-  const system = { has: true }
+  const system: { has?: boolean } = {}
   const { warnings, take, takeStarted } = spawnerOf(1, system)
   const first = take()
   system.has = false
@@ -138,4 +160,102 @@ t.test('a closed spawner makes no more spares', async (t) => {
   await idle()
   await idle()
   t.equal(made.length, 1)
+})
+
+t.test('as many threads boot side by side as there are cores, and others wait for their turn', async (t) => {
+  const { made, takeInTurn } = spawnerOf(1, { cores: 2 })
+  const taken = Array.from({ length: 5 }, () => takeInTurn())
+  await idle()
+  t.equal(made.length, 2)
+  made[1]!.hasBooted()
+  await idle()
+  await idle()
+  t.equal(made.length, 3)
+  for (let i = 0; i < 5; i++) {
+    made[i]?.hasBooted()
+    await idle()
+    await idle()
+  }
+  t.same(await Promise.all(taken), made)
+})
+
+t.test('a start hook that takes long keeps nobody from booting', async (t) => {
+  const { made, takeInTurn } = spawnerOf(0, { cores: 1 })
+  const both = [takeInTurn(), takeInTurn()]
+  await idle()
+  made[0]!.hasBooted() // and its start goes on
+  await Promise.all(both)
+  t.equal(made.length, 2)
+})
+
+t.test('whoever needs no thread any more when its turn comes passes it on', async (t) => {
+  const { made, takeInTurn } = spawnerOf(0, { cores: 1 })
+  const first = takeInTurn()
+  const others = [takeInTurn(false), takeInTurn(false), takeInTurn()]
+  await first
+  made[0]!.hasBooted()
+  await Promise.all(others)
+  t.equal(made.length, 2)
+})
+
+t.test('whoever waits for its turn waits no longer when the spawner is closed', async (t) => {
+  const { spawner, made, takeInTurn } = spawnerOf(0, { cores: 1 })
+  await takeInTurn()
+  const waits = takeInTurn(false)
+  await spawner.close()
+  await waits
+  t.equal(spawner.room(null), undefined)
+  t.equal(made.length, 1)
+})
+
+t.test('no spare boots while somebody waits for its turn', async (t) => {
+  const { spawner, made, take, takeInTurn } = spawnerOf(1, { cores: 1 })
+  take().started()
+  const [second, third] = [takeInTurn(), takeInTurn()]
+  for (const taken of [second, third]) (await taken)?.started()
+  t.equal(spawner.spares, 0)
+  t.equal(made.length, 3)
+  await idle()
+  await idle()
+  t.equal(spawner.spares, 1)
+})
+
+t.test('a run that makes agents faster than spares boot gets more of them, eight in all', async (t) => {
+  const { spawner, clock, made, take } = spawnerOf(1)
+  take().started()
+  await idle()
+  await idle()
+  t.equal(spawner.spares, 1)
+  for (let i = 0; i < 30; i++) spawner.spawn(null, true)
+  await idle()
+  await idle()
+  t.equal(spawner.spares, 8, 'also beside threads that start')
+  await clock.advance(9_000)
+  spawner.spawn(null, true)
+  await clock.advance(9_000)
+  t.equal(spawner.spares, 7)
+  await clock.advance(1_000)
+  t.equal(spawner.spares, 1, 'until none was taken for 10 s')
+  t.equal(made.length, 39)
+})
+
+t.test('a run whose spares have booted in time has as many as before', async (t) => {
+  const { spawner, take, takeStarted } = spawnerOf(1)
+  await takeStarted(null)
+  for (let i = 0; i < 3; i++) {
+    const thread = take(null, true)
+    t.ok(thread.warm)
+    thread.started()
+    await idle()
+    await idle()
+    t.equal(spawner.spares, 1)
+  }
+})
+
+t.test('warmSpares 0 keeps none for runs that make agents either', async (t) => {
+  const { spawner } = spawnerOf(0)
+  for (let i = 0; i < 3; i++) spawner.spawn(null, true)
+  await idle()
+  await idle()
+  t.equal(spawner.spares, 0)
 })

@@ -13,6 +13,7 @@ import { TeamMemory } from '../../src/mailbox/room.ts'
 import { Window } from '../../src/mailbox/window.ts'
 import { WorkerSpawner } from '../../src/runtime/spawner.ts'
 import { WorkerThread } from '../../src/runtime/thread.ts'
+import { type ThreadCode, threadCode } from '../../src/runtime/thread-code.ts'
 import { ChaosTeam } from '../fixtures/chaos-team.ts'
 import { leftovers } from '../fixtures/leftovers.ts'
 import type { Outcome } from '../fixtures/thread-program.ts'
@@ -188,9 +189,32 @@ t.test('a warm spare takes the place of a thread that died', async (t) => {
   t.match(births.at(-1), { agent: 'helper', details: { epoch: 2, warm: true } })
 })
 
+t.test(
+  'later threads begin with what the first has compiled, and compile for themselves where it does not fit',
+  async (t) => {
+    const { boot, entry } = threadCode()
+    const code: ThreadCode = { boot, entry: { ...entry, compiled: undefined } }
+    const boots = async () => {
+      const thread = new WorkerThread(null, code)
+      await thread.booted
+      const answered = await Promise.race([thread.stop().then(() => true), thread.gone().then(() => false)])
+      thread.terminate()
+      await thread.gone()
+      return answered
+    }
+    t.ok(await boots())
+    const { compiled } = code.entry
+    t.ok(compiled && compiled.length > 0)
+    t.ok(await boots())
+    t.equal(code.entry.compiled, compiled)
+    code.entry.compiled = new Uint8Array(1_000)
+    t.ok(await boots())
+  },
+)
+
 t.test('a spare that dies while it waits is passed over', async (t) => {
   const workers = watchWorkers(t)
-  const spawner = new WorkerSpawner(1, silent)
+  const spawner = new WorkerSpawner(1, systemClock, silent)
   t.teardown(() => spawner.close())
   spawner.spawn(null).terminate()
   while (workers.length < 2) await new Promise((resolve) => setImmediate(resolve))
@@ -353,6 +377,7 @@ function assignment(module: string): Assignment {
     concurrency: 1,
     instances: 1,
     verbs: [],
+    loops: false,
     contextStrategy: undefined,
     code: { module, bundled: false, shown: module },
     tools: { host: [], modules: [], names: [] },

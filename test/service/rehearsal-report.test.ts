@@ -17,7 +17,17 @@ const id = (seed: number) => `01941f29-7c00-7000-8000-${String(seed).padStart(12
 
 function failed(seed: number, error: DramatisError, faults: readonly Injected[] = []): Failure {
   const trace = { events: [], decisions: [], agentActivations: [], messageFlow: [], syncPointsReached: [] }
-  const played: Played = { seed, kind: 'failed', error: errorData(error), messages: 1, faults, refused: [], trace }
+  const played: Played = {
+    seed,
+    kind: 'failed',
+    error: errorData(error),
+    messages: 1,
+    faults,
+    standsInFor: [],
+    simulatedTools: [],
+    refused: [],
+    trace,
+  }
   if (isFailure(played)) return played
   throw new Error('not a failure')
 }

@@ -10,6 +10,7 @@ import {
   type OrchestratorContext,
 } from '../../src/index.ts'
 import { Dice } from '../dice.ts'
+import { STRICT } from '../supervision/livelocks.ts'
 import { OpenTeam, silent } from '../supervision/teams.ts'
 import { type Action, type Plan, randomPlan } from './random-program.ts'
 
@@ -51,7 +52,7 @@ export async function playBlameless(seed: number): Promise<Blameless> {
       logger: silent,
       maxConcurrentAgents: 1 + dice.upTo(4),
       globalTimeoutMs: 2 ** 31 - 1,
-      supervision: { livelock: {} },
+      supervision: { livelock: STRICT },
       communication: { responseTimeoutMs: 2 ** 31 - 1, ...(dice.chance(0.3) && { mailboxCapacity: 2 + dice.upTo(4) }) },
       orchestration: { strategy: 'custom', run: (script) => perform(script, dice) },
     },

@@ -7,7 +7,15 @@ import { playSeeds, seedsUpTo } from './seeds.ts'
 
 /** What stood behind a withdrawn message was not looked at: with several turns at once, and behind one that wanted a permit. */
 const ONCE_LEFT_STANDING = [984, 3_034]
-const seeds = seedsUpTo(process.env.DRAMATIS_DEEP ? 5_000 : 100, ONCE_LEFT_STANDING)
+/** Turns that were cancelled went on over the limit, and after them whoever was parked. */
+const ONCE_OVER_THE_LIMIT = [1_284]
+/** The test itself took the answer to an earlier message with the same plan for that of a later one. */
+const ONCE_TAKEN_FOR_ANSWERED = [1_701]
+const seeds = seedsUpTo(process.env.DRAMATIS_DEEP ? 5_000 : 100, [
+  ...ONCE_LEFT_STANDING,
+  ...ONCE_OVER_THE_LIMIT,
+  ...ONCE_TAKEN_FOR_ANSWERED,
+])
 
 t.test(`${seeds.length} random programs whose agents wait for each other are freed, and nobody else is`, async (t) => {
   const seen = await playSeeds(t, 'entangled', seeds, 'entangled')

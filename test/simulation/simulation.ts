@@ -164,7 +164,8 @@ class Play {
     const { name } = context.role
     const cell = this.#cellOf(name, context)
     const { concurrency } = cell.settings
-    const again = this.#truth.hasFailed({ path, agent: name })
+    // In its first attempt it asks nothing that was asked before: what came of that is of an earlier message with the same plan.
+    const again = context.attempt === 1 || this.#truth.hasFailed({ path, agent: name })
     const work = {
       name,
       runId,
@@ -247,11 +248,16 @@ class Play {
     try {
       return await answer
     } finally {
-      if (!work.signal.aborted) {
+      // A run that is over is not limited any more: all of its turns are told to stop.
+      if (!this.#isOver(work)) {
         work.wait = undefined
         this.#checkWorks(work)
       }
     }
+  }
+
+  #isOver({ runId }: Work): boolean {
+    return this.#runs.find(({ id }) => id === runId)?.status !== 'running'
   }
 
   // ---- what must hold

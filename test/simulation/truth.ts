@@ -27,7 +27,7 @@ export interface Work {
   readonly name: string
   readonly runId: string
   readonly path: string
-  /** It was at that message before, and failed. */
+  /** Its log has no answers: it is at that message for the first time, or was and failed. */
   readonly again: boolean
   readonly cell: Cell
   readonly life: Life

@@ -7,7 +7,7 @@ export function overdone(truth: Truth, work: Work, limit: number, seen: Seen): s
   if (!truth.alive(work)) return []
   const found: string[] = []
   const { living } = truth
-  const busy = living.filter(({ wait, runId }) => !wait && runId === work.runId).length
+  const busy = new Set(living.filter(({ wait, runId }) => !wait && runId === work.runId).map(({ life }) => life)).size
   if (busy > limit) found.push(`${busy} turns of ${work.runId} are under way`)
   const beside = living.filter(({ life }) => life === work.life)
   const runs = new Set(beside.map(({ runId }) => runId)).size

@@ -14,6 +14,9 @@ export const ALLOWED = {
   /** What keeps the event loop alive. */
   handles: 8,
   timers: 24,
+  sockets: 6,
+  /** Calls of models under way. */
+  calls: 8,
   threads: 1.5,
   logBytes: 8 * MIB,
   /** Messages that wait or are under way. */
@@ -30,13 +33,15 @@ const collectGarbage: () => void = runInNewContext('gc') // or the heap shows wh
 export class Samples {
   readonly #team: Team
   readonly #timers: () => number
+  readonly #calls: () => number
   readonly #samples: { seconds: number; sample: Sample }[] = []
   readonly #beganAt = performance.now()
   readonly #timer: NodeJS.Timeout
 
-  constructor(team: Team, timers: () => number, everyMs: number) {
+  constructor(team: Team, timers: () => number, everyMs: number, calls = () => 0) {
     this.#team = team
     this.#timers = timers
+    this.#calls = calls
     this.#timer = setInterval(() => this.#take(), everyMs)
   }
 
@@ -57,11 +62,14 @@ export class Samples {
     )
     const total = (name: string) => totals.get(`dramatis_${name}`) ?? 0
     const waiting = total('messages_queued') + total('messages_in_flight')
+    const resources = process.getActiveResourcesInfo()
     const sample = {
       rss,
       heapUsed,
       external,
-      handles: process.getActiveResourcesInfo().length,
+      handles: resources.length,
+      sockets: resources.filter((kind) => kind === 'TCPSocketWrap').length,
+      calls: this.#calls(),
       timers: this.#timers(),
       threads: total('threads'),
       logBytes: total('log_bytes'),

@@ -19,6 +19,7 @@ import { virtualClock } from '../../src/testing.ts'
 import { type Receive, silent } from './teams.ts'
 
 const noSpawner: Spawner = {
+  room: () => undefined,
   spawn: () => {
     throw new Error('threads are local here')
   },

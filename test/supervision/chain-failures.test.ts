@@ -300,39 +300,36 @@ t.test('with the outer turn goes what it waits for, down to the turn within it',
   t.same(leftovers(team.host), [])
 })
 
-t.test(
-  'rule 19: a nested turn is told at once that it is to stop, and the outer one waits for its permit',
-  async (t) => {
-    for (const concurrency of [1, 2]) {
-      const { opened, open } = gate()
-      const lines: string[] = []
-      const team = openTeam(
-        t,
-        {
-          async manager({ sender }, context) {
-            if (sender === 'manager') {
-              context.signal.addEventListener('abort', () => lines.push('nested is told'))
-              return void (await context.request('holder', 'go'))
-            }
-            await context.request('manager', 'why', { timeoutMs: 20 }).catch(({ code }) => lines.push(`outer: ${code}`))
-          },
-          async holder(_message, context) {
-            await opened
-            lines.push(`holder ends${context.signal.aborted ? ', told' : ''}`)
-          },
+t.test('rule 19: a nested turn that is to stop is told with its permit, before the outer one goes on', async (t) => {
+  for (const concurrency of [1, 2]) {
+    const { opened, open } = gate()
+    const lines: string[] = []
+    const team = openTeam(
+      t,
+      {
+        async manager({ sender }, context) {
+          if (sender === 'manager') {
+            context.signal.addEventListener('abort', () => lines.push('nested is told'))
+            return void (await context.request('holder', 'go'))
+          }
+          await context.request('manager', 'why', { timeoutMs: 20 }).catch(({ code }) => lines.push(`outer: ${code}`))
         },
-        { roles: { manager: { reentrancy: 'chain', concurrency } }, maxConcurrentAgents: 1 },
-      )
-      const run = team.execute('go')
-      await team.clock.advance(20)
-      t.same(lines, ['nested is told'])
-      open()
-      t.ok((await run).success)
-      t.same(lines, ['nested is told', 'holder ends, told', 'outer: REQUEST_TIMEOUT'])
-      t.same(leftovers(team.host), [])
-    }
-  },
-)
+        async holder(_message, context) {
+          await opened
+          lines.push(`holder ends${context.signal.aborted ? ', told' : ''}`)
+        },
+      },
+      { roles: { manager: { reentrancy: 'chain', concurrency } }, maxConcurrentAgents: 1 },
+    )
+    const run = team.execute('go')
+    await team.clock.advance(20)
+    t.same(lines, [])
+    open()
+    t.ok((await run).success)
+    t.same(lines, ['holder ends, told', 'nested is told', 'outer: REQUEST_TIMEOUT'])
+    t.same(leftovers(team.host), [])
+  }
+})
 
 t.test('a nested turn goes on by itself when the outer one has ended, as long as its grace', async (t) => {
   const { opened, open } = gate()

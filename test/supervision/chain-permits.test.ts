@@ -159,3 +159,38 @@ t.test('what was handed over behind the outer turn stays behind it', async (t) =
   t.same(lines, ['go', 'nested', 'outer is done', 'behind'])
   t.same(leftovers(team.host), [])
 })
+
+t.test(
+  'rule 19: a nested turn that is to stop is told when the outer one at work waits or ends, and has its grace then',
+  async (t) => {
+    for (const concurrency of [1, 2]) {
+      const lines: string[] = []
+      const team = openTeam(
+        t,
+        {
+          async manager({ sender }, context) {
+            if (sender === 'worker') {
+              await context.request('slow', 'go').catch(({ code }) => lines.push(`nested: ${code}`))
+              await team.clock.sleep(40) // less than its grace
+              lines.push('nested ends')
+            } else {
+              await context.requestAny(['worker', 'quick'], 'go')
+              await context.sleep(100)
+              lines.push('outer ends')
+            }
+          },
+          worker,
+          quick: (_message, context) => context.sleep(10),
+          slow: (_message, context) => context.sleep(1_000),
+        },
+        { roles: manager(concurrency), supervision: { stopGraceMs: 50 } },
+      )
+      const run = team.execute('go')
+      await team.clock.advance(200)
+      t.ok((await run).success)
+      t.same(lines, ['outer ends', 'nested: CANCELLED', 'nested ends'])
+      t.equal(team.host.cell('manager')!.restarts, 0)
+      t.same(leftovers(team.host), [])
+    }
+  },
+)

@@ -63,8 +63,8 @@ t.test('rule 24: who is found at work when it is asked again has all of the time
   t.same(victims, [null])
   await team.clock.advance(250)
   t.same([victims, asked.settled], [[null], false], 'it sleeps then')
-  await team.clock.advance(499)
-  t.same([victims, asked.settled], [[null], false], 'it is asked at 500, and at 750')
+  await team.clock.advance(299)
+  t.same([victims, asked.settled], [[null], false], 'it says so at 300, when it has slept')
   await team.clock.advance(1)
   t.same([victims.length, asked.settled], [2, true])
 })
@@ -76,9 +76,9 @@ t.test('rule 24: who has done something unseen meanwhile has all of the time ane
     return (await Promise.any([quote, context.request('bob', 'and this?')])).content
   })
   await team.clock.advance(349)
-  t.same(victims, [null, null], 'named again, with what it waits for now')
+  t.same(victims, [null], 'it is named once')
   await team.clock.advance(1)
-  t.match(victims[2], /ann|bob/)
+  t.match(victims, [null, /ann|bob/])
 })
 
 t.test("rule 24: with 'report' it is named and left, however long it stands", async (t) => {
@@ -102,31 +102,28 @@ t.test('rule 24: a cycle that has come apart meanwhile is not broken', async (t)
   t.same(victims, [null])
 })
 
-t.test(
-  'rule 27: a stall of which a script of the user in the host may be the end is named, and left to it',
-  async (t) => {
-    for (const [isolated, foreign] of [
-      [true, true],
-      [false, true],
-      [false, false],
-    ] as const) {
-      const barber: Receive = async (_message, context) => void (await context.blackboard.waitFor('a customer'))
-      const team = new BareSupervisor({ script: after('barber'), barber }, [deadlock('break', 250, foreign)], {
-        watch: (clock) => ahead(clock, () => 0), // no virtual one: there somebody could see what the script has under way
-      })
-      team.host.calls.boardScope = 'run'
-      team.run.held = false
-      let stalls = 0
-      team.host.records$.subscribe((batch) => {
-        for (const { kind } of batch) if (kind === 'stall') stalls += 1
-      })
-      await team.start()
-      team.threads.get('script')!.isolated = isolated
-      const asked = outcomeOf(team.ask('script'))
-      await team.clock.advance(0)
-      t.equal(stalls, 1)
-      await team.clock.advance(250)
-      t.equal(asked.settled, isolated || !foreign)
-    }
-  },
-)
+t.test('rule 27: a stall of which a script of the user in the host may be the end is left to it', async (t) => {
+  for (const [isolated, foreign] of [
+    [true, true],
+    [false, true],
+    [false, false],
+  ] as const) {
+    const barber: Receive = async (_message, context) => void (await context.blackboard.waitFor('a customer'))
+    const team = new BareSupervisor({ script: after('barber'), barber }, [deadlock('break', 250, foreign)], {
+      watch: (clock) => ahead(clock, () => 0), // no virtual one: there somebody could see what the script has under way
+    })
+    team.host.calls.boardScope = 'run'
+    team.run.held = false
+    let stalls = 0
+    team.host.records$.subscribe((batch) => {
+      for (const { kind } of batch) if (kind === 'stall') stalls += 1
+    })
+    await team.start()
+    team.threads.get('script')!.isolated = isolated
+    const asked = outcomeOf(team.ask('script'))
+    await team.clock.advance(0)
+    t.equal(stalls, isolated || !foreign ? 1 : 0)
+    await team.clock.advance(250)
+    t.equal(asked.settled, isolated || !foreign)
+  }
+})

@@ -35,7 +35,7 @@ function lifeWith(lane: 'plain' | 'ranked', turns: number) {
     return turn
   }
   const abort = (turn: number) => {
-    const { memory } = frames.abort(envelopes.get(turn) as Envelope<unknown>, reason)
+    const { memory } = frames.abort(1, envelopes.get(turn) as Envelope<unknown>, reason)
     aborts.keep(turn, reason, memory, 0)
   }
   return { aborts, take, abort }
@@ -56,6 +56,7 @@ for (const lane of ['plain', 'ranked'] as const) {
 t.test('one of a turn that ran within another one is never kept: it came behind its message', async (t) => {
   const { aborts } = lifeWith('plain', 0)
   const { memory } = new HostFrames(virtualClock()).abort(
+    1,
     { turn: 1, lane: 'replies', windowAt: 0, windowEnd: 0x7fff_ffff } as Envelope<unknown>,
     reason,
   )

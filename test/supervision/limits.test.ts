@@ -33,8 +33,8 @@ t.test('rule 19: five nested requests complete with one permit', async (t) => {
   t.same(leftovers(team.host), [])
 })
 
-t.test('rule 19: five turns of a run at a time, unless told otherwise', async (t) => {
-  t.equal(settingsFrom({ agents: [{ name: 'a' }] }, { modules: new Set(['a']) }).maxConcurrentAgents, 5)
+t.test('rule 19: 32 turns of a run at a time, unless told otherwise', async (t) => {
+  t.equal(settingsFrom({ agents: [{ name: 'a' }] }, { modules: new Set(['a']) }).maxConcurrentAgents, 32)
 })
 
 t.test('rule 19: never more turns of a run are under way than there are permits', async (t) => {

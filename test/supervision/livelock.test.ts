@@ -52,13 +52,15 @@ t.test('rule 29: the same error of one agent to another 3 times is a sign', asyn
   t.equal(found[1]!.at - found[0]!.at, 3 * SECOND)
 })
 
-/** Sends on whatever it gets, with another number each time. */
-const passesTo = (to: string): AgentDefinition =>
-  defineAgent({
+/** Sends on whatever it gets. */
+const passesTo = (to: string): AgentDefinition => {
+  let left = 400
+  return defineAgent({
     receive: async ({ content }, context) => {
-      if (Number(content) < 400) await context.send(to, `${Number(content) + 1}`)
+      if (--left > 0) await context.send(to, content)
     },
   })
+}
 
 const startsWith =
   (agent: string): Script =>
@@ -115,16 +117,17 @@ t.test('rule 29: 50 messages, each because of the one before, are a sign', async
   const { team, found } = watched(t, cast, { script: startsWith('ann') })
   t.equal((await play(team)).error?.code, 'LIVELOCK')
   t.match(found[0]?.evidence, [
-    /^50 messages without progress, each because of the one before, between .*"ann", "bob", "cleo"/,
+    /^50 messages without progress, each because of the one before, between "cleo", "ann", "bob"/,
   ])
 })
 
 t.test('rule 29: messages count in their thread', async (t) => {
+  let n = 0
   const passes = (to: string) =>
     defineAgent({
       receive: async ({ content }, context) => {
-        const n = Number(content) + 1
-        if (n < 90) await context.send(to, `${n}`, { threadId: `${Math.floor(n / 30)}` })
+        n += 1
+        if (n < 90) await context.send(to, content, { threadId: `${Math.floor(n / 30)}` })
       },
     })
   const cast = { ann: passes('bob'), bob: passes('cleo'), cleo: passes('ann') }

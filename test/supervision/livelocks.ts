@@ -7,11 +7,18 @@ export type Test = Parameters<typeof openTeam>[0]
 export type Livelock = Extract<RuntimeEvent, { type: 'livelock' | 'stall' }>
 export type Script = (script: OrchestratorContext, query: string) => Promise<string>
 
+/** Few enough that a test can count them; and what is found three times ends the run. */
+export const STRICT = { maxStalledRounds: 3, maxRepeats: 4, maxMessagesWithoutProgress: 50, onFound: 'end' } as const
+
 /** A team that is watched, and what was found. */
 export function watched(t: Test, cast: Cast, { script, ...extras }: Extras & { script?: Script } = {}) {
   const found: Livelock[] = []
   const orchestration = script && { strategy: 'custom' as const, run: script }
-  const team = openTeam(t, cast, { supervision: { livelock: {} }, ...(orchestration && { orchestration }), ...extras })
+  const team = openTeam(t, cast, {
+    supervision: { livelock: STRICT },
+    ...(orchestration && { orchestration }),
+    ...extras,
+  })
   team.events.subscribe((event) => {
     if (event.type === 'livelock') found.push(event)
   })

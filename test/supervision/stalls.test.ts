@@ -43,15 +43,28 @@ t.test('an entry that somebody at work may write is waited for', async (t) => {
   t.same(found, [])
 })
 
-t.test('whoever holds the run may write yet: the stall is named, and not ended', async (t) => {
+t.test('whoever holds the run may write yet: nothing is said, and nothing ended', async (t) => {
   const team = openTeam(t, { barber: barber.barber! })
   const found = watched(team)
   const run = team.launch('go')
   await team.clock.advance(1_000)
-  t.match(found, [{ type: 'stall' }])
   await run.blackboard!.write('a customer', 'me', 'fact')
   await team.clock.advance(0)
   t.match(await run.result, { success: true })
+  t.same(found, [])
+})
+
+t.test('a stall that only the holder of the run could end is told when a time has run out', async (t) => {
+  for (const times of [{ globalTimeoutMs: 5_000 }, { communication: { responseTimeoutMs: 5_000 } }]) {
+    const team = openTeam(t, { barber: barber.barber! }, times)
+    const found = watched(team)
+    const run = team.launch('go')
+    await team.clock.advance(4_999)
+    t.same(found, [])
+    await team.clock.advance(1)
+    t.match(found, [{ type: 'stall', evidence: [/barber.*"a customer" on the blackboard/, /orchestrator/] }])
+    t.equal((await run.result).success, false)
+  }
 })
 
 t.test('who has the blackboard from outside is expected to write', async (t) => {

@@ -128,7 +128,7 @@ t.test('rule 13: watchdogMs false: nobody watches one whose memory has a limit e
   t.equal(cell.epoch, 1)
 })
 
-t.test('rule 13: it starts anew when the tick of the host itself was late', async (t) => {
+t.test('rule 13: time in which the host itself was late counts as one interval', async (t) => {
   let lost = 0
   const { bare, cell, thread } = await inTurn(() => never, {
     supervision,
@@ -140,6 +140,18 @@ t.test('rule 13: it starts anew when the tick of the host itself was late', asyn
   await bare.clock.advance(800)
   t.equal(cell.epoch, 1)
   await bare.clock.advance(600)
+  t.equal(cell.epoch, 2)
+})
+
+t.test('rule 13: a host that is late each time finds a thread that is stuck', async (t) => {
+  const { bare, cell, thread } = await inTurn(() => never, {
+    supervision,
+    watch: (clock) => ahead(clock, () => 9 * clock.monotonic()),
+  })
+  await bare.clock.advance(5_000)
+  t.equal(cell.epoch, 1)
+  thread.ailments.add('deaf')
+  await bare.clock.advance(1_500)
   t.equal(cell.epoch, 2)
 })
 

@@ -1,6 +1,12 @@
 /** The figures of a team as a monitoring system gets them: the page is parsed as Prometheus would. */
 import t from 'tap'
-import { defineAgent, type Metric } from '../../src/index.ts'
+import { type AgentContext, defineAgent, type Metric, ModelError, ToolFailedError } from '../../src/index.ts'
+import { callMetrics } from '../../src/runtime/call-metrics.ts'
+import { CallTallies } from '../../src/runtime/parts/call-tallies.ts'
+import { FakeModel } from '../models/fake-model.ts'
+import { localTeam } from '../supervision/teams.ts'
+import { desk, toolModule } from '../toolbox/desk.ts'
+import { doing } from '../toolbox/tools.ts'
 import { readExposition, type Series } from './exposition.ts'
 import { after, echo, stage, throws } from './stage.ts'
 
@@ -148,6 +154,18 @@ t.test('crashes, restarts and runs by their ending', async (t) => {
     t.equal(value(up, 'dramatis_runs_ended_total', { ending }), 1, ending)
 })
 
+t.test('a run that the team has no room for is counted as refused', async (t) => {
+  const team = stage(t, { a: after(10) }, { maxConcurrentRuns: 1, maxQueuedRuns: 0 })
+  const first = team.launch('q')
+  await team.execute('q')
+  t.throws(() => team.launch('q'), { code: 'TEAM_OVERLOADED' })
+  await team.clock.advance(10)
+  t.ok((await first.result).success)
+  const series = seriesOf(team)
+  t.equal(value(series, 'dramatis_runs_ended_total', { ending: 'refused' }), 2)
+  t.equal(value(series, 'dramatis_runs_ended_total', { ending: 'failed' }), 0)
+})
+
 t.test('the host, its log and its memory are there, and all of it after the end too', async (t) => {
   const team = stage(t, { a: echo })
   await team.execute('q')
@@ -170,4 +188,62 @@ t.test('another format is refused by name', async (t) => {
 t.test('a figure is plain data', async (t) => {
   const metrics: Metric[] = stage(t, { a: echo }).metrics()
   t.same(JSON.parse(JSON.stringify(metrics)), metrics)
+})
+
+t.test('calls of models are counted for each agent and model, with their tokens, times and failures', async (t) => {
+  const failing = new ModelError('No.', { reason: 'auth' })
+  const model = new FakeModel((_request, nth) => (nth === 1 ? [failing] : 'hello'))
+  const ask = async (_message: unknown, context: AgentContext) => (await context.complete({ prompt: 'hi' })).text
+  const team = localTeam(t, { ann: ask, bob: ask }, { models: { default: model } })
+  t.ok((await team.execute('q')).success)
+  t.notOk((await team.execute('q')).success)
+  await team.sendMessage({ recipient: 'bob', content: 'q', requiresResponse: true })
+  const series = seriesOf(team)
+  const calls = (agent: string) => value(series, 'dramatis_model_calls_total', { agent, model: 'default' })
+  t.same([calls('ann'), calls('bob')], [2, 1])
+  const tokens = (agent: string, direction: string) =>
+    value(series, 'dramatis_model_tokens_total', { agent, model: 'default', direction })
+  t.same([tokens('ann', 'input'), tokens('ann', 'output'), tokens('bob', 'input')], [10, 5, 10])
+  t.equal(value(series, 'dramatis_model_errors_total', { model: 'default', reason: 'auth' }), 1)
+  t.equal(value(series, 'dramatis_model_call_duration_seconds_count', { model: 'default' }), 3)
+})
+
+t.test('calls of tools are counted wherever they run, with their times and failures', async (t) => {
+  const { team, call } = desk(t, [
+    { module: toolModule('rows') },
+    doing(() => 1, { name: 'inline' }),
+    { module: toolModule('record'), isolate: true },
+  ])
+  await call('rows', { kind: 'date' })
+  await call('rows', { kind: 'map' })
+  await call('inline', {})
+  await call('record', { file: 5 })
+  const series = seriesOf(team)
+  const calls = (tool: string) => value(series, 'dramatis_tool_calls_total', { agent: 'ann', tool })
+  t.same(['rows', 'inline', 'record'].map(calls), [2, 1, 1])
+  t.equal(value(series, 'dramatis_tool_errors_total', { tool: 'rows', code: 'TOOL_FAILED' }), 1)
+  t.equal(value(series, 'dramatis_tool_errors_total', { tool: 'record', code: 'TOOL_INPUT' }), 1)
+  t.equal(value(series, 'dramatis_tool_errors_total', { tool: 'inline', code: 'TOOL_FAILED' }), undefined)
+  t.equal(value(series, 'dramatis_tool_duration_seconds_count', { tool: 'rows' }), 2)
+})
+
+t.test('models and tools of any names make no page without end', async (t) => {
+  const tallies = new CallTallies()
+  const usage = { inputTokens: 1, outputTokens: 1, totalTokens: 2, calls: 1 }
+  for (let i = 0; i < 2_000; i++) {
+    tallies.model('ann', { model: `model-${i}`, usage, durationMs: 1, error: null })
+    tallies.tool('ann', `tool-${i}`, 1, new ToolFailedError('No.'))
+  }
+  const metrics = callMetrics(tallies)
+  for (const { name, samples } of metrics) {
+    const series = new Set(samples.map(({ labels: { le: _, ...labels } }) => JSON.stringify(labels)))
+    t.ok(series.size <= 2 * 501, name)
+  }
+  const calls = metrics.find(({ name }) => name === 'dramatis_tool_calls_total')?.samples ?? []
+  t.equal(
+    calls.reduce((sum, { value }) => sum + value, 0),
+    2_000,
+    'and none is lost',
+  )
+  t.match(calls.at(-1), { labels: { agent: 'other', tool: 'other' }, value: 1_500 })
 })

@@ -36,6 +36,39 @@ t.test('a run that goes well is told to who asks for everything, and to nobody e
   t.notMatch(JSON.stringify(lines), 'my secret')
 })
 
+t.test('a run that fails is an error with its agent, its code and what to do, and without its query', async (t) => {
+  const broken = logged(t, { a: throws() })
+  const failed = await broken.team.execute('my secret')
+  const { team, lines } = logged(t, { a: after(100) })
+  const late = team.launch('my secret', { timeoutMs: 5 })
+  const aborted = team.launch('my secret')
+  await team.clock.advance(5)
+  await aborted.cancel('no need')
+  await late.result
+  t.match(
+    [...broken.lines, ...lines].filter(({ text }) => /^a run (failed|was)/.test(text)),
+    [
+      {
+        level: 'error',
+        event: 'run.finished',
+        agent: 'a',
+        runId: failed.runId,
+        code: 'AGENT_FAILED',
+        error: /^Agent "a" failed in/,
+      },
+      {
+        level: 'error',
+        event: 'run.finished',
+        runId: late.id,
+        code: 'RUN_TIMEOUT',
+        error: /within 5 ms \(globalTimeoutMs,/,
+      },
+      { level: 'debug', runId: aborted.id, code: 'RUN_ABORTED', text: 'a run was aborted' },
+    ],
+  )
+  t.notMatch(JSON.stringify([broken.lines, lines]), 'my secret')
+})
+
 t.test('a crash is a warning, the next life is information, the end for good an error', async (t) => {
   const { team, lines } = logged(t, { a: echo }, { supervision: { maxRestarts: 1, backoff: { baseMs: 100 } } })
   await team.start()

@@ -37,6 +37,7 @@ const fields: Omit<Required<RoleInfo>, 'name' | 'trust'> = {
   maxTokens: 8_000,
   maxOutputTokens: 500,
   maxRounds: 4,
+  maxParallelToolCalls: 3,
   delegationAllowed: false,
   canDelegateTo: ['b'],
   canBeDelegatedTo: false,

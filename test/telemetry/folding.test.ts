@@ -110,7 +110,11 @@ t.test('a call of a model waits until its turn is told of', async (t) => {
     layers: [layer],
     redactor: new Redactor(),
   })
-  const caller = { cell: { name: 'ann', index: 3 }, run: { id: 'r' }, turn: 1 } as never
+  const caller = {
+    cell: { name: 'ann', index: 3, settings: { modelTimeoutMs: 1_000 } },
+    run: { id: 'r' },
+    turn: 1,
+  } as never
   const messages = [{ role: 'user', content: 'hi' }] as const
   const answer = gateway.call(caller, { messages }, new AbortController().signal, () => {})
   isTold = true

@@ -1,7 +1,7 @@
 /** A whole team in the test's own thread, under a virtual clock. */
 import t from 'tap'
 import { type AgentDefinition, createTeam, defineAgent } from '../../src/index.ts'
-import { testTeam, virtualClock } from '../../src/testing.ts'
+import { scriptedModel, testAgent, testTeam, virtualClock } from '../../src/testing.ts'
 
 const echo = defineAgent({ receive: ({ content }, { role }) => `${role.name}: ${content}` })
 const slow = defineAgent({
@@ -188,4 +188,35 @@ t.test('its clock can be given to a team on threads', async (t) => {
   const module = new URL('../fixtures/team/counter.js', import.meta.url)
   await using team = createTeam({ agents: [{ name: 'a', module }], orchestration: sequential, clock })
   t.equal((await team.execute('q')).finalOutput, '1')
+})
+
+t.test('a model that a test gives is asked again where the same model is asked again in life', async (t) => {
+  const options = { agents: [{ name: 'ann' }], orchestration: sequential }
+  const script = [{ fail: 'rate_limit' }, { fail: 'server' }, { reply: 'at last' }] as const
+  const given = scriptedModel(script)
+  await using team = testTeam(options, { model: given })
+  t.match(await team.execute('q'), { success: true, finalOutput: 'at last' }, 'no test has to let the pauses pass')
+  given.assertDone()
+  t.equal(team.clock.now(), 0)
+
+  const own = scriptedModel(script)
+  await using alike = testTeam({ ...options, models: { default: own } })
+  const run = alike.launch('q')
+  await alike.clock.runToIdle()
+  t.match(await run.result, { success: true, finalOutput: 'at last' })
+  t.same(given.calls, own.calls)
+})
+
+t.test('what a model of a test fails with for good says how often it was asked, as in life', async (t) => {
+  const model = scriptedModel(Array(5).fill({ fail: 'server' }))
+  await using team = testTeam({ agents: [{ name: 'ann' }], orchestration: sequential }, { model })
+  t.match(await team.execute('q'), { success: false, error: { message: /It was asked 5 times/ } })
+  model.assertDone()
+})
+
+t.test('one agent alone has the same model', async (t) => {
+  const model = scriptedModel([{ fail: 'timeout' }, { reply: 'yes' }])
+  const asks = defineAgent({ receive: async (_message, context) => (await context.complete({ prompt: 'Well?' })).text })
+  const agent = testAgent(asks, { model })
+  t.equal((await agent.request('go')).content, 'yes')
 })

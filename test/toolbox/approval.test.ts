@@ -72,6 +72,46 @@ t.test('a call that is not approved fails, and nothing is done', async (t) => {
   t.same(paid, [])
 })
 
+/** A tool that takes a text and needs approval, and what it was called with. */
+function shell() {
+  const ran: string[] = []
+  const tool = defineTool({
+    name: 'shell',
+    description: 'Runs a command.',
+    input: z.object({ command: z.string() }),
+    approval: true,
+    run: ({ command }) => ran.push(command),
+  })
+  return { tool, ran }
+}
+
+t.test('a person is shown all of a long input, and what is invisible in it', async (t) => {
+  const { tool, ran } = shell()
+  const command = `echo ${'x'.repeat(15_000)} \u202e; rm -rf /`
+  const team = openTeam(
+    t,
+    { ann: async (_message, context) => `${await context.tool(tool, { command })}` },
+    { roles: { ann: { tools: [tool] } } },
+  )
+  const questions = answering(team, 'yes')
+  await team.execute('go')
+  t.match(questions[0]?.text, 'xxx \\u{202e}; rm -rf /"}?')
+  t.strictSame(ran, [command])
+})
+
+t.test('an input that is too long for a person is refused, and nobody is asked', async (t) => {
+  const { tool, ran } = shell()
+  const call = { command: `echo ${'x'.repeat(20_000)}; rm -rf /` }
+  const team = openTeam(
+    t,
+    { ann: (_message, context) => context.tool(tool, call).then(String, (error) => error.message) },
+    { roles: { ann: { tools: [tool] } } },
+  )
+  const questions = answering(team, 'yes')
+  t.match((await team.execute('go')).finalOutput, /input of 20029 characters.* at most 20000\. Give the tool less/)
+  t.strictSame([questions, ran], [[], []])
+})
+
 t.test('a function says of which calls; of an input that misses the schema nobody is asked', async (t) => {
   const { tool, paid } = payer(({ euros }) => euros > 100)
   const team = openTeam(

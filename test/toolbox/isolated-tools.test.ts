@@ -8,6 +8,9 @@ import { asked, callerModule, desk, ledger, recordModule, typedModule, underWay,
 import { refusal, toolEvents } from './tools.ts'
 
 const record = { module: recordModule, isolate: true }
+const code = { module: recordModule.href, bundled: false, shown: 'record', export: 'default', option: 'tools[0]' }
+const callOf = (input: object) => ({ agent: 'ann', runId: 'run', idempotencyKey: 'key', input, maxBytes: 1_000 })
+const callerOf = (signal: AbortSignal) => ({ signal, heard() {}, printed: { line() {}, flooded() {}, leftOut() {} } })
 const hasty = { module: recordModule, export: 'hasty', isolate: true }
 
 t.test('it runs in a thread of its own, in JavaScript and TypeScript, and is told of like any other', async (t) => {
@@ -82,17 +85,43 @@ t.test('a tool that ends its thread fails, and the next call gets another one', 
   t.match((await call('record', { file })).outcomes, [{ output: { runs: 2 } }])
 })
 
-t.test('two hundred calls at once wait for threads, and more than may wait are refused', async (t) => {
+t.test('an idempotent tool whose thread dies runs again in another one, with the same key', async (t) => {
+  const { team, call } = desk(t, [{ ...record, export: 'again' }])
+  const events = toolEvents(team)
+  const { file, keys } = ledger(t)
+  t.match(await call('again', { file, act: 'die' }), { attempt: 1, outcomes: [{ output: { runs: 2 } }] })
+  t.equal(keys().length, 2)
+  t.equal(new Set(keys()).size, 1)
+  t.same(events.filter(({ type }) => type === 'tool.started').length, 1, 'it is one call')
+})
+
+t.test('an idempotent tool whose threads all die fails after three', async (t) => {
+  const { call } = desk(t, [{ ...record, export: 'again' }])
+  const { file, runs } = ledger(t)
+  t.match((await call('again', { file, act: 'die always' })).outcomes, [{ code: 'TOOL_FAILED', message: /died: .*7/ }])
+  t.equal(runs(), 3)
+})
+
+t.test('many calls at once wait for threads', async (t) => {
   const { call } = desk(t, [record])
   const { file, runs } = ledger(t)
-  const { outcomes } = await call('record', { file }, 200)
-  t.equal(outcomes.filter(({ output }) => output).length, 200)
-  t.equal(runs(), 200)
-  const many = await call('record', { file }, 300)
-  const refused = many.outcomes.filter(({ code }) => code === 'TOOL_FAILED')
-  t.ok(refused.length > 0)
-  t.ok(refused.every(({ message }) => /256 calls of isolated tools wait for a thread already/.test(message!)))
-  t.equal(refused.length + many.outcomes.filter(({ output }) => output).length, 300)
+  const { outcomes } = await call('record', { file }, 30)
+  t.equal(outcomes.filter(({ output }) => output).length, 30)
+  t.equal(runs(), 30)
+})
+
+t.test('more calls than may wait are refused at once', async (t) => {
+  const pool = new ToolPool({ env: [], maxHeapMb: null })
+  const { file } = ledger(t)
+  const end = new AbortController()
+  const calls = Array.from({ length: 300 }, () =>
+    pool.perform(code, callOf({ file, act: 'wait' }), callerOf(end.signal)),
+  )
+  const refused = await Promise.all(calls.slice(-20).map(refusal))
+  t.ok(refused.every(({ message }) => /^256 calls of isolated tools wait for a thread already/.test(message)))
+  end.abort(new Error('enough'))
+  await Promise.allSettled(calls)
+  await pool.close()
 })
 
 t.test('calls that wait behind others that are ended get a thread', async (t) => {
@@ -179,30 +208,17 @@ t.test('a team that is closed while it loads its tools leaves no thread behind',
 t.test('a heap in which no thread can boot is an error that says so', async (t) => {
   const pool = new ToolPool({ env: [], maxHeapMb: 4 }) // with less the whole process dies on Node 24
   t.teardown(() => pool.close())
-  const code = { module: recordModule.href, bundled: false, shown: 'record', export: 'default', option: 'tools[0]' }
-  const caller = {
-    signal: new AbortController().signal,
-    heard() {},
-    printed: { line() {}, flooded() {}, leftOut() {} },
-  }
+  const caller = callerOf(new AbortController().signal)
   t.match(await refusal(pool.perform(code, undefined, caller)), { code: 'TOOL_FAILED', message: /ran out of memory/ })
 })
 
 t.test('a thread that was ended just before is gone too when its pool is closed', async (t) => {
   const threads = watchThreads(t)
   const pool = new ToolPool({ env: [], maxHeapMb: null })
-  const code = { module: recordModule.href, bundled: false, shown: 'record', export: 'default', option: 'tools[0]' }
   const end = new AbortController()
-  const call = {
-    agent: 'ann',
-    runId: 'run',
-    idempotencyKey: 'key',
-    input: { file: ledger(t).file, act: 'loop' },
-    maxBytes: 1_000,
-  }
+  const call = callOf({ file: ledger(t).file, act: 'loop' })
   await new Promise<void>((resolve) => {
-    const printed = { line() {}, flooded() {}, leftOut() {} }
-    pool.perform(code, call, { signal: end.signal, heard: () => resolve(), printed }).catch(() => {})
+    pool.perform(code, call, { ...callerOf(end.signal), heard: () => resolve() }).catch(() => {})
   })
   end.abort(new Error('enough'))
   await pool.close()

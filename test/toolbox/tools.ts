@@ -23,7 +23,7 @@ export function adder(name = 'add') {
 /** A tool without input that does what it is told. */
 export function doing<Out>(
   run: (context: ToolContext) => Out | Promise<Out>,
-  options: { name?: string; timeoutMs?: number; idempotent?: boolean } = {},
+  options: { name?: string; timeoutMs?: number; idempotent?: boolean; sequential?: boolean } = {},
 ) {
   return defineTool({
     name: 'act',

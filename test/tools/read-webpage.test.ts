@@ -2,9 +2,11 @@
 import { fork } from 'node:child_process'
 import { once } from 'node:events'
 import { createServer } from 'node:net'
+import { networkInterfaces } from 'node:os'
 import { brotliCompressSync, deflateSync, gzipSync } from 'node:zlib'
 import t, { type Test } from 'tap'
 import { pageReader, type ReadWebpageOptions, readWebpage } from '../../src/tools/read-webpage.ts'
+import { ownAddresses, refusal } from '../../src/tools/web/public-address.ts'
 import { call, definitionOf } from './calls.ts'
 import { serve } from './servers.ts'
 
@@ -85,6 +87,30 @@ t.test('cuts a long text and says so', async (t) => {
   const text = await read(t, html('é'.repeat(500), 'text/plain'), { maxCharacters: 100 })
   t.equal(text, `${'é'.repeat(100)}\n[400 characters more were left out]`)
   t.match(await read(t, html('😀'.repeat(100), 'text/plain'), { maxCharacters: 101 }), /^(?:😀){50}\n\[100 characters/)
+})
+
+t.test('maxCharacters bounds the title too, and what JSON-LD says that it is', async (t) => {
+  const long = 'title '.repeat(100_000)
+  const data = JSON.stringify({ '@context': 'https://schema.org', '@type': 'Article', name: long, headline: long })
+  const page = `<html><head><title>${long}</title><script type="application/ld+json">${data}</script></head><body>
+<article><h1>River</h1><p>${sentence.repeat(8)}</p></article></body></html>`
+  for (const body of [page, `<title>${long}</title>`])
+    t.match(await read(t, html(body), { maxCharacters: 100 }), /^title .{94}\n\[\d+ characters more were left out\]$/s)
+  t.ok((await read(t, html(page))).length < 2_000)
+})
+
+t.test('an address of this machine is refused though it is public', async (t) => {
+  const own = () => new Set(['8.8.4.4', '2001:4860:4860::8844'])
+  for (const address of ['8.8.4.4', '2001:4860:4860:0::8844']) {
+    const tool = pageReader({}, async () => [address], own)
+    await t.rejects(call(tool, { url: 'http://page.test/' }), { message: /leads to the machine's own address/ })
+  }
+})
+
+t.test('the addresses of this machine are those of its network interfaces', async (t) => {
+  const addresses = Object.values(networkInterfaces()).flatMap((found = []) => found.map(({ address }) => address))
+  t.ok(addresses.length > 0)
+  for (const address of addresses) t.equal(refusal(address, ownAddresses()), "the machine's own address", address)
 })
 
 t.test('follows redirects, and names the page that it came to', async (t) => {

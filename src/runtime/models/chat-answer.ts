@@ -5,6 +5,7 @@
 import { randomUUID } from 'node:crypto'
 import { z } from 'zod'
 import type { FinishReason, ModelPiece, TokenUsage, ToolCall } from '../../actors/model.ts'
+import { endless, MOST_CHARACTERS } from './collect.ts'
 import { type Asked, modelError } from './model-errors.ts'
 
 const callShape = z.object({
@@ -12,23 +13,31 @@ const callShape = z.object({
   id: z.string().nullish(),
   function: z.object({ name: z.string().nullish(), arguments: z.string().nullish() }).nullish(),
 })
+const MOST_CALLS = 1_024
+/** Before each is looked at: a server can send a million. */
+function notTooMany(calls: unknown, context: z.RefinementCtx): unknown {
+  if (Array.isArray(calls) && calls.length > MOST_CALLS)
+    context.addIssue({ code: 'custom', message: `more than ${MOST_CALLS} calls of tools` })
+  return Array.isArray(calls) ? calls.slice(0, MOST_CALLS) : calls
+}
 const messageShape = z.object({
   content: z.string().nullish(),
   refusal: z.string().nullish(),
-  tool_calls: z.array(callShape).nullish(),
+  tool_calls: z.preprocess(notTooMany, z.array(callShape).nullish()),
+})
+const choiceShape = z.object({
+  delta: messageShape.nullish(),
+  message: messageShape.nullish(),
+  finish_reason: z.string().nullish(),
 })
 const answerShape = z.object({
-  choices: z
-    .array(
-      z.object({
-        delta: messageShape.nullish(),
-        message: messageShape.nullish(),
-        finish_reason: z.string().nullish(),
-      }),
-    )
-    .nullish(),
+  choices: z.preprocess(firstAlone, z.array(choiceShape).nullish()),
   usage: z.unknown().optional(),
 })
+/** We read the first choice. A server can send a million. */
+function firstAlone(choices: unknown): unknown {
+  return Array.isArray(choices) ? choices.slice(0, 1) : choices
+}
 const count = z.int().min(0)
 const usageShape = z.object({
   prompt_tokens: count,
@@ -55,6 +64,8 @@ export class ChatAnswer {
   /** The ids that came from the provider: those of the others are made up. */
   readonly #given = new Map<ToolCall, string>()
   #choices = 0
+  /** Characters of the calls so far. */
+  #size = 0
   #refused = false
   #finish: string | undefined
   #usage: TokenUsage | undefined
@@ -84,6 +95,7 @@ export class ChatAnswer {
   *end(): Generator<ModelPiece> {
     if (this.#choices === 0)
       throw modelError(this.#asked, 'answered without any choice', 'Ask again; if it stays so, look at the provider.', {
+        reason: 'invalid_answer',
         retryable: true,
       })
     if (this.#finish === undefined)
@@ -91,9 +103,7 @@ export class ChatAnswer {
         this.#asked,
         'broke off: its answer has no end',
         'Ask again; if it stays so, look at the provider.',
-        {
-          retryable: true,
-        },
+        { reason: 'unreachable', retryable: true },
       )
     const finishReason = this.#finishReason(this.#finish)
     for (const toolCall of this.#calls) {
@@ -110,13 +120,17 @@ export class ChatAnswer {
     const known = call && this.#given.get(call)
     // Gemini gives all calls the index 0: another id begins another call
     if (!call || (id && known !== undefined && known !== id)) {
+      if (this.#calls.length === MOST_CALLS) throw this.#wrong(`called more than ${MOST_CALLS} tools at once`)
       call = { id: id || `call_${randomUUID()}`, name: '', input: '' }
       this.#open.set(slot, call)
       this.#calls.push(call)
     }
     if (id) this.#given.set(call, id)
     if (call.name === '') call.name = called?.name ?? ''
-    call.input += called?.arguments ?? ''
+    const input = called?.arguments ?? ''
+    call.input += input
+    this.#size += input.length
+    if (this.#size > MOST_CHARACTERS) throw endless()
   }
 
   #finishReason(reason: string): FinishReason {
@@ -129,7 +143,10 @@ export class ChatAnswer {
   }
 
   #wrong(what: string) {
-    return modelError(this.#asked, what, 'Check that its baseURL speaks chat completions.', { retryable: false })
+    return modelError(this.#asked, what, 'Check that its baseURL speaks chat completions.', {
+      reason: 'invalid_answer',
+      retryable: false,
+    })
   }
 }
 

@@ -5,6 +5,7 @@
 import { APIError, OpenAI } from 'openai'
 import type { ModelClient, ModelPiece, ModelRequest } from '../../actors/model.ts'
 import { onAbort } from '../../on-abort.ts'
+import { boundedFetch } from './bounded-fetch.ts'
 import { ChatAnswer } from './chat-answer.ts'
 import { chatRequest, isOpenAI, tokensFieldOf } from './chat-request.ts'
 import { hostOf, type Provider } from './provider.ts'
@@ -13,6 +14,7 @@ import { failureOf, wrongContent } from './provider-failures.ts'
 export class ChatClient implements ModelClient {
   readonly #provider: Provider
   readonly #host: string
+  readonly #fetch = boundedFetch()
   #client: { key: string | undefined; sdk: OpenAI } | undefined
 
   constructor(provider: Provider) {
@@ -74,6 +76,7 @@ export class ChatClient implements ModelClient {
         maxRetries: 0,
         timeout: LONGEST_TIMEOUT_MS, // the deadline is the caller's signal
         logLevel: 'off', // it would print prompts
+        fetch: this.#fetch,
       })
     const sdk = isOpenAI(new URL(baseURL).hostname) ? make() : withoutVariables(make)
     this.#client = { key, sdk }

@@ -15,6 +15,9 @@ export interface ResolvedModel {
 export const isClient = (value: unknown): value is ModelClient =>
   isObject(value) && 'complete' in value && typeof value.complete === 'function'
 
+/** Whether it asks nobody outside of this process. */
+export const isOffline = ({ rehearsal, offline }: ModelClient): boolean => rehearsal === true || offline === true
+
 /** Throws `ConfigurationError` for what a test gives in place of all models and is none. */
 export function checkClient(model: unknown, path: string): void {
   if (model !== undefined && !isClient(model)) throw refused(path, model, 'a ModelClient')

@@ -125,4 +125,4 @@ function usageOf(usage: unknown): TokenUsage {
 
 export const endless = () => wrong(`an answer of more than ${MOST_CHARACTERS} characters`)
 
-const wrong = (what: string) => new ModelError(`The model's client gave ${what}.`)
+const wrong = (what: string) => new ModelError(`The model's client gave ${what}.`, { reason: 'invalid_answer' })

@@ -6,6 +6,7 @@ import { readAsAnswer } from '../../actors/answer-function.ts'
 import { addUsage, type ModelAnswer, type ModelCall, NO_TOKENS, type TokenUsage } from '../../actors/model.ts'
 import type { Scheduler } from '../../clock.ts'
 import { DramatisError, describe, MessageRejectedError, ModelError } from '../../errors.ts'
+import { onAbort } from '../../on-abort.ts'
 import type { Cell } from '../cell.ts'
 import type { HostVerb } from '../host-calls.ts'
 import type { Unrecorded } from '../records.ts'
@@ -72,13 +73,22 @@ export class ModelGateway {
     signal: AbortSignal,
     onText: (text: string) => void,
   ): Promise<ModelAnswer> {
-    const { resolve, layers = [] } = this.#options
-    const pending: PendingCall = { ...resolve(call.model, caller), caller, call, signal }
+    const { clock, resolve, layers = [] } = this.#options
+    const resolved = resolve(call.model, caller)
     const make: MakeCall = (asked) => this.#make(asked, call.stream ? onText : () => {})
     const layered = layers.reduceRight<MakeCall>((next, layer) => (asked) => layer(asked, next), make)
-    const { answer, error } = await layered(pending)
-    if (answer) return answer
-    throw error
+    const ending = new AbortController()
+    const detach = onAbort(signal, () => ending.abort(signal.reason))
+    const { modelTimeoutMs } = caller.cell.settings
+    const timer = clock.timer(modelTimeoutMs, () => ending.abort(tooLate(caller, resolved.model, modelTimeoutMs)), true)
+    try {
+      const { answer, error } = await layered({ ...resolved, caller, call, signal: ending.signal })
+      if (answer) return answer
+      throw error
+    } finally {
+      detach()
+      timer.cancel()
+    }
   }
 
   async #make(pending: PendingCall, onText: (text: string) => void): Promise<MadeCall> {
@@ -98,12 +108,14 @@ export class ModelGateway {
         agent: caller.cell.name,
         runId: caller.run.id,
         clock,
+        timeoutMs: caller.cell.settings.modelTimeoutMs,
         signal,
       }
       await collect(client, request, collected, (text) => pieces.push(text))
       pieces.end()
     } catch (thrown) {
-      error = this.#failure(thrown, pending)
+      const { reason } = signal
+      error = reason instanceof ModelError ? reason : this.#failure(thrown, pending)
     }
     const said = readAsAnswer(redactor.data(collected), call.answerFunction)
     const { text, toolCalls, finishReason = toolCalls.length > 0 ? 'tool_calls' : 'stop' } = said
@@ -131,8 +143,15 @@ export class ModelGateway {
     if (thrown instanceof DramatisError && !(thrown instanceof ModelError)) return redactor.fields(thrown)
     const what = redactor.text(thrown instanceof ModelError ? thrown.message : describe(thrown))
     const details = thrown instanceof ModelError ? redactor.fields(thrown.details) : {}
-    return new ModelError(`The model "${model}" has no answer for "${agent}": ${what}`, { ...details, agent, model })
+    const said = { reason: 'other', ...details, agent, model }
+    return new ModelError(`The model "${model}" has no answer for "${agent}": ${what}`, said)
   }
+}
+
+/** What a call ends with whose time is up. */
+function tooLate({ cell }: ModelCaller, model: string, timeoutMs: number): ModelError {
+  const text = `The model "${model}" has no answer for "${cell.name}": it did not answer within ${timeoutMs} ms, retries and waits included (communication.modelTimeoutMs). Raise it, or ask for less at once.`
+  return new ModelError(text, { reason: 'timeout', agent: cell.name, model, timeoutMs, retryable: false })
 }
 
 const ONE_CALL: TokenUsage = { ...NO_TOKENS, calls: 1 }

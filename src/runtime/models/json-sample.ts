@@ -24,7 +24,7 @@ export function sampleOf(schema: object, dice: Dice, label: string): unknown {
   }
   throw new ModelError(
     `The rehearsal model found no value that fits the JSON schema it was asked for, in ${MOST_DRAWS} draws. Give the schema an example ("examples"), loosen it, or play the answer by scriptedModel.`,
-    { schema: JSON.stringify(schema).slice(0, 500) },
+    { reason: 'invalid_answer', schema: JSON.stringify(schema).slice(0, 500) },
   )
 }
 

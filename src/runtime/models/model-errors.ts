@@ -1,5 +1,6 @@
 /** The errors of models: who was asked, what happened, what to do. Never a key, never what was said to the model. */
 import { ModelError } from '../../errors.ts'
+import type { ModelFailureReason } from '../../model-failure.ts'
 
 /** Who was asked. */
 export interface Asked {
@@ -8,8 +9,8 @@ export interface Asked {
   readonly model: string
 }
 
-/** What a caller can go by. */
-export interface Failing {
+/** What a retry goes by. */
+export interface Retryable {
   /** Of HTTP, where there was an answer. */
   status?: number
   /** Whether the same call can go well a little later. */
@@ -18,12 +19,18 @@ export interface Failing {
   retryAfterMs?: number
 }
 
+/** What a caller can go by. */
+export interface Failing extends Retryable {
+  reason: ModelFailureReason
+}
+
 /** `what` goes on after 'Model "x" of y'; `advice` is a sentence. `details` has the same as fields. */
 export function modelError({ provider, model }: Asked, what: string, advice: string, failing: Failing): ModelError {
-  const { status, retryable, retryAfterMs } = failing
+  const { reason, status, retryable, retryAfterMs } = failing
   return new ModelError(`Model "${model}" of ${provider} ${what}. ${advice}`, {
     provider,
     model,
+    reason,
     ...(status !== undefined && { status }),
     retryable,
     ...(retryAfterMs !== undefined && { retryAfterMs }),
@@ -31,8 +38,12 @@ export function modelError({ provider, model }: Asked, what: string, advice: str
 }
 
 /** Whether the same call can go well a little later, and when at the soonest. */
-export function failingOf(error: unknown): Failing {
+export function failingOf(error: unknown): Retryable {
   if (!(error instanceof ModelError)) return { retryable: false }
-  const { retryable, retryAfterMs } = error.details
-  return { retryable: retryable === true, ...(typeof retryAfterMs === 'number' && { retryAfterMs }) }
+  const { status, retryable, retryAfterMs } = error.details
+  return {
+    ...(typeof status === 'number' && { status }),
+    retryable: retryable === true,
+    ...(typeof retryAfterMs === 'number' && { retryAfterMs }),
+  }
 }

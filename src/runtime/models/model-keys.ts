@@ -42,7 +42,7 @@ export function keyOfFunction(ask: () => string | Promise<string>, path: string,
   const asked = async () => {
     const key: unknown = await ask()
     if (typeof key !== 'string' || !isKey(key)) throw noKey(`${path} gave no key: a text without spaces is due.`, path)
-    redactor.learn(key)
+    redactor.learnFrom(ask, key)
     return key
   }
   const once = () => {
@@ -66,7 +66,7 @@ export function keyOfFunction(ask: () => string | Promise<string>, path: string,
 }
 
 const noKey = (what: string, path: string) =>
-  new ModelError(`${what} Look at that function.`, { path, retryable: false })
+  new ModelError(`${what} Look at that function.`, { path, reason: 'auth', retryable: false })
 
 /** What a header can carry. */
 const isKey = (text: string) => /^[\x21-\x7e]+$/.test(text)

@@ -3,13 +3,16 @@ import type { Conversation } from '../../actors/conversation.ts'
 import { CHECK_OUTPUT } from '../../actors/last-speaker.ts'
 import { MODEL_TURN, type ModelTurnView } from '../../actors/model-agent.ts'
 import type { Heirs, Inheritance } from '../../actors/passing-on.ts'
+import { LAST_SIGN, LOOP_FOUND } from '../../actors/rounds-watch.ts'
 import type { Verb } from '../../actors/trust.ts'
 import { AGENT_STATUS } from '../../actors/verb-tools.ts'
+import { MessageRejectedError, shown } from '../../errors.ts'
 import { statusOf } from '../agent-instance.ts'
 import type { Cell } from '../cell.ts'
 import type { Core } from '../core.ts'
 import { mayDelegate } from '../delegation.ts'
 import type { HostVerb } from '../host-calls.ts'
+import { LADDER } from '../livelock.ts'
 
 export function modelTurnVerbs(core: Core): [operation: Verb, verb: HostVerb][] {
   return [
@@ -32,6 +35,13 @@ export function modelTurnVerbs(core: Core): [operation: Verb, verb: HostVerb][] 
       }),
     ],
     [
+      LOOP_FOUND,
+      async (args, { cell, run }) => {
+        const { step, evidence } = loopFrom(Object(args))
+        core.record(run, { kind: 'livelock', step, agents: [cell.name], evidence })
+      },
+    ],
+    [
       AGENT_STATUS,
       async (_args, { cell, run }) =>
         core
@@ -41,6 +51,17 @@ export function modelTurnVerbs(core: Core): [operation: Verb, verb: HostVerb][] 
     ],
   ]
 }
+
+/** What a thread says that its model does again and again. */
+function loopFrom({ step, signs }: { step?: unknown; signs?: unknown }) {
+  const named = LADDER.find((each) => each === step)
+  if (!named) throw new MessageRejectedError(`${LOOP_FOUND}: step is ${shown(step)}.`, { path: 'step' })
+  if (!Array.isArray(signs))
+    throw new MessageRejectedError(`${LOOP_FOUND}: signs are ${shown(signs)}.`, { path: 'signs' })
+  return { step: named, evidence: signs.slice(-LAST_SIGN).map((sign) => String(sign).slice(0, LONGEST_SIGN)) }
+}
+
+const LONGEST_SIGN = 1_000
 
 /** Who inherits something of a conversation, and what. */
 function heirsOf(agents: readonly Cell[]): Heirs {

@@ -6,16 +6,25 @@ import type { ModelClient } from '../../actors/model.ts'
 import type { Scheduler } from '../../clock.ts'
 import { ConfigurationError } from '../../errors.ts'
 import { nearest } from '../../nearest.ts'
+import type { LimitNotices } from '../limit-notices.ts'
 import type { ModelsConfig } from '../options.ts'
 import type { Redactor } from '../redactor.ts'
 import { refusedAs } from '../refused.ts'
 import { isAddress } from '../settings-shape-models.ts'
-import { isClient, type ResolvedModel } from './client.ts'
+import { isClient, isOffline, type ResolvedModel } from './client.ts'
 import { type Environment, fixedKey, keyOfFunction, keyOfVariable, type ModelKey, NO_KEY } from './model-keys.ts'
 import { openaiClient } from './openai-client.ts'
 import { hostOf } from './provider.ts'
 import { ProviderQueue, queued } from './provider-queue.ts'
 import { retries } from './retries.ts'
+
+/**
+ * What a rehearsal makes of the models that ask somebody. `standIn` answers in their place: no key is looked for. `reach` wraps
+ * the client that is asked, below its retries, and tells the time that passes there.
+ */
+export type RehearsedModels =
+  | { readonly standIn: ModelClient }
+  | { readonly clock: Scheduler; reach(client: ModelClient): ModelClient }
 
 export interface ModelsContext {
   readonly env: Environment
@@ -25,12 +34,24 @@ export interface ModelsContext {
   rehearsal?(): ModelClient
   /** Told once when that one answers although nobody has asked for it. */
   notice?(text: string): void
+  /** Told of calls that wait for their provider's queue. */
+  readonly limits?: LimitNotices
+  readonly rehearsed?: RehearsedModels
 }
 
 /** What a name stands for. */
 interface Entry extends ResolvedModel {
   /** It has other models, too. */
   readonly hasMore: boolean
+}
+
+/** A provider that some models share. `path`: the first of them. */
+interface Reached {
+  readonly baseURL: string
+  readonly identity: unknown
+  readonly path: string
+  readonly maxConcurrent: number | undefined
+  readonly client: ModelClient
 }
 
 /** The model of roles that name none. */
@@ -42,9 +63,14 @@ const NOTICE =
 export class Models {
   readonly #context: ModelsContext
   readonly #isAskedFor: boolean
+  /** In place of all that ask somebody. */
+  readonly #standIn: ModelClient | undefined
+  /** Which tools do not run where the rehearsal model answers, in words; '' if all do. */
+  simulatedTools: () => string = () => ''
+  #isAnnounced = false
   #rehearsing: ModelClient | undefined
   #entries: ReadonlyMap<string, Entry> | undefined
-  readonly #providers: { baseURL: string; identity: unknown; client: ModelClient }[] = []
+  readonly #providers: Reached[] = []
 
   /**
    * The shape of `models` is checked before. What stands in the environment is not looked at before a model is meant: a team
@@ -54,7 +80,9 @@ export class Models {
    */
   constructor(models: ModelsConfig | 'rehearsal' | undefined, context: ModelsContext) {
     this.#context = context
-    this.#isAskedFor = models === 'rehearsal'
+    const { rehearsed } = context
+    if (rehearsed && 'standIn' in rehearsed) this.#standIn = rehearsed.standIn
+    this.#isAskedFor = models === 'rehearsal' || (this.#standIn !== undefined && models === undefined)
     context.redactor.learn(context.env.OPENAI_API_KEY?.trim())
     if (typeof models === 'object') this.#entries = this.#configured(models)
   }
@@ -77,6 +105,25 @@ export class Models {
     if (model !== '') return { client, model, ...(provider && { host: hostOf(provider.baseURL) }) }
     const text = `${path}: which model? Set DRAMATIS_MODEL, or name one in the role's model.`
     throw new ConfigurationError(text, { path, got: 'nothing', accepted: 'the name of a model' })
+  }
+
+  /** Whether the rehearsal model may answer in this team, or answers wherever a model is asked. The environment is not read for it. */
+  rehearses(how: 'sometimes' | 'always'): boolean {
+    if (!this.#context.rehearsal) return false
+    const { env } = this.#context
+    if (this.#isAskedFor) return true
+    const entries = [...(this.#entries?.values() ?? [])].map(({ client }) => client.rehearsal === true)
+    if (entries.length > 0) return how === 'always' ? !entries.includes(false) : entries.includes(true)
+    return !isConfigured(env) && env.NODE_ENV !== 'production'
+  }
+
+  /** Says once that the rehearsal model answers, unless somebody has asked for it, and which tools do not run meanwhile. */
+  announce(): void {
+    if (this.#isAnnounced) return
+    this.#isAnnounced = true
+    const isUnasked = !this.#isAskedFor && this.#table.size === 0
+    const text = [isUnasked ? NOTICE : '', this.simulatedTools()].filter((part) => part !== '').join(' ')
+    if (text !== '') this.#context.notice?.(text)
   }
 
   /** Throws `ConfigurationError` unless there is a model for the role at `path`, which has no code. */
@@ -119,8 +166,8 @@ export class Models {
 
   #rehearse(): ModelClient {
     if (this.#rehearsing) return this.#rehearsing
-    if (!this.#isAskedFor) this.#context.notice?.(NOTICE)
-    this.#rehearsing = this.#context.rehearsal!()
+    this.announce()
+    this.#rehearsing = this.#standIn ?? this.#context.rehearsal!()
     return this.#rehearsing
   }
 
@@ -142,24 +189,35 @@ export class Models {
   }
 
   #configured(models: ModelsConfig): Map<string, Entry> {
-    const { clock } = this.#context
     return new Map(
       Object.entries(models).map(([name, entry]): [string, Entry] => {
-        if (!isClient(entry))
-          return [name, { client: this.#clientOf(entry, `models.${name}`), model: entry.model, hasMore: true }]
-        return [name, { client: retries(entry, { clock, provider: name }), model: name, hasMore: false }]
+        if (isClient(entry)) return [name, { client: this.#given(entry, name), model: name, hasMore: false }]
+        const client = this.#standIn ?? this.#clientOf(entry, `models.${name}`)
+        return [name, { client, model: entry.model, hasMore: true }]
       }),
     )
   }
 
+  /** A client of the user's own. */
+  #given(client: ModelClient, provider: string): ModelClient {
+    const { clock } = this.#context
+    if (isOffline(client)) return retries(client, { clock, provider })
+    return this.#standIn ?? retries(this.#reached(client), { clock, provider })
+  }
+
+  #reached(client: ModelClient): ModelClient {
+    const { rehearsed } = this.#context
+    return rehearsed && 'reach' in rehearsed ? rehearsed.reach(client) : client
+  }
+
   #fromEnvironment(): Map<string, Entry> {
     const { env } = this.#context
-    if (!env.OPENAI_API_KEY?.trim() && !env.OPENAI_BASE_URL?.trim()) return new Map()
+    if (!isConfigured(env)) return new Map()
     const model = env.DRAMATIS_MODEL?.trim() ?? ''
     return new Map([[DEFAULT, { client: this.#clientOf({}, 'the environment'), model, hasMore: true }]])
   }
 
-  #clientOf({ baseURL, ...entry }: Place, path: string): ModelClient {
+  #clientOf({ baseURL, maxConcurrent, maxRetryAfterMs, ...entry }: Place, path: string): ModelClient {
     const { env } = this.#context
     const address = (baseURL ?? (env.OPENAI_BASE_URL?.trim() || OPENAI)).replace(/\/+$/, '')
     if (!isAddress(address)) {
@@ -168,9 +226,14 @@ export class Models {
     }
     const key = this.#keyOf({ baseURL, ...entry }, path)
     const known = this.#providers.find((other) => other.baseURL === address && other.identity === key.identity)
+    if (known && maxConcurrent !== undefined && maxConcurrent !== known.maxConcurrent) {
+      const at = `${path}.maxConcurrent`
+      const advice = `Its calls share a queue with those of ${known.path}, which has the same address and key: say it there.`
+      throw refusedAs(at, `${maxConcurrent}`, `what ${known.path} says (${known.maxConcurrent ?? 'nothing'})`, advice)
+    }
     if (known) return known.client
-    const client = this.#reach(address, key)
-    this.#providers.push({ baseURL: address, identity: key.identity, client })
+    const client = this.#reach(address, key, { maxConcurrent, maxRetryAfterMs }, path)
+    this.#providers.push({ baseURL: address, identity: key.identity, path, maxConcurrent, client })
     return client
   }
 
@@ -184,13 +247,36 @@ export class Models {
     return keyOfVariable('OPENAI_API_KEY', path, env, redactor)
   }
 
-  #reach(baseURL: string, key: ModelKey): ModelClient {
-    const { clock, redactor } = this.#context
+  #reach(
+    baseURL: string,
+    key: ModelKey,
+    { maxConcurrent, maxRetryAfterMs }: Pick<Place, 'maxConcurrent' | 'maxRetryAfterMs'>,
+    path: string,
+  ): ModelClient {
+    const { clock, redactor, rehearsed, limits } = this.#context
     const provider = hostOf(baseURL)
-    const queue = new ProviderQueue({ clock, provider })
-    const client = openaiClient({ baseURL, key, redactor, clock, onHeaders: queue.noteHeaders })
-    return retries(queued(client, queue), { clock, provider })
+    const queue = new ProviderQueue({
+      clock,
+      provider,
+      ...(maxConcurrent !== undefined && { maxConcurrent }),
+      ...(maxRetryAfterMs !== undefined && { maxRetryAfterMs }),
+      onWait: (most) => limits?.reached(`${path}.maxConcurrent`, most, `calls of models wait for ${provider}`),
+    })
+    const theirClock = rehearsed && 'reach' in rehearsed ? rehearsed.clock : clock // their dates are real
+    const client = openaiClient({ baseURL, key, redactor, clock: theirClock, onHeaders: queue.noteHeaders })
+    return retries(queued(this.#reached(client), queue), { clock, provider })
   }
 }
 
 type Place = Partial<Exclude<ModelsConfig[string], ModelClient>>
+
+/** The names of those that a rehearsal stands in for: all that ask somebody. */
+export function standingIn(models: ModelsConfig | 'rehearsal' | undefined, env: Environment): string[] {
+  if (typeof models === 'object' && models !== null)
+    return Object.entries(models).flatMap(([name, entry]) => (isClient(entry) && isOffline(entry) ? [] : [name]))
+  return models === undefined && isConfigured(env) ? [DEFAULT] : []
+}
+
+/** Whether the environment says where a model is. */
+const isConfigured = ({ OPENAI_API_KEY, OPENAI_BASE_URL }: Environment): boolean =>
+  Boolean(OPENAI_API_KEY?.trim() || OPENAI_BASE_URL?.trim())

@@ -5,7 +5,9 @@
 import { APIConnectionError, APIError } from 'openai'
 import type { ModelRequest } from '../../actors/model.ts'
 import { DramatisError, type ModelError } from '../../errors.ts'
+import type { ModelFailureReason } from '../../model-failure.ts'
 import type { Redactor } from '../redactor.ts'
+import { AnswerRefusedError } from './bounded-fetch.ts'
 import { ProviderRefusal } from './chat-answer.ts'
 import { type Asked, modelError } from './model-errors.ts'
 import { retryAfterMs } from './rate-limits.ts'
@@ -24,6 +26,8 @@ export interface FailedCall {
 /** What was thrown, as what the caller gets. */
 export function failureOf(thrown: unknown, call: FailedCall): unknown {
   if (thrown instanceof DramatisError) return thrown
+  const refused = causesOf(thrown).find((cause) => cause instanceof AnswerRefusedError)
+  if (refused) return modelError(call.asked, refused.what, refused.advice, { reason: refused.reason, retryable: false })
   if (thrown instanceof ProviderRefusal) return saidInPlace(thrown.body, call)
   if (thrown instanceof APIError && thrown.status !== undefined) {
     const said = { body: thrown.error, headers: thrown.headers ?? new Headers() }
@@ -31,7 +35,10 @@ export function failureOf(thrown: unknown, call: FailedCall): unknown {
   }
   if (thrown instanceof APIError && !(thrown instanceof APIConnectionError)) return saidInPlace(thrown.error, call)
   if (thrown instanceof SyntaxError)
-    return modelError(call.asked, 'sent what is no JSON, or broken server-sent events', LOOK, { retryable: true })
+    return modelError(call.asked, 'sent what is no JSON, or broken server-sent events', LOOK, {
+      reason: 'invalid_answer',
+      retryable: true,
+    })
   return unreachable(thrown, call)
 }
 
@@ -41,7 +48,7 @@ const LOOK = 'If it stays so, check that its baseURL speaks chat completions, an
 export function wrongContent(contentType: string | null, asked: Asked, status: number): ModelError {
   const kind = /^[\w.+-]{1,40}\/[\w.+-]{1,60}/.exec(contentType ?? '')?.[0]
   const what = `answered with ${kind ?? 'content of no type'}, where JSON or a stream of events is due`
-  return modelError(asked, what, LOOK, { status, retryable: false })
+  return modelError(asked, what, LOOK, { reason: 'invalid_answer', status, retryable: false })
 }
 
 interface Said {
@@ -57,26 +64,37 @@ function refusal(status: number, { body, headers }: Said, call: FailedCall): Mod
   const worthIt = status === 408 || status === 409 || status === 425 || status === 429 || status >= 500
   const usedUp = codeOf(body) === 'insufficient_quota'
   const retryable = told === 'true' || (told !== 'false' && worthIt && !usedUp)
-  const fail = (what: string, advice: string) =>
-    modelError(asked, `${what} (${status})${words(body, call)}`, advice, { status, retryable, retryAfterMs: wait })
+  const fail = (reason: ModelFailureReason, what: string, advice: string) => {
+    const failing = { reason, status, retryable, retryAfterMs: wait }
+    return modelError(asked, `${what} (${status})${words(body, call)}`, advice, failing)
+  }
   const key = keyFrom === undefined ? 'Give the model an apiKeyEnv or apiKey.' : `Check the key in ${keyFrom}.`
-  if (status === 401) return fail(keyFrom === undefined ? 'wants a key' : 'does not accept the key', key)
+  if (status === 401) return fail('auth', keyFrom === undefined ? 'wants a key' : 'does not accept the key', key)
+  if (status === 402) return fail('quota', 'wants to be paid first', 'Look at the account of the key.')
   if (status === 403)
-    return fail('may not be used', `${key} It may lack the right to this model, or the country is closed.`)
-  if (status === 404) return fail('does not exist, or its address is wrong', 'Check model and baseURL.')
-  if (status === 408) return fail('gave up waiting for the request', 'Ask again.')
-  if (status === 413) return fail('was asked too much at once', 'Shorten the conversation.')
-  if (status === 429 && usedUp) return fail('has no quota left for this key', 'Look at the account of the key.')
+    return fail('auth', 'may not be used', `${key} It may lack the right to this model, or the country is closed.`)
+  if (status === 404) return fail('not_found', 'does not exist, or its address is wrong', 'Check model and baseURL.')
+  if (status === 408) return fail('timeout', 'gave up waiting for the request', 'Ask again.')
+  if (status === 413) return fail('too_long', 'was asked too much at once', 'Shorten the conversation.')
+  if (status === 429 && usedUp)
+    return fail('quota', 'has no quota left for this key', 'Look at the account of the key.')
   if (status === 429)
-    return fail('is asked too often', `${pause(wait)}Lower maxConcurrentAgents, or ask for a higher limit.`)
+    return fail(
+      'rate_limit',
+      'is asked too often',
+      `${pause(wait)}Lower maxConcurrentAgents, or ask for a higher limit.`,
+    )
   if (status >= 500)
-    return fail('has a failure of its own', `${pause(wait)}If it stays so, look at the provider's status.`)
+    return fail('server', 'has a failure of its own', `${pause(wait)}If it stays so, look at the provider's status.`)
   if (codeOf(body) === 'context_length_exceeded')
     return fail(
+      'too_long',
       'was given a conversation that is too long for it',
       "Lower the role's maxTokens, or take a larger model.",
     )
-  return fail('refused the request', 'Check the model, its options and the schemas of output and tools.')
+  if (codeOf(body) === 'content_filter')
+    return fail('filtered', 'refused the request', 'Ask in another way, or take another model.')
+  return fail('rejected', 'refused the request', 'Check the model, its options and the schemas of output and tools.')
 }
 
 const pause = (ms: number | undefined) =>
@@ -88,21 +106,37 @@ function saidInPlace(body: unknown, call: FailedCall): ModelError {
   if (Number.isInteger(status) && status >= 400 && status < 600)
     return refusal(status, { body, headers: new Headers() }, call)
   const kind = `${codeOf(body) ?? ''} ${typeOf(body) ?? ''}`
-  const retryable = /rate.?limit|overload|server_error|internal|unavailable|timeout|capacity/i.test(kind)
-  return modelError(call.asked, `answered with an error${words(body, call)}`, LOOK, { retryable })
+  const reason = reasonIn(kind)
+  const retryable = reason === 'rate_limit' || reason === 'server' || reason === 'timeout'
+  return modelError(call.asked, `answered with an error${words(body, call)}`, LOOK, { reason, retryable })
+}
+
+/** By the code or type that it gives its error. */
+function reasonIn(kind: string): ModelFailureReason {
+  if (/rate.?limit/i.test(kind)) return 'rate_limit'
+  if (/timeout/i.test(kind)) return 'timeout'
+  if (/overload|server_error|internal|unavailable|capacity/i.test(kind)) return 'server'
+  if (/insufficient_quota/i.test(kind)) return 'quota'
+  if (/content_filter/i.test(kind)) return 'filtered'
+  if (/context_length/i.test(kind)) return 'too_long'
+  if (/api.?key|auth|permission/i.test(kind)) return 'auth'
+  if (/not_found/i.test(kind)) return 'not_found'
+  return /invalid|bad.?request/i.test(kind) ? 'rejected' : 'other'
 }
 
 /** No answer, or half of one. */
 function unreachable(thrown: unknown, { asked }: FailedCall): ModelError {
   const code = systemCode(thrown)
-  const fail = (what: string, advice: string, retryable = true) =>
-    modelError(asked, `${what}${code === undefined ? '' : ` (${code})`}`, advice, { retryable })
+  const fail = (what: string, advice: string, reason: ModelFailureReason = 'unreachable', retryable = true) =>
+    modelError(asked, `${what}${code === undefined ? '' : ` (${code})`}`, advice, { reason, retryable })
   if (code === 'ECONNREFUSED') return fail('refuses the connection', 'Check its baseURL, and that the server runs.')
-  if (code === 'ENOTFOUND') return fail('cannot be found: no such host', 'Check its baseURL.', false)
-  if (code !== undefined && /CERT|TLS|SSL|UNABLE_TO_|SELF_SIGNED|DEPTH_ZERO/.test(code))
-    return fail('has a certificate that is not trusted', 'Check its baseURL, or add the certificate to Node.', false)
+  if (code === 'ENOTFOUND') return fail('cannot be found: no such host', 'Check its baseURL.', 'unreachable', false)
+  if (code !== undefined && /CERT|TLS|SSL|UNABLE_TO_|SELF_SIGNED|DEPTH_ZERO/.test(code)) {
+    const advice = 'Check its baseURL, or add the certificate to Node.'
+    return fail('has a certificate that is not trusted', advice, 'unreachable', false)
+  }
   if (code !== undefined && /TIMEOUT|TIMEDOUT/.test(code))
-    return fail('was silent for too long', 'Ask again; if it stays so, look at the provider.')
+    return fail('was silent for too long', 'Ask again; if it stays so, look at the provider.', 'timeout')
   if (code !== undefined && /SOCKET|ECONNRESET|EPIPE|ECONNABORTED/.test(code))
     return fail('broke the connection off', 'Ask again; if it stays so, look at what stands between.')
   return fail('cannot be reached', "Check its baseURL and this machine's network.")
@@ -112,12 +146,16 @@ const DEEPEST = 5
 
 /** The code of the system's own error, which lies below those of fetch and of the client. */
 function systemCode(thrown: unknown): string | undefined {
-  let error = thrown
-  for (let depth = 0; depth < DEEPEST && error instanceof Error; depth += 1) {
+  for (const error of causesOf(thrown))
     if ('code' in error && typeof error.code === 'string' && /^\w{1,60}$/.test(error.code)) return error.code
-    error = error.cause
-  }
   return undefined
+}
+
+/** The error and what led to it, outermost first. */
+function causesOf(thrown: unknown): Error[] {
+  const causes: Error[] = []
+  for (let error = thrown; error instanceof Error && causes.length < DEEPEST; error = error.cause) causes.push(error)
+  return causes
 }
 
 function fieldOf(body: unknown, field: string): unknown {
@@ -135,17 +173,26 @@ function typeOf(body: unknown): string | undefined {
 }
 
 const LONGEST = 300
+const LONGEST_READ = 4_096
 
 /** What the provider says, without the key, and only if it does not say the prompt back. */
 function words(body: unknown, { request, redactor }: FailedCall): string {
   const message = typeof body === 'string' ? body : fieldOf(body, 'message')
   if (typeof message !== 'string' || message.trim() === '') return ''
   if (repeats(message, request)) return ': it repeats what it was asked, so its words are left out'
-  const text = redactor
-    .text(message)
-    .replaceAll(/[\p{Cc}\s]+/gu, ' ')
-    .replace(/[.\s]+$/, '') // ours comes after it
+  const text = withoutEnd(
+    redactor
+      .text(message.slice(0, LONGEST_READ)) // before any pattern: it can be as long as an answer
+      .replaceAll(/[\p{Cc}\s]+/gu, ' '),
+  )
   return `: ${text.length > LONGEST ? `${text.slice(0, LONGEST)} and so on` : text}`
+}
+
+/** Without the full stops and blanks at its end: ours comes after it. */
+function withoutEnd(text: string): string {
+  let end = text.length
+  while (end > 0 && (text[end - 1] === '.' || text[end - 1] === ' ')) end -= 1
+  return text.slice(0, end)
 }
 
 const STRIDE = 8

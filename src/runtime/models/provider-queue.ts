@@ -5,7 +5,7 @@
  */
 import type { ModelClient, ModelPiece, ModelRequest } from '../../actors/model.ts'
 import type { Scheduler, Timer } from '../../clock.ts'
-import { ModelError } from '../../errors.ts'
+import type { ModelError } from '../../errors.ts'
 import { onAbort } from '../../on-abort.ts'
 import { failingOf, modelError } from './model-errors.ts'
 import { type Limits, limitsOf } from './rate-limits.ts'
@@ -19,6 +19,10 @@ export interface QueueOptions {
   readonly maxConcurrent?: number
   /** How long a call may wait here; 300,000. */
   readonly longestWaitMs?: number
+  /** The longest pause that a `retry-after` brings about; 600,000. */
+  readonly maxRetryAfterMs?: number
+  /** A call waits since as many as may be are under way. */
+  onWait?(maxConcurrent: number): void
 }
 
 interface Waiting {
@@ -35,6 +39,8 @@ export class ProviderQueue {
   readonly #provider: string
   readonly #maxConcurrent: number
   readonly #longestWaitMs: number
+  readonly #maxRetryAfterMs: number
+  readonly #onWait: QueueOptions['onWait']
   /** In their order. */
   readonly #waiting: Waiting[] = []
   /** A call that is made again keeps its place. */
@@ -49,12 +55,15 @@ export class ProviderQueue {
   #pausedUntil = 0
   #pause: Timer | undefined
 
-  constructor({ clock, provider, maxConcurrent = 32, longestWaitMs = 300_000 }: QueueOptions) {
+  constructor(options: QueueOptions) {
+    const { clock, provider, maxConcurrent = 32, longestWaitMs = 300_000, maxRetryAfterMs = 600_000 } = options
     this.#clock = clock
     this.#provider = provider
     this.#maxConcurrent = maxConcurrent
     this.#longestWaitMs = longestWaitMs
+    this.#maxRetryAfterMs = maxRetryAfterMs
     this.#allowed = maxConcurrent
+    this.#onWait = options.onWait
   }
 
   /** How many wait. */
@@ -104,6 +113,7 @@ export class ProviderQueue {
       const at = this.#waiting.findIndex((other) => other.order > order)
       this.#waiting.splice(at < 0 ? this.#waiting.length : at, 0, waiting)
       this.#admit()
+      if (this.#open >= this.#maxConcurrent && this.#waiting.includes(waiting)) this.#onWait?.(this.#maxConcurrent)
     })
     return () => {
       this.#open -= 1
@@ -117,13 +127,14 @@ export class ProviderQueue {
     this.#allowed = Math.min(this.#maxConcurrent, this.#allowed * 2)
   }
 
-  /** A call has failed; only a provider that wants to be left alone concerns the others. */
+  /** A call has failed. Only 429 and 503 speak of all calls of the provider; another status concerns this one alone. */
   failed(error: unknown): void {
-    const { retryAfterMs } = failingOf(error)
-    const tooOften = error instanceof ModelError && error.details.status === 429 && error.details.retryable === true
-    if (retryAfterMs === undefined && !tooOften) return
+    const { status, retryable, retryAfterMs } = failingOf(error)
+    const concernsAll = status === 429 || (status === 503 && retryAfterMs !== undefined)
+    if (!concernsAll || (retryAfterMs === undefined && !retryable)) return
     this.#allowed = 1
-    this.#pauseFor(retryAfterMs ?? Math.min(LONGEST_PAUSE_MS, FIRST_PAUSE_MS * 2 ** this.#refusals))
+    const backoffMs = Math.min(LONGEST_PAUSE_MS, FIRST_PAUSE_MS * 2 ** this.#refusals)
+    this.#pauseFor(retryAfterMs === undefined ? backoffMs : Math.min(retryAfterMs, this.#maxRetryAfterMs))
     this.#refusals += 1
   }
 
@@ -163,10 +174,11 @@ export class ProviderQueue {
     const asked = { provider: this.#provider, model }
     if (pauseMs === undefined) {
       const what = `was not to be had within ${this.#longestWaitMs} ms: too many calls wait for it`
-      return modelError(asked, what, 'Lower maxConcurrentAgents, or ask the provider for more.', { retryable: false })
+      const advice = 'Raise maxConcurrent of the model, lower maxConcurrentAgents, or ask the provider for more.'
+      return modelError(asked, what, advice, { reason: 'timeout', retryable: false })
     }
     const what = `is asked too often and wants to be left alone for ${Math.round(pauseMs / 1_000)} s`
-    const failing = { status: 429, retryable: false, retryAfterMs: pauseMs }
+    const failing = { reason: 'rate_limit', status: 429, retryable: false, retryAfterMs: pauseMs } as const
     return modelError(asked, what, 'Come back then, or ask the provider for more.', failing)
   }
 }

@@ -15,7 +15,7 @@ const WORDS_OF_A_PIECE = 4
 /**
  * The offline model. Asked for text it says, labelled, what it was asked and what the tools answered; asked for JSON it answers
  * with a value that fits the schema. Tools that it is offered it calls first, each once, all in one answer, with arguments
- * that fit; verbs (`request`, `delegate`, ...) it leaves alone: used without
+ * that fit, and those that are not `readOnly` do not run then; verbs (`request`, `delegate`, ...) it leaves alone: used without
  * thought they would send a run in circles. `maxOutputTokens` cuts its text off as a model's
  * would be. Its usage is counted by `countTokens`. `seed` is an integer.
  */
@@ -102,7 +102,7 @@ function quote(text: string): string {
 }
 
 function piecesOf(text: string): string[] {
-  const all = text.match(/\s*\S+\s*/g) ?? []
+  const all = text.match(/\S+\s*|^\s+/g) ?? []
   const count = Math.ceil(all.length / WORDS_OF_A_PIECE)
   return Array.from({ length: count }, (_, i) => all.slice(i * WORDS_OF_A_PIECE, (i + 1) * WORDS_OF_A_PIECE).join(''))
 }

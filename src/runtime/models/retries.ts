@@ -15,6 +15,8 @@ export interface RetryOptions {
   /** As errors name it. */
   readonly provider: string
   readonly policy?: RetryPolicy
+  /** Lets the time between two attempts pass; by the clock. */
+  pause?(ms: number, signal: AbortSignal): Promise<void>
 }
 
 export function retries(client: ModelClient, options: RetryOptions): ModelClient {
@@ -27,30 +29,36 @@ class PatientClient implements ModelClient {
   readonly #clock: Scheduler
   readonly #provider: string
   readonly #policy: RetryPolicy
+  readonly #sleep: NonNullable<RetryOptions['pause']>
 
-  constructor(client: ModelClient, { clock, provider, policy = RETRY_POLICY }: RetryOptions) {
+  constructor(client: ModelClient, { clock, provider, policy = RETRY_POLICY, pause }: RetryOptions) {
     this.rehearsal = client.rehearsal ?? false
     this.#client = client
     this.#clock = clock
     this.#provider = provider
     this.#policy = policy
+    this.#sleep = pause ?? ((ms, signal) => clock.sleep(ms, signal))
   }
 
   async *complete(request: ModelRequest): AsyncGenerator<ModelPiece> {
     request.signal.throwIfAborted()
     const ended = new AbortController()
     const detach = onAbort(request.signal, () => ended.abort(request.signal.reason))
-    const deadline = this.#clock.timer(this.#policy.deadlineMs, () => ended.abort(this.#late(request)), true)
+    // Who has given the call a time aborts it then.
+    const policy = { ...this.#policy, deadlineMs: request.timeoutMs ?? this.#policy.deadlineMs }
+    const late = () => ended.abort(this.#late(request))
+    const isTimed = request.timeoutMs !== undefined
+    const deadline = isTimed ? undefined : this.#clock.timer(policy.deadlineMs, late, true)
     try {
-      yield* this.#attempts({ ...request, signal: ended.signal })
+      yield* this.#attempts({ ...request, signal: ended.signal }, policy)
     } finally {
       detach()
-      deadline.cancel()
+      deadline?.cancel()
     }
   }
 
   /** All with the same request, by which the queue knows that they are one. */
-  async *#attempts(request: ModelRequest): AsyncGenerator<ModelPiece> {
+  async *#attempts(request: ModelRequest, policy: RetryPolicy): AsyncGenerator<ModelPiece> {
     const began = this.#clock.monotonic()
     for (let attempt = 1; ; attempt += 1) {
       let read = false
@@ -66,15 +74,21 @@ class PatientClient implements ModelClient {
         for (const usage of kept.map(usageOf)) if (usage) yield { usage } // an attempt that failed is paid for, too
         request.signal.throwIfAborted()
         const elapsedMs = this.#clock.monotonic() - began
-        await this.#pause(error, { attempt, elapsedMs, failing: failingOf(error), read }, request.signal)
+        const failed = { attempt, elapsedMs, failing: failingOf(error), read }
+        await this.#pause(error, failed, policy, request.signal)
       }
     }
   }
 
   /** Throws what is to be thrown if there is no next time. */
-  async #pause(error: unknown, failed: Omit<FailedAttempt, 'random'>, signal: AbortSignal): Promise<void> {
-    const next = nextAttempt(this.#policy, { ...failed, random: this.#clock.random() })
-    if ('waitMs' in next) return this.#clock.sleep(next.waitMs, signal)
+  async #pause(
+    error: unknown,
+    failed: Omit<FailedAttempt, 'random'>,
+    policy: RetryPolicy,
+    signal: AbortSignal,
+  ): Promise<void> {
+    const next = nextAttempt(policy, { ...failed, random: this.#clock.random() })
+    if ('waitMs' in next) return this.#sleep(next.waitMs, signal)
     const { attempt, failing } = failed
     if (!(error instanceof ModelError)) throw error
     const { message, details } = error
@@ -82,7 +96,7 @@ class PatientClient implements ModelClient {
       throw new ModelError(`${message} A part of the answer had been read by then, so it was not asked again.`, details)
     if (next.over === 'too late') {
       const wait = failing.retryAfterMs === undefined ? 'The next pause' : 'The pause that it wants'
-      const text = `${message} ${wait} would last beyond ${this.#policy.deadlineMs} ms, so it was not asked again.`
+      const text = `${message} ${wait} would last beyond ${policy.deadlineMs} ms, so it was not asked again.`
       throw new ModelError(text, { ...details, attempts: attempt })
     }
     throw attempt === 1
@@ -93,7 +107,10 @@ class PatientClient implements ModelClient {
   #late({ model }: ModelRequest): ModelError {
     const asked = { provider: this.#provider, model }
     const what = `has not answered within ${this.#policy.deadlineMs} ms, all attempts together`
-    return modelError(asked, what, 'Ask for less at once, or look at the provider.', { retryable: false })
+    return modelError(asked, what, 'Ask for less at once, or look at the provider.', {
+      reason: 'timeout',
+      retryable: false,
+    })
   }
 }
 

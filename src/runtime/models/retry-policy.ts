@@ -1,5 +1,5 @@
 /** Whether a call of a model that failed is made again, and when. Pure. */
-import type { Failing } from './model-errors.ts'
+import type { Retryable } from './model-errors.ts'
 
 /** Durations in ms. */
 export interface RetryPolicy {
@@ -20,7 +20,7 @@ export interface FailedAttempt {
   readonly attempt: number
   /** Since the first one began. */
   readonly elapsedMs: number
-  readonly failing: Failing
+  readonly failing: Retryable
   /** Somebody has read a part of its answer, which another attempt would tell differently. */
   readonly read: boolean
   /** From 0 up to 1. */

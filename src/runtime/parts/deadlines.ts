@@ -1,19 +1,23 @@
 /**
  * What takes too long: a response (from the start of the callee's turn), a turn, a wait in a mailbox, or for room in one. One timer for all,
- * set for the earliest; a turn that starts later than the timer is due costs nothing.
+ * set for the earliest; a turn that starts later than the timer is due costs nothing. Time that a model or a person takes does not
+ * count for responses and turns (deadline-pauses.ts).
  */
 
 import type { Timer } from '../../clock.ts'
 import { MessageExpiredError, RequestTimeoutError, TurnTimeoutError } from '../../errors.ts'
 import { limitOf } from '../../mailbox/frame.ts'
 import { type Envelope, NOT_YET } from '../../mailbox/mailbox.ts'
-import type { Cell } from '../cell.ts'
+import type { Cell, OpenRequest } from '../cell.ts'
 import type { Part } from '../core.ts'
 import { LateRequests } from '../late-requests.ts'
 import type { RunState } from '../run-state.ts'
 
+/** A turn that waits for somebody in line is looked at that often, once its deadline would have passed. */
+const IN_LINE_LOOK_MS = 1_000
+
 export const deadlines: Part = (core) => {
-  const { clock, mailboxRoom, settlement, withdrawals, redelivery } = core
+  const { clock, mailboxRoom, pauses, settlement, withdrawals, redelivery } = core
   const late = new LateRequests(core)
   let timer: Timer | undefined
   let due = Number.POSITIVE_INFINITY
@@ -37,13 +41,33 @@ export const deadlines: Part = (core) => {
     return earliest
   }
 
+  const turnEndsBy = ({ settings }: Cell, envelope: Envelope<RunState>, now: number): number =>
+    settings.turnTimeoutMs === false
+      ? Number.POSITIVE_INFINITY
+      : envelope.startedAt + settings.turnTimeoutMs + pauses.pausedMsOfAttempt(envelope, now)
+
+  const responseMsOf = ({ settings }: Cell, { memory, at }: Envelope<RunState>): number => {
+    const asked = limitOf(memory, at)
+    return asked >= 0 ? asked : settings.responseTimeoutMs
+  }
+
+  const answerDueBy = (cell: Cell, envelope: Envelope<RunState>, { grantedMs }: OpenRequest, now: number): number =>
+    envelope.begunAt + responseMsOf(cell, envelope) + grantedMs + pauses.pausedMs(envelope, now)
+
+  /** A deadline that would have passed, put off by the time that what the turn waits for stands in line behind models and people. */
+  const inLine = (cell: Cell, envelope: Envelope<RunState>, dueBy: number, now: number): number => {
+    if (dueBy > now) return dueBy
+    const later = dueBy + pauses.inLineMs(cell, envelope, now)
+    return later > now ? Math.max(later, now + IN_LINE_LOOK_MS) : later
+  }
+
   const underWay = (cell: Cell, envelope: Envelope<RunState>, now: number): number => {
-    if (envelope.cancelled) return Number.POSITIVE_INFINITY
+    if (envelope.cancelled || pauses.isPaused(envelope)) return Number.POSITIVE_INFINITY
     const { turnTimeoutMs } = cell.settings
-    const endBy = turnTimeoutMs === false ? Number.POSITIVE_INFINITY : envelope.startedAt + turnTimeoutMs
+    const endBy = inLine(cell, envelope, turnEndsBy(cell, envelope, now), now)
     if (endBy > now) return Math.min(endBy, awaited(cell, envelope, now))
     const error = new TurnTimeoutError(
-      `A turn of agent "${cell.name}" did not end within ${turnTimeoutMs} ms. Raise limits.turnTimeoutMs, or look at what its handler waits for.`,
+      `A turn of agent "${cell.name}" did not end within ${turnTimeoutMs} ms${uncounted(pauses.pausedMsOfAttempt(envelope, now))}. Raise limits.turnTimeoutMs, or look at what its handler waits for.`,
       { agent: cell.name, turnTimeoutMs },
     )
     const request = settlement.requestOf(envelope)
@@ -55,19 +79,20 @@ export const deadlines: Part = (core) => {
   /** Who waits for the response waits from the start of the first attempt on, also while the agent is kept down. */
   const awaited = (cell: Cell, envelope: Envelope<RunState>, now: number): number => {
     const request = settlement.requestOf(envelope)
-    if (!request) return Number.POSITIVE_INFINITY
-    const asked = limitOf(envelope.memory, envelope.at)
-    const responseMs = asked >= 0 ? asked : cell.settings.responseTimeoutMs
-    const respondBy = envelope.begunAt + responseMs + request.grantedMs
+    if (!request || pauses.isPaused(envelope)) return Number.POSITIVE_INFINITY
+    const respondBy = inLine(cell, envelope, answerDueBy(cell, envelope, request, now), now)
     if (respondBy > now) return respondBy
+    const responseMs = responseMsOf(cell, envelope)
     const times = request.tried === 1 ? '' : `, though it was asked ${request.tried} times`
     const restarted =
       cell.restarts > 0 ? `; it has restarted ${cell.restarts === 1 ? 'once' : `${cell.restarts} times`}` : ''
     // Who was asked with a time of its own would not be helped by another default.
     const setBy =
-      asked >= 0 ? "it was asked with that, or by a strategy's timeoutPerAgentMs" : 'communication.responseTimeoutMs'
+      limitOf(envelope.memory, envelope.at) >= 0
+        ? "it was asked with that, or by a strategy's timeoutPerAgentMs"
+        : 'communication.responseTimeoutMs'
     const error = new RequestTimeoutError(
-      `Agent "${cell.name}" did not answer within ${responseMs + request.grantedMs} ms of the start of its turn${times}${restarted}. Raise timeoutMs (${setBy}), or look at what it waits for.`,
+      `Agent "${cell.name}" did not answer within ${responseMs + request.grantedMs} ms of the start of its turn${uncounted(pauses.pausedMs(envelope, now))}${times}${restarted}. Raise timeoutMs (${setBy}), or look at what it waits for.`,
       {
         agent: cell.name,
         waitedMs: responseMs + request.grantedMs,
@@ -128,6 +153,14 @@ export const deadlines: Part = (core) => {
     timer = clock.timer(Math.max(0, at - clock.monotonic()), expire, true)
   }
 
+  /** A timer for it comes first: this is no place to end a turn. */
+  pauses.onResume = (cell, envelope) => {
+    const now = clock.monotonic()
+    if (envelope.startedAt !== NOT_YET) arm(turnEndsBy(cell, envelope, now))
+    const request = settlement.requestOf(envelope)
+    if (request) arm(answerDueBy(cell, envelope, request, now))
+  }
+
   return {
     next: (batch) => {
       // Turns begin and messages wait only after something was logged; most batches find the timer early enough. Each
@@ -141,6 +174,10 @@ export const deadlines: Part = (core) => {
     },
   }
 }
+
+/** Said of a time limit that does not count what models and people take. */
+const uncounted = (pausedMs: number) =>
+  pausedMs > 0 ? `, not counting ${Math.round(pausedMs)} ms in which a model or a person was waited for` : ''
 
 /** What a death has cut off and has not begun again. */
 const cutOff = (cell: Cell) => [...cell.mailbox.cutOff(), ...[...cell.notBegun()].filter(({ attempt }) => attempt > 1)]

@@ -3,65 +3,64 @@
  * a wait begins or ends that can have closed a cycle: what it looks at is read from the host's own books. Before it says
  * anything each thread concerned has told that the turn does nothing but wait; before it breaks anything, a second time.
  */
-import type { AgentTask } from '../../actors/task.ts'
 import type { Timer } from '../../clock.ts'
-import {
-  ACCEPTED,
-  ASKS,
-  CALL,
-  CANCEL,
-  correlationOf,
-  END,
-  flagsOf,
-  kindOf,
-  lengthOf,
-  limitOf,
-  PROBE,
-  QUIET,
-  REFUSED,
-  REQUEST,
-  RESPONSE,
-  RESULT,
-  recipientOf,
-  SEND,
-  STREAM_WAIT,
-  senderOf,
-  turnOf,
-} from '../../mailbox/frame.ts'
+import { correlationOf, kindOf, lengthOf, limitOf, PROBE, QUIET, senderOf, turnOf } from '../../mailbox/frame.ts'
 import type { Memory } from '../../mailbox/memory.ts'
-import type { Cell } from '../cell.ts'
+import { BoundedMap } from '../bounded-map.ts'
 import type { Core, Part } from '../core.ts'
 import { Breaker } from '../deadlock-breaker.ts'
 import { isProbe } from '../delivery.ts'
 import type { Life } from '../life.ts'
 import type { Batch } from '../records.ts'
-import { namedWaits, type Stuck, sentenceOf, stuckNow } from '../stuck.ts'
+import type { RunState } from '../run-state.ts'
+import { namedWaits, type Stuck, sentenceOf, stuckNow, waitKey } from '../stuck.ts'
+import { Suspicion } from '../suspicion.ts'
 import type { TurnNode } from '../wait-edges.ts'
 
 /** A turn that has something else to do is asked again ever more seldom, up to that. */
 const LONGEST_PAUSE_MS = 60_000
 
+/** So many groups are remembered as told of. */
+const MOST_REMEMBERED = 1_024
+
 /** One group of turns that look stuck. */
 interface Case {
   stuck: Stuck
+  /** All waits that its turns had when they were last asked: with a new one they have done something. */
+  waits: ReadonlySet<string>
   /** Turns that have not said yet whether they do nothing but wait. */
   asked: number
   /** One of them has something else to do. */
   busy: boolean
   /** What their threads had been told when they were asked: with anything since then they may go on. */
   readonly told: Map<Life, number>
-  named: boolean
-  /** They have been asked for the second time. */
-  confirming: boolean
-  pauseMs: number
+  /** Since when all of them do nothing but wait, as far as is known. Monotonic ms. */
+  confirmedAt: number | undefined
+  /** How long it is left alone while one of them has something else to do. */
+  busyMs: number
+  /** The same while something is on its way to one of them. */
+  settlingMs: number
   timer: Timer | undefined
+}
+
+/** Somebody was asked whether a turn does nothing but wait. */
+interface Question {
+  readonly of: Case
+  /** undefined: the host, which has nothing else to do. */
+  readonly turn: TurnNode | undefined
+  /** It has said that it has something else to do. */
+  isBusy: boolean
 }
 
 export const deadlock =
   (mode: 'break' | 'report', confirmMs: number, foreignScript: boolean): Part =>
   (core) => {
     const detector = new Detector(core, mode, confirmMs, foreignScript)
-    return { next: (batch) => detector.next(batch), close: () => detector.close() }
+    return {
+      next: (batch) => detector.next(batch),
+      overdue: (run) => detector.overdue(run),
+      close: () => detector.close(),
+    }
   }
 
 /** Something has come for one of them since it was asked, or waits in the host, for a permit or for room: it may go on by that. */
@@ -69,7 +68,8 @@ const mayGoOn = ({ told, stuck }: Case): boolean =>
   [...told].some(([life, before]) => life.told !== before || !life.backlog.every(isProbe)) ||
   stuck.turns.some(({ cell: { life }, envelope }) => life?.holds(envelope.run.index))
 
-const isHeld = ({ status, dependencies }: AgentTask) => status === 'blocked' && dependencies.length > 0
+const waitsOf = ({ turns }: Stuck): Set<string> =>
+  new Set(turns.flatMap((turn) => turn.waits.map((wait) => waitKey(turn, wait))))
 
 class Detector {
   readonly #core: Core
@@ -78,14 +78,13 @@ class Detector {
   /** The protocol is a function of the user's, in the host. */
   readonly #foreignScript: boolean
   readonly #breaker: Breaker
+  readonly #suspicion: Suspicion
   readonly #cases = new Map<string, Case>()
+  /** Of which cases it was told. */
+  readonly #told = new BoundedMap<string, true>(MOST_REMEMBERED)
   /** Which case has asked which turn, by the number of the question. */
-  readonly #questions = new Map<number, { of: Case; turn: TurnNode }>()
-  #question = 0
-  /** Agents that found a mailbox full, and perhaps wait for room still. */
-  readonly #askers = new Set<number>()
-  /** Somebody waits for what anybody may write. */
-  #waitedFor = false
+  readonly #questions = new Map<number, Question>()
+  #lastQuestion = 0
 
   constructor(core: Core, mode: 'break' | 'report', confirmMs: number, foreignScript: boolean) {
     this.#foreignScript = foreignScript
@@ -93,102 +92,27 @@ class Detector {
     this.#mode = mode
     this.#confirmMs = confirmMs
     this.#breaker = new Breaker(core)
+    this.#suspicion = new Suspicion(core)
   }
 
   next(batch: Batch): void {
-    let suspicious = this.#cases.size > 0
-    for (const entry of batch) {
-      if (entry.kind === 'frames') {
-        const { memory, to } = entry
-        for (let at = entry.from; at < to; at += lengthOf(memory, at)) if (this.#frame(memory, at)) suspicious = true
-      } else if (entry.kind === 'agent.status' && entry.status !== 'starting') suspicious = true
-      // What it had asked before it was cut off it waits for again, and says so to nobody.
-      else if (entry.kind === 'turn.started' && entry.attempt > 1) suspicious = true
-      else if (entry.kind === 'task' && isHeld(entry.task)) suspicious = true
-    }
-    if (suspicious) this.#look()
+    for (const entry of batch) if (entry.kind === 'frames') this.#answers(entry)
+    if (this.#suspicion.has(batch) || this.#cases.size > 0) this.#look()
   }
 
   close(): void {
     for (const each of this.#cases.values()) each.timer?.cancel()
   }
 
-  // ---- when to look
-
-  /** Whether it can have left somebody stuck: only a wait for one who waits can. */
-  #frame(memory: Memory, at: number): boolean {
-    const { cells } = this.#core
-    switch (kindOf(memory, at)) {
-      case SEND:
-        // What had its room already may have taken that of others.
-        if (!(flagsOf(memory, at) & ASKS)) return this.#isFull(cells[recipientOf(memory, at)])
-        this.#askers.add(senderOf(memory, at))
-        return true
-      case REQUEST: {
-        if (flagsOf(memory, at) & ASKS) this.#askers.add(senderOf(memory, at))
-        const callee = cells[recipientOf(memory, at)]
-        return callee === undefined || this.#mayWait(callee)
-      }
-      case CALL: {
-        const waits = cells[senderOf(memory, at)]?.calls.get(correlationOf(memory, at))?.waitsFor !== undefined
-        this.#waitedFor ||= waits
-        return waits
-      }
-      case END:
-        if (this.#waitedFor || this.#isBlocking(cells[senderOf(memory, at)])) return true
-        return correlationOf(memory, at) > 0 && this.#waitsOn(cells[recipientOf(memory, at)])
-      case RESPONSE:
-      case RESULT:
-      case ACCEPTED:
-      case REFUSED:
-        return this.#waitsOn(cells[recipientOf(memory, at)])
-      case CANCEL:
-        return this.#waitsOn(cells[senderOf(memory, at)])
-      case STREAM_WAIT:
-        return limitOf(memory, at) === 1
-      case QUIET:
-        this.#answered(memory, at)
-        return true
-      default:
-        return false
-    }
-  }
-
-  #isFull(cell: Cell | undefined): boolean {
-    return cell !== undefined && cell.mailbox.parked.length > 0
-  }
-
-  /** Others wait for its turns, and what is left of these may wait, too. */
-  #isBlocking(cell: Cell | undefined): boolean {
-    return cell !== undefined && (cell.mailbox.waiting > 0 || this.#isFull(cell)) && this.#mayWait(cell)
-  }
-
-  #mayWait({ first }: Cell): boolean {
-    if (first.open.size > 0 || first.calls.size > 0 || this.#askers.has(first.index)) return true
-    return first.instances.some(({ life }) => life !== undefined && life.awaitReader.size > 0)
-  }
-
-  /** Whether it has a wait left for somebody who may wait himself. */
-  #waitsOn(cell: Cell | undefined): boolean {
-    if (!cell) return false
-    for (const { callee } of cell.open.values()) if (this.#mayWait(callee)) return true
-    return cell.calls.size > 0 || this.#askers.has(cell.index)
-  }
-
   // ---- what is there
 
   #look(): void {
-    this.#askers.clear()
-    this.#waitedFor = false
-    for (const { mailbox, calls } of this.#core.cells) {
-      for (const { waitsFor } of calls.values()) this.#waitedFor ||= waitsFor !== undefined
-      for (const { memory, at } of mailbox.parked) this.#askers.add(senderOf(memory, at))
-    }
+    this.#suspicion.looked()
     const found = new Map(stuckNow(this.#core).map((stuck) => [stuck.key, stuck]))
     for (const [key, each] of this.#cases) if (!found.has(key)) this.#drop(key, each)
     for (const [key, stuck] of found) {
       const known = this.#cases.get(key)
-      if (known) known.stuck = stuck
+      if (known) this.#follow(known, stuck)
       else this.#open(key, stuck)
     }
     for (const [key, each] of [...this.#cases]) if (each.asked === 0 && !each.timer) this.#judge(key, each)
@@ -198,86 +122,152 @@ class Detector {
   #drop(key: string, dropped: Case): void {
     dropped.timer?.cancel()
     this.#cases.delete(key)
-    for (const [number, { of }] of this.#questions) if (of === dropped) this.#questions.delete(number)
+    this.#forgetQuestions(dropped)
+  }
+
+  #forgetQuestions(of: Case): void {
+    for (const [number, question] of this.#questions) if (question.of === of) this.#questions.delete(number)
+    of.asked = 0
   }
 
   #open(key: string, stuck: Stuck): void {
     const opened: Case = {
       stuck,
+      waits: waitsOf(stuck),
       asked: 0,
       busy: false,
       told: new Map(),
-      named: false,
-      confirming: false,
-      pauseMs: Math.max(1, this.#confirmMs),
+      confirmedAt: undefined,
+      busyMs: Math.max(1, this.#confirmMs),
+      settlingMs: 1,
       timer: undefined,
     }
     this.#cases.set(key, opened)
     this.#ask(opened)
   }
 
+  /** It is still there. Whose waits are all that they were, or fewer, has done nothing; else it gets all of the time anew. */
+  #follow(known: Case, stuck: Stuck): void {
+    known.stuck = stuck
+    const waits = waitsOf(stuck)
+    const isNew = [...waits].some((wait) => !known.waits.has(wait))
+    known.waits = waits
+    if (!isNew) return
+    known.confirmedAt = undefined
+    this.#ask(known)
+  }
+
   #ask(asking: Case): void {
     const { frames, delivery } = this.#core
+    asking.timer?.cancel()
+    asking.timer = undefined
+    this.#forgetQuestions(asking)
     asking.busy = false
     asking.told.clear()
-    for (const turn of asking.stuck.turns) {
-      this.#question = (this.#question + 1) & 0x7fff_ffff
-      this.#questions.set(this.#question, { of: asking, turn })
-      asking.asked += 1
+    const { turns } = asking.stuck
+    for (const turn of turns) {
+      const correlation = this.#question(asking, turn)
       const { life } = turn.cell
       if (life) asking.told.set(life, life.told)
-      delivery.reply(turn.cell, frames.make({ kind: PROBE, correlation: this.#question, step: turn.envelope.turn }))
+      delivery.reply(turn.cell, frames.make({ kind: PROBE, correlation, step: turn.envelope.turn }))
+    }
+    if (turns.every(({ cell }) => cell.life?.thread.isolated)) this.#askHost(asking)
+  }
+
+  #question(of: Case, turn: TurnNode | undefined): number {
+    this.#lastQuestion = (this.#lastQuestion + 1) & 0x7fff_ffff
+    this.#questions.set(this.#lastQuestion, { of, turn, isBusy: false })
+    of.asked += 1
+    return this.#lastQuestion
+  }
+
+  /** Threads can answer before the host has come to the end of a verb that it has begun: an entry is there already, say. */
+  #askHost(asking: Case): void {
+    const question = this.#question(asking, undefined)
+    this.#core.clock.defer(() => {
+      if (!this.#questions.delete(question)) return
+      asking.asked -= 1
+      this.#look()
+      this.#core.wake()
+    })
+  }
+
+  #answers({ memory, from, to }: Extract<Batch[number], { kind: 'frames' }>): void {
+    if (this.#questions.size === 0) return
+    for (let at = from; at < to; at += lengthOf(memory, at))
+      if (kindOf(memory, at) === QUIET) this.#answered(memory, at)
+  }
+
+  /** A turn that has something else to do says so, and once more when it has nothing else any more. */
+  #answered(memory: Memory, at: number): void {
+    const question = this.#questions.get(correlationOf(memory, at))
+    if (!question?.turn || question.turn.cell.index !== senderOf(memory, at)) return
+    if (question.turn.envelope.turn !== turnOf(memory, at)) return
+    const isQuiet = limitOf(memory, at) === 1
+    if (question.isBusy) {
+      if (isQuiet) this.#ask(question.of)
+      return
+    }
+    question.of.asked -= 1
+    if (isQuiet) this.#questions.delete(correlationOf(memory, at))
+    else {
+      question.isBusy = true
+      question.of.busy = true
     }
   }
 
-  #answered(memory: Memory, at: number): void {
-    const question = this.#questions.get(correlationOf(memory, at))
-    if (!question || question.turn.cell.index !== senderOf(memory, at)) return
-    if (question.turn.envelope.turn !== turnOf(memory, at)) return
-    this.#questions.delete(correlationOf(memory, at))
-    question.of.asked -= 1
-    if (limitOf(memory, at) !== 1) question.of.busy = true
-  }
-
   #judge(key: string, judged: Case): void {
-    if (judged.busy || mayGoOn(judged)) {
-      judged.confirming = false
-      this.#later(judged, judged.pauseMs)
-      judged.pauseMs = Math.min(judged.pauseMs * 2, LONGEST_PAUSE_MS)
-    } else if (judged.confirming) this.#break(key, judged)
-    else {
-      if (!judged.named) this.#name(judged)
-      if (this.#mode === 'report' || this.#isForOthers(judged.stuck)) return
-      if (judged.stuck.turns.some(({ cell }) => cell.life?.thread.isolated)) {
-        judged.confirming = true
-        this.#later(judged, this.#confirmMs)
-      } else this.#break(key, judged) // in this thread, and so in virtual time, nothing more can come
+    const now = this.#core.clock.monotonic()
+    if (judged.busy) {
+      judged.confirmedAt = undefined
+      this.#later(judged, judged.busyMs)
+      judged.busyMs = Math.min(judged.busyMs * 2, LONGEST_PAUSE_MS)
+    } else if (mayGoOn(judged)) {
+      this.#later(judged, judged.settlingMs)
+      judged.settlingMs = Math.min(judged.settlingMs * 2, Math.max(1, this.#confirmMs))
+    } else {
+      judged.confirmedAt ??= now
+      if (this.#isForOthers(judged.stuck)) return
+      this.#name(key, judged.stuck)
+      if (this.#mode === 'report') return
+      const left = judged.confirmedAt + this.#confirmMs - now
+      // In this thread, and so in virtual time, nothing more can come.
+      if (left <= 0 || !judged.stuck.turns.some(({ cell }) => cell.life?.thread.isolated)) this.#break(key, judged)
+      else this.#later(judged, left)
     }
   }
 
   /**
-   * A stall that somebody else may end yet: who has a handle of the run, or a script of the user's in the host's own thread,
-   * where nobody can tell what of all that is open there is its own. The built-in ones wait for their verbs alone.
+   * A wait for an entry that somebody else may write yet: who has a handle of the run, or a script of the user's in the host's own
+   * thread, where nobody can tell what of all that is open there is its own. The built-in ones wait for their verbs alone.
    */
-  #isForOthers({ cycle, runs, turns }: Stuck): boolean {
-    if (cycle.length > 0) return false
+  #isForOthers({ isOpen, runs, turns }: Stuck): boolean {
+    if (!isOpen) return false
     if ([...runs].some(({ held }) => held !== false)) return true
     return this.#foreignScript && !this.#core.clock.virtual && turns.some(({ cell }) => !cell.life?.thread.isolated)
   }
 
   #later(asking: Case, ms: number): void {
+    asking.timer?.cancel()
     asking.timer = this.#core.clock.timer(ms, () => {
-      asking.timer = undefined
       this.#ask(asking)
       this.#core.wake()
     })
   }
 
+  /** A time ran out in that run: what others could have ended nobody has ended. */
+  overdue(run: RunState): void {
+    for (const [key, { stuck, confirmedAt }] of this.#cases)
+      if (confirmedAt !== undefined && stuck.runs.has(run)) this.#name(key, stuck)
+  }
+
   // ---- what is said and done
 
-  #name(named: Case): void {
-    named.named = true
-    this.#tell(named.stuck, null)
+  /** Once for each. */
+  #name(key: string, stuck: Stuck): void {
+    if (this.#told.has(key)) return
+    this.#told.set(key, true)
+    this.#tell(stuck, null)
   }
 
   #tell(stuck: Stuck, victim: string | null): void {

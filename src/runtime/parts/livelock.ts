@@ -1,10 +1,10 @@
 /**
- * Finds agents that are busy without progress, and does something about it: rules 28 to 30. Attached where the team asks for
- * it alone, so that it costs nobody else anything.
+ * Finds agents that are busy without progress in what they say to each other, and does something about it: rules 28 to 30.
+ * Attached where the team asks for it alone, so that it costs nobody else anything.
  *
  * The ladder: those involved are told, at their `observe`; then it is the protocol's turn to replan, which the event tells
- * it; then the run ends. Each step needs a sign of its own, counted from the step before; progress leads back to the
- * ground.
+ * it; then, if the team wants that, the run ends. Each step needs a sign of its own, counted from the step before; progress
+ * leads back to the ground.
  */
 import { LivelockError } from '../../errors.ts'
 import { END, flagsOf, HAS_NAME, kindOf, lengthOf, NOBODY, recipientOf, senderOf, turnOf } from '../../mailbox/frame.ts'
@@ -12,8 +12,8 @@ import { readBody } from '../../mailbox/frame-body.ts'
 import { idOf } from '../../mailbox/frame-id.ts'
 import type { Memory } from '../../mailbox/memory.ts'
 import type { Core, Part } from '../core.ts'
-import { LADDER, type LivelockBounds } from '../livelock.ts'
-import { type Beholder, LivelockWatch, type Sign } from '../livelock-watch.ts'
+import { LADDER, type LivelockBounds, type LivelockStep, type Sign } from '../livelock.ts'
+import { type Beholder, LivelockWatch } from '../livelock-watch.ts'
 import { type Batch, type FrameBlock, type LogEntry, SEQ_STEP } from '../records.ts'
 import { reportTo } from '../reports.ts'
 import { directoryOf, type RunState } from '../run-state.ts'
@@ -55,6 +55,7 @@ class Case implements Beholder {
   readonly #turns: Turns
   readonly #failRun: FailRun
   readonly #watch: LivelockWatch
+  readonly #steps: readonly LivelockStep[]
   /** Since the last progress. */
   #evidence: string[] = []
 
@@ -63,6 +64,7 @@ class Case implements Beholder {
     this.#run = run
     this.#turns = turns
     this.#failRun = failRun
+    this.#steps = bounds.ends ? LADDER : LADDER.filter((step) => step !== 'abort')
     this.#watch = new LivelockWatch(bounds, this)
   }
 
@@ -89,6 +91,10 @@ class Case implements Beholder {
 
   // ---- for the watch
 
+  isModel(index: number): boolean {
+    return this.#core.cells[index]?.settings.playedByModel ?? false
+  }
+
   name(index: number): string {
     return directoryOf(this.#run, this.#core).name(index)
   }
@@ -110,7 +116,7 @@ class Case implements Beholder {
   // ---- the ladder
 
   found({ agents, evidence: found }: Sign): void {
-    const step = LADDER[this.#evidence.length]
+    const step = this.#steps[this.#evidence.length]
     if (!step) return
     this.#watch.begin()
     this.#evidence = [...this.#evidence, found]

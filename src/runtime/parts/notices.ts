@@ -4,6 +4,7 @@
  *
  * What is an event too carries its type as `event`, so that who shows events can leave the line out.
  */
+import type { DramatisError } from '../../errors.ts'
 import type { DeadLetter, DeadLetterReason } from '../../mailbox/dead-letters.ts'
 import type { Core, Part } from '../core.ts'
 import type { HostRecord } from '../records.ts'
@@ -29,10 +30,8 @@ function notice(core: Core, record: HostRecord): void {
   switch (record.kind) {
     case 'run.started':
       return logger.debug({ runId: core.runId(record.run) }, 'a run begins')
-    case 'run.finished': {
-      const { error } = record
-      return logger.debug({ runId: core.runId(record.run), ...(error && { code: error.code }) }, 'a run has ended')
-    }
+    case 'run.finished':
+      return noticeEnd(core, record.run, record.error)
     case 'agent.ready': {
       const { agent, epoch, warm, tookMs } = record
       const instances = core.cell(agent, core.runs.get(record.run))?.instances.length ?? 1
@@ -83,6 +82,29 @@ function notice(core: Core, record: HostRecord): void {
       return logger.warn({ agent, messageId, error }, 'took another way when its turn was tried again')
     }
   }
+}
+
+const LONGEST_REASON = 1_000 // characters
+
+/** Why it failed is said in the words of its error alone: its details may hold what agents have said. */
+function noticeEnd(core: Core, run: number, error: DramatisError | null): void {
+  const { logger } = core
+  const runId = core.runId(run)
+  if (!error) return logger.debug({ runId }, 'a run has ended')
+  const { code, details, message, modelFailure } = error
+  if (code === 'RUN_ABORTED') return logger.debug({ runId, code }, 'a run was aborted')
+  const agent = typeof details.agent === 'string' ? details.agent : modelFailure?.agent
+  const reason = modelFailure?.reason
+  const told = message.length > LONGEST_REASON ? `${message.slice(0, LONGEST_REASON)}...` : message
+  const fields = {
+    event: 'run.finished',
+    ...(agent !== undefined && { agent }),
+    runId,
+    code,
+    ...(reason && { reason }),
+    error: told,
+  }
+  logger.error(fields, 'a run failed')
 }
 
 /** One line for each agent and reason, however many messages have died at a time. */

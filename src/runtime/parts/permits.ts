@@ -93,14 +93,8 @@ class Permits implements Gate {
     const ledger = this.#ledger(run)
     if (!run.ending && !ledger.holders.has(cell)) this.#ask(run, ledger, cell)
     if (!run.ending && !ledger.holders.has(cell)) return false
-    cell.suspended.delete(run.index)
+    if (cell.suspended.delete(run.index)) cell.life?.returnPermit(run)
     return true
-  }
-
-  excuse(run: RunState, cell: Cell): void {
-    if (!cell.suspended.has(run.index)) return
-    this.#grant(run, this.#ledger(run), cell)
-    cell.suspended.delete(run.index)
   }
 
   reconsider(): void {
@@ -118,6 +112,10 @@ class Permits implements Gate {
     this.#announce(true) // before it looks who is parked: who parks later rings
     if (isFirst) for (const { life } of ledger.holders) if (life?.mayBeParked(run)) life.thread.ring()
     this.#serve(run, ledger)
+    if (waiting.includes(cell) && ledger.holders.size >= this.#limit) {
+      const fields = { runId: run.id, agent: cell.name }
+      this.#core.limits.reached('maxConcurrentAgents', this.#limit, 'agents of a run wait for their turn', fields)
+    }
   }
 
   /** Gives out what there is, in order. Who is busy with another run keeps its place. */
@@ -156,7 +154,7 @@ class Permits implements Gate {
   /** A turn that is parked goes on without a permit until somebody answers it. */
   #takeFromParked(run: RunState, { holders }: Ledger): boolean {
     for (const holder of holders) {
-      if (!holder.life?.parked(run)) continue
+      if (!holder.life?.takePermit(run)) continue
       holders.delete(holder)
       holder.permit = undefined
       holder.suspended.set(run.index, run)

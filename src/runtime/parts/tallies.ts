@@ -1,10 +1,11 @@
-/** Counts what the log tells and nobody else keeps: crashes, dead letters, how runs ended, how long turns and runs took. */
+/** Counts what the log tells and nobody else keeps: crashes, dead letters, calls, how runs ended, how long turns and runs took. */
 import type { DeadLetterReason } from '../../mailbox/dead-letters.ts'
-import { END, kindOf, lengthOf, senderOf, startedOf, timeOf } from '../../mailbox/frame.ts'
+import { END, kindOf, lengthOf, STEP_DONE, senderOf, startedOf, timeOf } from '../../mailbox/frame.ts'
 import type { Cell } from '../cell.ts'
 import type { Core, Part } from '../core.ts'
 import { Histogram } from '../histogram.ts'
 import type { FrameBlock, HostRecord } from '../records.ts'
+import { CallTallies } from './call-tallies.ts'
 
 export class AgentTally {
   crashes = 0
@@ -15,6 +16,7 @@ export class AgentTally {
 export class Tallies {
   readonly runs = { finished: 0, failed: 0, aborted: 0 }
   readonly runTimes = new Histogram()
+  readonly calls = new CallTallies()
   /** Of messages to nobody: their recipient is no agent, and each such name would be a series for ever. */
   readonly deadLettersOfNobody: AgentTally['deadLetters'] = new Map()
   /** Weak: an agent that has left takes its figures along. */
@@ -38,9 +40,11 @@ export class Tallies {
 
   #frames(core: Core, { memory, from, to }: FrameBlock): void {
     for (let at = from; at < to; at += lengthOf(memory, at)) {
-      if (kindOf(memory, at) !== END) continue
+      const kind = kindOf(memory, at)
+      if (kind !== END && kind !== STEP_DONE) continue
       const cell = core.cells[senderOf(memory, at)]
-      if (cell) this.of(cell).turns.observe(timeOf(memory, at) - startedOf(memory, at))
+      if (kind === STEP_DONE) this.calls.step(labelOf(cell), memory, at)
+      else if (cell) this.of(cell).turns.observe(timeOf(memory, at) - startedOf(memory, at))
     }
   }
 
@@ -58,6 +62,12 @@ export class Tallies {
         letters.set(record.letter.reason, (letters.get(record.letter.reason) ?? 0) + 1)
         return
       }
+      case 'model.called':
+        return this.calls.model(labelOf(core.cells[record.index]), record)
+      case 'tool.finished': {
+        const cell = core.cell(record.agent, core.runs.get(record.run))
+        return this.calls.tool(labelOf(cell), record.tool, record.durationMs, record.error)
+      }
       case 'run.finished': {
         const { error } = record
         this.runs[error === null ? 'finished' : error.code === 'RUN_ABORTED' ? 'aborted' : 'failed'] += 1
@@ -67,3 +77,6 @@ export class Tallies {
     }
   }
 }
+
+/** Agents of one run come and go with it: each such name would be a series for ever. */
+const labelOf = (cell: Cell | undefined): string => (cell && !cell.run ? cell.name : '')

@@ -1,8 +1,9 @@
 /**
  * Finds threads that are stuck: with a turn under way, and silent for `watchdogMs`. Silent means that neither a bell was
  * answered, nor a message taken, nor anything written. It asks by bell, so an idle team has no timer; it pauses while a debugger is
- * attached, and starts anew when the host itself was late. With the heartbeat comes how much a thread holds outside of its
- * heap, where that has a limit.
+ * attached. When the host itself was late, the thread was asked no sooner: the time counts as one interval, however long it was. So
+ * a host that is late each time, for want of a core, finds them too. With the heartbeat comes how much a thread holds outside of
+ * its heap, where that has a limit.
  */
 import { url as inspectorUrl } from 'node:inspector'
 import type { Timer } from '../../clock.ts'
@@ -14,7 +15,7 @@ import type { Life } from '../life.ts'
 
 interface Pulse {
   beat: number
-  since: number
+  silentMs: number
 }
 
 /** How often a thread is asked that nobody watches, but whose memory has a limit. */
@@ -58,22 +59,25 @@ export const watchdog: Part = (core) => {
     weigh()
     const now = clock.monotonic()
     const cells = watched()
-    const late = now - checkedAt > 2 * interval() + 100
+    const passed = now - checkedAt
+    const least = interval()
     checkedAt = now
     const attached = inspectorUrl() !== undefined
-    for (const cell of cells) look(cell, now, late || attached)
+    for (const cell of cells) look(cell, passed > 2 * least + 100 ? least : passed, attached)
     arm()
   }
 
-  const look = (cell: Cell, now: number, excused: boolean) => {
+  const look = (cell: Cell, passedMs: number, excused: boolean) => {
     const life = cell.life!
     const { window } = life
     const beat =
       Atomics.load(window.words, BEAT) + window.outbox.readTo() + window.plain.readTo() + window.ranked.readTo()
     const pulse = pulses.get(life)
     const limit = cell.settings.supervision.watchdogMs
-    if (!pulse || pulse.beat !== beat || excused || limit === false) pulses.set(life, { beat, since: now })
-    else if (now - pulse.since >= limit) {
+    const silentMs = (pulse?.silentMs ?? 0) + passedMs
+    if (!pulse || pulse.beat !== beat || excused || limit === false) pulses.set(life, { beat, silentMs: 0 })
+    else if (silentMs < limit) pulse.silentMs = silentMs
+    else {
       const error = new AgentCrashedError(
         `The thread of agent "${cell.name}" is stuck: with a turn under way it gave no sign of life for ${limit} ms (an endless loop, or blocking code). Raise supervision.watchdogMs if its work may take that long without a pause.`,
         { agent: cell.name, watchdogMs: limit },

@@ -44,6 +44,7 @@ export function scriptedModel(script: readonly Script[]): ScriptedModel {
 }
 
 class ScriptPlayer implements ScriptedModel {
+  readonly offline = true
   readonly calls: { agent: string; prompt: string }[] = []
   readonly #left: Map<number, Script>
   readonly #unexpected: string[] = []
@@ -143,7 +144,8 @@ const FAILURES = {
 function failure(kind: keyof typeof FAILURES, model: string): ModelError {
   const { what, details } = FAILURES[kind]
   const provider = 'the script'
-  return new ModelError(`Model "${model}" of ${provider} ${what}. The script says so.`, { provider, model, ...details })
+  const said = { provider, model, reason: kind, ...details }
+  return new ModelError(`Model "${model}" of ${provider} ${what}. The script says so.`, said)
 }
 
 const usageOf = (inputTokens: number, outputTokens: number) => ({

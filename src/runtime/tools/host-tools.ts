@@ -18,16 +18,19 @@ import type { RunState } from '../run-state.ts'
 import type { ToolSettings } from '../settings-tools.ts'
 import type { Waiter } from '../sync-rules.ts'
 import { IsolatedTools } from './isolated-tools.ts'
+import { NO_REHEARSAL, type ThreadTool, type ToolRehearsal, threadTool } from './tool-rehearsal.ts'
 
 /** What a thread asks for. All of it is the thread's own say. */
 export interface ToolCall {
   name: unknown
   input: unknown
   callId: unknown
+  /** It is a tool of the thread, which the host answers in place of. */
+  simulated?: Partial<ThreadTool>
 }
 
 /** Asks whoever has a handle of the run. */
-export type AskPerson = (cell: Cell, run: RunState, question: object, signal: AbortSignal) => Promise<string>
+export type AskPerson = (waiter: ToolWaiter, question: object, signal: AbortSignal) => Promise<string>
 
 /** Which call of which turn it is that waits for a tool. */
 export interface ToolWaiter extends Waiter {
@@ -45,6 +48,8 @@ interface Begun {
 }
 
 export class HostTools {
+  /** Which tools run where the rehearsal model answers. */
+  rehearsal: ToolRehearsal = NO_REHEARSAL
   around: AroundTool = (_waiter, work) => work()
   readonly #core: Core
   readonly #ask: AskPerson
@@ -59,12 +64,23 @@ export class HostTools {
   }
 
   /** What is to be known of those that the host runs, before the agent starts. Rejects as `IsolatedTools.load` does. */
-  async specsOf({ settings }: Cell): Promise<AssignedTools['host']> {
+  async specsOf({ settings }: Cell, from: string): Promise<AssignedTools['host']> {
     const { inline, isolated } = settings.tools
     const { maxMessageBytes } = settings.mailbox
-    const loaded = await Promise.all(isolated.map((tool) => this.#isolated.load(tool, settings, maxMessageBytes)))
+    const loaded = await Promise.all(isolated.map((tool) => this.#isolated.load(tool, settings, maxMessageBytes, from)))
     this.#loaded.set(settings.tools, loaded)
     return [...inline, ...loaded.map((tool, i) => ({ tool, option: isolated[i]!.option }))].map(specOf)
+  }
+
+  /** Whether a tool of a thread, which says that of it, does not run in this run. */
+  isSimulated(run: RunState, told: object): boolean {
+    return this.rehearsal.simulates(run, threadTool('', told))
+  }
+
+  /** Those of an agent that do not run where they are simulated, as far as they are known by now. */
+  harmfulOf({ settings: { tools }, harmful }: Cell): string[] {
+    const own = [...tools.inline.map(({ tool }) => tool), ...(this.#loaded.get(tools) ?? [])]
+    return [...own.filter(({ readOnly }) => !readOnly).map(({ name }) => name), ...harmful]
   }
 
   /** Ends the threads of tools. */
@@ -73,20 +89,27 @@ export class HostTools {
   }
 
   /** Its output, a JSON value. Each call is told of in the run, from its beginning to its end. */
-  async call(waiter: ToolWaiter, { name, input, callId }: Partial<ToolCall>, signal: AbortSignal): Promise<unknown> {
+  async call(
+    waiter: ToolWaiter,
+    { name, input, callId, simulated }: Partial<ToolCall>,
+    signal: AbortSignal,
+  ): Promise<unknown> {
     const { cell, run } = waiter
     for (const [path, value] of Object.entries({ name, callId }))
       if (typeof value !== 'string') throw new MessageRejectedError(`tool: ${path} is ${shown(value)}.`, { path })
-    const tool = this.#find(cell, name as string)
+    const tool = simulated ? this.#inThread(cell, run, name as string, simulated) : this.#find(cell, name as string)
     const call: Begun = { agent: cell.name, callId: callId as string, tool: tool.name }
     const approval = await approvalOf(tool, input, cell.name)
-    if (approval) assertApproved(await this.#ask(cell, run, approval, signal), tool.name, cell.name)
+    if (approval) assertApproved(await this.#ask(waiter, approval, signal), tool.name, cell.name)
     const { clock } = this.#core
     const began = clock.monotonic()
-    this.#core.record(run, { kind: 'tool.started', ...call, input })
+    const isSimulated = this.rehearsal.simulates(run, tool)
+    const performed = isSimulated ? this.rehearsal.inPlaceOf(tool, input) : tool
+    this.#core.record(run, { kind: 'tool.started', ...call, input, ...(isSimulated && { simulated: true }) })
     let error: DramatisError | null = null
     try {
-      const output = await this.around(waiter, () => runTool(tool, input, this.#caller(cell, run, call, signal)))
+      const work = () => runTool(performed, input, this.#caller(cell, run, call, signal))
+      const output = await this.around(waiter, () => (isSimulated ? work() : this.rehearsal.perform(tool, work)))
       return output === undefined ? undefined : JSON.parse(output)
     } catch (thrown) {
       error = thrown instanceof DramatisError ? thrown : new ToolFailedError(describe(thrown), { ...call }, thrown)
@@ -102,6 +125,13 @@ export class HostTools {
     const found = own.find((tool) => tool.name === name)
     if (found) return found
     throw new ConfigurationError(`Agent "${agent}" has no tool "${shown(name)}".`, { agent, got: shown(name) })
+  }
+
+  /** One that the host cannot run: it is answered, or refused. */
+  #inThread({ name: agent }: Cell, run: RunState, name: string, told: Partial<ThreadTool>): ToolDefinition {
+    const tool = threadTool(name, told)
+    if (this.rehearsal.simulates(run, tool)) return tool
+    throw new ConfigurationError(`The tool "${name}" of agent "${agent}" runs in its thread.`, { agent, got: name })
   }
 
   #caller(cell: Cell, run: RunState, call: Begun, signal: AbortSignal): ToolCaller {
@@ -124,6 +154,8 @@ export const specOf = ({ option, tool }: { option: string; tool: ToolDefinition 
   name: tool.name,
   description: tool.description,
   inputSchema: tool.inputSchema,
+  sequential: tool.sequential,
+  polling: tool.polling,
 })
 
 /** A logger whose lines have these fields beside their own. */

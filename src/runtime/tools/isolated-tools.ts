@@ -5,16 +5,18 @@ import type { ModelSchema, ToolContext, ToolDefinition } from '../../actors/tool
 import type { ToolTaskResult } from '../../actors/tool-task.ts'
 import type { Scheduler } from '../../clock.ts'
 import { describe, errorFrom, StartFailedError, TeamClosedError, ToolFailedError } from '../../errors.ts'
-import { jsonIn } from '../../mailbox/codec.ts'
+import { nestsTooDeep } from '../../mailbox/json-depth.ts'
 import { loadable } from '../bundle.ts'
 import type { CellSettings } from '../cell-settings.ts'
 import { importFailure } from '../import-failure.ts'
+import { fieldsIn, wordsIn } from '../log-lines.ts'
 import type { PrintListener } from '../printed-lines.ts'
 import type { IsolatedTool } from '../settings-tools.ts'
-import type { LimitClass, PoolCaller, ToolPool } from './tool-pool.ts'
+import type { PoolCaller, ToolPool } from './tool-pool.ts'
+import type { LimitClass } from './tool-thread.ts'
 
 /** Its thread checks the input: the schema itself does not cross. */
-const CHECKED_THERE: ModelSchema = {
+export const CHECKED_THERE: ModelSchema = {
   '~standard': {
     version: 1,
     vendor: 'dramatis',
@@ -22,6 +24,9 @@ const CHECKED_THERE: ModelSchema = {
     jsonSchema: { input: () => ({}), output: () => ({}) },
   },
 }
+
+/** Of an idempotent tool whose threads die: as many as a message has before it counts as poison. */
+const MOST_ATTEMPTS = 3
 
 /** Of whom it is, for errors. */
 type Owner = Pick<CellSettings, 'info' | 'option' | 'turnTimeoutMs'>
@@ -40,11 +45,11 @@ export class IsolatedTools {
   }
 
   /**
-   * The tool as the host sees it. `maxBytes` of its output. Rejects with `ConfigurationError` for a module that cannot be loaded,
+   * The tool as the host sees it. `maxBytes` of its output; `from`: the folder from which packages are resolved. Rejects with `ConfigurationError` for a module that cannot be loaded,
    * or has no such tool, and with `StartFailedError` for one that takes longer than a start of its agent may.
    */
-  async load(tool: IsolatedTool, owner: Owner, maxBytes: number): Promise<ToolDefinition> {
-    const { href, bundled, shown } = await loadable(tool.module, `${tool.option}.module`)
+  async load(tool: IsolatedTool, owner: Owner, maxBytes: number, from: string): Promise<ToolDefinition> {
+    const { href, bundled, shown } = await loadable(tool.module, `${tool.option}.module`, { from })
     const code: ToolCode = { module: href, bundled, shown, export: tool.export, option: tool.option }
     if (this.#closed) throw new TeamClosedError('The team was closed while the tools of its agents were loaded.', {})
     const pool = await this.#poolOf(tool)
@@ -57,9 +62,9 @@ export class IsolatedTools {
     return {
       ...result.tool,
       input: CHECKED_THERE,
-      idempotent: false,
       needsApproval: () => result.tool.approval,
-      run: (input, context) => this.#run(pool, code, input, context, maxBytes),
+      run: (input, context) => this.#run(pool, code, input, context, { maxBytes, idempotent: result.tool.idempotent }),
+      check: (input, context) => this.#run(pool, code, input, context, { maxBytes, idempotent: true, checkOnly: true }),
     }
   }
 
@@ -90,17 +95,34 @@ export class IsolatedTools {
     }
   }
 
-  async #run(pool: ToolPool, code: ToolCode, input: unknown, context: ToolContext, maxBytes: number): Promise<unknown> {
+  /** Its thread can die half-way: an idempotent tool then runs again, in another one, within the same time limit. */
+  async #run(
+    pool: ToolPool,
+    code: ToolCode,
+    input: unknown,
+    context: ToolContext,
+    { maxBytes, idempotent, checkOnly = false }: { maxBytes: number; idempotent: boolean; checkOnly?: boolean },
+  ): Promise<unknown> {
     const { agent, runId, idempotencyKey, signal, log } = context
+    let attempt = 1
     const caller: PoolCaller = {
       signal,
       heard: (notice) => {
         if ('progress' in notice) context.progress(notice.progress)
-        else log[notice.log](Object(jsonIn(notice.fields)) as object, notice.text)
+        else log[notice.log](fieldsIn(notice.fields), wordsIn(notice.text))
+      },
+      again: (died) => {
+        if (!idempotent || attempt >= MOST_ATTEMPTS) return false
+        attempt += 1
+        log.warn(
+          { attempt, error: describe(died) },
+          'the thread of an isolated tool died; it is idempotent, so it runs again',
+        )
+        return true
       },
       printed: this.#printsOf({ agent, runId, module: code.shown }),
     }
-    const result = await pool.perform(code, { agent, runId, idempotencyKey, input, maxBytes }, caller)
+    const result = await pool.perform(code, { agent, runId, idempotencyKey, input, maxBytes, checkOnly }, caller)
     if (!result.ok) {
       const error = errorFrom(result.error)
       if (!result.importing) throw error
@@ -110,7 +132,14 @@ export class IsolatedTools {
         error,
       )
     }
-    return 'output' in result && result.output !== undefined ? JSON.parse(result.output) : undefined
+    if (!('output' in result) || result.output === undefined) return undefined
+    const text = `The isolated tool in ${code.shown} gave what is no JSON, or is nested more than 1,000 levels deep.`
+    if (nestsTooDeep(result.output)) throw new ToolFailedError(text, { module: code.shown })
+    try {
+      return JSON.parse(result.output)
+    } catch (error) {
+      throw new ToolFailedError(text, { module: code.shown }, error)
+    }
   }
 
   #printsOf(fields: object): PrintListener {

@@ -8,7 +8,8 @@ interface OfCall {
   tool: string
 }
 
-export type ToolStarted = OfCall & { input: unknown }
+/** `simulated`: it does not run, since the rehearsal model answers; its output is made up. */
+export type ToolStarted = OfCall & { input: unknown; simulated?: true }
 /** In ms. */
 export type ToolFinished = OfCall & { durationMs: number; error: DramatisError | null }
 export type ToolProgress = OfCall & { note: string }
@@ -28,7 +29,14 @@ export function toolEventFrom(record: ToolRecord): ToolEvent {
   const { agent, callId, tool } = record
   switch (record.kind) {
     case 'tool.started':
-      return { type: record.kind, agent, callId, tool, input: record.input }
+      return {
+        type: record.kind,
+        agent,
+        callId,
+        tool,
+        input: record.input,
+        ...(record.simulated && { simulated: true }),
+      }
     case 'tool.finished':
       return { type: record.kind, agent, callId, tool, durationMs: record.durationMs, error: record.error }
     case 'tool.progress':
@@ -41,7 +49,7 @@ export function toolDetails(event: ToolEvent): object {
   const { agent, callId, tool } = event
   switch (event.type) {
     case 'tool.started':
-      return { agent, callId, tool }
+      return { agent, callId, tool, ...(event.simulated && { simulated: true }) }
     case 'tool.finished':
       return { agent, callId, tool, durationMs: event.durationMs, error: event.error?.toJSON() ?? null }
     case 'tool.progress':

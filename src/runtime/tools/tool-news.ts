@@ -1,10 +1,12 @@
-/** What the frames of a run say of the results of tools: each with its question, so that "ok" for the next item is news. */
-import { isFailure, jsonIn } from '../../mailbox/codec.ts'
+/** What the frames of a run say of the calls of tools: who asked which one for what, and what came of it. */
+import { hashOf } from '../../actors/hash-of.ts'
+import { errorOf, isFailure, jsonIn } from '../../mailbox/codec.ts'
 import {
   CALL,
   correlationOf,
   flagsOf,
   HAS_THREAD,
+  isPolling,
   kindOf,
   RESULT,
   recipientOf,
@@ -12,54 +14,76 @@ import {
   STEP_DONE,
   senderOf,
   stepOf,
+  timeOf,
   turnOf,
 } from '../../mailbox/frame.ts'
 import { readBody } from '../../mailbox/frame-body.ts'
 import type { Memory } from '../../mailbox/memory.ts'
 import { BoundedMap } from '../bounded-map.ts'
-import { hashOf } from '../news.ts'
+import type { Moment } from '../livelock.ts'
+
+/** A call that has ended. What stands for its question and its answer is a hash: the question has the agent in it. */
+export interface ToolDone {
+  readonly agent: number
+  readonly tool: string
+  readonly action: string
+  readonly outcome: string
+  readonly failed: boolean
+  readonly polling: boolean
+  readonly asked: Moment
+}
+
+type Asked = Omit<ToolDone, 'outcome' | 'failed'>
 
 export class ToolNews {
-  /** What is asked of tools and has no answer yet, in short, by the wait or the step that it is. */
-  readonly #asked: BoundedMap<string, string>
+  /** Calls that have no answer yet, by the wait or the step that each is. */
+  readonly #asked: BoundedMap<string, Asked>
 
   constructor(mostOpen: number) {
     this.#asked = new BoundedMap(mostOpen)
   }
 
-  /** Who asked a tool for what, and what it gave; undefined for a frame that ends no call of a tool, or one that failed. */
-  of(memory: Memory, at: number): readonly string[] | undefined {
+  /** Undefined for a frame that ends no call of a tool. `seq` is the place of the frame in the log. */
+  of(memory: Memory, at: number, seq: number): ToolDone | undefined {
     switch (kindOf(memory, at)) {
       case CALL: {
         const { content, data } = readBody(memory, at)
-        const { name, input } = Object(content === 'tool' ? jsonIn(data) : undefined) as {
-          name?: string
-          input?: unknown
-        }
-        if (name) this.#asked.set(callKey(senderOf(memory, at), memory, at), hashOf(name, JSON.stringify(input) ?? ''))
+        const call: { name?: unknown; input?: unknown; polling?: unknown } = Object(
+          content === 'tool' ? jsonIn(data) : undefined,
+        )
+        if (typeof call.name !== 'string') return undefined
+        const key = callKey(senderOf(memory, at), memory, at)
+        this.#ask(key, call.name, JSON.stringify(call.input) ?? '', call.polling === true, memory, at, seq)
         return undefined
       }
       case RESULT:
-        return this.#answered(callKey(recipientOf(memory, at), memory, at), recipientOf(memory, at), memory, at)
+        return this.#answered(callKey(recipientOf(memory, at), memory, at), memory, at)
       case STEP_BEGAN: {
         if ((flagsOf(memory, at) & HAS_THREAD) === 0) return undefined
-        const { content, data } = readBody(memory, at)
-        this.#asked.set(stepKey(memory, at), hashOf(content, data ?? ''))
+        const { content, data = '' } = readBody(memory, at)
+        this.#ask(stepKey(memory, at), content, data, isPolling(memory, at), memory, at, seq)
         return undefined
       }
       case STEP_DONE:
-        if ((flagsOf(memory, at) & HAS_THREAD) === 0) return undefined
-        return this.#answered(stepKey(memory, at), senderOf(memory, at), memory, at)
+        return (flagsOf(memory, at) & HAS_THREAD) === 0 ? undefined : this.#answered(stepKey(memory, at), memory, at)
       default:
         return undefined
     }
   }
 
-  #answered(key: string, agent: number, memory: Memory, at: number): readonly string[] | undefined {
+  #ask(key: string, tool: string, input: string, polling: boolean, memory: Memory, at: number, seq: number): void {
+    const agent = senderOf(memory, at)
+    const action = hashOf('tool', `${agent}`, tool, input)
+    this.#asked.set(key, { agent, tool, action, polling, asked: { seq, at: timeOf(memory, at) } })
+  }
+
+  #answered(key: string, memory: Memory, at: number): ToolDone | undefined {
     const asked = this.#asked.get(key)
     this.#asked.delete(key)
-    if (asked === undefined || isFailure(memory, at)) return undefined
-    return ['tool', `${agent}`, asked, readBody(memory, at).data ?? '']
+    if (!asked) return undefined
+    if (!isFailure(memory, at)) return { ...asked, failed: false, outcome: hashOf(readBody(memory, at).data ?? '') }
+    const { code, message } = errorOf(memory, at)
+    return { ...asked, failed: true, outcome: hashOf(code, message) }
   }
 }
 

@@ -20,6 +20,8 @@ export interface RehearseFlags {
   seed?: number
   faults?: string
   record?: string
+  realModels?: boolean
+  realTools?: boolean
   seedTimeout?: number
   json?: boolean
 }
@@ -34,7 +36,16 @@ const MOST_REFUSED = 10
 export async function rehearse(
   file: string,
   query: string,
-  { seeds, seed, faults: named, record, seedTimeout = SEED_TIMEOUT_MS, json = false }: RehearseFlags,
+  {
+    seeds,
+    seed,
+    faults: named,
+    record,
+    realModels = false,
+    realTools = false,
+    seedTimeout = SEED_TIMEOUT_MS,
+    json = false,
+  }: RehearseFlags,
   { answer, stderr, folder }: Surroundings,
 ): Promise<number> {
   if (seeds !== undefined && seed !== undefined)
@@ -47,7 +58,8 @@ export async function rehearse(
   const href = pathToFileURL(teamFilePath(file, folder)).href
   loadEnv(folder)
   const recording = record === undefined ? undefined : new Recording(resolve(folder, record))
-  const job: Job = { href, file, query, faults, recorded: recording !== undefined, shown: seed !== undefined }
+  const isOne = seed !== undefined
+  const job: Job = { href, file, query, faults, recorded: recording !== undefined, realModels, realTools, shown: isOne }
   const count = countOn(stderr)
   answer.divertTo(count.print)
   const { signal, stop } = listenForInterrupt(count.print)
@@ -75,6 +87,7 @@ export async function rehearse(
     const played = await alone.play(seed, true)
     await alone.end() // what it printed comes first
     signal.throwIfAborted()
+    tellStandIns([played])
     tellRefused([played])
     await answer.write(json ? jsonText(seedData(played)) : seedReport(played))
     return isFailure(played) ? EXIT.failed : EXIT.done
@@ -98,6 +111,7 @@ export async function rehearse(
     const again = found && (await threads[0]!.play(found.seed, true))
     signal.throwIfAborted()
     const shown = again && isFailure(again) ? again : undefined
+    tellStandIns(played)
     tellRefused(played)
     const report = json ? jsonText(rehearsalData(played, shown, replay)) : rehearsalReport(played, shown, replay)
     await answer.write(report)
@@ -108,10 +122,23 @@ export async function rehearse(
     const flags = [
       faults.length > 0 && `--faults ${faults.join(',')}`,
       record !== undefined && `--record ${quoted(record)}`,
+      realModels && '--real-models',
+      realTools && '--real-tools',
     ]
     return ['npx dramatis rehearse', quoted(file), quoted(query, true), `--seed ${seed}`, ...flags]
       .filter((part) => part !== false)
       .join(' ')
+  }
+
+  function tellStandIns(played: readonly Played[]): void {
+    const models = [...new Set(played.flatMap(({ standsInFor }) => standsInFor))]
+    if (models.length > 0)
+      stderr.write(`the rehearsal model answered in place of ${models.join(', ')}; --real-models asks them\n`)
+    const tools = [...new Set(played.flatMap(({ simulatedTools }) => simulatedTools))].sort()
+    if (tools.length > 0)
+      stderr.write(
+        `these tools did not run, but were answered with made-up values: ${tools.join(', ')}; --real-tools runs them\n`,
+      )
   }
 
   /** Code may catch a refusal and go on: its user hears of it all the same. */

@@ -10,6 +10,10 @@ export interface Job {
   faults: Fault[]
   /** Whether `fetch`, and steps that reach outside, are answered from a recording. */
   recorded: boolean
+  /** Whether the team's own models are asked. */
+  realModels: boolean
+  /** Whether all tools run. */
+  realTools: boolean
   /** Whether to print what is logged and printed. */
   shown: boolean
 }

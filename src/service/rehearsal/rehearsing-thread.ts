@@ -110,7 +110,15 @@ export class RehearsingThread {
   }
 }
 
-const NOTHING_TOLD = { kind: 'failed', messages: 0, faults: [], refused: [], trace: null } as const
+const NOTHING_TOLD = {
+  kind: 'failed',
+  messages: 0,
+  faults: [],
+  standsInFor: [],
+  simulatedTools: [],
+  refused: [],
+  trace: null,
+} as const
 
 /** Looks at a thread before it is given up. */
 const LOOKS = 8

@@ -7,6 +7,7 @@ import { inFlowMode } from '../../protocols/flow-mode.ts'
 import { type Asked, type Part, Rehearser, recordedFetch, type StepAnswers } from '../../rehearsal.ts'
 import { defaultLogger } from '../../runtime/default-logger.ts'
 import type { MultiAgentPatternOptions } from '../../team.ts'
+import * as tools from '../../tools/index.ts'
 import { definitionFrom, isYaml, loadYaml } from '../load-team-file.ts'
 import { type Answers, Beats, type Job, type Plays } from './job.ts'
 
@@ -16,11 +17,14 @@ const { control, answers, job, beats } = workerData as {
   job: Job
   beats: SharedArrayBuffer
 }
-const { href, file, query, faults, recorded, shown } = job
+const { href, file, query, faults, recorded, realModels, realTools, shown } = job
 
 const host = wrap<Answers>(nodeEndpoint(answers))
 const rehearser = new Rehearser({
   pulse: new Beats(beats),
+  modules: { 'dramatis/tools': tools },
+  realModels,
+  realTools,
   ...(shown && { logger: defaultLogger }),
   ...(recorded && { fetch: recordedFetch((asked: Asked) => host.answer(asked)), steps: answersOf(host) }),
 })
@@ -55,7 +59,7 @@ const plays: Plays = {
       const team = written
       const outcome = team
         ? await rehearser.play(seed, () => team, part)
-        : await rehearser.playFile(seed, teamFile, (exported) => inFlow(definitionFrom(exported, file)), part)
+        : await rehearser.playFile(seed, teamFile, (exported) => inFlow(definitionFrom(exported, file, href)), part)
       return { played: { ...outcome, error: outcome.error && errorData(outcome.error) } }
     } catch (error) {
       return { refused: errorData(refusalOf(error)) }

@@ -11,7 +11,9 @@ import { Worker } from 'node:worker_threads'
 import { systemClock } from '../../clock.ts'
 import { describe, ToolFailedError, ToolInputError, ToolTimeoutError } from '../../errors.ts'
 import { onAbort } from '../../on-abort.ts'
-import { Slots } from './slots.ts'
+import { ownFile } from '../../own-files.ts'
+import { Slots } from '../../slots.ts'
+import { permissionFlags } from '../../thread-flags.ts'
 import type { Outcome, Task } from './task.ts'
 
 const THREADS = Math.max(1, Math.min(4, availableParallelism() - 1))
@@ -34,8 +36,8 @@ export async function inSandbox(task: Task, signal: AbortSignal, killAfterMs: nu
 }
 
 async function outcomeOf(task: Task, signal: AbortSignal, killAfterMs: number): Promise<Outcome> {
-  const options = { workerData: task, env: {}, execArgv: [], argv: [], resourceLimits: LIMITS }
-  const worker = new Worker(new URL('./thread.js', import.meta.url), options)
+  const options = { workerData: task, env: {}, execArgv: permissionFlags(), argv: [], resourceLimits: LIMITS }
+  const worker = new Worker(ownFile('tools/sandbox/thread.js'), options)
   const ended = new Promise<Outcome>((resolve) => {
     worker.once('message', resolve)
     worker.once('error', (error) => resolve({ failed: `It ended its thread: ${describe(error)}` }))

@@ -1,6 +1,8 @@
 /** The text of a page that was fetched, whatever kind of text it is. */
-import { Piscina } from 'piscina'
+import type { Piscina } from 'piscina'
 import { ToolFailedError } from '../../errors.ts'
+import { ownFile, ownRequire } from '../../own-files.ts'
+import { permissionFlags } from '../../thread-flags.ts'
 import type { Page } from './page.ts'
 import type { RawPage, ReadableText } from './readable-text.ts'
 import { mimeOf, textOf } from './text-bytes.ts'
@@ -38,14 +40,15 @@ export async function pageText(page: Page, signal: AbortSignal): Promise<Readabl
 
 /** Its threads have nothing of this one's environment, where the keys are. */
 function makePool(): Piscina<RawPage, ReadableText> {
+  const { Piscina }: typeof import('piscina') = ownRequire()('piscina')
   return new Piscina({
-    filename: new URL('./readable-text.js', import.meta.url).href,
+    filename: ownFile('tools/web/readable-text.js').href,
     minThreads: 0,
     maxThreads: THREADS,
     idleTimeout: IDLE_MS,
     recordTiming: false,
     env: {},
-    execArgv: [],
+    execArgv: permissionFlags(),
     resourceLimits: { maxOldGenerationSizeMb: HEAP_MB },
   })
 }

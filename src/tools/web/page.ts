@@ -20,6 +20,8 @@ export interface PageRules {
   readonly maxBytes: number
   readonly maxRedirects: number
   readonly resolve: Resolve
+  /** The addresses of this machine, public ones too: what listens there may trust whoever comes from it. */
+  own(): ReadonlySet<string>
   /** Whether a body of that type is worth reading. */
   reads(contentType: string | undefined): boolean
 }
@@ -72,8 +74,9 @@ async function addressesOf(url: URL, rules: PageRules): Promise<readonly string[
   const literal = url.hostname.replace(/^\[|\]$/g, '')
   const addresses = isIP(literal) ? [literal] : await resolved(url, rules)
   if (allowed) return addresses
+  const own = rules.own()
   for (const address of addresses) {
-    const reason = refusal(address)
+    const reason = refusal(address, own)
     // not the address itself: who asks could map a private network by it
     if (reason) throw failure(url, `leads to ${reason}`, 'Read a page of the public web.')
   }

@@ -77,7 +77,7 @@ class Flow {
   }
 
   asItIs(text: string): void {
-    const lines = text.replace(/^\n+|\s+$/g, '')
+    const lines = text.replace(/^\n+/, '').trimEnd()
     if (lines !== '') this.#add(lines)
   }
 

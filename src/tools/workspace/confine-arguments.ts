@@ -16,7 +16,7 @@ const codeAfter: Record<string, string[]> = {
 }
 // pip percent-decodes them, so that they can say ".." without two dots
 const FILE_URL = /(?<![a-z\d])(?:[a-z\d]+\+)?file:/i
-const OTHER_URL = /\b[a-z][a-z\d+.-]*:\/\/\S*/gi
+const OTHER_URL = /(?<![a-z\d+.-])[a-z][a-z\d+.-]*:\/\/\S*/gi
 
 /**
  * @param cwd the real path of the folder in which the command is going to run.

@@ -2,11 +2,13 @@ import t from 'tap'
 import type { ModelClient, ModelPiece } from '../../../src/actors/model.ts'
 import { systemClock } from '../../../src/clock.ts'
 import { ConfigurationError, ModelError } from '../../../src/errors.ts'
+import { LimitNotices } from '../../../src/runtime/limit-notices.ts'
 import type { Environment } from '../../../src/runtime/models/model-keys.ts'
 import { Models, type ModelsContext } from '../../../src/runtime/models/models.ts'
 import type { ModelsConfig } from '../../../src/runtime/options.ts'
 import { Redactor } from '../../../src/runtime/redactor.ts'
 import { modelServer } from '../../fixtures/model-server.ts'
+import { gate, silent } from '../../supervision/teams.ts'
 import { errorOf, KEY, textOf } from './asking.ts'
 import { PatientClock } from './patient-clock.ts'
 
@@ -295,3 +297,40 @@ t.test('a role without code needs a model', async (t) => {
     message: /^agents\[0\]\.model: which model\?/,
   })
 })
+
+t.test('maxRetryAfterMs of a model is that of its provider', async (t) => {
+  const server = await modelServer(t)
+  const entry = { model: 'small', baseURL: server.baseURL, maxRetryAfterMs: 1_000 }
+  const clock = new PatientClock()
+  const { models } = modelsOf({ writer: entry }, {}, { clock })
+  server.answer({ status: 429, headers: { 'retry-after': '86400' } })
+  server.always('Yes.')
+  const { client } = models.resolve('writer', 'model')
+  await errorOf(client)
+  const text = textOf(client)
+  await clock.advance(1_001)
+  t.equal(await text, 'Yes.')
+})
+
+t.test(
+  'maxConcurrent of a model is that of its provider, and another number for the same one is refused',
+  async (t) => {
+    const server = await modelServer(t)
+    const entry = { model: 'small', baseURL: server.baseURL }
+    const lines: string[] = []
+    const limits = new LimitNotices(systemClock, { ...silent, info: (_fields, text) => void lines.push(text) })
+    const { models } = modelsOf({ one: { ...entry, maxConcurrent: 1 }, two: entry }, {}, { limits })
+    const { open, opened } = gate()
+    server.always({ text: 'Yes.', after: opened })
+    const answers = ['one', 'two'].map((name) => textOf(models.resolve(name, 'model').client))
+    await server.called(1)
+    t.equal(server.calls.length, 1)
+    t.same(lines, [`models.one.maxConcurrent (1) is reached: calls of models wait for ${new URL(entry.baseURL).host}`])
+    open()
+    t.same(await Promise.all(answers), ['Yes.', 'Yes.'])
+    t.throws(() => modelsOf({ one: entry, two: { ...entry, maxConcurrent: 2 } }), {
+      code: 'CONFIGURATION',
+      message: /^models\.two\.maxConcurrent: got 2; .*models\.one/,
+    })
+  },
+)

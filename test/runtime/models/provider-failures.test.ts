@@ -1,5 +1,6 @@
 import t from 'tap'
 import { systemClock } from '../../../src/clock.ts'
+import type { ModelFailureReason } from '../../../src/model-failure.ts'
 import { NO_KEY } from '../../../src/runtime/models/model-keys.ts'
 import { modelServer } from '../../fixtures/model-server.ts'
 import { errorBody } from '../../fixtures/model-wire.ts'
@@ -7,24 +8,26 @@ import { BOTH, clientOf, errorOf, KEY, request } from './asking.ts'
 
 t.test('each status has its own words, its advice, and is worth another try or not', async (t) => {
   const server = await modelServer(t)
-  const statuses: Record<number, [says: string, retryable: boolean]> = {
-    400: ['refused the request (400): It is a 400.', false],
-    401: ['does not accept the key (401): It is a 401. Check the key in the variable TEST_KEY.', false],
-    403: ['may not be used (403): It is a 403. Check the key in the variable TEST_KEY.', false],
-    404: ['does not exist, or its address is wrong (404): It is a 404. Check model and baseURL.', false],
-    408: ['gave up waiting for the request (408)', true],
-    413: ['was asked too much at once (413)', false],
-    418: ['refused the request (418)', false],
-    422: ['refused the request (422)', false],
-    429: ['is asked too often (429)', true],
-    500: ['has a failure of its own (500)', true],
-    503: ['has a failure of its own (503)', true],
+  const statuses: Record<number, [reason: ModelFailureReason, says: string, retryable: boolean]> = {
+    400: ['rejected', 'refused the request (400): It is a 400.', false],
+    401: ['auth', 'does not accept the key (401): It is a 401. Check the key in the variable TEST_KEY.', false],
+    402: ['quota', 'wants to be paid first (402): It is a 402. Look at the account', false],
+    403: ['auth', 'may not be used (403): It is a 403. Check the key in the variable TEST_KEY.', false],
+    404: ['not_found', 'does not exist, or its address is wrong (404): It is a 404. Check model and baseURL.', false],
+    408: ['timeout', 'gave up waiting for the request (408)', true],
+    413: ['too_long', 'was asked too much at once (413)', false],
+    418: ['rejected', 'refused the request (418)', false],
+    422: ['rejected', 'refused the request (422)', false],
+    429: ['rate_limit', 'is asked too often (429)', true],
+    500: ['server', 'has a failure of its own (500)', true],
+    503: ['server', 'has a failure of its own (503)', true],
   }
   for (const how of BOTH)
-    for (const [status, [says, retryable]] of Object.entries(statuses)) {
+    for (const [status, [reason, says, retryable]] of Object.entries(statuses)) {
       server.answer({ status: Number(status) })
-      const { message, details } = await errorOf(clientOf(server), how)
+      const { message, details, modelFailure } = await errorOf(clientOf(server), how)
       t.match(message, says)
+      t.match(modelFailure, { reason, status: Number(status), retryable, model: 'small' })
       t.match(details, { status: Number(status), retryable, model: 'small', provider: new URL(server.baseURL).host })
     }
 })
@@ -41,9 +44,40 @@ t.test('a provider that wants a key where none is given says so', async (t) => {
 t.test('a failure with a code of its own: no quota is left, the conversation is too long', async (t) => {
   const server = await modelServer(t)
   server.answer({ status: 429, body: errorBody('You exceeded your quota.', 'insufficient_quota') })
-  t.match(await errorOf(clientOf(server)), { message: /has no quota left for this key/, details: { retryable: false } })
+  t.match(await errorOf(clientOf(server)), {
+    message: /has no quota left for this key/,
+    modelFailure: { reason: 'quota', retryable: false },
+  })
   server.answer({ status: 400, body: errorBody('8192 tokens at most.', 'context_length_exceeded') })
-  t.match((await errorOf(clientOf(server))).message, /a conversation that is too long for it \(400\).*maxTokens/)
+  t.match(await errorOf(clientOf(server)), {
+    message: /a conversation that is too long for it \(400\).*maxTokens/,
+    modelFailure: { reason: 'too_long' },
+  })
+})
+
+t.test('an error in place of an answer has the reason that its code or type says', async (t) => {
+  const server = await modelServer(t)
+  const reasons: Record<string, ModelFailureReason> = {
+    rate_limit_exceeded: 'rate_limit',
+    429: 'rate_limit',
+    overloaded: 'server',
+    insufficient_quota: 'quota',
+    content_filter: 'filtered',
+    context_length_exceeded: 'too_long',
+    model_not_found: 'not_found',
+    invalid_api_key: 'auth',
+    timeout: 'timeout',
+  }
+  for (const [code, reason] of Object.entries(reasons)) {
+    server.answer({ body: errorBody('No.', code) })
+    t.match(await errorOf(clientOf(server)), { code: 'MODEL', modelFailure: { reason } }, code)
+  }
+  server.answer({ body: errorBody('No.') })
+  t.match((await errorOf(clientOf(server))).modelFailure, { reason: 'rejected', retryable: false })
+  server.answer({ body: { error: 'No.' } })
+  t.match((await errorOf(clientOf(server))).modelFailure, { reason: 'other', retryable: false })
+  server.answer({ hangUp: 'at once' })
+  t.match((await errorOf(clientOf(server))).modelFailure, { reason: 'unreachable', retryable: true })
 })
 
 t.test('how long it wants to be left alone is told', async (t) => {

@@ -213,7 +213,7 @@ t.test('a reader that leaves gives its place back', async (t) => {
 
 t.test('nothing waits for ever: not behind others, not for a pause that is too long', async (t) => {
   const server = await modelServer(t)
-  const { clock, client, queue } = queueing(server, { maxConcurrent: 1 })
+  const { clock, client, queue } = queueing(server, { maxConcurrent: 1, maxRetryAfterMs: 3_600_000 })
   const first = later()
   server.answer(first, { status: 429, headers: { 'retry-after': '3600' } })
   const under = textOf(client)
@@ -254,4 +254,39 @@ t.test('many calls against a provider that refuses every third come to an end, e
   )
   t.strictSame([refused.size, server.calls.length], [34, 134])
   t.ok(server.mostOpen <= 8)
+})
+
+t.test('a provider that wants to be left alone for years is asked again after maxRetryAfterMs', async (t) => {
+  const server = await modelServer(t)
+  const { clock, client } = queueing(server, { maxRetryAfterMs: 5_000 })
+  server.answer({ status: 429, headers: { 'retry-after': '1732300000' } })
+  server.always('Yes.')
+  t.match(await errorOf(client), { details: { retryAfterMs: 1_732_300_000_000 } })
+  const text = textOf(client)
+  await clock.advance(5_000)
+  t.equal(server.calls.length, 1)
+  await clock.advance(1)
+  t.equal(await text, 'Yes.')
+})
+
+t.test('only 429 and 503 make the others wait', async (t) => {
+  for (const [status, waits] of [
+    [400, false],
+    [401, false],
+    [404, false],
+    [500, false],
+    [502, false],
+    [429, true],
+    [503, true],
+  ] as const) {
+    const server = await modelServer(t)
+    const { clock, client, queue } = queueing(server)
+    server.answer({ status, headers: { 'retry-after': '60' } })
+    server.always('Yes.')
+    await errorOf(client)
+    const text = textOf(client)
+    t.equal(queue.length, waits ? 1 : 0, `${status}`)
+    if (waits) await clock.advance(60_001)
+    t.equal(await text, 'Yes.')
+  }
 })

@@ -43,6 +43,8 @@ t.test('a team that works is done in every schedule', async (t) => {
     runs: 20,
     outcomes: { done: 20, deadlock: 0, livelock: 0, stall: 0, failed: 0 },
     failures: [],
+    standsInFor: [],
+    simulatedTools: [],
   })
 })
 
@@ -65,7 +67,13 @@ t.test('tools take part: inline ones in the host, those in modules in the lives 
   const tools = [tool, { module: new URL('../../fixtures/tools/echo.js', import.meta.url), isolate: true }]
   const options = teamOf([{ name: 'caller', tools }])
   const faults = ['crash', 'delay', 'duplicate'] as const
-  const { failures, answers } = await outcomesOf(options, { query: 'go', seeds: 30, faults, modules: { caller } })
+  const { failures, answers } = await outcomesOf(options, {
+    query: 'go',
+    seeds: 30,
+    faults,
+    modules: { caller },
+    realTools: true,
+  })
   t.same(failures, [])
   t.same(new Set(answers), new Set(['go [{"sum":2},"ok"]']))
 })

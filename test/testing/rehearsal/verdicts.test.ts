@@ -31,7 +31,7 @@ t.test('agents that are busy without progress are a livelock, though the team do
     const options = teamOf(names, supervision && { supervision })
     const { outcomes, failures } = await rehearse(options, { ...twoSeeds, modules })
     t.match(outcomes, { livelock: 2 })
-    t.match(failures, [{ error: { code: 'LIVELOCK', details: { evidence: [sign, sign, sign] } } }, {}])
+    t.match(failures, [{ error: { code: 'LIVELOCK', details: { evidence: [sign, sign] } } }, {}])
   }
 })
 
@@ -47,19 +47,19 @@ t.test('a team that says otherwise is not watched, or by its own bounds', async 
 })
 
 t.test('a sign of a livelock is none in a run that comes to its end', async (t) => {
-  const modules = { ann: asks(6), bob: busy }
+  const modules = { ann: asks(30), bob: busy }
   t.match(await rehearse(teamOf(names), { ...twoSeeds, modules }), { outcomes: { done: 2 }, failures: [] })
 })
 
 t.test('a run whose time is over after a sign of a livelock is one', async (t) => {
   const modules = { ann: asks(100), bob: busy }
-  const options = teamOf(names, { communication: { responseTimeoutMs: 5_500 } })
+  const options = teamOf(names, { communication: { responseTimeoutMs: 30_500 } })
   const { outcomes, failures } = await rehearse(options, { ...twoSeeds, modules })
   t.match(outcomes, { livelock: 2 })
   t.match(failures, [{ error: { code: 'LIVELOCK', details: { evidence: [sign] } } }, {}])
   const failing = defineAgent({
     async receive(_message, context) {
-      await askOften(context, 6)
+      await askOften(context, 40)
       throw new Error('gave up')
     },
   })

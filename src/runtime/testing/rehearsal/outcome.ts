@@ -19,6 +19,10 @@ export interface SeedOutcome {
   /** How many messages there were. */
   messages: number
   faults: readonly Injected[]
+  /** Names of models in whose place the rehearsal model answered. */
+  standsInFor: readonly string[]
+  /** Names of tools that did not run, but were answered in their place. */
+  simulatedTools: readonly string[]
   /** Real input or output that was wanted and refused. */
   refused: readonly string[]
   /** Who said what to whom; null unless it was asked for. */

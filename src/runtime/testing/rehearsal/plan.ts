@@ -27,6 +27,17 @@ export interface RehearsalPlan {
    * failed one.
    */
   check?(outcome: Outcome): void | Promise<void>
+  /**
+   * Asks the models that the team has; false. Left out, the rehearsal model answers in place of every model that asks somebody:
+   * those of `models`, with or without keys, and that of the environment. A client with `offline: true`, as of `scriptedModel`, stays.
+   * What real models say is not recorded, so the same seed may be another run.
+   */
+  realModels?: boolean
+  /**
+   * Runs all tools; false. Left out, only those run that say `readOnly: true` and do not work `outside`; the others are answered in
+   * their place, from their `output` schema. `rehearsal: { realTools: true }` of the team does the same.
+   */
+  realTools?: boolean
   /** Code for the roles, in place of their modules. Time and chance in it stay real: keep to its context. */
   modules?: Readonly<Record<string, AgentDefinition>>
   /**
@@ -69,4 +80,9 @@ export function checkQuery(query: unknown): void {
     path: 'query',
     got: query,
   })
+}
+
+export function checkFlag(flag: unknown, path: string): void {
+  if (flag === undefined || typeof flag === 'boolean') return
+  throw new ConfigurationError(`${path}: ${shown(flag)}; accepted: true or false.`, { path, got: flag })
 }

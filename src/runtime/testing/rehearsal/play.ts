@@ -40,6 +40,9 @@ export async function playSeed(
   const faults = new Faults(seed, kinds, clock, (agent) => stage.turn(agent))
   const team = makeTeam({
     definitions: new Map(Object.entries(modules)),
+    models: stage.models,
+    realTools: stage.realTools,
+    outside: (tool, work) => stage.outside(tool, work),
     load: (code, life) => stage.load(code, life),
     recorded: (agent, handlers) => stage.recorded(agent, handlers),
     around: (agent, handlers, life) => faults.around(agent, handlers, life),
@@ -51,6 +54,7 @@ export async function playSeed(
   const watched = team.events.subscribe((event) => {
     if (event.type === 'question') person.asked(event)
     else if (event.type === 'livelock') sign = foundBy(event)
+    else if (event.type === 'tool.started' && event.simulated) stage.simulated.add(event.tool)
     else found ??= foundBy(event)
   })
   try {
@@ -80,6 +84,8 @@ export async function playSeed(
       error: error ?? null,
       messages: result.messageHistory.length,
       faults: faults.injected,
+      standsInFor: stage.standsInFor,
+      simulatedTools: [...stage.simulated].sort(),
       refused: [...stage.refused],
       trace: traced ? result.orchestrationTrace : null,
     }

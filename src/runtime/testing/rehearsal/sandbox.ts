@@ -150,7 +150,7 @@ export class Sandbox {
       ]),
       refuse,
     )
-    return require
+    return Object.assign(require, { resolve: (path: string) => path }) // the bundle has whole paths
   }
 
   /** What comes after the end comes to nobody. */

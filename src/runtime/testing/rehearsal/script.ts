@@ -5,13 +5,14 @@ import { dirname, join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { Script } from 'node:vm'
 import type { Plugin } from 'esbuild'
+import { ownFile, ownRequire } from '../../../own-files.ts'
 import { sourceOf } from '../../bundle.ts'
 import { OPTIONS } from '../../bundle-compile.ts'
 import { cannotBundle } from '../../bundle-errors.ts'
-import { CODE, META_SCHEME, placesOf, withMeta } from '../../bundle-plugin.ts'
+import { CODE, META_SCHEME, placesOf, requireResolved, withMeta } from '../../bundle-plugin.ts'
 
 /** What an agent gets as `dramatis`; it is bundled in, and finds the runtime by a symbol. */
-const THREAD_API = fileURLToPath(new URL('../../../thread-api.js', import.meta.url))
+const threadApi = () => fileURLToPath(ownFile('thread-api.js'))
 
 /** Where a team file is, and what its user calls it. */
 export interface TeamFile {
@@ -24,17 +25,17 @@ export class Scripts {
   readonly #compiled = new Map<string, Promise<Script>>()
 
   /**
-   * `specifier` as in `loadable`; `option` names it in errors.
+   * `specifier` and `from` as in `loadable`; `option` names it in errors.
    *
    * Rejects with `ConfigurationError` if there is no such code or it does not compile.
    */
-  agent(specifier: string, option: string): Promise<Script> {
-    return this.#once(`agent ${specifier}`, () => compiled(specifier, option, false))
+  agent(specifier: string, from: string, option: string): Promise<Script> {
+    return this.#once(`agent ${from} ${specifier}`, () => compiled(specifier, from, option, false))
   }
 
   /** The same for a team file: its `dramatis` is the host's. */
   teamFile({ href, shown }: TeamFile): Promise<Script> {
-    return this.#once(`team ${href}`, () => compiled(href, `team file "${shown}"`, true))
+    return this.#once(`team ${href}`, () => compiled(href, '', `team file "${shown}"`, true))
   }
 
   #once(key: string, compile: () => Promise<Script>): Promise<Script> {
@@ -44,9 +45,9 @@ export class Scripts {
   }
 }
 
-async function compiled(specifier: string, option: string, host: boolean): Promise<Script> {
-  const entry = await sourceOf(specifier, option)
-  const { build } = await import('esbuild')
+async function compiled(specifier: string, from: string, option: string, host: boolean): Promise<Script> {
+  const entry = await sourceOf(specifier, option, from)
+  const { build }: typeof import('esbuild') = ownRequire()('esbuild')
   const folder = dirname(entry)
   try {
     const { outputFiles } = await build({
@@ -76,9 +77,11 @@ function sealed(host: boolean): Plugin {
       })
       build.onLoad({ filter: /.*/, namespace: 'dramatis-meta' }, ({ path }) => ({ contents: metaOf(path) }))
       build.onResolve({ filter: /^dramatis(?:\/|$)/ }, ({ path }) => {
-        return host || path !== 'dramatis' ? { path, external: true } : { path: THREAD_API }
+        return host || path !== 'dramatis' ? { path, external: true } : { path: threadApi() }
       })
-      build.onResolve({ filter: /.*/ }, ({ path }) => {
+      build.onResolve({ filter: /.*/ }, (args) => {
+        if (args.kind === 'require-resolve') return requireResolved(args)
+        const { path } = args
         return isBuiltin(path) || path.endsWith('.node') ? { path, external: true } : undefined
       })
       build.onLoad({ filter: CODE, namespace: 'file' }, async ({ path }) => {

@@ -1,15 +1,22 @@
 /** One run's world: its clock, its chance, and a sandbox for each life of each agent. */
 import { type AgentHandlers, agentRef, defineAgent } from '../../../actors/definition.ts'
+import { type Exports, exportsOfRequired } from '../../../actors/exports.ts'
 import type { Logger } from '../../../actors/logger.ts'
 import { defineProtocol } from '../../../actors/protocol.ts'
 import { defineTool } from '../../../actors/tool.ts'
+import { systemClock } from '../../../clock.ts'
 import * as errors from '../../../errors.ts'
 import { ConfigurationError, describe } from '../../../errors.ts'
 import { onAbort } from '../../../on-abort.ts'
 import { Dice } from '../../dice.ts'
 import type { LocalThread } from '../../local-thread.ts'
-import type { Exports, LocalCode } from '../../provision.ts'
+import type { RehearsedModels } from '../../models/models.ts'
+import { rehearsalModel } from '../../models/rehearsal-model.ts'
+import type { LocalCode } from '../../provision.ts'
 import { SteppedClock } from '../virtual-clock.ts'
+import type { Outside } from './outside.ts'
+import { Reach } from './reach.ts'
+import { inRealTime } from './real-model.ts'
 import { diedOf, type Fetch, Sandbox } from './sandbox.ts'
 import type { Scripts, TeamFile } from './script.ts'
 import { type StepAnswers, Steps } from './steps.ts'
@@ -34,6 +41,10 @@ export interface Theatre {
   steps?: StepAnswers
   /** How many steps of the scheduler a run may take without time passing; 100,000. A message takes about six. */
   mostSteps?: number
+  /** Asks the team's own models; left out, the rehearsal model answers in their place. */
+  realModels?: boolean
+  /** Runs all tools; left out, those alone that are `readOnly` and do not work outside. */
+  realTools?: boolean
   /** Who watches the thread sees by it that something goes on. */
   pulse?: Pulse
 }
@@ -50,6 +61,10 @@ export class Stage {
   readonly clock: SteppedClock
   /** What was wanted of the outside and refused, each once. */
   readonly refused = new Set<string>()
+  /** Names of tools that were answered in place of. */
+  readonly simulated = new Set<string>()
+  /** Names of models in whose place the rehearsal model answers. */
+  standsInFor: readonly string[] = []
   /** What the team's own code threw outside of the run. */
   broken: Error | undefined
   readonly #seed: number
@@ -66,6 +81,29 @@ export class Stage {
   /** A turn of that agent begins. */
   turn(agent: string): void {
     this.#theatre.pulse?.turn(agent)
+  }
+
+  /** What becomes of the team's models. */
+  get models(): RehearsedModels {
+    const { realModels = false, pulse } = this.#theatre
+    if (!realModels) return { standIn: rehearsalModel(this.#seed) }
+    const outside: Outside = (work) => this.clock.outside(work)
+    return { clock: systemClock, reach: (client) => inRealTime(client, outside, () => pulse?.beat()) }
+  }
+
+  get realTools(): boolean {
+    return this.#theatre.realTools ?? false
+  }
+
+  /** Time stands still while that tool works. */
+  async outside<T>(tool: string, work: () => Promise<T>): Promise<T> {
+    const reach = new Reach(this.clock, `tool ${tool}`)
+    reach.begin()
+    try {
+      return await reach.run(work)
+    } finally {
+      reach.end()
+    }
   }
 
   /** The handlers of an agent, with its steps recorded if anything is. */
@@ -85,23 +123,24 @@ export class Stage {
         this.broken ??= error ?? new Error('The team file ended the process.')
       },
     })
-    return sandbox.run(script).default
+    return exportsOfRequired(sandbox.run(script)).default
   }
 
   /** What a module exports, in a sandbox that ends with the life. */
-  async load({ agent, specifier, option, env }: LocalCode, life: LocalThread): Promise<Exports> {
-    const script = await this.clock.outside(this.#theatre.scripts.agent(specifier, option))
+  async load({ agent, specifier, from, option, env }: LocalCode, life: LocalThread): Promise<Exports> {
+    const script = await this.clock.outside(this.#theatre.scripts.agent(specifier, from, option))
     const number = (this.#lives.get(agent) ?? 0) + 1
     this.#lives.set(agent, number)
     const granted = Object.fromEntries(env.map((name) => [name, process.env[name]]))
     const sandbox = this.#sandbox(`agent "${agent}"`, `${agent} ${number}`, granted, {
       symbols: THREAD_API,
+      modules: this.#theatre.modules,
       print: (line) => this.#theatre.logger.info({ agent }, line),
       died: (code, error) => life.kill({ code, error: error && diedOf(agent, error) }),
     })
     onAbort(life.ended, () => sandbox.close())
     try {
-      return sandbox.run(script)
+      return exportsOfRequired(sandbox.run(script))
     } catch (error) {
       if (error instanceof ConfigurationError) throw error
       const text = `${option}: the module of "${agent}" throws when it is imported: ${describe(error)}`

@@ -1,5 +1,5 @@
 /** A number of places; who finds none free waits in a row, and may give up. */
-import { onAbort } from '../../on-abort.ts'
+import { onAbort } from './on-abort.ts'
 
 export class Slots {
   readonly #waiting: (() => void)[] = []

@@ -1,0 +1,34 @@
+/**
+ * How deep JSON may be nested that comes from elsewhere. What takes a value apart does so by recursion, and a value some thousand
+ * levels deep would end the process.
+ */
+
+/** What senders are held to as well (message.ts). */
+export const MOST_LEVELS = 1_000
+
+/** Whether a JSON text is nested deeper than that. A text of few brackets is not read letter by letter. */
+export function nestsTooDeep(text: string): boolean {
+  if (text.length <= 2 * MOST_LEVELS) return false // each level has two brackets
+  if (countUpTo(MOST_LEVELS, '[', text) + countUpTo(MOST_LEVELS, '{', text) <= MOST_LEVELS) return false
+  let depth = 0
+  let isQuoted = false
+  for (let at = 0; at < text.length; at += 1) {
+    const letter = text[at]
+    if (isQuoted) {
+      if (letter === '\\') at += 1
+      else if (letter === '"') isQuoted = false
+    } else if (letter === '"') isQuoted = true
+    else if (letter === '[' || letter === '{') {
+      depth += 1
+      if (depth > MOST_LEVELS) return true
+    } else if (letter === ']' || letter === '}') depth -= 1
+  }
+  return false
+}
+
+/** How often the letter occurs; one more than `most` stands for more. */
+function countUpTo(most: number, letter: string, text: string): number {
+  let count = 0
+  for (let at = text.indexOf(letter); at >= 0 && count <= most; at = text.indexOf(letter, at + 1)) count += 1
+  return count
+}

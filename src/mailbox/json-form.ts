@@ -1,0 +1,121 @@
+/**
+ * What a value is in JSON: dates as their text, instances of classes as their fields, whatever has a `toJSON` as what that
+ * gives. For results that come from elsewhere, the rows of a database above all; what agents say to each other is JSON already.
+ */
+import { jsonIssue } from './message.ts'
+
+/**
+ * The type of what JSON makes of a value: methods are left out, and what has a `toJSON` is what that gives.
+ *
+ * @example
+ * type Row = JsonForm<{ at: Date; total: number }> // { at: string; total: number }
+ */
+export type JsonForm<T> = unknown extends T
+  ? T
+  : T extends string | number | boolean | bigint | symbol | null | undefined | void
+    ? T
+    : T extends { toJSON(...key: never[]): infer Made }
+      ? JsonForm<Made>
+      : T extends readonly unknown[]
+        ? { [Index in keyof T]: JsonForm<T[Index]> }
+        : T extends object
+          ? { [Key in keyof T as T[Key] extends (...args: never[]) => unknown ? never : Key]: JsonForm<T[Key]> }
+          : T
+
+/** What JSON cannot say, where it is, and what to return in its place, a sentence. */
+export interface NotJson {
+  path: string
+  got: string
+  advice: string
+}
+
+/**
+ * The value as JSON makes it; itself where it is JSON already. What JSON would change or leave out in silence is named: a function,
+ * a symbol, a bigint, NaN, undefined in a list, a cycle, an error, and what would be an empty object, as a Map. What a `toJSON` or a
+ * getter throws is thrown.
+ */
+export function jsonFormOf(
+  value: unknown,
+  path: string,
+): { value: unknown; issue?: never } | { value?: never; issue: NotJson } {
+  if (value === undefined || jsonIssue(value) === undefined) return { value }
+  try {
+    return { value: formOf(value, '', path, undefined) }
+  } catch (error) {
+    if (error instanceof Unsayable) return { issue: error.issue }
+    throw error
+  }
+}
+
+class Unsayable {
+  readonly issue: NotJson
+
+  constructor(path: string, got: string, advice = PLAIN) {
+    this.issue = { path, got, advice }
+  }
+}
+
+const PLAIN = 'Return strings, finite numbers, booleans, null, lists and objects of these.'
+const ADVICE: Readonly<Record<string, string>> = {
+  bigint: 'Return it as a string, or as a number.',
+  Map: 'Return Object.fromEntries(map).',
+  Set: 'Return [...set].',
+  Promise: 'Await it.',
+}
+const TOO_DEEP = 1_000 // whoever writes and reads it as JSON does so by recursion
+
+interface Parents {
+  readonly value: object
+  readonly above: Parents | undefined
+  readonly depth: number
+}
+
+/** `key`: where its parent has it, for its `toJSON`. */
+function formOf(given: unknown, key: string, path: string, parents: Parents | undefined): unknown {
+  const value = unboxed(ownFormOf(given, key))
+  switch (typeof value) {
+    case 'string':
+    case 'boolean':
+      return value
+    case 'number':
+      if (Number.isFinite(value)) return value
+      throw new Unsayable(path, String(value))
+    case 'object':
+      return value === null ? null : insideOf(value, path, parents)
+    default:
+      throw new Unsayable(path, typeof value, ADVICE[typeof value])
+  }
+}
+
+function ownFormOf(given: unknown, key: string): unknown {
+  if ((typeof given !== 'object' || given === null) && typeof given !== 'bigint') return given
+  const { toJSON } = Object(given) as { toJSON?: unknown }
+  return typeof toJSON === 'function' ? (toJSON.call(given, key) as unknown) : given
+}
+
+function unboxed(value: unknown): unknown {
+  const isBox = value instanceof Number || value instanceof String || value instanceof Boolean
+  return isBox ? value.valueOf() : value
+}
+
+function insideOf(value: object, path: string, parents: Parents | undefined): unknown {
+  for (let above = parents; above; above = above.above)
+    if (above.value === value) throw new Unsayable(path, 'a cycle', 'Leave out what leads back.')
+  const here: Parents = { value, above: parents, depth: (parents?.depth ?? 0) + 1 }
+  if (here.depth > TOO_DEEP) throw new Unsayable(path.slice(0, 40), `nested more than ${TOO_DEEP} levels deep`)
+  if (Array.isArray(value)) return Array.from(value, (one, i) => formOf(one, String(i), `${path}[${i}]`, here))
+  const fields = Object.entries(value).filter(([, field]) => field !== undefined)
+  if (isUnseen(value, fields.length)) {
+    const name = value.constructor?.name ?? 'class instance'
+    throw new Unsayable(path, `${/^[AEIO]/.test(name) ? 'an' : 'a'} ${name}`, ADVICE[name])
+  }
+  return Object.fromEntries(fields.map(([name, field]) => [name, formOf(field, name, `${path}.${name}`, here)]))
+}
+
+/** What it is about is nothing that JSON would have of it. */
+function isUnseen(value: object, fields: number): boolean {
+  if (Object.prototype.toString.call(value) === '[object Error]') return true
+  const prototype = Object.getPrototypeOf(value)
+  const isPlain = prototype === null || Object.getPrototypeOf(prototype) === null // also of another realm
+  return !isPlain && fields === 0
+}

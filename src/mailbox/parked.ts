@@ -1,0 +1,77 @@
+/** Messages that found no room and wait for some, in the order in which they came: a queue that also knows of whom they are. */
+import type { Envelope } from './envelope.ts'
+import { senderOf, turnOf } from './frame.ts'
+import { Queue } from './queue.ts'
+
+export class Parked<Owner> {
+  readonly #queue = new Queue<Envelope<Owner>>()
+  readonly #all = new Set<Envelope<Owner>>()
+  /** By sender and turn: those of one stand in its order. */
+  readonly #lines = new Map<number, Queue<Envelope<Owner>>>()
+  readonly #counts = new Map<Owner, number>()
+
+  get length(): number {
+    return this.#queue.length
+  }
+
+  peek(): Envelope<Owner> | undefined {
+    return this.#queue.peek()
+  }
+
+  push(envelope: Envelope<Owner>): void {
+    this.#queue.push(envelope)
+    this.#all.add(envelope)
+    const line = this.#lines.get(lineOf(envelope))
+    if (line) line.push(envelope)
+    else {
+      const begun = new Queue<Envelope<Owner>>()
+      begun.push(envelope)
+      this.#lines.set(lineOf(envelope), begun)
+    }
+    this.#counts.set(envelope.run, (this.#counts.get(envelope.run) ?? 0) + 1)
+  }
+
+  shift(): Envelope<Owner> | undefined {
+    const first = this.#queue.peek()
+    if (first) this.remove(first)
+    return first
+  }
+
+  remove(envelope: Envelope<Owner>): boolean {
+    if (!this.#all.delete(envelope)) return false
+    const key = lineOf(envelope)
+    const line = this.#lines.get(key)
+    line?.remove(envelope)
+    if (line?.length === 0) this.#lines.delete(key)
+    const count = (this.#counts.get(envelope.run) ?? 0) - 1
+    if (count > 0) this.#counts.set(envelope.run, count)
+    else this.#counts.delete(envelope.run)
+    return this.#queue.remove(envelope)
+  }
+
+  /** Whether anything of that owner is among them. */
+  has(owner: Owner): boolean {
+    return this.#counts.has(owner)
+  }
+
+  /** Whether that one is among them. */
+  includes(envelope: Envelope<Owner>): boolean {
+    return this.#all.has(envelope)
+  }
+
+  /** Those of each turn, in its order. */
+  get lines(): Iterable<Iterable<Envelope<Owner>>> {
+    return this.#lines.values()
+  }
+
+  /** Who has sent them, by index. */
+  *senders(): IterableIterator<number> {
+    for (const key of this.#lines.keys()) yield Math.floor(key / 2 ** 32)
+  }
+
+  [Symbol.iterator](): IterableIterator<Envelope<Owner>> {
+    return this.#queue[Symbol.iterator]()
+  }
+}
+
+const lineOf = ({ memory, at }: Envelope<unknown>): number => senderOf(memory, at) * 2 ** 32 + turnOf(memory, at)

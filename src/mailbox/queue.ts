@@ -1,0 +1,56 @@
+/** First in, first out, with amortized constant cost. */
+export class Queue<T> {
+  #items: T[] = []
+  #head = 0
+
+  get length(): number {
+    return this.#items.length - this.#head
+  }
+
+  push(item: T): void {
+    this.#items.push(item)
+  }
+
+  peek(): T | undefined {
+    return this.#items[this.#head]
+  }
+
+  shift(): T | undefined {
+    const item = this.#items[this.#head]
+    if (item === undefined) return undefined
+    this.#head += 1
+    if (this.#head === this.#items.length) {
+      this.#items = []
+      this.#head = 0
+    } else if (this.#head > 1024 && this.#head * 2 > this.#items.length) {
+      this.#items = this.#items.slice(this.#head)
+      this.#head = 0
+    }
+    return item
+  }
+
+  unshift(items: readonly T[]): void {
+    this.#items = [...items, ...this.#items.slice(this.#head)]
+    this.#head = 0
+  }
+
+  sort(compare: (a: T, b: T) => number): void {
+    this.#items = this.#items.slice(this.#head).sort(compare)
+    this.#head = 0
+  }
+
+  remove(item: T): boolean {
+    if (this.peek() === item) {
+      this.shift()
+      return true
+    }
+    const at = this.#items.indexOf(item, this.#head)
+    if (at < 0) return false
+    this.#items.splice(at, 1)
+    return true
+  }
+
+  *[Symbol.iterator](): IterableIterator<T> {
+    for (let i = this.#head; i < this.#items.length; i++) yield this.#items[i]!
+  }
+}

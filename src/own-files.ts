@@ -1,0 +1,52 @@
+/**
+ * Files of this package that are found by their place: what threads run, what agents import as 'dramatis', and the packages that
+ * cannot be put into a bundle. A bundler that makes one file of a service leaves them behind; they are then those of the
+ * package that is installed where that file is.
+ */
+import { existsSync } from 'node:fs'
+import { createRequire } from 'node:module'
+import { fileURLToPath, pathToFileURL } from 'node:url'
+import { ConfigurationError } from './errors.ts'
+
+/** Stands in no other folder than that of this package's code. */
+const PROOF = 'actors/thread-entry.bundle.cjs'
+
+let folder: URL | undefined
+
+/** A file below the folder of this one, by its path from there. Throws `ConfigurationError` where it was bundled and is not installed. */
+export function ownFile(path: string): URL {
+  folder ??= codeFolder()
+  return new URL(path, folder)
+}
+
+/** Loads packages as this one sees them. A bundler that sees their names would put them into its bundle, where they cannot work. */
+export function ownRequire(): NodeJS.Require {
+  return createRequire(ownFile('own-files.js'))
+}
+
+function codeFolder(): URL {
+  const here = placeOfThisFile()
+  const beside = new URL('./', here)
+  if (existsSync(new URL(PROOF, beside))) return beside
+  const installed = installedSeenFrom(here)
+  if (installed && existsSync(new URL(PROOF, installed))) return installed
+  const file = fileURLToPath(here)
+  throw new ConfigurationError(
+    `dramatis was bundled into ${file}, and is not installed there: its threads cannot start. Leave it out of the bundle (esbuild: external: ['dramatis']), and install it beside the bundle.`,
+    { path: 'dramatis', file },
+  )
+}
+
+function installedSeenFrom(file: string): URL | undefined {
+  try {
+    return new URL('dist/src/', pathToFileURL(createRequire(file).resolve('dramatis/package.json')))
+  } catch {
+    return undefined
+  }
+}
+
+/** A bundle that is CommonJS has no `import.meta`. */
+function placeOfThisFile(): string {
+  const { url }: { url?: string } = import.meta
+  return url ?? pathToFileURL(__filename).href
+}

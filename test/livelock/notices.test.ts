@@ -1,0 +1,166 @@
+/** What a model that repeats itself is told, when, and what it can do about it. */
+import t from 'tap'
+import type { ModelRequest } from '../../src/actors/model.ts'
+import { AgentCrashedError } from '../../src/index.ts'
+import type { OrchestrationConfig } from '../../src/protocols/index.ts'
+import type { MultiAgentPatternOptions } from '../../src/team.ts'
+import { type Answers, calls, FakeModel } from '../models/fake-model.ts'
+import { modelTeam } from '../models/teams.ts'
+import type { Livelock } from '../supervision/livelocks.ts'
+import { localTeam, OpenTeam, silent } from '../supervision/teams.ts'
+import { answersIn, DONE, isToldOff, MANY_ROUNDS, tool } from './program.ts'
+
+const search = () => tool('search', () => 'nothing found')
+const ann = (more: object = {}) => [{ name: 'ann', tools: [search()], maxRounds: MANY_ROUNDS, ...more }]
+const notices = ({ messages }: ModelRequest) => messages.filter(({ content }) => content.startsWith('No progress: '))
+const again: Answers = () => calls(['search', {}])
+
+async function played(
+  t: Parameters<typeof modelTeam>[0],
+  answers: Answers,
+  agents: MultiAgentPatternOptions['agents'] = ann(),
+  options: Partial<MultiAgentPatternOptions> = {},
+) {
+  const { team, model } = modelTeam(t, answers, agents, options)
+  const found: Livelock[] = []
+  team.events.subscribe((event) => {
+    if (event.type === 'livelock') found.push(event)
+  })
+  const result = await team.execute('go')
+  return { result, found, requests: model.requests }
+}
+
+t.test('a model that repeats itself is told in its open turn, and goes on with something else', async (t) => {
+  const answers: Answers = (request) => (isToldOff(request) ? DONE : calls(['search', {}]))
+  const { result, found, requests } = await played(t, answers)
+  t.equal(result.finalOutput, DONE)
+  t.equal(requests.length, 9, 'eight equal rounds, and the one after the notice')
+  t.same(notices(requests[7]!), [])
+  t.match(requests[8]?.messages.at(-1), {
+    role: 'user',
+    content:
+      /^No progress: you called "search" with the same input 8 times in a row, and each time got the same result\. Do something else/,
+  })
+  t.match(found, [
+    { evidence: ['"ann" called "search" with the same input 8 times in a row, and each time got the same result'] },
+  ])
+})
+
+t.test('each notice leaves as many rounds again, and the last one ends the turn', async (t) => {
+  const { result, found, requests } = await played(t, again)
+  t.match(result.error, { code: 'LIVELOCK', details: { agent: 'ann', evidence: { length: 8 } } })
+  t.equal(requests.length, 64)
+  t.same(
+    requests.map((request) => notices(request).length),
+    Array.from({ length: 64 }, (_, nth) => Math.floor(nth / 8)),
+  )
+  t.same(
+    found.map(({ evidence }) => evidence.length),
+    [1, 2, 8],
+    'the notice, the one for the protocol, and the end',
+  )
+  const steps = result.orchestrationTrace.events.filter(({ eventType }) => eventType === 'livelock')
+  t.same(
+    steps.map(({ details }) => Reflect.get(details, 'step')),
+    ['notice', 'replan', 'abort'],
+  )
+})
+
+t.test('a result that is new takes all signs back', async (t) => {
+  const changing = [tool('search', (_input, nth) => `part ${Math.floor(nth / 12)}`)]
+  const answers: Answers = ({ messages }) => (answersIn(messages) < 120 ? calls(['search', {}]) : DONE)
+  const { result, found } = await played(t, answers, ann({ tools: changing }))
+  t.equal(result.error, null)
+  t.equal(found.length, 10, 'each time a first one')
+  for (const { evidence } of found) t.equal(evidence.length, 1)
+})
+
+t.test('the bound is an option, and reports alone end nothing', async (t) => {
+  const strict = await played(t, again, ann(), { supervision: { livelock: { maxRepeats: 3 } } })
+  t.equal(strict.requests.length, 24)
+  const report = await played(t, again, ann({ maxRounds: 90 }), { supervision: { livelock: { onFound: 'report' } } })
+  t.match(report.result.error, { code: 'TASK_REFUSED', message: /after 90 rounds/ })
+  t.equal(report.found.length, 2)
+})
+
+t.test('a team that is not watched has neither notices nor events', async (t) => {
+  const { found, requests } = await played(t, again, ann({ maxRounds: 40 }), { supervision: { livelock: false } })
+  t.same(found, [])
+  t.same(notices(requests.at(-1)!), [])
+})
+
+t.test('a tool can be marked as polled once its model was told, and the tool does not see the mark', async (t) => {
+  const inputs: object[] = []
+  const job = tool('job', (input) => {
+    inputs.push(input)
+    return 'running'
+  })
+  const answers: Answers = (request) => {
+    const own = answersIn(request.messages)
+    if (own === 60) return DONE
+    return calls(['job', isToldOff(request) ? { id: 7, polling: true } : { id: 7 }])
+  }
+  const { result, found, requests } = await played(t, answers, ann({ tools: [job] }))
+  t.equal(result.finalOutput, DONE)
+  t.equal(found.length, 1)
+  const shown = (request: ModelRequest | undefined) => JSON.stringify(request?.tools?.map((each) => each.inputSchema))
+  t.notMatch(shown(requests[0]), /polling/)
+  t.match(shown(requests[8]), /polling/)
+  t.ok(inputs.every((input) => JSON.stringify(input) === '{"id":7}'))
+})
+
+t.test('a verb that is polled says so to the host, and what is no mark is told to the model', async (t) => {
+  const agents = [{ name: 'ann', canDelegateTo: ['bob'] }, { name: 'bob' }]
+  const answers: Answers = ({ agent, messages }) => {
+    if (agent === 'bob') return 'No.'
+    if (answersIn(messages) === 0) return calls(['request', { to: 'bob', content: 'Ready?', polling: 'yes' }])
+    return answersIn(messages) < 9 ? calls(['request', { to: 'bob', content: 'Ready?', polling: true }]) : DONE
+  }
+  const supervision = { livelock: { maxRepeats: 2, maxMessagesWithoutProgress: 2, onFound: 'end' } } as const
+  const orchestration: OrchestrationConfig = { strategy: 'sequential', agentOrder: ['ann'] }
+  const { result, found, requests } = await played(t, answers, agents, { supervision, orchestration })
+  t.equal(result.finalOutput, DONE)
+  t.same(found, [])
+  t.match(requests[1]?.messages.at(-1)?.content, /"polling" is neither true nor false/)
+})
+
+t.test('a turn that is tried again comes to the same notices, and pays for no call twice', async (t) => {
+  const model = new FakeModel((request) => (notices(request).length > 1 ? DONE : calls(['search', {}])))
+  const team = new OpenTeam(
+    { agents: ann(), orchestration: { strategy: 'sequential' }, models: { default: model }, logger: silent },
+    new Map(),
+    1,
+  )
+  t.teardown(() => team.close())
+  const found: Livelock[] = []
+  let killed = false
+  team.events.subscribe((event) => {
+    if (event.type === 'livelock') found.push(event)
+    if (killed || event.type !== 'tool.finished' || model.requests.length !== 12) return
+    killed = true
+    team.crash('ann', new AgentCrashedError('the test has ended it', {}))
+  })
+  const result = await team.execute('go')
+  t.ok(killed)
+  t.equal(result.finalOutput, DONE)
+  t.equal(model.requests.length, 17)
+  t.equal(found.length, 2)
+})
+
+t.test('code that lets a model think is told of its loop by the error', async (t) => {
+  const model = new FakeModel(again)
+  const team = localTeam(
+    t,
+    { ann: async (_message, context) => (await context.think({ prompt: 'Go.', maxRounds: MANY_ROUNDS })).text },
+    { models: { default: model }, tools: [search()] },
+  )
+  t.match((await team.execute('go')).error, { code: 'LIVELOCK', details: { agent: 'ann' } })
+})
+
+t.test('one that loops beside others ends alone', async (t) => {
+  const agents = ['ann', 'bob'].map((name) => ({ name, tools: [search()], maxRounds: MANY_ROUNDS }))
+  const answers: Answers = ({ agent }) => (agent === 'ann' ? calls(['search', {}]) : 'Bob has it.')
+  const { result } = await played(t, answers, agents, { orchestration: { strategy: 'parallel' } })
+  t.equal(result.success, true)
+  t.match(result.finalOutput, /Bob has it\./)
+})

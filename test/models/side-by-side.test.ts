@@ -1,0 +1,264 @@
+/** The calls that a model asks for in one answer: side by side, their results in order, and each for itself. */
+import t from 'tap'
+import { z } from 'zod'
+import { defineTool, type RuntimeEvent } from '../../src/index.ts'
+import type { VirtualClock } from '../../src/testing.ts'
+import { gate, localTeam, outcomeOf } from '../supervision/teams.ts'
+import { ledger, recordModule, underWay } from '../toolbox/desk.ts'
+import { doing } from '../toolbox/tools.ts'
+import { calls, FakeModel } from './fake-model.ts'
+import { modelTeam } from './teams.ts'
+
+/** All that can happen by now has happened. */
+const settled = ({ clock }: { clock: VirtualClock }) => clock.advance(1)
+/** What came of the calls, as the model was told. */
+const told = (model: FakeModel) =>
+  model.requests
+    .at(-1)!
+    .messages.filter(({ role }) => role === 'tool')
+    .map(({ content }) => content)
+
+/** A tool that begins and ends as the test says; `log` has both. */
+function stepwise(options: { sequential?: boolean } = {}) {
+  const log: string[] = []
+  const ends = new Map<number, () => void>()
+  let most = 0
+  const tool = defineTool({
+    name: 'work',
+    description: 'Works.',
+    input: z.object({ nth: z.number() }),
+    ...options,
+    async run({ nth }, { signal }) {
+      const { open, opened } = gate()
+      ends.set(nth, open)
+      most = Math.max(most, ends.size)
+      log.push(`begin ${nth}`)
+      signal.addEventListener('abort', () => log.push(`abort ${nth}`))
+      await opened
+      ends.delete(nth)
+      log.push(`end ${nth}`)
+      return `result ${nth}`
+    },
+  })
+  const end = (team: { clock: VirtualClock }, nth: number) => {
+    ends.get(nth)!()
+    return settled(team)
+  }
+  return { tool, log, end, most: () => most }
+}
+
+const work = (...nths: number[]) => nths.map((nth): [string, object] => ['work', { nth }])
+
+t.test('the calls of one answer run side by side, and their results have the order of the calls', async (t) => {
+  const { tool, log, end } = stepwise()
+  const { team, model } = modelTeam(t, [calls(...work(1, 2, 3)), 'done'], [{ name: 'ann', tools: [tool] }])
+  const run = team.launch('go')
+  await settled(team)
+  t.same(log, ['begin 1', 'begin 2', 'begin 3'])
+  for (const nth of [3, 1, 2]) await end(team, nth)
+  t.equal((await run.result).finalOutput, 'done')
+  t.same(log.slice(3), ['end 3', 'end 1', 'end 2'])
+  t.same(told(model), ['result 1', 'result 2', 'result 3'])
+})
+
+t.test('maxParallelToolCalls bounds how many of them run at a time', async (t) => {
+  const { tool, log, end, most } = stepwise()
+  const role = { name: 'ann', tools: [tool], maxParallelToolCalls: 2 }
+  const { team, model } = modelTeam(t, [calls(...work(1, 2, 3, 4)), 'done'], [role])
+  const run = team.launch('go')
+  await settled(team)
+  for (const nth of [2, 3, 1, 4]) await end(team, nth)
+  await run.result
+  t.equal(most(), 2)
+  t.same(log.slice(0, 6), ['begin 1', 'begin 2', 'end 2', 'begin 3', 'end 3', 'begin 4'])
+  t.same(told(model), ['result 1', 'result 2', 'result 3', 'result 4'])
+})
+
+t.test('a tool that says sequential runs alone, behind the calls before it and before those behind it', async (t) => {
+  const { tool, log, end } = stepwise()
+  const alone = doing(() => void log.push('alone'), { name: 'alone', sequential: true })
+  const { team, model } = modelTeam(
+    t,
+    [calls(...work(1, 2), ['alone', {}], ...work(3)), 'done'],
+    [{ name: 'ann', tools: [tool, alone] }],
+  )
+  const run = team.launch('go')
+  await settled(team)
+  await end(team, 2)
+  t.same(log, ['begin 1', 'begin 2', 'end 2'])
+  await end(team, 1)
+  await end(team, 3)
+  t.same(log.slice(3), ['end 1', 'alone', 'begin 3', 'end 3'])
+  t.equal((await run.result).finalOutput, 'done')
+  t.same(told(model), ['result 1', 'result 2', '', 'result 3'])
+})
+
+t.test('a call that fails ends no other', async (t) => {
+  const { tool, log, end } = stepwise()
+  const fails = doing(() => Promise.reject(new Error('the disk is full')), { name: 'fails' })
+  const answers = [calls(['fails', {}], ...work(1), ['nowhere', {}]), 'done']
+  const { team, model } = modelTeam(t, answers, [{ name: 'ann', tools: [tool, fails] }])
+  const run = team.launch('go')
+  await settled(team)
+  t.same(log, ['begin 1'])
+  await end(team, 1)
+  t.equal((await run.result).finalOutput, 'done')
+  t.match(told(model), [/the disk is full/, 'result 1', /There is no tool "nowhere"/])
+})
+
+t.test('a run that is cancelled ends all calls that are under way', async (t) => {
+  const { tool, log } = stepwise()
+  const { team } = modelTeam(t, [calls(...work(1, 2, 3))], [{ name: 'ann', tools: [tool], maxParallelToolCalls: 2 }])
+  const run = team.launch('go')
+  await settled(team)
+  await run.cancel('enough')
+  t.match((await run.result).error, { code: 'RUN_ABORTED' })
+  await settled(team)
+  t.same(log, ['begin 1', 'begin 2', 'abort 1', 'abort 2'])
+})
+
+t.test(
+  'the signal of think withdraws tools, requests and questions that are under way, and nothing begins after it',
+  async (t) => {
+    const { tool, log } = stepwise()
+    const all = calls(
+      ...work(1),
+      ['ask_user', { question: 'Which color?' }],
+      ['request', { to: 'bob', content: 'go' }],
+      ...work(2),
+    )
+    const controller = new AbortController()
+    const reached = gate()
+    const events: RuntimeEvent[] = []
+    let bob: AbortSignal | undefined
+    const team = localTeam(
+      t,
+      {
+        ann: (_message, context) =>
+          context.think({ prompt: 'go', signal: controller.signal }).then(String, (error) => error.code),
+        bob: (_message, { signal }) => {
+          bob = signal
+          reached.open()
+          return new Promise(() => {})
+        },
+      },
+      {
+        models: { default: new FakeModel([all]) },
+        roles: { ann: { tools: [tool, 'ask_user'], canDelegateTo: ['bob'], maxParallelToolCalls: 3 } },
+      },
+    )
+    team.events.subscribe((event) => void events.push(event))
+    const run = team.launch('go')
+    await reached.opened
+    await settled(team)
+    t.equal(run.status, 'waiting')
+    controller.abort()
+    await settled(team)
+    t.equal((await run.result).finalOutput, 'CANCELLED')
+    t.same(log, ['begin 1', 'abort 1'])
+    t.ok(bob?.aborted)
+    t.same(events.filter(({ type }) => type === 'question').length, 1)
+  },
+)
+
+t.test('several calls wait for approval at once, and each has its own answer', async (t) => {
+  const paid: number[] = []
+  const pay = defineTool({
+    name: 'pay',
+    description: 'Pays.',
+    input: z.object({ euros: z.number() }),
+    approval: true,
+    run: ({ euros }) => void paid.push(euros),
+  })
+  const answers = [calls(['pay', { euros: 1 }], ['pay', { euros: 2 }], ['pay', { euros: 3 }]), 'done']
+  const { team, model } = modelTeam(t, answers, [{ name: 'ann', tools: [pay] }])
+  const questions: Extract<RuntimeEvent, { type: 'question' }>[] = []
+  team.events.subscribe((event) => void (event.type === 'question' && questions.push(event)))
+  const run = team.launch('go')
+  await settled(team)
+  t.equal(questions.length, 3)
+  for (const [nth, answer] of [
+    [2, 'yes'],
+    [1, 'no'],
+    [0, 'yes'],
+  ] as const)
+    await run.answer(questions[nth]!.questionId, answer)
+  t.equal((await run.result).finalOutput, 'done')
+  t.same(paid, [3, 1])
+  t.match(told(model), ['', /did not agree/, ''])
+})
+
+t.test('verbs run beside tools: a question to a person, requests and tasks keep no tool waiting', async (t) => {
+  const { tool, log, end } = stepwise()
+  const model = new FakeModel(({ agent, messages }) => {
+    if (agent !== 'ann') return `${agent} has answered`
+    return messages.some(({ role }) => role === 'tool')
+      ? 'done'
+      : calls(
+          ['ask_user', { question: 'Which color?' }],
+          ['request', { to: 'bob', content: 'go' }],
+          ['delegate', { to: 'eve', task: 'go' }],
+          ...work(1),
+        )
+  })
+  const { team } = modelTeam(
+    t,
+    model,
+    [{ name: 'ann', tools: [tool, 'ask_user'], canDelegateTo: ['bob', 'eve'] }, { name: 'bob' }, { name: 'eve' }],
+    { orchestration: { strategy: 'sequential', agentOrder: ['ann'] } },
+  )
+  const questions: Extract<RuntimeEvent, { type: 'question' }>[] = []
+  team.events.subscribe((event) => void (event.type === 'question' && questions.push(event)))
+  const run = team.launch('go')
+  await settled(team)
+  t.same(log, ['begin 1'])
+  t.same(model.requests.map(({ agent }) => agent).sort(), ['ann', 'bob', 'eve'])
+  await end(team, 1)
+  await run.answer(questions[0]!.questionId, 'red')
+  t.equal((await run.result).finalOutput, 'done')
+  t.same(told(model), ['red', 'bob has answered', 'eve has answered', 'result 1'])
+})
+
+t.test('an agent that is spawned, and what is published, is there for the calls behind it', async (t) => {
+  const model = new FakeModel(({ agent, messages }) => {
+    if (agent !== 'ann') return `${agent} is here`
+    if (messages.some(({ role }) => role === 'tool')) return 'done'
+    return calls(
+      ['publish', { key: 'fact', value: 1, entryType: 'fact' }],
+      ['read_blackboard', { key: 'fact' }],
+      ['spawn', { name: 'bob', systemPrompt: 'Answer.' }],
+      ['request', { to: 'bob', content: 'go' }],
+    )
+  })
+  const { team } = modelTeam(t, model, [{ name: 'ann', trust: 'privileged', delegationAllowed: true }], {
+    enableBlackboard: true,
+  })
+  t.equal((await team.execute('go')).finalOutput, 'done')
+  t.match(told(model), [/^Written/, /"value":1/, /"bob" is in the team now/, 'bob is here'])
+})
+
+t.test('rule 19: a turn whose tool runs in its thread beside a request keeps its permit', async (t) => {
+  const order: string[] = []
+  const answers = [
+    calls(['hasty', { file: ledger(t).file, act: 'wait' }], ['request', { to: 'bob', content: 'go' }]),
+    'done',
+  ]
+  const team = localTeam(
+    t,
+    {
+      ann: async (_message, context) => (await context.think('go')).text,
+      bob: () => void order.push('bob'),
+    },
+    {
+      models: { default: new FakeModel(answers) },
+      maxConcurrentAgents: 1,
+      roles: { ann: { tools: [{ module: recordModule, export: 'hasty' }], canDelegateTo: ['bob'] } },
+    },
+  )
+  team.events.subscribe(({ type }) => void (type === 'tool.finished' && order.push('tool')))
+  const run = outcomeOf(team.execute('go'))
+  await underWay(team)
+  for (let i = 0; i < 10 && !run.settled; i++) await team.clock.advance(100)
+  t.match(run.value, { success: true, finalOutput: 'done' })
+  t.same(order, ['tool', 'bob'])
+})

@@ -1,0 +1,304 @@
+/** Deadlines do not count the time that models and people take, however far down the chain of requests; those have limits of their own. */
+import t from 'tap'
+import { z } from 'zod'
+import { type AgentContext, defineTool, type RuntimeEvent } from '../../src/index.ts'
+import { FakeModel } from '../models/fake-model.ts'
+import { modelTeam } from '../models/teams.ts'
+import { type OpenTeam, openTeam, outcomeOf, type Receive } from './teams.ts'
+
+const SECOND = 1_000
+const MINUTE = 60 * SECOND
+
+/** Answers after so long. */
+const slow = (ms: number) =>
+  new FakeModel(async ({ clock }) => {
+    await clock!.sleep(ms)
+    return 'thought'
+  })
+
+const thinks = async (context: AgentContext) => (await context.complete({ prompt: 'go' })).text
+const asks =
+  (agent: string): Receive =>
+  async (_message, context) =>
+    (await context.request(agent, 'go')).content
+
+/** All that happens until `ms` have passed. */
+async function playedFor(team: Pick<OpenTeam, 'clock'>, ms: number): Promise<void> {
+  for (let left = ms; left > 0; left -= SECOND) await team.clock.advance(Math.min(left, SECOND))
+}
+
+t.test(
+  'an answer of a model that takes longer than responseTimeoutMs and turnTimeoutMs is taken, and paid for once',
+  async (t) => {
+    const model = slow(4.5 * MINUTE)
+    const { team } = modelTeam(t, model, [{ name: 'ann' }])
+    const run = outcomeOf(team.execute('go'))
+    await playedFor(team, 4.5 * MINUTE)
+    t.match(run.value, { success: true, finalOutput: 'thought', totalTokenUsage: { calls: 1 } })
+    t.equal(model.requests.length, 1)
+  },
+)
+
+t.test('who waits for an agent that waits for a model waits as long, through several agents', async (t) => {
+  const team = openTeam(
+    t,
+    { first: asks('second'), second: asks('third'), third: (_message, context) => thinks(context) },
+    { models: { default: slow(4 * MINUTE) } },
+  )
+  const run = outcomeOf(team.execute('go'))
+  await playedFor(team, 4 * MINUTE)
+  t.equal(run.value?.finalOutput, 'thought')
+})
+
+t.test('an agent that is handed the task off may think as long', async (t) => {
+  const team = openTeam(
+    t,
+    {
+      first: asks('second'),
+      second: (_message, context) => context.handoff('third', 'go'),
+      third: (_message, context) => thinks(context),
+    },
+    { models: { default: slow(4 * MINUTE) } },
+  )
+  const run = outcomeOf(team.execute('go'))
+  await playedFor(team, 4 * MINUTE)
+  t.equal(run.value?.finalOutput, 'thought')
+})
+
+t.test('the time before a call of a model and after it counts', async (t) => {
+  const team = openTeam(
+    t,
+    {
+      ann: async (_message, context) => {
+        await context.sleep(30 * SECOND)
+        await thinks(context)
+        await context.sleep(40 * SECOND)
+      },
+    },
+    { models: { default: slow(100 * SECOND) } },
+  )
+  const run = outcomeOf(team.execute('go'))
+  await playedFor(team, 160 * SECOND - 1)
+  t.notOk(run.settled)
+  await playedFor(team, 1)
+  t.match(run.value?.error, {
+    code: 'REQUEST_TIMEOUT',
+    message:
+      /within 60000 ms of the start of its turn, not counting 100000 ms in which a model or a person was waited for/,
+  })
+})
+
+t.test('calls that overlap count once', async (t) => {
+  const team = openTeam(
+    t,
+    {
+      ann: async (_message, context) => {
+        const later = context.sleep(50 * SECOND).then(() => thinks(context))
+        await Promise.all([thinks(context), later])
+        await context.sleep(61 * SECOND)
+      },
+    },
+    { models: { default: slow(100 * SECOND) } },
+  )
+  const run = outcomeOf(team.execute('go'))
+  await playedFor(team, 210 * SECOND - 1)
+  t.notOk(run.settled)
+  await playedFor(team, 1)
+  t.match(run.value?.error, { code: 'REQUEST_TIMEOUT', message: /not counting 150000 ms/ })
+})
+
+t.test('an agent that hangs is not excused by another one that thinks', async (t) => {
+  const team = openTeam(
+    t,
+    {
+      ann: async (_message, context) => {
+        const outcomes = await context.requestAll(['thinker', 'hangs'], 'go')
+        return outcomes.map((outcome) => (outcome.ok ? outcome.message.content : outcome.error.code)).join(' ')
+      },
+      thinker: (_message, context) => thinks(context),
+      hangs: async (_message, context) => context.sleep(10 * MINUTE),
+    },
+    { models: { default: slow(90 * SECOND) } },
+  )
+  const failed: number[] = []
+  team.events.subscribe((event) => {
+    if (event.type === 'message' && event.message.sender === 'hangs') failed.push(team.clock.now())
+  })
+  const run = outcomeOf(team.execute('go'))
+  await playedFor(team, 90 * SECOND)
+  t.equal(run.value?.finalOutput, 'thought REQUEST_TIMEOUT')
+  t.same(failed, [MINUTE])
+})
+
+for (const [where, options] of [
+  ['in the mailbox of a model', {}],
+  ['for the permit of a run', { maxConcurrentAgents: 1, roles: { thinker: { instances: 4 } } }],
+] as const)
+  t.test(`the time that a request waits ${where} behind turns that think does not count`, async (t) => {
+    const workers = ['a', 'b', 'c', 'd']
+    const cast = Object.fromEntries(workers.map((name) => [name, asks('thinker')]))
+    const team = openTeam(
+      t,
+      { ...cast, thinker: (_message, context) => thinks(context) },
+      {
+        models: { default: slow(50 * SECOND) },
+        ...options,
+        orchestration: {
+          strategy: 'custom',
+          run: async (script) => {
+            const outcomes = await script.requestAll(workers, 'go')
+            return outcomes.map((outcome) => (outcome.ok ? outcome.message.content : outcome.error.message)).join(' ')
+          },
+        },
+      },
+    )
+    const run = outcomeOf(team.execute('go'))
+    await playedFor(team, 4 * 50 * SECOND + SECOND)
+    t.equal(run.value?.finalOutput, 'thought thought thought thought')
+  })
+
+t.test('who waits in line behind an agent that does nothing is not excused', async (t) => {
+  const team = openTeam(t, {
+    ann: asks('bob'),
+    bob: async (_message, context) => context.sleep(4 * MINUTE),
+  })
+  void team.sendMessage({ recipient: 'bob', content: 'first' })
+  await playedFor(team, 0)
+  const run = outcomeOf(team.execute('go'))
+  await playedFor(team, MINUTE)
+  t.match(run.value?.error, { code: 'REQUEST_TIMEOUT', details: { agent: 'ann' } })
+})
+
+t.test('turnTimeoutMs does not count it either, and each attempt has all of it', async (t) => {
+  let attempts = 0
+  const team = openTeam(
+    t,
+    {
+      ann: async (_message, context) => {
+        attempts = context.attempt
+        await thinks(context)
+        await context.sleep(10 * MINUTE)
+      },
+    },
+    {
+      models: { default: slow(100 * SECOND) },
+      roles: { ann: { limits: { turnTimeoutMs: 20 * SECOND }, communication: { responseTimeoutMs: 10 * MINUTE } } },
+    },
+  )
+  const run = outcomeOf(team.execute('go'))
+  await playedFor(team, 110 * SECOND)
+  team.crash('ann')
+  await playedFor(team, 20 * SECOND - 1)
+  t.notOk(run.settled)
+  await playedFor(team, 1)
+  t.equal(attempts, 2)
+  t.match(run.value?.error, { code: 'TURN_TIMEOUT' })
+})
+
+t.test('a call of a model that goes on while its thread is dead stops the deadline all the same', async (t) => {
+  const model = slow(3 * MINUTE)
+  const team = openTeam(t, { ann: (_message, context) => thinks(context) }, { models: { default: model } })
+  const run = outcomeOf(team.execute('go'))
+  await playedFor(team, 30 * SECOND)
+  team.crash('ann')
+  await playedFor(team, 150 * SECOND)
+  t.equal(run.value?.finalOutput, 'thought')
+  t.equal(model.requests.length, 1)
+})
+
+t.test('a person may take longer than any deadline of agents, for a question and for an approval', async (t) => {
+  const pay = defineTool({
+    name: 'pay',
+    description: 'Pays.',
+    input: z.object({}),
+    approval: true,
+    run: () => 'paid',
+  })
+  const team = openTeam(
+    t,
+    {
+      first: asks('second'),
+      second: async (_message, context) => `${await context.ask('Which color?')} ${await context.tool(pay, {})}`,
+    },
+    { roles: { second: { tools: [pay] } }, globalTimeoutMs: 60 * MINUTE },
+  )
+  const questions: Extract<RuntimeEvent, { type: 'question' }>[] = []
+  team.events.subscribe((event) => void (event.type === 'question' && questions.push(event)))
+  const run = team.launch('go')
+  for (const answer of ['red', 'yes']) {
+    await playedFor(team, 20 * MINUTE)
+    await run.answer(questions.at(-1)!.questionId, answer)
+  }
+  await playedFor(team, SECOND)
+  t.equal((await run.result).finalOutput, 'red paid')
+})
+
+t.test('modelTimeoutMs ends a call of a model, which its agent is told', async (t) => {
+  const { team, model } = modelTeam(t, slow(20 * MINUTE), [{ name: 'ann' }], {
+    communication: { modelTimeoutMs: 90 * SECOND },
+  })
+  const run = outcomeOf(team.execute('go'))
+  await playedFor(team, 90 * SECOND - 1)
+  t.notOk(run.settled)
+  await playedFor(team, 1)
+  t.match(run.value?.error, { message: /within 90000 ms.*communication\.modelTimeoutMs/ })
+  t.ok(model.requests[0]!.signal.aborted)
+})
+
+t.test(
+  'modelTimeoutMs is five minutes where nobody says otherwise, so that a run outlives a model that hangs',
+  async (t) => {
+    const { team } = modelTeam(t, slow(20 * MINUTE), [{ name: 'ann' }])
+    const run = outcomeOf(team.execute('go'))
+    await playedFor(team, 5 * MINUTE - 1)
+    t.notOk(run.settled)
+    await playedFor(team, 1)
+    t.match(run.value?.error, { code: 'AGENT_FAILED', modelFailure: { reason: 'timeout' } })
+  },
+)
+
+t.test('a question that nobody answers within questionTimeoutMs is named', async (t) => {
+  const ask = (context: AgentContext) => context.ask('Which color?').catch((error) => error)
+  const team = openTeam(
+    t,
+    {
+      ann: async (_message, context) => {
+        const { code, message, details } = await ask(context)
+        return `${code} ${details.question}: ${message}`
+      },
+    },
+    { communication: { questionTimeoutMs: 5 * MINUTE } },
+  )
+  const run = outcomeOf(team.execute('go'))
+  await playedFor(team, 5 * MINUTE)
+  t.match(
+    run.value?.finalOutput,
+    /^REQUEST_TIMEOUT Which color\?: Nobody answered the question of agent "ann" within 300000 ms: "Which color\?"\..*questionTimeoutMs/,
+  )
+})
+
+t.test('a run that ends by its own deadline names the questions that are open', async (t) => {
+  const team = openTeam(t, { ann: (_message, context) => context.ask('Which color?') }, { globalTimeoutMs: MINUTE })
+  const run = outcomeOf(team.execute('go'))
+  await playedFor(team, MINUTE)
+  t.match(run.value?.error, { code: 'RUN_TIMEOUT', message: /"ann" waits for a person.*"Which color\?"/ })
+})
+
+t.test('experts of a supervisor that are models have the time that models need', async (t) => {
+  const model = new FakeModel(async ({ agent, messages, clock, answerFunction }) => {
+    if (agent === 'lead' && answerFunction)
+      return JSON.stringify({ tasks: [{ agent: 'expert', task: 'go' }], reasoning: 'one' })
+    if (agent === 'expert') await clock!.sleep(70 * SECOND)
+    return agent === 'expert' ? 'expertise' : `all of ${messages.length > 0}`
+  })
+  const { team } = modelTeam(t, model, [{ name: 'lead' }, { name: 'expert' }], {
+    orchestration: { strategy: 'supervisor', supervisor: 'lead', experts: ['expert'] },
+  })
+  const run = outcomeOf(team.execute('go'))
+  await playedFor(team, 2 * MINUTE)
+  t.match(run.value, { success: true, failures: [] })
+  t.same(
+    run.value?.agentOutputs.expert?.map(({ content }) => content),
+    ['expertise'],
+  )
+})
