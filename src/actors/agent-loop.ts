@@ -227,7 +227,7 @@ export class AgentLoop implements TurnHost {
   /** Runs what is there; true: more is waiting, but timers and sockets come first. */
   #run(): boolean {
     this.#endedAt = 0
-    if (this.#replies.drain()) this.#stirred = true
+    if (this.#replies.drain()) this.#stir()
     const now = this.#port.scheduler.monotonic()
     if (this.#turns.length === 0) this.#probes.rest()
     const until = now + SLICE_MS
@@ -238,8 +238,13 @@ export class AgentLoop implements TurnHost {
       if (more || !this.link.takeMessage(this.#taken)) break
       this.#begin()
     }
-    if (turns > 0) this.#stirred = true
     return more
+  }
+
+  /** A turn begins, or gets an answer: what it opens from here on is its own, whoever's callback has led to this. */
+  #stir(): void {
+    this.#stirred = true
+    this.#probes.stir()
   }
 
   /** No message may begin. Turns that run within others have their place. */
@@ -269,6 +274,7 @@ export class AgentLoop implements TurnHost {
   /** What waits for turns to park may come now, if they have. True: something came, or may when who was answered has gone on. */
   #goOn(): boolean {
     if (this.#stirred || this.#stopping) return this.#stirred && this.#nesting.waits
+    this.#probes.stir()
     return this.#nesting.goOn(this.#nestingActions)
   }
   readonly #nestingActions = {
@@ -308,7 +314,8 @@ export class AgentLoop implements TurnHost {
     const turnId = turnOf(memory, at)
     // What a run is, who has come and what was logged of a turn come by the replies, published before the message.
     if (attempt > 1 || !this.#runs.has(run) || !this.#names.isKnown(senderOf(memory, at)))
-      if (this.#replies.drainFor(turnId)) this.#stirred = true
+      this.#replies.drainFor(turnId)
+    this.#stir()
     const id = readId(memory, at)
     const message = new ReceivedMessage(memory, at, id, this.#directory)
     const start = this.#startOf(memory, at, id, message, this.parking.open())

@@ -80,6 +80,11 @@ export class OwnWork {
     for (const connection of this.#connections) note(connection)
   }
 
+  /** A message or an answer comes: perhaps behind the callback of an earlier turn, whose end it waited for. */
+  stir(): void {
+    this.#behind = undefined
+  }
+
   // ---- what is opened
 
   /** `within`: the resource whose callback runs; 0 between callbacks, where promises go on. */

@@ -28,6 +28,11 @@ export class Probes {
     this.#work?.rest()
   }
 
+  /** A turn begins or gets an answer now. */
+  stir(): void {
+    this.#work?.stir()
+  }
+
   /** The turn has nothing of its own open in the thread; false also where that cannot be told. */
   isQuiet(turn: Turn): boolean {
     return this.#work !== undefined && !this.#work.isBusy(turn)

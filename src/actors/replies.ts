@@ -83,13 +83,12 @@ export class Replies {
     return any
   }
 
-  /** Takes all that have come before the turn `turn` opens, whose message is taken already; true: there was one. */
-  drainFor(turn: number): boolean {
+  /** Takes all that have come before the turn `turn` opens, whose message is taken already. */
+  drainFor(turn: number): void {
     const { aborts } = this.#to
     aborts.beginning = turn
-    const any = this.drain()
+    this.drain()
     aborts.beginning = 0
-    return any
   }
 
   /** What was logged of the earlier attempts of a turn that begins. */

@@ -43,8 +43,11 @@ interface Habits {
   leaves?: string
 }
 
-/** Agents of which each asks itself. What each says came of it, and how often it was said to be in a deadlock. */
-async function askThemselves(t: Test, habits: readonly Habits[]) {
+/**
+ * Agents of which each asks itself. What each says came of it, and how often it was said to be in a deadlock. `inOne`: the
+ * second message waits in its mailbox when the first one's turn ends.
+ */
+async function askThemselves(t: Test, habits: readonly Habits[], { inOne = false } = {}) {
   const url = await slowServer(t)
   const names = habits.map((_, i) => `agent-${i}`)
   const team = createTeam({
@@ -54,6 +57,8 @@ async function askThemselves(t: Test, habits: readonly Habits[]) {
       strategy: 'custom',
       async run(script) {
         await script.requestAll(names, 'hello')
+        if (inOne) for (let i = 0; i < 32; i++) await script.requestAll(names, 'hello') // such short turns get several at a time
+        if (inOne) void script.requestAll(names, 'hello')
         const said = await script.requestAll(names, 'go')
         return said.map((outcome) => (outcome.ok ? outcome.message.content : outcome.error.code)).join(', ')
       },
@@ -111,3 +116,16 @@ t.test('who has left a connection or a loop of timers open in an earlier turn, a
   t.same(told, [0, 0])
   t.same(said, ['I go without', 'I go without'])
 })
+
+t.test(
+  'who does something beside in a turn that begins where a timer of the turn before it has ended, is in none',
+  async (t) => {
+    const { said, told } = await askThemselves(
+      t,
+      ['a timer', 'a setImmediate loop', 'fetch'].map((work) => ({ leaves: 'nothing, a while later', work })),
+      { inOne: true },
+    )
+    t.same(told, [0, 0, 0])
+    t.same(said, ['I go without', 'I go without', 'I go without'])
+  },
+)
