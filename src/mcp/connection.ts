@@ -4,18 +4,20 @@ import type { Transport } from '@modelcontextprotocol/sdk/shared/transport.js'
 import type { CallToolResult } from '@modelcontextprotocol/sdk/types.js'
 import type { Logger } from '../actors/logger.ts'
 import type { ModelSchema, ToolContext } from '../actors/tool.ts'
+import type { Refuse } from '../bounded-answer.ts'
 import { systemClock } from '../clock.ts'
 import { ConfigurationError, DramatisError, describe, shown, ToolFailedError } from '../errors.ts'
+import { type HttpServer, httpTransport } from './http.ts'
+import { printedOn } from './printed.ts'
 import { boundedValidator, schemaOf } from './schema.ts'
 import { type Sdk, sdk } from './sdk.ts'
+import { type StdioServer, StdioTransport } from './stdio.ts'
 
 /**
  * Where a server is. Started here: `command` with `args`, in the folder `cwd`, with the environment `env` and nothing else of
  * this process's. Or reached by HTTP, with `headers` in each request.
  */
-export type McpServer =
-  | { command: string; args?: string[]; env?: Record<string, string>; cwd?: string }
-  | { url: URL | string; headers?: Record<string, string> }
+export type McpServer = StdioServer | HttpServer
 
 export interface OfferedTool {
   name: string
@@ -42,7 +44,6 @@ const MOST_PAGES = 100
 const MOST_TOOLS = 1_024
 /** The caller of a tool has its own time limit, which ends the wait by its signal. */
 const NO_LIMIT = 2 ** 31 - 1
-const LONGEST_PRINT = 16_384
 const LEAVE_MS = 1_000
 
 /** Connects, and asks which tools there are. Rejects with `ConfigurationError`. */
@@ -55,6 +56,11 @@ export async function connect(server: McpServer, timeoutMs: number, logger: Logg
   )
   client.onerror = (error) =>
     logger?.warn({ server: name, error: describe(error) }, 'an MCP server or the connection to it failed')
+  let refusal: Error | undefined
+  const refuse = (what: string) => {
+    refusal ??= new Error(`it ${what}, so the connection to it was ended`)
+    return refusal
+  }
   let line: Line | undefined
   let closing: Promise<void> | undefined
   const close = () => {
@@ -64,7 +70,7 @@ export async function connect(server: McpServer, timeoutMs: number, logger: Logg
   const late = AbortSignal.timeout(timeoutMs)
   try {
     const options = { signal: late, timeout: NO_LIMIT }
-    line = lineTo(kit, server, name, logger)
+    line = lineTo(kit, server, name, logger, refuse)
     await client.connect(line.transport, options)
     const offered = await toolsOf(client, options)
     return {
@@ -72,14 +78,14 @@ export async function connect(server: McpServer, timeoutMs: number, logger: Logg
       offered,
       schemaOf: (inputSchema) => schemaOf(kit, inputSchema),
       close,
-      call: (tool, input, context) => call(client, name, tool, input, context),
+      call: (tool, input, context) => call({ client, name, refusal: () => refusal }, tool, input, context),
     }
   } catch (error) {
     await close().catch(() => {})
     if (error instanceof DramatisError) throw error
     const why = late.aborted
       ? `it did not say which tools it has within ${timeoutMs} ms (connectTimeoutMs)`
-      : wordsOf(error, server)
+      : (refusal?.message ?? wordsOf(error, server))
     const path = 'command' in server ? 'command' : 'url'
     throw new ConfigurationError(`mcpTools: ${name} cannot be used: ${why}.`, { path, server: name }, error)
   }
@@ -92,6 +98,7 @@ async function hangUp(client: Client, line: Line | undefined): Promise<void> {
   await Promise.race([left, systemClock.sleep(LEAVE_MS, enough.signal).catch(() => {})])
   enough.abort()
   await client.close()
+  await line?.ended?.()
 }
 
 async function toolsOf(client: Client, options: { signal: AbortSignal; timeout: number }): Promise<OfferedTool[]> {
@@ -108,8 +115,7 @@ async function toolsOf(client: Client, options: { signal: AbortSignal; timeout: 
 }
 
 async function call(
-  client: Client,
-  server: string,
+  { client, name, refusal }: { client: Client; name: string; refusal: () => Error | undefined },
   tool: string,
   input: unknown,
   { signal, progress }: ToolContext,
@@ -124,38 +130,27 @@ async function call(
     return result as CallToolResult
   } catch (error) {
     const isGone = client.transport === undefined
-    const why = isGone ? 'the server is gone; connect to it again with mcpTools' : describe(error)
-    throw new ToolFailedError(`The tool "${tool}" of ${server} failed: ${why}`, { tool, server }, error)
+    const why = isGone
+      ? `${refusal()?.message ?? 'the server is gone'}; connect to it again with mcpTools`
+      : describe(error)
+    throw new ToolFailedError(`The tool "${tool}" of ${name} failed: ${why}`, { tool, server: name }, error)
   }
 }
 
-/** What carries messages, and what is done before it is closed. */
+/** What carries messages, what is done before it is closed, and what is waited for then. */
 interface Line {
   transport: Transport
   leave?: () => Promise<void>
+  ended?: () => Promise<void>
 }
 
-function lineTo(kit: Sdk, server: McpServer, name: string, logger: Logger | undefined): Line {
+function lineTo(kit: Sdk, server: McpServer, name: string, logger: Logger | undefined, refuse: Refuse): Line {
   if ('command' in server) {
-    const { command, args = [], env = {}, cwd } = server
-    const transport = new kit.StdioClientTransport({
-      command,
-      args,
-      // The package would add some of this process's; undefined keeps them out.
-      env: { ...Object.fromEntries(kit.inheritedNames.map((inherited) => [inherited, undefined])), ...env } as Record<
-        string,
-        string
-      >,
-      stderr: logger ? 'pipe' : 'ignore',
-      ...(cwd !== undefined && { cwd }),
-    })
-    transport.stderr?.on('data', (text: Buffer) =>
-      logger?.info({ server: name }, text.toString().trimEnd().slice(0, LONGEST_PRINT)),
-    )
-    return { transport }
+    const printed = logger && printedOn((text) => logger.info({ server: name }, text))
+    const transport = new StdioTransport(server, { kit, refuse, printed })
+    return { transport, ended: () => transport.close() }
   }
-  const { url, headers = {} } = server
-  const transport = new kit.StreamableHTTPClientTransport(new URL(url), { requestInit: { headers } })
+  const transport = httpTransport(kit, server, refuse)
   return { transport, leave: () => transport.terminateSession() }
 }
 

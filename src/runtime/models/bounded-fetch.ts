@@ -1,40 +1,10 @@
 /**
- * The `fetch` that a provider's client is given. It bounds what a server can make this process hold and read: the decompressed
- * bytes of a body, of one event, and of all that carries no data. It passes a stream on as one whole event at a time, without
- * blank lines and comments, and lets the event loop go round in between: the client's own reader takes quadratic time for long
- * events and for long runs of blank lines. It follows a redirect to the same origin alone: any other would take the prompt along.
+ * The `fetch` that a provider's client is given. It bounds what a server can make this process hold and read, and follows a redirect
+ * to the same origin alone: any other would take the prompt along.
  */
-import { setImmediate } from 'node:timers/promises'
-import { SseFrames } from './sse-frames.ts'
-
-/** In bytes, after decompression. */
-export interface AnswerLimits {
-  /** Of a body in one piece, which is read at once; of an error too. 16 MiB. */
-  readonly body: number
-  /** Of a whole stream of events. 128 MiB. */
-  readonly stream: number
-  /** Of one event of a stream. 16 MiB. */
-  readonly event: number
-  /** Of blank lines and comments in one stream. 1 MiB. */
-  readonly empty: number
-  /** Events in one stream. 1,000,000. */
-  readonly events: number
-}
-
-const MIB = 2 ** 20
-const ANSWER_LIMITS: AnswerLimits = {
-  body: 16 * MIB,
-  stream: 128 * MIB,
-  event: 16 * MIB,
-  empty: MIB,
-  events: 1e6,
-}
+import { ANSWER_LIMITS, type AnswerLimits, boundedAnswer } from '../../bounded-answer.ts'
 
 const MOST_REDIRECTS = 3
-/** How much is read before timers and other sockets have their turn. */
-const SLICE_BYTES = 64 * 1_024
-const SLICE_EVENTS = 512
-
 /** Why an answer is not read on: `what` goes on after 'Model "x" of y'. */
 export class AnswerRefusedError extends Error {
   readonly what: string
@@ -51,7 +21,7 @@ export class AnswerRefusedError extends Error {
 
 /** The bounded form of `fetch`. It rejects with `AnswerRefusedError`, and so does reading the body of what it resolves to. */
 export function boundedFetch(limits: AnswerLimits = ANSWER_LIMITS): typeof fetch {
-  return async (input, init) => bounded(await withinOrigin(input, init), limits)
+  return async (input, init) => boundedAnswer(await withinOrigin(input, init), refuse, { limits })
 }
 
 async function withinOrigin(input: string | URL | Request, init: RequestInit | undefined): Promise<Response> {
@@ -81,51 +51,8 @@ async function withinOrigin(input: string | URL | Request, init: RequestInit | u
   }
 }
 
-function bounded(response: Response, limits: AnswerLimits): Response {
-  const { body, headers, status, statusText, url } = response
-  if (!body) return response
-  const isStream = response.ok && headers.get('content-type')?.toLowerCase().startsWith('text/event-stream')
-  const chunks = isStream ? events(body, limits) : counted(body, limits.body, 'a body')
-  const copy = new Response(ReadableStream.from(chunks), { headers, status, statusText })
-  // the constructor knows no url, and callers look at it
-  return Object.defineProperty(copy, 'url', { value: url })
-}
-
-/** Yields the chunks as they are, and throws when there are more bytes than that. */
-async function* counted(body: ReadableStream<Uint8Array>, limit: number, of: string): AsyncGenerator<Uint8Array> {
-  let size = 0
-  let sincePause = 0
-  for await (const chunk of body) {
-    size += chunk.byteLength
-    if (size > limit) throw tooLarge(of, limit)
-    yield chunk
-    sincePause += chunk.byteLength
-    if (sincePause < SLICE_BYTES) continue
-    sincePause = 0
-    await setImmediate() // a body that is here already would keep timers and other sockets waiting
-  }
-}
-
-/** Yields one whole event at a time. */
-async function* events(body: ReadableStream<Uint8Array>, limits: AnswerLimits): AsyncGenerator<Uint8Array> {
-  const frames = new SseFrames()
-  let count = 0
-  for await (const chunk of counted(body, limits.stream, 'a stream')) {
-    for (const event of frames.take(chunk)) {
-      if (event.byteLength > limits.event) throw tooLarge('an event', limits.event)
-      yield event
-      count += 1
-      if (count > limits.events)
-        throw new AnswerRefusedError(`sends a stream of more than ${limits.events} events`, ADVICE)
-      if (count % SLICE_EVENTS === 0) await setImmediate()
-    }
-    if (frames.pending > limits.event) throw tooLarge('an event', limits.event)
-    if (frames.empty > limits.empty) throw tooLarge('a stream without data', limits.empty)
-  }
-  yield* frames.end()
-}
-
-const ADVICE = 'It was not read on. Look at what stands at its baseURL; ask for less at once if that is right.'
-
-const tooLarge = (of: string, bytes: number) =>
-  new AnswerRefusedError(`sends ${of} of more than ${bytes / MIB} MiB`, ADVICE)
+const refuse = (what: string) =>
+  new AnswerRefusedError(
+    what,
+    'It was not read on. Look at what stands at its baseURL; ask for less at once if that is right.',
+  )

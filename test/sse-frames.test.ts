@@ -1,6 +1,6 @@
 import t from 'tap'
-import { SseFrames } from '../../../src/runtime/models/sse-frames.ts'
-import { Dice } from '../../dice.ts'
+import { SseFrames } from '../src/sse-frames.ts'
+import { Dice } from './dice.ts'
 
 /** The events of a stream that comes in these chunks. */
 function framesOf(chunks: readonly Uint8Array[]): string[] {

@@ -1,0 +1,101 @@
+/**
+ * The answer of an HTTP server, with bounds on what it can make this process hold and read: the decompressed bytes of a body, of one
+ * event, and of all that carries no data. A stream is passed on as one whole event at a time, without blank lines and comments, and
+ * the event loop goes round in between: readers of events take quadratic time for long events and for long runs of blank lines.
+ */
+import { setImmediate } from 'node:timers/promises'
+import { SseFrames } from './sse-frames.ts'
+
+/** In bytes, after decompression. */
+export interface AnswerLimits {
+  /** Of a body in one piece, which is read at once; of an error too. 16 MiB. */
+  readonly body: number
+  /** Of a whole stream of events. 128 MiB. */
+  readonly stream: number
+  /** Of one event of a stream. 16 MiB. */
+  readonly event: number
+  /** Of blank lines and comments in one stream. 1 MiB. */
+  readonly empty: number
+  /** Events in one stream. 1,000,000. */
+  readonly events: number
+}
+
+export const MIB = 2 ** 20
+export const ANSWER_LIMITS: AnswerLimits = {
+  body: 16 * MIB,
+  stream: 128 * MIB,
+  event: 16 * MIB,
+  empty: MIB,
+  events: 1e6,
+}
+
+/** How much is read before timers and other sockets have their turn. */
+const SLICE_BYTES = 64 * 1_024
+const SLICE_EVENTS = 512
+
+/** What an answer over a bound fails with. `what` goes on after the server's name: 'sends a body of more than 16 MiB'. */
+export type Refuse = (what: string) => Error
+
+/** Whether it is read as a stream of events. */
+export function isEventStream({ ok, headers }: Response): boolean {
+  return ok && (headers.get('content-type')?.toLowerCase().startsWith('text/event-stream') ?? false)
+}
+
+/** Reading the body of what this returns throws what `refuse` makes, once more comes than that. */
+export function boundedAnswer(
+  response: Response,
+  refuse: Refuse,
+  { limits = ANSWER_LIMITS, isStream = isEventStream(response) }: { limits?: AnswerLimits; isStream?: boolean } = {},
+): Response {
+  const { body, headers, status, statusText, url } = response
+  if (!body) return response
+  const chunks = isStream ? events(body, limits, refuse) : counted(body, limits.body, 'a body', refuse)
+  const copy = new Response(ReadableStream.from(chunks), { headers, status, statusText })
+  // the constructor knows no url, and callers look at it
+  return Object.defineProperty(copy, 'url', { value: url })
+}
+
+/** Yields the chunks as they are, and throws when there are more bytes than that. */
+async function* counted(
+  body: ReadableStream<Uint8Array>,
+  limit: number,
+  of: string,
+  refuse: Refuse,
+): AsyncGenerator<Uint8Array> {
+  let size = 0
+  let sincePause = 0
+  for await (const chunk of body) {
+    size += chunk.byteLength
+    if (size > limit) throw refuse(tooLarge(of, limit))
+    yield chunk
+    sincePause += chunk.byteLength
+    if (sincePause < SLICE_BYTES) continue
+    sincePause = 0
+    await setImmediate() // a body that is here already would keep timers and other sockets waiting
+  }
+}
+
+/** Yields one whole event at a time. */
+async function* events(
+  body: ReadableStream<Uint8Array>,
+  limits: AnswerLimits,
+  refuse: Refuse,
+): AsyncGenerator<Uint8Array> {
+  const frames = new SseFrames()
+  let count = 0
+  for await (const chunk of counted(body, limits.stream, 'a stream', refuse)) {
+    for (const event of frames.take(chunk)) {
+      if (event.byteLength > limits.event) throw refuse(tooLarge('an event', limits.event))
+      yield event
+      count += 1
+      if (count > limits.events) throw refuse(`sends a stream of more than ${limits.events} events`)
+      if (count % SLICE_EVENTS === 0) await setImmediate()
+    }
+    if (frames.pending > limits.event) throw refuse(tooLarge('an event', limits.event))
+    if (frames.empty > limits.empty) throw refuse(tooLarge('a stream without data', limits.empty))
+  }
+  yield* frames.end()
+}
+
+/** How it is said that a server sends too much. */
+export const tooLarge = (of: string, bytes: number): string => `sends ${of} of more than ${bytes / MIB} MiB`

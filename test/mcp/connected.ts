@@ -1,0 +1,16 @@
+/** A connection to an MCP server, without a team. */
+import type t from 'tap'
+import type { Logger } from '../../src/actors/logger.ts'
+import type { ToolContext } from '../../src/actors/tool.ts'
+import { connect, type McpServer } from '../../src/mcp/connection.ts'
+
+type Test = Pick<typeof t, 'teardown'>
+
+/** Ends with the test. */
+export async function connected(t: Test, server: McpServer, logger?: Logger) {
+  const connection = await connect(server, 120_000, logger)
+  t.teardown(() => connection.close())
+  const { signal } = new AbortController()
+  const call = (tool: string) => connection.call(tool, {}, { signal, progress: () => {} } as unknown as ToolContext)
+  return { connection, call }
+}
