@@ -128,7 +128,13 @@ export interface SupervisionConfig {
    * thread.
    */
   onHandlerError?: 'fail' | 'retry' | 'restart'
-  /** 5,000: silence of a thread with an open turn after which it is ended; off while a debugger is attached. */
+  /**
+   * 5,000: silence of a thread with an open turn after which it is ended; off while a debugger is attached. The time counts in which
+   * the thread ran or was blocked, not the time in which it waited for a processor: on Linux by the kernel's figures of the thread.
+   * Where these cannot be read (another system, or Node's permission model), silence while the machine has no processor to spare
+   * counts with the processor time alone (0 before Node 24.6), and after ten times `watchdogMs` the thread is ended in any case.
+   * The message is not charged with such a death for its first `poisonAttempts`.
+   */
   watchdogMs?: number | false
   /** 60,000: an agent stopped for good is tried again after this. */
   coolDownMs?: number

@@ -226,6 +226,7 @@ function crashError(agent: string, { code, error }: ThreadExit): AgentCrashedErr
 function fingerprint({ code, error, outside }: ThreadExit, verdict: DramatisError): string | null {
   if (outside) return null
   if (error) return `${error.name}: ${error.message}\n${error.stack?.split('\n')[1] ?? ''}`
-  if (code === FENCED || verdict.code !== 'AGENT_CRASHED') return verdict.message
-  return `${code}: ${verdict.message}`
+  if (verdict.code !== 'AGENT_CRASHED') return verdict.message
+  const text = verdict.message.replaceAll(/\d+/g, '#') // how much it used, or held, is another figure each time
+  return code === FENCED ? text : `${code}: ${text}`
 }

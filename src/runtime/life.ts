@@ -57,6 +57,8 @@ export class Life {
   lastStep = 0
   /** Why the host ends it, when it does. */
   verdict: DramatisError | undefined
+  /** The watchdog ends it, but it may have been silent for want of a processor alone. */
+  starved = false
   /** The host ends it for the sake of others; who waits for that is here. */
   recalled: (() => void)[] | undefined
   /** How many frames its turns were given that they may have waited for. */

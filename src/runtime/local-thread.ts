@@ -47,6 +47,7 @@ export class LocalThread implements Thread {
   onPrint(): void {}
   onForeignPost(): void {}
   eventLoop(): undefined {}
+  times(): undefined {}
   ring(): void {
     const { scheduler } = this.#options
     scheduler.defer(() => {

@@ -143,7 +143,10 @@ export class Redelivery implements Redelivering {
     return undefined
   }
 
-  /** Rule 7: a message that was there when its agent died answers for it. */
+  /**
+   * Rule 7: a message that was there when its agent died answers for it. Not where the thread may only have wanted for a
+   * processor; as that often happens to few, such a message is let off as often as others may cost a life.
+   */
   #charge(
     cell: Cell,
     life: Life,
@@ -152,6 +155,10 @@ export class Redelivery implements Redelivering {
     print: string | null,
     alone: boolean,
   ): Fate | undefined {
+    if (life.starved && envelope.uncharged < cell.settings.supervision.poisonAttempts) {
+      envelope.uncharged += 1
+      return undefined
+    }
     envelope.deaths ??= []
     const { deaths } = envelope
     const data = errorData(error)

@@ -10,6 +10,7 @@ import { AgentCrashedError, errorData } from '../errors.ts'
 import { permissionFlags } from '../thread-flags.ts'
 import { PrintedLines, type PrintListener } from './printed-lines.ts'
 import { type ThreadCode, threadCode } from './thread-code.ts'
+import { ThreadClock, type ThreadTimes } from './thread-times.ts'
 import { unrefWorker } from './unref-worker.ts'
 
 /** Why a thread is gone. `error` is what it threw outside of any turn. */
@@ -35,6 +36,8 @@ export interface Thread {
   ring(): void
   /** How long its event loop has worked and waited, in ms; undefined for one without a loop of its own. */
   eventLoop(): { active: number; idle: number } | undefined
+  /** What it had of the processors; undefined where only the time is known. */
+  times(): ThreadTimes | undefined
   start(assignment: Assignment): Promise<Started>
   /** Rejects with what the stop hook throws. */
   stop(): Promise<void>
@@ -55,11 +58,18 @@ export interface Spawner {
   close(): Promise<void>
 }
 
+/** What thread-boot.cjs posts. */
+interface Booted {
+  tid: number
+  compiled: Uint8Array | undefined
+}
+
 export class WorkerThread implements Thread {
   readonly isolated = true
   warm = false
   readonly #worker: Worker
   readonly #control: Remote<ThreadControl>
+  readonly #clock: ThreadClock
   readonly #dead: Promise<never>
   /** Nobody waits for its start any more: it has started, or failed to, or was ended. */
   readonly settled: Promise<void>
@@ -82,6 +92,7 @@ export class WorkerThread implements Thread {
       stderr: true,
       ...(maxHeapMb !== null && { resourceLimits: { maxOldGenerationSizeMb: maxHeapMb } }),
     })
+    this.#clock = new ThreadClock(this.#worker)
     this.#worker.on('error', (error) => {
       this.#error = error instanceof Error ? error : new Error(String(error))
     })
@@ -108,11 +119,12 @@ export class WorkerThread implements Thread {
     port1.unref()
   }
 
-  /** Its first post says that it has booted; those that follow are bells. */
+  /** Its first post says that it has booted, before any code of an agent is there; those that follow are bells. */
   #boot(code: ThreadCode): Promise<void> {
     return new Promise((resolve) => {
-      this.#worker.once('message', (compiled: unknown) => {
-        if (compiled instanceof Uint8Array) code.entry.compiled ??= compiled
+      this.#worker.once('message', ({ tid, compiled }: Booted) => {
+        this.#clock.tid = tid
+        code.entry.compiled ??= compiled
         // One listener for both: two would cost each bell a copy of their list.
         this.#worker.on('message', (bell) => (bell === 0 ? this.#rung() : this.#foreignPost()))
         resolve()
@@ -155,6 +167,9 @@ export class WorkerThread implements Thread {
   }
   eventLoop(): { active: number; idle: number } {
     return this.#worker.performance.eventLoopUtilization()
+  }
+  times(): ThreadTimes {
+    return this.#clock.read()
   }
 
   /** A Comlink promise to a dead thread never settles, so each call is raced against the thread's end. */

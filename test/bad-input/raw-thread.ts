@@ -53,6 +53,7 @@ export class RawThread implements Thread {
   onPrint(): void {}
   onForeignPost(): void {}
   eventLoop(): undefined {}
+  times(): undefined {}
   ring(): void {}
   async start({ window, index }: Assignment): Promise<Started> {
     this.window = new Window(window)

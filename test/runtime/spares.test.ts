@@ -38,6 +38,9 @@ class FakeThread implements SpareThread {
   eventLoop() {
     return undefined
   }
+  times() {
+    return undefined
+  }
   async start() {
     return { ok: true as const, state: undefined }
   }

@@ -15,6 +15,7 @@ import type { RunState } from '../../src/runtime/run-state.ts'
 import { settingsFrom, type TeamOptions } from '../../src/runtime/settings.ts'
 import { Supervisor } from '../../src/runtime/supervisor.ts'
 import type { Spawner, Thread, ThreadExit } from '../../src/runtime/thread.ts'
+import type { ThreadTimes } from '../../src/runtime/thread-times.ts'
 import { virtualClock } from '../../src/testing.ts'
 import { type Receive, silent } from './teams.ts'
 
@@ -129,6 +130,7 @@ class WatchedThread implements Thread {
   onPrint(): void {}
   onForeignPost(): void {}
   eventLoop(): undefined {}
+  times: () => ThreadTimes | undefined = () => undefined
   ring(): void {
     if (!this.ailments.has('deaf')) this.#local.ring()
   }

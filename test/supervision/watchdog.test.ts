@@ -4,6 +4,7 @@ import t from 'tap'
 import type { Scheduler } from '../../src/clock.ts'
 import { restarts } from '../../src/runtime/parts/restarts.ts'
 import { watchdog } from '../../src/runtime/parts/watchdog.ts'
+import type { ThreadTimes } from '../../src/runtime/thread-times.ts'
 import { ahead, BareSupervisor } from './bare-supervisor.ts'
 import { never, outcomeOf, type Receive } from './teams.ts'
 
@@ -180,6 +181,100 @@ t.test('rule 13: one agent has its own watchdogMs, whatever the others have', as
   await bare.clock.advance(200)
   t.equal(bare.host.cell('quick')!.epoch, 2)
   t.equal(bare.host.cell('slow')!.epoch, 1)
+})
+
+/** One that is deaf, and of which the system says that. */
+async function told(receive: Receive, times: (ms: number) => ThreadTimes) {
+  const team = await inTurn(receive)
+  const { clock, threads } = team.bare
+  const make = () => {
+    const thread = threads.get('worker')!
+    thread.ailments.add('deaf')
+    thread.times = () => times(clock.monotonic())
+  }
+  make()
+  return { ...team, make }
+}
+
+t.test('rule 13: a thread that waits for a processor is not stuck, however long it waits', async (t) => {
+  const { bare, cell } = await told(
+    () => never,
+    (ms) => ({ cpuMs: ms / 100, waitedMs: (99 * ms) / 100, runnable: true }),
+  )
+  await bare.clock.advance(90_000)
+  t.equal(cell.epoch, 1)
+  await bare.clock.advance(20_000)
+  t.equal(cell.epoch, 2, 'it has used watchdogMs of processor time')
+})
+
+t.test('rule 13: a thread that is blocked is ended, though it uses no processor', async (t) => {
+  const { bare, asked, cell } = await told(
+    (_message, { attempt }) => (attempt > 1 ? `attempt ${attempt}` : never),
+    () => ({ cpuMs: 7, waitedMs: 7, runnable: false }),
+  )
+  await bare.clock.advance(2_000)
+  t.equal(cell.epoch, 2)
+  t.match(asked, { value: 'attempt 2' })
+})
+
+t.test('rule 13: where nobody knows whether it waits for a processor, it has ten times as long', async (t) => {
+  const { bare, cell } = await told(
+    () => never,
+    () => ({ cpuMs: 0, waitedMs: 0, runnable: true }),
+  )
+  await bare.clock.advance(9_500)
+  t.equal(cell.epoch, 1)
+  await bare.clock.advance(1_500)
+  t.equal(cell.epoch, 2)
+})
+
+t.test(
+  'rules 7 and 13: a message is not charged with a death for which a processor may have been missing',
+  async (t) => {
+    const { bare, asked, cell, make } = await told(
+      () => never,
+      () => ({ cpuMs: 0, waitedMs: 0, runnable: true }),
+    )
+    for (let life = 1; life <= 3; life++) {
+      t.equal(cell.epoch, life)
+      make()
+      await bare.clock.advance(20_000)
+    }
+    t.notOk(asked.settled, 'three deaths would have been poison, and two of the same kind')
+    for (let life = 4; life <= 5; life++) {
+      make()
+      await bare.clock.advance(20_000)
+    }
+    t.match(asked.error, { code: 'AGENT_CRASHED', message: /died 2 times on this message/ }, 'but not for ever')
+  },
+)
+
+t.test('rule 13: its death says what the thread did with the time', async (t) => {
+  const { bare, asked, make } = await told(
+    () => never,
+    (ms) => ({ cpuMs: ms / 2, waitedMs: ms / 2, runnable: true }),
+  )
+  await bare.clock.advance(4_000)
+  make()
+  await bare.clock.advance(4_000)
+  t.match(
+    asked.error?.message,
+    /used 1000 ms of processor time, was blocked for 0 ms and waited 1000 ms for a processor/,
+  )
+})
+
+t.test('rule 13: what a thread did is read only where a look finds it silent', async (t) => {
+  let readings = 0
+  const { bare, thread } = await inTurn(() => never)
+  thread.times = () => {
+    readings += 1
+    return undefined
+  }
+  await bare.clock.advance(60_000)
+  t.equal(readings, 0)
+  thread.ailments.add('deaf')
+  await bare.clock.advance(600)
+  t.ok(readings > 0)
 })
 
 t.test('rule 13: a new life has all of its time, however long the one before it was silent', async (t) => {

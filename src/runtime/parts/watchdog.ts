@@ -1,9 +1,10 @@
 /**
  * Finds threads that are stuck: with a turn under way, and silent for `watchdogMs`. Silent means that neither a bell was
- * answered, nor a message taken, nor anything written. It asks by bell, so an idle team has no timer; it pauses while a debugger is
- * attached. When the host itself was late, the thread was asked no sooner: the time counts as one interval, however long it was. So
- * a host that is late each time, for want of a core, finds them too. With the heartbeat comes how much a thread holds outside of
- * its heap, where that has a limit.
+ * answered, nor a message taken, nor anything written. Of that silence the time counts in which the thread ran or was blocked, not
+ * the time in which it waited for a processor (silence.ts); what it did is read only where a look finds it silent. It asks by bell,
+ * so an idle team has no timer; it pauses while a debugger is attached. When the host itself was late, the thread was asked no
+ * sooner: sleep counts as one interval then, however long it was. So a host that is late each time, for want of a core, finds them
+ * too. With the heartbeat comes how much a thread holds outside of its heap, where that has a limit.
  */
 import { url as inspectorUrl } from 'node:inspector'
 import type { Timer } from '../../clock.ts'
@@ -12,11 +13,7 @@ import { BEAT, EXTERNAL_KIB } from '../../mailbox/window.ts'
 import type { Cell } from '../cell.ts'
 import type { Part } from '../core.ts'
 import type { Life } from '../life.ts'
-
-interface Pulse {
-  beat: number
-  silentMs: number
-}
+import { Silence } from '../silence.ts'
 
 /** How often a thread is asked that nobody watches, but whose memory has a limit. */
 const MEMORY_MS = 1_250
@@ -28,7 +25,7 @@ const beatMs = ({ settings: { supervision, maxExternalMb } }: Cell): number => {
 
 export const watchdog: Part = (core) => {
   const { clock, deaths } = core
-  const pulses = new WeakMap<Life, Pulse>()
+  const silences = new WeakMap<Life, Silence>()
   let timer: Timer | undefined
   let checkedAt = 0
   /** Those whose memory has a limit, among the first `seen` cells. */
@@ -63,26 +60,24 @@ export const watchdog: Part = (core) => {
     const least = interval()
     checkedAt = now
     const attached = inspectorUrl() !== undefined
-    for (const cell of cells) look(cell, passed > 2 * least + 100 ? least : passed, attached)
+    for (const cell of cells) look(cell, passed, passed > 2 * least + 100 ? least : passed, attached)
     arm()
   }
 
-  const look = (cell: Cell, passedMs: number, excused: boolean) => {
+  const look = (cell: Cell, passedMs: number, mostMs: number, excused: boolean) => {
     const life = cell.life!
     const { window } = life
     const beat =
       Atomics.load(window.words, BEAT) + window.outbox.readTo() + window.plain.readTo() + window.ranked.readTo()
-    const pulse = pulses.get(life)
+    const silence = silences.get(life)
     const limit = cell.settings.supervision.watchdogMs
-    const silentMs = (pulse?.silentMs ?? 0) + passedMs
-    if (!pulse || pulse.beat !== beat || excused || limit === false) pulses.set(life, { beat, silentMs: 0 })
-    else if (silentMs < limit) pulse.silentMs = silentMs
+    if (silence?.beat !== beat || excused || limit === false) silences.set(life, new Silence(beat))
     else {
-      const error = new AgentCrashedError(
-        `The thread of agent "${cell.name}" is stuck: with a turn under way it gave no sign of life for ${limit} ms (an endless loop, or blocking code). Raise supervision.watchdogMs if its work may take that long without a pause.`,
-        { agent: cell.name, watchdogMs: limit },
-      )
-      return deaths.kill(cell, error)
+      silence.add(passedMs, mostMs, life.thread.times())
+      if (silence.isStuck(limit)) {
+        life.starved = silence.isDoubtful(limit)
+        return deaths.kill(cell, stuck(cell.name, limit, silence))
+      }
     }
     life.thread.ring()
   }
@@ -105,6 +100,12 @@ export const watchdog: Part = (core) => {
     },
   }
 }
+
+const stuck = (agent: string, watchdogMs: number, silence: Silence) =>
+  new AgentCrashedError(
+    `The thread of agent "${agent}" is stuck: with a turn under way it gave no sign of life for ${silence.words} (an endless loop, or blocking code). Raise supervision.watchdogMs (${watchdogMs}) if its work may take that long without a pause.`,
+    { agent, watchdogMs, silentMs: silence.totalMs, processorMs: silence.cpuMs, blockedMs: silence.blockedMs },
+  )
 
 const tooMuch = (agent: string, heldMb: number, maxExternalMb: number) =>
   new AgentCrashedError(
