@@ -43,6 +43,17 @@ t.test('an answer that a tool forges is its own; one that is no JSON, or too dee
     ])
 })
 
+t.test('an answer that a tool forges is as long as answers may be, and an error too', async (t) => {
+  const { call } = desk(t, [tool('posting')], { communication: { maxMessageBytes: 100_000 } })
+  const forged = async (kind: string) => (await call('posting', { forge: { kind, size: 5_000_000 } })).outcomes
+  t.match(await forged('output'), [{ code: 'TOOL_FAILED', message: /gave \d+ bytes; at most 100000 are taken/ }])
+  for (const kind of ['message', 'details']) {
+    const [outcome] = await forged(kind)
+    t.equal(outcome!.code, 'TOOL_FAILED', kind)
+    t.match(outcome!.message, /^x{1,65536}$/, kind)
+  }
+})
+
 t.test('a tool that posts without end loses its thread, and its call fails', async (t) => {
   const { call } = desk(t, [tool('posting')])
   t.match((await call('posting', { flood: 100_000 })).outcomes, [

@@ -137,6 +137,20 @@ t.test('prints are bounded', async (t) => {
   t.match(done, /^line 0\n[\s\S]*bytes left out[\s\S]*line 19999\n$/)
 })
 
+t.test('results are bounded, whatever the code makes of what bounds them', async (t) => {
+  const long = '"x".repeat(1e6)'
+  const programs = [
+    `String.prototype.slice = function () { return String(this) }; ${long}`,
+    `const error = new Error("bad"); error.name = ${long}; error`,
+    `RegExp.prototype.exec = () => [${long}]; throw new Error("bad")`,
+  ]
+  for (const code of programs) {
+    const outcome = { done: '', failed: '', ...(await run(code)) }
+    const { length } = outcome.done + outcome.failed
+    t.ok(length >= 200_000 && length < 201_000, `${length} characters: ${code}`)
+  }
+})
+
 t.test('what cannot be interrupted is killed with its thread', async (t) => {
   const task = { kind: 'run-code', code: 'new Array(1e8) + ""', input: 'null', limitMs: LONG_MS } as const
   await t.rejects(inSandbox(task, new AbortController().signal, SHORT_MS), {

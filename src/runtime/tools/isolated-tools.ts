@@ -5,6 +5,7 @@ import type { ModelSchema, ToolContext, ToolDefinition } from '../../actors/tool
 import type { ToolTaskResult } from '../../actors/tool-task.ts'
 import type { Scheduler } from '../../clock.ts'
 import { describe, errorFrom, StartFailedError, TeamClosedError, ToolFailedError } from '../../errors.ts'
+import { frameBytes } from '../../mailbox/frame-body.ts'
 import { nestsTooDeep } from '../../mailbox/json-depth.ts'
 import { loadable } from '../bundle.ts'
 import type { CellSettings } from '../cell-settings.ts'
@@ -133,6 +134,12 @@ export class IsolatedTools {
       )
     }
     if (!('output' in result) || result.output === undefined) return undefined
+    const bytes = frameBytes('', result.output) // its thread looks as well, where the tool's code can change what looks
+    if (bytes > maxBytes)
+      throw new ToolFailedError(
+        `The isolated tool in ${code.shown} gave ${bytes} bytes; at most ${maxBytes} are taken (communication.maxMessageBytes). Let it return less, or a reference.`,
+        { module: code.shown, bytes, limit: maxBytes },
+      )
     const text = `The isolated tool in ${code.shown} gave what is no JSON, or is nested more than 1,000 levels deep.`
     if (nestsTooDeep(result.output)) throw new ToolFailedError(text, { module: code.shown })
     try {

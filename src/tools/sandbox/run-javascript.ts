@@ -13,6 +13,7 @@ import type { Outcome } from './task.ts'
 export const MEMORY_BYTES = 64 * 1024 * 1024
 const STACK_BYTES = 256 * 1024
 const KEPT_BYTES = 16 * 1024 // of the head and of the tail of what it prints
+const LONGEST_RESULT = 200_000 // characters
 const BAD_DESCRIPTOR = 8 // of WASI
 
 /** What it printed, then the value of its last expression. */
@@ -32,7 +33,8 @@ export async function runJavaScript(task: { code: string; input: string; limitMs
   let ended: { value?: string; error?: string } = { error: WAITS }
   const end = (key: 'value' | 'error') =>
     vm.newFunction(key, (text) => {
-      ended = { [key]: text?.toString() }
+      // cut here: within, the code can have changed what cuts
+      ended = { [key]: text?.toString().slice(0, LONGEST_RESULT) }
       return vm.undefined
     })
   const print = vm.newFunction('print', (text) => {
@@ -65,7 +67,7 @@ function withOutput(message: string, output: string): string {
  * changes of this it changes for itself: only texts leave the engine.
  */
 const PRELUDE = `(input, print, succeed, fail) => {
-  const LONGEST = 200_000
+  const LONGEST = ${LONGEST_RESULT} // before much is copied; what holds is the cut outside
   const { parse, stringify } = JSON
   const plain = (key, value) => {
     if (typeof value === 'bigint') return value + 'n'
