@@ -15,6 +15,9 @@ interface Asked {
   state: 'new' | 'twice' | 'busy'
 }
 
+/** So many questions about one turn get a second answer; whoever asked the ones before them asks again by himself. */
+const MOST_TOLD = 8
+
 export class Probes {
   readonly #work: OwnWork | undefined
   #asked: Asked[] = []
@@ -38,8 +41,10 @@ export class Probes {
     return this.#work !== undefined && !this.#work.isBusy(turn)
   }
 
+  /** A turn may be in question more than once at a time: each question is answered. */
   add(turn: number, number: number): void {
-    this.#asked = this.#asked.filter((asked) => asked.turn !== turn)
+    const told = this.#asked.filter((asked) => asked.turn === turn && asked.state === 'busy')
+    if (told.length >= MOST_TOLD) this.#asked.splice(this.#asked.indexOf(told[0]!), 1)
     this.#asked.push({ turn, number, state: 'new' })
   }
 
@@ -52,7 +57,7 @@ export class Probes {
     let again = false
     this.#asked = this.#asked.filter((asked) => {
       const turn = turns.find(({ start }) => start.turn === asked.turn)
-      if (!turn) return false
+      if (!turn) return false // it has ended, which the host reads before it could read an answer
       const waits = turn.parked
       const quiet = waits && !this.#work?.isBusy(turn)
       if (quiet) loop.writeControl(QUIET, turn.start, asked.number, 1)

@@ -11,10 +11,16 @@ const ONCE_LEFT_STANDING = [984, 3_034]
 const ONCE_OVER_THE_LIMIT = [1_284]
 /** The test itself took the answer to an earlier message with the same plan for that of a later one. */
 const ONCE_TAKEN_FOR_ANSWERED = [1_701]
+/** A turn in question twice at once, one that ended before it could answer, one that was to begin again: nobody found them. */
+const ONCE_UNANSWERED = [116, 346, 2_287, 3_499]
+/** The test itself did not know of a handoff whose giver had died. */
+const ONCE_HANDED_OFF = [4_803]
 const seeds = seedsUpTo(process.env.DRAMATIS_DEEP ? 5_000 : 100, [
   ...ONCE_LEFT_STANDING,
   ...ONCE_OVER_THE_LIMIT,
   ...ONCE_TAKEN_FOR_ANSWERED,
+  ...ONCE_UNANSWERED,
+  ...ONCE_HANDED_OFF,
 ])
 
 t.test(`${seeds.length} random programs whose agents wait for each other are freed, and nobody else is`, async (t) => {

@@ -184,9 +184,9 @@ export class Truth {
     if (wait.kind === 'meeting') return [...wait.of]
     return wait.of.flatMap((asked) => {
       const { path, agent } = this.#holder(asked)
-      // Who is at a handoff may not know yet that it is done.
-      const by = this.living.find((work) => work.name === agent && work.path === path && work.handsOff)
-      return [asked.agent, agent, ...(by ? this.#whom(by) : [])]
+      // Who is at a handoff may not know yet that it is done; or never will, being dead.
+      const by = [...this.works].filter((work) => work.name === agent && work.path === path && work.handsOff)
+      return [asked.agent, agent, ...by.flatMap((work) => this.#whom(work))]
     })
   }
 }

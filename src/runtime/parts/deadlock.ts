@@ -68,6 +68,9 @@ const mayGoOn = ({ told, stuck }: Case): boolean =>
   [...told].some(([life, before]) => life.told !== before || !life.backlog.every(isProbe)) ||
   stuck.turns.some(({ cell: { life }, envelope }) => life?.holds(envelope.run.index))
 
+/** It is tried again, and its thread has not come to it yet: what it waited for before it perhaps does not ask again. */
+const isToBegin = ({ cell: { life }, envelope }: TurnNode): boolean => !life?.begun(envelope)
+
 const waitsOf = ({ turns }: Stuck): Set<string> =>
   new Set(turns.flatMap((turn) => turn.waits.map((wait) => waitKey(turn, wait))))
 
@@ -130,6 +133,16 @@ class Detector {
     of.asked = 0
   }
 
+  /** Of a turn that has ended, or whose thread has, nobody answers, and it does not matter any more. */
+  #forgetEnded(known: Case): void {
+    const still = new Set(known.stuck.turns.map(({ envelope }) => envelope))
+    for (const [number, { of, turn, isBusy }] of this.#questions) {
+      if (of !== known || !turn || still.has(turn.envelope)) continue
+      this.#questions.delete(number)
+      if (!isBusy) known.asked -= 1
+    }
+  }
+
   #open(key: string, stuck: Stuck): void {
     const opened: Case = {
       stuck,
@@ -149,6 +162,7 @@ class Detector {
   /** It is still there. Whose waits are all that they were, or fewer, has done nothing; else it gets all of the time anew. */
   #follow(known: Case, stuck: Stuck): void {
     known.stuck = stuck
+    this.#forgetEnded(known)
     const waits = waitsOf(stuck)
     const isNew = [...waits].some((wait) => !known.waits.has(wait))
     known.waits = waits
@@ -165,6 +179,7 @@ class Detector {
     asking.busy = false
     asking.told.clear()
     const { turns } = asking.stuck
+    if (turns.some(isToBegin)) return this.#settle(asking)
     for (const turn of turns) {
       const correlation = this.#question(asking, turn)
       const { life } = turn.cell
@@ -223,8 +238,7 @@ class Detector {
       this.#later(judged, judged.busyMs)
       judged.busyMs = Math.min(judged.busyMs * 2, LONGEST_PAUSE_MS)
     } else if (mayGoOn(judged)) {
-      this.#later(judged, judged.settlingMs)
-      judged.settlingMs = Math.min(judged.settlingMs * 2, Math.max(1, this.#confirmMs))
+      this.#settle(judged)
     } else {
       judged.confirmedAt ??= now
       if (this.#isForOthers(judged.stuck)) return
@@ -245,6 +259,11 @@ class Detector {
     if (!isOpen) return false
     if ([...runs].some(({ held }) => held !== false)) return true
     return this.#foreignScript && !this.#core.clock.virtual && turns.some(({ cell }) => !cell.life?.thread.isolated)
+  }
+
+  #settle(asking: Case): void {
+    this.#later(asking, asking.settlingMs)
+    asking.settlingMs = Math.min(asking.settlingMs * 2, Math.max(1, this.#confirmMs))
   }
 
   #later(asking: Case, ms: number): void {
