@@ -125,7 +125,11 @@ export class Lives implements LifeCycle {
     cell.life = undefined
     life.thread.terminate()
     const { beginnings } = cell
-    const known = await error
+    // files are read to say more of it, at places that the agent's own code has named
+    const known = await Promise.resolve(error).catch((thrown: unknown) => {
+      const text = `Agent "${cell.name}" could not be started, nor could it be seen why: ${describe(thrown)}`
+      return new StartFailedError(text, { agent: cell.name }, thrown)
+    })
     if (!cell.stopped && cell.beginnings === beginnings) this.cannotStart(cell, known) // else the team was closed meanwhile
   }
 

@@ -6,9 +6,10 @@ import { MessageChannel, Worker } from 'node:worker_threads'
 import { type Remote, wrap } from 'comlink'
 import nodeEndpoint from 'comlink/dist/esm/node-adapter.mjs'
 import type { Assignment, Started, ThreadControl } from '../actors/assignment.ts'
-import { AgentCrashedError, errorData } from '../errors.ts'
+import { AgentCrashedError, describe, errorData } from '../errors.ts'
 import { permissionFlags } from '../thread-flags.ts'
 import { PrintedLines, type PrintListener } from './printed-lines.ts'
+import { startedIn } from './start-reply.ts'
 import { type ThreadCode, threadCode } from './thread-code.ts'
 import { ThreadClock, type ThreadTimes } from './thread-times.ts'
 import { unrefWorker } from './unref-worker.ts'
@@ -175,12 +176,13 @@ export class WorkerThread implements Thread {
   /** A Comlink promise to a dead thread never settles, so each call is raced against the thread's end. */
   async start(assignment: Assignment): Promise<Started> {
     try {
-      return await Promise.race([this.#control.start(assignment), this.#dead])
+      const reply: unknown = await Promise.race([this.#control.start(assignment), this.#dead])
+      return startedIn(reply, assignment)
     } catch (error) {
       const crashed =
         error instanceof AgentCrashedError
           ? error
-          : new AgentCrashedError(`The thread could not be started: ${String(error)}`, {}, error)
+          : new AgentCrashedError(`The thread could not be started: ${describe(error)}`, {}, error)
       return { ok: false, error: errorData(crashed) }
     } finally {
       this.#settle()
