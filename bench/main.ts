@@ -22,13 +22,33 @@ import { b9 } from './b9.ts'
 import { b10 } from './b10.ts'
 import { b12 } from './b12.ts'
 import { b14 } from './b14.ts'
+import { b17 } from './b17.ts'
 import { b18 } from './b18.ts'
 import type { Benchmark, BenchmarkOptions } from './benchmark.ts'
 import { criteria } from './criteria.ts'
 import { machine, machineText } from './machine.ts'
+import { b15, b16 } from './many-agents.ts'
 import { type BenchmarkReport, format, HEADER, report } from './report.ts'
 
-const benchmarks: readonly Benchmark[] = [b1, b2, b3, b4, b5, b6, b7, b8, b9, b10, b12, b14, b18, criteria]
+const benchmarks: readonly Benchmark[] = [
+  b1,
+  b2,
+  b3,
+  b4,
+  b5,
+  b6,
+  b7,
+  b8,
+  b9,
+  b10,
+  b12,
+  b14,
+  b15,
+  b16,
+  b17,
+  b18,
+  criteria,
+]
 
 const LINGER_MS = 1_000
 const MOST_QUESTIONS = 1_000_000

@@ -1,19 +1,21 @@
 /**
  * Messages/s from one agent to another through the public API, with the defaults on.
  *
- *   one-way.js <count> <size> <in flight> [reads]
+ *   one-way.js <count> <size> <in flight> [reads|cold]
+ *
+ * cold: the first of the process; else as many go before.
  */
 import { createTeam } from 'dramatis'
 import type { Order } from '../agents/producer.ts'
 import { supervision } from './detectors.ts'
 
-const [count = '0', size = '0', inFlight = '1', reads] = process.argv.slice(2)
+const [count = '0', size = '0', inFlight = '1', how] = process.argv.slice(2)
 let rate = Number.NaN
 
 const team = createTeam({
   agents: [
     { name: 'producer', module: new URL('../agents/producer.js', import.meta.url) },
-    { name: 'counter', module: new URL('../agents/counter.js', import.meta.url), data: { reads: reads === 'reads' } },
+    { name: 'counter', module: new URL('../agents/counter.js', import.meta.url), data: { reads: how === 'reads' } },
   ],
   supervision,
   orchestration: {
@@ -30,7 +32,7 @@ const team = createTeam({
         if (counted !== goal) throw new Error(`${counted} of ${goal} messages had arrived`)
         return (goal / tookMs) * 1_000
       }
-      await send(Number(count)) // as many before: until then code is compiled in each thread, and memory touched
+      if (how !== 'cold') await send(Number(count)) // as many before: until then code is compiled in each thread, and memory touched
       rate = await send(Number(count))
       return 'done'
     },

@@ -2,7 +2,8 @@
  * The baseline: what one writes with `postMessage` alone. Workers post plain objects, the host looks up the recipient
  * and posts them on. No log, no supervision, no waits, no restarts. At most 1,024 one-way messages are on their way.
  *
- *   relay.js one-way <count> <size>          messages/s
+ *   relay.js one-way <count> <size>          messages/s, when as many have gone before
+ *   relay.js cold <count> <size>             the same of the first ones
  *   relay.js paced <messages/s> <ms>         messages/s that were reached, and how busy the host was
  *   relay.js round-trip <plan>               p50 and p99 in us; the plan is JSON, see round-trips.ts
  *   relay.js beside-a-flood <plan>           the same, of requests to a worker that another one floods
@@ -31,12 +32,12 @@ if (isMainThread) {
 
 function measure(kind: string | undefined, args: string[]): Promise<unknown> {
   const [first = '', second = ''] = args
-  if (kind === 'one-way') return oneWay(Number(first), Number(second))
+  if (kind === 'one-way' || kind === 'cold') return oneWay(Number(first), Number(second), kind === 'cold')
   if (kind === 'paced') return paced(Number(first), Number(second))
   return roundTrips(JSON.parse(first), kind === 'beside-a-flood')
 }
 
-async function oneWay(count: number, size: number): Promise<number> {
+async function oneWay(count: number, size: number, cold: boolean): Promise<number> {
   const host = new RelayHost(new URL(import.meta.url))
   await host.start('producer', 'counter')
   const send = async (goal: number) => {
@@ -47,7 +48,7 @@ async function oneWay(count: number, size: number): Promise<number> {
     await counted
     return (goal / (performance.now() - startedAt)) * 1_000
   }
-  await send(count) // as many before, as for the runtime
+  if (!cold) await send(count) // as many before, as for the runtime
   return send(count)
 }
 
