@@ -1,9 +1,10 @@
 /**
  * The answer of an HTTP server, with bounds on what it can make this process hold and read: the decompressed bytes of a body, of one
- * event, and of all that carries no data. A stream is passed on as one whole event at a time, without blank lines and comments, and
+ * event, and of all that carries no data; and on the values that whoever parses it would make. A stream is passed on as one whole event at a time, without blank lines and comments, and
  * the event loop goes round in between: readers of events take quadratic time for long events and for long runs of blank lines.
  */
 import { setImmediate } from 'node:timers/promises'
+import { JsonValues } from './json-values.ts'
 import { SseFrames } from './sse-frames.ts'
 
 /** In bytes, after decompression. */
@@ -18,6 +19,8 @@ export interface AnswerLimits {
   readonly empty: number
   /** Events in one stream. 1,000,000. */
   readonly events: number
+  /** Values in the JSON of a body or of one event. No bound where it is left out. */
+  readonly values?: number
 }
 
 export const MIB = 2 ** 20
@@ -49,7 +52,7 @@ export function boundedAnswer(
 ): Response {
   const { body, headers, status, statusText, url } = response
   if (!body) return response
-  const chunks = isStream ? events(body, limits, refuse) : counted(body, limits.body, 'a body', refuse)
+  const chunks = isStream ? events(body, limits, refuse) : wholeBody(body, limits, refuse)
   const copy = new Response(ReadableStream.from(chunks), { headers, status, statusText })
   // the constructor knows no url, and callers look at it
   return Object.defineProperty(copy, 'url', { value: url })
@@ -75,6 +78,20 @@ async function* counted(
   }
 }
 
+/** Yields the chunks as they are, for a reader that parses them all at once. */
+async function* wholeBody(
+  body: ReadableStream<Uint8Array>,
+  { body: limit, values: most = Number.POSITIVE_INFINITY }: AnswerLimits,
+  refuse: Refuse,
+): AsyncGenerator<Uint8Array> {
+  const values = new JsonValues()
+  for await (const chunk of counted(body, limit, 'a body', refuse)) {
+    if (most < Number.POSITIVE_INFINITY) values.take(chunk)
+    if (values.count > most) throw refuse(tooMany('a body', most))
+    yield chunk
+  }
+}
+
 /** Yields one whole event at a time. */
 async function* events(
   body: ReadableStream<Uint8Array>,
@@ -86,6 +103,7 @@ async function* events(
   for await (const chunk of counted(body, limits.stream, 'a stream', refuse)) {
     for (const event of frames.take(chunk)) {
       if (event.byteLength > limits.event) throw refuse(tooLarge('an event', limits.event))
+      checkValues(event, limits, refuse)
       yield event
       count += 1
       if (count > limits.events) throw refuse(`sends a stream of more than ${limits.events} events`)
@@ -94,8 +112,24 @@ async function* events(
     if (frames.pending > limits.event) throw refuse(tooLarge('an event', limits.event))
     if (frames.empty > limits.empty) throw refuse(tooLarge('a stream without data', limits.empty))
   }
-  yield* frames.end()
+  for (const event of frames.end()) {
+    checkValues(event, limits, refuse)
+    yield event
+  }
+}
+
+function checkValues(
+  event: Uint8Array,
+  { values: most = Number.POSITIVE_INFINITY }: AnswerLimits,
+  refuse: Refuse,
+): void {
+  if (event.byteLength <= most) return // each value has a byte at least
+  const values = new JsonValues()
+  values.take(event)
+  if (values.count > most) throw refuse(tooMany('an event', most))
 }
 
 /** How it is said that a server sends too much. */
 export const tooLarge = (of: string, bytes: number): string => `sends ${of} of more than ${bytes / MIB} MiB`
+
+const tooMany = (of: string, values: number): string => `sends ${of} of more than ${values} JSON values`

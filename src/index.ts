@@ -8,7 +8,7 @@
  *   slots           a number of places, and who waits for one
  *   thread-flags    what a thread is told of how the process was started
  *   visible         a stranger's text, shown to a person who decides by it
- *   bounded-answer  what an HTTP server sends, with bounds; sse-frames cuts its stream into events
+ *   bounded-answer  what an HTTP server sends, with bounds; sse-frames cuts its stream into events, json-values counts what it says
  *   own-files       where the files of this package are, also for a bundle
  *   mailbox/        messages and how they cross threads
  *   blackboard/     shared knowledge: entries, versions, patterns

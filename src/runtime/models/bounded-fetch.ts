@@ -4,6 +4,8 @@
  */
 import { ANSWER_LIMITS, type AnswerLimits, boundedAnswer } from '../../bounded-answer.ts'
 
+/** An answer is one long text and a few fields, and takes long to parse where it is many values. */
+const MODEL_LIMITS: AnswerLimits = { ...ANSWER_LIMITS, values: 65_536 }
 const MOST_REDIRECTS = 3
 /** Why an answer is not read on: `what` goes on after 'Model "x" of y'. */
 export class AnswerRefusedError extends Error {
@@ -20,7 +22,7 @@ export class AnswerRefusedError extends Error {
 }
 
 /** The bounded form of `fetch`. It rejects with `AnswerRefusedError`, and so does reading the body of what it resolves to. */
-export function boundedFetch(limits: AnswerLimits = ANSWER_LIMITS): typeof fetch {
+export function boundedFetch(limits: AnswerLimits = MODEL_LIMITS): typeof fetch {
   return async (input, init) => boundedAnswer(await withinOrigin(input, init), refuse, { limits })
 }
 

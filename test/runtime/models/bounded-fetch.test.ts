@@ -8,7 +8,7 @@ import { forever, hostileServer } from './hostile-server.ts'
 
 const JSON_TYPE = { 'content-type': 'application/json' }
 const EVENTS = { 'content-type': 'text/event-stream' }
-const SMALL = { body: 1_000, stream: 4_000, event: 1_000, empty: 200, events: 50 }
+const SMALL = { body: 1_000, stream: 4_000, event: 1_000, empty: 200, events: 50, values: 20 }
 
 const callDelta = (input: string) =>
   `data: ${JSON.stringify({ choices: [{ delta: { tool_calls: [{ index: 0, id: 'c', function: { name: 'f', arguments: input } }] } }] })}\n\n`
@@ -53,6 +53,27 @@ t.test('a small body that grows when it is decompressed is bounded by what it gr
   for (const how of BOTH) t.match((await errorOf(clientOf(server), how)).message, 'sends a body of more than 16 MiB')
 })
 
+t.test('JSON of millions of values is refused before it is parsed, in one piece and as an event', async (t) => {
+  const body = (values: number) => JSON.stringify({ choices: [], more: Array.from({ length: values }, () => ({})) })
+  const server = await hostileServer(t, (response) => response.writeHead(200, JSON_TYPE).end(body(1_000_000)))
+  t.match((await errorOf(clientOf(server))).message, 'sends a body of more than 65536 JSON values')
+  const stream = await hostileServer(t, (response) =>
+    response.writeHead(200, EVENTS).end(`data: ${body(1_000_000)}\n\n`),
+  )
+  t.match((await errorOf(clientOf(stream), { stream: true })).message, 'sends an event of more than 65536 JSON values')
+})
+
+t.test('what looks like values within a string counts as one', async (t) => {
+  const content = '[{},"\\",{}],'.repeat(10_000)
+  const answer = JSON.stringify({ choices: [{ message: { content }, finish_reason: 'stop' }] })
+  const server = await hostileServer(t, async (response) => {
+    response.writeHead(200, JSON_TYPE)
+    for (let at = 0; at < answer.length; at += 997) response.write(answer.slice(at, at + 997))
+    response.end()
+  })
+  t.equal(await textOf(clientOf(server)), content)
+})
+
 t.test('the text of a refusal is bounded too', async (t) => {
   const server = await hostileServer(t, (response) => {
     response.statusCode = 500
@@ -92,6 +113,10 @@ t.test('each limit holds, and what is within it comes as it was sent', async (t)
     ['many events within', event(10).repeat(50), undefined],
     ['many events beyond', event(10).repeat(51), 'sends a stream of more than 50 events'],
     ['an event beyond', event(1_100), 'sends an event'],
+    ['a body of values within', `[${'{},'.repeat(9)}1]`, undefined],
+    ['a body of values beyond', `[${'{},'.repeat(10)}1]`, 'sends a body of more than 20 JSON values'],
+    ['an event of values beyond', `data: [${'{},'.repeat(10)}1]\n\n`, 'sends an event of more than 20 JSON values'],
+    ['a last event of values beyond', `data: [${'{},'.repeat(10)}1]`, 'sends an event of more than 20 JSON values'],
     ['nothing within', `${'\n'.repeat(190)}${event(10)}`, undefined],
     ['nothing beyond', '\n'.repeat(201), 'sends a stream without data'],
   ]
