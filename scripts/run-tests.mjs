@@ -1,9 +1,10 @@
 /**
  * Runs dist/test/**\/*.test.js, each as a plain Node program, two at a time.
  *
- *   node scripts/run-tests.mjs [part of a file's name ...] [--repeat N] [--deep] [--soak]
+ *   node scripts/run-tests.mjs [part of a file's name ...] [--repeat N] [--deep] [--soak] [--hostile]
  *
- * TEST_TIMEOUT_MS is the limit for one file. --soak plays the soaks alone (or those of that name), each for SOAK_MINUTES (30). A file fails if a test in it does, and also if it crashes, exits with
+ * TEST_TIMEOUT_MS is the limit for one file. --soak plays the soaks alone (or those of that name), each for SOAK_MINUTES (30). --hostile plays the
+ * hostile game alone, for HOSTILE_MINUTES (10). A file fails if a test in it does, and also if it crashes, exits with
  * another code than 0, takes too long or runs no test. The last line is `N passed, N failed`.
  */
 import { spawn } from 'node:child_process'
@@ -21,9 +22,11 @@ const { values, positionals } = parseArgs({
     repeat: { type: 'string', default: '1' },
     deep: { type: 'boolean', default: false },
     soak: { type: 'boolean', default: false },
+    hostile: { type: 'boolean', default: false },
   },
 })
 const soakMinutes = Number(process.env.SOAK_MINUTES ?? 30)
+const hostileMinutes = Number(process.env.HOSTILE_MINUTES ?? 10)
 const limitMs = Number(process.env.TEST_TIMEOUT_MS ?? defaultLimitMs())
 const environment = testEnvironment()
 const running = new Set()
@@ -32,6 +35,7 @@ const files = filesBelow('dist/test').filter(
   (name) =>
     name.endsWith('.test.js') &&
     (!values.soak || name.includes('test/soak/')) &&
+    (!values.hostile || name.includes('test/hostile/')) &&
     (positionals.length === 0 || positionals.some((part) => name.includes(part))),
 )
 const queue = Array.from({ length: Number(values.repeat) }, () => files).flat()
@@ -149,6 +153,7 @@ function killGroup(child) {
 
 function defaultLimitMs() {
   if (values.soak) return soakMinutes * 60_000 + 120_000
+  if (values.hostile) return hostileMinutes * 60_000 + 180_000
   return values.deep ? 1_800_000 : 120_000 // the longest takes 20 s on 2 cores that have nothing else to do
 }
 
@@ -161,6 +166,7 @@ function testEnvironment() {
   // tap gives up a little before we do, since it can say which test it was
   env.TAP_TIMEOUT = String(Math.max(limitMs * 0.8, limitMs - 5_000) / 1000)
   if (values.deep) env.DRAMATIS_DEEP = '1'
+  if (values.hostile) env.HOSTILE_MINUTES = String(hostileMinutes)
   if (values.soak) env.SOAK_MINUTES = String(soakMinutes)
   return env
 }

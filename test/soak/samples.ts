@@ -28,7 +28,8 @@ type Series = keyof typeof ALLOWED
 type Sample = Record<Series, number>
 
 setFlagsFromString('--expose-gc')
-const collectGarbage: () => void = runInNewContext('gc') // or the heap shows when the collector came, not what is held
+/** All at once. */
+export const collectGarbage: () => void = runInNewContext('gc') // or the heap shows when the collector came, not what is held
 
 export class Samples {
   readonly #team: Team

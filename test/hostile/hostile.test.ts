@@ -1,0 +1,70 @@
+/**
+ * Hostile agents, tools, models, pages and servers beside each other, in rounds that follow from a seed: the host lives and its loop
+ * is never blocked, neighbours answer right, each hostile run ends with an answer or an error that is known, nothing is left over.
+ *
+ *   npm run test:hostile   for HOSTILE_MINUTES (10)      npm run test:deep   the same      npm test   two rounds
+ *   HOSTILE_SEED=7 HOSTILE_ROUND=3 node dist/test/hostile/hostile.test.js   plays that round of that seed alone
+ */
+import t from 'tap'
+import { leftovers, leftoversOnce } from '../fixtures/leftovers.ts'
+import { collectGarbage } from '../soak/samples.ts'
+import { playRound, ROUNDS_OF_ALL } from './game.ts'
+import { LoopWatch } from './loop-watch.ts'
+import { Stage } from './stage.ts'
+
+/** What a turn of the host's loop may take at most, of processor time. */
+const MOST_BLOCKED_MS = 200
+const SHORT_ROUNDS = 2
+const MIB = 2 ** 20
+const MOST_KEPT_MIB = 48
+/** Each seed has all parts once. */
+const FIRST_SEED = 5
+
+const { HOSTILE_MINUTES, HOSTILE_SEED, HOSTILE_ROUND, DRAMATIS_DEEP } = process.env
+const minutes = Number(HOSTILE_MINUTES ?? (DRAMATIS_DEEP ? 10 : 0))
+
+/** Seed and number of each round. */
+function* rounds(): Generator<[seed: number, round: number]> {
+  const until = performance.now() + minutes * 60_000
+  if (HOSTILE_ROUND !== undefined) return yield [Number(HOSTILE_SEED ?? FIRST_SEED), Number(HOSTILE_ROUND)]
+  for (let seed = Number(HOSTILE_SEED ?? FIRST_SEED); ; seed += 1)
+    for (let round = 0; round < ROUNDS_OF_ALL; round += 1) {
+      if (minutes > 0 ? performance.now() > until : round === SHORT_ROUNDS) return
+      yield [seed, round]
+    }
+}
+
+t.test(minutes > 0 ? `${minutes} minutes of hostile parts` : 'some rounds of hostile parts', async (t) => {
+  const before = leftovers()
+  const heldBefore = held()
+  const escaped: unknown[] = []
+  const note = (error: unknown) => void escaped.push(error)
+  process.on('uncaughtException', note).on('unhandledRejection', note)
+  t.teardown(() => process.off('uncaughtException', note).off('unhandledRejection', note))
+  const stage = await Stage.start(t)
+  const watch = await LoopWatch.start(t, MOST_BLOCKED_MS)
+  let played = 0
+  for (const [seed, round] of rounds()) {
+    const { wrong, blockedMs, endings } = await playRound(stage, watch, seed, round)
+    played += 1
+    if (blockedMs > 0) wrong.push(`the loop of the host was blocked for ${Math.round(blockedMs)} ms, each time`)
+    wrong.push(...escaped.splice(0).map((error) => `nobody caught ${error}`))
+    t.same(wrong, [], `HOSTILE_SEED=${seed} HOSTILE_ROUND=${round}: ${endings.join('; ')}`)
+  }
+  const { worked, slept } = watch.longest
+  t.comment(
+    `${played} rounds; a turn of the loop worked ${worked.toFixed(0)} ms and slept ${slept.toFixed(0)} ms at most`,
+  )
+  await watch.close()
+  await stage.close()
+  t.same(await leftoversOnce(before), before, 'no thread, socket or other handle is left')
+  const grown = (held() - heldBefore) / MIB
+  t.ok(grown < MOST_KEPT_MIB, `${grown.toFixed(1)} MiB are kept`)
+})
+
+/** What is on the heap and beside it when all that can be freed is. */
+function held(): number {
+  collectGarbage()
+  const { heapUsed, external } = process.memoryUsage()
+  return heapUsed + external
+}
