@@ -1,11 +1,13 @@
 /**
- * What a thread holds outside of its heap (buffers, typed arrays), told to the host by a shared word: when a bell is
- * answered, and at the end of a slice, but not more often than every 100 ms. There is no timer here.
+ * What a thread holds outside of its heap (buffers, typed arrays, memories of WebAssembly), told to the host by a shared word: when a
+ * bell is answered, and at the end of a slice, but not more often than every 100 ms. There is no timer here: the host rings.
  */
 import { EXTERNAL_KIB } from '../mailbox/window.ts'
 
 const EVERY_MS = 100
-const AFTER_COLLECTION_MS = 1_000
+/** After a collection, as many times as long as it took, but no longer than that. */
+const PAUSE_PER_COLLECTION = 10
+const LONGEST_PAUSE_MS = 1_000
 
 /** The memory of a thread, as it can be asked. */
 export interface Memories {
@@ -36,7 +38,9 @@ export class ExternalMemory {
     let bytes = this.#memories.external()
     if (bytes > this.#limit) {
       this.#memories.collect()
-      this.#next = now + AFTER_COLLECTION_MS
+      const collected = this.#now()
+      const pauseMs = Math.min(PAUSE_PER_COLLECTION * (collected - now), LONGEST_PAUSE_MS)
+      this.#next = collected + Math.max(EVERY_MS, pauseMs)
       bytes = this.#memories.external()
     }
     Atomics.store(this.#words, EXTERNAL_KIB, Math.ceil(bytes / 1_024))

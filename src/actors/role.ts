@@ -288,8 +288,11 @@ export interface AgentRole<Name extends string = string> extends RoleInfo<Name> 
    * `maxHeapMb` of its thread's heap. `turnTimeoutMs` (300,000) of a turn, without the time in which it waits for models and people
    * as `responseTimeoutMs` has it, and of a start: its module and its start hook;
    * one that takes longer is a `StartFailedError`. `maxExternalMb` (no limit) of what its thread holds outside of the heap:
-   * buffers and the like, SharedArrayBuffers apart. It is looked at with the heartbeat and after turns, at most every
-   * 100 ms; a thread that holds more after a collection of garbage is ended, which counts as a crash.
+   * buffers, memories of WebAssembly and the like; not SharedArrayBuffers and shared memories, and before Node 22 not what a resizable
+   * buffer has grown by: Node does not count them. It is looked at after turns, and every 250 ms while there is a turn; a thread that
+   * holds more after a collection of garbage is ended, which counts as a crash. So it ends with what it takes in 250 ms beyond the
+   * limit. A thread that blocks cannot say what it holds. From Node 22.16 on it is ended all the same at twice the limit and 256 MiB,
+   * as garbage counts there; on an older Node when it goes on, or by `supervision.watchdogMs`.
    */
   limits?: { maxHeapMb?: number; maxExternalMb?: number; turnTimeoutMs?: number | false }
   /** Names of the environment variables that its thread may see; no others exist there. */

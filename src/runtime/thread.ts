@@ -37,6 +37,11 @@ export interface Thread {
   ring(): void
   /** How long its event loop has worked and waited, in ms; undefined for one without a loop of its own. */
   eventLoop(): { active: number; idle: number } | undefined
+  /**
+   * Bytes outside of its heap, with what is garbage but not collected yet; undefined where that cannot be asked. It is known also of a
+   * thread in an endless loop. Rejects when the thread ends.
+   */
+  held?(): Promise<number> | undefined
   /** What it had of the processors; undefined where only the time is known. */
   times(): ThreadTimes | undefined
   start(assignment: Assignment): Promise<Started>
@@ -63,6 +68,11 @@ export interface Spawner {
 interface Booted {
   tid: number
   compiled: Uint8Array | undefined
+}
+
+/** From Node 22.16 and 24 on. */
+interface Asked {
+  getHeapStatistics?(): Promise<{ external_memory: number }>
 }
 
 export class WorkerThread implements Thread {
@@ -168,6 +178,10 @@ export class WorkerThread implements Thread {
   }
   eventLoop(): { active: number; idle: number } {
     return this.#worker.performance.eventLoopUtilization()
+  }
+  held(): Promise<number> | undefined {
+    const worker: Worker & Asked = this.#worker
+    return worker.getHeapStatistics?.().then(({ external_memory }) => external_memory)
   }
   times(): ThreadTimes {
     return this.#clock.read()

@@ -65,16 +65,56 @@ t.test('rule 13: a turn that has ended is looked at too, without a timer', async
   t.equal(cell.epoch, 2)
 })
 
+t.test('rule 13: a thread with a limit is asked every 250 ms while it has a turn', async (t) => {
+  for (const watchdogMs of [5_000, false] as const) {
+    const { bare, cell } = await working(watchdogMs)
+    const { thread } = cell.life!
+    const ring = thread.ring.bind(thread)
+    let rings = 0
+    thread.ring = () => {
+      rings += 1
+      ring()
+    }
+    await bare.clock.advance(1_000)
+    t.equal(rings, 4)
+  }
+})
+
+t.test(
+  'rule 13: a thread that blocks is ended by what Node says of it, when that cannot be garbage alone',
+  async (t) => {
+    const { bare, asked, cell } = await working()
+    const { thread } = cell.life!
+    bare.threads.get('worker')!.ailments.add('deaf')
+    let heldMb = 276
+    thread.held = async () => heldMb * 2 ** 20
+    await bare.clock.advance(1_000)
+    t.equal(cell.epoch, 1)
+    heldMb = 277
+    await bare.clock.advance(1_000)
+    t.match(cell.restartTimes, [{ epoch: 1 }])
+    t.match(asked, { value: 'attempt 2' })
+  },
+)
+
+t.test('rule 13: a thread that Node cannot be asked about goes on', async (t) => {
+  const { bare, cell } = await working()
+  cell.life!.thread.held = () => Promise.reject(new Error('it has ended'))
+  await bare.clock.advance(1_000)
+  t.equal(cell.epoch, 1)
+})
+
 // ---- in the thread
 
 /** Samples of a thread whose garbage is `garbage` MiB and which holds `held`. */
-function sampled(limitMb: number, memory: { held: number; garbage: number }) {
+function sampled(limitMb: number, memory: { held: number; garbage: number; tookMs?: number }) {
   const words = new Int32Array(new SharedArrayBuffer(512))
   const time = { now: 0 }
   let collections = 0
   const collect = () => {
     collections += 1
     memory.garbage = 0
+    time.now += memory.tookMs ?? 0
   }
   const external = () => (memory.held + memory.garbage) * 2 ** 20
   const sampler = new ExternalMemory(words, limitMb, { external, collect }, () => time.now)
@@ -97,18 +137,33 @@ t.test('a sample is taken every 100 ms at most', async (t) => {
   t.equal(at(100), 2)
 })
 
-t.test('garbage is collected before it is held against anybody, once a second at most', async (t) => {
+t.test('garbage is collected before it is held against anybody', async (t) => {
   const memory = { held: 3, garbage: 9 }
   const { at, collections } = sampled(10, memory)
   t.equal(at(0), 3)
   memory.garbage = 5
-  t.equal(at(1_000), 8)
+  t.equal(at(100), 8)
   t.equal(collections(), 1)
   memory.garbage = 50
-  t.equal(at(1_100), 3)
-  memory.garbage = 50
-  t.equal(at(1_200), 3)
+  t.equal(at(200), 3)
   t.equal(collections(), 2)
   memory.held = 11
-  t.equal(at(2_100), 11)
+  t.equal(at(300), 11)
+})
+
+t.test('a collection that took long is made again the later, after a second at the latest', async (t) => {
+  for (const [tookMs, pauseMs] of [
+    [5, 100],
+    [40, 400],
+    [500, 1_000],
+  ] as const) {
+    const memory = { held: 3, garbage: 9, tookMs }
+    const { at, collections } = sampled(10, memory)
+    at(0)
+    memory.garbage = 50
+    at(tookMs + pauseMs - 1)
+    t.equal(collections(), 1, `${tookMs} ms`)
+    at(tookMs + pauseMs)
+    t.equal(collections(), 2, `${tookMs} ms`)
+  }
 })

@@ -3,6 +3,7 @@ import { spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { text } from 'node:stream/consumers'
 import { fileURLToPath } from 'node:url'
+import { Worker } from 'node:worker_threads'
 import t from 'tap'
 import { type AgentRole, createTeam, type MultiAgentPatternOptions, type RuntimeEvent } from '../../src/index.ts'
 import { leftovers, leftoversOnce } from '../fixtures/leftovers.ts'
@@ -114,6 +115,19 @@ t.test('rule 13: a thread that holds more than maxExternalMb in buffers has cras
   t.match(team.crashes, [
     { error: { code: 'AGENT_CRASHED', message: /limits\.maxExternalMb/, details: { maxExternalMb: 32 } } },
   ])
+})
+
+t.test('rule 13: memories of WebAssembly count, also when they grow', async (t) => {
+  const team = threads(t, 'holds-and-blocks', { limits: { maxExternalMb: 32 }, supervision: { watchdogMs: 500 } })
+  t.equal(await ask(team, 'worker', 'grow 50'), 'attempt 2')
+  t.match(team.crashes, [{ error: { message: /limits\.maxExternalMb/ } }])
+})
+
+const isAskable = 'getHeapStatistics' in Worker.prototype // from Node 22.16 on
+t.test('rule 13: a thread that blocks with too much is ended for that', { skip: !isAskable }, async (t) => {
+  const team = threads(t, 'holds-and-blocks', { limits: { maxExternalMb: 32 }, supervision: { watchdogMs: false } })
+  t.equal(await ask(team, 'worker', 'block 400'), 'attempt 2')
+  t.match(team.crashes, [{ error: { message: /limits\.maxExternalMb/ } }])
 })
 
 t.test('rule 13: a thread that lets its buffers go may use as many as it likes', async (t) => {

@@ -4,7 +4,7 @@
  * the time in which it waited for a processor (silence.ts); what it did is read only where a look finds it silent. It asks by bell,
  * so an idle team has no timer; it pauses while a debugger is attached. When the host itself was late, the thread was asked no
  * sooner: sleep counts as one interval then, however long it was. So a host that is late each time, for want of a core, finds them
- * too. With the heartbeat comes how much a thread holds outside of its heap, where that has a limit.
+ * too. With the heartbeat comes how much a thread holds outside of its heap, where that has a limit; Node is asked as well.
  */
 import { url as inspectorUrl } from 'node:inspector'
 import type { Timer } from '../../clock.ts'
@@ -15,12 +15,17 @@ import type { Part } from '../core.ts'
 import type { Life } from '../life.ts'
 import { Silence } from '../silence.ts'
 
-/** How often a thread is asked that nobody watches, but whose memory has a limit. */
-const MEMORY_MS = 1_250
+/** How often a thread is asked whose memory has a limit: what it takes meanwhile is beyond it. */
+const MEMORY_MS = 250
+/**
+ * Node says what a thread holds with its garbage. Before that is collected there is about as much as the thread may hold, if it is in few
+ * large buffers, and else up to 200 MiB.
+ */
+const mostWithGarbage = (limitMb: number) => 2 * limitMb + 256
 
 const beatMs = ({ settings: { supervision, maxExternalMb } }: Cell): number => {
-  if (supervision.watchdogMs !== false) return supervision.watchdogMs / 4
-  return maxExternalMb === null ? Number.POSITIVE_INFINITY : MEMORY_MS
+  const memoryMs = maxExternalMb === null ? Number.POSITIVE_INFINITY : MEMORY_MS
+  return supervision.watchdogMs === false ? memoryMs : Math.min(supervision.watchdogMs / 4, memoryMs)
 }
 
 export const watchdog: Part = (core) => {
@@ -51,9 +56,20 @@ export const watchdog: Part = (core) => {
     }
   }
 
+  /** Asks Node instead of the thread, which tells nothing while it blocks. */
+  const weighBlocked = async (cell: Cell) => {
+    const { life } = cell
+    const held = await life?.thread.held?.()?.catch(() => undefined) // it has ended, or not begun
+    if (held === undefined || cell.life !== life) return
+    const heldMb = held / 2 ** 20
+    const limit = cell.settings.maxExternalMb!
+    if (heldMb > mostWithGarbage(limit)) deaths.kill(cell, tooMuch(cell.name, heldMb, limit))
+  }
+
   const check = () => {
     timer = undefined
     weigh()
+    for (const cell of limited) if (cell.mailbox.handed.size > 0) void weighBlocked(cell)
     const now = clock.monotonic()
     const cells = watched()
     const passed = now - checkedAt
