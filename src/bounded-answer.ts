@@ -4,7 +4,7 @@
  * the event loop goes round in between: readers of events take quadratic time for long events and for long runs of blank lines.
  */
 import { setImmediate } from 'node:timers/promises'
-import { JsonValues } from './json-values.ts'
+import { JsonValues, valuesIn } from './json-values.ts'
 import { SseFrames } from './sse-frames.ts'
 
 /** In bytes, after decompression. */
@@ -124,9 +124,7 @@ function checkValues(
   refuse: Refuse,
 ): void {
   if (event.byteLength <= most) return // each value has a byte at least
-  const values = new JsonValues()
-  values.take(event)
-  if (values.count > most) throw refuse(tooMany('an event', most))
+  if (valuesIn(event) > most) throw refuse(tooMany('an event', most))
 }
 
 /** How it is said that a server sends too much. */

@@ -32,3 +32,10 @@ export class JsonValues {
     this.#isEscaped = isEscaped
   }
 }
+
+/** How many there are in the whole of a text. */
+export function valuesIn(bytes: Uint8Array): number {
+  const values = new JsonValues()
+  values.take(bytes)
+  return values.count
+}

@@ -27,14 +27,14 @@ const HEAP_MB = 256
 export type Ending = string
 
 export class Stage {
-  readonly team: ThreadTeam
+  #team: ThreadTeam | undefined
   readonly #web: ChildProcess
   readonly #origin: string
 
   private constructor(web: ChildProcess, port: number) {
     this.#web = web
     this.#origin = `http://127.0.0.1:${port}`
-    this.team = teamBeside(port)
+    this.#team = teamBeside(port)
   }
 
   static async start(t: Pick<Test, 'teardown'>): Promise<Stage> {
@@ -42,13 +42,20 @@ export class Stage {
     t.teardown(() => ended(web))
     const [port] = (await once(web, 'message')) as [number]
     const stage = new Stage(web, port)
-    t.teardown(() => stage.team.close())
+    t.teardown(() => stage.close())
     await stage.team.start()
     return stage
   }
 
+  get team(): ThreadTeam {
+    if (!this.#team) throw new Error('the stage is closed')
+    return this.#team
+  }
+
+  /** Ends it all, and lets go of the team. Twice is fine. */
   async close(): Promise<void> {
-    await this.team.close()
+    await this.#team?.close()
+    this.#team = undefined
     await ended(this.#web)
   }
 

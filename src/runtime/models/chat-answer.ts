@@ -5,6 +5,7 @@
 import { randomUUID } from 'node:crypto'
 import { z } from 'zod'
 import type { FinishReason, ModelPiece, TokenUsage, ToolCall } from '../../actors/model.ts'
+import { valuesIn } from '../../json-values.ts'
 import { endless, MOST_CHARACTERS } from './collect.ts'
 import { type Asked, modelError } from './model-errors.ts'
 
@@ -20,6 +21,9 @@ function notTooMany(calls: unknown, context: z.RefinementCtx): unknown {
     context.addIssue({ code: 'custom', message: `more than ${MOST_CALLS} calls of tools` })
   return Array.isArray(calls) ? calls.slice(0, MOST_CALLS) : calls
 }
+/** Of the arguments of one call: the host parses them at once. */
+const MOST_VALUES = 65_536
+const hasTooManyValues = (input: string) => input.length > MOST_VALUES && valuesIn(Buffer.from(input)) > MOST_VALUES
 const messageShape = z.object({
   content: z.string().nullish(),
   refusal: z.string().nullish(),
@@ -108,6 +112,7 @@ export class ChatAnswer {
     const finishReason = this.#finishReason(this.#finish)
     for (const toolCall of this.#calls) {
       if (toolCall.name === '') throw this.#wrong('called a tool without its name')
+      if (hasTooManyValues(toolCall.input)) throw this.#wrong(`called a tool with more than ${MOST_VALUES} JSON values`)
       yield { toolCall }
     }
     if (this.#usage) yield { usage: this.#usage }

@@ -63,6 +63,15 @@ t.test('JSON of millions of values is refused before it is parsed, in one piece 
   t.match((await errorOf(clientOf(stream), { stream: true })).message, 'sends an event of more than 65536 JSON values')
 })
 
+t.test('arguments of millions of values are refused, in one piece and in many', async (t) => {
+  const server = await modelServer(t)
+  const input = { n: Array.from({ length: 70_000 }, () => ({})) }
+  for (const how of BOTH) {
+    server.answer({ toolCalls: [{ name: 'f', input }] })
+    t.match((await errorOf(clientOf(server), how)).message, 'called a tool with more than 65536 JSON values')
+  }
+})
+
 t.test('what looks like values within a string counts as one', async (t) => {
   const content = '[{},"\\",{}],'.repeat(10_000)
   const answer = JSON.stringify({ choices: [{ message: { content }, finish_reason: 'stop' }] })
