@@ -1,6 +1,6 @@
 /** A blackboard as it stood after one write. It never changes, so it can be kept, compared and shown later. */
 import type { BlackboardEntry, QueryFilter } from './entry.ts'
-import { countOf, type Standing, type Standings, standingAt } from './standings.ts'
+import { allOf, countOf, type Standing, type Standings, standingAt } from './standings.ts'
 
 /** Reads one state of a board. */
 export class BoardView {
@@ -44,7 +44,7 @@ export class BoardView {
 
   #candidates(key: string | undefined): Standing[] {
     if (key === undefined) {
-      const holding = this.#standings.flat().filter((standing) => standing.supersededBy === null)
+      const holding = allOf(this.#standings).filter((standing) => standing.supersededBy === null)
       return holding.sort((a, b) => a.revision - b.revision)
     }
     const named = this.#standing(key)
