@@ -8,6 +8,7 @@ import type { Refuse } from '../bounded-answer.ts'
 import { systemClock } from '../clock.ts'
 import { ConfigurationError, DramatisError, describe, shown, ToolFailedError } from '../errors.ts'
 import { type HttpServer, httpTransport } from './http.ts'
+import { inTime } from './in-time.ts'
 import { printedOn } from './printed.ts'
 import { boundedValidator, schemaOf } from './schema.ts'
 import { type Sdk, sdk } from './sdk.ts'
@@ -45,6 +46,7 @@ const MOST_TOOLS = 1_024
 /** The caller of a tool has its own time limit, which ends the wait by its signal. */
 const NO_LIMIT = 2 ** 31 - 1
 const LEAVE_MS = 1_000
+const LONGEST_LOOK_MS = 2_000
 
 /** Connects, and asks which tools there are. Rejects with `ConfigurationError`. */
 export async function connect(server: McpServer, timeoutMs: number, logger: Logger | undefined): Promise<Connection> {
@@ -57,8 +59,10 @@ export async function connect(server: McpServer, timeoutMs: number, logger: Logg
   client.onerror = (error) =>
     logger?.warn({ server: name, error: describe(error) }, 'an MCP server or the connection to it failed')
   let refusal: Error | undefined
+  const ended = new AbortController()
   const refuse = (what: string) => {
     refusal ??= new Error(`it ${what}, so the connection to it was ended`)
+    ended.abort(refusal) // a call whose answer was not looked at to its end hears of nothing else
     return refusal
   }
   let line: Line | undefined
@@ -69,8 +73,9 @@ export async function connect(server: McpServer, timeoutMs: number, logger: Logg
   }
   const late = AbortSignal.timeout(timeoutMs)
   try {
-    const options = { signal: late, timeout: NO_LIMIT }
+    const options = { signal: AbortSignal.any([late, ended.signal]), timeout: NO_LIMIT }
     line = lineTo(kit, server, name, logger, refuse)
+    boundLooks(line)
     await client.connect(line.transport, options)
     const offered = await toolsOf(client, options)
     return {
@@ -78,7 +83,7 @@ export async function connect(server: McpServer, timeoutMs: number, logger: Logg
       offered,
       schemaOf: (inputSchema) => schemaOf(kit, inputSchema),
       close,
-      call: (tool, input, context) => call({ client, name, refusal: () => refusal }, tool, input, context),
+      call: (tool, input, context) => call({ client, name, ended: ended.signal }, tool, input, context),
     }
   } catch (error) {
     await close().catch(() => {})
@@ -115,24 +120,23 @@ async function toolsOf(client: Client, options: { signal: AbortSignal; timeout: 
 }
 
 async function call(
-  { client, name, refusal }: { client: Client; name: string; refusal: () => Error | undefined },
+  { client, name, ended }: { client: Client; name: string; ended: AbortSignal },
   tool: string,
   input: unknown,
   { signal, progress }: ToolContext,
 ): Promise<CallToolResult> {
   try {
     const result = await client.callTool({ name: tool, arguments: input as Record<string, unknown> }, undefined, {
-      signal,
+      signal: AbortSignal.any([signal, ended]),
       timeout: NO_LIMIT,
       onprogress: (said) =>
         progress(said.message ?? `${said.progress}${said.total === undefined ? '' : ` of ${said.total}`}`),
     })
     return result as CallToolResult
   } catch (error) {
-    const isGone = client.transport === undefined
-    const why = isGone
-      ? `${refusal()?.message ?? 'the server is gone'}; connect to it again with mcpTools`
-      : describe(error)
+    const isGone = client.transport === undefined || ended.aborted
+    const what = ended.aborted ? (ended.reason as Error).message : 'the server is gone'
+    const why = isGone ? `${what}; connect to it again with mcpTools` : describe(error)
     throw new ToolFailedError(`The tool "${tool}" of ${name} failed: ${why}`, { tool, server: name }, error)
   }
 }
@@ -140,6 +144,8 @@ async function call(
 /** What carries messages, what is done before it is closed, and what is waited for then. */
 interface Line {
   transport: Transport
+  /** Ends it at once. */
+  end: Refuse
   leave?: () => Promise<void>
   ended?: () => Promise<void>
 }
@@ -148,10 +154,26 @@ function lineTo(kit: Sdk, server: McpServer, name: string, logger: Logger | unde
   if ('command' in server) {
     const printed = logger && printedOn((text) => logger.info({ server: name }, text))
     const transport = new StdioTransport(server, { kit, refuse, printed })
-    return { transport, ended: () => transport.close() }
+    return { transport, end: (what) => transport.end(what), ended: () => transport.close() }
   }
-  const transport = httpTransport(kit, server, refuse)
-  return { transport, leave: () => transport.terminateSession() }
+  const { transport, end } = httpTransport(kit, server, refuse)
+  return { transport, end, leave: () => transport.terminateSession() }
+}
+
+/** The package's schemas say of each wrong part of an answer what is wrong, and there can be millions. */
+function boundLooks({ transport, end }: Line): void {
+  const late = () => end(`sends an answer that takes longer than ${LONGEST_LOOK_MS} ms to check`)
+  let listener: Transport['onmessage']
+  const bounded: Transport['onmessage'] = (message, extra) => {
+    if ('method' in message) return listener?.(message, extra) // what a server asks has few parts
+    inTime(LONGEST_LOOK_MS, late, () => listener?.(message, extra))
+  }
+  Object.defineProperty(transport, 'onmessage', {
+    get: () => listener && bounded,
+    set: (given: Transport['onmessage']) => {
+      listener = given
+    },
+  })
 }
 
 function nameOf(server: unknown): string {

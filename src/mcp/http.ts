@@ -16,7 +16,7 @@ export function httpTransport(
   { StreamableHTTPClientTransport }: Pick<Sdk, 'StreamableHTTPClientTransport'>,
   { url, headers = {} }: HttpServer,
   refuse: Refuse,
-): StreamableHTTPClientTransport {
+): { transport: StreamableHTTPClientTransport; end: Refuse } {
   const transport: StreamableHTTPClientTransport = new StreamableHTTPClientTransport(new URL(url), {
     requestInit: { headers },
     fetch: async (input, init) => {
@@ -34,5 +34,5 @@ export function httpTransport(
     void transport.close()
     return error
   }
-  return transport
+  return { transport, end }
 }

@@ -26,7 +26,7 @@ const MOST_NOISE = 10_000
 /** Answers to what the server asks that it has not read yet. Calls are not counted: who makes them has bounds. */
 const MOST_UNREAD = 1_000
 /** Messages that are read before timers and sockets have their turn; it is at most 64 KiB at once anyway. */
-const SLICE_LINES = 512
+const SLICE_LINES = 64
 /** What a server has to leave in, before it is told to, and before it is ended. */
 const LEAVE_MS = 2_000
 
@@ -88,7 +88,7 @@ export class StdioTransport implements Transport {
       if (!this.#child || this.#isOver) return reject(new Error('Not connected'))
       const isAnswer = !('method' in message)
       if (isAnswer && this.#unread === MOST_UNREAD)
-        return reject(this.#end(`does not read the ${MOST_UNREAD} answers sent to it`))
+        return reject(this.end(`does not read the ${MOST_UNREAD} answers sent to it`))
       if (isAnswer) this.#unread += 1
       this.#child.stdin.write(this.#parts.kit.serializeMessage(message), () => {
         if (isAnswer) this.#unread -= 1
@@ -109,7 +109,7 @@ export class StdioTransport implements Transport {
   }
 
   /** Ends server and connection at once. */
-  #end(what: string): Error {
+  end(what: string): Error {
     const error = this.#parts.refuse(what)
     this.#child?.kill('SIGKILL')
     this.#over()
@@ -148,21 +148,21 @@ export class StdioTransport implements Transport {
         if (count % SLICE_LINES === 0) await setImmediate()
         if (this.#isOver) return
       }
-      if (lines.pending > LONGEST_LINE) wrong ??= this.#end(tooLarge('a line', LONGEST_LINE))
+      if (lines.pending > LONGEST_LINE) wrong ??= this.end(tooLarge('a line', LONGEST_LINE))
       if (wrong instanceof Error) this.onerror?.(wrong) // one for all of a chunk: it can be thousands
     })
   }
 
   /** An error: it is no message, or too much. */
   #take(line: Buffer): unknown {
-    if (line.length > LONGEST_LINE) return this.#end(tooLarge('a line', LONGEST_LINE))
+    if (line.length > LONGEST_LINE) return this.end(tooLarge('a line', LONGEST_LINE))
     try {
       const message = this.#parts.kit.deserializeMessage(line.toString())
       this.#noise = 0
       this.onmessage?.(message)
     } catch (error) {
       this.#noise += 1
-      return this.#noise > MOST_NOISE ? this.#end(`sends more than ${MOST_NOISE} lines that are no message`) : error
+      return this.#noise > MOST_NOISE ? this.end(`sends more than ${MOST_NOISE} lines that are no message`) : error
     }
     return undefined
   }
