@@ -222,11 +222,16 @@ function crashError(agent: string, { code, error }: ThreadExit): AgentCrashedErr
   return new AgentCrashedError(`The thread of agent "${agent}" ${why}`, { agent, exitCode: code }, error)
 }
 
+/** Limits that a thread is ended for, by what it was measured to have taken. */
+const MEASURED = ['watchdogMs', 'maxExternalMb']
+
 /** What tells the same death again from another one. */
 function fingerprint({ code, error, outside }: ThreadExit, verdict: DramatisError): string | null {
   if (outside) return null
   if (error) return `${error.name}: ${error.message}\n${error.stack?.split('\n')[1] ?? ''}`
   if (verdict.code !== 'AGENT_CRASHED') return verdict.message
-  const text = verdict.message.replaceAll(/\d+/g, '#') // how much it used, or held, is another figure each time
+  // How much it used, or held, is another figure each time.
+  const isMeasured = MEASURED.some((limit) => limit in verdict.details)
+  const text = isMeasured ? verdict.message.replaceAll(/\d+/g, '#') : verdict.message
   return code === FENCED ? text : `${code}: ${text}`
 }
