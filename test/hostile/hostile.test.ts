@@ -5,6 +5,7 @@
  *   npm run test:hostile   for HOSTILE_MINUTES (10)      npm run test:deep   the same      npm test   two rounds
  *   HOSTILE_SEED=7 HOSTILE_ROUND=3 node dist/test/hostile/hostile.test.js   plays that round of that seed alone
  */
+import { setTimeout as pause } from 'node:timers/promises'
 import t from 'tap'
 import { leftovers, leftoversOnce } from '../fixtures/leftovers.ts'
 import { collectGarbage } from '../soak/samples.ts'
@@ -58,8 +59,12 @@ t.test('neighbours answer and the host goes on, whatever hostile parts do', asyn
   await watch.close()
   await stage.close()
   t.same(await leftoversOnce(before), before, 'no thread, socket or other handle is left')
-  const grown = (held() - heldBefore) / MIB
-  t.ok(grown < MOST_KEPT_MIB, `${grown.toFixed(1)} MiB are kept`)
+  let grown = held() - heldBefore
+  for (let turns = 0; turns < 50 && grown > MOST_KEPT_MIB * MIB; turns += 1) {
+    await pause(100) // buffers are freed some time after their owners
+    grown = held() - heldBefore
+  }
+  t.ok(grown < MOST_KEPT_MIB * MIB, `${(grown / MIB).toFixed(1)} MiB are kept`)
 })
 
 /** What is on the heap and beside it when all that can be freed is. */
