@@ -2,6 +2,8 @@
  * What all threads of a team share: whether the host sleeps, and how much room each mailbox has. A sender claims room
  * with two subtractions; it has to ask the host only when there is none. The host gives room back as turns commit, to
  * parked senders first: for the first of them it is taken beforehand. So a claim that succeeds is an acceptance.
+ *
+ * Code in any thread can write here what it likes. What depends on it the host compares with its own book (runtime/shared-words.ts).
  */
 
 /** 1: the host sleeps and wants a bell. */
@@ -18,6 +20,12 @@ const NO_NOTE = new Int32Array(1)
 /** Names have 16 bits in a frame. */
 export const MAX_AGENTS = 65_535
 
+/** What a mailbox has room for. */
+export interface Room {
+  messages: number
+  bytes: number
+}
+
 export class TeamMemory {
   readonly buffer: SharedArrayBuffer
   readonly words: Int32Array
@@ -25,7 +33,7 @@ export class TeamMemory {
   readonly #bytes: Int32Array
   readonly #largest: Int32Array
   /** What each mailbox has room for when it is empty; the host's, on its own memory. */
-  readonly #most: { messages: number; bytes: number }[] = []
+  readonly #most: (Room & { largest: number })[] = []
 
   /** For that many names, or over the buffer that another thread made. */
   constructor(names: number | SharedArrayBuffer) {
@@ -44,8 +52,8 @@ export class TeamMemory {
 
   /** `largest`: bytes of a message beyond which its sender has to ask the host, which refuses it. */
   open(index: number, messages: number, bytes: number, largest: number): void {
-    this.#most[index] = { messages, bytes }
-    Atomics.store(this.#largest, index, Math.min(largest, MOST))
+    this.#most[index] = { messages, bytes, largest: Math.min(largest, MOST) }
+    this.restoreLargest(index)
     Atomics.store(this.#messages, index, messages)
     Atomics.store(this.#bytes, index, bytes)
   }
@@ -84,6 +92,24 @@ export class TeamMemory {
   force(index: number, bytes: number): void {
     Atomics.sub(this.#messages, index, 1)
     Atomics.sub(this.#bytes, index, bytes)
+  }
+
+  /** How much room the words say that there is. */
+  room(index: number): Room {
+    return { messages: Atomics.load(this.#messages, index), bytes: Atomics.load(this.#bytes, index) }
+  }
+
+  /** Makes the words say so. Who claims room at this moment has it. */
+  setRoom(index: number, { messages, bytes }: Room): void {
+    const said = this.room(index)
+    Atomics.add(this.#messages, index, messages - said.messages)
+    Atomics.add(this.#bytes, index, bytes - said.bytes)
+  }
+
+  /** Whether the word was not what the host had said. */
+  restoreLargest(index: number): boolean {
+    const { largest } = this.#most[index]!
+    return Atomics.exchange(this.#largest, index, largest) !== largest
   }
 
   /** Whether more was taken than there is. */

@@ -157,10 +157,14 @@ export class Admission implements Admitting {
     this.#core.copies.broadcast(sender, run, memory, at)
   }
 
-  /** Whether one that says that it has its room can have it: a mailbox that is full has to be so by what was taken. */
+  /**
+   * Whether one that says that it has its room can have it: a mailbox that is full has to be so by what was taken. That more was taken
+   * than is there can be a lie, so it is believed up to twice the capacity.
+   */
   #hasRoom({ index, mailbox, settings }: Cell): boolean {
     const there = mailbox.waiting + mailbox.handed.size
-    return there < settings.mailbox.capacity || this.#core.team.taken(index) > there
+    const { capacity } = settings.mailbox
+    return there < capacity || (there < 2 * capacity && this.#core.team.taken(index) > there)
   }
 
   #open(

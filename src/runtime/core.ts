@@ -69,7 +69,20 @@ export interface Admitting {
 export interface MakingRoom {
   ask(callee: Cell, envelope: Envelope<RunState>): void
   freed(callee: Cell, bytes: number): void
+  /** There is room: lets those in that wait for it. */
+  admit(callee: Cell): void
   withdrawParked(callee: Cell, envelope: Envelope<RunState>, reason: DramatisError): boolean
+}
+
+/** What the words say that all threads share, and what the host knows. */
+export interface Comparing {
+  /** At least so often the watchdog is to look. */
+  readonly lookMs: number
+  /** There was no room for a message to that agent. */
+  doubt(callee: Cell): void
+  look(): void
+  /** A word was set right. */
+  report(fields: { word: string }): void
 }
 
 /** Why a message does not get into a mailbox. */
@@ -264,12 +277,15 @@ export interface Core extends Directory {
   readonly redelivery: Redelivering
   readonly calls: Serving
   readonly pauses: Pausing
+  readonly sharedWords: Comparing
   readonly limits: LimitNotices
   readonly syncPoints: Gathering
   readonly records$: Observable<Batch>
   readonly closed: boolean
   /** The number of the next record. */
   readonly seq: number
+  /** How often the supervisor has looked. */
+  readonly ticks: number
   /** The least that any agent lets a message wait, if one has a limit. */
   readonly shortestQueueMs: number | undefined
   gate: Gate

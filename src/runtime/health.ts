@@ -29,6 +29,11 @@ export interface Health {
     }
   >
   runs: { running: number; queued: number }
+  /**
+   * How often a word of the memory that all threads share was not what the host knows, and was set right. Above 0: code in some
+   * thread writes where only the runtime does.
+   */
+  sharedMemoryRepairs: number
   /** How many the list has now. */
   deadLetters: number
   /** How many dead letters the list has given up because it was full: the oldest beyond 10,000, or beyond 64 MiB. */
@@ -58,6 +63,7 @@ export function healthOf(supervisor: Supervisor, runs: RunBook): Health {
       ]),
     ),
     runs: runs.counts,
+    sharedMemoryRepairs: supervisor.sharedWords.repairs,
     deadLetters: deadLetters.length,
     deadLettersForgotten: deadLetters.forgotten,
     log: { ok: true, lagMs: 0 },

@@ -29,11 +29,12 @@ export class MailboxRoom implements MakingRoom {
         return this.#admit(callee, envelope)
       }
     }
+    this.#core.sharedWords.doubt(callee)
     const { overflow } = callee.settings.mailbox
     if (overflow === 'block') {
       this.#core.admission.waits(callee, envelope)
       callee.mailbox.parked.push(envelope)
-      return this.#admitParked(callee)
+      return this.admit(callee)
     }
     const inItsWay = overflow === 'drop_oldest' ? this.#inTheWayOf(callee, envelope) : undefined
     if (!inItsWay) return this.#turnAway(callee, envelope, overflow)
@@ -101,7 +102,7 @@ export class MailboxRoom implements MakingRoom {
   /** A message has left the mailbox: its room goes to who waits for it, else back to all. */
   freed(callee: Cell, bytes: number): void {
     this.#core.team.release(callee.index, bytes)
-    this.#admitParked(callee)
+    this.admit(callee)
     if (callee.mailbox.waiting > 0) this.#core.delivery.touch(callee) // what stood behind it may come
   }
 
@@ -109,7 +110,7 @@ export class MailboxRoom implements MakingRoom {
    * The first of the parked has its room taken beforehand, so that nobody passes it by. It goes in when that room is
    * free; a message larger than the mailbox when nothing else is there.
    */
-  #admitParked(callee: Cell): void {
+  admit(callee: Cell): void {
     const { team } = this.#core
     const { mailbox } = callee
     for (let first = mailbox.parked.peek(); first && !callee.gone; first = mailbox.parked.peek()) {
@@ -118,7 +119,7 @@ export class MailboxRoom implements MakingRoom {
         team.force(callee.index, first.bytes)
       }
       const alone = first.bytes > callee.settings.mailbox.bytes && mailbox.empty
-      if (!alone && team.overdrawn(callee.index)) return
+      if (!alone && team.overdrawn(callee.index)) return this.#core.sharedWords.doubt(callee)
       mailbox.parked.shift()
       this.#admit(callee, first)
     }

@@ -42,6 +42,7 @@ import { RunState } from './run-state.ts'
 import { Subject } from './rx.ts'
 import { Seats } from './seats.ts'
 import { Settlement } from './settlement.ts'
+import { SharedWords } from './shared-words.ts'
 import { SyncPoints } from './sync-points.ts'
 import type { Spawner } from './thread.ts'
 import { Verdicts } from './verdicts.ts'
@@ -88,6 +89,7 @@ export class Supervisor implements Core {
   readonly redelivery: Redelivery
   readonly calls: HostCalls
   readonly pauses: DeadlinePauses
+  readonly sharedWords: SharedWords
   readonly limits: LimitNotices
   newcomer: Core['newcomer'] = () => undefined
   readonly syncPoints: SyncPoints
@@ -95,6 +97,7 @@ export class Supervisor implements Core {
   gate: Gate = OPEN_GATE
   delegationBound: DelegationBound = DELEGATION_BOUND
   closed = false
+  ticks = 0
   readonly #records = new Subject<Batch>()
   readonly #parts: { overdue(run: RunState): void; close(): void }[] = []
   #pending: LogEntry[] = []
@@ -131,6 +134,7 @@ export class Supervisor implements Core {
     this.redelivery = new Redelivery(this)
     this.calls = new HostCalls(this)
     this.pauses = new DeadlinePauses(this)
+    this.sharedWords = new SharedWords(this)
     this.syncPoints = new SyncPoints(this)
     this.records$ = this.#records.asObservable()
     for (const part of options.parts) this.attach(part)
@@ -281,6 +285,7 @@ export class Supervisor implements Core {
 
   #tick(): void {
     this.#ticking = true
+    this.ticks += 1
     const { words } = this.team
     Atomics.store(words, HOST_ASLEEP, 0)
     let more = true

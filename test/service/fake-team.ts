@@ -18,6 +18,7 @@ export function fakeTeam(agents: Record<string, Partial<AgentHealth>> = {}) {
     runs: { running: 1, queued: 0 },
     deadLetters: 0,
     deadLettersForgotten: 0,
+    sharedMemoryRepairs: 0,
     log: { ok: true, lagMs: 0 },
   }
   return { events, health: () => health }

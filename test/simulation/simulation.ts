@@ -17,7 +17,7 @@ import { LocalThread } from '../../src/runtime/local-thread.ts'
 import type { Batch, Unrecorded } from '../../src/runtime/records.ts'
 import type { Supervisor } from '../../src/runtime/supervisor.ts'
 import { Dice } from '../dice.ts'
-import { imbalances, leftovers } from '../supervision/accounts.ts'
+import { imbalances, leftovers, unclaimed } from '../supervision/accounts.ts'
 import { OpenTeam } from '../supervision/teams.ts'
 import { answeredTwice, BoardFold, Restarts } from './invariants.ts'
 import {
@@ -291,7 +291,8 @@ class Play {
       this.#restarts.next(entry)
       this.#boards.next(entry)
     }
-    for (const found of imbalances(this.#team.host)) this.#problem(found)
+    const { host } = this.#team
+    for (const found of [...imbalances(host), ...unclaimed(host)]) this.#problem(found)
     for (const [id, times] of this.#effects) if (times > 1) this.#problem(`${id} was done ${times} times`)
     for (const cell of this.#team.host.cells) for (const found of orphans(cell)) this.#problem(found)
   }

@@ -21,10 +21,20 @@ export function imbalances(host: Supervisor): string[] {
   return found
 }
 
+/** Mailboxes that have more than was taken of their room: not so where every thread claims what it sends. */
+export function unclaimed(host: Supervisor): string[] {
+  return host.cells.flatMap(({ name, index, mailbox, gone }) => {
+    const { waiting, underWay, parked, expected } = mailbox
+    const there = waiting + underWay + (expected && parked.peek() === expected ? 1 : 0)
+    const taken = host.team.taken(index)
+    return gone || taken >= there ? [] : [`${name}: room for ${taken}, not ${there}`]
+  })
+}
+
 /** Checks with every record of the supervisor; gives what did not add up so far. */
 export function watchAccounts(host: Supervisor): string[] {
   const found: string[] = []
-  host.records$.subscribe(() => found.push(...imbalances(host)))
+  host.records$.subscribe(() => found.push(...imbalances(host), ...unclaimed(host)))
   return found
 }
 

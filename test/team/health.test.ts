@@ -21,6 +21,7 @@ t.test('a team that has not started lives, and is not ready', async (t) => {
     draining: false,
     agents: { a: idle, b: idle },
     runs: { running: 0, queued: 0 },
+    sharedMemoryRepairs: 0,
     deadLetters: 0,
     deadLettersForgotten: 0,
     log: { ok: true, lagMs: 0 },

@@ -98,6 +98,7 @@ class Permits implements Gate {
   }
 
   reconsider(): void {
+    if (this.#contended && Atomics.load(this.#core.team.words, PERMITS_WANTED) !== 1) this.#announceAgain()
     if (this.#contended) for (const [run, ledger] of this.#ledgers) this.#serve(run, ledger)
   }
 
@@ -170,6 +171,14 @@ class Permits implements Gate {
       this.#ledgers.set(run, ledger)
     }
     return ledger
+  }
+
+  /** Some thread has said that nobody waits: who has parked since then did not ring. */
+  #announceAgain(): void {
+    Atomics.store(this.#core.team.words, PERMITS_WANTED, 1)
+    this.#core.sharedWords.report({ word: 'permits wanted' })
+    for (const [run, { holders }] of this.#ledgers)
+      for (const { life } of holders) if (life?.mayBeParked(run)) life.thread.ring()
   }
 
   /** Threads that park ring only while somebody waits for a permit. */

@@ -23,6 +23,9 @@ const MEMORY_MS = 250
  */
 const mostWithGarbage = (limitMb: number) => 2 * limitMb + 256
 
+/** How often the words are compared that all threads share, where an agent is not trusted and nothing else asks for a look. */
+const UNTRUSTED_MS = 1_250
+
 const beatMs = ({ settings: { supervision, maxExternalMb } }: Cell): number => {
   const memoryMs = maxExternalMb === null ? Number.POSITIVE_INFINITY : MEMORY_MS
   return supervision.watchdogMs === false ? memoryMs : Math.min(supervision.watchdogMs / 4, memoryMs)
@@ -37,10 +40,18 @@ export const watchdog: Part = (core) => {
   const limited: Cell[] = []
   let seen = 0
 
+  const wordsMs = () => (core.cells.some(({ settings }) => settings.untrusted) ? UNTRUSTED_MS : core.sharedWords.lookMs)
+
   const watched = () =>
     core.actors.filter(
       (cell) => cell.life?.thread.isolated && cell.mailbox.handed.size > 0 && Number.isFinite(beatMs(cell)),
     )
+
+  /** A turn is open whose frames the host may not hear of, be it that of a script in the host itself, and there is a thread that may be to blame. */
+  const mayBeUnheard = () =>
+    Number.isFinite(wordsMs()) &&
+    core.actors.some(({ mailbox }) => mailbox.handed.size > 0) &&
+    core.actors.some(({ life }) => life?.thread.isolated)
 
   /** What the threads have told of themselves lately. */
   const weigh = () => {
@@ -68,6 +79,7 @@ export const watchdog: Part = (core) => {
 
   const check = () => {
     timer = undefined
+    core.sharedWords.look()
     weigh()
     for (const cell of limited) if (cell.mailbox.handed.size > 0) void weighBlocked(cell)
     const now = clock.monotonic()
@@ -100,13 +112,13 @@ export const watchdog: Part = (core) => {
 
   /** Of all agents, not of those with a turn now: one that begins later may have less time. */
   const interval = () => {
-    let least = Number.POSITIVE_INFINITY
+    let least = Math.min(wordsMs(), core.sharedWords.lookMs)
     for (const cell of core.cells) least = Math.min(least, beatMs(cell))
     return least
   }
 
   const arm = () => {
-    if (!timer && watched().length > 0) timer = clock.timer(interval(), check)
+    if (!timer && (watched().length > 0 || mayBeUnheard())) timer = clock.timer(interval(), check)
   }
 
   return {
