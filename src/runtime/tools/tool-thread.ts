@@ -6,9 +6,9 @@
 import { Worker } from 'node:worker_threads'
 import { TOOL_NAME } from '../../actors/tool.ts'
 import type { ToolNotice, ToolTask, ToolTaskResult } from '../../actors/tool-task.ts'
-import type { ErrorCode, ErrorData } from '../../errors.ts'
 import { ownFile } from '../../own-files.ts'
 import { permissionFlags } from '../../thread-flags.ts'
+import { errorIn } from '../error-in.ts'
 import { PrintedLines, type PrintListener } from '../printed-lines.ts'
 import { unrefWorker } from '../unref-worker.ts'
 
@@ -140,31 +140,7 @@ function resultIn(message: unknown): ToolTaskResult | undefined {
   const { ok, tool, output, error, importing } = Object(done) as Record<string, unknown>
   if (ok === true && tool !== undefined) return isSpec(tool) ? { ok, tool } : undefined
   if (ok === true && (output === undefined || typeof output === 'string')) return { ok, output }
-  if (ok !== false || typeof error !== 'object' || error === null) return undefined
+  if (ok !== false) return undefined
   const found = errorIn(error)
   return found && { ok, error: found, ...(importing === true && { importing }) }
-}
-
-/** Of a message, of a stack, and of the details as JSON. */
-const LONGEST_IN_ERROR = 65_536
-
-/** Short enough to be told on; undefined: it is none. */
-function errorIn(error: object): ErrorData | undefined {
-  const { code, message, details, stack } = error as Record<string, unknown>
-  if (typeof code !== 'string' || typeof message !== 'string') return undefined
-  return {
-    code: code as ErrorCode,
-    message: message.slice(0, LONGEST_IN_ERROR),
-    details: isShort(details) ? details : {},
-    ...(typeof stack === 'string' && { stack: stack.slice(0, LONGEST_IN_ERROR) }),
-  }
-}
-
-function isShort(details: unknown): details is Record<string, unknown> {
-  if (typeof details !== 'object') return false
-  try {
-    return JSON.stringify(details).length <= LONGEST_IN_ERROR
-  } catch {
-    return false // it is no JSON
-  }
 }
