@@ -1,6 +1,7 @@
 /** What agents print on real threads, and what becomes of it in the log. */
 import t from 'tap'
 import { createTeam, type Logger } from '../../src/index.ts'
+import { held } from '../held.ts'
 import type { Test } from './stage.ts'
 
 const module = new URL('../fixtures/team/printer.js', import.meta.url)
@@ -28,12 +29,14 @@ function printer(t: Test) {
   })
   t.teardown(() => team.close())
   const once = (wanted: (log: Line[]) => boolean) =>
-    new Promise<void>((resolve) => {
-      check = () => {
-        if (wanted(log)) resolve()
-      }
-      check()
-    })
+    held(
+      new Promise<void>((resolve) => {
+        check = () => {
+          if (wanted(log)) resolve()
+        }
+        check()
+      }),
+    )
   return { team, log, once }
 }
 

@@ -7,6 +7,7 @@ import {
   type OrchestrationConfig,
   type RuntimeEvent,
 } from '../../src/index.ts'
+import { held } from '../held.ts'
 import { all, type Test } from './stage.ts'
 
 const module = new URL('../fixtures/team/actor.js', import.meta.url)
@@ -22,13 +23,15 @@ function listener() {
   }
   const logger: Logger = { debug: note, info: note, warn: note, error: note }
   const said = (text: string, times = 1) =>
-    new Promise<void>((resolve) => {
-      const tell = () => {
-        if (lines.filter((line) => line.text === text).length >= times) resolve()
-      }
-      waiting.push({ text, tell })
-      tell()
-    })
+    held(
+      new Promise<void>((resolve) => {
+        const tell = () => {
+          if (lines.filter((line) => line.text === text).length >= times) resolve()
+        }
+        waiting.push({ text, tell })
+        tell()
+      }),
+    )
   return { lines, logger, said }
 }
 
