@@ -197,7 +197,7 @@ t.test('a mailbox that is full of bytes is full as well', DEADLINE, async (t) =>
     await release()
     return { early, outcomes: await sending, came: await notes(orchestrator) }
   })
-  t.equal(value.early, 'running')
+  t.match(value.early, /^(running|waiting)$/, 'for room, as far as its host has heard; its turn is open')
   t.same(new Set(value.outcomes), new Set(['accepted']))
   t.equal(value.came.length, 30)
 })
