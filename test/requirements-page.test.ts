@@ -1,10 +1,10 @@
-/** What docs/requirements.md names is there: its rows, the files of its links, and the titles of tests below them. */
+/** What docs/project/requirements.md names is there: its rows, the files of its links, and the titles of tests below them. */
 import { existsSync, readFileSync } from 'node:fs'
 import { posix } from 'node:path'
 import t from 'tap'
 import { hasTest } from './test-titles.ts'
 
-const page = readFileSync('docs/requirements.md', 'utf8') // tests are started in the project's folder
+const page = readFileSync('docs/project/requirements.md', 'utf8') // tests are started in the project's folder
 
 const numbered = (letter: string, last: number) => Array.from({ length: last }, (_, i) => `${letter}${i + 1}`)
 const ROWS = [...numbered('W', 9), ...numbered('Q', 8), ...numbered('P', 31), ...numbered('J', 10), ...numbered('S', 7)]
@@ -18,7 +18,7 @@ interface Named {
 function named(): Named[] {
   let file = ''
   return page.split('\n').flatMap((line) => {
-    file = /\]\(\.\.\/(test\/[^)#]+)\)/.exec(line)?.[1] ?? (line.startsWith('  - ') ? file : '')
+    file = /\]\(\.\.\/\.\.\/(test\/[^)#]+)\)/.exec(line)?.[1] ?? (line.startsWith('  - ') ? file : '')
     const title = /^ {2}- (.+)$/.exec(line)?.[1] ?? /^\|.*\) +\| (.+?) *\|$/.exec(line)?.[1]
     return title === undefined ? [] : [{ file, title }]
   })
@@ -33,12 +33,12 @@ t.test('each row is there once, in order', async (t) => {
 
 t.test('each row says what shows it, or that nothing does', async (t) => {
   const rows = page.split(/^###? /m).filter((text) => /^[A-Z]\d+\. /.test(text))
-  const bare = rows.filter((text) => !/\]\(\.\.\/(test|examples)\/|^Not (yet|in this version)/m.test(text))
+  const bare = rows.filter((text) => !/\]\(\.\.\/\.\.\/(test|examples)\/|^Not (yet|in this version)/m.test(text))
   t.same(bare, [])
 })
 
 t.test('each file is there', async (t) => {
-  const files = [...page.matchAll(/\]\(([^)#]+)/g)].map(([, link]) => posix.join('docs', link!))
+  const files = [...page.matchAll(/\]\(([^)#]+)/g)].map(([, link]) => posix.join('docs/project', link!))
   t.ok(files.length > 100)
   t.same(
     files.filter((file) => !existsSync(file)),

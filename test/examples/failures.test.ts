@@ -1,6 +1,6 @@
 /** Each failure that the README has a row for, as its command shows it. */
 import t from 'tap'
-import { readme } from '../readme.ts'
+import { read } from '../docs/page.ts'
 import { dramatis } from '../service/command-line.ts'
 
 /** What the user sees of each. */
@@ -35,7 +35,7 @@ const shown: Record<string, { code: number; stdout: string | RegExp; stderr: Reg
 for (const [name, { code, stdout, stderr }] of Object.entries(shown))
   t.test(name, async (t) => {
     const file = `examples/failures/${name}.ts` // tests are started in the project's folder
-    t.match(readme, `\`${file} go\``)
+    t.match(read('README.md'), `\`${file} go\``)
     const seen = await dramatis(['run', file, 'go'])
     t.equal(seen.code, code, seen.stderr)
     t.match(seen.stdout, stdout)

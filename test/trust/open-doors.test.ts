@@ -1,4 +1,4 @@
-/** What docs/trust.md says that code in a thread can reach, and what Node's permission model takes away of that. */
+/** What docs/explanation/trust.md says that code in a thread can reach, and what Node's permission model takes away of that. */
 import { spawnSync } from 'node:child_process'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'

@@ -4,8 +4,10 @@ import { settingsFrom } from '../src/runtime/settings.ts'
 import { UNAVAILABLE } from '../src/runtime/unavailable.ts'
 import { LATER } from '../src/service/program.ts'
 import * as tools from '../src/tools/index.ts'
-import { section } from './readme.ts'
+import { section as sectionOf } from './docs/page.ts'
 import { codeLines, sourceFiles } from './source-files.ts'
+
+const section = (heading: string) => sectionOf('README.md', heading)
 
 t.test('its tables of options have the defaults', async (t) => {
   const { agents, ...team } = settingsFrom({ agents: [{ name: 'any', module: 'any' }] })

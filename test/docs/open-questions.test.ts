@@ -1,12 +1,12 @@
-/** The commands of docs/open-questions.md run, and print what it shows. Requirement P31. */
+/** The commands of docs/project/open-questions.md run, and print what it shows. Requirement P31. */
 import { spawnSync } from 'node:child_process'
 import { readFileSync } from 'node:fs'
 import { resolve } from 'node:path'
 import t from 'tap'
-import { blocksOf } from './readme.ts'
-import { hasTest } from './test-titles.ts'
+import { hasTest } from '../test-titles.ts'
+import { blocksOf } from './page.ts'
 
-const page = readFileSync('docs/open-questions.md', 'utf8') // tests are started in the project's folder
+const page = readFileSync('docs/project/open-questions.md', 'utf8') // tests are started in the project's folder
 const blocks = blocksOf(page)
 const cli = JSON.stringify(resolve('dist/src/service/cli.js'))
 // A benchmark's figures differ from run to run: its own tests are in test/bench/.
@@ -18,7 +18,7 @@ t.test('each answer names tests, and they are there', async (t) => {
   const named = page.match(/^Tests?: [\s\S]*?(?=\n\n|$(?![\s\S]))/gm) ?? []
   t.equal(named.length, 6)
   for (const text of named) {
-    const files = [...text.matchAll(/\]\(\.\.\/(test\/[^)]+)/g)].map(([, file]) => file!)
+    const files = [...text.matchAll(/\]\(\.\.\/\.\.\/(test\/[^)]+)/g)].map(([, file]) => file!)
     const titles = [...text.replaceAll('\n', ' ').matchAll(/"([^"]+)"/g)].map(([, title]) => title!)
     t.ok(titles.length > 0, text)
     for (const title of titles)
