@@ -8,8 +8,8 @@ import { filesBelow, root, sourceFolders, sources } from './files.mjs'
 
 // thread-boot.cjs runs an actor's as a script, which V8 compiles once for all threads; Piscina imports a tool's
 const entries = [
-  { entry: 'dist/src/actors/thread-entry.js', bundle: 'dist/src/actors/thread-entry.bundle.cjs' },
-  { entry: 'dist/src/actors/tool-entry.js', bundle: 'dist/src/actors/tool-entry.bundle.js' },
+  { entry: 'dist/src/actors/loop/thread-entry.js', bundle: 'dist/src/actors/loop/thread-entry.bundle.cjs' },
+  { entry: 'dist/src/actors/tools/tool-entry.js', bundle: 'dist/src/actors/tools/tool-entry.bundle.js' },
 ]
 
 const names = sources()

@@ -67,7 +67,7 @@ export type { Clock } from './clock.ts'
 export type { AgentMessage, MessageInput, MessageOf, MessageType, TypedMessage } from './mailbox/message.ts'
 export type { DeadLetter } from './mailbox/dead-letters.ts'
 export type { Blackboard, BlackboardEntry, WriteOptions } from './blackboard/entry.ts'
-export { type AgentDefinition, agentRef, defineAgent, type Reply } from './actors/definition.ts'
+export { type AgentDefinition, agentRef, defineAgent, type Reply } from './actors/definition/definition.ts'
 export type {
   AgentContext,
   AgentRef,
@@ -81,7 +81,7 @@ export type {
   SharedState,
   SpawnRole,
   SyncResult,
-} from './actors/context.ts'
+} from './actors/definition/context/context.ts'
 export type {
   AgentRole,
   Capability,
@@ -90,10 +90,10 @@ export type {
   RoleInfo,
   SupervisionConfig,
   ToolReference,
-} from './actors/role.ts'
-export type { Candidate, CandidateOptions, RouteOptions, TaskRouting } from './actors/routing.ts'
-export type { AgentStatus, AgentTask, PendingTask, TaskInput, TaskStatus } from './actors/task.ts'
-export { defineTool, type ModelSchema, type Schema, type Tool, type ToolContext } from './actors/tool.ts'
+} from './actors/definition/role.ts'
+export type { Candidate, CandidateOptions, RouteOptions, TaskRouting } from './actors/definition/routing.ts'
+export type { AgentStatus, AgentTask, PendingTask, TaskInput, TaskStatus } from './actors/definition/task.ts'
+export { defineTool, type ModelSchema, type Schema, type Tool, type ToolContext } from './actors/definition/tool.ts'
 export type {
   Completion,
   CompletionRequest,
@@ -105,8 +105,8 @@ export type {
   TokenUsage,
   ToolCall,
   ToolSpec,
-} from './actors/model.ts'
-export type { Logger } from './actors/logger.ts'
+} from './actors/definition/model.ts'
+export type { Logger } from './actors/definition/logger.ts'
 export type {
   SpanAttributes,
   SpanStart,
@@ -114,20 +114,20 @@ export type {
   TelemetrySpan,
   TraceHeaders,
   TracePlace,
-} from './runtime/telemetry/telemetry.ts'
-export { defineProtocol } from './actors/protocol.ts'
-export type { LogStore, ModelsConfig, StateConfig, SyncPoint, TokenLimit } from './runtime/options.ts'
-export type { AgentRegistry } from './runtime/agent-registry.ts'
-export type { AgentInstance } from './runtime/agent-instance.ts'
-export type { Reloaded } from './runtime/newcomers.ts'
-export type { RuntimeEvent } from './runtime/events.ts'
-export type { Contribution, ContributionReport } from './runtime/contributions.ts'
-export type { MultiAgentResult } from './runtime/result.ts'
-export type { Run, RunOptions } from './runtime/run.ts'
-export type { Health } from './runtime/health.ts'
-export type { Metric } from './runtime/metric.ts'
-export type { OrchestrationTrace } from './runtime/trace-types.ts'
-export { sequenceDiagram } from './runtime/diagram.ts'
+} from './runtime/settings/telemetry.ts'
+export { defineProtocol } from './actors/definition/protocol.ts'
+export type { LogStore, ModelsConfig, StateConfig, SyncPoint, TokenLimit } from './runtime/settings/options.ts'
+export type { AgentRegistry } from './runtime/settings/agent-registry.ts'
+export type { AgentInstance } from './runtime/team/agent-instance.ts'
+export type { Reloaded } from './runtime/team/registry-agents.ts'
+export type { RuntimeEvent } from './runtime/runs/events.ts'
+export type { Contribution, ContributionReport } from './runtime/runs/contributions.ts'
+export type { MultiAgentResult } from './runtime/runs/result.ts'
+export type { Run, RunOptions } from './runtime/runs/run.ts'
+export type { Health } from './runtime/metrics/health.ts'
+export type { Metric } from './runtime/metrics/prometheus.ts'
+export type { OrchestrationTrace } from './runtime/runs/trace-types.ts'
+export { sequenceDiagram } from './runtime/runs/diagram.ts'
 export type {
   AuctionConfig,
   BlackboardConfig,

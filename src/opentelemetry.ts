@@ -15,7 +15,7 @@ import {
   type TracerProvider,
   trace,
 } from '@opentelemetry/api'
-import { flag, methods, shape, text } from './runtime/settings-checks.ts'
+import { flag, methods, shape, text } from './runtime/settings/checks.ts'
 import type {
   SpanAttributes,
   SpanStart,
@@ -23,7 +23,7 @@ import type {
   TelemetrySpan,
   TraceHeaders,
   TracePlace,
-} from './runtime/telemetry/telemetry.ts'
+} from './runtime/settings/telemetry.ts'
 
 /** How a team's spans are made. */
 export interface OpenTelemetryOptions {

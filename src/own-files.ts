@@ -9,7 +9,7 @@ import { fileURLToPath, pathToFileURL } from 'node:url'
 import { ConfigurationError } from './errors.ts'
 
 /** Stands in no other folder than that of this package's code. */
-const PROOF = 'actors/thread-entry.bundle.cjs'
+const PROOF = 'actors/loop/thread-entry.bundle.cjs'
 
 let folder: URL | undefined
 

@@ -1,13 +1,13 @@
 /** The composition root: joins the runtime, which knows no strategy, with the table of protocols. */
-import type { AgentRole } from './actors/role.ts'
-import type { Tool } from './actors/tool.ts'
+import type { AgentRole } from './actors/definition/role.ts'
+import type { Tool } from './actors/definition/tool.ts'
 import { type OrchestrationConfig, organized, protocolFrom } from './protocols/index.ts'
-import type { AgentInstance } from './runtime/agent-instance.ts'
-import type { SyncPoint, TeamOptions } from './runtime/options.ts'
-import type { TeamKit } from './runtime/provision.ts'
-import { refused } from './runtime/refused.ts'
-import { type BlackboardScope, settingsFrom } from './runtime/settings.ts'
-import { TeamRuntime } from './runtime/team.ts'
+import type { SyncPoint, TeamOptions } from './runtime/settings/options.ts'
+import { refused } from './runtime/settings/refused.ts'
+import { type BlackboardScope, settingsFrom } from './runtime/settings/settings.ts'
+import type { AgentInstance } from './runtime/team/agent-instance.ts'
+import type { TeamKit } from './runtime/team/provision.ts'
+import { TeamRuntime } from './runtime/team/team.ts'
 
 /** What a team is made of. Every option is checked, and a wrong one is refused with its path. Durations in ms. */
 export interface MultiAgentPatternOptions<Name extends string = string>

@@ -3,9 +3,9 @@
  * so that `instanceof` holds and nothing is loaded twice. What belongs to the host says so.
  */
 
-import type * as Definition from './actors/definition.ts'
-import type * as Protocol from './actors/protocol.ts'
-import type * as Tool from './actors/tool.ts'
+import type * as Definition from './actors/definition/definition.ts'
+import type * as Protocol from './actors/definition/protocol.ts'
+import type * as Tool from './actors/definition/tool.ts'
 import type * as Errors from './errors.ts'
 
 type ThreadApi = typeof Errors &

@@ -1,7 +1,7 @@
 /** The tables of the README are the defaults of the code, and its list of what is missing is the code's own. */
 import t from 'tap'
-import { settingsFrom } from '../src/runtime/settings.ts'
-import { UNAVAILABLE } from '../src/runtime/unavailable.ts'
+import { settingsFrom } from '../src/runtime/settings/settings.ts'
+import { UNAVAILABLE } from '../src/runtime/settings/unavailable.ts'
 import { LATER } from '../src/service/program.ts'
 import * as tools from '../src/tools/index.ts'
 import { section as sectionOf } from './docs/page.ts'

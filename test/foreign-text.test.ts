@@ -3,14 +3,14 @@
  * square of it blocks the process for as long as a stranger likes, and no time limit can act. Measured as a ratio of processor time.
  */
 import t from 'tap'
-import { jsonIn as jsonOfAnswer } from '../src/actors/structured-output.ts'
+import { jsonIn as jsonOfAnswer } from '../src/actors/model/structured-output.ts'
 import { ModelError } from '../src/errors.ts'
 import { nestsTooDeep } from '../src/mailbox/json-depth.ts'
-import { contributionsOf } from '../src/runtime/contributions.ts'
+import { Redactor } from '../src/runtime/logging/redactor.ts'
 import { ProviderRefusal } from '../src/runtime/models/chat-answer.ts'
 import { failureOf } from '../src/runtime/models/provider-failures.ts'
-import { Redactor } from '../src/runtime/redactor.ts'
-import { sentencesOf } from '../src/runtime/sentences.ts'
+import { contributionsOf } from '../src/runtime/runs/contributions.ts'
+import { sentencesOf } from '../src/runtime/runs/sentences.ts'
 import { oneLine } from '../src/service/one-line.ts'
 import { SseFrames } from '../src/sse-frames.ts'
 import { plainLine } from '../src/tools/web/plain-text.ts'

@@ -62,7 +62,7 @@ t.test('the protocols know what options are, and nothing of the runtime that run
 })
 
 t.test('nobody imports the entries of threads, which are started by their URL', async (t) => {
-  const entries = ['src/actors/thread-entry.ts', 'src/actors/tool-entry.ts']
+  const entries = ['src/actors/loop/thread-entry.ts', 'src/actors/tools/tool-entry.ts']
   t.same(imports.filter(({ to }) => entries.includes(to)).map(arrow), [])
 })
 

@@ -5,8 +5,8 @@
  *
  *   deadlock-check.js <turns> <checks>
  */
-import { seededRandom } from '../../src/actors/random.ts'
-import { cyclesOf, stuckIn, type Wait, type WaitNode } from '../../src/runtime/wait-graph.ts'
+import { seededRandom } from '../../src/actors/definition/seeded-random.ts'
+import { cyclesOf, stuckIn, type Wait, type WaitNode } from '../../src/runtime/detectors/deadlock/cycles.ts'
 
 export interface DeadlockCheck {
   msPerCheck: number

@@ -3,8 +3,8 @@
  * of each other, which is what the theory of votes assumes.
  */
 import type { ModelClient, ModelMessage } from 'dramatis'
-import { countPrompt, countTokens } from '../../src/actors/tokens.ts'
-import { Dice } from '../../src/runtime/dice.ts'
+import { countPrompt, countTokens } from '../../src/actors/model/context/tokens.ts'
+import { Dice } from '../../src/runtime/models/seeded-random.ts'
 import { numberIn, other, questionOf, type Side } from './questions.ts'
 
 /** How often an answer is right. */

@@ -3,7 +3,7 @@
  * are counted by the real tokenizer, of what a real model would have been sent.
  */
 import type { ModelClient, ModelMessage } from 'dramatis'
-import { countPrompt, countTokens } from '../../src/actors/tokens.ts'
+import { countPrompt, countTokens } from '../../src/actors/model/context/tokens.ts'
 
 /** A twentieth of what hosted models take (0.5 s to the first token, 15 ms for each), so that a sweep takes seconds. */
 export const LATENCY = { firstTokenMs: 25, tokenMs: 0.75 }

@@ -3,7 +3,7 @@
  * with two subtractions; it has to ask the host only when there is none. The host gives room back as turns commit, to
  * parked senders first: for the first of them it is taken beforehand. So a claim that succeeds is an acceptance.
  *
- * Code in any thread can write here what it likes. What depends on it the host compares with its own book (runtime/shared-words.ts).
+ * Code in any thread can write here what it likes. What depends on it the host compares with its own book (runtime/mailboxes/shared-words.ts).
  */
 
 /** 1: the host sleeps and wants a bell. */

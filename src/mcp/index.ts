@@ -1,6 +1,6 @@
 /** `dramatis/mcp`: the tools of an MCP server, for agents. Source: modelcontextprotocol.io. */
-import type { Logger } from '../actors/logger.ts'
-import { defineTool, type Tool } from '../actors/tool.ts'
+import type { Logger } from '../actors/definition/logger.ts'
+import { defineTool, type Tool } from '../actors/definition/tool.ts'
 import { ConfigurationError, describe, shown } from '../errors.ts'
 import { type Connection, connect, type McpServer, type OfferedTool } from './connection.ts'
 import { outputOf } from './output.ts'

@@ -7,7 +7,7 @@ import type {
   JsonSchemaValidator,
   jsonSchemaValidator,
 } from '@modelcontextprotocol/sdk/validation/types.js'
-import type { ModelSchema } from '../actors/tool.ts'
+import type { ModelSchema } from '../actors/definition/tool.ts'
 import { describe } from '../errors.ts'
 import { inTime } from './in-time.ts'
 import type { Sdk } from './sdk.ts'

@@ -1,13 +1,20 @@
 /** Agents bid for the task, and the best bid gets it. Source: document 002, 2.2.1; requirement P8. */
-import { AUCTION_TERMS, type AuctionTerms, type Bid, bidsFor, type NoBid, reasonFor } from '../actors/auction.ts'
-import type { OrchestratorContext } from '../actors/context.ts'
-import { LAST_SPEAKER, outputSchema } from '../actors/last-speaker.ts'
-import { abilityText } from '../actors/model-prompt.ts'
-import type { Candidate } from '../actors/routing.ts'
-import type { ModelSchema } from '../actors/tool.ts'
+import {
+  AUCTION_TERMS,
+  type AuctionTerms,
+  type Bid,
+  bidsFor,
+  type NoBid,
+  reasonFor,
+} from '../actors/decisions/auction.ts'
+import type { OrchestratorContext } from '../actors/definition/context/context.ts'
+import type { Candidate } from '../actors/definition/routing.ts'
+import type { ModelSchema } from '../actors/definition/tool.ts'
+import { LAST_SPEAKER, outputSchema } from '../actors/model/last-speaker.ts'
+import { abilityText } from '../actors/model/prompt.ts'
 import { AgentFailedError, DramatisError, UnknownAgentError } from '../errors.ts'
-import { refused } from '../runtime/refused.ts'
-import { integer, number, oneOf, shape, wait } from '../runtime/settings-checks.ts'
+import { integer, number, oneOf, shape, wait } from '../runtime/settings/checks.ts'
+import { refused } from '../runtime/settings/refused.ts'
 import { agentOf, agentsOf } from './checks.ts'
 import { AUCTION } from './prompts/auction.ts'
 import { promptsOf, type Speak, speaking } from './prompts/prompts.ts'

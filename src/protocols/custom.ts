@@ -1,12 +1,12 @@
 /** The user's own protocol, with the verbs that the built-in ones use and no others. Source: document 002, 2.2.1. */
-import { type CustomConfig, checkedResult } from '../actors/protocol.ts'
+import { type CustomConfig, checkedResult } from '../actors/definition/protocol.ts'
 import { jsonIssue } from '../mailbox/message.ts'
-import { refused, refusedAs } from '../runtime/refused.ts'
-import { type Check, isObject, oneOf, rule, shape } from '../runtime/settings-checks.ts'
-import { moduleFrom } from '../runtime/settings-module.ts'
+import { type Check, isObject, oneOf, rule, shape } from '../runtime/settings/checks.ts'
+import { moduleFrom } from '../runtime/settings/module.ts'
+import { refused, refusedAs } from '../runtime/settings/refused.ts'
 import type { Strategy } from './strategy.ts'
 
-export type { CustomConfig } from '../actors/protocol.ts'
+export type { CustomConfig } from '../actors/definition/protocol.ts'
 
 /** A closure runs in the host, under its `name`; a module in a thread, under the name in its definition. */
 export const custom: Strategy<CustomConfig> = {

@@ -1,9 +1,9 @@
 /** Agents argue different positions before a judge, who decides and answers. Source: document 002, 2.2.6 and 5.3. */
-import type { OrchestratorContext, Outcome } from '../actors/context.ts'
-import { IN_WORDS } from '../actors/in-words.ts'
+import type { OrchestratorContext, Outcome } from '../actors/definition/context/context.ts'
+import { IN_WORDS } from '../actors/model/in-words.ts'
 import { DramatisError, ReplyInvalidError } from '../errors.ts'
-import { refused } from '../runtime/refused.ts'
-import { flag, integer, listOf, oneOf, rule, shape } from '../runtime/settings-checks.ts'
+import { flag, integer, listOf, oneOf, rule, shape } from '../runtime/settings/checks.ts'
+import { refused } from '../runtime/settings/refused.ts'
 import { agentOf, agentsOf } from './checks.ts'
 import { DEBATE } from './prompts/debate.ts'
 import { promptsOf, type Speak, speaking } from './prompts/prompts.ts'

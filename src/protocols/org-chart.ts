@@ -1,9 +1,9 @@
 /** What the strategy hierarchical means for a team before its first run: who is above whom, and who may delegate how deeply. */
 
-import type { AgentRole } from '../actors/role.ts'
-import type { DelegationBound } from '../runtime/delegation-bound.ts'
-import type { TeamSettings } from '../runtime/settings.ts'
-import type { AgentSettings } from '../runtime/settings-agent.ts'
+import type { AgentRole } from '../actors/definition/role.ts'
+import type { AgentSettings } from '../runtime/settings/agent-settings.ts'
+import type { DelegationBound } from '../runtime/settings/delegation-bound.ts'
+import type { TeamSettings } from '../runtime/settings/settings.ts'
 import type { HierarchicalConfig } from './hierarchical.ts'
 
 /** The settings of a team with that configuration, which has been checked; also for agents that come later. */

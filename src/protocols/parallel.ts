@@ -1,9 +1,9 @@
 /** Independent agents work on the same query at the same time; their answers become one. Source: document 002, 2.2.3. */
 
-import type { OrchestratorContext, Outcome } from '../actors/context.ts'
-import { LAST_SPEAKER } from '../actors/last-speaker.ts'
-import { refused } from '../runtime/refused.ts'
-import { flag, integer, oneOf, rule, shape, wait } from '../runtime/settings-checks.ts'
+import type { OrchestratorContext, Outcome } from '../actors/definition/context/context.ts'
+import { LAST_SPEAKER } from '../actors/model/last-speaker.ts'
+import { flag, integer, oneOf, rule, shape, wait } from '../runtime/settings/checks.ts'
+import { refused } from '../runtime/settings/refused.ts'
 import { agentOf, agentsOf } from './checks.ts'
 import { askEnough, tooFewAnswers } from './steps/ask-enough.ts'
 import { type Combination, combine } from './steps/combine.ts'

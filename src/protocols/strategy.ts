@@ -1,5 +1,5 @@
 /** The one shape of all built-in strategies: a name, and a function from a configuration to a protocol. */
-import type { Protocol } from '../actors/protocol.ts'
+import type { Protocol } from '../actors/definition/protocol.ts'
 
 /** A value, so that the table in the index can hold it and the runtime need not know it. */
 export interface Strategy<Config extends { strategy: string } = { strategy: string }> {

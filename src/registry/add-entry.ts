@@ -1,9 +1,9 @@
 /** A new entry in the text of an agents.yaml. What else stands there stays, comments and all. */
 import { type Document, isMap, isSeq, parseDocument, type YAMLMap } from 'yaml'
-import type { AgentType } from '../actors/context.ts'
-import type { AgentRole } from '../actors/role.ts'
-import { refused } from '../runtime/refused.ts'
-import { isObject } from '../runtime/settings-checks.ts'
+import type { AgentType } from '../actors/definition/context/context.ts'
+import type { AgentRole } from '../actors/definition/role.ts'
+import { isObject } from '../runtime/settings/checks.ts'
+import { refused } from '../runtime/settings/refused.ts'
 import { OPAQUE } from './read-yaml.ts'
 
 const GRANTS = ['can_delegate_to', 'canDelegateTo']

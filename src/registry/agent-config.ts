@@ -1,9 +1,9 @@
 /** `agent_config.yaml`: what holds for every agent that says nothing of its own. Source: document 003, configuration. */
 import { existsSync } from 'node:fs'
-import type { AgentRole } from '../actors/role.ts'
-import type { ModelsConfig } from '../runtime/options.ts'
-import { anyObject, integer, shape, text } from '../runtime/settings-checks.ts'
-import { roleFields, someText } from '../runtime/settings-shape-role.ts'
+import type { AgentRole } from '../actors/definition/role.ts'
+import { anyObject, integer, shape, text } from '../runtime/settings/checks.ts'
+import type { ModelsConfig } from '../runtime/settings/options.ts'
+import { roleFields, someText } from '../runtime/settings/role-shape.ts'
 
 interface AgentConfig {
   llm?: {

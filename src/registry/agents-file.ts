@@ -1,9 +1,9 @@
 /** An agents.yaml as a team's registry: read again when it has changed, and written when an agent defines a type. */
 import { isDeepStrictEqual } from 'node:util'
-import type { AgentType } from '../actors/context.ts'
-import type { AgentRole } from '../actors/role.ts'
+import type { AgentType } from '../actors/definition/context/context.ts'
+import type { AgentRole } from '../actors/definition/role.ts'
 import { ConfigurationError } from '../errors.ts'
-import type { AgentRegistry } from '../runtime/agent-registry.ts'
+import type { AgentRegistry } from '../runtime/settings/agent-registry.ts'
 import { withEntry } from './add-entry.ts'
 import { configBeside } from './agent-config.ts'
 import type { Surroundings } from './roles.ts'

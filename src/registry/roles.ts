@@ -1,11 +1,11 @@
 /** The entries of `agents`, made into roles: what an entry says goes first, then its class, then agent_config.yaml. */
-import type { AgentRole, ContextStrategy, ToolReference } from '../actors/role.ts'
-import type { Tool } from '../actors/tool.ts'
-import { VERB_NAMES } from '../actors/verb-tools.ts'
+import type { AgentRole, ContextStrategy, ToolReference } from '../actors/definition/role.ts'
+import type { Tool } from '../actors/definition/tool.ts'
+import { VERB_NAMES } from '../actors/model/verb-tools.ts'
 import { nearest } from '../nearest.ts'
-import { refused, refusedAs } from '../runtime/refused.ts'
-import { type Check, type Fields, isObject, shape, text } from '../runtime/settings-checks.ts'
-import { roleFields, someText } from '../runtime/settings-shape-role.ts'
+import { type Check, type Fields, isObject, shape, text } from '../runtime/settings/checks.ts'
+import { refused, refusedAs } from '../runtime/settings/refused.ts'
+import { roleFields, someText } from '../runtime/settings/role-shape.ts'
 import type { AgentDefaults } from './agent-config.ts'
 import { moduleAt, moduleOfClass, stemsOf } from './modules.ts'
 

@@ -3,8 +3,8 @@ import { spawnSync } from 'node:child_process'
 import { statSync } from 'node:fs'
 import { extname, resolve } from 'node:path'
 import { fileURLToPath, pathToFileURL } from 'node:url'
-import { handlersOf } from '../actors/definition.ts'
-import { type Exports, exportsOf } from '../actors/exports.ts'
+import { handlersOf } from '../actors/definition/definition.ts'
+import { type Exports, exportsOf } from '../actors/definition/exports.ts'
 import { ConfigurationError, DramatisError, describe } from '../errors.ts'
 import type { MultiAgentPatternOptions } from '../index.ts'
 
@@ -81,7 +81,7 @@ async function importDefault(href: string, file: string, typescript: boolean): P
 
 /** Node 20 runs no TypeScript. The bundler is loaded for such a file alone, since it takes its time. */
 async function bundled(href: string, file: string): Promise<string> {
-  const { loadable } = await import('../runtime/bundle.ts')
+  const { loadable } = await import('../runtime/threads/bundle/bundle.ts')
   const module = await loadable(href, `team file "${file}"`, { host: true })
   if (module.bundled) process.setSourceMapsEnabled(true) // so that stacks name the user's own lines
   return module.href

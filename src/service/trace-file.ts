@@ -3,8 +3,8 @@ import { statSync } from 'node:fs'
 import { writeFile } from 'node:fs/promises'
 import { dirname, extname, resolve } from 'node:path'
 import { ConfigurationError } from '../errors.ts'
-import { sequenceDiagram } from '../runtime/diagram.ts'
-import type { OrchestrationTrace } from '../runtime/trace-types.ts'
+import { sequenceDiagram } from '../runtime/runs/diagram.ts'
+import type { OrchestrationTrace } from '../runtime/runs/trace-types.ts'
 import { jsonText } from './json-text.ts'
 
 /** The text of a trace file: a Mermaid diagram in `.mmd` and (as a code block) `.md`, otherwise JSON. */

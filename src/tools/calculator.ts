@@ -1,6 +1,6 @@
 /** Arithmetic, exactly. */
 import { z } from 'zod'
-import { defineTool } from '../actors/tool.ts'
+import { defineTool } from '../actors/definition/tool.ts'
 import { inSandbox } from './sandbox/sandbox.ts'
 
 const LONGEST_EXPRESSION = 1_000

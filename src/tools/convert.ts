@@ -1,6 +1,6 @@
 /** One form of a value into another: units, and formats of data. */
 import { z } from 'zod'
-import { defineTool } from '../actors/tool.ts'
+import { defineTool } from '../actors/definition/tool.ts'
 import { inSandbox } from './sandbox/sandbox.ts'
 
 const LONGEST_VALUE = 262_144

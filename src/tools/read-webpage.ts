@@ -1,6 +1,6 @@
 /** `read_webpage`: the readable text of a page of the public web. */
 import { z } from 'zod'
-import { defineTool, type Tool } from '../actors/tool.ts'
+import { defineTool, type Tool } from '../actors/definition/tool.ts'
 import { ToolTimeoutError } from '../errors.ts'
 import { checkedOptions } from './options.ts'
 import { MARGIN_MS, within } from './web/deadline.ts'

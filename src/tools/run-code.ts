@@ -1,6 +1,6 @@
 /** Runs JavaScript that a model wrote, where it can do no harm. */
 import { z } from 'zod'
-import { defineTool } from '../actors/tool.ts'
+import { defineTool } from '../actors/definition/tool.ts'
 import { describe, shown, ToolInputError } from '../errors.ts'
 import { inSandbox } from './sandbox/sandbox.ts'
 

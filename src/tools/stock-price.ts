@@ -1,6 +1,6 @@
 /** `stock_price`: the last price of a share. */
 import { z } from 'zod'
-import { defineTool, type Tool } from '../actors/tool.ts'
+import { defineTool, type Tool } from '../actors/definition/tool.ts'
 import { checkedOptions } from './options.ts'
 import { alphaVantage, type StockPrice, stooq } from './stock-services.ts'
 import { MARGIN_MS } from './web/deadline.ts'

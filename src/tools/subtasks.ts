@@ -1,7 +1,7 @@
 /** How a model says what becomes of its task: that it takes it apart, and that a part is done. Source: document 003. */
 import { z } from 'zod'
-import type { TaskStatus } from '../actors/task.ts'
-import { defineTool, type ToolContext } from '../actors/tool.ts'
+import type { TaskStatus } from '../actors/definition/task.ts'
+import { defineTool, type ToolContext } from '../actors/definition/tool.ts'
 
 const MOST_SUBTASKS = 20
 const TIMEOUT_MS = 5_000

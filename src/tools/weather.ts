@@ -1,6 +1,6 @@
 /** `weather`: how the weather is in a place, and how it will be. */
 import { z } from 'zod'
-import { defineTool, type Tool } from '../actors/tool.ts'
+import { defineTool, type Tool } from '../actors/definition/tool.ts'
 import { checkedOptions } from './options.ts'
 import { findPlace, regionOf } from './weather-places.ts'
 import { FORECAST, openMeteoReason, reportFrom, type WeatherReport } from './weather-report.ts'

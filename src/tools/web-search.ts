@@ -1,6 +1,6 @@
 /** `web_search`: what a search service finds on the web. */
 import { z } from 'zod'
-import { defineTool, type Tool } from '../actors/tool.ts'
+import { defineTool, type Tool } from '../actors/definition/tool.ts'
 import { ConfigurationError } from '../errors.ts'
 import { checkedOptions } from './options.ts'
 import { type FoundPage, searchServices } from './search-services.ts'

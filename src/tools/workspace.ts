@@ -1,6 +1,6 @@
 /** The tools that work in one folder of the machine: files, and programs from an allow-list. Source: document 003. */
 import { z } from 'zod'
-import { defineTool, type Tool } from '../actors/tool.ts'
+import { defineTool, type Tool } from '../actors/definition/tool.ts'
 import { ConfigurationError, shown } from '../errors.ts'
 import { checkAllowed, runAllowed } from './workspace/command.ts'
 import { LARGEST_READ, LARGEST_WRITE, listFolder, MOST_ENTRIES, readText, writeText } from './workspace/files.ts'

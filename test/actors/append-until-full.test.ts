@@ -1,8 +1,8 @@
 /** Row J4: append until a share of the window is full, then the last messages and one summary of the others. */
 import t from 'tap'
-import { nextContext } from '../../src/actors/context-strategy.ts'
-import { summaryRequest } from '../../src/actors/conversation-summary.ts'
-import type { ModelMessage } from '../../src/actors/model.ts'
+import type { ModelMessage } from '../../src/actors/definition/model.ts'
+import { nextContext } from '../../src/actors/model/context/strategies.ts'
+import { summaryRequest } from '../../src/actors/model/context/summary.ts'
 import { ConfigurationError, ModelError, RunAbortedError } from '../../src/errors.ts'
 import { assistant, calls, count, isPaired, sourceOf, talk, user, windowOf } from './conversations.ts'
 

@@ -1,11 +1,11 @@
 /** What holds of both strategies for any conversation. */
 import fc from 'fast-check'
 import t from 'tap'
-import { type BuiltContext, type ContextSource, nextContext } from '../../src/actors/context-strategy.ts'
-import { summaryOf } from '../../src/actors/conversation-summary.ts'
-import { piecesOf } from '../../src/actors/exchanges.ts'
-import type { ModelMessage } from '../../src/actors/model.ts'
-import type { TokenWindow } from '../../src/actors/token-window.ts'
+import type { ModelMessage } from '../../src/actors/definition/model.ts'
+import { piecesOf } from '../../src/actors/model/context/exchanges.ts'
+import { type BuiltContext, type ContextSource, nextContext } from '../../src/actors/model/context/strategies.ts'
+import { summaryOf } from '../../src/actors/model/context/summary.ts'
+import type { TokenWindow } from '../../src/actors/model/context/token-window.ts'
 import { ConfigurationError } from '../../src/errors.ts'
 import { anyHistory, count, isPaired, sourceOf, windowOf } from './conversations.ts'
 

@@ -11,7 +11,7 @@ import {
   NO_CONVERSATION,
   withoutFirst,
   withTurn,
-} from '../../src/actors/conversation.ts'
+} from '../../src/actors/model/context/conversation.ts'
 import { assistant, calls, isPaired, user } from './conversations.ts'
 
 const said = (id: string) => [user(`to ${id}`), assistant(`of ${id}`)]

@@ -1,9 +1,9 @@
 /** Conversations for the tests of context strategies: made by hand, or of any shape by fast-check. */
 import fc from 'fast-check'
-import type { ContextSource } from '../../src/actors/context-strategy.ts'
-import { piecesOf } from '../../src/actors/exchanges.ts'
-import type { ModelMessage } from '../../src/actors/model.ts'
-import type { TokenWindow } from '../../src/actors/token-window.ts'
+import type { ModelMessage } from '../../src/actors/definition/model.ts'
+import { piecesOf } from '../../src/actors/model/context/exchanges.ts'
+import type { ContextSource } from '../../src/actors/model/context/strategies.ts'
+import type { TokenWindow } from '../../src/actors/model/context/token-window.ts'
 
 /** A tokenizer that everybody can follow: four characters a token, four tokens around each message, three around all. */
 export const count = (messages: readonly ModelMessage[]): number =>

@@ -1,6 +1,6 @@
 /** What `buildContext` returns is checked before a model is asked. */
 import t from 'tap'
-import { customContext } from '../../src/actors/custom-context.ts'
+import { customContext } from '../../src/actors/model/context/custom.ts'
 import { ConfigurationError } from '../../src/errors.ts'
 import { assistant, calls, user, windowOf } from './conversations.ts'
 

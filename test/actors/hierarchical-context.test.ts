@@ -1,7 +1,7 @@
 /** Row J5: where the work stands from the goal down, and the last exchanges. */
 import t from 'tap'
-import { type ContextSource, nextContext } from '../../src/actors/context-strategy.ts'
-import type { ModelMessage } from '../../src/actors/model.ts'
+import type { ModelMessage } from '../../src/actors/definition/model.ts'
+import { type ContextSource, nextContext } from '../../src/actors/model/context/strategies.ts'
 import { ConfigurationError } from '../../src/errors.ts'
 import { assistant, calls, count, isPaired, sourceOf, talk, user, windowOf } from './conversations.ts'
 

@@ -1,5 +1,5 @@
 import t from 'tap'
-import type { ModelMessage } from '../../src/actors/model.ts'
+import type { ModelMessage } from '../../src/actors/definition/model.ts'
 import {
   countMessage,
   countMessages,
@@ -8,7 +8,7 @@ import {
   countTools,
   encodingOf,
   mostTokens,
-} from '../../src/actors/tokens.ts'
+} from '../../src/actors/model/context/tokens.ts'
 
 // Of OpenAI's cookbook, "How to count tokens with tiktoken": what it prints, and what the API itself has counted.
 const PRINTED: [text: string, cl100k: number, o200k: number][] = [

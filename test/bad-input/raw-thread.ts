@@ -3,8 +3,8 @@
  * test, word by word. To the host it is an agent's thread like any other.
  */
 import type t from 'tap'
-import type { Assignment, Started } from '../../src/actors/assignment.ts'
-import type { Logger } from '../../src/actors/logger.ts'
+import type { Assignment, Started } from '../../src/actors/definition/assignment.ts'
+import type { Logger } from '../../src/actors/definition/logger.ts'
 import type { Scheduler } from '../../src/clock.ts'
 import { defineAgent, type TypedMessage } from '../../src/index.ts'
 import { BLANK, END, type FrameFields, lengthOf, runOf, senderOf, setTimes, turnOf } from '../../src/mailbox/frame.ts'
@@ -12,9 +12,9 @@ import { frameBytes, writeFrame } from '../../src/mailbox/frame-body.ts'
 import { allocate, type Memory } from '../../src/mailbox/memory.ts'
 import type { Ring } from '../../src/mailbox/ring.ts'
 import { FrameWriter, Window } from '../../src/mailbox/window.ts'
-import type { Cell } from '../../src/runtime/cell.ts'
-import type { Life } from '../../src/runtime/life.ts'
-import type { Thread, ThreadExit } from '../../src/runtime/thread.ts'
+import type { Cell } from '../../src/runtime/state/cell.ts'
+import type { Life } from '../../src/runtime/state/life.ts'
+import type { Thread, ThreadExit } from '../../src/runtime/threads/thread.ts'
 import { imbalances, leftovers } from '../supervision/accounts.ts'
 import { ask, type OpenTeam, openTeam, outcomeOf } from '../supervision/teams.ts'
 

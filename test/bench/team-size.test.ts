@@ -2,7 +2,7 @@
 import t from 'tap'
 import { main } from '../../bench/team-size/command.ts'
 import { sections, sweep } from '../../bench/team-size/sweep.ts'
-import { countTokens } from '../../src/actors/tokens.ts'
+import { countTokens } from '../../src/actors/model/context/tokens.ts'
 import type { ModelClient } from '../../src/index.ts'
 import { fakeSurroundings } from '../service/fake-team.ts'
 

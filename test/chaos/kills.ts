@@ -1,6 +1,6 @@
 /** Kills agents' threads from the host: at points of a message's way that the host can see, and at random ones. */
 import { CHUNK, END, kindOf, lengthOf, PATCH, REQUEST, SEND, STEP_BEGAN, senderOf } from '../../src/mailbox/frame.ts'
-import type { LogEntry } from '../../src/runtime/records.ts'
+import type { LogEntry } from '../../src/runtime/log/records.ts'
 import type { ChaosTeam } from '../fixtures/chaos-team.ts'
 
 interface Kill {

@@ -23,7 +23,7 @@ import {
 import { readBody } from '../../src/mailbox/frame-body.ts'
 import { idOf } from '../../src/mailbox/frame-id.ts'
 import type { Memory } from '../../src/mailbox/memory.ts'
-import type { LogEntry } from '../../src/runtime/records.ts'
+import type { LogEntry } from '../../src/runtime/log/records.ts'
 import type { ChaosTeam } from '../fixtures/chaos-team.ts'
 
 /** What became of one message for one recipient. */

@@ -6,7 +6,7 @@
  *     v                         | what may not be done twice --> till
  *   everybody                   | blackboard --> listener-a, -b
  */
-import { seededRandom } from '../../src/actors/random.ts'
+import { seededRandom } from '../../src/actors/definition/seeded-random.ts'
 import type { AgentRole, BlackboardEntry, Logger, OrchestratorContext, Outcome } from '../../src/index.ts'
 import { PERMITS_WANTED } from '../../src/mailbox/room.ts'
 import type { Heard } from '../fixtures/chaos/listener.ts'

@@ -1,7 +1,7 @@
 /** The names that the package gives, no more and no less: what is exported once cannot be taken back. */
 import t from 'tap'
-import * as protocol from '../../src/actors/protocol.ts'
-import * as tool from '../../src/actors/tool.ts'
+import * as protocol from '../../src/actors/definition/protocol.ts'
+import * as tool from '../../src/actors/definition/tool.ts'
 import * as errors from '../../src/errors.ts'
 import * as dramatis from '../../src/index.ts'
 import * as opentelemetry from '../../src/opentelemetry.ts'

@@ -1,5 +1,5 @@
 /** Programs of code whose verdict is known: who is there, and what the run asks of them. */
-import type { AgentRole } from '../../src/actors/role.ts'
+import type { AgentRole } from '../../src/actors/definition/role.ts'
 import {
   type AgentContext,
   type AgentDefinition,

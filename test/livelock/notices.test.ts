@@ -1,6 +1,6 @@
 /** What a model that repeats itself is told, when, and what it can do about it. */
 import t from 'tap'
-import type { ModelRequest } from '../../src/actors/model.ts'
+import type { ModelRequest } from '../../src/actors/definition/model.ts'
 import { AgentCrashedError } from '../../src/index.ts'
 import type { OrchestrationConfig } from '../../src/protocols/index.ts'
 import type { MultiAgentPatternOptions } from '../../src/team.ts'

@@ -1,7 +1,7 @@
 /** Programs whose verdict is known: what is played, what the detector says of it, and how it ends. */
 import { z } from 'zod'
-import type { ModelMessage, ModelRequest } from '../../src/actors/model.ts'
-import type { AgentRole } from '../../src/actors/role.ts'
+import type { ModelMessage, ModelRequest } from '../../src/actors/definition/model.ts'
+import type { AgentRole } from '../../src/actors/definition/role.ts'
 import { defineTool, type MultiAgentResult, type RuntimeEvent, type Tool } from '../../src/index.ts'
 import type { MultiAgentPatternOptions } from '../../src/team.ts'
 import { type Answer, calls } from '../models/fake-model.ts'

@@ -1,6 +1,6 @@
 /** The line of messages that wait for room: in order, and one question for as many as get in. */
 import t from 'tap'
-import { type Ask, Asks } from '../../src/actors/asks.ts'
+import { type Ask, Asks } from '../../src/actors/transport/send-queue.ts'
 
 const AGENT = 3
 

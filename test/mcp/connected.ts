@@ -1,7 +1,7 @@
 /** A connection to an MCP server, without a team. */
 import type t from 'tap'
-import type { Logger } from '../../src/actors/logger.ts'
-import type { ToolContext } from '../../src/actors/tool.ts'
+import type { Logger } from '../../src/actors/definition/logger.ts'
+import type { ToolContext } from '../../src/actors/definition/tool.ts'
 import { connect, type McpServer } from '../../src/mcp/connection.ts'
 
 type Test = Pick<typeof t, 'teardown'>

@@ -1,8 +1,8 @@
 /** Answers that are wanted as the arguments of a function: by OpenAI's own client on the wire, and by any other. */
 import t from 'tap'
 import { z } from 'zod'
-import type { AnswerFunction } from '../../src/actors/model.ts'
-import { countPrompt } from '../../src/actors/tokens.ts'
+import type { AnswerFunction } from '../../src/actors/definition/model.ts'
+import { countPrompt } from '../../src/actors/model/context/tokens.ts'
 import type { AgentRole, ModelClient } from '../../src/index.ts'
 import type { OrchestrationConfig } from '../../src/protocols/index.ts'
 import { askFor } from '../../src/protocols/steps/ask-for.ts'

@@ -1,7 +1,7 @@
 /** `context.complete`: one call of a model. */
 import t from 'tap'
 import { z } from 'zod'
-import type { CompletionRequest } from '../../src/actors/model.ts'
+import type { CompletionRequest } from '../../src/actors/definition/model.ts'
 import { USAGE } from './fake-model.ts'
 import { played } from './teams.ts'
 

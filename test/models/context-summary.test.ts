@@ -1,6 +1,6 @@
 /** What `getContextSummary` says of an agent that a model plays. */
 import t from 'tap'
-import { countMessages } from '../../src/actors/tokens.ts'
+import { countMessages } from '../../src/actors/model/context/tokens.ts'
 import { localTeam } from '../supervision/teams.ts'
 import { modelTeam } from './teams.ts'
 

@@ -1,5 +1,5 @@
 /** A client that answers as a test says, and keeps what it was asked. */
-import type { ModelClient, ModelPiece, ModelRequest, ToolCall } from '../../src/actors/model.ts'
+import type { ModelClient, ModelPiece, ModelRequest, ToolCall } from '../../src/actors/definition/model.ts'
 
 /** A text, or an answer in pieces; an error is thrown in the place where it stands. */
 export type Answer = string | readonly (ModelPiece | Error)[]

@@ -1,9 +1,9 @@
 /** What the gateway makes of clients: nonsense, failures, signals, deadlines. */
 import t from 'tap'
-import type { ModelClient, ModelRequest } from '../../src/actors/model.ts'
+import type { ModelClient, ModelRequest } from '../../src/actors/definition/model.ts'
 import { type AgentContext, BudgetExceededError, ModelError } from '../../src/index.ts'
+import { Redactor } from '../../src/runtime/logging/redactor.ts'
 import { type GatewayLayer, ModelGateway } from '../../src/runtime/models/gateway.ts'
-import { Redactor } from '../../src/runtime/redactor.ts'
 import { testTeam, virtualClock } from '../../src/testing.ts'
 import { localTeam, never, openTeam, outcomeOf, silent } from '../supervision/teams.ts'
 import { FakeModel, USAGE } from './fake-model.ts'

@@ -1,6 +1,6 @@
 /** What one agent's model gets to see of another's conversation: nothing, unless a role says otherwise. */
 import t from 'tap'
-import type { ModelRequest } from '../../src/actors/model.ts'
+import type { ModelRequest } from '../../src/actors/definition/model.ts'
 import type { AgentRole } from '../../src/index.ts'
 import { type Answers, calls } from './fake-model.ts'
 import { modelTeam } from './teams.ts'

@@ -3,7 +3,7 @@
  * host for, and each answer, is one, and so are beginning and end of what it does in its own thread. So whatever plays the
  * models, a fake client or a server, each step of a turn can be cut off in the middle and just after.
  */
-import { isAnswer } from '../../src/actors/replay.ts'
+import { isAnswer } from '../../src/actors/turn/replay.ts'
 import {
   CALL,
   kindOf,
@@ -14,8 +14,8 @@ import {
   STEP_DONE,
   senderOf,
 } from '../../src/mailbox/frame.ts'
-import type { Batch } from '../../src/runtime/records.ts'
-import type { Supervisor } from '../../src/runtime/supervisor.ts'
+import type { Batch } from '../../src/runtime/log/records.ts'
+import type { Supervisor } from '../../src/runtime/supervision/supervisor.ts'
 
 /** A team whose agents' lives a test can end. */
 export interface Mortal {

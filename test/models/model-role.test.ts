@@ -1,6 +1,6 @@
 /** A role without code is played by a model. */
 import t from 'tap'
-import type { ModelMessage } from '../../src/actors/model.ts'
+import type { ModelMessage } from '../../src/actors/definition/model.ts'
 import { ask } from '../supervision/teams.ts'
 import { USAGE } from './fake-model.ts'
 import { quietly } from './notices.ts'

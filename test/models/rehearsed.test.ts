@@ -2,7 +2,7 @@
 import t from 'tap'
 import { z } from 'zod'
 import type { RuntimeEvent } from '../../src/index.ts'
-import { settingsFrom } from '../../src/runtime/settings.ts'
+import { settingsFrom } from '../../src/runtime/settings/settings.ts'
 import { rehearse, testTeam } from '../../src/testing.ts'
 import { quietly } from './notices.ts'
 

@@ -1,7 +1,7 @@
 /** The loop of model and tools, and the verbs that a model has as tools. */
 import t from 'tap'
 import { z } from 'zod'
-import type { ModelMessage, ModelRequest } from '../../src/actors/model.ts'
+import type { ModelMessage, ModelRequest } from '../../src/actors/definition/model.ts'
 import type { AgentContext } from '../../src/index.ts'
 import type { OrchestrationConfig } from '../../src/protocols/index.ts'
 import { testTeam } from '../../src/testing.ts'

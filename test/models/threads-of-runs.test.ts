@@ -1,6 +1,6 @@
 /** Conversations of agents: their own, one run's, and with a threadId from run to run. */
 import t from 'tap'
-import type { ModelRequest } from '../../src/actors/model.ts'
+import type { ModelRequest } from '../../src/actors/definition/model.ts'
 import { gate } from '../supervision/teams.ts'
 import { calls } from './fake-model.ts'
 import { modelTeam } from './teams.ts'

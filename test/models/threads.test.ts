@@ -1,6 +1,6 @@
 /** Model calls of agents on real threads, whose threads die. */
 import t from 'tap'
-import type { ModelPiece, ModelRequest } from '../../src/actors/model.ts'
+import type { ModelPiece, ModelRequest } from '../../src/actors/definition/model.ts'
 import type { AgentRole } from '../../src/index.ts'
 import { gate, silent } from '../supervision/teams.ts'
 import { FakeModel } from './fake-model.ts'

@@ -1,7 +1,7 @@
 /** Questions of a script whose answers have to fit a schema. */
 import t from 'tap'
 import { z } from 'zod'
-import { jsonIn } from '../../src/actors/structured-output.ts'
+import { jsonIn } from '../../src/actors/model/structured-output.ts'
 import { type AgentMessage, defineAgent } from '../../src/index.ts'
 import { askFor } from '../../src/protocols/steps/ask-for.ts'
 import { scriptedModel, testTeam } from '../../src/testing.ts'

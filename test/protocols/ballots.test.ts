@@ -4,7 +4,7 @@
  */
 import { isDeepStrictEqual } from 'node:util'
 import t from 'tap'
-import { vote } from '../../src/actors/vote.ts'
+import { vote } from '../../src/actors/decisions/vote.ts'
 import type { ConsensusConfig } from '../../src/index.ts'
 import { protocolFrom } from '../../src/protocols/index.ts'
 import { agreementOn } from '../../src/protocols/steps/agreement.ts'

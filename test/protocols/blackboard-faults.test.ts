@@ -1,6 +1,6 @@
 /** The blackboard protocol when agents fail, crash or collide, and when the run is cancelled. */
 import t from 'tap'
-import type { OrchestratorContext } from '../../src/actors/context.ts'
+import type { OrchestratorContext } from '../../src/actors/definition/context/context.ts'
 import { RunAbortedError } from '../../src/errors.ts'
 import { protocolFrom } from '../../src/protocols/index.ts'
 import { after, refuses, stage, throws } from '../team/stage.ts'

@@ -1,6 +1,6 @@
 import t from 'tap'
 import { z } from 'zod'
-import { type CustomConfig, checkedConfig, defineProtocol, protocolOf } from '../../src/actors/protocol.ts'
+import { type CustomConfig, checkedConfig, defineProtocol, protocolOf } from '../../src/actors/definition/protocol.ts'
 import { protocolFrom } from '../../src/protocols/index.ts'
 import { FakeOrchestrator } from '../fixtures/fake-orchestrator.ts'
 

@@ -1,5 +1,5 @@
 import t from 'tap'
-import type { Outcome } from '../../src/actors/context.ts'
+import type { Outcome } from '../../src/actors/definition/context/context.ts'
 import { AgentFailedError, RunTimeoutError, TaskRefusedError } from '../../src/errors.ts'
 import { type OrchestrationConfig, type ParallelConfig, protocolFrom } from '../../src/protocols/index.ts'
 import { FakeOrchestrator, type Line, type Part } from '../fixtures/fake-orchestrator.ts'

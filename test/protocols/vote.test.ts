@@ -1,5 +1,5 @@
 import t from 'tap'
-import { vote } from '../../src/actors/vote.ts'
+import { vote } from '../../src/actors/decisions/vote.ts'
 import { ConsensusError } from '../../src/errors.ts'
 
 const ballots = (values: Record<string, unknown>) => Object.entries(values).map(([agent, value]) => ({ agent, value }))

@@ -3,7 +3,7 @@ import { chmodSync, readdirSync, readFileSync, rmSync, statSync, symlinkSync, wr
 import { join } from 'node:path'
 import { pathToFileURL } from 'node:url'
 import t, { type Test } from 'tap'
-import type { ModelRequest } from '../../src/actors/model.ts'
+import type { ModelRequest } from '../../src/actors/definition/model.ts'
 import { type AgentContext, type AgentRole, type AgentType, loadTeam } from '../../src/index.ts'
 import { FileSource } from '../../src/registry/text-source.ts'
 import { type Answer, calls, FakeModel } from '../models/fake-model.ts'

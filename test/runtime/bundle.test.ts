@@ -2,8 +2,8 @@ import { chmod, readdir, readFile, rm, stat, symlink, writeFile } from 'node:fs/
 import { join } from 'node:path'
 import { pathToFileURL } from 'node:url'
 import t, { type Test } from 'tap'
-import { loadable } from '../../src/runtime/bundle.ts'
-import { cannotBundle } from '../../src/runtime/bundle-errors.ts'
+import { loadable } from '../../src/runtime/threads/bundle/bundle.ts'
+import { cannotBundle } from '../../src/runtime/threads/bundle/errors.ts'
 import { inThread, load, project, projectOfFixtures, refusal, WHAT } from './bundle-helpers.ts'
 
 t.test('JavaScript is loaded as it is', async (t) => {

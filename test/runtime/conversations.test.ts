@@ -1,9 +1,9 @@
 /** The conversations of threads are bounded: the one that was used longest ago goes. */
 import t from 'tap'
-import { type Conversation, historyOf, NO_CONVERSATION, withTurn } from '../../src/actors/conversation.ts'
-import type { Cell } from '../../src/runtime/cell.ts'
-import { Conversations } from '../../src/runtime/conversations.ts'
-import { RunState } from '../../src/runtime/run-state.ts'
+import { type Conversation, historyOf, NO_CONVERSATION, withTurn } from '../../src/actors/model/context/conversation.ts'
+import type { Cell } from '../../src/runtime/state/cell.ts'
+import { Conversations } from '../../src/runtime/state/conversations.ts'
+import { RunState } from '../../src/runtime/state/run-state.ts'
 
 const cell = (index = 1, fields: object = {}) =>
   Object.assign({ index, run: undefined, settings: { playedByModel: true } }, fields) as Cell

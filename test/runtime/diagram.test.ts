@@ -1,6 +1,6 @@
 import t from 'tap'
-import { sequenceDiagram } from '../../src/runtime/diagram.ts'
-import type { OrchestrationTrace } from '../../src/runtime/trace-types.ts'
+import { sequenceDiagram } from '../../src/runtime/runs/diagram.ts'
+import type { OrchestrationTrace } from '../../src/runtime/runs/trace-types.ts'
 
 type Flow = OrchestrationTrace['messageFlow'][number]
 

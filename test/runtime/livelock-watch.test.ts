@@ -3,8 +3,8 @@ import t from 'tap'
 import type { MessageType } from '../../src/index.ts'
 import { END, REQUEST, recipientOf, SEND } from '../../src/mailbox/frame.ts'
 import { idOf, writeId } from '../../src/mailbox/frame-id.ts'
-import { LIVELOCK_BOUNDS, type Sign } from '../../src/runtime/livelock.ts'
-import { LivelockWatch } from '../../src/runtime/livelock-watch.ts'
+import { LivelockWatch } from '../../src/runtime/detectors/livelock/progress.ts'
+import { LIVELOCK_BOUNDS, type Sign } from '../../src/runtime/detectors/livelock/signs.ts'
 import { ANN, BOB, directory, frameOf } from '../mailbox/frames.ts'
 
 const SCRIPT = 2

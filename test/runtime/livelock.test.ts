@@ -1,5 +1,6 @@
 /** The signs of a livelock as functions: what counts, what does not, and from when on it counts anew. */
 import t from 'tap'
+import { News } from '../../src/runtime/detectors/livelock/seen.ts'
 import {
   type Conversation,
   continued,
@@ -16,8 +17,7 @@ import {
   roundsAnew,
   taskClosed,
   taskOpened,
-} from '../../src/runtime/livelock.ts'
-import { News } from '../../src/runtime/news.ts'
+} from '../../src/runtime/detectors/livelock/signs.ts'
 
 t.test('the bounds for errors and for A-B-A-B follow from that for repeats', async (t) => {
   t.same([mostErrors(LIVELOCK_BOUNDS), mostExchanges(LIVELOCK_BOUNDS)], [18, 36])

@@ -1,7 +1,7 @@
 import t from 'tap'
 import { allocate, type Memory } from '../../src/mailbox/memory.ts'
-import { RunLog } from '../../src/runtime/log.ts'
-import { type FrameBlock, SEQ_STEP } from '../../src/runtime/records.ts'
+import { type FrameBlock, SEQ_STEP } from '../../src/runtime/log/records.ts'
+import { RunLog } from '../../src/runtime/log/run-log.ts'
 
 const FRAME = 1_000 // bytes
 const BLANK_ENTRY = {

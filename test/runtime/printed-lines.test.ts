@@ -1,6 +1,6 @@
 /** What an agent prints, as lines: cut where they are too long, left out where they are too many. */
 import t from 'tap'
-import { PrintedLines } from '../../src/runtime/printed-lines.ts'
+import { PrintedLines } from '../../src/runtime/logging/printed-lines.ts'
 
 function printer() {
   const heard: (string | number | { leftOut: number })[] = []

@@ -1,7 +1,7 @@
 import t from 'tap'
 import { CancelledError } from '../../src/errors.ts'
-import { guardedLogger } from '../../src/runtime/guarded-logger.ts'
-import { isSecretName, Redactor } from '../../src/runtime/redactor.ts'
+import { guardedLogger } from '../../src/runtime/logging/guarded-logger.ts'
+import { isSecretName, Redactor } from '../../src/runtime/logging/redactor.ts'
 import { Dice } from '../dice.ts'
 
 const KEY = 'k3y/with+odd"letters'

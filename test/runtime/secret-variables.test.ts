@@ -1,6 +1,6 @@
 import t from 'tap'
-import { Redactor } from '../../src/runtime/redactor.ts'
-import { SecretVariables } from '../../src/runtime/secret-variables.ts'
+import { Redactor } from '../../src/runtime/logging/redactor.ts'
+import { SecretVariables } from '../../src/runtime/logging/secret-variables.ts'
 
 /** What stays of the text when the variables are known. */
 function seen(text: string, env: Record<string, string>, named: string[] = []): string {

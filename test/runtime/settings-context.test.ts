@@ -1,6 +1,6 @@
 /** `contextStrategy` of a role: each strategy with its own options. */
 import t from 'tap'
-import { settingsFrom } from '../../src/runtime/settings.ts'
+import { settingsFrom } from '../../src/runtime/settings/settings.ts'
 import { detailsOf, errorFor, loose, role } from './settings-helpers.ts'
 
 const strategy = (contextStrategy: unknown) => role({ contextStrategy })

@@ -1,6 +1,6 @@
 /** What the tests of the options share. */
 import { ConfigurationError } from '../../src/errors.ts'
-import { settingsFrom, type TeamOptions } from '../../src/runtime/settings.ts'
+import { settingsFrom, type TeamOptions } from '../../src/runtime/settings/settings.ts'
 
 export const module = 'a-package'
 /** The agents of a team that needs nothing else. */

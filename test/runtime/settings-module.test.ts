@@ -1,6 +1,6 @@
 import t from 'tap'
 import type { AgentRole } from '../../src/index.ts'
-import { settingsFrom } from '../../src/runtime/settings.ts'
+import { settingsFrom } from '../../src/runtime/settings/settings.ts'
 import { agents, detailsOf, errorFor, module, role } from './settings-helpers.ts'
 
 t.test('a module is a file: URL, an absolute path or a package', async (t) => {

@@ -1,5 +1,5 @@
 import t from 'tap'
-import { settingsFrom } from '../../src/runtime/settings.ts'
+import { settingsFrom } from '../../src/runtime/settings/settings.ts'
 import { agents, detailsOf, errorFor, module, role } from './settings-helpers.ts'
 
 t.test('a name is missing, empty, outside the grammar, or too long', async (t) => {

@@ -1,5 +1,5 @@
 import t from 'tap'
-import { settingsFrom } from '../../src/runtime/settings.ts'
+import { settingsFrom } from '../../src/runtime/settings/settings.ts'
 import { detailsOf, errorFor, loose, role } from './settings-helpers.ts'
 
 t.test('the message says where, what came, what is accepted; the details say it as fields', async (t) => {

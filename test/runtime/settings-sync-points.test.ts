@@ -1,5 +1,5 @@
 import t from 'tap'
-import { settingsFrom } from '../../src/runtime/settings.ts'
+import { settingsFrom } from '../../src/runtime/settings/settings.ts'
 import { detailsOf, errorFor, loose, module } from './settings-helpers.ts'
 
 const agents = ['ann', 'bob'].map((name) => ({ name, module }))

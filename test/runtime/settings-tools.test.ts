@@ -1,6 +1,6 @@
 /** `tools` of a team and of a role: what is taken, and what is refused before any thread starts. */
 import t from 'tap'
-import { settingsFrom } from '../../src/runtime/settings.ts'
+import { settingsFrom } from '../../src/runtime/settings/settings.ts'
 import { silent } from '../supervision/teams.ts'
 import { adder } from '../toolbox/tools.ts'
 import { errorFor, loose, role } from './settings-helpers.ts'

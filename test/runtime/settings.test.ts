@@ -1,9 +1,9 @@
 import t from 'tap'
 import { type Scheduler, systemClock } from '../../src/clock.ts'
 import { openTelemetry } from '../../src/opentelemetry.ts'
-import { defaultLogger } from '../../src/runtime/default-logger.ts'
-import { DELEGATION_BOUND } from '../../src/runtime/delegation-bound.ts'
-import { settingsFrom } from '../../src/runtime/settings.ts'
+import { defaultLogger } from '../../src/runtime/logging/default-logger.ts'
+import { DELEGATION_BOUND } from '../../src/runtime/settings/delegation-bound.ts'
+import { settingsFrom } from '../../src/runtime/settings/settings.ts'
 import { agents, detailsOf, loose, module, role } from './settings-helpers.ts'
 
 const silent = { debug() {}, info() {}, warn() {}, error() {} }

@@ -1,7 +1,7 @@
 import t from 'tap'
 import { unavailable } from '../../src/errors.ts'
-import { settingsFrom } from '../../src/runtime/settings.ts'
-import { UNAVAILABLE } from '../../src/runtime/unavailable.ts'
+import { settingsFrom } from '../../src/runtime/settings/settings.ts'
+import { UNAVAILABLE } from '../../src/runtime/settings/unavailable.ts'
 import { agents, errorFor, loose, module } from './settings-helpers.ts'
 
 /** For each option that is not there yet: what asks for it, and what does not. */

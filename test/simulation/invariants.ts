@@ -1,6 +1,6 @@
 /** What a simulated team has to keep, checked by what it says: restarts within their intensity, the blackboard, requests. */
 import type { AgentMessage, Blackboard, BlackboardEntry } from '../../src/index.ts'
-import type { LogEntry } from '../../src/runtime/records.ts'
+import type { LogEntry } from '../../src/runtime/log/records.ts'
 
 /** Rule 2: an agent restarts so many times within so many ms, then it is stopped; after that it begins anew. */
 export class Restarts {

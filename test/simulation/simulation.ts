@@ -4,7 +4,7 @@
  * stopped everything comes to its end, also where agents come to wait for each other.
  */
 
-import { Turn } from '../../src/actors/turn.ts'
+import { Turn } from '../../src/actors/turn/turn.ts'
 import {
   type AgentContext,
   type AgentMessage,
@@ -12,10 +12,10 @@ import {
   type OrchestrationTrace,
   type Run,
 } from '../../src/index.ts'
-import type { Cell } from '../../src/runtime/cell.ts'
-import { LocalThread } from '../../src/runtime/local-thread.ts'
-import type { Batch, Unrecorded } from '../../src/runtime/records.ts'
-import type { Supervisor } from '../../src/runtime/supervisor.ts'
+import type { Batch, Unrecorded } from '../../src/runtime/log/records.ts'
+import type { Cell } from '../../src/runtime/state/cell.ts'
+import type { Supervisor } from '../../src/runtime/supervision/supervisor.ts'
+import { LocalThread } from '../../src/runtime/threads/local-thread.ts'
 import { Dice } from '../dice.ts'
 import { imbalances, leftovers, unclaimed } from '../supervision/accounts.ts'
 import { OpenTeam } from '../supervision/teams.ts'

@@ -3,8 +3,8 @@
  * for. What the supervisor says of waits is held against this: it shares nothing with the graph that the supervisor reads
  * from its books.
  */
-import type { Cell } from '../../src/runtime/cell.ts'
-import type { Life } from '../../src/runtime/life.ts'
+import type { Cell } from '../../src/runtime/state/cell.ts'
+import type { Life } from '../../src/runtime/state/life.ts'
 
 /** What a handler waits for. */
 export type Wait =

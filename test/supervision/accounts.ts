@@ -1,6 +1,6 @@
 /** Rule 17 as a check: what a supervisor knows of its mailboxes has to add up at every moment. */
-import type { Cell } from '../../src/runtime/cell.ts'
-import type { Supervisor } from '../../src/runtime/supervisor.ts'
+import type { Cell } from '../../src/runtime/state/cell.ts'
+import type { Supervisor } from '../../src/runtime/supervision/supervisor.ts'
 
 /** What does not add up now; empty when all does. */
 export function imbalances(host: Supervisor): string[] {

@@ -1,8 +1,8 @@
 /** Cancellation follows chains: what a withdrawn turn had asked of others is withdrawn too, wherever it is by then. */
 import t from 'tap'
-import type { AgentContext } from '../../src/actors/context.ts'
+import type { AgentContext } from '../../src/actors/definition/context/context.ts'
 import type { DramatisError } from '../../src/errors.ts'
-import { permits } from '../../src/runtime/parts/permits.ts'
+import { permits } from '../../src/runtime/dispatch/permits.ts'
 import { imbalances, leftovers } from './accounts.ts'
 import { BareSupervisor } from './bare-supervisor.ts'
 import { ask, gate, never, openTeam, outcomeOf, type Receive } from './teams.ts'

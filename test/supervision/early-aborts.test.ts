@@ -1,11 +1,11 @@
 /** Aborts and their turns pass each other: one for a turn that is to begin counts, one for a turn that is over is forgotten. */
 import t from 'tap'
-import { EarlyAborts } from '../../src/actors/early-aborts.ts'
+import { EarlyAborts } from '../../src/actors/transport/early-aborts.ts'
 import { CancelledError } from '../../src/errors.ts'
 import { turnOf } from '../../src/mailbox/frame.ts'
 import type { Envelope } from '../../src/mailbox/mailbox.ts'
 import { Window } from '../../src/mailbox/window.ts'
-import { HostFrames } from '../../src/runtime/host-frames.ts'
+import { HostFrames } from '../../src/runtime/log/host-frames.ts'
 import { virtualClock } from '../../src/testing.ts'
 import { frameOf } from '../mailbox/frames.ts'
 import { leftovers } from './accounts.ts'

@@ -1,6 +1,6 @@
 /** Escalation: an agent that cannot go on asks its manager, and gets one of four answers. Document 002, 2.6.2. */
 import t from 'tap'
-import { Turn } from '../../src/actors/turn.ts'
+import { Turn } from '../../src/actors/turn/turn.ts'
 import { type AgentMessage, defineAgent, type EscalationOutcome, type Run, type TypedMessage } from '../../src/index.ts'
 import { imbalances, leftovers } from './accounts.ts'
 import { ask, type Extras, gate, numbers, type OpenTeam, openTeam, outcomeOf, type Receive } from './teams.ts'

@@ -1,6 +1,6 @@
 /** What counts as a failure (rule 0): a handler that throws has failed, and its agent goes on. */
 import t from 'tap'
-import { defineAgent } from '../../src/actors/definition.ts'
+import { defineAgent } from '../../src/actors/definition/definition.ts'
 import { ask, gate, localTeam, type Receive } from './teams.ts'
 
 const throws =

@@ -1,8 +1,8 @@
 /** Answers to a start that no thread of ours gives: an agent's code can change what its thread sends. */
 import t from 'tap'
-import type { Assignment } from '../../src/actors/assignment.ts'
+import type { Assignment } from '../../src/actors/definition/assignment.ts'
 import { type AgentRole, createTeam } from '../../src/index.ts'
-import { startedIn } from '../../src/runtime/start-reply.ts'
+import { startedIn } from '../../src/runtime/threads/start-reply.ts'
 import { silent } from './teams.ts'
 
 const module = new URL('../fixtures/supervision/forges-its-start.js', import.meta.url)

@@ -1,8 +1,8 @@
 /** The role option `instances`: several threads, each a life of its own, take from one mailbox under one name. */
 import t from 'tap'
-import type { AgentContext } from '../../src/actors/context.ts'
-import { defineAgent } from '../../src/actors/definition.ts'
-import { Turn } from '../../src/actors/turn.ts'
+import type { AgentContext } from '../../src/actors/definition/context/context.ts'
+import { defineAgent } from '../../src/actors/definition/definition.ts'
+import { Turn } from '../../src/actors/turn/turn.ts'
 import type { AgentMessage } from '../../src/mailbox/message.ts'
 import { leftovers, watchAccounts } from './accounts.ts'
 import { ask, type Cast, type Extras, gate, never, numbers, type OpenTeam, openTeam, outcomeOf } from './teams.ts'

@@ -1,6 +1,6 @@
 /** Rule 18: a dead letter is kept, and can be sent again or thrown away. */
 import t from 'tap'
-import { defineAgent } from '../../src/actors/definition.ts'
+import { defineAgent } from '../../src/actors/definition/definition.ts'
 import type { TypedMessage } from '../../src/mailbox/message.ts'
 import { leftovers, watchAccounts } from './accounts.ts'
 import { ask, gate, localTeam, never, type OpenTeam, openTeam, outcomeOf } from './teams.ts'

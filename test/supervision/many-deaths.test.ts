@@ -3,7 +3,7 @@
  * agent dies at random while it is sent messages and asked.
  */
 import t, { type Test } from 'tap'
-import { seededRandom } from '../../src/actors/random.ts'
+import { seededRandom } from '../../src/actors/definition/seeded-random.ts'
 import { watchAccounts } from './accounts.ts'
 import { ask, openTeam, outcomeOf } from './teams.ts'
 

@@ -1,6 +1,6 @@
 /** Rule 15: mailboxes that drop. Nobody waits for them, and what they drop is seen. */
 import t from 'tap'
-import { defineAgent } from '../../src/actors/definition.ts'
+import { defineAgent } from '../../src/actors/definition/definition.ts'
 import { imbalances, leftovers, watchAccounts } from './accounts.ts'
 import { ask, gate, type OpenTeam, openTeam, outcomeOf, type Receive } from './teams.ts'
 

@@ -1,6 +1,6 @@
 /** Rule 19: a turn that waits for others gives its permit up, and gets one back. */
 import t from 'tap'
-import type { AgentContext, RequestOptions } from '../../src/actors/context.ts'
+import type { AgentContext, RequestOptions } from '../../src/actors/definition/context/context.ts'
 import { PERMITS_WANTED } from '../../src/mailbox/room.ts'
 import { PARKED } from '../../src/mailbox/window.ts'
 import { leftovers } from './accounts.ts'

@@ -1,11 +1,11 @@
 /** The parts of the supervisor hang on its records alone: take one away, and just what it does is gone. */
 import t from 'tap'
-import type { Part } from '../../src/runtime/core.ts'
-import { deadlines } from '../../src/runtime/parts/deadlines.ts'
-import { permits } from '../../src/runtime/parts/permits.ts'
-import { restarts } from '../../src/runtime/parts/restarts.ts'
-import { tasks } from '../../src/runtime/parts/tasks.ts'
-import { watchdog } from '../../src/runtime/parts/watchdog.ts'
+import { deadlines } from '../../src/runtime/detectors/deadlines.ts'
+import { permits } from '../../src/runtime/dispatch/permits.ts'
+import type { Part } from '../../src/runtime/state/core.ts'
+import { restarts } from '../../src/runtime/supervision/restarts.ts'
+import { watchdog } from '../../src/runtime/supervision/watchdog.ts'
+import { tasks } from '../../src/runtime/tasks/task-board.ts'
 import { BareSupervisor } from './bare-supervisor.ts'
 import { never, outcomeOf, type Receive, silent } from './teams.ts'
 

@@ -1,6 +1,6 @@
 /** Rules 4, 5, 6 and 10: what a dead thread leaves behind, and what comes of it. */
 import t from 'tap'
-import { defineAgent } from '../../src/actors/definition.ts'
+import { defineAgent } from '../../src/actors/definition/definition.ts'
 import { leftovers } from './accounts.ts'
 import { ask, gate, localTeam, never, numbers, openTeam, outcomeOf } from './teams.ts'
 

@@ -7,7 +7,7 @@ import {
   nextRestart,
   type RestartPolicy,
   type RestartTime,
-} from '../../src/runtime/restart-policy.ts'
+} from '../../src/runtime/supervision/restart-policy.ts'
 
 const policy: RestartPolicy = { maxRestarts: 3, withinMs: 60_000, backoff: { baseMs: 200, capMs: 10_000 } }
 const most = () => 1

@@ -1,6 +1,6 @@
 /** Rules 1 to 3, 8 and 9: who lives again, when, and what becomes of who waits meanwhile. */
 import t from 'tap'
-import { restarts } from '../../src/runtime/parts/restarts.ts'
+import { restarts } from '../../src/runtime/supervision/restarts.ts'
 import { ahead, BareSupervisor } from './bare-supervisor.ts'
 import { ask, gate, localTeam, never, outcomeOf, type Receive } from './teams.ts'
 

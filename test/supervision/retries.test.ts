@@ -1,6 +1,6 @@
 /** Rules 32 and 33: a request without an answer is asked again, escalated, failed; and nobody does it twice. */
 import t from 'tap'
-import { defineAgent } from '../../src/actors/definition.ts'
+import { defineAgent } from '../../src/actors/definition/definition.ts'
 import type { RequestOptions } from '../../src/index.ts'
 import { imbalances, leftovers } from './accounts.ts'
 import { ask, never, openTeam, outcomeOf, type Receive } from './teams.ts'

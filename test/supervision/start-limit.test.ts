@@ -1,6 +1,6 @@
 /** Rule 11: a start that does not end is a start that failed. */
 import t from 'tap'
-import { defineAgent } from '../../src/actors/definition.ts'
+import { defineAgent } from '../../src/actors/definition/definition.ts'
 import { createTeam } from '../../src/index.ts'
 import { ask, localTeam, never, outcomeOf, silent } from './teams.ts'
 

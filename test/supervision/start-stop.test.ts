@@ -1,8 +1,8 @@
 /** Rules 11 and 12: how agents start and stop. */
 import t from 'tap'
-import { defineAgent } from '../../src/actors/definition.ts'
+import { defineAgent } from '../../src/actors/definition/definition.ts'
 import { type Scheduler, schedulerFrom, systemClock } from '../../src/clock.ts'
-import { restarts } from '../../src/runtime/parts/restarts.ts'
+import { restarts } from '../../src/runtime/supervision/restarts.ts'
 import { ahead, BareSupervisor } from './bare-supervisor.ts'
 import { ask, localTeam, never, openTeam, outcomeOf, type Receive, silent } from './teams.ts'
 

@@ -1,6 +1,6 @@
 /** Rule 1: who is ended and started again with an agent that died, in what order, and at whose charge. */
 import t from 'tap'
-import { defineAgent } from '../../src/actors/definition.ts'
+import { defineAgent } from '../../src/actors/definition/definition.ts'
 import type { AgentRole } from '../../src/index.ts'
 import { imbalances, leftovers, watchAccounts } from './accounts.ts'
 import { ask, type Cast, gate, type OpenTeam, openTeam, outcomeOf, type Receive } from './teams.ts'

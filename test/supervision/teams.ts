@@ -1,14 +1,13 @@
 /** Teams for the rules of supervision: agents are definitions in the test itself, in this thread, on a virtual clock. */
 import type t from 'tap'
-import { type AgentDefinition, type AgentHandlers, defineAgent } from '../../src/actors/definition.ts'
-import type { Logger } from '../../src/actors/logger.ts'
-import type { AgentRole } from '../../src/actors/role.ts'
+import { type AgentDefinition, type AgentHandlers, defineAgent } from '../../src/actors/definition/definition.ts'
+import type { Logger } from '../../src/actors/definition/logger.ts'
+import type { AgentRole } from '../../src/actors/definition/role.ts'
 import type { DramatisError } from '../../src/errors.ts'
 import type { OrchestrationConfig } from '../../src/protocols/index.ts'
-import type { Cell } from '../../src/runtime/cell.ts'
-import { LocalThread } from '../../src/runtime/local-thread.ts'
-
-import type { Supervisor } from '../../src/runtime/supervisor.ts'
+import type { Cell } from '../../src/runtime/state/cell.ts'
+import type { Supervisor } from '../../src/runtime/supervision/supervisor.ts'
+import { LocalThread } from '../../src/runtime/threads/local-thread.ts'
 import { MultiAgentPattern, type MultiAgentPatternOptions } from '../../src/team.ts'
 import { type TestTeam, testTeam, type VirtualClock, virtualClock } from '../../src/testing.ts'
 

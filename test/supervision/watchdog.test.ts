@@ -2,9 +2,9 @@
 import { close, open } from 'node:inspector'
 import t from 'tap'
 import type { Scheduler } from '../../src/clock.ts'
-import { restarts } from '../../src/runtime/parts/restarts.ts'
-import { watchdog } from '../../src/runtime/parts/watchdog.ts'
-import type { ThreadTimes } from '../../src/runtime/thread-times.ts'
+import { restarts } from '../../src/runtime/supervision/restarts.ts'
+import { watchdog } from '../../src/runtime/supervision/watchdog.ts'
+import type { ThreadTimes } from '../../src/runtime/threads/thread-times.ts'
 import { ahead, BareSupervisor } from './bare-supervisor.ts'
 import { never, outcomeOf, type Receive } from './teams.ts'
 

@@ -1,6 +1,6 @@
 /** Rules 15 and 17: a send that waits for room in a full mailbox ends when its signal, or its turn, is aborted. */
 import t from 'tap'
-import { defineAgent } from '../../src/actors/definition.ts'
+import { defineAgent } from '../../src/actors/definition/definition.ts'
 import { leftovers, watchAccounts } from './accounts.ts'
 import { ask, gate, openTeam, outcomeOf, type Receive } from './teams.ts'
 

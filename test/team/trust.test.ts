@@ -1,6 +1,6 @@
 /** What an agent may do by its trust, whether its thread is honest or not. The host holds to it. */
 import t, { type Test } from 'tap'
-import { isVerb, trustFor } from '../../src/actors/trust.ts'
+import { isVerb, trustFor } from '../../src/actors/definition/trust.ts'
 import {
   type AgentContext,
   type AgentRole,

@@ -1,5 +1,5 @@
 /** What an auction says to its agents. */
-import { BID_WANTED } from '../../actors/auction.ts'
+import { BID_WANTED } from '../../actors/decisions/auction.ts'
 
 export const AUCTION = {
   /** To each bidder. */

@@ -1,6 +1,7 @@
 /** Whether agents agree: the share of the weight that stands behind one value. */
-import type { OrchestratorContext } from '../../actors/context.ts'
-import type { Ballot } from '../../actors/vote.ts'
+
+import type { Ballot } from '../../actors/decisions/vote.ts'
+import type { OrchestratorContext } from '../../actors/definition/context/context.ts'
 import { isSame } from './positions.ts'
 
 /** How many have to agree: a share of the weight above 0, up to 1; or all, by heads. */

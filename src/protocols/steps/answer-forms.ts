@@ -3,7 +3,7 @@
  * something else starts without zod.
  */
 import { z } from 'zod'
-import type { ModelSchema } from '../../actors/tool.ts'
+import type { ModelSchema } from '../../actors/definition/tool.ts'
 
 /** What may be left out. Models often write null there, which is not what such a form says and plain enough all the same. */
 export const absent = <Form extends z.ZodType>(form: Form) => z.preprocess((given) => given ?? undefined, form)

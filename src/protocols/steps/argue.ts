@@ -1,5 +1,5 @@
 /** One argument of a debater: its words, and what they rest on where that is wanted. */
-import type { OrchestratorContext, RequestOptions } from '../../actors/context.ts'
+import type { OrchestratorContext, RequestOptions } from '../../actors/definition/context/context.ts'
 import { DramatisError, ReplyInvalidError } from '../../errors.ts'
 import { askFor } from './ask-for.ts'
 import { resultOf } from './outputs.ts'

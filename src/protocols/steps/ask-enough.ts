@@ -1,5 +1,5 @@
 /** Asks several agents and goes on as soon as enough have answered. */
-import type { OrchestratorContext, Outcome, RequestOptions } from '../../actors/context.ts'
+import type { OrchestratorContext, Outcome, RequestOptions } from '../../actors/definition/context/context.ts'
 import { AgentFailedError, CancelledError, DramatisError, describe } from '../../errors.ts'
 import type { AgentMessage } from '../../mailbox/message.ts'
 

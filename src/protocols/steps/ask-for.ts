@@ -1,10 +1,11 @@
 /** A question whose answer a script has to understand: it is asked for by a schema, and checked by it. */
-import { withAnswerSchema } from '../../actors/answer-schema.ts'
-import type { OrchestratorContext, RequestOptions } from '../../actors/context.ts'
-import type { AnswerFunction } from '../../actors/model.ts'
-import { checkBySchema } from '../../actors/schema.ts'
-import { jsonIn, jsonSchemaOf } from '../../actors/structured-output.ts'
-import type { ModelSchema } from '../../actors/tool.ts'
+
+import type { OrchestratorContext, RequestOptions } from '../../actors/definition/context/context.ts'
+import type { AnswerFunction } from '../../actors/definition/model.ts'
+import { checkBySchema } from '../../actors/definition/schema.ts'
+import type { ModelSchema } from '../../actors/definition/tool.ts'
+import { withAnswerSchema } from '../../actors/model/answer-schema.ts'
+import { jsonIn, jsonSchemaOf } from '../../actors/model/structured-output.ts'
 import { ReplyInvalidError } from '../../errors.ts'
 import type { AgentMessage } from '../../mailbox/message.ts'
 

@@ -1,6 +1,6 @@
 /** Has one agent do a sub-task. */
-import type { OrchestratorContext, RequestOptions } from '../../actors/context.ts'
-import { IN_WORDS } from '../../actors/in-words.ts'
+import type { OrchestratorContext, RequestOptions } from '../../actors/definition/context/context.ts'
+import { IN_WORDS } from '../../actors/model/in-words.ts'
 import { outcomeOf } from './ask-enough.ts'
 import { subTaskOf } from './run-tasks.ts'
 import type { Finished, PlannedTask } from './task-plan.ts'

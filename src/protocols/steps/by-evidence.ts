@@ -1,6 +1,7 @@
 /** One answer of several that contradict each other: what rests on more evidence holds, contradiction by contradiction. */
-import type { OrchestratorContext } from '../../actors/context.ts'
-import { canonical } from '../../actors/vote.ts'
+
+import { canonical } from '../../actors/decisions/vote.ts'
+import type { OrchestratorContext } from '../../actors/definition/context/context.ts'
 import { ReplyInvalidError } from '../../errors.ts'
 import { CONFLICT } from '../prompts/conflict.ts'
 import { speaking } from '../prompts/prompts.ts'

@@ -1,6 +1,6 @@
 /** The four ways from the outcomes of several agents to one result. */
-import type { OrchestratorContext, Outcome } from '../../actors/context.ts'
-import type { ScriptResult } from '../../actors/protocol.ts'
+import type { OrchestratorContext, Outcome } from '../../actors/definition/context/context.ts'
+import type { ScriptResult } from '../../actors/definition/protocol.ts'
 import { ReplyInvalidError, shown } from '../../errors.ts'
 import { pickBest } from './judge.ts'
 import { lastWord } from './last-word.ts'

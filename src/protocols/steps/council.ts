@@ -1,7 +1,7 @@
 /** Agents that seek one answer: who takes part, what each holds, and who has dropped out. */
-import type { OrchestratorContext, Outcome, RequestOptions } from '../../actors/context.ts'
-import { LAST_SPEAKER } from '../../actors/last-speaker.ts'
-import type { ModelSchema } from '../../actors/tool.ts'
+import type { OrchestratorContext, Outcome, RequestOptions } from '../../actors/definition/context/context.ts'
+import type { ModelSchema } from '../../actors/definition/tool.ts'
+import { LAST_SPEAKER } from '../../actors/model/last-speaker.ts'
 import { ReplyInvalidError } from '../../errors.ts'
 import { outcomeOf, tooFewAnswers } from './ask-enough.ts'
 import { askFor } from './ask-for.ts'

@@ -1,9 +1,9 @@
 /** Takes a task apart into sub-tasks by asking an agent. Source: document 000, LLM-based task decomposition. */
-import type { OrchestratorContext } from '../../actors/context.ts'
-import { jsonIn } from '../../actors/structured-output.ts'
+import type { OrchestratorContext } from '../../actors/definition/context/context.ts'
+import { jsonIn } from '../../actors/model/structured-output.ts'
 import { DramatisError, ReplyInvalidError } from '../../errors.ts'
 import type { AgentMessage } from '../../mailbox/message.ts'
-import { isObject } from '../../runtime/settings-checks.ts'
+import { isObject } from '../../runtime/settings/checks.ts'
 import { circleIn, MOST_TASKS, type PlannedTask } from './task-plan.ts'
 
 /** The question whose answer is in the trace. */

@@ -1,5 +1,5 @@
 /** Entries of a blackboard as text for the next reader, and one of them as a result. */
-import type { ScriptResult } from '../../actors/protocol.ts'
+import type { ScriptResult } from '../../actors/definition/protocol.ts'
 import type { BlackboardEntry } from '../../blackboard/entry.ts'
 import { entryLine, entryText } from '../../blackboard/entry-text.ts'
 

@@ -1,5 +1,5 @@
 /** Moves in which one agent decides over the answers of the others. */
-import type { OrchestratorContext } from '../../actors/context.ts'
+import type { OrchestratorContext } from '../../actors/definition/context/context.ts'
 import { ReplyInvalidError } from '../../errors.ts'
 import type { AgentMessage } from '../../mailbox/message.ts'
 import { JUDGE } from '../prompts/judge.ts'

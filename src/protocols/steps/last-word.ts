@@ -1,6 +1,6 @@
 /** The request whose answer the run ends with, word for word. */
-import type { OrchestratorContext, RequestOptions } from '../../actors/context.ts'
-import { LAST_SPEAKER } from '../../actors/last-speaker.ts'
+import type { OrchestratorContext, RequestOptions } from '../../actors/definition/context/context.ts'
+import { LAST_SPEAKER } from '../../actors/model/last-speaker.ts'
 import type { AgentMessage } from '../../mailbox/message.ts'
 
 /** What it takes of a script. */

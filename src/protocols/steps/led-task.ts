@@ -1,5 +1,5 @@
 /** One task of a manager's plan, from its proposal to its result, as far as its worker's autonomy leaves that to the manager. */
-import type { OrchestratorContext } from '../../actors/context.ts'
+import type { OrchestratorContext } from '../../actors/definition/context/context.ts'
 import { AgentFailedError, DramatisError, describe } from '../../errors.ts'
 import type { HIERARCHICAL } from '../prompts/hierarchical.ts'
 import type { Speak } from '../prompts/prompts.ts'

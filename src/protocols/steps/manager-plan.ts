@@ -1,5 +1,5 @@
 /** A manager's plan: tasks for workers, of which some need what others come to. */
-import type { OrchestratorContext } from '../../actors/context.ts'
+import type { OrchestratorContext } from '../../actors/definition/context/context.ts'
 
 export interface Plan {
   tasks: { worker: string; task: string; dependsOn: number[] }[]

@@ -1,9 +1,9 @@
 /** An agent that leads others: what it is asked for their work, and how its answers are understood. Loaded when it is needed, for zod. */
 import { z } from 'zod'
-import type { OrchestratorContext } from '../../actors/context.ts'
-import { colleagueAsLine } from '../../actors/model-prompt.ts'
-import { jsonIn } from '../../actors/structured-output.ts'
-import type { ModelSchema } from '../../actors/tool.ts'
+import type { OrchestratorContext } from '../../actors/definition/context/context.ts'
+import type { ModelSchema } from '../../actors/definition/tool.ts'
+import { colleagueAsLine } from '../../actors/model/prompt.ts'
+import { jsonIn } from '../../actors/model/structured-output.ts'
 import type { DramatisError } from '../../errors.ts'
 import type { AgentMessage } from '../../mailbox/message.ts'
 import type { HIERARCHICAL } from '../prompts/hierarchical.ts'

@@ -1,5 +1,5 @@
 /** What agents have answered: as text for the next reader, as data for the next program. */
-import type { Outcome } from '../../actors/context.ts'
+import type { Outcome } from '../../actors/definition/context/context.ts'
 import type { AgentMessage } from '../../mailbox/message.ts'
 
 /** Who said what. */

@@ -1,5 +1,5 @@
 /** Has an agent plan who is to do what. Source: document 001, planning; document 004, task decomposition by function calling. */
-import type { OrchestratorContext } from '../../actors/context.ts'
+import type { OrchestratorContext } from '../../actors/definition/context/context.ts'
 import { askFor } from './ask-for.ts'
 import type { PlannedTask } from './task-plan.ts'
 

@@ -1,5 +1,5 @@
 /** What agents stand for: as one list in which equal answers are one, as text, and as data. */
-import { canonical } from '../../actors/vote.ts'
+import { canonical } from '../../actors/decisions/vote.ts'
 import { type Answer, resultOf } from './outputs.ts'
 
 /** An answer that agents can stand behind. `value` is what it is compared by: its data, or its words where it has none. */

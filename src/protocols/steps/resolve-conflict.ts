@@ -1,6 +1,7 @@
 /** One answer of several. A conflict is answers that differ by structure; how it was resolved goes into the trace. */
-import type { OrchestratorContext } from '../../actors/context.ts'
-import { canonical } from '../../actors/vote.ts'
+
+import { canonical } from '../../actors/decisions/vote.ts'
+import type { OrchestratorContext } from '../../actors/definition/context/context.ts'
 import { ConsensusError } from '../../errors.ts'
 import { byEvidence } from './by-evidence.ts'
 import { claimsByKey } from './contradictions.ts'

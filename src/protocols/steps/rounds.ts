@@ -1,5 +1,5 @@
 /** The three ways in which agents that differ come closer. Each gives, round by round, who stands behind what. */
-import type { OrchestratorContext } from '../../actors/context.ts'
+import type { OrchestratorContext } from '../../actors/definition/context/context.ts'
 import { UnknownAgentError } from '../../errors.ts'
 import type { CONSENSUS } from '../prompts/consensus.ts'
 import type { Speak } from '../prompts/prompts.ts'

@@ -1,5 +1,5 @@
 /** Runs the tasks of a plan: side by side, but for those that have to wait. Each failure is that task's alone. */
-import type { OrchestratorContext } from '../../actors/context.ts'
+import type { OrchestratorContext } from '../../actors/definition/context/context.ts'
 import type { SubTask } from './sub-task.ts'
 import { resultsAsText } from './synthesize.ts'
 import type { Finished, PlannedTask } from './task-plan.ts'

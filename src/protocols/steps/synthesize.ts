@@ -1,6 +1,7 @@
 /** One text of the results of several sub-tasks: joined, or made by an agent that is told who found what. */
-import { IN_WORDS } from '../../actors/in-words.ts'
-import type { ScriptResult } from '../../actors/protocol.ts'
+
+import type { ScriptResult } from '../../actors/definition/protocol.ts'
+import { IN_WORDS } from '../../actors/model/in-words.ts'
 import { AgentFailedError } from '../../errors.ts'
 import { type LastWords, lastWord } from './last-word.ts'
 import { resultOf } from './outputs.ts'

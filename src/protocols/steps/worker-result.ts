@@ -1,5 +1,5 @@
 /** From the answer of a worker to the result of its sub-task. */
-import type { Outcome } from '../../actors/context.ts'
+import type { Outcome } from '../../actors/definition/context/context.ts'
 import type { AgentMessage } from '../../mailbox/message.ts'
 import { resultOf } from './outputs.ts'
 import type { SubTask, SubTaskResult } from './sub-task.ts'

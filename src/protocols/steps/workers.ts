@@ -1,5 +1,5 @@
 /** Agents at work side by side: each on one request at a time, and on so many at most. */
-import type { OrchestratorContext, Outcome, RequestOptions } from '../../actors/context.ts'
+import type { OrchestratorContext, Outcome, RequestOptions } from '../../actors/definition/context/context.ts'
 import { CancelledError } from '../../errors.ts'
 import { outcomeOf } from './ask-enough.ts'
 

@@ -2,13 +2,13 @@
  * Budgets around the calls of models: which accounts a call counts in, what it can cost, and what it did. Without a budget
  * nothing is counted.
  */
-import type { ModelCall } from '../../actors/model.ts'
-import { countPrompt, countTokens } from '../../actors/tokens.ts'
-import type { Cell } from '../cell.ts'
-import type { Core } from '../core.ts'
+import type { ModelCall } from '../../actors/definition/model.ts'
+import { countPrompt, countTokens } from '../../actors/model/context/tokens.ts'
 import type { GatewayLayer, MadeCall, ModelCaller } from '../models/gateway.ts'
-import type { BudgetConfig, TokenLimit } from '../options.ts'
-import type { RunState } from '../run-state.ts'
+import type { BudgetConfig, TokenLimit } from '../settings/options.ts'
+import type { Cell } from '../state/cell.ts'
+import type { Core } from '../state/core.ts'
+import type { RunState } from '../state/run-state.ts'
 import { type Level, type Limit, TokenAccount } from './token-account.ts'
 import { TokenLedger } from './token-ledger.ts'
 

@@ -4,7 +4,7 @@
  */
 import { randomUUID } from 'node:crypto'
 import { z } from 'zod'
-import type { FinishReason, ModelPiece, TokenUsage, ToolCall } from '../../actors/model.ts'
+import type { FinishReason, ModelPiece, TokenUsage, ToolCall } from '../../actors/definition/model.ts'
 import { valuesIn } from '../../json-values.ts'
 import { endless, MOST_CHARACTERS } from './collect.ts'
 import { type Asked, modelError } from './model-errors.ts'

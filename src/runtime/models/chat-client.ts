@@ -3,7 +3,7 @@
  * once: patience is the business of others (retries.ts, provider-queue.ts). This file is loaded by the first call (openai-client.ts).
  */
 import { APIError, OpenAI } from 'openai'
-import type { ModelClient, ModelPiece, ModelRequest } from '../../actors/model.ts'
+import type { ModelClient, ModelPiece, ModelRequest } from '../../actors/definition/model.ts'
 import { onAbort } from '../../on-abort.ts'
 import { boundedFetch } from './bounded-fetch.ts'
 import { ChatAnswer } from './chat-answer.ts'

@@ -1,7 +1,7 @@
 /** How a request to a model looks in chat completions. Source: OpenAI's API reference, Chat Completions. */
 import type { ChatCompletionCreateParamsBase, ChatCompletionMessageParam } from 'openai/resources/chat/completions'
-import { offeredIn } from '../../actors/answer-function.ts'
-import type { ModelMessage, ModelRequest, ToolSpec } from '../../actors/model.ts'
+import type { ModelMessage, ModelRequest, ToolSpec } from '../../actors/definition/model.ts'
+import { offeredIn } from '../../actors/model/answer-function.ts'
 
 /** Of what is asked for: `tokensField` is what this provider calls the bound on an answer. */
 export function chatRequest(

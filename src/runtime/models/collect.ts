@@ -11,7 +11,7 @@ import {
   NO_TOKENS,
   type TokenUsage,
   type ToolCall,
-} from '../../actors/model.ts'
+} from '../../actors/definition/model.ts'
 import { CancelledError, ModelError, shown } from '../../errors.ts'
 import { onAbort } from '../../on-abort.ts'
 

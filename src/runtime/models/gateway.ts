@@ -2,16 +2,23 @@
  * The way of a model call: the one place in the host where a call leaves the team. No thread ever speaks with a provider, so
  * that no thread has a key, and a call whose thread dies goes on: its answer is in the log for who comes after.
  */
-import { readAsAnswer } from '../../actors/answer-function.ts'
-import { addUsage, type ModelAnswer, type ModelCall, NO_TOKENS, type TokenUsage } from '../../actors/model.ts'
+
+import {
+  addUsage,
+  type ModelAnswer,
+  type ModelCall,
+  NO_TOKENS,
+  type TokenUsage,
+} from '../../actors/definition/model.ts'
+import { readAsAnswer } from '../../actors/model/answer-function.ts'
 import type { Scheduler } from '../../clock.ts'
 import { DramatisError, describe, MessageRejectedError, ModelError } from '../../errors.ts'
 import { onAbort } from '../../on-abort.ts'
-import type { Cell } from '../cell.ts'
-import type { HostVerb } from '../host-calls.ts'
-import type { Unrecorded } from '../records.ts'
-import type { Redactor } from '../redactor.ts'
-import type { RunState } from '../run-state.ts'
+import type { Unrecorded } from '../log/records.ts'
+import type { Redactor } from '../logging/redactor.ts'
+import type { Cell } from '../state/cell.ts'
+import type { RunState } from '../state/run-state.ts'
+import type { HostVerb } from '../verbs/calls.ts'
 import type { ResolvedModel } from './client.ts'
 import { collect, nothingYet } from './collect.ts'
 

@@ -1,7 +1,7 @@
 /** Numbers and strings that fit a JSON schema. Formats and patterns are json-schema-faker's, which draws by a seed. */
 import { generateSync } from 'json-schema-faker'
-import type { Dice } from '../dice.ts'
 import type { JsonSchema } from './json-schema.ts'
+import type { Dice } from './seeded-random.ts'
 
 const SPAN = 100
 const MOST_DRAWS = 20

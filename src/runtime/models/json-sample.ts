@@ -5,9 +5,9 @@
  */
 import { dereference, type Schema, validate } from '@cfworker/json-schema'
 import { ModelError } from '../../errors.ts'
-import type { Dice } from '../dice.ts'
 import { sampleNumber, sampleText } from './json-sample-scalars.ts'
 import { fieldsOf, type JsonSchema, joined, listOf } from './json-schema.ts'
+import type { Dice } from './seeded-random.ts'
 
 const MOST_DRAWS = 200
 const MOST_REDRAWS = 5_000 // of parts, in all

@@ -1,7 +1,7 @@
 /** Where a model's key comes from: a variable of the environment, the options, or a function that is asked before each call. */
 import { ConfigurationError, describe, ModelError } from '../../errors.ts'
 import { onAbort } from '../../on-abort.ts'
-import type { Redactor } from '../redactor.ts'
+import type { Redactor } from '../logging/redactor.ts'
 
 /** Variables by name. */
 export type Environment = Readonly<Record<string, string | undefined>>

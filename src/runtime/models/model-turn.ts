@@ -1,18 +1,19 @@
 /** What a model is told of its team, by the host, which alone knows who is there. Each is a logged step of its turn. */
-import type { Conversation } from '../../actors/conversation.ts'
-import { CHECK_OUTPUT } from '../../actors/last-speaker.ts'
-import { MODEL_TURN, type ModelTurnView } from '../../actors/model-agent.ts'
-import type { Heirs, Inheritance } from '../../actors/passing-on.ts'
-import { LAST_SIGN, LOOP_FOUND } from '../../actors/rounds-watch.ts'
-import type { Verb } from '../../actors/trust.ts'
-import { AGENT_STATUS } from '../../actors/verb-tools.ts'
+
+import type { Verb } from '../../actors/definition/trust.ts'
+import type { Conversation } from '../../actors/model/context/conversation.ts'
+import type { Heirs, Inheritance } from '../../actors/model/context/inheritance.ts'
+import { CHECK_OUTPUT } from '../../actors/model/last-speaker.ts'
+import { LAST_SIGN, LOOP_FOUND } from '../../actors/model/rounds-watch.ts'
+import { AGENT_STATUS } from '../../actors/model/verb-tools.ts'
+import { MODEL_TURN, type ModelTurnView } from '../../actors/turn/model-agent.ts'
 import { MessageRejectedError, shown } from '../../errors.ts'
-import { statusOf } from '../agent-instance.ts'
-import type { Cell } from '../cell.ts'
-import type { Core } from '../core.ts'
-import { mayDelegate } from '../delegation.ts'
-import type { HostVerb } from '../host-calls.ts'
-import { LADDER } from '../livelock.ts'
+import { mayDelegate } from '../admission/delegation.ts'
+import { LADDER } from '../detectors/livelock/signs.ts'
+import type { Cell } from '../state/cell.ts'
+import type { Core } from '../state/core.ts'
+import { statusOf } from '../team/agent-instance.ts'
+import type { HostVerb } from '../verbs/calls.ts'
 
 export function modelTurnVerbs(core: Core): [operation: Verb, verb: HostVerb][] {
   return [

@@ -2,15 +2,15 @@
  * The team's models: what stands in `models`, or in the environment where nothing stands there, as clients. Models with the
  * same address and key share a provider: one client, one queue.
  */
-import type { ModelClient } from '../../actors/model.ts'
+import type { ModelClient } from '../../actors/definition/model.ts'
 import type { Scheduler } from '../../clock.ts'
 import { ConfigurationError } from '../../errors.ts'
 import { nearest } from '../../nearest.ts'
-import type { LimitNotices } from '../limit-notices.ts'
-import type { ModelsConfig } from '../options.ts'
-import type { Redactor } from '../redactor.ts'
-import { refusedAs } from '../refused.ts'
-import { isAddress } from '../settings-shape-models.ts'
+import type { Redactor } from '../logging/redactor.ts'
+import { isAddress } from '../settings/models-shape.ts'
+import type { ModelsConfig } from '../settings/options.ts'
+import { refusedAs } from '../settings/refused.ts'
+import type { LimitNotices } from '../state/limit-notices.ts'
 import { isClient, isOffline, type ResolvedModel } from './client.ts'
 import { type Environment, fixedKey, keyOfFunction, keyOfVariable, type ModelKey, NO_KEY } from './model-keys.ts'
 import { openaiClient } from './openai-client.ts'

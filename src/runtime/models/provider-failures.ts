@@ -3,10 +3,10 @@
  * try, what to do. Nothing of the provider's own error is passed on but its words, without the key and without the prompt.
  */
 import { APIConnectionError, APIError } from 'openai'
-import type { ModelRequest } from '../../actors/model.ts'
+import type { ModelRequest } from '../../actors/definition/model.ts'
 import { DramatisError, type ModelError } from '../../errors.ts'
 import type { ModelFailureReason } from '../../model-failure.ts'
-import type { Redactor } from '../redactor.ts'
+import type { Redactor } from '../logging/redactor.ts'
 import { AnswerRefusedError } from './bounded-fetch.ts'
 import { ProviderRefusal } from './chat-answer.ts'
 import { type Asked, modelError } from './model-errors.ts'

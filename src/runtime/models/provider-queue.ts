@@ -3,7 +3,7 @@
  * they came. When the provider says that it is asked too often, or that it takes no more until a moment, all callers wait;
  * then one goes first, and with each that goes well twice as many may follow.
  */
-import type { ModelClient, ModelPiece, ModelRequest } from '../../actors/model.ts'
+import type { ModelClient, ModelPiece, ModelRequest } from '../../actors/definition/model.ts'
 import type { Scheduler, Timer } from '../../clock.ts'
 import type { ModelError } from '../../errors.ts'
 import { onAbort } from '../../on-abort.ts'

@@ -1,6 +1,6 @@
 /** A provider of models, and what errors call it. */
 import type { Clock } from '../../clock.ts'
-import type { Redactor } from '../redactor.ts'
+import type { Redactor } from '../logging/redactor.ts'
 import type { ModelKey } from './model-keys.ts'
 
 /** Where models are reached, and with which key. */

@@ -2,10 +2,10 @@
  * The model that answers where there is no model: no key, no network, and nothing that could be taken for an answer. What it
  * says follows from its seed and from what it is asked, so that a run can be played again, whoever else is asked meanwhile.
  */
-import type { ModelClient, ModelMessage, ModelPiece, ModelRequest, ToolSpec } from '../../actors/model.ts'
-import { countPrompt, countTokens } from '../../actors/tokens.ts'
-import { verbTool } from '../../actors/verb-tools.ts'
-import { Dice } from '../dice.ts'
+import type { ModelClient, ModelMessage, ModelPiece, ModelRequest, ToolSpec } from '../../actors/definition/model.ts'
+import { countPrompt, countTokens } from '../../actors/model/context/tokens.ts'
+import { verbTool } from '../../actors/model/verb-tools.ts'
+import { Dice } from './seeded-random.ts'
 
 const LABEL = '[rehearsal]'
 const LONGEST_QUOTE = 160 // characters

@@ -2,7 +2,7 @@
  * A client that is asked again when it fails in a way that passes. An answer that nobody reads along is kept back until it is
  * whole, so that also one that breaks off can be asked for again; one that is read along can only before its first text.
  */
-import type { ModelClient, ModelPiece, ModelRequest } from '../../actors/model.ts'
+import type { ModelClient, ModelPiece, ModelRequest } from '../../actors/definition/model.ts'
 import type { Scheduler } from '../../clock.ts'
 import { ModelError } from '../../errors.ts'
 import { onAbort } from '../../on-abort.ts'

@@ -2,11 +2,11 @@
  * What spans say, by the names of OpenTelemetry's semantic conventions for generative AI; what those have no name for begins
  * with `dramatis.`.
  */
-import type { ModelAnswer, ModelCall, ModelMessage, ToolCall } from '../../actors/model.ts'
+import type { ModelAnswer, ModelCall, ModelMessage, ToolCall } from '../../actors/definition/model.ts'
 import { jsonIn } from '../../mailbox/codec.ts'
 import type { MadeCall, PendingCall } from '../models/gateway.ts'
-import type { RunState } from '../run-state.ts'
-import type { SpanAttributes } from './telemetry.ts'
+import type { SpanAttributes } from '../settings/telemetry.ts'
+import type { RunState } from '../state/run-state.ts'
 
 /** What all spans of a run have. */
 const ofRun = ({ id, threadId }: RunState): SpanAttributes => ({

@@ -2,10 +2,10 @@
 import type { Scheduler } from '../../clock.ts'
 import { DramatisError, describe, ModelError } from '../../errors.ts'
 import type { GatewayLayer } from '../models/gateway.ts'
-import type { RunState } from '../run-state.ts'
+import type { TracePlace } from '../settings/telemetry.ts'
+import type { RunState } from '../state/run-state.ts'
 import { answerAttributes, answerContent, callAttributes, promptContent } from './attributes.ts'
 import type { Spans } from './spans.ts'
-import type { TracePlace } from './telemetry.ts'
 
 /** Where the spans of a turn have their parent. */
 export type PlaceOfTurn = (run: RunState, agent: number, turn: number) => TracePlace | undefined

@@ -1,7 +1,8 @@
 /** A turn that is not done, as its spans see it. */
-import type { RunState } from '../run-state.ts'
+
+import type { TracePlace } from '../settings/telemetry.ts'
+import type { RunState } from '../state/run-state.ts'
 import type { Span } from './spans.ts'
-import type { TracePlace } from './telemetry.ts'
 
 /** Over its attempts. */
 export interface OpenTurn {

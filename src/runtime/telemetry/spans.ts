@@ -2,10 +2,17 @@
  * The spans of one team. What the user's telemetry throws is told to the logger once, and ends nothing; what nobody has ended
  * ends with the team.
  */
-import type { Logger } from '../../actors/logger.ts'
+import type { Logger } from '../../actors/definition/logger.ts'
 import { type DramatisError, describe, TeamClosedError } from '../../errors.ts'
-import type { Redactor } from '../redactor.ts'
-import type { SpanAttributes, SpanStart, Telemetry, TelemetrySpan, TraceHeaders, TracePlace } from './telemetry.ts'
+import type { Redactor } from '../logging/redactor.ts'
+import type {
+  SpanAttributes,
+  SpanStart,
+  Telemetry,
+  TelemetrySpan,
+  TraceHeaders,
+  TracePlace,
+} from '../settings/telemetry.ts'
 
 export class Spans {
   readonly #telemetry: Telemetry

@@ -3,16 +3,16 @@
  * had under way or under the `traceparent` of its metadata; a message from outside has no run's span, its turns stand there.
  */
 import type { DramatisError } from '../../errors.ts'
-import type { Part } from '../core.ts'
+import type { HostRecord } from '../log/records.ts'
 import type { GatewayLayer } from '../models/gateway.ts'
-import type { HostRecord } from '../records.ts'
-import type { RunState } from '../run-state.ts'
-import type { Supervisor } from '../supervisor.ts'
+import type { Telemetry, TracePlace } from '../settings/telemetry.ts'
+import type { Part } from '../state/core.ts'
+import type { RunState } from '../state/run-state.ts'
+import type { Supervisor } from '../supervision/supervisor.ts'
 import type { AroundTool } from '../tools/host-tools.ts'
 import { queryContent, runAttributes } from './attributes.ts'
 import { modelSpans } from './model-spans.ts'
 import { type Span, Spans } from './spans.ts'
-import type { Telemetry, TracePlace } from './telemetry.ts'
 import { TurnSpans } from './turn-spans.ts'
 
 export class Tracing {

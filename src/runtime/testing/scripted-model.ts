@@ -1,6 +1,6 @@
 /** A model that says what a test has written down: exact answers, and a loud failure for everything else. */
-import type { ModelClient, ModelPiece, ModelRequest } from '../../actors/model.ts'
-import { countPrompt, countTokens } from '../../actors/tokens.ts'
+import type { ModelClient, ModelPiece, ModelRequest } from '../../actors/definition/model.ts'
+import { countPrompt, countTokens } from '../../actors/model/context/tokens.ts'
 import { systemClock } from '../../clock.ts'
 import { ConfigurationError, ModelError } from '../../errors.ts'
 

@@ -1,13 +1,13 @@
 /** One agent in this thread, without a team: the real runtime around it, its partners played by the test. */
-import { type AgentDefinition, defineAgent, initialStateOf, type Reply } from '../../actors/definition.ts'
-import type { ModelClient } from '../../actors/model.ts'
-import type { RoleInfo } from '../../actors/role.ts'
-import { defineTool, type ModelSchema, type Tool } from '../../actors/tool.ts'
+import { type AgentDefinition, defineAgent, initialStateOf, type Reply } from '../../actors/definition/definition.ts'
+import type { ModelClient } from '../../actors/definition/model.ts'
+import type { RoleInfo } from '../../actors/definition/role.ts'
+import { defineTool, type ModelSchema, type Tool } from '../../actors/definition/tool.ts'
 import { type AgentMessage, ORCHESTRATOR, USER } from '../../mailbox/message.ts'
-import { handlersFrom, LocalThread } from '../local-thread.ts'
 import { checkClient } from '../models/client.ts'
-import { settingsFrom } from '../settings.ts'
-import { TeamRuntime } from '../team.ts'
+import { settingsFrom } from '../settings/settings.ts'
+import { TeamRuntime } from '../team/team.ts'
+import { handlersFrom, LocalThread } from '../threads/local-thread.ts'
 import { type VirtualClock, virtualClock } from './virtual-clock.ts'
 
 /** What a definition says of its own types. */

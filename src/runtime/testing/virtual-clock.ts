@@ -4,7 +4,7 @@
  * deterministic.
  */
 
-import { seededRandom } from '../../actors/random.ts'
+import { seededRandom } from '../../actors/definition/seeded-random.ts'
 import type { Clock, Scheduler, Timer } from '../../clock.ts'
 import { onAbort } from '../../on-abort.ts'
 

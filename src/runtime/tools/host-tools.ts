@@ -1,9 +1,9 @@
 /** Tools that the host runs for agents: those given inline, and those with a thread of their own. */
-import { approvalOf, assertApproved } from '../../actors/approval.ts'
-import type { AssignedTools } from '../../actors/assignment.ts'
-import type { Logger, LogLevel } from '../../actors/logger.ts'
-import type { ToolDefinition } from '../../actors/tool.ts'
-import { runTool, type ToolCaller } from '../../actors/tool-run.ts'
+import { approvalOf, assertApproved } from '../../actors/definition/approval.ts'
+import type { AssignedTools } from '../../actors/definition/assignment.ts'
+import type { Logger, LogLevel } from '../../actors/definition/logger.ts'
+import type { ToolDefinition } from '../../actors/definition/tool.ts'
+import { runTool, type ToolCaller } from '../../actors/tools/run-tool.ts'
 import {
   ConfigurationError,
   DramatisError,
@@ -12,11 +12,11 @@ import {
   shown,
   ToolFailedError,
 } from '../../errors.ts'
-import type { Cell } from '../cell.ts'
-import type { Core } from '../core.ts'
-import type { RunState } from '../run-state.ts'
-import type { ToolSettings } from '../settings-tools.ts'
-import type { Waiter } from '../sync-rules.ts'
+import type { ToolSettings } from '../settings/tools.ts'
+import type { Cell } from '../state/cell.ts'
+import type { Core } from '../state/core.ts'
+import type { RunState } from '../state/run-state.ts'
+import type { Waiter } from '../verbs/sync-rules.ts'
 import { IsolatedTools } from './isolated-tools.ts'
 import { NO_REHEARSAL, type ThreadTool, type ToolRehearsal, threadTool } from './tool-rehearsal.ts'
 

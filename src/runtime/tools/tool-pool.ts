@@ -3,13 +3,13 @@
  * after it. One more is booted ahead while there are calls, so that the next does not wait for a boot.
  */
 import { availableParallelism } from 'node:os'
-import type { ToolCode } from '../../actors/assignment.ts'
-import type { ToolTask, ToolTaskResult } from '../../actors/tool-task.ts'
+import type { ToolCode } from '../../actors/definition/assignment.ts'
+import type { ToolTask, ToolTaskResult } from '../../actors/tools/tool-task.ts'
 import { systemClock, type Timer } from '../../clock.ts'
 import { CancelledError, describe, ToolFailedError } from '../../errors.ts'
 import { onAbort } from '../../on-abort.ts'
 import { Slots } from '../../slots.ts'
-import { FENCE_MS } from '../deaths.ts'
+import { FENCE_MS } from '../supervision/exits.ts'
 import { type LimitClass, type ThreadListener, ToolThread } from './tool-thread.ts'
 
 const MOST_THREADS = Math.max(2, availableParallelism())

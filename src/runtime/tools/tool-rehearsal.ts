@@ -2,9 +2,9 @@
  * Which tools run where the rehearsal model answers. Its arguments are invented, and so is all that follows from them: a tool that
  * changes something does not run, but is answered in its place.
  */
-import type { ToolDefinition } from '../../actors/tool.ts'
-import { Dice } from '../dice.ts'
-import type { RunState } from '../run-state.ts'
+import type { ToolDefinition } from '../../actors/definition/tool.ts'
+import { Dice } from '../models/seeded-random.ts'
+import type { RunState } from '../state/run-state.ts'
 import { CHECKED_THERE } from './isolated-tools.ts'
 
 const LABEL = '[rehearsal]'

@@ -4,13 +4,13 @@
  * none makes a listener throw.
  */
 import { Worker } from 'node:worker_threads'
-import { TOOL_NAME } from '../../actors/tool.ts'
-import type { ToolNotice, ToolTask, ToolTaskResult } from '../../actors/tool-task.ts'
+import { TOOL_NAME } from '../../actors/definition/tool.ts'
+import type { ToolNotice, ToolTask, ToolTaskResult } from '../../actors/tools/tool-task.ts'
 import { ownFile } from '../../own-files.ts'
 import { permissionFlags } from '../../thread-flags.ts'
-import { errorIn } from '../error-in.ts'
-import { PrintedLines, type PrintListener } from '../printed-lines.ts'
-import { unrefWorker } from '../unref-worker.ts'
+import { errorIn } from '../log/thread-error.ts'
+import { PrintedLines, type PrintListener } from '../logging/printed-lines.ts'
+import { unrefWorker } from '../threads/unref-worker.ts'
 
 /** What threads of a class share. */
 export interface LimitClass {
@@ -42,7 +42,7 @@ export class ToolThread {
 
   /** Boots at once, and waits for its task. */
   constructor({ env, maxHeapMb }: LimitClass) {
-    this.#worker = new Worker(ownFile('actors/tool-entry.bundle.js'), {
+    this.#worker = new Worker(ownFile('actors/tools/tool-entry.bundle.js'), {
       execArgv: [...permissionFlags(), '--conditions=dramatis-thread'],
       env: Object.fromEntries(
         env.flatMap((name) => (process.env[name] === undefined ? [] : [[name, process.env[name]]])),

@@ -1,7 +1,7 @@
 /** `dramatis run <team file> "<query>"`: one query, one answer. */
 import { createTeam, type MultiAgentResult } from '../../index.ts'
 import { inFlowMode } from '../../protocols/flow-mode.ts'
-import { lineLogger } from '../../runtime/default-logger.ts'
+import { lineLogger } from '../../runtime/logging/default-logger.ts'
 import type { Answer } from '../answer-stream.ts'
 import { askPerson } from '../ask-person.ts'
 import { EXIT, exitCodeOf, failureWords } from '../failure.ts'

@@ -3,7 +3,7 @@
  * the key, whatever the service says about it.
  */
 import { z } from 'zod'
-import type { ToolContext } from '../../actors/tool.ts'
+import type { ToolContext } from '../../actors/definition/tool.ts'
 import { systemClock } from '../../clock.ts'
 import { type DramatisError, ToolFailedError, ToolTimeoutError } from '../../errors.ts'
 import { within } from './deadline.ts'

@@ -1,11 +1,11 @@
 /** How the tests of models ask one. */
-import type { ModelClient, ModelPiece, ModelRequest } from '../../../src/actors/model.ts'
+import type { ModelClient, ModelPiece, ModelRequest } from '../../../src/actors/definition/model.ts'
 import { systemClock } from '../../../src/clock.ts'
 import { ModelError } from '../../../src/errors.ts'
+import { Redactor } from '../../../src/runtime/logging/redactor.ts'
 import { fixedKey } from '../../../src/runtime/models/model-keys.ts'
 import { openaiClient } from '../../../src/runtime/models/openai-client.ts'
 import type { Provider } from '../../../src/runtime/models/provider.ts'
-import { Redactor } from '../../../src/runtime/redactor.ts'
 
 export const KEY = 'test-key-0123456789'
 

@@ -1,4 +1,4 @@
-import type { ModelClient, ModelMessage, ModelPiece, ModelRequest } from '../../../src/actors/model.ts'
+import type { ModelClient, ModelMessage, ModelPiece, ModelRequest } from '../../../src/actors/definition/model.ts'
 
 /** An answer, put together. */
 export interface Answer extends Pick<ModelPiece, 'usage' | 'finishReason'> {

@@ -1,5 +1,5 @@
 import t from 'tap'
-import type { ModelRequest } from '../../../src/actors/model.ts'
+import type { ModelRequest } from '../../../src/actors/definition/model.ts'
 import { ProviderQueue, type QueueOptions, queued } from '../../../src/runtime/models/provider-queue.ts'
 import { retries } from '../../../src/runtime/models/retries.ts'
 import { RETRY_POLICY } from '../../../src/runtime/models/retry-policy.ts'

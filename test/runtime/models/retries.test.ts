@@ -1,5 +1,5 @@
 import t from 'tap'
-import type { ModelClient, ModelPiece, ModelRequest } from '../../../src/actors/model.ts'
+import type { ModelClient, ModelPiece, ModelRequest } from '../../../src/actors/definition/model.ts'
 import { ModelError } from '../../../src/errors.ts'
 import { retries } from '../../../src/runtime/models/retries.ts'
 import { RETRY_POLICY, type RetryPolicy } from '../../../src/runtime/models/retry-policy.ts'

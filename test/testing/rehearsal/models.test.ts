@@ -1,6 +1,6 @@
 /** Which models a rehearsal asks: none that cost money, unless that is wanted. */
 import t from 'tap'
-import type { ModelClient } from '../../../src/actors/model.ts'
+import type { ModelClient } from '../../../src/actors/definition/model.ts'
 import { type AgentContext, defineAgent, type MultiAgentPatternOptions } from '../../../src/index.ts'
 import { rehearse, scriptedModel } from '../../../src/testing.ts'
 import { modelServer } from '../../fixtures/model-server.ts'

@@ -2,14 +2,14 @@
  * What goes wrong in a run, as its seed says. This is the one place where faults come from: around the handlers of the
  * agents, and by lives that are ended from outside.
  */
-import type { AgentContext } from '../../../actors/context.ts'
-import type { AgentHandlers } from '../../../actors/definition.ts'
+import type { AgentContext } from '../../../actors/definition/context/context.ts'
+import type { AgentHandlers } from '../../../actors/definition/definition.ts'
 import type { Scheduler } from '../../../clock.ts'
 import { AgentCrashedError } from '../../../errors.ts'
 import type { TypedMessage } from '../../../mailbox/message.ts'
 import { onAbort } from '../../../on-abort.ts'
-import { Dice } from '../../dice.ts'
-import type { LocalThread } from '../../local-thread.ts'
+import { Dice } from '../../models/seeded-random.ts'
+import type { LocalThread } from '../../threads/local-thread.ts'
 import type { Fault } from './plan.ts'
 
 /** So few that no agent with the default `maxRestarts` is stopped for good by them alone. */

@@ -1,7 +1,7 @@
 /** What came of one seed, and of many. */
 import { DeadlockError, type DramatisError, LivelockError, StallError } from '../../../errors.ts'
-import type { RuntimeEvent } from '../../events.ts'
-import type { OrchestrationTrace } from '../../trace-types.ts'
+import type { RuntimeEvent } from '../../runs/events.ts'
+import type { OrchestrationTrace } from '../../runs/trace-types.ts'
 import type { Injected } from './faults.ts'
 
 /** In the order in which they are told. */

@@ -1,7 +1,7 @@
 /** Who answers what agents ask people, in a rehearsal: after a while, one of the choices or words that say what they are. */
 import type { Scheduler, Timer } from '../../../clock.ts'
-import { Dice } from '../../dice.ts'
-import type { RuntimeEvent } from '../../events.ts'
+import { Dice } from '../../models/seeded-random.ts'
+import type { RuntimeEvent } from '../../runs/events.ts'
 
 type Question = Extract<RuntimeEvent, { type: 'question' }>
 

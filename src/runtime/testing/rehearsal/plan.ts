@@ -1,7 +1,7 @@
 /** What is to be rehearsed: how many schedules, and what may go wrong in them. */
 
-import type { Outcome } from '../../../actors/context.ts'
-import type { AgentDefinition } from '../../../actors/definition.ts'
+import type { Outcome } from '../../../actors/definition/context/context.ts'
+import type { AgentDefinition } from '../../../actors/definition/definition.ts'
 import { ConfigurationError, shown } from '../../../errors.ts'
 
 /** What can be made to go wrong, as a user names it. */

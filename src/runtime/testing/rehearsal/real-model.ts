@@ -1,5 +1,5 @@
 /** A model that is really asked in a rehearsal: virtual time stands still until it has answered. */
-import type { ModelClient, ModelPiece, ModelRequest } from '../../../actors/model.ts'
+import type { ModelClient, ModelPiece, ModelRequest } from '../../../actors/definition/model.ts'
 import { systemClock } from '../../../clock.ts'
 import { ModelError } from '../../../errors.ts'
 import { onAbort } from '../../../on-abort.ts'

@@ -6,10 +6,10 @@ import { fileURLToPath } from 'node:url'
 import { Script } from 'node:vm'
 import type { Plugin } from 'esbuild'
 import { ownFile, ownRequire } from '../../../own-files.ts'
-import { sourceOf } from '../../bundle.ts'
-import { OPTIONS } from '../../bundle-compile.ts'
-import { cannotBundle } from '../../bundle-errors.ts'
-import { CODE, META_SCHEME, placesOf, requireResolved, withMeta } from '../../bundle-plugin.ts'
+import { sourceOf } from '../../threads/bundle/bundle.ts'
+import { OPTIONS } from '../../threads/bundle/compile.ts'
+import { cannotBundle } from '../../threads/bundle/errors.ts'
+import { CODE, META_SCHEME, placesOf, requireResolved, withMeta } from '../../threads/bundle/node-semantics.ts'
 
 /** What an agent gets as `dramatis`; it is bundled in, and finds the runtime by a symbol. */
 const threadApi = () => fileURLToPath(ownFile('thread-api.js'))

@@ -1,6 +1,6 @@
 /** Steps that reach outside, recorded: each is done once, and answered from the recording ever after. */
-import type { AgentContext } from '../../../actors/context.ts'
-import type { AgentHandlers } from '../../../actors/definition.ts'
+import type { AgentContext } from '../../../actors/definition/context/context.ts'
+import type { AgentHandlers } from '../../../actors/definition/definition.ts'
 import type { TypedMessage } from '../../../mailbox/message.ts'
 import type { SteppedClock } from '../virtual-clock.ts'
 import { outsideOf, Reach } from './reach.ts'

@@ -1,0 +1,27 @@
+/** Values checked by anyone's schema, as long as it is a Standard Schema (standardschema.dev). */
+import type { DramatisError } from '../../errors.ts'
+import type { Schema } from './tool.ts'
+
+/** More would bury the message: a list of 10,000 that are all wrong has as many issues. */
+const MOST_ISSUES = 10
+
+/** The value as the schema gives it back; throws what `fail` makes of the first issues, one line for all. */
+export async function checkBySchema<T>(
+  schema: Schema<unknown, T>,
+  value: unknown,
+  fail: (issues: string) => DramatisError,
+): Promise<T> {
+  const checked = await schema['~standard'].validate(value)
+  if (!checked.issues) return checked.value
+  const told = checked.issues.slice(0, MOST_ISSUES).map((issue) => `${pathOf(issue.path)}${issue.message}`)
+  const more = checked.issues.length - told.length
+  throw fail([...told, ...(more > 0 ? [`and ${more} more`] : [])].join('; '))
+}
+
+function pathOf(path: readonly unknown[] | undefined): string {
+  if (!path || path.length === 0) return ''
+  const keys = path.map((segment) =>
+    typeof segment === 'object' && segment !== null && 'key' in segment ? segment.key : segment,
+  )
+  return `${keys.map(String).join('.')}: `
+}

@@ -1,0 +1,484 @@
+/**
+ * The turn loop of one life of an agent: takes frames, runs turns, writes commits, settles what turns wait for, and
+ * sleeps when there is nothing to do. The same in a worker thread and, for tests and protocol scripts, in the host's.
+ */
+import type { Timer } from '../../clock.ts'
+import { AgentTerminatedError, type DramatisError } from '../../errors.ts'
+import { ReceivedMessage } from '../../mailbox/codec.ts'
+import {
+  attemptOf,
+  correlationOf,
+  flagsOf,
+  HEADER,
+  kindOf,
+  NESTED,
+  NOBODY,
+  REQUEST,
+  runOf,
+  STREAMS,
+  senderOf,
+  setLimit,
+  turnOf,
+  typeOf,
+  WANTS_PERMIT,
+  writeControl,
+} from '../../mailbox/frame.ts'
+import { type FrameId, readId } from '../../mailbox/frame-id.ts'
+import { allocate, type Memory } from '../../mailbox/memory.ts'
+import { TeamMemory } from '../../mailbox/room.ts'
+import { Window } from '../../mailbox/window.ts'
+import type { Assignment } from '../definition/assignment.ts'
+import type { AgentHandlers } from '../definition/definition.ts'
+import type { Logger } from '../definition/logger.ts'
+import { handled } from '../definition/promises.ts'
+import type { ContextStrategy, RoleInfo } from '../definition/role.ts'
+import { strategyOf } from '../model/context/strategy-of.ts'
+import type { Toolbox } from '../tools/toolbox.ts'
+import { EarlyAborts } from '../transport/early-aborts.ts'
+import { ExternalMemory } from '../transport/external-memory.ts'
+import { GoingOn } from '../transport/going-on.ts'
+import { Link, NOTHING_TAKEN, type Taken, type ThreadPort } from '../transport/link.ts'
+import { Names } from '../transport/names.ts'
+import { Outbox } from '../transport/outbox.ts'
+import { NO_SLOT, Parking } from '../transport/parking.ts'
+import { type RunView, RunViews } from '../transport/run-views.ts'
+import { Asks } from '../transport/send-queue.ts'
+import { Waits } from '../transport/waits.ts'
+import { turnLogger } from '../turn/log.ts'
+import { StateRules } from '../turn/state-rules.ts'
+import { Turn } from '../turn/turn.ts'
+import type { TurnHost, TurnStart } from '../turn/turn-host.ts'
+import { Commit } from './commit.ts'
+import { handle, isThenable, thrownBy } from './handling.ts'
+import { Nesting } from './nesting.ts'
+import { Probes } from './probes.ts'
+import { Replies } from './replies.ts'
+import { startAgent } from './starting.ts'
+
+const TURNS_A_SLICE = 512
+const SLICE_MS = 1
+
+export class AgentLoop implements TurnHost {
+  readonly role: RoleInfo
+  readonly link: Link
+  readonly parking: Parking
+  readonly goingOn: GoingOn
+  readonly outbox: Outbox
+  readonly now: () => number
+  readonly toolbox: Toolbox
+  data: unknown
+  state: object = {}
+  readonly stateRules: StateRules
+  readonly verbs: readonly string[]
+  readonly loops: TurnHost['loops']
+  readonly strategy: ContextStrategy | undefined
+  readonly #option: string
+  readonly #handlers: AgentHandlers
+  readonly #port: ThreadPort
+  readonly #me: number
+  readonly #concurrency: number
+  readonly #makeTurn: ((loop: AgentLoop, start: TurnStart) => Turn | undefined) | undefined
+  readonly #names: Names
+  readonly #runs: RunViews
+  /** The open turns; mostly one. */
+  readonly #turns: Turn[] = []
+  readonly asks = new Asks()
+  readonly waits: Waits
+  readonly #nesting: Nesting
+  readonly #probes: Probes
+  readonly #replies: Replies
+  readonly #commit: Commit
+  readonly #external: ExternalMemory | undefined
+  readonly #taken: Taken = { ...NOTHING_TAKEN }
+  #pumping = false
+  #again = false
+  #stopping = false
+  /** No message may begin: it is stopping, or its last turn has ended without a permit. */
+  #takesNone = false
+  /** A turn has begun, or was let go on, since the event loop turned: microtasks of its handler may be to come. */
+  #stirred = false
+  /** When the turn before this one ended, within a slice. */
+  #endedAt = 0
+  readonly #resume = () => {
+    this.#again = false
+    this.#turned()
+  }
+  readonly #directory = {
+    name: (index: number) => this.name(index),
+    runId: (index: number) => this.#runs.idOf(index),
+  }
+
+  constructor(
+    assignment: Assignment,
+    handlers: AgentHandlers,
+    toolbox: Toolbox,
+    port: ThreadPort,
+    makeTurn?: (loop: AgentLoop, start: TurnStart) => Turn | undefined,
+  ) {
+    this.role = assignment.role
+    this.#option = assignment.option
+    this.stateRules = new StateRules(assignment)
+    this.verbs = assignment.verbs
+    this.loops = assignment.loops
+    this.strategy = strategyOf(assignment, handlers)
+    this.#handlers = handlers
+    this.toolbox = toolbox
+    this.#port = port
+    this.#makeTurn = makeTurn
+    this.#me = assignment.index
+    this.#concurrency = assignment.concurrency
+    this.#names = new Names(assignment.names)
+    this.waits = new Waits(assignment.correlation, assignment.instances)
+    this.#runs = new RunViews(handlers.initialRunState, assignment.role.name)
+    const window = new Window(assignment.window)
+    this.link = new Link(window, new TeamMemory(assignment.team), port)
+    this.parking = new Parking(window.words, assignment.concurrency, this.link)
+    this.#nesting = new Nesting(this.#turns, window.words)
+    this.goingOn = new GoingOn({
+      unpark: (turn) => this.parking.unpark(turn),
+      isAlone: (start) => !this.#nesting.isOpen || this.#nesting.isAlone({ start }),
+      ask: (turn) => {
+        this.writeControl(WANTS_PERMIT, turn, 0, 0)
+        this.link.flush()
+      },
+    })
+    this.#probes = new Probes(port.work)
+    port.work?.follow(this.#turns, () => {
+      if (this.#probes.waiting) this.#later()
+    })
+    this.#replies = new Replies({
+      me: this.#me,
+      link: this.link,
+      parking: this.parking,
+      waits: this.waits,
+      runs: this.#runs,
+      names: this.#names,
+      turns: this.#turns,
+      nesting: this.#nesting,
+      aborts: new EarlyAborts(window),
+      probes: this.#probes,
+      endUnbegun: (request, reason) => this.#beginNested(request, reason),
+      goOn: (turn) => this.#goOnWith(turn),
+      directory: this.#directory,
+    })
+    const { maxExternalMb } = assignment
+    if (maxExternalMb !== null && port.memories)
+      this.#external = new ExternalMemory(window.words, maxExternalMb, port.memories, () => port.scheduler.monotonic())
+    this.now = () => port.scheduler.now()
+    const random = () => ((Math.imul(assignment.seed, 0x9e3779b1) >>> 2) % 2 ** 30) / 2 ** 30
+    this.outbox = new Outbox(this.link, assignment.index, assignment.maxMessageBytes, this.now, random)
+    this.#commit = new Commit({
+      outbox: this.outbox,
+      agent: assignment.role.name,
+      script: makeTurn !== undefined,
+      output: handlers.output,
+      name: (index) => this.name(index),
+      keep: (draft) => {
+        this.state = draft.value
+      },
+    })
+    port.onRing(() => {
+      this.link.woken()
+      this.#turned()
+    })
+  }
+
+  // ---- start and stop
+
+  /** Before the first message. Returns the state if the host does not have it yet. */
+  async start(state: string | undefined): Promise<string | undefined> {
+    const started = await startAgent(this, this.#handlers, this.#option, state)
+    this.#probes.rest()
+    return started
+  }
+
+  /** Takes nothing more, aborts what is open and waits for it, then runs the stop hook. */
+  async stop(): Promise<void> {
+    this.#stopping = true
+    this.#takesNone = true
+    const reason = new AgentTerminatedError(`Agent "${this.role.name}" is being stopped.`, { agent: this.role.name })
+    for (const turn of [...this.#turns]) turn.abort(reason)
+    while (this.#turns.length > 0) await new Promise<void>((resolve) => this.#onTurnEnd.push(resolve))
+    await this.#handlers.stop?.()
+  }
+  readonly #onTurnEnd: (() => void)[] = []
+
+  // ---- the pump
+
+  /** The event loop has turned: what handlers had to do in microtasks is done. */
+  #turned(): void {
+    if (!this.#pumping) this.#stirred = false
+    this.pump()
+  }
+
+  pump(): void {
+    if (this.#pumping || this.link.closed) return
+    this.#pumping = true
+    try {
+      if (this.#run()) return this.#later()
+    } finally {
+      this.#pumping = false
+      this.#external?.sample()
+      this.link.flush()
+    }
+    this.#sleep()
+  }
+
+  /** Runs what is there; true: more is waiting, but timers and sockets come first. */
+  #run(): boolean {
+    this.#endedAt = 0
+    if (this.#replies.drain()) this.#stir()
+    const now = this.#port.scheduler.monotonic()
+    if (this.#turns.length === 0) this.#probes.rest()
+    const until = now + SLICE_MS
+    let turns = 0
+    let more = false
+    for (; !this.#isFull(); turns++) {
+      more = turns >= TURNS_A_SLICE || (turns > 0 && (turns & 7) === 0 && this.#port.scheduler.monotonic() > until)
+      if (more || !this.link.takeMessage(this.#taken)) break
+      this.#begin()
+    }
+    return more
+  }
+
+  /** A turn begins, or gets an answer: what it opens from here on is its own, whoever's callback has led to this. */
+  #stir(): void {
+    this.#stirred = true
+    this.#probes.stir()
+  }
+
+  /** No message may begin. Turns that run within others have their place. */
+  #isFull(): boolean {
+    if (this.#takesNone) return true
+    if (this.#turns.length < this.#concurrency) return false
+    return !this.#nesting.isOpen || this.#nesting.runs >= this.#concurrency
+  }
+
+  #later(): void {
+    if (this.#again) return
+    this.#again = true
+    this.#port.scheduler.defer(this.#resume)
+  }
+
+  #sleep(): void {
+    if (this.#nesting.isOpen && this.#goOn()) return this.#later()
+    if (this.parking.isAsked) for (const turn of this.#turns) this.#judge(turn)
+    if (this.#probes.waiting) {
+      if (this.#stirred)
+        this.#later() // who was answered goes on before it is judged
+      else this.#probes.answer(this, this.#turns)
+    }
+    if (!this.link.sleep(this.#isFull())) this.#later()
+  }
+
+  /** What waits for turns to park may come now, if they have. True: something came, or may when who was answered has gone on. */
+  #goOn(): boolean {
+    if (this.#stirred || this.#stopping) return this.#stirred && this.#nesting.waits
+    this.#probes.stir()
+    return this.#nesting.goOn(this.#nestingActions)
+  }
+  readonly #nestingActions = {
+    letIn: (memory: Memory) => this.#replies.letIn(memory),
+    begin: (memory: Memory) => this.#beginNested(memory, undefined),
+  }
+
+  /** Whether the turn is parked, now that the loop is idle. */
+  #judge(turn: Turn): void {
+    const { start } = turn
+    // A step may wait for what was begun before it: then nothing else is open in the thread.
+    const parked = turn.parked || (turn.waits && this.#probes.isQuiet(turn))
+    if (!parked || (this.#nesting.isOpen && !this.#nesting.isAlone(turn))) this.parking.unpark(start)
+    else if (!this.#stirred) this.parking.park(start)
+    else if (this.parking.mayPark(start)) this.#later() // who has begun or was answered goes on before it is judged
+  }
+
+  /** Lets the event loop turn once: timers, sockets, bells. */
+  breath(): Promise<void> {
+    return new Promise((resolve) => this.#port.scheduler.defer(resolve))
+  }
+
+  sleep(ms: number, signal: AbortSignal): Promise<void> {
+    return this.#port.scheduler.sleep(ms, signal)
+  }
+
+  timer(ms: number, task: () => void, limit?: boolean): Timer {
+    return this.#port.scheduler.timer(ms, task, limit)
+  }
+
+  // ---- messages in
+
+  #begin(): void {
+    const { memory, at } = this.#taken
+    const run = runOf(memory, at)
+    const attempt = attemptOf(memory, at)
+    const turnId = turnOf(memory, at)
+    // What a run is, who has come and what was logged of a turn come by the replies, published before the message.
+    if (attempt > 1 || !this.#runs.has(run) || !this.#names.isKnown(senderOf(memory, at)))
+      this.#replies.drainFor(turnId)
+    this.#stir()
+    const id = readId(memory, at)
+    const message = new ReceivedMessage(memory, at, id, this.#directory)
+    const start = this.#startOf(memory, at, id, message, this.parking.open())
+    this.link.done('plain', this.#taken) // from here on it has begun
+    const turn = this.#makeTurn?.(this, start) ?? new Turn(this, start)
+    this.#turns.push(turn)
+    this.#perform(turn, message, this.#replies.takeAbort(turnId))
+  }
+
+  /** A request that runs within an open turn, and has its place; or, with a reason, ends at once. */
+  #beginNested(request: Memory, aborted: DramatisError | undefined): void {
+    const [outer] = this.#nesting.of(runOf(request, 0))
+    const id = readId(request, 0)
+    const message = new ReceivedMessage(request, 0, id, this.#directory)
+    const start = this.#startOf(request, 0, id, message, outer?.start.slot ?? NO_SLOT)
+    const turn = new Turn(this, start)
+    this.#turns.push(turn)
+    if (!aborted) {
+      this.#nesting.began(turn)
+      this.writeControl(NESTED, start, 0, 0)
+    }
+    this.#perform(turn, message, aborted)
+  }
+
+  #startOf(memory: Memory, at: number, id: FrameId, message: ReceivedMessage, slot: number): TurnStart {
+    const kind = kindOf(memory, at)
+    const run = runOf(memory, at)
+    const turn = turnOf(memory, at)
+    return {
+      turn,
+      run,
+      view: this.#runs.get(run),
+      id,
+      message,
+      attempt: attemptOf(memory, at),
+      caller: senderOf(memory, at),
+      correlation: kind === REQUEST ? correlationOf(memory, at) : 0,
+      streams: kind === REQUEST && (flagsOf(memory, at) & STREAMS) !== 0,
+      type: typeOf(memory, at),
+      startedAt: this.#endedAt > 0 ? this.#endedAt : this.now(), // back to back: one look at the clock does
+      replay: this.#replies.takeReplay(turn),
+      slot,
+    }
+  }
+
+  #perform(turn: Turn, message: ReceivedMessage, aborted: DramatisError | undefined): void {
+    if (aborted) {
+      turn.abort(aborted)
+      return this.#end(turn, undefined, aborted)
+    }
+    let result: unknown
+    try {
+      result = handle(this.#handlers, turn, message)
+      if (isThenable(result)) {
+        // Who refuses a task that is handed off to it does so at once: one that goes on has taken it.
+        if (turn.start.type === 'delegate' && 'handoff' in message.metadata)
+          turn.acknowledge((acknowledge) => this.#port.scheduler.defer(acknowledge))
+        // What only looks like a promise may throw, or settle twice; a promise of it does neither.
+        const settled = result instanceof Promise ? result : Promise.resolve(result)
+        settled.then(
+          (value) => this.#endLater(turn, value, undefined),
+          (error: unknown) => this.#endLater(turn, undefined, thrownBy(error)),
+        )
+        return
+      }
+    } catch (error) {
+      return this.#end(turn, undefined, thrownBy(error))
+    }
+    this.#end(turn, result, undefined)
+  }
+
+  // ---- the end of a turn
+
+  #endLater(turn: Turn, value: unknown, error: unknown): void {
+    if (this.link.closed) return
+    this.#end(turn, value, error)
+    if (this.goingOn.any) this.goingOn.letGo(turn.start.turn)
+    this.pump()
+  }
+
+  #end(turn: Turn, value: unknown, thrown: unknown): void {
+    if (thrown !== undefined || !this.#commit.checks(turn)) return this.#finish(turn, value, thrown)
+    handled(this.#commit.check(turn, value)).then(
+      (checked) => this.#finishLater(turn, checked, undefined),
+      (error: unknown) => this.#finishLater(turn, undefined, error),
+    )
+  }
+
+  #finishLater(turn: Turn, value: unknown, error: unknown): void {
+    if (this.link.closed) return
+    this.#finish(turn, value, error)
+    this.pump()
+  }
+
+  #finish(turn: Turn, value: unknown, thrown: unknown): void {
+    const hasPermit = this.#nesting.shares(turn) || this.parking.close(turn.start)
+    this.#endedAt = this.#commit.write(turn, value, thrown)
+    if (this.#turns[this.#turns.length - 1] === turn) this.#turns.pop()
+    else this.#turns.splice(this.#turns.indexOf(turn), 1)
+    if (this.#nesting.isOpen) this.#nesting.ended(turn)
+    if (!hasPermit && this.#concurrency === 1) this.#pause(turn.start.run) // where more may be open its run has no other message
+    if (this.#onTurnEnd.length > 0) for (const resolve of this.#onTurnEnd.splice(0)) resolve()
+  }
+
+  // ---- permits that were taken
+
+  #pause(run: number): void {
+    this.#takesNone = true
+    this.goingOn.nextMessage(run)
+  }
+
+  #goOnWith(turn: number): void {
+    if (turn === 0) this.#takesNone = this.#stopping
+    else this.goingOn.letGo(turn)
+  }
+
+  runState(view: RunView): object {
+    return this.#runs.stateOf(view)
+  }
+
+  failure(thrown: unknown, at: string): DramatisError {
+    return this.#commit.failure(thrown, at)
+  }
+
+  // ---- replies in
+
+  settle(correlation: number, memory: Memory, at: number): void {
+    this.#replies.settle(correlation, memory, at)
+  }
+
+  // ---- for the turns
+
+  get observes(): boolean {
+    return this.#handlers.observe !== undefined
+  }
+  get buildContext(): AgentHandlers['buildContext'] {
+    return this.#handlers.buildContext
+  }
+
+  name(index: number): string {
+    return this.#names.name(index)
+  }
+
+  indexOf(name: string, run: RunView): number | undefined {
+    const index = this.#names.indexOf(name, run)
+    if (index === undefined || !this.#names.isLate(name)) return index
+    // What went to it by name may wait in line still, and is not overtaken.
+    return this.asks.open(NOBODY) && !this.asks.open(index) ? undefined : index
+  }
+
+  mayPark(start: TurnStart): void {
+    if (this.#pumping) return // its end does it
+    if (this.parking.mayPark(start) || this.#nesting.isOpen || this.#probes.waiting) this.#later()
+  }
+
+  writeControl(kind: number, start: Pick<TurnStart, 'run' | 'turn'>, correlation: number, limit: number): void {
+    const memory = allocate(HEADER)
+    writeControl(memory, 0, kind, this.#me, 0, start.run, start.turn, correlation, 0)
+    setLimit(memory, 0, limit)
+    this.link.post(memory, HEADER)
+  }
+
+  loggerFor(start: TurnStart, fields?: object): Logger {
+    return turnLogger(this.outbox, start, fields)
+  }
+}

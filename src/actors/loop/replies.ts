@@ -1,0 +1,222 @@
+/**
+ * What the host sends to an agent beside messages: what its turns wait for, aborts, and what the next message needs to be
+ * understood: its run, who has come, what was logged of its earlier attempts.
+ */
+import type { DramatisError } from '../../errors.ts'
+import { type Directory, errorOf, isFailure, ReceivedMessage } from '../../mailbox/codec.ts'
+import {
+  ABORT,
+  ACCEPTED,
+  CHUNK,
+  correlationOf,
+  GO_ON,
+  HEADER,
+  kindOf,
+  lengthOf,
+  limitOf,
+  PROBE,
+  REFUSED,
+  REPLAY,
+  REQUEST,
+  RESPONSE,
+  RESULT,
+  RUN,
+  RUN_OVER,
+  runOf,
+  STREAM_READ,
+  stepOf,
+  TEAM,
+  turnOf,
+} from '../../mailbox/frame.ts'
+import { readBody } from '../../mailbox/frame-body.ts'
+import { readId } from '../../mailbox/frame-id.ts'
+import type { Memory } from '../../mailbox/memory.ts'
+import type { TeamNotice } from '../definition/assignment.ts'
+import type { EarlyAborts } from '../transport/early-aborts.ts'
+import { type Link, NOTHING_TAKEN, type Taken } from '../transport/link.ts'
+import type { Names } from '../transport/names.ts'
+import type { Parking } from '../transport/parking.ts'
+import type { RunViews } from '../transport/run-views.ts'
+import type { Waits } from '../transport/waits.ts'
+import { Replay } from '../turn/replay.ts'
+import type { Turn } from '../turn/turn.ts'
+import { copyOf, type Nesting } from './nesting.ts'
+import type { Probes } from './probes.ts'
+
+/** What they change. */
+interface Addressees {
+  readonly me: number
+  readonly link: Link
+  readonly parking: Parking
+  readonly waits: Waits
+  readonly runs: RunViews
+  readonly names: Names
+  /** Those that are open. */
+  readonly turns: readonly Turn[]
+  readonly nesting: Nesting
+  readonly aborts: EarlyAborts
+  readonly probes: Probes
+  readonly directory: Directory
+  /** A nested request that has not begun is not to begin any more. */
+  endUnbegun(request: Memory, reason: DramatisError): void
+  /** That turn has a permit again; 0: the thread, for its next message. */
+  goOn(turn: number): void
+}
+
+export class Replies {
+  readonly #to: Addressees
+  readonly #replays = new Map<number, Replay>()
+  readonly #taken: Taken = { ...NOTHING_TAKEN }
+
+  constructor(to: Addressees) {
+    this.#to = to
+  }
+
+  /** Takes all that have come; true: there was one. */
+  drain(): boolean {
+    const { link } = this.#to
+    let any = false
+    while (link.takeReply(this.#taken)) {
+      any = true
+      this.#take(this.#taken)
+    }
+    return any
+  }
+
+  /** Takes all that have come before the turn `turn` opens, whose message is taken already. */
+  drainFor(turn: number): void {
+    const { aborts } = this.#to
+    aborts.beginning = turn
+    this.drain()
+    aborts.beginning = 0
+  }
+
+  /** What was logged of the earlier attempts of a turn that begins. */
+  takeReplay(turn: number): Replay | undefined {
+    if (this.#replays.size === 0) return undefined
+    const replay = this.#replays.get(turn)
+    this.#replays.delete(turn)
+    return replay
+  }
+
+  /** Why a turn that begins is to end at once, if it is. */
+  takeAbort(turn: number): DramatisError | undefined {
+    const { aborts } = this.#to
+    return aborts.size > 0 ? aborts.take(turn) : undefined
+  }
+
+  #take(taken: Taken): void {
+    const { memory, at } = taken
+    const { link, nesting, parking } = this.#to
+    const goesOn = (parking.isAsked || nesting.isOpen) && this.#openTurn(turnOf(memory, at))
+    if (goesOn) parking.regain(goesOn.start)
+    const waits = goesOn && nesting.isOpen && nesting.keeps(goesOn, memory, at)
+    if (!waits) this.letIn(memory, at)
+    link.done('replies', taken)
+  }
+
+  letIn(memory: Memory, at = 0): void {
+    const { names, nesting, runs } = this.#to
+    const correlation = correlationOf(memory, at)
+    switch (kindOf(memory, at)) {
+      case RESPONSE:
+      case RESULT:
+      case ACCEPTED:
+      case REFUSED:
+        this.#answer(correlation, memory, at)
+        break
+      case CHUNK:
+        this.#piece(correlation, readBody(memory, at).content)
+        break
+      case STREAM_READ:
+        this.#openTurn(turnOf(memory, at))?.read(limitOf(memory, at))
+        break
+      case ABORT:
+        this.#abort(memory, at)
+        break
+      case PROBE:
+        this.#to.probes.add(stepOf(memory, at), correlation)
+        break
+      case RUN:
+        for (const { name, index } of runs.announce(memory, at)) names.learn(name, index, runs.find(runOf(memory, at)))
+        break
+      case TEAM:
+        this.#hearOfTeam(JSON.parse(readBody(memory, at).data!) as TeamNotice, runOf(memory, at))
+        break
+      case RUN_OVER:
+        runs.over(runOf(memory, at))
+        break
+      case GO_ON:
+        this.#to.goOn(turnOf(memory, at))
+        break
+      case REPLAY:
+        this.#keepReplay(memory, at)
+        break
+      case REQUEST:
+        for (const { start } of nesting.of(runOf(memory, at))) this.#to.parking.regain(start)
+        nesting.bring(memory, at)
+        break
+    }
+  }
+
+  /** A response for a wait; or for a step that the redelivered turn, which may not have begun, has not asked for again yet. */
+  #answer(correlation: number, memory: Memory, at: number): void {
+    if (this.#to.waits.get(correlation)) return this.settle(correlation, memory, at)
+    const replays = this.#openReplays()
+    if (replays.length === 0) return
+    const copy = copyOf(memory, at)
+    replays.some((replay) => replay.settle(correlation, { memory: copy, at: 0 }))
+  }
+
+  /** A piece of a streamed response. */
+  #piece(correlation: number, piece: string): void {
+    const wait = this.#to.waits.get(correlation)
+    if (wait) wait.stream?.push(piece)
+    else this.#openReplays().some((replay) => replay.push(correlation, piece))
+  }
+
+  /** Of turns that are to begin again, and of those that have. */
+  #openReplays(): Replay[] {
+    return [...this.#replays.values(), ...this.#to.turns.flatMap(({ start }) => start.replay ?? [])]
+  }
+
+  /** Settles a wait with the frame that answers it. */
+  settle(correlation: number, memory: Memory, at: number): void {
+    const wait = this.#to.waits.get(correlation)
+    if (!wait) return
+    const kind = kindOf(memory, at)
+    if (isFailure(memory, at) || kind === REFUSED) wait.reject(errorOf(memory, at))
+    else if (kind === ACCEPTED) wait.resolve(undefined)
+    else if (kind === RESULT) wait.resolve(parse(readBody(memory, at).data))
+    else wait.resolve(new ReceivedMessage(memory, at, readId(memory, at), this.#to.directory))
+  }
+
+  #openTurn(turn: number): Turn | undefined {
+    return this.#to.turns.find(({ start }) => start.turn === turn)
+  }
+
+  #abort(memory: Memory, at: number): void {
+    const turn = this.#openTurn(turnOf(memory, at))
+    const reason = errorOf(memory, at)
+    if (turn) return turn.abort(reason)
+    const request = this.#to.nesting.takeBack(turnOf(memory, at))
+    if (request) this.#to.endUnbegun(request, reason)
+    else this.#to.aborts.keep(turnOf(memory, at), reason, memory, at)
+  }
+
+  #hearOfTeam(notice: TeamNotice, run: number): void {
+    const view = this.#to.runs.find(run)
+    if (run !== 0 && !view) return // it is over
+    if ('newcomer' in notice) this.#to.names.learn(notice.newcomer.name, notice.newcomer.index, view)
+    else if (view) view.roster = notice.roster
+  }
+
+  #keepReplay(memory: Memory, at: number): void {
+    const turn = turnOf(memory, at)
+    const copy = copyOf(memory, at)
+    const { me, directory } = this.#to
+    this.#replays.set(turn, new Replay(me, turn, copy, HEADER, lengthOf(memory, at), directory.name))
+  }
+}
+
+const parse = (text: string | undefined): unknown => (text === undefined ? undefined : JSON.parse(text))

@@ -1,0 +1,96 @@
+/** What an agent does before its first message: its state, its data, its start hook. */
+import {
+  ConfigurationError,
+  type DramatisError,
+  describe,
+  MessageRejectedError,
+  StartFailedError,
+} from '../../errors.ts'
+import { type AgentHandlers, initialStateOf } from '../definition/definition.ts'
+import { checkBySchema } from '../definition/schema.ts'
+import { NO_SLOT } from '../transport/parking.ts'
+import { deepFreeze, firstState, NO_RUN } from '../transport/run-views.ts'
+import { Turn } from '../turn/turn.ts'
+import type { TurnHost } from '../turn/turn-host.ts'
+
+/** The loop of an agent that starts. */
+export interface Starting extends TurnHost {
+  data: unknown
+  state: object
+}
+
+/**
+ * `option` is where the role stands in the team's options, `state` that of earlier lives. Returns the state if the host
+ * does not have it yet.
+ */
+export async function startAgent(
+  loop: Starting,
+  handlers: AgentHandlers,
+  option: string,
+  state: string | undefined,
+): Promise<string | undefined> {
+  const { name } = loop.role
+  const { initialRunState, data, start } = handlers
+  loop.stateRules.check(handlers)
+  const initial = firstState(initialStateOf(handlers, loop.role), 'initialState', name)
+  if (typeof initialRunState !== 'function') firstState(initialRunState, 'initialRunState', name)
+  loop.state = state === undefined ? initial : deepFreeze(JSON.parse(state) as object)
+  loop.data = data ? await dataOf(loop, data, `${option}.data`) : loop.role.data
+  if (start) await runStart(loop, start)
+  const now = JSON.stringify(loop.state)
+  return now === state ? undefined : now
+}
+
+const dataOf = ({ role }: Starting, schema: NonNullable<AgentHandlers['data']>, path: string): Promise<unknown> =>
+  checkBySchema(
+    schema,
+    role.data,
+    (issues) =>
+      new MessageRejectedError(`${path}: the data of agent "${role.name}" misses its schema: ${issues}`, {
+        path,
+        issues,
+      }),
+  )
+
+async function runStart(loop: Starting, start: NonNullable<AgentHandlers['start']>): Promise<void> {
+  const turn = new Turn(loop, {
+    turn: 0,
+    run: 0,
+    view: NO_RUN,
+    id: [0, 0, 0, 0],
+    message: undefined,
+    attempt: 1,
+    caller: 0,
+    correlation: 0,
+    streams: false,
+    type: 'request',
+    startedAt: loop.now(),
+    replay: undefined,
+    slot: NO_SLOT,
+  })
+  const { role, data, log, signal } = turn // there is no run yet: the verbs that need one are not for it
+  const context = {
+    role,
+    data,
+    log,
+    signal,
+    get state() {
+      return turn.state
+    },
+    setState: (recipe: (draft: object) => void) => turn.setState(recipe),
+  }
+  try {
+    await start(context)
+    loop.state = turn.state
+  } finally {
+    turn.close()
+  }
+}
+
+/** What is wrong with the code or its data is a configuration error; anything else that start throws is a failed start. */
+export function startFailure(agent: string, error: unknown): DramatisError {
+  if (error instanceof ConfigurationError) return error
+  if (error instanceof MessageRejectedError)
+    return new ConfigurationError(error.message, { agent, ...error.details }, error)
+  return new StartFailedError(`Agent "${agent}" failed while it started: ${describe(error)}`, { agent }, error)
+}

@@ -1,0 +1,128 @@
+/** What runs in a worker thread: waits for its assignment, loads the agent's code, then is that agent. Bundled into one file. */
+import { type MessagePort, parentPort, workerData } from 'node:worker_threads'
+import { expose } from 'comlink'
+import nodeEndpoint from 'comlink/dist/esm/node-adapter.mjs'
+import { systemClock } from '../../clock.ts'
+import * as errors from '../../errors.ts'
+import type { Assignment, Started, ThreadControl, ToolCode } from '../definition/assignment.ts'
+import { type AgentHandlers, agentRef, defineAgent, handlersOf } from '../definition/definition.ts'
+import { type Exports, exportsOf } from '../definition/exports.ts'
+import { defineProtocol } from '../definition/protocol.ts'
+import { defineTool } from '../definition/tool.ts'
+import { printed } from '../tools/printed.ts'
+import { toolIn } from '../tools/tool-module.ts'
+import { type LoadedTool, Toolbox } from '../tools/toolbox.ts'
+import { followOwnWork, unseenBy } from '../transport/async-hook.ts'
+import { threadMemories } from '../transport/external-memory.ts'
+import type { ThreadPort } from '../transport/link.ts'
+import { modelAgent } from '../turn/model-agent.ts'
+import { moduleScript, OrchestratorTurn } from '../turn/orchestrator.ts'
+import { AgentLoop } from './agent-loop.ts'
+import { startFailure } from './starting.ts'
+
+/** Given by thread-boot.cjs. */
+declare const importModule: (href: string) => Promise<Exports>
+
+if (!parentPort) throw new Error('This file is the entry of an agent thread; it is started by the runtime.')
+const parent = parentPort
+
+// What `import 'dramatis'` gives in a thread (thread-api.ts): these classes and functions, not a second copy of them.
+Object.defineProperty(globalThis, Symbol.for('dramatis.thread'), {
+  value: { ...errors, agentRef, defineAgent, defineProtocol, defineTool },
+})
+
+// Before any code of the agent is there: what its module opens is nobody's turn.
+const work = followOwnWork()
+
+const port: ThreadPort = {
+  ring: () => parent.postMessage(0),
+  onRing: (listener) => void parent.on('message', (bell) => bell === 0 && listener()),
+  scheduler: work ? unseenBy(work) : systemClock,
+  memories: threadMemories,
+  work,
+}
+
+let loop: AgentLoop | undefined
+
+const control: ThreadControl = {
+  async start(assignment) {
+    try {
+      return await start(assignment)
+    } catch (error) {
+      if (error instanceof ImportFailure)
+        return { ok: false, importing: error.whose, error: errors.errorData(error.what) }
+      return { ok: false, error: errors.errorData(startFailure(assignment.role.name, error)) }
+    }
+  },
+  async stop() {
+    try {
+      await loop?.stop()
+    } finally {
+      await printed()
+    }
+  },
+}
+
+async function start(assignment: Assignment): Promise<Started> {
+  Object.assign(process.env, assignment.env)
+  const { code, tools } = assignment
+  const script = 'protocol' in code
+  if (tools.modules.some(({ bundled }) => bundled)) process.setSourceMapsEnabled(true)
+  const handlers = await handlersFor(assignment)
+  const loaded = await Promise.all(tools.modules.map(loadTool))
+  const toolbox = new Toolbox(tools, loaded)
+  loop = new AgentLoop(
+    assignment,
+    handlers,
+    toolbox,
+    port,
+    script ? (made, turn) => new OrchestratorTurn(made, turn, () => turn.view.roster) : undefined,
+  )
+  const state = await loop.start(assignment.state)
+  queueMicrotask(() => loop?.pump())
+  return { ok: true, state, tools: toolbox.names, harmful: toolbox.harmful }
+}
+
+async function handlersFor({ code, role, option, instances }: Assignment): Promise<AgentHandlers> {
+  if ('model' in code) return modelAgent(instances === 1)
+  if (code.bundled) process.setSourceMapsEnabled(true)
+  const { default: exported } = await load('module' in code ? code.module : code.protocol, 'agent')
+  return 'protocol' in code
+    ? moduleScript(exported, code.shown, code.config)
+    : agentOf(exported, code.shown, role.name, option)
+}
+
+/** What the import of a module threw. */
+class ImportFailure {
+  readonly what: errors.ConfigurationError
+  readonly whose: 'agent' | ToolCode
+  constructor(thrown: unknown, whose: 'agent' | ToolCode) {
+    this.whose = whose
+    this.what = new errors.ConfigurationError(errors.describe(thrown), {}, thrown)
+  }
+}
+
+async function load(module: string, whose: 'agent' | ToolCode): Promise<Exports> {
+  try {
+    return exportsOf(await importModule(module))
+  } catch (error) {
+    throw new ImportFailure(error, whose)
+  }
+}
+
+async function loadTool(code: ToolCode): Promise<LoadedTool> {
+  return { tool: toolIn(await load(code.module, code), code), option: code.option }
+}
+
+function agentOf(exported: unknown, shown: string, agent: string, option: string): AgentHandlers {
+  const handlers = handlersOf(exported)
+  if (handlers) return handlers
+  const path = `${option}.module`
+  throw new errors.ConfigurationError(
+    `${path}: the module of "${agent}" has no agent as its default export: ${shown}. Write: export default defineAgent({ ... }).`,
+    { path, agent, module: shown },
+  )
+}
+
+const { control: controlPort } = workerData as { control: MessagePort }
+expose(control, nodeEndpoint(controlPort))

@@ -1,0 +1,39 @@
+/** One call of a model: the question as the turn gives it, the answer as its schema returns it. */
+import { ModelError } from '../../errors.ts'
+import type { Completion, CompletionRequest, ModelAnswer } from '../definition/model.ts'
+import { callOf, checkCompletion } from './completion-checks.ts'
+import { checkedAnswer, noAnswerOf } from './structured-output.ts'
+import type { ThinkingTurn } from './thinking-turn.ts'
+
+export async function complete<T>(turn: ThinkingTurn, request: CompletionRequest<T>): Promise<Completion<T>> {
+  const refusal = turn.refusal()
+  if (refusal) throw refusal
+  checkCompletion(request)
+  const { output, signal } = request
+  const { name } = turn.role
+  const call = callOf(turn.role, request)
+  const ask = async (again: typeof call) => withoutTools(await turn.ask(again, signal), name)
+  const answer = await ask(call)
+  if (!output) return completionOf(answer, undefined as T)
+  const checked = await checkedAnswer(output, call, answer, ask, noAnswerOf(name))
+  return completionOf(checked.answer, checked.output)
+}
+
+export const completionOf = <T>({ text, usage, finishReason, rehearsed }: ModelAnswer, output: T): Completion<T> => ({
+  text,
+  output,
+  usage,
+  finishReason,
+  rehearsed,
+})
+
+/** Nobody has offered it any. */
+function withoutTools(answer: ModelAnswer, agent: string): ModelAnswer {
+  const [called] = answer.toolCalls
+  if (!called) return answer
+  const { model } = answer
+  throw new ModelError(
+    `The model "${model}" called the tool "${called.name}" for "${agent}", which offered it none. Use context.think for a model with tools.`,
+    { agent, model, tool: called.name, reason: 'invalid_answer' },
+  )
+}

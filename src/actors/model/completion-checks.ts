@@ -1,0 +1,94 @@
+/** What a turn may ask a model, checked field by field before anything is paid for. */
+import { shown } from '../../errors.ts'
+import { checkObject, checkText, wrongArgument } from '../definition/checks.ts'
+import type { CompletionRequest, ModelCall, ModelMessage } from '../definition/model.ts'
+import type { RoleInfo } from '../definition/role.ts'
+import { jsonSchemaOf } from './structured-output.ts'
+
+const COMPLETION = ['prompt', 'messages', 'model', 'output', 'temperature', 'maxOutputTokens', 'stream', 'signal']
+
+const ROLES: ReadonlySet<unknown> = new Set<ModelMessage['role']>(['system', 'user', 'assistant', 'tool'])
+
+/** Throws `MessageRejectedError` for the first field that is wrong. `others`: fields that it may have beside. */
+export function checkCompletion(request: unknown, others: readonly string[] = []): void {
+  checkObject(request, 'request')
+  const known = [...COMPLETION, ...others]
+  for (const key in request as object)
+    if (!known.includes(key))
+      throw wrongArgument(
+        key,
+        Reflect.get(request as object, key),
+        `a request has no such field; it has ${known.join(', ')}`,
+      )
+  const { prompt, messages, model, output, temperature, maxOutputTokens, stream, signal } = request as Record<
+    string,
+    unknown
+  >
+  if (prompt === undefined && messages === undefined)
+    throw wrongArgument('prompt', prompt, 'a prompt or messages are needed')
+  if (prompt !== undefined && messages !== undefined)
+    throw wrongArgument('messages', messages, 'it goes without a prompt: give one of the two')
+  if (prompt !== undefined) checkText(prompt, 'prompt')
+  if (messages !== undefined) checkMessages(messages)
+  if (model !== undefined && (typeof model !== 'string' || model === ''))
+    throw wrongArgument('model', model, 'the name of a model is needed')
+  if (output !== undefined && typeof Object(Object(output)['~standard']).validate !== 'function')
+    throw wrongArgument('output', output, 'a Standard Schema with JSON schema (zod, arktype, ...) is needed')
+  if (temperature !== undefined && !(typeof temperature === 'number' && temperature >= 0 && temperature <= 2))
+    throw wrongArgument('temperature', temperature, 'a number from 0 to 2 is needed')
+  if (maxOutputTokens !== undefined) checkCount(maxOutputTokens, 'maxOutputTokens')
+  if (stream !== undefined && typeof stream !== 'boolean')
+    throw wrongArgument('stream', stream, 'true or false is needed')
+  if (signal !== undefined && !(signal instanceof AbortSignal))
+    throw wrongArgument('signal', signal, 'an AbortSignal is needed')
+}
+
+export function checkCount(value: unknown, path: string): void {
+  if (!Number.isSafeInteger(value) || Number(value) < 1)
+    throw wrongArgument(path, value, 'an integer from 1 on is needed')
+}
+
+function checkMessages(messages: unknown): void {
+  if (!Array.isArray(messages) || messages.length === 0)
+    throw wrongArgument('messages', messages, 'a list of at least one message is needed')
+  for (const [i, message] of messages.entries()) {
+    checkObject(message, `messages[${i}]`)
+    const { role, content } = message as Partial<ModelMessage>
+    if (!ROLES.has(role)) throw wrongArgument(`messages[${i}].role`, role, `one of ${[...ROLES].join(', ')} is needed`)
+    checkText(content, `messages[${i}].content`)
+  }
+}
+
+/** The call that a checked request is; what it does not say the role says. */
+export function callOf(role: RoleInfo, request: CompletionRequest<unknown>): ModelCall {
+  const { prompt = '', messages = promptMessages(role, prompt), output, stream } = request
+  const model = request.model ?? role.model
+  const temperature = request.temperature ?? role.temperature
+  const maxOutputTokens = request.maxOutputTokens ?? role.maxOutputTokens
+  return {
+    messages,
+    ...(model !== undefined && { model }),
+    ...(output && { jsonSchema: schemaFor(output) }),
+    ...(temperature !== undefined && { temperature }),
+    ...(maxOutputTokens !== undefined && { maxOutputTokens }),
+    ...(stream && { stream }),
+  }
+}
+
+/** A prompt is said to the model in the role that the team gives it. */
+const promptMessages = ({ systemPrompt }: RoleInfo, prompt: string): ModelMessage[] => [
+  ...(systemPrompt ? [{ role: 'system' as const, content: systemPrompt }] : []),
+  { role: 'user', content: prompt },
+]
+
+function schemaFor(output: NonNullable<CompletionRequest<unknown>['output']>): object {
+  try {
+    return jsonSchemaOf(output)
+  } catch (error) {
+    throw wrongArgument(
+      'output',
+      output,
+      `a schema that can be written as JSON schema is needed (${shown(String(error))})`,
+    )
+  }
+}

@@ -1,0 +1,93 @@
+/**
+ * Where an agent stands in its work, from the top: the goal, the task under it, the sub-task that it is at; its actions are the
+ * messages themselves. Sub-tasks are read off what it has done with the tools that keep them. Source: document 003,
+ * hierarchical context.
+ */
+
+import type { ModelMessage } from '../../definition/model.ts'
+import { cutShort } from './shorten.ts'
+import { counted } from './summary.ts'
+
+export interface Levels {
+  /** What the agent was given to do. */
+  goal: string
+  /** What it is asked now, on the way to the goal; the same where it was asked nothing else since. */
+  task: string
+}
+
+/** By the names that `dramatis/tools` has for them. */
+const DECOMPOSE = 'decompose_task'
+const COMPLETE = 'mark_subtask_complete'
+
+interface SubTask {
+  text: string
+  parts: SubTask[]
+  done: boolean
+}
+
+/**
+ * The levels as the model sees them, or undefined where they say no more than the messages do.
+ *
+ * @param turn what was said since the task was given: a task begins without sub-tasks.
+ * @param shown what of the conversation the model sees.
+ * @param left how many messages were left out before that.
+ * @param longest of each level, in characters.
+ */
+export function levelsMessage(
+  { goal, task }: Levels,
+  turn: readonly ModelMessage[],
+  shown: readonly ModelMessage[],
+  left: number,
+  longest: number,
+): ModelMessage | undefined {
+  const root = subTasksOf(turn)
+  const sees = (text: string) => shown.some(({ role, content }) => role === 'user' && content === text)
+  if (root.parts.length === 0 && left === 0 && sees(goal) && sees(task)) return undefined
+  const lines = [
+    `Goal: ${cutShort(goal, longest)}`,
+    ...(task === goal ? [] : [`Task: ${cutShort(task, longest)}`]),
+    ...subTaskLines(root, longest),
+    ...(left === 0 ? [] : [`(${counted(left)} left out here; what follows is what was done last.)`]),
+  ]
+  return { role: 'user', content: lines.join('\n') }
+}
+
+function subTaskLines(root: SubTask, longest: number): string[] {
+  if (root.parts.length === 0) return []
+  const way = openWay(root)
+  if (way.length === 0) return [`Sub-task: all ${root.parts.length} are done.`]
+  const place = root.parts.indexOf(way[0]!) + 1
+  const text = way.map((each) => cutShort(each.text, longest)).join(' > ')
+  return [`Sub-task (${place} of ${root.parts.length}): ${text}`]
+}
+
+/** A tree, whose root is the task. What a model wrote wrongly changes nothing: its tool has told it so. */
+function subTasksOf(turn: readonly ModelMessage[]): SubTask {
+  const root: SubTask = { text: '', parts: [], done: false }
+  for (const { name, input } of turn.flatMap(({ toolCalls = [] }) => toolCalls)) {
+    const at = openWay(root).at(-1) ?? root
+    if (name === DECOMPOSE) at.parts.push(...textsIn(input).map((text) => ({ text, parts: [], done: false })))
+    else if (name === COMPLETE) at.done = true
+  }
+  return root
+}
+
+/** From the task's part that is at work down to the sub-task; empty where there is none, or none is left. */
+function openWay({ parts }: SubTask): SubTask[] {
+  const open = parts.find((part) => !isDone(part))
+  return open ? [open, ...openWay(open)] : []
+}
+
+const isDone = ({ done, parts }: SubTask): boolean => done || (parts.length > 0 && parts.every(isDone))
+
+/** The sub-tasks in the input of a call: its first list, of texts or of objects with a description. */
+function textsIn(input: string): string[] {
+  try {
+    const list = Object.values(Object(JSON.parse(input))).find((value) => Array.isArray(value))
+    return ((list ?? []) as unknown[])
+      .map((entry) => (typeof entry === 'string' ? entry : Object(entry).description))
+      .filter((text) => typeof text === 'string' && text !== '')
+  } catch {
+    return []
+  }
+}

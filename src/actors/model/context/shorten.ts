@@ -1,0 +1,62 @@
+/** Texts that are cut short so that messages fit into a window: the longest first, and each says what was left out of it. */
+import type { ModelMessage } from '../../definition/model.ts'
+import { fits, sizesOf, sum, type TokenWindow, tokensOf } from './token-window.ts'
+
+/** What is left of a text at least, in tokens: its note and a few words. */
+const LEAST = 48
+const NOTE = 16
+/** Tokens are not spread evenly over a text, so the length that fits is found in a few rounds. */
+const ROUNDS = 24
+const TIGHTER = 0.9
+
+/**
+ * The messages, the longest of those that `may` be shortened cut to one common length, so that all of them together take no
+ * more than `room` tokens; undefined where that cannot be.
+ */
+export function shortened(
+  messages: readonly ModelMessage[],
+  room: number,
+  window: TokenWindow,
+  may: (message: ModelMessage) => boolean,
+): ModelMessage[] | undefined {
+  if (fits(window, messages, room)) return [...messages]
+  const sizes = sizesOf(window, messages)
+  const fixed = sum(sizes.filter((_, i) => !may(messages[i]!))) + tokensOf(window, [])
+  const most = mostOfEach(
+    sizes.filter((_, i) => may(messages[i]!)),
+    room - fixed,
+  )
+  for (let round = 0, share = 1; round < ROUNDS; round++, share *= TIGHTER) {
+    const each = Math.max(LEAST, most * share)
+    const cut = messages.map((message, i) => {
+      const { content } = message
+      if (!may(message) || sizes[i]! <= each) return message
+      return { ...message, content: cutShort(content, Math.floor((content.length * (each - NOTE)) / sizes[i]!)) }
+    })
+    if (fits(window, cut, room)) return cut
+  }
+  return undefined
+}
+
+/** The length to which the longest have to come down, so that all together have `room`. */
+function mostOfEach(sizes: readonly number[], room: number): number {
+  let left = room
+  for (const [i, size] of sizes.toSorted((one, other) => one - other).entries()) {
+    const share = left / (sizes.length - i)
+    if (size > share) return share
+    left -= size
+  }
+  return left
+}
+
+/** Beginning and end of a text, `length` characters, and between them a note on how much is left out. */
+export function cutShort(text: string, length: number): string {
+  const kept = Math.max(0, length)
+  const begin = whole(text, Math.ceil((kept * 2) / 3))
+  const end = whole(text, text.length - Math.floor(kept / 3))
+  const cut = `${text.slice(0, begin)} [... ${end - begin} characters left out ...] ${text.slice(end)}`
+  return cut.length < text.length ? cut : text
+}
+
+/** That place in a text, or the one before it where it would take a character apart. */
+const whole = (text: string, at: number): number => (/[\uDC00-\uDFFF]/.test(text[at] ?? '') ? at - 1 : at)

@@ -1,0 +1,136 @@
+/** What a model is shown in one loop of calls and tools, by the strategy of its role, and what it passes on to others. */
+
+import type { ModelAnswer, ModelCall, ModelMessage, ToolSpec } from '../../definition/model.ts'
+import type { ContextStrategy } from '../../definition/role.ts'
+import type { ThinkingTurn } from '../thinking-turn.ts'
+import { customContext } from './custom.ts'
+import type { Levels } from './levels.ts'
+import { nextContext, thresholdOf } from './strategies.ts'
+import { passedOn, type Summary, summaryRequest } from './summary.ts'
+import type { TokenWindow } from './token-window.ts'
+import { countMessages, countPrompt, mostTokens } from './tokens.ts'
+
+/** What the role remembers beside the messages that it gives. */
+export interface Remembered {
+  summary?: Summary | undefined
+  goal?: string | undefined
+}
+
+/** What of the messages is needed no more, the oldest first, and what stands for them. */
+export interface LeftOut {
+  dropped: number
+  summary: Summary | undefined
+}
+
+/** Where a role says nothing of its window: what most models of today have at least. */
+export const MAX_TOKENS = 128_000
+
+export const BY_DEFAULT: ContextStrategy = { strategy: 'append_until_full' }
+
+export class ThinkingContext {
+  readonly #turn: ThinkingTurn
+  readonly #call: ModelCall
+  readonly #strategy: ContextStrategy
+  readonly #levels: Levels
+  /** How many messages were there before the task. */
+  readonly #earlier: number
+  readonly #ask: (call: ModelCall) => Promise<ModelAnswer>
+  #left: LeftOut
+
+  /** `ask`: one call that is paid for, a step. */
+  constructor(
+    turn: ThinkingTurn,
+    call: ModelCall,
+    { summary, goal }: Remembered,
+    ask: (call: ModelCall) => Promise<ModelAnswer>,
+  ) {
+    const { history } = parted(call.messages)
+    const at = history.findLastIndex(({ role }) => role === 'user')
+    const task = history[at]?.content ?? ''
+    this.#turn = turn
+    this.#call = call
+    this.#strategy = turn.strategy ?? BY_DEFAULT
+    this.#levels = { goal: goal ?? task, task }
+    this.#earlier = Math.max(0, at)
+    this.#ask = ask
+    this.#left = { dropped: 0, summary }
+  }
+
+  get left(): LeftOut {
+    return this.#left
+  }
+
+  /** Of all that was said, `messages`, what goes with the next call. */
+  async shown(messages: readonly ModelMessage[], tools: readonly ToolSpec[]): Promise<readonly ModelMessage[]> {
+    const { systemPrompt, history } = parted(messages)
+    const window = this.#window(messages, tools)
+    if (this.#strategy.strategy === 'custom')
+      return customContext(await this.#turn.buildContext?.(history), systemPrompt, window)
+    const { dropped, summary } = this.#left
+    const source = {
+      systemPrompt,
+      summary,
+      history: history.slice(dropped),
+      levels: this.#levels,
+      turn: history.slice(this.#earlier),
+    }
+    const built = await nextContext(this.#strategy, source, window, this.#summarize)
+    this.#left = { dropped: dropped + built.dropped, summary: built.summary }
+    return built.messages
+  }
+
+  /** What somebody else needs to know of all that was said, `messages`: as it was said, or a summary where that is long. */
+  passedOn(messages: readonly ModelMessage[]): Promise<string> {
+    const { history } = parted(messages)
+    const { dropped, summary } = this.#left
+    return passedOn(history.slice(dropped), summary, this.#window(messages, []), this.#summarize)
+  }
+
+  readonly #summarize = async (messages: readonly ModelMessage[], maxOutputTokens: number): Promise<string> => {
+    const { model } = this.#call
+    const request = summaryRequest(messages, maxOutputTokens, this.#window(messages, []))
+    const answer = await this.#ask({ messages: request, maxOutputTokens, ...(model !== undefined && { model }) })
+    return answer.text
+  }
+
+  #window(messages: readonly ModelMessage[], tools: readonly ToolSpec[]): TokenWindow {
+    const { role } = this.#turn
+    const { model = '', jsonSchema, answerFunction, maxOutputTokens: answer = 0 } = this.#call
+    const maxTokens = role.maxTokens ?? MAX_TOKENS
+    const overhead = mostTokens(JSON.stringify([tools, jsonSchema, answerFunction]))
+    const isShort = overhead + bound(messages) <= Math.min(maxTokens - answer, maxTokens * thresholdOf(this.#strategy))
+    const prompt = { messages: [], tools, model, jsonSchema, answerFunction }
+    const counted = () => countPrompt(prompt) - countMessages([], model)
+    return {
+      agent: role.name,
+      model,
+      maxTokens,
+      overhead: isShort ? overhead : counted(),
+      answer,
+      count: countMessages,
+      bound,
+    }
+  }
+}
+
+/** The system prompt, if the first message is one, and all others. */
+function parted(messages: readonly ModelMessage[]): {
+  systemPrompt: string | undefined
+  history: readonly ModelMessage[]
+} {
+  const [first] = messages
+  if (first?.role !== 'system') return { systemPrompt: undefined, history: messages }
+  return { systemPrompt: first.content, history: messages.slice(1) }
+}
+
+const OF_A_MESSAGE = 16 // more than any chat adds to one, or to a call of a tool
+
+/** No fewer tokens than the messages have, without a look at a vocabulary. */
+function bound(messages: readonly ModelMessage[]): number {
+  let most = OF_A_MESSAGE
+  for (const { content, toolCalls = [] } of messages) {
+    most += OF_A_MESSAGE + mostTokens(content)
+    for (const { name, input } of toolCalls) most += OF_A_MESSAGE + mostTokens(name) + mostTokens(input)
+  }
+  return most
+}

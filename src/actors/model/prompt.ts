@@ -1,0 +1,49 @@
+/** What a model that plays a role is told of the role, of its team and of the message. */
+import type { AgentMessage } from '../../mailbox/message.ts'
+import { ORCHESTRATOR, USER } from '../../mailbox/message.ts'
+import type { Capability, RoleInfo } from '../definition/role.ts'
+
+/** Another agent, as a model hears of it. */
+export type Colleague = Pick<RoleInfo, 'name' | 'description' | 'capabilities'>
+
+/** `colleagues`: who it can turn to; empty where it can turn to nobody. */
+export function systemPromptOf(role: RoleInfo, colleagues: readonly Colleague[]): string {
+  const { name, description, systemPrompt } = role
+  const own = systemPrompt ?? `You are "${name}"${description ? `: ${description}` : ', an agent of a team'}.`
+  if (colleagues.length === 0) return own
+  return `${own}\n\nThe other agents of your team, by name:\n${colleagues.map(colleagueAsLine).join('\n')}`
+}
+
+/** One line about it, for somebody who may turn to it. */
+export function colleagueAsLine({ name, description, capabilities = [] }: Colleague): string {
+  const able = capabilities.map(abilityText)
+  const about = [description, able.length > 0 ? `can do: ${able.join(', ')}` : undefined].filter(Boolean)
+  return about.length === 0 ? `- ${name}` : `- ${name}: ${about.join('; ')}`
+}
+
+/** A capability as a model reads it. */
+export function abilityText(capability: string | Capability): string {
+  if (typeof capability === 'string') return capability
+  const { name, description } = capability
+  return description ? `${name} (${description})` : name
+}
+
+/** A message as the model reads it. Of a task the runtime's own fields say nothing that its description does not. */
+export function userContent({ sender, type, content, structuredData, metadata }: AgentMessage): string {
+  const parts = [
+    sender === ORCHESTRATOR || sender === USER ? content : `${VERBS[type] ?? 'Message'} from "${sender}":\n${content}`,
+  ]
+  if (structuredData !== null && structuredData !== undefined && type !== 'delegate' && metadata.inWords !== true)
+    parts.push(JSON.stringify(structuredData, null, 2))
+  for (const key of ['handoff', 'escalation'])
+    if (key in metadata) parts.push(`${key}: ${JSON.stringify(metadata[key], null, 2)}`)
+  return parts.join('\n\n')
+}
+
+const VERBS: Readonly<Partial<Record<AgentMessage['type'], string>>> = {
+  request: 'Request',
+  delegate: 'Task',
+  broadcast: 'Message to all',
+  report: 'Report',
+  publish: 'New on the blackboard,',
+}

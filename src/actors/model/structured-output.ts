@@ -1,0 +1,137 @@
+/** Answers of models as data: the JSON schema that goes with the question, and what the answer comes to. */
+import { ModelError } from '../../errors.ts'
+import { nestsTooDeep } from '../../mailbox/json-depth.ts'
+import { addUsage, type ModelAnswer, type ModelCall, type ModelMessage } from '../definition/model.ts'
+import { checkBySchema } from '../definition/schema.ts'
+import type { ModelSchema } from '../definition/tool.ts'
+
+/** What a model is to write, before the schema transforms it. Throws what the schema's library throws where it cannot say. */
+export const jsonSchemaOf = (schema: ModelSchema): object =>
+  schema['~standard'].jsonSchema.input({ target: 'draft-2020-12' })
+
+/** An answer, and what the schema makes of it. */
+export interface Checked<T> {
+  answer: ModelAnswer
+  output: T
+}
+
+type Ask = (call: ModelCall) => Promise<ModelAnswer>
+
+/** What an answer comes to that misses its schema again. */
+type Last<T> = (answer: ModelAnswer, issues: string) => T
+
+/**
+ * The answer's text as the schema returns it. An answer that misses it is told why, and the model is asked once more; what
+ * both cost is added up.
+ */
+export async function checkedAnswer<T>(
+  schema: ModelSchema<unknown, T>,
+  call: ModelCall,
+  answer: ModelAnswer,
+  ask: Ask,
+  last: Last<T>,
+): Promise<Checked<T>> {
+  const first = await read(schema, answer)
+  if ('output' in first) return { answer, output: first.output }
+  const second = await ask({ ...call, messages: [...call.messages, ...correction(call, answer, first.missed)] })
+  const both = { ...second, usage: addUsage(answer.usage, second.usage) }
+  const again = await read(schema, both)
+  return { answer: both, output: 'output' in again ? again.output : last(both, again.missed.message) }
+}
+
+/** @throws ModelError: such an answer is none. */
+export const noAnswerOf =
+  (agent: string): Last<never> =>
+  ({ model, finishReason }, issues) => {
+    throw new ModelError(
+      `The model "${model}" answered "${agent}" twice with what misses the output schema: ${issues}. Make the schema simpler, say in the prompt what is wanted, or take another model.`,
+      { agent, model, issues, finishReason, reason: 'invalid_answer' },
+    )
+  }
+
+async function read<T>(
+  schema: ModelSchema<unknown, T>,
+  answer: ModelAnswer,
+): Promise<{ output: T } | { missed: Missed }> {
+  try {
+    return { output: await parsedBy(schema, answer) }
+  } catch (error) {
+    if (error instanceof Missed) return { missed: error }
+    throw error
+  }
+}
+
+/** Why an answer misses its schema, for the model to read. */
+class Missed extends ModelError {}
+
+async function parsedBy<T>(schema: ModelSchema<unknown, T>, { text, finishReason }: ModelAnswer): Promise<T> {
+  const json = jsonIn(text)
+  if (!json)
+    throw new Missed(finishReason === 'length' ? 'it was cut off before its end (maxOutputTokens)' : 'it is no JSON')
+  return checkBySchema(schema, json.value, (issues) => new Missed(issues))
+}
+
+/** The JSON of an answer: all of it, or in a code fence, or behind prose up to the end. */
+export function jsonIn(text: string): { value: unknown } | undefined {
+  return parsed(text) ?? parsed(fencedIn(text)) ?? behindProse(text)
+}
+
+const FENCE = '```'
+
+/** What stands in the first code fence that is closed and says nothing, or `json`, on its first line. */
+function fencedIn(text: string): string | undefined {
+  for (let from = 0; ; ) {
+    const fence = text.indexOf(FENCE, from)
+    const line = fence < 0 ? -1 : text.indexOf('\n', fence + FENCE.length)
+    if (line < 0) return undefined
+    const last = text.lastIndexOf(FENCE, line - FENCE.length) // of several on one line only the last can open a block
+    const said = text
+      .slice(last + FENCE.length, line)
+      .trim()
+      .toLowerCase()
+    if (said === '' || said === 'json') {
+      const end = text.indexOf(FENCE, line)
+      return end < 0 ? undefined : text.slice(line, end)
+    }
+    from = line
+  }
+}
+
+function parsed(text: string | undefined): { value: unknown } | undefined {
+  try {
+    return text === undefined || nestsTooDeep(text) ? undefined : { value: JSON.parse(text) }
+  } catch {
+    return undefined
+  }
+}
+
+/** The first object or list that is one, if nothing follows it: of two answers none counts. Prose may have brackets, too. */
+function behindProse(text: string): { value: unknown } | undefined {
+  let depth = 0
+  let from = 0
+  let quoted = false
+  for (let at = 0; at < text.length; at++) {
+    const letter = text[at]
+    if (quoted && letter === '\\') at++
+    else if (letter === '"') quoted = depth > 0 && !quoted
+    else if (quoted) continue
+    else if (letter === '{' || letter === '[') {
+      if (depth === 0) from = at
+      depth++
+    } else if ((letter === '}' || letter === ']') && depth > 0 && --depth === 0) {
+      const found = parsed(text.slice(from, at + 1))
+      if (found) return text.slice(at + 1).trim() === '' ? found : undefined
+    }
+  }
+  return undefined
+}
+
+const correction = ({ answerFunction }: ModelCall, { text }: ModelAnswer, { message }: Missed): ModelMessage[] => [
+  { role: 'assistant', content: text },
+  {
+    role: 'user',
+    content: `Your answer misses the JSON schema that it has to fit: ${message}. ${
+      answerFunction ? `Call ${answerFunction.name} again.` : 'Answer again, with JSON alone.'
+    }`,
+  },
+]

@@ -1,0 +1,207 @@
+/**
+ * The loop of model and tools: the model answers, what tools it calls are called, it is told what came of them, until it
+ * answers without. Each call of the model and of a tool is a step, so a turn that is tried again comes to the same place
+ * without paying twice. Sources: document 003 (rounds limit, then escalation), ReAct (Yao et al., 2023).
+ */
+import { LivelockError, ModelError } from '../../errors.ts'
+import { wrongArgument } from '../definition/checks.ts'
+import {
+  type AnswerFunction,
+  addUsage,
+  type Completion,
+  type CompletionRequest,
+  type ModelAnswer,
+  type ModelCall,
+  type ModelMessage,
+  NO_TOKENS,
+} from '../definition/model.ts'
+import { completionOf } from './complete.ts'
+import { callOf, checkCompletion, checkCount } from './completion-checks.ts'
+import { type Heirs, PassingOn } from './context/inheritance.ts'
+import { type LeftOut, type Remembered, ThinkingContext } from './context/window.ts'
+import { type CallMade, RoundsWatch } from './rounds-watch.ts'
+import { checkedAnswer, noAnswerOf } from './structured-output.ts'
+import type { ThinkingTurn } from './thinking-turn.ts'
+import { OfferedTools } from './tool-calls.ts'
+
+/** What a model is to think about. `tools`: only these, by name. `maxRounds` of model and tools, then escalation. */
+export type Thinking<T = undefined> = CompletionRequest<T> & { tools?: string[]; maxRounds?: number }
+
+/** The answer, and what was said on the way to it: the conversation goes on from there. */
+export interface ThoughtAloud<T> {
+  completion: Completion<T>
+  transcript: ModelMessage[]
+  /** What of it all, from the messages of the request on, its model sees no more. */
+  left: LeftOut
+}
+
+/**
+ * What the role brings to it: what it remembers beside the messages, and who inherits from it. `wordsStand`: an answer that misses
+ * its schema twice is an answer without data; who asked knows what to make of its words. `answerFunction`: the answer is wanted as a
+ * call of it; tools of the role are offered beside, and may be called before.
+ */
+export type Background = Remembered & { heirs?: Heirs; wordsStand?: boolean; answerFunction?: AnswerFunction }
+
+const MAX_ROUNDS = 12
+/** A model that calls nothing but tools that do not exist will not find out by itself. */
+const MOST_LOST_ROUNDS = 3
+
+export async function thinkAloud<T>(
+  turn: ThinkingTurn,
+  given: string | Thinking<T>,
+  background: Background = {},
+): Promise<ThoughtAloud<T>> {
+  const refusal = turn.refusal()
+  if (refusal) throw refusal
+  const request: Thinking<T> = typeof given === 'string' ? { prompt: given } : given
+  check(request)
+  return new Loop(turn, request, background).run()
+}
+
+function check(request: Thinking<unknown>): void {
+  checkCompletion(request, ['tools', 'maxRounds'])
+  const { tools, maxRounds } = request
+  if (maxRounds !== undefined) checkCount(maxRounds, 'maxRounds')
+  if (tools !== undefined && !(Array.isArray(tools) && tools.every((name) => typeof name === 'string')))
+    throw wrongArgument('tools', tools, 'a list of names is needed')
+}
+
+class Loop<T> {
+  readonly #turn: ThinkingTurn
+  readonly #request: Thinking<T>
+  readonly #call: ModelCall
+  readonly #tools: OfferedTools
+  readonly #context: ThinkingContext
+  readonly #passing: PassingOn
+  readonly #maxRounds: number
+  /** What is said can be read along: with no tool to call and no schema to miss, it is the answer from the first word on. */
+  readonly #inPieces: boolean
+  /** What an answer comes to that misses the schema twice. */
+  readonly #missed: Parameters<typeof checkedAnswer<T>>[4]
+  readonly #rounds: RoundsWatch | undefined
+  /** What was said since. */
+  readonly #said: ModelMessage[] = []
+  #usage = NO_TOKENS
+  #rehearsed = false
+  #lost = 0
+
+  constructor(turn: ThinkingTurn, request: Thinking<T>, background: Background) {
+    this.#turn = turn
+    this.#request = request
+    const said = () => [...this.#call.messages, ...this.#said.slice(0, this.#said.at(-1)?.toolCalls ? -1 : undefined)]
+    this.#passing = new PassingOn(background.heirs ?? {}, said, (messages) => this.#context.passedOn(messages))
+    this.#tools = new OfferedTools(turn, request.tools, this.#passing, background.answerFunction)
+    const { answerFunction } = this.#tools
+    this.#call = { ...callOf(turn.role, { ...request, stream: false }), ...(answerFunction && { answerFunction }) }
+    this.#context = new ThinkingContext(turn, this.#call, background, (call) => this.#pay(call))
+    this.#inPieces = request.stream === true && this.#tools.specs.length === 0 && !request.output
+    this.#missed = background.wordsStand ? () => undefined as T : noAnswerOf(turn.role.name)
+    this.#rounds = turn.loops ? new RoundsWatch(turn.role.name, turn.loops) : undefined
+    this.#maxRounds = request.maxRounds ?? turn.role.maxRounds ?? MAX_ROUNDS
+  }
+
+  async run(): Promise<ThoughtAloud<T>> {
+    let guided = false
+    for (let round = 1; ; round++) {
+      const answer = await this.#ask()
+      if (answer.toolCalls.length === 0) return this.#answered(answer)
+      if (this.#inPieces && answer.text !== '') throw this.#isLost(answer, 'after words that were read as its answer')
+      this.#said.push({ role: 'assistant', content: answer.text, toolCalls: answer.toolCalls })
+      const { messages, made, ends, known } = await this.#tools.perform(answer.toolCalls, this.#request.signal)
+      this.#said.push(...messages)
+      if (ends !== undefined) return this.#ended(answer, ends)
+      this.#lost = known > 0 ? 0 : this.#lost + 1
+      if (this.#lost >= MOST_LOST_ROUNDS) throw this.#isLost(answer)
+      await this.#look(made)
+      if (round < this.#maxRounds) continue
+      const result = await this.#escalate(guided)
+      if (result !== undefined) return this.#ended(answer, result)
+      guided = true
+      round = 0
+    }
+  }
+
+  async #ask(messages = this.#said, specs = this.#tools.specs): Promise<ModelAnswer> {
+    const shown = await this.#context.shown([...this.#call.messages, ...messages], specs)
+    const call = { ...this.#call, messages: shown, ...(this.#inPieces && { stream: true }) }
+    return this.#pay({ ...call, ...(specs.length > 0 && { tools: specs }) })
+  }
+
+  async #pay(call: ModelCall): Promise<ModelAnswer> {
+    const answer = await this.#turn.ask(call, this.#request.signal)
+    this.#usage = addUsage(this.#usage, answer.usage)
+    this.#rehearsed ||= answer.rehearsed
+    return answer
+  }
+
+  async #answered(answer: ModelAnswer): Promise<ThoughtAloud<T>> {
+    const { output } = this.#request
+    if (!output) return this.#end(answer, undefined as T)
+    const call = { ...this.#call, messages: this.#said }
+    // Where it is to call a function it has used its tools by now: what it must call is that.
+    const offered = call.answerFunction ? [] : this.#tools.specs
+    const again = ({ messages }: { messages: readonly ModelMessage[] }) => this.#ask([...messages], offered)
+    const checked = await checkedAnswer(output, call, answer, again, this.#missed)
+    return this.#end(checked.answer, checked.output)
+  }
+
+  #end(answer: ModelAnswer, output: T): ThoughtAloud<T> {
+    this.#said.push({ role: 'assistant', content: answer.text })
+    if (this.#request.stream && !this.#inPieces && answer.text !== '') this.#turn.context.emit(answer.text)
+    const all = { ...answer, usage: this.#usage, rehearsed: this.#rehearsed }
+    return { completion: completionOf(all, output), transcript: this.#said, left: this.#context.left }
+  }
+
+  /** Somebody else has answered, or is to: what was handed off has no answer here, whatever the schema says. */
+  async #ended(last: ModelAnswer, text: string): Promise<ThoughtAloud<T>> {
+    const answer: ModelAnswer = { ...last, text, toolCalls: [], finishReason: 'stop' }
+    return text === '' ? this.#end(answer, undefined as T) : this.#answered(answer)
+  }
+
+  /**
+   * The rounds are used up: its manager is asked, once. With guidance the model has as many rounds again; who has done the
+   * task has answered it; and where nobody helps the turn refuses.
+   */
+  async #escalate(guided: boolean): Promise<string | undefined> {
+    const { context } = this.#turn
+    const rounds = guided ? 2 * this.#maxRounds : this.#maxRounds
+    const reason = `its model has no answer after ${rounds} rounds of calling tools (maxRounds)`
+    if (guided) throw context.refuse(`${reason}, with the guidance of its manager`)
+    const summary = await this.#passing.summary()
+    const outcome = await context.escalate(reason, { rounds, summary })
+    if (outcome.kind === 'unresolved') throw context.refuse(`${reason}. ${outcome.reason}`)
+    if (outcome.kind !== 'guidance') return outcome.result.content
+    const content = `You have called tools for ${rounds} rounds without an answer. Your manager says: ${outcome.guidance}`
+    this.#said.push({ role: 'user', content })
+    return undefined
+  }
+
+  /** A sign that it goes round in circles is told to the model itself, and it has as many rounds again to do something else. */
+  async #look(made: readonly CallMade[]): Promise<void> {
+    const sign = this.#rounds?.saw(made)
+    if (!sign) return
+    const { step, what, signs } = sign
+    if (step) await this.#turn.loopFound(step, signs)
+    if (step === 'abort') throw this.#loops(what, signs)
+    this.#tools.offerPolls()
+    const content = `No progress: you ${what}. Do something else, or answer with what you know. If you wait for something to change, set "polling": true in the input of that call.`
+    this.#said.push({ role: 'user', content })
+  }
+
+  #loops(what: string, signs: readonly string[]): LivelockError {
+    const agent = this.#turn.role.name
+    return new LivelockError(
+      `The model of "${agent}" goes round in circles: it ${what}, as it did before each of ${signs.length - 1} notices that told it so. Give it another way to go on, define the tool with polling: true if it is asked again on purpose, or raise supervision.livelock.maxRepeats.`,
+      { agent, runId: this.#turn.context.runId, evidence: signs },
+    )
+  }
+
+  #isLost({ model, toolCalls }: ModelAnswer, when = `${MOST_LOST_ROUNDS} times in a row`): ModelError {
+    const agent = this.#turn.role.name
+    const called = [...new Set(toolCalls.map(({ name }) => name))]
+    return new ModelError(
+      `The model "${model}" of "${agent}" called only tools that do not exist, ${when}: ${called.join(', ')}. Name its tools in its role, or take a model that knows how to call tools.`,
+      { agent, model, tools: called, reason: 'invalid_answer' },
+    )
+  }
+}

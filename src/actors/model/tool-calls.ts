@@ -1,0 +1,130 @@
+/** The calls of tools that a model's answer asks for: verbs of the turn, and the tools of the role. */
+import { DramatisError, describe, TaskRefusedError } from '../../errors.ts'
+import { withdrawn, wrongArgument } from '../definition/checks.ts'
+import { inLanes } from '../definition/in-lanes.ts'
+import type { AnswerFunction, ModelMessage, ToolCall, ToolSpec } from '../definition/model.ts'
+import { hasMark, isMarked, withMark, withoutMark } from '../definition/poll-mark.ts'
+import type { PassingOn } from './context/inheritance.ts'
+import type { CallMade } from './rounds-watch.ts'
+import type { ThinkingTurn } from './thinking-turn.ts'
+import { inputOf, type ToolOutcome, type VerbTool, verbTool } from './verb-tools.ts'
+
+/** What came of all calls of one answer. `ends`: the turn is over with this answer. */
+export interface Performed {
+  messages: ModelMessage[]
+  /** The calls that were made, in the order of the answer. */
+  made: CallMade[]
+  ends: string | undefined
+  /** How many were of tools that there are. */
+  known: number
+}
+
+/** Calls of one answer at a time, where the role does not say. */
+const MOST_AT_ONCE = 32
+
+/** The tools that a model is offered in one turn. */
+export class OfferedTools {
+  /** What its model is told of them now. */
+  specs: readonly ToolSpec[]
+  /** What it is to call with its answer. None where a tool has that name: then the answer is JSON. */
+  readonly answerFunction: AnswerFunction | undefined
+  readonly #turn: ThinkingTurn
+  readonly #own: ReadonlySet<string>
+  readonly #verbs: ReadonlyMap<string, VerbTool>
+  readonly #passing: PassingOn
+  /** Its own that a model may mark as polls: those whose input has no such field anyway. */
+  #markable: ReadonlySet<string> = new Set()
+
+  /** `names`: these alone. `passing`: what others get of the conversation with a verb. */
+  constructor(turn: ThinkingTurn, names: readonly string[] | undefined, passing: PassingOn, wanted?: AnswerFunction) {
+    this.#turn = turn
+    this.#passing = passing
+    const own = turn.tools.specs
+    const owned = new Set(own.map(({ name }) => name))
+    for (const [i, name] of (names ?? []).entries())
+      if (!owned.has(name) && !verbTool(name))
+        throw wrongArgument(`tools[${i}]`, name, `a tool of "${turn.role.name}" or a verb is needed`)
+    const specs = own.filter(({ name }) => names?.includes(name) ?? true)
+    this.#own = new Set(specs.map(({ name }) => name))
+    const verbs = (names ?? turn.verbs).filter((name) => !owned.has(name)).flatMap((name) => verbTool(name) ?? [])
+    this.#verbs = new Map(verbs.map((verb) => [verb.spec.name, verb]))
+    this.specs = [...specs, ...verbs.map(({ spec }) => spec)]
+    this.answerFunction = this.specs.some(({ name }) => name === wanted?.name) ? undefined : wanted
+  }
+
+  /**
+   * Calls that stand next to each other run side by side, at most `maxParallelToolCalls` of the role at a time; one that runs
+   * alone waits for those before it, and those behind it wait for it. The results have the order of the calls. One that fails is
+   * told to the model and ends no other. `signal` withdraws all of them.
+   */
+  async perform(calls: readonly ToolCall[], signal?: AbortSignal): Promise<Performed> {
+    const done: Performed = { messages: [], made: [], ends: undefined, known: 0 }
+    const limit = this.#turn.role.maxParallelToolCalls ?? MOST_AT_ONCE
+    for (let at = 0; at < calls.length && done.ends === undefined; ) {
+      let end = at + 1
+      if (!this.#runsAlone(calls[at]!)) while (end < calls.length && !this.#runsAlone(calls[end]!)) end += 1
+      const stretch = calls.slice(at, end)
+      if (stretch.length > limit)
+        this.#turn.context.log.info(
+          { option: 'maxParallelToolCalls', limit, calls: stretch.length },
+          `maxParallelToolCalls (${limit}) is reached: of ${stretch.length} calls of one answer the others wait`,
+        )
+      const outcomes = await inLanes(stretch, limit, (call) => this.#call(call, signal))
+      for (const [i, outcome] of outcomes.entries()) {
+        const call = stretch[i]!
+        if ('ends' in outcome) done.ends = outcome.ends
+        const content = 'ends' in outcome ? outcome.ends : outcome.text
+        done.messages.push({ role: 'tool', toolCallId: call.id, content })
+        done.made.push(this.#made(call, ('means' in outcome && outcome.means) || content, 'failed' in outcome))
+      }
+      at = end
+    }
+    done.known = calls.filter(({ name }) => this.#own.has(name) || this.#verbs.has(name)).length
+    return done
+  }
+
+  /** From now on its model can mark each call of a tool as a poll, as it can those of verbs. */
+  offerPolls(): void {
+    const unmarked = this.specs.filter(({ name, inputSchema }) => this.#own.has(name) && !hasMark(inputSchema))
+    this.#markable = new Set([...this.#markable, ...unmarked.map(({ name }) => name)])
+    this.specs = this.specs.map((spec) => (unmarked.includes(spec) ? withMark(spec) : spec))
+  }
+
+  #made({ name, input }: ToolCall, outcome: string, failed: boolean): CallMade {
+    const mayMark = this.#verbs.has(name) || this.#markable.has(name)
+    const polls = (mayMark && isMarked(input)) || (this.#own.has(name) && this.#turn.tools.polls(name))
+    return { name, input, outcome, failed, polls }
+  }
+
+  #runsAlone({ name }: ToolCall): boolean {
+    return this.#verbs.get(name)?.alone ?? this.#turn.tools.isSequential(name)
+  }
+
+  async #call({ name, input }: ToolCall, signal: AbortSignal | undefined): Promise<ToolOutcome> {
+    const turn = this.#turn
+    try {
+      if (signal?.aborted) throw withdrawn(name, signal)
+      const verb = this.#verbs.get(name)
+      if (verb) return await verb.run(turn, inputOf(verb, input), this.#passing, signal)
+      if (this.#own.has(name)) {
+        const given = this.#markable.has(name) ? withoutMark(input) : input
+        return { text: await turn.tools.call(name, given, signal) }
+      }
+      return { text: `There is no tool "${name}". ${this.#names()}`, failed: true }
+    } catch (error) {
+      if (turn.refusal() || isOwnRefusal(error, turn.role.name)) throw error
+      if (signal?.aborted) throw withdrawn(name, signal)
+      return { text: `Error: ${error instanceof DramatisError ? error.message : describe(error)}`, failed: true }
+    }
+  }
+
+  #names(): string {
+    const { specs, answerFunction } = this
+    const names = [...specs, ...(answerFunction ? [answerFunction] : [])].map(({ name }) => name)
+    return names.length === 0 ? 'There are none: answer without.' : `There are: ${names.join(', ')}.`
+  }
+}
+
+/** What another agent has refused is for the model to know; what it refuses itself ends the turn. */
+const isOwnRefusal = (error: unknown, agent: string) =>
+  error instanceof TaskRefusedError && error.details.agent === agent

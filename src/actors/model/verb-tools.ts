@@ -1,0 +1,262 @@
+/**
+ * Verbs of a turn as tools of a model. The host holds to the role's rights in any case; here is only what a model is told.
+ * What a verb rejects with is told to the model as well, so that it can do something else.
+ */
+import { ToolInputError } from '../../errors.ts'
+import type { AgentMessage } from '../../mailbox/message.ts'
+import type { EscalationOutcome } from '../definition/context/context.ts'
+import type { ToolSpec } from '../definition/model.ts'
+import { POLL_MARK } from '../definition/poll-mark.ts'
+import type { TaskMessageOptions } from '../turn/delegate.ts'
+import type { PassingOn } from './context/inheritance.ts'
+import type { ThinkingTurn } from './thinking-turn.ts'
+
+/**
+ * What a tool has come to: text for the model, or the end of the turn with this answer. `means`: the text without what is another
+ * one each time, where there is such a thing in it.
+ */
+export type ToolOutcome = { text: string; means?: string; failed?: true } | { ends: string }
+
+export interface VerbTool {
+  readonly spec: ToolSpec
+  /** It waits for the calls before it in the same answer, and those behind it wait for it: it may end the turn, or changes what they see. */
+  readonly alone: boolean
+  /** `signal` withdraws it. */
+  run(turn: ThinkingTurn, input: Input, passing: PassingOn, signal: AbortSignal | undefined): Promise<ToolOutcome>
+}
+
+/** Who there is beside the agent itself, and what they do; served by the host. */
+export const AGENT_STATUS = 'agents'
+
+type Input = Readonly<Record<string, unknown>>
+
+const TEXT = { type: 'string' } as const
+
+function tool(
+  name: string,
+  description: string,
+  properties: Readonly<Record<string, object>>,
+  required: readonly string[],
+  run: VerbTool['run'],
+  { alone = false } = {},
+): VerbTool {
+  const inputSchema = { type: 'object', properties, required, additionalProperties: false }
+  return { spec: { name, description, inputSchema }, alone, run }
+}
+
+const ALONE = { alone: true }
+
+const AGENT = { ...TEXT, description: 'The name of an agent of the team.' }
+
+const TOOLS: readonly VerbTool[] = [
+  tool(
+    'request',
+    'Asks another agent of the team, and waits for its answer.',
+    {
+      to: AGENT,
+      content: { ...TEXT, description: 'What it is to answer. It sees nothing else of this conversation.' },
+      ...POLL_MARK,
+    },
+    ['to', 'content'],
+    async ({ context }, { to, content, polling }, passing, signal) => {
+      const options = { ...(await messageOptions(passing, to, signal)), ...(polling === true && { polling }) }
+      return { text: answerText(await context.request(String(to), String(content), options)) }
+    },
+  ),
+  tool(
+    'delegate',
+    'Gives another agent of the team a task, and waits until it is done.',
+    { to: AGENT, task: { ...TEXT, description: 'What it is to do. It sees nothing else of this conversation.' } },
+    ['to', 'task'],
+    async (turn, { to, task }, passing, signal) => {
+      const options = await messageOptions(passing, to, signal)
+      return { text: shownValue((await turn.delegate(String(to), String(task), options)).result) }
+    },
+  ),
+  tool(
+    'handoff',
+    'Hands this whole task off to another agent of the team, which answers in your place. You are done then.',
+    { to: AGENT, task: TEXT, summary: { ...TEXT, description: 'What is done already, and what is left.' } },
+    ['to', 'task'],
+    async ({ context }, { to, task, summary }, passing) => {
+      await context.handoff(String(to), String(task), String(summary ?? (await passing.summary())))
+      return { ends: '' }
+    },
+    ALONE,
+  ),
+  tool(
+    'escalate',
+    'Asks your manager when you cannot go on.',
+    { reason: { ...TEXT, description: 'What you have tried, and what is in the way.' } },
+    ['reason'],
+    async ({ context }, { reason }, passing) =>
+      outcomeOfEscalation(await context.escalate(String(reason), { summary: await passing.summary() })),
+    ALONE,
+  ),
+  tool(
+    'report',
+    'Tells your manager how far you are, and does not wait for an answer. Do so when a part of the task is done, and when it takes longer than one would think.',
+    { content: { ...TEXT, description: 'What is done, and what is left.' } },
+    ['content'],
+    async ({ context }, { content }) => {
+      await context.report(String(content))
+      return { text: 'Your manager has it.' }
+    },
+  ),
+  tool(
+    'refuse',
+    'Refuses the task, with the reason. You are done then.',
+    { reason: TEXT },
+    ['reason'],
+    ({ context }, { reason }) => {
+      throw context.refuse(String(reason))
+    },
+    ALONE,
+  ),
+  tool(
+    'publish',
+    "Writes an entry on the team's blackboard.",
+    {
+      key: TEXT,
+      value: { description: 'Any JSON value.' },
+      entryType: { ...TEXT, description: 'Such as fact, finding, solution.' },
+    },
+    ['key', 'value', 'entryType'],
+    async ({ context }, { key, value, entryType }) => {
+      const entry = await context.publish(String(key), value, String(entryType))
+      return { text: `Written: "${entry.key}", version ${entry.version}.`, means: `Written: "${entry.key}".` }
+    },
+    ALONE,
+  ),
+  tool(
+    'read_blackboard',
+    "Reads the entries of the team's blackboard.",
+    {
+      key: { ...TEXT, description: 'Only entries of that key.' },
+      entryType: { ...TEXT, description: 'Only entries of that type.' },
+      ...POLL_MARK,
+    },
+    [],
+    async ({ context }, { polling: _mark, ...filter }) => ({
+      text: shownValue(await context.blackboard.query(filter)),
+    }),
+  ),
+  tool(
+    'spawn',
+    'Makes a new agent for this run, which can then be asked.',
+    {
+      name: { ...TEXT, description: "A letter, then letters, digits, '_' and '-'." },
+      systemPrompt: TEXT,
+      description: TEXT,
+    },
+    ['name', 'systemPrompt'],
+    async ({ context }, { name, systemPrompt, description }) => {
+      const role = { name: String(name), systemPrompt: String(systemPrompt) }
+      const made = await context.spawn(description === undefined ? role : { ...role, description: String(description) })
+      return { text: `"${made}" is in the team now.` }
+    },
+    ALONE,
+  ),
+  tool(
+    'define_agent',
+    'Defines a new type of agent for good. It is in the team from then on, and you may give it tasks.',
+    {
+      name: { ...TEXT, description: "A letter, then letters, digits, '_' and '-'." },
+      systemPrompt: TEXT,
+      description: { ...TEXT, description: 'What it is for, as the others read it.' },
+      canDelegateTo: { type: 'array', items: TEXT, description: 'To whom it may give tasks; else to nobody.' },
+    },
+    ['name', 'systemPrompt'],
+    async ({ context }, { name, ...type }) => {
+      const made = await context.defineAgent({ ...type, name: String(name) }) // what else is wrong the host says
+      return { text: `"${made}" is in the team now.` }
+    },
+    ALONE,
+  ),
+  tool(
+    'ask_user',
+    'Asks the user, and waits for the answer.',
+    {
+      question: TEXT,
+      choices: { type: 'array', items: TEXT, description: 'Where the answer is to be one of these.' },
+    },
+    ['question'],
+    async ({ context }, { question, choices }, _passing, signal) => ({
+      text: await context.ask(String(question), {
+        ...(choices !== undefined && { choices: choices as string[] }),
+        ...(signal && { signal }),
+      }),
+    }),
+  ),
+  tool('agent_status', 'Says what the other agents of the team do now.', POLL_MARK, [], async ({ others }) => ({
+    text: shownValue(await others()),
+  })),
+]
+
+const BY_NAME: ReadonlyMap<string, VerbTool> = new Map(TOOLS.map((each) => [each.spec.name, each]))
+
+/** The verb that a model calls by that name. */
+export const verbTool = (name: string): VerbTool | undefined => BY_NAME.get(name)
+
+/** All of them. */
+export const VERB_NAMES: readonly string[] = [...BY_NAME.keys()]
+
+/** What a model wrote as the input of a verb; throws `ToolInputError` with what is wrong, for it to read. */
+export function inputOf({ spec }: VerbTool, text: string): Input {
+  const { properties, required } = spec.inputSchema as {
+    properties: Record<string, { type?: string }>
+    required: string[]
+  }
+  const input = objectIn(spec.name, text)
+  for (const key of required)
+    if (input[key] === undefined) throw wrongInput(spec.name, `"${key}" is missing; it needs ${required.join(', ')}`)
+  for (const [key, value] of Object.entries(input)) {
+    const property = Object.hasOwn(properties, key) ? properties[key] : undefined
+    if (!property) throw wrongInput(spec.name, `it has no "${key}"; it has ${Object.keys(properties).join(', ')}`)
+    if (property.type === 'string' && typeof value !== 'string') throw wrongInput(spec.name, `"${key}" is no string`)
+    if (property.type === 'boolean' && typeof value !== 'boolean')
+      throw wrongInput(spec.name, `"${key}" is neither true nor false`)
+  }
+  return input
+}
+
+function objectIn(name: string, text: string): Input {
+  let value: unknown
+  try {
+    value = JSON.parse(text === '' ? '{}' : text)
+  } catch {
+    throw wrongInput(name, 'the input is no JSON')
+  }
+  if (typeof value === 'object' && value !== null && !Array.isArray(value)) return value as Input
+  throw wrongInput(name, 'the input is no JSON object')
+}
+
+const wrongInput = (tool: string, what: string) => new ToolInputError(`The tool "${tool}": ${what}.`, { tool })
+
+async function messageOptions(
+  passing: PassingOn,
+  to: unknown,
+  signal: AbortSignal | undefined,
+): Promise<TaskMessageOptions> {
+  const metadata = await passing.metadataFor(String(to))
+  return { ...(metadata && { metadata }), ...(signal && { signal }) }
+}
+
+const shownValue = (value: unknown): string => (typeof value === 'string' ? value : JSON.stringify(value ?? null))
+
+function answerText({ content, structuredData }: AgentMessage): string {
+  if (structuredData === null || structuredData === undefined) return content
+  return content === '' ? shownValue(structuredData) : `${content}\n\n${JSON.stringify(structuredData)}`
+}
+
+/** Guidance is for the model; who has done the task has answered it. */
+function outcomeOfEscalation(outcome: EscalationOutcome): ToolOutcome {
+  switch (outcome.kind) {
+    case 'guidance':
+      return { text: outcome.guidance }
+    case 'unresolved':
+      return { text: `Nobody helps: ${outcome.reason}` }
+    default:
+      return { ends: answerText(outcome.result) }
+  }
+}

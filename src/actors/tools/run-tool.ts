@@ -1,0 +1,127 @@
+/** One call of a tool, wherever it runs: its input checked, its time limited, its output as JSON. */
+import type { Scheduler } from '../../clock.ts'
+import {
+  CancelledError,
+  DramatisError,
+  describe,
+  ToolFailedError,
+  ToolInputError,
+  ToolTimeoutError,
+} from '../../errors.ts'
+import { frameBytes } from '../../mailbox/frame-body.ts'
+import { jsonFormOf } from '../../mailbox/json-form.ts'
+import { onAbort } from '../../on-abort.ts'
+import { checkBySchema } from '../definition/schema.ts'
+import type { ToolContext, ToolDefinition } from '../definition/tool.ts'
+
+/** Who calls, and what the call is given. */
+export interface ToolCaller extends Pick<ToolContext, 'agent' | 'runId' | 'idempotencyKey' | 'log'> {
+  /** Nobody waits for the call any more. */
+  readonly signal: AbortSignal
+  readonly timer: Scheduler['timer']
+  /** Of the output, as a frame has it. */
+  readonly maxBytes: number
+  progress(note: string): void
+}
+
+const LONGEST_NOTE = 2_000
+/** What a tool itself says in the words of this library stays what it is. */
+const OWN = [ToolInputError, ToolFailedError, ToolTimeoutError] as const
+/** Of one call; the rest is not told. */
+const MOST_NOTES = 1_000
+
+/**
+ * Its output as JSON; undefined where it has none. Rejects with `ToolInputError`, `ToolTimeoutError`, `ToolFailedError`, and with
+ * what the signal was aborted with.
+ */
+export async function runTool(tool: ToolDefinition, input: unknown, caller: ToolCaller): Promise<string | undefined> {
+  const { agent, runId, idempotencyKey, log, signal } = caller
+  if (signal.aborted) throw reasonOf(signal, tool.name, agent)
+  const ending = new AbortController()
+  let cut = (_error: DramatisError) => {}
+  const cutOff = new Promise<never>((_resolve, reject) => {
+    cut = (error) => {
+      reject(error) // first, so that it is this that the caller gets, whatever the tool makes of its signal
+      ending.abort(error)
+    }
+  })
+  cutOff.catch(() => {}) // also where it had ended before
+  const timer = caller.timer(tool.timeoutMs, () => cut(tookTooLong(tool, agent)), true)
+  const stop = onAbort(signal, () => cut(reasonOf(signal, tool.name, agent)))
+  let notes = MOST_NOTES
+  const context: ToolContext = {
+    agent,
+    runId,
+    idempotencyKey,
+    log,
+    signal: ending.signal,
+    progress: (note) => {
+      if (notes-- > 0) caller.progress(String(note).slice(0, LONGEST_NOTE))
+    },
+  }
+  try {
+    return await Promise.race([performed(tool, input, context, caller.maxBytes), cutOff])
+  } finally {
+    notes = 0
+    timer.cancel()
+    stop()
+  }
+}
+
+async function performed(
+  tool: ToolDefinition,
+  input: unknown,
+  context: ToolContext,
+  maxBytes: number,
+): Promise<string | undefined> {
+  const { agent } = context
+  try {
+    const value = await checkedInput(tool, input, agent)
+    return outputOf(tool, agent, await tool.run(value, context), maxBytes)
+  } catch (error) {
+    if (OWN.some((own) => error instanceof own)) throw error
+    const text = `Tool "${tool.name}", called by agent "${agent}", failed: ${describe(error)}`
+    throw new ToolFailedError(text, { tool: tool.name, agent }, error)
+  }
+}
+
+/** What the schema makes of the input. Rejects with `ToolInputError` for what misses it. */
+export function checkedInput({ name, input: schema }: ToolDefinition, input: unknown, agent: string): Promise<unknown> {
+  return checkBySchema(schema, input, (issues) => misses(name, agent, issues))
+}
+
+function outputOf({ name }: ToolDefinition, agent: string, output: unknown, maxBytes: number): string | undefined {
+  if (output === undefined) return undefined
+  const { value, issue } = jsonFormOf(output, 'output')
+  if (issue) {
+    const { path, got, advice } = issue
+    const text = `Tool "${name}" gave agent "${agent}" what is no JSON: ${path} is ${got}. ${advice}`
+    throw new ToolFailedError(text, { tool: name, agent, path, got })
+  }
+  const text = JSON.stringify(value)
+  const bytes = frameBytes('', text)
+  if (bytes <= maxBytes) return text
+  throw new ToolFailedError(
+    `Tool "${name}" gave agent "${agent}" ${bytes} bytes; at most ${maxBytes} are taken (communication.maxMessageBytes). Let it return less, or a reference.`,
+    { tool: name, agent, bytes, limit: maxBytes },
+  )
+}
+
+const misses = (tool: string, agent: string, issues: string) =>
+  new ToolInputError(`The input that agent "${agent}" gave the tool "${tool}" misses its schema: ${issues}`, {
+    tool,
+    agent,
+    issues,
+  })
+
+const tookTooLong = ({ name, timeoutMs }: Pick<ToolDefinition, 'name' | 'timeoutMs'>, agent: string) =>
+  new ToolTimeoutError(
+    `Tool "${name}", called by agent "${agent}", did not end within ${timeoutMs} ms. Raise its timeoutMs, or ask it for less.`,
+    { tool: name, agent, timeoutMs },
+  )
+
+function reasonOf({ reason }: AbortSignal, tool: string, agent: string): DramatisError {
+  if (reason instanceof DramatisError) return reason
+  const text = `Agent "${agent}" no longer waits for the tool "${tool}": its signal was aborted.`
+  return new CancelledError(text, { tool, agent }, reason)
+}

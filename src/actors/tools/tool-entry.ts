@@ -1,0 +1,85 @@
+/** What runs in a thread for isolated tools: loads a tool, says what it is, or calls it. Bundled into one file. */
+import { parentPort } from 'node:worker_threads'
+import * as errors from '../../errors.ts'
+import { agentRef, defineAgent } from '../definition/definition.ts'
+import { type Exports, exportsOf } from '../definition/exports.ts'
+import type { Logger, LogLevel } from '../definition/logger.ts'
+import { defineProtocol } from '../definition/protocol.ts'
+import { defineTool, type ToolDefinition } from '../definition/tool.ts'
+import { logFields } from '../turn/log.ts'
+import { printed } from './printed.ts'
+import { runTool } from './run-tool.ts'
+import { toolIn } from './tool-module.ts'
+import type { IsolatedSpec, ToolNotice, ToolTask, ToolTaskResult } from './tool-task.ts'
+
+// What `import 'dramatis'` gives in a thread (thread-api.ts): these classes and functions, not a second copy of them.
+Object.defineProperty(globalThis, Symbol.for('dramatis.thread'), {
+  value: { ...errors, agentRef, defineAgent, defineProtocol, defineTool },
+})
+
+/** Of one call. */
+const MOST_LINES = 10_000
+const LEFT_OUT = 'the tool has written 10,000 lines in one call; the rest is left out'
+
+const host = parentPort
+host?.once('message', async (task: ToolTask) => {
+  const done = await perform(task, (notice) => host.postMessage(notice)) // control plane: no message of an agent
+  await printed()
+  host.postMessage({ done }) // control plane
+})
+
+async function perform({ code, call }: ToolTask, tell: (notice: ToolNotice) => void): Promise<ToolTaskResult> {
+  try {
+    if (code.bundled) process.setSourceMapsEnabled(true)
+    const exports = await imported(code.module)
+    if ('thrown' in exports) return { ok: false, importing: true, error: exports.thrown }
+    const tool = toolIn(exports, code)
+    return call ? { ok: true, output: await run(tool, call, tell) } : { ok: true, tool: specOf(tool) }
+  } catch (error) {
+    const failure =
+      error instanceof errors.DramatisError ? error : new errors.ToolFailedError(errors.describe(error), {}, error)
+    return { ok: false, error: errors.errorData(failure) }
+  }
+}
+
+async function imported(module: string): Promise<object | { thrown: errors.ErrorData }> {
+  try {
+    return exportsOf((await import(module)) as Exports)
+  } catch (error) {
+    return { thrown: errors.errorData(new errors.ConfigurationError(errors.describe(error), {}, error)) }
+  }
+}
+
+function specOf(tool: ToolDefinition): IsolatedSpec {
+  const { name, description, inputSchema, timeoutMs, sequential, polling, approval, idempotent } = tool
+  const { readOnly, outside, outputSchema } = tool
+  const told = { name, description, inputSchema, timeoutMs, sequential, polling, approval, idempotent }
+  return { ...told, readOnly, outside, outputSchema }
+}
+
+/** Who ends it ends this thread, so there is no signal and no time limit here. */
+function run(
+  tool: ToolDefinition,
+  { input, checkOnly = false, ...caller }: NonNullable<ToolTask['call']>,
+  tell: (notice: ToolNotice) => void,
+): Promise<string | undefined> {
+  return runTool(checkOnly ? { ...tool, run: () => undefined } : tool, input, {
+    ...caller,
+    log: loggerTo(tell),
+    signal: new AbortController().signal,
+    timer: () => ({ cancel() {} }),
+    progress: (progress) => tell({ progress }),
+  })
+}
+
+function loggerTo(tell: (notice: ToolNotice) => void): Logger {
+  let lines = 0
+  const write = (level: LogLevel) => (fields: object, text: string) => {
+    if (++lines > MOST_LINES) return
+    if (lines === MOST_LINES) return tell({ log: 'warn', fields: '{}', text: LEFT_OUT })
+    // pino takes a text alone as well
+    const [data, words] = typeof fields === 'string' && text === undefined ? [{}, fields] : [fields, String(text)]
+    tell({ log: level, fields: logFields(data), text: words })
+  }
+  return { debug: write('debug'), info: write('info'), warn: write('warn'), error: write('error') }
+}

@@ -1,0 +1,28 @@
+/** A tool in a module: the export that a role names. */
+import { ConfigurationError, shown } from '../../errors.ts'
+import { type ToolDefinition, toolDefinitionOf } from '../definition/tool.ts'
+
+/** Where it is, as `ToolCode` has it. */
+interface Place {
+  readonly export: string
+  readonly shown: string
+  readonly option: string
+}
+
+/** The tool among what a module exports. Throws `ConfigurationError` where it is none. */
+export function toolIn(exports: object, { export: name, shown: module, option }: Place): ToolDefinition {
+  const exported: unknown = Reflect.get(exports, name)
+  const tool = toolDefinitionOf(exported)
+  if (tool) return tool
+  const path = `${option}.${name === 'default' ? 'module' : 'export'}`
+  const others = Object.keys(exports).filter((other) => toolDefinitionOf(Reflect.get(exports, other)))
+  const advice =
+    others.length > 0 ? `Tools among its exports: ${others.join(', ')}.` : 'Write: export default defineTool({ ... }).'
+  const got = exported === undefined ? 'nothing' : `${shown(exported)}, which is no tool`
+  throw new ConfigurationError(`${path}: the module ${module} has ${got} as its export "${name}". ${advice}`, {
+    path,
+    module,
+    got: shown(exported),
+    accepted: 'what defineTool returns',
+  })
+}

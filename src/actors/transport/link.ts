@@ -1,0 +1,267 @@
+/**
+ * The thread's end of the transport: writes frames, takes frames, sleeps and wakes.
+ *
+ * Each frame is published at once, so that a death loses nothing; the bell waits for company: it rings for the first
+ * frame of a slice, for every 512th, for whoever waits for an answer, and at the slice's end. The end of a turn that
+ * nobody waits for is no reason to ring before that.
+ */
+import type { Scheduler } from '../../clock.ts'
+import { copyFrame, FRAGMENT, kindOf, lengthOf, priorityOf } from '../../mailbox/frame.ts'
+import { allocate, type Memory } from '../../mailbox/memory.ts'
+import type { Ring } from '../../mailbox/ring.ts'
+import { HOST_ASLEEP, HOST_CALLED, PERMITS_WANTED, type TeamMemory } from '../../mailbox/room.ts'
+import {
+  ASLEEP,
+  BEAT,
+  CLAIM,
+  FrameJoiner,
+  FrameWriter,
+  inlineLimit,
+  OUT_BLOCKED,
+  ROOM_WANTED,
+  type Window,
+} from '../../mailbox/window.ts'
+import type { Memories } from './external-memory.ts'
+import type { OwnWork } from './own-work.ts'
+
+/** How a thread reaches its host: one bell each way, and time. */
+export interface ThreadPort {
+  ring(): void
+  onRing(listener: () => void): void
+  readonly scheduler: Scheduler
+  /** Of a thread that has a heap of its own. */
+  readonly memories?: Memories
+  /** What its turns have open. Of a thread that has an event loop of its own. */
+  readonly work?: OwnWork | undefined
+}
+
+const FRAMES_A_RING = 512 // waking a thread costs as much as writing some dozens of frames
+
+/** When the host is to look at a frame: at once; at once if it is the first of a slice; or when its writer calls `flush`. */
+export type Urgency = 'now' | 'soon' | 'later'
+
+/** A frame that was taken: its memory is its own or the ring's, until `done`. */
+export interface Taken {
+  memory: Memory
+  at: number
+}
+
+/** Where something is to be taken to. */
+export const NOTHING_TAKEN: Readonly<Taken> = { memory: allocate(0), at: 0 }
+
+export class Link {
+  readonly team: TeamMemory
+  readonly #window: Window
+  readonly #claim: Int32Array
+  readonly #port: ThreadPort
+  readonly #writer: FrameWriter
+  readonly #joiners = { plain: new FrameJoiner(), replies: new FrameJoiner() }
+  #blocked: { memory: Memory; bytes: number }[] = []
+  /** In this slice the bell was rung. */
+  #rung = false
+  /** Written since then. */
+  #unrung = 0
+  #unrungBytes = 0
+  #closed = false
+  readonly #flush = () => this.flush()
+  readonly #better = (at: number, than: number) =>
+    priorityOf(this.#window.ranked.memory, at) > priorityOf(this.#window.ranked.memory, than)
+
+  constructor(window: Window, team: TeamMemory, port: ThreadPort) {
+    this.#window = window
+    this.#claim = window.words.subarray(CLAIM, CLAIM + 4)
+    this.team = team
+    this.#port = port
+    this.#writer = new FrameWriter(window.outbox)
+  }
+
+  /** A life that was fenced off writes nothing any more. In-process lives need it; a real thread is simply gone. */
+  close(): void {
+    this.#closed = true
+  }
+
+  get closed(): boolean {
+    return this.#closed
+  }
+
+  // ---- out
+
+  /** The outbox's memory, for `reserve`. */
+  get memory(): Memory {
+    return this.#window.outbox.memory
+  }
+
+  /** Where a frame of `bytes` can be written now, or -1: then encode it apart and `post` it. */
+  reserve(bytes: number): number {
+    if (this.#closed || this.#blocked.length > 0 || bytes > inlineLimit(this.#window.outbox)) return -1
+    return this.#window.outbox.reserve(bytes)
+  }
+
+  /** The frame at the reserved place is complete. */
+  commit(bytes: number, urgency: Urgency): void {
+    this.#window.outbox.advance(bytes)
+    this.#window.outbox.publish()
+    this.#bell(bytes, urgency)
+  }
+
+  /** Writes a frame that was encoded apart, and for which `reserve` has found room. */
+  put(frame: Memory, bytes: number, urgency: Urgency): void {
+    copyFrame(frame, 0, this.memory, this.reserve(bytes), bytes)
+    this.commit(bytes, urgency)
+  }
+
+  /** Writes a frame that was encoded apart, behind what waits for room already. */
+  post(memory: Memory, bytes: number): void {
+    if (this.#closed) return
+    this.#blocked.push({ memory, bytes })
+    this.#unblock()
+  }
+
+  #unblock(): void {
+    while (this.#blocked.length > 0) {
+      const { memory, bytes } = this.#blocked[0]!
+      const whole = this.#writer.write(memory.u8, 0, bytes)
+      this.#window.outbox.publish()
+      if (!whole) {
+        // Announce, then look again: the host may have made room in between.
+        Atomics.store(this.#window.words, OUT_BLOCKED, 1)
+        this.wakeHost()
+        if (this.#window.outbox.free() < this.#window.outbox.capacity >> 1) return
+        continue
+      }
+      this.#blocked.shift()
+      this.#bell(bytes, 'now')
+    }
+  }
+
+  #bell(bytes: number, urgency: Urgency): void {
+    if (urgency === 'now' || (urgency === 'soon' && !this.#rung)) return this.#announce()
+    this.#unrung += 1
+    this.#unrungBytes += bytes
+    if (this.#unrung >= FRAMES_A_RING || this.#unrungBytes >= this.#window.outbox.capacity >> 1) this.#announce()
+    else if (this.#unrung === 1 && urgency === 'soon') this.#port.scheduler.defer(this.#flush)
+  }
+
+  #announce(): void {
+    this.#rung = true
+    this.#unrung = 0
+    this.#unrungBytes = 0
+    this.wakeHost()
+  }
+
+  /** The end of a slice. */
+  flush(): void {
+    if (this.#unrung > 0) this.#announce()
+    this.#rung = false
+  }
+
+  wakeHost(): void {
+    const { words } = this.team
+    Atomics.store(words, HOST_CALLED, 1)
+    if (Atomics.load(words, HOST_ASLEEP) === 1 && Atomics.compareExchange(words, HOST_ASLEEP, 1, 0) === 1)
+      this.#port.ring()
+  }
+
+  /** Claims room in a mailbox. The claim is noted, so that the host can give it back if this thread dies before it used it. */
+  claim(recipient: number, bytes: number, turn: number, step: number): boolean {
+    if (this.#closed) return false
+    const note = this.#claim
+    note[1] = bytes
+    note[2] = turn
+    note[3] = step
+    return this.team.claim(recipient, bytes, note)
+  }
+
+  /** The claim was used: its frame is published. */
+  claimed(): void {
+    this.#claim[0] = 0
+  }
+
+  // ---- in
+
+  /** Room in the outbox again? A bell was answered. */
+  woken(): void {
+    Atomics.add(this.#window.words, BEAT, 1)
+    if (this.#blocked.length > 0) this.#unblock()
+  }
+
+  /** The next message: the highest priority above 0, then priority 0 in order, then the rest. */
+  takeMessage(into: Taken): boolean {
+    const { ranked, plain } = this.#window
+    const urgent = ranked.best(this.#better)
+    if (urgent >= 0 && (priorityOf(ranked.memory, urgent) > 0 || !plain.more())) return this.#takeRanked(urgent, into)
+    return this.#take('plain', into)
+  }
+
+  #takeRanked(at: number, into: Taken): boolean {
+    const { ranked } = this.#window
+    const bytes = lengthOf(ranked.memory, at)
+    into.memory = allocate(bytes)
+    into.memory.u8.set(ranked.memory.u8.subarray(at, at + bytes))
+    into.at = 0
+    ranked.take(at)
+    ranked.release()
+    this.#madeRoom(ranked)
+    return true
+  }
+
+  takeReply(into: Taken): boolean {
+    return this.#take('replies', into)
+  }
+
+  #take(lane: 'plain' | 'replies', into: Taken): boolean {
+    const ring = this.#window[lane]
+    for (;;) {
+      const at = ring.peek()
+      if (at < 0) return false
+      if (kindOf(ring.memory, at) !== FRAGMENT) {
+        into.memory = ring.memory
+        into.at = at
+        return true
+      }
+      const whole = this.#joiners[lane].join(ring.memory, at)
+      ring.pass(lengthOf(ring.memory, at))
+      ring.release()
+      this.#madeRoom(ring)
+      if (whole) {
+        into.memory = whole
+        into.at = 0
+        return true
+      }
+    }
+  }
+
+  /** What stands at the taken place has been read; in the ring it makes room, and the host may take it as begun. */
+  done(lane: 'plain' | 'replies', taken: Taken): void {
+    const ring = this.#window[lane]
+    if (taken.memory !== ring.memory) return
+    ring.pass(lengthOf(ring.memory, taken.at))
+    ring.release()
+    this.#madeRoom(ring)
+  }
+
+  /** The host waits for room: half of a ring is worth a bell. */
+  #madeRoom(ring: Ring): void {
+    const { words } = this.#window
+    if (Atomics.load(words, ROOM_WANTED) === 0 || ring.used() > ring.capacity >> 1) return
+    if (Atomics.compareExchange(words, ROOM_WANTED, 1, 0) === 1) this.wakeHost()
+  }
+
+  // ---- sleep
+
+  /** Announces sleep, then looks again. False: something came in between, go on. */
+  sleep(forReplies: boolean): boolean {
+    const { words, ranked, plain, replies } = this.#window
+    Atomics.store(words, ASLEEP, forReplies ? 2 : 1)
+    if (replies.more() || (!forReplies && (ranked.more() || plain.more()))) {
+      Atomics.store(words, ASLEEP, 0)
+      return false
+    }
+    return true
+  }
+
+  /** Whether it is of use to anybody that a turn parks. */
+  get permitsWanted(): boolean {
+    return Atomics.load(this.team.words, PERMITS_WANTED) === 1
+  }
+}

@@ -1,0 +1,159 @@
+/** Writes this agent's frames: into the shared window where there is room, else apart and in order behind it. */
+import { MessageRejectedError } from '../../errors.ts'
+import { BLANK, type FrameFields, setTimes } from '../../mailbox/frame.ts'
+import { frameBytes, writeFrame } from '../../mailbox/frame-body.ts'
+import { type FrameId, IdSource, writeId } from '../../mailbox/frame-id.ts'
+import { jsonFormOf } from '../../mailbox/json-form.ts'
+import { allocate, type Memory } from '../../mailbox/memory.ts'
+import { jsonIssue } from '../../mailbox/message.ts'
+import type { Link, Urgency } from './link.ts'
+
+export class Outbox {
+  readonly link: Link
+  /** The frame that is about to be written: one object for all, since a frame is written before the next is begun. */
+  readonly fields: FrameFields
+  readonly maxMessageBytes: number
+  readonly #ids: IdSource
+  readonly #now: () => number
+  readonly #me: number
+
+  constructor(link: Link, me: number, maxMessageBytes: number, now: () => number, random: () => number) {
+    this.link = link
+    this.maxMessageBytes = maxMessageBytes
+    this.#me = me
+    this.#now = now
+    this.#ids = new IdSource(random)
+    this.fields = { ...BLANK, sender: me }
+  }
+
+  /** Resets the fields for a frame of that kind. What is not set is absent. */
+  begin(kind: number, run: number, turn: number, step: number, content: string, data: string | undefined): FrameFields {
+    const { fields } = this
+    fields.kind = kind
+    fields.flags = 0
+    fields.type = 'request'
+    fields.sender = this.#me
+    fields.recipient = 0
+    fields.run = run
+    fields.turn = turn
+    fields.correlation = 0
+    fields.step = step
+    fields.attempt = 1
+    fields.content = content
+    fields.data = data
+    fields.metadata = undefined
+    fields.threadId = undefined
+    fields.name = undefined
+    fields.limit = -1
+    fields.priority = 0
+    fields.waiting = 0
+    fields.polling = false
+    return fields
+  }
+
+  /** Bytes of the frame that the fields describe. */
+  size(): number {
+    const { content, data, metadata, threadId, name } = this.fields
+    return frameBytes(content, data, metadata, threadId, name)
+  }
+
+  /** Its bytes; throws if they are more than one message may have. */
+  checkedSize(): number {
+    const bytes = this.size()
+    if (bytes > this.maxMessageBytes) throw tooLarge(bytes, this.maxMessageBytes)
+    return bytes
+  }
+
+  /** Writes the frame: into the window if there is room, else behind what waits for some. */
+  write(bytes: number, urgency: Urgency): void {
+    const at = this.link.reserve(bytes)
+    if (at < 0) return this.link.post(this.encode(bytes), bytes)
+    this.#encodeAt(this.link.memory, at)
+    this.link.commit(bytes, urgency)
+  }
+
+  /** Writes a record about the message with that id. */
+  writeAbout(id: FrameId): void {
+    const bytes = this.size()
+    const at = this.link.reserve(bytes)
+    const memory = at < 0 ? allocate(bytes) : this.link.memory
+    writeFrame(memory, Math.max(at, 0), this.fields, this.#now())
+    writeId(memory, Math.max(at, 0), id)
+    if (at < 0) this.link.post(memory, bytes)
+    else this.link.commit(bytes, 'soon')
+  }
+
+  /** Writes the frame with that time in it, and returns the time. */
+  writeTimed(time: number): number {
+    const bytes = this.size()
+    const at = this.link.reserve(bytes)
+    if (at >= 0) {
+      writeFrame(this.link.memory, at, this.fields, time)
+      this.link.commit(bytes, 'soon')
+    } else {
+      const memory = allocate(bytes)
+      writeFrame(memory, 0, this.fields, time)
+      this.link.post(memory, bytes)
+    }
+    return time
+  }
+
+  /** The frame on memory of its own. */
+  encode(bytes: number): Memory {
+    const memory = allocate(bytes)
+    this.#encodeAt(memory, 0)
+    return memory
+  }
+
+  #encodeAt(memory: Memory, at: number): void {
+    const now = this.#now()
+    writeFrame(memory, at, this.fields, now)
+    this.#ids.write(memory.i32, at, now)
+  }
+
+  /** The commit of a turn, and the time of it. Its id is the request's, so that the response's id follows from it. */
+  writeEnd(bytes: number, id: FrameId, started: number): number {
+    const at = this.link.reserve(bytes)
+    const memory = at < 0 ? allocate(bytes) : this.link.memory
+    const target = Math.max(at, 0)
+    writeFrame(memory, target, this.fields, 0)
+    writeId(memory, target, id)
+    const ended = this.#now()
+    setTimes(memory, target, started, ended)
+    if (at < 0) this.link.post(memory, bytes)
+    else this.link.commit(bytes, this.fields.correlation === 0 ? 'later' : 'soon')
+    return ended
+  }
+}
+
+/** Structured data as JSON, or undefined if there is none. Throws `MessageRejectedError` with the path of what is no JSON. */
+export function encodeData(value: unknown, field: string): string | undefined {
+  if (value === undefined) return undefined
+  const issue = jsonIssue(value, field)
+  if (issue) throw notJson(issue)
+  return JSON.stringify(value)
+}
+
+/**
+ * What comes from elsewhere, as JSON and as who reads that gets it: dates are texts, instances of classes their fields. Throws
+ * `MessageRejectedError` with the path of what JSON cannot say.
+ */
+export function encodeForm(given: unknown, field: string): { data: string | undefined; value: unknown } {
+  const { value, issue } = jsonFormOf(given, field)
+  if (issue) throw notJson(issue, issue.advice)
+  return { data: JSON.stringify(value), value }
+}
+
+export function notJson(issue: { path: string; got: string }, advice = ''): MessageRejectedError {
+  return new MessageRejectedError(
+    `${issue.path} is ${issue.got}; a JSON value is needed: string, finite number, boolean, null, list or plain object.${advice && ` ${advice}`}`,
+    { path: issue.path, got: issue.got, accepted: 'a JSON value' },
+  )
+}
+
+export function tooLarge(bytes: number, limit: number): MessageRejectedError {
+  return new MessageRejectedError(
+    `The message is ${bytes} bytes encoded; at most ${limit} are taken (communication.maxMessageBytes). Send it in parts, or a reference to it.`,
+    { bytes, limit },
+  )
+}

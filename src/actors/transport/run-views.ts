@@ -1,0 +1,118 @@
+/** What a thread knows of the runs that its messages belong to. */
+import { MessageRejectedError, shown } from '../../errors.ts'
+import { runOf } from '../../mailbox/frame.ts'
+import { readBody } from '../../mailbox/frame-body.ts'
+import type { Memory } from '../../mailbox/memory.ts'
+import { jsonIssue } from '../../mailbox/message.ts'
+import type { Newcomer, RosterEntry, RunNotice } from '../definition/assignment.ts'
+import type { AgentHandlers } from '../definition/definition.ts'
+
+export interface RunView {
+  readonly index: number
+  readonly id: string
+  readonly metadata: Readonly<Record<string, string>>
+  readonly threadId: string | undefined
+  roster: readonly RosterEntry[]
+  /** Of agents of this run alone: their indices by name. */
+  agents: Map<string, number> | undefined
+  /** JSON schema of the run's answer. */
+  readonly output: object | undefined
+  /** This agent's state in the run, once somebody has looked at it. */
+  runState: object | undefined
+  /** The host knows the first value of the run's state. */
+  based: boolean
+}
+
+/** For the start hook, which belongs to no run. */
+export const NO_RUN: RunView = {
+  index: 0,
+  id: '',
+  metadata: {},
+  threadId: undefined,
+  roster: [],
+  agents: undefined,
+  output: undefined,
+  runState: {},
+  based: true,
+}
+
+export class RunViews {
+  readonly #views = new Map<number, RunView>()
+  readonly #initial: AgentHandlers['initialRunState']
+  readonly #agent: string
+
+  constructor(initial: AgentHandlers['initialRunState'], agent: string) {
+    this.#initial = initial
+    this.#agent = agent
+  }
+
+  has(run: number): boolean {
+    return this.#views.has(run)
+  }
+
+  get(run: number): RunView {
+    const view = this.#views.get(run)
+    if (view) return view
+    throw new Error(`Run ${run} was never announced to this thread.`)
+  }
+
+  idOf(run: number): string {
+    return this.#views.get(run)?.id ?? ''
+  }
+
+  /** The run of that index, if it was announced and is not over. */
+  find(run: number): RunView | undefined {
+    return this.#views.get(run)
+  }
+
+  /** The host says what a run is. Returns the agents that are of that run alone. */
+  announce(memory: Memory, at: number): readonly Newcomer[] {
+    const { content, data } = readBody(memory, at)
+    const notice = JSON.parse(data ?? '{}') as RunNotice
+    this.#views.set(runOf(memory, at), {
+      index: runOf(memory, at),
+      id: content,
+      metadata: Object.freeze(notice.metadata),
+      threadId: notice.threadId,
+      roster: notice.roster ?? [],
+      agents: undefined,
+      output: notice.output,
+      runState: notice.runState === undefined ? undefined : deepFreeze(JSON.parse(notice.runState) as object),
+      based: notice.runState !== undefined,
+    })
+    return notice.agents ?? []
+  }
+
+  over(run: number): void {
+    this.#views.delete(run)
+  }
+
+  /** The agent's state in that run; the initial one at the first look. */
+  stateOf(view: RunView): object {
+    if (view.runState === undefined) {
+      const initial = this.#initial
+      const made = typeof initial === 'function' ? (initial as () => object)() : initial
+      view.runState = firstState(made, 'initialRunState', this.#agent)
+    }
+    return view.runState
+  }
+}
+
+/** The state with which a life or a run begins: a copy of what the definition has. */
+export function firstState(made: unknown, path: string, agent: string): object {
+  if (made === undefined) return deepFreeze({})
+  const issue = typeof made === 'object' && made !== null ? jsonIssue(made, path) : { path, got: shown(made) }
+  if (!issue) return deepFreeze(structuredClone(made as object))
+  throw new MessageRejectedError(
+    `${issue.path} of agent "${agent}" is ${issue.got}; a state is an object of JSON values.`,
+    { agent, ...issue },
+  )
+}
+
+export function deepFreeze<T>(value: T): T {
+  if (typeof value === 'object' && value !== null && !Object.isFrozen(value)) {
+    Object.freeze(value)
+    for (const field of Object.values(value)) deepFreeze(field)
+  }
+  return value
+}

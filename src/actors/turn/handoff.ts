@@ -1,0 +1,45 @@
+/**
+ * The handoff: the duty to answer moves to another agent. The host does it, as one step of the turn; see runtime/tasks/handoffs.ts.
+ * Source: document 002, 2.6.1.
+ */
+
+import { checkText } from '../definition/checks.ts'
+import type { AgentTask, TaskInput } from '../definition/task.ts'
+import { offerFor, type TaskTurn } from './delegate.ts'
+
+/** What the host is asked for. */
+export interface HandoffRequest {
+  to: string
+  description: string
+  priority: number
+  /** The whole task, as `structuredData` of the message that hands it over. */
+  offer: object
+  /** As the source had it. */
+  task: object
+  summary?: string
+}
+
+/** The verb of the host by which a target says that it has not refused. */
+export const ACKNOWLEDGE = 'handoff.acknowledge'
+
+export async function handoff(
+  turn: TaskTurn,
+  to: string,
+  input: AgentTask | TaskInput,
+  summary: string | undefined,
+): Promise<void> {
+  const refusal = turn.refusal()
+  if (refusal) throw refusal
+  if (summary !== undefined) checkText(summary, 'summary')
+  const offer = offerFor(turn, to, input)
+  const request: HandoffRequest = {
+    to,
+    description: offer.description,
+    priority: offer.priority,
+    offer: { ...offer, parentTask: turn.taskId ?? offer.parentTask },
+    task: typeof input === 'string' ? { description: input } : input,
+    ...(summary !== undefined && { summary }),
+  }
+  await turn.call('handoff', request)
+  turn.release()
+}

@@ -1,0 +1,69 @@
+/** The frame of a message, filled from what a handler gives the verb. */
+import { type FrameFields, NOBODY, policyAttempt, REQUEST, SEND } from '../../mailbox/frame.ts'
+import {
+  checkContent,
+  checkName,
+  checkRequestOptions,
+  checkSendOptions,
+  durationOf,
+  priorityOf,
+} from '../definition/checks.ts'
+import type { RequestOptions } from '../definition/context/context.ts'
+import { encodeData } from '../transport/outbox.ts'
+import type { TurnHost, TurnStart } from './turn-host.ts'
+
+export const NO_OPTIONS: RequestOptions = Object.freeze({})
+
+/** What it needs of the turn whose message it is. */
+export interface SayingTurn {
+  readonly start: TurnStart
+  nextStep(): number
+  /** What a frame says of a wait that the signal may end. */
+  waitingFor(signal: AbortSignal | undefined): number
+}
+
+/** Fills the frame of a message; returns its bytes. */
+export function fillMessage(
+  loop: TurnHost,
+  turn: SayingTurn,
+  kind: number,
+  correlation: number,
+  to: string,
+  content: string,
+  options: RequestOptions,
+): number {
+  checkName(to, 'to')
+  const fields = beginMessage(loop, turn, kind, content, options)
+  const index = loop.indexOf(to, turn.start.view)
+  fields.recipient = index ?? NOBODY
+  if (index === undefined) fields.name = to
+  fields.correlation = correlation
+  return loop.outbox.checkedSize()
+}
+
+/** Fills the frame of a message but for whom it is for. */
+export function beginMessage(
+  loop: TurnHost,
+  from: SayingTurn,
+  kind: number,
+  content: string,
+  options: RequestOptions,
+): FrameFields {
+  checkContent(content)
+  if (options !== NO_OPTIONS) checkRequestOptions(options)
+  if (kind === SEND) checkSendOptions(options)
+  const { outbox } = loop
+  const { run, turn } = from.start
+  const data = encodeData(options.structuredData, 'structuredData')
+  const fields = outbox.begin(kind, run, turn, from.nextStep(), content, data)
+  if (options !== NO_OPTIONS) {
+    if (options.metadata !== undefined) fields.metadata = encodeData(options.metadata, 'metadata')
+    fields.threadId = options.threadId
+    fields.limit = options.timeoutMs === undefined ? -1 : durationOf(options.timeoutMs, 'timeoutMs')
+    fields.priority = priorityOf(options.priority)
+    fields.waiting = from.waitingFor(options.signal)
+    fields.polling = options.polling === true
+    if (kind === REQUEST) fields.attempt = policyAttempt(options.retries, options.idempotent === true)
+  }
+  return fields
+}

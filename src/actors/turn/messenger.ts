@@ -1,0 +1,240 @@
+/** What a turn says to others: messages that nobody answers, and requests. */
+import { CancelledError, errorData, MessageRejectedError } from '../../errors.ts'
+import { ASKS, MANY, NOBODY, REJECTED, REQUEST, SEND, STREAM_READ, STREAMS, TO_ALL } from '../../mailbox/frame.ts'
+import { idOf } from '../../mailbox/frame-id.ts'
+import { type AgentMessage, type MessageType, ORCHESTRATOR } from '../../mailbox/message.ts'
+import { remainsOf } from '../../mailbox/remains.ts'
+import { withdrawn } from '../definition/checks.ts'
+import type { RequestOptions } from '../definition/context/context.ts'
+import { quiet, rejected } from '../definition/promises.ts'
+import { isTrustedTo } from '../definition/trust.ts'
+import { askForRoom } from '../transport/ask-for-room.ts'
+import { type AwaitedResponse, type CallingTurn, TurnCalls } from './calls.ts'
+import { beginMessage, fillMessage } from './message-frame.ts'
+import type { Matched } from './replay.ts'
+import { ResponseStream } from './stream.ts'
+import type { TurnHost } from './turn-host.ts'
+
+const EVERYBODY = 'all agents'
+const DONE = Promise.resolve()
+const SENDS_A_BREATH = 256 // awaiting settled promises starves timers: now and then a turn lets the event loop run
+
+export class Messenger extends TurnCalls {
+  #sent = 0
+  /** The host refuses much of what it sends: it is to hear of that. */
+  readonly #isDoubted: boolean
+
+  constructor(loop: TurnHost, turn: CallingTurn) {
+    super(loop, turn)
+    this.#isDoubted = !isTrustedTo(loop.role.trust, 'send')
+  }
+
+  send(to: string, content: string, options: RequestOptions, type: MessageType = 'request'): Promise<void> {
+    if (this.#isDoubted) return this.#sendViaHost(to, content, options, type)
+    const refusal = this.turn.refusal()
+    if (refusal) return rejected(refusal)
+    const { outbox, link } = this.loop
+    const { replay } = this.turn.start
+    let bytes: number
+    try {
+      bytes = fillMessage(this.loop, this.turn, SEND, 0, to, content, options)
+      outbox.fields.type = type
+      if (options.signal?.aborted) throw withdrawn(to, options.signal)
+    } catch (error) {
+      return rejected(this.told(error, to, content, options, false))
+    }
+    if (replay) {
+      const logged = replay.match(outbox.encode(bytes))
+      if (logged) return logged.correlation === 0 ? this.#accepted() : this.#askedBefore(to, logged, options)
+    }
+    if (!this.#claim(bytes)) return this.#ask(bytes, to, options)
+    outbox.write(bytes, 'soon')
+    link.claimed()
+    return this.#accepted()
+  }
+
+  /** From time to time a sender of many has to let the loop turn: bells are answered there, also while it repeats itself. */
+  #accepted(): Promise<void> {
+    return (++this.#sent & (SENDS_A_BREATH - 1)) === 0 || this.turn.breathless ? this.turn.breathe() : DONE
+  }
+
+  /**
+   * Whether the mailbox has room for the frame, which is then taken. Only for what goes into the outbox at once: a claim
+   * whose frame still waits in this thread would be lost with it.
+   */
+  #claim(bytes: number): boolean {
+    const { link, outbox, asks } = this.loop
+    const { recipient, step, turn } = outbox.fields
+    if (recipient === NOBODY || asks.open(recipient) || link.reserve(bytes) < 0) return false
+    return link.claim(recipient, bytes, turn, step)
+  }
+
+  /** There is no room: the send stands in line for some. */
+  #ask(bytes: number, to: string, options: RequestOptions): Promise<void> {
+    const { outbox, waits, asks } = this.loop
+    const { fields } = outbox
+    const correlation = waits.next()
+    fields.correlation = correlation
+    const verdict = this.turnWaits().add(correlation, 'send', to, options.signal)
+    const claimed = () => {
+      const wait = waits.get(correlation)
+      if (wait) this.loop.goingOn.with(this.turn.start, () => wait.resolve(undefined)) // another turn's verdict may have made room
+    }
+    asks.add(fields.recipient, askForRoom(this.loop, 'send', bytes, verdict, claimed))
+    return verdict as Promise<void>
+  }
+
+  /** An earlier attempt had asked. As long as the host has not said anything, later ones to that agent stay behind it. */
+  #askedBefore(to: string, { correlation, answer }: Matched, options: RequestOptions): Promise<void> {
+    const { recipient } = this.loop.outbox.fields
+    const verdict = this.turnWaits().add(correlation, 'send', to, options.signal)
+    if (answer) this.turnWaits().settleAgain(correlation, to, answer)
+    else this.loop.asks.asked(recipient, verdict)
+    return verdict as Promise<void>
+  }
+
+  /** The host makes the copies: it knows who is there. Until its verdict no later message goes to anybody. */
+  broadcast(content: string, options: RequestOptions): Promise<void> {
+    return this.#viaHost(EVERYBODY, options, () => {
+      const fields = beginMessage(this.loop, this.turn, SEND, content, options)
+      fields.type = 'broadcast'
+      fields.flags = MANY | TO_ALL | ASKS
+      fields.recipient = NOBODY
+    })
+  }
+
+  /** The script has no mailbox for it: the host takes it into history. */
+  report(to: string, content: string, options: RequestOptions): Promise<void> {
+    if (to !== ORCHESTRATOR) return this.send(to, content, options, 'report')
+    return this.#sendViaHost(to, content, options, 'report')
+  }
+
+  #sendViaHost(to: string, content: string, options: RequestOptions, type: MessageType): Promise<void> {
+    return this.#viaHost(to, options, () => {
+      fillMessage(this.loop, this.turn, SEND, 0, to, content, options)
+      const { fields } = this.loop.outbox
+      fields.type = type
+      fields.flags = ASKS
+    })
+  }
+
+  /** A message on which the host has the say in any case. `fill` fills its frame. */
+  #viaHost(to: string, options: RequestOptions, fill: () => void): Promise<void> {
+    const refusal = this.turn.refusal()
+    if (refusal) return rejected(refusal)
+    if (this.turn.breathless) return this.afterBreath(() => this.#viaHost(to, options, fill))
+    const { outbox, waits, asks } = this.loop
+    try {
+      fill()
+      const { fields } = outbox
+      const toAll = (fields.flags & TO_ALL) !== 0
+      const bytes = outbox.checkedSize()
+      const logged = this.turn.start.replay?.match(outbox.encode(bytes))
+      if (!logged && options.signal?.aborted) throw withdrawn(to, options.signal)
+      const correlation = logged?.correlation ?? waits.next()
+      fields.correlation = correlation
+      if (!logged) {
+        if (toAll) asks.askAll()
+        outbox.write(bytes, 'now')
+      }
+      const verdict = this.turnWaits().add(correlation, 'send', to, options.signal) as Promise<void>
+      if (logged?.answer) this.turnWaits().settleAgain(correlation, to, logged.answer)
+      else if (toAll) asks.askedAll(verdict)
+      return verdict
+    } catch (error) {
+      return rejected(error)
+    }
+  }
+
+  /** `waiting`: how, where it is one request of several. `onSent` is given its id when it is on its way. */
+  request(
+    to: string,
+    content: string,
+    options: RequestOptions,
+    type: MessageType = 'request',
+    waiting?: number,
+    onSent?: (id: string) => void,
+  ): Promise<unknown> {
+    if (this.turn.breathless) return this.afterBreath(() => this.request(to, content, options, type, waiting, onSent))
+    return this.#request(to, content, options, 0, type, waiting, onSent).promise
+  }
+
+  requestStream(to: string, content: string, options: RequestOptions): ResponseStream {
+    const { promise, correlation, streamed } = this.#request(to, content, options, STREAMS, 'request')
+    const read = (count: number) => {
+      if (!this.turn.refusal()) this.loop.writeControl(STREAM_READ, this.turn.start, correlation, count)
+    }
+    const leave = () => {
+      const text = `The answer of "${to}" was no longer wanted: its reader left the loop.`
+      this.turnWaits().withdraw(correlation, new CancelledError(text, { agent: to }))
+    }
+    const stream = new ResponseStream(promise as Promise<AgentMessage>, this.turn, read, leave)
+    if (streamed) stream.resume(streamed)
+    const wait = this.loop.waits.get(correlation)
+    if (wait) wait.stream = stream
+    return stream
+  }
+
+  #request(
+    to: string,
+    content: string,
+    options: RequestOptions,
+    flags: number,
+    type: MessageType,
+    waiting?: number,
+    onSent?: (id: string) => void,
+  ): AwaitedResponse {
+    const correlation = this.loop.waits.next()
+    const refusal = this.turn.refusal()
+    if (refusal) return { promise: rejected(refusal), correlation }
+    const { outbox, link, asks } = this.loop
+    const { replay } = this.turn.start
+    let bytes: number
+    try {
+      bytes = fillMessage(this.loop, this.turn, REQUEST, correlation, to, content, options)
+      if (options.signal?.aborted) throw withdrawn(to, options.signal)
+    } catch (error) {
+      return { promise: rejected(this.told(error, to, content, options)), correlation }
+    }
+    outbox.fields.flags |= flags
+    if (waiting !== undefined) outbox.fields.waiting = waiting
+    outbox.fields.type = type
+    const logged = replay?.match(outbox.encode(bytes))
+    if (logged) {
+      onSent?.(idOf(logged.frame.memory, logged.frame.at))
+      return this.reattach(to, logged, options)
+    }
+    if (!this.#claim(bytes)) {
+      const response = this.awaitResponse(to, correlation, options)
+      asks.add(outbox.fields.recipient, askForRoom(this.loop, 'request', bytes, response.promise, quiet, onSent))
+      return response
+    }
+    if (onSent) {
+      const frame = outbox.encode(bytes)
+      link.put(frame, bytes, 'now')
+      onSent(idOf(frame, 0))
+    } else outbox.write(bytes, 'now')
+    link.claimed()
+    return this.awaitResponse(to, correlation, options)
+  }
+
+  /** The error; where it refuses a message that was for somebody the host gets what remains of that, for the dead letters. */
+  told(
+    error: unknown,
+    recipient: string | readonly string[],
+    content: string,
+    options: RequestOptions,
+    requiresResponse = true,
+  ): unknown {
+    const given = { ...options, sender: this.loop.role.name, recipient, content, requiresResponse }
+    const remains = error instanceof MessageRejectedError ? remainsOf(given) : undefined
+    if (!remains) return error
+    const { outbox } = this.loop
+    const { run, turn, replay } = this.turn.start
+    const data = JSON.stringify({ remains, error: errorData(error as MessageRejectedError) })
+    outbox.begin(REJECTED, run, turn, this.turn.nextStep(), '', data)
+    const bytes = outbox.size()
+    if (!replay?.match(outbox.encode(bytes))) outbox.write(bytes, 'soon')
+    return error
+  }
+}

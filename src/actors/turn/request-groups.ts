@@ -1,0 +1,52 @@
+/** Requests of one turn that are waited for together. The host is told which those are, so that it knows when none can come. */
+import { GROUP, MOST_GROUPS } from '../../mailbox/frame.ts'
+import type { AgentMessage } from '../../mailbox/message.ts'
+import type { RequestOptions } from '../definition/context/context.ts'
+import type { CallingTurn } from './calls.ts'
+import type { Messenger } from './messenger.ts'
+import type { Requester } from './request-many.ts'
+import type { TurnHost } from './turn-host.ts'
+
+/** What it needs of the turn. */
+type GroupingTurn = Pick<CallingTurn, 'start' | 'waitingFor'> & { readonly signal: AbortSignal }
+
+export class RequestGroups implements Requester {
+  readonly #loop: TurnHost
+  readonly #turn: GroupingTurn
+  readonly #messages: Messenger
+  /** A bit for each that is open. */
+  #open = 0
+
+  constructor(loop: TurnHost, turn: GroupingTurn, messages: Messenger) {
+    this.#loop = loop
+    this.#turn = turn
+    this.#messages = messages
+  }
+
+  get signal(): AbortSignal {
+    return this.#turn.signal
+  }
+
+  request(to: string, content: string, options: RequestOptions, waiting: number): Promise<AgentMessage> {
+    return this.#messages.request(to, content, options, 'request', waiting) as Promise<AgentMessage>
+  }
+
+  /** Where so many are open that there is no number left, each of its requests is a wait of its own. */
+  open(need: number): number {
+    for (let group = 1; group <= MOST_GROUPS; group++) {
+      if (this.#open & (1 << group)) continue
+      this.#open |= 1 << group
+      this.#loop.writeControl(GROUP, this.#turn.start, group, need)
+      return group
+    }
+    return 0
+  }
+
+  close(group: number): void {
+    this.#open &= ~(1 << group)
+  }
+
+  waitingFor(signal: AbortSignal | undefined): number {
+    return this.#turn.waitingFor(signal)
+  }
+}

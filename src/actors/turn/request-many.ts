@@ -1,0 +1,179 @@
+/** Requests to several agents: all of them, or the first that succeed. */
+import { AgentFailedError, DramatisError, MessageRejectedError } from '../../errors.ts'
+import type { AgentMessage } from '../../mailbox/message.ts'
+import { onAbort } from '../../on-abort.ts'
+import { checkObject, checkRequests, withdrawn, wrongArgument } from '../definition/checks.ts'
+import type { Outcome, RequestOptions } from '../definition/context/context.ts'
+import { inLanes } from '../definition/in-lanes.ts'
+
+/** What they need of their turn. */
+export interface Requester {
+  readonly signal: AbortSignal
+  /** `waiting`: the group that it belongs to, and whether a signal of the caller's may end the wait. */
+  request(to: string, content: string, options: RequestOptions, waiting: number): Promise<AgentMessage>
+  /** Begins a group, of which `need` answers are waited for, or all (0); its number. */
+  open(need: number): number
+  close(group: number): void
+  /** What `waiting` has for that signal. */
+  waitingFor(signal: AbortSignal | undefined): number
+}
+
+/** Tells the host of a message that is refused before it is one; gives its error. */
+type Refuse = (error: unknown, to: readonly string[], content: string, options: RequestOptions) => unknown
+
+/** Never rejects for an agent's failure: each outcome says what came of it, in the order of `to`. */
+export async function allOf(
+  context: Requester,
+  refuse: Refuse,
+  to: readonly string[],
+  content: string,
+  options: RequestOptions & { concurrency?: number } = {},
+): Promise<Outcome[]> {
+  const { concurrency = Math.max(1, to?.length), ...rest } = Object(options) as typeof options
+  try {
+    checkObject(options, 'options')
+    checkRequests(to, content, rest)
+    if (!Number.isInteger(concurrency) || concurrency < 1)
+      throw wrongArgument('concurrency', concurrency, 'an integer from 1 is needed')
+  } catch (error) {
+    throw refuse(error, to, content, rest)
+  }
+  const group = to.length > 1 ? context.open(0) : 0
+  const waiting = group | context.waitingFor(rest.signal)
+  try {
+    return await inLanes(to, concurrency, (agent) => outcomeOf(context, agent, content, rest, waiting))
+  } finally {
+    context.close(group)
+  }
+}
+
+async function outcomeOf(
+  context: Requester,
+  agent: string,
+  content: string,
+  options: RequestOptions,
+  waiting: number,
+): Promise<Outcome> {
+  try {
+    return { agent, ok: true, message: await context.request(agent, content, options, waiting) }
+  } catch (error) {
+    if (error instanceof DramatisError) return { agent, ok: false, error }
+    throw error
+  }
+}
+
+/** The first response; the others are cancelled. When all fail, one error that names each. */
+export async function anyOf(
+  context: Requester,
+  refuse: Refuse,
+  to: readonly string[],
+  content: string,
+  options: RequestOptions = {},
+): Promise<AgentMessage> {
+  try {
+    checkRequests(to, content, options)
+    checkSomebody('requestAny', to)
+  } catch (error) {
+    throw refuse(error, to, content, options)
+  }
+  const { messages, failures } = await firstOf(context, to, 1, content, options)
+  if (messages[0]) return messages[0]
+  if (failures.length === 1) throw failures[0]!.error
+  throw joined(`None of ${to.length} agents answered.`, failures, {})
+}
+
+/** The first `count` responses, as they came; the others are cancelled. Fails as soon as too few can come. */
+export async function quorumOf(
+  context: Requester,
+  refuse: Refuse,
+  to: readonly string[],
+  count: number,
+  content: string,
+  options: RequestOptions = {},
+): Promise<AgentMessage[]> {
+  try {
+    checkRequests(to, content, options)
+    checkSomebody('requestQuorum', to)
+    checkQuorum(to, count)
+  } catch (error) {
+    throw refuse(error, to, content, options)
+  }
+  const { messages, failures } = await firstOf(context, to, count, content, options)
+  if (messages.length === count) return messages
+  const left = to.length - failures.length
+  const text = `${count} of ${to.length} agents have to answer; ${failures.length} failed, so that at most ${left} will.`
+  throw joined(text, failures, { needed: count, answered: messages.map(({ sender }) => sender) })
+}
+
+interface Failure {
+  agent: string
+  error: DramatisError
+}
+
+/** Up to `count` responses in order of arrival, or too many failures for that. Whatever is still open then is withdrawn. */
+async function firstOf(
+  context: Requester,
+  to: readonly string[],
+  count: number,
+  content: string,
+  options: RequestOptions,
+): Promise<{ messages: AgentMessage[]; failures: Failure[] }> {
+  const { signal: given } = options
+  const losers = new AbortController()
+  const { signal } = losers
+  if (given?.aborted) losers.abort(given.reason)
+  const stop = given && onAbort(given, () => losers.abort(given.reason))
+  const messages: AgentMessage[] = []
+  const failures: Failure[] = []
+  const group = count > 1 ? context.open(count) : 0
+  const waiting = group | context.waitingFor(given)
+  try {
+    await new Promise<void>((resolve, reject) => {
+      const isSettled = () => messages.length === count || failures.length > to.length - count
+      const answered = (message: AgentMessage) => {
+        if (!isSettled()) messages.push(message)
+        if (isSettled()) resolve()
+      }
+      const failed = (agent: string, error: unknown) => {
+        if (!(error instanceof DramatisError)) return reject(error)
+        if (!isSettled()) failures.push({ agent, error })
+        if (isSettled()) resolve()
+      }
+      for (const agent of to)
+        context.request(agent, content, { ...options, signal }, waiting).then(answered, (error) => failed(agent, error))
+    })
+  } finally {
+    stop?.()
+    context.close(group)
+    losers.abort(new Error('enough of the others have settled it'))
+  }
+  if (messages.length < count) {
+    if (context.signal.aborted) throw context.signal.reason
+    if (given?.aborted) throw withdrawn(to.join('", "'), given)
+  }
+  return { messages, failures }
+}
+
+function joined(text: string, failures: readonly Failure[], details: object): DramatisError {
+  const listed = failures.map(({ agent, error }) => `"${agent}": ${error.message}`).join(' ')
+  return new AgentFailedError(`${text} ${listed}`, {
+    ...details,
+    failures: failures.map(({ agent, error }) => ({ agent, ...error.toJSON() })),
+  })
+}
+
+function checkQuorum(to: readonly string[], count: number): void {
+  const twice = to.find((name, i) => to.indexOf(name) < i)
+  if (twice !== undefined)
+    throw wrongArgument('to', to, `it has "${twice}" twice, and an agent counts once for a quorum`)
+  if (!Number.isInteger(count) || count < 1 || count > to.length)
+    throw wrongArgument('count', count, `an integer from 1 to ${to.length} is needed: so many agents are asked`)
+}
+
+function checkSomebody(verb: string, to: readonly string[]): void {
+  if (to.length === 0)
+    throw new MessageRejectedError(`${verb} needs at least one agent; the list is empty.`, {
+      path: 'to',
+      got: 'an empty list',
+    })
+}

@@ -1,0 +1,58 @@
+/** Routing, as a script asks for it. The host chooses: it alone knows who is there and how much each has to do. */
+import { AUCTION_TERMS, BID_WANTED, bidsFor, reasonFor } from '../decisions/auction.ts'
+import { checkObject, checkText, wrongArgument } from '../definition/checks.ts'
+import type { OrchestratorContext } from '../definition/context/context.ts'
+import type { Candidate, CandidateOptions, RouteOptions } from '../definition/routing.ts'
+import type { TaskInput } from '../definition/task.ts'
+import { offerOf } from './delegate.ts'
+
+/** What the host is told of a task. */
+export interface RoutedTask {
+  text: string
+  assignedTo: string | null
+  requiredCapabilities: string[]
+}
+
+/** Whom the host has chosen, or among whom an auction has to. */
+export type Routed = { agent: string | null } | { bidders: Candidate[] }
+
+interface Asking extends OrchestratorContext {
+  /** A verb that the host serves. */
+  call(operation: string, args: object): Promise<unknown>
+}
+
+export async function route(turn: Asking, input: TaskInput, options: RouteOptions): Promise<string | null> {
+  const task = taskOf(input)
+  checkObject(options, 'options')
+  const routed = (await turn.call('route', { task, options })) as Routed
+  if ('agent' in routed) return routed.agent
+  const { bids } = await bidsFor(turn, task.text, wanted(task), routed.bidders, AUCTION_TERMS)
+  const agent = bids[0]?.agent ?? null
+  turn.decide(questionOf(task), agent ?? NOBODY, `auction: ${reasonFor(bids, AUCTION_TERMS.tieBreak)}`)
+  return agent
+}
+
+export async function candidates(turn: Asking, input: TaskInput, options: CandidateOptions): Promise<Candidate[]> {
+  const task = taskOf(input)
+  checkObject(options, 'options')
+  return (await turn.call('candidates', { task, options })) as Candidate[]
+}
+
+/** The choice where nobody is chosen. */
+export const NOBODY = 'nobody'
+
+const LONGEST = 60
+
+/** What is decided, as the trace has it. */
+export const questionOf = ({ text }: RoutedTask): string =>
+  `Who gets the task "${text.length > LONGEST ? `${text.slice(0, LONGEST)}...` : text}"?`
+
+const wanted = ({ text }: RoutedTask): string => BID_WANTED.replace('{query}', () => text)
+
+function taskOf(input: TaskInput): RoutedTask {
+  const { description: text, requiredCapabilities } = offerOf('', input, null)
+  if (text.trim() === '') throw wrongArgument('task', text, 'a text that says what is to be done is needed')
+  const assignedTo = (typeof input === 'string' ? undefined : input.assignedTo) ?? null
+  if (assignedTo !== null) checkText(assignedTo, 'task.assignedTo')
+  return { text, assignedTo, requiredCapabilities }
+}

@@ -1,0 +1,103 @@
+/** State that several agents read and change: `context.shared`. Each use is a call to the host and a logged step. */
+import { freeze } from 'immer'
+import { ConfigurationError, MessageRejectedError } from '../../errors.ts'
+import { checkFunction, checkName, wrongArgument } from '../definition/checks.ts'
+import type { SharedScope, SharedState } from '../definition/context/context.ts'
+import { handled, quiet } from '../definition/promises.ts'
+import type { RoleInfo } from '../definition/role.ts'
+import { checkBySchema } from '../definition/schema.ts'
+import type { Schema } from '../definition/tool.ts'
+
+export const SHARED_SCOPES: readonly SharedScope[] = ['agent_shared', 'team_shared', 'persistent']
+
+/** So often an update is tried while others come before it: each of them has got further meanwhile. */
+const MOST_TRIES = 1_000
+
+/** What the host says of a key: version 0 and no value, where nobody has written it. */
+export interface Kept {
+  version: number
+  value?: unknown
+}
+
+/** What became of a write, and what stands now. */
+export type Written = Kept & { done: boolean }
+
+/** Which state it is, as the host is told. */
+interface Place {
+  scope: SharedScope
+  owner?: string
+}
+
+export abstract class SharedVerbs {
+  /** The last update of each key, which the next one of this turn waits for: they would only come before each other. */
+  #updates: Map<string, Promise<unknown>> | undefined
+
+  abstract readonly role: RoleInfo
+  abstract call(operation: string, args: object, signal?: AbortSignal, alike?: object): Promise<unknown>
+  protected abstract assertOpen(): void
+
+  shared(scope: SharedScope, owner?: string): SharedState {
+    this.assertOpen()
+    const place = placeOf(scope, owner)
+    return {
+      get: <T>(key: string, schema?: Schema<unknown, T>) => handled(this.#get(place, key, schema)),
+      update: <T>(key: string, change: (value: T | undefined) => T) => handled(this.#inLine(place, key, change)),
+    }
+  }
+
+  async #get<T>(place: Place, key: string, schema: Schema<unknown, T> | undefined): Promise<T | undefined> {
+    const { value } = (await this.call('shared.get', { ...place, key })) as Kept
+    if (value === undefined || !schema) return freeze(value as T | undefined, true)
+    return checkBySchema(schema, value, (issues) => {
+      const text = `The value of "${key}" (${place.scope}) does not have the expected shape: ${issues}`
+      return new MessageRejectedError(text, { key, scope: place.scope, issues })
+    })
+  }
+
+  async #inLine<T>(place: Place, key: string, change: (value: T | undefined) => T): Promise<T> {
+    checkFunction(change, 'change')
+    if (place.owner !== undefined && place.owner !== this.role.name) throw notTheOwner(this.role.name, place.owner)
+    this.#updates ??= new Map()
+    const line = JSON.stringify([place.scope, key])
+    const mine = (this.#updates.get(line) ?? Promise.resolve()).then(() => this.#update(place, key, change))
+    this.#updates.set(line, mine.catch(quiet))
+    return mine
+  }
+
+  /**
+   * Reads, changes, and writes where nobody else has written meanwhile. A turn that is tried again finds each of its writes by
+   * the version that it was for, so that a change that comes to something else then is not made a second time.
+   */
+  async #update<T>(place: Place, key: string, change: (value: T | undefined) => T): Promise<T> {
+    // Told apart from what the handler reads itself: a turn that is tried again is to find its own.
+    let found = (await this.call('shared.get', { ...place, key, toUpdate: true })) as Kept
+    for (let tries = 0; tries < MOST_TRIES; tries++) {
+      const value = change(freeze(found.value as T | undefined, true))
+      if (value === undefined)
+        throw wrongArgument('change(value)', value, 'the new value is needed, null where there is nothing to keep')
+      const which = { ...place, key, ifVersion: found.version }
+      const answer = (await this.call('shared.update', { ...which, value }, undefined, which)) as Written
+      if (answer.done) return freeze(answer.value as T, true)
+      found = answer
+    }
+    throw new MessageRejectedError(
+      `Others changed "${key}" (${place.scope}) before this update ${MOST_TRIES} times in succession. Let fewer agents change one key, or each a key of its own.`,
+      { key, scope: place.scope, tries: MOST_TRIES },
+    )
+  }
+}
+
+function placeOf(scope: SharedScope, owner: string | undefined): Place {
+  if (!SHARED_SCOPES.includes(scope))
+    throw wrongArgument('scope', scope, `one of ${SHARED_SCOPES.join(', ')} is needed`)
+  if (owner === undefined) return { scope }
+  checkName(owner, 'owner')
+  if (scope === 'agent_shared') return { scope, owner }
+  throw wrongArgument('owner', owner, `${scope} is nobody's own; leave it out, or use 'agent_shared'`)
+}
+
+/** Who reads the state of another one does not write it. */
+export function notTheOwner(agent: string, owner: string): ConfigurationError {
+  const text = `context.shared: agent "${agent}" may not change what is "${owner}"'s (agent_shared): its owner alone does. Ask "${owner}" to, or use 'team_shared'.`
+  return new ConfigurationError(text, { path: 'context.shared', agent, owner })
+}

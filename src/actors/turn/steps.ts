@@ -1,0 +1,96 @@
+/** The steps of one turn: each is done once, and a turn that is tried again gets what it came to from the log. */
+import { DramatisError, type ErrorData, errorData, errorFrom } from '../../errors.ts'
+import { FAILED, REPLAYED, STEP_BEGAN, STEP_DONE } from '../../mailbox/frame.ts'
+import { checkFunction, checkStepOptions, checkText } from '../definition/checks.ts'
+import { encodeForm } from '../transport/outbox.ts'
+import { OpenSteps } from './open-steps.ts'
+import type { StepOf } from './tools.ts'
+import type { TurnHost, TurnStart } from './turn-host.ts'
+
+/** What it needs of its turn. */
+export interface SteppingTurn {
+  readonly start: TurnStart
+  readonly ended: boolean
+  /** The reader of the answer is far behind. */
+  readonly breathless: boolean
+  /** Why no verb works any more, if none does. */
+  refusal(): DramatisError | undefined
+  nextStep(): number
+}
+
+export class StepRunner {
+  readonly open = new OpenSteps()
+  readonly #loop: TurnHost
+  readonly #turn: SteppingTurn
+  readonly #gate: () => Promise<void>
+
+  /** `gate` waits for that reader. */
+  constructor(loop: TurnHost, turn: SteppingTurn, gate: () => Promise<void>) {
+    this.#loop = loop
+    this.#turn = turn
+    this.#gate = gate
+  }
+
+  /** One that the handler has named. */
+  async own<T>(name: string, run: () => Promise<T> | T, options?: { idempotent?: boolean }): Promise<T> {
+    const refusal = this.#turn.refusal()
+    if (refusal) throw refusal
+    checkText(name, 'name')
+    checkFunction(run, 'run')
+    if (options !== undefined) checkStepOptions(options)
+    return this.run({ name, idempotent: options?.idempotent === true }, run)
+  }
+
+  async run<T>({ name, idempotent, tool }: StepOf, run: () => Promise<T> | T): Promise<T> {
+    if (this.#turn.breathless) await this.#gate()
+    const logged = this.#turn.start.replay?.matchStep(name, tool?.callId)
+    if (logged) {
+      this.#record(REPLAYED, logged.step, name, undefined, 0)
+      if (logged.failed) throw errorFrom(JSON.parse(logged.data!) as ErrorData)
+      return (logged.data === undefined ? undefined : JSON.parse(logged.data)) as T
+    }
+    const permit = this.#loop.goingOn.permit(this.#turn.start) // something of its own begins: it does not only wait
+    if (permit) await permit
+    const step = this.#turn.nextStep()
+    this.#record(STEP_BEGAN, step, name, tool?.input, idempotent ? 0 : FAILED, tool?.callId, undefined, tool?.polling)
+    const open = tool ? this.open.beginTool() : this.open.begin()
+    const beganAt = tool && this.#loop.now()
+    try {
+      const result = await (tool ? run() : this.open.call(open, run))
+      const { data, value } = encodeForm(result, `step "${name}"`)
+      this.#record(STEP_DONE, step, name, data, 0, tool?.callId, beganAt)
+      return value as T
+    } catch (error) {
+      const failure = tool && error instanceof DramatisError ? error : this.#loop.failure(error, `step "${name}"`)
+      if (!this.#turn.ended)
+        this.#record(STEP_DONE, step, name, JSON.stringify(errorData(failure)), FAILED, tool?.callId, beganAt)
+      throw error
+    } finally {
+      this.open.end(open)
+      this.#loop.mayPark(this.#turn.start)
+    }
+  }
+
+  #record(
+    kind: number,
+    step: number,
+    content: string,
+    data: string | undefined,
+    flags: number,
+    callId?: string,
+    beganAt?: number,
+    polling = false,
+  ): void {
+    const { outbox } = this.#loop
+    const { start, ended } = this.#turn
+    if (ended) throw this.#turn.refusal()
+    const fields = outbox.begin(kind, start.run, start.turn, step, content, data)
+    fields.flags = flags
+    fields.threadId = callId
+    fields.polling = polling
+    if (beganAt !== undefined) fields.limit = Math.min(Math.round(this.#loop.now() - beganAt), 2 ** 31 - 1)
+    fields.attempt = start.attempt
+    outbox.checkedSize()
+    outbox.writeAbout(start.id)
+  }
+}

@@ -1,0 +1,149 @@
+/** The tools of one turn: each call is a step, so that a turn that is tried again gets its output from the log. */
+import { v5 } from 'uuid'
+import { type DramatisError, MessageRejectedError, shown, ToolInputError } from '../../errors.ts'
+import { idText } from '../../mailbox/frame-id.ts'
+import { approvalOf, assertApproved } from '../definition/approval.ts'
+import type { ToolSpec } from '../definition/model.ts'
+import type { ToolDefinition } from '../definition/tool.ts'
+import type { RoleTools } from '../model/role-tools.ts'
+import { checkedInput, runTool } from '../tools/run-tool.ts'
+import { encodeData } from '../transport/outbox.ts'
+import type { TurnHost, TurnStart } from './turn-host.ts'
+
+/** What is done as a step: the handler's own, or, with `tool`, a tool of this thread. */
+export interface StepOf {
+  readonly name: string
+  readonly idempotent: boolean
+  readonly tool?: { readonly callId: string; readonly input: string | undefined; readonly polling: boolean }
+}
+
+/** What it needs of its turn. */
+export interface ToolTurn {
+  readonly start: TurnStart
+  readonly runId: string
+  signal(): AbortSignal
+  /** Why no verb works any more, if none does. */
+  refusal(): DramatisError | undefined
+  /** A verb that the host serves. */
+  call(operation: string, args: object, signal?: AbortSignal): Promise<unknown>
+  runStep<T>(step: StepOf, run: () => Promise<T>): Promise<T>
+  /** What is done meanwhile counts as the turn's own work. */
+  atWork<T>(work: () => Promise<T>): Promise<T>
+  progress(tool: string, callId: string, note: string): void
+}
+
+export class TurnTools implements RoleTools {
+  /** What a model is told of them. */
+  get specs(): readonly ToolSpec[] {
+    return this.#loop.toolbox.specs
+  }
+
+  isSequential(name: string): boolean {
+    return this.#loop.toolbox.isSequential(name)
+  }
+
+  polls(name: string): boolean {
+    return this.#loop.toolbox.polls(name)
+  }
+
+  readonly #loop: TurnHost
+  readonly #turn: ToolTurn
+  /** How often each call was made in this turn, by what names it. */
+  readonly #made = new Map<string, number>()
+
+  constructor(loop: TurnHost, turn: ToolTurn) {
+    this.#loop = loop
+    this.#turn = turn
+  }
+
+  /** Its output. `signal` withdraws the call. */
+  async run(name: string, input: unknown, signal?: AbortSignal): Promise<unknown> {
+    const refusal = this.#turn.refusal()
+    if (refusal) throw refusal
+    const definition = this.#loop.toolbox.find(name, this.#loop.role.name)
+    const text = encodeData(input, 'input')
+    const callId = this.#callId(name, text)
+    if (!definition) {
+      const call = { name, input, callId, ...(this.polls(name) && { polling: true }) }
+      return this.#turn.atWork(() => this.#turn.call('tool', call, signal))
+    }
+    const approval = await approvalOf(definition, input, this.#loop.role.name)
+    if (approval) assertApproved(await this.#turn.call('ask', approval, signal), name, this.#loop.role.name)
+    if (await this.#isSimulated(definition, signal)) return this.#simulated(definition, input, callId, signal)
+    const { idempotent, polling } = definition
+    const step = { name, idempotent, tool: { callId, input: text, polling } }
+    return this.#turn.runStep(step, () => this.#runHere(definition, input, callId, signal))
+  }
+
+  async #isSimulated({ readOnly, outside }: ToolDefinition, signal: AbortSignal | undefined): Promise<boolean> {
+    if (!this.#loop.toolbox.rehearsed) return false
+    return (await this.#turn.call('tool.simulated', { readOnly, outside }, signal)) === true
+  }
+
+  /** The host answers in its place. */
+  async #simulated(tool: ToolDefinition, input: unknown, callId: string, signal?: AbortSignal): Promise<unknown> {
+    const { name, polling, readOnly, outside, outputSchema } = tool
+    await checkedInput(tool, input, this.#loop.role.name)
+    const simulated = { readOnly, outside, outputSchema }
+    const call = { name, input, callId, simulated, ...(polling && { polling: true }) }
+    return this.#turn.atWork(() => this.#turn.call('tool', call, signal))
+  }
+
+  /**
+   * The same for a model: `input` is JSON as it wrote it, and the output is for it to read. What it rejects with is for the model
+   * too, as `ToolInputError` for what is no JSON.
+   */
+  async call(name: string, input: string, signal: AbortSignal | undefined): Promise<string> {
+    const output = await this.run(name, parsed(name, this.#loop.role.name, input), signal)
+    return typeof output === 'string' ? output : (JSON.stringify(output) ?? '')
+  }
+
+  /** The same again for the same call of the same message, however often its turn is tried. */
+  #callId(name: string, input: string | undefined): string {
+    const call = v5(`${name} ${input}`, idText(...this.#turn.start.id))
+    const nth = (this.#made.get(call) ?? 0) + 1
+    this.#made.set(call, nth)
+    return nth === 1 ? call : v5(`${nth}`, call)
+  }
+
+  async #runHere(
+    tool: ToolDefinition,
+    input: unknown,
+    callId: string,
+    signal: AbortSignal | undefined,
+  ): Promise<unknown> {
+    const { start, runId } = this.#turn
+    const ofTurn = this.#turn.signal()
+    const output = await runTool(tool, input, {
+      agent: this.#loop.role.name,
+      runId,
+      idempotencyKey: callId,
+      log: this.#loop.loggerFor(start, { tool: tool.name }),
+      signal: signal ? AbortSignal.any([ofTurn, signal]) : ofTurn,
+      timer: (ms, task, limit) => this.#loop.timer(ms, task, limit),
+      maxBytes: this.#loop.outbox.maxMessageBytes,
+      progress: (note) => this.#turn.progress(tool.name, callId, note),
+    })
+    return output === undefined ? undefined : JSON.parse(output)
+  }
+}
+
+function parsed(tool: string, agent: string, input: string): unknown {
+  if (input.trim() === '') return {} // what models write where there is nothing to say
+  try {
+    return JSON.parse(input)
+  } catch (error) {
+    const text = `The input that agent "${agent}" gave the tool "${tool}" is no JSON: ${error instanceof Error ? error.message : ''}`
+    throw new ToolInputError(text, { tool, agent }, error)
+  }
+}
+
+/** The name of a tool that is given by its name, or as it was defined. */
+export function toolNameOf(tool: unknown): string {
+  const name: unknown = typeof tool === 'string' ? tool : Object(tool).name
+  if (typeof name === 'string' && name !== '') return name
+  throw new MessageRejectedError(`tool is ${shown(tool)}; a tool or its name is needed.`, {
+    path: 'tool',
+    got: shown(tool),
+  })
+}

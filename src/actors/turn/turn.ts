@@ -1,0 +1,396 @@
+/**
+ * One turn: the handling of one message, and the verbs that its handler has meanwhile. When the turn ends, its context
+ * is closed: open waits are cancelled and later verbs fail with `TurnEndedError`.
+ */
+import { setMaxListeners } from 'node:events'
+import type { Immutable } from 'immer'
+import { v4 } from 'uuid'
+import type { Blackboard } from '../../blackboard/entry.ts'
+import { type DramatisError, describe, TaskRefusedError, TurnEndedError } from '../../errors.ts'
+import { LOG, NOW, SIGNALLED } from '../../mailbox/frame.ts'
+import { idText } from '../../mailbox/frame-id.ts'
+import { type AgentMessage, ORCHESTRATOR } from '../../mailbox/message.ts'
+import { durationOf } from '../definition/checks.ts'
+import type { AgentContext } from '../definition/context/context.ts'
+import type { Logger } from '../definition/logger.ts'
+import type { ModelAnswer, ModelCall } from '../definition/model.ts'
+import { handled } from '../definition/promises.ts'
+import type { ContextStrategy, RoleInfo } from '../definition/role.ts'
+import { seededRandom } from '../definition/seeded-random.ts'
+import type { Tool } from '../definition/tool.ts'
+import { LOOP_FOUND } from '../model/rounds-watch.ts'
+import type { ThinkingTurn } from '../model/thinking-turn.ts'
+import { AGENT_STATUS } from '../model/verb-tools.ts'
+import { turnBlackboard } from './board-verbs.ts'
+import type { CallingTurn } from './calls.ts'
+import { delegate, type TaskTurn } from './delegate.ts'
+import { type Draft, Drafts } from './drafts.ts'
+import { Emitter } from './emitter.ts'
+import { ACKNOWLEDGE } from './handoff.ts'
+import { MessageVerbs } from './message-verbs.ts'
+import { Messenger } from './messenger.ts'
+import type { OpenSteps } from './open-steps.ts'
+import { RequestGroups } from './request-groups.ts'
+import type { StateScope } from './state-rules.ts'
+import { type SteppingTurn, StepRunner } from './steps.ts'
+import { TurnTools, toolNameOf } from './tools.ts'
+import type { TurnHost, TurnStart } from './turn-host.ts'
+
+export class Turn extends MessageVerbs implements AgentContext, CallingTurn, SteppingTurn {
+  readonly #loop: TurnHost
+  readonly start: TurnStart
+  #step: number
+  #ended = false
+  #reason: DramatisError | undefined
+  #controller: AbortController | undefined
+  /** Sleeps, calls of tools, calls of models: something of its own goes on. */
+  #working = 0
+  #isToAcknowledge = false
+  #stepping: StepRunner | undefined
+  #drafts: Drafts | undefined
+  #random: (() => number) | undefined
+  #blackboard: Blackboard | undefined
+  #messenger: Messenger | undefined
+  #emitter: Emitter | undefined
+  #groups: RequestGroups | undefined
+  #tools: TurnTools | undefined
+
+  constructor(loop: TurnHost, start: TurnStart) {
+    super()
+    this.#loop = loop
+    this.start = start
+    this.#step = start.replay?.nextStep ?? 0
+  }
+
+  // ---- what the turn is
+
+  get role(): RoleInfo {
+    return this.#loop.role
+  }
+  get data(): unknown {
+    return this.#loop.data
+  }
+  get runId(): string {
+    return this.start.view.id
+  }
+  get run(): { metadata: Readonly<Record<string, string>>; threadId?: string } {
+    const { metadata, threadId } = this.start.view
+    return threadId === undefined ? { metadata } : { metadata, threadId }
+  }
+  get attempt(): number {
+    return this.start.attempt
+  }
+  get signal(): AbortSignal {
+    if (!this.#controller) {
+      this.#controller = new AbortController()
+      setMaxListeners(0, this.#controller.signal) // a handler may give it to all that it does
+      if (this.#reason) this.#controller.abort(this.#reason)
+      else if (this.#ended) this.#controller.abort(this.#endedError())
+    }
+    return this.#controller.signal
+  }
+  get log(): Logger {
+    return this.#loop.loggerFor(this.start)
+  }
+
+  // ---- state
+
+  get state(): Immutable<object> {
+    return this.draftOf('state')?.value ?? this.#loop.state
+  }
+  setState(recipe: (draft: object) => void): void {
+    this.#check()
+    this.#loop.stateRules.assertMay('state', 'setState')
+    this.#drafts ??= new Drafts()
+    this.#drafts.change('state', this.#loop.state, recipe)
+  }
+  get runState(): Immutable<object> {
+    return this.draftOf('runState')?.value ?? this.#loop.runState(this.start.view)
+  }
+  setRunState(recipe: (draft: object) => void): void {
+    this.#check()
+    this.#loop.stateRules.assertMay('runState', 'setRunState')
+    this.#drafts ??= new Drafts()
+    this.#drafts.change('runState', this.#loop.runState(this.start.view), recipe)
+  }
+
+  /** What a commit has to write of that state; a failed turn is never asked. */
+  draftOf(scope: StateScope): Draft | undefined {
+    return this.#drafts?.of(scope, scope === 'state' ? this.#loop.state : this.#loop.runState(this.start.view))
+  }
+
+  // ---- messages
+
+  protected get tasks(): TaskTurn {
+    const { start } = this
+    const isTask = start.type === 'delegate' || this.#loop.name(start.caller) === ORCHESTRATOR
+    return {
+      agent: this.role.name,
+      message: start.message,
+      taskId: isTask && start.correlation !== 0 ? idText(...start.id) : null,
+      refusal: () => this.refusal(),
+      ask: (to, content, options, type, onSent) =>
+        this.messages.request(to, content, options, type, undefined, onSent) as Promise<AgentMessage>,
+      told: this.told,
+      report: (content, data) => this.report(content, data),
+      call: (operation, args) => this.call(operation, args),
+      release: () => {
+        start.correlation = 0
+        start.streams = false
+        this.#emitter?.close() // no reader will say that it has read
+      },
+    }
+  }
+  emit(chunk: string): void {
+    this.#check()
+    this.#emitter ??= new Emitter(this.#loop, this.start)
+    this.#emitter.emit(chunk, this.nextStep())
+  }
+
+  /** What a frame says of a wait that the signal may end: the turn's own is the runtime's. */
+  waitingFor(signal: AbortSignal | undefined): number {
+    return signal && signal !== this.#controller?.signal ? SIGNALLED : 0
+  }
+
+  protected get told(): Messenger['told'] {
+    return (error, to, content, options) => this.messages.told(error, to, content, options)
+  }
+  protected get several(): RequestGroups {
+    this.#groups ??= new RequestGroups(this.#loop, this, this.messages)
+    return this.#groups
+  }
+  protected get messages(): Messenger {
+    this.#messenger ??= new Messenger(this.#loop, this)
+    return this.#messenger
+  }
+
+  // ---- the blackboard
+
+  get blackboard(): Blackboard {
+    this.#blackboard ??= turnBlackboard((operation, args, wait) => this.call(operation, args, wait))
+    return this.#blackboard
+  }
+  protected get hears(): boolean {
+    return this.#loop.observes
+  }
+
+  /** A verb that the host serves. The answer is JSON; `signal` withdraws it. For `alike` see the messenger. */
+  call(operation: string, args: object, signal?: AbortSignal, alike?: object): Promise<unknown> {
+    return this.messages.call(operation, args, signal, undefined, alike)
+  }
+
+  // ---- tools
+
+  tool<In, Out>(tool: Tool<In, Out>, input: NoInfer<In>): Promise<Out>
+  tool<T extends Tool = Tool>(
+    name: string,
+    input: NonNullable<T['~types']>['input'],
+  ): Promise<NonNullable<T['~types']>['output']>
+  tool(tool: Tool | string, input: unknown): Promise<unknown> {
+    return handled(this.#callTool(tool, input))
+  }
+  async #callTool(tool: Tool | string, input: unknown): Promise<unknown> {
+    return this.tools.run(toolNameOf(tool), input)
+  }
+
+  /** Its tools, for the verb and for the loop of a model. */
+  protected get tools(): TurnTools {
+    const { start, runId } = this
+    this.#tools ??= new TurnTools(this.#loop, {
+      start,
+      runId,
+      refusal: () => this.refusal(),
+      signal: () => this.signal,
+      call: (operation, args, signal) => this.call(operation, args, signal),
+      atWork: (work) => this.#atWork(work),
+      runStep: (step, run) => this.#stepRunner.run(step, run),
+      progress: (tool, callId, note) => this.#progress(tool, callId, note),
+    })
+    return this.#tools
+  }
+
+  /** A tool says how far it has come. */
+  #progress(tool: string, callId: string, note: string): void {
+    if (this.#ended) return
+    const { outbox } = this.#loop
+    outbox.begin(LOG, this.start.run, this.start.turn, 0, note, JSON.stringify({ tool })).threadId = callId
+    outbox.write(outbox.size(), 'soon')
+  }
+
+  // ---- models
+
+  /** Those that its model has as tools. */
+  get verbs(): readonly string[] {
+    return this.#loop.verbs
+  }
+  get strategy(): ContextStrategy | undefined {
+    return this.#loop.strategy
+  }
+  protected get thinking(): ThinkingTurn {
+    const { role, verbs, loops, strategy, buildContext } = this.#loop
+    return {
+      role,
+      context: this,
+      verbs,
+      loops,
+      tools: this.tools,
+      strategy,
+      buildContext: buildContext && ((history) => buildContext(history, this)),
+      delegate: (to, task, options) => delegate(this.tasks, to, task, options),
+      refusal: () => this.refusal(),
+      others: () => this.call(AGENT_STATUS, {}),
+      loopFound: (step, signs) => this.call(LOOP_FOUND, { step, signs }),
+      ask: (call, signal) => this.#atWork(() => this.#ask(call, signal)),
+    }
+  }
+  #ask(call: ModelCall, signal: AbortSignal | undefined): Promise<ModelAnswer> {
+    const onPiece = call.stream ? (piece: string) => this.emit(piece) : undefined
+    return this.messages.call('model', call, signal, onPiece) as Promise<ModelAnswer>
+  }
+
+  // ---- steps, time, chance
+
+  get #stepRunner(): StepRunner {
+    this.#stepping ??= new StepRunner(this.#loop, this, () => this.#gate())
+    return this.#stepping
+  }
+  step<T>(name: string, run: () => Promise<T> | T, options?: { idempotent?: boolean }): Promise<T> {
+    return handled(this.#stepRunner.own(name, run, options))
+  }
+  now(): number {
+    this.#check()
+    const logged = this.start.replay?.matchNow()
+    if (logged !== undefined) return logged
+    const { outbox, now } = this.#loop
+    outbox.begin(NOW, this.start.run, this.start.turn, this.nextStep(), '', undefined)
+    return outbox.writeTimed(now())
+  }
+  random(): number {
+    this.#check()
+    this.#random ??= seededRandom(this.start.id)
+    return this.#random()
+  }
+  uuid(): string {
+    return v4({ random: Uint8Array.from({ length: 16 }, () => this.random() * 256) })
+  }
+  sleep(ms: number): Promise<void> {
+    return handled(this.#sleep(ms))
+  }
+  async #sleep(ms: number): Promise<void> {
+    this.#check()
+    const duration = durationOf(ms, 'ms')
+    if (this.#emitter?.behind) await this.#gate()
+    await this.#atWork(() => this.#loop.sleep(duration, this.signal))
+    this.#check()
+  }
+  /** Something of its own goes on, though nothing runs in its thread: it does not only wait. */
+  async #atWork<T>(work: () => Promise<T>): Promise<T> {
+    this.#working += 1
+    const permit = this.#loop.goingOn.permit(this.start)
+    try {
+      if (permit) await permit
+      return await work()
+    } finally {
+      this.#working -= 1
+      if (!this.#ended) this.#loop.mayPark(this.start) // else another turn may have its place
+    }
+  }
+
+  refuse(reason: string): TaskRefusedError {
+    const agent = this.role.name
+    const why = describe(reason)
+    return new TaskRefusedError(`Agent "${agent}" refused: ${why}`, { agent, reason: why })
+  }
+
+  // ---- for the loop, and for the parts of the turn
+
+  get ended(): boolean {
+    return this.#ended
+  }
+  /** Why the turn is to stop, if it is. */
+  get reason(): DramatisError | undefined {
+    return this.#reason
+  }
+  /** All that is open waits for others. */
+  get parked(): boolean {
+    return this.waits && !this.#stepping?.open.work
+  }
+  /** It waits for others, and nothing of its own goes on but perhaps steps. */
+  get waits(): boolean {
+    const waits = (this.#messenger?.waiting ?? 0) + (this.#emitter?.waiting ?? 0)
+    return waits > 0 && this.#working === 0 && !this.#isToAcknowledge && !this.#messenger?.replaying
+  }
+  get steps(): OpenSteps | undefined {
+    return this.#stepping?.open
+  }
+  nextStep(): number {
+    this.#step += 1
+    return this.#step
+  }
+  refusal(): DramatisError | undefined {
+    return this.#ended ? this.#endedError() : this.#reason
+  }
+  get breathless(): boolean {
+    return this.#emitter?.behind ?? false
+  }
+  async breathe(): Promise<void> {
+    this.#loop.link.flush()
+    await this.#loop.breath()
+    if (this.#emitter?.behind) await this.#gate()
+  }
+  /** A verb waits for the reader of the answer. */
+  async #gate(): Promise<void> {
+    const open = this.steps
+    const steps = open?.began()
+    await this.#emitter?.gate()
+    if (steps) open?.settled(steps)
+  }
+  /** The reader of the answer has read that many pieces more. */
+  read(count: number): void {
+    this.#emitter?.read(count)
+  }
+
+  /** It was handed a task off, and has not refused it: it says so when that is due. Until then it does not only wait. */
+  acknowledge(defer: (task: () => void) => void): void {
+    this.#isToAcknowledge = true
+    defer(() => {
+      this.#isToAcknowledge = false
+      if (!this.refusal()) void this.call(ACKNOWLEDGE, {})
+    })
+  }
+
+  /** The turn is to stop: its signal fires, what it waits for is withdrawn, what follows it follows. */
+  abort(reason: DramatisError): void {
+    if (this.#ended || this.#reason) return
+    this.#reason = reason
+    this.#messenger?.withdrawAll(reason, true)
+    this.#emitter?.close()
+    this.#controller?.abort(reason)
+  }
+
+  /** The turn has ended. */
+  close(): void {
+    this.#ended = true
+    this.#drafts = undefined // what counts of it stands in the state by now
+    // Only then: an error's stack costs more than most turns.
+    if (this.#messenger && this.#messenger.waiting > 0) this.#messenger.withdrawAll(this.#endedError(), false)
+    this.#emitter?.close()
+    if (this.#controller && !this.#controller.signal.aborted) this.#controller.abort(this.#endedError())
+  }
+
+  #check(): void {
+    this.assertOpen()
+    if (this.#reason) throw this.#reason
+  }
+
+  /** For a verb that has no promise to reject. */
+  protected assertOpen(): void {
+    if (this.#ended) throw this.#endedError()
+  }
+
+  #endedError(): TurnEndedError {
+    const agent = this.role.name
+    const text = `The turn of agent "${agent}" has ended; its context cannot be used any more. Await what the handler starts before it returns.`
+    return new TurnEndedError(text, { agent, runId: this.runId })
+  }
+}

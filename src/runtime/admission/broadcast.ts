@@ -1,0 +1,79 @@
+/** What an agent says to all: it stands in the log as it was sent, and everybody else gets a copy of it. */
+import { type DramatisError, MessageRejectedError } from '../../errors.ts'
+import {
+  copyFrame,
+  correlationOf,
+  lengthOf,
+  setCorrelation,
+  setRecipient,
+  setTurn,
+  turnOf,
+} from '../../mailbox/frame.ts'
+import { allocate, type Memory } from '../../mailbox/memory.ts'
+import type { OwnFrame } from '../log/host-frames.ts'
+import type { Cell } from '../state/cell.ts'
+import type { Copying, Core } from '../state/core.ts'
+import type { RunState } from '../state/run-state.ts'
+
+interface Failure {
+  agent: string
+  error: DramatisError
+}
+
+export class Copies implements Copying {
+  readonly #core: Core
+
+  constructor(core: Core) {
+    this.#core = core
+  }
+
+  /** Whom a message to all is for. */
+  everybodyBut(sender: Cell, run: RunState): Cell[] {
+    return this.#core.agents(run).filter((cell) => cell !== sender)
+  }
+
+  broadcast(sender: Cell, run: RunState, memory: Memory, at: number): void {
+    const others = this.everybodyBut(sender, run)
+    const numbers = others.map(() => this.#core.sends.number())
+    const original = copyOf(memory, at) // the log may have given its own up by the time of the verdict
+    sender.broadcasts.set(correlationOf(memory, at), { turn: turnOf(memory, at), copies: numbers })
+    const posted = others.map(({ index }, i) =>
+      this.#post(sender, run, addressed(copyOf(memory, at), index, numbers[i]!)),
+    )
+    void Promise.all(posted).then((errors) => {
+      sender.broadcasts.delete(correlationOf(original.memory, 0))
+      const failures = errors.flatMap((error, i) => (error ? { agent: others[i]!.name, error } : []))
+      this.#core.verdicts.give(sender, run, original.memory, 0, refusalOf(failures, others.length))
+    })
+  }
+
+  /** Resolves when the message is accepted, or with the error that refuses it. */
+  #post(sender: Cell, run: RunState, frame: OwnFrame): Promise<DramatisError | undefined> {
+    return new Promise((resolve) => this.#core.sends.post(sender, run, frame, resolve))
+  }
+}
+
+function copyOf(memory: Memory, at: number): OwnFrame {
+  const bytes = lengthOf(memory, at)
+  const copy = allocate(bytes)
+  copyFrame(memory, at, copy, 0, bytes)
+  return { memory: copy, bytes }
+}
+
+/** The copy for one of them. It is in no turn: what its sender has logged is the message itself. */
+function addressed(copy: OwnFrame, recipient: number, number: number): OwnFrame {
+  setRecipient(copy.memory, 0, recipient)
+  setCorrelation(copy.memory, 0, number)
+  setTurn(copy.memory, 0, 0)
+  return copy
+}
+
+function refusalOf(failures: readonly Failure[], count: number): MessageRejectedError | undefined {
+  if (failures.length === 0) return undefined
+  const others = failures.length < count ? '; the others have it' : ''
+  const listed = failures.map(({ agent, error }) => `"${agent}": ${error.message}`).join(' ')
+  return new MessageRejectedError(
+    `The broadcast did not get to ${failures.length} of ${count} agents${others}. ${listed}`,
+    { failures: failures.map(({ agent, error }) => ({ agent, code: error.code, message: error.message })) },
+  )
+}

@@ -1,0 +1,177 @@
+/**
+ * Who may give tasks to whom, and how deeply. The host has the say: what a thread writes does not get around it. Source:
+ * document 002, roles; supervision rule 21.
+ */
+import { DelegationRefusedError } from '../../errors.ts'
+import { correlationOf, kindOf, REQUEST, turnOf, typeOf } from '../../mailbox/frame.ts'
+import type { Memory } from '../../mailbox/memory.ts'
+import { type Offered, offeredIn } from '../mailboxes/task-offer.ts'
+import { DELEGATION_BOUND, type DelegationBound } from '../settings/delegation-bound.ts'
+import type { Cell } from '../state/cell.ts'
+import { type Core, USER_INDEX } from '../state/core.ts'
+import { missingOf } from './capabilities.ts'
+import { chainOf } from './chain.ts'
+import { mayUse } from './trust.ts'
+
+interface Obstacle {
+  why: string
+  advice: string
+}
+
+/** What keeps one agent from delegating to another, if anything does. The protocol script and the caller may delegate to anybody who takes tasks. */
+function obstacleOf(from: Cell, to: Cell): Obstacle | undefined {
+  const { delegationAllowed, canDelegateTo } = from.settings.info
+  if (to.settings.info.canBeDelegatedTo === false)
+    return {
+      why: `"${to.name}" takes no tasks of others (canBeDelegatedTo: false)`,
+      advice: 'Ask it by a request, or take canBeDelegatedTo out of its role.',
+    }
+  if (!from.settings.counted) return undefined
+  if (from === to) return { why: 'nobody delegates to itself', advice: 'Do it in this turn, or name another agent.' }
+  if (!mayUse(from, 'delegate'))
+    return {
+      why: `"${from.name}" may answer and report alone (trust: 'untrusted')`,
+      advice: "Let another agent do it, or give its role trust: 'internal'.",
+    }
+  if (delegationAllowed === false)
+    return {
+      why: `"${from.name}" may not delegate (delegationAllowed: false)`,
+      advice: 'Take delegationAllowed out of its role.',
+    }
+  if (canDelegateTo && !canDelegateTo.includes(to.name))
+    return {
+      why: `"${from.name}" may delegate to ${namesOf(canDelegateTo)} alone (canDelegateTo)`,
+      advice: `Add "${to.name}" to its canDelegateTo.`,
+    }
+  return undefined
+}
+
+const namesOf = (names: readonly string[]) =>
+  names.length === 0 ? 'nobody' : names.map((name) => `"${name}"`).join(', ')
+
+/** From now on it may delegate to these alone. Its own thread sees it in its role from its next life on. */
+export function grant({ settings }: Cell, canDelegateTo: string[] | undefined): void {
+  settings.info = Object.freeze({
+    ...settings.info,
+    canDelegateTo: Object.freeze([...(canDelegateTo ?? [])]) as string[],
+  })
+}
+
+/** Throws for the first to whom that one may not delegate: what it makes reaches no further. */
+export function refuseBeyond(maker: Cell, takers: readonly Cell[]): void {
+  for (const to of takers) {
+    const obstacle = obstacleOf(maker, to)
+    if (obstacle) throw refusal(maker, to, obstacle, { path: 'type.canDelegateTo' })
+  }
+}
+
+export const mayDelegate = (from: Cell, to: Cell): boolean => obstacleOf(from, to) === undefined
+
+/** To whom each may delegate, by name. */
+export function delegationGraph(agents: readonly Cell[]): Record<string, string[]> {
+  const reached = (from: Cell) => agents.filter((to) => mayDelegate(from, to)).map(({ name }) => name)
+  return Object.fromEntries(agents.map((from) => [from.name, reached(from)]))
+}
+
+/** Why that message from one to another is refused, if it is a delegation and must not be. */
+export function delegationRefusal(
+  core: Core,
+  from: Cell,
+  to: Cell,
+  memory: Memory,
+  at: number,
+): DelegationRefusedError | undefined {
+  if (typeOf(memory, at) !== 'delegate') return undefined
+  const obstacle = obstacleOf(from, to)
+  if (obstacle) return refusal(from, to, obstacle)
+  if (kindOf(memory, at) !== REQUEST) return undefined
+  const turn = turnOf(memory, at)
+  if (isOfTurn(from, memory, at) && !from.holderOf(turn)?.mailbox.handed.get(turn))
+    return refusal(from, to, { why: 'it comes out of no turn that is open', advice: 'Await it in the handler.' })
+  const flaw = flawOfTask(core, to, offeredIn(memory, at))
+  return flaw ? refusal(from, to, flaw) : tooDeep(core, from, to, turn)
+}
+
+/** Why that one can never do the task as it is, if it cannot. */
+function flawOfTask(core: Core, to: Cell, { deadline, requiredCapabilities }: Offered): Obstacle | undefined {
+  const now = core.clock.now()
+  if (deadline !== null && deadline <= now)
+    return {
+      why: `the deadline of the task was ${now - deadline} ms ago`,
+      advice: 'A deadline is in epoch ms: context.now() and the time that the task may take.',
+    }
+  const missing = missingOf(to.settings.info.capabilities ?? [], requiredCapabilities)
+  if (missing.length === 0) return undefined
+  return {
+    why: `the task needs ${namesOf(missing)} (requiredCapabilities), which "${to.name}" does not declare`,
+    advice: 'Give it to an agent that has this among its capabilities, or leave it out.',
+  }
+}
+
+/** Why the turn of that agent may not hand its duty off to the other, if it may not. */
+export function handoffRefusal(
+  core: Core,
+  from: Cell,
+  to: Cell,
+  turn: number,
+  offer: Offered,
+): DelegationRefusedError | undefined {
+  const obstacle = obstacleOf(from, to) ?? flawOfTask(core, to, offer)
+  return obstacle ? refusal(from, to, obstacle) : tooDeep(core, from, to, turn)
+}
+
+/**
+ * Why a manager may not give the task of the turn of `from` to another agent, if it may not. The task moves, and what a
+ * strategy says of how deep agents may delegate by themselves does not count.
+ */
+export function reassignRefusal(
+  core: Core,
+  by: Cell,
+  from: Cell,
+  to: Cell,
+  turn: number,
+): DelegationRefusedError | undefined {
+  const obstacle = obstacleOf(by, to)
+  return obstacle ? refusal(by, to, obstacle) : tooDeep(core, from, to, turn, DELEGATION_BOUND)
+}
+
+function tooDeep(
+  core: Core,
+  from: Cell,
+  to: Cell,
+  turn: number,
+  { limit, name, why }: DelegationBound = core.delegationBound,
+): DelegationRefusedError | undefined {
+  const depth = delegationDepth(core, from, turn) + 1
+  if (depth <= limit) return undefined
+  return refusal(
+    from,
+    to,
+    {
+      why: `it would be ${depth} delegations deep, and ${why}`,
+      advice: 'Do the task, refuse it, or let somebody nearer to who asked delegate it.',
+    },
+    { bound: name, limit, depth },
+  )
+}
+
+/** What the host asks in the name of an agent, or of the caller, belongs to no turn of theirs. */
+const isOfTurn = (from: Cell, memory: Memory, at: number) => from.index !== USER_INDEX && correlationOf(memory, at) > 0
+
+/** How many delegations, and handoffs of them, have led to that turn. */
+function delegationDepth(core: Core, cell: Cell, turn: number): number {
+  let depth = 0
+  for (const { envelope } of chainOf(core, cell, turn)) {
+    if (typeOf(envelope.memory, envelope.at) === 'delegate') depth += 1
+    depth += core.settlement.requestOf(envelope)?.replaced ?? 0
+  }
+  return depth
+}
+
+const refusal = (from: Cell, to: Cell, { why, advice }: Obstacle, details: object = {}) =>
+  new DelegationRefusedError(`"${from.name}" cannot delegate to "${to.name}": ${why}. ${advice}`, {
+    from: from.name,
+    to: to.name,
+    reason: why,
+    ...details,
+  })

@@ -1,0 +1,183 @@
+/**
+ * What takes too long: a response (from the start of the callee's turn), a turn, a wait in a mailbox, or for room in one. One timer for all,
+ * set for the earliest; a turn that starts later than the timer is due costs nothing. Time that a model or a person takes does not
+ * count for responses and turns (verbs/deadline-pauses.ts).
+ */
+
+import type { Timer } from '../../clock.ts'
+import { MessageExpiredError, RequestTimeoutError, TurnTimeoutError } from '../../errors.ts'
+import { limitOf } from '../../mailbox/frame.ts'
+import { type Envelope, NOT_YET } from '../../mailbox/mailbox.ts'
+import type { Cell, OpenRequest } from '../state/cell.ts'
+import type { Part } from '../state/core.ts'
+import type { RunState } from '../state/run-state.ts'
+import { LateRequests } from './late-requests.ts'
+
+/** A turn that waits for somebody in line is looked at that often, once its deadline would have passed. */
+const IN_LINE_LOOK_MS = 1_000
+
+export const deadlines: Part = (core) => {
+  const { clock, mailboxRoom, pauses, settlement, withdrawals, redelivery } = core
+  const late = new LateRequests(core)
+  let timer: Timer | undefined
+  let due = Number.POSITIVE_INFINITY
+
+  /** Enforces what is due and returns when the next is. */
+  const sweep = (now: number): number => {
+    let earliest = Number.POSITIVE_INFINITY
+    for (const cell of core.cells) {
+      for (const each of cell.instances) earliest = Math.min(earliest, underWayAt(each, now))
+      for (const envelope of cutOff(cell)) earliest = Math.min(earliest, awaited(cell, envelope, now))
+      if (cell.settings.queueTimeoutMs !== false)
+        earliest = Math.min(earliest, waiting(cell, cell.settings.queueTimeoutMs, now))
+    }
+    return earliest
+  }
+
+  const underWayAt = (cell: Cell, now: number): number => {
+    let earliest = Number.POSITIVE_INFINITY
+    for (const envelope of [...cell.underWay])
+      if (envelope.startedAt !== NOT_YET) earliest = Math.min(earliest, underWay(cell, envelope, now))
+    return earliest
+  }
+
+  const turnEndsBy = ({ settings }: Cell, envelope: Envelope<RunState>, now: number): number =>
+    settings.turnTimeoutMs === false
+      ? Number.POSITIVE_INFINITY
+      : envelope.startedAt + settings.turnTimeoutMs + pauses.pausedMsOfAttempt(envelope, now)
+
+  const responseMsOf = ({ settings }: Cell, { memory, at }: Envelope<RunState>): number => {
+    const asked = limitOf(memory, at)
+    return asked >= 0 ? asked : settings.responseTimeoutMs
+  }
+
+  const answerDueBy = (cell: Cell, envelope: Envelope<RunState>, { grantedMs }: OpenRequest, now: number): number =>
+    envelope.begunAt + responseMsOf(cell, envelope) + grantedMs + pauses.pausedMs(envelope, now)
+
+  /** A deadline that would have passed, put off by the time that what the turn waits for stands in line behind models and people. */
+  const inLine = (cell: Cell, envelope: Envelope<RunState>, dueBy: number, now: number): number => {
+    if (dueBy > now) return dueBy
+    const later = dueBy + pauses.inLineMs(cell, envelope, now)
+    return later > now ? Math.max(later, now + IN_LINE_LOOK_MS) : later
+  }
+
+  const underWay = (cell: Cell, envelope: Envelope<RunState>, now: number): number => {
+    if (envelope.cancelled || pauses.isPaused(envelope)) return Number.POSITIVE_INFINITY
+    const { turnTimeoutMs } = cell.settings
+    const endBy = inLine(cell, envelope, turnEndsBy(cell, envelope, now), now)
+    if (endBy > now) return Math.min(endBy, awaited(cell, envelope, now))
+    const error = new TurnTimeoutError(
+      `A turn of agent "${cell.name}" did not end within ${turnTimeoutMs} ms${uncounted(pauses.pausedMsOfAttempt(envelope, now))}. Raise limits.turnTimeoutMs, or look at what its handler waits for.`,
+      { agent: cell.name, turnTimeoutMs },
+    )
+    const request = settlement.requestOf(envelope)
+    if (request) settlement.answerWithError(request, error)
+    withdrawals.withdraw(cell, envelope, error)
+    return Number.POSITIVE_INFINITY
+  }
+
+  /** Who waits for the response waits from the start of the first attempt on, also while the agent is kept down. */
+  const awaited = (cell: Cell, envelope: Envelope<RunState>, now: number): number => {
+    const request = settlement.requestOf(envelope)
+    if (!request || pauses.isPaused(envelope)) return Number.POSITIVE_INFINITY
+    const respondBy = inLine(cell, envelope, answerDueBy(cell, envelope, request, now), now)
+    if (respondBy > now) return respondBy
+    const responseMs = responseMsOf(cell, envelope)
+    const times = request.tried === 1 ? '' : `, though it was asked ${request.tried} times`
+    const restarted =
+      cell.restarts > 0 ? `; it has restarted ${cell.restarts === 1 ? 'once' : `${cell.restarts} times`}` : ''
+    // Who was asked with a time of its own would not be helped by another default.
+    const setBy =
+      limitOf(envelope.memory, envelope.at) >= 0
+        ? "it was asked with that, or by a strategy's timeoutPerAgentMs"
+        : 'communication.responseTimeoutMs'
+    const error = new RequestTimeoutError(
+      `Agent "${cell.name}" did not answer within ${responseMs + request.grantedMs} ms of the start of its turn${uncounted(pauses.pausedMs(envelope, now))}${times}${restarted}. Raise timeoutMs (${setBy}), or look at what it waits for.`,
+      {
+        agent: cell.name,
+        waitedMs: responseMs + request.grantedMs,
+        restarts: cell.restarts,
+        tried: request.tried,
+      },
+    )
+    if (late.askAgain(request)) {
+      request.grantedMs += responseMs
+      if (request.idempotent) redelivery.beginAgain(cell, envelope, error)
+      return awaited(cell, envelope, now)
+    }
+    late.fail(request, error)
+    withdrawals.withdraw(cell, envelope, error)
+    return Number.POSITIVE_INFINITY
+  }
+
+  const waiting = (cell: Cell, limitMs: number, now: number): number => {
+    let earliest = Number.POSITIVE_INFINITY
+    for (const envelope of [...cell.mailbox.queued(), ...cell.mailbox.parked, ...cell.notBegun()]) {
+      if (envelope.attempt > 1) continue // its turn has begun
+      const request = settlement.requestOf(envelope)
+      const isLate = envelope.waitsSince + limitMs <= now
+      if (isLate && request && late.askAgain(request)) envelope.waitsSince = now
+      if (envelope.waitsSince + limitMs > now) {
+        earliest = Math.min(earliest, envelope.waitsSince + limitMs)
+        continue
+      }
+      const error = new MessageExpiredError(
+        `A message waited for agent "${cell.name}" for longer than ${limitMs} ms (communication.queueTimeoutMs).`,
+        { agent: cell.name, queueTimeoutMs: limitMs, ...(request && { tried: request.tried }) },
+      )
+      if (request) late.fail(request, error)
+      if (cell.holderOf(envelope.turn)?.mailbox.holds(envelope)) {
+        withdrawals.withdraw(cell, envelope, error)
+        continue
+      }
+      if (mailboxRoom.withdrawParked(cell, envelope, error)) {
+        settlement.drop(envelope, 'expired', [error])
+        continue
+      }
+      cell.mailbox.discard(envelope)
+      settlement.drop(envelope, 'expired', [error])
+      mailboxRoom.freed(cell, envelope.bytes)
+    }
+    return earliest
+  }
+
+  const arm = (at: number) => {
+    if (at >= due) return
+    timer?.cancel()
+    due = at
+    const expire = () => {
+      due = Number.POSITIVE_INFINITY
+      arm(sweep(clock.monotonic()))
+      core.wake()
+    }
+    timer = clock.timer(Math.max(0, at - clock.monotonic()), expire, true)
+  }
+
+  /** A timer for it comes first: this is no place to end a turn. */
+  pauses.onResume = (cell, envelope) => {
+    const now = clock.monotonic()
+    if (envelope.startedAt !== NOT_YET) arm(turnEndsBy(cell, envelope, now))
+    const request = settlement.requestOf(envelope)
+    if (request) arm(answerDueBy(cell, envelope, request, now))
+  }
+
+  return {
+    next: (batch) => {
+      // Turns begin and messages wait only after something was logged; most batches find the timer early enough. Each
+      // looks at its own agent alone: a look at all of them for every turn would cost a large team its time.
+      const now = clock.monotonic()
+      for (const record of batch) {
+        if (record.kind === 'turn.started') {
+          for (const each of core.cells[record.index]?.instances ?? []) arm(underWayAt(each, now))
+        } else if (record.kind === 'frames' && core.shortestQueueMs !== undefined) arm(now + core.shortestQueueMs)
+      }
+    },
+  }
+}
+
+/** Said of a time limit that does not count what models and people take. */
+const uncounted = (pausedMs: number) =>
+  pausedMs > 0 ? `, not counting ${Math.round(pausedMs)} ms in which a model or a person was waited for` : ''
+
+/** What a death has cut off and has not begun again. */
+const cutOff = (cell: Cell) => [...cell.mailbox.cutOff(), ...[...cell.notBegun()].filter(({ attempt }) => attempt > 1)]

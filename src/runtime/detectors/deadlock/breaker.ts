@@ -1,0 +1,92 @@
+/** Ends a deadlock or a stall: one wait of one turn is rejected; where that turn comes to the same again, its agent begins anew (rule 26). */
+import { DeadlockError, type DramatisError, StallError } from '../../../errors.ts'
+import { BoundedMap } from '../../log/bounded-map.ts'
+import type { Core } from '../../state/core.ts'
+import { type Stuck, sentenceOf } from './stuck.ts'
+import { chooseVictim } from './victim.ts'
+import type { OpenWait, TurnNode } from './wait-for-graph.ts'
+
+/** So many turns are remembered whose wait was rejected. */
+const MOST_REMEMBERED = 1_024
+/** So many victims in a row are looked at. */
+const LAST_VICTIMS = 3
+
+export class Breaker {
+  readonly #core: Core
+  /** Names, the latest last. */
+  #victims: string[] = []
+  /** Turns whose wait was rejected once. */
+  readonly #rejected = new BoundedMap<string, true>(MOST_REMEMBERED)
+
+  constructor(core: Core) {
+    this.#core = core
+  }
+
+  /** The name of who gave way. */
+  break(stuck: Stuck): string | undefined {
+    const candidates = [...stuck.waits].flatMap(([turn, wait]) => (wait.kind === 'reader' ? [] : candidate(turn, wait)))
+    const victim = chooseVictim(candidates, this.#victims)
+    if (!victim) return this.#restartOne(stuck)
+    const { turn, wait } = victim
+    this.#victims = [...this.#victims, turn.cell.name].slice(-LAST_VICTIMS)
+    const error = errorOf(stuck, turn, wait)
+    this.#reject(wait, error)
+    this.#again(turn, error)
+    return turn.cell.name
+  }
+
+  #reject({ request, sent, call, generation }: OpenWait, error: DramatisError): void {
+    const { settlement, withdrawals } = this.#core
+    if (generation) generation.giveUp(error)
+    else if (request) {
+      settlement.answerWithError(request, error)
+      withdrawals.withdraw(request.callee, request.envelope, error)
+    } else if (sent) withdrawals.withdraw(sent.callee, sent.envelope, error)
+    else call?.fail(error)
+  }
+
+  /** A turn that asks for the same once more costs its agent's life: the message counts it, and is poison in the end. */
+  #again(turn: TurnNode, error: DramatisError): void {
+    const key = `${turn.cell.index}.${turn.envelope.turn}`
+    if (this.#rejected.has(key)) this.#core.deaths.kill(turn.cell, error)
+    else this.#rejected.set(key, true)
+  }
+
+  /** All of the cycle wait for their readers: no answer can tell them so. */
+  #restartOne(stuck: Stuck): string | undefined {
+    const [turn] = stuck.cycle
+    if (!turn) return undefined
+    this.#core.deaths.kill(turn.cell, errorOf(stuck, turn, undefined))
+    return turn.cell.name
+  }
+}
+
+const candidate = (turn: TurnNode, wait: OpenWait) => {
+  const { name, settings } = turn.cell
+  const priority = settings.info.priority ?? 0
+  return { turn, wait, agent: name, priority, tokens: tokensOf(turn), since: wait.since }
+}
+
+/** What the turn has spent on models; a log that has forgotten part of it tells less. */
+function tokensOf({ cell, envelope }: TurnNode): number {
+  let tokens = 0
+  for (const entry of envelope.run.log.entries())
+    if (entry.kind === 'model.called' && entry.index === cell.index && entry.turn === envelope.turn)
+      tokens += entry.usage.totalTokens
+  return tokens
+}
+
+function errorOf(stuck: Stuck, victim: TurnNode, wait: OpenWait | undefined): DramatisError {
+  const { cycle, tail, turns } = stuck
+  const runIds = [...stuck.runs].map(({ id }) => id)
+  const agent = victim.cell.name
+  const done = wait ? `The wait of "${agent}" was ended` : `The life of "${agent}" was ended`
+  if (cycle.length === 0) {
+    const evidence = turns.map(sentenceOf)
+    const text = `Nobody is left who could go on: ${evidence.join('; ')}. ${done}. Let somebody write or answer what is waited for before all wait, or give the wait a timeoutMs.`
+    return new StallError(text, { agent, evidence, runIds })
+  }
+  const names = cycle.map(({ cell }) => cell.name)
+  const text = `A deadlock: ${cycle.map(sentenceOf).join('; ')}. ${done} so that the others go on. Ask in one order everywhere, or let one of them send what it has before it asks.`
+  return new DeadlockError(text, { agent, cycle: names, tail: tail.map(({ cell }) => cell.name), runIds })
+}

@@ -1,0 +1,314 @@
+/**
+ * Finds turns that wait for each other, or for nobody who could come, names them and breaks it (rules 22 to 27). It looks when
+ * a wait begins or ends that can have closed a cycle: what it looks at is read from the host's own books. Before it says
+ * anything each thread concerned has told that the turn does nothing but wait; before it breaks anything, a second time.
+ */
+import type { Timer } from '../../../clock.ts'
+import { correlationOf, kindOf, lengthOf, limitOf, PROBE, QUIET, senderOf, turnOf } from '../../../mailbox/frame.ts'
+import type { Memory } from '../../../mailbox/memory.ts'
+import { isProbe } from '../../dispatch/dispatcher.ts'
+import { BoundedMap } from '../../log/bounded-map.ts'
+import type { Batch } from '../../log/records.ts'
+import type { Core, Part } from '../../state/core.ts'
+import type { Life } from '../../state/life.ts'
+import type { RunState } from '../../state/run-state.ts'
+import { Breaker } from './breaker.ts'
+import { namedWaits, type Stuck, sentenceOf, stuckNow, waitKey } from './stuck.ts'
+import { Suspicion } from './triggers.ts'
+import type { TurnNode } from './wait-for-graph.ts'
+
+/** A turn that has something else to do is asked again ever more seldom, up to that. */
+const LONGEST_PAUSE_MS = 60_000
+
+/** So many groups are remembered as told of. */
+const MOST_REMEMBERED = 1_024
+
+/** One group of turns that look stuck. */
+interface Case {
+  stuck: Stuck
+  /** All waits that its turns had when they were last asked: with a new one they have done something. */
+  waits: ReadonlySet<string>
+  /** Turns that have not said yet whether they do nothing but wait. */
+  asked: number
+  /** One of them has something else to do. */
+  busy: boolean
+  /** What their threads had been told when they were asked: with anything since then they may go on. */
+  readonly told: Map<Life, number>
+  /** Since when all of them do nothing but wait, as far as is known. Monotonic ms. */
+  confirmedAt: number | undefined
+  /** How long it is left alone while one of them has something else to do. */
+  busyMs: number
+  /** The same while something is on its way to one of them. */
+  settlingMs: number
+  timer: Timer | undefined
+}
+
+/** Somebody was asked whether a turn does nothing but wait. */
+interface Question {
+  readonly of: Case
+  /** undefined: the host, which has nothing else to do. */
+  readonly turn: TurnNode | undefined
+  /** It has said that it has something else to do. */
+  isBusy: boolean
+}
+
+export const deadlock =
+  (mode: 'break' | 'report', confirmMs: number, foreignScript: boolean): Part =>
+  (core) => {
+    const detector = new Detector(core, mode, confirmMs, foreignScript)
+    return {
+      next: (batch) => detector.next(batch),
+      overdue: (run) => detector.overdue(run),
+      close: () => detector.close(),
+    }
+  }
+
+/** Something has come for one of them since it was asked, or waits in the host, for a permit or for room: it may go on by that. */
+const mayGoOn = ({ told, stuck }: Case): boolean =>
+  [...told].some(([life, before]) => life.told !== before || !life.backlog.every(isProbe)) ||
+  stuck.turns.some(({ cell: { life }, envelope }) => life?.holds(envelope.run.index))
+
+/** It is tried again, and its thread has not come to it yet: what it waited for before it perhaps does not ask again. */
+const isToBegin = ({ cell: { life }, envelope }: TurnNode): boolean => !life?.begun(envelope)
+
+const waitsOf = ({ turns }: Stuck): Set<string> =>
+  new Set(turns.flatMap((turn) => turn.waits.map((wait) => waitKey(turn, wait))))
+
+class Detector {
+  readonly #core: Core
+  readonly #mode: 'break' | 'report'
+  readonly #confirmMs: number
+  /** The protocol is a function of the user's, in the host. */
+  readonly #foreignScript: boolean
+  readonly #breaker: Breaker
+  readonly #suspicion: Suspicion
+  readonly #cases = new Map<string, Case>()
+  /** Of which cases it was told. */
+  readonly #told = new BoundedMap<string, true>(MOST_REMEMBERED)
+  /** Which case has asked which turn, by the number of the question. */
+  readonly #questions = new Map<number, Question>()
+  #lastQuestion = 0
+
+  constructor(core: Core, mode: 'break' | 'report', confirmMs: number, foreignScript: boolean) {
+    this.#foreignScript = foreignScript
+    this.#core = core
+    this.#mode = mode
+    this.#confirmMs = confirmMs
+    this.#breaker = new Breaker(core)
+    this.#suspicion = new Suspicion(core)
+  }
+
+  next(batch: Batch): void {
+    for (const entry of batch) if (entry.kind === 'frames') this.#answers(entry)
+    if (this.#suspicion.has(batch) || this.#cases.size > 0) this.#look()
+  }
+
+  close(): void {
+    for (const each of this.#cases.values()) each.timer?.cancel()
+  }
+
+  // ---- what is there
+
+  #look(): void {
+    this.#suspicion.looked()
+    const found = new Map(stuckNow(this.#core).map((stuck) => [stuck.key, stuck]))
+    for (const [key, each] of this.#cases) if (!found.has(key)) this.#drop(key, each)
+    for (const [key, stuck] of found) {
+      const known = this.#cases.get(key)
+      if (known) this.#follow(known, stuck)
+      else this.#open(key, stuck)
+    }
+    for (const [key, each] of [...this.#cases]) if (each.asked === 0 && !each.timer) this.#judge(key, each)
+  }
+
+  /** Time, or somebody else, has freed it. */
+  #drop(key: string, dropped: Case): void {
+    dropped.timer?.cancel()
+    this.#cases.delete(key)
+    this.#forgetQuestions(dropped)
+  }
+
+  #forgetQuestions(of: Case): void {
+    for (const [number, question] of this.#questions) if (question.of === of) this.#questions.delete(number)
+    of.asked = 0
+  }
+
+  /** Of a turn that has ended, or whose thread has, nobody answers, and it does not matter any more. */
+  #forgetEnded(known: Case): void {
+    const still = new Set(known.stuck.turns.map(({ envelope }) => envelope))
+    for (const [number, { of, turn, isBusy }] of this.#questions) {
+      if (of !== known || !turn || still.has(turn.envelope)) continue
+      this.#questions.delete(number)
+      if (!isBusy) known.asked -= 1
+    }
+  }
+
+  #open(key: string, stuck: Stuck): void {
+    const opened: Case = {
+      stuck,
+      waits: waitsOf(stuck),
+      asked: 0,
+      busy: false,
+      told: new Map(),
+      confirmedAt: undefined,
+      busyMs: Math.max(1, this.#confirmMs),
+      settlingMs: 1,
+      timer: undefined,
+    }
+    this.#cases.set(key, opened)
+    this.#ask(opened)
+  }
+
+  /** It is still there. Whose waits are all that they were, or fewer, has done nothing; else it gets all of the time anew. */
+  #follow(known: Case, stuck: Stuck): void {
+    known.stuck = stuck
+    this.#forgetEnded(known)
+    const waits = waitsOf(stuck)
+    const isNew = [...waits].some((wait) => !known.waits.has(wait))
+    known.waits = waits
+    if (!isNew) return
+    known.confirmedAt = undefined
+    this.#ask(known)
+  }
+
+  #ask(asking: Case): void {
+    const { frames, delivery } = this.#core
+    asking.timer?.cancel()
+    asking.timer = undefined
+    this.#forgetQuestions(asking)
+    asking.busy = false
+    asking.told.clear()
+    const { turns } = asking.stuck
+    if (turns.some(isToBegin)) return this.#settle(asking)
+    for (const turn of turns) {
+      const correlation = this.#question(asking, turn)
+      const { life } = turn.cell
+      if (life) asking.told.set(life, life.told)
+      delivery.reply(turn.cell, frames.make({ kind: PROBE, correlation, step: turn.envelope.turn }))
+    }
+    if (turns.every(({ cell }) => cell.life?.thread.isolated)) this.#askHost(asking)
+  }
+
+  #question(of: Case, turn: TurnNode | undefined): number {
+    this.#lastQuestion = (this.#lastQuestion + 1) & 0x7fff_ffff
+    this.#questions.set(this.#lastQuestion, { of, turn, isBusy: false })
+    of.asked += 1
+    return this.#lastQuestion
+  }
+
+  /** Threads can answer before the host has come to the end of a verb that it has begun: an entry is there already, say. */
+  #askHost(asking: Case): void {
+    const question = this.#question(asking, undefined)
+    this.#core.clock.defer(() => {
+      if (!this.#questions.delete(question)) return
+      asking.asked -= 1
+      this.#look()
+      this.#core.wake()
+    })
+  }
+
+  #answers({ memory, from, to }: Extract<Batch[number], { kind: 'frames' }>): void {
+    if (this.#questions.size === 0) return
+    for (let at = from; at < to; at += lengthOf(memory, at))
+      if (kindOf(memory, at) === QUIET) this.#answered(memory, at)
+  }
+
+  /** A turn that has something else to do says so, and once more when it has nothing else any more. */
+  #answered(memory: Memory, at: number): void {
+    const question = this.#questions.get(correlationOf(memory, at))
+    if (!question?.turn || question.turn.cell.index !== senderOf(memory, at)) return
+    if (question.turn.envelope.turn !== turnOf(memory, at)) return
+    const isQuiet = limitOf(memory, at) === 1
+    if (question.isBusy) {
+      if (isQuiet) this.#ask(question.of)
+      return
+    }
+    question.of.asked -= 1
+    if (isQuiet) this.#questions.delete(correlationOf(memory, at))
+    else {
+      question.isBusy = true
+      question.of.busy = true
+    }
+  }
+
+  #judge(key: string, judged: Case): void {
+    const now = this.#core.clock.monotonic()
+    if (judged.busy) {
+      judged.confirmedAt = undefined
+      this.#later(judged, judged.busyMs)
+      judged.busyMs = Math.min(judged.busyMs * 2, LONGEST_PAUSE_MS)
+    } else if (mayGoOn(judged)) {
+      this.#settle(judged)
+    } else {
+      judged.confirmedAt ??= now
+      if (this.#isForOthers(judged.stuck)) return
+      this.#name(key, judged.stuck)
+      if (this.#mode === 'report') return
+      const left = judged.confirmedAt + this.#confirmMs - now
+      // In this thread, and so in virtual time, nothing more can come.
+      if (left <= 0 || !judged.stuck.turns.some(({ cell }) => cell.life?.thread.isolated)) this.#break(key, judged)
+      else this.#later(judged, left)
+    }
+  }
+
+  /**
+   * A wait for an entry that somebody else may write yet: who has a handle of the run, or a script of the user's in the host's own
+   * thread, where nobody can tell what of all that is open there is its own. The built-in ones wait for their verbs alone.
+   */
+  #isForOthers({ isOpen, runs, turns }: Stuck): boolean {
+    if (!isOpen) return false
+    if ([...runs].some(({ held }) => held !== false)) return true
+    return this.#foreignScript && !this.#core.clock.virtual && turns.some(({ cell }) => !cell.life?.thread.isolated)
+  }
+
+  #settle(asking: Case): void {
+    this.#later(asking, asking.settlingMs)
+    asking.settlingMs = Math.min(asking.settlingMs * 2, Math.max(1, this.#confirmMs))
+  }
+
+  #later(asking: Case, ms: number): void {
+    asking.timer?.cancel()
+    asking.timer = this.#core.clock.timer(ms, () => {
+      this.#ask(asking)
+      this.#core.wake()
+    })
+  }
+
+  /** A time ran out in that run: what others could have ended nobody has ended. */
+  overdue(run: RunState): void {
+    for (const [key, { stuck, confirmedAt }] of this.#cases)
+      if (confirmedAt !== undefined && stuck.runs.has(run)) this.#name(key, stuck)
+  }
+
+  // ---- what is said and done
+
+  /** Once for each. */
+  #name(key: string, stuck: Stuck): void {
+    if (this.#told.has(key)) return
+    this.#told.set(key, true)
+    this.#tell(stuck, null)
+  }
+
+  #tell(stuck: Stuck, victim: string | null): void {
+    const { cycle, tail, runs, turns } = stuck
+    for (const run of runs) {
+      if (cycle.length === 0) {
+        const evidence = turns.map(sentenceOf)
+        this.#core.record(run, { kind: 'stall', evidence })
+      } else
+        this.#core.record(run, {
+          kind: 'deadlock',
+          cycle: cycle.map(({ cell }) => cell.name),
+          tail: tail.map(({ cell }) => cell.name),
+          waits: namedWaits(stuck),
+          victim,
+        })
+    }
+  }
+
+  #break(key: string, broken: Case): void {
+    this.#drop(key, broken)
+    const victim = this.#breaker.break(broken.stuck)
+    if (victim && broken.stuck.cycle.length > 0) this.#tell(broken.stuck, victim)
+  }
+}

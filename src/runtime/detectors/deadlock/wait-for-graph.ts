@@ -1,0 +1,349 @@
+/**
+ * Who waits for whom now (rule 22), read from what the host knows anyway: no verb writes anything for it. A node is a turn; a
+ * message that is not begun, and whoever may write on a blackboard, are nodes too, so that each wait is for nodes.
+ */
+import {
+  correlationOf,
+  kindOf,
+  SEND,
+  SIGNALLED,
+  senderOf,
+  timeOf,
+  turnOf,
+  typeOf,
+  waitingOf,
+} from '../../../mailbox/frame.ts'
+import type { Envelope } from '../../../mailbox/mailbox.ts'
+import type { Cell, HeldTask, OpenCall, OpenRequest, RequestGroup } from '../../state/cell.ts'
+import type { Core } from '../../state/core.ts'
+import type { RunState } from '../../state/run-state.ts'
+import { isTimed, type OpenGeneration } from '../../verbs/sync-rules.ts'
+import type { Wait } from './cycles.ts'
+import { MessageWaits } from './message-waits.ts'
+
+/**
+ * What a turn waits for: an answer, a task, room in a mailbox, the reader of its answer, an entry on a blackboard, others at a
+ * sync point. 'dependency': what a task that is not begun waits for, another task.
+ */
+export type WaitKind = 'request' | 'delegate' | 'mailbox' | 'reader' | 'blackboard' | 'sync' | 'dependency'
+
+/** One wait of a turn. */
+export interface OpenWait {
+  readonly kind: WaitKind
+  /** The agents whose move it is; or the key that nobody in particular has to write. */
+  readonly for: string
+  /** The node that it waits for. */
+  readonly target: number
+  /** Tells it from all others of its turn. */
+  readonly number: number
+  /** Epoch ms. */
+  readonly since: number
+  /** The request that it is. */
+  readonly request?: OpenRequest
+  /** The verb that the host is busy with. */
+  readonly call?: OpenCall
+  /** The meeting that others are missing at. */
+  readonly generation?: OpenGeneration | undefined
+  /** The message that waits for room. */
+  readonly sent?: { callee: Cell; envelope: Envelope<RunState> }
+}
+
+/** A turn that is under way, or a task that is held until others are done, and what it waits for as far as the host knows. */
+export interface TurnNode {
+  /** The instance that has it. */
+  readonly cell: Cell
+  readonly envelope: Envelope<RunState>
+  readonly waits: OpenWait[]
+}
+
+interface Node {
+  live: boolean
+  waits: Wait[]
+}
+
+/** The wait-for graph of a team at one moment. */
+export class WaitEdges {
+  readonly nodes: Node[] = []
+  /** By node; undefined where a node is no turn. */
+  readonly turns: (TurnNode | undefined)[] = []
+  /** By node: tasks that are held until others are done. */
+  readonly held = new Map<number, TurnNode>()
+  /** The nodes that stand for whoever may write: what waits for them waits for nobody in particular. */
+  readonly anybody = new Set<number>()
+  readonly #core: Core
+  readonly #byEnvelope = new Map<Envelope<RunState>, number>()
+  /** Agents that have turns, by their index. */
+  readonly #atWork = new Set<number>()
+  readonly #anybodyOf = new Map<RunState, number>()
+  /** Streamed answers of which there is more than their readers have read: it is something else that these wait for. */
+  readonly #unread = new Set<OpenRequest>()
+  /** By its sender's index: what has found no room. */
+  readonly #parked = new Map<number, OpenWait[]>()
+
+  /** Once a task waits for another. */
+  #asked: Map<string, OpenRequest> | undefined
+  readonly #messages: MessageWaits
+
+  constructor(core: Core) {
+    this.#core = core
+    this.#messages = new MessageWaits(core, {
+      add: (wait) => (wait ? this.#add([wait]) : this.#free()),
+      message: (callee, envelope) => this.#message(callee, envelope),
+      task: (id) => this.#task(id),
+    })
+    const { actors } = core
+    for (const cell of actors) if (cell.life) for (const envelope of cell.underWay) this.#turn(cell, envelope)
+    for (const cell of actors)
+      if (cell.life && cell.life.awaitReader.size > 0)
+        for (const turn of cell.life.awaitReader) this.#writer(cell, turn)
+    for (const cell of core.cells) {
+      if (cell.open.size > 0 && this.#atWork.has(cell.index)) this.#requests(cell)
+      if (cell.calls.size > 0) for (const [number, call] of cell.calls) this.#call(cell, number, call)
+    }
+    for (const cell of core.cells) if (cell.mailbox.parked.length > 0) this.#room(cell)
+    for (const cell of core.cells) if (cell.broadcasts.size > 0) this.#broadcasts(cell)
+    this.#inLine()
+    for (const node of this.nodes) if (node.waits.length === 0) node.live = true
+    for (const [run, at] of this.#anybodyOf) this.#writers(run, at)
+  }
+
+  /** The turns among these nodes, and among all the stuck that they wait for. */
+  turnsBehind(nodes: readonly number[], stuck: ReadonlySet<number>): TurnNode[] {
+    const reached = new Set(nodes)
+    for (const at of reached)
+      for (const { targets } of this.nodes[at]!.waits)
+        for (const target of targets) if (stuck.has(target)) reached.add(target)
+    return [...reached].flatMap((at) => this.turns[at] ?? [])
+  }
+
+  #add(waits: Wait[] = [], turn?: TurnNode): number {
+    this.turns.push(turn)
+    return this.nodes.push({ live: false, waits }) - 1
+  }
+
+  #turn(cell: Cell, envelope: Envelope<RunState>): void {
+    const at = this.#add([], { cell, envelope, waits: [] })
+    this.#byEnvelope.set(envelope, at)
+    this.#atWork.add(cell.index)
+  }
+
+  /** The node of a turn that is under way. */
+  #of({ instances }: Cell, turn: number): number | undefined {
+    for (const { mailbox } of instances) {
+      const envelope = mailbox.handed.get(turn)
+      const at = envelope && this.#byEnvelope.get(envelope)
+      if (at !== undefined && this.turns[at]) return at
+    }
+    return undefined
+  }
+
+  #wait(at: number, wait: OpenWait): void {
+    this.turns[at]!.waits.push(wait)
+    this.nodes[at]!.waits.push({ need: 1, targets: [wait.target] })
+  }
+
+  // ---- requests
+
+  #requests(caller: Cell): void {
+    let groups: Map<RequestGroup, { at: number; targets: number[] }> | undefined
+    for (const request of caller.open.values()) {
+      const at = this.#of(caller, request.turn)
+      if (at === undefined || this.#unread.has(request)) continue
+      const target = this.#answerOf(request)
+      const { memory, at: place } = request.envelope
+      const wait: OpenWait = {
+        kind: typeOf(memory, place) === 'delegate' ? 'delegate' : 'request',
+        for: request.callee.name,
+        target,
+        number: request.correlation,
+        since: timeOf(memory, place),
+        request,
+      }
+      const { group } = request
+      if (!group) this.#wait(at, wait)
+      else {
+        this.turns[at]!.waits.push(wait)
+        groups ??= new Map()
+        const known = groups.get(group)
+        if (known) known.targets.push(target)
+        else groups.set(group, { at, targets: [target] })
+      }
+    }
+    for (const [{ need }, { at, targets }] of groups ?? [])
+      this.nodes[at]!.waits.push({ need: need === 0 ? targets.length : need, targets })
+  }
+
+  /** The turn that is to answer, or the message that it will be. */
+  #answerOf({ callee, envelope, signalled }: OpenRequest): number {
+    return signalled ? this.#free() : this.#message(callee, envelope)
+  }
+
+  #free(): number {
+    const at = this.#add()
+    this.nodes[at]!.live = true
+    return at
+  }
+
+  #message(callee: Cell, envelope: Envelope<RunState>): number {
+    const known = this.#byEnvelope.get(envelope)
+    if (known !== undefined) return known
+    const at = this.#add()
+    this.#byEnvelope.set(envelope, at)
+    const wait = this.#messages.waitOf(callee, envelope)
+    if (wait) this.nodes[at]!.waits.push(wait)
+    else this.nodes[at]!.live = true
+    const held = wait && this.#core.held.of(envelope)
+    if (held) this.held.set(at, heldNode(held, wait))
+    return at
+  }
+
+  /** Of a task that nobody waits for any more there is nothing to say: it ends by itself. */
+  #task(id: string): number {
+    this.#asked ??= requestsById(this.#core)
+    const request = this.#asked.get(id)
+    return request ? this.#answerOf(request) : this.#free()
+  }
+
+  // ---- the other waits
+
+  #call(cell: Cell, number: number, call: OpenCall): void {
+    const { turn, waitsFor, since } = call
+    const at = this.#of(cell, turn)
+    if (at === undefined) return
+    const { run } = this.turns[at]!.envelope
+    if (waitsFor?.kind === 'handoff') return // the request to the target says it
+    if (waitsFor?.kind === 'sync') return this.#sync(at, run, waitsFor.name, number, call)
+    const isTheirs = waitsFor && !run.boardLent && !this.#core.calls.sharesBoard(run)
+    const target = isTheirs ? this.#anybody(run) : this.#free()
+    this.#wait(at, { kind: 'blackboard', for: waitsFor?.name ?? '', target, number, since, call })
+  }
+
+  /** All that have not arrived. */
+  #sync(at: number, run: RunState, point: string, number: number, call: OpenCall): void {
+    const generation = [...this.#core.syncPoints.open].find((open) => open.run === run && open.point.name === point)
+    const targets: number[] = []
+    for (const name of generation?.missing ?? []) {
+      const target = this.#agent(name, run, isTimed(generation))
+      targets.push(target)
+      this.turns[at]!.waits.push({ kind: 'sync', for: name, target, number, since: call.since, call, generation })
+    }
+    this.nodes[at]!.waits.push({ need: targets.length, targets })
+  }
+
+  /**
+   * An agent that is to come to a sync point in that run: by a turn that it has there, or by one that somebody causes yet.
+   * Where it has none the time of the point, if it runs, ends the wait: that is no deadline within a cycle.
+   */
+  #agent(name: string, run: RunState, timed: boolean): number {
+    const at = this.#add()
+    const cell = this.#core.cell(name, run)
+    const own: number[] = []
+    for (const { mailbox } of cell?.instances ?? [])
+      for (const envelope of mailbox.handed.values()) if (envelope.run === run) own.push(this.#message(cell!, envelope))
+    if (cell) own.push(...this.#messages.waiting(cell, run))
+    if (own.length === 0 && timed) this.nodes[at]!.live = true
+    else this.nodes[at]!.waits.push({ need: 1, targets: [...own, this.#anybody(run)] })
+    return at
+  }
+
+  #anybody(run: RunState): number {
+    let at = this.#anybodyOf.get(run)
+    if (at === undefined) {
+      at = this.#add()
+      this.#anybodyOf.set(run, at)
+      this.anybody.add(at)
+    }
+    return at
+  }
+
+  /** Any turn of the run may write, and so may any that is still to begin. */
+  #writers(run: RunState, at: number): void {
+    const targets: number[] = []
+    for (const [envelope, turn] of this.#byEnvelope) if (envelope.run === run && this.turns[turn]) targets.push(turn)
+    for (const cell of this.#core.cells) targets.push(...this.#messages.waiting(cell, run))
+    for (const { callee, envelope } of this.#core.held.all)
+      if (envelope.run === run) targets.push(this.#message(callee, envelope))
+    this.nodes[at] = { live: false, waits: [{ need: 1, targets }] }
+  }
+
+  /** Messages that found no room, and the turns that wait until they do. */
+  #room(callee: Cell): void {
+    for (const line of callee.mailbox.parked.lines) {
+      const envelope = firstSent(line) // it speaks for those behind it
+      if (!envelope) continue
+      const { memory, at } = envelope
+      const sender = senderOf(memory, at)
+      const turn = turnOf(memory, at)
+      const wait: OpenWait = {
+        kind: 'mailbox',
+        for: callee.name,
+        target: waitingOf(memory, at) & SIGNALLED ? this.#free() : this.#message(callee, envelope),
+        number: correlationOf(memory, at),
+        since: timeOf(memory, at),
+        sent: { callee, envelope },
+      }
+      const parked = this.#parked.get(sender)
+      if (parked) parked.push(wait)
+      else this.#parked.set(sender, [wait])
+      const own = this.#of(this.#core.cells[sender]!, turn)
+      if (own !== undefined) this.#wait(own, wait)
+    }
+  }
+
+  /** What all have to take. */
+  #broadcasts(sender: Cell): void {
+    for (const [number, { turn, copies }] of sender.broadcasts) {
+      const at = this.#of(sender, turn)
+      if (at === undefined) continue
+      const waits = (this.#parked.get(sender.index) ?? []).filter((wait) => copies.includes(wait.number))
+      this.turns[at]!.waits.push(...waits.map((wait) => ({ ...wait, number })))
+      this.nodes[at]!.waits.push({ need: waits.length, targets: waits.map(({ target }) => target) })
+    }
+  }
+
+  /** A turn that waits for nothing that the host knows may have sends in its thread's line, behind one that found no room. */
+  #inLine(): void {
+    for (const [at, turn] of this.turns.entries())
+      if (turn?.waits.length === 0) for (const wait of this.#parked.get(turn.cell.index) ?? []) this.#wait(at, wait)
+  }
+
+  /** A writer whose reader is far behind. */
+  #writer(cell: Cell, turn: number): void {
+    const at = this.#of(cell, turn)
+    if (at === undefined) return
+    const request = this.#core.settlement.requestOf(this.turns[at]!.envelope)
+    if (request) this.#unread.add(request)
+    const reader = request && this.#of(request.caller, request.turn)
+    const target = reader ?? this.#free()
+    this.#wait(at, { kind: 'reader', for: request?.caller.name ?? '', target, number: 0, since: 0 })
+  }
+}
+
+const requestsById = (core: Core): Map<string, OpenRequest> =>
+  new Map(
+    core.cells.flatMap(({ open }) =>
+      Array.from(open.values(), (request) => [core.idOf(request.envelope), request] as const),
+    ),
+  )
+
+/** A task that waits for others, by the agents that are to do those. */
+const heldNode = ({ callee: cell, envelope, waitsFor }: HeldTask, { targets }: Wait): TurnNode => ({
+  cell,
+  envelope,
+  waits: Array.from(waitsFor, (id, i) => ({
+    kind: 'dependency',
+    for: envelope.run.tasks.get(id)?.assignedTo ?? id,
+    target: targets[i]!,
+    number: 0,
+    since: 0,
+  })),
+})
+
+/** The first that its turn waits to see accepted. */
+function firstSent(line: Iterable<Envelope<RunState>>): Envelope<RunState> | undefined {
+  for (const envelope of line) {
+    const { memory, at } = envelope
+    if (kindOf(memory, at) === SEND && correlationOf(memory, at) !== 0) return envelope
+  }
+  return undefined
+}

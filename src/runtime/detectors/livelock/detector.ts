@@ -1,0 +1,193 @@
+/**
+ * Finds agents that are busy without progress in what they say to each other, and does something about it: rules 28 to 30.
+ * Attached where the team asks for it alone, so that it costs nobody else anything.
+ *
+ * The ladder: those involved are told, at their `observe`; then it is the protocol's turn to replan, which the event tells
+ * it; then, if the team wants that, the run ends. Each step needs a sign of its own, counted from the step before; progress
+ * leads back to the ground.
+ */
+import { LivelockError } from '../../../errors.ts'
+import {
+  END,
+  flagsOf,
+  HAS_NAME,
+  kindOf,
+  lengthOf,
+  NOBODY,
+  recipientOf,
+  senderOf,
+  turnOf,
+} from '../../../mailbox/frame.ts'
+import { readBody } from '../../../mailbox/frame-body.ts'
+import { idOf } from '../../../mailbox/frame-id.ts'
+import type { Memory } from '../../../mailbox/memory.ts'
+import { reportTo } from '../../admission/reports.ts'
+import { type Batch, type FrameBlock, type LogEntry, SEQ_STEP } from '../../log/records.ts'
+import type { Core, Part } from '../../state/core.ts'
+import { directoryOf, type RunState } from '../../state/run-state.ts'
+import { type Beholder, LivelockWatch } from './progress.ts'
+import { LADDER, type LivelockBounds, type LivelockStep, type Sign } from './signs.ts'
+
+/** Ends a run with that error. */
+type FailRun = (run: RunState, error: LivelockError) => void
+
+export const livelock =
+  (bounds: LivelockBounds, failRun: FailRun): Part =>
+  (core) => {
+    const cases = new Map<RunState, Case>()
+    const turns = new Turns(core)
+    const caseOf = (run: RunState): Case => {
+      const known = cases.get(run)
+      if (known) return known
+      for (const { index } of cases.keys()) if (!core.runs.has(index)) cases.delete(run)
+      const made = new Case(core, run, turns, bounds, failRun)
+      cases.set(run, made)
+      return made
+    }
+    return {
+      next(batch) {
+        turns.look(batch)
+        for (const entry of batch) {
+          const run = core.runs.get(entry.run)
+          if (run && !run.ending) caseOf(run).show(entry)
+          // A blackboard of the whole team is of no run: what is new there is progress for each.
+          else if (entry.kind === 'blackboard' && entry.run === 0) for (const each of cases.values()) each.show(entry)
+        }
+        turns.look([])
+      },
+    }
+  }
+
+/** One run, and how far up the ladder it is. */
+class Case implements Beholder {
+  readonly #core: Core
+  readonly #run: RunState
+  readonly #turns: Turns
+  readonly #failRun: FailRun
+  readonly #watch: LivelockWatch
+  readonly #steps: readonly LivelockStep[]
+  /** Since the last progress. */
+  #evidence: string[] = []
+
+  constructor(core: Core, run: RunState, turns: Turns, bounds: LivelockBounds, failRun: FailRun) {
+    this.#core = core
+    this.#run = run
+    this.#turns = turns
+    this.#failRun = failRun
+    this.#steps = bounds.ends ? LADDER : LADDER.filter((step) => step !== 'abort')
+    this.#watch = new LivelockWatch(bounds, this)
+  }
+
+  show(entry: LogEntry): void {
+    if (this.#evidence.length === LADDER.length) return // it is about to end
+    if (entry.kind === 'frames') this.#frames(entry)
+    else if (entry.kind === 'task') this.#watch.task(entry.task, entry.previous === null)
+    else if (entry.kind === 'handoff' || entry.kind === 'reassignment') {
+      const source = this.#core.cell(entry.from, this.#run)
+      if (source && entry.step === 'requested') this.#watch.handsOff(source.index, entry.turn)
+    } else if (entry.kind === 'blackboard') {
+      const { key, entryType, value } = entry.entry
+      this.#watch.saw('blackboard', key, entryType, JSON.stringify(value))
+    } else if (entry.kind === 'sync' && !entry.result.timedOut) {
+      this.#watch.begin()
+      this.progress()
+    }
+  }
+
+  #frames({ memory, from, to, seq }: FrameBlock): void {
+    for (let at = from, place = seq; at < to; at += lengthOf(memory, at), place += SEQ_STEP)
+      this.#watch.frame(memory, at, place)
+  }
+
+  // ---- for the watch
+
+  isModel(index: number): boolean {
+    return this.#core.cells[index]?.settings.playedByModel ?? false
+  }
+
+  name(index: number): string {
+    return directoryOf(this.#run, this.#core).name(index)
+  }
+
+  recipientOf(memory: Memory, at: number): number {
+    const index = recipientOf(memory, at)
+    if (index !== NOBODY || !(flagsOf(memory, at) & HAS_NAME)) return index
+    return this.#core.cell(readBody(memory, at).name!, this.#run)?.index ?? NOBODY
+  }
+
+  messageOf(agent: number, turn: number): string | undefined {
+    return this.#turns.messageOf(agent, turn)
+  }
+
+  progress(): void {
+    this.#evidence = []
+  }
+
+  // ---- the ladder
+
+  found({ agents, evidence: found }: Sign): void {
+    const step = this.#steps[this.#evidence.length]
+    if (!step) return
+    this.#watch.begin()
+    this.#evidence = [...this.#evidence, found]
+    const evidence = this.#evidence
+    this.#core.record(this.#run, { kind: 'livelock', step, agents, evidence })
+    if (step === 'notice') this.#tell(agents, found)
+    else if (step === 'abort') this.#abort()
+  }
+
+  #tell(agents: readonly string[], evidence: string): void {
+    for (const name of agents) {
+      const cell = this.#core.cell(name, this.#run)
+      if (!cell?.settings.counted || cell.gone || cell.removed) continue
+      const content = `No progress: ${evidence}. Do something else, or say why you cannot go on.`
+      reportTo(this.#core, this.#run, cell.index, content, { event: 'livelock', evidence: [evidence] })
+    }
+  }
+
+  /** Not at once: other parts are still to be told of what has led here. */
+  #abort(): void {
+    const { id } = this.#run
+    const evidence = this.#evidence
+    const error = new LivelockError(
+      `Run "${id}" is busy without progress. Those involved were told, then the protocol had time to replan; nothing new has come since. The signs: ${evidence.join('; ')}. Let the agents decide on another way when an answer comes again, mark repetition that is meant with polling: true, or raise the bounds of supervision.livelock.`,
+      { runId: id, evidence, skipped: { 'tie-breaker': 'no protocol of this version has one' } },
+    )
+    this.#core.clock.defer(() => this.#failRun(this.#run, error))
+  }
+}
+
+/** Which message a turn has: by its mailbox, or where it has ended meanwhile by its END. */
+class Turns {
+  readonly #core: Core
+  #batch: Batch = []
+  /** Message ids by agent and turn. */
+  #ended: Map<string, string> | undefined
+
+  constructor(core: Core) {
+    this.#core = core
+  }
+
+  look(batch: Batch): void {
+    this.#batch = batch
+    this.#ended = undefined
+  }
+
+  messageOf(agent: number, turn: number): string | undefined {
+    const envelope = this.#core.cells[agent]?.holderOf(turn)?.mailbox.handed.get(turn)
+    if (envelope) return this.#core.idOf(envelope)
+    this.#ended ??= endedIn(this.#batch)
+    return this.#ended.get(`${agent} ${turn}`)
+  }
+}
+
+function endedIn(batch: Batch): Map<string, string> {
+  const ended = new Map<string, string>()
+  for (const entry of batch) {
+    if (entry.kind !== 'frames') continue
+    const { memory, from, to } = entry
+    for (let at = from; at < to; at += lengthOf(memory, at))
+      if (kindOf(memory, at) === END) ended.set(`${senderOf(memory, at)} ${turnOf(memory, at)}`, idOf(memory, at))
+  }
+  return ended
+}

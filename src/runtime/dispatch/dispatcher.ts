@@ -1,0 +1,370 @@
+/**
+ * From the mailboxes into the windows: hands messages over, in order and as far as window and permits go, and rings.
+ * A window holds messages of one run at a time, so that a permit is held only for what is really going on. Where turns of
+ * several runs may be open at once it holds one message of each.
+ */
+
+import type { DramatisError } from '../../errors.ts'
+import {
+  copyFrame,
+  kindOf,
+  lengthOf,
+  PROBE,
+  REPLAY,
+  REQUEST,
+  RUN_OVER,
+  runOf,
+  setAttempt,
+  setKind,
+  setTurn,
+  turnOf,
+} from '../../mailbox/frame.ts'
+import { idOf } from '../../mailbox/frame-id.ts'
+import { type Envelope, NOT_YET } from '../../mailbox/mailbox.ts'
+import { allocate, type Memory } from '../../mailbox/memory.ts'
+import type { Ring } from '../../mailbox/ring.ts'
+import { ASLEEP, inlineLimit, ROOM_WANTED } from '../../mailbox/window.ts'
+import type { OwnFrame } from '../log/host-frames.ts'
+import type { Cell } from '../state/cell.ts'
+import type { Core, Handing } from '../state/core.ts'
+import type { Life } from '../state/life.ts'
+import type { RunState } from '../state/run-state.ts'
+import { handNested } from './nested-requests.ts'
+import { NextMessage, ranksLarge } from './next-message.ts'
+
+export class Delivery implements Handing {
+  readonly #core: Core
+  readonly #next: NextMessage
+  readonly #touched = new Set<Cell>()
+  /** Those for which somebody waits. */
+  readonly #hurried = new Set<Cell>()
+  /** Rings without room, and whose they are; a life can be short of it in several. The thread rings when there is some. */
+  readonly #cramped = new Map<Ring, { cell: Cell; life: Life }>()
+
+  constructor(core: Core) {
+    this.#core = core
+    this.#next = new NextMessage(core)
+  }
+
+  /** Something may be to be handed to that agent: whichever instance is free takes it. */
+  touch(cell: Cell): void {
+    const { instances } = cell
+    if (instances.length === 1) this.#touched.add(cell)
+    else for (const each of instances) this.#touched.add(each)
+  }
+
+  /** Something is to be handed to that agent that must not wait behind what others have written. */
+  hasten(cell: Cell): void {
+    this.#touched.add(cell)
+    this.#hurried.add(cell)
+  }
+
+  get waiting(): boolean {
+    return this.#touched.size > 0
+  }
+
+  /** For the lane of replies, which user messages never enter. A dead thread's replies are in the log. */
+  reply(to: Cell, frame: OwnFrame): void {
+    const turn = turnOf(frame.memory, 0)
+    const cell = turn === 0 ? to : to.holderOf(turn)
+    const life = cell?.life
+    if (!cell || !life) return
+    if (!isProbe(frame)) life.told += 1
+    if (isHeldBack(cell, life, runOf(frame.memory, 0))) life.held.push(frame)
+    else life.backlog.push(frame)
+    this.#touched.add(cell)
+    this.#core.wake()
+  }
+
+  /**
+   * The turn of that message is to stop. One that gave its permit up is told when it has it back, before all that it waited
+   * for: what is left of it is work too.
+   */
+  stop(cell: Cell, envelope: Envelope<RunState>, reason: DramatisError): void {
+    const { life } = cell
+    if (!life) return
+    const { run, turn } = envelope
+    const frame = this.#core.frames.abort(run.index, envelope, reason)
+    const line = isHeldBack(cell, life, run.index) ? life.held : life.backlog
+    const isLarge = frame.bytes > inlineLimit(life.window.replies) // then it cannot pass one that is half in the window
+    const at = isLarge ? -1 : line.findIndex(({ memory }) => turnOf(memory, 0) === turn && isForOpenTurn(memory))
+    line.splice(at < 0 ? line.length : at, 0, frame)
+    life.told += 1
+    if (cell.suspended.has(run.index)) life.unstopped.add(envelope)
+    else this.#core.deaths.killAfterGrace(cell, envelope)
+    this.#touched.add(cell)
+    this.#core.wake()
+  }
+
+  /** A frame that another agent wrote becomes a reply: straight into the window, where nothing waits before it. */
+  passOn(to: Cell, memory: Memory, at: number, kind: number, turn: number): void {
+    const cell = to.holderOf(turn)
+    const life = cell?.life
+    if (!cell || !life) return
+    const bytes = lengthOf(memory, at)
+    const ring = life.window.replies
+    const waits = life.backlog.length + life.held.length + cell.suspended.size > 0
+    const open = life.ready && !waits && bytes <= inlineLimit(ring)
+    const place = open ? ring.reserve(bytes) : -1
+    const target = place < 0 ? allocate(bytes) : ring.memory
+    const start = Math.max(place, 0)
+    copyFrame(memory, at, target, start, bytes)
+    setKind(target, start, kind)
+    setTurn(target, start, turn)
+    if (place < 0) return this.reply(cell, { memory: target, bytes })
+    ring.advance(bytes)
+    life.told += 1
+    life.wantsBell = 'reply'
+    this.hasten(cell)
+  }
+
+  /** Hands over what can be handed over, publishes, and rings who sleeps. */
+  flush(): void {
+    this.roomAgain()
+    while (this.#touched.size > 0) {
+      const cells = [...this.#touched]
+      this.#touched.clear()
+      this.#hurried.clear()
+      for (const cell of cells) this.#serve(cell)
+    }
+  }
+
+  /** The same for those alone for which somebody waits. */
+  hurry(): void {
+    for (const cell of this.#hurried) {
+      this.#touched.delete(cell)
+      this.#serve(cell)
+    }
+    this.#hurried.clear()
+  }
+
+  #serve(cell: Cell): void {
+    const { life } = cell
+    if (!life?.ready) return
+    this.#sendReplies(cell, life)
+    this.#handOver(cell, life)
+    if (cell.mailbox.nested.length > 0) this.#handNested(cell, life)
+    this.#ring(life) // before anything is written down: the thread can begin meanwhile
+    this.#announceTurns(cell)
+  }
+
+  /** Whether a thread has made room since it was found cramped. Announces the wish before it looks, as with every sleep. */
+  roomAgain(): boolean {
+    for (const [ring, { cell, life }] of this.#cramped) {
+      Atomics.store(life.window.words, ROOM_WANTED, 1)
+      if (cell.life === life && ring.free() < ring.capacity >> 1) continue
+      this.#cramped.delete(ring)
+      this.#touched.add(cell)
+    }
+    return this.#touched.size > 0
+  }
+
+  /** A turn that gave its permit up gets one back before its answer is let in. With one turn at a time the others wait too. */
+  #mayReply(cell: Cell): boolean {
+    if (!cell.interleaves) for (const run of cell.suspended.values()) return this.#resume(run, cell)
+    return true
+  }
+
+  /** From now on a turn that is to stop has its time for that. */
+  #resume(run: RunState, cell: Cell): boolean {
+    if (!this.#core.gate.resume(run, cell)) return false
+    for (const envelope of cell.life?.unstopped ?? []) {
+      if (envelope.run !== run) continue
+      cell.life?.unstopped.delete(envelope)
+      this.#core.deaths.killAfterGrace(cell, envelope)
+    }
+    return true
+  }
+
+  #letIn(cell: Cell, life: Life): void {
+    life.held = life.held.filter((frame) => {
+      const run = cell.suspended.get(runOf(frame.memory, 0))
+      if (run && !this.#resume(run, cell)) return true
+      life.backlog.push(frame)
+      life.told += 1 // a question may have passed it
+      return false
+    })
+  }
+
+  #sendReplies(cell: Cell, life: Life): void {
+    life.window.replies.publish() // what was passed on
+    if (life.held.length > 0) this.#letIn(cell, life)
+    const { backlog } = life
+    if (backlog.length === 0 || !this.#mayReply(cell)) return
+    const before = life.window.replies.written
+    let sent = 0
+    for (const { memory, bytes } of backlog) {
+      if (!life.replies.write(memory.u8, 0, bytes)) break
+      sent += 1
+    }
+    backlog.splice(0, sent)
+    if (backlog.length > 0) this.#cramped.set(life.window.replies, { cell, life })
+    if (life.window.replies.written !== before) life.wantsBell = 'reply' // also for the first parts of a large one
+    life.window.replies.publish()
+  }
+
+  #handOver(cell: Cell, life: Life): void {
+    for (;;) {
+      if (life.sending && !this.#sendLarge(cell, life)) return
+      if (life.backlog.length > 0) return // what a message needs to be understood comes by the replies
+      const envelope = this.#next.of(cell, life)
+      if (!envelope || !this.#introduce(cell, life, envelope)) break
+      if (!this.#place(cell, life, envelope)) {
+        this.#cramped.set(life.window[envelope.lane], { cell, life })
+        break
+      }
+      if (life.wantsBell === 'none') life.wantsBell = 'message'
+    }
+    life.window.plain.publish()
+    life.window.ranked.publish()
+  }
+
+  #handNested(cell: Cell, life: Life): void {
+    handNested(this.#core, cell, life, (run) => !cell.suspended.has(run.index) || this.#resume(run, cell))
+    this.#sendReplies(cell, life)
+  }
+
+  /** What the thread has to know before the message: its run, and what the log has of its earlier attempts. */
+  #introduce(cell: Cell, life: Life, envelope: Envelope<RunState>): boolean {
+    const { run } = envelope
+    const isReplayed = envelope.attempt === 1 || (life.replayed === envelope && life.replayedFor === envelope.attempt)
+    if (life.announced.has(run.index) && isReplayed) return true
+    if (!life.announced.has(run.index)) {
+      life.announced.add(run.index)
+      run.members.add(cell.index)
+      life.backlog.push(this.#core.lives.runNotice(cell, run))
+    }
+    if (!isReplayed) {
+      life.replayed = envelope
+      life.replayedFor = envelope.attempt
+      const replay = this.#core.redelivery.replayOf(cell, envelope)
+      if (replay) life.backlog.push(replay)
+    }
+    this.#sendReplies(cell, life)
+    return life.backlog.length === 0
+  }
+
+  /** Writes the message into the window; false: there is no room now. */
+  #place(cell: Cell, life: Life, envelope: Envelope<RunState>): boolean {
+    const { memory, at, bytes } = envelope
+    // Large ones go in parts, and parts cannot be taken out of their order.
+    if (ranksLarge(life, envelope)) life.ranksLarge = envelope
+    envelope.lane = envelope.priority === 0 || life.ranksLarge === envelope ? 'plain' : 'ranked'
+    const ring = life.window[envelope.lane]
+    if (bytes > inlineLimit(ring)) {
+      cell.mailbox.hand(envelope)
+      const copy = allocate(bytes)
+      copy.u8.set(memory.u8.subarray(at, at + bytes))
+      setTurn(copy, 0, envelope.turn)
+      setAttempt(copy, 0, envelope.attempt)
+      envelope.windowEnd = (ring.written + 0x4000_0000) | 0 // not before it is whole
+      life.sending = { memory: copy, bytes, envelope }
+      this.#started(cell, envelope)
+      this.#sendLarge(cell, life)
+      return true
+    }
+    const to = ring.reserve(bytes)
+    if (to < 0) return false
+    cell.mailbox.hand(envelope)
+    copyFrame(memory, at, ring.memory, to, bytes)
+    setTurn(ring.memory, to, envelope.turn)
+    if (envelope.attempt > 1) setAttempt(ring.memory, to, envelope.attempt)
+    ring.advance(bytes)
+    envelope.windowAt = to
+    envelope.windowEnd = ring.written
+    this.#started(cell, envelope)
+    return true
+  }
+
+  #sendLarge(cell: Cell, life: Life): boolean {
+    const { memory, bytes, envelope } = life.sending!
+    const whole = life.plain.write(memory.u8, 0, bytes)
+    life.window.plain.publish()
+    if (life.wantsBell === 'none') life.wantsBell = 'message'
+    if (!whole) {
+      this.#cramped.set(life.window.plain, { cell, life })
+      return false
+    }
+    envelope.windowEnd = life.window.plain.written
+    life.sending = undefined
+    return true
+  }
+
+  #started(cell: Cell, envelope: Envelope<RunState>): void {
+    envelope.handedSeq = this.#core.seq
+    if (cell.life) cell.life.run = envelope.run
+    if (cell.interleaves) cell.promised.delete(envelope.run)
+    if (cell.mailbox.handed.size === 1 || cell.interleaves) this.#begins(envelope)
+  }
+
+  #begins(envelope: Envelope<RunState>, at = this.#core.clock.monotonic()): void {
+    envelope.startedAt = at
+    if (envelope.begunAt === NOT_YET || envelope.attempt === 1) envelope.begunAt = at
+  }
+
+  /** Says which turn an agent is at, once for each, and only for those that did not end at once. */
+  #announceTurns(cell: Cell): void {
+    const { handed } = cell.mailbox
+    if (cell.interleaves || handed.nested > 0) this.#announceOpen(cell)
+    if (cell.interleaves) return
+    const { current } = cell
+    if (!current) return
+    if (!current.announced) return this.#announce(cell, current)
+    // It was the next, and then one of higher priority overtook it.
+    if (current.startedAt < cell.lastEndAt) this.#begins(current, cell.lastEndAt)
+  }
+
+  /** Several may be at work. A nested one has begun when its thread has said so. */
+  #announceOpen(cell: Cell): void {
+    for (const envelope of cell.mailbox.handed.values()) {
+      const isOpen = envelope.within ? envelope.startedAt !== NOT_YET : cell.interleaves
+      if (isOpen && !envelope.announced) this.#announce(cell, envelope)
+    }
+  }
+
+  /** A nested turn has begun: its thread says so. */
+  nestedBegan(cell: Cell, envelope: Envelope<RunState>): void {
+    this.#begins(envelope)
+    this.#touched.add(cell)
+  }
+
+  #announce(cell: Cell, envelope: Envelope<RunState>): void {
+    envelope.announced = true
+    if (envelope.startedAt === NOT_YET) this.#begins(envelope)
+    this.#core.record(envelope.run, {
+      kind: 'turn.started',
+      ...cell.whose,
+      messageId: idOf(envelope.memory, envelope.at),
+      attempt: envelope.attempt,
+      turn: envelope.turn,
+      beside: cell.interleaves || cell.instances.length > 1 || envelope.within !== undefined,
+    })
+  }
+
+  #ring(life: Life): void {
+    if (life.wantsBell === 'none') return
+    const { words } = life.window
+    const state = Atomics.load(words, ASLEEP)
+    const wakes = state === 1 || (state === 2 && life.wantsBell === 'reply')
+    life.wantsBell = 'none'
+    if (wakes && Atomics.compareExchange(words, ASLEEP, state, 0) === state) life.thread.ring()
+  }
+
+  /** The run is over: the threads can forget it. */
+  runOver(run: RunState): void {
+    for (const cell of this.#core.actors) {
+      if (!cell.life?.announced.delete(run.index)) continue
+      this.reply(cell, this.#core.frames.control(RUN_OVER, run.index, 0))
+    }
+  }
+}
+
+/** Asks whether a turn waits, and is nothing that it waits for. */
+export const isProbe = ({ memory }: OwnFrame): boolean => kindOf(memory, 0) === PROBE
+
+/** It is for a turn that is open, and not what opens it. */
+const isForOpenTurn = (memory: Memory): boolean => kindOf(memory, 0) !== REQUEST && kindOf(memory, 0) !== REPLAY
+
+/** Whether replies for that run wait until its turn has its permit again, or come behind such. */
+const isHeldBack = ({ interleaves, suspended }: Cell, life: Life, run: number): boolean =>
+  interleaves && (suspended.has(run) || (life.held.length > 0 && life.holds(run)))

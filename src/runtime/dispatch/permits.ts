@@ -1,0 +1,190 @@
+/**
+ * At most so many agents have a turn of one run at a time (rule 19). Permits travel with the frames: an agent holds one
+ * as long as anything of the run is in its window, so back-to-back turns cost nothing until somebody waits. One that only
+ * waits for others is parked; its permit is taken when somebody wants it, and it gets one back before its answer is let in.
+ * One that waits goes on with other runs meanwhile, once: who could not come when its turn came then waits for that alone.
+ */
+import { PERMITS_WANTED } from '../../mailbox/room.ts'
+import type { Cell } from '../state/cell.ts'
+import { type Core, type Gate, OPEN_GATE, type Part } from '../state/core.ts'
+import type { RunState } from '../state/run-state.ts'
+
+interface Ledger {
+  readonly holders: Set<Cell>
+  /** In the order of their priority, then of their asking. */
+  readonly waiting: Cell[]
+}
+
+/** `limit` turns of one run. */
+export const permits =
+  (limit: number): Part =>
+  (core) => {
+    core.gate = new Permits(core, limit)
+    return {
+      next: () => {}, // it is asked, and looks again with each tick
+      close: () => {
+        core.gate = OPEN_GATE
+      },
+    }
+  }
+
+/** For so long an agent goes on from message to message while others wait: a wake-up costs as much as dozens of short turns. */
+const SLICE_MS = 1
+const LARGEST_SLICE = 64
+
+class Permits implements Gate {
+  readonly #core: Core
+  readonly #limit: number
+  readonly #ledgers = new Map<RunState, Ledger>()
+  /** The run whose permit was free while the agent was busy with another. */
+  readonly #overdue = new Map<Cell, RunState>()
+  #contended = false
+
+  constructor(core: Core, limit: number) {
+    this.#core = core
+    this.#limit = limit
+  }
+
+  take(run: RunState, cell: Cell): boolean {
+    const ledger = this.#ledger(run)
+    const { holders, waiting } = ledger
+    if (holders.has(cell))
+      return cell.interleaves || waiting.length === 0 || cell.mailbox.handed.size === 0 || --cell.slice > 0
+    if (!cell.interleaves && cell.suspended.size > 0) return false // first its open turn has to go on
+    // Of a message that another one has come before; while that one waits for its own, the first may be of use.
+    if (cell.permit && holders.size < this.#limit) this.release(cell.permit, cell)
+    if (waiting.length === 0 && holders.size < this.#limit) {
+      this.#grant(run, ledger, cell)
+      return true
+    }
+    this.#ask(run, ledger, cell)
+    return holders.has(cell)
+  }
+
+  mayPass(cell: Cell): boolean {
+    const run = this.#overdue.get(cell)
+    if (!run) return true
+    if (cell.mailbox.has(run)) return false
+    this.#overdue.delete(cell)
+    return true
+  }
+
+  release(run: RunState, cell: Cell): void {
+    cell.suspended.delete(run.index)
+    const ledger = this.#ledgers.get(run)
+    if (!ledger) return
+    if (ledger.holders.delete(cell)) {
+      cell.permit = undefined
+      cell.promised.delete(run)
+    }
+    this.#serve(run, ledger)
+  }
+
+  #grant(run: RunState, { holders }: Ledger, cell: Cell): void {
+    holders.add(cell)
+    if (!cell.interleaves) {
+      cell.permit = run
+      cell.slice = Math.min(Math.ceil(SLICE_MS / cell.turnMs), LARGEST_SLICE)
+    } else if (!cell.suspended.has(run.index)) cell.promised.add(run)
+    if (this.#overdue.get(cell) === run) this.#overdue.delete(cell)
+  }
+
+  resume(run: RunState, cell: Cell): boolean {
+    const ledger = this.#ledger(run)
+    if (!run.ending && !ledger.holders.has(cell)) this.#ask(run, ledger, cell)
+    if (!run.ending && !ledger.holders.has(cell)) return false
+    if (cell.suspended.delete(run.index)) cell.life?.returnPermit(run)
+    return true
+  }
+
+  reconsider(): void {
+    if (this.#contended && Atomics.load(this.#core.team.words, PERMITS_WANTED) !== 1) this.#announceAgain()
+    if (this.#contended) for (const [run, ledger] of this.#ledgers) this.#serve(run, ledger)
+  }
+
+  #ask(run: RunState, ledger: Ledger, cell: Cell): void {
+    const { waiting } = ledger
+    const isFirst = waiting.length === 0
+    if (!waiting.includes(cell)) {
+      const priority = cell.settings.info.priority ?? 0
+      const at = waiting.findIndex((other) => (other.settings.info.priority ?? 0) < priority)
+      waiting.splice(at < 0 ? waiting.length : at, 0, cell)
+    }
+    this.#announce(true) // before it looks who is parked: who parks later rings
+    if (isFirst) for (const { life } of ledger.holders) if (life?.mayBeParked(run)) life.thread.ring()
+    this.#serve(run, ledger)
+    if (waiting.includes(cell) && ledger.holders.size >= this.#limit) {
+      const fields = { runId: run.id, agent: cell.name }
+      this.#core.limits.reached('maxConcurrentAgents', this.#limit, 'agents of a run wait for their turn', fields)
+    }
+  }
+
+  /** Gives out what there is, in order. Who is busy with another run keeps its place. */
+  #serve(run: RunState, ledger: Ledger): void {
+    const { holders, waiting } = ledger
+    for (let at = 0; at < waiting.length; ) {
+      const next = waiting[at]!
+      const wish = this.#wishOf(next, run)
+      if (wish === 'later') {
+        if (holders.size < this.#limit) this.#overdue.set(next, run)
+        at += 1
+        continue
+      }
+      if (wish === 'now' && holders.size >= this.#limit && !this.#takeFromParked(run, ledger)) break
+      waiting.splice(at, 1)
+      if (wish === 'never') continue
+      this.#grant(run, ledger, next)
+      this.#core.delivery.touch(next)
+    }
+    if (holders.size === 0 && waiting.length === 0) this.#ledgers.delete(run)
+    if (this.#contended) this.#announce([...this.#ledgers.values()].some((other) => other.waiting.length > 0))
+  }
+
+  /** What it had asked for may have been withdrawn since, or it may have died, or be busy with other runs. */
+  #wishOf(cell: Cell, run: RunState): 'now' | 'later' | 'never' {
+    const { mailbox, life, permit, promised } = cell
+    if (!life?.ready) return 'never'
+    if (cell.isAt(run)) {
+      const isAnswered = cell.interleaves ? life.holds(run.index) : life.backlog.length > 0
+      return isAnswered || cell.isAskedWithin(run) ? 'now' : 'never'
+    }
+    if (!mailbox.has(run)) return 'never'
+    return permit || cell.openRuns + promised.size >= cell.atOnce ? 'later' : 'now'
+  }
+
+  /** A turn that is parked goes on without a permit until somebody answers it. */
+  #takeFromParked(run: RunState, { holders }: Ledger): boolean {
+    for (const holder of holders) {
+      if (!holder.life?.takePermit(run)) continue
+      holders.delete(holder)
+      holder.permit = undefined
+      holder.suspended.set(run.index, run)
+      return true
+    }
+    return false
+  }
+
+  #ledger(run: RunState): Ledger {
+    let ledger = this.#ledgers.get(run)
+    if (!ledger) {
+      ledger = { holders: new Set(), waiting: [] }
+      this.#ledgers.set(run, ledger)
+    }
+    return ledger
+  }
+
+  /** Some thread has said that nobody waits: who has parked since then did not ring. */
+  #announceAgain(): void {
+    Atomics.store(this.#core.team.words, PERMITS_WANTED, 1)
+    this.#core.sharedWords.report({ word: 'permits wanted' })
+    for (const [run, { holders }] of this.#ledgers)
+      for (const { life } of holders) if (life?.mayBeParked(run)) life.thread.ring()
+  }
+
+  /** Threads that park ring only while somebody waits for a permit. */
+  #announce(contended: boolean): void {
+    if (this.#contended === contended) return
+    this.#contended = contended
+    Atomics.store(this.#core.team.words, PERMITS_WANTED, contended ? 1 : 0)
+  }
+}

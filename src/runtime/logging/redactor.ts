@@ -1,0 +1,204 @@
+/**
+ * Takes the team's keys out of whatever leaves it. By value: each key that the team knows, also as it stands in a URL, in JSON, in
+ * base64, in hex (secret-forms.ts). By name: in logs, the texts of fields that are called like a secret. By shape: in logs and errors,
+ * bearer tokens and keys as the large providers issue them.
+ *
+ * It does not catch a key that the team does not know and that has neither name nor shape of one; one that an agent cuts in
+ * two, or encodes in another way; and one of fewer than 8 characters, which could be any word.
+ */
+import { MOST_LEVELS } from '../../mailbox/json-depth.ts'
+import { formsOf } from './secret-forms.ts'
+
+/** How many keys of one source are known: those that calls under way can still have. */
+const KEPT_OF_SOURCE = 16
+
+/** What stands in the place of a secret. */
+const REDACTED = '[redacted]'
+
+/** What is nested deeper than any message can be is not looked into, and so not passed on. */
+const DEEPEST = MOST_LEVELS + 50
+const TOO_DEEP = '[nested too deep]'
+
+const SHORTEST = 8
+/** As `snake_case`. */
+const SECRET_NAME =
+  /(?:^|_)(?:api_?key|authorization|password|passwd|passphrase|secret|token|cookie|credentials?|(?:private|secret|access)_key)$/
+const SECRET_SHAPE =
+  /\bBearer\s+[\w.~+/=-]{8,}|\bsk-[\w-]{16,}|\bAIza[\w-]{30,}|\bgsk_\w{20,}|\bxox[abprs]-[\w-]{10,}|\bgh[pousr]_\w{30,}/g
+
+/** Whether something of that name is a secret: `OPENAI_API_KEY`, `apiKey`, `x-api-key`. */
+export function isSecretName(name: string): boolean {
+  const words = name.replaceAll(/([a-z\d])([A-Z])/g, '$1_$2').replaceAll(/[-\s.]/g, '_')
+  return SECRET_NAME.test(words.toLowerCase()) || /(?:^|_)KEY$/.test(name) // a variable; a field called key is none
+}
+
+/** What is looked for: the forms of all keys, longest first, and their first one and two characters. */
+interface Patterns {
+  readonly forms: readonly string[]
+  readonly values: RegExp
+  readonly heads: ReadonlySet<string>
+}
+
+export class Redactor {
+  readonly #known = new Set<string>()
+  /** The last keys of functions that give a new one from time to time, oldest first. */
+  readonly #rotating = new Map<object, Set<string>>()
+  /** Made of all that is known when a text is looked at. */
+  #made: Patterns | undefined
+
+  /** From now on it is taken out. */
+  learn(secret: string | undefined): void {
+    if (secret === undefined || secret.length < SHORTEST || this.#known.has(secret)) return
+    this.#known.add(secret)
+    this.#made = undefined
+  }
+
+  /** The same for a key of a source that gives others later: its last 16 are known, so that their number has a bound. */
+  learnFrom(source: object, secret: string): void {
+    if (secret.length < SHORTEST) return
+    const last = this.#rotating.get(source) ?? new Set()
+    const isNew = !last.delete(secret)
+    last.add(secret) // behind the others: it is the newest
+    if (!isNew) return
+    const [oldest] = last
+    if (last.size > KEPT_OF_SOURCE && oldest !== undefined) last.delete(oldest)
+    this.#rotating.set(source, last)
+    this.#made = undefined
+  }
+
+  /** undefined: nothing is known. */
+  get #patterns(): Patterns | undefined {
+    if (this.#made || (this.#known.size === 0 && this.#rotating.size === 0)) return this.#made
+    const secrets = [this.#known, ...this.#rotating.values()].flatMap((keys) => [...keys])
+    const unsorted = new Set(secrets.flatMap((secret) => [...formsOf(secret)]))
+    const forms = [...unsorted].sort((one, other) => other.length - one.length)
+    const values = new RegExp(forms.map(escaped).join('|'), 'g')
+    const heads = new Set(forms.flatMap((form) => [form.slice(0, 1), form.slice(0, 2)]))
+    this.#made = { forms, values, heads }
+    return this.#made
+  }
+
+  /** For what agents say, and for data that is theirs: the known keys alone. The same value if there are none in it. */
+  data<T>(value: T): T {
+    const values = this.#patterns?.values
+    return values ? redacted(value, (text) => text.replace(values, REDACTED), false) : value
+  }
+
+  /**
+   * The same for a text that comes in pieces, in which a key may begin in one and end in another: `say` is given what cannot
+   * be of a key any more, `end` gives it the rest. Joined it is what `data` makes of the whole.
+   */
+  pieces(say: (text: string) => void): { push(piece: string): void; end(): void } {
+    let held = ''
+    return {
+      push: (piece) => {
+        let clean = ''
+        held += piece
+        for (;;) {
+          const begins = this.#mayBegin(held)
+          const key = this.#firstIn(held)
+          if (!key || key.index >= begins) {
+            clean += held.slice(0, begins)
+            held = held.slice(begins)
+            break
+          }
+          clean += held.slice(0, key.index) + REDACTED
+          held = held.slice(key.index + key[0].length)
+        }
+        if (clean !== '') say(clean)
+      },
+      end: () => {
+        if (held !== '') say(this.data(held))
+        held = ''
+      },
+    }
+  }
+
+  #firstIn(text: string): RegExpExecArray | null {
+    const values = this.#patterns?.values
+    if (!values) return null
+    values.lastIndex = 0
+    return values.exec(text)
+  }
+
+  /** Where, at the end of the text, a key may begin that is not over yet. */
+  #mayBegin(text: string): number {
+    const patterns = this.#patterns
+    if (!patterns) return text.length
+    const { forms, heads } = patterns
+    for (let at = Math.max(0, text.length - forms[0]!.length + 1); at < text.length; at += 1) {
+      if (!heads.has(text.slice(at, at + 2))) continue
+      const rest = text.slice(at)
+      if (forms.some((form) => form.length > rest.length && form.startsWith(rest))) return at
+    }
+    return text.length
+  }
+
+  /** For a line of an error or a log. */
+  text(text: string): string {
+    const values = this.#patterns?.values
+    return (values ? text.replace(values, REDACTED) : text).replace(SECRET_SHAPE, REDACTED)
+  }
+
+  /** For the fields of a log. The same object if there is nothing to take out. */
+  fields<T>(fields: T): T {
+    return redacted(fields, (text) => this.text(text), true)
+  }
+}
+
+const escaped = (text: string) => text.replaceAll(/[.*+?^${}()|[\]\\]/g, '\\$&')
+
+type Clean = (text: string) => string
+
+function redacted<T>(value: T, clean: Clean, byName: boolean): T {
+  return holds(value, clean, byName, new Set(), 0) ? copied(value, clean, byName, new Map(), 0) : value
+}
+
+/** What is looked into: lists, errors and plain objects. What else there is has no text of ours in it. */
+function isOpen(value: unknown): value is object {
+  if (typeof value !== 'object' || value === null) return false
+  if (Array.isArray(value) || value instanceof Error) return true
+  const prototype = Object.getPrototypeOf(value)
+  return prototype === Object.prototype || prototype === null
+}
+
+/** What stands in it: nothing that a getter would have to make first. */
+function dataOf(value: object): [string, PropertyDescriptor][] {
+  return Object.entries(Object.getOwnPropertyDescriptors(value)).filter(([, property]) => 'value' in property)
+}
+
+const isSecret = (name: string, value: unknown, byName: boolean) =>
+  byName && typeof value === 'string' && value !== '' && isSecretName(name)
+
+function holds(value: unknown, clean: Clean, byName: boolean, seen: Set<object>, depth: number): boolean {
+  if (typeof value === 'string') return clean(value) !== value
+  if (!isOpen(value) || seen.has(value)) return false
+  if (depth > DEEPEST) return true
+  seen.add(value)
+  return dataOf(value).some(
+    ([name, { value: inner }]) =>
+      clean(name) !== name || isSecret(name, inner, byName) || holds(inner, clean, byName, seen, depth + 1),
+  )
+}
+
+function copied<T>(value: T, clean: Clean, byName: boolean, made: Map<object, object>, depth: number): T
+function copied(value: unknown, clean: Clean, byName: boolean, made: Map<object, object>, depth: number): unknown {
+  if (typeof value === 'string') return clean(value)
+  if (!isOpen(value)) return value
+  if (depth > DEEPEST) return TOO_DEEP
+  const before = made.get(value)
+  if (before) return before
+  const copy: object = Array.isArray(value) ? [] : Object.create(Object.getPrototypeOf(value))
+  made.set(value, copy)
+  for (const [name, property] of Object.entries(Object.getOwnPropertyDescriptors(value))) {
+    if (Array.isArray(value) && name === 'length') continue
+    if ('value' in property) {
+      property.value = isSecret(name, property.value, byName)
+        ? REDACTED
+        : copied(property.value, clean, byName, made, depth + 1)
+      property.writable = true // what it was made of may be frozen
+    }
+    Object.defineProperty(copy, clean(name), { ...property, configurable: true })
+  }
+  return copy
+}

@@ -1,0 +1,67 @@
+/**
+ * Which variables of the environment hold secrets: those that are called like one, those that the user names, and the passwords
+ * in addresses. Values are looked up again when a run starts, since a service can set variables after its team was made.
+ */
+import type { Environment } from '../models/model-keys.ts'
+import { isSecretName, type Redactor } from './redactor.ts'
+
+const SECRET_VARIABLE =
+  /(?:PASS(?:WORD|WD|PHRASE)?|PWD|SECRETS?|TOKENS?|CREDENTIALS?|(?:^|_)(?:PAT|AUTH|KEYS?|SALT|COOKIE|DSN))$/i
+/** They are called like secrets and are none. */
+const NO_SECRETS = new Set(['PWD', 'OLDPWD'])
+/** Values that are words of every text, or say that there is none. */
+const WORDS =
+  /^(?:postgres(?:ql)?|password|changeme|change-me|development|production|localhost|undefined|required|optional|disabled|enabled|anonymous|example|(?:\.{0,2}|~|[a-z]:)[/\\][\w./\\-]+\.\w{1,5})$/i
+const SHORTEST = 8
+
+export class SecretVariables {
+  readonly #env: Environment
+  readonly #named: ReadonlySet<string>
+  readonly #redactor: Redactor
+  /** How often the environment is looked through at the most. */
+  readonly #pauseMs: number
+  readonly #now: () => number
+  #lookedAt = Number.NEGATIVE_INFINITY
+
+  /** `named` are secrets whatever they are called and hold. `now` gives ms that never go back. */
+  constructor(env: Environment, named: readonly string[], redactor: Redactor, now: () => number, pauseMs = 250) {
+    this.#env = env
+    this.#named = new Set(named)
+    this.#redactor = redactor
+    this.#now = now
+    this.#pauseMs = pauseMs
+  }
+
+  /** Takes in what is new. It costs some microseconds a variable, so it looks a few times a second at the most. */
+  look(): void {
+    const now = this.#now()
+    if (now - this.#lookedAt < this.#pauseMs) return
+    this.#lookedAt = now
+    for (const [name, value = ''] of Object.entries(this.#env)) {
+      if (this.#named.has(name) || (isSecretVariable(name) && isTelling(value))) this.#redactor.learn(value)
+      this.#redactor.learn(passwordIn(value))
+    }
+  }
+}
+
+function isSecretVariable(name: string): boolean {
+  return !NO_SECRETS.has(name) && (SECRET_VARIABLE.test(name) || isSecretName(name))
+}
+
+function isTelling(value: string): boolean {
+  return value.length >= SHORTEST && !WORDS.test(value)
+}
+
+const ADDRESS = /^[a-z][a-z\d+.-]{0,30}:\/\/[^\s/?#]*@/i
+
+/** Of an address like `postgres://user:password@host/database`. */
+function passwordIn(value: string): string | undefined {
+  if (!ADDRESS.test(value) || !URL.canParse(value)) return undefined
+  const { password } = new URL(value)
+  if (!isTelling(password)) return undefined
+  try {
+    return decodeURIComponent(password)
+  } catch {
+    return password
+  }
+}

@@ -1,0 +1,23 @@
+/** What a delegation says of its task. Anybody can have written it: what is not of its kind is as if it were not there. */
+import type { AgentTask } from '../../actors/definition/task.ts'
+import { jsonIn } from '../../mailbox/codec.ts'
+import { readBody } from '../../mailbox/frame-body.ts'
+import type { Memory } from '../../mailbox/memory.ts'
+
+export type Offered = Pick<AgentTask, 'requiredCapabilities' | 'deadline' | 'dependencies' | 'parentTask'>
+
+export function offered(data: unknown): Offered {
+  const { requiredCapabilities, deadline, dependencies, parentTask } = Object(data) as Record<string, unknown>
+  return {
+    requiredCapabilities: texts(requiredCapabilities),
+    deadline: typeof deadline === 'number' ? deadline : null,
+    dependencies: texts(dependencies),
+    parentTask: typeof parentTask === 'string' ? parentTask : null,
+  }
+}
+
+/** Of the delegation that stands there. */
+export const offeredIn = (memory: Memory, at: number): Offered => offered(jsonIn(readBody(memory, at).data))
+
+const texts = (value: unknown): string[] =>
+  Array.isArray(value) ? value.filter((text) => typeof text === 'string') : []

@@ -1,0 +1,78 @@
+/** Counts the calls of models and tools that the log tells of: how many, for whom, what they cost, how long they took, why they failed. */
+import type { TokenUsage } from '../../actors/definition/model.ts'
+import type { DramatisError } from '../../errors.ts'
+import { errorOf, isFailure } from '../../mailbox/codec.ts'
+import { flagsOf, HAS_THREAD, limitOf } from '../../mailbox/frame.ts'
+import { contentOf } from '../../mailbox/frame-body.ts'
+import type { Memory } from '../../mailbox/memory.ts'
+import { Histogram } from './histogram.ts'
+import type { Metric } from './prometheus.ts'
+
+/** For one metric. A model's name may be a run's, a tool's may be any that a thread writes: beyond that all others are one. */
+const MOST_SERIES = 500
+const OTHER = 'other'
+
+type Labels = Record<string, string>
+
+/** Values by their labels, up to a bound. */
+class Series<Value> {
+  readonly #make: () => Value
+  readonly #known = new Map<string, { labels: Labels; value: Value }>()
+
+  constructor(make: () => Value) {
+    this.#make = make
+  }
+
+  at(labels: Labels): Value {
+    const key = Object.values(labels).join('\n')
+    const known = this.#known.get(key)
+    if (known) return known.value
+    const last = Object.keys(labels).at(-1)
+    if (this.#known.size >= MOST_SERIES && labels[last ?? ''] !== OTHER)
+      return this.at(Object.fromEntries(Object.keys(labels).map((name) => [name, OTHER])))
+    const value = this.#make()
+    this.#known.set(key, { labels, value })
+    return value
+  }
+
+  samples(read: (value: Value, labels: Labels) => Metric['samples']): Metric['samples'] {
+    return [...this.#known.values()].flatMap(({ labels, value }) => read(value, labels))
+  }
+}
+
+const counters = () => new Series(() => ({ count: 0 }))
+
+export class CallTallies {
+  readonly models = new Series(() => ({ calls: 0, input: 0, output: 0 }))
+  readonly modelErrors = counters()
+  readonly modelTimes = new Series(() => new Histogram())
+  readonly tools = counters()
+  readonly toolErrors = counters()
+  readonly toolTimes = new Series(() => new Histogram())
+
+  model(
+    agent: string,
+    call: { model: string; usage: TokenUsage; durationMs: number; error: DramatisError | null },
+  ): void {
+    const { model, usage, durationMs, error } = call
+    const tally = this.models.at({ agent, model })
+    tally.calls += 1
+    tally.input += usage.inputTokens
+    tally.output += usage.outputTokens
+    this.modelTimes.at({ model }).observe(durationMs)
+    if (error) this.modelErrors.at({ model, reason: error.modelFailure?.reason ?? error.code.toLowerCase() }).count += 1
+  }
+
+  tool(agent: string, tool: string, durationMs: number, error: DramatisError | null): void {
+    this.tools.at({ agent, tool }).count += 1
+    this.toolTimes.at({ tool }).observe(durationMs)
+    if (error) this.toolErrors.at({ tool, code: error.code }).count += 1
+  }
+
+  /** A step that has ended in an agent's thread: a call of a tool, if it has the id of one. */
+  step(agent: string, memory: Memory, at: number): void {
+    if ((flagsOf(memory, at) & HAS_THREAD) === 0) return
+    const error = isFailure(memory, at) ? errorOf(memory, at) : null
+    this.tool(agent, contentOf(memory, at), limitOf(memory, at), error)
+  }
+}

@@ -1,0 +1,156 @@
+/**
+ * The figures of a team, taken from what the supervisor knows at the moment that somebody asks. Each team has its own, and
+ * nothing is global: two teams in a process have two pages.
+ */
+
+import type { RunBook } from '../runs/runs.ts'
+import type { Cell } from '../state/cell.ts'
+import type { Supervisor } from '../supervision/supervisor.ts'
+import { sumOf } from '../team/agent-instance.ts'
+import { callMetrics } from './call-metrics.ts'
+import { counter, gauge, histogram, type Metric } from './prometheus.ts'
+import type { Tallies } from './tallies.ts'
+
+type Samples = Metric['samples']
+
+export function metricsOf(supervisor: Supervisor, runs: RunBook, tallies: Tallies): Metric[] {
+  supervisor.settleRecords()
+  const agents = supervisor.agents()
+  return [
+    ...messages(agents, supervisor, tallies),
+    ...lives(agents, supervisor, tallies),
+    ...ends(runs, tallies),
+    ...callMetrics(tallies.calls),
+    ...host(supervisor),
+  ]
+}
+
+function messages(agents: readonly Cell[], { deadLetters }: Supervisor, tallies: Tallies): Metric[] {
+  const deaths: Samples = agents.flatMap((cell) => reasons(cell.name, tallies.of(cell).deadLetters))
+  deaths.push(...reasons('', tallies.deadLettersOfNobody))
+  return [
+    counter(
+      'messages_accepted',
+      'Messages taken into the mailbox.',
+      each(agents, ({ mailbox }) => mailbox.accepted),
+    ),
+    counter(
+      'messages_handled',
+      'Messages whose turn has committed.',
+      each(agents, ({ mailbox }) => mailbox.handled),
+    ),
+    counter(
+      'messages_dead_lettered',
+      'Messages, or answers to the agent, that nobody will handle; the agent is empty where there is none of that name.',
+      deaths,
+    ),
+    gauge(
+      'messages_queued',
+      'Messages that wait in the mailbox, or for room in it.',
+      each(agents, ({ mailbox }) => mailbox.waiting + mailbox.parked.length),
+    ),
+    gauge(
+      'messages_in_flight',
+      'Messages that the thread has and whose turn has not ended.',
+      each(agents, ({ mailbox }) => mailbox.underWay),
+    ),
+    gauge('dead_letters', 'Dead letters in the list.', single(deadLetters.length)),
+    counter('dead_letters_forgotten', 'Dead letters that have left the full list.', single(deadLetters.forgotten)),
+    histogram(
+      'turn_duration',
+      'From the start of a turn to its end, its waits among it; failed turns too.',
+      agents.flatMap((cell) => tallies.of(cell).turns.samples({ agent: cell.name })),
+    ),
+  ]
+}
+
+function lives(agents: readonly Cell[], { actors, spawner }: Supervisor, tallies: Tallies): Metric[] {
+  const threads = actors.filter(({ life }) => life?.thread.isolated).length
+  const loops = agents.flatMap(({ name, instances }) => {
+    const all = instances.flatMap(({ life }) => life?.thread.eventLoop() ?? [])
+    return all.length > 0 ? [{ name, active: sum(all, 'active'), idle: sum(all, 'idle') }] : []
+  })
+  return [
+    gauge(
+      'agent_ready',
+      '1 while the agent is ready for messages, else 0.',
+      each(agents, ({ instances }) => Number(instances.some(({ life }) => life?.ready))),
+    ),
+    counter(
+      'agent_crashes',
+      'Deaths of threads that the agent did not survive.',
+      each(agents, (cell) => tallies.of(cell).crashes),
+    ),
+    counter(
+      'agent_restarts',
+      'New lives after crashes.',
+      each(agents, (cell) => sumOf(cell, ({ restarts }) => restarts)),
+    ),
+    counter(
+      'stale_frames',
+      'What threads of the agent wrote after they had been given up.',
+      each(agents, (cell) => sumOf(cell, ({ staleFrames }) => staleFrames)),
+    ),
+    counter(
+      'agent_event_loop_active_seconds',
+      "Time that the loop of the agent's present thread worked.",
+      loops.map(({ name, active }) => ({ labels: { agent: name }, value: active / 1_000 })),
+    ),
+    counter(
+      'agent_event_loop_idle_seconds',
+      "Time that the loop of the agent's present thread waited.",
+      loops.map(({ name, idle }) => ({ labels: { agent: name }, value: idle / 1_000 })),
+    ),
+    gauge('threads', 'Threads of the team that are alive.', [
+      { labels: { use: 'agent' }, value: threads },
+      { labels: { use: 'spare' }, value: spawner.spares },
+    ]),
+  ]
+}
+
+function ends(runs: RunBook, tallies: Tallies): Metric[] {
+  return [
+    gauge('runs', 'Runs under way, and runs that wait to begin.', labelled('state', runs.counts)),
+    counter(
+      'runs_ended',
+      'Runs by their ending; refused: the team was overloaded and did not take them.',
+      labelled('ending', { ...tallies.runs, refused: runs.refusals }),
+    ),
+    histogram(
+      'run_duration',
+      'From execute to the result, the wait before the start among it.',
+      tallies.runTimes.samples({}),
+    ),
+  ]
+}
+
+function host(supervisor: Supervisor): Metric[] {
+  const { rss, heapTotal, heapUsed, external, arrayBuffers } = process.memoryUsage()
+  const { active, idle } = performance.eventLoopUtilization()
+  const logs = [...supervisor.runs.values()].map(({ log }) => log)
+  return [
+    gauge('log_bytes', 'Bytes of the records that are kept.', single(logs.reduce((sum, { bytes }) => sum + bytes, 0))),
+    gauge('log_runs', 'Runs whose records are kept, messages from outside among them.', single(logs.length)),
+    counter('host_event_loop_active_seconds', "Time that the host's loop worked.", single(active / 1_000)),
+    counter('host_event_loop_idle_seconds', "Time that the host's loop waited.", single(idle / 1_000)),
+    gauge(
+      'process_memory_bytes',
+      'Memory: rss is of the whole process, the others are of the host without its threads.',
+      labelled('kind', { rss, heap_total: heapTotal, heap_used: heapUsed, external, array_buffers: arrayBuffers }),
+    ),
+  ]
+}
+
+const sum = <Key extends string>(all: readonly Record<Key, number>[], key: Key): number =>
+  all.reduce((total, one) => total + one[key], 0)
+
+const single = (value: number): Samples => [{ labels: {}, value }]
+
+const each = (agents: readonly Cell[], value: (cell: Cell) => number): Samples =>
+  agents.map((cell) => ({ labels: { agent: cell.name }, value: value(cell) }))
+
+const labelled = (label: string, values: Record<string, number>): Samples =>
+  Object.entries(values).map(([name, value]) => ({ labels: { [label]: name }, value }))
+
+const reasons = (agent: string, letters: ReadonlyMap<string, number>): Samples =>
+  [...letters].map(([reason, value]) => ({ labels: { agent, reason }, value }))

@@ -1,0 +1,134 @@
+/**
+ * Tells the logger what an operator would want to know of lives, deaths and lost messages. Never what messages say: names,
+ * ids, counts and reasons alone. (README.md, "What is logged", has the whole table, with what others log.)
+ *
+ * What is an event too carries its type as `event`, so that who shows events can leave the line out.
+ */
+import type { DramatisError } from '../../errors.ts'
+import type { DeadLetter, DeadLetterReason } from '../../mailbox/dead-letters.ts'
+import type { HostRecord } from '../log/records.ts'
+import type { Core, Part } from '../state/core.ts'
+
+/** Somebody meant it so: that is no trouble. */
+const MEANT: ReadonlySet<DeadLetterReason> = new Set(['cancelled', 'late'])
+
+export const notices: Part = (core) => ({
+  next(batch) {
+    let letters: DeadLetter[] | undefined
+    for (const record of batch) {
+      if (record.kind === 'frames') continue
+      if (record.kind !== 'message.dead') notice(core, record)
+      else if (letters) letters.push(record.letter)
+      else letters = [record.letter]
+    }
+    if (letters) noticeLetters(core, letters)
+  },
+})
+
+function notice(core: Core, record: HostRecord): void {
+  const { logger } = core
+  switch (record.kind) {
+    case 'run.started':
+      return logger.debug({ runId: core.runId(record.run) }, 'a run begins')
+    case 'run.finished':
+      return noticeEnd(core, record.run, record.error)
+    case 'agent.ready': {
+      const { agent, epoch, warm, tookMs } = record
+      const instances = core.cell(agent, core.runs.get(record.run))?.instances.length ?? 1
+      if (epoch <= instances) return logger.debug({ agent, epoch, warm, tookMs }, 'is ready')
+      return logger.info({ event: 'agent.status', agent, epoch, warm, tookMs }, 'is ready again')
+    }
+    case 'agent.crashed': {
+      const { kind, agent, epoch, error, restartInMs } = record
+      const next = restartInMs === null ? 'does not restart' : `restarts in ${Math.round(restartInMs)} ms`
+      return logger.warn({ event: kind, agent, epoch, restartInMs, error }, `crashed and ${next}`)
+    }
+    case 'agent.status': {
+      const { agent, instance, epoch, status } = record
+      if (status !== 'failed') return // it left in order
+      const error = core.cell(agent, core.runs.get(record.run))?.instances[instance ?? 0]?.stopped
+      if (instance === undefined) return logger.error({ agent, epoch, error }, 'is stopped for good')
+      return logger.error({ agent, instance, epoch, error }, 'one of its instances is stopped for good')
+    }
+    case 'deadlock': {
+      const { kind: event, cycle, tail, waits, victim } = record
+      const runId = core.runId(record.run)
+      const text = victim === null ? 'agents wait for each other' : `"${victim}" gives way, so that the others go on`
+      return logger.warn({ event, runId, cycle, tail, waits, victim }, text)
+    }
+    case 'stall': {
+      const { kind: event, evidence } = record
+      return logger.warn({ event, runId: core.runId(record.run), evidence }, 'nobody is left who could go on')
+    }
+    case 'sync': {
+      const { kind, point, result, run } = record
+      const { generation, missing } = result
+      if (missing.length === 0) return
+      const fields = { event: kind, runId: core.runId(run), point, generation, missing }
+      return logger.warn(fields, 'a generation of a sync point ended without some')
+    }
+    case 'budget': {
+      const { kind: event, agent, used, limit } = record
+      const text = 'a limit of tokens is nearly reached, or reached'
+      return logger.warn({ event, runId: core.runId(record.run), agent, used, limit }, text)
+    }
+    case 'livelock': {
+      const { kind, step, agents, evidence } = record
+      const runId = core.runId(record.run)
+      return logger.warn({ event: kind, runId, step, agents, evidence }, `agents are busy without progress (${step})`)
+    }
+    case 'step.mismatch': {
+      const { agent, messageId, error } = record
+      return logger.warn({ agent, messageId, error }, 'took another way when its turn was tried again')
+    }
+  }
+}
+
+const LONGEST_REASON = 1_000 // characters
+
+/** Why it failed is said in the words of its error alone: its details may hold what agents have said. */
+function noticeEnd(core: Core, run: number, error: DramatisError | null): void {
+  const { logger } = core
+  const runId = core.runId(run)
+  if (!error) return logger.debug({ runId }, 'a run has ended')
+  const { code, details, message, modelFailure } = error
+  if (code === 'RUN_ABORTED') return logger.debug({ runId, code }, 'a run was aborted')
+  const agent = typeof details.agent === 'string' ? details.agent : modelFailure?.agent
+  const reason = modelFailure?.reason
+  const told = message.length > LONGEST_REASON ? `${message.slice(0, LONGEST_REASON)}...` : message
+  const fields = {
+    event: 'run.finished',
+    ...(agent !== undefined && { agent }),
+    runId,
+    code,
+    ...(reason && { reason }),
+    error: told,
+  }
+  logger.error(fields, 'a run failed')
+}
+
+/** One line for each agent and reason, however many messages have died at a time. */
+function noticeLetters({ logger }: Core, letters: readonly DeadLetter[]): void {
+  const groups = new Map<string, DeadLetter[]>()
+  for (const letter of letters) {
+    const key = `${letter.reason} ${letter.message.recipient}`
+    const group = groups.get(key)
+    if (group) group.push(letter)
+    else groups.set(key, [letter])
+  }
+  for (const group of groups.values()) {
+    const { message, reason, errors } = group.at(-1)!
+    const { id, sender, recipient, runId } = message
+    const fields = {
+      event: 'message.dead',
+      agent: recipient,
+      reason,
+      count: group.length,
+      messageId: id,
+      sender,
+      runId,
+    }
+    const text = `${group.length === 1 ? 'a message' : `${group.length} messages`} to it will not be handled (${reason})`
+    logger[MEANT.has(reason) ? 'debug' : 'warn']({ ...fields, code: errors.at(-1)?.code ?? null }, text)
+  }
+}

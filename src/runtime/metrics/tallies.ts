@@ -1,0 +1,82 @@
+/** Counts what the log tells and nobody else keeps: crashes, dead letters, calls, how runs ended, how long turns and runs took. */
+import type { DeadLetterReason } from '../../mailbox/dead-letters.ts'
+import { END, kindOf, lengthOf, STEP_DONE, senderOf, startedOf, timeOf } from '../../mailbox/frame.ts'
+import type { FrameBlock, HostRecord } from '../log/records.ts'
+import type { Cell } from '../state/cell.ts'
+import type { Core, Part } from '../state/core.ts'
+import { CallTallies } from './call-tallies.ts'
+import { Histogram } from './histogram.ts'
+
+export class AgentTally {
+  crashes = 0
+  readonly turns = new Histogram()
+  readonly deadLetters = new Map<DeadLetterReason, number>()
+}
+
+export class Tallies {
+  readonly runs = { finished: 0, failed: 0, aborted: 0 }
+  readonly runTimes = new Histogram()
+  readonly calls = new CallTallies()
+  /** Of messages to nobody: their recipient is no agent, and each such name would be a series for ever. */
+  readonly deadLettersOfNobody: AgentTally['deadLetters'] = new Map()
+  /** Weak: an agent that has left takes its figures along. */
+  readonly #agents = new WeakMap<Cell, AgentTally>()
+
+  of(cell: Cell): AgentTally {
+    const known = this.#agents.get(cell)
+    if (known) return known
+    const tally = new AgentTally()
+    this.#agents.set(cell, tally)
+    return tally
+  }
+
+  readonly part: Part = (core) => ({
+    next: (batch) => {
+      for (const entry of batch)
+        if (entry.kind === 'frames') this.#frames(core, entry)
+        else this.#record(core, entry)
+    },
+  })
+
+  #frames(core: Core, { memory, from, to }: FrameBlock): void {
+    for (let at = from; at < to; at += lengthOf(memory, at)) {
+      const kind = kindOf(memory, at)
+      if (kind !== END && kind !== STEP_DONE) continue
+      const cell = core.cells[senderOf(memory, at)]
+      if (kind === STEP_DONE) this.calls.step(labelOf(cell), memory, at)
+      else if (cell) this.of(cell).turns.observe(timeOf(memory, at) - startedOf(memory, at))
+    }
+  }
+
+  #record(core: Core, record: HostRecord): void {
+    switch (record.kind) {
+      case 'agent.crashed': {
+        const cell = core.cell(record.agent, core.runs.get(record.run))
+        if (cell) this.of(cell).crashes += 1
+        return
+      }
+      case 'message.dead': {
+        const { recipient } = record.letter.message
+        const cell = typeof recipient === 'string' ? core.cell(recipient) : undefined
+        const letters = cell?.settings.counted && !cell.removed ? this.of(cell).deadLetters : this.deadLettersOfNobody
+        letters.set(record.letter.reason, (letters.get(record.letter.reason) ?? 0) + 1)
+        return
+      }
+      case 'model.called':
+        return this.calls.model(labelOf(core.cells[record.index]), record)
+      case 'tool.finished': {
+        const cell = core.cell(record.agent, core.runs.get(record.run))
+        return this.calls.tool(labelOf(cell), record.tool, record.durationMs, record.error)
+      }
+      case 'run.finished': {
+        const { error } = record
+        this.runs[error === null ? 'finished' : error.code === 'RUN_ABORTED' ? 'aborted' : 'failed'] += 1
+        const run = core.runs.get(record.run)
+        if (run) this.runTimes.observe(record.at - run.startedAt)
+      }
+    }
+  }
+}
+
+/** Agents of one run come and go with it: each such name would be a series for ever. */
+const labelOf = (cell: Cell | undefined): string => (cell && !cell.run ? cell.name : '')

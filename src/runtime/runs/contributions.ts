@@ -1,0 +1,139 @@
+/** Who has contributed what to a run's answer: by words that stand in it and by references, never by guess. */
+import { NO_TOKENS, type TokenUsage } from '../../actors/definition/model.ts'
+import type { AgentTask } from '../../actors/definition/task.ts'
+import { type TypedMessage, USER } from '../../mailbox/message.ts'
+import { sentencesOf } from './sentences.ts'
+import type { Speech } from './speeches.ts'
+
+/** What one agent has contributed to a run. */
+export interface Contribution {
+  /** What its models have cost. What a protocol script has asked itself is in `totalTokenUsage` alone. */
+  tokens: TokenUsage
+  /** How long it had turns, in ms. */
+  timeMs: number
+  /** Messages that it has sent, answers too; one to several counts once, and a failure is none. */
+  messagesSent: number
+  /** Tasks that it has completed; one that was handed off counts for who has done it. */
+  tasksDone: number
+  /** Keys on the blackboard, each once. */
+  entries: {
+    /** It wrote them in this run. */
+    written: string[]
+    /** These of them reached the answer. */
+    used: string[]
+  }
+  /** Sentences of the answer that it was the first to say. */
+  sentences: string[]
+  /** Sentences of the answer that it said after somebody else. */
+  repeated: string[]
+}
+
+/**
+ * What each agent has contributed to a run's answer. Source: document 002, 4.3 and 7 (question 3).
+ *
+ * A sentence of the answer is an agent's if it stands word for word, but for white space, line breaks and the marks of headings
+ * and lists, in one of its answers or in an entry that it wrote on the blackboard. Who said it first is credited; a sentence of
+ * the query is the caller's. A paraphrase, a translation, and words that a strategy or a script puts around are nobody's: nothing
+ * is guessed.
+ *
+ * An entry reached the answer if a sentence of it is a sentence of the answer, if the answer lists it as the strategy blackboard
+ * does, or if an entry that reached it names its key in `references` or `supersedes`: the version that stood when that one
+ * was written, else the first one after it. What an agent read and put in its own words is not known.
+ *
+ * @example
+ * const { agents, sentences } = result.contributions
+ * for (const [name, { tokens, sentences }] of Object.entries(agents)) console.log(name, tokens.totalTokens, sentences.length)
+ * console.log(sentences.filter(({ saidBy }) => saidBy.length === 0).map(({ text }) => text)) // word for word by nobody
+ */
+export interface ContributionReport {
+  /** By the agent's name: all agents of the team, and those that were in it for a part of the run. */
+  agents: Record<string, Contribution>
+  /** The answer, sentence by sentence; none if the run failed. `saidBy`: who has said it, in this order; '$user' by the query. */
+  sentences: { text: string; saidBy: string[] }[]
+}
+
+/** What a run has left of which the report is made. */
+export interface Remnants {
+  readonly query: string
+  readonly speeches: readonly Speech[]
+  readonly tasks: readonly AgentTask[]
+}
+
+/** What a result says already. */
+export interface Known {
+  readonly finalOutput: string | null
+  readonly messageHistory: readonly TypedMessage[]
+  readonly tokenUsage: Readonly<Record<string, TokenUsage>>
+  readonly agentExecutionTimesMs: Readonly<Record<string, number>>
+}
+
+export function contributionsOf(result: Known, { query, speeches, tasks }: Remnants): ContributionReport {
+  const saidBy = speakers(query, speeches)
+  const sentences = sentencesOf(result.finalOutput ?? '').map((text) => ({
+    text,
+    saidBy: [...(saidBy.get(text) ?? [])],
+  }))
+  const writes = speeches.filter((speech) => speech.entry !== undefined)
+  const used = usedOf(writes, new Set(sentences.map(({ text }) => text)))
+  const timesMs = new Map(Object.entries(result.agentExecutionTimesMs))
+  const tokens = new Map(Object.entries(result.tokenUsage))
+  const names = new Set([...timesMs.keys(), ...tokens.keys(), ...speeches.map(({ agent }) => agent)])
+  const report = (agent: string): Contribution => {
+    const own = writes.filter((write) => write.agent === agent)
+    const mine = sentences.filter((sentence) => sentence.saidBy.includes(agent))
+    const sent = result.messageHistory.filter(({ sender, metadata }) => sender === agent && !('error' in metadata))
+    return {
+      tokens: { ...(tokens.get(agent) ?? NO_TOKENS) },
+      timeMs: timesMs.get(agent) ?? 0,
+      messagesSent: sent.length,
+      tasksDone: tasks.filter(({ assignedTo, status }) => assignedTo === agent && status === 'completed').length,
+      entries: { written: keysOf(own), used: keysOf(own.filter((write) => used.has(write))) },
+      sentences: textsOf(mine.filter((sentence) => sentence.saidBy[0] === agent)),
+      repeated: textsOf(mine.filter((sentence) => sentence.saidBy[0] !== agent)),
+    }
+  }
+  const agents = [...names].filter((name) => !name.startsWith('$'))
+  return { agents: Object.fromEntries(agents.map((name) => [name, report(name)])), sentences }
+}
+
+/** Who has said each sentence, in the order in which they did. */
+function speakers(query: string, speeches: readonly Speech[]): Map<string, Set<string>> {
+  const saidBy = new Map<string, Set<string>>()
+  const say = (agent: string, text: string) => {
+    for (const sentence of sentencesOf(text)) {
+      const known = saidBy.get(sentence)
+      if (known) known.add(agent)
+      else saidBy.set(sentence, new Set([agent]))
+    }
+  }
+  say(USER, query)
+  for (const { agent, texts } of speeches) for (const text of texts) say(agent, text)
+  return saidBy
+}
+
+/** Those whose words are in the answer, and what they rest on. */
+function usedOf(writes: readonly Speech[], answer: ReadonlySet<string>): Set<Speech> {
+  const places = new Map<string, number[]>()
+  for (const [at, { entry }] of writes.entries()) {
+    const key = entry?.key ?? ''
+    const known = places.get(key)
+    if (known) known.push(at)
+    else places.set(key, [at])
+  }
+  const isSaid = ({ texts }: Speech) => texts.some((text) => sentencesOf(text).some((sentence) => answer.has(sentence)))
+  const used = new Set([...writes.keys()].filter((at) => isSaid(writes[at]!)))
+  // A set goes on over what is added on the way.
+  for (const at of used) {
+    const { references = [], supersedes = null } = writes[at]!.entry ?? {}
+    for (const key of supersedes === null ? references : [...references, supersedes]) {
+      const versions = places.get(key) ?? []
+      const meant = versions.findLast((other) => other < at) ?? versions.find((other) => other > at)
+      if (meant !== undefined) used.add(meant)
+    }
+  }
+  return new Set(Array.from(used, (at) => writes[at]!))
+}
+
+const keysOf = (writes: readonly Speech[]) => [...new Set(writes.map(({ entry }) => entry?.key ?? ''))]
+
+const textsOf = (sentences: readonly { text: string }[]) => sentences.map(({ text }) => text)

@@ -1,0 +1,183 @@
+/** A run's trace as a picture: the text of a Mermaid sequence diagram, with nothing in it that the trace does not say. */
+import { type MessageType, ORCHESTRATOR, RUNTIME, USER } from '../../mailbox/message.ts'
+import type { OrchestrationTrace } from './trace-types.ts'
+
+type TraceEvent = OrchestrationTrace['events'][number]
+type Flow = OrchestrationTrace['messageFlow'][number]
+type Row = { from: string; arrow: string; to: string; text: string } | { over: readonly string[]; text: string }
+
+const MOST_ROWS = 500 // beyond it nobody sees anything
+const LONGEST_TEXT = 48_000 // Mermaid refuses 50,000 characters
+const ROW_FRAME = 24 // the characters of a row beside its text, at most
+const LONGEST_LABEL = 120
+
+const ARROWS: Record<MessageType, string> = {
+  request: '->>',
+  delegate: '->>',
+  response: '-->>',
+  broadcast: '-)',
+  publish: '-)',
+  subscribe: '-)',
+  report: '-)',
+}
+
+/**
+ * The text of a Mermaid sequence diagram of a run: its messages as arrows (`->>` asks, `-->>` answers, `-)` waits for
+ * no answer); crashes, restarts, dead letters, decisions, sync points, the steps of handoffs, deadlocks, livelocks, stalls and
+ * steps answered from the log as notes; all in the order of their times. Beyond 500 rows, or what Mermaid takes, a note says
+ * how many are left out.
+ *
+ * @example
+ * await writeFile('run.mmd', sequenceDiagram(result.orchestrationTrace))
+ */
+export function sequenceDiagram(trace: OrchestrationTrace): string {
+  const rows = rowsOf(trace)
+  if (rows.length === 0) rows.push({ over: [USER], text: 'nothing happened' })
+  const aliases = new Map<string, string>()
+  // A name can be a word of Mermaid's own, like "end"; an alias never is.
+  const alias = (name: string) => {
+    const known = aliases.get(name) ?? `p${aliases.size}`
+    aliases.set(name, known)
+    return known
+  }
+  const lines: string[] = []
+  let size = 0
+  for (const row of rows.slice(0, MOST_ROWS)) {
+    const text = label(row.text)
+    const names = 'over' in row ? row.over : [row.from, row.to]
+    size += ROW_FRAME + text.length
+    for (const name of names) if (!aliases.has(name)) size += ROW_FRAME + label(name).length
+    if (size > LONGEST_TEXT) break
+    const shorts = names.map(alias)
+    lines.push(
+      'over' in row ? `Note over ${span(shorts, aliases)}: ${text}` : `${shorts[0]}${row.arrow}${shorts[1]}: ${text}`,
+    )
+  }
+  const leftOut = rows.length - lines.length
+  if (leftOut > 0) {
+    const all = aliases.size > 1 ? `p0,p${aliases.size - 1}` : 'p0'
+    lines.push(`Note over ${all}: ${leftOut} more rows are left out`)
+  }
+  const participants = [...aliases].map(([name, short]) => `participant ${short} as ${label(name)}`)
+  return `sequenceDiagram\n${[...participants, ...lines].map((line) => `  ${line}\n`).join('')}`
+}
+
+/**
+ * Merges the three lists by time; each keeps its own order, since many entries share a millisecond. What an event says
+ * about a message comes after that message, and before whatever else was sent at that time.
+ */
+function rowsOf({ messageFlow, events, decisions }: OrchestrationTrace): Row[] {
+  const rows: Row[] = []
+  const unsent = new Set(messageFlow.map(({ messageId }) => messageId))
+  const crashed = new Set<string>()
+  for (let m = 0, e = 0, d = 0; ; ) {
+    const flow = messageFlow[m]
+    const event = events[e]
+    const decision = decisions[d]
+    const next = Math.min(flow?.at ?? Infinity, event?.timestamp ?? Infinity, decision?.timestamp ?? Infinity)
+    const due = event?.timestamp === next
+    const early = due && unsent.has(textOf(event.details, 'messageId') ?? '')
+    if (due && !early) {
+      const text = noteOn(event, crashed)
+      if (text !== undefined) rows.push({ over: placeOf(event), text })
+      e += 1
+    } else if (flow && (flow.at === next || early)) {
+      rows.push(arrowOf(flow))
+      unsent.delete(flow.messageId)
+      m += 1
+    } else if (decision) {
+      const { question, choice, reason } = decision
+      rows.push({
+        over: [ORCHESTRATOR],
+        text: `decision: ${question}: ${choice}${reason === '' ? '' : ` (${reason})`}`,
+      })
+      d += 1
+    } else return rows
+  }
+}
+
+function arrowOf({ from, to, type }: Flow): Row {
+  return { from, arrow: ARROWS[type], to, text: type }
+}
+
+/** Events of several agents, and where their names are. */
+const PARTIES: Readonly<Record<string, string>> = { sync: 'arrived', deadlock: 'cycle', livelock: 'agents' }
+
+/** Over whom an event stands: those who met, or whose it is. */
+function placeOf({ eventType, agent, details }: TraceEvent): readonly string[] {
+  const key = PARTIES[eventType]
+  const met = key === undefined ? [] : textsOf(details, key)
+  return met.length > 0 ? met : [agent ?? textOf(details, 'to') ?? RUNTIME]
+}
+
+/** A note can stand over two participants and all between them. */
+function span(shorts: readonly string[], aliases: ReadonlyMap<string, string>): string {
+  const inOrder = [...aliases.values()].filter((short) => shorts.includes(short))
+  return [...new Set([inOrder[0], inOrder.at(-1)])].join()
+}
+
+/** What the diagram says of an event; most say nothing that an arrow does not show. */
+function noteOn({ eventType, agent, details }: TraceEvent, crashed: Set<string>): string | undefined {
+  switch (eventType) {
+    case 'agent.crashed': {
+      if (agent !== null) crashed.add(agent)
+      const why = textOf(inside(details, 'error'), 'message')
+      return why === undefined ? 'crashed' : `crashed: ${why}`
+    }
+    case 'agent.ready': // the first time it is no news
+      return agent !== null && crashed.has(agent) ? 'ready again' : undefined
+    case 'message.dead':
+      return `dead letter from ${textOf(details, 'from') ?? 'nobody'}: ${textOf(details, 'reason') ?? 'no reason'}`
+    case 'step.replayed':
+      return `step ${textOf(details, 'step') ?? 'without a name'} answered from the log`
+    case 'sync': {
+      const missing = textsOf(details, 'missing')
+      const without = missing.length === 0 ? '' : ` without ${missing.join(', ')}`
+      return `sync point ${textOf(details, 'point') ?? 'without a name'}${without}`
+    }
+    case 'deadlock': {
+      const victim = textOf(details, 'victim')
+      const cycle = textsOf(details, 'cycle')
+      return victim === undefined ? `deadlock: ${[...cycle, cycle[0]].join(' waits for ')}` : `${victim} gives way`
+    }
+    case 'livelock':
+      return `livelock (${textOf(details, 'step')}): ${textsOf(details, 'evidence').at(-1) ?? 'no progress'}`
+    case 'handoff':
+      return `handoff from ${textOf(details, 'from')} to ${textOf(details, 'to')}: ${textOf(details, 'step')}`
+    case 'stall':
+      return 'nobody is left who could go on'
+    case 'log.forgotten':
+      return 'what came before is no longer in the log'
+    default:
+      return undefined
+  }
+}
+
+function inside(value: unknown, key: string): unknown {
+  if (typeof value !== 'object' || value === null) return undefined
+  const found: unknown = Reflect.get(value, key)
+  return found
+}
+
+function textOf(value: unknown, key: string): string | undefined {
+  const found = inside(value, key)
+  return typeof found === 'string' ? found : undefined
+}
+
+function textsOf(value: unknown, key: string): string[] {
+  const found = inside(value, key)
+  return Array.isArray(found) ? found.filter((each) => typeof each === 'string') : []
+}
+
+/** Text that Mermaid takes as text: ; and # end it, %% begins a comment or a directive, < and > become HTML. */
+function label(text: string): string {
+  const plain = text
+    .replaceAll('<', '‹')
+    .replaceAll('>', '›')
+    .replaceAll(/%{2,}/g, '%')
+    .replaceAll(/[;#\s\p{Cc}]+/gu, ' ')
+    .trim()
+  if (plain === '') return '(no name)'
+  const letters = [...plain]
+  return letters.length > LONGEST_LABEL ? `${letters.slice(0, LONGEST_LABEL - 1).join('')}…` : plain
+}

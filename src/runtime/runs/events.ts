@@ -1,0 +1,252 @@
+/** What happens, for people and programs that watch: each entry of the log as events. Each watcher has a fold of its own for what agents do. */
+
+import type { SyncResult } from '../../actors/definition/context/context.ts'
+import type { TokenUsage } from '../../actors/definition/model.ts'
+import type { AgentStatus, AgentTask, TaskStatus } from '../../actors/definition/task.ts'
+import type { BlackboardEntry } from '../../blackboard/entry.ts'
+import type { DramatisError } from '../../errors.ts'
+import { type Directory, decodeMessage, isCopy, isMessage } from '../../mailbox/codec.ts'
+import type { DeadLetter } from '../../mailbox/dead-letters.ts'
+import {
+  ANNOUNCED,
+  attemptOf,
+  CHUNK,
+  END,
+  flagsOf,
+  kindOf,
+  lengthOf,
+  senderOf,
+  startedOf,
+  timeOf,
+} from '../../mailbox/frame.ts'
+import { readBody } from '../../mailbox/frame-body.ts'
+import { idOf } from '../../mailbox/frame-id.ts'
+import { ORCHESTRATOR, type TypedMessage } from '../../mailbox/message.ts'
+import type { FrameBlock, HostRecord, LogEntry } from '../log/records.ts'
+import { SEQ_STEP } from '../log/records.ts'
+import { type ToolFinished, type ToolProgress, type ToolStarted, toolEventFrom } from '../log/tool-event.ts'
+import { toolEventOf } from '../log/tool-frames.ts'
+import type { StatusChange, StatusFold } from './agent-status.ts'
+import type { MultiAgentResult } from './result.ts'
+
+type Event<Type extends string, Fields = object> = { type: Type; seq: number; at: number; runId: string } & Fields
+
+/**
+ * Something that happened. `seq` ascends; `at` is epoch ms; `runId` is empty for what belongs to no run.
+ *
+ * @example
+ * team.events.subscribe((event) => {
+ *   if (event.type === 'agent.crashed') console.error(event.agent, event.error.message, event.restartInMs)
+ * })
+ */
+export type RuntimeEvent<T = undefined> =
+  | Event<'run.started', { query: string }>
+  | Event<'run.finished', { result: MultiAgentResult<T> }>
+  | Event<'run.aborted', { reason: string }>
+  /** An agent does something else now. Of a run: as far as the run is concerned, from what it does in the run. */
+  | Event<'agent.status', { agent: string; status: AgentStatus; epoch: number }>
+  | Event<'agent.crashed', { agent: string; epoch: number; error: DramatisError; restartInMs: number | null }>
+  | Event<'turn.started' | 'turn.finished', { agent: string; messageId: string; attempt: number }>
+  | Event<'message', { message: TypedMessage }>
+  | Event<'message.dead', { letter: DeadLetter }>
+  /** final: part of finalOutput, show it to the user. */
+  | Event<'output.delta', { agent: string; messageId: string; chunk: string; final: boolean }>
+  /** `error`: why there was no answer. */
+  | Event<
+      'model.called',
+      {
+        agent: string
+        model: string
+        usage: TokenUsage
+        durationMs: number
+        rehearsed: boolean
+        error: DramatisError | null
+      }
+    >
+  /** Of one call of a tool they have the same `callId`, which is its `idempotencyKey`. A death half-way has no end. */
+  | Event<'tool.started', ToolStarted>
+  | Event<'tool.finished', ToolFinished>
+  /** A tool says how far it has come (`ToolContext.progress`). */
+  | Event<'tool.progress', ToolProgress>
+  | Event<'task', { task: AgentTask; previous: TaskStatus | null }>
+  | Event<'blackboard', { entry: BlackboardEntry }>
+  | Event<'decision', { question: string; choice: string; reason: string }>
+  /** A generation of a sync point has ended: all were there, or (`timedOut`) some were missing, whatever its `onTimeout` says. */
+  | Event<'sync', { point: string; result: SyncResult }>
+  | Event<
+      'question',
+      { questionId: string; agent: string; kind: 'ask' | 'approval' | 'escalation'; text: string; choices?: string[] }
+    >
+  | Event<
+      'deadlock',
+      {
+        cycle: string[]
+        tail: string[]
+        waits: { agent: string; for: string[]; kind: string }[]
+        victim: string | null
+      }
+    >
+  /** livelock: agents are busy without progress; the signs since the last progress, names, counts and ids alone. */
+  | Event<'livelock' | 'stall', { evidence: string[] }>
+  | Event<'budget', { agent: string | null; used: number; limit: number }>
+
+/** Names by index, run ids by index, lives, and the result of a finished run. */
+export interface EventSource extends Directory {
+  /** Which life the agent is in now. */
+  epochOf(index: number): number
+  resultOf(runId: string): MultiAgentResult<unknown> | undefined
+}
+
+/** The events of one entry, in order. Some records are for the trace alone and have none. `fold` has seen all before it. */
+export function* eventsOf(
+  entry: LogEntry,
+  source: EventSource,
+  fold: StatusFold,
+): IterableIterator<RuntimeEvent<unknown>> {
+  if (entry.kind === 'frames') return yield* frameEvents(entry, source, fold)
+  const event = recordEvent(entry, source)
+  if (event) yield event
+  const change = statusAfter(entry, fold)
+  if (change) yield statusEvent(change, entry.seq + 1, entry.at, source.runId(entry.run), source)
+}
+
+/** Shows an entry to the fold of somebody who has no use for its events. */
+export function passOver(entry: LogEntry, fold: StatusFold): void {
+  if (entry.kind !== 'frames') statusAfter(entry, fold)
+  else
+    for (let at = entry.from; at < entry.to; at += lengthOf(entry.memory, at)) {
+      fold.beginsUnannounced(entry.memory, at)
+      fold.ofSender(entry.memory, at)
+      fold.ofRecipient(entry.memory, at)
+    }
+}
+
+function statusAfter(record: HostRecord, fold: StatusFold): StatusChange | undefined {
+  switch (record.kind) {
+    case 'agent.status':
+      return fold.lives(record, record.status)
+    case 'agent.ready':
+      return fold.lives(record, 'idle')
+    case 'turn.started':
+      return fold.begins(record)
+    default:
+      return undefined
+  }
+}
+
+const statusEvent = (
+  { agent, index, status, epoch }: StatusChange,
+  seq: number,
+  at: number,
+  runId: string,
+  source: EventSource,
+): RuntimeEvent<unknown> => ({
+  type: 'agent.status',
+  seq,
+  at,
+  runId,
+  agent,
+  status,
+  epoch: epoch ?? source.epochOf(index),
+})
+
+function* frameEvents(
+  block: FrameBlock,
+  source: EventSource,
+  fold: StatusFold,
+): IterableIterator<RuntimeEvent<unknown>> {
+  const runId = source.runId(block.run)
+  const { memory } = block
+  let { seq } = block
+  for (let at = block.from; at < block.to; at += lengthOf(memory, at), seq += SEQ_STEP) {
+    const kind = kindOf(memory, at)
+    const agent = source.name(senderOf(memory, at))
+    const turn = { agent, messageId: idOf(memory, at), attempt: attemptOf(memory, at), runId }
+    if (kind === END && !(flagsOf(memory, at) & ANNOUNCED))
+      yield { type: 'turn.started', seq, at: startedOf(memory, at), ...turn }
+    const begins = fold.beginsUnannounced(memory, at)
+    if (begins) yield statusEvent(begins, seq + 1, startedOf(memory, at), runId, source)
+    if (isMessage(memory, at) && !isCopy(memory, at))
+      yield { type: 'message', seq: seq + 2, at: block.at, runId, message: decodeMessage(memory, at, source) }
+    const tool = toolEventOf(memory, at, agent)
+    if (tool) yield { ...tool, seq: seq + 2, at: timeOf(memory, at), runId }
+    if (kind === END) yield { type: 'turn.finished', seq: seq + 3, at: timeOf(memory, at), ...turn }
+    const sender = fold.ofSender(memory, at)
+    if (sender) yield statusEvent(sender, seq + 4, timeOf(memory, at), runId, source)
+    const recipient = fold.ofRecipient(memory, at)
+    if (recipient) yield statusEvent(recipient, seq + 5, block.at, runId, source)
+    if (kind === CHUNK && senderOf(memory, at) !== 0)
+      // what the host says to a turn is not said to others
+      yield {
+        type: 'output.delta',
+        seq: seq + 6,
+        at: block.at,
+        runId,
+        agent,
+        messageId: idOf(memory, at),
+        chunk: readBody(memory, at).content,
+        final: agent === ORCHESTRATOR,
+      }
+  }
+}
+
+function recordEvent(record: HostRecord, source: EventSource): RuntimeEvent<unknown> | undefined {
+  const base = { seq: record.seq, at: record.at, runId: source.runId(record.run) }
+  switch (record.kind) {
+    case 'run.started':
+      return { type: record.kind, ...base, query: record.query }
+    case 'run.aborted':
+      return { type: record.kind, ...base, reason: record.reason }
+    case 'run.finished': {
+      const result = source.resultOf(base.runId)
+      return result && { type: record.kind, ...base, result }
+    }
+    case 'agent.crashed':
+      return {
+        type: record.kind,
+        ...base,
+        agent: record.agent,
+        epoch: record.epoch,
+        error: record.error,
+        restartInMs: record.restartInMs,
+      }
+    case 'turn.started':
+      return { type: record.kind, ...base, agent: record.agent, messageId: record.messageId, attempt: record.attempt }
+    case 'message.dead':
+      return { type: record.kind, ...base, letter: record.letter }
+    case 'model.called': {
+      const { agent, model, usage, durationMs, rehearsed, error } = record
+      return { type: record.kind, ...base, agent, model, usage: { ...usage }, durationMs, rehearsed, error }
+    }
+    case 'budget': {
+      const { agent, used, limit } = record
+      return { type: record.kind, ...base, agent, used, limit }
+    }
+    case 'task':
+      return { type: record.kind, ...base, task: record.task, previous: record.previous }
+    case 'blackboard':
+      return { type: record.kind, ...base, entry: record.entry }
+    case 'decision':
+      return { type: record.kind, ...base, question: record.question, choice: record.choice, reason: record.reason }
+    case 'question': {
+      const { agent, questionId, ask, text, choices } = record
+      return { type: record.kind, ...base, agent, questionId, kind: ask, text, ...(choices && { choices }) }
+    }
+    case 'deadlock': {
+      const { cycle, tail, waits, victim } = record
+      return { type: record.kind, ...base, cycle, tail, waits, victim }
+    }
+    case 'tool.started':
+    case 'tool.finished':
+    case 'tool.progress':
+      return { ...toolEventFrom(record), ...base }
+    case 'stall':
+      return { type: record.kind, ...base, evidence: record.evidence }
+    case 'sync':
+      return { type: record.kind, ...base, point: record.point, result: record.result }
+    case 'livelock':
+      return { type: record.kind, ...base, evidence: [...record.evidence] }
+    default:
+      return undefined
+  }
+}

@@ -1,0 +1,66 @@
+/** The options of one run, checked at once. */
+import { ConfigurationError } from '../../errors.ts'
+import { nearest } from '../../nearest.ts'
+import { tokenLimit } from '../settings/budget-shape.ts'
+import { isObject } from '../settings/checks.ts'
+import { modelNamesShape } from '../settings/models-shape.ts'
+import { reading, refused } from '../settings/refused.ts'
+import type { RunOptions } from './run.ts'
+
+const KNOWN = [
+  'signal',
+  'timeoutMs',
+  'priority',
+  'runId',
+  'threadId',
+  'metadata',
+  'models',
+  'budget',
+  'output',
+] as const
+
+/**
+ * The options as they are now: what is read later could be something else, or throw.
+ *
+ * @throws ConfigurationError that names the option, what came and what is accepted.
+ */
+export function readRunOptions<T>(query: unknown, given: RunOptions<T>): RunOptions<T> {
+  if (typeof query !== 'string') throw refused('query', query, 'a text')
+  if (!isObject(given)) throw refused('options', given, 'an object')
+  const options = copied('options', given)
+  if (isObject(options.metadata)) options.metadata = copied('metadata', options.metadata)
+  if (isObject(options.models)) options.models = copied('models', options.models)
+  if (isObject(options.budget)) options.budget = copied('budget', options.budget)
+  reading('options', () => check(options))
+  return options
+}
+
+const copied = <T extends object>(path: string, given: T): T => reading(path, () => ({ ...given }))
+
+function check(options: RunOptions<never> | RunOptions<unknown>): void {
+  for (const key of Object.keys(options)) {
+    if (!(KNOWN as readonly string[]).includes(key)) {
+      const near = nearest(key, KNOWN)
+      throw new ConfigurationError(
+        `${key}: no such option of a run${near ? `; did you mean "${near}"?` : `; there are ${KNOWN.join(', ')}.`}`,
+        { path: key },
+      )
+    }
+  }
+  const { signal, timeoutMs, priority, runId, threadId, metadata, models, budget, output } = options
+  if (signal !== undefined && !(signal instanceof AbortSignal)) throw refused('signal', signal, 'an AbortSignal')
+  if (timeoutMs !== undefined && !(typeof timeoutMs === 'number' && timeoutMs > 0 && timeoutMs < 2 ** 31))
+    throw refused('timeoutMs', timeoutMs, 'milliseconds above 0, below 2^31')
+  if (priority !== undefined && !Number.isFinite(priority)) throw refused('priority', priority, 'a finite number')
+  if (runId !== undefined && (typeof runId !== 'string' || runId === ''))
+    throw refused('runId', runId, 'a text that is not empty')
+  if (threadId !== undefined && typeof threadId !== 'string') throw refused('threadId', threadId, 'a text')
+  if (metadata !== undefined && !isObject(metadata)) throw refused('metadata', metadata, 'an object of texts')
+  if (metadata !== undefined)
+    for (const [key, value] of Object.entries(metadata))
+      if (typeof value !== 'string') throw refused(`metadata.${key}`, value, 'a text')
+  if (models !== undefined) modelNamesShape(models, 'models')
+  if (budget !== undefined) tokenLimit(budget, 'budget')
+  if (output !== undefined && typeof output?.['~standard']?.validate !== 'function')
+    throw refused('output', output, 'a Standard Schema (zod, arktype, ...)')
+}

@@ -1,0 +1,88 @@
+/** The runs that are under way, and those that wait in line until so many are not (`maxConcurrentRuns`, `maxQueuedRuns`). */
+import type { Scheduler, Timer } from '../../clock.ts'
+import { TeamOverloadedError } from '../../errors.ts'
+import type { TeamSettings } from '../settings/settings.ts'
+import type { RunOptions } from './run.ts'
+
+interface InLine {
+  readonly options: Pick<RunOptions<unknown>, 'priority'>
+}
+
+export class RunLine<Entry extends InLine> {
+  readonly #limits: Pick<TeamSettings, 'maxConcurrentRuns' | 'maxQueuedRuns'>
+  readonly #clock: Scheduler
+  readonly #queue: Entry[] = []
+  readonly #running = new Set<Entry>()
+  /** While runs are under way; their agents may all be between two lives. */
+  #hold: Timer | undefined
+  /** How many were not admitted. */
+  refusals = 0
+
+  constructor(limits: Pick<TeamSettings, 'maxConcurrentRuns' | 'maxQueuedRuns'>, clock: Scheduler) {
+    this.#limits = limits
+    this.#clock = clock
+  }
+
+  get running(): ReadonlySet<Entry> {
+    return this.#running
+  }
+
+  /** Those that wait come first. */
+  get all(): Entry[] {
+    return [...this.#queue, ...this.#running]
+  }
+
+  get isEmpty(): boolean {
+    return this.#running.size + this.#queue.length === 0
+  }
+
+  get counts(): { running: number; queued: number } {
+    return { running: this.#running.size, queued: this.#queue.length }
+  }
+
+  /**
+   * Whether one that comes now has to wait.
+   *
+   * @throws TeamOverloadedError when no more may.
+   */
+  admit(): boolean {
+    const { running, queued } = this.counts
+    const waits = running >= this.#limits.maxConcurrentRuns
+    if (waits && queued >= this.#limits.maxQueuedRuns) {
+      this.refusals += 1
+      throw new TeamOverloadedError(
+        `${running} runs are under way and ${queued} wait; that is all this team takes (maxConcurrentRuns, maxQueuedRuns). Try again later.`,
+        { running, queued },
+      )
+    }
+    return waits
+  }
+
+  /** Behind those of its priority. */
+  enqueue(entry: Entry): void {
+    const priority = entry.options.priority ?? 0
+    const at = this.#queue.findIndex((other) => (other.options.priority ?? 0) < priority)
+    this.#queue.splice(at < 0 ? this.#queue.length : at, 0, entry)
+  }
+
+  begin(entry: Entry): void {
+    this.#running.add(entry)
+    this.#hold ??= this.#clock.hold()
+  }
+
+  /** It is over. `start` is given those whose turn it is now, and begins them at once. */
+  leave(entry: Entry, start: (next: Entry) => void): void {
+    this.#running.delete(entry)
+    if (this.#running.size === 0) {
+      this.#hold?.cancel()
+      this.#hold = undefined
+    }
+    const queued = this.#queue.indexOf(entry)
+    if (queued >= 0) this.#queue.splice(queued, 1)
+    while (this.#running.size < this.#limits.maxConcurrentRuns) {
+      const next = this.#queue.shift()
+      if (!next) return
+      start(next)
+    }
+  }
+}

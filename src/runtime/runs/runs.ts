@@ -1,0 +1,363 @@
+/** All runs of a team, from launch to end: how many at a time is in run-queue.ts, what becomes of them then in ended-runs.ts. */
+import type { Blackboard } from '../../blackboard/entry.ts'
+import type { Timer } from '../../clock.ts'
+import {
+  ConfigurationError,
+  DramatisError,
+  describe,
+  ReplyInvalidError,
+  RunAbortedError,
+  RunTimeoutError,
+  TeamClosedError,
+  type TeamOverloadedError,
+} from '../../errors.ts'
+import { errorOf, isFailure, jsonIn } from '../../mailbox/codec.ts'
+import { readBody } from '../../mailbox/frame-body.ts'
+import type { Memory } from '../../mailbox/memory.ts'
+import { onAbort } from '../../on-abort.ts'
+import type { Redactor } from '../logging/redactor.ts'
+import type { TeamSettings } from '../settings/settings.ts'
+import type { Cell } from '../state/cell.ts'
+import { type Part, USER_INDEX } from '../state/core.ts'
+import { RunOutput } from '../state/run-output.ts'
+import { RunState } from '../state/run-state.ts'
+import type { Supervisor } from '../supervision/supervisor.ts'
+import { Holds } from '../team/process-holds.ts'
+import type { Tracing } from '../telemetry/tracing.ts'
+import { openQuestionsOf } from '../verbs/questions.ts'
+import { redactedBlackboard } from '../verbs/redacted-blackboard.ts'
+import { EndedRuns, trimLog, windDown } from './ended-runs.ts'
+import { type MultiAgentResult, type RunEnding, resultOf } from './result.ts'
+import { RunHandle, type RunHost, type RunOptions, type RunStatus } from './run.ts'
+import { readRunOptions } from './run-options.ts'
+import { RunLine } from './run-queue.ts'
+
+interface Entry {
+  readonly handle: RunHandle<unknown>
+  readonly options: RunOptions<unknown>
+  readonly target: Cell
+  readonly clear: () => void
+  timer: Timer | undefined
+  result: MultiAgentResult<unknown> | undefined
+}
+
+export class RunBook implements RunHost {
+  readonly #supervisor: Supervisor
+  readonly #settings: TeamSettings
+  readonly #start: () => Promise<void>
+  readonly #entries = new Map<string, Entry>()
+  readonly #byState = new Map<RunState, Entry>()
+  readonly #line: RunLine<Entry>
+  readonly #ended: EndedRuns
+  readonly #listeners = new Set<() => void>()
+  readonly #entering = new Set<Promise<unknown>>()
+  readonly #tracing: Tracing | undefined
+  #last: RunState | undefined
+  closing = false
+  /** While work is under way beside the runs, or somebody waits. */
+  readonly holds: Holds
+
+  constructor(supervisor: Supervisor, settings: TeamSettings, start: () => Promise<void>, tracing?: Tracing) {
+    this.#supervisor = supervisor
+    this.#settings = settings
+    this.#start = start
+    this.#tracing = tracing
+    this.#line = new RunLine(settings, supervisor.clock)
+    this.holds = new Holds(supervisor.clock)
+    this.#ended = new EndedRuns(supervisor, this.holds, settings.globalTimeoutMs, (run) => {
+      this.#entries.delete(run.id)
+      this.#byState.delete(run)
+    })
+  }
+
+  /** Retires runs as they fall quiet, trims logs, and wakes who reads events. */
+  readonly part: Part = () => ({
+    next: () => {
+      this.#ended.settle()
+      for (const { handle } of this.#line.running) trimLog(handle.state, this.#supervisor.cells)
+      for (const listener of [...this.#listeners]) listener()
+    },
+  })
+
+  // ---- launch
+
+  launch<T>(query: string, given: RunOptions<T>, target: Cell): RunHandle<T> {
+    if (this.closing) throw new TeamClosedError('The team is closed; make a new one with createTeam.', {})
+    this.#settings.secrets.look()
+    const options = readRunOptions(query, given)
+    const joined = options.runId === undefined ? undefined : this.#join(options.runId, query)
+    if (joined) return joined as RunHandle<T>
+    this.#checkModels(options.models ?? {})
+    const waits = this.#line.admit()
+    const state = this.#supervisor.openRun(
+      options.runId ?? this.#supervisor.frames.id(),
+      query,
+      options.metadata,
+      options.threadId,
+    )
+    state.models = options.models ?? {}
+    state.budget = options.budget
+    if (options.output) state.output = new RunOutput(options.output, state.id)
+    const handle = new RunHandle<T>(state, this)
+    const entry = this.#enter(handle, options, target)
+    this.#last = state
+    this.#tracing?.launched(state)
+    this.#supervisor.calls.board(state)
+    if (options.signal?.aborted) this.cancel(state, reasonOf(options.signal))
+    else if (waits) this.#wait(entry)
+    else void this.#begin(entry)
+    return handle
+  }
+
+  #wait(entry: Entry): void {
+    this.#line.enqueue(entry)
+    const { maxConcurrentRuns } = this.#settings
+    const fields = { runId: entry.handle.id, queued: this.#line.counts.queued }
+    this.#supervisor.limits.reached('maxConcurrentRuns', maxConcurrentRuns, 'runs wait for their start', fields)
+  }
+
+  /** What comes of a run that `launch` has no room for: nothing happened in it, and nobody can find it again. */
+  refused<T>(query: string, options: RunOptions<T>, error: TeamOverloadedError): MultiAgentResult<T> {
+    const { calls, clock, frames } = this.#supervisor
+    const { runId = frames.id(), metadata, threadId } = options
+    const run = new RunState(0, runId, query, clock.now(), metadata, threadId)
+    calls.board(run)
+    return resultOf(run, { error }, 0, this.#agents(run), this.#supervisor)
+  }
+
+  /** Each name has to be one that somebody means, and what is meant instead a model that there is. */
+  #checkModels(models: Readonly<Record<string, string>>): void {
+    const roles = this.#supervisor.agents().map(({ settings }) => settings.info.model)
+    for (const name of Object.keys(models)) this.#settings.models.assertOverride(name, models, roles)
+  }
+
+  #join(runId: string, query: string): RunHandle<unknown> | undefined {
+    const entry = this.#entries.get(runId)
+    if (!entry || entry.handle.state.query === query) return entry?.handle
+    throw new ConfigurationError(
+      `runId: "${runId}" is the id of a run with another query; the same id joins that run. Use a new id.`,
+      { path: 'runId', got: runId },
+    )
+  }
+
+  #enter(handle: RunHandle<unknown>, options: RunOptions<unknown>, target: Cell): Entry {
+    const { signal } = options
+    const clear = signal && onAbort(signal, () => this.cancel(handle.state, reasonOf(signal)))
+    const timeoutMs = options.timeoutMs ?? this.#settings.globalTimeoutMs
+    const entry: Entry = {
+      handle,
+      options,
+      target,
+      clear: () => clear?.(),
+      timer: undefined,
+      result: undefined,
+    }
+    const expire = () => {
+      const text = `The run did not end within ${timeoutMs} ms (globalTimeoutMs, or the run's timeoutMs). The trace shows what it waited for.${openQuestionsOf(handle.state)}`
+      this.#supervisor.overdue(handle.state)
+      this.#abort(entry, new RunTimeoutError(text, { runId: handle.id, timeoutMs }), 'failed')
+    }
+    entry.timer = this.#supervisor.clock.timer(timeoutMs, expire, true)
+    this.#entries.set(handle.id, entry)
+    this.#byState.set(handle.state, entry)
+    return entry
+  }
+
+  async #begin(entry: Entry): Promise<void> {
+    const { handle, target } = entry
+    this.#line.begin(entry)
+    handle.status = 'running'
+    this.#supervisor.record(handle.state, { kind: 'run.started', query: handle.state.query })
+    try {
+      await this.#start()
+    } catch (error) {
+      if (handle.state.over) return
+      if (error instanceof ConfigurationError) return this.#misconfigured(entry, error)
+    }
+    if (handle.state.over) return
+    const settle = (memory: Memory, at: number) => void this.#answered(entry, memory, at)
+    try {
+      this.#supervisor.sends.ask(target, handle.state, { content: handle.state.query }, settle)
+    } catch (error) {
+      if (!(error instanceof DramatisError)) throw error
+      this.#end(entry, { error }, 'failed')
+    }
+  }
+
+  // ---- end
+
+  async #answered(entry: Entry, memory: Memory, at: number): Promise<void> {
+    const { handle } = entry
+    if (isFailure(memory, at)) return this.#end(entry, { error: errorOf(memory, at) }, 'failed')
+    const { content, data } = readBody(memory, at)
+    try {
+      const structured: unknown = data === undefined ? undefined : jsonIn(data)
+      const checked = await handle.state.output?.dataOf(structured, content)
+      this.#end(entry, { finalOutput: content, data: checked }, 'finished')
+    } catch (error) {
+      this.#end(
+        entry,
+        { error: error instanceof DramatisError ? error : new ReplyInvalidError(describe(error), {}, error) },
+        'failed',
+      )
+    }
+  }
+
+  cancel(run: RunState, reason: string): void {
+    const entry = this.#byState.get(run)
+    if (!entry || run.over) return
+    this.#supervisor.record(run, { kind: 'run.aborted', reason })
+    this.#abort(entry, new RunAbortedError(`The run was aborted: ${reason}.`, { runId: run.id, reason }), 'aborted')
+  }
+
+  /** The run cannot go on; what a run that is over has left behind, and what a message from outside has caused, neither. */
+  fail(run: RunState, error: DramatisError): void {
+    const entry = this.#byState.get(run)
+    if (entry && !run.over) this.#abort(entry, error, 'failed')
+    else this.#ended.abort(run, error)
+  }
+
+  #abort(entry: Entry, error: DramatisError, status: RunStatus): void {
+    if (entry.handle.state.over) return
+    this.#end(entry, { error }, status)
+  }
+
+  #end(entry: Entry, ending: RunEnding<unknown>, status: RunStatus): void {
+    const { handle } = entry
+    const { state } = handle
+    if (state.over) return
+    state.over = true
+    this.#supervisor.settleRecords()
+    if ('error' in ending) windDown(this.#supervisor, state, ending.error)
+    this.#supervisor.record(state, { kind: 'run.finished', error: 'error' in ending ? ending.error : null })
+    this.#tracing?.finished(state, 'error' in ending ? ending.error : undefined)
+    // Before anybody is told of the end: the event carries the result.
+    const executionTimeMs = this.#supervisor.clock.now() - state.startedAt
+    entry.result = resultOf(state, ending, executionTimeMs, this.#agents(state), this.#supervisor)
+    entry.timer?.cancel()
+    entry.clear()
+    this.#line.leave(entry, (next) => void this.#begin(next))
+    this.#ended.add(state)
+    this.#tellNext()
+    handle.finish(entry.result, status)
+    this.#supervisor.wake()
+  }
+
+  #agents(run: RunState): string[] {
+    return this.#supervisor.agents(run).map((cell) => cell.name)
+  }
+
+  #misconfigured(entry: Entry, error: ConfigurationError): void {
+    const { handle } = entry
+    handle.state.over = true
+    handle.state.ending = error
+    entry.timer?.cancel()
+    entry.clear()
+    this.#supervisor.record(handle.state, { kind: 'run.finished', error })
+    this.#tracing?.finished(handle.state, error)
+    this.#line.leave(entry, (next) => void this.#begin(next))
+    this.#ended.add(handle.state)
+    this.#tellNext()
+    handle.misconfigured(error)
+  }
+
+  /** Whoever reads the team's events hears of the end before who waits for the run goes on; not within what has led to it. */
+  #tellNext(): void {
+    queueMicrotask(() => this.#supervisor.settleRecords())
+  }
+
+  // ---- for handles and watchers
+
+  get(runId: string): RunHandle<unknown> | undefined {
+    return this.#entries.get(runId)?.handle
+  }
+  /** For a message from outside of any run. */
+  ownRun(threadId: string | undefined): RunState {
+    const run = this.#ended.open(threadId)
+    this.#tracing?.posted(run)
+    return run
+  }
+  get last(): RunState | undefined {
+    return this.#last
+  }
+  list(): RunHandle<unknown>[] {
+    return [...this.#entries.values()].map(({ handle }) => handle)
+  }
+  /** How many found no room. */
+  get refusals(): number {
+    return this.#line.refusals
+  }
+  get counts(): { running: number; queued: number } {
+    return this.#line.counts
+  }
+  resultOf(runId: string): MultiAgentResult<unknown> | undefined {
+    return this.#entries.get(runId)?.result
+  }
+  name(index: number): string {
+    return this.#supervisor.name(index)
+  }
+  runId(index: number): string {
+    return this.#supervisor.runId(index)
+  }
+  get redactor(): Redactor {
+    return this.#supervisor.redactor
+  }
+
+  epochOf(index: number): number {
+    return this.#supervisor.cells[index]?.epoch ?? 0
+  }
+  blackboard(run: RunState): Blackboard | undefined {
+    run.boardLent = true
+    const { calls, redactor } = this.#supervisor
+    if (!calls.board(run)) return undefined
+    return redactedBlackboard(calls.view(run, this.#supervisor.name(USER_INDEX)), redactor)
+  }
+  onRecords(listener: () => void): () => void {
+    this.#listeners.add(listener)
+    return () => this.#listeners.delete(listener)
+  }
+
+  /** Resolves when no run is under way or waits. */
+  async quiet(): Promise<void> {
+    while (!this.#line.isEmpty) {
+      await Promise.all(this.#line.all.map(({ handle }) => handle.result.catch(() => {})))
+    }
+  }
+
+  /** A message from outside is on its way to its run: who drains the team waits for it. */
+  entering<T>(sent: Promise<T>): Promise<T> {
+    this.#entering.add(this.holds.until(sent))
+    const done = () => void this.#entering.delete(sent)
+    sent.then(done, done)
+    return sent
+  }
+
+  /** Resolves when nothing is under way any more, not even messages that nobody waits for. */
+  async drained(): Promise<void> {
+    for (;;) {
+      if (this.#entering.size > 0) await Promise.allSettled(this.#entering)
+      else if (!this.#line.isEmpty || !this.#ended.areQuiet) await this.#nextRecords()
+      else return
+    }
+  }
+
+  #nextRecords(): Promise<void> {
+    return new Promise((resolve) => {
+      const stop = this.onRecords(() => {
+        stop()
+        resolve()
+      })
+    })
+  }
+
+  abortAll(error: DramatisError): void {
+    for (const entry of this.#line.all) {
+      this.#supervisor.record(entry.handle.state, { kind: 'run.aborted', reason: error.message })
+      this.#abort(entry, error, 'aborted')
+    }
+    this.#ended.abortAll(error)
+  }
+}
+
+const reasonOf = (signal: AbortSignal): string =>
+  signal.reason instanceof Error ? signal.reason.message : describe(signal.reason)

@@ -1,0 +1,230 @@
+/** Trace and history of a run: folds over its log. */
+import type { SyncResult } from '../../actors/definition/context/context.ts'
+import {
+  addresseeOf,
+  type Directory,
+  decodeMessage,
+  isCopy,
+  isFailure,
+  isHead,
+  isMessage,
+  messageIdOf,
+} from '../../mailbox/codec.ts'
+import {
+  ANNOUNCED,
+  attemptOf,
+  CHUNK,
+  END,
+  flagsOf,
+  kindOf,
+  lengthOf,
+  REPLAYED,
+  RESPONSE,
+  recipientOf,
+  STEP_BEGAN,
+  STEP_DONE,
+  senderOf,
+  startedOf,
+  timeOf,
+  typeOf,
+} from '../../mailbox/frame.ts'
+import { readBody } from '../../mailbox/frame-body.ts'
+import { idOf } from '../../mailbox/frame-id.ts'
+import type { Memory } from '../../mailbox/memory.ts'
+import { RUNTIME, type TypedMessage } from '../../mailbox/message.ts'
+import type { HostRecord } from '../log/records.ts'
+import { framesOf, type RunLog } from '../log/run-log.ts'
+import { toolDetails, toolEventFrom } from '../log/tool-event.ts'
+import { toolEventOf } from '../log/tool-frames.ts'
+import type { OrchestrationTrace } from './trace-types.ts'
+
+type Trace = OrchestrationTrace
+
+/** Every message of the run that the log still has, in order; first a report of the runtime if there were others. */
+export function historyOf(log: RunLog, directory: Directory, until?: number): TypedMessage[] {
+  const messages: TypedMessage[] = log.forgotten > 0 ? [forgotten(log, directory)] : []
+  for (const [memory, at] of framesOf(log, until))
+    if (isMessage(memory, at) && !isCopy(memory, at)) messages.push(decodeMessage(memory, at, directory))
+  return messages
+}
+
+function forgotten(log: RunLog, directory: Directory): TypedMessage {
+  const first = log.oldest
+  return {
+    id: 'log.forgotten',
+    type: 'report',
+    sender: RUNTIME,
+    recipient: null,
+    content: `What came before is no longer in the log: it is full, and gave its oldest ${log.forgotten} entries up.`,
+    structuredData: { entries: log.forgotten },
+    priority: 0,
+    requiresResponse: false,
+    responseTimeoutMs: null,
+    threadId: null,
+    metadata: {},
+    runId: directory.runId(first?.run ?? 0),
+    correlationId: null,
+    sentAt: first?.at ?? 0,
+  }
+}
+
+export function traceOf(log: RunLog, directory: Directory, until?: number): OrchestrationTrace {
+  const trace: Trace = { events: [], decisions: [], agentActivations: [], messageFlow: [], syncPointsReached: [] }
+  const fold = new TraceFold(trace, directory)
+  if (log.forgotten > 0)
+    trace.events.push({ timestamp: 0, eventType: 'log.forgotten', agent: null, details: { entries: log.forgotten } })
+  for (const entry of log.entries(-1, until)) {
+    if (entry.kind !== 'frames') fold.record(entry)
+    else for (let at = entry.from; at < entry.to; at += lengthOf(entry.memory, at)) fold.frame(entry.memory, at)
+  }
+  return trace
+}
+
+class TraceFold {
+  readonly #trace: Trace
+  readonly #directory: Directory
+  /** Turns that have begun and not ended: cut off if their agent crashes. */
+  readonly #open = new Map<string, { instance: number; turn: Trace['agentActivations'][number] }>()
+
+  constructor(trace: Trace, directory: Directory) {
+    this.#trace = trace
+    this.#directory = directory
+  }
+
+  frame(memory: Memory, at: number): void {
+    const kind = kindOf(memory, at)
+    const agent = this.#directory.name(senderOf(memory, at))
+    const messageId = idOf(memory, at)
+    if (isMessage(memory, at) && !isHead(memory, at)) this.#message(memory, at, kind, agent)
+    const tool = toolEventOf(memory, at, agent)
+    if (tool) return this.#event(timeOf(memory, at), tool.type, agent, toolDetails(tool))
+    if (kind === END) this.#end(memory, at, agent, messageId)
+    else if (kind === STEP_BEGAN || kind === STEP_DONE || kind === REPLAYED) {
+      const eventType = kind === STEP_BEGAN ? 'step.began' : kind === STEP_DONE ? 'step.finished' : 'step.replayed'
+      this.#event(timeOf(memory, at), eventType, agent, {
+        step: readBody(memory, at).content,
+        attempt: attemptOf(memory, at),
+        messageId,
+        ...(kind === STEP_DONE && isFailure(memory, at) && { failed: true }),
+      })
+    } else if (kind === CHUNK && senderOf(memory, at) !== 0)
+      this.#event(timeOf(memory, at), 'output.delta', agent, { messageId, length: readBody(memory, at).content.length })
+  }
+
+  #message(memory: Memory, at: number, kind: number, from: string): void {
+    const response = kind === END || kind === RESPONSE
+    const to = response ? this.#directory.name(recipientOf(memory, at)) : addresseeOf(memory, at, this.#directory)
+    this.#trace.messageFlow.push({
+      from,
+      to,
+      messageId: messageIdOf(memory, at),
+      type: response ? 'response' : typeOf(memory, at),
+      at: timeOf(memory, at),
+    })
+  }
+
+  #end(memory: Memory, at: number, agent: string, messageId: string): void {
+    const startedAt = startedOf(memory, at)
+    const endedAt = timeOf(memory, at)
+    const attempt = attemptOf(memory, at)
+    if (!(flagsOf(memory, at) & ANNOUNCED)) this.#event(startedAt, 'turn.started', agent, { messageId, attempt })
+    this.#open.delete(agent + messageId)
+    this.#trace.agentActivations.push({ agent, startedAt, endedAt, messageId })
+    this.#event(endedAt, 'turn.finished', agent, { messageId, attempt, ...(isFailure(memory, at) && { failed: true }) })
+  }
+
+  record(record: HostRecord): void {
+    const { kind, seq: _seq, at, run: _run, ...fields } = record
+    const { index: _index, ...rest } = { index: 0, ...fields } // people know agents by name
+    switch (record.kind) {
+      case 'turn.started':
+        this.#open.set(record.agent + record.messageId, {
+          instance: record.instance ?? 0,
+          turn: { agent: record.agent, startedAt: at, endedAt: at, messageId: record.messageId },
+        })
+        break
+      case 'agent.exited':
+        this.#cutOff(at, record)
+        return
+      case 'run.finished':
+        this.#cutOff(at)
+        break
+      case 'decision':
+        this.#trace.decisions.push({
+          timestamp: at,
+          question: record.question,
+          choice: record.choice,
+          reason: record.reason,
+        })
+        break
+      case 'sync':
+        this.#reached(record)
+        break
+    }
+    const agent = 'agent' in record ? record.agent : null
+    this.#event(at, kind, agent, detailsOf(record, rest))
+  }
+
+  /** Each point once, however often they met there. */
+  #reached({ point, result }: { point: string; result: SyncResult }): void {
+    const { syncPointsReached } = this.#trace
+    if (!result.timedOut && !syncPointsReached.includes(point)) syncPointsReached.push(point)
+  }
+
+  /** The turns of who died, or of all, count until then, though they did not end in a commit. */
+  #cutOff(endedAt: number, dead?: { agent: string; instance?: number }): void {
+    for (const [key, { instance, turn }] of this.#open) {
+      if (dead && (turn.agent !== dead.agent || instance !== (dead.instance ?? 0))) continue
+      this.#trace.agentActivations.push({ ...turn, endedAt })
+      this.#open.delete(key)
+    }
+  }
+
+  #event(timestamp: number, eventType: string, agent: string | null, details: object): void {
+    this.#trace.events.push({ timestamp, eventType, agent, details })
+  }
+}
+
+/** Details are data: errors as their fields, letters, entries and what agents brought by what names them. */
+function detailsOf(record: HostRecord, rest: object): object {
+  switch (record.kind) {
+    case 'message.dead': {
+      const { id, reason, errors, message } = record.letter
+      return { id, reason, from: message.sender, to: message.recipient, errors: errors.map((error) => error.toJSON()) }
+    }
+    case 'blackboard': {
+      const { key, author, version, entryType, confidence } = record.entry
+      return { key, author, version, entryType, confidence }
+    }
+    case 'sync': {
+      const { data: _data, ...result } = record.result
+      return { point: record.point, ...result }
+    }
+    case 'handoff': {
+      const { agent, step, from, to, messageId, summary } = record
+      return { agent, step, from, to, messageId, ...(summary !== undefined && { summary }) }
+    }
+    case 'reassignment': {
+      const { agent, step, from, to, messageId } = record
+      return { agent, step, from, to, messageId }
+    }
+    case 'model.called': {
+      const { turn: _turn, ...called } = { turn: 0, ...rest }
+      return { ...called, error: record.error?.toJSON() ?? null }
+    }
+    case 'turn.started': {
+      const { agent, instance, messageId, attempt } = record
+      return { agent, ...(instance !== undefined && { instance }), messageId, attempt }
+    }
+    case 'tool.started':
+    case 'tool.finished':
+    case 'tool.progress':
+      return toolDetails(toolEventFrom(record))
+    case 'agent.crashed':
+    case 'run.finished':
+    case 'step.mismatch':
+      return { ...rest, error: record.error?.toJSON() ?? null }
+    default:
+      return rest
+  }
+}

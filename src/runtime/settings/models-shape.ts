@@ -1,0 +1,74 @@
+/** The shape of `models`, and of what a run says instead. Nothing of it is shown that can be a key. */
+import { shown } from '../../errors.ts'
+import { type Check, integer, isObject, methods, pause, shape } from './checks.ts'
+import type { ModelsConfig } from './options.ts'
+import { reading, refused, refusedAs } from './refused.ts'
+import { someText } from './role-shape.ts'
+import { variableName } from './tools.ts'
+
+type Described = Exclude<ModelsConfig[string], { complete: unknown }>
+
+const ADDRESS = 'an address like https://host/v1, without user, query and fragment'
+
+const address: Check = (value, path) => {
+  if (typeof value !== 'string' || !isAddress(value)) throw refusedAs(path, kindOf(value), ADDRESS)
+}
+
+/** An address of a provider. No user, no query: both are places for secrets, and neither works. */
+export function isAddress(text: string): boolean {
+  if (!URL.canParse(text)) return false
+  const { protocol, username, password, search, hash } = new URL(text)
+  return (protocol === 'http:' || protocol === 'https:') && username + password + search + hash === ''
+}
+
+const apiKey: Check = (value, path) => {
+  if (typeof value === 'function' || (typeof value === 'string' && value !== '')) return
+  throw refusedAs(path, kindOf(value), 'a key, or a function that gives one', 'Leave it out where no key is needed.')
+}
+
+const described = shape<Described>(
+  {
+    model: someText,
+    baseURL: address,
+    apiKeyEnv: variableName,
+    apiKey,
+    maxConcurrent: integer(1),
+    maxRetryAfterMs: pause,
+  },
+  'model',
+)
+
+const model: Check = (value, path) => {
+  if (!isObject(value)) throw refusedAs(path, kindOf(value), 'a client, or an object with a model')
+  if (reading(path, () => 'complete' in value)) return methods('complete')(value, path)
+  described(value, path)
+  if (
+    reading(
+      path,
+      () => 'apiKey' in value && 'apiKeyEnv' in value && value.apiKey !== undefined && value.apiKeyEnv !== undefined,
+    )
+  )
+    throw refusedAs(path, 'both apiKey and apiKeyEnv', 'one of them')
+}
+
+/** Of a team. */
+export const modelsShape: Check = (value, path) => {
+  if (value === 'rehearsal') return
+  const accepted = '"rehearsal", or an object with at least one model by its name'
+  if (!isObject(value)) throw refused(path, value, accepted)
+  const entries = reading(path, () => Object.entries(value))
+  if (entries.length === 0) throw refusedAs(path, 'an object without models', accepted)
+  for (const [name, entry] of entries) model(entry, `${path}.${name}`)
+}
+
+/** Of a run: other models by the names that roles use. */
+export const modelNamesShape: Check = (value, path) => {
+  if (!isObject(value)) throw refused(path, value, 'an object of names')
+  for (const [name, instead] of reading(path, () => Object.entries(value))) someText(instead, `${path}.${name}`)
+}
+
+/** Its kind, since it can be a key. */
+function kindOf(value: unknown): string {
+  if (typeof value === 'string') return 'another text'
+  return typeof value === 'object' || value === undefined ? shown(value) : `a ${typeof value}`
+}

@@ -1,0 +1,40 @@
+/** What a thread gets to see of a role: data alone. */
+import type { AgentRole, RoleInfo } from '../../actors/definition/role.ts'
+
+/** A frozen copy of the data of a checked role. What the role leaves out is absent in the copy too. */
+export function infoFrom(role: AgentRole): RoleInfo {
+  // Typed so that a new field of RoleInfo cannot be forgotten here.
+  const info: { [Key in keyof Required<RoleInfo>]: RoleInfo[Key] } = {
+    name: role.name,
+    description: role.description,
+    systemPrompt: role.systemPrompt,
+    capabilities: role.capabilities,
+    model: role.model,
+    temperature: role.temperature,
+    maxTokens: role.maxTokens,
+    maxOutputTokens: role.maxOutputTokens,
+    maxRounds: role.maxRounds,
+    maxParallelToolCalls: role.maxParallelToolCalls,
+    delegationAllowed: role.delegationAllowed,
+    canDelegateTo: role.canDelegateTo,
+    canBeDelegatedTo: role.canBeDelegatedTo,
+    escalateTo: role.escalateTo,
+    sharedWith: role.sharedWith,
+    priority: role.priority,
+    weight: role.weight,
+    trust: role.trust,
+    data: role.data,
+  }
+  const copy = structuredClone(info)
+  freeze(copy)
+  return copy
+}
+
+function freeze(value: unknown): void {
+  if (typeof value !== 'object' || value === null) return
+  for (const [key, field] of Object.entries(value)) {
+    if (field === undefined) Reflect.deleteProperty(value, key)
+    else freeze(field)
+  }
+  Object.freeze(value)
+}

@@ -1,0 +1,146 @@
+/** The shape of one role: every field that the contract has, and what it takes. */
+import type { AgentType, SpawnRole } from '../../actors/definition/context/context.ts'
+import type {
+  AgentRole,
+  Capability,
+  CommunicationConfig,
+  RoleInfo,
+  SupervisionConfig,
+} from '../../actors/definition/role.ts'
+import { jsonIssue, NAME_GRAMMAR } from '../../mailbox/message.ts'
+import { MAX_CONCURRENCY } from '../../mailbox/window.ts'
+import type { Check, Fields } from './checks.ts'
+import { finite, flag, integer, isObject, listOf, number, oneOf, pause, rule, shape, text, wait } from './checks.ts'
+import { contextStrategyShape } from './context-shape.ts'
+import { moduleFrom } from './module.ts'
+import { reading, refused, refusedAs } from './refused.ts'
+import { spawnToolsShape, toolsShape, variableName } from './tools.ts'
+
+/** Each is a thread. */
+const MAX_INSTANCES = 256
+
+/** A text, but the empty one. */
+export const someText = rule('a string that is not empty', (value) => typeof value === 'string' && value !== '')
+
+/** Tasks are searched for it: one of spaces would be in almost all of them. */
+const isCapabilityName = (value: unknown) => typeof value === 'string' && value.trim() !== ''
+
+const capabilityShape = shape<Capability>(
+  {
+    name: rule('a string that is not blank', isCapabilityName),
+    description: text,
+    inputTypes: listOf(text),
+    outputTypes: listOf(text),
+    estimatedTokens: integer(0),
+    confidence: number(0, 1),
+  },
+  'name',
+)
+
+const capability: Check = (value, path) => {
+  if (isObject(value)) return capabilityShape(value, path)
+  if (!isCapabilityName(value)) throw refused(path, value, 'a string that is not blank, or a Capability')
+}
+
+const agentName: Check = (value, path) => {
+  if (typeof value === 'string' && NAME_GRAMMAR.test(value)) return
+  const own = typeof value === 'string' && value.startsWith('$')
+  const advice = own ? "Names that begin with '$' are the runtime's own." : ''
+  throw refused(path, value, "a letter, then letters, digits, '_' and '-', at most 64 characters", advice)
+}
+
+const json: Check = (value, path) => {
+  const issue = reading(path, () => jsonIssue(value, path))
+  if (issue) throw refusedAs(issue.path, issue.got, 'a JSON value', "Only JSON reaches an agent's thread.")
+}
+
+/** The same for a role and for the team. */
+export const communicationShape = shape<CommunicationConfig>({
+  mailboxCapacity: integer(1),
+  mailboxBytes: integer(1),
+  maxMessageBytes: integer(1),
+  overflow: oneOf('block', 'reject', 'drop_oldest', 'drop_newest'),
+  responseTimeoutMs: wait(),
+  modelTimeoutMs: wait(),
+  questionTimeoutMs: wait('off'),
+  queueTimeoutMs: wait('off'),
+  retries: integer(0),
+})
+
+/** The fields of `supervision` that a role and the team share. */
+export const restartFields = {
+  maxRestarts: rule(
+    'an integer from 0 on, or Infinity',
+    (value) => value === Number.POSITIVE_INFINITY || (Number.isSafeInteger(value) && Number(value) >= 0),
+  ),
+  withinMs: wait(),
+  backoff: shape<NonNullable<SupervisionConfig['backoff']>>({ baseMs: pause, capMs: pause }),
+  poisonAttempts: integer(1),
+  onHandlerError: oneOf('fail', 'retry', 'restart'),
+  watchdogMs: wait('off'),
+  stopGraceMs: pause,
+}
+
+const roleInfo = {
+  name: agentName,
+  description: text,
+  systemPrompt: text,
+  capabilities: listOf(capability),
+  model: someText,
+  temperature: number(0, 2),
+  maxTokens: integer(1),
+  maxOutputTokens: integer(1),
+  maxRounds: integer(1),
+  maxParallelToolCalls: integer(1),
+  delegationAllowed: flag,
+  canDelegateTo: listOf(text),
+  canBeDelegatedTo: flag,
+  escalateTo: text,
+  sharedWith: listOf(text),
+  priority: finite,
+  weight: rule('a number (NaN and Infinity too) or null', (value) => value === null || typeof value === 'number'),
+  trust: oneOf('untrusted', 'internal', 'privileged'),
+  data: json,
+} satisfies { [Key in keyof Required<RoleInfo>]: Check }
+
+/** The same for a role that an agent gives: data alone, since it comes from a thread. */
+export const spawnShape = shape<SpawnRole>(
+  {
+    ...roleInfo,
+    module: (value, path) => void moduleFrom(value, path),
+    tools: spawnToolsShape,
+    lifetime: oneOf('run', 'team'),
+  },
+  'name',
+)
+
+/** The same for a type that an agent defines. Where a module is relative to is the registry's to know. */
+export const typeShape = shape<AgentType>(
+  { ...roleInfo, class: someText, module: text, tools: spawnToolsShape },
+  'name',
+)
+
+/** What each field of a role takes. */
+export const roleFields: Fields<AgentRole> = {
+  ...roleInfo,
+  tools: toolsShape,
+  module: (value, path) => void moduleFrom(value, path),
+  instances: integer(1, MAX_INSTANCES),
+  concurrency: integer(1, MAX_CONCURRENCY),
+  contextStrategy: contextStrategyShape,
+  reentrancy: oneOf('chain', 'none'),
+  limits: shape<NonNullable<AgentRole['limits']>>({
+    maxHeapMb: integer(8), // a thread does not even boot with 4
+    maxExternalMb: integer(1),
+    turnTimeoutMs: wait('off'),
+  }),
+  env: listOf(variableName),
+  supervision: shape<NonNullable<AgentRole['supervision']>>({
+    ...restartFields,
+    restart: oneOf('permanent', 'transient', 'temporary'),
+  }),
+  communication: communicationShape,
+}
+
+/** Throws for the first field of a role that has a wrong name, type or range. */
+export const roleShape = shape<AgentRole>(roleFields, 'name')

@@ -1,0 +1,80 @@
+/** The shape of a team's options: every field that the contract has, and what it takes. */
+import type { SupervisionConfig } from '../../actors/definition/role.ts'
+import { TASK_ROUTINGS } from '../../actors/definition/routing.ts'
+import { budget } from './budget-shape.ts'
+import type { Check, Fields } from './checks.ts'
+import { anyList, flag, integer, isObject, listOf, methods, oneOf, pause, rule, shape, wait } from './checks.ts'
+import { modelsShape } from './models-shape.ts'
+import { folderFrom } from './module.ts'
+import type { StateConfig, TeamOptions } from './options.ts'
+import { reading, refused } from './refused.ts'
+import { communicationShape, restartFields, roleShape } from './role-shape.ts'
+import { syncPointsShape } from './sync-points.ts'
+import { toolsShape, variableName } from './tools.ts'
+
+const agents: Check = (value, path) => {
+  const isListOfSome = reading(path, () => Array.isArray(value) && value.length > 0)
+  if (!isListOfSome) throw refused(path, value, 'a list of at least one role')
+  listOf(roleShape)(value, path)
+}
+
+const blackboardScope = shape<{ scope: 'run' | 'team' }>({ scope: oneOf('run', 'team') }, 'scope')
+
+const livelockBounds: Check = (value, path) => {
+  if (!isObject(value)) throw refused(path, value, 'false or an object')
+  shape<Exclude<NonNullable<SupervisionConfig['livelock']>, false>>({
+    maxStalledRounds: integer(1),
+    maxRepeats: integer(2),
+    maxMessagesWithoutProgress: integer(2),
+    onFound: oneOf('report', 'end'),
+  })(value, path)
+}
+
+/** What each option takes. `orchestration` is not looked into. */
+export const teamFields: Fields<TeamOptions & { orchestration: unknown }> = {
+  agents,
+  orchestration: () => {}, // known here, so that a misspelt one is named; the protocols check it
+  communication: communicationShape,
+  stateManagement: shape<StateConfig>({
+    log: rule('"memory", an object with a path, or a LogStore', (value) => value === 'memory' || isObject(value)),
+    durability: oneOf('write_behind', 'commit'),
+  }),
+  taskRouting: oneOf(...TASK_ROUTINGS),
+  enableBlackboard: (value, path) => {
+    if (isObject(value)) return blackboardScope(value, path)
+    if (typeof value !== 'boolean') throw refused(path, value, 'true, false, { scope: "run" } or { scope: "team" }')
+  },
+  syncPoints: syncPointsShape,
+  maxConcurrentAgents: integer(1),
+  maxConcurrentRuns: integer(1),
+  maxQueuedRuns: integer(0),
+  maxSpawnedAgents: integer(0, 10_000),
+  globalTimeoutMs: wait(),
+  threads: shape<NonNullable<TeamOptions['threads']>>({ max: integer(1), idleMs: pause, warmSpares: integer(0) }),
+  supervision: shape<SupervisionConfig>({
+    ...restartFields,
+    strategy: oneOf('one_for_one', 'one_for_all', 'rest_for_one'),
+    coolDownMs: pause,
+    deadlock: oneOf('break', 'report', false),
+    confirmMs: pause,
+    livelock: (value, path) => {
+      if (value !== false) livelockBounds(value, path)
+    },
+  }),
+  budget,
+  models: modelsShape,
+  rehearsal: shape<NonNullable<TeamOptions['rehearsal']>>({ realTools: flag }),
+  telemetry: methods('active', 'continued', 'startSpan'),
+  resolveFrom: (value, path) => void folderFrom(value, path),
+  secretVariables: listOf(variableName),
+  tools: toolsShape,
+  registry: (value, path) => {
+    methods('read', 'check', 'save', 'rehearsed')(value, path)
+    anyList(Reflect.get(Object(value), 'loaded'), `${path}.loaded`)
+  },
+  logger: methods('debug', 'info', 'warn', 'error'),
+  clock: methods('now', 'monotonic', 'random', 'sleep'),
+}
+
+/** Throws for the first option that has a wrong name, type or range. */
+export const teamShape: Check = shape(teamFields, 'agents')

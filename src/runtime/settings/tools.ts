@@ -1,0 +1,147 @@
+/** The tools of a role, with those of the team: checked, and sorted by where they run. */
+import type { ToolReference } from '../../actors/definition/role.ts'
+import { type ToolDefinition, toolDefinitionOf } from '../../actors/definition/tool.ts'
+import { checkUnique, skillsAmong } from '../../actors/tools/toolbox.ts'
+import { ConfigurationError } from '../../errors.ts'
+import { nearest } from '../../nearest.ts'
+import { type Check, flag, integer, isObject, listOf, rule, shape } from './checks.ts'
+import { moduleFrom } from './module.ts'
+import { refused, refusedAs } from './refused.ts'
+
+/** A tool in a module. */
+export interface ToolModule {
+  /** Where it stands in the team's options: `agents[0].tools[1]`. */
+  readonly option: string
+  /** The href of a file: URL, or a bare specifier. */
+  readonly module: string
+  readonly export: string
+}
+
+/** One that has a thread of its own. */
+export interface IsolatedTool extends ToolModule {
+  /** Names of the variables that it may see. */
+  readonly env: readonly string[]
+  /** null: Node's own limit. */
+  readonly maxHeapMb: number | null
+}
+
+export interface ToolSettings {
+  /** Given inline: they run in the host. */
+  readonly inline: readonly { readonly option: string; readonly tool: ToolDefinition }[]
+  /** They run in the agent's thread. */
+  readonly modules: readonly ToolModule[]
+  readonly isolated: readonly IsolatedTool[]
+  /** Given by name alone: verbs, or tools that are among the others. */
+  readonly names: readonly { readonly option: string; readonly name: string }[]
+  /** Those of them that are no tool and no verb, as far as the host can tell: tasks are routed by them. */
+  readonly skills: readonly string[]
+}
+
+/** The tools of one role, and whose they are. */
+export interface ToolsOf {
+  readonly name: string
+  readonly tools: ToolSettings
+}
+
+const NO_TOOLS: ToolSettings = { inline: [], modules: [], isolated: [], names: [], skills: [] }
+
+type ToolInModule = Exclude<ToolReference, string | { name: string }>
+
+const MOST_HEAP_MB = 2 ** 20
+
+/** A name of an environment variable. */
+export const variableName: Check = (value, path) => {
+  const accepted = 'the name of an environment variable'
+  if (typeof value !== 'string') throw refused(path, value, accepted)
+  // Never shown: who writes NAME=value here has put a secret into it.
+  if (value === '' || /[=\0]/.test(value))
+    throw refusedAs(path, 'a string that is no name', accepted, 'Give the name alone.')
+}
+
+const inModule = {
+  module: (value: unknown, path: string) => void moduleFrom(value, path),
+  export: rule('the name of an export', (value) => typeof value === 'string' && value !== ''),
+  isolate: flag,
+  env: listOf(variableName),
+  limits: shape<NonNullable<ToolInModule['limits']>>({ maxHeapMb: integer(8, MOST_HEAP_MB) }),
+}
+
+const toolInModule = shape<ToolInModule>(inModule, 'module')
+
+/** `module` alone: a tool in one; else one that is given inline, or by name. */
+const reference: Check = (value, path) => {
+  if (toolDefinitionOf(value) || (typeof value === 'string' && value !== '')) return
+  if (!isObject(value) || 'run' in value)
+    throw refused(path, value, 'what defineTool returns, the name of a tool, or { module, export?, isolate? }')
+  toolInModule(value, path)
+  const { isolate, env, limits } = value as ToolInModule
+  if (isolate) return
+  const advice = 'It runs in the thread of its agent, and has what that has.'
+  if (env) throw refused(`${path}.env`, env, 'nothing without isolate: true', advice)
+  if (limits) throw refused(`${path}.limits`, limits, 'nothing without isolate: true', advice)
+}
+
+export const toolsShape = listOf(reference)
+
+/** The same for a role that an agent makes: data alone, and no environment. */
+export const spawnToolsShape = listOf((value, path) => {
+  if (toolDefinitionOf(value)) throw refused(path, value, 'the name of a tool, or { module, export?, isolate? }')
+  reference(value, path)
+  const { env } = Object(value) as { env?: unknown }
+  if (env !== undefined) throw refused(`${path}.env`, env, 'nothing: a role that an agent makes has no environment')
+})
+
+/**
+ * The tools of the role at `path`, after those that all roles share. Throws for two of one name, and, where the names of all are
+ * known already, for a name that is nearly one of them.
+ */
+export function toolSettings(
+  shared: readonly ToolReference[] = [],
+  own: readonly ToolReference[] = [],
+  path: string,
+): ToolSettings {
+  const given = [
+    ...shared.map((tool, i) => ({ tool, option: `tools[${i}]` })),
+    ...own.map((tool, i) => ({ tool, option: `${path}.tools[${i}]` })),
+  ]
+  if (given.length === 0) return NO_TOOLS
+  const inline = new Map<string, { option: string; tool: ToolDefinition }>()
+  const modules: ToolModule[] = []
+  const isolated: IsolatedTool[] = []
+  const names: { option: string; name: string }[] = []
+  for (const { tool, option } of given) {
+    const definition = toolDefinitionOf(tool)
+    if (definition) {
+      const before = inline.get(definition.name)
+      if (before?.tool === definition) continue // given to the team and to the role: it is one
+      checkUnique(definition.name, option, before?.option)
+      inline.set(definition.name, { option, tool: definition })
+    } else if (typeof tool === 'string') names.push({ option, name: tool })
+    else addModule(tool as ToolInModule, option)
+  }
+  const allAreKnown = modules.length + isolated.length === 0 // else the thread finds out
+  const skills = allAreKnown ? skillsAmong(names, inline.keys()) : []
+  return { inline: [...inline.values()], modules, isolated, names, skills }
+
+  function addModule({ module, export: name = 'default', isolate, env = [], limits }: ToolInModule, option: string) {
+    const place = { option, module: moduleFrom(module, `${option}.module`), export: name }
+    if (isolate) isolated.push({ ...place, env: [...env], maxHeapMb: limits?.maxHeapMb ?? null })
+    else modules.push(place)
+  }
+}
+
+/**
+ * Throws for a skill that is all but the name of a tool that other roles have: who is to have that tool is given it. One letter
+ * may differ, since skills and the tools of others may well be alike.
+ */
+export function checkSkills({ name: agent, tools: { names, skills } }: ToolsOf, team: readonly ToolsOf[]): void {
+  if (skills.length === 0) return
+  const owners = new Map(team.flatMap(({ name, tools }) => tools.inline.map(({ tool }) => [tool.name, name] as const)))
+  for (const { option, name } of names) {
+    if (!skills.includes(name) || owners.has(name)) continue
+    const meant = nearest(name, owners.keys(), 1)
+    if (meant === undefined) continue
+    const text = `${option}: "${agent}" has no tool "${name}". Did you mean "${meant}" of "${owners.get(meant)}"? Give "${agent}" that tool itself, or give it to the whole team.`
+    throw new ConfigurationError(text, { path: option, got: name, accepted: meant })
+  }
+}

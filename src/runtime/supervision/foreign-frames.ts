@@ -1,0 +1,82 @@
+/**
+ * What becomes of what no agent of ours writes: a frame that is none, or that its agent has no business to write, is
+ * refused and counts for nothing; an outbox that cannot be read any more costs the life of its agent, and nobody else's.
+ */
+import { AgentCrashedError, MessageRejectedError } from '../../errors.ts'
+import { decodeMessage } from '../../mailbox/codec.ts'
+import {
+  ASKS,
+  correlationOf,
+  flagsOf,
+  kindOf,
+  lengthOf,
+  NOTHING,
+  REQUEST,
+  recipientOf,
+  SEND,
+  setKind,
+  turnOf,
+} from '../../mailbox/frame.ts'
+import { stringsFit } from '../../mailbox/frame-body.ts'
+import type { Memory } from '../../mailbox/memory.ts'
+import { remainsOf } from '../../mailbox/remains.ts'
+import type { Cell } from '../state/cell.ts'
+import type { Core } from '../state/core.ts'
+import type { Life } from '../state/life.ts'
+import type { RunState } from '../state/run-state.ts'
+
+export class ForeignFrames {
+  readonly #core: Core
+
+  constructor(core: Core) {
+    this.#core = core
+  }
+
+  /** The thread can go on writing as long as it lives: it is ended, and what it had under way is given back. */
+  broken(cell: Cell, life: Life, what: string): void {
+    life.broken = true
+    const error = new AgentCrashedError(
+      `The outbox of agent "${cell.name}" cannot be read any more (${what}), so its thread was ended. Only the runtime writes there: look for code in its thread that gets hold of shared memory.`,
+      { agent: cell.name, epoch: life.epoch },
+    )
+    this.#core.logger.error({ agent: cell.name, epoch: life.epoch, error: error.message }, 'the agent was ended')
+    if (cell.life === life) this.#core.deaths.kill(cell, error)
+  }
+
+  /** The frame does nothing but what this says. Of a message its recipient has a dead letter, and its sender hears of it. */
+  refuse(cell: Cell, life: Life, run: RunState | undefined, memory: Memory, at: number, flaw: string): void {
+    const kind = kindOf(memory, at)
+    this.#warn(cell, life, kind, flaw)
+    const isMessage = kind === SEND || kind === REQUEST
+    const error = new MessageRejectedError(`A frame of agent "${cell.name}" was refused: ${flaw}.`, {
+      agent: cell.name,
+      kind,
+      flaw,
+    })
+    if (isMessage) this.#bury(cell, run, memory, at, error)
+    setKind(memory, at, NOTHING)
+    const correlation = correlationOf(memory, at)
+    if (!isMessage || !run || correlation <= 0 || cell.open.has(correlation)) return
+    const { settlement, verdicts } = this.#core
+    if (kind === SEND) return verdicts.give(cell, run, memory, at, error)
+    settlement.answer(cell, run, correlation, 0, turnOf(memory, at), error, undefined, { memory, at })
+  }
+
+  /** A flood of them is told of ever more seldom: with the first, the second, the fourth. */
+  #warn(cell: Cell, life: Life, kind: number, flaw: string): void {
+    life.refused += 1
+    if ((life.refused & (life.refused - 1)) !== 0) return
+    this.#core.logger.warn(
+      { agent: cell.name, epoch: life.epoch, kind, flaw, frames: life.refused },
+      'the agent wrote a frame that no agent may write; it was refused',
+    )
+  }
+
+  #bury(cell: Cell, run: RunState | undefined, memory: Memory, at: number, error: MessageRejectedError): void {
+    const callee = this.#core.cells[recipientOf(memory, at)]
+    if (callee && !(flagsOf(memory, at) & ASKS)) this.#core.mailboxRoom.freed(callee, lengthOf(memory, at))
+    const given = stringsFit(memory, at) ? decodeMessage(memory, at, this.#core) : { recipient: undefined }
+    const remains = remainsOf({ ...given, recipient: callee?.name ?? given.recipient, sender: cell.name })
+    if (remains) this.#core.refused(run, remains, error)
+  }
+}

@@ -1,0 +1,298 @@
+/**
+ * The lives of agents: starts threads, and stops agents for good, in order. How a life ends by itself, or is ended, is in
+ * exits.ts; whether and when a new one begins is the restart policy's to say (runtime/supervision/restarts.ts).
+ */
+import { applyPatches, enablePatches, type Patch } from 'immer'
+import type {
+  AgentCode,
+  AssignedTools,
+  PatchNotice,
+  RosterEntry,
+  RunNotice,
+} from '../../actors/definition/assignment.ts'
+import type { Conversation } from '../../actors/model/context/conversation.ts'
+import { systemClock } from '../../clock.ts'
+import {
+  AgentTerminatedError,
+  ConfigurationError,
+  DramatisError,
+  describe,
+  errorFrom,
+  StartFailedError,
+  TeamClosedError,
+} from '../../errors.ts'
+import { MAX_CONCURRENCY, mostFrames } from '../../mailbox/window.ts'
+import type { OwnFrame } from '../log/host-frames.ts'
+import type { Cell } from '../state/cell.ts'
+import { Conversations } from '../state/conversations.ts'
+import type { Core, LifeCycle } from '../state/core.ts'
+import { Life } from '../state/life.ts'
+import type { RunState } from '../state/run-state.ts'
+import { importFailure } from '../threads/import-failure.ts'
+import type { Thread } from '../threads/thread.ts'
+import { FENCE_MS } from './exits.ts'
+import { assignmentOf, inTime, listen } from './starting.ts'
+
+enablePatches()
+
+export class Lives implements LifeCycle {
+  readonly #core: Core
+  readonly #endings = new WeakMap<Cell, Promise<void>>()
+  readonly #waiting = new Map<Cell, { resolve(): void; reject(error: DramatisError): void }[]>()
+  /** What a thread becomes when it is given to that agent. */
+  codeOf: (cell: Cell) => Promise<AgentCode> = () => Promise.reject(new Error('no code'))
+  toolsOf: (cell: Cell) => Promise<AssignedTools> = async () => ({ host: [], modules: [], names: [] })
+  /** Until a thread may be made for it; undefined: now. */
+  roomFor: (cell: Cell) => Promise<void> | undefined = () => undefined
+  threadFor: (cell: Cell) => Thread = (cell) => this.#core.spawner.spawn(cell.settings.maxHeapMb)
+  roster: (run: RunState | undefined) => RosterEntry[] = () => []
+  readonly conversations = new Conversations()
+
+  constructor(core: Core) {
+    this.#core = core
+  }
+
+  // ---- birth
+
+  /** Begins a life. Failures to start go the way of deaths. */
+  async begin(cell: Cell): Promise<void> {
+    const { clock } = this.#core
+    const began = clock.monotonic()
+    const beginning = ++cell.beginnings
+    this.become(cell, cell.epoch === 0 ? 'starting' : 'restarting')
+    let code: AgentCode
+    let tools: AssignedTools
+    let life: Life
+    try {
+      ;[code, tools] = await Promise.all([this.codeOf(cell), this.toolsOf(cell)])
+      const room = this.roomFor(cell)
+      if (room) await room
+      if (this.#core.closed || cell.life || cell.stopped || cell.beginnings !== beginning) return
+      cell.epoch = cell.nextEpoch()
+      life = new Life(cell.epoch, this.threadFor(cell), Math.min(cell.settings.concurrency, MAX_CONCURRENCY))
+    } catch (error) {
+      if (cell.beginnings !== beginning) return
+      const text = `Agent "${cell.name}" got no thread: ${describe(error)}`
+      const failed = error instanceof DramatisError ? error : new StartFailedError(text, { agent: cell.name }, error)
+      return this.cannotStart(cell, failed)
+    }
+    cell.life = life
+    listen(this.#core, cell, life)
+    const starting = life.thread.start(assignmentOf(this.#core, cell, life, code, tools))
+    const started = await inTime(this.#core, cell, starting)
+    if (cell.life !== life) return // it died meanwhile, and that was seen
+    if (!started.ok) {
+      const error = errorFrom(started.error)
+      const { importing } = started
+      const whose = importing === 'agent' ? code : importing
+      return this.#failedStart(
+        cell,
+        life,
+        whose && !('model' in whose) ? importFailure(cell.settings, whose, error) : error,
+      )
+    }
+    if (started.state !== undefined) cell.state = JSON.parse(started.state) as object
+    cell.first.tools = started.tools
+    cell.first.harmful = started.harmful ?? []
+    life.ready = true
+    cell.lastEndAt = clock.monotonic()
+    cell.startFailures = 0
+    cell.status = 'idle'
+    this.#core.record(cell.run, {
+      kind: 'agent.ready',
+      ...cell.whose,
+      epoch: life.epoch,
+      warm: life.thread.warm,
+      tookMs: clock.monotonic() - began,
+    })
+    for (const waiter of this.#waiting.get(cell) ?? []) waiter.resolve()
+    this.#waiting.delete(cell)
+    this.#core.delivery.touch(cell)
+    this.#core.kick()
+  }
+
+  /** Says that the agent is between two states of its life. */
+  become(cell: Cell, status: 'starting' | 'restarting' | 'stopped' | 'failed'): void {
+    if (cell.status === status && status !== 'starting') return
+    cell.status = status
+    this.#core.record(cell.run, { kind: 'agent.status', ...cell.whose, status, epoch: cell.epoch })
+  }
+
+  /** Resolves when the agent is ready; rejects when it is stopped. */
+  ready(cell: Cell): Promise<void> {
+    if (cell.stopped) return Promise.reject(cell.stopped)
+    if (cell.life?.ready) return Promise.resolve()
+    return new Promise((resolve, reject) => {
+      this.#waiting.set(cell, [...(this.#waiting.get(cell) ?? []), { resolve, reject }])
+    })
+  }
+
+  async #failedStart(cell: Cell, life: Life, error: DramatisError | Promise<DramatisError>): Promise<void> {
+    cell.life = undefined
+    life.thread.terminate()
+    const { beginnings } = cell
+    // files are read to say more of it, at places that the agent's own code has named
+    const known = await Promise.resolve(error).catch((thrown: unknown) => {
+      const text = `Agent "${cell.name}" could not be started, nor could it be seen why: ${describe(thrown)}`
+      return new StartFailedError(text, { agent: cell.name }, thrown)
+    })
+    if (!cell.stopped && cell.beginnings === beginnings) this.cannotStart(cell, known) // else the team was closed meanwhile
+  }
+
+  /** Rule 11: what is wrong with the code is final at once, anything else at the second time. */
+  cannotStart(cell: Cell, error: DramatisError): void {
+    cell.startFailures += 1
+    if (!(error instanceof ConfigurationError) && cell.startFailures < 2) {
+      void this.begin(cell)
+      return
+    }
+    const final =
+      error instanceof ConfigurationError
+        ? error
+        : new StartFailedError(
+            `Agent "${cell.name}" failed twice while it started: ${error.message}`,
+            { agent: cell.name },
+            error.cause ?? error,
+          )
+    this.stopForGood(cell, final)
+  }
+
+  // ---- state
+
+  applyPatch(cell: Cell, run: RunState, notice: PatchNotice): void {
+    const patches = notice.patches as Patch[]
+    if (notice.scope === 'agent') cell.state = applyPatches(cell.state ?? {}, patches)
+    else {
+      const before = run.states.get(cell.index) ?? (notice.base as object)
+      const after = applyPatches(before, patches)
+      run.states.set(cell.index, after)
+      this.conversations.committed(cell, run, before as Conversation, after as Conversation)
+    }
+  }
+
+  runNotice(cell: Cell, run: RunState): OwnFrame {
+    this.conversations.begin(cell, run)
+    const state = run.states.get(cell.index)
+    const notice: RunNotice = {
+      metadata: run.toldMetadata,
+      ...(run.threadId !== undefined && { threadId: run.threadId }),
+      ...(state !== undefined && { runState: JSON.stringify(state) }),
+      ...(run.output?.jsonSchema && { output: run.output.jsonSchema }),
+      ...(!cell.settings.counted && { roster: this.roster(run) }),
+      ...(run.agents.size > 0 && { agents: [...run.agents].map(([name, index]) => ({ name, index })) }),
+    }
+    return this.#core.frames.runNotice(run.index, run.id, notice)
+  }
+
+  // ---- stop
+
+  /**
+   * Rule 8: no life any more; what is queued becomes dead letters, and who waits is told. The last of several instances does
+   * so for all; while one of the others is there it has the mailbox.
+   */
+  stopForGood(cell: Cell, error: DramatisError, status: 'stopped' | 'failed' = 'failed'): void {
+    cell.stopped = error
+    this.#turnAway(cell, error)
+    if (cell.gone) this.#core.team.close(cell.index)
+    const gone = new AgentTerminatedError(
+      `Agent "${cell.name}" is stopped: ${error.message}`,
+      { agent: cell.name },
+      error.cause ?? error,
+    )
+    this.#buryAll(cell, gone)
+    this.become(cell, status)
+    this.#core.kick()
+  }
+
+  /** Who waits for the agent to be ready waits in vain. */
+  #turnAway(cell: Cell, error: DramatisError): void {
+    for (const waiter of this.#waiting.get(cell) ?? []) waiter.reject(error)
+    this.#waiting.delete(cell)
+  }
+
+  /** Nothing that the mailbox has will be handled. */
+  #buryAll(cell: Cell, gone: DramatisError): void {
+    for (const envelope of [...cell.mailbox.handed.values()])
+      this.#core.redelivery.bury(cell, envelope, 'stopped', gone)
+    if (cell.gone) this.#buryQueue(cell, gone)
+  }
+
+  /** Nothing that waits will be handled. */
+  #buryQueue(cell: Cell, gone: DramatisError): void {
+    const { parked } = cell.mailbox
+    this.#core.held.bury(cell, gone)
+    for (const envelope of [...cell.mailbox.queued()]) this.#core.redelivery.bury(cell, envelope, 'stopped', gone)
+    for (let envelope = parked.shift(); envelope; envelope = parked.shift()) {
+      const request = this.#core.settlement.requestOf(envelope)
+      this.#core.settlement.drop(envelope, 'stopped', [gone])
+      if (request) this.#core.settlement.answerWithError(request, gone)
+      else this.#core.verdicts.refuseParked(envelope, gone)
+    }
+  }
+
+  /** An agent that was stopped for good is tried again. */
+  async revive(cell: Cell): Promise<void> {
+    if (!cell.stopped || this.#core.closed) return
+    const { gone } = cell
+    cell.stopped = undefined
+    cell.startFailures = 0
+    cell.restartTimes = []
+    const { capacity, bytes, maxMessageBytes } = cell.settings.mailbox
+    if (gone) this.#core.team.open(cell.index, capacity, bytes, maxMessageBytes)
+    await this.begin(cell)
+  }
+
+  /** The agent leaves for good, with all its instances. */
+  async remove(cell: Cell, reason: AgentTerminatedError): Promise<void> {
+    for (const each of cell.instances) each.removed = true
+    await this.endAll(cell, reason)
+  }
+
+  /** Ends all instances of an agent together. */
+  async endAll(cell: Cell, reason?: AgentTerminatedError): Promise<void> {
+    await Promise.all(cell.instances.map((each) => this.end(each, reason)))
+  }
+
+  /** Rule 12: abort signal, grace, then terminate. What is in the mailbox becomes dead letters. Without a reason the team is closed. */
+  end(cell: Cell, reason?: AgentTerminatedError): Promise<void> {
+    const ending = this.#endings.get(cell) ?? this.#end(cell, reason)
+    this.#endings.set(cell, ending)
+    return ending
+  }
+
+  async #end(cell: Cell, reason: AgentTerminatedError | undefined): Promise<void> {
+    cell.stopped = reason ?? new AgentTerminatedError('The team is closed.', { agent: cell.name })
+    this.#turnAway(cell, reason ?? new TeamClosedError('The team was closed before its agents were ready.', {}))
+    if (cell.gone) {
+      this.#core.team.close(cell.index)
+      this.#buryQueue(cell, cell.stopped)
+    }
+    if (cell.life) await this.#endLife(cell, cell.life)
+    this.become(cell, 'stopped')
+    this.#buryAll(cell, cell.stopped)
+    this.#core.deaths.releaseAll(cell)
+    this.#core.kick()
+  }
+
+  async #endLife(cell: Cell, life: Life): Promise<void> {
+    const grace = new AbortController()
+    const { stopGraceMs } = cell.settings.supervision
+    const gone = new Promise<void>((resolve) => life.thread.onExit(() => resolve()))
+    const asked = (life.ready ? life.thread.stop() : Promise.resolve()).catch((error) =>
+      this.#core.logger.error({ agent: cell.name, error: describe(error) }, 'the stop hook of the agent threw'),
+    )
+    await Promise.race([asked, gone, this.#elapsed(stopGraceMs, grace.signal)])
+    this.#core.router.drain(cell, life, mostFrames(life.window.outbox))
+    grace.abort()
+    cell.life = undefined
+    life.thread.terminate()
+    const fence = new AbortController()
+    await Promise.race([gone, this.#elapsed(FENCE_MS, fence.signal)])
+    fence.abort()
+  }
+
+  /** In real time as well: who awaits `close` may be who would have moved the team's clock. */
+  async #elapsed(ms: number, signal: AbortSignal): Promise<void> {
+    await Promise.race([this.#core.clock, systemClock].map((clock) => clock.sleep(ms, signal).catch(() => {})))
+  }
+}

@@ -1,0 +1,158 @@
+/**
+ * Restarts what died, and who goes with it, as the policy says; stops what dies too often and tries it again after its
+ * cool-down. Agents that go together are ended in the reverse order of their start, each once the one before is gone, and
+ * started in that order, each once the one before is ready.
+ */
+import { AgentTerminatedError, type DramatisError } from '../../errors.ts'
+import type { HostRecord } from '../log/records.ts'
+import type { Cell } from '../state/cell.ts'
+import type { Part } from '../state/core.ts'
+import { groupOf, livesAgain, nextRestart, type RestartTime } from './restart-policy.ts'
+
+type Exit = Extract<HostRecord, { kind: 'agent.exited' }>
+
+/** What is being done to agents that go together. A later death takes those over that it concerns. */
+interface Round {
+  readonly group: readonly Cell[]
+  /** null: they are being stopped. */
+  readonly delayMs: number | null
+}
+
+export const restarts: Part = (core) => {
+  const { clock, lives, deaths } = core
+  const rounds = new Map<Cell, Round>()
+  /** Transient agents that ended as they should, and why they are stopped: they live again with their group alone. */
+  const resting = new Map<Cell, DramatisError>()
+
+  /** Whom a strategy for groups concerns: the team's agents; one of a run alone stands for itself. */
+  const peersOf = (cell: Cell) =>
+    cell.run ? [cell] : core.actors.filter(({ settings, run }) => settings.counted && !run)
+  const rests = (cell: Cell) => cell.stopped !== undefined && resting.get(cell) === cell.stopped
+
+  /** Those that are stopped for good do not come back because another has died. */
+  const groupWith = (dead: Cell) =>
+    groupOf(dead.settings.supervision.strategy, peersOf(dead), dead).filter((cell) => !cell.stopped || rests(cell))
+
+  const exited = (exit: Exit) => {
+    const cell = core.cells[exit.index]!.instances[exit.instance ?? 0]!
+    if (cell.stopped || exit.how === 'recalled') return
+    const { restart } = cell.settings.supervision
+    if (!livesAgain(restart, exit.how === 'ended')) return endForGood(cell, exit)
+    const round = rounds.get(cell)
+    if (round) return tell(cell, exit, round.delayMs) // it died while it was ended or kept down with others
+    const group = groupWith(cell)
+    const next = intensity(cell, exit)
+    if (next.restart) {
+      tell(cell, exit, next.delayMs)
+      void startAgain({ group, delayMs: next.delayMs }, cell)
+    } else {
+      tell(cell, exit, null)
+      void stopTooOften(group, cell, next.deaths, exit.error.message)
+    }
+  }
+
+  /** Under a strategy for groups the restarts of all agents count together, as OTP has it. */
+  const intensity = (cell: Cell, { epoch, fault }: Exit) => {
+    const { supervision } = cell.settings
+    const together = supervision.strategy === 'one_for_one' || !cell.settings.counted ? [cell] : peersOf(cell)
+    const history = together.flatMap(({ restartTimes }) => restartTimes).sort((a, b) => a.at - b.at)
+    const others = new Set<RestartTime>(together.flatMap((other) => (other === cell ? [] : [...other.restartTimes])))
+    const next = nextRestart(supervision, history, clock.monotonic(), epoch, () => clock.random())
+    if (fault) cell.restartTimes = next.history.filter((time) => !others.has(time))
+    // What poison did leaves the window.
+    return { restart: next.restart || !fault, delayMs: next.delayMs, deaths: next.history.length }
+  }
+
+  const tell = (cell: Cell, { epoch, error, messageId }: Exit, restartInMs: number | null) =>
+    core.record(cell.run, { kind: 'agent.crashed', ...cell.whose, epoch, error, restartInMs, messageId })
+
+  const startAgain = async (round: Round, dead: Cell) => {
+    for (const cell of round.group) rounds.set(cell, round)
+    keepDown(dead)
+    for await (const cell of endOthers(round, dead)) keepDown(cell)
+    if (round.delayMs) await new Promise<void>((resolve) => clock.timer(round.delayMs!, resolve))
+    await begin(round)
+  }
+
+  /** Until its turn comes. */
+  const keepDown = (cell: Cell) => {
+    cell.restarts += 1
+    if (!rests(cell)) lives.become(cell, 'restarting')
+  }
+
+  /** Ends the others, last first; gives each that may live again when it is gone, unless a later round has it by then. */
+  async function* endOthers(round: Round, dead: Cell) {
+    const isOurs = (cell: Cell) => rounds.get(cell) === round && (!cell.stopped || rests(cell))
+    for (const cell of [...round.group].reverse()) {
+      if (cell === dead || !isOurs(cell)) continue
+      await deaths.recall(cell)
+      if (!isOurs(cell)) continue
+      if (cell.settings.supervision.restart !== 'temporary') yield cell
+      else stopWithOthers(cell)
+    }
+  }
+
+  const stopWithOthers = (cell: Cell) => {
+    const text = "It was ended with others (supervision.strategy), and a 'temporary' agent is not started again."
+    lives.stopForGood(cell, new AgentTerminatedError(text, { agent: cell.name }), 'stopped')
+  }
+
+  const begin = async (round: Round) => {
+    for (const cell of round.group) {
+      if (rounds.get(cell) !== round) continue
+      rounds.delete(cell)
+      if (cell.life || (cell.stopped && !rests(cell))) continue
+      await (cell.stopped ? lives.revive(cell) : lives.begin(cell))
+      await lives.ready(cell).catch(() => {}) // then it is stopped, and the next one is not
+    }
+  }
+
+  /** An agent that does not live again by its own nature. */
+  const endForGood = (cell: Cell, exit: Exit) => {
+    const { restart } = cell.settings.supervision
+    const normal = exit.how === 'ended'
+    if (!normal) tell(cell, exit, null)
+    const why = normal ? 'It ended by itself, with exit code 0' : `It died: ${exit.error.message}`
+    const error = new AgentTerminatedError(
+      `${why}; a '${restart}' agent (supervision.restart) is not started again after that.`,
+      { agent: cell.name, restart },
+      normal ? undefined : exit.error,
+    )
+    if (restart === 'transient') resting.set(cell, error)
+    else rounds.delete(cell)
+    lives.stopForGood(cell, error, normal ? 'stopped' : 'failed')
+  }
+
+  const stopTooOften = async (group: readonly Cell[], dead: Cell, times: number, last: string) => {
+    const { maxRestarts, withinMs, coolDownMs } = dead.settings.supervision
+    const who = group.length > 1 ? 'It and the agents that are restarted with it' : 'It'
+    const error = new AgentTerminatedError(
+      `${who} died ${times} times within ${withinMs} ms (allowed: ${maxRestarts}) and is tried again after ${coolDownMs} ms. The last time: ${last}`,
+      { agent: dead.name, deaths: times, withinMs, coolDownMs },
+    )
+    const round: Round = { group, delayMs: null }
+    for (const cell of group) rounds.set(cell, round)
+    rounds.delete(dead)
+    lives.stopForGood(dead, error)
+    for await (const cell of endOthers(round, dead)) {
+      rounds.delete(cell)
+      if (!cell.stopped) lives.stopForGood(cell, error)
+    }
+    clock.timer(coolDownMs, () => void tryAgain(group, error))
+  }
+
+  /** Who was removed or begun again by somebody else meanwhile, also while the one before begins, is passed over. */
+  const tryAgain = async (group: readonly Cell[], error: DramatisError) => {
+    for (const cell of group) {
+      if (cell.stopped !== error && !rests(cell)) continue
+      await lives.revive(cell)
+      await lives.ready(cell).catch(() => {})
+    }
+  }
+
+  return {
+    next(batch) {
+      for (const record of batch) if (record.kind === 'agent.exited') exited(record)
+    },
+  }
+}

@@ -1,0 +1,304 @@
+/** What becomes of the frames that an agent writes: logged in contiguous stretches, then each does what its kind says. */
+
+import { logLevel } from '../../actors/turn/log.ts'
+import { describe, type ErrorData, errorFrom } from '../../errors.ts'
+import { jsonIn } from '../../mailbox/codec.ts'
+import { flawOf, frameFits } from '../../mailbox/foreign-frame.ts'
+import {
+  blank,
+  CALL,
+  CANCEL,
+  CHUNK,
+  copyFrame,
+  correlationOf,
+  END,
+  FRAGMENT,
+  flagsOf,
+  GO_ON,
+  GROUP,
+  HAS_THREAD,
+  kindOf,
+  LOG,
+  lengthOf,
+  limitOf,
+  MOST_GROUPS,
+  NESTED,
+  NOTHING,
+  PATCH,
+  REJECTED,
+  REQUEST,
+  recipientOf,
+  runOf,
+  SEND,
+  STREAM_READ,
+  STREAM_WAIT,
+  STREAMS,
+  setKind,
+  stepOf,
+  turnOf,
+  WANTS_PERMIT,
+} from '../../mailbox/frame.ts'
+import { readBody } from '../../mailbox/frame-body.ts'
+import { allocate, type Memory } from '../../mailbox/memory.ts'
+import { remainsOf } from '../../mailbox/remains.ts'
+import { BROKEN } from '../../mailbox/ring.ts'
+import { OUT_BLOCKED } from '../../mailbox/window.ts'
+import { fieldsIn, wordsIn } from '../logging/agent-lines.ts'
+import { type Cell, groupKey } from '../state/cell.ts'
+import type { Core, Routing } from '../state/core.ts'
+import type { Life } from '../state/life.ts'
+import type { RunState } from '../state/run-state.ts'
+import { ForeignFrames } from './foreign-frames.ts'
+
+const FRAMES_A_SHARE = 64 // of one agent; then it is the next one's turn
+/** Of one agent, that the host has not answered. */
+const MOST_CALLS = 65_536
+
+export class Router implements Routing {
+  readonly #core: Core
+  readonly #foreign: ForeignFrames
+
+  constructor(core: Core) {
+    this.#core = core
+    this.#foreign = new ForeignFrames(core)
+  }
+
+  /** Takes what the agent has written, up to its share; true: there is more. */
+  drain(cell: Cell, life: Life, share = FRAMES_A_SHARE): boolean {
+    if (life.broken) return false
+    let more = false
+    try {
+      more = this.#drain(cell, life, share)
+    } catch (error) {
+      this.#foreign.broken(cell, life, describe(error))
+    }
+    this.#answerBlocked(life)
+    return more
+  }
+
+  #drain(cell: Cell, life: Life, share: number): boolean {
+    const ring = life.window.outbox
+    let count = 0
+    while (count < share) {
+      const at = ring.peekForeign()
+      if (at === BROKEN) throw new Error('a position or a length that cannot be')
+      if (at < 0) break
+      const length = lengthOf(ring.memory, at)
+      if (kindOf(ring.memory, at) === FRAGMENT) {
+        const whole = life.joiner.join(ring.memory, at, length)
+        ring.pass(length)
+        ring.release()
+        if (whole) this.#takeLarge(cell, life, whole)
+        count += 1
+        continue
+      }
+      count += this.#takeStretch(cell, life, at, share - count)
+    }
+    if (count > 0) ring.release()
+    return count >= share
+  }
+
+  /** The thread waits for room in its outbox. Half of it is worth a bell, and comes: what is left there is taken soon. */
+  #answerBlocked({ window, thread }: Life): void {
+    if (window.outbox.used() > window.outbox.capacity >> 1) return
+    if (Atomics.load(window.words, OUT_BLOCKED) === 1 && Atomics.compareExchange(window.words, OUT_BLOCKED, 1, 0) === 1)
+      thread.ring()
+  }
+
+  #takeLarge(cell: Cell, life: Life, memory: Memory): void {
+    const index = runOf(memory, 0)
+    if (!frameFits(memory, 0, memory.u8.length, index)) throw new Error('a frame that is not what its parts were of')
+    const run = this.#runOf(cell, index)
+    if (!run) return this.#withoutRun(cell, life, memory, 0)
+    this.#core.appendOwned(run, memory, lengthOf(memory, 0))
+    this.#route(cell, life, run, memory, 0)
+  }
+
+  /**
+   * Frames of one run that stand one after the other: one copy into the log, then each is routed from there. The thread
+   * can still write to the ring: what counts is the copy.
+   */
+  #takeStretch(cell: Cell, life: Life, start: number, share: number): number {
+    const ring = life.window.outbox
+    const { memory } = ring
+    const limit = ring.limit()
+    const index = runOf(memory, start)
+    let end = start
+    let count = 0
+    while (count < share && end < limit && kindOf(memory, end) !== FRAGMENT) {
+      if (!frameFits(memory, end, limit, index)) break
+      end += lengthOf(memory, end)
+      count += 1
+    }
+    if (count === 0) throw new Error('a frame of a length that none has')
+    const run = this.#runOf(cell, index)
+    const block = run
+      ? this.#core.appendFrames(run, memory, start, end, count)
+      : { memory: copyOf(memory, start, end), from: 0, to: end - start }
+    ring.pass(end - start)
+    for (let at = block.from; at < block.to; at += lengthOf(block.memory, at)) {
+      if (!frameFits(block.memory, at, block.to, index)) {
+        blank(block.memory, at, block.to)
+        throw new Error('a frame that changed while it was read')
+      }
+      if (run) this.#route(cell, life, run, block.memory, at)
+      else this.#withoutRun(cell, life, block.memory, at)
+    }
+    return count
+  }
+
+  /** The run, if the agent has been told of it. */
+  #runOf(cell: Cell, index: number): RunState | undefined {
+    const run = this.#core.runs.get(index)
+    return run?.members.has(cell.index) ? run : undefined
+  }
+
+  /** From a start hook, which belongs to no run, or from a run that is forgotten: only what it says to people counts. */
+  #withoutRun(cell: Cell, life: Life, memory: Memory, at: number): void {
+    const flaw = flawOf(memory, at, cell.index)
+    const kind = kindOf(memory, at)
+    if (flaw === undefined && kind === LOG) return this.#log(cell, undefined, memory, at)
+    if (flaw === undefined && kind === WANTS_PERMIT) return this.#goOn(cell, memory, at)
+    if (flaw !== undefined || kind === SEND || kind === REQUEST)
+      this.#foreign.refuse(
+        cell,
+        life,
+        undefined,
+        memory,
+        at,
+        flaw ?? 'it belongs to no run that its agent takes part in',
+      )
+  }
+
+  /** A frame that cannot be what it says costs itself, never the host. */
+  #route(cell: Cell, life: Life, run: RunState, memory: Memory, at: number): void {
+    const flaw = flawOf(memory, at, cell.index)
+    if (flaw !== undefined) return this.#foreign.refuse(cell, life, run, memory, at, flaw)
+    try {
+      this.#routeFrame(cell, life, run, memory, at)
+    } catch (error) {
+      this.#core.logger.error({ agent: cell.name, error: describe(error) }, 'a frame of the agent was refused')
+    }
+  }
+
+  #routeFrame(cell: Cell, life: Life, run: RunState, memory: Memory, at: number): void {
+    switch (kindOf(memory, at)) {
+      case SEND:
+        life.lastTurn = turnOf(memory, at)
+        life.lastStep = stepOf(memory, at)
+        noteCorrelation(cell, correlationOf(memory, at))
+        return this.#core.admission.message(cell.first, run, memory, at, undefined)
+      case REQUEST:
+        life.lastTurn = turnOf(memory, at)
+        life.lastStep = stepOf(memory, at)
+        if (cell.open.has(correlationOf(memory, at)))
+          return this.#foreign.refuse(cell, life, run, memory, at, 'it asks under the number of a request that is open')
+        noteCorrelation(cell, correlationOf(memory, at))
+        return this.#core.admission.message(cell.first, run, memory, at, undefined)
+      case END:
+        if (cell.mailbox.handed.get(turnOf(memory, at))?.run === run)
+          return this.#core.settlement.end(cell, life, run, memory, at)
+        return this.#ofNoTurn(cell, life, run, memory, at)
+      case CHUNK:
+        if (flagsOf(memory, at) & STREAMS) this.#chunk(cell, memory, at)
+        return
+      case CALL:
+        noteCorrelation(cell, correlationOf(memory, at))
+        if (cell.calls.size < MOST_CALLS) return this.#core.calls.serve(cell.first, run, memory, at)
+        return this.#foreign.refuse(cell, life, run, memory, at, `it has ${MOST_CALLS} calls open`)
+      case CANCEL:
+        return this.#core.withdrawals.cancel(cell.first, correlationOf(memory, at), undefined)
+      case STREAM_READ:
+        return this.#streamRead(cell, memory, at)
+      case STREAM_WAIT:
+        if (limitOf(memory, at) === 1) life.awaitReader.add(turnOf(memory, at))
+        else life.awaitReader.delete(turnOf(memory, at))
+        return
+      case REJECTED: {
+        const { remains, error } = Object(jsonIn(readBody(memory, at).data)) as { remains: unknown; error: ErrorData }
+        const left = remainsOf(remains)
+        if (left) return this.#core.refused(run, { ...left, sender: cell.name }, errorFrom(error))
+        return this.#foreign.refuse(cell, life, run, memory, at, 'it tells of a message to nobody')
+      }
+      case GROUP:
+        return this.#group(cell, memory, at)
+      case PATCH:
+        if (cell.mailbox.handed.get(turnOf(memory, at))?.run === run)
+          return this.#core.settlement.patch(life, memory, at)
+        return this.#ofNoTurn(cell, life, run, memory, at)
+      case NESTED: {
+        const envelope = cell.mailbox.handed.get(turnOf(memory, at))
+        if (envelope?.run === run && envelope.within && !life.begun(envelope))
+          return this.#core.delivery.nestedBegan(cell, envelope)
+        return this.#ofNoTurn(cell, life, run, memory, at)
+      }
+      case WANTS_PERMIT:
+        return this.#goOn(cell, memory, at)
+      case LOG:
+        return this.#log(cell, run, memory, at)
+    }
+  }
+
+  /** A turn that gave its permit up would go on by itself: it is told to when it has one again, like all that it is told. */
+  #goOn(cell: Cell, memory: Memory, at: number): void {
+    this.#core.delivery.reply(cell, this.#core.frames.control(GO_ON, runOf(memory, at), turnOf(memory, at)))
+  }
+
+  /** Of a script that was left alone nobody listens to what it still does. */
+  #ofNoTurn(cell: Cell, life: Life, run: RunState, memory: Memory, at: number): void {
+    if (cell.settings.counted) this.#foreign.refuse(cell, life, run, memory, at, 'the agent has no such turn open')
+    else setKind(memory, at, NOTHING)
+  }
+
+  #chunk(cell: Cell, memory: Memory, at: number): void {
+    const caller = this.#core.cells[recipientOf(memory, at)]
+    const request = caller?.open.get(correlationOf(memory, at))
+    if (!caller || !request || request.settle || request.callee !== cell.first) return
+    this.#core.delivery.passOn(caller, memory, at, CHUNK, request.turn)
+  }
+
+  /**
+   * Of a turn that is not open it would be kept for ever. One that is tried again may have had answers before, nobody here
+   * knows how many: it waits in vain when none of the others can answer.
+   */
+  #group({ first, mailbox }: Cell, memory: Memory, at: number): void {
+    const [turn, group] = [turnOf(memory, at), correlationOf(memory, at)]
+    const envelope = mailbox.handed.get(turn)
+    if (!envelope || group < 1 || group > MOST_GROUPS) return
+    const need = Math.max(0, limitOf(memory, at))
+    first.groups.set(groupKey(turn, group), { need: envelope.attempt > 1 ? Math.min(need, 1) : need })
+  }
+
+  #streamRead(cell: Cell, memory: Memory, at: number): void {
+    const request = cell.open.get(correlationOf(memory, at))
+    if (!request) return
+    const { run, turn } = request.envelope
+    const frame = this.#core.frames.make({ kind: STREAM_READ, run: run.index, turn, limit: limitOf(memory, at) })
+    this.#core.delivery.reply(request.callee, frame)
+  }
+
+  #log(cell: Cell, run: RunState | undefined, memory: Memory, at: number): void {
+    const { content, data } = readBody(memory, at)
+    if (flagsOf(memory, at) & HAS_THREAD) return // it is for people who watch the run: see toolEventOf
+    if (content === '' && data === undefined) return
+    this.#core.logger[logLevel(limitOf(memory, at))](
+      { ...fieldsIn(data), agent: cell.name, ...(run && { runId: run.id }) },
+      wordsIn(content),
+    )
+  }
+}
+
+function copyOf(memory: Memory, from: number, to: number): Memory {
+  const copy = allocate(to - from)
+  copyFrame(memory, from, copy, 0, to - from)
+  return copy
+}
+
+/**
+ * Sends that were held back come later than waits with a higher number, and numbers begin anew at their end. Of a turn that
+ * another instance was at it may write a number of that one's.
+ */
+function noteCorrelation(cell: Cell, correlation: number): void {
+  if (correlation === 0 || (correlation - cell.correlation) % cell.settings.instances !== 0) return
+  if (correlation > cell.correlation || cell.correlation - correlation > 2 ** 30) cell.correlation = correlation
+}

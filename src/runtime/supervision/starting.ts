@@ -1,0 +1,73 @@
+/** How a thread becomes an agent: what it is given, how long its start may take, and what the host hears of it from then on. */
+import type { AgentCode, AssignedTools, Assignment, Started } from '../../actors/definition/assignment.ts'
+import { errorData, StartFailedError } from '../../errors.ts'
+import type { Cell } from '../state/cell.ts'
+import type { Core } from '../state/core.ts'
+import type { Life } from '../state/life.ts'
+
+/** What the thread has to know before its first message. */
+export function assignmentOf(core: Core, cell: Cell, life: Life, code: AgentCode, tools: AssignedTools): Assignment {
+  return {
+    role: cell.settings.info,
+    option: cell.settings.option,
+    index: cell.index,
+    epoch: life.epoch,
+    names: core.names(),
+    window: life.window.buffer,
+    team: core.team.buffer,
+    state: cell.state === undefined ? undefined : JSON.stringify(cell.state),
+    correlation: cell.correlation,
+    seed: Math.floor(core.clock.random() * 2 ** 30),
+    env: Object.fromEntries(
+      cell.settings.env.flatMap((name) => (process.env[name] === undefined ? [] : [[name, process.env[name]]])),
+    ),
+    maxMessageBytes: cell.settings.mailbox.maxMessageBytes,
+    maxExternalMb: cell.settings.maxExternalMb,
+    concurrency: cell.settings.concurrency,
+    instances: cell.settings.instances,
+    verbs: cell.settings.verbs,
+    loops: cell.settings.loops,
+    contextStrategy: cell.settings.contextStrategy,
+    code,
+    tools,
+  }
+}
+
+/** A start that does not settle has failed when the time of a turn is over. */
+export function inTime({ clock }: Core, cell: Cell, starting: Promise<Started>): Promise<Started> {
+  const { turnTimeoutMs } = cell.settings
+  if (turnTimeoutMs === false) return starting
+  return new Promise((resolve, reject) => {
+    const timer = clock.timer(turnTimeoutMs, () => {
+      const text = `The start of agent "${cell.name}" (its module, then its start hook) did not end within ${turnTimeoutMs} ms. Raise limits.turnTimeoutMs, or look at what it waits for.`
+      resolve({ ok: false, error: errorData(new StartFailedError(text, { agent: cell.name, turnTimeoutMs })) })
+    })
+    starting.finally(() => timer.cancel()).then(resolve, reject)
+  })
+}
+
+/** Its bells, its end, what it prints, and what it posts past the runtime. */
+export function listen(core: Core, cell: Cell, life: Life): void {
+  const { logger } = core
+  life.thread.onRing(() => core.kick())
+  life.thread.onExit((exit) => core.deaths.exited(cell, life, exit))
+  const agent = cell.name
+  life.thread.onPrint({
+    line: (text) => logger.info({ agent }, text),
+    flooded: () =>
+      logger.warn(
+        { agent },
+        'the agent prints more than 10,000 lines or 1 MiB in a second; the rest of that is left out',
+      ),
+    leftOut: (lines) => logger.warn({ agent, lines }, `${lines} lines that the agent printed were left out`),
+  })
+  let posts = 0
+  life.thread.onForeignPost(() => {
+    posts += 1
+    if ((posts & (posts - 1)) !== 0) return // a flood of them is told of ever more seldom
+    logger.warn(
+      { agent: cell.name, posts },
+      'the agent posted to its parent port; that is not how agents talk, and nobody reads it: use context.send',
+    )
+  })
+}

@@ -1,0 +1,61 @@
+/** A task that has a deadline is waited for until then, wherever it is: who gave it gets `RequestTimeoutError`. */
+import type { AgentTask } from '../../actors/definition/task.ts'
+import type { Timer } from '../../clock.ts'
+import { RequestTimeoutError } from '../../errors.ts'
+import type { Part } from '../state/core.ts'
+import { openRequest } from '../state/open-request.ts'
+import { isDone } from './task-board.ts'
+
+/** The longest that a timer takes. */
+const LONGEST = 2 ** 31 - 1
+
+export const taskDeadlines: Part = (core) => {
+  const timers = new Map<string, Timer>()
+
+  const arm = (task: AgentTask, deadline: number) => {
+    const waitMs = Math.max(0, deadline - core.clock.now())
+    const ring = () => {
+      timers.delete(task.id)
+      if (waitMs > LONGEST) return arm(task, deadline)
+      expire(task)
+      core.wake()
+    }
+    timers.set(task.id, core.clock.timer(Math.min(waitMs, LONGEST), ring, true))
+  }
+
+  /** What kept the task from beginning. */
+  const awaited = (id: string) => {
+    const held = core.held.get(id)
+    if (!held) return undefined
+    const { tasks } = held.envelope.run
+    const names = Array.from(held.waitsFor, (each) => `${each} of "${tasks.get(each)?.assignedTo}"`)
+    return `Until then it waited for what it depends on: ${names.join(', ')}.`
+  }
+
+  const expire = ({ id, assignedTo, deadline }: AgentTask) => {
+    const request = openRequest(core, id)
+    if (!request) return
+    const why = awaited(id) ?? 'Give it more time, or cut the task into smaller ones.'
+    const error = new RequestTimeoutError(`Agent "${assignedTo}" has not done its task by the deadline. ${why}`, {
+      agent: assignedTo,
+      taskId: id,
+      deadline,
+      tried: request.tried,
+    })
+    core.settlement.answerWithError(request, error)
+    core.withdrawals.withdraw(request.callee, request.envelope, error)
+  }
+
+  return {
+    next(batch) {
+      for (const record of batch) {
+        if (record.kind !== 'task') continue
+        const { task } = record
+        if (isDone(task.status)) {
+          timers.get(task.id)?.cancel()
+          timers.delete(task.id)
+        } else if (task.deadline !== null && !timers.has(task.id)) arm(task, task.deadline)
+      }
+    },
+  }
+}

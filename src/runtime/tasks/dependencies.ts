@@ -1,0 +1,109 @@
+/**
+ * Dependencies of tasks (document 002, 2.5.2): a task comes to its agent when those that it names are completed. Until then it
+ * is 'blocked'. It fails as soon as one of them cannot be completed any more, and is refused where it can never begin. All that
+ * is read from the task board, in the order of the log.
+ */
+import type { AgentTask } from '../../actors/definition/task.ts'
+import { DelegationRefusedError, DependencyFailedError } from '../../errors.ts'
+import { chainOf } from '../admission/chain.ts'
+import type { HeldTask } from '../state/cell.ts'
+import type { Core, Part } from '../state/core.ts'
+import type { RunState } from '../state/run-state.ts'
+import { isDone, move } from './task-board.ts'
+
+export const taskDependencies: Part = (core) => {
+  /** By the id of a task that is not done: the ids of those that wait for it. */
+  const waiting = new Map<string, Set<string>>()
+
+  const wait = ({ waitsFor }: HeldTask, task: AgentTask, dependency: AgentTask) => {
+    waitsFor.add(dependency.id)
+    const others = waiting.get(dependency.id)
+    if (others) others.add(task.id)
+    else waiting.set(dependency.id, new Set([task.id]))
+  }
+
+  const begin = (run: RunState, task: AgentTask) => {
+    const held = core.held.get(task.id)
+    if (!held) return
+    const above = idsAbove(core, held)
+    for (const id of task.dependencies) {
+      const dependency = lastOf(run, id)
+      if (!dependency) return core.held.fail(held, unknown(task, id))
+      if (above.has(dependency.id)) return core.held.fail(held, circular(task, dependency))
+      if (!isDone(dependency.status)) wait(held, task, dependency)
+      else if (dependency.status !== 'completed') return core.held.fail(held, failed(task, dependency))
+    }
+    if (held.waitsFor.size === 0) core.admission.release(held)
+    else move(core, run, task, 'blocked')
+  }
+
+  const done = (run: RunState, { id }: AgentTask) => {
+    const dependents = waiting.get(id)
+    if (!dependents) return
+    waiting.delete(id)
+    const dependency = lastOf(run, id)!
+    for (const each of dependents) {
+      const [held, task] = [core.held.get(each), run.tasks.get(each)]
+      if (!held || !task) continue // it was withdrawn meanwhile
+      held.waitsFor.delete(id)
+      if (!isDone(dependency.status)) wait(held, task, dependency)
+      else if (dependency.status !== 'completed') core.held.fail(held, failed(task, dependency))
+      else if (held.waitsFor.size === 0) {
+        move(core, run, task, 'assigned')
+        core.admission.release(held)
+      }
+    }
+  }
+
+  return {
+    next(batch) {
+      for (const record of batch) {
+        if (record.kind !== 'task') continue
+        const run = core.runs.get(record.run)
+        if (!run) continue
+        if (isDone(record.task.status)) done(run, record.task)
+        else if (record.previous === null && record.task.dependencies.length > 0) begin(run, record.task)
+      }
+    },
+  }
+}
+
+/** That task, or the one that it became where it was handed off. */
+function lastOf(run: RunState, id: string): AgentTask | undefined {
+  let task = run.tasks.get(id)
+  while (task?.status === 'handed_off') {
+    const next = run.tasks.get(run.successors.get(task.id) ?? '')
+    if (!next) return task
+    task = next
+  }
+  return task
+}
+
+/** The tasks whose turns wait for that one. */
+function idsAbove(core: Core, { envelope }: HeldTask): Set<string> {
+  const request = core.settlement.requestOf(envelope)
+  const chain = request ? [...chainOf(core, request.caller, request.turn)] : []
+  return new Set(chain.map((link) => core.idOf(link.envelope)))
+}
+
+const named = ({ assignedTo, id }: AgentTask) => `the task of "${assignedTo}" (${id})`
+
+const unknown = ({ assignedTo: to, id: taskId }: AgentTask, dependency: string) =>
+  new DelegationRefusedError(
+    `A task for "${to}" depends on ${JSON.stringify(dependency)}, and no task of its run has that id. Name tasks of the same run by their ids, in the order in which they are given.`,
+    { to, taskId, dependency },
+  )
+
+const circular = ({ assignedTo: to, id: taskId }: AgentTask, dependency: AgentTask) =>
+  new DelegationRefusedError(
+    `A task for "${to}" depends on ${named(dependency)}, which waits for it itself. Leave that dependency out: what is a part of a task comes before its end.`,
+    { to, taskId, dependency: dependency.id },
+  )
+
+const failed = ({ assignedTo: agent, id: taskId }: AgentTask, dependency: AgentTask) =>
+  new DependencyFailedError(
+    `The task for "${agent}" cannot begin: it depends on ${named(dependency)}, which was ${FATES[dependency.status] ?? dependency.status}. Give that one again, then this one with the id of the new one.`,
+    { agent, taskId, dependency: dependency.id, status: dependency.status },
+  )
+
+const FATES: Readonly<Partial<Record<AgentTask['status'], string>>> = { failed: 'not done: it failed' }

@@ -1,0 +1,185 @@
+/**
+ * Handoffs: the duty to answer moves from a turn to another agent, in the six steps of document 002, 2.6.1, each a record.
+ *
+ * The target is asked in the name of the source. Until it acknowledges the duty is the source's: a target that refuses, fails or
+ * is gone costs the source nothing but that step. Then the request that the source's turn was to answer waits for the target's
+ * message: deadlines, cancellation and the chain of who waits for whom see the target, and what the source returns answers
+ * nobody.
+ */
+import type { HandoffRequest } from '../../actors/turn/handoff.ts'
+import { CancelledError, DelegationRefusedError, type DramatisError } from '../../errors.ts'
+import { errorOf, isFailure } from '../../mailbox/codec.ts'
+import { kindOf, limitOf, REQUEST } from '../../mailbox/frame.ts'
+import { readBody } from '../../mailbox/frame-body.ts'
+import type { Envelope } from '../../mailbox/mailbox.ts'
+import type { Memory } from '../../mailbox/memory.ts'
+import { onAbort } from '../../on-abort.ts'
+import { handoffRefusal } from '../admission/delegation.ts'
+import type { Question } from '../log/host-frames.ts'
+import type { HandoffStep } from '../log/records.ts'
+import { offered } from '../mailboxes/task-offer.ts'
+import { type Cell, NO_TURN, type OpenRequest } from '../state/cell.ts'
+import type { Core } from '../state/core.ts'
+import type { RunState } from '../state/run-state.ts'
+import { stepsOf } from '../state/turn-steps.ts'
+import { cutOffAfterHandoff } from '../turns/redelivery.ts'
+
+/** One handoff on its way: whose turn gives its duty away, and to whom. */
+interface Handoff {
+  readonly run: RunState
+  readonly from: Cell
+  readonly own: Envelope<RunState>
+  readonly name: string
+  readonly to: Cell
+}
+
+const BY_TARGET: ReadonlySet<HandoffStep> = new Set(['acknowledged', 'declined', 'proceeding'])
+
+export class Handoffs {
+  readonly #core: Core
+  /** Those that are not acknowledged yet, by the message to the target. */
+  readonly #offers = new Map<Envelope<RunState>, () => void>()
+
+  constructor(core: Core) {
+    this.#core = core
+  }
+
+  /** Resolves when the target has acknowledged; rejects with why it will not do it. */
+  async handOff(from: Cell, run: RunState, turn: number, given: object, signal: AbortSignal): Promise<void> {
+    const request = given as Partial<HandoffRequest>
+    const own = from.holderOf(turn)?.mailbox.handed.get(turn)
+    if (!own || own.handedOff) throw notItsDuty(from, own !== undefined)
+    const summary = String(request.summary ?? this.#summary(from, own, request))
+    const name = String(request.to)
+    this.#record('summarized', { run, from, own, name }, { summary })
+    const to = this.#target(name, run)
+    const refusal = handoffRefusal(this.#core, from, to, turn, offered(request.offer))
+    if (refusal) throw refusal
+    const handoff: Handoff = { run, from, own, name, to }
+    this.#record('identified', handoff)
+    await this.#ask(handoff, this.#question(handoff, request, summary), signal)
+  }
+
+  #record(step: HandoffStep, { run, from, own, name }: Omit<Handoff, 'to'>, fields: { summary?: string } = {}): void {
+    const agent = BY_TARGET.has(step) ? name : from.name
+    const messageId = this.#core.idOf(own)
+    this.#core.record(run, {
+      kind: 'handoff',
+      step,
+      agent,
+      from: from.name,
+      to: name,
+      turn: own.turn,
+      messageId,
+      ...fields,
+    })
+  }
+
+  /** The target's turn has begun and goes on: it has not refused. */
+  acknowledged(agent: Cell, turn: number): void {
+    const envelope = agent.holderOf(turn)?.mailbox.handed.get(turn)
+    if (envelope) this.#offers.get(envelope)?.()
+  }
+
+  #target(name: string, run: RunState): Cell {
+    const cell = this.#core.cell(name, run) ?? this.#core.newcomer(name)
+    if (cell?.settings.counted) return cell
+    throw this.#core.admission.unknown(name, run)
+  }
+
+  #ask(handoff: Handoff, question: Question, signal: AbortSignal): Promise<void> {
+    const { run, from, own, to } = handoff
+    return new Promise((resolve, reject) => {
+      let offer: OpenRequest | undefined
+      let isOpen = true
+      const close = () => {
+        isOpen = false
+        stop()
+        if (offer) this.#offers.delete(offer.envelope)
+      }
+      const accept = () => {
+        close()
+        this.#record('acknowledged', handoff)
+        this.#move(from, own, offer!)
+        this.#record('handed_off', handoff)
+        this.#record('proceeding', handoff)
+        resolve()
+      }
+      const settle = (memory: Memory, at: number) => {
+        const failure = isFailure(memory, at) ? errorOf(memory, at) : undefined
+        if (!isOpen) return this.#ended(handoff, offer!, failure)
+        if (failure) {
+          close()
+          this.#record('declined', handoff)
+          return reject(failure)
+        }
+        accept()
+        const duty = this.#core.settlement.requestOf(offer!.envelope)
+        if (duty) this.#core.settlement.conclude(duty, memory, at)
+      }
+      const stop = onAbort(signal, () => {
+        if (offer) this.#core.withdrawals.cancel(from, offer.correlation, withdrawn(from, to))
+        close()
+        reject(withdrawn(from, to))
+      })
+      this.#record('requested', handoff)
+      offer = this.#core.sends.ask(to, run, question, settle, from)
+      if (!offer || !isOpen) return
+      offer.turn = own.turn // until then it is the source that waits
+      offer.offers = true
+      this.#offers.set(offer.envelope, accept)
+    })
+  }
+
+  /** Who asked the source waits for the target from now on. */
+  #move(from: Cell, own: Envelope<RunState>, offer: OpenRequest): void {
+    const { settlement, withdrawals } = this.#core
+    const duty = settlement.requestOf(own)
+    own.handedOff = true
+    own.run.handoffs += 1
+    own.run.successors.set(this.#core.idOf(own), this.#core.idOf(offer.envelope))
+    if (duty) settlement.move(duty, offer)
+    else offer.turn = NO_TURN
+    // It was cut off meanwhile, and cannot come again within the turn that it ran in: that one waits for the target now.
+    if (own.within && from.holderOf(own.turn)?.life?.begun(own) !== true)
+      withdrawals.withdraw(from, own, cutOffAfterHandoff(from.name))
+  }
+
+  /** Nobody had asked the source, so nobody hears that it came to nothing. */
+  #ended({ run }: Handoff, { envelope }: OpenRequest, failure: DramatisError | undefined): void {
+    if (failure) this.#core.deadLetter(run, envelope.memory, envelope.at, 'failed', [failure])
+  }
+
+  #question({ run, from, own }: Handoff, request: Partial<HandoffRequest>, summary: string): Question {
+    const { description, priority, offer, task } = request
+    const { parentTask, deadline } = offered(offer)
+    const due = [deadline, run.tasks.get(parentTask ?? '')?.deadline].filter((time) => typeof time === 'number')
+    const { threadId } = readBody(own.memory, own.at)
+    return {
+      type: 'delegate',
+      content: String(description),
+      data: JSON.stringify({ ...Object(offer), deadline: due.length > 0 ? Math.min(...due) : null }),
+      metadata: JSON.stringify({ handoff: { from: from.name, summary, task } }),
+      ...(threadId !== undefined && { threadId }),
+      ...(Number.isInteger(priority) && { priority: Number(priority) | 0 }),
+      ...(kindOf(own.memory, own.at) === REQUEST && { limit: limitOf(own.memory, own.at) }),
+    }
+  }
+
+  /** Where the source has not summed up what there is: the task, and what its turn has done. */
+  #summary(from: Cell, own: Envelope<RunState>, { description }: Partial<HandoffRequest>): string {
+    const done = stepsOf(this.#core, from, own)
+    return `${description} ${done.length === 0 ? 'Nothing was done yet.' : `Done so far: ${done.join(', ')}.`}`
+  }
+}
+
+const withdrawn = ({ name }: Cell, to: Cell) =>
+  new CancelledError(`The handoff of "${name}" to "${to.name}" was withdrawn.`, { agent: to.name, from: name })
+
+const notItsDuty = ({ name }: Cell, isOver: boolean) =>
+  new DelegationRefusedError(
+    isOver
+      ? `Agent "${name}" has handed its duty off already; nobody waits for this turn any more. End it.`
+      : `Agent "${name}" has no such turn open, so there is no duty to hand off. Await the handoff in the handler.`,
+    { from: name },
+  )

@@ -1,0 +1,131 @@
+/**
+ * Reassignments: a manager who was asked what to do gives the task to another agent (document 002, 2.6.2). It is a delegation
+ * on the manager's behalf: the manager's right to delegate decides, and the new owner has a task on the board. The turn that
+ * had asked waits for it, as for a delegation of its own.
+ */
+import type { ReassignRequest } from '../../actors/turn/escalate.ts'
+import { CancelledError, DelegationRefusedError, type DramatisError } from '../../errors.ts'
+import { decodeMessage, errorOf, isFailure, jsonIn } from '../../mailbox/codec.ts'
+import { correlationOf, END, kindOf, REQUEST, RESPONSE, recipientOf, senderOf, turnOf } from '../../mailbox/frame.ts'
+import { readBody } from '../../mailbox/frame-body.ts'
+import { idOf } from '../../mailbox/frame-id.ts'
+import type { Envelope } from '../../mailbox/mailbox.ts'
+import type { Memory } from '../../mailbox/memory.ts'
+import type { AgentMessage } from '../../mailbox/message.ts'
+import { onAbort } from '../../on-abort.ts'
+import { reassignRefusal } from '../admission/delegation.ts'
+import type { Question } from '../log/host-frames.ts'
+import type { HostRecord } from '../log/records.ts'
+import { framesOf } from '../log/run-log.ts'
+import type { Cell, OpenRequest } from '../state/cell.ts'
+import type { Core } from '../state/core.ts'
+import { directoryOf, type RunState } from '../state/run-state.ts'
+
+type Step = Extract<HostRecord, { kind: 'reassignment' }>['step']
+
+/** One on its way: whose turn it is, who has decided it, and who is to do it. */
+interface Reassignment {
+  readonly from: Cell
+  readonly own: Envelope<RunState>
+  readonly by: Cell
+  readonly to: Cell
+}
+
+export class Reassignments {
+  readonly #core: Core
+
+  constructor(core: Core) {
+    this.#core = core
+  }
+
+  /** Resolves with the answer of the new owner; rejects with why there is none. */
+  async reassign(from: Cell, run: RunState, turn: number, given: object, signal: AbortSignal): Promise<AgentMessage> {
+    const request = given as Partial<ReassignRequest>
+    const own = from.holderOf(turn)?.mailbox.handed.get(turn)
+    const by = this.#agent(String(request.by), run)
+    const to = this.#agent(String(request.to), run)
+    if (!own || !hasDecided(from, own, by, to)) throw notDecided(from, by, to)
+    const refusal = reassignRefusal(this.#core, by, from, to, turn)
+    if (refusal) throw refusal
+    return this.#ask({ from, own, by, to }, questionOf(request, own), signal)
+  }
+
+  #agent(name: string, run: RunState): Cell {
+    const cell = this.#core.cell(name, run) ?? this.#core.newcomer(name)
+    if (cell?.settings.counted) return cell
+    throw this.#core.admission.unknown(name, run)
+  }
+
+  #record(step: Step, { from, own, by, to }: Reassignment): void {
+    const messageId = this.#core.idOf(own)
+    const names = { agent: by.name, from: from.name, to: to.name }
+    this.#core.record(own.run, { kind: 'reassignment', step, ...names, turn: own.turn, messageId })
+  }
+
+  #ask(reassignment: Reassignment, question: Question, signal: AbortSignal): Promise<AgentMessage> {
+    const { from, own, by, to } = reassignment
+    const { run } = own
+    return new Promise((resolve, reject) => {
+      let offer: OpenRequest | undefined
+      const fail = (error: DramatisError) => {
+        stop()
+        this.#record('failed', reassignment)
+        reject(error)
+      }
+      const settle = (memory: Memory, at: number) => {
+        if (isFailure(memory, at)) return fail(errorOf(memory, at))
+        stop()
+        run.successors.set(this.#core.idOf(own), idOf(memory, at))
+        this.#record('done', reassignment)
+        resolve(decodeMessage(memory, at, directoryOf(run, this.#core)))
+      }
+      const stop = onAbort(signal, () => {
+        const reason = new CancelledError(`The task of "${from.name}" is not wanted of "${to.name}" any more.`, {
+          agent: to.name,
+          from: from.name,
+        })
+        if (offer) this.#core.withdrawals.cancel(from, offer.correlation, reason)
+        fail(reason)
+      })
+      this.#record('requested', reassignment)
+      offer = this.#core.sends.ask(to, run, question, settle, from, by)
+      if (offer) offer.turn = own.turn
+    })
+  }
+}
+
+/** Whether that manager has answered the turn that its task goes to that agent. What the thread says of it is not asked. */
+function hasDecided(from: Cell, { run, turn }: Envelope<RunState>, by: Cell, to: Cell): boolean {
+  const asked = new Set<number>()
+  for (const [memory, at] of framesOf(run.log)) {
+    const kind = kindOf(memory, at)
+    if (kind === REQUEST && senderOf(memory, at) === from.index && turnOf(memory, at) === turn) {
+      const name = readBody(memory, at).name
+      if (recipientOf(memory, at) === by.index || name === by.name) asked.add(correlationOf(memory, at))
+    } else if ((kind === END || kind === RESPONSE) && recipientOf(memory, at) === from.index) {
+      if (!asked.has(correlationOf(memory, at)) || isFailure(memory, at)) continue
+      const answer = Object(jsonIn(readBody(memory, at).data)) as { decision?: unknown; to?: unknown }
+      if (answer.decision === 'reassign' && answer.to === to.name) return true
+    }
+  }
+  return false
+}
+
+function questionOf(request: Partial<ReassignRequest>, own: Envelope<RunState>): Question {
+  const { description, data, metadata, priority } = request
+  const { threadId } = readBody(own.memory, own.at)
+  return {
+    type: 'delegate',
+    content: String(description),
+    data: JSON.stringify(data),
+    metadata: JSON.stringify(Object(metadata)),
+    ...(threadId !== undefined && { threadId }),
+    ...(Number.isInteger(priority) && { priority: Number(priority) | 0 }),
+  }
+}
+
+const notDecided = ({ name }: Cell, by: Cell, to: Cell) =>
+  new DelegationRefusedError(
+    `"${by.name}" has not decided that "${to.name}" gets the task of the turn that "${name}" is at. Escalate, and await it in the handler.`,
+    { from: by.name, to: to.name, agent: name },
+  )

@@ -1,0 +1,162 @@
+/** The task board: each request of the protocol script, and each delegation, is a task; its id is the message's. */
+import type { AgentTask, TaskStatus } from '../../actors/definition/task.ts'
+import type { ErrorCode } from '../../errors.ts'
+import { errorOf, isFailure, jsonIn } from '../../mailbox/codec.ts'
+import {
+  CANCEL,
+  correlationOf,
+  END,
+  kindOf,
+  lengthOf,
+  priorityOf,
+  REQUEST,
+  RESPONSE,
+  recipientOf,
+  senderOf,
+  typeOf,
+} from '../../mailbox/frame.ts'
+import { readBody } from '../../mailbox/frame-body.ts'
+import { idOf } from '../../mailbox/frame-id.ts'
+import type { Memory } from '../../mailbox/memory.ts'
+import { offered, offeredIn } from '../mailboxes/task-offer.ts'
+import { type Core, ORCHESTRATOR_INDEX, type Part } from '../state/core.ts'
+import type { RunState } from '../state/run-state.ts'
+
+export const tasks: Part = (core) => {
+  const frame = (run: RunState, memory: Memory, at: number) => {
+    const kind = kindOf(memory, at)
+    if (kind === REQUEST) {
+      if (senderOf(memory, at) === ORCHESTRATOR_INDEX || typeOf(memory, at) === 'delegate') assign(run, memory, at)
+    } else if (kind === END || kind === RESPONSE) {
+      const id = taken(run, recipientOf(memory, at), correlationOf(memory, at))
+      if (id !== undefined || (run.handoffs > 0 && correlationOf(memory, at) !== 0)) answered(run, id, memory, at)
+    } else if (kind === CANCEL) {
+      const task = openTask(run, taken(run, senderOf(memory, at), correlationOf(memory, at)))
+      if (task) done(run, task, 'cancelled')
+    }
+  }
+
+  const assign = (run: RunState, memory: Memory, at: number) => {
+    const { content, name } = readBody(memory, at)
+    const giver = senderOf(memory, at)
+    const delegated = typeOf(memory, at) === 'delegate'
+    const task: AgentTask = {
+      id: idOf(memory, at),
+      description: content,
+      assignedTo: name ?? core.name(recipientOf(memory, at)),
+      status: 'assigned',
+      priority: priorityOf(memory, at),
+      result: null,
+      ...(delegated ? offeredIn(memory, at) : offered(null)),
+    }
+    const open = run.openTasks.get(giver) ?? new Map<number, string>()
+    run.openTasks.set(giver, open.set(correlationOf(memory, at), task.id))
+    run.tasks.set(task.id, task)
+    core.record(run, { kind: 'task', task, previous: null })
+    const parent = run.tasks.get(task.parentTask ?? '')
+    if (parent?.assignedTo === core.name(giver)) block(run, parent)
+  }
+
+  /** By somebody else, if it was handed off: then it is the answer to the task that it became. */
+  const answered = (run: RunState, id: string | undefined, memory: Memory, at: number) => {
+    const answeredId = idOf(memory, at)
+    const [given, task] = [openTask(run, id), openTask(run, answeredId)]
+    if (given && answeredId !== id) done(run, given, 'handed_off')
+    if (task) settle(run, task, memory, at)
+  }
+
+  const settle = (run: RunState, task: AgentTask, memory: Memory, at: number) => {
+    if (!isFailure(memory, at)) {
+      const { content, data } = readBody(memory, at)
+      return done(run, task, 'completed', jsonIn(data) ?? content)
+    }
+    const error = errorOf(memory, at)
+    run.failures.push({ agent: task.assignedTo ?? '', taskId: task.id, error })
+    done(run, task, FATES[error.code] ?? 'failed')
+  }
+
+  /** It waits for what it was cut into. */
+  const block = (run: RunState, parent: AgentTask) => {
+    if (isDone(parent.status)) return
+    run.delegated.set(parent.id, (run.delegated.get(parent.id) ?? 0) + 1)
+    if (parent.status !== 'blocked') move(core, run, parent, 'blocked')
+  }
+
+  const done = (run: RunState, task: AgentTask, status: TaskStatus, result: unknown = null) => {
+    move(core, run, task, status, result)
+    const parent = run.tasks.get(task.parentTask ?? '')
+    const open = parent && run.delegated.get(parent.id)
+    if (!parent || open === undefined) return
+    if (open > 1) return void run.delegated.set(parent.id, open - 1)
+    run.delegated.delete(parent.id)
+    if (parent.status === 'blocked') move(core, run, parent, 'in_progress')
+  }
+
+  return {
+    next(batch) {
+      for (const record of batch) {
+        const run = core.runs.get(record.run)
+        if (!run) continue
+        if (record.kind === 'frames')
+          for (let at = record.from; at < record.to; at += lengthOf(record.memory, at)) frame(run, record.memory, at)
+        else if (record.kind === 'turn.started') {
+          const task = run.tasks.get(record.messageId)
+          if (task?.status === 'assigned') move(core, run, task, 'in_progress')
+        } else if (record.kind === 'message.dead' && record.letter.reason === 'cancelled') {
+          const task = openTask(run, record.letter.message.id) // the host has withdrawn it: its giver's turn is to end
+          if (task) done(run, task, 'cancelled')
+        } else if (
+          (record.kind === 'handoff' && record.step === 'handed_off') ||
+          (record.kind === 'reassignment' && record.step === 'done')
+        ) {
+          const task = openTask(run, record.messageId)
+          if (task) done(run, task, 'handed_off')
+        }
+      }
+    },
+  }
+}
+
+/** The id of the task that has that number, which is used up with it. */
+function taken(run: RunState, giver: number, correlation: number): string | undefined {
+  const open = run.openTasks.get(giver)
+  const id = open?.get(correlation)
+  if (id !== undefined) open?.delete(correlation)
+  return id
+}
+
+function openTask(run: RunState, id: string | undefined): AgentTask | undefined {
+  const task = run.tasks.get(id ?? '')
+  return task && !isDone(task.status) ? task : undefined
+}
+
+/** The run has ended before its script did: what was not done will not be. */
+export function cancelOpenTasks(core: Pick<Core, 'record'>, run: RunState): void {
+  for (const task of [...run.tasks.values()]) if (!isDone(task.status)) move(core, run, task, 'cancelled')
+}
+
+export function move(
+  core: Pick<Core, 'record'>,
+  run: RunState,
+  task: AgentTask,
+  status: TaskStatus,
+  result: unknown = null,
+): void {
+  const moved = { ...task, status, result }
+  run.tasks.set(task.id, moved)
+  core.record(run, { kind: 'task', task: moved, previous: task.status })
+}
+
+/** What becomes of a task by the error that it ends in; of all others it has failed. */
+const FATES: Readonly<Partial<Record<ErrorCode, TaskStatus>>> = {
+  TASK_REFUSED: 'refused',
+  DELEGATION_REFUSED: 'refused',
+  CANCELLED: 'cancelled',
+}
+
+export const isDone = (status: TaskStatus): boolean =>
+  status === 'completed' ||
+  status === 'failed' ||
+  status === 'refused' ||
+  status === 'cancelled' ||
+  status === 'handed_off'

@@ -1,0 +1,77 @@
+/** One agent of a running team, as its user sees it (document 002, 3.4). */
+import type { TokenUsage } from '../../actors/definition/model.ts'
+import type { AgentRole } from '../../actors/definition/role.ts'
+import type { AgentStatus } from '../../actors/definition/task.ts'
+import type { AgentMessage } from '../../mailbox/message.ts'
+import type { RunOptions } from '../runs/run.ts'
+import { busiest } from '../state/busiest.ts'
+import type { Cell } from '../state/cell.ts'
+
+/**
+ * One agent of a running team.
+ *
+ * @example
+ * console.log(await team.getAgent('critic')?.run('Read this.'))
+ */
+export interface AgentInstance {
+  readonly name: string
+  /** As it was given. */
+  readonly role: AgentRole
+  readonly status: AgentStatus
+  /** Gives the agent a task as a run of its own; rejects with what the run failed with. */
+  run(task: string, options?: RunOptions): Promise<string>
+  /** Puts a message into its mailbox; a `response` settles the request that it answers. */
+  receiveMessage(message: AgentMessage): Promise<void>
+  /**
+   * How it is, in one line. Of a role that a model plays also what its context holds: messages, their tokens in its window, from
+   * where on it is summarized, and the last summary. A conversation is the run's; it is that of the run it heard of last.
+   */
+  getContextSummary(): string
+  /** What its models have cost since it came, over all runs. */
+  getTokenUsage(): TokenUsage
+}
+
+export interface AgentInstanceHost {
+  run(cell: Cell, task: string, options: RunOptions): Promise<string>
+  deliver(cell: Cell, message: AgentMessage): Promise<void>
+  /** What its context holds. */
+  context(cell: Cell): string
+}
+
+export function agentInstance(cell: Cell, role: AgentRole, host: AgentInstanceHost): AgentInstance {
+  return {
+    name: cell.name,
+    role,
+    get status() {
+      return statusOf(cell)
+    },
+    run: (task, options = {}) => host.run(cell, task, options),
+    receiveMessage: (message) => host.deliver(cell, message),
+    getContextSummary() {
+      const { mailbox } = cell
+      const open = mailbox.underWay > 0 ? `, ${mailbox.underWay} under way` : ''
+      const turns = sumOf(cell, (each) => each.turns)
+      const restarts = sumOf(cell, (each) => each.restarts)
+      return `Agent "${cell.name}" (${statusOf(cell)}): ${turns} turns, ${restarts} restarts, ${mailbox.waiting} messages waiting${open}; ${host.context(cell)}.`
+    },
+    getTokenUsage: () => ({ ...cell.spent }),
+  }
+}
+
+/** A figure of all instances of an agent. */
+export const sumOf = ({ instances }: Cell, figure: (each: Cell) => number): number =>
+  instances.reduce((sum, each) => sum + figure(each), 0)
+
+/** Of several instances that of the one that does most. */
+export const statusOf = ({ instances }: Cell): AgentStatus => busiest(instances.map(statusOfOne))
+
+/** Between turns and within them an instance is the same thread; what it does now follows from its mailbox. */
+function statusOfOne(cell: Cell): AgentStatus {
+  if (cell.status !== 'idle' || cell.mailbox.handed.size === 0) return cell.status
+  const calls = [...cell.calls.values()].filter(({ isOwnWork }) => !isOwnWork)
+  const waiting = new Set([...cell.open.values(), ...calls].map(({ turn }) => turn))
+  const { life } = cell
+  for (const { turn, run } of cell.underWay)
+    if (!waiting.has(turn) && !life?.parked(run) && !life?.awaitReader.has(turn)) return 'running'
+  return 'waiting'
+}

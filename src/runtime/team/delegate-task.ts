@@ -1,0 +1,34 @@
+/** A task that somebody outside of any run gives to an agent in the name of another. */
+
+import type { AgentTask, TaskInput } from '../../actors/definition/task.ts'
+import { doneTask, messageOptions, offerOf } from '../../actors/turn/delegate.ts'
+import { decodeMessage, errorOf, isFailure } from '../../mailbox/codec.ts'
+import type { Memory } from '../../mailbox/memory.ts'
+import type { RunBook } from '../runs/runs.ts'
+import type { Cell } from '../state/cell.ts'
+import type { Supervisor } from '../supervision/supervisor.ts'
+
+/** Resolves when the task is done; rejects with what it ended in. */
+export function delegateTask(
+  supervisor: Supervisor,
+  runs: RunBook,
+  from: Cell,
+  to: Cell,
+  input: TaskInput,
+): Promise<AgentTask> {
+  const offer = offerOf(to.name, input, null) // before there is a run for it
+  const { structuredData, priority } = messageOptions(offer)
+  return new Promise((resolve, reject) => {
+    const settle = (memory: Memory, at: number) => {
+      if (isFailure(memory, at)) reject(errorOf(memory, at))
+      else resolve(doneTask(offer, decodeMessage(memory, at, supervisor)))
+    }
+    const question = {
+      type: 'delegate' as const,
+      content: offer.description,
+      data: JSON.stringify(structuredData),
+      ...(priority !== undefined && { priority }),
+    }
+    supervisor.sends.ask(to, runs.ownRun(undefined), question, settle, from)
+  })
+}

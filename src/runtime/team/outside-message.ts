@@ -1,0 +1,60 @@
+/** A message that a caller outside of any agent has given: what it may be, for whom it is, what goes with it. */
+import { MessageRejectedError } from '../../errors.ts'
+import type { MessageInput, MessageType } from '../../mailbox/message.ts'
+import type { Question } from '../log/host-frames.ts'
+
+/** Its recipients, where it is not for all. */
+export function targetsOf({ recipient }: MessageInput): string | string[] {
+  if (recipient === null)
+    throw new MessageRejectedError('recipient: null means all, which only a broadcast can have; name an agent.', {
+      path: 'recipient',
+      got: null,
+    })
+  return recipient
+}
+
+/** What its frame says. */
+export function questionOf(message: MessageInput): Question {
+  const data = jsonOf(message.structuredData)
+  const metadata = jsonOf(message.metadata)
+  return {
+    content: message.content,
+    ...(data !== undefined && { data }),
+    ...(message.type !== undefined && { type: message.type }),
+    ...(metadata !== undefined && { metadata }),
+    ...(message.threadId !== undefined && { threadId: message.threadId }),
+    ...(message.priority !== undefined && { priority: message.priority }),
+    ...(message.responseTimeoutMs !== undefined && { limit: Math.ceil(message.responseTimeoutMs) }),
+  }
+}
+
+/** Fields that a message of that type has no use for: they would be accepted and ignored. */
+const UNUSED: Readonly<Partial<Record<MessageType, readonly (keyof MessageInput)[]>>> = {
+  publish: ['recipient', 'priority', 'threadId'],
+  subscribe: ['recipient', 'structuredData', 'metadata', 'priority', 'threadId'],
+  response: ['metadata', 'priority'],
+}
+
+/** @throws MessageRejectedError for one of them. */
+export function checkUsed(message: MessageInput): void {
+  const { type = 'request', requiresResponse } = message
+  const unused = [...(UNUSED[type] ?? [])]
+  if (type !== 'response') unused.push('correlationId')
+  if (!requiresResponse) unused.push('responseTimeoutMs')
+  const path = unused.find((field) => !isBlank(message[field]))
+  if (path === undefined) return
+  const why = path === 'responseTimeoutMs' ? 'a message that requires no response' : `a ${type}`
+  throw new MessageRejectedError(`${path}: ${why} has no use for it. Leave it out.`, { path })
+}
+
+/** What the runtime gives out where there is nothing. */
+const isBlank = (value: unknown) =>
+  value === undefined || value === null || value === 0 || (typeof value === 'object' && Object.keys(value).length === 0)
+
+const jsonOf = (value: unknown) => (value === undefined ? undefined : JSON.stringify(value))
+
+/** The schema is loaded with the first message from outside: most teams start without one. */
+export async function parsed(input: unknown): Promise<MessageInput> {
+  const { parseMessage } = await import('../../mailbox/parse-message.ts')
+  return parseMessage(input)
+}

@@ -1,0 +1,290 @@
+/** Messages of callers outside a run's script: each type has its routing (document 002, 2.3.1). */
+
+import { tooLarge } from '../../actors/transport/outbox.ts'
+import type { WriteOptions } from '../../blackboard/entry.ts'
+import {
+  DramatisError,
+  MessageRejectedError,
+  shown,
+  TeamClosedError,
+  UnknownAgentError,
+  UnknownRunError,
+} from '../../errors.ts'
+import { decodeMessage, errorOf, isFailure } from '../../mailbox/codec.ts'
+import { ASKS, END, MANY, NOBODY, SEND, TO_ALL } from '../../mailbox/frame.ts'
+import { copyId } from '../../mailbox/frame-id.ts'
+import type { Memory } from '../../mailbox/memory.ts'
+import { type AgentMessage, type MessageInput, USER } from '../../mailbox/message.ts'
+import { remainsOf } from '../../mailbox/remains.ts'
+import { refusalInItsName } from '../admission/trust.ts'
+import type { OwnFrame } from '../log/host-frames.ts'
+import type { RunBook } from '../runs/runs.ts'
+import type { Cell } from '../state/cell.ts'
+import { USER_INDEX } from '../state/core.ts'
+import { openRequest } from '../state/open-request.ts'
+import type { RunState } from '../state/run-state.ts'
+import type { Supervisor } from '../supervision/supervisor.ts'
+import { checkUsed, parsed, questionOf, targetsOf } from './outside-message.ts'
+
+/** How a frame goes to one of those whom its message is for. */
+interface Address {
+  flags: number
+  /** All of them, as JSON, where the message names several. */
+  names?: string | undefined
+  /** The message that this is a copy of. */
+  original?: Memory | undefined
+}
+
+export class Posting {
+  readonly #supervisor: Supervisor
+  readonly #runs: RunBook
+  /** Errors whose message is a dead letter, or was answered with them. */
+  readonly #buried = new WeakSet<DramatisError>()
+
+  constructor(supervisor: Supervisor, runs: RunBook) {
+    this.#supervisor = supervisor
+    this.#runs = runs
+  }
+
+  /** Resolves with the response where one is required, else with null when the message is accepted. */
+  async send(input: unknown): Promise<AgentMessage | null> {
+    try {
+      const message = await parsed(input)
+      checkUsed(message)
+      return await this.#send(message)
+    } catch (error) {
+      throw this.#kept(error, input)
+    }
+  }
+
+  async #send(message: MessageInput): Promise<AgentMessage | null> {
+    const sender = this.#senderOf(message)
+    if (message.requiresResponse) return this.#request(message, sender)
+    switch (message.type ?? 'request') {
+      case 'request':
+      case 'delegate':
+        await this.#toEach(message, sender, targetsOf(message))
+        break
+      case 'report':
+        await this.#toEach(message, sender, this.#managerOf(message, sender))
+        break
+      case 'broadcast':
+        await this.#toEach(message, sender, message.recipient === null ? null : targetsOf(message))
+        break
+      case 'publish':
+        await this.#publish(message, sender)
+        break
+      case 'subscribe':
+        this.#subscribe(message, sender)
+        break
+      case 'response':
+        this.#respond(message, sender)
+        break
+    }
+    return null
+  }
+
+  /** Puts the message into that agent's mailbox, whoever else it is for. A response or a subscription is none's to keep. */
+  async deliver(cell: Cell, input: unknown): Promise<void> {
+    try {
+      await this.#deliver(cell, await parsed(input))
+    } catch (error) {
+      throw this.#kept(error, input, cell.name)
+    }
+  }
+
+  async #deliver(cell: Cell, message: MessageInput): Promise<void> {
+    const { type } = message
+    if (type === 'response' || type === 'subscribe') await this.#send({ ...message, requiresResponse: false })
+    else await this.#one(message, this.#runOf(message), cell.name, { flags: type === 'broadcast' ? TO_ALL : 0 })
+  }
+
+  /** The error; what it refuses is a dead letter now, if it was for somebody and is not one yet. */
+  #kept(error: unknown, input: unknown, to?: string): unknown {
+    if (!(error instanceof DramatisError) || error instanceof TeamClosedError || this.#buried.has(error)) return error
+    this.#buried.add(error)
+    const remains = remainsOf(input, to)
+    if (remains) this.#supervisor.refused(undefined, remains, error)
+    return error
+  }
+
+  /** An error that the runtime has answered with: it has dealt with the message. */
+  #heard(error: DramatisError): DramatisError {
+    this.#buried.add(error)
+    return error
+  }
+
+  #runOf({ runId, threadId }: MessageInput): RunState {
+    if (runId === undefined || runId === '') return this.#runs.ownRun(threadId)
+    const run = this.#runs.get(runId)?.state
+    if (run && !run.over) return run
+    throw new UnknownRunError(`No run ${shown(runId)} is under way in this team.`, { runId })
+  }
+
+  /** null: to everybody but the sender. To several it is logged as it was sent, and then each gets a copy of it. */
+  async #toEach(message: MessageInput, sender: Cell, recipients: string | string[] | null): Promise<void> {
+    const run = this.#runOf(message)
+    if (typeof recipients === 'string') return this.#one(message, run, recipients)
+    const to: Address = recipients ? { flags: MANY, names: JSON.stringify(recipients) } : { flags: MANY | TO_ALL }
+    const { memory, bytes } = this.#frame(message, run, sender, NOBODY, to.names, to.flags, 0)
+    const { maxMessageBytes } = this.#supervisor.cells[USER_INDEX]!.settings.mailbox
+    if (bytes > maxMessageBytes) throw tooLarge(bytes, maxMessageBytes)
+    this.#supervisor.appendOwned(run, memory, bytes)
+    const all = recipients
+      ? [...new Set(recipients)]
+      : this.#supervisor.copies.everybodyBut(sender, run).map(({ name }) => name)
+    await Promise.all(all.map((recipient) => this.#one(message, run, recipient, { ...to, original: memory })))
+  }
+
+  async #request(message: MessageInput, sender: Cell): Promise<AgentMessage> {
+    const { type = 'request' } = message
+    if (type !== 'request' && type !== 'delegate')
+      throw new MessageRejectedError(
+        `requiresResponse: nobody answers a ${type}; only a request or a delegate requires a response.`,
+        { path: 'requiresResponse', got: true },
+      )
+    if (sender.index !== USER_INDEX)
+      throw new MessageRejectedError(
+        `Only "${USER}" can wait for a response here; the sender is "${sender.name}". Leave sender out.`,
+        { path: 'sender', got: sender.name },
+      )
+    const recipients = [targetsOf(message)].flat()
+    const [recipient] = recipients
+    if (recipient === undefined || recipients.length > 1)
+      throw new MessageRejectedError(
+        `A message that requires a response has one recipient; this one has ${recipients.length}. Send one to each.`,
+        { path: 'recipient', got: recipients },
+      )
+    const run = this.#runOf(message)
+    const target =
+      this.#supervisor.cell(recipient, run) ??
+      this.#supervisor.newcomer(recipient) ??
+      this.#supervisor.cells[USER_INDEX]!
+    return new Promise((resolve, reject) => {
+      const settle = (memory: Memory, at: number) => {
+        const { redactor } = this.#supervisor
+        if (isFailure(memory, at)) reject(redactor.data(this.#heard(errorOf(memory, at))))
+        else resolve(redactor.data(decodeMessage(memory, at, this.#supervisor)))
+      }
+      if (target.index === USER_INDEX) {
+        this.#one(message, run, recipient).then(() => {}, reject)
+        return
+      }
+      this.#supervisor.sends.ask(target, run, questionOf(message), settle)
+    })
+  }
+
+  /** One message to one agent that nobody waits for; resolves when it is accepted. */
+  async #one(message: MessageInput, run: RunState, recipient: string, to: Address = { flags: 0 }): Promise<void> {
+    const sender = this.#senderOf(message)
+    const target = this.#supervisor.cell(recipient, run)
+    const correlation = this.#supervisor.sends.number()
+    const name = target ? to.names : recipient
+    const frame = this.#frame(message, run, sender, target?.index ?? NOBODY, name, to.flags | ASKS, correlation)
+    const { maxMessageBytes } = (target ?? sender).settings.mailbox
+    if (frame.bytes > maxMessageBytes) {
+      const error = tooLarge(frame.bytes, maxMessageBytes)
+      throw this.#kept(error, { ...message, recipient })
+    }
+    if (to.original) copyId(to.original, 0, frame.memory, 0)
+    return new Promise((resolve, reject) => {
+      this.#supervisor.sends.post(sender, run, frame, (error) => (error ? reject(this.#heard(error)) : resolve()))
+    })
+  }
+
+  #frame(
+    message: MessageInput,
+    run: RunState,
+    sender: Cell,
+    recipient: number,
+    name: string | undefined,
+    flags: number,
+    correlation: number,
+  ): OwnFrame {
+    return this.#supervisor.frames.make({
+      kind: SEND,
+      sender: sender.index,
+      recipient,
+      ...(name !== undefined && { name }),
+      run: run.index,
+      correlation,
+      ...questionOf(message),
+      flags,
+    })
+  }
+
+  /** Content is the key, structured data the value, metadata.entryType the type; the rest of metadata are options of a write. */
+  async #publish(message: MessageInput, sender: Cell): Promise<void> {
+    const refusal = refusalInItsName(sender, 'blackboard.write')
+    if (refusal) throw refusal
+    const { entryType = 'fact', ...options } = (message.metadata ?? {}) as WriteOptions & { entryType?: string }
+    await this.#supervisor.calls
+      .view(this.#runOf(message), sender.name)
+      .write(message.content, message.structuredData ?? null, entryType, options)
+  }
+
+  /** Content is the pattern; the sender is told of what matches. */
+  #subscribe(message: MessageInput, sender: Cell): void {
+    if (sender.index === USER_INDEX)
+      throw new MessageRejectedError(
+        "A subscription is an agent's: name it as the sender. Host code uses getBlackboard().subscribe(pattern, callback).",
+        { path: 'sender', got: sender.name },
+      )
+    if (!message.runId)
+      throw new MessageRejectedError('A subscription lives as long as its run: give the runId of one under way.', {
+        path: 'runId',
+        got: message.runId ?? null,
+      })
+    const refusal = refusalInItsName(sender, 'subscribe')
+    if (refusal) throw refusal
+    this.#supervisor.calls.subscribe(sender, this.#runOf(message), message.content)
+  }
+
+  #managerOf(message: MessageInput, sender: Cell): string | string[] {
+    if (message.recipient !== null) return targetsOf(message)
+    const manager = sender.settings.info.escalateTo
+    if (manager) return manager
+    throw new MessageRejectedError(
+      "A report without a recipient goes to the sender's manager (escalateTo); this sender has none.",
+      { path: 'recipient', got: null },
+    )
+  }
+
+  /** Answers a request in the place of the agent that was asked. */
+  #respond(message: MessageInput, sender: Cell): void {
+    const request =
+      message.correlationId === undefined ? undefined : openRequest(this.#supervisor, message.correlationId)
+    // One that comes too late is a dead letter of its run, also when that run is over.
+    const run = request?.run ?? this.#runs.get(message.runId ?? '')?.state ?? this.#runs.ownRun(message.threadId)
+    const frame = this.#supervisor.frames.make({
+      kind: END,
+      type: 'response',
+      sender: sender.index,
+      recipient: request?.caller.index ?? 0,
+      run: run.index,
+      turn: request?.turn ?? 0,
+      correlation: request?.correlation ?? 1,
+      content: message.content,
+      ...(message.structuredData !== undefined && { data: JSON.stringify(message.structuredData) }),
+    })
+    if (!request) {
+      const error = new MessageRejectedError(
+        `No request waits for this response (correlationId ${message.correlationId ?? 'is missing'}): there was none, or it has been answered.`,
+        { path: 'correlationId', got: message.correlationId ?? null },
+      )
+      this.#supervisor.deadLetter(run, frame.memory, 0, 'late', [error])
+      throw this.#heard(error)
+    }
+    copyId(request.envelope.memory, request.envelope.at, frame.memory, 0)
+    this.#supervisor.settlement.answerInstead(request, frame)
+  }
+
+  #senderOf({ sender: name = USER, runId = '' }: MessageInput): Cell {
+    const cell = this.#supervisor.cell(name, this.#runs.get(runId)?.state)
+    if (cell && !cell.removed && (cell.settings.counted || name === USER)) return cell
+    throw new UnknownAgentError(`sender: no agent of this team is named ${shown(name)}.`, {
+      path: 'sender',
+      agent: name,
+    })
+  }
+}

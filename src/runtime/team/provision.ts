@@ -1,0 +1,212 @@
+/** Where the code and the thread of a life come from: a module on a worker, or, for scripts and tests, the host's own thread. */
+import type { AgentCode, AssignedTools, RosterEntry, ToolCode } from '../../actors/definition/assignment.ts'
+import type { AgentDefinition, AgentHandlers } from '../../actors/definition/definition.ts'
+import { type Exports, exportsOf } from '../../actors/definition/exports.ts'
+import type { ModelClient } from '../../actors/definition/model.ts'
+import type { Protocol } from '../../actors/definition/protocol.ts'
+import { toolIn } from '../../actors/tools/tool-module.ts'
+import type { LoadedTool } from '../../actors/tools/toolbox.ts'
+import { modelAgent } from '../../actors/turn/model-agent.ts'
+import { moduleScript, scriptHandlers } from '../../actors/turn/orchestrator.ts'
+import { ConfigurationError, describe } from '../../errors.ts'
+import { ORCHESTRATOR } from '../../mailbox/message.ts'
+import type { RehearsedModels } from '../models/models.ts'
+import type { TeamSettings } from '../settings/settings.ts'
+import type { Cell } from '../state/cell.ts'
+import { ORCHESTRATOR_INDEX } from '../state/core.ts'
+import type { RunState } from '../state/run-state.ts'
+import type { Supervisor } from '../supervision/supervisor.ts'
+import { loadable } from '../threads/bundle/bundle.ts'
+import { type ImportedCode, importFailure } from '../threads/import-failure.ts'
+import { handlersFrom, LocalThread } from '../threads/local-thread.ts'
+import type { Thread } from '../threads/thread.ts'
+import { specOf } from '../tools/host-tools.ts'
+import { statusOf } from './agent-instance.ts'
+
+/** For tests: agents in the host's own thread. */
+export interface TeamKit {
+  /** By the agent's name. Agents with a module are imported into this thread. */
+  definitions: ReadonlyMap<string, AgentDefinition>
+  /** In place of all models. */
+  model?: ModelClient
+  /** What becomes of models that ask somebody. */
+  models?: RehearsedModels
+  /** All tools run. */
+  realTools?: boolean
+  /** Runs a tool that works outside, where the time of the run is virtual. */
+  outside?<T>(tool: string, work: () => Promise<T>): Promise<T>
+  /** Loads such a module for one life, in place of that import. Resolves to its exports. */
+  load?(code: LocalCode, life: LocalThread): Promise<Exports>
+  /** What any life, also one of the protocol's script, has in place of its handlers. */
+  recorded?(agent: string, handlers: AgentHandlers): AgentHandlers
+  /** What a life of that agent has in place of those. */
+  around?(agent: string, handlers: AgentHandlers, life: LocalThread): AgentHandlers
+}
+
+/** A module that is to run in the host's thread. */
+export interface LocalCode {
+  /** Whose it is. */
+  agent: string
+  /** The href of a file: URL, or a package. */
+  specifier: string
+  /** The folder from which a package is resolved. */
+  from: string
+  /** The option that named it, for errors. */
+  option: string
+  /** The names of the variables that it may see. */
+  env: readonly string[]
+}
+
+export class Provision {
+  readonly #settings: TeamSettings
+  readonly #protocol: Protocol
+  readonly #supervisor: Supervisor
+  readonly #kit: TeamKit | undefined
+
+  constructor(settings: TeamSettings, protocol: Protocol, supervisor: Supervisor, kit: TeamKit | undefined) {
+    this.#settings = settings
+    this.#protocol = protocol
+    this.#supervisor = supervisor
+    this.#kit = kit
+  }
+
+  /** From now on lives have their code and their threads from here. */
+  serve(): void {
+    const { lives } = this.#supervisor
+    lives.roster = (run) => this.roster(run)
+    lives.codeOf = (cell) => this.codeOf(cell)
+    lives.toolsOf = (cell) => this.toolsOf(cell)
+    lives.roomFor = (cell) => (this.#isLocal(cell) ? undefined : this.#supervisor.spawner.room(cell.settings.maxHeapMb))
+    lives.threadFor = (cell) => this.threadFor(cell)
+  }
+
+  /** The agents as a protocol script sees them. */
+  roster(run: RunState | undefined): RosterEntry[] {
+    return this.#supervisor.agents(run).map((cell) => {
+      const { info, playedByModel } = cell.settings
+      return { ...info, status: statusOf(cell), playedByModel }
+    })
+  }
+
+  /** What a thread of that agent is to load. Rejects with `ConfigurationError` for a module that cannot be found or bundled. */
+  async codeOf(cell: Cell): Promise<AgentCode> {
+    const { resolveFrom: from } = this.#settings
+    const local = { module: '', bundled: false, shown: cell.name } // no thread imports it
+    if (this.#kit) return local
+    if (cell.index === ORCHESTRATOR_INDEX) {
+      if (!('module' in this.#protocol)) return local
+      const { module, config } = this.#protocol
+      const { href, bundled, shown } = await loadable(String(module), 'orchestration.module', { from })
+      return { protocol: href, bundled, shown, config }
+    }
+    const { module, option } = cell.settings
+    if (cell.settings.playedByModel) return { model: true }
+    if (module === null) return local
+    const { href, bundled, shown } = await loadable(module, `${option}.module`, { from })
+    return { module: href, bundled, shown }
+  }
+
+  /** Its tools. Rejects with `ConfigurationError` for a module that cannot be found or bundled, or has no tool. */
+  async toolsOf(cell: Cell): Promise<AssignedTools> {
+    const { resolveFrom: from } = this.#settings
+    const { inline, modules, isolated, names } = cell.settings.tools
+    const rehearsed = this.#supervisor.calls.tools.rehearsal.isPossible
+    if (this.#kit) {
+      const local = [...modules, ...isolated].map((tool) => ({ ...tool, bundled: false, shown: tool.module }))
+      return { host: inline.map(specOf), modules: local, names: [...names], rehearsed }
+    }
+    const code = modules.map(async ({ option, module, export: name }) => {
+      const { href, bundled, shown } = await loadable(module, `${option}.module`, { from })
+      return { module: href, bundled, shown, export: name, option }
+    })
+    const [host, ...found] = await Promise.all([this.#supervisor.calls.tools.specsOf(cell, from), ...code])
+    return { host, modules: found, names: [...names], rehearsed }
+  }
+
+  /** In the host's own thread. */
+  #isLocal(cell: Cell): boolean {
+    return this.#kit !== undefined || (cell.index === ORCHESTRATOR_INDEX && 'run' in this.#protocol)
+  }
+
+  threadFor(cell: Cell): Thread {
+    if (!this.#isLocal(cell)) return this.#supervisor.spawner.spawn(cell.settings.maxHeapMb, cell.run !== undefined)
+    const scheduler = this.#settings.clock
+    if (cell.index === ORCHESTRATOR_INDEX)
+      return new LocalThread({
+        scheduler,
+        handlers: async (_name, life) => this.#recorded(cell, await this.#localScript(life)),
+        tools: (code, _name, life) => this.#localTools(cell, code, life),
+        roster: (run) => this.roster(this.#supervisor.runs.get(run)),
+      })
+    return new LocalThread({
+      scheduler,
+      handlers: (_name, life) => this.#localHandlers(cell, life),
+      tools: (code, _name, life) => this.#localTools(cell, code, life),
+    })
+  }
+
+  async #localScript(life: LocalThread): Promise<AgentHandlers> {
+    const protocol = this.#protocol
+    if ('run' in protocol) return scriptHandlers((orchestrator, query) => protocol.run(orchestrator, query))
+    const { resolveFrom: from } = this.#settings
+    const option = 'orchestration.module'
+    const specifier = String(protocol.module)
+    if (this.#kit?.load) {
+      const { default: exported } = await this.#kit.load(
+        { agent: ORCHESTRATOR, specifier, from, option, env: [] },
+        life,
+      )
+      return moduleScript(exported, specifier, protocol.config)
+    }
+    const { href, shown } = await loadable(specifier, option, { host: true, from })
+    return moduleScript(exportsOf((await import(href)) as Exports).default, shown, protocol.config)
+  }
+
+  async #localHandlers(cell: Cell, life: LocalThread): Promise<AgentHandlers> {
+    const handlers = this.#recorded(cell, await this.#handlersOf(cell, life))
+    return this.#kit?.around?.(cell.name, handlers, life) ?? handlers
+  }
+
+  #recorded({ name }: Cell, handlers: AgentHandlers): AgentHandlers {
+    return this.#kit?.recorded?.(name, handlers) ?? handlers
+  }
+
+  async #handlersOf({ name, settings }: Cell, life: LocalThread): Promise<AgentHandlers> {
+    if (settings.playedByModel) return modelAgent(settings.instances === 1)
+    const definition = this.#kit?.definitions.get(name)
+    if (definition) return handlersFrom(definition, `modules.${name}`)
+    const path = `${settings.option}.module`
+    const specifier = settings.module ?? ''
+    const { resolveFrom: from } = this.#settings
+    if (this.#kit?.load) {
+      const code = { agent: name, specifier, from, option: path, env: settings.env }
+      return handlersFrom((await this.#kit.load(code, life)).default, path)
+    }
+    const { href, ...code } = await loadable(specifier, path, { host: true, from })
+    return handlersFrom((await imported(settings, { module: href, ...code })).default, path)
+  }
+
+  #localTools(cell: Cell, code: readonly ToolCode[], life: LocalThread): Promise<LoadedTool[]> {
+    return Promise.all(code.map((tool) => this.#localTool(cell, tool, life)))
+  }
+
+  async #localTool({ name, settings }: Cell, tool: ToolCode, life: LocalThread): Promise<LoadedTool> {
+    const { option } = tool
+    const { resolveFrom: from } = this.#settings
+    const place = { agent: name, specifier: tool.module, from, option: `${option}.module`, env: settings.env }
+    if (this.#kit?.load) return { tool: toolIn(await this.#kit.load(place, life), tool), option }
+    const { href, ...found } = await loadable(tool.module, place.option, { host: true, from })
+    const code = { ...tool, ...found, module: href }
+    return { tool: toolIn(await imported(settings, code), code), option }
+  }
+}
+
+/** Imports code of an agent into this thread. */
+async function imported(settings: Cell['settings'], code: { module: string } & ImportedCode): Promise<Exports> {
+  try {
+    return exportsOf((await import(code.module)) as Exports)
+  } catch (error) {
+    if (error instanceof ConfigurationError) throw error
+    throw await importFailure(settings, code, new ConfigurationError(describe(error), {}, error))
+  }
+}

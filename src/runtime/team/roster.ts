@@ -1,0 +1,206 @@
+/** Who is in the team: the agents that it was made with, and those that come and go while it runs. */
+import type { SpawnRole } from '../../actors/definition/context/context.ts'
+import type { AgentRole } from '../../actors/definition/role.ts'
+import { AgentTerminatedError, ConfigurationError, TeamOverloadedError } from '../../errors.ts'
+import { ORCHESTRATOR, USER } from '../../mailbox/message.ts'
+import { spawnShape } from '../settings/role-shape.ts'
+import type { AgentSettings, TeamSettings } from '../settings/settings.ts'
+import type { Cell } from '../state/cell.ts'
+import { agentCell, fixedCell } from '../state/cell-settings.ts'
+import { FIXED_NAMES } from '../state/core.ts'
+import type { RunState } from '../state/run-state.ts'
+import { unknownAgent } from '../state/unknown-agent.ts'
+import type { Supervisor } from '../supervision/supervisor.ts'
+import { type AgentInstance, type AgentInstanceHost, agentInstance, statusOf } from './agent-instance.ts'
+import type { Newcomers } from './registry-agents.ts'
+
+export class Roster {
+  readonly #supervisor: Supervisor
+  readonly #settings: TeamSettings
+  readonly #host: AgentInstanceHost
+  readonly #instances = new Map<string, AgentInstance>()
+  /** Agents whose removal is under way: until then nobody else can have the name. */
+  readonly #leaving = new Map<string, Promise<void>>()
+
+  constructor(supervisor: Supervisor, settings: TeamSettings, host: AgentInstanceHost) {
+    this.#supervisor = supervisor
+    this.#settings = settings
+    this.#host = host
+    for (const name of FIXED_NAMES) supervisor.seats.add(name, fixedCell(name, settings))
+    for (const [at, agent] of settings.agents.entries()) this.#enter(agent, `agents[${at}]`)
+  }
+
+  get(name: string): AgentInstance | undefined {
+    if (!this.#supervisor.cell(name)) this.#supervisor.newcomer(name)
+    return this.#instances.get(name)
+  }
+
+  list(): AgentInstance[] {
+    return [...this.#instances.values()]
+  }
+
+  #enter(agent: AgentSettings, option: string): Cell {
+    const cell = this.#supervisor.seats.add(agent.name, agentCell(agent, option))
+    this.#instances.set(agent.name, agentInstance(cell, agent.role, this.#host))
+    return cell
+  }
+
+  /** Resolves when nobody of that name is about to leave. */
+  async left(name: unknown, run?: RunState): Promise<void> {
+    if (typeof name !== 'string') return // such a role is refused
+    await this.#leaving.get(keyOf(name, run))
+  }
+
+  /** Its mailbox takes messages from now on; `begin` starts its thread. */
+  add(role: AgentRole, expected: readonly string[] = []): Cell {
+    const everybody = this.#supervisor.cells.filter(({ settings, removed }) => settings.counted && !removed)
+    const cell = this.#enter(this.#settings.newcomer(role, 'role', namesOf(everybody), expected), 'role')
+    this.#introduce(cell)
+    return cell
+  }
+
+  /** Starts the thread of an agent that was added. One that cannot start leaves again. */
+  async begin(cell: Cell): Promise<void> {
+    const { lives } = this.#supervisor
+    try {
+      await Promise.all(cell.instances.flatMap((each) => [lives.begin(each), lives.ready(each)]))
+    } catch (error) {
+      if (!cell.removed) await this.dismiss(cell)
+      throw error
+    }
+  }
+
+  /** An agent makes another one, for its run or for the team. */
+  async spawn(run: RunState, given: object): Promise<string> {
+    spawnShape(given, 'role')
+    const { lifetime = 'run', ...role } = given as SpawnRole
+    const own = lifetime === 'run' ? run : undefined
+    await this.left(role.name, own)
+    return this.#counted(run, async () => {
+      const cell = own ? this.#addTo(own, role) : this.add(role)
+      await this.begin(cell)
+      return cell.name
+    })
+  }
+
+  /** An agent defines a type, for the team and its registry. */
+  async define(by: Cell, run: RunState, type: object, newcomers: Newcomers | undefined): Promise<string> {
+    if (!newcomers) throw noRegistry('context.defineAgent')
+    await this.left('name' in type ? type.name : undefined)
+    return this.#counted(run, () => newcomers.define(by, run, type))
+  }
+
+  /** What makes an agent counts for its run, unless it fails. */
+  async #counted(run: RunState, make: () => Promise<string>): Promise<string> {
+    run.boardOver.signal.throwIfAborted() // the run is over
+    const limit = this.#settings.maxSpawnedAgents
+    if (run.spawned >= limit)
+      throw new TeamOverloadedError(
+        `Run "${run.id}" has made ${run.spawned} agents, and maxSpawnedAgents (${limit}) allows no more. Give their work to those that there are, or raise maxSpawnedAgents.`,
+        { runId: run.id, spawned: run.spawned, option: 'maxSpawnedAgents', limit },
+      )
+    run.spawned += 1
+    try {
+      return await make()
+    } catch (error) {
+      run.spawned -= 1
+      throw error
+    }
+  }
+
+  #addTo(run: RunState, role: AgentRole): Cell {
+    const agent = this.#settings.newcomer(role, 'role', namesOf(this.#supervisor.agents(run)))
+    const cell = this.#supervisor.seats.add(agent.name, agentCell(agent, 'role'), run)
+    this.#introduce(cell)
+    return cell
+  }
+
+  /** Rules 8 and 12: an orderly stop; what waits becomes dead letters, and who asked is told. */
+  remove(name: string): Promise<void> {
+    return this.dismiss(this.present(name))
+  }
+
+  async dismiss(cell: Cell): Promise<void> {
+    if (!cell.run) this.#instances.delete(cell.name)
+    const leaving = this.#leave(cell)
+    this.#leaving.set(keyOf(cell.name, cell.run), leaving)
+    this.#tellScripts()
+    await leaving
+  }
+
+  async #leave(cell: Cell): Promise<void> {
+    const { name, run } = cell
+    this.#forget(cell)
+    await this.#supervisor.lives.remove(
+      cell,
+      new AgentTerminatedError(`Agent "${name}" was removed from the team.`, { agent: name }),
+    )
+    this.#forget(cell) // what its last turn did
+    this.#leaving.delete(keyOf(name, run))
+  }
+
+  #forget({ index }: Cell): void {
+    for (const run of this.#supervisor.runs.values()) run.forgetAgent(index)
+    this.#supervisor.lives.conversations.forget(index)
+  }
+
+  /**
+   * Every thread that lives learns the name of who has come, or those that have to do with its run; who begins later has it
+   * from the start.
+   */
+  #introduce({ name, index, run }: Cell): void {
+    const { actors, delivery, frames } = this.#supervisor
+    const about = run?.index ?? 0
+    for (const cell of actors)
+      if (cell.life && (about === 0 || cell.life.announced.has(about)))
+        delivery.reply(cell, frames.teamNotice(about, { newcomer: { name, index } }))
+    this.#tellScripts()
+  }
+
+  /** Protocol scripts in a thread learn who is there now. */
+  #tellScripts(): void {
+    const { cells, delivery, frames, lives, runs } = this.#supervisor
+    for (const cell of cells) {
+      if (cell.settings.counted || !cell.life?.thread.isolated) continue
+      for (const index of cell.life.announced)
+        if (runs.has(index)) delivery.reply(cell, frames.teamNotice(index, { roster: lives.roster(runs.get(index)) }))
+    }
+  }
+
+  /** Begins again with an agent that was stopped for good, before its cool-down is over. */
+  async restart(name: string): Promise<void> {
+    const { lives } = this.#supervisor
+    const cell = this.present(name)
+    const stopped = cell.instances.filter((each) => each.stopped)
+    if (stopped.length === 0) {
+      const status = statusOf(cell)
+      const text = `Agent "${name}" is not stopped (it is ${status}); restartAgent begins again with one that was stopped for good.`
+      throw new ConfigurationError(text, { path: 'name', agent: name, got: status, accepted: 'failed' })
+    }
+    await Promise.all(stopped.flatMap((each) => [lives.revive(each), lives.ready(each)]))
+  }
+
+  /** Who can give tasks: an agent, the caller or the protocol script. */
+  delegator(name: string): Cell {
+    return name === USER || name === ORCHESTRATOR ? this.#supervisor.cell(name)! : this.present(name)
+  }
+
+  /** The agent of that name. Throws `UnknownAgentError`. */
+  present(name: string): Cell {
+    const cell = this.#supervisor.cell(name) ?? this.#supervisor.newcomer(name)
+    if (cell?.settings.counted && !cell.removed) return cell
+    throw unknownAgent(name, namesOf(this.#supervisor.agents()))
+  }
+}
+
+/** `asked`: the verb that needs one. */
+export const noRegistry = (asked: string) =>
+  new ConfigurationError(
+    `${asked}: this team has no registry. Make it with loadTeam from an agents.yaml, or give the option registry.`,
+    { path: 'registry' },
+  )
+
+const namesOf = (cells: readonly Cell[]) => cells.map(({ name }) => name)
+
+/** Names are unique in the team, and in each run. */
+const keyOf = (name: string, run: RunState | undefined) => `${run?.index ?? 0} ${name}`

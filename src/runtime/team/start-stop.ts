@@ -1,0 +1,92 @@
+/** The life of a team: its agents are started together and once, also by the first run that needs them, and end in order. */
+import { RunAbortedError, StartFailedError, TeamClosedError } from '../../errors.ts'
+import type { RunBook } from '../runs/runs.ts'
+import { pause, shape } from '../settings/checks.ts'
+import { ORCHESTRATOR_INDEX } from '../state/core.ts'
+import type { Supervisor } from '../supervision/supervisor.ts'
+
+const closeOptions = shape<{ drainMs?: number }>({ drainMs: pause })
+
+export class TeamLife {
+  readonly #supervisor: Supervisor
+  readonly #runs: RunBook
+  #started: Promise<void> | undefined
+  #startFailed = false
+  #closed: Promise<void> | undefined
+
+  constructor(supervisor: Supervisor, runs: RunBook) {
+    this.#supervisor = supervisor
+    this.#runs = runs
+  }
+
+  /** Who joins the team from now on is started at once. */
+  get hasBegun(): boolean {
+    return this.#started !== undefined
+  }
+
+  start(): Promise<void> {
+    if (this.#runs.closing) return Promise.reject(closedError())
+    if (!this.#started) {
+      this.#started = this.#runs.holds.until(this.#startAll())
+      this.#started.catch(() => {
+        this.#startFailed = true // who does not wait for it learns it from the first run
+      })
+    }
+    return this.#started
+  }
+
+  /** What kept the team from starting may be gone. */
+  reconsiderStart(): void {
+    if (!this.#startFailed) return
+    this.#startFailed = false
+    this.#started = undefined
+  }
+
+  /** An agent that cannot start is gone; whether anybody needs it shows when it is asked. */
+  async whenStarted(): Promise<void> {
+    await this.start().catch((error: unknown) => {
+      if (!(error instanceof StartFailedError)) throw error
+    })
+  }
+
+  async #startAll(): Promise<void> {
+    const { lives, actors } = this.#supervisor
+    const living = actors.slice(ORCHESTRATOR_INDEX).filter((cell) => !cell.removed)
+    const outcomes = await Promise.allSettled(
+      living.map((cell) => Promise.all([cell.epoch > 0 || cell.stopped || lives.begin(cell), lives.ready(cell)])),
+    )
+    for (const [at, outcome] of outcomes.entries())
+      if (outcome.status === 'rejected' && !living[at]!.removed) throw outcome.reason
+  }
+
+  assertOpen(): void {
+    if (this.#runs.closing) throw closedError()
+  }
+
+  close(options: { drainMs?: number }): Promise<void> {
+    try {
+      closeOptions(options, '')
+    } catch (error) {
+      return Promise.reject(error)
+    }
+    this.#closed ??= this.#runs.holds.until(this.#close(options.drainMs ?? 0))
+    return this.#closed
+  }
+
+  async #close(drainMs: number): Promise<void> {
+    const { clock, lives, cells, calls, spawner } = this.#supervisor
+    this.#runs.closing = true
+    if (drainMs > 0) {
+      const drained = new AbortController()
+      await Promise.race([this.#runs.drained(), clock.sleep(drainMs, drained.signal).catch(() => {})])
+      drained.abort()
+    }
+    this.#runs.abortAll(new RunAbortedError('The team was closed.', { reason: 'close' }))
+    await this.#runs.quiet()
+    for (const cell of [...cells].slice(ORCHESTRATOR_INDEX).reverse()) await lives.endAll(cell)
+    await Promise.all([spawner.close(), calls.tools.close()])
+    this.#supervisor.close()
+  }
+}
+
+const closedError = () => new TeamClosedError('The team is closed; make a new one with createTeam.', {})

@@ -1,0 +1,69 @@
+/** What can be read of a running team: what happened in its runs, and how it is now. */
+import type { TaskStatus } from '../../actors/definition/task.ts'
+import type { Blackboard } from '../../blackboard/entry.ts'
+import { shown, UnknownRunError } from '../../errors.ts'
+import type { TypedMessage } from '../../mailbox/message.ts'
+import { type Health, healthOf } from '../metrics/health.ts'
+import { metricsOf } from '../metrics/metrics.ts'
+import { type Metric, prometheusText } from '../metrics/prometheus.ts'
+import { Tallies } from '../metrics/tallies.ts'
+import type { RunBook } from '../runs/runs.ts'
+import { historyOf } from '../runs/trace.ts'
+import { oneOf } from '../settings/checks.ts'
+import { directoryOf } from '../state/run-state.ts'
+import type { Supervisor } from '../supervision/supervisor.ts'
+
+const metricsFormat = oneOf('prometheus')
+
+export abstract class TeamInsight {
+  protected abstract readonly supervisor: Supervisor
+  protected abstract readonly runBook: RunBook
+  protected readonly tallies = new Tallies()
+
+  /** Without a `runId`: the run that was launched last; the same for the next two. */
+  getBlackboard(runId?: string): Blackboard | undefined {
+    const run = this.#run(runId)
+    return run && this.runBook.blackboard(run)
+  }
+
+  /** Every message that the log still has, in order. Throws `UnknownRunError`. */
+  getMessageHistory(runId?: string): TypedMessage[] {
+    const run = this.#run(runId)
+    return run ? this.supervisor.redactor.data(historyOf(run.log, directoryOf(run, this.supervisor))) : []
+  }
+
+  /** By the task's id. Throws `UnknownRunError`. */
+  getTaskStatus(runId?: string): Record<string, TaskStatus> {
+    const run = this.#run(runId)
+    return Object.fromEntries([...(run?.tasks.values() ?? [])].map(({ id, status }) => [id, status]))
+  }
+
+  #run(runId: string | undefined) {
+    if (runId === undefined) return this.runBook.last
+    const run = this.supervisor.run(runId)
+    if (run) return run
+    throw new UnknownRunError(`No run ${shown(runId)} is known; there was none, or it has left the log.`, { runId })
+  }
+
+  /** How the team is now. */
+  health(): Health {
+    return healthOf(this.supervisor, this.runBook)
+  }
+
+  /**
+   * The figures of this team, for a monitoring system: as data, or as a page in Prometheus' text format (version 0.0.4;
+   * serve it as `text/plain; version=0.0.4`). Counters count from the team's start. Also after `close`.
+   *
+   * @throws {ConfigurationError} for another format.
+   *
+   * @example
+   * server.get('/metrics', (_request, response) => response.type('text/plain; version=0.0.4').send(team.metrics('prometheus')))
+   */
+  metrics(): Metric[]
+  metrics(format: 'prometheus'): string
+  metrics(format?: 'prometheus'): Metric[] | string {
+    if (format !== undefined) metricsFormat(format, 'format')
+    const metrics = metricsOf(this.supervisor, this.runBook, this.tallies)
+    return format === undefined ? metrics : prometheusText(metrics)
+  }
+}

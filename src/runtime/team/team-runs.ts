@@ -1,0 +1,88 @@
+/** The runs of a team: started, waited for, read and found again. */
+import { TeamOverloadedError, unavailable } from '../../errors.ts'
+import type { RuntimeEvent } from '../runs/events.ts'
+import type { MultiAgentResult } from '../runs/result.ts'
+import type { Run, RunHandle, RunOptions } from '../runs/run.ts'
+import type { Cell } from '../state/cell.ts'
+import { ORCHESTRATOR_INDEX } from '../state/core.ts'
+import { TeamInsight } from './team-insight.ts'
+
+export abstract class TeamRuns extends TeamInsight {
+  /**
+   * Runs the team on a query. Rejects only on misuse (`ConfigurationError`, `TeamClosedError`). A run that fails, times out,
+   * is aborted or finds no room in the team (`TeamOverloadedError`) resolves with `success: false` and the reason.
+   *
+   * @example
+   * const result = await team.execute('Should we migrate?', { timeoutMs: 30_000 })
+   * console.log(result.success ? result.finalOutput : result.error.message)
+   */
+  async execute<T = undefined>(query: string, options: RunOptions<T> = {}): Promise<MultiAgentResult<T>> {
+    return this.resultOf(query, options, this.supervisor.cells[ORCHESTRATOR_INDEX]!)
+  }
+
+  /**
+   * Starts a run and gives its handle.
+   *
+   * @throws {TeamOverloadedError} when `maxConcurrentRuns` run and `maxQueuedRuns` wait.
+   * @throws {TeamClosedError} after `close`.
+   * @throws {ConfigurationError} for a wrong option, or a `runId` of a run with another query.
+   */
+  launch<T = undefined>(query: string, options: RunOptions<T> = {}): Run<T> {
+    const run = this.runBook.launch(query, options, this.supervisor.cells[ORCHESTRATOR_INDEX]!)
+    run.state.held = true
+    return run
+  }
+
+  /** For a caller who waits for the result, and gets no handle. A run that finds no room has a result too. */
+  protected async resultOf<T>(query: string, options: RunOptions<T>, target: Cell): Promise<MultiAgentResult<T>> {
+    try {
+      const { state, result } = this.runBook.launch(query, options, target)
+      state.held ??= false
+      return result
+    } catch (error) {
+      if (!(error instanceof TeamOverloadedError)) throw error
+      return this.runBook.refused(query, options, error)
+    }
+  }
+
+  /**
+   * The events of a run; leaving the loop aborts it.
+   *
+   * @example
+   * for await (const event of team.stream('Should we migrate?')) {
+   *   if (event.type === 'output.delta' && event.final) process.stdout.write(event.chunk)
+   * }
+   */
+  async *stream<T = undefined>(query: string, options: RunOptions<T> = {}): AsyncGenerator<RuntimeEvent<T>> {
+    const run = this.launch(query, options)
+    try {
+      yield* run.events()
+      await run.result // a configuration that cannot work has no last event
+    } finally {
+      await run.cancel('the reader left the stream')
+    }
+  }
+
+  /** The run of that id, if the log still has it. */
+  getRun(runId: string): Run<unknown> | undefined {
+    return this.runBook.get(runId)
+  }
+
+  /** The runs that the log still has. `startedAt` is epoch ms. */
+  async listRuns(
+    filter: { status?: Run['status'] } = {},
+  ): Promise<{ id: string; query: string; status: Run['status']; startedAt: number }[]> {
+    const runs = this.runBook.list().filter(({ status }) => filter.status === undefined || status === filter.status)
+    return runs.map(({ id, query, status, state }: RunHandle<unknown>) => ({
+      id,
+      query,
+      status,
+      startedAt: state.startedAt,
+    }))
+  }
+
+  /** Goes on with a run after the end of its process. Not available in this version. */
+  resume<T = undefined>(_runId: string, _options: Omit<RunOptions<T>, 'runId'> = {}): Promise<MultiAgentResult<T>> {
+    return Promise.reject(unavailable('resume'))
+  }
+}

@@ -1,0 +1,315 @@
+/**
+ * A running team: the supervisor with all its parts, the agents' cells, the runs. It takes a protocol as a value and
+ * knows no strategy; `src/team.ts` joins the two.
+ */
+import type { Observable } from 'rxjs'
+import type { Protocol } from '../../actors/definition/protocol.ts'
+import type { AgentRole } from '../../actors/definition/role.ts'
+import type { AgentStatus, AgentTask, TaskInput } from '../../actors/definition/task.ts'
+import { ConfigurationError, unavailable } from '../../errors.ts'
+import type { DeadLetter } from '../../mailbox/dead-letters.ts'
+import type { AgentMessage, MessageInput } from '../../mailbox/message.ts'
+import { MAX_AGENTS } from '../../mailbox/room.ts'
+import { delegationGraph, mayDelegate } from '../admission/delegation.ts'
+import { livelock } from '../detectors/livelock/detector.ts'
+import { guardedLogger } from '../logging/guarded-logger.ts'
+import { eventStream } from '../runs/event-stream.ts'
+import type { RuntimeEvent } from '../runs/events.ts'
+import type { RunOptions } from '../runs/run.ts'
+import { RunBook } from '../runs/runs.ts'
+import type { AgentRegistry } from '../settings/agent-registry.ts'
+import { reading } from '../settings/refused.ts'
+import type { TeamSettings } from '../settings/settings.ts'
+import type { Cell } from '../state/cell.ts'
+import { FIXED_NAMES } from '../state/core.ts'
+import { Supervisor } from '../supervision/supervisor.ts'
+import { Tracing } from '../telemetry/tracing.ts'
+import { WorkerSpawner, workersFor } from '../threads/spawner.ts'
+import { threadCode } from '../threads/thread-code.ts'
+import type { AgentInstance } from './agent-instance.ts'
+import { contextSummary } from './context-summary.ts'
+import { Letters } from './dead-letter-replay.ts'
+import { delegateTask } from './delegate-task.ts'
+import { Posting } from './outside-messages.ts'
+import { Provision, type TeamKit } from './provision.ts'
+import { Newcomers, type Reloaded } from './registry-agents.ts'
+import { noRegistry, Roster } from './roster.ts'
+import { TeamLife } from './start-stop.ts'
+import { TeamRuns } from './team-runs.ts'
+import { serveTeamVerbs } from './verb-wiring.ts'
+import { partsOf } from './wiring.ts'
+
+const SPARE_NAMES = 1024
+
+export class TeamRuntime extends TeamRuns {
+  protected readonly supervisor: Supervisor
+  protected readonly runBook: RunBook
+  readonly #posting: Posting
+  readonly #letters: Letters
+  readonly #roster: Roster
+  readonly #newcomers: Newcomers | undefined
+  readonly #events: Observable<RuntimeEvent>
+  readonly #life: TeamLife
+
+  constructor(settings: TeamSettings, protocol: Protocol, kit?: TeamKit) {
+    super()
+    const { clock, logger, redactor, warmSpares } = settings
+    if (settings.agents.length + FIXED_NAMES.length > MAX_AGENTS)
+      throw new ConfigurationError(
+        `agents: ${settings.agents.length} are too many; a team has up to ${MAX_AGENTS - FIXED_NAMES.length}.`,
+        { path: 'agents' },
+      )
+    if (!kit) threadCode() // so that a bundle without it is refused before anything waits for a thread
+    this.supervisor = new Supervisor({
+      clock,
+      logger,
+      redactor,
+      spawner: new WorkerSpawner(kit ? 0 : warmSpares, clock, guardedLogger(logger, redactor), workersFor(clock)),
+      capacity: Math.min(
+        settings.agents.length + FIXED_NAMES.length + SPARE_NAMES + settings.maxSpawnedAgents,
+        MAX_AGENTS,
+      ),
+      parts: partsOf(settings, protocol, this.tallies),
+    })
+    this.supervisor.delegationBound = settings.delegation
+    const tracing = settings.telemetry && new Tracing(settings.telemetry, this.supervisor)
+    if (tracing) {
+      this.supervisor.attach(tracing.part) // before what lets runs be forgotten
+      this.supervisor.calls.tools.around = tracing.aroundTool
+    }
+    this.runBook = new RunBook(this.supervisor, settings, () => this.#life.whenStarted(), tracing)
+    this.supervisor.attach(this.runBook.part)
+    this.#life = new TeamLife(this.supervisor, this.runBook)
+    const bounds = settings.livelock
+    if (bounds) this.supervisor.attach(livelock(bounds, (run, error) => this.runBook.fail(run, error)))
+    this.#posting = new Posting(this.supervisor, this.runBook)
+    this.#letters = new Letters(this.supervisor, this.runBook)
+    this.supervisor.calls.mayBeAnswered = (run) => this.runBook.get(run.id)?.state === run
+    this.supervisor.calls.spawn = (run, role) => this.#roster.spawn(run, role)
+    this.supervisor.calls.define = (by, run, type) => this.#roster.define(by, run, type, this.#newcomers)
+    this.supervisor.calls.boardScope = settings.blackboard
+    this.supervisor.calls.waitTimeoutMs = settings.globalTimeoutMs
+    serveTeamVerbs(this.supervisor, settings, kit, tracing)
+    this.supervisor.syncPoints.declare(settings.syncPoints)
+    this.#roster = new Roster(this.supervisor, settings, {
+      run: (of, task, options) => this.#runAlone(of, task, options),
+      deliver: (to, message) => this.#post(() => this.#posting.deliver(to, message)),
+      context: (of) => contextSummary(of, this.supervisor.runs.values()),
+    })
+    this.#newcomers = settings.registry && this.#newcomersOf(settings.registry)
+    new Provision(settings, protocol, this.supervisor, kit).serve()
+    this.#events = eventStream(this.supervisor, this.runBook)
+  }
+
+  #newcomersOf(registry: AgentRegistry): Newcomers {
+    const newcomers = new Newcomers(this.supervisor, registry, {
+      join: (role, expected) => this.#roster.add(role, expected),
+      begin: async (cell) => {
+        if (this.#life.hasBegun) await this.#roster.begin(cell)
+      },
+      leave: (cell) => this.#roster.dismiss(cell),
+      left: (name) => this.#roster.left(name),
+    })
+    this.supervisor.newcomer = (name) => (this.runBook.closing ? undefined : newcomers.find(name))
+    return newcomers
+  }
+
+  // ---- life
+
+  /**
+   * Starts all agents. `execute` does it by itself; call it to find out early whether everything loads.
+   *
+   * Rejects with `ConfigurationError` for a module that is missing or exports no agent, with `StartFailedError` for an
+   * agent that failed twice while it started, with `TeamClosedError` after `close`.
+   */
+  start(): Promise<void> {
+    return this.#life.start()
+  }
+
+  /**
+   * Ends all runs and threads, in order. Twice is fine. `drainMs`: takes no new runs and lets those under way, and
+   * what messages from outside have caused, end for so long. It is what runs the `stop` hooks of agents. Of a team that nobody
+   * closes nothing keeps the process alive either while it is idle: no run and no message under way, and nobody who waits.
+   */
+  close(options: { drainMs?: number } = {}): Promise<void> {
+    return this.#life.close(options)
+  }
+
+  [Symbol.asyncDispose](): Promise<void> {
+    return this.close()
+  }
+
+  // ---- messages and agents
+
+  async #runAlone(cell: Cell, task: string, options: RunOptions): Promise<string> {
+    const result = await this.resultOf(task, options, cell)
+    if (result.success) return result.finalOutput
+    throw result.error
+  }
+
+  /**
+   * Sends a message from outside of any run; it is a run of its own, which ends when what it caused is quiet. The default
+   * type is `request`. Resolves to the response where `requiresResponse` is set, else to null once the message is
+   * accepted. Rejects with `MessageRejectedError` for what is no message, with `UnknownAgentError`, `MailboxFullError`,
+   * and with what the agent answered with. To a list of agents each is sent it once; history has it once.
+   *
+   * @example
+   * const reply = await team.sendMessage({ recipient: 'critic', content: 'Read this.', requiresResponse: true })
+   */
+  sendMessage(message: MessageInput): Promise<AgentMessage | null> {
+    return this.#post(() => this.#posting.send(message))
+  }
+
+  /** Tells every agent but the sender (an agent, or '$user'); it arrives at `observe`. */
+  async broadcast(content: string, sender: string): Promise<void> {
+    await this.#post(() => this.#posting.send({ type: 'broadcast', sender, recipient: null, content }))
+  }
+
+  #post<T>(send: () => Promise<T>): Promise<T> {
+    return this.runBook.entering(this.#life.whenStarted().then(send))
+  }
+
+  /** One agent, or undefined. */
+  getAgent(name: string): AgentInstance | undefined {
+    return this.#roster.get(name)
+  }
+
+  /** All agents, in the order in which they came. */
+  listAgents(): AgentInstance[] {
+    return this.#roster.list()
+  }
+
+  /** What an agent does now. */
+  getAgentStatus(name: string): AgentStatus | undefined {
+    return this.#roster.get(name)?.status
+  }
+
+  /**
+   * Adds an agent to the team, also while runs are under way: they can reach it by its name at once, and scripts see it in
+   * `orchestrator.agents`. Resolves when it is ready; in a team that has not started yet, at once. Source: document
+   * 000, teammates that come later.
+   *
+   * Rejects with `ConfigurationError` for a wrong role, a name that an agent has already, or a module that cannot be
+   * loaded; with `StartFailedError` for an agent that failed twice while it started. Then it is not in the team.
+   *
+   * @example
+   * const critic = await team.addAgent({ name: 'critic', module: new URL('./critic.js', import.meta.url) })
+   * console.log(await critic.run('Read this.'))
+   */
+  async addAgent(role: AgentRole): Promise<AgentInstance> {
+    await this.#roster.left(reading('role', () => role?.name))
+    this.#life.assertOpen()
+    const cell = this.#roster.add(role)
+    const instance = this.#roster.get(cell.name)!
+    if (this.#life.hasBegun) await this.runBook.holds.until(this.#roster.begin(cell))
+    return instance
+  }
+
+  /**
+   * Takes an agent out of the team: its turn under way is aborted and has `stopGraceMs`, its stop hook runs, its thread
+   * ends. What waits for it becomes dead letters, who asked it gets `AgentTerminatedError`, and so does who sends to it
+   * from now on. Its name can be given to another agent, which begins with a state of its own. Resolves when it is gone.
+   *
+   * Rejects with `UnknownAgentError`.
+   */
+  async removeAgent(name: string): Promise<void> {
+    this.#life.assertOpen()
+    await this.runBook.holds.until(this.#roster.remove(name))
+    this.#life.reconsiderStart()
+  }
+
+  /**
+   * Begins again with an agent that was stopped for good, without waiting for `coolDownMs`. Resolves when it is ready.
+   *
+   * Rejects with `UnknownAgentError`, with `ConfigurationError` for an agent that is not stopped, and with what keeps it
+   * from starting.
+   */
+  async restartAgent(name: string): Promise<void> {
+    this.#life.assertOpen()
+    await this.runBook.holds.until(this.#roster.restart(name))
+    this.#life.reconsiderStart()
+  }
+
+  /**
+   * Reads the team's registry again (the agents.yaml that `loadTeam` has read): agents that the team does not have join it, and
+   * who may delegate to whom is as it says now. What else has changed it names in `outdated`: that counts for the next
+   * team. Nobody has to call it for a message or a task to an agent that is new there: that looks by itself.
+   *
+   * Rejects with `ConfigurationError` for a team without a registry, for what is wrong in it (then nothing changes) and for an
+   * agent that cannot be loaded, with `StartFailedError` for one that failed twice while it started; the others have joined.
+   *
+   * @example
+   * const { added } = await team.reload()
+   */
+  async reload(): Promise<Reloaded> {
+    this.#life.assertOpen()
+    if (!this.#newcomers) throw noRegistry('reload')
+    return this.runBook.holds.until(this.#newcomers.reload())
+  }
+
+  /** Not available in this version. */
+  reloadAgent(_name: string): Promise<void> {
+    return Promise.reject(unavailable('reloadAgent'))
+  }
+
+  // ---- delegation
+
+  /**
+   * Whether one agent may give tasks to another, as their roles say: `delegationAllowed`, `canDelegateTo`,
+   * `canBeDelegatedTo`; never to itself. `'$user'` and `'$orchestrator'` may delegate to all who take tasks.
+   *
+   * @throws {UnknownAgentError} for a name that no agent has.
+   */
+  canDelegate(from: string, to: string): boolean {
+    return mayDelegate(this.#roster.delegator(from), this.#roster.present(to))
+  }
+
+  /**
+   * Gives an agent a task in the name of another, as its `context.delegate` would, in a run of its own like `sendMessage`.
+   * Resolves with the task when it is done.
+   *
+   * Rejects with `UnknownAgentError`, with `DelegationRefusedError` where the roles do not allow it, with
+   * `MessageRejectedError` for what is no task, and with what the task ended in, as `context.delegate` does. It is the one task of
+   * its run, so there is none that it can depend on.
+   *
+   * @example
+   * const { result } = await team.delegateTask('lead', 'critic', { description: 'Read this.', deadline: Date.now() + 60_000 })
+   */
+  delegateTask(from: string, to: string, task: TaskInput): Promise<AgentTask> {
+    return this.#post(async () => {
+      const [giver, taker] = [this.#roster.delegator(from), this.#roster.present(to)]
+      return delegateTask(this.supervisor, this.runBook, giver, taker, task)
+    })
+  }
+
+  /** To whom each agent may delegate, by name. Source: document 003, the registry. */
+  getDelegationGraph(): Record<string, string[]> {
+    return delegationGraph(this.supervisor.agents())
+  }
+
+  /**
+   * Messages that nobody will handle, with the reason: the last 10,000, or the last 64 MiB of them;
+   * `health().deadLettersForgotten` counts the others.
+   *
+   * `replay` sends the message of a letter to its recipient again, as a new message: in its own run while that is under
+   * way, else in one of its own; `metadata.replayOf` is the letter's id. Nobody waits for its reply, also where it was a
+   * request. The letter leaves the list when the recipient has accepted the message, and stays when it is refused.
+   * Rejects with `MessageRejectedError` for an unknown id, for a response, for a message of which only a part was kept
+   * and for one that was refused for several agents; with what refuses it (`AgentTerminatedError`, `MailboxFullError`);
+   * with `TeamClosedError` after `close`. `discard` takes a letter off the list; throws `MessageRejectedError` for an
+   * unknown id.
+   *
+   * @example
+   * for (const { id, reason } of team.deadLetters.list()) if (reason === 'stopped') await team.deadLetters.replay(id)
+   */
+  readonly deadLetters = {
+    list: (): DeadLetter[] => this.supervisor.redactor.data(this.supervisor.deadLetters.list()),
+    replay: (id: string): Promise<void> => this.#post(() => this.#letters.replay(id)),
+    discard: (id: string): void => this.#letters.discard(id),
+  }
+
+  /** Everything that happens in all runs, as it happens. A subscriber that throws is reported to the logger and closed. */
+  get events(): Observable<RuntimeEvent> {
+    return this.#events
+  }
+}

@@ -1,0 +1,76 @@
+/** The verbs that the host serves with what a team has: its models and their budget, its routing of tasks, its shared state. */
+import { budgets } from '../budgets/budgets.ts'
+import { ModelGateway } from '../models/gateway.ts'
+import { modelTurnVerbs } from '../models/model-turn.ts'
+import { retries } from '../models/retries.ts'
+import type { TeamSettings } from '../settings/settings.ts'
+import type { Supervisor } from '../supervision/supervisor.ts'
+import { TaskRouter } from '../tasks/task-router.ts'
+import type { Tracing } from '../telemetry/tracing.ts'
+import { NO_REHEARSAL, type ToolRehearsal, toolRehearsal } from '../tools/tool-rehearsal.ts'
+import { sharedStateVerbs } from '../verbs/shared-state.ts'
+import { MemoryStore } from '../verbs/state-store.ts'
+import type { TeamKit } from './provision.ts'
+
+export function serveTeamVerbs(
+  supervisor: Supervisor,
+  settings: TeamSettings,
+  kit: TeamKit | undefined,
+  tracing: Tracing | undefined,
+): void {
+  const { models, budget, clock, taskRouting, realTools } = settings
+  const { calls } = supervisor
+  const { layer, left } = budgets(budget, supervisor)
+  const inPlace = kit?.model && retries(kit.model, { clock, provider: 'the test', pause: atOnce })
+  if (!realTools) calls.tools.rehearsal = rehearsalOf(supervisor, settings, kit)
+  else if (kit?.outside) calls.tools.rehearsal = outsideOf(kit.outside)
+  const gateway = new ModelGateway({
+    clock,
+    resolve(wanted, { cell, run }) {
+      const resolved = inPlace
+        ? { client: inPlace, model: wanted ?? 'default' }
+        : models.resolve(wanted, `the model of "${cell.name}"`, run.models)
+      if (resolved.client.rehearsal) run.rehearsed = true
+      return resolved
+    },
+    record: (run, record) => supervisor.record(run, record),
+    redactor: supervisor.redactor,
+    layers: [...(tracing ? [tracing.layer] : []), layer], // a span has the wait for tokens in it
+  })
+  calls.verbs.set('model', gateway.verb)
+  const router = new TaskRouter(supervisor, taskRouting, left)
+  const shared = sharedStateVerbs(supervisor, new MemoryStore()) // the only log store there is, is the team's memory
+  for (const [operation, verb] of [...modelTurnVerbs(supervisor), ...router.verbs, ...shared])
+    calls.verbs.set(operation, verb)
+}
+
+/** A test waits for its run: it would wait for ever if a pause between two attempts waited for the test's clock. */
+const atOnce = () => Promise.resolve()
+
+/** In a rehearsal of schedules every run is one; else it is where the rehearsal model plays a role, and once it has been asked. */
+function rehearsalOf(supervisor: Supervisor, { models }: TeamSettings, kit: TeamKit | undefined): ToolRehearsal {
+  if (kit?.models) return toolRehearsal({ isRehearsed: () => true, isVirtual: true })
+  const isPossible = kit?.model ? kit.model.rehearsal === true : models.rehearses('sometimes')
+  if (!isPossible) return NO_REHEARSAL
+  const isPlayed = () => supervisor.actors.some(({ settings }) => settings.playedByModel)
+  const always = kit?.model !== undefined || models.rehearses('always')
+  models.simulatedTools = () => simulatedTools(supervisor)
+  return toolRehearsal({
+    isRehearsed: (run) => run.rehearsed || (always && isPlayed()),
+    isVirtual: false,
+    onSimulated: () => kit?.model || models.announce(),
+  })
+}
+
+function simulatedTools({ actors, calls }: Supervisor): string {
+  const names = [...new Set(actors.flatMap((cell) => calls.tools.harmfulOf(cell)))].sort()
+  if (names.length === 0) return ''
+  const these =
+    names.length === 1 ? 'This tool does not run, but is' : `These ${names.length} tools do not run, but are`
+  return `${these} answered with made-up values: ${names.join(', ')}. A tool runs if it says readOnly: true, all do with rehearsal: { realTools: true }.`
+}
+
+const outsideOf = (outside: NonNullable<TeamKit['outside']>): ToolRehearsal => ({
+  ...NO_REHEARSAL,
+  perform: (tool, work) => (tool.outside ? outside(tool.name, work) : work()),
+})

@@ -1,0 +1,28 @@
+/** What a thread runs before it is an agent: the bundled entry, read once for the process, and compiled by its first threads for all others. */
+import { readFileSync } from 'node:fs'
+import { fileURLToPath } from 'node:url'
+import { ownFile } from '../../own-files.ts'
+
+export interface ThreadCode {
+  /** The file that begins a thread. */
+  readonly boot: URL
+  /** What that file runs. */
+  readonly entry: {
+    readonly path: string
+    /** A function of `require`, of the path, and of what imports a module. */
+    readonly source: string
+    /** In shared memory; undefined until a thread has compiled it. */
+    compiled: Uint8Array | undefined
+  }
+}
+
+let code: ThreadCode | undefined
+
+/** Throws `ConfigurationError` where this package was bundled without its files. */
+export function threadCode(): ThreadCode {
+  if (code) return code
+  const path = fileURLToPath(ownFile('actors/loop/thread-entry.bundle.cjs'))
+  const source = `(function (require, __filename, importModule) {${readFileSync(path, 'utf8')}\n})`
+  code = { boot: ownFile('actors/loop/thread-boot.cjs'), entry: { path, source, compiled: undefined } }
+  return code
+}

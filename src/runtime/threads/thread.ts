@@ -1,0 +1,216 @@
+/**
+ * What the supervisor needs of a thread, and the real one: a worker with the bundled entry. Its bell is an empty post;
+ * the control plane is Comlink on a port of its own, and each of its calls settles when the thread dies.
+ */
+import { MessageChannel, Worker } from 'node:worker_threads'
+import { type Remote, wrap } from 'comlink'
+import nodeEndpoint from 'comlink/dist/esm/node-adapter.mjs'
+import type { Assignment, Started, ThreadControl } from '../../actors/definition/assignment.ts'
+import { AgentCrashedError, describe, errorData } from '../../errors.ts'
+import { permissionFlags } from '../../thread-flags.ts'
+import { PrintedLines, type PrintListener } from '../logging/printed-lines.ts'
+import { startedIn } from './start-reply.ts'
+import { type ThreadCode, threadCode } from './thread-code.ts'
+import { ThreadClock, type ThreadTimes } from './thread-times.ts'
+import { unrefWorker } from './unref-worker.ts'
+
+/** Why a thread is gone. `error` is what it threw outside of any turn. */
+export interface ThreadExit {
+  code: number
+  error: Error | undefined
+  /** Ended from outside: to have died twice in the same way is no evidence against the message. */
+  outside?: boolean
+}
+
+export interface Thread {
+  /** False for a loop in the host's own thread: it has no watchdog and cannot be killed. */
+  readonly isolated: boolean
+  /** Whether it was kept ready before it was needed. */
+  readonly warm: boolean
+  onRing(listener: () => void): void
+  /** Called once. */
+  onExit(listener: (exit: ThreadExit) => void): void
+  /** What the agent prints, on stdout and on stderr. */
+  onPrint(listener: PrintListener): void
+  /** Anything that the agent itself posted to its parent port: no bell, so nothing that the runtime knows. */
+  onForeignPost(listener: () => void): void
+  ring(): void
+  /** How long its event loop has worked and waited, in ms; undefined for one without a loop of its own. */
+  eventLoop(): { active: number; idle: number } | undefined
+  /**
+   * Bytes outside of its heap, with what is garbage but not collected yet; undefined where that cannot be asked. It is known also of a
+   * thread in an endless loop. Rejects when the thread ends.
+   */
+  held?(): Promise<number> | undefined
+  /** What it had of the processors; undefined where only the time is known. */
+  times(): ThreadTimes | undefined
+  start(assignment: Assignment): Promise<Started>
+  /** Rejects with what the stop hook throws. */
+  stop(): Promise<void>
+  terminate(): void
+}
+
+export interface Spawner {
+  /** Undefined: `spawn` may be called now. Else it resolves when it is the caller's turn, or when there will be no threads any more. */
+  room(maxHeapMb: number | null): Promise<void> | undefined
+  /**
+   * A thread that waits for its assignment. `maxHeapMb` is its heap class; null: the default one. `ofRun`: a run makes
+   * agents, and may make more.
+   */
+  spawn(maxHeapMb: number | null, ofRun?: boolean): Thread
+  /** How many threads wait for an agent. */
+  readonly spares: number
+  /** Ends the spares. */
+  close(): Promise<void>
+}
+
+/** What thread-boot.cjs posts. */
+interface Booted {
+  tid: number
+  compiled: Uint8Array | undefined
+}
+
+/** From Node 22.16 and 24 on. */
+interface Asked {
+  getHeapStatistics?(): Promise<{ external_memory: number }>
+}
+
+export class WorkerThread implements Thread {
+  readonly isolated = true
+  warm = false
+  readonly #worker: Worker
+  readonly #control: Remote<ThreadControl>
+  readonly #clock: ThreadClock
+  readonly #dead: Promise<never>
+  /** Nobody waits for its start any more: it has started, or failed to, or was ended. */
+  readonly settled: Promise<void>
+  #settle = () => {}
+  /** The thread has loaded all that is not the agent's own, or is gone. */
+  readonly booted: Promise<void>
+  #error: Error | undefined
+  #print: PrintListener | undefined
+  #rung = () => {}
+  #foreignPost = () => {}
+
+  constructor(maxHeapMb: number | null, code: ThreadCode = threadCode()) {
+    const { port1, port2 } = new MessageChannel()
+    this.#worker = new Worker(code.boot, {
+      workerData: { control: port2, entry: code.entry },
+      transferList: [port2],
+      env: {},
+      execArgv: [...permissionFlags(), '--conditions=dramatis-thread'],
+      stdout: true,
+      stderr: true,
+      ...(maxHeapMb !== null && { resourceLimits: { maxOldGenerationSizeMb: maxHeapMb } }),
+    })
+    this.#clock = new ThreadClock(this.#worker)
+    this.#worker.on('error', (error) => {
+      this.#error = error instanceof Error ? error : new Error(String(error))
+    })
+    for (const stream of [this.#worker.stdout, this.#worker.stderr]) this.#readLines(stream)
+    this.#control = wrap<ThreadControl>(nodeEndpoint(port1))
+    this.#dead = new Promise((_resolve, reject) => {
+      this.#worker.once('exit', (code) => {
+        port1.close()
+        reject(
+          new AgentCrashedError(
+            `The thread ended with code ${code} before it answered.`,
+            { exitCode: code },
+            this.#error,
+          ),
+        )
+      })
+    })
+    this.#dead.catch(() => {})
+    this.settled = new Promise((resolve) => {
+      this.#settle = resolve
+    })
+    void this.gone().then(this.#settle)
+    this.booted = Promise.race([this.#boot(code), this.gone()])
+    port1.unref()
+  }
+
+  /** Its first post says that it has booted, before any code of an agent is there; those that follow are bells. */
+  #boot(code: ThreadCode): Promise<void> {
+    return new Promise((resolve) => {
+      this.#worker.once('message', ({ tid, compiled }: Booted) => {
+        this.#clock.tid = tid
+        code.entry.compiled ??= compiled
+        // One listener for both: two would cost each bell a copy of their list.
+        this.#worker.on('message', (bell) => (bell === 0 ? this.#rung() : this.#foreignPost()))
+        resolve()
+      })
+    })
+  }
+
+  /** Lets the process end although it lives. To be called as soon as it is made. */
+  unref(): void {
+    unrefWorker(this.#worker)
+    void this.booted.then(() => this.#worker.unref()) // the listener for bells has reffed it again
+  }
+
+  #readLines(stream: NodeJS.ReadableStream): void {
+    const listener: PrintListener = {
+      line: (text) => this.#print?.line(text),
+      flooded: () => this.#print?.flooded(),
+      leftOut: (lines) => this.#print?.leftOut(lines),
+    }
+    const lines = new PrintedLines(listener, () => performance.now())
+    stream.setEncoding('utf8') // what is no UTF-8 becomes U+FFFD
+    stream.on('data', (text: string) => lines.write(text))
+    stream.on('end', () => lines.end())
+  }
+
+  onRing(listener: () => void): void {
+    this.#rung = listener
+  }
+  onExit(listener: (exit: ThreadExit) => void): void {
+    this.#worker.once('exit', (code) => listener({ code, error: this.#error }))
+  }
+  onPrint(listener: PrintListener): void {
+    this.#print = listener
+  }
+  onForeignPost(listener: () => void): void {
+    this.#foreignPost = listener
+  }
+  ring(): void {
+    this.#worker.postMessage(0)
+  }
+  eventLoop(): { active: number; idle: number } {
+    return this.#worker.performance.eventLoopUtilization()
+  }
+  held(): Promise<number> | undefined {
+    const worker: Worker & Asked = this.#worker
+    return worker.getHeapStatistics?.().then(({ external_memory }) => external_memory)
+  }
+  times(): ThreadTimes {
+    return this.#clock.read()
+  }
+
+  /** A Comlink promise to a dead thread never settles, so each call is raced against the thread's end. */
+  async start(assignment: Assignment): Promise<Started> {
+    try {
+      const reply: unknown = await Promise.race([this.#control.start(assignment), this.#dead])
+      return startedIn(reply, assignment)
+    } catch (error) {
+      const crashed =
+        error instanceof AgentCrashedError
+          ? error
+          : new AgentCrashedError(`The thread could not be started: ${describe(error)}`, {}, error)
+      return { ok: false, error: errorData(crashed) }
+    } finally {
+      this.#settle()
+    }
+  }
+  async stop(): Promise<void> {
+    await Promise.race([this.#control.stop(), this.gone()])
+  }
+  terminate(): void {
+    this.#settle()
+    void this.#worker.terminate()
+  }
+  /** Resolves when the thread is gone. */
+  async gone(): Promise<void> {
+    await this.#dead.catch(() => {})
+  }
+}

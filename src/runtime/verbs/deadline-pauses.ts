@@ -1,0 +1,167 @@
+/**
+ * Stops the clocks of deadlines while a model or a person is at work: of the turn that waits for one, and of each turn that waits
+ * for that turn by its requests. Those waits have limits of their own (`communication.modelTimeoutMs` and `questionTimeoutMs`).
+ *
+ * A request that stands in line behind turns that think is the other case: who has sent it has no turn to wait for yet. How long it
+ * stood there is credited to the turns that wait for it when its own turn thinks for the first time, and looked up for a
+ * deadline that would pass before.
+ *
+ * What is kept is kept per call of a model and per question; a message costs nothing.
+ */
+import { timeOf } from '../../mailbox/frame.ts'
+import { type Envelope, NOT_YET } from '../../mailbox/mailbox.ts'
+import type { Cell } from '../state/cell.ts'
+import type { Core, Pausing, ThinkingTurn } from '../state/core.ts'
+import type { RunState } from '../state/run-state.ts'
+import { ThinkingTimes } from '../state/thinking-times.ts'
+
+/** A turn whose deadlines stand still, and its agent. */
+interface PausedTurn {
+  readonly cell: Cell
+  readonly envelope: Envelope<RunState>
+}
+
+/** What is known of the pauses of one turn. Monotonic ms. */
+interface Pause {
+  /** Models and people that it waits for now. */
+  open: number
+  since: number
+  /** Of pauses that are over. */
+  ms: number
+  /** The attempt that `msBefore` is for, by its start, and what had been paused when that began. */
+  startedAt: number
+  msBefore: number
+}
+
+export class DeadlinePauses implements Pausing {
+  onResume: Pausing['onResume'] = () => {}
+  readonly #core: Core
+  readonly #pauses = new WeakMap<Envelope<RunState>, Pause>()
+  /** By agent, all of its instances, and by run: a run's turns can also wait for its permits. */
+  readonly #times = new WeakMap<Cell | RunState, ThinkingTimes>()
+
+  constructor(core: Core) {
+    this.#core = core
+  }
+
+  async during<T>(waiter: ThinkingTurn, work: () => Promise<T>): Promise<T> {
+    const { clock, cells } = this.#core
+    const paused = this.#turnsBehind(waiter.cell, waiter.turn)
+    const times = [this.#timesOf(cells[waiter.cell.index]!), this.#timesOf(waiter.run)]
+    this.#credit(paused)
+    for (const each of times) each.begin(clock.monotonic())
+    for (const { envelope } of paused) this.#begin(envelope)
+    try {
+      return await work()
+    } finally {
+      for (const each of times) each.end(clock.monotonic())
+      for (const { cell, envelope } of paused) if (this.#end(envelope)) this.onResume(cell, envelope)
+    }
+  }
+
+  isPaused(envelope: Envelope<RunState>): boolean {
+    return (this.#pauses.get(envelope)?.open ?? 0) > 0
+  }
+
+  pausedMs(envelope: Envelope<RunState>, now: number): number {
+    const pause = this.#pauses.get(envelope)
+    return pause ? totalOf(pause, now) : 0
+  }
+
+  pausedMsOfAttempt(envelope: Envelope<RunState>, now: number): number {
+    const pause = this.#pauses.get(envelope)
+    if (!pause) return 0
+    const total = totalOf(pause, now)
+    if (pause.startedAt !== envelope.startedAt) {
+      pause.startedAt = envelope.startedAt
+      pause.msBefore = total
+    }
+    return total - pause.msBefore
+  }
+
+  inLineMs(cell: Cell, envelope: Envelope<RunState>, now: number): number {
+    return this.#inLine(cell, envelope, now, new Set())
+  }
+
+  /** The longest of what it waits for now: at any depth, since who it waits for may wait for somebody in line. */
+  #inLine(cell: Cell, envelope: Envelope<RunState>, now: number, seen: Set<Envelope<RunState>>): number {
+    const requests = [...this.#core.cells[cell.index]!.open.values()].filter(({ turn }) => turn === envelope.turn)
+    const { run } = envelope
+    // It has its answers, and waits for a permit to go on: those who have one think.
+    if (requests.length === 0 && cell.suspended.has(run.index))
+      return this.#times.get(run)?.within(envelope.begunAt, now) ?? 0
+    let longest = 0
+    seen.add(envelope)
+    for (const { callee, envelope: asked } of requests) {
+      if (seen.has(asked)) continue
+      const isCredited = this.#pauses.has(asked)
+      const inLine = isCredited ? 0 : this.#stoodInLine(callee, asked, now)
+      longest = Math.max(longest, inLine + (asked.begunAt === NOT_YET ? 0 : this.#inLine(callee, asked, now, seen)))
+    }
+    return longest
+  }
+
+  /** How long a request stood in line while its agent, or others of its run, had a model or a person at work. */
+  #stoodInLine(callee: Cell, { memory, at, run, begunAt }: Envelope<RunState>, now: number): number {
+    const { clock, cells } = this.#core
+    const sentAt = clock.monotonic() - (clock.now() - timeOf(memory, at))
+    const until = begunAt === NOT_YET ? now : begunAt
+    const times = [this.#times.get(cells[callee.index]!), this.#times.get(run)]
+    return Math.max(0, ...times.map((each) => each?.within(sentAt, until) ?? 0))
+  }
+
+  /** The first time that the turn thinks: those that wait for it get the time back that its message stood in line. */
+  #credit([first, ...behind]: PausedTurn[]): void {
+    if (!first || behind.length === 0 || this.#pauses.has(first.envelope)) return
+    const ms = this.#stoodInLine(first.cell, first.envelope, this.#core.clock.monotonic())
+    if (ms > 0) for (const { envelope } of behind) this.#pauseOf(envelope).ms += ms
+  }
+
+  #timesOf(whose: Cell | RunState): ThinkingTimes {
+    const times = this.#times.get(whose) ?? new ThinkingTimes()
+    this.#times.set(whose, times)
+    return times
+  }
+
+  #pauseOf(envelope: Envelope<RunState>): Pause {
+    const known = this.#pauses.get(envelope)
+    if (known) return known
+    const pause: Pause = { open: 0, since: 0, ms: 0, startedAt: envelope.startedAt, msBefore: 0 }
+    this.#pauses.set(envelope, pause)
+    return pause
+  }
+
+  /** The turn itself, and those that wait for it, each by the request that the one before it answers. */
+  #turnsBehind(cell: Cell, turn: number): PausedTurn[] {
+    const found: PausedTurn[] = []
+    for (let next = turnOf(cell, turn); next && !found.some(({ envelope }) => envelope === next?.envelope); ) {
+      found.push(next)
+      const request = this.#core.settlement.requestOf(next.envelope)
+      next = request && turnOf(request.caller, request.turn)
+    }
+    return found
+  }
+
+  #begin(envelope: Envelope<RunState>): void {
+    const pause = this.#pauseOf(envelope)
+    pause.open += 1
+    if (pause.open === 1) pause.since = this.#core.clock.monotonic()
+  }
+
+  /** Whether its deadlines go on. */
+  #end(envelope: Envelope<RunState>): boolean {
+    const pause = this.#pauseOf(envelope)
+    pause.open -= 1
+    if (pause.open > 0) return false
+    pause.ms += this.#core.clock.monotonic() - pause.since
+    return true
+  }
+}
+
+const totalOf = ({ open, since, ms }: Pause, now: number) => (open > 0 ? ms + now - since : ms)
+
+function turnOf(cell: Cell, turn: number): PausedTurn | undefined {
+  const holder = cell.holderOf(turn)
+  const envelope = holder?.mailbox.handed.get(turn)
+  return holder && envelope && { cell: holder, envelope }
+}

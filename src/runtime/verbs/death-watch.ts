@@ -1,0 +1,40 @@
+/**
+ * Rule 14: who watches an agent is told once when it is gone for good, also if it is gone already. A watch is kept here,
+ * not in the watcher's thread, so it survives its restarts; it ends with its run.
+ */
+import type { DramatisError } from '../../errors.ts'
+import { reportTo } from '../admission/reports.ts'
+import type { Cell } from '../state/cell.ts'
+import type { Core } from '../state/core.ts'
+import type { RunState, Watch } from '../state/run-state.ts'
+
+/** However often it asks: it is told once of each end that it has watched for. */
+export function watch(core: Core, watcher: Cell, run: RunState, { index, name, gone }: Cell): void {
+  const key = `${watcher.index} ${index}`
+  const known = run.watches.get(key) ?? {
+    watcher: watcher.index,
+    index,
+    agent: name,
+    told: undefined,
+    open: false,
+  }
+  run.watches.set(key, known)
+  if (!gone) known.open = true
+  else if (known.told !== gone) tell(core, run, known, gone)
+}
+
+/** The agent is gone for good. */
+export function tellWatchers(core: Core, { index, gone }: Cell): void {
+  if (!gone) return
+  for (const run of core.runs.values())
+    for (const known of run.watches.values())
+      if (known.index === index && known.open && !run.ending) tell(core, run, known, gone)
+}
+
+function tell(core: Core, run: RunState, known: Watch, end: DramatisError): void {
+  known.open = false
+  known.told = end
+  const { watcher, agent } = known
+  const content = `Agent "${agent}" is gone for good: ${end.message}`
+  reportTo(core, run, watcher, content, { event: 'terminated', agent, reason: end.message })
+}

@@ -1,0 +1,122 @@
+/**
+ * Questions of agents to a person. Each is an event of its run; whoever has a handle of the run answers it. A question stands
+ * in the log like any call to the host, so one that is open when its agent dies stays open, and its answer is not asked for again.
+ */
+import { ConfigurationError, MessageRejectedError, RequestTimeoutError, shown } from '../../errors.ts'
+import { onAbort } from '../../on-abort.ts'
+import type { Cell } from '../state/cell.ts'
+import type { Core } from '../state/core.ts'
+import type { RunState } from '../state/run-state.ts'
+
+/** What `ask` sends. `timeoutMs`: until somebody has answered. */
+export interface AskRequest {
+  question: string
+  choices?: string[]
+  timeoutMs?: number
+  /** 'approval': of a tool's call. */
+  ask?: 'approval'
+}
+
+/** It travels with events and stays in the log. */
+const LONGEST = 24_000 // an approval has the whole input of a tool
+const MOST_CHOICES = 100
+
+/** Puts it into the run's events, and waits for the answer. */
+export function askPerson(
+  core: Core,
+  { name, settings }: Cell,
+  run: RunState,
+  request: object,
+  signal: AbortSignal,
+): Promise<string> {
+  const { question: text, choices, ask = 'ask', ...limits } = checked(request)
+  const { timeoutMs = settings.questionTimeoutMs } = limits
+  const questionId = core.frames.id()
+  return new Promise((resolve, reject) => {
+    const close = () => {
+      run.questions.delete(questionId)
+      timer?.cancel()
+      stop()
+    }
+    const stop = onAbort(signal, () => {
+      close()
+      reject(signal.reason)
+    })
+    const timer =
+      timeoutMs === false
+        ? undefined
+        : core.clock.timer(timeoutMs, () => {
+            close()
+            reject(unanswered(name, text, timeoutMs))
+            core.wake()
+          })
+    run.questions.set(questionId, {
+      agent: name,
+      text,
+      choices,
+      settle(answer) {
+        close()
+        core.record(run, { kind: 'answer', agent: name, questionId, answer })
+        resolve(answer)
+        core.wake()
+      },
+    })
+    core.record(run, { kind: 'question', agent: name, questionId, ask, text, ...(choices && { choices }) })
+  })
+}
+
+/** What a person says. Throws where there is no such question, or it is none of the choices. */
+export function answerQuestion({ id, questions }: RunState, questionId: string, answer: string): void {
+  if (typeof answer !== 'string') throw wrong('answer', answer, 'a string')
+  const question = questions.get(questionId)
+  if (!question) {
+    const open = [...questions.keys()].join(', ') || 'none'
+    const text = `questionId: run "${id}" has no open question ${shown(questionId)}: it was answered, was withdrawn, or never was. Open: ${open}.`
+    throw new ConfigurationError(text, { path: 'questionId', got: shown(questionId), accepted: open })
+  }
+  const { choices, agent } = question
+  if (choices && !choices.includes(answer))
+    throw wrong('answer', answer, choices.map(shown).join(', '), `Agent "${agent}" asked for one of these.`)
+  question.settle(answer)
+}
+
+/** A sentence that names the questions which nobody has answered yet; '' where there are none. */
+export function openQuestionsOf({ questions }: RunState): string {
+  const open = Array.from(questions.values(), ({ agent, text }) => `"${agent}" waits for a person: ${shown(text)}`)
+  return open.length === 0 ? '' : ` ${open.join('; ')}. Answer with run.answer(), or give the run more time.`
+}
+
+function checked(request: object): AskRequest {
+  const { question, choices, timeoutMs, ask } = request as Partial<AskRequest>
+  if (typeof question !== 'string' || question === '' || question.length > LONGEST)
+    throw rejected('question', question, `a text of 1 to ${LONGEST} characters`)
+  if (choices !== undefined && !isListOfChoices(choices))
+    throw rejected('choices', choices, `a list of 1 to ${MOST_CHOICES} different texts that are not empty`)
+  if (timeoutMs !== undefined && !(typeof timeoutMs === 'number' && timeoutMs > 0 && timeoutMs < 2 ** 31))
+    throw rejected('timeoutMs', timeoutMs, 'a number of ms above 0 and below 2^31')
+  const kind = ask === 'approval' && { ask }
+  return { question, ...(choices && { choices }), ...(timeoutMs !== undefined && { timeoutMs }), ...kind }
+}
+
+const isListOfChoices = (choices: unknown): choices is string[] =>
+  Array.isArray(choices) &&
+  choices.length > 0 &&
+  choices.length <= MOST_CHOICES &&
+  new Set(choices).size === choices.length &&
+  choices.every((choice) => typeof choice === 'string' && choice !== '' && choice.length <= LONGEST)
+
+const rejected = (path: string, got: unknown, accepted: string) =>
+  new MessageRejectedError(`ask: ${path} is ${shown(got)}; accepted: ${accepted}.`, { path, got: shown(got), accepted })
+
+const wrong = (path: string, got: unknown, accepted: string, advice = '') =>
+  new ConfigurationError(`${path}: ${shown(got)} is none of what is accepted: ${accepted}.${advice && ` ${advice}`}`, {
+    path,
+    got: shown(got),
+    accepted,
+  })
+
+const unanswered = (agent: string, question: string, timeoutMs: number) =>
+  new RequestTimeoutError(
+    `Nobody answered the question of agent "${agent}" within ${timeoutMs} ms: ${shown(question)}. Listen to the run's question events and call run.answer(), or give it more time (timeoutMs of the question, or communication.questionTimeoutMs).`,
+    { agent, question, timeoutMs },
+  )

@@ -1,0 +1,94 @@
+/** The host's side of `context.shared`: who may read and write which state, and how long each lasts. */
+
+import type { Verb } from '../../actors/definition/trust.ts'
+import { notTheOwner, SHARED_SCOPES } from '../../actors/turn/shared-verbs.ts'
+import { LONGEST_KEY } from '../../blackboard/pattern.ts'
+import { ConfigurationError, MessageRejectedError, shown } from '../../errors.ts'
+import type { Cell } from '../state/cell.ts'
+import type { Core } from '../state/core.ts'
+import type { HostCaller, HostVerb } from './calls.ts'
+import { MemoryStore, type StateStore } from './state-store.ts'
+
+/** What a thread gives: anything. */
+interface Arguments {
+  scope?: unknown
+  owner?: unknown
+  key?: unknown
+  ifVersion?: unknown
+  value?: unknown
+}
+
+/** The verbs of a team. `persistent` stands where the team's log does. */
+export function sharedStateVerbs(core: Core, persistent: StateStore): [operation: Verb, verb: HostVerb][] {
+  const ofTeam = new MemoryStore()
+  /** An agent that is added anew under an old name has none of what the old one had. */
+  const ofAgents = new WeakMap<Cell, StateStore>()
+
+  const ofAgent = (owner: Cell) => {
+    const store = ofAgents.get(owner) ?? new MemoryStore()
+    ofAgents.set(owner, store)
+    return store
+  }
+
+  const storeFor = ({ scope, owner }: Arguments, caller: HostCaller, writes: boolean): StateStore => {
+    if (scope === 'team_shared') return ofTeam
+    if (scope === 'persistent') return persistent
+    if (scope === 'agent_shared') return ofAgent(ownerOf(core, owner, caller, writes))
+    throw wrong('scope', scope, `one of ${SHARED_SCOPES.join(', ')}`)
+  }
+
+  return [
+    [
+      'shared.get',
+      async (args, caller) => {
+        const given = args as Arguments
+        return storeFor(given, caller, false).read(keyIn(given))
+      },
+    ],
+    [
+      'shared.update',
+      async (args, caller) => {
+        const given = args as Arguments
+        const { ifVersion, value } = given
+        const store = storeFor(given, caller, true)
+        if (!isVersion(ifVersion)) throw wrong('ifVersion', ifVersion, 'a whole number from 0 on')
+        if (value === undefined) throw wrong('value', value, 'a JSON value')
+        return store.write(keyIn(given), ifVersion, value)
+      },
+    ],
+  ]
+}
+
+/** Whose state it is, where this caller may use it. */
+function ownerOf(core: Core, owner: unknown, { cell, run }: HostCaller, writes: boolean): Cell {
+  const { counted } = cell.settings
+  if (owner === undefined && !counted) {
+    const text = `context.shared: a protocol script has no agent_shared state. Name an agent to read that one's, or use 'team_shared'.`
+    throw new ConfigurationError(text, { path: 'context.shared', agent: cell.name })
+  }
+  const name = owner ?? cell.name
+  if (typeof name !== 'string') throw wrong('owner', name, 'the name of an agent')
+  const found = core.cell(name, run)
+  if (!found?.settings.counted || found.removed) throw core.admission.unknown(name, run)
+  if (found.index === cell.index) return found
+  if (writes) throw notTheOwner(cell.name, name)
+  if (!counted || found.settings.info.sharedWith?.includes(cell.name)) return found
+  throw new ConfigurationError(
+    `context.shared: agent "${cell.name}" may not read what "${name}" shares (agent_shared): it is not in sharedWith of that role. Add it there, or use 'team_shared'.`,
+    { path: 'sharedWith', agent: cell.name, owner: name, accepted: found.settings.info.sharedWith ?? [] },
+  )
+}
+
+function keyIn({ key }: Arguments): string {
+  if (typeof key === 'string' && key !== '' && key.length <= LONGEST_KEY) return key
+  throw wrong('key', key, `a string of 1 to ${LONGEST_KEY} characters`)
+}
+
+const isVersion = (value: unknown): value is number => Number.isSafeInteger(value) && Number(value) >= 0
+
+function wrong(path: string, got: unknown, needed: string): MessageRejectedError {
+  return new MessageRejectedError(`context.shared: ${path} is ${shown(got)}; ${needed} is needed.`, {
+    path,
+    got: shown(got),
+  })
+}

@@ -1,0 +1,104 @@
+/**
+ * The sync points of a team: who may arrive, and where each stands in each run (sync-generation.ts). An arrival is a call
+ * to the host and as such a logged step: it stays when its agent's thread dies, and goes with its turn. Rule 31.
+ */
+import type { SyncResult } from '../../actors/definition/context/context.ts'
+import { ConfigurationError, shown, TurnEndedError } from '../../errors.ts'
+import { nearest } from '../../nearest.ts'
+import type { SyncPointSettings } from '../settings/sync-points.ts'
+import { type Core, type Gathering, ORCHESTRATOR_INDEX } from '../state/core.ts'
+import type { RunState } from '../state/run-state.ts'
+import { SyncGenerations } from './sync-generation.ts'
+import type { OpenGeneration, Waiter } from './sync-rules.ts'
+
+export class SyncPoints implements Gathering {
+  readonly #core: Core
+  readonly #declared = new Map<string, SyncPointSettings>()
+  #solitary: string | undefined
+  readonly #open = new Set<SyncGenerations>()
+  readonly #inRuns = new WeakMap<RunState, Map<string, SyncGenerations>>()
+
+  constructor(core: Core) {
+    this.#core = core
+  }
+
+  declare(points: readonly SyncPointSettings[]): void {
+    for (const point of points) this.#declared.set(point.name, point)
+  }
+
+  /** From now on every point that is not declared is one for that agent alone: a test of one agent has no others. */
+  declareFor(agent: string): void {
+    this.#solitary = agent
+  }
+
+  /** The generations that somebody waits for now. */
+  get open(): Iterable<OpenGeneration> {
+    return this.#open
+  }
+
+  /** A turn arrives at the point, with what it brings (undefined: nothing), and waits for the others. */
+  arrive(run: RunState, name: unknown, waiter: Waiter, data: unknown, signal: AbortSignal): Promise<SyncResult> {
+    const point = this.#point(name, 'context.sync')
+    const { cell, turn } = waiter
+    if (!point.requiredAgents.includes(cell.name)) throw notRequired(cell.name, cell.index, point)
+    if (run.ending) throw run.ending
+    const envelope = cell.holderOf(turn)?.mailbox.handed.get(turn)
+    if (envelope?.run !== run)
+      throw new TurnEndedError(`context.sync: agent "${cell.name}" has no such turn open.`, { agent: cell.name })
+    return this.#in(run, point).arrive(waiter, envelope.attempt, data, signal)
+  }
+
+  /** The script waits for what comes of the point, without arriving. */
+  watch(run: RunState, name: unknown, waiter: Waiter, signal: AbortSignal): Promise<SyncResult> {
+    const { cell } = waiter
+    const point = this.#point(name, 'orchestrator.synced')
+    if (cell.index !== ORCHESTRATOR_INDEX)
+      throw new ConfigurationError(`synced: only a protocol script has that verb; agent "${cell.name}" is none.`, {
+        path: 'synced',
+        agent: cell.name,
+      })
+    if (run.ending) throw run.ending
+    return this.#in(run, point).watch(waiter, signal)
+  }
+
+  /** That agent may be gone for good: generations that wait for it end. */
+  left(agent: string): void {
+    for (const generations of [...this.#open]) if (generations.point.requiredAgents.includes(agent)) generations.judge()
+  }
+
+  #point(name: unknown, verb: string): SyncPointSettings {
+    const point = typeof name === 'string' ? (this.#declared.get(name) ?? this.#undeclared(name)) : undefined
+    if (point) return point
+    const declared = [...this.#declared.keys()]
+    const meant = typeof name === 'string' ? nearest(name, declared) : undefined
+    const advice = meant === undefined ? '' : ` Did you mean "${meant}"?`
+    const there =
+      declared.length === 0 ? 'this team has none (option syncPoints)' : `syncPoints declares ${declared.join(', ')}`
+    throw new ConfigurationError(`${verb}: there is no sync point ${shown(name)}; ${there}.${advice}`, {
+      path: verb,
+      point: shown(name),
+      declared,
+    })
+  }
+
+  #undeclared(name: string): SyncPointSettings | undefined {
+    if (this.#solitary === undefined) return undefined
+    return { name, requiredAgents: [this.#solitary], timeoutMs: 1, onTimeout: 'proceed', dataExchange: true }
+  }
+
+  #in(run: RunState, point: SyncPointSettings): SyncGenerations {
+    const points = this.#inRuns.get(run) ?? new Map<string, SyncGenerations>()
+    this.#inRuns.set(run, points)
+    const generations = points.get(point.name) ?? new SyncGenerations(this.#core, run, point, this.#open)
+    points.set(point.name, generations)
+    return generations
+  }
+}
+
+function notRequired(agent: string, index: number, { name, requiredAgents }: SyncPointSettings): ConfigurationError {
+  const advice = index === ORCHESTRATOR_INDEX ? 'A script watches it with synced.' : 'Add it to requiredAgents.'
+  return new ConfigurationError(
+    `context.sync: "${agent}" is not required at sync point "${name}", so it cannot arrive there; required: ${requiredAgents.join(', ')}. ${advice}`,
+    { path: 'context.sync', agent, point: name, requiredAgents: [...requiredAgents] },
+  )
+}
