@@ -2,7 +2,6 @@
  * Time and randomness as an interface, so that a test can own both. `systemClock` is the real one; the virtual one is
  * in `dramatis/testing`.
  */
-
 import { onAbort } from './on-abort.ts'
 
 /**

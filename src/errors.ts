@@ -3,7 +3,6 @@
  * do; `details` carries the same as fields. Class and fields survive threads: `toJSON` on one side, `errorFrom` on the
  * other.
  */
-
 import { type ModelFailure, modelFailureIn } from './model-failure.ts'
 
 /** The code of each failure, as `error.code`. There is one exported class for each. */

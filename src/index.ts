@@ -116,7 +116,8 @@ export type {
   TracePlace,
 } from './runtime/settings/telemetry.ts'
 export { defineProtocol } from './actors/definition/protocol.ts'
-export type { LogStore, ModelsConfig, StateConfig, SyncPoint, TokenLimit } from './runtime/settings/options.ts'
+export type { LogStore, StateConfig, SyncPoint, TokenLimit } from './runtime/settings/options.ts'
+export type { ModelsConfig } from './runtime/providers/models-config.ts'
 export type { AgentRegistry } from './runtime/settings/agent-registry.ts'
 export type { AgentInstance } from './runtime/team/agent-instance.ts'
 export type { Reloaded } from './runtime/team/registry-agents.ts'

@@ -15,7 +15,7 @@ import {
   type TracerProvider,
   trace,
 } from '@opentelemetry/api'
-import { flag, methods, shape, text } from './runtime/settings/checks.ts'
+import { flag, methods, shape, text } from './runtime/checks/checks.ts'
 import type {
   SpanAttributes,
   SpanStart,

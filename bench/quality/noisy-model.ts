@@ -4,7 +4,7 @@
  */
 import type { ModelClient, ModelMessage } from 'dramatis'
 import { countPrompt, countTokens } from '../../src/actors/model/context/tokens.ts'
-import { Dice } from '../../src/runtime/models/seeded-random.ts'
+import { Dice } from '../../src/runtime/providers/seeded-random.ts'
 import { numberIn, other, questionOf, type Side } from './questions.ts'
 
 /** How often an answer is right. */

@@ -2,7 +2,6 @@
  * Frames as messages. On the host whole messages, for history and subscribers; in a thread lazy ones, since most
  * handlers look at little of what they get.
  */
-
 import { type DramatisError, type ErrorData, errorFrom } from '../errors.ts'
 import {
   correlationOf,

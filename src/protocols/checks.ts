@@ -2,8 +2,8 @@
 import { compilePattern } from '../blackboard/pattern.ts'
 import { MessageRejectedError } from '../errors.ts'
 import { nearest } from '../nearest.ts'
-import { type Check, isObject } from '../runtime/settings/checks.ts'
-import { refused } from '../runtime/settings/refused.ts'
+import { type Check, isObject } from '../runtime/checks/checks.ts'
+import { refused } from '../runtime/checks/refused.ts'
 
 /** The name of an agent of the team. */
 export function agentOf(team: readonly string[]): Check {

@@ -1,8 +1,8 @@
 /** Agents work towards one answer that enough of them stand behind. Source: document 002, 2.2.5. */
 import type { OrchestratorContext } from '../actors/definition/context/context.ts'
 import { ConsensusError, describe } from '../errors.ts'
-import { flag, integer, oneOf, rule, shape } from '../runtime/settings/checks.ts'
-import { refused } from '../runtime/settings/refused.ts'
+import { flag, integer, oneOf, rule, shape } from '../runtime/checks/checks.ts'
+import { refused } from '../runtime/checks/refused.ts'
 import { agentOf, agentsOf } from './checks.ts'
 import { CONSENSUS } from './prompts/consensus.ts'
 import { promptsOf, type Speak, speaking } from './prompts/prompts.ts'

@@ -1,9 +1,9 @@
 /** The user's own protocol, with the verbs that the built-in ones use and no others. Source: document 002, 2.2.1. */
 import { type CustomConfig, checkedResult } from '../actors/definition/protocol.ts'
 import { jsonIssue } from '../mailbox/message.ts'
-import { type Check, isObject, oneOf, rule, shape } from '../runtime/settings/checks.ts'
+import { type Check, isObject, oneOf, rule, shape } from '../runtime/checks/checks.ts'
+import { refused, refusedAs } from '../runtime/checks/refused.ts'
 import { moduleFrom } from '../runtime/settings/module.ts'
-import { refused, refusedAs } from '../runtime/settings/refused.ts'
 import type { Strategy } from './strategy.ts'
 
 export type { CustomConfig } from '../actors/definition/protocol.ts'

@@ -1,7 +1,7 @@
 /** One team, three ways to work: the environment variable `FLOW_MODE`. Source: document 004, 6. */
 import type { AgentRole, ToolReference } from '../actors/definition/role.ts'
 import { ConfigurationError, shown } from '../errors.ts'
-import { isObject } from '../runtime/settings/checks.ts'
+import { isObject } from '../runtime/checks/checks.ts'
 import type { OrchestrationConfig } from './index.ts'
 import type { FlowMode, SupervisorConfig } from './supervisor.ts'
 

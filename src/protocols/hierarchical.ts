@@ -1,9 +1,9 @@
 /** A manager plans, and gives tasks to workers. Source: document 002, 2.2.4. */
 import type { OrchestratorContext } from '../actors/definition/context/context.ts'
 import { DelegationRefusedError, UnknownAgentError } from '../errors.ts'
-import { flag, integer, oneOf, shape } from '../runtime/settings/checks.ts'
+import { flag, integer, oneOf, shape } from '../runtime/checks/checks.ts'
+import { refused } from '../runtime/checks/refused.ts'
 import { MAX_DELEGATION_DEPTH } from '../runtime/settings/delegation-bound.ts'
-import { refused } from '../runtime/settings/refused.ts'
 import { agentOf, agentsOf } from './checks.ts'
 import { HIERARCHICAL } from './prompts/hierarchical.ts'
 import { promptsOf, speaking } from './prompts/prompts.ts'

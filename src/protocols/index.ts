@@ -1,8 +1,8 @@
 /** The table of the built-in strategies, and what each is configured with. */
 import type { CustomConfig, Protocol } from '../actors/definition/protocol.ts'
 import { nearest } from '../nearest.ts'
-import { isObject } from '../runtime/settings/checks.ts'
-import { reading, refused } from '../runtime/settings/refused.ts'
+import { isObject } from '../runtime/checks/checks.ts'
+import { reading, refused } from '../runtime/checks/refused.ts'
 import { type AuctionConfig, auction } from './auction.ts'
 import { type BlackboardConfig, blackboard } from './blackboard.ts'
 import { type CollaborateConfig, collaborate } from './collaborate.ts'

@@ -1,5 +1,4 @@
 /** What the strategy hierarchical means for a team before its first run: who is above whom, and who may delegate how deeply. */
-
 import type { AgentRole } from '../actors/definition/role.ts'
 import type { AgentSettings } from '../runtime/settings/agent-settings.ts'
 import type { DelegationBound } from '../runtime/settings/delegation-bound.ts'

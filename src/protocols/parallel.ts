@@ -1,9 +1,8 @@
 /** Independent agents work on the same query at the same time; their answers become one. Source: document 002, 2.2.3. */
-
 import type { OrchestratorContext, Outcome } from '../actors/definition/context/context.ts'
 import { LAST_SPEAKER } from '../actors/model/last-speaker.ts'
-import { flag, integer, oneOf, rule, shape, wait } from '../runtime/settings/checks.ts'
-import { refused } from '../runtime/settings/refused.ts'
+import { flag, integer, oneOf, rule, shape, wait } from '../runtime/checks/checks.ts'
+import { refused } from '../runtime/checks/refused.ts'
 import { agentOf, agentsOf } from './checks.ts'
 import { askEnough, tooFewAnswers } from './steps/ask-enough.ts'
 import { type Combination, combine } from './steps/combine.ts'

@@ -1,6 +1,6 @@
 /** A pipeline: each agent works on what the one before it has answered. Source: document 002, 2.2.2. */
 import { TaskRefusedError, UnknownAgentError } from '../errors.ts'
-import { flag, oneOf, shape } from '../runtime/settings/checks.ts'
+import { flag, oneOf, shape } from '../runtime/checks/checks.ts'
 import { agentsOf } from './checks.ts'
 import { lastWord } from './steps/last-word.ts'
 import { type Answer, asText, resultOf } from './steps/outputs.ts'

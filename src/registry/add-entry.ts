@@ -2,8 +2,8 @@
 import { type Document, isMap, isSeq, parseDocument, type YAMLMap } from 'yaml'
 import type { AgentType } from '../actors/definition/context/context.ts'
 import type { AgentRole } from '../actors/definition/role.ts'
-import { isObject } from '../runtime/settings/checks.ts'
-import { refused } from '../runtime/settings/refused.ts'
+import { isObject } from '../runtime/checks/checks.ts'
+import { refused } from '../runtime/checks/refused.ts'
 import { OPAQUE } from './read-yaml.ts'
 
 const GRANTS = ['can_delegate_to', 'canDelegateTo']

@@ -1,8 +1,8 @@
 /** `agent_config.yaml`: what holds for every agent that says nothing of its own. Source: document 003, configuration. */
 import { existsSync } from 'node:fs'
 import type { AgentRole } from '../actors/definition/role.ts'
-import { anyObject, integer, shape, text } from '../runtime/settings/checks.ts'
-import type { ModelsConfig } from '../runtime/settings/options.ts'
+import { anyObject, integer, shape, text } from '../runtime/checks/checks.ts'
+import type { ModelsConfig } from '../runtime/providers/models-config.ts'
 import { roleFields, someText } from '../runtime/settings/role-shape.ts'
 
 interface AgentConfig {

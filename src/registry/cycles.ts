@@ -1,6 +1,6 @@
 /** Tasks that are given on in a circle never end: what each may give to whom has to have none. */
 import type { AgentRole } from '../actors/definition/role.ts'
-import { refusedAs } from '../runtime/settings/refused.ts'
+import { refusedAs } from '../runtime/checks/refused.ts'
 
 /** Throws for the first delegation that leads back to its giver, with its path. */
 export function refuseCycles(agents: readonly AgentRole[]): void {

@@ -1,7 +1,7 @@
 /** Where the code is that a file names: relative to the file, or beside it under the name of a class. */
 import { statSync } from 'node:fs'
+import { refused } from '../runtime/checks/refused.ts'
 import { namesOfModule, othersInWords } from '../runtime/settings/module-file.ts'
-import { refused } from '../runtime/settings/refused.ts'
 
 const RELATIVE = /^\.\.?[\\/]/
 const ENDINGS = ['.ts', '.mts', '.js', '.mjs']

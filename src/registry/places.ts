@@ -1,6 +1,6 @@
 /** Where each option stands in a file, so that an error about an option can say the line. */
 import { ConfigurationError } from '../errors.ts'
-import { NO_SUCH_OPTION } from '../runtime/settings/checks.ts'
+import { NO_SUCH_OPTION } from '../runtime/checks/checks.ts'
 
 /** From 1 on, as editors count. */
 export interface Place {

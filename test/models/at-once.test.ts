@@ -1,7 +1,7 @@
 /** How many models think at once, and what the log says when more want to. */
 import t from 'tap'
 import type { Logger } from '../../src/index.ts'
-import { LimitNotices } from '../../src/runtime/state/limit-notices.ts'
+import { LimitNotices } from '../../src/runtime/logging/limit-notices.ts'
 import { testTeam, virtualClock } from '../../src/testing.ts'
 import { modelServer } from '../fixtures/model-server.ts'
 import { gate, silent } from '../supervision/teams.ts'

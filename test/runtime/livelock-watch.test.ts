@@ -4,7 +4,8 @@ import type { MessageType } from '../../src/index.ts'
 import { END, REQUEST, recipientOf, SEND } from '../../src/mailbox/frame.ts'
 import { idOf, writeId } from '../../src/mailbox/frame-id.ts'
 import { LivelockWatch } from '../../src/runtime/detectors/livelock/progress.ts'
-import { LIVELOCK_BOUNDS, type Sign } from '../../src/runtime/detectors/livelock/signs.ts'
+import type { Sign } from '../../src/runtime/detectors/livelock/signs.ts'
+import { LIVELOCK_BOUNDS } from '../../src/runtime/settings/livelock.ts'
 import { ANN, BOB, directory, frameOf } from '../mailbox/frames.ts'
 
 const SCRIPT = 2

@@ -6,7 +6,6 @@ import {
   continued,
   exchanges,
   isDelegatedBack,
-  LIVELOCK_BOUNDS,
   mostErrors,
   mostExchanges,
   type NextMessage,
@@ -18,6 +17,7 @@ import {
   taskClosed,
   taskOpened,
 } from '../../src/runtime/detectors/livelock/signs.ts'
+import { LIVELOCK_BOUNDS } from '../../src/runtime/settings/livelock.ts'
 
 t.test('the bounds for errors and for A-B-A-B follow from that for repeats', async (t) => {
   t.same([mostErrors(LIVELOCK_BOUNDS), mostExchanges(LIVELOCK_BOUNDS)], [18, 36])

@@ -1,6 +1,6 @@
 import t from 'tap'
 import { ConfigurationError } from '../../src/errors.ts'
-import type { Check } from '../../src/runtime/settings/checks.ts'
+import type { Check } from '../../src/runtime/checks/checks.ts'
 import { modelNamesShape, modelsShape } from '../../src/runtime/settings/models-shape.ts'
 
 /** The path of what is refused, and what it got; undefined if nothing is. */

@@ -1,6 +1,6 @@
 /** What the host tells a thread when it makes it an agent, over the control plane; and what the thread answers. */
 import type { ErrorData } from '../../errors.ts'
-import type { RoundBounds } from '../model/rounds-watch.ts'
+import type { RoundBounds } from './cycles.ts'
 import type { ToolSpec } from './model.ts'
 import type { ContextStrategy, RoleInfo } from './role.ts'
 import type { AgentStatus } from './task.ts'

@@ -1,8 +1,8 @@
 /** What verbs check of what they are given. Each refusal names the argument, what came and what is needed. */
 import { CancelledError, MessageRejectedError, shown } from '../../errors.ts'
 import { MOST_RETRIES } from '../../mailbox/frame.ts'
+import { jsonFormOf } from '../../mailbox/json-form.ts'
 import { jsonIssue } from '../../mailbox/message.ts'
-import { notJson } from '../transport/outbox.ts'
 import type { RequestOptions } from './context/context.ts'
 
 /** The error for one argument. What is inside of it stays there: it can be a prompt. */
@@ -117,3 +117,35 @@ export function durationOf(value: unknown, path: string): number {
 
 export const withdrawn = (to: string, signal: AbortSignal) =>
   new CancelledError(`The wait for "${to}" was withdrawn: its signal was aborted.`, { agent: to }, signal.reason)
+
+/** Structured data as JSON, or undefined if there is none. Throws `MessageRejectedError` with the path of what is no JSON. */
+export function encodeData(value: unknown, field: string): string | undefined {
+  if (value === undefined) return undefined
+  const issue = jsonIssue(value, field)
+  if (issue) throw notJson(issue)
+  return JSON.stringify(value)
+}
+
+/**
+ * What comes from elsewhere, as JSON and as who reads that gets it: dates are texts, instances of classes their fields. Throws
+ * `MessageRejectedError` with the path of what JSON cannot say.
+ */
+export function encodeForm(given: unknown, field: string): { data: string | undefined; value: unknown } {
+  const { value, issue } = jsonFormOf(given, field)
+  if (issue) throw notJson(issue, issue.advice)
+  return { data: JSON.stringify(value), value }
+}
+
+export function notJson(issue: { path: string; got: string }, advice = ''): MessageRejectedError {
+  return new MessageRejectedError(
+    `${issue.path} is ${issue.got}; a JSON value is needed: string, finite number, boolean, null, list or plain object.${advice && ` ${advice}`}`,
+    { path: issue.path, got: issue.got, accepted: 'a JSON value' },
+  )
+}
+
+export function tooLarge(bytes: number, limit: number): MessageRejectedError {
+  return new MessageRejectedError(
+    `The message is ${bytes} bytes encoded; at most ${limit} are taken (communication.maxMessageBytes). Send it in parts, or a reference to it.`,
+    { bytes, limit },
+  )
+}

@@ -34,3 +34,9 @@ export function cycleIn(
   }
   return undefined
 }
+
+/** When rounds are too many. `ends`: whether a loop that goes on after all notices ends the turn. */
+export interface RoundBounds {
+  readonly maxRepeats: number
+  readonly ends: boolean
+}

@@ -1,8 +1,11 @@
 /** What an agent may do by its trust. One table: the host refuses by it, and threads offer by it. Source: requirement P31. */
-
-import { LOOP_FOUND } from '../model/rounds-watch.ts'
-import { ACKNOWLEDGE } from '../turn/handoff.ts'
 import type { RoleInfo } from './role.ts'
+
+/** The verb that reports that a model goes round in circles. */
+export const LOOP_FOUND = 'model.loop'
+
+/** The verb by which the target of a handoff confirms that it has not refused the task. */
+export const ACKNOWLEDGE = 'handoff.acknowledge'
 
 type Trust = NonNullable<RoleInfo['trust']>
 

@@ -8,17 +8,8 @@
  * before, so that it has as many rounds again to do something else. A round that was not there before in the turn takes all
  * signs back.
  */
-import { cycleIn, NO_SEQUENCE, withKey } from '../definition/cycles.ts'
+import { cycleIn, NO_SEQUENCE, type RoundBounds, withKey } from '../definition/cycles.ts'
 import { hashOf } from '../definition/hash-of.ts'
-
-/** The verb by which the host is told of a sign. */
-export const LOOP_FOUND = 'model.loop'
-
-/** When rounds are too many. `ends`: whether a loop that goes on after all notices ends the turn. */
-export interface RoundBounds {
-  readonly maxRepeats: number
-  readonly ends: boolean
-}
 
 /** One call of an answer, and what the model is told of it. */
 export interface CallMade {

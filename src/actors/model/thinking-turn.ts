@@ -1,13 +1,13 @@
 /** What the verbs that ask a model need of their turn. */
 import type { DramatisError } from '../../errors.ts'
 import type { AgentContext } from '../definition/context/context.ts'
+import type { TaskMessageOptions } from '../definition/context/tasks.ts'
+import type { RoundBounds } from '../definition/cycles.ts'
 import type { Awaitable } from '../definition/definition.ts'
 import type { ModelAnswer, ModelCall, ModelMessage } from '../definition/model.ts'
 import type { ContextStrategy, RoleInfo } from '../definition/role.ts'
 import type { AgentTask, TaskInput } from '../definition/task.ts'
-import type { TaskMessageOptions } from '../turn/delegate.ts'
 import type { RoleTools } from './role-tools.ts'
-import type { RoundBounds } from './rounds-watch.ts'
 
 export interface ThinkingTurn {
   readonly role: RoleInfo

@@ -5,9 +5,9 @@
 import { ToolInputError } from '../../errors.ts'
 import type { AgentMessage } from '../../mailbox/message.ts'
 import type { EscalationOutcome } from '../definition/context/context.ts'
+import type { TaskMessageOptions } from '../definition/context/tasks.ts'
 import type { ToolSpec } from '../definition/model.ts'
 import { POLL_MARK } from '../definition/poll-mark.ts'
-import type { TaskMessageOptions } from '../turn/delegate.ts'
 import type { PassingOn } from './context/inheritance.ts'
 import type { ThinkingTurn } from './thinking-turn.ts'
 

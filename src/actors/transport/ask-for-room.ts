@@ -1,12 +1,14 @@
 /** A message for which there was no room, as it stands in line for some. */
 import { ASKS, NOBODY, setCorrelation, setFlag } from '../../mailbox/frame.ts'
 import { idOf } from '../../mailbox/frame-id.ts'
-import type { TurnHost } from '../turn/turn-host.ts'
+import type { Link } from './link.ts'
+import type { Outbox } from './outbox.ts'
 import type { Ask } from './send-queue.ts'
+import type { Waits } from './waits.ts'
 
 /** Of the frame that was begun. `claimed` is told when it has its room, `onSent` its id when it is on its way. */
 export function askForRoom(
-  { link, outbox, waits }: TurnHost,
+  { link, outbox, waits }: { readonly link: Link; readonly outbox: Outbox; readonly waits: Waits },
   kind: Ask['kind'],
   bytes: number,
   settled: Promise<unknown>,

@@ -1,11 +1,9 @@
 /** Writes this agent's frames: into the shared window where there is room, else apart and in order behind it. */
-import { MessageRejectedError } from '../../errors.ts'
 import { BLANK, type FrameFields, setTimes } from '../../mailbox/frame.ts'
 import { frameBytes, writeFrame } from '../../mailbox/frame-body.ts'
 import { type FrameId, IdSource, writeId } from '../../mailbox/frame-id.ts'
-import { jsonFormOf } from '../../mailbox/json-form.ts'
 import { allocate, type Memory } from '../../mailbox/memory.ts'
-import { jsonIssue } from '../../mailbox/message.ts'
+import { tooLarge } from '../definition/checks.ts'
 import type { Link, Urgency } from './link.ts'
 
 export class Outbox {
@@ -124,36 +122,4 @@ export class Outbox {
     else this.link.commit(bytes, this.fields.correlation === 0 ? 'later' : 'soon')
     return ended
   }
-}
-
-/** Structured data as JSON, or undefined if there is none. Throws `MessageRejectedError` with the path of what is no JSON. */
-export function encodeData(value: unknown, field: string): string | undefined {
-  if (value === undefined) return undefined
-  const issue = jsonIssue(value, field)
-  if (issue) throw notJson(issue)
-  return JSON.stringify(value)
-}
-
-/**
- * What comes from elsewhere, as JSON and as who reads that gets it: dates are texts, instances of classes their fields. Throws
- * `MessageRejectedError` with the path of what JSON cannot say.
- */
-export function encodeForm(given: unknown, field: string): { data: string | undefined; value: unknown } {
-  const { value, issue } = jsonFormOf(given, field)
-  if (issue) throw notJson(issue, issue.advice)
-  return { data: JSON.stringify(value), value }
-}
-
-export function notJson(issue: { path: string; got: string }, advice = ''): MessageRejectedError {
-  return new MessageRejectedError(
-    `${issue.path} is ${issue.got}; a JSON value is needed: string, finite number, boolean, null, list or plain object.${advice && ` ${advice}`}`,
-    { path: issue.path, got: issue.got, accepted: 'a JSON value' },
-  )
-}
-
-export function tooLarge(bytes: number, limit: number): MessageRejectedError {
-  return new MessageRejectedError(
-    `The message is ${bytes} bytes encoded; at most ${limit} are taken (communication.maxMessageBytes). Send it in parts, or a reference to it.`,
-    { bytes, limit },
-  )
 }

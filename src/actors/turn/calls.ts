@@ -1,10 +1,9 @@
 /** What a turn waits for: answers to its requests, and to the verbs that the host serves. */
 import type { DramatisError } from '../../errors.ts'
 import { CALL } from '../../mailbox/frame.ts'
-import { withdrawn } from '../definition/checks.ts'
+import { encodeData, withdrawn } from '../definition/checks.ts'
 import type { RequestOptions } from '../definition/context/context.ts'
 import { handled, rejected } from '../definition/promises.ts'
-import { encodeData } from '../transport/outbox.ts'
 import { NO_OPTIONS, type SayingTurn } from './message-frame.ts'
 import type { OpenSteps } from './open-steps.ts'
 import type { Matched, Streamed } from './replay.ts'

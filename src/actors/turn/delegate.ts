@@ -3,6 +3,7 @@ import type { DramatisError } from '../../errors.ts'
 import type { AgentMessage, MessageType } from '../../mailbox/message.ts'
 import { checkName, checkObject, checkText, priorityOf, wrongArgument } from '../definition/checks.ts'
 import type { RequestOptions } from '../definition/context/context.ts'
+import type { TaskMessageOptions } from '../definition/context/tasks.ts'
 import { handled } from '../definition/promises.ts'
 import type { AgentTask, PendingTask, TaskInput } from '../definition/task.ts'
 
@@ -34,9 +35,6 @@ export interface TaskTurn {
   /** The error; of what it refuses something remains for the dead letters. */
   told(error: unknown, to: string, content: string, options: RequestOptions): unknown
 }
-
-/** What goes with a task beside it, and a signal that withdraws the task. */
-export type TaskMessageOptions = Pick<RequestOptions, 'metadata' | 'signal'>
 
 export function delegate(turn: TaskTurn, to: string, input: TaskInput, more: TaskMessageOptions = {}): PendingTask {
   let onSent = (_id: string) => {}

@@ -6,9 +6,8 @@
 import { enablePatches, type Patch, produceWithPatches } from 'immer'
 import { MessageRejectedError } from '../../errors.ts'
 import { jsonIssue } from '../../mailbox/message.ts'
-import { checkFunction, wrongArgument } from '../definition/checks.ts'
+import { checkFunction, notJson, wrongArgument } from '../definition/checks.ts'
 import { handled } from '../definition/promises.ts'
-import { notJson } from '../transport/outbox.ts'
 import type { StateScope } from './state-rules.ts'
 
 enablePatches()

@@ -2,7 +2,6 @@
  * The handoff: the duty to answer moves to another agent. The host does it, as one step of the turn; see runtime/tasks/handoffs.ts.
  * Source: document 002, 2.6.1.
  */
-
 import { checkText } from '../definition/checks.ts'
 import type { AgentTask, TaskInput } from '../definition/task.ts'
 import { offerFor, type TaskTurn } from './delegate.ts'
@@ -18,9 +17,6 @@ export interface HandoffRequest {
   task: object
   summary?: string
 }
-
-/** The verb of the host by which a target says that it has not refused. */
-export const ACKNOWLEDGE = 'handoff.acknowledge'
 
 export async function handoff(
   turn: TaskTurn,

@@ -1,13 +1,9 @@
 /** `context.log`: lines that go to the host's logger, in their place in the log. */
 import { LOG } from '../../mailbox/frame.ts'
 import type { Logger, LogLevel } from '../definition/logger.ts'
+import { LEVELS, logFields } from '../definition/logger.ts'
 import type { Outbox } from '../transport/outbox.ts'
 import type { TurnStart } from './turn-host.ts'
-
-const LEVELS: readonly LogLevel[] = ['debug', 'info', 'warn', 'error']
-
-/** The level that a LOG frame carries in its limit. */
-export const logLevel = (limit: number): LogLevel => LEVELS[limit] ?? 'info'
 
 /** `all`: what stands in each line beside its own fields. */
 export function turnLogger(outbox: Outbox, start: TurnStart, all?: object): Logger {
@@ -19,18 +15,4 @@ export function turnLogger(outbox: Outbox, start: TurnStart, all?: object): Logg
     outbox.write(outbox.size(), 'soon')
   }
   return { debug: write('debug'), info: write('info'), warn: write('warn'), error: write('error') }
-}
-
-/** Log fields as JSON; what JSON has no word for is described, since a log line must not make a turn fail. */
-export function logFields(fields: object): string {
-  try {
-    return (
-      JSON.stringify(fields, (_key, value: unknown) => {
-        if (value instanceof Error) return { name: value.name, message: value.message, stack: value.stack }
-        return typeof value === 'bigint' || typeof value === 'function' ? String(value) : value
-      }) ?? '{}'
-    )
-  } catch {
-    return '{}'
-  }
 }

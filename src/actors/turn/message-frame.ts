@@ -6,10 +6,10 @@ import {
   checkRequestOptions,
   checkSendOptions,
   durationOf,
+  encodeData,
   priorityOf,
 } from '../definition/checks.ts'
 import type { RequestOptions } from '../definition/context/context.ts'
-import { encodeData } from '../transport/outbox.ts'
 import type { TurnHost, TurnStart } from './turn-host.ts'
 
 export const NO_OPTIONS: RequestOptions = Object.freeze({})

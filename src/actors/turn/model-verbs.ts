@@ -1,5 +1,4 @@
 /** The verbs that ask a model: one call, or the loop of calls and tools. */
-
 import type { Completion, CompletionRequest } from '../definition/model.ts'
 import { handled } from '../definition/promises.ts'
 import { complete } from '../model/complete.ts'

@@ -37,7 +37,7 @@ import {
 } from '../../mailbox/frame.ts'
 import { readBody } from '../../mailbox/frame-body.ts'
 import type { Memory } from '../../mailbox/memory.ts'
-import { ACKNOWLEDGE } from './handoff.ts'
+import { ACKNOWLEDGE } from '../definition/trust.ts'
 
 /** The frame that settled a step. */
 interface Frame {

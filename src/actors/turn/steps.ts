@@ -1,8 +1,7 @@
 /** The steps of one turn: each is done once, and a turn that is tried again gets what it came to from the log. */
 import { DramatisError, type ErrorData, errorData, errorFrom } from '../../errors.ts'
 import { FAILED, REPLAYED, STEP_BEGAN, STEP_DONE } from '../../mailbox/frame.ts'
-import { checkFunction, checkStepOptions, checkText } from '../definition/checks.ts'
-import { encodeForm } from '../transport/outbox.ts'
+import { checkFunction, checkStepOptions, checkText, encodeForm } from '../definition/checks.ts'
 import { OpenSteps } from './open-steps.ts'
 import type { StepOf } from './tools.ts'
 import type { TurnHost, TurnStart } from './turn-host.ts'

@@ -3,11 +3,11 @@ import { v5 } from 'uuid'
 import { type DramatisError, MessageRejectedError, shown, ToolInputError } from '../../errors.ts'
 import { idText } from '../../mailbox/frame-id.ts'
 import { approvalOf, assertApproved } from '../definition/approval.ts'
+import { encodeData } from '../definition/checks.ts'
 import type { ToolSpec } from '../definition/model.ts'
 import type { ToolDefinition } from '../definition/tool.ts'
 import type { RoleTools } from '../model/role-tools.ts'
 import { checkedInput, runTool } from '../tools/run-tool.ts'
-import { encodeData } from '../transport/outbox.ts'
 import type { TurnHost, TurnStart } from './turn-host.ts'
 
 /** What is done as a step: the handler's own, or, with `tool`, a tool of this thread. */

@@ -4,8 +4,8 @@
  */
 import { ConfigurationError } from '../../errors.ts'
 import { nearest } from '../../nearest.ts'
-import { type Check, isObject, NO_SUCH_OPTION } from '../../runtime/settings/checks.ts'
-import { refused } from '../../runtime/settings/refused.ts'
+import { type Check, isObject, NO_SUCH_OPTION } from '../../runtime/checks/checks.ts'
+import { refused } from '../../runtime/checks/refused.ts'
 
 /** Texts by their names. */
 export type Prompts<Name extends string> = Readonly<Record<Name, string>>

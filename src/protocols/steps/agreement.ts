@@ -1,5 +1,4 @@
 /** Whether agents agree: the share of the weight that stands behind one value. */
-
 import type { Ballot } from '../../actors/decisions/vote.ts'
 import type { OrchestratorContext } from '../../actors/definition/context/context.ts'
 import { isSame } from './positions.ts'

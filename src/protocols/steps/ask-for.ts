@@ -1,5 +1,4 @@
 /** A question whose answer a script has to understand: it is asked for by a schema, and checked by it. */
-
 import type { OrchestratorContext, RequestOptions } from '../../actors/definition/context/context.ts'
 import type { AnswerFunction } from '../../actors/definition/model.ts'
 import { checkBySchema } from '../../actors/definition/schema.ts'

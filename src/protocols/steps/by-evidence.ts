@@ -1,5 +1,4 @@
 /** One answer of several that contradict each other: what rests on more evidence holds, contradiction by contradiction. */
-
 import { canonical } from '../../actors/decisions/vote.ts'
 import type { OrchestratorContext } from '../../actors/definition/context/context.ts'
 import { ReplyInvalidError } from '../../errors.ts'

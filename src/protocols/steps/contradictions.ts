@@ -1,6 +1,6 @@
 /** What several agents contradict each other about. */
 import type { OrchestratorContext } from '../../actors/definition/context/context.ts'
-import { isObject } from '../../runtime/settings/checks.ts'
+import { isObject } from '../../runtime/checks/checks.ts'
 import { CONFLICT } from '../prompts/conflict.ts'
 import { speaking } from '../prompts/prompts.ts'
 import { askFor } from './ask-for.ts'

@@ -3,7 +3,7 @@ import type { OrchestratorContext } from '../../actors/definition/context/contex
 import { jsonIn } from '../../actors/model/structured-output.ts'
 import { DramatisError, ReplyInvalidError } from '../../errors.ts'
 import type { AgentMessage } from '../../mailbox/message.ts'
-import { isObject } from '../../runtime/settings/checks.ts'
+import { isObject } from '../../runtime/checks/checks.ts'
 import { circleIn, MOST_TASKS, type PlannedTask } from './task-plan.ts'
 
 /** The question whose answer is in the trace. */

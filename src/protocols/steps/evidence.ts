@@ -1,6 +1,6 @@
 /** What an answer rests on: the entries of the run's blackboard that it refers to, by their keys. */
 import type { OrchestratorContext } from '../../actors/definition/context/context.ts'
-import { isObject } from '../../runtime/settings/checks.ts'
+import { isObject } from '../../runtime/checks/checks.ts'
 import type { Claim } from './contradictions.ts'
 import type { Answered } from './outputs.ts'
 import { claimOf } from './positions.ts'

@@ -1,5 +1,4 @@
 /** One answer of several. A conflict is answers that differ by structure; how it was resolved goes into the trace. */
-
 import { canonical } from '../../actors/decisions/vote.ts'
 import type { OrchestratorContext } from '../../actors/definition/context/context.ts'
 import { ConsensusError } from '../../errors.ts'

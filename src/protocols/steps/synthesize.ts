@@ -1,5 +1,4 @@
 /** One text of the results of several sub-tasks: joined, or made by an agent that is told who found what. */
-
 import type { ScriptResult } from '../../actors/definition/protocol.ts'
 import { IN_WORDS } from '../../actors/model/in-words.ts'
 import { AgentFailedError } from '../../errors.ts'

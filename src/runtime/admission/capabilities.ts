@@ -3,7 +3,6 @@
  * letter case; the capabilities that it requires are needed in any case. Source: document 000, task routing; document 002,
  * 2.1.2 and 2.5.
  */
-
 import type { Capability } from '../../actors/definition/role.ts'
 import type { RoutedTask } from '../../actors/turn/route.ts'
 

@@ -1,5 +1,5 @@
 /** Messages that the host puts into mailboxes for somebody who wants to know whether they were taken, or to be answered. */
-import { tooLarge } from '../../actors/transport/outbox.ts'
+import { tooLarge } from '../../actors/definition/checks.ts'
 import type { DramatisError } from '../../errors.ts'
 import { ASKS, correlationOf, REQUEST } from '../../mailbox/frame.ts'
 import type { Memory } from '../../mailbox/memory.ts'

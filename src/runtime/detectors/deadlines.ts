@@ -3,7 +3,6 @@
  * set for the earliest; a turn that starts later than the timer is due costs nothing. Time that a model or a person takes does not
  * count for responses and turns (verbs/deadline-pauses.ts).
  */
-
 import type { Timer } from '../../clock.ts'
 import { MessageExpiredError, RequestTimeoutError, TurnTimeoutError } from '../../errors.ts'
 import { limitOf } from '../../mailbox/frame.ts'

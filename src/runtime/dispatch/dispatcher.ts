@@ -3,7 +3,6 @@
  * A window holds messages of one run at a time, so that a permit is held only for what is really going on. Where turns of
  * several runs may be open at once it holds one message of each.
  */
-
 import type { DramatisError } from '../../errors.ts'
 import {
   copyFrame,

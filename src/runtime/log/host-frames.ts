@@ -1,5 +1,4 @@
 /** Frames that the host itself writes: messages of callers outside, answers, notices. Each on memory of its own. */
-
 import type { TeamNotice } from '../../actors/definition/assignment.ts'
 import type { Scheduler } from '../../clock.ts'
 import { type DramatisError, errorData } from '../../errors.ts'

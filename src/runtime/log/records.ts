@@ -2,7 +2,6 @@
  * The kinds of records in the log. Most of the log is frames, as the agents wrote them; what the host itself has to
  * say is one of these. Trace, history, tasks, events and status are folds over both.
  */
-
 import type { SyncResult } from '../../actors/definition/context/context.ts'
 import type { TokenUsage } from '../../actors/definition/model.ts'
 import type { AgentStatus, AgentTask, TaskStatus } from '../../actors/definition/task.ts'
@@ -10,7 +9,6 @@ import type { BlackboardEntry } from '../../blackboard/entry.ts'
 import type { DramatisError } from '../../errors.ts'
 import type { DeadLetter } from '../../mailbox/dead-letters.ts'
 import type { Memory } from '../../mailbox/memory.ts'
-import type { LivelockStep } from '../detectors/livelock/signs.ts'
 import type { ToolFinished, ToolProgress, ToolStarted } from './tool-event.ts'
 
 /** Frames that stand one after the other, all of one run. Each takes `SEQ_STEP` numbers from `seq` on. */
@@ -155,3 +153,10 @@ export type Unrecorded = HostRecord extends infer R
 
 /** What one turn of the supervisor has logged: the unit in which the parts see records. */
 export type Batch = readonly LogEntry[]
+
+/**
+ * Rule 30. A tie-breaker would come before the abort: no protocol of this version has one, and none is made up.
+ */
+export const LADDER = ['notice', 'replan', 'abort'] as const
+
+export type LivelockStep = (typeof LADDER)[number]

@@ -2,7 +2,6 @@
  * Which variables of the environment hold secrets: those that are called like one, those that the user names, and the passwords
  * in addresses. Values are looked up again when a run starts, since a service can set variables after its team was made.
  */
-import type { Environment } from '../models/model-keys.ts'
 import { isSecretName, type Redactor } from './redactor.ts'
 
 const SECRET_VARIABLE =
@@ -65,3 +64,6 @@ function passwordIn(value: string): string | undefined {
     return password
   }
 }
+
+/** Variables by name. */
+export type Environment = Readonly<Record<string, string | undefined>>

@@ -1,9 +1,9 @@
 /** How a team is now, for the probes of the service that it runs in. */
 import type { AgentStatus } from '../../actors/definition/task.ts'
 import type { RunBook } from '../runs/runs.ts'
+import { statusOf, sumOf } from '../state/busiest.ts'
 import type { Cell } from '../state/cell.ts'
 import type { Supervisor } from '../supervision/supervisor.ts'
-import { statusOf, sumOf } from '../team/agent-instance.ts'
 
 /** What a service's probes ask. Durations in ms. */
 export interface Health {

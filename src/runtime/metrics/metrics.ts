@@ -2,11 +2,10 @@
  * The figures of a team, taken from what the supervisor knows at the moment that somebody asks. Each team has its own, and
  * nothing is global: two teams in a process have two pages.
  */
-
 import type { RunBook } from '../runs/runs.ts'
+import { sumOf } from '../state/busiest.ts'
 import type { Cell } from '../state/cell.ts'
 import type { Supervisor } from '../supervision/supervisor.ts'
-import { sumOf } from '../team/agent-instance.ts'
 import { callMetrics } from './call-metrics.ts'
 import { counter, gauge, histogram, type Metric } from './prometheus.ts'
 import type { Tallies } from './tallies.ts'

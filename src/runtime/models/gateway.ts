@@ -2,7 +2,6 @@
  * The way of a model call: the one place in the host where a call leaves the team. No thread ever speaks with a provider, so
  * that no thread has a key, and a call whose thread dies goes on: its answer is in the log for who comes after.
  */
-
 import {
   addUsage,
   type ModelAnswer,
@@ -16,11 +15,11 @@ import { DramatisError, describe, MessageRejectedError, ModelError } from '../..
 import { onAbort } from '../../on-abort.ts'
 import type { Unrecorded } from '../log/records.ts'
 import type { Redactor } from '../logging/redactor.ts'
+import type { ResolvedModel } from '../providers/client.ts'
+import { collect, nothingYet } from '../providers/collect.ts'
 import type { Cell } from '../state/cell.ts'
 import type { RunState } from '../state/run-state.ts'
 import type { HostVerb } from '../verbs/calls.ts'
-import type { ResolvedModel } from './client.ts'
-import { collect, nothingYet } from './collect.ts'
 
 /** Who asks. */
 export interface ModelCaller {

@@ -1,18 +1,18 @@
 /** What a model is told of its team, by the host, which alone knows who is there. Each is a logged step of its turn. */
-
 import type { Verb } from '../../actors/definition/trust.ts'
+import { LOOP_FOUND } from '../../actors/definition/trust.ts'
 import type { Conversation } from '../../actors/model/context/conversation.ts'
 import type { Heirs, Inheritance } from '../../actors/model/context/inheritance.ts'
 import { CHECK_OUTPUT } from '../../actors/model/last-speaker.ts'
-import { LAST_SIGN, LOOP_FOUND } from '../../actors/model/rounds-watch.ts'
+import { LAST_SIGN } from '../../actors/model/rounds-watch.ts'
 import { AGENT_STATUS } from '../../actors/model/verb-tools.ts'
 import { MODEL_TURN, type ModelTurnView } from '../../actors/turn/model-agent.ts'
 import { MessageRejectedError, shown } from '../../errors.ts'
 import { mayDelegate } from '../admission/delegation.ts'
-import { LADDER } from '../detectors/livelock/signs.ts'
+import { LADDER } from '../log/records.ts'
+import { statusOf } from '../state/busiest.ts'
 import type { Cell } from '../state/cell.ts'
 import type { Core } from '../state/core.ts'
-import { statusOf } from '../team/agent-instance.ts'
 import type { HostVerb } from '../verbs/calls.ts'
 
 export function modelTurnVerbs(core: Core): [operation: Verb, verb: HostVerb][] {

@@ -9,7 +9,7 @@ import type { Cell } from '../state/cell.ts'
 import type { RunState } from '../state/run-state.ts'
 import type { Supervisor } from '../supervision/supervisor.ts'
 import { cancelOpenTasks } from '../tasks/task-board.ts'
-import type { Holds } from '../team/process-holds.ts'
+import type { Holds } from './process-holds.ts'
 
 const KEPT_RUNS = 100
 const KEPT_BYTES = 64 * 2 ** 20

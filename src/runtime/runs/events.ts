@@ -1,5 +1,4 @@
 /** What happens, for people and programs that watch: each entry of the log as events. Each watcher has a fold of its own for what agents do. */
-
 import type { SyncResult } from '../../actors/definition/context/context.ts'
 import type { TokenUsage } from '../../actors/definition/model.ts'
 import type { AgentStatus, AgentTask, TaskStatus } from '../../actors/definition/task.ts'

@@ -1,10 +1,10 @@
 /** The options of one run, checked at once. */
 import { ConfigurationError } from '../../errors.ts'
 import { nearest } from '../../nearest.ts'
+import { isObject } from '../checks/checks.ts'
+import { reading, refused } from '../checks/refused.ts'
 import { tokenLimit } from '../settings/budget-shape.ts'
-import { isObject } from '../settings/checks.ts'
 import { modelNamesShape } from '../settings/models-shape.ts'
-import { reading, refused } from '../settings/refused.ts'
 import type { RunOptions } from './run.ts'
 
 const KNOWN = [

@@ -1,5 +1,4 @@
 /** A run as its caller holds it: its result, its events as they happen, and a handle to end it. */
-
 import type { TokenUsage } from '../../actors/definition/model.ts'
 import type { AgentTask } from '../../actors/definition/task.ts'
 import type { ModelSchema } from '../../actors/definition/tool.ts'

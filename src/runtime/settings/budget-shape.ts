@@ -1,8 +1,7 @@
 /** The shape of budgets, of a team and of a run. One that limits nothing is refused: who wrote it believes that it does. */
-
-import { type Check, integer, isObject, shape, wait } from './checks.ts'
+import { type Check, integer, isObject, shape, wait } from '../checks/checks.ts'
+import { refusedAs } from '../checks/refused.ts'
 import type { BudgetConfig, TokenLimit } from './options.ts'
-import { refusedAs } from './refused.ts'
 
 const MOST_TOKENS = 2 ** 52
 const tokens = integer(1, MOST_TOKENS)

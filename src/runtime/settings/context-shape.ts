@@ -1,7 +1,7 @@
 /** `contextStrategy` of a role: its shape, and what it needs of the rest of the role. */
 import type { AgentRole, ContextStrategy } from '../../actors/definition/role.ts'
-import { type Check, integer, isObject, number, oneOf, shape } from './checks.ts'
-import { reading, refused, refusedAs } from './refused.ts'
+import { type Check, integer, isObject, number, oneOf, shape } from '../checks/checks.ts'
+import { reading, refused, refusedAs } from '../checks/refused.ts'
 
 type Shapes = { [Name in ContextStrategy['strategy']]: Check }
 

@@ -1,8 +1,9 @@
 /** The shape of `models`, and of what a run says instead. Nothing of it is shown that can be a key. */
 import { shown } from '../../errors.ts'
-import { type Check, integer, isObject, methods, pause, shape } from './checks.ts'
-import type { ModelsConfig } from './options.ts'
-import { reading, refused, refusedAs } from './refused.ts'
+import { type Check, integer, isObject, methods, pause, shape } from '../checks/checks.ts'
+import { reading, refused, refusedAs } from '../checks/refused.ts'
+import type { ModelsConfig } from '../providers/models-config.ts'
+import { isAddress } from '../providers/provider.ts'
 import { someText } from './role-shape.ts'
 import { variableName } from './tools.ts'
 
@@ -12,13 +13,6 @@ const ADDRESS = 'an address like https://host/v1, without user, query and fragme
 
 const address: Check = (value, path) => {
   if (typeof value !== 'string' || !isAddress(value)) throw refusedAs(path, kindOf(value), ADDRESS)
-}
-
-/** An address of a provider. No user, no query: both are places for secrets, and neither works. */
-export function isAddress(text: string): boolean {
-  if (!URL.canParse(text)) return false
-  const { protocol, username, password, search, hash } = new URL(text)
-  return (protocol === 'http:' || protocol === 'https:') && username + password + search + hash === ''
 }
 
 const apiKey: Check = (value, path) => {

@@ -3,7 +3,7 @@ import { statSync } from 'node:fs'
 import { isBuiltin } from 'node:module'
 import { dirname, isAbsolute, posix } from 'node:path'
 import { fileURLToPath, pathToFileURL } from 'node:url'
-import { refused } from './refused.ts'
+import { refused } from '../checks/refused.ts'
 
 const ACCEPTED = 'a file: URL, an absolute path, or a package ("name", "@scope/name/file")'
 const PACKAGE = /^(?:@[\w-][\w.~-]*\/)?[\w-][\w.~-]*(?:\/[^\\]+)?$/

@@ -2,7 +2,7 @@
 import type { AgentRole } from '../../actors/definition/role.ts'
 import { shown } from '../../errors.ts'
 import { nearest } from '../../nearest.ts'
-import { refused, refusedAs } from './refused.ts'
+import { refused, refusedAs } from '../checks/refused.ts'
 
 /** Throws for the first name that two agents have, or that nobody has. */
 export function checkNames(agents: readonly AgentRole[]): void {

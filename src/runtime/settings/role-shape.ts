@@ -9,11 +9,24 @@ import type {
 } from '../../actors/definition/role.ts'
 import { jsonIssue, NAME_GRAMMAR } from '../../mailbox/message.ts'
 import { MAX_CONCURRENCY } from '../../mailbox/window.ts'
-import type { Check, Fields } from './checks.ts'
-import { finite, flag, integer, isObject, listOf, number, oneOf, pause, rule, shape, text, wait } from './checks.ts'
+import type { Check, Fields } from '../checks/checks.ts'
+import {
+  finite,
+  flag,
+  integer,
+  isObject,
+  listOf,
+  number,
+  oneOf,
+  pause,
+  rule,
+  shape,
+  text,
+  wait,
+} from '../checks/checks.ts'
+import { reading, refused, refusedAs } from '../checks/refused.ts'
 import { contextStrategyShape } from './context-shape.ts'
 import { moduleFrom } from './module.ts'
-import { reading, refused, refusedAs } from './refused.ts'
 import { spawnToolsShape, toolsShape, variableName } from './tools.ts'
 
 /** Each is a thread. */

@@ -1,9 +1,9 @@
 /** The sync points of a team, checked and with every default filled in. */
 import type { AgentRole } from '../../actors/definition/role.ts'
-import { type Check, flag, listOf, oneOf, rule, shape, text, wait } from './checks.ts'
+import { type Check, flag, listOf, oneOf, rule, shape, text, wait } from '../checks/checks.ts'
+import { refusedAs } from '../checks/refused.ts'
 import { mustExist } from './name-checks.ts'
 import type { SyncPoint } from './options.ts'
-import { refusedAs } from './refused.ts'
 import { someText } from './role-shape.ts'
 import { checkMeets } from './trust-checks.ts'
 

@@ -4,9 +4,9 @@ import { type ToolDefinition, toolDefinitionOf } from '../../actors/definition/t
 import { checkUnique, skillsAmong } from '../../actors/tools/toolbox.ts'
 import { ConfigurationError } from '../../errors.ts'
 import { nearest } from '../../nearest.ts'
-import { type Check, flag, integer, isObject, listOf, rule, shape } from './checks.ts'
+import { type Check, flag, integer, isObject, listOf, rule, shape } from '../checks/checks.ts'
+import { refused, refusedAs } from '../checks/refused.ts'
 import { moduleFrom } from './module.ts'
-import { refused, refusedAs } from './refused.ts'
 
 /** A tool in a module. */
 export interface ToolModule {

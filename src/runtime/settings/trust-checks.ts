@@ -1,6 +1,6 @@
 /** What a role may not ask for that is not trusted with it: it would be accepted, and refused whenever it is used. */
 import type { AgentRole } from '../../actors/definition/role.ts'
-import { refused } from './refused.ts'
+import { refused } from '../checks/refused.ts'
 
 /** Throws for what the role at `path` asks for and is not trusted with. */
 export function checkTrust(role: AgentRole, path: string): void {

@@ -1,7 +1,7 @@
 /** What a role must have for a verb that its `tools` name. Without it only its model would hear of it, whenever it tries. */
 import type { AgentRole } from '../../actors/definition/role.ts'
+import { refused } from '../checks/refused.ts'
 import type { BlackboardScope } from './blackboard-scope.ts'
-import { refused } from './refused.ts'
 
 /** Throws for the first verb in the tools of the role at `path` that it has no right to, or nobody to use it with. */
 export function checkVerbs(role: AgentRole, path: string, blackboard: BlackboardScope): void {

@@ -1,5 +1,6 @@
 /** An agent may have several instances, and one status: that of the one that does most. */
 import type { AgentStatus } from '../../actors/definition/task.ts'
+import type { Cell } from './cell.ts'
 
 const BY_WORK: readonly AgentStatus[] = [
   'running',
@@ -14,3 +15,21 @@ const BY_WORK: readonly AgentStatus[] = [
 
 export const busiest = (statuses: readonly AgentStatus[]): AgentStatus =>
   statuses.length === 1 ? statuses[0]! : (BY_WORK.find((status) => statuses.includes(status)) ?? 'idle')
+
+/** A figure of all instances of an agent. */
+export const sumOf = ({ instances }: Cell, figure: (each: Cell) => number): number =>
+  instances.reduce((sum, each) => sum + figure(each), 0)
+
+/** Of several instances that of the one that does most. */
+export const statusOf = ({ instances }: Cell): AgentStatus => busiest(instances.map(statusOfOne))
+
+/** Between turns and within them an instance is the same thread; what it does now follows from its mailbox. */
+export function statusOfOne(cell: Cell): AgentStatus {
+  if (cell.status !== 'idle' || cell.mailbox.handed.size === 0) return cell.status
+  const calls = [...cell.calls.values()].filter(({ isOwnWork }) => !isOwnWork)
+  const waiting = new Set([...cell.open.values(), ...calls].map(({ turn }) => turn))
+  const { life } = cell
+  for (const { turn, run } of cell.underWay)
+    if (!waiting.has(turn) && !life?.parked(run) && !life?.awaitReader.has(turn)) return 'running'
+  return 'waiting'
+}

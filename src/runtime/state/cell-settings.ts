@@ -1,6 +1,6 @@
 /** What cells are made with: an agent's settings, or those of the runtime's own names. */
+import type { RoundBounds } from '../../actors/definition/cycles.ts'
 import type { ContextStrategy, RoleInfo } from '../../actors/definition/role.ts'
-import type { RoundBounds } from '../../actors/model/rounds-watch.ts'
 import type { AgentSettings, MailboxSettings, SupervisionSettings, TeamSettings } from '../settings/settings.ts'
 import type { ToolSettings } from '../settings/tools.ts'
 

@@ -9,7 +9,6 @@ import type { DramatisError } from '../../errors.ts'
 import { MOST_GROUPS } from '../../mailbox/frame.ts'
 import { type Envelope, Mailbox } from '../../mailbox/mailbox.ts'
 import type { Memory } from '../../mailbox/memory.ts'
-import type { RestartTime } from '../supervision/restart-policy.ts'
 import type { CellSettings } from './cell-settings.ts'
 import type { Life } from './life.ts'
 import type { RunState } from './run-state.ts'
@@ -291,3 +290,10 @@ export const groupKey = (turn: number, group: number): number => turn * (MOST_GR
 /** Instances take every n-th number, each its own, so that an answer finds its turn wherever that is tried again. */
 const beforeFirst = (used: number, { instances }: CellSettings, instance: number): number =>
   Math.ceil(used / instances) * instances + instance + 1 - instances
+
+/** One restart: when its life had died (monotonic ms), which one that was, and how long the next was put off. */
+export interface RestartTime {
+  at: number
+  epoch: number
+  delayMs: number
+}

@@ -17,12 +17,12 @@ import type { Remains } from '../../mailbox/remains.ts'
 import type { TeamMemory } from '../../mailbox/room.ts'
 import type { HostFrames, OwnFrame, Question } from '../log/host-frames.ts'
 import type { Batch, FrameBlock, Unrecorded } from '../log/records.ts'
+import type { LimitNotices } from '../logging/limit-notices.ts'
 import type { DelegationBound } from '../settings/delegation-bound.ts'
 import type { Spawner, ThreadExit } from '../threads/thread.ts'
 import type { OpenGeneration, Waiter } from '../verbs/sync-rules.ts'
 import type { Cell, HeldTask, OpenRequest } from './cell.ts'
 import type { Life } from './life.ts'
-import type { LimitNotices } from './limit-notices.ts'
 import type { RunState } from './run-state.ts'
 
 /** The first names of every team, in this order. */

@@ -1,5 +1,4 @@
 /** What the supervisor knows of one run. What happened in it is in its log. */
-
 import type { AgentTask } from '../../actors/definition/task.ts'
 import type { Board } from '../../blackboard/board.ts'
 import type { BlackboardEntry } from '../../blackboard/entry.ts'

@@ -23,9 +23,8 @@ import type { Core, Dying } from '../state/core.ts'
 import type { Life } from '../state/life.ts'
 import type { RunState } from '../state/run-state.ts'
 import type { ThreadExit } from '../threads/thread.ts'
+import { FENCE_MS } from '../threads/thread.ts'
 
-/** A thread that has not ended that long after it was terminated sits in a native call: it is fenced off and replaced. */
-export const FENCE_MS = 1_000
 /** In place of an exit code. */
 const FENCED = -1
 

@@ -30,7 +30,7 @@ import { Life } from '../state/life.ts'
 import type { RunState } from '../state/run-state.ts'
 import { importFailure } from '../threads/import-failure.ts'
 import type { Thread } from '../threads/thread.ts'
-import { FENCE_MS } from './exits.ts'
+import { FENCE_MS } from '../threads/thread.ts'
 import { assignmentOf, inTime, listen } from './starting.ts'
 
 enablePatches()

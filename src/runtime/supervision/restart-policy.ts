@@ -2,9 +2,8 @@
  * Whether a dead agent lives again, who with it, and when: rules 1 to 3, after OTP's supervisor (strategies, child types,
  * add_restart/3) and capped exponential backoff.
  */
-
-export type Strategy = 'one_for_one' | 'one_for_all' | 'rest_for_one'
-export type RestartType = 'permanent' | 'transient' | 'temporary'
+import type { RestartType, Strategy } from '../settings/options.ts'
+import type { RestartTime } from '../state/cell.ts'
 
 /** `ended`: by itself and as it should, not by a crash. */
 export const livesAgain = (type: RestartType, ended: boolean): boolean =>
@@ -28,13 +27,6 @@ export interface Restart {
   restart: boolean
   delayMs: number
   history: readonly RestartTime[]
-}
-
-/** One restart: when its life had died (monotonic ms), which one that was, and how long the next was put off. */
-export interface RestartTime {
-  at: number
-  epoch: number
-  delayMs: number
 }
 
 /**

@@ -5,9 +5,9 @@
  */
 import { AgentTerminatedError, type DramatisError } from '../../errors.ts'
 import type { HostRecord } from '../log/records.ts'
-import type { Cell } from '../state/cell.ts'
+import type { Cell, RestartTime } from '../state/cell.ts'
 import type { Part } from '../state/core.ts'
-import { groupOf, livesAgain, nextRestart, type RestartTime } from './restart-policy.ts'
+import { groupOf, livesAgain, nextRestart } from './restart-policy.ts'
 
 type Exit = Extract<HostRecord, { kind: 'agent.exited' }>
 

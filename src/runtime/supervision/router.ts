@@ -1,6 +1,5 @@
 /** What becomes of the frames that an agent writes: logged in contiguous stretches, then each does what its kind says. */
-
-import { logLevel } from '../../actors/turn/log.ts'
+import { logLevel } from '../../actors/definition/logger.ts'
 import { describe, type ErrorData, errorFrom } from '../../errors.ts'
 import { jsonIn } from '../../mailbox/codec.ts'
 import { flawOf, frameFits } from '../../mailbox/foreign-frame.ts'

@@ -1,5 +1,4 @@
 /** Chooses the agent of a task, for protocol scripts. Each choice is a logged step of its script, and stands in the trace. */
-
 import {
   type Candidate,
   type CandidateOptions,
@@ -10,11 +9,11 @@ import {
 import type { Verb } from '../../actors/definition/trust.ts'
 import { NOBODY, questionOf, type Routed, type RoutedTask } from '../../actors/turn/route.ts'
 import { SIGNS, type Standing, standingOf } from '../admission/capabilities.ts'
-import { type Check, listOf, oneOf, rule, shape, text } from '../settings/checks.ts'
+import { type Check, listOf, oneOf, rule, shape, text } from '../checks/checks.ts'
+import { statusOf } from '../state/busiest.ts'
 import type { Cell } from '../state/cell.ts'
 import type { Core } from '../state/core.ts'
 import type { RunState } from '../state/run-state.ts'
-import { statusOf } from '../team/agent-instance.ts'
 import type { HostVerb } from '../verbs/calls.ts'
 
 /** Tokens that an agent may still use in a run. */

@@ -4,7 +4,7 @@ import type { AgentRole } from '../../actors/definition/role.ts'
 import type { AgentStatus } from '../../actors/definition/task.ts'
 import type { AgentMessage } from '../../mailbox/message.ts'
 import type { RunOptions } from '../runs/run.ts'
-import { busiest } from '../state/busiest.ts'
+import { statusOf, sumOf } from '../state/busiest.ts'
 import type { Cell } from '../state/cell.ts'
 
 /**
@@ -56,22 +56,4 @@ export function agentInstance(cell: Cell, role: AgentRole, host: AgentInstanceHo
     },
     getTokenUsage: () => ({ ...cell.spent }),
   }
-}
-
-/** A figure of all instances of an agent. */
-export const sumOf = ({ instances }: Cell, figure: (each: Cell) => number): number =>
-  instances.reduce((sum, each) => sum + figure(each), 0)
-
-/** Of several instances that of the one that does most. */
-export const statusOf = ({ instances }: Cell): AgentStatus => busiest(instances.map(statusOfOne))
-
-/** Between turns and within them an instance is the same thread; what it does now follows from its mailbox. */
-function statusOfOne(cell: Cell): AgentStatus {
-  if (cell.status !== 'idle' || cell.mailbox.handed.size === 0) return cell.status
-  const calls = [...cell.calls.values()].filter(({ isOwnWork }) => !isOwnWork)
-  const waiting = new Set([...cell.open.values(), ...calls].map(({ turn }) => turn))
-  const { life } = cell
-  for (const { turn, run } of cell.underWay)
-    if (!waiting.has(turn) && !life?.parked(run) && !life?.awaitReader.has(turn)) return 'running'
-  return 'waiting'
 }

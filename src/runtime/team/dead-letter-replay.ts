@@ -1,5 +1,5 @@
 /** Dead letters in the hands of people: sent again, or thrown away. Rule 18. */
-import { tooLarge } from '../../actors/transport/outbox.ts'
+import { tooLarge } from '../../actors/definition/checks.ts'
 import { MessageRejectedError, shown } from '../../errors.ts'
 import type { DeadLetter } from '../../mailbox/dead-letters.ts'
 import { ASKS, SEND, TO_ALL } from '../../mailbox/frame.ts'

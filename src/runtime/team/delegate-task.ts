@@ -1,5 +1,4 @@
 /** A task that somebody outside of any run gives to an agent in the name of another. */
-
 import type { AgentTask, TaskInput } from '../../actors/definition/task.ts'
 import { doneTask, messageOptions, offerOf } from '../../actors/turn/delegate.ts'
 import { decodeMessage, errorOf, isFailure } from '../../mailbox/codec.ts'

@@ -1,6 +1,5 @@
 /** Messages of callers outside a run's script: each type has its routing (document 002, 2.3.1). */
-
-import { tooLarge } from '../../actors/transport/outbox.ts'
+import { tooLarge } from '../../actors/definition/checks.ts'
 import type { WriteOptions } from '../../blackboard/entry.ts'
 import {
   DramatisError,

@@ -10,8 +10,9 @@ import { modelAgent } from '../../actors/turn/model-agent.ts'
 import { moduleScript, scriptHandlers } from '../../actors/turn/orchestrator.ts'
 import { ConfigurationError, describe } from '../../errors.ts'
 import { ORCHESTRATOR } from '../../mailbox/message.ts'
-import type { RehearsedModels } from '../models/models.ts'
+import type { RehearsedModels } from '../providers/models.ts'
 import type { TeamSettings } from '../settings/settings.ts'
+import { statusOf } from '../state/busiest.ts'
 import type { Cell } from '../state/cell.ts'
 import { ORCHESTRATOR_INDEX } from '../state/core.ts'
 import type { RunState } from '../state/run-state.ts'
@@ -21,7 +22,6 @@ import { type ImportedCode, importFailure } from '../threads/import-failure.ts'
 import { handlersFrom, LocalThread } from '../threads/local-thread.ts'
 import type { Thread } from '../threads/thread.ts'
 import { specOf } from '../tools/host-tools.ts'
-import { statusOf } from './agent-instance.ts'
 
 /** For tests: agents in the host's own thread. */
 export interface TeamKit {

@@ -5,13 +5,14 @@ import { AgentTerminatedError, ConfigurationError, TeamOverloadedError } from '.
 import { ORCHESTRATOR, USER } from '../../mailbox/message.ts'
 import { spawnShape } from '../settings/role-shape.ts'
 import type { AgentSettings, TeamSettings } from '../settings/settings.ts'
+import { statusOf } from '../state/busiest.ts'
 import type { Cell } from '../state/cell.ts'
 import { agentCell, fixedCell } from '../state/cell-settings.ts'
 import { FIXED_NAMES } from '../state/core.ts'
 import type { RunState } from '../state/run-state.ts'
 import { unknownAgent } from '../state/unknown-agent.ts'
 import type { Supervisor } from '../supervision/supervisor.ts'
-import { type AgentInstance, type AgentInstanceHost, agentInstance, statusOf } from './agent-instance.ts'
+import { type AgentInstance, type AgentInstanceHost, agentInstance } from './agent-instance.ts'
 import type { Newcomers } from './registry-agents.ts'
 
 export class Roster {

@@ -1,7 +1,7 @@
 /** The life of a team: its agents are started together and once, also by the first run that needs them, and end in order. */
 import { RunAbortedError, StartFailedError, TeamClosedError } from '../../errors.ts'
+import { pause, shape } from '../checks/checks.ts'
 import type { RunBook } from '../runs/runs.ts'
-import { pause, shape } from '../settings/checks.ts'
 import { ORCHESTRATOR_INDEX } from '../state/core.ts'
 import type { Supervisor } from '../supervision/supervisor.ts'
 

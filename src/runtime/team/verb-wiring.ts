@@ -2,7 +2,7 @@
 import { budgets } from '../budgets/budgets.ts'
 import { ModelGateway } from '../models/gateway.ts'
 import { modelTurnVerbs } from '../models/model-turn.ts'
-import { retries } from '../models/retries.ts'
+import { retries } from '../providers/retries.ts'
 import type { TeamSettings } from '../settings/settings.ts'
 import type { Supervisor } from '../supervision/supervisor.ts'
 import { TaskRouter } from '../tasks/task-router.ts'

@@ -1,5 +1,4 @@
 /** A turn that is not done, as its spans see it. */
-
 import type { TracePlace } from '../settings/telemetry.ts'
 import type { RunState } from '../state/run-state.ts'
 import type { Span } from './spans.ts'

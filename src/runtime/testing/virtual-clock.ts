@@ -3,7 +3,6 @@
  * seed; what is due later waits for `advance`. With it and agents in the host's thread the real supervisor is
  * deterministic.
  */
-
 import { seededRandom } from '../../actors/definition/seeded-random.ts'
 import type { Clock, Scheduler, Timer } from '../../clock.ts'
 import { onAbort } from '../../on-abort.ts'

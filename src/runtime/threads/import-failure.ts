@@ -3,7 +3,6 @@ import { fileURLToPath } from 'node:url'
 import type { AgentCode, ToolCode } from '../../actors/definition/assignment.ts'
 import { ConfigurationError, type DramatisError } from '../../errors.ts'
 import { ownFile } from '../../own-files.ts'
-import type { CellSettings } from '../state/cell-settings.ts'
 import { compile } from './bundle/compile.ts'
 import { cannotBundle, type Place, shownPlace } from './bundle/errors.ts'
 
@@ -15,7 +14,7 @@ export type ImportedCode = Exclude<AgentCode, { model: true }> | ToolCode
  * thrown.
  */
 export async function importFailure(
-  { info, option }: Pick<CellSettings, 'info' | 'option'>,
+  { info, option }: { readonly info: { readonly name: string }; readonly option: string },
   code: ImportedCode,
   error: DramatisError,
 ): Promise<ConfigurationError> {

@@ -214,3 +214,6 @@ export class WorkerThread implements Thread {
     await this.#dead.catch(() => {})
   }
 }
+
+/** A thread that has not ended that long after it was terminated sits in a native call: it is fenced off and replaced. */
+export const FENCE_MS = 1_000

@@ -9,7 +9,7 @@ import { systemClock, type Timer } from '../../clock.ts'
 import { CancelledError, describe, ToolFailedError } from '../../errors.ts'
 import { onAbort } from '../../on-abort.ts'
 import { Slots } from '../../slots.ts'
-import { FENCE_MS } from '../supervision/exits.ts'
+import { FENCE_MS } from '../threads/thread.ts'
 import { type LimitClass, type ThreadListener, ToolThread } from './tool-thread.ts'
 
 const MOST_THREADS = Math.max(2, availableParallelism())

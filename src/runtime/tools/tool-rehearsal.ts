@@ -3,7 +3,7 @@
  * changes something does not run, but is answered in its place.
  */
 import type { ToolDefinition } from '../../actors/definition/tool.ts'
-import { Dice } from '../models/seeded-random.ts'
+import { Dice } from '../providers/seeded-random.ts'
 import type { RunState } from '../state/run-state.ts'
 import { CHECKED_THERE } from './isolated-tools.ts'
 
@@ -65,7 +65,7 @@ export function toolRehearsal({ isRehearsed, isVirtual, onSimulated }: Rehearsal
 async function answerOf({ name, outputSchema }: ToolDefinition, input: unknown): Promise<unknown> {
   if (!outputSchema)
     return `${LABEL} "${name}" was not run. With a model it would have been called with these arguments.`
-  const { sampleOf } = await import('../models/json-sample.ts')
+  const { sampleOf } = await import('../providers/json-sample.ts')
   return sampleOf(outputSchema, new Dice(SEED, JSON.stringify([name, input])), LABEL)
 }
 

@@ -1,8 +1,6 @@
 /** The verbs that the host itself serves: the blackboard, subscriptions, sync points, decisions. Each is a logged step of its caller. */
-
-import { isVerb, type Verb } from '../../actors/definition/trust.ts'
+import { ACKNOWLEDGE, isVerb, type Verb } from '../../actors/definition/trust.ts'
 import type { EscalationView } from '../../actors/turn/escalate.ts'
-import { ACKNOWLEDGE } from '../../actors/turn/handoff.ts'
 import { Board } from '../../blackboard/board.ts'
 import type { Blackboard, BlackboardEntry, WriteOptions } from '../../blackboard/entry.ts'
 import { hostBlackboard } from '../../blackboard/facade.ts'
@@ -28,7 +26,7 @@ import type { Memory } from '../../mailbox/memory.ts'
 import { jsonIssue } from '../../mailbox/message.ts'
 import { managersOf } from '../admission/managers.ts'
 import { callRefusal } from '../admission/trust.ts'
-import { refused } from '../settings/refused.ts'
+import { refused } from '../checks/refused.ts'
 import type { BlackboardScope } from '../settings/settings.ts'
 import type { Cell, OpenCall } from '../state/cell.ts'
 import type { Core, Serving } from '../state/core.ts'

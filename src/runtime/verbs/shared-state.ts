@@ -1,5 +1,4 @@
 /** The host's side of `context.shared`: who may read and write which state, and how long each lasts. */
-
 import type { Verb } from '../../actors/definition/trust.ts'
 import { notTheOwner, SHARED_SCOPES } from '../../actors/turn/shared-verbs.ts'
 import { LONGEST_KEY } from '../../blackboard/pattern.ts'

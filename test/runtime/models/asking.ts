@@ -3,9 +3,9 @@ import type { ModelClient, ModelPiece, ModelRequest } from '../../../src/actors/
 import { systemClock } from '../../../src/clock.ts'
 import { ModelError } from '../../../src/errors.ts'
 import { Redactor } from '../../../src/runtime/logging/redactor.ts'
-import { fixedKey } from '../../../src/runtime/models/model-keys.ts'
-import { openaiClient } from '../../../src/runtime/models/openai-client.ts'
-import type { Provider } from '../../../src/runtime/models/provider.ts'
+import { fixedKey } from '../../../src/runtime/providers/model-keys.ts'
+import { openaiClient } from '../../../src/runtime/providers/openai-client.ts'
+import type { Provider } from '../../../src/runtime/providers/provider.ts'
 
 export const KEY = 'test-key-0123456789'
 

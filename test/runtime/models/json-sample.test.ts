@@ -4,8 +4,8 @@ import formats from 'ajv-formats'
 import fc from 'fast-check'
 import t from 'tap'
 import { z } from 'zod'
-import { sampleOf } from '../../../src/runtime/models/json-sample.ts'
-import { Dice } from '../../../src/runtime/models/seeded-random.ts'
+import { sampleOf } from '../../../src/runtime/providers/json-sample.ts'
+import { Dice } from '../../../src/runtime/providers/seeded-random.ts'
 
 const strict = { strict: false, ownProperties: true, allErrors: true, logger: false } as const
 const ajv = formats.default(new Ajv2020(strict))

@@ -1,7 +1,7 @@
 import t from 'tap'
 import { systemClock } from '../../../src/clock.ts'
 import type { ModelFailureReason } from '../../../src/model-failure.ts'
-import { NO_KEY } from '../../../src/runtime/models/model-keys.ts'
+import { NO_KEY } from '../../../src/runtime/providers/model-keys.ts'
 import { modelServer } from '../../fixtures/model-server.ts'
 import { errorBody } from '../../fixtures/model-wire.ts'
 import { BOTH, clientOf, errorOf, KEY, request } from './asking.ts'

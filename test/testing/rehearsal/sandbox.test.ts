@@ -2,7 +2,7 @@
 import { Script } from 'node:vm'
 import t from 'tap'
 import { DramatisError } from '../../../src/errors.ts'
-import { Dice } from '../../../src/runtime/models/seeded-random.ts'
+import { Dice } from '../../../src/runtime/providers/seeded-random.ts'
 import { refusingFetch } from '../../../src/runtime/testing/rehearsal/recording.ts'
 import { Sandbox } from '../../../src/runtime/testing/rehearsal/sandbox.ts'
 import { SteppedClock } from '../../../src/runtime/testing/virtual-clock.ts'

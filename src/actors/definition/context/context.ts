@@ -3,7 +3,6 @@
  * conversation.ts, tasks in tasks.ts, state in state.ts; here what a turn is, what it does by itself, and
  * the team in a script's sight.
  */
-
 import type { Logger } from '../logger.ts'
 import type { Completion, CompletionRequest } from '../model.ts'
 import type { RoleInfo, ToolReference } from '../role.ts'

@@ -2,7 +2,6 @@
  * What an agent and its model have said to each other. It is the agent's own, and one run's (or, with a `threadId`, one
  * thread's). A turn works on a copy, which counts when the turn commits: one that fails has said nothing.
  */
-
 import type { ModelMessage } from '../../definition/model.ts'
 import { piecesOf, withResults } from './exchanges.ts'
 import type { Summary } from './summary.ts'

@@ -3,7 +3,6 @@
  * messages themselves. Sub-tasks are read off what it has done with the tools that keep them. Source: document 003,
  * hierarchical context.
  */
-
 import type { ModelMessage } from '../../definition/model.ts'
 import { cutShort } from './shorten.ts'
 import { counted } from './summary.ts'

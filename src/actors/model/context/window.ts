@@ -1,5 +1,4 @@
 /** What a model is shown in one loop of calls and tools, by the strategy of its role, and what it passes on to others. */
-
 import type { ModelAnswer, ModelCall, ModelMessage, ToolSpec } from '../../definition/model.ts'
 import type { ContextStrategy } from '../../definition/role.ts'
 import type { ThinkingTurn } from '../thinking-turn.ts'

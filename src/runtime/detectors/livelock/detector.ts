@@ -22,11 +22,12 @@ import { readBody } from '../../../mailbox/frame-body.ts'
 import { idOf } from '../../../mailbox/frame-id.ts'
 import type { Memory } from '../../../mailbox/memory.ts'
 import { reportTo } from '../../admission/reports.ts'
-import { type Batch, type FrameBlock, type LogEntry, SEQ_STEP } from '../../log/records.ts'
+import { type Batch, type FrameBlock, LADDER, type LivelockStep, type LogEntry, SEQ_STEP } from '../../log/records.ts'
+import type { LivelockBounds } from '../../settings/livelock.ts'
 import type { Core, Part } from '../../state/core.ts'
 import { directoryOf, type RunState } from '../../state/run-state.ts'
 import { type Beholder, LivelockWatch } from './progress.ts'
-import { LADDER, type LivelockBounds, type LivelockStep, type Sign } from './signs.ts'
+import type { Sign } from './signs.ts'
 
 /** Ends a run with that error. */
 type FailRun = (run: RunState, error: LivelockError) => void

@@ -37,6 +37,7 @@ import { readBody } from '../../../mailbox/frame-body.ts'
 import { idOf } from '../../../mailbox/frame-id.ts'
 import type { Memory } from '../../../mailbox/memory.ts'
 import { BoundedMap } from '../../log/bounded-map.ts'
+import type { LivelockBounds } from '../../settings/livelock.ts'
 import { ORCHESTRATOR_INDEX } from '../../state/core.ts'
 import { isDone } from '../../tasks/task-board.ts'
 import { Works } from '../external-work.ts'
@@ -48,7 +49,6 @@ import {
   continued,
   exchanges,
   isDelegatedBack,
-  type LivelockBounds,
   type Moment,
   mostExchanges,
   NO_ROUNDS,

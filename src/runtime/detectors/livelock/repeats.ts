@@ -1,15 +1,8 @@
 /** Actions of a run that come again from the last progress on, each with what came of it: requests and calls of tools. */
 import type { ErrorCode } from '../../../errors.ts'
 import { BoundedMap } from '../../log/bounded-map.ts'
-import {
-  type Attempt,
-  type LivelockBounds,
-  type Moment,
-  mostErrors,
-  type Repetition,
-  repeated,
-  type Sign,
-} from './signs.ts'
+import type { LivelockBounds } from '../../settings/livelock.ts'
+import { type Attempt, type Moment, mostErrors, type Repetition, repeated, type Sign } from './signs.ts'
 import type { ToolDone } from './tool-calls.ts'
 
 /** A request that has its answer. `action`: who asks whom for what, in short. `error`: the code, where it failed. */

@@ -6,26 +6,7 @@
  * Sources: Magentic-One's stall counter (rounds), OpenHands' stuck detector (the same action with the same result, the
  * same error, A-B-A-B).
  */
-
-/** How much is too much. Each is counted from the last progress on. */
-export interface LivelockBounds {
-  /** Rounds of the protocol. */
-  readonly maxStalledRounds: number
-  /** The same action with the same result; the bounds for errors and for A-B-A-B follow from it. */
-  readonly maxRepeats: number
-  /** In one conversation. */
-  readonly maxMessagesWithoutProgress: number
-  /** Whether the third sign ends the run. Else it is told of two, and goes on. */
-  readonly ends: boolean
-}
-
-/** Code repeats itself for many reasons that do not show: a poll, a count in a variable. */
-export const LIVELOCK_BOUNDS: LivelockBounds = {
-  maxStalledRounds: 24,
-  maxRepeats: 24,
-  maxMessagesWithoutProgress: 100,
-  ends: false,
-}
+import type { LivelockBounds } from '../../settings/livelock.ts'
 
 /** The same error says more than the same answer: 18 where that is 24. */
 export const mostErrors = ({ maxRepeats }: LivelockBounds): number => Math.ceil(maxRepeats * 0.75)
@@ -187,10 +168,3 @@ export const taskClosed = (rounds: Rounds): Rounds => ({
 export const roundsAnew = ({ open }: Rounds): Rounds => ({ open, moved: true, stalled: 0, agents: [] })
 
 // ---- what is done about it
-
-/**
- * Rule 30. A tie-breaker would come before the abort: no protocol of this version has one, and none is made up.
- */
-export const LADDER = ['notice', 'replan', 'abort'] as const
-
-export type LivelockStep = (typeof LADDER)[number]

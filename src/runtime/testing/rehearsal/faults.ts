@@ -8,7 +8,7 @@ import type { Scheduler } from '../../../clock.ts'
 import { AgentCrashedError } from '../../../errors.ts'
 import type { TypedMessage } from '../../../mailbox/message.ts'
 import { onAbort } from '../../../on-abort.ts'
-import { Dice } from '../../models/seeded-random.ts'
+import { Dice } from '../../providers/seeded-random.ts'
 import type { LocalThread } from '../../threads/local-thread.ts'
 import type { Fault } from './plan.ts'
 

@@ -1,6 +1,6 @@
 /** Who answers what agents ask people, in a rehearsal: after a while, one of the choices or words that say what they are. */
 import type { Scheduler, Timer } from '../../../clock.ts'
-import { Dice } from '../../models/seeded-random.ts'
+import { Dice } from '../../providers/seeded-random.ts'
 import type { RuntimeEvent } from '../../runs/events.ts'
 
 type Question = Extract<RuntimeEvent, { type: 'question' }>

@@ -1,5 +1,4 @@
 /** What is to be rehearsed: how many schedules, and what may go wrong in them. */
-
 import type { Outcome } from '../../../actors/definition/context/context.ts'
 import type { AgentDefinition } from '../../../actors/definition/definition.ts'
 import { ConfigurationError, shown } from '../../../errors.ts'

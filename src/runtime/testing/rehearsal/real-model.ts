@@ -3,8 +3,8 @@ import type { ModelClient, ModelPiece, ModelRequest } from '../../../actors/defi
 import { systemClock } from '../../../clock.ts'
 import { ModelError } from '../../../errors.ts'
 import { onAbort } from '../../../on-abort.ts'
-import { endless, MOST_CHARACTERS, piecesOf } from '../../models/collect.ts'
-import { RETRY_POLICY } from '../../models/retry-policy.ts'
+import { endless, MOST_CHARACTERS, piecesOf } from '../../providers/collect.ts'
+import { RETRY_POLICY } from '../../providers/retry-policy.ts'
 import type { Outside } from './outside.ts'
 
 const BEAT_MS = 1_000

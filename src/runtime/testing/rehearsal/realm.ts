@@ -4,7 +4,7 @@
  */
 import { type Context, runInContext } from 'node:vm'
 import type { Scheduler } from '../../../clock.ts'
-import type { Dice } from '../../models/seeded-random.ts'
+import type { Dice } from '../../providers/seeded-random.ts'
 import type { Outside } from './outside.ts'
 
 type Class = abstract new (...args: never[]) => object

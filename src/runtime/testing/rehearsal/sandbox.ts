@@ -5,7 +5,7 @@
 import { createRequire, isBuiltin } from 'node:module'
 import { createContext, type Script } from 'node:vm'
 import { AgentCrashedError } from '../../../errors.ts'
-import type { Dice } from '../../models/seeded-random.ts'
+import type { Dice } from '../../providers/seeded-random.ts'
 import type { SteppedClock } from '../virtual-clock.ts'
 import { requireIn } from './builtins.ts'
 import { outsideOf } from './reach.ts'

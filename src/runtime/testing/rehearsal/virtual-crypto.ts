@@ -1,7 +1,7 @@
 /** `crypto` in a sandbox: what draws is seeded, what takes the machine's time stops the clock, the rest is Node's own. */
 import nodeCrypto from 'node:crypto'
 import { v4 } from 'uuid'
-import type { Dice } from '../../models/seeded-random.ts'
+import type { Dice } from '../../providers/seeded-random.ts'
 import { type AnyFunction, type Outside, stoppingTheClock } from './outside.ts'
 import type { Refuse } from './refusal.ts'
 

@@ -1,5 +1,4 @@
 /** One ESM file, for the oldest supported Node, out of a TypeScript source and all that it imports by relative path. */
-
 import { readFileSync } from 'node:fs'
 import { dirname, join, resolve } from 'node:path'
 import { pathToFileURL } from 'node:url'

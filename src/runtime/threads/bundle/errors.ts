@@ -1,5 +1,4 @@
 /** What a failed bundle says: the line of the source that is wrong, and whose it is. */
-
 import { dirname, isAbsolute, relative, resolve } from 'node:path'
 import type { BuildFailure, Location, Message } from 'esbuild'
 import { ConfigurationError, describe } from '../../../errors.ts'

@@ -1,7 +1,7 @@
 /** What a client of models looks like to us. */
 import type { ModelClient } from '../../actors/definition/model.ts'
-import { isObject } from '../settings/checks.ts'
-import { refused } from '../settings/refused.ts'
+import { isObject } from '../checks/checks.ts'
+import { refused } from '../checks/refused.ts'
 
 /** A client, and what it calls the model. */
 export interface ResolvedModel {

@@ -17,3 +17,10 @@ export interface Provider {
 export function hostOf(baseURL: string): string {
   return new URL(baseURL).host
 }
+
+/** An address of a provider. No user, no query: both are places for secrets, and neither works. */
+export function isAddress(text: string): boolean {
+  if (!URL.canParse(text)) return false
+  const { protocol, username, password, search, hash } = new URL(text)
+  return (protocol === 'http:' || protocol === 'https:') && username + password + search + hash === ''
+}

@@ -2,9 +2,7 @@
 import { ConfigurationError, describe, ModelError } from '../../errors.ts'
 import { onAbort } from '../../on-abort.ts'
 import type { Redactor } from '../logging/redactor.ts'
-
-/** Variables by name. */
-export type Environment = Readonly<Record<string, string | undefined>>
+import type { Environment } from '../logging/secret-variables.ts'
 
 export interface ModelKey {
   /** The same for two models means that they share a provider. */
