@@ -24,6 +24,25 @@ const rootFiles = [
   'src/testing.ts',
   'src/thread-api.ts',
 ]
+// The rooms of the two large folders, in the same order: each may import what stands before it.
+const runtimeRooms = [
+  [
+    'logging',
+    'checks',
+    'providers',
+    'settings',
+    'log',
+    'threads',
+    'state',
+    'dispatch',
+    'mailboxes',
+    'turns',
+    'admission',
+  ],
+  ['verbs', 'tasks', 'tools', 'models', 'budgets', 'supervision', 'detectors', 'telemetry', 'runs', 'metrics', 'team'],
+  ['testing'],
+].flat()
+const actorRooms = ['definition', 'model', 'decisions', 'tools', 'transport', 'turn', 'loop']
 const forbiddenFolders = ['utils', 'util', 'common', 'types', 'helpers']
 
 const imports = sourceFiles.flatMap((file) => importsOf(file).map((to) => ({ from: file.path, to })))
@@ -41,6 +60,18 @@ t.test('no file imports from a room above its own', async (t) => {
   t.same(imports.filter(({ from, to }) => levelOf(to) > levelOf(from)).map(arrow), [])
 })
 
+t.test('every file of the runtime and of the actors stands in a room, none lies flat', async (t) => {
+  const inside = sourceFiles.filter(({ path }) => roomsAround(path) !== undefined)
+  t.ok(inside.length > 250)
+  t.same(names(inside.filter(({ path }) => levelWithin(path) === -1)), [])
+})
+
+t.test('no file of the runtime or of the actors imports from a later room of its own folder', async (t) => {
+  const within = imports.filter(({ from, to }) => roomsAround(from) && roomsAround(from) === roomsAround(to))
+  t.ok(within.length > 800)
+  t.same(within.filter(({ from, to }) => levelWithin(to) > levelWithin(from)).map(arrow), [])
+})
+
 t.test('mailbox and blackboard do not know each other', async (t) => {
   const beside = imports.filter(({ from, to }) => {
     const rooms = [roomOf(from), roomOf(to)]
@@ -55,7 +86,7 @@ t.test('neither the runtime nor the protocols know a built-in tool', async (t) =
 })
 
 t.test('the protocols know what options are, and nothing of the runtime that runs', async (t) => {
-  const options = /^src\/runtime\/(refused|settings(-[a-z]+)?|delegation-bound)\.ts$/
+  const options = /^src\/runtime\/(checks|settings)\/[a-z-]+\.ts$/
   const users = imports.filter(({ from, to }) => roomOf(from) === 'protocols' && roomOf(to) === 'runtime')
   t.ok(users.length > 0)
   t.same(users.filter(({ to }) => !options.test(to)).map(arrow), [])
@@ -109,6 +140,18 @@ function roomOf(path: string): string {
 
 function levelOf(path: string): number {
   return levels.findIndex((rooms) => rooms.includes(roomOf(path)))
+}
+
+/** The rooms of the folder that a file is in, if it has any. */
+function roomsAround(path: string): string[] | undefined {
+  const folder = path.split('/')[1]
+  return folder === 'runtime' ? runtimeRooms : folder === 'actors' ? actorRooms : undefined
+}
+
+/** -1: it stands in none of them. */
+function levelWithin(path: string): number {
+  const [, , room, ...below] = path.split('/')
+  return below.length === 0 ? -1 : roomsAround(path)!.indexOf(room!)
 }
 
 /** One circle for each import that closes one, shown as the way round. */

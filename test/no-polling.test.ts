@@ -29,7 +29,8 @@ t.test('no thread is frozen in, or kept waiting on, an atomic wait', async (t) =
 })
 
 t.test('only the two ends of a thread post, and only a bell without content', async (t) => {
-  const ends = /^src\/(runtime\/(thread|tools\/tool-thread)|actors\/(thread|tool)-entry|tools\/sandbox\/thread)\.ts$/
+  const host = 'runtime/(threads/thread|tools/tool-thread)'
+  const ends = new RegExp(`^src/(${host}|actors/(loop/thread|tools/tool)-entry|tools/sandbox/thread)\\.ts$`)
   // a line of the control plane says so in a comment on it
   const bellOrControl = /postMessage\(0\)|\/\/.*control plane/
   const posts = found({ pattern: /\bpostMessage\s*\(/, within: /^src\// })

@@ -210,7 +210,7 @@ t.test('what a thread writes as a call and is none reaches no client', async (t)
     { messages: [{ role: 'user' }] },
     { messages: [null] },
   ])
-    await t.rejects(verb(args, caller, new AbortController().signal), { code: 'MESSAGE_REJECTED' })
+    await t.rejects(async () => verb(args, caller, new AbortController().signal), { code: 'MESSAGE_REJECTED' })
   t.equal(model.requests.length, 0)
 })
 

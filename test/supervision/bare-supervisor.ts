@@ -7,6 +7,7 @@ import { errorOf, isFailure } from '../../src/mailbox/codec.ts'
 import { ASKS, REQUEST } from '../../src/mailbox/frame.ts'
 import { readBody } from '../../src/mailbox/frame-body.ts'
 import { Redactor } from '../../src/runtime/logging/redactor.ts'
+import type { BlackboardScope } from '../../src/runtime/settings/settings.ts'
 import { settingsFrom, type TeamOptions } from '../../src/runtime/settings/settings.ts'
 import type { Cell } from '../../src/runtime/state/cell.ts'
 import { agentCell } from '../../src/runtime/state/cell-settings.ts'
@@ -35,6 +36,7 @@ interface Setting extends Partial<TeamOptions> {
   roles?: Record<string, Omit<AgentRole, 'name'>>
   /** In place of its own. */
   watch?: (clock: Scheduler) => Scheduler
+  blackboard?: BlackboardScope
 }
 
 export class BareSupervisor {
@@ -46,7 +48,7 @@ export class BareSupervisor {
 
   constructor(cast: Record<string, Receive>, parts: readonly Part[], options: Setting = {}, logger: Logger = silent) {
     const names = Object.keys(cast)
-    const { roles = {}, watch = (clock) => clock, ...rest } = options
+    const { roles = {}, watch = (clock) => clock, blackboard = false, ...rest } = options
     this.host = new Supervisor({
       clock: watch(this.clock),
       logger,
@@ -54,14 +56,16 @@ export class BareSupervisor {
       spawner: noSpawner,
       capacity: 64,
       parts,
+      blackboard: { scope: blackboard, waitTimeoutMs: 600_000 },
     })
     for (const [name, receive] of Object.entries(cast)) this.#handlers.set(name, handlersOf(defineAgent({ receive }))!)
     const { agents } = settingsFrom(
       { ...rest, agents: names.map((name) => ({ ...roles[name], name })) },
       { modules: new Set(names) },
     )
-    for (const name of FIXED_NAMES) this.host.seats.add(name, { ...agentCell(agents[0]!, 'agents[0]'), counted: false })
-    for (const agent of agents) this.host.seats.add(agent.name, agentCell(agent, 'agents[0]'))
+    for (const name of FIXED_NAMES)
+      this.host.directory.add(name, { ...agentCell(agents[0]!, 'agents[0]'), counted: false })
+    for (const agent of agents) this.host.directory.add(agent.name, agentCell(agent, 'agents[0]'))
     this.host.lives.codeOf = async ({ name }) => ({ module: '', bundled: false, shown: name })
     this.host.lives.threadFor = (cell) => this.#thread(cell)
     this.run = this.host.openRun('run', 'query')

@@ -110,9 +110,9 @@ t.test('rule 27: a stall of which a script of the user in the host may be the en
   ] as const) {
     const barber: Receive = async (_message, context) => void (await context.blackboard.waitFor('a customer'))
     const team = new BareSupervisor({ script: after('barber'), barber }, [deadlock('break', 250, foreign)], {
+      blackboard: 'run',
       watch: (clock) => ahead(clock, () => 0), // no virtual one: there somebody could see what the script has under way
     })
-    team.host.calls.boardScope = 'run'
     team.run.held = false
     let stalls = 0
     team.host.records$.subscribe((batch) => {

@@ -217,7 +217,10 @@ t.test('a run that is over makes none', async (t) => {
   const { runId } = await team.execute('go')
   await team.clock.advance(1)
   const { host } = team
-  await t.rejects(host.calls.spawn(host.run(runId)!, { name: 'helper' }), { code: 'RUN_ABORTED' })
+  const run = host.run(runId)!
+  const caller = { cell: host.cells[0]!, turn: 1, correlation: 1, run, say: () => {} }
+  const spawned = host.calls.verbs.get('spawn')!({ name: 'helper' }, caller, new AbortController().signal)
+  await t.rejects(Promise.resolve(spawned), { code: 'RUN_ABORTED' })
   t.equal(host.cells.length, 5)
 })
 

@@ -1,7 +1,7 @@
 /** What the verbs that ask a model need of their turn. */
 import type { DramatisError } from '../../errors.ts'
 import type { AgentContext } from '../definition/context/context.ts'
-import type { TaskMessageOptions } from '../definition/context/tasks.ts'
+import type { TaskMessageOptions } from '../definition/context/conversation.ts'
 import type { RoundBounds } from '../definition/cycles.ts'
 import type { Awaitable } from '../definition/definition.ts'
 import type { ModelAnswer, ModelCall, ModelMessage } from '../definition/model.ts'

@@ -5,7 +5,7 @@
 import { ToolInputError } from '../../errors.ts'
 import type { AgentMessage } from '../../mailbox/message.ts'
 import type { EscalationOutcome } from '../definition/context/context.ts'
-import type { TaskMessageOptions } from '../definition/context/tasks.ts'
+import type { TaskMessageOptions } from '../definition/context/conversation.ts'
 import type { ToolSpec } from '../definition/model.ts'
 import { POLL_MARK } from '../definition/poll-mark.ts'
 import type { PassingOn } from './context/inheritance.ts'

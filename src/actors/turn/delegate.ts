@@ -3,7 +3,7 @@ import type { DramatisError } from '../../errors.ts'
 import type { AgentMessage, MessageType } from '../../mailbox/message.ts'
 import { checkName, checkObject, checkText, priorityOf, wrongArgument } from '../definition/checks.ts'
 import type { RequestOptions } from '../definition/context/context.ts'
-import type { TaskMessageOptions } from '../definition/context/tasks.ts'
+import type { TaskMessageOptions } from '../definition/context/conversation.ts'
 import { handled } from '../definition/promises.ts'
 import type { AgentTask, PendingTask, TaskInput } from '../definition/task.ts'
 

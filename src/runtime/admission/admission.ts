@@ -2,13 +2,7 @@
  * Whether a message gets into its mailbox: who it is for, and whether they take it. Where there is no room mailboxes/mailbox-room.ts
  * has the say; what its sender is told is in mailboxes/receipts.ts.
  */
-import {
-  AgentTerminatedError,
-  ChainDepthError,
-  type DramatisError,
-  MessageRejectedError,
-  type UnknownAgentError,
-} from '../../errors.ts'
+import { AgentTerminatedError, ChainDepthError, type DramatisError, MessageRejectedError } from '../../errors.ts'
 import {
   ASKS,
   correlationOf,
@@ -39,7 +33,6 @@ import { hasDependencies } from '../mailboxes/blocked-tasks.ts'
 import { type Cell, groupKey, type HeldTask, type OpenRequest } from '../state/cell.ts'
 import { type Admitting, type Core, ORCHESTRATOR_INDEX, type Refusal, USER_INDEX } from '../state/core.ts'
 import type { RunState } from '../state/run-state.ts'
-import { unknownAgent } from '../state/unknown-agent.ts'
 import { turnWithin } from './chain.ts'
 import { delegationRefusal } from './delegation.ts'
 import { messageRefusal } from './trust.ts'
@@ -76,7 +69,7 @@ export class Admission implements Admitting {
     if (!callee || !mayReach(sender, callee, run)) {
       if (callee && isReportToScript(callee, memory, at))
         return this.#core.verdicts.give(sender, run, memory, at, undefined)
-      return refuse('unknown_agent', this.unknown(name, run))
+      return refuse('unknown_agent', this.#core.directory.unknown(name, run))
     }
     if (callee.gone) return refuse('stopped', this.#terminated(callee, callee.gone))
     const { maxMessageBytes } = callee.settings.mailbox
@@ -148,7 +141,7 @@ export class Admission implements Admitting {
   }
 
   #named(name: string, sender: Cell, run: RunState): Cell | undefined {
-    return this.#core.cell(name, run) ?? (sender.settings.untrusted ? undefined : this.#core.newcomer(name))
+    return sender.settings.untrusted ? this.#core.cell(name, run) : this.#core.directory.find(name, run)
   }
 
   #broadcast(sender: Cell, run: RunState, memory: Memory, at: number): void {
@@ -225,13 +218,6 @@ export class Admission implements Admitting {
   waits({ settings }: Cell, envelope: Envelope<RunState>): void {
     if (settings.queueTimeoutMs === false || envelope.waitsSince !== NOT_YET) return
     envelope.waitsSince = this.#core.clock.monotonic()
-  }
-
-  unknown(name: string, run: RunState): UnknownAgentError {
-    return unknownAgent(
-      name,
-      this.#core.agents(run).map((cell) => cell.name),
-    )
   }
 
   #terminated({ name }: Cell, gone: DramatisError): AgentTerminatedError {

@@ -19,7 +19,7 @@ import type { ResolvedModel } from '../providers/client.ts'
 import { collect, nothingYet } from '../providers/collect.ts'
 import type { Cell } from '../state/cell.ts'
 import type { RunState } from '../state/run-state.ts'
-import type { HostVerb } from '../verbs/calls.ts'
+import type { HostVerb } from '../verbs/host-verb.ts'
 
 /** Who asks. */
 export interface ModelCaller {

@@ -13,7 +13,7 @@ import { LADDER } from '../log/records.ts'
 import { statusOf } from '../state/busiest.ts'
 import type { Cell } from '../state/cell.ts'
 import type { Core } from '../state/core.ts'
-import type { HostVerb } from '../verbs/calls.ts'
+import type { HostVerb } from '../verbs/host-verb.ts'
 
 export function modelTurnVerbs(core: Core): [operation: Verb, verb: HostVerb][] {
   return [

@@ -106,11 +106,11 @@ function* memoriesOf(cells: readonly Cell[]): IterableIterator<Memory> {
 }
 
 /** The run's own agents go with it. */
-function endAgentsOf(run: RunState, { cells, lives, seats }: Supervisor): void {
+function endAgentsOf(run: RunState, { cells, lives, directory }: Supervisor): void {
   for (const index of run.agents.values()) {
     const cell = cells[index]!
     const gone = new AgentTerminatedError(`Agent "${cell.name}" went with its run.`, { agent: cell.name })
-    void lives.remove(cell, gone).then(() => seats.vacate(index))
+    void lives.remove(cell, gone).then(() => directory.vacate(index))
   }
 }
 

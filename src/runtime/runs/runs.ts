@@ -102,7 +102,7 @@ export class RunBook implements RunHost {
     const entry = this.#enter(handle, options, target)
     this.#last = state
     this.#tracing?.launched(state)
-    this.#supervisor.calls.board(state)
+    this.#supervisor.boards.board(state)
     if (options.signal?.aborted) this.cancel(state, reasonOf(options.signal))
     else if (waits) this.#wait(entry)
     else void this.#begin(entry)
@@ -118,10 +118,10 @@ export class RunBook implements RunHost {
 
   /** What comes of a run that `launch` has no room for: nothing happened in it, and nobody can find it again. */
   refused<T>(query: string, options: RunOptions<T>, error: TeamOverloadedError): MultiAgentResult<T> {
-    const { calls, clock, frames } = this.#supervisor
+    const { boards, clock, frames } = this.#supervisor
     const { runId = frames.id(), metadata, threadId } = options
     const run = new RunState(0, runId, query, clock.now(), metadata, threadId)
-    calls.board(run)
+    boards.board(run)
     return resultOf(run, { error }, 0, this.#agents(run), this.#supervisor)
   }
 
@@ -308,9 +308,9 @@ export class RunBook implements RunHost {
   }
   blackboard(run: RunState): Blackboard | undefined {
     run.boardLent = true
-    const { calls, redactor } = this.#supervisor
-    if (!calls.board(run)) return undefined
-    return redactedBlackboard(calls.view(run, this.#supervisor.name(USER_INDEX)), redactor)
+    const { boards, redactor } = this.#supervisor
+    if (!boards.board(run)) return undefined
+    return redactedBlackboard(boards.view(run, this.#supervisor.name(USER_INDEX)), redactor)
   }
   onRecords(listener: () => void): () => void {
     this.#listeners.add(listener)

@@ -1,12 +1,14 @@
-/** Who has which index: the agents of the team, and those of its runs. */
-import { ConfigurationError } from '../../errors.ts'
+/** The agents of a team and of its runs, by index and by name. */
+import { ConfigurationError, shown, UnknownAgentError } from '../../errors.ts'
 import type { TeamMemory } from '../../mailbox/room.ts'
+import { nearest } from '../../nearest.ts'
 import { Cell } from './cell.ts'
 import type { CellSettings } from './cell-settings.ts'
 import type { RunState } from './run-state.ts'
 
-export class Seats {
+export class AgentDirectory {
   readonly #team: TeamMemory
+  readonly #newcomer: (name: string) => Cell | undefined
   /** The agents, by index; the first instance of each. */
   readonly cells: Cell[] = []
   /** All instances of all agents. */
@@ -16,8 +18,10 @@ export class Seats {
   readonly #byName = new Map<string, Cell>()
   #shortestQueueMs = Number.POSITIVE_INFINITY
 
-  constructor(team: TeamMemory) {
+  /** `newcomer` finds an agent that the registry has and the team does not have yet. */
+  constructor(team: TeamMemory, newcomer: (name: string) => Cell | undefined = () => undefined) {
     this.#team = team
+    this.#newcomer = newcomer
   }
 
   /**
@@ -33,7 +37,7 @@ export class Seats {
         `Agent "${name}" is one too many: a team has up to ${this.#team.size} names in its time, and these are used up. Names that were removed may be used again.`,
         { agent: name, names: this.#team.size },
       )
-    this.#seat(cell)
+    this.#place(cell)
     if (run) run.agents.set(name, index)
     else this.#byName.set(name, cell)
     if (settings.queueTimeoutMs !== false)
@@ -44,15 +48,45 @@ export class Seats {
   }
 
   /** In the place of who had the index before. */
-  #seat(cell: Cell): void {
+  #place(cell: Cell): void {
     const before = this.cells[cell.index]
     this.cells[cell.index] = cell
     const at = before ? this.actors.indexOf(before) : this.actors.length
     this.actors.splice(at, before?.instances.length ?? 0, ...cell.instances)
   }
 
+  /** The agent of that name; the one that had it last, where nobody has it any more. */
   cell(name: string, run?: RunState): Cell | undefined {
     return (run && this.#ownOf(run, name)) ?? this.#byName.get(name)
+  }
+
+  /** The agent of that name; one that only the registry has joins the team. */
+  find(name: string, run?: RunState): Cell | undefined {
+    return this.cell(name, run) ?? this.#newcomer(name)
+  }
+
+  /** The agent of that name, also one that has left. Throws `UnknownAgentError` where there is none. */
+  require(name: string, run?: RunState): Cell {
+    const cell = this.find(name, run)
+    if (cell?.settings.counted) return cell
+    throw this.unknown(name, run)
+  }
+
+  /** The agent of that name that is there now. Throws `UnknownAgentError` where there is none. */
+  requirePresent(name: string, run?: RunState): Cell {
+    const cell = this.require(name, run)
+    if (!cell.removed) return cell
+    throw this.unknown(name, run)
+  }
+
+  /** The error for a name that no agent has. */
+  unknown(name: string, run?: RunState): UnknownAgentError {
+    const agents = this.agents(run).map((cell) => cell.name)
+    const near = typeof name === 'string' ? nearest(name, agents) : undefined // callers in JavaScript name what they like
+    return new UnknownAgentError(
+      `No agent of this team is named ${shown(name)}${near ? `; did you mean "${near}"?` : `; there are ${agents.join(', ')}.`}`,
+      { agent: name, agents },
+    )
   }
 
   #ownOf(run: RunState, name: string): Cell | undefined {
@@ -60,6 +94,7 @@ export class Seats {
     return cell?.run === run ? cell : undefined // else somebody has the index by now
   }
 
+  /** The agents of the team that there are now, and those of that run alone. */
   agents(run?: RunState): Cell[] {
     return this.cells.filter((cell) => cell.settings.counted && !cell.removed && (!cell.run || cell.run === run))
   }
@@ -73,6 +108,11 @@ export class Seats {
     return Number.isFinite(this.#shortestQueueMs) ? this.#shortestQueueMs : undefined
   }
 
+  name(index: number): string {
+    return this.cells[index]?.name ?? `#${index}`
+  }
+
+  /** By index; '' where an agent of one run is, or was. */
   names(): string[] {
     return this.cells.map((cell) => (cell.run ? '' : cell.name))
   }

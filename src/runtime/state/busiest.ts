@@ -24,7 +24,7 @@ export const sumOf = ({ instances }: Cell, figure: (each: Cell) => number): numb
 export const statusOf = ({ instances }: Cell): AgentStatus => busiest(instances.map(statusOfOne))
 
 /** Between turns and within them an instance is the same thread; what it does now follows from its mailbox. */
-export function statusOfOne(cell: Cell): AgentStatus {
+function statusOfOne(cell: Cell): AgentStatus {
   if (cell.status !== 'idle' || cell.mailbox.handed.size === 0) return cell.status
   const calls = [...cell.calls.values()].filter(({ isOwnWork }) => !isOwnWork)
   const waiting = new Set([...cell.open.values(), ...calls].map(({ turn }) => turn))

@@ -200,6 +200,13 @@ export class Cell {
     return this.instances.find(({ mailbox }) => mailbox.handed.get(turn) !== undefined)
   }
 
+  /** A turn no longer waits for the verb that it called under that number. */
+  cancelCall(correlation: number): void {
+    const call = this.calls.get(correlation)
+    this.calls.delete(correlation)
+    call?.withdrawn.abort()
+  }
+
   /** Of how many runs it has messages, where each is of another. */
   get openRuns(): number {
     const { handed } = this.mailbox
@@ -296,4 +303,12 @@ export interface RestartTime {
   at: number
   epoch: number
   delayMs: number
+}
+
+/** A turn that waits. */
+export interface Waiter {
+  readonly cell: Cell
+  readonly turn: number
+  /** The agent's own number for the wait. */
+  readonly correlation: number
 }

@@ -2,12 +2,13 @@
  * The rooms of the supervisor, as they see each other: what each can be asked. Each interface has its class in the
  * file of that name; supervision/supervisor.ts joins them.
  */
+
 import type { Observable } from 'rxjs'
 import type { PatchNotice, RosterEntry } from '../../actors/definition/assignment.ts'
 import type { SyncResult } from '../../actors/definition/context/context.ts'
 import type { Logger } from '../../actors/definition/logger.ts'
 import type { Scheduler } from '../../clock.ts'
-import type { AgentTerminatedError, DramatisError, UnknownAgentError } from '../../errors.ts'
+import type { AgentTerminatedError, DramatisError } from '../../errors.ts'
 import type { Directory } from '../../mailbox/codec.ts'
 import type { DeadLetterReason } from '../../mailbox/dead-letters.ts'
 import type { Envelope } from '../../mailbox/mailbox.ts'
@@ -19,9 +20,10 @@ import type { HostFrames, OwnFrame, Question } from '../log/host-frames.ts'
 import type { Batch, FrameBlock, Unrecorded } from '../log/records.ts'
 import type { LimitNotices } from '../logging/limit-notices.ts'
 import type { DelegationBound } from '../settings/delegation-bound.ts'
+import type { SyncPointSettings } from '../settings/sync-points.ts'
 import type { Spawner, ThreadExit } from '../threads/thread.ts'
-import type { OpenGeneration, Waiter } from '../verbs/sync-rules.ts'
-import type { Cell, HeldTask, OpenRequest } from './cell.ts'
+import type { AgentDirectory } from './agent-directory.ts'
+import type { Cell, HeldTask, OpenRequest, Waiter } from './cell.ts'
 import type { Life } from './life.ts'
 import type { RunState } from './run-state.ts'
 
@@ -61,7 +63,6 @@ export interface Admitting {
   message(sender: Cell, run: RunState, memory: Memory, at: number, settle: OpenRequest['settle'], giver?: Cell): void
   accept(callee: Cell, envelope: Envelope<RunState>): void
   waits(callee: Cell, envelope: Envelope<RunState>): void
-  unknown(name: string, run: RunState): UnknownAgentError
   release(held: HeldTask): void
 }
 
@@ -215,9 +216,6 @@ export interface Redelivering {
 /** The verbs that the host serves. */
 export interface Serving {
   serve(cell: Cell, run: RunState, memory: Memory, at: number): void
-  cancel(cell: Cell, correlation: number): void
-  /** Other runs may write on its board, too. */
-  sharesBoard(run: RunState): boolean
 }
 
 /** A turn that waits for a model or a person. */
@@ -240,6 +238,11 @@ export interface Pausing {
   pausedMsOfAttempt(envelope: Envelope<RunState>, now: number): number
   /** How long what that turn waits for now has stood in line behind models and people. A walk, for a deadline that would pass. */
   inLineMs(cell: Cell, envelope: Envelope<RunState>, now: number): number
+}
+
+/** Who can write on a blackboard. */
+export interface SharingBoards {
+  isShared(run: RunState): boolean
 }
 
 /** Where agents wait for each other. */
@@ -276,6 +279,8 @@ export interface Core extends Directory {
   readonly deaths: Dying
   readonly redelivery: Redelivering
   readonly calls: Serving
+  readonly boards: SharingBoards
+  readonly directory: AgentDirectory
   readonly pauses: Pausing
   readonly sharedWords: Comparing
   readonly limits: LimitNotices
@@ -292,8 +297,6 @@ export interface Core extends Directory {
   delegationBound: DelegationBound
   /** Who has that name; who had it last, where nobody has it any more. */
   cell(name: string, run?: RunState): Cell | undefined
-  /** Somebody who is not in the team, and whom the registry has by now. */
-  newcomer: (name: string) => Cell | undefined
   /** The agents of the team that there are now, and those of that run alone. */
   agents(run?: RunState): Cell[]
   /** By index; '' where an agent of one run is, or was. */
@@ -316,4 +319,19 @@ export type Part = (core: Core) => {
   /** A wait in that run, or the run, has come to its end by its time alone. */
   overdue?(run: RunState): void
   close?(): void
+}
+
+/** A generation that somebody waits for, as detectors see it. */
+export interface OpenGeneration {
+  readonly run: RunState
+  readonly point: SyncPointSettings
+  readonly generation: number
+  /** Turns that have arrived. Such a turn may be between two attempts. */
+  readonly arrived: Iterable<Waiter>
+  /** Turns of the protocol script that wait for its result alone. */
+  readonly watchers: Iterable<Waiter>
+  /** Required agents that have not arrived, by name. */
+  readonly missing: readonly string[]
+  /** Ends it now as the point's `onTimeout` says; `reason` is the cause of what an 'abort' rejects with. */
+  giveUp(reason: DramatisError): void
 }

@@ -39,17 +39,25 @@ import { MailboxRoom } from '../mailboxes/mailbox-room.ts'
 import { Verdicts } from '../mailboxes/receipts.ts'
 import { SharedWords } from '../mailboxes/shared-words.ts'
 import { DELEGATION_BOUND, type DelegationBound } from '../settings/delegation-bound.ts'
-import { Seats } from '../state/agent-directory.ts'
+import { AgentDirectory } from '../state/agent-directory.ts'
 import type { Cell } from '../state/cell.ts'
 import { type Core, type Gate, OPEN_GATE, type Part } from '../state/core.ts'
 import { letterOf, letterOfRemains, type MadeLetter } from '../state/dead-letter.ts'
 import { RunState } from '../state/run-state.ts'
+import { escalationVerbs } from '../tasks/escalation.ts'
+import { Handoffs } from '../tasks/handoffs.ts'
+import { Reassignments } from '../tasks/reassignments.ts'
 import type { Spawner } from '../threads/thread.ts'
+import { HostTools } from '../tools/host-tools.ts'
 import { Withdrawals } from '../turns/cancellation.ts'
 import { Redelivery } from '../turns/redelivery.ts'
 import { Settlement } from '../turns/settlement.ts'
+import { type BoardSettings, Boards } from '../verbs/boards.ts'
 import { HostCalls } from '../verbs/calls.ts'
 import { DeadlinePauses } from '../verbs/deadline-pauses.ts'
+import { watchVerbs } from '../verbs/death-watch.ts'
+import { decisionVerbs } from '../verbs/decisions.ts'
+import { asksPerson, personVerbs } from '../verbs/questions.ts'
 import { SyncPoints } from '../verbs/sync-points.ts'
 import { Deaths } from './exits.ts'
 import { Lives } from './lifecycle.ts'
@@ -67,6 +75,12 @@ export interface SupervisorOptions {
   /** Of the team; names beyond it are refused. */
   capacity: number
   parts: readonly Part[]
+  /** Finds an agent that the registry has and the team does not have yet; nobody. */
+  newcomer?: (name: string) => Cell | undefined
+  /** Whether somebody can have a handle of that run, and so answer the questions of its agents; always. */
+  hasHandle?: (run: RunState) => boolean
+  /** Whose the blackboards are; there is none. */
+  blackboard?: BoardSettings
 }
 
 export class Supervisor implements Core {
@@ -75,7 +89,7 @@ export class Supervisor implements Core {
   readonly redactor: Redactor
   readonly spawner: Spawner
   readonly team: TeamMemory
-  readonly seats: Seats
+  readonly directory: AgentDirectory
   readonly cells: readonly Cell[]
   readonly actors: readonly Cell[]
   readonly runs = new Map<number, RunState>()
@@ -94,11 +108,12 @@ export class Supervisor implements Core {
   readonly lives: Lives
   readonly deaths: Deaths
   readonly redelivery: Redelivery
+  readonly boards: Boards
+  readonly tools: HostTools
   readonly calls: HostCalls
   readonly pauses: DeadlinePauses
   readonly sharedWords: SharedWords
   readonly limits: LimitNotices
-  newcomer: Core['newcomer'] = () => undefined
   readonly syncPoints: SyncPoints
   readonly records$: Observable<Batch>
   gate: Gate = OPEN_GATE
@@ -122,9 +137,9 @@ export class Supervisor implements Core {
     this.limits = new LimitNotices(this.clock, this.logger)
     this.spawner = options.spawner
     this.team = new TeamMemory(options.capacity)
-    this.seats = new Seats(this.team)
-    this.cells = this.seats.cells
-    this.actors = this.seats.actors
+    this.directory = new AgentDirectory(this.team, options.newcomer)
+    this.cells = this.directory.cells
+    this.actors = this.directory.actors
     this.frames = new HostFrames(options.clock)
     this.router = new Router(this)
     this.admission = new Admission(this)
@@ -139,10 +154,16 @@ export class Supervisor implements Core {
     this.lives = new Lives(this)
     this.deaths = new Deaths(this)
     this.redelivery = new Redelivery(this)
-    this.calls = new HostCalls(this)
     this.pauses = new DeadlinePauses(this)
     this.sharedWords = new SharedWords(this)
     this.syncPoints = new SyncPoints(this)
+    this.boards = new Boards(this, options.blackboard ?? { scope: false, waitTimeoutMs: 600_000 })
+    const ask = asksPerson(this, options.hasHandle ?? (() => true))
+    this.tools = new HostTools(this, ask)
+    this.calls = new HostCalls(this)
+    for (const { verbs } of [this.boards, this.syncPoints, this.tools, new Handoffs(this), new Reassignments(this)])
+      this.calls.register(verbs)
+    this.calls.register([...personVerbs(ask), ...watchVerbs(this), ...decisionVerbs(this), ...escalationVerbs(this)])
     this.records$ = this.#records.asObservable()
     for (const part of options.parts) this.attach(part)
   }
@@ -169,23 +190,23 @@ export class Supervisor implements Core {
   // ---- who is there
 
   cell(name: string, run?: RunState): Cell | undefined {
-    return this.seats.cell(name, run)
+    return this.directory.cell(name, run)
   }
 
   agents(run?: RunState): Cell[] {
-    return this.seats.agents(run)
+    return this.directory.agents(run)
   }
 
   name(index: number): string {
-    return this.cells[index]?.name ?? `#${index}`
+    return this.directory.name(index)
   }
 
   names(): string[] {
-    return this.seats.names()
+    return this.directory.names()
   }
 
   get shortestQueueMs(): number | undefined {
-    return this.seats.shortestQueueMs
+    return this.directory.shortestQueueMs
   }
 
   idOf(envelope: { memory: Memory; at: number }): string {

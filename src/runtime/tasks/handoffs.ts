@@ -6,6 +6,7 @@
  * message: deadlines, cancellation and the chain of who waits for whom see the target, and what the source returns answers
  * nobody.
  */
+import { ACKNOWLEDGE, type Verb } from '../../actors/definition/trust.ts'
 import type { HandoffRequest } from '../../actors/turn/handoff.ts'
 import { CancelledError, DelegationRefusedError, type DramatisError } from '../../errors.ts'
 import { errorOf, isFailure } from '../../mailbox/codec.ts'
@@ -23,6 +24,7 @@ import type { Core } from '../state/core.ts'
 import type { RunState } from '../state/run-state.ts'
 import { stepsOf } from '../state/turn-steps.ts'
 import { cutOffAfterHandoff } from '../turns/redelivery.ts'
+import type { HostVerb } from '../verbs/host-verb.ts'
 
 /** One handoff on its way: whose turn gives its duty away, and to whom. */
 interface Handoff {
@@ -44,6 +46,13 @@ export class Handoffs {
     this.#core = core
   }
 
+  get verbs(): [Verb, HostVerb][] {
+    return [
+      ['handoff', (args, { cell, run, turn }, signal) => this.handOff(cell, run, turn, args as object, signal)],
+      [ACKNOWLEDGE, (_args, { cell, turn }) => this.acknowledged(cell, turn)],
+    ]
+  }
+
   /** Resolves when the target has acknowledged; rejects with why it will not do it. */
   async handOff(from: Cell, run: RunState, turn: number, given: object, signal: AbortSignal): Promise<void> {
     const request = given as Partial<HandoffRequest>
@@ -52,7 +61,7 @@ export class Handoffs {
     const summary = String(request.summary ?? this.#summary(from, own, request))
     const name = String(request.to)
     this.#record('summarized', { run, from, own, name }, { summary })
-    const to = this.#target(name, run)
+    const to = this.#core.directory.require(name, run)
     const refusal = handoffRefusal(this.#core, from, to, turn, offered(request.offer))
     if (refusal) throw refusal
     const handoff: Handoff = { run, from, own, name, to }
@@ -79,12 +88,6 @@ export class Handoffs {
   acknowledged(agent: Cell, turn: number): void {
     const envelope = agent.holderOf(turn)?.mailbox.handed.get(turn)
     if (envelope) this.#offers.get(envelope)?.()
-  }
-
-  #target(name: string, run: RunState): Cell {
-    const cell = this.#core.cell(name, run) ?? this.#core.newcomer(name)
-    if (cell?.settings.counted) return cell
-    throw this.#core.admission.unknown(name, run)
   }
 
   #ask(handoff: Handoff, question: Question, signal: AbortSignal): Promise<void> {

@@ -3,6 +3,7 @@
  * on the manager's behalf: the manager's right to delegate decides, and the new owner has a task on the board. The turn that
  * had asked waits for it, as for a delegation of its own.
  */
+import type { Verb } from '../../actors/definition/trust.ts'
 import type { ReassignRequest } from '../../actors/turn/escalate.ts'
 import { CancelledError, DelegationRefusedError, type DramatisError } from '../../errors.ts'
 import { decodeMessage, errorOf, isFailure, jsonIn } from '../../mailbox/codec.ts'
@@ -20,6 +21,7 @@ import { framesOf } from '../log/run-log.ts'
 import type { Cell, OpenRequest } from '../state/cell.ts'
 import type { Core } from '../state/core.ts'
 import { directoryOf, type RunState } from '../state/run-state.ts'
+import type { HostVerb } from '../verbs/host-verb.ts'
 
 type Step = Extract<HostRecord, { kind: 'reassignment' }>['step']
 
@@ -38,22 +40,20 @@ export class Reassignments {
     this.#core = core
   }
 
+  get verbs(): [Verb, HostVerb][] {
+    return [['reassign', (args, { cell, run, turn }, signal) => this.reassign(cell, run, turn, args as object, signal)]]
+  }
+
   /** Resolves with the answer of the new owner; rejects with why there is none. */
   async reassign(from: Cell, run: RunState, turn: number, given: object, signal: AbortSignal): Promise<AgentMessage> {
     const request = given as Partial<ReassignRequest>
     const own = from.holderOf(turn)?.mailbox.handed.get(turn)
-    const by = this.#agent(String(request.by), run)
-    const to = this.#agent(String(request.to), run)
+    const by = this.#core.directory.require(String(request.by), run)
+    const to = this.#core.directory.require(String(request.to), run)
     if (!own || !hasDecided(from, own, by, to)) throw notDecided(from, by, to)
     const refusal = reassignRefusal(this.#core, by, from, to, turn)
     if (refusal) throw refusal
     return this.#ask({ from, own, by, to }, questionOf(request, own), signal)
-  }
-
-  #agent(name: string, run: RunState): Cell {
-    const cell = this.#core.cell(name, run) ?? this.#core.newcomer(name)
-    if (cell?.settings.counted) return cell
-    throw this.#core.admission.unknown(name, run)
   }
 
   #record(step: Step, { from, own, by, to }: Reassignment): void {

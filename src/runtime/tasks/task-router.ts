@@ -14,7 +14,7 @@ import { statusOf } from '../state/busiest.ts'
 import type { Cell } from '../state/cell.ts'
 import type { Core } from '../state/core.ts'
 import type { RunState } from '../state/run-state.ts'
-import type { HostVerb } from '../verbs/calls.ts'
+import type { HostVerb } from '../verbs/host-verb.ts'
 
 /** Tokens that an agent may still use in a run. */
 export type TokensLeft = (run: RunState, cell: Cell) => number
@@ -87,9 +87,9 @@ export class TaskRouter {
 
   /** Whom the task names. */
   #assigned({ assignedTo }: RoutedTask, { among }: RouteOptions, run: RunState): Choice {
-    const asked = among?.map((name) => this.#agent(name, run))
+    const asked = among?.map((name) => this.#core.directory.requirePresent(name, run))
     if (assignedTo === null) return { able: undefined, why: 'the task is assigned to nobody' }
-    const cell = this.#agent(assignedTo, run)
+    const cell = this.#core.directory.requirePresent(assignedTo, run)
     if (asked && !asked.includes(cell)) return { able: undefined, why: `"${assignedTo}" is not among those asked for` }
     const obstacle = obstacleOf(cell)
     if (obstacle) return { able: undefined, why: `"${cell.name}" ${obstacle}` }
@@ -99,7 +99,9 @@ export class TaskRouter {
 
   /** Who can get the task, and why the others cannot. */
   #look(task: RoutedTask, { among, inputTypes = [], outputTypes = [] }: RouteOptions, run: RunState) {
-    const cells = among ? new Set(among.map((name) => this.#agent(name, run))) : this.#core.agents(run)
+    const cells = among
+      ? new Set(among.map((name) => this.#core.directory.requirePresent(name, run)))
+      : this.#core.agents(run)
     const able: Able[] = []
     const others: string[] = []
     for (const cell of cells) {
@@ -113,12 +115,6 @@ export class TaskRouter {
       else others.push(`"${cell.name}": ${standing.why}`)
     }
     return { able, others: others.join('; ') }
-  }
-
-  #agent(name: string, run: RunState): Cell {
-    const cell = this.#core.cell(name, run) ?? this.#core.newcomer(name)
-    if (cell?.settings.counted && !cell.removed) return cell
-    throw this.#core.admission.unknown(name, run)
   }
 
   /** Whose turn is longest ago. */

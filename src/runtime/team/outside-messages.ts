@@ -155,10 +155,7 @@ export class Posting {
         { path: 'recipient', got: recipients },
       )
     const run = this.#runOf(message)
-    const target =
-      this.#supervisor.cell(recipient, run) ??
-      this.#supervisor.newcomer(recipient) ??
-      this.#supervisor.cells[USER_INDEX]!
+    const target = this.#supervisor.directory.find(recipient, run) ?? this.#supervisor.cells[USER_INDEX]!
     return new Promise((resolve, reject) => {
       const settle = (memory: Memory, at: number) => {
         const { redactor } = this.#supervisor
@@ -217,7 +214,7 @@ export class Posting {
     const refusal = refusalInItsName(sender, 'blackboard.write')
     if (refusal) throw refusal
     const { entryType = 'fact', ...options } = (message.metadata ?? {}) as WriteOptions & { entryType?: string }
-    await this.#supervisor.calls
+    await this.#supervisor.boards
       .view(this.#runOf(message), sender.name)
       .write(message.content, message.structuredData ?? null, entryType, options)
   }
@@ -236,7 +233,7 @@ export class Posting {
       })
     const refusal = refusalInItsName(sender, 'subscribe')
     if (refusal) throw refusal
-    this.#supervisor.calls.subscribe(sender, this.#runOf(message), message.content)
+    this.#supervisor.boards.subscribe(sender, this.#runOf(message), message.content)
   }
 
   #managerOf(message: MessageInput, sender: Cell): string | string[] {

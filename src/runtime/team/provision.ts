@@ -110,7 +110,7 @@ export class Provision {
   async toolsOf(cell: Cell): Promise<AssignedTools> {
     const { resolveFrom: from } = this.#settings
     const { inline, modules, isolated, names } = cell.settings.tools
-    const rehearsed = this.#supervisor.calls.tools.rehearsal.isPossible
+    const rehearsed = this.#supervisor.tools.rehearsal.isPossible
     if (this.#kit) {
       const local = [...modules, ...isolated].map((tool) => ({ ...tool, bundled: false, shown: tool.module }))
       return { host: inline.map(specOf), modules: local, names: [...names], rehearsed }
@@ -119,7 +119,7 @@ export class Provision {
       const { href, bundled, shown } = await loadable(module, `${option}.module`, { from })
       return { module: href, bundled, shown, export: name, option }
     })
-    const [host, ...found] = await Promise.all([this.#supervisor.calls.tools.specsOf(cell, from), ...code])
+    const [host, ...found] = await Promise.all([this.#supervisor.tools.specsOf(cell, from), ...code])
     return { host, modules: found, names: [...names], rehearsed }
   }
 

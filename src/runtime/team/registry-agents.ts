@@ -140,6 +140,6 @@ export class Newcomers {
   #known(name: string, run: RunState): Cell {
     const cell = this.#supervisor.cell(name, run)
     if (cell?.settings.counted && !cell.removed) return cell
-    throw this.#supervisor.admission.unknown(name, run)
+    throw this.#supervisor.directory.unknown(name, run)
   }
 }

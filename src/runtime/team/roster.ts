@@ -10,7 +10,6 @@ import type { Cell } from '../state/cell.ts'
 import { agentCell, fixedCell } from '../state/cell-settings.ts'
 import { FIXED_NAMES } from '../state/core.ts'
 import type { RunState } from '../state/run-state.ts'
-import { unknownAgent } from '../state/unknown-agent.ts'
 import type { Supervisor } from '../supervision/supervisor.ts'
 import { type AgentInstance, type AgentInstanceHost, agentInstance } from './agent-instance.ts'
 import type { Newcomers } from './registry-agents.ts'
@@ -27,12 +26,12 @@ export class Roster {
     this.#supervisor = supervisor
     this.#settings = settings
     this.#host = host
-    for (const name of FIXED_NAMES) supervisor.seats.add(name, fixedCell(name, settings))
+    for (const name of FIXED_NAMES) supervisor.directory.add(name, fixedCell(name, settings))
     for (const [at, agent] of settings.agents.entries()) this.#enter(agent, `agents[${at}]`)
   }
 
   get(name: string): AgentInstance | undefined {
-    if (!this.#supervisor.cell(name)) this.#supervisor.newcomer(name)
+    if (!this.#supervisor.cell(name)) this.#supervisor.directory.find(name)
     return this.#instances.get(name)
   }
 
@@ -41,7 +40,7 @@ export class Roster {
   }
 
   #enter(agent: AgentSettings, option: string): Cell {
-    const cell = this.#supervisor.seats.add(agent.name, agentCell(agent, option))
+    const cell = this.#supervisor.directory.add(agent.name, agentCell(agent, option))
     this.#instances.set(agent.name, agentInstance(cell, agent.role, this.#host))
     return cell
   }
@@ -111,7 +110,7 @@ export class Roster {
 
   #addTo(run: RunState, role: AgentRole): Cell {
     const agent = this.#settings.newcomer(role, 'role', namesOf(this.#supervisor.agents(run)))
-    const cell = this.#supervisor.seats.add(agent.name, agentCell(agent, 'role'), run)
+    const cell = this.#supervisor.directory.add(agent.name, agentCell(agent, 'role'), run)
     this.#introduce(cell)
     return cell
   }
@@ -188,9 +187,7 @@ export class Roster {
 
   /** The agent of that name. Throws `UnknownAgentError`. */
   present(name: string): Cell {
-    const cell = this.#supervisor.cell(name) ?? this.#supervisor.newcomer(name)
-    if (cell?.settings.counted && !cell.removed) return cell
-    throw unknownAgent(name, namesOf(this.#supervisor.agents()))
+    return this.#supervisor.directory.requirePresent(name)
   }
 }
 

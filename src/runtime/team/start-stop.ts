@@ -74,7 +74,7 @@ export class TeamLife {
   }
 
   async #close(drainMs: number): Promise<void> {
-    const { clock, lives, cells, calls, spawner } = this.#supervisor
+    const { clock, lives, cells, tools, spawner } = this.#supervisor
     this.#runs.closing = true
     if (drainMs > 0) {
       const drained = new AbortController()
@@ -84,7 +84,7 @@ export class TeamLife {
     this.#runs.abortAll(new RunAbortedError('The team was closed.', { reason: 'close' }))
     await this.#runs.quiet()
     for (const cell of [...cells].slice(ORCHESTRATOR_INDEX).reverse()) await lives.endAll(cell)
-    await Promise.all([spawner.close(), calls.tools.close()])
+    await Promise.all([spawner.close(), tools.close()])
     this.#supervisor.close()
   }
 }

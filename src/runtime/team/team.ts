@@ -70,12 +70,15 @@ export class TeamRuntime extends TeamRuns {
         MAX_AGENTS,
       ),
       parts: partsOf(settings, protocol, this.tallies),
+      newcomer: (name) => (this.runBook.closing ? undefined : this.#newcomers?.find(name)),
+      hasHandle: (run) => this.runBook.get(run.id)?.state === run,
+      blackboard: { scope: settings.blackboard, waitTimeoutMs: settings.globalTimeoutMs },
     })
     this.supervisor.delegationBound = settings.delegation
     const tracing = settings.telemetry && new Tracing(settings.telemetry, this.supervisor)
     if (tracing) {
       this.supervisor.attach(tracing.part) // before what lets runs be forgotten
-      this.supervisor.calls.tools.around = tracing.aroundTool
+      this.supervisor.tools.around = tracing.aroundTool
     }
     this.runBook = new RunBook(this.supervisor, settings, () => this.#life.whenStarted(), tracing)
     this.supervisor.attach(this.runBook.part)
@@ -84,11 +87,10 @@ export class TeamRuntime extends TeamRuns {
     if (bounds) this.supervisor.attach(livelock(bounds, (run, error) => this.runBook.fail(run, error)))
     this.#posting = new Posting(this.supervisor, this.runBook)
     this.#letters = new Letters(this.supervisor, this.runBook)
-    this.supervisor.calls.mayBeAnswered = (run) => this.runBook.get(run.id)?.state === run
-    this.supervisor.calls.spawn = (run, role) => this.#roster.spawn(run, role)
-    this.supervisor.calls.define = (by, run, type) => this.#roster.define(by, run, type, this.#newcomers)
-    this.supervisor.calls.boardScope = settings.blackboard
-    this.supervisor.calls.waitTimeoutMs = settings.globalTimeoutMs
+    this.supervisor.calls.register([
+      ['spawn', (role, { run }) => this.#roster.spawn(run, role as object)],
+      ['define', (type, { cell, run }) => this.#roster.define(cell, run, type as object, this.#newcomers)],
+    ])
     serveTeamVerbs(this.supervisor, settings, kit, tracing)
     this.supervisor.syncPoints.declare(settings.syncPoints)
     this.#roster = new Roster(this.supervisor, settings, {
@@ -102,7 +104,7 @@ export class TeamRuntime extends TeamRuns {
   }
 
   #newcomersOf(registry: AgentRegistry): Newcomers {
-    const newcomers = new Newcomers(this.supervisor, registry, {
+    return new Newcomers(this.supervisor, registry, {
       join: (role, expected) => this.#roster.add(role, expected),
       begin: async (cell) => {
         if (this.#life.hasBegun) await this.#roster.begin(cell)
@@ -110,8 +112,6 @@ export class TeamRuntime extends TeamRuns {
       leave: (cell) => this.#roster.dismiss(cell),
       left: (name) => this.#roster.left(name),
     })
-    this.supervisor.newcomer = (name) => (this.runBook.closing ? undefined : newcomers.find(name))
-    return newcomers
   }
 
   // ---- life

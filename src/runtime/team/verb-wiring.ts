@@ -8,6 +8,7 @@ import type { Supervisor } from '../supervision/supervisor.ts'
 import { TaskRouter } from '../tasks/task-router.ts'
 import type { Tracing } from '../telemetry/tracing.ts'
 import { NO_REHEARSAL, type ToolRehearsal, toolRehearsal } from '../tools/tool-rehearsal.ts'
+import type { HostVerb } from '../verbs/host-verb.ts'
 import { sharedStateVerbs } from '../verbs/shared-state.ts'
 import { MemoryStore } from '../verbs/state-store.ts'
 import type { TeamKit } from './provision.ts'
@@ -19,11 +20,11 @@ export function serveTeamVerbs(
   tracing: Tracing | undefined,
 ): void {
   const { models, budget, clock, taskRouting, realTools } = settings
-  const { calls } = supervisor
+  const { calls, pauses } = supervisor
   const { layer, left } = budgets(budget, supervisor)
   const inPlace = kit?.model && retries(kit.model, { clock, provider: 'the test', pause: atOnce })
-  if (!realTools) calls.tools.rehearsal = rehearsalOf(supervisor, settings, kit)
-  else if (kit?.outside) calls.tools.rehearsal = outsideOf(kit.outside)
+  if (!realTools) supervisor.tools.rehearsal = rehearsalOf(supervisor, settings, kit)
+  else if (kit?.outside) supervisor.tools.rehearsal = outsideOf(kit.outside)
   const gateway = new ModelGateway({
     clock,
     resolve(wanted, { cell, run }) {
@@ -37,11 +38,11 @@ export function serveTeamVerbs(
     redactor: supervisor.redactor,
     layers: [...(tracing ? [tracing.layer] : []), layer], // a span has the wait for tokens in it
   })
-  calls.verbs.set('model', gateway.verb)
+  const ask: HostVerb = (args, caller, signal) => pauses.during(caller, async () => gateway.verb(args, caller, signal))
+  calls.register([['model', ask]])
   const router = new TaskRouter(supervisor, taskRouting, left)
   const shared = sharedStateVerbs(supervisor, new MemoryStore()) // the only log store there is, is the team's memory
-  for (const [operation, verb] of [...modelTurnVerbs(supervisor), ...router.verbs, ...shared])
-    calls.verbs.set(operation, verb)
+  calls.register([...modelTurnVerbs(supervisor), ...router.verbs, ...shared])
 }
 
 /** A test waits for its run: it would wait for ever if a pause between two attempts waited for the test's clock. */
@@ -62,8 +63,8 @@ function rehearsalOf(supervisor: Supervisor, { models }: TeamSettings, kit: Team
   })
 }
 
-function simulatedTools({ actors, calls }: Supervisor): string {
-  const names = [...new Set(actors.flatMap((cell) => calls.tools.harmfulOf(cell)))].sort()
+function simulatedTools({ actors, tools }: Supervisor): string {
+  const names = [...new Set(actors.flatMap((cell) => tools.harmfulOf(cell)))].sort()
   if (names.length === 0) return ''
   const these =
     names.length === 1 ? 'This tool does not run, but is' : `These ${names.length} tools do not run, but are`

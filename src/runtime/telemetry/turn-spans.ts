@@ -30,7 +30,7 @@ import type { Batch, FrameBlock, HostRecord } from '../log/records.ts'
 import type { TracePlace } from '../settings/telemetry.ts'
 import { type Core, ORCHESTRATOR_INDEX } from '../state/core.ts'
 import type { RunState } from '../state/run-state.ts'
-import type { ToolWaiter } from '../tools/host-tools.ts'
+import type { VerbWaiter } from '../verbs/host-verb.ts'
 import { turnAttributes } from './attributes.ts'
 import type { OpenTurn } from './open-turn.ts'
 import type { Span, Spans } from './spans.ts'
@@ -79,7 +79,7 @@ export class TurnSpans {
   }
 
   /** Of a tool that the host runs for that turn. */
-  toolOf({ run, cell, turn, correlation }: ToolWaiter): Span | undefined {
+  toolOf({ run, cell, turn, correlation }: VerbWaiter): Span | undefined {
     const open = this.#turns.get(keyOf(run.index, cell.index, turn))
     return open && this.#tools.ofCall(open, correlation)
   }

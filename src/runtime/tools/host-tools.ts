@@ -3,6 +3,7 @@ import { approvalOf, assertApproved } from '../../actors/definition/approval.ts'
 import type { AssignedTools } from '../../actors/definition/assignment.ts'
 import type { Logger, LogLevel } from '../../actors/definition/logger.ts'
 import type { ToolDefinition } from '../../actors/definition/tool.ts'
+import type { Verb } from '../../actors/definition/trust.ts'
 import { runTool, type ToolCaller } from '../../actors/tools/run-tool.ts'
 import {
   ConfigurationError,
@@ -16,7 +17,8 @@ import type { ToolSettings } from '../settings/tools.ts'
 import type { Cell } from '../state/cell.ts'
 import type { Core } from '../state/core.ts'
 import type { RunState } from '../state/run-state.ts'
-import type { Waiter } from '../verbs/sync-rules.ts'
+import type { HostVerb, VerbWaiter } from '../verbs/host-verb.ts'
+import type { AskPerson } from '../verbs/questions.ts'
 import { IsolatedTools } from './isolated-tools.ts'
 import { NO_REHEARSAL, type ThreadTool, type ToolRehearsal, threadTool } from './tool-rehearsal.ts'
 
@@ -29,16 +31,8 @@ export interface ToolCall {
   simulated?: Partial<ThreadTool>
 }
 
-/** Asks whoever has a handle of the run. */
-export type AskPerson = (waiter: ToolWaiter, question: object, signal: AbortSignal) => Promise<string>
-
-/** Which call of which turn it is that waits for a tool. */
-export interface ToolWaiter extends Waiter {
-  readonly run: RunState
-}
-
 /** Does the work of a call where it is to be done: below its span. */
-export type AroundTool = <T>(waiter: ToolWaiter, work: () => Promise<T>) => Promise<T>
+export type AroundTool = <T>(waiter: VerbWaiter, work: () => Promise<T>) => Promise<T>
 
 /** A call that has begun. */
 interface Begun {
@@ -61,6 +55,13 @@ export class HostTools {
     this.#core = core
     this.#ask = ask
     this.#isolated = new IsolatedTools(core.clock, core.logger)
+  }
+
+  get verbs(): [Verb, HostVerb][] {
+    return [
+      ['tool', (args, caller, signal) => this.call(caller, args as Partial<ToolCall>, signal)],
+      ['tool.simulated', (args, { run }) => this.isSimulated(run, args as object)],
+    ]
   }
 
   /** What is to be known of those that the host runs, before the agent starts. Rejects as `IsolatedTools.load` does. */
@@ -90,7 +91,7 @@ export class HostTools {
 
   /** Its output, a JSON value. Each call is told of in the run, from its beginning to its end. */
   async call(
-    waiter: ToolWaiter,
+    waiter: VerbWaiter,
     { name, input, callId, simulated }: Partial<ToolCall>,
     signal: AbortSignal,
   ): Promise<unknown> {

@@ -24,7 +24,7 @@ export class Withdrawals implements Withdrawing {
   cancel(caller: Cell, correlation: number, reason: DramatisError | undefined): void {
     const request = caller.open.get(correlation)
     if (!request) {
-      if (caller.calls.has(correlation)) this.#core.calls.cancel(caller, correlation)
+      if (caller.calls.has(correlation)) caller.cancelCall(correlation)
       else
         for (const sent of caller.broadcasts.get(correlation)?.copies ?? [correlation]) this.#cancelSend(caller, sent)
       return
@@ -91,8 +91,7 @@ export class Withdrawals implements Withdrawing {
       this.#logCancel(request)
       waits.push(this.#takeOut(request, run.ending))
     }
-    for (const [correlation, call] of [...cell.calls])
-      if (call.turn === turn) this.#core.calls.cancel(cell, correlation)
+    for (const [correlation, call] of [...cell.calls]) if (call.turn === turn) cell.cancelCall(correlation)
     return waits
   }
 

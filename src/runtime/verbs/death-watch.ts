@@ -2,14 +2,23 @@
  * Rule 14: who watches an agent is told once when it is gone for good, also if it is gone already. A watch is kept here,
  * not in the watcher's thread, so it survives its restarts; it ends with its run.
  */
+import type { Verb } from '../../actors/definition/trust.ts'
 import type { DramatisError } from '../../errors.ts'
 import { reportTo } from '../admission/reports.ts'
 import type { Cell } from '../state/cell.ts'
 import type { Core } from '../state/core.ts'
 import type { RunState, Watch } from '../state/run-state.ts'
+import type { HostVerb } from './host-verb.ts'
+
+export const watchVerbs = (core: Core): [Verb, HostVerb][] => [
+  [
+    'watch',
+    (args, { cell, run }) => watch(core, cell, run, core.directory.require((args as { agent: string }).agent, run)),
+  ],
+]
 
 /** However often it asks: it is told once of each end that it has watched for. */
-export function watch(core: Core, watcher: Cell, run: RunState, { index, name, gone }: Cell): void {
+function watch(core: Core, watcher: Cell, run: RunState, { index, name, gone }: Cell): void {
   const key = `${watcher.index} ${index}`
   const known = run.watches.get(key) ?? {
     watcher: watcher.index,

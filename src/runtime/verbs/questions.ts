@@ -2,11 +2,13 @@
  * Questions of agents to a person. Each is an event of its run; whoever has a handle of the run answers it. A question stands
  * in the log like any call to the host, so one that is open when its agent dies stays open, and its answer is not asked for again.
  */
+import type { Verb } from '../../actors/definition/trust.ts'
 import { ConfigurationError, MessageRejectedError, RequestTimeoutError, shown } from '../../errors.ts'
 import { onAbort } from '../../on-abort.ts'
 import type { Cell } from '../state/cell.ts'
-import type { Core } from '../state/core.ts'
+import type { Core, ThinkingTurn } from '../state/core.ts'
 import type { RunState } from '../state/run-state.ts'
+import type { HostVerb } from './host-verb.ts'
 
 /** What `ask` sends. `timeoutMs`: until somebody has answered. */
 export interface AskRequest {
@@ -21,8 +23,25 @@ export interface AskRequest {
 const LONGEST = 24_000 // an approval has the whole input of a tool
 const MOST_CHOICES = 100
 
+/** Asks whoever has a handle of the run; the time that the person takes counts for no deadline. */
+export type AskPerson = (waiter: ThinkingTurn, question: object, signal: AbortSignal) => Promise<string>
+
+export const personVerbs = (ask: AskPerson): [Verb, HostVerb][] => [
+  ['ask', (args, caller, signal) => ask(caller, args as object, signal)],
+]
+
+/** `hasHandle`: whether somebody can have a handle of that run, and so answer. */
+export const asksPerson =
+  (core: Core, hasHandle: (run: RunState) => boolean): AskPerson =>
+  (waiter, question, signal) => {
+    const { cell, run } = waiter
+    if (hasHandle(run)) return core.pauses.during(waiter, () => askPerson(core, cell, run, question, signal))
+    const text = `ask: nobody can answer agent "${cell.name}" here: a message from outside of any run began this turn. Ask in a run, which has a handle with answer().`
+    throw new ConfigurationError(text, { path: 'ask', agent: cell.name })
+  }
+
 /** Puts it into the run's events, and waits for the answer. */
-export function askPerson(
+function askPerson(
   core: Core,
   { name, settings }: Cell,
   run: RunState,

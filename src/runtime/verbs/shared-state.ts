@@ -5,7 +5,7 @@ import { LONGEST_KEY } from '../../blackboard/pattern.ts'
 import { ConfigurationError, MessageRejectedError, shown } from '../../errors.ts'
 import type { Cell } from '../state/cell.ts'
 import type { Core } from '../state/core.ts'
-import type { HostCaller, HostVerb } from './calls.ts'
+import type { HostCaller, HostVerb } from './host-verb.ts'
 import { MemoryStore, type StateStore } from './state-store.ts'
 
 /** What a thread gives: anything. */
@@ -68,7 +68,7 @@ function ownerOf(core: Core, owner: unknown, { cell, run }: HostCaller, writes: 
   const name = owner ?? cell.name
   if (typeof name !== 'string') throw wrong('owner', name, 'the name of an agent')
   const found = core.cell(name, run)
-  if (!found?.settings.counted || found.removed) throw core.admission.unknown(name, run)
+  if (!found?.settings.counted || found.removed) throw core.directory.unknown(name, run)
   if (found.index === cell.index) return found
   if (writes) throw notTheOwner(cell.name, name)
   if (!counted || found.settings.info.sharedWith?.includes(cell.name)) return found

@@ -12,10 +12,10 @@ import { type DramatisError, MessageRejectedError, SyncPointTimeoutError } from 
 import { SEND } from '../../mailbox/frame.ts'
 import { onAbort } from '../../on-abort.ts'
 import type { SyncPointSettings } from '../settings/sync-points.ts'
-import type { Cell } from '../state/cell.ts'
-import { type Core, ORCHESTRATOR_INDEX } from '../state/core.ts'
+import type { Cell, Waiter } from '../state/cell.ts'
+import { type Core, type OpenGeneration, ORCHESTRATOR_INDEX } from '../state/core.ts'
 import type { RunState } from '../state/run-state.ts'
-import { fateOf, missingAt, type OpenGeneration, resultOf, type Waiter } from './sync-rules.ts'
+import { fateOf, missingAt, resultOf } from './sync-rules.ts'
 
 interface Settling {
   resolve(result: SyncResult): void

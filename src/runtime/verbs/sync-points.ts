@@ -3,13 +3,16 @@
  * to the host and as such a logged step: it stays when its agent's thread dies, and goes with its turn. Rule 31.
  */
 import type { SyncResult } from '../../actors/definition/context/context.ts'
+import type { Verb } from '../../actors/definition/trust.ts'
 import { ConfigurationError, shown, TurnEndedError } from '../../errors.ts'
 import { nearest } from '../../nearest.ts'
 import type { SyncPointSettings } from '../settings/sync-points.ts'
+import type { Waiter } from '../state/cell.ts'
+import type { OpenGeneration } from '../state/core.ts'
 import { type Core, type Gathering, ORCHESTRATOR_INDEX } from '../state/core.ts'
 import type { RunState } from '../state/run-state.ts'
+import type { HostVerb } from './host-verb.ts'
 import { SyncGenerations } from './sync-generation.ts'
-import type { OpenGeneration, Waiter } from './sync-rules.ts'
 
 export class SyncPoints implements Gathering {
   readonly #core: Core
@@ -20,6 +23,19 @@ export class SyncPoints implements Gathering {
 
   constructor(core: Core) {
     this.#core = core
+  }
+
+  get verbs(): [Verb, HostVerb][] {
+    return [
+      [
+        'sync',
+        (args, caller, signal) => {
+          const { point, data } = args as { point: unknown; data: unknown }
+          return this.arrive(caller.run, point, caller, data, signal)
+        },
+      ],
+      ['synced', (args, caller, signal) => this.watch(caller.run, (args as { point: unknown }).point, caller, signal)],
+    ]
   }
 
   declare(points: readonly SyncPointSettings[]): void {

@@ -189,3 +189,6 @@ export interface ConversationContext {
    */
   ask(question: string, options?: AskOptions): Promise<string>
 }
+
+/** What goes with a task beside it, and a signal that withdraws the task. */
+export type TaskMessageOptions = Pick<RequestOptions, 'metadata' | 'signal'>

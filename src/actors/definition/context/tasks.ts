@@ -2,7 +2,6 @@
 import type { TaskRefusedError } from '../../../errors.ts'
 import type { AgentMessage } from '../../../mailbox/message.ts'
 import type { AgentTask, PendingTask, TaskInput } from '../task.ts'
-import type { RequestOptions } from './context.ts'
 
 /**
  * What came of an escalation: advice; the answer of who has done the task in this one's place; or nothing, and why. Source:
@@ -100,6 +99,3 @@ export interface TaskContext {
   /** The error that refuses the task: `throw context.refuse('why')`. Who asked gets it as `TaskRefusedError`. */
   refuse(reason: string): TaskRefusedError
 }
-
-/** What goes with a task beside it, and a signal that withdraws the task. */
-export type TaskMessageOptions = Pick<RequestOptions, 'metadata' | 'signal'>

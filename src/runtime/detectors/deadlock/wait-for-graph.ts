@@ -15,9 +15,9 @@ import {
 } from '../../../mailbox/frame.ts'
 import type { Envelope } from '../../../mailbox/mailbox.ts'
 import type { Cell, HeldTask, OpenCall, OpenRequest, RequestGroup } from '../../state/cell.ts'
-import type { Core } from '../../state/core.ts'
+import type { Core, OpenGeneration } from '../../state/core.ts'
 import type { RunState } from '../../state/run-state.ts'
-import { isTimed, type OpenGeneration } from '../../verbs/sync-rules.ts'
+import { isTimed } from '../../verbs/sync-rules.ts'
 import type { Wait } from './cycles.ts'
 import { MessageWaits } from './message-waits.ts'
 
@@ -213,7 +213,7 @@ export class WaitEdges {
     const { run } = this.turns[at]!.envelope
     if (waitsFor?.kind === 'handoff') return // the request to the target says it
     if (waitsFor?.kind === 'sync') return this.#sync(at, run, waitsFor.name, number, call)
-    const isTheirs = waitsFor && !run.boardLent && !this.#core.calls.sharesBoard(run)
+    const isTheirs = waitsFor && !run.boardLent && !this.#core.boards.isShared(run)
     const target = isTheirs ? this.#anybody(run) : this.#free()
     this.#wait(at, { kind: 'blackboard', for: waitsFor?.name ?? '', target, number, since, call })
   }

@@ -1,0 +1,137 @@
+/** Blackboards: of the team, of each run, or of a run whose agents use one; and the verbs that reach them. */
+import type { Verb } from '../../actors/definition/trust.ts'
+import { Board } from '../../blackboard/board.ts'
+import type { Blackboard, BlackboardEntry, QueryFilter, WriteOptions } from '../../blackboard/entry.ts'
+import { hostBlackboard } from '../../blackboard/facade.ts'
+import { ConfigurationError, describe } from '../../errors.ts'
+import { ASKS, MANY, SEND, TO_ALL } from '../../mailbox/frame.ts'
+import { copyId } from '../../mailbox/frame-id.ts'
+import { jsonIssue } from '../../mailbox/message.ts'
+import type { BlackboardScope } from '../settings/settings.ts'
+import type { Cell } from '../state/cell.ts'
+import type { Core } from '../state/core.ts'
+import type { RunState } from '../state/run-state.ts'
+import type { HostVerb } from './host-verb.ts'
+
+export interface BoardSettings {
+  readonly scope: BlackboardScope
+  /** How long `waitFor` waits where its caller does not say, in ms. */
+  readonly waitTimeoutMs: number
+}
+
+export class Boards {
+  readonly #core: Core
+  readonly #settings: BoardSettings
+  #teamBoard: Board | undefined
+
+  constructor(core: Core, settings: BoardSettings) {
+    this.#core = core
+    this.#settings = settings
+  }
+
+  get verbs(): [Verb, HostVerb][] {
+    const on = (use: (board: Blackboard, args: Arguments, signal: AbortSignal) => unknown): HostVerb => {
+      return (args, { cell, run }, signal) => use(this.view(run, cell.name), args as Arguments, signal)
+    }
+    return [
+      [
+        'blackboard.write',
+        on((board, { key, value, entryType, options }) => board.write(key, value, entryType, options)),
+      ],
+      ['blackboard.read', on((board, { key }) => board.read(key))],
+      ['blackboard.query', on((board, args) => board.query(args))],
+      ['blackboard.history', on((board, { key }) => board.getHistory(key))],
+      ['blackboard.waitFor', on((board, args, signal) => waitFor(board, args, signal))],
+      ['subscribe', (args, { cell, run }) => this.subscribe(cell, run, (args as Arguments).pattern)],
+    ]
+  }
+
+  /** The board of the run, if it has one by now. */
+  board(run: RunState): Board | undefined {
+    const { scope } = this.#settings
+    if (scope === 'team') {
+      this.#teamBoard ??= this.#newBoard(undefined)
+      run.board = this.#teamBoard
+    }
+    if (scope === 'run') run.board ??= this.#newBoard(run)
+    return run.board
+  }
+
+  /** Whether other runs may write on the board of this run too. */
+  isShared(run: RunState): boolean {
+    if (run.board === undefined || run.board !== this.#teamBoard) return false
+    for (const other of this.#core.runs.values()) if (other !== run && other.board === run.board) return true
+    return false
+  }
+
+  /** The board as `author` sees it. */
+  view(run: RunState, author: string): Blackboard {
+    return hostBlackboard(this.#boardInUse(run), {
+      author,
+      scheduler: this.#core.clock,
+      check: jsonIssue,
+      waitTimeoutMs: this.#settings.waitTimeoutMs,
+      signal: run.boardOver.signal,
+    })
+  }
+
+  /**
+   * Sends each entry that matches to the agent's `observe` from now on, in order and over restarts; once, however often the
+   * agent subscribes.
+   */
+  subscribe(cell: Cell, run: RunState, pattern: string): void {
+    const key = `${cell.index} ${pattern}`
+    if (run.subscriptions.has(key)) return
+    const stop = this.#boardInUse(run).subscribe(pattern, (entry) => this.#publish(cell, run, entry))
+    run.subscriptions.set(key, stop)
+  }
+
+  #publish(cell: Cell, run: RunState, entry: BlackboardEntry): void {
+    const drops = cell.settings.mailbox.overflow.startsWith('drop')
+    const first = run.told?.entry === entry ? run.told.message : undefined
+    const { memory, bytes } = this.#core.frames.make({
+      kind: SEND,
+      flags: TO_ALL | (first ? MANY : 0) | (drops ? ASKS : 0),
+      type: 'publish',
+      sender: this.#core.cell(entry.author, run)?.index ?? 0,
+      recipient: cell.index,
+      run: run.index,
+      content: entry.key,
+      data: JSON.stringify(entry),
+    })
+    if (first) copyId(first, 0, memory, 0)
+    else run.told = { entry, message: memory }
+    if (!drops) this.#core.team.force(cell.index, bytes)
+    this.#core.appendOwned(run, memory, bytes)
+    this.#core.admission.message(this.#core.cells[0]!, run, memory, 0, undefined)
+  }
+
+  #boardInUse(run: RunState): Board {
+    if (this.#settings.scope === 'on_use') run.board ??= this.#newBoard(run)
+    const board = this.board(run)
+    if (board) return board
+    const text = 'This team has no blackboard. Set enableBlackboard: true, or leave it out.'
+    throw new ConfigurationError(text, { path: 'enableBlackboard', got: false, accepted: true })
+  }
+
+  #newBoard(run: RunState | undefined): Board {
+    const board = new Board({
+      onCallbackError: (error, entry) =>
+        this.#core.logger.error({ key: entry.key, error: describe(error) }, 'a subscriber of the blackboard threw'),
+    })
+    board.subscribe('**', (entry) => this.#core.record(run, { kind: 'blackboard', entry }))
+    return board
+  }
+}
+
+const waitFor = (board: Blackboard, { key, timeoutMs }: Arguments, signal: AbortSignal) =>
+  board.waitFor(key, { signal, ...(timeoutMs !== undefined && { timeoutMs }) })
+
+interface Arguments extends QueryFilter {
+  key: string
+  value: unknown
+  entryType: string
+  options?: WriteOptions
+  pattern: string
+  timeoutMs?: number
+}

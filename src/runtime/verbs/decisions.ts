@@ -1,0 +1,17 @@
+/** What an agent says of a choice that it has made: it stands in the log, for people. */
+import type { Verb } from '../../actors/definition/trust.ts'
+import { refused } from '../checks/refused.ts'
+import type { Core } from '../state/core.ts'
+import type { HostVerb } from './host-verb.ts'
+
+export const decisionVerbs = (core: Core): [Verb, HostVerb][] => [
+  [
+    'decide',
+    (args, { run }) => {
+      const { question, choice, reason } = args as { question: string; choice: string; reason: string }
+      for (const [path, value] of Object.entries({ question, choice, reason }))
+        if (typeof value !== 'string') throw refused(path, value, 'a string')
+      core.record(run, { kind: 'decision', question, choice, reason })
+    },
+  ],
+]
