@@ -1,13 +1,13 @@
-/** The tables of the README are the defaults of the code, and its list of what is missing is the code's own. */
+/** What the pages say in tables and lists is what the code has: defaults, tools, rules, what is not available. */
+import { readdirSync } from 'node:fs'
+import { join } from 'node:path'
 import t from 'tap'
 import { settingsFrom } from '../src/runtime/settings/settings.ts'
 import { UNAVAILABLE } from '../src/runtime/settings/unavailable.ts'
 import { LATER } from '../src/service/program.ts'
 import * as tools from '../src/tools/index.ts'
-import { section as sectionOf } from './docs/page.ts'
+import { read, section } from './docs/page.ts'
 import { codeLines, sourceFiles } from './source-files.ts'
-
-const section = (heading: string) => sectionOf('README.md', heading)
 
 t.test('its tables of options have the defaults', async (t) => {
   const { agents, ...team } = settingsFrom({ agents: [{ name: 'any', module: 'any' }] })
@@ -47,18 +47,18 @@ t.test('its tables of options have the defaults', async (t) => {
     instances,
     reentrancy,
   }
-  const rows = [...section('## Options').matchAll(/^\| `([\w.]+)` +\| (.*?) +\|/gm)]
+  const rows = [...section('README.md', '## Options').matchAll(/^\| `([\w.]+)` +\| (.*?) +\|/gm)]
   const written = Object.fromEntries(rows.map(([, option, value]) => [option!, contentOf(value!)]))
   t.match(written, defaults)
 })
 
 t.test('its tables of tools have all that there are', async (t) => {
-  const text = section('## Built-in tools')
+  const text = section('README.md', '## Built-in tools')
   for (const name of Object.keys(tools)) t.match(text, new RegExp(`^\\|.*\`${name}[\`(]`, 'm'), name)
 })
 
-t.test('its list of what is not available is whole, and nothing in it is there', async (t) => {
-  const [list = ''] = section('## What it is not').split('\n- **The process')
+t.test('the list of what is not available is whole, and nothing in it is there', async (t) => {
+  const list = section('docs/explanation/limits.md', '## Not available in this version')
   const written = [...list.matchAll(/`([a-z][\w.]*)`/gi)].map(([, name]) => name!)
   const missing = [
     ...LATER.map(({ name }) => name),
@@ -68,6 +68,30 @@ t.test('its list of what is not available is whole, and nothing in it is there',
   t.strictSame(
     [...new Set(written)].filter((name) => name !== 'ConfigurationError').sort(),
     [...new Set(missing)].sort(),
+  )
+})
+
+t.test('each rule that code, tests and benchmarks cite by its number is in the list of rules', async (t) => {
+  const page = read('docs/explanation/supervision.md')
+  const rules = [...page.matchAll(/^### Rule (\d+)\. /gm)].map(([, number]) => Number(number))
+  t.same(
+    rules,
+    Array.from(rules, (_, at) => at),
+  )
+  const files = ['src', 'test', 'bench'].flatMap((folder) =>
+    readdirSync(folder, { recursive: true, encoding: 'utf8' })
+      .filter((name) => name.endsWith('.ts'))
+      .map((name) => join(folder, name)),
+  )
+  const cited = files.flatMap((file) =>
+    [...read(file).matchAll(/\brules? (\d+)(?:(?: and |, | to )(\d+))?/gi)].flatMap(([, one, other]) =>
+      [one, other].filter((number) => number !== undefined).map(Number),
+    ),
+  )
+  t.ok(cited.length > 100)
+  t.same(
+    cited.filter((number) => !rules.includes(number)),
+    [],
   )
 })
 
