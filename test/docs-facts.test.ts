@@ -1,7 +1,10 @@
 /** What the pages say in tables and lists is what the code has: defaults, tools, rules, what is not available. */
+import { spawnSync } from 'node:child_process'
 import { readdirSync } from 'node:fs'
 import { join } from 'node:path'
 import t from 'tap'
+import * as errors from '../src/errors.ts'
+import { protocolFrom } from '../src/protocols/index.ts'
 import { settingsFrom } from '../src/runtime/settings/settings.ts'
 import { UNAVAILABLE } from '../src/runtime/settings/unavailable.ts'
 import { LATER } from '../src/service/program.ts'
@@ -9,7 +12,7 @@ import * as tools from '../src/tools/index.ts'
 import { read, section } from './docs/page.ts'
 import { codeLines, sourceFiles } from './source-files.ts'
 
-t.test('its tables of options have the defaults', async (t) => {
+t.test('the tables of options have the defaults', async (t) => {
   const { agents, ...team } = settingsFrom({ agents: [{ name: 'any', module: 'any' }] })
   const { mailbox, supervision, responseTimeoutMs, queueTimeoutMs, turnTimeoutMs, concurrency, instances, reentrancy } =
     agents[0]!
@@ -47,13 +50,13 @@ t.test('its tables of options have the defaults', async (t) => {
     instances,
     reentrancy,
   }
-  const rows = [...section('README.md', '## Options').matchAll(/^\| `([\w.]+)` +\| (.*?) +\|/gm)]
+  const rows = [...read('docs/reference/options.md').matchAll(/^\| `([\w.]+)` +\| (.*?) +\|/gm)]
   const written = Object.fromEntries(rows.map(([, option, value]) => [option!, contentOf(value!)]))
   t.match(written, defaults)
 })
 
-t.test('its tables of tools have all that there are', async (t) => {
-  const text = section('README.md', '## Built-in tools')
+t.test('the tables of tools have all that there are', async (t) => {
+  const text = read('docs/reference/built-in-tools.md')
   for (const name of Object.keys(tools)) t.match(text, new RegExp(`^\\|.*\`${name}[\`(]`, 'm'), name)
 })
 
@@ -69,6 +72,61 @@ t.test('the list of what is not available is whole, and nothing in it is there',
     [...new Set(written)].filter((name) => name !== 'ConfigurationError').sort(),
     [...new Set(missing)].sort(),
   )
+})
+
+t.test('the page of errors has a row for each class, and no other', async (t) => {
+  const written = [...read('docs/reference/errors.md').matchAll(/^\| `(\w+)` `([A-Z_]+)` /gm)]
+  const classes = Object.entries(errors).flatMap(([name, value]) =>
+    /Error$/.test(name) && name !== 'DramatisError' && typeof value === 'function' ? [name] : [],
+  )
+  t.same(written.map(([, name]) => name).sort(), classes.sort())
+  for (const [, name, code] of written)
+    t.equal(`${code!.toLowerCase().replaceAll('_', '')}error`, name!.toLowerCase())
+})
+
+t.test('the page of events has each type of event', async (t) => {
+  const declared = /export type RuntimeEvent[\s\S]*?\n\n/.exec(declaring('export type RuntimeEvent'))![0]
+  const types = [...declared.matchAll(/Event<\s*((?:'[\w.]+'(?: \| )?)+)/g)].flatMap(
+    ([, names]) => names!.match(/[\w.]+/g) ?? [],
+  )
+  t.ok(types.length > 15)
+  const page = read('docs/reference/events.md')
+  t.same(
+    types.filter((type) => !page.includes(`\`${type}\``)),
+    [],
+  )
+})
+
+t.test('the page of verbs has each member of a context', async (t) => {
+  const page = read('docs/reference/verbs.md')
+  for (const name of ['AgentContext', 'OrchestratorContext', 'ConversationContext', 'TaskContext', 'StateContext']) {
+    const body = declaring(`export interface ${name}<`, `export interface ${name} {`).split(
+      `export interface ${name}`,
+    )[1]!
+    const members = [...body.split(/^}$/m)[0]!.matchAll(/^ {2}(?:readonly )?(\w+)[?(<:]/gm)].map(
+      ([, member]) => member!,
+    )
+    t.ok(members.length > 3, name)
+    t.same(
+      members.filter((member) => !page.includes(`\`${member}\``)),
+      [],
+    )
+  }
+})
+
+t.test('the page of strategies has each strategy, in the table and with a section', async (t) => {
+  const page = read('docs/reference/strategies.md')
+  const { message } = refusal(() => protocolFrom(Object({ strategy: 'none' }), []))
+  const strategies = message.match(/\b(?:[a-z]+, ){5,}[a-z]+\b/)![0].split(', ')
+  t.ok(strategies.length > 5)
+  for (const strategy of strategies) t.match(page, new RegExp(`^\\| \`${strategy}\` [\\s\\S]*^## ${strategy}$`, 'm'))
+})
+
+t.test('the generated parts of the reference are what the code says', async (t) => {
+  const { status, stdout } = spawnSync(process.execPath, ['scripts/make-reference.mjs', '--check'], {
+    encoding: 'utf8',
+  })
+  t.equal(status, 0, stdout)
 })
 
 t.test('each rule that code, tests and benchmarks cite by its number is in the list of rules', async (t) => {
@@ -94,6 +152,22 @@ t.test('each rule that code, tests and benchmarks cite by its number is in the l
     [],
   )
 })
+
+/** The source file that declares it. */
+function declaring(...starts: string[]): string {
+  const file = sourceFiles.find(({ text }) => starts.some((start) => text.includes(start)))
+  if (!file) throw new Error(`nothing declares ${starts[0]}`)
+  return file.text
+}
+
+function refusal(run: () => unknown): Error {
+  try {
+    run()
+  } catch (error) {
+    if (error instanceof Error) return error
+  }
+  throw new Error('nothing was refused')
+}
 
 /** What a line refuses as not there yet: `throw unavailable('context.think')`. */
 function verbOf(line: string): string | undefined {

@@ -22,7 +22,7 @@ export function runPage(t: Test, path: string): void {
   t.test(`${path}: each program has a name of its own, and something of the page runs or imports it`, async (t) => {
     t.equal(new Set(programs.map(({ file }) => file)).size, programs.length)
     for (const { file, language, text } of programs) {
-      t.ok(file?.endsWith(`.${language}`), text)
+      t.ok(file?.endsWith(`.${language}`), `a name in the first line, not ${text.split('\n', 1)[0]}`)
       if (path !== 'README.md')
         t.ok(
           blocks.some((block) => block.file !== file && block.text.includes(file!)),
@@ -43,4 +43,11 @@ export function runPage(t: Test, path: string): void {
       if (block.output !== undefined) t.equal(stdout, block.output)
     })
   }
+}
+
+/** Whether a text names a file: as it is, under the ending of the compiled one, or as a class of an agents.yaml. */
+function uses(text: string, file: string): boolean {
+  const stem = file.replace(/\.\w+$/, '')
+  const className = stem.replaceAll(/(?:^|-)(\w)/g, (_, letter: string) => letter.toUpperCase())
+  return text.includes(file) || text.includes(`${stem}.js`) || text.includes(`class: ${className}`)
 }

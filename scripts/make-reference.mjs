@@ -1,0 +1,60 @@
+/**
+ * Writes the parts of docs/reference/ that are made from the code: between `<!-- generated: NAME -->` and `<!-- end -->`.
+ *
+ *   npm run reference            writes them
+ *   npm run reference -- --check says which differ, with exit code 1
+ */
+import { readFileSync, writeFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { main } from '../dist/src/service/program.js'
+import { testTeam } from '../dist/src/testing.js'
+import { root } from './files.mjs'
+
+const parts = {
+  metrics: () => table(['metric', 'type', 'what it counts'], metrics()),
+  run: () => help('run'),
+  rehearse: () => help('rehearse'),
+}
+const pages = ['metrics', 'command-line'].map((name) => join(root, 'docs/reference', `${name}.md`))
+const check = process.argv.includes('--check')
+
+for (const page of pages) {
+  const old = readFileSync(page, 'utf8')
+  let made = old
+  for (const [, name] of old.matchAll(/^<!-- generated: ([\w-]+) -->$/gm)) {
+    const text = await parts[name]()
+    const place = new RegExp(`(<!-- generated: ${name} -->\n)[\\s\\S]*?(<!-- end -->)`)
+    made = made.replace(place, (_, begin, end) => `${begin}\n${text}\n${end}`)
+  }
+  if (made === old) continue
+  if (check) {
+    console.log(`${page} differs from the code: npm run reference`)
+    process.exitCode = 1
+  } else writeFileSync(page, made)
+}
+
+/** Every metric of a team, in the order in which it has them. */
+function metrics() {
+  const team = testTeam(
+    { agents: [{ name: 'any' }], orchestration: { strategy: 'sequential' } },
+    { modules: { any: { receive: () => 'any' } } },
+  )
+  return team.metrics().map(({ name, kind, help }) => [`\`${name}\``, kind, help])
+}
+
+async function help(command) {
+  let text = ''
+  const answer = {
+    async write(piece) {
+      text += piece
+    },
+  }
+  await main([command, '--help'], { answer, stderr: { write: () => true } })
+  return `\`\`\`text\n${text.trimEnd()}\n\`\`\`\n`
+}
+
+function table(head, rows) {
+  const widths = head.map((title, at) => Math.max(title.length, ...rows.map((row) => row[at].length)))
+  const line = (cells) => `| ${cells.map((cell, at) => cell.padEnd(widths[at])).join(' | ')} |\n`
+  return [line(head), line(widths.map((width) => '-'.repeat(width))), ...rows.map(line)].join('')
+}
