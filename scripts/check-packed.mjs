@@ -6,7 +6,7 @@ import { spawnSync } from 'node:child_process'
 import { copyFileSync, mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { root } from './files.mjs'
+import { filesBelow, root } from './files.mjs'
 
 const limitMs = 120_000
 const installLimitMs = 600_000
@@ -67,29 +67,9 @@ check('that program runs, crashes and recovers', () => {
   expect(output, 'test team: true')
 })
 
-check('the README is walked through in an empty folder, as it is printed', () => {
-  const quiet = { ...env, npm_config_loglevel: 'error' } // what npx says of its own is not what the sample prints
-  const walk = { cwd: join(home, 'walk'), env: quiet, timeout: installLimitMs }
-  mkdirSync(walk.cwd)
-  const readme = readFileSync(join(root, 'README.md'), 'utf8')
-  const tarball = join(
-    home,
-    readdirSync(home).find((name) => name.endsWith('.tgz')),
-  )
-  const blocks = [...readme.matchAll(/^```(\w+)\n([\s\S]*?)^```$/gm)]
-  for (const [at, [block, language, text]] of blocks.entries()) {
-    const file = /^\/\/ ([\w.-]+)\n/.exec(text)?.[1]
-    if (file) writeFileSync(join(walk.cwd, file), text)
-    if (language !== 'sh' || !/^(npm init|npm install|npx tsc|node|npx dramatis) /.test(text)) continue
-    for (const line of text.trim().split('\n')) {
-      const said = run('sh', ['-c', line.replace(/<path>\/\S+\.tgz/, tarball)], walk)
-      const next = blocks[at + 1]
-      if (next?.[1] !== 'text' || !readme.includes(`${block}\n\n${next[0]}`)) continue
-      if (said !== next[2]) throw new Error(`${line}: expected\n${next[2]}\ngot\n${said}`)
-    }
-  }
-  run('npx', ['tsc', '--noEmit'], walk)
-})
+const walked = ['README.md', ...filesBelow('docs/tutorials').filter((name) => name.endsWith('.md'))]
+for (const [at, page] of walked.entries())
+  check(`${page} is walked through in an empty folder, as it is printed`, () => walk(page, join(home, `walk-${at}`)))
 
 if (failed === 0) rmSync(home, { recursive: true })
 else console.log(`Left for a look: ${user}`)
@@ -104,6 +84,30 @@ function check(title, task) {
   } catch (error) {
     failed += 1
     console.log(`FAIL ${title}\n${error.message.replace(/^/gm, '     ')}`)
+  }
+}
+
+/** Writes the files of a page and runs its commands, in their order; what they print is what the page shows. */
+function walk(page, folder) {
+  const quiet = { ...env, npm_config_loglevel: 'error' } // what npx says of its own is not what the sample prints
+  const options = { cwd: folder, env: quiet, timeout: installLimitMs }
+  mkdirSync(folder)
+  const text = readFileSync(join(root, page), 'utf8')
+  const tarball = join(
+    home,
+    readdirSync(home).find((name) => name.endsWith('.tgz')),
+  )
+  const blocks = [...text.matchAll(/^```(\w+)\n([\s\S]*?)^```$/gm)]
+  for (const [at, [block, language, content]] of blocks.entries()) {
+    const file = /^\/\/ ([\w.-]+)\n/.exec(content)?.[1]
+    if (file) writeFileSync(join(folder, file), content)
+    if (language !== 'sh' || !/^(npm init|npm install|npx tsc|node|npx dramatis) /.test(content)) continue
+    for (const line of content.trim().split('\n')) {
+      const said = run('sh', ['-c', line.replace(/<path>\/\S+\.tgz/, tarball)], options)
+      const next = blocks[at + 1]
+      if (next?.[1] !== 'text' || !text.includes(`${block}\n\n${next[0]}`)) continue
+      if (said !== next[2]) throw new Error(`${line}: expected\n${next[2]}\ngot\n${said}`)
+    }
   }
 }
 

@@ -80,8 +80,7 @@ t.test('the page of errors has a row for each class, and no other', async (t) =>
     /Error$/.test(name) && name !== 'DramatisError' && typeof value === 'function' ? [name] : [],
   )
   t.same(written.map(([, name]) => name).sort(), classes.sort())
-  for (const [, name, code] of written)
-    t.equal(`${code!.toLowerCase().replaceAll('_', '')}error`, name!.toLowerCase())
+  for (const [, name, code] of written) t.equal(`${code!.toLowerCase().replaceAll('_', '')}error`, name!.toLowerCase())
 })
 
 t.test('the page of events has each type of event', async (t) => {

@@ -1,5 +1,5 @@
 /** One job done by teams of several sizes: the sections of a long document, each summarized by the next free worker. */
-import { readFile } from 'node:fs/promises'
+import { readdir, readFile } from 'node:fs/promises'
 import { createTeam, type ModelsConfig, type OrchestratorContext } from 'dramatis'
 import { median } from '../statistics.ts'
 
@@ -18,13 +18,17 @@ export interface SweepPlan {
 }
 
 // seen from dist/bench/team-size
-const DOCUMENT = new URL('../../../README.md', import.meta.url)
+const GUIDES = new URL('../../../docs/how-to/', import.meta.url)
 const LIMIT_MS = 30 * 60_000
 
-/** The job: the sections of this project's README that have something to say. */
+/** The job: the sections of this project's how-to guides that have something to say. */
 export async function sections(): Promise<string[]> {
-  const text = await readFile(DOCUMENT, 'utf8')
-  const parts = text.replaceAll(/```[\s\S]*?```/g, '').split(/^#+ /m)
+  const names = (await readdir(GUIDES)).filter((name) => name.endsWith('.md')).sort()
+  const texts = await Promise.all(names.map((name) => readFile(new URL(name, GUIDES), 'utf8')))
+  const parts = texts
+    .join('\n')
+    .replaceAll(/```[\s\S]*?```/g, '')
+    .split(/^#+ /m)
   return parts.map((part) => part.trim()).filter((part) => part.split(/\s+/).length > 40)
 }
 

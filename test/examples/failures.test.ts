@@ -1,4 +1,4 @@
-/** Each failure that the README has a row for, as its command shows it. */
+/** Each failure that docs/explanation/failures.md has a row for, as its command shows it. */
 import t from 'tap'
 import { read } from '../docs/page.ts'
 import { dramatis } from '../service/command-line.ts'
@@ -35,7 +35,7 @@ const shown: Record<string, { code: number; stdout: string | RegExp; stderr: Reg
 for (const [name, { code, stdout, stderr }] of Object.entries(shown))
   t.test(name, async (t) => {
     const file = `examples/failures/${name}.ts` // tests are started in the project's folder
-    t.match(read('README.md'), `\`${file} go\``)
+    t.match(read('docs/explanation/failures.md'), `\`${file} go\``)
     const seen = await dramatis(['run', file, 'go'])
     t.equal(seen.code, code, seen.stderr)
     t.match(seen.stdout, stdout)

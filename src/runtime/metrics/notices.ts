@@ -1,6 +1,6 @@
 /**
  * Tells the logger what an operator would want to know of lives, deaths and lost messages. Never what messages say: names,
- * ids, counts and reasons alone. (README.md, "What is logged", has the whole table, with what others log.)
+ * ids, counts and reasons alone. (docs/how-to/read-the-log.md, has the whole table, with what others log.)
  *
  * What is an event too carries its type as `event`, so that who shows events can leave the line out.
  */
