@@ -4,7 +4,7 @@
  * stopped everything comes to its end, also where agents come to wait for each other.
  */
 
-import { Turn } from '../../src/actors/turn/turn.ts'
+import { turnBehind } from '../../src/actors/turn/context.ts'
 import {
   type AgentContext,
   type AgentMessage,
@@ -185,8 +185,9 @@ class Play {
 
   /** In whose thread the turn is. */
   #cellOf(name: string, context: AgentContext): Cell {
-    if (!(context instanceof Turn)) throw new Error('a context is a turn')
-    return this.#team.host.cell(name)!.holderOf(context.start.turn)!
+    const turn = turnBehind(context)
+    if (!turn) throw new Error('no turn is behind this context')
+    return this.#team.host.cell(name)!.holderOf(turn.start.turn)!
   }
 
   async #act(action: Action, id: string, context: AgentContext, work: Work): Promise<unknown> {

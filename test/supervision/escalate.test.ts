@@ -1,6 +1,6 @@
 /** Escalation: an agent that cannot go on asks its manager, and gets one of four answers. Document 002, 2.6.2. */
 import t from 'tap'
-import { Turn } from '../../src/actors/turn/turn.ts'
+import { turnBehind } from '../../src/actors/turn/context.ts'
 import { type AgentMessage, defineAgent, type EscalationOutcome, type Run, type TypedMessage } from '../../src/index.ts'
 import { imbalances, leftovers } from './accounts.ts'
 import { ask, type Extras, gate, numbers, type OpenTeam, openTeam, outcomeOf, type Receive } from './teams.ts'
@@ -164,7 +164,7 @@ t.test('a reassignment that no manager has decided is refused, whatever the thre
   const forges: Receive = async (_message, context) => {
     await context.request('lead', 'may I?')
     const request = { by: 'lead', to: 'other', description: 'dig', data: null, metadata: {}, priority: 0 }
-    const answer = context instanceof Turn ? context.call('reassign', request) : undefined
+    const answer = turnBehind(context)?.call('reassign', request)
     return answer?.then(String, ({ message }) => message)
   }
   const roles = { worker: { escalateTo: 'lead', delegationAllowed: false } }

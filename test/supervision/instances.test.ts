@@ -2,7 +2,7 @@
 import t from 'tap'
 import type { AgentContext } from '../../src/actors/definition/context/context.ts'
 import { defineAgent } from '../../src/actors/definition/definition.ts'
-import { Turn } from '../../src/actors/turn/turn.ts'
+import { turnBehind } from '../../src/actors/turn/context.ts'
 import type { AgentMessage } from '../../src/mailbox/message.ts'
 import { leftovers, watchAccounts } from './accounts.ts'
 import { ask, type Cast, type Extras, gate, never, numbers, type OpenTeam, openTeam, outcomeOf } from './teams.ts'
@@ -20,8 +20,9 @@ const workers = (team: OpenTeam) => team.host.cell('worker')!.instances
 
 /** In which instance a handler runs. */
 function instanceOf(team: OpenTeam, context: AgentContext): number {
-  if (!(context instanceof Turn)) throw new Error('a context is a turn')
-  return team.host.cell(context.role.name)!.holderOf(context.start.turn)!.instance
+  const turn = turnBehind(context)
+  if (!turn) throw new Error('no turn is behind this context')
+  return team.host.cell(context.role.name)!.holderOf(turn.start.turn)!.instance
 }
 
 /** Asks the worker that often at once, each time as a run of its own. */

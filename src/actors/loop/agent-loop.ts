@@ -28,6 +28,7 @@ import { allocate, type Memory } from '../../mailbox/memory.ts'
 import { TeamMemory } from '../../mailbox/room.ts'
 import { Window } from '../../mailbox/window.ts'
 import type { Assignment } from '../definition/assignment.ts'
+import type { AgentContext } from '../definition/context/context.ts'
 import type { AgentHandlers } from '../definition/definition.ts'
 import type { Logger } from '../definition/logger.ts'
 import { handled } from '../definition/promises.ts'
@@ -44,6 +45,7 @@ import { NO_SLOT, Parking } from '../transport/parking.ts'
 import { type RunView, RunViews } from '../transport/run-views.ts'
 import { Asks } from '../transport/send-queue.ts'
 import { Waits } from '../transport/waits.ts'
+import { TurnContext } from '../turn/context.ts'
 import { turnLogger } from '../turn/log.ts'
 import { StateRules } from '../turn/state-rules.ts'
 import { Turn } from '../turn/turn.ts'
@@ -77,7 +79,7 @@ export class AgentLoop implements TurnHost {
   readonly #port: ThreadPort
   readonly #me: number
   readonly #concurrency: number
-  readonly #makeTurn: ((loop: AgentLoop, start: TurnStart) => Turn | undefined) | undefined
+  readonly #scriptContext: ((turn: Turn) => AgentContext) | undefined
   readonly #names: Names
   readonly #runs: RunViews
   /** The open turns; mostly one. */
@@ -113,7 +115,7 @@ export class AgentLoop implements TurnHost {
     handlers: AgentHandlers,
     toolbox: Toolbox,
     port: ThreadPort,
-    makeTurn?: (loop: AgentLoop, start: TurnStart) => Turn | undefined,
+    scriptContext?: (turn: Turn) => AgentContext,
   ) {
     this.role = assignment.role
     this.#option = assignment.option
@@ -124,7 +126,7 @@ export class AgentLoop implements TurnHost {
     this.#handlers = handlers
     this.toolbox = toolbox
     this.#port = port
-    this.#makeTurn = makeTurn
+    this.#scriptContext = scriptContext
     this.#me = assignment.index
     this.#concurrency = assignment.concurrency
     this.#names = new Names(assignment.names)
@@ -170,7 +172,7 @@ export class AgentLoop implements TurnHost {
     this.#commit = new Commit({
       outbox: this.outbox,
       agent: assignment.role.name,
-      script: makeTurn !== undefined,
+      script: scriptContext !== undefined,
       output: handlers.output,
       name: (index) => this.name(index),
       keep: (draft) => {
@@ -320,9 +322,10 @@ export class AgentLoop implements TurnHost {
     const message = new ReceivedMessage(memory, at, id, this.#directory)
     const start = this.#startOf(memory, at, id, message, this.parking.open())
     this.link.done('plain', this.#taken) // from here on it has begun
-    const turn = this.#makeTurn?.(this, start) ?? new Turn(this, start)
+    const turn = new Turn(this, start)
+    const context = this.#scriptContext?.(turn) ?? new TurnContext(turn)
     this.#turns.push(turn)
-    this.#perform(turn, message, this.#replies.takeAbort(turnId))
+    this.#perform(turn, context, message, this.#replies.takeAbort(turnId))
   }
 
   /** A request that runs within an open turn, and has its place; or, with a reason, ends at once. */
@@ -337,7 +340,7 @@ export class AgentLoop implements TurnHost {
       this.#nesting.began(turn)
       this.writeControl(NESTED, start, 0, 0)
     }
-    this.#perform(turn, message, aborted)
+    this.#perform(turn, new TurnContext(turn), message, aborted)
   }
 
   #startOf(memory: Memory, at: number, id: FrameId, message: ReceivedMessage, slot: number): TurnStart {
@@ -361,14 +364,14 @@ export class AgentLoop implements TurnHost {
     }
   }
 
-  #perform(turn: Turn, message: ReceivedMessage, aborted: DramatisError | undefined): void {
+  #perform(turn: Turn, context: AgentContext, message: ReceivedMessage, aborted: DramatisError | undefined): void {
     if (aborted) {
       turn.abort(aborted)
       return this.#end(turn, undefined, aborted)
     }
     let result: unknown
     try {
-      result = handle(this.#handlers, turn, message)
+      result = handle(this.#handlers, turn, context, message)
       if (isThenable(result)) {
         // Who refuses a task that is handed off to it does so at once: one that goes on has taken it.
         if (turn.start.type === 'delegate' && 'handoff' in message.metadata)
@@ -449,7 +452,7 @@ export class AgentLoop implements TurnHost {
   // ---- for the turns
 
   get observes(): boolean {
-    return this.#handlers.observe !== undefined
+    return this.#handlers.observe !== undefined && !this.#scriptContext // a script has none of its own
   }
   get buildContext(): AgentHandlers['buildContext'] {
     return this.#handlers.buildContext

@@ -16,7 +16,7 @@ import { followOwnWork, unseenBy } from '../transport/async-hook.ts'
 import { threadMemories } from '../transport/external-memory.ts'
 import type { ThreadPort } from '../transport/link.ts'
 import { modelAgent } from '../turn/model-agent.ts'
-import { moduleScript, OrchestratorTurn } from '../turn/orchestrator.ts'
+import { moduleScript, ScriptContext } from '../turn/orchestrator.ts'
 import { AgentLoop } from './agent-loop.ts'
 import { startFailure } from './starting.ts'
 
@@ -76,7 +76,7 @@ async function start(assignment: Assignment): Promise<Started> {
     handlers,
     toolbox,
     port,
-    script ? (made, turn) => new OrchestratorTurn(made, turn, () => turn.view.roster) : undefined,
+    script ? (turn) => new ScriptContext(turn, () => turn.start.view.roster) : undefined,
   )
   const state = await loop.start(assignment.state)
   queueMicrotask(() => loop?.pump())

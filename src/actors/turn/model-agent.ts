@@ -23,7 +23,9 @@ import {
 import { type Heirs, inheritedWith } from '../model/context/inheritance.ts'
 import { CHECK_OUTPUT, isLast, outputSchema } from '../model/last-speaker.ts'
 import { type Colleague, systemPromptOf, userContent } from '../model/prompt.ts'
-import { Turn } from './turn.ts'
+import { thinkAloud } from '../model/think.ts'
+import { turnBehind } from './context.ts'
+import type { Turn } from './turn.ts'
 
 /** What the host says when a model's turn begins. It is a step, so a turn that is tried again begins with the same. */
 export interface ModelTurnView {
@@ -60,7 +62,8 @@ export function modelAgent(remembers: boolean): AgentHandlers {
     const messages: ModelMessage[] = [{ role: 'system', content: system }, ...historyOf(before), ...heard]
     // What nobody reads along is asked for as a whole: so also an answer that breaks off can be asked for again.
     const stream = turn.start.streams && (isRunRead || !isLast(message))
-    const { completion, transcript, left } = await turn.thinkAloud(
+    const { completion, transcript, left } = await thinkAloud(
+      turn.thinking(context),
       { messages, stream, ...(output && { output }) },
       { summary: before.summary, goal, heirs, wordsStand: !ofRun, answerFunction },
     )
@@ -142,6 +145,7 @@ function remember(turn: Turn, before: Conversation, after: Conversation): void {
 }
 
 function turnOf(context: AgentContext): Turn {
-  if (context instanceof Turn) return context
+  const turn = turnBehind(context)
+  if (turn) return turn
   throw new MessageRejectedError('Only a turn can be played by a model.')
 }

@@ -1,4 +1,4 @@
-/** The turn of a protocol script: a turn like any other, with the team in sight. */
+/** The context of a protocol script: that of an agent, with the team in sight. */
 import { checkCallback } from '../../blackboard/check-write.ts'
 import type { Blackboard, BlackboardEntry } from '../../blackboard/entry.ts'
 import { compilePattern } from '../../blackboard/pattern.ts'
@@ -13,27 +13,34 @@ import { handled, quiet } from '../definition/promises.ts'
 import { checkedConfig, protocolOf, type ScriptResult } from '../definition/protocol.ts'
 import type { Candidate, CandidateOptions, RouteOptions } from '../definition/routing.ts'
 import type { TaskInput } from '../definition/task.ts'
+import { TurnContext } from './context.ts'
+import { synced } from './host-calls.ts'
 import { candidates, route } from './route.ts'
-import { Turn } from './turn.ts'
-import type { TurnHost, TurnStart } from './turn-host.ts'
+import type { Turn } from './turn.ts'
 
-export class OrchestratorTurn extends Turn implements OrchestratorContext {
+let listening: (context: ScriptContext) => Listeners
+
+export class ScriptContext extends TurnContext implements OrchestratorContext {
+  readonly #turn: Turn
   readonly #roster: () => readonly RosterEntry[]
   #listeners: Listeners | undefined
   #board: Blackboard | undefined
 
-  constructor(loop: TurnHost, start: TurnStart, roster: () => readonly RosterEntry[]) {
-    super(loop, start)
+  static {
+    listening = (context) => {
+      context.#listeners ??= new Listeners(context.#turn)
+      return context.#listeners
+    }
+  }
+
+  constructor(turn: Turn, roster: () => readonly RosterEntry[]) {
+    super(turn)
+    this.#turn = turn
     this.#roster = roster
   }
 
   get agents(): readonly RosterEntry[] {
     return this.#roster()
-  }
-
-  /** A script has no `observe` of its own, whatever the runtime passes on to its blackboard. */
-  protected override get hears(): boolean {
-    return false
   }
 
   /** As an agent's, and in the host with `subscribe`: a callback cannot be lent to a thread, and would not outlive it. */
@@ -45,16 +52,10 @@ export class OrchestratorTurn extends Turn implements OrchestratorContext {
     return this.#board
   }
 
-  /** Lets the script subscribe: what its run's board tells the orchestrator has to be given to `tell`. */
-  listen(): { tell(entry: BlackboardEntry): void } {
-    this.#listeners ??= new Listeners(this)
-    return this.#listeners
-  }
-
   decide(question: string, choice: string, reason: string): void {
-    this.assertOpen()
+    this.#turn.assertOpen()
     for (const [path, value] of Object.entries({ question, choice, reason })) checkText(value, path)
-    void this.call('decide', { question, choice, reason })
+    void this.#turn.call('decide', { question, choice, reason })
   }
 
   vote<T>(ballots: { agent: string; value: T }[]): { winner: T; scores: Record<string, number>; tied: boolean } {
@@ -64,27 +65,23 @@ export class OrchestratorTurn extends Turn implements OrchestratorContext {
   }
 
   route(task: TaskInput, options: RouteOptions = {}): Promise<string | null> {
-    return handled(route(this, task, options))
+    return handled(route(this.#turn, this, task, options))
   }
   candidates(task: TaskInput, options: CandidateOptions = {}): Promise<Candidate[]> {
-    return handled(candidates(this, task, options))
+    return handled(candidates(this.#turn, task, options))
   }
   synced<T = unknown>(point: string): Promise<SyncResult<T>> {
-    return handled(this.#synced(point))
-  }
-  async #synced<T>(point: string): Promise<SyncResult<T>> {
-    checkText(point, 'point')
-    return (await this.call('synced', { point })) as SyncResult<T>
+    return handled(synced(this.#turn, point))
   }
 }
 
 /** The callbacks of one script. Its run's board is subscribed to once, whatever they want of it. */
 class Listeners {
-  readonly #turn: OrchestratorTurn
+  readonly #turn: Turn
   readonly #subscriptions: Subscriptions
   #subscribed: Promise<void> | undefined
 
-  constructor(turn: OrchestratorTurn) {
+  constructor(turn: Turn) {
     this.#turn = turn
     this.#subscriptions = new Subscriptions((error, { key }) =>
       turn.log.error({ key, error: describe(error) }, 'a subscriber of the blackboard threw'),
@@ -111,12 +108,13 @@ export function scriptHandlers(run: Script): AgentHandlers {
   const open = new Map<string, { tell(entry: BlackboardEntry): void }>()
   return {
     async receive(message, context) {
-      const turn = scriptTurn(context)
-      open.set(turn.runId, turn.listen())
+      const script = scriptContext(context)
+      const { runId } = script
+      open.set(runId, listening(script))
       try {
-        return await run(turn, message.content)
+        return await run(script, message.content)
       } finally {
-        open.delete(turn.runId)
+        open.delete(runId)
       }
     },
     observe({ type, structuredData }, { runId }) {
@@ -125,8 +123,8 @@ export function scriptHandlers(run: Script): AgentHandlers {
   }
 }
 
-function scriptTurn(context: AgentContext): OrchestratorTurn {
-  if (context instanceof OrchestratorTurn) return context
+function scriptContext(context: AgentContext): ScriptContext {
+  if (context instanceof ScriptContext) return context
   throw new MessageRejectedError('Only a protocol script can be asked to run a protocol.')
 }
 
@@ -139,5 +137,5 @@ export function moduleScript(exported: unknown, shown: string, config: object | 
       { path: 'orchestration.module', module: shown },
     )
   const checked = checkedConfig(protocol, config ?? {}, 'orchestration.config')
-  return { receive: ({ content }, context) => protocol.run(scriptTurn(context), content, checked) }
+  return { receive: ({ content }, context) => protocol.run(scriptContext(context), content, checked) }
 }

@@ -16,23 +16,28 @@ export interface RoutedTask {
 /** Whom the host has chosen, or among whom an auction has to. */
 export type Routed = { agent: string | null } | { bidders: Candidate[] }
 
-interface Asking extends OrchestratorContext {
+interface HostCaller {
   /** A verb that the host serves. */
   call(operation: string, args: object): Promise<unknown>
 }
 
-export async function route(turn: Asking, input: TaskInput, options: RouteOptions): Promise<string | null> {
+export async function route(
+  turn: HostCaller,
+  orchestrator: OrchestratorContext,
+  input: TaskInput,
+  options: RouteOptions,
+): Promise<string | null> {
   const task = taskOf(input)
   checkObject(options, 'options')
   const routed = (await turn.call('route', { task, options })) as Routed
   if ('agent' in routed) return routed.agent
-  const { bids } = await bidsFor(turn, task.text, wanted(task), routed.bidders, AUCTION_TERMS)
+  const { bids } = await bidsFor(orchestrator, task.text, wanted(task), routed.bidders, AUCTION_TERMS)
   const agent = bids[0]?.agent ?? null
-  turn.decide(questionOf(task), agent ?? NOBODY, `auction: ${reasonFor(bids, AUCTION_TERMS.tieBreak)}`)
+  orchestrator.decide(questionOf(task), agent ?? NOBODY, `auction: ${reasonFor(bids, AUCTION_TERMS.tieBreak)}`)
   return agent
 }
 
-export async function candidates(turn: Asking, input: TaskInput, options: CandidateOptions): Promise<Candidate[]> {
+export async function candidates(turn: HostCaller, input: TaskInput, options: CandidateOptions): Promise<Candidate[]> {
   const task = taskOf(input)
   checkObject(options, 'options')
   return (await turn.call('candidates', { task, options })) as Candidate[]

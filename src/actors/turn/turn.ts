@@ -1,12 +1,10 @@
 /**
- * One turn: the handling of one message, and the verbs that its handler has meanwhile. When the turn ends, its context
- * is closed: open waits are cancelled and later verbs fail with `TurnEndedError`.
+ * One turn: the handling of one message. Handlers get a `TurnContext`, which has the verbs and asks the turn behind it. When
+ * the turn ends it is closed: open waits are cancelled and later verbs fail with `TurnEndedError`.
  */
 import { setMaxListeners } from 'node:events'
 import type { Immutable } from 'immer'
-import { v4 } from 'uuid'
-import type { Blackboard } from '../../blackboard/entry.ts'
-import { type DramatisError, describe, TaskRefusedError, TurnEndedError } from '../../errors.ts'
+import { type DramatisError, TurnEndedError } from '../../errors.ts'
 import { LOG, NOW, SIGNALLED } from '../../mailbox/frame.ts'
 import { idText } from '../../mailbox/frame-id.ts'
 import { type AgentMessage, ORCHESTRATOR } from '../../mailbox/message.ts'
@@ -14,54 +12,45 @@ import { durationOf } from '../definition/checks.ts'
 import type { AgentContext } from '../definition/context/context.ts'
 import type { Logger } from '../definition/logger.ts'
 import type { ModelAnswer, ModelCall } from '../definition/model.ts'
-import { handled } from '../definition/promises.ts'
 import type { ContextStrategy, RoleInfo } from '../definition/role.ts'
-import { seededRandom } from '../definition/seeded-random.ts'
-import type { Tool } from '../definition/tool.ts'
 import { ACKNOWLEDGE, LOOP_FOUND } from '../definition/trust.ts'
 import type { ThinkingTurn } from '../model/thinking-turn.ts'
 import { AGENT_STATUS } from '../model/verb-tools.ts'
-import { turnBlackboard } from './board-verbs.ts'
 import type { CallingTurn } from './calls.ts'
 import { delegate, type TaskTurn } from './delegate.ts'
 import { type Draft, Drafts } from './drafts.ts'
 import { Emitter } from './emitter.ts'
-import { MessageVerbs } from './message-verbs.ts'
+import { NO_OPTIONS } from './message-frame.ts'
 import { Messenger } from './messenger.ts'
 import type { OpenSteps } from './open-steps.ts'
 import { RequestGroups } from './request-groups.ts'
 import type { StateScope } from './state-rules.ts'
 import { type SteppingTurn, StepRunner } from './steps.ts'
-import { TurnTools, toolNameOf } from './tools.ts'
+import { TurnTools } from './tools.ts'
 import type { TurnHost, TurnStart } from './turn-host.ts'
 
-export class Turn extends MessageVerbs implements AgentContext, CallingTurn, SteppingTurn {
+export class Turn implements CallingTurn, SteppingTurn {
   readonly #loop: TurnHost
   readonly start: TurnStart
   #step: number
   #ended = false
   #reason: DramatisError | undefined
   #controller: AbortController | undefined
-  /** Sleeps, calls of tools, calls of models: something of its own goes on. */
+  /** How many sleeps, calls of tools and calls of models are under way: work of the turn's own. */
   #working = 0
   #isToAcknowledge = false
   #stepping: StepRunner | undefined
   #drafts: Drafts | undefined
-  #random: (() => number) | undefined
-  #blackboard: Blackboard | undefined
   #messenger: Messenger | undefined
   #emitter: Emitter | undefined
   #groups: RequestGroups | undefined
   #tools: TurnTools | undefined
 
   constructor(loop: TurnHost, start: TurnStart) {
-    super()
     this.#loop = loop
     this.start = start
     this.#step = start.replay?.nextStep ?? 0
   }
-
-  // ---- what the turn is
 
   get role(): RoleInfo {
     return this.#loop.role
@@ -71,13 +60,6 @@ export class Turn extends MessageVerbs implements AgentContext, CallingTurn, Ste
   }
   get runId(): string {
     return this.start.view.id
-  }
-  get run(): { metadata: Readonly<Record<string, string>>; threadId?: string } {
-    const { metadata, threadId } = this.start.view
-    return threadId === undefined ? { metadata } : { metadata, threadId }
-  }
-  get attempt(): number {
-    return this.start.attempt
   }
   get signal(): AbortSignal {
     if (!this.#controller) {
@@ -98,7 +80,7 @@ export class Turn extends MessageVerbs implements AgentContext, CallingTurn, Ste
     return this.draftOf('state')?.value ?? this.#loop.state
   }
   setState(recipe: (draft: object) => void): void {
-    this.#check()
+    this.check()
     this.#loop.stateRules.assertMay('state', 'setState')
     this.#drafts ??= new Drafts()
     this.#drafts.change('state', this.#loop.state, recipe)
@@ -107,7 +89,7 @@ export class Turn extends MessageVerbs implements AgentContext, CallingTurn, Ste
     return this.draftOf('runState')?.value ?? this.#loop.runState(this.start.view)
   }
   setRunState(recipe: (draft: object) => void): void {
-    this.#check()
+    this.check()
     this.#loop.stateRules.assertMay('runState', 'setRunState')
     this.#drafts ??= new Drafts()
     this.#drafts.change('runState', this.#loop.runState(this.start.view), recipe)
@@ -118,9 +100,8 @@ export class Turn extends MessageVerbs implements AgentContext, CallingTurn, Ste
     return this.#drafts?.of(scope, scope === 'state' ? this.#loop.state : this.#loop.runState(this.start.view))
   }
 
-  // ---- messages
-
-  protected get tasks(): TaskTurn {
+  /** The turn, as the verbs about tasks see it. */
+  get tasks(): TaskTurn {
     const { start } = this
     const isTask = start.type === 'delegate' || this.#loop.name(start.caller) === ORCHESTRATOR
     return {
@@ -140,8 +121,13 @@ export class Turn extends MessageVerbs implements AgentContext, CallingTurn, Ste
       },
     }
   }
+  /** Tells the agent above how far it is; the script, where nobody is. */
+  report(content: string, data?: object): Promise<void> {
+    const options = data === undefined ? NO_OPTIONS : { structuredData: data }
+    return this.messages.report(this.role.escalateTo ?? ORCHESTRATOR, content, options)
+  }
   emit(chunk: string): void {
-    this.#check()
+    this.check()
     this.#emitter ??= new Emitter(this.#loop, this.start)
     this.#emitter.emit(chunk, this.nextStep())
   }
@@ -151,25 +137,22 @@ export class Turn extends MessageVerbs implements AgentContext, CallingTurn, Ste
     return signal && signal !== this.#controller?.signal ? SIGNALLED : 0
   }
 
-  protected get told(): Messenger['told'] {
+  /** Notifies the host of a message that is refused before it is one; returns its error. */
+  get told(): Messenger['told'] {
     return (error, to, content, options) => this.messages.told(error, to, content, options)
   }
-  protected get several(): RequestGroups {
+  /** Requests that are waited for together. */
+  get groups(): RequestGroups {
     this.#groups ??= new RequestGroups(this.#loop, this, this.messages)
     return this.#groups
   }
-  protected get messages(): Messenger {
+  get messages(): Messenger {
     this.#messenger ??= new Messenger(this.#loop, this)
     return this.#messenger
   }
 
-  // ---- the blackboard
-
-  get blackboard(): Blackboard {
-    this.#blackboard ??= turnBlackboard((operation, args, wait) => this.call(operation, args, wait))
-    return this.#blackboard
-  }
-  protected get hears(): boolean {
+  /** Whether the agent has a handler for what nobody answers. */
+  get observes(): boolean {
     return this.#loop.observes
   }
 
@@ -180,20 +163,8 @@ export class Turn extends MessageVerbs implements AgentContext, CallingTurn, Ste
 
   // ---- tools
 
-  tool<In, Out>(tool: Tool<In, Out>, input: NoInfer<In>): Promise<Out>
-  tool<T extends Tool = Tool>(
-    name: string,
-    input: NonNullable<T['~types']>['input'],
-  ): Promise<NonNullable<T['~types']>['output']>
-  tool(tool: Tool | string, input: unknown): Promise<unknown> {
-    return handled(this.#callTool(tool, input))
-  }
-  async #callTool(tool: Tool | string, input: unknown): Promise<unknown> {
-    return this.tools.run(toolNameOf(tool), input)
-  }
-
-  /** Its tools, for the verb and for the loop of a model. */
-  protected get tools(): TurnTools {
+  /** The tools of the agent, for the verb and for the loop of a model. */
+  get tools(): TurnTools {
     const { start, runId } = this
     this.#tools ??= new TurnTools(this.#loop, {
       start,
@@ -202,7 +173,7 @@ export class Turn extends MessageVerbs implements AgentContext, CallingTurn, Ste
       signal: () => this.signal,
       call: (operation, args, signal) => this.call(operation, args, signal),
       atWork: (work) => this.#atWork(work),
-      runStep: (step, run) => this.#stepRunner.run(step, run),
+      runStep: (step, run) => this.stepRunner.run(step, run),
       progress: (tool, callId, note) => this.#progress(tool, callId, note),
     })
     return this.#tools
@@ -225,16 +196,17 @@ export class Turn extends MessageVerbs implements AgentContext, CallingTurn, Ste
   get strategy(): ContextStrategy | undefined {
     return this.#loop.strategy
   }
-  protected get thinking(): ThinkingTurn {
+  /** The turn, as the verbs that ask a model see it. `context`: the verbs that the model has as tools. */
+  thinking(context: AgentContext): ThinkingTurn {
     const { role, verbs, loops, strategy, buildContext } = this.#loop
     return {
       role,
-      context: this,
+      context,
       verbs,
       loops,
       tools: this.tools,
       strategy,
-      buildContext: buildContext && ((history) => buildContext(history, this)),
+      buildContext: buildContext && ((history) => buildContext(history, context)),
       delegate: (to, task, options) => delegate(this.tasks, to, task, options),
       refusal: () => this.refusal(),
       others: () => this.call(AGENT_STATUS, {}),
@@ -247,42 +219,28 @@ export class Turn extends MessageVerbs implements AgentContext, CallingTurn, Ste
     return this.messages.call('model', call, signal, onPiece) as Promise<ModelAnswer>
   }
 
-  // ---- steps, time, chance
+  // ---- steps and time
 
-  get #stepRunner(): StepRunner {
+  get stepRunner(): StepRunner {
     this.#stepping ??= new StepRunner(this.#loop, this, () => this.#gate())
     return this.#stepping
   }
-  step<T>(name: string, run: () => Promise<T> | T, options?: { idempotent?: boolean }): Promise<T> {
-    return handled(this.#stepRunner.own(name, run, options))
-  }
   now(): number {
-    this.#check()
+    this.check()
     const logged = this.start.replay?.matchNow()
     if (logged !== undefined) return logged
     const { outbox, now } = this.#loop
     outbox.begin(NOW, this.start.run, this.start.turn, this.nextStep(), '', undefined)
     return outbox.writeTimed(now())
   }
-  random(): number {
-    this.#check()
-    this.#random ??= seededRandom(this.start.id)
-    return this.#random()
-  }
-  uuid(): string {
-    return v4({ random: Uint8Array.from({ length: 16 }, () => this.random() * 256) })
-  }
-  sleep(ms: number): Promise<void> {
-    return handled(this.#sleep(ms))
-  }
-  async #sleep(ms: number): Promise<void> {
-    this.#check()
+  async sleep(ms: number): Promise<void> {
+    this.check()
     const duration = durationOf(ms, 'ms')
     if (this.#emitter?.behind) await this.#gate()
     await this.#atWork(() => this.#loop.sleep(duration, this.signal))
-    this.#check()
+    this.check()
   }
-  /** Something of its own goes on, though nothing runs in its thread: it does not only wait. */
+  /** Counts as work of the turn's own, though nothing runs in its thread: the turn does not only wait. */
   async #atWork<T>(work: () => Promise<T>): Promise<T> {
     this.#working += 1
     const permit = this.#loop.goingOn.permit(this.start)
@@ -293,12 +251,6 @@ export class Turn extends MessageVerbs implements AgentContext, CallingTurn, Ste
       this.#working -= 1
       if (!this.#ended) this.#loop.mayPark(this.start) // else another turn may have its place
     }
-  }
-
-  refuse(reason: string): TaskRefusedError {
-    const agent = this.role.name
-    const why = describe(reason)
-    return new TaskRefusedError(`Agent "${agent}" refused: ${why}`, { agent, reason: why })
   }
 
   // ---- for the loop, and for the parts of the turn
@@ -377,13 +329,14 @@ export class Turn extends MessageVerbs implements AgentContext, CallingTurn, Ste
     if (this.#controller && !this.#controller.signal.aborted) this.#controller.abort(this.#endedError())
   }
 
-  #check(): void {
+  /** For a verb that has no promise to reject. */
+  check(): void {
     this.assertOpen()
     if (this.#reason) throw this.#reason
   }
 
-  /** For a verb that has no promise to reject. */
-  protected assertOpen(): void {
+  /** The same for a verb that a turn which is to stop may still use. */
+  assertOpen(): void {
     if (this.#ended) throw this.#endedError()
   }
 

@@ -4,7 +4,7 @@ import { type AgentHandlers, handlersOf } from '../../actors/definition/definiti
 import { AgentLoop } from '../../actors/loop/agent-loop.ts'
 import { startFailure } from '../../actors/loop/starting.ts'
 import { type LoadedTool, Toolbox } from '../../actors/tools/toolbox.ts'
-import { OrchestratorTurn } from '../../actors/turn/orchestrator.ts'
+import { ScriptContext } from '../../actors/turn/orchestrator.ts'
 import type { Scheduler } from '../../clock.ts'
 import { ConfigurationError, errorData, shown } from '../../errors.ts'
 import type { Thread, ThreadExit } from './thread.ts'
@@ -73,7 +73,7 @@ export class LocalThread implements Thread {
             this.#bell = listener
           },
         },
-        roster && ((made, turn) => new OrchestratorTurn(made, turn, () => roster(turn.run))),
+        roster && ((turn) => new ScriptContext(turn, () => roster(turn.start.run))),
       )
       this.#loop = loop
       const state = await loop.start(assignment.state)

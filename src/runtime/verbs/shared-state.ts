@@ -1,6 +1,6 @@
 /** The host's side of `context.shared`: who may read and write which state, and how long each lasts. */
 import type { Verb } from '../../actors/definition/trust.ts'
-import { notTheOwner, SHARED_SCOPES } from '../../actors/turn/shared-verbs.ts'
+import { notTheOwner, SHARED_SCOPES } from '../../actors/turn/shared-state.ts'
 import { LONGEST_KEY } from '../../blackboard/pattern.ts'
 import { ConfigurationError, MessageRejectedError, shown } from '../../errors.ts'
 import type { Cell } from '../state/cell.ts'

@@ -1,5 +1,5 @@
 /** Where shared state stands: the seam for a store that outlives the process. The one that there is, is memory. */
-import type { Kept, Written } from '../../actors/turn/shared-verbs.ts'
+import type { Kept, Written } from '../../actors/turn/shared-state.ts'
 import { MessageRejectedError } from '../../errors.ts'
 
 /** Values by keys, each with the number of its writes. */

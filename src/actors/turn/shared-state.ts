@@ -4,7 +4,6 @@ import { ConfigurationError, MessageRejectedError } from '../../errors.ts'
 import { checkFunction, checkName, wrongArgument } from '../definition/checks.ts'
 import type { SharedScope, SharedState } from '../definition/context/context.ts'
 import { handled, quiet } from '../definition/promises.ts'
-import type { RoleInfo } from '../definition/role.ts'
 import { checkBySchema } from '../definition/schema.ts'
 import type { Schema } from '../definition/tool.ts'
 
@@ -28,16 +27,21 @@ interface Place {
   owner?: string
 }
 
-export abstract class SharedVerbs {
+/** Asks the host. `alike`: the arguments by which a later attempt recognizes the call. */
+type Call = (operation: string, args: object, signal?: AbortSignal, alike?: object) => Promise<unknown>
+
+export class SharedStates {
+  readonly #agent: string
+  readonly #call: Call
   /** The last update of each key, which the next one of this turn waits for: they would only come before each other. */
-  #updates: Map<string, Promise<unknown>> | undefined
+  readonly #updates = new Map<string, Promise<unknown>>()
 
-  abstract readonly role: RoleInfo
-  abstract call(operation: string, args: object, signal?: AbortSignal, alike?: object): Promise<unknown>
-  protected abstract assertOpen(): void
+  constructor(agent: string, call: Call) {
+    this.#agent = agent
+    this.#call = call
+  }
 
-  shared(scope: SharedScope, owner?: string): SharedState {
-    this.assertOpen()
+  of(scope: SharedScope, owner?: string): SharedState {
     const place = placeOf(scope, owner)
     return {
       get: <T>(key: string, schema?: Schema<unknown, T>) => handled(this.#get(place, key, schema)),
@@ -46,7 +50,7 @@ export abstract class SharedVerbs {
   }
 
   async #get<T>(place: Place, key: string, schema: Schema<unknown, T> | undefined): Promise<T | undefined> {
-    const { value } = (await this.call('shared.get', { ...place, key })) as Kept
+    const { value } = (await this.#call('shared.get', { ...place, key })) as Kept
     if (value === undefined || !schema) return freeze(value as T | undefined, true)
     return checkBySchema(schema, value, (issues) => {
       const text = `The value of "${key}" (${place.scope}) does not have the expected shape: ${issues}`
@@ -56,8 +60,7 @@ export abstract class SharedVerbs {
 
   async #inLine<T>(place: Place, key: string, change: (value: T | undefined) => T): Promise<T> {
     checkFunction(change, 'change')
-    if (place.owner !== undefined && place.owner !== this.role.name) throw notTheOwner(this.role.name, place.owner)
-    this.#updates ??= new Map()
+    if (place.owner !== undefined && place.owner !== this.#agent) throw notTheOwner(this.#agent, place.owner)
     const line = JSON.stringify([place.scope, key])
     const mine = (this.#updates.get(line) ?? Promise.resolve()).then(() => this.#update(place, key, change))
     this.#updates.set(line, mine.catch(quiet))
@@ -70,13 +73,13 @@ export abstract class SharedVerbs {
    */
   async #update<T>(place: Place, key: string, change: (value: T | undefined) => T): Promise<T> {
     // Told apart from what the handler reads itself: a turn that is tried again is to find its own.
-    let found = (await this.call('shared.get', { ...place, key, toUpdate: true })) as Kept
+    let found = (await this.#call('shared.get', { ...place, key, toUpdate: true })) as Kept
     for (let tries = 0; tries < MOST_TRIES; tries++) {
       const value = change(freeze(found.value as T | undefined, true))
       if (value === undefined)
         throw wrongArgument('change(value)', value, 'the new value is needed, null where there is nothing to keep')
       const which = { ...place, key, ifVersion: found.version }
-      const answer = (await this.call('shared.update', { ...which, value }, undefined, which)) as Written
+      const answer = (await this.#call('shared.update', { ...which, value }, undefined, which)) as Written
       if (answer.done) return freeze(answer.value as T, true)
       found = answer
     }

@@ -1,0 +1,234 @@
+/**
+ * The object that handlers get as `context`. It has the verbs of the public contract alone: the turn behind it, with all that
+ * the loop needs of that, stands in a private field, so that no code of a user can end or commit a turn by hand.
+ */
+import type { Immutable } from 'immer'
+import { v4 } from 'uuid'
+import type { Blackboard, BlackboardEntry, WriteOptions } from '../../blackboard/entry.ts'
+import { describe, TaskRefusedError } from '../../errors.ts'
+import type { AgentMessage } from '../../mailbox/message.ts'
+import type {
+  AgentContext,
+  AgentRef,
+  AgentType,
+  AskOptions,
+  EscalationOutcome,
+  Outcome,
+  RequestOptions,
+  SharedScope,
+  SharedState,
+  SpawnRole,
+  SyncResult,
+} from '../definition/context/context.ts'
+import type { Logger } from '../definition/logger.ts'
+import type { Completion, CompletionRequest } from '../definition/model.ts'
+import { handled, rejected } from '../definition/promises.ts'
+import type { RoleInfo } from '../definition/role.ts'
+import { seededRandom } from '../definition/seeded-random.ts'
+import type { AgentTask, PendingTask, TaskInput } from '../definition/task.ts'
+import type { Tool } from '../definition/tool.ts'
+import { complete } from '../model/complete.ts'
+import { type Thinking, thinkAloud } from '../model/think.ts'
+import { turnBlackboard } from './blackboard.ts'
+import { delegate } from './delegate.ts'
+import { escalate } from './escalate.ts'
+import { handoff } from './handoff.ts'
+import { askPerson, defineType, observeMore, spawn, sync } from './host-calls.ts'
+import { NO_OPTIONS } from './message-frame.ts'
+import { allOf, anyOf, quorumOf } from './request-many.ts'
+import { SharedStates } from './shared-state.ts'
+import type { ResponseStream } from './stream.ts'
+import { toolNameOf } from './tools.ts'
+import type { Turn } from './turn.ts'
+
+let behind: (context: AgentContext) => Turn | undefined
+
+/** The turn behind a context, for the runtime's own handlers; undefined for an object that is no context of a turn. */
+export const turnBehind = (context: AgentContext): Turn | undefined => behind(context)
+
+export class TurnContext implements AgentContext {
+  readonly #turn: Turn
+  #blackboard: Blackboard | undefined
+  #shared: SharedStates | undefined
+  #random: (() => number) | undefined
+
+  static {
+    behind = (context) => (#turn in context ? context.#turn : undefined)
+  }
+
+  constructor(turn: Turn) {
+    this.#turn = turn
+  }
+
+  // ---- what the turn is
+
+  get role(): RoleInfo {
+    return this.#turn.role
+  }
+  get data(): unknown {
+    return this.#turn.data
+  }
+  get runId(): string {
+    return this.#turn.runId
+  }
+  get run(): { metadata: Readonly<Record<string, string>>; threadId?: string } {
+    const { metadata, threadId } = this.#turn.start.view
+    return threadId === undefined ? { metadata } : { metadata, threadId }
+  }
+  get attempt(): number {
+    return this.#turn.start.attempt
+  }
+  get signal(): AbortSignal {
+    return this.#turn.signal
+  }
+  get log(): Logger {
+    return this.#turn.log
+  }
+
+  // ---- state
+
+  get state(): Immutable<object> {
+    return this.#turn.state
+  }
+  setState(recipe: (draft: object) => void): void {
+    this.#turn.setState(recipe)
+  }
+  get runState(): Immutable<object> {
+    return this.#turn.runState
+  }
+  setRunState(recipe: (draft: object) => void): void {
+    this.#turn.setRunState(recipe)
+  }
+  shared(scope: SharedScope, owner?: string): SharedState {
+    const turn = this.#turn
+    turn.assertOpen()
+    this.#shared ??= new SharedStates(turn.role.name, (...given) => turn.call(...given))
+    return this.#shared.of(scope, owner)
+  }
+
+  // ---- messages
+
+  send(to: string, content: string, options: RequestOptions = NO_OPTIONS): Promise<void> {
+    return this.#turn.messages.send(to, content, options)
+  }
+  broadcast(content: string, options: RequestOptions = NO_OPTIONS): Promise<void> {
+    return this.#turn.messages.broadcast(content, options)
+  }
+  report(content: string, data?: object): Promise<void> {
+    return this.#turn.report(content, data)
+  }
+  request<In = unknown, Out = unknown>(
+    to: string | AgentRef<In, Out>,
+    content: string,
+    options: RequestOptions<NoInfer<In>> = NO_OPTIONS as RequestOptions<NoInfer<In>>,
+  ): Promise<AgentMessage<Out>> {
+    const name = typeof to === 'string' ? to : (to?.name ?? to) // what is neither is refused as it came
+    return this.#turn.messages.request(name as string, content, options) as Promise<AgentMessage<Out>>
+  }
+  requestStream(to: string, content: string, options: RequestOptions = NO_OPTIONS): ResponseStream {
+    return this.#turn.messages.requestStream(to, content, options)
+  }
+  requestAll(to: string[], content: string, options?: RequestOptions & { concurrency?: number }): Promise<Outcome[]> {
+    const turn = this.#turn
+    return turn.ended ? rejected(turn.refusal()) : handled(allOf(turn.groups, turn.told, to, content, options))
+  }
+  requestAny(to: string[], content: string, options?: RequestOptions): Promise<AgentMessage> {
+    const turn = this.#turn
+    return turn.ended ? rejected(turn.refusal()) : handled(anyOf(turn.groups, turn.told, to, content, options))
+  }
+  requestQuorum(to: string[], count: number, content: string, options?: RequestOptions): Promise<AgentMessage[]> {
+    const turn = this.#turn
+    return turn.ended
+      ? rejected(turn.refusal())
+      : handled(quorumOf(turn.groups, turn.told, to, count, content, options))
+  }
+  emit(chunk: string): void {
+    this.#turn.emit(chunk)
+  }
+
+  // ---- the host: the blackboard, sync points, people, agents that are made
+
+  get blackboard(): Blackboard {
+    const turn = this.#turn
+    this.#blackboard ??= turnBlackboard((operation, args, signal) => turn.call(operation, args, signal))
+    return this.#blackboard
+  }
+  publish(key: string, value: unknown, entryType: string, options?: WriteOptions): Promise<BlackboardEntry> {
+    return this.blackboard.write(key, value, entryType, options)
+  }
+  subscribe(pattern: string): Promise<void> {
+    return handled(observeMore(this.#turn, 'subscribe', { pattern }))
+  }
+  watch(agent: string): Promise<void> {
+    return handled(observeMore(this.#turn, 'watch', { agent }))
+  }
+  sync<T = unknown>(point: string, data?: T): Promise<SyncResult<T>> {
+    return handled(sync(this.#turn, point, data))
+  }
+  ask(question: string, options: AskOptions = {}): Promise<string> {
+    return handled(askPerson(this.#turn, question, options))
+  }
+  spawn(role: SpawnRole): Promise<string> {
+    return handled(spawn(this.#turn, role))
+  }
+  defineAgent(type: AgentType): Promise<string> {
+    return handled(defineType(this.#turn, type))
+  }
+
+  // ---- tasks
+
+  delegate(to: string, task: TaskInput): PendingTask {
+    return delegate(this.#turn.tasks, to, task)
+  }
+  handoff(to: string, task: AgentTask | TaskInput, summary?: string): Promise<void> {
+    return handled(handoff(this.#turn.tasks, to, task, summary))
+  }
+  escalate(reason: string, details?: object): Promise<EscalationOutcome> {
+    return handled(escalate(this.#turn.tasks, reason, details))
+  }
+  refuse(reason: string): TaskRefusedError {
+    const agent = this.role.name
+    const why = describe(reason)
+    return new TaskRefusedError(`Agent "${agent}" refused: ${why}`, { agent, reason: why })
+  }
+
+  // ---- models and tools
+
+  complete<T = undefined>(request: CompletionRequest<T>): Promise<Completion<T>> {
+    return handled(complete(this.#turn.thinking(this), request))
+  }
+  think<T = undefined>(request: string | Thinking<T>): Promise<Completion<T>> {
+    return handled(thinkAloud(this.#turn.thinking(this), request).then(({ completion }) => completion))
+  }
+  tool<In, Out>(tool: Tool<In, Out>, input: NoInfer<In>): Promise<Out>
+  tool<T extends Tool = Tool>(
+    name: string,
+    input: NonNullable<T['~types']>['input'],
+  ): Promise<NonNullable<T['~types']>['output']>
+  tool(tool: Tool | string, input: unknown): Promise<unknown> {
+    return handled(this.#callTool(tool, input))
+  }
+  async #callTool(tool: Tool | string, input: unknown): Promise<unknown> {
+    return this.#turn.tools.run(toolNameOf(tool), input)
+  }
+
+  // ---- steps, time, chance
+
+  step<T>(name: string, run: () => Promise<T> | T, options?: { idempotent?: boolean }): Promise<T> {
+    return handled(this.#turn.stepRunner.own(name, run, options))
+  }
+  now(): number {
+    return this.#turn.now()
+  }
+  random(): number {
+    this.#turn.check()
+    this.#random ??= seededRandom(this.#turn.start.id)
+    return this.#random()
+  }
+  uuid(): string {
+    return v4({ random: Uint8Array.from({ length: 16 }, () => this.random() * 256) })
+  }
+  sleep(ms: number): Promise<void> {
+    return handled(this.#turn.sleep(ms))
+  }
+}
