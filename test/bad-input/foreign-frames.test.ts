@@ -260,7 +260,7 @@ t.test('a request under a number that is taken is refused, and the first one is 
 
 t.test('a run that its agent takes no part in is not written to', async (t) => {
   const { stage, turn } = await inTurn(t)
-  const other = stage.host.openRun('other', 'query')
+  const other = stage.host.runs.open('other', 'query')
   for (const run of [other.index, 0, -1, 999])
     stage.thread.send({ kind: SEND, run, turn, recipient: stage.index('ann'), content: `to ${run}` })
   t.same(await stage.ailments(), [])

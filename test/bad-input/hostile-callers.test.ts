@@ -164,7 +164,7 @@ async function wrongs(test: Parameters<typeof openTeam>[0], seed: number): Promi
     const message = messageOf(dice)
     const value = dice.pick(VALUES)()
     const names = namesIn(message)
-    const letters = host.deadLetters.total
+    const letters = host.journal.deadLetters.total
     const [what, call] = dice.pick<[string, () => unknown]>([
       ['sendMessage', () => hostile.sendMessage(message)],
       ['sendMessage', () => hostile.sendMessage(message)],
@@ -193,7 +193,12 @@ async function wrongs(test: Parameters<typeof openTeam>[0], seed: number): Promi
       found.push(`${says}: says ${error.message.length} letters`)
     const isMessage = what === 'sendMessage' || what === 'receiveMessage'
     const isRefused = error !== undefined && !(error instanceof RequestTimeoutError) // that one was taken, and had no time
-    if (isRefused && isMessage && (names.length > 0 || what === 'receiveMessage') && host.deadLetters.total === letters)
+    if (
+      isRefused &&
+      isMessage &&
+      (names.length > 0 || what === 'receiveMessage') &&
+      host.journal.deadLetters.total === letters
+    )
       found.push(`${says}: no dead letter after ${error.message}`)
   }
   for (const letter of team.deadLetters.list()) JSON.stringify(letter)

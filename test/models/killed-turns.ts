@@ -30,7 +30,7 @@ export interface Mortal {
 export function killAt(team: Mortal, agent: string, places: (place: number) => boolean): () => number {
   let place = 0
   const { index } = team.host.cell(agent)!
-  team.host.records$.subscribe((batch) => {
+  team.host.journal.records$.subscribe((batch) => {
     const before = place
     place += placesIn(batch, index)
     if (!team.host.cell(agent)?.life?.ready) return

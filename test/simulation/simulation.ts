@@ -82,14 +82,14 @@ class Play {
     this.#truth = new Truth((agent) => this.#team.host.cell(agent)!.instances)
     const { maxRestarts = 3, withinMs = 60_000 } = options.supervision ?? {}
     this.#restarts = new Restarts(maxRestarts, withinMs, () => this.#team.clock.monotonic())
-    this.#team.host.records$.subscribe((batch) => this.#check(batch))
+    this.#team.host.journal.records$.subscribe((batch) => this.#check(batch))
     this.#listen(this.#team.host)
   }
 
   /** Hears what the host says when it says it: what it does about it may be in the same batch of records. */
   #listen(host: Supervisor): void {
-    const record = host.record.bind(host)
-    host.record = (run, fields) => {
+    const record = host.journal.record.bind(host)
+    host.journal.record = (run, fields) => {
       this.#hear(fields)
       record(run, fields)
     }

@@ -34,7 +34,7 @@ export function unclaimed(host: Supervisor): string[] {
 /** Checks with every record of the supervisor; gives what did not add up so far. */
 export function watchAccounts(host: Supervisor): string[] {
   const found: string[] = []
-  host.records$.subscribe(() => found.push(...imbalances(host), ...unclaimed(host)))
+  host.journal.records$.subscribe(() => found.push(...imbalances(host), ...unclaimed(host)))
   return found
 }
 

@@ -68,7 +68,7 @@ export class BareSupervisor {
     for (const agent of agents) this.host.directory.add(agent.name, agentCell(agent, 'agents[0]'))
     this.host.lives.codeOf = async ({ name }) => ({ module: '', bundled: false, shown: name })
     this.host.lives.threadFor = (cell) => this.#thread(cell)
-    this.run = this.host.openRun('run', 'query')
+    this.run = this.host.runs.open('run', 'query')
   }
 
   #thread({ name }: Cell): Thread {
@@ -99,7 +99,7 @@ export class BareSupervisor {
       flags: ASKS,
     })
     return new Promise((resolve, reject) => {
-      this.host.appendOwned(this.run, memory, bytes)
+      this.host.journal.appendOwned(this.run, memory, bytes)
       admission.message(caller, this.run, memory, 0, (answer, at) =>
         isFailure(answer, at) ? reject(errorOf(answer, at)) : resolve(readBody(answer, at).content),
       )

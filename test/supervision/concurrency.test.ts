@@ -491,7 +491,7 @@ t.test('rule 19: a permit that comes when there is nothing to hand over any more
       strategy: 'custom',
       async run(script) {
         const worker = team.host.cell('worker')!
-        t.ok(team.host.gate.take(team.host.run(script.runId)!, worker))
+        t.ok(team.host.gate.take(team.host.runs.find(script.runId)!, worker))
         team.host.delivery.touch(worker)
         return (await script.request('other', 'hi')).content
       },

@@ -16,7 +16,7 @@ async function bargain(ann: (unseen: (ms: number) => Promise<void>) => Receive, 
   ])
   const victims: (string | null)[] = []
   const tails: (readonly string[])[] = []
-  team.host.records$.subscribe((batch) => {
+  team.host.journal.records$.subscribe((batch) => {
     for (const record of batch) {
       if (record.kind !== 'deadlock') continue
       victims.push(record.victim)
@@ -115,7 +115,7 @@ t.test('rule 27: a stall of which a script of the user in the host may be the en
     })
     team.run.held = false
     let stalls = 0
-    team.host.records$.subscribe((batch) => {
+    team.host.journal.records$.subscribe((batch) => {
       for (const { kind } of batch) if (kind === 'stall') stalls += 1
     })
     await team.start()

@@ -19,7 +19,7 @@ function deepChain() {
     const callee = agents[n % 2]!
     const fields = { sender: caller.index, recipient: callee.index, run: run.index, turn, correlation: n }
     const { memory, bytes } = host.frames.make({ kind: REQUEST, ...fields, content: `${n}`, flags: ASKS })
-    host.appendOwned(run, memory, bytes)
+    host.journal.appendOwned(run, memory, bytes)
     host.admission.message(caller, run, memory, 0, undefined)
     const { envelope } = caller.open.get(n)!
     callee.mailbox.hand(envelope)

@@ -39,7 +39,7 @@ for (const watchdogMs of [5_000, false] as const)
 t.test('rule 13: it is told what it held, what it may hold, and what to do', async (t) => {
   const { bare, asked, holds } = await working()
   const exits: DramatisError[] = []
-  bare.host.records$.subscribe((batch) => {
+  bare.host.journal.records$.subscribe((batch) => {
     for (const entry of batch) if (entry.kind === 'agent.exited') exits.push(entry.error)
   })
   holds(12 * 1_024)

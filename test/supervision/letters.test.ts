@@ -224,9 +224,10 @@ t.test('rule 18: after close letters can be listed and discarded, and not sent a
 
 t.test('rule 18: each letter has an id of its own, also where a message has several', async (t) => {
   const team = openTeam(t, { worker: () => never })
-  const { frames, deadLetters } = team.host
-  const run = team.host.openRun('run', '')
+  const { frames, journal } = team.host
+  const { deadLetters } = journal
+  const run = team.host.runs.open('run', '')
   const { memory } = frames.make({ kind: 1, recipient: team.host.cell('worker')!.index, run: run.index })
-  for (const reason of ['expired', 'late'] as const) team.host.deadLetter(run, memory, 0, reason, [])
+  for (const reason of ['expired', 'late'] as const) team.host.journal.deadLetter(run, memory, 0, reason, [])
   t.equal(new Set(deadLetters.list().map(({ id }) => id)).size, 2)
 })

@@ -70,7 +70,7 @@ t.test('rule 16: order is kept when large messages in parts are cut by deaths of
   )
   let batches = 0
   let deaths = 0
-  team.host.records$.subscribe(() => {
+  team.host.journal.records$.subscribe(() => {
     batches += 1
     const cut = team.host.cell('worker')?.life?.sending !== undefined
     if (cut && batches % 3 === 0 && deaths < 6) {

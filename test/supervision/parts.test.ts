@@ -108,7 +108,7 @@ t.test('what a part records while it is told of something is told after it, to a
         for (const record of batch) {
           if (record.kind === 'decision') told[name]!.push(record.choice)
           if (record.kind === 'agent.ready')
-            core.record(bare.run, { kind: 'decision', question: 'who', choice: name, reason: '' })
+            core.journal.record(bare.run, { kind: 'decision', question: 'who', choice: name, reason: '' })
         }
       },
     })
@@ -122,9 +122,9 @@ t.test('when the supervisor closes, its parts are closed and told nothing more',
   const told: string[] = []
   const part: Part = () => ({ next: () => told.push('record'), close: () => told.push('close') })
   const bare = new BareSupervisor({ worker: () => 'fine' }, [part])
-  bare.host.record(bare.run, { kind: 'run.started', query: '' })
+  bare.host.journal.record(bare.run, { kind: 'run.started', query: '' })
   bare.host.close()
-  bare.host.record(bare.run, { kind: 'run.started', query: '' })
+  bare.host.journal.record(bare.run, { kind: 'run.started', query: '' })
   await bare.clock.advance(0)
   t.same(told, ['record', 'close'])
 })

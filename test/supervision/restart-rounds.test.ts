@@ -22,7 +22,7 @@ async function slowToEnd(
   bare.threads.get('c')!.ailments.add('stubborn')
   const [a, b, c] = ['a', 'b', 'c'].map((name) => bare.host.cell(name)!)
   const ready: string[] = []
-  bare.host.records$.subscribe((batch) => {
+  bare.host.journal.records$.subscribe((batch) => {
     for (const record of batch) if (record.kind === 'agent.ready') ready.push(record.agent)
   })
   return { bare, clock: bare.clock, a: a!, b: b!, c: c!, ready }

@@ -23,7 +23,7 @@ async function teamWith(
   await team.start()
   await team.clock.advance(0)
   const story: string[] = []
-  team.host.records$.subscribe((batch) => {
+  team.host.journal.records$.subscribe((batch) => {
     for (const record of batch) {
       if (record.kind === 'agent.status' && record.epoch > 0) {
         const mark = record.status === 'restarting' ? '-' : `${record.status} `

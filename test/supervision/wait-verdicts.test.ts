@@ -17,7 +17,7 @@ const waitsForEntry = async (_message: unknown, context: AgentContext): Promise<
 async function played(cast: Record<string, Receive>, ask: readonly string[], forMs: number) {
   const team = new BareSupervisor(cast, [deadlock('break', 250, true)])
   const told: { at: number; victim: string | null }[] = []
-  team.host.records$.subscribe((batch) => {
+  team.host.journal.records$.subscribe((batch) => {
     for (const record of batch)
       if (record.kind === 'deadlock') told.push({ at: team.clock.now() - start, victim: record.victim })
   })

@@ -207,7 +207,9 @@ t.test('a redelivered turn has broadcast once, whether it was accepted before th
     { roles: { slow: { communication: { mailboxCapacity: 2 } } } },
   )
   const mismatches: unknown[] = []
-  team.host.records$.subscribe((batch) => mismatches.push(...batch.filter(({ kind }) => kind === 'step.mismatch')))
+  team.host.journal.records$.subscribe((batch) =>
+    mismatches.push(...batch.filter(({ kind }) => kind === 'step.mismatch')),
+  )
   const held = ask(team, 'slow')
   const asked = outcomeOf(ask(team, 'caller'))
   await team.clock.advance(10)

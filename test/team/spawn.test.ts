@@ -217,7 +217,7 @@ t.test('a run that is over makes none', async (t) => {
   const { runId } = await team.execute('go')
   await team.clock.advance(1)
   const { host } = team
-  const run = host.run(runId)!
+  const run = host.runs.find(runId)!
   const caller = { cell: host.cells[0]!, turn: 1, correlation: 1, run, say: () => {} }
   const spawned = host.calls.verbs.get('spawn')!({ name: 'helper' }, caller, new AbortController().signal)
   await t.rejects(Promise.resolve(spawned), { code: 'RUN_ABORTED' })
@@ -241,7 +241,7 @@ t.test('a message from outside reaches it within its run, and no other run does'
   await team.sendMessage({ recipient: 'helper', content: 'within', runId: run.id })
   const { host } = team
   const own = host.cells.find(({ name }) => name === 'helper')!
-  const [worker, other] = [host.cell('worker')!, host.openRun('other', '')]
+  const [worker, other] = [host.cell('worker')!, host.runs.open('other', '')]
   const fields = { kind: SEND, flags: ASKS, sender: worker.index, recipient: own.index, run: other.index }
   host.admission.message(worker, other, host.frames.make({ ...fields, content: 'from beside' }).memory, 0, undefined)
   await team.clock.advance(1)
@@ -264,7 +264,7 @@ t.test('who knew an agent of that name that has left reaches the one of the run'
   await team.removeAgent('helper')
   const run = team.launch('go')
   await team.clock.advance(1)
-  const [worker, state] = [host.cell('worker')!, host.run(run.id)!]
+  const [worker, state] = [host.cell('worker')!, host.runs.find(run.id)!]
   const fields = { kind: SEND, flags: ASKS, sender: worker.index, recipient: former.index, run: state.index }
   host.admission.message(worker, state, host.frames.make({ ...fields, content: 'hi' }).memory, 0, undefined)
   await team.clock.advance(1)

@@ -25,7 +25,7 @@ export class HostSends implements Sending {
   /** `frame` is a SEND with such a number, and asks for room. */
   post(sender: Cell, run: RunState, frame: OwnFrame, verdict: (error: DramatisError | undefined) => void): void {
     sender.verdicts.set(correlationOf(frame.memory, 0), verdict)
-    this.#core.appendOwned(run, frame.memory, frame.bytes)
+    this.#core.journal.appendOwned(run, frame.memory, frame.bytes)
     this.#core.admission.message(sender, run, frame.memory, 0, undefined)
     this.#core.wake()
   }
@@ -59,7 +59,7 @@ export class HostSends implements Sending {
     })
     const { maxMessageBytes } = target.settings.mailbox
     if (bytes > maxMessageBytes) throw tooLarge(bytes, maxMessageBytes)
-    this.#core.appendOwned(run, memory, bytes)
+    this.#core.journal.appendOwned(run, memory, bytes)
     this.#core.admission.message(sender, run, memory, 0, settle, giver)
     this.#core.wake()
     return sender.open.get(correlation)

@@ -14,6 +14,6 @@ export function reportTo(core: Core, run: RunState, recipient: number, content: 
     data: JSON.stringify(data),
   })
   core.team.force(recipient, bytes)
-  core.appendOwned(run, memory, bytes)
+  core.journal.appendOwned(run, memory, bytes)
   core.admission.message(core.cells[0]!, run, memory, 0, undefined)
 }

@@ -23,7 +23,7 @@ export interface Budgets {
   left(run: RunState, cell: Cell): number
 }
 
-export function budgets(config: BudgetConfig, core: Pick<Core, 'clock' | 'record'>): Budgets {
+export function budgets(config: BudgetConfig, core: Pick<Core, 'clock' | 'journal'>): Budgets {
   const accounts = new Accounts(config, core)
   return { layer: layerOver(accounts), left: (run, cell) => accounts.left(run, cell) }
 }
@@ -75,14 +75,14 @@ function costOf({ usage, answer }: MadeCall, prompt: number, model: string): num
 
 class Accounts {
   readonly #config: BudgetConfig
-  readonly #core: Pick<Core, 'clock' | 'record'>
+  readonly #core: Pick<Core, 'clock' | 'journal'>
   readonly #team: TokenAccount | undefined
   readonly #ofRuns = new WeakMap<RunState, TokenAccount>()
   /** Whose turns have called a model. */
   readonly #atWork = new Map<RunState, Set<Cell>>()
   #current: RunState | undefined
 
-  constructor(config: BudgetConfig, core: Pick<Core, 'clock' | 'record'>) {
+  constructor(config: BudgetConfig, core: Pick<Core, 'clock' | 'journal'>) {
     this.#config = config
     this.#core = core
     const { perTeam } = config
@@ -129,7 +129,7 @@ class Accounts {
       ...(perAgentTokens !== undefined && { perAgent: limit('perAgentTokens', perAgentTokens) }),
       ...(windowMs !== undefined && { windowMs }),
       now: () => clock.monotonic(),
-      onLevel: (level: Level) => this.#core.record(runOf(), { kind: 'budget', ...level }),
+      onLevel: (level: Level) => this.#core.journal.record(runOf(), { kind: 'budget', ...level }),
     })
   }
 

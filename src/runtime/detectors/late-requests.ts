@@ -24,7 +24,7 @@ export class LateRequests {
     request.tried += 1
     const { caller, callee, envelope, run, tried } = request
     this.#core.logger.warn(
-      { agent: callee.name, caller: caller.name, runId: run.id, messageId: this.#core.idOf(envelope), tried },
+      { agent: callee.name, caller: caller.name, runId: run.id, messageId: idOf(envelope.memory, envelope.at), tried },
       'a request without an answer by its deadline is asked again',
     )
     return true
@@ -53,7 +53,7 @@ export class LateRequests {
       content: message,
       data: JSON.stringify({ event: 'unanswered', agent: callee.name, code, messageId, tried }),
     })
-    this.#core.appendOwned(run, frame.memory, frame.bytes)
+    this.#core.journal.appendOwned(run, frame.memory, frame.bytes)
     this.#core.admission.message(caller, run, frame.memory, 0, undefined)
   }
 }

@@ -290,7 +290,7 @@ export class Delivery implements Handing {
   }
 
   #started(cell: Cell, envelope: Envelope<RunState>): void {
-    envelope.handedSeq = this.#core.seq
+    envelope.handedSeq = this.#core.journal.seq
     if (cell.life) cell.life.run = envelope.run
     if (cell.interleaves) cell.promised.delete(envelope.run)
     if (cell.mailbox.handed.size === 1 || cell.interleaves) this.#begins(envelope)
@@ -330,7 +330,7 @@ export class Delivery implements Handing {
   #announce(cell: Cell, envelope: Envelope<RunState>): void {
     envelope.announced = true
     if (envelope.startedAt === NOT_YET) this.#begins(envelope)
-    this.#core.record(envelope.run, {
+    this.#core.journal.record(envelope.run, {
       kind: 'turn.started',
       ...cell.whose,
       messageId: idOf(envelope.memory, envelope.at),

@@ -25,7 +25,7 @@ export function handNested(core: Core, cell: Cell, life: Life, mayGoOn: (run: Ru
 function hand(core: Core, cell: Cell, life: Life, envelope: Envelope<RunState>): void {
   const { memory, at, bytes } = envelope
   cell.mailbox.hand(envelope)
-  envelope.handedSeq = core.seq
+  envelope.handedSeq = core.journal.seq
   envelope.lane = 'replies'
   const copy = allocate(bytes)
   copyFrame(memory, at, copy, 0, bytes)

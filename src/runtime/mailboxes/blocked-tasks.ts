@@ -2,8 +2,10 @@
  * Tasks that wait for others before their agents get them: the dependencies of document 002, 2.5.2. One that is held is in no
  * mailbox: it takes no room there, and stands in nobody's way. How long it is held runtime/tasks/dependencies.ts decides.
  */
+
 import type { DramatisError } from '../../errors.ts'
 import { kindOf, REQUEST, typeOf } from '../../mailbox/frame.ts'
+import { idOf } from '../../mailbox/frame-id.ts'
 import type { Envelope } from '../../mailbox/mailbox.ts'
 import type { Memory } from '../../mailbox/memory.ts'
 import type { Cell, HeldTask } from '../state/cell.ts'
@@ -22,7 +24,7 @@ export class HeldTasks implements Holding {
 
   /** False: one of that id is held already, as only a thread that writes its own frames can have it. */
   hold(callee: Cell, envelope: Envelope<RunState>): boolean {
-    const id = this.#core.idOf(envelope)
+    const id = idOf(envelope.memory, envelope.at)
     if (this.#held.has(id)) return false
     this.#held.set(id, { callee, envelope, waitsFor: new Set() })
     return true
@@ -35,7 +37,7 @@ export class HeldTasks implements Holding {
   /** The one whose message that is. */
   of(envelope: Envelope<RunState>): HeldTask | undefined {
     if (this.#held.size === 0) return undefined
-    const held = this.#held.get(this.#core.idOf(envelope))
+    const held = this.#held.get(idOf(envelope.memory, envelope.at))
     return held?.envelope === envelope ? held : undefined
   }
 
@@ -45,7 +47,7 @@ export class HeldTasks implements Holding {
 
   /** False: it is not held. */
   remove(envelope: Envelope<RunState>): boolean {
-    return this.of(envelope) !== undefined && this.#held.delete(this.#core.idOf(envelope))
+    return this.of(envelope) !== undefined && this.#held.delete(idOf(envelope.memory, envelope.at))
   }
 
   /** It will not be done: who gave it is told why. */

@@ -55,7 +55,7 @@ export class MailboxRoom implements MakingRoom {
       return this.#core.verdicts.refuse(sender, run, memory, at, 'rejected', error, request?.settle)
     if (kindOf(memory, at) === REQUEST)
       return this.#core.verdicts.refuse(sender, run, memory, at, 'overflow', error, request?.settle)
-    this.#core.deadLetter(run, memory, at, 'overflow', [error])
+    this.#core.journal.deadLetter(run, memory, at, 'overflow', [error])
     this.#accepted(sender, envelope)
   }
 

@@ -33,7 +33,7 @@ export class Verdicts implements Judging {
     error: DramatisError,
     settle: OpenRequest['settle'],
   ): void {
-    this.#core.deadLetter(run, memory, at, reason, [error])
+    this.#core.journal.deadLetter(run, memory, at, reason, [error])
     const correlation = correlationOf(memory, at)
     if (kindOf(memory, at) === REQUEST) {
       const from = this.#core.cells[recipientOf(memory, at)]?.index ?? 0
@@ -59,7 +59,7 @@ export class Verdicts implements Judging {
     const frame = error
       ? this.#core.frames.failure(REFUSED, fields, error)
       : this.#core.frames.make({ kind: ACCEPTED, ...fields })
-    this.#core.appendOwned(run, frame.memory, frame.bytes)
+    this.#core.journal.appendOwned(run, frame.memory, frame.bytes)
     this.#core.delivery.reply(sender, frame)
   }
 

@@ -42,7 +42,7 @@ export interface Health {
 }
 
 export function healthOf(supervisor: Supervisor, runs: RunBook): Health {
-  const { clock, deadLetters } = supervisor
+  const { clock, journal } = supervisor
   const agents = supervisor.agents()
   const now = clock.monotonic()
   return {
@@ -64,8 +64,8 @@ export function healthOf(supervisor: Supervisor, runs: RunBook): Health {
     ),
     runs: runs.counts,
     sharedMemoryRepairs: supervisor.sharedWords.repairs,
-    deadLetters: deadLetters.length,
-    deadLettersForgotten: deadLetters.forgotten,
+    deadLetters: journal.deadLetters.length,
+    deadLettersForgotten: journal.deadLetters.forgotten,
     log: { ok: true, lagMs: 0 },
   }
 }

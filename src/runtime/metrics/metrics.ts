@@ -13,7 +13,7 @@ import type { Tallies } from './tallies.ts'
 type Samples = Metric['samples']
 
 export function metricsOf(supervisor: Supervisor, runs: RunBook, tallies: Tallies): Metric[] {
-  supervisor.settleRecords()
+  supervisor.journal.tell()
   const agents = supervisor.agents()
   return [
     ...messages(agents, supervisor, tallies),
@@ -24,7 +24,7 @@ export function metricsOf(supervisor: Supervisor, runs: RunBook, tallies: Tallie
   ]
 }
 
-function messages(agents: readonly Cell[], { deadLetters }: Supervisor, tallies: Tallies): Metric[] {
+function messages(agents: readonly Cell[], { journal: { deadLetters } }: Supervisor, tallies: Tallies): Metric[] {
   const deaths: Samples = agents.flatMap((cell) => reasons(cell.name, tallies.of(cell).deadLetters))
   deaths.push(...reasons('', tallies.deadLettersOfNobody))
   return [

@@ -39,7 +39,7 @@ export function modelTurnVerbs(core: Core): [operation: Verb, verb: HostVerb][] 
       LOOP_FOUND,
       async (args, { cell, run }) => {
         const { step, evidence } = loopFrom(Object(args))
-        core.record(run, { kind: 'livelock', step, agents: [cell.name], evidence })
+        core.journal.record(run, { kind: 'livelock', step, agents: [cell.name], evidence })
       },
     ],
     [

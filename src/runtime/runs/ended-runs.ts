@@ -39,7 +39,7 @@ export class EndedRuns {
 
   /** A message from outside a run is a run of its own that ends when what it caused is quiet. */
   open(threadId: string | undefined): RunState {
-    const run = this.#supervisor.openRun(this.#supervisor.frames.id(), '', undefined, threadId)
+    const run = this.#supervisor.runs.open(this.#supervisor.frames.id(), '', undefined, threadId)
     run.over = true
     this.#holds.begin()
     const limit = this.#quietWithinMs
@@ -91,7 +91,7 @@ export class EndedRuns {
       const oldest = this.#kept.shift()!
       bytes -= oldest.log.bytes
       this.#forgotten(oldest)
-      this.#supervisor.forgetRun(oldest)
+      this.#supervisor.runs.forget(oldest)
     }
   }
 }

@@ -22,7 +22,7 @@ export function eventStream(supervisor: Supervisor, source: EventSource): Observ
       }
       return events
     }
-    const subscription = supervisor.records$.subscribe({
+    const subscription = supervisor.journal.records$.subscribe({
       next: (batch) => {
         for (const entry of batch) {
           for (const event of made(entry)) subscriber.next(event)

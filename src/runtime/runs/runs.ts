@@ -89,7 +89,7 @@ export class RunBook implements RunHost {
     if (joined) return joined as RunHandle<T>
     this.#checkModels(options.models ?? {})
     const waits = this.#line.admit()
-    const state = this.#supervisor.openRun(
+    const state = this.#supervisor.runs.open(
       options.runId ?? this.#supervisor.frames.id(),
       query,
       options.metadata,
@@ -167,7 +167,7 @@ export class RunBook implements RunHost {
     const { handle, target } = entry
     this.#line.begin(entry)
     handle.status = 'running'
-    this.#supervisor.record(handle.state, { kind: 'run.started', query: handle.state.query })
+    this.#supervisor.journal.record(handle.state, { kind: 'run.started', query: handle.state.query })
     try {
       await this.#start()
     } catch (error) {
@@ -206,7 +206,7 @@ export class RunBook implements RunHost {
   cancel(run: RunState, reason: string): void {
     const entry = this.#byState.get(run)
     if (!entry || run.over) return
-    this.#supervisor.record(run, { kind: 'run.aborted', reason })
+    this.#supervisor.journal.record(run, { kind: 'run.aborted', reason })
     this.#abort(entry, new RunAbortedError(`The run was aborted: ${reason}.`, { runId: run.id, reason }), 'aborted')
   }
 
@@ -227,9 +227,9 @@ export class RunBook implements RunHost {
     const { state } = handle
     if (state.over) return
     state.over = true
-    this.#supervisor.settleRecords()
+    this.#supervisor.journal.tell()
     if ('error' in ending) windDown(this.#supervisor, state, ending.error)
-    this.#supervisor.record(state, { kind: 'run.finished', error: 'error' in ending ? ending.error : null })
+    this.#supervisor.journal.record(state, { kind: 'run.finished', error: 'error' in ending ? ending.error : null })
     this.#tracing?.finished(state, 'error' in ending ? ending.error : undefined)
     // Before anybody is told of the end: the event carries the result.
     const executionTimeMs = this.#supervisor.clock.now() - state.startedAt
@@ -253,7 +253,7 @@ export class RunBook implements RunHost {
     handle.state.ending = error
     entry.timer?.cancel()
     entry.clear()
-    this.#supervisor.record(handle.state, { kind: 'run.finished', error })
+    this.#supervisor.journal.record(handle.state, { kind: 'run.finished', error })
     this.#tracing?.finished(handle.state, error)
     this.#line.leave(entry, (next) => void this.#begin(next))
     this.#ended.add(handle.state)
@@ -263,7 +263,7 @@ export class RunBook implements RunHost {
 
   /** Whoever reads the team's events hears of the end before who waits for the run goes on; not within what has led to it. */
   #tellNext(): void {
-    queueMicrotask(() => this.#supervisor.settleRecords())
+    queueMicrotask(() => this.#supervisor.journal.tell())
   }
 
   // ---- for handles and watchers
@@ -352,7 +352,7 @@ export class RunBook implements RunHost {
 
   abortAll(error: DramatisError): void {
     for (const entry of this.#line.all) {
-      this.#supervisor.record(entry.handle.state, { kind: 'run.aborted', reason: error.message })
+      this.#supervisor.journal.record(entry.handle.state, { kind: 'run.aborted', reason: error.message })
       this.#abort(entry, error, 'aborted')
     }
     this.#ended.abortAll(error)

@@ -3,7 +3,6 @@
  * file of that name; supervision/supervisor.ts joins them.
  */
 
-import type { Observable } from 'rxjs'
 import type { PatchNotice, RosterEntry } from '../../actors/definition/assignment.ts'
 import type { SyncResult } from '../../actors/definition/context/context.ts'
 import type { Logger } from '../../actors/definition/logger.ts'
@@ -14,18 +13,19 @@ import type { DeadLetterReason } from '../../mailbox/dead-letters.ts'
 import type { Envelope } from '../../mailbox/mailbox.ts'
 import type { Memory } from '../../mailbox/memory.ts'
 import { ORCHESTRATOR, RUNTIME, USER } from '../../mailbox/message.ts'
-import type { Remains } from '../../mailbox/remains.ts'
 import type { TeamMemory } from '../../mailbox/room.ts'
 import type { HostFrames, OwnFrame, Question } from '../log/host-frames.ts'
-import type { Batch, FrameBlock, Unrecorded } from '../log/records.ts'
+import type { Batch } from '../log/records.ts'
 import type { LimitNotices } from '../logging/limit-notices.ts'
 import type { DelegationBound } from '../settings/delegation-bound.ts'
 import type { SyncPointSettings } from '../settings/sync-points.ts'
 import type { Spawner, ThreadExit } from '../threads/thread.ts'
 import type { AgentDirectory } from './agent-directory.ts'
 import type { Cell, HeldTask, OpenRequest, Waiter } from './cell.ts'
+import type { Journal } from './journal.ts'
 import type { Life } from './life.ts'
 import type { RunState } from './run-state.ts'
+import type { RunTable } from './run-table.ts'
 
 /** The first names of every team, in this order. */
 export const FIXED_NAMES = [RUNTIME, USER, ORCHESTRATOR] as const
@@ -264,7 +264,8 @@ export interface Core extends Directory {
   readonly cells: readonly Cell[]
   /** All instances of all agents. */
   readonly actors: readonly Cell[]
-  readonly runs: ReadonlyMap<number, RunState>
+  readonly runs: RunTable
+  readonly journal: Journal
   readonly router: Routing
   readonly admission: Admitting
   readonly mailboxRoom: MakingRoom
@@ -285,10 +286,7 @@ export interface Core extends Directory {
   readonly sharedWords: Comparing
   readonly limits: LimitNotices
   readonly syncPoints: Gathering
-  readonly records$: Observable<Batch>
   readonly closed: boolean
-  /** The number of the next record. */
-  readonly seq: number
   /** How often the supervisor has looked. */
   readonly ticks: number
   /** The least that any agent lets a message wait, if one has a limit. */
@@ -301,12 +299,6 @@ export interface Core extends Directory {
   agents(run?: RunState): Cell[]
   /** By index; '' where an agent of one run is, or was. */
   names(): string[]
-  idOf(envelope: { memory: Memory; at: number }): string
-  appendFrames(run: RunState, memory: Memory, from: number, to: number, count: number): FrameBlock
-  appendOwned(run: RunState, memory: Memory, bytes: number): FrameBlock
-  record(run: RunState | undefined, fields: Unrecorded): void
-  deadLetter(run: RunState, memory: Memory, at: number, reason: DeadLetterReason, errors: DramatisError[]): void
-  refused(run: RunState | undefined, remains: Remains, error: DramatisError): void
   /** A wait in that run, or the run, has come to its end by its time alone. */
   overdue(run: RunState): void
   kick(): void

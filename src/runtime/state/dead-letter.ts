@@ -1,4 +1,5 @@
 /** A message that nobody will handle, as a letter: what it was, and why. */
+import type { Clock } from '../../clock.ts'
 import type { DramatisError } from '../../errors.ts'
 import { addresseeOf, type Directory, decodeMessage, isCopy } from '../../mailbox/codec.ts'
 import type { DeadLetter, DeadLetterList, DeadLetterReason } from '../../mailbox/dead-letters.ts'
@@ -7,7 +8,7 @@ import { idOf } from '../../mailbox/frame-id.ts'
 import type { Memory } from '../../mailbox/memory.ts'
 import type { AgentMessage } from '../../mailbox/message.ts'
 import { type Remains, remainsOf } from '../../mailbox/remains.ts'
-import type { Core } from './core.ts'
+import type { HostFrames } from '../log/host-frames.ts'
 import type { RunState } from './run-state.ts'
 
 /** Bytes that the remains of a refused message count for: the most that they are. */
@@ -20,7 +21,10 @@ export interface MadeLetter {
 }
 
 /** Who makes it: knows the names in a message, and which letters there are. */
-interface Maker extends Directory, Pick<Core, 'clock' | 'frames'> {
+interface Maker {
+  readonly clock: Clock
+  readonly frames: Pick<HostFrames, 'id'>
+  readonly names: Directory
   readonly deadLetters: DeadLetterList
 }
 
@@ -33,8 +37,8 @@ export function letterOf(
   errors: DramatisError[],
 ): MadeLetter {
   const messageId = idOf(memory, at)
-  const message: AgentMessage = decodeMessage(memory, at, maker)
-  if (typeof message.recipient !== 'string') message.recipient = addresseeOf(memory, at, maker)
+  const message: AgentMessage = decodeMessage(memory, at, maker.names)
+  if (typeof message.recipient !== 'string') message.recipient = addresseeOf(memory, at, maker.names)
   const tooLarge = reason === 'rejected' && errors[0]?.code === 'MESSAGE_REJECTED'
   if (tooLarge) Object.assign(message, remainsOf(message))
   const letter = {
@@ -49,7 +53,7 @@ export function letterOf(
 
 /** Of what remains of a message that was refused before it was one. */
 export function letterOfRemains(
-  { clock, frames }: Maker,
+  { clock, frames }: Pick<Maker, 'clock' | 'frames'>,
   run: RunState | undefined,
   remains: Remains,
   error: DramatisError,

@@ -2,6 +2,7 @@
  * How lives end: what a dead thread had published is read, its claim and its messages are given back. Which of them may be
  * tried again is in turns/redelivery.ts.
  */
+
 import { AgentCrashedError, AgentTerminatedError, type DramatisError, RunAbortedError } from '../../errors.ts'
 import {
   ASKS,
@@ -15,6 +16,7 @@ import {
   stepOf,
   turnOf,
 } from '../../mailbox/frame.ts'
+import { idOf } from '../../mailbox/frame-id.ts'
 import type { Envelope } from '../../mailbox/mailbox.ts'
 import type { Memory } from '../../mailbox/memory.ts'
 import { AT_WORK, CLAIM, mostFrames } from '../../mailbox/window.ts'
@@ -103,8 +105,8 @@ export class Deaths implements Dying {
   ): void {
     if (cell.mailbox.handed.size === 0) this.releaseAll(cell)
     const [head] = cell.mailbox.queued()
-    const messageId = head && head.attempt > 1 ? this.#core.idOf(head) : null
-    this.#core.record(cell.run, { kind: 'agent.exited', ...cell.whose, epoch, how, error, fault, messageId })
+    const messageId = head && head.attempt > 1 ? idOf(head.memory, head.at) : null
+    this.#core.journal.record(cell.run, { kind: 'agent.exited', ...cell.whose, epoch, how, error, fault, messageId })
   }
 
   /** Rule 4: what a thread wrote after it had been fenced off, or told for the last time to stop, does nothing. */

@@ -77,6 +77,6 @@ export class ForeignFrames {
     if (callee && !(flagsOf(memory, at) & ASKS)) this.#core.mailboxRoom.freed(callee, lengthOf(memory, at))
     const given = stringsFit(memory, at) ? decodeMessage(memory, at, this.#core) : { recipient: undefined }
     const remains = remainsOf({ ...given, recipient: callee?.name ?? given.recipient, sender: cell.name })
-    if (remains) this.#core.refused(run, remains, error)
+    if (remains) this.#core.journal.refused(run, remains, error)
   }
 }

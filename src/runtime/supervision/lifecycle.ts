@@ -98,7 +98,7 @@ export class Lives implements LifeCycle {
     cell.lastEndAt = clock.monotonic()
     cell.startFailures = 0
     cell.status = 'idle'
-    this.#core.record(cell.run, {
+    this.#core.journal.record(cell.run, {
       kind: 'agent.ready',
       ...cell.whose,
       epoch: life.epoch,
@@ -115,7 +115,7 @@ export class Lives implements LifeCycle {
   become(cell: Cell, status: 'starting' | 'restarting' | 'stopped' | 'failed'): void {
     if (cell.status === status && status !== 'starting') return
     cell.status = status
-    this.#core.record(cell.run, { kind: 'agent.status', ...cell.whose, status, epoch: cell.epoch })
+    this.#core.journal.record(cell.run, { kind: 'agent.status', ...cell.whose, status, epoch: cell.epoch })
   }
 
   /** Resolves when the agent is ready; rejects when it is stopped. */

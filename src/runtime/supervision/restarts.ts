@@ -64,7 +64,7 @@ export const restarts: Part = (core) => {
   }
 
   const tell = (cell: Cell, { epoch, error, messageId }: Exit, restartInMs: number | null) =>
-    core.record(cell.run, { kind: 'agent.crashed', ...cell.whose, epoch, error, restartInMs, messageId })
+    core.journal.record(cell.run, { kind: 'agent.crashed', ...cell.whose, epoch, error, restartInMs, messageId })
 
   const startAgain = async (round: Round, dead: Cell) => {
     for (const cell of round.group) rounds.set(cell, round)

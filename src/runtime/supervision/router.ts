@@ -109,7 +109,7 @@ export class Router implements Routing {
     if (!frameFits(memory, 0, memory.u8.length, index)) throw new Error('a frame that is not what its parts were of')
     const run = this.#runOf(cell, index)
     if (!run) return this.#withoutRun(cell, life, memory, 0)
-    this.#core.appendOwned(run, memory, lengthOf(memory, 0))
+    this.#core.journal.appendOwned(run, memory, lengthOf(memory, 0))
     this.#route(cell, life, run, memory, 0)
   }
 
@@ -132,7 +132,7 @@ export class Router implements Routing {
     if (count === 0) throw new Error('a frame of a length that none has')
     const run = this.#runOf(cell, index)
     const block = run
-      ? this.#core.appendFrames(run, memory, start, end, count)
+      ? this.#core.journal.appendFrames(run, memory, start, end, count)
       : { memory: copyOf(memory, start, end), from: 0, to: end - start }
     ring.pass(end - start)
     for (let at = block.from; at < block.to; at += lengthOf(block.memory, at)) {
@@ -216,7 +216,7 @@ export class Router implements Routing {
       case REJECTED: {
         const { remains, error } = Object(jsonIn(readBody(memory, at).data)) as { remains: unknown; error: ErrorData }
         const left = remainsOf(remains)
-        if (left) return this.#core.refused(run, { ...left, sender: cell.name }, errorFrom(error))
+        if (left) return this.#core.journal.refused(run, { ...left, sender: cell.name }, errorFrom(error))
         return this.#foreign.refuse(cell, life, run, memory, at, 'it tells of a message to nobody')
       }
       case GROUP:

@@ -3,8 +3,10 @@
  * is 'blocked'. It fails as soon as one of them cannot be completed any more, and is refused where it can never begin. All that
  * is read from the task board, in the order of the log.
  */
+
 import type { AgentTask } from '../../actors/definition/task.ts'
 import { DelegationRefusedError, DependencyFailedError } from '../../errors.ts'
+import { idOf } from '../../mailbox/frame-id.ts'
 import { chainOf } from '../admission/chain.ts'
 import type { HeldTask } from '../state/cell.ts'
 import type { Core, Part } from '../state/core.ts'
@@ -83,7 +85,7 @@ function lastOf(run: RunState, id: string): AgentTask | undefined {
 function idsAbove(core: Core, { envelope }: HeldTask): Set<string> {
   const request = core.settlement.requestOf(envelope)
   const chain = request ? [...chainOf(core, request.caller, request.turn)] : []
-  return new Set(chain.map((link) => core.idOf(link.envelope)))
+  return new Set(chain.map((link) => idOf(link.envelope.memory, link.envelope.at)))
 }
 
 const named = ({ assignedTo, id }: AgentTask) => `the task of "${assignedTo}" (${id})`

@@ -6,12 +6,14 @@
  * message: deadlines, cancellation and the chain of who waits for whom see the target, and what the source returns answers
  * nobody.
  */
+
 import { ACKNOWLEDGE, type Verb } from '../../actors/definition/trust.ts'
 import type { HandoffRequest } from '../../actors/turn/handoff.ts'
 import { CancelledError, DelegationRefusedError, type DramatisError } from '../../errors.ts'
 import { errorOf, isFailure } from '../../mailbox/codec.ts'
 import { kindOf, limitOf, REQUEST } from '../../mailbox/frame.ts'
 import { readBody } from '../../mailbox/frame-body.ts'
+import { idOf } from '../../mailbox/frame-id.ts'
 import type { Envelope } from '../../mailbox/mailbox.ts'
 import type { Memory } from '../../mailbox/memory.ts'
 import { onAbort } from '../../on-abort.ts'
@@ -71,8 +73,8 @@ export class Handoffs {
 
   #record(step: HandoffStep, { run, from, own, name }: Omit<Handoff, 'to'>, fields: { summary?: string } = {}): void {
     const agent = BY_TARGET.has(step) ? name : from.name
-    const messageId = this.#core.idOf(own)
-    this.#core.record(run, {
+    const messageId = idOf(own.memory, own.at)
+    this.#core.journal.record(run, {
       kind: 'handoff',
       step,
       agent,
@@ -140,7 +142,7 @@ export class Handoffs {
     const duty = settlement.requestOf(own)
     own.handedOff = true
     own.run.handoffs += 1
-    own.run.successors.set(this.#core.idOf(own), this.#core.idOf(offer.envelope))
+    own.run.successors.set(idOf(own.memory, own.at), idOf(offer.envelope.memory, offer.envelope.at))
     if (duty) settlement.move(duty, offer)
     else offer.turn = NO_TURN
     // It was cut off meanwhile, and cannot come again within the turn that it ran in: that one waits for the target now.
@@ -150,7 +152,7 @@ export class Handoffs {
 
   /** Nobody had asked the source, so nobody hears that it came to nothing. */
   #ended({ run }: Handoff, { envelope }: OpenRequest, failure: DramatisError | undefined): void {
-    if (failure) this.#core.deadLetter(run, envelope.memory, envelope.at, 'failed', [failure])
+    if (failure) this.#core.journal.deadLetter(run, envelope.memory, envelope.at, 'failed', [failure])
   }
 
   #question({ run, from, own }: Handoff, request: Partial<HandoffRequest>, summary: string): Question {

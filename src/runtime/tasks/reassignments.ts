@@ -57,9 +57,9 @@ export class Reassignments {
   }
 
   #record(step: Step, { from, own, by, to }: Reassignment): void {
-    const messageId = this.#core.idOf(own)
+    const messageId = idOf(own.memory, own.at)
     const names = { agent: by.name, from: from.name, to: to.name }
-    this.#core.record(own.run, { kind: 'reassignment', step, ...names, turn: own.turn, messageId })
+    this.#core.journal.record(own.run, { kind: 'reassignment', step, ...names, turn: own.turn, messageId })
   }
 
   #ask(reassignment: Reassignment, question: Question, signal: AbortSignal): Promise<AgentMessage> {
@@ -75,7 +75,7 @@ export class Reassignments {
       const settle = (memory: Memory, at: number) => {
         if (isFailure(memory, at)) return fail(errorOf(memory, at))
         stop()
-        run.successors.set(this.#core.idOf(own), idOf(memory, at))
+        run.successors.set(idOf(own.memory, own.at), idOf(memory, at))
         this.#record('done', reassignment)
         resolve(decodeMessage(memory, at, directoryOf(run, this.#core)))
       }

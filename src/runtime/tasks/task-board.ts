@@ -52,7 +52,7 @@ export const tasks: Part = (core) => {
     const open = run.openTasks.get(giver) ?? new Map<number, string>()
     run.openTasks.set(giver, open.set(correlationOf(memory, at), task.id))
     run.tasks.set(task.id, task)
-    core.record(run, { kind: 'task', task, previous: null })
+    core.journal.record(run, { kind: 'task', task, previous: null })
     const parent = run.tasks.get(task.parentTask ?? '')
     if (parent?.assignedTo === core.name(giver)) block(run, parent)
   }
@@ -131,12 +131,12 @@ function openTask(run: RunState, id: string | undefined): AgentTask | undefined 
 }
 
 /** The run has ended before its script did: what was not done will not be. */
-export function cancelOpenTasks(core: Pick<Core, 'record'>, run: RunState): void {
+export function cancelOpenTasks(core: Pick<Core, 'journal'>, run: RunState): void {
   for (const task of [...run.tasks.values()]) if (!isDone(task.status)) move(core, run, task, 'cancelled')
 }
 
 export function move(
-  core: Pick<Core, 'record'>,
+  core: Pick<Core, 'journal'>,
   run: RunState,
   task: AgentTask,
   status: TaskStatus,
@@ -144,7 +144,7 @@ export function move(
 ): void {
   const moved = { ...task, status, result }
   run.tasks.set(task.id, moved)
-  core.record(run, { kind: 'task', task: moved, previous: task.status })
+  core.journal.record(run, { kind: 'task', task: moved, previous: task.status })
 }
 
 /** What becomes of a task by the error that it ends in; of all others it has failed. */

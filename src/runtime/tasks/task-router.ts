@@ -62,7 +62,7 @@ export class TaskRouter {
     if (by === 'auction') return { bidders: this.#candidates({ task, options }, run) }
     const { able, why } = this.#choose(by, task, options, run)
     const agent = able?.cell.name ?? null
-    this.#core.record(run, {
+    this.#core.journal.record(run, {
       kind: 'decision',
       question: questionOf(task),
       choice: agent ?? NOBODY,

@@ -23,12 +23,12 @@ export class Letters {
   }
 
   discard(id: string): void {
-    if (!this.#supervisor.deadLetters.delete(id)) throw unknown(id)
+    if (!this.#supervisor.journal.deadLetters.delete(id)) throw unknown(id)
   }
 
   /** Resolves when its recipient has accepted it as a new message; the letter stays until then. */
   async replay(id: string): Promise<void> {
-    const letter = this.#supervisor.deadLetters.get(id)
+    const letter = this.#supervisor.journal.deadLetters.get(id)
     if (!letter) throw unknown(id)
     const run = this.#runs.get(letter.message.runId)?.state
     const recipient = this.#recipientOf(letter, run)
@@ -58,7 +58,8 @@ export class Letters {
   }
 
   #send(letter: DeadLetter, recipient: Cell): Promise<void> {
-    const { frames, deadLetters, cells } = this.#supervisor
+    const { frames, journal, cells } = this.#supervisor
+    const { deadLetters } = journal
     const { message } = letter
     const run = this.#runOf(message)
     const sender = this.#supervisor.cell(message.sender, run) ?? cells[USER_INDEX]!

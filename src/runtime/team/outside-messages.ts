@@ -103,7 +103,7 @@ export class Posting {
     if (!(error instanceof DramatisError) || error instanceof TeamClosedError || this.#buried.has(error)) return error
     this.#buried.add(error)
     const remains = remainsOf(input, to)
-    if (remains) this.#supervisor.refused(undefined, remains, error)
+    if (remains) this.#supervisor.journal.refused(undefined, remains, error)
     return error
   }
 
@@ -128,7 +128,7 @@ export class Posting {
     const { memory, bytes } = this.#frame(message, run, sender, NOBODY, to.names, to.flags, 0)
     const { maxMessageBytes } = this.#supervisor.cells[USER_INDEX]!.settings.mailbox
     if (bytes > maxMessageBytes) throw tooLarge(bytes, maxMessageBytes)
-    this.#supervisor.appendOwned(run, memory, bytes)
+    this.#supervisor.journal.appendOwned(run, memory, bytes)
     const all = recipients
       ? [...new Set(recipients)]
       : this.#supervisor.copies.everybodyBut(sender, run).map(({ name }) => name)
@@ -268,7 +268,7 @@ export class Posting {
         `No request waits for this response (correlationId ${message.correlationId ?? 'is missing'}): there was none, or it has been answered.`,
         { path: 'correlationId', got: message.correlationId ?? null },
       )
-      this.#supervisor.deadLetter(run, frame.memory, 0, 'late', [error])
+      this.#supervisor.journal.deadLetter(run, frame.memory, 0, 'late', [error])
       throw this.#heard(error)
     }
     copyId(request.envelope.memory, request.envelope.at, frame.memory, 0)

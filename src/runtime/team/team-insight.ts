@@ -40,7 +40,7 @@ export abstract class TeamInsight {
 
   #run(runId: string | undefined) {
     if (runId === undefined) return this.runBook.last
-    const run = this.supervisor.run(runId)
+    const run = this.supervisor.runs.find(runId)
     if (run) return run
     throw new UnknownRunError(`No run ${shown(runId)} is known; there was none, or it has left the log.`, { runId })
   }

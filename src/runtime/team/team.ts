@@ -303,7 +303,7 @@ export class TeamRuntime extends TeamRuns {
    * for (const { id, reason } of team.deadLetters.list()) if (reason === 'stopped') await team.deadLetters.replay(id)
    */
   readonly deadLetters = {
-    list: (): DeadLetter[] => this.supervisor.redactor.data(this.supervisor.deadLetters.list()),
+    list: (): DeadLetter[] => this.supervisor.redactor.data(this.supervisor.journal.deadLetters.list()),
     replay: (id: string): Promise<void> => this.#post(() => this.#letters.replay(id)),
     discard: (id: string): void => this.#letters.discard(id),
   }

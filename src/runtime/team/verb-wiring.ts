@@ -34,7 +34,7 @@ export function serveTeamVerbs(
       if (resolved.client.rehearsal) run.rehearsed = true
       return resolved
     },
-    record: (run, record) => supervisor.record(run, record),
+    record: (run, record) => supervisor.journal.record(run, record),
     redactor: supervisor.redactor,
     layers: [...(tracing ? [tracing.layer] : []), layer], // a span has the wait for tokens in it
   })

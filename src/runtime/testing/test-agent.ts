@@ -102,7 +102,7 @@ class Bench<D extends AgentDefinition> extends TeamRuntime implements TestAgent<
       runId: _runId,
       ...given
     } = { type: 'broadcast' as const, content: '', ...message }
-    const { deadLetters } = this.supervisor
+    const { deadLetters } = this.supervisor.journal
     const before = deadLetters.total
     await this.getAgent(this.#name)!.receiveMessage({ ...given, recipient: this.#name } as AgentMessage)
     const { mailbox } = this.supervisor.cell(this.#name)!

@@ -106,7 +106,7 @@ export class HostTools {
     const began = clock.monotonic()
     const isSimulated = this.rehearsal.simulates(run, tool)
     const performed = isSimulated ? this.rehearsal.inPlaceOf(tool, input) : tool
-    this.#core.record(run, { kind: 'tool.started', ...call, input, ...(isSimulated && { simulated: true }) })
+    this.#core.journal.record(run, { kind: 'tool.started', ...call, input, ...(isSimulated && { simulated: true }) })
     let error: DramatisError | null = null
     try {
       const work = () => runTool(performed, input, this.#caller(cell, run, call, signal))
@@ -116,7 +116,7 @@ export class HostTools {
       error = thrown instanceof DramatisError ? thrown : new ToolFailedError(describe(thrown), { ...call }, thrown)
       throw error
     } finally {
-      this.#core.record(run, { kind: 'tool.finished', ...call, durationMs: clock.monotonic() - began, error })
+      this.#core.journal.record(run, { kind: 'tool.finished', ...call, durationMs: clock.monotonic() - began, error })
     }
   }
 
@@ -145,7 +145,7 @@ export class HostTools {
       signal,
       timer: (ms, task, limit) => clock.timer(ms, task, limit),
       maxBytes: cell.settings.mailbox.maxMessageBytes,
-      progress: (note) => this.#core.record(run, { kind: 'tool.progress', ...call, note }),
+      progress: (note) => this.#core.journal.record(run, { kind: 'tool.progress', ...call, note }),
     }
   }
 }

@@ -67,7 +67,7 @@ export class Withdrawals implements Withdrawing {
   #logCancel({ caller, correlation, run, turn }: OpenRequest): void {
     const fields = { kind: CANCEL, sender: caller.index, run: run.index, turn, correlation }
     const { memory, bytes } = this.#core.frames.make(fields)
-    this.#core.appendOwned(run, memory, bytes)
+    this.#core.journal.appendOwned(run, memory, bytes)
   }
 
   /** With all that their turns wait for, and the turns of that; a chain may be longer than the stack. Who waits comes last. */

@@ -88,7 +88,7 @@ export class Settlement implements Settling {
     const correlation = correlationOf(memory, at)
     if (correlation === 0) {
       if (failed)
-        this.#core.deadLetter(run, envelope.memory, envelope.at, envelope.cancelled ? 'cancelled' : 'failed', [
+        this.#core.journal.deadLetter(run, envelope.memory, envelope.at, envelope.cancelled ? 'cancelled' : 'failed', [
           errorOf(memory, at),
         ])
       return
@@ -98,7 +98,7 @@ export class Settlement implements Settling {
     if (!caller || !request || request.envelope !== envelope) {
       const duty = this.requestOf(envelope)
       if (duty) return this.conclude(duty, memory, at)
-      if (!failed || !envelope.cancelled) this.#core.deadLetter(run, memory, at, 'late', [])
+      if (!failed || !envelope.cancelled) this.#core.journal.deadLetter(run, memory, at, 'late', [])
       return setCorrelation(memory, at, 0) // who asked has had an answer, and has it alone
     }
     this.#passOn(request, memory, at)
@@ -118,7 +118,7 @@ export class Settlement implements Settling {
       `Agent "${cell.name}" took another way when its turn was tried again: it did not ask again for ${missed.join(', ')}. What the earlier attempt did stands beside it. Decide by the message and by steps alone.`,
       { agent: cell.name, missed },
     )
-    this.#core.record(run, { kind: 'step.mismatch', agent: cell.name, messageId: idOf(memory, at), error })
+    this.#core.journal.record(run, { kind: 'step.mismatch', agent: cell.name, messageId: idOf(memory, at), error })
   }
 
   patch(life: Life, memory: Memory, at: number): void {
@@ -171,7 +171,7 @@ export class Settlement implements Settling {
       error,
     )
     copyId(request.memory, request.at, frame.memory, 0)
-    this.#core.appendOwned(run, frame.memory, frame.bytes)
+    this.#core.journal.appendOwned(run, frame.memory, frame.bytes)
     if (settle) settle(frame.memory, 0)
     else this.#core.delivery.reply(caller, frame)
     this.#core.wake()
@@ -180,7 +180,7 @@ export class Settlement implements Settling {
   /** Somebody in the host answers in the place of the agent that was asked; that agent is told to stop. */
   answerInstead(request: OpenRequest, frame: OwnFrame): void {
     const { callee, envelope, run } = request
-    this.#core.appendOwned(run, frame.memory, frame.bytes)
+    this.#core.journal.appendOwned(run, frame.memory, frame.bytes)
     setKind(frame.memory, 0, RESPONSE)
     this.#passOn(request, frame.memory, 0)
     this.#core.withdrawals.withdraw(
@@ -229,7 +229,7 @@ export class Settlement implements Settling {
     errors: DramatisError[],
   ): void {
     envelope.run.open -= 1
-    this.#core.deadLetter(envelope.run, envelope.memory, envelope.at, reason, errors)
+    this.#core.journal.deadLetter(envelope.run, envelope.memory, envelope.at, reason, errors)
   }
 }
 

@@ -102,7 +102,7 @@ export class Boards {
     if (first) copyId(first, 0, memory, 0)
     else run.told = { entry, message: memory }
     if (!drops) this.#core.team.force(cell.index, bytes)
-    this.#core.appendOwned(run, memory, bytes)
+    this.#core.journal.appendOwned(run, memory, bytes)
     this.#core.admission.message(this.#core.cells[0]!, run, memory, 0, undefined)
   }
 
@@ -119,7 +119,7 @@ export class Boards {
       onCallbackError: (error, entry) =>
         this.#core.logger.error({ key: entry.key, error: describe(error) }, 'a subscriber of the blackboard threw'),
     })
-    board.subscribe('**', (entry) => this.#core.record(run, { kind: 'blackboard', entry }))
+    board.subscribe('**', (entry) => this.#core.journal.record(run, { kind: 'blackboard', entry }))
     return board
   }
 }

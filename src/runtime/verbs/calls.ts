@@ -41,7 +41,7 @@ export class HostCalls implements Serving {
         flags: error ? FAILED : 0,
         ...(text !== undefined && { data: text }),
       })
-      this.#core.appendOwned(run, frame.memory, frame.bytes)
+      this.#core.journal.appendOwned(run, frame.memory, frame.bytes)
       this.#core.delivery.reply(cell, frame)
     }
     cell.calls.set(correlation, {
@@ -70,7 +70,7 @@ export class HostCalls implements Serving {
     if (!cell.calls.has(correlation)) return
     const fields = { kind: CHUNK, flags: STREAMS, recipient: cell.index, run: run.index, turn, correlation }
     const frame = this.#core.frames.make({ ...fields, sender: 0, content: piece })
-    this.#core.appendOwned(run, frame.memory, frame.bytes)
+    this.#core.journal.appendOwned(run, frame.memory, frame.bytes)
     this.#core.delivery.reply(cell, frame)
   }
 

@@ -11,7 +11,7 @@ export const decisionVerbs = (core: Core): [Verb, HostVerb][] => [
       const { question, choice, reason } = args as { question: string; choice: string; reason: string }
       for (const [path, value] of Object.entries({ question, choice, reason }))
         if (typeof value !== 'string') throw refused(path, value, 'a string')
-      core.record(run, { kind: 'decision', question, choice, reason })
+      core.journal.record(run, { kind: 'decision', question, choice, reason })
     },
   ],
 ]

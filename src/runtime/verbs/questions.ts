@@ -75,12 +75,12 @@ function askPerson(
       choices,
       settle(answer) {
         close()
-        core.record(run, { kind: 'answer', agent: name, questionId, answer })
+        core.journal.record(run, { kind: 'answer', agent: name, questionId, answer })
         resolve(answer)
         core.wake()
       },
     })
-    core.record(run, { kind: 'question', agent: name, questionId, ask, text, ...(choices && { choices }) })
+    core.journal.record(run, { kind: 'question', agent: name, questionId, ask, text, ...(choices && { choices }) })
   })
 }
 

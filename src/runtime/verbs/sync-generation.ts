@@ -169,7 +169,7 @@ export class SyncGenerations implements OpenGeneration {
       const cell = this.#core.cell(name, run)
       if (cell) this.#late.set(cell, closed)
     }
-    this.#core.record(run, { kind: 'sync', point: point.name, result })
+    this.#core.journal.record(run, { kind: 'sync', point: point.name, result })
     if (why && point.onTimeout === 'notify') this.#report(result, why)
     settle(waiting, closed)
   }
@@ -185,7 +185,7 @@ export class SyncGenerations implements OpenGeneration {
       content: `Generation ${generation} of sync point "${point}" went on without ${missing.join(', ')}: ${text}`,
       data: JSON.stringify({ event: 'sync', point, generation, arrived, missing, timedOut }),
     })
-    this.#core.appendOwned(this.run, memory, bytes)
+    this.#core.journal.appendOwned(this.run, memory, bytes)
   }
 }
 

@@ -294,9 +294,9 @@ class Detector {
     for (const run of runs) {
       if (cycle.length === 0) {
         const evidence = turns.map(sentenceOf)
-        this.#core.record(run, { kind: 'stall', evidence })
+        this.#core.journal.record(run, { kind: 'stall', evidence })
       } else
-        this.#core.record(run, {
+        this.#core.journal.record(run, {
           kind: 'deadlock',
           cycle: cycle.map(({ cell }) => cell.name),
           tail: tail.map(({ cell }) => cell.name),

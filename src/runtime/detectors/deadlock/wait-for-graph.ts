@@ -2,6 +2,7 @@
  * Who waits for whom now (rule 22), read from what the host knows anyway: no verb writes anything for it. A node is a turn; a
  * message that is not begun, and whoever may write on a blackboard, are nodes too, so that each wait is for nodes.
  */
+
 import {
   correlationOf,
   kindOf,
@@ -13,6 +14,7 @@ import {
   typeOf,
   waitingOf,
 } from '../../../mailbox/frame.ts'
+import { idOf } from '../../../mailbox/frame-id.ts'
 import type { Envelope } from '../../../mailbox/mailbox.ts'
 import type { Cell, HeldTask, OpenCall, OpenRequest, RequestGroup } from '../../state/cell.ts'
 import type { Core, OpenGeneration } from '../../state/core.ts'
@@ -322,7 +324,7 @@ export class WaitEdges {
 const requestsById = (core: Core): Map<string, OpenRequest> =>
   new Map(
     core.cells.flatMap(({ open }) =>
-      Array.from(open.values(), (request) => [core.idOf(request.envelope), request] as const),
+      Array.from(open.values(), (request) => [idOf(request.envelope.memory, request.envelope.at), request] as const),
     ),
   )
 

@@ -132,7 +132,7 @@ class Case implements Beholder {
     this.#watch.begin()
     this.#evidence = [...this.#evidence, found]
     const evidence = this.#evidence
-    this.#core.record(this.#run, { kind: 'livelock', step, agents, evidence })
+    this.#core.journal.record(this.#run, { kind: 'livelock', step, agents, evidence })
     if (step === 'notice') this.#tell(agents, found)
     else if (step === 'abort') this.#abort()
   }
@@ -176,7 +176,7 @@ class Turns {
 
   messageOf(agent: number, turn: number): string | undefined {
     const envelope = this.#core.cells[agent]?.holderOf(turn)?.mailbox.handed.get(turn)
-    if (envelope) return this.#core.idOf(envelope)
+    if (envelope) return idOf(envelope.memory, envelope.at)
     this.#ended ??= endedIn(this.#batch)
     return this.#ended.get(`${agent} ${turn}`)
   }

@@ -1,0 +1,134 @@
+/**
+ * Writes what happens into the logs of the runs, and tells the readers of it in the same order. It is the only place that numbers
+ * records. Readers are trampolined: what a reader records while it reads is told after what it reads.
+ */
+import type { Observable } from 'rxjs'
+import type { Clock } from '../../clock.ts'
+import type { DramatisError } from '../../errors.ts'
+import type { Directory } from '../../mailbox/codec.ts'
+import { DeadLetterList, type DeadLetterReason } from '../../mailbox/dead-letters.ts'
+import { idOf } from '../../mailbox/frame-id.ts'
+import type { Memory } from '../../mailbox/memory.ts'
+import type { Remains } from '../../mailbox/remains.ts'
+import type { HostFrames } from '../log/host-frames.ts'
+import {
+  type Batch,
+  type FrameBlock,
+  type HostRecord,
+  type LogEntry,
+  SEQ_STEP,
+  type Unrecorded,
+} from '../log/records.ts'
+import { Subject } from '../log/rx.ts'
+import { letterOf, letterOfRemains, type MadeLetter } from './dead-letter.ts'
+import type { RunState } from './run-state.ts'
+import type { RunTable } from './run-table.ts'
+
+export interface JournalNeeds {
+  readonly clock: Clock
+  readonly frames: HostFrames
+  readonly runs: RunTable
+  /** Names the agents and runs of a message, for dead letters. */
+  readonly names: Directory
+  /** Something was recorded: the readers are to be told soon. */
+  wake(): void
+}
+
+export class Journal {
+  readonly deadLetters = new DeadLetterList()
+  readonly records$: Observable<Batch>
+  readonly #needs: JournalNeeds
+  readonly #records = new Subject<Batch>()
+  #pending: LogEntry[] = []
+  #isTelling = false
+  #seq = 0
+
+  constructor(needs: JournalNeeds) {
+    this.#needs = needs
+    this.records$ = this.#records.asObservable()
+  }
+
+  /** The number of the next record. */
+  get seq(): number {
+    return this.#seq
+  }
+
+  /** Records that the readers have not been told of. */
+  get hasNews(): boolean {
+    return this.#pending.length > 0
+  }
+
+  /** A reader is being told: what comes now has to wait for it. */
+  get isTelling(): boolean {
+    return this.#isTelling
+  }
+
+  /** Copies frames of an agent into the run's log. */
+  appendFrames(run: RunState, memory: Memory, from: number, to: number, count: number): FrameBlock {
+    const block = run.log.appendFrames(this.#take(count), this.#needs.clock.now(), run.index, memory, from, to, count)
+    this.#pending.push(block)
+    return block
+  }
+
+  /** Takes a frame of the host's own into the run's log as it is. */
+  appendOwned(run: RunState, memory: Memory, bytes: number): FrameBlock {
+    const block = run.log.appendOwned(this.#take(1), this.#needs.clock.now(), run.index, memory, bytes)
+    this.#pending.push(block)
+    return block
+  }
+
+  /**
+   * Writes a record, made of `fields`, into the run's log. What happens to an agent belongs to no run and happens to every
+   * run under way: each keeps it. Any other record without a run is told and not kept; who wants it later is a reader that counts it.
+   */
+  record(run: RunState | undefined, fields: Unrecorded): void {
+    const { clock, runs } = this.#needs
+    // In place: a copy of each costs a microsecond.
+    const record: HostRecord = Object.assign(fields, { seq: this.#take(1), at: clock.now(), run: run?.index ?? 0 })
+    if (run) run.log.append(record)
+    else if (record.kind.startsWith('agent.'))
+      for (const other of runs.values()) if (!other.over) other.log.append(record)
+    this.#pending.push(record)
+    this.#needs.wake()
+  }
+
+  /** Keeps the message that stands there as a dead letter: nobody will handle it. */
+  deadLetter(run: RunState, memory: Memory, at: number, reason: DeadLetterReason, errors: DramatisError[]): void {
+    // A letter that was sent again and refused is in the list already, and who sent it is told.
+    if (reason !== 'overflow' && this.deadLetters.replayed.has(idOf(memory, at))) return
+    const { clock, frames, names } = this.#needs
+    const { deadLetters } = this
+    this.#keep(run, letterOf({ clock, frames, deadLetters, names }, memory, at, reason, errors))
+  }
+
+  /** Keeps what is left of a message that was refused before it was one. */
+  refused(run: RunState | undefined, remains: Remains, error: DramatisError): void {
+    this.#keep(run, letterOfRemains(this.#needs, run, remains, error))
+  }
+
+  /** Tells the readers what was logged, and what they log meanwhile. */
+  tell(): void {
+    if (this.#isTelling) return
+    this.#isTelling = true
+    for (let batch = this.#pending; batch.length > 0; batch = this.#pending) {
+      this.#pending = []
+      this.#records.next(batch)
+    }
+    this.#isTelling = false
+  }
+
+  close(): void {
+    this.#records.complete()
+  }
+
+  #take(count: number): number {
+    const seq = this.#seq
+    this.#seq += count * SEQ_STEP
+    return seq
+  }
+
+  #keep(run: RunState | undefined, { letter, bytes }: MadeLetter): void {
+    this.deadLetters.add(letter, bytes)
+    this.record(run, { kind: 'message.dead', letter })
+  }
+}
