@@ -88,7 +88,7 @@ class Play {
 
   /** Hears what the host says when it says it: what it does about it may be in the same batch of records. */
   #listen(host: Supervisor): void {
-    const record = host.journal.record.bind(host)
+    const record = host.journal.record.bind(host.journal)
     host.journal.record = (run, fields) => {
       this.#hear(fields)
       record(run, fields)
