@@ -1,3 +1,9 @@
+/**
+ * Where the runtime and the agents write. The signature is pino's own, so that a pino logger fits as it is.
+ *
+ * @example
+ * createTeam({ agents, orchestration, logger: pino() })
+ */
 export interface Logger {
   debug(fields: object, text: string): void
   info(fields: object, text: string): void
@@ -8,6 +14,7 @@ export interface Logger {
 /** The four methods of a logger. */
 export type LogLevel = keyof Logger
 
+/** The levels in the order of the numbers that LOG frames have for them. */
 export const LEVELS: readonly LogLevel[] = ['debug', 'info', 'warn', 'error']
 
 /** The level that a LOG frame carries in its limit. */

@@ -1,3 +1,12 @@
+/**
+ * The host's side of a team: drains what the agents write, logs it, routes it into mailboxes, hands it over, and keeps the agents
+ * alive. It makes all that takes part in this, and has the tick.
+ *
+ *   outboxes -> Router (journal, admission, mailboxes) -> dispatcher (windows, bells)     life cycle, exits (redelivery)
+ *                        \-> records$ of the journal -> the parts: restarts, permits, deadlines, watchdog, tasks, events
+ *
+ * A part that throws is reported, and the others go on.
+ */
 import type { Logger } from '../../actors/definition/logger.ts'
 import { type Scheduler, withTimersOf } from '../../clock.ts'
 import { describe } from '../../errors.ts'
