@@ -1,9 +1,12 @@
 /** How a thread becomes an agent: what it is given, how long its start may take, and what the host hears of it from then on. */
 import type { AgentCode, AssignedTools, Assignment, Started } from '../../actors/definition/assignment.ts'
-import { errorData, StartFailedError } from '../../errors.ts'
+import { AgentCrashedError, errorData, StartFailedError } from '../../errors.ts'
 import type { Cell } from '../state/cell.ts'
 import type { Core } from '../state/core.ts'
 import type { Life } from '../state/life.ts'
+
+/** Of one life: nobody reads them, but they keep the host busy. */
+const MOST_POSTS = 2_000
 
 /** What the thread has to know before its first message. */
 export function assignmentOf(core: Core, cell: Cell, life: Life, code: AgentCode, tools: AssignedTools): Assignment {
@@ -64,9 +67,13 @@ export function listen(core: Core, cell: Cell, life: Life): void {
   let posts = 0
   life.thread.onForeignPost(() => {
     posts += 1
+    if (posts > MOST_POSTS) {
+      const text = `Agent "${agent}" posted more than ${MOST_POSTS} messages to its parent port, so its thread was ended: the host has to take each of them in. Use context.send.`
+      return core.deaths.kill(cell, new AgentCrashedError(text, { agent, posts: MOST_POSTS }))
+    }
     if ((posts & (posts - 1)) !== 0) return // a flood of them is told of ever more seldom
     logger.warn(
-      { agent: cell.name, posts },
+      { agent, posts },
       'the agent posted to its parent port; that is not how agents talk, and nobody reads it: use context.send',
     )
   })

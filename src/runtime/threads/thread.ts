@@ -9,6 +9,7 @@ import type { Assignment, Started, ThreadControl } from '../../actors/definition
 import { AgentCrashedError, describe, errorData } from '../../errors.ts'
 import { permissionFlags } from '../../thread-flags.ts'
 import { PrintedLines, type PrintListener } from '../logging/printed-lines.ts'
+import { endWorker } from './end-worker.ts'
 import { startedIn } from './start-reply.ts'
 import { type ThreadCode, threadCode } from './thread-code.ts'
 import { ThreadClock, type ThreadTimes } from './thread-times.ts'
@@ -91,6 +92,7 @@ export class WorkerThread implements Thread {
   #print: PrintListener | undefined
   #rung = () => {}
   #foreignPost = () => {}
+  #ending = false
 
   constructor(maxHeapMb: number | null, code: ThreadCode = threadCode()) {
     const { port1, port2 } = new MessageChannel()
@@ -207,7 +209,9 @@ export class WorkerThread implements Thread {
   }
   terminate(): void {
     this.#settle()
-    void this.#worker.terminate()
+    if (this.#ending) return
+    this.#ending = true
+    endWorker(this.#worker)
   }
   /** Resolves when the thread is gone. */
   async gone(): Promise<void> {

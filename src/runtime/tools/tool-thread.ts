@@ -10,6 +10,7 @@ import { ownFile } from '../../own-files.ts'
 import { permissionFlags } from '../../thread-flags.ts'
 import { errorIn } from '../log/thread-error.ts'
 import { PrintedLines, type PrintListener } from '../logging/printed-lines.ts'
+import { endWorker } from '../threads/end-worker.ts'
 import { unrefWorker } from '../threads/unref-worker.ts'
 
 /** What threads of a class share. */
@@ -39,6 +40,7 @@ export class ToolThread {
   #settle: { resolve(result: ToolTaskResult): void; reject(error: unknown): void } | undefined
   #error: unknown
   #notices = 0
+  #ending = false
 
   /** Boots at once, and waits for its task. */
   constructor({ env, maxHeapMb }: LimitClass) {
@@ -87,7 +89,9 @@ export class ToolThread {
   }
 
   terminate(): void {
-    void this.#worker.terminate()
+    if (this.#ending) return
+    this.#ending = true
+    endWorker(this.#worker)
   }
 
   readonly #hear = (message: unknown): void => {
