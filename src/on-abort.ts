@@ -20,6 +20,23 @@ export function onAbort(signal: AbortSignal, task: () => void): () => void {
   }
 }
 
+/**
+ * A signal that is aborted with the first of those, until `forget` is called. In place of `AbortSignal.any` for who never stops to
+ * listen: Node keeps such a signal, and all that its listeners hold, as long as it has any.
+ */
+export function anyAborted(signals: readonly AbortSignal[]): { signal: AbortSignal; forget(): void } {
+  const first = new AbortController()
+  const aborted = signals.find((signal) => signal.aborted)
+  if (aborted) first.abort(aborted.reason)
+  const forgets = signals.map((signal) => onAbort(signal, () => first.abort(signal.reason)))
+  return {
+    signal: first.signal,
+    forget() {
+      for (const forget of forgets) forget()
+    },
+  }
+}
+
 function listen(signal: AbortSignal): Waiting {
   const tasks = new Set<() => void>()
   const listener = () => {

@@ -1,7 +1,7 @@
 import { getEventListeners } from 'node:events'
 import t from 'tap'
 import { systemClock } from '../src/clock.ts'
-import { onAbort } from '../src/on-abort.ts'
+import { anyAborted, onAbort } from '../src/on-abort.ts'
 import { ask, localTeam, never, type Receive } from './supervision/teams.ts'
 
 const listeners = (signal: AbortSignal) => getEventListeners(signal, 'abort').length
@@ -102,4 +102,21 @@ t.test('the same for runs, and for the clock of the machine', async (t) => {
   })
   t.same(warnings, [])
   t.equal(listeners(signal), 0)
+})
+
+t.test('a signal of several is aborted with the first, and lets go of all when it is forgotten', async (t) => {
+  const [a, b] = [new AbortController(), new AbortController()]
+  const either = anyAborted([a.signal, b.signal])
+  b.abort('b')
+  a.abort('a')
+  t.equal(either.signal.reason, 'b')
+  const late = new AbortController()
+  const atOnce = anyAborted([late.signal, b.signal])
+  t.equal(atOnce.signal.reason, 'b', 'also of one that is aborted before')
+  atOnce.forget()
+  const forgotten = anyAborted([late.signal])
+  forgotten.forget()
+  t.equal(listeners(late.signal), 0)
+  late.abort()
+  t.notOk(forgotten.signal.aborted)
 })

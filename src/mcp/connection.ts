@@ -1,4 +1,5 @@
 /** A connection to an MCP server: started here or reached by HTTP, with what it offers, and calls of that. */
+import { setMaxListeners } from 'node:events'
 import type { Client } from '@modelcontextprotocol/sdk/client/index.js'
 import type { Transport } from '@modelcontextprotocol/sdk/shared/transport.js'
 import type { CallToolResult } from '@modelcontextprotocol/sdk/types.js'
@@ -7,6 +8,7 @@ import type { ModelSchema, ToolContext } from '../actors/definition/tool.ts'
 import type { Refuse } from '../bounded-answer.ts'
 import { systemClock } from '../clock.ts'
 import { ConfigurationError, DramatisError, describe, shown, ToolFailedError } from '../errors.ts'
+import { anyAborted } from '../on-abort.ts'
 import { type HttpServer, httpTransport } from './http.ts'
 import { inTime } from './in-time.ts'
 import { printedOn } from './printed.ts'
@@ -72,8 +74,10 @@ export async function connect(server: McpServer, timeoutMs: number, logger: Logg
     return closing
   }
   const late = AbortSignal.timeout(timeoutMs)
+  const enough = anyAborted([late, ended.signal])
+  setMaxListeners(0, enough.signal) // the package listens once more for each page of the list
   try {
-    const options = { signal: AbortSignal.any([late, ended.signal]), timeout: NO_LIMIT }
+    const options = { signal: enough.signal, timeout: NO_LIMIT }
     line = lineTo(kit, server, name, logger, refuse)
     boundLooks(line)
     await client.connect(line.transport, options)
@@ -93,6 +97,8 @@ export async function connect(server: McpServer, timeoutMs: number, logger: Logg
       : (refusal?.message ?? wordsOf(error, server))
     const path = 'command' in server ? 'command' : 'url'
     throw new ConfigurationError(`mcpTools: ${name} cannot be used: ${why}.`, { path, server: name }, error)
+  } finally {
+    enough.forget()
   }
 }
 
@@ -125,9 +131,10 @@ async function call(
   input: unknown,
   { signal, progress }: ToolContext,
 ): Promise<CallToolResult> {
+  const either = anyAborted([signal, ended])
   try {
     const result = await client.callTool({ name: tool, arguments: input as Record<string, unknown> }, undefined, {
-      signal: AbortSignal.any([signal, ended]),
+      signal: either.signal,
       timeout: NO_LIMIT,
       onprogress: (said) =>
         progress(said.message ?? `${said.progress}${said.total === undefined ? '' : ` of ${said.total}`}`),
@@ -138,6 +145,8 @@ async function call(
     const what = ended.aborted ? (ended.reason as Error).message : 'the server is gone'
     const why = isGone ? `${what}; connect to it again with mcpTools` : describe(error)
     throw new ToolFailedError(`The tool "${tool}" of ${name} failed: ${why}`, { tool, server: name }, error)
+  } finally {
+    either.forget()
   }
 }
 

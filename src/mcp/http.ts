@@ -1,11 +1,13 @@
 /** A server that is reached by streamable HTTP, with bounds on what it sends. */
 import type { StreamableHTTPClientTransport } from '@modelcontextprotocol/sdk/client/streamableHttp.js'
-import { ANSWER_LIMITS, boundedAnswer, isEventStream, type Refuse } from '../bounded-answer.ts'
+import { ANSWER_LIMITS, boundedAnswer, isEventStream, MOST_TOOL_VALUES, type Refuse } from '../bounded-answer.ts'
 import type { Sdk } from './sdk.ts'
+import { isAnswer, MOST_UNREAD, notRead } from './unread.ts'
 
 const { POSITIVE_INFINITY } = Number
+const LIMITS = { ...ANSWER_LIMITS, values: MOST_TOOL_VALUES }
 /** Open as long as the connection is: what has been read of it is held no longer, so only one event is bounded. */
-const LIFELONG = { ...ANSWER_LIMITS, stream: POSITIVE_INFINITY, empty: POSITIVE_INFINITY, events: POSITIVE_INFINITY }
+const LIFELONG = { ...LIMITS, stream: POSITIVE_INFINITY, empty: POSITIVE_INFINITY, events: POSITIVE_INFINITY }
 
 export interface HttpServer {
   url: URL | string
@@ -24,7 +26,7 @@ export function httpTransport(
       // the package reads what answers a GET as events, whatever it says that it is
       const isLifelong = init?.method === 'GET' && response.ok
       return boundedAnswer(response, end, {
-        limits: isLifelong ? LIFELONG : ANSWER_LIMITS,
+        limits: isLifelong ? LIFELONG : LIMITS,
         isStream: isLifelong || isEventStream(response),
       })
     },
@@ -33,6 +35,16 @@ export function httpTransport(
     const error = refuse(what)
     void transport.close()
     return error
+  }
+  const send = transport.send.bind(transport)
+  let unread = 0
+  transport.send = async (message, options) => {
+    if (Array.isArray(message) || !isAnswer(message)) return send(message, options)
+    if (unread === MOST_UNREAD) throw end(notRead)
+    unread += 1
+    await send(message, options).finally(() => {
+      unread -= 1
+    })
   }
   return { transport, end }
 }

@@ -42,8 +42,8 @@ export interface McpTools extends AsyncDisposable {
  * result, else its text, else the list of its parts; a result that is an error is a `ToolFailedError` with its text. A tool is
  * `readOnly` if the server says so (`readOnlyHint`). The list of tools is that of the connection: changes come with the next one.
  *
- * A server that sends more than 16 MiB in one line, event or body, 128 MiB as the stream of one answer, or 10,000 lines that are no
- * message, that leaves 1,000 answers unread, or whose answer takes longer than 2 s to check, is given up: one that was started here is
+ * A server that sends more than 16 MiB in one line, event or body, a million JSON values in one of them, 128 MiB as the stream of one answer, or 10,000 lines that
+ * are no message, that leaves 1,000 answers unread, or whose answer takes longer than 2 s to check, is given up: one that was started here is
  * ended, and calls under way and later ones fail with what it sent. Of its stderr 1 MiB a minute is passed on.
  *
  * Needs the package `@modelcontextprotocol/sdk` beside this one.

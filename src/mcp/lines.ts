@@ -21,6 +21,12 @@ export class Lines {
     this.#add(chunk.subarray(from))
   }
 
+  /** Lets go of what is not a line yet. */
+  drop(): void {
+    this.#parts = []
+    this.#pending = 0
+  }
+
   #add(bytes: Uint8Array): void {
     if (bytes.length === 0) return
     this.#parts.push(bytes)

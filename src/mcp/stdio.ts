@@ -8,10 +8,12 @@ import type { Readable, Writable } from 'node:stream'
 import { setImmediate } from 'node:timers/promises'
 import type { Transport } from '@modelcontextprotocol/sdk/shared/transport.js'
 import type { JSONRPCMessage } from '@modelcontextprotocol/sdk/types.js'
-import { MIB, type Refuse, tooLarge } from '../bounded-answer.ts'
+import { MIB, MOST_TOOL_VALUES, type Refuse, tooLarge, tooMany } from '../bounded-answer.ts'
 import { systemClock } from '../clock.ts'
+import { valuesIn } from '../json-values.ts'
 import { Lines } from './lines.ts'
 import type { Sdk } from './sdk.ts'
+import { isAnswer, MOST_UNREAD, notRead } from './unread.ts'
 
 export interface StdioServer {
   command: string
@@ -23,8 +25,6 @@ export interface StdioServer {
 const LONGEST_LINE = 16 * MIB
 /** Lines in a row that are no message: some servers print there by mistake, but not that much. */
 const MOST_NOISE = 10_000
-/** Answers to what the server asks that it has not read yet. Calls are not counted: who makes them has bounds. */
-const MOST_UNREAD = 1_000
 /** Messages that are read before timers and sockets have their turn; it is at most 64 KiB at once anyway. */
 const SLICE_LINES = 64
 /** What a server has to leave in, before it is told to, and before it is ended. */
@@ -51,6 +51,7 @@ export class StdioTransport implements Transport {
   #isOver = false
   #unread = 0
   #noise = 0
+  readonly #lines = new Lines()
 
   constructor(server: StdioServer, parts: StdioParts) {
     this.#server = server
@@ -86,12 +87,11 @@ export class StdioTransport implements Transport {
   send(message: JSONRPCMessage): Promise<void> {
     return new Promise((resolve, reject) => {
       if (!this.#child || this.#isOver) return reject(new Error('Not connected'))
-      const isAnswer = !('method' in message)
-      if (isAnswer && this.#unread === MOST_UNREAD)
-        return reject(this.end(`does not read the ${MOST_UNREAD} answers sent to it`))
-      if (isAnswer) this.#unread += 1
+      const isCounted = isAnswer(message)
+      if (isCounted && this.#unread === MOST_UNREAD) return reject(this.end(notRead))
+      if (isCounted) this.#unread += 1
       this.#child.stdin.write(this.#parts.kit.serializeMessage(message), () => {
-        if (isAnswer) this.#unread -= 1
+        if (isCounted) this.#unread -= 1
         resolve()
       })
     })
@@ -119,6 +119,7 @@ export class StdioTransport implements Transport {
   #over(): void {
     if (this.#isOver) return
     this.#isOver = true
+    this.#lines.drop() // errors of the connection, which may be kept for long, hold it
     // a process that the server started may have them too, and live on
     this.#child?.stdout.destroy()
     this.#child?.stderr?.destroy()
@@ -137,7 +138,7 @@ export class StdioTransport implements Transport {
   }
 
   async #read(stdout: Readable): Promise<void> {
-    const lines = new Lines()
+    const lines = this.#lines
     let count = 0
     await inTurns(stdout, async (chunk) => {
       let wrong: unknown
@@ -156,6 +157,8 @@ export class StdioTransport implements Transport {
   /** An error: it is no message, or too much. */
   #take(line: Buffer): unknown {
     if (line.length > LONGEST_LINE) return this.end(tooLarge('a line', LONGEST_LINE))
+    if (line.length > MOST_TOOL_VALUES && valuesIn(line) > MOST_TOOL_VALUES)
+      return this.end(tooMany('a line', MOST_TOOL_VALUES))
     try {
       const message = this.#parts.kit.deserializeMessage(line.toString())
       this.#noise = 0

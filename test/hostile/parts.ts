@@ -30,7 +30,7 @@ const attacks = parts('agent', ATTACKS, async (name, stage, dice) => {
   return ending
 })
 
-const posts = parts('posts of an agent', ['post', 'scribble', 'flood'], (name, stage, dice) =>
+const posts = parts('posts of an agent', ['post', 'scribble', 'flood', 'pour'], (name, stage, dice) =>
   stage.run('vandal', `${name} ${dice.upTo(2 ** 31)}`),
 )
 

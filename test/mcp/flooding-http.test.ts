@@ -16,6 +16,11 @@ const overHttp: [string, string, (response: ServerResponse) => unknown][] = [
     'an event of more than 16 MiB',
     (to) => forever(to, 'data: ', 'x'.repeat(65_536), EVENTS),
   ],
+  [
+    'a body of millions of values',
+    'a body of more than 1048576 JSON values',
+    (to) => to.writeHead(200, JSON_TYPE).end(`{"a":[${'{},'.repeat(4_000_000)}{}]}`),
+  ],
   ['comments', 'a stream without data of more than 1 MiB', (to) => forever(to, '', ': so\n\n'.repeat(9_999), EVENTS)],
   [
     'a body that grows when it is decompressed',
@@ -35,6 +40,14 @@ for (const [what, bound, flood] of overHttp)
     await Promise.all(['wait', 'flood'].map((each) => t.rejects(call(each), ended)))
     await t.rejects(call('say'), ended)
   })
+
+t.test('over HTTP, a server that asks without end and reads no answer is given up', async (t) => {
+  const ping = `data: ${JSON.stringify({ jsonrpc: '2.0', id: 1, method: 'ping' })}\n\n`
+  const server = await floodingHttp(t, { lifelong: ping })
+  const { call } = await connected(t, { url: server.url })
+  server.more(ping.repeat(5_000))
+  await t.rejects(call('wait'), { message: 'it does not read the 1000 answers sent to it' })
+})
 
 t.test('over HTTP, the stream that stays open is bounded by its events, not by what it carries in all', async (t) => {
   const server = await floodingHttp(t, { lifelong: `${': still here\n\n'.repeat(200_000)}data: ` })

@@ -12,6 +12,7 @@ const stdio = (...args: string[]): McpServer => ({ command: process.execPath, ar
 
 const overStdio = [
   ['line', 'sends a line of more than 16 MiB'],
+  ['values', 'sends a line of more than 1048576 JSON values'],
   ['parts', 'sends an answer that takes longer than 2000 ms to check'],
   ['noise', 'sends more than 10000 lines that are no message'],
   ['pings', 'does not read the 1000 answers sent to it'],

@@ -2,6 +2,7 @@
 import { v5 } from 'uuid'
 import { type DramatisError, MessageRejectedError, shown, ToolInputError } from '../../errors.ts'
 import { idText } from '../../mailbox/frame-id.ts'
+import { anyAborted } from '../../on-abort.ts'
 import { approvalOf, assertApproved } from '../definition/approval.ts'
 import { encodeData } from '../definition/checks.ts'
 import type { ToolSpec } from '../definition/model.ts'
@@ -114,16 +115,18 @@ export class TurnTools implements RoleTools {
   ): Promise<unknown> {
     const { start, runId } = this.#turn
     const ofTurn = this.#turn.signal()
-    const output = await runTool(tool, input, {
+    const either = signal && anyAborted([ofTurn, signal])
+    const running = runTool(tool, input, {
       agent: this.#loop.role.name,
       runId,
       idempotencyKey: callId,
       log: this.#loop.loggerFor(start, { tool: tool.name }),
-      signal: signal ? AbortSignal.any([ofTurn, signal]) : ofTurn,
+      signal: either?.signal ?? ofTurn,
       timer: (ms, task, limit) => this.#loop.timer(ms, task, limit),
       maxBytes: this.#loop.outbox.maxMessageBytes,
       progress: (note) => this.#turn.progress(tool.name, callId, note),
     })
+    const output = await running.finally(either?.forget)
     return output === undefined ? undefined : JSON.parse(output)
   }
 }
