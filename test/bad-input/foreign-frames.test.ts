@@ -269,7 +269,10 @@ t.test('a run that its agent takes no part in is not written to', async (t) => {
     [other.index, 0, -1, 999].map((run) => ['rejected', 'ann', `to ${run}`]),
   )
   t.equal(other.log.length, 0)
-  t.equal(roomOf(stage.host, stage.host.cell('ann')!), stage.host.cell('ann')!.settings.mailbox.capacity)
+  t.equal(
+    roomOf(stage.host, stage.host.directory.cell('ann')!),
+    stage.host.directory.cell('ann')!.settings.mailbox.capacity,
+  )
 })
 
 t.test('state that is none is not kept, and its turn is answered', async (t) => {
@@ -374,7 +377,7 @@ t.test('an arrival at a sync point is that of a turn, and only a script watches 
 t.test('a mailbox takes no more than it has room for, whatever a thread says that it has claimed', async (t) => {
   const communication = { mailboxCapacity: 4 }
   const { stage, run, turn } = await inTurn(t, { roles: { ann: { communication } } })
-  const ann = stage.host.cell('ann')!
+  const ann = stage.host.directory.cell('ann')!
   const { outbox } = stage.thread
   for (let n = 0; n < 100; n++) {
     const { memory, bytes } = stage.thread.frame({ kind: SEND, run, turn, recipient: ann.index, content: `${n}` })
@@ -400,7 +403,7 @@ for (const [what, claim] of [
     stage.life!.window.words.set(claim, CLAIM)
     stage.thread.terminate()
     t.same(await stage.ailments(), [])
-    for (const cell of [host.cell('ann')!, host.cell('bob')!]) {
+    for (const cell of [host.directory.cell('ann')!, host.directory.cell('bob')!]) {
       t.equal(roomOf(host, cell), cell.settings.mailbox.capacity)
       t.equal(-host.team.overdraft(cell.index).bytes, cell.settings.mailbox.bytes)
     }

@@ -143,7 +143,7 @@ async function wrongs(test: Parameters<typeof hostileTeam>[0], seed: number): Pr
     ...letters.map(({ message }) => `${message.recipient} ${message.content}`),
   ])
   for (const { content, to } of sent) {
-    const name = host.cells[to]?.name
+    const name = host.directory.cells[to]?.name
     if (name !== 'ann' && name !== 'bob') continue
     const kept = content.slice(0, 1_024) // all that is kept of what is refused
     if (![`${name} ${content}`, `${name} ${kept}`, `null ${content}`].some((which) => known.has(which)))

@@ -149,14 +149,15 @@ export function hostileTeam(test: Pick<typeof t, 'teardown'>, options: object = 
     },
   )
   const { host } = team
-  const own = host.lives.threadFor
+  const { provisioning } = host
+  const own = provisioning.threadFor.bind(provisioning)
   let thread = new RawThread(host.clock)
-  host.lives.threadFor = (cell) => {
+  provisioning.threadFor = (cell) => {
     if (cell.name !== 'mallory') return own(cell)
     thread = new RawThread(host.clock)
     return thread
   }
-  const index = (name: string) => host.cell(name)!.index
+  const index = (name: string) => host.directory.cell(name)!.index
   return {
     team,
     host,
@@ -167,10 +168,10 @@ export function hostileTeam(test: Pick<typeof t, 'teardown'>, options: object = 
       return thread
     },
     get mallory(): Cell {
-      return host.cell('mallory')!
+      return host.directory.cell('mallory')!
     },
     get life(): Life | undefined {
-      return host.cell('mallory')!.life
+      return host.directory.cell('mallory')!.life
     },
     /** Begins a run in which mallory has a turn. */
     async turn() {

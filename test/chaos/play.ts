@@ -114,7 +114,10 @@ async function all(asked: Promise<Outcome[]>): Promise<unknown[]> {
 /** Permits that are out, or wanted. */
 export function permitsLeft({ host }: ChaosTeam): string[] {
   const wanted = Atomics.load(host.team.words, PERMITS_WANTED)
-  return [...host.cells.filter(({ permit }) => permit).map(({ name }) => name), ...(wanted ? ['somebody waits'] : [])]
+  return [
+    ...host.directory.cells.filter(({ permit }) => permit).map(({ name }) => name),
+    ...(wanted ? ['somebody waits'] : []),
+  ]
 }
 
 /** What the log says of frames that came too late. */

@@ -109,7 +109,7 @@ async function stage(t: Test, server: ModelServer) {
       await server.called(asked + within + 1)
       team.end('ann')
       await died.opened
-      await team.host.lives.ready(team.host.cell('ann')!)
+      await team.host.lifecycle.ready(team.host.directory.cell('ann')!)
       release()
     }
     const { finalOutput, totalTokenUsage, orchestrationTrace, error } = await run.result

@@ -62,7 +62,7 @@ export class ThreadTeam extends MultiAgentPattern {
   }
   /** No two deaths are the same, so that none is evidence against a message. */
   end(agent: string): void {
-    const cell = this.supervisor.cell(agent)!
-    this.supervisor.deaths.kill(cell, new AgentCrashedError(`The test ended life ${cell.epoch}.`, { agent }))
+    const cell = this.supervisor.directory.cell(agent)!
+    cell.life?.kill(new AgentCrashedError(`The test ended life ${cell.epoch}.`, { agent }))
   }
 }

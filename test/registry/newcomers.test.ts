@@ -196,7 +196,7 @@ t.test('an untrusted agent calls nobody in', async (t) => {
     play((context) => context.request('tester', 'this')),
     { code: 'MESSAGE_REJECTED' },
   )
-  t.same(team.host.cells.map(({ name }) => name).includes('tester'), false)
+  t.same(team.host.directory.cells.map(({ name }) => name).includes('tester'), false)
 })
 
 // ---- by an agent
@@ -390,9 +390,9 @@ t.test('a team without a registry says so', async (t) => {
 
 t.test('one that does not start is not written, and its name is free', async (t) => {
   const { team, play, text } = await stage(t)
-  const { lives } = team.host
-  const own = lives.ready.bind(lives)
-  lives.ready = async (cell) => {
+  const { lifecycle } = team.host
+  const own = lifecycle.ready.bind(lifecycle)
+  lifecycle.ready = async (cell) => {
     await own(cell)
     if (cell.name === 'tester') throw new Error('it does not start')
   }
@@ -402,15 +402,15 @@ t.test('one that does not start is not written, and its name is free', async (t)
   )
   t.equal(text(), YAML)
   t.equal(team.getAgent('tester'), undefined)
-  lives.ready = own
+  lifecycle.ready = own
   t.equal(await play((context) => context.defineAgent({ name: 'tester' })), 'tester')
 })
 
 t.test('one that cannot be written leaves again', async (t) => {
   const { file, team, play } = await stage(t)
-  const { lives } = team.host
-  const own = lives.ready.bind(lives)
-  lives.ready = async (cell) => {
+  const { lifecycle } = team.host
+  const own = lifecycle.ready.bind(lifecycle)
+  lifecycle.ready = async (cell) => {
     if (cell.name === 'tester') rmSync(file)
     await own(cell)
   }
@@ -430,9 +430,9 @@ t.test('a file that cannot be replaced is left as it was', async (t) => {
 
 t.test('what was written by hand meanwhile stays', async (t) => {
   const { file, team, play, text } = await stage(t)
-  const { lives } = team.host
-  const own = lives.ready.bind(lives)
-  lives.ready = async (cell) => {
+  const { lifecycle } = team.host
+  const own = lifecycle.ready.bind(lifecycle)
+  lifecycle.ready = async (cell) => {
     if (cell.name === 'tester') writeFileSync(file, added(YAML, '  other: {} # by hand'))
     await own(cell)
   }

@@ -79,7 +79,7 @@ class Play {
     })
     const options = optionsFor[mode](dice, this.#limit)
     this.#team = new OpenTeam(options, new Map(ALL.map((name) => [name, definition])), seed)
-    this.#truth = new Truth((agent) => this.#team.host.cell(agent)!.instances)
+    this.#truth = new Truth((agent) => this.#team.host.directory.cell(agent)!.instances)
     const { maxRestarts = 3, withinMs = 60_000 } = options.supervision ?? {}
     this.#restarts = new Restarts(maxRestarts, withinMs, () => this.#team.clock.monotonic())
     this.#team.host.journal.records$.subscribe((batch) => this.#check(batch))
@@ -99,7 +99,8 @@ class Play {
     await this.#team.start()
     for (let round = 0; round < 40; round++) {
       if (round % 10 === 0 || this.#dice.chance(0.2)) this.#launch(`run${this.#runs.length}`)
-      if (this.#dice.chance(0.25)) this.#crash(this.#dice.pick(this.#team.host.cell(this.#dice.pick(ALL))!.instances))
+      if (this.#dice.chance(0.25))
+        this.#crash(this.#dice.pick(this.#team.host.directory.cell(this.#dice.pick(ALL))!.instances))
       if (this.#dice.chance(0.03)) void this.#dice.pick(this.#runs).cancel('by chance')
       await this.#team.clock.advance(this.#dice.upTo(15))
     }
@@ -120,7 +121,7 @@ class Play {
   }
 
   #verbs(): Verbs {
-    const cells = NAMES.map((name) => this.#team.host.cell(name)!)
+    const cells = NAMES.map((name) => this.#team.host.directory.cell(name)!)
     const reentrant = cells.filter(({ settings }) => settings.reentrancy === 'chain').map(({ name }) => name)
     const verbs = { reentrant, tasks: true, meetings: true }
     if (this.#mode === 'orderly') return verbs
@@ -187,7 +188,7 @@ class Play {
   #cellOf(name: string, context: AgentContext): Cell {
     const turn = turnBehind(context)
     if (!turn) throw new Error('no turn is behind this context')
-    return this.#team.host.cell(name)!.holderOf(turn.start.turn)!
+    return this.#team.host.directory.cell(name)!.holderOf(turn.start.turn)!
   }
 
   async #act(action: Action, id: string, context: AgentContext, work: Work): Promise<unknown> {
@@ -295,14 +296,14 @@ class Play {
     const { host } = this.#team
     for (const found of [...imbalances(host), ...unclaimed(host)]) this.#problem(found)
     for (const [id, times] of this.#effects) if (times > 1) this.#problem(`${id} was done ${times} times`)
-    for (const cell of this.#team.host.cells) for (const found of orphans(cell)) this.#problem(found)
+    for (const cell of this.#team.host.directory.cells) for (const found of orphans(cell)) this.#problem(found)
   }
 
   /** What one turn has told one agent arrives in its order; the message under way may come again. */
   #checkOrder(name: string, path: string): void {
     const at = path.lastIndexOf('.')
     // Of several instances one may be slower than the other, or die with what it was handed.
-    if (this.#team.host.cell(name)!.instances.length > 1) return
+    if (this.#team.host.directory.cell(name)!.instances.length > 1) return
     if (at < 0 || this.#mayComeAgain(path)) return
     const key = `${path.slice(0, at)} to ${name}`
     const number = Number(path.slice(at + 1))
@@ -335,7 +336,7 @@ class Play {
     const { host } = this.#team
     const runs = this.#runs.map((run) => this.#team.getMessageHistory(run.id))
     const letters = this.#team.deadLetters.list().map(({ id, reason, at }) => ({ id, reason, at }))
-    const turns = host.actors.map(({ name, turns, epoch, mailbox }) => [name, turns, epoch, mailbox.handled])
+    const turns = host.directory.actors.map(({ name, turns, epoch, mailbox }) => [name, turns, epoch, mailbox.handled])
     this.#seen.messages = runs.flat().length
     return {
       problems: this.problems,

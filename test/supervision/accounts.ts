@@ -6,7 +6,7 @@ import type { Supervisor } from '../../src/runtime/supervision/supervisor.ts'
 export function imbalances(host: Supervisor): string[] {
   const found: string[] = []
   const open = new Map<object, number>()
-  for (const { name, mailbox, instances } of host.cells) {
+  for (const { name, mailbox, instances } of host.directory.cells) {
     const { accepted, handled, deadLettered, waiting, underWay, parked } = mailbox
     const inHand = instances.flatMap((each) => [...each.mailbox.handed.values()])
     if (accepted !== handled + deadLettered + waiting + inHand.length || underWay !== inHand.length)
@@ -15,7 +15,7 @@ export function imbalances(host: Supervisor): string[] {
       )
     for (const { run } of [...mailbox.queued(), ...inHand, ...parked]) open.set(run, (open.get(run) ?? 0) + 1)
   }
-  for (const { envelope } of host.held.all) open.set(envelope.run, (open.get(envelope.run) ?? 0) + 1)
+  for (const { envelope } of host.blocked.all) open.set(envelope.run, (open.get(envelope.run) ?? 0) + 1)
   for (const run of host.runs.values())
     if (run.open !== (open.get(run) ?? 0)) found.push(`run ${run.index}: open ${run.open}, but ${open.get(run) ?? 0}`)
   return found
@@ -23,7 +23,7 @@ export function imbalances(host: Supervisor): string[] {
 
 /** Mailboxes that have more than was taken of their room: not so where every thread claims what it sends. */
 export function unclaimed(host: Supervisor): string[] {
-  return host.cells.flatMap(({ name, index, mailbox, gone }) => {
+  return host.directory.cells.flatMap(({ name, index, mailbox, gone }) => {
     const { waiting, underWay, parked, expected } = mailbox
     const there = waiting + underWay + (expected && parked.peek() === expected ? 1 : 0)
     const taken = host.team.taken(index)
@@ -40,8 +40,8 @@ export function watchAccounts(host: Supervisor): string[] {
 
 /** What is left over when nobody has anything to do: waits, room that was not given back, permits. */
 export function leftovers(host: Supervisor): string[] {
-  const held = host.held.all.map(({ callee }) => `${callee.name}: held tasks`)
-  const leftovers = host.cells.flatMap((cell) => {
+  const held = host.blocked.all.map(({ callee }) => `${callee.name}: held tasks`)
+  const leftovers = host.directory.cells.flatMap((cell) => {
     const { name, mailbox, open, calls, verdicts, suspects, gone, settings, instances } = cell
     const { capacity } = settings.mailbox
     const left = [

@@ -24,7 +24,7 @@ function taken(iterables: { of: object; name: string | symbol }[], look: () => v
 /** How many waiting messages, and open requests, a look at the team looks at. */
 function lookedAt({ host }: OpenTeam): number {
   stuckNow(host) // the first counts what waits of each run
-  const lists = host.cells.flatMap(({ mailbox, open }) => [
+  const lists = host.directory.cells.flatMap(({ mailbox, open }) => [
     { of: mailbox, name: 'queued' },
     { of: mailbox.parked, name: Symbol.iterator },
     { of: open, name: 'values' },
@@ -63,7 +63,7 @@ async function teamWith(t: Test, messages: number, mailboxCapacity: number): Pro
 t.test('messages that wait in line are not looked at one by one', async (t) => {
   for (const messages of [10, 2_000]) {
     const team = await teamWith(t, messages, 100_000)
-    t.ok(team.host.cell('worker')!.mailbox.waiting >= messages)
+    t.ok(team.host.directory.cell('worker')!.mailbox.waiting >= messages)
     t.equal(lookedAt(team), 2, 'what the two scripts wait for')
   }
 })
@@ -76,7 +76,7 @@ t.test('messages that wait for room, and requests from outside, are not looked a
       team.sendMessage({ recipient: 'worker', content: `${i}`, requiresResponse: true }).catch(() => {})
     }
     await team.clock.advance(0)
-    t.ok(team.host.cell('worker')!.mailbox.parked.length > messages)
+    t.ok(team.host.directory.cell('worker')!.mailbox.parked.length > messages)
     t.equal(lookedAt(team), 2)
   }
 })

@@ -6,14 +6,15 @@ import type { Scheduler } from '../../src/clock.ts'
 import { errorOf, isFailure } from '../../src/mailbox/codec.ts'
 import { ASKS, REQUEST } from '../../src/mailbox/frame.ts'
 import { readBody } from '../../src/mailbox/frame-body.ts'
+import type { Memory } from '../../src/mailbox/memory.ts'
 import { Redactor } from '../../src/runtime/logging/redactor.ts'
 import type { BlackboardScope } from '../../src/runtime/settings/settings.ts'
 import { settingsFrom, type TeamOptions } from '../../src/runtime/settings/settings.ts'
+import { FIXED_NAMES, ORCHESTRATOR_INDEX } from '../../src/runtime/state/agent-directory.ts'
 import type { Cell } from '../../src/runtime/state/cell.ts'
 import { agentCell } from '../../src/runtime/state/cell-settings.ts'
-import { FIXED_NAMES, ORCHESTRATOR_INDEX, type Part } from '../../src/runtime/state/core.ts'
 import type { RunState } from '../../src/runtime/state/run-state.ts'
-import { Supervisor } from '../../src/runtime/supervision/supervisor.ts'
+import { type Part, Supervisor } from '../../src/runtime/supervision/supervisor.ts'
 import { LocalThread } from '../../src/runtime/threads/local-thread.ts'
 import type { Spawner, Thread, ThreadExit } from '../../src/runtime/threads/thread.ts'
 import type { ThreadTimes } from '../../src/runtime/threads/thread-times.ts'
@@ -37,6 +38,7 @@ interface Setting extends Partial<TeamOptions> {
   /** In place of its own. */
   watch?: (clock: Scheduler) => Scheduler
   blackboard?: BlackboardScope
+  maxConcurrentAgents?: number
 }
 
 export class BareSupervisor {
@@ -48,12 +50,20 @@ export class BareSupervisor {
 
   constructor(cast: Record<string, Receive>, parts: readonly Part[], options: Setting = {}, logger: Logger = silent) {
     const names = Object.keys(cast)
-    const { roles = {}, watch = (clock) => clock, blackboard = false, ...rest } = options
+    const { roles = {}, watch = (clock) => clock, blackboard = false, maxConcurrentAgents, ...rest } = options
     this.host = new Supervisor({
       clock: watch(this.clock),
       logger,
       redactor: new Redactor(),
       spawner: noSpawner,
+      provisioning: {
+        codeOf: async ({ name }) => ({ module: '', bundled: false, shown: name }),
+        toolsOf: async () => ({ host: [], modules: [], names: [] }),
+        roomFor: () => undefined,
+        threadFor: (cell) => this.#thread(cell),
+        roster: () => [],
+      },
+      maxConcurrentAgents,
       capacity: 64,
       parts,
       blackboard: { scope: blackboard, waitTimeoutMs: 600_000 },
@@ -66,8 +76,6 @@ export class BareSupervisor {
     for (const name of FIXED_NAMES)
       this.host.directory.add(name, { ...agentCell(agents[0]!, 'agents[0]'), counted: false })
     for (const agent of agents) this.host.directory.add(agent.name, agentCell(agent, 'agents[0]'))
-    this.host.lives.codeOf = async ({ name }) => ({ module: '', bundled: false, shown: name })
-    this.host.lives.threadFor = (cell) => this.#thread(cell)
     this.run = this.host.runs.open('run', 'query')
   }
 
@@ -79,19 +87,21 @@ export class BareSupervisor {
   }
 
   async start(): Promise<void> {
-    const agents = this.host.cells.slice(FIXED_NAMES.length)
-    await Promise.all(agents.map((cell) => Promise.all([this.host.lives.begin(cell), this.host.lives.ready(cell)])))
+    const agents = this.host.directory.cells.slice(FIXED_NAMES.length)
+    await Promise.all(
+      agents.map((cell) => Promise.all([this.host.lifecycle.begin(cell), this.host.lifecycle.ready(cell)])),
+    )
   }
 
   /** Asks an agent as the protocol script would. */
   ask(name: string, content = 'go', priority = 0): Promise<string> {
-    const { frames, admission, cells } = this.host
-    const caller = cells[ORCHESTRATOR_INDEX]!
+    const { frames, admission, directory } = this.host
+    const caller = directory.cells[ORCHESTRATOR_INDEX]!
     caller.correlation += 1
     const { memory, bytes } = frames.make({
       kind: REQUEST,
       sender: caller.index,
-      recipient: this.host.cell(name)!.index,
+      recipient: this.host.directory.cell(name)!.index,
       run: this.run.index,
       correlation: caller.correlation,
       content,
@@ -100,10 +110,10 @@ export class BareSupervisor {
     })
     return new Promise((resolve, reject) => {
       this.host.journal.appendOwned(this.run, memory, bytes)
-      admission.message(caller, this.run, memory, 0, (answer, at) =>
-        isFailure(answer, at) ? reject(errorOf(answer, at)) : resolve(readBody(answer, at).content),
-      )
-      this.host.wake()
+      const settle = (answer: Memory, at: number) =>
+        isFailure(answer, at) ? reject(errorOf(answer, at)) : resolve(readBody(answer, at).content)
+      admission.message({ sender: caller, run: this.run, memory, at: 0, settle })
+      this.host.loop.wake()
     })
   }
 }

@@ -2,7 +2,6 @@
 import t from 'tap'
 import type { AgentContext } from '../../src/actors/definition/context/context.ts'
 import type { DramatisError } from '../../src/errors.ts'
-import { permits } from '../../src/runtime/dispatch/permits.ts'
 import { imbalances, leftovers } from './accounts.ts'
 import { BareSupervisor } from './bare-supervisor.ts'
 import { ask, gate, never, openTeam, outcomeOf, type Receive } from './teams.ts'
@@ -151,11 +150,11 @@ t.test('a verb that the host is busy with for a turn between two lives ends with
     team.crash('b')
     await team.clock.advance(10)
   }
-  t.equal(team.host.cell('b')!.calls.size, 1)
+  t.equal(team.host.directory.cell('b')!.calls.size, 1)
   withdraw()
   await team.clock.advance(0)
   t.equal(run.status, 'running')
-  t.equal(team.host.cell('b')!.calls.size, 0)
+  t.equal(team.host.directory.cell('b')!.calls.size, 0)
 })
 
 t.test('what a redelivered turn does not ask for again is withdrawn when it ends', async (t) => {
@@ -243,9 +242,8 @@ t.test('the losers of requestAny and requestQuorum take their chains along', asy
 t.test('who waits for a permit in a chain gives its place up', async (t) => {
   const told: string[] = []
   const { caller, withdraw } = withdraws('b', told)
-  const bare = new BareSupervisor({ caller, b: passesTo('c'), c: passesTo('d'), d: stops(told), other: () => 'in' }, [
-    permits(1),
-  ])
+  const cast = { caller, b: passesTo('c'), c: passesTo('d'), d: stops(told), other: () => 'in' }
+  const bare = new BareSupervisor(cast, [], { maxConcurrentAgents: 1 })
   await bare.start()
   const asked = outcomeOf(bare.ask('caller'))
   await bare.clock.advance(10)

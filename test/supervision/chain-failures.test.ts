@@ -73,7 +73,7 @@ t.test('rule 6: a request that has not begun when its agent dies gains no attemp
   )
   const run = team.execute('go')
   await team.clock.advance(5)
-  t.equal(team.host.cell('manager')!.mailbox.handed.nested, 1)
+  t.equal(team.host.directory.cell('manager')!.mailbox.handed.nested, 1)
   team.crash('manager')
   await team.clock.advance(20)
   t.ok((await run).success)
@@ -99,7 +99,7 @@ t.test('a request that comes back while its agent is dead runs within the turn t
   await team.clock.advance(1)
   team.crash('manager')
   await team.clock.advance(4)
-  t.equal(team.host.cell('manager')!.life, undefined)
+  t.equal(team.host.directory.cell('manager')!.life, undefined)
   await team.clock.advance(100)
   t.equal((await run).finalOutput, 'manager: worker: told')
   t.same(leftovers(team.host), [])
@@ -119,7 +119,7 @@ t.test(
       },
       { roles: { manager: { reentrancy: 'chain', instances: 3 } } },
     )
-    const { instances } = team.host.cell('manager')!
+    const { instances } = team.host.directory.cell('manager')!
     const holders = () => instances.filter(({ mailbox }) => mailbox.handed.nested > 0)
     const busy = team.execute('busy')
     await team.clock.advance(1)
@@ -164,9 +164,9 @@ t.test('rule 9: who asked waits under its deadline, also while the nested turn w
   await team.clock.advance(10)
   team.crash('manager')
   await team.clock.advance(39)
-  t.equal(team.host.cell('worker')!.turns, 0)
+  t.equal(team.host.directory.cell('worker')!.turns, 0)
   await team.clock.advance(1)
-  t.equal(team.host.cell('worker')!.turns, 1)
+  t.equal(team.host.directory.cell('worker')!.turns, 1)
   await team.clock.advance(1_000)
   t.equal((await run).finalOutput, 'REQUEST_TIMEOUT')
   t.same(leftovers(team.host), [])
@@ -377,11 +377,11 @@ t.test('a nested turn that does not stop when it is told to costs the thread', a
   )
   const run = team.execute('go')
   await team.clock.advance(99)
-  t.equal(team.host.cell('manager')!.epoch, 1)
+  t.equal(team.host.directory.cell('manager')!.epoch, 1)
   await team.clock.advance(1) // its own deadline holds, from its own start
-  t.equal(team.host.cell('worker')!.turns, 1)
+  t.equal(team.host.directory.cell('worker')!.turns, 1)
   await team.clock.advance(50)
-  t.equal(team.host.cell('manager')!.epoch, 2)
+  t.equal(team.host.directory.cell('manager')!.epoch, 2)
   t.equal((await run).finalOutput, 'manager: REQUEST_TIMEOUT')
   t.same(leftovers(team.host), [])
 })
@@ -406,7 +406,7 @@ t.test('one that waits for the outer turn to park expires like any other message
   )
   const run = team.execute('go')
   await team.clock.advance(100)
-  t.equal(team.host.cell('worker')!.turns, 1)
+  t.equal(team.host.directory.cell('worker')!.turns, 1)
   await team.clock.advance(900)
   t.equal((await run).finalOutput, 'MESSAGE_EXPIRED')
   t.same(leftovers(team.host), [])
@@ -510,7 +510,7 @@ t.test('what both turns change in a state counts: each is made of what stands wh
     'nested works: nested works 1',
     'outer: nested works,outer,outer 3',
   ])
-  t.same(team.host.cell('manager')!.state, { log: ['nested works', 'outer', 'outer'] })
+  t.same(team.host.directory.cell('manager')!.state, { log: ['nested works', 'outer', 'outer'] })
   t.same(outer?.state, { log: ['nested works', 'outer', 'outer'] }, 'also for who looks later')
   team.crash('manager')
   await team.clock.advance(0)

@@ -189,7 +189,7 @@ t.test(
       await team.clock.advance(200)
       t.ok((await run).success)
       t.same(lines, ['outer ends', 'nested: CANCELLED', 'nested ends'])
-      t.equal(team.host.cell('manager')!.restarts, 0)
+      t.equal(team.host.directory.cell('manager')!.restarts, 0)
       t.same(leftovers(team.host), [])
     }
   },

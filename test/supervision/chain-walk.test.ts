@@ -5,9 +5,9 @@ import { never, type OpenTeam, openTeam } from './teams.ts'
 
 /** The chain of the only turn that agent is at, nearest first. */
 function chainAt(team: OpenTeam, agent: string): string[] {
-  const cell = team.host.cell(agent)!
+  const cell = team.host.directory.cell(agent)!
   const last = [...cell.mailbox.handed.values()].at(-1)!
-  return [...chainOf(team.host, cell, last.turn)].map(
+  return [...chainOf(team.host.requests, cell, last.turn)].map(
     ({ cell, envelope }) => `${cell.name}${isNested(envelope) ? ' nested' : ''}`,
   )
 }

@@ -42,7 +42,7 @@ t.test("with reentrancy 'none', as code has it by itself, the worker waits for t
     const team = openTeam(t, askingBack, { roles, supervision: { deadlock: false } })
     const run = team.execute('why')
     await team.clock.advance(999)
-    t.equal(team.host.cell('manager')!.mailbox.waiting, 1)
+    t.equal(team.host.directory.cell('manager')!.mailbox.waiting, 1)
     await team.clock.advance(1)
     t.match(await run, { success: false, error: { code: 'AGENT_FAILED' } })
     t.same(leftovers(team.host), [])

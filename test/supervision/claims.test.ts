@@ -9,7 +9,7 @@ const BYTES = 4_000
 
 /** What a mailbox that nobody uses has too much or too little. */
 function difference({ host }: OpenTeam): { messages: number; bytes: number } {
-  const worker = host.cell('worker')!
+  const worker = host.directory.cell('worker')!
   const all = host.team.claim(worker.index, BYTES)
   const more = host.team.claim(worker.index, 1)
   if (all) host.team.release(worker.index, BYTES)
@@ -68,7 +68,7 @@ t.test('a claim where there is no place', async (t) => {
     t,
     {
       sender(_message, context) {
-        const { index } = team.host.cell('worker')!
+        const { index } = team.host.directory.cell('worker')!
         if (context.attempt > 1) return
         for (let i = 0; i < CAPACITY; i++) team.host.team.claim(index, 1)
         dyingAfter(1, () => void context.send('worker', 'x'))
@@ -95,9 +95,9 @@ for (const [used, turn, step] of [
         async sender(_message, context) {
           if (context.attempt > 1) return
           await context.send('worker', 'x') // turn 1, step 1
-          const { cells, team: room } = team.host
-          const { index } = team.host.cell('worker')!
-          const { words } = cells.find(({ name }) => name === 'sender')!.life!.window
+          const { directory, team: room } = team.host
+          const { index } = directory.cell('worker')!
+          const { words } = directory.cells.find(({ name }) => name === 'sender')!.life!.window
           if (used === 'not used') room.claim(index, 500)
           words.set([index + 1, 500, turn, step], CLAIM)
           team.crash('sender')

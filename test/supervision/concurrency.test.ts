@@ -490,9 +490,9 @@ t.test('rule 19: a permit that comes when there is nothing to hand over any more
     orchestration: {
       strategy: 'custom',
       async run(script) {
-        const worker = team.host.cell('worker')!
+        const worker = team.host.directory.cell('worker')!
         t.ok(team.host.gate.take(team.host.runs.find(script.runId)!, worker))
-        team.host.delivery.touch(worker)
+        team.host.ready.touch(worker)
         return (await script.request('other', 'hi')).content
       },
     },

@@ -105,7 +105,7 @@ t.test('rule 17: accepted = handled + dead + queued + in flight, with every reco
   t.same(found, [])
   t.same(imbalances(team.host), [])
   t.same(leftovers(team.host), [])
-  const { accepted, handled, deadLettered } = team.host.cell('worker')!.mailbox
+  const { accepted, handled, deadLettered } = team.host.directory.cell('worker')!.mailbox
   t.ok(handled > 0 && deadLettered > 0)
   t.equal(accepted, handled + deadLettered)
 })
@@ -141,7 +141,7 @@ t.test('rule 17: a message whose handler fails counts as dead, not as handled', 
   })
   await team.sendMessage({ recipient: 'worker', content: 'note' })
   await t.rejects(ask(team, 'worker'), { code: 'AGENT_FAILED' })
-  const { accepted, handled, deadLettered } = team.host.cell('worker')!.mailbox
+  const { accepted, handled, deadLettered } = team.host.directory.cell('worker')!.mailbox
   t.same({ accepted, handled, deadLettered }, { accepted: 2, handled: 1, deadLettered: 1 })
   t.equal(team.deadLetters.list().length, 1)
 })

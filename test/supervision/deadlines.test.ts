@@ -249,7 +249,7 @@ t.test('rule 8: a message that was let in late has no more time than others', as
   const asked = outcomeOf(ask(team, 'caller'))
   await team.clock.advance(40)
   t.match(team.health().agents.worker, { queued: 1, inFlight: 1 }, 'the one has expired, and made room for the other')
-  t.equal(team.host.cell('worker')?.mailbox.parked.length, 0)
+  t.equal(team.host.directory.cell('worker')?.mailbox.parked.length, 0)
   await team.clock.advance(59)
   t.notOk(asked.settled)
   await team.clock.advance(1)

@@ -125,7 +125,7 @@ t.test('rule 26: nobody gives way more than three times in a row', async (t) => 
     found.flatMap((event) => (event.type === 'deadlock' && event.victim) || []),
     ['ann', 'ann', 'ann', 'bob', 'ann'],
   )
-  t.equal(team.host.cell('ann')!.restarts, 0, 'each time it was another turn')
+  t.equal(team.host.directory.cell('ann')!.restarts, 0, 'each time it was another turn')
 })
 
 t.test('rule 26: of several waits of the victim the one in the cycle is rejected', async (t) => {
@@ -165,7 +165,7 @@ t.test('rule 26: a turn that comes to the same again costs its agent a life', as
   const result = outcomeOf(team.execute('go'))
   await team.clock.runToIdle()
   t.equal(result.settled, true)
-  t.ok(team.host.cell('bob')!.restarts > 0)
+  t.ok(team.host.directory.cell('bob')!.restarts > 0)
 })
 
 t.test("'report' names it and leaves it", async (t) => {
@@ -370,7 +370,7 @@ t.test('rule 26: who waits for its reader has no wait to give up: another does',
   await team.execute('go')
   t.match(found[1], { cycle, victim: /ann|cleo/ })
   t.same(
-    cycle.map((name) => team.host.cell(name)!.restarts),
+    cycle.map((name) => team.host.directory.cell(name)!.restarts),
     [0, 0, 0],
   )
 })

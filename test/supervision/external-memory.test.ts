@@ -18,7 +18,7 @@ async function working(watchdogMs: number | false = 5_000) {
   await bare.start()
   const asked = outcomeOf(bare.ask('worker'))
   await bare.clock.advance(1)
-  const cell = bare.host.cell('worker')!
+  const cell = bare.host.directory.cell('worker')!
   const holds = (kib: number) => Atomics.store(cell.life!.window.words, EXTERNAL_KIB, kib)
   return { bare, asked, cell, holds }
 }
@@ -57,7 +57,7 @@ t.test('rule 13: a turn that has ended is looked at too, without a timer', async
     roles: { worker: { limits: { maxExternalMb: 10 } } },
   })
   await bare.start()
-  const cell = bare.host.cell('worker')!
+  const cell = bare.host.directory.cell('worker')!
   await bare.ask('worker')
   Atomics.store(cell.life!.window.words, EXTERNAL_KIB, 11 * 1_024)
   await bare.ask('worker')

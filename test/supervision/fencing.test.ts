@@ -28,7 +28,7 @@ async function fenced(text: string) {
   )
   await bare.start()
   const { host, clock } = bare
-  const [worker, other] = [host.cell('worker')!, host.cell('other')!]
+  const [worker, other] = [host.directory.cell('worker')!, host.directory.cell('other')!]
   const asked = outcomeOf(bare.ask('worker'))
   await clock.advance(1)
   const life = worker.life!
@@ -85,7 +85,7 @@ t.test('rule 12: closing does not hang on a thread that does not end, nor on one
   await clock.advance(3_000)
   bare.threads.get('worker')!.ailments.add('stubborn')
   bare.threads.get('other')!.ailments.add('stubborn')
-  const ended = outcomeOf(Promise.all(host.cells.map((cell) => host.lives.end(cell))))
+  const ended = outcomeOf(Promise.all(host.directory.cells.map((cell) => host.lifecycle.end(cell))))
   await clock.advance(6_000)
   t.equal(ended.settled, true)
   t.equal(worker.life === undefined, true)
@@ -99,8 +99,8 @@ t.test('rules 1 and 4: agents that are restarted together wait a second for one 
   bare.threads.get('b')!.ailments.add('stubborn')
   bare.threads.get('a')!.terminate()
   await bare.clock.advance(999)
-  t.same([bare.host.cell('a')!.epoch, bare.host.cell('b')!.epoch], [1, 1])
+  t.same([bare.host.directory.cell('a')!.epoch, bare.host.directory.cell('b')!.epoch], [1, 1])
   await bare.clock.advance(1)
-  t.same([bare.host.cell('a')!.epoch, bare.host.cell('b')!.epoch], [2, 2])
+  t.same([bare.host.directory.cell('a')!.epoch, bare.host.directory.cell('b')!.epoch], [2, 2])
   t.equal(await bare.ask('b'), 'b')
 })

@@ -16,13 +16,13 @@ function teamOf(t: Test, instances: number, cast: Cast, { roles, ...extras }: Ex
   return Object.assign(team, { isWell: () => [...unbalanced, ...leftovers(team.host)] })
 }
 
-const workers = (team: OpenTeam) => team.host.cell('worker')!.instances
+const workers = (team: OpenTeam) => team.host.directory.cell('worker')!.instances
 
 /** In which instance a handler runs. */
 function instanceOf(team: OpenTeam, context: AgentContext): number {
   const turn = turnBehind(context)
   if (!turn) throw new Error('no turn is behind this context')
-  return team.host.cell(context.role.name)!.holderOf(turn.start.turn)!.instance
+  return team.host.directory.cell(context.role.name)!.holderOf(turn.start.turn)!.instance
 }
 
 /** Asks the worker that often at once, each time as a run of its own. */
@@ -283,7 +283,7 @@ t.test('rule 14: who watches an agent is told once, when the last of its instanc
   await team.clock.advance(1)
   team.crashCell(workers(team)[1])
   await team.clock.advance(1)
-  t.equal(team.host.cell('worker')?.gone, undefined)
+  t.equal(team.host.directory.cell('worker')?.gone, undefined)
   team.crashCell(workers(team)[0])
   await team.clock.runToIdle()
   t.ok(run.settled)
@@ -502,7 +502,7 @@ t.test('an agent with instances comes, leaves and comes again with other ones', 
     await team.removeAgent('late')
     await t.rejects(ask(team, 'late'), { message: /removed from the team/ })
   }
-  t.equal(team.host.actors.length, 6)
+  t.equal(team.host.directory.actors.length, 6)
   t.same(team.isWell(), [])
 })
 

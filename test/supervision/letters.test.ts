@@ -227,7 +227,7 @@ t.test('rule 18: each letter has an id of its own, also where a message has seve
   const { frames, journal } = team.host
   const { deadLetters } = journal
   const run = team.host.runs.open('run', '')
-  const { memory } = frames.make({ kind: 1, recipient: team.host.cell('worker')!.index, run: run.index })
+  const { memory } = frames.make({ kind: 1, recipient: team.host.directory.cell('worker')!.index, run: run.index })
   for (const reason of ['expired', 'late'] as const) team.host.journal.deadLetter(run, memory, 0, reason, [])
   t.equal(new Set(deadLetters.list().map(({ id }) => id)).size, 2)
 })

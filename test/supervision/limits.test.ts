@@ -240,7 +240,7 @@ t.test('rule 19: an agent that is down when a permit comes free keeps nobody wai
     team.crash('down')
     await team.clock.advance(0)
   }
-  t.equal(team.host.cell('down')!.status, 'restarting')
+  t.equal(team.host.directory.cell('down')!.status, 'restarting')
   open()
   await team.clock.advance(0)
   t.same(order, ['other'])

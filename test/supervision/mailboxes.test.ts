@@ -245,7 +245,7 @@ t.test('rule 15: a message that is refused gives back the room that its sender h
   await team.execute('go', { signal: gone.signal })
   await team.clock.advance(0)
   t.equal(team.deadLetters.list().filter(({ reason }) => reason === 'cancelled').length, 5)
-  t.equal(roomOf(team.host, team.host.cell('worker')!), 8)
+  t.equal(roomOf(team.host, team.host.directory.cell('worker')!), 8)
 })
 
 t.test('rule 15: a thread that dies with a full outbox leaves no claim behind', async (t) => {
@@ -276,7 +276,7 @@ t.test('rule 15: a claim that a thread had not used when it died is given back, 
   )
   await ask(team, 'sender', 'note')
   const { team: room } = team.host
-  const [sender, worker] = [team.host.cell('sender')!, team.host.cell('worker')!]
+  const [sender, worker] = [team.host.directory.cell('sender')!, team.host.directory.cell('worker')!]
   for (const used of [true, false]) {
     const { window, lastTurn, lastStep } = sender.life!
     const bytes = 100

@@ -72,7 +72,7 @@ t.test('rule 16: order is kept when large messages in parts are cut by deaths of
   let deaths = 0
   team.host.journal.records$.subscribe(() => {
     batches += 1
-    const cut = team.host.cell('worker')?.life?.sending !== undefined
+    const cut = team.host.directory.cell('worker')?.life?.sending !== undefined
     if (cut && batches % 3 === 0 && deaths < 6) {
       deaths += 1
       team.host.clock.defer(() => team.crash('worker'))

@@ -19,13 +19,13 @@ t.test('rule 16: a message larger than the mailbox does not pass those that wait
     { roles: { worker: { communication } } },
   )
   await team.start()
-  const worker = team.host.cell('worker')!
+  const worker = team.host.directory.cell('worker')!
   for (let i = 0; i < 2; i++) team.host.team.claim(worker.index, 10) // of messages that others are about to write
   const asked = outcomeOf(ask(team, 'sender'))
   await team.clock.advance(0)
   t.same([worker.mailbox.parked.length, worker.mailbox.accepted], [3, 0], 'there is room for none of them')
-  for (let i = 0; i < 2; i++) team.host.mailboxRoom.freed(worker, 10)
-  team.host.kick()
+  for (let i = 0; i < 2; i++) team.host.mailboxes.freed(worker, 10)
+  team.host.loop.kick()
   await team.clock.advance(0)
   t.ok(asked.settled)
   t.same(heard, ['small', LARGE, 'last'])
@@ -51,7 +51,7 @@ t.test('rule 15: one that is withdrawn while it waits behind another for room gi
   await team.clock.advance(0)
   outcomes.push(outcomeOf(ask(team, 'two', 'second')))
   await team.clock.advance(0)
-  t.equal(team.host.cell('worker')!.mailbox.parked.length, 2)
+  t.equal(team.host.directory.cell('worker')!.mailbox.parked.length, 2)
   gone.abort()
   await team.clock.advance(0)
   open()
@@ -78,7 +78,7 @@ t.test(
     await team.sendMessage({ recipient: 'worker', content: 'busy' })
     const asked = outcomeOf(ask(team, 'sender'))
     await team.clock.advance(0)
-    t.equal(team.host.cell('worker')!.mailbox.parked.length, 1)
+    t.equal(team.host.directory.cell('worker')!.mailbox.parked.length, 1)
     team.crash('worker')
     await team.clock.advance(0)
     t.equal(asked.value, 'AGENT_TERMINATED')

@@ -311,5 +311,5 @@ t.test('rule 19: an agent that leaves a request behind when its turn ends is not
   )
   t.ok((await team.execute('go')).success)
   await team.clock.advance(0)
-  t.equal(Atomics.load(team.host.cell('worker')!.life!.window.words, PARKED), 0)
+  t.equal(Atomics.load(team.host.directory.cell('worker')!.life!.window.words, PARKED), 0)
 })

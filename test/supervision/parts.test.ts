@@ -1,17 +1,16 @@
 /** The parts of the supervisor hang on its records alone: take one away, and just what it does is gone. */
 import t from 'tap'
 import { deadlines } from '../../src/runtime/detectors/deadlines.ts'
-import { permits } from '../../src/runtime/dispatch/permits.ts'
-import type { Part } from '../../src/runtime/state/core.ts'
 import { restarts } from '../../src/runtime/supervision/restarts.ts'
+import type { Part } from '../../src/runtime/supervision/supervisor.ts'
 import { watchdog } from '../../src/runtime/supervision/watchdog.ts'
 import { tasks } from '../../src/runtime/tasks/task-board.ts'
 import { BareSupervisor } from './bare-supervisor.ts'
 import { never, outcomeOf, type Receive, silent } from './teams.ts'
 
-const parts = { restarts, permits: permits(1), deadlines, watchdog, tasks }
+const parts = { restarts, deadlines, watchdog, tasks }
 type Name = keyof typeof parts
-const all = { restarts: true, permits: true, deadlines: true, watchdog: true, tasks: true }
+const all = { restarts: true, deadlines: true, watchdog: true, tasks: true }
 
 /** What each part is there for, and whether it is done. */
 const effects: Record<Name, (given: Part[]) => Promise<boolean>> = {
@@ -20,20 +19,7 @@ const effects: Record<Name, (given: Part[]) => Promise<boolean>> = {
     await bare.start()
     bare.threads.get('worker')!.terminate()
     await bare.clock.advance(0)
-    return bare.host.cell('worker')!.life !== undefined
-  },
-  async permits(given) {
-    let running = 0
-    const work: Receive = async (_message, context) => {
-      running += 1
-      await context.sleep(10)
-    }
-    const bare = new BareSupervisor({ one: work, other: work }, given)
-    await bare.start()
-    void bare.ask('one')
-    void bare.ask('other')
-    await bare.clock.advance(5)
-    return running === 1
+    return bare.host.directory.cell('worker')!.life !== undefined
   },
   async deadlines(given) {
     const bare = new BareSupervisor({ worker: () => never }, given, { communication: { responseTimeoutMs: 100 } })
@@ -50,7 +36,7 @@ const effects: Record<Name, (given: Part[]) => Promise<boolean>> = {
     const thread = bare.threads.get('worker')!
     thread.ailments.add('deaf')
     await bare.clock.advance(200)
-    return bare.host.cell('worker')!.life?.thread !== thread
+    return bare.host.directory.cell('worker')!.life?.thread !== thread
   },
   async tasks(given) {
     const bare = new BareSupervisor({ worker: () => 'fine' }, given)
@@ -78,6 +64,24 @@ for (const missing of Object.keys(parts) as Name[]) {
   })
 }
 
+for (const [maxConcurrentAgents, most] of [
+  [undefined, 2],
+  [1, 1],
+])
+  t.test(`with maxConcurrentAgents ${maxConcurrentAgents} of two agents ${most} may have a turn`, async (t) => {
+    let running = 0
+    const work: Receive = async (_message, context) => {
+      running += 1
+      await context.sleep(10)
+    }
+    const bare = new BareSupervisor({ one: work, other: work }, [], { maxConcurrentAgents })
+    await bare.start()
+    void bare.ask('one')
+    void bare.ask('other')
+    await bare.clock.advance(5)
+    t.equal(running, most)
+  })
+
 t.test('without any part messages are still routed and answered', async (t) => {
   const bare = new BareSupervisor({ worker: (message) => `${message.content}!` }, [])
   await bare.start()
@@ -103,12 +107,12 @@ t.test('what a part records while it is told of something is told after it, to a
   const told: Record<string, string[]> = { first: [], second: [] }
   const listener =
     (name: string): Part =>
-    (core) => ({
+    ({ journal }) => ({
       next(batch) {
         for (const record of batch) {
           if (record.kind === 'decision') told[name]!.push(record.choice)
           if (record.kind === 'agent.ready')
-            core.journal.record(bare.run, { kind: 'decision', question: 'who', choice: name, reason: '' })
+            journal.record(bare.run, { kind: 'decision', question: 'who', choice: name, reason: '' })
         }
       },
     })

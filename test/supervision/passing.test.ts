@@ -143,7 +143,7 @@ t.test('rule 19: many runs on few permits all come to their end, with every perm
     for (const { finalOutput } of await Promise.all(runs)) t.equal(finalOutput, '0 1 2')
     t.same([accounts, leftovers(team.host)], [[], []])
     t.same(
-      team.host.cells.map(({ permit }) => permit).filter((permit) => permit !== undefined),
+      team.host.directory.cells.map(({ permit }) => permit).filter((permit) => permit !== undefined),
       [],
     )
   }

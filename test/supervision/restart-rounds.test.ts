@@ -20,7 +20,7 @@ async function slowToEnd(
   const bare = new BareSupervisor(agents, [restarts], { supervision: { strategy }, roles })
   await bare.start()
   bare.threads.get('c')!.ailments.add('stubborn')
-  const [a, b, c] = ['a', 'b', 'c'].map((name) => bare.host.cell(name)!)
+  const [a, b, c] = ['a', 'b', 'c'].map((name) => bare.host.directory.cell(name)!)
   const ready: string[] = []
   bare.host.journal.records$.subscribe((batch) => {
     for (const record of batch) if (record.kind === 'agent.ready') ready.push(record.agent)
@@ -52,7 +52,7 @@ t.test(
     await clock.advance(1)
     bare.threads.get('b')!.terminate()
     await clock.advance(100)
-    const ended = outcomeOf(bare.host.lives.end(a, new AgentTerminatedError('enough', { agent: 'a' })))
+    const ended = outcomeOf(bare.host.lifecycle.end(a, new AgentTerminatedError('enough', { agent: 'a' })))
     await clock.advance(1_500)
     t.notOk(ended.settled)
     await clock.advance(600)
@@ -80,7 +80,7 @@ t.test('rule 1: a temporary agent that dies while others end, and is begun again
   bare.threads.get('a')!.terminate()
   await clock.advance(100)
   t.equal(a.status, 'failed')
-  await bare.host.lives.revive(a)
+  await bare.host.lifecycle.revive(a)
   await clock.advance(2_000)
   t.same([a.epoch, b.epoch, c.epoch], [2, 2, 2])
   t.equal(a.status, 'idle')
@@ -88,7 +88,7 @@ t.test('rule 1: a temporary agent that dies while others end, and is begun again
 
 function teamOf(t: Parameters<typeof openTeam>[0], agents: Cast, supervision: object, roles = {}) {
   const team = openTeam(t, agents, { supervision: { strategy: 'one_for_all', ...supervision }, roles })
-  const epochs = () => ['a', 'b', 'c'].map((name) => team.host.cell(name)!.epoch)
+  const epochs = () => ['a', 'b', 'c'].map((name) => team.host.directory.cell(name)!.epoch)
   const statuses = () => ['a', 'b', 'c'].map((name) => team.getAgentStatus(name))
   return { team, clock: team.clock, epochs, statuses }
 }
@@ -96,7 +96,7 @@ function teamOf(t: Parameters<typeof openTeam>[0], agents: Cast, supervision: ob
 t.test('rule 1: one that is removed while it is kept down stays stopped', async (t) => {
   const { team, clock } = teamOf(t, { a: answers }, { strategy: 'one_for_one' })
   await team.start()
-  const cell = team.host.cell('a')!
+  const cell = team.host.directory.cell('a')!
   for (let deaths = 0; deaths < 2; deaths++) {
     team.crash('a')
     await clock.advance(0)

@@ -136,7 +136,7 @@ t.test('rule 2: the window is one of monotonic time: a wall clock that is set ch
     await bare.clock.advance(1_000)
     set += 3_600_000
   }
-  t.match(bare.host.cell('worker')!.stopped, { details: { deaths: 4 } })
+  t.match(bare.host.directory.cell('worker')!.stopped, { details: { deaths: 4 } })
 })
 
 t.test('rule 3: the first restart is immediate, later ones wait for their delay', async (t) => {

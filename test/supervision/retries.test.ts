@@ -129,7 +129,7 @@ t.test('rule 32: nobody is told of himself', async (t) => {
     const asked = ask(team, 'caller')
     await team.clock.advance(100)
     t.equal(await asked, 'REQUEST_TIMEOUT 1 100 at 100')
-    t.same(team.host.cells.map(({ mailbox }) => mailbox.accepted).sort(), [0, 0, 0, 1, 1])
+    t.same(team.host.directory.cells.map(({ mailbox }) => mailbox.accepted).sort(), [0, 0, 0, 1, 1])
   }
 })
 
@@ -216,7 +216,7 @@ t.test('rule 33: a reply that comes just as its deadline does is the only one', 
       const asked = ask(team, 'caller')
       await team.clock.runToIdle()
       t.match(await asked, idempotent ? /^attempt [12]$/ : /^attempt 1$/)
-      t.equal(team.host.cell('worker')?.mailbox.handled, 1)
+      t.equal(team.host.directory.cell('worker')?.mailbox.handled, 1)
       t.same([team.deadLetters.list(), leftovers(team.host)], [[], []])
     }
 })
@@ -270,7 +270,7 @@ t.test('rule 33: the attempt that has begun again is not ended by the grace of t
       caller: asks({ timeoutMs: 100, retries: 1, idempotent: true }),
       async worker(_message, context) {
         await context.sleep(context.attempt === 1 ? 1_000 : 80)
-        return `attempt ${context.attempt} of life ${team.host.cell('worker')?.epoch}`
+        return `attempt ${context.attempt} of life ${team.host.directory.cell('worker')?.epoch}`
       },
     },
     { supervision: { stopGraceMs: 50 } },

@@ -186,7 +186,7 @@ t.test('rule 12: what stands in the window of an agent that is told to stop is n
   )
   const run = team.launch('go')
   await team.clock.advance(1)
-  t.equal(team.host.cell('worker')?.mailbox.handed.size, 2)
+  t.equal(team.host.directory.cell('worker')?.mailbox.handed.size, 2)
   let looks = 0
   const scheduler = schedulerFrom(team.clock)
   const { defer } = scheduler
@@ -234,14 +234,14 @@ t.test('rule 12: an agent that dies while it is told to stop is waited for no lo
   await bare.start()
   const asked = outcomeOf(bare.ask('worker'))
   await bare.clock.advance(1)
-  const ended = outcomeOf(bare.host.lives.end(bare.host.cell('worker')!))
+  const ended = outcomeOf(bare.host.lifecycle.end(bare.host.directory.cell('worker')!))
   await bare.clock.advance(1)
   t.notOk(ended.settled)
   bare.threads.get('worker')!.terminate()
   await bare.clock.advance(1)
   t.ok(ended.settled)
   t.equal(asked.error?.code, 'AGENT_TERMINATED')
-  t.equal(bare.host.cell('worker')!.restarts, 0)
+  t.equal(bare.host.directory.cell('worker')!.restarts, 0)
 })
 
 t.test('rule 12: a closed team leaves no timer of the machine', async (t) => {
@@ -270,7 +270,7 @@ t.test('rule 12: the end of an agent is that of its thread, which has a second f
   await bare.start()
   for (const name of ['slow', 'stubborn']) bare.threads.get(name)!.ailments.add('stubborn')
   const [quick, slow, stubborn] = ['quick', 'slow', 'stubborn'].map((name) =>
-    outcomeOf(bare.host.lives.end(bare.host.cell(name)!)),
+    outcomeOf(bare.host.lifecycle.end(bare.host.directory.cell(name)!)),
   )
   await bare.clock.advance(500)
   t.match([quick, slow, stubborn], [{ settled: true }, { settled: false }, { settled: false }])

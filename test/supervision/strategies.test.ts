@@ -35,7 +35,7 @@ async function teamWith(
   return { team, story }
 }
 
-const epochs = ({ host }: OpenTeam) => ['a', 'b', 'c'].map((name) => host.cell(name)!.epoch)
+const epochs = ({ host }: OpenTeam) => ['a', 'b', 'c'].map((name) => host.directory.cell(name)!.epoch)
 
 for (const [strategy, expected, story] of [
   ['one_for_one', [1, 2, 1], ['-b', '+b']],
@@ -87,11 +87,11 @@ t.test('rules 1 and 11: also when the one before it needs a second try', async (
 
 t.test('rule 1: one that was about to begin when another died begins after it', async (t) => {
   const { team } = await teamWith(t, 'rest_for_one')
-  const { lives } = team.host
-  const { codeOf } = lives
+  const { provisioning } = team.host
+  const codeOf = provisioning.codeOf.bind(provisioning)
   const code = gate()
   let asked = 0
-  lives.codeOf = async (cell) => {
+  provisioning.codeOf = async (cell) => {
     if (cell.name === 'c' && ++asked === 1) await code.opened
     return codeOf(cell)
   }
@@ -101,7 +101,7 @@ t.test('rule 1: one that was about to begin when another died begins after it', 
   await team.clock.advance(50)
   code.open()
   await team.clock.advance(0)
-  t.equal(team.host.cell('c')?.life === undefined, true)
+  t.equal(team.host.directory.cell('c')?.life === undefined, true)
   await team.clock.advance(1_000)
   t.same(epochs(team), [2, 3, 2])
 })
@@ -276,7 +276,7 @@ t.test('rule 1: two that die at once are one restart of all', async (t) => {
   team.crash('c')
   await team.clock.advance(0)
   t.same(epochs(team), [2, 2, 2])
-  const times = team.host.cells.flatMap(({ restartTimes }) => restartTimes)
+  const times = team.host.directory.cells.flatMap(({ restartTimes }) => restartTimes)
   t.equal(times.length, 1)
 })
 
@@ -330,7 +330,7 @@ t.test('rules 1 and 12: a team closes while its agents are restarted together', 
   team.crash('a')
   await team.close()
   t.same(
-    team.host.cells.filter(({ life }) => life !== undefined).map(({ name }) => name),
+    team.host.directory.cells.filter(({ life }) => life !== undefined).map(({ name }) => name),
     [],
   )
 })

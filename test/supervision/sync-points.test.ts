@@ -398,11 +398,11 @@ t.test('rule 31: a generation that is open can be looked at, and given up', asyn
     t.same(namesOf(others), [])
     t.strictSame([generation!.run.id, generation!.generation, generation!.missing], [run.id, 1, ['bob']])
     const [arrived] = generation!.arrived
-    t.ok(arrived?.cell === team.host.cell('ann'))
-    t.ok(team.host.cell('ann')?.mailbox.handed.get(arrived!.turn))
-    t.ok(team.host.cell('ann')?.calls.has(arrived!.correlation))
+    t.ok(arrived?.cell === team.host.directory.cell('ann'))
+    t.ok(team.host.directory.cell('ann')?.mailbox.handed.get(arrived!.turn))
+    t.ok(team.host.directory.cell('ann')?.calls.has(arrived!.correlation))
     const [watcher] = generation!.watchers
-    t.ok(watcher?.cell === team.host.cell('$orchestrator'))
+    t.ok(watcher?.cell === team.host.directory.cell('$orchestrator'))
     generation!.giveUp(new StallError('Nobody can go on.'))
     generation!.giveUp(new StallError('Nobody waits any more.'))
     const { finalOutput, messageHistory } = await run.result

@@ -60,7 +60,7 @@ export class OpenTeam extends MultiAgentPattern<string> {
 
   /** Ends a life: as from outside, or by an error that the thread threw outside of any turn. */
   crash(agent: string, error?: Error): void {
-    this.crashCell(this.supervisor.cell(agent), error)
+    this.crashCell(this.supervisor.directory.cell(agent), error)
   }
 
   crashCell(cell: Cell | undefined, error?: Error): void {
@@ -70,7 +70,7 @@ export class OpenTeam extends MultiAgentPattern<string> {
 
   /** Ends a life as `process.exit(0)` in its thread would. */
   exit(agent: string): void {
-    const thread = this.supervisor.cell(agent)?.life?.thread
+    const thread = this.supervisor.directory.cell(agent)?.life?.thread
     if (thread instanceof LocalThread) thread.kill({ code: 0, error: undefined })
   }
 }

@@ -24,11 +24,11 @@ async function host(t: Test) {
   const rung: string[] = []
   for (const [name, thread] of bare.threads) thread.ring = () => void rung.push(name)
   for (const name of ['flooder', 'writer']) void bare.ask(name) // whose turns stay open
-  bare.host.kick()
-  for (const name of rung.splice(0)) Atomics.store(bare.host.cell(name)!.life!.window.words, ASLEEP, 2)
-  const index = (name: string) => bare.host.cell(name)!.index
+  bare.host.loop.kick()
+  for (const name of rung.splice(0)) Atomics.store(bare.host.directory.cell(name)!.life!.window.words, ASLEEP, 2)
+  const index = (name: string) => bare.host.directory.cell(name)!.index
   const outboxOf = (name: string) => {
-    const window = new Window(bare.host.cell(name)!.life!.window.buffer)
+    const window = new Window(bare.host.directory.cell(name)!.life!.window.buffer)
     const link = new Link(window, bare.host.team, { ring() {}, onRing() {}, scheduler: bare.clock })
     return new Outbox(link, index(name), 10_000, () => 0, Math.random)
   }
@@ -56,26 +56,26 @@ t.test('a message of high priority is handed over before all of a flood is taken
   const { bare, rung, write, flood } = await host(t)
   flood()
   write('writer', SEND, 'other', 1)
-  bare.host.kick()
+  bare.host.loop.kick()
   t.same(rung, ['other', 'flooded'])
-  t.equal(bare.host.cell('flooded')!.mailbox.accepted, MANY)
+  t.equal(bare.host.directory.cell('flooded')!.mailbox.accepted, MANY)
 })
 
 t.test('without a priority it comes in its turn', async (t) => {
   const { bare, rung, write, flood } = await host(t)
   flood()
   write('writer', SEND, 'other')
-  bare.host.kick()
+  bare.host.loop.kick()
   t.same(rung, ['flooded', 'other'])
 })
 
 t.test('an answer is handed over before all of a flood is taken', async (t) => {
   const { bare, rung, write, flood } = await host(t)
   write('writer', REQUEST, 'other')
-  bare.host.kick()
+  bare.host.loop.kick()
   t.same(rung.splice(0), ['other'])
   flood()
   write('other', END, 'writer')
-  bare.host.kick()
+  bare.host.loop.kick()
   t.same(rung, ['writer', 'flooded'])
 })

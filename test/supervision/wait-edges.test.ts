@@ -94,7 +94,7 @@ for (const order of [
 t.test('rule 22: an instance that is stopped is none to wait for', async (t) => {
   const team = openTeam(t, bargains, { roles: { ann: { instances: 2, supervision: { maxRestarts: 0 } } } })
   await team.start()
-  team.crashCell(team.host.cell('ann')!.instances[1])
+  team.crashCell(team.host.directory.cell('ann')!.instances[1])
   await team.clock.advance(0)
   const found = watched(team)
   const result = outcomeOf(team.execute('go'))

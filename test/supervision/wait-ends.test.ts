@@ -238,7 +238,7 @@ t.test('rule 23: it is found when the instance that could have come is stopped',
   const result = outcomeOf(team.execute('go'))
   await team.clock.advance(100)
   t.same(found, [])
-  team.crashCell(team.host.cell('ann')!.instances[1])
+  team.crashCell(team.host.directory.cell('ann')!.instances[1])
   await team.clock.advance(0)
   t.match(found[0], { type: 'deadlock', cycle: ['ann', 'bob'] })
   t.equal(result.settled, true)

@@ -17,7 +17,7 @@ async function inTurn(receive: Receive, options: ConstructorParameters<typeof Ba
   await bare.start()
   const asked = outcomeOf(bare.ask('worker'))
   await bare.clock.advance(1)
-  return { bare, asked, cell: bare.host.cell('worker')!, thread: bare.threads.get('worker')! }
+  return { bare, asked, cell: bare.host.directory.cell('worker')!, thread: bare.threads.get('worker')! }
 }
 
 /** The timers that are set. */
@@ -96,10 +96,10 @@ for (const priority of [0, 5])
       for (let i = 0; i < 50; i++) await bare.ask('worker', 'quick', priority) // then more than one is handed over
       for (let i = 0; i < 6; i++) outcomeOf(bare.ask('worker', 'slow', priority))
       await bare.clock.advance(1)
-      t.equal(bare.host.cell('worker')!.mailbox.handed.size, 6)
+      t.equal(bare.host.directory.cell('worker')!.mailbox.handed.size, 6)
       bare.threads.get('worker')!.ailments.add('deaf').add('mute')
       await bare.clock.advance(2_300)
-      t.equal(bare.host.cell('worker')!.epoch, 1)
+      t.equal(bare.host.directory.cell('worker')!.epoch, 1)
     },
   )
 
@@ -179,8 +179,8 @@ t.test('rule 13: one agent has its own watchdogMs, whatever the others have', as
   await bare.clock.advance(1)
   for (const thread of bare.threads.values()) thread.ailments.add('deaf')
   await bare.clock.advance(200)
-  t.equal(bare.host.cell('quick')!.epoch, 2)
-  t.equal(bare.host.cell('slow')!.epoch, 1)
+  t.equal(bare.host.directory.cell('quick')!.epoch, 2)
+  t.equal(bare.host.directory.cell('slow')!.epoch, 1)
 })
 
 /** One that is deaf, and of which the system says that. */

@@ -175,7 +175,7 @@ t.test('a broadcast that still waits for room is withdrawn by its signal; who ha
   t.equal(asked.value, 'CANCELLED')
   t.same(heard, ['a: news'])
   t.match(team.deadLetters.list(), [{ reason: 'cancelled', message: { type: 'broadcast', recipient: 'full' } }])
-  t.equal(team.host.cell('full')!.mailbox.parked.length, 0)
+  t.equal(team.host.directory.cell('full')!.mailbox.parked.length, 0)
   t.notOk(held.settled)
 })
 
@@ -264,7 +264,7 @@ t.test('a broadcast that still waits for room ends with its run', async (t) => {
   await team.clock.advance(10)
   t.same(heard, ['a: news'])
   t.match(team.deadLetters.list(), [{ reason: 'cancelled', message: { type: 'broadcast', recipient: 'full' } }])
-  t.equal(team.host.cell('caller')!.verdicts.size, 0)
+  t.equal(team.host.directory.cell('caller')!.verdicts.size, 0)
   t.same(imbalances(team.host), [])
   t.notOk(held.settled)
 })

@@ -53,7 +53,7 @@ t.test('it is gone with its run, and its history stays', async (t) => {
   t.equal((await second.result).finalOutput, 'helper heard this from boss')
   await team.clock.advance(1)
   t.same(
-    team.host.cells.filter(({ life }) => life).map(({ name }) => name),
+    team.host.directory.cells.filter(({ life }) => life).map(({ name }) => name),
     ['$orchestrator', 'boss', 'worker'],
   )
   t.equal(team.getAgent('helper'), undefined)
@@ -83,7 +83,7 @@ t.test('runs that follow each other use the places of those before, and keep the
     await team.clock.advance(1)
     runs.push(run)
   }
-  t.ok(team.host.cells.length < 8, `${team.host.cells.length} places`)
+  t.ok(team.host.directory.cells.length < 8, `${team.host.directory.cells.length} places`)
   for (const run of runs) t.equal(run.messageHistory[2]?.sender, run.query)
 })
 
@@ -118,7 +118,7 @@ t.test('runs at the same time each have their own of one name; nobody else sees 
   )
   const runs = ['one', 'two'].map((query) => team.execute(query))
   await team.clock.advance(1)
-  t.equal(team.host.cells.filter(({ name, life }) => name === 'helper' && life?.ready).length, 2)
+  t.equal(team.host.directory.cells.filter(({ name, life }) => name === 'helper' && life?.ready).length, 2)
   open()
   for (const [at, query] of ['one', 'two'].entries())
     t.equal((await runs[at]!).finalOutput, `boss,worker,helper: helper heard ${query} from $orchestrator`)
@@ -218,10 +218,10 @@ t.test('a run that is over makes none', async (t) => {
   await team.clock.advance(1)
   const { host } = team
   const run = host.runs.find(runId)!
-  const caller = { cell: host.cells[0]!, turn: 1, correlation: 1, run, say: () => {} }
+  const caller = { cell: host.directory.cells[0]!, turn: 1, correlation: 1, run, say: () => {} }
   const spawned = host.calls.verbs.get('spawn')!({ name: 'helper' }, caller, new AbortController().signal)
   await t.rejects(Promise.resolve(spawned), { code: 'RUN_ABORTED' })
-  t.equal(host.cells.length, 5)
+  t.equal(host.directory.cells.length, 5)
 })
 
 t.test('a message from outside reaches it within its run, and no other run does', async (t) => {
@@ -240,10 +240,11 @@ t.test('a message from outside reaches it within its run, and no other run does'
   await team.clock.advance(1)
   await team.sendMessage({ recipient: 'helper', content: 'within', runId: run.id })
   const { host } = team
-  const own = host.cells.find(({ name }) => name === 'helper')!
-  const [worker, other] = [host.cell('worker')!, host.runs.open('other', '')]
+  const own = host.directory.cells.find(({ name }) => name === 'helper')!
+  const [worker, other] = [host.directory.cell('worker')!, host.runs.open('other', '')]
   const fields = { kind: SEND, flags: ASKS, sender: worker.index, recipient: own.index, run: other.index }
-  host.admission.message(worker, other, host.frames.make({ ...fields, content: 'from beside' }).memory, 0, undefined)
+  const { memory } = host.frames.make({ ...fields, content: 'from beside' })
+  host.admission.message({ sender: worker, run: other, memory, at: 0 })
   await team.clock.advance(1)
   t.same(heard, ['within'])
   t.match(team.deadLetters.list(), [{ reason: 'unknown_agent', message: { content: 'from beside' } }])
@@ -260,13 +261,14 @@ t.test('who knew an agent of that name that has left reaches the one of the run'
   await team.start()
   await team.addAgent({ name: 'helper' })
   const { host } = team
-  const former = host.cell('helper')!
+  const former = host.directory.cell('helper')!
   await team.removeAgent('helper')
   const run = team.launch('go')
   await team.clock.advance(1)
-  const [worker, state] = [host.cell('worker')!, host.runs.find(run.id)!]
+  const [worker, state] = [host.directory.cell('worker')!, host.runs.find(run.id)!]
   const fields = { kind: SEND, flags: ASKS, sender: worker.index, recipient: former.index, run: state.index }
-  host.admission.message(worker, state, host.frames.make({ ...fields, content: 'hi' }).memory, 0, undefined)
+  const { memory } = host.frames.make({ ...fields, content: 'hi' })
+  host.admission.message({ sender: worker, run: state, memory, at: 0 })
   await team.clock.advance(1)
   t.same(team.deadLetters.list(), [])
   open()
@@ -319,7 +321,7 @@ t.test('it crashes and starts again like any other, and keeps to its run', async
     for await (const event of run.events()) events.push(event)
   })()
   await team.clock.advance(1)
-  team.crashCell(team.host.cells.find(({ name }) => name === 'helper')!)
+  team.crashCell(team.host.directory.cells.find(({ name }) => name === 'helper')!)
   await team.clock.advance(1)
   t.equal((await run.result).finalOutput, 'here again')
   await reading
@@ -347,7 +349,7 @@ t.test('an aborted run takes its agents with it', async (t) => {
   await run.cancel('enough')
   await team.clock.advance(1)
   t.same(
-    team.host.cells.filter(({ name, life }) => name === 'helper' && life),
+    team.host.directory.cells.filter(({ name, life }) => name === 'helper' && life),
     [],
   )
   t.same(leftovers(team.host), [])

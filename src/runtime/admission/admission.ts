@@ -1,5 +1,5 @@
 /**
- * Whether a message gets into its mailbox: who it is for, and whether they take it. Where there is no room mailboxes/mailbox-room.ts
+ * Whether a message gets into its mailbox: who it is for, and whether they take it. Where there is no room mailboxes/mailboxes.ts
  * has the say; what its sender is told is in mailboxes/receipts.ts.
  */
 import { AgentTerminatedError, ChainDepthError, type DramatisError, MessageRejectedError } from '../../errors.ts'
@@ -20,7 +20,6 @@ import {
   STREAMS,
   senderOf,
   setFlag,
-  TO_ALL,
   takePolicy,
   turnOf,
   typeOf,
@@ -29,53 +28,69 @@ import {
 import { readBody } from '../../mailbox/frame-body.ts'
 import { type Envelope, NOT_YET } from '../../mailbox/mailbox.ts'
 import type { Memory } from '../../mailbox/memory.ts'
-import { hasDependencies } from '../mailboxes/blocked-tasks.ts'
-import { type Cell, groupKey, type HeldTask, type OpenRequest } from '../state/cell.ts'
-import { type Admitting, type Core, ORCHESTRATOR_INDEX, type Refusal, USER_INDEX } from '../state/core.ts'
+import type { TeamMemory } from '../../mailbox/room.ts'
+import { type BlockedTasks, hasDependencies } from '../mailboxes/blocked-tasks.ts'
+import type { Mailboxes } from '../mailboxes/mailboxes.ts'
+import type { Receipts, Refusal, Sending } from '../mailboxes/receipts.ts'
+import type { Requests } from '../mailboxes/requests.ts'
+import { type AgentDirectory, ORCHESTRATOR_INDEX, USER_INDEX } from '../state/agent-directory.ts'
+import { type Cell, groupKey, type HeldTask } from '../state/cell.ts'
+import type { HostLoop } from '../state/host-loop.ts'
 import type { RunState } from '../state/run-state.ts'
+import type { Cancellation } from '../turns/cancellation.ts'
 import { turnWithin } from './chain.ts'
-import { delegationRefusal } from './delegation.ts'
+import type { Delegations } from './delegation.ts'
 import { messageRefusal } from './trust.ts'
 
-export class Admission implements Admitting {
-  readonly #core: Core
+/** A message for somebody's mailbox. `giver`: who has decided that it is done, if that is another than its sender. */
+export interface Arrival extends Sending {
+  readonly giver?: Cell
+}
 
-  constructor(core: Core) {
-    this.#core = core
+interface Needs {
+  readonly blocked: BlockedTasks
+  readonly cancellation: Cancellation
+  readonly delegations: Delegations
+  readonly directory: AgentDirectory
+  readonly loop: HostLoop
+  readonly mailboxes: Mailboxes
+  readonly receipts: Receipts
+  readonly requests: Requests
+  readonly team: TeamMemory
+}
+
+export class Admission {
+  readonly #needs: Needs
+
+  constructor(needs: Needs) {
+    this.#needs = needs
   }
 
-  /** A message for somebody's mailbox, from an agent or (with `settle`) from a caller in the host. `giver`: whose task it is. */
-  message(
-    sender: Cell,
-    run: RunState,
-    memory: Memory,
-    at: number,
-    settle: OpenRequest['settle'],
-    giver: Cell = sender,
-  ): void {
+  /** A message from an agent or (with `settle`) from a caller in the host. */
+  message(arrival: Arrival): void {
+    const { sender, run, memory, at, giver = sender } = arrival
+    const { delegations, directory, mailboxes, receipts } = this.#needs
     const index = recipientOf(memory, at)
-    if (index === NOBODY && flagsOf(memory, at) & TO_ALL) return this.#broadcast(sender, run, memory, at)
     const named = index === NOBODY && flagsOf(memory, at) & HAS_NAME ? readBody(memory, at).name : undefined
-    const known = named === undefined ? this.#core.cells[index] : this.#named(named, sender, run)
-    const callee = known?.removed ? this.#core.cell(known.name, run) : known // the run may have another of that name
+    const known = named === undefined ? directory.cells[index] : this.#named(named, sender, run)
+    const callee = known?.removed ? directory.cell(known.name, run) : known // the run may have another of that name
     const name = named ?? callee?.name ?? `#${index}`
     const refuse = (reason: Refusal, error: DramatisError) => {
-      if (callee && !(flagsOf(memory, at) & ASKS)) this.#core.mailboxRoom.freed(callee, lengthOf(memory, at)) // its sender had claimed room
-      this.#core.verdicts.refuse(sender, run, memory, at, reason, error, settle)
+      if (callee && !(flagsOf(memory, at) & ASKS)) mailboxes.freed(callee, lengthOf(memory, at)) // its sender had claimed room
+      receipts.refuse(arrival, reason, error)
     }
     if (run.ending) return refuse('cancelled', run.ending)
     const distrust = sender.settings.untrusted ? messageRefusal(sender, callee, memory, at) : undefined
     if (distrust) return refuse('rejected', distrust)
     if (!callee || !mayReach(sender, callee, run)) {
-      if (callee && isReportToScript(callee, memory, at))
-        return this.#core.verdicts.give(sender, run, memory, at, undefined)
-      return refuse('unknown_agent', this.#core.directory.unknown(name, run))
+      if (callee && isReportToScript(callee, memory, at)) return receipts.give(sender, run, memory, at, undefined)
+      return refuse('unknown_agent', directory.unknown(name, run))
     }
     if (callee.gone) return refuse('stopped', this.#terminated(callee, callee.gone))
     const { maxMessageBytes } = callee.settings.mailbox
     if (lengthOf(memory, at) > maxMessageBytes)
       return refuse('rejected', tooLarge(callee.name, lengthOf(memory, at), maxMessageBytes))
-    const refusal = delegationRefusal(this.#core, giver, callee, memory, at)
+    const refusal = delegations.refusal(giver, callee, memory, at)
     if (refusal) return refuse('rejected', refusal)
     const isRequest = kindOf(memory, at) === REQUEST
     const isHeld = hasDependencies(memory, at)
@@ -103,51 +118,47 @@ export class Admission implements Admitting {
       uncharged: 0,
       deaths: null,
     }
-    if (isRequest) this.#open(sender, callee, run, memory, at, envelope, settle)
+    if (isRequest) open(arrival, callee, envelope)
     run.open += 1
-    if (isHeld && this.#core.held.hold(callee, envelope)) this.#giveBack(callee, envelope)
+    if (isHeld && this.#needs.blocked.hold(callee, envelope)) this.#giveBack(callee, envelope)
     else this.#enter(callee, envelope)
   }
 
   #enter(callee: Cell, envelope: Envelope<RunState>): void {
-    if (envelope.within) this.#acceptNested(callee, envelope)
-    else if (flagsOf(envelope.memory, envelope.at) & ASKS || !this.#hasRoom(callee))
-      this.#core.mailboxRoom.ask(callee, envelope)
-    else this.accept(callee, envelope)
+    const { mailboxes } = this.#needs
+    if (envelope.within) mailboxes.acceptNested(callee, envelope)
+    else if (flagsOf(envelope.memory, envelope.at) & ASKS || !this.#hasRoom(callee)) mailboxes.ask(callee, envelope)
+    else mailboxes.accept(callee, envelope)
   }
 
   #within(sender: Cell, callee: Cell, memory: Memory, at: number): ReturnType<typeof turnWithin> {
     if (callee.settings.reentrancy !== 'chain') return undefined
-    return turnWithin(this.#core, sender, turnOf(memory, at), callee)
+    return turnWithin(this.#needs.requests, sender, turnOf(memory, at), callee)
   }
 
   /** What it waits for may need the room that its sender had claimed: it asks for room when it comes. */
   #giveBack(callee: Cell, { memory, at, bytes }: Envelope<RunState>): void {
     if (flagsOf(memory, at) & ASKS) return
     setFlag(memory, at, ASKS)
-    this.#core.mailboxRoom.freed(callee, bytes)
+    this.#needs.mailboxes.freed(callee, bytes)
   }
 
   /** Nothing that the task depends on is in its way any more. */
   release(held: HeldTask): void {
+    const { blocked, cancellation, directory, loop } = this.#needs
     const { callee, envelope } = held
-    const sender = this.#core.cells[senderOf(envelope.memory, envelope.at)]!
+    const sender = directory.cells[senderOf(envelope.memory, envelope.at)]!
     const within = this.#within(sender, callee, envelope.memory, envelope.at)
-    if (within instanceof ChainDepthError) return this.#core.held.fail(held, within)
-    this.#core.held.remove(envelope)
+    if (within instanceof ChainDepthError) return cancellation.fail(callee, envelope, within)
+    blocked.remove(envelope)
     envelope.within = within
     this.#enter(callee, envelope)
-    this.#core.wake()
+    loop.wake()
   }
 
   #named(name: string, sender: Cell, run: RunState): Cell | undefined {
-    return sender.settings.untrusted ? this.#core.cell(name, run) : this.#core.directory.find(name, run)
-  }
-
-  #broadcast(sender: Cell, run: RunState, memory: Memory, at: number): void {
-    const distrust = sender.settings.untrusted ? messageRefusal(sender, undefined, memory, at) : undefined
-    if (distrust) return this.#core.verdicts.refuse(sender, run, memory, at, 'rejected', distrust, undefined)
-    this.#core.copies.broadcast(sender, run, memory, at)
+    const { directory } = this.#needs
+    return sender.settings.untrusted ? directory.cell(name, run) : directory.find(name, run)
   }
 
   /**
@@ -157,72 +168,38 @@ export class Admission implements Admitting {
   #hasRoom({ index, mailbox, settings }: Cell): boolean {
     const there = mailbox.waiting + mailbox.handed.size
     const { capacity } = settings.mailbox
-    return there < capacity || (there < 2 * capacity && this.#core.team.taken(index) > there)
-  }
-
-  #open(
-    caller: Cell,
-    callee: Cell,
-    run: RunState,
-    memory: Memory,
-    at: number,
-    envelope: Envelope<RunState>,
-    settle: OpenRequest['settle'],
-  ): void {
-    const correlation = correlationOf(memory, at)
-    const { retries = caller.settings.retries, idempotent } = takePolicy(memory, at)
-    const waiting = waitingOf(memory, at)
-    const group = waiting & MOST_GROUPS
-    caller.open.set(correlation, {
-      caller,
-      correlation,
-      run,
-      turn: turnOf(memory, at),
-      callee,
-      envelope,
-      streams: (flagsOf(memory, at) & STREAMS) !== 0,
-      settle,
-      retries,
-      idempotent,
-      group: group === 0 ? undefined : caller.groups.get(groupKey(turnOf(memory, at), group)),
-      signalled: (waiting & SIGNALLED) !== 0,
-      tried: 1,
-      grantedMs: 0,
-      replaced: 0,
-      offers: false,
-    })
-  }
-
-  /** It has its room. */
-  accept(callee: Cell, envelope: Envelope<RunState>): void {
-    this.waits(callee, envelope)
-    callee.mailbox.push(envelope)
-    if (envelope.priority > 0) this.#hasten(callee)
-    else this.#core.delivery.touch(callee)
-  }
-
-  /** It gets the room that it needs: what waits there waits for the turn that waits for it. */
-  #acceptNested(callee: Cell, envelope: Envelope<RunState>): void {
-    if (flagsOf(envelope.memory, envelope.at) & ASKS) this.#core.team.force(callee.index, envelope.bytes)
-    this.waits(callee, envelope)
-    callee.mailbox.push(envelope)
-    this.#hasten(callee)
-  }
-
-  /** Whichever instance is free takes it. */
-  #hasten(callee: Cell): void {
-    for (const each of callee.instances) this.#core.delivery.hasten(each)
-  }
-
-  /** Its time runs from when it came, whether there was room for it or not. */
-  waits({ settings }: Cell, envelope: Envelope<RunState>): void {
-    if (settings.queueTimeoutMs === false || envelope.waitsSince !== NOT_YET) return
-    envelope.waitsSince = this.#core.clock.monotonic()
+    return there < capacity || (there < 2 * capacity && this.#needs.team.taken(index) > there)
   }
 
   #terminated({ name }: Cell, gone: DramatisError): AgentTerminatedError {
     return new AgentTerminatedError(`Agent "${name}" is stopped: ${gone.message}`, { agent: name }, gone)
   }
+}
+
+/** From now on its sender waits for the answer. */
+function open({ sender: caller, run, memory, at, settle }: Sending, callee: Cell, envelope: Envelope<RunState>): void {
+  const correlation = correlationOf(memory, at)
+  const { retries = caller.settings.retries, idempotent } = takePolicy(memory, at)
+  const waiting = waitingOf(memory, at)
+  const group = waiting & MOST_GROUPS
+  caller.open.set(correlation, {
+    caller,
+    correlation,
+    run,
+    turn: turnOf(memory, at),
+    callee,
+    envelope,
+    streams: (flagsOf(memory, at) & STREAMS) !== 0,
+    settle,
+    retries,
+    idempotent,
+    group: group === 0 ? undefined : caller.groups.get(groupKey(turnOf(memory, at), group)),
+    signalled: (waiting & SIGNALLED) !== 0,
+    tried: 1,
+    grantedMs: 0,
+    replaced: 0,
+    offers: false,
+  })
 }
 
 const tooLarge = (agent: string, bytes: number, limit: number) =>

@@ -11,30 +11,43 @@ import {
 } from '../../mailbox/frame.ts'
 import { allocate, type Memory } from '../../mailbox/memory.ts'
 import type { OwnFrame } from '../log/host-frames.ts'
+import type { Receipts } from '../mailboxes/receipts.ts'
+import type { AgentDirectory } from '../state/agent-directory.ts'
 import type { Cell } from '../state/cell.ts'
-import type { Copying, Core } from '../state/core.ts'
 import type { RunState } from '../state/run-state.ts'
+import type { HostMessages } from './host-messages.ts'
+import { messageRefusal } from './trust.ts'
 
 interface Failure {
   agent: string
   error: DramatisError
 }
 
-export class Copies implements Copying {
-  readonly #core: Core
+interface Needs {
+  readonly directory: AgentDirectory
+  readonly hostMessages: HostMessages
+  readonly receipts: Receipts
+}
 
-  constructor(core: Core) {
-    this.#core = core
+export class Broadcasts {
+  readonly #needs: Needs
+
+  constructor(needs: Needs) {
+    this.#needs = needs
   }
 
   /** Whom a message to all is for. */
   everybodyBut(sender: Cell, run: RunState): Cell[] {
-    return this.#core.agents(run).filter((cell) => cell !== sender)
+    return this.#needs.directory.agents(run).filter((cell) => cell !== sender)
   }
 
-  broadcast(sender: Cell, run: RunState, memory: Memory, at: number): void {
+  /** The message that stands there goes to everybody else, or is refused. */
+  send(sender: Cell, run: RunState, memory: Memory, at: number): void {
+    const { hostMessages, receipts } = this.#needs
+    const distrust = sender.settings.untrusted ? messageRefusal(sender, undefined, memory, at) : undefined
+    if (distrust) return receipts.refuse({ sender, run, memory, at }, 'rejected', distrust)
     const others = this.everybodyBut(sender, run)
-    const numbers = others.map(() => this.#core.sends.number())
+    const numbers = others.map(() => hostMessages.number())
     const original = copyOf(memory, at) // the log may have given its own up by the time of the verdict
     sender.broadcasts.set(correlationOf(memory, at), { turn: turnOf(memory, at), copies: numbers })
     const posted = others.map(({ index }, i) =>
@@ -43,13 +56,13 @@ export class Copies implements Copying {
     void Promise.all(posted).then((errors) => {
       sender.broadcasts.delete(correlationOf(original.memory, 0))
       const failures = errors.flatMap((error, i) => (error ? { agent: others[i]!.name, error } : []))
-      this.#core.verdicts.give(sender, run, original.memory, 0, refusalOf(failures, others.length))
+      receipts.give(sender, run, original.memory, 0, refusalOf(failures, others.length))
     })
   }
 
   /** Resolves when the message is accepted, or with the error that refuses it. */
   #post(sender: Cell, run: RunState, frame: OwnFrame): Promise<DramatisError | undefined> {
-    return new Promise((resolve) => this.#core.sends.post(sender, run, frame, resolve))
+    return new Promise((resolve) => this.#needs.hostMessages.post(sender, run, frame, resolve))
   }
 }
 

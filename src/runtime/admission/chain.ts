@@ -4,8 +4,8 @@
  */
 import { ChainDepthError } from '../../errors.ts'
 import type { Envelope } from '../../mailbox/mailbox.ts'
+import type { Requests } from '../mailboxes/requests.ts'
 import type { Cell } from '../state/cell.ts'
-import type { Core } from '../state/core.ts'
 import type { RunState } from '../state/run-state.ts'
 
 /** Turns of one chain that run within others, at most. */
@@ -23,7 +23,7 @@ interface ChainLink {
  * The open turns from `turn` of that agent up to the one that nobody waits for. Where a duty was handed on the chain goes on
  * with who waits for it. Empty where the agent has no such turn open. One that was cut off and comes again is open.
  */
-export function* chainOf(core: Pick<Core, 'settlement'>, agent: Cell, turn: number): IterableIterator<ChainLink> {
+export function* chainOf(requests: Requests, agent: Cell, turn: number): IterableIterator<ChainLink> {
   const seen = new Set<Envelope<RunState>>() // a thread can write that it asks out of a turn that comes later
   let cell = agent
   let number = turn
@@ -33,7 +33,7 @@ export function* chainOf(core: Pick<Core, 'settlement'>, agent: Cell, turn: numb
     if (!envelope || seen.has(envelope)) return
     seen.add(envelope)
     yield { cell: cell.first, envelope, leaves }
-    const request = core.settlement.requestOf(envelope)
+    const request = requests.of(envelope)
     if (!request) return
     cell = request.caller
     number = request.turn
@@ -46,14 +46,14 @@ export function* chainOf(core: Pick<Core, 'settlement'>, agent: Cell, turn: numb
  * chain. An error where the chain has as many such turns as it may; undefined where it has none of `callee`.
  */
 export function turnWithin(
-  core: Pick<Core, 'settlement'>,
+  requests: Requests,
   sender: Cell,
   turn: number,
   callee: Cell,
 ): Envelope<RunState> | ChainDepthError | undefined {
   let within: Envelope<RunState> | undefined
   let depth = 0
-  for (const { cell, envelope, leaves } of chainOf(core, sender, turn)) {
+  for (const { cell, envelope, leaves } of chainOf(requests, sender, turn)) {
     if (cell === callee && !leaves) within ??= envelope
     if (envelope.within) depth += 1
   }

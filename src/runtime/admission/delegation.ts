@@ -2,13 +2,15 @@
  * Who may give tasks to whom, and how deeply. The host has the say: what a thread writes does not get around it. Source:
  * document 002, roles; supervision rule 21.
  */
+import type { Clock } from '../../clock.ts'
 import { DelegationRefusedError } from '../../errors.ts'
 import { correlationOf, kindOf, REQUEST, turnOf, typeOf } from '../../mailbox/frame.ts'
 import type { Memory } from '../../mailbox/memory.ts'
+import type { Requests } from '../mailboxes/requests.ts'
 import { type Offered, offeredIn } from '../mailboxes/task-offer.ts'
 import { DELEGATION_BOUND, type DelegationBound } from '../settings/delegation-bound.ts'
+import { USER_INDEX } from '../state/agent-directory.ts'
 import type { Cell } from '../state/cell.ts'
-import { type Core, USER_INDEX } from '../state/core.ts'
 import { missingOf } from './capabilities.ts'
 import { chainOf } from './chain.ts'
 import { mayUse } from './trust.ts'
@@ -73,100 +75,97 @@ export function delegationGraph(agents: readonly Cell[]): Record<string, string[
   return Object.fromEntries(agents.map((from) => [from.name, reached(from)]))
 }
 
-/** Why that message from one to another is refused, if it is a delegation and must not be. */
-export function delegationRefusal(
-  core: Core,
-  from: Cell,
-  to: Cell,
-  memory: Memory,
-  at: number,
-): DelegationRefusedError | undefined {
-  if (typeOf(memory, at) !== 'delegate') return undefined
-  const obstacle = obstacleOf(from, to)
-  if (obstacle) return refusal(from, to, obstacle)
-  if (kindOf(memory, at) !== REQUEST) return undefined
-  const turn = turnOf(memory, at)
-  if (isOfTurn(from, memory, at) && !from.holderOf(turn)?.mailbox.handed.get(turn))
-    return refusal(from, to, { why: 'it comes out of no turn that is open', advice: 'Await it in the handler.' })
-  const flaw = flawOfTask(core, to, offeredIn(memory, at))
-  return flaw ? refusal(from, to, flaw) : tooDeep(core, from, to, turn)
+interface Needs {
+  readonly clock: Clock
+  readonly requests: Requests
+  /** How deep agents may delegate by themselves. */
+  readonly bound: DelegationBound
 }
 
-/** Why that one can never do the task as it is, if it cannot. */
-function flawOfTask(core: Core, to: Cell, { deadline, requiredCapabilities }: Offered): Obstacle | undefined {
-  const now = core.clock.now()
-  if (deadline !== null && deadline <= now)
-    return {
-      why: `the deadline of the task was ${now - deadline} ms ago`,
-      advice: 'A deadline is in epoch ms: context.now() and the time that the task may take.',
-    }
-  const missing = missingOf(to.settings.info.capabilities ?? [], requiredCapabilities)
-  if (missing.length === 0) return undefined
-  return {
-    why: `the task needs ${namesOf(missing)} (requiredCapabilities), which "${to.name}" does not declare`,
-    advice: 'Give it to an agent that has this among its capabilities, or leave it out.',
+export class Delegations {
+  readonly #needs: Needs
+
+  constructor(needs: Needs) {
+    this.#needs = needs
   }
-}
 
-/** Why the turn of that agent may not hand its duty off to the other, if it may not. */
-export function handoffRefusal(
-  core: Core,
-  from: Cell,
-  to: Cell,
-  turn: number,
-  offer: Offered,
-): DelegationRefusedError | undefined {
-  const obstacle = obstacleOf(from, to) ?? flawOfTask(core, to, offer)
-  return obstacle ? refusal(from, to, obstacle) : tooDeep(core, from, to, turn)
-}
+  /** Why that message from one to another is refused, if it is a delegation and must not be. */
+  refusal(from: Cell, to: Cell, memory: Memory, at: number): DelegationRefusedError | undefined {
+    if (typeOf(memory, at) !== 'delegate') return undefined
+    const obstacle = obstacleOf(from, to)
+    if (obstacle) return refusal(from, to, obstacle)
+    if (kindOf(memory, at) !== REQUEST) return undefined
+    const turn = turnOf(memory, at)
+    if (isOfTurn(from, memory, at) && !from.holderOf(turn)?.mailbox.handed.get(turn))
+      return refusal(from, to, { why: 'it comes out of no turn that is open', advice: 'Await it in the handler.' })
+    const flaw = this.#flawOfTask(to, offeredIn(memory, at))
+    return flaw ? refusal(from, to, flaw) : this.#tooDeep(from, to, turn)
+  }
 
-/**
- * Why a manager may not give the task of the turn of `from` to another agent, if it may not. The task moves, and what a
- * strategy says of how deep agents may delegate by themselves does not count.
- */
-export function reassignRefusal(
-  core: Core,
-  by: Cell,
-  from: Cell,
-  to: Cell,
-  turn: number,
-): DelegationRefusedError | undefined {
-  const obstacle = obstacleOf(by, to)
-  return obstacle ? refusal(by, to, obstacle) : tooDeep(core, from, to, turn, DELEGATION_BOUND)
-}
+  /** Why the turn of that agent may not hand its duty off to the other, if it may not. */
+  refusalOfHandoff(from: Cell, to: Cell, turn: number, offer: Offered): DelegationRefusedError | undefined {
+    const obstacle = obstacleOf(from, to) ?? this.#flawOfTask(to, offer)
+    return obstacle ? refusal(from, to, obstacle) : this.#tooDeep(from, to, turn)
+  }
 
-function tooDeep(
-  core: Core,
-  from: Cell,
-  to: Cell,
-  turn: number,
-  { limit, name, why }: DelegationBound = core.delegationBound,
-): DelegationRefusedError | undefined {
-  const depth = delegationDepth(core, from, turn) + 1
-  if (depth <= limit) return undefined
-  return refusal(
-    from,
-    to,
-    {
-      why: `it would be ${depth} delegations deep, and ${why}`,
-      advice: 'Do the task, refuse it, or let somebody nearer to who asked delegate it.',
-    },
-    { bound: name, limit, depth },
-  )
+  /**
+   * Why a manager may not give the task of the turn of `from` to another agent, if it may not. The task moves, and what a
+   * strategy says of how deep agents may delegate by themselves does not count.
+   */
+  refusalOfReassignment(by: Cell, from: Cell, to: Cell, turn: number): DelegationRefusedError | undefined {
+    const obstacle = obstacleOf(by, to)
+    return obstacle ? refusal(by, to, obstacle) : this.#tooDeep(from, to, turn, DELEGATION_BOUND)
+  }
+
+  /** Why that one can never do the task as it is, if it cannot. */
+  #flawOfTask(to: Cell, { deadline, requiredCapabilities }: Offered): Obstacle | undefined {
+    const now = this.#needs.clock.now()
+    if (deadline !== null && deadline <= now)
+      return {
+        why: `the deadline of the task was ${now - deadline} ms ago`,
+        advice: 'A deadline is in epoch ms: context.now() and the time that the task may take.',
+      }
+    const missing = missingOf(to.settings.info.capabilities ?? [], requiredCapabilities)
+    if (missing.length === 0) return undefined
+    return {
+      why: `the task needs ${namesOf(missing)} (requiredCapabilities), which "${to.name}" does not declare`,
+      advice: 'Give it to an agent that has this among its capabilities, or leave it out.',
+    }
+  }
+
+  #tooDeep(
+    from: Cell,
+    to: Cell,
+    turn: number,
+    { limit, name, why }: DelegationBound = this.#needs.bound,
+  ): DelegationRefusedError | undefined {
+    const depth = this.#depth(from, turn) + 1
+    if (depth <= limit) return undefined
+    return refusal(
+      from,
+      to,
+      {
+        why: `it would be ${depth} delegations deep, and ${why}`,
+        advice: 'Do the task, refuse it, or let somebody nearer to who asked delegate it.',
+      },
+      { bound: name, limit, depth },
+    )
+  }
+
+  /** How many delegations, and handoffs of them, have led to that turn. */
+  #depth(cell: Cell, turn: number): number {
+    const { requests } = this.#needs
+    let depth = 0
+    for (const { envelope } of chainOf(requests, cell, turn)) {
+      if (typeOf(envelope.memory, envelope.at) === 'delegate') depth += 1
+      depth += requests.of(envelope)?.replaced ?? 0
+    }
+    return depth
+  }
 }
 
 /** What the host asks in the name of an agent, or of the caller, belongs to no turn of theirs. */
 const isOfTurn = (from: Cell, memory: Memory, at: number) => from.index !== USER_INDEX && correlationOf(memory, at) > 0
-
-/** How many delegations, and handoffs of them, have led to that turn. */
-function delegationDepth(core: Core, cell: Cell, turn: number): number {
-  let depth = 0
-  for (const { envelope } of chainOf(core, cell, turn)) {
-    if (typeOf(envelope.memory, envelope.at) === 'delegate') depth += 1
-    depth += core.settlement.requestOf(envelope)?.replaced ?? 0
-  }
-  return depth
-}
 
 const refusal = (from: Cell, to: Cell, { why, advice }: Obstacle, details: object = {}) =>
   new DelegationRefusedError(`"${from.name}" cannot delegate to "${to.name}": ${why}. ${advice}`, {

@@ -1,10 +1,11 @@
 /** Trust, as the host holds to it: what a thread writes does not get around it. What takes how much is in actors/definition/trust.ts. */
+import type { Logger } from '../../actors/definition/logger.ts'
 import { isTrustedTo, isVerb, trustFor, type Verb } from '../../actors/definition/trust.ts'
 import { ConfigurationError, MessageRejectedError } from '../../errors.ts'
 import { flagsOf, kindOf, REQUEST, TO_ALL, typeOf } from '../../mailbox/frame.ts'
 import type { Memory } from '../../mailbox/memory.ts'
+import { ORCHESTRATOR_INDEX } from '../state/agent-directory.ts'
 import type { Cell } from '../state/cell.ts'
-import { type Core, ORCHESTRATOR_INDEX } from '../state/core.ts'
 
 /** What an error calls a verb whose call has another name. */
 const SHOWN: Readonly<Partial<Record<Verb, string>>> = {
@@ -54,15 +55,15 @@ const isAbove = ({ index, name }: Cell, agent: Cell) =>
   index === ORCHESTRATOR_INDEX || name === agent.settings.info.escalateTo
 
 /** Why that agent may not have the host do this, if it may not. What is no verb is for others to refuse. */
-export function callRefusal(core: Core, cell: Cell, operation: string): ConfigurationError | undefined {
+export function callRefusal(logger: Logger, cell: Cell, operation: string): ConfigurationError | undefined {
   if (!isVerb(operation) || mayUse(cell, operation)) return undefined
   const { words, details } = refusalOf(cell, operation)
-  warn(core, cell, words)
+  warn(logger, cell, words)
   return new ConfigurationError(words, details)
 }
 
 /** Its agent may keep it to itself. A flood of them is told of ever more seldom: with the first, the second, the fourth. */
-function warn({ logger }: Core, { name, life }: Cell, words: string): void {
+function warn(logger: Logger, { name, life }: Cell, words: string): void {
   if (!life) return
   life.refused += 1
   if ((life.refused & (life.refused - 1)) !== 0) return

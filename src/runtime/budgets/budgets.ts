@@ -4,10 +4,11 @@
  */
 import type { ModelCall } from '../../actors/definition/model.ts'
 import { countPrompt, countTokens } from '../../actors/model/context/tokens.ts'
+import type { Scheduler } from '../../clock.ts'
 import type { GatewayLayer, MadeCall, ModelCaller } from '../models/gateway.ts'
 import type { BudgetConfig, TokenLimit } from '../settings/options.ts'
 import type { Cell } from '../state/cell.ts'
-import type { Core } from '../state/core.ts'
+import type { Journal } from '../state/journal.ts'
 import type { RunState } from '../state/run-state.ts'
 import { type Level, type Limit, TokenAccount } from './token-account.ts'
 import { TokenLedger } from './token-ledger.ts'
@@ -23,8 +24,13 @@ export interface Budgets {
   left(run: RunState, cell: Cell): number
 }
 
-export function budgets(config: BudgetConfig, core: Pick<Core, 'clock' | 'journal'>): Budgets {
-  const accounts = new Accounts(config, core)
+interface Needs {
+  readonly clock: Scheduler
+  readonly journal: Journal
+}
+
+export function budgets(config: BudgetConfig, needs: Needs): Budgets {
+  const accounts = new Accounts(config, needs)
   return { layer: layerOver(accounts), left: (run, cell) => accounts.left(run, cell) }
 }
 
@@ -75,16 +81,16 @@ function costOf({ usage, answer }: MadeCall, prompt: number, model: string): num
 
 class Accounts {
   readonly #config: BudgetConfig
-  readonly #core: Pick<Core, 'clock' | 'journal'>
+  readonly #needs: Needs
   readonly #team: TokenAccount | undefined
   readonly #ofRuns = new WeakMap<RunState, TokenAccount>()
   /** Whose turns have called a model. */
   readonly #atWork = new Map<RunState, Set<Cell>>()
   #current: RunState | undefined
 
-  constructor(config: BudgetConfig, core: Pick<Core, 'clock' | 'journal'>) {
+  constructor(config: BudgetConfig, needs: Needs) {
     this.#config = config
-    this.#core = core
+    this.#needs = needs
     const { perTeam } = config
     if (perTeam) this.#team = this.#account('budget.perTeam', perTeam, () => this.#current, perTeam.windowMs)
   }
@@ -122,14 +128,14 @@ class Accounts {
     runOf: () => RunState | undefined,
     windowMs?: number,
   ): TokenAccount {
-    const { clock } = this.#core
+    const { clock } = this.#needs
     const limit = (name: string, value: number): Limit => ({ path: `${path}.${name}`, tokens: value })
     return new TokenAccount({
       ...(tokens !== undefined && { total: limit('tokens', tokens) }),
       ...(perAgentTokens !== undefined && { perAgent: limit('perAgentTokens', perAgentTokens) }),
       ...(windowMs !== undefined && { windowMs }),
       now: () => clock.monotonic(),
-      onLevel: (level: Level) => this.#core.journal.record(runOf(), { kind: 'budget', ...level }),
+      onLevel: (level: Level) => this.#needs.journal.record(runOf(), { kind: 'budget', ...level }),
     })
   }
 

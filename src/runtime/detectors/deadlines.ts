@@ -3,28 +3,40 @@
  * set for the earliest; a turn that starts later than the timer is due costs nothing. Time that a model or a person takes does not
  * count for responses and turns (verbs/deadline-pauses.ts).
  */
-import type { Timer } from '../../clock.ts'
+import type { Scheduler, Timer } from '../../clock.ts'
 import { MessageExpiredError, RequestTimeoutError, TurnTimeoutError } from '../../errors.ts'
 import { limitOf } from '../../mailbox/frame.ts'
 import { type Envelope, NOT_YET } from '../../mailbox/mailbox.ts'
 import type { Cell, OpenRequest } from '../state/cell.ts'
-import type { Part } from '../state/core.ts'
+import type { HostLoop } from '../state/host-loop.ts'
+import type { Reader } from '../state/reader.ts'
 import type { RunState } from '../state/run-state.ts'
-import { LateRequests } from './late-requests.ts'
+import type { Cancellation } from '../turns/cancellation.ts'
+import type { Redelivery } from '../turns/redelivery.ts'
+import type { DeadlinePauses } from '../verbs/deadline-pauses.ts'
+import { type LateNeeds, LateRequests } from './late-requests.ts'
+
+interface Needs extends LateNeeds {
+  readonly cancellation: Cancellation
+  readonly clock: Scheduler
+  readonly loop: HostLoop
+  readonly pauses: DeadlinePauses
+  readonly redelivery: Redelivery
+}
 
 /** A turn that waits for somebody in line is looked at that often, once its deadline would have passed. */
 const IN_LINE_LOOK_MS = 1_000
 
-export const deadlines: Part = (core) => {
-  const { clock, mailboxRoom, pauses, settlement, withdrawals, redelivery } = core
-  const late = new LateRequests(core)
+export const deadlines = (needs: Needs): Reader => {
+  const { cancellation, clock, directory, loop, pauses, redelivery, requests } = needs
+  const late = new LateRequests(needs)
   let timer: Timer | undefined
   let due = Number.POSITIVE_INFINITY
 
   /** Enforces what is due and returns when the next is. */
   const sweep = (now: number): number => {
     let earliest = Number.POSITIVE_INFINITY
-    for (const cell of core.cells) {
+    for (const cell of directory.cells) {
       for (const each of cell.instances) earliest = Math.min(earliest, underWayAt(each, now))
       for (const envelope of cutOff(cell)) earliest = Math.min(earliest, awaited(cell, envelope, now))
       if (cell.settings.queueTimeoutMs !== false)
@@ -69,15 +81,13 @@ export const deadlines: Part = (core) => {
       `A turn of agent "${cell.name}" did not end within ${turnTimeoutMs} ms${uncounted(pauses.pausedMsOfAttempt(envelope, now))}. Raise limits.turnTimeoutMs, or look at what its handler waits for.`,
       { agent: cell.name, turnTimeoutMs },
     )
-    const request = settlement.requestOf(envelope)
-    if (request) settlement.answerWithError(request, error)
-    withdrawals.withdraw(cell, envelope, error)
+    cancellation.fail(cell, envelope, error)
     return Number.POSITIVE_INFINITY
   }
 
   /** Who waits for the response waits from the start of the first attempt on, also while the agent is kept down. */
   const awaited = (cell: Cell, envelope: Envelope<RunState>, now: number): number => {
-    const request = settlement.requestOf(envelope)
+    const request = requests.of(envelope)
     if (!request || pauses.isPaused(envelope)) return Number.POSITIVE_INFINITY
     const respondBy = inLine(cell, envelope, answerDueBy(cell, envelope, request, now), now)
     if (respondBy > now) return respondBy
@@ -105,7 +115,7 @@ export const deadlines: Part = (core) => {
       return awaited(cell, envelope, now)
     }
     late.fail(request, error)
-    withdrawals.withdraw(cell, envelope, error)
+    cancellation.withdraw(cell, envelope, error)
     return Number.POSITIVE_INFINITY
   }
 
@@ -113,7 +123,7 @@ export const deadlines: Part = (core) => {
     let earliest = Number.POSITIVE_INFINITY
     for (const envelope of [...cell.mailbox.queued(), ...cell.mailbox.parked, ...cell.notBegun()]) {
       if (envelope.attempt > 1) continue // its turn has begun
-      const request = settlement.requestOf(envelope)
+      const request = requests.of(envelope)
       const isLate = envelope.waitsSince + limitMs <= now
       if (isLate && request && late.askAgain(request)) envelope.waitsSince = now
       if (envelope.waitsSince + limitMs > now) {
@@ -125,17 +135,7 @@ export const deadlines: Part = (core) => {
         { agent: cell.name, queueTimeoutMs: limitMs, ...(request && { tried: request.tried }) },
       )
       if (request) late.fail(request, error)
-      if (cell.holderOf(envelope.turn)?.mailbox.holds(envelope)) {
-        withdrawals.withdraw(cell, envelope, error)
-        continue
-      }
-      if (mailboxRoom.withdrawParked(cell, envelope, error)) {
-        settlement.drop(envelope, 'expired', [error])
-        continue
-      }
-      cell.mailbox.discard(envelope)
-      settlement.drop(envelope, 'expired', [error])
-      mailboxRoom.freed(cell, envelope.bytes)
+      cancellation.withdraw(cell, envelope, error, 'expired')
     }
     return earliest
   }
@@ -147,18 +147,18 @@ export const deadlines: Part = (core) => {
     const expire = () => {
       due = Number.POSITIVE_INFINITY
       arm(sweep(clock.monotonic()))
-      core.wake()
+      loop.wake()
     }
     timer = clock.timer(Math.max(0, at - clock.monotonic()), expire, true)
   }
 
   /** A timer for it comes first: this is no place to end a turn. */
-  pauses.onResume = (cell, envelope) => {
+  pauses.onResume((cell, envelope) => {
     const now = clock.monotonic()
     if (envelope.startedAt !== NOT_YET) arm(turnEndsBy(cell, envelope, now))
-    const request = settlement.requestOf(envelope)
+    const request = requests.of(envelope)
     if (request) arm(answerDueBy(cell, envelope, request, now))
-  }
+  })
 
   return {
     next: (batch) => {
@@ -167,8 +167,9 @@ export const deadlines: Part = (core) => {
       const now = clock.monotonic()
       for (const record of batch) {
         if (record.kind === 'turn.started') {
-          for (const each of core.cells[record.index]?.instances ?? []) arm(underWayAt(each, now))
-        } else if (record.kind === 'frames' && core.shortestQueueMs !== undefined) arm(now + core.shortestQueueMs)
+          for (const each of directory.cells[record.index]?.instances ?? []) arm(underWayAt(each, now))
+        } else if (record.kind === 'frames' && directory.shortestQueueMs !== undefined)
+          arm(now + directory.shortestQueueMs)
       }
     },
   }

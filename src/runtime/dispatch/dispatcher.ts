@@ -3,76 +3,51 @@
  * A window holds messages of one run at a time, so that a permit is held only for what is really going on. Where turns of
  * several runs may be open at once it holds one message of each.
  */
+import type { Scheduler } from '../../clock.ts'
 import type { DramatisError } from '../../errors.ts'
-import {
-  copyFrame,
-  kindOf,
-  lengthOf,
-  PROBE,
-  REPLAY,
-  REQUEST,
-  RUN_OVER,
-  runOf,
-  setAttempt,
-  setKind,
-  setTurn,
-  turnOf,
-} from '../../mailbox/frame.ts'
+import { copyFrame, kindOf, REPLAY, REQUEST, runOf, setAttempt, setTurn, turnOf } from '../../mailbox/frame.ts'
 import { idOf } from '../../mailbox/frame-id.ts'
 import { type Envelope, NOT_YET } from '../../mailbox/mailbox.ts'
 import { allocate, type Memory } from '../../mailbox/memory.ts'
 import type { Ring } from '../../mailbox/ring.ts'
 import { ASLEEP, inlineLimit, ROOM_WANTED } from '../../mailbox/window.ts'
-import type { OwnFrame } from '../log/host-frames.ts'
+import type { HostFrames } from '../log/host-frames.ts'
+import type { LimitNotices } from '../logging/limit-notices.ts'
+import { loggedFrames } from '../state/attempt-log.ts'
 import type { Cell } from '../state/cell.ts'
-import type { Core, Handing } from '../state/core.ts'
+import type { HostLoop } from '../state/host-loop.ts'
+import type { Journal } from '../state/journal.ts'
 import type { Life } from '../state/life.ts'
+import type { Ready } from '../state/ready.ts'
 import type { RunState } from '../state/run-state.ts'
 import { handNested } from './nested-requests.ts'
 import { NextMessage, ranksLarge } from './next-message.ts'
+import type { Gate } from './permits.ts'
+import { isHeldBack } from './reply-lane.ts'
+import type { RunNotices } from './run-notices.ts'
+import type { StopGrace } from './stop-grace.ts'
 
-export class Delivery implements Handing {
-  readonly #core: Core
+interface Needs {
+  readonly clock: Scheduler
+  readonly frames: HostFrames
+  readonly gate: Gate
+  readonly journal: Journal
+  readonly limits: LimitNotices
+  readonly loop: HostLoop
+  readonly ready: Ready
+  readonly runNotices: RunNotices
+  readonly stopGrace: StopGrace
+}
+
+export class Dispatcher {
+  readonly #needs: Needs
   readonly #next: NextMessage
-  readonly #touched = new Set<Cell>()
-  /** Those for which somebody waits. */
-  readonly #hurried = new Set<Cell>()
   /** Rings without room, and whose they are; a life can be short of it in several. The thread rings when there is some. */
   readonly #cramped = new Map<Ring, { cell: Cell; life: Life }>()
 
-  constructor(core: Core) {
-    this.#core = core
-    this.#next = new NextMessage(core)
-  }
-
-  /** Something may be to be handed to that agent: whichever instance is free takes it. */
-  touch(cell: Cell): void {
-    const { instances } = cell
-    if (instances.length === 1) this.#touched.add(cell)
-    else for (const each of instances) this.#touched.add(each)
-  }
-
-  /** Something is to be handed to that agent that must not wait behind what others have written. */
-  hasten(cell: Cell): void {
-    this.#touched.add(cell)
-    this.#hurried.add(cell)
-  }
-
-  get waiting(): boolean {
-    return this.#touched.size > 0
-  }
-
-  /** For the lane of replies, which user messages never enter. A dead thread's replies are in the log. */
-  reply(to: Cell, frame: OwnFrame): void {
-    const turn = turnOf(frame.memory, 0)
-    const cell = turn === 0 ? to : to.holderOf(turn)
-    const life = cell?.life
-    if (!cell || !life) return
-    if (!isProbe(frame)) life.told += 1
-    if (isHeldBack(cell, life, runOf(frame.memory, 0))) life.held.push(frame)
-    else life.backlog.push(frame)
-    this.#touched.add(cell)
-    this.#core.wake()
+  constructor(needs: Needs) {
+    this.#needs = needs
+    this.#next = new NextMessage(needs)
   }
 
   /**
@@ -83,58 +58,28 @@ export class Delivery implements Handing {
     const { life } = cell
     if (!life) return
     const { run, turn } = envelope
-    const frame = this.#core.frames.abort(run.index, envelope, reason)
+    const frame = this.#needs.frames.abort(run.index, envelope, reason)
     const line = isHeldBack(cell, life, run.index) ? life.held : life.backlog
     const isLarge = frame.bytes > inlineLimit(life.window.replies) // then it cannot pass one that is half in the window
     const at = isLarge ? -1 : line.findIndex(({ memory }) => turnOf(memory, 0) === turn && isForOpenTurn(memory))
     line.splice(at < 0 ? line.length : at, 0, frame)
     life.told += 1
     if (cell.suspended.has(run.index)) life.unstopped.add(envelope)
-    else this.#core.deaths.killAfterGrace(cell, envelope)
-    this.#touched.add(cell)
-    this.#core.wake()
-  }
-
-  /** A frame that another agent wrote becomes a reply: straight into the window, where nothing waits before it. */
-  passOn(to: Cell, memory: Memory, at: number, kind: number, turn: number): void {
-    const cell = to.holderOf(turn)
-    const life = cell?.life
-    if (!cell || !life) return
-    const bytes = lengthOf(memory, at)
-    const ring = life.window.replies
-    const waits = life.backlog.length + life.held.length + cell.suspended.size > 0
-    const open = life.ready && !waits && bytes <= inlineLimit(ring)
-    const place = open ? ring.reserve(bytes) : -1
-    const target = place < 0 ? allocate(bytes) : ring.memory
-    const start = Math.max(place, 0)
-    copyFrame(memory, at, target, start, bytes)
-    setKind(target, start, kind)
-    setTurn(target, start, turn)
-    if (place < 0) return this.reply(cell, { memory: target, bytes })
-    ring.advance(bytes)
-    life.told += 1
-    life.wantsBell = 'reply'
-    this.hasten(cell)
+    else this.#needs.stopGrace.begin(cell, envelope)
+    this.#needs.ready.touchInstance(cell)
+    this.#needs.loop.wake()
   }
 
   /** Hands over what can be handed over, publishes, and rings who sleeps. */
   flush(): void {
     this.roomAgain()
-    while (this.#touched.size > 0) {
-      const cells = [...this.#touched]
-      this.#touched.clear()
-      this.#hurried.clear()
-      for (const cell of cells) this.#serve(cell)
-    }
+    const { ready } = this.#needs
+    while (!ready.isEmpty) for (const cell of ready.takeAll()) this.#serve(cell)
   }
 
   /** The same for those alone for which somebody waits. */
   hurry(): void {
-    for (const cell of this.#hurried) {
-      this.#touched.delete(cell)
-      this.#serve(cell)
-    }
-    this.#hurried.clear()
+    for (const cell of this.#needs.ready.takeHurried()) this.#serve(cell)
   }
 
   #serve(cell: Cell): void {
@@ -153,9 +98,9 @@ export class Delivery implements Handing {
       Atomics.store(life.window.words, ROOM_WANTED, 1)
       if (cell.life === life && ring.free() < ring.capacity >> 1) continue
       this.#cramped.delete(ring)
-      this.#touched.add(cell)
+      this.#needs.ready.touchInstance(cell)
     }
-    return this.#touched.size > 0
+    return !this.#needs.ready.isEmpty
   }
 
   /** A turn that gave its permit up gets one back before its answer is let in. With one turn at a time the others wait too. */
@@ -166,11 +111,11 @@ export class Delivery implements Handing {
 
   /** From now on a turn that is to stop has its time for that. */
   #resume(run: RunState, cell: Cell): boolean {
-    if (!this.#core.gate.resume(run, cell)) return false
+    if (!this.#needs.gate.resume(run, cell)) return false
     for (const envelope of cell.life?.unstopped ?? []) {
       if (envelope.run !== run) continue
       cell.life?.unstopped.delete(envelope)
-      this.#core.deaths.killAfterGrace(cell, envelope)
+      this.#needs.stopGrace.begin(cell, envelope)
     }
     return true
   }
@@ -219,7 +164,7 @@ export class Delivery implements Handing {
   }
 
   #handNested(cell: Cell, life: Life): void {
-    handNested(this.#core, cell, life, (run) => !cell.suspended.has(run.index) || this.#resume(run, cell))
+    handNested(this.#needs, cell, life, (run) => !cell.suspended.has(run.index) || this.#resume(run, cell))
     this.#sendReplies(cell, life)
   }
 
@@ -231,12 +176,12 @@ export class Delivery implements Handing {
     if (!life.announced.has(run.index)) {
       life.announced.add(run.index)
       run.members.add(cell.index)
-      life.backlog.push(this.#core.lives.runNotice(cell, run))
+      life.backlog.push(this.#needs.runNotices.of(cell, run))
     }
     if (!isReplayed) {
       life.replayed = envelope
       life.replayedFor = envelope.attempt
-      const replay = this.#core.redelivery.replayOf(cell, envelope)
+      const replay = this.#needs.frames.replay(envelope.turn, loggedFrames(cell, envelope))
       if (replay) life.backlog.push(replay)
     }
     this.#sendReplies(cell, life)
@@ -290,13 +235,13 @@ export class Delivery implements Handing {
   }
 
   #started(cell: Cell, envelope: Envelope<RunState>): void {
-    envelope.handedSeq = this.#core.journal.seq
+    envelope.handedSeq = this.#needs.journal.seq
     if (cell.life) cell.life.run = envelope.run
     if (cell.interleaves) cell.promised.delete(envelope.run)
     if (cell.mailbox.handed.size === 1 || cell.interleaves) this.#begins(envelope)
   }
 
-  #begins(envelope: Envelope<RunState>, at = this.#core.clock.monotonic()): void {
+  #begins(envelope: Envelope<RunState>, at = this.#needs.clock.monotonic()): void {
     envelope.startedAt = at
     if (envelope.begunAt === NOT_YET || envelope.attempt === 1) envelope.begunAt = at
   }
@@ -324,13 +269,13 @@ export class Delivery implements Handing {
   /** A nested turn has begun: its thread says so. */
   nestedBegan(cell: Cell, envelope: Envelope<RunState>): void {
     this.#begins(envelope)
-    this.#touched.add(cell)
+    this.#needs.ready.touchInstance(cell)
   }
 
   #announce(cell: Cell, envelope: Envelope<RunState>): void {
     envelope.announced = true
     if (envelope.startedAt === NOT_YET) this.#begins(envelope)
-    this.#core.journal.record(envelope.run, {
+    this.#needs.journal.record(envelope.run, {
       kind: 'turn.started',
       ...cell.whose,
       messageId: idOf(envelope.memory, envelope.at),
@@ -348,22 +293,7 @@ export class Delivery implements Handing {
     life.wantsBell = 'none'
     if (wakes && Atomics.compareExchange(words, ASLEEP, state, 0) === state) life.thread.ring()
   }
-
-  /** The run is over: the threads can forget it. */
-  runOver(run: RunState): void {
-    for (const cell of this.#core.actors) {
-      if (!cell.life?.announced.delete(run.index)) continue
-      this.reply(cell, this.#core.frames.control(RUN_OVER, run.index, 0))
-    }
-  }
 }
-
-/** Asks whether a turn waits, and is nothing that it waits for. */
-export const isProbe = ({ memory }: OwnFrame): boolean => kindOf(memory, 0) === PROBE
 
 /** It is for a turn that is open, and not what opens it. */
 const isForOpenTurn = (memory: Memory): boolean => kindOf(memory, 0) !== REQUEST && kindOf(memory, 0) !== REPLAY
-
-/** Whether replies for that run wait until its turn has its permit again, or come behind such. */
-const isHeldBack = ({ interleaves, suspended }: Cell, life: Life, run: number): boolean =>
-  interleaves && (suspended.has(run) || (life.held.length > 0 && life.holds(run)))

@@ -6,26 +6,33 @@
 import { copyFrame, setAttempt, setStep, setTurn } from '../../mailbox/frame.ts'
 import type { Envelope } from '../../mailbox/mailbox.ts'
 import { allocate } from '../../mailbox/memory.ts'
+import type { HostFrames } from '../log/host-frames.ts'
+import { loggedFrames } from '../state/attempt-log.ts'
 import type { Cell } from '../state/cell.ts'
-import type { Core } from '../state/core.ts'
+import type { Journal } from '../state/journal.ts'
 import type { Life } from '../state/life.ts'
 import type { RunState } from '../state/run-state.ts'
 
 /** Puts what may go now behind the other replies; the rest waits for its turn to come again, or for a permit. */
-export function handNested(core: Core, cell: Cell, life: Life, mayGoOn: (run: RunState) => boolean): void {
+interface Needs {
+  readonly frames: HostFrames
+  readonly journal: Journal
+}
+
+export function handNested(needs: Needs, cell: Cell, life: Life, mayGoOn: (run: RunState) => boolean): void {
   for (const envelope of [...cell.mailbox.nested]) {
     if (!cell.mailbox.holds(envelope.within!)) continue
     if (!mayGoOn(envelope.run)) continue
-    const replay = envelope.attempt > 1 ? core.redelivery.replayOf(cell, envelope) : undefined
+    const replay = envelope.attempt > 1 ? needs.frames.replay(envelope.turn, loggedFrames(cell, envelope)) : undefined
     if (replay) life.backlog.push(replay)
-    hand(core, cell, life, envelope)
+    hand(needs, cell, life, envelope)
   }
 }
 
-function hand(core: Core, cell: Cell, life: Life, envelope: Envelope<RunState>): void {
+function hand({ journal }: Needs, cell: Cell, life: Life, envelope: Envelope<RunState>): void {
   const { memory, at, bytes } = envelope
   cell.mailbox.hand(envelope)
-  envelope.handedSeq = core.journal.seq
+  envelope.handedSeq = journal.seq
   envelope.lane = 'replies'
   const copy = allocate(bytes)
   copyFrame(memory, at, copy, 0, bytes)

@@ -5,25 +5,34 @@
 import { senderOf } from '../../mailbox/frame.ts'
 import type { Envelope } from '../../mailbox/mailbox.ts'
 import { inlineLimit } from '../../mailbox/window.ts'
+import type { LimitNotices } from '../logging/limit-notices.ts'
+import { ORCHESTRATOR_INDEX } from '../state/agent-directory.ts'
 import type { Cell } from '../state/cell.ts'
-import { type Core, ORCHESTRATOR_INDEX } from '../state/core.ts'
 import type { Life } from '../state/life.ts'
 import type { RunState } from '../state/run-state.ts'
+import type { Gate } from './permits.ts'
 
 // More than 20 ms of work would take the order by priority and the permit out of the host's hands, less would ring more often.
 const AHEAD_MS = 20
 const HANDED_AHEAD = 1024
 const RANKED_AHEAD = 64
 
-export class NextMessage {
-  readonly #core: Core
+interface Needs {
+  readonly gate: Gate
+  readonly limits: LimitNotices
+}
 
-  constructor(core: Core) {
-    this.#core = core
+export class NextMessage {
+  readonly #gate: Gate
+  readonly #limits: LimitNotices
+
+  constructor({ gate, limits }: Needs) {
+    this.#gate = gate
+    this.#limits = limits
   }
 
   of(cell: Cell, life: Life): Envelope<RunState> | undefined {
-    const { gate } = this.#core
+    const gate = this.#gate
     const { mailbox, settings, suspects } = cell
     if (cell.interleaves && settings.counted) return this.#nextRun(cell)
     const first = mailbox.peek()
@@ -44,9 +53,9 @@ export class NextMessage {
     const { handed } = mailbox
     const mayCome = cell.openRuns < atOnce && mailbox.waiting > 0
     if (!mayCome && mailbox.waiting > 0 && cell.suspects.size === 0)
-      this.#core.limits.reached(`concurrency of "${cell.name}"`, atOnce, 'messages of other runs wait for it')
+      this.#limits.reached(`concurrency of "${cell.name}"`, atOnce, 'messages of other runs wait for it')
     const next = mayCome ? this.#another(cell, runsOf(handed.values())) : undefined
-    if (!next) for (const run of [...promised]) this.#core.gate.release(run, cell) // what it was for is gone, or cannot come
+    if (!next) for (const run of [...promised]) this.#gate.release(run, cell) // what it was for is gone, or cannot come
     return next
   }
 
@@ -56,7 +65,7 @@ export class NextMessage {
    * sender and priority. Scripts are senders of their own in each run. `runs`: those whose messages wait.
    */
   #another(cell: Cell, runs: Set<RunState>): Envelope<RunState> | undefined {
-    const { gate } = this.#core
+    const gate = this.#gate
     const senders = new Set<number>()
     let passes = false
     for (const envelope of cell.mailbox.queued()) {

@@ -4,10 +4,41 @@
  * waits for others is parked; its permit is taken when somebody wants it, and it gets one back before its answer is let in.
  * One that waits goes on with other runs meanwhile, once: who could not come when its turn came then waits for that alone.
  */
-import { PERMITS_WANTED } from '../../mailbox/room.ts'
+import { PERMITS_WANTED, type TeamMemory } from '../../mailbox/room.ts'
+import type { LimitNotices } from '../logging/limit-notices.ts'
 import type { Cell } from '../state/cell.ts'
-import { type Core, type Gate, OPEN_GATE, type Part } from '../state/core.ts'
+import type { Ready } from '../state/ready.ts'
 import type { RunState } from '../state/run-state.ts'
+import type { WordRepairs } from '../state/word-repairs.ts'
+
+/** Who may have a turn of a run now. */
+export interface Gate {
+  take(run: RunState, cell: Cell): boolean
+  /** Whether messages of other runs may go before the one that waits: not when its permit was free while it could not come. */
+  mayPass(cell: Cell): boolean
+  /** Nothing of the run is with that agent any more. */
+  release(run: RunState, cell: Cell): void
+  /** The turn of that run gave its permit up and is to go on. */
+  resume(run: RunState, cell: Cell): boolean
+  /** Somebody may have parked. */
+  reconsider(): void
+}
+
+/** Everybody may. */
+export const OPEN_GATE: Gate = {
+  take: () => true,
+  mayPass: () => true,
+  release: () => {},
+  resume: () => true,
+  reconsider: () => {},
+}
+
+interface Needs {
+  readonly limits: LimitNotices
+  readonly ready: Ready
+  readonly repairs: WordRepairs
+  readonly team: TeamMemory
+}
 
 interface Ledger {
   readonly holders: Set<Cell>
@@ -15,33 +46,21 @@ interface Ledger {
   readonly waiting: Cell[]
 }
 
-/** `limit` turns of one run. */
-export const permits =
-  (limit: number): Part =>
-  (core) => {
-    core.gate = new Permits(core, limit)
-    return {
-      next: () => {}, // it is asked, and looks again with each tick
-      close: () => {
-        core.gate = OPEN_GATE
-      },
-    }
-  }
-
 /** For so long an agent goes on from message to message while others wait: a wake-up costs as much as dozens of short turns. */
 const SLICE_MS = 1
 const LARGEST_SLICE = 64
 
-class Permits implements Gate {
-  readonly #core: Core
+export class Permits implements Gate {
+  readonly #needs: Needs
   readonly #limit: number
   readonly #ledgers = new Map<RunState, Ledger>()
   /** The run whose permit was free while the agent was busy with another. */
   readonly #overdue = new Map<Cell, RunState>()
   #contended = false
 
-  constructor(core: Core, limit: number) {
-    this.#core = core
+  /** `limit` turns of one run at a time. */
+  constructor(needs: Needs, limit: number) {
+    this.#needs = needs
     this.#limit = limit
   }
 
@@ -98,7 +117,7 @@ class Permits implements Gate {
   }
 
   reconsider(): void {
-    if (this.#contended && Atomics.load(this.#core.team.words, PERMITS_WANTED) !== 1) this.#announceAgain()
+    if (this.#contended && Atomics.load(this.#needs.team.words, PERMITS_WANTED) !== 1) this.#announceAgain()
     if (this.#contended) for (const [run, ledger] of this.#ledgers) this.#serve(run, ledger)
   }
 
@@ -115,7 +134,7 @@ class Permits implements Gate {
     this.#serve(run, ledger)
     if (waiting.includes(cell) && ledger.holders.size >= this.#limit) {
       const fields = { runId: run.id, agent: cell.name }
-      this.#core.limits.reached('maxConcurrentAgents', this.#limit, 'agents of a run wait for their turn', fields)
+      this.#needs.limits.reached('maxConcurrentAgents', this.#limit, 'agents of a run wait for their turn', fields)
     }
   }
 
@@ -134,7 +153,7 @@ class Permits implements Gate {
       waiting.splice(at, 1)
       if (wish === 'never') continue
       this.#grant(run, ledger, next)
-      this.#core.delivery.touch(next)
+      this.#needs.ready.touch(next)
     }
     if (holders.size === 0 && waiting.length === 0) this.#ledgers.delete(run)
     if (this.#contended) this.#announce([...this.#ledgers.values()].some((other) => other.waiting.length > 0))
@@ -175,8 +194,8 @@ class Permits implements Gate {
 
   /** Some thread has said that nobody waits: who has parked since then did not ring. */
   #announceAgain(): void {
-    Atomics.store(this.#core.team.words, PERMITS_WANTED, 1)
-    this.#core.sharedWords.report({ word: 'permits wanted' })
+    Atomics.store(this.#needs.team.words, PERMITS_WANTED, 1)
+    this.#needs.repairs.report({ word: 'permits wanted' })
     for (const [run, { holders }] of this.#ledgers)
       for (const { life } of holders) if (life?.mayBeParked(run)) life.thread.ring()
   }
@@ -185,6 +204,6 @@ class Permits implements Gate {
   #announce(contended: boolean): void {
     if (this.#contended === contended) return
     this.#contended = contended
-    Atomics.store(this.#core.team.words, PERMITS_WANTED, contended ? 1 : 0)
+    Atomics.store(this.#needs.team.words, PERMITS_WANTED, contended ? 1 : 0)
   }
 }

@@ -74,8 +74,9 @@ export class HostFrames {
     return { memory, bytes: HEADER }
   }
 
-  /** The logged frames of a turn, one after the other, behind one header. */
-  replay(turn: number, frames: readonly { memory: Memory; at: number; bytes: number }[]): OwnFrame {
+  /** The logged frames of a turn, one after the other, behind one header; undefined where there are none. */
+  replay(turn: number, frames: readonly { memory: Memory; at: number; bytes: number }[]): OwnFrame | undefined {
+    if (frames.length === 0) return undefined
     const bytes = frames.reduce((sum, frame) => sum + frame.bytes, HEADER)
     const memory = allocate(bytes)
     writeControl(memory, 0, REPLAY, 0, 0, 0, turn, 0, 0)

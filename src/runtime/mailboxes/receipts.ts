@@ -12,33 +12,49 @@ import {
 } from '../../mailbox/frame.ts'
 import type { Envelope } from '../../mailbox/mailbox.ts'
 import type { Memory } from '../../mailbox/memory.ts'
+import type { ReplyLane } from '../dispatch/reply-lane.ts'
+import type { HostFrames } from '../log/host-frames.ts'
+import type { AgentDirectory } from '../state/agent-directory.ts'
 import type { Cell, OpenRequest } from '../state/cell.ts'
-import type { Core, Judging, Refusal } from '../state/core.ts'
+import type { Journal } from '../state/journal.ts'
 import type { RunState } from '../state/run-state.ts'
+import type { Requests } from './requests.ts'
 
-export class Verdicts implements Judging {
-  readonly #core: Core
+/** Why a message does not get into a mailbox. */
+export type Refusal = 'unknown_agent' | 'stopped' | 'rejected' | 'cancelled' | 'overflow'
 
-  constructor(core: Core) {
-    this.#core = core
+/** A message that somebody wants to send, which stands in memory. `settle`: a caller in the host takes the answer. */
+export interface Sending {
+  readonly sender: Cell
+  readonly run: RunState
+  readonly memory: Memory
+  readonly at: number
+  readonly settle?: OpenRequest['settle']
+}
+
+interface Needs {
+  readonly directory: AgentDirectory
+  readonly frames: HostFrames
+  readonly journal: Journal
+  readonly replies: ReplyLane
+  readonly requests: Requests
+}
+
+export class Receipts {
+  readonly #needs: Needs
+
+  constructor(needs: Needs) {
+    this.#needs = needs
   }
 
   /** The message is dead, and its sender is told why. */
-  refuse(
-    sender: Cell,
-    run: RunState,
-    memory: Memory,
-    at: number,
-    reason: Refusal,
-    error: DramatisError,
-    settle: OpenRequest['settle'],
-  ): void {
-    this.#core.journal.deadLetter(run, memory, at, reason, [error])
+  refuse({ sender, run, memory, at, settle }: Sending, reason: Refusal, error: DramatisError): void {
+    const { directory, journal, requests } = this.#needs
+    journal.deadLetter(run, memory, at, reason, [error])
     const correlation = correlationOf(memory, at)
     if (kindOf(memory, at) === REQUEST) {
-      const from = this.#core.cells[recipientOf(memory, at)]?.index ?? 0
-      const turn = turnOf(memory, at)
-      this.#core.settlement.answer(sender, run, correlation, from, turn, error, settle, { memory, at })
+      const from = directory.cells[recipientOf(memory, at)]?.index ?? 0
+      requests.refuse({ caller: sender, correlation, run, turn: turnOf(memory, at), settle, from, memory, at }, error)
     } else if (correlation !== 0) this.give(sender, run, memory, at, error)
   }
 
@@ -49,6 +65,7 @@ export class Verdicts implements Judging {
       sender.verdicts.delete(correlationOf(memory, at))
       return inHost(error)
     }
+    const { frames, journal, replies } = this.#needs
     const fields = {
       sender: 0,
       recipient: sender.index,
@@ -56,22 +73,14 @@ export class Verdicts implements Judging {
       turn: turnOf(memory, at),
       correlation: correlationOf(memory, at),
     }
-    const frame = error
-      ? this.#core.frames.failure(REFUSED, fields, error)
-      : this.#core.frames.make({ kind: ACCEPTED, ...fields })
-    this.#core.journal.appendOwned(run, frame.memory, frame.bytes)
-    this.#core.delivery.reply(sender, frame)
+    const frame = error ? frames.failure(REFUSED, fields, error) : frames.make({ kind: ACCEPTED, ...fields })
+    journal.appendOwned(run, frame.memory, frame.bytes)
+    replies.reply(sender, frame)
   }
 
   /** A send that was still waiting for room will never get any. */
-  refuseParked(envelope: Envelope<RunState>, error: DramatisError): void {
-    if (correlationOf(envelope.memory, envelope.at) !== 0)
-      this.give(
-        this.#core.cells[senderOf(envelope.memory, envelope.at)]!,
-        envelope.run,
-        envelope.memory,
-        envelope.at,
-        error,
-      )
+  refuseParked({ memory, at, run }: Envelope<RunState>, error: DramatisError): void {
+    if (correlationOf(memory, at) !== 0)
+      this.give(this.#needs.directory.cells[senderOf(memory, at)]!, run, memory, at, error)
   }
 }

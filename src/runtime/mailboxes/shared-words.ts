@@ -4,12 +4,14 @@
  * of these words where a wait depends on it: it knows itself what is in a mailbox, whether it sleeps and who waits. It compares
  * when somebody waits for room that a mailbox should have, and with the slow look of the watchdog; it sets right what differs, and says so.
  */
-import type { Timer } from '../../clock.ts'
+import type { Scheduler, Timer } from '../../clock.ts'
 import type { Envelope } from '../../mailbox/mailbox.ts'
-import { HOST_ASLEEP, type Room } from '../../mailbox/room.ts'
+import { HOST_ASLEEP, type Room, type TeamMemory } from '../../mailbox/room.ts'
+import type { AgentDirectory } from '../state/agent-directory.ts'
 import type { Cell } from '../state/cell.ts'
-import type { Comparing, Core } from '../state/core.ts'
+import type { HostLoop } from '../state/host-loop.ts'
 import type { RunState } from '../state/run-state.ts'
+import type { WordRepairs } from '../state/word-repairs.ts'
 
 /** A message that is on its way has its room and is in no mailbox yet: what is less than the book says is a lie when it stays so. */
 const LOOKS = 5
@@ -17,18 +19,26 @@ const LOOK_MS = 50
 /** How often the host looks by itself once its bell was silenced. */
 const WITHOUT_BELL_MS = 20
 
-export class SharedWords implements Comparing {
-  readonly #core: Core
+interface Needs {
+  readonly clock: Scheduler
+  readonly directory: AgentDirectory
+  readonly loop: HostLoop
+  readonly repairs: WordRepairs
+  readonly team: TeamMemory
+  /** There is room in that mailbox: lets those in that wait for it. */
+  admit(callee: Cell): void
+}
+
+export class SharedWords {
+  readonly #needs: Needs
   /** Mailboxes that may have room though the words deny it, and in how many looks it was so. */
   readonly #doubts = new Map<Cell, number>()
   #timer: Timer | undefined
   #ticks = 0
   #bellIsSilenced = false
-  /** How often a word was set right. */
-  repairs = 0
 
-  constructor(core: Core) {
-    this.#core = core
+  constructor(needs: Needs) {
+    this.#needs = needs
   }
 
   /** At least so often the watchdog is to look. */
@@ -42,37 +52,37 @@ export class SharedWords implements Comparing {
     if (callee!.gone || this.#doubts.has(callee!)) return
     if (mailbox.waiting + mailbox.underWay >= settings.mailbox.capacity) return
     this.#doubts.set(callee!, 0)
-    this.#timer ??= this.#core.clock.timer(LOOK_MS, this.#lookAtDoubts, true)
+    this.#timer ??= this.#needs.clock.timer(LOOK_MS, this.#lookAtDoubts, true)
   }
 
   readonly #lookAtDoubts = () => {
     this.#timer = undefined
-    this.#core.kick() // what was on its way is there then
+    this.#needs.loop.kick() // what was on its way is there then
     for (const [callee, looks] of [...this.#doubts]) {
       const denied = !callee.gone && this.#isDenied(callee)
       if (denied && looks + 1 < LOOKS) this.#doubts.set(callee, looks + 1)
       else this.#doubts.delete(callee)
       if (denied && looks + 1 >= LOOKS) this.#setRoom(callee)
     }
-    if (this.#doubts.size > 0) this.#timer ??= this.#core.clock.timer(LOOK_MS, this.#lookAtDoubts, true)
+    if (this.#doubts.size > 0) this.#timer ??= this.#needs.clock.timer(LOOK_MS, this.#lookAtDoubts, true)
   }
 
   /** The slow look, while a turn is open somewhere. */
   look(): void {
-    const { team, cells } = this.#core
-    if (this.#core.ticks === this.#ticks && Atomics.load(team.words, HOST_ASLEEP) !== 1 && !this.#bellIsSilenced) {
+    const { directory, loop, repairs, team } = this.#needs
+    if (loop.ticks === this.#ticks && Atomics.load(team.words, HOST_ASLEEP) !== 1 && !this.#bellIsSilenced) {
       this.#bellIsSilenced = true
-      this.report({ word: 'host asleep' })
+      repairs.report({ word: 'host asleep' })
     }
-    this.#core.kick()
-    this.#ticks = this.#core.ticks
-    for (const cell of cells) if (!cell.gone) this.#compare(cell)
+    loop.kick()
+    this.#ticks = loop.ticks
+    for (const cell of directory.cells) if (!cell.gone) this.#compare(cell)
   }
 
   #compare(cell: Cell): void {
-    const { team } = this.#core
+    const { team } = this.#needs
     if (team.restoreLargest(cell.index)) {
-      this.report({ agent: cell.name, word: 'largest message' })
+      this.#needs.repairs.report({ agent: cell.name, word: 'largest message' })
       this.#admit(cell)
     }
     const { capacity } = cell.settings.mailbox
@@ -83,7 +93,7 @@ export class SharedWords implements Comparing {
 
   /** The words say that there is less than half of the room that there is. */
   #isDenied(callee: Cell): boolean {
-    const { team } = this.#core
+    const { team } = this.#needs
     if (team.restoreLargest(callee.index)) return true
     const said = team.room(callee.index)
     const known = roomOf(callee)
@@ -91,27 +101,17 @@ export class SharedWords implements Comparing {
   }
 
   #setRoom(callee: Cell): void {
-    const { team } = this.#core
+    const { team } = this.#needs
     const found = team.room(callee.index)
     const expected = roomOf(callee)
     team.setRoom(callee.index, expected)
-    this.report({ agent: callee.name, word: 'room', expected, found })
+    this.#needs.repairs.report({ agent: callee.name, word: 'room', expected, found })
     this.#admit(callee)
   }
 
   #admit(callee: Cell): void {
-    this.#core.mailboxRoom.admit(callee)
-    this.#core.wake() // no tick may be under way
-  }
-
-  /** A flood of them is told of ever more seldom. */
-  report(fields: { word: string; agent?: string; expected?: Room; found?: Room }): void {
-    this.repairs += 1
-    if ((this.repairs & (this.repairs - 1)) !== 0) return
-    this.#core.logger.error(
-      { ...fields, repairs: this.repairs },
-      'a word of the memory that all threads of the team share was not what the host knows; it was set right. Only the runtime writes there: look for code in a thread that gets hold of shared memory',
-    )
+    this.#needs.admit(callee)
+    this.#needs.loop.wake() // no tick may be under way
   }
 }
 

@@ -43,10 +43,10 @@ export interface Health {
 
 export function healthOf(supervisor: Supervisor, runs: RunBook): Health {
   const { clock, journal } = supervisor
-  const agents = supervisor.agents()
+  const agents = supervisor.directory.agents()
   const now = clock.monotonic()
   return {
-    live: !supervisor.closed,
+    live: !supervisor.loop.closed,
     ready: !runs.closing && agents.every(({ instances }) => instances.some(({ life }) => life?.ready)),
     draining: runs.closing,
     agents: Object.fromEntries(
@@ -63,7 +63,7 @@ export function healthOf(supervisor: Supervisor, runs: RunBook): Health {
       ]),
     ),
     runs: runs.counts,
-    sharedMemoryRepairs: supervisor.sharedWords.repairs,
+    sharedMemoryRepairs: supervisor.repairs.count,
     deadLetters: journal.deadLetters.length,
     deadLettersForgotten: journal.deadLetters.forgotten,
     log: { ok: true, lagMs: 0 },

@@ -14,7 +14,7 @@ type Samples = Metric['samples']
 
 export function metricsOf(supervisor: Supervisor, runs: RunBook, tallies: Tallies): Metric[] {
   supervisor.journal.tell()
-  const agents = supervisor.agents()
+  const agents = supervisor.directory.agents()
   return [
     ...messages(agents, supervisor, tallies),
     ...lives(agents, supervisor, tallies),
@@ -63,8 +63,8 @@ function messages(agents: readonly Cell[], { journal: { deadLetters } }: Supervi
   ]
 }
 
-function lives(agents: readonly Cell[], { actors, spawner }: Supervisor, tallies: Tallies): Metric[] {
-  const threads = actors.filter(({ life }) => life?.thread.isolated).length
+function lives(agents: readonly Cell[], { directory, spawner }: Supervisor, tallies: Tallies): Metric[] {
+  const threads = directory.actors.filter(({ life }) => life?.thread.isolated).length
   const loops = agents.flatMap(({ name, instances }) => {
     const all = instances.flatMap(({ life }) => life?.thread.eventLoop() ?? [])
     return all.length > 0 ? [{ name, active: sum(all, 'active'), idle: sum(all, 'idle') }] : []

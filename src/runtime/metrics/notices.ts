@@ -4,37 +4,47 @@
  *
  * What is an event too carries its type as `event`, so that who shows events can leave the line out.
  */
+
+import type { Logger } from '../../actors/definition/logger.ts'
 import type { DramatisError } from '../../errors.ts'
 import type { DeadLetter, DeadLetterReason } from '../../mailbox/dead-letters.ts'
 import type { HostRecord } from '../log/records.ts'
-import type { Core, Part } from '../state/core.ts'
+import type { AgentDirectory } from '../state/agent-directory.ts'
+import type { Reader } from '../state/reader.ts'
+import type { RunTable } from '../state/run-table.ts'
+
+interface Needs {
+  readonly directory: AgentDirectory
+  readonly logger: Logger
+  readonly runs: RunTable
+}
 
 /** Somebody meant it so: that is no trouble. */
 const MEANT: ReadonlySet<DeadLetterReason> = new Set(['cancelled', 'late'])
 
-export const notices: Part = (core) => ({
+export const notices = (needs: Needs): Reader => ({
   next(batch) {
     let letters: DeadLetter[] | undefined
     for (const record of batch) {
       if (record.kind === 'frames') continue
-      if (record.kind !== 'message.dead') notice(core, record)
+      if (record.kind !== 'message.dead') notice(needs, record)
       else if (letters) letters.push(record.letter)
       else letters = [record.letter]
     }
-    if (letters) noticeLetters(core, letters)
+    if (letters) noticeLetters(needs, letters)
   },
 })
 
-function notice(core: Core, record: HostRecord): void {
-  const { logger } = core
+function notice(needs: Needs, record: HostRecord): void {
+  const { logger } = needs
   switch (record.kind) {
     case 'run.started':
-      return logger.debug({ runId: core.runId(record.run) }, 'a run begins')
+      return logger.debug({ runId: needs.runs.idOf(record.run) }, 'a run begins')
     case 'run.finished':
-      return noticeEnd(core, record.run, record.error)
+      return noticeEnd(needs, record.run, record.error)
     case 'agent.ready': {
       const { agent, epoch, warm, tookMs } = record
-      const instances = core.cell(agent, core.runs.get(record.run))?.instances.length ?? 1
+      const instances = needs.directory.cell(agent, needs.runs.get(record.run))?.instances.length ?? 1
       if (epoch <= instances) return logger.debug({ agent, epoch, warm, tookMs }, 'is ready')
       return logger.info({ event: 'agent.status', agent, epoch, warm, tookMs }, 'is ready again')
     }
@@ -46,35 +56,35 @@ function notice(core: Core, record: HostRecord): void {
     case 'agent.status': {
       const { agent, instance, epoch, status } = record
       if (status !== 'failed') return // it left in order
-      const error = core.cell(agent, core.runs.get(record.run))?.instances[instance ?? 0]?.stopped
+      const error = needs.directory.cell(agent, needs.runs.get(record.run))?.instances[instance ?? 0]?.stopped
       if (instance === undefined) return logger.error({ agent, epoch, error }, 'is stopped for good')
       return logger.error({ agent, instance, epoch, error }, 'one of its instances is stopped for good')
     }
     case 'deadlock': {
       const { kind: event, cycle, tail, waits, victim } = record
-      const runId = core.runId(record.run)
+      const runId = needs.runs.idOf(record.run)
       const text = victim === null ? 'agents wait for each other' : `"${victim}" gives way, so that the others go on`
       return logger.warn({ event, runId, cycle, tail, waits, victim }, text)
     }
     case 'stall': {
       const { kind: event, evidence } = record
-      return logger.warn({ event, runId: core.runId(record.run), evidence }, 'nobody is left who could go on')
+      return logger.warn({ event, runId: needs.runs.idOf(record.run), evidence }, 'nobody is left who could go on')
     }
     case 'sync': {
       const { kind, point, result, run } = record
       const { generation, missing } = result
       if (missing.length === 0) return
-      const fields = { event: kind, runId: core.runId(run), point, generation, missing }
+      const fields = { event: kind, runId: needs.runs.idOf(run), point, generation, missing }
       return logger.warn(fields, 'a generation of a sync point ended without some')
     }
     case 'budget': {
       const { kind: event, agent, used, limit } = record
       const text = 'a limit of tokens is nearly reached, or reached'
-      return logger.warn({ event, runId: core.runId(record.run), agent, used, limit }, text)
+      return logger.warn({ event, runId: needs.runs.idOf(record.run), agent, used, limit }, text)
     }
     case 'livelock': {
       const { kind, step, agents, evidence } = record
-      const runId = core.runId(record.run)
+      const runId = needs.runs.idOf(record.run)
       return logger.warn({ event: kind, runId, step, agents, evidence }, `agents are busy without progress (${step})`)
     }
     case 'step.mismatch': {
@@ -87,9 +97,9 @@ function notice(core: Core, record: HostRecord): void {
 const LONGEST_REASON = 1_000 // characters
 
 /** Why it failed is said in the words of its error alone: its details may hold what agents have said. */
-function noticeEnd(core: Core, run: number, error: DramatisError | null): void {
-  const { logger } = core
-  const runId = core.runId(run)
+function noticeEnd(needs: Needs, run: number, error: DramatisError | null): void {
+  const { logger } = needs
+  const runId = needs.runs.idOf(run)
   if (!error) return logger.debug({ runId }, 'a run has ended')
   const { code, details, message, modelFailure } = error
   if (code === 'RUN_ABORTED') return logger.debug({ runId, code }, 'a run was aborted')
@@ -108,7 +118,7 @@ function noticeEnd(core: Core, run: number, error: DramatisError | null): void {
 }
 
 /** One line for each agent and reason, however many messages have died at a time. */
-function noticeLetters({ logger }: Core, letters: readonly DeadLetter[]): void {
+function noticeLetters({ logger }: Needs, letters: readonly DeadLetter[]): void {
   const groups = new Map<string, DeadLetter[]>()
   for (const letter of letters) {
     const key = `${letter.reason} ${letter.message.recipient}`

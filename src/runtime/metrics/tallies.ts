@@ -2,10 +2,17 @@
 import type { DeadLetterReason } from '../../mailbox/dead-letters.ts'
 import { END, kindOf, lengthOf, STEP_DONE, senderOf, startedOf, timeOf } from '../../mailbox/frame.ts'
 import type { FrameBlock, HostRecord } from '../log/records.ts'
+import type { AgentDirectory } from '../state/agent-directory.ts'
 import type { Cell } from '../state/cell.ts'
-import type { Core, Part } from '../state/core.ts'
+import type { Reader } from '../state/reader.ts'
+import type { RunTable } from '../state/run-table.ts'
 import { CallTallies } from './call-tallies.ts'
 import { Histogram } from './histogram.ts'
+
+interface Needs {
+  readonly directory: AgentDirectory
+  readonly runs: RunTable
+}
 
 export class AgentTally {
   crashes = 0
@@ -30,48 +37,48 @@ export class Tallies {
     return tally
   }
 
-  readonly part: Part = (core) => ({
+  readonly part = (needs: Needs): Reader => ({
     next: (batch) => {
       for (const entry of batch)
-        if (entry.kind === 'frames') this.#frames(core, entry)
-        else this.#record(core, entry)
+        if (entry.kind === 'frames') this.#frames(needs, entry)
+        else this.#record(needs, entry)
     },
   })
 
-  #frames(core: Core, { memory, from, to }: FrameBlock): void {
+  #frames(needs: Needs, { memory, from, to }: FrameBlock): void {
     for (let at = from; at < to; at += lengthOf(memory, at)) {
       const kind = kindOf(memory, at)
       if (kind !== END && kind !== STEP_DONE) continue
-      const cell = core.cells[senderOf(memory, at)]
+      const cell = needs.directory.cells[senderOf(memory, at)]
       if (kind === STEP_DONE) this.calls.step(labelOf(cell), memory, at)
       else if (cell) this.of(cell).turns.observe(timeOf(memory, at) - startedOf(memory, at))
     }
   }
 
-  #record(core: Core, record: HostRecord): void {
+  #record(needs: Needs, record: HostRecord): void {
     switch (record.kind) {
       case 'agent.crashed': {
-        const cell = core.cell(record.agent, core.runs.get(record.run))
+        const cell = needs.directory.cell(record.agent, needs.runs.get(record.run))
         if (cell) this.of(cell).crashes += 1
         return
       }
       case 'message.dead': {
         const { recipient } = record.letter.message
-        const cell = typeof recipient === 'string' ? core.cell(recipient) : undefined
+        const cell = typeof recipient === 'string' ? needs.directory.cell(recipient) : undefined
         const letters = cell?.settings.counted && !cell.removed ? this.of(cell).deadLetters : this.deadLettersOfNobody
         letters.set(record.letter.reason, (letters.get(record.letter.reason) ?? 0) + 1)
         return
       }
       case 'model.called':
-        return this.calls.model(labelOf(core.cells[record.index]), record)
+        return this.calls.model(labelOf(needs.directory.cells[record.index]), record)
       case 'tool.finished': {
-        const cell = core.cell(record.agent, core.runs.get(record.run))
+        const cell = needs.directory.cell(record.agent, needs.runs.get(record.run))
         return this.calls.tool(labelOf(cell), record.tool, record.durationMs, record.error)
       }
       case 'run.finished': {
         const { error } = record
         this.runs[error === null ? 'finished' : error.code === 'RUN_ABORTED' ? 'aborted' : 'failed'] += 1
-        const run = core.runs.get(record.run)
+        const run = needs.runs.get(record.run)
         if (run) this.runTimes.observe(record.at - run.startedAt)
       }
     }

@@ -1,13 +1,20 @@
 /** Adds up what models have cost: of each run, of each agent in it, and of each agent over all runs. */
 import { addUsage } from '../../actors/definition/model.ts'
-import type { Part } from '../state/core.ts'
+import type { AgentDirectory } from '../state/agent-directory.ts'
+import type { Reader } from '../state/reader.ts'
+import type { RunTable } from '../state/run-table.ts'
 
-export const usage: Part = (core) => ({
+interface Needs {
+  readonly directory: AgentDirectory
+  readonly runs: RunTable
+}
+
+export const usage = ({ directory, runs }: Needs): Reader => ({
   next(batch) {
     for (const entry of batch) {
       if (entry.kind !== 'model.called') continue
-      core.runs.get(entry.run)?.spent.add(entry)
-      const cell = core.cells[entry.index]
+      runs.get(entry.run)?.spent.add(entry)
+      const cell = directory.cells[entry.index]
       if (cell?.name === entry.agent) cell.spent = addUsage(cell.spent, entry.usage)
     }
   },

@@ -10,18 +10,24 @@ import { MODEL_TURN, type ModelTurnView } from '../../actors/turn/model-agent.ts
 import { MessageRejectedError, shown } from '../../errors.ts'
 import { mayDelegate } from '../admission/delegation.ts'
 import { LADDER } from '../log/records.ts'
+import type { AgentDirectory } from '../state/agent-directory.ts'
 import { statusOf } from '../state/busiest.ts'
 import type { Cell } from '../state/cell.ts'
-import type { Core } from '../state/core.ts'
+import type { Journal } from '../state/journal.ts'
 import type { HostVerb } from '../verbs/host-verb.ts'
 
-export function modelTurnVerbs(core: Core): [operation: Verb, verb: HostVerb][] {
+interface Needs {
+  readonly directory: AgentDirectory
+  readonly journal: Journal
+}
+
+export function modelTurnVerbs(needs: Needs): [operation: Verb, verb: HostVerb][] {
   return [
     [CHECK_OUTPUT, async (args, { run }) => (await run.output?.issuesOf(Object(args).value)) ?? null],
     [
       MODEL_TURN,
       async (_args, { cell, run, turn }): Promise<ModelTurnView> => ({
-        colleagues: core
+        colleagues: needs.directory
           .agents(run)
           .filter((other) => mayDelegate(cell, other))
           .map(({ settings: { info } }) => ({
@@ -29,7 +35,7 @@ export function modelTurnVerbs(core: Core): [operation: Verb, verb: HostVerb][] 
             description: info.description,
             capabilities: info.capabilities,
           })),
-        heirs: heirsOf(core.agents(run).filter((other) => other !== cell)),
+        heirs: heirsOf(needs.directory.agents(run).filter((other) => other !== cell)),
         known: (run.states.get(cell.index) as Conversation | undefined)?.turns.length ?? 0,
         nested: cell.holderOf(turn)?.mailbox.handed.get(turn)?.within !== undefined,
         isRunRead: run.readers > 0,
@@ -39,13 +45,13 @@ export function modelTurnVerbs(core: Core): [operation: Verb, verb: HostVerb][] 
       LOOP_FOUND,
       async (args, { cell, run }) => {
         const { step, evidence } = loopFrom(Object(args))
-        core.journal.record(run, { kind: 'livelock', step, agents: [cell.name], evidence })
+        needs.journal.record(run, { kind: 'livelock', step, agents: [cell.name], evidence })
       },
     ],
     [
       AGENT_STATUS,
       async (_args, { cell, run }) =>
-        core
+        needs.directory
           .agents(run)
           .filter((other) => other !== cell)
           .map((other) => ({ name: other.name, status: statusOf(other) })),

@@ -60,7 +60,7 @@ export class EndedRuns {
   /** Retires those that fell quiet, and trims the logs of the others. */
   settle(): void {
     for (const run of this.#quieting.keys()) if (run.open <= 0) this.#retire(run)
-    for (const run of this.#quieting.keys()) trimLog(run, this.#supervisor.cells)
+    for (const run of this.#quieting.keys()) trimLog(run, this.#supervisor.directory.cells)
   }
 
   abort(run: RunState, error: DramatisError): void {
@@ -80,7 +80,7 @@ export class EndedRuns {
     run.subscriptions.clear()
     run.watches.clear()
     endAgentsOf(run, this.#supervisor)
-    this.#supervisor.delivery.runOver(run)
+    this.#supervisor.replies.runOver(run)
     this.#kept.push(run)
     this.#forgetOldest()
   }
@@ -106,32 +106,30 @@ function* memoriesOf(cells: readonly Cell[]): IterableIterator<Memory> {
 }
 
 /** The run's own agents go with it. */
-function endAgentsOf(run: RunState, { cells, lives, directory }: Supervisor): void {
+function endAgentsOf(run: RunState, { lifecycle, directory }: Supervisor): void {
   for (const index of run.agents.values()) {
-    const cell = cells[index]!
+    const cell = directory.cells[index]!
     const gone = new AgentTerminatedError(`Agent "${cell.name}" went with its run.`, { agent: cell.name })
-    void lives.remove(cell, gone).then(() => directory.vacate(index))
+    void lifecycle.remove(cell, gone).then(() => directory.vacate(index))
   }
 }
 
 /** Everything that is under way in the run is told to stop, and nothing more is taken. */
 export function windDown(supervisor: Supervisor, run: RunState, error: DramatisError): void {
   run.ending = error
-  const { actors, cells, delivery, held, settlement, withdrawals } = supervisor
-  for (const cell of cells) {
+  const { blocked, cancellation, directory, loop, ready } = supervisor
+  for (const cell of directory.cells) {
     const { mailbox, instances } = cell
     const handed = instances.flatMap((each) => [...each.mailbox.handed.values()])
     for (const envelope of [...mailbox.parked, ...mailbox.queued(), ...handed]) {
       if (envelope.run !== run) continue
-      const request = settlement.requestOf(envelope)
-      if (request) settlement.answerWithError(request, error)
-      withdrawals.withdraw(cell, envelope, error)
+      cancellation.fail(cell, envelope, error)
     }
   }
   // What is held back until its turn has its permit again is not limited any more.
-  for (const cell of actors) if (cell.suspended.has(run.index)) delivery.touch(cell)
-  supervisor.wake()
-  for (const each of held.all) if (each.envelope.run === run) held.fail(each, error)
+  for (const cell of directory.actors) if (cell.suspended.has(run.index)) ready.touch(cell)
+  loop.wake()
+  for (const { callee, envelope } of blocked.all) if (envelope.run === run) cancellation.fail(callee, envelope, error)
   cancelOpenTasks(supervisor, run)
   run.boardOver.abort(error)
 }

@@ -11,7 +11,7 @@ export function eventStream(supervisor: Supervisor, source: EventSource): Observ
   const report = (error: unknown) =>
     supervisor.logger.error({ error: describe(error) }, 'a subscriber of team.events threw; its subscription is closed')
   return new GuardedObservable<RuntimeEvent>(report, (subscriber) => {
-    const fold = new StatusFold((index) => supervisor.name(index))
+    const fold = new StatusFold((index) => supervisor.directory.name(index))
     // What an event says comes from threads in part. One that cannot be told must not end the stream, nor the process.
     const made = (entry: LogEntry): RuntimeEvent[] => {
       const events: RuntimeEvent[] = []

@@ -58,10 +58,9 @@ export function resultOf<T>(
   ending: RunEnding<T>,
   executionTimeMs: number,
   agents: readonly string[],
-  host: Pick<Directory, 'name'> & { readonly redactor: Redactor },
+  { names, redactor }: { readonly names: Directory; readonly redactor: Redactor },
 ): MultiAgentResult<T> {
-  const { redactor } = host
-  const directory = directoryOf(run, host)
+  const directory = directoryOf(run, names)
   const until = run.log.length
   const messageHistory = once(() => redactor.data(historyOf(run.log, directory, until)))
   const orchestrationTrace = once(() => redactor.data(traceOf(run.log, directory, until)))

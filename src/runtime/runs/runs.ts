@@ -17,8 +17,9 @@ import type { Memory } from '../../mailbox/memory.ts'
 import { onAbort } from '../../on-abort.ts'
 import type { Redactor } from '../logging/redactor.ts'
 import type { TeamSettings } from '../settings/settings.ts'
+import { USER_INDEX } from '../state/agent-directory.ts'
 import type { Cell } from '../state/cell.ts'
-import { type Part, USER_INDEX } from '../state/core.ts'
+import type { Reader } from '../state/reader.ts'
 import { RunOutput } from '../state/run-output.ts'
 import { RunState } from '../state/run-state.ts'
 import type { Supervisor } from '../supervision/supervisor.ts'
@@ -71,10 +72,10 @@ export class RunBook implements RunHost {
   }
 
   /** Retires runs as they fall quiet, trims logs, and wakes who reads events. */
-  readonly part: Part = () => ({
+  readonly part = (): Reader => ({
     next: () => {
       this.#ended.settle()
-      for (const { handle } of this.#line.running) trimLog(handle.state, this.#supervisor.cells)
+      for (const { handle } of this.#line.running) trimLog(handle.state, this.#supervisor.directory.cells)
       for (const listener of [...this.#listeners]) listener()
     },
   })
@@ -127,7 +128,7 @@ export class RunBook implements RunHost {
 
   /** Each name has to be one that somebody means, and what is meant instead a model that there is. */
   #checkModels(models: Readonly<Record<string, string>>): void {
-    const roles = this.#supervisor.agents().map(({ settings }) => settings.info.model)
+    const roles = this.#supervisor.directory.agents().map(({ settings }) => settings.info.model)
     for (const name of Object.keys(models)) this.#settings.models.assertOverride(name, models, roles)
   }
 
@@ -177,7 +178,8 @@ export class RunBook implements RunHost {
     if (handle.state.over) return
     const settle = (memory: Memory, at: number) => void this.#answered(entry, memory, at)
     try {
-      this.#supervisor.sends.ask(target, handle.state, { content: handle.state.query }, settle)
+      const { state: run } = handle
+      this.#supervisor.hostMessages.ask({ target, run, question: { content: run.query }, settle })
     } catch (error) {
       if (!(error instanceof DramatisError)) throw error
       this.#end(entry, { error }, 'failed')
@@ -240,11 +242,11 @@ export class RunBook implements RunHost {
     this.#ended.add(state)
     this.#tellNext()
     handle.finish(entry.result, status)
-    this.#supervisor.wake()
+    this.#supervisor.loop.wake()
   }
 
   #agents(run: RunState): string[] {
-    return this.#supervisor.agents(run).map((cell) => cell.name)
+    return this.#supervisor.directory.agents(run).map((cell) => cell.name)
   }
 
   #misconfigured(entry: Entry, error: ConfigurationError): void {
@@ -294,23 +296,23 @@ export class RunBook implements RunHost {
     return this.#entries.get(runId)?.result
   }
   name(index: number): string {
-    return this.#supervisor.name(index)
+    return this.#supervisor.directory.name(index)
   }
   runId(index: number): string {
-    return this.#supervisor.runId(index)
+    return this.#supervisor.runs.idOf(index)
   }
   get redactor(): Redactor {
     return this.#supervisor.redactor
   }
 
   epochOf(index: number): number {
-    return this.#supervisor.cells[index]?.epoch ?? 0
+    return this.#supervisor.directory.cells[index]?.epoch ?? 0
   }
   blackboard(run: RunState): Blackboard | undefined {
     run.boardLent = true
     const { boards, redactor } = this.#supervisor
     if (!boards.board(run)) return undefined
-    return redactedBlackboard(boards.view(run, this.#supervisor.name(USER_INDEX)), redactor)
+    return redactedBlackboard(boards.view(run, this.#supervisor.directory.name(USER_INDEX)), redactor)
   }
   onRecords(listener: () => void): () => void {
     this.#listeners.add(listener)

@@ -1,10 +1,16 @@
 /** The agents of a team and of its runs, by index and by name. */
 import { ConfigurationError, shown, UnknownAgentError } from '../../errors.ts'
+import { ORCHESTRATOR, RUNTIME, USER } from '../../mailbox/message.ts'
 import type { TeamMemory } from '../../mailbox/room.ts'
 import { nearest } from '../../nearest.ts'
 import { Cell } from './cell.ts'
 import type { CellSettings } from './cell-settings.ts'
 import type { RunState } from './run-state.ts'
+
+/** The first names of every team, in this order. */
+export const FIXED_NAMES = [RUNTIME, USER, ORCHESTRATOR] as const
+export const USER_INDEX = 1
+export const ORCHESTRATOR_INDEX = 2
 
 export class AgentDirectory {
   readonly #team: TeamMemory

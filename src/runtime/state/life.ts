@@ -70,11 +70,27 @@ export class Life {
   wantsBell: 'none' | 'message' | 'reply' = 'none'
   /** How many turns may be open. */
   readonly #turns: number
+  readonly #fence: (life: Life) => void
 
-  constructor(epoch: number, thread: Thread, turns: number) {
+  /** `fence` is called when the host has ended the thread: it is given up when it is not gone soon. */
+  constructor(epoch: number, thread: Thread, turns: number, fence: (life: Life) => void) {
     this.epoch = epoch
     this.thread = thread
     this.#turns = turns
+    this.#fence = fence
+  }
+
+  /** Ends it because of what the agent did, or did not do. */
+  kill(verdict: DramatisError): void {
+    if (this.verdict) return
+    this.verdict = verdict
+    this.end()
+  }
+
+  /** Ends the thread, whoever is to blame. */
+  end(): void {
+    this.thread.terminate()
+    this.#fence(this)
   }
 
   /** Whether the thread has begun with the message that it was handed. */

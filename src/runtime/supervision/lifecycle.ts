@@ -2,16 +2,9 @@
  * The lives of agents: starts threads, and stops agents for good, in order. How a life ends by itself, or is ended, is in
  * exits.ts; whether and when a new one begins is the restart policy's to say (runtime/supervision/restarts.ts).
  */
-import { applyPatches, enablePatches, type Patch } from 'immer'
-import type {
-  AgentCode,
-  AssignedTools,
-  PatchNotice,
-  RosterEntry,
-  RunNotice,
-} from '../../actors/definition/assignment.ts'
-import type { Conversation } from '../../actors/model/context/conversation.ts'
-import { systemClock } from '../../clock.ts'
+import type { AgentCode, AssignedTools } from '../../actors/definition/assignment.ts'
+import type { Logger } from '../../actors/definition/logger.ts'
+import { type Scheduler, systemClock } from '../../clock.ts'
 import {
   AgentTerminatedError,
   ConfigurationError,
@@ -21,42 +14,55 @@ import {
   StartFailedError,
   TeamClosedError,
 } from '../../errors.ts'
+import { kindOf, SEND } from '../../mailbox/frame.ts'
+import type { TeamMemory } from '../../mailbox/room.ts'
 import { MAX_CONCURRENCY, mostFrames } from '../../mailbox/window.ts'
-import type { OwnFrame } from '../log/host-frames.ts'
+import type { Mailboxes } from '../mailboxes/mailboxes.ts'
+import type { Receipts } from '../mailboxes/receipts.ts'
+import type { AgentDirectory } from '../state/agent-directory.ts'
 import type { Cell } from '../state/cell.ts'
-import { Conversations } from '../state/conversations.ts'
-import type { Core, LifeCycle } from '../state/core.ts'
+import type { HostLoop } from '../state/host-loop.ts'
+import type { Journal } from '../state/journal.ts'
 import { Life } from '../state/life.ts'
-import type { RunState } from '../state/run-state.ts'
+import type { Ready } from '../state/ready.ts'
 import { importFailure } from '../threads/import-failure.ts'
-import type { Thread } from '../threads/thread.ts'
 import { FENCE_MS } from '../threads/thread.ts'
+import type { Cancellation } from '../turns/cancellation.ts'
+import type { Exits } from './exits.ts'
+import type { Provisioning } from './provisioning.ts'
+import type { Router } from './router.ts'
 import { assignmentOf, inTime, listen } from './starting.ts'
 
-enablePatches()
+interface Needs {
+  readonly cancellation: Cancellation
+  readonly clock: Scheduler
+  readonly directory: AgentDirectory
+  readonly exits: Exits
+  readonly journal: Journal
+  readonly logger: Logger
+  readonly loop: HostLoop
+  readonly mailboxes: Mailboxes
+  readonly provisioning: Provisioning
+  readonly ready: Ready
+  readonly receipts: Receipts
+  readonly router: Router
+  readonly team: TeamMemory
+}
 
-export class Lives implements LifeCycle {
-  readonly #core: Core
+export class Lifecycle {
+  readonly #needs: Needs
   readonly #endings = new WeakMap<Cell, Promise<void>>()
   readonly #waiting = new Map<Cell, { resolve(): void; reject(error: DramatisError): void }[]>()
-  /** What a thread becomes when it is given to that agent. */
-  codeOf: (cell: Cell) => Promise<AgentCode> = () => Promise.reject(new Error('no code'))
-  toolsOf: (cell: Cell) => Promise<AssignedTools> = async () => ({ host: [], modules: [], names: [] })
-  /** Until a thread may be made for it; undefined: now. */
-  roomFor: (cell: Cell) => Promise<void> | undefined = () => undefined
-  threadFor: (cell: Cell) => Thread = (cell) => this.#core.spawner.spawn(cell.settings.maxHeapMb)
-  roster: (run: RunState | undefined) => RosterEntry[] = () => []
-  readonly conversations = new Conversations()
 
-  constructor(core: Core) {
-    this.#core = core
+  constructor(needs: Needs) {
+    this.#needs = needs
   }
 
   // ---- birth
 
   /** Begins a life. Failures to start go the way of deaths. */
   async begin(cell: Cell): Promise<void> {
-    const { clock } = this.#core
+    const { clock, directory, exits, journal, logger, loop, provisioning, ready, team } = this.#needs
     const began = clock.monotonic()
     const beginning = ++cell.beginnings
     this.become(cell, cell.epoch === 0 ? 'starting' : 'restarting')
@@ -64,12 +70,13 @@ export class Lives implements LifeCycle {
     let tools: AssignedTools
     let life: Life
     try {
-      ;[code, tools] = await Promise.all([this.codeOf(cell), this.toolsOf(cell)])
-      const room = this.roomFor(cell)
+      ;[code, tools] = await Promise.all([provisioning.codeOf(cell), provisioning.toolsOf(cell)])
+      const room = provisioning.roomFor(cell)
       if (room) await room
-      if (this.#core.closed || cell.life || cell.stopped || cell.beginnings !== beginning) return
+      if (loop.closed || cell.life || cell.stopped || cell.beginnings !== beginning) return
       cell.epoch = cell.nextEpoch()
-      life = new Life(cell.epoch, this.threadFor(cell), Math.min(cell.settings.concurrency, MAX_CONCURRENCY))
+      const turns = Math.min(cell.settings.concurrency, MAX_CONCURRENCY)
+      life = new Life(cell.epoch, provisioning.threadFor(cell), turns, (of) => exits.fence(cell, of))
     } catch (error) {
       if (cell.beginnings !== beginning) return
       const text = `Agent "${cell.name}" got no thread: ${describe(error)}`
@@ -77,9 +84,11 @@ export class Lives implements LifeCycle {
       return this.cannotStart(cell, failed)
     }
     cell.life = life
-    listen(this.#core, cell, life)
-    const starting = life.thread.start(assignmentOf(this.#core, cell, life, code, tools))
-    const started = await inTime(this.#core, cell, starting)
+    life.thread.onRing(() => loop.kick())
+    life.thread.onExit((exit) => exits.exited(cell, life, exit))
+    listen(logger, cell, life)
+    const starting = life.thread.start(assignmentOf({ clock, directory, team }, cell, life, code, tools))
+    const started = await inTime(clock, cell, starting)
     if (cell.life !== life) return // it died meanwhile, and that was seen
     if (!started.ok) {
       const error = errorFrom(started.error)
@@ -98,7 +107,7 @@ export class Lives implements LifeCycle {
     cell.lastEndAt = clock.monotonic()
     cell.startFailures = 0
     cell.status = 'idle'
-    this.#core.journal.record(cell.run, {
+    journal.record(cell.run, {
       kind: 'agent.ready',
       ...cell.whose,
       epoch: life.epoch,
@@ -107,15 +116,15 @@ export class Lives implements LifeCycle {
     })
     for (const waiter of this.#waiting.get(cell) ?? []) waiter.resolve()
     this.#waiting.delete(cell)
-    this.#core.delivery.touch(cell)
-    this.#core.kick()
+    ready.touch(cell)
+    loop.kick()
   }
 
   /** Says that the agent is between two states of its life. */
   become(cell: Cell, status: 'starting' | 'restarting' | 'stopped' | 'failed'): void {
     if (cell.status === status && status !== 'starting') return
     cell.status = status
-    this.#core.journal.record(cell.run, { kind: 'agent.status', ...cell.whose, status, epoch: cell.epoch })
+    this.#needs.journal.record(cell.run, { kind: 'agent.status', ...cell.whose, status, epoch: cell.epoch })
   }
 
   /** Resolves when the agent is ready; rejects when it is stopped. */
@@ -157,33 +166,6 @@ export class Lives implements LifeCycle {
     this.stopForGood(cell, final)
   }
 
-  // ---- state
-
-  applyPatch(cell: Cell, run: RunState, notice: PatchNotice): void {
-    const patches = notice.patches as Patch[]
-    if (notice.scope === 'agent') cell.state = applyPatches(cell.state ?? {}, patches)
-    else {
-      const before = run.states.get(cell.index) ?? (notice.base as object)
-      const after = applyPatches(before, patches)
-      run.states.set(cell.index, after)
-      this.conversations.committed(cell, run, before as Conversation, after as Conversation)
-    }
-  }
-
-  runNotice(cell: Cell, run: RunState): OwnFrame {
-    this.conversations.begin(cell, run)
-    const state = run.states.get(cell.index)
-    const notice: RunNotice = {
-      metadata: run.toldMetadata,
-      ...(run.threadId !== undefined && { threadId: run.threadId }),
-      ...(state !== undefined && { runState: JSON.stringify(state) }),
-      ...(run.output?.jsonSchema && { output: run.output.jsonSchema }),
-      ...(!cell.settings.counted && { roster: this.roster(run) }),
-      ...(run.agents.size > 0 && { agents: [...run.agents].map(([name, index]) => ({ name, index })) }),
-    }
-    return this.#core.frames.runNotice(run.index, run.id, notice)
-  }
-
   // ---- stop
 
   /**
@@ -193,7 +175,7 @@ export class Lives implements LifeCycle {
   stopForGood(cell: Cell, error: DramatisError, status: 'stopped' | 'failed' = 'failed'): void {
     cell.stopped = error
     this.#turnAway(cell, error)
-    if (cell.gone) this.#core.team.close(cell.index)
+    if (cell.gone) this.#needs.team.close(cell.index)
     const gone = new AgentTerminatedError(
       `Agent "${cell.name}" is stopped: ${error.message}`,
       { agent: cell.name },
@@ -201,7 +183,7 @@ export class Lives implements LifeCycle {
     )
     this.#buryAll(cell, gone)
     this.become(cell, status)
-    this.#core.kick()
+    this.#needs.loop.kick()
   }
 
   /** Who waits for the agent to be ready waits in vain. */
@@ -212,33 +194,32 @@ export class Lives implements LifeCycle {
 
   /** Nothing that the mailbox has will be handled. */
   #buryAll(cell: Cell, gone: DramatisError): void {
-    for (const envelope of [...cell.mailbox.handed.values()])
-      this.#core.redelivery.bury(cell, envelope, 'stopped', gone)
+    const { cancellation } = this.#needs
+    for (const envelope of [...cell.mailbox.handed.values()]) cancellation.bury(cell, envelope, 'stopped', gone)
     if (cell.gone) this.#buryQueue(cell, gone)
   }
 
   /** Nothing that waits will be handled. */
   #buryQueue(cell: Cell, gone: DramatisError): void {
+    const { cancellation, mailboxes, receipts } = this.#needs
     const { parked } = cell.mailbox
-    this.#core.held.bury(cell, gone)
-    for (const envelope of [...cell.mailbox.queued()]) this.#core.redelivery.bury(cell, envelope, 'stopped', gone)
+    cancellation.buryBlocked(cell, gone)
+    for (const envelope of [...cell.mailbox.queued()]) cancellation.bury(cell, envelope, 'stopped', gone)
     for (let envelope = parked.shift(); envelope; envelope = parked.shift()) {
-      const request = this.#core.settlement.requestOf(envelope)
-      this.#core.settlement.drop(envelope, 'stopped', [gone])
-      if (request) this.#core.settlement.answerWithError(request, gone)
-      else this.#core.verdicts.refuseParked(envelope, gone)
+      mailboxes.markDead(envelope, 'stopped', [gone], gone)
+      if (kindOf(envelope.memory, envelope.at) === SEND) receipts.refuseParked(envelope, gone)
     }
   }
 
   /** An agent that was stopped for good is tried again. */
   async revive(cell: Cell): Promise<void> {
-    if (!cell.stopped || this.#core.closed) return
+    if (!cell.stopped || this.#needs.loop.closed) return
     const { gone } = cell
     cell.stopped = undefined
     cell.startFailures = 0
     cell.restartTimes = []
     const { capacity, bytes, maxMessageBytes } = cell.settings.mailbox
-    if (gone) this.#core.team.open(cell.index, capacity, bytes, maxMessageBytes)
+    if (gone) this.#needs.team.open(cell.index, capacity, bytes, maxMessageBytes)
     await this.begin(cell)
   }
 
@@ -264,14 +245,14 @@ export class Lives implements LifeCycle {
     cell.stopped = reason ?? new AgentTerminatedError('The team is closed.', { agent: cell.name })
     this.#turnAway(cell, reason ?? new TeamClosedError('The team was closed before its agents were ready.', {}))
     if (cell.gone) {
-      this.#core.team.close(cell.index)
+      this.#needs.team.close(cell.index)
       this.#buryQueue(cell, cell.stopped)
     }
     if (cell.life) await this.#endLife(cell, cell.life)
     this.become(cell, 'stopped')
     this.#buryAll(cell, cell.stopped)
-    this.#core.deaths.releaseAll(cell)
-    this.#core.kick()
+    this.#needs.exits.releaseAll(cell)
+    this.#needs.loop.kick()
   }
 
   async #endLife(cell: Cell, life: Life): Promise<void> {
@@ -279,10 +260,10 @@ export class Lives implements LifeCycle {
     const { stopGraceMs } = cell.settings.supervision
     const gone = new Promise<void>((resolve) => life.thread.onExit(() => resolve()))
     const asked = (life.ready ? life.thread.stop() : Promise.resolve()).catch((error) =>
-      this.#core.logger.error({ agent: cell.name, error: describe(error) }, 'the stop hook of the agent threw'),
+      this.#needs.logger.error({ agent: cell.name, error: describe(error) }, 'the stop hook of the agent threw'),
     )
     await Promise.race([asked, gone, this.#elapsed(stopGraceMs, grace.signal)])
-    this.#core.router.drain(cell, life, mostFrames(life.window.outbox))
+    this.#needs.router.drain(cell, life, mostFrames(life.window.outbox))
     grace.abort()
     cell.life = undefined
     life.thread.terminate()
@@ -293,6 +274,6 @@ export class Lives implements LifeCycle {
 
   /** In real time as well: who awaits `close` may be who would have moved the team's clock. */
   async #elapsed(ms: number, signal: AbortSignal): Promise<void> {
-    await Promise.race([this.#core.clock, systemClock].map((clock) => clock.sleep(ms, signal).catch(() => {})))
+    await Promise.race([this.#needs.clock, systemClock].map((clock) => clock.sleep(ms, signal).catch(() => {})))
   }
 }

@@ -3,10 +3,15 @@
  * cool-down. Agents that go together are ended in the reverse order of their start, each once the one before is gone, and
  * started in that order, each once the one before is ready.
  */
+import type { Scheduler } from '../../clock.ts'
 import { AgentTerminatedError, type DramatisError } from '../../errors.ts'
 import type { HostRecord } from '../log/records.ts'
+import type { AgentDirectory } from '../state/agent-directory.ts'
 import type { Cell, RestartTime } from '../state/cell.ts'
-import type { Part } from '../state/core.ts'
+import type { Journal } from '../state/journal.ts'
+import type { Reader } from '../state/reader.ts'
+import type { Exits } from './exits.ts'
+import type { Lifecycle } from './lifecycle.ts'
 import { groupOf, livesAgain, nextRestart } from './restart-policy.ts'
 
 type Exit = Extract<HostRecord, { kind: 'agent.exited' }>
@@ -18,15 +23,22 @@ interface Round {
   readonly delayMs: number | null
 }
 
-export const restarts: Part = (core) => {
-  const { clock, lives, deaths } = core
+interface Needs {
+  readonly clock: Scheduler
+  readonly directory: AgentDirectory
+  readonly exits: Exits
+  readonly journal: Journal
+  readonly lifecycle: Lifecycle
+}
+
+export const restarts = ({ clock, directory, exits, journal, lifecycle }: Needs): Reader => {
   const rounds = new Map<Cell, Round>()
   /** Transient agents that ended as they should, and why they are stopped: they live again with their group alone. */
   const resting = new Map<Cell, DramatisError>()
 
   /** Whom a strategy for groups concerns: the team's agents; one of a run alone stands for itself. */
   const peersOf = (cell: Cell) =>
-    cell.run ? [cell] : core.actors.filter(({ settings, run }) => settings.counted && !run)
+    cell.run ? [cell] : directory.actors.filter(({ settings, run }) => settings.counted && !run)
   const rests = (cell: Cell) => cell.stopped !== undefined && resting.get(cell) === cell.stopped
 
   /** Those that are stopped for good do not come back because another has died. */
@@ -34,7 +46,7 @@ export const restarts: Part = (core) => {
     groupOf(dead.settings.supervision.strategy, peersOf(dead), dead).filter((cell) => !cell.stopped || rests(cell))
 
   const exited = (exit: Exit) => {
-    const cell = core.cells[exit.index]!.instances[exit.instance ?? 0]!
+    const cell = directory.cells[exit.index]!.instances[exit.instance ?? 0]!
     if (cell.stopped || exit.how === 'recalled') return
     const { restart } = cell.settings.supervision
     if (!livesAgain(restart, exit.how === 'ended')) return endForGood(cell, exit)
@@ -64,7 +76,7 @@ export const restarts: Part = (core) => {
   }
 
   const tell = (cell: Cell, { epoch, error, messageId }: Exit, restartInMs: number | null) =>
-    core.journal.record(cell.run, { kind: 'agent.crashed', ...cell.whose, epoch, error, restartInMs, messageId })
+    journal.record(cell.run, { kind: 'agent.crashed', ...cell.whose, epoch, error, restartInMs, messageId })
 
   const startAgain = async (round: Round, dead: Cell) => {
     for (const cell of round.group) rounds.set(cell, round)
@@ -77,7 +89,7 @@ export const restarts: Part = (core) => {
   /** Until its turn comes. */
   const keepDown = (cell: Cell) => {
     cell.restarts += 1
-    if (!rests(cell)) lives.become(cell, 'restarting')
+    if (!rests(cell)) lifecycle.become(cell, 'restarting')
   }
 
   /** Ends the others, last first; gives each that may live again when it is gone, unless a later round has it by then. */
@@ -85,7 +97,7 @@ export const restarts: Part = (core) => {
     const isOurs = (cell: Cell) => rounds.get(cell) === round && (!cell.stopped || rests(cell))
     for (const cell of [...round.group].reverse()) {
       if (cell === dead || !isOurs(cell)) continue
-      await deaths.recall(cell)
+      await exits.recall(cell)
       if (!isOurs(cell)) continue
       if (cell.settings.supervision.restart !== 'temporary') yield cell
       else stopWithOthers(cell)
@@ -94,7 +106,7 @@ export const restarts: Part = (core) => {
 
   const stopWithOthers = (cell: Cell) => {
     const text = "It was ended with others (supervision.strategy), and a 'temporary' agent is not started again."
-    lives.stopForGood(cell, new AgentTerminatedError(text, { agent: cell.name }), 'stopped')
+    lifecycle.stopForGood(cell, new AgentTerminatedError(text, { agent: cell.name }), 'stopped')
   }
 
   const begin = async (round: Round) => {
@@ -102,8 +114,8 @@ export const restarts: Part = (core) => {
       if (rounds.get(cell) !== round) continue
       rounds.delete(cell)
       if (cell.life || (cell.stopped && !rests(cell))) continue
-      await (cell.stopped ? lives.revive(cell) : lives.begin(cell))
-      await lives.ready(cell).catch(() => {}) // then it is stopped, and the next one is not
+      await (cell.stopped ? lifecycle.revive(cell) : lifecycle.begin(cell))
+      await lifecycle.ready(cell).catch(() => {}) // then it is stopped, and the next one is not
     }
   }
 
@@ -120,7 +132,7 @@ export const restarts: Part = (core) => {
     )
     if (restart === 'transient') resting.set(cell, error)
     else rounds.delete(cell)
-    lives.stopForGood(cell, error, normal ? 'stopped' : 'failed')
+    lifecycle.stopForGood(cell, error, normal ? 'stopped' : 'failed')
   }
 
   const stopTooOften = async (group: readonly Cell[], dead: Cell, times: number, last: string) => {
@@ -133,10 +145,10 @@ export const restarts: Part = (core) => {
     const round: Round = { group, delayMs: null }
     for (const cell of group) rounds.set(cell, round)
     rounds.delete(dead)
-    lives.stopForGood(dead, error)
+    lifecycle.stopForGood(dead, error)
     for await (const cell of endOthers(round, dead)) {
       rounds.delete(cell)
-      if (!cell.stopped) lives.stopForGood(cell, error)
+      if (!cell.stopped) lifecycle.stopForGood(cell, error)
     }
     clock.timer(coolDownMs, () => void tryAgain(group, error))
   }
@@ -145,8 +157,8 @@ export const restarts: Part = (core) => {
   const tryAgain = async (group: readonly Cell[], error: DramatisError) => {
     for (const cell of group) {
       if (cell.stopped !== error && !rests(cell)) continue
-      await lives.revive(cell)
-      await lives.ready(cell).catch(() => {})
+      await lifecycle.revive(cell)
+      await lifecycle.ready(cell).catch(() => {})
     }
   }
 

@@ -1,5 +1,5 @@
 /** What becomes of the frames that an agent writes: logged in contiguous stretches, then each does what its kind says. */
-import { logLevel } from '../../actors/definition/logger.ts'
+import { type Logger, logLevel } from '../../actors/definition/logger.ts'
 import { describe, type ErrorData, errorFrom } from '../../errors.ts'
 import { jsonIn } from '../../mailbox/codec.ts'
 import { flawOf, frameFits } from '../../mailbox/foreign-frame.ts'
@@ -22,6 +22,7 @@ import {
   limitOf,
   MOST_GROUPS,
   NESTED,
+  NOBODY,
   NOTHING,
   PATCH,
   REJECTED,
@@ -34,6 +35,7 @@ import {
   STREAMS,
   setKind,
   stepOf,
+  TO_ALL,
   turnOf,
   WANTS_PERMIT,
 } from '../../mailbox/frame.ts'
@@ -42,24 +44,50 @@ import { allocate, type Memory } from '../../mailbox/memory.ts'
 import { remainsOf } from '../../mailbox/remains.ts'
 import { BROKEN } from '../../mailbox/ring.ts'
 import { OUT_BLOCKED } from '../../mailbox/window.ts'
+import type { Admission } from '../admission/admission.ts'
+import type { Broadcasts } from '../admission/broadcast.ts'
+import type { Dispatcher } from '../dispatch/dispatcher.ts'
+import type { ReplyLane } from '../dispatch/reply-lane.ts'
+import type { HostFrames } from '../log/host-frames.ts'
 import { fieldsIn, wordsIn } from '../logging/agent-lines.ts'
+import type { AgentDirectory } from '../state/agent-directory.ts'
 import { type Cell, groupKey } from '../state/cell.ts'
-import type { Core, Routing } from '../state/core.ts'
+import type { Journal } from '../state/journal.ts'
 import type { Life } from '../state/life.ts'
 import type { RunState } from '../state/run-state.ts'
-import { ForeignFrames } from './foreign-frames.ts'
+import type { RunTable } from '../state/run-table.ts'
+import type { Cancellation } from '../turns/cancellation.ts'
+import type { Commits } from '../turns/commits.ts'
+import type { HostCalls } from '../verbs/calls.ts'
+import type { ForeignFrames } from './foreign-frames.ts'
 
 const FRAMES_A_SHARE = 64 // of one agent; then it is the next one's turn
 /** Of one agent, that the host has not answered. */
 const MOST_CALLS = 65_536
 
-export class Router implements Routing {
-  readonly #core: Core
+interface Needs {
+  readonly admission: Admission
+  readonly broadcasts: Broadcasts
+  readonly calls: HostCalls
+  readonly cancellation: Cancellation
+  readonly commits: Commits
+  readonly directory: AgentDirectory
+  readonly dispatcher: Dispatcher
+  readonly foreign: ForeignFrames
+  readonly frames: HostFrames
+  readonly journal: Journal
+  readonly logger: Logger
+  readonly replies: ReplyLane
+  readonly runs: RunTable
+}
+
+export class Router {
+  readonly #needs: Needs
   readonly #foreign: ForeignFrames
 
-  constructor(core: Core) {
-    this.#core = core
-    this.#foreign = new ForeignFrames(core)
+  constructor(needs: Needs) {
+    this.#needs = needs
+    this.#foreign = needs.foreign
   }
 
   /** Takes what the agent has written, up to its share; true: there is more. */
@@ -109,7 +137,7 @@ export class Router implements Routing {
     if (!frameFits(memory, 0, memory.u8.length, index)) throw new Error('a frame that is not what its parts were of')
     const run = this.#runOf(cell, index)
     if (!run) return this.#withoutRun(cell, life, memory, 0)
-    this.#core.journal.appendOwned(run, memory, lengthOf(memory, 0))
+    this.#needs.journal.appendOwned(run, memory, lengthOf(memory, 0))
     this.#route(cell, life, run, memory, 0)
   }
 
@@ -132,7 +160,7 @@ export class Router implements Routing {
     if (count === 0) throw new Error('a frame of a length that none has')
     const run = this.#runOf(cell, index)
     const block = run
-      ? this.#core.journal.appendFrames(run, memory, start, end, count)
+      ? this.#needs.journal.appendFrames(run, memory, start, end, count)
       : { memory: copyOf(memory, start, end), from: 0, to: end - start }
     ring.pass(end - start)
     for (let at = block.from; at < block.to; at += lengthOf(block.memory, at)) {
@@ -148,7 +176,7 @@ export class Router implements Routing {
 
   /** The run, if the agent has been told of it. */
   #runOf(cell: Cell, index: number): RunState | undefined {
-    const run = this.#core.runs.get(index)
+    const run = this.#needs.runs.get(index)
     return run?.members.has(cell.index) ? run : undefined
   }
 
@@ -176,7 +204,7 @@ export class Router implements Routing {
     try {
       this.#routeFrame(cell, life, run, memory, at)
     } catch (error) {
-      this.#core.logger.error({ agent: cell.name, error: describe(error) }, 'a frame of the agent was refused')
+      this.#needs.logger.error({ agent: cell.name, error: describe(error) }, 'a frame of the agent was refused')
     }
   }
 
@@ -186,27 +214,29 @@ export class Router implements Routing {
         life.lastTurn = turnOf(memory, at)
         life.lastStep = stepOf(memory, at)
         noteCorrelation(cell, correlationOf(memory, at))
-        return this.#core.admission.message(cell.first, run, memory, at, undefined)
+        if (recipientOf(memory, at) === NOBODY && flagsOf(memory, at) & TO_ALL)
+          return this.#needs.broadcasts.send(cell.first, run, memory, at)
+        return this.#needs.admission.message({ sender: cell.first, run, memory, at })
       case REQUEST:
         life.lastTurn = turnOf(memory, at)
         life.lastStep = stepOf(memory, at)
         if (cell.open.has(correlationOf(memory, at)))
           return this.#foreign.refuse(cell, life, run, memory, at, 'it asks under the number of a request that is open')
         noteCorrelation(cell, correlationOf(memory, at))
-        return this.#core.admission.message(cell.first, run, memory, at, undefined)
+        return this.#needs.admission.message({ sender: cell.first, run, memory, at })
       case END:
         if (cell.mailbox.handed.get(turnOf(memory, at))?.run === run)
-          return this.#core.settlement.end(cell, life, run, memory, at)
+          return this.#needs.commits.end(cell, life, run, memory, at)
         return this.#ofNoTurn(cell, life, run, memory, at)
       case CHUNK:
         if (flagsOf(memory, at) & STREAMS) this.#chunk(cell, memory, at)
         return
       case CALL:
         noteCorrelation(cell, correlationOf(memory, at))
-        if (cell.calls.size < MOST_CALLS) return this.#core.calls.serve(cell.first, run, memory, at)
+        if (cell.calls.size < MOST_CALLS) return this.#needs.calls.serve(cell.first, run, memory, at)
         return this.#foreign.refuse(cell, life, run, memory, at, `it has ${MOST_CALLS} calls open`)
       case CANCEL:
-        return this.#core.withdrawals.cancel(cell.first, correlationOf(memory, at), undefined)
+        return this.#needs.cancellation.cancel(cell.first, correlationOf(memory, at), undefined)
       case STREAM_READ:
         return this.#streamRead(cell, memory, at)
       case STREAM_WAIT:
@@ -216,19 +246,18 @@ export class Router implements Routing {
       case REJECTED: {
         const { remains, error } = Object(jsonIn(readBody(memory, at).data)) as { remains: unknown; error: ErrorData }
         const left = remainsOf(remains)
-        if (left) return this.#core.journal.refused(run, { ...left, sender: cell.name }, errorFrom(error))
+        if (left) return this.#needs.journal.refused(run, { ...left, sender: cell.name }, errorFrom(error))
         return this.#foreign.refuse(cell, life, run, memory, at, 'it tells of a message to nobody')
       }
       case GROUP:
         return this.#group(cell, memory, at)
       case PATCH:
-        if (cell.mailbox.handed.get(turnOf(memory, at))?.run === run)
-          return this.#core.settlement.patch(life, memory, at)
+        if (cell.mailbox.handed.get(turnOf(memory, at))?.run === run) return this.#needs.commits.patch(life, memory, at)
         return this.#ofNoTurn(cell, life, run, memory, at)
       case NESTED: {
         const envelope = cell.mailbox.handed.get(turnOf(memory, at))
         if (envelope?.run === run && envelope.within && !life.begun(envelope))
-          return this.#core.delivery.nestedBegan(cell, envelope)
+          return this.#needs.dispatcher.nestedBegan(cell, envelope)
         return this.#ofNoTurn(cell, life, run, memory, at)
       }
       case WANTS_PERMIT:
@@ -240,7 +269,7 @@ export class Router implements Routing {
 
   /** A turn that gave its permit up would go on by itself: it is told to when it has one again, like all that it is told. */
   #goOn(cell: Cell, memory: Memory, at: number): void {
-    this.#core.delivery.reply(cell, this.#core.frames.control(GO_ON, runOf(memory, at), turnOf(memory, at)))
+    this.#needs.replies.reply(cell, this.#needs.frames.control(GO_ON, runOf(memory, at), turnOf(memory, at)))
   }
 
   /** Of a script that was left alone nobody listens to what it still does. */
@@ -250,10 +279,10 @@ export class Router implements Routing {
   }
 
   #chunk(cell: Cell, memory: Memory, at: number): void {
-    const caller = this.#core.cells[recipientOf(memory, at)]
+    const caller = this.#needs.directory.cells[recipientOf(memory, at)]
     const request = caller?.open.get(correlationOf(memory, at))
     if (!caller || !request || request.settle || request.callee !== cell.first) return
-    this.#core.delivery.passOn(caller, memory, at, CHUNK, request.turn)
+    this.#needs.replies.passOn(caller, memory, at, CHUNK, request.turn)
   }
 
   /**
@@ -272,15 +301,15 @@ export class Router implements Routing {
     const request = cell.open.get(correlationOf(memory, at))
     if (!request) return
     const { run, turn } = request.envelope
-    const frame = this.#core.frames.make({ kind: STREAM_READ, run: run.index, turn, limit: limitOf(memory, at) })
-    this.#core.delivery.reply(request.callee, frame)
+    const frame = this.#needs.frames.make({ kind: STREAM_READ, run: run.index, turn, limit: limitOf(memory, at) })
+    this.#needs.replies.reply(request.callee, frame)
   }
 
   #log(cell: Cell, run: RunState | undefined, memory: Memory, at: number): void {
     const { content, data } = readBody(memory, at)
     if (flagsOf(memory, at) & HAS_THREAD) return // it is for people who watch the run: see toolEventOf
     if (content === '' && data === undefined) return
-    this.#core.logger[logLevel(limitOf(memory, at))](
+    this.#needs.logger[logLevel(limitOf(memory, at))](
       { ...fieldsIn(data), agent: cell.name, ...(run && { runId: run.id }) },
       wordsIn(content),
     )

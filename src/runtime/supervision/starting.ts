@@ -1,26 +1,35 @@
 /** How a thread becomes an agent: what it is given, how long its start may take, and what the host hears of it from then on. */
 import type { AgentCode, AssignedTools, Assignment, Started } from '../../actors/definition/assignment.ts'
+import type { Logger } from '../../actors/definition/logger.ts'
+import type { Clock, Scheduler } from '../../clock.ts'
 import { AgentCrashedError, errorData, StartFailedError } from '../../errors.ts'
+import type { TeamMemory } from '../../mailbox/room.ts'
+import type { AgentDirectory } from '../state/agent-directory.ts'
 import type { Cell } from '../state/cell.ts'
-import type { Core } from '../state/core.ts'
 import type { Life } from '../state/life.ts'
 
 /** Of one life: nobody reads them, but they keep the host busy. */
 const MOST_POSTS = 2_000
 
 /** What the thread has to know before its first message. */
-export function assignmentOf(core: Core, cell: Cell, life: Life, code: AgentCode, tools: AssignedTools): Assignment {
+export function assignmentOf(
+  { clock, directory, team }: { clock: Clock; directory: AgentDirectory; team: TeamMemory },
+  cell: Cell,
+  life: Life,
+  code: AgentCode,
+  tools: AssignedTools,
+): Assignment {
   return {
     role: cell.settings.info,
     option: cell.settings.option,
     index: cell.index,
     epoch: life.epoch,
-    names: core.names(),
+    names: directory.names(),
     window: life.window.buffer,
-    team: core.team.buffer,
+    team: team.buffer,
     state: cell.state === undefined ? undefined : JSON.stringify(cell.state),
     correlation: cell.correlation,
-    seed: Math.floor(core.clock.random() * 2 ** 30),
+    seed: Math.floor(clock.random() * 2 ** 30),
     env: Object.fromEntries(
       cell.settings.env.flatMap((name) => (process.env[name] === undefined ? [] : [[name, process.env[name]]])),
     ),
@@ -37,7 +46,7 @@ export function assignmentOf(core: Core, cell: Cell, life: Life, code: AgentCode
 }
 
 /** A start that does not settle has failed when the time of a turn is over. */
-export function inTime({ clock }: Core, cell: Cell, starting: Promise<Started>): Promise<Started> {
+export function inTime(clock: Scheduler, cell: Cell, starting: Promise<Started>): Promise<Started> {
   const { turnTimeoutMs } = cell.settings
   if (turnTimeoutMs === false) return starting
   return new Promise((resolve, reject) => {
@@ -49,12 +58,8 @@ export function inTime({ clock }: Core, cell: Cell, starting: Promise<Started>):
   })
 }
 
-/** Its bells, its end, what it prints, and what it posts past the runtime. */
-export function listen(core: Core, cell: Cell, life: Life): void {
-  const { logger } = core
-  life.thread.onRing(() => core.kick())
-  life.thread.onExit((exit) => core.deaths.exited(cell, life, exit))
-  const agent = cell.name
+/** What it prints, and what it posts past the runtime. */
+export function listen(logger: Logger, { name: agent }: Cell, life: Life): void {
   life.thread.onPrint({
     line: (text) => logger.info({ agent }, text),
     flooded: () =>
@@ -69,7 +74,7 @@ export function listen(core: Core, cell: Cell, life: Life): void {
     posts += 1
     if (posts > MOST_POSTS) {
       const text = `Agent "${agent}" posted more than ${MOST_POSTS} messages to its parent port, so its thread was ended: the host has to take each of them in. Use context.send.`
-      return core.deaths.kill(cell, new AgentCrashedError(text, { agent, posts: MOST_POSTS }))
+      return life.kill(new AgentCrashedError(text, { agent, posts: MOST_POSTS }))
     }
     if ((posts & (posts - 1)) !== 0) return // a flood of them is told of ever more seldom
     logger.warn(

@@ -10,34 +10,45 @@
 import type { Logger } from '../../actors/definition/logger.ts'
 import { type Scheduler, withTimersOf } from '../../clock.ts'
 import { describe } from '../../errors.ts'
+import type { Directory } from '../../mailbox/codec.ts'
 import { HOST_ASLEEP, HOST_CALLED, TeamMemory } from '../../mailbox/room.ts'
 import { Admission } from '../admission/admission.ts'
-import { Copies } from '../admission/broadcast.ts'
-import { HostSends } from '../admission/host-messages.ts'
-import { Delivery } from '../dispatch/dispatcher.ts'
+import { Broadcasts } from '../admission/broadcast.ts'
+import { Delegations } from '../admission/delegation.ts'
+import { HostMessages } from '../admission/host-messages.ts'
+import { Dispatcher } from '../dispatch/dispatcher.ts'
+import { type Gate, OPEN_GATE, Permits } from '../dispatch/permits.ts'
+import { ReplyLane } from '../dispatch/reply-lane.ts'
+import { RunNotices } from '../dispatch/run-notices.ts'
+import { StopGrace } from '../dispatch/stop-grace.ts'
 import { HostFrames } from '../log/host-frames.ts'
 import { guardedLogger } from '../logging/guarded-logger.ts'
 import { LimitNotices } from '../logging/limit-notices.ts'
 import type { Redactor } from '../logging/redactor.ts'
-import { HeldTasks } from '../mailboxes/blocked-tasks.ts'
-import { MailboxRoom } from '../mailboxes/mailbox-room.ts'
-import { Verdicts } from '../mailboxes/receipts.ts'
+import { BlockedTasks } from '../mailboxes/blocked-tasks.ts'
+import { Mailboxes } from '../mailboxes/mailboxes.ts'
+import { Receipts } from '../mailboxes/receipts.ts'
+import { Requests } from '../mailboxes/requests.ts'
 import { SharedWords } from '../mailboxes/shared-words.ts'
 import { DELEGATION_BOUND, type DelegationBound } from '../settings/delegation-bound.ts'
 import { AgentDirectory } from '../state/agent-directory.ts'
+import { AgentStates } from '../state/agent-states.ts'
 import type { Cell } from '../state/cell.ts'
-import { type Core, type Gate, OPEN_GATE, type Part } from '../state/core.ts'
+import { HostLoop } from '../state/host-loop.ts'
 import { Journal } from '../state/journal.ts'
+import type { Reader } from '../state/reader.ts'
+import { Ready } from '../state/ready.ts'
 import type { RunState } from '../state/run-state.ts'
 import { RunTable } from '../state/run-table.ts'
+import { WordRepairs } from '../state/word-repairs.ts'
 import { escalationVerbs } from '../tasks/escalation.ts'
 import { Handoffs } from '../tasks/handoffs.ts'
 import { Reassignments } from '../tasks/reassignments.ts'
 import type { Spawner } from '../threads/thread.ts'
 import { HostTools } from '../tools/host-tools.ts'
-import { Withdrawals } from '../turns/cancellation.ts'
+import { Cancellation } from '../turns/cancellation.ts'
+import { Commits } from '../turns/commits.ts'
 import { Redelivery } from '../turns/redelivery.ts'
-import { Settlement } from '../turns/settlement.ts'
 import { type BoardSettings, Boards } from '../verbs/boards.ts'
 import { HostCalls } from '../verbs/calls.ts'
 import { DeadlinePauses } from '../verbs/deadline-pauses.ts'
@@ -45,8 +56,10 @@ import { watchVerbs } from '../verbs/death-watch.ts'
 import { decisionVerbs } from '../verbs/decisions.ts'
 import { asksPerson, personVerbs } from '../verbs/questions.ts'
 import { SyncPoints } from '../verbs/sync-points.ts'
-import { Deaths } from './exits.ts'
-import { Lives } from './lifecycle.ts'
+import { Exits } from './exits.ts'
+import { ForeignFrames } from './foreign-frames.ts'
+import { Lifecycle } from './lifecycle.ts'
+import type { Provisioning } from './provisioning.ts'
 import { Router } from './router.ts'
 
 /** How often it looks in one turn of the event loop, at a share of what each agent has written; then timers and sockets come first. */
@@ -58,9 +71,14 @@ export interface SupervisorOptions {
   /** Knows the team's keys. */
   redactor: Redactor
   spawner: Spawner
+  provisioning: Provisioning
   /** Of the team; names beyond it are refused. */
   capacity: number
   parts: readonly Part[]
+  /** Agents that may have a turn of one run at a time; as many as there are. */
+  maxConcurrentAgents?: number
+  /** How deep agents may delegate by themselves. */
+  delegationBound?: DelegationBound
   /** Finds an agent that the registry has and the team does not have yet; nobody. */
   newcomer?: (name: string) => Cell | undefined
   /** Whether somebody can have a handle of that run, and so answer the questions of its agents; always. */
@@ -69,88 +87,251 @@ export interface SupervisorOptions {
   blackboard?: BoardSettings
 }
 
-export class Supervisor implements Core {
+/** Makes a reader of the journal out of the owners that it needs. When it is taken away, just what it does is gone. */
+export type Part = (owners: Supervisor) => Reader
+
+export class Supervisor {
   readonly clock: ReturnType<typeof withTimersOf>
   readonly logger: Logger
   readonly redactor: Redactor
+  readonly limits: LimitNotices
   readonly spawner: Spawner
+  readonly provisioning: Provisioning
   readonly team: TeamMemory
+  readonly repairs: WordRepairs
   readonly directory: AgentDirectory
-  readonly cells: readonly Cell[]
-  readonly actors: readonly Cell[]
   readonly runs: RunTable
-  readonly journal: Journal
+  /** Names agents and runs by their indices. */
+  readonly names: Directory
   readonly frames: HostFrames
-  readonly router: Router
-  readonly admission: Admission
-  readonly mailboxRoom: MailboxRoom
-  readonly verdicts: Verdicts
-  readonly held: HeldTasks
-  readonly sends: HostSends
-  readonly copies: Copies
-  readonly settlement: Settlement
-  readonly withdrawals: Withdrawals
-  readonly delivery: Delivery
-  readonly lives: Lives
-  readonly deaths: Deaths
+  readonly loop: HostLoop
+  readonly journal: Journal
+  readonly agentStates: AgentStates
+  readonly ready: Ready
+  readonly replies: ReplyLane
+  readonly gate: Gate
+  readonly dispatcher: Dispatcher
+  readonly requests: Requests
+  readonly receipts: Receipts
+  readonly blocked: BlockedTasks
+  readonly sharedWords: SharedWords
+  readonly mailboxes: Mailboxes
+  readonly cancellation: Cancellation
   readonly redelivery: Redelivery
-  readonly boards: Boards
-  readonly tools: HostTools
+  readonly commits: Commits
+  readonly delegations: Delegations
+  readonly admission: Admission
+  readonly hostMessages: HostMessages
+  readonly broadcasts: Broadcasts
   readonly calls: HostCalls
   readonly pauses: DeadlinePauses
-  readonly sharedWords: SharedWords
-  readonly limits: LimitNotices
   readonly syncPoints: SyncPoints
-  gate: Gate = OPEN_GATE
-  delegationBound: DelegationBound = DELEGATION_BOUND
-  closed = false
-  ticks = 0
+  readonly boards: Boards
+  readonly tools: HostTools
+  readonly router: Router
+  readonly exits: Exits
+  readonly lifecycle: Lifecycle
   readonly #parts: { overdue(run: RunState): void; close(): void }[] = []
-  #ticking = false
-  #scheduled = false
 
   constructor(options: SupervisorOptions) {
-    this.clock = withTimersOf(options.clock)
-    this.redactor = options.redactor
-    this.logger = guardedLogger(options.logger, options.redactor)
-    this.limits = new LimitNotices(this.clock, this.logger)
-    this.spawner = options.spawner
-    this.team = new TeamMemory(options.capacity)
-    this.directory = new AgentDirectory(this.team, options.newcomer)
-    this.cells = this.directory.cells
-    this.actors = this.directory.actors
-    this.frames = new HostFrames(options.clock)
-    this.runs = new RunTable(this.clock)
-    this.journal = new Journal({
-      clock: this.clock,
-      frames: this.frames,
-      runs: this.runs,
-      names: this,
-      wake: () => this.wake(),
+    const clock = withTimersOf(options.clock)
+    const logger = guardedLogger(options.logger, options.redactor)
+    const { provisioning, redactor, spawner } = options
+    this.clock = clock
+    this.logger = logger
+    this.redactor = redactor
+    this.spawner = spawner
+    this.provisioning = provisioning
+
+    // What there is: agents, runs, and what happened.
+    const limits = new LimitNotices(clock, logger)
+    const team = new TeamMemory(options.capacity)
+    const repairs = new WordRepairs(logger)
+    const directory = new AgentDirectory(team, options.newcomer)
+    const runs = new RunTable(clock)
+    const names = { name: (index: number) => directory.name(index), runId: (index: number) => runs.idOf(index) }
+    const frames = new HostFrames(clock)
+    const loop = new HostLoop({ clock, look: () => this.#look(), isTelling: () => this.journal.isTelling })
+    const journal = new Journal({ clock, frames, runs, names, wake: () => loop.wake() })
+    const agentStates = new AgentStates()
+    const ready = new Ready()
+    this.limits = limits
+    this.team = team
+    this.repairs = repairs
+    this.directory = directory
+    this.runs = runs
+    this.names = names
+    this.frames = frames
+    this.loop = loop
+    this.journal = journal
+    this.agentStates = agentStates
+    this.ready = ready
+
+    // From the mailboxes to the threads.
+    const replies = new ReplyLane({ directory, frames, loop, ready })
+    const { maxConcurrentAgents: most } = options
+    const gate = most === undefined ? OPEN_GATE : new Permits({ limits, ready, repairs, team }, most)
+    const roster = (run: RunState) => provisioning.roster(run)
+    const runNotices = new RunNotices({ agentStates, frames, roster })
+    const stopGrace = new StopGrace({ clock, abandon: (cell, envelope) => this.cancellation.abandon(cell, envelope) })
+    const dispatcher = new Dispatcher({
+      clock,
+      frames,
+      gate,
+      journal,
+      limits,
+      loop,
+      ready,
+      runNotices,
+      stopGrace,
     })
-    this.router = new Router(this)
-    this.admission = new Admission(this)
-    this.mailboxRoom = new MailboxRoom(this)
-    this.verdicts = new Verdicts(this)
-    this.held = new HeldTasks(this)
-    this.sends = new HostSends(this)
-    this.copies = new Copies(this)
-    this.settlement = new Settlement(this)
-    this.withdrawals = new Withdrawals(this)
-    this.delivery = new Delivery(this)
-    this.lives = new Lives(this)
-    this.deaths = new Deaths(this)
-    this.redelivery = new Redelivery(this)
-    this.pauses = new DeadlinePauses(this)
-    this.sharedWords = new SharedWords(this)
-    this.syncPoints = new SyncPoints(this)
-    this.boards = new Boards(this, options.blackboard ?? { scope: false, waitTimeoutMs: 600_000 })
-    const ask = asksPerson(this, options.hasHandle ?? (() => true))
-    this.tools = new HostTools(this, ask)
-    this.calls = new HostCalls(this)
-    for (const { verbs } of [this.boards, this.syncPoints, this.tools, new Handoffs(this), new Reassignments(this)])
-      this.calls.register(verbs)
-    this.calls.register([...personVerbs(ask), ...watchVerbs(this), ...decisionVerbs(this), ...escalationVerbs(this)])
+    this.replies = replies
+    this.gate = gate
+    this.dispatcher = dispatcher
+
+    // What waits, and who waits for it.
+    const requests = new Requests({ directory, frames, journal, loop, replies })
+    const receipts = new Receipts({ directory, frames, journal, replies, requests })
+    const blocked = new BlockedTasks()
+    const admit = (callee: Cell) => this.mailboxes.admit(callee)
+    const sharedWords = new SharedWords({ admit, clock, directory, loop, repairs, team })
+    const mailboxes = new Mailboxes({
+      blocked,
+      clock,
+      directory,
+      journal,
+      ready,
+      receipts,
+      requests,
+      sharedWords,
+      team,
+    })
+    this.requests = requests
+    this.receipts = receipts
+    this.blocked = blocked
+    this.sharedWords = sharedWords
+    this.mailboxes = mailboxes
+
+    // How turns end.
+    const cancellation = new Cancellation({
+      blocked,
+      directory,
+      dispatcher,
+      frames,
+      journal,
+      logger,
+      loop,
+      mailboxes,
+      requests,
+    })
+    const redelivery = new Redelivery({ cancellation, dispatcher, gate, ready, requests })
+    const commits = new Commits({
+      agentStates,
+      cancellation,
+      clock,
+      directory,
+      gate,
+      journal,
+      logger,
+      mailboxes,
+      ready,
+      redelivery,
+      requests,
+    })
+    this.cancellation = cancellation
+    this.redelivery = redelivery
+    this.commits = commits
+
+    // What gets in.
+    const delegations = new Delegations({ clock, requests, bound: options.delegationBound ?? DELEGATION_BOUND })
+    const admission = new Admission({
+      blocked,
+      cancellation,
+      delegations,
+      directory,
+      loop,
+      mailboxes,
+      receipts,
+      requests,
+      team,
+    })
+    const hostMessages = new HostMessages({ admission, directory, frames, journal, loop, team })
+    const broadcasts = new Broadcasts({ directory, hostMessages, receipts })
+    this.delegations = delegations
+    this.admission = admission
+    this.hostMessages = hostMessages
+    this.broadcasts = broadcasts
+
+    // What the host does for the agents.
+    const calls = new HostCalls({ clock, frames, journal, logger, replies })
+    const pauses = new DeadlinePauses({ clock, directory, requests })
+    const syncPoints = new SyncPoints({ clock, directory, frames, journal })
+    const boards = new Boards(
+      { admission, clock, directory, frames, journal, logger, runs, team },
+      options.blackboard ?? { scope: false, waitTimeoutMs: 600_000 },
+    )
+    const ask = asksPerson({ clock, frames, journal, loop, pauses }, options.hasHandle ?? (() => true))
+    const tools = new HostTools({ clock, journal, logger }, ask)
+    const moving = { cancellation, delegations, directory, hostMessages, journal, requests }
+    for (const { verbs } of [boards, syncPoints, tools, new Handoffs(moving), new Reassignments(moving)])
+      calls.register(verbs)
+    calls.register(personVerbs(ask))
+    calls.register(watchVerbs({ directory, hostMessages, runs }))
+    calls.register(decisionVerbs({ journal }))
+    calls.register(escalationVerbs({ directory }))
+    this.calls = calls
+    this.pauses = pauses
+    this.syncPoints = syncPoints
+    this.boards = boards
+    this.tools = tools
+
+    // The lives of the agents.
+    const foreign = new ForeignFrames({ directory, journal, logger, mailboxes, names, receipts, requests })
+    const router = new Router({
+      admission,
+      broadcasts,
+      calls,
+      cancellation,
+      commits,
+      directory,
+      dispatcher,
+      foreign,
+      frames,
+      journal,
+      logger,
+      replies,
+      runs,
+    })
+    const exits = new Exits({
+      cannotStart: (cell, error) => this.lifecycle.cannotStart(cell, error),
+      clock,
+      directory,
+      gate,
+      journal,
+      logger,
+      loop,
+      mailboxes,
+      redelivery,
+      router,
+      runs,
+    })
+    this.router = router
+    this.exits = exits
+    this.lifecycle = new Lifecycle({
+      cancellation,
+      clock,
+      directory,
+      exits,
+      journal,
+      logger,
+      loop,
+      mailboxes,
+      provisioning,
+      ready,
+      receipts,
+      router,
+      team,
+    })
     for (const part of options.parts) this.attach(part)
   }
 
@@ -173,78 +354,32 @@ export class Supervisor implements Core {
     })
   }
 
-  // ---- who is there
-
-  cell(name: string, run?: RunState): Cell | undefined {
-    return this.directory.cell(name, run)
-  }
-
-  agents(run?: RunState): Cell[] {
-    return this.directory.agents(run)
-  }
-
-  name(index: number): string {
-    return this.directory.name(index)
-  }
-
-  names(): string[] {
-    return this.directory.names()
-  }
-
-  runId(index: number): string {
-    return this.runs.idOf(index)
-  }
-
-  get shortestQueueMs(): number | undefined {
-    return this.directory.shortestQueueMs
-  }
-
-  // ---- the tick
-
-  /** Something may be there: look now, or as soon as the present look is over. */
-  kick(): void {
-    if (this.journal.isTelling)
-      this.wake() // what is being told has to be told to its end first
-    else if (!this.#ticking) this.#tick()
-  }
-
-  /** Look in a later turn of the event loop. */
-  wake(): void {
-    if (this.#ticking || this.#scheduled || this.closed) return // the tick looks again by itself
-    this.#scheduled = true
-    this.clock.defer(() => {
-      this.#scheduled = false
-      if (!this.#ticking) this.#tick()
-    })
-  }
-
-  #tick(): void {
-    this.#ticking = true
-    this.ticks += 1
-    const { words } = this.team
+  /** Looks at what the threads have written; true: there is more. */
+  #look(): boolean {
+    const { dispatcher, gate, journal, loop, ready, team } = this
+    const { words } = team
     Atomics.store(words, HOST_ASLEEP, 0)
     let more = true
-    for (let looks = 0; more && looks < LOOKS && !this.closed; ) {
+    for (let looks = 0; more && looks < LOOKS && !loop.closed; ) {
       Atomics.store(words, HOST_CALLED, 0)
       while (more && looks++ < LOOKS) {
         more = this.#drain()
-        if (more) this.delivery.hurry()
+        if (more) dispatcher.hurry()
       }
-      this.gate.reconsider()
+      gate.reconsider()
       do {
-        this.delivery.flush()
-        this.journal.tell()
-      } while (this.journal.hasNews || this.delivery.waiting)
+        dispatcher.flush()
+        journal.tell()
+      } while (journal.hasNews || !ready.isEmpty)
       more ||= !this.#sleep()
     }
-    this.#ticking = false
-    if (more) this.wake()
+    return more
   }
 
   /** Takes a share of what each agent has written; true: somebody has more. */
   #drain(): boolean {
     let more = false
-    for (const cell of this.actors) if (cell.life && this.router.drain(cell, cell.life)) more = true
+    for (const cell of this.directory.actors) if (cell.life && this.router.drain(cell, cell.life)) more = true
     return more
   }
 
@@ -252,21 +387,20 @@ export class Supervisor implements Core {
   #sleep(): boolean {
     const { words } = this.team
     Atomics.store(words, HOST_ASLEEP, 1)
-    if (Atomics.load(words, HOST_CALLED) === 0 && !this.delivery.roomAgain()) return true
+    if (Atomics.load(words, HOST_CALLED) === 0 && !this.dispatcher.roomAgain()) return true
     Atomics.store(words, HOST_ASLEEP, 0)
     return false
   }
 
+  /** A wait in that run, or the run, has come to its end by its time alone. */
   overdue(run: RunState): void {
     for (const part of this.#parts) part.overdue(run)
   }
 
-  // ---- the end
-
   /** After all lives have ended: nothing is left that could wake the process. */
   close(): void {
     this.journal.tell()
-    this.closed = true
+    this.loop.closed = true
     for (const part of this.#parts) part.close()
     this.clock.cancelTimers()
     this.journal.close()

@@ -7,12 +7,14 @@
  * too. With the heartbeat comes how much a thread holds outside of its heap, where that has a limit; Node is asked as well.
  */
 import { url as inspectorUrl } from 'node:inspector'
-import type { Timer } from '../../clock.ts'
+import type { Scheduler, Timer } from '../../clock.ts'
 import { AgentCrashedError } from '../../errors.ts'
 import { BEAT, EXTERNAL_KIB } from '../../mailbox/window.ts'
+import type { SharedWords } from '../mailboxes/shared-words.ts'
+import type { AgentDirectory } from '../state/agent-directory.ts'
 import type { Cell } from '../state/cell.ts'
-import type { Part } from '../state/core.ts'
 import type { Life } from '../state/life.ts'
+import type { Reader } from '../state/reader.ts'
 import { Silence } from '../threads/silence.ts'
 
 /** How often a thread is asked whose memory has a limit: what it takes meanwhile is beyond it. */
@@ -31,8 +33,13 @@ const beatMs = ({ settings: { supervision, maxExternalMb } }: Cell): number => {
   return supervision.watchdogMs === false ? memoryMs : Math.min(supervision.watchdogMs / 4, memoryMs)
 }
 
-export const watchdog: Part = (core) => {
-  const { clock, deaths } = core
+interface Needs {
+  readonly clock: Scheduler
+  readonly directory: AgentDirectory
+  readonly sharedWords: SharedWords
+}
+
+export const watchdog = ({ clock, directory, sharedWords }: Needs): Reader => {
   const silences = new WeakMap<Life, Silence>()
   let timer: Timer | undefined
   let checkedAt = 0
@@ -40,30 +47,30 @@ export const watchdog: Part = (core) => {
   const limited: Cell[] = []
   let seen = 0
 
-  const wordsMs = () => (core.cells.some(({ settings }) => settings.untrusted) ? UNTRUSTED_MS : core.sharedWords.lookMs)
+  const wordsMs = () => (directory.cells.some(({ settings }) => settings.untrusted) ? UNTRUSTED_MS : sharedWords.lookMs)
 
   const watched = () =>
-    core.actors.filter(
+    directory.actors.filter(
       (cell) => cell.life?.thread.isolated && cell.mailbox.handed.size > 0 && Number.isFinite(beatMs(cell)),
     )
 
   /** A turn is open whose frames the host may not hear of, be it that of a script in the host itself, and there is a thread that may be to blame. */
   const mayBeUnheard = () =>
     Number.isFinite(wordsMs()) &&
-    core.actors.some(({ mailbox }) => mailbox.handed.size > 0) &&
-    core.actors.some(({ life }) => life?.thread.isolated)
+    directory.actors.some(({ mailbox }) => mailbox.handed.size > 0) &&
+    directory.actors.some(({ life }) => life?.thread.isolated)
 
   /** What the threads have told of themselves lately. */
   const weigh = () => {
-    for (; seen < core.cells.length; seen++) {
-      const cell = core.cells[seen]!
+    for (; seen < directory.cells.length; seen++) {
+      const cell = directory.cells[seen]!
       if (cell.settings.maxExternalMb !== null) limited.push(...cell.instances)
     }
     for (const cell of limited) {
       const limit = cell.settings.maxExternalMb!
       if (!cell.life) continue
       const held = Atomics.load(cell.life.window.words, EXTERNAL_KIB) / 1_024
-      if (held > limit) deaths.kill(cell, tooMuch(cell.name, held, limit))
+      if (held > limit) cell.life.kill(tooMuch(cell.name, held, limit))
     }
   }
 
@@ -74,12 +81,12 @@ export const watchdog: Part = (core) => {
     if (held === undefined || cell.life !== life) return
     const heldMb = held / 2 ** 20
     const limit = cell.settings.maxExternalMb!
-    if (heldMb > mostWithGarbage(limit)) deaths.kill(cell, tooMuch(cell.name, heldMb, limit))
+    if (heldMb > mostWithGarbage(limit)) cell.life?.kill(tooMuch(cell.name, heldMb, limit))
   }
 
   const check = () => {
     timer = undefined
-    core.sharedWords.look()
+    sharedWords.look()
     weigh()
     for (const cell of limited) if (cell.mailbox.handed.size > 0) void weighBlocked(cell)
     const now = clock.monotonic()
@@ -104,7 +111,7 @@ export const watchdog: Part = (core) => {
       silence.add(passedMs, mostMs, life.thread.times())
       if (silence.isStuck(limit)) {
         life.starved = silence.isDoubtful(limit)
-        return deaths.kill(cell, stuck(cell.name, limit, silence))
+        return life.kill(stuck(cell.name, limit, silence))
       }
     }
     life.thread.ring()
@@ -112,8 +119,8 @@ export const watchdog: Part = (core) => {
 
   /** Of all agents, not of those with a turn now: one that begins later may have less time. */
   const interval = () => {
-    let least = Math.min(wordsMs(), core.sharedWords.lookMs)
-    for (const cell of core.cells) least = Math.min(least, beatMs(cell))
+    let least = Math.min(wordsMs(), sharedWords.lookMs)
+    for (const cell of directory.cells) least = Math.min(least, beatMs(cell))
     return least
   }
 

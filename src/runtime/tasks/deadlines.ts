@@ -1,31 +1,42 @@
 /** A task that has a deadline is waited for until then, wherever it is: who gave it gets `RequestTimeoutError`. */
 import type { AgentTask } from '../../actors/definition/task.ts'
-import type { Timer } from '../../clock.ts'
+import type { Scheduler, Timer } from '../../clock.ts'
 import { RequestTimeoutError } from '../../errors.ts'
-import type { Part } from '../state/core.ts'
-import { openRequest } from '../state/open-request.ts'
+import type { BlockedTasks } from '../mailboxes/blocked-tasks.ts'
+import type { Requests } from '../mailboxes/requests.ts'
+import type { HostLoop } from '../state/host-loop.ts'
+import type { Reader } from '../state/reader.ts'
+import type { Cancellation } from '../turns/cancellation.ts'
 import { isDone } from './task-board.ts'
+
+interface Needs {
+  readonly blocked: BlockedTasks
+  readonly cancellation: Cancellation
+  readonly clock: Scheduler
+  readonly loop: HostLoop
+  readonly requests: Requests
+}
 
 /** The longest that a timer takes. */
 const LONGEST = 2 ** 31 - 1
 
-export const taskDeadlines: Part = (core) => {
+export const taskDeadlines = (needs: Needs): Reader => {
   const timers = new Map<string, Timer>()
 
   const arm = (task: AgentTask, deadline: number) => {
-    const waitMs = Math.max(0, deadline - core.clock.now())
+    const waitMs = Math.max(0, deadline - needs.clock.now())
     const ring = () => {
       timers.delete(task.id)
       if (waitMs > LONGEST) return arm(task, deadline)
       expire(task)
-      core.wake()
+      needs.loop.wake()
     }
-    timers.set(task.id, core.clock.timer(Math.min(waitMs, LONGEST), ring, true))
+    timers.set(task.id, needs.clock.timer(Math.min(waitMs, LONGEST), ring, true))
   }
 
   /** What kept the task from beginning. */
   const awaited = (id: string) => {
-    const held = core.held.get(id)
+    const held = needs.blocked.get(id)
     if (!held) return undefined
     const { tasks } = held.envelope.run
     const names = Array.from(held.waitsFor, (each) => `${each} of "${tasks.get(each)?.assignedTo}"`)
@@ -33,7 +44,7 @@ export const taskDeadlines: Part = (core) => {
   }
 
   const expire = ({ id, assignedTo, deadline }: AgentTask) => {
-    const request = openRequest(core, id)
+    const request = needs.requests.withId(id)
     if (!request) return
     const why = awaited(id) ?? 'Give it more time, or cut the task into smaller ones.'
     const error = new RequestTimeoutError(`Agent "${assignedTo}" has not done its task by the deadline. ${why}`, {
@@ -42,8 +53,7 @@ export const taskDeadlines: Part = (core) => {
       deadline,
       tried: request.tried,
     })
-    core.settlement.answerWithError(request, error)
-    core.withdrawals.withdraw(request.callee, request.envelope, error)
+    needs.cancellation.fail(request.callee, request.envelope, error)
   }
 
   return {

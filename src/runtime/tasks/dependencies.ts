@@ -5,15 +5,30 @@
  */
 
 import type { AgentTask } from '../../actors/definition/task.ts'
-import { DelegationRefusedError, DependencyFailedError } from '../../errors.ts'
+import { DelegationRefusedError, DependencyFailedError, type DramatisError } from '../../errors.ts'
 import { idOf } from '../../mailbox/frame-id.ts'
+import type { Admission } from '../admission/admission.ts'
 import { chainOf } from '../admission/chain.ts'
+import type { BlockedTasks } from '../mailboxes/blocked-tasks.ts'
+import type { Requests } from '../mailboxes/requests.ts'
 import type { HeldTask } from '../state/cell.ts'
-import type { Core, Part } from '../state/core.ts'
+import type { Journal } from '../state/journal.ts'
+import type { Reader } from '../state/reader.ts'
 import type { RunState } from '../state/run-state.ts'
+import type { RunTable } from '../state/run-table.ts'
+import type { Cancellation } from '../turns/cancellation.ts'
 import { isDone, move } from './task-board.ts'
 
-export const taskDependencies: Part = (core) => {
+interface Needs {
+  readonly admission: Admission
+  readonly blocked: BlockedTasks
+  readonly cancellation: Cancellation
+  readonly journal: Journal
+  readonly requests: Requests
+  readonly runs: RunTable
+}
+
+export const taskDependencies = (needs: Needs): Reader => {
   /** By the id of a task that is not done: the ids of those that wait for it. */
   const waiting = new Map<string, Set<string>>()
 
@@ -25,19 +40,23 @@ export const taskDependencies: Part = (core) => {
   }
 
   const begin = (run: RunState, task: AgentTask) => {
-    const held = core.held.get(task.id)
+    const held = needs.blocked.get(task.id)
     if (!held) return
-    const above = idsAbove(core, held)
+    const above = idsAbove(needs, held)
     for (const id of task.dependencies) {
       const dependency = lastOf(run, id)
-      if (!dependency) return core.held.fail(held, unknown(task, id))
-      if (above.has(dependency.id)) return core.held.fail(held, circular(task, dependency))
+      if (!dependency) return fail(held, unknown(task, id))
+      if (above.has(dependency.id)) return fail(held, circular(task, dependency))
       if (!isDone(dependency.status)) wait(held, task, dependency)
-      else if (dependency.status !== 'completed') return core.held.fail(held, failed(task, dependency))
+      else if (dependency.status !== 'completed') return fail(held, failed(task, dependency))
     }
-    if (held.waitsFor.size === 0) core.admission.release(held)
-    else move(core, run, task, 'blocked')
+    if (held.waitsFor.size === 0) needs.admission.release(held)
+    else move(needs, run, task, 'blocked')
   }
+
+  /** It will not be done: who gave it is told why. */
+  const fail = ({ callee, envelope }: HeldTask, error: DramatisError) =>
+    needs.cancellation.fail(callee, envelope, error)
 
   const done = (run: RunState, { id }: AgentTask) => {
     const dependents = waiting.get(id)
@@ -45,14 +64,14 @@ export const taskDependencies: Part = (core) => {
     waiting.delete(id)
     const dependency = lastOf(run, id)!
     for (const each of dependents) {
-      const [held, task] = [core.held.get(each), run.tasks.get(each)]
+      const [held, task] = [needs.blocked.get(each), run.tasks.get(each)]
       if (!held || !task) continue // it was withdrawn meanwhile
       held.waitsFor.delete(id)
       if (!isDone(dependency.status)) wait(held, task, dependency)
-      else if (dependency.status !== 'completed') core.held.fail(held, failed(task, dependency))
+      else if (dependency.status !== 'completed') fail(held, failed(task, dependency))
       else if (held.waitsFor.size === 0) {
-        move(core, run, task, 'assigned')
-        core.admission.release(held)
+        move(needs, run, task, 'assigned')
+        needs.admission.release(held)
       }
     }
   }
@@ -61,7 +80,7 @@ export const taskDependencies: Part = (core) => {
     next(batch) {
       for (const record of batch) {
         if (record.kind !== 'task') continue
-        const run = core.runs.get(record.run)
+        const run = needs.runs.get(record.run)
         if (!run) continue
         if (isDone(record.task.status)) done(run, record.task)
         else if (record.previous === null && record.task.dependencies.length > 0) begin(run, record.task)
@@ -82,9 +101,9 @@ function lastOf(run: RunState, id: string): AgentTask | undefined {
 }
 
 /** The tasks whose turns wait for that one. */
-function idsAbove(core: Core, { envelope }: HeldTask): Set<string> {
-  const request = core.settlement.requestOf(envelope)
-  const chain = request ? [...chainOf(core, request.caller, request.turn)] : []
+function idsAbove(needs: Needs, { envelope }: HeldTask): Set<string> {
+  const request = needs.requests.of(envelope)
+  const chain = request ? [...chainOf(needs.requests, request.caller, request.turn)] : []
   return new Set(chain.map((link) => idOf(link.envelope.memory, link.envelope.at)))
 }
 

@@ -2,16 +2,23 @@
 import type { Verb } from '../../actors/definition/trust.ts'
 import type { EscalationView } from '../../actors/turn/escalate.ts'
 import { managersOf } from '../admission/managers.ts'
-import type { Core } from '../state/core.ts'
-import { stepsOf } from '../state/turn-steps.ts'
+import type { AgentDirectory } from '../state/agent-directory.ts'
+import { stepsOf } from '../state/attempt-log.ts'
 import type { HostVerb } from '../verbs/host-verb.ts'
 
-export const escalationVerbs = (core: Core): [Verb, HostVerb][] => [
+interface Needs {
+  readonly directory: AgentDirectory
+}
+
+export const escalationVerbs = (needs: Needs): [Verb, HostVerb][] => [
   [
     'managers',
     (_args, { cell, run, turn }): EscalationView => {
       const own = cell.holderOf(turn)?.mailbox.handed.get(turn)
-      return { managers: managersOf(core, cell, run), done: own ? stepsOf(core, cell, own) : [] }
+      return {
+        managers: managersOf(needs.directory, cell, run),
+        done: own ? stepsOf(cell, own, (index) => needs.directory.name(index)) : [],
+      }
     },
   ],
 ]

@@ -17,16 +17,29 @@ import { idOf } from '../../mailbox/frame-id.ts'
 import type { Envelope } from '../../mailbox/mailbox.ts'
 import type { Memory } from '../../mailbox/memory.ts'
 import { onAbort } from '../../on-abort.ts'
-import { handoffRefusal } from '../admission/delegation.ts'
+import type { Delegations } from '../admission/delegation.ts'
+import type { HostMessages } from '../admission/host-messages.ts'
 import type { Question } from '../log/host-frames.ts'
 import type { HandoffStep } from '../log/records.ts'
+import type { Requests } from '../mailboxes/requests.ts'
 import { offered } from '../mailboxes/task-offer.ts'
+import type { AgentDirectory } from '../state/agent-directory.ts'
+import { stepsOf } from '../state/attempt-log.ts'
 import { type Cell, NO_TURN, type OpenRequest } from '../state/cell.ts'
-import type { Core } from '../state/core.ts'
+import type { Journal } from '../state/journal.ts'
 import type { RunState } from '../state/run-state.ts'
-import { stepsOf } from '../state/turn-steps.ts'
+import type { Cancellation } from '../turns/cancellation.ts'
 import { cutOffAfterHandoff } from '../turns/redelivery.ts'
 import type { HostVerb } from '../verbs/host-verb.ts'
+
+interface Needs {
+  readonly delegations: Delegations
+  readonly cancellation: Cancellation
+  readonly directory: AgentDirectory
+  readonly hostMessages: HostMessages
+  readonly journal: Journal
+  readonly requests: Requests
+}
 
 /** One handoff on its way: whose turn gives its duty away, and to whom. */
 interface Handoff {
@@ -40,12 +53,12 @@ interface Handoff {
 const BY_TARGET: ReadonlySet<HandoffStep> = new Set(['acknowledged', 'declined', 'proceeding'])
 
 export class Handoffs {
-  readonly #core: Core
+  readonly #needs: Needs
   /** Those that are not acknowledged yet, by the message to the target. */
   readonly #offers = new Map<Envelope<RunState>, () => void>()
 
-  constructor(core: Core) {
-    this.#core = core
+  constructor(needs: Needs) {
+    this.#needs = needs
   }
 
   get verbs(): [Verb, HostVerb][] {
@@ -63,8 +76,8 @@ export class Handoffs {
     const summary = String(request.summary ?? this.#summary(from, own, request))
     const name = String(request.to)
     this.#record('summarized', { run, from, own, name }, { summary })
-    const to = this.#core.directory.require(name, run)
-    const refusal = handoffRefusal(this.#core, from, to, turn, offered(request.offer))
+    const to = this.#needs.directory.require(name, run)
+    const refusal = this.#needs.delegations.refusalOfHandoff(from, to, turn, offered(request.offer))
     if (refusal) throw refusal
     const handoff: Handoff = { run, from, own, name, to }
     this.#record('identified', handoff)
@@ -74,7 +87,7 @@ export class Handoffs {
   #record(step: HandoffStep, { run, from, own, name }: Omit<Handoff, 'to'>, fields: { summary?: string } = {}): void {
     const agent = BY_TARGET.has(step) ? name : from.name
     const messageId = idOf(own.memory, own.at)
-    this.#core.journal.record(run, {
+    this.#needs.journal.record(run, {
       kind: 'handoff',
       step,
       agent,
@@ -119,16 +132,16 @@ export class Handoffs {
           return reject(failure)
         }
         accept()
-        const duty = this.#core.settlement.requestOf(offer!.envelope)
-        if (duty) this.#core.settlement.conclude(duty, memory, at)
+        const duty = this.#needs.requests.of(offer!.envelope)
+        if (duty) this.#needs.requests.conclude(duty, memory, at)
       }
       const stop = onAbort(signal, () => {
-        if (offer) this.#core.withdrawals.cancel(from, offer.correlation, withdrawn(from, to))
+        if (offer) this.#needs.cancellation.cancel(from, offer.correlation, withdrawn(from, to))
         close()
         reject(withdrawn(from, to))
       })
       this.#record('requested', handoff)
-      offer = this.#core.sends.ask(to, run, question, settle, from)
+      offer = this.#needs.hostMessages.ask({ target: to, run, question, settle, sender: from })
       if (!offer || !isOpen) return
       offer.turn = own.turn // until then it is the source that waits
       offer.offers = true
@@ -138,21 +151,21 @@ export class Handoffs {
 
   /** Who asked the source waits for the target from now on. */
   #move(from: Cell, own: Envelope<RunState>, offer: OpenRequest): void {
-    const { settlement, withdrawals } = this.#core
-    const duty = settlement.requestOf(own)
+    const { cancellation, requests } = this.#needs
+    const duty = requests.of(own)
     own.handedOff = true
     own.run.handoffs += 1
     own.run.successors.set(idOf(own.memory, own.at), idOf(offer.envelope.memory, offer.envelope.at))
-    if (duty) settlement.move(duty, offer)
+    if (duty) requests.move(duty, offer)
     else offer.turn = NO_TURN
     // It was cut off meanwhile, and cannot come again within the turn that it ran in: that one waits for the target now.
     if (own.within && from.holderOf(own.turn)?.life?.begun(own) !== true)
-      withdrawals.withdraw(from, own, cutOffAfterHandoff(from.name))
+      cancellation.withdraw(from, own, cutOffAfterHandoff(from.name))
   }
 
   /** Nobody had asked the source, so nobody hears that it came to nothing. */
   #ended({ run }: Handoff, { envelope }: OpenRequest, failure: DramatisError | undefined): void {
-    if (failure) this.#core.journal.deadLetter(run, envelope.memory, envelope.at, 'failed', [failure])
+    if (failure) this.#needs.journal.deadLetter(run, envelope.memory, envelope.at, 'failed', [failure])
   }
 
   #question({ run, from, own }: Handoff, request: Partial<HandoffRequest>, summary: string): Question {
@@ -173,7 +186,7 @@ export class Handoffs {
 
   /** Where the source has not summed up what there is: the task, and what its turn has done. */
   #summary(from: Cell, own: Envelope<RunState>, { description }: Partial<HandoffRequest>): string {
-    const done = stepsOf(this.#core, from, own)
+    const done = stepsOf(from, own, (index) => this.#needs.directory.name(index))
     return `${description} ${done.length === 0 ? 'Nothing was done yet.' : `Done so far: ${done.join(', ')}.`}`
   }
 }

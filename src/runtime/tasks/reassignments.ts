@@ -14,14 +14,25 @@ import type { Envelope } from '../../mailbox/mailbox.ts'
 import type { Memory } from '../../mailbox/memory.ts'
 import type { AgentMessage } from '../../mailbox/message.ts'
 import { onAbort } from '../../on-abort.ts'
-import { reassignRefusal } from '../admission/delegation.ts'
+import type { Delegations } from '../admission/delegation.ts'
+import type { HostMessages } from '../admission/host-messages.ts'
 import type { Question } from '../log/host-frames.ts'
 import type { HostRecord } from '../log/records.ts'
 import { framesOf } from '../log/run-log.ts'
+import type { AgentDirectory } from '../state/agent-directory.ts'
 import type { Cell, OpenRequest } from '../state/cell.ts'
-import type { Core } from '../state/core.ts'
+import type { Journal } from '../state/journal.ts'
 import { directoryOf, type RunState } from '../state/run-state.ts'
+import type { Cancellation } from '../turns/cancellation.ts'
 import type { HostVerb } from '../verbs/host-verb.ts'
+
+interface Needs {
+  readonly delegations: Delegations
+  readonly cancellation: Cancellation
+  readonly directory: AgentDirectory
+  readonly hostMessages: HostMessages
+  readonly journal: Journal
+}
 
 type Step = Extract<HostRecord, { kind: 'reassignment' }>['step']
 
@@ -34,10 +45,10 @@ interface Reassignment {
 }
 
 export class Reassignments {
-  readonly #core: Core
+  readonly #needs: Needs
 
-  constructor(core: Core) {
-    this.#core = core
+  constructor(needs: Needs) {
+    this.#needs = needs
   }
 
   get verbs(): [Verb, HostVerb][] {
@@ -48,10 +59,10 @@ export class Reassignments {
   async reassign(from: Cell, run: RunState, turn: number, given: object, signal: AbortSignal): Promise<AgentMessage> {
     const request = given as Partial<ReassignRequest>
     const own = from.holderOf(turn)?.mailbox.handed.get(turn)
-    const by = this.#core.directory.require(String(request.by), run)
-    const to = this.#core.directory.require(String(request.to), run)
+    const by = this.#needs.directory.require(String(request.by), run)
+    const to = this.#needs.directory.require(String(request.to), run)
     if (!own || !hasDecided(from, own, by, to)) throw notDecided(from, by, to)
-    const refusal = reassignRefusal(this.#core, by, from, to, turn)
+    const refusal = this.#needs.delegations.refusalOfReassignment(by, from, to, turn)
     if (refusal) throw refusal
     return this.#ask({ from, own, by, to }, questionOf(request, own), signal)
   }
@@ -59,7 +70,7 @@ export class Reassignments {
   #record(step: Step, { from, own, by, to }: Reassignment): void {
     const messageId = idOf(own.memory, own.at)
     const names = { agent: by.name, from: from.name, to: to.name }
-    this.#core.journal.record(own.run, { kind: 'reassignment', step, ...names, turn: own.turn, messageId })
+    this.#needs.journal.record(own.run, { kind: 'reassignment', step, ...names, turn: own.turn, messageId })
   }
 
   #ask(reassignment: Reassignment, question: Question, signal: AbortSignal): Promise<AgentMessage> {
@@ -77,18 +88,18 @@ export class Reassignments {
         stop()
         run.successors.set(idOf(own.memory, own.at), idOf(memory, at))
         this.#record('done', reassignment)
-        resolve(decodeMessage(memory, at, directoryOf(run, this.#core)))
+        resolve(decodeMessage(memory, at, directoryOf(run, this.#needs.directory)))
       }
       const stop = onAbort(signal, () => {
         const reason = new CancelledError(`The task of "${from.name}" is not wanted of "${to.name}" any more.`, {
           agent: to.name,
           from: from.name,
         })
-        if (offer) this.#core.withdrawals.cancel(from, offer.correlation, reason)
+        if (offer) this.#needs.cancellation.cancel(from, offer.correlation, reason)
         fail(reason)
       })
       this.#record('requested', reassignment)
-      offer = this.#core.sends.ask(to, run, question, settle, from, by)
+      offer = this.#needs.hostMessages.ask({ target: to, run, question, settle, sender: from, giver: by })
       if (offer) offer.turn = own.turn
     })
   }

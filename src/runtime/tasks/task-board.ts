@@ -19,10 +19,20 @@ import { readBody } from '../../mailbox/frame-body.ts'
 import { idOf } from '../../mailbox/frame-id.ts'
 import type { Memory } from '../../mailbox/memory.ts'
 import { offered, offeredIn } from '../mailboxes/task-offer.ts'
-import { type Core, ORCHESTRATOR_INDEX, type Part } from '../state/core.ts'
+import type { AgentDirectory } from '../state/agent-directory.ts'
+import { ORCHESTRATOR_INDEX } from '../state/agent-directory.ts'
+import type { Journal } from '../state/journal.ts'
+import type { Reader } from '../state/reader.ts'
 import type { RunState } from '../state/run-state.ts'
+import type { RunTable } from '../state/run-table.ts'
 
-export const tasks: Part = (core) => {
+interface Needs {
+  readonly directory: AgentDirectory
+  readonly journal: Journal
+  readonly runs: RunTable
+}
+
+export const tasks = (needs: Needs): Reader => {
   const frame = (run: RunState, memory: Memory, at: number) => {
     const kind = kindOf(memory, at)
     if (kind === REQUEST) {
@@ -43,7 +53,7 @@ export const tasks: Part = (core) => {
     const task: AgentTask = {
       id: idOf(memory, at),
       description: content,
-      assignedTo: name ?? core.name(recipientOf(memory, at)),
+      assignedTo: name ?? needs.directory.name(recipientOf(memory, at)),
       status: 'assigned',
       priority: priorityOf(memory, at),
       result: null,
@@ -52,9 +62,9 @@ export const tasks: Part = (core) => {
     const open = run.openTasks.get(giver) ?? new Map<number, string>()
     run.openTasks.set(giver, open.set(correlationOf(memory, at), task.id))
     run.tasks.set(task.id, task)
-    core.journal.record(run, { kind: 'task', task, previous: null })
+    needs.journal.record(run, { kind: 'task', task, previous: null })
     const parent = run.tasks.get(task.parentTask ?? '')
-    if (parent?.assignedTo === core.name(giver)) block(run, parent)
+    if (parent?.assignedTo === needs.directory.name(giver)) block(run, parent)
   }
 
   /** By somebody else, if it was handed off: then it is the answer to the task that it became. */
@@ -79,29 +89,29 @@ export const tasks: Part = (core) => {
   const block = (run: RunState, parent: AgentTask) => {
     if (isDone(parent.status)) return
     run.delegated.set(parent.id, (run.delegated.get(parent.id) ?? 0) + 1)
-    if (parent.status !== 'blocked') move(core, run, parent, 'blocked')
+    if (parent.status !== 'blocked') move(needs, run, parent, 'blocked')
   }
 
   const done = (run: RunState, task: AgentTask, status: TaskStatus, result: unknown = null) => {
-    move(core, run, task, status, result)
+    move(needs, run, task, status, result)
     const parent = run.tasks.get(task.parentTask ?? '')
     const open = parent && run.delegated.get(parent.id)
     if (!parent || open === undefined) return
     if (open > 1) return void run.delegated.set(parent.id, open - 1)
     run.delegated.delete(parent.id)
-    if (parent.status === 'blocked') move(core, run, parent, 'in_progress')
+    if (parent.status === 'blocked') move(needs, run, parent, 'in_progress')
   }
 
   return {
     next(batch) {
       for (const record of batch) {
-        const run = core.runs.get(record.run)
+        const run = needs.runs.get(record.run)
         if (!run) continue
         if (record.kind === 'frames')
           for (let at = record.from; at < record.to; at += lengthOf(record.memory, at)) frame(run, record.memory, at)
         else if (record.kind === 'turn.started') {
           const task = run.tasks.get(record.messageId)
-          if (task?.status === 'assigned') move(core, run, task, 'in_progress')
+          if (task?.status === 'assigned') move(needs, run, task, 'in_progress')
         } else if (record.kind === 'message.dead' && record.letter.reason === 'cancelled') {
           const task = openTask(run, record.letter.message.id) // the host has withdrawn it: its giver's turn is to end
           if (task) done(run, task, 'cancelled')
@@ -131,12 +141,12 @@ function openTask(run: RunState, id: string | undefined): AgentTask | undefined 
 }
 
 /** The run has ended before its script did: what was not done will not be. */
-export function cancelOpenTasks(core: Pick<Core, 'journal'>, run: RunState): void {
-  for (const task of [...run.tasks.values()]) if (!isDone(task.status)) move(core, run, task, 'cancelled')
+export function cancelOpenTasks(needs: Pick<Needs, 'journal'>, run: RunState): void {
+  for (const task of [...run.tasks.values()]) if (!isDone(task.status)) move(needs, run, task, 'cancelled')
 }
 
 export function move(
-  core: Pick<Core, 'journal'>,
+  needs: Pick<Needs, 'journal'>,
   run: RunState,
   task: AgentTask,
   status: TaskStatus,
@@ -144,7 +154,7 @@ export function move(
 ): void {
   const moved = { ...task, status, result }
   run.tasks.set(task.id, moved)
-  core.journal.record(run, { kind: 'task', task: moved, previous: task.status })
+  needs.journal.record(run, { kind: 'task', task: moved, previous: task.status })
 }
 
 /** What becomes of a task by the error that it ends in; of all others it has failed. */

@@ -10,11 +10,17 @@ import type { Verb } from '../../actors/definition/trust.ts'
 import { NOBODY, questionOf, type Routed, type RoutedTask } from '../../actors/turn/route.ts'
 import { SIGNS, type Standing, standingOf } from '../admission/capabilities.ts'
 import { type Check, listOf, oneOf, rule, shape, text } from '../checks/checks.ts'
+import type { AgentDirectory } from '../state/agent-directory.ts'
 import { statusOf } from '../state/busiest.ts'
 import type { Cell } from '../state/cell.ts'
-import type { Core } from '../state/core.ts'
+import type { Journal } from '../state/journal.ts'
 import type { RunState } from '../state/run-state.ts'
 import type { HostVerb } from '../verbs/host-verb.ts'
+
+interface Needs {
+  readonly directory: AgentDirectory
+  readonly journal: Journal
+}
 
 /** Tokens that an agent may still use in a run. */
 export type TokensLeft = (run: RunState, cell: Cell) => number
@@ -37,15 +43,15 @@ interface Question {
 }
 
 export class TaskRouter {
-  readonly #core: Core
+  readonly #needs: Needs
   readonly #by: TaskRouting
   readonly #left: TokensLeft
   /** By the agent's name: its place among those that got a task in turn, the last one highest. */
   readonly #turns = new WeakMap<RunState, Map<string, number>>()
 
   /** `by`: where the script does not say. */
-  constructor(core: Core, by: TaskRouting, left: TokensLeft) {
-    this.#core = core
+  constructor(needs: Needs, by: TaskRouting, left: TokensLeft) {
+    this.#needs = needs
     this.#by = by
     this.#left = left
   }
@@ -62,7 +68,7 @@ export class TaskRouter {
     if (by === 'auction') return { bidders: this.#candidates({ task, options }, run) }
     const { able, why } = this.#choose(by, task, options, run)
     const agent = able?.cell.name ?? null
-    this.#core.journal.record(run, {
+    this.#needs.journal.record(run, {
       kind: 'decision',
       question: questionOf(task),
       choice: agent ?? NOBODY,
@@ -87,9 +93,9 @@ export class TaskRouter {
 
   /** Whom the task names. */
   #assigned({ assignedTo }: RoutedTask, { among }: RouteOptions, run: RunState): Choice {
-    const asked = among?.map((name) => this.#core.directory.requirePresent(name, run))
+    const asked = among?.map((name) => this.#needs.directory.requirePresent(name, run))
     if (assignedTo === null) return { able: undefined, why: 'the task is assigned to nobody' }
-    const cell = this.#core.directory.requirePresent(assignedTo, run)
+    const cell = this.#needs.directory.requirePresent(assignedTo, run)
     if (asked && !asked.includes(cell)) return { able: undefined, why: `"${assignedTo}" is not among those asked for` }
     const obstacle = obstacleOf(cell)
     if (obstacle) return { able: undefined, why: `"${cell.name}" ${obstacle}` }
@@ -100,8 +106,8 @@ export class TaskRouter {
   /** Who can get the task, and why the others cannot. */
   #look(task: RoutedTask, { among, inputTypes = [], outputTypes = [] }: RouteOptions, run: RunState) {
     const cells = among
-      ? new Set(among.map((name) => this.#core.directory.requirePresent(name, run)))
-      : this.#core.agents(run)
+      ? new Set(among.map((name) => this.#needs.directory.requirePresent(name, run)))
+      : this.#needs.directory.agents(run)
     const able: Able[] = []
     const others: string[] = []
     for (const cell of cells) {

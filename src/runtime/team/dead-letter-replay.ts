@@ -6,8 +6,8 @@ import { ASKS, SEND, TO_ALL } from '../../mailbox/frame.ts'
 import { idOf } from '../../mailbox/frame-id.ts'
 import type { AgentMessage } from '../../mailbox/message.ts'
 import type { RunBook } from '../runs/runs.ts'
+import { USER_INDEX } from '../state/agent-directory.ts'
 import type { Cell } from '../state/cell.ts'
-import { USER_INDEX } from '../state/core.ts'
 import type { RunState } from '../state/run-state.ts'
 import type { Supervisor } from '../supervision/supervisor.ts'
 
@@ -48,7 +48,7 @@ export class Letters {
       throw cannot(id, `the list has not kept all of it (${metadata.omitted.join(', ')})`, 'Send the message anew.')
     if (typeof recipient !== 'string')
       throw cannot(id, 'it was for several agents and refused for all of them', 'Send the message anew.')
-    const cell = this.#supervisor.cell(recipient, run)
+    const cell = this.#supervisor.directory.cell(recipient, run)
     if (run?.over && run.agents.has(recipient))
       throw cannot(id, `"${recipient}" went with its run`, 'Send the message to another agent.')
     if (cell?.removed)
@@ -58,11 +58,11 @@ export class Letters {
   }
 
   #send(letter: DeadLetter, recipient: Cell): Promise<void> {
-    const { frames, journal, cells } = this.#supervisor
+    const { directory, frames, journal } = this.#supervisor
     const { deadLetters } = journal
     const { message } = letter
     const run = this.#runOf(message)
-    const sender = this.#supervisor.cell(message.sender, run) ?? cells[USER_INDEX]!
+    const sender = directory.cell(message.sender, run) ?? directory.cells[USER_INDEX]!
     const frame = frames.make({
       kind: SEND,
       type: message.type,
@@ -70,7 +70,7 @@ export class Letters {
       sender: sender.index,
       recipient: recipient.index,
       run: run.index,
-      correlation: this.#supervisor.sends.number(),
+      correlation: this.#supervisor.hostMessages.number(),
       content: message.content,
       ...(message.structuredData !== null && { data: JSON.stringify(message.structuredData) }),
       metadata: JSON.stringify({ ...message.metadata, replayOf: letter.id }),
@@ -82,7 +82,7 @@ export class Letters {
     const messageId = idOf(frame.memory, 0)
     deadLetters.replayed.add(messageId)
     return new Promise<void>((resolve, reject) => {
-      this.#supervisor.sends.post(sender, run, frame, (error) => {
+      this.#supervisor.hostMessages.post(sender, run, frame, (error) => {
         if (error) return reject(error)
         deadLetters.replayed.delete(messageId) // before it can die again
         deadLetters.delete(letter.id)

@@ -20,7 +20,7 @@ export function delegateTask(
   return new Promise((resolve, reject) => {
     const settle = (memory: Memory, at: number) => {
       if (isFailure(memory, at)) reject(errorOf(memory, at))
-      else resolve(doneTask(offer, decodeMessage(memory, at, supervisor)))
+      else resolve(doneTask(offer, decodeMessage(memory, at, supervisor.names)))
     }
     const question = {
       type: 'delegate' as const,
@@ -28,6 +28,6 @@ export function delegateTask(
       data: JSON.stringify(structuredData),
       ...(priority !== undefined && { priority }),
     }
-    supervisor.sends.ask(to, runs.ownRun(undefined), question, settle, from)
+    supervisor.hostMessages.ask({ target: to, run: runs.ownRun(undefined), question, settle, sender: from })
   })
 }

@@ -18,9 +18,8 @@ import { remainsOf } from '../../mailbox/remains.ts'
 import { refusalInItsName } from '../admission/trust.ts'
 import type { OwnFrame } from '../log/host-frames.ts'
 import type { RunBook } from '../runs/runs.ts'
+import { USER_INDEX } from '../state/agent-directory.ts'
 import type { Cell } from '../state/cell.ts'
-import { USER_INDEX } from '../state/core.ts'
-import { openRequest } from '../state/open-request.ts'
 import type { RunState } from '../state/run-state.ts'
 import type { Supervisor } from '../supervision/supervisor.ts'
 import { checkUsed, parsed, questionOf, targetsOf } from './outside-message.ts'
@@ -126,12 +125,12 @@ export class Posting {
     if (typeof recipients === 'string') return this.#one(message, run, recipients)
     const to: Address = recipients ? { flags: MANY, names: JSON.stringify(recipients) } : { flags: MANY | TO_ALL }
     const { memory, bytes } = this.#frame(message, run, sender, NOBODY, to.names, to.flags, 0)
-    const { maxMessageBytes } = this.#supervisor.cells[USER_INDEX]!.settings.mailbox
+    const { maxMessageBytes } = this.#supervisor.directory.cells[USER_INDEX]!.settings.mailbox
     if (bytes > maxMessageBytes) throw tooLarge(bytes, maxMessageBytes)
     this.#supervisor.journal.appendOwned(run, memory, bytes)
     const all = recipients
       ? [...new Set(recipients)]
-      : this.#supervisor.copies.everybodyBut(sender, run).map(({ name }) => name)
+      : this.#supervisor.broadcasts.everybodyBut(sender, run).map(({ name }) => name)
     await Promise.all(all.map((recipient) => this.#one(message, run, recipient, { ...to, original: memory })))
   }
 
@@ -155,26 +154,26 @@ export class Posting {
         { path: 'recipient', got: recipients },
       )
     const run = this.#runOf(message)
-    const target = this.#supervisor.directory.find(recipient, run) ?? this.#supervisor.cells[USER_INDEX]!
+    const target = this.#supervisor.directory.find(recipient, run) ?? this.#supervisor.directory.cells[USER_INDEX]!
     return new Promise((resolve, reject) => {
       const settle = (memory: Memory, at: number) => {
         const { redactor } = this.#supervisor
         if (isFailure(memory, at)) reject(redactor.data(this.#heard(errorOf(memory, at))))
-        else resolve(redactor.data(decodeMessage(memory, at, this.#supervisor)))
+        else resolve(redactor.data(decodeMessage(memory, at, this.#supervisor.names)))
       }
       if (target.index === USER_INDEX) {
         this.#one(message, run, recipient).then(() => {}, reject)
         return
       }
-      this.#supervisor.sends.ask(target, run, questionOf(message), settle)
+      this.#supervisor.hostMessages.ask({ target, run, question: questionOf(message), settle })
     })
   }
 
   /** One message to one agent that nobody waits for; resolves when it is accepted. */
   async #one(message: MessageInput, run: RunState, recipient: string, to: Address = { flags: 0 }): Promise<void> {
     const sender = this.#senderOf(message)
-    const target = this.#supervisor.cell(recipient, run)
-    const correlation = this.#supervisor.sends.number()
+    const target = this.#supervisor.directory.cell(recipient, run)
+    const correlation = this.#supervisor.hostMessages.number()
     const name = target ? to.names : recipient
     const frame = this.#frame(message, run, sender, target?.index ?? NOBODY, name, to.flags | ASKS, correlation)
     const { maxMessageBytes } = (target ?? sender).settings.mailbox
@@ -184,7 +183,9 @@ export class Posting {
     }
     if (to.original) copyId(to.original, 0, frame.memory, 0)
     return new Promise((resolve, reject) => {
-      this.#supervisor.sends.post(sender, run, frame, (error) => (error ? reject(this.#heard(error)) : resolve()))
+      this.#supervisor.hostMessages.post(sender, run, frame, (error) =>
+        error ? reject(this.#heard(error)) : resolve(),
+      )
     })
   }
 
@@ -249,7 +250,7 @@ export class Posting {
   /** Answers a request in the place of the agent that was asked. */
   #respond(message: MessageInput, sender: Cell): void {
     const request =
-      message.correlationId === undefined ? undefined : openRequest(this.#supervisor, message.correlationId)
+      message.correlationId === undefined ? undefined : this.#supervisor.requests.withId(message.correlationId)
     // One that comes too late is a dead letter of its run, also when that run is over.
     const run = request?.run ?? this.#runs.get(message.runId ?? '')?.state ?? this.#runs.ownRun(message.threadId)
     const frame = this.#supervisor.frames.make({
@@ -272,11 +273,11 @@ export class Posting {
       throw this.#heard(error)
     }
     copyId(request.envelope.memory, request.envelope.at, frame.memory, 0)
-    this.#supervisor.settlement.answerInstead(request, frame)
+    this.#supervisor.cancellation.answerInstead(request, frame)
   }
 
   #senderOf({ sender: name = USER, runId = '' }: MessageInput): Cell {
-    const cell = this.#supervisor.cell(name, this.#runs.get(runId)?.state)
+    const cell = this.#supervisor.directory.cell(name, this.#runs.get(runId)?.state)
     if (cell && !cell.removed && (cell.settings.counted || name === USER)) return cell
     throw new UnknownAgentError(`sender: no agent of this team is named ${shown(name)}.`, {
       path: 'sender',

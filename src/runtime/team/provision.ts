@@ -12,16 +12,16 @@ import { ConfigurationError, describe } from '../../errors.ts'
 import { ORCHESTRATOR } from '../../mailbox/message.ts'
 import type { RehearsedModels } from '../providers/models.ts'
 import type { TeamSettings } from '../settings/settings.ts'
+import { ORCHESTRATOR_INDEX } from '../state/agent-directory.ts'
 import { statusOf } from '../state/busiest.ts'
 import type { Cell } from '../state/cell.ts'
-import { ORCHESTRATOR_INDEX } from '../state/core.ts'
 import type { RunState } from '../state/run-state.ts'
-import type { Supervisor } from '../supervision/supervisor.ts'
+import type { Provisioning } from '../supervision/provisioning.ts'
 import { loadable } from '../threads/bundle/bundle.ts'
 import { type ImportedCode, importFailure } from '../threads/import-failure.ts'
 import { handlersFrom, LocalThread } from '../threads/local-thread.ts'
-import type { Thread } from '../threads/thread.ts'
-import { specOf } from '../tools/host-tools.ts'
+import type { Spawner, Thread } from '../threads/thread.ts'
+import { type HostTools, specOf } from '../tools/host-tools.ts'
 
 /** For tests: agents in the host's own thread. */
 export interface TeamKit {
@@ -57,32 +57,31 @@ export interface LocalCode {
   env: readonly string[]
 }
 
-export class Provision {
+interface Needs {
+  readonly spawner: Spawner
+  /** The agents of the team, and those of that run. */
+  agents(run: RunState | undefined): Cell[]
+  runOf(index: number): RunState | undefined
+  /** Tools that the host runs. */
+  tools(): HostTools
+}
+
+export class Provision implements Provisioning {
   readonly #settings: TeamSettings
   readonly #protocol: Protocol
-  readonly #supervisor: Supervisor
   readonly #kit: TeamKit | undefined
+  readonly #needs: Needs
 
-  constructor(settings: TeamSettings, protocol: Protocol, supervisor: Supervisor, kit: TeamKit | undefined) {
+  constructor(settings: TeamSettings, protocol: Protocol, kit: TeamKit | undefined, needs: Needs) {
     this.#settings = settings
     this.#protocol = protocol
-    this.#supervisor = supervisor
     this.#kit = kit
-  }
-
-  /** From now on lives have their code and their threads from here. */
-  serve(): void {
-    const { lives } = this.#supervisor
-    lives.roster = (run) => this.roster(run)
-    lives.codeOf = (cell) => this.codeOf(cell)
-    lives.toolsOf = (cell) => this.toolsOf(cell)
-    lives.roomFor = (cell) => (this.#isLocal(cell) ? undefined : this.#supervisor.spawner.room(cell.settings.maxHeapMb))
-    lives.threadFor = (cell) => this.threadFor(cell)
+    this.#needs = needs
   }
 
   /** The agents as a protocol script sees them. */
   roster(run: RunState | undefined): RosterEntry[] {
-    return this.#supervisor.agents(run).map((cell) => {
+    return this.#needs.agents(run).map((cell) => {
       const { info, playedByModel } = cell.settings
       return { ...info, status: statusOf(cell), playedByModel }
     })
@@ -110,7 +109,7 @@ export class Provision {
   async toolsOf(cell: Cell): Promise<AssignedTools> {
     const { resolveFrom: from } = this.#settings
     const { inline, modules, isolated, names } = cell.settings.tools
-    const rehearsed = this.#supervisor.tools.rehearsal.isPossible
+    const rehearsed = this.#needs.tools().rehearsal.isPossible
     if (this.#kit) {
       const local = [...modules, ...isolated].map((tool) => ({ ...tool, bundled: false, shown: tool.module }))
       return { host: inline.map(specOf), modules: local, names: [...names], rehearsed }
@@ -119,7 +118,7 @@ export class Provision {
       const { href, bundled, shown } = await loadable(module, `${option}.module`, { from })
       return { module: href, bundled, shown, export: name, option }
     })
-    const [host, ...found] = await Promise.all([this.#supervisor.tools.specsOf(cell, from), ...code])
+    const [host, ...found] = await Promise.all([this.#needs.tools().specsOf(cell, from), ...code])
     return { host, modules: found, names: [...names], rehearsed }
   }
 
@@ -128,15 +127,19 @@ export class Provision {
     return this.#kit !== undefined || (cell.index === ORCHESTRATOR_INDEX && 'run' in this.#protocol)
   }
 
+  roomFor(cell: Cell): Promise<void> | undefined {
+    return this.#isLocal(cell) ? undefined : this.#needs.spawner.room(cell.settings.maxHeapMb)
+  }
+
   threadFor(cell: Cell): Thread {
-    if (!this.#isLocal(cell)) return this.#supervisor.spawner.spawn(cell.settings.maxHeapMb, cell.run !== undefined)
+    if (!this.#isLocal(cell)) return this.#needs.spawner.spawn(cell.settings.maxHeapMb, cell.run !== undefined)
     const scheduler = this.#settings.clock
     if (cell.index === ORCHESTRATOR_INDEX)
       return new LocalThread({
         scheduler,
         handlers: async (_name, life) => this.#recorded(cell, await this.#localScript(life)),
         tools: (code, _name, life) => this.#localTools(cell, code, life),
-        roster: (run) => this.roster(this.#supervisor.runs.get(run)),
+        roster: (run) => this.roster(this.#needs.runOf(run)),
       })
     return new LocalThread({
       scheduler,

@@ -61,7 +61,7 @@ export class Newcomers {
       if (error !== this.#told) this.#tell(error)
       this.#told = error
     }
-    return this.#supervisor.cell(name)
+    return this.#supervisor.directory.cell(name)
   }
 
   #tell(error: unknown): void {
@@ -88,7 +88,7 @@ export class Newcomers {
     const failures: unknown[] = []
     const names = roles.map(({ name }) => name)
     for (const role of roles) {
-      const cell = this.#supervisor.cell(role.name)
+      const cell = this.#supervisor.directory.cell(role.name)
       if (cell && !cell.removed) this.#compare(cell, before.get(role.name), role, reloaded)
       else if (!cell || again)
         try {
@@ -138,7 +138,7 @@ export class Newcomers {
   }
 
   #known(name: string, run: RunState): Cell {
-    const cell = this.#supervisor.cell(name, run)
+    const cell = this.#supervisor.directory.cell(name, run)
     if (cell?.settings.counted && !cell.removed) return cell
     throw this.#supervisor.directory.unknown(name, run)
   }

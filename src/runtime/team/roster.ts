@@ -5,10 +5,10 @@ import { AgentTerminatedError, ConfigurationError, TeamOverloadedError } from '.
 import { ORCHESTRATOR, USER } from '../../mailbox/message.ts'
 import { spawnShape } from '../settings/role-shape.ts'
 import type { AgentSettings, TeamSettings } from '../settings/settings.ts'
+import { FIXED_NAMES } from '../state/agent-directory.ts'
 import { statusOf } from '../state/busiest.ts'
 import type { Cell } from '../state/cell.ts'
 import { agentCell, fixedCell } from '../state/cell-settings.ts'
-import { FIXED_NAMES } from '../state/core.ts'
 import type { RunState } from '../state/run-state.ts'
 import type { Supervisor } from '../supervision/supervisor.ts'
 import { type AgentInstance, type AgentInstanceHost, agentInstance } from './agent-instance.ts'
@@ -31,7 +31,7 @@ export class Roster {
   }
 
   get(name: string): AgentInstance | undefined {
-    if (!this.#supervisor.cell(name)) this.#supervisor.directory.find(name)
+    if (!this.#supervisor.directory.cell(name)) this.#supervisor.directory.find(name)
     return this.#instances.get(name)
   }
 
@@ -53,7 +53,7 @@ export class Roster {
 
   /** Its mailbox takes messages from now on; `begin` starts its thread. */
   add(role: AgentRole, expected: readonly string[] = []): Cell {
-    const everybody = this.#supervisor.cells.filter(({ settings, removed }) => settings.counted && !removed)
+    const everybody = this.#supervisor.directory.cells.filter(({ settings, removed }) => settings.counted && !removed)
     const cell = this.#enter(this.#settings.newcomer(role, 'role', namesOf(everybody), expected), 'role')
     this.#introduce(cell)
     return cell
@@ -61,9 +61,9 @@ export class Roster {
 
   /** Starts the thread of an agent that was added. One that cannot start leaves again. */
   async begin(cell: Cell): Promise<void> {
-    const { lives } = this.#supervisor
+    const { lifecycle } = this.#supervisor
     try {
-      await Promise.all(cell.instances.flatMap((each) => [lives.begin(each), lives.ready(each)]))
+      await Promise.all(cell.instances.flatMap((each) => [lifecycle.begin(each), lifecycle.ready(each)]))
     } catch (error) {
       if (!cell.removed) await this.dismiss(cell)
       throw error
@@ -109,7 +109,7 @@ export class Roster {
   }
 
   #addTo(run: RunState, role: AgentRole): Cell {
-    const agent = this.#settings.newcomer(role, 'role', namesOf(this.#supervisor.agents(run)))
+    const agent = this.#settings.newcomer(role, 'role', namesOf(this.#supervisor.directory.agents(run)))
     const cell = this.#supervisor.directory.add(agent.name, agentCell(agent, 'role'), run)
     this.#introduce(cell)
     return cell
@@ -131,7 +131,7 @@ export class Roster {
   async #leave(cell: Cell): Promise<void> {
     const { name, run } = cell
     this.#forget(cell)
-    await this.#supervisor.lives.remove(
+    await this.#supervisor.lifecycle.remove(
       cell,
       new AgentTerminatedError(`Agent "${name}" was removed from the team.`, { agent: name }),
     )
@@ -141,7 +141,7 @@ export class Roster {
 
   #forget({ index }: Cell): void {
     for (const run of this.#supervisor.runs.values()) run.forgetAgent(index)
-    this.#supervisor.lives.conversations.forget(index)
+    this.#supervisor.agentStates.conversations.forget(index)
   }
 
   /**
@@ -149,27 +149,28 @@ export class Roster {
    * from the start.
    */
   #introduce({ name, index, run }: Cell): void {
-    const { actors, delivery, frames } = this.#supervisor
+    const { directory, frames, replies } = this.#supervisor
     const about = run?.index ?? 0
-    for (const cell of actors)
+    for (const cell of directory.actors)
       if (cell.life && (about === 0 || cell.life.announced.has(about)))
-        delivery.reply(cell, frames.teamNotice(about, { newcomer: { name, index } }))
+        replies.reply(cell, frames.teamNotice(about, { newcomer: { name, index } }))
     this.#tellScripts()
   }
 
   /** Protocol scripts in a thread learn who is there now. */
   #tellScripts(): void {
-    const { cells, delivery, frames, lives, runs } = this.#supervisor
-    for (const cell of cells) {
+    const { directory, frames, provisioning, replies, runs } = this.#supervisor
+    for (const cell of directory.cells) {
       if (cell.settings.counted || !cell.life?.thread.isolated) continue
       for (const index of cell.life.announced)
-        if (runs.has(index)) delivery.reply(cell, frames.teamNotice(index, { roster: lives.roster(runs.get(index)) }))
+        if (runs.has(index))
+          replies.reply(cell, frames.teamNotice(index, { roster: provisioning.roster(runs.get(index)) }))
     }
   }
 
   /** Begins again with an agent that was stopped for good, before its cool-down is over. */
   async restart(name: string): Promise<void> {
-    const { lives } = this.#supervisor
+    const { lifecycle } = this.#supervisor
     const cell = this.present(name)
     const stopped = cell.instances.filter((each) => each.stopped)
     if (stopped.length === 0) {
@@ -177,12 +178,12 @@ export class Roster {
       const text = `Agent "${name}" is not stopped (it is ${status}); restartAgent begins again with one that was stopped for good.`
       throw new ConfigurationError(text, { path: 'name', agent: name, got: status, accepted: 'failed' })
     }
-    await Promise.all(stopped.flatMap((each) => [lives.revive(each), lives.ready(each)]))
+    await Promise.all(stopped.flatMap((each) => [lifecycle.revive(each), lifecycle.ready(each)]))
   }
 
   /** Who can give tasks: an agent, the caller or the protocol script. */
   delegator(name: string): Cell {
-    return name === USER || name === ORCHESTRATOR ? this.#supervisor.cell(name)! : this.present(name)
+    return name === USER || name === ORCHESTRATOR ? this.#supervisor.directory.cell(name)! : this.present(name)
   }
 
   /** The agent of that name. Throws `UnknownAgentError`. */

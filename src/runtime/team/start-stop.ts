@@ -2,7 +2,7 @@
 import { RunAbortedError, StartFailedError, TeamClosedError } from '../../errors.ts'
 import { pause, shape } from '../checks/checks.ts'
 import type { RunBook } from '../runs/runs.ts'
-import { ORCHESTRATOR_INDEX } from '../state/core.ts'
+import { ORCHESTRATOR_INDEX } from '../state/agent-directory.ts'
 import type { Supervisor } from '../supervision/supervisor.ts'
 
 const closeOptions = shape<{ drainMs?: number }>({ drainMs: pause })
@@ -50,10 +50,12 @@ export class TeamLife {
   }
 
   async #startAll(): Promise<void> {
-    const { lives, actors } = this.#supervisor
-    const living = actors.slice(ORCHESTRATOR_INDEX).filter((cell) => !cell.removed)
+    const { lifecycle, directory } = this.#supervisor
+    const living = directory.actors.slice(ORCHESTRATOR_INDEX).filter((cell) => !cell.removed)
     const outcomes = await Promise.allSettled(
-      living.map((cell) => Promise.all([cell.epoch > 0 || cell.stopped || lives.begin(cell), lives.ready(cell)])),
+      living.map((cell) =>
+        Promise.all([cell.epoch > 0 || cell.stopped || lifecycle.begin(cell), lifecycle.ready(cell)]),
+      ),
     )
     for (const [at, outcome] of outcomes.entries())
       if (outcome.status === 'rejected' && !living[at]!.removed) throw outcome.reason
@@ -74,7 +76,7 @@ export class TeamLife {
   }
 
   async #close(drainMs: number): Promise<void> {
-    const { clock, lives, cells, tools, spawner } = this.#supervisor
+    const { clock, directory, lifecycle, tools, spawner } = this.#supervisor
     this.#runs.closing = true
     if (drainMs > 0) {
       const drained = new AbortController()
@@ -83,7 +85,7 @@ export class TeamLife {
     }
     this.#runs.abortAll(new RunAbortedError('The team was closed.', { reason: 'close' }))
     await this.#runs.quiet()
-    for (const cell of [...cells].slice(ORCHESTRATOR_INDEX).reverse()) await lives.endAll(cell)
+    for (const cell of [...directory.cells].slice(ORCHESTRATOR_INDEX).reverse()) await lifecycle.endAll(cell)
     await Promise.all([spawner.close(), tools.close()])
     this.#supervisor.close()
   }

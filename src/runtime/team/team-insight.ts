@@ -29,7 +29,7 @@ export abstract class TeamInsight {
   /** Every message that the log still has, in order. Throws `UnknownRunError`. */
   getMessageHistory(runId?: string): TypedMessage[] {
     const run = this.#run(runId)
-    return run ? this.supervisor.redactor.data(historyOf(run.log, directoryOf(run, this.supervisor))) : []
+    return run ? this.supervisor.redactor.data(historyOf(run.log, directoryOf(run, this.supervisor.names))) : []
   }
 
   /** By the task's id. Throws `UnknownRunError`. */

@@ -3,8 +3,8 @@ import { TeamOverloadedError, unavailable } from '../../errors.ts'
 import type { RuntimeEvent } from '../runs/events.ts'
 import type { MultiAgentResult } from '../runs/result.ts'
 import type { Run, RunHandle, RunOptions } from '../runs/run.ts'
+import { ORCHESTRATOR_INDEX } from '../state/agent-directory.ts'
 import type { Cell } from '../state/cell.ts'
-import { ORCHESTRATOR_INDEX } from '../state/core.ts'
 import { TeamInsight } from './team-insight.ts'
 
 export abstract class TeamRuns extends TeamInsight {
@@ -17,7 +17,7 @@ export abstract class TeamRuns extends TeamInsight {
    * console.log(result.success ? result.finalOutput : result.error.message)
    */
   async execute<T = undefined>(query: string, options: RunOptions<T> = {}): Promise<MultiAgentResult<T>> {
-    return this.resultOf(query, options, this.supervisor.cells[ORCHESTRATOR_INDEX]!)
+    return this.resultOf(query, options, this.supervisor.directory.cells[ORCHESTRATOR_INDEX]!)
   }
 
   /**
@@ -28,7 +28,7 @@ export abstract class TeamRuns extends TeamInsight {
    * @throws {ConfigurationError} for a wrong option, or a `runId` of a run with another query.
    */
   launch<T = undefined>(query: string, options: RunOptions<T> = {}): Run<T> {
-    const run = this.runBook.launch(query, options, this.supervisor.cells[ORCHESTRATOR_INDEX]!)
+    const run = this.runBook.launch(query, options, this.supervisor.directory.cells[ORCHESTRATOR_INDEX]!)
     run.state.held = true
     return run
   }

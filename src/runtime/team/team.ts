@@ -20,8 +20,8 @@ import type { RunOptions } from '../runs/run.ts'
 import { RunBook } from '../runs/runs.ts'
 import type { AgentRegistry } from '../settings/agent-registry.ts'
 import type { TeamSettings } from '../settings/settings.ts'
+import { FIXED_NAMES } from '../state/agent-directory.ts'
 import type { Cell } from '../state/cell.ts'
-import { FIXED_NAMES } from '../state/core.ts'
 import { Supervisor } from '../supervision/supervisor.ts'
 import { Tracing } from '../telemetry/tracing.ts'
 import { WorkerSpawner, workersFor } from '../threads/spawner.ts'
@@ -60,11 +60,21 @@ export class TeamRuntime extends TeamRuns {
         { path: 'agents' },
       )
     if (!kit) threadCode() // so that a bundle without it is refused before anything waits for a thread
+    const log = guardedLogger(logger, redactor)
+    const spawner = new WorkerSpawner(kit ? 0 : warmSpares, clock, log, workersFor(clock))
     this.supervisor = new Supervisor({
       clock,
       logger,
       redactor,
-      spawner: new WorkerSpawner(kit ? 0 : warmSpares, clock, guardedLogger(logger, redactor), workersFor(clock)),
+      spawner,
+      provisioning: new Provision(settings, protocol, kit, {
+        spawner,
+        agents: (run) => this.supervisor.directory.agents(run),
+        runOf: (index) => this.supervisor.runs.get(index),
+        tools: () => this.supervisor.tools,
+      }),
+      maxConcurrentAgents: settings.maxConcurrentAgents,
+      delegationBound: settings.delegation,
       capacity: Math.min(
         settings.agents.length + FIXED_NAMES.length + SPARE_NAMES + settings.maxSpawnedAgents,
         MAX_AGENTS,
@@ -74,7 +84,6 @@ export class TeamRuntime extends TeamRuns {
       hasHandle: (run) => this.runBook.get(run.id)?.state === run,
       blackboard: { scope: settings.blackboard, waitTimeoutMs: settings.globalTimeoutMs },
     })
-    this.supervisor.delegationBound = settings.delegation
     const tracing = settings.telemetry && new Tracing(settings.telemetry, this.supervisor)
     if (tracing) {
       this.supervisor.attach(tracing.part) // before what lets runs be forgotten
@@ -99,7 +108,6 @@ export class TeamRuntime extends TeamRuns {
       context: (of) => contextSummary(of, this.supervisor.runs.values()),
     })
     this.#newcomers = settings.registry && this.#newcomersOf(settings.registry)
-    new Provision(settings, protocol, this.supervisor, kit).serve()
     this.#events = eventStream(this.supervisor, this.runBook)
   }
 
@@ -284,7 +292,7 @@ export class TeamRuntime extends TeamRuns {
 
   /** To whom each agent may delegate, by name. Source: document 003, the registry. */
   getDelegationGraph(): Record<string, string[]> {
-    return delegationGraph(this.supervisor.agents())
+    return delegationGraph(this.supervisor.directory.agents())
   }
 
   /**

@@ -53,7 +53,7 @@ function rehearsalOf(supervisor: Supervisor, { models }: TeamSettings, kit: Team
   if (kit?.models) return toolRehearsal({ isRehearsed: () => true, isVirtual: true })
   const isPossible = kit?.model ? kit.model.rehearsal === true : models.rehearses('sometimes')
   if (!isPossible) return NO_REHEARSAL
-  const isPlayed = () => supervisor.actors.some(({ settings }) => settings.playedByModel)
+  const isPlayed = () => supervisor.directory.actors.some(({ settings }) => settings.playedByModel)
   const always = kit?.model !== undefined || models.rehearses('always')
   models.simulatedTools = () => simulatedTools(supervisor)
   return toolRehearsal({
@@ -63,8 +63,8 @@ function rehearsalOf(supervisor: Supervisor, { models }: TeamSettings, kit: Team
   })
 }
 
-function simulatedTools({ actors, tools }: Supervisor): string {
-  const names = [...new Set(actors.flatMap((cell) => tools.harmfulOf(cell)))].sort()
+function simulatedTools({ directory, tools }: Supervisor): string {
+  const names = [...new Set(directory.actors.flatMap((cell) => tools.harmfulOf(cell)))].sort()
   if (names.length === 0) return ''
   const these =
     names.length === 1 ? 'This tool does not run, but is' : `These ${names.length} tools do not run, but are`

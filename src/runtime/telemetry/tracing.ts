@@ -6,8 +6,9 @@ import type { DramatisError } from '../../errors.ts'
 import type { HostRecord } from '../log/records.ts'
 import type { GatewayLayer } from '../models/gateway.ts'
 import type { Telemetry, TracePlace } from '../settings/telemetry.ts'
-import type { Part } from '../state/core.ts'
+import type { Reader } from '../state/reader.ts'
 import type { RunState } from '../state/run-state.ts'
+import type { RunTable } from '../state/run-table.ts'
 import type { Supervisor } from '../supervision/supervisor.ts'
 import type { AroundTool } from '../tools/host-tools.ts'
 import { queryContent, runAttributes } from './attributes.ts'
@@ -66,11 +67,11 @@ export class Tracing {
     this.#runs.get(run)?.span?.end(this.#supervisor.clock.now(), error)
   }
 
-  readonly part: Part = (core) => ({
+  readonly part = ({ runs }: { runs: RunTable }): Reader => ({
     next: (batch) => {
       this.#turns.next(batch)
       for (const entry of batch) {
-        const run = entry.kind === 'frames' ? undefined : core.runs.get(entry.run)
+        const run = entry.kind === 'frames' ? undefined : runs.get(entry.run)
         const span = run && this.#runs.get(run)?.span
         if (span && entry.kind !== 'frames') noteOnRun(span, entry)
       }

@@ -28,13 +28,20 @@ import type { Memory } from '../../mailbox/memory.ts'
 import { BoundedMap } from '../log/bounded-map.ts'
 import type { Batch, FrameBlock, HostRecord } from '../log/records.ts'
 import type { TracePlace } from '../settings/telemetry.ts'
-import { type Core, ORCHESTRATOR_INDEX } from '../state/core.ts'
+import type { AgentDirectory } from '../state/agent-directory.ts'
+import { ORCHESTRATOR_INDEX } from '../state/agent-directory.ts'
 import type { RunState } from '../state/run-state.ts'
+import type { RunTable } from '../state/run-table.ts'
 import type { VerbWaiter } from '../verbs/host-verb.ts'
 import { turnAttributes } from './attributes.ts'
 import type { OpenTurn } from './open-turn.ts'
 import type { Span, Spans } from './spans.ts'
 import { ToolSpans } from './tool-spans.ts'
+
+interface Needs {
+  readonly directory: AgentDirectory
+  readonly runs: RunTable
+}
 
 /** How an attempt begins. */
 interface Beginning {
@@ -56,7 +63,7 @@ interface Origin {
 const MOST_ORIGINS = 65_536
 
 export class TurnSpans {
-  readonly #core: Core
+  readonly #needs: Needs
   readonly #spans: Spans
   readonly #placeOfRun: (run: RunState) => TracePlace | undefined
   readonly #turns = new Map<string, OpenTurn>()
@@ -65,8 +72,8 @@ export class TurnSpans {
   /** Who hands a duty off: the message about it follows, and names no turn. */
   #giver: { run: number; agent: string; turn: number } | undefined
 
-  constructor(core: Core, spans: Spans, placeOfRun: (run: RunState) => TracePlace | undefined) {
-    this.#core = core
+  constructor(needs: Needs, spans: Spans, placeOfRun: (run: RunState) => TracePlace | undefined) {
+    this.#needs = needs
     this.#spans = spans
     this.#placeOfRun = placeOfRun
     this.#tools = new ToolSpans(spans)
@@ -87,7 +94,7 @@ export class TurnSpans {
   next(batch: Batch): void {
     const beginnings = beginningsIn(batch)
     for (const entry of batch) {
-      const run = this.#core.runs.get(entry.run)
+      const run = this.#needs.runs.get(entry.run)
       if (entry.kind !== 'frames') this.#record(entry, run, beginnings)
       else if (run) this.#frames(entry, run, beginnings)
     }
@@ -138,7 +145,7 @@ export class TurnSpans {
   #giverOf(run: RunState, sender: number): number | undefined {
     const giver = this.#giver
     this.#giver = undefined
-    return giver?.run === run.index && giver.agent === this.#core.name(sender) ? giver.turn : undefined
+    return giver?.run === run.index && giver.agent === this.#needs.directory.name(sender) ? giver.turn : undefined
   }
 
   /** The turn, if it has begun by now: what it does can stand in the log before the record that it has begun. */
@@ -155,7 +162,7 @@ export class TurnSpans {
   }
 
   #begin(run: RunState, key: string, index: number, { at, messageId, attempt, instance }: Beginning): void {
-    const agent = run.agentName(index) ?? this.#core.name(index)
+    const agent = run.agentName(index) ?? this.#needs.directory.name(index)
     const before = this.#turns.get(key)
     before?.span?.end(at) // the host has begun it anew
     const origin = this.#origins.get(messageId)
@@ -203,7 +210,7 @@ export class TurnSpans {
       case 'agent.exited':
         for (const [key, turn] of this.#turns) {
           const { index, agent, instance } = turn
-          if (!this.#core.runs.has(turn.run.index)) this.#turns.delete(key) // nobody tried it again
+          if (!this.#needs.runs.has(turn.run.index)) this.#turns.delete(key) // nobody tried it again
           if (index !== record.index || agent !== record.agent) continue
           if ((instance ?? record.instance) === record.instance) this.#cutOff(turn, record)
         }

@@ -5,6 +5,7 @@ import type { Logger, LogLevel } from '../../actors/definition/logger.ts'
 import type { ToolDefinition } from '../../actors/definition/tool.ts'
 import type { Verb } from '../../actors/definition/trust.ts'
 import { runTool, type ToolCaller } from '../../actors/tools/run-tool.ts'
+import type { Scheduler } from '../../clock.ts'
 import {
   ConfigurationError,
   DramatisError,
@@ -15,12 +16,18 @@ import {
 } from '../../errors.ts'
 import type { ToolSettings } from '../settings/tools.ts'
 import type { Cell } from '../state/cell.ts'
-import type { Core } from '../state/core.ts'
+import type { Journal } from '../state/journal.ts'
 import type { RunState } from '../state/run-state.ts'
 import type { HostVerb, VerbWaiter } from '../verbs/host-verb.ts'
 import type { AskPerson } from '../verbs/questions.ts'
 import { IsolatedTools } from './isolated-tools.ts'
 import { NO_REHEARSAL, type ThreadTool, type ToolRehearsal, threadTool } from './tool-rehearsal.ts'
+
+interface Needs {
+  readonly clock: Scheduler
+  readonly journal: Journal
+  readonly logger: Logger
+}
 
 /** What a thread asks for. All of it is the thread's own say. */
 export interface ToolCall {
@@ -45,16 +52,16 @@ export class HostTools {
   /** Which tools run where the rehearsal model answers. */
   rehearsal: ToolRehearsal = NO_REHEARSAL
   around: AroundTool = (_waiter, work) => work()
-  readonly #core: Core
+  readonly #needs: Needs
   readonly #ask: AskPerson
   readonly #isolated: IsolatedTools
   /** Those of an agent that have a thread of their own, once they are loaded. */
   readonly #loaded = new WeakMap<ToolSettings, ToolDefinition[]>()
 
-  constructor(core: Core, ask: AskPerson) {
-    this.#core = core
+  constructor(needs: Needs, ask: AskPerson) {
+    this.#needs = needs
     this.#ask = ask
-    this.#isolated = new IsolatedTools(core.clock, core.logger)
+    this.#isolated = new IsolatedTools(needs.clock, needs.logger)
   }
 
   get verbs(): [Verb, HostVerb][] {
@@ -102,11 +109,11 @@ export class HostTools {
     const call: Begun = { agent: cell.name, callId: callId as string, tool: tool.name }
     const approval = await approvalOf(tool, input, cell.name)
     if (approval) assertApproved(await this.#ask(waiter, approval, signal), tool.name, cell.name)
-    const { clock } = this.#core
+    const { clock } = this.#needs
     const began = clock.monotonic()
     const isSimulated = this.rehearsal.simulates(run, tool)
     const performed = isSimulated ? this.rehearsal.inPlaceOf(tool, input) : tool
-    this.#core.journal.record(run, { kind: 'tool.started', ...call, input, ...(isSimulated && { simulated: true }) })
+    this.#needs.journal.record(run, { kind: 'tool.started', ...call, input, ...(isSimulated && { simulated: true }) })
     let error: DramatisError | null = null
     try {
       const work = () => runTool(performed, input, this.#caller(cell, run, call, signal))
@@ -116,7 +123,7 @@ export class HostTools {
       error = thrown instanceof DramatisError ? thrown : new ToolFailedError(describe(thrown), { ...call }, thrown)
       throw error
     } finally {
-      this.#core.journal.record(run, { kind: 'tool.finished', ...call, durationMs: clock.monotonic() - began, error })
+      this.#needs.journal.record(run, { kind: 'tool.finished', ...call, durationMs: clock.monotonic() - began, error })
     }
   }
 
@@ -136,7 +143,7 @@ export class HostTools {
   }
 
   #caller(cell: Cell, run: RunState, call: Begun, signal: AbortSignal): ToolCaller {
-    const { clock, logger } = this.#core
+    const { clock, logger } = this.#needs
     return {
       agent: cell.name,
       runId: run.id,
@@ -145,7 +152,7 @@ export class HostTools {
       signal,
       timer: (ms, task, limit) => clock.timer(ms, task, limit),
       maxBytes: cell.settings.mailbox.maxMessageBytes,
-      progress: (note) => this.#core.journal.record(run, { kind: 'tool.progress', ...call, note }),
+      progress: (note) => this.#needs.journal.record(run, { kind: 'tool.progress', ...call, note }),
     }
   }
 }

@@ -1,9 +1,21 @@
-/** Requests and messages that are taken back: nobody waits for them any more, nor for what their turns wait for. */
-import { CancelledError, type DramatisError } from '../../errors.ts'
-import { CANCEL, correlationOf, senderOf } from '../../mailbox/frame.ts'
+/**
+ * Requests and messages that are taken back: nobody waits for them any more, nor for what their turns wait for. Here a message also
+ * leaves its mailbox dead when its turn may not be tried again.
+ */
+
+import type { Logger } from '../../actors/definition/logger.ts'
+import { CancelledError, type DramatisError, errorFrom, RunAbortedError } from '../../errors.ts'
+import { CANCEL, correlationOf, RESPONSE, senderOf, setKind } from '../../mailbox/frame.ts'
 import type { Envelope } from '../../mailbox/mailbox.ts'
+import type { Dispatcher } from '../dispatch/dispatcher.ts'
+import type { HostFrames, OwnFrame } from '../log/host-frames.ts'
+import type { BlockedTasks } from '../mailboxes/blocked-tasks.ts'
+import type { Mailboxes } from '../mailboxes/mailboxes.ts'
+import type { Requests } from '../mailboxes/requests.ts'
+import type { AgentDirectory } from '../state/agent-directory.ts'
 import type { Cell, OpenRequest } from '../state/cell.ts'
-import type { Core, Withdrawing } from '../state/core.ts'
+import type { HostLoop } from '../state/host-loop.ts'
+import type { Journal } from '../state/journal.ts'
 import type { RunState } from '../state/run-state.ts'
 
 /** A message that is to be taken back, and why. */
@@ -11,13 +23,27 @@ interface Withdrawal {
   callee: Cell
   envelope: Envelope<RunState>
   reason: DramatisError
+  /** What its dead letter says, where it waits. */
+  letter: 'cancelled' | 'expired'
 }
 
-export class Withdrawals implements Withdrawing {
-  readonly #core: Core
+interface Needs {
+  readonly blocked: BlockedTasks
+  readonly directory: AgentDirectory
+  readonly dispatcher: Dispatcher
+  readonly frames: HostFrames
+  readonly journal: Journal
+  readonly logger: Logger
+  readonly loop: HostLoop
+  readonly mailboxes: Mailboxes
+  readonly requests: Requests
+}
 
-  constructor(core: Core) {
-    this.#core = core
+export class Cancellation {
+  readonly #needs: Needs
+
+  constructor(needs: Needs) {
+    this.#needs = needs
   }
 
   /** The caller no longer waits. A message that waits is taken out; a turn under way is told to stop. */
@@ -36,12 +62,13 @@ export class Withdrawals implements Withdrawing {
   #takeOut({ caller, correlation, callee, envelope }: OpenRequest, reason: DramatisError | undefined): Withdrawal {
     caller.open.delete(correlation)
     const text = `The request of "${caller.name}" was withdrawn.`
-    return { callee, envelope, reason: reason ?? new CancelledError(text, { agent: callee.name, caller: caller.name }) }
+    const why = reason ?? new CancelledError(text, { agent: callee.name, caller: caller.name })
+    return { callee, envelope, reason: why, letter: 'cancelled' }
   }
 
   /** A send that still waits for room; one that has it by now was accepted. */
   #cancelSend(caller: Cell, correlation: number): void {
-    for (const callee of this.#core.cells)
+    for (const callee of this.#needs.directory.cells)
       for (const envelope of callee.mailbox.parked) {
         const { memory, at } = envelope
         if (senderOf(memory, at) !== caller.index || correlationOf(memory, at) !== correlation) continue
@@ -54,8 +81,64 @@ export class Withdrawals implements Withdrawing {
   }
 
   /** Takes a message back, wherever it is. */
-  withdraw(callee: Cell, envelope: Envelope<RunState>, reason: DramatisError): void {
-    this.#takeBackAll([{ callee, envelope, reason }])
+  withdraw(
+    callee: Cell,
+    envelope: Envelope<RunState>,
+    reason: DramatisError,
+    letter: 'cancelled' | 'expired' = 'cancelled',
+  ): void {
+    this.#takeBackAll([{ callee, envelope, reason, letter }])
+  }
+
+  /** The same, and who waits for an answer is told that. */
+  fail(callee: Cell, envelope: Envelope<RunState>, error: DramatisError): void {
+    const request = this.#needs.requests.of(envelope)
+    if (request) this.#needs.requests.answerWithError(request, error)
+    this.withdraw(callee, envelope, error)
+  }
+
+  /** Somebody in the host answers in the place of the agent that was asked; that agent is told to stop. */
+  answerInstead(request: OpenRequest, frame: OwnFrame): void {
+    const { journal, loop, requests } = this.#needs
+    const { callee, envelope, run } = request
+    journal.appendOwned(run, frame.memory, frame.bytes)
+    setKind(frame.memory, 0, RESPONSE)
+    requests.settle(request, frame.memory, 0)
+    const text = `The request to "${callee.name}" was answered by somebody else.`
+    this.withdraw(callee, envelope, new CancelledError(text, { agent: callee.name }))
+    loop.wake()
+  }
+
+  /** The message leaves the mailbox dead; its sender, if it waits, is told. */
+  bury(
+    cell: Cell,
+    envelope: Envelope<RunState>,
+    reason: 'cancelled' | 'poison' | 'failed' | 'stopped',
+    error: DramatisError,
+  ): void {
+    const { mailboxes } = this.#needs
+    const errors = reason === 'poison' ? (envelope.deaths ?? []).map((death) => errorFrom(death.error)) : [error]
+    if (!mailboxes.takeOut(cell, envelope, reason, errors, error)) return // the end of another has withdrawn it
+    this.withdrawRequests(cell, envelope)
+    mailboxes.freed(cell, envelope.bytes)
+  }
+
+  /** An agent is stopped for good: tasks that wait for others will never get to it. */
+  buryBlocked(agent: Cell, gone: DramatisError): void {
+    const { blocked, mailboxes } = this.#needs
+    for (const { callee, envelope } of blocked.all)
+      if (callee === agent.first && blocked.remove(envelope)) mailboxes.markDead(envelope, 'stopped', [gone], gone)
+  }
+
+  /** A script in the host's own thread shares its loop with those of all other runs: it goes on, and nobody listens. */
+  abandon(cell: Cell, envelope: Envelope<RunState>): void {
+    const { logger, loop } = this.#needs
+    const { stopGraceMs } = cell.settings.supervision
+    const { run } = envelope
+    const text = `The protocol script of run "${run.id}" went on for ${stopGraceMs} ms after its run had ended; it is left alone, and what it still does is ignored. Watch orchestrator.signal in long scripts.`
+    logger.warn({ runId: run.id, stopGraceMs }, text)
+    this.bury(cell, envelope, 'cancelled', new RunAbortedError(text, { runId: run.id, stopGraceMs }, run.ending))
+    loop.kick()
   }
 
   /** What a turn that is to end was waiting for is wanted by nobody any more. */
@@ -66,8 +149,8 @@ export class Withdrawals implements Withdrawing {
   /** As its thread says it where it can: who reads the log learns that nobody waits for the answer. */
   #logCancel({ caller, correlation, run, turn }: OpenRequest): void {
     const fields = { kind: CANCEL, sender: caller.index, run: run.index, turn, correlation }
-    const { memory, bytes } = this.#core.frames.make(fields)
-    this.#core.journal.appendOwned(run, memory, bytes)
+    const { memory, bytes } = this.#needs.frames.make(fields)
+    this.#needs.journal.appendOwned(run, memory, bytes)
   }
 
   /** With all that their turns wait for, and the turns of that; a chain may be longer than the stack. Who waits comes last. */
@@ -79,9 +162,10 @@ export class Withdrawals implements Withdrawing {
       envelope.cancelled = true
       found.push(next)
       for (const wait of this.#waitsOf(callee, envelope)) left.push(wait)
-      for (const nested of handedOffWithin(callee, envelope)) left.push({ callee, envelope: nested, reason })
+      for (const nested of handedOffWithin(callee, envelope))
+        left.push({ callee, envelope: nested, reason, letter: 'cancelled' })
     }
-    for (const { callee, envelope, reason } of found.reverse()) this.#takeBack(callee, envelope, reason)
+    for (const withdrawal of found.reverse()) this.#takeBack(withdrawal)
   }
 
   #waitsOf(cell: Cell, { turn, run }: Envelope<RunState>): Withdrawal[] {
@@ -95,19 +179,12 @@ export class Withdrawals implements Withdrawing {
     return waits
   }
 
-  #takeBack(callee: Cell, envelope: Envelope<RunState>, reason: DramatisError): void {
+  #takeBack({ callee, envelope, reason, letter }: Withdrawal): void {
+    const { dispatcher, mailboxes } = this.#needs
     const holder = callee.holderOf(envelope.turn)
-    if (holder?.mailbox.holds(envelope)) {
-      this.#core.delivery.stop(holder, envelope, reason)
-      return
-    }
-    if (this.#core.mailboxRoom.withdrawParked(callee, envelope, reason))
-      this.#core.settlement.drop(envelope, 'cancelled', [reason])
-    else if (callee.mailbox.discard(envelope)) {
-      callee.suspects.delete(envelope)
-      this.#core.settlement.drop(envelope, 'cancelled', [reason])
-      this.#core.mailboxRoom.freed(callee, envelope.bytes)
-    }
+    if (holder?.mailbox.holds(envelope)) return dispatcher.stop(holder, envelope, reason)
+    if (mailboxes.withdrawParked(callee, envelope, reason)) mailboxes.markDead(envelope, letter, [reason])
+    else if (mailboxes.takeOut(callee, envelope, letter, [reason])) mailboxes.freed(callee, envelope.bytes)
   }
 }
 

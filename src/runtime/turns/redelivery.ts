@@ -2,65 +2,38 @@
  * What becomes of the messages that a dead thread had: rules 6 and 7. Each may be tried again, with what the log has of
  * its earlier attempts, unless it may not: then its sender is told.
  */
-import { isAnswer, isStep } from '../../actors/turn/replay.ts'
-import {
-  AgentCrashedError,
-  CancelledError,
-  type DramatisError,
-  errorData,
-  errorFrom,
-  OutcomeUnknownError,
-} from '../../errors.ts'
+import { AgentCrashedError, CancelledError, type DramatisError, errorData, OutcomeUnknownError } from '../../errors.ts'
 import { errorOf } from '../../mailbox/codec.ts'
-import {
-  CALL,
-  CHUNK,
-  correlationOf,
-  END,
-  FAILED,
-  flagsOf,
-  kindOf,
-  lengthOf,
-  REQUEST,
-  recipientOf,
-  SEND,
-  STEP_BEGAN,
-  STEP_DONE,
-  STREAM_READ,
-  STREAMS,
-  senderOf,
-  stepOf,
-  turnOf,
-} from '../../mailbox/frame.ts'
-import { readBody } from '../../mailbox/frame-body.ts'
 import { type Envelope, NOT_YET } from '../../mailbox/mailbox.ts'
 import type { Memory } from '../../mailbox/memory.ts'
-import type { OwnFrame } from '../log/host-frames.ts'
+import type { Dispatcher } from '../dispatch/dispatcher.ts'
+import type { Gate } from '../dispatch/permits.ts'
+import type { Requests } from '../mailboxes/requests.ts'
+import { isReadAlready, unknownStep } from '../state/attempt-log.ts'
 import type { Cell } from '../state/cell.ts'
-import type { Core, Redelivering } from '../state/core.ts'
 import type { Life } from '../state/life.ts'
+import type { Ready } from '../state/ready.ts'
 import type { RunState } from '../state/run-state.ts'
-
-/** Of an answer that somebody else streams to this agent. */
-const isPiece = (cell: Cell, memory: Memory, at: number) =>
-  kindOf(memory, at) === CHUNK && (flagsOf(memory, at) & STREAMS) !== 0 && senderOf(memory, at) !== cell.index
+import type { Cancellation } from './cancellation.ts'
 
 interface Fate {
   reason: 'cancelled' | 'poison' | 'failed'
   error: DramatisError
 }
 
-interface Logged {
-  memory: Memory
-  at: number
-  bytes: number
+interface Needs {
+  readonly cancellation: Cancellation
+  readonly dispatcher: Dispatcher
+  readonly gate: Gate
+  readonly ready: Ready
+  readonly requests: Requests
 }
 
-export class Redelivery implements Redelivering {
-  readonly #core: Core
+export class Redelivery {
+  readonly #needs: Needs
 
-  constructor(core: Core) {
-    this.#core = core
+  constructor(needs: Needs) {
+    this.#needs = needs
   }
 
   /** Rules 6 and 7: what was under way comes again, at the front, unless it may not. True: it was poison. */
@@ -74,7 +47,7 @@ export class Redelivery implements Redelivering {
       const fate =
         this.#hindrance(cell, envelope, error) ?? this.#charge(cell, life, envelope, error, print, envelope === alone)
       if (!fate) return true
-      this.bury(cell, envelope, fate.reason, fate.error)
+      this.#needs.cancellation.bury(cell, envelope, fate.reason, fate.error)
       if (fate.reason === 'poison') poisoned = true
       return false
     })
@@ -90,7 +63,7 @@ export class Redelivery implements Redelivering {
     const again = handed.filter((envelope) => {
       if (!life.begun(envelope)) return false
       const fate = this.#hindrance(cell, envelope, error)
-      if (fate) this.bury(cell, envelope, fate.reason, fate.error)
+      if (fate) this.#needs.cancellation.bury(cell, envelope, fate.reason, fate.error)
       return !fate
     })
     for (const envelope of again) envelope.uncharged += 1
@@ -109,12 +82,12 @@ export class Redelivery implements Redelivering {
       if (envelope.attempt === 1) envelope.begunAt = NOT_YET
     }
     const dead = untouched.filter((envelope) => envelope.cancelled)
-    for (const envelope of dead) this.bury(cell, envelope, 'cancelled', error)
+    for (const envelope of dead) this.#needs.cancellation.bury(cell, envelope, 'cancelled', error)
     cell.mailbox.giveBack(
       again,
       untouched.filter((envelope) => !envelope.cancelled),
     )
-    this.#core.delivery.touch(cell) // another instance may be free
+    this.#needs.ready.touch(cell) // another instance may be free
   }
 
   /** Why a turn that was cut off may not be run again, whoever cut it off. */
@@ -131,7 +104,7 @@ export class Redelivery implements Redelivering {
       )
       return { reason: 'failed', error: unknown }
     }
-    const step = this.#unknownStep(cell, envelope)
+    const step = unknownStep(cell, envelope)
     if (step) {
       const unknown = new OutcomeUnknownError(
         `Agent "${cell.name}" died while its ${step.kind} "${step.name}" was under way: it may have happened, or not, so it is not run again. Mark the ${step.kind} { idempotent: true } if it may.`,
@@ -181,80 +154,7 @@ export class Redelivery implements Redelivering {
     return { reason: 'poison', error: poison }
   }
 
-  /** The message leaves the mailbox dead; its sender, if it waits, is told. */
-  bury(
-    cell: Cell,
-    envelope: Envelope<RunState>,
-    reason: 'cancelled' | 'poison' | 'failed' | 'stopped',
-    error: DramatisError,
-  ): void {
-    const { mailboxRoom, settlement, withdrawals } = this.#core
-    if (!cell.mailbox.discard(envelope)) return // the end of another has withdrawn it
-    cell.suspects.delete(envelope)
-    const request = settlement.requestOf(envelope)
-    const errors = reason === 'poison' ? (envelope.deaths ?? []).map((death) => errorFrom(death.error)) : [error]
-    settlement.drop(envelope, reason, errors)
-    if (request) settlement.answerWithError(request, error)
-    withdrawals.withdrawRequests(cell, envelope)
-    mailboxRoom.freed(cell, envelope.bytes)
-  }
-
   // ---- the next attempt
-
-  /** What the log has of the earlier attempts of a turn, as one frame. */
-  replayOf(cell: Cell, envelope: Envelope<RunState>): OwnFrame | undefined {
-    const logged = this.#loggedSteps(cell, envelope)
-    return logged.length === 0 ? undefined : this.#core.frames.replay(envelope.turn, logged)
-  }
-
-  #loggedSteps(cell: Cell, envelope: Envelope<RunState>): Logged[] {
-    const steps: Logged[] = []
-    const sends = new Set<number>()
-    const requests = new Set<number>()
-    for (const entry of envelope.run.log.entries()) {
-      if (entry.kind !== 'frames') continue
-      const { memory } = entry
-      for (let at = entry.from; at < entry.to; at += lengthOf(memory, at)) {
-        const kind = kindOf(memory, at)
-        const correlation = correlationOf(memory, at)
-        const byIt = senderOf(memory, at) === cell.index && turnOf(memory, at) === envelope.turn
-        const forIt = recipientOf(memory, at) === cell.index && (sends.has(correlation) || requests.has(correlation))
-        const ended = kind === END && byIt
-        const mine =
-          (isAnswer(kind) && !ended) || isPiece(cell, memory, at)
-            ? forIt
-            : byIt && (isStep(kind) || ended || kind === STREAM_READ)
-        if (!mine) continue
-        if (kind === SEND) sends.add(correlation)
-        if (kind === REQUEST || kind === CALL) requests.add(correlation)
-        if (ended) requests.clear() // an attempt that ends withdraws them: what comes later is for nobody
-        steps.push({ memory, at, bytes: lengthOf(memory, at) })
-      }
-    }
-    return steps
-  }
-
-  /** A step that ran in the dead thread itself, had begun, is not logged as finished, and may not run twice. */
-  #unknownStep(cell: Cell, envelope: Envelope<RunState>): { kind: 'step' | 'tool'; name: string } | undefined {
-    const begun = new Map<number, { kind: 'step' | 'tool'; name: string }>()
-    for (const { memory, at } of this.#loggedSteps(cell, envelope)) {
-      const kind = kindOf(memory, at)
-      if (kind === STEP_BEGAN && flagsOf(memory, at) & FAILED) {
-        const { content: name, threadId } = readBody(memory, at)
-        begun.set(stepOf(memory, at), { kind: threadId === undefined ? 'step' : 'tool', name })
-      }
-      if (kind === STEP_DONE) begun.delete(stepOf(memory, at))
-    }
-    return begun.values().next().value
-  }
-
-  /** A model that is asked again begins another answer, and of this one somebody has read a part. */
-  #isReadAlready(cell: Cell, envelope: Envelope<RunState>): boolean {
-    if (!cell.settings.playedByModel) return false
-    return this.#loggedSteps(cell, envelope).some(
-      ({ memory, at }) => kindOf(memory, at) === CHUNK && senderOf(memory, at) === cell.index,
-    )
-  }
 
   /**
    * Its caller has asked again, and it may be done twice: the turn is told to stop, and begins again when it has. Not
@@ -262,22 +162,22 @@ export class Redelivery implements Redelivering {
    */
   beginAgain(cell: Cell, envelope: Envelope<RunState>, reason: DramatisError): void {
     if (!cell.mailbox.holds(envelope) || !cell.life?.begun(envelope)) return
-    if (this.#unknownStep(cell, envelope) || this.#isReadAlready(cell, envelope)) return
-    this.#core.delivery.stop(cell, envelope, reason)
+    if (unknownStep(cell, envelope) || isReadAlready(cell, envelope)) return
+    this.#needs.dispatcher.stop(cell, envelope, reason)
   }
 
   /** Rule 0: a handler that threw has failed; by option its turn is tried again, in this life or in a new one. So is one that began again. */
   tryAgain(cell: Cell, envelope: Envelope<RunState>, memory: Memory, at: number): boolean {
     const { onHandlerError, poisonAttempts } = cell.settings.supervision
     const charged = envelope.attempt - envelope.uncharged
-    const mayBeginAgain = this.#core.settlement.requestOf(envelope)?.idempotent === true
+    const mayBeginAgain = this.#needs.requests.of(envelope)?.idempotent === true
     if (envelope.cancelled || envelope.run.ending || (onHandlerError === 'fail' && !mayBeginAgain)) return false
     const error = errorOf(memory, at)
     const late = mayBeginAgain && error.code === 'REQUEST_TIMEOUT'
     if (!late && (onHandlerError === 'fail' || error.code !== 'AGENT_FAILED' || charged >= poisonAttempts)) return false
-    if (this.#unknownStep(cell, envelope) || this.#isReadAlready(cell, envelope)) return false
+    if (unknownStep(cell, envelope) || isReadAlready(cell, envelope)) return false
     if (!late && onHandlerError === 'restart') {
-      this.#core.deaths.kill(cell, error)
+      cell.life?.kill(error)
       // The turn has ended, but not in a commit: the death gives it back like any other.
       return true
     }
@@ -285,8 +185,8 @@ export class Redelivery implements Redelivering {
     envelope.announced = false
     envelope.startedAt = NOT_YET
     cell.mailbox.giveBack([envelope], [])
-    if (cell.isDoneWith(envelope.run)) this.#core.gate.release(envelope.run, cell)
-    this.#core.delivery.touch(cell)
+    if (cell.isDoneWith(envelope.run)) this.#needs.gate.release(envelope.run, cell)
+    this.#needs.ready.touch(cell)
     return true
   }
 }

@@ -1,17 +1,36 @@
 /** Blackboards: of the team, of each run, or of a run whose agents use one; and the verbs that reach them. */
+
+import type { Logger } from '../../actors/definition/logger.ts'
 import type { Verb } from '../../actors/definition/trust.ts'
 import { Board } from '../../blackboard/board.ts'
 import type { Blackboard, BlackboardEntry, QueryFilter, WriteOptions } from '../../blackboard/entry.ts'
 import { hostBlackboard } from '../../blackboard/facade.ts'
+import type { Scheduler } from '../../clock.ts'
 import { ConfigurationError, describe } from '../../errors.ts'
 import { ASKS, MANY, SEND, TO_ALL } from '../../mailbox/frame.ts'
 import { copyId } from '../../mailbox/frame-id.ts'
 import { jsonIssue } from '../../mailbox/message.ts'
+import type { TeamMemory } from '../../mailbox/room.ts'
+import type { Admission } from '../admission/admission.ts'
+import type { HostFrames } from '../log/host-frames.ts'
 import type { BlackboardScope } from '../settings/settings.ts'
+import type { AgentDirectory } from '../state/agent-directory.ts'
 import type { Cell } from '../state/cell.ts'
-import type { Core } from '../state/core.ts'
+import type { Journal } from '../state/journal.ts'
 import type { RunState } from '../state/run-state.ts'
+import type { RunTable } from '../state/run-table.ts'
 import type { HostVerb } from './host-verb.ts'
+
+interface Needs {
+  readonly admission: Admission
+  readonly clock: Scheduler
+  readonly directory: AgentDirectory
+  readonly frames: HostFrames
+  readonly journal: Journal
+  readonly logger: Logger
+  readonly runs: RunTable
+  readonly team: TeamMemory
+}
 
 export interface BoardSettings {
   readonly scope: BlackboardScope
@@ -20,12 +39,12 @@ export interface BoardSettings {
 }
 
 export class Boards {
-  readonly #core: Core
+  readonly #needs: Needs
   readonly #settings: BoardSettings
   #teamBoard: Board | undefined
 
-  constructor(core: Core, settings: BoardSettings) {
-    this.#core = core
+  constructor(needs: Needs, settings: BoardSettings) {
+    this.#needs = needs
     this.#settings = settings
   }
 
@@ -60,7 +79,7 @@ export class Boards {
   /** Whether other runs may write on the board of this run too. */
   isShared(run: RunState): boolean {
     if (run.board === undefined || run.board !== this.#teamBoard) return false
-    for (const other of this.#core.runs.values()) if (other !== run && other.board === run.board) return true
+    for (const other of this.#needs.runs.values()) if (other !== run && other.board === run.board) return true
     return false
   }
 
@@ -68,7 +87,7 @@ export class Boards {
   view(run: RunState, author: string): Blackboard {
     return hostBlackboard(this.#boardInUse(run), {
       author,
-      scheduler: this.#core.clock,
+      scheduler: this.#needs.clock,
       check: jsonIssue,
       waitTimeoutMs: this.#settings.waitTimeoutMs,
       signal: run.boardOver.signal,
@@ -89,11 +108,11 @@ export class Boards {
   #publish(cell: Cell, run: RunState, entry: BlackboardEntry): void {
     const drops = cell.settings.mailbox.overflow.startsWith('drop')
     const first = run.told?.entry === entry ? run.told.message : undefined
-    const { memory, bytes } = this.#core.frames.make({
+    const { memory, bytes } = this.#needs.frames.make({
       kind: SEND,
       flags: TO_ALL | (first ? MANY : 0) | (drops ? ASKS : 0),
       type: 'publish',
-      sender: this.#core.cell(entry.author, run)?.index ?? 0,
+      sender: this.#needs.directory.cell(entry.author, run)?.index ?? 0,
       recipient: cell.index,
       run: run.index,
       content: entry.key,
@@ -101,9 +120,9 @@ export class Boards {
     })
     if (first) copyId(first, 0, memory, 0)
     else run.told = { entry, message: memory }
-    if (!drops) this.#core.team.force(cell.index, bytes)
-    this.#core.journal.appendOwned(run, memory, bytes)
-    this.#core.admission.message(this.#core.cells[0]!, run, memory, 0, undefined)
+    if (!drops) this.#needs.team.force(cell.index, bytes)
+    this.#needs.journal.appendOwned(run, memory, bytes)
+    this.#needs.admission.message({ sender: this.#needs.directory.cells[0]!, run, memory, at: 0 })
   }
 
   #boardInUse(run: RunState): Board {
@@ -117,9 +136,9 @@ export class Boards {
   #newBoard(run: RunState | undefined): Board {
     const board = new Board({
       onCallbackError: (error, entry) =>
-        this.#core.logger.error({ key: entry.key, error: describe(error) }, 'a subscriber of the blackboard threw'),
+        this.#needs.logger.error({ key: entry.key, error: describe(error) }, 'a subscriber of the blackboard threw'),
     })
-    board.subscribe('**', (entry) => this.#core.journal.record(run, { kind: 'blackboard', entry }))
+    board.subscribe('**', (entry) => this.#needs.journal.record(run, { kind: 'blackboard', entry }))
     return board
   }
 }

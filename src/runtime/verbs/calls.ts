@@ -1,24 +1,37 @@
 /** The table of the verbs that the host serves. Each call is a logged step of its caller. */
+
+import type { Logger } from '../../actors/definition/logger.ts'
 import { isVerb, type Verb } from '../../actors/definition/trust.ts'
+import type { Scheduler } from '../../clock.ts'
 import { AgentFailedError, ConfigurationError, DramatisError, describe, errorData } from '../../errors.ts'
 import { jsonIn } from '../../mailbox/codec.ts'
 import { CHUNK, correlationOf, FAILED, RESULT, SIGNALLED, STREAMS, turnOf, waitingOf } from '../../mailbox/frame.ts'
 import { readBody } from '../../mailbox/frame-body.ts'
 import type { Memory } from '../../mailbox/memory.ts'
 import { callRefusal } from '../admission/trust.ts'
+import type { ReplyLane } from '../dispatch/reply-lane.ts'
+import type { HostFrames } from '../log/host-frames.ts'
 import type { Cell, OpenCall } from '../state/cell.ts'
-import type { Core, Serving } from '../state/core.ts'
+import type { Journal } from '../state/journal.ts'
 import type { RunState } from '../state/run-state.ts'
 import type { HostCaller, HostVerb } from './host-verb.ts'
 import { OWN_WORK } from './own-work.ts'
 
-export class HostCalls implements Serving {
-  readonly #core: Core
+interface Needs {
+  readonly clock: Scheduler
+  readonly frames: HostFrames
+  readonly journal: Journal
+  readonly logger: Logger
+  readonly replies: ReplyLane
+}
+
+export class HostCalls {
+  readonly #needs: Needs
   /** By the operation. */
   readonly verbs = new Map<Verb, HostVerb>()
 
-  constructor(core: Core) {
-    this.#core = core
+  constructor(needs: Needs) {
+    this.#needs = needs
   }
 
   /** From now on these verbs are served so. */
@@ -36,17 +49,17 @@ export class HostCalls implements Serving {
       if (!cell.calls.delete(correlation)) return
       const fields = { kind: RESULT, sender: 0, recipient: cell.index, run: run.index, turn, correlation }
       const text = error ? JSON.stringify(errorData(error)) : result === undefined ? undefined : JSON.stringify(result)
-      const frame = this.#core.frames.make({
+      const frame = this.#needs.frames.make({
         ...fields,
         flags: error ? FAILED : 0,
         ...(text !== undefined && { data: text }),
       })
-      this.#core.journal.appendOwned(run, frame.memory, frame.bytes)
-      this.#core.delivery.reply(cell, frame)
+      this.#needs.journal.appendOwned(run, frame.memory, frame.bytes)
+      this.#needs.replies.reply(cell, frame)
     }
     cell.calls.set(correlation, {
       turn,
-      since: this.#core.clock.now(),
+      since: this.#needs.clock.now(),
       withdrawn,
       isOwnWork: OWN_WORK.has(operation),
       waitsFor: waitingOf(memory, at) & SIGNALLED ? undefined : waitsFor(operation, args),
@@ -69,13 +82,13 @@ export class HostCalls implements Serving {
   #say({ cell, run, turn, correlation }: Omit<HostCaller, 'say'>, piece: string): void {
     if (!cell.calls.has(correlation)) return
     const fields = { kind: CHUNK, flags: STREAMS, recipient: cell.index, run: run.index, turn, correlation }
-    const frame = this.#core.frames.make({ ...fields, sender: 0, content: piece })
-    this.#core.journal.appendOwned(run, frame.memory, frame.bytes)
-    this.#core.delivery.reply(cell, frame)
+    const frame = this.#needs.frames.make({ ...fields, sender: 0, content: piece })
+    this.#needs.journal.appendOwned(run, frame.memory, frame.bytes)
+    this.#needs.replies.reply(cell, frame)
   }
 
   async #perform(operation: string, args: unknown, caller: HostCaller, signal: AbortSignal): Promise<unknown> {
-    const distrust = callRefusal(this.#core, caller.cell, operation)
+    const distrust = callRefusal(this.#needs.logger, caller.cell, operation)
     if (distrust) throw distrust
     if (!isVerb(operation)) throw noSuchVerb(operation)
     const verb = this.verbs.get(operation)

@@ -8,12 +8,22 @@
  *
  * What is kept is kept per call of a model and per question; a message costs nothing.
  */
+
+import type { Scheduler } from '../../clock.ts'
 import { timeOf } from '../../mailbox/frame.ts'
 import { type Envelope, NOT_YET } from '../../mailbox/mailbox.ts'
+import type { Requests } from '../mailboxes/requests.ts'
+import type { AgentDirectory } from '../state/agent-directory.ts'
 import type { Cell } from '../state/cell.ts'
-import type { Core, Pausing, ThinkingTurn } from '../state/core.ts'
 import type { RunState } from '../state/run-state.ts'
 import { ThinkingTimes } from '../state/thinking-times.ts'
+import type { VerbWaiter } from './host-verb.ts'
+
+interface Needs {
+  readonly clock: Scheduler
+  readonly directory: AgentDirectory
+  readonly requests: Requests
+}
 
 /** A turn whose deadlines stand still, and its agent. */
 interface PausedTurn {
@@ -33,19 +43,29 @@ interface Pause {
   msBefore: number
 }
 
-export class DeadlinePauses implements Pausing {
-  onResume: Pausing['onResume'] = () => {}
-  readonly #core: Core
+export class DeadlinePauses {
+  readonly #needs: Needs
   readonly #pauses = new WeakMap<Envelope<RunState>, Pause>()
   /** By agent, all of its instances, and by run: a run's turns can also wait for its permits. */
   readonly #times = new WeakMap<Cell | RunState, ThinkingTimes>()
 
-  constructor(core: Core) {
-    this.#core = core
+  #resumed: (cell: Cell, envelope: Envelope<RunState>) => void = () => {}
+
+  constructor(needs: Needs) {
+    this.#needs = needs
   }
 
-  async during<T>(waiter: ThinkingTurn, work: () => Promise<T>): Promise<T> {
-    const { clock, cells } = this.#core
+  /** From now on the listener is told of each turn whose deadlines go on. */
+  onResume(listener: (cell: Cell, envelope: Envelope<RunState>) => void): void {
+    this.#resumed = listener
+  }
+
+  /** Work of a model or a person that this turn waits for. */
+  async during<T>(waiter: VerbWaiter, work: () => Promise<T>): Promise<T> {
+    const {
+      clock,
+      directory: { cells },
+    } = this.#needs
     const paused = this.#turnsBehind(waiter.cell, waiter.turn)
     const times = [this.#timesOf(cells[waiter.cell.index]!), this.#timesOf(waiter.run)]
     this.#credit(paused)
@@ -55,7 +75,7 @@ export class DeadlinePauses implements Pausing {
       return await work()
     } finally {
       for (const each of times) each.end(clock.monotonic())
-      for (const { cell, envelope } of paused) if (this.#end(envelope)) this.onResume(cell, envelope)
+      for (const { cell, envelope } of paused) if (this.#end(envelope)) this.#resumed(cell, envelope)
     }
   }
 
@@ -63,11 +83,13 @@ export class DeadlinePauses implements Pausing {
     return (this.#pauses.get(envelope)?.open ?? 0) > 0
   }
 
+  /** Of all attempts of that turn together, in ms. */
   pausedMs(envelope: Envelope<RunState>, now: number): number {
     const pause = this.#pauses.get(envelope)
     return pause ? totalOf(pause, now) : 0
   }
 
+  /** The same since its attempt began. */
   pausedMsOfAttempt(envelope: Envelope<RunState>, now: number): number {
     const pause = this.#pauses.get(envelope)
     if (!pause) return 0
@@ -79,13 +101,16 @@ export class DeadlinePauses implements Pausing {
     return total - pause.msBefore
   }
 
+  /** How long what that turn waits for now has stood in line behind models and people. A walk, for a deadline that would pass. */
   inLineMs(cell: Cell, envelope: Envelope<RunState>, now: number): number {
     return this.#inLine(cell, envelope, now, new Set())
   }
 
   /** The longest of what it waits for now: at any depth, since who it waits for may wait for somebody in line. */
   #inLine(cell: Cell, envelope: Envelope<RunState>, now: number, seen: Set<Envelope<RunState>>): number {
-    const requests = [...this.#core.cells[cell.index]!.open.values()].filter(({ turn }) => turn === envelope.turn)
+    const requests = [...this.#needs.directory.cells[cell.index]!.open.values()].filter(
+      ({ turn }) => turn === envelope.turn,
+    )
     const { run } = envelope
     // It has its answers, and waits for a permit to go on: those who have one think.
     if (requests.length === 0 && cell.suspended.has(run.index))
@@ -103,7 +128,10 @@ export class DeadlinePauses implements Pausing {
 
   /** How long a request stood in line while its agent, or others of its run, had a model or a person at work. */
   #stoodInLine(callee: Cell, { memory, at, run, begunAt }: Envelope<RunState>, now: number): number {
-    const { clock, cells } = this.#core
+    const {
+      clock,
+      directory: { cells },
+    } = this.#needs
     const sentAt = clock.monotonic() - (clock.now() - timeOf(memory, at))
     const until = begunAt === NOT_YET ? now : begunAt
     const times = [this.#times.get(cells[callee.index]!), this.#times.get(run)]
@@ -113,7 +141,7 @@ export class DeadlinePauses implements Pausing {
   /** The first time that the turn thinks: those that wait for it get the time back that its message stood in line. */
   #credit([first, ...behind]: PausedTurn[]): void {
     if (!first || behind.length === 0 || this.#pauses.has(first.envelope)) return
-    const ms = this.#stoodInLine(first.cell, first.envelope, this.#core.clock.monotonic())
+    const ms = this.#stoodInLine(first.cell, first.envelope, this.#needs.clock.monotonic())
     if (ms > 0) for (const { envelope } of behind) this.#pauseOf(envelope).ms += ms
   }
 
@@ -136,7 +164,7 @@ export class DeadlinePauses implements Pausing {
     const found: PausedTurn[] = []
     for (let next = turnOf(cell, turn); next && !found.some(({ envelope }) => envelope === next?.envelope); ) {
       found.push(next)
-      const request = this.#core.settlement.requestOf(next.envelope)
+      const request = this.#needs.requests.of(next.envelope)
       next = request && turnOf(request.caller, request.turn)
     }
     return found
@@ -145,7 +173,7 @@ export class DeadlinePauses implements Pausing {
   #begin(envelope: Envelope<RunState>): void {
     const pause = this.#pauseOf(envelope)
     pause.open += 1
-    if (pause.open === 1) pause.since = this.#core.clock.monotonic()
+    if (pause.open === 1) pause.since = this.#needs.clock.monotonic()
   }
 
   /** Whether its deadlines go on. */
@@ -153,7 +181,7 @@ export class DeadlinePauses implements Pausing {
     const pause = this.#pauseOf(envelope)
     pause.open -= 1
     if (pause.open > 0) return false
-    pause.ms += this.#core.clock.monotonic() - pause.since
+    pause.ms += this.#needs.clock.monotonic() - pause.since
     return true
   }
 }

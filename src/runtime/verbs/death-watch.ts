@@ -4,21 +4,28 @@
  */
 import type { Verb } from '../../actors/definition/trust.ts'
 import type { DramatisError } from '../../errors.ts'
-import { reportTo } from '../admission/reports.ts'
+import type { HostMessages } from '../admission/host-messages.ts'
+import type { AgentDirectory } from '../state/agent-directory.ts'
 import type { Cell } from '../state/cell.ts'
-import type { Core } from '../state/core.ts'
 import type { RunState, Watch } from '../state/run-state.ts'
+import type { RunTable } from '../state/run-table.ts'
 import type { HostVerb } from './host-verb.ts'
 
-export const watchVerbs = (core: Core): [Verb, HostVerb][] => [
+export interface WatchNeeds {
+  readonly directory: AgentDirectory
+  readonly hostMessages: HostMessages
+  readonly runs: RunTable
+}
+
+export const watchVerbs = (needs: WatchNeeds): [Verb, HostVerb][] => [
   [
     'watch',
-    (args, { cell, run }) => watch(core, cell, run, core.directory.require((args as { agent: string }).agent, run)),
+    (args, { cell, run }) => watch(needs, cell, run, needs.directory.require((args as { agent: string }).agent, run)),
   ],
 ]
 
 /** However often it asks: it is told once of each end that it has watched for. */
-function watch(core: Core, watcher: Cell, run: RunState, { index, name, gone }: Cell): void {
+function watch(needs: WatchNeeds, watcher: Cell, run: RunState, { index, name, gone }: Cell): void {
   const key = `${watcher.index} ${index}`
   const known = run.watches.get(key) ?? {
     watcher: watcher.index,
@@ -29,21 +36,21 @@ function watch(core: Core, watcher: Cell, run: RunState, { index, name, gone }: 
   }
   run.watches.set(key, known)
   if (!gone) known.open = true
-  else if (known.told !== gone) tell(core, run, known, gone)
+  else if (known.told !== gone) tell(needs, run, known, gone)
 }
 
 /** The agent is gone for good. */
-export function tellWatchers(core: Core, { index, gone }: Cell): void {
+export function tellWatchers(needs: WatchNeeds, { index, gone }: Cell): void {
   if (!gone) return
-  for (const run of core.runs.values())
+  for (const run of needs.runs.values())
     for (const known of run.watches.values())
-      if (known.index === index && known.open && !run.ending) tell(core, run, known, gone)
+      if (known.index === index && known.open && !run.ending) tell(needs, run, known, gone)
 }
 
-function tell(core: Core, run: RunState, known: Watch, end: DramatisError): void {
+function tell(needs: WatchNeeds, run: RunState, known: Watch, end: DramatisError): void {
   known.open = false
   known.told = end
   const { watcher, agent } = known
   const content = `Agent "${agent}" is gone for good: ${end.message}`
-  reportTo(core, run, watcher, content, { event: 'terminated', agent, reason: end.message })
+  needs.hostMessages.report(run, watcher, content, { event: 'terminated', agent, reason: end.message })
 }

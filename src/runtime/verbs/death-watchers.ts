@@ -1,13 +1,13 @@
 /** Tells who watches an agent when it is gone for good. */
-import type { Part } from '../state/core.ts'
-import { tellWatchers } from './death-watch.ts'
+import type { Reader } from '../state/reader.ts'
+import { tellWatchers, type WatchNeeds } from './death-watch.ts'
 
-export const watchers: Part = (core) => ({
+export const watchers = (needs: WatchNeeds): Reader => ({
   next(batch) {
     for (const record of batch) {
       if (record.kind !== 'agent.status' || (record.status !== 'failed' && record.status !== 'stopped')) continue
-      const cell = core.cell(record.agent, core.runs.get(record.run))
-      if (cell) tellWatchers(core, cell)
+      const cell = needs.directory.cell(record.agent, needs.runs.get(record.run))
+      if (cell) tellWatchers(needs, cell)
     }
   },
 })

@@ -1,17 +1,21 @@
 /** What an agent says of a choice that it has made: it stands in the log, for people. */
 import type { Verb } from '../../actors/definition/trust.ts'
 import { refused } from '../checks/refused.ts'
-import type { Core } from '../state/core.ts'
+import type { Journal } from '../state/journal.ts'
 import type { HostVerb } from './host-verb.ts'
 
-export const decisionVerbs = (core: Core): [Verb, HostVerb][] => [
+interface Needs {
+  readonly journal: Journal
+}
+
+export const decisionVerbs = (needs: Needs): [Verb, HostVerb][] => [
   [
     'decide',
     (args, { run }) => {
       const { question, choice, reason } = args as { question: string; choice: string; reason: string }
       for (const [path, value] of Object.entries({ question, choice, reason }))
         if (typeof value !== 'string') throw refused(path, value, 'a string')
-      core.journal.record(run, { kind: 'decision', question, choice, reason })
+      needs.journal.record(run, { kind: 'decision', question, choice, reason })
     },
   ],
 ]

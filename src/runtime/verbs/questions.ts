@@ -3,12 +3,24 @@
  * in the log like any call to the host, so one that is open when its agent dies stays open, and its answer is not asked for again.
  */
 import type { Verb } from '../../actors/definition/trust.ts'
+import type { Scheduler } from '../../clock.ts'
 import { ConfigurationError, MessageRejectedError, RequestTimeoutError, shown } from '../../errors.ts'
 import { onAbort } from '../../on-abort.ts'
+import type { HostFrames } from '../log/host-frames.ts'
 import type { Cell } from '../state/cell.ts'
-import type { Core, ThinkingTurn } from '../state/core.ts'
+import type { HostLoop } from '../state/host-loop.ts'
+import type { Journal } from '../state/journal.ts'
 import type { RunState } from '../state/run-state.ts'
-import type { HostVerb } from './host-verb.ts'
+import type { DeadlinePauses } from './deadline-pauses.ts'
+import type { HostVerb, VerbWaiter } from './host-verb.ts'
+
+interface Needs {
+  readonly clock: Scheduler
+  readonly frames: HostFrames
+  readonly journal: Journal
+  readonly loop: HostLoop
+  readonly pauses: DeadlinePauses
+}
 
 /** What `ask` sends. `timeoutMs`: until somebody has answered. */
 export interface AskRequest {
@@ -24,7 +36,7 @@ const LONGEST = 24_000 // an approval has the whole input of a tool
 const MOST_CHOICES = 100
 
 /** Asks whoever has a handle of the run; the time that the person takes counts for no deadline. */
-export type AskPerson = (waiter: ThinkingTurn, question: object, signal: AbortSignal) => Promise<string>
+export type AskPerson = (waiter: VerbWaiter, question: object, signal: AbortSignal) => Promise<string>
 
 export const personVerbs = (ask: AskPerson): [Verb, HostVerb][] => [
   ['ask', (args, caller, signal) => ask(caller, args as object, signal)],
@@ -32,17 +44,17 @@ export const personVerbs = (ask: AskPerson): [Verb, HostVerb][] => [
 
 /** `hasHandle`: whether somebody can have a handle of that run, and so answer. */
 export const asksPerson =
-  (core: Core, hasHandle: (run: RunState) => boolean): AskPerson =>
+  (needs: Needs, hasHandle: (run: RunState) => boolean): AskPerson =>
   (waiter, question, signal) => {
     const { cell, run } = waiter
-    if (hasHandle(run)) return core.pauses.during(waiter, () => askPerson(core, cell, run, question, signal))
+    if (hasHandle(run)) return needs.pauses.during(waiter, () => askPerson(needs, cell, run, question, signal))
     const text = `ask: nobody can answer agent "${cell.name}" here: a message from outside of any run began this turn. Ask in a run, which has a handle with answer().`
     throw new ConfigurationError(text, { path: 'ask', agent: cell.name })
   }
 
 /** Puts it into the run's events, and waits for the answer. */
 function askPerson(
-  core: Core,
+  needs: Needs,
   { name, settings }: Cell,
   run: RunState,
   request: object,
@@ -50,7 +62,7 @@ function askPerson(
 ): Promise<string> {
   const { question: text, choices, ask = 'ask', ...limits } = checked(request)
   const { timeoutMs = settings.questionTimeoutMs } = limits
-  const questionId = core.frames.id()
+  const questionId = needs.frames.id()
   return new Promise((resolve, reject) => {
     const close = () => {
       run.questions.delete(questionId)
@@ -64,10 +76,10 @@ function askPerson(
     const timer =
       timeoutMs === false
         ? undefined
-        : core.clock.timer(timeoutMs, () => {
+        : needs.clock.timer(timeoutMs, () => {
             close()
             reject(unanswered(name, text, timeoutMs))
-            core.wake()
+            needs.loop.wake()
           })
     run.questions.set(questionId, {
       agent: name,
@@ -75,12 +87,12 @@ function askPerson(
       choices,
       settle(answer) {
         close()
-        core.journal.record(run, { kind: 'answer', agent: name, questionId, answer })
+        needs.journal.record(run, { kind: 'answer', agent: name, questionId, answer })
         resolve(answer)
-        core.wake()
+        needs.loop.wake()
       },
     })
-    core.journal.record(run, { kind: 'question', agent: name, questionId, ask, text, ...(choices && { choices }) })
+    needs.journal.record(run, { kind: 'question', agent: name, questionId, ask, text, ...(choices && { choices }) })
   })
 }
 

@@ -3,10 +3,14 @@ import type { Verb } from '../../actors/definition/trust.ts'
 import { notTheOwner, SHARED_SCOPES } from '../../actors/turn/shared-state.ts'
 import { LONGEST_KEY } from '../../blackboard/pattern.ts'
 import { ConfigurationError, MessageRejectedError, shown } from '../../errors.ts'
+import type { AgentDirectory } from '../state/agent-directory.ts'
 import type { Cell } from '../state/cell.ts'
-import type { Core } from '../state/core.ts'
 import type { HostCaller, HostVerb } from './host-verb.ts'
 import { MemoryStore, type StateStore } from './state-store.ts'
+
+interface Needs {
+  readonly directory: AgentDirectory
+}
 
 /** What a thread gives: anything. */
 interface Arguments {
@@ -18,7 +22,7 @@ interface Arguments {
 }
 
 /** The verbs of a team. `persistent` stands where the team's log does. */
-export function sharedStateVerbs(core: Core, persistent: StateStore): [operation: Verb, verb: HostVerb][] {
+export function sharedStateVerbs(needs: Needs, persistent: StateStore): [operation: Verb, verb: HostVerb][] {
   const ofTeam = new MemoryStore()
   /** An agent that is added anew under an old name has none of what the old one had. */
   const ofAgents = new WeakMap<Cell, StateStore>()
@@ -32,7 +36,7 @@ export function sharedStateVerbs(core: Core, persistent: StateStore): [operation
   const storeFor = ({ scope, owner }: Arguments, caller: HostCaller, writes: boolean): StateStore => {
     if (scope === 'team_shared') return ofTeam
     if (scope === 'persistent') return persistent
-    if (scope === 'agent_shared') return ofAgent(ownerOf(core, owner, caller, writes))
+    if (scope === 'agent_shared') return ofAgent(ownerOf(needs, owner, caller, writes))
     throw wrong('scope', scope, `one of ${SHARED_SCOPES.join(', ')}`)
   }
 
@@ -59,7 +63,7 @@ export function sharedStateVerbs(core: Core, persistent: StateStore): [operation
 }
 
 /** Whose state it is, where this caller may use it. */
-function ownerOf(core: Core, owner: unknown, { cell, run }: HostCaller, writes: boolean): Cell {
+function ownerOf(needs: Needs, owner: unknown, { cell, run }: HostCaller, writes: boolean): Cell {
   const { counted } = cell.settings
   if (owner === undefined && !counted) {
     const text = `context.shared: a protocol script has no agent_shared state. Name an agent to read that one's, or use 'team_shared'.`
@@ -67,8 +71,8 @@ function ownerOf(core: Core, owner: unknown, { cell, run }: HostCaller, writes: 
   }
   const name = owner ?? cell.name
   if (typeof name !== 'string') throw wrong('owner', name, 'the name of an agent')
-  const found = core.cell(name, run)
-  if (!found?.settings.counted || found.removed) throw core.directory.unknown(name, run)
+  const found = needs.directory.cell(name, run)
+  if (!found?.settings.counted || found.removed) throw needs.directory.unknown(name, run)
   if (found.index === cell.index) return found
   if (writes) throw notTheOwner(cell.name, name)
   if (!counted || found.settings.info.sharedWith?.includes(cell.name)) return found

@@ -7,15 +7,25 @@
  *                the result or an error, as `onTimeout` says -----------/   bob's next is late: an error, once
  */
 import type { SyncResult } from '../../actors/definition/context/context.ts'
-import type { Timer } from '../../clock.ts'
+import type { Scheduler, Timer } from '../../clock.ts'
 import { type DramatisError, MessageRejectedError, SyncPointTimeoutError } from '../../errors.ts'
 import { SEND } from '../../mailbox/frame.ts'
 import { onAbort } from '../../on-abort.ts'
+import type { HostFrames } from '../log/host-frames.ts'
 import type { SyncPointSettings } from '../settings/sync-points.ts'
+import type { AgentDirectory } from '../state/agent-directory.ts'
+import { ORCHESTRATOR_INDEX } from '../state/agent-directory.ts'
 import type { Cell, Waiter } from '../state/cell.ts'
-import { type Core, type OpenGeneration, ORCHESTRATOR_INDEX } from '../state/core.ts'
+import type { Journal } from '../state/journal.ts'
 import type { RunState } from '../state/run-state.ts'
-import { fateOf, missingAt, resultOf } from './sync-rules.ts'
+import { fateOf, missingAt, type OpenGeneration, resultOf } from './sync-rules.ts'
+
+interface Needs {
+  readonly clock: Scheduler
+  readonly directory: AgentDirectory
+  readonly frames: HostFrames
+  readonly journal: Journal
+}
 
 interface Settling {
   resolve(result: SyncResult): void
@@ -48,7 +58,7 @@ export class SyncGenerations implements OpenGeneration {
   readonly point: SyncPointSettings
   /** Of those that are open, or open with the next arrival. */
   generation = 1
-  readonly #core: Core
+  readonly #needs: Needs
   readonly #arrivals = new Map<string, Arrival>()
   readonly #watchers = new Set<Waiter & Settling>()
   /** Agents without which a generation has ended: the last such. Whoever has the name of one next is another. */
@@ -59,8 +69,8 @@ export class SyncGenerations implements OpenGeneration {
   /** Those that somebody waits for. */
   readonly #open: Set<SyncGenerations>
 
-  constructor(core: Core, run: RunState, point: SyncPointSettings, open: Set<SyncGenerations>) {
-    this.#core = core
+  constructor(needs: Needs, run: RunState, point: SyncPointSettings, open: Set<SyncGenerations>) {
+    this.#needs = needs
     this.run = run
     this.point = point
     this.#open = open
@@ -94,7 +104,7 @@ export class SyncGenerations implements OpenGeneration {
         if (this.#arrivals.get(cell.name) === arrival) this.#arrivals.delete(cell.name)
         this.judge()
       })
-      this.#timer ??= this.#core.clock.timer(this.point.timeoutMs, () => this.#timeIsUp())
+      this.#timer ??= this.#needs.clock.timer(this.point.timeoutMs, () => this.#timeIsUp())
       this.judge()
     })
   }
@@ -136,7 +146,7 @@ export class SyncGenerations implements OpenGeneration {
   }
 
   #isGone(name: string): boolean {
-    const cell = this.#core.cell(name, this.run)
+    const cell = this.#needs.directory.cell(name, this.run)
     return !cell || cell.removed || cell.gone !== undefined
   }
 
@@ -157,7 +167,7 @@ export class SyncGenerations implements OpenGeneration {
     const { point, run } = this
     const result = resultOf(point, this.generation, this.#arrivals)
     const error = why && point.onTimeout === 'abort' ? aborted(this, result, why) : undefined
-    const closed: Closed = { result, at: this.#core.clock.now(), error }
+    const closed: Closed = { result, at: this.#needs.clock.now(), error }
     const waiting: Settling[] = [...this.#arrivals.values(), ...this.#watchers]
     this.#news = this.#watchers.size > 0 ? undefined : closed
     this.#arrivals.clear()
@@ -166,10 +176,10 @@ export class SyncGenerations implements OpenGeneration {
     this.#open.delete(this)
     this.generation += 1
     for (const name of result.missing) {
-      const cell = this.#core.cell(name, run)
+      const cell = this.#needs.directory.cell(name, run)
       if (cell) this.#late.set(cell, closed)
     }
-    this.#core.journal.record(run, { kind: 'sync', point: point.name, result })
+    this.#needs.journal.record(run, { kind: 'sync', point: point.name, result })
     if (why && point.onTimeout === 'notify') this.#report(result, why)
     settle(waiting, closed)
   }
@@ -177,7 +187,7 @@ export class SyncGenerations implements OpenGeneration {
   /** That it is in the log is what it is for: a script reads it there. */
   #report({ generation, arrived, missing, timedOut }: SyncResult, { text }: Why): void {
     const point = this.point.name
-    const { memory, bytes } = this.#core.frames.make({
+    const { memory, bytes } = this.#needs.frames.make({
       kind: SEND,
       type: 'report',
       recipient: ORCHESTRATOR_INDEX,
@@ -185,7 +195,7 @@ export class SyncGenerations implements OpenGeneration {
       content: `Generation ${generation} of sync point "${point}" went on without ${missing.join(', ')}: ${text}`,
       data: JSON.stringify({ event: 'sync', point, generation, arrived, missing, timedOut }),
     })
-    this.#core.journal.appendOwned(this.run, memory, bytes)
+    this.#needs.journal.appendOwned(this.run, memory, bytes)
   }
 }
 

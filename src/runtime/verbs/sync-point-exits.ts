@@ -1,10 +1,11 @@
 /** Ends what waits at a sync point for an agent that is gone for good. */
-import type { Part } from '../state/core.ts'
+import type { Reader } from '../state/reader.ts'
+import type { SyncPoints } from './sync-points.ts'
 
-export const syncPoints: Part = (core) => ({
+export const syncPointExits = ({ syncPoints }: { syncPoints: SyncPoints }): Reader => ({
   next(batch) {
     for (const record of batch)
       if (record.kind === 'agent.status' && (record.status === 'failed' || record.status === 'stopped'))
-        core.syncPoints.left(record.agent)
+        syncPoints.left(record.agent)
   },
 })

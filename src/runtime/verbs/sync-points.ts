@@ -4,25 +4,36 @@
  */
 import type { SyncResult } from '../../actors/definition/context/context.ts'
 import type { Verb } from '../../actors/definition/trust.ts'
+import type { Scheduler } from '../../clock.ts'
 import { ConfigurationError, shown, TurnEndedError } from '../../errors.ts'
 import { nearest } from '../../nearest.ts'
+import type { HostFrames } from '../log/host-frames.ts'
 import type { SyncPointSettings } from '../settings/sync-points.ts'
+import type { AgentDirectory } from '../state/agent-directory.ts'
+import { ORCHESTRATOR_INDEX } from '../state/agent-directory.ts'
 import type { Waiter } from '../state/cell.ts'
-import type { OpenGeneration } from '../state/core.ts'
-import { type Core, type Gathering, ORCHESTRATOR_INDEX } from '../state/core.ts'
+import type { Journal } from '../state/journal.ts'
 import type { RunState } from '../state/run-state.ts'
 import type { HostVerb } from './host-verb.ts'
 import { SyncGenerations } from './sync-generation.ts'
+import type { OpenGeneration } from './sync-rules.ts'
 
-export class SyncPoints implements Gathering {
-  readonly #core: Core
+interface Needs {
+  readonly clock: Scheduler
+  readonly directory: AgentDirectory
+  readonly frames: HostFrames
+  readonly journal: Journal
+}
+
+export class SyncPoints {
+  readonly #needs: Needs
   readonly #declared = new Map<string, SyncPointSettings>()
   #solitary: string | undefined
   readonly #open = new Set<SyncGenerations>()
   readonly #inRuns = new WeakMap<RunState, Map<string, SyncGenerations>>()
 
-  constructor(core: Core) {
-    this.#core = core
+  constructor(needs: Needs) {
+    this.#needs = needs
   }
 
   get verbs(): [Verb, HostVerb][] {
@@ -105,7 +116,7 @@ export class SyncPoints implements Gathering {
   #in(run: RunState, point: SyncPointSettings): SyncGenerations {
     const points = this.#inRuns.get(run) ?? new Map<string, SyncGenerations>()
     this.#inRuns.set(run, points)
-    const generations = points.get(point.name) ?? new SyncGenerations(this.#core, run, point, this.#open)
+    const generations = points.get(point.name) ?? new SyncGenerations(this.#needs, run, point, this.#open)
     points.set(point.name, generations)
     return generations
   }

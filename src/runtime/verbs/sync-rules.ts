@@ -1,8 +1,25 @@
 /** The rules of a sync point as pure functions: when a generation ends, and what comes of it. Source: document 002, 2.6.3. */
 
 import type { SyncResult } from '../../actors/definition/context/context.ts'
+import type { DramatisError } from '../../errors.ts'
 import type { SyncPointSettings } from '../settings/sync-points.ts'
-import type { OpenGeneration } from '../state/core.ts'
+import type { Waiter } from '../state/cell.ts'
+import type { RunState } from '../state/run-state.ts'
+
+/** A generation that somebody waits for, as detectors see it. */
+export interface OpenGeneration {
+  readonly run: RunState
+  readonly point: SyncPointSettings
+  readonly generation: number
+  /** Turns that have arrived. Such a turn may be between two attempts. */
+  readonly arrived: Iterable<Waiter>
+  /** Turns of the protocol script that wait for its result alone. */
+  readonly watchers: Iterable<Waiter>
+  /** Required agents that have not arrived, by name. */
+  readonly missing: readonly string[]
+  /** Ends it now as the point's `onTimeout` says; `reason` is the cause of what an 'abort' rejects with. */
+  giveUp(reason: DramatisError): void
+}
 
 /** Who has arrived, by name, and what each brought; undefined: nothing. */
 export type Arrived = ReadonlyMap<string, { readonly data: unknown }>

@@ -1,10 +1,14 @@
 /** Ends a deadlock or a stall: one wait of one turn is rejected; where that turn comes to the same again, its agent begins anew (rule 26). */
 import { DeadlockError, type DramatisError, StallError } from '../../../errors.ts'
 import { BoundedMap } from '../../log/bounded-map.ts'
-import type { Core } from '../../state/core.ts'
+import type { Cancellation } from '../../turns/cancellation.ts'
 import { type Stuck, sentenceOf } from './stuck.ts'
 import { chooseVictim } from './victim.ts'
 import type { OpenWait, TurnNode } from './wait-for-graph.ts'
+
+interface Needs {
+  readonly cancellation: Cancellation
+}
 
 /** So many turns are remembered whose wait was rejected. */
 const MOST_REMEMBERED = 1_024
@@ -12,14 +16,14 @@ const MOST_REMEMBERED = 1_024
 const LAST_VICTIMS = 3
 
 export class Breaker {
-  readonly #core: Core
+  readonly #needs: Needs
   /** Names, the latest last. */
   #victims: string[] = []
   /** Turns whose wait was rejected once. */
   readonly #rejected = new BoundedMap<string, true>(MOST_REMEMBERED)
 
-  constructor(core: Core) {
-    this.#core = core
+  constructor(needs: Needs) {
+    this.#needs = needs
   }
 
   /** The name of who gave way. */
@@ -36,19 +40,17 @@ export class Breaker {
   }
 
   #reject({ request, sent, call, generation }: OpenWait, error: DramatisError): void {
-    const { settlement, withdrawals } = this.#core
+    const { cancellation } = this.#needs
     if (generation) generation.giveUp(error)
-    else if (request) {
-      settlement.answerWithError(request, error)
-      withdrawals.withdraw(request.callee, request.envelope, error)
-    } else if (sent) withdrawals.withdraw(sent.callee, sent.envelope, error)
+    else if (request) cancellation.fail(request.callee, request.envelope, error)
+    else if (sent) cancellation.withdraw(sent.callee, sent.envelope, error)
     else call?.fail(error)
   }
 
   /** A turn that asks for the same once more costs its agent's life: the message counts it, and is poison in the end. */
   #again(turn: TurnNode, error: DramatisError): void {
     const key = `${turn.cell.index}.${turn.envelope.turn}`
-    if (this.#rejected.has(key)) this.#core.deaths.kill(turn.cell, error)
+    if (this.#rejected.has(key)) turn.cell.life?.kill(error)
     else this.#rejected.set(key, true)
   }
 
@@ -56,7 +58,7 @@ export class Breaker {
   #restartOne(stuck: Stuck): string | undefined {
     const [turn] = stuck.cycle
     if (!turn) return undefined
-    this.#core.deaths.kill(turn.cell, errorOf(stuck, turn, undefined))
+    turn.cell.life?.kill(errorOf(stuck, turn, undefined))
     return turn.cell.name
   }
 }

@@ -3,19 +3,33 @@
  * a wait begins or ends that can have closed a cycle: what it looks at is read from the host's own books. Before it says
  * anything each thread concerned has told that the turn does nothing but wait; before it breaks anything, a second time.
  */
-import type { Timer } from '../../../clock.ts'
+import type { Scheduler, Timer } from '../../../clock.ts'
 import { correlationOf, kindOf, lengthOf, limitOf, PROBE, QUIET, senderOf, turnOf } from '../../../mailbox/frame.ts'
 import type { Memory } from '../../../mailbox/memory.ts'
-import { isProbe } from '../../dispatch/dispatcher.ts'
+import type { ReplyLane } from '../../dispatch/reply-lane.ts'
+import { isProbe } from '../../dispatch/reply-lane.ts'
 import { BoundedMap } from '../../log/bounded-map.ts'
+import type { HostFrames } from '../../log/host-frames.ts'
 import type { Batch } from '../../log/records.ts'
-import type { Core, Part } from '../../state/core.ts'
+import type { HostLoop } from '../../state/host-loop.ts'
+import type { Journal } from '../../state/journal.ts'
 import type { Life } from '../../state/life.ts'
+import type { Reader } from '../../state/reader.ts'
 import type { RunState } from '../../state/run-state.ts'
+import type { Cancellation } from '../../turns/cancellation.ts'
 import { Breaker } from './breaker.ts'
 import { namedWaits, type Stuck, sentenceOf, stuckNow, waitKey } from './stuck.ts'
 import { Suspicion } from './triggers.ts'
-import type { TurnNode } from './wait-for-graph.ts'
+import type { GraphNeeds, TurnNode } from './wait-for-graph.ts'
+
+interface Needs extends GraphNeeds {
+  readonly cancellation: Cancellation
+  readonly replies: ReplyLane
+  readonly clock: Scheduler
+  readonly frames: HostFrames
+  readonly journal: Journal
+  readonly loop: HostLoop
+}
 
 /** A turn that has something else to do is asked again ever more seldom, up to that. */
 const LONGEST_PAUSE_MS = 60_000
@@ -53,9 +67,9 @@ interface Question {
 }
 
 export const deadlock =
-  (mode: 'break' | 'report', confirmMs: number, foreignScript: boolean): Part =>
-  (core) => {
-    const detector = new Detector(core, mode, confirmMs, foreignScript)
+  (mode: 'break' | 'report', confirmMs: number, foreignScript: boolean): ((needs: Needs) => Reader) =>
+  (needs) => {
+    const detector = new Detector(needs, mode, confirmMs, foreignScript)
     return {
       next: (batch) => detector.next(batch),
       overdue: (run) => detector.overdue(run),
@@ -75,7 +89,7 @@ const waitsOf = ({ turns }: Stuck): Set<string> =>
   new Set(turns.flatMap((turn) => turn.waits.map((wait) => waitKey(turn, wait))))
 
 class Detector {
-  readonly #core: Core
+  readonly #needs: Needs
   readonly #mode: 'break' | 'report'
   readonly #confirmMs: number
   /** The protocol is a function of the user's, in the host. */
@@ -89,13 +103,13 @@ class Detector {
   readonly #questions = new Map<number, Question>()
   #lastQuestion = 0
 
-  constructor(core: Core, mode: 'break' | 'report', confirmMs: number, foreignScript: boolean) {
+  constructor(needs: Needs, mode: 'break' | 'report', confirmMs: number, foreignScript: boolean) {
     this.#foreignScript = foreignScript
-    this.#core = core
+    this.#needs = needs
     this.#mode = mode
     this.#confirmMs = confirmMs
-    this.#breaker = new Breaker(core)
-    this.#suspicion = new Suspicion(core)
+    this.#breaker = new Breaker(needs)
+    this.#suspicion = new Suspicion(needs)
   }
 
   next(batch: Batch): void {
@@ -111,7 +125,7 @@ class Detector {
 
   #look(): void {
     this.#suspicion.looked()
-    const found = new Map(stuckNow(this.#core).map((stuck) => [stuck.key, stuck]))
+    const found = new Map(stuckNow(this.#needs).map((stuck) => [stuck.key, stuck]))
     for (const [key, each] of this.#cases) if (!found.has(key)) this.#drop(key, each)
     for (const [key, stuck] of found) {
       const known = this.#cases.get(key)
@@ -172,7 +186,7 @@ class Detector {
   }
 
   #ask(asking: Case): void {
-    const { frames, delivery } = this.#core
+    const { frames, replies } = this.#needs
     asking.timer?.cancel()
     asking.timer = undefined
     this.#forgetQuestions(asking)
@@ -184,7 +198,7 @@ class Detector {
       const correlation = this.#question(asking, turn)
       const { life } = turn.cell
       if (life) asking.told.set(life, life.told)
-      delivery.reply(turn.cell, frames.make({ kind: PROBE, correlation, step: turn.envelope.turn }))
+      replies.reply(turn.cell, frames.make({ kind: PROBE, correlation, step: turn.envelope.turn }))
     }
     if (turns.every(({ cell }) => cell.life?.thread.isolated)) this.#askHost(asking)
   }
@@ -199,11 +213,11 @@ class Detector {
   /** Threads can answer before the host has come to the end of a verb that it has begun: an entry is there already, say. */
   #askHost(asking: Case): void {
     const question = this.#question(asking, undefined)
-    this.#core.clock.defer(() => {
+    this.#needs.clock.defer(() => {
       if (!this.#questions.delete(question)) return
       asking.asked -= 1
       this.#look()
-      this.#core.wake()
+      this.#needs.loop.wake()
     })
   }
 
@@ -232,7 +246,7 @@ class Detector {
   }
 
   #judge(key: string, judged: Case): void {
-    const now = this.#core.clock.monotonic()
+    const now = this.#needs.clock.monotonic()
     if (judged.busy) {
       judged.confirmedAt = undefined
       this.#later(judged, judged.busyMs)
@@ -258,7 +272,7 @@ class Detector {
   #isForOthers({ isOpen, runs, turns }: Stuck): boolean {
     if (!isOpen) return false
     if ([...runs].some(({ held }) => held !== false)) return true
-    return this.#foreignScript && !this.#core.clock.virtual && turns.some(({ cell }) => !cell.life?.thread.isolated)
+    return this.#foreignScript && !this.#needs.clock.virtual && turns.some(({ cell }) => !cell.life?.thread.isolated)
   }
 
   #settle(asking: Case): void {
@@ -268,9 +282,9 @@ class Detector {
 
   #later(asking: Case, ms: number): void {
     asking.timer?.cancel()
-    asking.timer = this.#core.clock.timer(ms, () => {
+    asking.timer = this.#needs.clock.timer(ms, () => {
       this.#ask(asking)
-      this.#core.wake()
+      this.#needs.loop.wake()
     })
   }
 
@@ -294,9 +308,9 @@ class Detector {
     for (const run of runs) {
       if (cycle.length === 0) {
         const evidence = turns.map(sentenceOf)
-        this.#core.journal.record(run, { kind: 'stall', evidence })
+        this.#needs.journal.record(run, { kind: 'stall', evidence })
       } else
-        this.#core.journal.record(run, {
+        this.#needs.journal.record(run, {
           kind: 'deadlock',
           cycle: cycle.map(({ cell }) => cell.name),
           tail: tail.map(({ cell }) => cell.name),

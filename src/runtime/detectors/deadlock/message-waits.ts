@@ -6,8 +6,9 @@ import { senderOf } from '../../../mailbox/frame.ts'
 import type { Envelope } from '../../../mailbox/mailbox.ts'
 import type { TeamMemory } from '../../../mailbox/room.ts'
 import { isNested } from '../../admission/chain.ts'
+import type { BlockedTasks } from '../../mailboxes/blocked-tasks.ts'
+import { ORCHESTRATOR_INDEX } from '../../state/agent-directory.ts'
 import type { Cell, HeldTask } from '../../state/cell.ts'
-import { type Core, type Holding, ORCHESTRATOR_INDEX } from '../../state/core.ts'
 import type { RunState } from '../../state/run-state.ts'
 import type { Wait } from './cycles.ts'
 
@@ -31,8 +32,13 @@ interface Roomless {
   readonly targets: readonly number[]
 }
 
+interface Needs {
+  readonly blocked: BlockedTasks
+  readonly team: TeamMemory
+}
+
 export class MessageWaits {
-  readonly #held: Holding
+  readonly #blocked: BlockedTasks
   readonly #team: TeamMemory
   readonly #graph: Graph
   /** By mailbox: what those that wait for room in it wait for. */
@@ -44,15 +50,15 @@ export class MessageWaits {
   /** By such agent: the node that stands for all that wait in line there. */
   readonly #lines = new Map<Cell, number>()
 
-  constructor({ held, team }: Pick<Core, 'held' | 'team'>, graph: Graph) {
-    this.#held = held
+  constructor({ blocked, team }: Needs, graph: Graph) {
+    this.#blocked = blocked
     this.#team = team
     this.#graph = graph
   }
 
   /** Of a message that no turn has begun with; undefined: nothing is in its way. */
   waitOf(callee: Cell, envelope: Envelope<RunState>): Wait | undefined {
-    const held = this.#held.of(envelope)
+    const held = this.#blocked.of(envelope)
     if (held) return this.#forTasks(held)
     if (callee.gone || isNested(envelope)) return undefined
     if (callee.mailbox.parked.includes(envelope)) return this.#forRoom(callee, envelope)

@@ -1,11 +1,10 @@
 /** Turns that wait in vain, as the wait-for graph has them: deadlocks, each by its cycle, and stalls, one of a run (rules 22 to 27). */
 import { idOf } from '../../../mailbox/frame-id.ts'
 import type { NamedWait } from '../../log/records.ts'
-import type { Core } from '../../state/core.ts'
 import type { RunState } from '../../state/run-state.ts'
 import { isTimed } from '../../verbs/sync-rules.ts'
 import { cyclesOf, stuckIn } from './cycles.ts'
-import { type OpenWait, type TurnNode, WaitEdges } from './wait-for-graph.ts'
+import { type GraphNeeds, type OpenWait, type TurnNode, WaitEdges } from './wait-for-graph.ts'
 
 /** Turns that nothing can free. */
 export interface Stuck {
@@ -25,8 +24,8 @@ export interface Stuck {
 }
 
 /** All that are stuck now. */
-export function stuckNow(core: Core): Stuck[] {
-  const edges = new WaitEdges(core)
+export function stuckNow(needs: GraphNeeds): Stuck[] {
+  const edges = new WaitEdges(needs)
   const stuck = stuckIn(edges.nodes)
   if (stuck.length === 0) return []
   const all = new Set(stuck)
@@ -141,8 +140,8 @@ const VERBS: Readonly<Record<OpenWait['kind'], (name: string) => string>> = {
 }
 
 /** All turns that are under way, for people. */
-export function openTurns(core: Core): string[] {
-  return new WaitEdges(core).turns.flatMap((turn) => {
+export function openTurns(needs: GraphNeeds): string[] {
+  return new WaitEdges(needs).turns.flatMap((turn) => {
     if (!turn) return []
     const waits = turn.waits.filter((wait) => wait.for !== '')
     if (waits.length > 0) return [sentenceOf({ ...turn, waits })]

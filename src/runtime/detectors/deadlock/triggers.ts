@@ -27,20 +27,24 @@ import {
 } from '../../../mailbox/frame.ts'
 import type { Memory } from '../../../mailbox/memory.ts'
 import type { Batch } from '../../log/records.ts'
+import type { AgentDirectory } from '../../state/agent-directory.ts'
 import type { Cell } from '../../state/cell.ts'
-import type { Core } from '../../state/core.ts'
+
+interface Needs {
+  readonly directory: AgentDirectory
+}
 
 const isHeld = ({ status, dependencies }: AgentTask) => status === 'blocked' && dependencies.length > 0
 
 export class Suspicion {
-  readonly #core: Core
+  readonly #needs: Needs
   /** Agents that found a mailbox full, and perhaps wait for room still. */
   readonly #askers = new Set<number>()
   /** Runs in which somebody waits for what anybody may write, by their index. */
   readonly #waitedIn = new Set<number>()
 
-  constructor(core: Core) {
-    this.#core = core
+  constructor(needs: Needs) {
+    this.#needs = needs
   }
 
   /** Whether one of these can have left somebody stuck. */
@@ -62,7 +66,7 @@ export class Suspicion {
   looked(): void {
     this.#askers.clear()
     this.#waitedIn.clear()
-    for (const cell of this.#core.cells) {
+    for (const cell of this.#needs.directory.cells) {
       const { mailbox, calls } = cell
       for (const { waitsFor, turn } of calls.values()) {
         const run = waitsFor && cell.messageOf(turn)?.run
@@ -74,7 +78,7 @@ export class Suspicion {
 
   /** Whether it can have left somebody stuck: only a wait for one who waits can. */
   #frame(memory: Memory, at: number): boolean {
-    const { cells } = this.#core
+    const { cells } = this.#needs.directory
     switch (kindOf(memory, at)) {
       case SEND:
         // What had its room already may have taken that of others.
@@ -117,7 +121,7 @@ export class Suspicion {
 
   /** A turn of the run is under way that waits for nothing that the host knows: it may write what others wait for. */
   #isAnybodyAtWork(run: number): boolean {
-    for (const cell of this.#core.actors) {
+    for (const cell of this.#needs.directory.actors) {
       if (!cell.life || this.#mayWait(cell)) continue
       for (const envelope of cell.underWay) if (envelope.run.index === run) return true
     }

@@ -16,12 +16,27 @@ import {
 } from '../../../mailbox/frame.ts'
 import { idOf } from '../../../mailbox/frame-id.ts'
 import type { Envelope } from '../../../mailbox/mailbox.ts'
+import type { TeamMemory } from '../../../mailbox/room.ts'
+import type { BlockedTasks } from '../../mailboxes/blocked-tasks.ts'
+import type { Requests } from '../../mailboxes/requests.ts'
+import type { AgentDirectory } from '../../state/agent-directory.ts'
 import type { Cell, HeldTask, OpenCall, OpenRequest, RequestGroup } from '../../state/cell.ts'
-import type { Core, OpenGeneration } from '../../state/core.ts'
 import type { RunState } from '../../state/run-state.ts'
+import type { Boards } from '../../verbs/boards.ts'
+import type { SyncPoints } from '../../verbs/sync-points.ts'
+import type { OpenGeneration } from '../../verbs/sync-rules.ts'
 import { isTimed } from '../../verbs/sync-rules.ts'
 import type { Wait } from './cycles.ts'
 import { MessageWaits } from './message-waits.ts'
+
+export interface GraphNeeds {
+  readonly blocked: BlockedTasks
+  readonly boards: Boards
+  readonly directory: AgentDirectory
+  readonly requests: Requests
+  readonly syncPoints: SyncPoints
+  readonly team: TeamMemory
+}
 
 /**
  * What a turn waits for: an answer, a task, room in a mailbox, the reader of its answer, an entry on a blackboard, others at a
@@ -72,7 +87,7 @@ export class WaitEdges {
   readonly held = new Map<number, TurnNode>()
   /** The nodes that stand for whoever may write: what waits for them waits for nobody in particular. */
   readonly anybody = new Set<number>()
-  readonly #core: Core
+  readonly #needs: GraphNeeds
   readonly #byEnvelope = new Map<Envelope<RunState>, number>()
   /** Agents that have turns, by their index. */
   readonly #atWork = new Set<number>()
@@ -86,24 +101,24 @@ export class WaitEdges {
   #asked: Map<string, OpenRequest> | undefined
   readonly #messages: MessageWaits
 
-  constructor(core: Core) {
-    this.#core = core
-    this.#messages = new MessageWaits(core, {
+  constructor(needs: GraphNeeds) {
+    this.#needs = needs
+    this.#messages = new MessageWaits(needs, {
       add: (wait) => (wait ? this.#add([wait]) : this.#free()),
       message: (callee, envelope) => this.#message(callee, envelope),
       task: (id) => this.#task(id),
     })
-    const { actors } = core
+    const { actors } = needs.directory
     for (const cell of actors) if (cell.life) for (const envelope of cell.underWay) this.#turn(cell, envelope)
     for (const cell of actors)
       if (cell.life && cell.life.awaitReader.size > 0)
         for (const turn of cell.life.awaitReader) this.#writer(cell, turn)
-    for (const cell of core.cells) {
+    for (const cell of needs.directory.cells) {
       if (cell.open.size > 0 && this.#atWork.has(cell.index)) this.#requests(cell)
       if (cell.calls.size > 0) for (const [number, call] of cell.calls) this.#call(cell, number, call)
     }
-    for (const cell of core.cells) if (cell.mailbox.parked.length > 0) this.#room(cell)
-    for (const cell of core.cells) if (cell.broadcasts.size > 0) this.#broadcasts(cell)
+    for (const cell of needs.directory.cells) if (cell.mailbox.parked.length > 0) this.#room(cell)
+    for (const cell of needs.directory.cells) if (cell.broadcasts.size > 0) this.#broadcasts(cell)
     this.#inLine()
     for (const node of this.nodes) if (node.waits.length === 0) node.live = true
     for (const [run, at] of this.#anybodyOf) this.#writers(run, at)
@@ -194,14 +209,14 @@ export class WaitEdges {
     const wait = this.#messages.waitOf(callee, envelope)
     if (wait) this.nodes[at]!.waits.push(wait)
     else this.nodes[at]!.live = true
-    const held = wait && this.#core.held.of(envelope)
+    const held = wait && this.#needs.blocked.of(envelope)
     if (held) this.held.set(at, heldNode(held, wait))
     return at
   }
 
   /** Of a task that nobody waits for any more there is nothing to say: it ends by itself. */
   #task(id: string): number {
-    this.#asked ??= requestsById(this.#core)
+    this.#asked ??= requestsById(this.#needs)
     const request = this.#asked.get(id)
     return request ? this.#answerOf(request) : this.#free()
   }
@@ -215,14 +230,14 @@ export class WaitEdges {
     const { run } = this.turns[at]!.envelope
     if (waitsFor?.kind === 'handoff') return // the request to the target says it
     if (waitsFor?.kind === 'sync') return this.#sync(at, run, waitsFor.name, number, call)
-    const isTheirs = waitsFor && !run.boardLent && !this.#core.boards.isShared(run)
+    const isTheirs = waitsFor && !run.boardLent && !this.#needs.boards.isShared(run)
     const target = isTheirs ? this.#anybody(run) : this.#free()
     this.#wait(at, { kind: 'blackboard', for: waitsFor?.name ?? '', target, number, since, call })
   }
 
   /** All that have not arrived. */
   #sync(at: number, run: RunState, point: string, number: number, call: OpenCall): void {
-    const generation = [...this.#core.syncPoints.open].find((open) => open.run === run && open.point.name === point)
+    const generation = [...this.#needs.syncPoints.open].find((open) => open.run === run && open.point.name === point)
     const targets: number[] = []
     for (const name of generation?.missing ?? []) {
       const target = this.#agent(name, run, isTimed(generation))
@@ -238,7 +253,7 @@ export class WaitEdges {
    */
   #agent(name: string, run: RunState, timed: boolean): number {
     const at = this.#add()
-    const cell = this.#core.cell(name, run)
+    const cell = this.#needs.directory.cell(name, run)
     const own: number[] = []
     for (const { mailbox } of cell?.instances ?? [])
       for (const envelope of mailbox.handed.values()) if (envelope.run === run) own.push(this.#message(cell!, envelope))
@@ -262,8 +277,8 @@ export class WaitEdges {
   #writers(run: RunState, at: number): void {
     const targets: number[] = []
     for (const [envelope, turn] of this.#byEnvelope) if (envelope.run === run && this.turns[turn]) targets.push(turn)
-    for (const cell of this.#core.cells) targets.push(...this.#messages.waiting(cell, run))
-    for (const { callee, envelope } of this.#core.held.all)
+    for (const cell of this.#needs.directory.cells) targets.push(...this.#messages.waiting(cell, run))
+    for (const { callee, envelope } of this.#needs.blocked.all)
       if (envelope.run === run) targets.push(this.#message(callee, envelope))
     this.nodes[at] = { live: false, waits: [{ need: 1, targets }] }
   }
@@ -287,7 +302,7 @@ export class WaitEdges {
       const parked = this.#parked.get(sender)
       if (parked) parked.push(wait)
       else this.#parked.set(sender, [wait])
-      const own = this.#of(this.#core.cells[sender]!, turn)
+      const own = this.#of(this.#needs.directory.cells[sender]!, turn)
       if (own !== undefined) this.#wait(own, wait)
     }
   }
@@ -313,7 +328,7 @@ export class WaitEdges {
   #writer(cell: Cell, turn: number): void {
     const at = this.#of(cell, turn)
     if (at === undefined) return
-    const request = this.#core.settlement.requestOf(this.turns[at]!.envelope)
+    const request = this.#needs.requests.of(this.turns[at]!.envelope)
     if (request) this.#unread.add(request)
     const reader = request && this.#of(request.caller, request.turn)
     const target = reader ?? this.#free()
@@ -321,9 +336,9 @@ export class WaitEdges {
   }
 }
 
-const requestsById = (core: Core): Map<string, OpenRequest> =>
+const requestsById = (needs: GraphNeeds): Map<string, OpenRequest> =>
   new Map(
-    core.cells.flatMap(({ open }) =>
+    needs.directory.cells.flatMap(({ open }) =>
       Array.from(open.values(), (request) => [idOf(request.envelope.memory, request.envelope.at), request] as const),
     ),
   )

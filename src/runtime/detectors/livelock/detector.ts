@@ -6,6 +6,8 @@
  * it; then, if the team wants that, the run ends. Each step needs a sign of its own, counted from the step before; progress
  * leads back to the ground.
  */
+
+import type { Scheduler } from '../../../clock.ts'
 import { LivelockError } from '../../../errors.ts'
 import {
   END,
@@ -21,27 +23,38 @@ import {
 import { readBody } from '../../../mailbox/frame-body.ts'
 import { idOf } from '../../../mailbox/frame-id.ts'
 import type { Memory } from '../../../mailbox/memory.ts'
-import { reportTo } from '../../admission/reports.ts'
+import type { HostMessages } from '../../admission/host-messages.ts'
 import { type Batch, type FrameBlock, LADDER, type LivelockStep, type LogEntry, SEQ_STEP } from '../../log/records.ts'
 import type { LivelockBounds } from '../../settings/livelock.ts'
-import type { Core, Part } from '../../state/core.ts'
+import type { AgentDirectory } from '../../state/agent-directory.ts'
+import type { Journal } from '../../state/journal.ts'
+import type { Reader } from '../../state/reader.ts'
 import { directoryOf, type RunState } from '../../state/run-state.ts'
+import type { RunTable } from '../../state/run-table.ts'
 import { type Beholder, LivelockWatch } from './progress.ts'
 import type { Sign } from './signs.ts'
+
+interface Needs {
+  readonly clock: Scheduler
+  readonly directory: AgentDirectory
+  readonly hostMessages: HostMessages
+  readonly journal: Journal
+  readonly runs: RunTable
+}
 
 /** Ends a run with that error. */
 type FailRun = (run: RunState, error: LivelockError) => void
 
 export const livelock =
-  (bounds: LivelockBounds, failRun: FailRun): Part =>
-  (core) => {
+  (bounds: LivelockBounds, failRun: FailRun): ((needs: Needs) => Reader) =>
+  (needs) => {
     const cases = new Map<RunState, Case>()
-    const turns = new Turns(core)
+    const turns = new Turns(needs)
     const caseOf = (run: RunState): Case => {
       const known = cases.get(run)
       if (known) return known
-      for (const { index } of cases.keys()) if (!core.runs.has(index)) cases.delete(run)
-      const made = new Case(core, run, turns, bounds, failRun)
+      for (const { index } of cases.keys()) if (!needs.runs.has(index)) cases.delete(run)
+      const made = new Case(needs, run, turns, bounds, failRun)
       cases.set(run, made)
       return made
     }
@@ -49,7 +62,7 @@ export const livelock =
       next(batch) {
         turns.look(batch)
         for (const entry of batch) {
-          const run = core.runs.get(entry.run)
+          const run = needs.runs.get(entry.run)
           if (run && !run.ending) caseOf(run).show(entry)
           // A blackboard of the whole team is of no run: what is new there is progress for each.
           else if (entry.kind === 'blackboard' && entry.run === 0) for (const each of cases.values()) each.show(entry)
@@ -61,7 +74,7 @@ export const livelock =
 
 /** One run, and how far up the ladder it is. */
 class Case implements Beholder {
-  readonly #core: Core
+  readonly #needs: Needs
   readonly #run: RunState
   readonly #turns: Turns
   readonly #failRun: FailRun
@@ -70,8 +83,8 @@ class Case implements Beholder {
   /** Since the last progress. */
   #evidence: string[] = []
 
-  constructor(core: Core, run: RunState, turns: Turns, bounds: LivelockBounds, failRun: FailRun) {
-    this.#core = core
+  constructor(needs: Needs, run: RunState, turns: Turns, bounds: LivelockBounds, failRun: FailRun) {
+    this.#needs = needs
     this.#run = run
     this.#turns = turns
     this.#failRun = failRun
@@ -84,7 +97,7 @@ class Case implements Beholder {
     if (entry.kind === 'frames') this.#frames(entry)
     else if (entry.kind === 'task') this.#watch.task(entry.task, entry.previous === null)
     else if (entry.kind === 'handoff' || entry.kind === 'reassignment') {
-      const source = this.#core.cell(entry.from, this.#run)
+      const source = this.#needs.directory.cell(entry.from, this.#run)
       if (source && entry.step === 'requested') this.#watch.handsOff(source.index, entry.turn)
     } else if (entry.kind === 'blackboard') {
       const { key, entryType, value } = entry.entry
@@ -103,17 +116,17 @@ class Case implements Beholder {
   // ---- for the watch
 
   isModel(index: number): boolean {
-    return this.#core.cells[index]?.settings.playedByModel ?? false
+    return this.#needs.directory.cells[index]?.settings.playedByModel ?? false
   }
 
   name(index: number): string {
-    return directoryOf(this.#run, this.#core).name(index)
+    return directoryOf(this.#run, this.#needs.directory).name(index)
   }
 
   recipientOf(memory: Memory, at: number): number {
     const index = recipientOf(memory, at)
     if (index !== NOBODY || !(flagsOf(memory, at) & HAS_NAME)) return index
-    return this.#core.cell(readBody(memory, at).name!, this.#run)?.index ?? NOBODY
+    return this.#needs.directory.cell(readBody(memory, at).name!, this.#run)?.index ?? NOBODY
   }
 
   messageOf(agent: number, turn: number): string | undefined {
@@ -132,17 +145,17 @@ class Case implements Beholder {
     this.#watch.begin()
     this.#evidence = [...this.#evidence, found]
     const evidence = this.#evidence
-    this.#core.journal.record(this.#run, { kind: 'livelock', step, agents, evidence })
+    this.#needs.journal.record(this.#run, { kind: 'livelock', step, agents, evidence })
     if (step === 'notice') this.#tell(agents, found)
     else if (step === 'abort') this.#abort()
   }
 
   #tell(agents: readonly string[], evidence: string): void {
     for (const name of agents) {
-      const cell = this.#core.cell(name, this.#run)
+      const cell = this.#needs.directory.cell(name, this.#run)
       if (!cell?.settings.counted || cell.gone || cell.removed) continue
       const content = `No progress: ${evidence}. Do something else, or say why you cannot go on.`
-      reportTo(this.#core, this.#run, cell.index, content, { event: 'livelock', evidence: [evidence] })
+      this.#needs.hostMessages.report(this.#run, cell.index, content, { event: 'livelock', evidence: [evidence] })
     }
   }
 
@@ -154,19 +167,19 @@ class Case implements Beholder {
       `Run "${id}" is busy without progress. Those involved were told, then the protocol had time to replan; nothing new has come since. The signs: ${evidence.join('; ')}. Let the agents decide on another way when an answer comes again, mark repetition that is meant with polling: true, or raise the bounds of supervision.livelock.`,
       { runId: id, evidence, skipped: { 'tie-breaker': 'no protocol of this version has one' } },
     )
-    this.#core.clock.defer(() => this.#failRun(this.#run, error))
+    this.#needs.clock.defer(() => this.#failRun(this.#run, error))
   }
 }
 
 /** Which message a turn has: by its mailbox, or where it has ended meanwhile by its END. */
 class Turns {
-  readonly #core: Core
+  readonly #needs: Needs
   #batch: Batch = []
   /** Message ids by agent and turn. */
   #ended: Map<string, string> | undefined
 
-  constructor(core: Core) {
-    this.#core = core
+  constructor(needs: Needs) {
+    this.#needs = needs
   }
 
   look(batch: Batch): void {
@@ -175,7 +188,7 @@ class Turns {
   }
 
   messageOf(agent: number, turn: number): string | undefined {
-    const envelope = this.#core.cells[agent]?.holderOf(turn)?.mailbox.handed.get(turn)
+    const envelope = this.#needs.directory.cells[agent]?.holderOf(turn)?.mailbox.handed.get(turn)
     if (envelope) return idOf(envelope.memory, envelope.at)
     this.#ended ??= endedIn(this.#batch)
     return this.#ended.get(`${agent} ${turn}`)

@@ -1,0 +1,79 @@
+/**
+ * The lane of replies into the threads, which user messages never enter: answers, verdicts on messages, and what the host tells
+ * a thread. A reply for a turn that gave its permit up waits until the turn has it back.
+ */
+import { copyFrame, kindOf, lengthOf, PROBE, RUN_OVER, runOf, setKind, setTurn, turnOf } from '../../mailbox/frame.ts'
+import { allocate, type Memory } from '../../mailbox/memory.ts'
+import { inlineLimit } from '../../mailbox/window.ts'
+import type { HostFrames, OwnFrame } from '../log/host-frames.ts'
+import type { AgentDirectory } from '../state/agent-directory.ts'
+import type { Cell } from '../state/cell.ts'
+import type { HostLoop } from '../state/host-loop.ts'
+import type { Life } from '../state/life.ts'
+import type { Ready } from '../state/ready.ts'
+import type { RunState } from '../state/run-state.ts'
+
+interface Needs {
+  readonly directory: AgentDirectory
+  readonly frames: HostFrames
+  readonly loop: HostLoop
+  readonly ready: Ready
+}
+
+export class ReplyLane {
+  readonly #needs: Needs
+
+  constructor(needs: Needs) {
+    this.#needs = needs
+  }
+
+  /** Puts it behind the other replies. A dead thread's replies are in the log. */
+  reply(to: Cell, frame: OwnFrame): void {
+    const turn = turnOf(frame.memory, 0)
+    const cell = turn === 0 ? to : to.holderOf(turn)
+    const life = cell?.life
+    if (!cell || !life) return
+    if (!isProbe(frame)) life.told += 1
+    if (isHeldBack(cell, life, runOf(frame.memory, 0))) life.held.push(frame)
+    else life.backlog.push(frame)
+    this.#needs.ready.touchInstance(cell)
+    this.#needs.loop.wake()
+  }
+
+  /** A frame that another agent wrote becomes a reply: straight into the window, where nothing waits before it. */
+  passOn(to: Cell, memory: Memory, at: number, kind: number, turn: number): void {
+    const cell = to.holderOf(turn)
+    const life = cell?.life
+    if (!cell || !life) return
+    const bytes = lengthOf(memory, at)
+    const ring = life.window.replies
+    const waits = life.backlog.length + life.held.length + cell.suspended.size > 0
+    const open = life.ready && !waits && bytes <= inlineLimit(ring)
+    const place = open ? ring.reserve(bytes) : -1
+    const target = place < 0 ? allocate(bytes) : ring.memory
+    const start = Math.max(place, 0)
+    copyFrame(memory, at, target, start, bytes)
+    setKind(target, start, kind)
+    setTurn(target, start, turn)
+    if (place < 0) return this.reply(cell, { memory: target, bytes })
+    ring.advance(bytes)
+    life.told += 1
+    life.wantsBell = 'reply'
+    this.#needs.ready.hasten(cell)
+  }
+
+  /** The run is over: the threads can forget it. */
+  runOver(run: RunState): void {
+    for (const cell of this.#needs.directory.actors) {
+      if (!cell.life?.announced.delete(run.index)) continue
+      this.reply(cell, this.#needs.frames.control(RUN_OVER, run.index, 0))
+    }
+  }
+}
+
+/** Asks whether a turn waits, and is nothing that it waits for. */
+export const isProbe = ({ memory }: OwnFrame): boolean => kindOf(memory, 0) === PROBE
+
+/** Whether replies for that run wait until its turn has its permit again, or come behind such. */
+export const isHeldBack = ({ interleaves, suspended }: Cell, life: Life, run: number): boolean =>
+  interleaves && (suspended.has(run) || (life.held.length > 0 && life.holds(run)))

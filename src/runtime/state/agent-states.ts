@@ -1,0 +1,25 @@
+/** The states that turns leave when they commit: of an agent, of an agent in a run, and its conversations from one run to the next. */
+import { applyPatches, enablePatches, type Patch } from 'immer'
+import type { PatchNotice } from '../../actors/definition/assignment.ts'
+import type { Conversation } from '../../actors/model/context/conversation.ts'
+import type { Cell } from './cell.ts'
+import { Conversations } from './conversations.ts'
+import type { RunState } from './run-state.ts'
+
+enablePatches()
+
+export class AgentStates {
+  readonly conversations = new Conversations()
+
+  /** Throws where the patches fit no state of the agent. */
+  applyPatch(cell: Cell, run: RunState, notice: PatchNotice): void {
+    const patches = notice.patches as Patch[]
+    if (notice.scope === 'agent') cell.state = applyPatches(cell.state ?? {}, patches)
+    else {
+      const before = run.states.get(cell.index) ?? (notice.base as object)
+      const after = applyPatches(before, patches)
+      run.states.set(cell.index, after)
+      this.conversations.committed(cell, run, before as Conversation, after as Conversation)
+    }
+  }
+}

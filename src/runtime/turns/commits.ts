@@ -1,0 +1,161 @@
+/** How turns end: in a commit, or in an error. Those that are withdrawn are in cancellation.ts. */
+import type { PatchNotice } from '../../actors/definition/assignment.ts'
+import type { Logger } from '../../actors/definition/logger.ts'
+import type { Clock } from '../../clock.ts'
+import { describe, StepMismatchError } from '../../errors.ts'
+import { errorOf, isFailure, jsonIn } from '../../mailbox/codec.ts'
+import {
+  ANNOUNCED,
+  correlationOf,
+  flagsOf,
+  HAS_METADATA,
+  kindOf,
+  MOST_GROUPS,
+  REQUEST,
+  recipientOf,
+  senderOf,
+  setCorrelation,
+  setFlag,
+  setRecipient,
+  startedOf,
+  timeOf,
+  turnOf,
+} from '../../mailbox/frame.ts'
+import { readBody } from '../../mailbox/frame-body.ts'
+import { copyId, idOf } from '../../mailbox/frame-id.ts'
+import type { Envelope } from '../../mailbox/mailbox.ts'
+import type { Memory } from '../../mailbox/memory.ts'
+import type { Gate } from '../dispatch/permits.ts'
+import type { Mailboxes } from '../mailboxes/mailboxes.ts'
+import type { Requests } from '../mailboxes/requests.ts'
+import type { AgentDirectory } from '../state/agent-directory.ts'
+import type { AgentStates } from '../state/agent-states.ts'
+import { type Cell, groupKey } from '../state/cell.ts'
+import type { Journal } from '../state/journal.ts'
+import type { Life } from '../state/life.ts'
+import type { Ready } from '../state/ready.ts'
+import type { RunState } from '../state/run-state.ts'
+import type { Cancellation } from './cancellation.ts'
+import type { Redelivery } from './redelivery.ts'
+
+// What an agent's turns take is learnt quickly from short ones: a long one may be the machine's. Where turns are truly long,
+// a sixteenth of one is long enough.
+const TURNS_TO_SPEED = 2
+const TURNS_TO_SLOW = 16
+/** That one turn leaves: of its agent's state, and of its run's. */
+const MOST_PATCHES = 2
+
+interface Needs {
+  readonly agentStates: AgentStates
+  readonly cancellation: Cancellation
+  readonly clock: Clock
+  readonly directory: AgentDirectory
+  readonly gate: Gate
+  readonly journal: Journal
+  readonly logger: Logger
+  readonly mailboxes: Mailboxes
+  readonly ready: Ready
+  readonly redelivery: Redelivery
+  readonly requests: Requests
+}
+
+export class Commits {
+  readonly #needs: Needs
+
+  constructor(needs: Needs) {
+    this.#needs = needs
+  }
+
+  end(cell: Cell, life: Life, run: RunState, memory: Memory, at: number): void {
+    const { cancellation, clock, gate, mailboxes, ready, redelivery } = this.#needs
+    const turn = turnOf(memory, at)
+    const failed = isFailure(memory, at)
+    const envelope = cell.mailbox.handed.get(turn)
+    if (!envelope) return
+    addressEnd(envelope, memory, at)
+    if (envelope.attempt > 1) cancellation.withdrawRequests(cell, envelope) // what an earlier attempt had asked, and this one had not
+    if (envelope.announced) setFlag(memory, at, ANNOUNCED)
+    if (failed && redelivery.tryAgain(cell, envelope, memory, at)) {
+      life.patches.delete(turn)
+      return setCorrelation(memory, at, 0) // a turn that is tried again has not answered
+    }
+    if (failed && correlationOf(memory, at) === 0) cell.mailbox.discard(envelope)
+    else cell.mailbox.commit(turn)
+    run.open -= 1
+    cell.turns += 1
+    cell.suspects.delete(envelope)
+    if (!envelope.within) cell.lastEndAt = clock.monotonic() // what it ran within goes on
+    const off = Math.max(0, timeOf(memory, at) - startedOf(memory, at)) - cell.turnMs
+    cell.turnMs += off > 0 ? off / TURNS_TO_SLOW : off / TURNS_TO_SPEED
+    if (cell.groups.size > 0)
+      for (let group = 1; group <= MOST_GROUPS; group++) cell.groups.delete(groupKey(turn, group))
+    if (life.patches.size > 0) {
+      if (!failed) this.#applyPatches(cell, life, run, turn)
+      life.patches.delete(turn)
+    }
+    mailboxes.freed(cell, envelope.bytes)
+    if (cell.isDoneWith(run)) gate.release(run, cell)
+    ready.touch(cell)
+    if (!failed && flagsOf(memory, at) & HAS_METADATA) this.#mismatch(cell, run, memory, at, readMissed(memory, at))
+    this.#settleEnd(run, envelope, memory, at, failed)
+  }
+
+  #settleEnd(run: RunState, envelope: Envelope<RunState>, memory: Memory, at: number, failed: boolean): void {
+    const correlation = correlationOf(memory, at)
+    if (correlation === 0) {
+      if (failed)
+        this.#needs.journal.deadLetter(run, envelope.memory, envelope.at, envelope.cancelled ? 'cancelled' : 'failed', [
+          errorOf(memory, at),
+        ])
+      return
+    }
+    const caller = this.#needs.directory.cells[recipientOf(memory, at)]
+    const request = caller?.open.get(correlation)
+    if (!caller || !request || request.envelope !== envelope) {
+      const duty = this.#needs.requests.of(envelope)
+      if (duty) return this.#needs.requests.conclude(duty, memory, at)
+      if (!failed || !envelope.cancelled) this.#needs.journal.deadLetter(run, memory, at, 'late', [])
+      return setCorrelation(memory, at, 0) // who asked has had an answer, and has it alone
+    }
+    this.#needs.requests.settle(request, memory, at)
+  }
+
+  #mismatch(cell: Cell, run: RunState, memory: Memory, at: number, missed: string[]): void {
+    const error = new StepMismatchError(
+      `Agent "${cell.name}" took another way when its turn was tried again: it did not ask again for ${missed.join(', ')}. What the earlier attempt did stands beside it. Decide by the message and by steps alone.`,
+      { agent: cell.name, missed },
+    )
+    this.#needs.journal.record(run, { kind: 'step.mismatch', agent: cell.name, messageId: idOf(memory, at), error })
+  }
+
+  patch(life: Life, memory: Memory, at: number): void {
+    const turn = turnOf(memory, at)
+    const notices = life.patches.get(turn) ?? []
+    if (notices.length === MOST_PATCHES) throw new Error(`a turn has up to ${MOST_PATCHES} patches`)
+    notices.push(Object(jsonIn(readBody(memory, at).data)) as PatchNotice)
+    life.patches.set(turn, notices)
+  }
+
+  #applyPatches(cell: Cell, life: Life, run: RunState, turn: number): void {
+    try {
+      for (const notice of life.patches.get(turn) ?? []) this.#needs.agentStates.applyPatch(cell, run, notice)
+    } catch (error) {
+      const text = 'the state that a turn of the agent left cannot be read; it stays what it was'
+      this.#needs.logger.error({ agent: cell.name, turn, error: describe(error) }, text)
+    }
+  }
+}
+
+/** Whom an END answers is not its writer's to say: who asked, under that number, or nobody. */
+function addressEnd(envelope: Envelope<RunState>, memory: Memory, at: number): void {
+  const asked = kindOf(envelope.memory, envelope.at) === REQUEST && !envelope.handedOff
+  setCorrelation(memory, at, asked ? correlationOf(envelope.memory, envelope.at) : 0)
+  setRecipient(memory, at, senderOf(envelope.memory, envelope.at))
+  copyId(envelope.memory, envelope.at, memory, at)
+}
+
+/** What a redelivered turn did not ask for again: an END has no other metadata. */
+function readMissed(memory: Memory, at: number): string[] {
+  const { missed } = Object(jsonIn(readBody(memory, at).metadata)) as { missed?: unknown }
+  return Array.isArray(missed) ? missed.map(String) : []
+}
