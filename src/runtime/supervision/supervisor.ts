@@ -1,17 +1,14 @@
 /**
- * The host's side of a team: drains what the agents write, logs it, routes it into mailboxes, hands it over, and keeps the agents
- * alive. It makes all that takes part in this, and has the tick.
+ * The host's side of a team, as a plan: it makes the owners of all that the host knows and does, in order. Each takes by name what it
+ * uses, and calls go down this list; what goes up is a function.
  *
  *   outboxes -> Router (journal, admission, mailboxes) -> dispatcher (windows, bells)     life cycle, exits (redelivery)
- *                        \-> records$ of the journal -> the parts: restarts, permits, deadlines, watchdog, tasks, events
- *
- * A part that throws is reported, and the others go on.
+ *                        \-> records$ of the journal -> the readers: restarts, deadlines, watchdog, tasks, events
  */
 import type { Logger } from '../../actors/definition/logger.ts'
 import { type Scheduler, withTimersOf } from '../../clock.ts'
-import { describe } from '../../errors.ts'
 import type { Directory } from '../../mailbox/codec.ts'
-import { HOST_ASLEEP, HOST_CALLED, TeamMemory } from '../../mailbox/room.ts'
+import { TeamMemory } from '../../mailbox/room.ts'
 import { Admission } from '../admission/admission.ts'
 import { Broadcasts } from '../admission/broadcast.ts'
 import { Delegations } from '../admission/delegation.ts'
@@ -59,11 +56,10 @@ import { SyncPoints } from '../verbs/sync-points.ts'
 import { Exits } from './exits.ts'
 import { ForeignFrames } from './foreign-frames.ts'
 import { Lifecycle } from './lifecycle.ts'
+import { Look } from './look.ts'
 import type { Provisioning } from './provisioning.ts'
+import { Readers } from './readers.ts'
 import { Router } from './router.ts'
-
-/** How often it looks in one turn of the event loop, at a share of what each agent has written; then timers and sockets come first. */
-const LOOKS = 8
 
 export interface SupervisorOptions {
   clock: Scheduler
@@ -131,7 +127,7 @@ export class Supervisor {
   readonly router: Router
   readonly exits: Exits
   readonly lifecycle: Lifecycle
-  readonly #parts: { overdue(run: RunState): void; close(): void }[] = []
+  readonly #readers: Readers
 
   constructor(options: SupervisorOptions) {
     const clock = withTimersOf(options.clock)
@@ -151,7 +147,7 @@ export class Supervisor {
     const runs = new RunTable(clock)
     const names = { name: (index: number) => directory.name(index), runId: (index: number) => runs.idOf(index) }
     const frames = new HostFrames(clock)
-    const loop = new HostLoop({ clock, look: () => this.#look(), isTelling: () => this.journal.isTelling })
+    const loop = new HostLoop({ clock, look: () => look.all(), isTelling: () => this.journal.isTelling })
     const journal = new Journal({ clock, frames, runs, names, wake: () => loop.wake() })
     const agentStates = new AgentStates()
     const ready = new Ready()
@@ -174,17 +170,7 @@ export class Supervisor {
     const roster = (run: RunState) => provisioning.roster(run)
     const runNotices = new RunNotices({ agentStates, frames, roster })
     const stopGrace = new StopGrace({ clock, abandon: (cell, envelope) => this.cancellation.abandon(cell, envelope) })
-    const dispatcher = new Dispatcher({
-      clock,
-      frames,
-      gate,
-      journal,
-      limits,
-      loop,
-      ready,
-      runNotices,
-      stopGrace,
-    })
+    const dispatcher = new Dispatcher({ clock, frames, gate, journal, limits, loop, ready, runNotices, stopGrace })
     this.replies = replies
     this.gate = gate
     this.dispatcher = dispatcher
@@ -332,76 +318,26 @@ export class Supervisor {
       router,
       team,
     })
+    const look = new Look({ directory, dispatcher, gate, journal, loop, ready, router, team })
+    this.#readers = new Readers({ journal, logger })
     for (const part of options.parts) this.attach(part)
   }
 
   /** From now on the part is told of every record. */
   attach(part: Part): void {
-    const made = part(this)
-    const subscription = this.journal.records$.subscribe((batch) => {
-      try {
-        made.next(batch)
-      } catch (error) {
-        this.logger.error({ error: describe(error) }, 'a part of the supervisor threw; the others go on')
-      }
-    })
-    this.#parts.push({
-      overdue: (run) => made.overdue?.(run),
-      close() {
-        subscription.unsubscribe()
-        made.close?.()
-      },
-    })
-  }
-
-  /** Looks at what the threads have written; true: there is more. */
-  #look(): boolean {
-    const { dispatcher, gate, journal, loop, ready, team } = this
-    const { words } = team
-    Atomics.store(words, HOST_ASLEEP, 0)
-    let more = true
-    for (let looks = 0; more && looks < LOOKS && !loop.closed; ) {
-      Atomics.store(words, HOST_CALLED, 0)
-      while (more && looks++ < LOOKS) {
-        more = this.#drain()
-        if (more) dispatcher.hurry()
-      }
-      gate.reconsider()
-      do {
-        dispatcher.flush()
-        journal.tell()
-      } while (journal.hasNews || !ready.isEmpty)
-      more ||= !this.#sleep()
-    }
-    return more
-  }
-
-  /** Takes a share of what each agent has written; true: somebody has more. */
-  #drain(): boolean {
-    let more = false
-    for (const cell of this.directory.actors) if (cell.life && this.router.drain(cell, cell.life)) more = true
-    return more
-  }
-
-  /** Announces sleep, then looks again. False: something came in between. */
-  #sleep(): boolean {
-    const { words } = this.team
-    Atomics.store(words, HOST_ASLEEP, 1)
-    if (Atomics.load(words, HOST_CALLED) === 0 && !this.dispatcher.roomAgain()) return true
-    Atomics.store(words, HOST_ASLEEP, 0)
-    return false
+    this.#readers.add(part(this))
   }
 
   /** A wait in that run, or the run, has come to its end by its time alone. */
   overdue(run: RunState): void {
-    for (const part of this.#parts) part.overdue(run)
+    this.#readers.overdue(run)
   }
 
   /** After all lives have ended: nothing is left that could wake the process. */
   close(): void {
     this.journal.tell()
     this.loop.closed = true
-    for (const part of this.#parts) part.close()
+    this.#readers.close()
     this.clock.cancelTimers()
     this.journal.close()
   }

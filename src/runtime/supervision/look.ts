@@ -1,0 +1,70 @@
+/** One look of the host at what its threads have written: takes it in, hands over what follows from it, and tells the readers. */
+import { HOST_ASLEEP, HOST_CALLED, type TeamMemory } from '../../mailbox/room.ts'
+import type { Dispatcher } from '../dispatch/dispatcher.ts'
+import type { Gate } from '../dispatch/permits.ts'
+import type { AgentDirectory } from '../state/agent-directory.ts'
+import type { HostLoop } from '../state/host-loop.ts'
+import type { Journal } from '../state/journal.ts'
+import type { Ready } from '../state/ready.ts'
+import type { Router } from './router.ts'
+
+/** How often the host looks in one turn of the event loop, at a share of what each agent has written; then timers and sockets come first. */
+const ROUNDS = 8
+
+interface Needs {
+  readonly directory: AgentDirectory
+  readonly dispatcher: Dispatcher
+  readonly gate: Gate
+  readonly journal: Journal
+  readonly loop: HostLoop
+  readonly ready: Ready
+  readonly router: Router
+  readonly team: TeamMemory
+}
+
+export class Look {
+  readonly #needs: Needs
+
+  constructor(needs: Needs) {
+    this.#needs = needs
+  }
+
+  /** True: there is more. */
+  all(): boolean {
+    const { dispatcher, gate, journal, loop, ready, team } = this.#needs
+    const { words } = team
+    Atomics.store(words, HOST_ASLEEP, 0)
+    let more = true
+    for (let rounds = 0; more && rounds < ROUNDS && !loop.closed; ) {
+      Atomics.store(words, HOST_CALLED, 0)
+      while (more && rounds++ < ROUNDS) {
+        more = this.#drain()
+        if (more) dispatcher.hurry()
+      }
+      gate.reconsider()
+      do {
+        dispatcher.flush()
+        journal.tell()
+      } while (journal.hasNews || !ready.isEmpty)
+      more ||= !this.#sleep()
+    }
+    return more
+  }
+
+  /** Takes a share of what each agent has written; true: somebody has more. */
+  #drain(): boolean {
+    const { directory, router } = this.#needs
+    let more = false
+    for (const cell of directory.actors) if (cell.life && router.drain(cell, cell.life)) more = true
+    return more
+  }
+
+  /** Announces sleep, then looks again. False: something came in between. */
+  #sleep(): boolean {
+    const { dispatcher, team } = this.#needs
+    Atomics.store(team.words, HOST_ASLEEP, 1)
+    if (Atomics.load(team.words, HOST_CALLED) === 0 && !dispatcher.roomAgain()) return true
+    Atomics.store(team.words, HOST_ASLEEP, 0)
+    return false
+  }
+}

@@ -1,0 +1,45 @@
+/** The readers of a team's journal. One that throws is reported, and the others go on. */
+import type { Logger } from '../../actors/definition/logger.ts'
+import { describe } from '../../errors.ts'
+import type { Journal } from '../state/journal.ts'
+import type { Reader } from '../state/reader.ts'
+import type { RunState } from '../state/run-state.ts'
+
+interface Needs {
+  readonly journal: Journal
+  readonly logger: Logger
+}
+
+export class Readers {
+  readonly #needs: Needs
+  readonly #all: { readonly reader: Reader; stop(): void }[] = []
+
+  constructor(needs: Needs) {
+    this.#needs = needs
+  }
+
+  /** From now on the reader is told of every record. */
+  add(reader: Reader): void {
+    const { journal, logger } = this.#needs
+    const subscription = journal.records$.subscribe((batch) => {
+      try {
+        reader.next(batch)
+      } catch (error) {
+        logger.error({ error: describe(error) }, 'a part of the supervisor threw; the others go on')
+      }
+    })
+    this.#all.push({ reader, stop: () => subscription.unsubscribe() })
+  }
+
+  /** A wait in that run, or the run, has come to its end by its time alone. */
+  overdue(run: RunState): void {
+    for (const { reader } of this.#all) reader.overdue?.(run)
+  }
+
+  close(): void {
+    for (const { reader, stop } of this.#all) {
+      stop()
+      reader.close?.()
+    }
+  }
+}
