@@ -72,6 +72,15 @@ t.test('no file of the runtime or of the actors imports from a later room of its
   t.same(within.filter(({ from, to }) => levelWithin(to) > levelWithin(from)).map(arrow), [])
 })
 
+t.test('no part of the runtime is given the whole supervisor: each takes by name what it uses', async (t) => {
+  const whole = 'src/runtime/supervision/supervisor.ts'
+  const joins = ['telemetry', 'runs', 'metrics', 'team', 'testing'].map((room) => `src/runtime/${room}/`)
+  const takers = imports.filter(({ from, to }) => to === whole && !joins.some((room) => from.startsWith(room)))
+  t.same(takers.map(arrow), [])
+  const made = sourceFiles.filter(({ path, text }) => path.startsWith('src/runtime/') && /new \w+\(this[,)]/.test(text))
+  t.same(names(made), [])
+})
+
 t.test('mailbox and blackboard do not know each other', async (t) => {
   const beside = imports.filter(({ from, to }) => {
     const rooms = [roomOf(from), roomOf(to)]

@@ -31,9 +31,11 @@ const STEPS = [
   ['thread'],
   ['model'],
 ]
-/** By place, from 1 on: what may be under way there. */
-const UNDER_WAY = [[], ...STEPS.flatMap((steps) => Array.from({ length: 2 * steps.length }, () => steps))]
-const PLACES = UNDER_WAY.length - 1
+/** By place, from 1 on: what is under way there. */
+const AT_PLACES = [[], ...STEPS.flatMap((steps) => Array.from({ length: 2 * steps.length }, () => steps))]
+const PLACES = AT_PLACES.length - 1
+/** What may be under way when a thread is gone that is ended there: it goes on until the order to end reaches it. */
+const underWayAt = (place: number) => [...AT_PLACES[place]!, ...(AT_PLACES[place + 1] ?? [])]
 const ALL = Array.from({ length: PLACES }, (_, i) => i + 1)
 const CALLS = STEPS.filter(([step]) => step === 'model').length
 
@@ -152,7 +154,7 @@ t.test('twelve steps, of which three are under way at once, and their thread end
   for (const place of ALL) {
     const { places: _, ...played } = await play({ place })
     // The idempotent tool was about to run in the thread that ended, or did: then nobody knows whether it has.
-    const mayRepeat = UNDER_WAY[place]!.includes('thread') && played.shared.repeated === 1
+    const mayRepeat = underWayAt(place).includes('thread') && played.shared.repeated === 1
     const shared = { calls: 2, repeated: mayRepeat ? 1 : 0 }
     t.strictSame(played, { ...WELL, shared }, `at ${place}`)
   }
