@@ -25,7 +25,7 @@ export interface AnswerLimits {
 
 export const MIB = 2 ** 20
 /** JSON values in what a server of tools says at once: a million of them are parsed in a tenth of a second. */
-export const MOST_TOOL_VALUES = MIB
+export const MOST_TOOL_VALUES = 1_048_576
 export const ANSWER_LIMITS: AnswerLimits = {
   body: 16 * MIB,
   stream: 128 * MIB,

@@ -1,5 +1,5 @@
 import type { Worker } from 'node:worker_threads'
-import { systemClock } from '../../clock.ts'
+import { systemClock, type Timer } from '../../clock.ts'
 
 const FIRST_MS = 25
 
@@ -8,16 +8,14 @@ const FIRST_MS = 25
  * async hook (the runtime has one in each thread of an agent), and who opens channels or timers in a loop is there most of the time.
  */
 export function endWorker(worker: Worker): void {
+  if (worker.threadId === -1) return // it has ended
   worker.setMaxListeners(0) // each order waits for the end
-  let ended = false
-  worker.once('exit', () => {
-    ended = true
-  })
   const from = systemClock.monotonic()
+  let again: Timer
+  worker.once('exit', () => again.cancel())
   const order = () => {
-    if (ended) return
     void worker.terminate()
-    systemClock.timer(Math.max(FIRST_MS, (systemClock.monotonic() - from) / 10), order)
+    again = systemClock.timer(Math.max(FIRST_MS, (systemClock.monotonic() - from) / 10), order)
   }
   order()
 }
