@@ -1,4 +1,5 @@
 /** What a role is, as its user writes it, and what a thread gets to see of it. */
+import type { OVERFLOW_POLICIES } from '../../mailbox/overflow.ts'
 import type { Tool } from './tool.ts'
 
 /** A declared ability, by which tasks find their agent (`orchestrator.route`, auctions). Source: document 002, 2.1.2. */
@@ -78,7 +79,7 @@ export interface CommunicationConfig {
    * a request among it is answered with `MailboxFullError` at once, and a send is told nothing. A message whose turn has
    * begun is never dropped.
    */
-  overflow?: 'block' | 'reject' | 'drop_oldest' | 'drop_newest'
+  overflow?: keyof typeof OVERFLOW_POLICIES
   /**
    * From the start of the callee's turn; 60,000. The time does not count in which that turn, or one that it waits for by its requests,
    * has a call of a model or a question to a person under way: those have limits of their own.

@@ -4,6 +4,7 @@
  */
 import { senderOf } from '../../mailbox/frame.ts'
 import type { Envelope } from '../../mailbox/mailbox.ts'
+import { policyOf } from '../../mailbox/overflow.ts'
 import { inlineLimit } from '../../mailbox/window.ts'
 import type { LimitNotices } from '../logging/limit-notices.ts'
 import { ORCHESTRATOR_INDEX } from '../state/agent-directory.ts'
@@ -97,8 +98,8 @@ const runsOf = (envelopes: Iterable<Envelope<RunState>>) => new Set(Array.from(e
 /** Whether as many stand in the window as may: one, where it may come again in the same life, or expire or be dropped before it has begun. */
 function isAhead({ settings, mailbox, turnMs }: Cell, { priority }: Envelope<RunState>): boolean {
   const { supervision, queueTimeoutMs } = settings
-  if (supervision.onHandlerError !== 'fail' || queueTimeoutMs !== false || settings.mailbox.overflow === 'drop_oldest')
-    return true
+  const { displaces } = policyOf(settings.mailbox.overflow)
+  if (supervision.onHandlerError !== 'fail' || queueTimeoutMs !== false || displaces) return true
   const { size, ranked } = mailbox.handed
   const most = Math.ceil(AHEAD_MS / turnMs)
   return priority === 0 ? size - ranked >= Math.min(most, HANDED_AHEAD) : ranked >= Math.min(most, RANKED_AHEAD)

@@ -7,8 +7,8 @@ import { type DramatisError, MailboxFullError } from '../../errors.ts'
 import type { DeadLetterReason } from '../../mailbox/dead-letters.ts'
 import { ASKS, correlationOf, flagsOf, kindOf, REQUEST, SEND, senderOf } from '../../mailbox/frame.ts'
 import { type Envelope, NOT_YET } from '../../mailbox/mailbox.ts'
+import { policyOf } from '../../mailbox/overflow.ts'
 import type { TeamMemory } from '../../mailbox/room.ts'
-import type { MailboxSettings } from '../settings/settings.ts'
 import type { AgentDirectory } from '../state/agent-directory.ts'
 import type { Cell } from '../state/cell.ts'
 import type { Journal } from '../state/journal.ts'
@@ -18,8 +18,6 @@ import type { BlockedTasks } from './blocked-tasks.ts'
 import type { Receipts } from './receipts.ts'
 import type { Requests } from './requests.ts'
 import type { SharedWords } from './shared-words.ts'
-
-type Overflow = Exclude<MailboxSettings['overflow'], 'block'>
 
 interface Needs {
   readonly clock: Clock
@@ -78,28 +76,28 @@ export class Mailboxes {
       }
     }
     this.#needs.sharedWords.doubt(callee)
-    const { overflow } = callee.settings.mailbox
-    if (overflow === 'block') {
+    const { waits, displaces } = policyOf(callee.settings.mailbox.overflow)
+    if (waits) {
       this.#waits(callee, envelope)
       callee.mailbox.parked.push(envelope)
       return this.admit(callee)
     }
-    const inItsWay = overflow === 'drop_oldest' ? this.#inTheWayOf(callee, envelope) : undefined
-    if (!inItsWay) return this.#turnAway(callee, envelope, overflow)
+    const inItsWay = displaces ? this.#inTheWayOf(callee, envelope) : undefined
+    if (!inItsWay) return this.#turnAway(callee, envelope)
     team.force(callee.index, envelope.bytes)
     this.#admit(callee, envelope)
     for (const dropped of inItsWay) this.#drop(callee, dropped)
   }
 
   /** A full mailbox does not take it. Who sends to one that drops is not told: it does not mind losses. */
-  #turnAway(callee: Cell, envelope: Envelope<RunState>, overflow: Overflow): void {
+  #turnAway(callee: Cell, envelope: Envelope<RunState>): void {
     const { run, memory, at } = envelope
     run.open -= 1
     const sender = this.#needs.directory.cells[senderOf(envelope.memory, envelope.at)]!
     const request = this.#needs.requests.of(envelope)
     if (request) sender.open.delete(request.correlation)
-    const error = mailboxFull(callee, overflow)
-    if (overflow === 'reject')
+    const error = mailboxFull(callee)
+    if (policyOf(callee.settings.mailbox.overflow).refuses)
       return this.#needs.receipts.refuse({ sender, run, memory, at, settle: request?.settle }, 'rejected', error)
     if (kindOf(memory, at) === REQUEST)
       return this.#needs.receipts.refuse({ sender, run, memory, at, settle: request?.settle }, 'overflow', error)
@@ -127,7 +125,7 @@ export class Mailboxes {
   }
 
   #drop(callee: Cell, envelope: Envelope<RunState>): void {
-    const error = mailboxFull(callee, 'drop_oldest')
+    const error = mailboxFull(callee)
     if (this.takeOut(callee, envelope, 'overflow', [error], error)) this.freed(callee, envelope.bytes)
   }
 
@@ -210,17 +208,10 @@ export class Mailboxes {
   }
 }
 
-/** What a full mailbox does with a message, for who is told of it. */
-const FATES = {
-  reject: "its overflow policy is 'reject'",
-  drop_newest: "its overflow policy is 'drop_newest', so what comes now is dropped",
-  drop_oldest: "its overflow policy is 'drop_oldest', so this message was dropped",
-}
-
-function mailboxFull({ name, settings }: Cell, overflow: Overflow): MailboxFullError {
-  const { capacity, bytes } = settings.mailbox
+function mailboxFull({ name, settings }: Cell): MailboxFullError {
+  const { capacity, bytes, overflow } = settings.mailbox
   return new MailboxFullError(
-    `The mailbox of agent "${name}" is full (${capacity} messages or ${bytes} bytes); ${FATES[overflow]}. Send more slowly, or raise communication.mailboxCapacity.`,
+    `The mailbox of agent "${name}" is full (${capacity} messages or ${bytes} bytes); ${policyOf(overflow).fate}. Send more slowly, or raise communication.mailboxCapacity.`,
     { agent: name, capacity, bytes, overflow },
   )
 }

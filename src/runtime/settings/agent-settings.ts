@@ -1,6 +1,7 @@
 /** One role with every default filled in. What the role says goes first, then the team, then the default. */
 import type { RoundBounds } from '../../actors/definition/cycles.ts'
 import type { AgentRole, CommunicationConfig, ContextStrategy, RoleInfo } from '../../actors/definition/role.ts'
+import type { Overflow } from '../../mailbox/overflow.ts'
 import type { Models } from '../providers/models.ts'
 import { blackboardScope } from './blackboard-scope.ts'
 import { contextStrategyOf } from './context-shape.ts'
@@ -21,7 +22,7 @@ export interface MailboxSettings {
   bytes: number
   /** Of one encoded message. */
   maxMessageBytes: number
-  overflow: NonNullable<CommunicationConfig['overflow']>
+  overflow: Overflow
 }
 
 /** How an agent is kept alive. Durations in ms. */

@@ -8,6 +8,7 @@ import type {
   SupervisionConfig,
 } from '../../actors/definition/role.ts'
 import { jsonIssue, NAME_GRAMMAR } from '../../mailbox/message.ts'
+import { OVERFLOWS } from '../../mailbox/overflow.ts'
 import { MAX_CONCURRENCY } from '../../mailbox/window.ts'
 import type { Check, Fields } from '../checks/checks.ts'
 import {
@@ -72,7 +73,7 @@ export const communicationShape = shape<CommunicationConfig>({
   mailboxCapacity: integer(1),
   mailboxBytes: integer(1),
   maxMessageBytes: integer(1),
-  overflow: oneOf('block', 'reject', 'drop_oldest', 'drop_newest'),
+  overflow: oneOf(...OVERFLOWS),
   responseTimeoutMs: wait(),
   modelTimeoutMs: wait(),
   questionTimeoutMs: wait('off'),

@@ -10,6 +10,7 @@ import { ConfigurationError, describe } from '../../errors.ts'
 import { ASKS, MANY, SEND, TO_ALL } from '../../mailbox/frame.ts'
 import { copyId } from '../../mailbox/frame-id.ts'
 import { jsonIssue } from '../../mailbox/message.ts'
+import { policyOf } from '../../mailbox/overflow.ts'
 import type { TeamMemory } from '../../mailbox/room.ts'
 import type { Admission } from '../admission/admission.ts'
 import type { HostFrames } from '../log/host-frames.ts'
@@ -106,7 +107,8 @@ export class Boards {
   }
 
   #publish(cell: Cell, run: RunState, entry: BlackboardEntry): void {
-    const drops = cell.settings.mailbox.overflow.startsWith('drop')
+    const { waits, refuses } = policyOf(cell.settings.mailbox.overflow)
+    const drops = !waits && !refuses
     const first = run.told?.entry === entry ? run.told.message : undefined
     const { memory, bytes } = this.#needs.frames.make({
       kind: SEND,
