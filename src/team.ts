@@ -1,10 +1,9 @@
 /** The composition root: joins the runtime, which knows no strategy, with the table of protocols. */
 import type { AgentRole } from './actors/definition/role.ts'
 import type { Tool } from './actors/definition/tool.ts'
-import { type OrchestrationConfig, organized, protocolFrom } from './protocols/index.ts'
-import { refused } from './runtime/checks/refused.ts'
+import { type OrchestrationConfig, preparedFor, protocolFrom } from './protocols/index.ts'
 import type { SyncPoint, TeamOptions } from './runtime/settings/options.ts'
-import { type BlackboardScope, settingsFrom } from './runtime/settings/settings.ts'
+import { settingsFrom } from './runtime/settings/settings.ts'
 import type { AgentInstance } from './runtime/team/agent-instance.ts'
 import type { TeamKit } from './runtime/team/provision.ts'
 import { TeamRuntime } from './runtime/team/team.ts'
@@ -44,22 +43,12 @@ export class MultiAgentPattern<const Name extends string = string> extends TeamR
     })
     const names = settings.agents.map(({ name }) => name)
     const protocol = protocolFrom(options.orchestration, names)
-    const { orchestration } = options
-    const chart = orchestration.strategy === 'hierarchical' ? organized(settings, orchestration) : settings
-    super({ ...chart, blackboard: boardFor(orchestration, settings.blackboard) }, protocol, kit)
+    super(preparedFor(options.orchestration, settings), protocol, kit)
   }
 
   override getAgent(name: Name | (string & {})): AgentInstance | undefined {
     return super.getAgent(name)
   }
-}
-
-/** A strategy that works on the blackboard has it from the start, so that callers can write on it too. */
-function boardFor({ strategy }: OrchestrationConfig, scope: BlackboardScope): BlackboardScope {
-  if (strategy !== 'blackboard') return scope
-  if (scope) return scope === 'on_use' ? 'run' : scope
-  const advice = 'The strategy "blackboard" works on it; leave the option out.'
-  throw refused('enableBlackboard', scope, 'true or { scope }', advice)
 }
 
 /** A running team, as examples and signatures call it. */

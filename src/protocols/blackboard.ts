@@ -7,6 +7,7 @@ import { UnknownAgentError } from '../errors.ts'
 import { ORCHESTRATOR } from '../mailbox/message.ts'
 import { integer, oneOf, pause, rule, shape } from '../runtime/checks/checks.ts'
 import { refused } from '../runtime/checks/refused.ts'
+import type { BlackboardScope } from '../runtime/settings/settings.ts'
 import { agentOf, agentsOf, interestsOf } from './checks.ts'
 import { BLACKBOARD } from './prompts/blackboard.ts'
 import { promptsOf, type Speak, speaking } from './prompts/prompts.ts'
@@ -71,6 +72,7 @@ const QUESTION = 'Which entry is the solution?'
 /** Asks whom there is news for, and sleeps until somebody writes or answers. Who works when comes from the entries alone. */
 export const blackboard: Strategy<BlackboardConfig> = {
   strategy: 'blackboard',
+  prepare: (_config, settings) => ({ ...settings, blackboard: scopeFrom(settings.blackboard) }),
   protocol(config, team) {
     check(config, team)
     const { synthesizer, solutionType = 'solution', maxRounds = 10, quietMs = 0 } = config
@@ -126,6 +128,13 @@ export const blackboard: Strategy<BlackboardConfig> = {
       },
     }
   },
+}
+
+/** The strategy has the board from the start, so that callers can write on it too. */
+function scopeFrom(scope: BlackboardScope): BlackboardScope {
+  if (scope) return scope === 'on_use' ? 'run' : scope
+  const advice = 'The strategy "blackboard" works on it; leave the option out.'
+  throw refused('enableBlackboard', scope, 'true or { scope }', advice)
 }
 
 /** Whom to ask of a team: those in the list, else all but the synthesizer. */

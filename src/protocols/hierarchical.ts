@@ -5,6 +5,7 @@ import { flag, integer, oneOf, shape } from '../runtime/checks/checks.ts'
 import { refused } from '../runtime/checks/refused.ts'
 import { MAX_DELEGATION_DEPTH } from '../runtime/settings/delegation-bound.ts'
 import { agentOf, agentsOf } from './checks.ts'
+import { organized } from './org-chart.ts'
 import { HIERARCHICAL } from './prompts/hierarchical.ts'
 import { promptsOf, speaking } from './prompts/prompts.ts'
 import { type Autonomy, LedTasks } from './steps/led-task.ts'
@@ -76,6 +77,7 @@ export interface HierarchicalConfig<N extends string = string> {
 /** Asks for a plan, has its tasks done in their order, and makes one answer of the results. */
 export const hierarchical: Strategy<HierarchicalConfig> = {
   strategy: 'hierarchical',
+  prepare: (config, settings) => organized(settings, config),
   protocol(config, team) {
     check(config, team)
     const { managerSummarizes = true, workerAutonomy = 'low' } = config

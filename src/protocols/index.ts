@@ -3,6 +3,7 @@ import type { CustomConfig, Protocol } from '../actors/definition/protocol.ts'
 import { nearest } from '../nearest.ts'
 import { isObject } from '../runtime/checks/checks.ts'
 import { reading, refused } from '../runtime/checks/refused.ts'
+import type { TeamSettings } from '../runtime/settings/settings.ts'
 import { type AuctionConfig, auction } from './auction.ts'
 import { type BlackboardConfig, blackboard } from './blackboard.ts'
 import { type CollaborateConfig, collaborate } from './collaborate.ts'
@@ -23,7 +24,6 @@ export type { ConsensusConfig } from './consensus.ts'
 export type { CustomConfig } from './custom.ts'
 export type { DebateConfig } from './debate.ts'
 export type { HierarchicalConfig } from './hierarchical.ts'
-export { organized } from './org-chart.ts'
 export type { ParallelConfig } from './parallel.ts'
 export type { SequentialConfig } from './sequential.ts'
 export type { SubTask, SubTaskResult } from './steps/sub-task.ts'
@@ -65,11 +65,24 @@ const strategies: readonly Strategy[] = [
  * protocolFrom({ strategy: 'sequential', agentOrder: ['writer', 'editor'] }, ['writer', 'editor']).name // 'sequential'
  */
 export function protocolFrom(config: OrchestrationConfig, team: readonly string[]): Protocol {
+  return strategyOf(config).protocol(config, team)
+}
+
+/**
+ * The settings of a team that works by that configuration, from which its protocol has been made.
+ *
+ * @throws {ConfigurationError} for an option of the team that the strategy cannot work with.
+ */
+export function preparedFor(config: OrchestrationConfig, settings: TeamSettings): TeamSettings {
+  return strategyOf(config).prepare?.(config, settings) ?? settings
+}
+
+function strategyOf(config: OrchestrationConfig): Strategy {
   if (!isObject(config)) throw refused('orchestration', config, 'an object with a strategy')
   const path = 'orchestration.strategy'
   const wanted: unknown = reading(path, () => config.strategy)
   const known = strategies.find(({ strategy }) => strategy === wanted)
-  if (known) return known.protocol(config, team)
+  if (known) return known
   const available = strategies.map(({ strategy }) => strategy)
   const meant = typeof wanted === 'string' ? nearest(wanted, available) : undefined
   throw refused(path, wanted, available.join(', '), meant && `Did you mean "${meant}"?`)

@@ -3,10 +3,19 @@ import type { AgentRole } from '../actors/definition/role.ts'
 import type { AgentSettings } from '../runtime/settings/agent-settings.ts'
 import type { DelegationBound } from '../runtime/settings/delegation-bound.ts'
 import type { TeamSettings } from '../runtime/settings/settings.ts'
-import type { HierarchicalConfig } from './hierarchical.ts'
+import type { Autonomy } from './steps/led-task.ts'
+
+/** What of the strategy's configuration says who is above whom. */
+interface Chart {
+  manager: string
+  workers: readonly string[]
+  maxDelegationDepth?: number
+  workerAutonomy?: Autonomy
+  progressReporting?: boolean
+}
 
 /** The settings of a team with that configuration, which has been checked; also for agents that come later. */
-export function organized(settings: TeamSettings, config: HierarchicalConfig): TeamSettings {
+export function organized(settings: TeamSettings, config: Chart): TeamSettings {
   const isWorker = ({ name }: AgentSettings) => config.workers.includes(name)
   const names = settings.agents.map(({ name }) => name)
   return {
@@ -23,7 +32,7 @@ export function organized(settings: TeamSettings, config: HierarchicalConfig): T
   }
 }
 
-function boundOf({ maxDelegationDepth = 2, workerAutonomy = 'low' }: HierarchicalConfig): DelegationBound {
+function boundOf({ maxDelegationDepth = 2, workerAutonomy = 'low' }: Chart): DelegationBound {
   if (workerAutonomy === 'high')
     return { limit: maxDelegationDepth, name: 'maxDelegationDepth', why: `maxDelegationDepth is ${maxDelegationDepth}` }
   const why = `with workerAutonomy "${workerAutonomy}" the manager alone delegates`
@@ -31,7 +40,7 @@ function boundOf({ maxDelegationDepth = 2, workerAutonomy = 'low' }: Hierarchica
 }
 
 /** A worker's role, with what its place adds to it: who is above it, and verbs that its model has as tools. Code has them all. */
-function roleOf({ role, playedByModel }: AgentSettings, config: HierarchicalConfig): AgentRole {
+function roleOf({ role, playedByModel }: AgentSettings, config: Chart): AgentRole {
   const { maxDelegationDepth = 2, workerAutonomy = 'low', progressReporting = true } = config
   const { escalateTo = config.manager, tools = [], trust, delegationAllowed = true, canDelegateTo } = role
   const placed = { ...role, escalateTo }
