@@ -15,7 +15,7 @@
  * Sender and recipient are indices into the team's table of names. A string is a word (length, wide bit) and a plain
  * copy, latin1 or UTF-16. Nothing here is JSON but structured data and metadata, parsed when somebody reads them.
  */
-import type { Memory } from './memory.ts'
+import { allocate, type Memory } from './memory.ts'
 import type { MessageType } from './message.ts'
 
 export const HEADER = 64
@@ -335,6 +335,13 @@ export function copyFrame(from: Memory, at: number, to: Memory, target: number, 
   const destination = to.i32
   const words = bytes >> 2
   for (let word = 0, i = at >> 2, j = target >> 2; word < words; word++) destination[j + word] = source[i + word]!
+}
+
+/** Copies a frame into memory of its own. `bytes`: several frames that stand one after the other. */
+export function ownCopyOf(memory: Memory, at: number, bytes: number = lengthOf(memory, at)): Memory {
+  const copy = allocate(bytes)
+  copyFrame(memory, at, copy, 0, bytes)
+  return copy
 }
 
 /** Whether two frames have the same kind, recipient, type, data flags and body: the same step, asked again. */

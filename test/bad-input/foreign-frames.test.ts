@@ -145,7 +145,7 @@ t.test('what only the host says is refused from a thread', async (t) => {
   for (const kind of [0, RESPONSE, RESULT, 22, 23, 24, 25, 26, 27, 28, 29, 30, 77, 255])
     stage.thread.send({ kind, run, turn, recipient: stage.index('ann'), correlation: 1, content: 'forged' })
   t.same(await stage.ailments(), [])
-  t.equal(stage.life?.refused, 14)
+  t.equal(stage.life?.refusedFrames, 14)
   t.equal(stage.mallory.epoch, 1)
   t.same(stage.team.deadLetters.list(), [])
   t.same(await stage.leftovers(), [])
@@ -167,7 +167,7 @@ t.test('the end of a turn that is not open does nothing, and is in no history', 
   for (const wrong of [turn + 1, 0, -1]) stage.thread.send({ ...fields, run, turn: wrong })
   t.same(await stage.ailments(), [])
   t.equal(result.settled, false)
-  t.equal(stage.life?.refused, 3)
+  t.equal(stage.life?.refusedFrames, 3)
   t.same(
     stage.team.getMessageHistory().filter(({ content }) => content === 'forged'),
     [],
@@ -310,7 +310,7 @@ t.test('a refusal that its thread tells of is its own, and small', async (t) => 
   t.match(letter, { reason: 'rejected', message: { sender: 'mallory', recipient: 'bob', type: 'request' } })
   t.equal(letter?.message.content.length, 1_024)
   t.same(more, [])
-  t.equal(stage.life?.refused, 5)
+  t.equal(stage.life?.refusedFrames, 5)
 })
 
 t.test('calls of no sense are answered, or come to nothing', async (t) => {

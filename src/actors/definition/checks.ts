@@ -143,9 +143,11 @@ export function notJson(issue: { path: string; got: string }, advice = ''): Mess
   )
 }
 
-export function tooLarge(bytes: number, limit: number): MessageRejectedError {
+/** The refusal of a message that has more bytes than its recipient, or any agent, takes. */
+export function tooLarge(bytes: number, limit: number, agent?: string): MessageRejectedError {
+  const to = agent === undefined ? '' : ` to "${agent}"`
   return new MessageRejectedError(
-    `The message is ${bytes} bytes encoded; at most ${limit} are taken (communication.maxMessageBytes). Send it in parts, or a reference to it.`,
-    { bytes, limit },
+    `The message${to} is ${bytes} bytes encoded; at most ${limit} are taken (communication.maxMessageBytes). Send it in parts, or a reference to it.`,
+    { ...(agent !== undefined && { agent }), bytes, limit },
   )
 }

@@ -4,8 +4,8 @@
  * for itself have one user: a request begins when all that is open of its run waits for others, and what a turn waits for
  * is let in when no other one is at work.
  */
-import { ABORT, copyFrame, kindOf, lengthOf, runOf, stepOf, turnOf } from '../../mailbox/frame.ts'
-import { allocate, type Memory } from '../../mailbox/memory.ts'
+import { ABORT, kindOf, ownCopyOf, runOf, stepOf, turnOf } from '../../mailbox/frame.ts'
+import type { Memory } from '../../mailbox/memory.ts'
 import { AT_WORK } from '../../mailbox/window.ts'
 import type { Turn } from '../turn/turn.ts'
 
@@ -81,7 +81,7 @@ export class Nesting {
       strand = { works: undefined, requests: [], replies: [] }
       this.#strands.set(run, strand)
     }
-    strand.requests.push(copyOf(memory, at))
+    strand.requests.push(ownCopyOf(memory, at))
   }
 
   /** What the turn waits for has come. True: it is kept until no other of its run is at work. */
@@ -94,7 +94,7 @@ export class Nesting {
       this.#goesOn(strand, turn)
       return false
     }
-    const reply = { turn, memory: copyOf(memory, at) }
+    const reply = { turn, memory: ownCopyOf(memory, at) }
     if (kindOf(memory, at) === ABORT)
       replies.unshift(reply) // of what the turn is given it comes first
     else replies.push(reply)
@@ -175,11 +175,4 @@ export class Nesting {
     strand.works = turn
     Atomics.store(this.#words, AT_WORK, turn.start.turn)
   }
-}
-
-export function copyOf(memory: Memory, at: number): Memory {
-  const bytes = lengthOf(memory, at)
-  const copy = allocate(bytes)
-  copyFrame(memory, at, copy, 0, bytes)
-  return copy
 }

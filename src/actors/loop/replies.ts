@@ -14,6 +14,7 @@ import {
   kindOf,
   lengthOf,
   limitOf,
+  ownCopyOf,
   PROBE,
   REFUSED,
   REPLAY,
@@ -40,7 +41,7 @@ import type { RunViews } from '../transport/run-views.ts'
 import type { Waits } from '../transport/waits.ts'
 import { Replay } from '../turn/replay.ts'
 import type { Turn } from '../turn/turn.ts'
-import { copyOf, type Nesting } from './nesting.ts'
+import type { Nesting } from './nesting.ts'
 import type { Probes } from './probes.ts'
 
 /** What they change. */
@@ -164,7 +165,7 @@ export class Replies {
     if (this.#to.waits.get(correlation)) return this.settle(correlation, memory, at)
     const replays = this.#openReplays()
     if (replays.length === 0) return
-    const copy = copyOf(memory, at)
+    const copy = ownCopyOf(memory, at)
     replays.some((replay) => replay.settle(correlation, { memory: copy, at: 0 }))
   }
 
@@ -213,7 +214,7 @@ export class Replies {
 
   #keepReplay(memory: Memory, at: number): void {
     const turn = turnOf(memory, at)
-    const copy = copyOf(memory, at)
+    const copy = ownCopyOf(memory, at)
     const { me, directory } = this.#to
     this.#replays.set(turn, new Replay(me, turn, copy, HEADER, lengthOf(memory, at), directory.name))
   }

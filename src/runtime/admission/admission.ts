@@ -2,7 +2,8 @@
  * Whether a message gets into its mailbox: who it is for, and whether they take it. Where there is no room mailboxes/mailboxes.ts
  * has the say; what its sender is told is in mailboxes/receipts.ts.
  */
-import { AgentTerminatedError, ChainDepthError, type DramatisError, MessageRejectedError } from '../../errors.ts'
+import { tooLarge } from '../../actors/definition/checks.ts'
+import { AgentTerminatedError, ChainDepthError, type DramatisError } from '../../errors.ts'
 import {
   ASKS,
   correlationOf,
@@ -89,7 +90,7 @@ export class Admission {
     if (callee.gone) return refuse('stopped', this.#terminated(callee, callee.gone))
     const { maxMessageBytes } = callee.settings.mailbox
     if (lengthOf(memory, at) > maxMessageBytes)
-      return refuse('rejected', tooLarge(callee.name, lengthOf(memory, at), maxMessageBytes))
+      return refuse('rejected', tooLarge(lengthOf(memory, at), maxMessageBytes, callee.name))
     const refusal = delegations.refusal(giver, callee, memory, at)
     if (refusal) return refuse('rejected', refusal)
     const isRequest = kindOf(memory, at) === REQUEST
@@ -201,12 +202,6 @@ function open({ sender: caller, run, memory, at, settle }: Sending, callee: Cell
     offers: false,
   })
 }
-
-const tooLarge = (agent: string, bytes: number, limit: number) =>
-  new MessageRejectedError(
-    `The message to "${agent}" is ${bytes} bytes encoded; at most ${limit} are taken (communication.maxMessageBytes). Send it in parts, or a reference to it.`,
-    { agent, bytes, limit },
-  )
 
 /** It needs no turn: that it is in the log is what it is for. */
 const isReportToScript = ({ index }: Cell, memory: Memory, at: number) =>

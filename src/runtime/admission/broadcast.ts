@@ -1,15 +1,15 @@
 /** What an agent says to all: it stands in the log as it was sent, and everybody else gets a copy of it. */
 import { type DramatisError, MessageRejectedError } from '../../errors.ts'
 import {
-  copyFrame,
   correlationOf,
   lengthOf,
+  ownCopyOf,
   setCorrelation,
   setRecipient,
   setTurn,
   turnOf,
 } from '../../mailbox/frame.ts'
-import { allocate, type Memory } from '../../mailbox/memory.ts'
+import type { Memory } from '../../mailbox/memory.ts'
 import type { OwnFrame } from '../log/host-frames.ts'
 import type { Receipts } from '../mailboxes/receipts.ts'
 import type { AgentDirectory } from '../state/agent-directory.ts'
@@ -48,15 +48,15 @@ export class Broadcasts {
     if (distrust) return receipts.refuse({ sender, run, memory, at }, 'rejected', distrust)
     const others = this.everybodyBut(sender, run)
     const numbers = others.map(() => hostMessages.number())
-    const original = copyOf(memory, at) // the log may have given its own up by the time of the verdict
+    const original = ownCopyOf(memory, at) // the log may have given its own up by the time of the verdict
     sender.broadcasts.set(correlationOf(memory, at), { turn: turnOf(memory, at), copies: numbers })
     const posted = others.map(({ index }, i) =>
-      this.#post(sender, run, addressed(copyOf(memory, at), index, numbers[i]!)),
+      this.#post(sender, run, addressed(ownCopyOf(memory, at), index, numbers[i]!)),
     )
     void Promise.all(posted).then((errors) => {
-      sender.broadcasts.delete(correlationOf(original.memory, 0))
+      sender.broadcasts.delete(correlationOf(original, 0))
       const failures = errors.flatMap((error, i) => (error ? { agent: others[i]!.name, error } : []))
-      receipts.give(sender, run, original.memory, 0, refusalOf(failures, others.length))
+      receipts.give(sender, run, original, 0, refusalOf(failures, others.length))
     })
   }
 
@@ -66,19 +66,12 @@ export class Broadcasts {
   }
 }
 
-function copyOf(memory: Memory, at: number): OwnFrame {
-  const bytes = lengthOf(memory, at)
-  const copy = allocate(bytes)
-  copyFrame(memory, at, copy, 0, bytes)
-  return { memory: copy, bytes }
-}
-
 /** The copy for one of them. It is in no turn: what its sender has logged is the message itself. */
-function addressed(copy: OwnFrame, recipient: number, number: number): OwnFrame {
-  setRecipient(copy.memory, 0, recipient)
-  setCorrelation(copy.memory, 0, number)
-  setTurn(copy.memory, 0, 0)
-  return copy
+function addressed(copy: Memory, recipient: number, number: number): OwnFrame {
+  setRecipient(copy, 0, recipient)
+  setCorrelation(copy, 0, number)
+  setTurn(copy, 0, 0)
+  return { memory: copy, bytes: lengthOf(copy, 0) }
 }
 
 function refusalOf(failures: readonly Failure[], count: number): MessageRejectedError | undefined {

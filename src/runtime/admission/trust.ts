@@ -65,9 +65,9 @@ export function callRefusal(logger: Logger, cell: Cell, operation: string): Conf
 /** Its agent may keep it to itself. A flood of them is told of ever more seldom: with the first, the second, the fourth. */
 function warn(logger: Logger, { name, life }: Cell, words: string): void {
   if (!life) return
-  life.refused += 1
-  if ((life.refused & (life.refused - 1)) !== 0) return
-  logger.warn({ agent: name, epoch: life.epoch, error: words, refused: life.refused }, 'the agent may not do that')
+  life.refusedVerbs += 1
+  if ((life.refusedVerbs & (life.refusedVerbs - 1)) !== 0) return
+  logger.warn({ agent: name, epoch: life.epoch, error: words, refused: life.refusedVerbs }, 'the agent may not do that')
 }
 
 function refusalOf({ name, settings }: Cell, verb: Verb): { words: string; details: Record<string, unknown> } {

@@ -5,10 +5,20 @@
  */
 import type { Scheduler } from '../../clock.ts'
 import type { DramatisError } from '../../errors.ts'
-import { copyFrame, kindOf, REPLAY, REQUEST, runOf, setAttempt, setTurn, turnOf } from '../../mailbox/frame.ts'
+import {
+  copyFrame,
+  kindOf,
+  ownCopyOf,
+  REPLAY,
+  REQUEST,
+  runOf,
+  setAttempt,
+  setTurn,
+  turnOf,
+} from '../../mailbox/frame.ts'
 import { idOf } from '../../mailbox/frame-id.ts'
 import { type Envelope, NOT_YET } from '../../mailbox/mailbox.ts'
-import { allocate, type Memory } from '../../mailbox/memory.ts'
+import type { Memory } from '../../mailbox/memory.ts'
 import type { Ring } from '../../mailbox/ring.ts'
 import { ASLEEP, inlineLimit, ROOM_WANTED } from '../../mailbox/window.ts'
 import type { HostFrames } from '../log/host-frames.ts'
@@ -197,8 +207,7 @@ export class Dispatcher {
     const ring = life.window[envelope.lane]
     if (bytes > inlineLimit(ring)) {
       cell.mailbox.hand(envelope)
-      const copy = allocate(bytes)
-      copy.u8.set(memory.u8.subarray(at, at + bytes))
+      const copy = ownCopyOf(memory, at, bytes)
       setTurn(copy, 0, envelope.turn)
       setAttempt(copy, 0, envelope.attempt)
       envelope.windowEnd = (ring.written + 0x4000_0000) | 0 // not before it is whole

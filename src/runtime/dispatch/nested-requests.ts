@@ -3,9 +3,8 @@
  * the turn waits for, to the instance that has it, and with its permit. The thread begins with one when all that it has
  * open of the run waits for others, and says so.
  */
-import { copyFrame, setAttempt, setStep, setTurn } from '../../mailbox/frame.ts'
+import { ownCopyOf, setAttempt, setStep, setTurn } from '../../mailbox/frame.ts'
 import type { Envelope } from '../../mailbox/mailbox.ts'
-import { allocate } from '../../mailbox/memory.ts'
 import type { HostFrames } from '../log/host-frames.ts'
 import { loggedFrames } from '../state/attempt-log.ts'
 import type { Cell } from '../state/cell.ts'
@@ -34,8 +33,7 @@ function hand({ journal }: Needs, cell: Cell, life: Life, envelope: Envelope<Run
   cell.mailbox.hand(envelope)
   envelope.handedSeq = journal.seq
   envelope.lane = 'replies'
-  const copy = allocate(bytes)
-  copyFrame(memory, at, copy, 0, bytes)
+  const copy = ownCopyOf(memory, at, bytes)
   setTurn(copy, 0, envelope.turn)
   setStep(copy, 0, envelope.within!.turn) // of no use to who gets it, but for this
   setAttempt(copy, 0, envelope.attempt)

@@ -50,8 +50,10 @@ export class Life {
   ready = false
   /** Its outbox holds what no thread of ours leaves there: nothing more is read from it. */
   broken = false
-  /** Frames that were refused as none that an agent may write. */
-  refused = 0
+  /** Frames that were refused because no agent may write them. */
+  refusedFrames = 0
+  /** Calls of verbs that its role's trust does not allow. */
+  refusedVerbs = 0
   /** The last send or request that was routed, to know whether a claim was used. */
   lastTurn = 0
   lastStep = 0

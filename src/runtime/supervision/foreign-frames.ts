@@ -80,10 +80,10 @@ export class ForeignFrames {
 
   /** A flood of them is told of ever more seldom: with the first, the second, the fourth. */
   #warn(cell: Cell, life: Life, kind: number, flaw: string): void {
-    life.refused += 1
-    if ((life.refused & (life.refused - 1)) !== 0) return
+    life.refusedFrames += 1
+    if ((life.refusedFrames & (life.refusedFrames - 1)) !== 0) return
     this.#needs.logger.warn(
-      { agent: cell.name, epoch: life.epoch, kind, flaw, frames: life.refused },
+      { agent: cell.name, epoch: life.epoch, kind, flaw, frames: life.refusedFrames },
       'the agent wrote a frame that no agent may write; it was refused',
     )
   }

@@ -8,7 +8,6 @@ import {
   CALL,
   CANCEL,
   CHUNK,
-  copyFrame,
   correlationOf,
   END,
   FRAGMENT,
@@ -24,6 +23,7 @@ import {
   NESTED,
   NOBODY,
   NOTHING,
+  ownCopyOf,
   PATCH,
   REJECTED,
   REQUEST,
@@ -40,7 +40,7 @@ import {
   WANTS_PERMIT,
 } from '../../mailbox/frame.ts'
 import { readBody } from '../../mailbox/frame-body.ts'
-import { allocate, type Memory } from '../../mailbox/memory.ts'
+import type { Memory } from '../../mailbox/memory.ts'
 import { remainsOf } from '../../mailbox/remains.ts'
 import { BROKEN } from '../../mailbox/ring.ts'
 import { OUT_BLOCKED } from '../../mailbox/window.ts'
@@ -161,7 +161,7 @@ export class Router {
     const run = this.#runOf(cell, index)
     const block = run
       ? this.#needs.journal.appendFrames(run, memory, start, end, count)
-      : { memory: copyOf(memory, start, end), from: 0, to: end - start }
+      : { memory: ownCopyOf(memory, start, end - start), from: 0, to: end - start }
     ring.pass(end - start)
     for (let at = block.from; at < block.to; at += lengthOf(block.memory, at)) {
       if (!frameFits(block.memory, at, block.to, index)) {
@@ -314,12 +314,6 @@ export class Router {
       wordsIn(content),
     )
   }
-}
-
-function copyOf(memory: Memory, from: number, to: number): Memory {
-  const copy = allocate(to - from)
-  copyFrame(memory, from, copy, 0, to - from)
-  return copy
 }
 
 /**
