@@ -72,6 +72,7 @@ export function listen(logger: Logger, { name: agent }: Cell, life: Life): void 
   let posts = 0
   life.thread.onForeignPost(() => {
     posts += 1
+    if (posts > MOST_POSTS + 1) return // it was ended; what it had posted by then still comes, and may be a lot
     if (posts > MOST_POSTS) {
       const text = `Agent "${agent}" posted more than ${MOST_POSTS} messages to its parent port, so its thread was ended: the host has to take each of them in. Use context.send.`
       return life.kill(new AgentCrashedError(text, { agent, posts: MOST_POSTS }))

@@ -1,0 +1,25 @@
+import t from 'tap'
+import { AgentCrashedError } from '../../src/errors.ts'
+import type { Cell } from '../../src/runtime/state/cell.ts'
+import type { Life } from '../../src/runtime/state/life.ts'
+import { listen } from '../../src/runtime/supervision/starting.ts'
+
+t.test('a thread is ended once for its posts, and those that come after that cost nothing', async (t) => {
+  const warned: unknown[] = []
+  const ends: unknown[] = []
+  let post = () => {}
+  const warn = (fields: unknown) => void warned.push(fields)
+  const logger = { debug: warn, info: warn, warn, error: warn }
+  const thread = { onPrint: () => {}, onForeignPost: (listener: () => void) => void (post = listener) }
+  const life = { thread, kill: (why: unknown) => void ends.push(why) } as unknown as Life
+  listen(logger, { name: 'mallory' } as Cell, life)
+
+  for (let posts = 0; posts < 2_000; posts++) post()
+  t.same(ends, [])
+  t.ok(warned.length > 0)
+  const warnings = warned.length
+  for (let posts = 0; posts < 30_000; posts++) post()
+  t.equal(ends.length, 1)
+  t.ok(ends[0] instanceof AgentCrashedError)
+  t.equal(warned.length, warnings)
+})
