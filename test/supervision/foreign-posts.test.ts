@@ -10,7 +10,10 @@ t.test('a thread is ended once for its posts, and those that come after that cos
   let post = () => {}
   const warn = (fields: unknown) => void warned.push(fields)
   const logger = { debug: warn, info: warn, warn, error: warn }
-  const thread = { onPrint: () => {}, onForeignPost: (listener: () => void) => void (post = listener) }
+  const onForeignPost = (listener: () => void) => {
+    post = listener
+  }
+  const thread = { onPrint: () => {}, onForeignPost }
   const life = { thread, kill: (why: unknown) => void ends.push(why) } as unknown as Life
   listen(logger, { name: 'mallory' } as Cell, life)
 
