@@ -1,6 +1,6 @@
 /**
- * Frames as messages. On the host whole messages, for history and subscribers; in a thread lazy ones, since most
- * handlers look at little of what they get.
+ * Decodes frames to messages. The host makes complete messages for history and subscribers. A thread makes lazy ones,
+ * because most handlers read only a few fields.
  */
 import { type DramatisError, type ErrorData, errorFrom } from '../errors.ts'
 import {
@@ -29,27 +29,27 @@ import { nestsTooDeep } from './json-depth.ts'
 import type { Memory } from './memory.ts'
 import type { AgentMessage, MessageType, TypedMessage } from './message.ts'
 
-/** Where names and run ids come from: a frame has only their indices. */
+/** Resolves names and run ids, because a frame has only their indices. */
 export interface Directory {
   name(index: number): string
   runId(index: number): string
 }
 
-/** Whether the frame is a message: what history shows. An END is one when it carries a reply. */
+/** Checks whether the frame is a message, as shown in history. An END is one if it carries a reply. */
 export function isMessage(memory: Memory, at: number): boolean {
   const kind = kindOf(memory, at)
   return kind === SEND || kind === REQUEST || ((kind === END || kind === RESPONSE) && correlationOf(memory, at) !== 0)
 }
 
 /**
- * Whether the frame is a copy of a message to several, for one of them. The message itself stands before its copies and
- * has their id: history shows it once, as its sender sent it.
+ * Checks whether the frame is one recipient's copy of a message to several. The original precedes its copies and has
+ * the same id. History shows it once, as it was sent.
  */
 export function isCopy(memory: Memory, at: number): boolean {
   return isToMany(memory, at) && !isHead(memory, at)
 }
 
-/** Whether the frame is a message to several that has copies for each: nobody gets it itself. */
+/** Checks whether the frame is the original of a message to several. Only its copies are delivered. */
 export function isHead(memory: Memory, at: number): boolean {
   if (!isToMany(memory, at) || recipientOf(memory, at) !== NOBODY) return false
   return correlationOf(memory, at) === 0 || (flagsOf(memory, at) & TO_ALL) !== 0
@@ -61,14 +61,14 @@ export function isFailure(memory: Memory, at: number): boolean {
   return (flagsOf(memory, at) & FAILED) !== 0
 }
 
-/** The error that a failed END, RESPONSE or REFUSED carries. */
+/** Returns the error that a failed END, RESPONSE or REFUSED carries. */
 export function errorOf(memory: Memory, at: number): DramatisError {
   return errorFrom(jsonIn(readBody(memory, at).data) as ErrorData)
 }
 
 /**
- * What the text of a frame says. A thread of ours writes nothing but JSON there, nested 1,000 levels at most; what is none, or is
- * nested deeper, reads as null.
+ * Parses a JSON text of a frame. Our own thread code writes only JSON, nested 1,000 levels at most. Text that is no
+ * JSON, or is nested deeper, returns null.
  */
 export function jsonIn(text: string | undefined): unknown {
   if (text === undefined || nestsTooDeep(text)) return null
@@ -79,13 +79,16 @@ export function jsonIn(text: string | undefined): unknown {
   }
 }
 
-/** The same of metadata, which is an object. */
+/** Parses metadata; returns an empty object if it is no object. */
 function metadataIn(text: string | undefined): Record<string, unknown> {
   const metadata = jsonIn(text)
   return typeof metadata === 'object' && metadata !== null ? (metadata as Record<string, unknown>) : {}
 }
 
-/** A whole message, on its own memory. A failed response has the error's text as its content, and the error in its metadata. */
+/**
+ * Decodes a complete message into its own memory. A failed response has the error's text as its content, and the error
+ * in its metadata.
+ */
 export function decodeMessage(memory: Memory, at: number, directory: Directory): TypedMessage {
   const body = readBody(memory, at)
   const kind = kindOf(memory, at)
@@ -112,7 +115,7 @@ export function decodeMessage(memory: Memory, at: number, directory: Directory):
     correlationId: response ? idOf(memory, at) : null,
     sentAt: timeOf(memory, at),
   }
-  return message as TypedMessage // whether it is a response decides on type and correlationId alike
+  return message as TypedMessage // the same test decides about type and correlationId
 }
 
 function recipientName(memory: Memory, at: number, body: Body, directory: Directory): string | string[] | null {
@@ -121,17 +124,20 @@ function recipientName(memory: Memory, at: number, body: Body, directory: Direct
   return body.name ?? directory.name(recipientOf(memory, at))
 }
 
-/** The one agent that the frame itself is for, also where its message is for several. */
+/** Returns the one agent that the frame itself is for, even if its message is for several. */
 export function addresseeOf(memory: Memory, at: number, directory: Directory): string {
   const { name } = readBody(memory, at)
   const known = name === undefined || recipientOf(memory, at) !== NOBODY
   return known ? directory.name(recipientOf(memory, at)) : name
 }
 
-/** A copy for somebody whom nobody knows: it has that name alone. */
+/** Checks for a copy for an unknown agent. Such a copy has that agent's name only. */
 const isStray = (memory: Memory, at: number) => recipientOf(memory, at) === NOBODY && correlationOf(memory, at) !== 0
 
-/** The id of a message. A response's is its request's with the last bit set: who has one has both. */
+/**
+ * Returns the id of a message. A response has its request's id with the last bit set, so each id follows from the
+ * other.
+ */
 export function messageIdOf(memory: Memory, at: number): string {
   const id = idOf(memory, at)
   const kind = kindOf(memory, at)
@@ -139,7 +145,7 @@ export function messageIdOf(memory: Memory, at: number): string {
   return id.slice(0, -1) + (Number.parseInt(id.slice(-1), 16) | 1).toString(16)
 }
 
-/** A message in the thread that received it. Id and structured data are made when somebody looks. */
+/** A message in the thread that received it. Id and structured data are decoded on first access. */
 export class ReceivedMessage implements AgentMessage {
   readonly type: MessageType
   readonly sender: string

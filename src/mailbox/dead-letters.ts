@@ -1,8 +1,11 @@
-/** Messages that nobody will handle, with the reason. Nothing is dropped in silence; the list is bounded, and counts what it forgets. */
+/**
+ * Keeps messages that no agent will handle, with the reason, so that nothing is dropped silently. The list is bounded,
+ * and counts the entries that it gives up.
+ */
 import type { DramatisError } from '../errors.ts'
 import type { AgentMessage } from './message.ts'
 
-/** Why nobody will handle it. */
+/** The reason why a message is not handled. */
 export type DeadLetterReason =
   | 'failed'
   | 'late'
@@ -15,12 +18,14 @@ export type DeadLetterReason =
   | 'cancelled'
 
 /**
- * A message that one recipient will not handle: that one is its `recipient`, whoever else it was for. Of what was refused
- * as no message, or as too large, `message` has what is valid and small; `metadata.omitted` names the rest. `at` is epoch
- * ms; `errors` are those of its attempts, the last one last.
+ * A message that one recipient will not handle. `message.recipient` is that recipient, even if the message was for
+ * several.
+ *
+ * If a message was refused as invalid or too large, `message` holds its valid and small parts, and `metadata.omitted`
+ * names the other fields. `at` is epoch ms. `errors` are those of its attempts, the last one last.
  */
 export interface DeadLetter {
-  /** Of the message; its own where the message has more letters than one. */
+  /** Id of the message, or an id of its own if the message has several dead letters. */
   id: string
   message: AgentMessage
   reason: DeadLetterReason
@@ -31,18 +36,18 @@ export interface DeadLetter {
 const LETTERS = 10_000
 const BYTES = 64 * 2 ** 20
 
-/** Keeps the newest letters, by count and by the bytes of their messages; what it gives up stays counted. */
+/** Keeps the newest dead letters, limited by count and by the bytes of their messages. Removed ones stay counted. */
 export class DeadLetterList {
-  /** By their ids, oldest first. */
+  /** Dead letters by id, oldest first. */
   readonly #letters = new Map<string, { letter: DeadLetter; bytes: number }>()
   readonly #limit: number
   readonly #byteLimit: number
   #bytes = 0
-  /** All that there have been. */
+  /** Number of all dead letters so far. */
   total = 0
-  /** How many were given up because the list was full. */
+  /** Number of dead letters given up because the list was full. */
   forgotten = 0
-  /** The ids of messages that are letters sent again and not accepted yet: their letters are in the list still. */
+  /** Ids of messages that repeat a dead letter and are not accepted yet. Their dead letters are still in the list. */
   readonly replayed = new Set<string>()
 
   constructor(limit = LETTERS, byteLimit = BYTES) {
@@ -50,7 +55,11 @@ export class DeadLetterList {
     this.#byteLimit = byteLimit
   }
 
-  /** `bytes`: those of the message, encoded. The newest is kept, however large it is. Its id is its own. */
+  /**
+   * Adds a dead letter, whose id must be unique. The newest one is kept, however large it is.
+   *
+   * @param bytes encoded size of the message
+   */
   add(letter: DeadLetter, bytes: number): void {
     this.total += 1
     this.#letters.set(letter.id, { letter, bytes })
@@ -69,7 +78,7 @@ export class DeadLetterList {
     return this.#letters.get(id)?.letter
   }
 
-  /** Takes it out: it was sent again, or nobody wants it. False: it is not there. */
+  /** Removes a dead letter that was sent again or is no longer wanted. Returns false if it is not in the list. */
   delete(id: string): boolean {
     this.#bytes -= this.#letters.get(id)?.bytes ?? 0
     return this.#letters.delete(id)

@@ -1,44 +1,48 @@
-/** One message on its way through a mailbox: where its frame stands in the log, and how far it has come. */
+/** The envelope of a message in a mailbox: the position of its frame in the log, and its progress. */
 import type { ErrorData } from '../errors.ts'
 import type { Memory } from './memory.ts'
 
 export const NOT_YET = -1
 
-/** The rings of a window by which a message can come. */
+/** The rings of a window by which a message can arrive. */
 export const LANES = ['plain', 'ranked', 'replies'] as const
 
-/** One message on its way through a mailbox. `Owner` is what the host knows of its run. */
+/** A message in a mailbox. `Owner` is the host's data about its run. */
 export interface Envelope<Owner> {
   readonly memory: Memory
   readonly at: number
   readonly bytes: number
   readonly run: Owner
   readonly priority: number
-  /** The open turn of its recipient that waits for what its sender does: it runs there, nested, and stands in no line. */
+  /**
+   * The recipient's open turn that waits for the sender's work. The message runs nested in that turn and is in no line.
+   */
   within: Envelope<Owner> | undefined
-  /** Unique within the recipient, over its lives; 0 until it is handed over for the first time. */
+  /**
+   * Turn number, unique within the recipient across its threads; 0 until the message is handed over for the first time.
+   */
   turn: number
   attempt: number
-  /** Where it stands in the window of the life that it was handed to, to tell whether it was taken. */
+  /** Position in the window of the thread that has it, to check whether it was taken. */
   lane: (typeof LANES)[number]
   windowAt: number
   windowEnd: number
-  /** The number of the log's next record when it was handed over. */
+  /** Number of the log's next record at the time of handing over. */
   handedSeq: number
-  /** When it came, for `queueTimeoutMs`. Monotonic ms, or `NOT_YET`. */
+  /** Time of arrival, for `queueTimeoutMs`. Monotonic ms, or `NOT_YET`. */
   waitsSince: number
-  /** This attempt was seen to start. Monotonic ms, or `NOT_YET`. */
+  /** Time at which the start of this attempt was noticed. Monotonic ms, or `NOT_YET`. */
   startedAt: number
-  /** Its first attempt was: from then on its sender waits for the response. Monotonic ms, or `NOT_YET`. */
+  /** Time at which the first attempt began; from then on the response timeout runs. Monotonic ms, or `NOT_YET`. */
   begunAt: number
-  /** That it began is in the log. */
+  /** True if its start is in the log. */
   announced: boolean
-  /** Withdrawn by its caller: it is passed over, or its turn is told to stop. */
+  /** True if its caller has withdrawn it. It is skipped, or its turn is aborted. */
   cancelled: boolean
-  /** Its duty to answer is another agent's by now: what its turn ends with answers nobody. */
+  /** True if another agent has taken over the duty to answer. The result of this turn then answers no request. */
   handedOff: boolean
-  /** How many of its attempts the host cut off for the sake of others. */
+  /** Number of its attempts that the host ended for the benefit of other messages. */
   uncharged: number
-  /** What killed its earlier attempts. */
+  /** Causes of the thread exits that ended its earlier attempts. */
   deaths: { error: ErrorData; epoch: number; alone: boolean; fingerprint: string | null }[] | null
 }

@@ -1,6 +1,6 @@
 /**
- * Frames that a thread wrote, as the host has to see them: an agent's code can reach the memory that they stand in, so
- * none of it is believed before it was looked at. What a sound thread of ours never writes is refused.
+ * Validates frames written by a thread before the host uses them. An agent's code can reach the memory of these frames,
+ * so the host trusts no field that it has not checked. A frame that our own thread code never writes is refused.
  */
 import {
   ASKS,
@@ -34,10 +34,10 @@ import {
 import { stringsFit } from './frame-body.ts'
 import type { Memory } from './memory.ts'
 
-/** The largest that comes in parts. What a thread says of its size is room that the host sets aside. */
+/** Largest frame in bytes that may come in parts. The host allocates memory for the size that a thread claims. */
 export const LARGEST_FRAME = 2 ** 30
 
-const LATEST = 8.64e15 // that a Date can be, in ms
+const LATEST = 8.64e15 // of a Date, in ms
 
 const MESSAGE = HAS_DATA | HAS_METADATA | HAS_THREAD | HAS_NAME | ASKS
 const ALLOWED: Readonly<Record<number, number>> = {
@@ -46,13 +46,15 @@ const ALLOWED: Readonly<Record<number, number>> = {
   [END]: HAS_DATA | HAS_METADATA | FAILED,
 }
 
-/** Whether a whole frame of that run can stand between `at` and `end`. */
+/** Checks whether the memory between `at` and `end` can hold a whole frame of that run. */
 export function frameFits(memory: Memory, at: number, end: number, run: number): boolean {
   const length = lengthOf(memory, at)
   return length >= HEADER && (length & 7) === 0 && length <= end - at && runOf(memory, at) === run
 }
 
-/** What is wrong with the frame that stands whole in memory of the host's own, or undefined: it is what it says. */
+/**
+ * Returns the fault of a frame, or undefined if the frame is valid. The whole frame must be in the host's own memory.
+ */
 export function flawOf(memory: Memory, at: number, sender: number): string | undefined {
   const kind = kindOf(memory, at)
   if (kind < SEND || kind > WANTS_PERMIT)
@@ -75,7 +77,9 @@ export function flawOf(memory: Memory, at: number, sender: number): string | und
   return undefined
 }
 
-/** What it answers has a number of who asked, which can be the host. */
+/**
+ * Checks for the kinds that answer a request. Their correlation is the caller's number, and the caller can be the host.
+ */
 const answers = (kind: number) => kind === END || kind === CHUNK
 
 const isBroadcast = (flags: number, recipient: number) =>

@@ -1,6 +1,6 @@
 /**
- * A frame's body: its strings, each with its length before it, as latin1 or UTF-16, whichever it needs. What the text is, the
- * flags say; a body of no strings takes no room.
+ * A frame's body: its strings, each with its length before it, as latin1 or, if needed, UTF-16. The flags of the frame
+ * say which strings it has; a body without strings takes no room.
  */
 import {
   bodyBytesOf,
@@ -23,7 +23,7 @@ const wide = /[^\u0000-\u00ff]/
 
 const stringBytes = (text: string) => (4 + (wide.test(text) ? text.length * 2 : text.length) + 3) & ~3
 
-/** Bytes that a frame with this body takes, exactly. */
+/** Returns the exact size in bytes of a frame with this body. */
 export function frameBytes(
   content: string,
   data?: string,
@@ -46,7 +46,7 @@ function writeString(memory: Memory, at: number, text: string): number {
   const { length } = text
   const isWide = wide.test(text)
   const end = (at + 4 + (isWide ? length * 2 : length) + 3) & ~3
-  i32[(end >> 2) - 1] = 0 // what pads the last word is part of the body, and bodies are compared
+  i32[(end >> 2) - 1] = 0 // the padding of the last word is part of the body, and bodies are compared
   if (isWide) {
     i32[at >> 2] = length | WIDE
     memory.text.ucs2Write(text, at + 4, length * 2)
@@ -57,7 +57,7 @@ function writeString(memory: Memory, at: number, text: string): number {
   return end
 }
 
-/** Writes header and body of a message; the id is the caller's to write. Returns the frame's bytes. */
+/** Writes header and body of a message and returns the frame's size in bytes. The caller must write the id. */
 export function writeFrame(memory: Memory, at: number, fields: FrameFields, time: number): number {
   let { flags } = fields
   const bare =
@@ -88,7 +88,7 @@ export function writeFrame(memory: Memory, at: number, fields: FrameFields, time
   return bytes
 }
 
-/** The strings of a frame's body. What its flags don't name is undefined. */
+/** The strings of a frame's body. Those that its flags do not name are undefined. */
 export interface Body {
   content: string
   data: string | undefined
@@ -97,7 +97,7 @@ export interface Body {
   name: string | undefined
 }
 
-let cursor = 0 // where readString stopped; one reader at a time, so a module's variable does
+let cursor = 0 // where readString stopped; a module variable is enough for one reader at a time
 
 function readString(memory: Memory): string {
   const at = cursor
@@ -111,7 +111,7 @@ function readString(memory: Memory): string {
   return length === 0 ? '' : memory.text.latin1Slice(at + 4, at + 4 + length)
 }
 
-/** The first of them alone: the others may be long. */
+/** Returns the content alone, because the other strings may be long. */
 export function contentOf(memory: Memory, at: number): string {
   if (bodyBytesOf(memory, at) === 0) return ''
   cursor = at + HEADER
@@ -133,7 +133,7 @@ export function readBody(memory: Memory, at: number): Body {
   }
 }
 
-/** Whether the body lies within the frame, and the strings that the flags name within the body. */
+/** Checks whether the body lies within the frame, and the strings named by the flags within the body. */
 export function stringsFit(memory: Memory, at: number): boolean {
   const bytes = bodyBytesOf(memory, at)
   if (bytes === 0) return true
@@ -147,7 +147,7 @@ export function stringsFit(memory: Memory, at: number): boolean {
     const word = memory.i32[place >> 2]!
     const length = word & LENGTH
     place = (place + 4 + (word & WIDE ? length * 2 : length) + 3) & ~3
-    if (place > end || place < 0) return false // what is longer than an int32 can say is negative
+    if (place > end || place < 0) return false // an end beyond the int32 range is negative
   }
   return true
 }

@@ -1,8 +1,10 @@
-/** The id of a frame: 16 bytes in its header, and a UUID as text where somebody asks for it. */
+/** The id of a frame: 16 bytes in its header, converted to the text of a UUID on demand. */
 import { ID } from './frame.ts'
 import type { Memory } from './memory.ts'
 
-/** Ids in the layout of UUID version 7 (RFC 9562): time, then a counter, then what tells this thread from all others. */
+/**
+ * Generates ids in the layout of UUID version 7 (RFC 9562): time, then a counter, then bits that identify this thread.
+ */
 export class IdSource {
   #serial = 0
   #time = -1
@@ -34,7 +36,7 @@ const hex = Array.from({ length: 256 }, (_, byte) => byte.toString(16).padStart(
 const hexWord = (word: number) =>
   hex[word >>> 24]! + hex[(word >>> 16) & 255]! + hex[(word >>> 8) & 255]! + hex[word & 255]!
 
-/** The id as the text of a UUID. */
+/** Returns the id of a frame as the text of a UUID. */
 export function idOf(memory: Memory, at: number): string {
   const i = (at >> 2) + ID
   return idText(memory.i32[i]!, memory.i32[i + 1]!, memory.i32[i + 2]!, memory.i32[i + 3]!)

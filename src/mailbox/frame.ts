@@ -1,66 +1,69 @@
 /**
- * The frame: how a message, and all else that crosses between host and thread, stands in memory.
+ * The frame: the memory layout of messages and of all other data that crosses between host and thread.
  *
  *   byte  0  length, a multiple of 8         32  message id, 16 bytes
  *         4  kind | flags | attempt | type,  48  time, f64 epoch ms: sent, or ended
- *            and how it is waited for
+ *            and how the sender waits
  *         8  sender | recipient << 16        56  limit: response timeout in ms, or f64 started (END)
  *        12  run                             60  priority
- *        16  turn                            64  body: content, then what the flags name, in their order
+ *        16  turn                            64  body: content, then the parts named by the flags, in their order
  *        20  correlation
- *        24  step: which verb of the turn
+ *        24  step: number of the verb in the turn
  *        28  bytes of the body
  *
- * The type takes the low three bits of its byte, and POLLING the fourth.
- * Sender and recipient are indices into the team's table of names. A string is a word (length, wide bit) and a plain
- * copy, latin1 or UTF-16. Nothing here is JSON but structured data and metadata, parsed when somebody reads them.
+ * The type takes the low three bits of its byte, and POLLING the fourth. Sender and recipient are indices into the
+ * team's table of names. A string is a word (length, wide bit) and a plain copy, latin1 or UTF-16. Only structured data
+ * and metadata are JSON; they are parsed on first access.
  */
 import { allocate, type Memory } from './memory.ts'
 import type { MessageType } from './message.ts'
 
 export const HEADER = 64
 
-// Kinds. A const object, not an enum: types are erased.
-/** A frame that counts for nothing: it was refused, and keeps its place. */
+// Kinds. Constants, not an enum, because types are erased.
+/** A frame without effect: it was refused, and keeps its place. */
 export const NOTHING = 0
-/** A message that nobody waits for. */
+/** A message that expects no response. */
 export const SEND = 1
-/** A message that its sender waits for; `correlation` names the wait. */
+/** A message whose sender waits for the response; `correlation` names the wait. */
 export const REQUEST = 2
-/** A turn has ended: the commit. Carries the reply where the turn's message was a request. */
+/** The end of a turn: its commit. Carries the reply if the turn's message was a request. */
 export const END = 3
-/** A piece of an answer, before the answer. */
+/** A chunk of an answer, sent before the answer. */
 export const CHUNK = 4
 /** A verb that the host itself serves: `content` is the operation, data its arguments. */
 export const CALL = 5
 export const STEP_BEGAN = 6
 export const STEP_DONE = 7
-/** A reading of the clock, so that a redelivered turn reads the same. */
+/** A reading of the clock, so that a redelivered turn reads the same time. */
 export const NOW = 8
 export const LOG = 9
 /** The caller withdraws the request `correlation`. */
 export const CANCEL = 10
 /** `limit` chunks of stream `correlation` have been read. */
 export const STREAM_READ = 11
-/** New state of the agent or of its run, as immer patches; counts when the turn's END is there. */
+/** New state of the agent or of its run, as immer patches. Takes effect with the END of the turn. */
 export const PATCH = 12
 /** A redelivered turn has matched a logged step. */
 export const REPLAYED = 13
-/** A verb has refused a message: data is what remains of it, and the error. */
+/** A verb has refused a message. Data holds the kept parts of the message, and the error. */
 export const REJECTED = 14
-/** The writer of a stream waits for its reader (`limit` 1), or no longer does (0). For who looks at the agent. */
+/** The writer of a stream begins (`limit` 1) or stops (0) to wait for its reader. For observers of the agent. */
 export const STREAM_WAIT = 15
-/** The requests of the turn that are marked with group `correlation` are one wait: for `limit` answers, or for all (0). */
+/** Requests of the turn marked with group `correlation` form one wait: for `limit` answers, or for all (0). */
 export const GROUP = 16
-/** Answers PROBE `correlation` for the turn `turn`: 1 where it does nothing but wait for others, else 0. */
+/** Answers PROBE `correlation` for the turn `turn`: 1 if it only waits for others, else 0. */
 export const QUIET = 17
-/** A turn that runs within another one has begun: when it does is its thread's to say. */
+/** A nested turn has begun. Only its thread decides when that happens. */
 export const NESTED = 18
-/** A turn whose permit was taken is to go on (of `turn` 0: the next message, since such a turn has ended): GO_ON answers. */
+/**
+ * A turn whose permit was taken wants to continue. With `turn` 0 that turn has ended, and the thread wants its next
+ * message. GO_ON answers.
+ */
 export const WANTS_PERMIT = 19
-/** Host to thread, settles a request. */
+/** Host to thread: settles a request. */
 export const RESPONSE = 20
-/** Host to thread, settles a CALL. */
+/** Host to thread: settles a CALL. */
 export const RESULT = 21
 /** Host to thread: a send that had to ask for room is in the mailbox. */
 export const ACCEPTED = 22
@@ -68,48 +71,51 @@ export const ACCEPTED = 22
 export const REFUSED = 23
 /** Host to thread: end the turn `turn`; `structuredData` is the reason. */
 export const ABORT = 24
-/** Host to thread, before a redelivered message: the frames that its earlier attempts had logged, one after the other. */
+/** Host to thread, before a redelivered message: the logged frames of its earlier attempts, one after the other. */
 export const REPLAY = 25
-/** Host to thread, before the first message of a run: what the run is. */
+/** Host to thread, before the first message of a run: the description of the run. */
 export const RUN = 26
 /** Host to thread: the run is over. */
 export const RUN_OVER = 27
-/** Host to thread: an agent has come, to the run or to the whole team; or, for a protocol script, who is there now. */
+/** Host to thread: an agent has joined the run or the whole team. For a protocol script: the current list of agents. */
 export const TEAM = 28
-/** Host to thread: whether the turn `step` does nothing but wait for others; `correlation` is what the answer is to have. */
+/** Host to thread: asks whether the turn `step` only waits for others. The answer carries the same `correlation`. */
 export const PROBE = 29
-/** Answers WANTS_PERMIT. It waits for the permit, as all does that the turn is given. */
+/** Host to thread: answers WANTS_PERMIT. Like all frames for a turn, it is sent once the turn has the permit. */
 export const GO_ON = 30
 /** A part of a frame that is too large for the window. */
 export const FRAGMENT = 31
 
-// Flags: which optional parts the body has, in this order.
+// Flags. The first ones name the optional parts of the body, in this order.
 export const HAS_DATA = 1
 export const HAS_METADATA = 2
 export const HAS_THREAD = 4
-/** The recipient is given by name, since the sender's table does not have it. */
+/** The recipient is given by name, because the sender's table does not have it. */
 export const HAS_NAME = 8
-/** The caller reads the answer in pieces. */
+/** The caller reads the answer in chunks. */
 export const STREAMS = 16
 /** The same bit on an END in the log: the start of its turn has a record of its own. */
 export const ANNOUNCED = 16
-/** The same bit on a SEND: it is, or belongs to, a message to several. Its name, if it has one, is the list of them. */
+/**
+ * The same bit on a SEND: the frame is a message to several recipients, or one of its copies. The name, if present,
+ * lists the recipients.
+ */
 export const MANY = 16
-/** No room was reserved in the mailbox; the host has the say. */
+/** No room was claimed in the mailbox, so the host decides about the message. */
 export const ASKS = 32
 /** Structured data is an error. For STEP_BEGAN: the step may not run twice. */
 export const FAILED = 64
-/** One recipient of many. */
+/** The message is for all agents or all subscribers: the decoded message has the recipient null. */
 export const TO_ALL = 128
 
-// How its sender waits for a message, above its type: for the deadlock detector alone.
-/** So many groups of requests may be open in one turn, numbered from 1; 0 is none. */
+// Encoding of the sender's wait for a message, stored above its type. Only the deadlock detector uses it.
+/** Maximum number of open request groups in one turn. Groups are numbered from 1; 0 is no group. */
 export const MOST_GROUPS = 7
 /** The sender's own signal may end the wait. */
 export const SIGNALLED = 8
 const WAITING_SHIFT = 28
 
-/** The recipient of a frame that is nobody's, or whose recipient is not in the sender's table of names. */
+/** Recipient of a frame for no agent, or for an agent that is missing in the sender's table of names. */
 export const NOBODY = 0xffff
 
 // Word offsets in the header.
@@ -120,14 +126,14 @@ const TURN = 4
 const CORRELATION = 5
 const STEP = 6
 const BODY = 7
-/** The first of its four words. */
+/** Index of the first of the id's four words. */
 export const ID = 8
 const TIME = 6 // in f64
 const STARTED = 7 // in f64, END only
 const LIMIT = 14
 const PRIORITY = 15
 
-/** Its sender means to repeat itself. Behind the type, since the flags' own byte is full. */
+/** The sender intends to repeat the message. Stored behind the type, because the flags' own byte is full. */
 const POLLING = 1 << 27
 
 const TYPES: readonly MessageType[] = ['request', 'response', 'broadcast', 'publish', 'subscribe', 'delegate', 'report']
@@ -141,7 +147,7 @@ const TYPE_INDEX: Readonly<Record<MessageType, number>> = {
   report: 6,
 }
 
-/** What a frame is made of. The strings of `data` and `metadata` are JSON. */
+/** The fields of a frame. The strings of `data` and `metadata` are JSON. */
 export interface FrameFields {
   kind: number
   flags: number
@@ -165,7 +171,7 @@ export interface FrameFields {
   polling: boolean
 }
 
-/** The fields of a frame that says nothing: what is not set is absent. */
+/** The fields of an empty frame. Fields that are not set are absent. */
 export const BLANK: Readonly<FrameFields> = {
   kind: 0,
   flags: 0,
@@ -188,7 +194,7 @@ export const BLANK: Readonly<FrameFields> = {
   polling: false,
 }
 
-/** The header of a frame of that many bytes. The id is the caller's to write. */
+/** Writes the header of a frame of `bytes` bytes. The caller must write the id. */
 export function writeHeader(
   memory: Memory,
   at: number,
@@ -219,7 +225,7 @@ export function writeHeader(
   i32[i] = bytes
 }
 
-/** Writes a frame that is a header alone. */
+/** Writes a frame that has only a header. */
 export function writeControl(
   memory: Memory,
   at: number,
@@ -268,7 +274,7 @@ export function setKind(memory: Memory, at: number, kind: number): void {
   const i = (at >> 2) + KIND
   memory.i32[i] = (memory.i32[i]! & ~0xff) | kind
 }
-/** All from `at` to `end` becomes one frame that counts for nothing. */
+/** Turns all memory from `at` to `end` into one frame without effect. */
 export function blank(memory: Memory, at: number, end: number): void {
   memory.i32[at >> 2] = end - at
   memory.i32[(at >> 2) + KIND] = NOTHING
@@ -276,7 +282,7 @@ export function blank(memory: Memory, at: number, end: number): void {
 export function setFlag(memory: Memory, at: number, flag: number): void {
   memory.i32[(at >> 2) + KIND]! |= flag << 8
 }
-/** The header has room for 255 attempts. */
+/** Sets the attempt. The header has room for 255 attempts. */
 export function setAttempt(memory: Memory, at: number, attempt: number): void {
   const i = (at >> 2) + KIND
   memory.i32[i] = (memory.i32[i]! & ~0xff_0000) | (Math.min(attempt - 1, 255) << 16)
@@ -299,17 +305,18 @@ export function setLimit(memory: Memory, at: number, limit: number): void {
 }
 
 const IDEMPOTENT = 0x80
-/** The most that a request can say itself. */
+/** The highest number of retries that a request can carry itself. */
 export const MOST_RETRIES = 0x7e
 
 /**
- * The attempt that a REQUEST leaves its sender with: the number is the host's to give, and until then the place says how
- * often the request may be asked again (not given: as its sender's role says), and whether its turn may begin again.
+ * Encodes the retry policy of a REQUEST in its attempt field, which the sender does not use: the host numbers attempts.
+ * The policy says how often the request may be retried, and whether its turn may be redelivered. Without `retries` the
+ * setting of the sender's role applies.
  */
 export const policyAttempt = (retries: number | undefined, idempotent: boolean): number =>
   1 + (retries === undefined ? 0 : retries + 1) + (idempotent ? IDEMPOTENT : 0)
 
-/** What a REQUEST says of retries. From then on its attempt is the first. */
+/** Reads the retry policy of a REQUEST and resets its attempt to 1. */
 export function takePolicy(memory: Memory, at: number): { retries: number | undefined; idempotent: boolean } {
   const said = attemptOf(memory, at) - 1
   if (said === 0) return NO_POLICY
@@ -319,13 +326,13 @@ export function takePolicy(memory: Memory, at: number): { retries: number | unde
 }
 const NO_POLICY = { retries: undefined, idempotent: false }
 
-/** The times of an END: when its turn started and ended. They take the place of limit and priority. */
+/** Sets the start and end time of an END's turn. They take the place of limit and priority. */
 export function setTimes(memory: Memory, at: number, started: number, ended: number): void {
   memory.f64[(at >> 3) + TIME] = ended
   memory.f64[(at >> 3) + STARTED] = started
 }
 
-/** Copies a frame. Most are small: a loop over their words beats a view and a call. */
+/** Copies a frame. Most frames are small, and for them a loop over their words is faster than a view and a call. */
 export function copyFrame(from: Memory, at: number, to: Memory, target: number, bytes: number): void {
   if (bytes > 1024) {
     to.u8.set(from.u8.subarray(at, at + bytes), target)
@@ -337,14 +344,14 @@ export function copyFrame(from: Memory, at: number, to: Memory, target: number, 
   for (let word = 0, i = at >> 2, j = target >> 2; word < words; word++) destination[j + word] = source[i + word]!
 }
 
-/** Copies a frame into memory of its own. `bytes`: several frames that stand one after the other. */
+/** Copies a frame into memory of its own. `bytes`: the length of several frames that follow one another. */
 export function ownCopyOf(memory: Memory, at: number, bytes: number = lengthOf(memory, at)): Memory {
   const copy = allocate(bytes)
   copyFrame(memory, at, copy, 0, bytes)
   return copy
 }
 
-/** Whether two frames have the same kind, recipient, type, data flags and body: the same step, asked again. */
+/** Checks whether two frames are the same step, repeated: same kind, recipient, type, data flags and body. */
 export function sameStep(a: Memory, at: number, b: Memory, bt: number): boolean {
   const i = at >> 2
   const j = bt >> 2

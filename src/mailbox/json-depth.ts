@@ -1,12 +1,15 @@
 /**
- * How deep JSON may be nested that comes from elsewhere. What takes a value apart does so by recursion, and a value some thousand
+ * Limits the nesting depth of JSON from other sources. Values are processed by recursion, and one nested some thousand
  * levels deep would end the process.
  */
 
-/** What senders are held to as well (message.ts). */
+/** Maximum nesting depth. The same limit applies to senders (message.ts). */
 export const MOST_LEVELS = 1_000
 
-/** Whether a JSON text is nested deeper than that. A text of few brackets is not read letter by letter. */
+/**
+ * Checks whether a JSON text is nested deeper than MOST_LEVELS. A text with few brackets is not read character by
+ * character.
+ */
 export function nestsTooDeep(text: string): boolean {
   if (text.length <= 2 * MOST_LEVELS) return false // each level has two brackets
   if (countUpTo(MOST_LEVELS, '[', text) + countUpTo(MOST_LEVELS, '{', text) <= MOST_LEVELS) return false
@@ -26,7 +29,7 @@ export function nestsTooDeep(text: string): boolean {
   return false
 }
 
-/** How often the letter occurs; one more than `most` stands for more. */
+/** Counts the occurrences of the letter, up to `most` + 1. */
 function countUpTo(most: number, letter: string, text: string): number {
   let count = 0
   for (let at = text.indexOf(letter); at >= 0 && count <= most; at = text.indexOf(letter, at + 1)) count += 1

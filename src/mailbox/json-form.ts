@@ -1,11 +1,11 @@
 /**
- * What a value is in JSON: dates as their text, instances of classes as their fields, whatever has a `toJSON` as what that
- * gives. For results that come from elsewhere, the rows of a database above all; what agents say to each other is JSON already.
+ * Converts values to JSON: dates to text, class instances to their fields, and objects with a `toJSON` to its result.
+ * For results from other sources, above all database rows. Messages between agents are JSON already.
  */
 import { jsonIssue } from './message.ts'
 
 /**
- * The type of what JSON makes of a value: methods are left out, and what has a `toJSON` is what that gives.
+ * The type of a value after conversion to JSON: methods are left out, and a `toJSON` is replaced by its result.
  *
  * @example
  * type Row = JsonForm<{ at: Date; total: number }> // { at: string; total: number }
@@ -22,7 +22,7 @@ export type JsonForm<T> = unknown extends T
           ? { [Key in keyof T as T[Key] extends (...args: never[]) => unknown ? never : Key]: JsonForm<T[Key]> }
           : T
 
-/** What JSON cannot say, where it is, and what to return in its place, a sentence. */
+/** A value that JSON cannot represent: its path, its kind, and a sentence of advice what to return instead. */
 export interface NotJson {
   path: string
   got: string
@@ -30,9 +30,12 @@ export interface NotJson {
 }
 
 /**
- * The value as JSON makes it; itself where it is JSON already. What JSON would change or leave out in silence is named: a function,
- * a symbol, a bigint, NaN, undefined in a list, a cycle, an error, and what would be an empty object, as a Map. What a `toJSON` or a
- * getter throws is thrown.
+ * Returns the value as JSON converts it, or the value itself if it is JSON already.
+ *
+ * Values that JSON would change or drop silently are returned as an issue: a function, a symbol, a bigint, NaN,
+ * undefined in a list, a cycle, an error, and an object that would become empty, such as a Map.
+ *
+ * @throws the error that a `toJSON` or a getter throws.
  */
 export function jsonFormOf(
   value: unknown,
@@ -62,7 +65,7 @@ const ADVICE: Readonly<Record<string, string>> = {
   Set: 'Return [...set].',
   Promise: 'Await it.',
 }
-const TOO_DEEP = 1_000 // whoever writes and reads it as JSON does so by recursion
+const TOO_DEEP = 1_000 // JSON is written and read by recursion
 
 interface Parents {
   readonly value: object
@@ -70,7 +73,7 @@ interface Parents {
   readonly depth: number
 }
 
-/** `key`: where its parent has it, for its `toJSON`. */
+/** Converts one value. `key` is its key in the parent, passed to its `toJSON`. */
 function formOf(given: unknown, key: string, path: string, parents: Parents | undefined): unknown {
   const value = unboxed(ownFormOf(given, key))
   switch (typeof value) {
@@ -112,7 +115,7 @@ function insideOf(value: object, path: string, parents: Parents | undefined): un
   return Object.fromEntries(fields.map(([name, field]) => [name, formOf(field, name, `${path}.${name}`, here)]))
 }
 
-/** What it is about is nothing that JSON would have of it. */
+/** Checks for an object whose content JSON would lose: an error, or a class instance without fields. */
 function isUnseen(value: object, fields: number): boolean {
   if (Object.prototype.toString.call(value) === '[object Error]') return true
   const prototype = Object.getPrototypeOf(value)

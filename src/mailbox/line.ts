@@ -1,34 +1,40 @@
-/** What waits for an agent, in the order in which it is handed over, and the counts of its mailbox. Its instances share one. */
+/**
+ * The messages that wait for an agent, in the order of handing over, and the counts of its mailbox. All instances of
+ * the agent share one line.
+ */
 import type { Envelope } from './envelope.ts'
 import { Parked } from './parked.ts'
 import { Queue } from './queue.ts'
 
 export class Line<Owner> {
-  /** Cut off by a death: they come before everything else. */
+  /** Messages interrupted by a thread exit. They come before all others. */
   readonly #again = new Queue<Envelope<Owner>>()
   readonly #plain = new Queue<Envelope<Owner>>()
-  /** Any other priority, highest first; the same priority in order of arrival. */
+  /** Messages of any other priority, highest first; the same priority in order of arrival. */
   #ranked: Envelope<Owner>[] = []
-  /** To run within a turn that is open: they pass everything else. */
+  /** Messages to run inside an open turn. They overtake all others. */
   readonly nested = new Queue<Envelope<Owner>>()
-  /** On their way, from senders that had to ask: there was no room. */
+  /** Messages in transit, whose senders had to ask because there was no room. */
   readonly parked = new Parked<Owner>()
-  /** The first of the parked, once its room is taken. */
+  /** The first parked message, once its room is taken. */
   expected: Envelope<Owner> | undefined
-  /** Messages of several owners may wait. */
+  /** True if messages of several owners may wait. */
   isMixed = false
-  /** Several instances take from it. */
+  /** True if several instances take messages from the line. */
   isShared = false
-  /** Handed over and not committed, to all instances. */
+  /** Number of messages handed over but not committed, over all instances. */
   underWay = 0
   accepted = 0
   handled = 0
   deadLettered = 0
   #lastTurn = 0
-  /** How many wait in line of each owner: kept once somebody has asked while they are of several, until none waits. */
+  /**
+   * Number of waiting messages per owner, nested ones excluded. Counted once `has` is called while several owners may
+   * have messages; discarded when the line is no longer mixed.
+   */
   #counts: Map<Owner, number> | undefined
 
-  /** Waiting, not yet handed over. */
+  /** Number of messages that wait and are not handed over yet. */
   get waiting(): number {
     return this.#again.length + this.#plain.length + this.#ranked.length + this.nested.length
   }
@@ -54,7 +60,7 @@ export class Line<Owner> {
     this.#ranked.splice(low, 0, envelope)
   }
 
-  /** The next in line to hand over: what was cut off, then by priority. */
+  /** Returns the next message to hand over: interrupted messages first, then by priority. */
   peek(): Envelope<Owner> | undefined {
     const again = this.#again.peek()
     if (again) return again
@@ -63,7 +69,10 @@ export class Line<Owner> {
     return this.#plain.peek() ?? ranked
   }
 
-  /** Whether anything of that owner waits in line. It looks at all that wait once at most, not each time. */
+  /**
+   * Checks whether a message of that owner waits, nested ones excluded. Walks all waiting messages at most once, not in
+   * each call.
+   */
   has(owner: Owner): boolean {
     if (!this.isMixed) return this.peek()?.run === owner
     this.#counts ??= this.#countAll()
@@ -86,7 +95,7 @@ export class Line<Owner> {
     else this.#counts?.delete(owner)
   }
 
-  /** Takes out what is handed over, mostly the one that `peek` gave, and numbers its turn. */
+  /** Removes a message that is handed over, usually the one from `peek`, and numbers its turn. */
   take(envelope: Envelope<Owner>): void {
     if (this.#again.peek() === envelope) this.#again.shift()
     else if (this.#plain.peek() === envelope) this.#plain.shift()
@@ -115,7 +124,10 @@ export class Line<Owner> {
     return true
   }
 
-  /** The thread is gone: what it had begun goes to the very front, what it had not begun back to its place. */
+  /**
+   * Takes back the messages of a thread that has ended. Begun messages go to the very front, messages that had not
+   * begun return to their place.
+   */
   giveBack(begun: readonly Envelope<Owner>[], untouched: readonly Envelope<Owner>[]): void {
     this.isMixed = true
     this.#counts = undefined
@@ -133,20 +145,23 @@ export class Line<Owner> {
     if (this.isShared) this.#putInOrder()
   }
 
-  /** Rule 16: instances die one after the other, and what they had comes back in the order in which they were given it. */
+  /** Restores the order in which messages were handed over (rule 16), since instances die one after the other. */
   #putInOrder(): void {
     this.#again.sort(byTurn)
     this.#plain.sort(byTurn)
     this.#ranked.sort((a, b) => b.priority - a.priority || byTurn(a, b))
   }
 
-  /** What a death has cut off and waits to be tried again. */
+  /** Returns the messages interrupted by a thread exit that wait for another attempt. */
   *cutOff(): IterableIterator<Envelope<Owner>> {
     yield* this.#again
     for (const envelope of this.nested) if (envelope.attempt > 1) yield envelope
   }
 
-  /** What may make room for others, in that order: lowest priority first, then oldest. What was begun with stays. */
+  /**
+   * Returns the messages that may be dropped to make room, lowest priority first, then oldest. Messages of which an
+   * attempt has begun are never dropped.
+   */
   *droppable(): IterableIterator<Envelope<Owner>> {
     const ranked = [...this.#ranked]
     let plain = false
@@ -164,7 +179,7 @@ export class Line<Owner> {
     if (!plain) yield* this.#plain
   }
 
-  /** Everything that waits, in the order in which it would be handed over. */
+  /** Returns all waiting messages, in the order in which they would be handed over. */
   *queued(): IterableIterator<Envelope<Owner>> {
     yield* this.#again
     yield* this.nested
@@ -174,6 +189,6 @@ export class Line<Owner> {
   }
 }
 
-/** What was handed over before goes before what never was. */
+/** Orders by turn; messages handed over before come before those that never were. */
 const byTurn = (a: { turn: number }, b: { turn: number }): number => turnOrLast(a) - turnOrLast(b)
 const turnOrLast = ({ turn }: { turn: number }): number => turn || Number.MAX_SAFE_INTEGER

@@ -1,10 +1,10 @@
 /**
- * A mailbox outlives its thread. It belongs to the host: a queue of encoded frames. A frame leaves it when its turn has
- * committed, not when it was handed to the thread.
+ * A mailbox: a queue of encoded frames in the host, which outlives the agent's thread. A frame leaves it when its turn
+ * has committed, not when it was handed to the thread.
  *
  *   parked -> waiting -> handed -> gone        handed -> waiting again, when the thread dies
  *
- * The frames themselves stand in the run's log; an envelope points there.
+ * The frames themselves are in the run's log; an envelope refers to them.
  */
 import type { Envelope } from './envelope.ts'
 import { Line } from './line.ts'
@@ -12,8 +12,8 @@ import { Line } from './line.ts'
 export { type Envelope, LANES, NOT_YET } from './envelope.ts'
 
 /**
- * What was handed to the thread and has not committed, in the order of handing. Turns mostly end in that order, so the
- * first is nearly always the one that is looked for.
+ * Messages handed to the thread that have not committed, in the order of handing. Turns usually end in that order, so
+ * the searched message is nearly always the first.
  */
 class Handed<Owner> {
   #items: (Envelope<Owner> | undefined)[] = []
@@ -23,9 +23,9 @@ class Handed<Owner> {
     return this.#items.length - this.#head
   }
 
-  /** How many of those that stood in line have another priority than 0. */
+  /** Number of messages with a priority other than 0, nested ones excluded. */
   ranked = 0
-  /** How many run within others. */
+  /** Number of nested messages. */
   nested = 0
 
   add(envelope: Envelope<Owner>): void {
@@ -43,7 +43,7 @@ class Handed<Owner> {
     return -1
   }
 
-  /** The one that was handed first. */
+  /** The message that was handed first. */
   get first(): Envelope<Owner> | undefined {
     return this.#items[this.#head]
   }
@@ -57,7 +57,7 @@ class Handed<Owner> {
     if (at < 0) return false
     this.#count(this.#items[at]!, -1)
     if (at > this.#head) this.#items.splice(at, 1)
-    else this.#items[this.#head++] = undefined // lets the message go
+    else this.#items[this.#head++] = undefined // releases the reference to the message
     if (this.#head === this.#items.length) {
       this.#items.length = 0
       this.#head = 0
@@ -73,36 +73,42 @@ class Handed<Owner> {
   }
 }
 
-/** One instance's end of a mailbox: what it was handed is its own, what waits is for whichever is free. */
+/**
+ * The mailbox as one instance of an agent sees it. Each instance has its own handed messages; waiting messages are
+ * shared and go to any free instance.
+ */
 export class Mailbox<Owner> {
   readonly #line: Line<Owner>
-  /** Handed to the thread and not committed, in the order of handing. */
+  /** Messages handed to the thread that have not committed, in the order of handing. */
   readonly handed = new Handed<Owner>()
 
-  /** `other`: the end that another instance has, or who had it before. */
+  /**
+   * Creates a mailbox. `other` is the mailbox of another instance or of a predecessor, whose waiting messages it
+   * shares.
+   */
   constructor(other?: Mailbox<Owner>, isShared = false) {
     this.#line = other ? other.#line : new Line<Owner>()
     this.#line.isShared = isShared
   }
 
-  // ---- what waits
+  // ---- waiting messages
 
-  /** On their way, from senders that had to ask: there was no room. */
+  /** Messages in transit, whose senders had to ask because there was no room. */
   get parked(): Line<Owner>['parked'] {
     return this.#line.parked
   }
-  /** The first of the parked, once its room is taken. */
+  /** The first parked message, once its room is taken. */
   get expected(): Envelope<Owner> | undefined {
     return this.#line.expected
   }
   set expected(envelope: Envelope<Owner> | undefined) {
     this.#line.expected = envelope
   }
-  /** Messages of several owners may wait. */
+  /** True if messages of several owners may wait. */
   get isMixed(): boolean {
     return this.#line.isMixed
   }
-  /** Handed over and not committed, to all instances. */
+  /** Number of messages handed over but not committed, over all instances. */
   get underWay(): number {
     return this.#line.underWay
   }
@@ -115,7 +121,7 @@ export class Mailbox<Owner> {
   get deadLettered(): number {
     return this.#line.deadLettered
   }
-  /** Waiting, not yet handed over. */
+  /** Number of messages that wait and are not handed over yet. */
   get waiting(): number {
     return this.#line.waiting
   }
@@ -126,46 +132,49 @@ export class Mailbox<Owner> {
   push(envelope: Envelope<Owner>): void {
     this.#line.push(envelope)
   }
-  /** The next in line to hand over: what was cut off, then by priority. */
+  /** Returns the next message to hand over: interrupted messages first, then by priority. */
   peek(): Envelope<Owner> | undefined {
     return this.#line.peek()
   }
-  /** Whether anything of that owner waits in line. */
+  /** Checks whether a message of that owner waits, nested ones excluded. */
   has(owner: Owner): boolean {
     return this.#line.has(owner)
   }
-  /** What a death has cut off and waits to be tried again. */
+  /** Returns the messages interrupted by a thread exit that wait for another attempt. */
   cutOff(): IterableIterator<Envelope<Owner>> {
     return this.#line.cutOff()
   }
-  /** What may make room for others, in that order: lowest priority first, then oldest. What was begun with stays. */
+  /**
+   * Returns the messages that may be dropped to make room, lowest priority first, then oldest. Messages of which an
+   * attempt has begun are never dropped.
+   */
   droppable(): IterableIterator<Envelope<Owner>> {
     return this.#line.droppable()
   }
-  /** Everything that waits, in the order in which it would be handed over. */
+  /** Returns all waiting messages, in the order in which they would be handed over. */
   queued(): IterableIterator<Envelope<Owner>> {
     return this.#line.queued()
   }
 
-  /** Those that wait to run within a turn of the agent. */
+  /** Messages that wait to run inside an open turn of the agent. */
   get nested(): Line<Owner>['nested'] {
     return this.#line.nested
   }
 
-  // ---- what this instance has
+  // ---- messages of this instance
 
-  /** Whether it has that message. */
+  /** Checks whether this instance has that message. */
   holds(envelope: Envelope<Owner>): boolean {
     return this.handed.get(envelope.turn) === envelope
   }
 
-  /** Moves an envelope from waiting to handed, mostly the one that `peek` gave, and numbers its turn. */
+  /** Moves an envelope from waiting to handed, usually the one from `peek`, and numbers its turn. */
   hand(envelope: Envelope<Owner>): void {
     this.#line.take(envelope)
     this.handed.add(envelope)
   }
 
-  /** The turn has committed: the message is handled. */
+  /** Removes the message of a committed turn and counts it as handled. */
   commit(turn: number): Envelope<Owner> | undefined {
     const envelope = this.handed.get(turn)
     if (!envelope) return undefined
@@ -175,7 +184,7 @@ export class Mailbox<Owner> {
     return envelope
   }
 
-  /** Takes an envelope out that becomes a dead letter, whether it waits or this instance has it. */
+  /** Removes an envelope that becomes a dead letter, from the waiting messages or from this instance. */
   discard(envelope: Envelope<Owner>): boolean {
     const isHanded = this.handed.get(envelope.turn) === envelope
     const found = isHanded ? this.handed.delete(envelope.turn) : this.#line.takeOut(envelope)
@@ -184,7 +193,10 @@ export class Mailbox<Owner> {
     return found
   }
 
-  /** The thread is gone: what it had begun goes to the very front, what it had not begun back to its place. */
+  /**
+   * Takes back the messages of a thread that has ended. Begun messages go to the very front, messages that had not
+   * begun return to their place.
+   */
   giveBack(begun: readonly Envelope<Owner>[], untouched: readonly Envelope<Owner>[]): void {
     for (const envelope of begun) this.handed.delete(envelope.turn)
     for (const envelope of untouched) this.handed.delete(envelope.turn)

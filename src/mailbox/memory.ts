@@ -1,4 +1,7 @@
-/** Buffer's own copies between strings and bytes: what `write` and `toString` end in, without their checks. */
+/**
+ * Buffer's own functions for copies between strings and bytes. `write` and `toString` end in them, after checks that
+ * are skipped here.
+ */
 export interface TextBytes extends Uint8Array {
   latin1Write(text: string, at: number, bytes: number): number
   ucs2Write(text: string, at: number, bytes: number): number
@@ -7,16 +10,16 @@ export interface TextBytes extends Uint8Array {
   compare(other: Uint8Array, from: number, to: number, ownFrom: number, ownTo: number): number
 }
 
-/** One piece of memory under the views that the codec needs. `at` offsets are in bytes from its start. */
+/** A block of memory with the views that the codec needs. `at` offsets are in bytes from its start. */
 export interface Memory {
   readonly u8: Uint8Array
   readonly i32: Int32Array
   readonly f64: Float64Array
-  /** Writes and reads strings as latin1 and UTF-16; a plain copy, so lone surrogates survive. */
+  /** Writes and reads strings as latin1 and UTF-16 without conversion, so lone surrogates survive. */
   readonly text: TextBytes
 }
 
-/** Views on `bytes` bytes of `buffer` from `start`, which must be a multiple of 8. */
+/** Returns views on `bytes` bytes of `buffer` from `start`, which must be a multiple of 8. */
 export function memoryOn(
   buffer: ArrayBuffer | SharedArrayBuffer,
   start = 0,
@@ -35,14 +38,17 @@ function textBytes(buffer: ArrayBuffer | SharedArrayBuffer, start: number, bytes
   return text as TextBytes
 }
 
-/** Fresh private memory for at least `bytes` bytes. */
+/** Allocates private memory for at least `bytes` bytes. */
 export function allocate(bytes: number): Memory {
   return memoryOn(Buffer.allocUnsafeSlow((bytes + 7) & ~7).buffer)
 }
 
 const NOTHING = memoryOn(new ArrayBuffer(0))
 
-/** The same bytes as another memory. Who still holds the one before finds nothing there, least of all what is written now. */
+/**
+ * Returns a new `Memory` on the same bytes and empties the old object. Code that still holds the old object cannot read
+ * what is written from now on.
+ */
 export function renewed(memory: Memory): Memory {
   const { buffer, byteOffset, byteLength } = memory.u8
   Object.assign(memory, NOTHING)

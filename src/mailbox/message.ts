@@ -1,13 +1,14 @@
 /**
- * What agents say to each other: a union of seven types, each with the routing of document 002, 2.3.1. Programs build
- * the plain `AgentMessage`, mostly with a `type` that they have from elsewhere, which no union would take.
- * The verbs check what they build cheaply (`jsonIssue`); what comes from outside goes through `parseMessage`
- * (parse-message.ts, which needs zod and is therefore never loaded in a thread).
+ * Messages between agents: a union of seven types, with the routing of document 002, 2.3.1. Programs build the plain
+ * `AgentMessage`, because their `type` often comes from elsewhere and would not fit the union.
+ *
+ * The verbs check messages cheaply (`jsonIssue`). Messages from outside go through `parseMessage` (parse-message.ts,
+ * which needs zod and is therefore never loaded in a thread).
  */
 
 /**
- * What kind of message it is. request, delegate: to one agent's `receive`. response: back to who asked. broadcast,
- * publish, report: to `observe`. subscribe: to the runtime. Source: document 002, 2.3.1.
+ * The kind of a message. request, delegate: to one agent's `receive`. response: back to the sender of the request.
+ * broadcast, publish, report: to `observe`. subscribe: to the runtime. Source: document 002, 2.3.1.
  */
 export type MessageType = 'request' | 'response' | 'broadcast' | 'publish' | 'subscribe' | 'delegate' | 'report'
 
@@ -22,7 +23,7 @@ export const MESSAGE_TYPES = [
 ] as const satisfies readonly MessageType[]
 
 /**
- * One message, of a type that need not be known: what programs build and hand in. What the runtime gives out is a
+ * A message whose type need not be known: programs build it and pass it in. Messages that the runtime returns are
  * `TypedMessage`. Source: document 002, 2.3.2.
  */
 export interface AgentMessage<Data = unknown> {
@@ -31,34 +32,34 @@ export interface AgentMessage<Data = unknown> {
   type: MessageType
   /** An agent, '$user' (the caller outside), '$orchestrator' (the protocol script) or '$runtime'. */
   sender: string
-  /** null: everybody, or whoever has subscribed. */
+  /** null: all agents, or all subscribers. */
   recipient: string | string[] | null
   content: string
   /** A JSON value; null if there is none. -0 arrives as 0. */
   structuredData: Data
-  /** Higher overtakes lower in a mailbox; 0. */
+  /** Higher priorities overtake lower ones in a mailbox; default 0. */
   priority: number
   requiresResponse: boolean
-  /** From the start of the recipient's turn; null: the recipient's own limit. */
+  /** Time in ms from the start of the recipient's turn; null: the recipient's own limit. */
   responseTimeoutMs: number | null
-  /** The conversation that it belongs to. */
+  /** Conversation of the message; null if there is none. */
   threadId: string | null
   metadata: Record<string, unknown>
   runId: string
-  /** Of a response: the id of the message that it answers. */
+  /** For a response: the id of the message that it answers. */
   correlationId: string | null
   /** Epoch ms. */
   sentAt: number
 }
 
-/** A message of that type, as the runtime gives it out: a response always names the message that it answers. */
+/** A message of that type, as the runtime returns it. A response always names the message that it answers. */
 export interface MessageOf<Type extends MessageType, Data = unknown> extends AgentMessage<Data> {
   type: Type
   correlationId: Type extends 'response' ? string : null
 }
 
 /**
- * The seven types of messages, told apart by `type`: what handlers, histories and events have.
+ * The union of the seven message types, distinguished by `type`. Handlers, histories and events use it.
  *
  * @example
  * const answered = team.getMessageHistory().map((message) => message.type === 'response' && message.correlationId)
@@ -70,9 +71,9 @@ export type TypedMessage<Data = unknown> = { [Type in MessageType]: MessageOf<Ty
  * `AgentMessage`.
  */
 export interface MessageInput {
-  /** 'request'. */
+  /** Default 'request'. */
   type?: MessageType
-  /** '$user'. */
+  /** Default '$user'. */
   sender?: string
   recipient: string | string[] | null
   content: string
@@ -86,29 +87,32 @@ export interface MessageInput {
   correlationId?: string
 }
 
-/** The runtime itself, the caller outside, and the protocol script, as senders and recipients. */
+/** Reserved senders and recipients: the runtime itself, the caller outside, and the protocol script. */
 export const RUNTIME = '$runtime'
 export const USER = '$user'
 export const ORCHESTRATOR = '$orchestrator'
 
-/** Names start with a letter, then letters, digits, '_' and '-', any script, at most 64 characters. */
+/** Grammar of names: a letter, then letters, digits, '_' and '-', in any script, at most 64 characters. */
 export const NAME_GRAMMAR = /^\p{L}[\p{L}\p{M}\p{Nd}_-]{0,63}$/u
 
 /**
- * The path of the first thing in `value` that is no JSON value and what it is, or undefined if all of it is JSON.
- * A property whose value is undefined counts as absent, as in JSON.stringify; everything else that JSON would change
- * in silence (NaN, dates, maps, functions, undefined in a list, a class instance, a cycle) is named. So is what is
- * nested more deeply than `JSON.stringify` can be trusted to go. -0 is the one exception: JSON has it, `Math.round(-0.4)`
- * gives it to who never asked for it, and it is `===` to the 0 that arrives.
+ * Returns the path and the kind of the first part of `value` that is no JSON; undefined if all of it is JSON.
+ *
+ * A property whose value is undefined counts as absent, as in JSON.stringify. Everything else that JSON would change
+ * silently is an issue: NaN, dates, maps, functions, undefined in a list, a class instance, a cycle. So is nesting
+ * deeper than `JSON.stringify` can safely handle.
+ *
+ * The only exception is -0. JSON can write it, `Math.round(-0.4)` returns it unasked, and it is `===` to the 0 that
+ * arrives.
  */
 export function jsonIssue(value: unknown, path = ''): { path: string; got: string } | undefined {
   return isJson(value, 0) ? undefined : firstIssue(value, path, undefined)
 }
 
-const DEEP = 100 // deeper values, and cycles with them, take the slow way
-const TOO_DEEP = 1_000 // whoever writes and reads it as JSON does so by recursion
+const DEEP = 100 // deeper values, including cycles, take the slow path
+const TOO_DEEP = 1_000 // JSON is written and read by recursion
 
-/** The quick answer, for what verbs send: no path, nothing allocated. */
+/** Gives the quick answer for the data of verbs: computes no path and allocates nothing. */
 function isJson(value: unknown, depth: number): boolean {
   switch (typeof value) {
     case 'string':

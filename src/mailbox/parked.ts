@@ -1,4 +1,6 @@
-/** Messages that found no room and wait for some, in the order in which they came: a queue that also knows of whom they are. */
+/**
+ * Messages that wait for room in a full mailbox, in order of arrival. The queue also knows their owners and senders.
+ */
 import type { Envelope } from './envelope.ts'
 import { senderOf, turnOf } from './frame.ts'
 import { Queue } from './queue.ts'
@@ -6,7 +8,7 @@ import { Queue } from './queue.ts'
 export class Parked<Owner> {
   readonly #queue = new Queue<Envelope<Owner>>()
   readonly #all = new Set<Envelope<Owner>>()
-  /** By sender and turn: those of one stand in its order. */
+  /** Messages by sender and turn, in the order of that turn. */
   readonly #lines = new Map<number, Queue<Envelope<Owner>>>()
   readonly #counts = new Map<Owner, number>()
 
@@ -49,22 +51,22 @@ export class Parked<Owner> {
     return this.#queue.remove(envelope)
   }
 
-  /** Whether anything of that owner is among them. */
+  /** Checks whether a message of that owner is in the queue. */
   has(owner: Owner): boolean {
     return this.#counts.has(owner)
   }
 
-  /** Whether that one is among them. */
+  /** Checks whether that message is in the queue. */
   includes(envelope: Envelope<Owner>): boolean {
     return this.#all.has(envelope)
   }
 
-  /** Those of each turn, in its order. */
+  /** The messages grouped by turn, each group in its order. */
   get lines(): Iterable<Iterable<Envelope<Owner>>> {
     return this.#lines.values()
   }
 
-  /** Who has sent them, by index. */
+  /** Returns the indices of the senders. */
   *senders(): IterableIterator<number> {
     for (const key of this.#lines.keys()) yield Math.floor(key / 2 ** 32)
   }

@@ -1,4 +1,4 @@
-/** Messages from outside: callers in the host, files, HTTP. Everything is checked, and the first thing that is wrong is named. */
+/** Validates messages from outside: callers in the host, files, HTTP. Every field is checked, and faults are named. */
 import { z } from 'zod'
 import { describe, MessageRejectedError } from '../errors.ts'
 import { jsonIssue, MESSAGE_TYPES, type MessageInput } from './message.ts'
@@ -50,7 +50,11 @@ const fields = {
 
 const schema = z.strictObject(fields)
 
-/** The message, or `MessageRejectedError` that names the field, what came and what is accepted. */
+/**
+ * Returns the validated message.
+ *
+ * @throws MessageRejectedError that names the field, the given value and the accepted ones.
+ */
 export function parseMessage(value: unknown): MessageInput {
   const parsed = read(value)
   if (!parsed.success) {
@@ -77,7 +81,7 @@ const TOO_MANY = { path: 'recipient', message: `is a list of more than the ${MAX
 function read(value: unknown) {
   try {
     const { recipient } = Object(value) as { recipient?: unknown }
-    // Before it is gone through: a list with holes can be as long as it likes.
+    // Check the length before iterating: a sparse list can have any length.
     if (Array.isArray(recipient) && recipient.length > MAX_AGENTS)
       return { success: false as const, issues: [TOO_MANY] }
     const parsed = schema.safeParse(value)
@@ -96,7 +100,7 @@ function throwsAt(value: unknown, field: string): boolean {
   }
 }
 
-/** What it is now: what is read a second time could be something else, or throw. */
+/** Returns a copy of the current value, because a second read could return something else, or throw. */
 function copied(field: string, value: unknown): unknown {
   try {
     return JSON.parse(JSON.stringify(value)) as unknown

@@ -1,4 +1,4 @@
-/** First in, first out, with amortized constant cost. */
+/** First-in-first-out queue with amortized constant cost. */
 export class Queue<T> {
   #items: T[] = []
   #head = 0

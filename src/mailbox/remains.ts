@@ -1,6 +1,6 @@
 /**
- * What is kept of a message that was refused: what is valid of it, and small. A dead letter shows what somebody tried; it
- * must not hold what was refused for its size.
+ * Extracts the parts of a refused message that are kept: those that are valid and small. A dead letter shows what the
+ * sender tried, but must not hold data that was refused for its size.
  */
 import { type AgentMessage, jsonIssue, MESSAGE_TYPES, USER } from './message.ts'
 
@@ -11,7 +11,12 @@ const RECIPIENTS = 64
 
 export type Remains = Omit<AgentMessage, 'id' | 'runId' | 'sentAt'>
 
-/** `to`: whom it was for, if that is known. undefined: it was for nobody. `metadata.omitted` names the fields that were not kept, or not whole. */
+/**
+ * Returns the kept parts; undefined if the message has no recipient. `metadata.omitted` names the fields that were not
+ * kept, or not completely.
+ *
+ * @param to the recipient, if it is known
+ */
 export function remainsOf(given: unknown, to?: string): Remains | undefined {
   const fields = new Fields(given)
   const recipient = to ?? fields.recipient()
@@ -54,12 +59,12 @@ class Fields {
     if (value === undefined || value === null) return undefined
     try {
       if (fits(value)) return value
-    } catch {} // it throws when it is looked at, so it cannot be kept
+    } catch {} // the value throws when it is read, so it cannot be kept
     this.omit(field)
     return undefined
   }
 
-  /** A copy of it as it is now: what it says later, or whether it throws then, is another matter. */
+  /** Returns a copy of the field's current value, because the original may change or throw later. */
   takeJson<T>(field: string, fits: (value: unknown) => value is T): T | undefined {
     const value = this.#get(field)
     if (value === undefined || value === null) return undefined
@@ -67,7 +72,7 @@ class Fields {
       const text = jsonIssue(value) === undefined ? JSON.stringify(value) : ''
       const copy: unknown = text.length <= JSON_TEXT ? JSON.parse(text) : undefined
       if (fits(copy)) return copy
-    } catch {} // it is no JSON, or throws when it is looked at
+    } catch {} // the value is no JSON, or throws when it is read
     this.omit(field)
     return undefined
   }
@@ -78,7 +83,7 @@ class Fields {
     try {
       return Array.isArray(value) ? this.#names(value) : undefined
     } catch {
-      return undefined // it throws when it is looked at
+      return undefined // the value throws when it is read
     }
   }
 

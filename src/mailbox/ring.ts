@@ -1,10 +1,10 @@
 /**
- * Shared-memory ring of byte frames: one writer, one reader, on two threads.
- * A frame stays until `release()`. What survives a thread is the host's mailbox, never this ring.
+ * Shared-memory ring of byte frames: one writer and one reader, on two threads. A frame stays until `release()`. The
+ * host's mailbox outlives a thread, this ring never does.
  *
  * Positions only grow (int32, they wrap); the capacity is a power of two. A frame never straddles the end: a negative
  * length skips the rest of the lap, and the skipped bytes count as used. Each side knows its own end exactly and the
- * other's as of the last look: `free` is for the writer, `used` for the reader, and mixing them loses wake-ups.
+ * other's as of its last look. `free` is for the writer, `used` for the reader; mixing them loses wake-ups.
  */
 import { type Memory, memoryOn } from './memory.ts'
 
@@ -12,15 +12,15 @@ const HEAD = 0 // next read position; only the reader stores it
 const TAIL = 16 // next write position; only the writer stores it. On a cache line of its own
 const CONTROL = 128
 
-/** In place of an offset: the ring is in a state in which no writer of ours leaves it. */
+/** Returned instead of an offset if the ring is in a state in which our own writer never leaves it. */
 export const BROKEN = -2
 
-/** Bytes of shared memory for a ring of that capacity. */
+/** Returns the bytes of shared memory for a ring of that capacity. */
 export const ringBytes = (capacity: number): number => CONTROL + capacity
 
 export class Ring {
   readonly capacity: number
-  /** Frames stand here; offsets from `reserve` and `peek` point into it. */
+  /** Memory of the frames; offsets from `reserve` and `peek` refer to it. */
   readonly memory: Memory
   readonly #control: Int32Array
   readonly #mask: number
@@ -41,7 +41,7 @@ export class Ring {
 
   // ---- the writer's side
 
-  /** Where a frame of `bytes` may be written, or -1 if there is no room now. */
+  /** Returns the offset at which a frame of `bytes` may be written, or -1 if there is no room now. */
   reserve(bytes: number): number {
     const at = this.#tail & this.#mask
     const lap = this.capacity - at
@@ -56,19 +56,19 @@ export class Ring {
     return 0
   }
 
-  /** The frame at the reserved place is written. The reader does not see it yet. */
+  /** Moves the write position past a frame written at the reserved offset. The reader does not see the frame yet. */
   advance(bytes: number): void {
     this.#tail = (this.#tail + bytes) | 0
   }
 
-  /** Last: the reader trusts TAIL. */
+  /** Makes the written frames visible to the reader. TAIL is stored last, because the reader trusts it. */
   publish(): void {
     if (this.#tail === this.#published) return
     this.#published = this.#tail
     Atomics.store(this.#control, TAIL, this.#tail)
   }
 
-  /** Copies frames that stand one after the other. False if there is no room for all of them. */
+  /** Copies contiguous frames into the ring. Returns false if there is no room for all of them. */
   copy(from: Uint8Array, start: number, end: number): boolean {
     const at = this.reserve(end - start)
     if (at < 0) return false
@@ -87,19 +87,22 @@ export class Ring {
     return this.#tail
   }
 
-  /** How far the reader has come, as the writer sees it. Everything before it was taken. */
+  /** Returns the reader's position as the writer sees it. All frames before it have been taken. */
   readTo(): number {
     return Atomics.load(this.#control, HEAD)
   }
 
-  /** Whether the frame that was written at `at`, up to position `end`, has been taken. For the time after the reader. */
+  /**
+   * Checks whether the frame written at `at`, up to position `end`, has been taken. Also works after the reader has
+   * ended.
+   */
   taken(at: number, end: number): boolean {
     return ((this.readTo() - end) | 0) >= 0 || this.memory.i32[at >> 2]! < 0
   }
 
   // ---- the reader's side
 
-  /** Where the next frame stands, or -1. */
+  /** Returns the offset of the next frame, or -1 if there is none. */
   peek(): number {
     for (;;) {
       if (this.#head === this.#seenTail) {
@@ -113,7 +116,10 @@ export class Ring {
     }
   }
 
-  /** As `peek`, where nobody vouches for the writer: what it says of positions and lengths is looked at first. */
+  /**
+   * Works as `peek` for a writer that cannot be trusted: checks the positions and lengths it has written before using
+   * them.
+   */
   peekForeign(): number {
     for (;;) {
       if (this.#head === this.#seenTail) {
@@ -131,18 +137,21 @@ export class Ring {
     }
   }
 
-  /** The end of the frames that stand one after the other from the offset that `peek` gave. */
+  /** Returns the end of the contiguous frames that begin at the offset from `peek`. */
   limit(): number {
     const at = this.#head & this.#mask
     return Math.min(this.capacity, at + ((this.#seenTail - this.#head) >>> 0))
   }
 
-  /** The reader is done with that many bytes; the writer does not see it yet. */
+  /** Moves the read position by that many bytes. The writer does not see it yet. */
   pass(bytes: number): void {
     this.#head = (this.#head + bytes) | 0
   }
 
-  /** Where the published frame stands for which `better` never says that another is better, or -1. */
+  /**
+   * Returns the offset of the best published frame, or -1. `better` compares two frames; on a tie the earlier one
+   * stays.
+   */
   best(better: (at: number, than: number) => boolean): number {
     let best = this.peek()
     if (best < 0) return -1
@@ -156,7 +165,7 @@ export class Ring {
     return best
   }
 
-  /** Takes the frame at `at` out of turn: it becomes a gap that `peek` skips. */
+  /** Takes the frame at `at` out of order: it becomes a gap that `peek` skips. */
   take(at: number): void {
     this.memory.i32[at >> 2] = -this.memory.i32[at >> 2]!
     this.peek() // passes the gaps at the head
@@ -170,7 +179,7 @@ export class Ring {
     return (Atomics.load(this.#control, TAIL) - this.#head) >>> 0
   }
 
-  /** Whether the writer has published more than was passed. Looks at shared memory each time. */
+  /** Checks whether the writer has published frames that were not passed yet. Reads shared memory each time. */
   more(): boolean {
     return Atomics.load(this.#control, TAIL) !== this.#head
   }

@@ -1,26 +1,27 @@
 /**
- * What all threads of a team share: whether the host sleeps, and how much room each mailbox has. A sender claims room
- * with two subtractions; it has to ask the host only when there is none. The host gives room back as turns commit, to
- * parked senders first: for the first of them it is taken beforehand. So a claim that succeeds is an acceptance.
+ * Memory shared by all threads of a team: whether the host sleeps, and the free room of each mailbox. A sender claims
+ * room with two subtractions, and asks the host only if there is none. The host returns room as turns commit, to parked
+ * senders first: it takes the room for the first of them beforehand. So a successful claim is an acceptance.
  *
- * Code in any thread can write here what it likes. What depends on it the host compares with its own book (runtime/mailboxes/shared-words.ts).
+ * Code in any thread can write anything here. The host therefore compares the words it depends on with its own records
+ * (runtime/mailboxes/shared-words.ts).
  */
 
-/** 1: the host sleeps and wants a bell. */
+/** 1: the host sleeps and wants a wake-up. */
 export const HOST_ASLEEP = 0
-/** Set with every call to the host; the host clears it before it looks. */
+/** Set by each wake-up of the host; the host clears it before it looks for frames. */
 export const HOST_CALLED = 16
-/** 1: somebody waits for a permit, so a turn that parks must ring. */
+/** 1: a permit is wanted, so a turn that parks must wake the host. */
 export const PERMITS_WANTED = 32
 const FIRST = 48
 const CLOSED = -(2 ** 30)
 const MOST = 2 ** 31 - 1
 const NO_NOTE = new Int32Array(1)
 
-/** Names have 16 bits in a frame. */
+/** Maximum number of names in a team: an index has 16 bits in a frame. */
 export const MAX_AGENTS = 65_535
 
-/** What a mailbox has room for. */
+/** Free room of a mailbox. */
 export interface Room {
   messages: number
   bytes: number
@@ -32,10 +33,10 @@ export class TeamMemory {
   readonly #messages: Int32Array
   readonly #bytes: Int32Array
   readonly #largest: Int32Array
-  /** What each mailbox has room for when it is empty; the host's, on its own memory. */
+  /** Room of each empty mailbox. Kept by the host in its own memory. */
   readonly #most: (Room & { largest: number })[] = []
 
-  /** For that many names, or over the buffer that another thread made. */
+  /** Creates the memory for that many names, or uses the buffer that another thread created. */
   constructor(names: number | SharedArrayBuffer) {
     this.buffer = typeof names === 'number' ? new SharedArrayBuffer((FIRST + 3 * names) * 4) : names
     this.words = new Int32Array(this.buffer)
@@ -45,12 +46,16 @@ export class TeamMemory {
     this.#largest = this.words.subarray(FIRST + 2 * count)
   }
 
-  /** How many names there is room for. */
+  /** Maximum number of names. */
   get size(): number {
     return this.#messages.length
   }
 
-  /** `largest`: bytes of a message beyond which its sender has to ask the host, which refuses it. */
+  /**
+   * Opens a mailbox with that room.
+   *
+   * @param largest maximum bytes of a message. The sender of a larger one must ask the host, which refuses it.
+   */
   open(index: number, messages: number, bytes: number, largest: number): void {
     this.#most[index] = { messages, bytes, largest: Math.min(largest, MOST) }
     this.restoreLargest(index)
@@ -58,14 +63,16 @@ export class TeamMemory {
     Atomics.store(this.#bytes, index, bytes)
   }
 
-  /** From now on every send to it has to ask the host, which has the reason. */
+  /** Closes a mailbox. From now on each send to it must ask the host, which knows the reason. */
   close(index: number): void {
     Atomics.store(this.#messages, index, CLOSED)
   }
 
   /**
-   * Claims room for one message. False: there may be none, ask the host. `note[0]` says how far it has come: what stays
-   * there when the thread ends is what it took. A thread can end between two calls, not between a step and its note.
+   * Claims room for one message. Returns false if there may be none; then the sender must ask the host.
+   *
+   * `note[0]` records the progress: the value left there when the thread ends shows what it has taken. A thread can end
+   * between two calls, but not between a step and its note.
    */
   claim(index: number, bytes: number, note: Int32Array = NO_NOTE): boolean {
     if (bytes > this.#largest[index]!) return false
@@ -88,46 +95,52 @@ export class TeamMemory {
     return true
   }
 
-  /** Takes room that may not be there: for who waits first, or for a message that is larger than the mailbox and alone. */
+  /**
+   * Takes room that may not be there: for the first waiting sender, or for a message larger than the mailbox that is
+   * alone in it.
+   */
   force(index: number, bytes: number): void {
     Atomics.sub(this.#messages, index, 1)
     Atomics.sub(this.#bytes, index, bytes)
   }
 
-  /** How much room the words say that there is. */
+  /** Returns the free room according to the shared words. */
   room(index: number): Room {
     return { messages: Atomics.load(this.#messages, index), bytes: Atomics.load(this.#bytes, index) }
   }
 
-  /** Makes the words say so. Who claims room at this moment has it. */
+  /** Sets the shared words to that room. A claim made at this moment stays valid. */
   setRoom(index: number, { messages, bytes }: Room): void {
     const said = this.room(index)
     Atomics.add(this.#messages, index, messages - said.messages)
     Atomics.add(this.#bytes, index, bytes - said.bytes)
   }
 
-  /** Whether the word was not what the host had said. */
+  /** Restores the host's value of the size limit. Returns true if the word had another value. */
   restoreLargest(index: number): boolean {
     const { largest } = this.#most[index]!
     return Atomics.exchange(this.#largest, index, largest) !== largest
   }
 
-  /** Whether more was taken than there is. */
+  /** Checks whether more room was taken than there is. */
   overdrawn(index: number): boolean {
     return Atomics.load(this.#messages, index) < 0 || Atomics.load(this.#bytes, index) < 0
   }
 
-  /** How much more was taken than there is; below zero is room. */
+  /** Returns how much more room was taken than there is; negative values are free room. */
   overdraft(index: number): { messages: number; bytes: number } {
     return { messages: -Atomics.load(this.#messages, index), bytes: -Atomics.load(this.#bytes, index) }
   }
 
-  /** How much is taken, over all. */
+  /** Returns the number of messages for which room is taken, over all senders. */
   taken(index: number): number {
     return (this.#most[index]?.messages ?? 0) - Atomics.load(this.#messages, index)
   }
 
-  /** Never more than there is: of what a thread says that it had taken some may be a lie. */
+  /**
+   * Returns the room of one message. Never raises it above the capacity, because a thread's record of what it has taken
+   * may be false.
+   */
   release(index: number, bytes: number): void {
     const most = this.#most[index]
     const messages = Atomics.add(this.#messages, index, 1) + 1

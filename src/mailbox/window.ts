@@ -1,56 +1,62 @@
 /**
- * The transport between the host and one life of an agent: four rings and a few shared words. It is thrown away with
- * the thread; what must outlive it is in the host's mailbox and log.
+ * The transport between the host and one thread of an agent: four rings and a few shared words. It is discarded with
+ * the thread; data that must outlive the thread is in the host's mailbox and log.
  *
  *   outbox   thread to host: messages, calls, commits
  *   plain    host to thread: messages of priority 0, in order
  *   ranked   host to thread: messages of any other priority; the thread takes the highest
- *   replies  host to thread: responses, verdicts, aborts. User messages never enter it
+ *   replies  host to thread: responses, receipts, aborts. User messages never enter it
  *
- * Wake-ups: who sleeps announces it and looks again; who writes publishes and then looks whether the other sleeps. The
- * bell is an empty post. There is no timer here.
+ * Wake-ups: a side that goes to sleep announces it, then looks at the rings again. A writer publishes its frame, then
+ * checks whether the other side sleeps. The wake-up itself is an empty post. No timer is involved.
  */
 import { FRAGMENT, HEADER, lengthOf } from './frame.ts'
 import { allocate, type Memory } from './memory.ts'
 import { Ring, ringBytes } from './ring.ts'
 
 // Words that host and thread share, each on a cache line of its own.
-/** 0: awake. 1: asleep, wakes for anything. 2: a turn is open and no other may start, wakes for replies alone. */
+/** 0: awake. 1: asleep, any frame wakes it. 2: a turn is open and no other may start, so only replies wake it. */
 export const ASLEEP = 0
-/** Counts the bells that the thread has answered: a thread that answers none is stuck. */
+/** Number of wake-ups that the thread has answered. A thread that answers none is stuck. */
 export const BEAT = 32
-/** 1: the host wants a bell when room frees in a ring towards the thread. */
+/** 1: the host wants a wake-up when space frees in a ring towards the thread. */
 export const ROOM_WANTED = 48
-/** 1: the thread wants a bell when room frees in its outbox. */
+/** 1: the thread wants a wake-up when space frees in its outbox. */
 export const OUT_BLOCKED = 64
 /**
- * Room that a message under way has claimed: recipient + 1 (negative: a place and no bytes yet), bytes, turn, step. Left
- * behind by a thread that died before it had used it; 0 when nothing is claimed.
+ * Mailbox room claimed for a message that is being sent: recipient + 1 (negative: a place and no bytes yet), bytes,
+ * turn, step. A thread that dies before it has used its claim leaves it here. 0 if nothing is claimed.
  */
 export const CLAIM = 96
-/** What the thread holds outside of its heap, in KiB, where that has a limit. */
+/** Memory that the thread holds outside of its heap, in KiB; kept up to date if that memory has a limit. */
 export const EXTERNAL_KIB = 112
-/** Where several turns of one run are open: the one that went on last. It answers for the death of its thread. Else 0. */
+/**
+ * The turn that continued last, while several turns of one run are open; else 0. If the thread dies, that turn is held
+ * responsible.
+ */
 export const AT_WORK = 120
-/** The first of as many words as turns may be open, one for each: a `parkedWord`, or 0 where the turn works. */
+/** First of the words for parked turns, one per open turn: a `parkedWord`, or 0 while the turn executes. */
 export const PARKED = 128
-/** More turns than that are never open at once where somebody asks whether they are parked. */
+/** Maximum number of open turns of a thread whose turns need permits. */
 export const MAX_CONCURRENCY = 256
 const CONTROL_BYTES = (PARKED + MAX_CONCURRENCY) * 4
 const FRAGMENT_HEADER = 16
 
-/** The turn waits for others alone, and the thread's loop is idle. */
+/** The turn only waits for others, and the thread's loop is idle. */
 export const SURELY = 1
-/** Waits are open; ring to find out whether it is so. */
+/** The turn has open waits. The host must wake the thread to learn whether it only waits. */
 export const PERHAPS = 2
-/** It was SURELY, and the host has taken the turn's permit: the host alone writes this, and writes SURELY when it gives it back. */
+/**
+ * The turn was SURELY parked, and the host has taken its permit. Only the host writes this value; it writes SURELY
+ * again when it returns the permit.
+ */
 export const TAKEN = 3
 
-/** What is said of a turn of that run. */
+/** Returns the word for a turn of that run. */
 export const parkedWord = (run: number, state: typeof SURELY | typeof PERHAPS | typeof TAKEN): number =>
   (run << 2) | state
 
-/** Whether it says so of a turn of any run. */
+/** Checks whether the word says SURELY, for a turn of any run. */
 export const isSurely = (word: number): boolean => (word & 3) === SURELY
 
 const OUTBOX_BYTES = 1 << 19
@@ -58,7 +64,7 @@ const PLAIN_BYTES = 1 << 19
 const RANKED_BYTES = 1 << 16
 const REPLY_BYTES = 1 << 16
 
-/** One life's shared memory, as seen from either side. */
+/** The shared memory of one thread, used by both sides. */
 export class Window {
   readonly buffer: SharedArrayBuffer
   readonly words: Int32Array
@@ -91,15 +97,21 @@ export class Window {
   }
 }
 
-/** No more can stand in it at once: who reads that many has read all that there was, also when its writer goes on. */
+/**
+ * Returns the maximum number of frames in a ring. A reader that has read that many has read all frames that were there,
+ * even if the writer continues.
+ */
 export const mostFrames = (ring: Ring): number => ring.capacity / FRAGMENT_HEADER
 
-/** Larger frames cross in parts, so that they need no room of their own and keep their place in the order. */
+/**
+ * Returns the largest size of a frame that is written whole. Larger frames cross in parts, so that they need no memory
+ * of their own and keep their place in the order.
+ */
 export const inlineLimit = (ring: Ring): number => ring.capacity >> 2
 
 /**
- * Writes frames of any size into a ring: whole where they fit, in parts where they are larger. One writer for each
- * ring; a frame whose parts are under way comes before all others.
+ * Writes frames of any size into a ring: whole if they fit, otherwise in parts. Each ring has one writer. A frame whose
+ * parts are being written comes before all others.
  */
 export class FrameWriter {
   readonly ring: Ring
@@ -109,7 +121,7 @@ export class FrameWriter {
     this.ring = ring
   }
 
-  /** True when the whole frame is in the ring; false when it must be offered again after the reader has made room. */
+  /** Writes a frame. Returns false if it is not complete: offer it again once the reader has freed space. */
   write(from: Uint8Array, start: number, end: number): boolean {
     const total = end - start
     if (total <= inlineLimit(this.ring)) return this.ring.copy(from, start, end)
@@ -133,7 +145,7 @@ export class FrameWriter {
   }
 }
 
-/** Puts the parts of large frames together. What a dead writer left unfinished never becomes a frame. */
+/** Joins the parts of large frames. A frame left unfinished by a dead writer is never returned. */
 export class FrameJoiner {
   readonly #largest: number
   #memory: Memory | undefined
@@ -144,7 +156,11 @@ export class FrameJoiner {
     this.#largest = largest
   }
 
-  /** Takes one part, of that many bytes; returns the frame's memory when it is whole. Throws where it can be no part. */
+  /**
+   * Takes one part of `length` bytes; returns the memory of the frame once it is complete.
+   *
+   * @throws RangeError if the part is invalid.
+   */
   join(memory: Memory, at: number, length = lengthOf(memory, at)): Memory | undefined {
     const i = at >> 2
     const total = memory.i32[i + 2]!
@@ -155,7 +171,8 @@ export class FrameJoiner {
       this.#total = total
       this.#joined = 0
     }
-    // In order and without a gap: what nobody has written there is what the host had in that memory before.
+    // Parts must be in order and without a gap. Otherwise unwritten bytes would expose old content of the host's
+    // memory.
     if (!this.#memory || total !== this.#total || offset !== this.#joined) return undefined
     const bytes = Math.min(length - FRAGMENT_HEADER, total - offset)
     if (bytes <= 0) throw new RangeError(`a part of ${length} bytes, for ${total - offset}`)

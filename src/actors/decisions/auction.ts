@@ -1,6 +1,6 @@
 /**
- * An auction's bids: asked for from all bidders at once, each with one chance, weighed with what they declare and with how much
- * they have to do. Source: document 002, 2.2.1 and 2.5.1.
+ * Bids of an auction. All bidders are asked at once, each has one chance, and a bid is weighed with the bidder's
+ * declared capabilities and its load. Source: document 002, 2.2.1 and 2.5.1.
  */
 import { CancelledError, DramatisError, describe } from '../../errors.ts'
 import type { AgentMessage } from '../../mailbox/message.ts'
@@ -9,15 +9,15 @@ import type { Candidate } from '../definition/routing.ts'
 import { withAnswerSchema } from '../model/answer-schema.ts'
 import { jsonIn } from '../model/structured-output.ts'
 
-/** What a bid counts, and how long it is waited for. */
+/** Rules of an auction: the value of a bid, and its time limit. */
 export interface AuctionTerms {
-  /** In ms, from when the bids are asked for, however busy a bidder is. */
+  /** Time limit of a bid in ms, from when the bids are asked for, however busy a bidder is. */
   bidTimeoutMs: number
-  /** A lower bid is none. From 0 to 1. */
+  /** Smallest accepted bid, from 0 to 1; a lower one counts as no bid. */
   minimumBid: number
-  /** How much each counts: what an agent declares, how little it has to do, what it bids itself. */
+  /** Weights of the declared fit, of a low load, and of the agent's own bid. */
   weights: { capability: number; load: number; confidence: number }
-  /** Of bids that weigh the same. */
+  /** Order of bids with equal scores. */
   tieBreak: 'priority' | 'least_loaded' | 'first'
 }
 
@@ -28,7 +28,7 @@ export const AUCTION_TERMS: AuctionTerms = {
   tieBreak: 'priority',
 }
 
-/** What a bidder is asked. */
+/** Prompt to a bidder. */
 export const BID_WANTED = `How well can you do the task below? Do not do it now: bid for it. Answer with JSON alone,
 {"bid": a number from 0 (not at all) to 1 (certainly), "reason": one sentence}.
 
@@ -36,14 +36,14 @@ export const BID_WANTED = `How well can you do the task below? Do not do it now:
 
 {query}`
 
-/** A bid that counts. `bid` is the agent's own word, `score` what it weighs with the rest; both from 0 to 1. */
+/** An accepted bid. `bid` is the agent's own figure, `score` its value with fit and load; both from 0 to 1. */
 export interface Bid extends Candidate {
   bid: number
   score: number
   reason: string
 }
 
-/** A bidder without a bid, and why. */
+/** A bidder without a bid, and the reason. */
 export interface NoBid {
   agent: string
   why: string
@@ -58,7 +58,10 @@ const ANSWER = withAnswerSchema({
 
 type Asking = Pick<OrchestratorContext, 'agents' | 'decide' | 'request' | 'sleep'>
 
-/** The bids that count, best first. Each bid, and what is none, is a decision in the trace. `content`: what is asked. */
+/**
+ * Returns the accepted bids, best first. Each bid, and each missing one, is a decision in the trace. `content`: the
+ * request to the bidders.
+ */
 export async function bidsFor(
   orchestrator: Asking,
   task: string,
@@ -88,7 +91,7 @@ export async function bidsFor(
   return { bids: ranked(bids, orchestrator.agents, terms.tieBreak), none }
 }
 
-/** What each answered, or why it did not. */
+/** Returns each bidder's answer, or the reason why there is none. */
 async function asked(
   orchestrator: Asking,
   task: string,
@@ -105,7 +108,7 @@ async function asked(
     } catch (error) {
       if (signal.aborted) return `It did not bid within ${bidTimeoutMs} ms.`
       const why = error instanceof DramatisError ? `${error.code}: ${error.message}` : describe(error)
-      return `It failed: ${why}${/[.!?]$/.test(why) ? '' : '.'}` // it stands among sentences
+      return `It failed: ${why}${/[.!?]$/.test(why) ? '' : '.'}` // one of several sentences
     }
   }
   const all = Promise.all(bidders.map(bid))
@@ -114,7 +117,7 @@ async function asked(
   return all
 }
 
-/** What that answer bids, or why it does not. */
+/** Returns the bid in an answer, or the reason why it has none. */
 function readBid(
   { sender, content, structuredData }: AgentMessage,
   agent: string,
@@ -130,7 +133,7 @@ function readBid(
   return { bid, reason: typeof reason === 'string' ? reason : '' }
 }
 
-const PRECISION = 1e9 // what 0.1 + 0.2 differs from 0.3 by must not decide an auction
+const PRECISION = 1e9 // the difference between 0.1 + 0.2 and 0.3 must not decide an auction
 
 function scoreOf({ fit, load }: Candidate, bid: number, weights: AuctionTerms['weights']): number {
   const { capability, load: ofLoad, confidence } = weights
@@ -148,7 +151,7 @@ function ranked(bids: readonly Bid[], team: Asking['agents'], tieBreak: AuctionT
   return [...bids].sort((one, other) => other.score - one.score || ties[tieBreak](one, other))
 }
 
-/** Why the first of the bids wins. */
+/** Returns the reason why the first of the bids wins. */
 export function reasonFor([best, next]: readonly Bid[], tieBreak: AuctionTerms['tieBreak']): string {
   if (!best) return 'Nobody bids.'
   if (best.score !== next?.score) return `The best bid, ${best.score}.`

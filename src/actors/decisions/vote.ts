@@ -1,6 +1,6 @@
 /**
- * Counts votes: weighted, or by majority when one voter has no usable weight. Values are compared by structure, so that
- * two agents that answer the same object in another order of keys agree. Source: document 000, consensus mechanisms.
+ * Counts votes: weighted, or by majority if a voter has no usable weight. Values are compared by structure, so two
+ * agents that answer the same object with its keys in another order agree. Source: document 000, consensus mechanisms.
  */
 import { ConsensusError } from '../../errors.ts'
 import { jsonIssue } from '../../mailbox/message.ts'
@@ -10,25 +10,29 @@ export interface Ballot<T = unknown> {
   value: T
 }
 
-/** `scores` is keyed by the value as text: a string by itself, anything else as JSON with its keys sorted. */
+/**
+ * Result of a vote. `scores` has one entry for each value: a string is its own key, any other value is written as JSON
+ * with sorted keys.
+ */
 export interface Verdict<T = unknown> {
   winner: T
   scores: Record<string, number>
   tied: boolean
 }
 
-/** What 0.1 + 0.2 differs from 0.3 by must not decide a vote. */
+/** Tolerance for equal scores: the difference between 0.1 + 0.2 and 0.3 must not decide a vote. */
 const TOLERANCE = 1e-9
 
 /**
- * The value with the highest score. On a tie the first one seen wins, and `tied` says so.
+ * Returns the value with the highest score. On a tie the first value wins, and `tied` is true.
  *
- * @param weights the voters' weights by name: absent or undefined counts 1. One that is null or not finite turns the
- * whole vote into a majority vote, in which every ballot counts 1.
+ * @param weights the voters' weights by name: absent or undefined counts 1. A weight that is null or not finite turns
+ * the whole vote into a majority vote, in which every ballot counts 1.
  * @throws {ConsensusError} when there is no ballot, or a value is not JSON.
  *
  * @example
- * vote([{ agent: 'x', value: 'go' }, { agent: 'y', value: 'wait' }], { x: 2 }) // winner 'go', scores { go: 2, wait: 1 }
+ * vote([{ agent: 'x', value: 'go' }, { agent: 'y', value: 'wait' }], { x: 2 })
+ * // winner 'go', scores { go: 2, wait: 1 }
  */
 export function vote<T>(ballots: readonly Ballot<T>[], weights: Record<string, number | null | undefined>): Verdict<T> {
   const byWeight = ballots.every(({ agent }) => Number.isFinite(weightOf(agent, weights)))
@@ -53,13 +57,16 @@ export function vote<T>(ballots: readonly Ballot<T>[], weights: Record<string, n
   if (!first)
     throw new ConsensusError('Nobody voted: there is no ballot to count. Give vote() at least one.', { ballots: 0 })
 
-  // A string stands for itself, unless it spells another value: '1' beside 1 is quoted.
+  // A string is its own label, unless its text is that of another value: then '1' next to 1 is quoted.
   const label = (key: string, value: T) => (typeof value === 'string' && !tallies.has(value) ? value : key)
   const scores = Object.fromEntries([...tallies].map(([key, { value, score }]) => [label(key, value), score]))
   return { winner: first.value, scores, tied: leaders.length > 1 }
 }
 
-/** One text for each JSON value, whatever the order of its keys. Two values are the same if their texts are. */
+/**
+ * Returns one text for each JSON value, independent of the order of its keys. Values are equal if their texts are
+ * equal.
+ */
 export function canonical(value: unknown): string {
   if (Array.isArray(value)) return `[${value.map(canonical).join(',')}]`
   if (typeof value !== 'object' || value === null) return JSON.stringify(value) ?? String(value)

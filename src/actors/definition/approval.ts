@@ -1,10 +1,10 @@
-/** Whether a person has to agree before a tool is called, and what they are asked. */
+/** Decides whether a person has to approve a tool call, and builds the question for that person. */
 import { describe, ToolFailedError, ToolInputError } from '../../errors.ts'
 import { visible } from '../../visible.ts'
 import { checkBySchema } from './schema.ts'
 import type { ToolDefinition } from './tool.ts'
 
-/** What `ask` is given. */
+/** Arguments of `ask`. */
 interface ApprovalQuestion {
   readonly question: string
   readonly choices: string[]
@@ -12,12 +12,16 @@ interface ApprovalQuestion {
 }
 
 const YES = 'yes'
-/** What a person can be asked to read: what is longer is refused, since its end could hide behind its beginning. */
+/**
+ * Limit of the input that a person is shown, in characters. A longer input is refused: its beginning could hide its
+ * end.
+ */
 const LONGEST_INPUT = 20_000
 
 /**
- * undefined: nobody has to be asked. Of an input that misses the schema the call itself says what is wrong. The question has the
- * whole input, with what cannot be seen written out. Throws `ToolFailedError` for an input that is too long for a person.
+ * Returns the approval question, or undefined if no approval is needed. An input that misses the schema needs none: the
+ * call itself then reports the error. The question contains the whole input, with invisible characters written out.
+ * Throws `ToolFailedError` for an input that is too long for a person.
  */
 export async function approvalOf(
   tool: ToolDefinition,
@@ -47,7 +51,7 @@ async function isWanted(tool: ToolDefinition, input: unknown, agent: string): Pr
   }
 }
 
-/** Throws unless a person has agreed. */
+/** Throws `ToolFailedError` unless a person has approved the call. */
 export function assertApproved(answer: unknown, tool: string, agent: string): void {
   if (answer === YES) return
   const text = `A person did not agree that agent "${agent}" calls the tool "${tool}". Do something else, or ask for less.`

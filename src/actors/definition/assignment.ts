@@ -1,4 +1,7 @@
-/** What the host tells a thread when it makes it an agent, over the control plane; and what the thread answers. */
+/**
+ * Types of the control plane between the host and a worker thread: the assignment that makes a thread an agent, and the
+ * thread's answer. Also the JSON contents of control frames.
+ */
 import type { ErrorData } from '../../errors.ts'
 import type { RoundBounds } from './cycles.ts'
 import type { ToolSpec } from './model.ts'
@@ -7,51 +10,56 @@ import type { AgentStatus } from './task.ts'
 
 export interface Assignment {
   role: RoleInfo
-  /** Where the role stands in the team's options, for errors: `agents[0]`. */
+  /** Path of the role in the team's options, for errors: `agents[0]`. */
   option: string
   index: number
   epoch: number
-  /** Names of the team by index, as far as the host has them now; '' where an agent of one run is, or was. */
+  /**
+   * Names of the team's agents by index, as far as the host knows them now. An index of an agent that belongs, or
+   * belonged, to a single run has the name ''.
+   */
   names: string[]
   window: SharedArrayBuffer
   team: SharedArrayBuffer
-  /** The agent's state as JSON; undefined in its first life. */
+  /** The agent's state as JSON; undefined when its thread starts for the first time. */
   state: string | undefined
-  /** The last correlation that an earlier life has used. */
+  /** The last correlation number that an earlier thread of this agent has used. */
   correlation: number
-  /** For the ids of messages: what tells this life from all others. */
+  /** Seed for the ids of messages; it makes the ids of this thread differ from those of all others. */
   seed: number
   env: Record<string, string>
   maxMessageBytes: number
-  /** What the thread may hold outside of its heap, in MiB; null: nobody looks. */
+  /**
+   * Limit of the memory that the thread may hold outside of its heap, in MiB; null: no limit, and nothing is measured.
+   */
   maxExternalMb: number | null
-  /** How many turns may be open at once, each of another run. */
+  /** Number of turns that may be open at once, each of another run. */
   concurrency: number
-  /** How many threads take from the agent's mailbox. */
+  /** Number of threads that take messages from the agent's mailbox. */
   instances: number
-  /** The verbs that a model is offered as tools. */
+  /** Verbs that the model of this agent is offered as tools. */
   verbs: readonly string[]
-  /** When the rounds of its model are a loop; false: nobody looks. */
+  /** Bounds above which the rounds of its model count as a loop; false: rounds are not checked. */
   loops: RoundBounds | false
-  /** How its model's context is chosen; undefined: as the default says. */
+  /** Strategy that chooses the model's context; undefined: the default strategy. */
   contextStrategy: ContextStrategy | undefined
   code: AgentCode
   tools: AssignedTools
 }
 
-/** The tools of an agent. `option`: where each stands in the team's options. `polling`: its calls are polls. */
+/** The tools of an agent. `option`: path of a tool in the team's options. `polling`: its calls are polls. */
 export interface AssignedTools {
-  /** What the host runs. `sequential`: alone among the calls of one answer. */
+  /** Tools that run in the host. `sequential`: a call runs alone among the calls of one answer. */
   host: (ToolSpec & { option: string; sequential: boolean; polling: boolean })[]
-  /** What the thread loads and runs. */
+  /** Tools that the thread imports and runs itself. */
   modules: ToolCode[]
-  /** What the role names alone: tools that are among these, or verbs. */
+  /** Tools that the role mentions by name only: each is one of the tools above, or a verb. */
   names: { name: string; option: string }[]
-  /** Whether the rehearsal model may answer in this team: then the host says whether a tool of the thread runs. */
+  /** Set if the rehearsal model may answer in this team. Then the host decides whether a tool of the thread runs. */
   rehearsed?: boolean
 }
 
-/** A tool in a module, under that name among its exports. */
+/** A tool in a module; `export` is its name among the module's exports. */
 export interface ToolCode {
   module: string
   bundled: boolean
@@ -61,58 +69,63 @@ export interface ToolCode {
 }
 
 export type AgentCode =
-  /** A module to import; `bundled` when it was made from TypeScript and has a source map. */
+  /** A module to import; `bundled` if it was compiled from TypeScript and has a source map. */
   | { module: string; bundled: boolean; shown: string }
-  /** The protocol script in a module. */
+  /** A module with a protocol script. */
   | { protocol: string; bundled: boolean; shown: string; config: object | undefined }
-  /** A role that is played by a language model: there is nothing to import. */
+  /** A role that a language model plays: there is nothing to import. */
   | { model: true }
 
 /** An agent as a protocol script sees it. */
 export type RosterEntry = RoleInfo & { status: AgentStatus; playedByModel: boolean }
 
-/** What `start` answers. `state` is the agent's state after its start hook, if it is new or changed. `tools` are the names of its tools, `harmful` of those in modules that are not `readOnly`. */
+/**
+ * The thread's answer to `start`. `state`: the agent's state after its start hook, if the state is new or has changed.
+ * `tools`: names of its tools. `harmful`: names of those among them that come from modules and are not `readOnly`.
+ */
 export type Started =
   | { ok: true; state: string | undefined; tools?: string[]; harmful?: string[] }
   /**
-   * `importing`: a module threw; the error's cause is what it threw, and the host knows to say where. It was the agent's, or
-   * that of a tool.
+   * `importing`: set if a module threw while it was imported, either the agent's module or that of a tool. The cause of
+   * `error` is the thrown value; the host adds the place to the message.
    */
   | { ok: false; error: ErrorData; importing?: 'agent' | ToolCode }
 
-/** What a RUN frame says, as JSON in its data; its content is the run's id. */
+/** Data of a RUN frame, as JSON; the frame's content is the run's id. */
 export interface RunNotice {
   metadata: Record<string, string>
   threadId?: string
   /** This agent's state in that run, as JSON text, if it has any yet. */
   runState?: string
-  /** What its answer is to fit, as JSON schema, where its caller has said so. */
+  /** JSON schema that the agent's answer has to fit, if the caller has given one. */
   output?: object
-  /** For the protocol script: who is there. */
+  /** Agents of the team; present for the protocol script only. */
   roster?: RosterEntry[]
-  /** Agents of that run alone. */
+  /** Agents that belong to that run alone. */
   agents?: Newcomer[]
 }
 
-/** An agent that has come, by its name and what frames call it. */
+/** An agent that has joined: its name, and the index by which frames refer to it. */
 export interface Newcomer {
   name: string
   index: number
 }
 
-/** What a TEAM frame says, as JSON in its data: who has come, or, for the protocol script of a run, who is there now. */
+/**
+ * Data of a TEAM frame, as JSON: an agent that has joined, or, for the protocol script of a run, the present agents.
+ */
 export type TeamNotice = { newcomer: Newcomer } | { roster: RosterEntry[] }
 
-/** What a PATCH frame says. `base` is the first value of a run's state. */
+/** Data of a PATCH frame. `base` is the first value of a run's state. */
 export interface PatchNotice {
   scope: 'agent' | 'run'
   base?: unknown
   patches: readonly object[]
 }
 
-/** The control plane of a thread, called through Comlink. Messages never go through it. */
+/** The control plane of a thread, called through Comlink. Messages between agents never use it. */
 export interface ThreadControl {
   start(assignment: Assignment): Promise<Started>
-  /** Aborts what is open, runs the stop hook, then answers. */
+  /** Aborts all open turns, runs the stop hook, then resolves. */
   stop(): Promise<void>
 }

@@ -1,11 +1,11 @@
-/** What verbs check of what they are given. Each refusal names the argument, what came and what is needed. */
+/** Checks of the arguments of verbs. Each refusal names the argument, the given value and the needed one. */
 import { CancelledError, MessageRejectedError, shown } from '../../errors.ts'
 import { MOST_RETRIES } from '../../mailbox/frame.ts'
 import { jsonFormOf } from '../../mailbox/json-form.ts'
 import { jsonIssue } from '../../mailbox/message.ts'
 import type { RequestOptions } from './context/context.ts'
 
-/** The error for one argument. What is inside of it stays there: it can be a prompt. */
+/** Returns the error for one wrong argument. It does not contain the value's content, which can be a prompt. */
 export function wrongArgument(path: string, value: unknown, needed: string): MessageRejectedError {
   return new MessageRejectedError(`${path} is ${shown(value)}; ${needed}.`, { path, got: shown(value) })
 }
@@ -39,7 +39,7 @@ const REQUEST_OPTIONS: ReadonlySet<string> = new Set([
   'polling',
 ])
 
-/** Refuses what is no object, and a field that would be passed over in silence. */
+/** Refuses a value that is not an object, and an unknown field, which would otherwise be ignored silently. */
 export function checkKnown(given: unknown, known: ReadonlySet<string>): void {
   checkObject(given, 'options')
   for (const key in given as object)
@@ -58,7 +58,7 @@ export function checkStepOptions(given: { idempotent?: unknown }): void {
     throw wrongArgument('idempotent', idempotent, 'true or false is needed')
 }
 
-/** The options of a message, but for those that its frame checks: data, metadata, priority, time limit. */
+/** Checks the options of a message, except those that its frame checks: data, metadata, priority, time limit. */
 export function checkRequestOptions(given: unknown): void {
   checkKnown(given, REQUEST_OPTIONS)
   const options = given as Record<string, unknown>
@@ -75,7 +75,7 @@ export function checkRequestOptions(given: unknown): void {
     throw wrongArgument('polling', polling, 'true or false is needed')
 }
 
-/** Nobody waits for an answer to a send: what is about waiting for one has no use there. */
+/** Refuses the options that concern an answer: a send has no answer to wait for. */
 export function checkSendOptions({ timeoutMs, retries, idempotent }: RequestOptions): void {
   if (timeoutMs !== undefined) throw notForSends('timeoutMs', timeoutMs)
   if (retries) throw notForSends('retries', retries)
@@ -85,7 +85,7 @@ export function checkSendOptions({ timeoutMs, retries, idempotent }: RequestOpti
 const notForSends = (path: string, value: unknown) =>
   wrongArgument(path, value, 'a send has none, since nobody answers it; use request')
 
-/** What a message to many has in common, before the first of them is sent. */
+/** Checks the common parts of a message to several agents, before the first of them is sent. */
 export function checkRequests(to: unknown, content: unknown, options: { structuredData?: unknown }): void {
   if (!Array.isArray(to)) throw wrongArgument('to', to, "a list of agents' names is needed")
   for (const [i, name] of to.entries()) checkName(name, `to[${i}]`)
@@ -108,7 +108,7 @@ export function priorityOf(value: number | undefined, path = 'priority'): number
   return value
 }
 
-/** A duration in whole milliseconds, at most what a timer takes. */
+/** Returns a duration in whole milliseconds, limited to the largest value that a timer accepts. */
 export function durationOf(value: unknown, path: string): number {
   if (typeof value !== 'number' || Number.isNaN(value) || value < 0)
     throw wrongArgument(path, value, 'milliseconds are needed, 0 or more')
@@ -118,7 +118,10 @@ export function durationOf(value: unknown, path: string): number {
 export const withdrawn = (to: string, signal: AbortSignal) =>
   new CancelledError(`The wait for "${to}" was withdrawn: its signal was aborted.`, { agent: to }, signal.reason)
 
-/** Structured data as JSON, or undefined if there is none. Throws `MessageRejectedError` with the path of what is no JSON. */
+/**
+ * Returns structured data as JSON, or undefined if there is none. Throws `MessageRejectedError` with the path of the
+ * value that is not JSON.
+ */
 export function encodeData(value: unknown, field: string): string | undefined {
   if (value === undefined) return undefined
   const issue = jsonIssue(value, field)
@@ -127,8 +130,9 @@ export function encodeData(value: unknown, field: string): string | undefined {
 }
 
 /**
- * What comes from elsewhere, as JSON and as who reads that gets it: dates are texts, instances of classes their fields. Throws
- * `MessageRejectedError` with the path of what JSON cannot say.
+ * Encodes a value from user code as JSON, and returns it also in the form that its reader gets: dates as texts,
+ * instances of classes as their fields. Throws `MessageRejectedError` with the path of a value that JSON cannot
+ * represent.
  */
 export function encodeForm(given: unknown, field: string): { data: string | undefined; value: unknown } {
   const { value, issue } = jsonFormOf(given, field)

@@ -1,17 +1,20 @@
 /**
- * Finds that the same few things come again and again, as a pure fold over a sequence of keys: A-A-A, A-B-A-B, A-B-C-A-B-C, up to
- * eight before the first comes again. It keeps the last eight keys and eight counts, and each key costs eight comparisons.
+ * Finds short sequences that repeat, as a pure fold over a sequence of keys: A-A-A, A-B-A-B, A-B-C-A-B-C, up to eight
+ * keys before the first comes again. The fold keeps the last eight keys and eight counts; each key costs eight
+ * comparisons.
  *
  * Source: OpenHands' stuck detector (the same action with the same result, A-B-A-B).
  */
 
-/** How many different keys a cycle may have. */
+/** The largest number of different keys in a cycle. */
 const LONGEST_CYCLE = 8
 
 export interface Sequence {
   /** The last keys, the newest first. */
   readonly last: readonly string[]
-  /** By the length of a cycle less one: how many of the last keys are each the same as the one that stands that far before it. */
+  /**
+   * Counts by cycle length minus one: how many of the last keys, without a gap, equal the key that many places before.
+   */
   readonly same: readonly number[]
 }
 
@@ -22,7 +25,7 @@ export const withKey = ({ last, same }: Sequence, key: string): Sequence => ({
   same: same.map((count, at) => (last[at] === key ? count + 1 : 0)),
 })
 
-/** How often the last keys have come one after the other, for the shortest cycle that has come as often as `least` says. */
+/** Returns the shortest cycle whose repetitions reach `least`: its length, and how often in a row it has come. */
 export function cycleIn(
   { same }: Sequence,
   least: (length: number) => number,
@@ -35,7 +38,7 @@ export function cycleIn(
   return undefined
 }
 
-/** When rounds are too many. `ends`: whether a loop that goes on after all notices ends the turn. */
+/** Bounds for the rounds of a model. `ends`: whether a loop that continues after all notices ends the turn. */
 export interface RoundBounds {
   readonly maxRepeats: number
   readonly ends: boolean

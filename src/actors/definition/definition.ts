@@ -1,4 +1,4 @@
-/** What makes an agent: its handlers, its schemas, its initial state. A module exports one as its default. */
+/** Defines agents: handlers, schemas and initial state. An agent's module exports one definition as its default. */
 import { ConfigurationError, shown } from '../../errors.ts'
 import type { TypedMessage } from '../../mailbox/message.ts'
 import type { AgentContext, AgentRef } from './context/context.ts'
@@ -8,15 +8,15 @@ import type { Schema } from './tool.ts'
 
 /** A value, or a promise of one. */
 export type Awaitable<T> = T | Promise<T>
-/** What a handler returns. A string is the content; nothing is an empty reply. `structuredData` is a JSON value. */
+/** Result of a handler. A string is the content; no value is an empty reply. `structuredData` is a JSON value. */
 export type Reply<Out = unknown> = string | void | { content?: string; structuredData?: Out }
 
-/** What `defineAgent` returns: an agent's code, with the types of what it takes, answers and keeps. */
+/** Result of `defineAgent`: an agent's code, with the types of its input, output, states and data. */
 export interface AgentDefinition<In = unknown, Out = unknown, State = unknown, RunState = unknown, Data = unknown> {
   readonly '~types'?: { input: In; output: Out; state: State; runState: RunState; data: Data }
 }
 
-/** What `defineAgent` takes. */
+/** Argument of `defineAgent`. */
 export interface AgentHandlers<
   In = unknown,
   Out = unknown,
@@ -24,46 +24,53 @@ export interface AgentHandlers<
   RunState extends object = object,
   Data = unknown,
 > {
-  /** Checks the structured data of request and delegate alone; `receive` gets what the schema returns. */
+  /**
+   * Checks the structured data of messages of type request and delegate only; `receive` gets the value that it returns.
+   */
   input?: Schema<unknown, In>
-  /** Checks the structured data of each reply. One that misses it is a `ReplyInvalidError` for who asked. */
+  /** Checks the structured data of each reply. If a reply misses the schema, the caller gets `ReplyInvalidError`. */
   output?: Schema<Out, unknown>
   /** Checks `data` of the role when the agent starts. */
   data?: Schema<unknown, Data>
-  /** A JSON object, for the agent's first life. Refused where the role has `instances` or `concurrency` > 1. */
+  /**
+   * A JSON object: the state when the agent starts for the first time. Refused if the role has `instances` or
+   * `concurrency` above 1.
+   */
   initialState?: State | ((role: RoleInfo) => State)
-  /** A JSON object, for each run. Refused where the role has `instances` > 1. */
+  /** A JSON object: the state at the beginning of each run. Refused if the role has `instances` above 1. */
   initialRunState?: RunState | (() => RunState)
-  /** Runs once in each life, before the first message; within `limits.turnTimeoutMs` of its role. */
+  /** Runs once in each thread of the agent, before the first message. Limit: `limits.turnTimeoutMs` of the role. */
   start?(
     context: Pick<AgentContext<State, RunState, Data>, 'role' | 'data' | 'state' | 'setState' | 'log' | 'signal'>,
   ): Awaitable<void>
   /**
-   * Requests, delegations, and messages that nobody waits for. One message at a time in each of the role's `instances`; one
-   * of each run with its `concurrency`. What it throws fails the turn.
+   * Handles requests, delegations, and messages without an answer. It handles one message at a time in each of the
+   * role's `instances`; with `concurrency`, one of each run. If it throws, the turn fails.
    */
   receive(message: TypedMessage<In>, context: AgentContext<State, RunState, Data>): Awaitable<Reply<Out>>
-  /** broadcast, report, publish. */
+  /** Handles messages of type broadcast, report and publish. */
   observe?(message: TypedMessage<unknown>, context: AgentContext<State, RunState, Data>): Awaitable<void>
   /**
-   * What the model sees with each call of `context.think`, in place of a strategy of the role (`contextStrategy`). `history`: what that
-   * `think` was given and has said since, without the system prompt. The role's prompt comes before what it returns, unless
-   * that has a system message of its own. A turn that is tried again has to come to the same, or its model is paid again.
-   * `ConfigurationError` for what no model can be asked: a call of a tool without its result, or more than `maxTokens`.
+   * Chooses the messages that the model sees with each call of `context.think`, in place of a strategy of the role
+   * (`contextStrategy`). `history`: the messages that this `think` was given and has added since, without the system
+   * prompt. The role's prompt is put before the returned messages, unless they have a system message of their own.
+   *
+   * A redelivered turn has to return the same messages, otherwise the model is called and paid again. Messages that no
+   * model can be asked with are a `ConfigurationError`: a tool call without its result, or more than `maxTokens`.
    */
   buildContext?(
     history: readonly ModelMessage[],
     context: AgentContext<State, RunState, Data>,
   ): Awaitable<ModelMessage[]>
-  /** Runs before its thread ends in order. */
+  /** Runs before the agent's thread ends in an orderly way. */
   stop?(): Awaitable<void>
 }
 
 const brand = Symbol.for('dramatis.agent')
 
 /**
- * Defines an agent. Export it as the default of a module and name that module in the role. The module is imported by the
- * agent's own thread, once in each of its lives.
+ * Defines an agent. Export it as the default of a module and name that module in the role. The agent's own thread
+ * imports the module; each new thread after a restart imports it again.
  *
  * @throws {ConfigurationError} when `receive` is missing.
  *
@@ -122,21 +129,21 @@ const FIELDS: Readonly<Record<string, string>> = {
 
 const refused = (path: string, what: string) => new ConfigurationError(`defineAgent: "${path}": ${what}.`, { path })
 
-/** The handlers in a definition, or undefined if the value did not come from `defineAgent`. */
+/** Returns the handlers of a definition, or undefined if the value did not come from `defineAgent`. */
 export function handlersOf(definition: unknown): AgentHandlers | undefined {
   return isBranded(definition) ? definition : undefined
 }
 
-/** Who has the brand was checked by `defineAgent`. */
+/** Checks for the brand; `defineAgent` has checked every value that has it. */
 const isBranded = (value: unknown): value is AgentHandlers =>
   typeof value === 'object' && value !== null && brand in value
 
-/** The state that an agent begins with, as its definition gives it. */
+/** Returns the initial state of an agent from its definition. */
 export const initialStateOf = ({ initialState }: AgentHandlers, role: RoleInfo): unknown =>
   typeof initialState === 'function' ? initialState(role) : initialState
 
 /**
- * A typed name of an agent, so that a request knows what goes in and what comes out.
+ * Returns an agent's name with the types of its input and output, so that a request is typed.
  *
  * @example
  * const counter = agentRef<typeof import('./counter.js').default>('counter')

@@ -1,18 +1,19 @@
-/** What a user's module exports. Every place that imports one reads it through `exportsOf`. */
+/** Reads the exports of a user's module. Every place that imports such a module reads it through `exportsOf`. */
 
 export interface Exports {
   default?: unknown
 }
 
 /**
- * The exports as the author wrote them. `import()` gives a CommonJS module as its `default`; where a compiler made it one
- * (`tsc`, Babel, esbuild), the mark `__esModule` says that the exports are within.
+ * Returns the exports as the author wrote them. `import()` gives a CommonJS module as its `default`. If a compiler
+ * (`tsc`, Babel, esbuild) produced the CommonJS module, the mark `__esModule` says that the exports are inside
+ * `default`.
  */
 export function exportsOf(namespace: Exports): Exports {
   return isCompiled(namespace.default) ? namespace.default : namespace
 }
 
-/** The same for what `require` gives: without the mark, all of it is the default export. */
+/** Does the same for the result of `require`: without the mark, the whole value is the default export. */
 export function exportsOfRequired(exported: unknown): Exports {
   return isCompiled(exported) ? exported : { ...Object(exported), default: exported }
 }

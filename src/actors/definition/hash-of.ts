@@ -1,4 +1,4 @@
-/** A short name for texts that can be long, and that nobody is to read again: equal where they are equal. */
+/** Returns a short hash of texts that can be long and are never read again: equal texts have equal hashes. */
 import { createHash } from 'node:crypto'
 
 export const hashOf = (...parts: readonly string[]): string =>

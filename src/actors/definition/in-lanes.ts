@@ -1,8 +1,8 @@
-/** Work on a list, a bounded number of items at a time. */
+/** Processes a list with a bounded number of items at a time. */
 
 /**
- * Runs `work` on each item, at most `limit` at a time. Items begin in the order of the list, and the results have that order.
- * Rejects with the first error; what has not begun by then does not begin any more.
+ * Runs `work` on each item, at most `limit` at a time. Items begin in the order of the list, and the results have that
+ * order. Rejects with the first error; items that have not begun by then are not started.
  */
 export async function inLanes<Item, Result>(
   items: readonly Item[],

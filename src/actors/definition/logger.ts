@@ -1,5 +1,6 @@
 /**
- * Where the runtime and the agents write. The signature is pino's own, so that a pino logger fits as it is.
+ * The log that the runtime and the agents write to. The signature is pino's own, so a pino logger can be passed as it
+ * is.
  *
  * @example
  * createTeam({ agents, orchestration, logger: pino() })
@@ -14,13 +15,16 @@ export interface Logger {
 /** The four methods of a logger. */
 export type LogLevel = keyof Logger
 
-/** The levels in the order of the numbers that LOG frames have for them. */
+/** The levels in the order of the numbers by which LOG frames encode them. */
 export const LEVELS: readonly LogLevel[] = ['debug', 'info', 'warn', 'error']
 
-/** The level that a LOG frame carries in its limit. */
+/** Returns the level that a LOG frame carries in its limit field. */
 export const logLevel = (limit: number): LogLevel => LEVELS[limit] ?? 'info'
 
-/** Log fields as JSON; what JSON has no word for is described, since a log line must not make a turn fail. */
+/**
+ * Returns log fields as JSON. Values that JSON cannot represent become descriptions, since a log line must not make a
+ * turn fail.
+ */
 export function logFields(fields: object): string {
   try {
     return (

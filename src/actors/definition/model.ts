@@ -1,8 +1,8 @@
-/** What is said to a model and what it says: the same between an agent's turn, the gateway in the host, and a client. */
+/** Types of requests to a model and its answers. An agent's turn, the gateway in the host and a client share them. */
 import type { Clock } from '../../clock.ts'
 import type { ModelSchema } from './tool.ts'
 
-/** In tokens; `calls` counts the calls. */
+/** Numbers of tokens; `calls` is the number of calls. */
 export interface TokenUsage {
   inputTokens: number
   outputTokens: number
@@ -11,21 +11,24 @@ export interface TokenUsage {
   calls: number
 }
 
-/** A tool that the model wants called. `input` is JSON as the model wrote it: it can be wrong. */
+/** A tool call that the model asks for. `input` is JSON as the model wrote it: it can be wrong. */
 export interface ToolCall {
   id: string
   name: string
   input: string
 }
 
-/** What a model is told of a tool. `inputSchema` is JSON schema. */
+/** Description of a tool for a model. `inputSchema` is a JSON schema. */
 export interface ToolSpec {
   name: string
   description: string
   inputSchema: object
 }
 
-/** One message of a conversation with a model. `toolCalls`: of an assistant; `toolCallId`: of the tool that answers one. */
+/**
+ * A message of a conversation with a model. `toolCalls`: for role 'assistant', the tool calls it asks for.
+ * `toolCallId`: for role 'tool', the call that the message answers.
+ */
 export interface ModelMessage {
   role: 'system' | 'user' | 'assistant' | 'tool'
   content: string
@@ -33,7 +36,7 @@ export interface ModelMessage {
   toolCalls?: ToolCall[]
 }
 
-/** Why a model has stopped. */
+/** Reason why a model has stopped. */
 export type FinishReason = 'stop' | 'length' | 'tool_calls' | 'content_filter'
 
 /** A function that a model is to call with its answer. Its parameters are the schema that the answer has to fit. */
@@ -43,8 +46,9 @@ export interface AnswerFunction {
 }
 
 /**
- * What a client is asked. `jsonSchema`: the answer is JSON that fits it. `answerFunction`: it is wanted as a call of that function,
- * whose arguments fit the `jsonSchema`; text that does is as good, so a client may leave it aside. `maxOutputTokens` of this answer.
+ * Request to a client. `jsonSchema`: the answer has to be JSON that fits it. `answerFunction`: the answer is wanted as
+ * a call of that function, with arguments that fit the `jsonSchema`. Text that fits it is accepted as well, so a client
+ * may ignore `answerFunction`. `maxOutputTokens` limits this answer.
  */
 export interface ModelRequest {
   model: string
@@ -54,19 +58,24 @@ export interface ModelRequest {
   answerFunction?: AnswerFunction
   temperature?: number
   maxOutputTokens?: number
-  /** Somebody reads along: each piece is yielded as it comes. Left out, an answer that breaks off can be asked for again. */
+  /**
+   * The caller reads the answer as a stream: each piece is yielded as it comes. Without it, a broken stream can be
+   * retried.
+   */
   stream?: boolean
-  /** Who asks, and in which run: for clients that answer by that, as those of tests do. */
+  /** Names of the calling agent and of its run, for clients whose answers depend on them, such as those of tests. */
   agent?: string
   runId?: string
-  /** The team's: for clients that wait, before they try again or because a test wants them to. */
+  /** The team's clock, for clients that wait: before a retry, or because a test requires it. */
   clock?: Clock
-  /** How long the call may take, with all that is tried, in ms; the signal is aborted then. */
+  /** Limit of the whole call with all of its retries, in ms. The signal is aborted then. */
   timeoutMs?: number
   signal: AbortSignal
 }
 
-/** A piece of an answer: some text, a whole call of a tool, and towards the end what it cost and why it has ended. */
+/**
+ * A piece of an answer: some text, or a complete tool call. Towards the end the token usage and the reason for the end.
+ */
 export interface ModelPiece {
   text?: string
   toolCall?: ToolCall
@@ -75,10 +84,11 @@ export interface ModelPiece {
 }
 
 /**
- * What speaks with a model's provider. It yields the answer in pieces as they come; leaving the loop, or the signal, ends
- * the call. A call that rejects with a `ModelError` whose `details.retryable` is true is made again, after `details.retryAfterMs` if that
- * is there. `rehearsal: true` says that no model is asked: what it answers is labelled as rehearsed wherever it appears.
- * `offline: true` says that it asks nobody, as the models of tests do: a rehearsal leaves it in its place.
+ * Client of a model's provider. It yields the answer in pieces as they come. The call ends when the caller leaves the
+ * loop, or when the signal is aborted. A call is retried if it rejects with a `ModelError` whose `details.retryable` is
+ * true, after `details.retryAfterMs` if that is set. `rehearsal: true`: it asks no model, and its answers are labelled
+ * as rehearsed wherever they appear. `offline: true`: it contacts no provider, as the models of tests do; a rehearsal
+ * does not replace it.
  */
 export interface ModelClient {
   readonly rehearsal?: boolean
@@ -86,7 +96,7 @@ export interface ModelClient {
   complete(request: ModelRequest): AsyncIterable<ModelPiece>
 }
 
-/** What a model is asked: a prompt or messages; `output` is the schema that the answer has to fit. */
+/** Request of an agent's turn to a model: a prompt or messages. `output` is the schema that the answer has to fit. */
 export interface CompletionRequest<T = undefined> {
   prompt?: string
   messages?: ModelMessage[]
@@ -98,7 +108,7 @@ export interface CompletionRequest<T = undefined> {
   signal?: AbortSignal
 }
 
-/** What a model answered. `rehearsed`: by the offline rehearsal model. */
+/** Answer of a model. `rehearsed`: the offline rehearsal model wrote it. */
 export interface Completion<T = undefined> {
   text: string
   output: T
@@ -107,22 +117,22 @@ export interface Completion<T = undefined> {
   rehearsed: boolean
 }
 
-/** What a turn asks the gateway in the host for, as JSON. */
+/** Request of a turn to the gateway in the host, as JSON. */
 export interface ModelCall {
   messages: readonly ModelMessage[]
-  /** A name in the team's `models`; its default by default. */
+  /** A name in the team's `models`; without it, the default of `models`. */
   model?: string
   tools?: readonly ToolSpec[]
   jsonSchema?: object
-  /** Its arguments come back as the answer's text. */
+  /** Function for the answer. The arguments of its call come back as the answer's text. */
   answerFunction?: AnswerFunction
   temperature?: number
   maxOutputTokens?: number
-  /** The text comes in pieces too, before the answer. */
+  /** The text also comes in pieces, before the answer. */
   stream?: boolean
 }
 
-/** What the gateway answers. `model` is the one that was asked. */
+/** Answer of the gateway. `model` is the one that was called. */
 export interface ModelAnswer {
   text: string
   toolCalls: ToolCall[]
@@ -134,7 +144,7 @@ export interface ModelAnswer {
 
 export const NO_TOKENS: TokenUsage = Object.freeze({ inputTokens: 0, outputTokens: 0, totalTokens: 0, calls: 0 })
 
-/** Both together. */
+/** Returns the sum of both. */
 export function addUsage(a: TokenUsage, b: TokenUsage): TokenUsage {
   const cached = (a.cachedTokens ?? 0) + (b.cachedTokens ?? 0)
   return {

@@ -1,4 +1,6 @@
-/** The field by which a model marks a call as a poll: it asks the same again on purpose, and waits for another answer. */
+/**
+ * The field by which a model marks a call as a poll: it repeats the same call on purpose and waits for another answer.
+ */
 import type { ToolSpec } from './model.ts'
 
 const FIELD = 'polling'
@@ -10,19 +12,22 @@ export const POLL_MARK = {
   },
 } as const
 
-/** Whether that input has such a field anyway. */
+/** Checks whether the input of a tool has a field of that name by its own schema. */
 export const hasMark = (inputSchema: object): boolean => FIELD in propertiesOf(inputSchema)
 
-/** The tool with that field beside its own. */
+/** Returns the tool with the poll field added to its input schema. */
 export function withMark({ name, description, inputSchema }: ToolSpec): ToolSpec {
   const properties = { ...propertiesOf(inputSchema), ...POLL_MARK }
   return { name, description, inputSchema: { ...inputSchema, properties } }
 }
 
-/** Whether a call is marked; `input` is JSON as a model wrote it. */
+/** Checks whether a call is marked as a poll; `input` is JSON as a model wrote it. */
 export const isMarked = (input: string): boolean => objectIn(input)?.[FIELD] === true
 
-/** The input as the tool knows it. What is no JSON stays what it is, for the tool to refuse. */
+/**
+ * Returns the input without the poll field, as the tool expects it. Text that is not a JSON object stays unchanged: the
+ * tool refuses it.
+ */
 export function withoutMark(input: string): string {
   const given = objectIn(input)
   if (!given || !(FIELD in given)) return input

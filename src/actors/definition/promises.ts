@@ -1,4 +1,7 @@
-/** Promises that may be left alone: those of the verbs never count as unhandled rejections, which end a thread. */
+/**
+ * Helpers for promises that may be left alone. Promises of verbs never count as unhandled rejections, which would end a
+ * thread.
+ */
 
 export const quiet = () => {}
 

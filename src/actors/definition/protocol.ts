@@ -1,9 +1,12 @@
-/** What a protocol is: a script with a name, and its configuration. The runtime knows no more of any strategy. */
+/**
+ * Types and checks of protocols. A protocol is a script with a name and a configuration; the runtime knows nothing else
+ * about a strategy.
+ */
 import { ConfigurationError, ReplyInvalidError, shown } from '../../errors.ts'
 import type { OrchestratorContext } from './context/context.ts'
 import type { Schema } from './tool.ts'
 
-/** What a script returns: the answer as text, or with data beside it. */
+/** Result of a script: the answer as text, or as text with structured data. */
 export type ScriptResult = string | { content: string; structuredData?: unknown }
 
 /** A protocol as the runtime takes it. */
@@ -11,36 +14,37 @@ export type Protocol =
   | {
       name: string
       run(orchestrator: OrchestratorContext, query: string): Promise<ScriptResult>
-      /** It is the user's own code: nobody can tell what it waits for beside its verbs. */
+      /** Set for a script of the user's own: the runtime cannot know what it waits for besides its verbs. */
       foreign?: true
     }
   | { name: string; module: URL | string; config?: object }
 
 /**
- * Your own protocol, with the verbs that the built-in ones use. Source: document 002, 2.2.1. `run` is a closure in the
- * host and must not block; `module` names a module whose default export is `defineProtocol(...)`, and runs in a thread
- * with `config`, which has to be JSON to get there.
+ * A protocol of your own, with the verbs that the built-in ones use. Source: document 002, 2.2.1. `run` is a closure in
+ * the host and must not block. `module` names a module whose default export is `defineProtocol(...)`. It runs in a
+ * worker thread with `config`, which has to be JSON to be passed there.
  */
 export type CustomConfig<N extends string = string> = { strategy: 'custom' } & (
   | { name?: string; run(orchestrator: OrchestratorContext<N>, query: string): Promise<ScriptResult> }
   | { module: URL | string; config?: object }
 )
 
-/** What `defineProtocol` takes. */
+/** Options of `defineProtocol`. */
 export interface ProtocolDefinition<Config extends object = object> {
   name: string
-  /** Checks what the protocol is configured with; any Standard Schema that answers at once. */
+  /** Schema that checks the protocol's configuration: any Standard Schema that validates synchronously. */
   config?: Schema<unknown, Config>
   run(orchestrator: OrchestratorContext, query: string, config: Config): Promise<string>
 }
 
-const brand = Symbol.for('dramatis.protocol') // the thread's bundle brings a copy of this file
+const brand = Symbol.for('dramatis.protocol') // registered: the thread has its own copy of this file
 
 /**
- * Defines a protocol with a configuration of its own. Call what it returns for `orchestration`, or export it as the
- * default of a module and name that in `{ strategy: 'custom', module, config }`.
+ * Defines a protocol with its own configuration. Pass the result of the returned function as `orchestration`. Or export
+ * the returned function as the default of a module and name that module in `{ strategy: 'custom', module, config }`.
  *
- * @throws {ConfigurationError} when `name` or `run` is missing; the returned function when its config misses the schema.
+ * @throws {ConfigurationError} when `name` or `run` is missing; the returned function when its config misses the
+ * schema.
  *
  * @example
  * const relay = defineProtocol({
@@ -77,7 +81,7 @@ export function defineProtocol<Config extends object>(
   return Object.assign(configure, { [brand]: protocol })
 }
 
-/** The definition behind what `defineProtocol` returned, or undefined if the value did not come from there. */
+/** Returns the definition behind a result of `defineProtocol`, or undefined for any other value. */
 export function protocolOf(value: unknown): ProtocolDefinition | undefined {
   if (typeof value !== 'function' || !(brand in value)) return undefined
   return isDefinition(value[brand]) ? value[brand] : undefined
@@ -88,10 +92,10 @@ function isDefinition(value: unknown): value is ProtocolDefinition {
 }
 
 /**
- * The configuration as the protocol's schema returns it: with its defaults, of its type. Without a schema, as it came.
+ * Returns the configuration as the protocol's schema returns it, typed and with defaults; without a schema, unchanged.
  *
- * @param path where the configuration was written, for the error.
- * @throws {ConfigurationError} when it misses the schema, or the schema answers later.
+ * @param path place where the configuration was written, for the error.
+ * @throws {ConfigurationError} when the configuration misses the schema, or the schema is asynchronous.
  */
 export function checkedConfig<Config extends object>(
   definition: ProtocolDefinition<Config>,
@@ -101,7 +105,7 @@ export function checkedConfig<Config extends object>(
   if (definition.config === undefined) return config
   const result = definition.config['~standard'].validate(config)
   if (result instanceof Promise) {
-    result.catch(() => {}) // nobody waits for it
+    result.catch(() => {}) // avoids an unhandled rejection
     throw new ConfigurationError(
       `${path}: the schema of protocol "${definition.name}" is asynchronous; use one that answers at once.`,
       { path },
@@ -119,7 +123,7 @@ function issuePath(path: readonly (PropertyKey | { readonly key: PropertyKey })[
 }
 
 /**
- * What a script of the user's own returned, if it is a result.
+ * Checks the value that a user's script returned, and returns it as a result.
  *
  * @throws {ReplyInvalidError} when it is neither a text nor `{ content, structuredData? }`.
  */

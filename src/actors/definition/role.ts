@@ -1,181 +1,230 @@
-/** What a role is, as its user writes it, and what a thread gets to see of it. */
+/** Types of roles: the options that a user writes, and the part of them that a thread gets. */
 import type { OVERFLOW_POLICIES } from '../../mailbox/overflow.ts'
 import type { Tool } from './tool.ts'
 
-/** A declared ability, by which tasks find their agent (`orchestrator.route`, auctions). Source: document 002, 2.1.2. */
+/**
+ * A declared ability of an agent. Tasks find their agent by it (`orchestrator.route`, auctions). Source: document 002,
+ * 2.1.2.
+ */
 export interface Capability {
-  /** What a task names it by, in any letter case. */
+  /** Name by which a task requires it, in any letter case. */
   name: string
-  /** What it entails: told to models that may give tasks to the agent, and to an auctioneer. */
+  /** Description for models that may give tasks to the agent, and for an auctioneer. */
   description?: string
-  /** What goes in; anything, if it is left out. A task that says other types is not for it. */
+  /** Accepted input types. Default: any. A task with other types does not match. */
   inputTypes?: string[]
-  /** What comes out; anything, if it is left out. */
+  /** Output types. Default: any. */
   outputTypes?: string[]
-  /** What such a task takes, in tokens. Its agent gets none with fewer left, of `maxTokens` or of its budget. */
+  /**
+   * Estimated tokens for one such task. An agent with fewer tokens left, of `maxTokens` or of its budget, gets none.
+   */
   estimatedTokens?: number
-  /** How sure the agent is of it, from 0 to 1; 1, like a capability that is a name alone. */
+  /** Confidence of the agent in this ability, from 0 to 1. Default: 1, as for a capability that is only a name. */
   confidence?: number
 }
 
-/** What a thread gets of a role: data only. `context.role` is this, never AgentRole. */
+/** The part of a role that a thread gets: data only. `context.role` has this type, never AgentRole. */
 export interface RoleInfo<Name extends string = string, Data = unknown> {
   name: Name
   description?: string
-  /** What a model is told before all else: in a role without code, and before each `prompt` of `context.complete`. */
+  /**
+   * System prompt, the first message to a model: for a role without code, and before each `prompt` of
+   * `context.complete`.
+   */
   systemPrompt?: string
   capabilities?: (string | Capability)[]
-  /** A name in the team's `models`; by default `default`, or else the first. */
+  /** A name in the team's `models`. Default: `default`, or else the first name. */
   model?: string
-  /** From 0 to 2; the provider's own by default. */
+  /** Sampling temperature, from 0 to 2. Default: the provider's own. */
   temperature?: number
-  /** The window of its model, in tokens, with the answer; 128,000. `contextStrategy` keeps to it. */
+  /** Context window of its model, in tokens, answer included. Default: 128,000. `contextStrategy` respects it. */
   maxTokens?: number
-  /** Of one completion, in tokens; less than `maxTokens`. An answer that it cuts off goes on as it is, with a warning in the log. */
+  /**
+   * Limit of one completion, in tokens; less than `maxTokens`. An answer that it cuts off is used as it is, with a
+   * warning in the log.
+   */
   maxOutputTokens?: number
-  /** Model-and-tool rounds a turn, then escalation; 12. */
+  /** Rounds of model and tools in one turn, before the turn escalates. Default: 12. */
   maxRounds?: number
   /**
-   * Calls of tools and verbs at a time, of those that its model asks for in one answer; 32. 1 runs them one after the other, in the
-   * order of the answer, for tools that cannot bear each other. A single such tool says `sequential: true` instead (`defineTool`).
+   * Number of tool and verb calls that run at a time, among those that the model asks for in one answer. Default: 32.
+   * With 1 they run one after the other in the order of the answer, for tools that must not run side by side. For a
+   * single such tool use `sequential: true` (`defineTool`).
    */
   maxParallelToolCalls?: number
-  /** Whether it may give tasks to others; true. */
+  /** Says whether the agent may delegate tasks to others. Default: true. */
   delegationAllowed?: boolean
-  /** To whom alone; names of agents of the team. Anybody by default. */
+  /** Names of the only agents of the team that it may delegate to. Default: all agents. */
   canDelegateTo?: string[]
-  /** Whether others may give tasks to it; true. */
+  /** Says whether others may delegate tasks to it. Default: true. */
   canBeDelegatedTo?: boolean
-  /** Its manager: who is asked when it cannot go on, and gets its reports. */
+  /** Name of its manager, which is asked when the agent cannot go on, and which gets its reports. */
   escalateTo?: string
-  /** Who may read its agent_shared state. */
+  /** Names of agents that may read its agent_shared state. */
   sharedWith?: string[]
-  /** Higher goes first when permits are scarce; 0. */
+  /** Priority when permits are scarce; higher goes first. Default: 0. */
   priority?: number
-  /** Of its vote; 1. null, NaN and Infinity are legal and mean that the majority decides. */
+  /** Weight of its vote. Default: 1. null, NaN and Infinity are legal and mean that the majority decides. */
   weight?: number | null
   /**
-   * 'untrusted': it may answer, and report to `escalateTo` and the protocol script, nothing else. 'internal' (the
-   * default): also send and ask, delegate along the graph, use the blackboard, sync points and its tools. 'privileged': also
-   * `spawn` and `defineAgent`. The host holds to it: what is refused is a dead letter, or stands in the log.
+   * Trust level of the agent.
+   *
+   * - 'untrusted': it may answer, and report to `escalateTo` and the protocol script, nothing else.
+   * - 'internal' (the default): it may also send and request, delegate along the delegation graph, use the blackboard,
+   *   sync points and its tools.
+   * - 'privileged': it may also use `spawn` and `defineAgent`.
+   *
+   * The host enforces this: a refused message is a dead letter, any other refusal is a line in the log.
    */
   trust?: 'untrusted' | 'internal' | 'privileged'
   /** A JSON value for the agent's own use: `context.data`. */
   data?: Data
 }
 
-/** What full, slow and failing mailboxes do. Bytes and durations in ms. */
+/** Sizes of mailboxes, their overflow policy, and time limits of messages. Sizes in bytes, durations in ms. */
 export interface CommunicationConfig {
-  /** Messages; 1,024. */
+  /** Number of messages that a mailbox holds. Default: 1,024. */
   mailboxCapacity?: number
-  /** Bytes of waiting frames; 1 MiB. A larger message is taken when nothing else waits. */
+  /**
+   * Bytes of waiting frames that a mailbox holds. Default: 1 MiB. A larger message is accepted when nothing else waits.
+   */
   mailboxBytes?: number
-  /** Bytes of one encoded message; 16 MiB. */
+  /** Bytes of one encoded message. Default: 16 MiB. */
   maxMessageBytes?: number
   /**
-   * 'block': the sender's verb waits, and nobody else does. 'reject': it gets `MailboxFullError`. 'drop_newest': what
-   * comes is dropped. 'drop_oldest': it takes the place of what waits with no higher priority, of the lowest the oldest;
-   * where that would not make room enough, it is dropped itself. What is dropped is a dead letter with reason `overflow`;
-   * a request among it is answered with `MailboxFullError` at once, and a send is told nothing. A message whose turn has
-   * begun is never dropped.
+   * Policy for a message to a full mailbox.
+   *
+   * - 'block' (the default): the sender's verb waits, and no other agent does.
+   * - 'reject': the sender gets `MailboxFullError`.
+   * - 'drop_newest': the new message is dropped.
+   * - 'drop_oldest': the new message replaces a waiting one with no higher priority: the oldest of the lowest priority.
+   *   If that does not free enough space, the new message is dropped itself.
+   *
+   * A dropped message is a dead letter with reason `overflow`. The sender of a dropped request gets `MailboxFullError`
+   * at once; the sender of a dropped send is not notified. A message whose turn has begun is never dropped.
    */
   overflow?: keyof typeof OVERFLOW_POLICIES
   /**
-   * From the start of the callee's turn; 60,000. The time does not count in which that turn, or one that it waits for by its requests,
-   * has a call of a model or a question to a person under way: those have limits of their own.
+   * Limit for an answer, from the start of the callee's turn. Default: 60,000. The time does not count while that turn,
+   * or a turn that it waits for by its requests, has a model call or a question to a person open: these have their own
+   * limits.
    */
   responseTimeoutMs?: number
-  /** How long one call of a model of this agent may take, with its retries, its wait for the provider and for tokens; 300,000. */
+  /**
+   * Limit of one model call of this agent, with its retries, its wait for the provider and for tokens. Default:
+   * 300,000.
+   */
   modelTimeoutMs?: number
   /**
-   * How long a person may take to answer a question of this agent (`ask`, approval of a tool); 86,400,000, which is a day.
-   * `timeoutMs` of a question goes before it. false: until the run ends.
+   * Limit for a person's answer to a question of this agent (`ask`, approval of a tool). Default: 86,400,000, which is
+   * a day. `timeoutMs` of a question takes precedence. false: until the run ends.
    */
   questionTimeoutMs?: number | false
-  /** How long a message may wait in a mailbox, and for room in it; false: until the run's deadline. */
+  /**
+   * Limit for the wait of a message in a mailbox, and for space in it. Default: false, which is until the run's
+   * deadline.
+   */
   queueTimeoutMs?: number | false
   /**
-   * How often a request of this agent is asked again when there is no answer by its deadline (`responseTimeoutMs`,
-   * `queueTimeoutMs`); 0. Then its `escalateTo` gets a report, and the request fails.
+   * Number of retries of a request of this agent that has no answer by its deadline (`responseTimeoutMs`,
+   * `queueTimeoutMs`). Default: 0. After the last retry its `escalateTo` gets a report, and the request fails.
    */
   retries?: number
 }
 
 /**
- * How an agent is kept alive. Durations in ms. Source: OTP's `supervisor` (restart intensity), capped exponential
- * backoff.
+ * Options for restarts of agents, and for the detection of stuck, deadlocked and livelocked agents. Durations in ms.
+ * Source: OTP's `supervisor` (restart intensity), capped exponential backoff.
  */
 export interface SupervisionConfig {
   /**
-   * Who is ended and started again with an agent that died: 'one_for_one' (the default): nobody else. 'rest_for_one': those
-   * after it in `agents`. 'one_for_all': all. They are ended last first, at once and without their `stop` hook, and started
-   * in order. The turns of the others come again and are not charged with the death; the restarts of all agents count
-   * together, and when they are too many these agents are stopped together. Source: OTP's `supervisor`.
+   * Agents that restart together with a crashed agent.
+   *
+   * - 'one_for_one' (the default): no other agent.
+   * - 'rest_for_one': those after it in `agents`.
+   * - 'one_for_all': all agents.
+   *
+   * The others are ended at once, last first and without their `stop` hook, and all are started in order. The turns of
+   * the others are redelivered and are not charged with the crash. The restarts of all agents count together. If they
+   * are too many, these agents are stopped together. Source: OTP's `supervisor`.
    */
   strategy?: 'one_for_one' | 'one_for_all' | 'rest_for_one'
-  /** 3 restarts ... */
+  /** Restarts that are allowed within `withinMs`. Default: 3. */
   maxRestarts?: number
-  /** ... in 60,000 ms, then the agent is stopped for `coolDownMs`. */
+  /** Time window for `maxRestarts`. Default: 60,000. With more restarts the agent is stopped for `coolDownMs`. */
   withinMs?: number
   /**
-   * The first restart in a row is immediate; then base 200 ms, doubled each time up to 10,000, times 0.5 to 1 by
-   * chance.
+   * Delay of restarts. The first restart in a row is immediate. The next one waits `baseMs` (200), each later one twice
+   * as long, up to `capMs` (10,000); each delay is multiplied by a random factor from 0.5 to 1.
    */
   backoff?: { baseMs?: number; capMs?: number }
-  /** Attempts after which a message that kills its agent is a dead letter; 3. */
+  /** Number of attempts after which a message that crashes its agent is a dead letter. Default: 3. */
   poisonAttempts?: number
   /**
-   * 'fail': who asked gets `AgentFailedError`. 'retry': the turn again, up to `poisonAttempts`. 'restart': in a new
-   * thread.
+   * Reaction to a handler that throws. 'fail' (the default): the caller gets `AgentFailedError`. 'retry': the turn runs
+   * again, up to `poisonAttempts`. 'restart': the same in a new thread.
    */
   onHandlerError?: 'fail' | 'retry' | 'restart'
   /**
-   * 5,000: silence of a thread with an open turn after which it is ended; off while a debugger is attached. The time counts in which
-   * the thread ran or was blocked, not the time in which it waited for a processor: on Linux by the kernel's figures of the thread.
-   * Where these cannot be read (another system, or Node's permission model), silence while the machine has no processor to spare
-   * counts with the processor time alone (0 before Node 24.6), and after ten times `watchdogMs` the thread is ended in any case.
-   * The message is not charged with such a death for its first `poisonAttempts`.
+   * Silence of a thread with an open turn after which the thread is ended. Default: 5,000. Off while a debugger is
+   * attached.
+   *
+   * The time in which the thread ran or was blocked counts; the time in which it waited for a processor does not. On
+   * Linux the kernel's figures of the thread tell them apart. Where these cannot be read (another system, or Node's
+   * permission model), silence while the machine has no processor to spare counts with the processor time only (0
+   * before Node 24.6). After ten times `watchdogMs` the thread is ended in any case. The message is not charged with
+   * such a crash for its first `poisonAttempts`.
    */
   watchdogMs?: number | false
-  /** 60,000: an agent stopped for good is tried again after this. */
+  /** Time after which an agent that was stopped is tried again. Default: 60,000. */
   coolDownMs?: number
-  /** 5,000: how long a cancelled handler and `stop` may take before the thread is terminated. */
+  /** Time that a cancelled handler and the `stop` hook may take before the thread is terminated. Default: 5,000. */
   stopGraceMs?: number
   /**
-   * What is done when turns wait for each other, or for nobody who could come: 'break' (the default) names them at once in a
-   * `deadlock` or `stall` event and, after `confirmMs`, rejects one of their waits with `DeadlockError` or `StallError`;
-   * 'report' names them alone; false does not look.
+   * Reaction to turns that wait for each other, or for something that no agent can do any more. 'break' (the default):
+   * names them at once in a `deadlock` or `stall` event and, after `confirmMs`, rejects one of their waits with
+   * `DeadlockError` or `StallError`. 'report': only names them. false: does not look.
    */
   deadlock?: 'break' | 'report' | false
-  /** 250: how long a deadlock must have stood before it is broken. */
+  /** Time that a deadlock must have lasted before it is broken. Default: 250. */
   confirmMs?: number
   /**
-   * Finds agents that are busy without progress. Left out, it watches what models do within their turns. An object also watches
-   * all messages between agents, code and the protocol, with these bounds. false watches nothing.
+   * Finds agents that are busy without progress. Default: it watches model agents within their turns. An object also
+   * watches all messages between agents, code and the protocol, with these bounds. false watches nothing.
    *
-   * In a turn of a model these are signs: the same calls of tools with the same results in `maxRepeats` (8) rounds in a row; two
-   * to eight rounds that come in the same order three quarters as often (6); the same error of a tool, whatever it is
-   * given, twice as often (16). Each is told to the model in the open turn, before its next round. The first and the second are
-   * an event, `livelock`; the eighth in a row ends the turn with `LivelockError`, so that 64 equal rounds end it. A round that
-   * is new takes all of them back. A call that is marked as a poll begins a new count: the verbs of a model have a field
-   * `polling`, its tools have one from the first notice on, and `defineTool({ polling: true })` marks all calls of a tool.
+   * In a turn of a model the signs are:
    *
-   * Among agents progress is what was not there before in this run: a message, a result to a question, the output of a `step`
-   * or of a tool, an entry of the blackboard, another status of a task. Retries, restarts, and what comes again word for word
-   * are none. From the last progress on these are signs: `maxStalledRounds` (24) rounds of the protocol, from when its script
-   * waits for somebody until it waits for nobody; the same request or call of a tool with the same result `maxRepeats` (24)
-   * times, one after the other; the same error of one agent to another three quarters as often; two that write to each other
-   * and back half as often again; `maxMessagesWithoutProgress` (100) messages in a thread, each sent because of the one
-   * before; a task that is delegated or handed off back to one that had it, in the same words or for the third time. These are
-   * none: a message that is marked `polling: true`, an answer that comes too late, a retry after a longer pause than all
-   * before, and what comes again while somebody else is at a model, a tool or a person.
+   * - the same tool calls with the same results in `maxRepeats` (8) rounds in a row;
+   * - two to eight rounds that come in the same order three quarters as often (6);
+   * - the same error of a tool, whatever its input, twice as often (16).
    *
-   * The first of these signs sends a message of type report from `$runtime` to the `observe` of those involved, with
-   * `structuredData { event: 'livelock', evidence }`. The second is there for the protocol: like the first it is an event,
-   * `livelock`, with the evidence. Code that counts in a variable looks the same as code that is stuck, so the run goes on:
-   * `onFound: 'end'` ends it at the third sign with `LivelockError`, and `'report'` ends no turn of a model either. Each sign is
-   * counted from the one before, and progress takes all of them back. Text that is new each time and says nothing is not found.
-   * Source: the stall counter of Magentic-One, the stuck detector of OpenHands.
+   * The model is told of each sign in the open turn, before its next round. The first and the second sign are also a
+   * `livelock` event. The eighth in a row ends the turn with `LivelockError`, so 64 equal rounds end it. A round that
+   * is new takes all signs back. A call that is marked as a poll begins a new count. The verbs of a model have a field
+   * `polling`, its tools have one from the first notice on, and `defineTool({ polling: true })` marks all calls of a
+   * tool.
+   *
+   * Among agents, progress is something that was not there before in this run: a message, a result to a question, the
+   * output of a `step` or of a tool, an entry of the blackboard, another status of a task. Retries, restarts, and
+   * word-for-word repetitions are not progress. Counted from the last progress, the signs are:
+   *
+   * - `maxStalledRounds` (24) rounds of the protocol; a round lasts from when its script waits for an agent until it
+   *   waits for none;
+   * - the same request or tool call with the same result `maxRepeats` (24) times, one after the other;
+   * - the same error of one agent to another three quarters as often;
+   * - two agents that write to each other and back half as often again;
+   * - `maxMessagesWithoutProgress` (100) messages in a thread, each sent because of the one before;
+   * - a task that is delegated or handed off back to an agent that had it, in the same words or for the third time.
+   *
+   * These are not signs: a message that is marked `polling: true`, an answer that comes too late, a retry after a
+   * longer pause than all before, and a repetition while another agent waits for a model, a tool or a person.
+   *
+   * The first of these signs sends a message of type report from `$runtime` to the `observe` of the agents involved,
+   * with `structuredData { event: 'livelock', evidence }`. The second is for the protocol: like the first it is a
+   * `livelock` event with the evidence. Code that counts in a variable looks the same as code that is stuck, so the run
+   * goes on. `onFound: 'end'` ends it at the third sign with `LivelockError`; with `'report'` no turn of a model is
+   * ended either. Each sign is counted from the one before, and progress takes all of them back. Text that is new each
+   * time but says nothing is not found. Source: the stall counter of Magentic-One, the stuck detector of OpenHands.
    */
   livelock?:
     | false
@@ -188,15 +237,21 @@ export interface SupervisionConfig {
 }
 
 /**
- * A tool. What `defineTool` returns: it runs in the host. In a module (`export` 'default'): it is loaded with the agent and runs
- * in its thread; with `isolate: true` it runs in a thread of its own, which is ended when its time is up, has at most
- * `limits.maxHeapMb` of heap, and sees of the environment the variables that `env` names. A string is the name of a tool of the
- * team, or of a verb that a model is given as a tool: `delegate`, `ask_user`, `agent_status`, and others. Any other name is a
- * skill: tasks that name it are routed to the agent, its model cannot call it, and the log has a line about it when the team is
- * made. One that is nearly the name of a tool or a verb is refused.
+ * A tool, in one of three forms.
+ *
+ * - The result of `defineTool`: it runs in the host.
+ * - A tool in a module (`export`: 'default' by default): it is loaded with the agent and runs in the agent's thread.
+ *   With `isolate: true` it runs in a thread of its own, which is ended when its time is up. That thread has at most
+ *   `limits.maxHeapMb` of heap, and sees only the environment variables that `env` names.
+ * - A string: the name of a tool of the team, or of a verb that a model is given as a tool: `delegate`, `ask_user`,
+ *   `agent_status`, and others.
+ *
+ * Any other name is a skill: tasks that name it are routed to the agent, but its model cannot call it. The log has a
+ * line about it when the team is created. A name that nearly equals that of a tool or a verb is refused.
  *
  * @example
- * const tools: ToolReference[] = [search, { module: new URL('./parse.js', import.meta.url), isolate: true }, 'delegate']
+ * const parse = { module: new URL('./parse.js', import.meta.url), isolate: true }
+ * const tools: ToolReference[] = [search, parse, 'delegate']
  */
 export type ToolReference =
   | string
@@ -204,21 +259,24 @@ export type ToolReference =
   | { module: URL | string; export?: string; isolate?: boolean; env?: string[]; limits?: { maxHeapMb?: number } }
 
 /**
- * What of its conversation a model sees when that grows. By default 'append_until_full'. Source: document 003.
+ * Chooses the part of its conversation that a model sees when the conversation grows. Default: 'append_until_full'.
+ * Source: document 003.
  *
- * 'append_until_full': all of it, until it takes `threshold` (0.8) of `maxTokens`, tools counted; then the last `keepRecent` (20)
- * messages, and one summary of the others, which the role's model makes: a step that is paid like any other. Where that fails
- * there is an excerpt, which says that it is one. 'hierarchical': the goal, the task and the sub-task, and the last `historyKeep` (12)
- * exchanges: what the model said, with the results of its tools. Sub-tasks are those that its tools `decompose_task` and
- * `mark_subtask_complete` have been told in the turn. 'custom': what `buildContext` of the definition returns.
+ * - 'append_until_full': the whole conversation, until it takes `threshold` (0.8) of `maxTokens`, tools counted. Then
+ *   the last `keepRecent` (20) messages, and one summary of the others. The role's model writes the summary, in a step
+ *   that is paid like any other. If that fails, an excerpt takes its place and says that it is one.
+ * - 'hierarchical': the goal, the task and the sub-task, and the last `historyKeep` (12) exchanges. An exchange is a
+ *   message of the model with the results of its tool calls. Sub-tasks are those that the model has given to its tools
+ *   `decompose_task` and `mark_subtask_complete` in the turn.
+ * - 'custom': the messages that `buildContext` of the definition returns.
  *
- * A call of a tool and its results stay together, the system prompt stays, and what is left out is counted in a message. Where
- * even that does not fit into `maxTokens`, older exchanges go, then the longest results of tools are shortened, with a note; where
- * the newest message alone does not fit the turn fails with `ConfigurationError`.
+ * A tool call and its results stay together, the system prompt stays, and a message tells how much is left out. If the
+ * rest still does not fit into `maxTokens`, older exchanges are left out, then the longest results of tools are
+ * shortened, with a note. If the newest message alone does not fit, the turn fails with `ConfigurationError`.
  *
- * `inherit`: what this agent's model is told of the conversation of a model that asks it or gives it a task. 'none' (the
- * default): what it is asked, and nothing else. 'summary': a summary, or the conversation itself where that is short. 'full': the
- * last 32,768 characters of it. It travels as `metadata.inherited`.
+ * `inherit`: the part of another model's conversation that this agent's model gets when that model asks it or gives it
+ * a task. 'none' (the default): the request only. 'summary': a summary, or the conversation itself if it is short.
+ * 'full': the last 32,768 characters of it. It is sent as `metadata.inherited`.
  */
 export type ContextStrategy = { inherit?: 'none' | 'summary' | 'full' } & (
   | { strategy: 'append_until_full'; threshold?: number; keepRecent?: number }
@@ -227,7 +285,7 @@ export type ContextStrategy = { inherit?: 'none' | 'summary' | 'full' } & (
 )
 
 /**
- * One agent of a team. What of it is data (`RoleInfo`) its thread sees as `context.role`.
+ * Options of an agent of a team. Its thread sees the data fields (`RoleInfo`) as `context.role`.
  *
  * @example
  * const role: AgentRole = {
@@ -240,74 +298,100 @@ export type ContextStrategy = { inherit?: 'none' | 'summary' | 'full' } & (
  */
 export interface AgentRole<Name extends string = string> extends RoleInfo<Name> {
   /**
-   * What it can call beside the tools of the team, each by a name of its own; and verbs that its model has as tools, beside those of
-   * which its rights speak (`context.think`).
+   * Tools that it can call in addition to those of the team, each with a name of its own. Also verbs that its model
+   * gets as tools, in addition to those that its rights give it (`context.think`).
    */
   tools?: ToolReference[]
   /**
-   * Its code: a module whose default export is `defineAgent(...)`. A URL, an absolute path or a bare specifier. Left out, a
-   * model plays the role: each message is thought about (`context.think`) with what was said before in the same run.
+   * Module with its code; the default export is `defineAgent(...)`. A URL, an absolute path or a bare specifier.
+   * Without it a model plays the role: it answers each message by `context.think`, with the earlier messages of the
+   * same run.
    */
   module?: URL | string
   /**
-   * Threads that take from one mailbox, from 1 to 256; 1. Each is a life of its own: it restarts alone, and is stopped alone
-   * when it dies more often than `maxRestarts`; the agent is stopped when all of them are. Who sends to the name gets
-   * whichever is free next, in the order of the mailbox, also for two messages of one run at once; `maxConcurrentAgents`
-   * counts each turn. What the death of one cuts off another may try again, with the steps that were done. With more than
-   * 1 the agent has no state: `initialState` and `initialRunState` are a `ConfigurationError`, and so are `setState` and
-   * `setRunState`; what they have to share belongs on the blackboard. A model that plays the role
-   * takes each message alone then. To `supervision.strategy` they stand one after the other.
+   * Number of threads that take from one mailbox, from 1 to 256. Default: 1.
+   *
+   * Each thread restarts on its own, and is stopped on its own if it crashes more often than `maxRestarts`. The agent
+   * is stopped when all of them are. A message goes to the thread that is free next, in the order of the mailbox, so
+   * two messages of one run can be handled at once. `maxConcurrentAgents` counts each turn. A turn that a crash of one
+   * thread interrupts may run again in another, with the steps that were done.
+   *
+   * With more than 1 the agent has no state: `initialState` and `initialRunState` are a `ConfigurationError`, and so
+   * are `setState` and `setRunState`. Shared data belongs on the blackboard. A model that plays the role then takes
+   * each message without the earlier ones. For `supervision.strategy` the threads stand one after the other.
    */
   instances?: number
   /**
-   * Runs whose turns may be open in its thread at a time, from 1 to 256; 1, of models 32. One turn of a run at a time, and `maxConcurrentAgents`
-   * counts each. For handlers that mostly wait: one that blocks the thread blocks all of them. With more than 1 the agent
-   * has no state of its own: `initialState` is a `ConfigurationError`, and so is `setState`; the state of a run
-   * (`initialRunState`, `setRunState`) works. After a crash with several turns open they come again one at a time, until
-   * the guilty one is found. A message still never passes an earlier one of the same sender and priority that waits.
+   * Number of runs whose turns may be open in its thread at a time, from 1 to 256. Default: 1; for model agents 32.
+   *
+   * Each run has one turn at a time, and `maxConcurrentAgents` counts each. It is for handlers that mostly wait: a
+   * handler that blocks the thread blocks all of them. With more than 1 the agent has no state of its own:
+   * `initialState` is a `ConfigurationError`, and so is `setState`. The state of a run (`initialRunState`,
+   * `setRunState`) works.
+   *
+   * After a crash with several open turns they are redelivered one at a time, until the guilty one is found. A message
+   * never passes an earlier waiting one of the same sender and priority.
    */
   concurrency?: number
-  /** What its model sees of its conversation, in a role without code and in `context.think`. */
+  /** Chooses the part of its conversation that its model sees, in a role without code and in `context.think`. */
   contextStrategy?: ContextStrategy
   /**
-   * What becomes of a request that comes back: one that a turn of this agent has led to by its own requests, so that this
-   * turn waits for what comes of it. 'none' (the default of code): it waits in the mailbox for the end of that turn, which
-   * waits for it: a deadlock. 'chain' (the default of models): it runs within that turn, as a turn with an end, deadlines and a commit
-   * of its own, as soon as that turn only waits for others; so a worker can ask the manager who awaits it.
+   * Decides how this agent handles a request that comes back: a turn of this agent has caused it by its own requests,
+   * so the turn waits for its result.
    *
-   * Of the turns of a run one works at a time: what the others wait for is let in when it waits itself, or has ended. They
-   * share a permit (`maxConcurrentAgents`). The request passes all that waits in the mailbox, also what its own sender has
-   * sent before, and a full mailbox takes it: those would wait for the turn that waits for it. Up to 8 turns of one chain
-   * run within others; one more is refused with `ChainDepthError`. With the outer turn ends what it waits for, and so the
-   * turn within it. After a death both come again, each with its steps; who was at work is charged. Between a request and
-   * its answer the handler may run again, then: what it keeps in variables may have changed, and so may `state`
-   * (`setState` loses nothing by it). A handler that holds a lock of its own over a request locks itself out. Source: Orleans'
-   * call-chain reentrancy.
+   * - 'none' (the default of code agents): the request waits in the mailbox for the end of that turn, which waits for
+   *   it: a deadlock.
+   * - 'chain' (the default of model agents): the request runs within that turn as soon as that turn only waits for
+   *   others. It is a turn with its own end, deadlines and commit. So a worker can ask the manager that waits for it.
+   *
+   * Of the open turns of a run one works at a time. An answer that another of them waits for is delivered when the
+   * working turn waits itself, or has ended. They share a permit (`maxConcurrentAgents`). The request passes all
+   * waiting messages of the mailbox, also earlier ones of its own sender, and a full mailbox accepts it: those messages
+   * would wait for the turn that waits for it. Up to 8 turns of one chain run within each other; one more is refused
+   * with `ChainDepthError`.
+   *
+   * When the outer turn ends, everything that it waits for ends, and so does the turn within it. After a crash both are
+   * redelivered, each with its steps; the turn that was working is charged.
+   *
+   * The handler may therefore run again between a request and its answer. Its variables may have changed, and so may
+   * `state` (`setState` loses nothing by it). A handler that holds its own lock during a request locks itself out.
+   * Source: Orleans' call-chain reentrancy.
    */
   reentrancy?: 'chain' | 'none'
   /**
-   * `maxHeapMb` of its thread's heap. `turnTimeoutMs` (300,000) of a turn, without the time in which it waits for models and people
-   * as `responseTimeoutMs` has it, and of a start: its module and its start hook;
-   * one that takes longer is a `StartFailedError`. `maxExternalMb` (no limit) of what its thread holds outside of the heap:
-   * buffers, memories of WebAssembly and the like; not SharedArrayBuffers and shared memories, and before Node 22 not what a resizable
-   * buffer has grown by: Node does not count them. It is looked at after turns, and every 250 ms while there is a turn; a thread that
-   * holds more after a collection of garbage is ended, which counts as a crash. So it ends with what it takes in 250 ms beyond the
-   * limit. A thread that blocks cannot say what it holds. From Node 22.16 on it is ended all the same at twice the limit and 256 MiB,
-   * as garbage counts there; on an older Node when it goes on, or by `supervision.watchdogMs`.
+   * Limits of the agent's thread and turns.
+   *
+   * - `maxHeapMb`: heap of its thread.
+   * - `turnTimeoutMs` (300,000): limit of a turn. The time in which it waits for models and people does not count, as
+   *   for `responseTimeoutMs`. It also limits a start: the import of the module and the start hook. A longer start is a
+   *   `StartFailedError`.
+   * - `maxExternalMb` (no limit): memory that its thread holds outside of the heap: buffers, memories of WebAssembly
+   *   and the like. SharedArrayBuffers and shared memories do not count, and before Node 22 neither does the growth of
+   *   a resizable buffer, since Node does not count them.
+   *
+   * `maxExternalMb` is checked after turns, and every 250 ms during a turn. A thread that holds more after a garbage
+   * collection is ended, which counts as a crash. So a thread can exceed the limit by as much as it allocates in 250
+   * ms. A thread that blocks cannot report its memory. From Node 22.16 on it is still ended at twice the limit plus 256
+   * MiB, with garbage counted. On an older Node it is ended when it continues, or by `supervision.watchdogMs`.
    */
   limits?: { maxHeapMb?: number; maxExternalMb?: number; turnTimeoutMs?: number | false }
   /** Names of the environment variables that its thread may see; no others exist there. */
   env?: string[]
   /**
-   * Goes before the team's. `restart`: 'permanent' (the default) lives again after every end of its thread. 'transient': only
-   * after a crash; `process.exit(0)` is an end as it should be, unless another agent takes it along later
-   * (`strategy`). 'temporary': never. An agent that does not live again is stopped: who waits for it gets
-   * `AgentTerminatedError`, and its messages are dead letters. Source: OTP's `supervisor`.
+   * Takes precedence over the team's `supervision`. An agent that does not restart is stopped: callers that wait for it
+   * get `AgentTerminatedError`, and its messages are dead letters. Source: OTP's `supervisor`.
+   *
+   * `restart`:
+   *
+   * - 'permanent' (the default): it restarts after every end of its thread.
+   * - 'transient': it restarts only after a crash. `process.exit(0)` is a normal end, unless another agent makes this
+   *   one restart later (`strategy`).
+   * - 'temporary': it never restarts.
    */
   supervision?: Pick<
     SupervisionConfig,
     'maxRestarts' | 'withinMs' | 'backoff' | 'poisonAttempts' | 'onHandlerError' | 'watchdogMs' | 'stopGraceMs'
   > & { restart?: 'permanent' | 'transient' | 'temporary' }
-  /** Goes before the team's. */
+  /** Takes precedence over the team's `communication`. */
   communication?: CommunicationConfig
 }

@@ -1,12 +1,20 @@
-/** Whom a task is for: what a script asks, and what it is told. Source: document 000, task routing; document 002, 2.5.1. */
+/**
+ * Types of task routing: the options of a script's questions, and the answers. Source: document 000, task routing;
+ * document 002, 2.5.1.
+ */
 
 /**
- * How a task finds its agent. 'explicit': the task says it (`assignedTo`). 'capability_match': who can do it. 'load_balance':
- * of those the one with the least to do. 'auction': who bids best. 'round_robin': each in turn.
+ * Way to choose the agent for a task.
+ *
+ * - 'explicit': the agent that the task names (`assignedTo`).
+ * - 'capability_match': an agent that can do it.
+ * - 'load_balance': among those, the one with the fewest messages.
+ * - 'auction': the agent with the best bid.
+ * - 'round_robin': each agent in turn.
  */
 export type TaskRouting = 'explicit' | 'capability_match' | 'load_balance' | 'auction' | 'round_robin'
 
-/** All of them. */
+/** All values of `TaskRouting`. */
 export const TASK_ROUTINGS: readonly TaskRouting[] = [
   'explicit',
   'capability_match',
@@ -15,27 +23,27 @@ export const TASK_ROUTINGS: readonly TaskRouting[] = [
   'round_robin',
 ]
 
-/** Who can get a task, and what it is made of. */
+/** Options that limit which agents can get a task. */
 export interface CandidateOptions<Name extends string = string> {
-  /** Whom to choose from, in that order; all agents of the team, in its order. */
+  /** Agents to choose from, in that order. Default: all agents of the team, in its order. */
   among?: readonly Name[]
-  /** What goes in, as capabilities declare it. A capability that declares no types takes any. */
+  /** Input types of the task, as capabilities declare them. A capability that declares no types accepts any. */
   inputTypes?: readonly string[]
-  /** What comes out. */
+  /** Output types of the task, as capabilities declare them. */
   outputTypes?: readonly string[]
 }
 
-/** How `route` chooses. */
+/** Options of `route`. */
 export interface RouteOptions<Name extends string = string> extends CandidateOptions<Name> {
-  /** The team's `taskRouting`. */
+  /** Routing to use. Default: the team's `taskRouting`. */
   by?: TaskRouting
 }
 
 /** An agent that can get a task now. */
 export interface Candidate<Name extends string = string> {
   agent: Name
-  /** How well what it declares fits the task, from 0 (nothing says that it does) to 1. */
+  /** Match of its declarations with the task, from 0 (nothing says that it fits) to 1. */
   fit: number
-  /** Messages that wait for it or are under way, of all runs. */
+  /** Number of messages that wait for it or are in progress, over all runs. */
   load: number
 }

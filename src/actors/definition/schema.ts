@@ -1,11 +1,14 @@
-/** Values checked by anyone's schema, as long as it is a Standard Schema (standardschema.dev). */
+/** Checks values by any schema that is a Standard Schema (standardschema.dev). */
 import type { DramatisError } from '../../errors.ts'
 import type { Schema } from './tool.ts'
 
-/** More would bury the message: a list of 10,000 that are all wrong has as many issues. */
+/** More issues would hide the message: a list of 10,000 wrong items has as many issues. */
 const MOST_ISSUES = 10
 
-/** The value as the schema gives it back; throws what `fail` makes of the first issues, one line for all. */
+/**
+ * Returns the value as the schema returns it. Otherwise throws the error that `fail` makes of the first issues, joined
+ * in one line.
+ */
 export async function checkBySchema<T>(
   schema: Schema<unknown, T>,
   value: unknown,

@@ -1,4 +1,7 @@
-/** Random numbers that follow from a message's id, so that a redelivered turn draws the same. The generator is sfc32 (C. Doty-Humphrey, PractRand). */
+/**
+ * Returns a random generator whose numbers follow from a message's id, so that a redelivered turn draws the same
+ * numbers. The generator is sfc32 (C. Doty-Humphrey, PractRand).
+ */
 export function seededRandom(seed: ArrayLike<number>): () => number {
   let a = seed[0]! | 0
   let b = seed[1]! | 0

@@ -1,10 +1,17 @@
-/** A piece of work that one agent, or the protocol script, has given to another. Source: document 002, 2.5. */
+/**
+ * Types of tasks. A task is a piece of work that an agent, or the protocol script, has given to another agent. Source:
+ * document 002, 2.5.
+ */
 
 /**
- * Where a task is: under way, or how it ended. 'assigned': its agent has not begun. 'blocked': it waits for the tasks that it
- * depends on, or its agent for what it has delegated of it. 'handed_off': another task, whose parent it is, has taken its place.
- * 'refused': by its agent, or by the runtime before it began. 'cancelled': nobody wants it any more. 'pending' is for plans:
- * the runtime's own board has no task that nobody is to do.
+ * State of a task: in progress, or how it ended.
+ *
+ * - 'pending': for plans only; the runtime's own board has no task without an assigned agent.
+ * - 'assigned': its agent has not begun.
+ * - 'blocked': it waits for the tasks that it depends on, or its agent waits for work that it has delegated for it.
+ * - 'handed_off': another task, whose parent it is, has replaced it.
+ * - 'refused': its agent has refused it, or the runtime has before the agent began.
+ * - 'cancelled': its result is no longer needed.
  */
 export type TaskStatus =
   | 'pending'
@@ -18,8 +25,8 @@ export type TaskStatus =
   | 'cancelled'
 
 /**
- * What an agent does. 'waiting': its turn waits for other agents. 'failed': stopped for good, or until its cool-down is
- * over.
+ * State of an agent. 'waiting': its turn waits for other agents. 'failed': stopped permanently, or until its cool-down
+ * is over.
  */
 export type AgentStatus =
   | 'starting'
@@ -31,32 +38,33 @@ export type AgentStatus =
   | 'stopped'
   | 'failed'
 
-/** One task of a run. */
+/** A task of a run. */
 export interface AgentTask {
-  /** The id of the message that asked for it. */
+  /** Id of the message that asked for the task. */
   id: string
   description: string
-  /** Names of capabilities: only an agent that declares them all is given it. Case does not count. */
+  /** Names of capabilities, in any letter case. Only an agent that declares all of them is given the task. */
   requiredCapabilities: string[]
   assignedTo: string | null
   status: TaskStatus
-  /** In the mailbox of its agent higher goes first; 0. */
+  /** Priority in the agent's mailbox; higher goes first. Default: 0. */
   priority: number
-  /** Epoch ms: who gave the task waits for it until then, wherever it is. */
+  /** Deadline in epoch ms. The agent that gave the task waits until then, wherever the task is. */
   deadline: number | null
-  /** Ids of tasks of the same run: it comes to its agent when they are all completed. */
+  /** Ids of tasks of the same run. The agent gets this task when all of them are completed. */
   dependencies: string[]
-  /** What came of it: the structured data of the answer, or its content. */
+  /** The structured data of the answer, or its content if there is no structured data. */
   result: unknown
-  /** The id of the task that it is a part of: the one that its giver's turn was at. */
+  /** Id of the task that this one is a part of: the task of the turn that gave it. */
   parentTask: string | null
 }
 
-/** A task that was given: the promise of it when it is done, and its id as soon as it is on its way. */
+/** A task that was given: a promise of the completed task. `id` resolves as soon as the task is on its way. */
 export type PendingTask = Promise<AgentTask> & { readonly id: Promise<string> }
 
 /**
- * A task as one asks for it: what it is about, or that and more. `assignedTo` becomes whom it is given to; `parentTask` is the
- * task that the turn is at, unless it says otherwise. A task that there is can be given again: it becomes a new one.
+ * A task as a caller gives it: a description alone, or an object with more fields. `assignedTo` becomes the agent it is
+ * given to. `parentTask` defaults to the task of the calling turn. An existing task can be given again: it becomes a
+ * new one.
  */
 export type TaskInput = string | (Pick<AgentTask, 'description'> & Partial<Omit<AgentTask, 'id' | 'status' | 'result'>>)

@@ -1,4 +1,4 @@
-/** What a tool is: a name and a description that a model reads, a schema of its input, and the code that runs. */
+/** Defines tools. A tool has a name and a description for models, a schema of its input, and the code that runs. */
 import type { StandardJSONSchemaV1, StandardSchemaV1 } from '@standard-schema/spec'
 import { ConfigurationError, describe, shown } from '../../errors.ts'
 import type { JsonForm } from '../../mailbox/json-form.ts'
@@ -6,128 +6,141 @@ import type { Logger } from './logger.ts'
 
 /** A Standard Schema, of zod, arktype, valibot and others. Source: standardschema.dev. */
 export type Schema<In = unknown, Out = In> = StandardSchemaV1<In, Out>
-/** A model needs the JSON schema too: zod 4 and arktype have it, bare valibot does not. */
+/** A schema that also has a JSON schema, which models need. zod 4 and arktype have it, bare valibot does not. */
 export type ModelSchema<In = unknown, Out = In> = StandardSchemaV1<In, Out> & StandardJSONSchemaV1<In, Out>
 
-/** What a tool is given beside its input. */
+/** Second argument of a tool's `run`. */
 export interface ToolContext {
-  /** Who has called it. */
+  /** Name of the agent that has called the tool. */
   readonly agent: string
   readonly runId: string
   /**
-   * Aborted when its time is up, and when nobody waits for it any more: its turn was cancelled, its run is over. With `isolate`
-   * it never is: there the thread is ended.
+   * Aborted when the call's time is up, and when its result is no longer needed because the turn was cancelled or the
+   * run is over. With `isolate: true` it is never aborted: the runtime ends the tool's thread instead.
    */
   readonly signal: AbortSignal
   /**
-   * The same for the same call, however often its turn is tried again, and for no other: for a service that does a thing once
-   * for each key.
+   * A key that is the same for each attempt of one call, and different for every other call. Pass it to a service that
+   * does a thing once for each key.
    */
   readonly idempotencyKey: string
-  /** Lines in the team's log, with the names of the agent and the tool. */
+  /** Writes lines into the team's log, with the names of the agent and the tool. */
   readonly log: Logger
-  /** How far it has come, for people who watch: a `tool.progress` event, and an entry of the trace. */
+  /** Reports progress for people who watch: a `tool.progress` event, and an entry of the trace. */
   progress(note: string): void
 }
 
-/** What `defineTool` returns, with the types of what goes in and comes out. */
+/** Result of `defineTool`, with the types of the tool's input and output. */
 export interface Tool<In = unknown, Out = unknown> {
   readonly name: string
   readonly description: string
   readonly '~types'?: { input: In; output: Out }
 }
 
-/** What `defineTool` takes. */
+/** Options of `defineTool`. */
 export interface ToolOptions<In, Value, Out> {
-  /** A letter or '_', then letters of ASCII, digits, '_' and '-'; at most 64. That is what all models accept. */
+  /**
+   * Name of the tool: an ASCII letter or '_', then ASCII letters, digits, '_' and '-'; at most 64 characters. All
+   * models accept such a name.
+   */
   name: string
-  /** What it does and when to use it: models choose by that. */
+  /** Describes what the tool does and when to use it: models choose tools by this text. */
   description: string
-  /** Of an object. `run` gets what the schema returns. A call whose input misses it is a `ToolInputError`. */
+  /**
+   * Schema of the input, which is an object. `run` gets the value that the schema returns. A call whose input misses
+   * the schema fails with `ToolInputError`.
+   */
   input: ModelSchema<In, Value>
   /**
-   * Whether it may run again when the thread that it ran in has died half-way; false. In the agent's thread (`{ module }`) it
-   * runs again with the next attempt of the message; where it may not, the message is not tried again, and its sender gets
-   * `OutcomeUnknownError`. In a thread of its own (`isolate: true`) it runs again in another one, up to 3 times in all and within
-   * `timeoutMs`; where it may not, the call fails with `ToolFailedError`.
+   * Says whether a call may run again after its thread ended in the middle of it. Default: false.
+   *
+   * In the agent's thread (`{ module }`) the call runs again with the next attempt of the message. If it may not, the
+   * message is not redelivered, and its sender gets `OutcomeUnknownError`. In a thread of its own (`isolate: true`) it
+   * runs again in another thread, at most 3 times in all and within `timeoutMs`. If it may not, the call fails with
+   * `ToolFailedError`.
    */
   idempotent?: boolean
   /**
-   * What it returns, as a schema with a JSON schema. A rehearsal answers with a value of it where the tool does not run; what `run`
-   * returns is not checked by it.
+   * Schema of the output; it needs a JSON schema. When a rehearsal does not run the tool, it answers with a value of
+   * this schema. The value that `run` returns is not checked by it.
    */
   output?: ModelSchema
   /**
-   * Whether it changes nothing, so that a call with invented input does no harm; false. Where the rehearsal model answers, only
-   * such tools run; the others are answered in their place, from `output`.
+   * Says that the tool changes nothing, so a call with invented input does no harm. Default: false. If the rehearsal
+   * model plays the agent, only such tools run. For the others the runtime returns a value of `output` instead.
    */
   readOnly?: boolean
   /**
-   * Whether it works outside of this program's own threads and time: with a network, a file, a process; false. `rehearse` and
-   * `dramatis rehearse`, whose time is virtual, answer in its place also where it is `readOnly`.
+   * Says that the tool works outside of this program's own threads and time: with a network, a file or a process.
+   * Default: false. `rehearse` and `dramatis rehearse` have a virtual time, so they answer in its place even if it is
+   * `readOnly`.
    */
   outside?: boolean
-  /** How long it may take, in ms; 30,000. Then the call fails with `ToolTimeoutError`. */
+  /** Limit of one call, in ms. Default: 30,000. After it the call fails with `ToolTimeoutError`. */
   timeoutMs?: number
   /**
-   * Whether a call runs alone among those that a model asks for in one answer; false. Calls before it end first, and calls after
-   * it begin when it has ended. For tools that change what other tools see, such as files.
+   * Says that a call runs alone among the calls that a model asks for in one answer. Default: false. Calls before it
+   * end first, and calls after it begin when it has ended. Use it for tools that change what other tools see, such as
+   * files.
    */
   sequential?: boolean
   /**
-   * Whether a person has to agree first: each call, or those of which the function says so. They get a `question` event of kind
-   * approval, and `run.answer(questionId, 'yes')` lets the call begin; 'no' is a `ToolFailedError` for who has called it. What is
-   * asked has the input in it. The time limit begins after that. Of a tool with a thread of its own a function counts as true.
+   * Requires the approval of a person before a call begins: for each call, or for those for which the function returns
+   * true. The person gets a `question` event of kind approval, which contains the input.
+   * `run.answer(questionId, 'yes')` lets the call begin; 'no' is a `ToolFailedError` for the caller. The time limit
+   * begins after the approval. For a tool with a thread of its own, a function counts as true.
    */
   approval?: boolean | ((input: Value) => boolean)
   /**
-   * Its calls are polls: the same again and again, with the same result, is meant. Livelock detection (`supervision.livelock`)
-   * leaves them alone. false. For tools that say how far something is.
+   * Says that the tool's calls are polls: equal calls with equal results are intended. Default: false. Livelock
+   * detection (`supervision.livelock`) ignores them. Use it for tools that report progress.
    */
   polling?: boolean
   /**
-   * Returns what can be said in JSON, or nothing: a Date is its text, an instance of a class is its fields or what its `toJSON` gives.
-   * What JSON cannot say, a function, a bigint, a Map, a cycle, is a `ToolFailedError` with its path. So is what it throws, with
-   * the cause.
+   * Runs the tool. Its result has to be representable as JSON, or nothing: a Date becomes its text, an instance of a
+   * class its fields or the result of its `toJSON`. A value that JSON cannot represent (a function, a bigint, a Map, a
+   * cycle) is a `ToolFailedError` with its path. A thrown value is a `ToolFailedError` with that value as its cause.
    */
   run(input: Value, context: ToolContext): Out | Promise<Out>
 }
 
-/** A tool as the runtime sees it. */
+/** A tool in the form that the runtime uses. */
 export interface ToolDefinition extends Tool {
   readonly input: ModelSchema
-  /** What a model is told of the input. */
+  /** JSON schema of the input, for models. */
   readonly inputSchema: object
-  /** What a rehearsal answers in its place is of this JSON schema; without one it is a text. */
+  /**
+   * JSON schema of the values that a rehearsal returns in place of the tool; without it, a rehearsal returns a text.
+   */
   readonly outputSchema?: object | undefined
   readonly readOnly: boolean
   readonly outside: boolean
   readonly idempotent: boolean
   readonly timeoutMs: number
-  /** Whether its calls run alone among those of one answer. */
+  /** True if its calls run alone among the calls of one answer. */
   readonly sequential: boolean
   readonly polling: boolean
-  /** Whether some of its calls need approval. */
+  /** True if some of its calls need approval. */
   readonly approval: boolean
   needsApproval(input: unknown): boolean
   run(input: unknown, context: ToolContext): unknown
-  /** Checks the input where `run` would; left out, `input` does. */
+  /** Checks the input in the thread in which `run` would run; if absent, the schema `input` checks it. */
   check?(input: unknown, context: ToolContext): Promise<unknown>
 }
 
 const brand = Symbol.for('dramatis.tool')
-/** What providers take as the name of a function. */
+/** Pattern that providers require for the name of a function. */
 export const TOOL_NAME = /^[A-Za-z_][A-Za-z0-9_-]{0,63}$/
-/** Shorter than an agent has to answer by default, so that it can still say what went wrong. */
+/** Shorter than an agent's default time for an answer, so the agent can still report the failure. */
 const DEFAULT_TIMEOUT_MS = 30_000
 const LONGEST_TIMEOUT_MS = 2 ** 31 - 1
-/** Versions of JSON schema that models take, the best first. */
+/** Versions of JSON schema that models accept, the best first. */
 const TARGETS = ['draft-2020-12', 'draft-07'] as const
 
 /**
- * Defines a tool. Given inline, in `tools` of a team or a role, it runs in the host; as the export of a module
- * (`{ module, export? }`) in the agent's thread, and with `isolate: true` in a thread of its own that is ended when its time is
- * up. What it returns is frozen.
+ * Defines a tool. Where it runs depends on how it is given. A tool inline in `tools` of a team or a role runs in the
+ * host. A tool that a module exports (`{ module, export? }`) runs in the agent's thread. With `isolate: true` it runs
+ * in a thread of its own, which is ended when its time is up. The returned tool is frozen.
  *
  * @throws {ConfigurationError} for a definition that no model and no agent could use, with the field's path.
  *
@@ -163,7 +176,7 @@ export function defineTool<In, Value, Out>(tool: ToolOptions<In, Value, Out>): T
   })
 }
 
-/** The tool as the runtime sees it, or undefined if the value did not come from `defineTool`. */
+/** Returns the tool in the runtime's form, or undefined if the value did not come from `defineTool`. */
 export function toolDefinitionOf(tool: unknown): ToolDefinition | undefined {
   return isDefinition(tool) ? tool : undefined
 }
@@ -222,7 +235,9 @@ function checkFields(tool: unknown): void {
     if (!passes(given[path])) throw refused(path, `it is ${shown(given[path])}; accepted: ${accepted}`)
 }
 
-/** Models call a function with an object, so its schema is of one. */
+/**
+ * Returns the JSON schema of the input. It has to describe an object, because models call a function with an object.
+ */
 function inputSchemaOf(converter: StandardJSONSchemaV1.Converter, tool: string): object {
   const { $schema: _version, ...schema } = converted((options) => converter.input(options), 'input', tool)
   if (schema.type === 'object') return schema
@@ -243,7 +258,7 @@ function converted(
   let error: unknown
   for (const target of TARGETS) {
     try {
-      return JSON.parse(JSON.stringify(schemaFor({ target }))) // it crosses threads
+      return JSON.parse(JSON.stringify(schemaFor({ target }))) // plain JSON: it is sent to other threads
     } catch (thrown) {
       error ??= thrown
     }

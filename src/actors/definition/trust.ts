@@ -1,30 +1,36 @@
-/** What an agent may do by its trust. One table: the host refuses by it, and threads offer by it. Source: requirement P31. */
+/**
+ * Defines which verbs an agent may use by its trust level. Host and threads share one table: the host refuses verbs by
+ * it, and threads offer verbs to models by it. Source: requirement P31.
+ */
 import type { RoleInfo } from './role.ts'
 
-/** The verb that reports that a model goes round in circles. */
+/** Verb that reports that a model repeats itself in a loop. */
 export const LOOP_FOUND = 'model.loop'
 
-/** The verb by which the target of a handoff confirms that it has not refused the task. */
+/** Verb by which the target of a handoff confirms that it has not refused the task. */
 export const ACKNOWLEDGE = 'handoff.acknowledge'
 
 type Trust = NonNullable<RoleInfo['trust']>
 
 const RANKS: Readonly<Record<Trust, number>> = { untrusted: 0, internal: 1, privileged: 2 }
 
-/** The least trust for each verb, by its name or by that of the call that serves it. Answering is no verb: everybody may. */
+/**
+ * The least trust for each verb. A key is the verb's name, or the name of the call that serves it. Answering a message
+ * is not a verb: every agent may answer.
+ */
 const LEAST = {
   report: 'untrusted',
-  model: 'untrusted', // it cannot answer without, nor without the next two
+  model: 'untrusted', // a model agent cannot answer without this verb and the next two
   'model.turn': 'untrusted',
   'run.output': 'untrusted',
   [LOOP_FOUND]: 'untrusted',
-  [ACKNOWLEDGE]: 'untrusted', // of a task that it was given
+  [ACKNOWLEDGE]: 'untrusted', // for a task that it was given
   send: 'internal',
   request: 'internal',
   broadcast: 'internal',
   delegate: 'internal',
   handoff: 'internal',
-  managers: 'internal', // it escalates
+  managers: 'internal', // used by `escalate`
   reassign: 'internal',
   'blackboard.write': 'internal',
   'blackboard.read': 'internal',
@@ -40,11 +46,11 @@ const LEAST = {
   decide: 'internal',
   route: 'internal',
   candidates: 'internal',
-  ask: 'internal', // a person would take it for the team
+  ask: 'internal', // a person would take the question for one of the whole team
   agents: 'internal',
   tool: 'internal',
   'tool.simulated': 'internal',
-  // What they make can have any trust, and nobody is to make an agent that is trusted more than itself.
+  // The new agent can have any trust, and no agent may create one that is more trusted than itself.
   spawn: 'privileged',
   define: 'privileged',
 } as const satisfies Record<string, Trust>
@@ -53,10 +59,10 @@ export type Verb = keyof typeof LEAST
 
 export const isVerb = (name: string): name is Verb => Object.hasOwn(LEAST, name)
 
-/** The least trust that this verb takes. */
+/** Returns the least trust that this verb requires. */
 export const trustFor = (verb: Verb): Trust => LEAST[verb]
 
-/** Whether an agent of that trust may use this verb. */
+/** Checks whether an agent with that trust may use this verb. Without a trust the agent counts as 'internal'. */
 export function isTrustedTo(trust: Trust | undefined, verb: Verb): boolean {
   return RANKS[trust ?? 'internal'] >= RANKS[LEAST[verb]]
 }

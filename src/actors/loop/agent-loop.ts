@@ -1,6 +1,6 @@
 /**
- * The turn loop of one life of an agent: takes frames, runs turns, writes commits, settles what turns wait for, and
- * sleeps when there is nothing to do. The same in a worker thread and, for tests and protocol scripts, in the host's.
+ * The turn loop of one agent: takes frames, runs turns, writes commits, settles waits, and sleeps when there is nothing
+ * to do. The same code runs in a worker thread and, for tests and protocol scripts, in the host thread.
  */
 import type { Timer } from '../../clock.ts'
 import { AgentTerminatedError, type DramatisError } from '../../errors.ts'
@@ -82,7 +82,7 @@ export class AgentLoop implements TurnHost {
   readonly #scriptContext: ((turn: Turn) => AgentContext) | undefined
   readonly #names: Names
   readonly #runs: RunViews
-  /** The open turns; mostly one. */
+  /** The open turns, usually one. */
   readonly #turns: Turn[] = []
   readonly asks = new Asks()
   readonly waits: Waits
@@ -95,11 +95,13 @@ export class AgentLoop implements TurnHost {
   #pumping = false
   #again = false
   #stopping = false
-  /** No message may begin: it is stopping, or its last turn has ended without a permit. */
+  /** True while no message may begin: the agent is stopping, or its last turn ended without a permit. */
   #takesNone = false
-  /** A turn has begun, or was let go on, since the event loop turned: microtasks of its handler may be to come. */
+  /**
+   * True if a turn began or continued since the event loop last turned. Microtasks of its handler may still be pending.
+   */
   #stirred = false
-  /** When the turn before this one ended, within a slice. */
+  /** End time of the previous turn within the same slice, 0 if there is none. */
   #endedAt = 0
   readonly #resume = () => {
     this.#again = false
@@ -187,14 +189,14 @@ export class AgentLoop implements TurnHost {
 
   // ---- start and stop
 
-  /** Before the first message. Returns the state if the host does not have it yet. */
+  /** Runs before the first message. Returns the state as JSON if the host does not have it yet. */
   async start(state: string | undefined): Promise<string | undefined> {
     const started = await startAgent(this, this.#handlers, this.#option, state)
     this.#probes.rest()
     return started
   }
 
-  /** Takes nothing more, aborts what is open and waits for it, then runs the stop hook. */
+  /** Takes no more messages, aborts the open turns and waits for their ends, then runs the stop hook. */
   async stop(): Promise<void> {
     this.#stopping = true
     this.#takesNone = true
@@ -207,7 +209,7 @@ export class AgentLoop implements TurnHost {
 
   // ---- the pump
 
-  /** The event loop has turned: what handlers had to do in microtasks is done. */
+  /** Pumps after the event loop has turned, when all microtasks of the handlers are done. */
   #turned(): void {
     if (!this.#pumping) this.#stirred = false
     this.pump()
@@ -226,7 +228,7 @@ export class AgentLoop implements TurnHost {
     this.#sleep()
   }
 
-  /** Runs what is there; true: more is waiting, but timers and sockets come first. */
+  /** Runs the frames that are present. Returns true if more frames wait but timers and sockets must run first. */
   #run(): boolean {
     this.#endedAt = 0
     if (this.#replies.drain()) this.#stir()
@@ -243,13 +245,16 @@ export class AgentLoop implements TurnHost {
     return more
   }
 
-  /** A turn begins, or gets an answer: what it opens from here on is its own, whoever's callback has led to this. */
+  /**
+   * Marks that a turn begins or gets an answer. Work opened from here on belongs to that turn, even if the callback of
+   * another turn led here.
+   */
   #stir(): void {
     this.#stirred = true
     this.#probes.stir()
   }
 
-  /** No message may begin. Turns that run within others have their place. */
+  /** True if no message may begin. Nested turns share the slot of their outer turn, so only runs are counted then. */
   #isFull(): boolean {
     if (this.#takesNone) return true
     if (this.#turns.length < this.#concurrency) return false
@@ -267,13 +272,16 @@ export class AgentLoop implements TurnHost {
     if (this.parking.isAsked) for (const turn of this.#turns) this.#judge(turn)
     if (this.#probes.waiting) {
       if (this.#stirred)
-        this.#later() // who was answered goes on before it is judged
+        this.#later() // the turn that got an answer continues before it is judged
       else this.#probes.answer(this, this.#turns)
     }
     if (!this.link.sleep(this.#isFull())) this.#later()
   }
 
-  /** What waits for turns to park may come now, if they have. True: something came, or may when who was answered has gone on. */
+  /**
+   * Delivers what waits for turns to park, if they have parked. Returns true if something was delivered, or may be
+   * delivered once the answered turn has continued.
+   */
   #goOn(): boolean {
     if (this.#stirred || this.#stopping) return this.#stirred && this.#nesting.waits
     this.#probes.stir()
@@ -284,17 +292,17 @@ export class AgentLoop implements TurnHost {
     begin: (memory: Memory) => this.#beginNested(memory, undefined),
   }
 
-  /** Whether the turn is parked, now that the loop is idle. */
+  /** Decides whether the turn is parked; called when the loop is idle. */
   #judge(turn: Turn): void {
     const { start } = turn
-    // A step may wait for what was begun before it: then nothing else is open in the thread.
+    // A step may wait for another step that began earlier. Then the turn has no other open work in this thread.
     const parked = turn.parked || (turn.waits && this.#probes.isQuiet(turn))
     if (!parked || (this.#nesting.isOpen && !this.#nesting.isAlone(turn))) this.parking.unpark(start)
     else if (!this.#stirred) this.parking.park(start)
-    else if (this.parking.mayPark(start)) this.#later() // who has begun or was answered goes on before it is judged
+    else if (this.parking.mayPark(start)) this.#later() // let the started or answered turn continue before judging it
   }
 
-  /** Lets the event loop turn once: timers, sockets, bells. */
+  /** Lets the event loop turn once, so that timers, sockets and wake-ups run. */
   breath(): Promise<void> {
     return new Promise((resolve) => this.#port.scheduler.defer(resolve))
   }
@@ -314,21 +322,24 @@ export class AgentLoop implements TurnHost {
     const run = runOf(memory, at)
     const attempt = attemptOf(memory, at)
     const turnId = turnOf(memory, at)
-    // What a run is, who has come and what was logged of a turn come by the replies, published before the message.
+    // Replies carry the run's data, new agents and the log of earlier attempts. They are published before the message.
     if (attempt > 1 || !this.#runs.has(run) || !this.#names.isKnown(senderOf(memory, at)))
       this.#replies.drainFor(turnId)
     this.#stir()
     const id = readId(memory, at)
     const message = new ReceivedMessage(memory, at, id, this.#directory)
     const start = this.#startOf(memory, at, id, message, this.parking.open())
-    this.link.done('plain', this.#taken) // from here on it has begun
+    this.link.done('plain', this.#taken) // the turn counts as begun from here on
     const turn = new Turn(this, start)
     const context = this.#scriptContext?.(turn) ?? new TurnContext(turn)
     this.#turns.push(turn)
     this.#perform(turn, context, message, this.#replies.takeAbort(turnId))
   }
 
-  /** A request that runs within an open turn, and has its place; or, with a reason, ends at once. */
+  /**
+   * Begins a request inside an open turn, in that turn's slot. With a reason in `aborted` the turn ends at once
+   * instead.
+   */
   #beginNested(request: Memory, aborted: DramatisError | undefined): void {
     const [outer] = this.#nesting.of(runOf(request, 0))
     const id = readId(request, 0)
@@ -358,7 +369,8 @@ export class AgentLoop implements TurnHost {
       correlation: kind === REQUEST ? correlationOf(memory, at) : 0,
       streams: kind === REQUEST && (flagsOf(memory, at) & STREAMS) !== 0,
       type: typeOf(memory, at),
-      startedAt: this.#endedAt > 0 ? this.#endedAt : this.now(), // back to back: one look at the clock does
+      // Turns that run back to back need only one reading of the clock.
+      startedAt: this.#endedAt > 0 ? this.#endedAt : this.now(),
       replay: this.#replies.takeReplay(turn),
       slot,
     }
@@ -373,10 +385,11 @@ export class AgentLoop implements TurnHost {
     try {
       result = handle(this.#handlers, turn, context, message)
       if (isThenable(result)) {
-        // Who refuses a task that is handed off to it does so at once: one that goes on has taken it.
+        // A handler that refuses a handed-off task does so synchronously. If it returns a promise, it has accepted the
+        // task.
         if (turn.start.type === 'delegate' && 'handoff' in message.metadata)
           turn.acknowledge((acknowledge) => this.#port.scheduler.defer(acknowledge))
-        // What only looks like a promise may throw, or settle twice; a promise of it does neither.
+        // A thenable that is no real promise may throw, or settle twice. Promise.resolve protects against both.
         const settled = result instanceof Promise ? result : Promise.resolve(result)
         settled.then(
           (value) => this.#endLater(turn, value, undefined),
@@ -419,7 +432,8 @@ export class AgentLoop implements TurnHost {
     if (this.#turns[this.#turns.length - 1] === turn) this.#turns.pop()
     else this.#turns.splice(this.#turns.indexOf(turn), 1)
     if (this.#nesting.isOpen) this.#nesting.ended(turn)
-    if (!hasPermit && this.#concurrency === 1) this.#pause(turn.start.run) // where more may be open its run has no other message
+    // With a higher concurrency the run has no other message in this thread.
+    if (!hasPermit && this.#concurrency === 1) this.#pause(turn.start.run)
     if (this.#onTurnEnd.length > 0) for (const resolve of this.#onTurnEnd.splice(0)) resolve()
   }
 
@@ -452,7 +466,8 @@ export class AgentLoop implements TurnHost {
   // ---- for the turns
 
   get observes(): boolean {
-    return this.#handlers.observe !== undefined && !this.#scriptContext // a script has none of its own
+    // A protocol script has no observe handler of its own.
+    return this.#handlers.observe !== undefined && !this.#scriptContext
   }
   get buildContext(): AgentHandlers['buildContext'] {
     return this.#handlers.buildContext
@@ -465,12 +480,12 @@ export class AgentLoop implements TurnHost {
   indexOf(name: string, run: RunView): number | undefined {
     const index = this.#names.indexOf(name, run)
     if (index === undefined || !this.#names.isLate(name)) return index
-    // What went to it by name may wait in line still, and is not overtaken.
+    // Messages sent to the new agent by name may still wait in the queue, and later ones must not overtake them.
     return this.asks.open(NOBODY) && !this.asks.open(index) ? undefined : index
   }
 
   mayPark(start: TurnStart): void {
-    if (this.#pumping) return // its end does it
+    if (this.#pumping) return // the end of the pump does it
     if (this.parking.mayPark(start) || this.#nesting.isOpen || this.#probes.waiting) this.#later()
   }
 

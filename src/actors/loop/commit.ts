@@ -1,4 +1,4 @@
-/** The end of a turn: what the handler returned or threw becomes patches and one END, the commit. */
+/** Ends a turn: turns the handler's result or error into PATCH frames and one END frame, the commit. */
 import {
   AgentFailedError,
   BudgetExceededError,
@@ -21,15 +21,15 @@ import type { Draft } from '../turn/drafts.ts'
 import type { Turn } from '../turn/turn.ts'
 import type { TurnStart } from '../turn/turn-host.ts'
 
-/** What a commit needs of the loop. */
+/** The parts of the loop that a commit needs. */
 export interface CommitHost {
   readonly outbox: Outbox
   readonly agent: string
-  /** A protocol script: the runtime's own errors are the run's, as they are. */
+  /** True for a protocol script, whose DramatisErrors become the run's error unchanged. */
   readonly script: boolean
   readonly output: AgentHandlers['output']
   name(index: number): string
-  /** The turn's state becomes the agent's. */
+  /** Makes the turn's draft the agent's state. */
   keep(draft: Draft): void
 }
 
@@ -42,7 +42,9 @@ export class Commit {
     this.#host = host
   }
 
-  /** Ends the turn in the log; returns when that was. What goes wrong on the way makes the turn a failed one. */
+  /**
+   * Writes the end of the turn to the journal and returns its time. Any error on the way makes the turn a failed one.
+   */
   write(turn: Turn, value: unknown, thrown: unknown): number {
     const { start } = turn
     let failure = turn.reason
@@ -54,7 +56,7 @@ export class Commit {
     return outbox.writeEnd(outbox.size(), start.id, start.startedAt)
   }
 
-  /** Whether the reply has to be checked against a schema first. */
+  /** Checks whether the reply must first be validated against the output schema. */
   checks(turn: Turn): boolean {
     return this.#host.output !== undefined && turn.start.correlation !== 0 && turn.reason === undefined
   }
@@ -99,7 +101,7 @@ export class Commit {
 
   #writePatches(turn: Turn): void {
     const { start } = turn
-    const state = turn.draftOf('state') // both before either counts
+    const state = turn.draftOf('state') // create both drafts before either is applied
     const runState = turn.draftOf('runState')
     if (state) {
       this.#writePatch(start, { scope: 'agent', patches: state.patches })
@@ -124,9 +126,12 @@ export class Commit {
     return `its turn for a ${start.type} from "${this.#host.name(start.caller)}"`
   }
 
-  /** Anything thrown, as an error that says who failed at what. Refusals stay what they are. */
+  /**
+   * Converts anything thrown into an error that names the agent and the activity that failed. Refusals stay unchanged.
+   */
   failure(thrown: unknown, at: string): DramatisError {
-    // Its own refusal, want of budget, or loop stays what it is; another agent's is this one's failure.
+    // An error in OWN that this agent raised itself stays unchanged. The same error from another agent counts as this
+    // agent's failure.
     if (OWN.some((Own) => thrown instanceof Own) && thrown instanceof DramatisError) {
       if ((thrown.details.agent ?? this.#host.agent) === this.#host.agent) return thrown
     }
@@ -148,7 +153,7 @@ const replyTooLarge = (agent: string, bytes: number, limit: number) =>
     { bytes, agent, limit },
   )
 
-/** What a handler returned, as a reply; or the error that it is none. */
+/** Converts a handler's result to a reply, or throws a ReplyInvalidError. */
 function replyOf(value: unknown, start: TurnStart, agent: string): { content: string; structuredData: unknown } {
   if (value === undefined || value === null) return { content: '', structuredData: undefined }
   if (typeof value === 'string') return { content: value, structuredData: undefined }
@@ -163,14 +168,17 @@ function replyOf(value: unknown, start: TurnStart, agent: string): { content: st
   )
 }
 
-/** A message counts as one too: to pass an answer on. An object that has neither field would be lost in silence. */
+/**
+ * Checks whether a value is a reply object. A message counts too, so that a handler can pass an answer on. An object
+ * with neither field is no reply, because its content would be lost silently.
+ */
 function isReply(value: unknown): value is Exclude<Reply, string | void> {
   if (typeof value !== 'object' || value === null || Array.isArray(value)) return false
   if ('content' in value || 'structuredData' in value) return true
   return Object.getPrototypeOf(value) === Object.prototype && Object.keys(value).length === 0
 }
 
-/** As JSON; not before the output schema has seen it, which may make JSON of it. */
+/** Converts the data to JSON. Runs after the output schema, because the schema may transform the value into JSON. */
 function dataOf(value: unknown, start: TurnStart, agent: string): string | undefined {
   if (value === undefined) return undefined
   const issue = jsonIssue(value, 'structuredData')

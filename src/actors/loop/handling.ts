@@ -1,4 +1,4 @@
-/** Which handler of an agent a message is for, and what comes of calling it. */
+/** Selects the handler for a message, calls it, and classifies its result. */
 import type { ReceivedMessage } from '../../mailbox/codec.ts'
 import type { AgentMessage, TypedMessage } from '../../mailbox/message.ts'
 import type { AgentContext } from '../definition/context/context.ts'
@@ -6,7 +6,7 @@ import type { AgentHandlers } from '../definition/definition.ts'
 import type { Turn } from '../turn/turn.ts'
 import { inputOf } from './input.ts'
 
-/** Calls the handler that the message is for; returns what that returns. */
+/** Calls the handler for the message and returns the handler's result. */
 export function handle(handlers: AgentHandlers, turn: Turn, context: AgentContext, message: ReceivedMessage): unknown {
   const { receive, observe, input } = handlers
   const { type } = turn.start
@@ -16,7 +16,7 @@ export function handle(handlers: AgentHandlers, turn: Turn, context: AgentContex
   return receive(typed, context)
 }
 
-/** Its data is what the agent's schema makes of it. */
+/** Calls the handler with the data that the agent's input schema returns. */
 async function checked(
   handlers: AgentHandlers,
   turn: Turn,
@@ -30,5 +30,5 @@ async function checked(
 export const isThenable = (value: unknown): value is PromiseLike<unknown> =>
   typeof value === 'object' && value !== null && 'then' in value && typeof value.then === 'function'
 
-/** What a handler threw; also where it threw nothing at all. */
+/** Returns the thrown value, or an error if the handler threw null or undefined. */
 export const thrownBy = (error: unknown) => error ?? new Error(`a handler threw ${error}`)

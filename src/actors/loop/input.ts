@@ -1,11 +1,14 @@
-/** The data of a message, by the schema that its recipient has for it. */
+/** Validates the data of a message against the recipient's input schema. */
 import { MessageRejectedError } from '../../errors.ts'
 import type { ReceivedMessage } from '../../mailbox/codec.ts'
 import type { AgentHandlers } from '../definition/definition.ts'
 import { checkBySchema } from '../definition/schema.ts'
 import type { Turn } from '../turn/turn.ts'
 
-/** What misses the schema is its sender's fault: the turn ends with that, and the handler never sees it. */
+/**
+ * Returns the message data as the schema parses it. Invalid data is the sender's fault: the turn is aborted with a
+ * MessageRejectedError and the handler does not run.
+ */
 export async function inputOf(
   schema: NonNullable<AgentHandlers['input']>,
   turn: Turn,

@@ -1,38 +1,40 @@
 /**
- * Requests that came back to a turn which waits for them, and the turns that they become: several turns of one run are
- * open then, one on top of the other. Of these one works at a time, so that the permit, the state and what a handler keeps
- * for itself have one user: a request begins when all that is open of its run waits for others, and what a turn waits for
- * is let in when no other one is at work.
+ * Nested turns: a request that comes back to an agent while a turn of the same run waits for it runs inside that turn.
+ * Then several turns of one run are open, one on top of the other.
+ *
+ * Only one of them executes at a time, so that the permit, the state and the handler's own variables have a single
+ * user. A nested request begins when all open turns of its run wait for others. A reply is delivered when no other turn
+ * of the run executes.
  */
 import { ABORT, kindOf, ownCopyOf, runOf, stepOf, turnOf } from '../../mailbox/frame.ts'
 import type { Memory } from '../../mailbox/memory.ts'
 import { AT_WORK } from '../../mailbox/window.ts'
 import type { Turn } from '../turn/turn.ts'
 
-/** The open turns of one run, where some are nested or are to be. */
+/** State of one run that has nested turns, or nested requests that have not begun. */
 interface Strand {
-  /** The one that went on last. */
+  /** The turn that continued last. */
   works: Turn | undefined
-  /** Requests that have not begun, in order. */
+  /** Nested requests that have not begun, in order. */
   readonly requests: Memory[]
-  /** What turns wait for and must not have yet, in order. */
+  /** Replies held back until their turn may continue, in order. */
   replies: { readonly turn: Turn; readonly memory: Memory }[]
 }
 
-/** Which turn it is. */
+/** Identifies a turn and its run. */
 interface Placed {
   readonly turn: number
   readonly run: number
 }
 
-/** What lets the turns go on. */
+/** Callbacks that let turns continue: deliver a reply, or begin a nested request. */
 interface Actions {
   letIn(memory: Memory): void
   begin(memory: Memory): void
 }
 
 export class Nesting {
-  /** All of the thread. */
+  /** All open turns of the thread. */
   readonly #turns: readonly Turn[]
   readonly #words: Int32Array
   readonly #strands = new Map<number, Strand>()
@@ -42,17 +44,17 @@ export class Nesting {
     this.#words = words
   }
 
-  /** Whether it has anything to say. */
+  /** True while any run has nested turns or held frames. */
   get isOpen(): boolean {
     return this.#strands.size > 0
   }
 
-  /** Of how many runs there are turns. */
+  /** Number of runs that have open turns. */
   get runs(): number {
     return new Set(this.#turns.map(({ start }) => start.run)).size
   }
 
-  /** The open turns of that run. */
+  /** Returns the open turns of a run. */
   of(run: number): Turn[] {
     return this.#turns.filter(({ start }) => start.run === run)
   }
@@ -61,19 +63,19 @@ export class Nesting {
     return this.#turns.filter((other) => other.start.run === start.run && other.start.turn !== start.turn)
   }
 
-  /** No turn of its run is at work but it. */
+  /** Checks that all other open turns of the same run are parked. */
   isAlone(turn: { readonly start: Placed }): boolean {
     return this.#othersThan(turn).every(({ parked }) => parked)
   }
 
-  /** Another turn of its run is open: they have one place. */
+  /** Checks whether another turn of the same run is open. Those turns share one slot. */
   shares(turn: Turn): boolean {
     return this.isOpen && this.#othersThan(turn).length > 0
   }
 
-  // ---- what comes
+  // ---- incoming frames
 
-  /** A request for within a turn. */
+  /** Adds a request that is to run inside an open turn. */
   bring(memory: Memory, at: number): void {
     const run = runOf(memory, at)
     let strand = this.#strands.get(run)
@@ -84,7 +86,7 @@ export class Nesting {
     strand.requests.push(ownCopyOf(memory, at))
   }
 
-  /** What the turn waits for has come. True: it is kept until no other of its run is at work. */
+  /** Decides about a reply to the turn. Returns true if it is held back until no other turn of the run executes. */
   keeps(turn: Turn, memory: Memory, at: number): boolean {
     const strand = this.#strands.get(turn.start.run)
     if (!strand) return false
@@ -96,12 +98,12 @@ export class Nesting {
     }
     const reply = { turn, memory: ownCopyOf(memory, at) }
     if (kindOf(memory, at) === ABORT)
-      replies.unshift(reply) // of what the turn is given it comes first
+      replies.unshift(reply) // an abort is delivered before the turn's other replies
     else replies.push(reply)
     return true
   }
 
-  /** Takes the request of that turn out: it is not to begin any more. */
+  /** Removes and returns the nested request of that turn, so that it does not begin. */
   takeBack(turn: number): Memory | undefined {
     for (const { requests } of this.#strands.values()) {
       const at = requests.findIndex((request) => turnOf(request, 0) === turn)
@@ -110,13 +112,13 @@ export class Nesting {
     return undefined
   }
 
-  /** A turn has ended. */
+  /** Removes a turn that has ended. */
   ended(turn: Turn): void {
     const { run } = turn.start
     const strand = this.#strands.get(run)
     if (!strand) return
     if (strand.works === turn) strand.works = undefined
-    strand.replies = strand.replies.filter((reply) => reply.turn !== turn) // for nobody
+    strand.replies = strand.replies.filter((reply) => reply.turn !== turn) // their recipient is gone
     this.#drop(run, strand)
   }
 
@@ -126,15 +128,18 @@ export class Nesting {
     Atomics.store(this.#words, AT_WORK, 0)
   }
 
-  // ---- what may go on
+  // ---- continuing turns
 
-  /** Something waits for the loop to be idle. */
+  /** True if a request or a reply waits for the loop to be idle. */
   get waits(): boolean {
     for (const { requests, replies } of this.#strands.values()) if (requests.length + replies.length > 0) return true
     return false
   }
 
-  /** In an idle loop: lets one turn of each run go on, if none of it is at work. True: there was one. */
+  /**
+   * Lets one turn of each run continue, if no turn of that run executes. Call it when the loop is idle. Returns true if
+   * a turn continued.
+   */
   goOn(actions: Actions): boolean {
     let any = false
     for (const [run, strand] of [...this.#strands]) {
@@ -157,7 +162,7 @@ export class Nesting {
   #begin(run: number, strand: Strand, actions: Actions): boolean {
     const open = this.of(run)
     if (!open.every(({ parked }) => parked)) return false
-    // One whose turn is not open comes with that turn, or with word that it is not to begin.
+    // A request whose outer turn is not open stays: that turn opens later, or an abort removes the request.
     const at = strand.requests.findIndex((request) => open.some(({ start }) => start.turn === stepOf(request, 0)))
     if (at < 0) return false
     strand.works = undefined
@@ -165,7 +170,7 @@ export class Nesting {
     return true
   }
 
-  /** The request has become a turn. */
+  /** Notes that the nested request has become a turn. */
   began(turn: Turn): void {
     const strand = this.#strands.get(turn.start.run)
     if (strand) this.#goesOn(strand, turn)

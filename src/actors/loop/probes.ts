@@ -1,7 +1,9 @@
 /**
- * The host asks whether a turn does nothing but wait for others, before it says that it waits in vain. Only the thread knows:
- * a timer or a socket of the handler's own may be what it waits for. The answer is given when the loop is idle, behind all
- * that the thread has written before; and once more when a turn that had something else to do has nothing else any more.
+ * Answers the host's questions (PROBE) whether a turn only waits for others. The host asks before it declares that the
+ * turn waits in vain. Only the thread knows: the turn may wait for a timer or a socket of its own handler.
+ *
+ * The answer is sent when the loop is idle, after all frames that the thread has written before. A turn that had other
+ * work gets a second answer once that work is done.
  */
 import { QUIET } from '../../mailbox/frame.ts'
 import type { OwnWork } from '../transport/own-work.ts'
@@ -11,11 +13,13 @@ import type { TurnHost } from '../turn/turn-host.ts'
 interface Asked {
   readonly turn: number
   readonly number: number
-  /** How far the answer has come: 'twice' looks again first, because Node says late of what is done with that it is. */
+  /** Progress of the answer. 'twice' checks once more before it answers, because Node reports finished work late. */
   state: 'new' | 'twice' | 'busy'
 }
 
-/** So many questions about one turn get a second answer; whoever asked the ones before them asks again by himself. */
+/**
+ * Maximum number of pending questions per turn that get a second answer. The host repeats older questions by itself.
+ */
 const MOST_TOLD = 8
 
 export class Probes {
@@ -26,22 +30,22 @@ export class Probes {
     this.#work = work
   }
 
-  /** No turn is open. */
+  /** Tells the work tracker that no turn is open. */
   rest(): void {
     this.#work?.rest()
   }
 
-  /** A turn begins or gets an answer now. */
+  /** Tells the work tracker that a turn begins or gets an answer now. */
   stir(): void {
     this.#work?.stir()
   }
 
-  /** The turn has nothing of its own open in the thread; false also where that cannot be told. */
+  /** Checks that the turn has no open work of its own in this thread. Returns false also if the runtime cannot tell. */
   isQuiet(turn: Turn): boolean {
     return this.#work !== undefined && !this.#work.isBusy(turn)
   }
 
-  /** A turn may be in question more than once at a time: each question is answered. */
+  /** Adds a question. A turn may have several open questions at a time; each is answered. */
   add(turn: number, number: number): void {
     const told = this.#asked.filter((asked) => asked.turn === turn && asked.state === 'busy')
     if (told.length >= MOST_TOLD) this.#asked.splice(this.#asked.indexOf(told[0]!), 1)
@@ -52,12 +56,12 @@ export class Probes {
     return this.#asked.length > 0
   }
 
-  /** The loop is idle. True: it is to be looked at once more. */
+  /** Answers the open questions; call it when the loop is idle. Returns true if it must be called once more. */
   answer(loop: TurnHost, turns: readonly Turn[]): boolean {
     let again = false
     this.#asked = this.#asked.filter((asked) => {
       const turn = turns.find(({ start }) => start.turn === asked.turn)
-      if (!turn) return false // it has ended, which the host reads before it could read an answer
+      if (!turn) return false // the turn has ended; the host reads its end before it would read an answer
       const waits = turn.parked
       const quiet = waits && !this.#work?.isBusy(turn)
       if (quiet) loop.writeControl(QUIET, turn.start, asked.number, 1)

@@ -1,6 +1,6 @@
 /**
- * What the host sends to an agent beside messages: what its turns wait for, aborts, and what the next message needs to be
- * understood: its run, who has come, what was logged of its earlier attempts.
+ * Processes the frames that the host sends beside messages: answers, aborts, and context for the next message. That
+ * context is its run, newly joined agents, and the log of its earlier attempts.
  */
 import type { DramatisError } from '../../errors.ts'
 import { type Directory, errorOf, isFailure, ReceivedMessage } from '../../mailbox/codec.ts'
@@ -44,7 +44,7 @@ import type { Turn } from '../turn/turn.ts'
 import type { Nesting } from './nesting.ts'
 import type { Probes } from './probes.ts'
 
-/** What they change. */
+/** The parts of the loop that replies change. */
 interface Addressees {
   readonly me: number
   readonly link: Link
@@ -52,15 +52,15 @@ interface Addressees {
   readonly waits: Waits
   readonly runs: RunViews
   readonly names: Names
-  /** Those that are open. */
+  /** The open turns. */
   readonly turns: readonly Turn[]
   readonly nesting: Nesting
   readonly aborts: EarlyAborts
   readonly probes: Probes
   readonly directory: Directory
-  /** A nested request that has not begun is not to begin any more. */
+  /** Ends a nested request that has not begun. */
   endUnbegun(request: Memory, reason: DramatisError): void
-  /** That turn has a permit again; 0: the thread, for its next message. */
+  /** Notes that a turn has its permit again. Turn 0 means that the thread may take its next message. */
   goOn(turn: number): void
 }
 
@@ -73,7 +73,7 @@ export class Replies {
     this.#to = to
   }
 
-  /** Takes all that have come; true: there was one. */
+  /** Takes all replies that have arrived. Returns true if there was at least one. */
   drain(): boolean {
     const { link } = this.#to
     let any = false
@@ -84,7 +84,7 @@ export class Replies {
     return any
   }
 
-  /** Takes all that have come before the turn `turn` opens, whose message is taken already. */
+  /** Takes all replies that arrived before `turn` opens. Its message has already been taken. */
   drainFor(turn: number): void {
     const { aborts } = this.#to
     aborts.beginning = turn
@@ -92,7 +92,7 @@ export class Replies {
     aborts.beginning = 0
   }
 
-  /** What was logged of the earlier attempts of a turn that begins. */
+  /** Returns the log of earlier attempts for a turn that begins, and forgets it. */
   takeReplay(turn: number): Replay | undefined {
     if (this.#replays.size === 0) return undefined
     const replay = this.#replays.get(turn)
@@ -100,7 +100,7 @@ export class Replies {
     return replay
   }
 
-  /** Why a turn that begins is to end at once, if it is. */
+  /** Returns the reason why a beginning turn must end at once, if there is one. */
   takeAbort(turn: number): DramatisError | undefined {
     const { aborts } = this.#to
     return aborts.size > 0 ? aborts.take(turn) : undefined
@@ -160,7 +160,10 @@ export class Replies {
     }
   }
 
-  /** A response for a wait; or for a step that the redelivered turn, which may not have begun, has not asked for again yet. */
+  /**
+   * Settles a wait. Without one, the answer may be for a step that a redelivered turn has not reached again. Such a
+   * turn may not even have begun.
+   */
   #answer(correlation: number, memory: Memory, at: number): void {
     if (this.#to.waits.get(correlation)) return this.settle(correlation, memory, at)
     const replays = this.#openReplays()
@@ -169,14 +172,14 @@ export class Replies {
     replays.some((replay) => replay.settle(correlation, { memory: copy, at: 0 }))
   }
 
-  /** A piece of a streamed response. */
+  /** Handles one chunk of a streamed response. */
   #piece(correlation: number, piece: string): void {
     const wait = this.#to.waits.get(correlation)
     if (wait) wait.stream?.push(piece)
     else this.#openReplays().some((replay) => replay.push(correlation, piece))
   }
 
-  /** Of turns that are to begin again, and of those that have. */
+  /** Returns the replays of open turns and of turns that have not begun yet. */
   #openReplays(): Replay[] {
     return [...this.#replays.values(), ...this.#to.turns.flatMap(({ start }) => start.replay ?? [])]
   }
@@ -207,7 +210,7 @@ export class Replies {
 
   #hearOfTeam(notice: TeamNotice, run: number): void {
     const view = this.#to.runs.find(run)
-    if (run !== 0 && !view) return // it is over
+    if (run !== 0 && !view) return // the run is over
     if ('newcomer' in notice) this.#to.names.learn(notice.newcomer.name, notice.newcomer.index, view)
     else if (view) view.roster = notice.roster
   }

@@ -1,4 +1,4 @@
-/** What an agent does before its first message: its state, its data, its start hook. */
+/** Starts an agent before its first message: checks and restores its state, validates its data, runs its start hook. */
 import {
   ConfigurationError,
   type DramatisError,
@@ -13,15 +13,18 @@ import { deepFreeze, firstState, NO_RUN } from '../transport/run-views.ts'
 import { Turn } from '../turn/turn.ts'
 import type { TurnHost } from '../turn/turn-host.ts'
 
-/** The loop of an agent that starts. */
+/** The agent loop, as far as the start needs it. `startAgent` sets `data` and `state`. */
 export interface Starting extends TurnHost {
   data: unknown
   state: object
 }
 
 /**
- * `option` is where the role stands in the team's options, `state` that of earlier lives. Returns the state if the host
- * does not have it yet.
+ * Prepares the agent's state and data, then runs its start hook. Returns the state as JSON if the host does not have it
+ * yet.
+ *
+ * @param option path of the role in the team's options, for error texts
+ * @param state state that an earlier thread of this agent left, as JSON
  */
 export async function startAgent(
   loop: Starting,
@@ -68,7 +71,7 @@ async function runStart(loop: Starting, start: NonNullable<AgentHandlers['start'
     replay: undefined,
     slot: NO_SLOT,
   })
-  const { role, data, log, signal } = turn // there is no run yet: the verbs that need one are not for it
+  const { role, data, log, signal } = turn // the start hook has no run, so it gets no verbs that need one
   const context = {
     role,
     data,
@@ -87,7 +90,10 @@ async function runStart(loop: Starting, start: NonNullable<AgentHandlers['start'
   }
 }
 
-/** What is wrong with the code or its data is a configuration error; anything else that start throws is a failed start. */
+/**
+ * Converts an error of the start. Errors in the code or its data become a ConfigurationError. Anything else that
+ * `start` throws becomes a StartFailedError.
+ */
 export function startFailure(agent: string, error: unknown): DramatisError {
   if (error instanceof ConfigurationError) return error
   if (error instanceof MessageRejectedError)

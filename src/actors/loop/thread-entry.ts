@@ -1,4 +1,7 @@
-/** What runs in a worker thread: waits for its assignment, loads the agent's code, then is that agent. Bundled into one file. */
+/**
+ * Entry of a worker thread: waits for its assignment, loads the agent's code, then runs the agent loop. Bundled into
+ * one file.
+ */
 import { type MessagePort, parentPort, workerData } from 'node:worker_threads'
 import { expose } from 'comlink'
 import nodeEndpoint from 'comlink/dist/esm/node-adapter.mjs'
@@ -20,18 +23,18 @@ import { moduleScript, ScriptContext } from '../turn/orchestrator.ts'
 import { AgentLoop } from './agent-loop.ts'
 import { startFailure } from './starting.ts'
 
-/** Given by thread-boot.cjs. */
+/** Provided by thread-boot.cjs. */
 declare const importModule: (href: string) => Promise<Exports>
 
 if (!parentPort) throw new Error('This file is the entry of an agent thread; it is started by the runtime.')
 const parent = parentPort
 
-// What `import 'dramatis'` gives in a thread (thread-api.ts): these classes and functions, not a second copy of them.
+// `import 'dramatis'` in a thread (thread-api.ts) reads these classes and functions, so the thread has no second copy.
 Object.defineProperty(globalThis, Symbol.for('dramatis.thread'), {
   value: { ...errors, agentRef, defineAgent, defineProtocol, defineTool },
 })
 
-// Before any code of the agent is there: what its module opens is nobody's turn.
+// Runs before any code of the agent loads, so that resources opened by its module belong to no turn.
 const work = followOwnWork()
 
 const port: ThreadPort = {
@@ -92,7 +95,7 @@ async function handlersFor({ code, role, option, instances }: Assignment): Promi
     : agentOf(exported, code.shown, role.name, option)
 }
 
-/** What the import of a module threw. */
+/** Wraps an error thrown by the import of a module, with the agent or tool whose module it is. */
 class ImportFailure {
   readonly what: errors.ConfigurationError
   readonly whose: 'agent' | ToolCode

@@ -1,13 +1,15 @@
 /**
- * An answer that is wanted as the arguments of one function: what the model is offered for it, and how its call is read. Who asked
- * gets the arguments as the answer's text, so that they are checked, corrected and logged as any other answer is.
+ * Answers that are wanted as the arguments of one function: builds the offer for the model, and reads its call. The
+ * caller gets the arguments as the answer's text, so they are checked, corrected and logged like any other answer.
  * Source: document 004, task decomposition by function calling.
  */
 import type { AnswerFunction, FinishReason, ModelRequest, ToolCall, ToolSpec } from '../definition/model.ts'
 
 type Wanted = Pick<ModelRequest, 'jsonSchema' | 'answerFunction'> & { readonly tools?: readonly ToolSpec[] }
 
-/** What a prompt has beside its messages: the function is a tool like any other, and its parameters are the schema. */
+/**
+ * Returns the parts of a prompt besides its messages. The function becomes a tool, with the schema as its parameters.
+ */
 export function offeredIn({ tools = [], jsonSchema, answerFunction }: Wanted): {
   tools: readonly ToolSpec[]
   jsonSchema: object | undefined
@@ -25,8 +27,8 @@ interface Said {
 }
 
 /**
- * What the model said, with the arguments of that function in the place of its words, and without the call. Several calls become
- * a list, so that none is lost: it misses a schema of one answer, and the model is told so.
+ * Returns the model's answer with the arguments of that function in place of its text, and without the call. Several
+ * calls become a list, so none is lost: the list misses a schema of one answer, and the model is told so.
  */
 export function readAsAnswer<T extends Said>(said: T, wanted: AnswerFunction | undefined): T {
   const inputs = said.toolCalls.filter(({ name }) => name === wanted?.name).map(({ input }) => input)

@@ -1,7 +1,7 @@
 /**
- * The shape in which the sender of a message wants its answer: a JSON schema in the metadata, and, where the answer is wanted as
- * the arguments of a function, that function. A role that a model plays answers in it, with `structuredData`; an agent of code is
- * free to look at it.
+ * The form in which the sender of a message wants its answer: a JSON schema in the metadata, and a function if the
+ * answer is wanted as its arguments. A model agent answers in that form, with `structuredData`; a code agent is free to
+ * use it.
  */
 import type { AgentMessage } from '../../mailbox/message.ts'
 import type { AnswerFunction } from '../definition/model.ts'
@@ -12,19 +12,25 @@ interface Wanted {
   answerFunction?: AnswerFunction
 }
 
-/** The metadata of a request that wants its answer in that JSON schema, as the arguments of that function if there is one. */
+/**
+ * Returns metadata for a request whose answer has to fit that JSON schema, as arguments of that function if there is
+ * one.
+ */
 export const withAnswerSchema = (schema: object, asFunction?: AnswerFunction): Wanted => ({
   answerSchema: schema,
   ...(asFunction && { answerFunction: asFunction }),
 })
 
-/** The JSON schema that the message asks for. */
+/** Returns the JSON schema that the message asks for. */
 export function answerSchemaOf({ metadata }: AgentMessage): object | undefined {
   const { answerSchema } = metadata
   return typeof answerSchema === 'object' && answerSchema !== null ? answerSchema : undefined
 }
 
-/** The function that the message wants called. A name that no provider takes is none: the schema asks for the same. */
+/**
+ * Returns the function that the message wants called. A name that no provider accepts is ignored: the schema asks for
+ * the same.
+ */
 export function answerFunctionOf({ metadata }: AgentMessage): AnswerFunction | undefined {
   const { name, description } = Object(metadata.answerFunction) as Partial<Record<keyof AnswerFunction, unknown>>
   if (typeof name !== 'string' || !TOOL_NAME.test(name) || typeof description !== 'string') return undefined

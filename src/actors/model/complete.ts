@@ -1,4 +1,4 @@
-/** One call of a model: the question as the turn gives it, the answer as its schema returns it. */
+/** Makes one call of a model: builds it from the turn's request, and reads the answer by its schema. */
 import { ModelError } from '../../errors.ts'
 import type { Completion, CompletionRequest, ModelAnswer } from '../definition/model.ts'
 import { callOf, checkCompletion } from './completion-checks.ts'
@@ -27,7 +27,7 @@ export const completionOf = <T>({ text, usage, finishReason, rehearsed }: ModelA
   rehearsed,
 })
 
-/** Nobody has offered it any. */
+/** Throws if the model calls a tool: none was offered to it. */
 function withoutTools(answer: ModelAnswer, agent: string): ModelAnswer {
   const [called] = answer.toolCalls
   if (!called) return answer

@@ -1,4 +1,4 @@
-/** What a turn may ask a model, checked field by field before anything is paid for. */
+/** Checks each field of a turn's request to a model before any tokens are paid for. */
 import { shown } from '../../errors.ts'
 import { checkObject, checkText, wrongArgument } from '../definition/checks.ts'
 import type { CompletionRequest, ModelCall, ModelMessage } from '../definition/model.ts'
@@ -9,7 +9,7 @@ const COMPLETION = ['prompt', 'messages', 'model', 'output', 'temperature', 'max
 
 const ROLES: ReadonlySet<unknown> = new Set<ModelMessage['role']>(['system', 'user', 'assistant', 'tool'])
 
-/** Throws `MessageRejectedError` for the first field that is wrong. `others`: fields that it may have beside. */
+/** Throws `MessageRejectedError` for the first wrong field. `others`: additional fields that the request may have. */
 export function checkCompletion(request: unknown, others: readonly string[] = []): void {
   checkObject(request, 'request')
   const known = [...COMPLETION, ...others]
@@ -59,7 +59,7 @@ function checkMessages(messages: unknown): void {
   }
 }
 
-/** The call that a checked request is; what it does not say the role says. */
+/** Returns the model call for a checked request; fields that it lacks come from the role. */
 export function callOf(role: RoleInfo, request: CompletionRequest<unknown>): ModelCall {
   const { prompt = '', messages = promptMessages(role, prompt), output, stream } = request
   const model = request.model ?? role.model
@@ -75,7 +75,7 @@ export function callOf(role: RoleInfo, request: CompletionRequest<unknown>): Mod
   }
 }
 
-/** A prompt is said to the model in the role that the team gives it. */
+/** Returns the messages for a prompt: the system prompt of the role, if any, then the prompt. */
 const promptMessages = ({ systemPrompt }: RoleInfo, prompt: string): ModelMessage[] => [
   ...(systemPrompt ? [{ role: 'system' as const, content: systemPrompt }] : []),
   { role: 'user', content: prompt },

@@ -1,2 +1,4 @@
-/** The metadata of a message whose words say all that its data says: a model that plays a role is not shown the same twice. */
+/**
+ * Metadata of a message whose text says everything that its data says, so a model agent is not shown the same twice.
+ */
 export const IN_WORDS = Object.freeze({ inWords: true })

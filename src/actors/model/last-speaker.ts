@@ -1,18 +1,24 @@
-/** The answer that a run ends with, where its caller wants it by a schema: a model that gives it is asked for it in that. */
+/**
+ * The answer that a run ends with, if its caller has given a schema for it: a model that gives this answer is asked for
+ * it in that schema.
+ */
 import type { AgentMessage } from '../../mailbox/message.ts'
 import { USER } from '../../mailbox/message.ts'
 import type { ModelSchema } from '../definition/tool.ts'
 
-/** The metadata of a request whose answer may be the run's, word for word. */
+/** Metadata of a request whose answer may become the run's answer, word for word. */
 export const LAST_SPEAKER = Object.freeze({ lastSpeaker: true })
 
-/** The verb of the host that checks such an answer: the run's schema is a function, and stays where the caller is. */
+/** Verb of the host that checks such an answer. The run's schema is a function, so it stays in the caller's thread. */
 export const CHECK_OUTPUT = 'run.output'
 
-/** Whether the answer to that message may be the run's. */
+/** Checks whether the answer to that message may become the run's answer. */
 export const isLast = ({ sender, metadata }: AgentMessage): boolean => sender === USER || metadata.lastSpeaker === true
 
-/** The run's schema as a thread has it. `issuesOf` asks the host what is wrong with a value; null: nothing. */
+/**
+ * Returns the run's schema for use in a thread. `issuesOf` asks the host for the issues of a value; null: there are
+ * none.
+ */
 export function outputSchema(jsonSchema: object, issuesOf: (value: unknown) => Promise<string | null>): ModelSchema {
   const json = () => jsonSchema as Record<string, unknown>
   return {

@@ -1,12 +1,12 @@
-/** What a model that plays a role is told of the role, of its team and of the message. */
+/** Writes the prompts of a model agent: about its role, its team and the message. */
 import type { AgentMessage } from '../../mailbox/message.ts'
 import { ORCHESTRATOR, USER } from '../../mailbox/message.ts'
 import type { Capability, RoleInfo } from '../definition/role.ts'
 
-/** Another agent, as a model hears of it. */
+/** Another agent, as a model is told of it. */
 export type Colleague = Pick<RoleInfo, 'name' | 'description' | 'capabilities'>
 
-/** `colleagues`: who it can turn to; empty where it can turn to nobody. */
+/** `colleagues`: agents that it can turn to; empty if there are none. */
 export function systemPromptOf(role: RoleInfo, colleagues: readonly Colleague[]): string {
   const { name, description, systemPrompt } = role
   const own = systemPrompt ?? `You are "${name}"${description ? `: ${description}` : ', an agent of a team'}.`
@@ -14,21 +14,24 @@ export function systemPromptOf(role: RoleInfo, colleagues: readonly Colleague[])
   return `${own}\n\nThe other agents of your team, by name:\n${colleagues.map(colleagueAsLine).join('\n')}`
 }
 
-/** One line about it, for somebody who may turn to it. */
+/** Describes an agent in one line, for an agent that may turn to it. */
 export function colleagueAsLine({ name, description, capabilities = [] }: Colleague): string {
   const able = capabilities.map(abilityText)
   const about = [description, able.length > 0 ? `can do: ${able.join(', ')}` : undefined].filter(Boolean)
   return about.length === 0 ? `- ${name}` : `- ${name}: ${about.join('; ')}`
 }
 
-/** A capability as a model reads it. */
+/** Describes a capability for a model. */
 export function abilityText(capability: string | Capability): string {
   if (typeof capability === 'string') return capability
   const { name, description } = capability
   return description ? `${name} (${description})` : name
 }
 
-/** A message as the model reads it. Of a task the runtime's own fields say nothing that its description does not. */
+/**
+ * Returns a message as the model reads it. The runtime's own fields of a task are left out: they add nothing to its
+ * description.
+ */
 export function userContent({ sender, type, content, structuredData, metadata }: AgentMessage): string {
   const parts = [
     sender === ORCHESTRATOR || sender === USER ? content : `${VERBS[type] ?? 'Message'} from "${sender}":\n${content}`,

@@ -1,20 +1,23 @@
 /**
- * The tools of a role as a model has them within one turn. What a tool is and where it runs, in this thread, in the host or
- * in the pool, is nothing that the loop of model and tools knows: it has names, inputs and answers alone.
+ * The tools of a role as a model has them within one turn. The loop of model and tools knows only their names, inputs
+ * and answers. It does not know where a tool runs: in this thread, in the host or in the pool.
  */
 import type { ToolSpec } from '../definition/model.ts'
 
 export interface RoleTools {
-  /** What a model is told of them. The same for all of a life: a turn that is tried again asks its model the same again. */
+  /**
+   * Descriptions of the tools for a model. They stay the same while the thread exists, so a redelivered turn asks its
+   * model the same again.
+   */
   readonly specs: readonly ToolSpec[]
-  /** Whether calls of that tool run alone among those of one answer. */
+  /** Checks whether calls of that tool run alone among the calls of one answer. */
   isSequential(name: string): boolean
-  /** Whether that one is a poll by its definition. */
+  /** Checks whether that tool is a poll by its definition. */
   polls(name: string): boolean
   /**
-   * Calls one of them; `input` is JSON as the model wrote it. Resolves to what the model is told. What it rejects with, such
-   * as `ToolInputError`, `ToolFailedError` and `ToolTimeoutError`, is told to the model too, by its message: it may try again.
- `signal` withdraws the call.
+   * Calls a tool; `input` is JSON as the model wrote it. Resolves to the text for the model. `signal` withdraws the
+   * call. If it rejects, for example with `ToolInputError`, `ToolFailedError` or `ToolTimeoutError`, the model gets the
+   * error's message, so it may try again.
    */
   call(name: string, input: string, signal: AbortSignal | undefined): Promise<string>
 }

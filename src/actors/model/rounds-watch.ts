@@ -1,17 +1,17 @@
 /**
- * Whether a model goes round in circles within one turn: rules 28 to 30 for the loop of model and tools. What is seen is what the
- * model itself has seen, its calls and their results, so a turn that is tried again comes to the same signs.
+ * Detects a model that repeats itself within one turn: rules 28 to 30 for the loop of model and tools. It looks only at
+ * what the model has seen, its calls and their results, so a redelivered turn finds the same signs.
  *
- * A round is all calls of one answer. The same calls with the same results again and again are a sign, and so are two to
- * eight rounds that come again in the same order; a tool that fails with the same words whatever it is given. A call that is
- * marked as a poll begins a new count: who waits on purpose is not stuck. Each sign is told to the model, and counted from the one
- * before, so that it has as many rounds again to do something else. A round that was not there before in the turn takes all
- * signs back.
+ * A round is all calls of one answer. The signs are: the same calls with the same results again and again; two to eight
+ * rounds that come again in the same order; a tool that fails with the same words whatever its input. A call that is
+ * marked as a poll begins a new count: a model that waits on purpose is not stuck. The model is told of each sign.
+ * Signs are counted from the one before, so the model has as many rounds again to do something else. A round that was
+ * not there before in the turn takes all signs back.
  */
 import { cycleIn, NO_SEQUENCE, type RoundBounds, withKey } from '../definition/cycles.ts'
 import { hashOf } from '../definition/hash-of.ts'
 
-/** One call of an answer, and what the model is told of it. */
+/** A call of an answer, and its result as the model gets it. */
 export interface CallMade {
   readonly name: string
   readonly input: string
@@ -20,22 +20,22 @@ export interface CallMade {
   readonly polls: boolean
 }
 
-/** How far up the ladder a sign is: those between have no name. */
+/** Level of escalation of a sign; levels between 'replan' and 'abort' have no name. */
 export type RoundsStep = 'notice' | 'replan' | 'abort' | undefined
 
 export interface RoundsSign {
   readonly step: RoundsStep
-  /** What the model did, as words after its name: with names and counts alone. */
+  /** Describes what the model did, as words after its name: with names and counts only. */
   readonly what: string
-  /** All since the last progress. */
+  /** All signs since the last progress. */
   readonly signs: readonly string[]
 }
 
-/** How often rounds may come again that are not all the same: 6 where one alone may 8 times. */
+/** Number of repetitions of a cycle of several rounds that is a sign: 6 where a single round may repeat 8 times. */
 const mostCycles = ({ maxRepeats }: RoundBounds): number => Math.max(2, Math.ceil(maxRepeats * 0.75))
-/** The same error to different inputs says less than the same to one. */
+/** Number of equal errors that is a sign. Equal errors to different inputs say less than equal errors to one input. */
 const mostErrors = ({ maxRepeats }: RoundBounds): number => 2 * maxRepeats
-/** Where the signs since the last progress are so many, the turn ends: a poll that nobody has marked may take long. */
+/** Number of signs since the last progress that ends the turn. It is high because an unmarked poll may take long. */
 export const LAST_SIGN = 8
 const MOST_SEEN = 1_000
 
@@ -52,7 +52,7 @@ export class RoundsWatch {
     this.#bounds = bounds
   }
 
-  /** The sign that this round is, if it is one. */
+  /** Returns the sign that this round is, or undefined. */
   saw(calls: readonly CallMade[]): RoundsSign | undefined {
     if (calls.length === 0) return undefined
     if (calls.some(({ polls }) => polls)) {
@@ -88,7 +88,7 @@ export class RoundsWatch {
     return this.#found(`called ${what} ${times} times in a row, and each time got the same result`, bounds.ends)
   }
 
-  /** That alone ends nothing: it may be a batch whose service is down. */
+  /** Finds equal errors. They alone never end a turn: it may be a batch whose service is down. */
   #sameError(calls: readonly CallMade[]): RoundsSign | undefined {
     const cycle = cycleIn(this.#errors, (length) =>
       length === 1 ? mostErrors(this.#bounds) : Number.POSITIVE_INFINITY,

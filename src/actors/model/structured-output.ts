@@ -1,15 +1,18 @@
-/** Answers of models as data: the JSON schema that goes with the question, and what the answer comes to. */
+/** Answers of models as data: builds the JSON schema for the request, and reads the answer by it. */
 import { ModelError } from '../../errors.ts'
 import { nestsTooDeep } from '../../mailbox/json-depth.ts'
 import { addUsage, type ModelAnswer, type ModelCall, type ModelMessage } from '../definition/model.ts'
 import { checkBySchema } from '../definition/schema.ts'
 import type { ModelSchema } from '../definition/tool.ts'
 
-/** What a model is to write, before the schema transforms it. Throws what the schema's library throws where it cannot say. */
+/**
+ * Returns the JSON schema of the model's output, before the schema transforms it. Throws the error of the schema's
+ * library if that cannot write it.
+ */
 export const jsonSchemaOf = (schema: ModelSchema): object =>
   schema['~standard'].jsonSchema.input({ target: 'draft-2020-12' })
 
-/** An answer, and what the schema makes of it. */
+/** An answer, and the value that the schema returns for it. */
 export interface Checked<T> {
   answer: ModelAnswer
   output: T
@@ -17,12 +20,12 @@ export interface Checked<T> {
 
 type Ask = (call: ModelCall) => Promise<ModelAnswer>
 
-/** What an answer comes to that misses its schema again. */
+/** Handles an answer that misses its schema for the second time. */
 type Last<T> = (answer: ModelAnswer, issues: string) => T
 
 /**
- * The answer's text as the schema returns it. An answer that misses it is told why, and the model is asked once more; what
- * both cost is added up.
+ * Returns the answer's text as the schema returns it. If the answer misses the schema, the model is told why and asked
+ * once more; the token usage of both answers is added up.
  */
 export async function checkedAnswer<T>(
   schema: ModelSchema<unknown, T>,
@@ -39,7 +42,7 @@ export async function checkedAnswer<T>(
   return { answer: both, output: 'output' in again ? again.output : last(both, again.missed.message) }
 }
 
-/** @throws ModelError: such an answer is none. */
+/** @throws ModelError: a second wrong answer counts as no answer. */
 export const noAnswerOf =
   (agent: string): Last<never> =>
   ({ model, finishReason }, issues) => {
@@ -61,7 +64,7 @@ async function read<T>(
   }
 }
 
-/** Why an answer misses its schema, for the model to read. */
+/** The reason why an answer misses its schema, for the model to read. */
 class Missed extends ModelError {}
 
 async function parsedBy<T>(schema: ModelSchema<unknown, T>, { text, finishReason }: ModelAnswer): Promise<T> {
@@ -71,20 +74,20 @@ async function parsedBy<T>(schema: ModelSchema<unknown, T>, { text, finishReason
   return checkBySchema(schema, json.value, (issues) => new Missed(issues))
 }
 
-/** The JSON of an answer: all of it, or in a code fence, or behind prose up to the end. */
+/** Returns the JSON in an answer: the whole text, the content of a code fence, or the end of the text after prose. */
 export function jsonIn(text: string): { value: unknown } | undefined {
   return parsed(text) ?? parsed(fencedIn(text)) ?? behindProse(text)
 }
 
 const FENCE = '```'
 
-/** What stands in the first code fence that is closed and says nothing, or `json`, on its first line. */
+/** Returns the content of the first code fence that is closed and has nothing, or `json`, on its first line. */
 function fencedIn(text: string): string | undefined {
   for (let from = 0; ; ) {
     const fence = text.indexOf(FENCE, from)
     const line = fence < 0 ? -1 : text.indexOf('\n', fence + FENCE.length)
     if (line < 0) return undefined
-    const last = text.lastIndexOf(FENCE, line - FENCE.length) // of several on one line only the last can open a block
+    const last = text.lastIndexOf(FENCE, line - FENCE.length) // only the last of several on a line can open a block
     const said = text
       .slice(last + FENCE.length, line)
       .trim()
@@ -105,7 +108,10 @@ function parsed(text: string | undefined): { value: unknown } | undefined {
   }
 }
 
-/** The first object or list that is one, if nothing follows it: of two answers none counts. Prose may have brackets, too. */
+/**
+ * Returns the first valid object or list if nothing follows it: of two answers neither counts. Prose may also have
+ * brackets.
+ */
 function behindProse(text: string): { value: unknown } | undefined {
   let depth = 0
   let from = 0

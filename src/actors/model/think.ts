@@ -1,7 +1,7 @@
 /**
- * The loop of model and tools: the model answers, what tools it calls are called, it is told what came of them, until it
- * answers without. Each call of the model and of a tool is a step, so a turn that is tried again comes to the same place
- * without paying twice. Sources: document 003 (rounds limit, then escalation), ReAct (Yao et al., 2023).
+ * The loop of model and tools. The model answers, its tool calls are executed, and it gets their results, until it
+ * answers without a tool call. Each call of the model and of a tool is a step, so a redelivered turn comes to the same
+ * place without paying twice. Sources: document 003 (rounds limit, then escalation), ReAct (Yao et al., 2023).
  */
 import { LivelockError, ModelError } from '../../errors.ts'
 import { wrongArgument } from '../definition/checks.ts'
@@ -24,26 +24,29 @@ import { checkedAnswer, noAnswerOf } from './structured-output.ts'
 import type { ThinkingTurn } from './thinking-turn.ts'
 import { OfferedTools } from './tool-calls.ts'
 
-/** What a model is to think about. `tools`: only these, by name. `maxRounds` of model and tools, then escalation. */
+/**
+ * Request to a model that may use tools. `tools`: names of the only tools it may use. `maxRounds`: number of rounds of
+ * model and tools before the turn escalates.
+ */
 export type Thinking<T = undefined> = CompletionRequest<T> & { tools?: string[]; maxRounds?: number }
 
-/** The answer, and what was said on the way to it: the conversation goes on from there. */
+/** The answer, and the messages on the way to it, with which the conversation continues. */
 export interface ThoughtAloud<T> {
   completion: Completion<T>
   transcript: ModelMessage[]
-  /** What of it all, from the messages of the request on, its model sees no more. */
+  /** The part of all messages, from those of the request on, that the model no longer sees. */
   left: LeftOut
 }
 
 /**
- * What the role brings to it: what it remembers beside the messages, and who inherits from it. `wordsStand`: an answer that misses
- * its schema twice is an answer without data; who asked knows what to make of its words. `answerFunction`: the answer is wanted as a
- * call of it; tools of the role are offered beside, and may be called before.
+ * Additions by the role: what it remembers besides the messages, and which agents inherit from it. `wordsStand`: an
+ * answer that misses its schema twice counts as an answer without data; the caller can use its text. `answerFunction`:
+ * the answer is wanted as a call of it. Tools of the role are offered besides, and may be called before.
  */
 export type Background = Remembered & { heirs?: Heirs; wordsStand?: boolean; answerFunction?: AnswerFunction }
 
 const MAX_ROUNDS = 12
-/** A model that calls nothing but tools that do not exist will not find out by itself. */
+/** Limit of rounds with calls of nonexistent tools only: such a model does not find its mistake by itself. */
 const MOST_LOST_ROUNDS = 3
 
 export async function thinkAloud<T>(
@@ -74,12 +77,12 @@ class Loop<T> {
   readonly #context: ThinkingContext
   readonly #passing: PassingOn
   readonly #maxRounds: number
-  /** What is said can be read along: with no tool to call and no schema to miss, it is the answer from the first word on. */
+  /** True if the answer is streamed. Without a tool to call and a schema to miss, each word belongs to the answer. */
   readonly #inPieces: boolean
-  /** What an answer comes to that misses the schema twice. */
+  /** Result for an answer that misses the schema twice. */
   readonly #missed: Parameters<typeof checkedAnswer<T>>[4]
   readonly #rounds: RoundsWatch | undefined
-  /** What was said since. */
+  /** Messages since the request. */
   readonly #said: ModelMessage[] = []
   #usage = NO_TOKENS
   #rehearsed = false
@@ -138,7 +141,8 @@ class Loop<T> {
     const { output } = this.#request
     if (!output) return this.#end(answer, undefined as T)
     const call = { ...this.#call, messages: this.#said }
-    // Where it is to call a function it has used its tools by now: what it must call is that.
+    // An answer that is to be a function call comes after the tools were used: so the model may only call that
+    // function.
     const offered = call.answerFunction ? [] : this.#tools.specs
     const again = ({ messages }: { messages: readonly ModelMessage[] }) => this.#ask([...messages], offered)
     const checked = await checkedAnswer(output, call, answer, again, this.#missed)
@@ -152,15 +156,18 @@ class Loop<T> {
     return { completion: completionOf(all, output), transcript: this.#said, left: this.#context.left }
   }
 
-  /** Somebody else has answered, or is to: what was handed off has no answer here, whatever the schema says. */
+  /**
+   * Ends with the answer of another agent. After a handoff that answer is still to come, so the text is empty and the
+   * schema does not apply.
+   */
   async #ended(last: ModelAnswer, text: string): Promise<ThoughtAloud<T>> {
     const answer: ModelAnswer = { ...last, text, toolCalls: [], finishReason: 'stop' }
     return text === '' ? this.#end(answer, undefined as T) : this.#answered(answer)
   }
 
   /**
-   * The rounds are used up: its manager is asked, once. With guidance the model has as many rounds again; who has done the
-   * task has answered it; and where nobody helps the turn refuses.
+   * Asks the manager once when the rounds are used up. With guidance the model has as many rounds again. If another
+   * agent has done the task, its answer is the answer. Without help the turn refuses.
    */
   async #escalate(guided: boolean): Promise<string | undefined> {
     const { context } = this.#turn
@@ -176,7 +183,9 @@ class Loop<T> {
     return undefined
   }
 
-  /** A sign that it goes round in circles is told to the model itself, and it has as many rounds again to do something else. */
+  /**
+   * Tells the model of a sign that it repeats itself in a loop; it then has as many rounds again to do something else.
+   */
   async #look(made: readonly CallMade[]): Promise<void> {
     const sign = this.#rounds?.saw(made)
     if (!sign) return

@@ -1,4 +1,4 @@
-/** What the verbs that ask a model need of their turn. */
+/** The part of a turn that `complete` and `think` need. */
 import type { DramatisError } from '../../errors.ts'
 import type { AgentContext } from '../definition/context/context.ts'
 import type { TaskMessageOptions } from '../definition/context/conversation.ts'
@@ -12,24 +12,24 @@ import type { RoleTools } from './role-tools.ts'
 export interface ThinkingTurn {
   readonly role: RoleInfo
   readonly context: AgentContext
-  /** The verbs that the role has as tools. */
+  /** Verbs that the role has as tools. */
   readonly verbs: readonly string[]
-  /** The role's own, beside them. */
+  /** The role's other tools. */
   readonly tools: RoleTools
-  /** When its rounds are a loop; false: nobody looks. */
+  /** Bounds above which the model's rounds count as a loop; false: rounds are not checked. */
   readonly loops: RoundBounds | false
-  /** How the role chooses what its model sees. */
+  /** Strategy by which the role chooses the messages that its model sees. */
   readonly strategy: ContextStrategy | undefined
-  /** The definition's own choice, where it has one. */
+  /** The definition's own choice of these messages, if it has one. */
   readonly buildContext: ((history: readonly ModelMessage[]) => Awaitable<ModelMessage[]>) | undefined
-  /** `delegate`, with metadata for who gets the task, and a signal that withdraws it. */
+  /** Delegates a task, with metadata for the agent that gets it, and a signal that withdraws it. */
   delegate(to: string, task: TaskInput, options: TaskMessageOptions): Promise<AgentTask>
-  /** Why no verb works any more, if none does. */
+  /** Returns the reason why verbs no longer work, or undefined if they do. */
   refusal(): DramatisError | undefined
-  /** Who there is beside the agent itself, and what they do. */
+  /** Returns the other agents, and what each does now. */
   others(): Promise<unknown>
-  /** The host is told of a sign that its model goes round in circles. */
+  /** Notifies the host of a sign that the model repeats itself in a loop. */
   loopFound(step: 'notice' | 'replan' | 'abort', signs: readonly string[]): Promise<unknown>
-  /** One call by the gateway in the host: a step. */
+  /** Makes one model call through the gateway in the host: a step. */
   ask(call: ModelCall, signal: AbortSignal | undefined): Promise<ModelAnswer>
 }

@@ -1,4 +1,4 @@
-/** The calls of tools that a model's answer asks for: verbs of the turn, and the tools of the role. */
+/** Executes the tool calls that a model's answer asks for: verbs of the turn, and tools of the role. */
 import { DramatisError, describe, TaskRefusedError } from '../../errors.ts'
 import { withdrawn, wrongArgument } from '../definition/checks.ts'
 import { inLanes } from '../definition/in-lanes.ts'
@@ -9,33 +9,37 @@ import type { CallMade } from './rounds-watch.ts'
 import type { ThinkingTurn } from './thinking-turn.ts'
 import { inputOf, type ToolOutcome, type VerbTool, verbTool } from './verb-tools.ts'
 
-/** What came of all calls of one answer. `ends`: the turn is over with this answer. */
+/** Results of all calls of one answer. `ends`: set if the turn is over with this answer. */
 export interface Performed {
   messages: ModelMessage[]
   /** The calls that were made, in the order of the answer. */
   made: CallMade[]
   ends: string | undefined
-  /** How many were of tools that there are. */
+  /** Number of calls whose tool exists. */
   known: number
 }
 
-/** Calls of one answer at a time, where the role does not say. */
+/** Number of calls of one answer that run at a time, unless the role sets it. */
 const MOST_AT_ONCE = 32
 
 /** The tools that a model is offered in one turn. */
 export class OfferedTools {
-  /** What its model is told of them now. */
+  /** Descriptions of the tools as the model gets them now. */
   specs: readonly ToolSpec[]
-  /** What it is to call with its answer. None where a tool has that name: then the answer is JSON. */
+  /**
+   * Function that the model is to call with its answer. Undefined if a tool has the same name: then the answer is JSON.
+   */
   readonly answerFunction: AnswerFunction | undefined
   readonly #turn: ThinkingTurn
   readonly #own: ReadonlySet<string>
   readonly #verbs: ReadonlyMap<string, VerbTool>
   readonly #passing: PassingOn
-  /** Its own that a model may mark as polls: those whose input has no such field anyway. */
+  /**
+   * The role's tools whose calls the model may mark as polls: those without an input field of that name of their own.
+   */
   #markable: ReadonlySet<string> = new Set()
 
-  /** `names`: these alone. `passing`: what others get of the conversation with a verb. */
+  /** `names`: offers only these tools. `passing`: the parts of the conversation that other agents get with a verb. */
   constructor(turn: ThinkingTurn, names: readonly string[] | undefined, passing: PassingOn, wanted?: AnswerFunction) {
     this.#turn = turn
     this.#passing = passing
@@ -53,9 +57,9 @@ export class OfferedTools {
   }
 
   /**
-   * Calls that stand next to each other run side by side, at most `maxParallelToolCalls` of the role at a time; one that runs
-   * alone waits for those before it, and those behind it wait for it. The results have the order of the calls. One that fails is
-   * told to the model and ends no other. `signal` withdraws all of them.
+   * Runs adjacent calls side by side, at most `maxParallelToolCalls` of the role at a time. A call that runs alone
+   * waits for the calls before it, and those after it wait for it. The results have the order of the calls. The model
+   * is told of a failed call, which ends no other call. `signal` withdraws all of them.
    */
   async perform(calls: readonly ToolCall[], signal?: AbortSignal): Promise<Performed> {
     const done: Performed = { messages: [], made: [], ends: undefined, known: 0 }
@@ -83,7 +87,7 @@ export class OfferedTools {
     return done
   }
 
-  /** From now on its model can mark each call of a tool as a poll, as it can those of verbs. */
+  /** Lets the model mark each call of a tool as a poll from now on, as it can already mark calls of verbs. */
   offerPolls(): void {
     const unmarked = this.specs.filter(({ name, inputSchema }) => this.#own.has(name) && !hasMark(inputSchema))
     this.#markable = new Set([...this.#markable, ...unmarked.map(({ name }) => name)])
@@ -125,6 +129,6 @@ export class OfferedTools {
   }
 }
 
-/** What another agent has refused is for the model to know; what it refuses itself ends the turn. */
+/** Checks whether this agent has refused, which ends the turn. The model is told of a refusal by another agent. */
 const isOwnRefusal = (error: unknown, agent: string) =>
   error instanceof TaskRefusedError && error.details.agent === agent

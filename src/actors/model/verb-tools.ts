@@ -1,6 +1,6 @@
 /**
- * Verbs of a turn as tools of a model. The host holds to the role's rights in any case; here is only what a model is told.
- * What a verb rejects with is told to the model as well, so that it can do something else.
+ * Offers verbs of a turn as tools to a model. The host enforces the role's rights in any case; this file decides only
+ * what a model is told. The model also gets the error of a verb that rejects, so it can do something else.
  */
 import { ToolInputError } from '../../errors.ts'
 import type { AgentMessage } from '../../mailbox/message.ts'
@@ -12,20 +12,23 @@ import type { PassingOn } from './context/inheritance.ts'
 import type { ThinkingTurn } from './thinking-turn.ts'
 
 /**
- * What a tool has come to: text for the model, or the end of the turn with this answer. `means`: the text without what is another
- * one each time, where there is such a thing in it.
+ * Result of a tool: text for the model, or the end of the turn with this answer. `means`: the text without the parts
+ * that differ each time, if it has any.
  */
 export type ToolOutcome = { text: string; means?: string; failed?: true } | { ends: string }
 
 export interface VerbTool {
   readonly spec: ToolSpec
-  /** It waits for the calls before it in the same answer, and those behind it wait for it: it may end the turn, or changes what they see. */
+  /**
+   * The call waits for the calls before it in the same answer, and those after it wait for it: it may end the turn, or
+   * it changes what they see.
+   */
   readonly alone: boolean
-  /** `signal` withdraws it. */
+  /** `signal` withdraws the call. */
   run(turn: ThinkingTurn, input: Input, passing: PassingOn, signal: AbortSignal | undefined): Promise<ToolOutcome>
 }
 
-/** Who there is beside the agent itself, and what they do; served by the host. */
+/** Call to the host that returns the other agents, and what each does now. */
 export const AGENT_STATUS = 'agents'
 
 type Input = Readonly<Record<string, unknown>>
@@ -168,7 +171,7 @@ const TOOLS: readonly VerbTool[] = [
     },
     ['name', 'systemPrompt'],
     async ({ context }, { name, ...type }) => {
-      const made = await context.defineAgent({ ...type, name: String(name) }) // what else is wrong the host says
+      const made = await context.defineAgent({ ...type, name: String(name) }) // the host checks all other fields
       return { text: `"${made}" is in the team now.` }
     },
     ALONE,
@@ -195,13 +198,13 @@ const TOOLS: readonly VerbTool[] = [
 
 const BY_NAME: ReadonlyMap<string, VerbTool> = new Map(TOOLS.map((each) => [each.spec.name, each]))
 
-/** The verb that a model calls by that name. */
+/** Returns the verb that a model calls by that name. */
 export const verbTool = (name: string): VerbTool | undefined => BY_NAME.get(name)
 
-/** All of them. */
+/** Names of all verbs. */
 export const VERB_NAMES: readonly string[] = [...BY_NAME.keys()]
 
-/** What a model wrote as the input of a verb; throws `ToolInputError` with what is wrong, for it to read. */
+/** Returns the input of a verb that a model wrote. Throws `ToolInputError` with the fault, for the model to read. */
 export function inputOf({ spec }: VerbTool, text: string): Input {
   const { properties, required } = spec.inputSchema as {
     properties: Record<string, { type?: string }>
@@ -249,7 +252,7 @@ function answerText({ content, structuredData }: AgentMessage): string {
   return content === '' ? shownValue(structuredData) : `${content}\n\n${JSON.stringify(structuredData)}`
 }
 
-/** Guidance is for the model; who has done the task has answered it. */
+/** Guidance is text for the model. If another agent has done the task, its answer ends the turn. */
 function outcomeOfEscalation(outcome: EscalationOutcome): ToolOutcome {
   switch (outcome.kind) {
     case 'guidance':

@@ -1,4 +1,7 @@
-/** What a thread has printed is with the host before the thread says that it is done: it may be ended after that. */
+/**
+ * Flushes the output that a thread has printed to the host. The thread calls it before it reports that it is done,
+ * because the host may terminate it after that.
+ */
 
 export async function printed(): Promise<void> {
   await Promise.all([process.stdout, process.stderr].map(flushed))

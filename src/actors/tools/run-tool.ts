@@ -1,4 +1,4 @@
-/** One call of a tool, wherever it runs: its input checked, its time limited, its output as JSON. */
+/** Runs one call of a tool, in any thread: checks its input, limits its time, and converts its output to JSON. */
 import type { Scheduler } from '../../clock.ts'
 import {
   CancelledError,
@@ -14,25 +14,25 @@ import { onAbort } from '../../on-abort.ts'
 import { checkBySchema } from '../definition/schema.ts'
 import type { ToolContext, ToolDefinition } from '../definition/tool.ts'
 
-/** Who calls, and what the call is given. */
+/** The caller's identity, and the resources of the call. */
 export interface ToolCaller extends Pick<ToolContext, 'agent' | 'runId' | 'idempotencyKey' | 'log'> {
-  /** Nobody waits for the call any more. */
+  /** Aborted when the caller no longer waits for the call. */
   readonly signal: AbortSignal
   readonly timer: Scheduler['timer']
-  /** Of the output, as a frame has it. */
+  /** Maximum size of the output in bytes, encoded as a frame. */
   readonly maxBytes: number
   progress(note: string): void
 }
 
 const LONGEST_NOTE = 2_000
-/** What a tool itself says in the words of this library stays what it is. */
+/** Errors of this library that a tool may throw itself; they are passed on unchanged. */
 const OWN = [ToolInputError, ToolFailedError, ToolTimeoutError] as const
-/** Of one call; the rest is not told. */
+/** Maximum number of progress notes per call; further notes are dropped. */
 const MOST_NOTES = 1_000
 
 /**
- * Its output as JSON; undefined where it has none. Rejects with `ToolInputError`, `ToolTimeoutError`, `ToolFailedError`, and with
- * what the signal was aborted with.
+ * Runs a tool and returns its output as JSON; undefined if it has none. Rejects with `ToolInputError`,
+ * `ToolTimeoutError`, `ToolFailedError`, or the abort reason of the signal.
  */
 export async function runTool(tool: ToolDefinition, input: unknown, caller: ToolCaller): Promise<string | undefined> {
   const { agent, runId, idempotencyKey, log, signal } = caller
@@ -41,11 +41,11 @@ export async function runTool(tool: ToolDefinition, input: unknown, caller: Tool
   let cut = (_error: DramatisError) => {}
   const cutOff = new Promise<never>((_resolve, reject) => {
     cut = (error) => {
-      reject(error) // first, so that it is this that the caller gets, whatever the tool makes of its signal
+      reject(error) // reject first: the caller gets this error, however the tool reacts to its signal
       ending.abort(error)
     }
   })
-  cutOff.catch(() => {}) // also where it had ended before
+  cutOff.catch(() => {}) // also after the tool has ended
   const timer = caller.timer(tool.timeoutMs, () => cut(tookTooLong(tool, agent)), true)
   const stop = onAbort(signal, () => cut(reasonOf(signal, tool.name, agent)))
   let notes = MOST_NOTES
@@ -85,7 +85,7 @@ async function performed(
   }
 }
 
-/** What the schema makes of the input. Rejects with `ToolInputError` for what misses it. */
+/** Returns the input as the tool's schema parses it. Rejects with `ToolInputError` if the input does not match. */
 export function checkedInput({ name, input: schema }: ToolDefinition, input: unknown, agent: string): Promise<unknown> {
   return checkBySchema(schema, input, (issues) => misses(name, agent, issues))
 }

@@ -1,4 +1,4 @@
-/** What runs in a thread for isolated tools: loads a tool, says what it is, or calls it. Bundled into one file. */
+/** Entry of a thread for isolated tools: loads a tool, then describes or calls it. Bundled into one file. */
 import { parentPort } from 'node:worker_threads'
 import * as errors from '../../errors.ts'
 import { agentRef, defineAgent } from '../definition/definition.ts'
@@ -12,12 +12,12 @@ import { runTool } from './run-tool.ts'
 import { toolIn } from './tool-module.ts'
 import type { IsolatedSpec, ToolNotice, ToolTask, ToolTaskResult } from './tool-task.ts'
 
-// What `import 'dramatis'` gives in a thread (thread-api.ts): these classes and functions, not a second copy of them.
+// `import 'dramatis'` in a thread (thread-api.ts) reads these classes and functions, so the thread has no second copy.
 Object.defineProperty(globalThis, Symbol.for('dramatis.thread'), {
   value: { ...errors, agentRef, defineAgent, defineProtocol, defineTool },
 })
 
-/** Of one call. */
+/** Maximum number of log lines per call. */
 const MOST_LINES = 10_000
 const LEFT_OUT = 'the tool has written 10,000 lines in one call; the rest is left out'
 
@@ -57,7 +57,7 @@ function specOf(tool: ToolDefinition): IsolatedSpec {
   return { ...told, readOnly, outside, outputSchema }
 }
 
-/** Who ends it ends this thread, so there is no signal and no time limit here. */
+/** Runs the tool without a signal and a time limit, because the host ends a call by terminating this thread. */
 function run(
   tool: ToolDefinition,
   { input, checkOnly = false, ...caller }: NonNullable<ToolTask['call']>,
@@ -77,7 +77,7 @@ function loggerTo(tell: (notice: ToolNotice) => void): Logger {
   const write = (level: LogLevel) => (fields: object, text: string) => {
     if (++lines > MOST_LINES) return
     if (lines === MOST_LINES) return tell({ log: 'warn', fields: '{}', text: LEFT_OUT })
-    // pino takes a text alone as well
+    // pino accepts a text alone as well
     const [data, words] = typeof fields === 'string' && text === undefined ? [{}, fields] : [fields, String(text)]
     tell({ log: level, fields: logFields(data), text: words })
   }

@@ -1,15 +1,19 @@
-/** A tool in a module: the export that a role names. */
+/** Finds a tool in a module: the export that a role names. */
 import { ConfigurationError, shown } from '../../errors.ts'
 import { type ToolDefinition, toolDefinitionOf } from '../definition/tool.ts'
 
-/** Where it is, as `ToolCode` has it. */
+/** Position of the export, as in `ToolCode`. */
 interface Place {
   readonly export: string
   readonly shown: string
   readonly option: string
 }
 
-/** The tool among what a module exports. Throws `ConfigurationError` where it is none. */
+/**
+ * Returns the tool with that name among a module's exports.
+ *
+ * @throws ConfigurationError if the export is no tool.
+ */
 export function toolIn(exports: object, { export: name, shown: module, option }: Place): ToolDefinition {
   const exported: unknown = Reflect.get(exports, name)
   const tool = toolDefinitionOf(exported)

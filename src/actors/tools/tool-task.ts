@@ -1,11 +1,11 @@
-/** What passes between the host and a thread that runs isolated tools. */
+/** Messages between the host and a thread that runs isolated tools. */
 import type { ErrorData } from '../../errors.ts'
 import type { ToolCode } from '../definition/assignment.ts'
 import type { LogLevel } from '../definition/logger.ts'
 import type { ToolSpec } from '../definition/model.ts'
 import type { ToolDefinition } from '../definition/tool.ts'
 
-/** One thing to do. Without a `call`: to say what the tool is. */
+/** A task for the thread. Without a `call` the thread only describes the tool. */
 export interface ToolTask {
   code: ToolCode
   call?: {
@@ -13,25 +13,25 @@ export interface ToolTask {
     runId: string
     idempotencyKey: string
     input: unknown
-    /** Of its output. */
+    /** Maximum size of the output in bytes, encoded as a frame. */
     maxBytes: number
-    /** Its input is checked, and that is all. */
+    /** True: check the input only, do not run the tool. */
     checkOnly?: boolean
   }
 }
 
-/** What the host is told of a tool. */
+/** Description of a tool for the host. */
 export type IsolatedSpec = ToolSpec &
   Pick<
     ToolDefinition,
     'timeoutMs' | 'sequential' | 'polling' | 'approval' | 'idempotent' | 'readOnly' | 'outside' | 'outputSchema'
   >
 
-/** What it came to. `importing`: the module threw while it was imported. */
+/** Result of a task. `importing`: the import of the module threw. */
 export type ToolTaskResult =
   | { ok: true; tool: IsolatedSpec }
   | { ok: true; output: string | undefined }
   | { ok: false; error: ErrorData; importing?: true }
 
-/** What the thread posts while it is under way, before `{ done: ToolTaskResult }`. The fields of a line are JSON. */
+/** Posted by the thread during a task, before `{ done: ToolTaskResult }`. The fields of a log line are JSON. */
 export type ToolNotice = { progress: string } | { log: LogLevel; fields: string; text: string }

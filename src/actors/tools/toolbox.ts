@@ -1,4 +1,4 @@
-/** The tools of one agent, as its thread has them: by name, with what a model is told of each, and where each runs. */
+/** The tools of one agent in its thread: by name, with the description for a model and the place where each runs. */
 import { ConfigurationError } from '../../errors.ts'
 import { nearest } from '../../nearest.ts'
 import type { AssignedTools } from '../definition/assignment.ts'
@@ -6,13 +6,13 @@ import type { ToolSpec } from '../definition/model.ts'
 import type { ToolDefinition } from '../definition/tool.ts'
 import { VERB_NAMES } from '../model/verb-tools.ts'
 
-/** A tool from a module, loaded into this thread. `option`: where it stands in the team's options. */
+/** A tool from a module, loaded into this thread. `option` is its path in the team's options. */
 export interface LoadedTool {
   readonly tool: ToolDefinition
   readonly option: string
 }
 
-/** `definition`: it runs in this thread; without, the host runs it. */
+/** A tool of the agent. With a `definition` it runs in this thread, otherwise in the host. */
 interface Entry {
   readonly spec: ToolSpec
   readonly sequential: boolean
@@ -22,12 +22,16 @@ interface Entry {
 }
 
 export class Toolbox {
-  /** Whether the rehearsal model may answer in this team. */
+  /** True if the rehearsal model may answer in this team. */
   readonly rehearsed: boolean
   readonly #entries = new Map<string, Entry>()
   readonly #skills: readonly string[]
 
-  /** Throws `ConfigurationError` for two tools of one name, and for a name that is nearly that of one. */
+  /**
+   * Builds the toolbox.
+   *
+   * @throws ConfigurationError if two tools have the same name, or a name is nearly that of a tool.
+   */
   constructor({ host, names, rehearsed = false }: AssignedTools, loaded: readonly LoadedTool[] = []) {
     this.rehearsed = rehearsed
     for (const { option, sequential, polling, ...spec } of host)
@@ -45,32 +49,36 @@ export class Toolbox {
     this.#entries.set(name, entry)
   }
 
-  /** What a model is told of them, in the order in which they were given: those of the host first. */
+  /** Descriptions of the tools for a model, in the given order, host tools first. */
   get specs(): ToolSpec[] {
     return Array.from(this.#entries.values(), ({ spec }) => spec)
   }
 
-  /** Whether its calls are polls. */
+  /** Checks whether calls of that tool are polls. */
   polls(name: string): boolean {
     return this.#entries.get(name)?.polling ?? false
   }
 
-  /** What tasks may name to be routed to its agent: its tools, and skills that it alone knows of. */
+  /** Names by which tasks can be routed to the agent: its tools, and skills, which are no tools. */
   get names(): string[] {
     return [...this.#entries.keys(), ...this.#skills]
   }
 
-  /** The names of those in modules that are not `readOnly`. */
+  /** Names of the tools from modules that are not `readOnly`. */
   get harmful(): string[] {
     return [...this.#entries].filter(([, { definition }]) => definition?.readOnly === false).map(([name]) => name)
   }
 
-  /** Whether calls of that tool run alone among those of one answer. */
+  /** Checks whether a call of that tool runs alone among the calls of one answer. */
   isSequential(name: string): boolean {
     return this.#entries.get(name)?.sequential ?? false
   }
 
-  /** Where that tool runs: its definition, or null where the host does. Throws `ConfigurationError` for a name that none has. */
+  /**
+   * Returns the definition of a tool, or null if the host runs it.
+   *
+   * @throws ConfigurationError if the agent has no tool of that name.
+   */
   find(name: string, agent: string): ToolDefinition | null {
     const entry = this.#entries.get(name)
     if (entry) return entry.definition ?? null
@@ -78,7 +86,11 @@ export class Toolbox {
   }
 }
 
-/** Throws where another tool of the same agent, at `before`, has that name, or a verb. */
+/**
+ * Checks that no verb and no other tool of the agent (at `before`) has that name.
+ *
+ * @throws ConfigurationError if the name is taken.
+ */
 export function checkUnique(name: string, option: string, before: string | undefined): void {
   const taken = VERB_NAMES.includes(name) ? 'a verb of the runtime has it' : before && `the tool at ${before} has it`
   if (!taken) return
@@ -89,8 +101,10 @@ export function checkUnique(name: string, option: string, before: string | undef
 }
 
 /**
- * Names among `tools` that are no verb and that no tool has: skills, which tasks are routed by and no model is offered. Throws
- * for one that is nearly the name of a verb or a tool: it is mistyped.
+ * Returns the names that belong to no verb and no tool. They are skills: tasks are routed by them, models are not
+ * offered them.
+ *
+ * @throws ConfigurationError if a name is nearly that of a verb or a tool, since it is probably mistyped.
  */
 export function skillsAmong(names: AssignedTools['names'], known: Iterable<string>): string[] {
   const taken = [...known, ...VERB_NAMES]

@@ -1,14 +1,20 @@
-/** Tells what a thread opens, and what is done with, by Node's async hooks; but for promises, of which a hook would cost each message. */
+/**
+ * Reports to OwnWork which resources a thread opens and closes, by Node's async hooks. Promises are excluded, because a
+ * hook for them would slow down each message.
+ */
 import asyncHooks, { type AsyncHook } from 'node:async_hooks'
 import { types } from 'node:util'
 import { type Scheduler, systemClock } from '../../clock.ts'
 import { OwnWork } from './own-work.ts'
 
 const { createHook, executionAsyncId } = asyncHooks
-/** What Node calls its own resources. Other runtimes have no such list. */
+/** Names of Node's own resource types. Other runtimes have no such list. */
 const PROVIDERS: object = asyncHooks.asyncWrapProviders ?? {}
 
-/** Open as long as somebody keeps them, whether anything comes of it or not; or a layer above what is counted itself. */
+/**
+ * Resource types that do not count as work. They stay open as long as code keeps them, whether anything follows or not,
+ * or they are a layer above a resource that already counts.
+ */
 const KEPT: ReadonlySet<string> = new Set([
   'BLOBREADER',
   'DIRHANDLE',
@@ -25,19 +31,22 @@ const KEPT: ReadonlySet<string> = new Set([
   'TLSWRAP',
 ])
 const CONNECTIONS: ReadonlySet<string> = new Set(['PIPEWRAP', 'TCPWRAP'])
-/** Of what is no resource of Node's own only these call back; the others are contexts that libraries keep, and ticks. */
+/**
+ * Checks whether a resource type counts as work. Outside of Node's own types only timeouts and immediates call back;
+ * the others are contexts kept by libraries, and ticks.
+ */
 const isWork = (type: string): boolean =>
   type === 'Timeout' || type === 'Immediate' || (type in PROVIDERS && !KEPT.has(type))
 
-/** What begins work of which the hooks say nothing but that there is a promise: functions of these globals. */
+/** Global functions whose work the hooks show only as a promise. */
 const PROMISING: Readonly<Record<string, readonly string[]>> = {
   Atomics: ['waitAsync'],
   WebAssembly: ['compile', 'compileStreaming', 'instantiate', 'instantiateStreaming'],
 }
 
-/** From now on all that is opened in this thread is followed. undefined: this runtime does not tell. */
+/** Starts to track all resources opened in this thread. Returns undefined if the runtime does not report them. */
 export function followOwnWork(): OwnWork | undefined {
-  if ('bun' in process.versions) return undefined // its hooks call nobody, and it warns of that
+  if ('bun' in process.versions) return undefined // Bun's hooks are never called, and Bun prints a warning about it
   const work = new OwnWork()
   let heard = 0
   const hook = createHook({
@@ -59,7 +68,7 @@ export function followOwnWork(): OwnWork | undefined {
   return work
 }
 
-/** A scheduler whose timers are the runtime's own: no turn waits for those. */
+/** Returns a scheduler whose timers belong to the runtime, so that no turn counts as waiting for them. */
 export const unseenBy = (work: OwnWork): Scheduler => ({
   ...systemClock,
   sleep: (ms, signal) => work.unseen(() => systemClock.sleep(ms, signal)),
@@ -69,9 +78,12 @@ export const unseenBy = (work: OwnWork): Scheduler => ({
 })
 
 /**
- * With a hook Node follows each promise, too, and all of them get slower by as much as a message takes. Newer ones can be told
- * not to. Node 20 begins with promises at the end of `enable`, and ends with them where `disable` finds that no hook was left:
- * so this one is enabled while another, the last, is being disabled. Its code does not change any more.
+ * Enables the hook without promise tracking. With a hook Node also tracks each promise, which slows all of them by
+ * about the time that one message takes.
+ *
+ * Newer Node versions have an option against that. Node 20 starts promise tracking at the end of `enable`, and stops it
+ * when `disable` finds no hook left. So this hook is enabled while another one, the last, is being disabled. The code
+ * of Node 20 does not change any more.
  */
 function enableWithoutPromises(hook: AsyncHook): void {
   const own = (of: AsyncHook, name: string) =>
@@ -103,7 +115,7 @@ function followPromises(work: OwnWork, of: object, name: string): void {
   const followed = function (this: unknown, ...args: unknown[]): unknown {
     const result: unknown = Reflect.apply(begins, this, args)
     const isBoxed = typeof result === 'object' && result !== null && 'value' in result
-    const promise = isBoxed ? result.value : result // `waitAsync` gives an object
+    const promise = isBoxed ? result.value : result // `waitAsync` returns an object that holds the promise
     if (types.isPromise(promise)) {
       const end = work.begin(executionAsyncId())
       promise.then(end, end)

@@ -1,17 +1,20 @@
 /**
- * What a thread holds outside of its heap (buffers, typed arrays, memories of WebAssembly), told to the host by a shared word: when a
- * bell is answered, and at the end of a slice, but not more often than every 100 ms. There is no timer here: the host rings.
+ * Reports the memory that a thread holds outside of its heap (buffers, typed arrays, WebAssembly memories) to the host.
+ * The value is in a shared word, updated after a wake-up and at the end of a slice, at most every 100 ms. The thread
+ * needs no timer, because the host wakes it.
  */
 import { EXTERNAL_KIB } from '../../mailbox/window.ts'
 
 const EVERY_MS = 100
-/** After a collection, as many times as long as it took, but no longer than that. */
+/**
+ * Pause after a garbage collection, as a multiple of the collection's duration. LONGEST_PAUSE_MS is its upper limit.
+ */
 const PAUSE_PER_COLLECTION = 10
 const LONGEST_PAUSE_MS = 1_000
 
-/** The memory of a thread, as it can be asked. */
+/** Memory functions of one thread. */
 export interface Memories {
-  /** Bytes outside of the heap, with what is garbage but not collected yet. */
+  /** Returns the bytes outside of the heap, including garbage that is not collected yet. */
   external(): number
   collect(): void
 }
@@ -30,7 +33,10 @@ export class ExternalMemory {
     this.#now = now
   }
 
-  /** More than the limit is told only when a collection has not helped: garbage is nobody's fault. */
+  /**
+   * Updates the shared word. A value above the limit is reported only if a garbage collection has not lowered it,
+   * because garbage alone must not count against the agent.
+   */
   sample(): void {
     const now = this.#now()
     if (now < this.#next) return
@@ -48,20 +54,21 @@ export class ExternalMemory {
 }
 
 let collectGarbage: (() => void) | undefined
-const v8 = () => process.getBuiltinModule('node:v8') // few threads need it, and each would load it as it boots
+// Loaded on demand: few threads need it, and each would load it while it boots.
+const v8 = () => process.getBuiltinModule('node:v8')
 
-/** Of the thread that asks. */
+/** Memory functions of the current thread. */
 export const threadMemories: Memories = {
   external: () => v8().getHeapStatistics().external_memory,
   collect() {
     collectGarbage ??= collector()
-    // The buffers that the first has found are counted as freed by the second.
+    // The second call counts the buffers that the first call has found as freed.
     collectGarbage()
     collectGarbage()
   },
 }
 
-/** The flag is the process's own, so it does not stay. */
+/** Returns V8's gc function. The flag is valid for the whole process, so it is removed again. */
 function collector(): () => void {
   v8().setFlagsFromString('--expose-gc')
   const collect = process.getBuiltinModule('node:vm').runInNewContext('gc') as () => void

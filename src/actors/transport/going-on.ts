@@ -1,46 +1,51 @@
 /**
- * What turns would do by themselves, a signal of their own having ended a wait or a step being about to begin, when their
- * permits were taken while they waited: it is held until they have one again. The host is asked once for each, and its answer
- * comes by the replies, with the permit, and when no other turn of the run is at work here.
+ * Holds actions of turns whose permits were taken while they waited, until those turns have a permit again. Such an
+ * action follows when the turn's own signal ends a wait, or when a step is about to begin.
+ *
+ * The host is asked once per turn. Its answer (GO_ON) arrives among the replies together with the permit, when no other
+ * turn of the run executes in this thread.
  */
-/** What it needs to know of a turn. */
+/** Fields that identify a turn and its slot. */
 interface OpenTurn {
   readonly turn: number
   readonly run: number
   readonly slot: number
 }
 
-/** What it needs of the loop. */
+/** The parts of the loop that are needed here. */
 interface Place {
-  /** False: the turn's permit was taken. */
+  /** Marks the turn as executing. Returns false if its permit was taken. */
   unpark(turn: OpenTurn): boolean
-  /** No other turn of its run is at work in the thread. */
+  /** Checks that no other turn of the same run executes in the thread. */
   isAlone(turn: OpenTurn): boolean
-  /** Writes WANTS_PERMIT. */
+  /** Writes a WANTS_PERMIT frame. */
   ask(turn: Pick<OpenTurn, 'turn' | 'run'>): void
 }
 
 export class GoingOn {
   readonly #place: Place
-  /** By turn. */
+  /** Held actions by turn. */
   readonly #held = new Map<number, (() => void)[]>()
 
   constructor(place: Place) {
     this.#place = place
   }
 
-  /** Whether any turn is held. */
+  /** True if the actions of any turn are held. */
   get any(): boolean {
     return this.#held.size > 0
   }
 
-  /** Calls `action`: now, or when the turn may go on. */
+  /** Calls `action` now, or as soon as the turn may continue. */
   with(turn: OpenTurn, action: () => void): void {
     if (this.#place.unpark(turn) && this.#place.isAlone(turn)) action()
     else this.#hold(turn, action)
   }
 
-  /** Before work of the turn's own: undefined where it has a permit, else what settles when it has one again. */
+  /**
+   * Requests a permit before the turn begins own work. Returns undefined if the turn has one, otherwise a promise that
+   * resolves when it has one again.
+   */
   permit(turn: OpenTurn): Promise<void> | undefined {
     if (this.#place.unpark(turn)) return undefined
     return new Promise((resolve) => this.#hold(turn, resolve))
@@ -55,7 +60,7 @@ export class GoingOn {
     }
   }
 
-  /** That turn may go on, or has ended. */
+  /** Runs the held actions of a turn that may continue or has ended. */
   letGo(turn: number): void {
     const held = this.#held.get(turn)
     if (!held) return
@@ -63,7 +68,10 @@ export class GoingOn {
     for (const action of held) action()
   }
 
-  /** A turn has ended without a permit: messages that were handed over with it wait for the next one. GO_ON has `turn` 0. */
+  /**
+   * Asks for a permit after a turn ended without one, because messages handed over with it wait. The GO_ON has `turn`
+   * 0.
+   */
   nextMessage(run: number): void {
     this.#place.ask({ run, turn: 0 })
   }

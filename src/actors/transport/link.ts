@@ -1,9 +1,9 @@
 /**
  * The thread's end of the transport: writes frames, takes frames, sleeps and wakes.
  *
- * Each frame is published at once, so that a death loses nothing; the bell waits for company: it rings for the first
- * frame of a slice, for every 512th, for whoever waits for an answer, and at the slice's end. The end of a turn that
- * nobody waits for is no reason to ring before that.
+ * Each frame is published at once, so that nothing is lost if the thread dies. Wake-ups of the host are batched. The
+ * host is woken for the first frame of a slice, for every 512th, and at the end of the slice. A frame whose writer
+ * waits for an answer wakes it at once. The end of a turn that nobody waits for does not wake it earlier.
  */
 import type { Scheduler } from '../../clock.ts'
 import { copyFrame, FRAGMENT, kindOf, lengthOf, priorityOf } from '../../mailbox/frame.ts'
@@ -24,29 +24,32 @@ import {
 import type { Memories } from './external-memory.ts'
 import type { OwnWork } from './own-work.ts'
 
-/** How a thread reaches its host: one bell each way, and time. */
+/** Connects a thread to its host: one wake-up signal in each direction, and time. */
 export interface ThreadPort {
   ring(): void
   onRing(listener: () => void): void
   readonly scheduler: Scheduler
-  /** Of a thread that has a heap of its own. */
+  /** Present if the thread has a heap of its own. */
   readonly memories?: Memories
-  /** What its turns have open. Of a thread that has an event loop of its own. */
+  /** Tracks the resources that turns have open. Present if the thread has an event loop of its own. */
   readonly work?: OwnWork | undefined
 }
 
 const FRAMES_A_RING = 512 // waking a thread costs as much as writing some dozens of frames
 
-/** When the host is to look at a frame: at once; at once if it is the first of a slice; or when its writer calls `flush`. */
+/**
+ * Time at which the host is woken for a frame: `now`, `soon` (now if it is the first of a slice), or `later` (at
+ * `flush`).
+ */
 export type Urgency = 'now' | 'soon' | 'later'
 
-/** A frame that was taken: its memory is its own or the ring's, until `done`. */
+/** A taken frame. Its memory is its own, or the ring's until `done` is called. */
 export interface Taken {
   memory: Memory
   at: number
 }
 
-/** Where something is to be taken to. */
+/** Initial value of a `Taken` object. */
 export const NOTHING_TAKEN: Readonly<Taken> = { memory: allocate(0), at: 0 }
 
 export class Link {
@@ -57,9 +60,9 @@ export class Link {
   readonly #writer: FrameWriter
   readonly #joiners = { plain: new FrameJoiner(), replies: new FrameJoiner() }
   #blocked: { memory: Memory; bytes: number }[] = []
-  /** In this slice the bell was rung. */
+  /** True if the host was woken in this slice. */
   #rung = false
-  /** Written since then. */
+  /** Frames written since the last wake-up. */
   #unrung = 0
   #unrungBytes = 0
   #closed = false
@@ -75,7 +78,10 @@ export class Link {
     this.#writer = new FrameWriter(window.outbox)
   }
 
-  /** A life that was fenced off writes nothing any more. In-process lives need it; a real thread is simply gone. */
+  /**
+   * Closes the link of a fenced agent, so that it writes nothing more. Only in-process agents need it, because a worker
+   * thread that is terminated cannot write.
+   */
   close(): void {
     this.#closed = true
   }
@@ -86,31 +92,36 @@ export class Link {
 
   // ---- out
 
-  /** The outbox's memory, for `reserve`. */
+  /** Memory of the outbox ring, in which `reserve` finds a place. */
   get memory(): Memory {
     return this.#window.outbox.memory
   }
 
-  /** Where a frame of `bytes` can be written now, or -1: then encode it apart and `post` it. */
+  /**
+   * Returns the offset at which a frame of `bytes` can be written now. Returns -1 if it cannot: then the frame must be
+   * encoded separately and passed to `post`.
+   */
   reserve(bytes: number): number {
     if (this.#closed || this.#blocked.length > 0 || bytes > inlineLimit(this.#window.outbox)) return -1
     return this.#window.outbox.reserve(bytes)
   }
 
-  /** The frame at the reserved place is complete. */
+  /** Publishes the frame that was written at the reserved offset. */
   commit(bytes: number, urgency: Urgency): void {
     this.#window.outbox.advance(bytes)
     this.#window.outbox.publish()
     this.#bell(bytes, urgency)
   }
 
-  /** Writes a frame that was encoded apart, and for which `reserve` has found room. */
+  /**
+   * Copies a separately encoded frame into the ring. The caller must have checked with `reserve` that there is room.
+   */
   put(frame: Memory, bytes: number, urgency: Urgency): void {
     copyFrame(frame, 0, this.memory, this.reserve(bytes), bytes)
     this.commit(bytes, urgency)
   }
 
-  /** Writes a frame that was encoded apart, behind what waits for room already. */
+  /** Queues a separately encoded frame behind the frames that already wait for room. */
   post(memory: Memory, bytes: number): void {
     if (this.#closed) return
     this.#blocked.push({ memory, bytes })
@@ -123,7 +134,7 @@ export class Link {
       const whole = this.#writer.write(memory.u8, 0, bytes)
       this.#window.outbox.publish()
       if (!whole) {
-        // Announce, then look again: the host may have made room in between.
+        // Set the flag first, then look again: the host may have freed room in between.
         Atomics.store(this.#window.words, OUT_BLOCKED, 1)
         this.wakeHost()
         if (this.#window.outbox.free() < this.#window.outbox.capacity >> 1) return
@@ -149,7 +160,7 @@ export class Link {
     this.wakeHost()
   }
 
-  /** The end of a slice. */
+  /** Ends a slice: wakes the host if frames were written since the last wake-up. */
   flush(): void {
     if (this.#unrung > 0) this.#announce()
     this.#rung = false
@@ -162,7 +173,10 @@ export class Link {
       this.#port.ring()
   }
 
-  /** Claims room in a mailbox. The claim is noted, so that the host can give it back if this thread dies before it used it. */
+  /**
+   * Claims room in a mailbox. The claim is recorded, so that the host can return it if this thread dies before using
+   * it.
+   */
   claim(recipient: number, bytes: number, turn: number, step: number): boolean {
     if (this.#closed) return false
     const note = this.#claim
@@ -172,20 +186,20 @@ export class Link {
     return this.team.claim(recipient, bytes, note)
   }
 
-  /** The claim was used: its frame is published. */
+  /** Clears the recorded claim: its frame is published. */
   claimed(): void {
     this.#claim[0] = 0
   }
 
   // ---- in
 
-  /** Room in the outbox again? A bell was answered. */
+  /** Handles a wake-up from the host: writes the waiting frames if the outbox has room again. */
   woken(): void {
     Atomics.add(this.#window.words, BEAT, 1)
     if (this.#blocked.length > 0) this.#unblock()
   }
 
-  /** The next message: the highest priority above 0, then priority 0 in order, then the rest. */
+  /** Takes the next message: the highest priority above 0 first, then priority 0 in order, then priorities below 0. */
   takeMessage(into: Taken): boolean {
     const { ranked, plain } = this.#window
     const urgent = ranked.best(this.#better)
@@ -231,7 +245,10 @@ export class Link {
     }
   }
 
-  /** What stands at the taken place has been read; in the ring it makes room, and the host may take it as begun. */
+  /**
+   * Releases a frame that has been read. If it is in the ring, this frees its space, and the host may treat it as
+   * begun.
+   */
   done(lane: 'plain' | 'replies', taken: Taken): void {
     const ring = this.#window[lane]
     if (taken.memory !== ring.memory) return
@@ -240,7 +257,7 @@ export class Link {
     this.#madeRoom(ring)
   }
 
-  /** The host waits for room: half of a ring is worth a bell. */
+  /** Wakes the host if it waits for room, once at least half of the ring is free. */
   #madeRoom(ring: Ring): void {
     const { words } = this.#window
     if (Atomics.load(words, ROOM_WANTED) === 0 || ring.used() > ring.capacity >> 1) return
@@ -249,7 +266,7 @@ export class Link {
 
   // ---- sleep
 
-  /** Announces sleep, then looks again. False: something came in between, go on. */
+  /** Announces sleep, then looks again. Returns false if something arrived in between; then the loop must continue. */
   sleep(forReplies: boolean): boolean {
     const { words, ranked, plain, replies } = this.#window
     Atomics.store(words, ASLEEP, forReplies ? 2 : 1)
@@ -260,7 +277,7 @@ export class Link {
     return true
   }
 
-  /** Whether it is of use to anybody that a turn parks. */
+  /** Checks whether the host needs permits. If not, parking a turn has no use. */
   get permitsWanted(): boolean {
     return Atomics.load(this.team.words, PERMITS_WANTED) === 1
   }

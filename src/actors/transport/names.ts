@@ -1,25 +1,26 @@
 /**
- * The names of agents as one thread knows them. Frames have indices alone. A name of the team keeps its index for ever;
- * an agent of one run has it as long as the run, and is known by name in that run alone.
+ * Agent names known to one thread. Frames carry indices only. A team agent keeps its index permanently. An agent of a
+ * single run has its index until the run ends, and is known by name in that run only.
  */
 import type { RunView } from './run-views.ts'
 
 export class Names {
   readonly #ofTeam: string[]
   readonly #indices: Map<string, number>
-  /** By index, of agents of one run: the one that had it last. */
+  /** Names of agents of a single run, by index. Each entry is the last agent that had the index. */
   readonly #ofRuns: string[] = []
-  /** What was learned after the start: messages to them may still be under way by name. */
+  /** Names learned after the start. Messages addressed to them by name may still be in transit. */
   readonly #late = new Set<string>()
 
   constructor(names: readonly string[]) {
     this.#ofTeam = [...names]
-    // The runtime's own names take no room in a mailbox: what is sent to them is the host's to judge. '': of one run.
+    // Names that start with "$" belong to the runtime and have no mailbox: the host decides about messages to them. An
+    // empty name stands for an agent of a single run.
     const agents = [...names.entries()].filter(([, name]) => name !== '' && !name.startsWith('$'))
     this.#indices = new Map(agents.map(([index, name]) => [name, index]))
   }
 
-  /** Whether the index is the same agent's for ever, and known. */
+  /** Checks whether the index belongs permanently to one agent whose name is known. */
   isKnown(index: number): boolean {
     return (this.#ofTeam[index] ?? '') !== ''
   }
@@ -36,7 +37,7 @@ export class Names {
     return this.#late.size > 0 && this.#late.has(name)
   }
 
-  /** Somebody has come; to a run, where there is one. */
+  /** Adds an agent that has joined: to a run if one is given, otherwise to the team. */
   learn(name: string, index: number, run: RunView | undefined): void {
     this.#late.add(name)
     if (run) {

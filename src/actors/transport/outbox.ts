@@ -1,4 +1,4 @@
-/** Writes this agent's frames: into the shared window where there is room, else apart and in order behind it. */
+/** Writes this agent's frames into the shared ring. Without room they wait, in order, in memory of their own. */
 import { BLANK, type FrameFields, setTimes } from '../../mailbox/frame.ts'
 import { frameBytes, writeFrame } from '../../mailbox/frame-body.ts'
 import { type FrameId, IdSource, writeId } from '../../mailbox/frame-id.ts'
@@ -8,7 +8,7 @@ import type { Link, Urgency } from './link.ts'
 
 export class Outbox {
   readonly link: Link
-  /** The frame that is about to be written: one object for all, since a frame is written before the next is begun. */
+  /** Fields of the next frame. One object serves all frames, because each is written before the next one begins. */
   readonly fields: FrameFields
   readonly maxMessageBytes: number
   readonly #ids: IdSource
@@ -24,7 +24,7 @@ export class Outbox {
     this.fields = { ...BLANK, sender: me }
   }
 
-  /** Resets the fields for a frame of that kind. What is not set is absent. */
+  /** Resets the fields for a frame of that kind. Fields that are not set are absent from the frame. */
   begin(kind: number, run: number, turn: number, step: number, content: string, data: string | undefined): FrameFields {
     const { fields } = this
     fields.kind = kind
@@ -49,20 +49,24 @@ export class Outbox {
     return fields
   }
 
-  /** Bytes of the frame that the fields describe. */
+  /** Returns the size in bytes of the frame that the fields describe. */
   size(): number {
     const { content, data, metadata, threadId, name } = this.fields
     return frameBytes(content, data, metadata, threadId, name)
   }
 
-  /** Its bytes; throws if they are more than one message may have. */
+  /**
+   * Returns the size in bytes of the frame.
+   *
+   * @throws an error if the frame is larger than one message may be (maxMessageBytes).
+   */
   checkedSize(): number {
     const bytes = this.size()
     if (bytes > this.maxMessageBytes) throw tooLarge(bytes, this.maxMessageBytes)
     return bytes
   }
 
-  /** Writes the frame: into the window if there is room, else behind what waits for some. */
+  /** Writes the frame into the ring if there is room, otherwise queues it behind the frames that wait for room. */
   write(bytes: number, urgency: Urgency): void {
     const at = this.link.reserve(bytes)
     if (at < 0) return this.link.post(this.encode(bytes), bytes)
@@ -96,7 +100,7 @@ export class Outbox {
     return time
   }
 
-  /** The frame on memory of its own. */
+  /** Encodes the frame into memory of its own. */
   encode(bytes: number): Memory {
     const memory = allocate(bytes)
     this.#encodeAt(memory, 0)
@@ -109,7 +113,10 @@ export class Outbox {
     this.#ids.write(memory.i32, at, now)
   }
 
-  /** The commit of a turn, and the time of it. Its id is the request's, so that the response's id follows from it. */
+  /**
+   * Writes the commit of a turn and returns its time. The frame has the id of the request, because the response's id is
+   * derived from it.
+   */
   writeEnd(bytes: number, id: FrameId, started: number): number {
     const at = this.link.reserve(bytes)
     const memory = at < 0 ? allocate(bytes) : this.link.memory

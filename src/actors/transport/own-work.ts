@@ -1,36 +1,37 @@
 /**
- * What the turns of a thread have opened that may call back: timers, sockets, jobs of the thread pool and the like. A turn that
- * has such does not only wait for others, whether it keeps the thread alive or not; what an earlier turn or the module has left
- * open is no work of a later one. It is told of each by Node's async hooks (async-hook.ts).
+ * Tracks resources opened by turns of a thread that may call back: timers, sockets, thread pool jobs and the like. A
+ * turn with such work does not only wait for others, whether or not the work keeps the thread alive. Work left open by
+ * an earlier turn or by the module does not count for later turns. Node's async hooks report each resource
+ * (async-hook.ts).
  *
- * Whose it is: what is opened within a callback belongs to whom that callback's resource belongs, and so does what the promises
- * open that it settles. Of what begins with a message, or with an answer that a turn has got, nobody can tell turns of one
- * thread apart that are open at once: that belongs to all of them.
+ * Ownership: a resource opened within a callback belongs to the owner of that callback's resource. So does everything
+ * opened by promises that the callback settles. Work that begins with a message or an answer cannot be attributed to
+ * one of several open turns. Therefore it belongs to all turns that are open in the thread.
  */
 
-/** What it needs of a turn. */
+/** The field of a turn that is needed here. */
 interface OpenTurn {
   readonly ended: boolean
 }
 
-/** By whose doing something was opened, and how much of it is open. */
+/** The turns that opened a group of resources, and the number of them that are open. */
 interface Origin {
   turns: readonly OpenTurn[]
   open: number
 }
 
-/** One thing that was opened. */
+/** An opened resource. */
 interface Opened {
   readonly origin: Origin
-  /** Somebody may wait for it. Others only lead to what is opened next. */
+  /** True if a turn may wait for it. Other resources only lead to what is opened next. */
   readonly isWork: boolean
   readonly connection: Connection | undefined
 }
 
-/** One that may be kept for later turns: who writes to it waits for what comes back. */
+/** A connection that may be kept for later turns. A turn that writes to it waits for the response. */
 interface Connection {
   readonly handle: Stream
-  /** What had been written when no turn was open, or when something came last. */
+  /** Bytes written up to the last moment at which no turn was open, or data arrived. */
   writtenBefore: number
   readBefore: number
   hears: boolean
@@ -46,48 +47,56 @@ const NO_TURNS: readonly OpenTurn[] = []
 export class OwnWork {
   readonly #opened = new Map<number, Opened>()
   readonly #connections = new Set<Connection>()
-  /** Those with something open. */
+  /** The origins that have open work. */
   readonly #live = new Set<Origin>()
   #turns: readonly OpenTurn[] = NO_TURNS
   #onEnd: (() => void) | undefined
-  /** Of those turns that are open now. */
+  /** Origin for the turns that are open now. */
   #current: Origin = { turns: NO_TURNS, open: 0 }
-  /** Whose callback ran last: the promises that it has settled go on behind it. undefined: whoever has a turn open. */
+  /** Origin of the callback that ran last; the promises it settled continue after it. undefined: all open turns. */
   #behind: Origin | undefined
-  /** The runtime opens something for itself. */
+  /** True while the runtime opens a resource for itself. */
   #isUnseen = false
 
-  /** `turns`: those that are open, at each moment. `onEnd`: the last thing that somebody had open is done with. */
+  /**
+   * Sets `turns`, a list of the open turns that the caller keeps up to date. `onEnd` is called when the last open work
+   * of an origin is done.
+   */
   follow(turns: readonly OpenTurn[], onEnd: () => void): void {
     this.#turns = turns
     this.#onEnd = onEnd
   }
 
-  /** Whether the turn, or somebody with it, has something open that may call back. */
+  /** Checks whether the turn, alone or together with others, has open work that may call back. */
   isBusy(turn: OpenTurn): boolean {
     for (const origin of this.#live) {
       if (origin.turns.includes(turn)) return true
       if (!origin.turns.every(({ ended }) => ended)) continue
-      origin.turns = NO_TURNS // lets them go
+      origin.turns = NO_TURNS // releases the references to the turns
       this.#live.delete(origin)
     }
     for (const connection of this.#connections) if (isAwaited(connection)) return true
     return false
   }
 
-  /** No turn is open: what was written until now is nobody's any more. */
+  /** Resets the connections while no turn is open: data written so far belongs to no turn. */
   rest(): void {
     for (const connection of this.#connections) note(connection)
   }
 
-  /** A message or an answer comes: perhaps behind the callback of an earlier turn, whose end it waited for. */
+  /**
+   * Marks that a message or an answer arrives. It may follow the callback of an earlier turn, for whose end it waited.
+   */
   stir(): void {
     this.#behind = undefined
   }
 
-  // ---- what is opened
+  // ---- opened resources
 
-  /** `within`: the resource whose callback runs; 0 between callbacks, where promises go on. */
+  /**
+   * Records an opened resource. `within` is the resource whose callback runs; 0 between callbacks, where promises
+   * continue.
+   */
   opened(id: number, isWork: boolean, within: number, connection: Stream | undefined): void {
     if (this.#isUnseen) return
     const origin = this.#originOf(within)
@@ -97,7 +106,7 @@ export class OwnWork {
     if (isWork) this.#began(origin)
   }
 
-  /** A callback of it begins. */
+  /** Records that a callback of the resource begins. */
   calledBack(id: number): void {
     const opened = this.#opened.get(id)
     this.#behind = opened?.origin
@@ -105,7 +114,7 @@ export class OwnWork {
     if (!opened || !connection) return
     connection.hears = true
     note(connection)
-    // Later turns may ask by a connection that an earlier one has left open, and go on with what comes.
+    // A later turn may use a connection that an earlier one left open. Then what follows belongs to the open turns.
     if (isOver(opened.origin)) this.#behind = undefined
   }
 
@@ -117,14 +126,14 @@ export class OwnWork {
     if (opened.isWork) this.#ended(opened.origin)
   }
 
-  /** Something that Node's hooks do not hear of begins; what this gives is to be called when it ends. */
+  /** Begins work that Node's hooks do not report. Returns the function to call when the work ends. */
   begin(within: number): () => void {
     const origin = this.#originOf(within)
     this.#began(origin)
     return () => this.#ended(origin)
   }
 
-  /** What is opened meanwhile is the runtime's own, for which nobody waits. */
+  /** Runs `open`; the resources opened by it belong to the runtime and count for no turn. */
   unseen<T>(open: () => T): T {
     this.#isUnseen = true
     try {
@@ -166,7 +175,10 @@ function note(connection: Connection): void {
   connection.readBefore = connection.handle.bytesRead
 }
 
-/** Somebody has written to it, and nothing has come back. One that another layer reads from tells so only by what it has read. */
+/**
+ * Checks whether data was written to the connection and no response has come back. If another layer reads the
+ * connection, only its count of read bytes shows a response.
+ */
 function isAwaited({ handle, writtenBefore, readBefore, hears }: Connection): boolean {
   if (handle.bytesWritten <= writtenBefore) return false
   return hears || handle.bytesRead === readBefore

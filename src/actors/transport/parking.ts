@@ -1,51 +1,55 @@
 /**
- * Which turns of a thread do nothing but wait for others: the host may take their permits while they do. Each has a word of
- * its own, so that one that works does not hide the others. A thread whose turns need no permit says nothing.
+ * Marks the turns of a thread that only wait for others, so that the host may take their permits meanwhile. Each turn
+ * has a shared word of its own, so that an executing turn does not hide the others. A thread whose turns need no permit
+ * marks nothing.
  *
- * A turn whose permit was taken goes on when the host has given it one back. What it waits for comes no sooner; what would
- * let it go on by itself, a signal of its own, asks for the permit and waits for that.
+ * A turn whose permit was taken continues once the host has given it one again. Replies to it arrive no earlier. An
+ * event of its own, such as its signal, asks for the permit and waits.
  */
 import { isSurely, MAX_CONCURRENCY, PARKED, PERHAPS, parkedWord, SURELY } from '../../mailbox/window.ts'
 import type { Link } from './link.ts'
 
-/** What it needs to know of a turn. */
+/** Fields that identify a turn's slot and run. */
 interface OpenTurn {
   readonly slot: number
   readonly run: number
 }
 
 const UNUSED = -1
-/** Of a turn that nobody asks about. */
+/** Slot of a turn for which parking is not tracked. */
 export const NO_SLOT = -1
 
 export class Parking {
   readonly #words: Int32Array
   readonly #link: Link
-  /** What this thread has put into each word; UNUSED where no turn has it. */
+  /** The value this thread has written into each word; UNUSED if no turn has the slot. */
   readonly #told: number[]
-  /** Those that went on without a permit, and have none yet. */
+  /** Slots of turns that continued without a permit and have none yet. */
   readonly #without = new Set<number>()
 
-  /** `concurrency`: how many turns may be open. */
+  /** Creates one word per open turn; `concurrency` is the maximum number of open turns. */
   constructor(words: Int32Array, concurrency: number, link: Link) {
     this.#words = words
     this.#link = link
     this.#told = concurrency > MAX_CONCURRENCY ? [] : new Array<number>(concurrency).fill(UNUSED)
   }
 
-  /** Whether anybody asks. */
+  /** True if the turns of this thread need permits. */
   get isAsked(): boolean {
     return this.#told.length > 0
   }
 
-  /** The place of a turn that begins. */
+  /** Returns the slot for a turn that begins. */
   open(): number {
     const slot = this.#told.indexOf(UNUSED)
     if (slot >= 0) this.#told[slot] = 0
     return slot
   }
 
-  /** Before the host can read that the turn has ended. False: it has ended without a permit. */
+  /**
+   * Frees the turn's slot. Call it before the host can read the turn's end. Returns false if the turn ended without a
+   * permit.
+   */
   close({ slot }: OpenTurn): boolean {
     if (slot === NO_SLOT) return true
     this.#tell(slot, 0)
@@ -53,28 +57,37 @@ export class Parking {
     return this.#without.size === 0 || !this.#without.delete(slot)
   }
 
-  /** The turn waits for others alone: its permit may be taken while it does. */
+  /** Marks that the turn only waits for others, so that the host may take its permit. */
   park({ slot, run }: OpenTurn): void {
     if (slot === NO_SLOT) return
     this.#tell(slot, parkedWord(run, SURELY))
     if (this.#link.permitsWanted) this.#link.wakeHost()
   }
 
-  /** The turn has waits; whether it has nothing else is not looked at until somebody wants a permit. True: somebody does. */
+  /**
+   * Marks that the turn has waits. Whether it has other work is examined only when a permit is wanted. Returns true if
+   * one is wanted now.
+   */
   mayPark({ slot, run }: OpenTurn): boolean {
     if (slot === NO_SLOT) return false
     this.#tell(slot, parkedWord(run, PERHAPS))
     return this.#link.permitsWanted
   }
 
-  /** Before a verb, and before a wait ends by itself: the turn goes on. False: its permit was taken meanwhile. */
+  /**
+   * Marks that the turn continues: before a verb, or before a wait ends by itself. Returns false if its permit was
+   * taken.
+   */
   unpark({ slot }: OpenTurn): boolean {
     if (slot === NO_SLOT) return true
     this.#tell(slot, 0)
     return this.#without.size === 0 || !this.#without.has(slot)
   }
 
-  /** Before anything for the turn is taken from the replies: with that it has a permit, and goes on. */
+  /**
+   * Marks that the turn has a permit and continues. Call it before a reply for the turn is taken, since the reply
+   * brings the permit.
+   */
   regain({ slot }: OpenTurn): void {
     if (slot === NO_SLOT) return
     this.#tell(slot, 0)

@@ -1,4 +1,4 @@
-/** What a thread knows of the runs that its messages belong to. */
+/** Data that a thread has about the runs of its messages. */
 import { MessageRejectedError, shown } from '../../errors.ts'
 import { runOf } from '../../mailbox/frame.ts'
 import { readBody } from '../../mailbox/frame-body.ts'
@@ -13,17 +13,17 @@ export interface RunView {
   readonly metadata: Readonly<Record<string, string>>
   readonly threadId: string | undefined
   roster: readonly RosterEntry[]
-  /** Of agents of this run alone: their indices by name. */
+  /** Indices by name, for agents of this run only. */
   agents: Map<string, number> | undefined
   /** JSON schema of the run's answer. */
   readonly output: object | undefined
-  /** This agent's state in the run, once somebody has looked at it. */
+  /** This agent's state in the run; undefined until it is first read. */
   runState: object | undefined
-  /** The host knows the first value of the run's state. */
+  /** True if the host knows the initial value of the run's state. */
   based: boolean
 }
 
-/** For the start hook, which belongs to no run. */
+/** Placeholder for the start hook, which belongs to no run. */
 export const NO_RUN: RunView = {
   index: 0,
   id: '',
@@ -60,12 +60,12 @@ export class RunViews {
     return this.#views.get(run)?.id ?? ''
   }
 
-  /** The run of that index, if it was announced and is not over. */
+  /** Returns the run with that index, if it was announced and is not over. */
   find(run: number): RunView | undefined {
     return this.#views.get(run)
   }
 
-  /** The host says what a run is. Returns the agents that are of that run alone. */
+  /** Stores the host's description of a run. Returns the agents that belong to that run only. */
   announce(memory: Memory, at: number): readonly Newcomer[] {
     const { content, data } = readBody(memory, at)
     const notice = JSON.parse(data ?? '{}') as RunNotice
@@ -87,7 +87,7 @@ export class RunViews {
     this.#views.delete(run)
   }
 
-  /** The agent's state in that run; the initial one at the first look. */
+  /** Returns the agent's state in that run. The first call creates the initial state. */
   stateOf(view: RunView): object {
     if (view.runState === undefined) {
       const initial = this.#initial
@@ -98,7 +98,7 @@ export class RunViews {
   }
 }
 
-/** The state with which a life or a run begins: a copy of what the definition has. */
+/** Returns the initial state of an agent or a run, as a frozen copy of the value in the definition. */
 export function firstState(made: unknown, path: string, agent: string): object {
   if (made === undefined) return deepFreeze({})
   const issue = typeof made === 'object' && made !== null ? jsonIssue(made, path) : { path, got: shown(made) }

@@ -1,30 +1,33 @@
 /**
- * Messages that found no room in a mailbox. For each recipient they stand in one line, so that none overtakes another.
- * The first asks the host and waits. When it has been let in, those behind it take the room that has freed meanwhile by
- * themselves; the first for which there is none asks in its turn. So a full mailbox costs its senders one question for
- * each time that it falls empty, not one for each message.
+ * Queues messages that found no room in a mailbox, one queue per recipient, so that no message overtakes another. The
+ * first message asks the host and waits. Once the host has accepted it, the messages behind it claim free room by
+ * themselves. The first one without room asks the host again. So a full mailbox costs its senders one question for each
+ * time that it runs empty, not one for each message.
  *
- * A message to all goes to the host, behind everything that stands in line; what comes later waits for its verdict.
+ * A broadcast goes to the host after all queued messages; later messages wait for its receipt.
  */
 
 const SENDS_BEHIND_A_REQUEST = 64
 const EVERYBODY = -1
 
-/** One message that waits for room. */
+/** A message that waits for room. */
 export interface Ask {
   readonly kind: 'send' | 'request'
-  /** Takes room and writes the message; false: there is none. */
+  /** Claims room and writes the message. Returns false if there is no room. */
   claim(): boolean
-  /** Writes the message and leaves it to the host when it is let in. */
+  /** Writes the message to the host, which admits it when there is room. */
   ask(): void
-  /** The verdict on a send, or the response to a request. What settles before it was written never is written. */
+  /**
+   * Settles with the receipt of a send or the response to a request. A message whose promise settles earlier is never
+   * written.
+   */
   readonly settled: Promise<unknown>
 }
 
 interface Line {
-  /** Sends at the host, whose verdict is to come. */
+  /** Sends at the host whose receipt is outstanding. */
   sends: number
-  /** Requests at the host. They have no verdict but their response: until then nobody may take room by himself. */
+  /** Requests at the host. The response is their only receipt; until it arrives no message may claim room by itself. */
   requests: number
   readonly held: Ask[]
 }
@@ -32,12 +35,12 @@ interface Line {
 export class Asks {
   readonly #lines = new Map<number, Line>()
 
-  /** Whether later messages to that agent have to stand in line too. */
+  /** Checks whether later messages to that agent must join the queue too. */
   open(recipient: number): boolean {
     return this.#lines.size > 0 && (this.#lines.has(recipient) || this.#lines.has(EVERYBODY))
   }
 
-  /** Puts a message at the end of its recipient's line. */
+  /** Appends a message to its recipient's queue. */
   add(recipient: number, ask: Ask): void {
     const line = this.#lineOf(recipient)
     line.held.push(ask)
@@ -50,18 +53,18 @@ export class Asks {
     this.#advance(recipient, line)
   }
 
-  /** An earlier life had asked: the host has it. */
+  /** Notes a send that an earlier attempt of the turn has already passed to the host. */
   asked(recipient: number, verdict: Promise<unknown>): void {
     this.#awaitHost(recipient, this.#lineOf(recipient), 'send', verdict)
   }
 
-  /** Who waits for room asks for it now: a message to all comes next, and overtakes nobody. */
+  /** Passes all queued messages to the host before a broadcast, so that the broadcast overtakes none. */
   askAll(): void {
     for (const [recipient, line] of this.#lines)
       for (let next = line.held.shift(); next; next = line.held.shift()) this.#ask(recipient, line, next)
   }
 
-  /** The host has a message to all: until its verdict nobody may take room by himself. */
+  /** Notes a broadcast at the host. Until its receipt arrives no message may claim room by itself. */
   askedAll(verdict: Promise<unknown>): void {
     this.asked(EVERYBODY, verdict)
   }

@@ -1,8 +1,8 @@
-/** The open waits of a life, by the number that frames have for them. */
-/** One open wait of a turn. */
+/** Open waits of an agent, by the correlation number that their frames carry. */
+/** An open wait of a turn. */
 export interface Wait {
   readonly kind: 'request' | 'send'
-  /** Takes the pieces that come before the answer. */
+  /** Receives the chunks that arrive before the answer. */
   stream: { push(piece: string): void } | undefined
   resolve(value: unknown): void
   reject(error: unknown): void
@@ -17,14 +17,19 @@ export class Waits {
   readonly #first: number
   #last: number
 
-  /** `last`: the highest number that an earlier life has used. `step`: of so many instances each has its own numbers. */
+  /**
+   * Creates the numbering.
+   *
+   * @param last highest number used by an earlier thread of this agent
+   * @param step number of the agent's instances; each instance has its own numbers
+   */
   constructor(last: number, step: number) {
     this.#step = step
     this.#last = last
     this.#first = ((((last - 1) % step) + step) % step) + 1
   }
 
-  /** A number for a new wait. */
+  /** Returns the number for a new wait. */
   next(): number {
     this.#last = this.#last > HIGHEST - this.#step ? this.#first : this.#last + this.#step
     return this.#last

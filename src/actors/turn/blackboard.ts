@@ -1,4 +1,4 @@
-/** The blackboard as a turn sees it: each use is a call to the host and a logged step. */
+/** The blackboard as a turn uses it: each use is a call to the host and a logged step. */
 import type { Blackboard, BlackboardEntry, QueryFilter, WriteOptions } from '../../blackboard/entry.ts'
 import { MessageRejectedError, unavailable } from '../../errors.ts'
 import { checkKnown, durationOf, wrongArgument } from '../definition/checks.ts'

@@ -1,4 +1,4 @@
-/** What a turn waits for: answers to its requests, and to the verbs that the host serves. */
+/** Manages the waits of a turn: for responses to its requests, and for results of verbs that the host serves. */
 import type { DramatisError } from '../../errors.ts'
 import { CALL } from '../../mailbox/frame.ts'
 import { encodeData, withdrawn } from '../definition/checks.ts'
@@ -11,19 +11,19 @@ import type { Relay } from './stream.ts'
 import type { TurnHost } from './turn-host.ts'
 import { TurnWaits } from './waits.ts'
 
-/** What it needs of its turn. */
+/** The parts of its turn that are needed here. */
 export interface CallingTurn extends Relay, SayingTurn {
-  /** Once it has had any. */
+  /** Undefined until the turn begins its first step. */
   readonly steps: OpenSteps | undefined
-  /** Why no verb works any more, if none does. */
+  /** Returns the reason why verbs no longer work, if there is one. */
   refusal(): DramatisError | undefined
 }
 
-/** The wait for an answer. */
+/** A wait for a response. */
 export interface AwaitedResponse {
   promise: Promise<unknown>
   correlation: number
-  /** To an earlier attempt. */
+  /** Chunks that an earlier attempt received. */
   streamed?: Streamed | undefined
 }
 
@@ -37,19 +37,22 @@ export class TurnCalls {
     this.turn = turn
   }
 
-  /** How many waits for others are open. */
+  /** Number of open waits for others. */
   get waiting(): number {
     return this.#waits?.count ?? 0
   }
 
-  /** The log has answers for waits that are open: they come at once. */
+  /** True if the log has answers for open waits. Those answers arrive at once. */
   get replaying(): boolean {
     return this.#waits?.replaying ?? false
   }
 
   /**
-   * A verb that the host serves. The answer is JSON; `signal` withdraws it; `onPiece` is given what comes before it. `alike`: the
-   * arguments that come first, where a later attempt is to know the call by them alone.
+   * Calls a verb that the host serves. The answer is JSON.
+   *
+   * @param signal withdraws the call
+   * @param onPiece receives the chunks that arrive before the answer
+   * @param alike the leading arguments, if a later attempt must recognize the call by them alone
    */
   call(
     operation: string,
@@ -86,7 +89,10 @@ export class TurnCalls {
     }
   }
 
-  /** What had come to an earlier attempt comes again. A piece that cannot be taken ends the wait. */
+  /**
+   * Passes on the chunks of the answer, first those that an earlier attempt received. If `onPiece` throws, the wait
+   * ends with that error.
+   */
   #hear({ correlation, streamed }: AwaitedResponse, onPiece: (piece: string) => void): void {
     const wait = this.loop.waits.get(correlation)
     if (!wait) return
@@ -101,12 +107,12 @@ export class TurnCalls {
     for (const piece of streamed?.pieces ?? []) push(piece)
   }
 
-  /** The reader of what was emitted is far behind: the verb waits for it. */
+  /** Delays a verb until the reader of the emitted stream has caught up. */
   protected afterBreath<T>(verb: () => Promise<T>): Promise<T> {
     return handled(this.turn.breathe().then(verb))
   }
 
-  /** The log knows the step: its wait goes on under its old number, or is over. */
+  /** Continues the wait of a step that is in the log under its old number, or settles it with the logged answer. */
   protected reattach(to: string, { correlation, answer, streamed }: Matched, options: RequestOptions): AwaitedResponse {
     const response = this.awaitResponse(to, correlation, options)
     if (answer) this.turnWaits().settleAgain(correlation, to, answer)
@@ -117,7 +123,7 @@ export class TurnCalls {
     return { promise: this.turnWaits().add(correlation, 'request', to, options.signal), correlation }
   }
 
-  /** Most turns wait for nothing. */
+  /** Created on demand, because most turns wait for nothing. */
   protected turnWaits(): TurnWaits {
     this.#waits ??= new TurnWaits(this.loop, this.turn)
     return this.#waits

@@ -1,6 +1,6 @@
 /**
- * The object that handlers get as `context`. It has the verbs of the public contract alone: the turn behind it, with all that
- * the loop needs of that, stands in a private field, so that no code of a user can end or commit a turn by hand.
+ * The object that handlers get as `context`. It offers the verbs of the public contract only. The turn behind it is in
+ * a private field, so that no user code can end or commit a turn by hand.
  */
 import type { Immutable } from 'immer'
 import { v4 } from 'uuid'
@@ -43,7 +43,9 @@ import type { Turn } from './turn.ts'
 
 let behind: (context: AgentContext) => Turn | undefined
 
-/** The turn behind a context, for the runtime's own handlers; undefined for an object that is no context of a turn. */
+/**
+ * Returns the turn behind a context, for the runtime's own handlers; undefined if the object is no context of a turn.
+ */
 export const turnBehind = (context: AgentContext): Turn | undefined => behind(context)
 
 export class TurnContext implements AgentContext {
@@ -60,7 +62,7 @@ export class TurnContext implements AgentContext {
     this.#turn = turn
   }
 
-  // ---- what the turn is
+  // ---- identity of the turn
 
   get role(): RoleInfo {
     return this.#turn.role
@@ -122,7 +124,7 @@ export class TurnContext implements AgentContext {
     content: string,
     options: RequestOptions<NoInfer<In>> = NO_OPTIONS as RequestOptions<NoInfer<In>>,
   ): Promise<AgentMessage<Out>> {
-    const name = typeof to === 'string' ? to : (to?.name ?? to) // what is neither is refused as it came
+    const name = typeof to === 'string' ? to : (to?.name ?? to) // any other value is passed on and refused later
     return this.#turn.messages.request(name as string, content, options) as Promise<AgentMessage<Out>>
   }
   requestStream(to: string, content: string, options: RequestOptions = NO_OPTIONS): ResponseStream {
@@ -146,7 +148,7 @@ export class TurnContext implements AgentContext {
     this.#turn.emit(chunk)
   }
 
-  // ---- the host: the blackboard, sync points, people, agents that are made
+  // ---- host verbs: blackboard, sync points, people, new agents
 
   get blackboard(): Blackboard {
     const turn = this.#turn
@@ -212,7 +214,7 @@ export class TurnContext implements AgentContext {
     return this.#turn.tools.run(toolNameOf(tool), input)
   }
 
-  // ---- steps, time, chance
+  // ---- steps, time, random values
 
   step<T>(name: string, run: () => Promise<T> | T, options?: { idempotent?: boolean }): Promise<T> {
     return handled(this.#turn.stepRunner.own(name, run, options))

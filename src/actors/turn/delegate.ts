@@ -1,4 +1,6 @@
-/** Delegation: a task for another agent, with the duty to do it, and what came of it. Source: document 002, 2.5. */
+/**
+ * Delegation: gives a task with the duty to do it to another agent, and returns its outcome. Source: document 002, 2.5.
+ */
 import type { DramatisError } from '../../errors.ts'
 import type { AgentMessage, MessageType } from '../../mailbox/message.ts'
 import { checkName, checkObject, checkText, priorityOf, wrongArgument } from '../definition/checks.ts'
@@ -7,19 +9,19 @@ import type { TaskMessageOptions } from '../definition/context/conversation.ts'
 import { handled } from '../definition/promises.ts'
 import type { AgentTask, PendingTask, TaskInput } from '../definition/task.ts'
 
-/** A task on its way: the message that carries it gives it its id. */
+/** A task that has no id yet. The message that carries it gives it one. */
 export type TaskOffer = Omit<AgentTask, 'id' | 'status' | 'result'>
 
-/** What the verbs about tasks need of their turn. */
+/** The parts of a turn that the task verbs need. */
 export interface TaskTurn {
   readonly agent: string
-  /** What the turn was asked; undefined where it was nothing. */
+  /** The message of the turn; undefined if it has none. */
   readonly message: AgentMessage | undefined
-  /** The task that the turn itself is at; null: its message is none. */
+  /** Id of the task that the turn works on; null if its message is no task. */
   readonly taskId: string | null
-  /** Why no verb works any more, if none does. */
+  /** Returns the reason why verbs no longer work, if there is one. */
   refusal(): DramatisError | undefined
-  /** A request of that type. `onSent` is given its id when it is on its way. */
+  /** Sends a request of that type. `onSent` receives its id once it is sent. */
   ask(
     to: string,
     content: string,
@@ -28,11 +30,11 @@ export interface TaskTurn {
     onSent?: (id: string) => void,
   ): Promise<AgentMessage>
   report(content: string, data: object): Promise<void>
-  /** A verb that the host serves. */
+  /** Calls a verb that the host serves. */
   call(operation: string, args: object): Promise<unknown>
-  /** Nobody waits for its answer any more. */
+  /** Releases the turn from its duty to answer. */
   release(): void
-  /** The error; of what it refuses something remains for the dead letters. */
+  /** Returns the error, after reporting a refused message to the host as a dead letter. */
   told(error: unknown, to: string, content: string, options: RequestOptions): unknown
 }
 
@@ -42,7 +44,7 @@ export function delegate(turn: TaskTurn, to: string, input: TaskInput, more: Tas
     onSent = resolve
   })
   const done = handled(doneBy(turn, to, input, more, onSent))
-  // What ends before it is on its way ends the wait for its id.
+  // If the task ends before it is sent, the wait for its id ends too.
   const id = handled(Promise.race([sent, done.then((task) => task.id)]))
   return Object.assign(done, { id })
 }
@@ -61,7 +63,7 @@ async function doneBy(
   return doneTask(offer, await turn.ask(to, offer.description, options, 'delegate', onSent))
 }
 
-/** The task as the turn gives it away. What is none leaves a dead letter. */
+/** Returns the task offer for another agent. Invalid input leaves a dead letter. */
 export function offerFor(turn: TaskTurn, to: string, input: TaskInput): TaskOffer {
   try {
     checkName(to, 'to')
@@ -71,13 +73,16 @@ export function offerFor(turn: TaskTurn, to: string, input: TaskInput): TaskOffe
   }
 }
 
-/** What the message of a task carries beside its description. */
+/** Returns the options of a task's message; its content is the description. */
 export const messageOptions = (offer: TaskOffer): RequestOptions<TaskOffer> => ({
   structuredData: offer,
   priority: offer.priority,
 })
 
-/** The task when its answer is there; it may have been handed off to somebody else. */
+/**
+ * Returns the finished task once its answer is there. `assignedTo` is the sender, since the task may have been handed
+ * off.
+ */
 export const doneTask = (
   offer: TaskOffer,
   { correlationId, sender, content, structuredData }: AgentMessage,
@@ -102,7 +107,11 @@ const FIELDS: ReadonlySet<string> = new Set<keyof AgentTask>([
   'parentTask',
 ])
 
-/** The task as it is given to that agent. Throws `MessageRejectedError` for what is none. */
+/**
+ * Builds the task offer for that agent.
+ *
+ * @throws MessageRejectedError if the input is no task.
+ */
 export function offerOf(to: string, input: TaskInput, parent: string | null): TaskOffer {
   if (typeof input !== 'string') checkObject(input, 'task')
   const given = typeof input === 'string' ? { description: input } : input
@@ -125,7 +134,7 @@ export function offerOf(to: string, input: TaskInput, parent: string | null): Ta
   }
 }
 
-/** For the dead letter of what is no task. */
+/** Returns a text for the dead letter of an invalid task. */
 const descriptionOf = (input: unknown): string => {
   const text: unknown = typeof input === 'string' ? input : Object(input).description
   return typeof text === 'string' ? text : ''

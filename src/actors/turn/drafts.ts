@@ -1,7 +1,8 @@
 /**
- * What a turn has changed in its states: kept apart until it commits, thrown away if it fails. Where another turn of the
- * agent has committed meanwhile (one that ran within it, or that it runs within) its recipes are run again, on what that
- * one left: so no change is lost, and none is made of what no longer stands.
+ * Holds the uncommitted state changes of a turn: they are applied at its commit, or discarded if it fails.
+ *
+ * If another turn of the agent (nested in it, or around it) has committed meanwhile, the recipes run again on the new
+ * state. So no change is lost, and no change is based on an outdated state.
  */
 import { enablePatches, type Patch, produceWithPatches } from 'immer'
 import { MessageRejectedError } from '../../errors.ts'
@@ -20,7 +21,7 @@ export interface Draft {
   readonly patches: readonly Patch[]
 }
 
-/** One that is not committed: what stood when it was made, and how it came of that. */
+/** An uncommitted draft: the state it is based on, and the recipes that led to its value. */
 interface OpenDraft extends Draft {
   readonly base: object
   readonly recipes: readonly Recipe[]
@@ -30,9 +31,9 @@ export class Drafts {
   readonly #open: { state?: OpenDraft; runState?: OpenDraft } = {}
 
   /**
-   * What the turn makes of `current`, which stands now; undefined where it changes nothing.
+   * Returns the turn's changes based on the current state; undefined if it changes nothing.
    *
-   * @throws what a recipe throws that is run again.
+   * @throws the error of a recipe that runs again.
    */
   of(scope: StateScope, current: object): Draft | undefined {
     const draft = this.#onto(scope, current)
@@ -40,9 +41,9 @@ export class Drafts {
   }
 
   /**
-   * Applies a recipe to what stands now.
+   * Applies a recipe to the current state.
    *
-   * @throws MessageRejectedError for what is no JSON value, with its path; nothing has changed then.
+   * @throws MessageRejectedError for a value that is no JSON, with its path; the state is unchanged then.
    */
   change(scope: StateScope, current: object, recipe: Recipe): void {
     this.#open[scope] = after(this.#onto(scope, current) ?? unchanged(current), scope, recipe)
@@ -73,7 +74,7 @@ function changed(scope: string, current: object, recipe: Recipe): Draft {
   const [value, patches] = produceWithPatches(current, (draft) => {
     const made: unknown = recipe(draft)
     if (!(made instanceof Promise)) return made as void
-    handled(made) // its draft is gone by the time that it goes on
+    handled(made) // the draft is revoked before the recipe continues
     const text = `The recipe of ${scope} is asynchronous; await first, then change ${scope} at once.`
     throw new MessageRejectedError(text, { path: scope })
   })
@@ -88,7 +89,10 @@ function changed(scope: string, current: object, recipe: Recipe): Draft {
 
 const RESERVED: readonly (string | number)[] = ['constructor', '__proto__']
 
-/** immer applies no patch to what is inside of such a key, so it is replaced as a whole. A word list can have one. */
+/**
+ * Replaces the value of a reserved key as a whole, because immer applies no patch inside of such a key. A word list,
+ * for example, can have such keys.
+ */
 function repeatable(patch: Patch, value: object): Patch {
   const at = patch.path.slice(0, -1).findIndex((key) => RESERVED.includes(key))
   if (at < 0) return patch

@@ -1,4 +1,6 @@
-/** An answer in pieces, as its writer gives it. `emit` cannot wait, so the verbs after it do while the reader is far behind. */
+/**
+ * Writes an answer in chunks. `emit` cannot wait, so later verbs wait while the reader is far behind (back-pressure).
+ */
 import { CHUNK, STREAM_WAIT, STREAMS } from '../../mailbox/frame.ts'
 import { checkText } from '../definition/checks.ts'
 import { STREAM_CREDIT } from './stream.ts'
@@ -7,7 +9,7 @@ import type { TurnHost, TurnStart } from './turn-host.ts'
 export class Emitter {
   readonly #loop: TurnHost
   readonly #start: TurnStart
-  /** Pieces that the reader has not read; counted where somebody reads. */
+  /** Chunks that the reader has not read; counted only if the caller reads the stream. */
   #unread = 0
   #closed = false
   #waiting: (() => void)[] = []
@@ -31,17 +33,17 @@ export class Emitter {
     if (streams) this.#unread += 1
   }
 
-  /** How many verbs wait for the reader. */
+  /** Number of verbs that wait for the reader. */
   get waiting(): number {
     return this.#waiting.length
   }
 
-  /** Whether the next verb has to wait. */
+  /** True if the next verb must wait. */
   get behind(): boolean {
     return this.#unread > STREAM_CREDIT && !this.#closed
   }
 
-  /** The reader has read that many pieces more. */
+  /** Notes that the reader has read `count` more chunks. */
   read(count: number): void {
     this.#unread = Math.max(0, this.#unread - count)
     if (!this.behind) this.#release()
@@ -58,7 +60,7 @@ export class Emitter {
     }
   }
 
-  /** The turn has ended or is to stop: nobody waits for the reader any more. */
+  /** Releases all waiting verbs, because the turn has ended or must stop. */
   close(): void {
     this.#closed = true
     this.#release()

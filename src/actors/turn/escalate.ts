@@ -1,6 +1,6 @@
 /**
- * Escalation: an agent that cannot go on asks its manager. Made of requests and reports alone, so each of its moves is a step.
- * Source: document 002, 2.6.2.
+ * Escalation: an agent that cannot continue asks its manager. It uses requests and reports only, so each action is a
+ * step. Source: document 002, 2.6.2.
  */
 import { DramatisError } from '../../errors.ts'
 import type { AgentMessage } from '../../mailbox/message.ts'
@@ -8,26 +8,26 @@ import { checkObject, checkText } from '../definition/checks.ts'
 import type { EscalationOutcome } from '../definition/context/context.ts'
 import { offerOf, type TaskTurn } from './delegate.ts'
 
-/** What the manager finds in `metadata.escalation`. */
+/** Content of `metadata.escalation` in the request to the manager. */
 interface Escalation {
   from: string
   reason: string
   details: object
-  /** What the turn has done so far, in words. */
+  /** Descriptions of what the turn has done so far. */
   done: string[]
-  /** What the turn was asked: by its id where it is a task of the board. */
+  /** The task or question of the turn; `id` is set for a task of the task board. */
   task: { id: string | null; description: string; structuredData: unknown }
-  /** The managers below who have passed it on. */
+  /** Managers at lower levels who passed the escalation on. */
   passedBy: string[]
 }
 
-/** What the host says when it is asked who is above. */
+/** The host's answer to the query for the managers. */
 export interface EscalationView {
   managers: string[]
   done: string[]
 }
 
-/** What the host is asked for when a manager has given the task to another agent. */
+/** Arguments of the host call after a manager has given the task to another agent. */
 export interface ReassignRequest {
   by: string
   to: string
@@ -65,7 +65,7 @@ const nobody = (agent: string, passedBy: readonly string[]) =>
 
 const unresolved = (reason: string): EscalationOutcome => ({ kind: 'unresolved', reason })
 
-/** What that manager makes of it; undefined: it passes it on. */
+/** Asks one manager and returns the outcome; undefined if the manager passes the escalation on. */
 async function decided(
   turn: TaskTurn,
   manager: string,
@@ -91,7 +91,7 @@ async function decided(
   }
 }
 
-/** The task goes to somebody else, as it came: a task of the board with what makes it one, a question with its data. */
+/** Gives the task to another agent unchanged: a board task with its task fields, a question with its data. */
 async function reassigned(
   turn: TaskTurn,
   by: string,
@@ -114,7 +114,10 @@ async function reassigned(
   return { kind: 'reassigned', to, result }
 }
 
-/** Data that came with a plain question stay what they are: they are what the new owner has to understand. */
+/**
+ * Returns the data for the new owner. The data of a plain question stay unchanged, because the new owner needs them to
+ * understand it.
+ */
 function taskFor(
   { message, taskId }: TaskTurn,
   to: string,
@@ -126,7 +129,7 @@ function taskFor(
   return { ...offer, assignedTo: to, parentTask: taskId ?? Object(offer).parentTask }
 }
 
-/** The answer, or why there is none. */
+/** Returns the answer, or the error message as a string if there is none. */
 async function answerOf(turn: TaskTurn, answer: Promise<AgentMessage>): Promise<AgentMessage | string> {
   try {
     return await answer

@@ -1,19 +1,19 @@
 /**
- * The handoff: the duty to answer moves to another agent. The host does it, as one step of the turn; see runtime/tasks/handoffs.ts.
- * Source: document 002, 2.6.1.
+ * The handoff: the duty to answer moves to another agent. The host performs it as one step of the turn; see
+ * runtime/tasks/handoffs.ts. Source: document 002, 2.6.1.
  */
 import { checkText } from '../definition/checks.ts'
 import type { AgentTask, TaskInput } from '../definition/task.ts'
 import { offerFor, type TaskTurn } from './delegate.ts'
 
-/** What the host is asked for. */
+/** Arguments of the host call. */
 export interface HandoffRequest {
   to: string
   description: string
   priority: number
   /** The whole task, as `structuredData` of the message that hands it over. */
   offer: object
-  /** As the source had it. */
+  /** The task as the source agent gave it. */
   task: object
   summary?: string
 }

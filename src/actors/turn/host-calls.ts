@@ -1,4 +1,7 @@
-/** The verbs that are one call of the host: sync points, people, agents that are made, and what comes to `observe`. */
+/**
+ * Verbs that are a single call to the host: sync points, questions to people, new agents, and subscriptions for
+ * `observe`.
+ */
 import { ConfigurationError } from '../../errors.ts'
 import { ORCHESTRATOR } from '../../mailbox/message.ts'
 import { checkObject, checkText, wrongArgument } from '../definition/checks.ts'
@@ -10,13 +13,13 @@ import type { RoleInfo } from '../definition/role.ts'
 interface HostCaller {
   readonly role: RoleInfo
   readonly ended: boolean
-  /** Whether the agent has an `observe`. */
+  /** True if the agent has an `observe` handler. */
   readonly observes: boolean
-  /** Asks the host; the answer is JSON. `signal` withdraws the call. */
+  /** Calls the host; the answer is JSON. `signal` withdraws the call. */
   call(operation: string, args: object, signal?: AbortSignal): Promise<unknown>
 }
 
-/** Asks for entries or deaths, which come to the `observe` of the agent: without one the verb is refused. */
+/** Subscribes to entries or exits, which arrive at the agent's `observe` handler. Refuses the verb if there is none. */
 export async function observeMore(
   turn: HostCaller,
   verb: 'subscribe' | 'watch',

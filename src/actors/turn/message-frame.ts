@@ -1,4 +1,4 @@
-/** The frame of a message, filled from what a handler gives the verb. */
+/** Fills the frame of a message from the arguments of a verb. */
 import { type FrameFields, NOBODY, policyAttempt, REQUEST, SEND } from '../../mailbox/frame.ts'
 import {
   checkContent,
@@ -14,15 +14,15 @@ import type { TurnHost, TurnStart } from './turn-host.ts'
 
 export const NO_OPTIONS: RequestOptions = Object.freeze({})
 
-/** What it needs of the turn whose message it is. */
+/** The parts of the sending turn that are needed here. */
 export interface SayingTurn {
   readonly start: TurnStart
   nextStep(): number
-  /** What a frame says of a wait that the signal may end. */
+  /** Returns the frame's encoding of a wait that the signal may end. */
   waitingFor(signal: AbortSignal | undefined): number
 }
 
-/** Fills the frame of a message; returns its bytes. */
+/** Fills the frame of a message; returns its size in bytes. */
 export function fillMessage(
   loop: TurnHost,
   turn: SayingTurn,
@@ -41,7 +41,7 @@ export function fillMessage(
   return loop.outbox.checkedSize()
 }
 
-/** Fills the frame of a message but for whom it is for. */
+/** Fills the frame of a message except for its recipient. */
 export function beginMessage(
   loop: TurnHost,
   from: SayingTurn,

@@ -1,4 +1,4 @@
-/** What a turn says to others: messages that nobody answers, and requests. */
+/** Sends the messages of a turn: sends without an answer, and requests. */
 import { CancelledError, errorData, MessageRejectedError } from '../../errors.ts'
 import { ASKS, MANY, NOBODY, REJECTED, REQUEST, SEND, STREAM_READ, STREAMS, TO_ALL } from '../../mailbox/frame.ts'
 import { idOf } from '../../mailbox/frame-id.ts'
@@ -17,11 +17,14 @@ import type { TurnHost } from './turn-host.ts'
 
 const EVERYBODY = 'all agents'
 const DONE = Promise.resolve()
-const SENDS_A_BREATH = 256 // awaiting settled promises starves timers: now and then a turn lets the event loop run
+const SENDS_A_BREATH = 256 // awaiting settled promises starves timers, so a turn sometimes lets the event loop run
 
 export class Messenger extends TurnCalls {
   #sent = 0
-  /** The host refuses much of what it sends: it is to hear of that. */
+  /**
+   * True if the role lacks the trust for 'send'. The host refuses many of its messages, and the sender must learn of
+   * that.
+   */
   readonly #isDoubted: boolean
 
   constructor(loop: TurnHost, turn: CallingTurn) {
@@ -53,14 +56,17 @@ export class Messenger extends TurnCalls {
     return this.#accepted()
   }
 
-  /** From time to time a sender of many has to let the loop turn: bells are answered there, also while it repeats itself. */
+  /**
+   * Completes an accepted send. A sender of many messages regularly lets the event loop turn, also during a replay,
+   * because wake-ups of the host are processed there.
+   */
   #accepted(): Promise<void> {
     return (++this.#sent & (SENDS_A_BREATH - 1)) === 0 || this.turn.breathless ? this.turn.breathe() : DONE
   }
 
   /**
-   * Whether the mailbox has room for the frame, which is then taken. Only for what goes into the outbox at once: a claim
-   * whose frame still waits in this thread would be lost with it.
+   * Claims room for the frame in the recipient's mailbox. Returns false if there is none. Only for frames that go into
+   * the outbox at once: if the thread dies, a claim for a frame that still waits in it would be lost.
    */
   #claim(bytes: number): boolean {
     const { link, outbox, asks } = this.loop
@@ -69,7 +75,7 @@ export class Messenger extends TurnCalls {
     return link.claim(recipient, bytes, turn, step)
   }
 
-  /** There is no room: the send stands in line for some. */
+  /** Queues a send for which there is no room. */
   #ask(bytes: number, to: string, options: RequestOptions): Promise<void> {
     const { outbox, waits, asks } = this.loop
     const { fields } = outbox
@@ -78,13 +84,17 @@ export class Messenger extends TurnCalls {
     const verdict = this.turnWaits().add(correlation, 'send', to, options.signal)
     const claimed = () => {
       const wait = waits.get(correlation)
-      if (wait) this.loop.goingOn.with(this.turn.start, () => wait.resolve(undefined)) // another turn's verdict may have made room
+      // The room may exist because another turn got a receipt.
+      if (wait) this.loop.goingOn.with(this.turn.start, () => wait.resolve(undefined))
     }
     asks.add(fields.recipient, askForRoom(this.loop, 'send', bytes, verdict, claimed))
     return verdict as Promise<void>
   }
 
-  /** An earlier attempt had asked. As long as the host has not said anything, later ones to that agent stay behind it. */
+  /**
+   * Continues a send for which an earlier attempt had asked the host. Until the host replies, later messages to that
+   * agent wait behind it.
+   */
   #askedBefore(to: string, { correlation, answer }: Matched, options: RequestOptions): Promise<void> {
     const { recipient } = this.loop.outbox.fields
     const verdict = this.turnWaits().add(correlation, 'send', to, options.signal)
@@ -93,7 +103,10 @@ export class Messenger extends TurnCalls {
     return verdict as Promise<void>
   }
 
-  /** The host makes the copies: it knows who is there. Until its verdict no later message goes to anybody. */
+  /**
+   * Broadcasts through the host, which makes the copies because it knows all agents. No later message to any agent is
+   * sent before the receipt.
+   */
   broadcast(content: string, options: RequestOptions): Promise<void> {
     return this.#viaHost(EVERYBODY, options, () => {
       const fields = beginMessage(this.loop, this.turn, SEND, content, options)
@@ -103,7 +116,10 @@ export class Messenger extends TurnCalls {
     })
   }
 
-  /** The script has no mailbox for it: the host takes it into history. */
+  /**
+   * Reports to an agent or the protocol script. The script has no mailbox for reports, so the host puts them into
+   * history.
+   */
   report(to: string, content: string, options: RequestOptions): Promise<void> {
     if (to !== ORCHESTRATOR) return this.send(to, content, options, 'report')
     return this.#sendViaHost(to, content, options, 'report')
@@ -118,7 +134,7 @@ export class Messenger extends TurnCalls {
     })
   }
 
-  /** A message on which the host has the say in any case. `fill` fills its frame. */
+  /** Sends a message that the host must always decide about. `fill` fills its frame. */
   #viaHost(to: string, options: RequestOptions, fill: () => void): Promise<void> {
     const refusal = this.turn.refusal()
     if (refusal) return rejected(refusal)
@@ -146,7 +162,12 @@ export class Messenger extends TurnCalls {
     }
   }
 
-  /** `waiting`: how, where it is one request of several. `onSent` is given its id when it is on its way. */
+  /**
+   * Sends a request and returns the promise of its response.
+   *
+   * @param waiting the wait's encoding, if this is one of several requests
+   * @param onSent receives the message id once the request is sent
+   */
   request(
     to: string,
     content: string,
@@ -218,7 +239,10 @@ export class Messenger extends TurnCalls {
     return this.awaitResponse(to, correlation, options)
   }
 
-  /** The error; where it refuses a message that was for somebody the host gets what remains of that, for the dead letters. */
+  /**
+   * Returns the error unchanged. If it refuses a message with a recipient, the host gets the rest of that message as a
+   * dead letter.
+   */
   told(
     error: unknown,
     recipient: string | readonly string[],

@@ -1,6 +1,7 @@
 /**
- * The definition that plays a role without code: each message is thought about by the role's model, with what was said
- * before in the same run. The conversation is the run's own state: a turn adds to it, and commits that with its answer.
+ * The definition behind a role without code (a model agent): the role's model answers each message, together with the
+ * earlier conversation of the same run. The conversation is run state: a turn extends it and commits it with its
+ * answer.
  */
 import { original } from 'immer'
 import { MessageRejectedError, ModelError } from '../../errors.ts'
@@ -27,25 +28,28 @@ import { thinkAloud } from '../model/think.ts'
 import { turnBehind } from './context.ts'
 import type { Turn } from './turn.ts'
 
-/** What the host says when a model's turn begins. It is a step, so a turn that is tried again begins with the same. */
+/** The host's data for a model's turn. Fetching it is a step, so a redelivered turn begins with the same data. */
 export interface ModelTurnView {
-  /** Those it may give tasks to. */
+  /** Agents to which the model may give tasks. */
   colleagues: Colleague[]
   heirs: Heirs
-  /** How many turns its conversation had: one that ran within this turn may have added to it since. */
+  /** Number of turns in the conversation when this turn began. A nested turn may have added more since. */
   known: number
-  /** It runs within another turn of the agent, which goes on from what stands now. */
+  /** True if the turn runs inside another turn of the agent, which continues from the current conversation. */
   nested: boolean
-  /** Somebody reads along what is said in the run. */
+  /** True if a caller streams the output of the run. */
   isRunRead: boolean
 }
 
 export const MODEL_TURN = 'model.turn'
 
-/** Verbs by which a model turns to others: then it is told who there is. */
+/** Verbs that address other agents. A model with one of them gets the list of colleagues. */
 const SOCIAL: ReadonlySet<string> = new Set(['request', 'delegate', 'handoff'])
 
-/** `remembers`: false where several threads play the role, which share no state: each message stands alone. */
+/**
+ * Creates the handlers of a model agent. `remembers` is false if several threads play the role: they share no state, so
+ * each message stands alone.
+ */
 export function modelAgent(remembers: boolean): AgentHandlers {
   const receive: AgentHandlers['receive'] = async (message, context) => {
     const turn = turnOf(context)
@@ -60,7 +64,7 @@ export function modelAgent(remembers: boolean): AgentHandlers {
     const output = ofRun ?? outputFor(message)
     const answerFunction = output && !ofRun ? answerFunctionOf(message) : undefined
     const messages: ModelMessage[] = [{ role: 'system', content: system }, ...historyOf(before), ...heard]
-    // What nobody reads along is asked for as a whole: so also an answer that breaks off can be asked for again.
+    // Output without a reader is requested as a whole, so that a broken answer can be retried.
     const stream = turn.start.streams && (isRunRead || !isLast(message))
     const { completion, transcript, left } = await thinkAloud(
       turn.thinking(context),
@@ -70,7 +74,8 @@ export function modelAgent(remembers: boolean): AgentHandlers {
     checkSaid(completion, turn)
     if (remembers) {
       const after = withTurn({ ...before, goal }, message.id, [...heard, ...transcript])
-      // The turn around a nested one may be tried again, and has to find all that it began with.
+      // The outer turn of a nested one may be redelivered, and must then find the whole conversation that it began
+      // with.
       remember(turn, before, nested ? after : withoutFirst(after, left.dropped, left.summary))
     }
     return output ? { content: completion.text, structuredData: completion.output } : completion.text
@@ -87,8 +92,8 @@ export function modelAgent(remembers: boolean): AgentHandlers {
 }
 
 /**
- * Code sees the finish reason, who asks a role does not: an answer without a word is none if its model did not end it by itself,
- * and one that was cut off goes on as it is, with a warning.
+ * Checks the finish reason, which code agents see but callers of a role do not. An empty answer is an error, unless the
+ * model ended it by itself. A cut-off answer is used, with a warning.
  */
 function checkSaid({ text, finishReason }: Completion<unknown>, { role, log }: Turn): void {
   if (finishReason === 'stop') return
@@ -112,26 +117,28 @@ const CUT_OFF: Partial<Record<FinishReason, string>> = {
   content_filter: 'the provider withheld its rest (content_filter). Ask in another way, or take another model.',
 }
 
-/** What the run's caller wants of its answer, where this may be it. */
+/** Returns the output schema of the run if this message may produce the run's answer. */
 function outputOfRun(turn: Turn, message: AgentMessage): ModelSchema | undefined {
   const { output } = turn.start.view
   if (!output || !isLast(message)) return undefined
   return outputSchema(output, (value) => turn.call(CHECK_OUTPUT, { value }) as Promise<string | null>)
 }
 
-/** What the message's sender wants of this one. It has the schema itself, and checks by it. */
+/**
+ * Returns the output schema that the sender wants. The sender checks against the schema itself, so no check runs here.
+ */
 function outputFor(message: AgentMessage): ModelSchema | undefined {
   const wanted = answerSchemaOf(message)
   return wanted && outputSchema(wanted, async () => null)
 }
 
-/** What the message says, behind what its sender passes on with it. */
+/** Returns the messages of this turn: first the context that the sender passes on, then the message itself. */
 const heardWith = (message: AgentMessage, { strategy }: Turn): ModelMessage[] => [
   ...inheritedWith(message, strategy),
   { role: 'user', content: userContent(message) },
 ]
 
-/** The conversation as it was when the turn began. */
+/** Returns the conversation as it was when the turn began. */
 function begun({ runState }: Turn, known: number): Conversation {
   const now = runState as Conversation
   return { ...now, turns: now.turns.slice(0, known) }

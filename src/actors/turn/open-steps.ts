@@ -1,36 +1,41 @@
 /**
- * The steps of a turn that are open: of each whether it may be doing nothing but wait for others, because a verb that it has
- * called does. A tool has no verbs, so it never waits for others. Which step has called a verb is certain only until the step first awaits something. After that a wait counts
- * for all that were open when it began, so that a turn that only waits is never taken for one that works.
+ * Tracks the open steps of a turn and whether each may only wait for others, because a verb that it has called waits. A
+ * tool has no verbs, so it never waits for others.
+ *
+ * The step that called a verb is certain only until that step first awaits something. After that, a wait counts for all
+ * steps that were open when it began. So a turn that only waits is never taken for one that works.
  */
 
-/** One that is open. */
+/** An open step. */
 interface OpenStep {
-  /** Waits for others that it may have begun, and that are open. */
+  /** Number of open waits for others that this step may have begun. */
   waits: number
-  /** It is a tool, or it has returned its promise and who called it has not awaited anything since: what begins now is not the step's. */
+  /**
+   * True if waits that begin now do not belong to this step. The step is a tool, or it has returned its promise and its
+   * caller has not awaited anything since.
+   */
   beside: boolean
 }
 
-/** One of no step: so are most. */
+/** Shared value for waits that belong to no step, which is the usual case. */
 const OF_NONE: readonly OpenStep[] = []
 
 export class OpenSteps {
   readonly #open = new Set<OpenStep>()
-  /** How many have something of their own to do. */
+  /** Number of steps that have work of their own. */
   #working = 0
 
-  /** Whether one of them has something of its own to do, as far as can be told. */
+  /** True if a step has work of its own, as far as this can be known. */
   get work(): boolean {
     return this.#working > 0
   }
 
-  /** A step begins. */
+  /** Registers a step that begins. */
   begin(): OpenStep {
     return this.#begin(false)
   }
 
-  /** A tool begins: no wait that begins while it is open is its own. */
+  /** Registers a tool that begins. Waits that begin while it is open never belong to it. */
   beginTool(): OpenStep {
     return this.#begin(true)
   }
@@ -42,11 +47,11 @@ export class OpenSteps {
     return step
   }
 
-  /** Calls what the step is to do. */
+  /** Runs the body of the step. */
   call<T>(step: OpenStep, body: () => T): T {
     queueMicrotask(() => {
       step.beside = false
-    }) // queued before whatever the body awaits
+    }) // queued before any microtask of the body
     const result = body()
     step.beside = true
     return result
@@ -57,7 +62,7 @@ export class OpenSteps {
     if (step.waits === 0) this.#working -= 1
   }
 
-  /** A wait for others begins: for which of them it may be, for `settled`. */
+  /** Notes that a wait for others begins. Returns the steps to which it may belong, for `settled`. */
   began(): readonly OpenStep[] {
     if (this.#open.size === 0) return OF_NONE
     const steps = [...this.#open].filter(({ beside }) => !beside)
@@ -68,7 +73,7 @@ export class OpenSteps {
     return steps
   }
 
-  /** That wait is over. */
+  /** Notes that the wait of those steps is over. */
   settled(steps: readonly OpenStep[]): void {
     for (const step of steps) {
       step.waits -= 1

@@ -1,4 +1,4 @@
-/** The context of a protocol script: that of an agent, with the team in sight. */
+/** The context of a protocol script: an agent's context with access to the team. */
 import { checkCallback } from '../../blackboard/check-write.ts'
 import type { Blackboard, BlackboardEntry } from '../../blackboard/entry.ts'
 import { compilePattern } from '../../blackboard/pattern.ts'
@@ -43,7 +43,10 @@ export class ScriptContext extends TurnContext implements OrchestratorContext {
     return this.#roster()
   }
 
-  /** As an agent's, and in the host with `subscribe`: a callback cannot be lent to a thread, and would not outlive it. */
+  /**
+   * The blackboard of an agent, plus `subscribe` for a script in the host. A script in a thread has no `subscribe`: a
+   * callback cannot be passed to another thread, and would end with it.
+   */
   override get blackboard(): Blackboard {
     const board = super.blackboard
     const listeners = this.#listeners
@@ -75,7 +78,7 @@ export class ScriptContext extends TurnContext implements OrchestratorContext {
   }
 }
 
-/** The callbacks of one script. Its run's board is subscribed to once, whatever they want of it. */
+/** Blackboard callbacks of one script. They share one subscription to the board of the run. */
 class Listeners {
   readonly #turn: Turn
   readonly #subscriptions: Subscriptions
@@ -103,7 +106,7 @@ class Listeners {
 
 type Script = (orchestrator: OrchestratorContext, query: string) => Promise<ScriptResult>
 
-/** A script in the host as the handlers of an agent: the query is its message, its result the reply. */
+/** Returns agent handlers for a script in the host: the query is the message, the script's result the reply. */
 export function scriptHandlers(run: Script): AgentHandlers {
   const open = new Map<string, { tell(entry: BlackboardEntry): void }>()
   return {
@@ -128,7 +131,10 @@ function scriptContext(context: AgentContext): ScriptContext {
   throw new MessageRejectedError('Only a protocol script can be asked to run a protocol.')
 }
 
-/** The script that a module exports as its default, with its configuration. `shown` is the module, for the error. */
+/**
+ * Returns the handlers for the script that a module exports as its default, with its configuration. `shown` is the
+ * module as shown in errors.
+ */
 export function moduleScript(exported: unknown, shown: string, config: object | undefined): AgentHandlers {
   const protocol = protocolOf(exported)
   if (!protocol)

@@ -1,7 +1,9 @@
 /**
- * What the earlier attempts of a redelivered turn had logged. Each step is matched by kind, target and input, once, in
- * any order, keeps its id, and is answered from the log. After an attempt that its thread did not survive that is all of
- * them. After one that its handler failed it is what had succeeded: the rest is what the next attempt is there for.
+ * The log of earlier attempts of a redelivered turn. Each new step is matched with a logged one by kind, target and
+ * input, once and in any order. It then keeps the logged id and gets its answer from the log.
+ *
+ * After a crash of the thread the log holds all steps of the attempt. After a failure of the handler it holds only
+ * those that had succeeded, because the next attempt must repeat the others.
  */
 import { isFailure } from '../../mailbox/codec.ts'
 import {
@@ -45,22 +47,22 @@ interface Frame {
   at: number
 }
 
-/** How a step was settled; without a frame, its turn had withdrawn it before there was an answer. */
+/** Settlement of a step. Without a frame, its turn had withdrawn it before an answer arrived. */
 export interface Answer {
   frame: Frame | undefined
-  /** Steps are settled again in the order in which they were settled. */
+  /** Position in the order of settlement. Steps are settled again in the same order. */
   order: number
 }
 
-/** Pieces of a streamed answer that had come, and of how many the reader had said that it has read them. */
+/** Received chunks of a streamed answer, and the number of chunks that the reader had reported as read. */
 export interface Streamed {
   pieces: string[]
   reported: number
 }
 
-/** What the log knows of a step: its number for the wait, and its answer if it has one. */
+/** Log entry of a step: its correlation number, and its answer if it has one. */
 export interface Matched {
-  /** The step itself. */
+  /** The frame of the step itself. */
   frame: Frame
   correlation: number
   answer: Answer | undefined
@@ -81,12 +83,12 @@ export class Replay {
   readonly #withdrawn = new Map<number, number>()
   #settled = 0
   readonly #name: (index: number) => string
-  /** All steps before it are matched: most turns ask in the same order again. */
+  /** All steps before this index are matched. Most turns repeat their steps in the same order. */
   #first = 0
-  /** The next step number of the new attempt: those of the old ones are taken. */
+  /** Last step number used by earlier attempts; the new attempt continues after it. */
   readonly nextStep: number
 
-  /** Over the logged frames of that turn of agent `me` that stand one after the other in `memory` from `start` to `end`. */
+  /** Reads the logged frames of that turn of agent `me`, which are contiguous in `memory` from `start` to `end`. */
   constructor(me: number, turn: number, memory: Memory, start: number, end: number, name: (index: number) => string) {
     this.#name = name
     let last = 0
@@ -116,15 +118,18 @@ export class Replay {
     this.#answers.set(correlation, { frame, order: this.#settled++ })
   }
 
-  /** What came after it had been withdrawn was for nobody; but of a send the host has the say whether it was. */
+  /**
+   * Returns the answer of a step. An answer that arrived after a withdrawal is ignored, except for a send: the host
+   * decides whether that was withdrawn.
+   */
   #answerOf(kind: number, correlation: number): Answer | undefined {
     const withdrawn = kind === SEND ? undefined : this.#withdrawn.get(correlation)
     return withdrawn === undefined ? this.#answers.get(correlation) : { frame: undefined, order: withdrawn }
   }
 
   /**
-   * Whether it failed, or was withdrawn with the attempt. A send that still waits for room is not, nor is a broadcast that
-   * some did not take: the others have it.
+   * Checks whether a step failed, or was withdrawn with the attempt. A send that still waits for room is neither. Nor
+   * is a broadcast that some agents did not accept, because the others have it.
    */
   #isUndone({ kind, memory, at }: Logged): boolean {
     if (kind === STEP_DONE) return isFailure(memory, at)
@@ -145,7 +150,10 @@ export class Replay {
     return streamed
   }
 
-  /** The logged frame of the same send, request, call or chunk; its correlation, and its answer if there is one. */
+  /**
+   * Returns the logged frame of the same send, request, call or chunk, with its correlation and its answer if it has
+   * one.
+   */
   match(frame: Memory): Matched | undefined {
     const found = this.#take(
       (step) => sameStep(step.memory, step.at, frame, 0) || sameByName(step.memory, step.at, frame, this.#name),
@@ -153,7 +161,7 @@ export class Replay {
     return found && this.#known(found)
   }
 
-  /** The same of a call of the host whose arguments begin with these: what follows them may differ from attempt to attempt. */
+  /** Matches a host call by its leading arguments alone. The arguments after them may differ between attempts. */
   matchCall(operation: string, alike: object): Matched | undefined {
     const beginning = `${JSON.stringify(alike).slice(0, -1)},`
     const found = this.#take(({ kind, memory, at }) => {
@@ -174,7 +182,7 @@ export class Replay {
     }
   }
 
-  /** The first step that is not matched yet and fits. From now on it is. */
+  /** Returns the first unmatched step that fits and marks it as matched. */
   #take(fits: (step: Logged) => boolean): Logged | undefined {
     const steps = this.#steps
     while (steps[this.#first]?.matched) this.#first += 1
@@ -187,7 +195,7 @@ export class Replay {
     return undefined
   }
 
-  /** The result of a finished `step(name)`, or of that call of a tool, as JSON; or the error that it ended with. */
+  /** Returns the result (JSON) or the error of a finished `step(name)`, or of the tool call with that id. */
   matchStep(
     name: string,
     callId: string | undefined,
@@ -202,20 +210,22 @@ export class Replay {
     return { failed: (flagsOf(memory, at) & FAILED) !== 0, data: readBody(memory, at).data, step: stepOf(memory, at) }
   }
 
-  /** The next logged reading of the clock. */
+  /** Returns the next logged reading of the clock. */
   matchNow(): number | undefined {
     const found = this.#take(({ kind }) => kind === NOW)
     return found && timeOf(found.memory, found.at)
   }
 
-  /** A response came before the new attempt had asked again. */
+  /**
+   * Stores a response that arrived before the new attempt repeated the step. Returns false if the step is not logged.
+   */
   settle(correlation: number, frame: Frame): boolean {
     if (!this.#knows(correlation)) return false
     this.#answered(correlation, frame)
     return true
   }
 
-  /** A piece of a streamed response came before the new attempt had asked again. */
+  /** Stores a chunk that arrived before the new attempt repeated the step. Returns false if the step is not logged. */
   push(correlation: number, piece: string): boolean {
     if (!this.#knows(correlation)) return false
     this.#streamed(correlation).pieces.push(piece)
@@ -226,7 +236,7 @@ export class Replay {
     return this.#steps.some((step) => correlationOf(step.memory, step.at) === correlation)
   }
 
-  /** Logged steps with an effect that the new attempt did not ask for again. */
+  /** Returns descriptions of logged steps with an effect that the new attempt did not repeat. */
   unmatched(name: (index: number) => string): string[] {
     return this.#steps
       .filter((step) => !step.matched && hasEffect(step.kind) && !isAcknowledgement(step))
@@ -234,7 +244,10 @@ export class Replay {
   }
 }
 
-/** The same message to the same agent, once by its index and once by its name: then it was not known in the thread. */
+/**
+ * Checks for the same message to the same agent if one frame has the agent's index and the other its name. The name is
+ * used while the thread does not know the index.
+ */
 function sameByName(logged: Memory, at: number, frame: Memory, nameOf: (index: number) => string): boolean {
   const [then, now] = [recipientOf(logged, at), recipientOf(frame, 0)]
   if (then === now || (then !== NOBODY && now !== NOBODY)) return false
@@ -244,11 +257,11 @@ function sameByName(logged: Memory, at: number, frame: Memory, nameOf: (index: n
   return (a.name ?? nameOf(then)) === (b.name ?? nameOf(now)) && fields.every((field) => a[field] === b[field])
 }
 
-/** Whether a turn does something to others by a frame of that kind, or something that was logged so that it is not done twice. */
+/** Checks whether a frame of that kind affects others, or is logged so that its action does not run twice. */
 export const hasEffect = (kind: number): boolean =>
   kind === SEND || kind === REQUEST || kind === CALL || kind === STEP_DONE
 
-/** That an attempt at a task was under way for a while: the next one may end at once. */
+/** Checks for an acknowledgement of a task that takes a while. The next attempt may end at once without one. */
 const isAcknowledgement = ({ kind, memory, at }: Logged) =>
   kind === CALL && readBody(memory, at).content === ACKNOWLEDGE
 
@@ -266,11 +279,14 @@ export function describeStep(step: Omit<Logged, 'matched'>, name: (index: number
   }
 }
 
-/** Kinds of frames that settle a wait. */
+/** Checks for the kinds of frames that settle a wait. */
 export const isAnswer = (kind: number): boolean =>
   kind === END || kind === RESPONSE || kind === RESULT || kind === ACCEPTED || kind === REFUSED
 
-/** Kinds of frames that a redelivered turn may ask for again, or that say that it need not; the host gathers them from the log. */
+/**
+ * Checks for the kinds of frames that a redelivered turn may repeat, or that tell it that it need not. The host
+ * collects these from the log.
+ */
 export const isStep = (kind: number): boolean =>
   kind === SEND ||
   kind === REQUEST ||

@@ -1,4 +1,7 @@
-/** Requests of one turn that are waited for together. The host is told which those are, so that it knows when none can come. */
+/**
+ * Requests of one turn that are waited for together. The host knows the groups, so that it can tell when no answer is
+ * possible any more.
+ */
 import { GROUP, MOST_GROUPS } from '../../mailbox/frame.ts'
 import type { AgentMessage } from '../../mailbox/message.ts'
 import type { RequestOptions } from '../definition/context/context.ts'
@@ -7,14 +10,14 @@ import type { Messenger } from './messenger.ts'
 import type { Requester } from './request-many.ts'
 import type { TurnHost } from './turn-host.ts'
 
-/** What it needs of the turn. */
+/** The parts of the turn that are needed here. */
 type GroupingTurn = Pick<CallingTurn, 'start' | 'waitingFor'> & { readonly signal: AbortSignal }
 
 export class RequestGroups implements Requester {
   readonly #loop: TurnHost
   readonly #turn: GroupingTurn
   readonly #messages: Messenger
-  /** A bit for each that is open. */
+  /** A bit for each open group. */
   #open = 0
 
   constructor(loop: TurnHost, turn: GroupingTurn, messages: Messenger) {
@@ -31,7 +34,7 @@ export class RequestGroups implements Requester {
     return this.#messages.request(to, content, options, 'request', waiting) as Promise<AgentMessage>
   }
 
-  /** Where so many are open that there is no number left, each of its requests is a wait of its own. */
+  /** Opens a group. If no group number is free, returns 0, and each of its requests counts as a wait of its own. */
   open(need: number): number {
     for (let group = 1; group <= MOST_GROUPS; group++) {
       if (this.#open & (1 << group)) continue

@@ -1,4 +1,4 @@
-/** Requests to several agents: all of them, or the first that succeed. */
+/** Requests to several agents: waits for all responses, or for the first that succeed. */
 import { AgentFailedError, DramatisError, MessageRejectedError } from '../../errors.ts'
 import type { AgentMessage } from '../../mailbox/message.ts'
 import { onAbort } from '../../on-abort.ts'
@@ -6,22 +6,25 @@ import { checkObject, checkRequests, withdrawn, wrongArgument } from '../definit
 import type { Outcome, RequestOptions } from '../definition/context/context.ts'
 import { inLanes } from '../definition/in-lanes.ts'
 
-/** What they need of their turn. */
+/** The parts of a turn that these functions need. */
 export interface Requester {
   readonly signal: AbortSignal
-  /** `waiting`: the group that it belongs to, and whether a signal of the caller's may end the wait. */
+  /** Sends a request. `waiting` encodes its group, and whether the caller's signal may end the wait. */
   request(to: string, content: string, options: RequestOptions, waiting: number): Promise<AgentMessage>
-  /** Begins a group, of which `need` answers are waited for, or all (0); its number. */
+  /** Opens a group and returns its number. `need` is the number of responses to wait for; 0 means all. */
   open(need: number): number
   close(group: number): void
-  /** What `waiting` has for that signal. */
+  /** Returns the part of `waiting` that stands for the signal. */
   waitingFor(signal: AbortSignal | undefined): number
 }
 
-/** Tells the host of a message that is refused before it is one; gives its error. */
+/** Notifies the host of a message that is refused before it is sent; returns its error. */
 type Refuse = (error: unknown, to: readonly string[], content: string, options: RequestOptions) => unknown
 
-/** Never rejects for an agent's failure: each outcome says what came of it, in the order of `to`. */
+/**
+ * Sends all requests and returns their outcomes in the order of `to`. An agent's failure is an outcome, not a
+ * rejection.
+ */
 export async function allOf(
   context: Requester,
   refuse: Refuse,
@@ -62,7 +65,7 @@ async function outcomeOf(
   }
 }
 
-/** The first response; the others are cancelled. When all fail, one error that names each. */
+/** Returns the first response and cancels the other requests. If all fail, throws one error that names each failure. */
 export async function anyOf(
   context: Requester,
   refuse: Refuse,
@@ -82,7 +85,10 @@ export async function anyOf(
   throw joined(`None of ${to.length} agents answered.`, failures, {})
 }
 
-/** The first `count` responses, as they came; the others are cancelled. Fails as soon as too few can come. */
+/**
+ * Returns the first `count` responses in order of arrival and cancels the other requests. Fails as soon as `count`
+ * responses are no longer possible.
+ */
 export async function quorumOf(
   context: Requester,
   refuse: Refuse,
@@ -110,7 +116,10 @@ interface Failure {
   error: DramatisError
 }
 
-/** Up to `count` responses in order of arrival, or too many failures for that. Whatever is still open then is withdrawn. */
+/**
+ * Collects up to `count` responses in order of arrival, until that many are no longer possible. Then it withdraws the
+ * open requests.
+ */
 async function firstOf(
   context: Requester,
   to: readonly string[],

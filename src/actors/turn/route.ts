@@ -1,4 +1,4 @@
-/** Routing, as a script asks for it. The host chooses: it alone knows who is there and how much each has to do. */
+/** Routing for protocol scripts. The host chooses the agent, because only the host knows the agents and their load. */
 import { AUCTION_TERMS, BID_WANTED, bidsFor, reasonFor } from '../decisions/auction.ts'
 import { checkObject, checkText, wrongArgument } from '../definition/checks.ts'
 import type { OrchestratorContext } from '../definition/context/context.ts'
@@ -6,18 +6,18 @@ import type { Candidate, CandidateOptions, RouteOptions } from '../definition/ro
 import type { TaskInput } from '../definition/task.ts'
 import { offerOf } from './delegate.ts'
 
-/** What the host is told of a task. */
+/** Description of a task for the host. */
 export interface RoutedTask {
   text: string
   assignedTo: string | null
   requiredCapabilities: string[]
 }
 
-/** Whom the host has chosen, or among whom an auction has to. */
+/** The agent that the host has chosen, or the bidders of an auction that must choose one. */
 export type Routed = { agent: string | null } | { bidders: Candidate[] }
 
 interface HostCaller {
-  /** A verb that the host serves. */
+  /** Calls a verb that the host serves. */
   call(operation: string, args: object): Promise<unknown>
 }
 
@@ -43,12 +43,12 @@ export async function candidates(turn: HostCaller, input: TaskInput, options: Ca
   return (await turn.call('candidates', { task, options })) as Candidate[]
 }
 
-/** The choice where nobody is chosen. */
+/** Choice recorded if no agent is chosen. */
 export const NOBODY = 'nobody'
 
 const LONGEST = 60
 
-/** What is decided, as the trace has it. */
+/** Returns the question of the decision, as it appears in the trace. */
 export const questionOf = ({ text }: RoutedTask): string =>
   `Who gets the task "${text.length > LONGEST ? `${text.slice(0, LONGEST)}...` : text}"?`
 

@@ -9,31 +9,31 @@ import type { Schema } from '../definition/tool.ts'
 
 export const SHARED_SCOPES: readonly SharedScope[] = ['agent_shared', 'team_shared', 'persistent']
 
-/** So often an update is tried while others come before it: each of them has got further meanwhile. */
+/** Maximum number of attempts of an update. An attempt fails only if another update has succeeded meanwhile. */
 const MOST_TRIES = 1_000
 
-/** What the host says of a key: version 0 and no value, where nobody has written it. */
+/** The host's answer for a key. An unwritten key has version 0 and no value. */
 export interface Kept {
   version: number
   value?: unknown
 }
 
-/** What became of a write, and what stands now. */
+/** Result of a write, and the current value. */
 export type Written = Kept & { done: boolean }
 
-/** Which state it is, as the host is told. */
+/** Identifies a state to the host. */
 interface Place {
   scope: SharedScope
   owner?: string
 }
 
-/** Asks the host. `alike`: the arguments by which a later attempt recognizes the call. */
+/** Calls the host. `alike` holds the arguments by which a later attempt recognizes the call. */
 type Call = (operation: string, args: object, signal?: AbortSignal, alike?: object) => Promise<unknown>
 
 export class SharedStates {
   readonly #agent: string
   readonly #call: Call
-  /** The last update of each key, which the next one of this turn waits for: they would only come before each other. */
+  /** The last update per key. The next update of the same turn waits for it, since both would only conflict. */
   readonly #updates = new Map<string, Promise<unknown>>()
 
   constructor(agent: string, call: Call) {
@@ -68,11 +68,12 @@ export class SharedStates {
   }
 
   /**
-   * Reads, changes, and writes where nobody else has written meanwhile. A turn that is tried again finds each of its writes by
-   * the version that it was for, so that a change that comes to something else then is not made a second time.
+   * Reads the value, changes it, and writes it unless another agent has written meanwhile. A redelivered turn
+   * recognizes each of its writes by the version that the write was for. So the change is not made twice, even if it
+   * now yields another value.
    */
   async #update<T>(place: Place, key: string, change: (value: T | undefined) => T): Promise<T> {
-    // Told apart from what the handler reads itself: a turn that is tried again is to find its own.
+    // `toUpdate` distinguishes this read from the handler's own reads, so that a redelivered turn finds it in the log.
     let found = (await this.#call('shared.get', { ...place, key, toUpdate: true })) as Kept
     for (let tries = 0; tries < MOST_TRIES; tries++) {
       const value = change(freeze(found.value as T | undefined, true))
@@ -99,7 +100,7 @@ function placeOf(scope: SharedScope, owner: string | undefined): Place {
   throw wrongArgument('owner', owner, `${scope} is nobody's own; leave it out, or use 'agent_shared'`)
 }
 
-/** Who reads the state of another one does not write it. */
+/** Returns the error for a write to the state of another agent. */
 export function notTheOwner(agent: string, owner: string): ConfigurationError {
   const text = `context.shared: agent "${agent}" may not change what is "${owner}"'s (agent_shared): its owner alone does. Ask "${owner}" to, or use 'team_shared'.`
   return new ConfigurationError(text, { path: 'context.shared', agent, owner })

@@ -1,6 +1,7 @@
 /**
- * Which states an agent may have. A state lives in its thread and is committed with a turn, so where two turns that share it
- * may be open at once the second would undo what the first has done: that is refused, not accepted and lost.
+ * Defines which states an agent may have. A state is kept in the agent's thread and committed with a turn. If two turns
+ * that share a state were open at once, the second would overwrite the changes of the first. Such a use is refused, so
+ * that no change is silently lost.
  */
 import { ConfigurationError } from '../../errors.ts'
 import { MAX_CONCURRENCY } from '../../mailbox/window.ts'
@@ -20,12 +21,12 @@ export class StateRules {
   constructor({ role, option, concurrency, instances }: Assignment) {
     this.#agent = role.name
     this.#option = option
-    this.#concurrency = concurrency > MAX_CONCURRENCY ? 1 : concurrency // a protocol script keeps to its run
+    this.#concurrency = concurrency > MAX_CONCURRENCY ? 1 : concurrency // a protocol script keeps its state in its run
     this.#instances = instances
   }
 
   /**
-   * For what a definition says.
+   * Checks the states that a definition declares.
    *
    * @throws ConfigurationError for a state that the agent may not have.
    */
@@ -35,7 +36,7 @@ export class StateRules {
   }
 
   /**
-   * For what a handler does; `use` names it.
+   * Checks a handler's access to a state; `use` names the access.
    *
    * @throws ConfigurationError if the agent may not have that state.
    */

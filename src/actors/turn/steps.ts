@@ -1,4 +1,4 @@
-/** The steps of one turn: each is done once, and a turn that is tried again gets what it came to from the log. */
+/** Runs the steps of one turn. Each step runs once; a redelivered turn gets the step's result from the log. */
 import { DramatisError, type ErrorData, errorData, errorFrom } from '../../errors.ts'
 import { FAILED, REPLAYED, STEP_BEGAN, STEP_DONE } from '../../mailbox/frame.ts'
 import { checkFunction, checkStepOptions, checkText, encodeForm } from '../definition/checks.ts'
@@ -6,13 +6,13 @@ import { OpenSteps } from './open-steps.ts'
 import type { StepOf } from './tools.ts'
 import type { TurnHost, TurnStart } from './turn-host.ts'
 
-/** What it needs of its turn. */
+/** The parts of its turn that are needed here. */
 export interface SteppingTurn {
   readonly start: TurnStart
   readonly ended: boolean
-  /** The reader of the answer is far behind. */
+  /** True if the reader of the answer is far behind. */
   readonly breathless: boolean
-  /** Why no verb works any more, if none does. */
+  /** Returns the reason why verbs no longer work, if there is one. */
   refusal(): DramatisError | undefined
   nextStep(): number
 }
@@ -23,14 +23,14 @@ export class StepRunner {
   readonly #turn: SteppingTurn
   readonly #gate: () => Promise<void>
 
-  /** `gate` waits for that reader. */
+  /** Creates the runner; `gate` waits for the reader of the answer. */
   constructor(loop: TurnHost, turn: SteppingTurn, gate: () => Promise<void>) {
     this.#loop = loop
     this.#turn = turn
     this.#gate = gate
   }
 
-  /** One that the handler has named. */
+  /** Runs a step that the handler has named. */
   async own<T>(name: string, run: () => Promise<T> | T, options?: { idempotent?: boolean }): Promise<T> {
     const refusal = this.#turn.refusal()
     if (refusal) throw refusal
@@ -48,7 +48,8 @@ export class StepRunner {
       if (logged.failed) throw errorFrom(JSON.parse(logged.data!) as ErrorData)
       return (logged.data === undefined ? undefined : JSON.parse(logged.data)) as T
     }
-    const permit = this.#loop.goingOn.permit(this.#turn.start) // something of its own begins: it does not only wait
+    // The turn begins work of its own, so it does not only wait.
+    const permit = this.#loop.goingOn.permit(this.#turn.start)
     if (permit) await permit
     const step = this.#turn.nextStep()
     this.#record(STEP_BEGAN, step, name, tool?.input, idempotent ? 0 : FAILED, tool?.callId, undefined, tool?.polling)

@@ -1,13 +1,16 @@
-/** An answer that arrives in pieces. The reader tells the writer how much it has read, so that the writer can wait. */
+/**
+ * A response that arrives in chunks. The reader reports to the writer how much it has read, so that the writer can
+ * wait.
+ */
 import type { AgentMessage } from '../../mailbox/message.ts'
 import type { Streamed } from './replay.ts'
 
-/** Pieces that may be under way before the writer's next verb waits. */
+/** Maximum number of unread chunks before the writer's next verb waits. */
 export const STREAM_CREDIT = 64
 
 /** A turn that writes a stream of its own. */
 export interface Relay {
-  /** Whether its reader is far behind, and how it waits for it. */
+  /** True if the reader of that stream is far behind. `breathe` waits for it. */
   readonly breathless: boolean
   breathe(): Promise<void>
 }
@@ -23,7 +26,7 @@ export class ResponseStream implements AsyncIterable<string> {
   #error: unknown
   #unreported = 0
   #iterated = false
-  /** Pieces count as read when they come. */
+  /** True if chunks count as read when they arrive. */
   #unheld = false
 
   constructor(response: Promise<AgentMessage>, relay: Relay, read: (count: number) => void, leave: () => void) {
@@ -37,7 +40,7 @@ export class ResponseStream implements AsyncIterable<string> {
     )
   }
 
-  /** The whole answer. Who waits for it without reading the pieces does not hold the writer up. */
+  /** The whole answer. A caller that awaits it without reading the chunks does not block the writer. */
   get response(): Promise<AgentMessage> {
     if (!this.#iterated && !this.#unheld) {
       this.#unheld = true
@@ -58,7 +61,7 @@ export class ResponseStream implements AsyncIterable<string> {
     this.#unreported = 0
   }
 
-  /** What had come to an earlier attempt comes again; what that one had reported is not reported twice. */
+  /** Delivers the chunks of an earlier attempt again. Chunks that it had reported as read are not reported twice. */
   resume({ pieces, reported }: Streamed): void {
     this.#unreported = -reported
     for (const piece of pieces) this.push(piece)
@@ -70,12 +73,16 @@ export class ResponseStream implements AsyncIterable<string> {
     this.#wake?.()
   }
 
-  /** Ends with the answer; throws what the request failed with. Leaving the loop cancels the request. */
+  /**
+   * Yields the chunks until the answer is complete; throws the error of the request. Leaving the loop cancels the
+   * request.
+   */
   async *[Symbol.asyncIterator](): AsyncGenerator<string> {
     this.#iterated = true
     try {
       for (;;) {
-        // Who passes on what it reads is as slow as its own reader, and so is who it reads from.
+        // A turn that relays a stream reads only as fast as its own reader, so back-pressure reaches the original
+        // writer.
         while (this.#relay.breathless) await this.#relay.breathe()
         const chunk = this.#chunks.shift()
         if (chunk !== undefined) {

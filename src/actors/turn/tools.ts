@@ -1,4 +1,4 @@
-/** The tools of one turn: each call is a step, so that a turn that is tried again gets its output from the log. */
+/** Runs the tools of one turn. Each call is a step, so a redelivered turn gets the tool's output from the log. */
 import { v5 } from 'uuid'
 import { type DramatisError, MessageRejectedError, shown, ToolInputError } from '../../errors.ts'
 import { idText } from '../../mailbox/frame-id.ts'
@@ -11,30 +11,30 @@ import type { RoleTools } from '../model/role-tools.ts'
 import { checkedInput, runTool } from '../tools/run-tool.ts'
 import type { TurnHost, TurnStart } from './turn-host.ts'
 
-/** What is done as a step: the handler's own, or, with `tool`, a tool of this thread. */
+/** A step: the handler's own, or a tool of this thread if `tool` is set. */
 export interface StepOf {
   readonly name: string
   readonly idempotent: boolean
   readonly tool?: { readonly callId: string; readonly input: string | undefined; readonly polling: boolean }
 }
 
-/** What it needs of its turn. */
+/** The parts of its turn that are needed here. */
 export interface ToolTurn {
   readonly start: TurnStart
   readonly runId: string
   signal(): AbortSignal
-  /** Why no verb works any more, if none does. */
+  /** Returns the reason why verbs no longer work, if there is one. */
   refusal(): DramatisError | undefined
-  /** A verb that the host serves. */
+  /** Calls a verb that the host serves. */
   call(operation: string, args: object, signal?: AbortSignal): Promise<unknown>
   runStep<T>(step: StepOf, run: () => Promise<T>): Promise<T>
-  /** What is done meanwhile counts as the turn's own work. */
+  /** Runs `work` and counts it as the turn's own work. */
   atWork<T>(work: () => Promise<T>): Promise<T>
   progress(tool: string, callId: string, note: string): void
 }
 
 export class TurnTools implements RoleTools {
-  /** What a model is told of them. */
+  /** Descriptions of the tools for a model. */
   get specs(): readonly ToolSpec[] {
     return this.#loop.toolbox.specs
   }
@@ -49,7 +49,7 @@ export class TurnTools implements RoleTools {
 
   readonly #loop: TurnHost
   readonly #turn: ToolTurn
-  /** How often each call was made in this turn, by what names it. */
+  /** Number of calls made in this turn, by call id. */
   readonly #made = new Map<string, number>()
 
   constructor(loop: TurnHost, turn: ToolTurn) {
@@ -57,7 +57,7 @@ export class TurnTools implements RoleTools {
     this.#turn = turn
   }
 
-  /** Its output. `signal` withdraws the call. */
+  /** Runs a tool and returns its output. `signal` withdraws the call. */
   async run(name: string, input: unknown, signal?: AbortSignal): Promise<unknown> {
     const refusal = this.#turn.refusal()
     if (refusal) throw refusal
@@ -81,7 +81,7 @@ export class TurnTools implements RoleTools {
     return (await this.#turn.call('tool.simulated', { readOnly, outside }, signal)) === true
   }
 
-  /** The host answers in its place. */
+  /** Passes the call to the host, which answers in place of the tool. */
   async #simulated(tool: ToolDefinition, input: unknown, callId: string, signal?: AbortSignal): Promise<unknown> {
     const { name, polling, readOnly, outside, outputSchema } = tool
     await checkedInput(tool, input, this.#loop.role.name)
@@ -91,15 +91,15 @@ export class TurnTools implements RoleTools {
   }
 
   /**
-   * The same for a model: `input` is JSON as it wrote it, and the output is for it to read. What it rejects with is for the model
-   * too, as `ToolInputError` for what is no JSON.
+   * Runs a tool for a model. `input` is JSON text written by the model; the output is text for the model. Errors are
+   * for the model too, including a `ToolInputError` if the input is no JSON.
    */
   async call(name: string, input: string, signal: AbortSignal | undefined): Promise<string> {
     const output = await this.run(name, parsed(name, this.#loop.role.name, input), signal)
     return typeof output === 'string' ? output : (JSON.stringify(output) ?? '')
   }
 
-  /** The same again for the same call of the same message, however often its turn is tried. */
+  /** Returns the id of a call. It is the same for the same call of the same message in each attempt of the turn. */
   #callId(name: string, input: string | undefined): string {
     const call = v5(`${name} ${input}`, idText(...this.#turn.start.id))
     const nth = (this.#made.get(call) ?? 0) + 1
@@ -132,7 +132,7 @@ export class TurnTools implements RoleTools {
 }
 
 function parsed(tool: string, agent: string, input: string): unknown {
-  if (input.trim() === '') return {} // what models write where there is nothing to say
+  if (input.trim() === '') return {} // models write this if a tool needs no input
   try {
     return JSON.parse(input)
   } catch (error) {
@@ -141,7 +141,7 @@ function parsed(tool: string, agent: string, input: string): unknown {
   }
 }
 
-/** The name of a tool that is given by its name, or as it was defined. */
+/** Returns the name of a tool that is given as a name or as its definition. */
 export function toolNameOf(tool: unknown): string {
   const name: unknown = typeof tool === 'string' ? tool : Object(tool).name
   if (typeof name === 'string' && name !== '') return name

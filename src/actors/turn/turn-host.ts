@@ -1,4 +1,4 @@
-/** What a turn needs of the loop that runs it. */
+/** The parts of the agent loop that a turn needs. */
 import type { Scheduler } from '../../clock.ts'
 import type { DramatisError } from '../../errors.ts'
 import type { FrameId } from '../../mailbox/frame-id.ts'
@@ -19,16 +19,16 @@ import type { Waits } from '../transport/waits.ts'
 import type { Replay } from './replay.ts'
 import type { StateRules } from './state-rules.ts'
 
-/** What the loop knows of the message under way. */
+/** Data of the message that a turn handles. */
 export interface TurnStart {
   turn: number
   run: number
   view: RunView
   id: FrameId
-  /** undefined: it is the start hook. */
+  /** undefined for the start hook. */
   message: AgentMessage | undefined
   attempt: number
-  /** The caller's index and its number for the request; correlation 0 when nobody waits. */
+  /** Index of the caller, and its number for the request. `correlation` is 0 if no caller waits for a response. */
   caller: number
   correlation: number
   streams: boolean
@@ -36,7 +36,7 @@ export interface TurnStart {
   /** Epoch ms. */
   startedAt: number
   replay: Replay | undefined
-  /** Its place among the open turns, for `Parking`. */
+  /** Slot among the open turns, for `Parking`. */
   slot: number
 }
 
@@ -45,7 +45,7 @@ export interface TurnHost {
   readonly data: unknown
   readonly state: object
   readonly stateRules: StateRules
-  /** Whether it has a handler for what nobody answers. */
+  /** True if the agent has an `observe` handler. */
   readonly observes: boolean
   readonly outbox: Outbox
   readonly link: Link
@@ -55,32 +55,32 @@ export interface TurnHost {
   readonly waits: Waits
   readonly asks: Asks
   readonly toolbox: Toolbox
-  /** The verbs that a model is offered as tools. */
+  /** Verbs that a model is offered as tools. */
   readonly verbs: readonly string[]
-  /** When the rounds of its model are a loop; false: nobody looks. */
+  /** Limits beyond which the rounds of a model count as a loop; false: no check. */
   readonly loops: RoundBounds | false
-  /** How its model's context is chosen: by the role, and by its definition where that does it. */
+  /** Context strategy of the model: from the role, or from the definition if it sets one. */
   readonly strategy: ContextStrategy | undefined
   readonly buildContext: AgentHandlers['buildContext']
   runState(view: RunView): object
-  /** Who has that index. */
+  /** Returns the name of the agent with that index. */
   name(index: number): string
-  /** `fields`: what stands in each of its lines. */
+  /** Returns a logger; `fields` are added to each of its lines. */
   loggerFor(start: TurnStart, fields?: object): Logger
-  /** What frames of that run call the agent, if this thread knows it. */
+  /** Returns the agent's index in frames of that run; undefined if this thread does not know the agent. */
   indexOf(name: string, run: RunView): number | undefined
 
-  /** The turn may have come to wait for others alone: it parks as soon as the loop is idle, if anybody wants its permit. */
+  /** Notes that the turn may only wait for others now. It parks once the loop is idle, if its permit is wanted. */
   mayPark(start: TurnStart): void
   /** Settles a wait with the frame that answers it. */
   settle(correlation: number, memory: Memory, at: number): void
 
   writeControl(kind: number, start: TurnStart, correlation: number, limit: number): void
 
-  /** Lets the event loop turn once: timers, sockets, bells. */
+  /** Lets the event loop turn once, so that timers, sockets and wake-ups run. */
   breath(): Promise<void>
   sleep(ms: number, signal: AbortSignal): Promise<void>
   readonly timer: Scheduler['timer']
-  /** Anything thrown, as an error that says who failed at what. */
+  /** Converts anything thrown into an error that names the agent and the activity that failed. */
   failure(thrown: unknown, at: string): DramatisError
 }

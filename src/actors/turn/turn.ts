@@ -1,6 +1,6 @@
 /**
- * One turn: the handling of one message. Handlers get a `TurnContext`, which has the verbs and asks the turn behind it. When
- * the turn ends it is closed: open waits are cancelled and later verbs fail with `TurnEndedError`.
+ * A turn: the handling of one message. Handlers get a `TurnContext`, whose verbs call the turn behind it. When the turn
+ * ends it is closed: open waits are cancelled and later verbs fail with `TurnEndedError`.
  */
 import { setMaxListeners } from 'node:events'
 import type { Immutable } from 'immer'
@@ -36,7 +36,7 @@ export class Turn implements CallingTurn, SteppingTurn {
   #ended = false
   #reason: DramatisError | undefined
   #controller: AbortController | undefined
-  /** How many sleeps, calls of tools and calls of models are under way: work of the turn's own. */
+  /** Number of open sleeps, tool calls and model calls. They are the turn's own work. */
   #working = 0
   #isToAcknowledge = false
   #stepping: StepRunner | undefined
@@ -64,7 +64,7 @@ export class Turn implements CallingTurn, SteppingTurn {
   get signal(): AbortSignal {
     if (!this.#controller) {
       this.#controller = new AbortController()
-      setMaxListeners(0, this.#controller.signal) // a handler may give it to all that it does
+      setMaxListeners(0, this.#controller.signal) // a handler may pass it to everything it starts
       if (this.#reason) this.#controller.abort(this.#reason)
       else if (this.#ended) this.#controller.abort(this.#endedError())
     }
@@ -95,12 +95,12 @@ export class Turn implements CallingTurn, SteppingTurn {
     this.#drafts.change('runState', this.#loop.runState(this.start.view), recipe)
   }
 
-  /** What a commit has to write of that state; a failed turn is never asked. */
+  /** Returns the changes of that state that the commit must write. Not called for a failed turn. */
   draftOf(scope: StateScope): Draft | undefined {
     return this.#drafts?.of(scope, scope === 'state' ? this.#loop.state : this.#loop.runState(this.start.view))
   }
 
-  /** The turn, as the verbs about tasks see it. */
+  /** The turn as the task verbs use it. */
   get tasks(): TaskTurn {
     const { start } = this
     const isTask = start.type === 'delegate' || this.#loop.name(start.caller) === ORCHESTRATOR
@@ -117,11 +117,11 @@ export class Turn implements CallingTurn, SteppingTurn {
       release: () => {
         start.correlation = 0
         start.streams = false
-        this.#emitter?.close() // no reader will say that it has read
+        this.#emitter?.close() // no reader will report progress any more
       },
     }
   }
-  /** Tells the agent above how far it is; the script, where nobody is. */
+  /** Reports progress to the agent's manager (escalateTo), or to the protocol script if there is none. */
   report(content: string, data?: object): Promise<void> {
     const options = data === undefined ? NO_OPTIONS : { structuredData: data }
     return this.messages.report(this.role.escalateTo ?? ORCHESTRATOR, content, options)
@@ -132,12 +132,15 @@ export class Turn implements CallingTurn, SteppingTurn {
     this.#emitter.emit(chunk, this.nextStep())
   }
 
-  /** What a frame says of a wait that the signal may end: the turn's own is the runtime's. */
+  /**
+   * Returns the frame's encoding of a wait that the signal may end. The turn's own signal does not count, because it
+   * belongs to the runtime.
+   */
   waitingFor(signal: AbortSignal | undefined): number {
     return signal && signal !== this.#controller?.signal ? SIGNALLED : 0
   }
 
-  /** Notifies the host of a message that is refused before it is one; returns its error. */
+  /** Notifies the host of a message that is refused before it is sent; returns its error. */
   get told(): Messenger['told'] {
     return (error, to, content, options) => this.messages.told(error, to, content, options)
   }
@@ -151,19 +154,22 @@ export class Turn implements CallingTurn, SteppingTurn {
     return this.#messenger
   }
 
-  /** Whether the agent has a handler for what nobody answers. */
+  /** True if the agent has an `observe` handler. */
   get observes(): boolean {
     return this.#loop.observes
   }
 
-  /** A verb that the host serves. The answer is JSON; `signal` withdraws it. For `alike` see the messenger. */
+  /**
+   * Calls a verb that the host serves. The answer is JSON; `signal` withdraws the call. For `alike` see
+   * `TurnCalls.call`.
+   */
   call(operation: string, args: object, signal?: AbortSignal, alike?: object): Promise<unknown> {
     return this.messages.call(operation, args, signal, undefined, alike)
   }
 
   // ---- tools
 
-  /** The tools of the agent, for the verb and for the loop of a model. */
+  /** The tools of the agent, for the verb and for the model loop. */
   get tools(): TurnTools {
     const { start, runId } = this
     this.#tools ??= new TurnTools(this.#loop, {
@@ -179,7 +185,7 @@ export class Turn implements CallingTurn, SteppingTurn {
     return this.#tools
   }
 
-  /** A tool says how far it has come. */
+  /** Logs the progress of a tool. */
   #progress(tool: string, callId: string, note: string): void {
     if (this.#ended) return
     const { outbox } = this.#loop
@@ -189,14 +195,14 @@ export class Turn implements CallingTurn, SteppingTurn {
 
   // ---- models
 
-  /** Those that its model has as tools. */
+  /** Verbs that the agent's model has as tools. */
   get verbs(): readonly string[] {
     return this.#loop.verbs
   }
   get strategy(): ContextStrategy | undefined {
     return this.#loop.strategy
   }
-  /** The turn, as the verbs that ask a model see it. `context`: the verbs that the model has as tools. */
+  /** Returns the turn as the model verbs use it. `context` supplies the verbs that the model has as tools. */
   thinking(context: AgentContext): ThinkingTurn {
     const { role, verbs, loops, strategy, buildContext } = this.#loop
     return {
@@ -240,7 +246,10 @@ export class Turn implements CallingTurn, SteppingTurn {
     await this.#atWork(() => this.#loop.sleep(duration, this.signal))
     this.check()
   }
-  /** Counts as work of the turn's own, though nothing runs in its thread: the turn does not only wait. */
+  /**
+   * Runs `work` and counts it as the turn's own work, even if nothing runs in the thread. The turn then does not only
+   * wait.
+   */
   async #atWork<T>(work: () => Promise<T>): Promise<T> {
     this.#working += 1
     const permit = this.#loop.goingOn.permit(this.start)
@@ -249,7 +258,7 @@ export class Turn implements CallingTurn, SteppingTurn {
       return await work()
     } finally {
       this.#working -= 1
-      if (!this.#ended) this.#loop.mayPark(this.start) // else another turn may have its place
+      if (!this.#ended) this.#loop.mayPark(this.start) // if ended, another turn may have its slot
     }
   }
 
@@ -258,15 +267,15 @@ export class Turn implements CallingTurn, SteppingTurn {
   get ended(): boolean {
     return this.#ended
   }
-  /** Why the turn is to stop, if it is. */
+  /** The reason why the turn must stop, if there is one. */
   get reason(): DramatisError | undefined {
     return this.#reason
   }
-  /** All that is open waits for others. */
+  /** True if all open work of the turn waits for others. */
   get parked(): boolean {
     return this.waits && !this.#stepping?.open.work
   }
-  /** It waits for others, and nothing of its own goes on but perhaps steps. */
+  /** True if the turn waits for others and has no own work except perhaps steps. */
   get waits(): boolean {
     const waits = (this.#messenger?.waiting ?? 0) + (this.#emitter?.waiting ?? 0)
     return waits > 0 && this.#working === 0 && !this.#isToAcknowledge && !this.#messenger?.replaying
@@ -289,19 +298,22 @@ export class Turn implements CallingTurn, SteppingTurn {
     await this.#loop.breath()
     if (this.#emitter?.behind) await this.#gate()
   }
-  /** A verb waits for the reader of the answer. */
+  /** Waits for the reader of the answer. */
   async #gate(): Promise<void> {
     const open = this.steps
     const steps = open?.began()
     await this.#emitter?.gate()
     if (steps) open?.settled(steps)
   }
-  /** The reader of the answer has read that many pieces more. */
+  /** Notes that the reader of the answer has read `count` more chunks. */
   read(count: number): void {
     this.#emitter?.read(count)
   }
 
-  /** It was handed a task off, and has not refused it: it says so when that is due. Until then it does not only wait. */
+  /**
+   * Acknowledges a handed-off task that the turn has accepted, after a deferral. Until then the turn does not only
+   * wait.
+   */
   acknowledge(defer: (task: () => void) => void): void {
     this.#isToAcknowledge = true
     defer(() => {
@@ -310,7 +322,7 @@ export class Turn implements CallingTurn, SteppingTurn {
     })
   }
 
-  /** The turn is to stop: its signal fires, what it waits for is withdrawn, what follows it follows. */
+  /** Stops the turn: fires its signal and withdraws its waits. The handler continues and decides what follows. */
   abort(reason: DramatisError): void {
     if (this.#ended || this.#reason) return
     this.#reason = reason
@@ -319,23 +331,23 @@ export class Turn implements CallingTurn, SteppingTurn {
     this.#controller?.abort(reason)
   }
 
-  /** The turn has ended. */
+  /** Closes the turn at its end. */
   close(): void {
     this.#ended = true
-    this.#drafts = undefined // what counts of it stands in the state by now
-    // Only then: an error's stack costs more than most turns.
+    this.#drafts = undefined // the changes that count are in the state by now
+    // Only if waits are open: the stack of an error costs more than most turns.
     if (this.#messenger && this.#messenger.waiting > 0) this.#messenger.withdrawAll(this.#endedError(), false)
     this.#emitter?.close()
     if (this.#controller && !this.#controller.signal.aborted) this.#controller.abort(this.#endedError())
   }
 
-  /** For a verb that has no promise to reject. */
+  /** Throws if the turn has ended or must stop; for verbs that have no promise to reject. */
   check(): void {
     this.assertOpen()
     if (this.#reason) throw this.#reason
   }
 
-  /** The same for a verb that a turn which is to stop may still use. */
+  /** Throws if the turn has ended; for verbs that a turn which must stop may still use. */
   assertOpen(): void {
     if (this.#ended) throw this.#endedError()
   }

@@ -1,4 +1,4 @@
-/** What a turn waits for: each wait until it is settled, withdrawn, or answered from the log of an earlier attempt. */
+/** The waits of a turn. Each is open until it is settled, withdrawn, or answered from the log of an earlier attempt. */
 import { CancelledError, type DramatisError } from '../../errors.ts'
 import { CANCEL } from '../../mailbox/frame.ts'
 import { onAbort } from '../../on-abort.ts'
@@ -9,7 +9,7 @@ import type { OpenSteps } from './open-steps.ts'
 import type { Answer } from './replay.ts'
 import type { TurnHost, TurnStart } from './turn-host.ts'
 
-/** What it needs of the turn. */
+/** The parts of the turn that are needed here. */
 interface WaitingTurn {
   readonly start: TurnStart
   readonly steps: OpenSteps | undefined
@@ -19,7 +19,7 @@ export class TurnWaits {
   readonly #loop: TurnHost
   readonly #turn: WaitingTurn
   readonly #open = new Set<Wait>()
-  /** Answers from the log, for what was asked again in this stretch of the handler. */
+  /** Answers from the log for steps that the handler has repeated. A queued microtask settles them together. */
   #replayed: { correlation: number; to: string; answer: Answer }[] = []
 
   constructor(loop: TurnHost, turn: WaitingTurn) {
@@ -27,17 +27,17 @@ export class TurnWaits {
     this.#turn = turn
   }
 
-  /** How many are open. */
+  /** Number of open waits. */
   get count(): number {
     return this.#open.size
   }
 
-  /** The log has answers for some that are open: they come at once. */
+  /** True if the log has answers for open waits. Those answers arrive at once. */
   get replaying(): boolean {
     return this.#replayed.length > 0
   }
 
-  /** A new wait; `signal` withdraws what it waits for. */
+  /** Opens a wait; `signal` withdraws it. */
   add(correlation: number, kind: Wait['kind'], to: string, signal: AbortSignal | undefined): Promise<unknown> {
     const promise = this.#begin(correlation, kind)
     if (signal) {
@@ -76,19 +76,19 @@ export class TurnWaits {
     return handled(promise)
   }
 
-  /** The caller no longer wants the answer. */
+  /** Withdraws a wait whose answer the caller no longer wants. */
   withdraw(correlation: number, reason: DramatisError): void {
     const wait = this.#loop.waits.get(correlation)
     if (!wait) return
     this.#loop.writeControl(CANCEL, this.#turn.start, correlation, 0)
     this.#loop.link.flush()
-    this.#loop.waits.delete(correlation) // what comes for it is not wanted any more
+    this.#loop.waits.delete(correlation) // discards a later answer
     this.#loop.goingOn.with(this.#turn.start, () => wait.reject(reason))
   }
 
   /**
-   * Nothing that is open is wanted any more. What was sent and waits for room is withdrawn as well when the turn is to
-   * stop; a turn that has ended has sent it.
+   * Withdraws all open waits. If the turn must stop (`sends`), sends that wait for room are withdrawn too. A turn that
+   * has ended normally leaves its sends to be delivered.
    */
   withdrawAll(reason: DramatisError, sends: boolean): void {
     for (const wait of [...this.#open]) {
@@ -99,7 +99,10 @@ export class TurnWaits {
     }
   }
 
-  /** In the order of the log, so that of several the same one is first; hence not before all of them were asked for again. */
+  /**
+   * Settles a wait from the log. All waits repeated so far are settled together, in the order of the log, so that the
+   * same one of several is first again.
+   */
   settleAgain(correlation: number, to: string, answer: Answer): void {
     if (this.#replayed.push({ correlation, to, answer }) > 1) return
     queueMicrotask(() => {

@@ -1,6 +1,6 @@
 /**
- * What each agent does now, folded from records that are in the log anyway, for whoever reads events. It costs the agents
- * nothing: a turn writes no record for it, and where nobody reads nothing is folded.
+ * Status of each agent over time, for readers of events. It is folded from records that the log has anyway. It costs
+ * the agents nothing: a turn writes no extra record, and without a reader nothing is folded.
  */
 import type { AgentStatus } from '../../actors/definition/task.ts'
 import {
@@ -29,33 +29,42 @@ import type { Whose } from '../log/records.ts'
 import { busiest } from '../state/busiest.ts'
 import { OWN_WORK } from '../verbs/own-work.ts'
 
-/** So many turns that were cut off are remembered, should they come again. */
+/** Number of interrupted turns that are remembered, in case they are redelivered. */
 const CUT_OFF = 1_024
-/** Among the waits: that of a writer for its reader, which is no request and has no number. It dies with its life. */
+/**
+ * Number among the waits for a writer that waits for its reader. Such a wait is no request and has no number of its
+ * own. It ends with the thread.
+ */
 const READER = 0
 
-/** One turn, over its attempts. */
+/** State of one turn, over its attempts. */
 interface Doing {
-  /** In whose thread it is; undefined where it did something before it was announced. */
+  /** Instance whose thread runs the turn; undefined if the turn did something before it was announced. */
   instance: number | undefined
-  /** It goes on beside the others that are open. Else the one that began last is at work: it has overtaken the others. */
+  /**
+   * True if the turn runs beside the other open turns. Otherwise the turn that began last is at work: it has overtaken
+   * the others.
+   */
   beside: boolean
-  /** Its thread lives. */
+  /** True while the turn's thread runs. */
   open: boolean
-  /** What it has asked others, or the host, and has no answer to. They survive the death of their asker. */
+  /**
+   * Numbers of the turn's unanswered requests to others, or to the host. They survive the exit of the thread that
+   * asked.
+   */
   readonly waits: Set<number>
 }
 
 interface Agent {
   readonly name: string
-  /** Of the life of each instance: 'idle' where it lives. */
+  /** Status of each instance's thread: 'idle' while it runs. */
   readonly lives: AgentStatus[]
   epoch: number | undefined
   readonly turns: Map<number, Doing>
   told: AgentStatus | undefined
 }
 
-/** A status that is new. `epoch` is undefined where the log does not say. */
+/** Change of an agent's status. `epoch` is undefined if the log does not have it. */
 export interface StatusChange {
   agent: string
   index: number
@@ -65,14 +74,14 @@ export interface StatusChange {
 
 export class StatusFold {
   readonly #name: (index: number) => string
-  /** By index: two runs may have agents of one name. */
+  /** Agents by index: two runs may have agents of the same name. */
   readonly #agents = new Map<number, Agent>()
 
   constructor(name: (index: number) => string) {
     this.#name = name
   }
 
-  /** A life begins, is ready, or ends. */
+  /** Notes that a thread starts, is ready, or ends. */
   lives(
     { index, agent: name, instance = 0, epoch }: Whose & { epoch: number },
     status: AgentStatus,
@@ -99,20 +108,20 @@ export class StatusFold {
     const agent = this.#agent(index, name)
     const { turns } = agent
     const waits = turns.get(turn)?.waits ?? new Set()
-    turns.delete(turn) // now it is the last
+    turns.delete(turn) // moves it to the end
     turns.set(turn, { instance, beside, open: true, waits })
     if (turns.size > CUT_OFF) for (const [other, { open }] of turns) if (!open) turns.delete(other)
     return this.#change(index, agent)
   }
 
-  /** The end of a turn that nobody has announced is its beginning too. */
+  /** Notes the beginning of a turn that was not announced, from its end. */
   beginsUnannounced(memory: Memory, at: number): StatusChange | undefined {
     if (kindOf(memory, at) !== END || flagsOf(memory, at) & ANNOUNCED) return undefined
     const index = senderOf(memory, at)
     return this.begins({ index, agent: this.#name(index), turn: turnOf(memory, at), beside: true })
   }
 
-  /** What a frame says of its sender. */
+  /** Updates the status of the sender of a frame. */
   ofSender(memory: Memory, at: number): StatusChange | undefined {
     const index = senderOf(memory, at)
     const name = this.#name(index)
@@ -127,7 +136,7 @@ export class StatusFold {
     }
     const asks = kind === REQUEST || kind === SEND || (kind === CALL && !isOwnWork(memory, at))
     const reads = kind === STREAM_WAIT
-    if (!(asks && correlation > 0) && kind !== CANCEL && !reads) return undefined // below zero: the host's own, in an agent's name
+    if (!(asks && correlation > 0) && kind !== CANCEL && !reads) return undefined // negative: the host's own calls
     const agent = this.#agent(index, name)
     if (kind === CANCEL) settle(agent, correlation)
     else if (reads && limitOf(memory, at) === 0) agent.turns.get(turn)?.waits.delete(READER)
@@ -135,7 +144,7 @@ export class StatusFold {
     return this.#change(index, agent)
   }
 
-  /** What an answer says of who waited for it. */
+  /** Updates the status of the agent that waited for an answer. */
   ofRecipient(memory: Memory, at: number): StatusChange | undefined {
     if (!ANSWERS.has(kindOf(memory, at))) return undefined
     const index = recipientOf(memory, at)
@@ -143,7 +152,7 @@ export class StatusFold {
     return agent && settle(agent, correlationOf(memory, at)) ? this.#change(index, agent) : undefined
   }
 
-  /** An index comes again too, when the run of its agent is over. */
+  /** Returns the agent at an index. The index of a run agent is reused after its run is over. */
   #agent(index: number, name: string): Agent {
     let agent = this.#agents.get(index)
     if (agent?.name !== name) {
@@ -163,7 +172,7 @@ export class StatusFold {
 
 const isOwnWork = (memory: Memory, at: number) => OWN_WORK.has(readBody(memory, at).content)
 
-/** The turn that did something, announced or not. */
+/** Returns the turn that did something, announced or not. */
 function turnIn({ turns }: Agent, turn: number): Doing {
   const known = turns.get(turn)
   if (known) return known
@@ -172,7 +181,7 @@ function turnIn({ turns }: Agent, turn: number): Doing {
   return doing
 }
 
-/** That wait is over; false: there is none. */
+/** Ends a wait; false: there is no such wait. */
 function settle({ turns }: Agent, correlation: number): boolean {
   if (correlation === READER) return false
   for (const { waits } of turns.values()) if (waits.delete(correlation)) return true
@@ -181,7 +190,7 @@ function settle({ turns }: Agent, correlation: number): boolean {
 
 const ANSWERS: ReadonlySet<number> = new Set([END, RESPONSE, RESULT, ACCEPTED, REFUSED])
 
-/** The script has many turns at a time, and the caller none. */
+/** Checks for a name of the runtime. The script has many turns at a time, and the caller has none. */
 const isRuntimes = (agent: string) => agent.startsWith('$')
 
 function statusOf({ lives, turns }: Agent): AgentStatus {

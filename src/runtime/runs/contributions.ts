@@ -1,65 +1,81 @@
-/** Who has contributed what to a run's answer: by words that stand in it and by references, never by guess. */
+/**
+ * Finds what each agent has contributed to a run's answer: by words that stand in it and by references, never by guess.
+ */
 import { NO_TOKENS, type TokenUsage } from '../../actors/definition/model.ts'
 import type { AgentTask } from '../../actors/definition/task.ts'
 import { type TypedMessage, USER } from '../../mailbox/message.ts'
 import { sentencesOf } from './sentences.ts'
 import type { Speech } from './speeches.ts'
 
-/** What one agent has contributed to a run. */
+/** Contribution of one agent to a run. */
 export interface Contribution {
-  /** What its models have cost. What a protocol script has asked itself is in `totalTokenUsage` alone. */
+  /**
+   * Tokens that the agent's models have used. Tokens of a protocol script's own calls are in `totalTokenUsage` alone.
+   */
   tokens: TokenUsage
-  /** How long it had turns, in ms. */
+  /** Time in which the agent had turns, in ms. */
   timeMs: number
-  /** Messages that it has sent, answers too; one to several counts once, and a failure is none. */
+  /**
+   * Number of messages that the agent has sent, answers included. A message to several counts once, and a failure does
+   * not count.
+   */
   messagesSent: number
-  /** Tasks that it has completed; one that was handed off counts for who has done it. */
+  /**
+   * Number of tasks that the agent has completed. A task that was handed off counts for the agent that has completed
+   * it.
+   */
   tasksDone: number
   /** Keys on the blackboard, each once. */
   entries: {
-    /** It wrote them in this run. */
+    /** Keys that the agent wrote in this run. */
     written: string[]
-    /** These of them reached the answer. */
+    /** Keys of these that reached the answer. */
     used: string[]
   }
-  /** Sentences of the answer that it was the first to say. */
+  /** Sentences of the answer that the agent was the first to say. */
   sentences: string[]
-  /** Sentences of the answer that it said after somebody else. */
+  /** Sentences of the answer that the agent said after another one. */
   repeated: string[]
 }
 
 /**
- * What each agent has contributed to a run's answer. Source: document 002, 4.3 and 7 (question 3).
+ * Contributions of all agents to a run's answer. Source: document 002, 4.3 and 7 (question 3).
  *
- * A sentence of the answer is an agent's if it stands word for word, but for white space, line breaks and the marks of headings
- * and lists, in one of its answers or in an entry that it wrote on the blackboard. Who said it first is credited; a sentence of
- * the query is the caller's. A paraphrase, a translation, and words that a strategy or a script puts around are nobody's: nothing
- * is guessed.
+ * A sentence of the answer is an agent's if it stands word for word in one of its answers, or in an entry that it wrote
+ * on the blackboard. White space, line breaks and the marks of headings and lists do not matter. The agent that said it
+ * first is credited; a sentence of the query is the caller's. A paraphrase, a translation, and words that a strategy or
+ * a script adds belong to nobody: nothing is guessed.
  *
- * An entry reached the answer if a sentence of it is a sentence of the answer, if the answer lists it as the strategy blackboard
- * does, or if an entry that reached it names its key in `references` or `supersedes`: the version that stood when that one
- * was written, else the first one after it. What an agent read and put in its own words is not known.
+ * An entry reached the answer if a sentence of it is a sentence of the answer, or if the answer lists it as the
+ * strategy blackboard does. It also did if an entry that reached the answer names its key in `references` or
+ * `supersedes`. The version meant is the one that stood when that entry was written, else the first one after it. What
+ * an agent read and put in its own words is not known.
  *
  * @example
  * const { agents, sentences } = result.contributions
- * for (const [name, { tokens, sentences }] of Object.entries(agents)) console.log(name, tokens.totalTokens, sentences.length)
- * console.log(sentences.filter(({ saidBy }) => saidBy.length === 0).map(({ text }) => text)) // word for word by nobody
+ * for (const [name, { tokens, sentences }] of Object.entries(agents))
+ *   console.log(name, tokens.totalTokens, sentences.length)
+ * // word for word by nobody
+ * console.log(sentences.filter(({ saidBy }) => saidBy.length === 0).map(({ text }) => text))
  */
 export interface ContributionReport {
-  /** By the agent's name: all agents of the team, and those that were in it for a part of the run. */
+  /** Contributions by agent name: all agents of the team, and those that were in it for a part of the run. */
   agents: Record<string, Contribution>
-  /** The answer, sentence by sentence; none if the run failed. `saidBy`: who has said it, in this order; '$user' by the query. */
+  /**
+   * Sentences of the answer, in order; none if the run failed. `saidBy`: the agents that have said it, in this order;
+   * '$user' if the query has it.
+   */
   sentences: { text: string; saidBy: string[] }[]
 }
 
-/** What a run has left of which the report is made. */
+/** Data of a run that the report is made from. */
 export interface Remnants {
   readonly query: string
   readonly speeches: readonly Speech[]
   readonly tasks: readonly AgentTask[]
 }
 
-/** What a result says already. */
+/** Data for the report that a result has already. */
 export interface Known {
   readonly finalOutput: string | null
   readonly messageHistory: readonly TypedMessage[]
@@ -96,7 +112,7 @@ export function contributionsOf(result: Known, { query, speeches, tasks }: Remna
   return { agents: Object.fromEntries(agents.map((name) => [name, report(name)])), sentences }
 }
 
-/** Who has said each sentence, in the order in which they did. */
+/** Returns the speakers of each sentence, in the order in which they said it. */
 function speakers(query: string, speeches: readonly Speech[]): Map<string, Set<string>> {
   const saidBy = new Map<string, Set<string>>()
   const say = (agent: string, text: string) => {
@@ -111,7 +127,7 @@ function speakers(query: string, speeches: readonly Speech[]): Map<string, Set<s
   return saidBy
 }
 
-/** Those whose words are in the answer, and what they rest on. */
+/** Returns the entries whose words are in the answer, and the entries that they refer to. */
 function usedOf(writes: readonly Speech[], answer: ReadonlySet<string>): Set<Speech> {
   const places = new Map<string, number[]>()
   for (const [at, { entry }] of writes.entries()) {
@@ -122,7 +138,7 @@ function usedOf(writes: readonly Speech[], answer: ReadonlySet<string>): Set<Spe
   }
   const isSaid = ({ texts }: Speech) => texts.some((text) => sentencesOf(text).some((sentence) => answer.has(sentence)))
   const used = new Set([...writes.keys()].filter((at) => isSaid(writes[at]!)))
-  // A set goes on over what is added on the way.
+  // The iteration of a set includes what is added on the way.
   for (const at of used) {
     const { references = [], supersedes = null } = writes[at]!.entry ?? {}
     for (const key of supersedes === null ? references : [...references, supersedes]) {

@@ -1,4 +1,4 @@
-/** A run's trace as a picture: the text of a Mermaid sequence diagram, with nothing in it that the trace does not say. */
+/** Draws a run's trace as the text of a Mermaid sequence diagram. It shows nothing that is not in the trace. */
 import { type MessageType, ORCHESTRATOR, RUNTIME, USER } from '../../mailbox/message.ts'
 import type { OrchestrationTrace } from './trace-types.ts'
 
@@ -6,9 +6,9 @@ type TraceEvent = OrchestrationTrace['events'][number]
 type Flow = OrchestrationTrace['messageFlow'][number]
 type Row = { from: string; arrow: string; to: string; text: string } | { over: readonly string[]; text: string }
 
-const MOST_ROWS = 500 // beyond it nobody sees anything
+const MOST_ROWS = 500 // a larger diagram is not readable
 const LONGEST_TEXT = 48_000 // Mermaid refuses 50,000 characters
-const ROW_FRAME = 24 // the characters of a row beside its text, at most
+const ROW_FRAME = 24 // most characters of a row beside its text
 const LONGEST_LABEL = 120
 
 const ARROWS: Record<MessageType, string> = {
@@ -22,10 +22,10 @@ const ARROWS: Record<MessageType, string> = {
 }
 
 /**
- * The text of a Mermaid sequence diagram of a run: its messages as arrows (`->>` asks, `-->>` answers, `-)` waits for
- * no answer); crashes, restarts, dead letters, decisions, sync points, the steps of handoffs, deadlocks, livelocks, stalls and
- * steps answered from the log as notes; all in the order of their times. Beyond 500 rows, or what Mermaid takes, a note says
- * how many are left out.
+ * Returns a Mermaid sequence diagram of a run, as text. Messages are arrows: `->>` asks, `-->>` answers, `-)` waits for
+ * no answer. Notes show crashes, restarts, dead letters, decisions, sync points, the steps of handoffs, deadlocks,
+ * livelocks, stalls and steps answered from the log. All is in the order of time. Beyond 500 rows, or what Mermaid
+ * takes, a note says how many rows are left out.
  *
  * @example
  * await writeFile('run.mmd', sequenceDiagram(result.orchestrationTrace))
@@ -34,7 +34,7 @@ export function sequenceDiagram(trace: OrchestrationTrace): string {
   const rows = rowsOf(trace)
   if (rows.length === 0) rows.push({ over: [USER], text: 'nothing happened' })
   const aliases = new Map<string, string>()
-  // A name can be a word of Mermaid's own, like "end"; an alias never is.
+  // A name can be a keyword of Mermaid, like "end"; an alias never is.
   const alias = (name: string) => {
     const known = aliases.get(name) ?? `p${aliases.size}`
     aliases.set(name, known)
@@ -63,8 +63,8 @@ export function sequenceDiagram(trace: OrchestrationTrace): string {
 }
 
 /**
- * Merges the three lists by time; each keeps its own order, since many entries share a millisecond. What an event says
- * about a message comes after that message, and before whatever else was sent at that time.
+ * Merges the three lists by time. Each list keeps its own order, since many entries share a millisecond. An event about
+ * a message comes after that message, and before anything else that was sent at that time.
  */
 function rowsOf({ messageFlow, events, decisions }: OrchestrationTrace): Row[] {
   const rows: Row[] = []
@@ -100,23 +100,23 @@ function arrowOf({ from, to, type }: Flow): Row {
   return { from, arrow: ARROWS[type], to, text: type }
 }
 
-/** Events of several agents, and where their names are. */
+/** Event types that concern several agents, with the field that has their names. */
 const PARTIES: Readonly<Record<string, string>> = { sync: 'arrived', deadlock: 'cycle', livelock: 'agents' }
 
-/** Over whom an event stands: those who met, or whose it is. */
+/** Returns the participants that an event's note stands over: the agents that met, or the agent of the event. */
 function placeOf({ eventType, agent, details }: TraceEvent): readonly string[] {
   const key = PARTIES[eventType]
   const met = key === undefined ? [] : textsOf(details, key)
   return met.length > 0 ? met : [agent ?? textOf(details, 'to') ?? RUNTIME]
 }
 
-/** A note can stand over two participants and all between them. */
+/** Returns the range of a note. A note can stand over two participants and all between them. */
 function span(shorts: readonly string[], aliases: ReadonlyMap<string, string>): string {
   const inOrder = [...aliases.values()].filter((short) => shorts.includes(short))
   return [...new Set([inOrder[0], inOrder.at(-1)])].join()
 }
 
-/** What the diagram says of an event; most say nothing that an arrow does not show. */
+/** Returns the note for an event; undefined for most events, which add nothing to the arrows. */
 function noteOn({ eventType, agent, details }: TraceEvent, crashed: Set<string>): string | undefined {
   switch (eventType) {
     case 'agent.crashed': {
@@ -124,7 +124,7 @@ function noteOn({ eventType, agent, details }: TraceEvent, crashed: Set<string>)
       const why = textOf(inside(details, 'error'), 'message')
       return why === undefined ? 'crashed' : `crashed: ${why}`
     }
-    case 'agent.ready': // the first time it is no news
+    case 'agent.ready': // the first start needs no note
       return agent !== null && crashed.has(agent) ? 'ready again' : undefined
     case 'message.dead':
       return `dead letter from ${textOf(details, 'from') ?? 'nobody'}: ${textOf(details, 'reason') ?? 'no reason'}`
@@ -169,7 +169,9 @@ function textsOf(value: unknown, key: string): string[] {
   return Array.isArray(found) ? found.filter((each) => typeof each === 'string') : []
 }
 
-/** Text that Mermaid takes as text: ; and # end it, %% begins a comment or a directive, < and > become HTML. */
+/**
+ * Makes a label that Mermaid takes as text: ; and # end it, %% begins a comment or a directive, < and > become HTML.
+ */
 function label(text: string): string {
   const plain = text
     .replaceAll('<', '‹')

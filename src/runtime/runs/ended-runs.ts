@@ -1,6 +1,6 @@
 /**
- * Runs that are over: what they caused falls quiet, they are kept as long as the log has room for them, and then they
- * are forgotten.
+ * Runs that are over: they wait until their last messages are handled, are kept while the log has room for them, and
+ * are then forgotten.
  */
 import type { Timer } from '../../clock.ts'
 import { AgentTerminatedError, type DramatisError, RunAbortedError, RunTimeoutError } from '../../errors.ts'
@@ -19,12 +19,15 @@ export class EndedRuns {
   readonly #holds: Holds
   readonly #quietWithinMs: number
   readonly #forgotten: (run: RunState) => void
-  /** Messages that nobody waits for are still under way in them. */
+  /** Runs that still have messages under way that nobody waits for. */
   readonly #quieting = new Map<RunState, Timer | undefined>()
-  /** Over and quiet, oldest first. */
+  /** Runs that are over and quiet, oldest first. */
   readonly #kept: RunState[] = []
 
-  /** `quietWithinMs` is the time that what a message from outside has caused may take; `forgotten` is told of each. */
+  /**
+   * `quietWithinMs` limits the time for all work that a message from outside has caused, in ms. `forgotten` is called
+   * with each run that is forgotten.
+   */
   constructor(supervisor: Supervisor, holds: Holds, quietWithinMs: number, forgotten: (run: RunState) => void) {
     this.#supervisor = supervisor
     this.#holds = holds
@@ -37,7 +40,7 @@ export class EndedRuns {
     this.#holds.begin()
   }
 
-  /** A message from outside a run is a run of its own that ends when what it caused is quiet. */
+  /** Opens a run for a message from outside of any run. It ends when the work that the message has caused is done. */
   open(threadId: string | undefined): RunState {
     const run = this.#supervisor.runs.open(this.#supervisor.frames.id(), '', undefined, threadId)
     run.over = true
@@ -57,7 +60,7 @@ export class EndedRuns {
     return this.#quieting.size === 0
   }
 
-  /** Retires those that fell quiet, and trims the logs of the others. */
+  /** Retires runs that have become quiet, and trims the logs of the others. */
   settle(): void {
     for (const run of this.#quieting.keys()) if (run.open <= 0) this.#retire(run)
     for (const run of this.#quieting.keys()) trimLog(run, this.#supervisor.directory.cells)
@@ -96,16 +99,16 @@ export class EndedRuns {
   }
 }
 
-/** One run takes as much of the log as all that are kept. */
+/** Trims the log of a run. One run may use as many bytes as the logs of all kept runs together. */
 export const trimLog = (run: RunState, cells: readonly Cell[]): void =>
   run.log.trim(KEPT_BYTES, () => new Set(memoriesOf(cells)))
 
-/** Where messages stand that are not done with. */
+/** Yields the memory of each message that is not finished. */
 function* memoriesOf(cells: readonly Cell[]): IterableIterator<Memory> {
   for (const cell of cells) for (const { memory } of cell.messages()) yield memory
 }
 
-/** The run's own agents go with it. */
+/** Removes the agents that belong to the run alone. */
 function endAgentsOf(run: RunState, { lifecycle, directory }: Supervisor): void {
   for (const index of run.agents.values()) {
     const cell = directory.cells[index]!
@@ -114,7 +117,7 @@ function endAgentsOf(run: RunState, { lifecycle, directory }: Supervisor): void 
   }
 }
 
-/** Everything that is under way in the run is told to stop, and nothing more is taken. */
+/** Asks all open work of the run to stop, and accepts nothing more. */
 export function windDown(supervisor: Supervisor, run: RunState, error: DramatisError): void {
   run.ending = error
   const { blocked, cancellation, directory, loop, ready } = supervisor
@@ -126,7 +129,7 @@ export function windDown(supervisor: Supervisor, run: RunState, error: DramatisE
       cancellation.fail(cell, envelope, error)
     }
   }
-  // What is held back until its turn has its permit again is not limited any more.
+  // Replies that are held back until a turn has its permit again are not limited any more.
   for (const cell of directory.actors) if (cell.suspended.has(run.index)) ready.touch(cell)
   loop.wake()
   for (const { callee, envelope } of blocked.all) if (envelope.run === run) cancellation.fail(callee, envelope, error)

@@ -1,4 +1,4 @@
-/** What happens in a team, as an observable. Each subscriber has a fold of its own, and cannot hurt the others. */
+/** Events of a team as an observable. Each subscriber has its own fold, and cannot harm the others. */
 import type { Observable } from 'rxjs'
 import { describe } from '../../errors.ts'
 import type { LogEntry } from '../log/records.ts'
@@ -12,7 +12,7 @@ export function eventStream(supervisor: Supervisor, source: EventSource): Observ
     supervisor.logger.error({ error: describe(error) }, 'a subscriber of team.events threw; its subscription is closed')
   return new GuardedObservable<RuntimeEvent>(report, (subscriber) => {
     const fold = new StatusFold((index) => supervisor.directory.name(index))
-    // What an event says comes from threads in part. One that cannot be told must not end the stream, nor the process.
+    // Events contain data from threads. An event that cannot be built must not end the stream, nor the process.
     const made = (entry: LogEntry): RuntimeEvent[] => {
       const events: RuntimeEvent[] = []
       try {

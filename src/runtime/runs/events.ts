@@ -1,4 +1,7 @@
-/** What happens, for people and programs that watch: each entry of the log as events. Each watcher has a fold of its own for what agents do. */
+/**
+ * Turns log entries into events, for people and programs that watch. Each watcher has its own fold for the status of
+ * agents.
+ */
 import type { SyncResult } from '../../actors/definition/context/context.ts'
 import type { TokenUsage } from '../../actors/definition/model.ts'
 import type { AgentStatus, AgentTask, TaskStatus } from '../../actors/definition/task.ts'
@@ -31,7 +34,7 @@ import type { MultiAgentResult } from './result.ts'
 type Event<Type extends string, Fields = object> = { type: Type; seq: number; at: number; runId: string } & Fields
 
 /**
- * Something that happened. `seq` ascends; `at` is epoch ms; `runId` is empty for what belongs to no run.
+ * Event of a team or a run. `seq` ascends; `at` is epoch ms; `runId` is empty for an event that belongs to no run.
  *
  * @example
  * team.events.subscribe((event) => {
@@ -42,15 +45,18 @@ export type RuntimeEvent<T = undefined> =
   | Event<'run.started', { query: string }>
   | Event<'run.finished', { result: MultiAgentResult<T> }>
   | Event<'run.aborted', { reason: string }>
-  /** An agent does something else now. Of a run: as far as the run is concerned, from what it does in the run. */
+  /**
+   * The status of an agent has changed. In the events of a run, the status follows from what the agent does in that
+   * run.
+   */
   | Event<'agent.status', { agent: string; status: AgentStatus; epoch: number }>
   | Event<'agent.crashed', { agent: string; epoch: number; error: DramatisError; restartInMs: number | null }>
   | Event<'turn.started' | 'turn.finished', { agent: string; messageId: string; attempt: number }>
   | Event<'message', { message: TypedMessage }>
   | Event<'message.dead', { letter: DeadLetter }>
-  /** final: part of finalOutput, show it to the user. */
+  /** `final`: part of finalOutput, show it to the user. */
   | Event<'output.delta', { agent: string; messageId: string; chunk: string; final: boolean }>
-  /** `error`: why there was no answer. */
+  /** `error`: the reason if there was no answer. */
   | Event<
       'model.called',
       {
@@ -62,15 +68,21 @@ export type RuntimeEvent<T = undefined> =
         error: DramatisError | null
       }
     >
-  /** Of one call of a tool they have the same `callId`, which is its `idempotencyKey`. A death half-way has no end. */
+  /**
+   * Events of one tool call have the same `callId`, which is its `idempotencyKey`. A call that the exit of its thread
+   * cuts off has no end event.
+   */
   | Event<'tool.started', ToolStarted>
   | Event<'tool.finished', ToolFinished>
-  /** A tool says how far it has come (`ToolContext.progress`). */
+  /** Progress of a tool (`ToolContext.progress`). */
   | Event<'tool.progress', ToolProgress>
   | Event<'task', { task: AgentTask; previous: TaskStatus | null }>
   | Event<'blackboard', { entry: BlackboardEntry }>
   | Event<'decision', { question: string; choice: string; reason: string }>
-  /** A generation of a sync point has ended: all were there, or (`timedOut`) some were missing, whatever its `onTimeout` says. */
+  /**
+   * A generation of a sync point has ended: all agents arrived, or (`timedOut`) some were missing, whatever its
+   * `onTimeout` says.
+   */
   | Event<'sync', { point: string; result: SyncResult }>
   | Event<
       'question',
@@ -85,18 +97,24 @@ export type RuntimeEvent<T = undefined> =
         victim: string | null
       }
     >
-  /** livelock: agents are busy without progress; the signs since the last progress, names, counts and ids alone. */
+  /**
+   * livelock: agents are busy without progress. `evidence` has the signs since the last progress: names, counts and ids
+   * alone.
+   */
   | Event<'livelock' | 'stall', { evidence: string[] }>
   | Event<'budget', { agent: string | null; used: number; limit: number }>
 
-/** Names by index, run ids by index, lives, and the result of a finished run. */
+/** Source of names and run ids by index, of epochs, and of the result of a finished run. */
 export interface EventSource extends Directory {
-  /** Which life the agent is in now. */
+  /** Returns the epoch of the agent's present thread. */
   epochOf(index: number): number
   resultOf(runId: string): MultiAgentResult<unknown> | undefined
 }
 
-/** The events of one entry, in order. Some records are for the trace alone and have none. `fold` has seen all before it. */
+/**
+ * Returns the events of one entry, in order. Some records are for the trace alone and have none. `fold` has seen all
+ * earlier entries.
+ */
 export function* eventsOf(
   entry: LogEntry,
   source: EventSource,
@@ -109,7 +127,7 @@ export function* eventsOf(
   if (change) yield statusEvent(change, entry.seq + 1, entry.at, source.runId(entry.run), source)
 }
 
-/** Shows an entry to the fold of somebody who has no use for its events. */
+/** Updates the fold with an entry whose events are not needed. */
 export function passOver(entry: LogEntry, fold: StatusFold): void {
   if (entry.kind !== 'frames') statusAfter(entry, fold)
   else
@@ -175,7 +193,7 @@ function* frameEvents(
     const recipient = fold.ofRecipient(memory, at)
     if (recipient) yield statusEvent(recipient, seq + 5, block.at, runId, source)
     if (kind === CHUNK && senderOf(memory, at) !== 0)
-      // what the host says to a turn is not said to others
+      // what the host streams to a turn is not for others
       yield {
         type: 'output.delta',
         seq: seq + 6,

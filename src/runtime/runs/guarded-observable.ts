@@ -1,6 +1,6 @@
 /**
- * An observable whose subscribers cannot hurt the process. RxJS reports what a subscriber throws by throwing it again on
- * an empty stack, which ends a service; here it is reported to a logger and that subscription alone is closed.
+ * Observable whose subscribers cannot harm the process. RxJS rethrows an error of a subscriber on an empty stack, which
+ * ends a service. Here the error is reported to a logger, and only that subscription is closed.
  */
 import type { Observer, Operator, Subscription } from 'rxjs'
 import { Observable, Subscriber } from '../log/rx.ts'
@@ -15,7 +15,7 @@ export class GuardedObservable<T> extends Observable<T> {
     this.#report = report
   }
 
-  /** What `pipe` makes of it is guarded too. */
+  /** Guards the observables that `pipe` makes as well. */
   override lift<R>(operator?: Operator<T, R>): Observable<R> {
     const lifted = new GuardedObservable<R>(this.#report)
     lifted.source = this
@@ -34,7 +34,7 @@ export class GuardedObservable<T> extends Observable<T> {
         ? { next: observerOrNext, error: error ?? undefined, complete: complete ?? undefined }
         : (observerOrNext ?? {})
     let closed = false
-    let subscription: Subscription | undefined // not there yet while the source tells what it has at once
+    let subscription: Subscription | undefined // not set while the source emits synchronously
     const failed = (thrown: unknown) => {
       if (closed) return
       closed = true
@@ -54,7 +54,7 @@ export class GuardedObservable<T> extends Observable<T> {
       }
     subscription = super.subscribe({
       next: guard(observer.next),
-      error: observer.error ? guard(observer.error) : failed, // an operator threw, and nobody else hears of it
+      error: observer.error ? guard(observer.error) : failed, // an operator threw, and nobody else reports it
       complete: guard(observer.complete),
     })
     if (closed) subscription.unsubscribe()

@@ -1,6 +1,6 @@
 /**
- * Keeps the process alive while somebody waits for the team, or work is under way in it. Its threads do not: a team that is idle
- * and was forgotten lets its process end.
+ * Keeps the process alive while somebody waits for the team, or work is under way in it. The threads of a team do not:
+ * an idle team that was forgotten lets its process end.
  */
 import type { Scheduler, Timer } from '../../clock.ts'
 
@@ -13,7 +13,7 @@ export class Holds {
     this.#clock = clock
   }
 
-  /** Each has its `end`. */
+  /** Begins a hold. Each `begin` needs an `end`. */
   begin(): void {
     this.#open += 1
     this.#hold ??= this.#clock.hold()
@@ -26,7 +26,7 @@ export class Holds {
     this.#hold = undefined
   }
 
-  /** While that is under way. */
+  /** Holds the process while that work is under way. */
   until<T>(work: Promise<T>): Promise<T> {
     this.begin()
     const done = () => this.end()

@@ -1,4 +1,4 @@
-/** What came of a run: the answer, and folds over its log. */
+/** Result of a run: the answer, and folds over the run's log. */
 import { NO_TOKENS, type TokenUsage } from '../../actors/definition/model.ts'
 import type { TaskStatus } from '../../actors/definition/task.ts'
 import type { DramatisError } from '../../errors.ts'
@@ -12,7 +12,7 @@ import { historyOf, traceOf } from './trace.ts'
 import type { OrchestrationTrace } from './trace-types.ts'
 
 /**
- * What came of a run. `success: true` with `failures`: the result is partial. Source: document 002, 3.2.
+ * Result of a run. `success: true` with `failures`: the result is partial. Source: document 002, 3.2.
  *
  * @example
  * const result = await team.execute('Should we migrate?')
@@ -21,29 +21,32 @@ import type { OrchestrationTrace } from './trace-types.ts'
  */
 export type MultiAgentResult<T = undefined> = {
   runId: string
-  /** What each agent answered, in order, by its name. */
+  /** Answers of each agent, in order, by agent name. */
   agentOutputs: Record<string, { content: string; structuredData?: unknown }[]>
-  /** Tasks that did not come to an answer. */
+  /** Tasks that got no answer. */
   failures: { agent: string; taskId?: string; error: DramatisError }[]
-  /** Every message that the log still has, in order. */
+  /** All messages that the log still has, in order. */
   messageHistory: TypedMessage[]
-  /** By the task's id. */
+  /** Task status by task id. */
   taskCompletion: Record<string, TaskStatus>
-  /** The value of each key that holds; null where the team has no blackboard. */
+  /** Current value of each blackboard key; null if the team has no blackboard. */
   blackboardState: Record<string, unknown> | null
   orchestrationTrace: OrchestrationTrace
-  /** What models have cost, by the agent's name. */
+  /** Tokens that models have used, by agent name. */
   tokenUsage: Record<string, TokenUsage>
   totalTokenUsage: TokenUsage
-  /** From the launch to the end. */
+  /** Time from the launch to the end, in ms. */
   executionTimeMs: number
-  /** How long each agent had turns, by its name: ms, in which one that had several at once counts once. */
+  /** Time in which each agent had turns, by agent name, in ms. Time with several turns at once counts once. */
   agentExecutionTimesMs: Record<string, number>
-  /** What each agent contributed to the answer, by words and references. Made when somebody looks, of what the log still has. */
+  /**
+   * Contribution of each agent to the answer, by words and references. Made at the first access, from what the log
+   * still has.
+   */
   contributions: ContributionReport
-  /** Whether a client that asks no model had a part in it (`ModelClient.rehearsal`). */
+  /** True if a client that asks no model had a part in the run (`ModelClient.rehearsal`). */
   rehearsed: boolean
-  /** Without history, trace, blackboard and contributions. */
+  /** Returns the result without history, trace, blackboard and contributions. */
   toJSON(): object
 } & (
   | { success: true; finalOutput: string; data: T; error: null }
@@ -52,7 +55,10 @@ export type MultiAgentResult<T = undefined> = {
 
 export type RunEnding<T> = { finalOutput: string; data: T } | { error: DramatisError }
 
-/** The result as it is at this moment; what happens in the run later is not in it. History and trace are decoded when somebody looks. */
+/**
+ * Makes the result as of this moment; later events of the run are not in it. History and trace are decoded at the first
+ * access.
+ */
 export function resultOf<T>(
   run: RunState,
   ending: RunEnding<T>,
@@ -105,7 +111,7 @@ export function resultOf<T>(
   return Object.assign(result, { toJSON: () => summary(result) }) as MultiAgentResult<T>
 }
 
-/** A fold over a long log takes its time, so it is made when somebody looks, and once. */
+/** Makes a value at the first access, and only once: a fold over a long log takes time. */
 function once<T>(make: () => T): () => T {
   let made: { value: T } | undefined
   return () => {
@@ -114,7 +120,7 @@ function once<T>(make: () => T): () => T {
   }
 }
 
-/** They are as long as the run was, and are not even made for the summary. */
+/** Fields that the summary leaves out and does not even compute: they are as long as the run was. */
 const LEFT_OUT: ReadonlySet<string> = new Set([
   'messageHistory',
   'orchestrationTrace',
@@ -134,26 +140,29 @@ function summary(result: Omit<MultiAgentResult<unknown>, 'toJSON'>): object {
   }
 }
 
-/** What each agent answered, in order. */
+/** Returns the answers of each agent, in order. */
 function outputsOf(history: readonly TypedMessage[]): MultiAgentResult['agentOutputs'] {
   const outputs: MultiAgentResult['agentOutputs'] = {}
   for (const { type, sender, content, structuredData, metadata } of history) {
     if (type !== 'response' || 'error' in metadata || sender === ORCHESTRATOR || sender === USER) continue
-    if (!Object.hasOwn(outputs, sender)) outputs[sender] = [] // an agent may be called "constructor"
+    if (!Object.hasOwn(outputs, sender)) outputs[sender] = [] // an agent may be named "constructor"
     outputs[sender]!.push(structuredData === null ? { content } : { content, structuredData })
   }
   return outputs
 }
 
-/** Of all agents of the team, and of whoever else has asked a model: the script, or one that has left. */
+/**
+ * Returns the tokens of all agents of the team, and of any other caller of a model: the script, or an agent that has
+ * left.
+ */
 function usageOf({ spent }: RunState, agents: readonly string[]): Record<string, TokenUsage> {
   const names = new Set([...agents, ...spent.byAgent.keys()])
   return Object.fromEntries(Array.from(names, (name) => [name, { ...(spent.byAgent.get(name) ?? NO_TOKENS) }]))
 }
 
 /**
- * How long each agent had turns in this run, whoever else has left it by now; the script is none. A time in which one had several
- * at once, by `instances`, `concurrency` or within each other, counts once.
+ * Returns the time in which each agent had turns in this run, including agents that have left the team; the script is
+ * left out. Time with several turns at once, by `instances`, `concurrency` or nested turns, counts once.
  */
 function timesOf(trace: OrchestrationTrace, agents: readonly string[]): Record<string, number> {
   const turns = new Map(agents.map((agent): [string, OrchestrationTrace['agentActivations']] => [agent, []]))

@@ -1,4 +1,4 @@
-/** The options of one run, checked at once. */
+/** Options of one run, checked at the start. */
 import { ConfigurationError } from '../../errors.ts'
 import { nearest } from '../../nearest.ts'
 import { isObject } from '../checks/checks.ts'
@@ -20,7 +20,7 @@ const KNOWN = [
 ] as const
 
 /**
- * The options as they are now: what is read later could be something else, or throw.
+ * Returns a copy of the options as they are now: a later read could return something else, or throw.
  *
  * @throws ConfigurationError that names the option, what came and what is accepted.
  */

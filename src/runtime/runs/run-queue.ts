@@ -1,4 +1,4 @@
-/** The runs that are under way, and those that wait in line until so many are not (`maxConcurrentRuns`, `maxQueuedRuns`). */
+/** Runs that are under way, and runs that queue until there is room (`maxConcurrentRuns`, `maxQueuedRuns`). */
 import type { Scheduler, Timer } from '../../clock.ts'
 import { TeamOverloadedError } from '../../errors.ts'
 import type { TeamSettings } from '../settings/settings.ts'
@@ -13,9 +13,9 @@ export class RunLine<Entry extends InLine> {
   readonly #clock: Scheduler
   readonly #queue: Entry[] = []
   readonly #running = new Set<Entry>()
-  /** While runs are under way; their agents may all be between two lives. */
+  /** Keeps the process alive while runs are under way, since all their agents may be between two threads. */
   #hold: Timer | undefined
-  /** How many were not admitted. */
+  /** Number of runs that were not admitted. */
   refusals = 0
 
   constructor(limits: Pick<TeamSettings, 'maxConcurrentRuns' | 'maxQueuedRuns'>, clock: Scheduler) {
@@ -27,7 +27,7 @@ export class RunLine<Entry extends InLine> {
     return this.#running
   }
 
-  /** Those that wait come first. */
+  /** Returns all runs; the queued ones come first. */
   get all(): Entry[] {
     return [...this.#queue, ...this.#running]
   }
@@ -41,9 +41,9 @@ export class RunLine<Entry extends InLine> {
   }
 
   /**
-   * Whether one that comes now has to wait.
+   * Checks whether a new run has to wait.
    *
-   * @throws TeamOverloadedError when no more may.
+   * @throws TeamOverloadedError when the queue is full.
    */
   admit(): boolean {
     const { running, queued } = this.counts
@@ -58,7 +58,7 @@ export class RunLine<Entry extends InLine> {
     return waits
   }
 
-  /** Behind those of its priority. */
+  /** Adds a run to the queue, behind those of its priority. */
   enqueue(entry: Entry): void {
     const priority = entry.options.priority ?? 0
     const at = this.#queue.findIndex((other) => (other.options.priority ?? 0) < priority)
@@ -70,7 +70,7 @@ export class RunLine<Entry extends InLine> {
     this.#hold ??= this.#clock.hold()
   }
 
-  /** It is over. `start` is given those whose turn it is now, and begins them at once. */
+  /** Removes a run that is over. `start` is called with each queued run that may start now, and starts it at once. */
   leave(entry: Entry, start: (next: Entry) => void): void {
     this.#running.delete(entry)
     if (this.#running.size === 0) {

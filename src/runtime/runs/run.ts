@@ -1,4 +1,4 @@
-/** A run as its caller holds it: its result, its events as they happen, and a handle to end it. */
+/** Handle of a run for its caller: its result, its events as they happen, and a way to end it. */
 import type { TokenUsage } from '../../actors/definition/model.ts'
 import type { AgentTask } from '../../actors/definition/task.ts'
 import type { ModelSchema } from '../../actors/definition/tool.ts'
@@ -14,49 +14,51 @@ import { type EventSource, eventsOf, passOver, type RuntimeEvent } from './event
 import type { MultiAgentResult } from './result.ts'
 import { historyOf } from './trace.ts'
 
-/** How one run differs from the team's defaults. Durations in ms. */
+/** Options of one run that differ from the team's defaults. Durations in ms. */
 export interface RunOptions<T = undefined> {
-  /** Aborts the run. */
+  /** Signal that aborts the run. */
   signal?: AbortSignal
-  /** The team's `globalTimeoutMs` by default. */
+  /** Time limit of the run. Default: the team's `globalTimeoutMs`. */
   timeoutMs?: number
-  /** Of its place in the queue of runs; higher first. */
+  /** Priority in the queue of runs; higher first. */
   priority?: number
-  /** Same id and query: joins that run; other query: ConfigurationError. */
+  /** Id of the run. Same id and query: joins that run; other query: ConfigurationError. */
   runId?: string
   /**
-   * Runs of one thread go on with the conversations of the agents that models play. A run begins with what an agent's conversation was
-   * when it first heard of the run; of two runs at once neither hears the other, and the next has both, in the order in which their
-   * turns ended. Kept in memory: up to 1,000 conversations and 64 Mi characters of a team, then those that were used longest ago go; those
-   * of an agent go when it is removed.
+   * Thread of the run. Runs of one thread continue the conversations of model agents. A run begins with the
+   * conversation that an agent had when it first heard of the run. Two concurrent runs do not see each other. The next
+   * run sees both, in the order in which their turns ended. Conversations are kept in memory: up to 1,000 conversations
+   * and 64 Mi characters per team; beyond that the least recently used ones are dropped. The conversations of an agent
+   * are dropped when it is removed.
    */
   threadId?: string
   /**
-   * For the agents to read: `context.run.metadata`. In a team with `telemetry` the run goes on with the trace that `traceparent`
-   * (and `tracestate`, as W3C Trace Context writes them) names, and agents read the run's own place there.
+   * Metadata for the agents to read: `context.run.metadata`. In a team with `telemetry` the run continues the trace
+   * that `traceparent` (and `tracestate`, in the format of W3C Trace Context) names. Agents then read the run's own
+   * place in that trace.
    */
   metadata?: Record<string, string>
   /**
-   * Other models in this run: by a name that roles use (`default` for those that name none) the name of another entry of the
-   * team's `models`, or of another model of the same provider.
+   * Replacement models for this run. A key is a model name that roles use (`default` for roles that name none). Its
+   * value is the name of another entry of the team's `models`, or of another model of the same provider.
    */
   models?: Record<string, string>
-  /** Tokens that it may use. A limit given here is in place of the same one in the team's `budget.perRun`. */
+  /** Token budget of this run. A limit given here replaces the same limit in the team's `budget.perRun`. */
   budget?: TokenLimit
   /**
-   * A schema for the answer's structured data, or its text, or the JSON in that; what it returns is `result.data`. An agent
-   * without code that speaks last is asked for its answer in this schema, and once more where it misses it. Who that is the
-   * built-in strategies know; a script of your own marks the request whose answer is the run's with
-   * `metadata: { lastSpeaker: true }`.
+   * Schema for the answer's structured data, or its text, or the JSON in that text; `result.data` is what the schema
+   * returns. A model agent that speaks last is asked for its answer in this schema, and once more if the answer does
+   * not fit. The built-in strategies know the last speaker. A script of your own marks the request whose answer is the
+   * run's with `metadata: { lastSpeaker: true }`.
    */
   output?: ModelSchema<unknown, T>
 }
 
-/** Where a run is. */
+/** State of a run. */
 export type RunStatus = 'queued' | 'running' | 'waiting' | 'finished' | 'failed' | 'aborted' | 'interrupted'
 
 /**
- * A run as its caller holds it.
+ * Handle of a run for its caller.
  *
  * @example
  * const run = team.launch('Should we migrate?')
@@ -65,46 +67,49 @@ export type RunStatus = 'queued' | 'running' | 'waiting' | 'finished' | 'failed'
  */
 export interface Run<T = undefined> {
   readonly id: string
-  /** Without the team's keys, if some stood in it. */
+  /** Query of the run. The team's keys are removed from it. */
   readonly query: string
   readonly status: RunStatus
-  /** Never becomes an unhandled rejection. Rejects only for a configuration that cannot work. */
+  /** Result of the run. It never becomes an unhandled rejection. Rejects only for a configuration that cannot work. */
   readonly result: Promise<MultiAgentResult<T>>
-  /** What happened and happens, until the run has finished. `after` is the `seq` of the last event that was seen. */
+  /**
+   * Yields past and future events, until the run has finished. `after` is the `seq` of the last event that was seen.
+   */
   events(options?: { after?: number; types?: RuntimeEvent['type'][] }): AsyncIterable<RuntimeEvent<T>>
   /**
-   * The answer in pieces as they come, then what is left of it: joined they are `finalOutput`. A role without code that speaks
-   * last says its answer in pieces, unless it has tools or a schema to fit: then only the end shows what of it is the answer, and
-   * that comes as a whole. So does the answer of an agent with code. A script of your own has the say by what it emits: where
-   * that does not begin its answer, it stands in its place. Of a run that fails there is what was said until then.
+   * Yields the answer in pieces as they come, then the rest of it: joined they are `finalOutput`. A model agent that
+   * speaks last streams its answer, unless it has tools or a schema to fit. In that case only the end shows which part
+   * is the answer, and the answer comes as a whole. The answer of a code agent comes as a whole, too. A script of your
+   * own decides by what it emits: if that is not the beginning of its answer, it replaces the answer here. For a run
+   * that fails there is the output until then.
    */
   text(): AsyncIterable<string>
-  /** Aborts the run, and resolves when it has ended. */
+  /** Aborts the run. Resolves when the run has ended. */
   cancel(reason?: string): Promise<void>
   /**
-   * Answers a question of an agent, by the id of its `question` event. Rejects with `ConfigurationError` where no such question is
-   * open, or the answer is none of its choices: the question stays open then.
+   * Answers a question of an agent, by the id of its `question` event. Rejects with `ConfigurationError` if no such
+   * question is open, or if the answer is none of its choices: then the question stays open.
    */
   answer(questionId: string, answer: string): Promise<void>
-  /** What the script has asked for so far, and how far it is. */
+  /** Tasks that the script has given so far, with their status. */
   readonly tasks: readonly AgentTask[]
-  /** Every message of the run that the log still has, in order. */
+  /** All messages of the run that the log still has, in order. */
   readonly messageHistory: readonly TypedMessage[]
-  /** undefined where the team has none. */
+  /** Blackboard of the run; undefined if the team has none. */
   readonly blackboard: Blackboard | undefined
-  /** What models have cost so far. */
+  /** Tokens that models have used so far. */
   readonly usage: TokenUsage
 }
 
-/** What a handle needs of the team. */
+/** Functions of the team that a handle needs. */
 export interface RunHost {
   name(index: number): string
   epochOf(index: number): number
   cancel(run: RunState, reason: string): void
   blackboard(run: RunState): Blackboard | undefined
-  /** Calls back after each batch of records; returns how to end that. */
+  /** Calls back after each batch of records. Returns a function that ends this. */
   onRecords(listener: () => void): () => void
-  /** Takes the team's keys out of what leaves it. */
+  /** Removes the team's keys from all that leaves the team. */
   readonly redactor: Redactor
 }
 
@@ -121,7 +126,7 @@ export class RunHandle<T> implements Run<T> {
   constructor(state: RunState, host: RunHost) {
     this.state = state
     this.#host = host
-    // its own, since a handle outlives what the team remembers of its run
+    // an own source: a handle outlives what the team keeps of its run
     this.#source = {
       ...directoryOf(state, host),
       epochOf: (index) => host.epochOf(index),
@@ -130,7 +135,7 @@ export class RunHandle<T> implements Run<T> {
     this.result = new Promise((resolve, reject) => {
       this.#settle = { resolve, reject }
     })
-    this.result.catch(() => {}) // who does not wait for it does not miss it
+    this.result.catch(() => {}) // nobody has to wait for it
   }
 
   get id(): string {
@@ -139,7 +144,7 @@ export class RunHandle<T> implements Run<T> {
   get query(): string {
     return this.#host.redactor.data(this.state.query)
   }
-  /** 'waiting': for a person. */
+  /** Status of the run. 'waiting': the run waits for a person. */
   get status(): RunStatus {
     return this.#status === 'running' && this.state.questions.size > 0 ? 'waiting' : this.#status
   }

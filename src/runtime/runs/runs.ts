@@ -1,4 +1,7 @@
-/** All runs of a team, from launch to end: how many at a time is in run-queue.ts, what becomes of them then in ended-runs.ts. */
+/**
+ * All runs of a team, from launch to end. The limit on concurrent runs is in run-queue.ts; the handling of ended runs
+ * is in ended-runs.ts.
+ */
 import type { Blackboard } from '../../blackboard/entry.ts'
 import type { Timer } from '../../clock.ts'
 import {
@@ -55,7 +58,7 @@ export class RunBook implements RunHost {
   readonly #tracing: Tracing | undefined
   #last: RunState | undefined
   closing = false
-  /** While work is under way beside the runs, or somebody waits. */
+  /** Keeps the process alive while work is under way beside the runs, or somebody waits. */
   readonly holds: Holds
 
   constructor(supervisor: Supervisor, settings: TeamSettings, start: () => Promise<void>, tracing?: Tracing) {
@@ -71,7 +74,7 @@ export class RunBook implements RunHost {
     })
   }
 
-  /** Retires runs as they fall quiet, trims logs, and wakes who reads events. */
+  /** Retires runs that have become quiet, trims logs, and wakes readers of events. */
   readonly part = (): Reader => ({
     next: () => {
       this.#ended.settle()
@@ -117,7 +120,7 @@ export class RunBook implements RunHost {
     this.#supervisor.limits.reached('maxConcurrentRuns', maxConcurrentRuns, 'runs wait for their start', fields)
   }
 
-  /** What comes of a run that `launch` has no room for: nothing happened in it, and nobody can find it again. */
+  /** Makes the result of a run that `launch` has no room for: nothing happened in it, and it cannot be found later. */
   refused<T>(query: string, options: RunOptions<T>, error: TeamOverloadedError): MultiAgentResult<T> {
     const { boards, clock, frames } = this.#supervisor
     const { runId = frames.id(), metadata, threadId } = options
@@ -126,7 +129,7 @@ export class RunBook implements RunHost {
     return resultOf(run, { error }, 0, this.#agents(run), this.#supervisor)
   }
 
-  /** Each name has to be one that somebody means, and what is meant instead a model that there is. */
+  /** Checks model overrides: each key must be a name that is in use, and each value a model that exists. */
   #checkModels(models: Readonly<Record<string, string>>): void {
     const roles = this.#supervisor.directory.agents().map(({ settings }) => settings.info.model)
     for (const name of Object.keys(models)) this.#settings.models.assertOverride(name, models, roles)
@@ -212,7 +215,10 @@ export class RunBook implements RunHost {
     this.#abort(entry, new RunAbortedError(`The run was aborted: ${reason}.`, { runId: run.id, reason }), 'aborted')
   }
 
-  /** The run cannot go on; what a run that is over has left behind, and what a message from outside has caused, neither. */
+  /**
+   * Ends a run with an error. Also ends what is left of a run that is over, or of the work that a message from outside
+   * has caused.
+   */
   fail(run: RunState, error: DramatisError): void {
     const entry = this.#byState.get(run)
     if (entry && !run.over) this.#abort(entry, error, 'failed')
@@ -233,7 +239,7 @@ export class RunBook implements RunHost {
     if ('error' in ending) windDown(this.#supervisor, state, ending.error)
     this.#supervisor.journal.record(state, { kind: 'run.finished', error: 'error' in ending ? ending.error : null })
     this.#tracing?.finished(state, 'error' in ending ? ending.error : undefined)
-    // Before anybody is told of the end: the event carries the result.
+    // Before anybody is notified of the end: the event carries the result.
     const executionTimeMs = this.#supervisor.clock.now() - state.startedAt
     entry.result = resultOf(state, ending, executionTimeMs, this.#agents(state), this.#supervisor)
     entry.timer?.cancel()
@@ -263,7 +269,10 @@ export class RunBook implements RunHost {
     handle.misconfigured(error)
   }
 
-  /** Whoever reads the team's events hears of the end before who waits for the run goes on; not within what has led to it. */
+  /**
+   * Notifies readers of the team's events before callers that wait for the run resume. It uses a microtask, so that
+   * this does not happen inside the call that has led to the end.
+   */
   #tellNext(): void {
     queueMicrotask(() => this.#supervisor.journal.tell())
   }
@@ -273,7 +282,7 @@ export class RunBook implements RunHost {
   get(runId: string): RunHandle<unknown> | undefined {
     return this.#entries.get(runId)?.handle
   }
-  /** For a message from outside of any run. */
+  /** Opens a run for a message from outside of any run. */
   ownRun(threadId: string | undefined): RunState {
     const run = this.#ended.open(threadId)
     this.#tracing?.posted(run)
@@ -285,7 +294,7 @@ export class RunBook implements RunHost {
   list(): RunHandle<unknown>[] {
     return [...this.#entries.values()].map(({ handle }) => handle)
   }
-  /** How many found no room. */
+  /** Number of runs that found no room. */
   get refusals(): number {
     return this.#line.refusals
   }
@@ -319,14 +328,14 @@ export class RunBook implements RunHost {
     return () => this.#listeners.delete(listener)
   }
 
-  /** Resolves when no run is under way or waits. */
+  /** Resolves when no run is under way or queued. */
   async quiet(): Promise<void> {
     while (!this.#line.isEmpty) {
       await Promise.all(this.#line.all.map(({ handle }) => handle.result.catch(() => {})))
     }
   }
 
-  /** A message from outside is on its way to its run: who drains the team waits for it. */
+  /** Tracks a message from outside on its way to its run: `drained` waits for it. */
   entering<T>(sent: Promise<T>): Promise<T> {
     this.#entering.add(this.holds.until(sent))
     const done = () => void this.#entering.delete(sent)
@@ -334,7 +343,7 @@ export class RunBook implements RunHost {
     return sent
   }
 
-  /** Resolves when nothing is under way any more, not even messages that nobody waits for. */
+  /** Resolves when nothing is under way any more, including messages that nobody waits for. */
   async drained(): Promise<void> {
     for (;;) {
       if (this.#entering.size > 0) await Promise.allSettled(this.#entering)

@@ -1,6 +1,6 @@
-/** Text as sentences that can be compared, in any language: by Unicode's rules for where one ends. */
+/** Splits text into sentences that can be compared, in any language, by Unicode's rules for sentence ends. */
 
-/** What stands before the words of a line of Markdown: of a heading, a quotation, an item of a list. */
+/** Mark at the start of a Markdown line: of a heading, a quotation, or a list item. */
 const MARKER = /^\s*(?:#{1,6}|>|[-*+•]|\d+[.)])\s+/u
 
 const HAS_WORDS = /[\p{L}\p{N}]/u
@@ -8,12 +8,12 @@ const HAS_WORDS = /[\p{L}\p{N}]/u
 let segmenter: Intl.Segmenter | undefined
 
 /**
- * The sentences of a text, in order, each on one line with single spaces. An empty line ends one, and so does a line that begins
- * as a heading, a quotation or an item of a list does, which is left without what it begins with. What has neither letters nor
- * digits is none.
+ * Returns the sentences of a text, in order, each on one line with single spaces. An empty line ends a sentence. So
+ * does a line that begins with a mark of a heading, a quotation or a list item; the mark is removed. A piece without
+ * letters and digits is no sentence.
  */
 export function sentencesOf(text: string): string[] {
-  segmenter ??= new Intl.Segmenter('en', { granularity: 'sentence' }) // its locale changes where words end, and no sentence
+  segmenter ??= new Intl.Segmenter('en', { granularity: 'sentence' }) // the locale affects words, not sentences
   const sentences: string[] = []
   for (const paragraph of paragraphsOf(text.normalize('NFC')))
     for (const segment of segmentsOf(paragraph, segmenter)) if (HAS_WORDS.test(segment)) sentences.push(segment.trim())
@@ -23,8 +23,9 @@ export function sentencesOf(text: string): string[] {
 const WINDOW = 2_000
 
 /**
- * The segments of a paragraph, found in one window of it after the other: over the whole of a long one the segmenter of Node 20
- * takes time that grows with its square. The last segment of a window may go on in the next, and begins it.
+ * Yields the segments of a paragraph. The text is read in windows, because on a long text the segmenter of Node 20
+ * takes time that grows with the square of the length. The last segment of a window may continue in the next window,
+ * which starts with it.
  */
 function* segmentsOf(paragraph: string, segmenter: Intl.Segmenter): Generator<string> {
   let size = WINDOW
@@ -35,11 +36,11 @@ function* segmentsOf(paragraph: string, segmenter: Intl.Segmenter): Generator<st
     yield* found
     const read = found.reduce((sum, text) => sum + text.length, 0)
     from += read
-    size = read === 0 ? size * 2 : WINDOW // a sentence that is longer than the window
+    size = read === 0 ? size * 2 : WINDOW // doubles for a sentence longer than the window
   }
 }
 
-/** A heading is a paragraph of its own: the line below it does not go on with it. */
+/** Splits text into paragraphs. A heading is a paragraph of its own: the next line does not continue it. */
 function paragraphsOf(text: string): string[] {
   const paragraphs: string[][] = [[]]
   for (const line of text.split(/\r?\n/)) {

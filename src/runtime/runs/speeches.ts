@@ -1,4 +1,7 @@
-/** What agents have put into words in a run: their answers, and what they wrote on the blackboard. A fold over its log. */
+/**
+ * Finds what agents have put into words in a run: their answers, and their blackboard entries. A fold over the run's
+ * log.
+ */
 import type { BlackboardEntry } from '../../blackboard/entry.ts'
 import { entryLine, entryText } from '../../blackboard/entry-text.ts'
 import { type Directory, isFailure, isMessage, jsonIn } from '../../mailbox/codec.ts'
@@ -17,15 +20,15 @@ import { readBody } from '../../mailbox/frame-body.ts'
 import type { Memory } from '../../mailbox/memory.ts'
 import { framesOf, type RunLog } from '../log/run-log.ts'
 
-/** One answer, or one entry, of an agent. */
+/** Answer or blackboard entry of an agent. */
 export interface Speech {
   agent: string
-  /** An entry in two forms: as it stands on the board, and as a list of entries has it. */
+  /** Texts of the answer. An entry has two: as it stands on the board, and as a list of entries shows it. */
   texts: string[]
   entry?: BlackboardEntry
 }
 
-/** In the order in which they were said. Of the script, the caller and the runtime there are none. */
+/** Returns the speeches in the order in which they were made. The script, the caller and the runtime have none. */
 export function speechesIn(log: RunLog, directory: Pick<Directory, 'name'>, until: number): Speech[] {
   const speeches: Speech[] = []
   const writes = new Set<string>()
@@ -38,7 +41,7 @@ export function speechesIn(log: RunLog, directory: Pick<Directory, 'name'>, unti
       speeches.push({ agent: entry.author, texts: [entryText(entry), entryLine(entry)], entry })
     } else if ((kind === END || kind === RESPONSE) && isMessage(memory, at) && !isFailure(memory, at)) {
       const { content, data } = readBody(memory, at)
-      // Who answers with data alone has no other words; strategies take it so, too.
+      // An answer with data alone has no other words; strategies treat it the same way.
       speeches.push({ agent: directory.name(senderOf(memory, at)), texts: [content === '' ? (data ?? '') : content] })
     }
   }

@@ -1,16 +1,19 @@
-/** The shape of a run's trace: who said what to whom and when, and what happened to the agents meanwhile. */
+/** Shape of a run's trace: the messages with senders, recipients and times, and what happened to the agents. */
 import type { MessageType } from '../../mailbox/message.ts'
 
-/** What happened in one run, in the order in which the log has it. All times are epoch ms. */
+/** Trace of one run, in the order of the log. All times are epoch ms. */
 export interface OrchestrationTrace {
-  /** Everything that is no message: turns, steps, crashes, restarts, dead letters. `agent` is null if it is no agent's. */
+  /**
+   * Events that are no message: turns, steps, crashes, restarts, dead letters. `agent` is null if an event belongs to
+   * no agent.
+   */
   events: { timestamp: number; eventType: string; agent: string | null; details: object }[]
-  /** What the protocol script has decided, and why. */
+  /** Decisions of the protocol script, with the reasons. */
   decisions: { timestamp: number; question: string; choice: string; reason: string }[]
-  /** The turns: from when to when an agent had which message. */
+  /** Turns: the times at which an agent had a message. */
   agentActivations: { agent: string; startedAt: number; endedAt: number; messageId: string }[]
-  /** Every message, once for each of its recipients. */
+  /** All messages, once for each recipient. */
   messageFlow: { from: string; to: string; messageId: string; type: MessageType; at: number }[]
-  /** Names of the sync points at which everybody arrived, each once; `events` has every generation (`sync`). */
+  /** Names of the sync points at which all agents arrived, each once; `events` has every generation (`sync`). */
   syncPointsReached: string[]
 }

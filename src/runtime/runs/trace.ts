@@ -40,7 +40,10 @@ import type { OrchestrationTrace } from './trace-types.ts'
 
 type Trace = OrchestrationTrace
 
-/** Every message of the run that the log still has, in order; first a report of the runtime if there were others. */
+/**
+ * Returns all messages of the run that the log still has, in order. If the log has lost some, a report of the runtime
+ * comes first.
+ */
 export function historyOf(log: RunLog, directory: Directory, until?: number): TypedMessage[] {
   const messages: TypedMessage[] = log.forgotten > 0 ? [forgotten(log, directory)] : []
   for (const [memory, at] of framesOf(log, until))
@@ -83,7 +86,7 @@ export function traceOf(log: RunLog, directory: Directory, until?: number): Orch
 class TraceFold {
   readonly #trace: Trace
   readonly #directory: Directory
-  /** Turns that have begun and not ended: cut off if their agent crashes. */
+  /** Turns that have begun and not ended. They are cut off if their agent crashes. */
   readonly #open = new Map<string, { instance: number; turn: Trace['agentActivations'][number] }>()
 
   constructor(trace: Trace, directory: Directory) {
@@ -165,13 +168,15 @@ class TraceFold {
     this.#event(at, kind, agent, detailsOf(record, rest))
   }
 
-  /** Each point once, however often they met there. */
+  /** Notes that a sync point was reached: each point once, however often the agents met there. */
   #reached({ point, result }: { point: string; result: SyncResult }): void {
     const { syncPointsReached } = this.#trace
     if (!result.timedOut && !syncPointsReached.includes(point)) syncPointsReached.push(point)
   }
 
-  /** The turns of who died, or of all, count until then, though they did not end in a commit. */
+  /**
+   * Ends the open turns of a dead agent, or of all agents. They count until then, though they did not end in a commit.
+   */
   #cutOff(endedAt: number, dead?: { agent: string; instance?: number }): void {
     for (const [key, { instance, turn }] of this.#open) {
       if (dead && (turn.agent !== dead.agent || instance !== (dead.instance ?? 0))) continue
@@ -185,7 +190,10 @@ class TraceFold {
   }
 }
 
-/** Details are data: errors as their fields, letters, entries and what agents brought by what names them. */
+/**
+ * Returns the details of a record as data. Errors become their fields. Dead letters, entries and data from agents are
+ * shortened to the fields that identify them.
+ */
 function detailsOf(record: HostRecord, rest: object): object {
   switch (record.kind) {
     case 'message.dead': {

@@ -1,4 +1,4 @@
-/** One role with every default filled in. What the role says goes first, then the team, then the default. */
+/** Settings of one role with all defaults. A value of the role comes first, then one of the team, then the default. */
 import type { RoundBounds } from '../../actors/definition/cycles.ts'
 import type { AgentRole, CommunicationConfig, ContextStrategy, RoleInfo } from '../../actors/definition/role.ts'
 import type { Overflow } from '../../mailbox/overflow.ts'
@@ -14,88 +14,94 @@ import { type ToolSettings, toolSettings } from './tools.ts'
 import { checkTrust } from './trust-checks.ts'
 import { checkVerbs } from './verb-checks.ts'
 
-/** How much may wait for an agent, and what happens beyond it. */
+/** Limits on the messages that may wait for an agent, and the behaviour beyond them. */
 export interface MailboxSettings {
-  /** Messages. */
+  /** Limit on messages. */
   capacity: number
-  /** Of waiting frames. */
+  /** Limit on the bytes of waiting frames. */
   bytes: number
-  /** Of one encoded message. */
+  /** Limit on the bytes of one encoded message. */
   maxMessageBytes: number
   overflow: Overflow
 }
 
-/** How an agent is kept alive. Durations in ms. */
+/** Supervision of an agent. Durations in ms. */
 export interface SupervisionSettings {
-  /** The team's. */
+  /** Strategy of the team. */
   strategy: Strategy
   restart: RestartType
-  /** Infinity: for ever. */
+  /** Infinity: no limit. */
   maxRestarts: number
   withinMs: number
   backoff: { baseMs: number; capMs: number }
   poisonAttempts: number
   onHandlerError: 'fail' | 'retry' | 'restart'
-  /** false: nobody watches. */
+  /** false: no watchdog. */
   watchdogMs: number | false
   coolDownMs: number
   stopGraceMs: number
 }
 
-/** All that the runtime needs to know of one agent. Durations in ms. */
+/** Settings of one agent for the runtime. Durations in ms. */
 export interface AgentSettings {
   name: string
-  /** As the user wrote it. */
+  /** Role as the user wrote it. */
   role: AgentRole
-  /** What its thread sees of it: data alone, a frozen copy. */
+  /** Data of the role that its thread sees: a frozen copy, data alone. */
   info: RoleInfo
-  /** The href of a file: URL, or a bare specifier; null: the definition is given, nothing is imported. */
+  /**
+   * Code of the agent: the href of a file: URL, or a bare specifier. null: the definition is given, nothing is
+   * imported.
+   */
   module: string | null
-  /** A language model plays it: there is no code. */
+  /** True for a model agent: a language model plays the role, there is no code. */
   playedByModel: boolean
-  /** The verbs that a model has as tools. */
+  /** Verbs that a model has as tools. */
   verbs: string[]
-  /** When the rounds of its model are a loop; false: nobody looks. */
+  /** Bounds at which the rounds of its model are a loop; false: no check. */
   loops: RoundBounds | false
-  /** How its model's context is chosen. */
+  /** Strategy that chooses the context of its model. */
   contextStrategy: ContextStrategy | undefined
   env: string[]
-  /** null: Node's own limit. */
+  /** Heap limit of its thread in MiB; null: Node's own limit. */
   maxHeapMb: number | null
-  /** null: no limit but the machine's. */
+  /** Limit on memory outside of the heap in MiB; null: no limit but the machine's. */
   maxExternalMb: number | null
   turnTimeoutMs: number | false
-  /** Turns that may be open in its thread at a time, each of another run. */
+  /** Number of turns that may be open in its thread at a time, each of another run. */
   concurrency: number
-  /** Threads that take from its mailbox. */
+  /** Number of threads that take messages from its mailbox. */
   instances: number
   /** 'chain': a request that one of its open turns has led to runs within that turn. */
   reentrancy: 'chain' | 'none'
   mailbox: MailboxSettings
   responseTimeoutMs: number
-  /** Of one call of a model. */
+  /** Time limit of one call of a model. */
   modelTimeoutMs: number
-  /** Of a question to a person; false: as long as the run. */
+  /** Time limit of a question to a person; false: as long as the run. */
   questionTimeoutMs: number | false
-  /** false: as long as the run. */
+  /** Time limit of a message in the queue; false: as long as the run. */
   queueTimeoutMs: number | false
-  /** How often its own requests are asked again. */
+  /** Number of times that its own requests are retried. */
   retries: number
   supervision: SupervisionSettings
-  /** Its own, and those that all roles share. */
+  /** Tools of the role, and those that all roles share. */
   tools: ToolSettings
 }
 
-/** Code may block its thread, so it has one turn at a time unless it says otherwise. The work of a model is waiting. */
+/**
+ * Defaults for code and model agents. Code may block its thread, so it has one turn at a time unless it says otherwise.
+ * A model mostly waits.
+ */
 const OF_CODE = { concurrency: 1, reentrancy: 'none' } as const
 const OF_MODELS = { concurrency: 32, reentrancy: 'chain' } as const
 
-/** What of the team's options speaks for each role that says nothing. */
+/** Team options that apply to each role that sets nothing itself. */
 type TeamDefaults = Pick<TeamOptions, 'communication' | 'supervision' | 'enableBlackboard' | 'tools' | 'registry'>
 
 /**
- * The settings of the role at `path`. A role without code (`hasDefinition` says that it has some) is played by one of
- * `models`. Throws if its module cannot be one, or if there is no such model.
+ * Returns the settings of the role at `path`. A role without code is a model agent, played by one of `models`;
+ * `hasDefinition`: the code is given as a definition. Throws if its module cannot be one, or if there is no such model.
  */
 export function agentSettings(
   role: AgentRole,
@@ -149,7 +155,7 @@ export function agentSettings(
   }
 }
 
-/** How long models and people may take. */
+/** Returns the time limits for models and people. */
 export function slowTimeouts(
   own: CommunicationConfig,
   all: CommunicationConfig,
@@ -160,7 +166,7 @@ export function slowTimeouts(
   }
 }
 
-/** Of a role, or of what the team has besides. */
+/** Returns the supervision settings of a role, or of the team's other parts. */
 export function supervisionSettings(team: TeamDefaults, own: AgentRole['supervision'] = {}): SupervisionSettings {
   const all = team.supervision ?? {}
   return {

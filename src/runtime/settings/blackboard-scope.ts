@@ -1,7 +1,7 @@
-/** Whether a team has a blackboard, and whose it is. */
+/** Scope of the blackboards of a team, if it has any. */
 import type { TeamOptions } from './options.ts'
 
-/** One for each run, one for the team, one for a run whose agents use it, or none. */
+/** 'run': one for each run. 'team': one for the team. 'on_use': one for each run whose agents use it. false: none. */
 export type BlackboardScope = 'run' | 'team' | 'on_use' | false
 
 export function blackboardScope(enabled: TeamOptions['enableBlackboard']): BlackboardScope {

@@ -1,4 +1,7 @@
-/** The shape of budgets, of a team and of a run. One that limits nothing is refused: who wrote it believes that it does. */
+/**
+ * Shape of budgets, of a team and of a run. A budget without any limit is refused: its author believes that it limits
+ * something.
+ */
 import { type Check, integer, isObject, shape, wait } from '../checks/checks.ts'
 import { refusedAs } from '../checks/refused.ts'
 import type { BudgetConfig, TokenLimit } from './options.ts'
@@ -21,7 +24,7 @@ export const budget: Check = limiting(
   }),
 )
 
-/** What `check` accepts, with at least one of these fields. */
+/** Returns a check that accepts what `check` accepts, with at least one of these fields. */
 function limiting(fields: readonly string[], check: Check): Check {
   return (value, path) => {
     check(value, path)

@@ -1,4 +1,4 @@
-/** `contextStrategy` of a role: its shape, and what it needs of the rest of the role. */
+/** Shape of a role's `contextStrategy`, and what it needs of the rest of the role. */
 import type { AgentRole, ContextStrategy } from '../../actors/definition/role.ts'
 import { type Check, integer, isObject, number, oneOf, shape } from '../checks/checks.ts'
 import { reading, refused, refusedAs } from '../checks/refused.ts'
@@ -10,7 +10,7 @@ const common = {
   inherit: oneOf('none', 'summary', 'full'),
 }
 
-/** Each strategy has its own options: one of another has no effect. */
+/** Shapes by strategy. Each strategy has its own options: an option of another strategy has no effect. */
 const shapes: Shapes = {
   append_until_full: shape({ ...common, threshold: number(0.01, 1), keepRecent: integer(1) }, 'strategy'),
   hierarchical: shape({ ...common, historyKeep: integer(1) }, 'strategy'),
@@ -24,7 +24,7 @@ export const contextStrategyShape: Check = (value, path) => {
   shapes[strategy as keyof Shapes](value, path)
 }
 
-/** The strategy of the role at `path`, for good. Throws where the rest of the role leaves it without effect. */
+/** Returns a copy of the strategy of the role at `path`. Throws if the rest of the role leaves it without effect. */
 export function contextStrategyOf(role: AgentRole, path: string, playedByModel: boolean): ContextStrategy | undefined {
   const { contextStrategy, maxTokens, maxOutputTokens } = role
   if (maxTokens !== undefined && maxOutputTokens !== undefined && maxOutputTokens >= maxTokens)

@@ -1,13 +1,15 @@
-/** How deeply delegations may be nested, each made in a turn that the one before has led to. Supervision rule 21. */
+/**
+ * Limit on the depth of nested delegations, each made in a turn that the previous one has led to. Supervision rule 21.
+ */
 export interface DelegationBound {
   readonly limit: number
-  /** What an error calls it. */
+  /** Name of the limit in an error. */
   readonly name: string
-  /** What sets it to that, for the error's text. */
+  /** Reason for the limit, for the text of an error. */
   readonly why: string
 }
 
-/** In every team. A strategy may set less. */
+/** Limit of every team. A strategy may set less. */
 export const MAX_DELEGATION_DEPTH = 8
 
 export const DELEGATION_BOUND: DelegationBound = {

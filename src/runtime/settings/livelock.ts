@@ -1,20 +1,26 @@
-/** What `supervision.livelock` comes to: for what models do within a turn, and for messages between agents. */
+/** Bounds from `supervision.livelock`: for the rounds of models within a turn, and for messages between agents. */
 import type { RoundBounds } from '../../actors/definition/cycles.ts'
 import type { SupervisionConfig } from '../../actors/definition/role.ts'
 
-/** The counts at which messages are a livelock. Each is counted from the last progress on. */
+/** Counts at which messages are a livelock. Each counts from the last progress on. */
 export interface LivelockBounds {
-  /** Rounds of the protocol. */
+  /** Number of rounds of the protocol. */
   readonly maxStalledRounds: number
-  /** The same action with the same result; the bounds for errors and for A-B-A-B follow from it. */
+  /**
+   * Number of repetitions of the same action with the same result. The bounds for errors and for A-B-A-B follow from
+   * it.
+   */
   readonly maxRepeats: number
-  /** In one conversation. */
+  /** Number of messages in one conversation. */
   readonly maxMessagesWithoutProgress: number
-  /** Whether the third sign ends the run. Else it is told of two, and goes on. */
+  /** True if the third sign ends the run. Otherwise two signs are reported, and the run continues. */
   readonly ends: boolean
 }
 
-/** Code repeats itself for many reasons that do not show: a poll, a count in a variable. */
+/**
+ * Default bounds for messages. Code repeats itself for many reasons that are not visible: a poll, a count in a
+ * variable.
+ */
 export const LIVELOCK_BOUNDS: LivelockBounds = {
   maxStalledRounds: 24,
   maxRepeats: 24,
@@ -24,16 +30,16 @@ export const LIVELOCK_BOUNDS: LivelockBounds = {
 
 type Given = SupervisionConfig['livelock']
 
-/** A model that does the same again costs money each time, and is told at once. */
+/** Default bound for repeated rounds of a model. Each repetition costs money, so the model is warned early. */
 const MOST_ROUNDS = 8
 
-/** Models are watched unless the team says otherwise. */
+/** Returns the bounds for models. Models are checked unless the team turns it off. */
 export function roundBounds(given: Given = {}): RoundBounds | false {
   if (given === false) return false
   return { maxRepeats: given.maxRepeats ?? MOST_ROUNDS, ends: given.onFound !== 'report' }
 }
 
-/** Messages, and with them code, are watched where the team says so. */
+/** Returns the bounds for messages, which include those of code. Messages are checked only if the team sets bounds. */
 export function livelockBounds(given: Given): LivelockBounds | false {
   if (given === undefined || given === false) return false
   return {

@@ -1,4 +1,4 @@
-/** The shape of `models`, and of what a run says instead. Nothing of it is shown that can be a key. */
+/** Shape of `models`, and of the replacement models of a run. Errors never show a value that can be a key. */
 import { shown } from '../../errors.ts'
 import { type Check, integer, isObject, methods, pause, shape } from '../checks/checks.ts'
 import { reading, refused, refusedAs } from '../checks/refused.ts'
@@ -45,7 +45,7 @@ const model: Check = (value, path) => {
     throw refusedAs(path, 'both apiKey and apiKeyEnv', 'one of them')
 }
 
-/** Of a team. */
+/** Checks the `models` of a team. */
 export const modelsShape: Check = (value, path) => {
   if (value === 'rehearsal') return
   const accepted = '"rehearsal", or an object with at least one model by its name'
@@ -55,13 +55,13 @@ export const modelsShape: Check = (value, path) => {
   for (const [name, entry] of entries) model(entry, `${path}.${name}`)
 }
 
-/** Of a run: other models by the names that roles use. */
+/** Checks the `models` of a run: replacement models by the names that roles use. */
 export const modelNamesShape: Check = (value, path) => {
   if (!isObject(value)) throw refused(path, value, 'an object of names')
   for (const [name, instead] of reading(path, () => Object.entries(value))) someText(instead, `${path}.${name}`)
 }
 
-/** Its kind, since it can be a key. */
+/** Returns the kind of a value instead of the value, since it can be a key. */
 function kindOf(value: unknown): string {
   if (typeof value === 'string') return 'another text'
   return typeof value === 'object' || value === undefined ? shown(value) : `a ${typeof value}`

@@ -1,4 +1,4 @@
-/** The names that one module has before and after it is compiled: `critic.ts` is `critic.js` in what tsc writes. */
+/** Names of one module before and after compilation: tsc writes `critic.ts` as `critic.js`. */
 
 const OTHERS: Readonly<Record<string, readonly string[]>> = {
   '.ts': ['.js', '.mjs', '.cjs'],
@@ -11,8 +11,8 @@ const OTHERS: Readonly<Record<string, readonly string[]>> = {
 }
 
 /**
- * The paths under which a module may be found: as it is named, then under its other endings. A team that says
- * `new URL('./critic.ts', import.meta.url)` so works as it is written and as it is built.
+ * Returns the paths under which a module may be found: first the given one, then those with its other endings. So a
+ * team that uses `new URL('./critic.ts', import.meta.url)` works both from source and after a build.
  */
 export function namesOfModule(path: string): [string, ...string[]] {
   const ending = /\.\w+$/.exec(path)?.[0] ?? ''
@@ -20,7 +20,7 @@ export function namesOfModule(path: string): [string, ...string[]] {
   return [path, ...(OTHERS[ending] ?? []).map((other) => stem + other)]
 }
 
-/** Where nothing was found, as a sentence of an error: `and neither x.js nor x.mjs beside it`. */
+/** Returns the other paths as part of an error's sentence: `, and none of x.js, x.mjs beside it`. */
 export function othersInWords(path: string): string {
   const [, ...others] = namesOfModule(path.slice(Math.max(path.lastIndexOf('/'), path.lastIndexOf('\\')) + 1))
   return others.length === 0 ? '' : `, and none of ${others.join(', ')} beside it`

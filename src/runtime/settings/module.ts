@@ -1,4 +1,4 @@
-/** Where an agent's code is: every form in which a role may name its module, made into one that a thread can import. */
+/** Resolves an agent's module: every form in which a role may name it becomes one that a thread can import. */
 import { statSync } from 'node:fs'
 import { isBuiltin } from 'node:module'
 import { dirname, isAbsolute, posix } from 'node:path'
@@ -9,9 +9,9 @@ const ACCEPTED = 'a file: URL, an absolute path, or a package ("name", "@scope/n
 const PACKAGE = /^(?:@[\w-][\w.~-]*\/)?[\w-][\w.~-]*(?:\/[^\\]+)?$/
 const RELATIVE = /^\.\.?(?:[\\/]|$)/
 const WINDOWS_PATH = /^(?:[a-z]:[\\/]|\\\\[^\\]+\\[^\\]+)/i
-const SCHEME = /^[a-z][a-z\d+.-]+:/i // two letters at least: one is a Windows drive
+const SCHEME = /^[a-z][a-z\d+.-]+:/i // at least two letters: one letter is a Windows drive
 
-/** The href of a file: URL, or a bare specifier as it came. Throws for everything else. */
+/** Returns the href of a file: URL, or a bare specifier unchanged. Throws for anything else. */
 export function moduleFrom(module: unknown, path: string): string {
   if (isUrl(module)) return fileHref(module.href, path)
   if (typeof module !== 'string') throw refused(path, module, ACCEPTED)
@@ -24,7 +24,10 @@ export function moduleFrom(module: unknown, path: string): string {
   return module
 }
 
-/** The folder of the file from which packages are resolved; that is one itself if it is a folder. Throws for what can be neither. */
+/**
+ * Returns the folder from which packages are resolved: that of the file, or the path itself if it is a folder. Throws
+ * if it can be neither.
+ */
 export function folderFrom(file: unknown, path: string): string {
   const href = isUrl(file) ? file.href : file
   const accepted = 'a file: URL or an absolute path, as import.meta.url or __filename'
@@ -41,11 +44,11 @@ function pathOf(href: string): string | undefined {
   try {
     return fileURLToPath(url)
   } catch {
-    return undefined // of another system
+    return undefined // a path of another system
   }
 }
 
-// A test runner may have a URL class of its own, so what counts is the field.
+// Checks the field, because a test runner may have a URL class of its own.
 function isUrl(value: unknown): value is { href: string } {
   return typeof value === 'object' && value !== null && 'href' in value && typeof value.href === 'string'
 }
@@ -60,7 +63,7 @@ function relativeAdvice(module: string): string {
   return `Relative to what? Write new URL(${JSON.stringify(module)}, import.meta.url).`
 }
 
-/** A URL for a message: without what it carries (data:), its query and its password. */
+/** Returns a URL for a message: without its content (data:), query and password. */
 function withoutBody(href: string): string {
   if (!URL.canParse(href)) return href
   const { protocol, host, pathname } = new URL(href)

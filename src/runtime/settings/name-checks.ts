@@ -1,10 +1,10 @@
-/** Agents name each other: each name once, and every name that is used is somebody's. */
+/** Checks the names of agents: each name is unique, and every name that is used belongs to an agent. */
 import type { AgentRole } from '../../actors/definition/role.ts'
 import { shown } from '../../errors.ts'
 import { nearest } from '../../nearest.ts'
 import { refused, refusedAs } from '../checks/refused.ts'
 
-/** Throws for the first name that two agents have, or that nobody has. */
+/** Throws for the first name that two agents have, or that no agent has. */
 export function checkNames(agents: readonly AgentRole[]): void {
   const first = new Map<string, number>()
   for (const [i, { name }] of agents.entries()) {
@@ -18,7 +18,9 @@ export function checkNames(agents: readonly AgentRole[]): void {
   for (const [i, role] of agents.entries()) checkReferences(role, `agents[${i}]`, first)
 }
 
-/** Throws if the role at `at` has the name of one of the others, or names somebody who is neither there nor expected. */
+/**
+ * Throws if the role at `at` has the name of one of the others, or names an agent that is neither present nor expected.
+ */
 export function checkNewName(
   role: AgentRole,
   at: string,

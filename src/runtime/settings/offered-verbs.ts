@@ -1,16 +1,16 @@
-/** Which verbs a model is offered as tools: those that its role's rights speak of, and those that the role names. */
+/** Chooses the verbs that a model gets as tools: those that the role's rights imply, and those that the role names. */
 import type { AgentRole } from '../../actors/definition/role.ts'
 import { verbTool } from '../../actors/model/verb-tools.ts'
 import type { BlackboardScope } from './blackboard-scope.ts'
 
 /**
- * By default every role may delegate and every team may have a blackboard; a model is offered what somebody has decided on,
- * so that a role about which nothing is said has no tools.
+ * Returns the verbs for a role. By default every role may delegate, and every team may have a blackboard. But a model
+ * gets only the verbs that somebody has decided on, so that a role without any such setting has no tools.
  */
 export function offeredVerbs(role: AgentRole, blackboard: BlackboardScope, hasRegistry: boolean): string[] {
   const { delegationAllowed, canDelegateTo, escalateTo, trust, tools = [] } = role
   if (trust === 'untrusted') return []
-  const defines = trust === 'privileged' && hasRegistry // and may give tasks to those
+  const defines = trust === 'privileged' && hasRegistry // and may give tasks to the agents it defines
   const delegates = delegationAllowed ?? (defines || (canDelegateTo !== undefined && canDelegateTo.length > 0))
   const byRight = [
     ...(delegates ? ['request', 'delegate', 'handoff'] : []),

@@ -1,4 +1,4 @@
-/** What a team is made of, as its user writes it. What becomes of it is in settings.ts. */
+/** Options of a team, as its user writes them. The settings made from them are in settings.ts. */
 import type { Logger } from '../../actors/definition/logger.ts'
 import type { AgentRole, CommunicationConfig, SupervisionConfig, ToolReference } from '../../actors/definition/role.ts'
 import type { TaskRouting } from '../../actors/definition/routing.ts'
@@ -8,56 +8,62 @@ import type { AgentRegistry } from './agent-registry.ts'
 import type { Telemetry } from './telemetry.ts'
 
 /**
- * A place where agents of one run wait for each other, as often as they come there: `context.sync(name)`. Source: document
- * 002, 2.6.3.
+ * Place where agents of one run wait for each other, any number of times: `context.sync(name)`. Source: document 002,
+ * 2.6.3.
  */
 export interface SyncPoint<Name extends string = string> {
-  /** Each point has its own. */
+  /** Name of the point, unique in the team. */
   name: string
-  /** Who has to arrive, and nobody else may: agents of the team, at least one, each once. */
+  /** Agents of the team that must arrive: at least one, each once. No other agent may arrive. */
   requiredAgents: Name[]
-  /** From the first arrival of a generation on. In ms, above 0. */
+  /** Time limit of a generation, from its first arrival on. In ms, above 0. */
   timeoutMs: number
   /**
-   * What happens when a generation ends without some. 'proceed' (the default): who waits goes on, and is told who is missing.
-   * 'abort': who waits gets `SyncPointTimeoutError`. 'notify': as 'proceed', and `$orchestrator` gets a report, which stands
-   * in the run's history.
+   * Behaviour when a generation ends without some agents. 'proceed' (the default): the waiting agents continue, and
+   * learn which agents are missing. 'abort': they get `SyncPointTimeoutError`. 'notify': as 'proceed', and
+   * `$orchestrator` gets a report, which is in the run's history.
    */
   onTimeout?: 'proceed' | 'abort' | 'notify'
-  /** Whether each gets what the others brought; true. With false nobody does: not the script, nor who reads events. */
+  /**
+   * True if each agent gets the data that the others brought; default true. With false nobody gets it: neither the
+   * script nor readers of events.
+   */
   dataExchange?: boolean
 }
 
-/** A budget, in tokens: what models are given and what they answer. */
+/** Budget in tokens: the input and the output of models together. */
 export interface TokenLimit {
-  /** Of all agents together. At least 1. */
+  /** Limit for all agents together. At least 1. */
   tokens?: number
-  /** Of each agent. At least 1. */
+  /** Limit for each agent. At least 1. */
   perAgentTokens?: number
 }
 
 /**
- * What a team may spend. `perRun`: in each run. `perTeam`: in all runs together, within any `windowMs` (ms). Before a call of a
- * model what it can cost is set aside: the tokens of its prompt, counted, and its `maxOutputTokens`; a call without that has
- * 4,096, or what is left, from 256 on. Afterwards what it did cost is used. A call that does not fit waits for calls that
- * are under way, since they can cost less than they might; if that cannot do, it fails with `BudgetExceededError`. So no limit
- * is passed by more than a provider counts beyond what was set aside: a prompt that it counts otherwise, an answer beyond its
- * limit. Agents at work have fair shares of what is left, and borrow what idle ones do not use.
+ * Token budget of a team. `perRun`: in each run. `perTeam`: in all runs together, within any `windowMs` (ms).
+ *
+ * Before a call of a model, its possible cost is reserved: the counted tokens of its prompt, and its `maxOutputTokens`.
+ * A call without that limit gets 4,096, or what is left if that is 256 or more. After the call its real cost is used. A
+ * call that does not fit waits for calls under way, since they can cost less than they might. If that cannot help, the
+ * call fails with `BudgetExceededError`.
+ *
+ * So a limit is only exceeded by what a provider counts beyond the reservation: a prompt that it counts differently, or
+ * an answer beyond its limit. Agents at work have fair shares of what is left, and borrow what idle agents do not use.
  */
 export interface BudgetConfig {
   perRun?: TokenLimit
   perTeam?: TokenLimit & { windowMs: number }
 }
 
-/** An append-only log of a team's own records. Not available in this version. */
+/** Append-only log of a team's own records. Not available in this version. */
 export interface LogStore {
-  /** Resolves to the position of the first of them. */
+  /** Appends records. Resolves to the position of the first one. */
   append(records: Uint8Array[]): Promise<number>
   read(from: number, signal: AbortSignal): AsyncIterable<Uint8Array>
   close(): Promise<void>
 }
 
-/** Where a team keeps what happened. */
+/** Storage of a team's history. */
 export type StateConfig = {
   /** 'memory'; the others are not available in this version. */
   log?: 'memory' | { path: string } | LogStore
@@ -65,83 +71,106 @@ export type StateConfig = {
   durability?: 'write_behind' | 'commit'
 }
 
-/** What the runtime takes. The protocol is chosen elsewhere: the runtime knows none. Durations in ms. */
+/** Options of the runtime. The protocol is chosen elsewhere: the runtime knows none. Durations in ms. */
 export interface TeamOptions<Name extends string = string> {
-  /** At least one; each with a name of its own. */
+  /** Roles of the team: at least one, each with a unique name. */
   agents: readonly AgentRole<Name>[]
-  /** For every agent; a role's own `communication` goes first. */
+  /** Communication settings for every agent; a role's own `communication` comes first. */
   communication?: CommunicationConfig
   stateManagement?: StateConfig
   /**
-   * How a task finds its agent where nobody says it: the way of `orchestrator.route`, in scripts and in strategies that give tasks
-   * to agents which no option names; 'capability_match'. It is not asked where a message or an option names the agent.
+   * Routing of a task whose agent is not given: the default of `orchestrator.route`, in scripts and in strategies that
+   * give tasks to agents which no option names. Default: 'capability_match'. It is not used if a message or an option
+   * names the agent.
    */
   taskRouting?: TaskRouting
   /** true: one blackboard for each run. false: none. Left out: one for each run whose agents use it. */
   enableBlackboard?: boolean | { scope: 'run' | 'team' }
-  /** Where agents wait for each other; none. */
+  /** Places where agents wait for each other. Default: none. */
   syncPoints?: SyncPoint<NoInfer<Name>>[]
   /**
-   * Turns of one run that work at the same time; 32. A turn that waits for its model or a tool counts, one that only waits for other
-   * agents or a person does not. Before it goes
-   * on it has its place again, whatever ends the wait: an answer, a timeout, a cancellation, a signal of the caller's own.
-   * When the run itself is cancelled or its time is over, or an agent is taken out of the team, turns are told to stop at once.
+   * Number of turns of one run that work at the same time. Default: 32. A turn that waits for its model or a tool
+   * counts; one that only waits for other agents or a person does not. Before such a turn resumes it gets its place
+   * again, whatever ends the wait: an answer, a timeout, a cancellation, a signal of the caller's own. When the run
+   * itself is cancelled or its time is over, or an agent is removed from the team, turns are asked to stop at once.
    *
-   * The runtime does not see work that a handler starts by itself, a timer or a `fetch`, while a request of the turn is open.
-   * The turn counts as waiting then, and such work goes on beside the turns of others until its next verb. Await it first,
-   * or wrap it in `context.step`.
+   * The runtime does not see work that a handler starts by itself, such as a timer or a `fetch`, while a request of the
+   * turn is open. The turn then counts as waiting, and such work runs beside the turns of others until its next verb.
+   * Await it first, or wrap it in `context.step`.
    */
   maxConcurrentAgents?: number
-  /** Runs of the team at a time; 100. */
+  /** Number of concurrent runs of the team. Default: 100. */
   maxConcurrentRuns?: number
-  /** Runs that may wait for their start; 1,000. Beyond, `execute` resolves with `TeamOverloadedError` and `launch` throws it. */
+  /**
+   * Number of runs that may queue for their start. Default: 1,000. Beyond that, `execute` resolves with
+   * `TeamOverloadedError` and `launch` throws it.
+   */
   maxQueuedRuns?: number
-  /** Agents that one run may make, by `spawn` and `defineAgent` together, 0 to 10,000; 64. Beyond: `TeamOverloadedError`. Each has a thread. */
+  /**
+   * Number of agents that one run may make, by `spawn` and `defineAgent` together: 0 to 10,000. Default: 64. Beyond
+   * that: `TeamOverloadedError`. Each agent has a thread.
+   */
   maxSpawnedAgents?: number
-  /** Of one run, from `execute` on, the time of models and people included; 600,000. Raise it for slow models, and where people are asked. */
+  /**
+   * Time limit of one run in ms, from `execute` on, the time of models and people included. Default: 600,000. Raise it
+   * for slow models, and if people are asked.
+   */
   globalTimeoutMs?: number
   /**
-   * `warmSpares`: threads kept ready for a restart, of each heap class (`limits.maxHeapMb`) that agents have; 1. In all 8, or
-   * `warmSpares` if that is more: the classes that were needed last have theirs. While runs make agents faster than threads
-   * boot there are more of them, within the same bound; 0 keeps none at all. The others are not available in this version.
+   * `warmSpares`: number of threads kept ready for a restart, for each heap class (`limits.maxHeapMb`) that agents
+   * have. Default: 1. The total is at most 8, or `warmSpares` if that is more: the most recently needed classes have
+   * theirs. While runs make agents faster than threads boot, there are more of them, within the same bound; 0 keeps
+   * none at all. The other options are not available in this version.
    */
   threads?: { max?: number; idleMs?: number; warmSpares?: number }
-  /** For every agent; a role's own `supervision` goes first. */
+  /** Supervision settings for every agent; a role's own `supervision` comes first. */
   supervision?: SupervisionConfig
-  /** Tokens that models may cost; no limit. */
+  /** Token budget for models. Default: no limit. */
   budget?: BudgetConfig
   /**
-   * By the names that roles use (`model`); a role that names none has `default`, or else the first. A name that is not here is
-   * one of a model of the default's provider. Left out: the model `DRAMATIS_MODEL` with the key of `OPENAI_API_KEY`, at
-   * `OPENAI_BASE_URL`. With no model and no key, and for 'rehearsal', the rehearsal model answers: it asks nobody, and says so in
-   * each answer, in events and in results (`rehearsed`). When `NODE_ENV` is production only 'rehearsal' gives it.
+   * Models by the names that roles use (`model`). A role that names none gets `default`, or else the first one. A name
+   * that is not in the list means a model of the default's provider.
+   *
+   * Left out: the model `DRAMATIS_MODEL` with the key of `OPENAI_API_KEY`, at `OPENAI_BASE_URL`. With no model and no
+   * key, and for 'rehearsal', the rehearsal model answers: it asks nobody, and says so in each answer, in events and in
+   * results (`rehearsed`). When `NODE_ENV` is production, only 'rehearsal' selects it.
    */
   models?: ModelsConfig | 'rehearsal'
   /**
-   * `realTools`: tools run also where the rehearsal model answers, with the arguments that it invents; false. Left out, only tools
-   * that say `readOnly: true` do; the others are answered in their place, from their `output` schema.
+   * `realTools`: true runs tools even if the rehearsal model calls them, with the arguments that it invents. Default:
+   * false. Left out, only tools with `readOnly: true` run; the others are answered in their place, from their `output`
+   * schema.
    */
   rehearsal?: { realTools?: boolean }
   /**
-   * The file from which names of packages in `module` are resolved, of agents, tools and a protocol: `import.meta.url`, in CommonJS
-   * `__filename`; or a folder. Left out: the working directory in which the team is made. `loadTeam` and the command line give
-   * the team's own file.
+   * File from which package names in `module` are resolved, for agents, tools and a protocol: `import.meta.url`, in
+   * CommonJS `__filename`; or a folder. Left out: the working directory in which the team is made. `loadTeam` and the
+   * command line set the team's own file.
    */
   resolveFrom?: string | URL
   /**
-   * Names of environment variables whose values are taken out of logs, errors, events, traces and results, whatever they are called.
-   * Default: none beside those that are called like a secret. Add a variable whose name does not tell that it holds one.
+   * Names of environment variables whose values are removed from logs, errors, events, traces and results, whatever the
+   * names are. Default: only variables that are named like a secret. Add a variable if its name does not show that it
+   * holds a secret.
    */
   secretVariables?: readonly string[]
-  /** Every agent can call them. The protocol script can too, but for those in modules without `isolate`. */
+  /**
+   * Tools that every agent can call. The protocol script can call them too, except those in modules without `isolate`.
+   */
   tools?: ToolReference[]
-  /** Where agents come from that the team does not have yet, and what its agents define is kept: `loadTeam` gives one. */
+  /**
+   * Source of agents that the team does not have yet, and store of the types that its agents define. `loadTeam` sets
+   * one.
+   */
   registry?: AgentRegistry
-  /** Lines on stderr, from info up. A pino logger fits. */
+  /** Logger. Default: lines on stderr, from info up. A pino logger fits. */
   logger?: Logger
-  /** Where the spans of runs, turns, model calls and tool calls go: `openTelemetry()` of `dramatis/opentelemetry`. None. */
+  /**
+   * Target of the spans of runs, turns, model calls and tool calls: `openTelemetry()` of `dramatis/opentelemetry`.
+   * Default: none.
+   */
   telemetry?: Telemetry
-  /** The machine's. */
+  /** Clock of the team. Default: the machine's clock. */
   clock?: Clock
 }
 

@@ -1,9 +1,9 @@
-/** What a thread gets to see of a role: data alone. */
+/** Data of a role that its thread gets to see: data alone. */
 import type { AgentRole, RoleInfo } from '../../actors/definition/role.ts'
 
-/** A frozen copy of the data of a checked role. What the role leaves out is absent in the copy too. */
+/** Returns a frozen copy of the data of a checked role. Fields that the role leaves out are absent in the copy too. */
 export function infoFrom(role: AgentRole): RoleInfo {
-  // Typed so that a new field of RoleInfo cannot be forgotten here.
+  // The type makes sure that a new field of RoleInfo is not forgotten here.
   const info: { [Key in keyof Required<RoleInfo>]: RoleInfo[Key] } = {
     name: role.name,
     description: role.description,

@@ -1,4 +1,4 @@
-/** The shape of one role: every field that the contract has, and what it takes. */
+/** Shape of one role: every field of the contract, with the values that it takes. */
 import type { AgentType, SpawnRole } from '../../actors/definition/context/context.ts'
 import type {
   AgentRole,
@@ -30,13 +30,16 @@ import { contextStrategyShape } from './context-shape.ts'
 import { moduleFrom } from './module.ts'
 import { spawnToolsShape, toolsShape, variableName } from './tools.ts'
 
-/** Each is a thread. */
+/** Limit on instances, because each is a thread. */
 const MAX_INSTANCES = 256
 
-/** A text, but the empty one. */
+/** Checks for a text that is not empty. */
 export const someText = rule('a string that is not empty', (value) => typeof value === 'string' && value !== '')
 
-/** Tasks are searched for it: one of spaces would be in almost all of them. */
+/**
+ * Checks for a capability name that is not blank. Tasks are searched for the name: one of spaces would be in almost all
+ * of them.
+ */
 const isCapabilityName = (value: unknown) => typeof value === 'string' && value.trim() !== ''
 
 const capabilityShape = shape<Capability>(
@@ -68,7 +71,7 @@ const json: Check = (value, path) => {
   if (issue) throw refusedAs(issue.path, issue.got, 'a JSON value', "Only JSON reaches an agent's thread.")
 }
 
-/** The same for a role and for the team. */
+/** Communication settings, for a role as well as for the team. */
 export const communicationShape = shape<CommunicationConfig>({
   mailboxCapacity: integer(1),
   mailboxBytes: integer(1),
@@ -81,7 +84,7 @@ export const communicationShape = shape<CommunicationConfig>({
   retries: integer(0),
 })
 
-/** The fields of `supervision` that a role and the team share. */
+/** Fields of `supervision` that a role and the team share. */
 export const restartFields = {
   maxRestarts: rule(
     'an integer from 0 on, or Infinity',
@@ -117,7 +120,7 @@ const roleInfo = {
   data: json,
 } satisfies { [Key in keyof Required<RoleInfo>]: Check }
 
-/** The same for a role that an agent gives: data alone, since it comes from a thread. */
+/** Shape of a role that an agent makes. It takes data alone, since the role comes from a thread. */
 export const spawnShape = shape<SpawnRole>(
   {
     ...roleInfo,
@@ -128,13 +131,16 @@ export const spawnShape = shape<SpawnRole>(
   'name',
 )
 
-/** The same for a type that an agent defines. Where a module is relative to is the registry's to know. */
+/**
+ * Shape of a type that an agent defines. The module is checked by the registry, which knows the place that it is
+ * relative to.
+ */
 export const typeShape = shape<AgentType>(
   { ...roleInfo, class: someText, module: text, tools: spawnToolsShape },
   'name',
 )
 
-/** What each field of a role takes. */
+/** Checks of each field of a role. */
 export const roleFields: Fields<AgentRole> = {
   ...roleInfo,
   tools: toolsShape,
@@ -144,7 +150,7 @@ export const roleFields: Fields<AgentRole> = {
   contextStrategy: contextStrategyShape,
   reentrancy: oneOf('chain', 'none'),
   limits: shape<NonNullable<AgentRole['limits']>>({
-    maxHeapMb: integer(8), // a thread does not even boot with 4
+    maxHeapMb: integer(8), // a thread cannot even boot with 4
     maxExternalMb: integer(1),
     turnTimeoutMs: wait('off'),
   }),

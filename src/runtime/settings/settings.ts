@@ -1,4 +1,4 @@
-/** A team's options, checked, and with every default filled in. The rest of the runtime never sees an option. */
+/** Settings of a team: its options, checked, and with all defaults. The rest of the runtime never sees an option. */
 import type { RoundBounds } from '../../actors/definition/cycles.ts'
 import type { Logger } from '../../actors/definition/logger.ts'
 import type { AgentRole } from '../../actors/definition/role.ts'
@@ -38,64 +38,70 @@ export type { AgentSettings, MailboxSettings, SupervisionSettings } from './agen
 export type { BlackboardScope } from './blackboard-scope.ts'
 export type { TeamOptions } from './options.ts'
 
-/** All that the runtime needs to know of a team. Durations in ms. */
+/** Settings of a team for the runtime. Durations in ms. */
 export interface TeamSettings {
-  /** In the order in which they were given. */
+  /** Agents in the order in which they were given. */
   agents: AgentSettings[]
-  /** What is done about turns that wait for each other, and how long it must have stood before. */
+  /**
+   * Reaction to turns that wait for each other (`deadlock`), and how long the situation must have lasted before it
+   * (`confirmMs`).
+   */
   deadlock: 'break' | 'report' | false
   confirmMs: number
-  /** Of the protocol script, when it has a thread. */
+  /** Supervision of the protocol script, when it has a thread. */
   supervision: SupervisionSettings
   delegation: DelegationBound
-  /** How often requests of the script, and of callers outside, are asked again. */
+  /** Number of times that requests of the script, and of callers outside, are retried. */
   retries: number
-  /** How long models and people may take that the protocol script asks. */
+  /** Time limits for models and people that the protocol script asks. */
   modelTimeoutMs: number
   questionTimeoutMs: number | false
-  /** Turns of one run at a time. */
+  /** Number of turns of one run at a time. */
   maxConcurrentAgents: number
   maxConcurrentRuns: number
   maxQueuedRuns: number
-  /** Agents that one run may make. */
+  /** Number of agents that one run may make. */
   maxSpawnedAgents: number
   globalTimeoutMs: number
-  /** Threads kept ready for a restart. */
+  /** Number of threads kept ready for a restart. */
   warmSpares: number
-  /** Of what is no progress in messages; false: nobody watches them. */
+  /** Bounds for messages without progress; false: no check. */
   livelock: LivelockBounds | false
-  /** When the rounds of a model that the protocol script asks are a loop; false: nobody looks. */
+  /** Bounds at which the rounds of a model that the protocol script asks are a loop; false: no check. */
   loops: RoundBounds | false
-  /** One for each run, one for the team, one for a run whose agents use it, or none. */
+  /** Scope of the blackboards: one for each run, for the team, or for each run whose agents use it, or none. */
   blackboard: BlackboardScope
   syncPoints: SyncPointSettings[]
-  /** Where a script does not say how. */
+  /** Routing of tasks if a script gives none. */
   taskRouting: TaskRouting
-  /** The folder from which packages that hold code are resolved. */
+  /** Folder from which packages that hold code are resolved. */
   resolveFrom: string
-  /** Of the protocol script: those that all roles share. */
+  /** Tools of the protocol script: those that all roles share. */
   tools: ToolSettings
   models: Models
-  /** All tools run, also where the rehearsal model calls them. */
+  /** True if all tools run, even if the rehearsal model calls them. */
   realTools: boolean
   budget: BudgetConfig
   logger: Logger
-  /** Knows the keys in the environment; whoever obtains another one tells it. */
+  /** Redactor that knows the keys in the environment. Code that obtains another key adds it. */
   redactor: Redactor
-  /** Tells the redactor of the secrets in the environment. */
+  /** Finds the secrets in the environment and gives them to the redactor. */
   secrets: SecretVariables
   clock: Scheduler
-  /** Of a role that comes later, at that path of what was given: checked, and with the same defaults. It may name others that are expected. */
+  /**
+   * Returns the settings of a role that comes later, at that path of the input: checked, and with the same defaults.
+   * The role may name agents that are only expected.
+   */
   newcomer(role: AgentRole, path: string, others: readonly string[], expected?: readonly string[]): AgentSettings
   registry: AgentRegistry | undefined
   telemetry: Telemetry | undefined
 }
 
 /**
- * Checks all of the options that can be checked without loading a module, and fills in the defaults.
- * `given.modules` names the agents whose definition is at hand, so that they need no module; `given.model` says that a client
- * is at hand which is every model; `given.rehearsed` what a rehearsal makes of models; `given.env` is the environment, the
- * process's own by default.
+ * Checks all options that can be checked without loading a module, and fills in the defaults.
+ * `given.modules` names the agents whose definition is given, so that they need no module. `given.model` says that a
+ * client is given which stands for every model. `given.rehearsed` is what a rehearsal makes of models. `given.env` is
+ * the environment; the process's own by default.
  *
  * @throws ConfigurationError for the first option that is wrong or not there yet. `details` has its `path`, what it
  * `got` and what is `accepted`.
@@ -136,7 +142,7 @@ export function settingsFrom(
     limits: new LimitNotices(clock, logger),
     ...(given.rehearsed && { rehearsed: given.rehearsed }),
   })
-  const known = given.model ? { assertHas() {} } : models // that client is every model
+  const known = given.model ? { assertHas() {} } : models // that client stands for every model
   const agents = options.agents.map((role, i) =>
     locating(registry, role, i, () => agentSettings(role, `agents[${i}]`, options, isGiven(role), known)),
   )
@@ -185,7 +191,10 @@ export function settingsFrom(
   }
 }
 
-/** A name that no tool has may be meant, as a skill that tasks name, or forgotten. */
+/**
+ * Logs skill names that no tool has. Such a name may be intended, as a skill that tasks name, or its tool was
+ * forgotten.
+ */
 function noticeSkills(logger: Logger, { name: agent, tools: { skills } }: ToolsOf, team: readonly ToolsOf[]): void {
   if (skills.length === 0) return
   const given = skills.filter((skill) => team.some(({ tools }) => tools.inline.some(({ tool }) => tool.name === skill)))
@@ -197,7 +206,7 @@ function noticeSkills(logger: Logger, { name: agent, tools: { skills } }: ToolsO
   logger.warn({ agent, skills }, text)
 }
 
-/** What is wrong with a role that stands in a file is said with its place there. */
+/** Adds the place in the registry's file to an error about a role that is written there. */
 function locating<T>(registry: AgentRegistry | undefined, role: AgentRole, index: number, read: () => T): T {
   try {
     return read()

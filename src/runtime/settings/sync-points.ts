@@ -1,4 +1,4 @@
-/** The sync points of a team, checked and with every default filled in. */
+/** Sync points of a team, checked and with all defaults. */
 import type { AgentRole } from '../../actors/definition/role.ts'
 import { type Check, flag, listOf, oneOf, rule, shape, text, wait } from '../checks/checks.ts'
 import { refusedAs } from '../checks/refused.ts'
@@ -7,7 +7,7 @@ import type { SyncPoint } from './options.ts'
 import { someText } from './role-shape.ts'
 import { checkMeets } from './trust-checks.ts'
 
-/** One sync point. Durations in ms. */
+/** Settings of one sync point. Durations in ms. */
 export type SyncPointSettings = Readonly<Required<SyncPoint>>
 
 const someNames = rule('a list of the name of at least one agent', (value) => Array.isArray(value) && value.length > 0)

@@ -1,4 +1,4 @@
-/** The shape of a team's options: every field that the contract has, and what it takes. */
+/** Shape of a team's options: every field of the contract, with the values that it takes. */
 import type { SupervisionConfig } from '../../actors/definition/role.ts'
 import { TASK_ROUTINGS } from '../../actors/definition/routing.ts'
 import type { Check, Fields } from '../checks/checks.ts'
@@ -30,10 +30,10 @@ const livelockBounds: Check = (value, path) => {
   })(value, path)
 }
 
-/** What each option takes. `orchestration` is not looked into. */
+/** Checks of each option. The content of `orchestration` is not checked here. */
 export const teamFields: Fields<TeamOptions & { orchestration: unknown }> = {
   agents,
-  orchestration: () => {}, // known here, so that a misspelt one is named; the protocols check it
+  orchestration: () => {}, // listed here, so that a misspelt name is found; the protocols check it
   communication: communicationShape,
   stateManagement: shape<StateConfig>({
     log: rule('"memory", an object with a path, or a LogStore', (value) => value === 'memory' || isObject(value)),

@@ -1,53 +1,56 @@
 /**
- * Where the spans of a team go, as the runtime sees it. An interface of its own, so that the runtime knows no
- * OpenTelemetry: `openTelemetry()` of `dramatis/opentelemetry` is one.
+ * Target of the spans of a team, as the runtime sees it. It is an interface of its own, so that the runtime does not
+ * depend on OpenTelemetry: `openTelemetry()` of `dramatis/opentelemetry` implements it.
  */
 
-/** What is said of a span. An attribute that is undefined is left out. */
+/** Attributes of a span. An attribute that is undefined is left out. */
 export type SpanAttributes = Readonly<Record<string, string | number | boolean | readonly string[] | undefined>>
 
-/** A place in a trace where spans can have their parent. What it is, only who has made it knows. */
+/** Place in a trace where spans can have their parent. Only the telemetry that made it knows what it is. */
 export type TracePlace = object
 
-/** A place in a trace as W3C Trace Context writes it. */
+/** Place in a trace in the format of W3C Trace Context. */
 export interface TraceHeaders {
   traceparent?: string
   tracestate?: string
 }
 
-/** How a span begins. `at` is epoch ms. */
+/** Start of a span. `at` is epoch ms. */
 export interface SpanStart {
   name: string
   kind: 'internal' | 'client'
   at: number
-  /** undefined: a trace of its own. */
+  /** Parent of the span; undefined: it begins a trace of its own. */
   parent: TracePlace | undefined
   attributes: SpanAttributes
 }
 
-/** A span that has begun. Times are epoch ms. */
+/** Span that has begun. Times are epoch ms. */
 export interface TelemetrySpan {
-  /** Under it. */
+  /** Place under this span. */
   readonly place: TracePlace
-  /** The same for others, elsewhere. */
+  /** Place under this span for other systems. */
   readonly headers: TraceHeaders
   set(attributes: SpanAttributes): void
   event(name: string, at: number, attributes: SpanAttributes): void
-  /** `message`: of what failed, where it may be told. */
+  /** Ends the span. `message`: the text of a failure, if it may be shown. */
   end(at: number, failed: boolean, message?: string): void
-  /** Does the task with the span as the active one. */
+  /** Runs the task with the span as the active one. */
   within<T>(task: () => T): T
 }
 
-/** Takes the spans of a team. What it throws is logged, and hurts nobody. */
+/** Receives the spans of a team. Errors that it throws are logged and have no other effect. */
 export interface Telemetry {
-  /** What the team's runs are called in `gen_ai.workflow.name`; without a name they have none. */
+  /** Name of the team's runs in `gen_ai.workflow.name`; if left out, they have none. */
   readonly workflowName?: string | undefined
-  /** Queries, prompts, answers, what goes in and out of tools, and the texts of errors may stand in attributes; false. */
+  /**
+   * True if queries, prompts, answers, the input and output of tools, and the texts of errors may be in attributes.
+   * Default: false.
+   */
   readonly captureContent?: boolean | undefined
-  /** Where the caller is now. */
+  /** Returns the caller's present place in a trace. */
   active(): TracePlace | undefined
-  /** Where somebody else was; undefined for headers that say nothing. */
+  /** Returns the place that the headers name; undefined if they name none. */
   continued(headers: TraceHeaders): TracePlace | undefined
   startSpan(start: SpanStart): TelemetrySpan
 }

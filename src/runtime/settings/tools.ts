@@ -1,4 +1,4 @@
-/** The tools of a role, with those of the team: checked, and sorted by where they run. */
+/** Tools of a role, with those of the team: checked, and sorted by where they run. */
 import type { ToolReference } from '../../actors/definition/role.ts'
 import { type ToolDefinition, toolDefinitionOf } from '../../actors/definition/tool.ts'
 import { checkUnique, skillsAmong } from '../../actors/tools/toolbox.ts'
@@ -8,36 +8,36 @@ import { type Check, flag, integer, isObject, listOf, rule, shape } from '../che
 import { refused, refusedAs } from '../checks/refused.ts'
 import { moduleFrom } from './module.ts'
 
-/** A tool in a module. */
+/** Tool in a module. */
 export interface ToolModule {
-  /** Where it stands in the team's options: `agents[0].tools[1]`. */
+  /** Place of the tool in the team's options: `agents[0].tools[1]`. */
   readonly option: string
-  /** The href of a file: URL, or a bare specifier. */
+  /** Module of the tool: the href of a file: URL, or a bare specifier. */
   readonly module: string
   readonly export: string
 }
 
-/** One that has a thread of its own. */
+/** Tool that has a thread of its own. */
 export interface IsolatedTool extends ToolModule {
-  /** Names of the variables that it may see. */
+  /** Names of the environment variables that it may see. */
   readonly env: readonly string[]
-  /** null: Node's own limit. */
+  /** Heap limit of its thread in MiB; null: Node's own limit. */
   readonly maxHeapMb: number | null
 }
 
 export interface ToolSettings {
-  /** Given inline: they run in the host. */
+  /** Tools given inline: they run in the host. */
   readonly inline: readonly { readonly option: string; readonly tool: ToolDefinition }[]
-  /** They run in the agent's thread. */
+  /** Tools that run in the agent's thread. */
   readonly modules: readonly ToolModule[]
   readonly isolated: readonly IsolatedTool[]
-  /** Given by name alone: verbs, or tools that are among the others. */
+  /** Entries that are only a name: verbs, or tools that are among the others. */
   readonly names: readonly { readonly option: string; readonly name: string }[]
-  /** Those of them that are no tool and no verb, as far as the host can tell: tasks are routed by them. */
+  /** Names that are neither a tool nor a verb, as far as the host knows: tasks are routed by them. */
   readonly skills: readonly string[]
 }
 
-/** The tools of one role, and whose they are. */
+/** Tools of one role, and the role's name. */
 export interface ToolsOf {
   readonly name: string
   readonly tools: ToolSettings
@@ -49,11 +49,11 @@ type ToolInModule = Exclude<ToolReference, string | { name: string }>
 
 const MOST_HEAP_MB = 2 ** 20
 
-/** A name of an environment variable. */
+/** Checks the name of an environment variable. */
 export const variableName: Check = (value, path) => {
   const accepted = 'the name of an environment variable'
   if (typeof value !== 'string') throw refused(path, value, accepted)
-  // Never shown: who writes NAME=value here has put a secret into it.
+  // Never shows the value: a user that writes NAME=value here has put a secret into it.
   if (value === '' || /[=\0]/.test(value))
     throw refusedAs(path, 'a string that is no name', accepted, 'Give the name alone.')
 }
@@ -68,7 +68,9 @@ const inModule = {
 
 const toolInModule = shape<ToolInModule>(inModule, 'module')
 
-/** `module` alone: a tool in one; else one that is given inline, or by name. */
+/**
+ * Checks one tool reference: `module` alone means a tool in a module; otherwise the tool is given inline, or by name.
+ */
 const reference: Check = (value, path) => {
   if (toolDefinitionOf(value) || (typeof value === 'string' && value !== '')) return
   if (!isObject(value) || 'run' in value)
@@ -83,7 +85,7 @@ const reference: Check = (value, path) => {
 
 export const toolsShape = listOf(reference)
 
-/** The same for a role that an agent makes: data alone, and no environment. */
+/** Checks the tools of a role that an agent makes: data alone, and no environment. */
 export const spawnToolsShape = listOf((value, path) => {
   if (toolDefinitionOf(value)) throw refused(path, value, 'the name of a tool, or { module, export?, isolate? }')
   reference(value, path)
@@ -92,8 +94,8 @@ export const spawnToolsShape = listOf((value, path) => {
 })
 
 /**
- * The tools of the role at `path`, after those that all roles share. Throws for two of one name, and, where the names of all are
- * known already, for a name that is nearly one of them.
+ * Returns the tools of the role at `path`, after those that all roles share. Throws for two tools of one name. If the
+ * names of all tools are known already, it also throws for a name that is nearly one of them.
  */
 export function toolSettings(
   shared: readonly ToolReference[] = [],
@@ -113,13 +115,13 @@ export function toolSettings(
     const definition = toolDefinitionOf(tool)
     if (definition) {
       const before = inline.get(definition.name)
-      if (before?.tool === definition) continue // given to the team and to the role: it is one
+      if (before?.tool === definition) continue // given to the team and to the role: counts once
       checkUnique(definition.name, option, before?.option)
       inline.set(definition.name, { option, tool: definition })
     } else if (typeof tool === 'string') names.push({ option, name: tool })
     else addModule(tool as ToolInModule, option)
   }
-  const allAreKnown = modules.length + isolated.length === 0 // else the thread finds out
+  const allAreKnown = modules.length + isolated.length === 0 // otherwise the thread finds out
   const skills = allAreKnown ? skillsAmong(names, inline.keys()) : []
   return { inline: [...inline.values()], modules, isolated, names, skills }
 
@@ -131,8 +133,8 @@ export function toolSettings(
 }
 
 /**
- * Throws for a skill that is all but the name of a tool that other roles have: who is to have that tool is given it. One letter
- * may differ, since skills and the tools of others may well be alike.
+ * Throws for a skill whose name is almost that of a tool that other roles have: a role that is to have that tool must
+ * be given the tool. Only one letter may differ, since skills and the tools of others may well have similar names.
  */
 export function checkSkills({ name: agent, tools: { names, skills } }: ToolsOf, team: readonly ToolsOf[]): void {
   if (skills.length === 0) return

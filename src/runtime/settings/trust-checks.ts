@@ -1,8 +1,10 @@
-/** What a role may not ask for that is not trusted with it: it would be accepted, and refused whenever it is used. */
+/**
+ * Checks that a role asks for nothing that its trust does not allow: it would be accepted now, and refused at each use.
+ */
 import type { AgentRole } from '../../actors/definition/role.ts'
 import { refused } from '../checks/refused.ts'
 
-/** Throws for what the role at `path` asks for and is not trusted with. */
+/** Throws for what the role at `path` asks for and its trust does not allow. */
 export function checkTrust(role: AgentRole, path: string): void {
   if (role.trust !== 'privileged') checkMakesNobody(role, path)
   if (role.trust !== 'untrusted') return
@@ -21,7 +23,7 @@ function checkMakesNobody({ tools = [] }: AgentRole, path: string): void {
   if (at >= 0) throw refused(`${path}.tools[${at}]`, tools[at], 'another tool', advice)
 }
 
-/** Throws if the agent at `path` is to meet others, and is not trusted to. */
+/** Throws if the agent at `path` must meet others, and its trust does not allow that. */
 export function checkMeets(role: AgentRole | undefined, path: string): void {
   if (role?.trust !== 'untrusted') return
   const advice = 'An agent that is untrusted may answer and report alone, so it would never arrive.'

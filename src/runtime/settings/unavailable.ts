@@ -1,17 +1,20 @@
-/** What the contract has and this version has not. Nothing is accepted and ignored: each of these is refused by name. */
+/**
+ * Options that the contract has and this version does not have yet. Each is refused by name, so that nothing is
+ * accepted and ignored.
+ */
 import { shown, unavailable } from '../../errors.ts'
 
-/** One option without an effect yet. */
+/** Option without an effect yet. */
 export interface UnavailableOption {
-  /** Where it stands in the options. */
+  /** Path of the option in the team's options. */
   readonly path: string
-  /** Whether this value asks for what is not there. An absent option asks for nothing. */
+  /** Checks whether this value asks for what is not available. An absent option asks for nothing. */
   asked(value: unknown): boolean
-  /** The values that are accepted, for the message; empty if there are none. */
+  /** Accepted values, for the message; empty if there are none. */
   readonly available: readonly string[]
 }
 
-/** Every option of the contract that has no effect yet. */
+/** Options of the contract that have no effect yet. */
 export const UNAVAILABLE: readonly UnavailableOption[] = [
   only('stateManagement.log', 'memory'),
   only('stateManagement.durability'),
@@ -23,7 +26,7 @@ function only(path: string, ...values: readonly unknown[]): UnavailableOption {
   return { path, asked: (value) => !values.includes(value), available: values.map(shown) }
 }
 
-/** Throws for the first option that asks for what is not there yet. */
+/** Throws for the first option that asks for what is not available yet. */
 export function refuseUnavailable(options: unknown): void {
   for (const { path, asked, available } of UNAVAILABLE) {
     const value = valueAt(options, path)

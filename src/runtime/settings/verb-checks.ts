@@ -1,9 +1,12 @@
-/** What a role must have for a verb that its `tools` name. Without it only its model would hear of it, whenever it tries. */
+/**
+ * Checks that a role has what the verbs in its `tools` need. Without this check only its model would learn of the
+ * error, at each attempt.
+ */
 import type { AgentRole } from '../../actors/definition/role.ts'
 import { refused } from '../checks/refused.ts'
 import type { BlackboardScope } from './blackboard-scope.ts'
 
-/** Throws for the first verb in the tools of the role at `path` that it has no right to, or nobody to use it with. */
+/** Throws for the first verb in the tools of the role at `path` that it has no right to, or no agent to use it with. */
 export function checkVerbs(role: AgentRole, path: string, blackboard: BlackboardScope): void {
   for (const [i, tool] of (role.tools ?? []).entries()) {
     const missing = missingFor(tool, role, blackboard)

@@ -1,4 +1,4 @@
-/** The agents of a team and of its runs, by index and by name. */
+/** Directory of the agents of a team and of its runs, by index and by name. */
 import { ConfigurationError, shown, UnknownAgentError } from '../../errors.ts'
 import { ORCHESTRATOR, RUNTIME, USER } from '../../mailbox/message.ts'
 import type { TeamMemory } from '../../mailbox/room.ts'
@@ -7,7 +7,7 @@ import { Cell } from './cell.ts'
 import type { CellSettings } from './cell-settings.ts'
 import type { RunState } from './run-state.ts'
 
-/** The first names of every team, in this order. */
+/** Names that every team has first, in this order. */
 export const FIXED_NAMES = [RUNTIME, USER, ORCHESTRATOR] as const
 export const USER_INDEX = 1
 export const ORCHESTRATOR_INDEX = 2
@@ -15,24 +15,24 @@ export const ORCHESTRATOR_INDEX = 2
 export class AgentDirectory {
   readonly #team: TeamMemory
   readonly #newcomer: (name: string) => Cell | undefined
-  /** The agents, by index; the first instance of each. */
+  /** Agents of the directory by index: the first instance of each. */
   readonly cells: Cell[] = []
   /** All instances of all agents. */
   readonly actors: Cell[] = []
-  /** Indices that agents of runs have had. */
+  /** Indices that run agents have had and that are free again. */
   readonly #free: number[] = []
   readonly #byName = new Map<string, Cell>()
   #shortestQueueMs = Number.POSITIVE_INFINITY
 
-  /** `newcomer` finds an agent that the registry has and the team does not have yet. */
+  /** `newcomer` finds an agent that is in the registry but not in the team yet. */
   constructor(team: TeamMemory, newcomer: (name: string) => Cell | undefined = () => undefined) {
     this.#team = team
     this.#newcomer = newcomer
   }
 
   /**
-   * A name of the team keeps its index for ever, so that logs and threads that know it stay right when it comes again. A
-   * name of a run has its index as long as the run.
+   * Adds an agent. A team agent's name keeps its index for ever, so that logs and threads that know the index stay
+   * right when the name is used again. The name of a run agent keeps its index only as long as the run.
    */
   add(name: string, settings: CellSettings, run?: RunState): Cell {
     const former = run ? this.#ownOf(run, name) : this.#byName.get(name)
@@ -53,7 +53,7 @@ export class AgentDirectory {
     return cell
   }
 
-  /** In the place of who had the index before. */
+  /** Puts an agent in the place of the one that had its index before. */
   #place(cell: Cell): void {
     const before = this.cells[cell.index]
     this.cells[cell.index] = cell
@@ -61,34 +61,34 @@ export class AgentDirectory {
     this.actors.splice(at, before?.instances.length ?? 0, ...cell.instances)
   }
 
-  /** The agent of that name; the one that had it last, where nobody has it any more. */
+  /** Returns the agent of that name. If no agent has the name now, returns the last one that had it. */
   cell(name: string, run?: RunState): Cell | undefined {
     return (run && this.#ownOf(run, name)) ?? this.#byName.get(name)
   }
 
-  /** The agent of that name; one that only the registry has joins the team. */
+  /** Returns the agent of that name. An agent that only the registry knows joins the team. */
   find(name: string, run?: RunState): Cell | undefined {
     return this.cell(name, run) ?? this.#newcomer(name)
   }
 
-  /** The agent of that name, also one that has left. Throws `UnknownAgentError` where there is none. */
+  /** Returns the agent of that name, even if it was removed. Throws `UnknownAgentError` if there is none. */
   require(name: string, run?: RunState): Cell {
     const cell = this.find(name, run)
     if (cell?.settings.counted) return cell
     throw this.unknown(name, run)
   }
 
-  /** The agent of that name that is there now. Throws `UnknownAgentError` where there is none. */
+  /** Returns the agent of that name if it was not removed. Throws `UnknownAgentError` if there is none. */
   requirePresent(name: string, run?: RunState): Cell {
     const cell = this.require(name, run)
     if (!cell.removed) return cell
     throw this.unknown(name, run)
   }
 
-  /** The error for a name that no agent has. */
+  /** Makes the error for a name that no agent has. */
   unknown(name: string, run?: RunState): UnknownAgentError {
     const agents = this.agents(run).map((cell) => cell.name)
-    const near = typeof name === 'string' ? nearest(name, agents) : undefined // callers in JavaScript name what they like
+    const near = typeof name === 'string' ? nearest(name, agents) : undefined // JavaScript callers can pass anything
     return new UnknownAgentError(
       `No agent of this team is named ${shown(name)}${near ? `; did you mean "${near}"?` : `; there are ${agents.join(', ')}.`}`,
       { agent: name, agents },
@@ -97,15 +97,15 @@ export class AgentDirectory {
 
   #ownOf(run: RunState, name: string): Cell | undefined {
     const cell = run.agents.size === 0 ? undefined : this.cells[run.agents.get(name) ?? -1]
-    return cell?.run === run ? cell : undefined // else somebody has the index by now
+    return cell?.run === run ? cell : undefined // otherwise another agent has the index by now
   }
 
-  /** The agents of the team that there are now, and those of that run alone. */
+  /** Returns the present agents of the team, and those that belong to this run alone. */
   agents(run?: RunState): Cell[] {
     return this.cells.filter((cell) => cell.settings.counted && !cell.removed && (!cell.run || cell.run === run))
   }
 
-  /** The agent of a run that had the index is gone. */
+  /** Frees the index of a run agent that is gone. */
   vacate(index: number): void {
     this.#free.push(index)
   }
@@ -118,7 +118,7 @@ export class AgentDirectory {
     return this.cells[index]?.name ?? `#${index}`
   }
 
-  /** By index; '' where an agent of one run is, or was. */
+  /** Names by index; '' for an agent that belongs, or belonged, to one run. */
   names(): string[] {
     return this.cells.map((cell) => (cell.run ? '' : cell.name))
   }

@@ -1,4 +1,6 @@
-/** The states that turns leave when they commit: of an agent, of an agent in a run, and its conversations from one run to the next. */
+/**
+ * States that turns leave when they commit: per agent, per agent and run, and conversations that continue across runs.
+ */
 import { applyPatches, enablePatches, type Patch } from 'immer'
 import type { PatchNotice } from '../../actors/definition/assignment.ts'
 import type { Conversation } from '../../actors/model/context/conversation.ts'
@@ -11,7 +13,7 @@ enablePatches()
 export class AgentStates {
   readonly conversations = new Conversations()
 
-  /** Throws where the patches fit no state of the agent. */
+  /** Applies a patch to the state of an agent. Throws if the patch does not fit that state. */
   applyPatch(cell: Cell, run: RunState, notice: PatchNotice): void {
     const patches = notice.patches as Patch[]
     if (notice.scope === 'agent') cell.state = applyPatches(cell.state ?? {}, patches)

@@ -1,4 +1,7 @@
-/** What the log of a run has of the attempts of one turn: for the next attempt, and for who is to go on with the turn or to help. */
+/**
+ * Reads the attempts of one turn from the log of its run. The next attempt uses them, and so does an agent that takes
+ * the turn over or helps with it.
+ */
 import { describeStep, hasEffect, isAnswer, isStep } from '../../actors/turn/replay.ts'
 import {
   CALL,
@@ -27,10 +30,13 @@ import { framesOf } from '../log/run-log.ts'
 import type { Cell } from './cell.ts'
 import type { RunState } from './run-state.ts'
 
-/** The steps in words travel with a message: of a turn that has done more it is the end that counts. */
+/**
+ * Limit on the steps in words, because they travel with a message. Of a longer turn the last steps are kept: the end
+ * counts.
+ */
 const MOST_STEPS = 100
 
-/** How the turn begins, gives its work away, or asks what to do with it, is none of that work. */
+/** Calls that start a turn, give its work away or ask what to do with it. They are not part of the work. */
 const ABOUT_IT = /^(handoff|managers$|reassign$|model\.turn$)/
 
 interface LoggedFrame {
@@ -39,7 +45,7 @@ interface LoggedFrame {
   bytes: number
 }
 
-/** The frames that the next attempt is given: what the turn has done, and what it was answered. */
+/** Returns the frames that the next attempt is given: what the turn has done, and the answers that it got. */
 export function loggedFrames(cell: Cell, envelope: Envelope<RunState>): LoggedFrame[] {
   const frames: LoggedFrame[] = []
   const sends = new Set<number>()
@@ -60,18 +66,18 @@ export function loggedFrames(cell: Cell, envelope: Envelope<RunState>): LoggedFr
       if (!mine) continue
       if (kind === SEND) sends.add(correlation)
       if (kind === REQUEST || kind === CALL) requests.add(correlation)
-      if (ended) requests.clear() // an attempt that ends withdraws them: what comes later is for nobody
+      if (ended) requests.clear() // an attempt that ends withdraws its requests: a later answer is for nobody
       frames.push({ memory, at, bytes: lengthOf(memory, at) })
     }
   }
   return frames
 }
 
-/** A piece of an answer that somebody else streams to this agent. */
+/** Checks for a piece of an answer that another agent streams to this agent. */
 const isPiece = (cell: Cell, memory: Memory, at: number) =>
   kindOf(memory, at) === CHUNK && (flagsOf(memory, at) & STREAMS) !== 0 && senderOf(memory, at) !== cell.index
 
-/** A step that ran in the dead thread itself, had begun, is not logged as finished, and may not run twice. */
+/** Finds a step that ran in the dead thread itself, had begun, is not logged as finished, and may not run twice. */
 export function unknownStep(
   cell: Cell,
   envelope: Envelope<RunState>,
@@ -88,7 +94,7 @@ export function unknownStep(
   return begun.values().next().value
 }
 
-/** A model that is asked again begins another answer, and of this one somebody has read a part. */
+/** Checks whether a part of the model's answer was read already. A repeated model call would begin another answer. */
 export function isReadAlready(cell: Cell, envelope: Envelope<RunState>): boolean {
   if (!cell.settings.playedByModel) return false
   return loggedFrames(cell, envelope).some(
@@ -96,7 +102,7 @@ export function isReadAlready(cell: Cell, envelope: Envelope<RunState>): boolean
   )
 }
 
-/** The steps that the turn has made so far, in words. `nameOf` names an agent by its index. */
+/** Returns the steps that the turn has made so far, in words. `nameOf` names an agent by its index. */
 export function stepsOf(agent: Cell, { run, turn }: Envelope<RunState>, nameOf: (index: number) => string): string[] {
   const steps: string[] = []
   for (const [memory, at] of framesOf(run.log))

@@ -1,4 +1,4 @@
-/** An agent may have several instances, and one status: that of the one that does most. */
+/** Status and figures of an agent over all its instances. The agent's status is that of its busiest instance. */
 import type { AgentStatus } from '../../actors/definition/task.ts'
 import type { Cell } from './cell.ts'
 
@@ -16,14 +16,17 @@ const BY_WORK: readonly AgentStatus[] = [
 export const busiest = (statuses: readonly AgentStatus[]): AgentStatus =>
   statuses.length === 1 ? statuses[0]! : (BY_WORK.find((status) => statuses.includes(status)) ?? 'idle')
 
-/** A figure of all instances of an agent. */
+/** Sums a figure over all instances of an agent. */
 export const sumOf = ({ instances }: Cell, figure: (each: Cell) => number): number =>
   instances.reduce((sum, each) => sum + figure(each), 0)
 
-/** Of several instances that of the one that does most. */
+/** Returns the status of an agent: that of its busiest instance. */
 export const statusOf = ({ instances }: Cell): AgentStatus => busiest(instances.map(statusOfOne))
 
-/** Between turns and within them an instance is the same thread; what it does now follows from its mailbox. */
+/**
+ * Returns the status of one instance. Its thread is the same between turns and within them, so the status follows from
+ * its mailbox.
+ */
 function statusOfOne(cell: Cell): AgentStatus {
   if (cell.status !== 'idle' || cell.mailbox.handed.size === 0) return cell.status
   const calls = [...cell.calls.values()].filter(({ isOwnWork }) => !isOwnWork)

@@ -1,4 +1,4 @@
-/** What cells are made with: an agent's settings, or those of the runtime's own names. */
+/** Settings of a `Cell`: those of an agent, or those of the runtime's own names. */
 import type { RoundBounds } from '../../actors/definition/cycles.ts'
 import type { ContextStrategy, RoleInfo } from '../../actors/definition/role.ts'
 import type { AgentSettings, MailboxSettings, SupervisionSettings, TeamSettings } from '../settings/settings.ts'
@@ -8,21 +8,24 @@ const MIB = 2 ** 20
 
 export interface CellSettings {
   info: RoleInfo
-  /** Where its role stands in the team's options, for errors: `agents[0]`. */
+  /** Place of the role in the team's options, for errors: `agents[0]`. */
   option: string
-  /** Its code: the href of a file: URL, or a bare specifier; null: the definition is given, nothing is imported. */
+  /**
+   * Code of the agent: the href of a file: URL, or a bare specifier. null: the definition is given, nothing is
+   * imported.
+   */
   module: string | null
-  /** A language model plays it: there is no code. */
+  /** True for a model agent: a language model plays the role, there is no code. */
   playedByModel: boolean
-  /** The verbs that a model has as tools. */
+  /** Verbs that a model has as tools. */
   verbs: readonly string[]
   loops: RoundBounds | false
   contextStrategy: ContextStrategy | undefined
   maxHeapMb: number | null
   maxExternalMb: number | null
-  /** How many turns may be open in its thread, each of another run. */
+  /** Number of turns that may be open in its thread, each of another run. */
   concurrency: number
-  /** How many threads take from its mailbox. */
+  /** Number of threads that take messages from its mailbox. */
   instances: number
   /** 'chain': a request that one of its open turns has led to runs within that turn. */
   reentrancy: 'chain' | 'none'
@@ -32,18 +35,18 @@ export interface CellSettings {
   modelTimeoutMs: number
   questionTimeoutMs: number | false
   queueTimeoutMs: number | false
-  /** How often a request of this one is asked again. */
+  /** Number of times that a request of this agent is retried. */
   retries: number
   turnTimeoutMs: number | false
   env: readonly string[]
   tools: ToolSettings
-  /** Needs a permit of the run for its turns. The protocol script does not. */
+  /** True if its turns need a permit of the run. The protocol script needs none. */
   counted: boolean
-  /** It may answer and report alone (admission/trust.ts). */
+  /** True if it may only answer and report (admission/trust.ts). */
   untrusted: boolean
 }
 
-/** `option`: where the agent stands in the team's options, for errors. */
+/** Returns the settings of an agent. `option` is the agent's place in the team's options, for errors. */
 export function agentCell(agent: AgentSettings, option: string): CellSettings {
   const {
     info,
@@ -96,7 +99,7 @@ export function agentCell(agent: AgentSettings, option: string): CellSettings {
   }
 }
 
-/** The runtime's own names: no limits but that of a message's size. */
+/** Returns the settings of one of the runtime's own names. They have no limits except on the size of a message. */
 export function fixedCell(name: string, settings: TeamSettings): CellSettings {
   const { supervision, retries, modelTimeoutMs, questionTimeoutMs, tools, loops } = settings
   return {
@@ -111,7 +114,7 @@ export function fixedCell(name: string, settings: TeamSettings): CellSettings {
     maxExternalMb: null,
     concurrency: Number.MAX_SAFE_INTEGER,
     instances: 1,
-    reentrancy: 'none', // nobody can ask it
+    reentrancy: 'none', // nobody can send it a request
     mailbox: { capacity: 2 ** 30, bytes: 2 ** 30, maxMessageBytes: 16 * MIB, overflow: 'block' },
     supervision: { ...supervision, onHandlerError: 'fail' }, // a script that throws has failed
     responseTimeoutMs: Number.POSITIVE_INFINITY,
@@ -121,7 +124,7 @@ export function fixedCell(name: string, settings: TeamSettings): CellSettings {
     retries,
     turnTimeoutMs: false,
     env: [],
-    tools: { ...tools, modules: [], names: [], skills: [] }, // those run in the threads of agents
+    tools: { ...tools, modules: [], names: [], skills: [] }, // these run in the threads of agents
     untrusted: false,
     counted: false,
   }

@@ -1,7 +1,8 @@
 /**
- * What the host knows of one agent: the mailbox that outlives its threads, and the life that it has now. An agent with several
- * instances has a cell for each, with a life, turns and restarts of its own. They have one name, one index, one mailbox and
- * one count of waits, so that frames and the log know one agent; who speaks of the agent has the cell of the first.
+ * State that the host keeps for one agent: the mailbox, which outlives the agent's threads, and the thread that it has
+ * now (`Life`). An agent with several instances has a `Cell` for each, with its own thread, turns and restarts. The
+ * instances share one name, one index, one mailbox and one count of waits, so that frames and the log know one agent.
+ * Code that means the agent as a whole uses the cell of the first instance.
  */
 import { NO_TOKENS, type TokenUsage } from '../../actors/definition/model.ts'
 import type { AgentStatus } from '../../actors/definition/task.ts'
@@ -13,63 +14,65 @@ import type { CellSettings } from './cell-settings.ts'
 import type { Life } from './life.ts'
 import type { RunState } from './run-state.ts'
 
-/** Requests of one turn that are one wait. */
+/** Requests of one turn that form one wait. */
 export interface RequestGroup {
-  /** How many answers it waits for still; 0: for all. */
+  /** Number of answers that the group still waits for; 0: all. */
   need: number
 }
 
-/** A verb that the host is busy with. */
+/** Call of a verb that the host is working on. */
 export interface OpenCall {
   readonly turn: number
   /** Epoch ms. */
   readonly since: number
   readonly withdrawn: AbortController
-  /** Settles it from outside. */
+  /** Settles the call with an error from outside. */
   readonly fail: (error: DramatisError) => void
-  /** The turn does not wait for others meanwhile. */
+  /** True if the turn does not wait for others during this call. */
   readonly isOwnWork: boolean
-  /** Whose move it waits for, where that is the agents' own. */
+  /** Wait that only the agents themselves can end, if the call is one. */
   readonly waitsFor: { readonly kind: 'blackboard' | 'handoff' | 'sync'; readonly name: string } | undefined
 }
 
-/** Of what is asked in somebody's name, and not by a turn: no agent has it, nor a message that waits. */
+/**
+ * Turn number for what is asked in an agent's name but not by one of its turns. No agent and no waiting message has it.
+ */
 export const NO_TURN = -1
 
-/** A request that its caller waits for. */
+/** Request that its caller waits for. */
 export interface OpenRequest {
   readonly caller: Cell
   readonly correlation: number
   readonly run: RunState
-  /** The caller's turn; `NO_TURN` where none of its turns waits. */
+  /** Turn of the caller; `NO_TURN` if none of its turns waits. */
   turn: number
-  /** Who is to answer, and the message that it has for that; a handoff changes both. */
+  /** Agent that has to answer, and the message that asks it. A handoff changes both. */
   callee: Cell
   envelope: Envelope<RunState>
   readonly streams: boolean
-  /** For callers in the host: takes the answer in place of a thread. */
+  /** Takes the answer in place of a thread, for callers in the host. */
   readonly settle: ((memory: Memory, at: number) => void) | undefined
-  /** How often it may be asked again, and whether its turn may then begin again. */
+  /** Number of retries that are allowed, and whether a retry may start the turn again (idempotent). */
   readonly retries: number
   readonly idempotent: boolean
   readonly group: RequestGroup | undefined
-  /** A signal of the caller's may end the wait. */
+  /** True if a signal of the caller may end the wait. */
   readonly signalled: boolean
-  /** How often it has been asked. */
+  /** Number of times that the request has been asked. */
   tried: number
-  /** What this has added to the time that its caller waits from the start of the turn. */
+  /** Time that retries have added to the caller's wait, in ms. The wait counts from the start of the turn. */
   grantedMs: number
-  /** Delegations whose place its message has taken, by handoffs. */
+  /** Number of delegations that this request's message has replaced, by handoffs. */
   replaced: number
-  /** It offers the duty of the caller's turn, which ends when that is taken. */
+  /** True for a handoff offer: it offers the duty of the caller's turn. That turn ends when the offer is accepted. */
   offers: boolean
 }
 
-/** A task whose agent gets it when others are done. */
+/** Task that its agent gets only when other tasks are done. */
 export interface HeldTask {
   readonly callee: Cell
   readonly envelope: Envelope<RunState>
-  /** Ids of the tasks that are to be done before it. */
+  /** Ids of the tasks that must be done first. */
   readonly waitsFor: Set<string>
 }
 
@@ -77,70 +80,82 @@ export class Cell {
   readonly index: number
   readonly name: string
   readonly settings: CellSettings
-  /** All of the agent, this one among them. */
+  /** All instances of the agent, including this one. */
   readonly instances: readonly Cell[]
-  /** Which of them it is. */
+  /** Position of this instance among them. */
   readonly instance: number
   readonly mailbox: Mailbox<RunState>
-  /** Requests that the agent waits for, by its own number for them. */
+  /** Requests that the agent waits for, by the agent's own number for them. */
   readonly open: Map<number, OpenRequest>
-  /** Verbs of the agent that the host is busy with, by its own number for them, and the turns that wait for them. */
+  /**
+   * Verb calls of the agent that the host is working on, by the agent's own number for them, with the turns that wait
+   * for them.
+   */
   readonly calls: Map<number, OpenCall>
-  /** Groups of requests of the turns that are open, by `groupKey`. */
+  /** Request groups of the open turns, by `groupKey`. */
   readonly groups: Map<number, RequestGroup>
-  /** Callers in the host that asked whether their message was taken. */
+  /** Callbacks of host callers that asked whether their message was accepted. */
   readonly verdicts: Map<number, (error: DramatisError | undefined) => void>
-  /** Its broadcasts that some mailbox has not accepted yet: their turns and the numbers of their copies, by its own number for them. */
+  /**
+   * Broadcasts that some mailbox has not accepted yet, by the agent's own number for them: the turn and the numbers of
+   * the copies.
+   */
   readonly broadcasts: Map<number, { readonly turn: number; readonly copies: readonly number[] }>
   status: AgentStatus = 'starting'
   epoch: number
-  /** Of the first instance: how many lives the agent has had. */
+  /** Number of threads that the agent has had. Only the first instance counts it. */
   #lives = 0
   life: Life | undefined
-  /** The highest number that it has used for a wait, over its lives. Instances take turns with the numbers. */
+  /** Highest number that the agent has used for a wait, over all its threads. Instances take turns with the numbers. */
   correlation: number
   state: object | undefined
   restarts = 0
-  /** For the intensity. */
+  /** Restarts that count for the intensity (the limit on restarts within a time). */
   restartTimes: RestartTime[] = []
   startFailures = 0
-  /** Counts the beginnings: one that another has overtaken makes no life. */
+  /** Counts start attempts. An attempt that a later one has overtaken creates no thread. */
   beginnings = 0
-  /** Frames of its earlier lives that came after their end, and were dropped. */
+  /** Number of frames of earlier threads that came after their end and were dropped. */
   staleFrames = 0
-  /** Why it is stopped, if it is. */
+  /** Reason why it is stopped, if it is. */
   stopped: DramatisError | undefined
-  /** The run that it was made in and goes with; undefined: it is of the team. */
+  /** Run that the agent was made in and ends with. undefined: it belongs to the team. */
   readonly run: RunState | undefined
-  /** It has left the team for good. Its name may come again. */
+  /** True when it has left the team permanently. Its name may be used again. */
   removed = false
-  /** Messages that were under way together when the thread died: they come one at a time until the guilty one is found. */
+  /**
+   * Messages that were under way together when the thread died. They are delivered one at a time until the guilty one
+   * is found.
+   */
   readonly suspects: Set<Envelope<RunState>>
-  /** Has turns of several runs open at once. */
+  /** True if it can have turns of several runs open at once. */
   readonly interleaves: boolean
-  /** Of an agent with one turn at a time: the run whose permit it has. */
+  /** Run whose permit the agent has. Only for an agent with one turn at a time. */
   permit: RunState | undefined
-  /** Of the others: runs whose permit it has and whose message it has not been handed yet. */
+  /**
+   * Runs whose permit the agent has, but whose message it has not been handed yet. Only for an agent with several turns
+   * at once.
+   */
   readonly promised = new Set<RunState>()
-  /** Runs whose turn gave its permit up while it waits, by their index: its answers are held back. */
+  /** Runs, by index, whose turn gave up its permit while it waits. The answers for it are held back. */
   readonly suspended = new Map<number, RunState>()
-  /** How many messages more it may be handed while others wait for its permit. */
+  /** Number of messages that it may still be handed while others wait for its permit. */
   slice = 0
-  /** What its turns take, about, in ms. Of a new agent nothing is known: long ones are the safe guess. */
+  /** Estimated duration of its turns, in ms. For a new agent nothing is known; a long duration is the safe guess. */
   turnMs = 20
-  /** When its last turn ended or its life began, monotonic ms. */
+  /** Time at which its last turn ended or its thread started, monotonic ms. */
   lastEndAt = 0
   turns = 0
-  /** The names of its tools, once a thread of its has loaded them. */
+  /** Names of its tools, once one of its threads has loaded them. */
   tools: readonly string[] | undefined
-  /** Of those in modules the ones that are not `readOnly`. */
+  /** Names of the tools in modules that are not `readOnly`. */
   harmful: readonly string[] = []
-  /** On models, by all instances, over all runs. */
+  /** Tokens used on models by all instances, over all runs. */
   spent: TokenUsage = NO_TOKENS
 
   /**
-   * `former`: who had that index and name before. What tells its turns and lives apart in the log goes on counting. `first`:
-   * for the other instances of an agent; who makes an agent leaves it out.
+   * `former` is the agent that had this index and name before. The counters that distinguish its turns and threads in
+   * the log continue. `first` is only for the other instances of an agent; code that creates an agent leaves it out.
    */
   constructor(index: number, name: string, settings: CellSettings, run?: RunState, former?: Cell, first?: Cell) {
     this.index = index
@@ -152,7 +167,7 @@ export class Cell {
     this.mailbox = new Mailbox<RunState>((first ?? former)?.mailbox, settings.instances > 1)
     this.calls = first?.calls ?? new Map()
     this.groups = first?.groups ?? new Map()
-    // What the one before had sent may wait for room still, and what was asked in its name for an answer.
+    // The former agent's sends may still wait for room, and requests in its name for an answer.
     this.open = (first ?? former)?.open ?? new Map()
     this.verdicts = (first ?? former)?.verdicts ?? new Map()
     this.broadcasts = (first ?? former)?.broadcasts ?? new Map()
@@ -171,49 +186,49 @@ export class Cell {
     while (instances.length < settings.instances) instances.push(new Cell(index, name, settings, run, former, this))
   }
 
-  /** The one that stands for the agent. */
+  /** Instance that stands for the agent. */
   get first(): Cell {
     return this.instances[0]!
   }
 
-  /** Of whom a record is. */
+  /** Fields that name the agent a record belongs to. */
   get whose(): { agent: string; index: number; instance?: number } {
     const { name: agent, index, instance, instances } = this
     return instances.length === 1 ? { agent, index } : { agent, index, instance }
   }
 
-  /** A number for the next life: no two of the agent have the same. */
+  /** Returns an epoch for the next thread. It is unique within the agent. */
   nextEpoch(): number {
     this.first.#lives += 1
     return this.first.#lives
   }
 
-  /** Why the agent is stopped, if it is: all its instances are. */
+  /** Reason why the agent is stopped, if all its instances are. */
   get gone(): DramatisError | undefined {
     for (const { stopped } of this.instances) if (!stopped) return undefined
     return this.stopped
   }
 
-  /** Which instance has that turn now; none, while its message waits. */
+  /** Returns the instance that has that turn now; undefined while its message waits. */
   holderOf(turn: number): Cell | undefined {
     if (this.instances.length === 1) return this
     return this.instances.find(({ mailbox }) => mailbox.handed.get(turn) !== undefined)
   }
 
-  /** A turn no longer waits for the verb that it called under that number. */
+  /** Withdraws the call of a verb: a turn no longer waits for its result under that number. */
   cancelCall(correlation: number): void {
     const call = this.calls.get(correlation)
     this.calls.delete(correlation)
     call?.withdrawn.abort()
   }
 
-  /** Of how many runs it has messages, where each is of another. */
+  /** Number of runs with a message at this instance, where each message is of another run. */
   get openRuns(): number {
     const { handed } = this.mailbox
     return handed.nested === 0 ? handed.size : new Set(Array.from(handed.values(), ({ run }) => run)).size
   }
 
-  /** The message of a turn that is open, or was cut off and comes again. */
+  /** Returns the message of a turn that is open, or that was cut off and will be redelivered. */
   messageOf(turn: number): Envelope<RunState> | undefined {
     for (const { mailbox } of this.instances) {
       const handed = mailbox.handed.get(turn)
@@ -223,12 +238,12 @@ export class Cell {
     return undefined
   }
 
-  /** How many messages it may have at once, where they are of several runs. */
+  /** Number of messages that it may have at once if they are of several runs. */
   get atOnce(): number {
     return this.suspects.size > 0 ? 1 : this.settings.concurrency
   }
 
-  /** Whether it has a turn of that run. */
+  /** Checks whether it has an open turn of that run. */
   isAt(run: RunState): boolean {
     const { handed } = this.mailbox
     if (!this.interleaves) return handed.size > 0 && this.life?.run === run
@@ -236,19 +251,19 @@ export class Cell {
     return false
   }
 
-  /** Nothing of that run is with it any more. With one turn at a time: nothing of any. */
+  /** Checks whether it has no message of that run any more; with one turn at a time, no message of any run. */
   isDoneWith(run: RunState): boolean {
     if (!this.interleaves) return this.mailbox.handed.size === 0
     return this.settings.reentrancy === 'none' || !this.isAt(run)
   }
 
-  /** A request waits that is to run within a turn that it has of that run. */
+  /** Checks whether a waiting request is to run within a turn that this instance has open for that run. */
   isAskedWithin(run: RunState): boolean {
     for (const { run: of, within } of this.mailbox.nested) if (of === run && this.mailbox.holds(within!)) return true
     return false
   }
 
-  /** The messages that its thread is at. */
+  /** Messages that its thread is working on. */
   get underWay(): Iterable<Envelope<RunState>> {
     const { handed } = this.mailbox
     if (this.interleaves) return handed.values()
@@ -258,7 +273,7 @@ export class Cell {
     return [...handed.values()].filter((envelope) => envelope === current || this.life?.begun(envelope))
   }
 
-  /** Requests that were handed over to run within a turn, and wait for it to park. */
+  /** Yields requests that were handed over to run within a turn and have not begun: they wait until that turn parks. */
   *notBegun(): IterableIterator<Envelope<RunState>> {
     for (const { life, mailbox } of this.instances) {
       if (mailbox.handed.nested === 0) continue
@@ -266,7 +281,10 @@ export class Cell {
     }
   }
 
-  /** Every message of the agent that is not done with: in the mailbox, at an instance, or a request of its own that is not answered. */
+  /**
+   * Yields every message of the agent that is not finished: in the mailbox, at an instance, or as its own unanswered
+   * request.
+   */
   *messages(): IterableIterator<Envelope<RunState>> {
     for (const { mailbox } of this.instances) yield* mailbox.handed.values()
     yield* this.mailbox.queued()
@@ -274,14 +292,14 @@ export class Cell {
     for (const { envelope } of this.open.values()) yield envelope
   }
 
-  /** Of an agent with one turn at a time: the message that its thread has begun with, or takes next. */
+  /** Message that the thread has begun with, or takes next. Only for an agent with one turn at a time. */
   get current(): Envelope<RunState> | undefined {
     const { handed } = this.mailbox
     if (!this.life || handed.ranked + handed.nested === 0) return handed.first
     let next: Envelope<RunState> | undefined
     let plain = false
     for (const envelope of handed.values()) {
-      // Those of priority 0 are taken in order, so the first of them speaks for all. Nested ones stand in no order.
+      // Messages of priority 0 are taken in order, so the first stands for all. Nested ones have no order.
       if (envelope.within ? !this.life.begun(envelope) : envelope.priority === 0 && plain) continue
       if (this.life.begun(envelope)) return envelope
       if (envelope.priority === 0) plain = true
@@ -291,24 +309,27 @@ export class Cell {
   }
 }
 
-/** What a turn's group of that number is called. */
+/** Returns the map key for a request group of a turn. */
 export const groupKey = (turn: number, group: number): number => turn * (MOST_GROUPS + 1) + group
 
-/** Instances take every n-th number, each its own, so that an answer finds its turn wherever that is tried again. */
+/**
+ * Returns the number before the first wait number of an instance. Each instance takes every n-th number, so that an
+ * answer finds its turn even if another instance retries that turn.
+ */
 const beforeFirst = (used: number, { instances }: CellSettings, instance: number): number =>
   Math.ceil(used / instances) * instances + instance + 1 - instances
 
-/** One restart: when its life had died (monotonic ms), which one that was, and how long the next was put off. */
+/** Restart of an agent: when the thread died (monotonic ms), its epoch, and the delay of the next start. */
 export interface RestartTime {
   at: number
   epoch: number
   delayMs: number
 }
 
-/** A turn that waits. */
+/** Turn that waits. */
 export interface Waiter {
   readonly cell: Cell
   readonly turn: number
-  /** The agent's own number for the wait. */
+  /** Number that the agent itself uses for the wait. */
   readonly correlation: number
 }

@@ -1,10 +1,10 @@
 /**
- * The conversations of agents by thread (`threadId`), from one run to the next. An agent begins a run of a thread with what the
- * thread has when it first hears of the run; each of its turns adds to the thread as it commits. So of two runs at once neither
- * hears the other, and the next one has both, in the order in which their turns ended.
+ * Conversations of agents by thread (`threadId`), across runs. An agent starts a run with the conversation that the
+ * thread has when it first hears of the run. Each of its turns adds to the thread as it commits. So two concurrent runs
+ * do not see each other. The next run sees both, in the order in which their turns ended.
  *
- * They are kept in memory, up to these bounds; then the one that was used longest ago goes. So do those of an agent that is
- * removed, and all with the team.
+ * Conversations are kept in memory, up to the bounds below; beyond them the least recently used one is dropped. The
+ * conversations of a removed agent are dropped too, and all of them with the team.
  */
 import { bounded, type Conversation, charactersOf, historyOf, merged } from '../../actors/model/context/conversation.ts'
 import type { Cell } from './cell.ts'
@@ -20,11 +20,11 @@ interface Kept {
 }
 
 export class Conversations {
-  /** By agent and thread; what was used last is last. */
+  /** Conversations by agent and thread; the most recently used is last. */
   readonly #kept = new Map<string, Kept>()
   #characters = 0
 
-  /** The agent hears of a run: it goes on from there. */
+  /** Gives the agent the conversation of its thread when it first hears of a run. */
   begin(cell: Cell, run: RunState): void {
     const key = keyOf(cell, run)
     const conversation = key !== undefined && !run.states.has(cell.index) ? this.#of(key) : undefined
@@ -39,7 +39,7 @@ export class Conversations {
     return kept.conversation
   }
 
-  /** A turn of the agent has made `after` of what its run had before. */
+  /** Adds a committed turn to the thread: it made `after` of the conversation `before` of its run. */
   committed(cell: Cell, run: RunState, before: Conversation, after: Conversation): void {
     const key = keyOf(cell, run)
     if (key === undefined) return
@@ -55,7 +55,7 @@ export class Conversations {
     }
   }
 
-  /** The agent has left. */
+  /** Drops the conversations of an agent that has left. */
   forget(agent: number): void {
     for (const [key, kept] of this.#kept) if (kept.agent === agent) this.#drop(key)
   }
@@ -66,6 +66,9 @@ export class Conversations {
   }
 }
 
-/** undefined: the agent has no conversation, or the run no thread. Agents of one run go with it. */
+/**
+ * Returns undefined if the agent has no conversation, or the run no thread. An agent of one run keeps none: it ends
+ * with its run.
+ */
 const keyOf = ({ index, settings, run: own }: Cell, { threadId }: RunState): string | undefined =>
   settings.playedByModel && !own && threadId !== undefined ? `${index} ${threadId}` : undefined

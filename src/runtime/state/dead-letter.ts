@@ -1,4 +1,4 @@
-/** A message that nobody will handle, as a letter: what it was, and why. */
+/** Makes dead letters: messages that nobody will handle, with the reason. */
 import type { Clock } from '../../clock.ts'
 import type { DramatisError } from '../../errors.ts'
 import { addresseeOf, type Directory, decodeMessage, isCopy } from '../../mailbox/codec.ts'
@@ -11,16 +11,16 @@ import { type Remains, remainsOf } from '../../mailbox/remains.ts'
 import type { HostFrames } from '../log/host-frames.ts'
 import type { RunState } from './run-state.ts'
 
-/** Bytes that the remains of a refused message count for: the most that they are. */
+/** Size in bytes that the remains of a refused message count for: their maximum. */
 const REMAINS = 16_384
 
-/** A letter, and for how many bytes it counts. */
+/** Dead letter, and the number of bytes that it counts for. */
 export interface MadeLetter {
   readonly letter: DeadLetter
   readonly bytes: number
 }
 
-/** Who makes it: knows the names in a message, and which letters there are. */
+/** Parts that a dead letter is made with: the names in a message, and the list of dead letters so far. */
 interface Maker {
   readonly clock: Clock
   readonly frames: Pick<HostFrames, 'id'>
@@ -28,7 +28,10 @@ interface Maker {
   readonly deadLetters: DeadLetterList
 }
 
-/** Of the message that stands there. Of a message to several the letter is about one of them. */
+/**
+ * Makes the dead letter of the message at that place. For a message to several recipients the letter is about one of
+ * them.
+ */
 export function letterOf(
   maker: Maker,
   memory: Memory,
@@ -51,7 +54,7 @@ export function letterOf(
   return { letter, bytes: tooLarge ? REMAINS : lengthOf(memory, at) }
 }
 
-/** Of what remains of a message that was refused before it was one. */
+/** Makes the dead letter of a message that was refused before it was encoded, from what remains of it. */
 export function letterOfRemains(
   { clock, frames }: Pick<Maker, 'clock' | 'frames'>,
   run: RunState | undefined,

@@ -1,19 +1,19 @@
-/** When the host looks at what its threads have written: at once, or in a later turn of the event loop. */
+/** Decides when the host reads what its threads have written: at once, or in a later turn of the event loop. */
 import type { Scheduler } from '../../clock.ts'
 
 export interface HostLoopNeeds {
   readonly clock: Pick<Scheduler, 'defer'>
-  /** Looks; true: there is more than it took in this turn of the event loop. */
+  /** Reads what threads have written. True: there is more than it took in this turn of the event loop. */
   look(): boolean
-  /** Readers of records are being told, which has to come to its end first. */
+  /** True while the readers of the journal are called. That must end before the next look. */
   isTelling(): boolean
 }
 
 export class HostLoop {
   readonly #needs: HostLoopNeeds
-  /** The team is closed: there is nothing to look at any more. */
+  /** True when the team is closed: there is nothing to read any more. */
   closed = false
-  /** How often the host has looked. */
+  /** Number of times that the host has looked. */
   ticks = 0
   #isLooking = false
   #isScheduled = false
@@ -22,15 +22,15 @@ export class HostLoop {
     this.#needs = needs
   }
 
-  /** Something may be there: look now, or as soon as the present look is over. */
+  /** Looks now, or as soon as the present look is over, because something may be there. */
   kick(): void {
     if (this.#needs.isTelling()) this.wake()
     else if (!this.#isLooking) this.#look()
   }
 
-  /** Look in a later turn of the event loop. */
+  /** Looks in a later turn of the event loop. */
   wake(): void {
-    if (this.#isLooking || this.#isScheduled || this.closed) return // the present look goes on by itself
+    if (this.#isLooking || this.#isScheduled || this.closed) return // the present look schedules the next one
     this.#isScheduled = true
     this.#needs.clock.defer(() => {
       this.#isScheduled = false

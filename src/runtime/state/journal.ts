@@ -1,6 +1,6 @@
 /**
- * Writes what happens into the logs of the runs, and tells the readers of it in the same order. It is the only place that numbers
- * records. Readers are trampolined: what a reader records while it reads is told after what it reads.
+ * Writes what happens into the logs of the runs, and passes it to the readers in the same order. Only the journal
+ * numbers records. Readers are trampolined: what a reader records while it reads is passed on after what it reads.
  */
 import type { Observable } from 'rxjs'
 import type { Clock } from '../../clock.ts'
@@ -28,9 +28,9 @@ export interface JournalNeeds {
   readonly clock: Clock
   readonly frames: HostFrames
   readonly runs: RunTable
-  /** Names the agents and runs of a message, for dead letters. */
+  /** Gives the names of agents and runs in a message, for dead letters. */
   readonly names: Directory
-  /** Something was recorded: the readers are to be told soon. */
+  /** Called after a record was written: the readers must be called soon. */
   wake(): void
 }
 
@@ -48,17 +48,17 @@ export class Journal {
     this.records$ = this.#records.asObservable()
   }
 
-  /** The number of the next record. */
+  /** Number of the next record. */
   get seq(): number {
     return this.#seq
   }
 
-  /** Records that the readers have not been told of. */
+  /** True if there are records that the readers have not seen. */
   get hasNews(): boolean {
     return this.#pending.length > 0
   }
 
-  /** A reader is being told: what comes now has to wait for it. */
+  /** True while a reader is called: new records have to wait. */
   get isTelling(): boolean {
     return this.#isTelling
   }
@@ -70,7 +70,7 @@ export class Journal {
     return block
   }
 
-  /** Takes a frame of the host's own into the run's log as it is. */
+  /** Adds a frame that the host made to the run's log, without a copy. */
   appendOwned(run: RunState, memory: Memory, bytes: number): FrameBlock {
     const block = run.log.appendOwned(this.#take(1), this.#needs.clock.now(), run.index, memory, bytes)
     this.#pending.push(block)
@@ -78,12 +78,13 @@ export class Journal {
   }
 
   /**
-   * Writes a record, made of `fields`, into the run's log. What happens to an agent belongs to no run and happens to every
-   * run under way: each keeps it. Any other record without a run is told and not kept; who wants it later is a reader that counts it.
+   * Writes a record, made of `fields`, into the run's log. What happens to an agent belongs to no run, but concerns
+   * every run under way: each of them keeps it. Any other record without a run is passed to the readers and not kept. A
+   * reader that needs it later has to count it.
    */
   record(run: RunState | undefined, fields: Unrecorded): void {
     const { clock, runs } = this.#needs
-    // In place: a copy of each costs a microsecond.
+    // Changes `fields` in place: a copy of each record costs a microsecond.
     const record: HostRecord = Object.assign(fields, { seq: this.#take(1), at: clock.now(), run: run?.index ?? 0 })
     if (run) run.log.append(record)
     else if (record.kind.startsWith('agent.'))
@@ -92,21 +93,21 @@ export class Journal {
     this.#needs.wake()
   }
 
-  /** Keeps the message that stands there as a dead letter: nobody will handle it. */
+  /** Keeps the message at that place as a dead letter: nobody will handle it. */
   deadLetter(run: RunState, memory: Memory, at: number, reason: DeadLetterReason, errors: DramatisError[]): void {
-    // A letter that was sent again and refused is in the list already, and who sent it is told.
+    // A letter that was replayed and refused is in the list already, and its sender is notified.
     if (reason !== 'overflow' && this.deadLetters.replayed.has(idOf(memory, at))) return
     const { clock, frames, names } = this.#needs
     const { deadLetters } = this
     this.#keep(run, letterOf({ clock, frames, deadLetters, names }, memory, at, reason, errors))
   }
 
-  /** Keeps what is left of a message that was refused before it was one. */
+  /** Keeps the remains of a message that was refused before it was encoded, as a dead letter. */
   refused(run: RunState | undefined, remains: Remains, error: DramatisError): void {
     this.#keep(run, letterOfRemains(this.#needs, run, remains, error))
   }
 
-  /** Tells the readers what was logged, and what they log meanwhile. */
+  /** Passes the logged records to the readers, and also those that the readers log meanwhile. */
   tell(): void {
     if (this.#isTelling) return
     this.#isTelling = true

@@ -1,4 +1,4 @@
-/** One life of an agent: what the host knows of the thread that is the agent for a time. */
+/** State that the host keeps for one worker thread of an agent. */
 import type { PatchNotice } from '../../actors/definition/assignment.ts'
 import type { DramatisError } from '../../errors.ts'
 import { LARGEST_FRAME } from '../../mailbox/foreign-frame.ts'
@@ -20,7 +20,7 @@ import type { OwnFrame } from '../log/host-frames.ts'
 import type { Thread } from '../threads/thread.ts'
 import type { RunState } from './run-state.ts'
 
-/** One thread's time as the agent: fresh windows, a new epoch. */
+/** Worker thread of an agent, with its own rings (`Window`) and its own epoch. */
 export class Life {
   readonly epoch: number
   readonly thread: Thread
@@ -31,50 +31,50 @@ export class Life {
   readonly joiner = new FrameJoiner(LARGEST_FRAME)
   /** Replies that the ring had no room for, in order. */
   readonly backlog: OwnFrame[] = []
-  /** Of an agent with several turns at once: replies for those that gave their permit up, in order. */
+  /** Replies for turns that gave up their permit, in order. Only for an agent with several turns at once. */
   held: OwnFrame[] = []
-  /** Runs that the thread has been told of. */
+  /** Runs that the thread has been notified of. */
   readonly announced = new Set<number>()
   /** Patches of turns that have not committed yet. */
   readonly patches = new Map<number, PatchNotice[]>()
-  /** A large message that is half in the window. */
+  /** Large message that is half written to the ring. */
   sending: { memory: Memory; bytes: number; envelope: Envelope<RunState> } | undefined
-  /** A message that was too large for the lane of its priority, and went by the other. */
+  /** Message that was too large for the ring of its priority and went through the other one. */
   ranksLarge: Envelope<RunState> | undefined
-  /** The redelivered message whose logged steps the thread has been given. */
+  /** Redelivered message whose logged steps the thread has been given. */
   replayed: Envelope<RunState> | undefined
-  /** For which attempt. */
+  /** Attempt that those steps were given for. */
   replayedFor = 0
-  /** Whose messages are in the window. */
+  /** Run whose messages are in the rings. */
   run: RunState | undefined
   ready = false
-  /** Its outbox holds what no thread of ours leaves there: nothing more is read from it. */
+  /** True when the outbox holds what no runtime code writes there: nothing more is read from it. */
   broken = false
-  /** Frames that were refused because no agent may write them. */
+  /** Number of refused frames, which no agent may write. */
   refusedFrames = 0
-  /** Calls of verbs that its role's trust does not allow. */
+  /** Number of refused calls of verbs, which the trust of its role does not allow. */
   refusedVerbs = 0
-  /** The last send or request that was routed, to know whether a claim was used. */
+  /** Turn and step of the last send or request that was routed, to know whether a claim was used. */
   lastTurn = 0
   lastStep = 0
-  /** Why the host ends it, when it does. */
+  /** Error that the host ends the thread with, if it does. */
   verdict: DramatisError | undefined
-  /** The watchdog ends it, but it may have been silent for want of a processor alone. */
+  /** True if the watchdog ends the thread, but a lack of processor time alone may have made it silent. */
   starved = false
-  /** The host ends it for the sake of others; who waits for that is here. */
+  /** Callbacks that wait for the end of the thread. Set when the host ends it because other agents are restarted. */
   recalled: (() => void)[] | undefined
-  /** How many frames its turns were given that they may have waited for. */
+  /** Number of frames given to its turns that they may have waited for. */
   told = 0
-  /** Messages whose turns are to stop, and are told so with their permit. */
+  /** Messages whose turns must stop, but are notified only when they get their permit back. */
   readonly unstopped = new Set<Envelope<RunState>>()
   /** Turns that wait for the reader of their answer. */
   readonly awaitReader = new Set<number>()
   wantsBell: 'none' | 'message' | 'reply' = 'none'
-  /** How many turns may be open. */
+  /** Number of turns that may be open. */
   readonly #turns: number
   readonly #fence: (life: Life) => void
 
-  /** `fence` is called when the host has ended the thread: it is given up when it is not gone soon. */
+  /** `fence` is called when the host has ended the thread: a thread that does not exit soon is given up. */
   constructor(epoch: number, thread: Thread, turns: number, fence: (life: Life) => void) {
     this.epoch = epoch
     this.thread = thread
@@ -82,26 +82,29 @@ export class Life {
     this.#fence = fence
   }
 
-  /** Ends it because of what the agent did, or did not do. */
+  /** Ends the thread because of what the agent did, or failed to do. */
   kill(verdict: DramatisError): void {
     if (this.verdict) return
     this.verdict = verdict
     this.end()
   }
 
-  /** Ends the thread, whoever is to blame. */
+  /** Ends the thread, whatever the cause. */
   end(): void {
     this.thread.terminate()
     this.#fence(this)
   }
 
-  /** Whether the thread has begun with the message that it was handed. */
+  /** Checks whether the thread has begun with the message that it was handed. */
   begun(envelope: Envelope<RunState>): boolean {
     if (envelope.within) return envelope.startedAt !== NOT_YET
     return this.window[envelope.lane].taken(envelope.windowAt, envelope.windowEnd)
   }
 
-  /** Of those that it had begun with the one that was at work alone, if one was: others of its run can only have waited. */
+  /**
+   * Returns the message whose turn was the only one running when the thread ended, out of those that had begun. Returns
+   * undefined if none was. The others of the same run can only have waited.
+   */
   atWork(begun: readonly Envelope<RunState>[]): Envelope<RunState> | undefined {
     const [first] = begun
     if (begun.length <= 1) return first
@@ -110,33 +113,39 @@ export class Life {
     return begun.find((envelope) => envelope.turn === turn)
   }
 
-  /** Whether replies for that run are held back. */
+  /** Checks whether replies for that run are held back. */
   holds(run: number): boolean {
     return this.held.some(({ memory }) => runOf(memory, 0) === run)
   }
 
-  /** The turn of that run has waits, but nobody has asked the thread whether it has nothing else. */
+  /** Checks whether the turn of that run has open waits, while the thread was not asked whether it has other work. */
   mayBeParked(run: RunState): boolean {
     return this.#says(parkedWord(run.index, PERHAPS))
   }
 
-  /** The turn of that run waits for others alone. Looks at the replies first: the thread unparks before it takes one. */
+  /**
+   * Checks whether the turn of that run waits for others alone. Looks at the replies first: the thread unparks before
+   * it takes one.
+   */
   parked(run: RunState): boolean {
     if (this.#isGiven(run)) return false
     return this.#says(parkedWord(run.index, SURELY)) || this.#says(parkedWord(run.index, TAKEN))
   }
 
-  /** Takes the permit of that run's turn, if it is parked. A thread that goes on at that moment has it, or learns that it is gone. */
+  /**
+   * Takes the permit of that run's turn, if it is parked. A thread that resumes at that moment either keeps the permit
+   * or learns that it is gone.
+   */
   takePermit(run: RunState): boolean {
     return !this.#isGiven(run) && this.#replace(parkedWord(run.index, SURELY), parkedWord(run.index, TAKEN))
   }
 
-  /** Before anything that the turn is given with its permit. */
+  /** Returns the permit. Must happen before the turn is given anything with its permit. */
   returnPermit(run: RunState): void {
     this.#replace(parkedWord(run.index, TAKEN), parkedWord(run.index, SURELY))
   }
 
-  /** Something is on its way that a turn of that run may wait for. */
+  /** Checks whether a reply is on its way that a turn of that run may wait for. */
   #isGiven(run: RunState): boolean {
     const { replies } = this.window
     return this.backlog.length > 0 || replies.readTo() !== replies.written || this.holds(run.index)

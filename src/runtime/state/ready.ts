@@ -1,36 +1,36 @@
-/** The agents that the dispatcher is to look at: something may be to be handed to them. */
+/** Agents that the dispatcher has to check, because there may be something to hand to them. */
 import type { Cell } from './cell.ts'
 
 const NOBODY: readonly Cell[] = []
 
 export class Ready {
   readonly #cells = new Set<Cell>()
-  /** Those for which somebody waits. */
+  /** Agents with something that a turn waits for. */
   readonly #hurried = new Set<Cell>()
 
   get isEmpty(): boolean {
     return this.#cells.size === 0
   }
 
-  /** Something may be to be handed to that agent: whichever instance is free takes it. */
+  /** Marks an agent as ready. Any free instance may take what there is. */
   touch(cell: Cell): void {
     const { instances } = cell
     if (instances.length === 1) this.#cells.add(cell)
     else for (const each of instances) this.#cells.add(each)
   }
 
-  /** The same for that instance alone. */
+  /** Marks one instance alone as ready. */
   touchInstance(cell: Cell): void {
     this.#cells.add(cell)
   }
 
-  /** Something is to be handed to that instance that must not wait behind what others have written. */
+  /** Marks an instance as ready with priority: what it gets must not wait behind what others have written. */
   hasten(cell: Cell): void {
     this.#cells.add(cell)
     this.#hurried.add(cell)
   }
 
-  /** All of them, which are no longer noted. */
+  /** Returns all marked agents and clears the list. */
   takeAll(): Cell[] {
     const cells = [...this.#cells]
     this.#cells.clear()
@@ -38,7 +38,7 @@ export class Ready {
     return cells
   }
 
-  /** Those alone for which somebody waits. */
+  /** Returns the agents with priority, and removes only them from the list. */
   takeHurried(): readonly Cell[] {
     if (this.#hurried.size === 0) return NOBODY
     const cells = [...this.#hurried]

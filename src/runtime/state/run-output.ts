@@ -1,4 +1,4 @@
-/** What a caller wants of a run's answer: a schema, which its models are told as JSON schema. */
+/** Output schema that a caller wants a run's answer to fit. The models of the run get it as JSON schema. */
 import { checkBySchema } from '../../actors/definition/schema.ts'
 import type { ModelSchema } from '../../actors/definition/tool.ts'
 import { jsonIn, jsonSchemaOf } from '../../actors/model/structured-output.ts'
@@ -7,7 +7,7 @@ import { ReplyInvalidError } from '../../errors.ts'
 export class RunOutput {
   readonly #schema: ModelSchema
   readonly #runId: string
-  /** undefined: its library cannot say it as JSON schema, so models are not told. */
+  /** JSON schema of the output. undefined: the schema's library cannot convert it, so models do not get it. */
   readonly jsonSchema: object | undefined
 
   constructor(schema: ModelSchema, runId: string) {
@@ -20,7 +20,7 @@ export class RunOutput {
     }
   }
 
-  /** What is wrong with a value; null: nothing. */
+  /** Returns what is wrong with a value; null: nothing. */
   async issuesOf(value: unknown): Promise<string | null> {
     try {
       await this.#check(value)
@@ -32,8 +32,8 @@ export class RunOutput {
   }
 
   /**
-   * The data of an answer as the schema returns it: its structured data, or its text where it has none; a text that misses the
-   * schema may be JSON that does not.
+   * Returns the data of an answer as the schema gives it: from its structured data, or from its text if it has none. A
+   * text that does not fit the schema may contain JSON that does.
    */
   async dataOf(structured: unknown, text: string): Promise<unknown> {
     if (structured !== undefined && structured !== null) return this.#check(structured)

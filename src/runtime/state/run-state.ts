@@ -1,4 +1,4 @@
-/** What the supervisor knows of one run. What happened in it is in its log. */
+/** State that the supervisor keeps for one run. What happened in the run is in its log. */
 import type { AgentTask } from '../../actors/definition/task.ts'
 import type { Board } from '../../blackboard/board.ts'
 import type { BlackboardEntry } from '../../blackboard/entry.ts'
@@ -11,19 +11,19 @@ import type { TraceHeaders } from '../settings/telemetry.ts'
 import type { RunOutput } from './run-output.ts'
 import { Spent } from './spent.ts'
 
-/** One agent that watches another. */
+/** Watch of one agent by another. */
 export interface Watch {
-  /** Their indices: another run may have an agent of that name, too. */
+  /** Agents by index: another run may have an agent of the same name. */
   readonly watcher: number
   readonly index: number
   readonly agent: string
-  /** The end that it was told of last. */
+  /** End of the agent that the watcher was last notified of. */
   told: DramatisError | undefined
-  /** It is to be told of the next. */
+  /** True if the watcher has to be notified of the next end. */
   open: boolean
 }
 
-/** What an agent has asked a person, who has not answered yet. */
+/** Question of an agent to a person, not answered yet. */
 export interface OpenQuestion {
   readonly agent: string
   readonly text: string
@@ -32,7 +32,7 @@ export interface OpenQuestion {
 }
 
 export class RunState {
-  /** What frames call it; 0 is no run. */
+  /** Number of the run in frames; 0 means no run. */
   readonly index: number
   readonly id: string
   readonly query: string
@@ -40,59 +40,62 @@ export class RunState {
   readonly threadId: string | undefined
   readonly log = new RunLog()
   readonly startedAt: number
-  /** Messages that were accepted or are parked, and are neither handled nor dead. */
+  /** Number of messages that were accepted or are parked, and are neither handled nor dead. */
   open = 0
-  /** Set when the run is to end: nothing more is accepted in it. */
+  /** Set when the run is to end: it accepts nothing more. */
   ending: DramatisError | undefined
-  /** Its answer is there (or its error). Messages that nobody waits for may still be under way. */
+  /** True when the run has its answer (or its error). Messages that nobody waits for may still be under way. */
   over = false
-  /** The indices of those who have been told of it: nobody else writes in it. */
+  /** Indices of the agents that were notified of the run. Frames of other agents are not accepted in it. */
   readonly members = new Set<number>()
-  /** Other runs of a shared blackboard see the same one. */
+  /** Blackboard of the run. With a shared blackboard other runs use the same one. */
   board: Board | undefined
   readonly boardOver = new AbortController()
-  /** Code outside of the team has it too, and may write. */
+  /** True if code outside of the team has the blackboard too, and may write. */
   boardLent = false
-  /** false: its caller waits for its end alone. Else somebody has a handle of it, or its id, and may write in it yet. */
+  /**
+   * false: the caller waits only for the end of the run. Otherwise somebody has a handle of the run, or its id, and may
+   * still write in it.
+   */
   held: boolean | undefined
-  /** How many read along what is said in it. */
+  /** Number of readers that follow the output of the run while it is written. */
   readers = 0
-  /** What its agents keep for this run, by their index. */
+  /** States that agents keep for this run, by agent index. */
   readonly states = new Map<number, object>()
-  /** By the id of the request that a task is. */
+  /** Tasks by id, which is the id of the request. */
   readonly tasks = new Map<string, AgentTask>()
-  /** Tasks that are not done, by the index of who has given them and its number for the request. */
+  /** Tasks that are not done, by the index of the agent that gave them and its number for the request. */
   readonly openTasks = new Map<number, Map<number, string>>()
-  /** Questions to a person that nobody has answered yet, by their ids. */
+  /** Questions to a person that nobody has answered yet, by id. */
   readonly questions = new Map<string, OpenQuestion>()
-  /** Other models by the names that its agents use. */
+  /** Replacement models by the names that the agents use. */
   models: Readonly<Record<string, string>> = {}
-  /** Of its own, before those that the team has for each run. */
+  /** Budget of this run. It comes before the one that the team has for each run. */
   budget: TokenLimit | undefined
-  /** What its answer is to fit. */
+  /** Schema that the answer must fit. */
   output: RunOutput | undefined
-  /** The rehearsal model has been asked in it: what its agents say and do from now on may be made up. */
+  /** True if the rehearsal model was called: what agents say and do from then on may be made up. */
   rehearsed = false
-  /** What models have cost in it. */
+  /** Tokens that models have used in this run. */
   readonly spent = new Spent()
-  /** Its place in its caller's trace, where the team has telemetry. */
+  /** Place of the run in the caller's trace, if the team has telemetry. */
   traceHeaders: TraceHeaders | undefined
-  /** How many duties were handed off in it. */
+  /** Number of handoffs in this run. */
   handoffs = 0
-  /** By the id of a task that was handed off or reassigned: the one that it became. */
+  /** Successor of each task that was handed off or reassigned, by the id of that task. */
   readonly successors = new Map<string, string>()
-  /** How many open delegations each task waits for. */
+  /** Number of open delegations that each task waits for. */
   readonly delegated = new Map<string, number>()
   readonly failures: { agent: string; taskId?: string; error: DramatisError }[] = []
-  /** The first message about an entry that was written last: those to other subscribers are copies of it. */
+  /** First message about the entry that was written last. Messages to other subscribers are copies of it. */
   told: { entry: BlackboardEntry; message: Memory } | undefined
-  /** Agents that were made in this run and go with it: their indices by name. The log goes on naming them. */
+  /** Indices by name of the agents that were made in this run and end with it. The log continues to use their names. */
   readonly agents = new Map<string, number>()
-  /** How many agents were made in it. */
+  /** Number of agents that were made in this run. */
   spawned = 0
-  /** What ends each, by agent and pattern. */
+  /** Functions that end each subscription, by agent and pattern. */
   readonly subscriptions = new Map<string, () => void>()
-  /** By watcher and agent. */
+  /** Watches by watcher and agent. */
   readonly watches = new Map<string, Watch>()
 
   constructor(
@@ -111,20 +114,20 @@ export class RunState {
     this.threadId = threadId
   }
 
-  /** For its agents: the run's own place in the trace stands for that of its caller. */
+  /** Metadata for the agents of the run: its own place in the trace replaces that of the caller. */
   get toldMetadata(): Record<string, string> {
     if (!this.traceHeaders) return { ...this.metadata }
     const { traceparent: _callers, tracestate: _too, ...rest } = this.metadata
     return { ...rest, ...this.traceHeaders }
   }
 
-  /** Of an agent that is, or was, of this run alone. */
+  /** Returns the name of an agent that belongs, or belonged, to this run alone. */
   agentName(index: number): string | undefined {
     if (this.agents.size > 0) for (const [name, own] of this.agents) if (own === index) return name
     return undefined
   }
 
-  /** That agent has left: what it kept and what it listened for here are not for who has its name next. */
+  /** Forgets an agent that has left: its state and subscriptions here are not for the next agent with that name. */
   forgetAgent(index: number): void {
     this.states.delete(index)
     for (const [key, stop] of this.subscriptions) {
@@ -136,7 +139,9 @@ export class RunState {
   }
 }
 
-/** For the folds over one run's log: they can be made long after the team has forgotten the run. */
+/**
+ * Returns the names for a fold over one run's log. Such a fold can be made long after the team has forgotten the run.
+ */
 export function directoryOf(run: RunState, names: Pick<Directory, 'name'>): Directory {
   return {
     name: (index) => run.agentName(index) ?? names.name(index),

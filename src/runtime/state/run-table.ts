@@ -1,4 +1,4 @@
-/** The runs whose logs are kept: by the index that frames have for them, and by id. */
+/** Runs whose logs are kept, by their index in frames and by id. */
 import type { Clock } from '../../clock.ts'
 import { RunState } from './run-state.ts'
 
@@ -21,13 +21,13 @@ export class RunTable {
     return this.#runs.get(index)
   }
 
-  /** A run, or what a message from outside has caused. */
+  /** Finds a run, or the work that a message from outside has caused, by id. */
   find(id: string): RunState | undefined {
     for (const run of this.#runs.values()) if (run.id === id) return run
     return undefined
   }
 
-  /** '' where the run is forgotten. */
+  /** Returns the id of a run; '' if it is forgotten. */
   idOf(index: number): string {
     return this.#runs.get(index)?.id ?? ''
   }
@@ -44,7 +44,7 @@ export class RunTable {
     return this.#runs.size
   }
 
-  /** The run is over and quiet, and its log is no longer kept. */
+  /** Forgets a run that is over and quiet. Its log is no longer kept. */
   forget(run: RunState): void {
     this.#runs.delete(run.index)
   }

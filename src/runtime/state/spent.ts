@@ -1,9 +1,9 @@
-/** What models have cost in one run. */
+/** Tokens that models have used in one run. */
 import { addUsage, NO_TOKENS, type TokenUsage } from '../../actors/definition/model.ts'
 
 export class Spent {
   readonly byAgent = new Map<string, TokenUsage>()
-  /** No model was asked in at least one call: the rehearsal model has answered. */
+  /** True if the rehearsal model answered at least one call, so that no model was asked. */
   rehearsed = false
 
   add({ agent, usage, rehearsed }: { agent: string; usage: TokenUsage; rehearsed: boolean }): void {

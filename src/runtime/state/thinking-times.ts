@@ -1,12 +1,12 @@
-/** When models and people were at work for somebody: an agent, or a run. Monotonic ms. */
+/** Times in which models and people worked for an agent or for a run. Monotonic ms. */
 
-/** The rest is forgotten, the oldest first: no deadline is that patient. */
+/** Number of times that are kept. Older ones are dropped: no deadline is that long. */
 const MOST_TIMES = 100
-/** Between two turns of an agent nobody thinks for a moment: that is no end. */
+/** Shortest gap that counts as an end. Between two turns of an agent there is always a moment without work. */
 const SHORTEST_GAP_MS = 1_000
 
 export class ThinkingTimes {
-  /** Over, in their order, and apart. */
+  /** Finished times, in order, without overlap. */
   readonly #past: { from: number; to: number }[] = []
   #open = 0
   #since = 0
@@ -29,7 +29,7 @@ export class ThinkingTimes {
     if (this.#past.length > MOST_TIMES) this.#past.shift()
   }
 
-  /** How much of that time somebody thought. */
+  /** Returns how many ms between `from` and `to` a model or a person worked. */
   within(from: number, to: number): number {
     let ms = this.isOpen ? Math.max(0, to - Math.max(from, this.#since)) : 0
     for (const past of this.#past) ms += Math.max(0, Math.min(to, past.to) - Math.max(from, past.from))

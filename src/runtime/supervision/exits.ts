@@ -1,6 +1,6 @@
 /**
- * How lives end: what a dead thread had published is read, its claim and its messages are given back. Which of them may be
- * tried again is in turns/redelivery.ts.
+ * Handles the exit of an agent's thread: reads what the thread had published, and returns its claim and its messages.
+ * Which of the messages may be retried is decided in turns/redelivery.ts.
  */
 
 import type { Logger } from '../../actors/definition/logger.ts'
@@ -34,7 +34,7 @@ import { FENCE_MS } from '../threads/thread.ts'
 import type { Redelivery } from '../turns/redelivery.ts'
 import type { Router } from './router.ts'
 
-/** In place of an exit code. */
+/** Stands in place of an exit code when the thread was fenced off. */
 const FENCED = -1
 
 interface Needs {
@@ -48,7 +48,7 @@ interface Needs {
   readonly redelivery: Redelivery
   readonly router: Router
   readonly runs: RunTable
-  /** The life ended before it was ready. */
+  /** Called when the thread ended before it was ready. */
   cannotStart(cell: Cell, error: DramatisError): void
 }
 
@@ -60,12 +60,12 @@ export class Exits {
   }
 
   /**
-   * Rule 1: ends a life that is to begin anew because another agent died. What it had under way comes again, and nobody is
-   * charged with it. Resolves when its thread is gone, or fenced off.
+   * Rule 1: ends a thread that must restart because another agent died. Its open work is redelivered, and no message is
+   * charged with the exit. Resolves when the thread is gone, or fenced off.
    */
   recall(cell: Cell): Promise<void> {
     const { life } = cell
-    cell.beginnings += 1 // one that has no thread yet makes none
+    cell.beginnings += 1 // a start attempt that has no thread yet creates none
     if (!life) return Promise.resolve()
     return new Promise((resolve) => {
       if (!life.recalled && !life.verdict) life.end()
@@ -74,7 +74,7 @@ export class Exits {
     })
   }
 
-  /** The host has ended that life: its thread is gone soon, or it is fenced off. */
+  /** Waits for the exit of a thread that the host has ended. A thread that does not exit soon is fenced off. */
   fence(cell: Cell, life: Life): void {
     const giveUp = () => {
       if (cell.life === life) this.exited(cell, life, { code: FENCED, error: undefined })
@@ -84,9 +84,9 @@ export class Exits {
 
   exited(cell: Cell, life: Life, exit: ThreadExit): void {
     if (cell.life !== life) return this.#countStale(cell, life)
-    this.#needs.router.drain(cell, life, mostFrames(life.window.outbox)) // first what it had published
+    this.#needs.router.drain(cell, life, mostFrames(life.window.outbox)) // first read what it had published
     cell.life = undefined
-    if (exit.code !== FENCED) this.#returnClaim(life) // else its thread may use it yet
+    if (exit.code !== FENCED) this.#returnClaim(life) // a fenced thread may still use its claim
     if (life.recalled && (!life.ready || (!life.verdict && !exit.error))) this.#gone(cell, life)
     else {
       const error = life.verdict ?? crashError(cell.name, exit)
@@ -123,7 +123,7 @@ export class Exits {
     this.#needs.journal.record(cell.run, { kind: 'agent.exited', ...cell.whose, epoch, how, error, fault, messageId })
   }
 
-  /** Rule 4: what a thread wrote after it had been fenced off, or told for the last time to stop, does nothing. */
+  /** Rule 4: drops what a thread wrote after it had been fenced off, or asked for the last time to stop. */
   #countStale(cell: Cell, life: Life): void {
     const { epoch } = life
     const count = life.broken ? 0 : this.#dropStale(life)
@@ -134,7 +134,7 @@ export class Exits {
     this.#needs.logger.warn({ agent: cell.name, epoch, frames: count }, text)
   }
 
-  /** How many frames there were. What cannot be read ends it. */
+  /** Drops late frames and returns their number. Stops at a frame that cannot be read. */
   #dropStale(life: Life): number {
     const { joiner, window } = life
     const { memory } = window.outbox
@@ -146,12 +146,12 @@ export class Exits {
         window.outbox.pass(lengthOf(memory, at))
       }
     } catch {
-      life.broken = true // parts that are none: what it left is dropped anyway
+      life.broken = true // the fragments do not fit together; the rest is dropped anyway
     }
     return count
   }
 
-  /** Room that a message had claimed which was dropped. */
+  /** Frees the room that a dropped message had claimed. */
   #returnRoom(life: Life, memory: Memory, at: number): void {
     const kind = kindOf(memory, at)
     if (kind !== SEND && kind !== REQUEST) return
@@ -161,12 +161,14 @@ export class Exits {
     if (callee && !(flagsOf(memory, at) & ASKS)) this.#needs.mailboxes.freed(callee, lengthOf(memory, at))
   }
 
-  /** Its permits go to others. */
+  /** Releases all permits of an agent, for others to take. */
   releaseAll(cell: Cell): void {
     for (const run of this.#needs.runs.values()) this.#needs.gate.release(run, cell)
   }
 
-  /** A thread that died between claiming room and using it left the claim behind, as far as it had come. */
+  /**
+   * Frees the rest of a claim. A thread that died after it claimed room and before it used it leaves the claim behind.
+   */
   #returnClaim({ window, lastTurn, lastStep }: Life): void {
     const [note = 0, bytes = 0, turn, step] = window.words.subarray(CLAIM, CLAIM + 4)
     if (note === 0 || (turn === lastTurn && step === lastStep)) return
@@ -192,15 +194,15 @@ function crashError(agent: string, { code, error }: ThreadExit): AgentCrashedErr
   return new AgentCrashedError(`The thread of agent "${agent}" ${why}`, { agent, exitCode: code }, error)
 }
 
-/** Limits that a thread is ended for, by what it was measured to have taken. */
+/** Limits that a thread is ended for because of a measured figure. */
 const MEASURED = ['watchdogMs', 'maxExternalMb']
 
-/** What tells the same death again from another one. */
+/** Returns a text that is the same when a thread ends again in the same way; null if it was ended from outside. */
 function fingerprint({ code, error, outside }: ThreadExit, verdict: DramatisError): string | null {
   if (outside) return null
   if (error) return `${error.name}: ${error.message}\n${error.stack?.split('\n')[1] ?? ''}`
   if (verdict.code !== 'AGENT_CRASHED') return verdict.message
-  // How much it used, or held, is another figure each time.
+  // the measured time or memory differs each time
   const isMeasured = MEASURED.some((limit) => limit in verdict.details)
   const text = isMeasured ? verdict.message.replaceAll(/\d+/g, '#') : verdict.message
   return code === FENCED ? text : `${code}: ${text}`

@@ -1,6 +1,6 @@
 /**
- * What becomes of what no agent of ours writes: a frame that is none, or that its agent has no business to write, is
- * refused and counts for nothing; an outbox that cannot be read any more costs the life of its agent, and nobody else's.
+ * Handles bytes in an outbox that the runtime did not write. A frame that is invalid, or that its agent may not write,
+ * is refused and has no effect. An outbox that cannot be read any more ends the thread of its agent, and no other.
  */
 import type { Logger } from '../../actors/definition/logger.ts'
 import { AgentCrashedError, MessageRejectedError } from '../../errors.ts'
@@ -47,7 +47,7 @@ export class ForeignFrames {
     this.#needs = needs
   }
 
-  /** The thread can go on writing as long as it lives: it is ended, and what it had under way is given back. */
+  /** Ends a thread whose outbox cannot be read, since the thread could go on writing. Its open work is given back. */
   broken(cell: Cell, life: Life, what: string): void {
     life.broken = true
     const error = new AgentCrashedError(
@@ -58,7 +58,10 @@ export class ForeignFrames {
     if (cell.life === life) life.kill(error)
   }
 
-  /** The frame does nothing but what this says. Of a message its recipient has a dead letter, and its sender hears of it. */
+  /**
+   * Refuses a frame: it has no effect beyond this. For a message the recipient gets a dead letter, and the sender is
+   * notified.
+   */
   refuse(cell: Cell, life: Life, run: RunState | undefined, memory: Memory, at: number, flaw: string): void {
     const kind = kindOf(memory, at)
     this.#warn(cell, life, kind, flaw)
@@ -78,7 +81,7 @@ export class ForeignFrames {
     requests.refuse({ caller: cell, correlation, run, turn, settle: undefined, from: 0, memory, at }, error)
   }
 
-  /** A flood of them is told of ever more seldom: with the first, the second, the fourth. */
+  /** Logs the refusal. In a flood it logs ever more rarely: with the first, the second, the fourth. */
   #warn(cell: Cell, life: Life, kind: number, flaw: string): void {
     life.refusedFrames += 1
     if ((life.refusedFrames & (life.refusedFrames - 1)) !== 0) return

@@ -1,6 +1,7 @@
 /**
- * The lives of agents: starts threads, and stops agents for good, in order. How a life ends by itself, or is ended, is in
- * exits.ts; whether and when a new one begins is the restart policy's to say (runtime/supervision/restarts.ts).
+ * Lifecycle of agents: starts threads, and stops agents permanently, in order. How a thread ends by itself, or is
+ * ended, is in exits.ts. The restart policy decides whether and when a new thread starts
+ * (runtime/supervision/restarts.ts).
  */
 import type { AgentCode, AssignedTools } from '../../actors/definition/assignment.ts'
 import type { Logger } from '../../actors/definition/logger.ts'
@@ -58,9 +59,9 @@ export class Lifecycle {
     this.#needs = needs
   }
 
-  // ---- birth
+  // ---- start
 
-  /** Begins a life. Failures to start go the way of deaths. */
+  /** Starts a thread for the agent. A failure to start is handled like a crash. */
   async begin(cell: Cell): Promise<void> {
     const { clock, directory, exits, journal, logger, loop, provisioning, ready, team } = this.#needs
     const began = clock.monotonic()
@@ -89,7 +90,7 @@ export class Lifecycle {
     listen(logger, cell, life)
     const starting = life.thread.start(assignmentOf({ clock, directory, team }, cell, life, code, tools))
     const started = await inTime(clock, cell, starting)
-    if (cell.life !== life) return // it died meanwhile, and that was seen
+    if (cell.life !== life) return // the thread died meanwhile, and that was handled
     if (!started.ok) {
       const error = errorFrom(started.error)
       const { importing } = started
@@ -120,7 +121,7 @@ export class Lifecycle {
     loop.kick()
   }
 
-  /** Says that the agent is between two states of its life. */
+  /** Records that the agent changes its lifecycle state. */
   become(cell: Cell, status: 'starting' | 'restarting' | 'stopped' | 'failed'): void {
     if (cell.status === status && status !== 'starting') return
     cell.status = status
@@ -140,15 +141,15 @@ export class Lifecycle {
     cell.life = undefined
     life.thread.terminate()
     const { beginnings } = cell
-    // files are read to say more of it, at places that the agent's own code has named
+    // reads files for a better error, at places that the agent's own code has named
     const known = await Promise.resolve(error).catch((thrown: unknown) => {
       const text = `Agent "${cell.name}" could not be started, nor could it be seen why: ${describe(thrown)}`
       return new StartFailedError(text, { agent: cell.name }, thrown)
     })
-    if (!cell.stopped && cell.beginnings === beginnings) this.cannotStart(cell, known) // else the team was closed meanwhile
+    if (!cell.stopped && cell.beginnings === beginnings) this.cannotStart(cell, known) // else the team was closed
   }
 
-  /** Rule 11: what is wrong with the code is final at once, anything else at the second time. */
+  /** Rule 11: an error in the code is final at once, any other error at the second time. */
   cannotStart(cell: Cell, error: DramatisError): void {
     cell.startFailures += 1
     if (!(error instanceof ConfigurationError) && cell.startFailures < 2) {
@@ -169,8 +170,8 @@ export class Lifecycle {
   // ---- stop
 
   /**
-   * Rule 8: no life any more; what is queued becomes dead letters, and who waits is told. The last of several instances does
-   * so for all; while one of the others is there it has the mailbox.
+   * Rule 8: the agent gets no thread any more. Its queued messages become dead letters, and callers that wait are
+   * notified. With several instances the last one does this for all: the mailbox stays while another instance is there.
    */
   stopForGood(cell: Cell, error: DramatisError, status: 'stopped' | 'failed' = 'failed'): void {
     cell.stopped = error
@@ -186,20 +187,20 @@ export class Lifecycle {
     this.#needs.loop.kick()
   }
 
-  /** Who waits for the agent to be ready waits in vain. */
+  /** Rejects those that wait for the agent to be ready. */
   #turnAway(cell: Cell, error: DramatisError): void {
     for (const waiter of this.#waiting.get(cell) ?? []) waiter.reject(error)
     this.#waiting.delete(cell)
   }
 
-  /** Nothing that the mailbox has will be handled. */
+  /** Dead-letters everything that the mailbox has. */
   #buryAll(cell: Cell, gone: DramatisError): void {
     const { cancellation } = this.#needs
     for (const envelope of [...cell.mailbox.handed.values()]) cancellation.bury(cell, envelope, 'stopped', gone)
     if (cell.gone) this.#buryQueue(cell, gone)
   }
 
-  /** Nothing that waits will be handled. */
+  /** Dead-letters everything that waits in the mailbox. */
   #buryQueue(cell: Cell, gone: DramatisError): void {
     const { cancellation, mailboxes, receipts } = this.#needs
     const { parked } = cell.mailbox
@@ -211,7 +212,7 @@ export class Lifecycle {
     }
   }
 
-  /** An agent that was stopped for good is tried again. */
+  /** Starts an agent again that was stopped permanently. */
   async revive(cell: Cell): Promise<void> {
     if (!cell.stopped || this.#needs.loop.closed) return
     const { gone } = cell
@@ -223,7 +224,7 @@ export class Lifecycle {
     await this.begin(cell)
   }
 
-  /** The agent leaves for good, with all its instances. */
+  /** Removes the agent permanently, with all its instances. */
   async remove(cell: Cell, reason: AgentTerminatedError): Promise<void> {
     for (const each of cell.instances) each.removed = true
     await this.endAll(cell, reason)
@@ -234,7 +235,10 @@ export class Lifecycle {
     await Promise.all(cell.instances.map((each) => this.end(each, reason)))
   }
 
-  /** Rule 12: abort signal, grace, then terminate. What is in the mailbox becomes dead letters. Without a reason the team is closed. */
+  /**
+   * Rule 12: abort signal, grace, then terminate. Messages in the mailbox become dead letters. Without a reason the
+   * team is closed.
+   */
   end(cell: Cell, reason?: AgentTerminatedError): Promise<void> {
     const ending = this.#endings.get(cell) ?? this.#end(cell, reason)
     this.#endings.set(cell, ending)
@@ -272,7 +276,10 @@ export class Lifecycle {
     fence.abort()
   }
 
-  /** In real time as well: who awaits `close` may be who would have moved the team's clock. */
+  /**
+   * Waits for the team's clock or for real time, whichever is first. The caller that awaits `close` may be the one that
+   * would have moved the team's clock.
+   */
   async #elapsed(ms: number, signal: AbortSignal): Promise<void> {
     await Promise.race([this.#needs.clock, systemClock].map((clock) => clock.sleep(ms, signal).catch(() => {})))
   }

@@ -1,4 +1,7 @@
-/** One look of the host at what its threads have written: takes it in, hands over what follows from it, and tells the readers. */
+/**
+ * Reads what the threads have written, once: takes the frames in, dispatches what follows from them, and calls the
+ * readers of the journal.
+ */
 import { HOST_ASLEEP, HOST_CALLED, type TeamMemory } from '../../mailbox/room.ts'
 import type { Dispatcher } from '../dispatch/dispatcher.ts'
 import type { Gate } from '../dispatch/permits.ts'
@@ -8,7 +11,10 @@ import type { Journal } from '../state/journal.ts'
 import type { Ready } from '../state/ready.ts'
 import type { Router } from './router.ts'
 
-/** How often the host looks in one turn of the event loop, at a share of what each agent has written; then timers and sockets come first. */
+/**
+ * Number of looks in one turn of the event loop, each at a share of what every agent has written. After them timers and
+ * sockets come first.
+ */
 const ROUNDS = 8
 
 interface Needs {
@@ -29,7 +35,7 @@ export class Look {
     this.#needs = needs
   }
 
-  /** True: there is more. */
+  /** Looks at all agents. True: there is more. */
   all(): boolean {
     const { dispatcher, gate, journal, loop, ready, team } = this.#needs
     const { words } = team
@@ -51,7 +57,7 @@ export class Look {
     return more
   }
 
-  /** Takes a share of what each agent has written; true: somebody has more. */
+  /** Takes a share of what each agent has written. True: some agent has more. */
   #drain(): boolean {
     const { directory, router } = this.#needs
     let more = false

@@ -1,4 +1,4 @@
-/** The readers of a team's journal. One that throws is reported, and the others go on. */
+/** Readers of a team's journal. A reader that throws is reported, and the others continue. */
 import type { Logger } from '../../actors/definition/logger.ts'
 import { describe } from '../../errors.ts'
 import type { Journal } from '../state/journal.ts'
@@ -18,7 +18,7 @@ export class Readers {
     this.#needs = needs
   }
 
-  /** From now on the reader is told of every record. */
+  /** Adds a reader: from now on it gets every record. */
   add(reader: Reader): void {
     const { journal, logger } = this.#needs
     const subscription = journal.records$.subscribe((batch) => {
@@ -31,7 +31,7 @@ export class Readers {
     this.#all.push({ reader, stop: () => subscription.unsubscribe() })
   }
 
-  /** A wait in that run, or the run, has come to its end by its time alone. */
+  /** Notifies the readers that a wait in that run, or the run itself, has ended only because its time was up. */
   overdue(run: RunState): void {
     for (const { reader } of this.#all) reader.overdue?.(run)
   }

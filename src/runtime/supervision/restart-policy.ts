@@ -1,15 +1,17 @@
 /**
- * Whether a dead agent lives again, who with it, and when: rules 1 to 3, after OTP's supervisor (strategies, child types,
- * add_restart/3) and capped exponential backoff.
+ * Decides whether a dead agent restarts, which agents restart with it, and when: rules 1 to 3, after OTP's supervisor
+ * (strategies, child types, add_restart/3) and capped exponential backoff.
  */
 import type { RestartType, Strategy } from '../settings/options.ts'
 import type { RestartTime } from '../state/cell.ts'
 
-/** `ended`: by itself and as it should, not by a crash. */
+/** Checks whether an agent restarts. `ended`: its thread ended by itself and as it should, not by a crash. */
 export const livesAgain = (type: RestartType, ended: boolean): boolean =>
   type === 'permanent' || (type === 'transient' && !ended)
 
-/** Who is ended and started again when one has died: itself and others of `all`, in their order. */
+/**
+ * Returns the agents that end and start together when one has died: the dead one and others of `all`, in their order.
+ */
 export function groupOf<T>(strategy: Strategy, all: readonly T[], dead: T): readonly T[] {
   const at = all.indexOf(dead)
   if (strategy === 'one_for_one' || at < 0) return [dead]
@@ -30,8 +32,9 @@ export interface Restart {
 }
 
 /**
- * The first restart is immediate; then base * 2^n up to the cap, times a uniform 0.5 to 1. More than `maxRestarts`
- * within `withinMs` is too many. After (base + cap) / 2 ms of health the count for the delay begins anew.
+ * Decides on the next restart and its delay. The first restart is immediate; then base * 2^n up to the cap, times a
+ * uniform 0.5 to 1. More than `maxRestarts` within `withinMs` is too many. After (base + cap) / 2 ms without a crash
+ * the count for the delay starts anew.
  */
 export function nextRestart(
   policy: RestartPolicy,
@@ -48,7 +51,7 @@ export function nextRestart(
   return { restart: recent.length < maxRestarts, delayMs, history: [...recent, { at: now, epoch, delayMs }] }
 }
 
-/** Restarts in a row, without health between them. */
+/** Counts the restarts in a row, without a healthy time of `healthMs` between them. */
 function consecutive(history: readonly RestartTime[], now: number, healthMs: number): number {
   let count = 0
   let later = now

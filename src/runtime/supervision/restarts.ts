@@ -1,7 +1,7 @@
 /**
- * Restarts what died, and who goes with it, as the policy says; stops what dies too often and tries it again after its
- * cool-down. Agents that go together are ended in the reverse order of their start, each once the one before is gone, and
- * started in that order, each once the one before is ready.
+ * Restarts agents that died, with their group, as the restart policy says. Stops agents that die too often, and retries
+ * them after their cool-down. A group ends in the reverse order of its start, each agent once the one before is gone. A
+ * group starts in order, each agent once the one before is ready.
  */
 import type { Scheduler } from '../../clock.ts'
 import { AgentTerminatedError, type DramatisError } from '../../errors.ts'
@@ -16,10 +16,10 @@ import { groupOf, livesAgain, nextRestart } from './restart-policy.ts'
 
 type Exit = Extract<HostRecord, { kind: 'agent.exited' }>
 
-/** What is being done to agents that go together. A later death takes those over that it concerns. */
+/** Action on a group of agents. A later exit takes over the agents that it concerns. */
 interface Round {
   readonly group: readonly Cell[]
-  /** null: they are being stopped. */
+  /** Delay before the start, in ms; null: the agents are being stopped. */
   readonly delayMs: number | null
 }
 
@@ -33,15 +33,17 @@ interface Needs {
 
 export const restarts = ({ clock, directory, exits, journal, lifecycle }: Needs): Reader => {
   const rounds = new Map<Cell, Round>()
-  /** Transient agents that ended as they should, and why they are stopped: they live again with their group alone. */
+  /** Transient agents that ended as they should, with the reason of their stop: they restart only with their group. */
   const resting = new Map<Cell, DramatisError>()
 
-  /** Whom a strategy for groups concerns: the team's agents; one of a run alone stands for itself. */
+  /** Returns the agents that a group strategy concerns: those of the team. An agent of one run stands alone. */
   const peersOf = (cell: Cell) =>
     cell.run ? [cell] : directory.actors.filter(({ settings, run }) => settings.counted && !run)
   const rests = (cell: Cell) => cell.stopped !== undefined && resting.get(cell) === cell.stopped
 
-  /** Those that are stopped for good do not come back because another has died. */
+  /**
+   * Returns the group of a dead agent. Agents that are stopped permanently do not come back because another has died.
+   */
   const groupWith = (dead: Cell) =>
     groupOf(dead.settings.supervision.strategy, peersOf(dead), dead).filter((cell) => !cell.stopped || rests(cell))
 
@@ -63,7 +65,7 @@ export const restarts = ({ clock, directory, exits, journal, lifecycle }: Needs)
     }
   }
 
-  /** Under a strategy for groups the restarts of all agents count together, as OTP has it. */
+  /** Counts restarts for the limit. Under a group strategy the restarts of all agents count together, as in OTP. */
   const intensity = (cell: Cell, { epoch, fault }: Exit) => {
     const { supervision } = cell.settings
     const together = supervision.strategy === 'one_for_one' || !cell.settings.counted ? [cell] : peersOf(cell)
@@ -71,7 +73,7 @@ export const restarts = ({ clock, directory, exits, journal, lifecycle }: Needs)
     const others = new Set<RestartTime>(together.flatMap((other) => (other === cell ? [] : [...other.restartTimes])))
     const next = nextRestart(supervision, history, clock.monotonic(), epoch, () => clock.random())
     if (fault) cell.restartTimes = next.history.filter((time) => !others.has(time))
-    // What poison did leaves the window.
+    // Exits that a poison message caused do not count.
     return { restart: next.restart || !fault, delayMs: next.delayMs, deaths: next.history.length }
   }
 
@@ -86,13 +88,16 @@ export const restarts = ({ clock, directory, exits, journal, lifecycle }: Needs)
     await begin(round)
   }
 
-  /** Until its turn comes. */
+  /** Marks an agent as restarting until its start comes. */
   const keepDown = (cell: Cell) => {
     cell.restarts += 1
     if (!rests(cell)) lifecycle.become(cell, 'restarting')
   }
 
-  /** Ends the others, last first; gives each that may live again when it is gone, unless a later round has it by then. */
+  /**
+   * Ends the other agents of the group, last first. Yields each agent that may restart when its thread is gone, unless
+   * a later round has taken it over by then.
+   */
   async function* endOthers(round: Round, dead: Cell) {
     const isOurs = (cell: Cell) => rounds.get(cell) === round && (!cell.stopped || rests(cell))
     for (const cell of [...round.group].reverse()) {
@@ -115,11 +120,11 @@ export const restarts = ({ clock, directory, exits, journal, lifecycle }: Needs)
       rounds.delete(cell)
       if (cell.life || (cell.stopped && !rests(cell))) continue
       await (cell.stopped ? lifecycle.revive(cell) : lifecycle.begin(cell))
-      await lifecycle.ready(cell).catch(() => {}) // then it is stopped, and the next one is not
+      await lifecycle.ready(cell).catch(() => {}) // if it rejects, the agent is stopped, and the next one still starts
     }
   }
 
-  /** An agent that does not live again by its own nature. */
+  /** Stops an agent that does not restart because of its restart type. */
   const endForGood = (cell: Cell, exit: Exit) => {
     const { restart } = cell.settings.supervision
     const normal = exit.how === 'ended'
@@ -153,7 +158,10 @@ export const restarts = ({ clock, directory, exits, journal, lifecycle }: Needs)
     clock.timer(coolDownMs, () => void tryAgain(group, error))
   }
 
-  /** Who was removed or begun again by somebody else meanwhile, also while the one before begins, is passed over. */
+  /**
+   * Retries a group after its cool-down. Skips an agent that was removed or started in another way meanwhile, also
+   * while the one before it starts.
+   */
   const tryAgain = async (group: readonly Cell[], error: DramatisError) => {
     for (const cell of group) {
       if (cell.stopped !== error && !rests(cell)) continue

@@ -1,4 +1,4 @@
-/** What becomes of the frames that an agent writes: logged in contiguous stretches, then each does what its kind says. */
+/** Handles the frames that agents write: logs them in contiguous stretches, then acts on each by its kind. */
 import { type Logger, logLevel } from '../../actors/definition/logger.ts'
 import { describe, type ErrorData, errorFrom } from '../../errors.ts'
 import { jsonIn } from '../../mailbox/codec.ts'
@@ -61,8 +61,8 @@ import type { Commits } from '../turns/commits.ts'
 import type { HostCalls } from '../verbs/calls.ts'
 import type { ForeignFrames } from './foreign-frames.ts'
 
-const FRAMES_A_SHARE = 64 // of one agent; then it is the next one's turn
-/** Of one agent, that the host has not answered. */
+const FRAMES_A_SHARE = 64 // limit per agent; then the next agent is served
+/** Limit on the calls of one agent that the host has not answered. */
 const MOST_CALLS = 65_536
 
 interface Needs {
@@ -90,7 +90,7 @@ export class Router {
     this.#foreign = needs.foreign
   }
 
-  /** Takes what the agent has written, up to its share; true: there is more. */
+  /** Takes what the agent has written, up to its share. True: there is more. */
   drain(cell: Cell, life: Life, share = FRAMES_A_SHARE): boolean {
     if (life.broken) return false
     let more = false
@@ -125,7 +125,10 @@ export class Router {
     return count >= share
   }
 
-  /** The thread waits for room in its outbox. Half of it is worth a bell, and comes: what is left there is taken soon. */
+  /**
+   * Rings a thread that waits for room in its outbox, once half of the ring is free. That always happens: what is left
+   * there is read soon.
+   */
   #answerBlocked({ window, thread }: Life): void {
     if (window.outbox.used() > window.outbox.capacity >> 1) return
     if (Atomics.load(window.words, OUT_BLOCKED) === 1 && Atomics.compareExchange(window.words, OUT_BLOCKED, 1, 0) === 1)
@@ -142,8 +145,8 @@ export class Router {
   }
 
   /**
-   * Frames of one run that stand one after the other: one copy into the log, then each is routed from there. The thread
-   * can still write to the ring: what counts is the copy.
+   * Takes frames of one run that stand one after the other: copies them into the log at once, then routes each from
+   * there. The thread can still write to the ring, so only the copy counts.
    */
   #takeStretch(cell: Cell, life: Life, start: number, share: number): number {
     const ring = life.window.outbox
@@ -174,13 +177,16 @@ export class Router {
     return count
   }
 
-  /** The run, if the agent has been told of it. */
+  /** Returns the run, if the agent was notified of it. */
   #runOf(cell: Cell, index: number): RunState | undefined {
     const run = this.#needs.runs.get(index)
     return run?.members.has(cell.index) ? run : undefined
   }
 
-  /** From a start hook, which belongs to no run, or from a run that is forgotten: only what it says to people counts. */
+  /**
+   * Handles a frame from a start hook, which belongs to no run, or from a run that is forgotten. Only its log output
+   * for people counts.
+   */
   #withoutRun(cell: Cell, life: Life, memory: Memory, at: number): void {
     const flaw = flawOf(memory, at, cell.index)
     const kind = kindOf(memory, at)
@@ -197,7 +203,7 @@ export class Router {
       )
   }
 
-  /** A frame that cannot be what it says costs itself, never the host. */
+  /** Routes one frame. An invalid frame is refused and never harms the host. */
   #route(cell: Cell, life: Life, run: RunState, memory: Memory, at: number): void {
     const flaw = flawOf(memory, at, cell.index)
     if (flaw !== undefined) return this.#foreign.refuse(cell, life, run, memory, at, flaw)
@@ -267,12 +273,15 @@ export class Router {
     }
   }
 
-  /** A turn that gave its permit up would go on by itself: it is told to when it has one again, like all that it is told. */
+  /**
+   * Answers a turn that gave up its permit and would resume by itself. The answer arrives when the turn has a permit
+   * again, like everything that it waits for.
+   */
   #goOn(cell: Cell, memory: Memory, at: number): void {
     this.#needs.replies.reply(cell, this.#needs.frames.control(GO_ON, runOf(memory, at), turnOf(memory, at)))
   }
 
-  /** Of a script that was left alone nobody listens to what it still does. */
+  /** Handles a frame of a turn that is not open. Frames of an abandoned protocol script are ignored. */
   #ofNoTurn(cell: Cell, life: Life, run: RunState, memory: Memory, at: number): void {
     if (cell.settings.counted) this.#foreign.refuse(cell, life, run, memory, at, 'the agent has no such turn open')
     else setKind(memory, at, NOTHING)
@@ -286,8 +295,9 @@ export class Router {
   }
 
   /**
-   * Of a turn that is not open it would be kept for ever. One that is tried again may have had answers before, nobody here
-   * knows how many: it waits in vain when none of the others can answer.
+   * Notes how many answers a group of requests needs. A group of a turn that is not open would be kept for ever, so it
+   * is ignored. A retried turn may have had answers before, and the host does not know how many: it waits in vain only
+   * if none of the others can answer.
    */
   #group({ first, mailbox }: Cell, memory: Memory, at: number): void {
     const [turn, group] = [turnOf(memory, at), correlationOf(memory, at)]
@@ -307,7 +317,7 @@ export class Router {
 
   #log(cell: Cell, run: RunState | undefined, memory: Memory, at: number): void {
     const { content, data } = readBody(memory, at)
-    if (flagsOf(memory, at) & HAS_THREAD) return // it is for people who watch the run: see toolEventOf
+    if (flagsOf(memory, at) & HAS_THREAD) return // output for viewers of the run: see toolEventOf
     if (content === '' && data === undefined) return
     this.#needs.logger[logLevel(limitOf(memory, at))](
       { ...fieldsIn(data), agent: cell.name, ...(run && { runId: run.id }) },
@@ -317,8 +327,8 @@ export class Router {
 }
 
 /**
- * Sends that were held back come later than waits with a higher number, and numbers begin anew at their end. Of a turn that
- * another instance was at it may write a number of that one's.
+ * Notes the highest number of the agent's waits. Sends that were held back come later than waits with a higher number,
+ * and the numbers begin anew at their end. A turn that another instance began may write a number of that instance.
  */
 function noteCorrelation(cell: Cell, correlation: number): void {
   if (correlation === 0 || (correlation - cell.correlation) % cell.settings.instances !== 0) return

@@ -1,4 +1,4 @@
-/** How a thread becomes an agent: what it is given, how long its start may take, and what the host hears of it from then on. */
+/** Turns a thread into an agent: its assignment, the time limit of its start, and its output from then on. */
 import type { AgentCode, AssignedTools, Assignment, Started } from '../../actors/definition/assignment.ts'
 import type { Logger } from '../../actors/definition/logger.ts'
 import type { Clock, Scheduler } from '../../clock.ts'
@@ -8,10 +8,10 @@ import type { AgentDirectory } from '../state/agent-directory.ts'
 import type { Cell } from '../state/cell.ts'
 import type { Life } from '../state/life.ts'
 
-/** Of one life: nobody reads them, but they keep the host busy. */
+/** Limit on the posts of one thread: nobody reads them, but they keep the host busy. */
 const MOST_POSTS = 2_000
 
-/** What the thread has to know before its first message. */
+/** Returns what the thread has to know before its first message. */
 export function assignmentOf(
   { clock, directory, team }: { clock: Clock; directory: AgentDirectory; team: TeamMemory },
   cell: Cell,
@@ -45,7 +45,7 @@ export function assignmentOf(
   }
 }
 
-/** A start that does not settle has failed when the time of a turn is over. */
+/** Limits the time of a start. A start that does not settle within the turn timeout has failed. */
 export function inTime(clock: Scheduler, cell: Cell, starting: Promise<Started>): Promise<Started> {
   const { turnTimeoutMs } = cell.settings
   if (turnTimeoutMs === false) return starting
@@ -58,7 +58,7 @@ export function inTime(clock: Scheduler, cell: Cell, starting: Promise<Started>)
   })
 }
 
-/** What it prints, and what it posts past the runtime. */
+/** Logs what the thread prints, and what it posts past the runtime. */
 export function listen(logger: Logger, { name: agent }: Cell, life: Life): void {
   life.thread.onPrint({
     line: (text) => logger.info({ agent }, text),
@@ -77,7 +77,7 @@ export function listen(logger: Logger, { name: agent }: Cell, life: Life): void 
       const text = `Agent "${agent}" posted more than ${MOST_POSTS} messages to its parent port, so its thread was ended: the host has to take each of them in. Use context.send.`
       return life.kill(new AgentCrashedError(text, { agent, posts: MOST_POSTS }))
     }
-    if ((posts & (posts - 1)) !== 0) return // a flood of them is told of ever more seldom
+    if ((posts & (posts - 1)) !== 0) return // in a flood it logs ever more rarely
     logger.warn(
       { agent, posts },
       'the agent posted to its parent port; that is not how agents talk, and nobody reads it: use context.send',

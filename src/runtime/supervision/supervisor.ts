@@ -1,8 +1,8 @@
 /**
- * The host's side of a team, as a plan: it makes the owners of all that the host knows and does, in order. Each takes by name what it
- * uses, and calls go down this list; what goes up is a function.
+ * Builds the host's side of a team: it creates the owners of all host state and work, in order. Each owner takes what
+ * it uses by name. Calls go down this list; a call upwards is a function.
  *
- *   outboxes -> Router (journal, admission, mailboxes) -> dispatcher (windows, bells)     life cycle, exits (redelivery)
+ *   outboxes -> Router (journal, admission, mailboxes) -> dispatcher (windows, bells)    life cycle, exits (redelivery)
  *                        \-> records$ of the journal -> the readers: restarts, deadlines, watchdog, tasks, events
  */
 import type { Logger } from '../../actors/definition/logger.ts'
@@ -64,26 +64,30 @@ import { Router } from './router.ts'
 export interface SupervisorOptions {
   clock: Scheduler
   logger: Logger
-  /** Knows the team's keys. */
+  /** Redactor that knows the team's keys. */
   redactor: Redactor
   spawner: Spawner
   provisioning: Provisioning
-  /** Of the team; names beyond it are refused. */
+  /** Number of names that the team can have; more are refused. */
   capacity: number
   parts: readonly Part[]
-  /** Agents that may have a turn of one run at a time; as many as there are. */
+  /** Number of agents that may have a turn of one run at the same time. Default: no limit. */
   maxConcurrentAgents?: number
-  /** How deep agents may delegate by themselves. */
+  /** Depth to which agents may delegate by themselves. */
   delegationBound?: DelegationBound
-  /** Finds an agent that the registry has and the team does not have yet; nobody. */
+  /** Finds an agent that is in the registry but not in the team yet. Default: finds none. */
   newcomer?: (name: string) => Cell | undefined
-  /** Whether somebody can have a handle of that run, and so answer the questions of its agents; always. */
+  /**
+   * Checks whether a caller can have a handle of that run, and so answer the questions of its agents. Default: always.
+   */
   hasHandle?: (run: RunState) => boolean
-  /** Whose the blackboards are; there is none. */
+  /** Scope of the blackboards. Default: there are none. */
   blackboard?: BoardSettings
 }
 
-/** Makes a reader of the journal out of the owners that it needs. When it is taken away, just what it does is gone. */
+/**
+ * Makes a reader of the journal out of the owners that it needs. If a part is left out, only its own work is missing.
+ */
 export type Part = (owners: Supervisor) => Reader
 
 export class Supervisor {
@@ -139,7 +143,7 @@ export class Supervisor {
     this.spawner = spawner
     this.provisioning = provisioning
 
-    // What there is: agents, runs, and what happened.
+    // State: agents, runs, and the record of what happened.
     const limits = new LimitNotices(clock, logger)
     const team = new TeamMemory(options.capacity)
     const repairs = new WordRepairs(logger)
@@ -175,7 +179,7 @@ export class Supervisor {
     this.gate = gate
     this.dispatcher = dispatcher
 
-    // What waits, and who waits for it.
+    // Waits: what waits, and which caller waits for it.
     const requests = new Requests({ directory, frames, journal, loop, replies })
     const receipts = new Receipts({ directory, frames, journal, replies, requests })
     const blocked = new BlockedTasks()
@@ -198,7 +202,7 @@ export class Supervisor {
     this.sharedWords = sharedWords
     this.mailboxes = mailboxes
 
-    // How turns end.
+    // Ends of turns.
     const cancellation = new Cancellation({
       blocked,
       directory,
@@ -228,7 +232,7 @@ export class Supervisor {
     this.redelivery = redelivery
     this.commits = commits
 
-    // What gets in.
+    // Admission of messages.
     const delegations = new Delegations({ clock, requests, bound: options.delegationBound ?? DELEGATION_BOUND })
     const admission = new Admission({
       blocked,
@@ -248,7 +252,7 @@ export class Supervisor {
     this.hostMessages = hostMessages
     this.broadcasts = broadcasts
 
-    // What the host does for the agents.
+    // Work that the host does for the agents.
     const calls = new HostCalls({ clock, frames, journal, logger, replies })
     const pauses = new DeadlinePauses({ clock, directory, requests })
     const syncPoints = new SyncPoints({ clock, directory, frames, journal })
@@ -271,7 +275,7 @@ export class Supervisor {
     this.boards = boards
     this.tools = tools
 
-    // The lives of the agents.
+    // Lifecycle of the agents.
     const foreign = new ForeignFrames({ directory, journal, logger, mailboxes, names, receipts, requests })
     const router = new Router({
       admission,
@@ -323,17 +327,17 @@ export class Supervisor {
     for (const part of options.parts) this.attach(part)
   }
 
-  /** From now on the part is told of every record. */
+  /** Adds a part: from now on its reader gets every record. */
   attach(part: Part): void {
     this.#readers.add(part(this))
   }
 
-  /** A wait in that run, or the run, has come to its end by its time alone. */
+  /** Notifies the readers that a wait in that run, or the run itself, has ended only because its time was up. */
   overdue(run: RunState): void {
     this.#readers.overdue(run)
   }
 
-  /** After all lives have ended: nothing is left that could wake the process. */
+  /** Closes the host after all threads have ended: nothing is left that could wake the process. */
   close(): void {
     this.journal.tell()
     this.loop.closed = true

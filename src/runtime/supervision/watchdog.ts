@@ -1,10 +1,14 @@
 /**
- * Finds threads that are stuck: with a turn under way, and silent for `watchdogMs`. Silent means that neither a bell was
- * answered, nor a message taken, nor anything written. Of that silence the time counts in which the thread ran or was blocked, not
- * the time in which it waited for a processor (threads/silence.ts); what it did is read only where a look finds it silent. It asks by bell,
- * so an idle team has no timer; it pauses while a debugger is attached. When the host itself was late, the thread was asked no
- * sooner: sleep counts as one interval then, however long it was. So a host that is late each time, for want of a core, finds them
- * too. With the heartbeat comes how much a thread holds outside of its heap, where that has a limit; Node is asked as well.
+ * Finds threads that are stuck: they have a turn under way and are silent for `watchdogMs`. Silent means that the
+ * thread answered no bell, took no message and wrote nothing. Only the time in which the thread ran or was blocked
+ * counts, not the time in which it waited for a processor (threads/silence.ts). These times are read only when a check
+ * finds the thread silent.
+ *
+ * The watchdog asks by bell, so an idle team has no timer. It pauses while a debugger is attached. If the host itself
+ * was late, the thread was not asked any sooner: the delay then counts as one interval, however long it was. So even a
+ * host that is late each time, for want of a core, finds stuck threads.
+ *
+ * The heartbeat also publishes how much a thread holds outside of its heap, if that has a limit; Node is asked as well.
  */
 import { url as inspectorUrl } from 'node:inspector'
 import type { Scheduler, Timer } from '../../clock.ts'
@@ -17,15 +21,20 @@ import type { Life } from '../state/life.ts'
 import type { Reader } from '../state/reader.ts'
 import { Silence } from '../threads/silence.ts'
 
-/** How often a thread is asked whose memory has a limit: what it takes meanwhile is beyond it. */
+/**
+ * Interval at which a thread with a memory limit is asked. It can exceed the limit by what it takes between two checks.
+ */
 const MEMORY_MS = 250
 /**
- * Node says what a thread holds with its garbage. Before that is collected there is about as much as the thread may hold, if it is in few
- * large buffers, and else up to 200 MiB.
+ * Returns the limit for the figure from Node, which includes garbage. Before garbage is collected there is about as
+ * much of it as the thread may hold, if it is in few large buffers, and else up to 200 MiB.
  */
 const mostWithGarbage = (limitMb: number) => 2 * limitMb + 256
 
-/** How often the words are compared that all threads share, where an agent is not trusted and nothing else asks for a look. */
+/**
+ * Interval at which the words are compared that all threads share, if an agent is untrusted and nothing else asks for a
+ * look.
+ */
 const UNTRUSTED_MS = 1_250
 
 const beatMs = ({ settings: { supervision, maxExternalMb } }: Cell): number => {
@@ -43,7 +52,7 @@ export const watchdog = ({ clock, directory, sharedWords }: Needs): Reader => {
   const silences = new WeakMap<Life, Silence>()
   let timer: Timer | undefined
   let checkedAt = 0
-  /** Those whose memory has a limit, among the first `seen` cells. */
+  /** Agents with a memory limit, among the first `seen` cells. */
   const limited: Cell[] = []
   let seen = 0
 
@@ -54,13 +63,16 @@ export const watchdog = ({ clock, directory, sharedWords }: Needs): Reader => {
       (cell) => cell.life?.thread.isolated && cell.mailbox.handed.size > 0 && Number.isFinite(beatMs(cell)),
     )
 
-  /** A turn is open whose frames the host may not hear of, be it that of a script in the host itself, and there is a thread that may be to blame. */
+  /**
+   * Checks for an open turn whose frames may not reach the host, even that of a script in the host itself, while a
+   * thread exists that may be to blame.
+   */
   const mayBeUnheard = () =>
     Number.isFinite(wordsMs()) &&
     directory.actors.some(({ mailbox }) => mailbox.handed.size > 0) &&
     directory.actors.some(({ life }) => life?.thread.isolated)
 
-  /** What the threads have told of themselves lately. */
+  /** Checks the memory figures that the threads last published. */
   const weigh = () => {
     for (; seen < directory.cells.length; seen++) {
       const cell = directory.cells[seen]!
@@ -74,10 +86,10 @@ export const watchdog = ({ clock, directory, sharedWords }: Needs): Reader => {
     }
   }
 
-  /** Asks Node instead of the thread, which tells nothing while it blocks. */
+  /** Asks Node instead of the thread, which publishes nothing while it blocks. */
   const weighBlocked = async (cell: Cell) => {
     const { life } = cell
-    const held = await life?.thread.held?.()?.catch(() => undefined) // it has ended, or not begun
+    const held = await life?.thread.held?.()?.catch(() => undefined) // the thread has ended, or not started
     if (held === undefined || cell.life !== life) return
     const heldMb = held / 2 ** 20
     const limit = cell.settings.maxExternalMb!
@@ -117,7 +129,10 @@ export const watchdog = ({ clock, directory, sharedWords }: Needs): Reader => {
     life.thread.ring()
   }
 
-  /** Of all agents, not of those with a turn now: one that begins later may have less time. */
+  /**
+   * Returns the check interval over all agents, not only those with a turn now: a turn that begins later may have less
+   * time.
+   */
   const interval = () => {
     let least = Math.min(wordsMs(), sharedWords.lookMs)
     for (const cell of directory.cells) least = Math.min(least, beatMs(cell))

@@ -1,4 +1,7 @@
-/** A task that has a deadline is waited for until then, wherever it is: who gave it gets `RequestTimeoutError`. */
+/**
+ * Enforces the deadlines of tasks, wherever a task is. When the deadline passes, the giver of the task gets
+ * `RequestTimeoutError`.
+ */
 import type { AgentTask } from '../../actors/definition/task.ts'
 import type { Scheduler, Timer } from '../../clock.ts'
 import { RequestTimeoutError } from '../../errors.ts'
@@ -17,7 +20,7 @@ interface Needs {
   readonly requests: Requests
 }
 
-/** The longest that a timer takes. */
+/** Longest time that a timer takes, in ms. */
 const LONGEST = 2 ** 31 - 1
 
 export const taskDeadlines = (needs: Needs): Reader => {
@@ -34,7 +37,7 @@ export const taskDeadlines = (needs: Needs): Reader => {
     timers.set(task.id, needs.clock.timer(Math.min(waitMs, LONGEST), ring, true))
   }
 
-  /** What kept the task from beginning. */
+  /** Returns a sentence about what kept the task from beginning. */
   const awaited = (id: string) => {
     const held = needs.blocked.get(id)
     if (!held) return undefined

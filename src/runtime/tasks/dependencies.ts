@@ -1,7 +1,7 @@
 /**
- * Dependencies of tasks (document 002, 2.5.2): a task comes to its agent when those that it names are completed. Until then it
- * is 'blocked'. It fails as soon as one of them cannot be completed any more, and is refused where it can never begin. All that
- * is read from the task board, in the order of the log.
+ * Dependencies of tasks (document 002, 2.5.2): a task is delivered to its agent when the tasks that it names are
+ * completed. Until then it is 'blocked'. It fails as soon as one of them cannot be completed any more, and is refused
+ * if it can never begin. All this is read from the task board, in the order of the log.
  */
 
 import type { AgentTask } from '../../actors/definition/task.ts'
@@ -29,7 +29,7 @@ interface Needs {
 }
 
 export const taskDependencies = (needs: Needs): Reader => {
-  /** By the id of a task that is not done: the ids of those that wait for it. */
+  /** Ids of the tasks that wait, by the id of the unfinished task that they wait for. */
   const waiting = new Map<string, Set<string>>()
 
   const wait = ({ waitsFor }: HeldTask, task: AgentTask, dependency: AgentTask) => {
@@ -54,7 +54,7 @@ export const taskDependencies = (needs: Needs): Reader => {
     else move(needs, run, task, 'blocked')
   }
 
-  /** It will not be done: who gave it is told why. */
+  /** Fails a blocked task: its giver gets the reason. */
   const fail = ({ callee, envelope }: HeldTask, error: DramatisError) =>
     needs.cancellation.fail(callee, envelope, error)
 
@@ -65,7 +65,7 @@ export const taskDependencies = (needs: Needs): Reader => {
     const dependency = lastOf(run, id)!
     for (const each of dependents) {
       const [held, task] = [needs.blocked.get(each), run.tasks.get(each)]
-      if (!held || !task) continue // it was withdrawn meanwhile
+      if (!held || !task) continue // the task was withdrawn meanwhile
       held.waitsFor.delete(id)
       if (!isDone(dependency.status)) wait(held, task, dependency)
       else if (dependency.status !== 'completed') fail(held, failed(task, dependency))
@@ -89,7 +89,7 @@ export const taskDependencies = (needs: Needs): Reader => {
   }
 }
 
-/** That task, or the one that it became where it was handed off. */
+/** Returns the task of that id, or the one that it became by handoffs. */
 function lastOf(run: RunState, id: string): AgentTask | undefined {
   let task = run.tasks.get(id)
   while (task?.status === 'handed_off') {
@@ -100,7 +100,7 @@ function lastOf(run: RunState, id: string): AgentTask | undefined {
   return task
 }
 
-/** The tasks whose turns wait for that one. */
+/** Returns the ids of the tasks whose turns wait for that task. */
 function idsAbove(needs: Needs, { envelope }: HeldTask): Set<string> {
   const request = needs.requests.of(envelope)
   const chain = request ? [...chainOf(needs.requests, request.caller, request.turn)] : []

@@ -1,4 +1,6 @@
-/** The host's part of an escalation: whom the agent may ask what to do, and what its turn has done so far. */
+/**
+ * Host side of an escalation: the managers that the agent may ask for a decision, and what its turn has done so far.
+ */
 import type { Verb } from '../../actors/definition/trust.ts'
 import type { EscalationView } from '../../actors/turn/escalate.ts'
 import { managersOf } from '../admission/managers.ts'

@@ -1,10 +1,11 @@
 /**
- * Handoffs: the duty to answer moves from a turn to another agent, in the six steps of document 002, 2.6.1, each a record.
+ * Handoffs: the duty to answer moves from a turn to another agent, in the six steps of document 002, 2.6.1. Each step
+ * is a record.
  *
- * The target is asked in the name of the source. Until it acknowledges the duty is the source's: a target that refuses, fails or
- * is gone costs the source nothing but that step. Then the request that the source's turn was to answer waits for the target's
- * message: deadlines, cancellation and the chain of who waits for whom see the target, and what the source returns answers
- * nobody.
+ * The target is asked in the name of the source. Until it acknowledges, the source keeps the duty: if the target
+ * refuses, fails or is gone, the source loses nothing but that step. After that the request that the source's turn was
+ * to answer waits for the target's message. Deadlines, cancellation and the wait chain then refer to the target, and
+ * what the source returns answers nobody.
  */
 
 import { ACKNOWLEDGE, type Verb } from '../../actors/definition/trust.ts'
@@ -41,7 +42,7 @@ interface Needs {
   readonly requests: Requests
 }
 
-/** One handoff on its way: whose turn gives its duty away, and to whom. */
+/** Handoff under way: the turn that gives its duty away, and the target. */
 interface Handoff {
   readonly run: RunState
   readonly from: Cell
@@ -54,7 +55,7 @@ const BY_TARGET: ReadonlySet<HandoffStep> = new Set(['acknowledged', 'declined',
 
 export class Handoffs {
   readonly #needs: Needs
-  /** Those that are not acknowledged yet, by the message to the target. */
+  /** Offers that are not acknowledged yet, by the message to the target. */
   readonly #offers = new Map<Envelope<RunState>, () => void>()
 
   constructor(needs: Needs) {
@@ -68,7 +69,10 @@ export class Handoffs {
     ]
   }
 
-  /** Resolves when the target has acknowledged; rejects with why it will not do it. */
+  /**
+   * Hands the duty of a turn off. Resolves when the target has acknowledged; rejects with the reason if it will not
+   * take the duty.
+   */
   async handOff(from: Cell, run: RunState, turn: number, given: object, signal: AbortSignal): Promise<void> {
     const request = given as Partial<HandoffRequest>
     const own = from.holderOf(turn)?.mailbox.handed.get(turn)
@@ -99,7 +103,7 @@ export class Handoffs {
     })
   }
 
-  /** The target's turn has begun and goes on: it has not refused. */
+  /** Acknowledges an offer: the target's turn has begun and continues, so the target has not refused. */
   acknowledged(agent: Cell, turn: number): void {
     const envelope = agent.holderOf(turn)?.mailbox.handed.get(turn)
     if (envelope) this.#offers.get(envelope)?.()
@@ -143,13 +147,13 @@ export class Handoffs {
       this.#record('requested', handoff)
       offer = this.#needs.hostMessages.ask({ target: to, run, question, settle, sender: from })
       if (!offer || !isOpen) return
-      offer.turn = own.turn // until then it is the source that waits
+      offer.turn = own.turn // until then the source waits
       offer.offers = true
       this.#offers.set(offer.envelope, accept)
     })
   }
 
-  /** Who asked the source waits for the target from now on. */
+  /** Moves the duty: the caller of the source waits for the target from now on. */
   #move(from: Cell, own: Envelope<RunState>, offer: OpenRequest): void {
     const { cancellation, requests } = this.#needs
     const duty = requests.of(own)
@@ -158,12 +162,13 @@ export class Handoffs {
     own.run.successors.set(idOf(own.memory, own.at), idOf(offer.envelope.memory, offer.envelope.at))
     if (duty) requests.move(duty, offer)
     else offer.turn = NO_TURN
-    // It was cut off meanwhile, and cannot come again within the turn that it ran in: that one waits for the target now.
+    // The source's turn was interrupted meanwhile. It cannot be redelivered within its outer turn, which waits for the
+    // target now.
     if (own.within && from.holderOf(own.turn)?.life?.begun(own) !== true)
       cancellation.withdraw(from, own, cutOffAfterHandoff(from.name))
   }
 
-  /** Nobody had asked the source, so nobody hears that it came to nothing. */
+  /** Dead-letters the failure of a handed-off turn. Nobody had asked the source, so no caller is notified. */
   #ended({ run }: Handoff, { envelope }: OpenRequest, failure: DramatisError | undefined): void {
     if (failure) this.#needs.journal.deadLetter(run, envelope.memory, envelope.at, 'failed', [failure])
   }
@@ -184,7 +189,7 @@ export class Handoffs {
     }
   }
 
-  /** Where the source has not summed up what there is: the task, and what its turn has done. */
+  /** Builds a summary if the source gives none: the task, and what its turn has done. */
   #summary(from: Cell, own: Envelope<RunState>, { description }: Partial<HandoffRequest>): string {
     const done = stepsOf(from, own, (index) => this.#needs.directory.name(index))
     return `${description} ${done.length === 0 ? 'Nothing was done yet.' : `Done so far: ${done.join(', ')}.`}`

@@ -1,7 +1,7 @@
 /**
- * Reassignments: a manager who was asked what to do gives the task to another agent (document 002, 2.6.2). It is a delegation
- * on the manager's behalf: the manager's right to delegate decides, and the new owner has a task on the board. The turn that
- * had asked waits for it, as for a delegation of its own.
+ * Reassignments: a manager that was asked for a decision gives the task to another agent (document 002, 2.6.2). This is
+ * a delegation on the manager's behalf: the manager's right to delegate decides, and the new owner has a task on the
+ * board. The turn that had asked waits for it, as for a delegation of its own.
  */
 import type { Verb } from '../../actors/definition/trust.ts'
 import type { ReassignRequest } from '../../actors/turn/escalate.ts'
@@ -36,7 +36,7 @@ interface Needs {
 
 type Step = Extract<HostRecord, { kind: 'reassignment' }>['step']
 
-/** One on its way: whose turn it is, who has decided it, and who is to do it. */
+/** Reassignment under way: the turn that loses the task, the manager that decided, and the new owner. */
 interface Reassignment {
   readonly from: Cell
   readonly own: Envelope<RunState>
@@ -55,7 +55,7 @@ export class Reassignments {
     return [['reassign', (args, { cell, run, turn }, signal) => this.reassign(cell, run, turn, args as object, signal)]]
   }
 
-  /** Resolves with the answer of the new owner; rejects with why there is none. */
+  /** Reassigns a task. Resolves with the answer of the new owner; rejects with the reason if there is none. */
   async reassign(from: Cell, run: RunState, turn: number, given: object, signal: AbortSignal): Promise<AgentMessage> {
     const request = given as Partial<ReassignRequest>
     const own = from.holderOf(turn)?.mailbox.handed.get(turn)
@@ -105,7 +105,10 @@ export class Reassignments {
   }
 }
 
-/** Whether that manager has answered the turn that its task goes to that agent. What the thread says of it is not asked. */
+/**
+ * Checks in the log whether that manager has answered the turn that its task goes to that agent. The word of the thread
+ * does not count.
+ */
 function hasDecided(from: Cell, { run, turn }: Envelope<RunState>, by: Cell, to: Cell): boolean {
   const asked = new Set<number>()
   for (const [memory, at] of framesOf(run.log)) {

@@ -1,4 +1,4 @@
-/** The task board: each request of the protocol script, and each delegation, is a task; its id is the message's. */
+/** Task board: each request of the protocol script, and each delegation, is a task. Its id is the id of the message. */
 import type { AgentTask, TaskStatus } from '../../actors/definition/task.ts'
 import type { ErrorCode } from '../../errors.ts'
 import { errorOf, isFailure, jsonIn } from '../../mailbox/codec.ts'
@@ -67,7 +67,10 @@ export const tasks = (needs: Needs): Reader => {
     if (parent?.assignedTo === needs.directory.name(giver)) block(run, parent)
   }
 
-  /** By somebody else, if it was handed off: then it is the answer to the task that it became. */
+  /**
+   * Handles an answer. After a handoff another agent may have given it: then it belongs to the task that the first one
+   * became.
+   */
   const answered = (run: RunState, id: string | undefined, memory: Memory, at: number) => {
     const answeredId = idOf(memory, at)
     const [given, task] = [openTask(run, id), openTask(run, answeredId)]
@@ -85,7 +88,7 @@ export const tasks = (needs: Needs): Reader => {
     done(run, task, FATES[error.code] ?? 'failed')
   }
 
-  /** It waits for what it was cut into. */
+  /** Blocks a task while it waits for its subtasks. */
   const block = (run: RunState, parent: AgentTask) => {
     if (isDone(parent.status)) return
     run.delegated.set(parent.id, (run.delegated.get(parent.id) ?? 0) + 1)
@@ -113,7 +116,7 @@ export const tasks = (needs: Needs): Reader => {
           const task = run.tasks.get(record.messageId)
           if (task?.status === 'assigned') move(needs, run, task, 'in_progress')
         } else if (record.kind === 'message.dead' && record.letter.reason === 'cancelled') {
-          const task = openTask(run, record.letter.message.id) // the host has withdrawn it: its giver's turn is to end
+          const task = openTask(run, record.letter.message.id) // the host withdrew it: its giver's turn is to end
           if (task) done(run, task, 'cancelled')
         } else if (
           (record.kind === 'handoff' && record.step === 'handed_off') ||
@@ -127,7 +130,7 @@ export const tasks = (needs: Needs): Reader => {
   }
 }
 
-/** The id of the task that has that number, which is used up with it. */
+/** Returns the id of the task that was given under that number. The number is then used up. */
 function taken(run: RunState, giver: number, correlation: number): string | undefined {
   const open = run.openTasks.get(giver)
   const id = open?.get(correlation)
@@ -140,7 +143,7 @@ function openTask(run: RunState, id: string | undefined): AgentTask | undefined 
   return task && !isDone(task.status) ? task : undefined
 }
 
-/** The run has ended before its script did: what was not done will not be. */
+/** Cancels the unfinished tasks of a run that has ended before its script did. */
 export function cancelOpenTasks(needs: Pick<Needs, 'journal'>, run: RunState): void {
   for (const task of [...run.tasks.values()]) if (!isDone(task.status)) move(needs, run, task, 'cancelled')
 }
@@ -157,7 +160,7 @@ export function move(
   needs.journal.record(run, { kind: 'task', task: moved, previous: task.status })
 }
 
-/** What becomes of a task by the error that it ends in; of all others it has failed. */
+/** Status of a task by the code of the error that it ends with. Any other error means 'failed'. */
 const FATES: Readonly<Partial<Record<ErrorCode, TaskStatus>>> = {
   TASK_REFUSED: 'refused',
   DELEGATION_REFUSED: 'refused',

@@ -1,4 +1,6 @@
-/** Chooses the agent of a task, for protocol scripts. Each choice is a logged step of its script, and stands in the trace. */
+/**
+ * Chooses the agent for a task, for protocol scripts. Each choice is a logged step of its script, and is in the trace.
+ */
 import {
   type Candidate,
   type CandidateOptions,
@@ -22,10 +24,10 @@ interface Needs {
   readonly journal: Journal
 }
 
-/** Tokens that an agent may still use in a run. */
+/** Returns the tokens that an agent may still use in a run. */
 export type TokensLeft = (run: RunState, cell: Cell) => number
 
-/** An agent that can get the task. */
+/** Agent that can get the task. */
 interface Able {
   readonly cell: Cell
   readonly load: number
@@ -46,10 +48,10 @@ export class TaskRouter {
   readonly #needs: Needs
   readonly #by: TaskRouting
   readonly #left: TokensLeft
-  /** By the agent's name: its place among those that got a task in turn, the last one highest. */
+  /** Order of the round robin, by agent name: the agent that got a task last has the highest number. */
   readonly #turns = new WeakMap<RunState, Map<string, number>>()
 
-  /** `by`: where the script does not say. */
+  /** `by` is the routing if the script gives none. */
   constructor(needs: Needs, by: TaskRouting, left: TokensLeft) {
     this.#needs = needs
     this.#by = by
@@ -91,7 +93,7 @@ export class TaskRouter {
     return found
   }
 
-  /** Whom the task names. */
+  /** Chooses the agent that the task names. */
   #assigned({ assignedTo }: RoutedTask, { among }: RouteOptions, run: RunState): Choice {
     const asked = among?.map((name) => this.#needs.directory.requirePresent(name, run))
     if (assignedTo === null) return { able: undefined, why: 'the task is assigned to nobody' }
@@ -103,7 +105,7 @@ export class TaskRouter {
     return { able: { cell, load: loadOf(cell), standing }, why: 'the task is assigned to it' }
   }
 
-  /** Who can get the task, and why the others cannot. */
+  /** Returns the agents that can get the task, and why the others cannot. */
   #look(task: RoutedTask, { among, inputTypes = [], outputTypes = [] }: RouteOptions, run: RunState) {
     const cells = among
       ? new Set(among.map((name) => this.#needs.directory.requirePresent(name, run)))
@@ -123,7 +125,7 @@ export class TaskRouter {
     return { able, others: others.join('; ') }
   }
 
-  /** Whose turn is longest ago. */
+  /** Chooses the agent whose turn is longest ago. */
   #inTurn(able: readonly Able[], run: RunState): Choice {
     const turns = this.#turns.get(run)
     const turnOf = ({ cell }: Able) => turns?.get(cell.name) ?? 0
@@ -137,7 +139,10 @@ export class TaskRouter {
   }
 }
 
-/** Whom the task names first by what it can, else by its tools. Of those who have what it requires the surest. */
+/**
+ * Chooses by what the task names: capabilities first, else tools. If the task requires capabilities, takes the agent
+ * that is surest of them (the best fit).
+ */
 function match(able: readonly Able[]): Choice {
   const strongest = Math.min(...able.map(rankOf))
   if (strongest === SIGNS.nothing)
@@ -147,7 +152,10 @@ function match(able: readonly Able[]): Choice {
   return { able: found, why: found?.standing.why ?? '' }
 }
 
-/** Of those that the task names, else of all, the one with the least to do; of several the one with the highest priority. */
+/**
+ * Chooses the agent with the least to do, among those that the task names, or else among all. Of several takes the one
+ * with the highest priority.
+ */
 function idlest(able: readonly Able[]): Choice {
   const named = able.filter((one) => rankOf(one) < SIGNS.nothing)
   const pool = named.length > 0 ? named : able
@@ -159,13 +167,13 @@ function idlest(able: readonly Able[]): Choice {
 
 const rankOf = ({ standing }: Able): number => SIGNS[standing.sign]
 
-/** The first of those with the lowest figure. */
+/** Returns the first item with the lowest figure. */
 function least(able: readonly Able[], figure: (one: Able) => number): Able | undefined {
   const lowest = Math.min(...able.map(figure))
   return able.find((one) => figure(one) === lowest)
 }
 
-/** Why nobody gives that agent a task now. */
+/** Returns why that agent gets no task now; undefined if it may. */
 function obstacleOf(cell: Cell): string | undefined {
   if (cell.settings.info.canBeDelegatedTo === false) return 'takes no tasks (canBeDelegatedTo: false)'
   const status = statusOf(cell)
@@ -174,7 +182,7 @@ function obstacleOf(cell: Cell): string | undefined {
 
 const loadOf = ({ mailbox }: Cell): number => mailbox.waiting + mailbox.parked.length + mailbox.underWay
 
-/** Those in modules are known once its thread has loaded them. */
+/** Returns the names of an agent's tools. Tools in modules are known once its thread has loaded them. */
 const toolsOf = ({ settings, tools }: Cell): readonly string[] =>
   tools ?? [...settings.tools.inline.map(({ tool }) => tool.name), ...settings.tools.skills]
 
@@ -199,7 +207,7 @@ const question = (options: Check) => shape<Question>({ task: checkTask, options 
 const checkRoute = question(shape<RouteOptions>({ by: oneOf(...TASK_ROUTINGS), ...candidateOptions }))
 const checkCandidates = question(shape<CandidateOptions>(candidateOptions))
 
-/** From a thread. */
+/** Checks arguments from a thread. */
 function checked(check: Check, args: unknown): Question {
   check(args, '')
   return args as Question

@@ -1,6 +1,6 @@
 /**
- * Requests and messages that are taken back: nobody waits for them any more, nor for what their turns wait for. Here a message also
- * leaves its mailbox dead when its turn may not be tried again.
+ * Takes back requests and messages, together with everything that their turns wait for. Also removes a message from its
+ * mailbox as a dead letter when its turn may not be retried.
  */
 
 import type { Logger } from '../../actors/definition/logger.ts'
@@ -18,12 +18,12 @@ import type { HostLoop } from '../state/host-loop.ts'
 import type { Journal } from '../state/journal.ts'
 import type { RunState } from '../state/run-state.ts'
 
-/** A message that is to be taken back, and why. */
+/** Message that is to be taken back, with the reason. */
 interface Withdrawal {
   callee: Cell
   envelope: Envelope<RunState>
   reason: DramatisError
-  /** What its dead letter says, where it waits. */
+  /** Reason in its dead letter, if the message still waits. */
   letter: 'cancelled' | 'expired'
 }
 
@@ -46,7 +46,7 @@ export class Cancellation {
     this.#needs = needs
   }
 
-  /** The caller no longer waits. A message that waits is taken out; a turn under way is told to stop. */
+  /** Ends the caller's wait. A waiting message is removed; a turn under way is asked to stop. */
   cancel(caller: Cell, correlation: number, reason: DramatisError | undefined): void {
     const request = caller.open.get(correlation)
     if (!request) {
@@ -58,7 +58,7 @@ export class Cancellation {
     this.#takeBackAll([this.#takeOut(request, reason)])
   }
 
-  /** Nobody waits for it any more. */
+  /** Removes an open request: nobody waits for it any more. */
   #takeOut({ caller, correlation, callee, envelope }: OpenRequest, reason: DramatisError | undefined): Withdrawal {
     caller.open.delete(correlation)
     const text = `The request of "${caller.name}" was withdrawn.`
@@ -66,7 +66,7 @@ export class Cancellation {
     return { callee, envelope, reason: why, letter: 'cancelled' }
   }
 
-  /** A send that still waits for room; one that has it by now was accepted. */
+  /** Withdraws a send that still waits for room. A send that has room by now was accepted and stays. */
   #cancelSend(caller: Cell, correlation: number): void {
     for (const callee of this.#needs.directory.cells)
       for (const envelope of callee.mailbox.parked) {
@@ -90,14 +90,14 @@ export class Cancellation {
     this.#takeBackAll([{ callee, envelope, reason, letter }])
   }
 
-  /** The same, and who waits for an answer is told that. */
+  /** Takes a message back, and answers the caller that waits for it with the error. */
   fail(callee: Cell, envelope: Envelope<RunState>, error: DramatisError): void {
     const request = this.#needs.requests.of(envelope)
     if (request) this.#needs.requests.answerWithError(request, error)
     this.withdraw(callee, envelope, error)
   }
 
-  /** Somebody in the host answers in the place of the agent that was asked; that agent is told to stop. */
+  /** Answers a request from the host, in place of the agent that was asked. That agent is asked to stop. */
   answerInstead(request: OpenRequest, frame: OwnFrame): void {
     const { journal, loop, requests } = this.#needs
     const { callee, envelope, run } = request
@@ -109,7 +109,7 @@ export class Cancellation {
     loop.wake()
   }
 
-  /** The message leaves the mailbox dead; its sender, if it waits, is told. */
+  /** Dead-letters a message and removes it from its mailbox. A sender that waits is notified. */
   bury(
     cell: Cell,
     envelope: Envelope<RunState>,
@@ -118,19 +118,22 @@ export class Cancellation {
   ): void {
     const { mailboxes } = this.#needs
     const errors = reason === 'poison' ? (envelope.deaths ?? []).map((death) => errorFrom(death.error)) : [error]
-    if (!mailboxes.takeOut(cell, envelope, reason, errors, error)) return // the end of another has withdrawn it
+    if (!mailboxes.takeOut(cell, envelope, reason, errors, error)) return // the end of another turn has withdrawn it
     this.withdrawRequests(cell, envelope)
     mailboxes.freed(cell, envelope.bytes)
   }
 
-  /** An agent is stopped for good: tasks that wait for others will never get to it. */
+  /** Dead-letters the blocked tasks of an agent that is stopped permanently: they would never reach it. */
   buryBlocked(agent: Cell, gone: DramatisError): void {
     const { blocked, mailboxes } = this.#needs
     for (const { callee, envelope } of blocked.all)
       if (callee === agent.first && blocked.remove(envelope)) mailboxes.markDead(envelope, 'stopped', [gone], gone)
   }
 
-  /** A script in the host's own thread shares its loop with those of all other runs: it goes on, and nobody listens. */
+  /**
+   * Abandons a script in the host's own thread, where it shares the event loop with those of all other runs. The script
+   * continues, and its frames are ignored.
+   */
   abandon(cell: Cell, envelope: Envelope<RunState>): void {
     const { logger, loop } = this.#needs
     const { stopGraceMs } = cell.settings.supervision
@@ -141,19 +144,25 @@ export class Cancellation {
     loop.kick()
   }
 
-  /** What a turn that is to end was waiting for is wanted by nobody any more. */
+  /** Withdraws the requests of a turn that is to end: nobody needs their answers any more. */
   withdrawRequests(cell: Cell, envelope: Envelope<RunState>): void {
     this.#takeBackAll(this.#waitsOf(cell, envelope))
   }
 
-  /** As its thread says it where it can: who reads the log learns that nobody waits for the answer. */
+  /**
+   * Logs the end of a wait as the thread would log it if it could. A reader of the log learns that nobody waits for the
+   * answer.
+   */
   #logCancel({ caller, correlation, run, turn }: OpenRequest): void {
     const fields = { kind: CANCEL, sender: caller.index, run: run.index, turn, correlation }
     const { memory, bytes } = this.#needs.frames.make(fields)
     this.#needs.journal.appendOwned(run, memory, bytes)
   }
 
-  /** With all that their turns wait for, and the turns of that; a chain may be longer than the stack. Who waits comes last. */
+  /**
+   * Takes messages back, with all that their turns wait for, and so on down the chain. It uses a list, since a chain
+   * may be longer than the stack. The turn that waits is taken back last.
+   */
   #takeBackAll(left: Withdrawal[]): void {
     const found: Withdrawal[] = []
     for (let next = left.pop(); next; next = left.pop()) {
@@ -188,7 +197,10 @@ export class Cancellation {
   }
 }
 
-/** Turns that run within that one and have handed their duty off: no wait leads to them any more, and with that one they have to end. */
+/**
+ * Returns turns that run within that one and have handed their duty off. No wait leads to them any more, and they must
+ * end with the outer turn.
+ */
 const handedOffWithin = (callee: Cell, envelope: Envelope<RunState>): Envelope<RunState>[] =>
   callee.settings.reentrancy === 'none'
     ? []

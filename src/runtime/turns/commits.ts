@@ -1,4 +1,4 @@
-/** How turns end: in a commit, or in an error. Those that are withdrawn are in cancellation.ts. */
+/** Ends turns: in a commit, or in an error. Withdrawn turns are in cancellation.ts. */
 import type { PatchNotice } from '../../actors/definition/assignment.ts'
 import type { Logger } from '../../actors/definition/logger.ts'
 import type { Clock } from '../../clock.ts'
@@ -38,11 +38,11 @@ import type { RunState } from '../state/run-state.ts'
 import type { Cancellation } from './cancellation.ts'
 import type { Redelivery } from './redelivery.ts'
 
-// What an agent's turns take is learnt quickly from short ones: a long one may be the machine's. Where turns are truly long,
-// a sixteenth of one is long enough.
+// The estimated duration of an agent's turns adapts quickly to short turns, since a long one may be the machine's
+// fault. For an agent whose turns are truly long, a sixteenth of the difference per turn is enough.
 const TURNS_TO_SPEED = 2
 const TURNS_TO_SLOW = 16
-/** That one turn leaves: of its agent's state, and of its run's. */
+/** Limit on the patches of one turn: one of its agent's state, and one of its run's. */
 const MOST_PATCHES = 2
 
 interface Needs {
@@ -73,18 +73,18 @@ export class Commits {
     const envelope = cell.mailbox.handed.get(turn)
     if (!envelope) return
     addressEnd(envelope, memory, at)
-    if (envelope.attempt > 1) cancellation.withdrawRequests(cell, envelope) // what an earlier attempt had asked, and this one had not
+    if (envelope.attempt > 1) cancellation.withdrawRequests(cell, envelope) // what only earlier attempts asked
     if (envelope.announced) setFlag(memory, at, ANNOUNCED)
     if (failed && redelivery.tryAgain(cell, envelope, memory, at)) {
       life.patches.delete(turn)
-      return setCorrelation(memory, at, 0) // a turn that is tried again has not answered
+      return setCorrelation(memory, at, 0) // a turn that is retried has not answered
     }
     if (failed && correlationOf(memory, at) === 0) cell.mailbox.discard(envelope)
     else cell.mailbox.commit(turn)
     run.open -= 1
     cell.turns += 1
     cell.suspects.delete(envelope)
-    if (!envelope.within) cell.lastEndAt = clock.monotonic() // what it ran within goes on
+    if (!envelope.within) cell.lastEndAt = clock.monotonic() // the outer turn of a nested one continues
     const off = Math.max(0, timeOf(memory, at) - startedOf(memory, at)) - cell.turnMs
     cell.turnMs += off > 0 ? off / TURNS_TO_SLOW : off / TURNS_TO_SPEED
     if (cell.groups.size > 0)
@@ -115,7 +115,7 @@ export class Commits {
       const duty = this.#needs.requests.of(envelope)
       if (duty) return this.#needs.requests.conclude(duty, memory, at)
       if (!failed || !envelope.cancelled) this.#needs.journal.deadLetter(run, memory, at, 'late', [])
-      return setCorrelation(memory, at, 0) // who asked has had an answer, and has it alone
+      return setCorrelation(memory, at, 0) // the caller has had its one answer
     }
     this.#needs.requests.settle(request, memory, at)
   }
@@ -146,7 +146,10 @@ export class Commits {
   }
 }
 
-/** Whom an END answers is not its writer's to say: who asked, under that number, or nobody. */
+/**
+ * Sets the recipient and the number of an END frame. The writer has no say in it: the answer goes to the caller, under
+ * its number, or to nobody.
+ */
 function addressEnd(envelope: Envelope<RunState>, memory: Memory, at: number): void {
   const asked = kindOf(envelope.memory, envelope.at) === REQUEST && !envelope.handedOff
   setCorrelation(memory, at, asked ? correlationOf(envelope.memory, envelope.at) : 0)
@@ -154,7 +157,7 @@ function addressEnd(envelope: Envelope<RunState>, memory: Memory, at: number): v
   copyId(envelope.memory, envelope.at, memory, at)
 }
 
-/** What a redelivered turn did not ask for again: an END has no other metadata. */
+/** Reads the steps that a redelivered turn did not ask for again: an END has no other metadata. */
 function readMissed(memory: Memory, at: number): string[] {
   const { missed } = Object(jsonIn(readBody(memory, at).metadata)) as { missed?: unknown }
   return Array.isArray(missed) ? missed.map(String) : []

@@ -1,6 +1,6 @@
 /**
- * What becomes of the messages that a dead thread had: rules 6 and 7. Each may be tried again, with what the log has of
- * its earlier attempts, unless it may not: then its sender is told.
+ * Decides on the messages of a dead thread: rules 6 and 7. Each message may be retried, with what the log has of its
+ * earlier attempts, unless something forbids it: then its sender is notified.
  */
 import { AgentCrashedError, CancelledError, type DramatisError, errorData, OutcomeUnknownError } from '../../errors.ts'
 import { errorOf } from '../../mailbox/codec.ts'
@@ -36,7 +36,10 @@ export class Redelivery {
     this.#needs = needs
   }
 
-  /** Rules 6 and 7: what was under way comes again, at the front, unless it may not. True: it was poison. */
+  /**
+   * Rules 6 and 7: redelivers what was under way, at the front of the queue, unless something forbids it. True: a
+   * message was poison.
+   */
   giveBack(cell: Cell, life: Life, error: DramatisError, print: string | null): boolean {
     const handed = [...cell.mailbox.handed.values()]
     const begun = handed.filter((envelope) => life.begun(envelope))
@@ -56,7 +59,9 @@ export class Redelivery {
     return poisoned
   }
 
-  /** Rule 1: the life was ended for the sake of others. What was under way comes again and has nothing to answer for. */
+  /**
+   * Rule 1: redelivers what was under way in a thread that was ended because of other agents. No message is charged.
+   */
   giveBackUncharged(cell: Cell, life: Life, error: DramatisError): void {
     const handed = [...cell.mailbox.handed.values()]
     const untouched = handed.filter((envelope) => !life.begun(envelope))
@@ -90,10 +95,10 @@ export class Redelivery {
     this.#needs.ready.touch(cell) // another instance may be free
   }
 
-  /** Why a turn that was cut off may not be run again, whoever cut it off. */
+  /** Returns why an interrupted turn may not run again, whatever interrupted it. */
   #hindrance(cell: Cell, envelope: Envelope<RunState>, error: DramatisError): Fate | undefined {
     if (envelope.cancelled || envelope.run.ending) return { reason: 'cancelled', error }
-    // Within the turn that it ran in it cannot come again: that one waits for the target now.
+    // A nested turn cannot be redelivered within its outer turn: that one waits for the target of the handoff now.
     if (envelope.within && envelope.handedOff)
       return { reason: 'cancelled', error: cutOffAfterHandoff(cell.name, error) }
     if (envelope.run.log.forgottenTo >= envelope.handedSeq) {
@@ -117,8 +122,9 @@ export class Redelivery {
   }
 
   /**
-   * Rule 7: a message that was there when its agent died answers for it. Not where the thread may only have wanted for a
-   * processor; as that often happens to few, such a message is let off as often as others may cost a life.
+   * Rule 7: charges a message that was under way when its agent died. A message is not charged if the thread may only
+   * have lacked a processor. That often happens to the same few messages, so each is released from a charge only as
+   * often as a message may cost a thread (`poisonAttempts`).
    */
   #charge(
     cell: Cell,
@@ -157,8 +163,9 @@ export class Redelivery {
   // ---- the next attempt
 
   /**
-   * Its caller has asked again, and it may be done twice: the turn is told to stop, and begins again when it has. Not
-   * where a death has ended it already, nor over a step that may not run twice, nor where a model's words were read.
+   * Restarts a turn after its caller has retried an idempotent request: the turn is asked to stop, and begins again
+   * when it has. It does not restart if a crash has ended it already. Nor does it if a step was under way that may not
+   * run twice, or if a part of a model's answer was read.
    */
   beginAgain(cell: Cell, envelope: Envelope<RunState>, reason: DramatisError): void {
     if (!cell.mailbox.holds(envelope) || !cell.life?.begun(envelope)) return
@@ -166,7 +173,10 @@ export class Redelivery {
     this.#needs.dispatcher.stop(cell, envelope, reason)
   }
 
-  /** Rule 0: a handler that threw has failed; by option its turn is tried again, in this life or in a new one. So is one that began again. */
+  /**
+   * Rule 0: a handler that threw has failed. By option its turn is retried, in this thread or in a new one. A turn that
+   * was restarted after a retry of its request is retried as well.
+   */
   tryAgain(cell: Cell, envelope: Envelope<RunState>, memory: Memory, at: number): boolean {
     const { onHandlerError, poisonAttempts } = cell.settings.supervision
     const charged = envelope.attempt - envelope.uncharged
@@ -178,7 +188,7 @@ export class Redelivery {
     if (unknownStep(cell, envelope) || isReadAlready(cell, envelope)) return false
     if (!late && onHandlerError === 'restart') {
       cell.life?.kill(error)
-      // The turn has ended, but not in a commit: the death gives it back like any other.
+      // The turn has ended, but not in a commit: the exit of the thread gives it back like any other.
       return true
     }
     envelope.attempt += 1
@@ -191,7 +201,7 @@ export class Redelivery {
   }
 }
 
-/** Of a nested turn: nobody waits for what was left of it. */
+/** Makes the error for a nested turn that was interrupted after its handoff: nobody waits for the rest of it. */
 export const cutOffAfterHandoff = (agent: string, cause?: DramatisError): CancelledError =>
   new CancelledError(
     `A turn of "${agent}" was cut off when it had handed its duty off; what was left of it is not tried again.`,

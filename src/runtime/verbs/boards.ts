@@ -1,4 +1,4 @@
-/** Blackboards: of the team, of each run, or of a run whose agents use one; and the verbs that reach them. */
+/** Blackboards of the team, of each run, or of a run whose agents use one; and the verbs that reach them. */
 
 import type { Logger } from '../../actors/definition/logger.ts'
 import type { Verb } from '../../actors/definition/trust.ts'
@@ -35,7 +35,7 @@ interface Needs {
 
 export interface BoardSettings {
   readonly scope: BlackboardScope
-  /** How long `waitFor` waits where its caller does not say, in ms. */
+  /** Default time limit of `waitFor`, in ms, if its caller gives none. */
   readonly waitTimeoutMs: number
 }
 
@@ -66,7 +66,7 @@ export class Boards {
     ]
   }
 
-  /** The board of the run, if it has one by now. */
+  /** Returns the board of the run, if it has one by now. */
   board(run: RunState): Board | undefined {
     const { scope } = this.#settings
     if (scope === 'team') {
@@ -77,14 +77,14 @@ export class Boards {
     return run.board
   }
 
-  /** Whether other runs may write on the board of this run too. */
+  /** Checks whether other runs may write on the board of this run too. */
   isShared(run: RunState): boolean {
     if (run.board === undefined || run.board !== this.#teamBoard) return false
     for (const other of this.#needs.runs.values()) if (other !== run && other.board === run.board) return true
     return false
   }
 
-  /** The board as `author` sees it. */
+  /** Returns the board as `author` sees it. */
   view(run: RunState, author: string): Blackboard {
     return hostBlackboard(this.#boardInUse(run), {
       author,
@@ -96,7 +96,7 @@ export class Boards {
   }
 
   /**
-   * Sends each entry that matches to the agent's `observe` from now on, in order and over restarts; once, however often the
+   * Sends each new entry that matches to the agent's `observe`, in order and across restarts; once, however often the
    * agent subscribes.
    */
   subscribe(cell: Cell, run: RunState, pattern: string): void {

@@ -1,4 +1,4 @@
-/** The table of the verbs that the host serves. Each call is a logged step of its caller. */
+/** Table of the verbs that the host serves. Each call is a logged step of its caller. */
 
 import type { Logger } from '../../actors/definition/logger.ts'
 import { isVerb, type Verb } from '../../actors/definition/trust.ts'
@@ -27,14 +27,14 @@ interface Needs {
 
 export class HostCalls {
   readonly #needs: Needs
-  /** By the operation. */
+  /** Verbs by operation. */
   readonly verbs = new Map<Verb, HostVerb>()
 
   constructor(needs: Needs) {
     this.#needs = needs
   }
 
-  /** From now on these verbs are served so. */
+  /** Adds verbs to the table. */
   register(verbs: Iterable<readonly [Verb, HostVerb]>): void {
     for (const [operation, verb] of verbs) this.verbs.set(operation, verb)
   }
@@ -99,14 +99,17 @@ export class HostCalls {
 
 const noSuchVerb = (operation: string) => new ConfigurationError(`${operation}: no such verb.`, { path: operation })
 
-/** What only the agents themselves can end. A sync point has a time limit, which does not excuse a cycle. */
+/**
+ * Returns what the call waits for, if only the agents themselves can end that wait. The time limit of a sync point does
+ * not excuse a cycle.
+ */
 function waitsFor(operation: string, { key, timeoutMs, point, to }: Arguments): OpenCall['waitsFor'] {
   if (operation === 'handoff' || operation === 'reassign') return { kind: 'handoff', name: to }
   if (operation === 'blackboard.waitFor' && timeoutMs === undefined) return { kind: 'blackboard', name: key }
   return operation === 'sync' || operation === 'synced' ? { kind: 'sync', name: point } : undefined
 }
 
-/** What the wait-for graph reads of a call. */
+/** Arguments of a call that the wait-for graph reads. */
 interface Arguments {
   key: string
   timeoutMs?: number

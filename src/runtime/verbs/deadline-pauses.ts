@@ -1,12 +1,13 @@
 /**
- * Stops the clocks of deadlines while a model or a person is at work: of the turn that waits for one, and of each turn that waits
- * for that turn by its requests. Those waits have limits of their own (`communication.modelTimeoutMs` and `questionTimeoutMs`).
+ * Pauses deadlines while a model or a person works: for the turn that waits for the work, and for each turn that waits
+ * for that turn by its requests. Those waits have limits of their own (`communication.modelTimeoutMs` and
+ * `questionTimeoutMs`).
  *
- * A request that stands in line behind turns that think is the other case: who has sent it has no turn to wait for yet. How long it
- * stood there is credited to the turns that wait for it when its own turn thinks for the first time, and looked up for a
- * deadline that would pass before.
+ * A request may also queue behind turns that wait for a model or a person. Its sender then has no turn to wait for yet.
+ * Its time in the queue is credited to the turns that wait for it when its own turn first waits for a model or a
+ * person. It is also computed for a deadline that would pass earlier.
  *
- * What is kept is kept per call of a model and per question; a message costs nothing.
+ * State is kept per call of a model and per question; a message costs nothing.
  */
 
 import type { Scheduler } from '../../clock.ts'
@@ -25,20 +26,20 @@ interface Needs {
   readonly requests: Requests
 }
 
-/** A turn whose deadlines stand still, and its agent. */
+/** Turn whose deadlines are paused, and its agent. */
 interface PausedTurn {
   readonly cell: Cell
   readonly envelope: Envelope<RunState>
 }
 
-/** What is known of the pauses of one turn. Monotonic ms. */
+/** Pauses of one turn. Monotonic ms. */
 interface Pause {
-  /** Models and people that it waits for now. */
+  /** Number of models and people that the turn waits for now. */
   open: number
   since: number
-  /** Of pauses that are over. */
+  /** Total time of the pauses that are over. */
   ms: number
-  /** The attempt that `msBefore` is for, by its start, and what had been paused when that began. */
+  /** Attempt that `msBefore` is for, by its start, and the paused time when that attempt began. */
   startedAt: number
   msBefore: number
 }
@@ -46,7 +47,7 @@ interface Pause {
 export class DeadlinePauses {
   readonly #needs: Needs
   readonly #pauses = new WeakMap<Envelope<RunState>, Pause>()
-  /** By agent, all of its instances, and by run: a run's turns can also wait for its permits. */
+  /** Thinking times per agent (with all instances) and per run: a run's turns can also wait for its permits. */
   readonly #times = new WeakMap<Cell | RunState, ThinkingTimes>()
 
   #resumed: (cell: Cell, envelope: Envelope<RunState>) => void = () => {}
@@ -55,12 +56,12 @@ export class DeadlinePauses {
     this.#needs = needs
   }
 
-  /** From now on the listener is told of each turn whose deadlines go on. */
+  /** Sets the listener for turns whose deadlines resume. */
   onResume(listener: (cell: Cell, envelope: Envelope<RunState>) => void): void {
     this.#resumed = listener
   }
 
-  /** Work of a model or a person that this turn waits for. */
+  /** Runs work of a model or a person that this turn waits for, while deadlines are paused. */
   async during<T>(waiter: VerbWaiter, work: () => Promise<T>): Promise<T> {
     const {
       clock,
@@ -83,13 +84,13 @@ export class DeadlinePauses {
     return (this.#pauses.get(envelope)?.open ?? 0) > 0
   }
 
-  /** Of all attempts of that turn together, in ms. */
+  /** Returns the paused time of all attempts of that turn together, in ms. */
   pausedMs(envelope: Envelope<RunState>, now: number): number {
     const pause = this.#pauses.get(envelope)
     return pause ? totalOf(pause, now) : 0
   }
 
-  /** The same since its attempt began. */
+  /** Returns the paused time since the turn's current attempt began, in ms. */
   pausedMsOfAttempt(envelope: Envelope<RunState>, now: number): number {
     const pause = this.#pauses.get(envelope)
     if (!pause) return 0
@@ -101,18 +102,25 @@ export class DeadlinePauses {
     return total - pause.msBefore
   }
 
-  /** How long what that turn waits for now has stood in line behind models and people. A walk, for a deadline that would pass. */
+  /**
+   * Returns how long the requests that the turn waits for now have queued behind models and people. It walks the waits,
+   * so it is only for a deadline that would pass.
+   */
   inLineMs(cell: Cell, envelope: Envelope<RunState>, now: number): number {
     return this.#inLine(cell, envelope, now, new Set())
   }
 
-  /** The longest of what it waits for now: at any depth, since who it waits for may wait for somebody in line. */
+  /**
+   * Returns the longest queue time among the turn's waits, at any depth: the agent that it waits for may wait for
+   * another one in a queue.
+   */
   #inLine(cell: Cell, envelope: Envelope<RunState>, now: number, seen: Set<Envelope<RunState>>): number {
     const requests = [...this.#needs.directory.cells[cell.index]!.open.values()].filter(
       ({ turn }) => turn === envelope.turn,
     )
     const { run } = envelope
-    // It has its answers, and waits for a permit to go on: those who have one think.
+    // The turn has its answers, and waits for a permit to resume: the turns with a permit have a model or a person at
+    // work.
     if (requests.length === 0 && cell.suspended.has(run.index))
       return this.#times.get(run)?.within(envelope.begunAt, now) ?? 0
     let longest = 0
@@ -126,7 +134,7 @@ export class DeadlinePauses {
     return longest
   }
 
-  /** How long a request stood in line while its agent, or others of its run, had a model or a person at work. */
+  /** Returns how long a request queued while its agent, or others of its run, had a model or a person at work. */
   #stoodInLine(callee: Cell, { memory, at, run, begunAt }: Envelope<RunState>, now: number): number {
     const {
       clock,
@@ -138,7 +146,10 @@ export class DeadlinePauses {
     return Math.max(0, ...times.map((each) => each?.within(sentAt, until) ?? 0))
   }
 
-  /** The first time that the turn thinks: those that wait for it get the time back that its message stood in line. */
+  /**
+   * Credits queue time when the turn first waits for a model or a person: the turns that wait for it get back the time
+   * that its message queued.
+   */
   #credit([first, ...behind]: PausedTurn[]): void {
     if (!first || behind.length === 0 || this.#pauses.has(first.envelope)) return
     const ms = this.#stoodInLine(first.cell, first.envelope, this.#needs.clock.monotonic())
@@ -159,7 +170,7 @@ export class DeadlinePauses {
     return pause
   }
 
-  /** The turn itself, and those that wait for it, each by the request that the one before it answers. */
+  /** Returns the turn itself, and those that wait for it, each by the request that the one before it answers. */
   #turnsBehind(cell: Cell, turn: number): PausedTurn[] {
     const found: PausedTurn[] = []
     for (let next = turnOf(cell, turn); next && !found.some(({ envelope }) => envelope === next?.envelope); ) {
@@ -176,7 +187,7 @@ export class DeadlinePauses {
     if (pause.open === 1) pause.since = this.#needs.clock.monotonic()
   }
 
-  /** Whether its deadlines go on. */
+  /** Ends a pause. True: the deadlines of the turn resume. */
   #end(envelope: Envelope<RunState>): boolean {
     const pause = this.#pauseOf(envelope)
     pause.open -= 1

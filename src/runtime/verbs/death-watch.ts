@@ -1,6 +1,7 @@
 /**
- * Rule 14: who watches an agent is told once when it is gone for good, also if it is gone already. A watch is kept here,
- * not in the watcher's thread, so it survives its restarts; it ends with its run.
+ * Rule 14: an agent that watches another is notified once when that agent is gone permanently, also if it is gone
+ * already. A watch is kept here, not in the watcher's thread, so it survives the watcher's restarts; it ends with its
+ * run.
  */
 import type { Verb } from '../../actors/definition/trust.ts'
 import type { DramatisError } from '../../errors.ts'
@@ -24,7 +25,7 @@ export const watchVerbs = (needs: WatchNeeds): [Verb, HostVerb][] => [
   ],
 ]
 
-/** However often it asks: it is told once of each end that it has watched for. */
+/** Starts a watch. However often the watcher asks, it is notified once of each end that it has watched for. */
 function watch(needs: WatchNeeds, watcher: Cell, run: RunState, { index, name, gone }: Cell): void {
   const key = `${watcher.index} ${index}`
   const known = run.watches.get(key) ?? {
@@ -39,7 +40,7 @@ function watch(needs: WatchNeeds, watcher: Cell, run: RunState, { index, name, g
   else if (known.told !== gone) tell(needs, run, known, gone)
 }
 
-/** The agent is gone for good. */
+/** Notifies the watchers of an agent that is gone permanently. */
 export function tellWatchers(needs: WatchNeeds, { index, gone }: Cell): void {
   if (!gone) return
   for (const run of needs.runs.values())

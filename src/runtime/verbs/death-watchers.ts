@@ -1,4 +1,4 @@
-/** Tells who watches an agent when it is gone for good. */
+/** Notifies the watchers of an agent when it is gone permanently. */
 import type { Reader } from '../state/reader.ts'
 import { tellWatchers, type WatchNeeds } from './death-watch.ts'
 

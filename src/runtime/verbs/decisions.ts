@@ -1,4 +1,4 @@
-/** What an agent says of a choice that it has made: it stands in the log, for people. */
+/** Verb with which an agent explains a choice that it has made. The log keeps the explanation, for people. */
 import type { Verb } from '../../actors/definition/trust.ts'
 import { refused } from '../checks/refused.ts'
 import type { Journal } from '../state/journal.ts'

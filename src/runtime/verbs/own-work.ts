@@ -1,2 +1,2 @@
-/** Verbs that the host serves and that are a turn's own work: whoever is at one of them does not wait for others. */
+/** Verbs that the host serves and that are a turn's own work: a turn that calls one does not wait for others. */
 export const OWN_WORK: ReadonlySet<string> = new Set(['model', 'tool'])

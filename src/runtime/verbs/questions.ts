@@ -1,6 +1,7 @@
 /**
- * Questions of agents to a person. Each is an event of its run; whoever has a handle of the run answers it. A question stands
- * in the log like any call to the host, so one that is open when its agent dies stays open, and its answer is not asked for again.
+ * Questions of agents to a person. Each is an event of its run, and any holder of a handle of the run can answer it. A
+ * question is logged like any call to the host. So it stays open when the thread of its agent dies, and a retried turn
+ * does not ask it again once it is answered.
  */
 import type { Verb } from '../../actors/definition/trust.ts'
 import type { Scheduler } from '../../clock.ts'
@@ -22,27 +23,27 @@ interface Needs {
   readonly pauses: DeadlinePauses
 }
 
-/** What `ask` sends. `timeoutMs`: until somebody has answered. */
+/** Arguments of `ask`. `timeoutMs`: time limit for the answer. */
 export interface AskRequest {
   question: string
   choices?: string[]
   timeoutMs?: number
-  /** 'approval': of a tool's call. */
+  /** 'approval': the question is about a call of a tool. */
   ask?: 'approval'
 }
 
-/** It travels with events and stays in the log. */
-const LONGEST = 24_000 // an approval has the whole input of a tool
+/** Longest text of a question or choice, since it travels with events and stays in the log. */
+const LONGEST = 24_000 // an approval contains the whole input of a tool
 const MOST_CHOICES = 100
 
-/** Asks whoever has a handle of the run; the time that the person takes counts for no deadline. */
+/** Asks the holders of a handle of the run. The time that the person takes counts for no deadline. */
 export type AskPerson = (waiter: VerbWaiter, question: object, signal: AbortSignal) => Promise<string>
 
 export const personVerbs = (ask: AskPerson): [Verb, HostVerb][] => [
   ['ask', (args, caller, signal) => ask(caller, args as object, signal)],
 ]
 
-/** `hasHandle`: whether somebody can have a handle of that run, and so answer. */
+/** Makes the function that asks. `hasHandle` checks whether a caller can have a handle of that run, and so answer. */
 export const asksPerson =
   (needs: Needs, hasHandle: (run: RunState) => boolean): AskPerson =>
   (waiter, question, signal) => {
@@ -52,7 +53,7 @@ export const asksPerson =
     throw new ConfigurationError(text, { path: 'ask', agent: cell.name })
   }
 
-/** Puts it into the run's events, and waits for the answer. */
+/** Adds the question to the run's events, and waits for the answer. */
 function askPerson(
   needs: Needs,
   { name, settings }: Cell,
@@ -96,7 +97,7 @@ function askPerson(
   })
 }
 
-/** What a person says. Throws where there is no such question, or it is none of the choices. */
+/** Answers a question. Throws if there is no such question, or the answer is none of its choices. */
 export function answerQuestion({ id, questions }: RunState, questionId: string, answer: string): void {
   if (typeof answer !== 'string') throw wrong('answer', answer, 'a string')
   const question = questions.get(questionId)
@@ -111,7 +112,7 @@ export function answerQuestion({ id, questions }: RunState, questionId: string, 
   question.settle(answer)
 }
 
-/** A sentence that names the questions which nobody has answered yet; '' where there are none. */
+/** Returns a sentence that names the questions which nobody has answered yet; '' if there are none. */
 export function openQuestionsOf({ questions }: RunState): string {
   const open = Array.from(questions.values(), ({ agent, text }) => `"${agent}" waits for a person: ${shown(text)}`)
   return open.length === 0 ? '' : ` ${open.join('; ')}. Answer with run.answer(), or give the run more time.`

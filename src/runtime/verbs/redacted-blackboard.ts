@@ -1,4 +1,7 @@
-/** The blackboard for callers: without the team's keys, as all that leaves the team. Agents read what was written. */
+/**
+ * Blackboard for callers outside of the team: its data is free of the team's keys, like all that leaves the team.
+ * Agents read the original data.
+ */
 import { checkCallback } from '../../blackboard/check-write.ts'
 import type { Blackboard } from '../../blackboard/entry.ts'
 import type { Redactor } from '../logging/redactor.ts'

@@ -1,4 +1,4 @@
-/** The host's side of `context.shared`: who may read and write which state, and how long each lasts. */
+/** Host side of `context.shared`: the access rules of each state, and how long each lasts. */
 import type { Verb } from '../../actors/definition/trust.ts'
 import { notTheOwner, SHARED_SCOPES } from '../../actors/turn/shared-state.ts'
 import { LONGEST_KEY } from '../../blackboard/pattern.ts'
@@ -12,7 +12,7 @@ interface Needs {
   readonly directory: AgentDirectory
 }
 
-/** What a thread gives: anything. */
+/** Arguments from a thread: they can be anything. */
 interface Arguments {
   scope?: unknown
   owner?: unknown
@@ -21,10 +21,10 @@ interface Arguments {
   value?: unknown
 }
 
-/** The verbs of a team. `persistent` stands where the team's log does. */
+/** Returns the verbs of a team. `persistent` is kept in the same place as the team's log. */
 export function sharedStateVerbs(needs: Needs, persistent: StateStore): [operation: Verb, verb: HostVerb][] {
   const ofTeam = new MemoryStore()
-  /** An agent that is added anew under an old name has none of what the old one had. */
+  /** Stores by agent. An agent that is added again under an old name has none of the old agent's values. */
   const ofAgents = new WeakMap<Cell, StateStore>()
 
   const ofAgent = (owner: Cell) => {
@@ -62,7 +62,7 @@ export function sharedStateVerbs(needs: Needs, persistent: StateStore): [operati
   ]
 }
 
-/** Whose state it is, where this caller may use it. */
+/** Returns the agent that owns the state. Throws if this caller may not use it. */
 function ownerOf(needs: Needs, owner: unknown, { cell, run }: HostCaller, writes: boolean): Cell {
   const { counted } = cell.settings
   if (owner === undefined && !counted) {

@@ -1,19 +1,23 @@
-/** Where shared state stands: the seam for a store that outlives the process. The one that there is, is memory. */
+/**
+ * Storage of shared state: an interface for a store that outlives the process. The only implementation so far is in
+ * memory.
+ */
 import type { Kept, Written } from '../../actors/turn/shared-state.ts'
 import { MessageRejectedError } from '../../errors.ts'
 
-/** Values by keys, each with the number of its writes. */
+/** Store of values by keys. Each value has the number of its writes (`version`). */
 export interface StateStore {
   read(key: string): Promise<Kept>
   /**
-   * Writes the value if the key is at that version, in one step with the look at it. Resolves to what stands then.
+   * Writes the value if the key is at version `ifVersion`. The check and the write are one atomic step. Resolves to
+   * what the store has afterwards.
    *
    * Rejects with `MessageRejectedError` for a key more than there is room for.
    */
   write(key: string, ifVersion: number, value: unknown): Promise<Written>
 }
 
-/** Keys are never taken away, so there is an end to them. */
+/** Limit on the keys of a store, because keys are never removed. */
 const MOST_KEYS = 10_000
 
 export class MemoryStore implements StateStore {

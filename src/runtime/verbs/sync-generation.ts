@@ -1,9 +1,9 @@
 /**
- * One sync point in one run: its generations, one after the other. A generation is open from its first arrival until all
- * required agents are there, or until it ends without some of them, as the point's `onTimeout` says.
+ * Generations of one sync point in one run, one after the other. A generation is open from its first arrival until all
+ * required agents have arrived, or until it ends without some of them, as the point's `onTimeout` says.
  *
  *   ann, bob -> complete: everybody gets the result --------------------\
- *   ann alone -> time is up, bob is gone for good, or it is given up:    -> the next arrival opens the next generation;
+ *   ann alone -> time is up, bob is gone for ever, or it is given up:    -> the next arrival opens the next generation;
  *                the result or an error, as `onTimeout` says -----------/   bob's next is late: an error, once
  */
 import type { SyncResult } from '../../actors/definition/context/context.ts'
@@ -37,16 +37,16 @@ interface Arrival extends Waiter, Settling {
   readonly data: unknown
 }
 
-/** A generation that has ended. */
+/** Generation that has ended. */
 interface Closed {
   readonly result: SyncResult
   /** Epoch ms. */
   readonly at: number
-  /** What all who waited were rejected with. */
+  /** Error that all waiting turns were rejected with. */
   readonly error: DramatisError | undefined
 }
 
-/** Why a generation ends without some. */
+/** Reason why a generation ends without some agents. */
 interface Why {
   readonly text: string
   readonly advice: string
@@ -56,17 +56,20 @@ interface Why {
 export class SyncGenerations implements OpenGeneration {
   readonly run: RunState
   readonly point: SyncPointSettings
-  /** Of those that are open, or open with the next arrival. */
+  /** Number of the generation that is open, or that the next arrival opens. */
   generation = 1
   readonly #needs: Needs
   readonly #arrivals = new Map<string, Arrival>()
   readonly #watchers = new Set<Waiter & Settling>()
-  /** Agents without which a generation has ended: the last such. Whoever has the name of one next is another. */
+  /**
+   * Agents that were missing when a generation ended, with the last such generation. The map is by agent, not by name:
+   * a later agent may have the same name.
+   */
   readonly #late = new Map<Cell, Closed>()
-  /** The generation that ended last, if the script has not had it. */
+  /** Generation that ended last, if the script has not received it. */
   #news: Closed | undefined
   #timer: Timer | undefined
-  /** Those that somebody waits for. */
+  /** Sync points with a turn that waits. */
   readonly #open: Set<SyncGenerations>
 
   constructor(needs: Needs, run: RunState, point: SyncPointSettings, open: Set<SyncGenerations>) {
@@ -86,7 +89,10 @@ export class SyncGenerations implements OpenGeneration {
     return missingAt(this.point, this.#arrivals)
   }
 
-  /** A turn of a required agent, in that attempt, arrives and waits for the others; `signal` withdraws its arrival. */
+  /**
+   * Registers the arrival of a required agent's turn, in that attempt, and waits for the others; `signal` withdraws the
+   * arrival.
+   */
   arrive(waiter: Waiter, attempt: number, data: unknown, signal: AbortSignal): Promise<SyncResult> {
     const { cell, turn } = waiter
     const late = this.#late.get(cell)
@@ -95,7 +101,7 @@ export class SyncGenerations implements OpenGeneration {
       throw tooLate(cell.name, this, late)
     }
     const former = this.#arrivals.get(cell.name)
-    // An attempt after a crash that brings something else takes the place of the one before it.
+    // An attempt after a crash that brings something else replaces the arrival of the earlier attempt.
     if (former && (former.turn !== turn || former.attempt >= attempt)) throw twice(cell.name, this)
     return new Promise((resolve, reject) => {
       const arrival: Arrival = { ...waiter, attempt, data, resolve, reject }
@@ -109,7 +115,10 @@ export class SyncGenerations implements OpenGeneration {
     })
   }
 
-  /** The script waits for the result of the last generation that it has not had, or of the next; `signal` ends that. */
+  /**
+   * Waits, for the script, for the result of the last generation that it has not received, or of the next one; `signal`
+   * ends the wait.
+   */
   watch(waiter: Waiter, signal: AbortSignal): Promise<SyncResult> {
     return new Promise((resolve, reject) => {
       const news = this.#news
@@ -129,7 +138,7 @@ export class SyncGenerations implements OpenGeneration {
     if (this.#open.has(this)) this.#end({ text: reason.message, advice: '', cause: reason })
   }
 
-  /** Ends the open generation if it has come to that: somebody has arrived or left, or is gone for good. */
+  /** Ends the open generation if its time has come: an agent has arrived or left, or is gone permanently. */
   judge(): void {
     if (this.#arrivals.size === 0) this.#stopTimer()
     if (this.#arrivals.size + this.#watchers.size === 0) {
@@ -162,7 +171,7 @@ export class SyncGenerations implements OpenGeneration {
     this.#timer = undefined
   }
 
-  /** `why`: it ends without some. */
+  /** Ends the open generation. `why` is given if it ends without some agents. */
   #end(why: Why | undefined): void {
     const { point, run } = this
     const result = resultOf(point, this.generation, this.#arrivals)
@@ -184,7 +193,7 @@ export class SyncGenerations implements OpenGeneration {
     settle(waiting, closed)
   }
 
-  /** That it is in the log is what it is for: a script reads it there. */
+  /** Writes a report into the log, where a script reads it. Nothing is delivered. */
   #report({ generation, arrived, missing, timedOut }: SyncResult, { text }: Why): void {
     const point = this.point.name
     const { memory, bytes } = this.#needs.frames.make({

@@ -1,4 +1,4 @@
-/** Ends what waits at a sync point for an agent that is gone for good. */
+/** Ends waits at a sync point for an agent that is gone permanently. */
 import type { Reader } from '../state/reader.ts'
 import type { SyncPoints } from './sync-points.ts'
 

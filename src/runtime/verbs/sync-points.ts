@@ -1,6 +1,7 @@
 /**
- * The sync points of a team: who may arrive, and where each stands in each run (sync-generation.ts). An arrival is a call
- * to the host and as such a logged step: it stays when its agent's thread dies, and goes with its turn. Rule 31.
+ * Sync points of a team: the agents that may arrive, and the state of each point in each run (sync-generation.ts). An
+ * arrival is a call to the host, and so a logged step: it survives the exit of its agent's thread, and ends with its
+ * turn. Rule 31.
  */
 import type { SyncResult } from '../../actors/definition/context/context.ts'
 import type { Verb } from '../../actors/definition/trust.ts'
@@ -53,17 +54,17 @@ export class SyncPoints {
     for (const point of points) this.#declared.set(point.name, point)
   }
 
-  /** From now on every point that is not declared is one for that agent alone: a test of one agent has no others. */
+  /** Makes every undeclared point a point for that agent alone: a test of one agent has no other agents. */
   declareFor(agent: string): void {
     this.#solitary = agent
   }
 
-  /** The generations that somebody waits for now. */
+  /** Generations that a turn waits for now. */
   get open(): Iterable<OpenGeneration> {
     return this.#open
   }
 
-  /** A turn arrives at the point, with what it brings (undefined: nothing), and waits for the others. */
+  /** Registers the arrival of a turn at the point, with its data (undefined: none), and waits for the others. */
   arrive(run: RunState, name: unknown, waiter: Waiter, data: unknown, signal: AbortSignal): Promise<SyncResult> {
     const point = this.#point(name, 'context.sync')
     const { cell, turn } = waiter
@@ -75,7 +76,7 @@ export class SyncPoints {
     return this.#in(run, point).arrive(waiter, envelope.attempt, data, signal)
   }
 
-  /** The script waits for what comes of the point, without arriving. */
+  /** Waits, for the script, for the result of the point, without an arrival. */
   watch(run: RunState, name: unknown, waiter: Waiter, signal: AbortSignal): Promise<SyncResult> {
     const { cell } = waiter
     const point = this.#point(name, 'orchestrator.synced')
@@ -88,7 +89,7 @@ export class SyncPoints {
     return this.#in(run, point).watch(waiter, signal)
   }
 
-  /** That agent may be gone for good: generations that wait for it end. */
+  /** Ends generations that wait for an agent, if it is gone permanently. */
   left(agent: string): void {
     for (const generations of [...this.#open]) if (generations.point.requiredAgents.includes(agent)) generations.judge()
   }

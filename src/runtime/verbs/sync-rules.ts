@@ -1,4 +1,6 @@
-/** The rules of a sync point as pure functions: when a generation ends, and what comes of it. Source: document 002, 2.6.3. */
+/**
+ * Rules of a sync point as pure functions: when a generation ends, and with what result. Source: document 002, 2.6.3.
+ */
 
 import type { SyncResult } from '../../actors/definition/context/context.ts'
 import type { DramatisError } from '../../errors.ts'
@@ -6,31 +8,35 @@ import type { SyncPointSettings } from '../settings/sync-points.ts'
 import type { Waiter } from '../state/cell.ts'
 import type { RunState } from '../state/run-state.ts'
 
-/** A generation that somebody waits for, as detectors see it. */
+/** Generation that a turn waits for, as detectors see it. */
 export interface OpenGeneration {
   readonly run: RunState
   readonly point: SyncPointSettings
   readonly generation: number
   /** Turns that have arrived. Such a turn may be between two attempts. */
   readonly arrived: Iterable<Waiter>
-  /** Turns of the protocol script that wait for its result alone. */
+  /** Turns of the protocol script that wait only for the result. */
   readonly watchers: Iterable<Waiter>
-  /** Required agents that have not arrived, by name. */
+  /** Names of the required agents that have not arrived. */
   readonly missing: readonly string[]
-  /** Ends it now as the point's `onTimeout` says; `reason` is the cause of what an 'abort' rejects with. */
+  /**
+   * Ends the generation now, as the point's `onTimeout` says. `reason` is the cause of the error that an 'abort'
+   * rejects with.
+   */
   giveUp(reason: DramatisError): void
 }
 
-/** Who has arrived, by name, and what each brought; undefined: nothing. */
+/** Agents that have arrived, by name, with the data of each; undefined: none. */
 export type Arrived = ReadonlyMap<string, { readonly data: unknown }>
 
-/** Who is required and has not arrived, in the order of the options. */
+/** Returns the required agents that have not arrived, in the order of the options. */
 export const missingAt = ({ requiredAgents }: SyncPointSettings, arrived: Arrived): string[] =>
   requiredAgents.filter((name) => !arrived.has(name))
 
 /**
- * What becomes of a generation that somebody waits for. 'lost': who is missing and gone for good will never come. As long
- * as nobody has arrived somebody still may, and who is gone is named then; unless nobody is left who could.
+ * Decides whether a generation that a turn waits for ends. 'lost': a missing agent is gone permanently and never
+ * arrives. While nobody has arrived, another agent still may, and the gone agents are named then. But if every agent is
+ * gone, the generation is lost at once.
  */
 export function fateOf(
   point: SyncPointSettings,
@@ -43,7 +49,10 @@ export function fateOf(
   return lost ? 'lost' : 'open'
 }
 
-/** What those get who have met. In the order of the options, so that it does not depend on who was faster. */
+/**
+ * Returns the result for the turns that have met. Its data is in the order of the options, so that it does not depend
+ * on which agent was faster.
+ */
 export function resultOf(point: SyncPointSettings, generation: number, arrived: Arrived): SyncResult {
   const missing = missingAt(point, arrived)
   const data: Record<string, unknown> = {}
@@ -61,6 +70,6 @@ export function resultOf(point: SyncPointSettings, generation: number, arrived: 
   }
 }
 
-/** Its time runs from the first arrival on. */
+/** Checks whether a generation's time limit runs: it starts with the first arrival. */
 export const isTimed = (generation: OpenGeneration | undefined): boolean =>
   generation !== undefined && [...generation.arrived].length > 0

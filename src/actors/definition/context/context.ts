@@ -1,7 +1,6 @@
 /**
- * All that an agent's handler and a protocol script are given. The verbs stand by their subject: talk in
- * conversation.ts, tasks in tasks.ts, state in state.ts; here what a turn is, what it does by itself, and
- * the team in a script's sight.
+ * Context of an agent's handler and of a protocol script. Verbs are grouped by subject: messages in conversation.ts,
+ * tasks in tasks.ts, state in state.ts. This file has the turn itself, its own work, and the team as a script sees it.
  */
 import type { Logger } from '../logger.ts'
 import type { Completion, CompletionRequest } from '../model.ts'
@@ -18,9 +17,9 @@ export type { SharedScope, SharedState } from './state.ts'
 export type { EscalationOutcome } from './tasks.ts'
 
 /**
- * A role that an agent makes at run time; JSON, since it crosses threads. `module`: an absolute path, the href of a file or
- * a package. `lifetime` 'run' (the default): it is gone when the run is over and quiet, its name is unique in the run, and
- * nobody else sees it. 'team': it stays, like one that `addAgent` has added.
+ * A role that an agent creates at run time; JSON, since it is sent to other threads. `module`: an absolute path, the
+ * href of a file, or a package. `lifetime` 'run' (the default): the agent is removed when the run is over and quiet,
+ * its name is unique in the run, and no other run sees it. 'team': it stays, like an agent that `addAgent` has added.
  */
 export type SpawnRole = RoleInfo & {
   module?: string
@@ -29,15 +28,17 @@ export type SpawnRole = RoleInfo & {
 }
 
 /**
- * A type of agent as an agent defines it; JSON, since it crosses threads. `class` and `module` are as in the registry: of an
- * agents.yaml, the name of a class and a path relative to the file. Without both it is only a prompt.
+ * A type of agent that an agent defines; JSON, since it is sent to other threads. `class` and `module` are as in the
+ * registry, an agents.yaml: the name of a class, and a path relative to the file. Without both, the type is only a
+ * prompt.
  */
 export type AgentType = RoleInfo & { class?: string; module?: string; tools?: Exclude<ToolReference, Tool>[] }
 
 /**
- * What a turn is given: who it is, its state, and the verbs. A verb with an effect is a step: a turn that is tried again
- * after a crash gets its result from the log. After its turn has ended every verb rejects (or throws) `TurnEndedError`.
- * Verbs reject with a `DramatisError`; a verb that is not there yet with `ConfigurationError`.
+ * Second argument of a handler: the agent, its state, and the verbs. A verb with an effect is a step: a turn that is
+ * redelivered after a crash gets the step's result from the log. After the turn has ended, every verb rejects (or
+ * throws) `TurnEndedError`. Verbs reject with a `DramatisError`; a verb that is not available yet with
+ * `ConfigurationError`.
  *
  * @example
  * export default defineAgent({
@@ -53,7 +54,7 @@ export interface AgentContext<State = object, RunState = object, Data = unknown>
   extends StateContext<State, RunState>,
     ConversationContext,
     TaskContext {
-  /** What the team says of this agent: data alone, frozen. */
+  /** This agent's role in the team: data only, frozen. */
   readonly role: RoleInfo
   /** `data` of the role, as the agent's schema returned it. */
   readonly data: Data
@@ -61,16 +62,17 @@ export interface AgentContext<State = object, RunState = object, Data = unknown>
   readonly run: { metadata: Readonly<Record<string, string>>; threadId?: string }
   /** Aborted when the request is cancelled, the run ends, the turn times out or the agent is stopped. */
   readonly signal: AbortSignal
-  /** 1, and one more for each time that this message's turn was cut off. */
+  /** Number of this attempt: 1, plus one for each time that this message's turn was interrupted. */
   readonly attempt: number
-  /** Lines in the team's log, with the agent's name. */
+  /** Writes lines into the team's log, with the agent's name. */
   readonly log: Logger
   /**
-   * Makes another agent, and resolves with its name when it is ready. For protocol scripts, and for agents with `trust:
-   * 'privileged'`. Without a `module` a model plays it. It has the team's defaults, no environment, and a run makes up to
-   * `maxSpawnedAgents` (64). Rejects with
-   * `ConfigurationError` for a wrong role, a name that an agent has already, or a module that cannot be loaded; with
-   * `StartFailedError`; with `TeamOverloadedError` beyond `maxSpawnedAgents`.
+   * Creates another agent, and resolves with its name when it is ready. For protocol scripts, and for agents with
+   * `trust: 'privileged'`. Without a `module` a model plays it. The new agent has the team's defaults and no
+   * environment variables. A run may create up to `maxSpawnedAgents` (64).
+   *
+   * Rejects with `ConfigurationError` for a wrong role, a name that an agent has already, or a module that cannot be
+   * loaded; with `StartFailedError`; with `TeamOverloadedError` beyond `maxSpawnedAgents`.
    *
    * @example
    * const name = await context.spawn({ name: 'reader-1', module: new URL('./reader.js', import.meta.url).href })
@@ -78,14 +80,16 @@ export interface AgentContext<State = object, RunState = object, Data = unknown>
    */
   spawn(role: SpawnRole): Promise<string>
   /**
-   * Defines a type of agent for good, and resolves with its name when an agent of it is ready: it joins the team, and is
-   * written into the team's registry, the agents.yaml that `loadTeam` has read. For protocol scripts, and for agents with
-   * `trust: 'privileged'`. Who defines it may give it tasks from then on. It is trusted no more than its maker, delegates to
-   * nobody to whom its maker may not, sees no environment, and counts among `maxSpawnedAgents`. A type that cannot
-   * be loaded or started is not written. Source: document 003, self-modifiable.
+   * Defines a type of agent permanently, and resolves with its name when an agent of it is ready. The agent joins the
+   * team, and the type is written into the team's registry, the agents.yaml that `loadTeam` has read. For protocol
+   * scripts, and for agents with `trust: 'privileged'`. The agent that defines it may delegate to it from then on. The
+   * new agent is trusted no more than its creator, delegates to no agent that its creator may not delegate to, sees no
+   * environment variables, and counts among `maxSpawnedAgents`. A type that cannot be loaded or started is not written.
+   * Source: document 003, self-modifiable.
    *
-   * Rejects with `ConfigurationError` for a team without a registry, a wrong type, a name that is taken, or a file that cannot
-   * be written; with `DelegationRefusedError`, `UnknownAgentError`, `StartFailedError` and `TeamOverloadedError`.
+   * Rejects with `ConfigurationError` for a team without a registry, a wrong type, a name that is taken, or a file that
+   * cannot be written; with `DelegationRefusedError`, `UnknownAgentError`, `StartFailedError` and
+   * `TeamOverloadedError`.
    *
    * @example
    * const name = await context.defineAgent({ name: 'tester', class: 'TestAgent', systemPrompt: 'Write tests first.' })
@@ -93,40 +97,50 @@ export interface AgentContext<State = object, RunState = object, Data = unknown>
    */
   defineAgent(type: AgentType): Promise<string>
   /**
-   * One call of a model, by the gateway in the host: a thread never has a key. It is a step: a turn that is tried again gets
-   * the answer from the log, and one that was cut off in the middle of a call takes it up. It counts as work of its own, so
-   * the turn keeps its place among `maxConcurrentAgents`.
+   * Makes one call of a model, through the gateway in the host: a thread never has an API key. The call is a step: a
+   * redelivered turn gets the answer from the log, and a turn that was interrupted during the call takes it up again.
+   * The call counts as work of the turn, so the turn keeps its permit (`maxConcurrentAgents`).
    *
-   * A `prompt` is said after the role's `systemPrompt`; `messages` go as they are, and one of the two has to be given.
-   * `temperature`, `maxOutputTokens` and `model` are the role's by default. With `output` the answer is JSON that fits the
-   * schema: one that does not is asked for once more, with what is wrong. `stream: true` emits the text piece by piece as
-   * `emit` does, also of an answer that misses its schema. `signal` withdraws the call.
+   * A `prompt` comes after the role's `systemPrompt`; `messages` are sent as they are. One of the two is required.
+   * `temperature`, `maxOutputTokens` and `model` default to those of the role. With `output` the answer is JSON that
+   * fits the schema. An answer that misses it is requested once more, with a description of the error. `stream: true`
+   * emits the text piece by piece as `emit` does, even of an answer that misses its schema. `signal` withdraws the
+   * call.
    *
-   * Rejects with `ModelError` where the provider answers wrongly or not at all, or where the second answer misses the schema
-   * too; with `MessageRejectedError` for a wrong request; with `ConfigurationError` for a model that the team does not have;
-   * with `CancelledError`.
+   * Rejects with `ModelError` if the provider answers wrongly or not at all, or if the second answer misses the schema
+   * too; with `MessageRejectedError` for a wrong request; with `ConfigurationError` for a model that the team does not
+   * have; with `CancelledError`.
    *
    * @example
-   * const { output } = await context.complete({ prompt: 'Where is it?', output: z.object({ x: z.number(), y: z.number() }) })
+   * const place = z.object({ x: z.number(), y: z.number() })
+   * const { output } = await context.complete({ prompt: 'Where is it?', output: place })
    */
   complete<T = undefined>(request: CompletionRequest<T>): Promise<Completion<T>>
   /**
-   * The loop that plays a role without code: the model is asked, what tools it calls are called, it is told what came of
-   * them, until it answers without. Each call of the model and of a tool is a step. A string is a `prompt`; the rest is as
-   * for `complete`. `stream: true` emits the answer and nothing else: piece by piece where the model has no tools and no
-   * `output` to fit, else as a whole when it is known.
+   * Runs the loop that plays a role without code: the model is called, its tool calls are executed, and their results
+   * go back to it, until it answers without a tool call. Each model call and each tool call is a step. A string is a
+   * `prompt`; the other options are those of `complete`. `stream: true` emits the answer and nothing else: piece by
+   * piece if the model has no tools and no `output` to fit, otherwise as a whole when it is known.
    *
-   * Its tools are verbs of this context, as the role's rights say (`delegationAllowed: true` or `canDelegateTo`: request,
-   * delegate, handoff; `escalateTo`: escalate; the team's `enableBlackboard`: publish, read_blackboard; `trust: 'privileged'`:
-   * spawn, and where the team has a registry define_agent, delegate; with any of them refuse) and as its `tools` name them. `tools` here: these alone. Calls of one
-   * answer run side by side, at most `maxParallelToolCalls` (the role's, 32) at a time, and the model is told what came of them in
-   * the order of its calls. Tools with `sequential: true` run alone, and so do handoff, escalate, refuse, publish, spawn and
-   * define_agent: calls before them end first, those behind them wait. What a tool fails with is told to the model, and ends no
-   * other call; `signal` withdraws all of them. `refuse` ends the turn with `TaskRefusedError`; after `handoff` the answer is empty.
+   * The model's tools are the verbs of this context that the role's rights allow, and those that its `tools` name.
+   * `tools` of this request limits them to the named ones. The rights give these verbs:
    *
-   * After `maxRounds` (the role's, 12) rounds without an answer the manager is asked (`escalate`): with its guidance there are
-   * as many rounds again, once; who does the task in this one's place has answered it; else it rejects with
-   * `TaskRefusedError`, and who lets that pass refuses its task. Source: document 003.
+   * - `delegationAllowed: true` or `canDelegateTo`: request, delegate, handoff;
+   * - `escalateTo`: escalate;
+   * - the team's `enableBlackboard`: publish, read_blackboard;
+   * - `trust: 'privileged'`: spawn, and if the team has a registry define_agent, delegate;
+   * - any of these: refuse.
+   *
+   * Calls of one answer run side by side, at most `maxParallelToolCalls` (the role's, 32) at a time. The model gets
+   * their results in the order of its calls. Tools with `sequential: true` run alone, and so do handoff, escalate,
+   * refuse, publish, spawn and define_agent: calls before them end first, calls after them wait. The model is told the
+   * error of a failed tool; the failure ends no other call. `signal` withdraws all calls. `refuse` ends the turn with
+   * `TaskRefusedError`; after `handoff` the answer is empty.
+   *
+   * After `maxRounds` (the role's, 12) rounds without an answer the manager is asked (`escalate`). With its guidance
+   * the model gets as many rounds again, once. If another agent does the task instead, its answer is the answer.
+   * Otherwise `think` rejects with `TaskRefusedError`; a handler that does not catch it refuses its task. Source:
+   * document 003.
    *
    * @example
    * const { text } = await context.think({ prompt: message.content, tools: ['request'], maxRounds: 4 })
@@ -135,16 +149,18 @@ export interface AgentContext<State = object, RunState = object, Data = unknown>
     request: string | (CompletionRequest<T> & { tools?: string[]; maxRounds?: number }),
   ): Promise<Completion<T>>
   /**
-   * Calls a tool of this role or of the team (`tools`), by its name or as it was defined, and resolves to its output, a JSON
-   * value. One given inline runs in the host, one in a module in this thread, one with `isolate: true` in a thread of its own.
+   * Calls a tool of this role or of the team (`tools`), by its name or its definition, and resolves to its output, a
+   * JSON value. An inline tool runs in the host, a tool in a module in this thread, one with `isolate: true` in a
+   * thread of its own.
    *
-   * A call is a step: a turn that is tried again gets its output from the log. A tool in the host that was under way when this
-   * thread died goes on, and the next attempt gets what it comes to. One in this thread is cut off with it: unless it is
-   * `idempotent` the message is not tried again, and its sender gets `OutcomeUnknownError`.
+   * A call is a step: a redelivered turn gets its output from the log. If this thread ends during a call of a tool in
+   * the host, the call continues, and the next attempt gets its result. A tool in this thread is interrupted with the
+   * thread. Unless it is `idempotent`, the message is then not redelivered, and its sender gets `OutcomeUnknownError`.
    *
-   * Rejects with `ToolInputError` for input that misses the tool's schema, with `ToolTimeoutError` after its `timeoutMs`, with
-   * `ToolFailedError` for what it throws and for output that JSON cannot say, and with `ConfigurationError` for a name that no tool of
-   * this agent has. What stops the turn stops the tool's `signal`, too.
+   * Rejects with `ToolInputError` for input that misses the tool's schema; with `ToolTimeoutError` after its
+   * `timeoutMs`; with `ToolFailedError` if the tool throws, and for output that JSON cannot represent; with
+   * `ConfigurationError` for a name that no tool of this agent has. Whatever stops the turn also aborts the tool's
+   * `signal`.
    *
    * @example
    * const { celsius } = await context.tool(weather, { city: 'Oslo' })
@@ -155,43 +171,47 @@ export interface AgentContext<State = object, RunState = object, Data = unknown>
     input: NonNullable<T['~types']>['input'],
   ): Promise<NonNullable<T['~types']>['output']>
   /**
-   * Runs I/O of your own so that it is not repeated: its result is logged as JSON, and after a crash it is answered from the
-   * log, not run again. What JSON makes of the result is what you get, in the first attempt as in a later one: a Date is its
-   * text, an instance of a class is its fields or what its `toJSON` gives. What JSON cannot say (a function, a bigint, a Map, a
-   * cycle) makes the step fail with `MessageRejectedError` and its path. Of a step that was under way when the thread died nobody knows whether it
-   * happened: the message is not tried again, and its sender gets `OutcomeUnknownError`; `idempotent: true` lets the
-   * step run again.
+   * Runs I/O of your own so that it is not repeated. Its result is logged as JSON; after a crash the step returns the
+   * logged result and does not run again. You get the JSON form of the result in every attempt, the first included: a
+   * Date is its text, an instance of a class is its fields or the result of its `toJSON`. A result that JSON cannot
+   * represent (a function, a bigint, a Map, a cycle) makes the step fail with `MessageRejectedError` and its path.
    *
-   * A step that threw has finished: after a crash it throws the same again. When the handler itself failed and is tried
-   * again (`onHandlerError: 'retry' | 'restart'`), what had failed runs again, and what had succeeded does not; the same
-   * holds for requests and sends that were answered with an error.
+   * If a thread ends during a step, it is unknown whether the step happened. So the message is not redelivered, and its
+   * sender gets `OutcomeUnknownError`. `idempotent: true` lets the step run again.
    *
-   * Verbs can be awaited in a step. A step that waits for nothing but what it has asked of others is no work: its turn gives
-   * its place among `maxConcurrentAgents` up meanwhile, and a deadlock in which it waits is found. A step that is at something
-   * of its own keeps that place; one that does both at a time may lose it until its next answer comes. Await a verb in the
-   * step that calls it: of a step that waits for what was begun before it this is known only when the thread has nothing else
-   * open.
+   * A step that threw has finished: after a crash it throws the same error again. If the handler itself failed and runs
+   * again (`onHandlerError: 'retry' | 'restart'`), failed steps run again, and successful ones do not. The same holds
+   * for requests and sends that were answered with an error.
+   *
+   * Verbs can be awaited in a step. A step that waits only for verbs is no work: its turn gives up its permit
+   * (`maxConcurrentAgents`) meanwhile, and a deadlock in which it waits is found. A step with work of its own keeps the
+   * permit. A step that does both at a time may lose it until its next answer comes. Await a verb in the step that
+   * calls it: that a step waits for a verb that was called before the step is known only when the thread has nothing
+   * else open.
    *
    * @example
    * const rows = await context.step('read the rows', () => database.query('select * from rows'), { idempotent: true })
    */
   step<T>(name: string, run: () => Promise<T> | T, options?: { idempotent?: boolean }): Promise<T>
   /**
-   * A piece of the answer, before the answer; `requestStream` reads it; `run.text()` reads the script's. While its reader
-   * is far behind, the next verb waits for it, and so does the loop over a stream that this turn reads.
+   * Emits a piece of the answer, before the answer itself. `requestStream` reads the pieces; `run.text()` reads those
+   * of the script. While the reader is far behind, the next verb waits for it, and so does a loop over a stream that
+   * this turn reads.
    */
   emit(chunk: string): void
-  /** Epoch ms; the same again when the turn is tried again. */
+  /** Current time in epoch ms. A redelivered turn gets the same values again. */
   now(): number
-  /** From 0 up to 1; the same numbers again when the turn is tried again. */
+  /** Random number from 0 up to 1. A redelivered turn gets the same numbers again. */
   random(): number
-  /** A version 4 UUID, made with `random()`. */
+  /** Version 4 UUID, made with `random()`. */
   uuid(): string
   /**
-   * Waits; rejects when the turn is to stop. A turn that sleeps goes on by itself, so it counts as one that works, also while
-   * it waits for others beside that: it keeps its place among `maxConcurrentAgents`. With a limit of 1 the sleep always wins
-   * `Promise.race([context.request(to, text), context.sleep(ms)])`, since nobody else may run until it is over. To wait for an
-   * answer so long and no longer give the request a signal: that wait takes no place.
+   * Waits for `ms` milliseconds; rejects when the turn is to stop.
+   *
+   * A turn that sleeps continues by itself, so it counts as working, even if it also waits for other agents: it keeps
+   * its permit (`maxConcurrentAgents`). With a limit of 1 the sleep always wins
+   * `Promise.race([context.request(to, text), context.sleep(ms)])`, since no other agent may run until it is over.
+   * To limit the wait for an answer, give the request a signal instead: that wait holds no permit.
    *
    * @example
    * const { content } = await context.request('oracle', 'go or stay?', { signal: AbortSignal.timeout(5_000) })
@@ -200,7 +220,7 @@ export interface AgentContext<State = object, RunState = object, Data = unknown>
 }
 
 /**
- * What a protocol script is given: the verbs of an agent, and the team in sight.
+ * Context of a protocol script: the verbs of an agent, and the team's agents.
  *
  * @example
  * const orchestration = {
@@ -215,42 +235,47 @@ export interface AgentContext<State = object, RunState = object, Data = unknown>
  * }
  */
 export interface OrchestratorContext<Name extends string = string> extends AgentContext {
-  /** Everybody in the team, in the order in which they were given. `playedByModel`: its role has no code. */
+  /** All agents of the team, in the order of the options. `playedByModel`: the role has no code. */
   readonly agents: readonly (RoleInfo<Name> & { status: AgentStatus; playedByModel: boolean })[]
   /**
-   * Who should get a task, by the team's `taskRouting` or by `options.by`; null: nobody matches. It gives nobody the task: that is
-   * for `request` or `delegate`. Agents that are stopped, and those with `canBeDelegatedTo: false`, are never chosen. The
-   * choice is in the trace, and a script that is tried again is told the same.
+   * Chooses the agent for a task, by the team's `taskRouting` or by `options.by`; null if no agent matches. It does not
+   * give the task to the agent: use `request` or `delegate` for that. Stopped agents, and agents with
+   * `canBeDelegatedTo: false`, are never chosen. The choice is in the trace, and a script that runs again gets the same
+   * one.
    *
-   * - 'explicit': the task's `assignedTo`, which the others do not look at.
-   * - 'capability_match': with `requiredCapabilities`, of those that have them all the surest (`confidence`). Else the first one of
-   *   whose capabilities occurs in the task's text, in any letter case; else the first one of whose tools does; else the first
-   *   whose capabilities declare the types in `options`.
-   * - 'load_balance': of those that 'capability_match' looks at the one with the fewest messages that wait for it or are under way, in
-   *   all runs; of those that can do it where the text speaks for nobody. Then by `priority`.
-   * - 'round_robin': of those that can do it the one that was chosen so longest ago in this run, in order.
+   * - 'explicit': the task's `assignedTo`, which the other ways ignore.
+   * - 'capability_match': with `requiredCapabilities`, among the agents that have all of them the one with the highest
+   *   `confidence`. Otherwise the first agent with a capability that occurs in the task's text, in any letter case;
+   *   otherwise the first agent with a tool that does; otherwise the first agent whose capabilities declare the types
+   *   in `options`.
+   * - 'load_balance': among the agents that 'capability_match' considers, the one with the fewest messages that wait
+   *   for it or are in progress, over all runs. If the text matches no agent, it considers all that can do the task.
+   *   Equal ones are ordered by `priority`.
+   * - 'round_robin': among the agents that can do it, in order, the one whose last choice in this run is longest ago.
    *
-   * Nobody can do a task without the capabilities that it requires, with capabilities of other types than `options` names, or with
-   * fewer tokens left (`maxTokens`, `budget`) than their `estimatedTokens`. Source: document 000, task routing; document 002, 2.5.1.
+   * An agent cannot do a task if it lacks a required capability, if its capabilities have other types than `options`
+   * names, or if it has fewer tokens left (`maxTokens`, `budget`) than their `estimatedTokens`. Source: document 000,
+   * task routing; document 002, 2.5.1.
    *
-   * Rejects with `MessageRejectedError` for a task without a text, with `UnknownAgentError` for a name in `among` or `assignedTo` that
-   * nobody has, with `ConfigurationError` for an option that there is not.
+   * Rejects with `MessageRejectedError` for a task without a text, with `UnknownAgentError` for an unknown name in
+   * `among` or `assignedTo`, with `ConfigurationError` for an unknown option.
    *
    * @example
    * const agent = await orchestrator.route('search for the weather', { among: ['scout', 'clerk'] })
    * const reply = agent === null ? undefined : await orchestrator.request(agent, 'search for the weather')
    */
   route(task: TaskInput, options?: RouteOptions<Name>): Promise<Name | null>
-  /** Who can get a task now, in order, each with how well it fits and how much it has to do. Rejects as `route` does. */
+  /** Returns the agents that can get a task now, in order, each with its fit and its load. Rejects as `route` does. */
   candidates(task: TaskInput, options?: CandidateOptions<Name>): Promise<Candidate<Name>[]>
   /** Writes a decision into the trace. */
   decide(question: string, choice: string, reason: string): void
   /**
-   * What came of a sync point: the result of the generation that ended last, if this script has not had it from `synced` yet;
-   * else of the next one that ends. A script does not arrive and is not waited for. The wait has no limit of its own: where
-   * nobody arrives it ends with the run, or when all required agents are gone for good.
+   * Returns the result of a sync point: of the generation that ended last, if `synced` has not returned it to this
+   * script yet, otherwise of the next one that ends. A script does not arrive, and sync points do not wait for it. The
+   * wait has no limit of its own. If no agent arrives, it ends with the run, or when all required agents are gone for
+   * good.
    *
-   * Rejects with `SyncPointTimeoutError` where the generation was aborted (`onTimeout: 'abort'`), and with
+   * Rejects with `SyncPointTimeoutError` if the generation was aborted (`onTimeout: 'abort'`), and with
    * `ConfigurationError` for a point that is not declared.
    *
    * @example
@@ -259,8 +284,9 @@ export interface OrchestratorContext<Name extends string = string> extends Agent
    */
   synced<T = unknown>(point: string): Promise<SyncResult<T>>
   /**
-   * The value with the highest score by the voters' weights; by majority where a weight is null or not finite. Values are
-   * compared by structure. On a tie the first one seen wins, and `tied` says so. Source: document 000, consensus.
+   * Returns the value with the highest score by the voters' weights; by majority if a weight is null or not finite.
+   * Values are compared by structure. On a tie the first value wins, and `tied` is true. Source: document 000,
+   * consensus.
    *
    * @throws {ConsensusError} when there is no ballot, or a value is not JSON.
    */

@@ -1,88 +1,96 @@
-/** The verbs with which a turn talks: to one agent, to several, to whoever listens, and to a person. */
+/** Verbs for messages: to one agent, to several agents, to subscribers, and to a person. */
 import type { Blackboard, BlackboardEntry, WriteOptions } from '../../../blackboard/entry.ts'
 import type { DramatisError } from '../../../errors.ts'
 import type { AgentMessage } from '../../../mailbox/message.ts'
 
-/** An agent's name that knows the types of what it takes and answers. */
+/** An agent's name with the types of its input and output. */
 export interface AgentRef<In = unknown, Out = unknown> {
   readonly name: string
   readonly '~types'?: { input: In; output: Out }
 }
 
-/** What goes with a question to a person. */
+/** Options of a question to a person. */
 export interface AskOptions {
-  /** The answer is one of these; 1 to 100 texts. */
+  /** The allowed answers; 1 to 100 texts. */
   choices?: string[]
-  /** How long the question stays open, in ms; `communication.questionTimeoutMs` (a day), and never longer than the run. */
+  /**
+   * Time that the question stays open, in ms, but never longer than the run. Default: `communication.questionTimeoutMs`
+   * (a day).
+   */
   timeoutMs?: number
   /** Withdraws the question: its promise rejects with `CancelledError`. */
   signal?: AbortSignal
 }
 
-/** What goes with a message. Durations in ms. */
+/** Options of a message. Durations in ms. */
 export interface RequestOptions<In = unknown> {
-  /** A JSON value beside the content; anything else is refused with its path. -0 arrives as 0. */
+  /** A JSON value beside the content; any other value is refused with its path. -0 arrives as 0. */
   structuredData?: In
-  /** Higher overtakes lower in a mailbox; 0. A 32-bit integer. */
+  /** Priority, a 32-bit integer: higher overtakes lower in a mailbox. Default: 0. */
   priority?: number
-  /** From the start of the callee's turn; its `responseTimeoutMs` by default. */
+  /** Limit for the answer, from the start of the callee's turn. Default: the callee's `responseTimeoutMs`. */
   timeoutMs?: number
   /**
-   * How often it is asked again when there is no answer by its deadline; as `communication.retries` of the sender's role
-   * says. At most 126. It keeps its id, and waits for the same turn once more: nobody does it twice.
+   * Number of retries if there is no answer by the deadline; at most 126. Default: `communication.retries` of the
+   * sender's role. A retry keeps the id of the request, and waits for the same turn once more: the work is not done
+   * twice.
    */
   retries?: number
   /**
-   * It may be done twice: a retry tells the turn that is late to stop, and has it begin again with the steps that it had
-   * finished. false.
+   * Allows the callee to do the work twice: a retry tells the late turn to stop, and starts it again with the steps
+   * that it had finished. Default: false.
    */
   idempotent?: boolean
-  /** The conversation that the message belongs to; the run's by default. */
+  /** Id of the conversation that the message belongs to. Default: that of the run. */
   threadId?: string
   /**
-   * A JSON object that travels with the message. Of what is in it a role that a model plays knows some: `answerSchema`, the JSON
-   * schema that its answer has to fit; beside it `answerFunction: { name, description }`, a function that the model has to call with
-   * its answer, after tools of its role if it wants them (a client that knows no functions answers with JSON); `inWords: true`, the
-   * content says all that the data says; `lastSpeaker: true`, its answer is the run's.
+   * A JSON object that travels with the message. A model agent evaluates these fields:
+   *
+   * - `answerSchema`: the JSON schema that its answer has to fit.
+   * - `answerFunction: { name, description }`, with `answerSchema`: a function that the model has to call with its
+   *   answer, after it has used tools of its role if it wants to. A client that does not support functions answers with
+   *   JSON.
+   * - `inWords: true`: the content says everything that the data says.
+   * - `lastSpeaker: true`: its answer is the run's answer.
    */
   metadata?: object
   /** Withdraws the request: its promise rejects with `CancelledError`, and its turn is told to stop. */
   signal?: AbortSignal
   /**
-   * true: repetition is meant, livelock detection (`supervision.livelock`) leaves this message alone. What its recipient asks
-   * others because of it has to be marked by that one. false.
+   * Marks an intended repetition: livelock detection (`supervision.livelock`) ignores this message. Default: false. The
+   * recipient has to mark its own requests that follow from it.
    */
   polling?: boolean
 }
 
-/** What came of one request of several: the answer, or why there is none. */
+/** Result of one of several requests: the answer, or the error. */
 export type Outcome<Out = unknown> =
   | { agent: string; ok: true; message: AgentMessage<Out> }
   | { agent: string; ok: false; error: DramatisError }
 
-/** Who met at a sync point, and what each brought. Source: document 002, 2.6.3. */
+/** Result of a sync point: the agents that arrived, and the data of each. Source: document 002, 2.6.3. */
 export interface SyncResult<T = unknown> {
-  /** Counts the meetings at this point in this run, from 1. */
+  /** Number of the meeting at this point in this run, from 1. */
   generation: number
-  /** In the order of `requiredAgents`, like `missing`. */
+  /** Agents that arrived, in the order of `requiredAgents`. `missing` has the same order. */
   arrived: string[]
-  /** Required agents without which it ended. */
+  /** Required agents that had not arrived when the generation ended. */
   missing: string[]
-  /** It ended without some: their time was up, one of them is gone for good, or it was given up. */
+  /** True if agents are missing: their time was up, one of them is gone for good, or the generation was given up. */
   timedOut: boolean
-  /** By the agent's name; of those that brought something. Empty with `dataExchange: false`. */
+  /** Data by agent name, of the agents that brought data. Empty with `dataExchange: false`. */
   data: Record<string, T>
 }
 
-/** What a turn says, asks and listens to. */
+/** Verbs by which a turn sends messages, asks questions and subscribes to events. */
 export interface ConversationContext {
   /**
-   * Asks an agent and waits for its answer, over restarts of the agent.
+   * Sends a request to an agent and waits for its answer, over restarts of the agent.
    *
    * Rejects with `UnknownAgentError`, `RequestTimeoutError`, `AgentFailedError` (its handler threw),
-   * `AgentCrashedError` (the message killed it more often than it may), `OutcomeUnknownError`, `AgentTerminatedError`,
-   * `TaskRefusedError`, `MailboxFullError`, `ChainDepthError` (a role's `reentrancy`), `CancelledError`, or with
-   * `MessageRejectedError` for what is no message.
+   * `AgentCrashedError` (the message crashed it more often than allowed), `OutcomeUnknownError`,
+   * `AgentTerminatedError`, `TaskRefusedError`, `MailboxFullError`, `ChainDepthError` (a role's `reentrancy`),
+   * `CancelledError`, or with `MessageRejectedError` for an invalid message.
    */
   request<In = unknown, Out = unknown>(
     to: string | AgentRef<In, Out>,
@@ -90,11 +98,11 @@ export interface ConversationContext {
     options?: RequestOptions<NoInfer<In>>,
   ): Promise<AgentMessage<Out>>
   /**
-   * Asks for an answer in pieces, as the other side emits them. Leaving the loop withdraws the request. A turn that is
-   * tried again reads every piece from the first one on.
+   * Requests an answer in pieces, as the other agent emits them. Leaving the loop withdraws the request. A redelivered
+   * turn reads every piece from the first one on.
    *
-   * What a role without code says in pieces is its answer and nothing else; it comes as one piece where the model has tools, or
-   * a schema to fit. Its turn is not tried again, by whatever option, when a part of its answer has been read: it would say another.
+   * A model agent emits only its answer. The answer comes as one piece if the model has tools, or a schema to fit. When
+   * a part of its answer has been read, no option lets its turn run again, since it would give another answer.
    */
   requestStream(
     to: string,
@@ -102,74 +110,85 @@ export interface ConversationContext {
     options?: RequestOptions,
   ): AsyncIterable<string> & { readonly response: Promise<AgentMessage> }
   /**
-   * Asks several, `concurrency` at a time (all by default). Never rejects for a failure of theirs; in the order of
-   * `to`.
+   * Sends a request to several agents, `concurrency` at a time (default: all). A failure of an agent does not reject
+   * it; it is an outcome. Outcomes are in the order of `to`.
    */
   requestAll(to: string[], content: string, options?: RequestOptions & { concurrency?: number }): Promise<Outcome[]>
-  /** The first answer of several; the other requests are withdrawn. Rejects when all have failed, naming each. */
+  /**
+   * Returns the first answer of several agents; the other requests are withdrawn. Rejects when all have failed, naming
+   * each.
+   */
   requestAny(to: string[], content: string, options?: RequestOptions): Promise<AgentMessage>
   /**
-   * The first `count` answers of several, in order of arrival; the other requests are withdrawn. Rejects as soon as so many
-   * have failed that `count` answers cannot come any more: with `AgentFailedError`, which names who failed and why, and in
-   * `details.answered` who did answer. `count` is from 1 to the number of agents, and each agent is named once; else it is a
-   * `MessageRejectedError`, and nobody is asked.
+   * Returns the first `count` answers of several agents, in order of arrival; the other requests are withdrawn.
+   *
+   * Rejects as soon as so many have failed that `count` answers are no longer possible: with `AgentFailedError`, which
+   * names the failed agents and their errors, and in `details.answered` the agents that did answer. `count` is from 1
+   * to the number of agents, and each agent is named once; otherwise it rejects with `MessageRejectedError` and sends
+   * nothing.
    */
   requestQuorum(to: string[], count: number, content: string, options?: RequestOptions): Promise<AgentMessage[]>
   /**
-   * A message that nobody answers. Resolves when the mailbox has accepted it, rejects when it is refused; many may be
-   * under way. `signal` withdraws it while it waits for room in a full mailbox.
+   * Sends a message without an answer. Resolves when the mailbox has accepted it, rejects when it is refused; many may
+   * be in progress. `signal` withdraws it while it waits for space in a full mailbox.
    */
   send(to: string, content: string, options?: RequestOptions): Promise<void>
   /**
-   * To the `observe` of every other agent: not to itself, not to the protocol script. History shows it once, with recipient
-   * null. Resolves when each mailbox has accepted it. Rejects with `MessageRejectedError` when some were refused: its text
-   * and `details.failures` name who and why, each of these is a dead letter, and the others have it; a turn that is tried
-   * again does not send it again. `signal` withdraws it where it still waits for room. It comes to each after what this
-   * turn had sent them before.
+   * Sends a message to the `observe` of every other agent: not to itself, not to the protocol script. The history shows
+   * it once, with recipient null. It comes to each agent after the earlier messages of this turn to that agent.
+   * `signal` withdraws it where it still waits for space.
+   *
+   * Resolves when each mailbox has accepted it. Rejects with `MessageRejectedError` if some were refused: the text and
+   * `details.failures` name the agents and the reasons. Each refused one is a dead letter, and the other agents have
+   * the message; a redelivered turn does not send it again.
    */
   broadcast(content: string, options?: RequestOptions): Promise<void>
   /**
-   * Says how it goes: to the `observe` of the agent that `escalateTo` names, else to '$orchestrator', the protocol script.
-   * `data` is the message's `structuredData`. Resolves and rejects as `send` does.
+   * Reports progress to the `observe` of the agent that `escalateTo` names, otherwise to '$orchestrator', the protocol
+   * script. `data` is the message's `structuredData`. Resolves and rejects as `send` does.
    *
-   * A script has no `observe`. What is reported to it stands in the run's history and trace, and is a `message` event of type
-   * report: a script given as a function can read `run.messageHistory` or `team.events`.
+   * A script has no `observe`. Reports to it are in the run's history and trace, and are `message` events of type
+   * report: a script that is a function can read `run.messageHistory` or `team.events`.
    */
   report(content: string, data?: object): Promise<void>
-  /** Writes an entry on the blackboard: `blackboard.write` for short. */
+  /** Writes an entry on the blackboard; short for `blackboard.write`. */
   publish(key: string, value: unknown, entryType: string, options?: WriteOptions): Promise<BlackboardEntry>
   /**
-   * Entries whose key fits arrive at `observe` as messages of type publish, in order. `*` is one word, `**` any number
-   * of them. Each comes once, however often an agent subscribes; the subscription survives its restart and ends with the
-   * run. Rejects with `ConfigurationError` where there is no `observe`, as in a protocol script.
+   * Subscribes to entries of the blackboard: an entry whose key matches arrives at `observe` as a message of type
+   * publish, in order. `*` matches one word, `**` any number of words. Each entry comes once, however often an agent
+   * subscribes. The subscription survives the agent's restart and ends with the run. Rejects with `ConfigurationError`
+   * if there is no `observe`, as in a protocol script.
    */
   subscribe(pattern: string): Promise<void>
-  /** The run's blackboard; rejects with `ConfigurationError` where the team has none (`enableBlackboard: false`). */
+  /** The run's blackboard; rejects with `ConfigurationError` if the team has none (`enableBlackboard: false`). */
   readonly blackboard: Blackboard
   /**
-   * When that agent is gone for good, `observe` gets one message of type report from `$runtime`, with `structuredData`
-   * `{ event: 'terminated', agent, reason }`; at once, if it is gone already. A restart is no end: the agent is gone when it
-   * has been stopped, as one that dies too often. One that is tried again after its cool-down can end again: whoever wants to
-   * hear of that watches again. However often an agent watches, it is told once of each end. A watch survives the restart of
-   * the watcher and ends with the run.
+   * Watches an agent. When it is gone for good, `observe` gets one message of type report from `$runtime`, with
+   * `structuredData` `{ event: 'terminated', agent, reason }`; at once, if the agent is gone already.
    *
-   * Rejects with `UnknownAgentError`, and with `ConfigurationError` where there is no `observe`, as in a protocol script.
+   * A restart is no end: an agent is gone when it has been stopped, for example after too many crashes. An agent that
+   * is tried again after its cool-down can end again: call `watch` again to be notified of that. Each end is notified
+   * once, however often an agent calls `watch`. A watch survives the restart of the watcher and ends with the run.
+   *
+   * Rejects with `UnknownAgentError`, and with `ConfigurationError` if there is no `observe`, as in a protocol script.
    */
   watch(agent: string): Promise<void>
   /**
-   * Arrives at a sync point of the team (`syncPoints`) with `data`, a JSON value, and waits for the other required agents.
-   * They have to meet in one run. When all are there, everybody gets the same result, and the next arrival opens the next
-   * generation. A generation ends without some `timeoutMs` after its first arrival, or at once where one of those it still
-   * waits for is gone for good (a restart is no end). Then `onTimeout` says what who waits gets: the result with `missing`
-   * and `timedOut` ('proceed', 'notify'), or a rejection ('abort').
+   * Arrives at a sync point of the team (`syncPoints`) with `data`, a JSON value, and waits for the other required
+   * agents. They have to meet in one run. When all have arrived, each gets the same result, and the next arrival opens
+   * the next generation.
    *
-   * An arrival is a step: it stays when the agent's thread dies, and the turn that is tried again takes up the same wait. It
+   * A generation ends incomplete `timeoutMs` after its first arrival, or at once if an agent that it still waits for is
+   * gone for good (a restart is no end). Then `onTimeout` decides what the waiting agents get: the result with
+   * `missing` and `timedOut` ('proceed', 'notify'), or a rejection ('abort').
+   *
+   * An arrival is a step: it stays when the agent's thread ends, and the redelivered turn continues the same wait. It
    * is withdrawn with its turn.
    *
-   * Rejects with `SyncPointTimeoutError` where 'abort' says so; and for an agent without which generations have ended since
-   * it was last there: its next arrival is late and does not count, the one after that arrives in the generation that is open
-   * then. Rejects with `ConfigurationError` for a point that is not declared and for an agent that it does not require, and
-   * with `MessageRejectedError` for an agent that waits there already, and for what is no JSON.
+   * Rejects with `SyncPointTimeoutError` after 'abort'. It also does so for an agent that was missing when earlier
+   * generations ended: its next arrival is late and does not count, and the one after that joins the generation that is
+   * open then. Rejects with `ConfigurationError` for a point that is not declared and for an agent that the point does
+   * not require, and with `MessageRejectedError` for an agent that waits there already, and for data that is not JSON.
    *
    * @example
    * const { data, missing } = await context.sync<number>('revealed', estimate)
@@ -177,12 +196,13 @@ export interface ConversationContext {
    */
   sync<T = unknown>(point: string, data?: T): Promise<SyncResult<T>>
   /**
-   * Asks a person: a `question` event of the run, which `run.answer(questionId, answer)` answers; meanwhile the run's status is
-   * 'waiting'. With `choices` the answer is one of them. A question stays open when the agent's thread dies, and is asked once.
+   * Asks a person: a `question` event of the run, which `run.answer(questionId, answer)` answers. Meanwhile the run's
+   * status is 'waiting'. With `choices` the answer is one of them. A question stays open when the agent's thread ends,
+   * and is asked once.
    *
-   * Rejects with `RequestTimeoutError` when nobody has answered within `timeoutMs` (`communication.questionTimeoutMs` by default), with
-   * `MessageRejectedError` for what is no question, and with `ConfigurationError` in a turn that a message from outside of any
-   * run has caused: nobody has a handle of that.
+   * Rejects with `RequestTimeoutError` if nobody has answered within `timeoutMs` (default:
+   * `communication.questionTimeoutMs`), with `MessageRejectedError` for an invalid question, and with
+   * `ConfigurationError` in a turn that a message from outside of any run has caused: there is no handle of such a run.
    *
    * @example
    * const color = await context.ask('Which color?', { choices: ['red', 'blue'], timeoutMs: 60_000 })
@@ -190,5 +210,5 @@ export interface ConversationContext {
   ask(question: string, options?: AskOptions): Promise<string>
 }
 
-/** What goes with a task beside it, and a signal that withdraws the task. */
+/** Options of the message that carries a task, and a signal that withdraws the task. */
 export type TaskMessageOptions = Pick<RequestOptions, 'metadata' | 'signal'>

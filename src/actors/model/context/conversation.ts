@@ -1,33 +1,36 @@
 /**
- * What an agent and its model have said to each other. It is the agent's own, and one run's (or, with a `threadId`, one
- * thread's). A turn works on a copy, which counts when the turn commits: one that fails has said nothing.
+ * The conversation between an agent and its model. It belongs to the agent and to one run (or, with a `threadId`, to
+ * one thread). A turn works on a copy, which is kept when the turn commits: a failed turn adds nothing.
  */
 import type { ModelMessage } from '../../definition/model.ts'
 import { piecesOf, withResults } from './exchanges.ts'
 import type { Summary } from './summary.ts'
 
-/** JSON: it goes to the host with the commit of a turn, and comes back with the agent's next life. */
+/**
+ * State of a conversation as JSON: it goes to the host with the commit of a turn, and comes back to the agent's next
+ * thread.
+ */
 export interface Conversation {
-  /** What stands for what is gone. */
+  /** Summary of the messages that were dropped. */
   readonly summary?: Summary
-  /** What the agent was given to do: its task, or what it was asked first. */
+  /** Assignment of the agent: its task, or the first request to it. */
   readonly goal?: string
   readonly turns: readonly SpokenTurn[]
 }
 
-/** What was said in one turn, less what is gone of it from the front. */
+/** Messages of one turn, without those that were dropped from the front. */
 export interface SpokenTurn {
-  /** Of the message that the turn handled. */
+  /** Id of the message that the turn handled. */
   readonly id: string
   readonly messages: readonly ModelMessage[]
 }
 
 export const NO_CONVERSATION: Conversation = Object.freeze({ turns: [] })
 
-/** All that was said and is not gone, oldest first. */
+/** Returns all messages that were not dropped, oldest first. */
 export const historyOf = ({ turns }: Conversation): ModelMessage[] => turns.flatMap(({ messages }) => messages)
 
-/** That, and what was said now in the turn of that id. */
+/** Returns the conversation with these messages added to the turn of that id. */
 export function withTurn(conversation: Conversation, id: string, said: readonly ModelMessage[]): Conversation {
   const { turns } = conversation
   const messages = withResults(said)
@@ -37,7 +40,7 @@ export function withTurn(conversation: Conversation, id: string, said: readonly 
   return { ...conversation, turns: turns.map((turn) => (turn === before ? together : turn)) }
 }
 
-/** Without its first `count` messages; `summary` stands for them. */
+/** Returns the conversation without its first `count` messages; `summary` stands for them. */
 export function withoutFirst(conversation: Conversation, count: number, summary: Summary | undefined): Conversation {
   let left = count
   const turns: SpokenTurn[] = []
@@ -49,7 +52,7 @@ export function withoutFirst(conversation: Conversation, count: number, summary:
   return { ...conversation, turns, ...(summary && { summary }) }
 }
 
-/** Of one conversation: what a model is never shown again need not be kept. */
+/** Limits of one conversation: messages that a model is never shown again need not be kept. */
 const MOST_MESSAGES = 2_000
 const MOST_CHARACTERS = 2 ** 22
 
@@ -59,7 +62,10 @@ export const charactersOf = (messages: readonly ModelMessage[]): number =>
     0,
   )
 
-/** The conversation within those bounds: of one that nobody cuts to a window, since it is only heard, the oldest goes. */
+/**
+ * Returns the conversation within these limits: the oldest messages are dropped. This is for an agent that only
+ * observes: no model call cuts its conversation to a window.
+ */
 export function bounded(conversation: Conversation): Conversation {
   const history = historyOf(conversation)
   let messages = history.length
@@ -76,9 +82,9 @@ export function bounded(conversation: Conversation): Conversation {
 }
 
 /**
- * What `current` becomes when somebody who began with `before` has come to `after`, and others may have changed it meanwhile:
- * a turn that ran within this one, another run of the same thread. Turns stand in the order in which they ended. What either
- * has summarized is gone, and its summary stays.
+ * Merges a turn's changes, from `before` to `after`, into `current`, which others may have changed meanwhile: a turn
+ * that ran within this one, or another run of the same thread. Turns are in the order in which they ended. Messages
+ * that either side has summarized are dropped, and its summary stays.
  */
 export function merged(current: Conversation, before: Conversation, after: Conversation): Conversation {
   const begun = byId(before)
@@ -95,7 +101,9 @@ export function merged(current: Conversation, before: Conversation, after: Conve
   return { turns: [...kept, ...added], ...(summary && { summary }), ...(goal !== undefined && { goal }) }
 }
 
-/** Makes `next` of a draft of `now`, and touches nothing that is the same in both: a commit is as long as what is new. */
+/**
+ * Changes a draft of `now` into `next`, and leaves equal parts untouched: so a commit is only as long as the new parts.
+ */
 export function change(draft: Conversation, now: Conversation, next: Conversation): void {
   const open = draft as { -readonly [Field in keyof Conversation]: Conversation[Field] }
   const turns = draft.turns as SpokenTurn[]

@@ -1,4 +1,4 @@
-/** What a definition's own `buildContext` returns, checked before a provider sees it. */
+/** Checks the messages that a definition's `buildContext` returns, before a provider gets them. */
 import { ConfigurationError, shown } from '../../../errors.ts'
 import type { ModelMessage } from '../../definition/model.ts'
 import { fits, roomOf, type TokenWindow, tokensOf } from './token-window.ts'
@@ -6,9 +6,10 @@ import { fits, roomOf, type TokenWindow, tokensOf } from './token-window.ts'
 const ROLES: readonly unknown[] = ['system', 'user', 'assistant', 'tool'] satisfies ModelMessage['role'][]
 
 /**
- * The messages for the next call. The role's system prompt comes before them, unless they have a system message of their own.
+ * Returns the messages for the next call. The role's system prompt comes before them, unless they have a system message
+ * of their own.
  *
- * @throws ConfigurationError for what no model can be asked, with its path.
+ * @throws ConfigurationError for messages that no model can be asked with; it has the path of the fault.
  */
 export function customContext(built: unknown, systemPrompt: string | undefined, window: TokenWindow): ModelMessage[] {
   const messages = checked(built, window.agent)

@@ -1,13 +1,13 @@
 /**
- * A conversation in the pieces in which it may be cut. A tool's result without its call, or a call without its result, is
- * refused by every provider, so those are never taken apart.
+ * Splits a conversation into the pieces at which it may be cut. Every provider refuses a tool result without its call,
+ * and a call without its result, so these always stay together.
  */
 import type { ModelMessage } from '../../definition/model.ts'
 
-/** Messages that stay together: one alone, or a model's calls of tools with all their results. */
+/** Messages that stay together: a single message, or a model's tool calls with all their results. */
 export type Piece = readonly ModelMessage[]
 
-/** The smallest pieces, in order; together they are the whole of `messages`. */
+/** Returns the smallest pieces in order; together they are the whole of `messages`. */
 export function piecesOf(messages: readonly ModelMessage[]): Piece[] {
   const pieces: ModelMessage[][] = []
   for (const message of messages) {
@@ -18,7 +18,10 @@ export function piecesOf(messages: readonly ModelMessage[]): Piece[] {
   return pieces
 }
 
-/** Exchanges: what was said to the model, what it said to that, and the results of the tools that it called. */
+/**
+ * Returns the exchanges. An exchange is the messages to the model, its answer, and the results of the tools that it
+ * called.
+ */
 export function exchangesOf(messages: readonly ModelMessage[]): Piece[] {
   const exchanges: ModelMessage[][] = []
   for (const piece of piecesOf(messages)) {
@@ -29,13 +32,13 @@ export function exchangesOf(messages: readonly ModelMessage[]): Piece[] {
   return exchanges
 }
 
-/** The model has said something in it. */
+/** Checks whether the piece contains an answer of the model. */
 export const isAnswered = (piece: Piece): boolean => piece.some(({ role }) => role === 'assistant')
 
-/** What a tool answers whose call came to no result. */
+/** Content of the result for a tool call that has none. */
 const NO_RESULT = 'There is no result: the turn ended before this call had one.'
 
-/** The messages with a result for each call, also where a turn ended between the two. */
+/** Returns the messages with a result for each call, also if a turn ended between a call and its result. */
 export function withResults(messages: readonly ModelMessage[]): ModelMessage[] {
   const all: ModelMessage[] = []
   const open = new Set<string>()

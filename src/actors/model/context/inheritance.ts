@@ -1,6 +1,7 @@
 /**
- * What a model's agent gives others of its conversation. By default nothing but what it says to them: who is to inherit more
- * says so itself (`contextStrategy.inherit`). Who takes its task over, or is to help with it, gets a summary.
+ * Decides which part of its conversation a model agent passes on to other agents. By default another agent gets only
+ * the messages that are sent to it; a role that is to inherit more sets `contextStrategy.inherit`. An agent that takes
+ * a task over, or is to help with it, gets a summary.
  */
 import type { AgentMessage } from '../../../mailbox/message.ts'
 import type { ModelMessage } from '../../definition/model.ts'
@@ -10,10 +11,10 @@ import { counted, spoken } from './summary.ts'
 
 export type Inheritance = NonNullable<ContextStrategy['inherit']>
 
-/** Those who inherit something, by their names. */
+/** Agents that inherit something, by name. */
 export type Heirs = Readonly<Record<string, Inheritance>>
 
-/** Stands in the metadata of a message. */
+/** Value in the metadata of a message. */
 interface Inherited {
   text: string
 }
@@ -26,7 +27,7 @@ export class PassingOn {
   readonly #summarized: (messages: readonly ModelMessage[]) => Promise<string>
   #summary: { of: number; text: Promise<string> } | undefined
 
-  /** `said`: the conversation up to now. `summarized`: a summary of it, which may be paid for. */
+  /** `said`: the conversation up to now. `summarized`: makes a summary of it, which may cost a model call. */
   constructor(
     heirs: Heirs,
     said: () => readonly ModelMessage[],
@@ -37,14 +38,14 @@ export class PassingOn {
     this.#summarized = summarized
   }
 
-  /** Paid for once, however many get it at a time. */
+  /** Returns a summary, which is paid for once, however many agents get it at a time. */
   summary(): Promise<string> {
     const said = this.#said()
     if (this.#summary?.of !== said.length) this.#summary = { of: said.length, text: this.#summarized(said) }
     return this.#summary.text
   }
 
-  /** The metadata of a message to that agent. */
+  /** Returns the metadata for a message to that agent. */
   async metadataFor(to: string): Promise<object | undefined> {
     const inheritance = Object.hasOwn(this.#heirs, to) ? this.#heirs[to] : 'none'
     if (inheritance === 'none') return undefined
@@ -53,10 +54,10 @@ export class PassingOn {
   }
 }
 
-/** Of a whole conversation, in characters: it travels with each message. */
+/** Limit of a whole conversation, in characters: it is sent with each message. */
 const LONGEST = 2 ** 15
 
-/** The conversation in words, the end of it where it is long. */
+/** Returns the conversation as text; of a long one, only the end. */
 function transcriptOf(messages: readonly ModelMessage[]): string {
   const pieces = piecesOf(messages.filter(({ role }) => role !== 'system')).map((piece) => piece.map(spoken))
   let length = 0
@@ -69,7 +70,10 @@ function transcriptOf(messages: readonly ModelMessage[]): string {
   return [...(left === 0 ? [] : [`(${counted(left)} left out here.)`]), ...kept].join('\n\n')
 }
 
-/** What came with a message of its sender's conversation, as the model is told; only if the role inherits something. */
+/**
+ * Returns the part of its sender's conversation that came with a message, as the model reads it. Empty unless the role
+ * inherits something.
+ */
 export function inheritedWith(
   { sender, metadata }: AgentMessage,
   strategy: ContextStrategy | undefined,

@@ -1,6 +1,6 @@
 /**
- * Where an agent stands in its work, from the top: the goal, the task under it, the sub-task that it is at; its actions are the
- * messages themselves. Sub-tasks are read off what it has done with the tools that keep them. Source: document 003,
+ * Describes where an agent stands in its work: the goal, the task under it, and the current sub-task; its actions are
+ * the messages themselves. Sub-tasks are derived from its calls of the tools that keep them. Source: document 003,
  * hierarchical context.
  */
 import type { ModelMessage } from '../../definition/model.ts'
@@ -8,13 +8,13 @@ import { cutShort } from './shorten.ts'
 import { counted } from './summary.ts'
 
 export interface Levels {
-  /** What the agent was given to do. */
+  /** Assignment of the agent: its task, or the first request to it. */
   goal: string
-  /** What it is asked now, on the way to the goal; the same where it was asked nothing else since. */
+  /** The current request on the way to the goal; equal to the goal if nothing else was asked since. */
   task: string
 }
 
-/** By the names that `dramatis/tools` has for them. */
+/** Names of these tools in `dramatis/tools`. */
 const DECOMPOSE = 'decompose_task'
 const COMPLETE = 'mark_subtask_complete'
 
@@ -25,12 +25,12 @@ interface SubTask {
 }
 
 /**
- * The levels as the model sees them, or undefined where they say no more than the messages do.
+ * Returns the levels as the model sees them, or undefined if they say no more than the messages do.
  *
- * @param turn what was said since the task was given: a task begins without sub-tasks.
- * @param shown what of the conversation the model sees.
- * @param left how many messages were left out before that.
- * @param longest of each level, in characters.
+ * @param turn messages since the task was given: a task begins without sub-tasks.
+ * @param shown the part of the conversation that the model sees.
+ * @param left number of messages that were left out before that part.
+ * @param longest limit of each level, in characters.
  */
 export function levelsMessage(
   { goal, task }: Levels,
@@ -60,7 +60,10 @@ function subTaskLines(root: SubTask, longest: number): string[] {
   return [`Sub-task (${place} of ${root.parts.length}): ${text}`]
 }
 
-/** A tree, whose root is the task. What a model wrote wrongly changes nothing: its tool has told it so. */
+/**
+ * Returns a tree, whose root is the task. Wrong input by the model changes nothing: the tool has already told the
+ * model.
+ */
 function subTasksOf(turn: readonly ModelMessage[]): SubTask {
   const root: SubTask = { text: '', parts: [], done: false }
   for (const { name, input } of turn.flatMap(({ toolCalls = [] }) => toolCalls)) {
@@ -71,7 +74,10 @@ function subTasksOf(turn: readonly ModelMessage[]): SubTask {
   return root
 }
 
-/** From the task's part that is at work down to the sub-task; empty where there is none, or none is left. */
+/**
+ * Returns the path from the open part of the task down to the current sub-task; empty if there is none, or none is
+ * left.
+ */
 function openWay({ parts }: SubTask): SubTask[] {
   const open = parts.find((part) => !isDone(part))
   return open ? [open, ...openWay(open)] : []
@@ -79,7 +85,7 @@ function openWay({ parts }: SubTask): SubTask[] {
 
 const isDone = ({ done, parts }: SubTask): boolean => done || (parts.length > 0 && parts.every(isDone))
 
-/** The sub-tasks in the input of a call: its first list, of texts or of objects with a description. */
+/** Returns the sub-tasks in the input of a call: its first list, of texts or of objects with a description. */
 function textsIn(input: string): string[] {
   try {
     const list = Object.values(Object(JSON.parse(input))).find((value) => Array.isArray(value))

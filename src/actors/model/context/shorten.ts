@@ -1,17 +1,17 @@
-/** Texts that are cut short so that messages fit into a window: the longest first, and each says what was left out of it. */
+/** Cuts texts short so that messages fit into a window: the longest first, each with a note on what was left out. */
 import type { ModelMessage } from '../../definition/model.ts'
 import { fits, sizesOf, sum, type TokenWindow, tokensOf } from './token-window.ts'
 
-/** What is left of a text at least, in tokens: its note and a few words. */
+/** Smallest size of a cut text, in tokens: its note and a few words. */
 const LEAST = 48
 const NOTE = 16
-/** Tokens are not spread evenly over a text, so the length that fits is found in a few rounds. */
+/** Rounds to find a length that fits: tokens are not spread evenly over a text, so one estimate is not enough. */
 const ROUNDS = 24
 const TIGHTER = 0.9
 
 /**
- * The messages, the longest of those that `may` be shortened cut to one common length, so that all of them together take no
- * more than `room` tokens; undefined where that cannot be.
+ * Returns the messages with at most `room` tokens in all; undefined if that is impossible. The longest of the messages
+ * that `may` be shortened are cut to one common length.
  */
 export function shortened(
   messages: readonly ModelMessage[],
@@ -38,7 +38,7 @@ export function shortened(
   return undefined
 }
 
-/** The length to which the longest have to come down, so that all together have `room`. */
+/** Returns the common length to which the longest have to be cut, so that all together fit into `room`. */
 function mostOfEach(sizes: readonly number[], room: number): number {
   let left = room
   for (const [i, size] of sizes.toSorted((one, other) => one - other).entries()) {
@@ -49,7 +49,10 @@ function mostOfEach(sizes: readonly number[], room: number): number {
   return left
 }
 
-/** Beginning and end of a text, `length` characters, and between them a note on how much is left out. */
+/**
+ * Returns the beginning and the end of a text, together `length` characters, with a note between them on how much is
+ * left out.
+ */
 export function cutShort(text: string, length: number): string {
   const kept = Math.max(0, length)
   const begin = whole(text, Math.ceil((kept * 2) / 3))
@@ -58,5 +61,5 @@ export function cutShort(text: string, length: number): string {
   return cut.length < text.length ? cut : text
 }
 
-/** That place in a text, or the one before it where it would take a character apart. */
+/** Returns that place in a text, or the one before it if the place would split a character. */
 const whole = (text: string, at: number): number => (/[\uDC00-\uDFFF]/.test(text[at] ?? '') ? at - 1 : at)

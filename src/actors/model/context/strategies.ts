@@ -1,6 +1,6 @@
 /**
- * What of its conversation a model sees with the next call. Functions of what they are given alone, so that a turn that is
- * tried again asks its model the same. Source: document 003, context management strategies.
+ * Chooses the part of a conversation that a model sees with the next call. The functions depend on their arguments
+ * only, so a redelivered turn asks its model the same. Source: document 003, context management strategies.
  */
 import { ConfigurationError } from '../../../errors.ts'
 import type { ModelMessage } from '../../definition/model.ts'
@@ -11,23 +11,23 @@ import { shortened } from './shorten.ts'
 import { type Summarize, type Summary, summaryLimit, summaryMessage, summaryOf } from './summary.ts'
 import { fits, roomOf, type TokenWindow, tokensOf } from './token-window.ts'
 
-/** What there is to choose from. */
+/** Input of a strategy. */
 export interface ContextSource {
   /** The role's system prompt: it comes first, and is never shortened. */
   systemPrompt: string | undefined
-  /** What stands for messages that are gone already. */
+  /** Summary of the messages that were dropped already. */
   summary: Summary | undefined
-  /** What was said since, oldest first, without the system prompt. */
+  /** Messages since then, oldest first, without the system prompt. */
   history: readonly ModelMessage[]
   levels: Levels
-  /** All that was said since the task of `levels` was given, also what is gone from `history`. */
+  /** All messages since the task of `levels` was given, including those that are no longer in `history`. */
   turn: readonly ModelMessage[]
 }
 
-/** What the model sees, and what of the history is needed no more. */
+/** The messages for the model, and the part of the history that is no longer needed. */
 export interface BuiltContext {
   messages: ModelMessage[]
-  /** How many messages, oldest first, go for good: `summary` stands for them from now on. */
+  /** Number of messages, oldest first, that are dropped for good: `summary` stands for them from now on. */
   dropped: number
   summary: Summary | undefined
 }
@@ -36,15 +36,15 @@ const THRESHOLD = 0.8
 const KEEP_RECENT = 20
 const HISTORY_KEEP = 12
 
-/** The share of the window from which a conversation is cut to it. */
+/** Returns the share of the window above which a conversation is cut. */
 export const thresholdOf = (strategy: ContextStrategy): number =>
   strategy.strategy === 'append_until_full' ? (strategy.threshold ?? THRESHOLD) : 1
 
 /**
- * The next call's messages by a built-in strategy. They are within the window: what the strategy keeps is cut to it, oldest
- * first, and then the longest results of tools are shortened, with a note.
+ * Returns the next call's messages by a built-in strategy. They fit into the window: the messages that the strategy
+ * keeps are dropped from the oldest on, and then the longest results of tools are shortened, with a note.
  *
- * @throws ConfigurationError where not even the newest message fits.
+ * @throws ConfigurationError if not even the newest message fits.
  */
 export async function nextContext(
   strategy: Exclude<ContextStrategy, { strategy: 'custom' }>,
@@ -56,7 +56,10 @@ export async function nextContext(
   return hierarchical(strategy, source, window)
 }
 
-/** All messages, until they take `threshold` of the window; then the last `keepRecent`, and one summary of the others. */
+/**
+ * Returns all messages until they take `threshold` of the window; then the last `keepRecent`, and one summary of the
+ * others.
+ */
 async function appendUntilFull(
   strategy: Extract<ContextStrategy, { strategy: 'append_until_full' }>,
   source: ContextSource,
@@ -71,13 +74,16 @@ async function appendUntilFull(
   const dropped = cutOf(source, history.length - (strategy.keepRecent ?? KEEP_RECENT), room, window)
   if (dropped === 0) return { messages: fitted(all, room, window), dropped, summary }
   const recent = history.slice(dropped)
-  const kept = fitted([...headOf(source), ...recent], room - summaryRoom(window), window) // else nothing is paid for it
+  const kept = fitted([...headOf(source), ...recent], room - summaryRoom(window), window) // throws before any payment
   const now = await summaryOf(history.slice(0, dropped), summary, window, summarize)
   const head = kept.length - recent.length
   return { messages: [...kept.slice(0, head), ...opening(now), ...kept.slice(head)], dropped, summary: now }
 }
 
-/** Where the kept part begins: no later than `latest`, unless the window is too small for that, and never within a piece. */
+/**
+ * Returns the start of the kept part: at most `latest`, unless the window is too small for that, and never within a
+ * piece.
+ */
 function cutOf(source: ContextSource, latest: number, room: number, window: TokenWindow): number {
   const { history, summary } = source
   const cuts = placesOf(piecesOf(history))
@@ -90,14 +96,14 @@ function cutOf(source: ContextSource, latest: number, room: number, window: Toke
   return cuts.slice(wanted).find(isEnough) ?? cuts.at(-1) ?? 0
 }
 
-/** What a summary takes at most, with the words that introduce it. */
+/** Returns the most tokens that a summary takes, with its introduction. */
 const summaryRoom = (window: TokenWindow): number =>
   summaryLimit(window) + tokensOf(window, [summaryMessage({ text: '.', messages: 0, isExcerpt: true })]) + SEAM
 
-/** Tokens by which two texts can be more together than each alone. */
+/** Tokens by which two texts together can exceed the sum of both. */
 const SEAM = 16
 
-/** Where the work stands, and the last `historyKeep` exchanges. */
+/** Returns the levels of the work, and the last `historyKeep` exchanges. */
 function hierarchical(
   { historyKeep = HISTORY_KEEP }: { historyKeep?: number },
   source: ContextSource,
@@ -109,7 +115,7 @@ function hierarchical(
   const last = exchanges.at(-1) ?? []
   const keep = historyKeep + (isAnswered(last) ? 0 : 1)
   const told = summary?.text ? opening(summary) : []
-  // Whole exchanges go as long as there is more than one, then pieces of that one.
+  // Whole exchanges are dropped while there is more than one, then pieces of the last one.
   const begins = [...placesOf(exchanges).slice(-keep), ...placesOf(piecesOf(last), history.length - last.length)]
   for (const [i, from] of begins.entries()) {
     const kept = history.slice(from)
@@ -123,23 +129,23 @@ function hierarchical(
   return { messages: headOf(source), dropped: 0, summary } // nothing was said yet
 }
 
-/** Where each begins. */
+/** Returns the index at which each piece begins. */
 function placesOf(pieces: readonly Piece[], first = 0): number[] {
   const places: number[] = []
   for (const piece of pieces) places.push((places.at(-1) ?? first) + piece.length)
   return [first, ...places].slice(0, -1)
 }
 
-/** Each level may have a quarter of the window, by its characters. */
+/** Divisor of the window for the limit of a level: at most `maxTokens` / 4 characters. */
 const LEVEL_SHARE = 4
 
 const headOf = ({ systemPrompt }: ContextSource): ModelMessage[] =>
   systemPrompt === undefined || systemPrompt === '' ? [] : [{ role: 'system', content: systemPrompt }]
 
-/** What opens the conversation where its beginning is gone. */
+/** Returns the messages that replace a dropped beginning of the conversation. */
 const opening = (summary: Summary | undefined): ModelMessage[] => (summary ? [summaryMessage(summary)] : [])
 
-/** The messages within the window: results of tools, and where the work stands, are cut short where they have to be. */
+/** Fits the messages into the window: results of tools, and the levels message, are cut short if necessary. */
 function fitted(
   messages: readonly ModelMessage[],
   room: number,

@@ -1,13 +1,13 @@
-/** Which context strategy an agent has: what its role says, and what its definition can do. */
+/** Decides the context strategy of an agent from its role and its definition. */
 import { ConfigurationError } from '../../../errors.ts'
 import type { Assignment } from '../../definition/assignment.ts'
 import type { AgentHandlers } from '../../definition/definition.ts'
 import type { ContextStrategy } from '../../definition/role.ts'
 
 /**
- * A definition with a `buildContext` has its own strategy, unless the role names another.
+ * Returns 'custom' for a definition with a `buildContext`, otherwise the role's strategy.
  *
- * @throws ConfigurationError where one of the two would have no effect.
+ * @throws ConfigurationError if the role's strategy or `buildContext` would have no effect.
  */
 export function strategyOf(
   { role, option, contextStrategy }: Assignment,

@@ -1,22 +1,22 @@
-/** What stands for the part of a conversation that its model no longer sees. */
+/** Summaries that stand for the part of a conversation that its model no longer sees. */
 import { DramatisError } from '../../../errors.ts'
 import type { ModelMessage } from '../../definition/model.ts'
 import { cutShort, shortened } from './shorten.ts'
 import { fits, roomOf, type TokenWindow } from './token-window.ts'
 
 export interface Summary {
-  /** Empty: they were left out, and nothing is said of them. */
+  /** Text of the summary; empty: the messages were left out without a summary. */
   text: string
-  /** How many messages it stands for, those of earlier summaries too. */
+  /** Number of messages it stands for, including those of earlier summaries. */
   messages: number
-  /** The model gave none: it is what was there, cut short. */
+  /** Set if the model gave no summary: the text is an excerpt of the messages, each cut short. */
   isExcerpt?: true
 }
 
-/** Asks the role's model for a summary of these messages that has no more than so many tokens. */
+/** Asks the role's model for a summary of these messages with at most that many tokens. */
 export type Summarize = (messages: readonly ModelMessage[], maxTokens: number) => Promise<string>
 
-/** How the model sees it: as what a user said, since some providers take system messages in the first place alone. */
+/** Returns the summary as a user message, since some providers accept system messages only in the first place. */
 export const summaryMessage = (summary: Summary): ModelMessage => ({
   role: 'user',
   content: summary.text === '' ? `(${introduction(summary)}.)` : `${introduction(summary)}:\n${summary.text}`,
@@ -28,16 +28,17 @@ function introduction({ text, messages, isExcerpt }: Summary): string {
   return `${counted(messages)} left out here, and could not be summarized; this is what they say, each cut short`
 }
 
-/** For a sentence: how many messages are no longer there. */
+/** Returns words for a sentence: how many messages are left out. */
 export const counted = (messages: number): string => (messages === 1 ? '1 message is' : `${messages} messages are`)
 
-/** How long a summary may be, in tokens: a tenth of the window, and what a model writes well in one answer. */
+/** Limit of a summary, in tokens: a tenth of the window, and as much as a model writes well in one answer. */
 export const summaryLimit = ({ maxTokens }: TokenWindow): number =>
   Math.max(64, Math.min(2_000, Math.floor(maxTokens / 10)))
 
 /**
- * The summary of these messages and of what was summarized before. A model that fails has not to cost the turn: then there is
- * an excerpt, which says that it is one. What is no failure of a model (a spent budget, the end of the turn) is thrown on.
+ * Summarizes these messages together with the earlier summary. A failed model call must not cost the turn: then the
+ * result is an excerpt, which says that it is one. Failures that are not the model's (a spent budget, the end of the
+ * turn) are thrown.
  */
 export async function summaryOf(
   messages: readonly ModelMessage[],
@@ -55,7 +56,7 @@ export async function summaryOf(
   return { ...summary, text: short?.content ?? cutShort(summary.text, limit) }
 }
 
-/** Empty: the model had nothing to say, or failed. */
+/** Returns the model's text; empty if the model returned nothing, or failed. */
 async function modelText(messages: readonly ModelMessage[], limit: number, summarize: Summarize): Promise<string> {
   try {
     return (await summarize(messages, limit)).trim()
@@ -66,8 +67,8 @@ async function modelText(messages: readonly ModelMessage[], limit: number, summa
 }
 
 /**
- * What others are told of these messages and of what was summarized before: the messages themselves, or a summary where those
- * are longer than one may be.
+ * Returns the text that other agents get of these messages and of the earlier summary: the messages themselves, or a
+ * summary if they are longer than a summary may be.
  */
 export async function passedOn(
   messages: readonly ModelMessage[],
@@ -81,7 +82,7 @@ export async function passedOn(
   return (await summaryOf(messages, before, window, summarize)).text
 }
 
-const EXCERPT = 240 // characters of each
+const EXCERPT = 240 // characters of each message
 
 const excerptOf = (messages: readonly ModelMessage[]): string =>
   messages.map((message) => `- ${spoken({ ...message, content: cutShort(message.content, EXCERPT) })}`).join('\n')
@@ -91,7 +92,7 @@ your summary alone. Keep what it was asked and what is not done yet, word for wo
 their reasons; facts, names, numbers, paths; what tools answered. Leave out greetings and what came to nothing. Write plain
 sentences, no preamble.`
 
-/** What a model is asked for a summary: as a transcript, so that no call of a tool is among the messages. */
+/** Returns the request for a summary. The messages go in as a transcript, so that no message has a tool call. */
 export function summaryRequest(
   messages: readonly ModelMessage[],
   maxTokens: number,
@@ -105,7 +106,7 @@ export function summaryRequest(
   return [system, { role: 'user', content: fitting.length > 0 ? transcript : cutShort(transcript, room) }]
 }
 
-/** One message as a line of a transcript. */
+/** Returns a message as a line of a transcript. */
 export function spoken({ role, content, toolCalls = [] }: ModelMessage): string {
   const calls = toolCalls.map(({ name, input }) => `(calls ${name} ${input})`)
   return `${role}: ${[content, ...calls].filter((part) => part !== '').join(' ')}`

@@ -1,7 +1,7 @@
 /**
- * How many tokens a text has, by OpenAI's own vocabularies. A vocabulary is 20 MB of heap and a fifth of a second to load: it is
- * loaded by the first count, and a context that cannot reach its bound is not counted at all (`mostTokens`). It is
- * loaded by `require`, so that a count is no wait: under a virtual clock nothing may take the machine's own time.
+ * Counts the tokens of a text by OpenAI's own vocabularies. A vocabulary takes 20 MB of heap and a fifth of a second to
+ * load. So the first count loads it, and a context that cannot reach its bound is not counted at all (`mostTokens`). It
+ * is loaded by `require`, so a count does not wait: under a virtual clock nothing may take the machine's own time.
  */
 import { ownRequire } from '../../../own-files.ts'
 import type { ModelMessage, ModelRequest, ToolSpec } from '../../definition/model.ts'
@@ -12,28 +12,31 @@ type Tokenizer = Pick<typeof import('gpt-tokenizer/encoding/o200k_base'), 'count
 
 const tokenizers = new Map<Encoding, Tokenizer>()
 
-const AS_TEXT = { disallowedSpecial: new Set<string>() } // '<|endoftext|>' in a prompt is text like any other
+const AS_TEXT = { disallowedSpecial: new Set<string>() } // '<|endoftext|>' in a prompt is ordinary text
 
-/** GPT-4 as it was before 4o, and 3.5; `ft:gpt-4-...` and `openai/gpt-4` too. */
+/** Matches GPT-4 before 4o, and 3.5; also `ft:gpt-4-...` and `openai/gpt-4`. */
 const OF_CL100K = /(^|[/:])(gpt-4(-(?!4o)|$)|gpt-3\.5|gpt-35|text-embedding-)/
 
 /**
- * The vocabulary that a model counts by: `cl100k_base` for GPT-4 before 4o, GPT-3.5 and the embeddings, `o200k_base` for
- * OpenAI's later models and for every model that is not OpenAI's. Other vendors' counts differ from it, mostly by less than
- * a fifth; what they charge is in the `usage` of their answers. Source: the model table of openai/tiktoken.
+ * Returns the vocabulary that a model counts by: `cl100k_base` for GPT-4 before 4o, GPT-3.5 and the embeddings,
+ * `o200k_base` for OpenAI's later models and for all models of other vendors. Counts of other vendors differ from it,
+ * mostly by less than a fifth; the `usage` of their answers has what they charge. Source: the model table of
+ * openai/tiktoken.
  */
 export function encodingOf(model = ''): Encoding {
   return OF_CL100K.test(model) ? 'cl100k_base' : 'o200k_base'
 }
 
-const LONGEST_EXACT = 2 ** 18 // characters; less than a second of the worst text
+const LONGEST_EXACT = 2 ** 18 // characters; less than a second for the worst text
 const SAMPLES = 64
 const SAMPLE_LENGTH = LONGEST_EXACT / SAMPLES
 
 /**
- * The tokens of a text. Up to 262,144 characters are counted; of a longer one a 64th part of that in each of 64 places, and the rest is
- * taken to be like them. A run of more than 128 letters, or of spaces and signs, is cut at each 128th, which can
- * count one token more for each cut: the merges of a run take time that grows with its square.
+ * Returns the number of tokens of a text.
+ *
+ * Up to 262,144 characters are counted. Of a longer text, samples of 4,096 characters at 64 places are counted, and the
+ * count is extrapolated. A run of more than 128 letters, or of spaces and signs, is cut at each 128th, because the time
+ * for the merges of a run grows with the square of its length. Each cut can count one token too many.
  */
 export function countTokens(text: string, model?: string): number {
   const known = counted.get(text, model)
@@ -54,7 +57,7 @@ function sampled(text: string, model?: string): number {
 }
 
 const LONGEST_RUN = 128
-const RUNS = /[\p{L}\p{M}]+|[^\p{L}\p{M}\p{N}]+/gu // spaces and signs can stand in one piece
+const RUNS = /[\p{L}\p{M}]+|[^\p{L}\p{M}\p{N}]+/gu // spaces and signs can form one run
 
 function exactly(text: string, model?: string): number {
   const tokenizer = tokenizerOf(encodingOf(model))
@@ -81,30 +84,37 @@ function tokenizerOf(encoding: Encoding): Tokenizer {
   return tokenizer
 }
 
-/** A bound that costs nothing: no token is less than a byte of UTF-8. What is within a limit by it need not be counted. */
+/**
+ * Returns an upper bound of the tokens at no cost: each token has at least one byte of UTF-8. A text that is within a
+ * limit by this bound need not be counted.
+ */
 export function mostTokens(text: string): number {
   return Buffer.byteLength(text)
 }
 
-// What a chat adds to its texts. Source: OpenAI's cookbook, "How to count tokens with tiktoken", for gpt-3.5 to gpt-4o.
+// Tokens that a chat adds to its texts. Source: OpenAI's cookbook, "How to count tokens with tiktoken", for gpt-3.5 to
+// gpt-4o.
 const OF_A_MESSAGE = 3
 const OF_THE_ANSWER = 3 // each answer is primed with <|start|>assistant<|message|>
-const OF_A_TOOL = 10 // the most that it says of one, as for gpt-4
+const OF_A_TOOL = 10 // the largest number that it gives for a tool, as for gpt-4
 const OF_ALL_TOOLS = 12
 
-/** One message of a chat: its role, its text, the calls of tools in it, and what stands around them. */
+/** Counts one message of a chat: its role, its text, its tool calls, and the tokens around them. */
 export function countMessage(message: ModelMessage, model?: string): number {
   const calls = message.toolCalls ?? []
   const ofCalls = calls.map(({ name, input }) => OF_A_MESSAGE + countTokens(name, model) + countTokens(input, model))
   return sum([OF_A_MESSAGE, countTokens(message.role, model), countTokens(message.content, model), ...ofCalls])
 }
 
-/** The messages of a chat, and the three tokens that begin the answer. */
+/** Counts the messages of a chat, and the three tokens that begin the answer. */
 export function countMessages(messages: readonly ModelMessage[], model?: string): number {
   return OF_THE_ANSWER + sum(messages.map((message) => countMessage(message, model)))
 }
 
-/** What tools add to a prompt. Providers write schemas shorter than JSON is, each in its own way, so it is an estimate from above. */
+/**
+ * Counts the tokens that tools add to a prompt. The count is an upper estimate: providers write schemas shorter than
+ * JSON, each in its own way.
+ */
 export function countTools(tools: readonly ToolSpec[], model?: string): number {
   if (tools.length === 0) return 0
   const each = tools.map(
@@ -114,20 +124,20 @@ export function countTools(tools: readonly ToolSpec[], model?: string): number {
   return OF_ALL_TOOLS + sum(each)
 }
 
-/** A JSON schema in a prompt: an estimate from above, as for tools. */
+/** Counts a JSON schema in a prompt: an upper estimate, as for tools. */
 function countSchema(schema: object, model?: string): number {
   return countTokens(JSON.stringify(schema), model)
 }
 
-/** What is in a prompt. */
+/** The parts of a prompt. */
 interface Prompt extends Pick<ModelRequest, 'jsonSchema' | 'answerFunction'> {
   readonly messages: readonly ModelMessage[]
   readonly tools?: readonly ToolSpec[]
-  /** Whose vocabulary counts. */
+  /** Model whose vocabulary is used. */
   readonly model?: string
 }
 
-/** All that a request puts into its prompt. */
+/** Counts everything that a request puts into its prompt. */
 export function countPrompt(prompt: Prompt): number {
   const { messages, model } = prompt
   const { tools, jsonSchema } = offeredIn(prompt)
@@ -139,7 +149,9 @@ function sum(counts: readonly number[]): number {
   return counts.reduce((all, count) => all + count, 0)
 }
 
-/** A conversation is counted again with each of its messages, so that long texts are worth remembering; the oldest go first. */
+/**
+ * Remembers the counts of long texts, since a conversation is counted again with each new message. The oldest go first.
+ */
 class Counted {
   readonly #counts = new Map<string, Map<Encoding, number>>()
   #characters = 0

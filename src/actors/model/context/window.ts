@@ -1,4 +1,7 @@
-/** What a model is shown in one loop of calls and tools, by the strategy of its role, and what it passes on to others. */
+/**
+ * Chooses the messages that a model sees in one loop of calls and tools, by the strategy of its role, and the part that
+ * it passes on to other agents.
+ */
 import type { ModelAnswer, ModelCall, ModelMessage, ToolSpec } from '../../definition/model.ts'
 import type { ContextStrategy } from '../../definition/role.ts'
 import type { ThinkingTurn } from '../thinking-turn.ts'
@@ -9,19 +12,19 @@ import { passedOn, type Summary, summaryRequest } from './summary.ts'
 import type { TokenWindow } from './token-window.ts'
 import { countMessages, countPrompt, mostTokens } from './tokens.ts'
 
-/** What the role remembers beside the messages that it gives. */
+/** State that the role remembers besides the messages of the request. */
 export interface Remembered {
   summary?: Summary | undefined
   goal?: string | undefined
 }
 
-/** What of the messages is needed no more, the oldest first, and what stands for them. */
+/** Messages that are no longer needed, counted from the oldest, and the summary in their place. */
 export interface LeftOut {
   dropped: number
   summary: Summary | undefined
 }
 
-/** Where a role says nothing of its window: what most models of today have at least. */
+/** Default window of a role, in tokens: most current models have at least this. */
 export const MAX_TOKENS = 128_000
 
 export const BY_DEFAULT: ContextStrategy = { strategy: 'append_until_full' }
@@ -31,12 +34,12 @@ export class ThinkingContext {
   readonly #call: ModelCall
   readonly #strategy: ContextStrategy
   readonly #levels: Levels
-  /** How many messages were there before the task. */
+  /** Number of messages before the task. */
   readonly #earlier: number
   readonly #ask: (call: ModelCall) => Promise<ModelAnswer>
   #left: LeftOut
 
-  /** `ask`: one call that is paid for, a step. */
+  /** `ask`: makes one model call that is paid for, a step. */
   constructor(
     turn: ThinkingTurn,
     call: ModelCall,
@@ -59,7 +62,7 @@ export class ThinkingContext {
     return this.#left
   }
 
-  /** Of all that was said, `messages`, what goes with the next call. */
+  /** Returns the messages for the next call, chosen from `messages`, the whole conversation. */
   async shown(messages: readonly ModelMessage[], tools: readonly ToolSpec[]): Promise<readonly ModelMessage[]> {
     const { systemPrompt, history } = parted(messages)
     const window = this.#window(messages, tools)
@@ -78,7 +81,10 @@ export class ThinkingContext {
     return built.messages
   }
 
-  /** What somebody else needs to know of all that was said, `messages`: as it was said, or a summary where that is long. */
+  /**
+   * Returns the text that another agent gets of `messages`, the whole conversation: the messages, or a summary if they
+   * are long.
+   */
   passedOn(messages: readonly ModelMessage[]): Promise<string> {
     const { history } = parted(messages)
     const { dropped, summary } = this.#left
@@ -112,7 +118,7 @@ export class ThinkingContext {
   }
 }
 
-/** The system prompt, if the first message is one, and all others. */
+/** Splits the messages into the system prompt, if the first message is one, and all others. */
 function parted(messages: readonly ModelMessage[]): {
   systemPrompt: string | undefined
   history: readonly ModelMessage[]
@@ -122,9 +128,9 @@ function parted(messages: readonly ModelMessage[]): {
   return { systemPrompt: first.content, history: messages.slice(1) }
 }
 
-const OF_A_MESSAGE = 16 // more than any chat adds to one, or to a call of a tool
+const OF_A_MESSAGE = 16 // more than any chat adds to a message or a tool call
 
-/** No fewer tokens than the messages have, without a look at a vocabulary. */
+/** Returns an upper bound of the messages' tokens, without loading a vocabulary. */
 function bound(messages: readonly ModelMessage[]): number {
   let most = OF_A_MESSAGE
   for (const { content, toolCalls = [] } of messages) {
