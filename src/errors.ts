@@ -336,15 +336,3 @@ function shownAs(value: unknown): string {
       return String(value)
   }
 }
-
-/**
- * The error for what the contract names and this version does not have yet: an option, a verb, a method. Nothing is
- * accepted and ignored.
- *
- * @param advice a sentence on what to use in its place.
- * @param details what the error carries beside the path.
- */
-export function unavailable(path: string, advice = '', details: Record<string, unknown> = {}): ConfigurationError {
-  const message = `${path}: not available in this version; remove it.${advice && ` ${advice}`}`
-  return new ConfigurationError(message, { path, ...details })
-}

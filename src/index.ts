@@ -17,11 +17,97 @@
  *   runtime/        the host side: supervisor, runs, log, folds
  *   protocols/      one orchestration strategy per file
  *   registry/       teams written as YAML
+ *   models, protocols, telemetry   types and schemas for clients, scripts and telemetry of one's own: subpaths
  *   team            the composition root: runtime and protocols joined
  *   rehearsal       the same for rehearsals
  *   opentelemetry   spans of all that, for who asks for them
  *   service/        how people reach a team: the command line
  */
+// Teams, agents, tools and protocols: what a program defines and starts.
+export {
+  createTeam,
+  defineTeam,
+  loadTeam,
+  MultiAgentPattern,
+  type MultiAgentPatternOptions,
+  type Team,
+} from './team.ts'
+export {
+  type AgentDefinition,
+  type AgentHandlers,
+  agentRef,
+  defineAgent,
+  type Reply,
+} from './actors/definition/definition.ts'
+export {
+  defineTool,
+  type ModelSchema,
+  type Schema,
+  type Tool,
+  type ToolContext,
+  type ToolOptions,
+} from './actors/definition/tool.ts'
+export { defineProtocol } from './actors/definition/protocol.ts'
+export type { OrchestrationConfig } from './protocols/index.ts'
+
+// Options of a team and of its roles.
+export type {
+  AgentRole,
+  Capability,
+  CommunicationConfig,
+  ContextStrategy,
+  RoleInfo,
+  SupervisionConfig,
+  ToolReference,
+} from './actors/definition/role.ts'
+export type { BudgetConfig, SyncPoint, TokenLimit } from './runtime/settings/options.ts'
+export type { ModelsConfig } from './runtime/providers/models-config.ts'
+export type { AgentRegistry } from './runtime/settings/agent-registry.ts'
+export type { Clock } from './clock.ts'
+export type { Logger } from './actors/definition/logger.ts'
+
+// What handlers and scripts work with: messages, contexts, tasks, the blackboard.
+export type { AgentMessage, MessageInput, MessageOf, MessageType, TypedMessage } from './mailbox/message.ts'
+export type {
+  AgentContext,
+  AgentRef,
+  AgentType,
+  AskOptions,
+  EscalationOutcome,
+  OrchestratorContext,
+  Outcome,
+  RequestOptions,
+  SharedScope,
+  SharedState,
+  SpawnRole,
+  SyncResult,
+} from './actors/definition/context/context.ts'
+export type { AgentStatus, AgentTask, TaskInput, TaskStatus } from './actors/definition/task.ts'
+export type { Blackboard, BlackboardEntry, QueryFilter, WriteOptions } from './blackboard/entry.ts'
+
+// Models; the rest of what a client of one's own needs is in dramatis/models.
+export type {
+  Completion,
+  CompletionRequest,
+  ModelClient,
+  ModelMessage,
+  TokenUsage,
+} from './actors/definition/model.ts'
+
+// Runs, and what a team says of itself.
+export type { Run, RunOptions, RunStatus } from './runtime/runs/run.ts'
+export type { MultiAgentResult } from './runtime/runs/result.ts'
+export type { Contribution, ContributionReport } from './runtime/runs/contributions.ts'
+export type { RuntimeEvent } from './runtime/runs/events.ts'
+export type { OrchestrationTrace } from './runtime/runs/trace-types.ts'
+export { sequenceDiagram } from './runtime/runs/diagram.ts'
+export type { DeadLetter, DeadLetterReason } from './mailbox/dead-letters.ts'
+export type { AgentInstance } from './runtime/team/agent-instance.ts'
+export type { Reloaded } from './runtime/team/registry-agents.ts'
+export type { Health } from './runtime/metrics/health.ts'
+export type { Metric } from './runtime/metrics/prometheus.ts'
+
+// One class for each failure.
 export {
   DramatisError,
   ConfigurationError,
@@ -62,91 +148,3 @@ export {
   UnknownRunError,
   type ErrorCode,
 } from './errors.ts'
-export type { ModelFailure, ModelFailureReason } from './model-failure.ts'
-export type { Clock } from './clock.ts'
-export type { AgentMessage, MessageInput, MessageOf, MessageType, TypedMessage } from './mailbox/message.ts'
-export type { DeadLetter } from './mailbox/dead-letters.ts'
-export type { Blackboard, BlackboardEntry, WriteOptions } from './blackboard/entry.ts'
-export { type AgentDefinition, agentRef, defineAgent, type Reply } from './actors/definition/definition.ts'
-export type {
-  AgentContext,
-  AgentRef,
-  AgentType,
-  AskOptions,
-  EscalationOutcome,
-  OrchestratorContext,
-  Outcome,
-  RequestOptions,
-  SharedScope,
-  SharedState,
-  SpawnRole,
-  SyncResult,
-} from './actors/definition/context/context.ts'
-export type {
-  AgentRole,
-  Capability,
-  CommunicationConfig,
-  ContextStrategy,
-  RoleInfo,
-  SupervisionConfig,
-  ToolReference,
-} from './actors/definition/role.ts'
-export type { Candidate, CandidateOptions, RouteOptions, TaskRouting } from './actors/definition/routing.ts'
-export type { AgentStatus, AgentTask, PendingTask, TaskInput, TaskStatus } from './actors/definition/task.ts'
-export { defineTool, type ModelSchema, type Schema, type Tool, type ToolContext } from './actors/definition/tool.ts'
-export type {
-  Completion,
-  CompletionRequest,
-  FinishReason,
-  ModelClient,
-  ModelMessage,
-  ModelPiece,
-  ModelRequest,
-  TokenUsage,
-  ToolCall,
-  ToolSpec,
-} from './actors/definition/model.ts'
-export type { Logger } from './actors/definition/logger.ts'
-export type {
-  SpanAttributes,
-  SpanStart,
-  Telemetry,
-  TelemetrySpan,
-  TraceHeaders,
-  TracePlace,
-} from './runtime/settings/telemetry.ts'
-export { defineProtocol } from './actors/definition/protocol.ts'
-export type { LogStore, StateConfig, SyncPoint, TokenLimit } from './runtime/settings/options.ts'
-export type { ModelsConfig } from './runtime/providers/models-config.ts'
-export type { AgentRegistry } from './runtime/settings/agent-registry.ts'
-export type { AgentInstance } from './runtime/team/agent-instance.ts'
-export type { Reloaded } from './runtime/team/registry-agents.ts'
-export type { RuntimeEvent } from './runtime/runs/events.ts'
-export type { Contribution, ContributionReport } from './runtime/runs/contributions.ts'
-export type { MultiAgentResult } from './runtime/runs/result.ts'
-export type { Run, RunOptions } from './runtime/runs/run.ts'
-export type { Health } from './runtime/metrics/health.ts'
-export type { Metric } from './runtime/metrics/prometheus.ts'
-export type { OrchestrationTrace } from './runtime/runs/trace-types.ts'
-export { sequenceDiagram } from './runtime/runs/diagram.ts'
-export type {
-  AuctionConfig,
-  BlackboardConfig,
-  CollaborateConfig,
-  ConsensusConfig,
-  CustomConfig,
-  DebateConfig,
-  HierarchicalConfig,
-  OrchestrationConfig,
-  ParallelConfig,
-  SequentialConfig,
-  SupervisorConfig,
-} from './protocols/index.ts'
-export {
-  createTeam,
-  defineTeam,
-  loadTeam,
-  MultiAgentPattern,
-  type MultiAgentPatternOptions,
-  type Team,
-} from './team.ts'

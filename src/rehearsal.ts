@@ -14,7 +14,7 @@ import * as protocols from './protocols.ts'
 import { openTurns } from './runtime/detectors/deadlock/stuck.ts'
 import { standingIn } from './runtime/providers/models.ts'
 import { checkModules } from './runtime/testing/modules.ts'
-import { type Kind, type SeedOutcome, tally } from './runtime/testing/rehearsal/outcome.ts'
+import { type OutcomeKind, type SeedOutcome, tally } from './runtime/testing/rehearsal/outcome.ts'
 import { checkFlag, checkQuery, faultsOf, type RehearsalPlan, seedsOf } from './runtime/testing/rehearsal/plan.ts'
 import { type Part, playSeed } from './runtime/testing/rehearsal/play.ts'
 import { Recording, recordedFetch, refusingFetch } from './runtime/testing/rehearsal/recording.ts'
@@ -22,7 +22,7 @@ import { Scripts, type TeamFile } from './runtime/testing/rehearsal/script.ts'
 import { Stage, type Theatre } from './runtime/testing/rehearsal/stage.ts'
 import { MultiAgentPattern, type MultiAgentPatternOptions } from './team.ts'
 
-export type { Kind, SeedOutcome } from './runtime/testing/rehearsal/outcome.ts'
+export type { OutcomeKind, SeedOutcome } from './runtime/testing/rehearsal/outcome.ts'
 export { KINDS, shortest, tally } from './runtime/testing/rehearsal/outcome.ts'
 export { type Fault, faultsOf, type RehearsalPlan, seedsOf } from './runtime/testing/rehearsal/plan.ts'
 export type { Part } from './runtime/testing/rehearsal/play.ts'
@@ -35,7 +35,7 @@ export interface Rehearsal {
   /** How many runs were played. */
   runs: number
   /** How many ended in which way. */
-  outcomes: Record<Kind, number>
+  outcomes: Record<OutcomeKind, number>
   /** Each run that is not done, and how to play it again. */
   failures: { seed: number; error: DramatisError; replay: string }[]
   /** Names of models in whose place the rehearsal model answered. */

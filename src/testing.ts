@@ -14,7 +14,14 @@ import { type VirtualClock, virtualClock } from './runtime/testing/virtual-clock
 import { LocalThread } from './runtime/threads/local-thread.ts'
 import { MultiAgentPattern, type MultiAgentPatternOptions } from './team.ts'
 
-export { type Fault, type Rehearsal, type RehearsalPlan, rehearse } from './rehearsal.ts'
+export {
+  type Fault,
+  type OutcomeKind,
+  type Rehearsal,
+  type RehearsalPlan,
+  rehearse,
+  type SeedOutcome,
+} from './rehearsal.ts'
 export { rehearsalModel } from './runtime/providers/rehearsal-model.ts'
 export { type Script, type ScriptedModel, scriptedModel } from './runtime/testing/scripted-model.ts'
 export { type TestAgent, type TestAgentOptions, testAgent } from './runtime/testing/test-agent.ts'

@@ -6,11 +6,9 @@ import t from 'tap'
 import * as errors from '../src/errors.ts'
 import { protocolFrom } from '../src/protocols/index.ts'
 import { settingsFrom } from '../src/runtime/settings/settings.ts'
-import { UNAVAILABLE } from '../src/runtime/settings/unavailable.ts'
-import { LATER } from '../src/service/program.ts'
 import * as tools from '../src/tools/index.ts'
-import { read, section } from './docs/page.ts'
-import { codeLines, sourceFiles } from './source-files.ts'
+import { read } from './docs/page.ts'
+import { sourceFiles } from './source-files.ts'
 
 t.test('the tables of options have the defaults', async (t) => {
   const { agents, ...team } = settingsFrom({ agents: [{ name: 'any', module: 'any' }] })
@@ -60,18 +58,11 @@ t.test('the tables of tools have all that there are', async (t) => {
   for (const name of Object.keys(tools)) t.match(text, new RegExp(`^\\|.*\`${name}[\`(]`, 'm'), name)
 })
 
-t.test('the list of what is not available is whole, and nothing in it is there', async (t) => {
-  const list = section('docs/explanation/limits.md', '## Not available in this version')
-  const written = [...list.matchAll(/`([a-z][\w.]*)`/gi)].map(([, name]) => name!)
-  const missing = [
-    ...LATER.map(({ name }) => name),
-    ...UNAVAILABLE.map(({ path }) => path.replace('agents[].', '')),
-    ...sourceFiles.flatMap((file) => codeLines(file).flatMap(({ line }) => verbOf(line) ?? [])),
-  ]
-  t.strictSame(
-    [...new Set(written)].filter((name) => name !== 'ConfigurationError').sort(),
-    [...new Set(missing)].sort(),
-  )
+t.test('the page of imports has each path of the package, and no other', async (t) => {
+  const { exports } = JSON.parse(read('package.json')) as { exports: Record<string, unknown> }
+  const paths = Object.keys(exports).filter((path) => path !== './package.json')
+  const written = [...read('docs/reference/imports.md').matchAll(/^\| `(dramatis[\w/]*)` /gm)].map(([, path]) => path)
+  t.same(written.sort(), paths.map((path) => path.replace('.', 'dramatis')).sort())
 })
 
 t.test('the page of errors has a row for each class, and no other', async (t) => {
@@ -168,12 +159,6 @@ function refusal(run: () => unknown): Error {
     if (error instanceof Error) return error
   }
   throw new Error('nothing was refused')
-}
-
-/** What a line refuses as not there yet: `throw unavailable('context.think')`. */
-function verbOf(line: string): string | undefined {
-  const path = /\bunavailable\('([^']+)'/.exec(line)?.[1]
-  return path?.replace(/^(context|orchestrator|options|testAgent options|testTeam kit)\./, '')
 }
 
 /** A value as the table writes it: `1,024`, `'block'` in a code span, `false`. */

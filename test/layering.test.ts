@@ -17,10 +17,12 @@ const levels: string[][] = [
 ]
 const rootFiles = [
   'src/index.ts',
+  'src/models.ts',
   'src/opentelemetry.ts',
   'src/protocols.ts',
   'src/rehearsal.ts',
   'src/team.ts',
+  'src/telemetry.ts',
   'src/testing.ts',
   'src/thread-api.ts',
 ]

@@ -2,7 +2,8 @@
  * The bench: agents with capabilities, skills and weights under a coordinator, which is the strategy `collaborate`. After
  * document 000, "Multi-Agent Systems in AgentWorkbench".
  */
-import type { AgentRole, CollaborateConfig, MultiAgentPatternOptions, Tool } from 'dramatis'
+import type { AgentRole, MultiAgentPatternOptions, Tool } from 'dramatis'
+import type { CollaborateConfig } from 'dramatis/protocols'
 import { calculator } from 'dramatis/tools'
 import { searchTool } from '../lib/search-tool.ts'
 

@@ -6,6 +6,8 @@ import { type Connection, connect, type McpServer, type OfferedTool } from './co
 import { outputOf } from './output.ts'
 
 export type { McpServer } from './connection.ts'
+export type { HttpServer } from './http.ts'
+export type { StdioServer } from './stdio.ts'
 
 /** What of a server is wanted. Durations in ms. */
 export interface McpToolsOptions {

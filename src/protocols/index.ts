@@ -16,19 +16,6 @@ import { type SequentialConfig, sequential } from './sequential.ts'
 import type { Strategy } from './strategy.ts'
 import { type SupervisorConfig, supervisor } from './supervisor.ts'
 
-export { defineProtocol, type ProtocolDefinition, protocolOf } from '../actors/definition/protocol.ts'
-export type { AuctionConfig } from './auction.ts'
-export type { BlackboardConfig } from './blackboard.ts'
-export type { CollaborateConfig } from './collaborate.ts'
-export type { ConsensusConfig } from './consensus.ts'
-export type { CustomConfig } from './custom.ts'
-export type { DebateConfig } from './debate.ts'
-export type { HierarchicalConfig } from './hierarchical.ts'
-export type { ParallelConfig } from './parallel.ts'
-export type { SequentialConfig } from './sequential.ts'
-export type { SubTask, SubTaskResult } from './steps/sub-task.ts'
-export type { FlowMode, SupervisorConfig } from './supervisor.ts'
-
 /** How a team works together. `Name` are its agents' names, so that a misspelt one does not compile. */
 export type OrchestrationConfig<Name extends string = string> =
   | SequentialConfig<Name>

@@ -1,7 +1,6 @@
 /** The commands, their options and their help. */
 import { readFileSync } from 'node:fs'
 import { Command, CommanderError, InvalidArgumentError } from 'commander'
-import { ConfigurationError } from '../errors.ts'
 import type { RehearseFlags } from './commands/rehearse.ts'
 import type { RunFlags, Surroundings } from './commands/run.ts'
 import { EXIT, exitCodeOf, failureWords } from './failure.ts'
@@ -16,15 +15,6 @@ Examples:
 A team file exports defineTeam({ agents, orchestration }) as its default, or is an agents.yaml.
 The answer goes to stdout, everything else to stderr.
 Exit codes: 0 done, 1 a run failed, 2 wrong usage or configuration, 130 interrupted.`
-
-/** What the contract names and this version has not. */
-export const LATER: readonly { name: string; purpose: string }[] = [
-  { name: 'chat', purpose: 'talk to a team' },
-  { name: 'serve', purpose: 'reach teams over HTTP, with a dashboard' },
-  { name: 'resume', purpose: 'go on with a run that was cut off' },
-  { name: 'replay', purpose: 'go through a finished run again' },
-  { name: 'trace', purpose: 'show what happened in a run' },
-]
 
 /** Runs one command line (without `node` and the program) and resolves to its exit code. */
 export async function main(args: readonly string[], surroundings: Surroundings): Promise<number> {
@@ -80,22 +70,6 @@ export async function main(args: readonly string[], surroundings: Surroundings):
       const { rehearse } = await import('./commands/rehearse.ts')
       code = await rehearse(file, query, flags, surroundings)
     })
-
-  for (const { name, purpose } of LATER) {
-    program
-      .command(`${name} [arguments...]`)
-      .description(purpose)
-      .helpGroup('Not available in this version:')
-      .allowUnknownOption()
-      .action(() => {
-        throw new ConfigurationError(
-          `dramatis ${name}: not available in this version. Available: dramatis run, dramatis rehearse.`,
-          {
-            path: name,
-          },
-        )
-      })
-  }
 
   try {
     await program.parseAsync(args, { from: 'user' })

@@ -16,6 +16,8 @@ const subpaths = Object.entries(exports).flatMap(([path, entry]) =>
   typeof entry === 'string' ? [] : [{ path, entry }],
 )
 
+const TYPES_ALONE = ['dramatis/models', 'dramatis/telemetry']
+
 t.test('a compiler that does not read "exports" finds the types of each subpath', async (t) => {
   const found = Object.entries(typesVersions['*']).map(([name, files]) => [`./${name}`, files])
   t.strictSame(Object.fromEntries([['.', [types]], ...found]), Object.fromEntries(subpaths.map(typesOf)))
@@ -29,7 +31,7 @@ t.test('require gives each subpath, where Node can require ES modules', async (t
     {
       'main.js': `for (const name of ${JSON.stringify(names)}) {
         const exported = Object.keys(require(name))
-        if (exported.length === 0) throw new Error(name)
+        if ((exported.length === 0) !== ${JSON.stringify(TYPES_ALONE)}.includes(name)) throw new Error(name)
       }
       const { createTeam } = require('dramatis')
       const team = createTeam({ agents: [{ name: 'ann', module: require.resolve('./ann.js') }], orchestration: { strategy: 'sequential' } })

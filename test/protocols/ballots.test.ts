@@ -5,9 +5,9 @@
 import { isDeepStrictEqual } from 'node:util'
 import t from 'tap'
 import { vote } from '../../src/actors/decisions/vote.ts'
-import type { ConsensusConfig } from '../../src/index.ts'
 import { protocolFrom } from '../../src/protocols/index.ts'
 import { agreementOn } from '../../src/protocols/steps/agreement.ts'
+import type { ConsensusConfig } from '../../src/protocols.ts'
 import { Dice } from '../dice.ts'
 import { FakeOrchestrator, type Part } from '../fixtures/fake-orchestrator.ts'
 

@@ -4,10 +4,10 @@ import {
   type AgentDefinition,
   type AgentMessage,
   type AgentRole,
-  type AuctionConfig,
   defineAgent,
   type MultiAgentResult,
 } from '../../src/index.ts'
+import type { AuctionConfig } from '../../src/protocols.ts'
 import { type Options, stage, type Test } from '../team/stage.ts'
 
 type Said = string | { content?: string; structuredData?: unknown }

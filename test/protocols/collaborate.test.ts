@@ -1,14 +1,8 @@
 /** Document 000's coordinator: routing, votes, sub-tasks and their results. How a task is taken apart is in decompose.test.ts. */
 import t from 'tap'
 import { z } from 'zod'
-import {
-  type AgentDefinition,
-  type CollaborateConfig,
-  defineAgent,
-  defineTool,
-  type MultiAgentResult,
-} from '../../src/index.ts'
-import type { SubTask } from '../../src/protocols/index.ts'
+import { type AgentDefinition, defineAgent, defineTool, type MultiAgentResult } from '../../src/index.ts'
+import type { CollaborateConfig, SubTask } from '../../src/protocols.ts'
 import { scriptedModel, testTeam } from '../../src/testing.ts'
 import { after, type Cast, echo, type Options, refuses, says, stage, type Test, throws } from '../team/stage.ts'
 

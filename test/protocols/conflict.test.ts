@@ -1,6 +1,7 @@
 /** Answers that contradict each other, resolved by what they rest on. */
 import t from 'tap'
-import { type AgentDefinition, defineAgent, type ParallelConfig } from '../../src/index.ts'
+import { type AgentDefinition, defineAgent } from '../../src/index.ts'
+import type { ParallelConfig } from '../../src/protocols.ts'
 import { scriptedModel, testTeam } from '../../src/testing.ts'
 import { type Cast, type Options, says, stage, type Test } from '../team/stage.ts'
 

@@ -1,7 +1,8 @@
 /** The protocol consensus: each method, each option, and each way in which a run of it can end. */
 import t from 'tap'
-import { type ConsensusConfig, defineAgent } from '../../src/index.ts'
+import { defineAgent } from '../../src/index.ts'
 import { protocolFrom } from '../../src/protocols/index.ts'
+import type { ConsensusConfig } from '../../src/protocols.ts'
 import { scriptedModel, testTeam } from '../../src/testing.ts'
 import { type Cast, type Options, refuses, says, stage, type Test, throws } from '../team/stage.ts'
 import { asked } from './contributors.ts'

@@ -3,11 +3,11 @@ import {
   type AgentContext,
   type AgentDefinition,
   type AgentMessage,
-  type BlackboardConfig,
   type BlackboardEntry,
   defineAgent,
   type MultiAgentResult,
 } from '../../src/index.ts'
+import type { BlackboardConfig } from '../../src/protocols.ts'
 import { type Options, stage, type Test } from '../team/stage.ts'
 
 type Told = { query: string; entries: BlackboardEntry[] }

@@ -1,7 +1,8 @@
 /** The protocol debate: each option, and each way in which a run of it can end. */
 import t from 'tap'
-import type { AgentDefinition, DebateConfig } from '../../src/index.ts'
+import type { AgentDefinition } from '../../src/index.ts'
 import { protocolFrom } from '../../src/protocols/index.ts'
+import type { DebateConfig } from '../../src/protocols.ts'
 import { rehearsalModel, scriptedModel, testTeam } from '../../src/testing.ts'
 import { type Options, refuses, says, stage, type Test, throws } from '../team/stage.ts'
 import { asked } from './contributors.ts'

@@ -1,6 +1,7 @@
 /** How a task is taken apart: what counts as a list of sub-tasks, and what keeps the task whole. Source: document 000. */
 import t from 'tap'
-import type { CollaborateConfig, MultiAgentResult } from '../../src/index.ts'
+import type { MultiAgentResult } from '../../src/index.ts'
+import type { CollaborateConfig } from '../../src/protocols.ts'
 import { testTeam } from '../../src/testing.ts'
 import { modelServer } from '../fixtures/model-server.ts'
 import type { Answer } from '../fixtures/model-wire.ts'

@@ -4,9 +4,9 @@ import {
   type AgentDefinition,
   type AgentMessage,
   defineAgent,
-  type HierarchicalConfig,
   type MultiAgentResult,
 } from '../../src/index.ts'
+import type { HierarchicalConfig } from '../../src/protocols.ts'
 import { type Cast, type Options, stage, type Test } from '../team/stage.ts'
 
 /** What a manager is asked beside the text, as far as it is about that. */

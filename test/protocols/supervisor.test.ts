@@ -8,9 +8,8 @@ import {
   defineAgent,
   defineTool,
   type MultiAgentResult,
-  type SupervisorConfig,
 } from '../../src/index.ts'
-import type { SubTask } from '../../src/protocols.ts'
+import type { SubTask, SupervisorConfig } from '../../src/protocols.ts'
 import { type Script, scriptedModel, testTeam } from '../../src/testing.ts'
 import { modelServer } from '../fixtures/model-server.ts'
 import { silent } from '../supervision/teams.ts'

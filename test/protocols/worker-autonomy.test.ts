@@ -1,12 +1,7 @@
 /** What workers may do without asking, how deep they may delegate, and what they report. */
 import t from 'tap'
-import {
-  type AgentContext,
-  type AgentMessage,
-  DelegationRefusedError,
-  defineAgent,
-  type HierarchicalConfig,
-} from '../../src/index.ts'
+import { type AgentContext, type AgentMessage, DelegationRefusedError, defineAgent } from '../../src/index.ts'
+import type { HierarchicalConfig } from '../../src/protocols.ts'
 import { modelTeam } from '../models/teams.ts'
 import { asked, decisions, leads, led, play, type Told, task, worker, works } from './led-team.ts'
 

@@ -80,12 +80,6 @@ const broken: Record<string, Broken> = {
     column: 9,
     says: /logger: got "pino".*give it to createTeam/,
   },
-  'an option that is not there yet': {
-    file: 'agents: { ann: {} }\nstateManagement: { durability: commit }\n',
-    line: 2,
-    column: 32,
-    says: /stateManagement\.durability: not available in this version/,
-  },
   'a key that comes twice': {
     file: 'agents:\n  ann: {}\n  bob: {}\n  ann: {}\n',
     line: 4,

@@ -54,7 +54,6 @@ t.test('an unknown option is refused at every level, with the name that was mean
     [{ supervision: { maxRestart: 1 } }, 'supervision.maxRestart', 'maxRestarts'],
     [{ supervision: { backoff: { bseMs: 1 } } }, 'supervision.backoff.bseMs', 'baseMs'],
     [{ supervision: { livelock: { maxRepeat: 1 } } }, 'supervision.livelock.maxRepeat', 'maxRepeats'],
-    [{ stateManagement: { logs: 1 } }, 'stateManagement.logs', 'log'],
     [{ enableBlackboard: { scop: 'run' } }, 'enableBlackboard.scop', 'scope'],
     [{ agents: [{ nmae: 'ann' }] }, 'agents[0].nmae', 'name'],
     [role({ system_prompt: '' }), 'agents[0].system_prompt', 'systemPrompt'],
@@ -71,7 +70,7 @@ t.test('an unknown option is refused at every level, with the name that was mean
 
 t.test('an unknown option that resembles none is refused with the known ones', async (t) => {
   t.match(errorFor({ threads: { colour: 'red' } }), {
-    message: 'threads.colour: there is no such option; remove it. Accepted: max, idleMs, warmSpares.',
+    message: 'threads.colour: there is no such option; remove it. Accepted: warmSpares.',
   })
   t.equal(detailsOf(role({ supervision: { coolDownMs: 5 } })).split(':')[0], 'agents[0].supervision.coolDownMs')
 })

@@ -30,13 +30,10 @@ t.test('wrong usage exits with 2, says why, and leaves stdout empty', async (t) 
     t.match(await dramatis(...args), { code: 2, stdout: '', stderr: why }, args.join(' '))
 })
 
-t.test('commands that are not there yet say so in the help and when they are used', async (t) => {
-  const later = (await dramatis('--help')).stdout.split('Not available in this version:')[1]
-  for (const command of ['chat', 'serve', 'resume', 'replay', 'trace']) {
-    t.match(later, `  ${command} `)
-    const stderr = `error: dramatis ${command}: not available in this version. Available: dramatis run, dramatis rehearse.\n`
-    t.strictSame(await dramatis(command, 'team.ts', '--seeds', '1000'), { code: 2, stdout: '', stderr })
-  }
+t.test('a command that does not exist is wrong usage, and the help names those that do', async (t) => {
+  t.match(await dramatis('serve', 'team.ts'), { code: 2, stdout: '', stderr: /unknown command 'serve'/ })
+  const listed = [...(await dramatis('--help')).stdout.matchAll(/^ {2}(\w+) \[options\]/gm)].map(([, name]) => name)
+  t.strictSame(listed, ['run', 'rehearse'])
 })
 
 async function dramatis(...args: string[]) {

@@ -1,8 +1,9 @@
 /** How spans end: with their turn, in a death, with their run, and in any case with the team. */
 import t from 'tap'
-import type { AgentContext, AgentMessage, TelemetrySpan } from '../../src/index.ts'
+import type { AgentContext, AgentMessage } from '../../src/index.ts'
 import { Redactor } from '../../src/runtime/logging/redactor.ts'
 import { Spans } from '../../src/runtime/telemetry/spans.ts'
+import type { TelemetrySpan } from '../../src/telemetry.ts'
 import { testTeam } from '../../src/testing.ts'
 import { FakeModel } from '../models/fake-model.ts'
 import { type Cast, localTeam, openTeam, silent } from '../supervision/teams.ts'

@@ -6,8 +6,8 @@ import {
   type ReadableSpan,
   SimpleSpanProcessor,
 } from '@opentelemetry/sdk-trace-base'
-import type { Telemetry } from '../../src/index.ts'
 import { type OpenTelemetryOptions, openTelemetry } from '../../src/opentelemetry.ts'
+import type { Telemetry } from '../../src/telemetry.ts'
 
 /** One span and what is under it, in the order in which they began. */
 export type Tree = [name: string, ...children: Tree[]]

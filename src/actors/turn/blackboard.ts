@@ -1,6 +1,6 @@
 /** The blackboard as a turn uses it: each use is a call to the host and a logged step. */
 import type { Blackboard, BlackboardEntry, QueryFilter, WriteOptions } from '../../blackboard/entry.ts'
-import { MessageRejectedError, unavailable } from '../../errors.ts'
+import { ConfigurationError, MessageRejectedError } from '../../errors.ts'
 import { checkKnown, durationOf, wrongArgument } from '../definition/checks.ts'
 import { handled, rejected } from '../definition/promises.ts'
 import { checkBySchema } from '../definition/schema.ts'
@@ -15,7 +15,12 @@ export function turnBlackboard(call: Call): Blackboard {
     read: <T>(key: string, schema?: Schema<unknown, T>) => handled(read(call, key, schema)),
     query: (filter: QueryFilter = {}) => call('blackboard.query', filter) as Promise<BlackboardEntry[]>,
     subscribe: () =>
-      rejected(unavailable('context.blackboard.subscribe', 'Available: context.subscribe; matches arrive at observe.')),
+      rejected(
+        new ConfigurationError(
+          'context.blackboard.subscribe: a callback cannot leave the thread of its agent. Use context.subscribe; matches arrive at observe.',
+          { path: 'context.blackboard.subscribe' },
+        ),
+      ),
     waitFor: (key, options = {}) => handled(waitFor(call, key, options)),
     getHistory: (key) => call('blackboard.history', { key }) as Promise<BlackboardEntry[]>,
   }

@@ -55,29 +55,12 @@ export interface BudgetConfig {
   perTeam?: TokenLimit & { windowMs: number }
 }
 
-/** Append-only log of a team's own records. Not available in this version. */
-export interface LogStore {
-  /** Appends records. Resolves to the position of the first one. */
-  append(records: Uint8Array[]): Promise<number>
-  read(from: number, signal: AbortSignal): AsyncIterable<Uint8Array>
-  close(): Promise<void>
-}
-
-/** Storage of a team's history. */
-export type StateConfig = {
-  /** 'memory'; the others are not available in this version. */
-  log?: 'memory' | { path: string } | LogStore
-  /** Not available in this version. */
-  durability?: 'write_behind' | 'commit'
-}
-
 /** Options of the runtime. The protocol is chosen elsewhere: the runtime knows none. Durations in ms. */
 export interface TeamOptions<Name extends string = string> {
   /** Roles of the team: at least one, each with a unique name. */
   agents: readonly AgentRole<Name>[]
   /** Communication settings for every agent; a role's own `communication` comes first. */
   communication?: CommunicationConfig
-  stateManagement?: StateConfig
   /**
    * Routing of a task whose agent is not given: the default of `orchestrator.route`, in scripts and in strategies that
    * give tasks to agents which no option names. Default: 'capability_match'. It is not used if a message or an option
@@ -120,9 +103,9 @@ export interface TeamOptions<Name extends string = string> {
    * `warmSpares`: number of threads kept ready for a restart, for each heap class (`limits.maxHeapMb`) that agents
    * have. Default: 1. The total is at most 8, or `warmSpares` if that is more: the most recently needed classes have
    * theirs. While runs make agents faster than threads boot, there are more of them, within the same bound; 0 keeps
-   * none at all. The other options are not available in this version.
+   * none at all.
    */
-  threads?: { max?: number; idleMs?: number; warmSpares?: number }
+  threads?: { warmSpares?: number }
   /** Supervision settings for every agent; a role's own `supervision` comes first. */
   supervision?: SupervisionConfig
   /** Token budget for models. Default: no limit. */

@@ -32,7 +32,6 @@ import { type SyncPointSettings, syncPointsFrom } from './sync-points.ts'
 import { teamShape } from './team-shape.ts'
 import type { Telemetry } from './telemetry.ts'
 import { checkSkills, type ToolSettings, type ToolsOf, toolSettings } from './tools.ts'
-import { refuseUnavailable } from './unavailable.ts'
 
 export type { AgentSettings, MailboxSettings, SupervisionSettings } from './agent-settings.ts'
 export type { BlackboardScope } from './blackboard-scope.ts'
@@ -121,7 +120,6 @@ export function settingsFrom(
   } = {},
 ): TeamSettings {
   teamShape(options, '')
-  refuseUnavailable(options)
   checkNames(options.agents)
   const syncPoints = syncPointsFrom(options.syncPoints ?? [], options.agents)
   const isGiven = ({ name }: AgentRole) => given.modules?.has(name) ?? false

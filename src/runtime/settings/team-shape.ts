@@ -2,12 +2,12 @@
 import type { SupervisionConfig } from '../../actors/definition/role.ts'
 import { TASK_ROUTINGS } from '../../actors/definition/routing.ts'
 import type { Check, Fields } from '../checks/checks.ts'
-import { anyList, flag, integer, isObject, listOf, methods, oneOf, pause, rule, shape, wait } from '../checks/checks.ts'
+import { anyList, flag, integer, isObject, listOf, methods, oneOf, pause, shape, wait } from '../checks/checks.ts'
 import { reading, refused } from '../checks/refused.ts'
 import { budget } from './budget-shape.ts'
 import { modelsShape } from './models-shape.ts'
 import { folderFrom } from './module.ts'
-import type { StateConfig, TeamOptions } from './options.ts'
+import type { TeamOptions } from './options.ts'
 import { communicationShape, restartFields, roleShape } from './role-shape.ts'
 import { syncPointsShape } from './sync-points.ts'
 import { toolsShape, variableName } from './tools.ts'
@@ -35,10 +35,6 @@ export const teamFields: Fields<TeamOptions & { orchestration: unknown }> = {
   agents,
   orchestration: () => {}, // listed here, so that a misspelt name is found; the protocols check it
   communication: communicationShape,
-  stateManagement: shape<StateConfig>({
-    log: rule('"memory", an object with a path, or a LogStore', (value) => value === 'memory' || isObject(value)),
-    durability: oneOf('write_behind', 'commit'),
-  }),
   taskRouting: oneOf(...TASK_ROUTINGS),
   enableBlackboard: (value, path) => {
     if (isObject(value)) return blackboardScope(value, path)
@@ -50,7 +46,7 @@ export const teamFields: Fields<TeamOptions & { orchestration: unknown }> = {
   maxQueuedRuns: integer(0),
   maxSpawnedAgents: integer(0, 10_000),
   globalTimeoutMs: wait(),
-  threads: shape<NonNullable<TeamOptions['threads']>>({ max: integer(1), idleMs: pause, warmSpares: integer(0) }),
+  threads: shape<NonNullable<TeamOptions['threads']>>({ warmSpares: integer(0) }),
   supervision: shape<SupervisionConfig>({
     ...restartFields,
     strategy: oneOf('one_for_one', 'one_for_all', 'rest_for_one'),

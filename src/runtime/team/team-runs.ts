@@ -1,5 +1,5 @@
 /** The runs of a team: started, waited for, read and found again. */
-import { TeamOverloadedError, unavailable } from '../../errors.ts'
+import { TeamOverloadedError } from '../../errors.ts'
 import type { RuntimeEvent } from '../runs/events.ts'
 import type { MultiAgentResult } from '../runs/result.ts'
 import type { Run, RunHandle, RunOptions } from '../runs/run.ts'
@@ -79,10 +79,5 @@ export abstract class TeamRuns extends TeamInsight {
       status,
       startedAt: state.startedAt,
     }))
-  }
-
-  /** Goes on with a run after the end of its process. Not available in this version. */
-  resume<T = undefined>(_runId: string, _options: Omit<RunOptions<T>, 'runId'> = {}): Promise<MultiAgentResult<T>> {
-    return Promise.reject(unavailable('resume'))
   }
 }

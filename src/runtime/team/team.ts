@@ -6,7 +6,7 @@ import type { Observable } from 'rxjs'
 import type { Protocol } from '../../actors/definition/protocol.ts'
 import type { AgentRole } from '../../actors/definition/role.ts'
 import type { AgentStatus, AgentTask, TaskInput } from '../../actors/definition/task.ts'
-import { ConfigurationError, unavailable } from '../../errors.ts'
+import { ConfigurationError } from '../../errors.ts'
 import type { DeadLetter } from '../../mailbox/dead-letters.ts'
 import type { AgentMessage, MessageInput } from '../../mailbox/message.ts'
 import { MAX_AGENTS } from '../../mailbox/room.ts'
@@ -253,11 +253,6 @@ export class TeamRuntime extends TeamRuns {
     this.#life.assertOpen()
     if (!this.#newcomers) throw noRegistry('reload')
     return this.runBook.holds.until(this.#newcomers.reload())
-  }
-
-  /** Not available in this version. */
-  reloadAgent(_name: string): Promise<void> {
-    return Promise.reject(unavailable('reloadAgent'))
   }
 
   // ---- delegation

@@ -1,6 +1,6 @@
 /** What a rehearsing thread is asked to do, and what it tells. */
 import type { ErrorData } from '../../errors.ts'
-import type { Asked, Fault, Kind, Recorded, SeedOutcome, StepAnswers } from '../../rehearsal.ts'
+import type { Asked, Fault, OutcomeKind, Recorded, SeedOutcome, StepAnswers } from '../../rehearsal.ts'
 
 export interface Job {
   /** The team file: where it is, and as the user wrote it. */
@@ -37,7 +37,7 @@ export interface Answers extends StepAnswers {
 
 /** A run that is not done. */
 export interface Failure extends Played {
-  kind: Exclude<Kind, 'done'>
+  kind: Exclude<OutcomeKind, 'done'>
   error: ErrorData
 }
 

@@ -8,12 +8,12 @@ import type { Injected } from './faults.ts'
 export const KINDS = ['done', 'deadlock', 'livelock', 'stall', 'failed'] as const
 
 /** How a run may end. */
-export type Kind = (typeof KINDS)[number]
+export type OutcomeKind = (typeof KINDS)[number]
 
 /** What came of one seed. */
 export interface SeedOutcome {
   seed: number
-  kind: Kind
+  kind: OutcomeKind
   /** null if it is done. */
   error: DramatisError | null
   /** How many messages there were. */
@@ -51,10 +51,14 @@ export function foundBy(event: RuntimeEvent): DramatisError | undefined {
   }
 }
 
-const KIND_OF: Readonly<Partial<Record<string, Kind>>> = { DEADLOCK: 'deadlock', LIVELOCK: 'livelock', STALL: 'stall' }
+const KIND_OF: Readonly<Partial<Record<string, OutcomeKind>>> = {
+  DEADLOCK: 'deadlock',
+  LIVELOCK: 'livelock',
+  STALL: 'stall',
+}
 
 /** The kind of a run that ended with that error; of its causes the first that a detector gave. */
-export function kindOf(error: Caused): Kind {
+export function kindOf(error: Caused): OutcomeKind {
   for (const { code } of causesOf(error)) {
     const kind = KIND_OF[code]
     if (kind) return kind
@@ -89,8 +93,8 @@ function isCaused(cause: unknown): cause is Caused {
 }
 
 /** How many runs ended in which way. */
-export function tally(outcomes: readonly { kind: Kind }[]): Record<Kind, number> {
-  const counts: Record<Kind, number> = { done: 0, deadlock: 0, livelock: 0, stall: 0, failed: 0 }
+export function tally(outcomes: readonly { kind: OutcomeKind }[]): Record<OutcomeKind, number> {
+  const counts: Record<OutcomeKind, number> = { done: 0, deadlock: 0, livelock: 0, stall: 0, failed: 0 }
   for (const { kind } of outcomes) counts[kind] += 1
   return counts
 }

@@ -1,0 +1,15 @@
+/** `dramatis/models`: the types for a model client of one's own (`models: { default: { client } }`). */
+export type {
+  AnswerFunction,
+  Completion,
+  CompletionRequest,
+  FinishReason,
+  ModelClient,
+  ModelMessage,
+  ModelPiece,
+  ModelRequest,
+  TokenUsage,
+  ToolCall,
+  ToolSpec,
+} from './actors/definition/model.ts'
+export type { ModelFailure, ModelFailureReason } from './model-failure.ts'
