@@ -9,8 +9,9 @@ import { organized } from './org-chart.ts'
 import { HIERARCHICAL } from './prompts/hierarchical.ts'
 import { promptsOf, speaking } from './prompts/prompts.ts'
 import { type Autonomy, LedTasks } from './steps/led-task.ts'
-import { inOrder, orderOf } from './steps/manager-plan.ts'
+import type { Plan } from './steps/manager.ts'
 import { resultOf } from './steps/outputs.ts'
+import { runInOrder, unmetNeeds } from './steps/task-plan.ts'
 import { joinedResults, nothingDone, type TaskResult } from './steps/task-results.ts'
 import type { Strategy } from './strategy.ts'
 
@@ -97,13 +98,9 @@ export const hierarchical: Strategy<HierarchicalConfig> = {
           return resultOf({ agent: manager.name, message: plan ? await manager.alone() : message })
         }
         const led = new LedTasks(orchestrator, manager, workerAutonomy, say)
-        const assignments = plan.tasks.map((task, at) => ({
-          ...task,
-          number: at + 1,
-          parentTask: message.correlationId,
-        }))
-        const results = await inOrder(assignments, orderOf(plan, orchestrator), (assignment, earlier: TaskResult[]) =>
-          led.run({ ...assignment, earlier }),
+        const tasks = withoutUnmet(plan, orchestrator)
+        const results = await runInOrder(tasks, (task, earlier: TaskResult[]) =>
+          led.run({ ...task, parentTask: message.correlationId, earlier }),
         )
         if (!results.some(({ ok }) => ok)) throw nothingDone(results)
         if (!managerSummarizes) return joinedResults(results)
@@ -111,6 +108,28 @@ export const hierarchical: Strategy<HierarchicalConfig> = {
       },
     }
   },
+}
+
+const MOST_SHOWN = 5
+
+/** The numbered tasks of a plan, without the dependencies that cannot be met; the trace says which. */
+function withoutUnmet({ tasks }: Plan, orchestrator: Pick<OrchestratorContext, 'decide'>) {
+  const numbered = tasks.map(({ worker, task, dependsOn }, at) => ({
+    number: at + 1,
+    worker,
+    task,
+    needs: [...new Set(dependsOn)],
+  }))
+  const unmet = unmetNeeds(numbered).map(({ number, need }) => `${number} on ${need}`)
+  if (unmet.length === 0) return numbered
+  const shown = unmet.slice(0, MOST_SHOWN).join(', ') + (unmet.length > MOST_SHOWN ? ', and others' : '')
+  const reason = `They close a circle, or name no task of the plan: ${shown}.`
+  orchestrator.decide('How many dependencies of the plan are left out?', `${unmet.length}`, reason)
+  const left = new Set(unmet)
+  return numbered.map((task) => ({
+    ...task,
+    needs: task.needs.filter((need) => !left.has(`${task.number} on ${need}`)),
+  }))
 }
 
 interface Listed {

@@ -11,9 +11,14 @@ import type { Speak } from '../prompts/prompts.ts'
 import { absent, note } from './answer-forms.ts'
 import { type AskedFor, type Asking, askFor } from './ask-for.ts'
 import { type LastWords, lastWord } from './last-word.ts'
-import type { Plan } from './manager-plan.ts'
 import { MOST_TASKS } from './task-plan.ts'
 import { asData, errorAsData, resultsAsData, resultsWithTasks, type TaskResult, wordsOf } from './task-results.ts'
+
+/** A manager's plan: tasks for workers, of which some need the results of others. */
+export interface Plan {
+  tasks: { worker: string; task: string; dependsOn: number[] }[]
+  reasoning: string
+}
 
 /** What it says of work that is to be done, or is done. */
 export type Verdict = z.output<typeof VERDICT>

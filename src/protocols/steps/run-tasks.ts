@@ -2,7 +2,7 @@
 import type { OrchestratorContext } from '../../actors/definition/context/context.ts'
 import type { SubTask } from './sub-task.ts'
 import { resultsAsText } from './synthesize.ts'
-import type { Finished, PlannedTask } from './task-plan.ts'
+import { type Finished, type PlannedTask, runInOrder } from './task-plan.ts'
 import { failed } from './worker-result.ts'
 
 /** Has somebody do a task, and never rejects for what becomes of it. `context`: what came of those that it builds on. */
@@ -17,27 +17,14 @@ export async function runTasks(
   tasks: readonly PlannedTask[],
   perform: Perform,
 ): Promise<Finished[]> {
-  const begun = new Map<number, Promise<Finished>>()
-  const byNumber = new Map(tasks.map((task) => [task.number, task]))
-  const finish = (number: number): Promise<Finished>[] => {
-    const task = byNumber.get(number)
-    if (!task) return [] // nobody can wait for it
-    const already = begun.get(number)
-    if (already) return [already]
-    const finished = one(task)
-    begun.set(number, finished)
-    return [finished]
-  }
-  const one = async (task: PlannedTask): Promise<Finished> => {
-    const [needed] = await Promise.all([Promise.all(task.needs.flatMap(finish)), ...finish(task.after)])
+  return runInOrder(tasks, async (task, needed: Finished[]) => {
     orchestrator.signal.throwIfAborted()
     const missing = needed.filter(({ result }) => result.status === 'FAILED').map((each) => each.task.number)
     if (missing.length === 0) return perform(task, needed.length > 0 ? resultsAsText(needed) : undefined)
     const reason = `It builds on what failed: sub-task ${missing.join(', ')}.`
     orchestrator.decide(`Is ${titleOf(task)} run?`, 'no', reason)
     return undone(orchestrator, task, `It was not run. ${reason}`)
-  }
-  return Promise.all(tasks.flatMap(({ number }) => finish(number)))
+  })
 }
 
 /** A task that nobody has done, and why. */

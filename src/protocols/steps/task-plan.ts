@@ -1,4 +1,4 @@
-/** The tasks of a plan, what comes of them, and what keeps a plan from being carried out. */
+/** Plans: their tasks, the order in which these run, and what keeps a plan from being carried out. */
 import type { SubTaskResult } from './sub-task.ts'
 
 /** One task of a plan. */
@@ -28,24 +28,72 @@ export const isDone = ({ result }: Finished): boolean => result.status === 'COMP
 /** More tasks than anybody plans: a planner that gives more has lost its way. */
 export const MOST_TASKS = 100
 
-/** A circle of tasks that wait for each other, in words. */
-export function circleIn(tasks: readonly Pick<PlannedTask, 'number' | 'needs'>[]): string | undefined {
-  const needs = new Map(tasks.map((task) => [task.number, task.needs]))
-  const done = new Set<number>()
-  const walk = (number: number, way: readonly number[]): readonly number[] | undefined => {
-    const back = way.indexOf(number)
-    if (back >= 0) return [...way.slice(back), number]
-    if (done.has(number)) return undefined
-    for (const next of needs.get(number) ?? []) {
-      const circle = walk(next, [...way, number])
-      if (circle) return circle
+/** A task that begins when others are over. */
+interface Ordered {
+  /** From 1. */
+  readonly number: number
+  /** Numbers of the tasks whose results it gets. */
+  readonly needs: readonly number[]
+  /** Number of the task whose end it waits for, whatever came of that; 0 or left out: none. */
+  readonly after?: number
+}
+
+/** A dependency that cannot be met: it names no task of the plan, or closes a circle. */
+interface Unmet {
+  readonly number: number
+  readonly need: number
+  /** Numbers of the tasks on the way round; undefined for what names no task. */
+  readonly circle?: readonly number[]
+}
+
+/** Returns all dependencies that cannot be met. Without them a plan has no circle. */
+export function unmetNeeds(tasks: readonly Ordered[]): Unmet[] {
+  const byNumber = new Map(tasks.map((task) => [task.number, task]))
+  const walked = new Set<number>()
+  const way: number[] = []
+  const unmet: Unmet[] = []
+  const walk = ({ number, needs }: Ordered) => {
+    way.push(number)
+    for (const need of new Set(needs)) {
+      const needed = byNumber.get(need)
+      const back = way.indexOf(need)
+      if (back >= 0) unmet.push({ number, need, circle: [...way.slice(back), need] })
+      else if (!needed) unmet.push({ number, need })
+      else if (!walked.has(need)) walk(needed)
     }
-    done.add(number)
-    return undefined
+    way.pop()
+    walked.add(number)
   }
-  for (const { number } of tasks) {
-    const circle = walk(number, [])
-    if (circle) return `its tasks wait for each other in a circle, ${circle.join(' -> ')}`
+  for (const task of tasks) if (!walked.has(task.number)) walk(task)
+  return unmet
+}
+
+/** Describes the first circle of tasks that wait for each other. */
+export function circleIn(tasks: readonly Ordered[]): string | undefined {
+  const circle = unmetNeeds(tasks).find((unmet) => unmet.circle)?.circle
+  return circle && `its tasks wait for each other in a circle, ${circle.join(' -> ')}`
+}
+
+/**
+ * Runs each task when those that it needs or waits for are over, and all others at once. Resolves to the results in the order of
+ * the plan, which must have no circle; a need that names no task counts as met.
+ */
+export function runInOrder<Task extends Ordered, Result>(
+  tasks: readonly Task[],
+  run: (task: Task, needed: Result[]) => Promise<Result>,
+): Promise<Result[]> {
+  const begun = new Map<number, Promise<Result>>()
+  const byNumber = new Map(tasks.map((task) => [task.number, task]))
+  const begin = (number: number): Promise<Result>[] => {
+    const task = byNumber.get(number)
+    if (!task) return []
+    const result = begun.get(number) ?? whenOver(task)
+    begun.set(number, result)
+    return [result]
   }
-  return undefined
+  const whenOver = async (task: Task): Promise<Result> => {
+    const [needed] = await Promise.all([Promise.all(task.needs.flatMap(begin)), ...begin(task.after ?? 0)])
+    return run(task, needed)
+  }
+  return Promise.all(tasks.flatMap(({ number }) => begin(number)))
 }
