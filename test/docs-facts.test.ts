@@ -79,6 +79,9 @@ t.test('the page of events has each type of event', async (t) => {
   const types = [...declared.matchAll(/Event<\s*((?:'[\w.]+'(?: \| )?)+)/g)].flatMap(
     ([, names]) => names!.match(/[\w.]+/g) ?? [],
   )
+  const alarms = /export interface AlarmFields \{[\s\S]*?\n\}/.exec(declaring('export interface AlarmFields'))![0]
+  types.push(...[...alarms.matchAll(/^ {2}(\w+): /gm)].map(([, name]) => name!))
+  t.ok(types.includes('deadlock'))
   t.ok(types.length > 15)
   const page = read('docs/reference/events.md')
   t.same(

@@ -7,17 +7,11 @@ type TaskEvent = EventOf<'task'>
 
 const LONGEST_REASON = 150
 
-const TROUBLE: ReadonlySet<RuntimeEvent['type']> = new Set([
-  'agent.crashed',
-  'message.dead',
-  'deadlock',
-  'livelock',
-  'stall',
-] as const)
+const TROUBLE: ReadonlySet<RuntimeEvent['type']> = new Set(['agent.crashed', 'message.dead'] as const)
 
 /** Whether somebody who looks away for a moment should find it when they look again. */
 export function isTrouble(event: RuntimeEvent): boolean {
-  return TROUBLE.has(event.type) || (event.type === 'sync' && event.result.timedOut)
+  return 'sentence' in event || TROUBLE.has(event.type) || (event.type === 'sync' && event.result.timedOut)
 }
 
 /**
@@ -49,13 +43,8 @@ export function eventLines(): (event: RuntimeEvent) => string | undefined {
         return event.error ? `${event.agent} uses ${event.tool}: ${reasonWords(event.error.message)}` : undefined
       case 'sync':
         return syncWords(event)
-      case 'deadlock':
-        return `deadlock: ${event.cycle.join(' -> ')}${event.victim === null ? '' : `; ${event.victim} gives way`}`
-      case 'livelock':
-      case 'stall':
-        return `${event.type}: ${event.evidence.join('; ')}`
       default:
-        return undefined
+        return 'sentence' in event ? `${event.type}: ${event.sentence}` : undefined
     }
   }
   return (event) => {

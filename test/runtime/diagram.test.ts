@@ -34,39 +34,24 @@ t.test('each type of message has the arrow of what it waits for', async (t) => {
   ])
 })
 
-t.test('a deadlock stands over those who wait for each other, and then over who gives way', async (t) => {
-  const found = (timestamp: number, victim: string | null) => ({
+t.test('an alarm stands over the agents that it is about, with the words of its detector', async (t) => {
+  const found = (timestamp: number, sentence: string) => ({
     timestamp,
     eventType: 'deadlock',
     agent: null,
-    details: { cycle: ['a', 'b'], tail: [], waits: [], victim },
+    details: { agents: ['a', 'b'], cycle: ['a', 'b'], tail: [], waits: [], sentence },
   })
-  const stall = { timestamp: 4, eventType: 'stall', agent: null, details: { evidence: [] } }
+  const stall = { timestamp: 4, eventType: 'stall', agent: null, details: { agents: [], sentence: 'nobody runs' } }
   const text = diagram({
     messageFlow: [flow(0, 'a', 'b'), flow(1, 'b', 'a')],
-    events: [found(2, null), found(3, 'b'), stall],
+    events: [found(2, 'a -> b'), found(3, 'a -> b, b gives way'), stall],
   })
   t.strictSame(rows(text), [
     'p0->>p1: request',
     'p1->>p0: request',
-    'Note over p0,p1: deadlock: a waits for b waits for a',
-    'Note over p0,p1: b gives way',
-    'Note over p2: nobody is left who could go on',
-  ])
-})
-
-t.test('each sign of a livelock stands over those involved, with how far it has come', async (t) => {
-  const sign = (step: string, ...evidence: string[]) => ({ step, agents: ['a', 'c'], evidence })
-  const text = diagram({
-    messageFlow: [flow(0, 'a', 'b'), flow(1, 'b', 'c')],
-    events: [
-      event(2, null, 'livelock', sign('notice', 'a asks for ever')),
-      event(3, null, 'livelock', sign('abort', 'a asks for ever', 'c answers for ever')),
-    ],
-  })
-  t.strictSame(rows(text).slice(2), [
-    'Note over p0,p2: livelock (notice): a asks for ever',
-    'Note over p0,p2: livelock (abort): c answers for ever',
+    'Note over p0,p1: deadlock: a → b',
+    'Note over p0,p1: deadlock: a → b, b gives way',
+    'Note over p2: stall: nobody runs',
   ])
 })
 

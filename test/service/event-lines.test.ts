@@ -77,12 +77,12 @@ t.test('names the sender, the recipient and the reason of a dead letter', async 
   ])
 })
 
-t.test('names who waits for whom in a deadlock, and what a stall shows', async (t) => {
+t.test('says of an alarm what its detector says', async (t) => {
   t.strictSame(
     lines(
-      { type: 'deadlock', cycle: ['a', 'b'], tail: [], waits: [], victim: 'b' },
-      { type: 'deadlock', cycle: ['a', 'b'], tail: [], waits: [], victim: null },
-      { type: 'stall', evidence: ['a waits', 'nobody runs'] },
+      { type: 'deadlock', cycle: ['a', 'b'], tail: [], waits: [], victim: 'b', sentence: 'a -> b; b gives way' },
+      { type: 'deadlock', cycle: ['a', 'b'], tail: [], waits: [], victim: null, sentence: 'a -> b' },
+      { type: 'stall', evidence: ['a waits', 'nobody runs'], sentence: 'a waits; nobody runs' },
     ),
     ['deadlock: a -> b; b gives way', 'deadlock: a -> b', 'stall: a waits; nobody runs'],
   )

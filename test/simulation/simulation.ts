@@ -274,14 +274,16 @@ class Play {
   }
 
   #hear(record: Unrecorded): void {
-    if (record.kind === 'stall') this.#problem(`a stall: ${record.evidence.join('; ')}`)
-    if (record.kind !== 'deadlock') return
+    if (record.kind !== 'alarm') return
+    if (record.name === 'stall') this.#problem(`a stall: ${record.sentence}`)
+    if (record.name !== 'deadlock') return
+    const { cycle, victim } = record.fields
     this.#seen.deadlocks += 1
     // Who meets may do so in two runs at once, each with the other one first.
-    if (this.#mode !== 'entangled' && !record.cycle.every((name) => MEMBERS.some((member) => member === name)))
-      this.#problem(`a deadlock of ${record.cycle.join(', ')}`)
-    const refuted = record.victim === null ? this.#truth.refute(record.cycle) : undefined
-    if (refuted) this.#problem(`no deadlock of ${record.cycle.join(', ')}: ${refuted}`)
+    if (this.#mode !== 'entangled' && !cycle.every((name) => MEMBERS.some((member) => member === name)))
+      this.#problem(`a deadlock of ${cycle.join(', ')}`)
+    const refuted = victim === null ? this.#truth.refute(cycle) : undefined
+    if (refuted) this.#problem(`no deadlock of ${cycle.join(', ')}: ${refuted}`)
   }
 
   #checkWorks(work: Work): void {

@@ -18,9 +18,9 @@ async function bargain(ann: (unseen: (ms: number) => Promise<void>) => Receive, 
   const tails: (readonly string[])[] = []
   team.host.journal.records$.subscribe((batch) => {
     for (const record of batch) {
-      if (record.kind !== 'deadlock') continue
-      victims.push(record.victim)
-      tails.push(record.tail)
+      if (record.kind !== 'alarm' || record.name !== 'deadlock') continue
+      victims.push(record.fields.victim)
+      tails.push(record.fields.tail)
     }
   })
   await team.start()
@@ -116,7 +116,7 @@ t.test('rule 27: a stall of which a script of the user in the host may be the en
     team.run.held = false
     let stalls = 0
     team.host.journal.records$.subscribe((batch) => {
-      for (const { kind } of batch) if (kind === 'stall') stalls += 1
+      for (const record of batch) if (record.kind === 'alarm' && record.name === 'stall') stalls += 1
     })
     await team.start()
     team.threads.get('script')!.isolated = isolated

@@ -19,7 +19,8 @@ async function played(cast: Record<string, Receive>, ask: readonly string[], for
   const told: { at: number; victim: string | null }[] = []
   team.host.journal.records$.subscribe((batch) => {
     for (const record of batch)
-      if (record.kind === 'deadlock') told.push({ at: team.clock.now() - start, victim: record.victim })
+      if (record.kind === 'alarm' && record.name === 'deadlock')
+        told.push({ at: team.clock.now() - start, victim: record.fields.victim })
   })
   await team.start()
   const start = team.clock.now()

@@ -9,6 +9,7 @@ import type { BlackboardEntry } from '../../blackboard/entry.ts'
 import type { DramatisError } from '../../errors.ts'
 import type { DeadLetter } from '../../mailbox/dead-letters.ts'
 import type { Memory } from '../../mailbox/memory.ts'
+import type { Alarm } from './alarms.ts'
 import type { ToolFinished, ToolProgress, ToolStarted } from './tool-event.ts'
 
 /** Frames that stand one after the other, all of one run. Each takes `SEQ_STEP` numbers from `seq` on. */
@@ -42,13 +43,6 @@ export interface Whose {
   agent: string
   index: number
   instance?: number
-}
-
-/** What somebody waits for, by name. */
-export interface NamedWait {
-  agent: string
-  for: string[]
-  kind: string
 }
 
 /** The six of document 002, 2.6.1, in their order; in the place of the last three 'declined', when the target will not do it. */
@@ -96,13 +90,9 @@ export type HostRecord =
     >
   /** What the person said to `agent`. */
   | Record<'answer', { agent: string; questionId: string; answer: string }>
-  /** `victim`: who gave its wait up so that the others go on; null: it was found and stands yet. */
-  | Record<'deadlock', { cycle: string[]; tail: string[]; waits: NamedWait[]; victim: string | null }>
-  | Record<'stall', { evidence: string[] }>
+  | Record<'alarm', Alarm>
   /** A generation has ended. */
   | Record<'sync', { point: string; result: SyncResult }>
-  /** `step`: how far it has come (rule 30). `agents`: those involved. `evidence`: all signs since the last progress. */
-  | Record<'livelock', { step: LivelockStep; agents: readonly string[]; evidence: readonly string[] }>
   /** `agent`: who took that step. `turn`: the one that hands its duty off. `messageId`: of its message. */
   | Record<
       'handoff',
@@ -153,10 +143,3 @@ export type Unrecorded = HostRecord extends infer R
 
 /** What one turn of the supervisor has logged: the unit in which the parts see records. */
 export type Batch = readonly LogEntry[]
-
-/**
- * Rule 30. A tie-breaker would come before the abort: no protocol of this version has one, and none is made up.
- */
-export const LADDER = ['notice', 'replan', 'abort'] as const
-
-export type LivelockStep = (typeof LADDER)[number]

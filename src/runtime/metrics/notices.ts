@@ -60,15 +60,9 @@ function notice(needs: Needs, record: HostRecord): void {
       if (instance === undefined) return logger.error({ agent, epoch, error }, 'is stopped for good')
       return logger.error({ agent, instance, epoch, error }, 'one of its instances is stopped for good')
     }
-    case 'deadlock': {
-      const { kind: event, cycle, tail, waits, victim } = record
-      const runId = needs.runs.idOf(record.run)
-      const text = victim === null ? 'agents wait for each other' : `"${victim}" gives way, so that the others go on`
-      return logger.warn({ event, runId, cycle, tail, waits, victim }, text)
-    }
-    case 'stall': {
-      const { kind: event, evidence } = record
-      return logger.warn({ event, runId: needs.runs.idOf(record.run), evidence }, 'nobody is left who could go on')
+    case 'alarm': {
+      const { name: event, agents, title, fields, details } = record
+      return logger.warn({ event, runId: needs.runs.idOf(record.run), agents, ...fields, ...details }, title)
     }
     case 'sync': {
       const { kind, point, result, run } = record
@@ -81,11 +75,6 @@ function notice(needs: Needs, record: HostRecord): void {
       const { kind: event, agent, used, limit } = record
       const text = 'a limit of tokens is nearly reached, or reached'
       return logger.warn({ event, runId: needs.runs.idOf(record.run), agent, used, limit }, text)
-    }
-    case 'livelock': {
-      const { kind, step, agents, evidence } = record
-      const runId = needs.runs.idOf(record.run)
-      return logger.warn({ event: kind, runId, step, agents, evidence }, `agents are busy without progress (${step})`)
     }
     case 'step.mismatch': {
       const { agent, messageId, error } = record

@@ -9,7 +9,7 @@ import { AGENT_STATUS } from '../../actors/model/verb-tools.ts'
 import { MODEL_TURN, type ModelTurnView } from '../../actors/turn/model-agent.ts'
 import { MessageRejectedError, shown } from '../../errors.ts'
 import { mayDelegate } from '../admission/delegation.ts'
-import { LADDER } from '../log/records.ts'
+import { LADDER, livelockAlarm } from '../log/livelock-alarm.ts'
 import type { AgentDirectory } from '../state/agent-directory.ts'
 import { statusOf } from '../state/busiest.ts'
 import type { Cell } from '../state/cell.ts'
@@ -45,7 +45,7 @@ export function modelTurnVerbs(needs: Needs): [operation: Verb, verb: HostVerb][
       LOOP_FOUND,
       async (args, { cell, run }) => {
         const { step, evidence } = loopFrom(Object(args))
-        needs.journal.record(run, { kind: 'livelock', step, agents: [cell.name], evidence })
+        needs.journal.record(run, { kind: 'alarm', ...livelockAlarm(step, [cell.name], evidence) })
       },
     ],
     [

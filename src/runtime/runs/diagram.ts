@@ -101,12 +101,11 @@ function arrowOf({ from, to, type }: Flow): Row {
 }
 
 /** Event types that concern several agents, with the field that has their names. */
-const PARTIES: Readonly<Record<string, string>> = { sync: 'arrived', deadlock: 'cycle', livelock: 'agents' }
+const PARTIES: Readonly<Record<string, string>> = { sync: 'arrived' }
 
 /** Returns the participants that an event's note stands over: the agents that met, or the agent of the event. */
 function placeOf({ eventType, agent, details }: TraceEvent): readonly string[] {
-  const key = PARTIES[eventType]
-  const met = key === undefined ? [] : textsOf(details, key)
+  const met = textsOf(details, PARTIES[eventType] ?? 'agents')
   return met.length > 0 ? met : [agent ?? textOf(details, 'to') ?? RUNTIME]
 }
 
@@ -135,21 +134,14 @@ function noteOn({ eventType, agent, details }: TraceEvent, crashed: Set<string>)
       const without = missing.length === 0 ? '' : ` without ${missing.join(', ')}`
       return `sync point ${textOf(details, 'point') ?? 'without a name'}${without}`
     }
-    case 'deadlock': {
-      const victim = textOf(details, 'victim')
-      const cycle = textsOf(details, 'cycle')
-      return victim === undefined ? `deadlock: ${[...cycle, cycle[0]].join(' waits for ')}` : `${victim} gives way`
-    }
-    case 'livelock':
-      return `livelock (${textOf(details, 'step')}): ${textsOf(details, 'evidence').at(-1) ?? 'no progress'}`
     case 'handoff':
       return `handoff from ${textOf(details, 'from')} to ${textOf(details, 'to')}: ${textOf(details, 'step')}`
-    case 'stall':
-      return 'nobody is left who could go on'
     case 'log.forgotten':
       return 'what came before is no longer in the log'
-    default:
-      return undefined
+    default: {
+      const sentence = textOf(details, 'sentence') // the alarm of a detector
+      return sentence === undefined ? undefined : `${eventType}: ${sentence.replaceAll(' -> ', ' → ')}`
+    }
   }
 }
 

@@ -24,6 +24,7 @@ import {
 import { readBody } from '../../mailbox/frame-body.ts'
 import { idOf } from '../../mailbox/frame-id.ts'
 import { ORCHESTRATOR, type TypedMessage } from '../../mailbox/message.ts'
+import type { AlarmFields } from '../log/alarms.ts'
 import type { FrameBlock, HostRecord, LogEntry } from '../log/records.ts'
 import { SEQ_STEP } from '../log/records.ts'
 import { type ToolFinished, type ToolProgress, type ToolStarted, toolEventFrom } from '../log/tool-event.ts'
@@ -88,21 +89,16 @@ export type RuntimeEvent<T = undefined> =
       'question',
       { questionId: string; agent: string; kind: 'ask' | 'approval' | 'escalation'; text: string; choices?: string[] }
     >
-  | Event<
-      'deadlock',
-      {
-        cycle: string[]
-        tail: string[]
-        waits: { agent: string; for: string[]; kind: string }[]
-        victim: string | null
-      }
-    >
-  /**
-   * livelock: agents are busy without progress. `evidence` has the signs since the last progress: names, counts and ids
-   * alone.
-   */
-  | Event<'livelock' | 'stall', { evidence: string[] }>
+  | AlarmEvent
   | Event<'budget', { agent: string | null; used: number; limit: number }>
+
+/**
+ * Event of a detector: 'deadlock', 'livelock' or 'stall'. `sentence`: what it has found, in words. A livelock: agents are busy
+ * without progress.
+ */
+type AlarmEvent = {
+  [Name in keyof AlarmFields]: Event<Name, AlarmFields[Name] & { sentence: string }>
+}[keyof AlarmFields]
 
 /** Source of names and run ids by index, of epochs, and of the result of a finished run. */
 export interface EventSource extends Directory {
@@ -249,20 +245,16 @@ function recordEvent(record: HostRecord, source: EventSource): RuntimeEvent<unkn
       const { agent, questionId, ask, text, choices } = record
       return { type: record.kind, ...base, agent, questionId, kind: ask, text, ...(choices && { choices }) }
     }
-    case 'deadlock': {
-      const { cycle, tail, waits, victim } = record
-      return { type: record.kind, ...base, cycle, tail, waits, victim }
+    case 'alarm': {
+      const { name: type, sentence, fields } = record
+      return { type, ...base, ...fields, sentence } as AlarmEvent
     }
     case 'tool.started':
     case 'tool.finished':
     case 'tool.progress':
       return { ...toolEventFrom(record), ...base }
-    case 'stall':
-      return { type: record.kind, ...base, evidence: record.evidence }
     case 'sync':
       return { type: record.kind, ...base, point: record.point, result: record.result }
-    case 'livelock':
-      return { type: record.kind, ...base, evidence: [...record.evidence] }
     default:
       return undefined
   }

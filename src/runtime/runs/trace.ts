@@ -165,7 +165,7 @@ class TraceFold {
         break
     }
     const agent = 'agent' in record ? record.agent : null
-    this.#event(at, kind, agent, detailsOf(record, rest))
+    this.#event(at, kind === 'alarm' ? record.name : kind, agent, detailsOf(record, rest))
   }
 
   /** Notes that a sync point was reached: each point once, however often the agents met there. */
@@ -199,6 +199,10 @@ function detailsOf(record: HostRecord, rest: object): object {
     case 'message.dead': {
       const { id, reason, errors, message } = record.letter
       return { id, reason, from: message.sender, to: message.recipient, errors: errors.map((error) => error.toJSON()) }
+    }
+    case 'alarm': {
+      const { agents, sentence, fields, details } = record
+      return { agents, ...fields, ...details, sentence }
     }
     case 'blackboard': {
       const { key, author, version, entryType, confidence } = record.entry

@@ -12,7 +12,7 @@ import type { AgentMessage, MessageInput } from '../../mailbox/message.ts'
 import { MAX_AGENTS } from '../../mailbox/room.ts'
 import { delegationGraph, mayDelegate } from '../admission/delegation.ts'
 import { reading } from '../checks/refused.ts'
-import { livelock } from '../detectors/livelock/detector.ts'
+import { detectorsOf } from '../detectors/index.ts'
 import { guardedLogger } from '../logging/guarded-logger.ts'
 import { eventStream } from '../runs/event-stream.ts'
 import type { RuntimeEvent } from '../runs/events.ts'
@@ -79,7 +79,10 @@ export class TeamRuntime extends TeamRuns {
         settings.agents.length + FIXED_NAMES.length + SPARE_NAMES + settings.maxSpawnedAgents,
         MAX_AGENTS,
       ),
-      parts: partsOf(settings, protocol, this.tallies),
+      parts: [
+        ...partsOf(this.tallies),
+        ...detectorsOf({ settings, protocol, fail: (run, error) => this.runBook.fail(run, error) }),
+      ],
       newcomer: (name) => (this.runBook.closing ? undefined : this.#newcomers?.find(name)),
       hasHandle: (run) => this.runBook.get(run.id)?.state === run,
       blackboard: { scope: settings.blackboard, waitTimeoutMs: settings.globalTimeoutMs },
@@ -92,8 +95,6 @@ export class TeamRuntime extends TeamRuns {
     this.runBook = new RunBook(this.supervisor, settings, () => this.#life.whenStarted(), tracing)
     this.supervisor.attach(this.runBook.part)
     this.#life = new TeamLife(this.supervisor, this.runBook)
-    const bounds = settings.livelock
-    if (bounds) this.supervisor.attach(livelock(bounds, (run, error) => this.runBook.fail(run, error)))
     this.#posting = new Posting(this.supervisor, this.runBook)
     this.#letters = new Letters(this.supervisor, this.runBook)
     this.supervisor.calls.register([

@@ -82,20 +82,14 @@ export class Tracing {
 
 function noteOnRun(span: Span, record: HostRecord): void {
   switch (record.kind) {
-    case 'deadlock': {
-      const { at, cycle, victim } = record
-      return span.event('dramatis.deadlock', at, {
-        'dramatis.agents': cycle,
-        'dramatis.deadlock.victim': victim ?? undefined,
+    case 'alarm': {
+      const { at, name, agents, fields, details } = record
+      const single = Object.entries({ ...fields, ...details }).filter(([, value]) => /string|number/.test(typeof value))
+      return span.event(`dramatis.${name}`, at, {
+        ...(agents.length > 0 && { 'dramatis.agents': [...agents] }),
+        ...Object.fromEntries(single.map(([key, value]) => [`dramatis.${name}.${key}`, value])),
       })
     }
-    case 'livelock':
-      return span.event('dramatis.livelock', record.at, {
-        'dramatis.agents': [...record.agents],
-        'dramatis.livelock.step': `${record.step}`,
-      })
-    case 'stall':
-      return span.event('dramatis.stall', record.at, {})
     case 'message.dead': {
       const { reason, errors, message } = record.letter
       return span.event('dramatis.message.dead', record.at, {

@@ -8,6 +8,7 @@ import { correlationOf, kindOf, lengthOf, limitOf, PROBE, QUIET, senderOf, turnO
 import type { Memory } from '../../../mailbox/memory.ts'
 import type { ReplyLane } from '../../dispatch/reply-lane.ts'
 import { isProbe } from '../../dispatch/reply-lane.ts'
+import type { Alarm } from '../../log/alarms.ts'
 import { BoundedMap } from '../../log/bounded-map.ts'
 import type { HostFrames } from '../../log/host-frames.ts'
 import type { Batch } from '../../log/records.ts'
@@ -22,7 +23,7 @@ import { namedWaits, type Stuck, sentenceOf, stuckNow, waitKey } from './stuck.t
 import { Suspicion } from './triggers.ts'
 import type { GraphNeeds, TurnNode } from './wait-for-graph.ts'
 
-interface Needs extends GraphNeeds {
+export interface DeadlockNeeds extends GraphNeeds {
   readonly cancellation: Cancellation
   readonly replies: ReplyLane
   readonly clock: Scheduler
@@ -67,7 +68,7 @@ interface Question {
 }
 
 export const deadlock =
-  (mode: 'break' | 'report', confirmMs: number, foreignScript: boolean): ((needs: Needs) => Reader) =>
+  (mode: 'break' | 'report', confirmMs: number, foreignScript: boolean): ((needs: DeadlockNeeds) => Reader) =>
   (needs) => {
     const detector = new Detector(needs, mode, confirmMs, foreignScript)
     return {
@@ -89,7 +90,7 @@ const waitsOf = ({ turns }: Stuck): Set<string> =>
   new Set(turns.flatMap((turn) => turn.waits.map((wait) => waitKey(turn, wait))))
 
 class Detector {
-  readonly #needs: Needs
+  readonly #needs: DeadlockNeeds
   readonly #mode: 'break' | 'report'
   readonly #confirmMs: number
   /** The protocol is a function of the user's, in the host. */
@@ -103,7 +104,7 @@ class Detector {
   readonly #questions = new Map<number, Question>()
   #lastQuestion = 0
 
-  constructor(needs: Needs, mode: 'break' | 'report', confirmMs: number, foreignScript: boolean) {
+  constructor(needs: DeadlockNeeds, mode: 'break' | 'report', confirmMs: number, foreignScript: boolean) {
     this.#foreignScript = foreignScript
     this.#needs = needs
     this.#mode = mode
@@ -304,25 +305,37 @@ class Detector {
   }
 
   #tell(stuck: Stuck, victim: string | null): void {
-    const { cycle, tail, runs, turns } = stuck
-    for (const run of runs) {
-      if (cycle.length === 0) {
-        const evidence = turns.map(sentenceOf)
-        this.#needs.journal.record(run, { kind: 'stall', evidence })
-      } else
-        this.#needs.journal.record(run, {
-          kind: 'deadlock',
-          cycle: cycle.map(({ cell }) => cell.name),
-          tail: tail.map(({ cell }) => cell.name),
-          waits: namedWaits(stuck),
-          victim,
-        })
-    }
+    const alarm = stuck.cycle.length === 0 ? stallAlarm(stuck) : deadlockAlarm(stuck, victim)
+    for (const run of stuck.runs) this.#needs.journal.record(run, { kind: 'alarm', ...alarm })
   }
 
   #break(key: string, broken: Case): void {
     this.#drop(key, broken)
     const victim = this.#breaker.break(broken.stuck)
     if (victim && broken.stuck.cycle.length > 0) this.#tell(broken.stuck, victim)
+  }
+}
+
+function deadlockAlarm(stuck: Stuck, victim: string | null): Alarm {
+  const cycle = stuck.cycle.map(({ cell }) => cell.name)
+  const tail = stuck.tail.map(({ cell }) => cell.name)
+  const round = cycle.join(' -> ')
+  return {
+    name: 'deadlock',
+    agents: cycle,
+    title: victim === null ? 'agents wait for each other' : `"${victim}" gives way, so that the others go on`,
+    sentence: victim === null ? round : `${round}; ${victim} gives way`,
+    fields: { cycle, tail, waits: namedWaits(stuck), victim },
+  }
+}
+
+function stallAlarm({ turns }: Stuck): Alarm {
+  const evidence = turns.map(sentenceOf)
+  return {
+    name: 'stall',
+    agents: [],
+    title: 'nobody is left who could go on',
+    sentence: evidence.join('; '),
+    fields: { evidence },
   }
 }

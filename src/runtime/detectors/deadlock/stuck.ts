@@ -1,6 +1,6 @@
 /** Turns that wait in vain, as the wait-for graph has them: deadlocks, each by its cycle, and stalls, one of a run (rules 22 to 27). */
 import { idOf } from '../../../mailbox/frame-id.ts'
-import type { NamedWait } from '../../log/records.ts'
+import type { NamedWait } from '../../log/alarms.ts'
 import type { RunState } from '../../state/run-state.ts'
 import { isTimed } from '../../verbs/sync-rules.ts'
 import { cyclesOf, stuckIn } from './cycles.ts'

@@ -24,7 +24,8 @@ import { readBody } from '../../../mailbox/frame-body.ts'
 import { idOf } from '../../../mailbox/frame-id.ts'
 import type { Memory } from '../../../mailbox/memory.ts'
 import type { HostMessages } from '../../admission/host-messages.ts'
-import { type Batch, type FrameBlock, LADDER, type LivelockStep, type LogEntry, SEQ_STEP } from '../../log/records.ts'
+import { LADDER, type LivelockStep, livelockAlarm } from '../../log/livelock-alarm.ts'
+import { type Batch, type FrameBlock, type LogEntry, SEQ_STEP } from '../../log/records.ts'
 import type { LivelockBounds } from '../../settings/livelock.ts'
 import type { AgentDirectory } from '../../state/agent-directory.ts'
 import type { Journal } from '../../state/journal.ts'
@@ -34,7 +35,7 @@ import type { RunTable } from '../../state/run-table.ts'
 import { type Beholder, LivelockWatch } from './progress.ts'
 import type { Sign } from './signs.ts'
 
-interface Needs {
+export interface LivelockNeeds {
   readonly clock: Scheduler
   readonly directory: AgentDirectory
   readonly hostMessages: HostMessages
@@ -46,7 +47,7 @@ interface Needs {
 type FailRun = (run: RunState, error: LivelockError) => void
 
 export const livelock =
-  (bounds: LivelockBounds, failRun: FailRun): ((needs: Needs) => Reader) =>
+  (bounds: LivelockBounds, failRun: FailRun): ((needs: LivelockNeeds) => Reader) =>
   (needs) => {
     const cases = new Map<RunState, Case>()
     const turns = new Turns(needs)
@@ -74,7 +75,7 @@ export const livelock =
 
 /** One run, and how far up the ladder it is. */
 class Case implements Beholder {
-  readonly #needs: Needs
+  readonly #needs: LivelockNeeds
   readonly #run: RunState
   readonly #turns: Turns
   readonly #failRun: FailRun
@@ -83,7 +84,7 @@ class Case implements Beholder {
   /** Since the last progress. */
   #evidence: string[] = []
 
-  constructor(needs: Needs, run: RunState, turns: Turns, bounds: LivelockBounds, failRun: FailRun) {
+  constructor(needs: LivelockNeeds, run: RunState, turns: Turns, bounds: LivelockBounds, failRun: FailRun) {
     this.#needs = needs
     this.#run = run
     this.#turns = turns
@@ -145,7 +146,7 @@ class Case implements Beholder {
     this.#watch.begin()
     this.#evidence = [...this.#evidence, found]
     const evidence = this.#evidence
-    this.#needs.journal.record(this.#run, { kind: 'livelock', step, agents, evidence })
+    this.#needs.journal.record(this.#run, { kind: 'alarm', ...livelockAlarm(step, agents, evidence) })
     if (step === 'notice') this.#tell(agents, found)
     else if (step === 'abort') this.#abort()
   }
@@ -173,12 +174,12 @@ class Case implements Beholder {
 
 /** Which message a turn has: by its mailbox, or where it has ended meanwhile by its END. */
 class Turns {
-  readonly #needs: Needs
+  readonly #needs: LivelockNeeds
   #batch: Batch = []
   /** Message ids by agent and turn. */
   #ended: Map<string, string> | undefined
 
-  constructor(needs: Needs) {
+  constructor(needs: LivelockNeeds) {
     this.#needs = needs
   }
 
