@@ -4,6 +4,7 @@
  */
 import { type DramatisError, type ErrorData, errorFrom } from '../errors.ts'
 import {
+  type Body,
   correlationOf,
   END,
   FAILED,
@@ -23,8 +24,8 @@ import {
   timeOf,
   typeOf,
 } from './frame.ts'
-import { type Body, readBody } from './frame-body.ts'
-import { type FrameId, idOf, idText } from './frame-id.ts'
+import { readBody } from './frame-body.ts'
+import { type FrameId, idOf, idText, readId } from './frame-id.ts'
 import { nestsTooDeep } from './json-depth.ts'
 import type { Memory } from './memory.ts'
 import type { AgentMessage, MessageType, TypedMessage } from './message.ts'
@@ -90,32 +91,7 @@ function metadataIn(text: string | undefined): Record<string, unknown> {
  * in its metadata.
  */
 export function decodeMessage(memory: Memory, at: number, directory: Directory): TypedMessage {
-  const body = readBody(memory, at)
-  const kind = kindOf(memory, at)
-  const response = kind === END || kind === RESPONSE
-  if (response && isFailure(memory, at)) {
-    body.content = errorOf(memory, at).message
-    body.metadata = `{"error":${body.data}}`
-    body.data = undefined
-  }
-  const limit = response ? -1 : limitOf(memory, at)
-  const message: AgentMessage = {
-    id: messageIdOf(memory, at),
-    type: response ? 'response' : typeOf(memory, at),
-    sender: directory.name(senderOf(memory, at)),
-    recipient: recipientName(memory, at, body, directory),
-    content: body.content,
-    structuredData: jsonIn(body.data),
-    priority: response ? 0 : priorityOf(memory, at),
-    requiresResponse: kind === REQUEST,
-    responseTimeoutMs: limit < 0 ? null : limit,
-    threadId: body.threadId ?? null,
-    metadata: metadataIn(body.metadata),
-    runId: directory.runId(runOf(memory, at)),
-    correlationId: response ? idOf(memory, at) : null,
-    sentAt: timeOf(memory, at),
-  }
-  return message as TypedMessage // the same test decides about type and correlationId
+  return new ReceivedMessage(memory, at, readId(memory, at), directory).toJSON()
 }
 
 function recipientName(memory: Memory, at: number, body: Body, directory: Directory): string | string[] | null {
@@ -145,7 +121,7 @@ export function messageIdOf(memory: Memory, at: number): string {
   return id.slice(0, -1) + (Number.parseInt(id.slice(-1), 16) | 1).toString(16)
 }
 
-/** A message in the thread that received it. Id and structured data are decoded on first access. */
+/** A message in memory of its own. Id, structured data and metadata are decoded on first access. */
 export class ReceivedMessage implements AgentMessage {
   readonly type: MessageType
   readonly sender: string
@@ -166,6 +142,11 @@ export class ReceivedMessage implements AgentMessage {
     const body = readBody(memory, at)
     const kind = kindOf(memory, at)
     const response = kind === END || kind === RESPONSE
+    if (response && isFailure(memory, at)) {
+      body.content = errorOf(memory, at).message
+      body.metadata = `{"error":${body.data}}`
+      body.data = undefined
+    }
     const limit = response ? -1 : limitOf(memory, at)
     this.type = response ? 'response' : typeOf(memory, at)
     this.sender = directory.name(senderOf(memory, at))

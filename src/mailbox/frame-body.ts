@@ -3,6 +3,8 @@
  * say which strings it has; a body without strings takes no room.
  */
 import {
+  BLANK_BODY,
+  type Body,
   bodyBytesOf,
   type FrameFields,
   flagsOf,
@@ -23,23 +25,23 @@ const wide = /[^\u0000-\u00ff]/
 
 const stringBytes = (text: string) => (4 + (wide.test(text) ? text.length * 2 : text.length) + 3) & ~3
 
+const isBlank = ({ content, data, metadata, threadId, name }: Body) =>
+  content === '' && data === undefined && metadata === undefined && threadId === undefined && name === undefined
+
 /** Returns the exact size in bytes of a frame with this body. */
-export function frameBytes(
-  content: string,
-  data?: string,
-  metadata?: string,
-  threadId?: string,
-  name?: string,
-): number {
-  if (content === '' && data === undefined && metadata === undefined && threadId === undefined && name === undefined)
-    return HEADER
-  let bytes = HEADER + stringBytes(content)
-  if (data !== undefined) bytes += stringBytes(data)
-  if (metadata !== undefined) bytes += stringBytes(metadata)
-  if (threadId !== undefined) bytes += stringBytes(threadId)
-  if (name !== undefined) bytes += stringBytes(name)
+export function frameBytes(body: Body): number {
+  if (isBlank(body)) return HEADER
+  let bytes = HEADER + stringBytes(body.content)
+  if (body.data !== undefined) bytes += stringBytes(body.data)
+  if (body.metadata !== undefined) bytes += stringBytes(body.metadata)
+  if (body.threadId !== undefined) bytes += stringBytes(body.threadId)
+  if (body.name !== undefined) bytes += stringBytes(body.name)
   return (bytes + 7) & ~7
 }
+
+/** The same for a body of content and data alone. */
+export const plainFrameBytes = (content: string, data?: string): number =>
+  frameBytes({ content, data, metadata: undefined, threadId: undefined, name: undefined })
 
 function writeString(memory: Memory, at: number, text: string): number {
   const { i32 } = memory
@@ -60,13 +62,7 @@ function writeString(memory: Memory, at: number, text: string): number {
 /** Writes header and body of a message and returns the frame's size in bytes. The caller must write the id. */
 export function writeFrame(memory: Memory, at: number, fields: FrameFields, time: number): number {
   let { flags } = fields
-  const bare =
-    fields.content === '' &&
-    fields.data === undefined &&
-    fields.metadata === undefined &&
-    fields.threadId === undefined &&
-    fields.name === undefined
-  let end = bare ? at + HEADER : writeString(memory, at + HEADER, fields.content)
+  let end = isBlank(fields) ? at + HEADER : writeString(memory, at + HEADER, fields.content)
   if (fields.data !== undefined) {
     flags |= HAS_DATA
     end = writeString(memory, end, fields.data)
@@ -86,15 +82,6 @@ export function writeFrame(memory: Memory, at: number, fields: FrameFields, time
   const bytes = (end - at + 7) & ~7
   writeHeader(memory, at, fields, flags, bytes, end - at - HEADER, time)
   return bytes
-}
-
-/** The strings of a frame's body. Those that its flags do not name are undefined. */
-export interface Body {
-  content: string
-  data: string | undefined
-  metadata: string | undefined
-  threadId: string | undefined
-  name: string | undefined
 }
 
 let cursor = 0 // where readString stopped; a module variable is enough for one reader at a time
@@ -119,8 +106,7 @@ export function contentOf(memory: Memory, at: number): string {
 }
 
 export function readBody(memory: Memory, at: number): Body {
-  if (bodyBytesOf(memory, at) === 0)
-    return { content: '', data: undefined, metadata: undefined, threadId: undefined, name: undefined }
+  if (bodyBytesOf(memory, at) === 0) return { ...BLANK_BODY }
   const flags = flagsOf(memory, at)
   cursor = at + HEADER
   const content = readString(memory)

@@ -147,8 +147,17 @@ const TYPE_INDEX: Readonly<Record<MessageType, number>> = {
   report: 6,
 }
 
-/** The fields of a frame. The strings of `data` and `metadata` are JSON. */
-export interface FrameFields {
+/** The strings of a frame's body. `data` and `metadata` are JSON; what is undefined is absent. */
+export interface Body {
+  content: string
+  data: string | undefined
+  metadata: string | undefined
+  threadId: string | undefined
+  name: string | undefined
+}
+
+/** The fields of a frame. */
+export interface FrameFields extends Body {
   kind: number
   flags: number
   type: MessageType
@@ -159,16 +168,19 @@ export interface FrameFields {
   correlation: number
   step: number
   attempt: number
-  content: string
-  data: string | undefined
-  metadata: string | undefined
-  threadId: string | undefined
-  name: string | undefined
   limit: number
   priority: number
   /** A group of requests, and `SIGNALLED`. */
   waiting: number
   polling: boolean
+}
+
+export const BLANK_BODY: Readonly<Body> = {
+  content: '',
+  data: undefined,
+  metadata: undefined,
+  threadId: undefined,
+  name: undefined,
 }
 
 /** The fields of an empty frame. Fields that are not set are absent. */
@@ -183,11 +195,7 @@ export const BLANK: Readonly<FrameFields> = {
   correlation: 0,
   step: 0,
   attempt: 1,
-  content: '',
-  data: undefined,
-  metadata: undefined,
-  threadId: undefined,
-  name: undefined,
+  ...BLANK_BODY,
   limit: -1,
   priority: 0,
   waiting: 0,

@@ -98,7 +98,7 @@ export class RawThread implements Thread {
   /** A frame as a thread of the runtime would write it; the test can spoil it before it is written. */
   frame(fields: Partial<FrameFields>): { memory: Memory; bytes: number } {
     const whole = { ...BLANK, sender: this.index, ...fields }
-    const bytes = frameBytes(whole.content, whole.data, whole.metadata, whole.threadId, whole.name)
+    const bytes = frameBytes(whole)
     const memory = allocate(bytes)
     writeFrame(memory, 0, whole, 1)
     nextId += 16

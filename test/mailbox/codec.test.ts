@@ -42,7 +42,7 @@ import {
   waitingOf,
   writeControl,
 } from '../../src/mailbox/frame.ts'
-import { frameBytes, readBody, writeFrame } from '../../src/mailbox/frame-body.ts'
+import { plainFrameBytes, readBody, writeFrame } from '../../src/mailbox/frame-body.ts'
 import { IdSource, idOf, readId } from '../../src/mailbox/frame-id.ts'
 import { allocate, type Memory, memoryOn } from '../../src/mailbox/memory.ts'
 import { MESSAGE_TYPES } from '../../src/mailbox/message.ts'
@@ -72,7 +72,7 @@ const contents: Record<string, string> = {
 for (const [title, content] of Object.entries(contents)) {
   t.test(`${title} comes back as it was`, async (t) => {
     const { memory, bytes } = frameOf({ content })
-    t.equal(bytes, frameBytes(content))
+    t.equal(bytes, plainFrameBytes(content))
     t.ok(readBody(memory, 0).content === content)
     t.ok(decodeMessage(memory, 0, directory).content === content)
   })
@@ -201,7 +201,7 @@ t.test('a copied frame is the same frame, small or large, wherever it stands', a
   fc.assert(
     fc.property(fc.integer({ min: 0, max: 3_000 }), fc.nat(9), fc.nat(9), (length, from, to) => {
       const content = 'y'.repeat(length)
-      const bytes = frameBytes(content)
+      const bytes = plainFrameBytes(content)
       const source = allocate(from * 8 + bytes)
       writeFrame(source, from * 8, fieldsOf({ content }), SENT_AT)
       const target = memoryOn(new SharedArrayBuffer(to * 8 + bytes + 8))

@@ -20,9 +20,7 @@ export function fieldsOf(fields: Partial<FrameFields> = {}): FrameFields {
   return { ...BLANK, kind: REQUEST, sender: ANN, recipient: BOB, run: 1, turn: 2, correlation: 3, step: 4, ...fields }
 }
 
-export function bytesOf({ content, data, metadata, threadId, name }: FrameFields): number {
-  return frameBytes(content, data, metadata, threadId, name)
-}
+export const bytesOf = (fields: FrameFields): number => frameBytes(fields)
 
 /** A frame on memory of its own that held something else before, as all memory of a ring did. */
 export function frameOf(fields: Partial<FrameFields> = {}, residue = 0xa5): { memory: Memory; bytes: number } {

@@ -1,7 +1,7 @@
 /** A step that is asked for again is known by its bytes, whatever stood in the memory before. */
 import t from 'tap'
 import { type FrameFields, SEND, sameStep } from '../../src/mailbox/frame.ts'
-import { frameBytes, writeFrame } from '../../src/mailbox/frame-body.ts'
+import { plainFrameBytes, writeFrame } from '../../src/mailbox/frame-body.ts'
 import { allocate, type Memory } from '../../src/mailbox/memory.ts'
 
 const fields = (content: string, data?: string): FrameFields => ({
@@ -27,7 +27,7 @@ const fields = (content: string, data?: string): FrameFields => ({
 })
 
 function written(content: string, data: string | undefined, garbage: number): Memory {
-  const memory = allocate(frameBytes(content, data))
+  const memory = allocate(plainFrameBytes(content, data))
   memory.u8.fill(garbage)
   writeFrame(memory, 0, fields(content, data), 0)
   return memory

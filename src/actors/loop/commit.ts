@@ -11,7 +11,7 @@ import {
   TaskRefusedError,
 } from '../../errors.ts'
 import { END, FAILED, PATCH } from '../../mailbox/frame.ts'
-import { frameBytes } from '../../mailbox/frame-body.ts'
+import { plainFrameBytes } from '../../mailbox/frame-body.ts'
 import { jsonIssue } from '../../mailbox/message.ts'
 import type { PatchNotice } from '../definition/assignment.ts'
 import type { AgentHandlers, Reply } from '../definition/definition.ts'
@@ -78,7 +78,7 @@ export class Commit {
     try {
       const reply = start.correlation === 0 ? NO_REPLY : replyOf(value, start, agent)
       const data = dataOf(reply.structuredData, start, agent)
-      const bytes = frameBytes(reply.content, data)
+      const bytes = plainFrameBytes(reply.content, data)
       if (bytes > outbox.maxMessageBytes) throw replyTooLarge(agent, bytes, outbox.maxMessageBytes)
       this.#writePatches(turn)
       this.#prepareEnd(start, reply.content, data, 0)

@@ -8,7 +8,7 @@ import {
   ToolInputError,
   ToolTimeoutError,
 } from '../../errors.ts'
-import { frameBytes } from '../../mailbox/frame-body.ts'
+import { plainFrameBytes } from '../../mailbox/frame-body.ts'
 import { jsonFormOf } from '../../mailbox/json-form.ts'
 import { onAbort } from '../../on-abort.ts'
 import { checkBySchema } from '../definition/schema.ts'
@@ -99,7 +99,7 @@ function outputOf({ name }: ToolDefinition, agent: string, output: unknown, maxB
     throw new ToolFailedError(text, { tool: name, agent, path, got })
   }
   const text = JSON.stringify(value)
-  const bytes = frameBytes('', text)
+  const bytes = plainFrameBytes('', text)
   if (bytes <= maxBytes) return text
   throw new ToolFailedError(
     `Tool "${name}" gave agent "${agent}" ${bytes} bytes; at most ${maxBytes} are taken (communication.maxMessageBytes). Let it return less, or a reference.`,

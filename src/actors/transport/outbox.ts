@@ -51,8 +51,7 @@ export class Outbox {
 
   /** Returns the size in bytes of the frame that the fields describe. */
   size(): number {
-    const { content, data, metadata, threadId, name } = this.fields
-    return frameBytes(content, data, metadata, threadId, name)
+    return frameBytes(this.fields)
   }
 
   /**

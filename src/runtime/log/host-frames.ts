@@ -36,7 +36,7 @@ export class HostFrames {
 
   make(fields: Partial<FrameFields> & { kind: number }): OwnFrame {
     const whole = { ...BLANK, ...fields }
-    const bytes = frameBytes(whole.content, whole.data, whole.metadata, whole.threadId, whole.name)
+    const bytes = frameBytes(whole)
     const memory = allocate(bytes)
     const now = this.#clock.now()
     writeFrame(memory, 0, whole, now)

@@ -5,7 +5,7 @@ import type { ModelSchema, ToolContext, ToolDefinition } from '../../actors/defi
 import type { ToolTaskResult } from '../../actors/tools/tool-task.ts'
 import type { Scheduler } from '../../clock.ts'
 import { describe, errorFrom, StartFailedError, TeamClosedError, ToolFailedError } from '../../errors.ts'
-import { frameBytes } from '../../mailbox/frame-body.ts'
+import { plainFrameBytes } from '../../mailbox/frame-body.ts'
 import { nestsTooDeep } from '../../mailbox/json-depth.ts'
 import { fieldsIn, wordsIn } from '../logging/agent-lines.ts'
 import type { PrintListener } from '../logging/printed-lines.ts'
@@ -134,7 +134,7 @@ export class IsolatedTools {
       )
     }
     if (!('output' in result) || result.output === undefined) return undefined
-    const bytes = frameBytes('', result.output) // its thread looks as well, where the tool's code can change what looks
+    const bytes = plainFrameBytes('', result.output) // its thread looks as well, where the tool's code can change what looks
     if (bytes > maxBytes)
       throw new ToolFailedError(
         `The isolated tool in ${code.shown} gave ${bytes} bytes; at most ${maxBytes} are taken (communication.maxMessageBytes). Let it return less, or a reference.`,
