@@ -1,34 +1,37 @@
-/** A blackboard as it stood after one write. It never changes, so it can be kept, compared and shown later. */
+/** State of a blackboard after one write. It never changes, so it can be kept, compared and shown later. */
 import type { BlackboardEntry, QueryFilter } from './entry.ts'
 import { allOf, countOf, type Standing, type Standings, standingAt } from './standings.ts'
 
 /** Reads one state of a board. */
 export class BoardView {
-  /** How many writes had been made. */
+  /** Number of writes up to this state. */
   readonly revision: number
   readonly #standings: Standings
   readonly #slots: ReadonlyMap<string, number>
 
-  /** `slots` is the place of each key; it may know keys of a later time, which are beyond the end here. */
+  /**
+   * Creates the view. `slots` has the position of each key; it may contain keys of later writes, whose positions are
+   * beyond the end here.
+   */
   constructor(revision: number, standings: Standings, slots: ReadonlyMap<string, number>) {
     this.revision = revision
     this.#standings = standings
     this.#slots = slots
   }
 
-  /** How many keys there are: all that `read` knows, superseded ones too. */
+  /** Number of keys: all that `read` finds, superseded ones too. */
   get size(): number {
     return countOf(this.#standings)
   }
 
-  /** The newest entry of a key, superseded or not. */
+  /** Returns the newest entry of a key, superseded or not. */
   read(key: string): BlackboardEntry | undefined {
     return this.#standing(key)?.entry
   }
 
   /**
-   * The entries that hold, in the order in which they were last written. A filter keeps those that equal it in each
-   * field that it states. A superseded entry is left out, unless `key` asks for it by name.
+   * Returns the valid entries, in the order in which they were last written. A filter keeps the entries that equal it
+   * in each field that it sets. A superseded entry is left out, unless the filter names its key.
    */
   query({ key, entryType, author }: QueryFilter = {}): BlackboardEntry[] {
     return this.#candidates(key)
@@ -37,7 +40,7 @@ export class BoardView {
       .filter((entry) => author === undefined || entry.author === author)
   }
 
-  /** The value of each key that `query()` lists: what the board says, without what it has taken back. */
+  /** Returns the value of each key that `query()` lists: the content of the board without superseded entries. */
   snapshot(): Record<string, unknown> {
     return Object.fromEntries(this.query().map((entry) => [entry.key, entry.value]))
   }

@@ -1,6 +1,7 @@
 /**
- * The blackboard itself: one store in the host, synchronous, so that two writes never overlap. Immer keeps what stands
- * and, for each write, the patches that take it back; the board of any earlier moment is today's with those applied.
+ * Store of a blackboard. It is in the host and synchronous, so two writes never overlap. Immer keeps the current
+ * entries and, for each write, the patches that undo it. An earlier state of the board is the current one with those
+ * patches applied.
  */
 import { applyPatches, enablePatches, freeze, type Patch, produceWithPatches } from 'immer'
 import { MessageRejectedError } from '../errors.ts'
@@ -14,16 +15,19 @@ import { type EntryCallback, Subscriptions } from './subscriptions.ts'
 enablePatches()
 
 export interface BoardOptions {
-  /** Is given what a subscriber threw (or its promise rejected with), and the entry it was told of. Must not throw. */
+  /**
+   * Receives the error that a subscriber threw (or its promise rejected with), and the entry it was called with. Must
+   * not throw.
+   */
   onCallbackError: (error: unknown, entry: BlackboardEntry) => void
 }
 
 /**
- * Shared knowledge: one entry a key, with all its versions.
+ * Shared knowledge: one entry per key, with all its versions.
  *
- * An entry may supersede another key's. That one then stays readable by its key and in its history, but `query()` and
- * `snapshot()` leave it out until its key is written anew. Nothing else brings it back: not a new version of the entry
- * that replaced it, nor that one being superseded in turn.
+ * An entry may supersede the entry of another key. The superseded entry stays readable by its key and in its history,
+ * but `query()` and `snapshot()` leave it out until its key is written again. Nothing else brings it back: neither a
+ * new version of the entry that replaced it, nor an entry that supersedes that one in turn.
  *
  * @example
  * const board = new Board({ onCallbackError: (error) => console.error(error) })
@@ -32,10 +36,10 @@ export interface BoardOptions {
  */
 export class Board {
   readonly #subscriptions: Subscriptions
-  /** What takes each write back: the first leads from revision 1 to 0. */
+  /** Patches that undo each write: the first element leads from revision 1 to 0. */
   readonly #inverses: Patch[][] = []
   readonly #history = new Map<string, BlackboardEntry[]>()
-  /** The place of each key; only ever grows. */
+  /** Position of each key; positions are never removed. */
   readonly #slots = new Map<string, number>()
   #standings: Standings = []
   #now = new BoardView(0, this.#standings, this.#slots)
@@ -44,27 +48,27 @@ export class Board {
     this.#subscriptions = new Subscriptions(onCallbackError)
   }
 
-  /** How many writes there were. */
+  /** Number of writes so far. */
   get revision(): number {
     return this.#now.revision
   }
 
-  /** How many keys there are, superseded ones too. */
+  /** Number of keys, superseded ones too. */
   get size(): number {
     return this.#now.size
   }
 
   /**
-   * Writes the next version of a key and tells the subscribers. `value` must be a JSON value, which the caller has
-   * checked, and belongs to the board from then on: it is frozen through and through, not copied (a part that is
-   * frozen already is left as it is). `at` is epoch ms.
+   * Writes the next version of a key and notifies the subscribers. `value` must be a JSON value, which the caller has
+   * checked. It belongs to the board from then on: it is deeply frozen, not copied (a part that is frozen already is
+   * left as it is). `at` is epoch ms.
    *
-   * `references` may name keys that are not there yet, since writers run side by side. `supersedes` may not: to replace
-   * what nobody wrote is a slip.
+   * `references` may name keys that do not exist yet, because writers run in parallel. `supersedes` may not: to replace
+   * a missing entry is a mistake.
    *
-   * @throws MessageRejectedError if a part of it is not as it should be (`details.path` says which), if `ifVersion` is
-   * not the key's version (`details` has `expected`, `actual` and `author`, who wrote that one), or if `supersedes` is
-   * the key itself or unknown. The board is then as before.
+   * @throws MessageRejectedError if a part of the write is invalid (`details.path` says which), if `ifVersion` is not
+   *   the key's version (`details` has `expected`, `actual` and `author`, the author of the actual version), or if
+   *   `supersedes` is the key itself or unknown. The board is then unchanged.
    */
   write<T>(
     author: string,
@@ -95,31 +99,31 @@ export class Board {
     return entry
   }
 
-  /** The newest entry of a key, superseded or not. */
+  /** Returns the newest entry of a key, superseded or not. */
   read(key: string): BlackboardEntry | undefined {
     return this.#now.read(key)
   }
 
   /**
-   * The entries that hold, in the order in which they were last written. A filter keeps those that equal it in each
-   * field that it states. A superseded entry is left out, unless `key` asks for it by name.
+   * Returns the valid entries, in the order in which they were last written. A filter keeps the entries that equal it
+   * in each field that it sets. A superseded entry is left out, unless the filter names its key.
    */
   query(filter?: QueryFilter): BlackboardEntry[] {
     return this.#now.query(filter)
   }
 
-  /** The value of each key that `query()` lists. */
+  /** Returns the value of each key that `query()` lists. */
   snapshot(): Record<string, unknown> {
     return this.#now.snapshot()
   }
 
-  /** All versions of a key, the oldest first; none for a key that nobody wrote. */
+  /** Returns all versions of a key, the oldest first; an empty list for a key that was never written. */
   getHistory(key: string): BlackboardEntry[] {
     return [...(this.#history.get(key) ?? [])]
   }
 
   /**
-   * The whole board as it stood after that many writes, from 0 to `revision`.
+   * Returns the whole board after that number of writes, from 0 to `revision`.
    *
    * @throws MessageRejectedError for any other number.
    */
@@ -134,22 +138,22 @@ export class Board {
   }
 
   /**
-   * Calls back on each write from now on whose key fits the pattern, in order, before `write` returns. A write made by
-   * a callback is delivered after the one under way, so everybody sees the same order. A callback that throws harms
-   * nobody. One that writes what it listens to, each time, never ends.
+   * Calls back on each later write whose key matches the pattern, in order, before `write` returns. A write made by a
+   * callback is delivered after the current one, so all subscribers see the same order. A callback that throws does not
+   * affect the others. A callback that on each call writes a key it listens to never ends.
    *
-   * @returns ends the subscription.
-   * @throws MessageRejectedError for a pattern that is none; see `compilePattern`.
+   * @returns a function that ends the subscription.
+   * @throws MessageRejectedError for an invalid pattern; see `compilePattern`.
    */
   subscribe(pattern: string, callback: EntryCallback): () => void {
     return this.#subscriptions.add(compilePattern(pattern), callback)
   }
 
   /**
-   * Calls back once: at once if the key is there, else when it is first written.
+   * Calls back once: immediately if the key exists, otherwise when it is first written.
    *
-   * @returns gives up waiting.
-   * @throws MessageRejectedError for a key that no entry can have.
+   * @returns a function that stops the wait.
+   * @throws MessageRejectedError for an invalid key.
    */
   once(key: string, callback: EntryCallback): () => void {
     checkKey(key)
@@ -171,7 +175,7 @@ export class Board {
   #apply(entry: BlackboardEntry): void {
     const revision = this.revision + 1
     const slot = this.#slots.get(entry.key) ?? this.size
-    const replacedSlot = this.#slots.get(entry.supersedes ?? '') ?? -1 // no key is empty
+    const replacedSlot = this.#slots.get(entry.supersedes ?? '') ?? -1 // '' is never a key
     const replaced = standingAt(this.#standings, replacedSlot)
     const [standings, , inverse] = produceWithPatches(this.#standings, (draft) => {
       putStanding(draft, slot, new Standing(entry, revision))

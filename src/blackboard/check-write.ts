@@ -1,11 +1,11 @@
-/** What a write must look like, whoever made it: an agent's code, a model, a person over HTTP. */
+/** Checks of writes to the blackboard from any source: an agent's code, a model, or a person over HTTP. */
 import { inspect } from 'node:util'
 import { MessageRejectedError } from '../errors.ts'
 import type { QueryFilter, WriteOptions } from './entry.ts'
 import { LONGEST_KEY } from './pattern.ts'
 
 /**
- * Refuses a key that no entry can have.
+ * Rejects an invalid key.
  *
  * @throws MessageRejectedError unless it is a string of 1 to 256 characters.
  */
@@ -15,9 +15,9 @@ export function checkKey(key: unknown): void {
 }
 
 /**
- * Refuses what the types already forbid, for callers that have none. Whether the value is JSON is the caller's check.
+ * Rejects writes that the types already forbid, for callers without types. The caller checks that the value is JSON.
  *
- * @throws MessageRejectedError whose `details.path` names the part: `key`, `entryType`, `references[1]`.
+ * @throws MessageRejectedError whose `details.path` names the invalid part: `key`, `entryType`, `references[1]`.
  */
 export function checkWrite(key: string, entryType: string, options: WriteOptions): void {
   checkKey(key)
@@ -36,7 +36,7 @@ export function checkWrite(key: string, entryType: string, options: WriteOptions
 }
 
 /**
- * Refuses a filter that would not filter.
+ * Rejects an invalid filter, which would have no effect.
  *
  * @throws MessageRejectedError whose `details.path` names the field.
  */
@@ -47,7 +47,7 @@ export function checkFilter(filter: QueryFilter): void {
 }
 
 /**
- * Refuses what cannot be called back.
+ * Rejects a callback that is not a function.
  *
  * @throws MessageRejectedError unless it is a function.
  */
@@ -56,7 +56,7 @@ export function checkCallback(callback: unknown): void {
 }
 
 /**
- * Refuses options of a wait that nobody would look at.
+ * Rejects unknown options of a wait, which would be ignored.
  *
  * @throws MessageRejectedError whose `details.path` names the field.
  */
@@ -64,7 +64,7 @@ export function checkWait(options: object): void {
   checkFields(options, 'options', ['timeoutMs', 'signal'])
 }
 
-/** A mistyped field would be passed over in silence. */
+/** Rejects unknown fields, because a mistyped field would be ignored silently. */
 function checkFields(value: unknown, path: string, known: readonly string[]): void {
   if (typeof value !== 'object' || value === null || Array.isArray(value)) return refuse(path, 'an object', value)
   const strange = Object.keys(value).find((field) => !known.includes(field))

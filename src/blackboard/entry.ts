@@ -1,7 +1,7 @@
-/** What stands on a blackboard, and how code reads and writes it. The same interface on the host and in a turn. */
+/** Entries of a blackboard, and the interface to read and write them. It is the same on the host and in a turn. */
 import type { StandardSchemaV1 } from '@standard-schema/spec'
 
-/** One version of one key. `confidence` is 0 to 1; `version` counts from 1; `timestamp` is epoch ms. */
+/** Entry: one version of one key. `confidence` is 0 to 1; `version` counts from 1; `timestamp` is epoch ms. */
 export interface BlackboardEntry<T = unknown> {
   key: string
   value: T
@@ -9,26 +9,26 @@ export interface BlackboardEntry<T = unknown> {
   timestamp: number
   entryType: string
   confidence: number
-  /** The key that this entry replaces. */
+  /** Key that this entry replaces. */
   supersedes: string | null
-  /** The keys that this entry rests on. */
+  /** Keys of the entries that this entry is based on. */
   references: string[]
   version: number
 }
 
-/** What a write says beside key, value and type. */
+/** Options of a write, besides key, value and type. */
 export interface WriteOptions {
-  /** 0 to 1; 1. */
+  /** Confidence in the entry, from 0 to 1. Default: 1. */
   confidence?: number
-  /** The key that this entry replaces; it must exist. */
+  /** Key that this entry replaces; it must exist. */
   supersedes?: string
-  /** The keys that this entry rests on; they need not exist yet. */
+  /** Keys of the entries that this entry is based on; they need not exist yet. */
   references?: string[]
-  /** Refuses the write unless the key is at this version; 0 means that it must not exist. */
+  /** Version that the key must have; otherwise the write is rejected. 0 means that the key must not exist. */
   ifVersion?: number
 }
 
-/** Keeps the entries that equal it in each field that it states. */
+/** Filter that keeps the entries that equal it in each field that it sets. */
 export interface QueryFilter {
   entryType?: string
   author?: string
@@ -36,9 +36,9 @@ export interface QueryFilter {
 }
 
 /**
- * Shared knowledge: one entry a key, with all its versions. Keys are words with dots between them, at most 256 characters.
- * Kept in the host. A read in a turn is a logged step, so a redelivered turn reads what it read.
- * Source: document 002, blackboard.
+ * Shared knowledge: one entry per key, with all its versions. Keys are words separated by dots, with at most 256
+ * characters. The blackboard is in the host. A read in a turn is a logged step, so a redelivered turn reads the same
+ * values again. Source: document 002, blackboard.
  *
  * @example
  * await context.blackboard.write('finding.rain', { mm: 55.9 }, 'finding', { confidence: 0.99 })
@@ -51,22 +51,25 @@ export interface Blackboard {
    */
   write<T>(key: string, value: T, entryType: string, options?: WriteOptions): Promise<BlackboardEntry<T>>
   /**
-   * The newest entry of a key, or undefined. With a schema: its value as the schema returns it; `MessageRejectedError`
-   * if it misses it.
+   * Returns the newest entry of a key, or undefined. With a schema, the value is what the schema returns for it. A
+   * value that does not match rejects with `MessageRejectedError`.
    */
   read<T = unknown>(key: string, schema?: StandardSchemaV1<unknown, T>): Promise<BlackboardEntry<T> | undefined>
-  /** The entries that hold, in the order in which they were last written; superseded ones only by their key. */
+  /**
+   * Returns the valid entries, in the order in which they were last written; superseded ones only if the filter names
+   * their key.
+   */
   query(filter?: QueryFilter): Promise<BlackboardEntry[]>
   /**
-   * On the host, also for a script there; in a thread use `context.subscribe`. Resolves to a function that ends the
-   * subscription.
+   * Calls back on each later write whose key matches the pattern. It works on the host, also for a script there; in a
+   * thread use `context.subscribe`. Resolves to a function that ends the subscription.
    */
   subscribe(pattern: string, callback: (entry: BlackboardEntry) => void): Promise<() => void>
   /**
-   * The entry of a key, as soon as it is there. Rejects with `RequestTimeoutError`; by default after the team's
-   * `globalTimeoutMs`.
+   * Returns the entry of a key as soon as it exists. Rejects with `RequestTimeoutError` after the timeout, by default
+   * the team's `globalTimeoutMs`.
    */
   waitFor(key: string, options?: { timeoutMs?: number; signal?: AbortSignal }): Promise<BlackboardEntry>
-  /** All versions of a key, the oldest first. */
+  /** Returns all versions of a key, the oldest first. */
   getHistory(key: string): Promise<BlackboardEntry[]>
 }

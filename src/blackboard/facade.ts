@@ -1,4 +1,4 @@
-/** The blackboard as host code sees it: the async interface that agents have too, over the board itself. */
+/** Blackboard for host code: the async interface that agents also have, on top of `Board`. */
 import type { StandardSchemaV1 } from '@standard-schema/spec'
 import type { Scheduler } from '../clock.ts'
 import { CancelledError, DramatisError, MessageRejectedError, RequestTimeoutError } from '../errors.ts'
@@ -10,26 +10,27 @@ import type { Blackboard, BlackboardEntry } from './entry.ts'
 const WAIT_TIMEOUT_MS = 60_000
 
 export interface HostBlackboardOptions {
-  /** Who is named as the author of what is written here. */
+  /** Author of the entries that are written here. */
   author: string
   scheduler: Scheduler
-  /** Finds what is no JSON in a value, and where: `jsonIssue`. */
+  /** Finds the part of a value that is not JSON, and its path: `jsonIssue`. */
   check: (value: unknown, path: string) => { path: string; got: string } | undefined
-  /** How long `waitFor` waits when its caller does not say; 60_000. */
+  /** Time limit of `waitFor` in ms, if its caller gives none. Default: 60_000. */
   waitTimeoutMs?: number
-  /** Ends all open waits, as when the run is over. */
+  /** Signal that ends all open waits, for example when the run is over. */
   signal?: AbortSignal
 }
 
 /**
- * The blackboard for callers in the host, who may keep what they write: values are copied, then frozen.
+ * Returns the blackboard for callers in the host. Values are copied, then frozen, so callers may keep what they write.
  *
- * - `write` rejects with MessageRejectedError as `Board.write` does, and for a value that is no JSON value, with
+ * - `write` rejects with MessageRejectedError as `Board.write` does, and for a value that is not JSON, with
  *   `details.path`.
- * - `read` with a schema rejects with MessageRejectedError, naming the key and the schema's issues, if the value misses
- *   it; else the entry carries the schema's output. The schema is the reader's, the entry stays as it is.
- * - `waitFor` rejects with RequestTimeoutError at its deadline, and with CancelledError when its signal is aborted, or
- *   with the signal's reason if that is an error of this library.
+ * - `read` with a schema rejects with MessageRejectedError, which names the key and the schema's issues, if the value
+ *   does not match the schema. Otherwise the entry has the schema's output. Only this reader gets that output; the
+ *   stored entry stays as it is.
+ * - `waitFor` rejects with RequestTimeoutError at its deadline, and with CancelledError when its signal is aborted. If
+ *   the signal's reason is an error of this library, it rejects with that one.
  *
  * @example
  * const blackboard = hostBlackboard(board, { author: '$user', scheduler: systemClock, check: jsonIssue })
@@ -133,7 +134,10 @@ function waitFor(board: Board, key: string, timeoutMs: number, signals: AbortSig
   })
 }
 
-/** A reason that already says what happened, such as "the turn ended", is not told a second way. */
+/**
+ * Returns the error for a cancelled wait. If the abort reason is an error that already says what happened, such as "the
+ * turn ended", it returns that one.
+ */
 function cancelled(key: string, signals: AbortSignal[]): DramatisError {
   const reason: unknown = signals.find((signal) => signal.aborted)?.reason
   if (reason instanceof DramatisError) return reason

@@ -1,6 +1,6 @@
 /**
- * Which keys a subscriber wants. A key is words with dots between them; a pattern names each word, or leaves it open.
- * No regular expression is made from what a user wrote, so none can run away.
+ * Patterns of the keys that a subscriber wants. A key is words separated by dots; a pattern gives each word or a
+ * wildcard. User text is never turned into a regular expression, so none can run out of control.
  */
 import { inspect } from 'node:util'
 import { MessageRejectedError } from '../errors.ts'
@@ -8,13 +8,13 @@ import { MessageRejectedError } from '../errors.ts'
 const ONE = '*'
 const ANY = '**'
 
-/** Keys and patterns are at most this long. */
+/** Maximum length of keys and patterns, in characters. */
 export const LONGEST_KEY = 256
 
 /**
- * Turns a pattern into a test for keys, once for all the keys to come. `*` stands for one word, `**` for any number of
- * words, also none; every other word stands for itself. So `finding.*` takes `finding.7` but not `finding.7.source`,
- * and `finding.**` takes both and `finding` too.
+ * Compiles a pattern into a test for keys, which can be used for any number of keys. `*` matches one word, `**` matches
+ * any number of words, also none; every other word matches itself. So `finding.*` matches `finding.7` but not
+ * `finding.7.source`, and `finding.**` matches both and also `finding`.
  *
  * @throws MessageRejectedError if the pattern is empty, longer than 256 characters, has an empty word (`a..b`) or a
  * star inside a word (`find*`, `***`).
@@ -29,7 +29,7 @@ export function compilePattern(pattern: string): (key: string) => boolean {
 }
 
 /**
- * Whether one key fits one pattern; `compilePattern` is for many keys.
+ * Checks whether one key matches one pattern. For many keys use `compilePattern`.
  *
  * @throws MessageRejectedError like `compilePattern`.
  */
@@ -51,8 +51,8 @@ function checkedWords(pattern: unknown): string[] {
 }
 
 /**
- * Walks both lists once. The one catch is `**`: it takes no word at first; where the rest then fails, the last `**`
- * takes one word more. Earlier ones need no second chance, so the work stays below words times words.
+ * Compares pattern and key word by word. `**` first matches no word. If the rest then fails, the last `**` takes one
+ * word more. Earlier `**` need no second attempt, so the work stays below the product of the two lengths.
  */
 function fits(pattern: string[], words: string[]): boolean {
   let at = 0

@@ -1,16 +1,16 @@
-/** What a board holds at one moment, in the shape that immer copies and compares fastest. */
+/** Content of a board at one moment, in the structure that immer copies and compares fastest. */
 import type { Draft } from 'immer'
 import type { BlackboardEntry } from './entry.ts'
 
 /**
- * The newest entry of one key, and what became of it. It is a class because immer takes plain objects apart: as it is,
- * a patch shares the entry instead of copying it.
+ * Newest entry of one key, and the key that superseded it. It is a class because immer descends into plain objects.
+ * With a class, a patch shares the entry instead of copying it.
  */
 export class Standing {
   readonly entry: BlackboardEntry
-  /** The board's revision when the entry was written; orders the entries. */
+  /** Revision of the board when the entry was written; it orders the entries. */
   readonly revision: number
-  /** The key whose entry replaced this one. */
+  /** Key of the entry that replaced this one. */
   readonly supersededBy: string | null
 
   constructor(entry: BlackboardEntry, revision: number, supersededBy: string | null = null) {
@@ -22,28 +22,29 @@ export class Standing {
 }
 
 /**
- * What stands, in the order in which the keys first appeared. It is a tree of lists, each but the first of at most 32, because immer
- * copies and compares each list that a write touches: of any number of keys up to a million, that is four short ones.
+ * Current entries, in the order in which the keys first appeared. They form a tree of lists, each with at most 32
+ * elements except the first. Immer copies and compares each list that a write touches: for up to a million keys, that
+ * is four short lists.
  */
 export type Standings = readonly (readonly (readonly (readonly Standing[])[])[])[]
 
 const BITS = 5
 const WIDTH = 2 ** BITS
 
-/** Where that place is found, from the first list to the last. */
+/** Returns the path to a position, from the first list to the last. */
 const wayTo = (slot: number) =>
   [slot >> (3 * BITS), (slot >> (2 * BITS)) % WIDTH, (slot >> BITS) % WIDTH, slot % WIDTH] as const
 
-/** What stands at a place, if that many keys are there. */
+/** Returns the entry at a position, if there are that many keys. */
 export function standingAt(standings: Standings, slot: number): Standing | undefined {
   const [first, second, third, last] = wayTo(slot)
   return standings[first]?.[second]?.[third]?.[last]
 }
 
-/** All of them, in their order. */
+/** Returns all entries, in their order. */
 export const allOf = (standings: Standings): Standing[] => standings.flat(3)
 
-/** How many keys there are: all lists are full, but for the last of each. */
+/** Counts the keys: all lists are full except the last of each level. */
 export function countOf(standings: Standings): number {
   const second = standings.at(-1)
   const third = second?.at(-1)
@@ -52,7 +53,7 @@ export function countOf(standings: Standings): number {
   return (((standings.length - 1) * WIDTH + second.length - 1) * WIDTH + third.length - 1) * WIDTH + last.length
 }
 
-/** Changes what stands at a place, or adds to the end. */
+/** Replaces the entry at a position, or adds one at the end. */
 export function putStanding(draft: Draft<Standings>, slot: number, standing: Standing): void {
   const [first, second, third, last] = wayTo(slot)
   const seconds = draft[first]

@@ -1,10 +1,10 @@
 /**
- * Who is told of a write, and in which order. Everybody sees all writes in the order in which they were made, also when
- * a callback writes: its entry waits until all have been given the one under way.
+ * Subscriptions of a board. All subscribers see all writes in the order in which they were made. If a callback writes,
+ * its entry waits until all subscribers have received the current one.
  */
 import type { BlackboardEntry } from './entry.ts'
 
-/** Is told of each write that it asked for. */
+/** Callback that is called with each write that its subscription matches. */
 export type EntryCallback = (entry: BlackboardEntry) => void
 
 interface Subscription {
@@ -12,28 +12,31 @@ interface Subscription {
   callback: EntryCallback
 }
 
-/** The subscriptions of one board. */
+/** Holds the subscriptions of one board. */
 export class Subscriptions {
   readonly #onCallbackError: (error: unknown, entry: BlackboardEntry) => void
   readonly #all = new Set<Subscription>()
   readonly #queue: { to: Subscription; entry: BlackboardEntry }[] = []
   #delivering = false
 
-  /** `onCallbackError` is given what a callback throws, or what the promise that it returns rejects with. */
+  /** Creates an empty set. `onCallbackError` receives what a callback throws, or what its promise rejects with. */
   constructor(onCallbackError: (error: unknown, entry: BlackboardEntry) => void) {
     this.#onCallbackError = onCallbackError
   }
 
-  /** From the next write on, until the returned function is called. */
+  /** Adds a subscription from the next write on, until the returned function is called. */
   add(wants: (key: string) => boolean, callback: EntryCallback): () => void {
     const subscription = { wants, callback }
     this.#all.add(subscription)
     return () => void this.#all.delete(subscription)
   }
 
-  /** Returns when all have been told, unless a callback made this write: then when it is its turn. */
+  /**
+   * Delivers an entry to its subscribers. It returns when all have been called. If a callback made this write, it
+   * returns at once, and the entry waits in the queue.
+   */
   deliver(entry: BlackboardEntry): void {
-    // The recipients are fixed here: who subscribes while the entry waits in the queue came after the write.
+    // The recipients are fixed here: a subscription added while the entry waits in the queue is later than the write.
     for (const to of this.#all) if (to.wants(entry.key)) this.#queue.push({ to, entry })
     if (this.#delivering) return
     this.#delivering = true
@@ -46,11 +49,11 @@ export class Subscriptions {
     }
   }
 
-  /** Calls a callback so that its failure is reported and goes no further. */
+  /** Calls a callback, and reports its failure instead of throwing it. */
   call(callback: EntryCallback, entry: BlackboardEntry): void {
     try {
       const outcome: unknown = callback(entry)
-      // An async callback is allowed by the type; its rejection would otherwise end the whole process.
+      // The type also allows an async callback; without this its rejection would end the whole process.
       if (outcome instanceof Promise) outcome.catch((error) => this.#onCallbackError(error, entry))
     } catch (error) {
       this.#onCallbackError(error, entry)

@@ -1,4 +1,6 @@
-/** Agents bid for the task, and the best bid gets it. Source: document 002, 2.2.1; requirement P8. */
+/**
+ * Strategy `auction`: agents bid for the task, and the best bid gets it. Source: document 002, 2.2.1; requirement P8.
+ */
 import {
   AUCTION_TERMS,
   type AuctionTerms,
@@ -24,11 +26,12 @@ import { resultOf } from './steps/outputs.ts'
 import type { Strategy } from './strategy.ts'
 
 /**
- * Agents bid for the query, the best bid gets it, and its answer is the run's. A bid is a number from 0 to 1, in `structuredData`
- * (`{ bid, reason? }`, or alone) or as JSON in the words of the answer; agents of code know the question by
- * `message.metadata.bidFor`, which is the query. It is weighed with how well the agent's declared capabilities fit the query and
- * with how much it has to do. Each bid, what is none and why, and who gets the task are decisions in the trace. Source:
- * document 002, 2.2.1.
+ * Agents bid for the query. The best bid gets the query, and the answer of that agent is the run's answer.
+ *
+ * A bid is a number from 0 to 1. It is in `structuredData` (`{ bid, reason? }`, or the number alone), or as JSON in the
+ * content of the answer. Code agents recognize the question by `message.metadata.bidFor`, which is the query. The score
+ * of a bid also counts how well the agent's declared capabilities fit the query, and the agent's load. Each bid, each
+ * missing bid with its reason, and the award are decisions in the trace. Source: document 002, 2.2.1.
  *
  * @example
  * createTeam({ agents, orchestration: { strategy: 'auction', minimumBid: 0.3, onNoBids: 'assign_least_loaded' } })
@@ -36,40 +39,49 @@ import type { Strategy } from './strategy.ts'
 export interface AuctionConfig<N extends string = string> {
   strategy: 'auction'
   /**
-   * Who may bid; all agents but the auctioneer. Those that are stopped, take no tasks (`canBeDelegatedTo`) or have left the team
-   * are not asked.
+   * Agents that may bid. Default: all agents except the auctioneer. Agents that are stopped, take no tasks
+   * (`canBeDelegatedTo`) or have left the team are not asked.
    */
   bidders?: N[]
   /**
-   * Chooses among the bids that count (`message.metadata.bids`), where there are several, by `structuredData.winner` or JSON in
-   * its words. Where it names none of their agents, or fails, the best bid wins. It may not bid itself. Nobody: the best bid
-   * wins.
+   * Agent that chooses among the accepted bids (`message.metadata.bids`), if there are several. It answers by
+   * `structuredData.winner` or by JSON in its content. If it names none of their agents, or fails, the best bid wins.
+   * It may not bid itself. Default: no auctioneer, the best bid wins.
    */
   auctioneer?: N
-  /** How long bids are waited for, in ms, from when they are asked for; 30,000. */
+  /** Time limit for bids in ms, from when they are asked for. Default: 30,000. */
   bidTimeoutMs?: number
-  /** From 0 to 1; a lower bid is none. 0. */
+  /** Smallest accepted bid, from 0 to 1; a lower one counts as no bid. Default: 0. */
   minimumBid?: number
   /**
-   * What a bid is weighed by, each 1 where it is left out: the fit of the capabilities that the agent declares (its
-   * `confidence`, or 0 where the query names none), its load (1 for nothing to do, 1/2 for one message, 1/3 for two), and
-   * the number that it bids.
+   * Weights of the parts of a bid's score. Default: 1 for each.
+   *
+   * - `capability`: the fit of the capabilities that the agent declares (its `confidence`, or 0 if the query names
+   *   none).
+   * - `load`: 1 for nothing to do, 1/2 for one message, 1/3 for two.
+   * - `confidence`: the number that the agent bids.
    */
   weights?: { capability?: number; load?: number; confidence?: number }
-  /** Which of several bids that weigh the same wins: the role's `priority` (the default), who has the least to do, the first asked. */
+  /**
+   * Order of bids with equal scores. 'priority' (the default): the role's `priority`. 'least_loaded': the agent with
+   * the least to do. 'first': the agent asked first.
+   */
   tieBreak?: 'priority' | 'least_loaded' | 'first'
-  /** How often there is another auction without a winner that failed, crashed or refused; 2. */
+  /** Number of further auctions, each without the winners that failed, crashed or refused. Default: 2. */
   maxReauctions?: number
-  /** When nobody bids: the run fails (the default), or the agent with the least to do gets the task. */
+  /**
+   * Result of an auction without bids. 'fail' (the default): the run fails. 'assign_least_loaded': the agent with the
+   * least to do gets the task.
+   */
   onNoBids?: 'fail' | 'assign_least_loaded'
-  /** Texts of your own in place of `bid` (with `{query}`) and `choose` (`{query}`, `{bids}`). */
+  /** Your own texts instead of `bid` (with `{query}`) and `choose` (with `{query}` and `{bids}`). */
   prompts?: Partial<Record<string, string>>
 }
 
 const CANNOT = 'stopped, without the tokens for it, not to be given tasks (canBeDelegatedTo), or no more in the team'
 const AWARD = 'Who gets the task?'
 
-/** Asks for bids, gives the task to the winner, and to the next one where that fails. */
+/** Asks for bids and gives the task to the winner. If the winner fails, it holds another auction without it. */
 export const auction: Strategy<AuctionConfig> = {
   strategy: 'auction',
   protocol(config, team) {
@@ -94,10 +106,10 @@ export const auction: Strategy<AuctionConfig> = {
           const choice = await chosen(orchestrator, auctioneer, query, bids, terms.tieBreak, say)
           const winner = choice ?? (onNoBids === 'fail' ? undefined : await idlest(orchestrator, query, bidders))
           if (winner === undefined) throw nobodyBids(orchestrator, bidders, asked, none)
-          const asLast = { metadata: LAST_SPEAKER } // as a whole: where it fails in the middle another one answers
+          const asLast = { metadata: LAST_SPEAKER } // not streamed: if it fails halfway, another agent answers
           const outcome = await outcomeOf(winner, () => orchestrator.request(winner, query, asLast))
           if (outcome.ok) return resultOf(outcome)
-          orchestrator.signal.throwIfAborted() // the end of the run is no failure of its agents
+          orchestrator.signal.throwIfAborted() // the end of the run is not a failure of the agent
           bidders = bidders.filter((name) => name !== winner)
           const isLast = failed++ >= maxReauctions || bidders.length === 0
           const why = `"${winner}" failed: ${outcome.error.code}: ${outcome.error.message}`
@@ -109,7 +121,10 @@ export const auction: Strategy<AuctionConfig> = {
   },
 }
 
-/** Those that can get it now, in their order. It is not asked for by name: who has left the team is nobody's name. */
+/**
+ * Returns the bidders that can get the task now, in their order. The team is not asked for each name, because the name
+ * of an agent that has left is unknown to it.
+ */
 async function ableOf(
   orchestrator: OrchestratorContext,
   query: string,
@@ -119,7 +134,7 @@ async function ableOf(
   return bidders.flatMap((name) => able.get(name) ?? [])
 }
 
-/** Who wins: as the auctioneer says, else the best bid. */
+/** Returns the winner: the auctioneer's choice, otherwise the best bid. */
 async function chosen(
   orchestrator: OrchestratorContext,
   auctioneer: string | undefined,
@@ -150,7 +165,10 @@ async function chosen(
   }
 }
 
-/** The shape of an auctioneer's answer. It is written out, since a library for schemas is much to load for every team. */
+/**
+ * Returns the schema of an auctioneer's answer. It is written by hand, because a schema library is too much for every
+ * team to load.
+ */
 function choiceOf(bids: readonly Bid[]): ModelSchema {
   const names = bids.map(({ agent }) => agent)
   const properties = { winner: { type: 'string', enum: names }, reason: { type: 'string' } }
@@ -160,7 +178,7 @@ function choiceOf(bids: readonly Bid[]): ModelSchema {
   )
 }
 
-/** The bids as an auctioneer reads them, with what their agents declare. */
+/** Returns the bids as text for the auctioneer, with the capabilities that their agents declare. */
 function asText({ agents }: OrchestratorContext, bids: readonly Bid[]): string {
   const lines = bids.map(({ agent, bid, fit, load, score, reason }) => {
     const can = (agents.find(({ name }) => name === agent)?.capabilities ?? []).map(abilityText)
@@ -170,7 +188,7 @@ function asText({ agents }: OrchestratorContext, bids: readonly Bid[]): string {
   return lines.join('\n')
 }
 
-/** Nobody bids: the one with the least to do. */
+/** Returns the agent with the least to do, for an auction without bids. */
 async function idlest(
   orchestrator: OrchestratorContext,
   query: string,

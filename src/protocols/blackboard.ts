@@ -1,4 +1,7 @@
-/** Agents contribute to a shared board as entries that interest them appear. Source: document 002, 2.2.1 and 2.4.2. */
+/**
+ * Strategy `blackboard`: agents contribute to a shared board as entries that interest them appear. Source: document
+ * 002, 2.2.1 and 2.4.2.
+ */
 import type { OrchestratorContext } from '../actors/definition/context/context.ts'
 import type { ScriptResult } from '../actors/definition/protocol.ts'
 import { IN_WORDS } from '../actors/model/in-words.ts'
@@ -20,18 +23,19 @@ import { Workers } from './steps/workers.ts'
 import type { Strategy } from './strategy.ts'
 
 /**
- * Agents contribute to a shared board as entries that interest them appear, until one is a solution or all is quiet.
- * Source: document 002, 2.2.1 and 2.4.2.
+ * Agents contribute to a shared board as entries that interest them appear, until an entry is a solution or nothing new
+ * comes. Source: document 002, 2.2.1 and 2.4.2.
  *
- * The query is the entry `query`. Who is interested in it begins; if nobody is, all begin. From then on an agent is
- * asked as soon as there are entries for it that it was not told of; while it is at work they wait for its next turn.
- * It gets the query and these entries as text, and as `structuredData: { query, entries }`. What it writes by `publish`
- * is its contribution, what it answers is in `agentOutputs` alone. An agent that fails or refuses is listed in
- * `failures`; the others go on, and it is asked again when there is news for it.
+ * The query is the entry `query`. The agents that are interested in it begin; if none is, all begin. After that, an
+ * agent is asked as soon as there are entries for it that it has not seen. While the agent has a turn, such entries
+ * wait for its next turn. It gets the query and these entries as text, and as `structuredData: { query, entries }`. Its
+ * contribution is what it writes by `publish`; its answer is only in `agentOutputs`. An agent that fails or refuses is
+ * listed in `failures`. The others go on, and the agent is asked again when there are new entries for it.
  *
- * The run ends with a solution (other agents at work are cancelled), or when nobody is at work and there is nothing new;
- * which of them it was is a decision in the trace. `finalOutput` is the solution, else the synthesizer's answer, else a
- * list of the entries with their authors. It fails if all agents fail before anybody wrote. Durations in ms.
+ * The run ends with a solution (the turns of other agents are cancelled), or when no agent has a turn and nothing is
+ * new. The trace has a decision that says which of the two it was. `finalOutput` is the solution, otherwise the
+ * synthesizer's answer, otherwise a list of the entries with their authors. The run fails if all agents fail before any
+ * of them wrote. Durations are in ms.
  *
  * @example
  * createTeam({
@@ -41,25 +45,37 @@ import type { Strategy } from './strategy.ts'
  */
 export interface BlackboardConfig<N extends string = string> {
   strategy: 'blackboard'
-  /** Who contributes; all agents but the synthesizer that the team has when the run begins, in its order. */
+  /**
+   * Agents that contribute. Default: all agents except the synthesizer that the team has when the run begins, in its
+   * order.
+   */
   agents?: N[]
   /**
-   * Patterns of keys, as `subscribe` takes them, by the agent's name. By default an agent is interested in all entries
-   * but its own; one whose patterns take its own keys is asked again for them, up to `maxRounds`.
+   * Patterns of keys, as `subscribe` takes them, by the agent's name. Default: an agent is interested in all entries
+   * except its own. An agent whose patterns match its own keys is asked again for them, up to `maxRounds`.
    */
   interests?: Partial<Record<N, string[]>>
-  /** An entry of this type is the solution; 'solution'. Of several that with the highest confidence, the first of them. */
+  /**
+   * Type of the entry that is the solution. Default: 'solution'. Of several such entries, the first with the highest
+   * confidence counts.
+   */
   solutionType?: string
-  /** Makes the answer of the entries if there is no solution. */
+  /** Agent that makes the answer from the entries if there is no solution. */
   synthesizer?: N
-  /** How often each agent is asked at most; 10. */
+  /** Maximum number of times that each agent is asked. Default: 10. */
   maxRounds?: number
-  /** How long there has to be nothing new, with nobody at work, before the run ends; 0. For entries from elsewhere. */
+  /**
+   * Time in ms without a new entry and without a turn, after which the run ends. Default: 0. For entries that come from
+   * outside the team.
+   */
   quietMs?: number
   /**
-   * Texts of your own by name. `begin`: to an agent that there is no entry for yet, with `{query}`. `contribute`: to one that
-   * there is news for, with `{query}` and `{entries}`. `synthesize`: to the synthesizer, with both. `nothing`: what stands for
-   * `{entries}` there, and in the answer, where nobody wrote.
+   * Your own texts by name.
+   *
+   * - `begin`: for an agent that has no entry to read yet, with `{query}`.
+   * - `contribute`: for an agent with new entries, with `{query}` and `{entries}`.
+   * - `synthesize`: for the synthesizer, with both.
+   * - `nothing`: replaces `{entries}` there, and is the answer, if there are no entries.
    */
   prompts?: Partial<Record<string, string>>
 }
@@ -69,7 +85,10 @@ type Say = Speak<keyof typeof BLACKBOARD>
 const QUERY = 'query'
 const QUESTION = 'Which entry is the solution?'
 
-/** Asks whom there is news for, and sleeps until somebody writes or answers. Who works when comes from the entries alone. */
+/**
+ * Asks the agents that have new entries, then waits until an entry or an answer comes. Only the entries decide which
+ * agent works when.
+ */
 export const blackboard: Strategy<BlackboardConfig> = {
   strategy: 'blackboard',
   prepare: (_config, settings) => ({ ...settings, blackboard: scopeFrom(settings.blackboard) }),
@@ -93,11 +112,11 @@ export const blackboard: Strategy<BlackboardConfig> = {
           if (entry.entryType === solutionType) solutions.set(entry.key, entry)
           wake()
         }
-        // An answer may overtake the news of what its turn wrote.
+        // An answer may arrive before the notice of an entry that its turn wrote.
         const workers = new Workers(orchestrator, agents, maxRounds, async () => (await board.query()).forEach(hear))
 
         await board.subscribe('**', hear)
-        // What stands already may interest an agent, but it is no solution of this run: the team may share the board.
+        // Existing entries may interest an agent, but are no solution of this run: runs may share the board.
         for (const entry of await board.query()) if (entry.author !== ORCHESTRATOR) news.add(entry)
         const earlier = news.count
         await board.write(QUERY, query, QUERY)
@@ -115,7 +134,7 @@ export const blackboard: Strategy<BlackboardConfig> = {
           const isQuiet = workers.turns.length === 0
           if (!isQuiet) await Promise.race([written, ...workers.turns])
           else if (quietMs > 0) await Promise.race([written, orchestrator.sleep(quietMs)])
-          orchestrator.signal.throwIfAborted() // the end of the run is no failure of its agents
+          orchestrator.signal.throwIfAborted() // the end of the run is not a failure of the agent
           if (isQuiet && news.count === count) break
         }
 
@@ -130,14 +149,17 @@ export const blackboard: Strategy<BlackboardConfig> = {
   },
 }
 
-/** The strategy has the board from the start, so that callers can write on it too. */
+/**
+ * Returns the scope of the board, with 'on_use' turned into 'run': the board exists from the start, so that callers can
+ * also write to it.
+ */
 function scopeFrom(scope: BlackboardScope): BlackboardScope {
   if (scope) return scope === 'on_use' ? 'run' : scope
   const advice = 'The strategy "blackboard" works on it; leave the option out.'
   throw refused('enableBlackboard', scope, 'true or { scope }', advice)
 }
 
-/** Whom to ask of a team: those in the list, else all but the synthesizer. */
+/** Returns a function that selects the agents to ask: those in the list, otherwise all except the synthesizer. */
 function chooser({ agents, synthesizer }: BlackboardConfig): (team: readonly string[]) => string[] {
   const listed = agents && [...agents]
   return (team) => listed?.slice() ?? team.filter((name) => name !== synthesizer)
@@ -147,7 +169,10 @@ function told(say: Say, query: string, entries: readonly BlackboardEntry[]): str
   return entries.length === 0 ? say('begin', { query }) : say('contribute', { query, entries: entriesAsText(entries) })
 }
 
-/** Who wrote it may have more to say in its turn; the others' work is for nothing now. */
+/**
+ * Ends the run with a solution. Its author may finish the turn and write more; the work of the others is no longer
+ * needed and is cancelled.
+ */
 async function solved(
   orchestrator: OrchestratorContext,
   found: ReadonlyMap<string, BlackboardEntry>,
@@ -171,7 +196,7 @@ function whyNone(withNews: readonly string[], maxRounds: number, quietMs: number
   return `maxRounds: there is more for ${withNews.join(', ')}, asked ${maxRounds} times already.`
 }
 
-/** The synthesizer's answer, or else what stands on the board. */
+/** Returns the synthesizer's answer. Without a synthesizer it returns the list of the entries. */
 async function unsolved(
   orchestrator: OrchestratorContext,
   query: string,

@@ -1,11 +1,11 @@
-/** Checks of the options that name agents. The others are the runtime's own. */
+/** Checks of the options that name agents. The checks of other options are in runtime/checks. */
 import { compilePattern } from '../blackboard/pattern.ts'
 import { MessageRejectedError } from '../errors.ts'
 import { nearest } from '../nearest.ts'
 import { type Check, isObject } from '../runtime/checks/checks.ts'
 import { refused } from '../runtime/checks/refused.ts'
 
-/** The name of an agent of the team. */
+/** Checks for the name of an agent of the team. */
 export function agentOf(team: readonly string[]): Check {
   return (name, path) => {
     if (typeof name === 'string' && team.includes(name)) return
@@ -15,7 +15,7 @@ export function agentOf(team: readonly string[]): Check {
   }
 }
 
-/** A list of at least one agent of the team. Without `repeats` each may be there once. */
+/** Checks for a list of at least one agent of the team. Without `repeats` each agent may be listed only once. */
 export function agentsOf(team: readonly string[], repeats?: 'repeats'): Check {
   const agent = agentOf(team)
   return (list, path) => {
@@ -29,7 +29,7 @@ export function agentsOf(team: readonly string[], repeats?: 'repeats'): Check {
   }
 }
 
-/** Patterns of keys by the name of an agent of the team, which has to be one of `readers` too. */
+/** Checks for patterns of keys by agent name. Each agent must be in the team and in `readers`. */
 export function interestsOf(team: readonly string[], readers: readonly string[]): Check {
   const agent = agentOf(team)
   return (interests, path) => {

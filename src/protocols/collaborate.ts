@@ -1,4 +1,7 @@
-/** A task is taken apart, each part routed to the teammate that can do it, and the results put together. Source: document 000. */
+/**
+ * Strategy `collaborate`: an agent splits the task, each part is routed to a capable teammate, and the results are
+ * combined. Source: document 000.
+ */
 import type { OrchestratorContext, Outcome } from '../actors/definition/context/context.ts'
 import type { ScriptResult } from '../actors/definition/protocol.ts'
 import { IN_WORDS } from '../actors/model/in-words.ts'
@@ -20,47 +23,59 @@ import { type Finished, isDone, type PlannedTask } from './steps/task-plan.ts'
 import type { Strategy } from './strategy.ts'
 
 /**
- * A task is taken apart, each part routed to the teammate that can do it, and the results put together. Source: document
- * 000, `CollaborativeAgent`.
+ * An agent splits the task, each part is routed to a teammate that can do it, and the results are combined. Source:
+ * document 000, `CollaborativeAgent`.
  *
- * A task goes to the first teammate one of whose capabilities occurs in its text, else to the first one of whose tools does,
- * whatever the case of the letters, and to all where there is none: then their answers are voted on. So it is by the team's
- * default `taskRouting`; another one routes in its own way. Teammates that are added while a run is under way get what is
- * routed from then on.
+ * A task goes to the first teammate with a capability that occurs in its text, otherwise to the first with a tool that
+ * does; letter case does not matter. If there is none, all teammates get the task, and their answers are voted on. This
+ * is the team's default `taskRouting`; another one routes in its own way. Teammates that are added during a run get
+ * what is routed from then on.
  *
- * A sub-task comes with a `SubTask` as `structuredData`. One that fails is an error in its place; one that nobody takes, as
- * all refuse it, says so in its place. The run fails if none comes to a result.
+ * A sub-task comes with a `SubTask` as `structuredData`. If a sub-task fails, its error takes the place of the result.
+ * If all teammates refuse it, its place says so. The run fails if no sub-task has a result.
  *
  * @example
  * createTeam({ agents, orchestration: { strategy: 'collaborate', decomposer: 'planner', aggregation: 'join' } })
  */
 export interface CollaborateConfig<N extends string = string> {
   strategy: 'collaborate'
-  /** Who gets tasks; all agents but the synthesizer that the team has when a task is routed, in its order. */
+  /**
+   * Agents that get tasks. Default: all agents except the synthesizer that the team has when a task is routed, in its
+   * order.
+   */
   teammates?: N[]
   /**
-   * Who takes the task apart, a teammate among others; the first teammate whose role names a `model`. It is asked for a JSON
-   * array of strings. The task stays whole if there is nobody, if it fails, if it answers anything else or an empty array, or
-   * if it names more than 100 sub-tasks; the trace says which. false: the task stays whole.
+   * Agent that splits the task; it may be a teammate. Default: the first teammate whose role names a `model`. It is
+   * asked for a JSON array of strings. The task stays whole if there is no such agent or it fails. It also stays whole
+   * if the answer is anything else, an empty array, or more than 100 sub-tasks. The trace says which. false: the task
+   * stays whole.
    */
   decomposer?: N | false
   /**
-   * 'sequence': one sub-task after the other. 'dependencies': as the decomposer says which builds on which, with the results
-   * of these as `contextSummary`, the others side by side; in sequence where it does not say.
+   * Order of the sub-tasks. Default: 'sequence'.
+   *
+   * - 'sequence': one sub-task after the other.
+   * - 'dependencies': sub-tasks run in parallel, except that each waits for those it builds on and gets their results
+   *   as `contextSummary`. The decomposer names the dependencies; if it answers with strings only, the order is
+   *   'sequence'.
    */
   order?: 'sequence' | 'dependencies'
   /**
-   * How several results become one: 'vote' by the weights of those who answered, 'join' one per line, 'synthesize' by the
-   * synthesizer. By default sub-tasks are joined, and what all teammates have answered to a whole task is voted on.
+   * Way to combine several results. 'vote': by the weights of the agents that answered. 'join': one per line.
+   * 'synthesize': by the synthesizer. Default: results of sub-tasks are joined, and answers of all teammates to a whole
+   * task are voted on.
    */
   aggregation?: 'vote' | 'join' | 'synthesize'
-  /** Makes one text of the results; the decomposer that is named here. For `aggregation: 'synthesize'` alone. */
+  /**
+   * Agent that makes one text of the results. Default: the `decomposer` of this configuration. Only for
+   * `aggregation: 'synthesize'`.
+   */
   synthesizer?: N
-  /** Texts of your own in the place of `decompose`, `dependencies` and `synthesize`. */
+  /** Your own texts instead of `decompose`, `dependencies` and `synthesize`. */
   prompts?: Partial<Record<string, string>>
 }
 
-/** Takes the task apart if it can, has each part done by whom it is routed to, and puts together what came of them. */
+/** Splits the task if possible, routes each part to a teammate, and combines the results. */
 export const collaborate: Strategy<CollaborateConfig> = {
   strategy: 'collaborate',
   protocol(config, team) {
@@ -95,7 +110,7 @@ export const collaborate: Strategy<CollaborateConfig> = {
 
 type Combination = { by: 'usual' | 'vote' | 'join' } | { by: 'synthesize'; synthesizer: string }
 
-/** Nobody takes the task apart: who it is routed to does it, or everybody. */
+/** Runs the whole task without a split: by the agent that it is routed to, otherwise by all. */
 async function whole(
   orchestrator: OrchestratorContext,
   query: string,
@@ -121,7 +136,10 @@ async function whole(
 const answerLine = (outcome: Outcome): string =>
   outcome.ok ? resultOf(outcome).content : `("${outcome.agent}" failed: ${outcome.error.message})`
 
-/** A sub-task is done by whom it is routed to, or by everybody: then one of their results is elected. */
+/**
+ * Runs a sub-task by the agent that it is routed to. If it is routed to none, all agents run it, and one of their
+ * results is elected.
+ */
 async function part(
   orchestrator: OrchestratorContext,
   task: PlannedTask,
@@ -136,18 +154,18 @@ async function part(
   return first ? elected(orchestrator, [first, ...others]) : nobodys(orchestrator, task, finished)
 }
 
-/** Whom the text is for; null: everybody. */
+/** Returns the agent that the text is routed to; null: all agents. */
 async function routed(orchestrator: OrchestratorContext, text: string, among: string[]): Promise<string | null> {
   const agent = await orchestrator.route(text, { among })
   if (agent === null) orchestrator.decide('Who gets it then?', 'all', `That is ${among.join(', ')}.`)
   return agent
 }
 
-/** One result of several, by the weights of those who gave them. */
+/** Elects one of several results, by the weights of the agents that gave them. */
 const elected = (orchestrator: OrchestratorContext, finished: readonly [Finished, ...Finished[]]): Finished =>
   elect(orchestrator, finished, ({ result }) => ({ agent: result.workerAgentRole, value: result.resultData }))
 
-/** A sub-task that everybody was asked for, and nobody has done. */
+/** Returns the failure of a sub-task that all agents were asked for and none has done. */
 function nobodys(orchestrator: OrchestratorContext, task: PlannedTask, finished: readonly Finished[]): Finished {
   const failures = finished.map(({ result }) => ({ agent: result.workerAgentRole, ...result.errorDetails }))
   const refused = failures.every(({ type }) => type === 'TASK_REFUSED')
@@ -157,7 +175,7 @@ function nobodys(orchestrator: OrchestratorContext, task: PlannedTask, finished:
     : undone(orchestrator, task, `Nobody could do it. ${reasons}`, 'AGENT_FAILED')
 }
 
-/** The first whose role names a model. */
+/** Returns the first agent whose role names a model. */
 function plannerAmong(orchestrator: OrchestratorContext, among: readonly string[]): string | undefined {
   const planner = orchestrator.agents.find(({ name, model }) => model !== undefined && among.includes(name))
   if (!planner)
@@ -165,7 +183,10 @@ function plannerAmong(orchestrator: OrchestratorContext, among: readonly string[
   return planner?.name
 }
 
-/** Whom to route to: those in the list that are in the team still, else all but the synthesizer. */
+/**
+ * Returns a function that selects the agents to route to: those in the list that are still in the team, otherwise all
+ * except the synthesizer.
+ */
 function chooser({ teammates, synthesizer }: CollaborateConfig): (team: readonly string[]) => string[] {
   const listed = teammates && [...teammates]
   return (team) => (listed ? listed.filter((name) => team.includes(name)) : team.filter((name) => name !== synthesizer))

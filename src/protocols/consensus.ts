@@ -1,4 +1,4 @@
-/** Agents work towards one answer that enough of them stand behind. Source: document 002, 2.2.5. */
+/** Strategy `consensus`: agents work towards one answer that enough of them support. Source: document 002, 2.2.5. */
 import type { OrchestratorContext } from '../actors/definition/context/context.ts'
 import { ConsensusError, describe } from '../errors.ts'
 import { flag, integer, oneOf, rule, shape } from '../runtime/checks/checks.ts'
@@ -14,50 +14,56 @@ import { backedIn, discussion, type Method, type Standing, synthesis, voting } f
 import type { Strategy } from './strategy.ts'
 
 /**
- * Agents work towards one answer that enough of them stand behind. Source: document 002, 2.2.5.
+ * Agents work towards one answer that enough of them support. Source: document 002, 2.2.5.
  *
- * All are asked the query; answers are the same if their data (or their words, where there is none) are the same by
- * structure. Weights are those of the roles; when a voter's is null or not finite, each vote counts 1. If too few agree,
- * rounds follow, in which each is asked once:
+ * All agents are asked the query. Two answers are the same if their data are the same by structure, or their content if
+ * they have no data. Weights come from the roles; if a voter's weight is null or not finite, each vote counts 1. If too
+ * few agents agree, rounds follow, in which each agent is asked once:
  *
- * - 'vote': each votes for one of these answers by its number, `{ choice }`. What nobody voted for is off the next list.
- * - 'discussion': each sees what the others hold and why, and answers `{ agreesWith, answer, reasons }`: it takes the
- *   position of the one it names, or gives another.
- * - 'synthesis': the tie-breaker (without one, the member with the highest priority) writes a text, the others answer
- *   `{ accept, objection }`; it gets the objections in the next round. Who objects stands by its own answer.
+ * - 'vote': each agent votes for one of these answers by its number, `{ choice }`. An answer without votes is not on
+ *   the next list.
+ * - 'discussion': each agent sees the answers of the others with their reasons, and answers `{ agreesWith, answer,
+ *   reasons }`. It takes the position of the agent that it names, or gives another answer.
+ * - 'synthesis': the tie-breaker (without one, the member with the highest priority) writes a text, and the others
+ *   answer `{ accept, objection }`. The writer gets the objections in the next round. An agent that objects keeps its
+ *   own answer.
  *
- * An agent of code answers so by `structuredData`, and is told what the models are told as `structuredData` too. What
- * fits neither that nor the list is sent back once, then it does not count, and its agent counts as not agreeing. Who
- * fails, refuses or is late takes part no more and is in `failures`; with fewer than two left the run fails.
+ * A code agent gives these answers in `structuredData`; it also gets in `structuredData` what models are told as text.
+ * An answer that fits neither the schema nor the list is sent back once. After that it does not count, and its agent
+ * counts as not agreeing. An agent that fails, refuses or is late drops out and is listed in `failures`. With fewer
+ * than two agents left the run fails.
  *
- * After the last round the tie-breaker chooses one of the answers (or the last text). Without one the run fails with
- * `ConsensusError`, which has the positions in its details. Each round, its count and who dropped out are decisions in
- * the trace.
+ * After the last round the tie-breaker chooses one of the answers (or the last text). Without a tie-breaker the run
+ * fails with `ConsensusError`, which has the positions in its details. Each round, its count and each agent that
+ * dropped out are decisions in the trace.
  *
  * @example
  * createTeam({ agents, orchestration: { strategy: 'consensus', consensusMethod: 'vote', tieBreaker: 'chair' } })
  */
 export interface ConsensusConfig<N extends string = string> {
   strategy: 'consensus'
-  /** Who takes part, two at least; all but the tie-breaker, in the team's order. */
+  /** Agents that take part, at least two. Default: all except the tie-breaker, in the team's order. */
   agents?: N[]
-  /** The share of the weight that has to agree, above 0 and up to 1; 0.67, which two of three do not reach. */
+  /** Share of the weight that has to agree, above 0 and up to 1. Default: 0.67, which two of three do not reach. */
   consensusThreshold?: number
-  /** How many rounds follow the first answers; 3. */
+  /** Number of rounds after the first answers. Default: 3. */
   maxRounds?: number
-  /** 'discussion'. */
+  /** Method of the rounds, as described above. Default: 'discussion'. */
   consensusMethod?: 'vote' | 'discussion' | 'synthesis'
-  /** Decides when the rounds are over, and writes the text under 'synthesis'. It takes part if it is among `agents`. */
+  /**
+   * Agent that decides after the last round, and writes the text under 'synthesis'. It takes part if it is among
+   * `agents`.
+   */
   tieBreaker?: N
-  /** true: all who take part have to agree, whatever their weights. false. */
+  /** true: all agents that take part have to agree, whatever their weights. Default: false. */
   requireUnanimous?: boolean
-  /** Texts of your own in the place of the strategy's: `vote`, `discuss`, `draft`, `accept`, `tieBreak`. */
+  /** Your own texts instead of the strategy's: `vote`, `discuss`, `draft`, `accept`, `tieBreak`. */
   prompts?: Partial<Record<string, string>>
 }
 
 const TIE = 'They do not agree: which answer counts?'
 
-/** Asks all, counts, and lets the method bring them closer until enough agree or the rounds are over. */
+/** Asks all agents, counts, and runs rounds of the method until enough agents agree or the rounds are over. */
 export const consensus: Strategy<ConsensusConfig> = {
   strategy: 'consensus',
   protocol(config, team) {
@@ -116,7 +122,10 @@ function begin(
   return how === 'synthesis' ? synthesis(council, say, tieBreaker) : discussion(council, say)
 }
 
-/** The position that enough stand behind, and whether there can be one. The count goes into the trace, whatever it is. */
+/**
+ * Returns the position that enough agents support, and whether one is possible. The count goes into the trace in any
+ * case.
+ */
 function count(
   orchestrator: Pick<OrchestratorContext, 'agents' | 'decide' | 'vote'>,
   round: number,
@@ -147,7 +156,7 @@ function tally(
   return `${groups || 'Nobody'}${none}. The most: ${score} of a weight of ${total}${tied ? ', a tie' : ''}; ${wanted}.`
 }
 
-/** @throws {ReplyInvalidError} when it chooses nothing on the list, twice. */
+/** @throws {ReplyInvalidError} when the tie-breaker twice chooses nothing on the list. */
 async function breakTie(
   orchestrator: Pick<OrchestratorContext, 'agents' | 'decide' | 'request'>,
   query: string,

@@ -1,4 +1,7 @@
-/** The user's own protocol, with the verbs that the built-in ones use and no others. Source: document 002, 2.2.1. */
+/**
+ * Strategy `custom`: the user's own protocol. It has the same verbs as the built-in ones, and no others. Source:
+ * document 002, 2.2.1.
+ */
 import { type CustomConfig, checkedResult } from '../actors/definition/protocol.ts'
 import { jsonIssue } from '../mailbox/message.ts'
 import { type Check, isObject, oneOf, rule, shape } from '../runtime/checks/checks.ts'
@@ -8,7 +11,7 @@ import type { Strategy } from './strategy.ts'
 
 export type { CustomConfig } from '../actors/definition/protocol.ts'
 
-/** A closure runs in the host, under its `name`; a module in a thread, under the name in its definition. */
+/** Runs a closure in the host, under its `name`, or a module in a worker thread, under the name in its definition. */
 export const custom: Strategy<CustomConfig> = {
   strategy: 'custom',
   protocol(config) {
@@ -38,7 +41,7 @@ const closureOptions = shape<Extract<CustomConfig, { run: unknown }>>(
   'run',
 )
 
-/** A thread gets a copy of it, and the log keeps one. */
+/** Checks for a plain JSON object, because a thread gets a copy of it and the log stores one. */
 const jsonObject: Check = (value, path) => {
   if (!isObject(value)) throw refused(path, value, 'an object')
   const issue = jsonIssue(value, path)

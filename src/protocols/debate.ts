@@ -1,4 +1,7 @@
-/** Agents argue different positions before a judge, who decides and answers. Source: document 002, 2.2.6 and 5.3. */
+/**
+ * Strategy `debate`: agents argue different positions before a judge, which decides and answers. Source: document 002,
+ * 2.2.6 and 5.3.
+ */
 import type { OrchestratorContext, Outcome } from '../actors/definition/context/context.ts'
 import { IN_WORDS } from '../actors/model/in-words.ts'
 import { DramatisError, ReplyInvalidError } from '../errors.ts'
@@ -15,41 +18,46 @@ import { resultOf } from './steps/outputs.ts'
 import type { Strategy } from './strategy.ts'
 
 /**
- * Agents argue different positions before a judge, who decides and answers. Source: document 002, 2.2.6 and 5.3.
+ * Agents argue different positions before a judge, which decides and answers. Source: document 002, 2.2.6 and 5.3.
  *
- * In each round the debaters speak one after the other; each is told what was said since its last turn, and an agent of
- * code gets all of it as `structuredData: { query, position, round, debate }`. With `requireEvidence` a debater answers
- * `{ argument, evidence }` (a list of texts): an argument without evidence is sent back once, then it stands, and the
- * judge is told that it has none. A debater that fails, refuses or is late is left out and listed in `failures`; one whose
- * answer has no argument in it, twice, is left out too. The others go on while two positions are left; if nobody said
- * anything the run fails.
+ * In each round the debaters speak one after the other. Each is told what was said since its last turn; a code agent
+ * gets all of it as `structuredData: { query, position, round, debate }`. With `requireEvidence` a debater answers
+ * `{ argument, evidence }`, where `evidence` is a list of texts. An argument without evidence is sent back once. Then
+ * it counts as it is, and the judge is told that it has no evidence. A debater that fails, refuses, is late, or twice
+ * answers without an argument is left out and listed in `failures`. The others go on while two positions are left. If
+ * there is no argument at all, the run fails.
  *
- * Then the judge is asked twice: for its verdict `{ winner, reasons }`, where the winner is the name of a debater, and for
- * the answer to the query, which is `finalOutput`. A verdict that names none of them is sent back once; then the run fails
- * with `ReplyInvalidError`. Where all arguments are for one position it has won without a verdict. Positions, who was left
- * out, what came without evidence and the verdict are decisions in the trace; the debate is in `messageHistory`.
+ * Then the judge is asked twice: for its verdict `{ winner, reasons }`, where the winner is the name of a debater, and
+ * for the answer to the query, which is `finalOutput`. A verdict that names none of the debaters is sent back once;
+ * after that the run fails with `ReplyInvalidError`. If all arguments are for one position, it wins without a verdict.
+ * Decisions in the trace are the positions, each debater left out, arguments without evidence, and the verdict. The
+ * debate is in `messageHistory`.
  *
  * @example
  * createTeam({ agents, orchestration: { strategy: 'debate', debaters: ['advocate', 'critic'], judge: 'judge' } })
  */
 export interface DebateConfig<N extends string = string> {
   strategy: 'debate'
-  /** Who argues, in the order in which they speak; two at least. */
+  /** Agents that argue, in the order in which they speak; at least two. */
   debaters: N[]
-  /** Decides; none of the debaters. */
+  /** Agent that judges; it may not be a debater. */
   judge: N
   /**
-   * What the debaters argue, in turn: with fewer positions than debaters, several share one. Two at least. By default for
-   * and against the proposition in turn; a debater whose role takes another side is told to argue for that one.
+   * Positions, given to the debaters in turn: with fewer positions than debaters, several debaters share one. At least
+   * two. Default: for and against the proposition in turn; a debater whose role takes another side is told to argue for
+   * that one.
    */
   positions?: string[]
-  /** How often each debater speaks; 3. */
+  /** Number of times that each debater speaks. Default: 3. */
   maxRounds?: number
-  /** Each argument has to cite what it rests on; true. */
+  /** true: each argument has to cite its evidence. Default: true. */
   requireEvidence?: boolean
-  /** What the judge weighs; sound arguments and the evidence for them. */
+  /** Criteria of the judge. Default: sound arguments and the evidence for them. */
   judgeCriteria?: string[]
-  /** Texts of your own in the place of the strategy's: `for`, `against`, `ownSide`, `argue`, `cite`, `evidence`, `verdict`, `criteria`, `answer`. */
+  /**
+   * Your own texts instead of the strategy's: `for`, `against`, `ownSide`, `argue`, `cite`, `evidence`, `verdict`,
+   * `criteria`, `answer`.
+   */
   prompts?: Partial<Record<string, string>>
 }
 
@@ -87,7 +95,7 @@ export const debate: Strategy<DebateConfig> = {
             try {
               said.push(await speak(orchestrator, turn, say, requireEvidence))
             } catch (error) {
-              orchestrator.signal.throwIfAborted() // the end of the run is no failure of its agents
+              orchestrator.signal.throwIfAborted() // the end of the run is not a failure of the agent
               if (!(error instanceof DramatisError)) throw error
               failures.push({ agent: debater, ok: false, error })
               speakers.delete(debater)
@@ -113,14 +121,14 @@ interface Turn {
   query: string
   debater: string
   position: string
-  /** By the configuration: then the debater's role has no say. */
+  /** True if the configuration gives the position; then the side of the debater's role does not count. */
   isGiven: boolean
   round: number
   rounds: number
   said: readonly Argument[]
 }
 
-/** By the debater's name. */
+/** Returns the positions by the debaters' names. */
 function positionsOf({ debaters, positions }: DebateConfig, say: Say): Map<string, string> {
   const all = positions ?? [say('for', {}), say('against', {})]
   return new Map(debaters.map((debater, i) => [debater, all[i % all.length] ?? '']))
@@ -137,7 +145,7 @@ function hasTwoSides(
   return false
 }
 
-/** What it says to what was said since its last turn. */
+/** Asks a debater for its argument in reply to what was said since its last turn. */
 async function speak(orchestrator: OrchestratorContext, turn: Turn, say: Say, cites: boolean): Promise<Argument> {
   const { query, debater, position, isGiven, round, rounds, said } = turn
   const since = said.slice(said.findLastIndex(({ agent }) => agent === debater) + 1)
@@ -156,7 +164,7 @@ async function speak(orchestrator: OrchestratorContext, turn: Turn, say: Say, ci
   return { ...own, ...argument }
 }
 
-/** @throws {ReplyInvalidError} when the judge names none of the debaters, twice. */
+/** @throws {ReplyInvalidError} when the judge twice names none of the debaters. */
 async function verdictOn(
   orchestrator: OrchestratorContext,
   { query, judge, criteria, said }: { query: string; judge: string; criteria: string[]; said: readonly Argument[] },
@@ -184,7 +192,7 @@ async function verdictOn(
   }
 }
 
-/** Who said what, and whether it has evidence. */
+/** Returns the arguments as text, each under its debater's name with its evidence, or a note that it has none. */
 function asText(said: readonly Argument[]): string {
   const sections = said.map(({ round, agent, position, argument, evidence }) => {
     const cited =

@@ -1,11 +1,11 @@
-/** One team, three ways to work: the environment variable `FLOW_MODE`. Source: document 004, 6. */
+/** Environment variable `FLOW_MODE`, which selects one of three flows for the same team. Source: document 004, 6. */
 import type { AgentRole, ToolReference } from '../actors/definition/role.ts'
 import { ConfigurationError, shown } from '../errors.ts'
 import { isObject } from '../runtime/checks/checks.ts'
 import type { OrchestrationConfig } from './index.ts'
 import type { FlowMode, SupervisorConfig } from './supervisor.ts'
 
-/** By what people call them. `langgraph` is what document 004 calls the fixed flow. */
+/** Flow modes by their accepted names. `langgraph` is document 004's name for the fixed flow. */
 const MODES: Readonly<Record<string, FlowMode>> = {
   tools: 'tools',
   graph: 'graph',
@@ -19,9 +19,10 @@ interface Switchable {
 }
 
 /**
- * The options of a team in that flow, as `orchestration.flow` of the strategy `supervisor` says; in 'tools' the agent that answers
- * alone has the tools of the supervisor and of the experts, too. Undefined or empty: as they are. The library never reads the environment by itself;
- * the command line does, and puts `FLOW_MODE` here.
+ * Returns the options of a team for a flow mode, as `orchestration.flow` of the strategy `supervisor` describes it. In
+ * 'tools' the agent that answers alone also gets the tools of the supervisor and of the experts. If the mode is
+ * undefined or empty, it returns the options as they are. The library never reads the environment by itself; the
+ * command line does, and passes `FLOW_MODE` here.
  *
  * @param mode `tools`, `graph` (or `langgraph`) or `multi_agent`.
  * @throws {ConfigurationError} for another mode, and for `tools` or `graph` where the strategy is another one.
@@ -43,7 +44,10 @@ export function inFlowMode<Options extends Switchable>(options: Options, mode: s
   return flow === 'tools' ? { ...switched, agents: equipped(options.agents, orchestration) } : switched
 }
 
-/** The agents, of which the one that answers alone has the tools of supervisor and experts, too; of one name the first. */
+/**
+ * Returns the agents, where the one that answers alone also has the tools of supervisor and experts. Of several tools
+ * with one name the first is kept.
+ */
 function equipped(agents: readonly AgentRole[], { supervisor, experts, fallback }: SupervisorConfig): AgentRole[] {
   const alone = fallback ?? supervisor
   const owners = [alone, supervisor, ...experts]

@@ -1,4 +1,4 @@
-/** A manager plans, and gives tasks to workers. Source: document 002, 2.2.4. */
+/** Strategy `hierarchical`: a manager plans and gives tasks to workers. Source: document 002, 2.2.4. */
 import type { OrchestratorContext } from '../actors/definition/context/context.ts'
 import { DelegationRefusedError, UnknownAgentError } from '../errors.ts'
 import { flag, integer, oneOf, shape } from '../runtime/checks/checks.ts'
@@ -16,66 +16,77 @@ import { joinedResults, nothingDone, type TaskResult } from './steps/task-result
 import type { Strategy } from './strategy.ts'
 
 /**
- * A manager plans, and gives tasks to workers. Source: document 002, 2.2.4.
+ * A manager plans and gives tasks to workers. Source: document 002, 2.2.4.
  *
- * The manager is asked for a plan, `{ tasks: [{ worker, task, dependsOn? }], reasoning? }`: up to 100 tasks, and in `dependsOn`
- * the numbers, from 1, of tasks whose results a task needs. The script delegates them in the manager's name: only to workers to
- * whom the manager's role may delegate (the rest is left out, which the trace says), as parts of the manager's own task, all at
- * once that can be. A dependency that cannot be met is left out. What misses the schema is sent back once; then the run fails
- * with `ReplyInvalidError`. A manager of code plans by `structuredData`. One that answers without `tasks` has done the work
- * itself, perhaps by `context.delegate`: its answer is the result. One that gives no tasks (`tasks: []`) is asked for the answer.
+ * The manager is asked for a plan, `{ tasks: [{ worker, task, dependsOn? }], reasoning? }`, of up to 100 tasks.
+ * `dependsOn` has the numbers, from 1, of the tasks whose results a task needs. The script delegates the tasks in the
+ * manager's name, as parts of the manager's own task, as many at once as the dependencies allow. It delegates only to
+ * workers to whom the manager's role may delegate; others are left out, which the trace says. A dependency that cannot
+ * be met is left out. A plan that does not match the schema is sent back once; after that the run fails with
+ * `ReplyInvalidError`. A code agent as manager plans by `structuredData`. A manager that answers without `tasks` has
+ * done the work itself, perhaps by `context.delegate`: its answer is the result. A manager that gives no tasks
+ * (`tasks: []`) is asked for the answer.
  *
- * A worker gets its task by a message of type delegate, with what the tasks before it have come to. When it fails or refuses,
- * the manager says once who is to do the task then, if anybody. What stays undone is in `failures`, and the others go on. The
- * run fails when nothing was done. A worker without `escalateTo` has the manager for it.
+ * A worker gets its task by a message of type delegate, with the results of the tasks that it depends on. If the worker
+ * fails or refuses, the manager decides once which worker gets the task next, if any. A task that stays undone is
+ * listed in `failures`, and the others go on. The run fails if no task was done. A worker without `escalateTo`
+ * escalates to the manager.
  *
- * Beside the text that a model reads the manager gets data in `metadata.hierarchical`: `step` ('plan', 'approve', 'review',
- * 'reassign', 'alone' or 'summary') with `query`, `workers`, `worker`, `task`, `proposal`, `result`, `error`, `results` as far
- * as it is about them; and a worker that is to propose, `{ step: 'propose', task }`. Asked to approve or review the manager
- * answers `{ approved, remarks? }`, and to reassign `{ worker, remarks? }`, where the worker can be null. What is
- * not approved, because nobody understands the manager, is not done; a result that is not reviewed for that reason counts.
+ * Besides the text that a model reads, the manager gets data in `metadata.hierarchical`: `step` ('plan', 'approve',
+ * 'review', 'reassign', 'alone' or 'summary') with those of `query`, `workers`, `worker`, `task`, `proposal`, `result`,
+ * `error` and `results` that concern the step. A worker that is asked for a proposal gets `{ step: 'propose', task }`.
+ * To approve or review, the manager answers `{ approved, remarks? }`. To reassign, it answers `{ worker, remarks? }`,
+ * where `worker` can be null. If the manager's answer about a proposal cannot be understood, the task is not done. If
+ * its answer about a result cannot be understood, the result counts.
  *
  * @example
  * createTeam({ agents, orchestration: { strategy: 'hierarchical', manager: 'lead', workers: ['ann', 'bob'] } })
  */
 export interface HierarchicalConfig<N extends string = string> {
   strategy: 'hierarchical'
-  /** Who plans and has the last word; none of the workers. */
+  /** Agent that plans and gives the final answer; it may not be a worker. */
   manager: N
-  /** To whom it may give tasks. */
+  /** Agents to which the manager may give tasks. */
   workers: N[]
   /**
-   * How many delegations may be nested, from 1 to 8; 2. The manager's is the first, also one that it makes itself by
-   * `context.delegate`; with 1 nobody else delegates. What is nested deeper rejects with `DelegationRefusedError` and is a dead
-   * letter. A handoff counts as one. What the manager reassigns when a worker escalates does not.
+   * Maximum depth of nested delegations, from 1 to 8. Default: 2. The manager's delegation is the first, also one that
+   * it makes itself by `context.delegate`; with 1 no other agent delegates. A deeper delegation rejects with
+   * `DelegationRefusedError` and is a dead letter. A handoff counts as a delegation. A task that the manager reassigns
+   * when a worker escalates does not count.
    */
   maxDelegationDepth?: number
-  /** true: the manager makes the answer of the results. false: it is the results, each under its worker's name. */
+  /**
+   * true: the manager makes the answer from the results. false: the answer is the results, each under its worker's
+   * name. Default: true.
+   */
   managerSummarizes?: boolean
   /**
-   * What a worker may do without asking; 'low'.
+   * Level of what a worker may do without asking. Default: 'low'.
    *
-   * - 'low': nothing. It is asked how it would do its task (a request), the manager approves or corrects that, then it gets the
-   *   task, and the manager reviews the result.
+   * - 'low': nothing. A request asks the worker how it would do its task, and the manager approves or corrects the
+   *   proposal. Then the worker gets the task, and the manager reviews the result.
    * - 'medium': its own task. The manager reviews the result.
-   * - 'high': also ask others, and give parts of its task to them, as far as its role and `maxDelegationDepth` say. Nobody reviews
-   *   the result. A model has `request` and `delegate` as tools for that.
+   * - 'high': also ask others, and give parts of its task to them, as far as its role and `maxDelegationDepth` allow.
+   *   The result is not reviewed. A model agent has `request` and `delegate` as tools for that.
    *
-   * A result that is reviewed is sent back with remarks once at most. Under 'low' and 'medium' whatever a worker delegates or
-   * hands off is refused with `DelegationRefusedError`; it can still escalate. What it asks by `request` nobody refuses.
+   * A reviewed result is sent back with remarks at most once. Under 'low' and 'medium' all delegations and handoffs of
+   * a worker are refused with `DelegationRefusedError`; it can still escalate. A `request` of a worker is not refused.
    */
   workerAutonomy?: Autonomy
-  /** true: a worker that a model plays has the tool `report`; what workers report goes to the manager's `observe`. */
+  /**
+   * true: a worker that is a model agent has the tool `report`; reports of workers go to the manager's `observe`.
+   * Default: true.
+   */
   progressReporting?: boolean
   /**
-   * Texts of your own by their names, with the `{places}` of those in prompts/hierarchical.ts: `plan`, `alone`, `approve`,
-   * `review`, `reassign` and `summary` are for the manager, `propose`, `task`, `earlier`, `agreed`, `remarks` and `again` for
-   * workers.
+   * Your own texts by name, with the `{places}` of those in prompts/hierarchical.ts. `plan`, `alone`, `approve`,
+   * `review`, `reassign` and `summary` are for the manager; `propose`, `task`, `earlier`, `agreed`, `remarks` and
+   * `again` are for workers.
    */
   prompts?: Partial<Record<string, string>>
 }
 
-/** Asks for a plan, has its tasks done in their order, and makes one answer of the results. */
+/** Asks for a plan, runs its tasks in their order, and makes one answer of the results. */
 export const hierarchical: Strategy<HierarchicalConfig> = {
   strategy: 'hierarchical',
   prepare: (config, settings) => organized(settings, config),
@@ -83,7 +94,7 @@ export const hierarchical: Strategy<HierarchicalConfig> = {
     check(config, team)
     const { managerSummarizes = true, workerAutonomy = 'low' } = config
     const say = speaking(HIERARCHICAL, config.prompts)
-    const loading = import('./steps/manager.ts') // late: most teams need no zod
+    const loading = import('./steps/manager.ts') // loaded late, because most teams need no zod
     const listed = { manager: config.manager, workers: [...config.workers] }
     return {
       name: 'hierarchical',
@@ -137,7 +148,10 @@ interface Listed {
   workers: readonly string[]
 }
 
-/** The workers to whom the manager may give tasks, by what the roles say now: the host only sees that the script delegates. */
+/**
+ * Returns the workers to which the manager may delegate by the current roles. The check is here because the host only
+ * sees that the script delegates.
+ */
 function withinReach(orchestrator: OrchestratorContext, { manager, workers }: Listed): OrchestratorContext['agents'] {
   const role = orchestrator.agents.find(({ name }) => name === manager)
   if (!role) throw new UnknownAgentError(`The manager "${manager}" has left the team.`, { agent: manager })

@@ -1,4 +1,4 @@
-/** The table of the built-in strategies, and what each is configured with. */
+/** Table of the built-in strategies, and the types of their configurations. */
 import type { CustomConfig, Protocol } from '../actors/definition/protocol.ts'
 import { nearest } from '../nearest.ts'
 import { isObject } from '../runtime/checks/checks.ts'
@@ -16,7 +16,10 @@ import { type SequentialConfig, sequential } from './sequential.ts'
 import type { Strategy } from './strategy.ts'
 import { type SupervisorConfig, supervisor } from './supervisor.ts'
 
-/** How a team works together. `Name` are its agents' names, so that a misspelt one does not compile. */
+/**
+ * Way in which a team works together. `Name` is the type of its agents' names, so that a misspelt name does not
+ * compile.
+ */
 export type OrchestrationConfig<Name extends string = string> =
   | SequentialConfig<Name>
   | ParallelConfig<Name>
@@ -43,7 +46,7 @@ const strategies: readonly Strategy[] = [
 ]
 
 /**
- * The protocol that a configuration asks for.
+ * Returns the protocol that a configuration asks for.
  *
  * @param team the names of the team's agents, in order.
  * @throws {ConfigurationError} with the path of the first option that cannot work.
@@ -56,7 +59,7 @@ export function protocolFrom(config: OrchestrationConfig, team: readonly string[
 }
 
 /**
- * The settings of a team that works by that configuration, from which its protocol has been made.
+ * Returns the settings of a team for a configuration from which the protocol has already been made.
  *
  * @throws {ConfigurationError} for an option of the team that the strategy cannot work with.
  */

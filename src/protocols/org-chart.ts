@@ -1,11 +1,14 @@
-/** What the strategy hierarchical means for a team before its first run: who is above whom, and who may delegate how deeply. */
+/**
+ * Settings that the strategy `hierarchical` changes before a team's first run: who escalates to whom, and how deeply
+ * agents may delegate.
+ */
 import type { AgentRole } from '../actors/definition/role.ts'
 import type { AgentSettings } from '../runtime/settings/agent-settings.ts'
 import type { DelegationBound } from '../runtime/settings/delegation-bound.ts'
 import type { TeamSettings } from '../runtime/settings/settings.ts'
 import type { Autonomy } from './steps/led-task.ts'
 
-/** What of the strategy's configuration says who is above whom. */
+/** Options of the strategy that define the hierarchy. */
 interface Chart {
   manager: string
   workers: readonly string[]
@@ -14,7 +17,10 @@ interface Chart {
   progressReporting?: boolean
 }
 
-/** The settings of a team with that configuration, which has been checked; also for agents that come later. */
+/**
+ * Returns the settings of a team for a configuration that has been checked. They also apply to agents that are added
+ * later.
+ */
 export function organized(settings: TeamSettings, config: Chart): TeamSettings {
   const isWorker = ({ name }: AgentSettings) => config.workers.includes(name)
   const names = settings.agents.map(({ name }) => name)
@@ -39,7 +45,10 @@ function boundOf({ maxDelegationDepth = 2, workerAutonomy = 'low' }: Chart): Del
   return { limit: 1, name: 'workerAutonomy', why }
 }
 
-/** A worker's role, with what its place adds to it: who is above it, and verbs that its model has as tools. Code has them all. */
+/**
+ * Returns a worker's role with its additions: its superior, and verbs that a model agent has as tools. Code agents have
+ * all verbs.
+ */
 function roleOf({ role, playedByModel }: AgentSettings, config: Chart): AgentRole {
   const { maxDelegationDepth = 2, workerAutonomy = 'low', progressReporting = true } = config
   const { escalateTo = config.manager, tools = [], trust, delegationAllowed = true, canDelegateTo } = role

@@ -1,4 +1,7 @@
-/** Independent agents work on the same query at the same time; their answers become one. Source: document 002, 2.2.3. */
+/**
+ * Strategy `parallel`: independent agents work on the same query at the same time, and their answers are combined into
+ * one. Source: document 002, 2.2.3.
+ */
 import type { OrchestratorContext, Outcome } from '../actors/definition/context/context.ts'
 import { LAST_SPEAKER } from '../actors/model/last-speaker.ts'
 import { flag, integer, oneOf, rule, shape, wait } from '../runtime/checks/checks.ts'
@@ -10,31 +13,46 @@ import { resultOf } from './steps/outputs.ts'
 import type { Strategy } from './strategy.ts'
 
 /**
- * Independent agents work on the same query at the same time; their answers become one. Source: document 002, 2.2.3.
- * 'merge' puts them under headings, 'vote' counts them, 'best' lets the judge choose, 'custom' hands all outcomes to an
- * agent or a function. Durations in ms.
+ * Independent agents work on the same query at the same time, and their answers are combined into one. Source: document
+ * 002, 2.2.3. 'merge' puts the answers under headings, 'vote' counts them, 'best' lets the judge choose, 'custom'
+ * passes all outcomes to an agent or a function. Durations are in ms.
  *
  * @example
  * createTeam({ agents, orchestration: { strategy: 'parallel', aggregationStrategy: 'vote', waitFor: 3 } })
  */
 export type ParallelConfig<N extends string = string> = {
   strategy: 'parallel'
-  /** All agents but the judge and the aggregator, in the team's order. */
+  /** Agents that work. Default: all agents except the judge and the aggregator, in the team's order. */
   agents?: N[]
-  /** Agents that are asked at a time; all of them. `maxConcurrentAgents` (32) of the team bounds how many work. */
+  /**
+   * Number of agents that are asked at a time. Default: all of them. The team's `maxConcurrentAgents` (32) limits how
+   * many execute.
+   */
   maxConcurrent?: number
-  /** From the start of an agent's turn; 60,000. The time that models and people take does not count. */
+  /**
+   * Time limit of an agent in ms, from the start of its turn. Default: 60,000. The time that models and people take
+   * does not count.
+   */
   timeoutPerAgentMs?: number
-  /** false: failed and late agents are left out, and listed in `failures`. true: one of them fails the run. */
+  /**
+   * false: failed and late agents are left out, and listed in `failures`. true: one such agent fails the run. Default:
+   * false.
+   */
   requireAll?: boolean
-  /** 'all'. 'first' or a number: so many answers are enough, and the other agents are cancelled. */
+  /**
+   * Number of answers to wait for. Default: 'all'. With 'first' or a number, so many answers are enough, and the other
+   * agents are cancelled.
+   */
   waitFor?: 'all' | 'first' | number
   /**
-   * 'vote'. A conflict is answers that differ by structure under the aggregation 'vote'. 'synthesize' needs `judge`.
-   * 'evidence': what rests on more holds, contradiction by contradiction. An answer rests on the entries of the run's
-   * blackboard that it refers to, `references: [key, ...]` in its data or `[key]` in its words; each counts as much as its
-   * confidence. Objects are put together key by key. Of texts `judge` says which statements contradict each other, and
-   * writes the answer; without one the text that rests on most is the answer. Level evidence is put to the vote.
+   * Way to resolve a conflict: answers that differ by structure under the aggregation 'vote'. Default: 'vote'.
+   * 'synthesize' needs `judge`.
+   *
+   * 'evidence': for each contradiction the claim with the most evidence wins. The evidence of an answer is the entries
+   * of the run's blackboard that it refers to, by `references: [key, ...]` in its data or `[key]` in its content. Each
+   * entry counts as much as its confidence. Objects are merged key by key. For texts, `judge` lists the statements that
+   * contradict each other, and writes the answer. Without a judge, the text with the most evidence is the answer. Equal
+   * evidence is put to the vote.
    */
   conflictResolution?: 'vote' | 'synthesize' | 'evidence' | 'priority' | 'fail'
 } & (
@@ -47,7 +65,7 @@ export type ParallelConfig<N extends string = string> = {
     }
 )
 
-/** Asks all, waits for as many as are enough, combines what they answered. The run fails if nobody answered. */
+/** Asks all agents, waits until enough have answered, and combines the answers. The run fails if no agent answered. */
 export const parallel: Strategy<ParallelConfig> = {
   strategy: 'parallel',
   protocol(config, team) {
@@ -73,7 +91,7 @@ export const parallel: Strategy<ParallelConfig> = {
           waitFor === 'all'
             ? await orchestrator.requestAll(agents, query, options)
             : await askEnough(orchestrator, agents, enough, query, options)
-        orchestrator.signal.throwIfAborted() // the end of the run is no failure of its agents
+        orchestrator.signal.throwIfAborted() // the end of the run is not a failure of the agents
         const failure = outcomes.find((outcome) => outcome.ok === false)
         if (requireAll && failure) throw failure.error
         const [first, ...others] = outcomes.filter((outcome) => outcome.ok)
@@ -86,7 +104,10 @@ export const parallel: Strategy<ParallelConfig> = {
   },
 }
 
-/** Whom to ask of a team: those in the list, else all that have no other part in the protocol. */
+/**
+ * Returns a function that selects the agents to ask: those in the list, otherwise all that have no other part in the
+ * protocol.
+ */
 function chooser(config: ParallelConfig): (team: readonly string[]) => string[] {
   const { agents, judge } = config
   const aggregator = 'aggregator' in config ? config.aggregator : undefined

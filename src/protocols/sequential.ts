@@ -1,4 +1,7 @@
-/** A pipeline: each agent works on what the one before it has answered. Source: document 002, 2.2.2. */
+/**
+ * Strategy `sequential`: a pipeline, in which each agent works on the answer of the one before it. Source: document
+ * 002, 2.2.2.
+ */
 import { TaskRefusedError, UnknownAgentError } from '../errors.ts'
 import { flag, oneOf, shape } from '../runtime/checks/checks.ts'
 import { agentsOf } from './checks.ts'
@@ -7,24 +10,32 @@ import { type Answer, asText, resultOf } from './steps/outputs.ts'
 import type { Strategy } from './strategy.ts'
 
 /**
- * A pipeline: each agent works on what the one before it has answered. Source: document 002, 2.2.2.
+ * A pipeline: each agent works on the answer of the one before it. Source: document 002, 2.2.2.
  *
  * @example
  * createTeam({ agents, orchestration: { strategy: 'sequential', agentOrder: ['writer', 'editor'] } })
  */
 export interface SequentialConfig<N extends string = string> {
   strategy: 'sequential'
-  /** All agents, in the team's order. An agent may be in it more than once. */
+  /** Order of the agents; an agent may be in it more than once. Default: all agents, in the team's order. */
   agentOrder?: N[]
-  /** false: each gets the previous answer alone. true: the query and every answer so far, under its agent's name. */
+  /**
+   * false: each agent gets only the previous answer. true: it gets the query and every answer so far, under its agent's
+   * name. Default: false.
+   */
   passFullContext?: boolean
-  /** true: an agent that refuses is left out, and is listed in `failures`. false: its refusal fails the run. */
+  /**
+   * true: an agent that refuses is left out, and is listed in `failures`. false: its refusal fails the run. Default:
+   * false.
+   */
   allowSkip?: boolean
-  /** true: an answer with `structuredData.final === true` ends the run. */
+  /** true: an answer with `structuredData.final === true` ends the run. Default: true. */
   earlyTermination?: boolean
 }
 
-/** The first agent gets the query; structured data goes from each to the next; the result is the last answer. */
+/**
+ * Gives the query to the first agent. Structured data goes from each agent to the next; the result is the last answer.
+ */
 export const sequential: Strategy<SequentialConfig> = {
   strategy: 'sequential',
   protocol(config, team) {

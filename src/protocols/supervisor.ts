@@ -1,4 +1,7 @@
-/** A supervisor splits the query over experts, who work at the same time, and what they found becomes one answer. */
+/**
+ * Strategy `supervisor`: a supervisor splits the query among experts that work in parallel, and their results become
+ * one answer.
+ */
 import type { OrchestratorContext, RequestOptions } from '../actors/definition/context/context.ts'
 import type { ScriptResult } from '../actors/definition/protocol.ts'
 import { colleagueAsLine } from '../actors/model/prompt.ts'
@@ -17,55 +20,69 @@ import { joined, nothingDone, resultsAsText, synthesized } from './steps/synthes
 import { type Finished, isDone, type PlannedTask } from './steps/task-plan.ts'
 import type { Strategy } from './strategy.ts'
 
-/** How a team with the strategy `supervisor` works: by a plan, by a fixed flow, or as one agent with tools. */
+/** Flow of a team with the strategy `supervisor`: by a plan, by a fixed flow, or as one agent with tools. */
 export type FlowMode = 'multi_agent' | 'graph' | 'tools'
 
 /**
- * A supervisor splits the query over experts, who work at the same time, and what they found becomes one answer. Sources:
- * document 004; document 001, its `OrchestratorAgent`. Durations in ms.
+ * A supervisor splits the query among experts that work in parallel, and their results become one answer. Sources:
+ * document 004; document 001, its `OrchestratorAgent`. Durations are in ms.
  *
- * The supervisor answers `{ tasks: [{ agent, task, tool?, input?, dependsOn? }], reasoning }`, 100 tasks at most: code as data,
- * a model by calling the function `create_plan`, after tools of its own if it wants them. Where its client knows no functions, JSON
- * is as good. A plan that misses the schema, or goes in a circle, is sent back once. Each task goes to its expert with a `SubTask`
- * as `structuredData`. Who fails or is late fails its own task alone: the answer says what is missing, and `failures` has the
- * errors. The run fails if all tasks do, with a friendly text, and if the aggregator does; what was found is in its history then.
+ * The supervisor answers `{ tasks: [{ agent, task, tool?, input?, dependsOn? }], reasoning }`, with at most 100 tasks.
+ * A code agent gives it as data. A model agent calls the function `create_plan`, and may use its own tools before. If
+ * the model client does not support functions, JSON is accepted. A plan that does not match the schema, or has a cycle,
+ * is sent back once. Each task goes to its expert with a `SubTask` as `structuredData`. An expert that fails or is late
+ * fails only its own task: the answer says what is missing, and `failures` has the errors. The run fails if all tasks
+ * fail, with a friendly text. It also fails if the aggregator does; then the run's history has the results.
  *
  * @example
  * createTeam({
  *   agents,
- *   orchestration: { strategy: 'supervisor', supervisor: 'planner', experts: ['weather', 'finance'], fallback: 'general' },
+ *   orchestration: {
+ *     strategy: 'supervisor',
+ *     supervisor: 'planner',
+ *     experts: ['weather', 'finance'],
+ *     fallback: 'general',
+ *   },
  * })
  */
 export interface SupervisorConfig<N extends string = string> {
   strategy: 'supervisor'
-  /** Plans. */
+  /** Agent that makes the plan. */
   supervisor: N
   /**
-   * Among whom it chooses: those of them that the team still has. It is told their names, descriptions and capabilities; a tool
-   * that it is to name in a plan has to stand there.
+   * Agents among which the supervisor chooses; those that have left the team are skipped. It is told their names,
+   * descriptions and capabilities. A tool that a plan should name must be mentioned in these.
    */
   experts: N[]
-  /** Gets the tasks that are for nobody among the experts, and the query itself where there is no plan that can be used. */
+  /** Agent that gets the tasks for which the plan names no expert, and the query itself if there is no usable plan. */
   fallback?: N
   /**
-   * From the start of an expert's turn, or of the fallback's that gets the query for want of a plan; 10,000. The time that models and
-   * people take does not count (`communication.modelTimeoutMs`, `questionTimeoutMs`); that of tools does.
+   * Time limit in ms, from the start of the turn of an expert, or of the fallback that gets the query because there is
+   * no plan. Default: 10,000. The time that models and people take does not count (`communication.modelTimeoutMs`,
+   * `questionTimeoutMs`); the time of tools does.
    */
   timeoutPerAgentMs?: number
-  /** How often the supervisor is asked for another task in the place of one that failed, for each; 0. Not in the flow 'graph'. */
+  /**
+   * Number of times that the supervisor is asked to replace a failed task, for each task. Default: 0. Not used in the
+   * flow 'graph'.
+   */
   maxReplans?: number
-  /** Makes the answer of the results; the supervisor. */
+  /** Agent that makes the answer from the results. Default: the supervisor. */
   aggregator?: N
   /**
-   * 'multi_agent': by the plan. 'graph': a fixed flow, each expert gets the query as its task. 'tools': the fallback, or else the
-   * supervisor, answers alone; `inFlowMode` gives it the tools of the experts. 'multi_agent'.
+   * Flow of the team. Default: 'multi_agent'.
+   *
+   * - 'multi_agent': by the plan.
+   * - 'graph': a fixed flow, in which each expert gets the query as its task.
+   * - 'tools': the fallback, or without one the supervisor, answers alone; `inFlowMode` gives it the tools of the
+   *   experts.
    */
   flow?: FlowMode
-  /** Texts of your own in the place of `plan`, `replan`, `combine` and `apology`. */
+  /** Your own texts instead of `plan`, `replan`, `combine` and `apology`. */
   prompts?: Partial<Record<string, string>>
 }
 
-/** Plans, has each task done, and makes one answer of what came of them. */
+/** Asks for a plan, runs each task, and makes one answer of the results. */
 export const supervisor: Strategy<SupervisorConfig> = {
   strategy: 'supervisor',
   protocol(config, team) {
@@ -97,7 +114,7 @@ export const supervisor: Strategy<SupervisorConfig> = {
         const content = say('combine', { query, results: resultsAsText(finished) })
         return synthesized(orchestrator, aggregator, content, query, finished)
 
-        /** Empty where the fallback has to do without a plan. */
+        /** Returns the tasks of the plan; an empty list if the fallback has to answer without a plan. */
         async function planned(): Promise<readonly PlannedTask[]> {
           try {
             const { tasks, reasoning } = await planTasks(orchestrator, planner, say('plan', known()), roles())
@@ -109,7 +126,7 @@ export const supervisor: Strategy<SupervisorConfig> = {
             )
             return tasks
           } catch (error) {
-            orchestrator.signal.throwIfAborted() // the end of the run is no failure of its agents
+            orchestrator.signal.throwIfAborted() // the end of the run is not a failure of the agent
             if (fallback === undefined || !(error instanceof DramatisError)) throw error
             orchestrator.decide('What is to be done?', fallback, `It gets the query. No plan: ${error.message}`)
             return []
@@ -138,7 +155,7 @@ export const supervisor: Strategy<SupervisorConfig> = {
           return askWorker(orchestrator, worker, task, context, { timeoutMs: timeoutPerAgentMs })
         }
 
-        /** Another task in its place; undefined where there is none. */
+        /** Returns a task that replaces a failed one; undefined if there is none. */
         async function replanned({ task, result }: Finished): Promise<PlannedTask | undefined> {
           const question = `What is done in the place of ${titleOf(task)}?`
           const reason = result.errorDetails?.message ?? ''
@@ -160,7 +177,7 @@ export const supervisor: Strategy<SupervisorConfig> = {
   },
 }
 
-/** The plan of the fixed flow. */
+/** Returns the plan of the fixed flow: the query as the task of each expert. */
 const sameForAll = (query: string, experts: readonly string[]): PlannedTask[] =>
   experts.map((agent, at) => ({ number: at + 1, description: query, needs: [], after: 0, agent }))
 
@@ -170,7 +187,7 @@ const noTask = (agent: string) =>
 const nobodyLeft = (roles: readonly string[]) =>
   new UnknownAgentError(`None of the experts is in the team any more: ${roles.join(', ')}. Add one with addAgent().`)
 
-/** Who there is, and what each can do. */
+/** Returns one line for each expert, with its name and capabilities. */
 const expertsAsText = ({ agents }: OrchestratorContext, roles: readonly string[]): string =>
   roles.map((role) => colleagueAsLine(agents.find(({ name }) => name === role) ?? { name: role })).join('\n')
 

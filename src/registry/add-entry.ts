@@ -1,4 +1,4 @@
-/** A new entry in the text of an agents.yaml. What else stands there stays, comments and all. */
+/** Adds an entry to the text of an agents.yaml. The rest of the text stays, with its comments. */
 import { type Document, isMap, isSeq, parseDocument, type YAMLMap } from 'yaml'
 import type { AgentType } from '../actors/definition/context/context.ts'
 import type { AgentRole } from '../actors/definition/role.ts'
@@ -9,7 +9,7 @@ import { OPAQUE } from './read-yaml.ts'
 const GRANTS = ['can_delegate_to', 'canDelegateTo']
 
 /**
- * The text with an entry for that type. `maker`, where it has an entry itself, may delegate to it.
+ * Returns the text with an entry for that type. `maker`, if it has an entry itself, gets the right to delegate to it.
  *
  * @throws ConfigurationError for a name that is taken, and for a text whose agents cannot be added to.
  */
@@ -34,7 +34,7 @@ function allow(document: Document, agents: YAMLMap, { name, canDelegateTo = [] }
   else agents.set(name, document.createNode({ [key]: own }))
 }
 
-/** As its writer had it, as far as that can be seen. */
+/** Writes the document in the style of its author, as far as that can be detected. */
 function written(document: Document, before: string): string {
   const [, indent = '  '] = /^( {1,9})\S/m.exec(before) ?? []
   const text = document.toString({
@@ -45,7 +45,7 @@ function written(document: Document, before: string): string {
   return before.includes('\r\n') ? text.replaceAll(/\r?\n/g, '\r\n') : text
 }
 
-/** Options in the spelling of documents. */
+/** Returns options with their keys in snake_case, as in documents. */
 function snakeCased(value: unknown): unknown {
   if (Array.isArray(value)) return value.map(snakeCased)
   if (!isObject(value)) return value

@@ -1,4 +1,4 @@
-/** `agent_config.yaml`: what holds for every agent that says nothing of its own. Source: document 003, configuration. */
+/** `agent_config.yaml`: defaults for every agent that does not set its own. Source: document 003, configuration. */
 import { existsSync } from 'node:fs'
 import type { AgentRole } from '../actors/definition/role.ts'
 import { anyObject, integer, shape, text } from '../runtime/checks/checks.ts'
@@ -18,10 +18,10 @@ interface AgentConfig {
   rounds?: { maxPerSubtask?: number }
 }
 
-/** What the file comes to. */
+/** Defaults that the file gives. */
 export interface AgentDefaults {
   role: Partial<AgentRole>
-  /** Of the strategy 'hierarchical'. */
+  /** Option of the context strategy 'hierarchical'. */
   historyKeep: number | undefined
   models: ModelsConfig
 }
@@ -47,12 +47,12 @@ const configShape = shape<AgentConfig>({
 
 const NAMES = ['agent_config.yaml', 'agent_config.yml']
 
-/** The files that are there: one, if any. */
+/** Returns the configuration files that exist beside the given file; there should be at most one. */
 export function configBeside(file: URL): URL[] {
   return NAMES.map((name) => new URL(name, file)).filter((url) => existsSync(url))
 }
 
-/** Throws for the first setting that is wrong, with its path. */
+/** Returns the defaults of a parsed file. Throws for the first invalid setting, with its path. */
 export function agentDefaults(value: unknown): AgentDefaults {
   const given = value ?? {} // an empty file
   anyObject(given, 'agent_config')

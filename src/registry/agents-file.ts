@@ -1,4 +1,7 @@
-/** An agents.yaml as a team's registry: read again when it has changed, and written when an agent defines a type. */
+/**
+ * Registry of a team from an agents.yaml. The file is read again when it has changed, and written when an agent defines
+ * a type.
+ */
 import { isDeepStrictEqual } from 'node:util'
 import type { AgentType } from '../actors/definition/context/context.ts'
 import type { AgentRole } from '../actors/definition/role.ts'
@@ -10,7 +13,7 @@ import type { Surroundings } from './roles.ts'
 import { type LoadedTeam, type ReadTeam, teamFrom } from './team-text.ts'
 import { MemorySource, stampOf, type TextSource } from './text-source.ts'
 
-/** Where a team's text is, what errors call it, and what it is read against. */
+/** Source of a team's text, its name in errors, and what the text is resolved against. */
 export interface Home extends Omit<Surroundings, 'defaults'> {
   source: TextSource
   name: string
@@ -18,17 +21,17 @@ export interface Home extends Omit<Surroundings, 'defaults'> {
 
 export class AgentsFile implements AgentRegistry {
   readonly loaded: readonly AgentRole[]
-  /** As it was when it was read first. */
+  /** Team from the first read. */
   readonly team: LoadedTeam
   readonly located: (error: ConfigurationError) => ConfigurationError
   readonly #home: Home
   #stamp: string
-  /** The last that could be read. */
+  /** Last text that was valid. */
   #text: string
   #roles: readonly AgentRole[]
   #error: unknown
 
-  /** Throws ConfigurationError for what is wrong in it. */
+  /** Reads the text. Throws ConfigurationError if it is invalid. */
   constructor(home: Home) {
     this.#home = home
     this.#stamp = this.#stampNow()
@@ -62,7 +65,7 @@ export class AgentsFile implements AgentRegistry {
   }
 
   save(type: AgentType, maker: string | null): void {
-    this.#home.source.write(this.#with(type, maker).text) // from what stands there by now
+    this.#home.source.write(this.#with(type, maker).text) // based on the current text
   }
 
   rehearsed(): AgentRegistry {
@@ -97,7 +100,9 @@ export class AgentsFile implements AgentRegistry {
     return { text, role }
   }
 
-  /** Its errors have no place: nobody sees that text. */
+  /**
+   * Parses a text that has the new entry. Its errors have no line and column, because the user never sees that text.
+   */
   #asDefined(text: string, name: string): LoadedTeam {
     try {
       return this.#parsed(text).team

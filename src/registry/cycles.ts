@@ -1,12 +1,12 @@
-/** Tasks that are given on in a circle never end: what each may give to whom has to have none. */
+/** Check for cycles in the delegation graph, because tasks that are delegated in a cycle never end. */
 import type { AgentRole } from '../actors/definition/role.ts'
 import { refusedAs } from '../runtime/checks/refused.ts'
 
-/** Throws for the first delegation that leads back to its giver, with its path. */
+/** Throws for the first delegation that leads back to its origin, with its path. */
 export function refuseCycles(agents: readonly AgentRole[]): void {
   const takers = new Map(agents.map(({ name, canDelegateTo = [] }) => [name, canDelegateTo]))
   const done = new Set<string>()
-  // By hand, as a chain of delegations may be as long as the team is large.
+  // No recursion, because a chain of delegations may be as long as the team is large.
   for (const { name } of agents) {
     const way: { name: string; next: number }[] = [{ name, next: 0 }]
     for (let last = way.at(-1); last; last = way.at(-1)) {

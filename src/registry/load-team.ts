@@ -1,4 +1,7 @@
-/** A team from `agents.yaml`, with `agent_config.yaml` beside it. Source: document 003, the registry and its configuration. */
+/**
+ * Loads a team from `agents.yaml`, with `agent_config.yaml` beside it. Source: document 003, the registry and its
+ * configuration.
+ */
 import { fileURLToPath, pathToFileURL } from 'node:url'
 import type { AgentRole } from '../actors/definition/role.ts'
 import type { Tool } from '../actors/definition/tool.ts'
@@ -10,16 +13,16 @@ import { AgentsFile } from './agents-file.ts'
 import type { LoadedTeam } from './team-text.ts'
 import { FileSource } from './text-source.ts'
 
-/** What a file cannot hold. */
+/** Options that a file cannot contain. */
 export interface LoadOptions {
   agents?: Record<string, AgentRole>
   tools?: Tool[]
 }
 
 /**
- * Reads a team from a file, whose name in errors is `shownAs`: else as it was given.
+ * Reads a team from a file. `shownAs` is the name of the file in errors. Default: the path as given.
  *
- * @throws ConfigurationError with file, line and column of what is wrong in it.
+ * @throws ConfigurationError with file, line and column of what is wrong in the file.
  */
 export function loadTeamFrom(path: string | URL, options: LoadOptions = {}, shownAs?: string): LoadedTeam {
   const file = fileAt(path)

@@ -1,4 +1,7 @@
-/** Where the code is that a file names: relative to the file, or beside it under the name of a class. */
+/**
+ * Finds the code that a file names: by a path relative to the file, or by the name of a class, in a module beside the
+ * file.
+ */
 import { statSync } from 'node:fs'
 import { refused } from '../runtime/checks/refused.ts'
 import { namesOfModule, othersInWords } from '../runtime/settings/module-file.ts'
@@ -7,7 +10,10 @@ const RELATIVE = /^\.\.?[\\/]/
 const ENDINGS = ['.ts', '.mts', '.js', '.mjs']
 const CLASS = /^[\p{L}_$][\p{L}\p{N}_$]*$/u
 
-/** The href of a module that is named relative to a file; any other name as it is. Throws where no such file is there. */
+/**
+ * Returns the href of a module that is named relative to a file; any other name is returned as it is. Throws if no such
+ * file exists.
+ */
 export function moduleAt(module: string, path: string, file: URL): string {
   if (!RELATIVE.test(module)) return module
   const found = new URL(module.replaceAll('\\', '/'), file)
@@ -20,7 +26,10 @@ export function moduleAt(module: string, path: string, file: URL): string {
   )
 }
 
-/** The file beside another that has a class's name, as it is or in lower case: OrchestratorAgent is in orchestrator_agent.ts. */
+/**
+ * Returns the href of the file beside the given one that is named after a class. The name is as it is or in lower case:
+ * OrchestratorAgent is in orchestrator_agent.ts.
+ */
 export function moduleOfClass(name: string, file: URL): string | undefined {
   if (!CLASS.test(name)) return undefined
   for (const stem of stemsOf(name))
@@ -31,7 +40,10 @@ export function moduleOfClass(name: string, file: URL): string | undefined {
   return undefined
 }
 
-/** As it is, with '_' and with '-' between its words. */
+/**
+ * Returns the possible file names of a class, without ending: the name as it is, and in lower case with '_' and with
+ * '-' between its words.
+ */
 export function stemsOf(name: string): string[] {
   const words = name.replaceAll(/([\p{Ll}\d])(\p{Lu})/gu, '$1_$2').toLowerCase()
   return [...new Set([name, words, words.replaceAll('_', '-')])]
@@ -41,6 +53,6 @@ function isFile(url: URL): boolean {
   try {
     return statSync(url).isFile()
   } catch {
-    return false // also what can be the path of no file
+    return false // also for a URL that cannot be the path of a file
   }
 }

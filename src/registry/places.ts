@@ -1,18 +1,18 @@
-/** Where each option stands in a file, so that an error about an option can say the line. */
+/** Places of the options in a file, so that an error about an option can name the line. */
 import { ConfigurationError } from '../errors.ts'
 import { NO_SUCH_OPTION } from '../runtime/checks/checks.ts'
 
-/** From 1 on, as editors count. */
+/** Position in a file; line and column count from 1, as in editors. */
 export interface Place {
   line: number
   column: number
 }
 
 interface Spot {
-  /** Of the key; of an entry of a list, as its value. */
+  /** Place of the key; for an entry of a list, the place of its value. */
   key: Place
   value: Place
-  /** The way there in the file's own words. */
+  /** Path of the option in the spelling of the file. */
   shown: string
 }
 
@@ -22,7 +22,7 @@ export class Places {
   readonly #file: string
   readonly #spots = new Map<string, Spot>()
 
-  /** `file`: as its user names it. */
+  /** Creates an empty set. `file`: name of the file, as its user writes it. */
   constructor(file: string) {
     this.#file = file
   }
@@ -31,13 +31,16 @@ export class Places {
     this.#spots.set(path, spot)
   }
 
-  /** The error at that place of the file. */
+  /** Returns an error at that place of the file. */
   error({ line, column }: Place, text: string, details: object = {}, cause?: unknown): ConfigurationError {
     const at = { ...details, file: this.#file, line, column }
     return new ConfigurationError(`${this.#file}:${line}:${column}: ${text}`, at, cause)
   }
 
-  /** The same error with the place of the option at `path`, which is its own unless given, or of the nearest one around it. */
+  /**
+   * Returns the same error with the place of the option at `path`, or of the nearest option around it. Default: the
+   * path of the error itself.
+   */
   located(error: ConfigurationError, path = error.details.path): ConfigurationError {
     const { path: own, ...details } = error.details
     if (typeof path !== 'string' || 'line' in details) return error

@@ -1,4 +1,7 @@
-/** A YAML file as plain values, with the place of each. Whoever wrote it, it costs no more than its size. */
+/**
+ * Reads a YAML file as plain values, with the place of each. The cost is bounded by the size of the file, whoever wrote
+ * it.
+ */
 import {
   isAlias,
   isMap,
@@ -15,31 +18,34 @@ import {
 import { describe, shown } from '../errors.ts'
 import { type Place, Places } from './places.ts'
 
-/** More is no configuration, and the parser's time grows with the square of what is wrong. */
+/**
+ * Maximum size of a file. A longer text is no configuration, and the parser's time grows with the square of the number
+ * of errors.
+ */
 const MOST_CHARACTERS = 2 ** 17
 const MOST_DEPTH = 100
-/** With what aliases repeat. */
+/** Maximum number of values, including those that aliases repeat. */
 const MOST_VALUES = 100_000
 
-/** Keys whose own keys are names, which stay as they are written. */
+/** Keys whose own keys are names, which keep their spelling. */
 const OF_NAMES = new Set(['agents', 'models', 'interests', 'prompts'])
-/** Keys of what belongs to somebody's own code: nothing below is an option. */
+/** Keys whose values belong to the user's own code: nothing below them is an option. */
 export const OPAQUE = new Set(['data', 'config'])
-/** Whose camel case is not the one of their words. */
+/** Option names whose spelling is not the plain camel case of their words. */
 const SPELLINGS = new Map([['baseUrl', 'baseURL']])
 
 type Kind = 'options' | 'names' | 'opaque'
 
-/** What a text holds. Keys of options are in camel case, and so are the paths of their places. */
+/** Content of a text. Keys of options are in camel case, and so are the paths of their places. */
 export interface YamlText {
   value: unknown
   places: Places
 }
 
 /**
- * Reads one YAML 1.2 document. `file` is its name for errors.
+ * Reads one YAML 1.2 document. `file` is its name in errors.
  *
- * @throws ConfigurationError with file, line and column, for what is no YAML, for a key that comes twice, and for an API key.
+ * @throws ConfigurationError with file, line and column, for invalid YAML, a duplicate key, or an API key.
  */
 export function readYaml(text: string, file: string): YamlText {
   const places = new Places(file)
@@ -48,7 +54,7 @@ export function readYaml(text: string, file: string): YamlText {
   const lines = new LineCounter()
   const reader = new Reader(places, lines)
   const { contents, errors, warnings } = parsed(text, lines, places)
-  const [flaw] = [...errors, ...warnings] // an unknown tag is a warning there, and a value of another kind here
+  const [flaw] = [...errors, ...warnings] // an unknown tag is only a warning there, but changes the value here
   if (flaw) throw places.error(placeOf(lines, flaw.pos[0]), wordsOf(flaw))
   return { value: reader.value(contents, '', '', 'options', START), places }
 }
@@ -63,7 +69,7 @@ function wordsOf({ code, message }: YAMLError | YAMLWarning): string {
 
 function parsed(text: string, lineCounter: LineCounter, places: Places) {
   try {
-    // Keys that come twice are found by the reader: the parser compares each with all others.
+    // The reader finds duplicate keys, because the parser compares each key with all others.
     return parseDocument(text, { lineCounter, uniqueKeys: false, prettyErrors: false, logLevel: 'error' })
   } catch (error) {
     throw places.error(START, `this cannot be read as YAML: ${describe(error)}. Write it with less nesting.`, {}, error)
@@ -78,9 +84,9 @@ function placeOf(lines: LineCounter, offset: number): Place {
 class Reader {
   readonly #places: Places
   readonly #lines: LineCounter
-  /** By their names; a later one of a name takes its place. */
+  /** Anchored nodes by name; a later anchor replaces an earlier one of the same name. */
   readonly #anchors = new Map<string, Node>()
-  /** Nodes around the one that is read. */
+  /** Nodes that contain the one being read. */
   readonly #around = new Set<Node>()
   #values = 0
 
@@ -89,7 +95,10 @@ class Reader {
     this.#lines = lines
   }
 
-  /** `path` as options have it, `shown` in the file's own words, `otherwise` where it stands if it is not written at all. */
+  /**
+   * Reads the value of a node. `path`: its path in the spelling of options. `shown`: its path in the spelling of the
+   * file. `otherwise`: the place to use if the node is not in the text.
+   */
   value(node: Node | null, path: string, shown: string, kind: Kind, otherwise: Place): unknown {
     const at = this.#placeOf(node, otherwise)
     this.#values += 1
@@ -147,7 +156,7 @@ class Reader {
     throw this.#places.error(at, `a key is a text; got ${got}. Write it in quotes if that is its name.`)
   }
 
-  /** Files are shared, kept for ever and shown to others. */
+  /** Rejects API keys, because files are shared, kept for ever and shown to others. */
   #refuseSecret(key: string, path: string, at: Place): void {
     if (key.toLowerCase().replaceAll(/[_-]/g, '') !== 'apikey') return
     const text = `${path}: a key does not belong into a file. Put it into the environment, and write api_key_env: THE_NAME_OF_ITS_VARIABLE.`
@@ -165,7 +174,7 @@ class Reader {
 
 const join = (path: string, key: string) => (path === '' ? key : `${path}.${key}`)
 
-/** The option that a key means: documents have snake_case, the interface camelCase. */
+/** Returns the option name for a key: documents have snake_case, the interface camelCase. */
 function optionOf(key: string): string {
   const camel = key.replaceAll(/_([a-z\d])/g, (_, letter: string) => letter.toUpperCase())
   return SPELLINGS.get(camel) ?? camel

@@ -1,4 +1,4 @@
-/** The entries of `agents`, made into roles: what an entry says goes first, then its class, then agent_config.yaml. */
+/** Makes roles from the entries of `agents`. The entry itself has priority, then its class, then agent_config.yaml. */
 import type { AgentRole, ContextStrategy, ToolReference } from '../actors/definition/role.ts'
 import type { Tool } from '../actors/definition/tool.ts'
 import { VERB_NAMES } from '../actors/model/verb-tools.ts'
@@ -9,21 +9,21 @@ import { roleFields, someText } from '../runtime/settings/role-shape.ts'
 import type { AgentDefaults } from './agent-config.ts'
 import { moduleAt, moduleOfClass, stemsOf } from './modules.ts'
 
-/** One entry of `agents`: a role whose name is its key, and where its code is. */
+/** Entry of `agents`: a role whose name is its key, with the place of its code. */
 type Entry = Omit<AgentRole, 'name' | 'module' | 'contextStrategy'> & {
-  /** Of an entry of `loadTeam`'s `agents`, or of a file beside this one. */
+  /** Name of the class: a key of `loadTeam`'s `agents`, or the name of a file beside the agents.yaml. */
   class?: string
   module?: string
   contextStrategy?: ContextStrategy | string
 }
 
-/** What entries are read against. */
+/** Context in which entries are read. */
 export interface Surroundings {
-  /** The file that has them. */
+  /** File that contains the entries. */
   file: URL
-  /** By the name of their class. */
+  /** Roles of classes, by class name. */
   classes: Readonly<Record<string, AgentRole>>
-  /** By their names. */
+  /** Tools by name. */
   tools: ReadonlyMap<string, Tool>
   defaults: AgentDefaults
 }
@@ -33,7 +33,7 @@ const { name: _itsKey, ...fields } = roleFields
 const entryFields: Fields<Entry> = {
   ...fields,
   class: someText,
-  module: text, // relative ones are fine here
+  module: text, // relative paths are allowed here
   contextStrategy: (value, path) => {
     if (typeof value !== 'string' && !isObject(value))
       throw refused(path, value, 'the name of a strategy, or an object')
@@ -42,7 +42,7 @@ const entryFields: Fields<Entry> = {
 
 const entryShape: Check = shape(entryFields)
 
-/** The roles of a file, in its order. Throws for the first entry that is wrong, with its path. */
+/** Returns the roles of a file, in its order. Throws for the first invalid entry, with its path. */
 export function rolesFrom(agents: unknown, surroundings: Surroundings): AgentRole[] {
   if (!isObject(agents) || Object.keys(agents).length === 0)
     throw refused('agents', agents, 'an entry for each agent, by its name')
@@ -51,7 +51,7 @@ export function rolesFrom(agents: unknown, surroundings: Surroundings): AgentRol
 
 function roleFrom(name: string, given: unknown, path: string, surroundings: Surroundings): AgentRole {
   roleFields.name(name, path)
-  const entry = given ?? {} // all of it is in agent_config.yaml
+  const entry = given ?? {} // an empty entry: everything comes from agent_config.yaml
   entryShape(entry, path)
   const { class: className, contextStrategy, module, tools, ...own } = entry as Entry
   if (className !== undefined && module !== undefined)
@@ -78,7 +78,10 @@ function ofClass(name: string, path: string, file: URL, classes: Surroundings['c
   throw refused(path, name, accepted, advice)
 }
 
-/** A name that no tool here has is that of a verb, or a skill, unless it is all but that of a tool. */
+/**
+ * Returns the tool for a reference. A name that matches no tool here is taken as a verb or a skill, unless it nearly
+ * matches the name of a tool.
+ */
 export function toolFrom(tool: ToolReference, path: string, { file, tools }: Surroundings): ToolReference {
   if (typeof tool === 'string') {
     const meant = tools.has(tool) || VERB_NAMES.includes(tool) ? undefined : nearest(tool, tools.keys(), 1)
@@ -96,7 +99,7 @@ export function toolFrom(tool: ToolReference, path: string, { file, tools }: Sur
   return { ...tool, module: moduleAt(String(tool.module), `${path}.module`, file) }
 }
 
-/** Documents name it alone. What is wrong in it is for who makes the team to say. */
+/** Returns the context strategy; documents may give only its name. Code that creates the team checks it. */
 function strategyFrom(given: Entry['contextStrategy']): ContextStrategy | undefined {
   return typeof given === 'string' ? ({ strategy: given } as ContextStrategy) : given
 }

@@ -1,4 +1,4 @@
-/** What the text of an agents.yaml comes to: the options of a team. */
+/** Turns the text of an agents.yaml into the options of a team. */
 import { basename } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { ConfigurationError } from '../errors.ts'
@@ -16,7 +16,7 @@ import { readYaml } from './read-yaml.ts'
 import { rolesFrom, type Surroundings, toolFrom } from './roles.ts'
 import { FileSource } from './text-source.ts'
 
-/** What `createTeam` takes. */
+/** Options for `createTeam`. */
 export type LoadedTeam = TeamOptions & { orchestration: OrchestrationConfig }
 
 type FileOptions = Omit<LoadedTeam, 'agents' | 'logger' | 'clock' | 'registry' | 'resolveFrom'> & { agents: object }
@@ -27,14 +27,14 @@ const fileFields: Fields<FileOptions> = { ...fields, agents: anyObject }
 
 const fileShape: Check = shape(fileFields, 'agents')
 
-/** What was read, and where it stands. */
+/** Team that was read, with the places of its options. */
 export interface ReadTeam {
   team: LoadedTeam
-  /** An error about one of the team's options, with the place of that. */
+  /** Returns an error about one of the team's options with the place of that option. */
   located(error: ConfigurationError): ConfigurationError
 }
 
-/** The team that a text describes which is, or is to be, that file's. */
+/** Returns the team that a text describes. The text is, or will be, the content of the given file. */
 export function teamFrom(text: string, name: string, given: Omit<Surroundings, 'defaults'>): ReadTeam {
   const surroundings: Surroundings = { ...given, defaults: defaultsBeside(given.file) }
   const { value, places } = readYaml(text, name)
@@ -55,13 +55,13 @@ export function teamFrom(text: string, name: string, given: Omit<Surroundings, '
     if (tools) team.tools = tools.map((tool, i) => toolFrom(tool, `tools[${i}]`, surroundings))
     const { models } = surroundings.defaults
     if (Object.keys(models).length > 0 && team.models !== 'rehearsal') team.models = { ...models, ...team.models }
-    settingsFrom(team, { modules: new Set(agents) }) // whether an agent needs code is for who makes the team to say
+    settingsFrom(team, { modules: new Set(agents) }) // createTeam checks whether an agent needs code
     protocolFrom(team.orchestration, agents)
     refuseCycles(roles)
     return { team, located: (error) => located(error, places, agentsPath) }
   })
 
-  /** Checks of a team's options say `agents[0]`, where a file has the name. */
+  /** Converts the path of an option: checks of a team's options say `agents[0]`, but the file has the name. */
   function agentsPath(path: string): string {
     return path.replace(/^agents\[(\d+)\]/, (_, at: string) => `agents.${agents[Number(at)]}`)
   }
@@ -79,7 +79,10 @@ function withoutCode(value: object): object {
   return value
 }
 
-/** Without one the query goes to the first agent, who gives tasks to others as it sees fit: document 003's orchestrator. */
+/**
+ * Returns the orchestration of the team. Without one the query goes to the first agent, which may delegate tasks to
+ * others: document 003's orchestrator.
+ */
 function orchestrationFrom(given: unknown, agents: readonly string[], file: URL): OrchestrationConfig {
   if (given === undefined) return { strategy: 'sequential', agentOrder: agents.slice(0, 1) }
   if (!isObject(given) || !('module' in given) || typeof given.module !== 'string') return given as OrchestrationConfig
@@ -102,7 +105,7 @@ function defaultsBeside(file: URL): AgentDefaults {
   )
 }
 
-/** What it gives; the error that it throws with the place of the option. */
+/** Calls `read` and returns its result. An error that it throws gets the place of the option. */
 function locating<T>(places: Places, pathOf: (path: string) => string, read: () => T): T {
   try {
     return read()

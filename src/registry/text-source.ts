@@ -1,4 +1,7 @@
-/** Where the text of an agents.yaml is: a file, or the memory of a rehearsal. Read and written at once: nothing comes between. */
+/**
+ * Source of the text of an agents.yaml: a file, or memory for a rehearsal. Reads and writes are synchronous, so nothing
+ * can happen between them.
+ */
 import { randomUUID } from 'node:crypto'
 import { readFileSync, realpathSync, renameSync, rmSync, statSync, writeFileSync } from 'node:fs'
 import { basename, dirname, join } from 'node:path'
@@ -6,13 +9,13 @@ import { fileURLToPath } from 'node:url'
 import { ConfigurationError, describe } from '../errors.ts'
 
 export interface TextSource {
-  /** Differs when the text may have changed. */
+  /** Returns a value that differs if the text may have changed. */
   stamp(): string
   read(): string
   write(text: string): void
 }
 
-/** `name` is what errors call the file. */
+/** Reads and writes a file. `name` is its name in errors. */
 export class FileSource implements TextSource {
   readonly #file: URL
   readonly #name: string
@@ -41,11 +44,11 @@ export class FileSource implements TextSource {
     return `it cannot be read: ${describe(error)}. ${error instanceof TypeError ? 'Save it as UTF-8.' : 'Make it readable.'}`
   }
 
-  /** Whoever reads it meanwhile has the old text or the new one, whole. */
+  /** Replaces the file atomically: another reader gets the complete old text or the complete new one. */
   write(text: string): void {
     let beside: string | undefined
     try {
-      const path = realpathSync(this.#file) // of a link what it leads to
+      const path = realpathSync(this.#file) // for a link, its target
       beside = join(dirname(path), `.${basename(path)}.${randomUUID()}`)
       writeFileSync(beside, text, { flag: 'wx', mode: statSync(path).mode & 0o777 })
       renameSync(beside, path)
@@ -57,7 +60,7 @@ export class FileSource implements TextSource {
   }
 }
 
-/** Differs when a file may have changed; '' of one that is not there. */
+/** Returns a value that differs if a file may have changed; '' if the file does not exist. */
 export function stampOf(file: URL): string {
   const found = statSync(file, { throwIfNoEntry: false, bigint: true })
   return found ? [found.ino, found.size, found.mtimeNs, found.ctimeNs].join() : ''

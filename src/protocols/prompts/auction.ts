@@ -1,10 +1,10 @@
-/** What an auction says to its agents. */
+/** Prompts of the strategy `auction`. */
 import { BID_WANTED } from '../../actors/decisions/auction.ts'
 
 export const AUCTION = {
-  /** To each bidder. */
+  /** Prompt to each bidder. */
   bid: BID_WANTED,
-  /** To the auctioneer. */
+  /** Prompt to the auctioneer. */
   choose: `Agents bid for the task below. Choose the one that gets it: answer with JSON alone,
 {"winner": its name, "reason": one sentence}.
 

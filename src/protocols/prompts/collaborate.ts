@@ -1,4 +1,4 @@
-/** What the strategy `collaborate` says to those who take a task apart and put its results together. */
+/** Prompts of the strategy `collaborate` to the agents that split a task and that combine its results. */
 
 export const COLLABORATE = {
   decompose: `Take the task apart into sub-tasks, each of which one member of a team can do alone. Reply with a JSON array of strings and nothing else, one string for each sub-task, in the order in which they are to be done. Reply with [] if the task is simple enough to be done in one piece.

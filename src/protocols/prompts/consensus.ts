@@ -1,4 +1,4 @@
-/** What the strategy consensus says. `query` is the question, `positions` a numbered list of the answers. */
+/** Prompts of the strategy `consensus`. `query` is the question, `positions` a numbered list of the answers. */
 export const CONSENSUS = {
   vote: 'Your team has to agree on one answer. Vote for one of these by its number.\n\n# Question\n\n{query}\n\n# Answers\n\n{positions}',
   discuss:

@@ -1,6 +1,7 @@
 /**
- * What the strategy debate says. `query` is the question, `position` what somebody argues, `debate` the arguments, under
- * headings with who argued what. `for` and `against` are the positions where none are given; then `ownSide` is said too.
+ * Prompts of the strategy `debate`. `query` is the question, `position` the position of the debater, and `debate` the
+ * arguments, under headings with the debaters and their positions. `for` and `against` are the positions if none are
+ * given; then the debater gets `ownSide` too.
  */
 export const DEBATE = {
   for: 'for the proposition',

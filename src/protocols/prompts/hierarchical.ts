@@ -1,4 +1,4 @@
-/** What the strategy `hierarchical` says to its agents. */
+/** Prompts of the strategy `hierarchical`. */
 export const HIERARCHICAL = {
   plan: `Plan how your workers do the job below. Give each only what it is good at, and nothing twice. A worker sees nothing but its task, so write into it all that it needs. In dependsOn are the numbers, counted from 1, of the tasks whose results it needs. Leave the tasks empty if no worker is needed any more.
 

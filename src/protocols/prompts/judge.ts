@@ -1,4 +1,4 @@
-/** What an agent is told that has to decide over the answers of others. */
+/** Prompts to an agent that decides over the answers of others. */
 export const JUDGE = {
   best: 'Which of these answers is the best? Reply with the name of its agent alone: {names}.\n\n# Question\n\n{query}\n\n# Answers\n\n{answers}',
   synthesize:

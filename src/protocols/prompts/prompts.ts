@@ -1,22 +1,22 @@
 /**
- * What a strategy says to its agents. Its defaults are in one file beside this one; a text of the user's own takes the
- * place of a default by its name. `{word}` stands for what the strategy knows when it speaks.
+ * Prompts of strategies. The defaults of each strategy are in one file of this folder; a user's own text replaces a
+ * default by its name. `{word}` is a placeholder for a value that the strategy knows when it sends the prompt.
  */
 import { ConfigurationError } from '../../errors.ts'
 import { nearest } from '../../nearest.ts'
 import { type Check, isObject, NO_SUCH_OPTION } from '../../runtime/checks/checks.ts'
 import { refused } from '../../runtime/checks/refused.ts'
 
-/** Texts by their names. */
+/** Prompts by name. */
 export type Prompts<Name extends string> = Readonly<Record<Name, string>>
 
 const PLACE = /\{(\p{L}[\p{L}\p{Nd}]*)\}/gu
 
-/** Speaks: the text of that name, with its places filled. A value is put in as it is, whatever it contains. */
+/** Returns the prompt of that name with its placeholders filled. A value is inserted as it is, whatever it contains. */
 export type Speak<Name extends string> = (name: Name, values: Readonly<Record<string, string | number>>) => string
 
 /**
- * The strategy's texts, and the user's in their places.
+ * Returns a function that fills the strategy's prompts, or the user's that replace them.
  *
  * @example
  * const say = speaking(DEBATE, config.prompts)
@@ -31,7 +31,10 @@ export function speaking<Name extends string>(
     (texts[name] ?? defaults[name]).replaceAll(PLACE, (place, word: string) => String(values[word] ?? place))
 }
 
-/** A check of a user's own texts: each has the name of one of the strategy's, and no place that this one has not. */
+/**
+ * Returns a check of a user's own prompts: each must have the name of one of the strategy's, and no placeholder that
+ * this one does not have.
+ */
 export function promptsOf(defaults: Prompts<string>): Check {
   const names = Object.keys(defaults)
   return (own, path) => {

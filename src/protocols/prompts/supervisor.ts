@@ -1,4 +1,7 @@
-/** What the strategy `supervisor` says to who plans and to who makes the answer, and what it says where nobody could help. */
+/**
+ * Prompts of the strategy `supervisor`, for its planner and its aggregator. `apology` is the text of a run in which no
+ * expert could help.
+ */
 
 export const SUPERVISOR = {
   plan: `Take this question apart into tasks for the experts below: one task for each thing that is asked for, in the language of the question. An expert may get several tasks, or none. Tasks are worked on at the same time, but for those that depend on others.

@@ -1,30 +1,36 @@
-/** Whether agents agree: the share of the weight that stands behind one value. */
+/** Checks whether agents agree: by the share of the total weight that supports one value. */
 import type { Ballot } from '../../actors/decisions/vote.ts'
 import type { OrchestratorContext } from '../../actors/definition/context/context.ts'
 import { isSame } from './positions.ts'
 
-/** How many have to agree: a share of the weight above 0, up to 1; or all, by heads. */
+/**
+ * Agreement that is needed: a share of the weight above 0, up to 1; or 'all', which is every agent, whatever its
+ * weight.
+ */
 export type Needed = number | 'all'
 
 export interface Agreement {
-  /** The value with the most weight behind it; undefined where nobody stands behind any. */
+  /** Value with the most weight; undefined if no agent supports any value. */
   winner: unknown
-  /** Its weight, and that of all who take part. Without a usable weight each counts 1. */
+  /** Weight of the winner. Without a usable weight each agent counts 1. */
   score: number
+  /** Weight of all agents that take part. */
   total: number
   tied: boolean
   reached: boolean
-  /** false: nobody who takes part has weight, so that there is nothing that agreement could be a share of. */
+  /** false: no agent that takes part has a weight above 0, so there is no total for a share. */
   possible: boolean
 }
 
-/** What 0.1 + 0.2 differs from 0.3 by must not keep agents from agreement. */
+/** Tolerance for the comparison of weights: the difference between 0.1 + 0.2 and 0.3 must not prevent agreement. */
 const TOLERANCE = 1e-9
 
 /**
- * Counts ballots as `vote` does. Who stands behind nothing is in the total: it does not agree. A tie is no agreement.
+ * Counts ballots as `vote` does. The total includes agents that support no value: they do not agree. A tie is no
+ * agreement.
  *
- * @param abstained who takes part and stands behind nothing; the weight of such a one does not make it a majority vote.
+ * @param abstained agents that take part and support no value; an unusable weight of such an agent does not turn the
+ *   count into a majority vote.
  */
 export function agreementOn(
   orchestrator: Pick<OrchestratorContext, 'agents' | 'vote'>,

@@ -1,25 +1,28 @@
 /**
- * The forms of the answers that deliberating agents are asked for. Loaded when somebody is asked: a team of code that does
- * something else starts without zod.
+ * Schemas of the answers that agents in a deliberation are asked for. The file is loaded when an agent is asked: a team
+ * of code agents without such questions starts without zod.
  */
 import { z } from 'zod'
 import type { ModelSchema } from '../../actors/definition/tool.ts'
 
-/** What may be left out. Models often write null there, which is not what such a form says and plain enough all the same. */
+/**
+ * Makes a field optional and accepts null for it. Models often write null there, although the schema does not say so,
+ * and the meaning is clear.
+ */
 export const absent = <Form extends z.ZodType>(form: Form) => z.preprocess((given) => given ?? undefined, form)
 
-/** Words beside what is asked for; '' where there are none. */
+/** Text beside the requested answer; '' if there is none. */
 export const note = absent(z.string().default(''))
 
-/** A choice from a list that is numbered from 1. */
+/** Schema of a choice from a list that is numbered from 1. */
 export const choiceOf = (length: number) => z.object({ choice: z.number().int().min(1).max(length), reasons: note })
 
-/** What a member of a discussion comes to: the position of one of them, or an answer of its own. */
+/** Schema of a member's view in a discussion: the position of one of the members, or an answer of its own. */
 export const viewAmong = (members: readonly string[]) =>
   z
     .object({
       agreesWith: z.enum(members).nullish(),
-      // An agent of code may answer with any value; a model is asked for a text.
+      // A code agent may answer with any value; a model is asked for a text.
       answer: z.unknown().meta({ type: 'string', description: 'your answer, if it is none of these' }).optional(),
       reasons: note,
     })
@@ -28,7 +31,7 @@ export const viewAmong = (members: readonly string[]) =>
       'either agreesWith or answer is needed',
     )
 
-/** An opinion of a text. */
+/** Schema of an opinion about a text. */
 export const opinion = z.object({ accept: z.boolean(), objection: note })
 
 const argument = z.string().trim().min(1)
@@ -38,17 +41,17 @@ const evidence = absent(z.union([z.array(z.string()), one]).default([]))
 const accepted = z.object({ argument, evidence })['~standard']
 
 /**
- * An argument and what it rests on. Models are told that there has to be a list of evidence; one piece alone is understood, and
- * without any it is an argument all the same.
+ * Schema of an argument and its evidence. Models are told that a list of evidence is required. A single text in place
+ * of the list is accepted, and so is an argument without evidence.
  */
 export const citedArgument: ModelSchema<unknown, { argument: string; evidence: string[] }> = {
   '~standard': { ...accepted, jsonSchema: wanted.jsonSchema },
 }
 
-/** Who has won a debate. */
+/** Schema of the verdict on a debate. */
 export const verdictAmong = (debaters: readonly string[]) => z.object({ winner: z.enum(debaters), reasons: note })
 
-/** Which statements of whom contradict each other. */
+/** Schema of the statements that contradict each other, with their agents. */
 export const contradictionsAmong = (agents: readonly string[]) => {
   const statements = z.array(z.object({ agent: z.enum(agents), statement: z.string() }))
   return z.object({ contradictions: z.array(z.object({ about: z.string(), statements })) })

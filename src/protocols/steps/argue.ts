@@ -1,10 +1,10 @@
-/** One argument of a debater: its words, and what they rest on where that is wanted. */
+/** Asks a debater for one argument, with its evidence if required. */
 import type { OrchestratorContext, RequestOptions } from '../../actors/definition/context/context.ts'
 import { DramatisError, ReplyInvalidError } from '../../errors.ts'
 import { askFor } from './ask-for.ts'
 import { resultOf } from './outputs.ts'
 
-/** `evidence` is null where nobody asked for any. */
+/** Argument of a debater. `evidence` is null if no evidence was asked for. */
 export interface Argument {
   round: number
   agent: string
@@ -16,7 +16,7 @@ export interface Argument {
 type Said = Pick<Argument, 'argument' | 'evidence'>
 type Asking = Pick<OrchestratorContext, 'agents' | 'request' | 'signal'>
 
-/** Its words as they are. */
+/** Asks for an argument without evidence, and returns the content as it is. */
 export async function argue(
   orchestrator: Asking,
   debater: string,
@@ -28,8 +28,8 @@ export async function argue(
 }
 
 /**
- * Its words and what they rest on. An argument without evidence is sent back once, with `reminder`; then it stands as it
- * was. So do words that are no such answer.
+ * Asks for an argument with its evidence. An argument without evidence is sent back once, with `reminder`; then it
+ * counts as it is. An answer that does not match the schema is treated in the same way.
  */
 export async function argueWithEvidence(
   orchestrator: Asking,
@@ -44,7 +44,7 @@ export async function argueWithEvidence(
     const { said: second } = await attempt(orchestrator, debater, `${content}\n\n${reminder}`, options)
     return second.evidence.length > 0 ? second : first
   } catch (error) {
-    orchestrator.signal.throwIfAborted() // the end of the run is no failure of its agents
+    orchestrator.signal.throwIfAborted() // the end of the run is not a failure of the agent
     if (error instanceof DramatisError) return first
     throw error
   }

@@ -1,11 +1,11 @@
-/** Asks several agents and goes on as soon as enough have answered. */
+/** Asks several agents and continues as soon as enough have answered. */
 import type { OrchestratorContext, Outcome, RequestOptions } from '../../actors/definition/context/context.ts'
 import { AgentFailedError, CancelledError, DramatisError, describe } from '../../errors.ts'
 import type { AgentMessage } from '../../mailbox/message.ts'
 
 /**
- * What had come when `count` agents had answered, in the order of `agents`; the other requests are cancelled. It ends
- * early with fewer answers as soon as so many agents have failed that `count` is out of reach.
+ * Returns the outcomes so far when `count` agents have answered, in the order of `agents`; the other requests are
+ * cancelled. It ends early with fewer answers as soon as too many agents have failed to reach `count`.
  */
 export async function askEnough(
   orchestrator: Pick<OrchestratorContext, 'request'>,
@@ -22,7 +22,7 @@ export async function askEnough(
   await new Promise<void>((resolve) => {
     const done = (reason: string) => {
       rest.abort(new CancelledError(reason))
-      resolve() // at once: how long the cancelled ones take is not the run's concern
+      resolve() // at once: the run does not wait for the cancelled requests
     }
     const askNext = async (): Promise<void> => {
       const agent = waiting.shift()
@@ -43,7 +43,10 @@ export async function askEnough(
   return agents.flatMap((agent) => outcomes.get(agent) ?? [])
 }
 
-/** Of one failure, itself; of several, an error that lists them by agent. `asked` is the number of agents. */
+/**
+ * Returns the failure itself if there is one, otherwise an error that lists all failures by agent. `asked` is the
+ * number of agents.
+ */
 export function tooFewAnswers(outcomes: readonly Outcome[], needed: number, asked: number): DramatisError {
   const failures = outcomes.flatMap((outcome) => (outcome.ok ? [] : [{ agent: outcome.agent, error: outcome.error }]))
   const [first] = failures
@@ -60,7 +63,7 @@ export function tooFewAnswers(outcomes: readonly Outcome[], needed: number, aske
   return new AgentFailedError(message, details, first?.error)
 }
 
-/** What came of one request. */
+/** Returns the outcome of one request. */
 export async function outcomeOf(agent: string, ask: () => Promise<AgentMessage>): Promise<Outcome> {
   try {
     return { agent, ok: true, message: await ask() }

@@ -1,4 +1,4 @@
-/** A question whose answer a script has to understand: it is asked for by a schema, and checked by it. */
+/** Asks a question with a schema for the answer, and checks the answer by it, so that a script can read it. */
 import type { OrchestratorContext, RequestOptions } from '../../actors/definition/context/context.ts'
 import type { AnswerFunction } from '../../actors/definition/model.ts'
 import { checkBySchema } from '../../actors/definition/schema.ts'
@@ -8,23 +8,28 @@ import { jsonIn, jsonSchemaOf } from '../../actors/model/structured-output.ts'
 import { ReplyInvalidError } from '../../errors.ts'
 import type { AgentMessage } from '../../mailbox/message.ts'
 
-/** What the schema makes of an answer, and the answer. */
+/** Value that the schema returns for an answer, and the message with the answer. */
 export interface AskedFor<T> {
   value: T
   message: AgentMessage
 }
 
-/** What it takes of a script. */
+/** Part of the script's context that `askFor` needs. */
 export type Asking = Pick<OrchestratorContext, 'agents' | 'request'>
 
-/** `asFunction`: a model is to answer by a call of that function, whose parameters are the schema, an object's. */
+/**
+ * Request options. `asFunction`: a model answers by a call of that function; the schema, which must be an object's,
+ * gives its parameters.
+ */
 export type AskingFor = RequestOptions & { asFunction?: AnswerFunction }
 
 /**
- * The agent's answer as the schema returns it: its structured data, or the JSON in its words. An agent whose answer misses
- * the schema is told why, and asked once more. A model that gives no JSON at all was told in its turn, and is not again.
+ * Returns the agent's answer as the schema returns it: its structured data, or the JSON in its content. An agent whose
+ * answer does not match the schema is told why, and asked once more. A model that gives no JSON at all was told so
+ * during its turn, and is not asked again.
  *
- * @throws {ReplyInvalidError} when it misses the schema again; `details` has the agent, the issues and its words.
+ * @throws {ReplyInvalidError} when the answer does not match the schema again; `details` has the agent, the issues and
+ *   the content.
  *
  * @example
  * const { value } = await askFor(orchestrator, 'judge', 'Who is right?', z.object({ side: z.enum(['a', 'b']) }))

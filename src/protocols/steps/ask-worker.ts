@@ -1,4 +1,4 @@
-/** Has one agent do a sub-task. */
+/** Requests one sub-task from one agent. */
 import type { OrchestratorContext, RequestOptions } from '../../actors/definition/context/context.ts'
 import { IN_WORDS } from '../../actors/model/in-words.ts'
 import { outcomeOf } from './ask-enough.ts'
@@ -6,7 +6,10 @@ import { subTaskOf } from './run-tasks.ts'
 import type { Finished, PlannedTask } from './task-plan.ts'
 import { resultFrom, wordsOf } from './worker-result.ts'
 
-/** What came of it; it rejects for the end of the run alone. `context`: what came of those that it builds on. */
+/**
+ * Returns the result of the sub-task. It rejects only if the run ends. `context`: results of the sub-tasks that it
+ * builds on.
+ */
 export async function askWorker(
   orchestrator: Pick<OrchestratorContext, 'request' | 'runId' | 'signal'>,
   agent: string,
@@ -18,7 +21,7 @@ export async function askWorker(
   const saysAll = task.tool === undefined && task.input === undefined && context === undefined
   const asked = { ...options, structuredData: subTask, ...(saysAll && { metadata: IN_WORDS }) }
   const outcome = await outcomeOf(agent, () => orchestrator.request(agent, task.description, asked))
-  orchestrator.signal.throwIfAborted() // the end of the run is no failure of its agents
+  orchestrator.signal.throwIfAborted() // the end of the run is not a failure of the agent
   const result = await resultFrom(subTask, outcome)
   return { task, result, words: outcome.ok && result.status === 'COMPLETED' ? wordsOf(outcome.message) : '' }
 }

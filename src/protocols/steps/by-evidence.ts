@@ -1,4 +1,6 @@
-/** One answer of several that contradict each other: what rests on more evidence holds, contradiction by contradiction. */
+/**
+ * Combines answers that contradict each other into one: for each contradiction the claim with the most evidence wins.
+ */
 import { canonical } from '../../actors/decisions/vote.ts'
 import type { OrchestratorContext } from '../../actors/definition/context/context.ts'
 import { ReplyInvalidError } from '../../errors.ts'
@@ -20,9 +22,10 @@ import { isSame, positionFrom } from './positions.ts'
 type Result = { content: string; structuredData: unknown }
 
 /**
- * Objects are put together key by key. Of texts the judge says which statements contradict each other, and writes the
- * answer that keeps to those that hold; without a judge the text holds that rests on most. Where the evidence is level
- * the votes decide, then the order. What was decided about each contradiction, and whose each part is, goes into the trace.
+ * Combines answers by evidence. Objects are merged key by key. For texts, the judge lists the statements that
+ * contradict each other, and writes the answer that keeps to the winning ones. Without a judge the text with the most
+ * evidence wins. If the evidence is equal, the votes decide, then the order. The decision about each contradiction, and
+ * the agents behind each part, go into the trace.
  *
  * @throws {ConfigurationError} when the team has no blackboard.
  */
@@ -41,7 +44,10 @@ export async function byEvidence(
   return resultOf(answers.find(({ agent }) => agents.includes(agent)) ?? answers[0])
 }
 
-/** undefined: the judge does not say, which is no reason to end without an answer. */
+/**
+ * Returns the contradictions that the judge finds. undefined: its answer is not usable, which is no reason to end
+ * without a result.
+ */
 async function contradictions(
   orchestrator: OrchestratorContext,
   judge: string,
@@ -61,7 +67,7 @@ async function contradictions(
   }
 }
 
-/** The claim that holds. */
+/** Returns the claim that wins a contradiction, and adds the decision to the trace. */
 function settle(orchestrator: OrchestratorContext, { about, claims }: Contradiction, evidence: Evidence): Claim {
   const strongest = evidence.strongest(claims)
   const { winner, tied } = orchestrator.vote(

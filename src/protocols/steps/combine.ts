@@ -1,4 +1,4 @@
-/** The four ways from the outcomes of several agents to one result. */
+/** Combines the outcomes of several agents into one result, in one of four ways. */
 import type { OrchestratorContext, Outcome } from '../../actors/definition/context/context.ts'
 import type { ScriptResult } from '../../actors/definition/protocol.ts'
 import { ReplyInvalidError, shown } from '../../errors.ts'
@@ -13,10 +13,10 @@ export type Combination =
   | { by: 'best'; judge: string }
   | { by: 'custom'; aggregator: string | Aggregator }
 
-/** Runs in the host. It sees the failed and the late agents too. */
+/** Aggregator function of the user. It runs in the host, and also gets the failed and the late agents. */
 type Aggregator = (outcomes: Outcome[], orchestrator: OrchestratorContext) => string | Promise<string>
 
-/** One result of outcomes of which at least one, the first of `answers`, is an answer. */
+/** Returns one result for the outcomes. `answers` are the successful ones, at least one. */
 export async function combine(
   orchestrator: OrchestratorContext,
   query: string,

@@ -1,4 +1,4 @@
-/** What several agents contradict each other about. */
+/** Finds the claims in which the answers of several agents contradict each other. */
 import type { OrchestratorContext } from '../../actors/definition/context/context.ts'
 import { isObject } from '../../runtime/checks/checks.ts'
 import { CONFLICT } from '../prompts/conflict.ts'
@@ -7,19 +7,19 @@ import { askFor } from './ask-for.ts'
 import { type Answered, asData, asText } from './outputs.ts'
 import { claimOf, isSame } from './positions.ts'
 
-/** A value that agents claim. */
+/** Value that agents claim, with the names of these agents. */
 export interface Claim {
   value: unknown
   agents: string[]
 }
 
-/** Claims about one thing that differ, in the order in which they were made. */
+/** Different claims about one subject, in the order in which they were made. */
 export interface Contradiction {
   about: string
   claims: Claim[]
 }
 
-/** What an answer claims: its data without what it refers to, or its words. */
+/** Returns the claim of an answer: its data without `references`, or its content. */
 export function statedIn(answer: Answered): unknown {
   const claim = claimOf(answer)
   if (!isObject(claim)) return claim
@@ -27,7 +27,10 @@ export function statedIn(answer: Answered): unknown {
   return rest
 }
 
-/** All that the answers claim, key by key. undefined: one of them is no object, so that there are no keys to compare. */
+/**
+ * Returns all claims of the answers, key by key. undefined: one of the answers is not an object, so there are no keys
+ * to compare.
+ */
 export function claimsByKey(answers: readonly Answered[]): Map<string, Claim[]> | undefined {
   const byKey = new Map<string, Claim[]>()
   for (const answer of answers) {
@@ -42,7 +45,7 @@ export function claimsByKey(answers: readonly Answered[]): Map<string, Claim[]> 
   return byKey
 }
 
-/** What the answers claim as a whole. */
+/** Returns the claims of the answers, each answer as a whole. */
 export function wholeClaims(answers: readonly Answered[]): Claim[] {
   const claims: Claim[] = []
   for (const answer of answers) add(claims, statedIn(answer), answer.agent)
@@ -56,9 +59,9 @@ function add(claims: Claim[], value: unknown, agent: string): void {
 }
 
 /**
- * The statements of texts that contradict each other, as a judge finds them.
+ * Returns the statements of texts that contradict each other, as the judge finds them.
  *
- * @throws {ReplyInvalidError} when it answers twice with what is no such list.
+ * @throws {ReplyInvalidError} when the judge's answer twice does not match the schema.
  */
 export async function contradictionsIn(
   orchestrator: Pick<OrchestratorContext, 'agents' | 'request'>,

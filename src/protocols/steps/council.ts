@@ -1,4 +1,4 @@
-/** Agents that seek one answer: who takes part, what each holds, and who has dropped out. */
+/** Agents that look for one answer: the members, the position of each, and the agents that have dropped out. */
 import type { OrchestratorContext, Outcome, RequestOptions } from '../../actors/definition/context/context.ts'
 import type { ModelSchema } from '../../actors/definition/tool.ts'
 import { LAST_SPEAKER } from '../../actors/model/last-speaker.ts'
@@ -7,13 +7,13 @@ import { outcomeOf, tooFewAnswers } from './ask-enough.ts'
 import { askFor } from './ask-for.ts'
 import { type Position, positionOf } from './positions.ts'
 
-/** Fewer cannot agree. */
+/** Minimum number of members: fewer cannot agree. */
 const FEWEST = 2
 
 export class Council {
   readonly orchestrator: OrchestratorContext
   readonly query: string
-  /** What each that takes part holds, in the order of the agents. */
+  /** Position of each member, in the order of the agents. */
   readonly held = new Map<string, Position>()
   readonly #outcomes = new Map<string, Outcome>()
 
@@ -22,12 +22,12 @@ export class Council {
     this.query = query
   }
 
-  /** Who still takes part. */
+  /** Names of the agents that still take part. */
   get members(): string[] {
     return [...this.held.keys()]
   }
 
-  /** Asks all the query. Each answer may become the run's. Who has none to give takes no part. */
+  /** Asks all agents the query. Each answer may become the run's answer. An agent that fails does not take part. */
   async open(agents: readonly string[]): Promise<void> {
     const outcomes = await this.orchestrator.requestAll([...agents], this.query, { metadata: LAST_SPEAKER })
     for (const outcome of outcomes) {
@@ -40,8 +40,8 @@ export class Council {
   }
 
   /**
-   * What each of some members answers. Who gives nothing usable is null: it stays, and stands behind nothing this time.
-   * Who fails takes part no more, and is not in what is returned.
+   * Asks some members and returns their answers. null: the answer is not usable; the member stays, but supports no
+   * position this time. A member that fails drops out and is not in the result.
    */
   async askEach<T>(
     members: readonly string[],
@@ -70,7 +70,7 @@ export class Council {
     return answers
   }
 
-  /** Asks one for a text of its own. undefined: it failed, and takes part no more. */
+  /** Asks one agent for a text of its own. undefined: it failed, and drops out. */
   async write(writer: string, content: string, options: RequestOptions): Promise<Position | undefined> {
     const outcome = await outcomeOf(writer, () =>
       this.orchestrator.request(writer, content, { ...options, metadata: LAST_SPEAKER }),
@@ -87,7 +87,7 @@ export class Council {
 
   #leave(outcome: Extract<Outcome, { ok: false }>): void {
     const { agent, error } = outcome
-    this.orchestrator.signal.throwIfAborted() // the end of the run is no failure of its agents
+    this.orchestrator.signal.throwIfAborted() // the end of the run is not a failure of the agent
     this.#outcomes.set(agent, outcome)
     this.held.delete(agent)
     this.orchestrator.decide(`Does "${agent}" take part?`, 'no', `${error.code}: ${error.message}`)

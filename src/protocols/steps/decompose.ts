@@ -1,4 +1,4 @@
-/** Takes a task apart into sub-tasks by asking an agent. Source: document 000, LLM-based task decomposition. */
+/** Splits a task into sub-tasks by asking an agent. Source: document 000, LLM-based task decomposition. */
 import type { OrchestratorContext } from '../../actors/definition/context/context.ts'
 import { jsonIn } from '../../actors/model/structured-output.ts'
 import { DramatisError, ReplyInvalidError } from '../../errors.ts'
@@ -6,15 +6,16 @@ import type { AgentMessage } from '../../mailbox/message.ts'
 import { isObject } from '../../runtime/checks/checks.ts'
 import { circleIn, MOST_TASKS, type PlannedTask } from './task-plan.ts'
 
-/** The question whose answer is in the trace. */
+/** Question of the decision in the trace. */
 export const TAKEN_APART = 'Is the task taken apart?'
 
 /**
- * The sub-tasks that the agent names in a JSON array of strings, each to be done after the one before it. With `graph` it may
- * give dependencies instead: `[{ task, dependsOn }]`, also under `tasks`. Undefined where the task is to be done as a whole:
- * the agent finds it atomic, or fails, or answers anything else. Which of them it was is a decision in the trace.
+ * Returns the sub-tasks that the agent names in a JSON array of strings; each runs after the one before it. With
+ * `graph` the agent may give dependencies instead: `[{ task, dependsOn }]`, also under `tasks`. Returns undefined if
+ * the task stays whole: the agent finds it atomic, or fails, or answers anything else. The trace has a decision that
+ * says which.
  *
- * @throws {ReplyInvalidError} for dependencies that go in a circle, which it names.
+ * @throws {ReplyInvalidError} for dependencies that form a cycle, which the error names.
  */
 export async function decompose(
   orchestrator: Pick<OrchestratorContext, 'decide' | 'request' | 'signal'>,
@@ -27,7 +28,7 @@ export async function decompose(
   try {
     message = await orchestrator.request(agent, content)
   } catch (error) {
-    orchestrator.signal.throwIfAborted() // the end of the run is no failure of its agents
+    orchestrator.signal.throwIfAborted() // the end of the run is not a failure of the agent
     if (!(error instanceof DramatisError)) throw error
     return whole(`"${agent}" failed: ${error.code}: ${error.message}`)
   }
@@ -43,7 +44,7 @@ export async function decompose(
   return tasks
 }
 
-/** Undefined for what is no list of sub-tasks; empty for one without any work in it. */
+/** Returns undefined if the answer is no list of sub-tasks, and an empty list if it has no work in it. */
 function tasksIn(answer: unknown, graph: boolean): PlannedTask[] | undefined {
   if (isListOf(answer, isText)) {
     const described = answer.map((text) => text.trim()).filter((text) => text !== '')

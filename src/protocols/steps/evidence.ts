@@ -1,11 +1,11 @@
-/** What an answer rests on: the entries of the run's blackboard that it refers to, by their keys. */
+/** Evidence of an answer: the entries of the run's blackboard that it refers to by their keys. */
 import type { OrchestratorContext } from '../../actors/definition/context/context.ts'
 import { isObject } from '../../runtime/checks/checks.ts'
 import type { Claim } from './contradictions.ts'
 import type { Answered } from './outputs.ts'
 import { claimOf } from './positions.ts'
 
-const CITED = /\[([^[\]\s]{1,256})\]/g // a key in brackets, among words
+const CITED = /\[([^[\]\s]{1,256})\]/g // a key in brackets, within a text
 
 const TOLERANCE = 1e-9
 
@@ -18,31 +18,37 @@ export class Evidence {
     this.#references = new Map(answers.map((answer) => [answer.agent, referencesOf(answer)]))
   }
 
-  /** Reads the board. A reference counts as much as the entry's confidence, one to a key that holds no entry nothing. */
+  /**
+   * Reads the board. A reference counts as much as its entry's confidence. A reference to a key without a valid entry
+   * counts nothing.
+   */
   static async on({ blackboard }: Pick<OrchestratorContext, 'blackboard'>, answers: readonly Answered[]) {
     const entries = await blackboard.query()
     return new Evidence(new Map(entries.map(({ key, confidence }) => [key, confidence])), answers)
   }
 
-  /** The keys that a claim rests on: those that its agents refer to, each once. */
+  /** Returns the keys of a claim's evidence: those that its agents refer to, each once. */
   keysFor({ agents }: Claim): string[] {
     const keys = agents.flatMap((agent) => this.#references.get(agent) ?? [])
     return [...new Set(keys)].filter((key) => this.#confidence.has(key))
   }
 
-  /** The sum of the confidence of these entries. */
+  /** Returns the summed confidence of the entries of a claim's evidence. */
   weightOf(claim: Claim): number {
     return this.keysFor(claim).reduce((sum, key) => sum + (this.#confidence.get(key) ?? 0), 0)
   }
 
-  /** The claims that rest on most. There has to be a claim. */
+  /** Returns the claims with the most evidence. There must be at least one claim. */
   strongest(claims: readonly Claim[]): Claim[] {
     const top = Math.max(...claims.map((claim) => this.weightOf(claim)))
     return claims.filter((claim) => this.weightOf(claim) >= top - TOLERANCE)
   }
 }
 
-/** `references` of its data, a list of keys; else the keys in brackets among its words. */
+/**
+ * Returns the keys that an answer refers to: the list `references` in its data, otherwise the keys in brackets in its
+ * content.
+ */
 function referencesOf(answer: Answered): string[] {
   const claim = claimOf(answer)
   const listed = isObject(claim) && 'references' in claim ? claim.references : undefined

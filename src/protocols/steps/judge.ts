@@ -1,4 +1,4 @@
-/** Moves in which one agent decides over the answers of the others. */
+/** Steps in which one agent decides over the answers of the others. */
 import type { OrchestratorContext } from '../../actors/definition/context/context.ts'
 import { ReplyInvalidError } from '../../errors.ts'
 import type { AgentMessage } from '../../mailbox/message.ts'
@@ -10,9 +10,10 @@ import { type Answered, asData, asText } from './outputs.ts'
 const say = speaking(JUDGE, undefined)
 
 /**
- * The agent whose answer the judge finds best. The judge names it in `structuredData.best`, or else in its words.
+ * Returns the answer that the judge finds best. The judge names its agent in `structuredData.best`, otherwise in its
+ * content.
  *
- * @throws {ReplyInvalidError} when it names nobody, or several.
+ * @throws {ReplyInvalidError} when the judge names no agent, or several.
  */
 export async function pickBest(
   orchestrator: Pick<OrchestratorContext, 'request'>,
@@ -31,7 +32,7 @@ export async function pickBest(
   throw new ReplyInvalidError(message, { agent: judge, content: reply.content, accepted: names })
 }
 
-/** The judge's own answer, made of answers that differ. */
+/** Returns the judge's own answer, made from answers that differ. */
 export async function synthesize(
   orchestrator: LastWords,
   judge: string,
@@ -46,7 +47,7 @@ export async function synthesize(
 function named({ content, structuredData }: AgentMessage, names: readonly string[]): unknown {
   if (typeof structuredData === 'object' && structuredData !== null && 'best' in structuredData)
     return structuredData.best
-  const words = new Set<string>(content.match(/[\p{L}\p{M}\p{Nd}_-]+/gu)) // the letters that a name may have
+  const words = new Set<string>(content.match(/[\p{L}\p{M}\p{Nd}_-]+/gu)) // the characters that a name may have
   const found = names.filter((name) => words.has(name))
   return found.length === 1 ? found[0] : undefined
 }

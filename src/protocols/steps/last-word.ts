@@ -1,15 +1,15 @@
-/** The request whose answer the run ends with, word for word. */
+/** Sends the request whose answer becomes the run's answer, word for word. */
 import type { OrchestratorContext, RequestOptions } from '../../actors/definition/context/context.ts'
 import { LAST_SPEAKER } from '../../actors/model/last-speaker.ts'
 import type { AgentMessage } from '../../mailbox/message.ts'
 
-/** What it takes of a script. */
+/** Part of the script's context that `lastWord` needs. */
 export type LastWords = Pick<OrchestratorContext, 'agents' | 'emit' | 'request' | 'requestStream'>
 
 /**
- * Asks one agent for what will be the run's answer as it says it. What a model says is passed on piece by piece to who
- * reads the run. What code emits may be anything, so that its answer comes as a whole. Where several are asked, a part is
- * taken, or another is asked when this one fails: use `request`.
+ * Asks one agent for the run's answer, and streams it. A model's output is passed on piece by piece to the reader of
+ * the run. Output that code emits may be anything, so its answer comes as a whole. Use `request` if several agents are
+ * asked, if only a part of the answer is used, or if another agent is asked after a failure.
  */
 export async function lastWord(
   orchestrator: LastWords,

@@ -1,4 +1,7 @@
-/** One task of a manager's plan, from its proposal to its result, as far as its worker's autonomy leaves that to the manager. */
+/**
+ * Runs one task of a manager's plan, from the proposal to the result. The worker's autonomy decides which steps the
+ * manager approves.
+ */
 import type { OrchestratorContext } from '../../actors/definition/context/context.ts'
 import { AgentFailedError, DramatisError, describe } from '../../errors.ts'
 import type { HIERARCHICAL } from '../prompts/hierarchical.ts'
@@ -10,13 +13,13 @@ import { asData, joinedResults, type TaskResult, wordsOf } from './task-results.
 export type Autonomy = 'low' | 'medium' | 'high'
 
 export interface Assignment {
-  /** From 1. */
+  /** Number of the task, from 1. */
   number: number
   worker: string
   task: string
-  /** The task that it is a part of. */
+  /** Identifier of the task that this task is a part of. */
   parentTask: string | null
-  /** What the tasks before it have come to. */
+  /** Results of the tasks that it depends on. */
   earlier: readonly TaskResult[]
 }
 
@@ -40,7 +43,7 @@ export class LedTasks {
     this.#say = say
   }
 
-  /** Done by its worker, or, if that fails, by whom the manager names then, once. */
+  /** Runs the task by its worker. If the worker fails, the manager names an agent for a second and last attempt. */
   async run(assignment: Assignment): Promise<TaskResult> {
     const { number, worker, task } = assignment
     this.#orchestrator.decide(`Who does task ${number}?`, worker, `The plan of "${this.#manager.name}": ${task}`)
@@ -73,7 +76,7 @@ export class LedTasks {
     try {
       return await this.#done(assignment, remarks)
     } catch (error) {
-      this.#orchestrator.signal.throwIfAborted() // the end of the run is no failure of its agents
+      this.#orchestrator.signal.throwIfAborted() // the end of the run is not a failure of the agent
       const failure =
         error instanceof DramatisError
           ? error
@@ -94,7 +97,7 @@ export class LedTasks {
     return this.#delegate(assignment, joined(words, again, this.#remarks(better)))
   }
 
-  /** What the worker and the manager have come to about how it is done. */
+  /** Returns the worker's proposal for the task, with the manager's remarks on it. */
   async #agreed(assignment: Assignment, brief: string): Promise<string> {
     const { number, worker, task } = assignment
     const content = this.#say('propose', { task: brief })
@@ -105,7 +108,7 @@ export class LedTasks {
     return joined(this.#say('agreed', { proposal }), this.#remarks(verdict.remarks))
   }
 
-  /** What is done stays done where nobody understands what the manager says of it. */
+  /** Asks the manager to review a result. The result is approved if the manager's answer cannot be understood. */
   async #reviewed({ number, task }: Assignment, { agent, result }: Done): Promise<Verdict> {
     const question = `Is what "${agent}" has done for task ${number} approved?`
     try {
@@ -130,7 +133,7 @@ export class LedTasks {
     return { agent: done.assignedTo ?? worker, task, ok: true, id: done.id, result: done.result }
   }
 
-  /** The task, what those before it have come to, and what the manager has to say of it. */
+  /** Returns the brief for a worker: the task, the results of earlier tasks, and the manager's remarks. */
   #brief({ task, earlier }: Assignment, remarks: string): string {
     const results = earlier.length > 0 ? this.#say('earlier', { results: joinedResults(earlier) }) : ''
     return joined(this.#say('task', { task }), results, this.#remarks(remarks))

@@ -1,4 +1,7 @@
-/** An agent that leads others: what it is asked for their work, and how its answers are understood. Loaded when it is needed, for zod. */
+/**
+ * Questions to an agent that leads others, and the schemas of its answers. The file is loaded only when needed, because
+ * it imports zod.
+ */
 import { z } from 'zod'
 import type { OrchestratorContext } from '../../actors/definition/context/context.ts'
 import type { ModelSchema } from '../../actors/definition/tool.ts'
@@ -20,11 +23,11 @@ export interface Plan {
   reasoning: string
 }
 
-/** What it says of work that is to be done, or is done. */
+/** Manager's answer about a proposal or a result. */
 export type Verdict = z.output<typeof VERDICT>
 const VERDICT = z.object({ approved: z.boolean(), remarks: note })
 
-/** What a manager of those workers is asked for. */
+/** Returns the schema of a plan for those workers. */
 const planFor = (workers: readonly string[]) =>
   z.object({
     tasks: z
@@ -45,7 +48,7 @@ export class Manager {
   readonly #query: string
   readonly #say: Speak<keyof typeof HIERARCHICAL>
   readonly #names: readonly string[]
-  /** The workers, as it reads of them. */
+  /** Workers as text for the manager, one line each. */
   readonly #list: string
   readonly #choice: ModelSchema<unknown, { worker: string | null; remarks: string }>
 
@@ -65,7 +68,7 @@ export class Manager {
     this.#choice = z.object({ worker: z.enum(this.#names).nullable(), remarks: note })
   }
 
-  /** Its plan, and the message with it. Of an answer that is no plan, the message alone. */
+  /** Asks for the plan, and returns it with its message. If the answer is no plan, it returns only the message. */
   async plan(): Promise<Partial<AskedFor<Plan>> & Pick<AskedFor<Plan>, 'message'>> {
     const content = this.#say('plan', { query: this.#query, workers: this.#list })
     const data = { query: this.#query, workers: this.#names }
@@ -77,19 +80,19 @@ export class Manager {
     }
   }
 
-  /** Whether the worker may do it as it proposes. */
+  /** Asks whether the worker may do the task as it proposes. */
   async approve(worker: string, task: string, proposal: string): Promise<Verdict> {
     const content = this.#say('approve', { worker, task, proposal })
     return this.#ask(content, VERDICT, asData('approve', { worker, task, proposal }))
   }
 
-  /** Whether the result can stay as it is. */
+  /** Asks whether the result is good enough as it is. */
   async review(worker: string, task: string, result: unknown): Promise<Verdict> {
     const content = this.#say('review', { worker, task, result: wordsOf(result) })
     return this.#ask(content, VERDICT, asData('review', { worker, task, result }))
   }
 
-  /** Who is to do what the worker has failed at; null: nobody. */
+  /** Asks which worker gets the task that the worker has failed at; null: none. */
   async reassign(
     worker: string,
     task: string,
@@ -100,13 +103,13 @@ export class Manager {
     return this.#ask(content, this.#choice, asData('reassign', data))
   }
 
-  /** The run's answer without any result. */
+  /** Asks for the run's answer without results of workers. */
   alone(): Promise<AgentMessage> {
     const content = this.#say('alone', { query: this.#query })
     return lastWord(this.#orchestrator, this.name, content, asData('alone', { query: this.#query }))
   }
 
-  /** The run's answer. */
+  /** Asks for the run's answer, made from the results. */
   summarize(results: readonly TaskResult[]): Promise<AgentMessage> {
     const content = this.#say('summary', { query: this.#query, results: resultsWithTasks(results) })
     const data = { query: this.#query, results: resultsAsData(results) }
@@ -118,7 +121,7 @@ export class Manager {
   }
 }
 
-/** What is asked for as a plan, and answered without one. */
+/** Answer to the question for a plan that is no plan. It is thrown to end the question. */
 class OwnAnswer extends Error {
   readonly answer: AgentMessage
 
@@ -128,7 +131,7 @@ class OwnAnswer extends Error {
   }
 }
 
-/** Ends the question with the first answer that does not mean to be a plan. */
+/** Returns a context for `askFor` that ends the question, instead of a retry, when an answer has no `tasks`. */
 function forPlans(orchestrator: Asking): Asking {
   return {
     agents: orchestrator.agents,

@@ -1,14 +1,14 @@
-/** What of a blackboard each agent has yet to be told, by what interests it. */
+/** Blackboard entries that each agent has not seen yet and that match its interests. */
 import type { BlackboardEntry } from '../../blackboard/entry.ts'
 import { compilePattern } from '../../blackboard/pattern.ts'
 
-/** Patterns of keys, by the agent's name. Who is not there wants everything but what it wrote itself. */
+/** Patterns of keys, by the agent's name. An agent that is not in the record wants all entries except its own. */
 export type Interests = Partial<Record<string, readonly string[]>>
 
 type Wants = (key: string, author: string) => boolean
 
 export class News {
-  /** How many entries and new versions there were. */
+  /** Number of entries and new versions so far. */
   count = 0
   readonly #desks: ReadonlyMap<string, Desk>
   readonly #versions = new Map<string, number>()
@@ -18,21 +18,27 @@ export class News {
     this.#desks = new Map(agents.map((agent) => [agent, desk(agent)]))
   }
 
-  /** Takes an entry, if it is not known yet. Agents are told its newest version, and nothing of it once it is superseded. */
+  /**
+   * Adds an entry; returns false if this version is already known. Agents get only the newest version of an entry, and
+   * no entry that is superseded.
+   */
   add(entry: BlackboardEntry): boolean {
     const { key, version, author, supersedes } = entry
     if (version <= (this.#versions.get(key) ?? 0)) return false
     this.#versions.set(key, version)
     this.count += 1
     for (const { wants, untold } of this.#desks.values()) {
-      untold.delete(key) // a new version is news: it goes to the end
+      untold.delete(key) // a new version counts as a new entry: it goes to the end
       if (supersedes !== null) untold.delete(supersedes)
       if (wants(key, author)) untold.set(key, entry)
     }
     return true
   }
 
-  /** Those whose interests take that key begin, without news; all do if nobody's take it. False: it was all. */
+  /**
+   * Marks the agents whose interests match the key to begin, also without new entries. If no agent's interests match,
+   * it marks all and returns false.
+   */
   begin(key: string): boolean {
     const desks = [...this.#desks.values()]
     const interested = desks.filter(({ wants }) => wants(key, ''))
@@ -40,12 +46,12 @@ export class News {
     return interested.length > 0
   }
 
-  /** Who has to be told something, in the order of the agents. */
+  /** Names of the agents that have something to read or begin, in the order of the agents. */
   get waiting(): string[] {
     return [...this.#desks].filter(([, { begins, untold }]) => begins || untold.size > 0).map(([agent]) => agent)
   }
 
-  /** What that agent is to be told now; it counts as told. */
+  /** Returns the entries for that agent, and marks them as seen. */
   take(agent: string): BlackboardEntry[] {
     const desk = this.#desks.get(agent)
     if (!desk) return []

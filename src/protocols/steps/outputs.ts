@@ -1,24 +1,27 @@
-/** What agents have answered: as text for the next reader, as data for the next program. */
+/** Formats the answers of agents: as text for the next reader, or as data for the next program. */
 import type { Outcome } from '../../actors/definition/context/context.ts'
 import type { AgentMessage } from '../../mailbox/message.ts'
 
-/** Who said what. */
+/** Answer of an agent. */
 export interface Answer {
   agent: string
   message: AgentMessage
 }
 
-/** An outcome that is an answer. */
+/** Outcome of a request that succeeded. */
 export type Answered = Extract<Outcome, { ok: true }>
 
-/** An answer as the result of a script. An agent of code may answer with data alone; then the data is its words. */
+/**
+ * Returns an answer as the result of a script. A code agent may answer with data only; then the content is its data as
+ * JSON.
+ */
 export function resultOf({ message }: Answer): { content: string; structuredData: unknown } {
   const { content, structuredData } = message
   const wordless = content === '' && structuredData !== null && structuredData !== undefined
   return { content: wordless ? JSON.stringify(structuredData) : content, structuredData }
 }
 
-/** Each answer under a heading with its agent's name; in the place of one that failed, why. */
+/** Returns each answer under a heading with its agent's name. A failed answer is replaced by its reason. */
 export function asText(outcomes: readonly (Answer | Outcome)[]): string {
   const sections = outcomes.map((outcome) => {
     const answered = 'message' in outcome
@@ -27,7 +30,7 @@ export function asText(outcomes: readonly (Answer | Outcome)[]): string {
   return sections.join('\n\n')
 }
 
-/** The same for an agent of code: the `structuredData` that a judge or an aggregator gets. */
+/** Returns the answers for a code agent: the `structuredData` that a judge or an aggregator gets. */
 export function asData(outcomes: readonly Outcome[]): { outputs: object[] } {
   const outputs = outcomes.map((outcome) => {
     const { agent, ok } = outcome

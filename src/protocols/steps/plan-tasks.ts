@@ -1,9 +1,12 @@
-/** Has an agent plan who is to do what. Source: document 001, planning; document 004, task decomposition by function calling. */
+/**
+ * Asks an agent for a plan that assigns tasks to agents. Source: document 001, planning; document 004, task
+ * decomposition by function calling.
+ */
 import type { OrchestratorContext } from '../../actors/definition/context/context.ts'
 import { askFor } from './ask-for.ts'
 import type { PlannedTask } from './task-plan.ts'
 
-/** What the planner answers: `{ tasks: [{ agent, task, tool?, input?, dependsOn? }], reasoning }`. */
+/** Plan made from the planner's answer, `{ tasks: [{ agent, task, tool?, input?, dependsOn? }], reasoning }`. */
 export interface Plan {
   tasks: PlannedTask[]
   reasoning: string
@@ -14,9 +17,10 @@ const CREATE_PLAN = { name: 'create_plan', description: 'Sets down the tasks, wh
 type Planning = Pick<OrchestratorContext, 'agents' | 'decide' | 'request'>
 
 /**
- * A plan for those roles, as the planner gives it. One that misses the schema, or goes in a circle, is sent back once.
+ * Asks the planner for a plan for those roles. A plan that does not match the schema, or has a cycle, is sent back
+ * once.
  *
- * @throws {ReplyInvalidError} when it does so again; what the planner fails with.
+ * @throws {ReplyInvalidError} when the second plan has such a fault too. A failure of the planner rejects as it is.
  */
 export async function planTasks(
   orchestrator: Planning,
@@ -37,7 +41,7 @@ export async function planTasks(
   return { tasks, reasoning: reasonOf(value, planner) }
 }
 
-/** One task, or none, in the place of that one. Rejects as `planTasks` does. */
+/** Asks for one task, or none, that replaces the given one. Rejects as `planTasks` does. */
 export async function planAgain(
   orchestrator: Planning,
   planner: string,
@@ -50,7 +54,7 @@ export async function planAgain(
   return { tasks: value.tasks.map((task) => planned(task, number, needs)), reasoning: reasonOf(value, planner) }
 }
 
-/** A task as the planner names it. */
+/** Task in the planner's answer. */
 interface NamedTask {
   agent: string
   task: string
@@ -65,7 +69,7 @@ const planned = ({ agent, task, tool, input }: NamedTask, number: number, needs:
   after: 0,
   agent,
   ...(tool && { tool }),
-  ...(input && (tool || Object.keys(input).length > 0) && { input }), // an empty one is the input of a tool, or none
+  ...(input && (tool || Object.keys(input).length > 0) && { input }), // an empty input counts only with a tool
 })
 
 const reasonOf = ({ reasoning }: { reasoning: string }, planner: string): string =>

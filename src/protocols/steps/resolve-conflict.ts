@@ -1,4 +1,7 @@
-/** One answer of several. A conflict is answers that differ by structure; how it was resolved goes into the trace. */
+/**
+ * Chooses one of several answers. A conflict means answers that differ by structure; the trace says how it was
+ * resolved.
+ */
 import { canonical } from '../../actors/decisions/vote.ts'
 import type { OrchestratorContext } from '../../actors/definition/context/context.ts'
 import { ConsensusError } from '../../errors.ts'
@@ -9,15 +12,20 @@ import { type Answered, resultOf } from './outputs.ts'
 import { claimOf } from './positions.ts'
 
 /**
- * What is done about a conflict: the votes decide, the first of the highest priority, the evidence (with a judge who says
- * what texts contradict each other about), a judge; or nobody.
+ * Way to resolve a conflict.
+ *
+ * - 'vote': by the votes.
+ * - 'priority': the first answer of the highest priority.
+ * - 'fail': not resolved, the run fails.
+ * - `{ judge }`: a judge makes one answer.
+ * - `{ evidence, judge? }`: by evidence; the judge, if given, says what texts contradict each other about.
  */
 export type Resolution = 'vote' | 'priority' | 'fail' | { judge: string } | { evidence: true; judge?: string }
 
 const QUESTION = 'The answers differ: which one counts?'
 
 /**
- * The answer that counts. Its value is its structured data, or its words where there is none.
+ * Returns the answer that counts. Answers are compared by their structured data, or by their content if they have none.
  *
  * @throws {ConsensusError} in a conflict under `'fail'`.
  */
@@ -55,7 +63,10 @@ export async function resolveConflict(
   return resultOf(await synthesize(orchestrator, resolution.judge, query, answers))
 }
 
-/** The first of those whose value has the most votes. Where they differ it is a decision in the trace. */
+/**
+ * Returns the first candidate whose value has the most votes. If the values differ, the choice is a decision in the
+ * trace.
+ */
 export function elect<T>(
   orchestrator: Pick<OrchestratorContext, 'decide' | 'vote'>,
   candidates: readonly [T, ...T[]],

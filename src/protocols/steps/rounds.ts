@@ -1,4 +1,7 @@
-/** The three ways in which agents that differ come closer. Each gives, round by round, who stands behind what. */
+/**
+ * Three methods by which agents with different positions come closer. Each returns, round by round, the position of
+ * each agent.
+ */
 import type { OrchestratorContext } from '../../actors/definition/context/context.ts'
 import { UnknownAgentError } from '../../errors.ts'
 import type { CONSENSUS } from '../prompts/consensus.ts'
@@ -6,12 +9,12 @@ import type { Speak } from '../prompts/prompts.ts'
 import type { Council } from './council.ts'
 import { type Position, positionFrom, type Stand, standsAsData, standsAsText, standsOf } from './positions.ts'
 
-/** Who stands behind which position after a round; null: behind none. */
+/** Position that each agent supports after a round; null: none. */
 export type Standing = ReadonlyMap<string, Position | null>
 
 export interface Method {
   round(round: number): Promise<Standing>
-  /** What a tie-breaker may choose from. */
+  /** Positions from which a tie-breaker may choose. */
   readonly choices: readonly Stand[]
 }
 
@@ -21,8 +24,8 @@ export const backedIn = (standing: Standing): [string, Position][] =>
   [...standing].flatMap(([agent, position]) => (position ? [[agent, position]] : []))
 
 /**
- * Ballots over the answers that were given at first. What nobody votes for is not on the next list, as long as there is a
- * choice on it.
+ * Votes on the answers that were given at first. An answer without votes is not on the next list, as long as at least
+ * two remain.
  */
 export function voting(council: Council, say: Say): Method {
   const { query } = council
@@ -45,7 +48,7 @@ export function voting(council: Council, say: Say): Method {
   return method
 }
 
-/** Everybody sees what the others hold and why, and may take another's position or change its own. */
+/** Lets each agent see the positions of the others with their reasons; it may take one of them or change its own. */
 export function discussion(council: Council, say: Say): Method {
   const { query, held } = council
   const reasons = new Map<string, string>()
@@ -85,8 +88,8 @@ export function discussion(council: Council, say: Say): Method {
 }
 
 /**
- * One of them writes a text that the others accept or object to; who objects stands by its own answer. The tie-breaker
- * writes, or else the member with the highest priority; if it fails, the next.
+ * Lets one agent write a text that the others accept or object to; an agent that objects keeps its own answer. The
+ * tie-breaker writes, otherwise the member with the highest priority. If the writer fails, the next one writes.
  */
 export function synthesis(council: Council, say: Say, tieBreaker: string | undefined): Method {
   const { query, held, orchestrator } = council

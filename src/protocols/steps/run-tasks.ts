@@ -1,16 +1,19 @@
-/** Runs the tasks of a plan: side by side, but for those that have to wait. Each failure is that task's alone. */
+/** Runs the tasks of a plan: in parallel, except those that have to wait. A failed task does not stop the others. */
 import type { OrchestratorContext } from '../../actors/definition/context/context.ts'
 import type { SubTask } from './sub-task.ts'
 import { resultsAsText } from './synthesize.ts'
 import { type Finished, type PlannedTask, runInOrder } from './task-plan.ts'
 import { failed } from './worker-result.ts'
 
-/** Has somebody do a task, and never rejects for what becomes of it. `context`: what came of those that it builds on. */
+/**
+ * Runs a task by some agent. A failure of the task is in the result and does not reject. `context`: results of the
+ * tasks that it builds on.
+ */
 export type Perform = (task: PlannedTask, context: string | undefined) => Promise<Finished>
 
 /**
- * What came of each, in the order of the plan, which must have no circle. What builds on a task that failed is not run, and
- * has failed, too; others go on. Rejects for the end of the run alone.
+ * Returns the result of each task in the order of the plan, which must have no cycle. A task that builds on a failed
+ * one is not run, and counts as failed; others go on. It rejects only if the run ends.
  */
 export async function runTasks(
   orchestrator: Pick<OrchestratorContext, 'decide' | 'runId' | 'signal'>,
@@ -27,7 +30,7 @@ export async function runTasks(
   })
 }
 
-/** A task that nobody has done, and why. */
+/** Returns the failed result of a task that no agent has done, with the reason. */
 export function undone(
   orchestrator: Pick<OrchestratorContext, 'runId'>,
   task: PlannedTask,
@@ -37,7 +40,7 @@ export function undone(
   return { task, result: failed(subTaskOf(orchestrator, task, task.agent ?? 'nobody'), why, type), words: '' }
 }
 
-/** The task as the message that its worker gets. */
+/** Returns the `SubTask` that the worker of a task gets. */
 export function subTaskOf(
   { runId }: Pick<OrchestratorContext, 'runId'>,
   { number, description, tool, input }: PlannedTask,
@@ -56,7 +59,7 @@ export function subTaskOf(
 
 const LONGEST_TITLE = 100
 
-/** A task in a decision of the trace. */
+/** Returns the title of a task for decisions in the trace. */
 export function titleOf({ number, description }: PlannedTask): string {
   const short = description.length > LONGEST_TITLE ? `${description.slice(0, LONGEST_TITLE)}...` : description
   return `sub-task ${number} (${short})`

@@ -1,4 +1,7 @@
-/** What strategies check by zod. Loaded when there is something to check: a team of code starts without it. */
+/**
+ * Zod schemas that strategies use. The file is loaded when there is something to check: a team of code agents starts
+ * without it.
+ */
 import { z } from 'zod'
 import { absent } from './answer-forms.ts'
 import type { SubTask, SubTaskResult } from './sub-task.ts'
@@ -8,7 +11,7 @@ const id = z.string().min(1)
 const parties = { subTaskId: id, parentTaskId: id }
 
 /**
- * Checks a sub-task: as `input` of an agent, for one.
+ * Schema of a sub-task, for example as the `input` of an agent.
  *
  * @example
  * defineAgent({ input: subTaskSchema, receive: ({ structuredData }) => search(structuredData.subTaskInput) })
@@ -22,7 +25,7 @@ export const subTaskSchema: z.ZodType<SubTask> = z.object({
   apiKeysConfigRef: id.optional(),
 })
 
-/** Checks a result: as `output` of an agent, for one. */
+/** Schema of the result of a sub-task, for example as the `output` of an agent. */
 export const subTaskResultSchema: z.ZodType<SubTaskResult> = z.discriminatedUnion('status', [
   z.object({
     ...parties,
@@ -41,8 +44,9 @@ export const subTaskResultSchema: z.ZodType<SubTaskResult> = z.discriminatedUnio
 ])
 
 /**
- * A plan for those roles: `{ tasks, reasoning }`. A model is told to choose among the roles, and a task for anybody else is no
- * reason to refuse the plan: what becomes of it is up to who carries it out. Source: document 004, task decomposition.
+ * Schema of a plan for those roles: `{ tasks, reasoning }`. A model is told to choose among the roles. A task for
+ * another agent is no reason to refuse the plan: the caller that runs the plan decides what becomes of it. Source:
+ * document 004, task decomposition.
  */
 export const planSchema = (roles: readonly string[]) => {
   const dependsOn = absent(
@@ -55,7 +59,10 @@ export const planSchema = (roles: readonly string[]) => {
   })
 }
 
-/** A task in the place of another, or none. It waits for what that one waited for, so that it is not asked what it depends on. */
+/**
+ * Schema of a task that replaces another, or of none. The planner is not asked for its dependencies: it waits for what
+ * the replaced task waited for.
+ */
 export const replacementSchema = (roles: readonly string[]) => planOf(taskSchema(roles), 1)
 
 const taskSchema = (roles: readonly string[]) =>

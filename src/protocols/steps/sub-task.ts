@@ -1,29 +1,29 @@
-/** A part of a task on its way to a worker, and what comes back. The queues are the mailboxes. Source: document 001, 3. */
+/** Types of a sub-task and its result. The mailboxes are the queues. Source: document 001, 3. */
 
 /**
- * What goes with a sub-task to the agent that is to do it, as `structuredData`; its description is the message's content.
- * It comes by the mailbox of its role: where a role has several `instances`, whoever is free takes it. No key is ever in it.
- * Source: document 001, 3.A.
+ * Data of a sub-task, sent as `structuredData` to the agent that runs it; its description is the content of the
+ * message. It comes by the mailbox of its role: if the role has several `instances`, a free one takes it. It never
+ * contains an API key. Source: document 001, 3.A.
  */
 export interface SubTask {
   subTaskId: string
-  /** The id of the run. */
+  /** Identifier of the run. */
   parentTaskId: string
   assignedAgentRole: string
-  /** The tool that the planner has in mind. */
+  /** Name of the tool that the planner suggests. */
   toolName?: string
-  /** For that tool, or else the description under `task`. */
+  /** Input for that tool, otherwise the description under `task`. */
   subTaskInput: Record<string, unknown>
-  /** What came of the sub-tasks that it builds on. */
+  /** Results of the sub-tasks that it builds on. */
   contextSummary?: string
-  /** The name of a set of keys, for workers of your own that have several. Built-in strategies name none. */
+  /** Name of a set of API keys, for your own workers that have several sets. Built-in strategies never set it. */
   apiKeysConfigRef?: string
 }
 
 /**
- * What came of a sub-task. An agent of code may answer with one as `structuredData`, and so fail it without throwing; any
- * other answer is taken for COMPLETED, with its data or its words as `resultData`. FAILED is an answer like any other: the run's
- * `failures` has those alone that ended with an error. Source: document 001, 3.B.
+ * Result of a sub-task. A code agent may answer with one as `structuredData`, and so let the sub-task fail without an
+ * exception. Any other answer counts as COMPLETED, with its data or its content as `resultData`. FAILED is an answer
+ * like any other: the run's `failures` lists only sub-tasks that ended with an error. Source: document 001, 3.B.
  */
 export type SubTaskResult = { subTaskId: string; parentTaskId: string; workerAgentRole: string } & (
   | { status: 'COMPLETED'; resultData: unknown; errorDetails?: null }

@@ -1,4 +1,7 @@
-/** One text of the results of several sub-tasks: joined, or made by an agent that is told who found what. */
+/**
+ * Makes one text of the results of several sub-tasks: joined, or written by an agent that is told which agent found
+ * what.
+ */
 import type { ScriptResult } from '../../actors/definition/protocol.ts'
 import { IN_WORDS } from '../../actors/model/in-words.ts'
 import { AgentFailedError } from '../../errors.ts'
@@ -6,10 +9,16 @@ import { type LastWords, lastWord } from './last-word.ts'
 import { resultOf } from './outputs.ts'
 import type { Finished } from './task-plan.ts'
 
-/** One line a result, in the order of the plan; in the place of one that failed, why. Source: document 000. */
+/**
+ * Returns one line per result, in the order of the plan. A failed sub-task is replaced by its reason. Source: document
+ * 000.
+ */
 export const joined = (finished: readonly Finished[]): string => finished.map(lineOf).join('\n')
 
-/** The word of an agent that is given `content`, in which the results are. It gets them as `structuredData: { query, results }`, too. */
+/**
+ * Returns the answer of an agent that gets `content`, which contains the results. It also gets them as
+ * `structuredData: { query, results }`.
+ */
 export async function synthesized(
   orchestrator: LastWords,
   agent: string,
@@ -25,7 +34,7 @@ export async function synthesized(
   return resultOf({ agent, message })
 }
 
-/** Each under a heading that says whose it is. */
+/** Returns each result under a heading with its task and its agent. */
 export function resultsAsText(finished: readonly Finished[]): string {
   const sections = finished.map((each) => {
     const { task, result } = each
@@ -38,7 +47,7 @@ function lineOf({ task, result, words }: Finished): string {
   return result.status === 'COMPLETED' ? words : `(sub-task ${task.number} failed: ${result.errorDetails.message})`
 }
 
-/** `text` as the error of a run of whose sub-tasks none came to a result. */
+/** Returns `text` as the error of a run in which no sub-task has a result. */
 export function nothingDone(text: string, finished: readonly Finished[]): AgentFailedError {
   return new AgentFailedError(text, { results: finished.map(({ result }) => result) })
 }

@@ -1,22 +1,22 @@
 /** Plans: their tasks, the order in which these run, and what keeps a plan from being carried out. */
 import type { SubTaskResult } from './sub-task.ts'
 
-/** One task of a plan. */
+/** Task of a plan. */
 export interface PlannedTask {
-  /** From 1. */
+  /** Number of the task, from 1. */
   readonly number: number
   readonly description: string
-  /** The numbers of those whose results it builds on. */
+  /** Numbers of the tasks whose results it builds on. */
   readonly needs: readonly number[]
-  /** The number of the task that it is to wait for whatever came of that; 0: none. */
+  /** Number of a task that it waits for, whether that task succeeds or fails; 0: none. */
   readonly after: number
-  /** Who is to do it, by what, if the planner says so. */
+  /** Agent that runs it, if the planner names one. The planner may also name `tool` and `input`. */
   readonly agent?: string
   readonly tool?: string
   readonly input?: Record<string, unknown>
 }
 
-/** What came of a task: for programs, and in words, which are empty where it failed. */
+/** Result of a task: `result` for programs, `words` as text, which is empty if the task failed. */
 export interface Finished {
   readonly task: PlannedTask
   readonly result: SubTaskResult
@@ -25,7 +25,7 @@ export interface Finished {
 
 export const isDone = ({ result }: Finished): boolean => result.status === 'COMPLETED'
 
-/** More tasks than anybody plans: a planner that gives more has lost its way. */
+/** Maximum number of tasks of a plan. A planner that gives more has made an error. */
 export const MOST_TASKS = 100
 
 /** A task that begins when others are over. */

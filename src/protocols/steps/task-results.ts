@@ -1,29 +1,35 @@
-/** What became of tasks that an agent gave to others: as text for the next reader, as data for the next program. */
+/**
+ * Formats the results of tasks that an agent gave to others: as text for the next reader, or as data for the next
+ * program.
+ */
 import { AgentFailedError, type DramatisError } from '../../errors.ts'
 
-/** One task, who has done it or failed at it last, and what came of it. */
+/** Task with its result, and the last agent that has done it or failed at it. */
 export type TaskResult = { agent: string; task: string } & (
   | { ok: true; id: string; result: unknown }
   | { ok: false; error: DramatisError }
 )
 
-/** Words as they are, data as JSON. */
+/** Returns a text as it is, any other value as JSON. */
 export const wordsOf = (value: unknown): string => (typeof value === 'string' ? value : JSON.stringify(value ?? null))
 
 const outcomeOf = (result: TaskResult) => (result.ok ? wordsOf(result.result) : `(not done: ${result.error.message})`)
 
-/** Each result under the name of its agent. */
+/** Returns each result under the name of its agent. */
 export const joinedResults = (results: readonly TaskResult[]): string =>
   results.map((result) => `## ${result.agent}\n\n${outcomeOf(result)}`).join('\n\n')
 
-/** The same with the tasks, for a reader who does not know them. */
+/** Returns the results like `joinedResults`, but with the tasks, for a reader that does not know them. */
 export const resultsWithTasks = (results: readonly TaskResult[]): string =>
   results.map((result) => `## ${result.agent}\n\nTask: ${result.task}\n\n${outcomeOf(result)}`).join('\n\n')
 
-/** The same as the text, for an agent of code: beside what a model reads. */
+/**
+ * Returns request options with the data of a step in the metadata: a code agent reads it instead of the text for
+ * models.
+ */
 export const asData = (step: string, data: object) => ({ metadata: { hierarchical: { step, ...data } } })
 
-/** Beside the text, for a manager of code. */
+/** Returns the results as data for a code agent as manager, in addition to the text. */
 export const resultsAsData = (results: readonly TaskResult[]): object[] =>
   results.map(({ agent, task, ...result }) =>
     result.ok
@@ -33,7 +39,10 @@ export const resultsAsData = (results: readonly TaskResult[]): object[] =>
 
 export const errorAsData = ({ code, message }: DramatisError) => ({ code, message })
 
-/** When none was done: of one failure itself, of several an error that names them. */
+/**
+ * Returns the error of a plan of which no task was done: the failure itself if there is one, otherwise an error that
+ * lists them all.
+ */
 export function nothingDone(results: readonly TaskResult[]): DramatisError {
   const failures = results.flatMap(({ agent, ...result }) => (result.ok ? [] : [{ agent, error: result.error }]))
   const [first] = failures

@@ -1,10 +1,13 @@
-/** From the answer of a worker to the result of its sub-task. */
+/** Turns the answer of a worker into the result of its sub-task. */
 import type { Outcome } from '../../actors/definition/context/context.ts'
 import type { AgentMessage } from '../../mailbox/message.ts'
 import { resultOf } from './outputs.ts'
 import type { SubTask, SubTaskResult } from './sub-task.ts'
 
-/** What came of asking a worker. What claims to be a result and is none, or another's, is a failure. */
+/**
+ * Returns the result of a request to a worker. An answer that claims to be a sub-task result, but is invalid or belongs
+ * to another sub-task, counts as a failure.
+ */
 export async function resultFrom(subTask: SubTask, outcome: Outcome): Promise<SubTaskResult> {
   if (!outcome.ok) return failed(subTask, outcome.error.message, outcome.error.code)
   const { message } = outcome
@@ -17,16 +20,16 @@ export async function resultFrom(subTask: SubTask, outcome: Outcome): Promise<Su
   if (!data) return invalid(issuesOf(error))
   const head = headOf(subTask)
   if (data.subTaskId !== head.subTaskId) return invalid(`it is of ${data.subTaskId}, not of ${head.subTaskId}.`)
-  // Whatever it calls itself: it was asked by that name.
+  // The worker's name is the one it was asked by, whatever its answer says.
   return data.status === 'FAILED' ? { ...data, ...head } : { ...data, ...head, resultData: data.resultData ?? null }
 }
 
-/** The result of a sub-task that did not come to an answer. */
+/** Returns the result of a sub-task that has no answer. */
 export function failed(subTask: SubTask, message: string, type?: string): SubTaskResult {
   return { ...headOf(subTask), status: 'FAILED', resultData: null, errorDetails: { message, ...(type && { type }) } }
 }
 
-/** An answer in words: its own, or its data where it has none. */
+/** Returns an answer as text: its content, or its data if it has no content. */
 export function wordsOf(message: AgentMessage): string {
   const { content, structuredData } = message
   if (content !== '' || !isClaim(structuredData)) return resultOf({ agent: message.sender, message }).content

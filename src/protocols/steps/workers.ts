@@ -1,10 +1,10 @@
-/** Agents at work side by side: each on one request at a time, and on so many at most. */
+/** Agents that work in parallel: each has one request at a time, and a limited number of requests in all. */
 import type { OrchestratorContext, Outcome, RequestOptions } from '../../actors/definition/context/context.ts'
 import { CancelledError } from '../../errors.ts'
 import { outcomeOf } from './ask-enough.ts'
 
 interface Worker {
-  /** How often it may still be asked. */
+  /** Number of requests that it may still get. */
   rounds: number
   readonly outcomes: Outcome[]
   now: { turn: Promise<void>; stop: AbortController } | undefined
@@ -15,7 +15,10 @@ export class Workers {
   readonly #answered: () => Promise<void>
   readonly #workers: ReadonlyMap<string, Worker>
 
-  /** Each is asked `rounds` times at most. It is at work until `answered`, called after each answer, is done. */
+  /**
+   * Each agent is asked at most `rounds` times. It is busy until `answered`, which is called after each answer, has
+   * resolved.
+   */
   constructor(
     orchestrator: Pick<OrchestratorContext, 'request' | 'signal'>,
     agents: readonly string[],
@@ -27,17 +30,17 @@ export class Workers {
     this.#workers = new Map(agents.map((agent) => [agent, { rounds, outcomes: [], now: undefined }]))
   }
 
-  /** The turns under way. A failed request is no failure of them. */
+  /** Turns that are open now. A turn does not reject if its request fails. */
   get turns(): Promise<void>[] {
     return [...this.#workers.values()].flatMap(({ now }) => now?.turn ?? [])
   }
 
-  /** What came of the requests that were not cancelled, agent by agent. */
+  /** Outcomes of the requests that were not cancelled, agent by agent. */
   get outcomes(): Outcome[] {
     return [...this.#workers.values()].flatMap(({ outcomes }) => outcomes)
   }
 
-  /** Whether it can be asked now. */
+  /** Checks whether an agent can be asked now. */
   isFree(agent: string): boolean {
     const worker = this.#workers.get(agent)
     return worker !== undefined && !worker.now && worker.rounds > 0
@@ -60,7 +63,7 @@ export class Workers {
     worker.now = undefined
   }
 
-  /** Lets some finish their turns, and cancels the others, whose names are returned. */
+  /** Lets some agents finish their turns, cancels the others, and returns the names of the cancelled ones. */
   async stopAllBut(some: ReadonlySet<string>, reason: string): Promise<string[]> {
     const others = [...this.#workers].filter(([agent, { now }]) => now && !some.has(agent))
     for (const [, { now }] of others) now?.stop.abort(new CancelledError(reason))

@@ -1,6 +1,6 @@
 /**
- * Whether a message gets into its mailbox: who it is for, and whether they take it. Where there is no room mailboxes/mailboxes.ts
- * has the say; what its sender is told is in mailboxes/receipts.ts.
+ * Decides whether a message gets into its mailbox: finds the recipient and checks that it accepts the message.
+ * mailboxes/mailboxes.ts handles mailboxes without room; mailboxes/receipts.ts reports the outcome to the sender.
  */
 import { tooLarge } from '../../actors/definition/checks.ts'
 import { AgentTerminatedError, ChainDepthError, type DramatisError } from '../../errors.ts'
@@ -43,7 +43,7 @@ import { turnWithin } from './chain.ts'
 import type { Delegations } from './delegation.ts'
 import { messageRefusal } from './trust.ts'
 
-/** A message for somebody's mailbox. `giver`: who has decided that it is done, if that is another than its sender. */
+/** Message for a mailbox. `giver`: the agent that decided to send it, if that is not the sender. */
 export interface Arrival extends Sending {
   readonly giver?: Cell
 }
@@ -67,17 +67,18 @@ export class Admission {
     this.#needs = needs
   }
 
-  /** A message from an agent or (with `settle`) from a caller in the host. */
+  /** Admits or refuses a message from an agent or (with `settle`) from a caller in the host. */
   message(arrival: Arrival): void {
     const { sender, run, memory, at, giver = sender } = arrival
     const { delegations, directory, mailboxes, receipts } = this.#needs
     const index = recipientOf(memory, at)
     const named = index === NOBODY && flagsOf(memory, at) & HAS_NAME ? readBody(memory, at).name : undefined
     const known = named === undefined ? directory.cells[index] : this.#named(named, sender, run)
-    const callee = known?.removed ? directory.cell(known.name, run) : known // the run may have another of that name
+    const callee = known?.removed ? directory.cell(known.name, run) : known // the run may have another
     const name = named ?? callee?.name ?? `#${index}`
     const refuse = (reason: Refusal, error: DramatisError) => {
-      if (callee && !(flagsOf(memory, at) & ASKS)) mailboxes.freed(callee, lengthOf(memory, at)) // its sender had claimed room
+      // A sender without ASKS has claimed room: it goes back.
+      if (callee && !(flagsOf(memory, at) & ASKS)) mailboxes.freed(callee, lengthOf(memory, at))
       receipts.refuse(arrival, reason, error)
     }
     if (run.ending) return refuse('cancelled', run.ending)
@@ -137,14 +138,17 @@ export class Admission {
     return turnWithin(this.#needs.requests, sender, turnOf(memory, at), callee)
   }
 
-  /** What it waits for may need the room that its sender had claimed: it asks for room when it comes. */
+  /**
+   * Returns the room that the sender of a held task had claimed, because the tasks that it depends on may need it. The
+   * task asks for room again when it is released.
+   */
   #giveBack(callee: Cell, { memory, at, bytes }: Envelope<RunState>): void {
     if (flagsOf(memory, at) & ASKS) return
     setFlag(memory, at, ASKS)
     this.#needs.mailboxes.freed(callee, bytes)
   }
 
-  /** Nothing that the task depends on is in its way any more. */
+  /** Releases a held task to its agent when nothing that it depends on is open any more. */
   release(held: HeldTask): void {
     const { blocked, cancellation, directory, loop } = this.#needs
     const { callee, envelope } = held
@@ -163,8 +167,9 @@ export class Admission {
   }
 
   /**
-   * Whether one that says that it has its room can have it: a mailbox that is full has to be so by what was taken. That more was taken
-   * than is there can be a lie, so it is believed up to twice the capacity.
+   * Checks a sender's claim that it has its room. A full mailbox is accepted only if the shared words say that more
+   * room was taken than the mailbox holds messages. A thread can forge these words, so at most twice the capacity is
+   * accepted.
    */
   #hasRoom({ index, mailbox, settings }: Cell): boolean {
     const there = mailbox.waiting + mailbox.handed.size
@@ -177,7 +182,7 @@ export class Admission {
   }
 }
 
-/** From now on its sender waits for the answer. */
+/** Registers the request: its sender waits for the answer. */
 function open({ sender: caller, run, memory, at, settle }: Sending, callee: Cell, envelope: Envelope<RunState>): void {
   const correlation = correlationOf(memory, at)
   const { retries = caller.settings.retries, idempotent } = takePolicy(memory, at)
@@ -203,13 +208,13 @@ function open({ sender: caller, run, memory, at, settle }: Sending, callee: Cell
   })
 }
 
-/** It needs no turn: that it is in the log is what it is for. */
+/** Checks for a report to the protocol script. It needs no turn: its purpose is to be in the log. */
 const isReportToScript = ({ index }: Cell, memory: Memory, at: number) =>
   index === ORCHESTRATOR_INDEX && kindOf(memory, at) === SEND && typeOf(memory, at) === 'report'
 
 /**
- * Agents can be reached by everybody, those of a run alone within it; the protocol script by the caller and by the
- * blackboard alone.
+ * Checks that the sender may reach the recipient. All senders reach team agents; a run agent is reached only within its
+ * run, and the protocol script only by the caller and the blackboard.
  */
 const mayReach = (sender: Cell, callee: Cell, run: RunState) =>
   (callee.settings.counted && (!callee.run || callee.run === run)) ||

@@ -1,4 +1,4 @@
-/** What an agent says to all: it stands in the log as it was sent, and everybody else gets a copy of it. */
+/** Broadcasts of agents: the log keeps the message as it was sent, and every other agent gets a copy of it. */
 import { type DramatisError, MessageRejectedError } from '../../errors.ts'
 import {
   correlationOf,
@@ -36,19 +36,19 @@ export class Broadcasts {
     this.#needs = needs
   }
 
-  /** Whom a message to all is for. */
+  /** Returns the recipients of a broadcast. */
   everybodyBut(sender: Cell, run: RunState): Cell[] {
     return this.#needs.directory.agents(run).filter((cell) => cell !== sender)
   }
 
-  /** The message that stands there goes to everybody else, or is refused. */
+  /** Sends the message at `at` to all other agents, or refuses it. */
   send(sender: Cell, run: RunState, memory: Memory, at: number): void {
     const { hostMessages, receipts } = this.#needs
     const distrust = sender.settings.untrusted ? messageRefusal(sender, undefined, memory, at) : undefined
     if (distrust) return receipts.refuse({ sender, run, memory, at }, 'rejected', distrust)
     const others = this.everybodyBut(sender, run)
     const numbers = others.map(() => hostMessages.number())
-    const original = ownCopyOf(memory, at) // the log may have given its own up by the time of the verdict
+    const original = ownCopyOf(memory, at) // the log may discard its own copy before the receipt is sent
     sender.broadcasts.set(correlationOf(memory, at), { turn: turnOf(memory, at), copies: numbers })
     const posted = others.map(({ index }, i) =>
       this.#post(sender, run, addressed(ownCopyOf(memory, at), index, numbers[i]!)),
@@ -66,7 +66,9 @@ export class Broadcasts {
   }
 }
 
-/** The copy for one of them. It is in no turn: what its sender has logged is the message itself. */
+/**
+ * Addresses a copy to one recipient. The copy belongs to no turn: the turn's record in the log is the message itself.
+ */
 function addressed(copy: Memory, recipient: number, number: number): OwnFrame {
   setRecipient(copy, 0, recipient)
   setCorrelation(copy, 0, number)

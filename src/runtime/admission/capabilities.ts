@@ -1,34 +1,34 @@
 /**
- * How an agent stands to a task, by what it declares. The words of a task name capabilities and tools as they occur in it, in any
- * letter case; the capabilities that it requires are needed in any case. Source: document 000, task routing; document 002,
- * 2.1.2 and 2.5.
+ * Rates how well an agent fits a task, by what it declares. A task names a capability or tool if its text contains that
+ * name, in any letter case. Capabilities that the task requires must be declared in any case. Source: document 000,
+ * task routing; document 002, 2.1.2 and 2.5.
  */
 import type { Capability } from '../../actors/definition/role.ts'
 import type { RoutedTask } from '../../actors/turn/route.ts'
 
-/** What is to be done, and of what. */
+/** Task to be done, with the types that it takes and gives. */
 export interface Work extends Pick<RoutedTask, 'text' | 'requiredCapabilities'> {
   readonly inputTypes: readonly string[]
   readonly outputTypes: readonly string[]
 }
 
-/** What an agent declares. */
+/** Declarations of an agent. */
 export interface Declared {
   readonly capabilities: readonly (string | Capability)[]
   readonly tools: readonly string[]
-  /** Tokens that it may still use. */
+  /** Tokens that the agent may still use. */
   readonly left: number
 }
 
-/** What speaks for it, from the strongest on. */
+/** Reasons to choose an agent, the strongest first. */
 export const SIGNS = { required: 0, capability: 1, tool: 2, types: 3, nothing: 4 } as const
 
-/** `sign`: what speaks for it. `fit`: from 0 to 1. `why`: for the trace. */
+/** `sign`: the reason to choose the agent. `fit`: from 0 to 1. `why`: for the trace. */
 export type Standing =
   | { readonly able: true; readonly sign: keyof typeof SIGNS; readonly fit: number; readonly why: string }
   | { readonly able: false; readonly why: string }
 
-/** A tool that the task names speaks for its agent, but its agent has not said how well it does such work. */
+/** Fit of an agent whose tool the task names: the agent has not declared how well it does such work. */
 const FIT_OF_TOOL = 0.5
 
 export function standingOf(declared: Declared, work: Work): Standing {
@@ -55,7 +55,7 @@ function byRequired(capabilities: readonly Capability[], left: number, work: Wor
   return { able: true, sign: 'required', fit, why: `it has ${quoted(used.map(({ name }) => name))}, confidence ${fit}` }
 }
 
-/** Those of the required ones that are not declared. */
+/** Returns the required capabilities that are not declared. */
 export const missingOf = (declared: readonly (string | Capability)[], required: readonly string[]): string[] =>
   required.filter((name) => !declared.some((one) => isSame(typeof one === 'string' ? one : one.name, name)))
 
@@ -93,14 +93,14 @@ function tooDear(used: readonly Capability[], left: number): Standing | undefine
 const takesAll = ({ inputTypes, outputTypes }: Capability, work: Work): boolean =>
   work.inputTypes.every((type) => takes(inputTypes, type)) && work.outputTypes.every((type) => takes(outputTypes, type))
 
-/** A list that is not there is no limit. */
+/** Checks a type against a list. A missing list allows every type. */
 const takes = (types: readonly string[] | undefined, type: string): boolean =>
   types === undefined || types.some((one) => isSame(one, type))
 
 const declaresAny = ({ inputTypes, outputTypes }: Capability, work: Work): boolean =>
   (inputTypes !== undefined && work.inputTypes.length > 0) || (outputTypes !== undefined && work.outputTypes.length > 0)
 
-/** The first of those with the highest confidence. */
+/** Returns the capability with the highest confidence, and the first of several. */
 function surest(capabilities: readonly Capability[]): Capability | undefined {
   const highest = Math.max(...capabilities.map(confidenceOf))
   return capabilities.find((capability) => confidenceOf(capability) === highest)

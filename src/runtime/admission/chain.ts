@@ -1,6 +1,6 @@
 /**
- * Who waits for a turn, who waits for that one's turn, and so on: the requests that led to it. Frames need not carry it:
- * each names its sender's turn, and the host has the messages of all open turns.
+ * Follows the requests that led to a turn: who waits for the turn, who waits for that caller's turn, and so on. Frames
+ * do not have to carry the chain: each names its sender's turn, and the host has the messages of all open turns.
  */
 import { ChainDepthError } from '../../errors.ts'
 import type { Envelope } from '../../mailbox/mailbox.ts'
@@ -8,23 +8,27 @@ import type { Requests } from '../mailboxes/requests.ts'
 import type { Cell } from '../state/cell.ts'
 import type { RunState } from '../state/run-state.ts'
 
-/** Turns of one chain that run within others, at most. */
+/** Maximum number of turns in one chain that run within other turns. */
 export const MAX_CHAIN_DEPTH = 8
 
-/** One open turn of a chain: the message that it handles, and whose it is. */
+/** Open turn of a chain: the message that it handles, and its agent. */
 interface ChainLink {
   readonly cell: Cell
   readonly envelope: Envelope<RunState>
-  /** It waits for its duty to be taken: whoever goes on with that does not find it any more. */
+  /**
+   * True if the turn has offered its duty (a handoff). It ends when the offer is accepted, so the agent that goes on
+   * with the duty does not find it any more.
+   */
   readonly leaves: boolean
 }
 
 /**
- * The open turns from `turn` of that agent up to the one that nobody waits for. Where a duty was handed on the chain goes on
- * with who waits for it. Empty where the agent has no such turn open. One that was cut off and comes again is open.
+ * Yields the open turns from `turn` of that agent up to the turn that nobody waits for. After a handoff the chain goes
+ * on with the caller that waits for the duty. Yields nothing if the agent has no such turn open. An interrupted turn
+ * that is redelivered counts as open.
  */
 export function* chainOf(requests: Requests, agent: Cell, turn: number): IterableIterator<ChainLink> {
-  const seen = new Set<Envelope<RunState>>() // a thread can write that it asks out of a turn that comes later
+  const seen = new Set<Envelope<RunState>>() // a thread can forge a request from a later turn: the chain must not loop
   let cell = agent
   let number = turn
   let leaves = false
@@ -42,8 +46,8 @@ export function* chainOf(requests: Requests, agent: Cell, turn: number): Iterabl
 }
 
 /**
- * The turn of `callee` within which a request is to run that comes out of that turn of `sender`: the nearest in its
- * chain. An error where the chain has as many such turns as it may; undefined where it has none of `callee`.
+ * Returns the open turn of `callee` within which a request of `sender`'s turn must run: the nearest in its chain.
+ * Returns an error if the chain has its maximum of such turns already, and undefined if it has none of `callee`.
  */
 export function turnWithin(
   requests: Requests,
@@ -60,7 +64,10 @@ export function turnWithin(
   return within && depth >= MAX_CHAIN_DEPTH ? tooDeep(sender.name, callee.name) : within
 }
 
-/** Whether the request runs within an open turn of its recipient: then it waits for that turn to park, not for its end. */
+/**
+ * Checks whether the request runs within an open turn of its recipient. It then waits until that turn parks, not until
+ * it ends.
+ */
 export const isNested = ({ within }: Envelope<RunState>): boolean => within !== undefined
 
 const tooDeep = (sender: string, agent: string) =>

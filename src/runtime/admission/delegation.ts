@@ -1,5 +1,5 @@
 /**
- * Who may give tasks to whom, and how deeply. The host has the say: what a thread writes does not get around it. Source:
+ * Decides who may delegate to whom, and how deeply. The host decides, so code in a thread cannot get around it. Source:
  * document 002, roles; supervision rule 21.
  */
 import type { Clock } from '../../clock.ts'
@@ -20,7 +20,10 @@ interface Obstacle {
   advice: string
 }
 
-/** What keeps one agent from delegating to another, if anything does. The protocol script and the caller may delegate to anybody who takes tasks. */
+/**
+ * Returns the reason why one agent may not delegate to another, or undefined. The protocol script and the caller may
+ * delegate to every agent that takes tasks.
+ */
 function obstacleOf(from: Cell, to: Cell): Obstacle | undefined {
   const { delegationAllowed, canDelegateTo } = from.settings.info
   if (to.settings.info.canBeDelegatedTo === false)
@@ -51,7 +54,10 @@ function obstacleOf(from: Cell, to: Cell): Obstacle | undefined {
 const namesOf = (names: readonly string[]) =>
   names.length === 0 ? 'nobody' : names.map((name) => `"${name}"`).join(', ')
 
-/** From now on it may delegate to these alone. Its own thread sees it in its role from its next life on. */
+/**
+ * Limits the delegations of an agent to these agents. Its own code sees the change in its role after the next start of
+ * its thread.
+ */
 export function grant({ settings }: Cell, canDelegateTo: string[] | undefined): void {
   settings.info = Object.freeze({
     ...settings.info,
@@ -59,7 +65,10 @@ export function grant({ settings }: Cell, canDelegateTo: string[] | undefined): 
   })
 }
 
-/** Throws for the first to whom that one may not delegate: what it makes reaches no further. */
+/**
+ * Throws for the first agent to which the maker may not delegate: an agent that it defines may not reach further than
+ * its maker.
+ */
 export function refuseBeyond(maker: Cell, takers: readonly Cell[]): void {
   for (const to of takers) {
     const obstacle = obstacleOf(maker, to)
@@ -69,7 +78,7 @@ export function refuseBeyond(maker: Cell, takers: readonly Cell[]): void {
 
 export const mayDelegate = (from: Cell, to: Cell): boolean => obstacleOf(from, to) === undefined
 
-/** To whom each may delegate, by name. */
+/** Returns the agents to which each agent may delegate, by name. */
 export function delegationGraph(agents: readonly Cell[]): Record<string, string[]> {
   const reached = (from: Cell) => agents.filter((to) => mayDelegate(from, to)).map(({ name }) => name)
   return Object.fromEntries(agents.map((from) => [from.name, reached(from)]))
@@ -78,7 +87,7 @@ export function delegationGraph(agents: readonly Cell[]): Record<string, string[
 interface Needs {
   readonly clock: Clock
   readonly requests: Requests
-  /** How deep agents may delegate by themselves. */
+  /** Limit on the depth of delegations that agents start themselves. */
   readonly bound: DelegationBound
 }
 
@@ -89,7 +98,7 @@ export class Delegations {
     this.#needs = needs
   }
 
-  /** Why that message from one to another is refused, if it is a delegation and must not be. */
+  /** Returns the error if the message is a delegation that must be refused. */
   refusal(from: Cell, to: Cell, memory: Memory, at: number): DelegationRefusedError | undefined {
     if (typeOf(memory, at) !== 'delegate') return undefined
     const obstacle = obstacleOf(from, to)
@@ -102,22 +111,22 @@ export class Delegations {
     return flaw ? refusal(from, to, flaw) : this.#tooDeep(from, to, turn)
   }
 
-  /** Why the turn of that agent may not hand its duty off to the other, if it may not. */
+  /** Returns the error if this turn may not hand its duty off to the other agent. */
   refusalOfHandoff(from: Cell, to: Cell, turn: number, offer: Offered): DelegationRefusedError | undefined {
     const obstacle = obstacleOf(from, to) ?? this.#flawOfTask(to, offer)
     return obstacle ? refusal(from, to, obstacle) : this.#tooDeep(from, to, turn)
   }
 
   /**
-   * Why a manager may not give the task of the turn of `from` to another agent, if it may not. The task moves, and what a
-   * strategy says of how deep agents may delegate by themselves does not count.
+   * Returns the error if a manager may not give the task of the turn of `from` to another agent. The task moves, so the
+   * limit that a strategy sets on delegations of agents does not apply.
    */
   refusalOfReassignment(by: Cell, from: Cell, to: Cell, turn: number): DelegationRefusedError | undefined {
     const obstacle = obstacleOf(by, to)
     return obstacle ? refusal(by, to, obstacle) : this.#tooDeep(from, to, turn, DELEGATION_BOUND)
   }
 
-  /** Why that one can never do the task as it is, if it cannot. */
+  /** Returns the reason if the agent can never do the task as it is. */
   #flawOfTask(to: Cell, { deadline, requiredCapabilities }: Offered): Obstacle | undefined {
     const now = this.#needs.clock.now()
     if (deadline !== null && deadline <= now)
@@ -152,7 +161,7 @@ export class Delegations {
     )
   }
 
-  /** How many delegations, and handoffs of them, have led to that turn. */
+  /** Returns the number of delegations, and handoffs of delegations, that led to the turn. */
   #depth(cell: Cell, turn: number): number {
     const { requests } = this.#needs
     let depth = 0
@@ -164,7 +173,10 @@ export class Delegations {
   }
 }
 
-/** What the host asks in the name of an agent, or of the caller, belongs to no turn of theirs. */
+/**
+ * Checks that a message belongs to a turn of its sender. Requests that the host makes in the name of an agent or of the
+ * caller do not.
+ */
 const isOfTurn = (from: Cell, memory: Memory, at: number) => from.index !== USER_INDEX && correlationOf(memory, at) > 0
 
 const refusal = (from: Cell, to: Cell, { why, advice }: Obstacle, details: object = {}) =>

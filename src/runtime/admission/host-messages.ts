@@ -1,4 +1,4 @@
-/** Messages of the host's own making: for somebody who wants to know whether they were taken or to be answered, and reports. */
+/** Messages that the host itself creates: sends with a receipt, requests, and reports. */
 import { tooLarge } from '../../actors/definition/checks.ts'
 import type { DramatisError } from '../../errors.ts'
 import { ASKS, correlationOf, REQUEST, SEND } from '../../mailbox/frame.ts'
@@ -21,14 +21,14 @@ interface Needs {
   readonly team: TeamMemory
 }
 
-/** A request of the host's making. */
+/** Request that the host makes. */
 export interface HostRequest {
   readonly target: Cell
   readonly run: RunState
   readonly question: Question
-  /** In whose name; the caller's. */
+  /** Agent in whose name the host asks; by default the caller. */
   readonly sender?: Cell
-  /** Who has decided that it is done, if that is another than the sender. */
+  /** Agent that decided to send the request, if that is not the sender. */
   readonly giver?: Cell
   /** Takes the answer. */
   settle(memory: Memory, at: number): void
@@ -42,20 +42,26 @@ export class HostMessages {
     this.#needs = needs
   }
 
-  /** The next frame's number for the question: below zero, where no agent's own numbers are. */
+  /** Returns the next correlation for a frame of the host. It is negative, so it differs from the numbers of agents. */
   number(): number {
     this.#last -= 1
     return this.#last
   }
 
-  /** `frame` is a SEND with such a number, and asks for room. `told` hears whether it was taken. */
+  /**
+   * Sends `frame`, a SEND with such a correlation that asks for room. `told` is called with the receipt: an error if
+   * the message was refused.
+   */
   post(sender: Cell, run: RunState, frame: OwnFrame, told: (error: DramatisError | undefined) => void): void {
     sender.verdicts.set(correlationOf(frame.memory, 0), told)
     this.put(sender, run, frame)
     this.#needs.loop.wake()
   }
 
-  /** Writes it into the log of the run and sends it: a message that has its room, or that nobody waits for. */
+  /**
+   * Writes the frame into the log of the run and sends it. The message must have its room, or nobody waits for its
+   * receipt.
+   */
   put(sender: Cell, run: RunState, { memory, bytes }: OwnFrame): void {
     const { admission, journal } = this.#needs
     journal.appendOwned(run, memory, bytes)
@@ -63,8 +69,8 @@ export class HostMessages {
   }
 
   /**
-   * What the runtime itself has to say to an agent: a message of type report, for its `observe`. Room is taken that may not be
-   * there. To an agent without `observe` it is an empty turn.
+   * Sends a message of type report from the runtime to an agent, for its `observe`. It takes room even in a full
+   * mailbox. For an agent without `observe` it is an empty turn.
    */
   report(run: RunState, recipient: number, content: string, data: object): void {
     const { directory, frames, team } = this.#needs
@@ -75,7 +81,7 @@ export class HostMessages {
   }
 
   /**
-   * Gives the request, unless it was answered at once.
+   * Sends a request. Returns it, or undefined if it was answered at once.
    *
    * @throws MessageRejectedError when it is larger than its recipient takes.
    */

@@ -1,4 +1,4 @@
-/** Who is above an agent: its manager, the manager of that one, and so on; each once. */
+/** Returns the managers above an agent: its own manager, the manager of that one, and so on; each once. */
 import type { AgentDirectory } from '../state/agent-directory.ts'
 import type { Cell } from '../state/cell.ts'
 import type { RunState } from '../state/run-state.ts'

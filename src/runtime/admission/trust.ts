@@ -1,4 +1,7 @@
-/** Trust, as the host holds to it: what a thread writes does not get around it. What takes how much is in actors/definition/trust.ts. */
+/**
+ * Enforces trust in the host, so that code in a thread cannot get around it. actors/definition/trust.ts defines the
+ * trust that each verb needs.
+ */
 import type { Logger } from '../../actors/definition/logger.ts'
 import { isTrustedTo, isVerb, trustFor, type Verb } from '../../actors/definition/trust.ts'
 import { ConfigurationError, MessageRejectedError } from '../../errors.ts'
@@ -7,7 +10,7 @@ import type { Memory } from '../../mailbox/memory.ts'
 import { ORCHESTRATOR_INDEX } from '../state/agent-directory.ts'
 import type { Cell } from '../state/cell.ts'
 
-/** What an error calls a verb whose call has another name. */
+/** Names that errors use for verbs whose call has another name. */
 const SHOWN: Readonly<Partial<Record<Verb, string>>> = {
   managers: 'escalate',
   define: 'defineAgent',
@@ -15,14 +18,14 @@ const SHOWN: Readonly<Partial<Record<Verb, string>>> = {
   'shared.update': 'shared',
 }
 
-/** Whether that agent may; the protocol script, the caller and the runtime itself may all. */
+/** Checks whether an agent may use a verb. The protocol script, the caller and the runtime itself may use all. */
 export function mayUse({ settings }: Cell, verb: Verb): boolean {
   return !settings.counted || isTrustedTo(settings.info.trust, verb)
 }
 
 /**
- * Why that message of an agent that is not trusted is refused, if it is: it may report, to who is above it. Delegations are
- * for the delegation graph to refuse.
+ * Returns the error that refuses a message of an untrusted agent, or undefined. Such an agent may only report to its
+ * manager or to the protocol script. Delegations are refused by the delegation graph.
  */
 export function messageRefusal(
   sender: Cell,
@@ -36,7 +39,7 @@ export function messageRefusal(
   return new MessageRejectedError(words, { ...details, ...(callee && { recipient: callee.name }) })
 }
 
-/** Why a caller may not do in the name of that agent what it may not do itself. */
+/** Returns the error if a caller may not use a verb in the name of that agent, because the agent itself may not. */
 export function refusalInItsName(agent: Cell, verb: Verb): MessageRejectedError | undefined {
   if (mayUse(agent, verb)) return undefined
   const { words, details } = refusalOf(agent, verb)
@@ -54,7 +57,10 @@ function verbOf(memory: Memory, at: number): 'broadcast' | 'delegate' | 'request
 const isAbove = ({ index, name }: Cell, agent: Cell) =>
   index === ORCHESTRATOR_INDEX || name === agent.settings.info.escalateTo
 
-/** Why that agent may not have the host do this, if it may not. What is no verb is for others to refuse. */
+/**
+ * Returns the error if an agent may not call this operation of the host. Operations that are not verbs are refused
+ * elsewhere.
+ */
 export function callRefusal(logger: Logger, cell: Cell, operation: string): ConfigurationError | undefined {
   if (!isVerb(operation) || mayUse(cell, operation)) return undefined
   const { words, details } = refusalOf(cell, operation)
@@ -62,7 +68,10 @@ export function callRefusal(logger: Logger, cell: Cell, operation: string): Conf
   return new ConfigurationError(words, details)
 }
 
-/** Its agent may keep it to itself. A flood of them is told of ever more seldom: with the first, the second, the fourth. */
+/**
+ * Logs a refusal, because the agent may hide it. Of many refusals only some are logged: the first, the second, the
+ * fourth, and so on.
+ */
 function warn(logger: Logger, { name, life }: Cell, words: string): void {
   if (!life) return
   life.refusedVerbs += 1

@@ -1,6 +1,6 @@
 /**
- * Budgets around the calls of models: which accounts a call counts in, what it can cost, and what it did. Without a budget
- * nothing is counted.
+ * Token budgets for model calls: the accounts that a call counts in, what it can cost, and what it did cost. Without a
+ * budget nothing is counted.
  */
 import type { ModelCall } from '../../actors/definition/model.ts'
 import { countPrompt, countTokens } from '../../actors/model/context/tokens.ts'
@@ -13,14 +13,16 @@ import type { RunState } from '../state/run-state.ts'
 import { type Level, type Limit, TokenAccount } from './token-account.ts'
 import { TokenLedger } from './token-ledger.ts'
 
-/** Of an answer whose call sets no limit. */
+/** Output tokens that a call without a limit is believed to need; and the fewest that it accepts. */
 const USUAL_OUTPUT = 4_096
 const LEAST_OUTPUT = 256
 
 export interface Budgets {
-  /** Of the gateway; it holds to them. */
+  /** Layer of the model gateway that enforces the budgets. */
   readonly layer: GatewayLayer
-  /** Tokens that an agent may still use in a run, if nobody else takes them; Infinity without a budget. */
+  /**
+   * Returns the tokens that an agent may still use in a run if no other agent takes them; Infinity without a budget.
+   */
   left(run: RunState, cell: Cell): number
 }
 
@@ -69,7 +71,10 @@ function layerOver(accounts: Accounts): GatewayLayer {
   }
 }
 
-/** A provider that tells no usage is believed to have counted as we do. What failed without a usage has cost nothing. */
+/**
+ * Returns the cost of a call. If the provider reports no usage, the tokens are counted here. A failed call without
+ * usage costs nothing.
+ */
 function costOf({ usage, answer }: MadeCall, prompt: number, model: string): number {
   if (usage.totalTokens > 0 || !answer) return usage.totalTokens
   const { text, toolCalls } = answer
@@ -84,7 +89,7 @@ class Accounts {
   readonly #needs: Needs
   readonly #team: TokenAccount | undefined
   readonly #ofRuns = new WeakMap<RunState, TokenAccount>()
-  /** Whose turns have called a model. */
+  /** Agents of each run whose turns have called a model. */
   readonly #atWork = new Map<RunState, Set<Cell>>()
   #current: RunState | undefined
 
@@ -95,7 +100,7 @@ class Accounts {
     if (perTeam) this.#team = this.#account('budget.perTeam', perTeam, () => this.#current, perTeam.windowMs)
   }
 
-  /** Those that a call counts in. */
+  /** Returns the accounts that a call counts in. */
   of({ run, cell }: ModelCaller): TokenAccount[] {
     const ofRun = this.#ofRun(run)
     const all = [ofRun, this.#team].filter((account) => account !== undefined)
@@ -139,7 +144,7 @@ class Accounts {
     })
   }
 
-  /** Does what may reach a limit of the team: the run that it happens for is told. */
+  /** Runs code that may reach a limit of the team: the record of that goes into the log of this run. */
   during<T>(run: RunState, act: () => T): T {
     this.#current = run
     try {
@@ -149,7 +154,10 @@ class Accounts {
     }
   }
 
-  /** Agents whose turns have ended are at work no more: with instances, when all of theirs have. */
+  /**
+   * Ends the shares of agents whose turns have ended. An agent with instances keeps its share until the turns of all
+   * instances have ended.
+   */
   letRest(ledger: TokenLedger): void {
     for (const [run, cells] of this.#atWork) {
       for (const cell of cells) {

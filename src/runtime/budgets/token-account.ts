@@ -1,54 +1,60 @@
 /**
- * One limit in tokens that agents share: of a run, or of the team within a window of time. It knows what is used, what calls under
- * way hold, and who is entitled to what is left. It waits for nothing and asks nobody.
+ * Token limit that agents share, of a run or of the team within a time window. The account knows the tokens that are
+ * used, the tokens that calls under way hold, and the agents' shares of what is left. It never waits, and calls nobody
+ * but `onLevel`.
  *
- * Left is what is neither used nor held. Working is an agent from its first call on until its last turn there has ended; the others
- * are idle. Whoever starts to work is entitled to a fair share: the Nth part of what is left then, N being the agents that have
- * called a model there until now, as far as others who work are not entitled to it. It lasts until it is spent, or its agent
- * rests; only an agent that is there for the first time makes the shares of others smaller, to the new Nth part. A call is
- * paid from the share of its agent first. The rest it borrows, from all that is left but for the shares of others who
- * work: what idle agents do not use. A share too small for its agent's own next call is no use to it, and is lent too.
- * What comes back of a call goes to the share that it was taken from.
+ * "Left" is what is neither used nor held. An agent works from its first call until its last turn there has ended; the
+ * other agents are idle. An agent that starts to work gets a fair share: 1/N of what is left then, where N is the
+ * number of agents that have called a model there so far. It gets less if the shares of other working agents leave
+ * less. A share lasts until it is spent or its agent rests. Only an agent that comes for the first time reduces the
+ * shares of others, to the new 1/N.
+ *
+ * A call is paid from the share of its agent first. It borrows the remainder from what idle agents do not use: all that
+ * is left except the shares of other working agents. A share too small for the next call of its own agent is useless to
+ * that agent, so it is lent too. Tokens that a call did not need return to the share that they were taken from.
  */
 
-/** A number of tokens, and where it stands in the options. */
+/** Number of tokens, and the path of the option that sets it. */
 export interface Limit {
   readonly path: string
   readonly tokens: number
 }
 
 export interface AccountOptions {
-  /** Of all agents together. */
+  /** Limit for all agents together. */
   readonly total?: Limit
-  /** Of each. */
+  /** Limit for each agent. */
   readonly perAgent?: Limit
-  /** What was used longer ago counts no more; by default nothing is forgotten. */
+  /** Time after which usage is forgotten, in ms; by default it is never forgotten. */
   readonly windowMs?: number
-  /** Monotonic. */
+  /** Returns monotonic ms. */
   readonly now: () => number
-  /** A limit is nearly reached (80 %), or reached: nothing is left, or a call was refused. Once each until it is below again. */
+  /**
+   * Called when a limit is nearly reached (80 %) or reached (nothing is left, or a call was refused). Called once for
+   * each until the usage is below it again.
+   */
   readonly onLevel?: (level: Level) => void
 }
 
-/** `agent`: null if it is the limit of all together. */
+/** `agent`: null for the limit of all agents together. */
 export interface Level {
   readonly agent: string | null
   readonly used: number
   readonly limit: number
 }
 
-/** Why a call cannot be made, even if all calls under way cost nothing. */
+/** Reason why a call cannot be made, even if all calls under way cost nothing. */
 export interface Refusal {
   readonly limit: Limit
   readonly used: number
   readonly held: number
-  /** For others who work. */
+  /** Tokens kept for other working agents. */
   readonly kept: number
-  /** When enough of it is forgotten. */
+  /** Time in ms until enough usage is forgotten; undefined if that never happens. */
   readonly retryAfterMs: number | undefined
 }
 
-/** What a call holds. */
+/** Tokens that a call holds, in total and from the share of its agent. */
 export interface Held {
   readonly tokens: number
   readonly ofShare: number
@@ -59,11 +65,11 @@ interface Member {
   used: number
   held: number
   isWorking: boolean
-  /** What it is entitled to. */
+  /** Share of the agent. */
   due: number
-  /** What its calls under way hold of that. */
+  /** Part of the share that its calls under way hold. */
   dueHeld: number
-  /** What its last call asked for. */
+  /** Tokens that its last call asked for. */
   asked: number
   level: number
 }
@@ -73,7 +79,7 @@ const NEARLY = 0.8
 export class TokenAccount {
   readonly #options: AccountOptions
   readonly #members = new Map<string, Member>()
-  /** What was paid within the window, oldest first. */
+  /** Payments within the window, oldest first. */
   readonly #paid: { at: number; member: Member; tokens: number }[] = []
   #used = 0
   #held = 0
@@ -91,7 +97,7 @@ export class TokenAccount {
     return this.#held
   }
 
-  /** The agent is about to ask for that much. */
+  /** Registers that the agent is about to ask for that many tokens. */
   begin(agent: string, tokens: number): void {
     this.#forget()
     let member = this.#members.get(agent)
@@ -108,7 +114,7 @@ export class TokenAccount {
     member.due = Math.max(0, Math.min(this.#fair, this.#left - others))
   }
 
-  /** Its last turn has ended: its share can be borrowed. */
+  /** Ends the agent's share when its last turn has ended: others can borrow it. */
   rest(agent: string): void {
     const member = this.#members.get(agent)
     if (!member) return
@@ -117,12 +123,12 @@ export class TokenAccount {
     this.#dropIfForgotten(member)
   }
 
-  /** Whether it is entitled to that much. */
+  /** Checks whether the agent's share covers that many tokens. */
   isDue(agent: string, tokens: number): boolean {
     return !this.#options.total || tokens <= shareOf(this.#memberOf(agent))
   }
 
-  /** How much it can have now, if `promised` is for others before it. */
+  /** Returns the tokens that the agent can have now if `promised` tokens are for calls before it. */
   room(agent: string, promised: number): number {
     this.#forget()
     const member = this.#memberOf(agent)
@@ -133,7 +139,7 @@ export class TokenAccount {
     return Math.min(own, borrowed)
   }
 
-  /** What neither calls that were paid nor those under way have taken of it, and of what all have. */
+  /** Returns what is left of the agent's own limit and of the limit of all agents. Calls under way count as used. */
   left(agent: string): number {
     this.#forget()
     const { total, perAgent } = this.#options
@@ -142,7 +148,10 @@ export class TokenAccount {
     return total ? Math.min(own, this.#left) : own
   }
 
-  /** Why it can never have that much, as things are; undefined if calls under way may leave enough. */
+  /**
+   * Returns the reason if the agent can never have that many tokens as things are; undefined if calls under way may
+   * leave enough.
+   */
   refusal(agent: string, tokens: number): Refusal | undefined {
     this.#forget()
     const member = this.#memberOf(agent)
@@ -168,7 +177,7 @@ export class TokenAccount {
     return { tokens, ofShare }
   }
 
-  /** The call is over and has cost that much, which can be more than it held. */
+  /** Pays a call that is over. Its cost can be more than it held. */
   pay(agent: string, { tokens, ofShare }: Held, cost: number): void {
     const member = this.#memberOf(agent)
     const { total, perAgent, windowMs, now } = this.#options
@@ -223,13 +232,13 @@ export class TokenAccount {
     }
   }
 
-  /** Teams live for months, and agents come and go. */
+  /** Removes an agent without any usage: teams live for months, and agents come and go. */
   #dropIfForgotten({ agent, used, held, isWorking }: Member): void {
     const { windowMs } = this.#options
     if (windowMs !== undefined && used === 0 && held === 0 && !isWorking) this.#members.delete(agent)
   }
 
-  /** When that much is forgotten, of one agent or of all. */
+  /** Returns the time in ms until that many tokens are forgotten, of one agent or of all. */
   #retryAfter(tokens: number, of?: Member): number | undefined {
     const { windowMs = 0, now } = this.#options
     let left = tokens
@@ -250,7 +259,7 @@ export class TokenAccount {
   }
 }
 
-/** What it is entitled to beyond what its calls under way hold. */
+/** Returns the part of the share that calls under way do not hold. */
 const shareOf = ({ due, dueHeld }: Member) => Math.max(0, due - dueHeld)
 
 const FAR = 0

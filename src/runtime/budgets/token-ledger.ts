@@ -1,33 +1,33 @@
 /**
- * Who may call a model now, and who waits: what a call can cost is held in each account that it counts in before it is made,
- * and what it did cost is paid after. A call that fits nowhere waits only for calls that are under way, since those can come
- * back cheaper than they might have been; if even that would not do it is refused at once. So nobody waits for a turn to end,
- * and a wait is as long as other calls are, if its signal does not end it before.
+ * Decides which model call may start now, and which call waits. Before a call is made, each account that it counts in
+ * holds what it can cost; afterwards the real cost is paid. A call that does not fit waits only for calls under way,
+ * which can cost less than they hold. If even that could not leave enough, the call is refused at once. So no call
+ * waits for a turn to end; a wait takes as long as other calls do, unless its signal ends it earlier.
  *
- * In what order: calls that their agents are entitled to (see TokenAccount), oldest first; then those that borrow, by the agent's
- * priority, then oldest first. A call that younger ones have passed eight times goes before all others. None takes what
- * one before it waits for.
+ * Order: first calls that the shares of their agents cover (see TokenAccount), oldest first. Then calls that borrow, by
+ * the agent's priority, then oldest first. A call that eight younger calls have passed goes before all others. No call
+ * takes tokens that a call before it waits for.
  */
 import { BudgetExceededError } from '../../errors.ts'
 import { onAbort } from '../../on-abort.ts'
 import type { Held, Refusal, TokenAccount } from './token-account.ts'
 
-/** What a call asks for. */
+/** Tokens that a call asks for. */
 export interface Claim {
   readonly agent: string
   readonly priority: number
-  /** The most that it can cost. */
+  /** Maximum cost of the call. */
   readonly tokens: number
-  /** What it can make do with where not all of that is free; `tokens` by default. */
+  /** Tokens that are enough if not all of `tokens` are free; `tokens` by default. */
   readonly least?: number
   readonly accounts: readonly TokenAccount[]
   readonly signal: AbortSignal
 }
 
-/** What a call holds until it is over. */
+/** Tokens that a call holds until it is over. */
 export interface Reservation {
   readonly tokens: number
-  /** It is over, and has cost that many tokens; 0 if it failed. The second time nothing happens. */
+  /** Ends the reservation with the tokens that the call has cost; 0 if it failed. A second `settle` has no effect. */
   settle(cost: number): void
 }
 
@@ -44,7 +44,12 @@ export class TokenLedger {
   readonly #waiting = new Set<Waiting>()
   #order = 0
 
-  /** @throws {BudgetExceededError} if calls under way cannot leave enough; what the signal was aborted with. */
+  /**
+   * Reserves tokens for a call, and waits until they are free.
+   *
+   * @throws {BudgetExceededError} if calls under way cannot leave enough; otherwise the reason that the signal was
+   * aborted with.
+   */
   reserve(claim: Claim): Promise<Reservation> {
     const { signal } = claim
     return new Promise((resolve, reject) => {
@@ -77,13 +82,13 @@ export class TokenLedger {
     })
   }
 
-  /** The agent's last turn there has ended. */
+  /** Ends the agent's share in the account when its last turn there has ended. */
   rest(agent: string, account: TokenAccount): void {
     account.rest(agent)
     this.#look()
   }
 
-  /** Grants what can be granted, and refuses what never can. */
+  /** Grants the calls that fit now, and refuses those that never can. */
   #look(): void {
     const promised = new Map<TokenAccount, number>()
     for (const waiting of [...this.#waiting].sort(byRank)) {
@@ -114,7 +119,7 @@ export class TokenLedger {
   }
 }
 
-/** Its agent is at work from now on. Returns how much it asks for. */
+/** Registers the agent as working. Returns the number of tokens that the call asks for. */
 function begin({ agent, tokens, least = tokens, accounts }: Claim): number {
   for (const account of accounts) account.begin(agent, least)
   const free = Math.min(...accounts.map((account) => account.room(agent, 0)))

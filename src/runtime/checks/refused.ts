@@ -1,18 +1,21 @@
-/** How a wrong option is named: where it is, what came, what is accepted, what to do. */
+/** Errors for wrong options. Each names the path, the value that came, what is accepted, and what to do. */
 import { ConfigurationError, DramatisError, describe, shown } from '../../errors.ts'
 
-/** The error for one option. `path` is the option's, like `agents[0].limits.maxHeapMb`; `advice` says what to do. */
+/**
+ * Returns the error for one option. `path` is the option's, like `agents[0].limits.maxHeapMb`; `advice` says what to
+ * do.
+ */
 export function refused(path: string, value: unknown, accepted: string, advice = ''): ConfigurationError {
   return refusedAs(path, shown(value), accepted, advice)
 }
 
-/** The same for what `shown` cannot describe, or must not: `got` is a phrase. */
+/** Returns the same error for a value that `shown` cannot or must not describe: `got` is a phrase. */
 export function refusedAs(path: string, got: string, accepted: string, advice = ''): ConfigurationError {
   const message = `${path}: got ${got}; accepted: ${accepted}.${advice && ` ${advice}`}`
   return new ConfigurationError(message, { path, got, accepted })
 }
 
-/** What `look` gives; what throws when it is looked at (a getter, a proxy) is refused. */
+/** Returns the result of `look`. Refuses the option at `path` if reading it throws (a getter, a proxy). */
 export function reading<T>(path: string, look: () => T): T {
   try {
     return look()

@@ -1,7 +1,8 @@
 /**
- * What takes too long: a response (from the start of the callee's turn), a turn, a wait in a mailbox, or for room in one. One timer for all,
- * set for the earliest; a turn that starts later than the timer is due costs nothing. Time that a model or a person takes does not
- * count for responses and turns (verbs/deadline-pauses.ts).
+ * Enforces time limits: of responses (from the start of the callee's turn), of turns, and of messages that wait in a
+ * mailbox or for room in one. There is one timer for all, set for the earliest limit; a turn that starts after the
+ * timer was set costs nothing. Time that a model or a person takes does not count for responses and turns
+ * (verbs/deadline-pauses.ts).
  */
 import type { Scheduler, Timer } from '../../clock.ts'
 import { MessageExpiredError, RequestTimeoutError, TurnTimeoutError } from '../../errors.ts'
@@ -24,7 +25,7 @@ interface Needs extends LateNeeds {
   readonly redelivery: Redelivery
 }
 
-/** A turn that waits for somebody in line is looked at that often, once its deadline would have passed. */
+/** Interval for checks of a turn whose deadline would have passed, but that waits for work in a queue. */
 const IN_LINE_LOOK_MS = 1_000
 
 export const deadlines = (needs: Needs): Reader => {
@@ -33,7 +34,7 @@ export const deadlines = (needs: Needs): Reader => {
   let timer: Timer | undefined
   let due = Number.POSITIVE_INFINITY
 
-  /** Enforces what is due and returns when the next is. */
+  /** Enforces the limits that are due, and returns the time of the next. */
   const sweep = (now: number): number => {
     let earliest = Number.POSITIVE_INFINITY
     for (const cell of directory.cells) {
@@ -65,7 +66,10 @@ export const deadlines = (needs: Needs): Reader => {
   const answerDueBy = (cell: Cell, envelope: Envelope<RunState>, { grantedMs }: OpenRequest, now: number): number =>
     envelope.begunAt + responseMsOf(cell, envelope) + grantedMs + pauses.pausedMs(envelope, now)
 
-  /** A deadline that would have passed, put off by the time that what the turn waits for stands in line behind models and people. */
+  /**
+   * Returns the deadline. If it would have passed, it is put off by the time that the work the turn waits for has
+   * queued behind models and people.
+   */
   const inLine = (cell: Cell, envelope: Envelope<RunState>, dueBy: number, now: number): number => {
     if (dueBy > now) return dueBy
     const later = dueBy + pauses.inLineMs(cell, envelope, now)
@@ -85,7 +89,10 @@ export const deadlines = (needs: Needs): Reader => {
     return Number.POSITIVE_INFINITY
   }
 
-  /** Who waits for the response waits from the start of the first attempt on, also while the agent is kept down. */
+  /**
+   * Returns the deadline of the response, and enforces it. The caller's wait counts from the start of the first
+   * attempt, also while the agent is not running.
+   */
   const awaited = (cell: Cell, envelope: Envelope<RunState>, now: number): number => {
     const request = requests.of(envelope)
     if (!request || pauses.isPaused(envelope)) return Number.POSITIVE_INFINITY
@@ -95,7 +102,7 @@ export const deadlines = (needs: Needs): Reader => {
     const times = request.tried === 1 ? '' : `, though it was asked ${request.tried} times`
     const restarted =
       cell.restarts > 0 ? `; it has restarted ${cell.restarts === 1 ? 'once' : `${cell.restarts} times`}` : ''
-    // Who was asked with a time of its own would not be helped by another default.
+    // A caller that set its own time would not be helped by another default.
     const setBy =
       limitOf(envelope.memory, envelope.at) >= 0
         ? "it was asked with that, or by a strategy's timeoutPerAgentMs"
@@ -152,7 +159,7 @@ export const deadlines = (needs: Needs): Reader => {
     timer = clock.timer(Math.max(0, at - clock.monotonic()), expire, true)
   }
 
-  /** A timer for it comes first: this is no place to end a turn. */
+  /** Sets a timer instead of enforcing the deadline at once: no turn may be ended in this callback. */
   pauses.onResume((cell, envelope) => {
     const now = clock.monotonic()
     if (envelope.startedAt !== NOT_YET) arm(turnEndsBy(cell, envelope, now))
@@ -162,8 +169,9 @@ export const deadlines = (needs: Needs): Reader => {
 
   return {
     next: (batch) => {
-      // Turns begin and messages wait only after something was logged; most batches find the timer early enough. Each
-      // looks at its own agent alone: a look at all of them for every turn would cost a large team its time.
+      // Turns begin and messages wait only after something was logged; for most batches the timer is early enough
+      // already. Each record checks its own agent alone: checking all agents for every turn would cost a large team too
+      // much time.
       const now = clock.monotonic()
       for (const record of batch) {
         if (record.kind === 'turn.started') {
@@ -175,9 +183,9 @@ export const deadlines = (needs: Needs): Reader => {
   }
 }
 
-/** Said of a time limit that does not count what models and people take. */
+/** Text for a time limit that does not count what models and people take. */
 const uncounted = (pausedMs: number) =>
   pausedMs > 0 ? `, not counting ${Math.round(pausedMs)} ms in which a model or a person was waited for` : ''
 
-/** What a death has cut off and has not begun again. */
+/** Returns the messages whose turn an exit has interrupted and that has not begun again. */
 const cutOff = (cell: Cell) => [...cell.mailbox.cutOff(), ...[...cell.notBegun()].filter(({ attempt }) => attempt > 1)]

@@ -1,4 +1,4 @@
-/** Who has a call under way that may bring something new: of a model, a tool, or a person. */
+/** Tracks calls under way that may bring something new: of a model, a tool, or a person. */
 import { CALL, CANCEL, correlationOf, kindOf, RESULT, recipientOf, senderOf } from '../../mailbox/frame.ts'
 import { readBody } from '../../mailbox/frame-body.ts'
 import type { Memory } from '../../mailbox/memory.ts'
@@ -7,7 +7,7 @@ import { BoundedMap } from '../log/bounded-map.ts'
 const WORKS: ReadonlySet<string> = new Set(['model', 'tool', 'ask'])
 
 export class Works {
-  /** The agent of each call that has no answer yet, by agent and correlation. */
+  /** Agents with a call that has no answer yet, by agent and correlation. */
   readonly #open: BoundedMap<string, number>
 
   constructor(mostOpen: number) {
@@ -28,7 +28,7 @@ export class Works {
     }
   }
 
-  /** Somebody beside these two is at one. */
+  /** Checks whether an agent other than these two has such a call. */
   beside(one: number, other: number): boolean {
     for (const agent of this.#open.values()) if (agent !== one && agent !== other) return true
     return false

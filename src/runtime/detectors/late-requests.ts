@@ -1,9 +1,9 @@
 /**
- * Requests without an answer by their deadline: rules 32 and 33. They are asked again, then escalated, then they fail.
+ * Requests without an answer by their deadline: rules 32 and 33. They are retried, then escalated, then they fail.
  *
- * The host has both the request and the turn that it became, so asking again takes no second message: the same request,
- * with its id, waits once more for the message in its place in the mailbox, for the turn that is under way, or for the
- * next attempt after a death. The reply is what that turn commits, and it commits once.
+ * The host has both the request and its turn, so a retry needs no second message. The same request, with its id, waits
+ * again: for the message in its place in the mailbox, for the turn under way, or for the next attempt after an exit.
+ * The reply is what that turn commits, and it commits once.
  */
 
 import type { Logger } from '../../actors/definition/logger.ts'
@@ -23,7 +23,7 @@ export interface LateNeeds {
   readonly frames: HostFrames
   readonly logger: Logger
   readonly requests: Requests
-  /** A wait in that run has come to its end by its time alone. */
+  /** Called when a wait in that run has ended only because its time was up. */
   overdue(run: RunState): void
 }
 
@@ -34,7 +34,7 @@ export class LateRequests {
     this.#needs = needs
   }
 
-  /** False: it has been asked as often as it may. */
+  /** Retries the request. Returns false if it has no retries left. */
   askAgain(request: OpenRequest): boolean {
     if (request.tried > request.retries) return false
     request.tried += 1
@@ -46,14 +46,17 @@ export class LateRequests {
     return true
   }
 
-  /** Who asked learns it after its superior does. */
+  /** Fails the request. The caller learns it after its manager does. */
   fail(request: OpenRequest, error: DramatisError): void {
     this.#needs.overdue(request.run)
     this.#escalate(request, error)
     this.#needs.requests.answerWithError(request, error)
   }
 
-  /** A report to whom the caller's role escalates to, in the caller's name; not to the very one that does not answer. */
+  /**
+   * Sends a report, in the caller's name, to the agent that the caller's role escalates to. Sends none if that is the
+   * agent that does not answer.
+   */
   #escalate({ caller, callee, run, envelope, tried }: OpenRequest, { code, message }: DramatisError): void {
     const { escalateTo } = caller.settings.info
     const superior = escalateTo === undefined ? undefined : this.#needs.directory.cell(escalateTo, run)

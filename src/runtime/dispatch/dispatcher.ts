@@ -1,7 +1,8 @@
 /**
- * From the mailboxes into the windows: hands messages over, in order and as far as window and permits go, and rings.
- * A window holds messages of one run at a time, so that a permit is held only for what is really going on. Where turns of
- * several runs may be open at once it holds one message of each.
+ * Moves messages from the mailboxes into the rings of the threads (the window), and wakes the threads. The order is
+ * kept, and ring space and permits are the limit. A window holds messages of one run at a time, so that a permit is
+ * held only for work that is really under way. For an agent with turns of several runs at once it holds one message of
+ * each run.
  */
 import type { Scheduler } from '../../clock.ts'
 import type { DramatisError } from '../../errors.ts'
@@ -52,7 +53,10 @@ interface Needs {
 export class Dispatcher {
   readonly #needs: Needs
   readonly #next: NextMessage
-  /** Rings without room, and whose they are; a life can be short of it in several. The thread rings when there is some. */
+  /**
+   * Full rings, with the agent that waits for space in each; one thread can have several. The thread wakes the host
+   * when it has freed space.
+   */
   readonly #cramped = new Map<Ring, { cell: Cell; life: Life }>()
 
   constructor(needs: Needs) {
@@ -61,8 +65,8 @@ export class Dispatcher {
   }
 
   /**
-   * The turn of that message is to stop. One that gave its permit up is told when it has it back, before all that it waited
-   * for: what is left of it is work too.
+   * Stops the turn of that message. A turn that gave up its permit is notified when it has it back, before the answers
+   * that it waited for: the remaining work of the turn needs a permit too.
    */
   stop(cell: Cell, envelope: Envelope<RunState>, reason: DramatisError): void {
     const { life } = cell
@@ -70,7 +74,7 @@ export class Dispatcher {
     const { run, turn } = envelope
     const frame = this.#needs.frames.abort(run.index, envelope, reason)
     const line = isHeldBack(cell, life, run.index) ? life.held : life.backlog
-    const isLarge = frame.bytes > inlineLimit(life.window.replies) // then it cannot pass one that is half in the window
+    const isLarge = frame.bytes > inlineLimit(life.window.replies) // then it cannot pass one that is half written
     const at = isLarge ? -1 : line.findIndex(({ memory }) => turnOf(memory, 0) === turn && isForOpenTurn(memory))
     line.splice(at < 0 ? line.length : at, 0, frame)
     life.told += 1
@@ -80,14 +84,14 @@ export class Dispatcher {
     this.#needs.loop.wake()
   }
 
-  /** Hands over what can be handed over, publishes, and rings who sleeps. */
+  /** Hands over all messages that can be handed over, publishes them, and wakes sleeping threads. */
   flush(): void {
     this.roomAgain()
     const { ready } = this.#needs
     while (!ready.isEmpty) for (const cell of ready.takeAll()) this.#serve(cell)
   }
 
-  /** The same for those alone for which somebody waits. */
+  /** Does the same only for agents with a frame that a turn waits for. */
   hurry(): void {
     for (const cell of this.#needs.ready.takeHurried()) this.#serve(cell)
   }
@@ -98,11 +102,14 @@ export class Dispatcher {
     this.#sendReplies(cell, life)
     this.#handOver(cell, life)
     if (cell.mailbox.nested.length > 0) this.#handNested(cell, life)
-    this.#ring(life) // before anything is written down: the thread can begin meanwhile
+    this.#ring(life) // before the records: the thread can begin meanwhile
     this.#announceTurns(cell)
   }
 
-  /** Whether a thread has made room since it was found cramped. Announces the wish before it looks, as with every sleep. */
+  /**
+   * Checks whether a thread has freed ring space since its last full write. Asks for a wake-up before it looks, as with
+   * every sleep.
+   */
   roomAgain(): boolean {
     for (const [ring, { cell, life }] of this.#cramped) {
       Atomics.store(life.window.words, ROOM_WANTED, 1)
@@ -113,13 +120,19 @@ export class Dispatcher {
     return !this.#needs.ready.isEmpty
   }
 
-  /** A turn that gave its permit up gets one back before its answer is let in. With one turn at a time the others wait too. */
+  /**
+   * Checks whether replies may go out: a turn that gave up its permit must get one back first. For an agent with one
+   * turn at a time all other replies wait too.
+   */
   #mayReply(cell: Cell): boolean {
     if (!cell.interleaves) for (const run of cell.suspended.values()) return this.#resume(run, cell)
     return true
   }
 
-  /** From now on a turn that is to stop has its time for that. */
+  /**
+   * Gets a permit for a suspended turn; returns false if there is none. Turns that must stop get their grace time from
+   * now on.
+   */
   #resume(run: RunState, cell: Cell): boolean {
     if (!this.#needs.gate.resume(run, cell)) return false
     for (const envelope of cell.life?.unstopped ?? []) {
@@ -135,13 +148,13 @@ export class Dispatcher {
       const run = cell.suspended.get(runOf(frame.memory, 0))
       if (run && !this.#resume(run, cell)) return true
       life.backlog.push(frame)
-      life.told += 1 // a question may have passed it
+      life.told += 1 // a deadlock probe may have passed it
       return false
     })
   }
 
   #sendReplies(cell: Cell, life: Life): void {
-    life.window.replies.publish() // what was passed on
+    life.window.replies.publish() // frames that `passOn` wrote
     if (life.held.length > 0) this.#letIn(cell, life)
     const { backlog } = life
     if (backlog.length === 0 || !this.#mayReply(cell)) return
@@ -160,7 +173,7 @@ export class Dispatcher {
   #handOver(cell: Cell, life: Life): void {
     for (;;) {
       if (life.sending && !this.#sendLarge(cell, life)) return
-      if (life.backlog.length > 0) return // what a message needs to be understood comes by the replies
+      if (life.backlog.length > 0) return // replies carry what a message needs to be understood
       const envelope = this.#next.of(cell, life)
       if (!envelope || !this.#introduce(cell, life, envelope)) break
       if (!this.#place(cell, life, envelope)) {
@@ -178,7 +191,10 @@ export class Dispatcher {
     this.#sendReplies(cell, life)
   }
 
-  /** What the thread has to know before the message: its run, and what the log has of its earlier attempts. */
+  /**
+   * Sends the thread what it must know before the message: its run, and the logged frames of its earlier attempts.
+   * Returns false if these are not sent completely.
+   */
   #introduce(cell: Cell, life: Life, envelope: Envelope<RunState>): boolean {
     const { run } = envelope
     const isReplayed = envelope.attempt === 1 || (life.replayed === envelope && life.replayedFor === envelope.attempt)
@@ -198,10 +214,10 @@ export class Dispatcher {
     return life.backlog.length === 0
   }
 
-  /** Writes the message into the window; false: there is no room now. */
+  /** Writes the message into the window. Returns false if there is no room now. */
   #place(cell: Cell, life: Life, envelope: Envelope<RunState>): boolean {
     const { memory, at, bytes } = envelope
-    // Large ones go in parts, and parts cannot be taken out of their order.
+    // A large message is sent in parts, and parts cannot be reordered by priority.
     if (ranksLarge(life, envelope)) life.ranksLarge = envelope
     envelope.lane = envelope.priority === 0 || life.ranksLarge === envelope ? 'plain' : 'ranked'
     const ring = life.window[envelope.lane]
@@ -255,7 +271,7 @@ export class Dispatcher {
     if (envelope.begunAt === NOT_YET || envelope.attempt === 1) envelope.begunAt = at
   }
 
-  /** Says which turn an agent is at, once for each, and only for those that did not end at once. */
+  /** Records which turn an agent has begun: once for each turn, and only for turns that did not end at once. */
   #announceTurns(cell: Cell): void {
     const { handed } = cell.mailbox
     if (cell.interleaves || handed.nested > 0) this.#announceOpen(cell)
@@ -263,11 +279,11 @@ export class Dispatcher {
     const { current } = cell
     if (!current) return
     if (!current.announced) return this.#announce(cell, current)
-    // It was the next, and then one of higher priority overtook it.
+    // This message was the next, and then one of higher priority overtook it.
     if (current.startedAt < cell.lastEndAt) this.#begins(current, cell.lastEndAt)
   }
 
-  /** Several may be at work. A nested one has begun when its thread has said so. */
+  /** Records the open turns of an agent that may have several. A nested turn begins when its thread has reported it. */
   #announceOpen(cell: Cell): void {
     for (const envelope of cell.mailbox.handed.values()) {
       const isOpen = envelope.within ? envelope.startedAt !== NOT_YET : cell.interleaves
@@ -275,7 +291,7 @@ export class Dispatcher {
     }
   }
 
-  /** A nested turn has begun: its thread says so. */
+  /** Handles the thread's report that a nested turn has begun. */
   nestedBegan(cell: Cell, envelope: Envelope<RunState>): void {
     this.#begins(envelope)
     this.#needs.ready.touchInstance(cell)
@@ -304,5 +320,5 @@ export class Dispatcher {
   }
 }
 
-/** It is for a turn that is open, and not what opens it. */
+/** Checks for a frame that is for an open turn, and does not open it. */
 const isForOpenTurn = (memory: Memory): boolean => kindOf(memory, 0) !== REQUEST && kindOf(memory, 0) !== REPLAY

@@ -1,7 +1,7 @@
 /**
- * Hands over requests that run within a turn that is open. They wait in no line: they go by the lane of the answers that
- * the turn waits for, to the instance that has it, and with its permit. The thread begins with one when all that it has
- * open of the run waits for others, and says so.
+ * Hands over nested requests: those that run within an open turn. They do not queue. They go through the ring of the
+ * replies, to the instance that has the turn, and with its permit. The thread begins a nested request when all its open
+ * turns of the run wait for others, and reports that.
  */
 import { ownCopyOf, setAttempt, setStep, setTurn } from '../../mailbox/frame.ts'
 import type { Envelope } from '../../mailbox/mailbox.ts'
@@ -12,12 +12,15 @@ import type { Journal } from '../state/journal.ts'
 import type { Life } from '../state/life.ts'
 import type { RunState } from '../state/run-state.ts'
 
-/** Puts what may go now behind the other replies; the rest waits for its turn to come again, or for a permit. */
 interface Needs {
   readonly frames: HostFrames
   readonly journal: Journal
 }
 
+/**
+ * Queues the nested requests that may go now behind the other replies. The others wait until their outer turn is
+ * redelivered, or for a permit.
+ */
 export function handNested(needs: Needs, cell: Cell, life: Life, mayGoOn: (run: RunState) => boolean): void {
   for (const envelope of [...cell.mailbox.nested]) {
     if (!cell.mailbox.holds(envelope.within!)) continue
@@ -35,7 +38,7 @@ function hand({ journal }: Needs, cell: Cell, life: Life, envelope: Envelope<Run
   envelope.lane = 'replies'
   const copy = ownCopyOf(memory, at, bytes)
   setTurn(copy, 0, envelope.turn)
-  setStep(copy, 0, envelope.within!.turn) // of no use to who gets it, but for this
+  setStep(copy, 0, envelope.within!.turn) // the step is not used otherwise: it names the outer turn
   setAttempt(copy, 0, envelope.attempt)
   life.backlog.push({ memory: copy, bytes })
 }

@@ -1,6 +1,6 @@
 /**
- * Which message may be handed to an instance of an agent now: one that a permit and the order allow, and that has a place
- * beside what it has already.
+ * Chooses the next message for an instance of an agent: a permit and the order must allow it, and the instance must
+ * have a place for it beside the messages that it has.
  */
 import { senderOf } from '../../mailbox/frame.ts'
 import type { Envelope } from '../../mailbox/mailbox.ts'
@@ -13,7 +13,8 @@ import type { Life } from '../state/life.ts'
 import type { RunState } from '../state/run-state.ts'
 import type { Gate } from './permits.ts'
 
-// More than 20 ms of work would take the order by priority and the permit out of the host's hands, less would ring more often.
+// More than 20 ms of work ahead would take the order by priority and the permit out of the host's control. Less would
+// cause more wake-ups.
 const AHEAD_MS = 20
 const HANDED_AHEAD = 1024
 const RANKED_AHEAD = 64
@@ -44,11 +45,11 @@ export class NextMessage {
     if (first && (!settings.counted || gate.take(first.run, cell))) return first
     if (mailbox.handed.size > 0) return undefined
     const other = first && mailbox.isMixed && gate.mayPass(cell) ? this.#another(cell, new Set([first.run])) : undefined
-    if (!other && cell.permit) gate.release(cell.permit, cell) // what it was for is gone
+    if (!other && cell.permit) gate.release(cell.permit, cell) // its messages are gone
     return other
   }
 
-  /** With several turns at once: the next message of a run that the agent is not at. */
+  /** Returns the next message for an agent with several turns at once: of a run of which it has no open turn. */
   #nextRun(cell: Cell): Envelope<RunState> | undefined {
     const { mailbox, promised, atOnce } = cell
     const { handed } = mailbox
@@ -56,14 +57,14 @@ export class NextMessage {
     if (!mayCome && mailbox.waiting > 0 && cell.suspects.size === 0)
       this.#limits.reached(`concurrency of "${cell.name}"`, atOnce, 'messages of other runs wait for it')
     const next = mayCome ? this.#another(cell, runsOf(handed.values())) : undefined
-    if (!next) for (const run of [...promised]) this.#gate.release(run, cell) // what it was for is gone, or cannot come
+    if (!next) for (const run of [...promised]) this.#gate.release(run, cell) // its messages are gone, or cannot come
     return next
   }
 
   /**
-   * While the first waits, for the permit of its run or for the end of its run's turn, the agent goes on with the next
-   * message of another run that has a permit. Rule 16 stays: none passes an earlier one of its own run, nor one of its own
-   * sender and priority. Scripts are senders of their own in each run. `runs`: those whose messages wait.
+   * Returns the next message of another run that has a permit, while the first message waits: for the permit of its
+   * run, or for the end of its run's turn. Rule 16 holds: no message passes an earlier one of its own run, nor one of
+   * its own sender and priority. Scripts count as separate senders in each run. `runs`: runs whose messages wait.
    */
   #another(cell: Cell, runs: Set<RunState>): Envelope<RunState> | undefined {
     const gate = this.#gate
@@ -85,17 +86,21 @@ export class NextMessage {
     return undefined
   }
 
-  /** Whether it may stand in the window behind others. */
+  /** Checks whether the message may be placed in the window behind others. */
   #mayFollow(cell: Cell, life: Life, envelope: Envelope<RunState>): boolean {
     if (life.run !== envelope.run || isAhead(cell, envelope)) return false
-    // In the lane of priority 0 it has no place among its own: while it is there, it is there alone.
+    // A message too large for the ranked ring goes through the plain one, outside of the order of its priority. So it
+    // must be alone in the window.
     return !ranksLarge(life, envelope) && !(life.ranksLarge && cell.mailbox.handed.get(life.ranksLarge.turn))
   }
 }
 
 const runsOf = (envelopes: Iterable<Envelope<RunState>>) => new Set(Array.from(envelopes, ({ run }) => run))
 
-/** Whether as many stand in the window as may: one, where it may come again in the same life, or expire or be dropped before it has begun. */
+/**
+ * Checks whether the window holds its maximum of messages. The maximum is 1 if a message may be redelivered to the same
+ * thread, or may expire or be dropped before it has begun.
+ */
 function isAhead({ settings, mailbox, turnMs }: Cell, { priority }: Envelope<RunState>): boolean {
   const { supervision, queueTimeoutMs } = settings
   const { displaces } = policyOf(settings.mailbox.overflow)
@@ -105,6 +110,6 @@ function isAhead({ settings, mailbox, turnMs }: Cell, { priority }: Envelope<Run
   return priority === 0 ? size - ranked >= Math.min(most, HANDED_AHEAD) : ranked >= Math.min(most, RANKED_AHEAD)
 }
 
-/** Too large for the lane of its priority. */
+/** Checks whether the message is too large for the ring of its priority. */
 export const ranksLarge = ({ window }: Life, { priority, bytes }: Envelope<RunState>): boolean =>
   priority !== 0 && bytes > inlineLimit(window.ranked)

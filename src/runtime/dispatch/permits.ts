@@ -1,8 +1,9 @@
 /**
- * At most so many agents have a turn of one run at a time (rule 19). Permits travel with the frames: an agent holds one
- * as long as anything of the run is in its window, so back-to-back turns cost nothing until somebody waits. One that only
- * waits for others is parked; its permit is taken when somebody wants it, and it gets one back before its answer is let in.
- * One that waits goes on with other runs meanwhile, once: who could not come when its turn came then waits for that alone.
+ * Limits how many agents of one run execute turns at the same time (rule 19). An agent holds its permit as long as
+ * anything of the run is in its window, so successive turns cost nothing until another agent waits. A turn that only
+ * waits for others is parked. Its permit is taken when another agent wants it, and it gets one back before its answer
+ * is delivered. An agent that waits for a permit goes on with other runs meanwhile, but only once: if it was busy when
+ * its permit was free, it then waits for that permit alone.
  */
 import { PERMITS_WANTED, type TeamMemory } from '../../mailbox/room.ts'
 import type { LimitNotices } from '../logging/limit-notices.ts'
@@ -11,20 +12,23 @@ import type { Ready } from '../state/ready.ts'
 import type { RunState } from '../state/run-state.ts'
 import type { WordRepairs } from '../state/word-repairs.ts'
 
-/** Who may have a turn of a run now. */
+/** Decides which agents of a run may execute at the same time (maxConcurrentAgents). */
 export interface Gate {
   take(run: RunState, cell: Cell): boolean
-  /** Whether messages of other runs may go before the one that waits: not when its permit was free while it could not come. */
+  /**
+   * Checks whether messages of other runs may go before the one that waits. They may not if its permit was free while
+   * the agent was busy.
+   */
   mayPass(cell: Cell): boolean
-  /** Nothing of the run is with that agent any more. */
+  /** Releases the permit of an agent that has nothing of the run any more. */
   release(run: RunState, cell: Cell): void
-  /** The turn of that run gave its permit up and is to go on. */
+  /** Gets a permit for a turn of that run that gave up its own and is to go on. Returns false if there is none. */
   resume(run: RunState, cell: Cell): boolean
-  /** Somebody may have parked. */
+  /** Gives out permits again, because a turn may have parked. */
   reconsider(): void
 }
 
-/** Everybody may. */
+/** Gate without a limit. */
 export const OPEN_GATE: Gate = {
   take: () => true,
   mayPass: () => true,
@@ -42,11 +46,14 @@ interface Needs {
 
 interface Ledger {
   readonly holders: Set<Cell>
-  /** In the order of their priority, then of their asking. */
+  /** Agents in the order of their priority, then of their asking. */
   readonly waiting: Cell[]
 }
 
-/** For so long an agent goes on from message to message while others wait: a wake-up costs as much as dozens of short turns. */
+/**
+ * Time in which an agent goes on from message to message while others wait: a wake-up costs as much as dozens of short
+ * turns.
+ */
 const SLICE_MS = 1
 const LARGEST_SLICE = 64
 
@@ -54,11 +61,11 @@ export class Permits implements Gate {
   readonly #needs: Needs
   readonly #limit: number
   readonly #ledgers = new Map<RunState, Ledger>()
-  /** The run whose permit was free while the agent was busy with another. */
+  /** Runs whose permit was free while the agent was busy with another run. */
   readonly #overdue = new Map<Cell, RunState>()
   #contended = false
 
-  /** `limit` turns of one run at a time. */
+  /** `limit`: number of agents of one run that may execute at a time. */
   constructor(needs: Needs, limit: number) {
     this.#needs = needs
     this.#limit = limit
@@ -69,8 +76,9 @@ export class Permits implements Gate {
     const { holders, waiting } = ledger
     if (holders.has(cell))
       return cell.interleaves || waiting.length === 0 || cell.mailbox.handed.size === 0 || --cell.slice > 0
-    if (!cell.interleaves && cell.suspended.size > 0) return false // first its open turn has to go on
-    // Of a message that another one has come before; while that one waits for its own, the first may be of use.
+    if (!cell.interleaves && cell.suspended.size > 0) return false // its open turn goes on first
+    // The permit is for a message that another one has come before. It is kept while that one waits for a permit of its
+    // own: until then it may be of use.
     if (cell.permit && holders.size < this.#limit) this.release(cell.permit, cell)
     if (waiting.length === 0 && holders.size < this.#limit) {
       this.#grant(run, ledger, cell)
@@ -129,7 +137,7 @@ export class Permits implements Gate {
       const at = waiting.findIndex((other) => (other.settings.info.priority ?? 0) < priority)
       waiting.splice(at < 0 ? waiting.length : at, 0, cell)
     }
-    this.#announce(true) // before it looks who is parked: who parks later rings
+    this.#announce(true) // before the look for parked turns: one that parks later wakes the host
     if (isFirst) for (const { life } of ledger.holders) if (life?.mayBeParked(run)) life.thread.ring()
     this.#serve(run, ledger)
     if (waiting.includes(cell) && ledger.holders.size >= this.#limit) {
@@ -138,7 +146,7 @@ export class Permits implements Gate {
     }
   }
 
-  /** Gives out what there is, in order. Who is busy with another run keeps its place. */
+  /** Gives out free permits in order. An agent that is busy with another run keeps its place. */
   #serve(run: RunState, ledger: Ledger): void {
     const { holders, waiting } = ledger
     for (let at = 0; at < waiting.length; ) {
@@ -159,7 +167,10 @@ export class Permits implements Gate {
     if (this.#contended) this.#announce([...this.#ledgers.values()].some((other) => other.waiting.length > 0))
   }
 
-  /** What it had asked for may have been withdrawn since, or it may have died, or be busy with other runs. */
+  /**
+   * Checks whether an agent still wants the permit. Its message may have been withdrawn, its thread may have ended, or
+   * it may be busy with other runs.
+   */
   #wishOf(cell: Cell, run: RunState): 'now' | 'later' | 'never' {
     const { mailbox, life, permit, promised } = cell
     if (!life?.ready) return 'never'
@@ -171,7 +182,9 @@ export class Permits implements Gate {
     return permit || cell.openRuns + promised.size >= cell.atOnce ? 'later' : 'now'
   }
 
-  /** A turn that is parked goes on without a permit until somebody answers it. */
+  /**
+   * Takes the permit of a parked turn, which needs none until it gets an answer. Returns false if no turn is parked.
+   */
   #takeFromParked(run: RunState, { holders }: Ledger): boolean {
     for (const holder of holders) {
       if (!holder.life?.takePermit(run)) continue
@@ -192,7 +205,7 @@ export class Permits implements Gate {
     return ledger
   }
 
-  /** Some thread has said that nobody waits: who has parked since then did not ring. */
+  /** Restores the word after a thread has cleared it. Turns that have parked since then did not wake the host. */
   #announceAgain(): void {
     Atomics.store(this.#needs.team.words, PERMITS_WANTED, 1)
     this.#needs.repairs.report({ word: 'permits wanted' })
@@ -200,7 +213,7 @@ export class Permits implements Gate {
       for (const { life } of holders) if (life?.mayBeParked(run)) life.thread.ring()
   }
 
-  /** Threads that park ring only while somebody waits for a permit. */
+  /** Sets the word that threads read when a turn parks: they wake the host only while an agent waits for a permit. */
   #announce(contended: boolean): void {
     if (this.#contended === contended) return
     this.#contended = contended

@@ -1,6 +1,6 @@
 /**
- * The lane of replies into the threads, which user messages never enter: answers, verdicts on messages, and what the host tells
- * a thread. A reply for a turn that gave its permit up waits until the turn has it back.
+ * Replies to the threads: answers, receipts, and notices of the host. User messages never enter their ring. A reply for
+ * a turn that gave up its permit waits until the turn has it back.
  */
 import { copyFrame, kindOf, lengthOf, PROBE, RUN_OVER, runOf, setKind, setTurn, turnOf } from '../../mailbox/frame.ts'
 import { allocate, type Memory } from '../../mailbox/memory.ts'
@@ -27,7 +27,7 @@ export class ReplyLane {
     this.#needs = needs
   }
 
-  /** Puts it behind the other replies. A dead thread's replies are in the log. */
+  /** Queues a frame behind the other replies. Replies to a thread that has ended are in the log. */
   reply(to: Cell, frame: OwnFrame): void {
     const turn = turnOf(frame.memory, 0)
     const cell = turn === 0 ? to : to.holderOf(turn)
@@ -40,7 +40,7 @@ export class ReplyLane {
     this.#needs.loop.wake()
   }
 
-  /** A frame that another agent wrote becomes a reply: straight into the window, where nothing waits before it. */
+  /** Passes on a frame of another agent as a reply: directly into the ring if no other reply waits. */
   passOn(to: Cell, memory: Memory, at: number, kind: number, turn: number): void {
     const cell = to.holderOf(turn)
     const life = cell?.life
@@ -62,7 +62,7 @@ export class ReplyLane {
     this.#needs.ready.hasten(cell)
   }
 
-  /** The run is over: the threads can forget it. */
+  /** Notifies the threads that the run is over, so that they can forget it. */
   runOver(run: RunState): void {
     for (const cell of this.#needs.directory.actors) {
       if (!cell.life?.announced.delete(run.index)) continue
@@ -71,9 +71,9 @@ export class ReplyLane {
   }
 }
 
-/** Asks whether a turn waits, and is nothing that it waits for. */
+/** Checks for a probe of the deadlock detector: it asks whether a turn waits, and no turn waits for it. */
 export const isProbe = ({ memory }: OwnFrame): boolean => kindOf(memory, 0) === PROBE
 
-/** Whether replies for that run wait until its turn has its permit again, or come behind such. */
+/** Checks whether replies for that run must wait: until its turn has its permit again, or behind replies that do. */
 export const isHeldBack = ({ interleaves, suspended }: Cell, life: Life, run: number): boolean =>
   interleaves && (suspended.has(run) || (life.held.length > 0 && life.holds(run)))

@@ -1,4 +1,4 @@
-/** What a thread is told of a run before its first message. */
+/** Notices that tell a thread about a run, before its first message of that run. */
 import type { RosterEntry, RunNotice } from '../../actors/definition/assignment.ts'
 import type { HostFrames, OwnFrame } from '../log/host-frames.ts'
 import type { AgentStates } from '../state/agent-states.ts'
@@ -8,7 +8,7 @@ import type { RunState } from '../state/run-state.ts'
 interface Needs {
   readonly frames: HostFrames
   readonly agentStates: AgentStates
-  /** The agents as a protocol script sees them. */
+  /** Returns the agents as a protocol script sees them. */
   roster(run: RunState): RosterEntry[]
 }
 

@@ -1,4 +1,7 @@
-/** A turn that was told to stop has `supervision.stopGraceMs` from when it is at work; then it costs its thread. */
+/**
+ * Gives a cancelled turn `supervision.stopGraceMs` to stop, counted from when it executes. After that its thread is
+ * ended.
+ */
 import type { Scheduler } from '../../clock.ts'
 import { AgentCrashedError } from '../../errors.ts'
 import type { Envelope } from '../../mailbox/mailbox.ts'
@@ -9,7 +12,7 @@ import type { RunState } from '../state/run-state.ts'
 
 interface Needs {
   readonly clock: Scheduler
-  /** Lets go of a turn whose thread cannot be ended: a script in the host's own. */
+  /** Gives up a turn whose thread cannot be ended: a script in the host's own thread. */
   abandon(cell: Cell, envelope: Envelope<RunState>): void
 }
 
@@ -20,7 +23,7 @@ export class StopGrace {
     this.#needs = needs
   }
 
-  /** From now on the turn of that message has its time to stop. */
+  /** Starts the grace time of the turn. */
   begin(cell: Cell, envelope: Envelope<RunState>): void {
     const { clock, abandon } = this.#needs
     const { life } = cell
@@ -29,7 +32,7 @@ export class StopGrace {
     if (!life) return
     let wasAtWork = isAtWork(cell, life, envelope)
     const afterGrace = () => {
-      if (envelope.attempt !== attempt) return // a death has ended it, or its own end
+      if (envelope.attempt !== attempt) return // an exit has ended it, or its own end
       if (!cell.mailbox.holds(envelope) || !life.begun(envelope)) return
       const atWork = isAtWork(cell, life, envelope)
       if (!atWork || !wasAtWork) {
@@ -49,7 +52,10 @@ export class StopGrace {
   }
 }
 
-/** Not where another turn of its run went on last in the same thread: it is told to stop when that one waits, or has ended. */
+/**
+ * Checks whether the turn executes. It does not if another turn of its run went on last in the same thread: it is
+ * notified when that turn waits or has ended.
+ */
 function isAtWork({ mailbox: { handed } }: Cell, { window }: Life, envelope: Envelope<RunState>): boolean {
   const other = handed.nested > 0 ? handed.get(Atomics.load(window.words, AT_WORK)) : undefined
   return !other || other === envelope || other.run !== envelope.run

@@ -1,4 +1,4 @@
-/** A map that gives its oldest entry up when it is full: for what is mostly taken out again, and once in a while is not. */
+/** Map that drops its oldest entry when it is full. For entries that are usually removed, but in rare cases are not. */
 export class BoundedMap<Key, Value> extends Map<Key, Value> {
   readonly #most: number
 

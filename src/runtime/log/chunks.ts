@@ -1,7 +1,7 @@
 /**
- * The memory that the frames of a run are copied into: chunks that grow to 1 MiB, filled one after the other. Memory that
- * is touched for the first time costs more than the copy, and so does its collection. So a chunk whose frames the log has
- * given up is filled again, if nobody else looks there.
+ * Memory that the frames of a run are copied into: chunks that grow to 1 MiB, filled one after the other. Touching
+ * memory for the first time costs more than the copy, and so does its collection. So a chunk whose frames the log has
+ * discarded is filled again if nothing else refers to it.
  */
 import { allocate, type Memory, renewed } from '../../mailbox/memory.ts'
 
@@ -11,20 +11,20 @@ const MOST_SPARE = 16
 
 interface Chunk {
   readonly memory: Memory
-  /** Entries of the log that stand in it. */
+  /** Number of log entries in the chunk. */
   entries: number
 }
 
 export class LogChunks {
   /** Oldest first. The last one is being filled. */
   readonly #filled: Chunk[] = []
-  /** No entry stands there any more. */
+  /** Chunks without log entries. */
   #given: Memory[] = []
   readonly #spare: Memory[] = []
   #bytes = SMALLEST
   #end = 0
 
-  /** Copies bytes behind those before them; returns the memory where they are, up to `end`. */
+  /** Appends a copy of the bytes. Returns the memory that holds the copy, which ends at `end`. */
   copy(from: Memory, start: number, end: number): Memory {
     const bytes = end - start
     let chunk = this.#filled[this.#filled.length - 1]
@@ -35,7 +35,7 @@ export class LogChunks {
     return chunk.memory
   }
 
-  /** Where the last copy ends. */
+  /** End of the last copy. */
   get end(): number {
     return this.#end
   }
@@ -50,7 +50,7 @@ export class LogChunks {
     return chunk
   }
 
-  /** The oldest entry with frames is gone from the log; its memory may be a chunk or its own. */
+  /** Registers that the log has discarded its oldest entry with frames. `memory` may be a chunk, or the entry's own. */
   giveUp(memory: Memory): void {
     const oldest = this.#filled[0]
     if (oldest?.memory !== memory) return
@@ -58,7 +58,7 @@ export class LogChunks {
     while (this.#filled.length > 1 && this.#filled[0]!.entries === 0) this.#given.push(this.#filled.shift()!.memory)
   }
 
-  /** What was given up can be filled again, but for what is `held`; that is left to the collector. */
+  /** Makes discarded chunks available again. Chunks in `held` are left to the garbage collector. */
   reuse(held: () => ReadonlySet<Memory>): void {
     if (this.#given.length === 0) return
     const inUse = held()
@@ -68,7 +68,7 @@ export class LogChunks {
     this.#given = []
   }
 
-  /** Somebody may look at what was given up: all of that is left to the collector. */
+  /** Leaves all discarded chunks to the garbage collector, because a reader may still look at them. */
   leave(): void {
     this.#given = []
   }

@@ -1,4 +1,4 @@
-/** Frames that the host itself writes: messages of callers outside, answers, notices. Each on memory of its own. */
+/** Frames that the host itself writes: messages of outside callers, answers, notices. Each has memory of its own. */
 import type { TeamNotice } from '../../actors/definition/assignment.ts'
 import type { Scheduler } from '../../clock.ts'
 import { type DramatisError, errorData } from '../../errors.ts'
@@ -13,7 +13,7 @@ export interface OwnFrame {
   bytes: number
 }
 
-/** What a caller outside asks. */
+/** Fields of a request from an outside caller. */
 export type Question = Pick<FrameFields, 'content'> &
   Partial<Pick<FrameFields, 'type' | 'data' | 'metadata' | 'threadId' | 'priority' | 'limit'>>
 
@@ -27,7 +27,7 @@ export class HostFrames {
     this.#ids = new IdSource(() => clock.random())
   }
 
-  /** An id for anything: of the same kind as a message's, so that it follows from the clock and its seed. */
+  /** Returns an id for any purpose. It is made like the id of a message, so it follows from the clock and its seed. */
   id(): string {
     this.#ids.write(this.#scratch, 0, this.#clock.now())
     const [a = 0, b = 0, c = 0, d = 0] = this.#scratch.subarray(8)
@@ -44,7 +44,7 @@ export class HostFrames {
     return { memory, bytes }
   }
 
-  /** An answer that is an error. */
+  /** Makes an answer that is an error. */
   failure(
     kind: number,
     fields: { sender: number; recipient: number; run: number; turn: number; correlation: number },
@@ -53,7 +53,10 @@ export class HostFrames {
     return this.make({ kind, flags: FAILED, type: 'response', data: JSON.stringify(errorData(error)), ...fields })
   }
 
-  /** For a message that was handed over; it says where that stands, so that the thread can tell whether it has begun. */
+  /**
+   * Makes an abort for a message that was handed over. It names the message's place in the ring, so that the thread can
+   * tell whether the message has begun.
+   */
   abort(run: number, { turn, lane, windowAt, windowEnd }: Envelope<unknown>, error: DramatisError): OwnFrame {
     const place = { step: windowAt, limit: windowEnd, priority: LANES.indexOf(lane) }
     return this.make({ kind: ABORT, run, turn, ...place, data: JSON.stringify(errorData(error)) })
@@ -63,7 +66,7 @@ export class HostFrames {
     return this.make({ kind: RUN, run, content: id, data: JSON.stringify(notice) })
   }
 
-  /** Who has come, or who is there now; `run` 0: in the whole team. */
+  /** Makes a notice of agents that have joined, or of all that are there now; `run` 0: in the whole team. */
   teamNotice(run: number, notice: TeamNotice): OwnFrame {
     return this.make({ kind: TEAM, run, data: JSON.stringify(notice) })
   }
@@ -74,7 +77,7 @@ export class HostFrames {
     return { memory, bytes: HEADER }
   }
 
-  /** The logged frames of a turn, one after the other, behind one header; undefined where there are none. */
+  /** Joins the logged frames of a turn behind one header; undefined if there are none. */
   replay(turn: number, frames: readonly { memory: Memory; at: number; bytes: number }[]): OwnFrame | undefined {
     if (frames.length === 0) return undefined
     const bytes = frames.reduce((sum, frame) => sum + frame.bytes, HEADER)

@@ -1,6 +1,6 @@
 /**
- * The kinds of records in the log. Most of the log is frames, as the agents wrote them; what the host itself has to
- * say is one of these. Trace, history, tasks, events and status are folds over both.
+ * Kinds of records in the log. Most of the log is frames, as the agents wrote them; the host writes the other kinds.
+ * Trace, history, tasks, events and status are folds over both.
  */
 import type { SyncResult } from '../../actors/definition/context/context.ts'
 import type { TokenUsage } from '../../actors/definition/model.ts'
@@ -12,7 +12,7 @@ import type { Memory } from '../../mailbox/memory.ts'
 import type { Alarm } from './alarms.ts'
 import type { ToolFinished, ToolProgress, ToolStarted } from './tool-event.ts'
 
-/** Frames that stand one after the other, all of one run. Each takes `SEQ_STEP` numbers from `seq` on. */
+/** Block of contiguous frames, all of one run. Each frame takes `SEQ_STEP` numbers, from `seq` on. */
 export interface FrameBlock {
   readonly kind: 'frames'
   readonly seq: number
@@ -25,7 +25,10 @@ export interface FrameBlock {
   readonly count: number
 }
 
-/** A frame can become several events (a turn begins and ends, a message, the status of two agents): each needs a number of its own. */
+/**
+ * Numbers that a frame takes. A frame can become several events: the begin and end of a turn, a message, the status of
+ * two agents. Each event needs a number of its own.
+ */
 export const SEQ_STEP = 8
 
 type Record<Kind extends string, Fields> = {
@@ -36,8 +39,8 @@ type Record<Kind extends string, Fields> = {
 } & Readonly<Fields>
 
 /**
- * `index`: names come again, in another run or for another agent. `instance`: which thread of the agent, where it has
- * several.
+ * Fields that name the agent a record belongs to. `index`: distinguishes agents of one name, which can come again in
+ * another run or for another agent. `instance`: thread of the agent, if it has several.
  */
 export interface Whose {
   agent: string
@@ -45,7 +48,10 @@ export interface Whose {
   instance?: number
 }
 
-/** The six of document 002, 2.6.1, in their order; in the place of the last three 'declined', when the target will not do it. */
+/**
+ * Steps of a handoff: the six of document 002, 2.6.1, in their order. If the target declines, 'declined' takes the
+ * place of the last three.
+ */
 export type HandoffStep =
   | 'summarized'
   | 'identified'
@@ -61,7 +67,10 @@ export type HostRecord =
   | Record<'run.aborted', { reason: string }>
   | Record<'agent.status', Whose & { status: AgentStatus; epoch: number }>
   | Record<'agent.ready', Whose & { epoch: number; warm: boolean; tookMs: number }>
-  /** `fault`: the death counts against the agent. 'ended': by itself, with exit code 0; 'recalled': by the host, for the sake of others. */
+  /**
+   * `fault`: true if the exit counts against the agent. 'ended': by itself, with exit code 0; 'recalled': by the host,
+   * for the sake of other agents.
+   */
   | Record<
       'agent.exited',
       Whose & {
@@ -69,7 +78,7 @@ export type HostRecord =
         how: 'crashed' | 'ended' | 'recalled'
         error: DramatisError
         fault: boolean
-        /** What is tried again first. */
+        /** Message that is redelivered first. */
         messageId: string | null
       }
     >
@@ -77,28 +86,28 @@ export type HostRecord =
       'agent.crashed',
       Whose & { epoch: number; error: DramatisError; restartInMs: number | null; messageId: string | null }
     >
-  /** `turn`: its number. `beside`: others of the agent may be open and go on. */
+  /** `turn`: its number. `beside`: true if other turns of the agent may be open and go on. */
   | Record<'turn.started', Whose & { messageId: string; attempt: number; turn: number; beside: boolean }>
   | Record<'message.dead', { letter: DeadLetter }>
   | Record<'task', { task: AgentTask; previous: TaskStatus | null }>
   | Record<'blackboard', { entry: BlackboardEntry }>
   | Record<'decision', { question: string; choice: string; reason: string }>
-  /** `agent` asks a person. */
+  /** `agent`: the agent that asks a person. */
   | Record<
       'question',
       { agent: string; questionId: string; ask: 'ask' | 'approval' | 'escalation'; text: string; choices?: string[] }
     >
-  /** What the person said to `agent`. */
+  /** `agent`: the agent that gets the person's answer. */
   | Record<'answer', { agent: string; questionId: string; answer: string }>
   | Record<'alarm', Alarm>
-  /** A generation has ended. */
+  /** A generation of a sync point has ended. */
   | Record<'sync', { point: string; result: SyncResult }>
-  /** `agent`: who took that step. `turn`: the one that hands its duty off. `messageId`: of its message. */
+  /** `agent`: the agent that took the step. `turn`: the turn that hands off its duty. `messageId`: its message. */
   | Record<
       'handoff',
       { agent: string; step: HandoffStep; from: string; to: string; turn: number; messageId: string; summary?: string }
     >
-  /** `agent`: the manager who has decided it. `turn` and `messageId`: of the one that had asked. */
+  /** `agent`: the manager that decided. `turn` and `messageId`: the turn that had asked, and its message. */
   | Record<
       'reassignment',
       {
@@ -110,11 +119,13 @@ export type HostRecord =
         messageId: string
       }
     >
-  /** Of tools that the host runs; of others it is their frames that say so. */
+  /** Calls of tools that the host runs. For tools in a thread, its frames hold the same. */
   | Record<'tool.started', ToolStarted>
   | Record<'tool.finished', ToolFinished>
   | Record<'tool.progress', ToolProgress>
-  /** A model was called. `turn`: for whom. Tokens count also where `error` says that there was no answer. */
+  /**
+   * A model was called. `turn`: the turn that called it. Tokens count also if `error` says that there was no answer.
+   */
   | Record<
       'model.called',
       {
@@ -128,18 +139,18 @@ export type HostRecord =
         error: DramatisError | null
       }
     >
-  /** A limit of tokens is nearly reached, or reached. `agent`: null if it is of all together. */
+  /** A token limit is nearly reached, or reached. `agent`: null for the limit of all agents together. */
   | Record<'budget', { agent: string | null; used: number; limit: number }>
   | Record<'step.mismatch', { agent: string; messageId: string; error: DramatisError }>
 
 export type LogEntry = FrameBlock | HostRecord
 
-/** What a part has to say, before the log has given it its place. */
+/** Record of a part of the supervisor, before the log has numbered it. */
 export type Unrecorded = HostRecord extends infer R
   ? R extends HostRecord
     ? Omit<R, 'seq' | 'at' | 'run'>
     : never
   : never
 
-/** What one turn of the supervisor has logged: the unit in which the parts see records. */
+/** Records of one pass of the supervisor: the unit in which readers get records. */
 export type Batch = readonly LogEntry[]

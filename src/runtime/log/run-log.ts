@@ -1,10 +1,11 @@
 /**
- * The memory log. Everything that happens is a record in it; each run has its own stretch, so that it can be folded,
- * kept and forgotten as one. Frames are copied once, in contiguous runs, into chunks that grow; mailboxes point there.
+ * In-memory log. Everything that happens is a record in it. Each run has a log of its own, so that it can be folded,
+ * kept and discarded as one. Frames are copied once, in contiguous blocks, into chunks that grow; mailboxes point
+ * there.
  *
- * It is bounded, since teams live for months: a finished run goes, oldest first, beyond 100 runs or 64 MiB; in a run
- * under way the oldest entries go beyond 64 MiB, and `forgotten` says so. Records of the host count as well: a run that
- * writes little but is told much, of deaths or on its task board, has its bound too.
+ * The log is bounded, because teams live for months. Beyond 100 runs or 64 MiB, finished runs are discarded, the oldest
+ * first. In a run under way the oldest entries are discarded beyond 64 MiB, and `forgotten` counts them. Host records
+ * count as well: a run that writes little, but has many records of exits or of its task board, is bounded too.
  */
 import { lengthOf } from '../../mailbox/frame.ts'
 import type { Memory } from '../../mailbox/memory.ts'
@@ -14,16 +15,19 @@ import { type FrameBlock, type HostRecord, type LogEntry, SEQ_STEP } from './rec
 export class RunLog {
   #entries: LogEntry[] = []
   readonly #chunks = new LogChunks()
-  /** Who goes through the entries may stop at one for as long as he likes. */
+  /** Number of readers of the entries. Each may stop at an entry for as long as it likes. */
   #readers = 0
-  /** Bytes that are kept: of frames as they are, of records about. */
+  /** Bytes that are kept: exact for frames, approximate for records. */
   bytes = 0
-  /** Entries that were given up because the run's log was full. */
+  /** Number of entries that were discarded because the run's log was full. */
   forgotten = 0
-  /** The number up to which. A turn that began before it cannot be tried again: what it did is not known any more. */
+  /**
+   * Number of the last discarded record. A turn that began before it cannot be redelivered: the log of what it did is
+   * not complete any more.
+   */
   forgottenTo = -1
 
-  /** Copies frames that stand one after the other; returns where they are now. */
+  /** Copies contiguous frames. Returns the block where they are now. */
   appendFrames(
     seq: number,
     at: number,
@@ -40,7 +44,7 @@ export class RunLog {
     return block
   }
 
-  /** Takes a frame that has memory of its own. */
+  /** Appends a frame that has memory of its own. */
   appendOwned(seq: number, at: number, run: number, memory: Memory, bytes: number): FrameBlock {
     const block: FrameBlock = { kind: 'frames', seq, at, run, memory, from: 0, to: bytes, count: 1 }
     this.#keep(block)
@@ -57,13 +61,13 @@ export class RunLog {
   }
 
   /**
-   * Gives the oldest entries up until `limit` bytes are left. Their memory is written again, but for what is `held`, by
-   * what waits in a mailbox; without that it is left to the collector.
+   * Discards the oldest entries if more than `limit` bytes are kept. Their memory is reused, except what is `held` for
+   * messages that wait in a mailbox. Without `held` it is left to the garbage collector.
    */
   trim(limit: number, held?: () => ReadonlySet<Memory>): void {
     if (this.bytes <= limit) return
     let gone = 0
-    const enough = limit - (limit >> 3) // in larger bites than are eaten at once
+    const enough = limit - (limit >> 3) // more at once than comes at once
     while (this.bytes > enough && gone < this.#entries.length - 1) {
       const entry = this.#entries[gone]!
       this.bytes -= bytesOf(entry)
@@ -77,14 +81,17 @@ export class RunLog {
     else this.#chunks.leave()
   }
 
-  /** The oldest entry that is left. */
+  /** Oldest entry that is kept. */
   get oldest(): LogEntry | undefined {
     return this.#entries[0]
   }
 
-  /** The entries with a number above `after`, up to the `until`th, in order. Sees what is appended meanwhile. */
+  /**
+   * Yields the entries with a number above `after`, up to the `until`th, in order. Includes entries that are appended
+   * meanwhile.
+   */
   *entries(after = -1, until = Number.POSITIVE_INFINITY): IterableIterator<LogEntry> {
-    // By the number that each has had from the beginning: while somebody looks at one, the oldest may be given up.
+    // Counts entries from the beginning of the run: while a reader looks at one, the oldest may be discarded.
     this.#readers += 1
     try {
       for (let n = this.forgotten + this.#firstAfter(after); ; n++) {
@@ -97,7 +104,7 @@ export class RunLog {
     }
   }
 
-  /** How many entries there have been. */
+  /** Number of all entries so far, including discarded ones. */
   get length(): number {
     return this.forgotten + this.#entries.length
   }
@@ -114,11 +121,13 @@ export class RunLog {
   }
 }
 
-/** An object with its fields, and what an error has with its stack. */
+/** Approximate bytes of an object with its fields, and of an error with its stack. */
 const RECORD = 256
 const ERROR = 1_024
 
-/** What an entry keeps from being collected. Of a record about: its texts are what can be large. */
+/**
+ * Returns the bytes that an entry keeps from being collected. Approximate for a record: only its texts can be large.
+ */
 function bytesOf(entry: LogEntry): number {
   switch (entry.kind) {
     case 'frames':
@@ -145,11 +154,11 @@ function bytesOf(entry: LogEntry): number {
 
 const textLength = (value: unknown) => (typeof value === 'string' ? value.length : 0)
 
-/** The last number that the entry takes. */
+/** Returns the last number that the entry takes. */
 export const lastSeq = (entry: LogEntry): number =>
   entry.seq + (entry.kind === 'frames' ? entry.count * SEQ_STEP : SEQ_STEP) - 1
 
-/** All frames of a log, in order. */
+/** Yields all frames of a log, in order. */
 export function* framesOf(log: RunLog, until?: number): IterableIterator<[memory: Memory, at: number]> {
   for (const entry of log.entries(-1, until)) {
     if (entry.kind !== 'frames') continue

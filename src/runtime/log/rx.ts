@@ -1,6 +1,6 @@
 /**
- * The classes of RxJS that the runtime is built on, each by its own entry of the package: the same classes as those of
- * `rxjs`, but its index loads 200 files with them, an eighth of a second of every start. Types come from `rxjs`.
+ * RxJS classes that the runtime uses, each from its own file of the package. They are the same classes as those of
+ * `rxjs`, but the index of `rxjs` loads 200 files, an eighth of a second of every start. Types come from `rxjs`.
  */
 export { Observable } from 'rxjs/internal/Observable'
 export { Subject } from 'rxjs/internal/Subject'

@@ -1,10 +1,13 @@
-/** Errors as a thread tells them, whose code can change what it tells: checked, and cut to what can be told on. */
+/**
+ * Errors that a thread reports. Code in the thread can forge them, so they are checked, and cut to a length that can be
+ * passed on.
+ */
 import type { ErrorCode, ErrorData } from '../../errors.ts'
 
-/** Of a message, of a stack, and of the details as JSON. */
+/** Maximum length of a message, of a stack, and of the details as JSON. */
 const LONGEST = 65_536
 
-/** undefined: it is none. */
+/** Returns the error; undefined if the value is none. */
 export function errorIn(told: unknown): ErrorData | undefined {
   const { code, message, details, stack } = Object(told) as Record<string, unknown>
   if (typeof code !== 'string' || typeof message !== 'string') return undefined
@@ -21,6 +24,6 @@ function isShort(details: unknown): details is Record<string, unknown> {
   try {
     return JSON.stringify(details).length <= LONGEST
   } catch {
-    return false // it is no JSON
+    return false // not JSON
   }
 }

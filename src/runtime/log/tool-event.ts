@@ -1,16 +1,15 @@
-/** What is told of one call of a tool. */
+/** Events of one tool call. */
 import type { DramatisError } from '../../errors.ts'
 
-/** What all of them name: `callId` is the same for one call, and is its `idempotencyKey`. */
+/** Fields of all tool events. `callId` is the same for all events of a call, and is its `idempotencyKey`. */
 interface OfCall {
   agent: string
   callId: string
   tool: string
 }
 
-/** `simulated`: it does not run, since the rehearsal model answers; its output is made up. */
+/** `simulated`: the tool does not run, because the rehearsal model answers; the output is made up. */
 export type ToolStarted = OfCall & { input: unknown; simulated?: true }
-/** In ms. */
 export type ToolFinished = OfCall & { durationMs: number; error: DramatisError | null }
 export type ToolProgress = OfCall & { note: string }
 
@@ -19,7 +18,7 @@ export type ToolEvent =
   | ({ type: 'tool.finished' } & ToolFinished)
   | ({ type: 'tool.progress' } & ToolProgress)
 
-/** The same as the log has it of a tool that the host runs. */
+/** Tool events as records of the log, for a tool that the host runs. */
 type ToolRecord =
   | ({ kind: 'tool.started' } & ToolStarted)
   | ({ kind: 'tool.finished' } & ToolFinished)
@@ -44,7 +43,7 @@ export function toolEventFrom(record: ToolRecord): ToolEvent {
   }
 }
 
-/** For the trace: without what went in, which can be a prompt. */
+/** Returns the fields for the trace. They leave out the input, which can be a prompt. */
 export function toolDetails(event: ToolEvent): object {
   const { agent, callId, tool } = event
   switch (event.type) {

@@ -1,11 +1,11 @@
-/** What frames say of tools that run in an agent's thread: that a call has begun, how far it is, that it has ended. */
+/** Reads tool events from the frames of an agent's thread: a call has begun, has progress, or has ended. */
 import { errorOf, isFailure, jsonIn } from '../../mailbox/codec.ts'
 import { flagsOf, HAS_THREAD, kindOf, LOG, limitOf, STEP_BEGAN, STEP_DONE } from '../../mailbox/frame.ts'
 import { readBody } from '../../mailbox/frame-body.ts'
 import type { Memory } from '../../mailbox/memory.ts'
 import type { ToolEvent } from './tool-event.ts'
 
-/** Undefined for a frame that says nothing of a tool. A step that is one carries the call's id. */
+/** Returns the tool event of a frame; undefined if it has none. A step that is a tool call carries the call's id. */
 export function toolEventOf(memory: Memory, at: number, agent: string): ToolEvent | undefined {
   if ((flagsOf(memory, at) & HAS_THREAD) === 0) return undefined
   const kind = kindOf(memory, at)

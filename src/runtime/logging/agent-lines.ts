@@ -1,10 +1,12 @@
-/** Lines of a log that a thread writes, as they go to the team's logger: within bounds, and with plain fields. */
+/** Log lines that a thread writes, prepared for the team's logger: bounded, and with plain fields. */
 import { jsonIn } from '../../mailbox/codec.ts'
 
-/** Characters of a line of a log, and of its fields as JSON. */
+/** Maximum characters of a log line, and of its fields as JSON. */
 const LONGEST_LINE = 65_536
 
-/** The fields of a line of a log: a plain object and no other JSON, which could be spread into a million fields. */
+/**
+ * Returns the fields of a log line. Only a plain object is accepted: other JSON could be spread into a million fields.
+ */
 export function fieldsIn(data: string | undefined): object {
   if (data === undefined) return {}
   if (data.length > LONGEST_LINE)
@@ -13,7 +15,7 @@ export function fieldsIn(data: string | undefined): object {
   return typeof fields === 'object' && fields !== null && !Array.isArray(fields) ? fields : {}
 }
 
-/** The words of a line; the rest of a longer one is left out, and said so. */
+/** Returns the text of a log line. The rest of a longer text is replaced by its length. */
 export function wordsIn(text: string): string {
   return text.length > LONGEST_LINE ? `${text.slice(0, LONGEST_LINE)} [${text.length - LONGEST_LINE} more]` : text
 }

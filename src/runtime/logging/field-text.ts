@@ -1,4 +1,4 @@
-/** The fields of a log entry as text, for people: `key=value`, short, on one line. */
+/** Formats the fields of a log entry for people: `key=value`, short, on one line. */
 
 const LONGEST_VALUE = 200 // characters
 const LONGEST = 1_000 // all fields together
@@ -7,10 +7,10 @@ const DEEPEST = 3
 
 const NONE: ReadonlySet<string> = new Set()
 
-/** Fields that hold what agents and people say: only their length is told. */
+/** Fields that hold what agents and people say: only their length is shown. */
 const WORDS: ReadonlySet<string> = new Set(['prompt', 'systemPrompt', 'query', 'content', 'messages', 'structuredData'])
 
-/** All but those that are `left` out and those without a value, each with a space before it. */
+/** Returns all fields, each with a space before it, except those in `left` and those without a value. */
 export function fieldText(fields: object, left: ReadonlySet<string> = NONE, depth = 0): string {
   let text = ''
   for (const [key, value] of Object.entries(fields)) {
@@ -45,7 +45,7 @@ function listText(list: readonly unknown[], depth: number): string {
   return `[${[...items, ...more].join(', ')}]`
 }
 
-/** In quotes where it would not be told apart from what stands beside it. */
+/** Puts a text into quotes if it could be confused with what stands beside it. */
 function wordText(text: string): string {
   const short = cut(text)
   return /^[\p{L}\p{N}_$.:@/+-]+$/u.test(short) ? short : JSON.stringify(short)

@@ -1,6 +1,6 @@
 /**
- * A logger that cannot hurt its team: what the user's own throws is lost, since there is nobody left to tell. Before it is
- * told anything, the team's keys are taken out.
+ * Logger that cannot harm its team. Errors that the user's logger throws are lost, because there is nobody left to
+ * notify. The team's keys are redacted before the user's logger gets anything.
  */
 import type { Logger, LogLevel } from '../../actors/definition/logger.ts'
 import type { Redactor } from './redactor.ts'

@@ -1,4 +1,4 @@
-/** Says in the log that something waits for a limit: which one, and how high it is. Each limit at most once a minute. */
+/** Logs that something waits for a limit: which limit, and how high it is. Each limit at most once a minute. */
 import type { Logger } from '../../actors/definition/logger.ts'
 import type { Scheduler } from '../../clock.ts'
 
@@ -7,7 +7,7 @@ const PAUSE_MS = 60_000
 export class LimitNotices {
   readonly #clock: Pick<Scheduler, 'monotonic'>
   readonly #logger: Logger
-  /** When it was said last, by limit. */
+  /** Time of the last notice, by limit. */
   readonly #said = new Map<string, number>()
 
   constructor(clock: Pick<Scheduler, 'monotonic'>, logger: Logger) {
@@ -15,7 +15,7 @@ export class LimitNotices {
     this.#logger = logger
   }
 
-  /** `option`: where the limit is set. `waits`: who or what waits for it. */
+  /** `option`: the option that sets the limit. `waits`: says who or what waits for it. */
   reached(option: string, limit: number, waits: string, fields: object = {}): void {
     const now = this.#clock.monotonic()
     if (now - (this.#said.get(option) ?? Number.NEGATIVE_INFINITY) < PAUSE_MS) return

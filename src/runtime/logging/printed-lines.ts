@@ -1,21 +1,21 @@
 /**
- * Makes lines for the log of what an agent prints, within bounds: an agent that prints without end, or a line without
- * end, must cost the host neither memory nor time. What is left out is counted and said.
+ * Makes log lines of what an agent prints, within bounds: an agent that prints without end, or a line without end, must
+ * cost the host neither memory nor time. Omitted text is counted and reported.
  */
 
-/** Characters of one line; the rest of a longer one is left out. */
+/** Maximum characters of one line; the rest of a longer one is omitted. */
 const LONGEST_LINE = 16_384
-/** Of one thread, in a second. */
+/** Maximum of one thread, in a second. */
 const CHARACTERS = 1_048_576
 const LINES = 10_000
 const SECOND_MS = 1_000
 
 export interface PrintListener {
-  /** One line, without its end. */
+  /** Takes one line, without its end. */
   line(text: string): void
-  /** The agent prints too fast: what comes until the second is over is left out. */
+  /** Called when the agent prints too fast: lines are omitted until the second is over. */
   flooded(): void
-  /** How much that was: told with the next line that is not left out, or at the end. */
+  /** Called with the number of omitted lines, before the next line that is kept, or at the end. */
   leftOut(lines: number): void
 }
 
@@ -23,14 +23,14 @@ export class PrintedLines {
   readonly #listener: PrintListener
   readonly #now: () => number
   #rest = ''
-  /** Characters of the line at hand that were left out. */
+  /** Omitted characters of the current line. */
   #cut = 0
   #secondFrom = Number.NEGATIVE_INFINITY
   #characters = 0
   #lines = 0
   #leftOut = 0
 
-  /** `now` in ms. */
+  /** `now` returns ms. */
   constructor(listener: PrintListener, now: () => number) {
     this.#listener = listener
     this.#now = now
@@ -46,7 +46,7 @@ export class PrintedLines {
     this.#keep(text, from, text.length)
   }
 
-  /** Nothing more will come. A line without an end is one all the same. */
+  /** Ends the output. Text without a line end counts as a line. */
   end(): void {
     if (this.#rest !== '') this.#endLine()
     this.#tellLeftOut()

@@ -1,38 +1,42 @@
 /**
- * Takes the team's keys out of whatever leaves it. By value: each key that the team knows, also as it stands in a URL, in JSON, in
- * base64, in hex (secret-forms.ts). By name: in logs, the texts of fields that are called like a secret. By shape: in logs and errors,
- * bearer tokens and keys as the large providers issue them.
+ * Removes the team's keys from all data that leaves it. By value: each key that the team knows, also in its forms in a
+ * URL, in JSON, in base64, in hex (secret-forms.ts). By name: in logs, the texts of fields with the name of a secret.
+ * By shape: in logs and errors, bearer tokens and keys as the large providers issue them.
  *
- * It does not catch a key that the team does not know and that has neither name nor shape of one; one that an agent cuts in
- * two, or encodes in another way; and one of fewer than 8 characters, which could be any word.
+ * It does not catch:
+ * - a key that the team does not know and that has neither name nor shape of one;
+ * - a key that an agent splits, or encodes in another way;
+ * - a key of fewer than 8 characters, which could be any word.
  */
 import { MOST_LEVELS } from '../../mailbox/json-depth.ts'
 import { formsOf } from './secret-forms.ts'
 
-/** How many keys of one source are known: those that calls under way can still have. */
+/** Number of keys that are known of one source: those that calls under way can still have. */
 const KEPT_OF_SOURCE = 16
 
-/** What stands in the place of a secret. */
+/** Replacement for a secret. */
 const REDACTED = '[redacted]'
 
-/** What is nested deeper than any message can be is not looked into, and so not passed on. */
+/**
+ * Maximum depth that is searched: no message is nested deeper. Deeper content is not searched, so it is not passed on.
+ */
 const DEEPEST = MOST_LEVELS + 50
 const TOO_DEEP = '[nested too deep]'
 
 const SHORTEST = 8
-/** As `snake_case`. */
+/** Names as `snake_case`. */
 const SECRET_NAME =
   /(?:^|_)(?:api_?key|authorization|password|passwd|passphrase|secret|token|cookie|credentials?|(?:private|secret|access)_key)$/
 const SECRET_SHAPE =
   /\bBearer\s+[\w.~+/=-]{8,}|\bsk-[\w-]{16,}|\bAIza[\w-]{30,}|\bgsk_\w{20,}|\bxox[abprs]-[\w-]{10,}|\bgh[pousr]_\w{30,}/g
 
-/** Whether something of that name is a secret: `OPENAI_API_KEY`, `apiKey`, `x-api-key`. */
+/** Checks whether a name is that of a secret: `OPENAI_API_KEY`, `apiKey`, `x-api-key`. */
 export function isSecretName(name: string): boolean {
   const words = name.replaceAll(/([a-z\d])([A-Z])/g, '$1_$2').replaceAll(/[-\s.]/g, '_')
-  return SECRET_NAME.test(words.toLowerCase()) || /(?:^|_)KEY$/.test(name) // a variable; a field called key is none
+  return SECRET_NAME.test(words.toLowerCase()) || /(?:^|_)KEY$/.test(name) // variables only, not a field `key`
 }
 
-/** What is looked for: the forms of all keys, longest first, and their first one and two characters. */
+/** Search patterns: the forms of all keys, longest first, and their first one and two characters. */
 interface Patterns {
   readonly forms: readonly string[]
   readonly values: RegExp
@@ -41,24 +45,26 @@ interface Patterns {
 
 export class Redactor {
   readonly #known = new Set<string>()
-  /** The last keys of functions that give a new one from time to time, oldest first. */
+  /** Latest keys of functions that return a new one from time to time, oldest first. */
   readonly #rotating = new Map<object, Set<string>>()
-  /** Made of all that is known when a text is looked at. */
+  /** Patterns of all known keys, made when a text is searched. */
   #made: Patterns | undefined
 
-  /** From now on it is taken out. */
+  /** Adds a key: it is redacted from now on. */
   learn(secret: string | undefined): void {
     if (secret === undefined || secret.length < SHORTEST || this.#known.has(secret)) return
     this.#known.add(secret)
     this.#made = undefined
   }
 
-  /** The same for a key of a source that gives others later: its last 16 are known, so that their number has a bound. */
+  /**
+   * Adds a key of a source that returns other keys later. Only its last 16 are known, so that their number is bounded.
+   */
   learnFrom(source: object, secret: string): void {
     if (secret.length < SHORTEST) return
     const last = this.#rotating.get(source) ?? new Set()
     const isNew = !last.delete(secret)
-    last.add(secret) // behind the others: it is the newest
+    last.add(secret) // to the end: it is the newest
     if (!isNew) return
     const [oldest] = last
     if (last.size > KEPT_OF_SOURCE && oldest !== undefined) last.delete(oldest)
@@ -66,7 +72,7 @@ export class Redactor {
     this.#made = undefined
   }
 
-  /** undefined: nothing is known. */
+  /** Patterns of the known keys; undefined if no key is known. */
   get #patterns(): Patterns | undefined {
     if (this.#made || (this.#known.size === 0 && this.#rotating.size === 0)) return this.#made
     const secrets = [this.#known, ...this.#rotating.values()].flatMap((keys) => [...keys])
@@ -78,15 +84,15 @@ export class Redactor {
     return this.#made
   }
 
-  /** For what agents say, and for data that is theirs: the known keys alone. The same value if there are none in it. */
+  /** Redacts what agents say, and their data: the known keys only. Returns the same value if it holds none. */
   data<T>(value: T): T {
     const values = this.#patterns?.values
     return values ? redacted(value, (text) => text.replace(values, REDACTED), false) : value
   }
 
   /**
-   * The same for a text that comes in pieces, in which a key may begin in one and end in another: `say` is given what cannot
-   * be of a key any more, `end` gives it the rest. Joined it is what `data` makes of the whole.
+   * Redacts a text that comes in pieces: a key may begin in one and end in another. `say` gets the text that cannot be
+   * part of a key any more, and `end` passes it the rest. The joined text is the same as `data` returns for the whole.
    */
   pieces(say: (text: string) => void): { push(piece: string): void; end(): void } {
     let held = ''
@@ -121,7 +127,7 @@ export class Redactor {
     return values.exec(text)
   }
 
-  /** Where, at the end of the text, a key may begin that is not over yet. */
+  /** Returns the index near the end of the text from which an unfinished key may begin. */
   #mayBegin(text: string): number {
     const patterns = this.#patterns
     if (!patterns) return text.length
@@ -134,13 +140,13 @@ export class Redactor {
     return text.length
   }
 
-  /** For a line of an error or a log. */
+  /** Redacts a line of an error or a log. */
   text(text: string): string {
     const values = this.#patterns?.values
     return (values ? text.replace(values, REDACTED) : text).replace(SECRET_SHAPE, REDACTED)
   }
 
-  /** For the fields of a log. The same object if there is nothing to take out. */
+  /** Redacts the fields of a log entry. Returns the same object if there is nothing to redact. */
   fields<T>(fields: T): T {
     return redacted(fields, (text) => this.text(text), true)
   }
@@ -154,7 +160,7 @@ function redacted<T>(value: T, clean: Clean, byName: boolean): T {
   return holds(value, clean, byName, new Set(), 0) ? copied(value, clean, byName, new Map(), 0) : value
 }
 
-/** What is looked into: lists, errors and plain objects. What else there is has no text of ours in it. */
+/** Checks whether a value is searched: lists, errors and plain objects. Other objects hold no text of ours. */
 function isOpen(value: unknown): value is object {
   if (typeof value !== 'object' || value === null) return false
   if (Array.isArray(value) || value instanceof Error) return true
@@ -162,7 +168,7 @@ function isOpen(value: unknown): value is object {
   return prototype === Object.prototype || prototype === null
 }
 
-/** What stands in it: nothing that a getter would have to make first. */
+/** Returns the data properties of an object. Getters are not called. */
 function dataOf(value: object): [string, PropertyDescriptor][] {
   return Object.entries(Object.getOwnPropertyDescriptors(value)).filter(([, property]) => 'value' in property)
 }
@@ -196,7 +202,7 @@ function copied(value: unknown, clean: Clean, byName: boolean, made: Map<object,
       property.value = isSecret(name, property.value, byName)
         ? REDACTED
         : copied(property.value, clean, byName, made, depth + 1)
-      property.writable = true // what it was made of may be frozen
+      property.writable = true // the original may be frozen
     }
     Object.defineProperty(copy, clean(name), { ...property, configurable: true })
   }

@@ -1,6 +1,9 @@
-/** The ways in which a secret is written elsewhere: in a URL, in JSON, in base64, in hex, as `\u` escapes. */
+/** Forms of a secret in other texts: in a URL, in JSON, in base64, in hex, as `\u` escapes. */
 
-/** Each once, the secret itself among them. Of base64 what the secret alone decides, wherever in the encoded text it begins. */
+/**
+ * Returns all forms, each once, with the secret itself. Of base64 only the characters that the secret alone decides,
+ * for each offset at which it can begin in the encoded text.
+ */
 export function formsOf(secret: string): Set<string> {
   const inUrl = [encodeURIComponent(secret), encodeURI(secret)].flatMap((text) => [text, text.replaceAll('%20', '+')])
   const escapes = [ALL, SIGNS, BEYOND_ASCII].flatMap((which) => unicodeEscapes(secret, which))
@@ -18,14 +21,14 @@ export function formsOf(secret: string): Set<string> {
   ])
 }
 
-/** The characters that one program or another writes as `\u` escapes. */
+/** Characters that some program writes as `\u` escapes. */
 const ALL = /./gs
 const SIGNS = /[^\w\s.~:;,-]/g
 const BEYOND_ASCII = /[^ -~]/g
 
 const lowerEscapes = (text: string) => text.replaceAll(/%[\dA-F]{2}/g, (code) => code.toLowerCase())
 
-/** With the characters of that kind as `\u` escapes, in small letters and in capitals. */
+/** Writes the characters of that kind as `\u` escapes, in small letters and in capitals. */
 function unicodeEscapes(text: string, which: RegExp): string[] {
   const escaped = (upper: boolean) =>
     text.replaceAll(which, (character) => {
@@ -35,7 +38,7 @@ function unicodeEscapes(text: string, which: RegExp): string[] {
   return [escaped(false), escaped(true)]
 }
 
-/** As it stands where so many bytes (modulo 3) come before it, as the user does in `Basic` credentials. */
+/** Returns the base64 form with that many bytes (modulo 3) before the secret, like the user in `Basic` credentials. */
 function base64At(secret: string, offset: number): string[] {
   const bytes = Buffer.concat([Buffer.alloc(offset), Buffer.from(secret)])
   const from = Math.ceil((offset * 8) / 6)

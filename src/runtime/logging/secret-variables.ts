@@ -1,14 +1,15 @@
 /**
- * Which variables of the environment hold secrets: those that are called like one, those that the user names, and the passwords
- * in addresses. Values are looked up again when a run starts, since a service can set variables after its team was made.
+ * Finds the environment variables that hold secrets: those with the name of a secret, those that the user names, and
+ * the passwords in addresses. Values are read again when a run starts, because a service can set variables after its
+ * team was made.
  */
 import { isSecretName, type Redactor } from './redactor.ts'
 
 const SECRET_VARIABLE =
   /(?:PASS(?:WORD|WD|PHRASE)?|PWD|SECRETS?|TOKENS?|CREDENTIALS?|(?:^|_)(?:PAT|AUTH|KEYS?|SALT|COOKIE|DSN))$/i
-/** They are called like secrets and are none. */
+/** Variables with the name of a secret that are none. */
 const NO_SECRETS = new Set(['PWD', 'OLDPWD'])
-/** Values that are words of every text, or say that there is none. */
+/** Values that occur as words in every text, or that mean "none". */
 const WORDS =
   /^(?:postgres(?:ql)?|password|changeme|change-me|development|production|localhost|undefined|required|optional|disabled|enabled|anonymous|example|(?:\.{0,2}|~|[a-z]:)[/\\][\w./\\-]+\.\w{1,5})$/i
 const SHORTEST = 8
@@ -17,12 +18,12 @@ export class SecretVariables {
   readonly #env: Environment
   readonly #named: ReadonlySet<string>
   readonly #redactor: Redactor
-  /** How often the environment is looked through at the most. */
+  /** Shortest time between two searches of the environment. */
   readonly #pauseMs: number
   readonly #now: () => number
   #lookedAt = Number.NEGATIVE_INFINITY
 
-  /** `named` are secrets whatever they are called and hold. `now` gives ms that never go back. */
+  /** `named` are secrets, whatever their names and values. `now` returns ms that never go back. */
   constructor(env: Environment, named: readonly string[], redactor: Redactor, now: () => number, pauseMs = 250) {
     this.#env = env
     this.#named = new Set(named)
@@ -31,7 +32,10 @@ export class SecretVariables {
     this.#pauseMs = pauseMs
   }
 
-  /** Takes in what is new. It costs some microseconds a variable, so it looks a few times a second at the most. */
+  /**
+   * Adds new secrets to the redactor. A variable costs some microseconds, so the environment is searched a few times a
+   * second at most.
+   */
   look(): void {
     const now = this.#now()
     if (now - this.#lookedAt < this.#pauseMs) return
@@ -53,7 +57,7 @@ function isTelling(value: string): boolean {
 
 const ADDRESS = /^[a-z][a-z\d+.-]{0,30}:\/\/[^\s/?#]*@/i
 
-/** Of an address like `postgres://user:password@host/database`. */
+/** Returns the password of an address like `postgres://user:password@host/database`. */
 function passwordIn(value: string): string | undefined {
   if (!ADDRESS.test(value) || !URL.canParse(value)) return undefined
   const { password } = new URL(value)
@@ -65,5 +69,5 @@ function passwordIn(value: string): string | undefined {
   }
 }
 
-/** Variables by name. */
+/** Values of variables by name. */
 export type Environment = Readonly<Record<string, string | undefined>>

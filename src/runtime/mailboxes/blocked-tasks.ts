@@ -1,6 +1,6 @@
 /**
- * Tasks that wait for others before their agents get them: the dependencies of document 002, 2.5.2. Such a task is in no
- * mailbox: it takes no room there, and stands in nobody's way. When it may go tasks/dependencies.ts decides.
+ * Tasks that their agents get only when other tasks are done: the dependencies of document 002, 2.5.2. Such a task is
+ * in no mailbox, so it takes no room and blocks nothing. tasks/dependencies.ts decides when it is released.
  */
 import { kindOf, REQUEST, typeOf } from '../../mailbox/frame.ts'
 import { idOf } from '../../mailbox/frame-id.ts'
@@ -11,10 +11,12 @@ import type { RunState } from '../state/run-state.ts'
 import { offeredIn } from './task-offer.ts'
 
 export class BlockedTasks {
-  /** By the ids of their messages. */
+  /** Held tasks by the ids of their messages. */
   readonly #held = new Map<string, HeldTask>()
 
-  /** False: one of that id is held already, as only a thread that writes its own frames can have it. */
+  /**
+   * Holds a task. Returns false if a task of that id is held already: only a thread that forges frames can cause that.
+   */
   hold(callee: Cell, envelope: Envelope<RunState>): boolean {
     const id = idOf(envelope.memory, envelope.at)
     if (this.#held.has(id)) return false
@@ -26,7 +28,7 @@ export class BlockedTasks {
     return this.#held.get(id)
   }
 
-  /** The one whose message that is. */
+  /** Returns the held task with that message. */
   of(envelope: Envelope<RunState>): HeldTask | undefined {
     if (this.#held.size === 0) return undefined
     const held = this.#held.get(idOf(envelope.memory, envelope.at))
@@ -37,12 +39,12 @@ export class BlockedTasks {
     return [...this.#held.values()]
   }
 
-  /** False: it is not held. */
+  /** Removes a task. Returns false if it is not held. */
   remove(envelope: Envelope<RunState>): boolean {
     return this.of(envelope) !== undefined && this.#held.delete(idOf(envelope.memory, envelope.at))
   }
 }
 
-/** Whether that message is a task that names others. */
+/** Checks whether a message is a task that depends on others. */
 export const hasDependencies = (memory: Memory, at: number): boolean =>
   kindOf(memory, at) === REQUEST && typeOf(memory, at) === 'delegate' && offeredIn(memory, at).dependencies.length > 0

@@ -1,6 +1,6 @@
 /**
- * What gets into mailboxes and out of them, and their room: what becomes of a message that finds none, and who gets what falls
- * free. Most messages come with their room, which their senders have claimed.
+ * Puts messages into mailboxes and takes them out, and gives out room: it decides about messages that find no room, and
+ * who gets the room that is freed. Most messages have their room already, because their senders have claimed it.
  */
 import type { Clock } from '../../clock.ts'
 import { type DramatisError, MailboxFullError } from '../../errors.ts'
@@ -38,7 +38,7 @@ export class Mailboxes {
     this.#needs = needs
   }
 
-  /** The message has its room. */
+  /** Accepts a message that has its room. */
   accept(callee: Cell, envelope: Envelope<RunState>): void {
     this.#waits(callee, envelope)
     callee.mailbox.push(envelope)
@@ -46,7 +46,10 @@ export class Mailboxes {
     else this.#needs.ready.touch(callee)
   }
 
-  /** The message is to be handled within an open turn. It gets the room that it needs: what waits there waits for that turn. */
+  /**
+   * Accepts a message that runs within an open turn. It takes the room that it needs even in a full mailbox: the
+   * messages there wait for that turn.
+   */
   acceptNested(callee: Cell, envelope: Envelope<RunState>): void {
     if (flagsOf(envelope.memory, envelope.at) & ASKS) this.#needs.team.force(callee.index, envelope.bytes)
     this.#waits(callee, envelope)
@@ -54,18 +57,21 @@ export class Mailboxes {
     this.#hasten(callee)
   }
 
-  /** Whichever instance is free takes it. */
+  /** Prioritizes all instances: any free one takes the message. */
   #hasten(callee: Cell): void {
     for (const each of callee.instances) this.#needs.ready.hasten(each)
   }
 
-  /** Its time runs from when it came, whether there was room for it or not. */
+  /** Starts the waiting time of a message when it arrives, also if there was no room for it. */
   #waits({ settings }: Cell, envelope: Envelope<RunState>): void {
     if (settings.queueTimeoutMs === false || envelope.waitsSince !== NOT_YET) return
     envelope.waitsSince = this.#needs.clock.monotonic()
   }
 
-  /** The sender found no room. There may be some by now; a message larger than the mailbox is taken when it is alone. */
+  /**
+   * Handles a message whose sender found no room. There may be room by now. A message larger than the mailbox is
+   * accepted when it is alone.
+   */
   ask(callee: Cell, envelope: Envelope<RunState>): void {
     const { team } = this.#needs
     if (callee.mailbox.parked.length === 0) {
@@ -89,7 +95,10 @@ export class Mailboxes {
     for (const dropped of inItsWay) this.#drop(callee, dropped)
   }
 
-  /** A full mailbox does not take it. Who sends to one that drops is not told: it does not mind losses. */
+  /**
+   * Handles a message that a full mailbox does not take. If the mailbox drops messages, the sender is not notified: it
+   * has chosen to accept losses.
+   */
   #turnAway(callee: Cell, envelope: Envelope<RunState>): void {
     const { run, memory, at } = envelope
     run.open -= 1
@@ -106,8 +115,8 @@ export class Mailboxes {
   }
 
   /**
-   * What has to go so that there is room for it: of what waits and has no higher priority the lowest first, then the
-   * oldest. undefined: that would not be enough. What has its room and is still on its way here keeps it.
+   * Returns the messages to drop so that this one has room: of the waiting messages without a higher priority the
+   * lowest first, then the oldest. Returns undefined if that is not enough. Messages on their way here keep their room.
    */
   #inTheWayOf({ index, mailbox, settings }: Cell, envelope: Envelope<RunState>): Envelope<RunState>[] | undefined {
     const overdraft = this.#needs.team.overdraft(index)
@@ -130,8 +139,9 @@ export class Mailboxes {
   }
 
   /**
-   * Takes a message out that waits, or that an instance has: it is dead, and with `told` who waits for an answer is told that. Its room is still taken.
-   * False: the end of another has taken it out.
+   * Removes a message that waits or that an instance has, and dead-letters it. With `told`, a caller that waits for an
+   * answer gets that error. The room of the message is still taken. Returns false if the end of another turn has
+   * already withdrawn the message.
    */
   takeOut(
     callee: Cell,
@@ -146,7 +156,7 @@ export class Mailboxes {
     return true
   }
 
-  /** The message is in no mailbox and will not be handled; with `told` who waits for an answer is told that. */
+  /** Dead-letters a message that is in no mailbox. With `told`, a caller that waits for an answer gets that error. */
   markDead(
     envelope: Envelope<RunState>,
     reason: DeadLetterReason,
@@ -165,22 +175,22 @@ export class Mailboxes {
     this.accept(callee, envelope)
   }
 
-  /** Who had to ask for room goes on. */
+  /** Sends the receipt to a sender that had to ask for room: it goes on. */
   #accepted(sender: Cell, { run, memory, at }: Envelope<RunState>): void {
     if (kindOf(memory, at) === SEND && correlationOf(memory, at) !== 0)
       this.#needs.receipts.give(sender, run, memory, at, undefined)
   }
 
-  /** A message has left the mailbox: its room goes to who waits for it, else back to all. */
+  /** Returns the room of a message that has left the mailbox: to the sender that waits for it, else to all. */
   freed(callee: Cell, bytes: number): void {
     this.#needs.team.release(callee.index, bytes)
     this.admit(callee)
-    if (callee.mailbox.waiting > 0) this.#needs.ready.touch(callee) // what stood behind it may come
+    if (callee.mailbox.waiting > 0) this.#needs.ready.touch(callee) // those behind it may be next
   }
 
   /**
-   * The first of the parked has its room taken beforehand, so that nobody passes it by. It goes in when that room is
-   * free; a message larger than the mailbox when nothing else is there.
+   * Admits parked messages. The room of the first one is taken beforehand, so that no other message gets it. The
+   * message enters when that room is free; a message larger than the mailbox enters when the mailbox is empty.
    */
   admit(callee: Cell): void {
     const { team } = this.#needs
@@ -197,7 +207,7 @@ export class Mailboxes {
     }
   }
 
-  /** Takes back a message that waits for room, or for other tasks; false: it does not. */
+  /** Withdraws a message that waits for room or for other tasks. Returns false if it does not wait. */
   withdrawParked(callee: Cell, envelope: Envelope<RunState>, reason: DramatisError): boolean {
     const { mailbox } = callee
     if (this.#needs.blocked.remove(envelope)) return true

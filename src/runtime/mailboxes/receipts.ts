@@ -1,4 +1,4 @@
-/** What senders are told of messages on which the host had the say: that they are in a mailbox, or why they never will be. */
+/** Receipts of the host for senders: their message is in a mailbox, or the reason why it never will be. */
 import type { DramatisError } from '../../errors.ts'
 import {
   ACCEPTED,
@@ -20,10 +20,10 @@ import type { Journal } from '../state/journal.ts'
 import type { RunState } from '../state/run-state.ts'
 import type { Requests } from './requests.ts'
 
-/** Why a message does not get into a mailbox. */
+/** Reason why a message does not enter a mailbox. */
 export type Refusal = 'unknown_agent' | 'stopped' | 'rejected' | 'cancelled' | 'overflow'
 
-/** A message that somebody wants to send, which stands in memory. `settle`: a caller in the host takes the answer. */
+/** Message in memory that an agent or caller wants to send. `settle`: a caller in the host takes the answer. */
 export interface Sending {
   readonly sender: Cell
   readonly run: RunState
@@ -47,7 +47,7 @@ export class Receipts {
     this.#needs = needs
   }
 
-  /** The message is dead, and its sender is told why. */
+  /** Dead-letters a message and gives its sender the reason. */
   refuse({ sender, run, memory, at, settle }: Sending, reason: Refusal, error: DramatisError): void {
     const { directory, journal, requests } = this.#needs
     journal.deadLetter(run, memory, at, reason, [error])
@@ -58,7 +58,7 @@ export class Receipts {
     } else if (correlation !== 0) this.give(sender, run, memory, at, error)
   }
 
-  /** Tells a sender that had to ask what came of it. */
+  /** Gives a sender that had to ask the outcome. */
   give(sender: Cell, run: RunState, memory: Memory, at: number, error: DramatisError | undefined): void {
     const inHost = sender.verdicts.get(correlationOf(memory, at))
     if (inHost) {
@@ -78,7 +78,7 @@ export class Receipts {
     replies.reply(sender, frame)
   }
 
-  /** A send that was still waiting for room will never get any. */
+  /** Refuses a send that still waited for room: it will never get any. */
   refuseParked({ memory, at, run }: Envelope<RunState>, error: DramatisError): void {
     if (correlationOf(memory, at) !== 0)
       this.give(this.#needs.directory.cells[senderOf(memory, at)]!, run, memory, at, error)

@@ -1,4 +1,4 @@
-/** Requests that are not answered yet: whose they are, who has the duty to answer, and the answers that the host makes. */
+/** Open requests: finds them by their message, moves the duty to answer, and makes the answers of the host. */
 import type { DramatisError } from '../../errors.ts'
 import { isFailure } from '../../mailbox/codec.ts'
 import {
@@ -30,25 +30,27 @@ interface Needs {
   readonly replies: ReplyLane
 }
 
-/** Where an answer goes: who has asked, under which number, and for which of its turns. */
+/** Destination of an answer: the caller, the correlation, and the caller's turn. */
 export interface Asked extends Pick<OpenRequest, 'caller' | 'correlation' | 'run' | 'turn' | 'settle'> {
-  /** The index of who was asked; 0: the runtime. */
+  /** Index of the agent that was asked; 0: the runtime. */
   readonly from: number
-  /** The message of the request, whose id the answer has. */
+  /** Message of the request; the answer has its id. */
   readonly memory: Memory
   readonly at: number
 }
 
 export class Requests {
   readonly #needs: Needs
-  /** Requests whose duty was handed off, by the message of who has it now: that was sent by another than who is to be answered. */
+  /**
+   * Requests whose duty was handed off, by the message that has the duty now. Its sender is not the caller that waits.
+   */
   readonly #moved = new WeakMap<Envelope<RunState>, OpenRequest>()
 
   constructor(needs: Needs) {
     this.#needs = needs
   }
 
-  /** The request that a message is, if its caller still waits. */
+  /** Returns the request that a message is, if its caller still waits. */
   of(envelope: Envelope<RunState>): OpenRequest | undefined {
     if (kindOf(envelope.memory, envelope.at) !== REQUEST) return undefined
     const request = this.#needs.directory.cells[senderOf(envelope.memory, envelope.at)]!.open.get(
@@ -59,7 +61,7 @@ export class Requests {
     return duty?.envelope === envelope && duty.caller.open.get(duty.correlation) === duty ? duty : undefined
   }
 
-  /** The request whose message has that id. */
+  /** Returns the request whose message has that id. */
   withId(messageId: string): OpenRequest | undefined {
     for (const cell of this.#needs.directory.cells)
       for (const request of cell.open.values())
@@ -67,7 +69,9 @@ export class Requests {
     return undefined
   }
 
-  /** Who waited for the one turn waits for the message of that offer from now on. */
+  /**
+   * Moves a duty to the message of a handoff offer: the caller of the old request waits for that message from now on.
+   */
   move(duty: OpenRequest, offer: OpenRequest): void {
     offer.caller.open.delete(offer.correlation)
     if (typeOf(duty.envelope.memory, duty.envelope.at) === 'delegate') duty.replaced += 1
@@ -78,7 +82,7 @@ export class Requests {
     this.#moved.set(offer.envelope, duty)
   }
 
-  /** The answer that stands there goes to who waits for it. */
+  /** Gives the answer at `at` to the caller that waits for it. */
   settle(request: OpenRequest, memory: Memory, at: number): void {
     const { caller, correlation, group, settle, turn } = request
     caller.open.delete(correlation)
@@ -87,14 +91,19 @@ export class Requests {
     this.#needs.replies.passOn(caller, memory, at, RESPONSE, turn)
   }
 
-  /** An answer comes from who has the duty now: it goes to who has asked, under the number of what was asked. */
+  /**
+   * Gives an answer of the agent that has the duty now to the original caller, under the correlation of its request.
+   */
   conclude(duty: OpenRequest, memory: Memory, at: number): void {
     setRecipient(memory, at, duty.caller.index)
     setCorrelation(memory, at, duty.correlation)
     this.settle(duty, memory, at)
   }
 
-  /** Settles a request with an error of the host's making. The log has it too: a redelivered turn gets the same answer. */
+  /**
+   * Answers a request with an error that the host makes. The error is in the log too, so a redelivered turn gets the
+   * same answer.
+   */
   answerWithError(request: OpenRequest, error: DramatisError): void {
     if (!request.caller.open.delete(request.correlation)) return
     const { caller, correlation, run, turn, settle, callee, envelope } = request
@@ -102,7 +111,7 @@ export class Requests {
     this.refuse({ caller, correlation, run, turn, settle, from: callee.index, memory, at }, error)
   }
 
-  /** The same for one that was never open. */
+  /** Answers a request that was never open with an error. */
   refuse({ caller, correlation, run, turn, settle, from, memory, at }: Asked, error: DramatisError): void {
     const { frames, journal, loop, replies } = this.#needs
     const fields = { sender: from, recipient: caller.index, run: run.index, turn, correlation }

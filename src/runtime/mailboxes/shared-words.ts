@@ -1,8 +1,9 @@
 /**
- * A few words are shared by all threads of a team: how much room each mailbox has, whether the host sleeps, whether somebody waits for
- * a permit (room.ts). Threads write there without asking, and code in any of them can write what it likes. So the host believes none
- * of these words where a wait depends on it: it knows itself what is in a mailbox, whether it sleeps and who waits. It compares
- * when somebody waits for room that a mailbox should have, and with the slow look of the watchdog; it sets right what differs, and says so.
+ * Checks the few words that all threads of a team share: the room of each mailbox, whether the host sleeps, whether an
+ * agent waits for a permit (room.ts). Threads write there directly, and code in any thread can write anything. So the
+ * host does not trust these words where a wait depends on them: it has its own records of mailboxes, sleep and waits.
+ * It compares when a message waits for room that a mailbox should have, and with the slow check of the watchdog. It
+ * repairs words that differ, and reports that.
  */
 import type { Scheduler, Timer } from '../../clock.ts'
 import type { Envelope } from '../../mailbox/mailbox.ts'
@@ -13,10 +14,13 @@ import type { HostLoop } from '../state/host-loop.ts'
 import type { RunState } from '../state/run-state.ts'
 import type { WordRepairs } from '../state/word-repairs.ts'
 
-/** A message that is on its way has its room and is in no mailbox yet: what is less than the book says is a lie when it stays so. */
+/**
+ * Number and interval of checks before a repair. A message on its way has its room and is in no mailbox yet. So if the
+ * words show less room than the host's records, that is an error only if it stays so.
+ */
 const LOOKS = 5
 const LOOK_MS = 50
-/** How often the host looks by itself once its bell was silenced. */
+/** Interval of the host's own checks after a thread has suppressed its wake-ups. */
 const WITHOUT_BELL_MS = 20
 
 interface Needs {
@@ -25,13 +29,13 @@ interface Needs {
   readonly loop: HostLoop
   readonly repairs: WordRepairs
   readonly team: TeamMemory
-  /** There is room in that mailbox: lets those in that wait for it. */
+  /** Admits waiting messages to a mailbox that has room. */
   admit(callee: Cell): void
 }
 
 export class SharedWords {
   readonly #needs: Needs
-  /** Mailboxes that may have room though the words deny it, and in how many looks it was so. */
+  /** Mailboxes that may have room though the words deny it, with the number of checks that found this. */
   readonly #doubts = new Map<Cell, number>()
   #timer: Timer | undefined
   #ticks = 0
@@ -41,12 +45,15 @@ export class SharedWords {
     this.#needs = needs
   }
 
-  /** At least so often the watchdog is to look. */
+  /** Longest time until the next check of the watchdog, in ms. */
   get lookMs(): number {
     return this.#bellIsSilenced ? WITHOUT_BELL_MS : Number.POSITIVE_INFINITY
   }
 
-  /** There is no room for a message. Where the mailbox is not full, that may be so by what is on its way, or by a lie. */
+  /**
+   * Handles a message without room. If the mailbox is not full, messages on their way or a forged word can be the
+   * reason.
+   */
   doubt({ instances: [callee] }: Cell): void {
     const { mailbox, settings } = callee!
     if (callee!.gone || this.#doubts.has(callee!)) return
@@ -57,7 +64,7 @@ export class SharedWords {
 
   readonly #lookAtDoubts = () => {
     this.#timer = undefined
-    this.#needs.loop.kick() // what was on its way is there then
+    this.#needs.loop.kick() // messages on their way have arrived then
     for (const [callee, looks] of [...this.#doubts]) {
       const denied = !callee.gone && this.#isDenied(callee)
       if (denied && looks + 1 < LOOKS) this.#doubts.set(callee, looks + 1)
@@ -67,7 +74,7 @@ export class SharedWords {
     if (this.#doubts.size > 0) this.#timer ??= this.#needs.clock.timer(LOOK_MS, this.#lookAtDoubts, true)
   }
 
-  /** The slow look, while a turn is open somewhere. */
+  /** Does the slow check of the watchdog, while a turn is open somewhere. */
   look(): void {
     const { directory, loop, repairs, team } = this.#needs
     if (loop.ticks === this.#ticks && Atomics.load(team.words, HOST_ASLEEP) !== 1 && !this.#bellIsSilenced) {
@@ -91,7 +98,7 @@ export class SharedWords {
     else if (isLess(messages, capacity - countOf(cell)) || this.#isDenied(cell)) this.doubt(cell)
   }
 
-  /** The words say that there is less than half of the room that there is. */
+  /** Checks whether the words show less than half of the real room. */
   #isDenied(callee: Cell): boolean {
     const { team } = this.#needs
     if (team.restoreLargest(callee.index)) return true
@@ -117,16 +124,16 @@ export class SharedWords {
 
 const isLess = (said: number, known: number): boolean => said < known && 2 * said < known
 
-/** Who waits for room and has it taken already. */
+/** Returns the message that waits for room and has taken it already. */
 const expectedAt = ({ mailbox }: Cell): Envelope<RunState> | undefined => {
   const first = mailbox.parked.peek()
   return first && first === mailbox.expected ? first : undefined
 }
 
-/** How many messages have room in a mailbox. */
+/** Returns the number of messages that have room in a mailbox. */
 const countOf = (cell: Cell): number => cell.mailbox.waiting + cell.mailbox.underWay + (expectedAt(cell) ? 1 : 0)
 
-/** What a mailbox has room for, by the host's own book; below zero: it has more than it was to have. */
+/** Returns the free room of a mailbox by the host's own records; below zero if it holds more than its limit. */
 function roomOf(cell: Cell): Room {
   const { instances, mailbox, settings } = cell
   let { bytes } = settings.mailbox

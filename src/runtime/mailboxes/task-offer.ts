@@ -1,4 +1,4 @@
-/** What a delegation says of its task. Anybody can have written it: what is not of its kind is as if it were not there. */
+/** Task fields of a delegation. Any code can have written them, so fields of a wrong type count as missing. */
 import type { AgentTask } from '../../actors/definition/task.ts'
 import { jsonIn } from '../../mailbox/codec.ts'
 import { readBody } from '../../mailbox/frame-body.ts'
@@ -16,7 +16,7 @@ export function offered(data: unknown): Offered {
   }
 }
 
-/** Of the delegation that stands there. */
+/** Returns the task fields of the delegation at `at`. */
 export const offeredIn = (memory: Memory, at: number): Offered => offered(jsonIn(readBody(memory, at).data))
 
 const texts = (value: unknown): string[] =>

@@ -1,4 +1,4 @@
-/** The figures of a team's calls of models and tools. */
+/** Metrics of a team's calls of models and tools. */
 import type { CallTallies } from './call-tallies.ts'
 import type { Metric } from './prometheus.ts'
 import { counter, histogram } from './prometheus.ts'

@@ -1,4 +1,4 @@
-/** Counts the calls of models and tools that the log tells of: how many, for whom, what they cost, how long they took, why they failed. */
+/** Counts the calls of models and tools in the log: their number, agents, cost, duration and errors. */
 import type { TokenUsage } from '../../actors/definition/model.ts'
 import type { DramatisError } from '../../errors.ts'
 import { errorOf, isFailure } from '../../mailbox/codec.ts'
@@ -8,13 +8,16 @@ import type { Memory } from '../../mailbox/memory.ts'
 import { Histogram } from './histogram.ts'
 import type { Metric } from './prometheus.ts'
 
-/** For one metric. A model's name may be a run's, a tool's may be any that a thread writes: beyond that all others are one. */
+/**
+ * Maximum series of one metric. The name of a model may be a run's, that of a tool any text of a thread: beyond the
+ * maximum all others share one series.
+ */
 const MOST_SERIES = 500
 const OTHER = 'other'
 
 type Labels = Record<string, string>
 
-/** Values by their labels, up to a bound. */
+/** Values by their labels, up to a maximum number. */
 class Series<Value> {
   readonly #make: () => Value
   readonly #known = new Map<string, { labels: Labels; value: Value }>()
@@ -69,7 +72,7 @@ export class CallTallies {
     if (error) this.toolErrors.at({ tool, code: error.code }).count += 1
   }
 
-  /** A step that has ended in an agent's thread: a call of a tool, if it has the id of one. */
+  /** Counts a step that has ended in an agent's thread, if it is a tool call: then it has the id of a call. */
   step(agent: string, memory: Memory, at: number): void {
     if ((flagsOf(memory, at) & HAS_THREAD) === 0) return
     const error = isFailure(memory, at) ? errorOf(memory, at) : null

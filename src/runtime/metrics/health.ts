@@ -1,21 +1,22 @@
-/** How a team is now, for the probes of the service that it runs in. */
+/** Health of a team now, for the probes of the service that it runs in. */
 import type { AgentStatus } from '../../actors/definition/task.ts'
 import type { RunBook } from '../runs/runs.ts'
 import { statusOf, sumOf } from '../state/busiest.ts'
 import type { Cell } from '../state/cell.ts'
 import type { Supervisor } from '../supervision/supervisor.ts'
 
-/** What a service's probes ask. Durations in ms. */
+/** State of a team for a service's probes. Durations are in ms. */
 export interface Health {
-  /** Not closed yet. */
+  /** True until the team is closed. */
   live: boolean
-  /** All agents are ready for messages; of several instances one is enough. */
+  /** True if all agents are ready for messages; of several instances one is enough. */
   ready: boolean
-  /** `close` was called. */
+  /** True after `close` was called. */
   draining: boolean
   /**
-   * `queued` messages wait, `inFlight` are under way; `lastBeatMs` ago a turn ended. `staleFrames`: what threads of the
-   * agent wrote after they had been given up; it was dropped, and is counted when such a thread is gone.
+   * State of each agent by name. `queued`: messages that wait. `inFlight`: messages under way. `lastBeatMs`: time since
+   * a turn ended. `staleFrames`: dropped frames that threads of the agent wrote after they had been given up; they are
+   * counted when such a thread is gone.
    */
   agents: Record<
     string,
@@ -30,13 +31,13 @@ export interface Health {
   >
   runs: { running: number; queued: number }
   /**
-   * How often a word of the memory that all threads share was not what the host knows, and was set right. Above 0: code in some
-   * thread writes where only the runtime does.
+   * Number of repairs of words in the memory that all threads share, because they differed from the host's records.
+   * Above 0: code in some thread writes where only the runtime does.
    */
   sharedMemoryRepairs: number
-  /** How many the list has now. */
+  /** Number of dead letters in the list now. */
   deadLetters: number
-  /** How many dead letters the list has given up because it was full: the oldest beyond 10,000, or beyond 64 MiB. */
+  /** Number of dead letters that the full list has discarded: the oldest beyond 10,000, or beyond 64 MiB. */
   deadLettersForgotten: number
   log: { ok: boolean; lagMs: number }
 }
@@ -70,7 +71,7 @@ export function healthOf(supervisor: Supervisor, runs: RunBook): Health {
   }
 }
 
-/** How long ago a turn of the agent has ended, or its life has begun. */
+/** Returns the ms since a turn of the agent has ended, or since its thread has started. */
 function sinceTurn({ instances }: Cell, now: number): number {
   const ends = instances.flatMap(({ epoch, lastEndAt }) => (epoch === 0 ? [] : [lastEndAt]))
   return ends.length === 0 ? 0 : Math.max(0, now - Math.max(...ends))

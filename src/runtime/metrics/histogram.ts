@@ -1,4 +1,4 @@
-/** How long things took, in fixed buckets: a few additions for each, and nothing to allocate. */
+/** Counts durations in fixed buckets: a few additions for each, and no allocation. */
 import type { Metric } from './prometheus.ts'
 
 /** Upper bounds in seconds: from code that answers at once to a model that thinks for minutes. */
@@ -10,7 +10,7 @@ export class Histogram {
   #seconds = 0
 
   observe(ms: number): void {
-    const seconds = Math.max(0, ms) / 1_000 // a clock may have been set back meanwhile
+    const seconds = Math.max(0, ms) / 1_000 // a clock may have been set back
     this.#count += 1
     this.#seconds += seconds
     let bucket = 0

@@ -1,6 +1,6 @@
 /**
- * The figures of a team, taken from what the supervisor knows at the moment that somebody asks. Each team has its own, and
- * nothing is global: two teams in a process have two pages.
+ * Metrics of a team, read from the supervisor's state when somebody asks. Each team has its own, and nothing is global:
+ * two teams in a process have two pages.
  */
 import type { RunBook } from '../runs/runs.ts'
 import { sumOf } from '../state/busiest.ts'

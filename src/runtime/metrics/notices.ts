@@ -1,8 +1,9 @@
 /**
- * Tells the logger what an operator would want to know of lives, deaths and lost messages. Never what messages say: names,
- * ids, counts and reasons alone. (docs/how-to/read-the-log.md, has the whole table, with what others log.)
+ * Logs what an operator needs to know about threads, crashes and dead letters: names, ids, counts and reasons, never
+ * the content of messages. (docs/how-to/read-the-log.md has the whole table, with what other parts log.)
  *
- * What is an event too carries its type as `event`, so that who shows events can leave the line out.
+ * A line for something that is also an event has the event's type as `event`. So a program that shows events can skip
+ * it.
  */
 
 import type { Logger } from '../../actors/definition/logger.ts'
@@ -19,7 +20,7 @@ interface Needs {
   readonly runs: RunTable
 }
 
-/** Somebody meant it so: that is no trouble. */
+/** Reasons that somebody intended: they are no problem. */
 const MEANT: ReadonlySet<DeadLetterReason> = new Set(['cancelled', 'late'])
 
 export const notices = (needs: Needs): Reader => ({
@@ -85,7 +86,10 @@ function notice(needs: Needs, record: HostRecord): void {
 
 const LONGEST_REASON = 1_000 // characters
 
-/** Why it failed is said in the words of its error alone: its details may hold what agents have said. */
+/**
+ * Logs the end of a run. The reason for a failure is the message of its error only: the details may hold what agents
+ * have said.
+ */
 function noticeEnd(needs: Needs, run: number, error: DramatisError | null): void {
   const { logger } = needs
   const runId = needs.runs.idOf(run)
@@ -106,7 +110,7 @@ function noticeEnd(needs: Needs, run: number, error: DramatisError | null): void
   logger.error(fields, 'a run failed')
 }
 
-/** One line for each agent and reason, however many messages have died at a time. */
+/** Logs one line for each agent and reason, however many messages died together. */
 function noticeLetters({ logger }: Needs, letters: readonly DeadLetter[]): void {
   const groups = new Map<string, DeadLetter[]>()
   for (const letter of letters) {

@@ -1,10 +1,10 @@
-/** Figures of a team, and how Prometheus reads them. */
+/** Metrics of a team, and their text format for Prometheus. */
 
 /**
- * A figure for a monitoring system. Names are Prometheus': base units in the name, counters end in `_total`.
+ * Metric for a monitoring system. Names follow Prometheus: base units in the name, counters end in `_total`.
  *
- * A counter only ever rises; a gauge is as it is now. Of a histogram each sample says with `series` what it is: a
- * `bucket` (how many were at most `labels.le`, so buckets contain the smaller ones), the `sum` or the `count`.
+ * A counter only rises; a gauge is the present value. Each sample of a histogram has its kind in `series`: a `bucket`
+ * (the number of values that were at most `labels.le`, so buckets contain the smaller ones), the `sum` or the `count`.
  *
  * Source: https://prometheus.io/docs/practices/naming/
  */
@@ -15,7 +15,7 @@ export interface Metric {
   samples: { labels: Record<string, string>; value: number; series?: 'bucket' | 'sum' | 'count' }[]
 }
 
-/** In Prometheus' text exposition format, version 0.0.4. A metric without samples has no lines. */
+/** Formats metrics in Prometheus' text exposition format, version 0.0.4. A metric without samples has no lines. */
 export function prometheusText(metrics: readonly Metric[]): string {
   return metrics
     .filter(({ samples }) => samples.length > 0)

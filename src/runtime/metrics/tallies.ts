@@ -1,4 +1,7 @@
-/** Counts what the log tells and nobody else keeps: crashes, dead letters, calls, how runs ended, how long turns and runs took. */
+/**
+ * Counts from the log what no other part keeps: crashes, dead letters, calls, endings of runs, durations of turns and
+ * runs.
+ */
 import type { DeadLetterReason } from '../../mailbox/dead-letters.ts'
 import { END, kindOf, lengthOf, STEP_DONE, senderOf, startedOf, timeOf } from '../../mailbox/frame.ts'
 import type { FrameBlock, HostRecord } from '../log/records.ts'
@@ -24,9 +27,9 @@ export class Tallies {
   readonly runs = { finished: 0, failed: 0, aborted: 0 }
   readonly runTimes = new Histogram()
   readonly calls = new CallTallies()
-  /** Of messages to nobody: their recipient is no agent, and each such name would be a series for ever. */
+  /** Dead letters whose recipient is no agent: a series for each such name would stay for ever. */
   readonly deadLettersOfNobody: AgentTally['deadLetters'] = new Map()
-  /** Weak: an agent that has left takes its figures along. */
+  /** Figures by agent. Weak, so that they go with an agent that has left. */
   readonly #agents = new WeakMap<Cell, AgentTally>()
 
   of(cell: Cell): AgentTally {
@@ -85,5 +88,5 @@ export class Tallies {
   }
 }
 
-/** Agents of one run come and go with it: each such name would be a series for ever. */
+/** Returns the label of an agent; empty for agents of one run, which go with it: their series would stay for ever. */
 const labelOf = (cell: Cell | undefined): string => (cell && !cell.run ? cell.name : '')

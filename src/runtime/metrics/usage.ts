@@ -1,4 +1,4 @@
-/** Adds up what models have cost: of each run, of each agent in it, and of each agent over all runs. */
+/** Adds up the token usage of model calls: for each run, for each agent in it, and for each agent over all runs. */
 import { addUsage } from '../../actors/definition/model.ts'
 import type { AgentDirectory } from '../state/agent-directory.ts'
 import type { Reader } from '../state/reader.ts'

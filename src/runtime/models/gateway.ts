@@ -1,6 +1,6 @@
 /**
- * The way of a model call: the one place in the host where a call leaves the team. No thread ever speaks with a provider, so
- * that no thread has a key, and a call whose thread dies goes on: its answer is in the log for who comes after.
+ * Path of a model call: the only place in the host where a call leaves the team. Threads never talk to a provider, so
+ * no thread has a key. A call goes on when its thread ends: its answer is in the log for the next attempt.
  */
 import {
   addUsage,
@@ -21,24 +21,26 @@ import type { Cell } from '../state/cell.ts'
 import type { RunState } from '../state/run-state.ts'
 import type { HostVerb } from '../verbs/host-verb.ts'
 
-/** Who asks. */
+/** Agent, run and turn that call a model. */
 export interface ModelCaller {
   readonly cell: Cell
   readonly run: RunState
   readonly turn: number
 }
 
-/** Which model an agent means in that run. `wanted` is a name in the team's `models`; undefined: the default. */
+/**
+ * Returns the model that an agent means in that run. `wanted`: a name in the team's `models`; undefined: the default.
+ */
 export type ResolveModel = (wanted: string | undefined, caller: ModelCaller) => ResolvedModel
 
-/** A call that is about to be made. */
+/** Call that is about to be made. */
 export interface PendingCall extends ResolvedModel {
   readonly caller: ModelCaller
   readonly call: ModelCall
   readonly signal: AbortSignal
 }
 
-/** What was called, and what it cost, also where it failed. */
+/** Call that was made, with its usage, also if it failed. */
 export interface MadeCall {
   readonly answer: ModelAnswer | undefined
   readonly usage: TokenUsage
@@ -46,8 +48,8 @@ export interface MadeCall {
 }
 
 /**
- * What goes around each call, the first outermost: a budget that is reserved before and settled after, a span. It calls `next`
- * once, with what it was given or with another call in its place, or throws what keeps the call from being made.
+ * Layer around each call, the first outermost: a budget that reserves before and settles after, a span. It calls `next`
+ * once, with its input or with another call in its place, or throws an error that keeps the call from being made.
  */
 export type GatewayLayer = (pending: PendingCall, next: MakeCall) => Promise<MadeCall>
 
@@ -58,7 +60,7 @@ export interface GatewayOptions {
   readonly resolve: ResolveModel
   readonly record: (run: RunState, record: Unrecorded) => void
   readonly layers?: readonly GatewayLayer[]
-  /** Takes keys out of what is said of a failure. */
+  /** Redacts keys in the errors of calls. */
   readonly redactor: Redactor
 }
 
@@ -69,7 +71,7 @@ export class ModelGateway {
     this.#options = options
   }
 
-  /** As turns reach it. */
+  /** Verb by which turns call models. */
   readonly verb: HostVerb = async (args, { cell, run, turn, say }, signal) =>
     this.call({ cell, run, turn }, checked(args), signal, say)
 
@@ -142,7 +144,7 @@ export class ModelGateway {
     return { answer: { text, toolCalls, usage, finishReason, rehearsed, model }, usage, error }
   }
 
-  /** The one place where what a client throws becomes what others get to see. */
+  /** Converts an error of a client into the error that others see. No other place does this. */
   #failure(thrown: unknown, { caller, model }: PendingCall): DramatisError {
     const { redactor } = this.#options
     const agent = caller.cell.name
@@ -154,7 +156,7 @@ export class ModelGateway {
   }
 }
 
-/** What a call ends with whose time is up. */
+/** Makes the error of a call whose time is up. */
 function tooLate({ cell }: ModelCaller, model: string, timeoutMs: number): ModelError {
   const text = `The model "${model}" has no answer for "${cell.name}": it did not answer within ${timeoutMs} ms, retries and waits included (communication.modelTimeoutMs). Raise it, or ask for less at once.`
   return new ModelError(text, { reason: 'timeout', agent: cell.name, model, timeoutMs, retryable: false })
@@ -162,7 +164,7 @@ function tooLate({ cell }: ModelCaller, model: string, timeoutMs: number): Model
 
 const ONE_CALL: TokenUsage = { ...NO_TOKENS, calls: 1 }
 
-/** It comes from a thread, where the user's code is. */
+/** Checks arguments that come from a thread, where the user's code is. */
 function checked(args: unknown): ModelCall {
   const { messages } = Object(args) as { messages?: unknown }
   if (!Array.isArray(messages) || !messages.every(isMessage))

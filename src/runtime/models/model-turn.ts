@@ -1,4 +1,7 @@
-/** What a model is told of its team, by the host, which alone knows who is there. Each is a logged step of its turn. */
+/**
+ * Verbs that give a model's turn information on its team, which only the host has. Each call is a logged step of the
+ * turn.
+ */
 import type { Verb } from '../../actors/definition/trust.ts'
 import { LOOP_FOUND } from '../../actors/definition/trust.ts'
 import type { Conversation } from '../../actors/model/context/conversation.ts'
@@ -59,7 +62,7 @@ export function modelTurnVerbs(needs: Needs): [operation: Verb, verb: HostVerb][
   ]
 }
 
-/** What a thread says that its model does again and again. */
+/** Reads the loop report of a thread: its model does the same again and again. */
 function loopFrom({ step, signs }: { step?: unknown; signs?: unknown }) {
   const named = LADDER.find((each) => each === step)
   if (!named) throw new MessageRejectedError(`${LOOP_FOUND}: step is ${shown(step)}.`, { path: 'step' })
@@ -70,7 +73,7 @@ function loopFrom({ step, signs }: { step?: unknown; signs?: unknown }) {
 
 const LONGEST_SIGN = 1_000
 
-/** Who inherits something of a conversation, and what. */
+/** Returns the agents that inherit a part of a conversation, with that part. */
 function heirsOf(agents: readonly Cell[]): Heirs {
   const heirs: Record<string, Inheritance> = {}
   for (const { name, settings } of agents) {

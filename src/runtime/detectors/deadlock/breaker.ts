@@ -1,4 +1,7 @@
-/** Ends a deadlock or a stall: one wait of one turn is rejected; where that turn comes to the same again, its agent begins anew (rule 26). */
+/**
+ * Ends a deadlock or a stall by rejecting one wait of one turn. If that turn is the victim again, its agent is
+ * restarted (rule 26).
+ */
 import { DeadlockError, type DramatisError, StallError } from '../../../errors.ts'
 import { BoundedMap } from '../../log/bounded-map.ts'
 import type { Cancellation } from '../../turns/cancellation.ts'
@@ -10,9 +13,9 @@ interface Needs {
   readonly cancellation: Cancellation
 }
 
-/** So many turns are remembered whose wait was rejected. */
+/** Maximum number of remembered turns with a rejected wait. */
 const MOST_REMEMBERED = 1_024
-/** So many victims in a row are looked at. */
+/** Number of latest victims that the choice considers. */
 const LAST_VICTIMS = 3
 
 export class Breaker {
@@ -26,7 +29,7 @@ export class Breaker {
     this.#needs = needs
   }
 
-  /** The name of who gave way. */
+  /** Rejects a wait, and returns the name of the victim. */
   break(stuck: Stuck): string | undefined {
     const candidates = [...stuck.waits].flatMap(([turn, wait]) => (wait.kind === 'reader' ? [] : candidate(turn, wait)))
     const victim = chooseVictim(candidates, this.#victims)
@@ -47,14 +50,17 @@ export class Breaker {
     else call?.fail(error)
   }
 
-  /** A turn that asks for the same once more costs its agent's life: the message counts it, and is poison in the end. */
+  /**
+   * Ends the agent's thread if a wait of the same turn was rejected before. The message counts that exit, and becomes a
+   * poison message in the end.
+   */
   #again(turn: TurnNode, error: DramatisError): void {
     const key = `${turn.cell.index}.${turn.envelope.turn}`
     if (this.#rejected.has(key)) turn.cell.life?.kill(error)
     else this.#rejected.set(key, true)
   }
 
-  /** All of the cycle wait for their readers: no answer can tell them so. */
+  /** Ends the thread of an agent if all of the cycle wait for their readers: no answer can reject such a wait. */
   #restartOne(stuck: Stuck): string | undefined {
     const [turn] = stuck.cycle
     if (!turn) return undefined
@@ -69,7 +75,7 @@ const candidate = (turn: TurnNode, wait: OpenWait) => {
   return { turn, wait, agent: name, priority, tokens: tokensOf(turn), since: wait.since }
 }
 
-/** What the turn has spent on models; a log that has forgotten part of it tells less. */
+/** Returns the tokens that the turn has spent on models. It is less if the log has discarded a part. */
 function tokensOf({ cell, envelope }: TurnNode): number {
   let tokens = 0
   for (const entry of envelope.run.log.entries())

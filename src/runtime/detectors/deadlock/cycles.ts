@@ -1,36 +1,40 @@
 /**
- * Who waits for whom, and who of them nothing can free any more: rules 22, 23 and 25. Each wait is for k of n, after
- * E. Knapp, "Deadlock detection in distributed databases", ACM Computing Surveys 19(4), 1987. Plain data in and out.
+ * Finds the nodes of a wait-for graph that nothing can free any more, and their cycles: rules 22, 23 and 25. Each wait
+ * is for k of n, after E. Knapp, "Deadlock detection in distributed databases", ACM Computing Surveys 19(4), 1987.
+ * Plain data in and out.
  */
 
-/** k of n: free when `need` of the targets have ended. A target that is given twice counts twice. */
+/** Wait for k of n: free when `need` of the targets have ended. A target that is given twice counts twice. */
 export interface Wait {
   readonly need: number
-  /** Places in the list of nodes. For one that is not in it: it never ends. */
+  /** Indices of nodes. A target that is not in the list never ends. */
   readonly targets: readonly number[]
 }
 
 /**
- * A turn, a queued message, or an agent. Where many wait for the same targets (whoever may write a key, say), a node that
- * stands for those targets keeps the graph small: they wait for it, and it for them.
+ * Turn, queued message, or agent. If many nodes wait for the same targets (whoever may write a key, say), one node that
+ * stands for those targets keeps the graph small: the many wait for it, and it waits for the targets.
  */
 export interface WaitNode {
-  /** It can run, or something outside of the team will end its wait. */
+  /** True if the node can run, or something outside of the team will end its wait. */
   readonly live: boolean
-  /** Alternatives: any of them frees it. Without any, nothing does: a wake-up was lost. */
+  /** Alternatives: any of them frees the node. A node without any is never freed: a wake-up was lost. */
   readonly waits: readonly Wait[]
 }
 
 export interface Deadlock {
-  /** Each waits for the next, and the last for the first, which is the lowest. Empty: a stall. */
+  /** Each node waits for the next, and the last for the first, which is the lowest. Empty: a stall. */
   readonly cycle: number[]
-  /** Who waits for one of the cycle, itself or through others; the nearest first. */
+  /** Nodes that wait for one of the cycle, directly or through others; the nearest first. */
   readonly tail: number[]
 }
 
 const NONE = -1
 
-/** Nodes that nothing can free, in order. Node i is `nodes[i]`. Takes time in proportion to the number of targets. */
+/**
+ * Returns the nodes that nothing can free, in order. Node i is `nodes[i]`. Takes time in proportion to the number of
+ * targets.
+ */
 export function stuckIn(nodes: readonly WaitNode[]): number[] {
   const free = new Uint8Array(nodes.length)
   let waitCount = 0
@@ -44,10 +48,10 @@ export function stuckIn(nodes: readonly WaitNode[]): number[] {
 
   const owner = new Int32Array(waitCount)
   const left = new Float64Array(waitCount) // not integers, or a need of Infinity would become 0
-  const lastWaiter = new Int32Array(nodes.length).fill(NONE) // of each target a list, linked backwards
+  const lastWaiter = new Int32Array(nodes.length).fill(NONE) // a list for each target, linked backwards
   const waiter = new Int32Array(targetCount)
   const before = new Int32Array(targetCount)
-  const freed = new Int32Array(nodes.length) // with waiters to be told
+  const freed = new Int32Array(nodes.length) // nodes whose waiters must be notified
   let freedCount = 0
   const release = (node: number) => {
     if (free[node]) return
@@ -92,13 +96,14 @@ export function stuckIn(nodes: readonly WaitNode[]): number[] {
 const NOBODY: ReadonlySet<number> = new Set()
 
 /**
- * Each deadlock among the stuck, every one of whom is in one. Nodes that all wait for each other, and for no other
- * cycle, are a deadlock: it must be broken, and that may free those who wait for it. It is named by its shortest
- * cycle, of several by one with the lowest node. The shortest deadlock comes first. Who waits for two is in the tail
- * of the nearer one. Who waits for none is in a stall, which comes last.
+ * Returns the deadlocks and the stall that the stuck nodes form; each stuck node is in one of them. Nodes that all wait
+ * for each other, and for no other cycle, are a deadlock: it must be broken, and that may free the nodes that wait for
+ * it. A deadlock is named by its shortest cycle; of several, by one with the lowest node. The shortest deadlock comes
+ * first. A node that waits for two is in the tail of the nearer one. Nodes that wait for none are in the stall, which
+ * comes last.
  *
- * `anybody`: nodes that stand for all who might do something. Who waits for them waits for nobody that can be named, so they
- * are in no cycle; but in the tail of one if somebody of it might do it.
+ * `anybody`: nodes that stand for all who might do something. A node that waits for them waits for nobody that can be
+ * named, so they are in no cycle. They are in the tail of a cycle if one of its members might do it.
  */
 export function cyclesOf(
   nodes: readonly WaitNode[],
@@ -129,7 +134,7 @@ export function cyclesOf(
   return [...deadlocks, { cycle: [], tail: idle }]
 }
 
-/** For each of the stuck, those of them that it waits for. */
+/** Returns, for each stuck node, the stuck nodes that it waits for. */
 function targetsAmong(nodes: readonly WaitNode[], stuck: readonly number[]): number[][] {
   const isStuck = new Uint8Array(nodes.length)
   for (const node of stuck) isStuck[node] = 1
@@ -144,7 +149,7 @@ function reversed(targets: readonly number[][]): number[][] {
   return waiters
 }
 
-/** Puts who waits for a node into the same tail as that node, breadth first: a map may grow while it is gone through. */
+/** Puts the waiters of each node into the same tail as that node, breadth first: the map grows while it is iterated. */
 function addWaiters(tailOf: Map<number, number[]>, waiters: readonly number[][]): void {
   for (const [node, tail] of tailOf) {
     for (const waiter of waiters[node]!) {
@@ -156,15 +161,16 @@ function addWaiters(tailOf: Map<number, number[]>, waiters: readonly number[][])
 }
 
 /**
- * The groups that wait for each other and for no other such group: strongly connected components, after R. Tarjan,
- * "Depth-first search and linear graph algorithms", 1972. It finds a component after all those that it leads to.
+ * Finds the groups whose nodes wait for each other and for no other such group: strongly connected components, after R.
+ * Tarjan, "Depth-first search and linear graph algorithms", 1972. A component is found after all those that it leads
+ * to.
  */
 function knots(targets: readonly number[][], stuck: readonly number[]): number[][] {
   const found: number[][] = []
   const leadsToKnot = new Uint8Array(targets.length)
-  const order = new Int32Array(targets.length) // of its discovery; 0 before
-  const lowest = new Int32Array(targets.length) // the first in discovery that is reached from it and still open
-  const next = new Int32Array(targets.length) // which of its targets to look at
+  const order = new Int32Array(targets.length) // place in the order of discovery; 0 before
+  const lowest = new Int32Array(targets.length) // the earliest discovered node that is reached from it and still open
+  const next = new Int32Array(targets.length) // index of the next target to look at
   const isOpen = new Uint8Array(targets.length)
   const open: number[] = []
   let discovered = 0
@@ -205,7 +211,10 @@ function knots(targets: readonly number[][], stuck: readonly number[]): number[]
   }
 }
 
-/** Searches from each node, the lowest first, and then without it: what is found later is kept only if it is shorter. */
+/**
+ * Finds a shortest cycle of the group. Searches from each node, the lowest first, and then without that node. A later
+ * cycle is kept only if it is shorter.
+ */
 function shortestCycle(knot: number[], targets: readonly number[][], waiters: readonly number[][]): number[] {
   const inside = new Uint8Array(targets.length)
   for (const node of knot) inside[node] = 1
@@ -218,7 +227,10 @@ function shortestCycle(knot: number[], targets: readonly number[][], waiters: re
   }
   return shortest
 
-  /** With those who are in no cycle without it, or a long cycle would be searched once for each of its nodes. */
+  /**
+   * Removes a node, and all nodes that are in no cycle without it: otherwise a long cycle would be searched once for
+   * each of its nodes.
+   */
   function remove(start: number) {
     inside[start] = 0
     const gone = [start]
@@ -232,7 +244,7 @@ function shortestCycle(knot: number[], targets: readonly number[][], waiters: re
   }
 }
 
-/** A shortest cycle from `start` of less than `limit` nodes, breadth first. */
+/** Returns a shortest cycle from `start` of less than `limit` nodes, breadth first. */
 function cycleFrom(
   start: number,
   targets: readonly number[][],

@@ -1,7 +1,8 @@
 /**
- * Finds turns that wait for each other, or for nobody who could come, names them and breaks it (rules 22 to 27). It looks when
- * a wait begins or ends that can have closed a cycle: what it looks at is read from the host's own books. Before it says
- * anything each thread concerned has told that the turn does nothing but wait; before it breaks anything, a second time.
+ * Finds turns that wait for each other, or for something that nobody can bring; reports them and breaks the deadlock or
+ * stall (rules 22 to 27). It looks when the start or the end of a wait can have closed a cycle, and reads the host's
+ * own records. Before it reports, each thread concerned has confirmed that its turn only waits; before it breaks, once
+ * more.
  */
 import type { Scheduler, Timer } from '../../../clock.ts'
 import { correlationOf, kindOf, lengthOf, limitOf, PROBE, QUIET, senderOf, turnOf } from '../../../mailbox/frame.ts'
@@ -32,38 +33,40 @@ export interface DeadlockNeeds extends GraphNeeds {
   readonly loop: HostLoop
 }
 
-/** A turn that has something else to do is asked again ever more seldom, up to that. */
+/** Longest pause before a turn that has something else to do is asked again. The pauses grow up to this. */
 const LONGEST_PAUSE_MS = 60_000
 
-/** So many groups are remembered as told of. */
+/** Maximum number of remembered groups that were reported. */
 const MOST_REMEMBERED = 1_024
 
-/** One group of turns that look stuck. */
+/** Group of turns that look stuck. */
 interface Case {
   stuck: Stuck
-  /** All waits that its turns had when they were last asked: with a new one they have done something. */
+  /** All waits that the turns had when they were last asked. A new wait shows that its turn has done something. */
   waits: ReadonlySet<string>
-  /** Turns that have not said yet whether they do nothing but wait. */
+  /** Number of turns that have not answered yet whether they only wait. */
   asked: number
-  /** One of them has something else to do. */
+  /** True if one of the turns has something else to do. */
   busy: boolean
-  /** What their threads had been told when they were asked: with anything since then they may go on. */
+  /**
+   * Number of frames that each thread had been given when its turn was asked. With a later frame the turn may go on.
+   */
   readonly told: Map<Life, number>
-  /** Since when all of them do nothing but wait, as far as is known. Monotonic ms. */
+  /** Time since which all turns are known to do nothing but wait. Monotonic ms. */
   confirmedAt: number | undefined
-  /** How long it is left alone while one of them has something else to do. */
+  /** Pause before the next questions while one of the turns has something else to do. */
   busyMs: number
-  /** The same while something is on its way to one of them. */
+  /** Pause before the next questions while a frame is on its way to one of the turns. */
   settlingMs: number
   timer: Timer | undefined
 }
 
-/** Somebody was asked whether a turn does nothing but wait. */
+/** Question to a thread or to the host whether a turn only waits. */
 interface Question {
   readonly of: Case
-  /** undefined: the host, which has nothing else to do. */
+  /** undefined: the question is for the host, which answers when it has nothing else to do. */
   readonly turn: TurnNode | undefined
-  /** It has said that it has something else to do. */
+  /** True if the turn has answered that it has something else to do. */
   isBusy: boolean
 }
 
@@ -78,12 +81,18 @@ export const deadlock =
     }
   }
 
-/** Something has come for one of them since it was asked, or waits in the host, for a permit or for room: it may go on by that. */
+/**
+ * Checks whether a turn may still go on: by a frame that came after the question, or by one that waits in the host for
+ * a permit or for room.
+ */
 const mayGoOn = ({ told, stuck }: Case): boolean =>
   [...told].some(([life, before]) => life.told !== before || !life.backlog.every(isProbe)) ||
   stuck.turns.some(({ cell: { life }, envelope }) => life?.holds(envelope.run.index))
 
-/** It is tried again, and its thread has not come to it yet: what it waited for before it perhaps does not ask again. */
+/**
+ * Checks for a redelivered turn whose thread has not begun it yet. Perhaps it does not ask again for what it waited for
+ * before.
+ */
 const isToBegin = ({ cell: { life }, envelope }: TurnNode): boolean => !life?.begun(envelope)
 
 const waitsOf = ({ turns }: Stuck): Set<string> =>
@@ -93,14 +102,14 @@ class Detector {
   readonly #needs: DeadlockNeeds
   readonly #mode: 'break' | 'report'
   readonly #confirmMs: number
-  /** The protocol is a function of the user's, in the host. */
+  /** True if the protocol is a function of the user, in the host. */
   readonly #foreignScript: boolean
   readonly #breaker: Breaker
   readonly #suspicion: Suspicion
   readonly #cases = new Map<string, Case>()
-  /** Of which cases it was told. */
+  /** Cases that were reported. */
   readonly #told = new BoundedMap<string, true>(MOST_REMEMBERED)
-  /** Which case has asked which turn, by the number of the question. */
+  /** Open questions by their number, each with its case and its turn. */
   readonly #questions = new Map<number, Question>()
   #lastQuestion = 0
 
@@ -122,7 +131,7 @@ class Detector {
     for (const each of this.#cases.values()) each.timer?.cancel()
   }
 
-  // ---- what is there
+  // ---- find stuck turns
 
   #look(): void {
     this.#suspicion.looked()
@@ -136,7 +145,7 @@ class Detector {
     for (const [key, each] of [...this.#cases]) if (each.asked === 0 && !each.timer) this.#judge(key, each)
   }
 
-  /** Time, or somebody else, has freed it. */
+  /** Removes a case that is not stuck any more: time, or another part, has freed it. */
   #drop(key: string, dropped: Case): void {
     dropped.timer?.cancel()
     this.#cases.delete(key)
@@ -148,7 +157,7 @@ class Detector {
     of.asked = 0
   }
 
-  /** Of a turn that has ended, or whose thread has, nobody answers, and it does not matter any more. */
+  /** Forgets the questions to turns that have ended, or whose thread has ended: nobody answers them. */
   #forgetEnded(known: Case): void {
     const still = new Set(known.stuck.turns.map(({ envelope }) => envelope))
     for (const [number, { of, turn, isBusy }] of this.#questions) {
@@ -174,7 +183,10 @@ class Detector {
     this.#ask(opened)
   }
 
-  /** It is still there. Whose waits are all that they were, or fewer, has done nothing; else it gets all of the time anew. */
+  /**
+   * Updates a case that is still stuck. If its waits are the same or fewer, its turns have done nothing. Otherwise the
+   * time for confirmation starts again.
+   */
   #follow(known: Case, stuck: Stuck): void {
     known.stuck = stuck
     this.#forgetEnded(known)
@@ -211,7 +223,10 @@ class Detector {
     return this.#lastQuestion
   }
 
-  /** Threads can answer before the host has come to the end of a verb that it has begun: an entry is there already, say. */
+  /**
+   * Waits until the host has finished the verbs that it has begun: threads can answer earlier, when for example an
+   * entry is there already.
+   */
   #askHost(asking: Case): void {
     const question = this.#question(asking, undefined)
     this.#needs.clock.defer(() => {
@@ -228,7 +243,7 @@ class Detector {
       if (kindOf(memory, at) === QUIET) this.#answered(memory, at)
   }
 
-  /** A turn that has something else to do says so, and once more when it has nothing else any more. */
+  /** Handles the answer of a turn. A busy turn answers once more when it has nothing else to do. */
   #answered(memory: Memory, at: number): void {
     const question = this.#questions.get(correlationOf(memory, at))
     if (!question?.turn || question.turn.cell.index !== senderOf(memory, at)) return
@@ -260,15 +275,16 @@ class Detector {
       this.#name(key, judged.stuck)
       if (this.#mode === 'report') return
       const left = judged.confirmedAt + this.#confirmMs - now
-      // In this thread, and so in virtual time, nothing more can come.
+      // In the host's own thread, and so in virtual time, nothing more can come.
       if (left <= 0 || !judged.stuck.turns.some(({ cell }) => cell.life?.thread.isolated)) this.#break(key, judged)
       else this.#later(judged, left)
     }
   }
 
   /**
-   * A wait for an entry that somebody else may write yet: who has a handle of the run, or a script of the user's in the host's own
-   * thread, where nobody can tell what of all that is open there is its own. The built-in ones wait for their verbs alone.
+   * Checks for a wait for an entry that others may still write: the owner of a handle of the run, or a script of the
+   * user in the host's own thread. There nobody can tell which open work belongs to the script. Built-in scripts wait
+   * only for their verbs.
    */
   #isForOthers({ isOpen, runs, turns }: Stuck): boolean {
     if (!isOpen) return false
@@ -289,15 +305,18 @@ class Detector {
     })
   }
 
-  /** A time ran out in that run: what others could have ended nobody has ended. */
+  /**
+   * Reports confirmed cases of a run in which a time limit has ended a wait: others could have ended that wait, but
+   * nobody has.
+   */
   overdue(run: RunState): void {
     for (const [key, { stuck, confirmedAt }] of this.#cases)
       if (confirmedAt !== undefined && stuck.runs.has(run)) this.#name(key, stuck)
   }
 
-  // ---- what is said and done
+  // ---- report and break
 
-  /** Once for each. */
+  /** Reports a case once. */
   #name(key: string, stuck: Stuck): void {
     if (this.#told.has(key)) return
     this.#told.set(key, true)

@@ -1,6 +1,7 @@
 /**
- * What a message waits for before its turn begins, as the wait-for graph has it (rule 22): for the tasks that it depends on, for
- * room in a mailbox, for a turn of its recipient to end, and for those before it that it does not pass.
+ * Waits of a message before its turn begins, for the wait-for graph (rule 22). A message waits for the tasks that it
+ * depends on, for room in a mailbox, and for a turn of its recipient to end. It also waits for earlier messages that it
+ * may not pass.
  */
 import { senderOf } from '../../../mailbox/frame.ts'
 import type { Envelope } from '../../../mailbox/mailbox.ts'
@@ -12,23 +13,23 @@ import type { Cell, HeldTask } from '../../state/cell.ts'
 import type { RunState } from '../../state/run-state.ts'
 import type { Wait } from './cycles.ts'
 
-/** The graph that it is for. */
+/** Wait-for graph that the waits are for. */
 interface Graph {
-  /** A node of no turn, with that wait; without one it is live. */
+  /** Adds a node that is no turn, with that wait; without a wait it is live. */
   add(wait: Wait | undefined): number
-  /** The node of a turn, or of the message that it will be. */
+  /** Returns the node of a turn, or of the message that will become the turn. */
   message(callee: Cell, envelope: Envelope<RunState>): number
-  /** The node of who is to do that task. */
+  /** Returns the node of the agent that is to do the task. */
   task(id: string): number
 }
 
 type Waits = ReadonlyMap<Envelope<RunState>, Wait>
 
-/** What messages wait for that a mailbox has no room for. */
+/** Waits of messages that a mailbox has no room for. */
 interface Roomless {
-  /** Of most. */
+  /** Wait of most messages: for any one of the targets. */
   readonly any: Wait
-  /** All that has room there. */
+  /** Everything that has room in the mailbox. */
   readonly targets: readonly number[]
 }
 
@@ -41,13 +42,13 @@ export class MessageWaits {
   readonly #blocked: BlockedTasks
   readonly #team: TeamMemory
   readonly #graph: Graph
-  /** By mailbox: what those that wait for room in it wait for. */
+  /** By mailbox: the waits of messages that wait for room in it. */
   readonly #roomless = new Map<Cell['mailbox'], Roomless>()
-  /** By mailbox of an agent that may have turns of several runs: those that wait for more than their turn to come. */
+  /** By mailbox of an agent that may have turns of several runs: the waits of its queued messages. */
   readonly #queues = new Map<Cell['mailbox'], Waits>()
-  /** By agent at which all that wait in line wait for the same: what for. */
+  /** By agent at which all queued messages wait for the same: that wait. */
   readonly #places = new Map<Cell, Wait | undefined>()
-  /** By such agent: the node that stands for all that wait in line there. */
+  /** By such agent: the node that stands for all queued messages there. */
   readonly #lines = new Map<Cell, number>()
 
   constructor({ blocked, team }: Needs, graph: Graph) {
@@ -56,7 +57,7 @@ export class MessageWaits {
     this.#graph = graph
   }
 
-  /** Of a message that no turn has begun with; undefined: nothing is in its way. */
+  /** Returns the wait of a message that no turn has begun with; undefined if nothing is in its way. */
   waitOf(callee: Cell, envelope: Envelope<RunState>): Wait | undefined {
     const held = this.#blocked.of(envelope)
     if (held) return this.#forTasks(held)
@@ -71,8 +72,8 @@ export class MessageWaits {
   }
 
   /**
-   * Nodes for all messages of a run that stand in a mailbox, or wait for room there, and that no turn has begun with. One stands
-   * for many where that is the same: what this takes does not grow with what waits.
+   * Returns nodes for all messages of a run that are in a mailbox, or wait for room there, and have no turn yet. One
+   * node stands for many that wait for the same, so the cost does not grow with the number of messages.
    */
   waiting(callee: Cell, run: RunState): number[] {
     const { mailbox } = callee
@@ -88,7 +89,7 @@ export class MessageWaits {
     return nodes
   }
 
-  /** What stands for all that wait in line at an agent where these wait for the same. */
+  /** Returns the node for all queued messages of an agent at which these wait for the same. */
   #line(callee: Cell): number {
     let at = this.#lines.get(callee)
     if (at === undefined) {
@@ -103,18 +104,24 @@ export class MessageWaits {
     return this.#places.get(callee)
   }
 
-  /** All that it depends on; what it has to wait for is not known before the board has it. */
+  /** Returns the wait for all tasks that a task depends on. These are unknown until the task board has the task. */
   #forTasks({ waitsFor }: HeldTask): Wait | undefined {
     const targets = Array.from(waitsFor, (id) => this.#graph.task(id))
     return targets.length > 0 ? { need: targets.length, targets } : undefined
   }
 
-  /** Whoever has taken room has a message here, or on its way. The first that waits has its room taken beforehand. */
+  /**
+   * Checks whether a message is on its way here: then more room is taken than there are messages. The room of the first
+   * parked message is taken beforehand.
+   */
   #isOnItsWay({ mailbox, index }: Cell): boolean {
     return this.#team.taken(index) > mailbox.waiting + mailbox.underWay + (mailbox.expected ? 1 : 0)
   }
 
-  /** Any that has room there has to be done with; all, for one that is too large for a mailbox that is not empty. */
+  /**
+   * Returns the wait for room. It ends when any message that has room there is done. A message larger than the mailbox
+   * waits for all of them.
+   */
   #forRoom(callee: Cell, envelope: Envelope<RunState> | undefined): Wait | undefined {
     if (callee.gone || this.#isOnItsWay(callee)) return undefined
     const { any, targets } = this.#roomAt(callee)
@@ -138,8 +145,9 @@ export class MessageWaits {
   }
 
   /**
-   * The turns of which one has to end before one of these instances has a place for the message. A permit is nothing to wait
-   * for: who only waits gives its own up. Nor is the turn that it is to run within: it waits itself, or goes on.
+   * Returns the turns of which one must end before one of these instances has a place for the message. Permits are not
+   * waited for: a turn that only waits gives up its own. Nor is the turn within which the message is to run: that turn
+   * waits itself, or goes on.
    */
   #forPlace(callee: Cell, instances: readonly Cell[], { run }: Envelope<RunState>): Wait | undefined {
     const targets: number[] = []
@@ -156,12 +164,15 @@ export class MessageWaits {
     return { need: 1, targets }
   }
 
-  /** None passes an earlier one of its run, nor one of its sender and priority (rule 16): each waits for what these wait for, too. */
+  /**
+   * Returns the waits in the queue of an agent. No message passes an earlier one of its run, nor one of its sender and
+   * priority (rule 16). So each message also waits for what these wait for.
+   */
   #inQueue(callee: Cell): Waits {
     const known = this.#queues.get(callee.mailbox)
     if (known) return known
     const waits = new Map<Envelope<RunState>, Wait>()
-    /** By run and by line: what it is that the last of them waits for. */
+    /** By run and by line: the wait of the last message. */
     const last = new Map<RunState | number, number>()
     for (const envelope of inLine(callee.mailbox)) {
       const own = this.#forPlace(callee, callee.instances, envelope)
@@ -180,13 +191,13 @@ export class MessageWaits {
   }
 }
 
-/** What comes one behind the other: of one sender and one priority. */
+/** Returns the key of a line: messages of one sender and one priority, which stay in order. */
 const lineOf = ({ memory, at, priority }: Envelope<RunState>): number => senderOf(memory, at) * 2 ** 32 + priority
 
-/** All that wait in line at an agent wait for the same: for a turn of it to end. */
+/** Checks whether all queued messages of an agent wait for the same: for one of its turns to end. */
 const isUniform = ({ interleaves, mailbox }: Cell): boolean => !interleaves || !mailbox.isMixed
 
-/** Without those that are to run within others. */
+/** Yields the queued messages, without those that run within other turns. */
 function* inLine(mailbox: Cell['mailbox']): IterableIterator<Envelope<RunState>> {
   for (const envelope of mailbox.queued()) if (!isNested(envelope)) yield envelope
 }

@@ -1,4 +1,7 @@
-/** Turns that wait in vain, as the wait-for graph has them: deadlocks, each by its cycle, and stalls, one of a run (rules 22 to 27). */
+/**
+ * Finds turns that nothing can free, in the wait-for graph: deadlocks, each by its cycle, and stalls, at most one for
+ * each run (rules 22 to 27).
+ */
 import { idOf } from '../../../mailbox/frame-id.ts'
 import type { NamedWait } from '../../log/alarms.ts'
 import type { RunState } from '../../state/run-state.ts'
@@ -10,20 +13,20 @@ import { type GraphNeeds, type OpenWait, type TurnNode, WaitEdges } from './wait
 export interface Stuck {
   /** The same turns that wait for each other by the same waits have the same key, whatever else they wait for. */
   readonly key: string
-  /** In the order of who waits for whom, with the tasks between them that wait for others; empty: a stall. */
+  /** Turns in the order in which they wait for each other, with the held tasks between them. Empty: a stall. */
   readonly cycle: readonly TurnNode[]
-  /** Who waits for them. */
+  /** Turns that wait for the cycle. */
   readonly tail: readonly TurnNode[]
-  /** All on whom it depends that nothing frees these: each has to do nothing but wait. */
+  /** All turns that this depends on: the group is stuck only if each of these does nothing but wait. */
   readonly turns: readonly TurnNode[]
-  /** Of each of the cycle the wait that keeps it there; of a stall those that are for nobody. */
+  /** Wait that keeps each turn of the cycle there; for a stall, the waits that are for nobody in particular. */
   readonly waits: ReadonlyMap<TurnNode, OpenWait>
-  /** One of them waits for what anybody may write who has the blackboard. */
+  /** True if a turn waits for what anybody with the blackboard may write. */
   readonly isOpen: boolean
   readonly runs: ReadonlySet<RunState>
 }
 
-/** All that are stuck now. */
+/** Returns all turns that are stuck now. */
 export function stuckNow(needs: GraphNeeds): Stuck[] {
   const edges = new WaitEdges(needs)
   const stuck = stuckIn(edges.nodes)
@@ -59,7 +62,8 @@ function stalls(edges: WaitEdges, all: ReadonlySet<number>, tail: number[]): Stu
     const turns = edges.turnsBehind(nodes, all)
     const meeting = turns.some(({ waits }) => waits.some(({ generation }) => isTimed(generation)))
     if (meeting) {
-      // Its time ends that, but as with a deadline: who has come waits for one who waits for what he would write.
+      // The time limit of the sync point ends this, as a deadline would. Still it is a deadlock: a turn that has
+      // arrived waits for one that waits for an entry which the first would write.
       const cycle = throughAnybody(edges, nodes, all)
       return cycle.length > 0 ? [deadlock(edges, all, cycle, without(tail, cycle))] : []
     }
@@ -72,7 +76,10 @@ function stalls(edges: WaitEdges, all: ReadonlySet<number>, tail: number[]): Stu
   })
 }
 
-/** A shortest way from one who waits at a sync point to one who waits for whoever may write, as the first may. */
+/**
+ * Returns a shortest path from a turn at a sync point to a turn that waits for any writer. The first turn must be a
+ * possible writer.
+ */
 function throughAnybody(edges: WaitEdges, nodes: readonly number[], stuck: ReadonlySet<number>): number[] {
   const mayWrite = (anybody: number, start: number) =>
     edges.nodes[anybody]!.waits.some(({ targets }) => targets.includes(start))
@@ -89,7 +96,7 @@ function throughAnybody(edges: WaitEdges, nodes: readonly number[], stuck: Reado
       }
       for (const { targets } of edges.nodes[at]!.waits)
         for (const target of targets) {
-          const isWriter = edges.turns[at] || !edges.anybody.has(target) // else one who may yet cause somebody to come
+          const isWriter = edges.turns[at] || !edges.anybody.has(target) // else somebody may yet cause a turn
           if (isWriter && stuck.has(target) && !cameFrom.has(target)) cameFrom.set(target, at)
         }
     }
@@ -116,11 +123,11 @@ function whole(
   return { key: key.sort().join(' '), turns, waits, runs: new Set(turns.map(({ envelope }) => envelope.run)) }
 }
 
-/** Tells a wait of a turn from all others, of its earlier attempts too. */
+/** Returns a key for a wait of a turn that differs from all others, also from those of the turn's earlier attempts. */
 export const waitKey = ({ cell, envelope }: TurnNode, { number }: OpenWait): string =>
   `${cell.index}.${envelope.turn}.${envelope.attempt}:${number}`
 
-/** What each of them waits for, by name: the cycle first. */
+/** Returns the waits of all members by name, the cycle first. */
 export function namedWaits({ cycle, tail }: Stuck): NamedWait[] {
   return [...cycle, ...tail].map(({ cell, waits }) => ({
     agent: cell.name,
@@ -139,7 +146,7 @@ const VERBS: Readonly<Record<OpenWait['kind'], (name: string) => string>> = {
   dependency: (name) => `for the task of "${name}" to be done`,
 }
 
-/** All turns that are under way, for people. */
+/** Describes all open turns in words, for people. */
 export function openTurns(needs: GraphNeeds): string[] {
   return new WaitEdges(needs).turns.flatMap((turn) => {
     if (!turn) return []
@@ -149,7 +156,7 @@ export function openTurns(needs: GraphNeeds): string[] {
   })
 }
 
-/** One of them, for people: who, at which message, waits for what. */
+/** Describes one turn in words, for people: the agent, its message, and what it waits for. */
 export function sentenceOf(turn: TurnNode): string {
   const what = turn.waits.map((wait) => VERBS[wait.kind](wait.for)).join(' or ')
   const isTask = turn.waits.some(({ kind }) => kind === 'dependency')

@@ -1,6 +1,6 @@
 /**
- * When to look for turns that wait in vain: when a wait begins or ends that can have closed a cycle. It is asked of every record
- * that the log gets, so it reads headers alone; what it calls suspicious is looked at in the host's books.
+ * Decides when to look for stuck turns: when the start or the end of a wait can have closed a cycle. It sees every
+ * record of the log, so it reads headers only. The detector then checks what is suspicious in the host's own records.
  */
 import type { AgentTask } from '../../../actors/definition/task.ts'
 import {
@@ -38,16 +38,16 @@ const isHeld = ({ status, dependencies }: AgentTask) => status === 'blocked' && 
 
 export class Suspicion {
   readonly #needs: Needs
-  /** Agents that found a mailbox full, and perhaps wait for room still. */
+  /** Agents that found a mailbox full, and may still wait for room. */
   readonly #askers = new Set<number>()
-  /** Runs in which somebody waits for what anybody may write, by their index. */
+  /** Runs in which a turn waits for an entry that anybody may write, by their index. */
   readonly #waitedIn = new Set<number>()
 
   constructor(needs: Needs) {
     this.#needs = needs
   }
 
-  /** Whether one of these can have left somebody stuck. */
+  /** Checks whether one of these records can have left a turn stuck. */
   has(batch: Batch): boolean {
     let suspicious = false
     for (const entry of batch) {
@@ -55,14 +55,14 @@ export class Suspicion {
         const { memory, to } = entry
         for (let at = entry.from; at < to; at += lengthOf(memory, at)) if (this.#frame(memory, at)) suspicious = true
       } else if (entry.kind === 'agent.status' && entry.status !== 'starting') suspicious = true
-      // What it had asked before it was cut off it waits for again, and says so to nobody.
+      // A redelivered turn waits again for what it asked before it was interrupted, and writes nothing about that.
       else if (entry.kind === 'turn.started' && entry.attempt > 1) suspicious = true
       else if (entry.kind === 'task' && isHeld(entry.task)) suspicious = true
     }
     return suspicious
   }
 
-  /** Somebody looks: who waits now is what there is to know. */
+  /** Notes the waits that are open now. Called when the detector looks at all turns. */
   looked(): void {
     this.#askers.clear()
     this.#waitedIn.clear()
@@ -76,12 +76,12 @@ export class Suspicion {
     }
   }
 
-  /** Whether it can have left somebody stuck: only a wait for one who waits can. */
+  /** Checks whether the frame can have left a turn stuck: only a wait for an agent that waits can. */
   #frame(memory: Memory, at: number): boolean {
     const { cells } = this.#needs.directory
     switch (kindOf(memory, at)) {
       case SEND:
-        // What had its room already may have taken that of others.
+        // A message that had its room already may have taken the room of others.
         if (!(flagsOf(memory, at) & ASKS)) return this.#isFull(cells[recipientOf(memory, at)])
         this.#askers.add(senderOf(memory, at))
         return true
@@ -119,7 +119,9 @@ export class Suspicion {
     return cell !== undefined && cell.mailbox.parked.length > 0
   }
 
-  /** A turn of the run is under way that waits for nothing that the host knows: it may write what others wait for. */
+  /**
+   * Checks for an open turn of the run that waits for nothing that the host knows: it may write what others wait for.
+   */
   #isAnybodyAtWork(run: number): boolean {
     for (const cell of this.#needs.directory.actors) {
       if (!cell.life || this.#mayWait(cell)) continue
@@ -128,7 +130,7 @@ export class Suspicion {
     return false
   }
 
-  /** Others wait for its turns, and what is left of these may wait, too. */
+  /** Checks whether messages wait for the agent while its remaining turns may wait, too. */
   #isBlocking(cell: Cell | undefined): boolean {
     return cell !== undefined && (cell.mailbox.waiting > 0 || this.#isFull(cell)) && this.#mayWait(cell)
   }
@@ -138,7 +140,9 @@ export class Suspicion {
     return first.instances.some(({ life }) => life !== undefined && life.awaitReader.size > 0)
   }
 
-  /** Whether it has a wait left for somebody who may wait himself. */
+  /**
+   * Checks for a remaining wait that can be part of a cycle: for an agent that may wait itself, in a call, or for room.
+   */
   #waitsOn(cell: Cell | undefined): boolean {
     if (!cell) return false
     for (const { callee } of cell.open.values()) if (this.#mayWait(callee)) return true

@@ -1,21 +1,21 @@
-/** Who of a cycle gives its wait up, so that the others go on: rule 26. */
+/** Chooses the turn of a cycle that gives up its wait so that the others go on: rule 26. */
 
 export interface Candidate {
   readonly agent: string
-  /** The higher, the more urgent. */
+  /** A higher number is more urgent. */
   readonly priority: number
-  /** Spent by its turn on models; they would be lost. */
+  /** Tokens that the turn has spent on models; they would be lost. */
   readonly tokens: number
-  /** Since when it waits; monotonic ms. */
+  /** Start of the wait; epoch ms. */
   readonly since: number
 }
 
 const MOST_IN_A_ROW = 3
 
 /**
- * The least urgent of the cycle, then the one that has spent the fewest tokens, then the one that has waited least; of
- * equals the first. An agent that was the victim three times in a row is spared, unless the cycle has no other: it has to
- * be broken. `earlier` has the agents that were victims, the latest last.
+ * Returns the victim: the least urgent of the cycle, then the one that has spent the fewest tokens, then the one that
+ * has waited the shortest time; of equals the first. An agent that was the victim three times in a row is spared,
+ * unless the cycle has no other: it must be broken. `earlier` has the names of earlier victims, the latest last.
  */
 export function chooseVictim<T extends Candidate>(cycle: readonly T[], earlier: readonly string[]): T | undefined {
   const recent = earlier.slice(-MOST_IN_A_ROW)

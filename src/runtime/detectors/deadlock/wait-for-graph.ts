@@ -1,6 +1,7 @@
 /**
- * Who waits for whom now (rule 22), read from what the host knows anyway: no verb writes anything for it. A node is a turn; a
- * message that is not begun, and whoever may write on a blackboard, are nodes too, so that each wait is for nodes.
+ * Wait-for graph of a team (rule 22), read from the host's own records: no verb writes anything for it. A node is a
+ * turn. Messages whose turn has not begun, and the possible writers of a blackboard, are nodes too, so that each wait
+ * is for nodes.
  */
 
 import {
@@ -39,35 +40,35 @@ export interface GraphNeeds {
 }
 
 /**
- * What a turn waits for: an answer, a task, room in a mailbox, the reader of its answer, an entry on a blackboard, others at a
- * sync point. 'dependency': what a task that is not begun waits for, another task.
+ * Kinds of waits of a turn: for an answer, a task, room in a mailbox, the reader of its answer, an entry on a
+ * blackboard, or others at a sync point. 'dependency': a task that has not begun waits for another task.
  */
 export type WaitKind = 'request' | 'delegate' | 'mailbox' | 'reader' | 'blackboard' | 'sync' | 'dependency'
 
-/** One wait of a turn. */
+/** Single wait of a turn. */
 export interface OpenWait {
   readonly kind: WaitKind
-  /** The agents whose move it is; or the key that nobody in particular has to write. */
+  /** Agent that must act; or the key of an entry, which nobody in particular must write. */
   readonly for: string
-  /** The node that it waits for. */
+  /** Node that the turn waits for. */
   readonly target: number
-  /** Tells it from all others of its turn. */
+  /** Number that is unique among the waits of the turn. */
   readonly number: number
   /** Epoch ms. */
   readonly since: number
-  /** The request that it is. */
+  /** Request that is waited for. */
   readonly request?: OpenRequest
-  /** The verb that the host is busy with. */
+  /** Call of a verb that the host is working on. */
   readonly call?: OpenCall
-  /** The meeting that others are missing at. */
+  /** Generation of a sync point at which others are missing. */
   readonly generation?: OpenGeneration | undefined
-  /** The message that waits for room. */
+  /** Message that waits for room. */
   readonly sent?: { callee: Cell; envelope: Envelope<RunState> }
 }
 
-/** A turn that is under way, or a task that is held until others are done, and what it waits for as far as the host knows. */
+/** Turn that is under way, or task that is held until others are done, with the waits that the host knows. */
 export interface TurnNode {
-  /** The instance that has it. */
+  /** Instance that has the turn. */
   readonly cell: Cell
   readonly envelope: Envelope<RunState>
   readonly waits: OpenWait[]
@@ -78,26 +79,26 @@ interface Node {
   waits: Wait[]
 }
 
-/** The wait-for graph of a team at one moment. */
+/** Wait-for graph of a team at one moment. */
 export class WaitEdges {
   readonly nodes: Node[] = []
-  /** By node; undefined where a node is no turn. */
+  /** Turns by node; undefined for a node that is not a turn. */
   readonly turns: (TurnNode | undefined)[] = []
-  /** By node: tasks that are held until others are done. */
+  /** Tasks by node that are held until other tasks are done. */
   readonly held = new Map<number, TurnNode>()
-  /** The nodes that stand for whoever may write: what waits for them waits for nobody in particular. */
+  /** Nodes that stand for any possible writer: a wait for them is for nobody in particular. */
   readonly anybody = new Set<number>()
   readonly #needs: GraphNeeds
   readonly #byEnvelope = new Map<Envelope<RunState>, number>()
   /** Agents that have turns, by their index. */
   readonly #atWork = new Set<number>()
   readonly #anybodyOf = new Map<RunState, number>()
-  /** Streamed answers of which there is more than their readers have read: it is something else that these wait for. */
+  /** Streamed answers that their readers have not read completely: these readers wait for something else. */
   readonly #unread = new Set<OpenRequest>()
-  /** By its sender's index: what has found no room. */
+  /** Messages that have found no room, by the index of their sender. */
   readonly #parked = new Map<number, OpenWait[]>()
 
-  /** Once a task waits for another. */
+  /** Open requests by message id; made when a task waits for another. */
   #asked: Map<string, OpenRequest> | undefined
   readonly #messages: MessageWaits
 
@@ -124,7 +125,7 @@ export class WaitEdges {
     for (const [run, at] of this.#anybodyOf) this.#writers(run, at)
   }
 
-  /** The turns among these nodes, and among all the stuck that they wait for. */
+  /** Returns the turns among these nodes, and among all stuck nodes that they wait for. */
   turnsBehind(nodes: readonly number[], stuck: ReadonlySet<number>): TurnNode[] {
     const reached = new Set(nodes)
     for (const at of reached)
@@ -144,7 +145,7 @@ export class WaitEdges {
     this.#atWork.add(cell.index)
   }
 
-  /** The node of a turn that is under way. */
+  /** Returns the node of a turn that is under way. */
   #of({ instances }: Cell, turn: number): number | undefined {
     for (const { mailbox } of instances) {
       const envelope = mailbox.handed.get(turn)
@@ -190,7 +191,7 @@ export class WaitEdges {
       this.nodes[at]!.waits.push({ need: need === 0 ? targets.length : need, targets })
   }
 
-  /** The turn that is to answer, or the message that it will be. */
+  /** Returns the node of the turn that is to answer, or of the message that will become that turn. */
   #answerOf({ callee, envelope, signalled }: OpenRequest): number {
     return signalled ? this.#free() : this.#message(callee, envelope)
   }
@@ -214,7 +215,7 @@ export class WaitEdges {
     return at
   }
 
-  /** Of a task that nobody waits for any more there is nothing to say: it ends by itself. */
+  /** Returns the node that does a task. A task that nobody waits for any more ends by itself: its node is live. */
   #task(id: string): number {
     this.#asked ??= requestsById(this.#needs)
     const request = this.#asked.get(id)
@@ -228,14 +229,14 @@ export class WaitEdges {
     const at = this.#of(cell, turn)
     if (at === undefined) return
     const { run } = this.turns[at]!.envelope
-    if (waitsFor?.kind === 'handoff') return // the request to the target says it
+    if (waitsFor?.kind === 'handoff') return // the request to the target has the wait already
     if (waitsFor?.kind === 'sync') return this.#sync(at, run, waitsFor.name, number, call)
     const isTheirs = waitsFor && !run.boardLent && !this.#needs.boards.isShared(run)
     const target = isTheirs ? this.#anybody(run) : this.#free()
     this.#wait(at, { kind: 'blackboard', for: waitsFor?.name ?? '', target, number, since, call })
   }
 
-  /** All that have not arrived. */
+  /** Adds the waits at a sync point: for all that have not arrived. */
   #sync(at: number, run: RunState, point: string, number: number, call: OpenCall): void {
     const generation = [...this.#needs.syncPoints.open].find((open) => open.run === run && open.point.name === point)
     const targets: number[] = []
@@ -248,8 +249,9 @@ export class WaitEdges {
   }
 
   /**
-   * An agent that is to come to a sync point in that run: by a turn that it has there, or by one that somebody causes yet.
-   * Where it has none the time of the point, if it runs, ends the wait: that is no deadline within a cycle.
+   * Adds a node for an agent that must come to a sync point in this run: by a turn that it has there, or by one that
+   * somebody may yet cause. If it has no turn, the point's time limit ends the wait if there is one: that is no
+   * deadline within a cycle.
    */
   #agent(name: string, run: RunState, timed: boolean): number {
     const at = this.#add()
@@ -273,7 +275,7 @@ export class WaitEdges {
     return at
   }
 
-  /** Any turn of the run may write, and so may any that is still to begin. */
+  /** Makes a node wait for the possible writers: any turn of the run, and any message that is still to begin one. */
   #writers(run: RunState, at: number): void {
     const targets: number[] = []
     for (const [envelope, turn] of this.#byEnvelope) if (envelope.run === run && this.turns[turn]) targets.push(turn)
@@ -283,10 +285,10 @@ export class WaitEdges {
     this.nodes[at] = { live: false, waits: [{ need: 1, targets }] }
   }
 
-  /** Messages that found no room, and the turns that wait until they do. */
+  /** Adds the waits of turns for messages that found no room. */
   #room(callee: Cell): void {
     for (const line of callee.mailbox.parked.lines) {
-      const envelope = firstSent(line) // it speaks for those behind it
+      const envelope = firstSent(line) // those behind it wait for the same
       if (!envelope) continue
       const { memory, at } = envelope
       const sender = senderOf(memory, at)
@@ -307,7 +309,7 @@ export class WaitEdges {
     }
   }
 
-  /** What all have to take. */
+  /** Adds the waits of broadcasts: for the recipients whose mailboxes have no room. */
   #broadcasts(sender: Cell): void {
     for (const [number, { turn, copies }] of sender.broadcasts) {
       const at = this.#of(sender, turn)
@@ -318,13 +320,16 @@ export class WaitEdges {
     }
   }
 
-  /** A turn that waits for nothing that the host knows may have sends in its thread's line, behind one that found no room. */
+  /**
+   * Adds waits to turns without any wait that the host knows: their sends may queue in the thread, behind a message
+   * that found no room.
+   */
   #inLine(): void {
     for (const [at, turn] of this.turns.entries())
       if (turn?.waits.length === 0) for (const wait of this.#parked.get(turn.cell.index) ?? []) this.#wait(at, wait)
   }
 
-  /** A writer whose reader is far behind. */
+  /** Adds the wait of a writer whose reader is far behind. */
   #writer(cell: Cell, turn: number): void {
     const at = this.#of(cell, turn)
     if (at === undefined) return
@@ -343,7 +348,7 @@ const requestsById = (needs: GraphNeeds): Map<string, OpenRequest> =>
     ),
   )
 
-/** A task that waits for others, by the agents that are to do those. */
+/** Returns the node of a task that waits for others, with the agents that are to do those. */
 const heldNode = ({ callee: cell, envelope, waitsFor }: HeldTask, { targets }: Wait): TurnNode => ({
   cell,
   envelope,
@@ -356,7 +361,7 @@ const heldNode = ({ callee: cell, envelope, waitsFor }: HeldTask, { targets }: W
   })),
 })
 
-/** The first that its turn waits to see accepted. */
+/** Returns the first message of a line whose receipt its turn waits for. */
 function firstSent(line: Iterable<Envelope<RunState>>): Envelope<RunState> | undefined {
   for (const envelope of line) {
     const { memory, at } = envelope

@@ -1,4 +1,4 @@
-/** What led to what: of each message that is not handled yet, and of each open turn, the conversation that it is part of. */
+/** Tracks causes: the conversation that each message not handled yet, and each open turn, is part of. */
 import { flagsOf, MANY, NOBODY, senderOf, turnOf } from '../../../mailbox/frame.ts'
 import { idOf } from '../../../mailbox/frame-id.ts'
 import type { Memory } from '../../../mailbox/memory.ts'
@@ -7,27 +7,32 @@ import { NO_TURN } from '../../state/cell.ts'
 import type { Conversation } from './signs.ts'
 
 export class Causes {
-  /** The id of the message that a turn handles. */
+  /** Returns the id of the message that a turn handles. */
   readonly #messageOf: (agent: number, turn: number) => string | undefined
-  /** What led to a message that is not handled yet, by id and recipient; and to an open turn, by agent and number. */
+  /**
+   * Conversations that led to a message not handled yet, by id and recipient; and to an open turn, by agent and number.
+   */
   readonly #messages: BoundedMap<string, Conversation | undefined>
   readonly #turns: BoundedMap<string, Conversation>
-  /** What led to the request that the host is about to make in the name of an agent, by agent. */
+  /** Conversations that led to the request that the host is about to make in the name of an agent, by agent. */
   readonly #handoffs = new Map<number, Conversation | undefined>()
 
-  /** `most`: of messages that are never handled nobody says so. */
+  /** `most`: limit on entries, because nothing removes messages that are never handled. */
   constructor(messageOf: (agent: number, turn: number) => string | undefined, most: number) {
     this.#messageOf = messageOf
     this.#messages = new BoundedMap(most)
     this.#turns = new BoundedMap(most)
   }
 
-  /** The turn of that agent hands its duty off: the request that comes next is the host's, in its name. */
+  /** Registers a handoff of that turn: the next request is made by the host, in the name of the agent. */
   handsOff(agent: number, turn: number): void {
     this.#handoffs.set(agent, this.ofTurn(agent, turn))
   }
 
-  /** What led to that message: a turn of its sender, or of a copy what led to the message itself. */
+  /**
+   * Returns the conversation that led to a message: that of the sender's turn, or for a copy that of the broadcast
+   * itself.
+   */
   of(memory: Memory, at: number): Conversation | undefined {
     const turn = turnOf(memory, at)
     const sender = senderOf(memory, at)
@@ -50,17 +55,17 @@ export class Causes {
     return conversation
   }
 
-  /** Of a message that is on its way to that recipient. */
+  /** Remembers the conversation of a message that is on its way to that recipient. */
   keep(id: string, recipient: number, conversation: Conversation | undefined): void {
     this.#messages.set(messageKey(id, recipient), conversation)
   }
 
-  /** The turn goes on because of an answer. */
+  /** Sets the conversation of a turn that goes on because of an answer. */
   goesOn(agent: number, turn: number, conversation: Conversation): void {
     this.#turns.set(turnKey(agent, turn), conversation)
   }
 
-  /** The turn with that message is over. */
+  /** Forgets a turn that is over, and its message. */
   over(agent: number, turn: number, id: string): void {
     this.#turns.delete(turnKey(agent, turn))
     this.#messages.delete(messageKey(id, agent))

@@ -1,10 +1,10 @@
 /**
- * Finds agents that are busy without progress in what they say to each other, and does something about it: rules 28 to 30.
- * Attached where the team asks for it alone, so that it costs nobody else anything.
+ * Finds agents that exchange messages without progress, and acts on it: rules 28 to 30. Attached only if the team asks
+ * for it, so that other teams pay nothing.
  *
- * The ladder: those involved are told, at their `observe`; then it is the protocol's turn to replan, which the event tells
- * it; then, if the team wants that, the run ends. Each step needs a sign of its own, counted from the step before; progress
- * leads back to the ground.
+ * The ladder: first the agents involved get a notice at their `observe`. Then the protocol should replan; the event
+ * tells it. Then, if the team wants that, the run ends. Each step needs a sign of its own, counted from the step
+ * before; progress leads back to the start.
  */
 
 import type { Scheduler } from '../../../clock.ts'
@@ -65,7 +65,7 @@ export const livelock =
         for (const entry of batch) {
           const run = needs.runs.get(entry.run)
           if (run && !run.ending) caseOf(run).show(entry)
-          // A blackboard of the whole team is of no run: what is new there is progress for each.
+          // A blackboard of the whole team belongs to no run: a new entry there is progress for each.
           else if (entry.kind === 'blackboard' && entry.run === 0) for (const each of cases.values()) each.show(entry)
         }
         turns.look([])
@@ -73,7 +73,7 @@ export const livelock =
     }
   }
 
-/** One run, and how far up the ladder it is. */
+/** Livelock state of one run, with its step of the ladder. */
 class Case implements Beholder {
   readonly #needs: LivelockNeeds
   readonly #run: RunState
@@ -81,7 +81,7 @@ class Case implements Beholder {
   readonly #failRun: FailRun
   readonly #watch: LivelockWatch
   readonly #steps: readonly LivelockStep[]
-  /** Since the last progress. */
+  /** Signs since the last progress. */
   #evidence: string[] = []
 
   constructor(needs: LivelockNeeds, run: RunState, turns: Turns, bounds: LivelockBounds, failRun: FailRun) {
@@ -160,7 +160,7 @@ class Case implements Beholder {
     }
   }
 
-  /** Not at once: other parts are still to be told of what has led here. */
+  /** Ends the run, but not at once: other parts must still see the records that led here. */
   #abort(): void {
     const { id } = this.#run
     const evidence = this.#evidence
@@ -172,7 +172,7 @@ class Case implements Beholder {
   }
 }
 
-/** Which message a turn has: by its mailbox, or where it has ended meanwhile by its END. */
+/** Finds the message of a turn: in the mailbox, or for a turn that has ended in its END frame. */
 class Turns {
   readonly #needs: LivelockNeeds
   #batch: Batch = []

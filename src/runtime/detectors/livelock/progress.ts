@@ -1,14 +1,14 @@
 /**
- * One run, as the livelock detector sees it: what is new in it, and what comes again. A fold over the run's frames and records
- * that shows each to the signs of detector.ts.
+ * Watches one run for the livelock detector: what is new in it, and what repeats. It is a fold over the run's frames
+ * and records, and shows each to the checks of signs.ts.
  *
- * Progress (rule 28) is what was not there before in this run: a message, a result, the output of a step or a tool, an entry of
- * the blackboard, another status of a task. Whether it was there goes by content. A result counts with its question, so that
- * "ok" for the next item is news; the same question again with the same answer is none, nor is a task that is given again
- * and goes the same way. A run that makes progress somewhere is not livelocked: it resets all counts. What comes again while
- * somebody else is at a model, a tool or a person does not count either.
+ * Progress (rule 28) is content that the run has not had before: a message, a result, the output of a step or a tool,
+ * an entry of the blackboard, another status of a task. A result counts together with its question, so "ok" for the
+ * next item is new. The same question with the same answer is not, nor is a task that is given again and goes the same
+ * way. Progress anywhere in a run resets all counts: such a run is not livelocked. Repetition does not count while
+ * another agent waits for a model, a tool or a person.
  *
- * What a model calls within a turn is watched in that turn (actors/model/rounds-watch.ts), and not again here.
+ * Calls of a model within a turn are watched in that turn (actors/model/rounds-watch.ts), and not again here.
  */
 import { hashOf } from '../../../actors/definition/hash-of.ts'
 import type { AgentTask } from '../../../actors/definition/task.ts'
@@ -60,34 +60,36 @@ import {
 } from './signs.ts'
 import { type ToolDone, ToolNews } from './tool-calls.ts'
 
-/** Who looks at the run: what a frame has no room for, and who takes what is found. */
+/** Owner of the watch: it knows what frames do not hold, and takes what is found. */
 export interface Beholder {
   name(index: number): string
-  /** A language model plays it. */
+  /** Checks whether a language model plays the agent. */
   isModel(index: number): boolean
-  /** Also where the frame has its name alone; `NOBODY` where it is for several. */
+  /** Finds the recipient, also if the frame has only its name; returns `NOBODY` for several recipients. */
   recipientOf(memory: Memory, at: number): number
-  /** The id of the message that a turn handles. */
+  /** Returns the id of the message that a turn handles. */
   messageOf(agent: number, turn: number): string | undefined
   progress(): void
   found(sign: Sign): void
 }
 
-/** A request that has no answer yet. */
+/** Request that has no answer yet. */
 interface Asked {
   readonly id: string
   readonly turn: number
-  /** Who asks whom for what, in short. */
+  /** Hash of the caller, the callee and the content. */
   readonly action: string
   readonly asked: Moment
   readonly polling: boolean
   readonly conversation: Conversation
 }
 
-/** Of messages that are never handled, and requests that are never answered, nobody tells the watch. */
+/**
+ * Limit on open entries, because nothing removes messages that are never handled and requests that are never answered.
+ */
 const MOST_OPEN = 10_000
 
-/** That nobody answered in time says that somebody is slow, or has much to do. Slow is not stuck. */
+/** Errors that only show that an agent is slow or has much to do. Slow is not stuck. */
 const SLOW: ReadonlySet<ErrorCode> = new Set([
   'REQUEST_TIMEOUT',
   'TURN_TIMEOUT',
@@ -104,7 +106,7 @@ export class LivelockWatch {
   readonly #news = new News()
   readonly #tools = new ToolNews(MOST_OPEN)
   readonly #works = new Works(MOST_OPEN)
-  /** By caller and correlation. */
+  /** Open requests by caller and correlation. */
   readonly #asked = new BoundedMap<string, Asked>(MOST_OPEN)
   readonly #causes: Causes
   /** Tasks that are polls. */
@@ -120,14 +122,14 @@ export class LivelockWatch {
     this.#causes = new Causes((agent, turn) => beholder.messageOf(agent, turn), MOST_OPEN)
   }
 
-  /** From now on everything is counted anew. */
+  /** Starts all counts again. */
   begin(): void {
     this.#stretch += 1
     this.#repeats.begin()
     this.#rounds = roundsAnew(this.#rounds)
   }
 
-  /** Something was there that may be new. */
+  /** Registers content that may be new. */
   saw(...parts: readonly string[]): void {
     if (!this.#news.isNew(...parts)) return
     this.begin()
@@ -177,7 +179,7 @@ export class LivelockWatch {
     }
   }
 
-  /** The turn of that agent hands its duty off: the request that comes next is the host's, in its name. */
+  /** Registers a handoff of that turn: the next request is made by the host, in the name of the agent. */
   handsOff(agent: number, turn: number): void {
     this.#causes.handsOff(agent, turn)
   }
@@ -185,7 +187,7 @@ export class LivelockWatch {
   // ---- messages
 
   #sent(memory: Memory, at: number): void {
-    if (senderOf(memory, at) === 0) return // of the runtime's own
+    if (senderOf(memory, at) === 0) return // the runtime's own message
     this.saw('message', this.#said(memory, at))
     const before = this.#causes.of(memory, at)
     if (isHead(memory, at))
@@ -211,14 +213,19 @@ export class LivelockWatch {
     if (polling && from === ORCHESTRATOR_INDEX) this.#polls.set(id, true)
   }
 
-  /** Who says what to whom, in short. Of a task its words: what else goes with it is where it comes from. */
+  /**
+   * Returns a hash of the sender, the recipient and the content. Of a task only its text counts: its other data differ
+   * by where it comes from.
+   */
   #said(memory: Memory, at: number): string {
     const { content, data = '' } = readBody(memory, at)
     const more = typeOf(memory, at) === 'delegate' ? '' : data
     return hashOf(`${senderOf(memory, at)}`, `${this.#beholder.recipientOf(memory, at)}`, content, more)
   }
 
-  /** The conversation with that message; where it is a poll it begins there, so that no number of polls is one. */
+  /**
+   * Returns the conversation with that message. A poll starts a new one, so that many polls do not form a conversation.
+   */
   #hear(memory: Memory, at: number, before: Conversation | undefined): Conversation {
     const id = idOf(memory, at)
     const conversation = continued(isPolling(memory, at) ? undefined : before, {
@@ -229,13 +236,13 @@ export class LivelockWatch {
       delegates: typeOf(memory, at) === 'delegate' ? hashOf(readBody(memory, at).content) : undefined,
     })
     const isFound = this.#judge(conversation, id)
-    // What was found is counted anew, and so are the holders of the task.
+    // After a sign the counts start again, and so do the holders of the task.
     const kept = isFound ? { ...conversation, holders: [] } : conversation
     this.#causes.keep(id, conversation.to, kept)
     return kept
   }
 
-  /** True: that is a sign. */
+  /** Returns true if the conversation is a sign. */
   #judge(conversation: Conversation, id: string): boolean {
     const { messages, from, to, threadId } = conversation
     const [sender, recipient] = [this.#beholder.name(from), this.#beholder.name(to)]
@@ -266,12 +273,12 @@ export class LivelockWatch {
 
   #ended(memory: Memory, at: number, seq: number): void {
     const agent = senderOf(memory, at)
-    const isOver = correlationOf(memory, at) !== 0 || !isFailure(memory, at) // else it may be tried again
+    const isOver = correlationOf(memory, at) !== 0 || !isFailure(memory, at) // else it may be redelivered
     if (correlationOf(memory, at) !== 0) this.#answered(memory, at, seq, this.#causes.ofTurn(agent, turnOf(memory, at)))
     if (isOver) this.#causes.over(agent, turnOf(memory, at), idOf(memory, at))
   }
 
-  /** `led`: what led to the answer, where that is more than the question. */
+  /** `led`: the conversation that led to the answer, if that is more than the question. */
   #answered(memory: Memory, at: number, seq: number, led: Conversation | undefined): void {
     const [callee, caller] = [senderOf(memory, at), recipientOf(memory, at)]
     const key = `${caller} ${correlationOf(memory, at)}`
@@ -305,7 +312,7 @@ export class LivelockWatch {
     if (sign) this.#beholder.found(sign)
   }
 
-  /** The caller's turn goes on because of the answer; of several that it waits for, because of the longest conversation. */
+  /** Continues the caller's turn with the answer; of several answers, with the longest conversation. */
   #goOn(caller: number, callee: number, { turn, id }: Asked, led: Conversation): void {
     const message = { stretch: this.#stretch, threadId: undefined, from: callee, to: caller, delegates: undefined }
     const answer = continued(led, message)
@@ -322,5 +329,7 @@ export class LivelockWatch {
 
 const listed = (names: readonly string[]) => [...new Set(names)].map((name) => `"${name}"`).join(', ')
 
-/** Where in the user's source an error was thrown: it tells two errors of the same words apart. */
+/**
+ * Returns the place in the user's source where an error was thrown. It distinguishes two errors with the same message.
+ */
 const sourceOf = (cause: unknown): string => (cause instanceof Error && cause.stack?.split('\n')[1]) || ''

@@ -1,25 +1,25 @@
-/** Actions of a run that come again from the last progress on, each with what came of it: requests and calls of tools. */
+/** Counts repeated actions of a run since the last progress, each with its outcome: requests and calls of tools. */
 import type { ErrorCode } from '../../../errors.ts'
 import { BoundedMap } from '../../log/bounded-map.ts'
 import type { LivelockBounds } from '../../settings/livelock.ts'
 import { type Attempt, type Moment, mostErrors, type Repetition, repeated, type Sign } from './signs.ts'
 import type { ToolDone } from './tool-calls.ts'
 
-/** A request that has its answer. `action`: who asks whom for what, in short. `error`: the code, where it failed. */
+/** Request with its answer. `action`: hash of caller, callee and content. `error`: the code, if the request failed. */
 export interface Answered {
   readonly from: string
   readonly to: string
   readonly action: string
   readonly attempt: Attempt
   readonly error: ErrorCode | undefined
-  /** Of the request's message. */
+  /** Id of the request's message. */
   readonly id: string
 }
 
 export class Repeats {
   readonly #bounds: LivelockBounds
   readonly #actions: BoundedMap<string, Repetition>
-  /** By caller and callee. */
+  /** Errors by caller and callee. */
   readonly #errors: BoundedMap<string, Repetition>
 
   constructor(bounds: LivelockBounds, most: number) {
@@ -28,7 +28,7 @@ export class Repeats {
     this.#errors = new BoundedMap(most)
   }
 
-  /** From now on they are counted anew. */
+  /** Starts the counts again. */
   begin(): void {
     this.#actions.clear()
     this.#errors.clear()

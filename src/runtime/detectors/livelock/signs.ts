@@ -1,56 +1,55 @@
 /**
- * The signs that agents are busy without progress, as pure functions: rule 29. Each takes what was known and what has
- * happened, and returns what is known now; nothing grows with the length of a run. What of a run is shown to them is in
- * progress.ts.
+ * Signs that agents are busy without progress, as pure functions: rule 29. Each takes the known state and an event, and
+ * returns the new state; nothing grows with the length of a run. progress.ts decides which events of a run they get.
  *
  * Sources: Magentic-One's stall counter (rounds), OpenHands' stuck detector (the same action with the same result, the
  * same error, A-B-A-B).
  */
 import type { LivelockBounds } from '../../settings/livelock.ts'
 
-/** The same error says more than the same answer: 18 where that is 24. */
+/** Limit for repeated errors: 18 if `maxRepeats` is 24. The same error is a stronger sign than the same answer. */
 export const mostErrors = ({ maxRepeats }: LivelockBounds): number => Math.ceil(maxRepeats * 0.75)
-/** How often two may write to each other and back: 36 where the same action is 24. */
+/** Limit for exchanges between two agents: 36 if `maxRepeats` is 24. */
 export const mostExchanges = ({ maxRepeats }: LivelockBounds): number => Math.ceil(maxRepeats * 1.5)
 
-/** Something that agents do that are busy without progress. Never what they say: names, counts and ids alone. */
+/** Sign of agents that are busy without progress. It holds names, counts and ids, never the content of messages. */
 export interface Sign {
   readonly agents: readonly string[]
   readonly evidence: string
 }
 
-// ---- the same again
+// ---- repetition
 
-/** A place in the log, and the time, in ms. */
+/** Place in the log, and the time in ms. */
 export interface Moment {
   readonly seq: number
   readonly at: number
 }
 
-/** What came of one action. */
+/** Action with its outcome. */
 export interface Attempt {
   readonly asked: Moment
   readonly answered: Moment
-  /** The answer, or the error, in short. */
+  /** Hash of the answer or of the error. */
   readonly outcome: string
 }
 
-/** How often in a row the outcome was the same. */
+/** Number of times in a row that the outcome was the same. */
 export interface Repetition {
   readonly outcome: string
   readonly times: number
   readonly answered: Moment
-  /** The longest pause between two of them, in ms. */
+  /** Longest pause between two attempts, in ms. */
   readonly pause: number
 }
 
-/** Who waits so many times longer than before means to wait. */
+/** Factor between a pause and the longest one before that counts as back-off. */
 const BACK_OFF = 1.5
 
 /**
- * An attempt repeats another one if it began after that had its outcome: who asks the same ten times at once wants ten
- * opinions, and does not yet know that they agree. One that comes after a longer pause than all before, as retries with
- * back-off do, is none either.
+ * Counts an attempt as a repetition if it began after the outcome of the one before. An agent that asks the same ten
+ * times at once wants ten opinions, and does not know yet that they agree. An attempt after a longer pause than all
+ * before, as retries with back-off have, is not counted either.
  */
 export function repeated(before: Repetition | undefined, { asked, answered, outcome }: Attempt): Repetition {
   if (before?.outcome !== outcome) return { outcome, times: 1, answered, pause: 0 }
@@ -68,23 +67,23 @@ export function repeated(before: Repetition | undefined, { asked, answered, outc
 // ---- conversations
 
 /**
- * Messages of which each was sent because of the one before. A thousand messages to a thousand agents are no conversation,
- * and neither are two lines of work that pass the same agents.
+ * Messages that were each sent because of the one before. A thousand messages to a thousand agents are not a
+ * conversation, and neither are two lines of work that pass the same agents.
  */
 export interface Conversation {
-  /** Between which two moments of progress it counts: later it begins anew. */
+  /** Number of the stretch between two moments of progress. A later stretch starts a new conversation. */
   readonly stretch: number
-  /** As its messages have it, or undefined: the run is the thread. */
+  /** Thread id of its messages; undefined: the run is the thread. */
   readonly threadId: string | undefined
   readonly messages: number
-  /** Who took part, each once. */
+  /** Agents that took part, each once. */
   readonly parties: readonly number[]
-  /** Of the last message. */
+  /** Sender and recipient of the last message. */
   readonly from: number
   readonly to: number
-  /** How many of the last messages went to and fro between these two. */
+  /** Number of last messages that went back and forth between these two. */
   readonly alternating: number
-  /** Who had the task that the last message delegates, in order, and what they gave on, in short. */
+  /** Agents that had the task that the last message delegates, in order, each with a hash of what it passed on. */
   readonly holders: readonly Holder[]
 }
 
@@ -98,11 +97,14 @@ export interface NextMessage {
   readonly threadId: string | undefined
   readonly from: number
   readonly to: number
-  /** The task that it delegates, in short. */
+  /** Hash of the task that the message delegates. */
   readonly delegates: string | undefined
 }
 
-/** The conversation with one more message. Another thread, or progress, begins a new one; a task keeps its holders. */
+/**
+ * Returns the conversation with one more message. Another thread, or progress, starts a new one; a task keeps its
+ * holders.
+ */
 export function continued(before: Conversation | undefined, message: NextMessage): Conversation {
   const { stretch, from, to, delegates } = message
   const threadId = message.threadId ?? before?.threadId
@@ -122,13 +124,16 @@ export function continued(before: Conversation | undefined, message: NextMessage
   }
 }
 
-/** How often the two have written to each other and back. */
+/** Returns the number of exchanges between the two: a message and one back. */
 export const exchanges = ({ alternating }: Conversation): number => alternating >> 1
 
-/** So often a task may come back to one that had it, with other words each time: a draft that somebody has notes on. */
+/**
+ * Number of times that a task may return to an agent that had it, with other words each time: a draft with review
+ * notes.
+ */
 const MOST_RETURNS = 2
 
-/** The task goes back to one that had it: in the same words, or more often than a draft does. */
+/** Checks whether a task goes back to an agent that had it: in the same words, or more often than a draft does. */
 export function isDelegatedBack({ holders, to }: Conversation): boolean {
   const before = holders.filter(({ agent }) => agent === to)
   const task = holders.at(-1)?.task
@@ -138,16 +143,16 @@ export function isDelegatedBack({ holders, to }: Conversation): boolean {
 // ---- rounds
 
 /**
- * Rounds of a protocol script. It announces none, so a round is a time in which it waits for somebody: from its first task
+ * Rounds of a protocol script. It does not announce them, so a round is a time in which it waits: from its first task
  * while none is open until none is open again. A protocol that asks one agent after the other has a round for each.
  */
 export interface Rounds {
   readonly open: number
-  /** There was progress in the present one. */
+  /** True if there was progress in the present round. */
   readonly moved: boolean
-  /** How many in a row have ended without. */
+  /** Number of rounds in a row that ended without progress. */
   readonly stalled: number
-  /** Whom these had asked. */
+  /** Agents that these rounds asked. */
   readonly agents: readonly string[]
 }
 
@@ -164,7 +169,5 @@ export const taskClosed = (rounds: Rounds): Rounds => ({
   stalled: rounds.stalled + (rounds.open === 1 && !rounds.moved ? 1 : 0),
 })
 
-/** There was progress, or the count begins anew for another reason: the present round is none of those that stall. */
+/** Starts the counts again after progress, or for another reason. The present round then does not count as stalled. */
 export const roundsAnew = ({ open }: Rounds): Rounds => ({ open, moved: true, stalled: 0, agents: [] })
-
-// ---- what is done about it

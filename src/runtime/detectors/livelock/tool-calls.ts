@@ -1,4 +1,4 @@
-/** What the frames of a run say of the calls of tools: who asked which one for what, and what came of it. */
+/** Reads calls of tools from the frames of a run: the agent, the tool, the input, and the outcome. */
 import { hashOf } from '../../../actors/definition/hash-of.ts'
 import { errorOf, isFailure, jsonIn } from '../../../mailbox/codec.ts'
 import {
@@ -22,7 +22,7 @@ import type { Memory } from '../../../mailbox/memory.ts'
 import { BoundedMap } from '../../log/bounded-map.ts'
 import type { Moment } from './signs.ts'
 
-/** A call that has ended. What stands for its question and its answer is a hash: the question has the agent in it. */
+/** Call that has ended. Its question and its answer are hashes; that of the question includes the agent. */
 export interface ToolDone {
   readonly agent: number
   readonly tool: string
@@ -36,14 +36,14 @@ export interface ToolDone {
 type Asked = Omit<ToolDone, 'outcome' | 'failed'>
 
 export class ToolNews {
-  /** Calls that have no answer yet, by the wait or the step that each is. */
+  /** Calls that have no answer yet, by the correlation or the step of each. */
   readonly #asked: BoundedMap<string, Asked>
 
   constructor(mostOpen: number) {
     this.#asked = new BoundedMap(mostOpen)
   }
 
-  /** Undefined for a frame that ends no call of a tool. `seq` is the place of the frame in the log. */
+  /** Returns the call that a frame ends; undefined for other frames. `seq` is the place of the frame in the log. */
   of(memory: Memory, at: number, seq: number): ToolDone | undefined {
     switch (kindOf(memory, at)) {
       case CALL: {
