@@ -43,13 +43,13 @@ import { Names } from '../transport/names.ts'
 import { Outbox } from '../transport/outbox.ts'
 import { NO_SLOT, Parking } from '../transport/parking.ts'
 import { type RunView, RunViews } from '../transport/run-views.ts'
-import { Asks } from '../transport/send-queue.ts'
+import { SendQueue } from '../transport/send-queue.ts'
 import { Waits } from '../transport/waits.ts'
 import { TurnContext } from '../turn/context.ts'
 import { turnLogger } from '../turn/log.ts'
 import { StateRules } from '../turn/state-rules.ts'
-import { Turn } from '../turn/turn.ts'
-import type { TurnHost, TurnStart } from '../turn/turn-host.ts'
+import { Turn, type TurnNeeds } from '../turn/turn.ts'
+import type { TurnStart } from '../turn/turn-start.ts'
 import { Commit } from './commit.ts'
 import { handle, isThenable, thrownBy } from './handling.ts'
 import { Nesting } from './nesting.ts'
@@ -60,7 +60,7 @@ import { startAgent } from './starting.ts'
 const TURNS_A_SLICE = 512
 const SLICE_MS = 1
 
-export class AgentLoop implements TurnHost {
+export class AgentLoop {
   readonly role: RoleInfo
   readonly link: Link
   readonly parking: Parking
@@ -72,7 +72,7 @@ export class AgentLoop implements TurnHost {
   state: object = {}
   readonly stateRules: StateRules
   readonly verbs: readonly string[]
-  readonly loops: TurnHost['loops']
+  readonly loops: TurnNeeds['loops']
   readonly strategy: ContextStrategy | undefined
   readonly #option: string
   readonly #handlers: AgentHandlers
@@ -84,7 +84,7 @@ export class AgentLoop implements TurnHost {
   readonly #runs: RunViews
   /** The open turns, usually one. */
   readonly #turns: Turn[] = []
-  readonly asks = new Asks()
+  readonly sends: SendQueue
   readonly waits: Waits
   readonly #nesting: Nesting
   readonly #probes: Probes
@@ -171,6 +171,7 @@ export class AgentLoop implements TurnHost {
     this.now = () => port.scheduler.now()
     const random = () => ((Math.imul(assignment.seed, 0x9e3779b1) >>> 2) % 2 ** 30) / 2 ** 30
     this.outbox = new Outbox(this.link, assignment.index, assignment.maxMessageBytes, this.now, random)
+    this.sends = new SendQueue({ link: this.link, outbox: this.outbox, waits: this.waits })
     this.#commit = new Commit({
       outbox: this.outbox,
       agent: assignment.role.name,
@@ -481,7 +482,7 @@ export class AgentLoop implements TurnHost {
     const index = this.#names.indexOf(name, run)
     if (index === undefined || !this.#names.isLate(name)) return index
     // Messages sent to the new agent by name may still wait in the queue, and later ones must not overtake them.
-    return this.asks.open(NOBODY) && !this.asks.open(index) ? undefined : index
+    return this.sends.open(NOBODY) && !this.sends.open(index) ? undefined : index
   }
 
   mayPark(start: TurnStart): void {

@@ -19,7 +19,7 @@ import { checkBySchema } from '../definition/schema.ts'
 import type { Outbox } from '../transport/outbox.ts'
 import type { Draft } from '../turn/drafts.ts'
 import type { Turn } from '../turn/turn.ts'
-import type { TurnStart } from '../turn/turn-host.ts'
+import type { TurnStart } from '../turn/turn-start.ts'
 
 /** The parts of the loop that a commit needs. */
 export interface CommitHost {

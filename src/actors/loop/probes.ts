@@ -7,8 +7,8 @@
  */
 import { QUIET } from '../../mailbox/frame.ts'
 import type { OwnWork } from '../transport/own-work.ts'
+import type { EmitterNeeds } from '../turn/emitter.ts'
 import type { Turn } from '../turn/turn.ts'
-import type { TurnHost } from '../turn/turn-host.ts'
 
 interface Asked {
   readonly turn: number
@@ -57,7 +57,7 @@ export class Probes {
   }
 
   /** Answers the open questions; call it when the loop is idle. Returns true if it must be called once more. */
-  answer(loop: TurnHost, turns: readonly Turn[]): boolean {
+  answer(loop: Pick<EmitterNeeds, 'link' | 'writeControl'>, turns: readonly Turn[]): boolean {
     let again = false
     this.#asked = this.#asked.filter((asked) => {
       const turn = turns.find(({ start }) => start.turn === asked.turn)

@@ -10,11 +10,10 @@ import { type AgentHandlers, initialStateOf } from '../definition/definition.ts'
 import { checkBySchema } from '../definition/schema.ts'
 import { NO_SLOT } from '../transport/parking.ts'
 import { deepFreeze, firstState, NO_RUN } from '../transport/run-views.ts'
-import { Turn } from '../turn/turn.ts'
-import type { TurnHost } from '../turn/turn-host.ts'
+import { Turn, type TurnNeeds } from '../turn/turn.ts'
 
 /** The agent loop, as far as the start needs it. `startAgent` sets `data` and `state`. */
-export interface Starting extends TurnHost {
+export interface Starting extends TurnNeeds {
   data: unknown
   state: object
 }

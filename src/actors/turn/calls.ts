@@ -4,12 +4,16 @@ import { CALL } from '../../mailbox/frame.ts'
 import { encodeData, withdrawn } from '../definition/checks.ts'
 import type { RequestOptions } from '../definition/context/context.ts'
 import { handled, rejected } from '../definition/promises.ts'
+import type { Outbox } from '../transport/outbox.ts'
 import { NO_OPTIONS, type SayingTurn } from './message-frame.ts'
 import type { OpenSteps } from './open-steps.ts'
 import type { Matched, Streamed } from './replay.ts'
 import type { Relay } from './stream.ts'
-import type { TurnHost } from './turn-host.ts'
-import { TurnWaits } from './waits.ts'
+import { TurnWaits, type WaitNeeds } from './waits.ts'
+
+export interface CallNeeds extends WaitNeeds {
+  readonly outbox: Outbox
+}
 
 /** The parts of its turn that are needed here. */
 export interface CallingTurn extends Relay, SayingTurn {
@@ -28,13 +32,13 @@ export interface AwaitedResponse {
 }
 
 export class TurnCalls {
-  protected readonly loop: TurnHost
-  protected readonly turn: CallingTurn
+  readonly #needs: CallNeeds
+  readonly #turn: CallingTurn
   #waits: TurnWaits | undefined
 
-  constructor(loop: TurnHost, turn: CallingTurn) {
-    this.loop = loop
-    this.turn = turn
+  constructor(needs: CallNeeds, turn: CallingTurn) {
+    this.#needs = needs
+    this.#turn = turn
   }
 
   /** Number of open waits for others. */
@@ -61,17 +65,17 @@ export class TurnCalls {
     onPiece?: (piece: string) => void,
     alike?: object,
   ): Promise<unknown> {
-    const refusal = this.turn.refusal()
+    const refusal = this.#turn.refusal()
     if (refusal) return rejected(refusal)
-    const { outbox, waits } = this.loop
-    if (this.turn.breathless) return this.afterBreath(() => this.call(operation, args, signal, onPiece, alike))
-    const { run, turn, replay } = this.turn.start
+    const { outbox, waits } = this.#needs
+    if (this.#turn.breathless) return this.afterBreath(() => this.call(operation, args, signal, onPiece, alike))
+    const { run, turn, replay } = this.#turn.start
     const options: RequestOptions = signal ? { signal } : NO_OPTIONS
     try {
       const data = encodeData(args, operation)
-      const fields = outbox.begin(CALL, run, turn, this.turn.nextStep(), operation, data)
+      const fields = outbox.begin(CALL, run, turn, this.#turn.nextStep(), operation, data)
       fields.correlation = waits.next()
-      fields.waiting = this.turn.waitingFor(signal)
+      fields.waiting = this.#turn.waitingFor(signal)
       const bytes = outbox.checkedSize()
       const logged = alike ? replay?.matchCall(operation, alike) : replay?.match(outbox.encode(bytes))
       if (logged) {
@@ -94,7 +98,7 @@ export class TurnCalls {
    * ends with that error.
    */
   #hear({ correlation, streamed }: AwaitedResponse, onPiece: (piece: string) => void): void {
-    const wait = this.loop.waits.get(correlation)
+    const wait = this.#needs.waits.get(correlation)
     if (!wait) return
     const push = (piece: string) => {
       try {
@@ -108,24 +112,24 @@ export class TurnCalls {
   }
 
   /** Delays a verb until the reader of the emitted stream has caught up. */
-  protected afterBreath<T>(verb: () => Promise<T>): Promise<T> {
-    return handled(this.turn.breathe().then(verb))
+  afterBreath<T>(verb: () => Promise<T>): Promise<T> {
+    return handled(this.#turn.breathe().then(verb))
   }
 
   /** Continues the wait of a step that is in the log under its old number, or settles it with the logged answer. */
-  protected reattach(to: string, { correlation, answer, streamed }: Matched, options: RequestOptions): AwaitedResponse {
+  reattach(to: string, { correlation, answer, streamed }: Matched, options: RequestOptions): AwaitedResponse {
     const response = this.awaitResponse(to, correlation, options)
-    if (answer) this.turnWaits().settleAgain(correlation, to, answer)
+    if (answer) this.waits.settleAgain(correlation, to, answer)
     return { ...response, streamed }
   }
 
-  protected awaitResponse(to: string, correlation: number, options: RequestOptions): AwaitedResponse {
-    return { promise: this.turnWaits().add(correlation, 'request', to, options.signal), correlation }
+  awaitResponse(to: string, correlation: number, options: RequestOptions): AwaitedResponse {
+    return { promise: this.waits.add(correlation, 'request', to, options.signal), correlation }
   }
 
   /** Created on demand, because most turns wait for nothing. */
-  protected turnWaits(): TurnWaits {
-    this.#waits ??= new TurnWaits(this.loop, this.turn)
+  get waits(): TurnWaits {
+    this.#waits ??= new TurnWaits(this.#needs, this.#turn)
     return this.#waits
   }
 

@@ -3,25 +3,35 @@
  */
 import { CHUNK, STREAM_WAIT, STREAMS } from '../../mailbox/frame.ts'
 import { checkText } from '../definition/checks.ts'
+import type { Link } from '../transport/link.ts'
+import type { Outbox } from '../transport/outbox.ts'
 import { STREAM_CREDIT } from './stream.ts'
-import type { TurnHost, TurnStart } from './turn-host.ts'
+import type { TurnStart } from './turn-start.ts'
+
+export interface EmitterNeeds {
+  readonly outbox: Outbox
+  readonly link: Link
+  /** Notes that the turn may only wait for others now. It parks once the loop is idle, if its permit is wanted. */
+  mayPark(start: TurnStart): void
+  writeControl(kind: number, start: TurnStart, correlation: number, limit: number): void
+}
 
 export class Emitter {
-  readonly #loop: TurnHost
+  readonly #needs: EmitterNeeds
   readonly #start: TurnStart
   /** Chunks that the reader has not read; counted only if the caller reads the stream. */
   #unread = 0
   #closed = false
   #waiting: (() => void)[] = []
 
-  constructor(loop: TurnHost, start: TurnStart) {
-    this.#loop = loop
+  constructor(needs: EmitterNeeds, start: TurnStart) {
+    this.#needs = needs
     this.#start = start
   }
 
   emit(chunk: string, step: number): void {
     checkText(chunk, 'chunk')
-    const { outbox } = this.#loop
+    const { outbox } = this.#needs
     const { run, turn, caller, correlation, streams, replay, id } = this.#start
     const fields = outbox.begin(CHUNK, run, turn, step, chunk, undefined)
     fields.recipient = caller
@@ -51,11 +61,11 @@ export class Emitter {
 
   async gate(): Promise<void> {
     while (this.behind) {
-      if (this.#waiting.length === 0) this.#loop.writeControl(STREAM_WAIT, this.#start, 0, 1)
-      this.#loop.link.flush()
+      if (this.#waiting.length === 0) this.#needs.writeControl(STREAM_WAIT, this.#start, 0, 1)
+      this.#needs.link.flush()
       await new Promise<void>((resolve) => {
         this.#waiting.push(resolve)
-        this.#loop.mayPark(this.#start)
+        this.#needs.mayPark(this.#start)
       })
     }
   }
@@ -68,7 +78,7 @@ export class Emitter {
 
   #release(): void {
     const waiting = this.#waiting
-    if (waiting.length > 0) this.#loop.writeControl(STREAM_WAIT, this.#start, 0, 0)
+    if (waiting.length > 0) this.#needs.writeControl(STREAM_WAIT, this.#start, 0, 0)
     this.#waiting = []
     for (const resolve of waiting) resolve()
   }

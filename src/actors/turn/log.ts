@@ -3,7 +3,7 @@ import { LOG } from '../../mailbox/frame.ts'
 import type { Logger, LogLevel } from '../definition/logger.ts'
 import { LEVELS, logFields } from '../definition/logger.ts'
 import type { Outbox } from '../transport/outbox.ts'
-import type { TurnStart } from './turn-host.ts'
+import type { TurnStart } from './turn-start.ts'
 
 /** Creates the logger of a turn; the fields of `all` are added to each line. */
 export function turnLogger(outbox: Outbox, start: TurnStart, all?: object): Logger {

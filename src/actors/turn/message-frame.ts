@@ -10,9 +10,17 @@ import {
   priorityOf,
 } from '../definition/checks.ts'
 import type { RequestOptions } from '../definition/context/context.ts'
-import type { TurnHost, TurnStart } from './turn-host.ts'
+import type { Outbox } from '../transport/outbox.ts'
+import type { RunView } from '../transport/run-views.ts'
+import type { TurnStart } from './turn-start.ts'
 
 export const NO_OPTIONS: RequestOptions = Object.freeze({})
+
+export interface FrameNeeds {
+  readonly outbox: Outbox
+  /** Returns the agent's index in frames of that run; undefined if this thread does not know the agent. */
+  indexOf(name: string, run: RunView): number | undefined
+}
 
 /** The parts of the sending turn that are needed here. */
 export interface SayingTurn {
@@ -24,7 +32,7 @@ export interface SayingTurn {
 
 /** Fills the frame of a message; returns its size in bytes. */
 export function fillMessage(
-  loop: TurnHost,
+  needs: FrameNeeds,
   turn: SayingTurn,
   kind: number,
   correlation: number,
@@ -33,17 +41,17 @@ export function fillMessage(
   options: RequestOptions,
 ): number {
   checkName(to, 'to')
-  const fields = beginMessage(loop, turn, kind, content, options)
-  const index = loop.indexOf(to, turn.start.view)
+  const fields = beginMessage(needs, turn, kind, content, options)
+  const index = needs.indexOf(to, turn.start.view)
   fields.recipient = index ?? NOBODY
   if (index === undefined) fields.name = to
   fields.correlation = correlation
-  return loop.outbox.checkedSize()
+  return needs.outbox.checkedSize()
 }
 
 /** Fills the frame of a message except for its recipient. */
 export function beginMessage(
-  loop: TurnHost,
+  needs: FrameNeeds,
   from: SayingTurn,
   kind: number,
   content: string,
@@ -52,7 +60,7 @@ export function beginMessage(
   checkContent(content)
   if (options !== NO_OPTIONS) checkRequestOptions(options)
   if (kind === SEND) checkSendOptions(options)
-  const { outbox } = loop
+  const { outbox } = needs
   const { run, turn } = from.start
   const data = encodeData(options.structuredData, 'structuredData')
   const fields = outbox.begin(kind, run, turn, from.nextStep(), content, data)

@@ -7,19 +7,27 @@ import { remainsOf } from '../../mailbox/remains.ts'
 import { withdrawn } from '../definition/checks.ts'
 import type { RequestOptions } from '../definition/context/context.ts'
 import { quiet, rejected } from '../definition/promises.ts'
+import type { RoleInfo } from '../definition/role.ts'
 import { isTrustedTo } from '../definition/trust.ts'
-import { askForRoom } from '../transport/ask-for-room.ts'
-import { type AwaitedResponse, type CallingTurn, TurnCalls } from './calls.ts'
-import { beginMessage, fillMessage } from './message-frame.ts'
+import type { SendQueue } from '../transport/send-queue.ts'
+import type { AwaitedResponse, CallingTurn, CallNeeds, TurnCalls } from './calls.ts'
+import { beginMessage, type FrameNeeds, fillMessage } from './message-frame.ts'
 import type { Matched } from './replay.ts'
 import { ResponseStream } from './stream.ts'
-import type { TurnHost } from './turn-host.ts'
 
 const EVERYBODY = 'all agents'
 const DONE = Promise.resolve()
 const SENDS_A_BREATH = 256 // awaiting settled promises starves timers, so a turn sometimes lets the event loop run
 
-export class Messenger extends TurnCalls {
+export interface MessengerNeeds extends CallNeeds, FrameNeeds {
+  readonly sends: SendQueue
+  readonly role: RoleInfo
+}
+
+export class Messenger {
+  readonly #needs: MessengerNeeds
+  readonly #turn: CallingTurn
+  readonly #calls: TurnCalls
   #sent = 0
   /**
    * True if the role lacks the trust for 'send'. The host refuses many of its messages, and the sender must learn of
@@ -27,20 +35,22 @@ export class Messenger extends TurnCalls {
    */
   readonly #isDoubted: boolean
 
-  constructor(loop: TurnHost, turn: CallingTurn) {
-    super(loop, turn)
-    this.#isDoubted = !isTrustedTo(loop.role.trust, 'send')
+  constructor(needs: MessengerNeeds, turn: CallingTurn, calls: TurnCalls) {
+    this.#needs = needs
+    this.#turn = turn
+    this.#calls = calls
+    this.#isDoubted = !isTrustedTo(needs.role.trust, 'send')
   }
 
   send(to: string, content: string, options: RequestOptions, type: MessageType = 'request'): Promise<void> {
     if (this.#isDoubted) return this.#sendViaHost(to, content, options, type)
-    const refusal = this.turn.refusal()
+    const refusal = this.#turn.refusal()
     if (refusal) return rejected(refusal)
-    const { outbox, link } = this.loop
-    const { replay } = this.turn.start
+    const { outbox, link } = this.#needs
+    const { replay } = this.#turn.start
     let bytes: number
     try {
-      bytes = fillMessage(this.loop, this.turn, SEND, 0, to, content, options)
+      bytes = fillMessage(this.#needs, this.#turn, SEND, 0, to, content, options)
       outbox.fields.type = type
       if (options.signal?.aborted) throw withdrawn(to, options.signal)
     } catch (error) {
@@ -61,7 +71,7 @@ export class Messenger extends TurnCalls {
    * because wake-ups of the host are processed there.
    */
   #accepted(): Promise<void> {
-    return (++this.#sent & (SENDS_A_BREATH - 1)) === 0 || this.turn.breathless ? this.turn.breathe() : DONE
+    return (++this.#sent & (SENDS_A_BREATH - 1)) === 0 || this.#turn.breathless ? this.#turn.breathe() : DONE
   }
 
   /**
@@ -69,25 +79,25 @@ export class Messenger extends TurnCalls {
    * the outbox at once: if the thread dies, a claim for a frame that still waits in it would be lost.
    */
   #claim(bytes: number): boolean {
-    const { link, outbox, asks } = this.loop
+    const { link, outbox, sends } = this.#needs
     const { recipient, step, turn } = outbox.fields
-    if (recipient === NOBODY || asks.open(recipient) || link.reserve(bytes) < 0) return false
+    if (recipient === NOBODY || sends.open(recipient) || link.reserve(bytes) < 0) return false
     return link.claim(recipient, bytes, turn, step)
   }
 
   /** Queues a send for which there is no room. */
   #ask(bytes: number, to: string, options: RequestOptions): Promise<void> {
-    const { outbox, waits, asks } = this.loop
+    const { outbox, waits, sends } = this.#needs
     const { fields } = outbox
     const correlation = waits.next()
     fields.correlation = correlation
-    const verdict = this.turnWaits().add(correlation, 'send', to, options.signal)
+    const verdict = this.#calls.waits.add(correlation, 'send', to, options.signal)
     const claimed = () => {
       const wait = waits.get(correlation)
       // The room may exist because another turn got a receipt.
-      if (wait) this.loop.goingOn.with(this.turn.start, () => wait.resolve(undefined))
+      if (wait) this.#needs.goingOn.with(this.#turn.start, () => wait.resolve(undefined))
     }
-    asks.add(fields.recipient, askForRoom(this.loop, 'send', bytes, verdict, claimed))
+    sends.add('send', bytes, verdict, claimed)
     return verdict as Promise<void>
   }
 
@@ -96,10 +106,10 @@ export class Messenger extends TurnCalls {
    * agent wait behind it.
    */
   #askedBefore(to: string, { correlation, answer }: Matched, options: RequestOptions): Promise<void> {
-    const { recipient } = this.loop.outbox.fields
-    const verdict = this.turnWaits().add(correlation, 'send', to, options.signal)
-    if (answer) this.turnWaits().settleAgain(correlation, to, answer)
-    else this.loop.asks.asked(recipient, verdict)
+    const { recipient } = this.#needs.outbox.fields
+    const verdict = this.#calls.waits.add(correlation, 'send', to, options.signal)
+    if (answer) this.#calls.waits.settleAgain(correlation, to, answer)
+    else this.#needs.sends.asked(recipient, verdict)
     return verdict as Promise<void>
   }
 
@@ -109,7 +119,7 @@ export class Messenger extends TurnCalls {
    */
   broadcast(content: string, options: RequestOptions): Promise<void> {
     return this.#viaHost(EVERYBODY, options, () => {
-      const fields = beginMessage(this.loop, this.turn, SEND, content, options)
+      const fields = beginMessage(this.#needs, this.#turn, SEND, content, options)
       fields.type = 'broadcast'
       fields.flags = MANY | TO_ALL | ASKS
       fields.recipient = NOBODY
@@ -127,8 +137,8 @@ export class Messenger extends TurnCalls {
 
   #sendViaHost(to: string, content: string, options: RequestOptions, type: MessageType): Promise<void> {
     return this.#viaHost(to, options, () => {
-      fillMessage(this.loop, this.turn, SEND, 0, to, content, options)
-      const { fields } = this.loop.outbox
+      fillMessage(this.#needs, this.#turn, SEND, 0, to, content, options)
+      const { fields } = this.#needs.outbox
       fields.type = type
       fields.flags = ASKS
     })
@@ -136,26 +146,26 @@ export class Messenger extends TurnCalls {
 
   /** Sends a message that the host must always decide about. `fill` fills its frame. */
   #viaHost(to: string, options: RequestOptions, fill: () => void): Promise<void> {
-    const refusal = this.turn.refusal()
+    const refusal = this.#turn.refusal()
     if (refusal) return rejected(refusal)
-    if (this.turn.breathless) return this.afterBreath(() => this.#viaHost(to, options, fill))
-    const { outbox, waits, asks } = this.loop
+    if (this.#turn.breathless) return this.#calls.afterBreath(() => this.#viaHost(to, options, fill))
+    const { outbox, waits, sends } = this.#needs
     try {
       fill()
       const { fields } = outbox
       const toAll = (fields.flags & TO_ALL) !== 0
       const bytes = outbox.checkedSize()
-      const logged = this.turn.start.replay?.match(outbox.encode(bytes))
+      const logged = this.#turn.start.replay?.match(outbox.encode(bytes))
       if (!logged && options.signal?.aborted) throw withdrawn(to, options.signal)
       const correlation = logged?.correlation ?? waits.next()
       fields.correlation = correlation
       if (!logged) {
-        if (toAll) asks.askAll()
+        if (toAll) sends.askAll()
         outbox.write(bytes, 'now')
       }
-      const verdict = this.turnWaits().add(correlation, 'send', to, options.signal) as Promise<void>
-      if (logged?.answer) this.turnWaits().settleAgain(correlation, to, logged.answer)
-      else if (toAll) asks.askedAll(verdict)
+      const verdict = this.#calls.waits.add(correlation, 'send', to, options.signal) as Promise<void>
+      if (logged?.answer) this.#calls.waits.settleAgain(correlation, to, logged.answer)
+      else if (toAll) sends.askedAll(verdict)
       return verdict
     } catch (error) {
       return rejected(error)
@@ -176,22 +186,23 @@ export class Messenger extends TurnCalls {
     waiting?: number,
     onSent?: (id: string) => void,
   ): Promise<unknown> {
-    if (this.turn.breathless) return this.afterBreath(() => this.request(to, content, options, type, waiting, onSent))
+    if (this.#turn.breathless)
+      return this.#calls.afterBreath(() => this.request(to, content, options, type, waiting, onSent))
     return this.#request(to, content, options, 0, type, waiting, onSent).promise
   }
 
   requestStream(to: string, content: string, options: RequestOptions): ResponseStream {
     const { promise, correlation, streamed } = this.#request(to, content, options, STREAMS, 'request')
     const read = (count: number) => {
-      if (!this.turn.refusal()) this.loop.writeControl(STREAM_READ, this.turn.start, correlation, count)
+      if (!this.#turn.refusal()) this.#needs.writeControl(STREAM_READ, this.#turn.start, correlation, count)
     }
     const leave = () => {
       const text = `The answer of "${to}" was no longer wanted: its reader left the loop.`
-      this.turnWaits().withdraw(correlation, new CancelledError(text, { agent: to }))
+      this.#calls.waits.withdraw(correlation, new CancelledError(text, { agent: to }))
     }
-    const stream = new ResponseStream(promise as Promise<AgentMessage>, this.turn, read, leave)
+    const stream = new ResponseStream(promise as Promise<AgentMessage>, this.#turn, read, leave)
     if (streamed) stream.resume(streamed)
-    const wait = this.loop.waits.get(correlation)
+    const wait = this.#needs.waits.get(correlation)
     if (wait) wait.stream = stream
     return stream
   }
@@ -205,14 +216,14 @@ export class Messenger extends TurnCalls {
     waiting?: number,
     onSent?: (id: string) => void,
   ): AwaitedResponse {
-    const correlation = this.loop.waits.next()
-    const refusal = this.turn.refusal()
+    const correlation = this.#needs.waits.next()
+    const refusal = this.#turn.refusal()
     if (refusal) return { promise: rejected(refusal), correlation }
-    const { outbox, link, asks } = this.loop
-    const { replay } = this.turn.start
+    const { outbox, link, sends } = this.#needs
+    const { replay } = this.#turn.start
     let bytes: number
     try {
-      bytes = fillMessage(this.loop, this.turn, REQUEST, correlation, to, content, options)
+      bytes = fillMessage(this.#needs, this.#turn, REQUEST, correlation, to, content, options)
       if (options.signal?.aborted) throw withdrawn(to, options.signal)
     } catch (error) {
       return { promise: rejected(this.told(error, to, content, options)), correlation }
@@ -223,11 +234,11 @@ export class Messenger extends TurnCalls {
     const logged = replay?.match(outbox.encode(bytes))
     if (logged) {
       onSent?.(idOf(logged.frame.memory, logged.frame.at))
-      return this.reattach(to, logged, options)
+      return this.#calls.reattach(to, logged, options)
     }
     if (!this.#claim(bytes)) {
-      const response = this.awaitResponse(to, correlation, options)
-      asks.add(outbox.fields.recipient, askForRoom(this.loop, 'request', bytes, response.promise, quiet, onSent))
+      const response = this.#calls.awaitResponse(to, correlation, options)
+      sends.add('request', bytes, response.promise, quiet, onSent)
       return response
     }
     if (onSent) {
@@ -236,7 +247,7 @@ export class Messenger extends TurnCalls {
       onSent(idOf(frame, 0))
     } else outbox.write(bytes, 'now')
     link.claimed()
-    return this.awaitResponse(to, correlation, options)
+    return this.#calls.awaitResponse(to, correlation, options)
   }
 
   /**
@@ -250,13 +261,13 @@ export class Messenger extends TurnCalls {
     options: RequestOptions,
     requiresResponse = true,
   ): unknown {
-    const given = { ...options, sender: this.loop.role.name, recipient, content, requiresResponse }
+    const given = { ...options, sender: this.#needs.role.name, recipient, content, requiresResponse }
     const remains = error instanceof MessageRejectedError ? remainsOf(given) : undefined
     if (!remains) return error
-    const { outbox } = this.loop
-    const { run, turn, replay } = this.turn.start
+    const { outbox } = this.#needs
+    const { run, turn, replay } = this.#turn.start
     const data = JSON.stringify({ remains, error: errorData(error as MessageRejectedError) })
-    outbox.begin(REJECTED, run, turn, this.turn.nextStep(), '', data)
+    outbox.begin(REJECTED, run, turn, this.#turn.nextStep(), '', data)
     const bytes = outbox.size()
     if (!replay?.match(outbox.encode(bytes))) outbox.write(bytes, 'soon')
     return error

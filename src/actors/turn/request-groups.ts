@@ -8,20 +8,24 @@ import type { RequestOptions } from '../definition/context/context.ts'
 import type { CallingTurn } from './calls.ts'
 import type { Messenger } from './messenger.ts'
 import type { Requester } from './request-many.ts'
-import type { TurnHost } from './turn-host.ts'
+import type { TurnStart } from './turn-start.ts'
+
+export interface GroupNeeds {
+  writeControl(kind: number, start: TurnStart, correlation: number, limit: number): void
+}
 
 /** The parts of the turn that are needed here. */
 type GroupingTurn = Pick<CallingTurn, 'start' | 'waitingFor'> & { readonly signal: AbortSignal }
 
 export class RequestGroups implements Requester {
-  readonly #loop: TurnHost
+  readonly #needs: GroupNeeds
   readonly #turn: GroupingTurn
   readonly #messages: Messenger
   /** A bit for each open group. */
   #open = 0
 
-  constructor(loop: TurnHost, turn: GroupingTurn, messages: Messenger) {
-    this.#loop = loop
+  constructor(needs: GroupNeeds, turn: GroupingTurn, messages: Messenger) {
+    this.#needs = needs
     this.#turn = turn
     this.#messages = messages
   }
@@ -39,7 +43,7 @@ export class RequestGroups implements Requester {
     for (let group = 1; group <= MOST_GROUPS; group++) {
       if (this.#open & (1 << group)) continue
       this.#open |= 1 << group
-      this.#loop.writeControl(GROUP, this.#turn.start, group, need)
+      this.#needs.writeControl(GROUP, this.#turn.start, group, need)
       return group
     }
     return 0

@@ -2,9 +2,22 @@
 import { DramatisError, type ErrorData, errorData, errorFrom } from '../../errors.ts'
 import { FAILED, REPLAYED, STEP_BEGAN, STEP_DONE } from '../../mailbox/frame.ts'
 import { checkFunction, checkStepOptions, checkText, encodeForm } from '../definition/checks.ts'
+import type { GoingOn } from '../transport/going-on.ts'
+import type { Outbox } from '../transport/outbox.ts'
 import { OpenSteps } from './open-steps.ts'
 import type { StepOf } from './tools.ts'
-import type { TurnHost, TurnStart } from './turn-host.ts'
+import type { TurnStart } from './turn-start.ts'
+
+export interface StepNeeds {
+  readonly outbox: Outbox
+  readonly goingOn: GoingOn
+  /** Returns the time in epoch ms. */
+  now(): number
+  /** Converts anything thrown into an error that names the agent and the activity that failed. */
+  failure(thrown: unknown, at: string): DramatisError
+  /** Notes that the turn may only wait for others now. It parks once the loop is idle, if its permit is wanted. */
+  mayPark(start: TurnStart): void
+}
 
 /** The parts of its turn that are needed here. */
 export interface SteppingTurn {
@@ -19,13 +32,13 @@ export interface SteppingTurn {
 
 export class StepRunner {
   readonly open = new OpenSteps()
-  readonly #loop: TurnHost
+  readonly #needs: StepNeeds
   readonly #turn: SteppingTurn
   readonly #gate: () => Promise<void>
 
   /** Creates the runner; `gate` waits for the reader of the answer. */
-  constructor(loop: TurnHost, turn: SteppingTurn, gate: () => Promise<void>) {
-    this.#loop = loop
+  constructor(needs: StepNeeds, turn: SteppingTurn, gate: () => Promise<void>) {
+    this.#needs = needs
     this.#turn = turn
     this.#gate = gate
   }
@@ -49,25 +62,25 @@ export class StepRunner {
       return (logged.data === undefined ? undefined : JSON.parse(logged.data)) as T
     }
     // The turn begins work of its own, so it does not only wait.
-    const permit = this.#loop.goingOn.permit(this.#turn.start)
+    const permit = this.#needs.goingOn.permit(this.#turn.start)
     if (permit) await permit
     const step = this.#turn.nextStep()
     this.#record(STEP_BEGAN, step, name, tool?.input, idempotent ? 0 : FAILED, tool?.callId, undefined, tool?.polling)
     const open = tool ? this.open.beginTool() : this.open.begin()
-    const beganAt = tool && this.#loop.now()
+    const beganAt = tool && this.#needs.now()
     try {
       const result = await (tool ? run() : this.open.call(open, run))
       const { data, value } = encodeForm(result, `step "${name}"`)
       this.#record(STEP_DONE, step, name, data, 0, tool?.callId, beganAt)
       return value as T
     } catch (error) {
-      const failure = tool && error instanceof DramatisError ? error : this.#loop.failure(error, `step "${name}"`)
+      const failure = tool && error instanceof DramatisError ? error : this.#needs.failure(error, `step "${name}"`)
       if (!this.#turn.ended)
         this.#record(STEP_DONE, step, name, JSON.stringify(errorData(failure)), FAILED, tool?.callId, beganAt)
       throw error
     } finally {
       this.open.end(open)
-      this.#loop.mayPark(this.#turn.start)
+      this.#needs.mayPark(this.#turn.start)
     }
   }
 
@@ -81,14 +94,14 @@ export class StepRunner {
     beganAt?: number,
     polling = false,
   ): void {
-    const { outbox } = this.#loop
+    const { outbox } = this.#needs
     const { start, ended } = this.#turn
     if (ended) throw this.#turn.refusal()
     const fields = outbox.begin(kind, start.run, start.turn, step, content, data)
     fields.flags = flags
     fields.threadId = callId
     fields.polling = polling
-    if (beganAt !== undefined) fields.limit = Math.min(Math.round(this.#loop.now() - beganAt), 2 ** 31 - 1)
+    if (beganAt !== undefined) fields.limit = Math.min(Math.round(this.#needs.now() - beganAt), 2 ** 31 - 1)
     fields.attempt = start.attempt
     outbox.checkedSize()
     outbox.writeAbout(start.id)

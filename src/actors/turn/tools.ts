@@ -1,15 +1,29 @@
 /** Runs the tools of one turn. Each call is a step, so a redelivered turn gets the tool's output from the log. */
 import { v5 } from 'uuid'
+import type { Scheduler } from '../../clock.ts'
 import { type DramatisError, MessageRejectedError, shown, ToolInputError } from '../../errors.ts'
 import { idText } from '../../mailbox/frame-id.ts'
 import { anyAborted } from '../../on-abort.ts'
 import { approvalOf, assertApproved } from '../definition/approval.ts'
 import { encodeData } from '../definition/checks.ts'
+import type { Logger } from '../definition/logger.ts'
 import type { ToolSpec } from '../definition/model.ts'
+import type { RoleInfo } from '../definition/role.ts'
 import type { ToolDefinition } from '../definition/tool.ts'
 import type { RoleTools } from '../model/role-tools.ts'
 import { checkedInput, runTool } from '../tools/run-tool.ts'
-import type { TurnHost, TurnStart } from './turn-host.ts'
+import type { Toolbox } from '../tools/toolbox.ts'
+import type { Outbox } from '../transport/outbox.ts'
+import type { TurnStart } from './turn-start.ts'
+
+export interface ToolNeeds {
+  readonly outbox: Outbox
+  readonly role: RoleInfo
+  readonly timer: Scheduler['timer']
+  readonly toolbox: Toolbox
+  /** Returns a logger; `fields` are added to each of its lines. */
+  loggerFor(start: TurnStart, fields?: object): Logger
+}
 
 /** A step: the handler's own, or a tool of this thread if `tool` is set. */
 export interface StepOf {
@@ -36,24 +50,24 @@ export interface ToolTurn {
 export class TurnTools implements RoleTools {
   /** Descriptions of the tools for a model. */
   get specs(): readonly ToolSpec[] {
-    return this.#loop.toolbox.specs
+    return this.#needs.toolbox.specs
   }
 
   isSequential(name: string): boolean {
-    return this.#loop.toolbox.isSequential(name)
+    return this.#needs.toolbox.isSequential(name)
   }
 
   polls(name: string): boolean {
-    return this.#loop.toolbox.polls(name)
+    return this.#needs.toolbox.polls(name)
   }
 
-  readonly #loop: TurnHost
+  readonly #needs: ToolNeeds
   readonly #turn: ToolTurn
   /** Number of calls made in this turn, by call id. */
   readonly #made = new Map<string, number>()
 
-  constructor(loop: TurnHost, turn: ToolTurn) {
-    this.#loop = loop
+  constructor(needs: ToolNeeds, turn: ToolTurn) {
+    this.#needs = needs
     this.#turn = turn
   }
 
@@ -61,15 +75,15 @@ export class TurnTools implements RoleTools {
   async run(name: string, input: unknown, signal?: AbortSignal): Promise<unknown> {
     const refusal = this.#turn.refusal()
     if (refusal) throw refusal
-    const definition = this.#loop.toolbox.find(name, this.#loop.role.name)
+    const definition = this.#needs.toolbox.find(name, this.#needs.role.name)
     const text = encodeData(input, 'input')
     const callId = this.#callId(name, text)
     if (!definition) {
       const call = { name, input, callId, ...(this.polls(name) && { polling: true }) }
       return this.#turn.atWork(() => this.#turn.call('tool', call, signal))
     }
-    const approval = await approvalOf(definition, input, this.#loop.role.name)
-    if (approval) assertApproved(await this.#turn.call('ask', approval, signal), name, this.#loop.role.name)
+    const approval = await approvalOf(definition, input, this.#needs.role.name)
+    if (approval) assertApproved(await this.#turn.call('ask', approval, signal), name, this.#needs.role.name)
     if (await this.#isSimulated(definition, signal)) return this.#simulated(definition, input, callId, signal)
     const { idempotent, polling } = definition
     const step = { name, idempotent, tool: { callId, input: text, polling } }
@@ -77,14 +91,14 @@ export class TurnTools implements RoleTools {
   }
 
   async #isSimulated({ readOnly, outside }: ToolDefinition, signal: AbortSignal | undefined): Promise<boolean> {
-    if (!this.#loop.toolbox.rehearsed) return false
+    if (!this.#needs.toolbox.rehearsed) return false
     return (await this.#turn.call('tool.simulated', { readOnly, outside }, signal)) === true
   }
 
   /** Passes the call to the host, which answers in place of the tool. */
   async #simulated(tool: ToolDefinition, input: unknown, callId: string, signal?: AbortSignal): Promise<unknown> {
     const { name, polling, readOnly, outside, outputSchema } = tool
-    await checkedInput(tool, input, this.#loop.role.name)
+    await checkedInput(tool, input, this.#needs.role.name)
     const simulated = { readOnly, outside, outputSchema }
     const call = { name, input, callId, simulated, ...(polling && { polling: true }) }
     return this.#turn.atWork(() => this.#turn.call('tool', call, signal))
@@ -95,7 +109,7 @@ export class TurnTools implements RoleTools {
    * for the model too, including a `ToolInputError` if the input is no JSON.
    */
   async call(name: string, input: string, signal: AbortSignal | undefined): Promise<string> {
-    const output = await this.run(name, parsed(name, this.#loop.role.name, input), signal)
+    const output = await this.run(name, parsed(name, this.#needs.role.name, input), signal)
     return typeof output === 'string' ? output : (JSON.stringify(output) ?? '')
   }
 
@@ -117,13 +131,13 @@ export class TurnTools implements RoleTools {
     const ofTurn = this.#turn.signal()
     const either = signal && anyAborted([ofTurn, signal])
     const running = runTool(tool, input, {
-      agent: this.#loop.role.name,
+      agent: this.#needs.role.name,
       runId,
       idempotencyKey: callId,
-      log: this.#loop.loggerFor(start, { tool: tool.name }),
+      log: this.#needs.loggerFor(start, { tool: tool.name }),
       signal: either?.signal ?? ofTurn,
-      timer: (ms, task, limit) => this.#loop.timer(ms, task, limit),
-      maxBytes: this.#loop.outbox.maxMessageBytes,
+      timer: (ms, task, limit) => this.#needs.timer(ms, task, limit),
+      maxBytes: this.#needs.outbox.maxMessageBytes,
       progress: (note) => this.#turn.progress(tool.name, callId, note),
     })
     const output = await running.finally(either?.forget)

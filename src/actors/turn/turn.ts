@@ -10,27 +10,52 @@ import { idText } from '../../mailbox/frame-id.ts'
 import { type AgentMessage, ORCHESTRATOR } from '../../mailbox/message.ts'
 import { durationOf } from '../definition/checks.ts'
 import type { AgentContext } from '../definition/context/context.ts'
+import type { RoundBounds } from '../definition/cycles.ts'
+import type { AgentHandlers } from '../definition/definition.ts'
 import type { Logger } from '../definition/logger.ts'
 import type { ModelAnswer, ModelCall } from '../definition/model.ts'
 import type { ContextStrategy, RoleInfo } from '../definition/role.ts'
 import { ACKNOWLEDGE, LOOP_FOUND } from '../definition/trust.ts'
 import type { ThinkingTurn } from '../model/thinking-turn.ts'
 import { AGENT_STATUS } from '../model/verb-tools.ts'
-import type { CallingTurn } from './calls.ts'
+import type { RunView } from '../transport/run-views.ts'
+import { type CallingTurn, TurnCalls } from './calls.ts'
 import { delegate, type TaskTurn } from './delegate.ts'
 import { type Draft, Drafts } from './drafts.ts'
-import { Emitter } from './emitter.ts'
+import { Emitter, type EmitterNeeds } from './emitter.ts'
 import { NO_OPTIONS } from './message-frame.ts'
-import { Messenger } from './messenger.ts'
+import { Messenger, type MessengerNeeds } from './messenger.ts'
 import type { OpenSteps } from './open-steps.ts'
-import { RequestGroups } from './request-groups.ts'
-import type { StateScope } from './state-rules.ts'
-import { type SteppingTurn, StepRunner } from './steps.ts'
-import { TurnTools } from './tools.ts'
-import type { TurnHost, TurnStart } from './turn-host.ts'
+import { type GroupNeeds, RequestGroups } from './request-groups.ts'
+import type { StateRules, StateScope } from './state-rules.ts'
+import { type StepNeeds, type SteppingTurn, StepRunner } from './steps.ts'
+import { type ToolNeeds, TurnTools } from './tools.ts'
+import type { TurnStart } from './turn-start.ts'
+
+/** The agent and its thread, as far as a turn uses them. */
+export interface TurnNeeds extends EmitterNeeds, StepNeeds, ToolNeeds, MessengerNeeds, GroupNeeds {
+  readonly data: unknown
+  readonly state: object
+  readonly stateRules: StateRules
+  /** True if the agent has an `observe` handler. */
+  readonly observes: boolean
+  /** Verbs that a model is offered as tools. */
+  readonly verbs: readonly string[]
+  /** Limits beyond which the rounds of a model count as a loop; false: no check. */
+  readonly loops: RoundBounds | false
+  /** Context strategy of the model: from the role, or from the definition if it sets one. */
+  readonly strategy: ContextStrategy | undefined
+  readonly buildContext: AgentHandlers['buildContext']
+  runState(view: RunView): object
+  /** Returns the name of the agent with that index. */
+  name(index: number): string
+  /** Lets the event loop turn once, so that timers, sockets and wake-ups run. */
+  breath(): Promise<void>
+  sleep(ms: number, signal: AbortSignal): Promise<void>
+}
 
 export class Turn implements CallingTurn, SteppingTurn {
-  readonly #loop: TurnHost
+  readonly #needs: TurnNeeds
   readonly start: TurnStart
   #step: number
   #ended = false
@@ -41,22 +66,23 @@ export class Turn implements CallingTurn, SteppingTurn {
   #isToAcknowledge = false
   #stepping: StepRunner | undefined
   #drafts: Drafts | undefined
+  #calls: TurnCalls | undefined
   #messenger: Messenger | undefined
   #emitter: Emitter | undefined
   #groups: RequestGroups | undefined
   #tools: TurnTools | undefined
 
-  constructor(loop: TurnHost, start: TurnStart) {
-    this.#loop = loop
+  constructor(needs: TurnNeeds, start: TurnStart) {
+    this.#needs = needs
     this.start = start
     this.#step = start.replay?.nextStep ?? 0
   }
 
   get role(): RoleInfo {
-    return this.#loop.role
+    return this.#needs.role
   }
   get data(): unknown {
-    return this.#loop.data
+    return this.#needs.data
   }
   get runId(): string {
     return this.start.view.id
@@ -71,39 +97,39 @@ export class Turn implements CallingTurn, SteppingTurn {
     return this.#controller.signal
   }
   get log(): Logger {
-    return this.#loop.loggerFor(this.start)
+    return this.#needs.loggerFor(this.start)
   }
 
   // ---- state
 
   get state(): Immutable<object> {
-    return this.draftOf('state')?.value ?? this.#loop.state
+    return this.draftOf('state')?.value ?? this.#needs.state
   }
   setState(recipe: (draft: object) => void): void {
     this.check()
-    this.#loop.stateRules.assertMay('state', 'setState')
+    this.#needs.stateRules.assertMay('state', 'setState')
     this.#drafts ??= new Drafts()
-    this.#drafts.change('state', this.#loop.state, recipe)
+    this.#drafts.change('state', this.#needs.state, recipe)
   }
   get runState(): Immutable<object> {
-    return this.draftOf('runState')?.value ?? this.#loop.runState(this.start.view)
+    return this.draftOf('runState')?.value ?? this.#needs.runState(this.start.view)
   }
   setRunState(recipe: (draft: object) => void): void {
     this.check()
-    this.#loop.stateRules.assertMay('runState', 'setRunState')
+    this.#needs.stateRules.assertMay('runState', 'setRunState')
     this.#drafts ??= new Drafts()
-    this.#drafts.change('runState', this.#loop.runState(this.start.view), recipe)
+    this.#drafts.change('runState', this.#needs.runState(this.start.view), recipe)
   }
 
   /** Returns the changes of that state that the commit must write. Not called for a failed turn. */
   draftOf(scope: StateScope): Draft | undefined {
-    return this.#drafts?.of(scope, scope === 'state' ? this.#loop.state : this.#loop.runState(this.start.view))
+    return this.#drafts?.of(scope, scope === 'state' ? this.#needs.state : this.#needs.runState(this.start.view))
   }
 
   /** The turn as the task verbs use it. */
   get tasks(): TaskTurn {
     const { start } = this
-    const isTask = start.type === 'delegate' || this.#loop.name(start.caller) === ORCHESTRATOR
+    const isTask = start.type === 'delegate' || this.#needs.name(start.caller) === ORCHESTRATOR
     return {
       agent: this.role.name,
       message: start.message,
@@ -128,7 +154,7 @@ export class Turn implements CallingTurn, SteppingTurn {
   }
   emit(chunk: string): void {
     this.check()
-    this.#emitter ??= new Emitter(this.#loop, this.start)
+    this.#emitter ??= new Emitter(this.#needs, this.start)
     this.#emitter.emit(chunk, this.nextStep())
   }
 
@@ -146,17 +172,22 @@ export class Turn implements CallingTurn, SteppingTurn {
   }
   /** Requests that are waited for together. */
   get groups(): RequestGroups {
-    this.#groups ??= new RequestGroups(this.#loop, this, this.messages)
+    this.#groups ??= new RequestGroups(this.#needs, this, this.messages)
     return this.#groups
   }
   get messages(): Messenger {
-    this.#messenger ??= new Messenger(this.#loop, this)
+    this.#messenger ??= new Messenger(this.#needs, this, this.calls)
     return this.#messenger
+  }
+
+  get calls(): TurnCalls {
+    this.#calls ??= new TurnCalls(this.#needs, this)
+    return this.#calls
   }
 
   /** True if the agent has an `observe` handler. */
   get observes(): boolean {
-    return this.#loop.observes
+    return this.#needs.observes
   }
 
   /**
@@ -164,7 +195,7 @@ export class Turn implements CallingTurn, SteppingTurn {
    * `TurnCalls.call`.
    */
   call(operation: string, args: object, signal?: AbortSignal, alike?: object): Promise<unknown> {
-    return this.messages.call(operation, args, signal, undefined, alike)
+    return this.calls.call(operation, args, signal, undefined, alike)
   }
 
   // ---- tools
@@ -172,7 +203,7 @@ export class Turn implements CallingTurn, SteppingTurn {
   /** The tools of the agent, for the verb and for the model loop. */
   get tools(): TurnTools {
     const { start, runId } = this
-    this.#tools ??= new TurnTools(this.#loop, {
+    this.#tools ??= new TurnTools(this.#needs, {
       start,
       runId,
       refusal: () => this.refusal(),
@@ -188,7 +219,7 @@ export class Turn implements CallingTurn, SteppingTurn {
   /** Logs the progress of a tool. */
   #progress(tool: string, callId: string, note: string): void {
     if (this.#ended) return
-    const { outbox } = this.#loop
+    const { outbox } = this.#needs
     outbox.begin(LOG, this.start.run, this.start.turn, 0, note, JSON.stringify({ tool })).threadId = callId
     outbox.write(outbox.size(), 'soon')
   }
@@ -197,14 +228,14 @@ export class Turn implements CallingTurn, SteppingTurn {
 
   /** Verbs that the agent's model has as tools. */
   get verbs(): readonly string[] {
-    return this.#loop.verbs
+    return this.#needs.verbs
   }
   get strategy(): ContextStrategy | undefined {
-    return this.#loop.strategy
+    return this.#needs.strategy
   }
   /** Returns the turn as the model verbs use it. `context` supplies the verbs that the model has as tools. */
   thinking(context: AgentContext): ThinkingTurn {
-    const { role, verbs, loops, strategy, buildContext } = this.#loop
+    const { role, verbs, loops, strategy, buildContext } = this.#needs
     return {
       role,
       context,
@@ -222,20 +253,20 @@ export class Turn implements CallingTurn, SteppingTurn {
   }
   #ask(call: ModelCall, signal: AbortSignal | undefined): Promise<ModelAnswer> {
     const onPiece = call.stream ? (piece: string) => this.emit(piece) : undefined
-    return this.messages.call('model', call, signal, onPiece) as Promise<ModelAnswer>
+    return this.calls.call('model', call, signal, onPiece) as Promise<ModelAnswer>
   }
 
   // ---- steps and time
 
   get stepRunner(): StepRunner {
-    this.#stepping ??= new StepRunner(this.#loop, this, () => this.#gate())
+    this.#stepping ??= new StepRunner(this.#needs, this, () => this.#gate())
     return this.#stepping
   }
   now(): number {
     this.check()
     const logged = this.start.replay?.matchNow()
     if (logged !== undefined) return logged
-    const { outbox, now } = this.#loop
+    const { outbox, now } = this.#needs
     outbox.begin(NOW, this.start.run, this.start.turn, this.nextStep(), '', undefined)
     return outbox.writeTimed(now())
   }
@@ -243,7 +274,7 @@ export class Turn implements CallingTurn, SteppingTurn {
     this.check()
     const duration = durationOf(ms, 'ms')
     if (this.#emitter?.behind) await this.#gate()
-    await this.#atWork(() => this.#loop.sleep(duration, this.signal))
+    await this.#atWork(() => this.#needs.sleep(duration, this.signal))
     this.check()
   }
   /**
@@ -252,13 +283,13 @@ export class Turn implements CallingTurn, SteppingTurn {
    */
   async #atWork<T>(work: () => Promise<T>): Promise<T> {
     this.#working += 1
-    const permit = this.#loop.goingOn.permit(this.start)
+    const permit = this.#needs.goingOn.permit(this.start)
     try {
       if (permit) await permit
       return await work()
     } finally {
       this.#working -= 1
-      if (!this.#ended) this.#loop.mayPark(this.start) // if ended, another turn may have its slot
+      if (!this.#ended) this.#needs.mayPark(this.start) // if ended, another turn may have its slot
     }
   }
 
@@ -277,8 +308,8 @@ export class Turn implements CallingTurn, SteppingTurn {
   }
   /** True if the turn waits for others and has no own work except perhaps steps. */
   get waits(): boolean {
-    const waits = (this.#messenger?.waiting ?? 0) + (this.#emitter?.waiting ?? 0)
-    return waits > 0 && this.#working === 0 && !this.#isToAcknowledge && !this.#messenger?.replaying
+    const waits = (this.#calls?.waiting ?? 0) + (this.#emitter?.waiting ?? 0)
+    return waits > 0 && this.#working === 0 && !this.#isToAcknowledge && !this.#calls?.replaying
   }
   get steps(): OpenSteps | undefined {
     return this.#stepping?.open
@@ -294,8 +325,8 @@ export class Turn implements CallingTurn, SteppingTurn {
     return this.#emitter?.behind ?? false
   }
   async breathe(): Promise<void> {
-    this.#loop.link.flush()
-    await this.#loop.breath()
+    this.#needs.link.flush()
+    await this.#needs.breath()
     if (this.#emitter?.behind) await this.#gate()
   }
   /** Waits for the reader of the answer. */
@@ -326,7 +357,7 @@ export class Turn implements CallingTurn, SteppingTurn {
   abort(reason: DramatisError): void {
     if (this.#ended || this.#reason) return
     this.#reason = reason
-    this.#messenger?.withdrawAll(reason, true)
+    this.#calls?.withdrawAll(reason, true)
     this.#emitter?.close()
     this.#controller?.abort(reason)
   }
@@ -336,7 +367,7 @@ export class Turn implements CallingTurn, SteppingTurn {
     this.#ended = true
     this.#drafts = undefined // the changes that count are in the state by now
     // Only if waits are open: the stack of an error costs more than most turns.
-    if (this.#messenger && this.#messenger.waiting > 0) this.#messenger.withdrawAll(this.#endedError(), false)
+    if (this.#calls && this.#calls.waiting > 0) this.#calls.withdrawAll(this.#endedError(), false)
     this.#emitter?.close()
     if (this.#controller && !this.#controller.signal.aborted) this.#controller.abort(this.#endedError())
   }

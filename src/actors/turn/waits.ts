@@ -1,13 +1,29 @@
 /** The waits of a turn. Each is open until it is settled, withdrawn, or answered from the log of an earlier attempt. */
 import { CancelledError, type DramatisError } from '../../errors.ts'
 import { CANCEL } from '../../mailbox/frame.ts'
+import type { Memory } from '../../mailbox/memory.ts'
 import { onAbort } from '../../on-abort.ts'
 import { withdrawn } from '../definition/checks.ts'
 import { handled } from '../definition/promises.ts'
-import type { Wait } from '../transport/waits.ts'
+import type { GoingOn } from '../transport/going-on.ts'
+import type { Link } from '../transport/link.ts'
+import type { Parking } from '../transport/parking.ts'
+import type { Wait, Waits } from '../transport/waits.ts'
 import type { OpenSteps } from './open-steps.ts'
 import type { Answer } from './replay.ts'
-import type { TurnHost, TurnStart } from './turn-host.ts'
+import type { TurnStart } from './turn-start.ts'
+
+export interface WaitNeeds {
+  readonly goingOn: GoingOn
+  readonly link: Link
+  /** Notes that the turn may only wait for others now. It parks once the loop is idle, if its permit is wanted. */
+  mayPark(start: TurnStart): void
+  readonly parking: Parking
+  /** Settles a wait with the frame that answers it. */
+  settle(correlation: number, memory: Memory, at: number): void
+  readonly waits: Waits
+  writeControl(kind: number, start: TurnStart, correlation: number, limit: number): void
+}
 
 /** The parts of the turn that are needed here. */
 interface WaitingTurn {
@@ -16,14 +32,14 @@ interface WaitingTurn {
 }
 
 export class TurnWaits {
-  readonly #loop: TurnHost
+  readonly #needs: WaitNeeds
   readonly #turn: WaitingTurn
   readonly #open = new Set<Wait>()
   /** Answers from the log for steps that the handler has repeated. A queued microtask settles them together. */
   #replayed: { correlation: number; to: string; answer: Answer }[] = []
 
-  constructor(loop: TurnHost, turn: WaitingTurn) {
-    this.#loop = loop
+  constructor(needs: WaitNeeds, turn: WaitingTurn) {
+    this.#needs = needs
     this.#turn = turn
   }
 
@@ -48,7 +64,7 @@ export class TurnWaits {
   }
 
   #begin(correlation: number, kind: Wait['kind']): Promise<unknown> {
-    const { waits, parking } = this.#loop
+    const { waits, parking } = this.#needs
     const { start, steps } = this.#turn
     const ofSteps = steps?.began()
     const promise = new Promise<unknown>((resolve, reject) => {
@@ -71,19 +87,19 @@ export class TurnWaits {
       this.#open.add(wait)
       parking.unpark(start)
       waits.add(correlation, wait)
-      this.#loop.mayPark(start)
+      this.#needs.mayPark(start)
     })
     return handled(promise)
   }
 
   /** Withdraws a wait whose answer the caller no longer wants. */
   withdraw(correlation: number, reason: DramatisError): void {
-    const wait = this.#loop.waits.get(correlation)
+    const wait = this.#needs.waits.get(correlation)
     if (!wait) return
-    this.#loop.writeControl(CANCEL, this.#turn.start, correlation, 0)
-    this.#loop.link.flush()
-    this.#loop.waits.delete(correlation) // discards a later answer
-    this.#loop.goingOn.with(this.#turn.start, () => wait.reject(reason))
+    this.#needs.writeControl(CANCEL, this.#turn.start, correlation, 0)
+    this.#needs.link.flush()
+    this.#needs.waits.delete(correlation) // discards a later answer
+    this.#needs.goingOn.with(this.#turn.start, () => wait.reject(reason))
   }
 
   /**
@@ -92,9 +108,9 @@ export class TurnWaits {
    */
   withdrawAll(reason: DramatisError, sends: boolean): void {
     for (const wait of [...this.#open]) {
-      const correlation = this.#loop.waits.numberOf(wait)
+      const correlation = this.#needs.waits.numberOf(wait)
       if (correlation !== undefined && (sends || wait.kind === 'request'))
-        this.#loop.writeControl(CANCEL, this.#turn.start, correlation, 0)
+        this.#needs.writeControl(CANCEL, this.#turn.start, correlation, 0)
       wait.reject(reason)
     }
   }
@@ -110,10 +126,10 @@ export class TurnWaits {
       this.#replayed = []
       for (const { correlation, to, answer } of replayed) {
         const { frame } = answer
-        if (frame) this.#loop.settle(correlation, frame.memory, frame.at)
-        else this.#loop.waits.get(correlation)?.reject(withdrawnBefore(to))
+        if (frame) this.#needs.settle(correlation, frame.memory, frame.at)
+        else this.#needs.waits.get(correlation)?.reject(withdrawnBefore(to))
       }
-      this.#loop.mayPark(this.#turn.start)
+      this.#needs.mayPark(this.#turn.start)
     })
   }
 }

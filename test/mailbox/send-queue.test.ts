@@ -1,18 +1,20 @@
 /** The line of messages that wait for room: in order, and one question for as many as get in. */
 import t from 'tap'
-import { type Ask, Asks } from '../../src/actors/transport/send-queue.ts'
+import { type Queued, SendQueue } from '../../src/actors/transport/send-queue.ts'
 
 const AGENT = 3
+/** Only messages of a thread need it. */
+const UNUSED = {} as ConstructorParameters<typeof SendQueue>[0]
 
 /** A line in front of a mailbox with `room`, whose host answers when it is told to. */
 function stage(room: number) {
-  const asks = new Asks()
+  const sends = new SendQueue(UNUSED)
   const written: string[] = []
   const settle = new Map<string, () => void>()
   const free = { room }
-  const add = (name: string, kind: Ask['kind'] = 'send') => {
+  const add = (name: string, kind: Queued['kind'] = 'send') => {
     const settled = new Promise<void>((resolve) => settle.set(name, resolve))
-    asks.add(AGENT, {
+    sends.append(AGENT, {
       kind,
       settled,
       claim() {
@@ -30,40 +32,40 @@ function stage(room: number) {
     settle.get(name)?.()
     await new Promise(setImmediate)
   }
-  return { asks, written, free, add, settles }
+  return { sends, written, free, add, settles }
 }
 
 t.test('the first asks; those behind it wait for its verdict', async (t) => {
-  const { asks, written, add, settles } = stage(0)
+  const { sends, written, add, settles } = stage(0)
   for (const name of ['a', 'b', 'c']) add(name)
   t.same(written, ['a?'])
-  t.ok(asks.open(AGENT))
-  t.notOk(asks.open(AGENT + 1), 'other recipients are not concerned')
+  t.ok(sends.open(AGENT))
+  t.notOk(sends.open(AGENT + 1), 'other recipients are not concerned')
   await settles('a')
   t.same(written, ['a?', 'b?'], 'there is still no room: the next asks')
 })
 
 t.test('after a verdict those behind take the room that has freed, in order', async (t) => {
-  const { asks, written, free, add, settles } = stage(0)
+  const { sends, written, free, add, settles } = stage(0)
   for (const name of ['a', 'b', 'c', 'd']) add(name)
   free.room = 2
   await settles('a')
   t.same(written, ['a?', 'b', 'c', 'd?'])
   await settles('d')
-  t.notOk(asks.open(AGENT), 'the line is gone when nobody stands in it')
+  t.notOk(sends.open(AGENT), 'the line is gone when nobody stands in it')
 })
 
 t.test('nobody takes room by himself while a request is at the host, for it has no verdict', async (t) => {
-  const { asks, written, free, add, settles } = stage(0)
+  const { sends, written, free, add, settles } = stage(0)
   add('request', 'request')
   free.room = 5
   for (const name of ['a', 'b']) add(name)
   t.same(written, ['request?', 'a?', 'b?'], 'they ask, and so stay behind it')
   await settles('a')
   await settles('b')
-  t.ok(asks.open(AGENT))
+  t.ok(sends.open(AGENT))
   await settles('request')
-  t.notOk(asks.open(AGENT))
+  t.notOk(sends.open(AGENT))
 })
 
 t.test('sends behind a request ask up to a limit, and go on with each verdict', async (t) => {
@@ -88,39 +90,39 @@ t.test('a request in line takes room like a send', async (t) => {
 })
 
 t.test('what is withdrawn while it stands in line is never written', async (t) => {
-  const { asks, written, add, settles } = stage(0)
+  const { sends, written, add, settles } = stage(0)
   for (const name of ['a', 'b', 'c']) add(name)
   await settles('b')
   await settles('a')
   t.same(written, ['a?', 'c?'])
   await settles('c')
-  t.notOk(asks.open(AGENT))
+  t.notOk(sends.open(AGENT))
 })
 
 t.test('an ask of an earlier life holds the line until the host has answered it', async (t) => {
-  const { asks, written, free, add } = stage(0)
+  const { sends, written, free, add } = stage(0)
   let answered = () => {}
   const verdict = new Promise<void>((resolve) => {
     answered = resolve
   })
-  asks.asked(AGENT, verdict)
+  sends.asked(AGENT, verdict)
   free.room = 1
   add('a')
   t.same(written, [])
   answered()
   await new Promise(setImmediate)
   t.same(written, ['a'])
-  t.notOk(asks.open(AGENT))
+  t.notOk(sends.open(AGENT))
 })
 
 t.test('before a message to all everybody asks, and until its verdict nobody takes room', async (t) => {
-  const { asks, written, free, add, settles } = stage(0)
+  const { sends, written, free, add, settles } = stage(0)
   for (const name of ['a', 'b', 'c']) add(name)
-  asks.askAll()
+  sends.askAll()
   t.same(written, ['a?', 'b?', 'c?'])
   let accept = () => {}
-  asks.askedAll(new Promise<void>((resolve) => (accept = resolve)))
-  t.ok(asks.open(AGENT + 1), 'it is for everybody')
+  sends.askedAll(new Promise<void>((resolve) => (accept = resolve)))
+  t.ok(sends.open(AGENT + 1), 'it is for everybody')
   for (const name of ['a', 'b', 'c']) await settles(name)
   free.room = 1
   add('d')
@@ -129,5 +131,5 @@ t.test('before a message to all everybody asks, and until its verdict nobody tak
   accept()
   await settles('')
   t.same(written, ['a?', 'b?', 'c?', 'd', 'e?'])
-  t.notOk(asks.open(AGENT + 1))
+  t.notOk(sends.open(AGENT + 1))
 })
