@@ -4,8 +4,8 @@
  */
 // Loaded later by a team of its own, which virtual time could not wait for.
 import './mailbox/parse-message.ts'
-import './protocols/steps/manager.ts'
-import './protocols/steps/schemas.ts'
+import './protocols/moves/manager.ts'
+import './protocols/moves/schemas.ts'
 import './runtime/providers/json-sample.ts'
 import type { Logger } from './actors/definition/logger.ts'
 import { ConfigurationError, type DramatisError, describe, shown } from './errors.ts'

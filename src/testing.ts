@@ -1,9 +1,9 @@
 /** `dramatis/testing`: a virtual clock, one agent alone, a whole team in this thread, and many runs of it. */
 // Loaded later by a team of its own, which virtual time could not wait for.
 import './mailbox/parse-message.ts'
-import './protocols/steps/answer-forms.ts'
-import './protocols/steps/manager.ts'
-import './protocols/steps/schemas.ts'
+import './protocols/moves/answer-forms.ts'
+import './protocols/moves/manager.ts'
+import './protocols/moves/schemas.ts'
 import './runtime/providers/json-sample.ts'
 import type { AgentDefinition } from './actors/definition/definition.ts'
 import type { ModelClient } from './actors/definition/model.ts'

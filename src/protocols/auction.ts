@@ -18,11 +18,11 @@ import { AgentFailedError, DramatisError, UnknownAgentError } from '../errors.ts
 import { integer, number, oneOf, shape, wait } from '../runtime/checks/checks.ts'
 import { refused } from '../runtime/checks/refused.ts'
 import { agentOf, agentsOf } from './checks.ts'
+import { outcomeOf } from './moves/ask-enough.ts'
+import { askFor } from './moves/ask-for.ts'
+import { resultOf } from './moves/outputs.ts'
 import { AUCTION } from './prompts/auction.ts'
 import { promptsOf, type Speak, speaking } from './prompts/prompts.ts'
-import { outcomeOf } from './steps/ask-enough.ts'
-import { askFor } from './steps/ask-for.ts'
-import { resultOf } from './steps/outputs.ts'
 import type { Strategy } from './strategy.ts'
 
 /**

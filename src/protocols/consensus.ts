@@ -4,13 +4,13 @@ import { ConsensusError, describe } from '../errors.ts'
 import { flag, integer, oneOf, rule, shape } from '../runtime/checks/checks.ts'
 import { refused } from '../runtime/checks/refused.ts'
 import { agentOf, agentsOf } from './checks.ts'
+import { type Agreement, agreementOn, type Needed } from './moves/agreement.ts'
+import { askFor } from './moves/ask-for.ts'
+import { Council } from './moves/council.ts'
+import { isSame, type Position, type Stand, standsAsData, standsAsText, standsOf } from './moves/positions.ts'
+import { backedIn, discussion, type Method, type Standing, synthesis, voting } from './moves/rounds.ts'
 import { CONSENSUS } from './prompts/consensus.ts'
 import { promptsOf, type Speak, speaking } from './prompts/prompts.ts'
-import { type Agreement, agreementOn, type Needed } from './steps/agreement.ts'
-import { askFor } from './steps/ask-for.ts'
-import { Council } from './steps/council.ts'
-import { isSame, type Position, type Stand, standsAsData, standsAsText, standsOf } from './steps/positions.ts'
-import { backedIn, discussion, type Method, type Standing, synthesis, voting } from './steps/rounds.ts'
 import type { Strategy } from './strategy.ts'
 
 /**
@@ -164,7 +164,7 @@ async function breakTie(
   tieBreaker: string,
   say: Speak<keyof typeof CONSENSUS>,
 ): Promise<Position> {
-  const { choiceOf } = await import('./steps/answer-forms.ts')
+  const { choiceOf } = await import('./moves/answer-forms.ts')
   const content = say('tieBreak', { query, positions: standsAsText(choices) })
   const structuredData = { query, positions: standsAsData(choices) }
   const { value } = await askFor(orchestrator, tieBreaker, content, choiceOf(choices.length), { structuredData })

@@ -8,13 +8,13 @@ import { DramatisError, ReplyInvalidError } from '../errors.ts'
 import { flag, integer, listOf, oneOf, rule, shape } from '../runtime/checks/checks.ts'
 import { refused } from '../runtime/checks/refused.ts'
 import { agentOf, agentsOf } from './checks.ts'
+import { type Argument, argue, argueWithEvidence } from './moves/argue.ts'
+import { tooFewAnswers } from './moves/ask-enough.ts'
+import { askFor } from './moves/ask-for.ts'
+import { lastWord } from './moves/last-word.ts'
+import { resultOf } from './moves/outputs.ts'
 import { DEBATE } from './prompts/debate.ts'
 import { promptsOf, type Speak, speaking } from './prompts/prompts.ts'
-import { type Argument, argue, argueWithEvidence } from './steps/argue.ts'
-import { tooFewAnswers } from './steps/ask-enough.ts'
-import { askFor } from './steps/ask-for.ts'
-import { lastWord } from './steps/last-word.ts'
-import { resultOf } from './steps/outputs.ts'
 import type { Strategy } from './strategy.ts'
 
 /**
@@ -179,7 +179,7 @@ async function verdictOn(
   }
   const list = criteria.map((criterion) => `- ${criterion}`).join('\n')
   const content = say('verdict', { query, criteria: list, debaters: debaters.join(', '), debate: asText(said) })
-  const { verdictAmong } = await import('./steps/answer-forms.ts')
+  const { verdictAmong } = await import('./moves/answer-forms.ts')
   const options = { structuredData: { query, criteria, debaters, debate: said }, metadata: IN_WORDS }
   try {
     const { value } = await askFor(orchestrator, judge, content, verdictAmong(debaters), options)

@@ -5,14 +5,14 @@ import { flag, integer, oneOf, shape } from '../runtime/checks/checks.ts'
 import { refused } from '../runtime/checks/refused.ts'
 import { MAX_DELEGATION_DEPTH } from '../runtime/settings/delegation-bound.ts'
 import { agentOf, agentsOf } from './checks.ts'
+import { type Autonomy, LedTasks } from './moves/led-task.ts'
+import type { Plan } from './moves/manager.ts'
+import { resultOf } from './moves/outputs.ts'
+import { runInOrder, unmetNeeds } from './moves/task-plan.ts'
+import { joinedResults, nothingDone, type TaskResult } from './moves/task-results.ts'
 import { organized } from './org-chart.ts'
 import { HIERARCHICAL } from './prompts/hierarchical.ts'
 import { promptsOf, speaking } from './prompts/prompts.ts'
-import { type Autonomy, LedTasks } from './steps/led-task.ts'
-import type { Plan } from './steps/manager.ts'
-import { resultOf } from './steps/outputs.ts'
-import { runInOrder, unmetNeeds } from './steps/task-plan.ts'
-import { joinedResults, nothingDone, type TaskResult } from './steps/task-results.ts'
 import type { Strategy } from './strategy.ts'
 
 /**
@@ -94,7 +94,7 @@ export const hierarchical: Strategy<HierarchicalConfig> = {
     check(config, team)
     const { managerSummarizes = true, workerAutonomy = 'low' } = config
     const say = speaking(HIERARCHICAL, config.prompts)
-    const loading = import('./steps/manager.ts') // loaded late, because most teams need no zod
+    const loading = import('./moves/manager.ts') // loaded late, because most teams need no zod
     const listed = { manager: config.manager, workers: [...config.workers] }
     return {
       name: 'hierarchical',

@@ -6,7 +6,7 @@ import type { AgentRole } from '../actors/definition/role.ts'
 import type { AgentSettings } from '../runtime/settings/agent-settings.ts'
 import type { DelegationBound } from '../runtime/settings/delegation-bound.ts'
 import type { TeamSettings } from '../runtime/settings/settings.ts'
-import type { Autonomy } from './steps/led-task.ts'
+import type { Autonomy } from './moves/led-task.ts'
 
 /** Options of the strategy that define the hierarchy. */
 interface Chart {

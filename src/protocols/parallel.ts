@@ -7,9 +7,9 @@ import { LAST_SPEAKER } from '../actors/model/last-speaker.ts'
 import { flag, integer, oneOf, rule, shape, wait } from '../runtime/checks/checks.ts'
 import { refused } from '../runtime/checks/refused.ts'
 import { agentOf, agentsOf } from './checks.ts'
-import { askEnough, tooFewAnswers } from './steps/ask-enough.ts'
-import { type Combination, combine } from './steps/combine.ts'
-import { resultOf } from './steps/outputs.ts'
+import { askEnough, tooFewAnswers } from './moves/ask-enough.ts'
+import { type Combination, combine } from './moves/combine.ts'
+import { resultOf } from './moves/outputs.ts'
 import type { Strategy } from './strategy.ts'
 
 /**

@@ -5,8 +5,8 @@
 import { TaskRefusedError, UnknownAgentError } from '../errors.ts'
 import { flag, oneOf, shape } from '../runtime/checks/checks.ts'
 import { agentsOf } from './checks.ts'
-import { lastWord } from './steps/last-word.ts'
-import { type Answer, asText, resultOf } from './steps/outputs.ts'
+import { lastWord } from './moves/last-word.ts'
+import { type Answer, asText, resultOf } from './moves/outputs.ts'
 import type { Strategy } from './strategy.ts'
 
 /**

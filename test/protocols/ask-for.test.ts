@@ -3,7 +3,7 @@ import t from 'tap'
 import { z } from 'zod'
 import { jsonIn } from '../../src/actors/model/structured-output.ts'
 import { type AgentMessage, defineAgent } from '../../src/index.ts'
-import { askFor } from '../../src/protocols/steps/ask-for.ts'
+import { askFor } from '../../src/protocols/moves/ask-for.ts'
 import { scriptedModel, testTeam } from '../../src/testing.ts'
 import { stage } from '../team/stage.ts'
 

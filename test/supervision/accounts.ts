@@ -51,7 +51,7 @@ export function leftovers(host: Supervisor): string[] {
       calls.size + verdicts.size === 0 ? '' : 'open calls',
       suspects.size === 0 ? '' : 'suspects',
       instances.every(({ suspended, promised }) => suspended.size + promised.size === 0) ? '' : 'permits',
-      gone || !settings.counted || roomOf(host, cell) === capacity ? '' : `room ${roomOf(host, cell)} of ${capacity}`,
+      gone || !settings.isAgent || roomOf(host, cell) === capacity ? '' : `room ${roomOf(host, cell)} of ${capacity}`,
     ]
     return left.filter((what) => what !== '').map((what) => `${name}: ${what}`)
   })

@@ -74,7 +74,7 @@ export class BareSupervisor {
       { modules: new Set(names) },
     )
     for (const name of FIXED_NAMES)
-      this.host.directory.add(name, { ...agentCell(agents[0]!, 'agents[0]'), counted: false })
+      this.host.directory.add(name, { ...agentCell(agents[0]!, 'agents[0]'), isAgent: false })
     for (const agent of agents) this.host.directory.add(agent.name, agentCell(agent, 'agents[0]'))
     this.run = this.host.runs.open('run', 'query')
   }

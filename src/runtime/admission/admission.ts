@@ -217,5 +217,5 @@ const isReportToScript = ({ index }: Cell, memory: Memory, at: number) =>
  * run, and the protocol script only by the caller and the blackboard.
  */
 const mayReach = (sender: Cell, callee: Cell, run: RunState) =>
-  (callee.settings.counted && (!callee.run || callee.run === run)) ||
+  (callee.settings.isAgent && (!callee.run || callee.run === run)) ||
   (sender.index <= USER_INDEX && callee.index === ORCHESTRATOR_INDEX)

@@ -31,7 +31,7 @@ function obstacleOf(from: Cell, to: Cell): Obstacle | undefined {
       why: `"${to.name}" takes no tasks of others (canBeDelegatedTo: false)`,
       advice: 'Ask it by a request, or take canBeDelegatedTo out of its role.',
     }
-  if (!from.settings.counted) return undefined
+  if (!from.settings.isAgent) return undefined
   if (from === to) return { why: 'nobody delegates to itself', advice: 'Do it in this turn, or name another agent.' }
   if (!mayUse(from, 'delegate'))
     return {

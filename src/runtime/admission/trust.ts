@@ -20,7 +20,7 @@ const SHOWN: Readonly<Partial<Record<Verb, string>>> = {
 
 /** Checks whether an agent may use a verb. The protocol script, the caller and the runtime itself may use all. */
 export function mayUse({ settings }: Cell, verb: Verb): boolean {
-  return !settings.counted || isTrustedTo(settings.info.trust, verb)
+  return !settings.isAgent || isTrustedTo(settings.info.trust, verb)
 }
 
 /**

@@ -36,13 +36,13 @@ export class NextMessage {
   of(cell: Cell, life: Life): Envelope<RunState> | undefined {
     const gate = this.#gate
     const { mailbox, settings, suspects } = cell
-    if (cell.interleaves && settings.counted) return this.#nextRun(cell)
+    if (cell.interleaves && settings.isAgent) return this.#nextRun(cell)
     const first = mailbox.peek()
     if (mailbox.handed.size > 0) {
       if (!first || suspects.size > 0 || cell.instances.length > 1) return undefined
-      if (settings.counted && !this.#mayFollow(cell, life, first)) return undefined
+      if (settings.isAgent && !this.#mayFollow(cell, life, first)) return undefined
     }
-    if (first && (!settings.counted || gate.take(first.run, cell))) return first
+    if (first && (!settings.isAgent || gate.take(first.run, cell))) return first
     if (mailbox.handed.size > 0) return undefined
     const other = first && mailbox.isMixed && gate.mayPass(cell) ? this.#another(cell, new Set([first.run])) : undefined
     if (!other && cell.permit) gate.release(cell.permit, cell) // its messages are gone

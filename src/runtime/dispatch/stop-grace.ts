@@ -40,7 +40,7 @@ export class StopGrace {
         clock.timer(stopGraceMs, afterGrace, true)
         return
       }
-      if (!life.thread.isolated && !cell.settings.counted) return abandon(cell, envelope)
+      if (!life.thread.isolated && !cell.settings.isAgent) return abandon(cell, envelope)
       cell.life?.kill(
         new AgentCrashedError(
           `Agent "${cell.name}" went on for ${stopGraceMs} ms after its turn was cancelled, so its thread was ended. Watch context.signal in long handlers.`,

@@ -77,12 +77,12 @@ function lives(agents: readonly Cell[], { directory, spawner }: Supervisor, tall
     ),
     counter(
       'agent_crashes',
-      'Deaths of threads that the agent did not survive.',
+      'Crashes of threads of the agent.',
       each(agents, (cell) => tallies.of(cell).crashes),
     ),
     counter(
       'agent_restarts',
-      'New lives after crashes.',
+      'Starts of a new thread after a crash.',
       each(agents, (cell) => sumOf(cell, ({ restarts }) => restarts)),
     ),
     counter(

@@ -79,7 +79,7 @@ function notice(needs: Needs, record: HostRecord): void {
     }
     case 'step.mismatch': {
       const { agent, messageId, error } = record
-      return logger.warn({ agent, messageId, error }, 'took another way when its turn was tried again')
+      return logger.warn({ agent, messageId, error }, 'a repeated turn did not repeat the steps of its earlier attempt')
     }
   }
 }

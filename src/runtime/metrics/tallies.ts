@@ -68,7 +68,7 @@ export class Tallies {
       case 'message.dead': {
         const { recipient } = record.letter.message
         const cell = typeof recipient === 'string' ? needs.directory.cell(recipient) : undefined
-        const letters = cell?.settings.counted && !cell.removed ? this.of(cell).deadLetters : this.deadLettersOfNobody
+        const letters = cell?.settings.isAgent && !cell.removed ? this.of(cell).deadLetters : this.deadLettersOfNobody
         letters.set(record.letter.reason, (letters.get(record.letter.reason) ?? 0) + 1)
         return
       }

@@ -74,7 +74,7 @@ export class AgentDirectory {
   /** Returns the agent of that name, even if it was removed. Throws `UnknownAgentError` if there is none. */
   require(name: string, run?: RunState): Cell {
     const cell = this.find(name, run)
-    if (cell?.settings.counted) return cell
+    if (cell?.settings.isAgent) return cell
     throw this.unknown(name, run)
   }
 
@@ -102,7 +102,7 @@ export class AgentDirectory {
 
   /** Returns the present agents of the team, and those that belong to this run alone. */
   agents(run?: RunState): Cell[] {
-    return this.cells.filter((cell) => cell.settings.counted && !cell.removed && (!cell.run || cell.run === run))
+    return this.cells.filter((cell) => cell.settings.isAgent && !cell.removed && (!cell.run || cell.run === run))
   }
 
   /** Frees the index of a run agent that is gone. */

@@ -40,8 +40,8 @@ export interface CellSettings {
   turnTimeoutMs: number | false
   env: readonly string[]
   tools: ToolSettings
-  /** True if its turns need a permit of the run. The protocol script needs none. */
-  counted: boolean
+  /** True for agents, false for the protocol script and for callers outside. Only turns of agents need a permit of the run. */
+  isAgent: boolean
   /** True if it may only answer and report (admission/trust.ts). */
   untrusted: boolean
 }
@@ -95,7 +95,7 @@ export function agentCell(agent: AgentSettings, option: string): CellSettings {
     env,
     tools,
     untrusted: info.trust === 'untrusted',
-    counted: true,
+    isAgent: true,
   }
 }
 
@@ -126,6 +126,6 @@ export function fixedCell(name: string, settings: TeamSettings): CellSettings {
     env: [],
     tools: { ...tools, modules: [], names: [], skills: [] }, // these run in the threads of agents
     untrusted: false,
-    counted: false,
+    isAgent: false,
   }
 }

@@ -38,7 +38,7 @@ export const restarts = ({ clock, directory, exits, journal, lifecycle }: Needs)
 
   /** Returns the agents that a group strategy concerns: those of the team. An agent of one run stands alone. */
   const peersOf = (cell: Cell) =>
-    cell.run ? [cell] : directory.actors.filter(({ settings, run }) => settings.counted && !run)
+    cell.run ? [cell] : directory.actors.filter(({ settings, run }) => settings.isAgent && !run)
   const rests = (cell: Cell) => cell.stopped !== undefined && resting.get(cell) === cell.stopped
 
   /**
@@ -68,7 +68,7 @@ export const restarts = ({ clock, directory, exits, journal, lifecycle }: Needs)
   /** Counts restarts for the limit. Under a group strategy the restarts of all agents count together, as in OTP. */
   const intensity = (cell: Cell, { epoch, fault }: Exit) => {
     const { supervision } = cell.settings
-    const together = supervision.strategy === 'one_for_one' || !cell.settings.counted ? [cell] : peersOf(cell)
+    const together = supervision.strategy === 'one_for_one' || !cell.settings.isAgent ? [cell] : peersOf(cell)
     const history = together.flatMap(({ restartTimes }) => restartTimes).sort((a, b) => a.at - b.at)
     const others = new Set<RestartTime>(together.flatMap((other) => (other === cell ? [] : [...other.restartTimes])))
     const next = nextRestart(supervision, history, clock.monotonic(), epoch, () => clock.random())

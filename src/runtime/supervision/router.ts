@@ -283,7 +283,7 @@ export class Router {
 
   /** Handles a frame of a turn that is not open. Frames of an abandoned protocol script are ignored. */
   #ofNoTurn(cell: Cell, life: Life, run: RunState, memory: Memory, at: number): void {
-    if (cell.settings.counted) this.#foreign.refuse(cell, life, run, memory, at, 'the agent has no such turn open')
+    if (cell.settings.isAgent) this.#foreign.refuse(cell, life, run, memory, at, 'the agent has no such turn open')
     else setKind(memory, at, NOTHING)
   }
 

@@ -53,7 +53,7 @@ export class Letters {
       throw cannot(id, `"${recipient}" went with its run`, 'Send the message to another agent.')
     if (cell?.removed)
       throw cannot(id, `"${recipient}" was removed from the team`, 'Add one of that name, or send it to another agent.')
-    if (cell?.settings.counted) return cell
+    if (cell?.settings.isAgent) return cell
     throw cannot(id, `"${recipient}" is no agent of this team`, 'Send the message to another agent.')
   }
 

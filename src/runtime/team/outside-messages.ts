@@ -278,7 +278,7 @@ export class Posting {
 
   #senderOf({ sender: name = USER, runId = '' }: MessageInput): Cell {
     const cell = this.#supervisor.directory.cell(name, this.#runs.get(runId)?.state)
-    if (cell && !cell.removed && (cell.settings.counted || name === USER)) return cell
+    if (cell && !cell.removed && (cell.settings.isAgent || name === USER)) return cell
     throw new UnknownAgentError(`sender: no agent of this team is named ${shown(name)}.`, {
       path: 'sender',
       agent: name,

@@ -121,7 +121,7 @@ export class Newcomers {
       by,
       canDelegateTo.map((name) => this.#known(name, run)),
     )
-    const maker = by.settings.counted && !by.run ? by.name : null
+    const maker = by.settings.isAgent && !by.run ? by.name : null
     const role = this.#registry.check(type, maker)
     const cell = this.#entrance.join(role, [])
     await this.#entrance.begin(cell)
@@ -139,7 +139,7 @@ export class Newcomers {
 
   #known(name: string, run: RunState): Cell {
     const cell = this.#supervisor.directory.cell(name, run)
-    if (cell?.settings.counted && !cell.removed) return cell
+    if (cell?.settings.isAgent && !cell.removed) return cell
     throw this.#supervisor.directory.unknown(name, run)
   }
 }

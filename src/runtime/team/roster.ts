@@ -53,7 +53,7 @@ export class Roster {
 
   /** Its mailbox takes messages from now on; `begin` starts its thread. */
   add(role: AgentRole, expected: readonly string[] = []): Cell {
-    const everybody = this.#supervisor.directory.cells.filter(({ settings, removed }) => settings.counted && !removed)
+    const everybody = this.#supervisor.directory.cells.filter(({ settings, removed }) => settings.isAgent && !removed)
     const cell = this.#enter(this.#settings.newcomer(role, 'role', namesOf(everybody), expected), 'role')
     this.#introduce(cell)
     return cell
@@ -161,7 +161,7 @@ export class Roster {
   #tellScripts(): void {
     const { directory, frames, provisioning, replies, runs } = this.#supervisor
     for (const cell of directory.cells) {
-      if (cell.settings.counted || !cell.life?.thread.isolated) continue
+      if (cell.settings.isAgent || !cell.life?.thread.isolated) continue
       for (const index of cell.life.announced)
         if (runs.has(index))
           replies.reply(cell, frames.teamNotice(index, { roster: provisioning.roster(runs.get(index)) }))

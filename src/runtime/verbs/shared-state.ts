@@ -64,18 +64,18 @@ export function sharedStateVerbs(needs: Needs, persistent: StateStore): [operati
 
 /** Returns the agent that owns the state. Throws if this caller may not use it. */
 function ownerOf(needs: Needs, owner: unknown, { cell, run }: HostCaller, writes: boolean): Cell {
-  const { counted } = cell.settings
-  if (owner === undefined && !counted) {
+  const { isAgent } = cell.settings
+  if (owner === undefined && !isAgent) {
     const text = `context.shared: a protocol script has no agent_shared state. Name an agent to read that one's, or use 'team_shared'.`
     throw new ConfigurationError(text, { path: 'context.shared', agent: cell.name })
   }
   const name = owner ?? cell.name
   if (typeof name !== 'string') throw wrong('owner', name, 'the name of an agent')
   const found = needs.directory.cell(name, run)
-  if (!found?.settings.counted || found.removed) throw needs.directory.unknown(name, run)
+  if (!found?.settings.isAgent || found.removed) throw needs.directory.unknown(name, run)
   if (found.index === cell.index) return found
   if (writes) throw notTheOwner(cell.name, name)
-  if (!counted || found.settings.info.sharedWith?.includes(cell.name)) return found
+  if (!isAgent || found.settings.info.sharedWith?.includes(cell.name)) return found
   throw new ConfigurationError(
     `context.shared: agent "${cell.name}" may not read what "${name}" shares (agent_shared): it is not in sharedWith of that role. Add it there, or use 'team_shared'.`,
     { path: 'sharedWith', agent: cell.name, owner: name, accepted: found.settings.info.sharedWith ?? [] },

@@ -88,7 +88,7 @@ function errorOf(stuck: Stuck, victim: TurnNode, wait: OpenWait | undefined): Dr
   const { cycle, tail, turns } = stuck
   const runIds = [...stuck.runs].map(({ id }) => id)
   const agent = victim.cell.name
-  const done = wait ? `The wait of "${agent}" was ended` : `The life of "${agent}" was ended`
+  const done = wait ? `The wait of "${agent}" was ended` : `The thread of "${agent}" was ended`
   if (cycle.length === 0) {
     const evidence = turns.map(sentenceOf)
     const text = `Nobody is left who could go on: ${evidence.join('; ')}. ${done}. Let somebody write or answer what is waited for before all wait, or give the wait a timeoutMs.`

@@ -154,7 +154,7 @@ class Case implements Beholder {
   #tell(agents: readonly string[], evidence: string): void {
     for (const name of agents) {
       const cell = this.#needs.directory.cell(name, this.#run)
-      if (!cell?.settings.counted || cell.gone || cell.removed) continue
+      if (!cell?.settings.isAgent || cell.gone || cell.removed) continue
       const content = `No progress: ${evidence}. Do something else, or say why you cannot go on.`
       this.#needs.hostMessages.report(this.#run, cell.index, content, { event: 'livelock', evidence: [evidence] })
     }
