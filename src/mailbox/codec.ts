@@ -91,7 +91,10 @@ function metadataIn(text: string | undefined): Record<string, unknown> {
  * in its metadata.
  */
 export function decodeMessage(memory: Memory, at: number, directory: Directory): TypedMessage {
-  return new ReceivedMessage(memory, at, readId(memory, at), directory).toJSON()
+  const message = new ReceivedMessage(memory, at, readId(memory, at), directory).toJSON()
+  if (message.type !== 'response' || !isFailure(memory, at)) return message
+  const { structuredData: error } = message
+  return { ...message, content: errorOf(memory, at).message, structuredData: null, metadata: { error } }
 }
 
 function recipientName(memory: Memory, at: number, body: Body, directory: Directory): string | string[] | null {
@@ -142,11 +145,6 @@ export class ReceivedMessage implements AgentMessage {
     const body = readBody(memory, at)
     const kind = kindOf(memory, at)
     const response = kind === END || kind === RESPONSE
-    if (response && isFailure(memory, at)) {
-      body.content = errorOf(memory, at).message
-      body.metadata = `{"error":${body.data}}`
-      body.data = undefined
-    }
     const limit = response ? -1 : limitOf(memory, at)
     this.type = response ? 'response' : typeOf(memory, at)
     this.sender = directory.name(senderOf(memory, at))

@@ -25,23 +25,21 @@ const wide = /[^\u0000-\u00ff]/
 
 const stringBytes = (text: string) => (4 + (wide.test(text) ? text.length * 2 : text.length) + 3) & ~3
 
-const isBlank = ({ content, data, metadata, threadId, name }: Body) =>
-  content === '' && data === undefined && metadata === undefined && threadId === undefined && name === undefined
-
 /** Returns the exact size in bytes of a frame with this body. */
-export function frameBytes(body: Body): number {
-  if (isBlank(body)) return HEADER
-  let bytes = HEADER + stringBytes(body.content)
-  if (body.data !== undefined) bytes += stringBytes(body.data)
-  if (body.metadata !== undefined) bytes += stringBytes(body.metadata)
-  if (body.threadId !== undefined) bytes += stringBytes(body.threadId)
-  if (body.name !== undefined) bytes += stringBytes(body.name)
-  return (bytes + 7) & ~7
+export function frameBytes({ content, data, metadata, threadId, name }: Body): number {
+  let bytes = 0
+  if (data !== undefined) bytes += stringBytes(data)
+  if (metadata !== undefined) bytes += stringBytes(metadata)
+  if (threadId !== undefined) bytes += stringBytes(threadId)
+  if (name !== undefined) bytes += stringBytes(name)
+  return content === '' && bytes === 0 ? HEADER : (HEADER + stringBytes(content) + bytes + 7) & ~7
 }
 
 /** The same for a body of content and data alone. */
-export const plainFrameBytes = (content: string, data?: string): number =>
-  frameBytes({ content, data, metadata: undefined, threadId: undefined, name: undefined })
+export function plainFrameBytes(content: string, data?: string): number {
+  const bytes = data === undefined ? 0 : stringBytes(data)
+  return content === '' && bytes === 0 ? HEADER : (HEADER + stringBytes(content) + bytes + 7) & ~7
+}
 
 function writeString(memory: Memory, at: number, text: string): number {
   const { i32 } = memory
@@ -61,24 +59,18 @@ function writeString(memory: Memory, at: number, text: string): number {
 
 /** Writes header and body of a message and returns the frame's size in bytes. The caller must write the id. */
 export function writeFrame(memory: Memory, at: number, fields: FrameFields, time: number): number {
+  const { content, data, metadata, threadId, name } = fields
   let { flags } = fields
-  let end = isBlank(fields) ? at + HEADER : writeString(memory, at + HEADER, fields.content)
-  if (fields.data !== undefined) {
-    flags |= HAS_DATA
-    end = writeString(memory, end, fields.data)
-  }
-  if (fields.metadata !== undefined) {
-    flags |= HAS_METADATA
-    end = writeString(memory, end, fields.metadata)
-  }
-  if (fields.threadId !== undefined) {
-    flags |= HAS_THREAD
-    end = writeString(memory, end, fields.threadId)
-  }
-  if (fields.name !== undefined) {
-    flags |= HAS_NAME
-    end = writeString(memory, end, fields.name)
-  }
+  if (data !== undefined) flags |= HAS_DATA
+  if (metadata !== undefined) flags |= HAS_METADATA
+  if (threadId !== undefined) flags |= HAS_THREAD
+  if (name !== undefined) flags |= HAS_NAME
+  let end = at + HEADER
+  if (content !== '' || flags !== fields.flags) end = writeString(memory, end, content)
+  if (data !== undefined) end = writeString(memory, end, data)
+  if (metadata !== undefined) end = writeString(memory, end, metadata)
+  if (threadId !== undefined) end = writeString(memory, end, threadId)
+  if (name !== undefined) end = writeString(memory, end, name)
   const bytes = (end - at + 7) & ~7
   writeHeader(memory, at, fields, flags, bytes, end - at - HEADER, time)
   return bytes

@@ -88,7 +88,7 @@ export class Dispatcher {
   flush(): void {
     this.roomAgain()
     const { ready } = this.#needs
-    while (!ready.isEmpty) for (const cell of ready.takeAll()) this.#serve(cell)
+    while (ready.marked.size > 0) for (const cell of ready.takeAll()) this.#serve(cell)
   }
 
   /** Does the same only for agents with a frame that a turn waits for. */
@@ -117,7 +117,7 @@ export class Dispatcher {
       this.#cramped.delete(ring)
       this.#needs.ready.touchInstance(cell)
     }
-    return !this.#needs.ready.isEmpty
+    return this.#needs.ready.marked.size > 0
   }
 
   /**

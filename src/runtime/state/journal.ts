@@ -40,7 +40,8 @@ export class Journal {
   readonly #needs: JournalNeeds
   readonly #records = new Subject<Batch>()
   #pending: LogEntry[] = []
-  #isTelling = false
+  /** True while a reader is called: new records have to wait. */
+  isTelling = false
   #seq = 0
 
   constructor(needs: JournalNeeds) {
@@ -56,11 +57,6 @@ export class Journal {
   /** True if there are records that the readers have not seen. */
   get hasNews(): boolean {
     return this.#pending.length > 0
-  }
-
-  /** True while a reader is called: new records have to wait. */
-  get isTelling(): boolean {
-    return this.#isTelling
   }
 
   /** Copies frames of an agent into the run's log. */
@@ -109,13 +105,13 @@ export class Journal {
 
   /** Passes the logged records to the readers, and also those that the readers log meanwhile. */
   tell(): void {
-    if (this.#isTelling) return
-    this.#isTelling = true
+    if (this.isTelling) return
+    this.isTelling = true
     for (let batch = this.#pending; batch.length > 0; batch = this.#pending) {
       this.#pending = []
       this.#records.next(batch)
     }
-    this.#isTelling = false
+    this.isTelling = false
   }
 
   close(): void {

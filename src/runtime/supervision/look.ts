@@ -51,7 +51,7 @@ export class Look {
       do {
         dispatcher.flush()
         journal.tell()
-      } while (journal.hasNews || !ready.isEmpty)
+      } while (journal.hasNews || ready.marked.size > 0)
       more ||= !this.#sleep()
     }
     return more
