@@ -1,7 +1,8 @@
 /**
- * The answer of an HTTP server, with bounds on what it can make this process hold and read: the decompressed bytes of a body, of one
- * event, and of all that carries no data; and on the values that whoever parses it would make. A stream is passed on as one whole event at a time, without blank lines and comments, and
- * the event loop goes round in between: readers of events take quadratic time for long events and for long runs of blank lines.
+ * The answer of an HTTP server, with bounds on what it can make this process hold and read: the decompressed bytes of a
+ * body, of one event, and of all that carries no data; and on the values that whoever parses it would make. A stream is
+ * passed on as one whole event at a time, without blank lines and comments, and the event loop goes round in between:
+ * readers of events take quadratic time for long events and for long runs of blank lines.
  */
 import { setImmediate } from 'node:timers/promises'
 import { JsonValues, valuesIn } from './json-values.ts'
@@ -9,13 +10,13 @@ import { SseFrames } from './sse-frames.ts'
 
 /** In bytes, after decompression. */
 export interface AnswerLimits {
-  /** Of a body in one piece, which is read at once; of an error too. 16 MiB. */
+  /** Bytes of a body in one piece, which is read at once, or of an error. 16 MiB. */
   readonly body: number
-  /** Of a whole stream of events. 128 MiB. */
+  /** Bytes of a whole stream of events. 128 MiB. */
   readonly stream: number
-  /** Of one event of a stream. 16 MiB. */
+  /** Bytes of one event of a stream. 16 MiB. */
   readonly event: number
-  /** Of blank lines and comments in one stream. 1 MiB. */
+  /** Bytes of blank lines and comments in one stream. 1 MiB. */
   readonly empty: number
   /** Events in one stream. 1,000,000. */
   readonly events: number
@@ -38,10 +39,13 @@ export const ANSWER_LIMITS: AnswerLimits = {
 const SLICE_BYTES = 64 * 1_024
 const SLICE_EVENTS = 512
 
-/** What an answer over a bound fails with. `what` goes on after the server's name: 'sends a body of more than 16 MiB'. */
+/**
+ * Makes the error for an answer over a bound. `what` continues after the server's name: 'sends a body of more than 16
+ * MiB'.
+ */
 export type Refuse = (what: string) => Error
 
-/** Whether it is read as a stream of events. */
+/** Checks whether the answer is read as a stream of events. */
 export function isEventStream({ ok, headers }: Response): boolean {
   return ok && (headers.get('content-type')?.toLowerCase().startsWith('text/event-stream') ?? false)
 }

@@ -4,9 +4,7 @@
  */
 import { onAbort } from './on-abort.ts'
 
-/**
- * What a team asks for the time and for chance. A test gives it one of its own: `virtualClock` of `dramatis/testing`.
- */
+/** Source of time and randomness for a team. A test gives it one of its own: `virtualClock` of `dramatis/testing`. */
 export interface Clock {
   /** Epoch ms. */
   now(): number
@@ -18,13 +16,15 @@ export interface Clock {
   sleep(ms: number, signal?: AbortSignal): Promise<void>
 }
 
-/** What the runtime needs beyond `Clock`: a timer that can be cancelled, and "later, but before any timer". */
+/**
+ * Clock with what the runtime needs beyond `Clock`: timers that can be cancelled, and "later, but before any timer".
+ */
 export interface Scheduler extends Clock {
   /** Time passes when somebody says so: what is not due now, or later by this clock, never comes. */
   readonly virtual?: boolean
   /**
-   * Runs `task` once after `ms`. The timer alone does not keep the process alive. `limit`: it ends a wait for something else, so
-   * that a virtual clock can tell when nothing but limits is left to come.
+   * Runs `task` once after `ms`. The timer alone does not keep the process alive. `limit`: it ends a wait for something
+   * else, so that a virtual clock can tell when nothing but limits is left to come.
    */
   timer(ms: number, task: () => void, limit?: boolean): Timer
   /** Runs `task` in a later turn of the event loop. */

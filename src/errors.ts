@@ -1,6 +1,6 @@
 /**
- * One error class for each failure that a caller can act on. Every message says what happened, to whom, and what to
- * do; `details` carries the same as fields. Class and fields survive threads: `toJSON` on one side, `errorFrom` on the
+ * The errors: a class for each failure that a caller can act on. Every message says what happened, to whom, and what to
+ * do; `details` has the same as fields. Class and fields survive threads: `toJSON` on one side, `errorFrom` on the
  * other.
  */
 import { type ModelFailure, modelFailureIn } from './model-failure.ts'
@@ -44,7 +44,7 @@ export type ErrorCode =
   | 'TEAM_CLOSED'
   | 'UNKNOWN_RUN'
 
-/** What an error looks like as data: in a log, in a reply over HTTP, between two threads. */
+/** An error as data: in a log, in a reply over HTTP, between two threads. */
 export interface ErrorData {
   code: ErrorCode
   message: string
@@ -54,8 +54,8 @@ export interface ErrorData {
 }
 
 /**
- * The base of all errors of this library. `message` says what happened, to whom, and what to do; `details` has the same as
- * fields; `cause` is what was thrown, if anything was.
+ * The base of all errors of this library. `message` says what happened, to whom, and what to do; `details` has the same
+ * as fields; `cause` is what was thrown, if anything was.
  *
  * @example
  * try {
@@ -98,8 +98,10 @@ export class DramatisError extends Error {
 const brand = Symbol.for('dramatis.error')
 Object.defineProperty(DramatisError.prototype, brand, { value: true })
 
-// A program can have two copies of this library: one within a bundle of an agent, or one that Bun and Deno give a thread, since they
-// know no conditions there. `instanceof` holds for the errors of both. Defined here, it leaves the narrowing of types as it is.
+// A program can have two copies of this library: one within a bundle of an agent, or one that Bun and Deno give a
+// thread, since they
+// know no conditions there. `instanceof` holds for the errors of both. Defined here, it leaves the narrowing of types
+// as it is.
 Object.defineProperty(DramatisError, Symbol.hasInstance, {
   value(this: unknown, error: unknown): boolean {
     if (Function.prototype[Symbol.hasInstance].call(this, error)) return true
@@ -134,15 +136,23 @@ export class UnknownAgentError extends coded('UNKNOWN_AGENT') {}
 export class AgentTerminatedError extends coded('AGENT_TERMINATED') {}
 /** The agent failed twice while it started. */
 export class StartFailedError extends coded('START_FAILED') {}
-/** The handler threw, or the model that plays the agent gave no answer (`modelFailure`). `cause` has the stack of what was thrown. */
+/**
+ * The handler threw, or the model that plays the agent gave no answer (`modelFailure`). `cause` has the stack of what
+ * was thrown.
+ */
 export class AgentFailedError extends coded('AGENT_FAILED') {}
 /** The agent's thread died while it handled the message, more often than the message may be tried. */
 export class AgentCrashedError extends coded('AGENT_CRASHED') {}
 /** A step that may not run twice was under way when its thread died: it may have happened, or not. */
 export class OutcomeUnknownError extends coded('OUTCOME_UNKNOWN') {}
-/** No response within `responseTimeoutMs` of the start of the callee's turn; `details.tried` is how often it was asked. */
+/**
+ * No response within `responseTimeoutMs` of the start of the callee's turn; `details.tried` is how often it was asked.
+ */
 export class RequestTimeoutError extends coded('REQUEST_TIMEOUT') {}
-/** The recipient's mailbox is full, and its overflow policy has refused or dropped the message; `details.overflow` says which. */
+/**
+ * The recipient's mailbox is full, and its overflow policy has refused or dropped the message; `details.overflow` says
+ * which.
+ */
 export class MailboxFullError extends coded('MAILBOX_FULL') {}
 /** Agents wait for each other in a circle. */
 export class DeadlockError extends coded('DEADLOCK') {}
@@ -150,17 +160,23 @@ export class DeadlockError extends coded('DEADLOCK') {}
 export class StallError extends coded('STALL') {}
 /** Agents are busy without progress. */
 export class LivelockError extends coded('LIVELOCK') {}
-/** Not every required agent arrived at the sync point in time (`details.missing`), or this one arrived after it had ended without it. */
+/**
+ * Not every required agent arrived at the sync point in time (`details.missing`), or this one arrived after it had
+ * ended without it.
+ */
 export class SyncPointTimeoutError extends coded('SYNC_POINT_TIMEOUT') {}
 /** A token budget is used up. */
 export class BudgetExceededError extends coded('BUDGET_EXCEEDED') {}
 /**
- * The delegation graph does not allow that delegation, it is nested too deeply (`details.bound` names the bound), or the task can
- * never be done as it is: its deadline is over, its agent lacks a capability, it depends on a task that there is not, or that waits
- * for it.
+ * The delegation graph does not allow that delegation, it is nested too deeply (`details.bound` names the bound), or
+ * the task can never be done as it is: its deadline is over, its agent lacks a capability, it depends on a task that
+ * there is not, or that waits for it.
  */
 export class DelegationRefusedError extends coded('DELEGATION_REFUSED') {}
-/** A task that this one depends on was not completed: `details.dependency` is its id, `details.status` what became of it. */
+/**
+ * A task that this one depends on was not completed: `details.dependency` is its id, `details.status` what became of
+ * it.
+ */
 export class DependencyFailedError extends coded('DEPENDENCY_FAILED') {}
 /** The agent refused the task with `context.refuse(reason)`. */
 export class TaskRefusedError extends coded('TASK_REFUSED') {}
@@ -182,7 +198,10 @@ export class TurnTimeoutError extends coded('TURN_TIMEOUT') {}
 export class MessageExpiredError extends coded('MESSAGE_EXPIRED') {}
 /** The reply is nothing that a reply can be, or misses the agent's output schema. */
 export class ReplyInvalidError extends coded('REPLY_INVALID') {}
-/** A request came back to an agent that waits for it (`reentrancy: 'chain'`), once more than a chain may; `details.limit` is the bound. */
+/**
+ * A request came back to an agent that waits for it (`reentrancy: 'chain'`), once more than a chain may;
+ * `details.limit` is the bound.
+ */
 export class ChainDepthError extends coded('CHAIN_DEPTH') {}
 /** A redelivered turn did not ask again for a step that its earlier attempt had done. */
 export class StepMismatchError extends coded('STEP_MISMATCH') {}
@@ -241,8 +260,8 @@ const classes: { readonly [Code in ErrorCode]: Coded<Code> } = {
 }
 
 /**
- * Makes an error again from its data, which somebody else wrote. What is no error data becomes an `AgentFailedError` that
- * shows what there is.
+ * Makes an error again from its data, which somebody else wrote. What is no error data becomes an `AgentFailedError`
+ * that shows what there is.
  */
 export function errorFrom(data: ErrorData): DramatisError {
   const { code, message, details, stack }: Partial<ErrorData> = Object(data)
@@ -289,7 +308,10 @@ function isWritable(value: unknown): boolean {
 const LONGEST_DESCRIPTION = 2_000
 const LONGEST_STACK = 20_000 // it begins with the whole message
 
-/** One line about anything that can be thrown, also what is no Error: `throw 'x'`, `throw { a: 1 }`, `throw undefined`. */
+/**
+ * Describes anything that can be thrown on one line, also what is no Error: `throw 'x'`, `throw { a: 1 }`, `throw
+ * undefined`.
+ */
 export function describe(thrown: unknown): string {
   const text = wordsOf(thrown)
   return text.length > LONGEST_DESCRIPTION ? `${text.slice(0, LONGEST_DESCRIPTION)}...` : text
@@ -307,7 +329,9 @@ function wordsOf(thrown: unknown): string {
   }
 }
 
-/** A value in a few words, for a message about it. What is inside of objects stays there: it can be a key or a prompt. */
+/**
+ * A value in a few words, for a message about it. What is inside of objects stays there: it can be a key or a prompt.
+ */
 export function shown(value: unknown): string {
   try {
     return shownAs(value)

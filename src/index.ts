@@ -8,7 +8,8 @@
  *   slots           a number of places, and who waits for one
  *   thread-flags    what a thread is told of how the process was started
  *   visible         a stranger's text, shown to a person who decides by it
- *   bounded-answer  what an HTTP server sends, with bounds; sse-frames cuts its stream into events, json-values counts what it says
+ *   bounded-answer  what an HTTP server sends, with bounds; sse-frames cuts its stream into events, json-values counts
+ *   what it says
  *   own-files       where the files of this package are, also for a bundle
  *   mailbox/        messages and how they cross threads
  *   blackboard/     shared knowledge: entries, versions, patterns
@@ -66,7 +67,7 @@ export type { AgentRegistry } from './runtime/settings/agent-registry.ts'
 export type { Clock } from './clock.ts'
 export type { Logger } from './actors/definition/logger.ts'
 
-// What handlers and scripts work with: messages, contexts, tasks, the blackboard.
+// Messages, contexts, tasks and the blackboard, for handlers and scripts.
 export type { AgentMessage, MessageInput, MessageOf, MessageType, TypedMessage } from './mailbox/message.ts'
 export type {
   AgentContext,
@@ -107,7 +108,7 @@ export type { Reloaded } from './runtime/team/registry-agents.ts'
 export type { Health } from './runtime/metrics/health.ts'
 export type { Metric } from './runtime/metrics/prometheus.ts'
 
-// One class for each failure.
+// The errors: a class for each failure.
 export {
   DramatisError,
   ConfigurationError,

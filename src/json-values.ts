@@ -1,6 +1,6 @@
 /**
- * Counts the values of a JSON text that comes in chunks of UTF-8, before anybody parses it: millions of them in a text of some
- * megabytes hold the process for seconds. A long answer is one long string, and counts as one.
+ * Counts the values of a JSON text that comes in chunks of UTF-8, before anybody parses it: millions of them in a text
+ * of some megabytes hold the process for seconds. A long answer is one long string, and counts as one.
  */
 const QUOTE = 0x22
 const BACKSLASH = 0x5c

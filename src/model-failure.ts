@@ -22,13 +22,14 @@ const REASONS = [
  * - `auth`: no key, a wrong one, or one without the right to this model.
  * - `not_found`: no such model, or a wrong address; `too_long`: the conversation does not fit into the model.
  * - `rejected`: the provider refuses the request; `filtered`: it withholds the answer.
- * - `timeout`: no answer in time; `unreachable`: no connection, or one that broke; `server`: a failure of the provider's own.
+ * - `timeout`: no answer in time; `unreachable`: no connection, or one that broke; `server`: a failure of the
+ *   provider's own.
  * - `invalid_answer`: the answer is empty, misses the output schema or is not what chat completions are.
  * - `other`: the provider, or a client of your own, does not say why.
  */
 export type ModelFailureReason = (typeof REASONS)[number]
 
-/** What a caller can go by where a model gave no answer. */
+/** Reason why a model gave no answer, for callers. */
 export interface ModelFailure {
   readonly reason: ModelFailureReason
   /** The agent whose model it is. */
@@ -36,9 +37,9 @@ export interface ModelFailure {
   /** The provider's host, or the name of the entry in `models`. */
   readonly provider?: string
   readonly model?: string
-  /** Of HTTP, where there was an answer. */
+  /** HTTP status, if there was an answer. */
   readonly status?: number
-  /** Whether the same call can go well a little later. */
+  /** True if the same call can succeed a little later. */
   readonly retryable: boolean
   /** How long the provider wants to be left alone, in ms. */
   readonly retryAfterMs?: number
@@ -47,8 +48,8 @@ export interface ModelFailure {
 const DEEPEST = 32
 
 /**
- * The failure of a model that lies under an error, be it an instance or data: its own, that of its cause, or the first among the
- * failures that it lists.
+ * The failure of a model that lies under an error, be it an instance or data: its own, that of its cause, or the first
+ * among the failures that it lists.
  */
 export function modelFailureIn(error: unknown, depth = 0): ModelFailure | undefined {
   const { code, details } = Object(error) as { code?: unknown; details?: unknown }

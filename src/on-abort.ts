@@ -1,6 +1,6 @@
 /**
- * One listener on a signal for all that wait under it: a caller may give one signal to a hundred requests, and with a
- * listener for each Node warns of a leak.
+ * Shares one listener on a signal among all that wait under it. A caller may give one signal to a hundred requests, and
+ * with a listener for each Node warns of a leak.
  */
 interface Waiting {
   readonly tasks: Set<() => void>
@@ -9,7 +9,10 @@ interface Waiting {
 
 const waitingUnder = new WeakMap<AbortSignal, Waiting>()
 
-/** Calls `task` when the signal is aborted, in the order of the calls; not if it is already. Returns what takes that back. */
+/**
+ * Calls `task` when the signal is aborted, in the order of the calls; not if it is already. Returns what takes that
+ * back.
+ */
 export function onAbort(signal: AbortSignal, task: () => void): () => void {
   const { tasks, listener } = waitingUnder.get(signal) ?? listen(signal)
   tasks.add(task)
@@ -21,8 +24,8 @@ export function onAbort(signal: AbortSignal, task: () => void): () => void {
 }
 
 /**
- * A signal that is aborted with the first of those, until `forget` is called. In place of `AbortSignal.any` for who never stops to
- * listen: Node keeps such a signal, and all that its listeners hold, as long as it has any.
+ * A signal that is aborted with the first of those, until `forget` is called. In place of `AbortSignal.any` for who
+ * never stops to listen: Node keeps such a signal, and all that its listeners hold, as long as it has any.
  */
 export function anyAborted(signals: readonly AbortSignal[]): { signal: AbortSignal; forget(): void } {
   const first = new AbortController()

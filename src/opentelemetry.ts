@@ -29,11 +29,11 @@ import type {
 export interface OpenTelemetryOptions {
   /** The global one. */
   tracerProvider?: TracerProvider
-  /** What the team's runs are called, as `gen_ai.workflow.name` and in the names of their spans; without it they have none. */
+  /** Name of the team's runs, as `gen_ai.workflow.name` and in the names of their spans. Default: none. */
   workflowName?: string
   /**
-   * Whether queries, prompts, answers, what goes in and out of tools, and the texts of errors stand in attributes; false. The
-   * team's keys are taken out of them first.
+   * True: queries, prompts, answers, inputs and outputs of tools, and the texts of errors are attributes, with the
+   * team's keys taken out. Default: false.
    */
   captureContent?: boolean
 }
@@ -45,9 +45,9 @@ const optionsShape = shape<OpenTelemetryOptions>({
 })
 
 /**
- * Runs, turns, calls of models and of tools as spans, by the semantic conventions for generative AI. A run's span is the child
- * of the span that is active where it is launched; without one it is the root. Source: the semantic conventions for generative
- * AI of OpenTelemetry, status Development: names of theirs can change in a minor version.
+ * Runs, turns, calls of models and of tools as spans, by the semantic conventions for generative AI. A run's span is
+ * the child of the span that is active where it is launched; without one it is the root. Source: the semantic
+ * conventions for generative AI of OpenTelemetry, status Development: names of theirs can change in a minor version.
  *
  * @throws {ConfigurationError} for a wrong option, with its path.
  *

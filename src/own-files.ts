@@ -1,7 +1,7 @@
 /**
- * Files of this package that are found by their place: what threads run, what agents import as 'dramatis', and the packages that
- * cannot be put into a bundle. A bundler that makes one file of a service leaves them behind; they are then those of the
- * package that is installed where that file is.
+ * Files of this package that are found by their place: what threads run, what agents import as 'dramatis', and the
+ * packages that cannot be put into a bundle. A bundler that makes one file of a service leaves them behind; they are
+ * then those of the package that is installed where that file is.
  */
 import { existsSync } from 'node:fs'
 import { createRequire } from 'node:module'
@@ -13,13 +13,19 @@ const PROOF = 'actors/loop/thread-entry.bundle.cjs'
 
 let folder: URL | undefined
 
-/** A file below the folder of this one, by its path from there. Throws `ConfigurationError` where it was bundled and is not installed. */
+/**
+ * A file below the folder of this one, by its path from there. Throws `ConfigurationError` where it was bundled and is
+ * not installed.
+ */
 export function ownFile(path: string): URL {
   folder ??= codeFolder()
   return new URL(path, folder)
 }
 
-/** Loads packages as this one sees them. A bundler that sees their names would put them into its bundle, where they cannot work. */
+/**
+ * Loads packages as this one sees them. A bundler that sees their names would put them into its bundle, where they
+ * cannot work.
+ */
 export function ownRequire(): NodeJS.Require {
   return createRequire(ownFile('own-files.js'))
 }

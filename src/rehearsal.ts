@@ -1,6 +1,6 @@
 /**
- * Rehearsals: a user's own team, played through many seeded schedules with faults. Joins the runtime's part of it with the
- * table of protocols, for `dramatis/testing` and the command line.
+ * Rehearsals: a user's own team, played through many seeded schedules with faults. Joins the runtime's part of it with
+ * the table of protocols, for `dramatis/testing` and the command line.
  */
 // Loaded later by a team of its own, which virtual time could not wait for.
 import './mailbox/parse-message.ts'
@@ -30,7 +30,7 @@ export type { Asked, Recorded } from './runtime/testing/rehearsal/recording.ts'
 export { Recording, recordedFetch } from './runtime/testing/rehearsal/recording.ts'
 export type { StepAnswers } from './runtime/testing/rehearsal/steps.ts'
 
-/** What came of a rehearsal. */
+/** Result of a rehearsal. */
 export interface Rehearsal {
   /** How many runs were played. */
   runs: number
@@ -118,26 +118,26 @@ function watched(supervision: MultiAgentPatternOptions['supervision'] = {}): Mul
  * Plays a team through many schedules, in virtual time: the same supervisor, the seed decides what comes first of what
  * happens at one time, and what goes wrong. The same seed gives the same run.
  *
- * Livelock detection is on, as with `supervision: { livelock: {} }`, unless the options say `livelock: false` or have settings
- * of their own. A run counts as a livelock if the detector ended it, or if its time ran out after a sign of one; as a stall if
- * a detector found one, or if a deadline ended it when nothing else was left to come.
+ * Livelock detection is on, as with `supervision: { livelock: {} }`, unless the options say `livelock: false` or have
+ * settings of their own. A run counts as a livelock if the detector ended it, or if its time ran out after a sign of
+ * one; as a stall if a detector found one, or if a deadline ended it when nothing else was left to come.
  *
  * Agents with a `module` run in a sandbox, in which time, chance and timers are virtual, and real input and output is
- * refused where it is called, or recorded (`record`). Functions that are given here (a protocol's `run`, `modules`, tools inline)
- * keep the caller's own `Date`, timers and `fetch`: use `context.now()`, `context.random()` and `context.sleep()` in them.
- * The rehearsal model answers in place of models that ask somebody (`realModels`), and tools that change something or work
- * outside are answered in their place (`realTools`). If `options` is a function it is called for each run.
+ * refused where it is called, or recorded (`record`). Functions that are given here (a protocol's `run`, `modules`,
+ * tools inline) keep the caller's own `Date`, timers and `fetch`: use `context.now()`, `context.random()` and
+ * `context.sleep()` in them. The rehearsal model answers in place of models that ask somebody (`realModels`), and tools
+ * that change something or work outside are answered in their place (`realTools`). If `options` is a function it is
+ * called for each run.
  *
- * Everything runs in the caller's thread, and nothing in a thread can end what blocks it: where the team's code loops for ever
- * without a real pause (`for (;;) {}`, `for (;;) await null`, a regular expression that takes years) this neither resolves
- * nor rejects, and a test runner's own time limit may not fire either. `dramatis rehearse` plays in threads of its own and
- * ends that seed alone. Here too the following ends: a loop that schedules itself without time passing
- * (`for (;;) await context.sleep(0)`), after 100,000 steps, as a livelock; one that lets time pass, by the timeouts of the
- * team; a recursion without end, which throws.
+ * Everything runs in the caller's thread, and nothing in a thread can end what blocks it: where the team's code loops
+ * for ever without a real pause (`for (;;) {}`, `for (;;) await null`, a regular expression that takes years) this
+ * neither resolves nor rejects, and a test runner's own time limit may not fire either. `dramatis rehearse` plays in
+ * threads of its own and ends that seed alone. Here too the following ends: a loop that schedules itself without time
+ * passing (`for (;;) await context.sleep(0)`), after 100,000 steps, as a livelock; one that lets time pass, by the
+ * timeouts of the team; a recursion without end, which throws.
  *
- * Rejects with `ConfigurationError` for a wrong plan, for a `clock` in the options (it is the rehearsal's own), and for a team
- * that cannot work at all. Source: Zhou et al.,
- * FoundationDB (SIGMOD 2021), deterministic simulation.
+ * Rejects with `ConfigurationError` for a wrong plan, for a `clock` in the options (it is the rehearsal's own), and for
+ * a team that cannot work at all. Source: Zhou et al., FoundationDB (SIGMOD 2021), deterministic simulation.
  *
  * @example
  * const { failures } = await rehearse(options, { query: 'go', seeds: 1_000, faults: ['crash'] })

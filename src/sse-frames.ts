@@ -1,6 +1,7 @@
 /**
- * Cuts a stream of server-sent events into whole events, in time linear in its bytes. Comments and blank lines that end no event
- * are left out and counted, and so are events without data. Source: the WHATWG HTML standard, 9.2.5 and 9.2.6, "Parsing an event stream".
+ * Cuts a stream of server-sent events into whole events, in time linear in its bytes. Comments and blank lines that end
+ * no event are left out and counted, and so are events without data. Source: the WHATWG HTML standard, 9.2.5 and 9.2.6,
+ * "Parsing an event stream".
  */
 const LF = 0x0a
 const CR = 0x0d
@@ -9,11 +10,11 @@ const END_OF_LINE = Uint8Array.of(LF)
 const DATA = Buffer.from('data')
 
 export class SseFrames {
-  /** Of the event that is not over yet: its lines, each with one LF, and the parts of its last line. */
+  /** Bytes of the event that is not complete: its lines, each with one LF, and the parts of its last line. */
   #parts: Uint8Array[] = []
   /** Bytes in `#parts`. */
   #pending = 0
-  /** Where its last line begins, in `#parts` and in their bytes. */
+  /** Begin of the last line, in `#parts` and in their bytes. */
   #line = { part: 0, byte: 0 }
   #afterCR = false
   #hasData = false
@@ -50,7 +51,7 @@ export class SseFrames {
     this.#add(chunk.subarray(from))
   }
 
-  /** What is left when the stream is over: an event without its blank line, which some servers leave out. */
+  /** Yields the rest of a finished stream: an event without its blank line, which some servers leave out. */
   *end(): Generator<Uint8Array> {
     const event = this.#endLine() ?? this.#endLine()
     if (event) yield event
@@ -78,7 +79,7 @@ export class SseFrames {
     return undefined
   }
 
-  /** Whether the line that ends here is a field `data`; its name can be cut in two by the end of a chunk. */
+  /** Checks whether the line that ends here is a field `data`. The end of a chunk can cut its name in two. */
   #startsWithData(): boolean {
     const head = Buffer.concat(this.#parts.slice(this.#line.part, this.#line.part + DATA.length))
     return head.subarray(0, DATA.length).equals(DATA)

@@ -8,14 +8,14 @@ import type { AgentInstance } from './runtime/team/agent-instance.ts'
 import type { TeamKit } from './runtime/team/provision.ts'
 import { TeamRuntime } from './runtime/team/team.ts'
 
-/** What a team is made of. Every option is checked, and a wrong one is refused with its path. Durations in ms. */
+/** Options of a team. Each is checked, and a wrong one is refused with its path. Durations in ms. */
 export interface MultiAgentPatternOptions<Name extends string = string>
   extends Omit<TeamOptions, 'agents' | 'syncPoints'> {
   /** At least one; each with a name of its own. */
   agents: readonly AgentRole<Name>[]
   /** How the agents work together. A misspelt agent does not compile. */
   orchestration: OrchestrationConfig<NoInfer<Name>>
-  /** Where agents wait for each other; none. */
+  /** Places where agents wait for each other. Default: none. */
   syncPoints?: SyncPoint<NoInfer<Name>>[]
 }
 
@@ -88,19 +88,21 @@ export function defineTeam<const Name extends string>(
 }
 
 /**
- * Reads a team from `agents.yaml`, with `agent_config.yaml` beside it, for `createTeam`. Source: document 003, the registry.
+ * Reads a team from `agents.yaml`, with `agent_config.yaml` beside it, for `createTeam`. Source: document 003, the
+ * registry.
  *
- * Each entry of `agents` is a role by its name, in snake_case or camelCase, and what other options of a team there are stand
- * beside `agents`; `logger` and `clock` are code, and go beside what this returns. `class` names an entry of
+ * Each entry of `agents` is a role by its name, in snake_case or camelCase, and what other options of a team there are
+ * stand beside `agents`; `logger` and `clock` are code, and go beside what this returns. `class` names an entry of
  * `options.agents`, whose fields hold where the file says nothing, or a module beside the file (OrchestratorAgent is in
- * OrchestratorAgent.ts, orchestrator_agent.ts or orchestrator-agent.ts; .mts, .js, .mjs too). `module` may be relative to
- * the file. Without both an agent is only a prompt. An agent whose entry, and class, has no `can_delegate_to` delegates to
- * nobody. Without `orchestration` the query goes to the first agent. Texts stay as they are: no variables are put in.
+ * OrchestratorAgent.ts, orchestrator_agent.ts or orchestrator-agent.ts; .mts, .js, .mjs too). `module` may be relative
+ * to the file. Without both an agent is only a prompt. An agent whose entry, and class, has no `can_delegate_to`
+ * delegates to nobody. Without `orchestration` the query goes to the first agent. Texts stay as they are: no variables
+ * are put in.
  *
  * @param options `agents`: roles by the name of their class. `tools`: what roles of the file mean by a tool's name.
  *
- * Rejects with `ConfigurationError` for what cannot be read or cannot work, with `details.file`, `line` and `column`: also
- * for a circle of delegations, and for an API key in the file.
+ * Rejects with `ConfigurationError` for what cannot be read or cannot work, with `details.file`, `line` and `column`:
+ * also for a circle of delegations, and for an API key in the file.
  *
  * @example
  * const team = createTeam(await loadTeam('agents.yaml', { agents: { OrchestratorAgent, TaskExecutorAgent } }))

@@ -1,4 +1,7 @@
-/** `dramatis/telemetry`: the types for telemetry of one's own (`telemetry`); OpenTelemetry's is in `dramatis/opentelemetry`. */
+/**
+ * `dramatis/telemetry`: the types for telemetry of one's own (`telemetry`); OpenTelemetry's is in
+ * `dramatis/opentelemetry`.
+ */
 export type {
   SpanAttributes,
   SpanStart,

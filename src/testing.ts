@@ -27,16 +27,16 @@ export { type Script, type ScriptedModel, scriptedModel } from './runtime/testin
 export { type TestAgent, type TestAgentOptions, testAgent } from './runtime/testing/test-agent.ts'
 export { type VirtualClock, virtualClock } from './runtime/testing/virtual-clock.ts'
 
-/** What a test team is played with. */
+/** Replacements for the parts of a team in a test. */
 export interface TestKit<Name extends string> {
   /**
-   * In place of all models: it plays every role that has no code. A call that fails in a way that passes is made again, as in
-   * life; the pauses between take no time.
+   * In place of all models: it plays every role that has no code. A call that fails in a way that passes is made again,
+   * as in life; the pauses between take no time.
    */
   model?: ModelClient
   /** A new one by default. */
   clock?: VirtualClock
-  /** Of the clock that is made by default: another seed is another order of what happens at one time. */
+  /** Seed of the clock that is made by default. Another seed gives another order of what happens at one time. */
   seed?: number
   /** Code for the roles, in place of their modules. */
   modules?: Partial<Record<Name, AgentDefinition>>

@@ -1,6 +1,7 @@
 /**
- * What `import 'dramatis'` gives inside an agent's thread: the same classes and functions as the thread's own entry has,
- * so that `instanceof` holds and nothing is loaded twice. What belongs to the host says so.
+ * The exports of `dramatis` inside an agent's thread: the same classes and functions as in the thread's own entry, so
+ * that `instanceof` works and nothing is loaded twice. Functions that belong to the host throw. A test compares the
+ * names with those of the entry: an ES module must list them.
  */
 
 import type * as Definition from './actors/definition/definition.ts'

@@ -1,6 +1,6 @@
-/** What a thread has to be told of how this process was started: a worker with `execArgv` of its own gets none of it by itself. */
+/** Flags of this process that its threads must be given: a worker with `execArgv` of its own inherits none. */
 
-/** Of Node's permission model. Those with a value take it after `=` or as the next argument. */
+/** Flags of Node's permission model. Those with a value take it after `=` or as the next argument. */
 const SWITCHES = new Set([
   '--permission',
   '--experimental-permission',
@@ -14,8 +14,8 @@ const SWITCHES = new Set([
 const VALUED = new Set(['--allow-fs-read', '--allow-fs-write'])
 
 /**
- * The flags by which this process may do less than others, from its command line and from `NODE_OPTIONS`: in the `execArgv` of a
- * worker they hold for it too. Source: nodejs.org/api/permissions.html.
+ * The flags by which this process may do less than others, from its command line and from `NODE_OPTIONS`: in the
+ * `execArgv` of a worker they hold for it too. Source: nodejs.org/api/permissions.html.
  */
 export function permissionFlags(
   args: readonly string[] = process.execArgv,
@@ -33,7 +33,10 @@ function flagsIn(args: readonly string[]): string[] {
   })
 }
 
-/** As Node reads the variable: words stand between spaces, a quoted one may have some, and a backslash is for quoted ones alone. */
+/**
+ * As Node reads the variable: words stand between spaces, a quoted one may have some, and a backslash is for quoted
+ * ones alone.
+ */
 function wordsOf(text: string): string[] {
   return Array.from(text.matchAll(/(?:"(?:\\.|[^"\\])*"|[^\s"])+/g), ([word]) =>
     word.replaceAll(/"((?:\\.|[^"\\])*)"/g, (_, quoted: string) => quoted.replaceAll(/\\(.)/g, '$1')),

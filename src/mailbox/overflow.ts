@@ -1,4 +1,7 @@
-/** The overflow policies of mailboxes (`communication.overflow`): each row says what becomes of a message that finds no room. */
+/**
+ * The overflow policies of mailboxes (`communication.overflow`): each row says what becomes of a message that finds no
+ * room.
+ */
 interface OverflowPolicy {
   /** The sender's verb waits until there is room. */
   readonly waits: boolean

@@ -17,8 +17,8 @@ import { type Sdk, sdk } from './sdk.ts'
 import { type StdioServer, StdioTransport } from './stdio.ts'
 
 /**
- * Where a server is. Started here: `command` with `args`, in the folder `cwd`, with the environment `env` and nothing else of
- * this process's. Or reached by HTTP, with `headers` in each request.
+ * Address of a server. Either it is started here: `command` with `args`, in the folder `cwd`, with the environment
+ * `env` and nothing else of this process's. Or it is reached by HTTP, with `headers` in each request.
  */
 export type McpServer = StdioServer | HttpServer
 
@@ -43,7 +43,7 @@ export interface Connection {
 
 /** In pages: a server that always has another one is not asked for ever. */
 const MOST_PAGES = 100
-/** What a model can choose from, ten times over. */
+/** Maximum number of tools of a server: ten times as many as a model can choose from. */
 const MOST_TOOLS = 1_024
 /** The caller of a tool has its own time limit, which ends the wait by its signal. */
 const NO_LIMIT = 2 ** 31 - 1
@@ -150,7 +150,9 @@ async function call(
   }
 }
 
-/** What carries messages, what is done before it is closed, and what is waited for then. */
+/**
+ * Transport of a connection: it carries messages, and says what to do before it is closed and what to wait for then.
+ */
 interface Line {
   transport: Transport
   /** Ends it at once. */

@@ -4,8 +4,9 @@ import { createContext, Script } from 'node:vm'
 const script = new Script('work()', { filename: 'in-time.js' })
 
 /**
- * What the function returns, or throws. Throws the error of `late` after `ms`: neither a loop nor a regular expression holds
- * this thread any longer. Whatever it has changed by then stays half done. It costs about a third of a millisecond.
+ * Runs a function and returns its result, or throws its error. Throws the error of `late` after `ms`: neither a loop
+ * nor a regular expression holds this thread any longer. Changes that the function has made by then stay. The guard
+ * costs about a third of a millisecond.
  */
 export function inTime<T>(ms: number, late: () => Error, work: () => T): T {
   try {

@@ -9,7 +9,7 @@ export type { McpServer } from './connection.ts'
 export type { HttpServer } from './http.ts'
 export type { StdioServer } from './stdio.ts'
 
-/** What of a server is wanted. Durations in ms. */
+/** Options for the tools of a server. Durations in ms. */
 export interface McpToolsOptions {
   /** Stands before each name, so that tools of several servers can be told apart. */
   prefix?: string
@@ -17,7 +17,7 @@ export interface McpToolsOptions {
   only?: readonly string[]
   /** How long each call may take; 30,000. */
   timeoutMs?: number
-  /** Whether each call runs alone among those that a model asks for in one answer (`defineTool`); false. */
+  /** True: each call runs alone among those that a model asks for in one answer (`defineTool`). Default: false. */
   sequential?: boolean
   /** How long it may take until the server has said which tools it has; 30,000. */
   connectTimeoutMs?: number
@@ -33,28 +33,30 @@ export interface McpTools extends AsyncDisposable {
 }
 
 /**
- * Connects to an MCP server, and gives its tools as tools of this library: for `tools` of a team or of a role. They run in the
- * host. A server is started by its `command`, over stdio, or reached at its `url`, over streamable HTTP. One that is started has
- * no environment but `env`, so give it `PATH` there, or name the command by an absolute path. Redirects to another origin
- * are refused, since the headers would go along. Close it after the team: nobody else does.
+ * Connects to an MCP server, and gives its tools as tools of this library: for `tools` of a team or of a role. They run
+ * in the host. A server is started by its `command`, over stdio, or reached at its `url`, over streamable HTTP. One
+ * that is started has no environment but `env`, so give it `PATH` there, or name the command by an absolute path.
+ * Redirects to another origin are refused, since the headers would go along. Close it after the team: nobody else does.
  *
- * A name that models do not take is changed: what is no letter of ASCII, digit, '_' or '-' becomes '_', and the rest beyond 64
- * characters is cut. Input is checked by the server's JSON schema before it is sent; a check that takes longer than 200 ms is ended,
- * and the call fails. The output is the structured content of the
- * result, else its text, else the list of its parts; a result that is an error is a `ToolFailedError` with its text. A tool is
- * `readOnly` if the server says so (`readOnlyHint`). The list of tools is that of the connection: changes come with the next one.
+ * A name that models do not take is changed: what is no letter of ASCII, digit, '_' or '-' becomes '_', and the rest
+ * beyond 64 characters is cut. Input is checked by the server's JSON schema before it is sent; a check that takes
+ * longer than 200 ms is ended, and the call fails. The output is the structured content of the result, else its text,
+ * else the list of its parts; a result that is an error is a `ToolFailedError` with its text. A tool is `readOnly` if
+ * the server says so (`readOnlyHint`). The list of tools is that of the connection: changes come with the next one.
  *
- * A server that sends more than 16 MiB in one line, event or body, a million JSON values in one of them, 128 MiB as the stream of one answer, or 10,000 lines that
- * are no message, that leaves 1,000 answers unread, or whose answer takes longer than 2 s to check, is given up: one that was started here is
- * ended, and calls under way and later ones fail with what it sent. Of its stderr 1 MiB a minute is passed on.
+ * A server that sends more than 16 MiB in one line, event or body, a million JSON values in one of them, 128 MiB as the
+ * stream of one answer, or 10,000 lines that are no message, that leaves 1,000 answers unread, or whose answer takes
+ * longer than 2 s to check, is given up: one that was started here is ended, and calls under way and later ones fail
+ * with what it sent. Of its stderr 1 MiB a minute is passed on.
  *
  * Needs the package `@modelcontextprotocol/sdk` beside this one.
  *
- * Rejects with `ConfigurationError` for a wrong option, a server that cannot be reached or does not answer in time, and tools
- * that cannot be told apart.
+ * Rejects with `ConfigurationError` for a wrong option, a server that cannot be reached or does not answer in time, and
+ * tools that cannot be told apart.
  *
  * @example
- * const files = await mcpTools({ command: process.execPath, args: ['server.js'], env: { ROOT: '/data' } }, { prefix: 'files_' })
+ * const server = { command: process.execPath, args: ['server.js'], env: { ROOT: '/data' } }
+ * const files = await mcpTools(server, { prefix: 'files_' })
  * const team = createTeam({ agents, orchestration, tools: files.tools })
  * // ...
  * await team.close()

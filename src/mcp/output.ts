@@ -1,10 +1,12 @@
-/** What an MCP server answered to a call, as the output of a tool. */
+/** Converts the result of a call by an MCP server into the output of a tool. */
 import type { CallToolResult } from '@modelcontextprotocol/sdk/types.js'
 import { ToolFailedError } from '../errors.ts'
 
 type Part = CallToolResult['content'][number]
 
-/** Structured content, else text, else the parts as they are. Throws `ToolFailedError` for a result that is an error. */
+/**
+ * Structured content, else text, else the parts as they are. Throws `ToolFailedError` for a result that is an error.
+ */
 export function outputOf(tool: string, { content, structuredContent, isError }: CallToolResult): unknown {
   const texts = content.filter(isText).map(({ text }) => text)
   if (isError) {

@@ -1,4 +1,4 @@
-/** What a server prints on stderr, as lines of a log, and not without end. */
+/** Passes the lines that a server prints on stderr to a logger, with a bound. */
 import { MIB } from '../bounded-answer.ts'
 import { systemClock } from '../clock.ts'
 

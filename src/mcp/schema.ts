@@ -1,6 +1,6 @@
 /**
- * The JSON schemas of an MCP server, checked by the validator of the protocol's own package. A server can send one that takes for
- * ever to compile or to check by: each is compiled when it is first needed, and both have a time limit.
+ * The JSON schemas of an MCP server, checked by the validator of the protocol's own package. A server can send one that
+ * takes for ever to compile or to check by: each is compiled when it is first needed, and both have a time limit.
  */
 import type {
   JsonSchemaType,

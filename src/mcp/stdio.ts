@@ -1,7 +1,7 @@
 /**
- * A server that is started here, and messages to and from it over stdio, one a line. The package's own transport copies all that a
- * line has so far for each chunk of it, reads on however much comes, and queues what the server does not read: this one has bounds.
- * Source: modelcontextprotocol.io, "Transports".
+ * A server that is started here, and messages to and from it over stdio, one a line. The package's own transport copies
+ * all that a line has so far for each chunk of it, reads on however much comes, and queues what the server does not
+ * read: this one has bounds. Source: modelcontextprotocol.io, "Transports".
  */
 import type { ChildProcessByStdio } from 'node:child_process'
 import type { Readable, Writable } from 'node:stream'
@@ -27,7 +27,7 @@ const LONGEST_LINE = 16 * MIB
 const MOST_NOISE = 10_000
 /** Messages that are read before timers and sockets have their turn; it is at most 64 KiB at once anyway. */
 const SLICE_LINES = 64
-/** What a server has to leave in, before it is told to, and before it is ended. */
+/** Time in ms that a server has to exit by itself, and then after it was told to. */
 const LEAVE_MS = 2_000
 
 type Child = ChildProcessByStdio<Writable, Readable, Readable | null>
@@ -171,7 +171,9 @@ export class StdioTransport implements Transport {
   }
 }
 
-/** Reads at most 64 KiB before timers and sockets have their turn. Resolves when the stream is over or was destroyed. */
+/**
+ * Reads at most 64 KiB before timers and sockets have their turn. Resolves when the stream is over or was destroyed.
+ */
 async function inTurns(stream: Readable, take: (chunk: Buffer) => unknown): Promise<void> {
   try {
     for await (const chunk of stream) {

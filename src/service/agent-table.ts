@@ -6,8 +6,8 @@ type Entry = [name: string, Health['agents'][string]]
 const HEAD = ['agent', 'state', 'turns', 'queued', 'in flight', 'restarts'] as const
 
 /**
- * One line for each agent, below a head. Lines are cut off at `width`. Where they are more than `height`, the agents
- * that have nothing to do give way, and one line sums them up.
+ * Returns a head and a line for each agent. Lines are cut off at `width`. If there are more than `height`, idle agents
+ * are left out, and one line sums them up.
  */
 export function agentTable(
   agents: Health['agents'],

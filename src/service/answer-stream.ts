@@ -5,11 +5,11 @@
 
 export type Print = (text: string) => void
 
-/** Where a command puts its answer, and what it does with everything else that is printed. */
+/** Output of a command: takes the answer, and diverts everything else that is printed. */
 export interface Answer {
   /** Resolves when the text has been handed over. */
   write(text: string): Promise<void>
-  /** Where what others print goes from now on. */
+  /** Sets the destination of everything else that is printed, from now on. */
   divertTo(print: Print): void
 }
 

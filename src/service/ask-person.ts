@@ -1,4 +1,6 @@
-/** Questions of agents, put to whoever sits at the terminal: one after the other, each answered by a line of the input. */
+/**
+ * Questions of agents, put to whoever sits at the terminal: one after the other, each answered by a line of the input.
+ */
 import { createInterface } from 'node:readline'
 import { DramatisError, type RuntimeEvent, type Team } from '../index.ts'
 import { visible } from '../visible.ts'

@@ -12,5 +12,5 @@ process.exitCode = await main(process.argv.slice(2), {
   stdin: process.stdin,
   folder: process.cwd(),
 })
-// What a team file has left open, like a connection, gets a moment to end and does not keep us for ever.
+// Gives a moment to resources that a team file has left open, like a connection, and then ends the process.
 setTimeout(() => process.exit(), LINGER_MS).unref()

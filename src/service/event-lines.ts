@@ -9,7 +9,7 @@ const LONGEST_REASON = 150
 
 const TROUBLE: ReadonlySet<RuntimeEvent['type']> = new Set(['agent.crashed', 'message.dead'] as const)
 
-/** Whether somebody who looks away for a moment should find it when they look again. */
+/** Checks for an event that a person who looks away for a moment must still find later. */
 export function isTrouble(event: RuntimeEvent): boolean {
   return 'sentence' in event || TROUBLE.has(event.type) || (event.type === 'sync' && event.result.timedOut)
 }

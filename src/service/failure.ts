@@ -1,4 +1,4 @@
-/** What the command line says of a failure, and the exit code that goes with it. */
+/** Messages of the command line for failures, and their exit codes. */
 import { inspect } from 'node:util'
 import { describe } from '../errors.ts'
 import { oneLine } from './one-line.ts'
@@ -13,7 +13,7 @@ export function exitCodeOf(error: unknown): number {
   return codeOf(error) === 'CONFIGURATION' ? EXIT.usage : EXIT.failed
 }
 
-/** What went wrong, on one line; with `DEBUG=dramatis` all of it, stack included. */
+/** Describes an error on one line; with `DEBUG=dramatis` whole, with its stack. */
 export function failureWords(error: unknown, env: NodeJS.ProcessEnv = process.env): string {
   if (/(^|[,\s])dramatis([,\s]|$)/.test(env.DEBUG ?? '')) return inspect(error)
   const code = codeOf(error)

@@ -23,7 +23,7 @@ export function listenForInterrupt(
   return { signal: controller.signal, stop: () => void process.off('SIGINT', onSignal) }
 }
 
-/** What `work` resolves to, unless the signal is aborted first; then it rejects with the signal's reason. */
+/** Resolves like `work`, unless the signal is aborted first; then it rejects with the signal's reason. */
 export async function unlessAborted<T>(work: Promise<T>, signal: AbortSignal): Promise<T> {
   let stop = () => {}
   const aborted = new Promise<never>((_, reject) => {

@@ -21,7 +21,7 @@ export function liveProgress(screen: Screen): Progress {
 
   const draw = () => {
     if (!watched) return
-    // One column and one row stay free: a terminal that is full to the last cell scrolls.
+    // Leaves a column and a row free: a terminal that is full to the last cell scrolls.
     const size = { width: (screen.columns ?? 80) - 1, height: (screen.rows ?? 24) - 1 }
     update(agentTable(watched.health().agents, turns, size).join('\n'))
   }

@@ -1,4 +1,6 @@
-/** A team file: a module whose default export is `defineTeam({...})`, in JavaScript or TypeScript, or an agents.yaml. */
+/**
+ * A team file: a module whose default export is `defineTeam({...})`, in JavaScript or TypeScript, or an agents.yaml.
+ */
 import { spawnSync } from 'node:child_process'
 import { statSync } from 'node:fs'
 import { extname, resolve } from 'node:path'
@@ -46,7 +48,7 @@ export function teamFilePath(file: string, folder: string): string {
   return path
 }
 
-/** Whether a team file, by its path or href, is no module. */
+/** Checks whether a team file, by its path or href, is YAML. */
 export function isYaml(path: string): boolean {
   return YAML.includes(extname(path).toLowerCase())
 }
@@ -58,8 +60,8 @@ export async function loadYaml(url: URL, file: string): Promise<MultiAgentPatter
 }
 
 /**
- * What a team file exports as its default; its packages are resolved from the file, at `href`, unless it says otherwise. Throws
- * `ConfigurationError` for what is no definition of a team.
+ * Returns the definition that a team file exports as its default. Packages are resolved from the file, at `href`,
+ * unless the definition says otherwise. Throws `ConfigurationError` if the export is no definition of a team.
  */
 export function definitionFrom(exported: unknown, file: string, href: string): MultiAgentPatternOptions {
   if (isDefinition(exported)) return { ...exported, resolveFrom: exported.resolveFrom ?? href }
@@ -114,7 +116,7 @@ function placeOf(error: unknown): string | undefined {
   return error.stack?.match(/(?:file:\/\/|[( ])((?:[a-z]:)?[\\/][^\s()]+?:\d+)/i)?.[1]
 }
 
-/** Where JavaScript is no JavaScript. Node keeps that out of the error and tells it to those who let it check the file. */
+/** Returns the place of a syntax error. Node leaves it out of the error, and prints it only when it checks the file. */
 function placeOfTypo(href: string): string | undefined {
   const { stderr } = spawnSync(process.execPath, ['--check', fileURLToPath(href)], { encoding: 'utf8' })
   return stderr.match(/^(?:file:\/\/)?(.+:\d+)$/m)?.[1]

@@ -1,4 +1,4 @@
-/** What progress is shown of, and on. */
+/** The team whose progress is shown, and the screen for it. */
 import type { Team } from '../index.ts'
 import type { Print } from './answer-stream.ts'
 
@@ -8,7 +8,7 @@ export type Watched = Pick<Team, 'events' | 'health'>
 /** A stream that may be a terminal. */
 export type Screen = NodeJS.WritableStream & { isTTY?: boolean; columns?: number; rows?: number }
 
-/** Whether lines on it can be drawn over. */
+/** Checks whether lines on the screen can be overwritten. */
 export function isTerminal({ isTTY, columns, rows }: Screen, env: NodeJS.ProcessEnv = process.env): boolean {
   const hasRoom = columns !== 0 && rows !== 0 // a recorded session often has 0 of both
   return isTTY === true && hasRoom && env.TERM !== 'dumb'

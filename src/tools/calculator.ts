@@ -8,8 +8,8 @@ const KILL_AFTER_MS = 10_000
 const WAITING_MS = 20_000 // for a free thread
 
 /**
- * The tool `calculator`: the value of an expression of numbers, as text. Decimals are exact (0.1 + 0.2 is 0.3); what is not, such as
- * 1/3 or a root, has 60 digits. Complex values have the 15 digits of a double.
+ * The tool `calculator`: the value of an expression of numbers, as text. Decimals are exact (0.1 + 0.2 is 0.3); what is
+ * not, such as 1/3 or a root, has 60 digits. Complex values have the 15 digits of a double.
  *
  * It knows + - * / ^ % mod !, comparisons, lists such as [1, 2, 3], pi, e, tau, phi, i, and the usual functions of
  * roots, powers, logarithms, trigonometry, combinatorics and statistics; no variables, units, texts or definitions. The

@@ -1,4 +1,4 @@
-/** One form of a value into another: units, and formats of data. */
+/** Tool that converts a value: units, and formats of data. */
 import { z } from 'zod'
 import { defineTool } from '../actors/definition/tool.ts'
 import { inSandbox } from './sandbox/sandbox.ts'
@@ -8,12 +8,12 @@ const KILL_AFTER_MS = 10_000
 const WAITING_MS = 20_000 // for a free thread
 
 /**
- * The tool `convert`: a number from one unit into another (`km` to `mile`, `degC` to `degF`, `km/h` to `m/s`; the units of mathjs, to 15
- * digits; no money), or data between `csv`, `json` and `yaml`.
+ * The tool `convert`: a number from one unit into another (`km` to `mile`, `degC` to `degF`, `km/h` to `m/s`; the units
+ * of mathjs, to 15 digits; no money), or data between `csv`, `json` and `yaml`.
  *
- * CSV has its names in the first row and its values as texts; only a list becomes CSV, and what is nested becomes JSON in
- * its cell. Whole numbers beyond 2^53 lose digits in JSON and YAML. YAML is 1.2, with at most 100 aliases resolved. Up to
- * 262,144 characters go in, and a million come out; it all happens in a thread that is killed after 10 s.
+ * CSV has its names in the first row and its values as texts; only a list becomes CSV, and what is nested becomes JSON
+ * in its cell. Whole numbers beyond 2^53 lose digits in JSON and YAML. YAML is 1.2, with at most 100 aliases resolved.
+ * Up to 262,144 characters go in, and a million come out; it all happens in a thread that is killed after 10 s.
  *
  * @throws ToolInputError that says where the value is wrong; ToolTimeoutError.
  * @example

@@ -5,7 +5,7 @@ import { checkedOptions } from './options.ts'
 import { MARGIN_MS } from './web/deadline.ts'
 import { asking, baseUrl, endpoint, parsed, type Question, serviceTimeout } from './web/service.ts'
 
-/** What one `from` is worth in `to`. */
+/** Value of one `from` in `to`. */
 export interface ExchangeRate {
   from: string
   to: string
@@ -35,8 +35,8 @@ const answerSchema = z.object({ date: z.string().max(40), rate: z.number().posit
 const errorSchema = z.object({ message: z.string() })
 
 /**
- * A tool that gives the exchange rate of two currencies: the reference rate of central banks of the last working day, by
- * Frankfurter (frankfurter.dev, version 2 of its API), which needs no key and knows some 200 currencies.
+ * A tool that gives the exchange rate of two currencies: the reference rate of central banks of the last working day,
+ * by Frankfurter (frankfurter.dev, version 2 of its API), which needs no key and knows some 200 currencies.
  *
  * @param options `baseURL`: an instance of your own; `timeoutMs`: of one question, 15,000 by default.
  * @throws ToolFailedError there is no such currency, or the service cannot be reached or has a fault; `details.status`.

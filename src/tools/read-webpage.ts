@@ -8,16 +8,20 @@ import { fetchPage, type PageRules, type Resolve, systemResolve } from './web/pa
 import { isReadable, pageText } from './web/page-text.ts'
 import { ownAddresses } from './web/public-address.ts'
 
-/** What `readWebpage` can be told. */
+/** Options of `readWebpage`. */
 export interface ReadWebpageOptions {
   /**
-   * Hosts that may be read although they are not public, for an intranet or a test: `'wiki.intranet'`, `'127.0.0.1:8080'`.
-   * With a port, at that port alone. Each is exact; what it redirects to is checked like any other page.
+   * Hosts that may be read although they are not public, for an intranet or a test: `'wiki.intranet'`,
+   * `'127.0.0.1:8080'`. With a port, at that port alone. Each is exact; what it redirects to is checked like any other
+   * page.
    */
   allow?: string[]
   /** The ports that are read on any host. Default: 80 and 443. */
   ports?: number[]
-  /** The longest text that the tool gives, title and address included; the rest is cut off, and said so. Default: 20,000 characters. */
+  /**
+   * The longest text that the tool gives, title and address included; the rest is cut off, and said so. Default: 20,000
+   * characters.
+   */
   maxCharacters?: number
   /** The largest page, both as it comes and decompressed. Default: 5,000,000 bytes. */
   maxBytes?: number
@@ -47,14 +51,14 @@ const inputSchema = z.strictObject({
 })
 
 /**
- * A tool that reads a page of the public web: the article of an HTML page as plain text, without menus and adverts; plain
- * text, JSON, XML and the like as they are. No script is run, no cookie kept, no credential sent.
+ * A tool that reads a page of the public web: the article of an HTML page as plain text, without menus and adverts;
+ * plain text, JSON, XML and the like as they are. No script is run, no cookie kept, no credential sent.
  *
- * Only http and https, on the ports 80 and 443. A name is resolved first, and the page refused if any of its addresses is
- * not public, or is one of this machine: loopback, private and shared networks, link-local with the metadata services of clouds, multicast, IPv4 in
- * any form of IPv6. Each redirect is checked the same way, and the connection goes to the very address that was checked.
- * An IPv6 address that a NAT64 of your own network translates cannot be told from a public one: where there is such a
- * prefix outside of 64:ff9b::/16, close the way to it in the network.
+ * Only http and https, on the ports 80 and 443. A name is resolved first, and the page refused if any of its addresses
+ * is not public, or is one of this machine: loopback, private and shared networks, link-local with the metadata
+ * services of clouds, multicast, IPv4 in any form of IPv6. Each redirect is checked the same way, and the connection
+ * goes to the very address that was checked. An IPv6 address that a NAT64 of your own network translates cannot be told
+ * from a public one: where there is such a prefix outside of 64:ff9b::/16, close the way to it in the network.
  *
  * What a page says is a stranger's word: the tool's description tells the model so, and no more can be done here.
  *
@@ -105,7 +109,7 @@ export function pageReader(
   })
 }
 
-/** What a page calls its title can be all of its text. */
+/** Maximum length of a title in characters: a page can put all of its text there. */
 const LONGEST_TITLE = 300
 
 function cut(text: string, most: number): string {

@@ -11,18 +11,20 @@ const LONGEST_INPUT = 1_000_000
 const WAITING_MS = 20_000 // for a free thread
 
 /**
- * The tool `run_code`: runs JavaScript (ES2023, with `await` at the top) and answers with what it printed by `console.log`, then
- * the value of its last expression, as text; objects as JSON. `input` is there under that name.
+ * The tool `run_code`: runs JavaScript (ES2023, with `await` at the top) and answers with what it printed by
+ * `console.log`, then the value of its last expression, as text; objects as JSON. `input` is there under that name.
  *
- * The code runs in QuickJS, compiled to WebAssembly, in a thread of its own: it has no file, network, process, module, timer
- * or part of the host; 64 MiB of memory, 256 KiB of stack, 5 s. Of what it prints the first and the last 16 KiB are kept.
- * The few built-in operations that cannot be interrupted (joining an array of a hundred million, say) end with their thread,
- * 10 s after its start. Every call begins anew.
+ * The code runs in QuickJS, compiled to WebAssembly, in a thread of its own: it has no file, network, process, module,
+ * timer or part of the host; 64 MiB of memory, 256 KiB of stack, 5 s. Of what it prints the first and the last 16 KiB
+ * are kept. The few built-in operations that cannot be interrupted (joining an array of a hundred million, say) end
+ * with their thread, 10 s after its start. Every call begins anew.
  *
- * @throws ToolFailedError when the code throws, needs more memory, or waits for what never comes; ToolTimeoutError when it
+ * @throws ToolFailedError when the code throws, needs more memory, or waits for what never comes; ToolTimeoutError when
+ *   it
  * takes too long. Both say what it had printed.
  * @example
- * const tools = [runCode] // a model's call: { code: 'input.prices.reduce((a, b) => a + b)', input: { prices: [1, 2] } }
+ * const tools = [runCode]
+ * // a model's call: { code: 'input.prices.reduce((a, b) => a + b)', input: { prices: [1, 2] } }
  */
 export const runCode = defineTool({
   name: 'run_code',

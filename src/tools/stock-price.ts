@@ -24,13 +24,14 @@ const inputSchema = z.strictObject({
 })
 
 /**
- * A tool that gives the last price of a share: by Stooq (stooq.com) without a key, by Alpha Vantage (alphavantage.co) with
- * one. Stooq has the United States, London, Tokyo, Hong Kong, Frankfurt, Budapest and Warsaw; it may ask for a browser, and
- * then the tool says so. The currency is that of the exchange; London is quoted in pence (GBX).
+ * A tool that gives the last price of a share: by Stooq (stooq.com) without a key, by Alpha Vantage (alphavantage.co)
+ * with one. Stooq has the United States, London, Tokyo, Hong Kong, Frankfurt, Budapest and Warsaw; it may ask for a
+ * browser, and then the tool says so. The currency is that of the exchange; London is quoted in pence (GBX).
  *
  * @param options `apiKeyEnv`: the environment variable of the host with the key for Alpha Vantage, read at each call;
  *   `baseURL`: another place of the service; `timeoutMs`: 15,000 by default.
- * @throws ToolFailedError there is no such symbol or exchange, no key is set, or the service cannot be reached or refuses.
+ * @throws ToolFailedError there is no such symbol or exchange, no key is set, or the service cannot be reached or
+ *   refuses.
  * @throws ToolTimeoutError it took longer than `timeoutMs`.
  * @example
  * { name: 'finance', tools: [stockPrice({ apiKeyEnv: 'FINANCE_STOCK_API_KEY' })] }

@@ -56,7 +56,7 @@ const ALPHA_VANTAGE: Exchanges = {
   SAO: ['.SAO', 'BRL'],
 }
 
-/** One line under its header. Source: stooq.com/q/l/?s=aapl.us&f=sd2t2ohlcv&h&e=csv */
+/** Service whose answer is one line under its header. Source: stooq.com/q/l/?s=aapl.us&f=sd2t2ohlcv&h&e=csv */
 export const stooq: StockService = {
   question(symbol, baseURL = 'https://stooq.com') {
     const { ticker, suffix } = placed(symbol, STOOQ, 'Stooq')

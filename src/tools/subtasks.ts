@@ -10,7 +10,7 @@ const text = z.string().trim().min(1).max(2_000)
 
 /** A part of a task, as `decompose_task` gives it back. */
 export interface Subtask {
-  /** Its place in the list, from '1' on; what `mark_subtask_complete` is told. */
+  /** Place in the list, from '1' on; the argument of `mark_subtask_complete`. */
   id: string
   description: string
   status: TaskStatus
@@ -19,8 +19,8 @@ export interface Subtask {
 /**
  * The tool `decompose_task`: a model names the parts of its task, in order; the answer numbers them.
  *
- * It is a statement and no more: the parts are no tasks of the team's board and nobody is given them (that is `delegate`).
- * Whoever reads the call's answer has them in this form.
+ * It is a statement and no more: the parts are no tasks of the team's board and nobody is given them (that is
+ * `delegate`). Whoever reads the call's answer has them in this form.
  *
  * @example
  * const tools = [decomposeTask, markSubtaskComplete, ...workspace({ root: './work' })]
@@ -49,9 +49,9 @@ const UNNAMED =
   'No subtask was named, so this is for the first that decompose_task has listed and that is not done. If there is none, nothing was marked: name a subtask, or answer.'
 
 /**
- * The tool `mark_subtask_complete`: a model says that a subtask is done, or that it failed and why. As with
- * {@link decomposeTask}, that is a statement: it ends no task of the team's board, which ends with its agent's reply. Whether a
- * subtask is open is not looked up: where none is named, the answer has a `note` that tells the model so.
+ * The tool `mark_subtask_complete`: a model says that a subtask is done, or that it failed and why. As with {@link
+ * decomposeTask}, that is a statement: it ends no task of the team's board, which ends with its agent's reply. Whether
+ * a subtask is open is not looked up: where none is named, the answer has a `note` that tells the model so.
  */
 export const markSubtaskComplete = defineTool({
   name: 'mark_subtask_complete',

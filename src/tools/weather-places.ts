@@ -84,7 +84,7 @@ function languageOf(name: string): string {
   return SCRIPTS.find(([script]) => script.test(name))?.[1] ?? 'en'
 }
 
-/** What people write for the codes of countries. */
+/** Common spellings of country codes. */
 const CODES: Readonly<Record<string, string>> = { UK: 'GB', USA: 'US', UAE: 'AE' }
 
 function liesIn({ country, country_code, admin1, admin2 }: Place, part: string): boolean {

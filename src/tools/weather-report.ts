@@ -32,7 +32,7 @@ export interface WeatherReport {
   days: DayWeather[]
 }
 
-/** What is asked for; metric units are the default. */
+/** Fields of the request; metric units are the default. */
 export const FORECAST = {
   current: 'temperature_2m,apparent_temperature,relative_humidity_2m,precipitation,weather_code,wind_speed_10m',
   daily: 'weather_code,temperature_2m_min,temperature_2m_max,precipitation_probability_max',

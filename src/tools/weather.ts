@@ -25,12 +25,14 @@ const inputSchema = z.strictObject({
 })
 
 /**
- * A tool that gives the weather of a place, now and for some days: by Open-Meteo (open-meteo.com), which needs no key for
- * use that is not commercial. Of places with the same name, the one with the most people is meant.
+ * A tool that gives the weather of a place, now and for some days: by Open-Meteo (open-meteo.com), which needs no key
+ * for use that is not commercial. Of places with the same name, the one with the most people is meant.
  *
- * @param options `baseURL`: one server for geocoding and forecast, if not the public ones; `days`: 3 by default, 16 at most;
+ * @param options `baseURL`: one server for geocoding and forecast, if not the public ones; `days`: 3 by default, 16 at
+ *   most;
  *   `timeoutMs`: for all questions of a call together, 15,000 by default.
- * @throws ToolFailedError there is no such place, or the service cannot be reached, refuses or has a fault; `details.status`.
+ * @throws ToolFailedError there is no such place, or the service cannot be reached, refuses or has a fault;
+ *   `details.status`.
  * @throws ToolTimeoutError it took longer than `timeoutMs`.
  * @example
  * { name: 'weather', tools: [weather()] }

@@ -20,7 +20,7 @@ export interface SearchResult {
 interface SearchLimits {
   /** At most 10, the default. */
   maxResults?: number
-  /** Of one search, in ms. Default: 15,000. */
+  /** Limit of one search in ms. Default: 15,000. */
   timeoutMs?: number
 }
 
@@ -34,7 +34,7 @@ export type WebSearchOptions = SearchLimits &
         apiKeyEnv: string
         /** The id of a Programmable Search Engine of Google (`cx`). */
         engineId?: string
-        /** Where the service is, if it is not the public one: what stands before `/customsearch/v1` or `/res/v1`. */
+        /** Address of a service that is not the public one: the part before `/customsearch/v1` or `/res/v1`. */
         baseURL?: string
       }
     | {
@@ -58,13 +58,14 @@ const inputSchema = z.strictObject({
 })
 
 /**
- * A tool that searches the web: with Google Custom Search (document 001), the API of Brave Search, or an instance of SearXNG.
- * Google takes no new customers for that API and ends it on 2027-01-01; the other two are open to all.
+ * A tool that searches the web: with Google Custom Search (document 001), the API of Brave Search, or an instance of
+ * SearXNG. Google takes no new customers for that API and ends it on 2027-01-01; the other two are open to all.
  *
  * The key is read in the host and sent to that service alone; what the service says is given without it, if it has 8
  * characters or more. Titles and snippets are plain text, written by strangers.
  *
- * @throws ToolFailedError no key is set, or the service cannot be reached, refuses, or answers in another form: `details.service`,
+ * @throws ToolFailedError no key is set, or the service cannot be reached, refuses, or answers in another form:
+ *   `details.service`,
  *   `details.status`, and `details.retryAfterMs` where it says when to come again.
  * @throws ToolTimeoutError it took longer than `timeoutMs`.
  * @throws ConfigurationError an option cannot work.

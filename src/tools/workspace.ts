@@ -16,7 +16,7 @@ const DEFAULT_ALLOW = ['python', 'pytest', 'ruff', 'pip']
 const path = z.string().min(1).max(1_024)
 const place = 'relative to the workspace, with "/" between the names'
 
-/** What `workspace` takes. */
+/** Options of `workspace`. */
 export interface WorkspaceOptions {
   /** The folder, absolute or relative to the current one; it is made when it is first used. It cannot be `/`. */
   root: string
@@ -29,20 +29,20 @@ export interface WorkspaceOptions {
 /**
  * The tools `write_file`, `read_file`, `list_dir` and `run_cmd`, all in the folder `root`.
  *
- * **Files.** A path leads down from `root`: no `..`, no absolute path elsewhere, no symbolic link (also none that stays inside),
- * no device, FIFO or socket; a file with a second name (hard link) is not read. On Linux that holds against links and
- * folders that are exchanged at the same moment; on other platforms what was exchanged is noticed before anything is read or
- * written, and an empty file can be left where the exchanged folder led. Text is UTF-8; up to 256 KiB are read, 1 MiB
- * written (all of it or nothing), 1,000 entries listed.
+ * **Files.** A path leads down from `root`: no `..`, no absolute path elsewhere, no symbolic link (also none that stays
+ * inside), no device, FIFO or socket; a file with a second name (hard link) is not read. On Linux that holds against
+ * links and folders that are exchanged at the same moment; on other platforms what was exchanged is noticed before
+ * anything is read or written, and an empty file can be left where the exchanged folder led. Text is UTF-8; up to 256
+ * KiB are read, 1 MiB written (all of it or nothing), 1,000 entries listed.
  *
- * **Commands.** The program's name is on the allow-list and is looked for on the host's PATH, never in the workspace; `python`
- * and `pip` may be `python3` and `pip3`. No shell sees the arguments, and none may name a place outside of the workspace. The
- * environment is PATH, HOME (the workspace) and LANG. Of the output the first and the last 16 KiB are kept. At the
- * deadline, or when the call is aborted, its process group gets SIGTERM, and SIGKILL 2 s later.
+ * **Commands.** The program's name is on the allow-list and is looked for on the host's PATH, never in the workspace;
+ * `python` and `pip` may be `python3` and `pip3`. No shell sees the arguments, and none may name a place outside of the
+ * workspace. The environment is PATH, HOME (the workspace) and LANG. Of the output the first and the last 16 KiB are
+ * kept. At the deadline, or when the call is aborted, its process group gets SIGTERM, and SIGKILL 2 s later.
  *
- * **What a program does once it runs is not confined**: a Python script, a test or a package's installer reads, writes and
- * connects as the host's user can, and finds the host's own environment in `/proc`. For agents that you don't trust leave
- * interpreters out of `allow`, or run the host in a container.
+ * **What a program does once it runs is not confined**: a Python script, a test or a package's installer reads, writes
+ * and connects as the host's user can, and finds the host's own environment in `/proc`. For agents that you don't trust
+ * leave interpreters out of `allow`, or run the host in a container.
  *
  * @throws ConfigurationError for a root, a list or a limit that cannot work.
  * @example

@@ -75,8 +75,8 @@ export function circleIn(tasks: readonly Ordered[]): string | undefined {
 }
 
 /**
- * Runs each task when those that it needs or waits for are over, and all others at once. Resolves to the results in the order of
- * the plan, which must have no circle; a need that names no task counts as met.
+ * Runs each task when those that it needs or waits for are over, and all others at once. Resolves to the results in the
+ * order of the plan, which must have no circle; a need that names no task counts as met.
  */
 export function runInOrder<Task extends Ordered, Result>(
   tasks: readonly Task[],

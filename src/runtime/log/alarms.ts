@@ -19,7 +19,7 @@ export interface AlarmFields {
   stall: { evidence: string[] }
 }
 
-/** What a detector has found. */
+/** Finding of a detector. */
 export type Alarm = {
   [Name in keyof AlarmFields]: {
     /** Type of the event. */

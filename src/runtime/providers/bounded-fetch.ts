@@ -1,6 +1,6 @@
 /**
- * The `fetch` that a provider's client is given. It bounds what a server can make this process hold and read, and follows a redirect
- * to the same origin alone: any other would take the prompt along.
+ * The `fetch` that a provider's client is given. It bounds what a server can make this process hold and read, and
+ * follows a redirect to the same origin alone: any other would take the prompt along.
  */
 import { ANSWER_LIMITS, type AnswerLimits, boundedAnswer } from '../../bounded-answer.ts'
 
@@ -21,7 +21,10 @@ export class AnswerRefusedError extends Error {
   }
 }
 
-/** The bounded form of `fetch`. It rejects with `AnswerRefusedError`, and so does reading the body of what it resolves to. */
+/**
+ * The bounded form of `fetch`. It rejects with `AnswerRefusedError`, and so does reading the body of what it resolves
+ * to.
+ */
 export function boundedFetch(limits: AnswerLimits = MODEL_LIMITS): typeof fetch {
   return async (input, init) => boundedAnswer(await withinOrigin(input, init), refuse, { limits })
 }

@@ -1,6 +1,7 @@
 /**
- * What a provider answers in chat completions, as pieces of ours. A body in one piece and the chunks of a stream are read by
- * the same rules; servers that speak the API nearly are understood where their meaning is clear, and refused where it is not.
+ * Reads the answers of a provider in chat completions as pieces of a model client. A whole body and the chunks of a
+ * stream are read by the same rules. Answers of servers that nearly speak the API are accepted where their meaning is
+ * clear, and refused otherwise.
  */
 import { randomUUID } from 'node:crypto'
 import { z } from 'zod'
@@ -21,7 +22,7 @@ function notTooMany(calls: unknown, context: z.RefinementCtx): unknown {
     context.addIssue({ code: 'custom', message: `more than ${MOST_CALLS} calls of tools` })
   return Array.isArray(calls) ? calls.slice(0, MOST_CALLS) : calls
 }
-/** Of the arguments of one call: the host parses them at once. */
+/** Maximum number of JSON values in the arguments of one call, because the host parses them at once. */
 const MOST_VALUES = 65_536
 const hasTooManyValues = (input: string) => input.length > MOST_VALUES && valuesIn(Buffer.from(input)) > MOST_VALUES
 const messageShape = z.object({
@@ -49,7 +50,7 @@ const usageShape = z.object({
   prompt_tokens_details: z.object({ cached_tokens: count.nullish() }).nullish(),
 })
 
-/** What a provider itself says has gone wrong, where an answer was due. */
+/** Error that a provider reports in place of an answer. */
 export class ProviderRefusal extends Error {
   readonly body: unknown
 
@@ -59,7 +60,7 @@ export class ProviderRefusal extends Error {
   }
 }
 
-/** One answer, while it comes. */
+/** An answer that is being received. */
 export class ChatAnswer {
   readonly #asked: Asked
   readonly #calls: ToolCall[] = []
@@ -78,7 +79,10 @@ export class ChatAnswer {
     this.#asked = asked
   }
 
-  /** What the model says in this chunk, or body. Throws `ModelError` for what is none, `ProviderRefusal` for an error in its place. */
+  /**
+   * Returns the text of a chunk or body. Throws `ModelError` if it is no chunk, and `ProviderRefusal` if it is an error
+   * instead.
+   */
   take(data: unknown): string {
     if (typeof data === 'object' && data !== null && 'error' in data && data.error)
       throw new ProviderRefusal(data.error)
@@ -95,7 +99,7 @@ export class ChatAnswer {
     return said?.content || said?.refusal || ''
   }
 
-  /** What there is to say at its end. Throws `ModelError` if that is none. */
+  /** Yields the last pieces of the answer. Throws `ModelError` if there was no answer. */
   *end(): Generator<ModelPiece> {
     if (this.#choices === 0)
       throw modelError(this.#asked, 'answered without any choice', 'Ask again; if it stays so, look at the provider.', {

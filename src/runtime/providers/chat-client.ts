@@ -1,6 +1,7 @@
 /**
- * A client for whatever speaks OpenAI's chat completions: OpenAI itself, Gemini, Ollama, vLLM, LM Studio, by `baseURL`. It asks
- * once: patience is the business of others (retries.ts, provider-queue.ts). This file is loaded by the first call (openai-client.ts).
+ * A client for whatever speaks OpenAI's chat completions: OpenAI itself, Gemini, Ollama, vLLM, LM Studio, by `baseURL`.
+ * It asks once: patience is the business of others (retries.ts, provider-queue.ts). This file is loaded by the first
+ * call (openai-client.ts).
  */
 import { APIError, OpenAI } from 'openai'
 import type { ModelClient, ModelPiece, ModelRequest } from '../../actors/definition/model.ts'
@@ -93,7 +94,7 @@ export class ChatClient implements ModelClient {
 
 const LONGEST_TIMEOUT_MS = 2 ** 31 - 1
 
-/** What the SDK takes from the environment beside the key, and sends to whomever it speaks with. */
+/** Variables that the SDK takes from the environment beside the key, and sends to any server. */
 const FOR_OPENAI = ['OPENAI_ORG_ID', 'OPENAI_PROJECT_ID', 'OPENAI_CUSTOM_HEADERS']
 
 /** They are back before anybody can look; there is no option against the last. */

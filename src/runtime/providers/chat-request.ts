@@ -3,7 +3,7 @@ import type { ChatCompletionCreateParamsBase, ChatCompletionMessageParam } from 
 import type { ModelMessage, ModelRequest, ToolSpec } from '../../actors/definition/model.ts'
 import { offeredIn } from '../../actors/model/answer-function.ts'
 
-/** Of what is asked for: `tokensField` is what this provider calls the bound on an answer. */
+/** Returns the body of a request. `tokensField`: the provider's name for the bound of an answer. */
 export function chatRequest(
   request: ModelRequest,
   tokensField: 'max_tokens' | 'max_completion_tokens',
@@ -14,7 +14,8 @@ export function chatRequest(
     model,
     messages: messages.map(chatMessage),
     ...(tools.length > 0 && { tools: tools.map(chatTool) }),
-    // Not by its name: LM Studio refuses that, llama.cpp takes no notice. Among tools of the role it may call those first.
+    // Not by its name: LM Studio refuses that, llama.cpp takes no notice. Among tools of the role it may call those
+    // first.
     ...(mustCall && { tool_choice: 'required' as const }),
     ...(jsonSchema && {
       response_format: { type: 'json_schema', json_schema: { name: 'answer', schema: withoutDialect(jsonSchema) } },
@@ -24,7 +25,10 @@ export function chatRequest(
   }
 }
 
-/** Reasoning models of OpenAI refuse the old name; servers that others run do not know the new one, and would ignore the bound. */
+/**
+ * Reasoning models of OpenAI refuse the old name; servers that others run do not know the new one, and would ignore the
+ * bound.
+ */
 export function tokensFieldOf({ hostname }: URL): 'max_tokens' | 'max_completion_tokens' {
   return isOpenAI(hostname) || hostname.endsWith('.openai.azure.com') ? 'max_completion_tokens' : 'max_tokens'
 }

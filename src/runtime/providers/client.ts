@@ -1,4 +1,4 @@
-/** What a client of models looks like to us. */
+/** Checks for clients of models. */
 import type { ModelClient } from '../../actors/definition/model.ts'
 import { isObject } from '../checks/checks.ts'
 import { refused } from '../checks/refused.ts'
@@ -7,15 +7,15 @@ import { refused } from '../checks/refused.ts'
 export interface ResolvedModel {
   readonly client: ModelClient
   readonly model: string
-  /** Where it is reached, as host:port; undefined: a client of the user's own, or of none. */
+  /** Address of the provider, as host:port; undefined for a client of the user's own, or without an address. */
   readonly host?: string
 }
 
-/** Whether it is a client itself, not a description of where to find one. */
+/** Checks for a client, as opposed to the address of one. */
 export const isClient = (value: unknown): value is ModelClient =>
   isObject(value) && 'complete' in value && typeof value.complete === 'function'
 
-/** Whether it asks nobody outside of this process. */
+/** Checks whether the client makes no request outside of this process. */
 export const isOffline = ({ rehearsal, offline }: ModelClient): boolean => rehearsal === true || offline === true
 
 /** Throws `ConfigurationError` for what a test gives in place of all models and is none. */

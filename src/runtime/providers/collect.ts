@@ -1,6 +1,6 @@
 /**
- * One answer of a client, put together from its pieces. A client can be anyone's, so each piece is looked at: what is none
- * is a `ModelError` that says so. The signal ends the wait, whether the client minds it or not.
+ * Joins the pieces of an answer of a client. A client may be user code, so each piece is checked: a wrong one is a
+ * `ModelError` that says so. The signal ends the wait, even if the client ignores it.
  */
 import {
   addUsage,
@@ -15,7 +15,7 @@ import {
 import { CancelledError, ModelError, shown } from '../../errors.ts'
 import { onAbort } from '../../on-abort.ts'
 
-/** What has come so far. What was paid for counts, also where the answer does not. */
+/** Parts that have been received. Usage counts even if the answer never comes. */
 export interface Collected {
   text: string
   toolCalls: ToolCall[]

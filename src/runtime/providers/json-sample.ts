@@ -1,7 +1,7 @@
 /**
- * A value that fits a JSON schema, drawn from dice. It is drawn in one go, then checked by a validator, and drawn again if it
- * misses what drawing does not know: `not`, the "one" of `oneOf`, two patterns. Strings without a format or a pattern are
- * words with a label, so that nobody takes them for an answer.
+ * A value that fits a JSON schema, drawn from dice. It is drawn in one go, then checked by a validator, and drawn again
+ * if it misses what drawing does not know: `not`, the "one" of `oneOf`, two patterns. Strings without a format or a
+ * pattern are words with a label, so that nobody takes them for an answer.
  */
 import { dereference, type Schema, validate } from '@cfworker/json-schema'
 import { ModelError } from '../../errors.ts'
@@ -33,7 +33,7 @@ const BOTTOM = 24 // of a schema without an end
 
 type Type = 'object' | 'array' | 'string' | 'number' | 'integer' | 'boolean' | 'null'
 
-/** What a schema without a type is about. */
+/** Keywords from which the type of a schema without a type is concluded. */
 const SIGNS: readonly (readonly [Type, readonly string[]])[] = [
   ['object', ['properties', 'required', 'additionalProperties', 'patternProperties', 'propertyNames', 'minProperties']],
   ['array', ['items', 'prefixItems', 'contains', 'minItems', 'maxItems', 'uniqueItems']],
@@ -194,7 +194,7 @@ class Draw {
 const hasContent = ({ type, const: only }: JsonSchema) => type !== 'null' && only !== null
 const endsHere = ({ type, $ref }: JsonSchema) => $ref === undefined && type !== 'object' && type !== 'array'
 
-/** Whether properties that it does not name are its content. */
+/** Checks whether the schema describes properties that it does not name. */
 const isOpen = ({ additionalProperties, patternProperties }: JsonSchema) =>
   patternProperties !== undefined || (typeof additionalProperties === 'object' && additionalProperties !== null)
 

@@ -1,4 +1,7 @@
-/** What a JSON schema says at one place: `$ref`, `allOf` and the chosen branch of `anyOf`, `oneOf` and `if` joined into one. */
+/**
+ * Resolves a JSON schema at one place: `$ref`, `allOf` and the chosen branch of `anyOf`, `oneOf` and `if` joined into
+ * one.
+ */
 
 /** A JSON schema of any draft from 6 on. What a key holds is checked where it is read. */
 export interface JsonSchema {
@@ -26,7 +29,7 @@ export function joined(
   return join(schema)
 }
 
-/** What no value fits. */
+/** Schema that no value fits. */
 const NOTHING: JsonSchema = { enum: [] }
 
 export function listOf(value: unknown): readonly unknown[] {
@@ -45,7 +48,7 @@ function plain(schema: unknown): JsonSchema {
   return items === undefined ? rest : { ...rest, items }
 }
 
-/** Where a JSON pointer into the schema leads: `#`, `#/$defs/node`. */
+/** Returns the target of a JSON pointer into the schema: `#`, `#/$defs/node`. */
 function target(root: JsonSchema, ref: string): unknown {
   if (!ref.startsWith('#')) return false
   let at: unknown = root

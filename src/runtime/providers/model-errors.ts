@@ -2,24 +2,24 @@
 import { ModelError } from '../../errors.ts'
 import type { ModelFailureReason } from '../../model-failure.ts'
 
-/** Who was asked. */
+/** Provider and model that were asked. */
 export interface Asked {
   /** The provider's host, or the name of the entry in `models`. */
   readonly provider: string
   readonly model: string
 }
 
-/** What a retry goes by. */
+/** Properties of a failure that decide about a retry. */
 export interface Retryable {
-  /** Of HTTP, where there was an answer. */
+  /** HTTP status, if there was an answer. */
   status?: number
-  /** Whether the same call can go well a little later. */
+  /** True if the same call can succeed a little later. */
   retryable: boolean
   /** How long the provider wants to be left alone. */
   retryAfterMs?: number
 }
 
-/** What a caller can go by. */
+/** Properties of a failure that callers use. */
 export interface Failing extends Retryable {
   reason: ModelFailureReason
 }
@@ -37,7 +37,7 @@ export function modelError({ provider, model }: Asked, what: string, advice: str
   })
 }
 
-/** Whether the same call can go well a little later, and when at the soonest. */
+/** Returns whether the same call can succeed later, and the earliest time for it. */
 export function failingOf(error: unknown): Retryable {
   if (!(error instanceof ModelError)) return { retryable: false }
   const { status, retryable, retryAfterMs } = error.details

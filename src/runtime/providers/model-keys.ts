@@ -1,4 +1,7 @@
-/** Where a model's key comes from: a variable of the environment, the options, or a function that is asked before each call. */
+/**
+ * Resolves the key of a model: from a variable of the environment, the options, or a function that is called before
+ * each request.
+ */
 import { ConfigurationError, describe, ModelError } from '../../errors.ts'
 import { onAbort } from '../../on-abort.ts'
 import type { Redactor } from '../logging/redactor.ts'
@@ -66,7 +69,7 @@ export function keyOfFunction(ask: () => string | Promise<string>, path: string,
 const noKey = (what: string, path: string) =>
   new ModelError(`${what} Look at that function.`, { path, reason: 'auth', retryable: false })
 
-/** What a header can carry. */
+/** Checks whether the text can be sent in a header. */
 const isKey = (text: string) => /^[\x21-\x7e]+$/.test(text)
 
 function unlessAborted<T>(work: Promise<T>, signal: AbortSignal): Promise<T> {

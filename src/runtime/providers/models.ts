@@ -1,6 +1,6 @@
 /**
- * The team's models: what stands in `models`, or in the environment where nothing stands there, as clients. Models with the
- * same address and key share a provider: one client, one queue.
+ * The team's models: what stands in `models`, or in the environment where nothing stands there, as clients. Models with
+ * the same address and key share a provider: one client, one queue.
  */
 import type { ModelClient } from '../../actors/definition/model.ts'
 import type { Scheduler } from '../../clock.ts'
@@ -19,8 +19,8 @@ import { ProviderQueue, queued } from './provider-queue.ts'
 import { retries } from './retries.ts'
 
 /**
- * What a rehearsal makes of the models that ask somebody. `standIn` answers in their place: no key is looked for. `reach` wraps
- * the client that is asked, below its retries, and tells the time that passes there.
+ * Treatment of models that ask a provider, in a rehearsal. `standIn` answers in their place, and no key is looked for.
+ * `reach` wraps the client that makes the request, below its retries, and reports the time that passes there.
  */
 export type RehearsedModels =
   | { readonly standIn: ModelClient }
@@ -39,9 +39,9 @@ export interface ModelsContext {
   readonly rehearsed?: RehearsedModels
 }
 
-/** What a name stands for. */
+/** Model behind a name. */
 interface Entry extends ResolvedModel {
-  /** It has other models, too. */
+  /** True if the client has other models too. */
   readonly hasMore: boolean
 }
 
@@ -73,8 +73,8 @@ export class Models {
   readonly #providers: Reached[] = []
 
   /**
-   * The shape of `models` is checked before. What stands in the environment is not looked at before a model is meant: a team
-   * of code alone needs none.
+   * The shape of `models` is checked before. What stands in the environment is not looked at before a model is meant: a
+   * team of code alone needs none.
    *
    * @throws ConfigurationError for a key that is not there.
    */
@@ -88,9 +88,9 @@ export class Models {
   }
 
   /**
-   * The model that a role means. `wanted`: the name of an entry, or a model of the default's provider; undefined: the default,
-   * which is the entry of that name, else the first. `overrides` of a run say what is meant by such a name instead: another
-   * entry, or another model of the same provider. `path` is where it stands, for errors.
+   * The model that a role means. `wanted`: the name of an entry, or a model of the default's provider; undefined: the
+   * default, which is the entry of that name, else the first. `overrides` of a run say what is meant by such a name
+   * instead: another entry, or another model of the same provider. `path` is where it stands, for errors.
    *
    * @throws ConfigurationError if there is no such model.
    */
@@ -107,7 +107,9 @@ export class Models {
     throw new ConfigurationError(text, { path, got: 'nothing', accepted: 'the name of a model' })
   }
 
-  /** Whether the rehearsal model may answer in this team, or answers wherever a model is asked. The environment is not read for it. */
+  /**
+   * Checks whether the rehearsal model may answer in this team, or always answers. The environment is not read for it.
+   */
   rehearses(how: 'sometimes' | 'always'): boolean {
     if (!this.#context.rehearsal) return false
     const { env } = this.#context
@@ -117,7 +119,9 @@ export class Models {
     return !isConfigured(env) && env.NODE_ENV !== 'production'
   }
 
-  /** Says once that the rehearsal model answers, unless somebody has asked for it, and which tools do not run meanwhile. */
+  /**
+   * Says once that the rehearsal model answers, unless somebody has asked for it, and which tools do not run meanwhile.
+   */
   announce(): void {
     if (this.#isAnnounced) return
     this.#isAnnounced = true
@@ -136,7 +140,10 @@ export class Models {
     throw refusedAs(`${path}.module`, 'nothing', accepted, advice)
   }
 
-  /** Throws `ConfigurationError` for an override of a run that nobody means, or that means no model. `roles`: what roles mean. */
+  /**
+   * Throws `ConfigurationError` for an override of a run that nobody means, or that means no model. `roles`: what roles
+   * mean.
+   */
   assertOverride(
     name: string,
     overrides: Readonly<Record<string, string>>,
@@ -277,6 +284,6 @@ export function standingIn(models: ModelsConfig | 'rehearsal' | undefined, env: 
   return models === undefined && isConfigured(env) ? [DEFAULT] : []
 }
 
-/** Whether the environment says where a model is. */
+/** Checks whether the environment has the address or the key of a model. */
 const isConfigured = ({ OPENAI_API_KEY, OPENAI_BASE_URL }: Environment): boolean =>
   Boolean(OPENAI_API_KEY?.trim() || OPENAI_BASE_URL?.trim())

@@ -1,6 +1,7 @@
 /**
- * The client of a provider, as a team that may never call one has it: what speaks with the provider (chat-client.ts) is loaded by
- * the first call, since the `openai` package and the schemas of its answers take as long to load as all the rest.
+ * The client of a provider, as a team that may never call one has it: what speaks with the provider (chat-client.ts) is
+ * loaded by the first call, since the `openai` package and the schemas of its answers take as long to load as all the
+ * rest.
  */
 import type { ModelClient, ModelPiece, ModelRequest } from '../../actors/definition/model.ts'
 import type { Provider } from './provider.ts'

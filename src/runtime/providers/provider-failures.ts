@@ -1,6 +1,6 @@
 /**
- * What goes wrong between us and a provider, as the error that its caller gets: what happened, whether it is worth another
- * try, what to do. Nothing of the provider's own error is passed on but its words, without the key and without the prompt.
+ * Converts failures of requests to a provider into the errors that callers get: what happened, whether a retry is worth
+ * it, what to do. Of the provider's own error only its words are passed on, without the key and the prompt.
  */
 import { APIConnectionError, APIError } from 'openai'
 import type { ModelRequest } from '../../actors/definition/model.ts'
@@ -12,18 +12,18 @@ import { ProviderRefusal } from './chat-answer.ts'
 import { type Asked, modelError } from './model-errors.ts'
 import { retryAfterMs } from './rate-limits.ts'
 
-/** One call, as far as its failure is concerned. */
+/** Properties of a call that its error needs. */
 export interface FailedCall {
   readonly asked: Asked
   readonly request: ModelRequest
-  /** Where the key comes from, in words: `OPENAI_API_KEY`. undefined: there is none. */
+  /** Source of the key, in words: `OPENAI_API_KEY`. undefined: there is no key. */
   readonly keyFrom: string | undefined
   readonly redactor: Redactor
   /** Epoch ms. */
   readonly now: number
 }
 
-/** What was thrown, as what the caller gets. */
+/** Converts anything thrown into the error for the caller. */
 export function failureOf(thrown: unknown, call: FailedCall): unknown {
   if (thrown instanceof DramatisError) return thrown
   const refused = causesOf(thrown).find((cause) => cause instanceof AnswerRefusedError)
@@ -175,7 +175,7 @@ function typeOf(body: unknown): string | undefined {
 const LONGEST = 300
 const LONGEST_READ = 4_096
 
-/** What the provider says, without the key, and only if it does not say the prompt back. */
+/** Returns the provider's message without the key. A message that repeats the prompt is left out. */
 function words(body: unknown, { request, redactor }: FailedCall): string {
   const message = typeof body === 'string' ? body : fieldOf(body, 'message')
   if (typeof message !== 'string' || message.trim() === '') return ''

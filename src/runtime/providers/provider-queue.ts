@@ -1,7 +1,7 @@
 /**
- * One for each provider: the same address and the same key. It lets so many calls through at a time, in the order in which
- * they came. When the provider says that it is asked too often, or that it takes no more until a moment, all callers wait;
- * then one goes first, and with each that goes well twice as many may follow.
+ * Queue of the calls to one provider, which is an address with a key. It limits the number of calls at a time and keeps
+ * their order. When the provider reports a rate limit, all callers wait. Then one call goes first, and each success
+ * lets twice as many follow.
  */
 import type { ModelClient, ModelPiece, ModelRequest } from '../../actors/definition/model.ts'
 import type { Scheduler, Timer } from '../../clock.ts'
@@ -49,7 +49,7 @@ export class ProviderQueue {
   #open = 0
   /** How many may be under way; fewer after a refusal. */
   #allowed: number
-  /** What the provider takes until a moment, of the monotonic clock. */
+  /** Number of calls that the provider accepts until a moment of the monotonic clock. */
   #limits: { remaining: number; until: number } | undefined
   #refusals = 0
   #pausedUntil = 0
@@ -71,7 +71,7 @@ export class ProviderQueue {
     return this.#waiting.length
   }
 
-  /** What an answer said about the limits. */
+  /** Takes the limits from the headers of an answer. */
   readonly noteHeaders = (headers: Headers): void => {
     const limits = limitsOf(headers, this.#clock.now())
     if (limits) this.#note(limits)
@@ -83,7 +83,10 @@ export class ProviderQueue {
     if (remaining === 0) this.#pauseFor(ms)
   }
 
-  /** Resolves to what gives the place back. Rejects with the signal's reason, or with `ModelError` when the wait is too long. */
+  /**
+   * Resolves to what gives the place back. Rejects with the signal's reason, or with `ModelError` when the wait is too
+   * long.
+   */
   async enter(request: ModelRequest): Promise<() => void> {
     const { signal, model } = request
     signal.throwIfAborted()

@@ -3,7 +3,7 @@ import type { Clock } from '../../clock.ts'
 import type { Redactor } from '../logging/redactor.ts'
 import type { ModelKey } from './model-keys.ts'
 
-/** Where models are reached, and with which key. */
+/** Address of models, and the key for it. */
 export interface Provider {
   readonly baseURL: string
   readonly key: ModelKey

@@ -1,4 +1,4 @@
-/** What a provider says about its limits, in the headers of its answers. Pure: `now` is epoch ms. */
+/** Reads a provider's limits from the headers of its answers. Pure: `now` is epoch ms. */
 
 /** How much a provider still takes. */
 export interface Limits {
@@ -9,8 +9,8 @@ export interface Limits {
 }
 
 /**
- * How long the provider wants to be left alone, by `retry-after-ms` or `retry-after` (seconds or a date); undefined if it says
- * nothing that can be read. Source: RFC 9110, 10.2.3.
+ * How long the provider wants to be left alone, by `retry-after-ms` or `retry-after` (seconds or a date); undefined if
+ * it says nothing that can be read. Source: RFC 9110, 10.2.3.
  */
 export function retryAfterMs(headers: Headers, now: number): number | undefined {
   const ms = Number(headers.get('retry-after-ms') ?? Number.NaN)

@@ -1,6 +1,7 @@
 /**
- * The model that answers where there is no model: no key, no network, and nothing that could be taken for an answer. What it
- * says follows from its seed and from what it is asked, so that a run can be played again, whoever else is asked meanwhile.
+ * The model that answers where there is no model: no key, no network, and nothing that could be taken for an answer.
+ * What it says follows from its seed and from what it is asked, so that a run can be played again, whoever else is
+ * asked meanwhile.
  */
 import type { ModelClient, ModelMessage, ModelPiece, ModelRequest, ToolSpec } from '../../actors/definition/model.ts'
 import { countPrompt, countTokens } from '../../actors/model/context/tokens.ts'
@@ -13,10 +14,10 @@ const MOST_CALLS = 8 // of tools in one answer
 const WORDS_OF_A_PIECE = 4
 
 /**
- * The offline model. Asked for text it says, labelled, what it was asked and what the tools answered; asked for JSON it answers
- * with a value that fits the schema. Tools that it is offered it calls first, each once, all in one answer, with arguments
- * that fit, and those that are not `readOnly` do not run then; verbs (`request`, `delegate`, ...) it leaves alone: used without
- * thought they would send a run in circles. `maxOutputTokens` cuts its text off as a model's
+ * The offline model. Asked for text it says, labelled, what it was asked and what the tools answered; asked for JSON it
+ * answers with a value that fits the schema. Tools that it is offered it calls first, each once, all in one answer,
+ * with arguments that fit, and those that are not `readOnly` do not run then; verbs (`request`, `delegate`, ...) it
+ * leaves alone: used without thought they would send a run in circles. `maxOutputTokens` cuts its text off as a model's
  * would be. Its usage is counted by `countTokens`. `seed` is an integer.
  */
 export function rehearsalModel(seed = 1): ModelClient {

@@ -1,6 +1,7 @@
 /**
- * A client that is asked again when it fails in a way that passes. An answer that nobody reads along is kept back until it is
- * whole, so that also one that breaks off can be asked for again; one that is read along can only before its first text.
+ * A client that is asked again when it fails in a way that passes. An answer that nobody reads along is kept back until
+ * it is whole, so that also one that breaks off can be asked for again; one that is read along can only before its
+ * first text.
  */
 import type { ModelClient, ModelPiece, ModelRequest } from '../../actors/definition/model.ts'
 import type { Scheduler } from '../../clock.ts'
@@ -44,7 +45,7 @@ class PatientClient implements ModelClient {
     request.signal.throwIfAborted()
     const ended = new AbortController()
     const detach = onAbort(request.signal, () => ended.abort(request.signal.reason))
-    // Who has given the call a time aborts it then.
+    // The caller that set a time limit for the call aborts it then.
     const policy = { ...this.#policy, deadlineMs: request.timeoutMs ?? this.#policy.deadlineMs }
     const late = () => ended.abort(this.#late(request))
     const isTimed = request.timeoutMs !== undefined
@@ -126,7 +127,7 @@ async function whole(pieces: AsyncIterable<ModelPiece>, kept: ModelPiece[]): Pro
 
 const usageOf = (piece: unknown) => (Object(piece) as ModelPiece).usage
 
-/** Of a piece of anyone's client, which can be anything; whoever reads it says so. */
+/** Returns the text of a piece. A user's client can yield anything; the reader of the pieces reports what is wrong. */
 function textOf(piece: unknown): string {
   const { text } = Object(piece) as { text?: unknown }
   return typeof text === 'string' ? text : ''

@@ -1,11 +1,11 @@
-/** Whether a call of a model that failed is made again, and when. Pure. */
+/** Decides whether and when a failed call of a model is retried. Pure. */
 import type { Retryable } from './model-errors.ts'
 
 /** Durations in ms. */
 export interface RetryPolicy {
   /** Calls in all, the first one too. */
   readonly maxAttempts: number
-  /** Of the first pause; each further one is twice as long, up to `capMs`, times 0.5 to 1 by chance. */
+  /** First pause in ms. Each further pause is twice as long, up to `capMs`, times a random factor from 0.5 to 1. */
   readonly baseMs: number
   readonly capMs: number
   /** For all attempts, with pauses and with waiting for the provider. */

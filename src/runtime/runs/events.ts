@@ -93,8 +93,8 @@ export type RuntimeEvent<T = undefined> =
   | Event<'budget', { agent: string | null; used: number; limit: number }>
 
 /**
- * Event of a detector: 'deadlock', 'livelock' or 'stall'. `sentence`: what it has found, in words. A livelock: agents are busy
- * without progress.
+ * Event of a detector: 'deadlock', 'livelock' or 'stall'. `sentence`: what it has found, in words. A livelock: agents
+ * are busy without progress.
  */
 type AlarmEvent = {
   [Name in keyof AlarmFields]: Event<Name, AlarmFields[Name] & { sentence: string }>

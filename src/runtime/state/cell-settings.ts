@@ -40,7 +40,10 @@ export interface CellSettings {
   turnTimeoutMs: number | false
   env: readonly string[]
   tools: ToolSettings
-  /** True for agents, false for the protocol script and for callers outside. Only turns of agents need a permit of the run. */
+  /**
+   * True for agents, false for the protocol script and for callers outside. Only turns of agents need a permit of the
+   * run.
+   */
   isAgent: boolean
   /** True if it may only answer and report (admission/trust.ts). */
   untrusted: boolean

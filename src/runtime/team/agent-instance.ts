@@ -1,4 +1,4 @@
-/** One agent of a running team, as its user sees it (document 002, 3.4). */
+/** An agent of a running team, as users see it (document 002, 3.4). */
 import type { TokenUsage } from '../../actors/definition/model.ts'
 import type { AgentRole } from '../../actors/definition/role.ts'
 import type { AgentStatus } from '../../actors/definition/task.ts'
@@ -8,7 +8,7 @@ import { statusOf, sumOf } from '../state/busiest.ts'
 import type { Cell } from '../state/cell.ts'
 
 /**
- * One agent of a running team.
+ * An agent of a running team.
  *
  * @example
  * console.log(await team.getAgent('critic')?.run('Read this.'))
@@ -23,18 +23,19 @@ export interface AgentInstance {
   /** Puts a message into its mailbox; a `response` settles the request that it answers. */
   receiveMessage(message: AgentMessage): Promise<void>
   /**
-   * How it is, in one line. Of a role that a model plays also what its context holds: messages, their tokens in its window, from
-   * where on it is summarized, and the last summary. A conversation is the run's; it is that of the run it heard of last.
+   * How it is, in one line. Of a role that a model plays also what its context holds: messages, their tokens in its
+   * window, from where on it is summarized, and the last summary. A conversation is the run's; it is that of the run it
+   * heard of last.
    */
   getContextSummary(): string
-  /** What its models have cost since it came, over all runs. */
+  /** Returns the tokens that the agent's models have used since it joined, over all runs. */
   getTokenUsage(): TokenUsage
 }
 
 export interface AgentInstanceHost {
   run(cell: Cell, task: string, options: RunOptions): Promise<string>
   deliver(cell: Cell, message: AgentMessage): Promise<void>
-  /** What its context holds. */
+  /** Returns a summary of the agent's context. */
   context(cell: Cell): string
 }
 

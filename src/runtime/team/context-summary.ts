@@ -1,4 +1,4 @@
-/** What the context of an agent that a model plays holds, in words. */
+/** Describes the context of a model agent in words. */
 import type { ModelMessage } from '../../actors/definition/model.ts'
 import type { Conversation } from '../../actors/model/context/conversation.ts'
 import { historyOf, NO_CONVERSATION } from '../../actors/model/context/conversation.ts'

@@ -91,7 +91,10 @@ export class Letters {
     }).finally(() => deadLetters.replayed.delete(messageId))
   }
 
-  /** Its own run while that is under way, else one that ends when what the message causes is quiet. */
+  /**
+   * Returns the run of the message while it is under way; otherwise a new one, which ends when all that the message
+   * causes is over.
+   */
   #runOf({ runId, threadId }: AgentMessage): RunState {
     const run = this.#runs.get(runId)?.state
     return run && !run.over ? run : this.#runs.ownRun(threadId ?? undefined)

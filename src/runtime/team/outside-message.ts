@@ -3,7 +3,7 @@ import { MessageRejectedError } from '../../errors.ts'
 import type { MessageInput, MessageType } from '../../mailbox/message.ts'
 import type { Question } from '../log/host-frames.ts'
 
-/** Its recipients, where it is not for all. */
+/** Returns the recipients of a message that is not for all agents. */
 export function targetsOf({ recipient }: MessageInput): string | string[] {
   if (recipient === null)
     throw new MessageRejectedError('recipient: null means all, which only a broadcast can have; name an agent.', {
@@ -13,7 +13,7 @@ export function targetsOf({ recipient }: MessageInput): string | string[] {
   return recipient
 }
 
-/** What its frame says. */
+/** Returns the fields of the message's frame. */
 export function questionOf(message: MessageInput): Question {
   const data = jsonOf(message.structuredData)
   const metadata = jsonOf(message.metadata)
@@ -47,7 +47,7 @@ export function checkUsed(message: MessageInput): void {
   throw new MessageRejectedError(`${path}: ${why} has no use for it. Leave it out.`, { path })
 }
 
-/** What the runtime gives out where there is nothing. */
+/** Checks for the values that the runtime itself uses for absent fields. */
 const isBlank = (value: unknown) =>
   value === undefined || value === null || value === 0 || (typeof value === 'object' && Object.keys(value).length === 0)
 

@@ -82,7 +82,9 @@ export class Posting {
     return null
   }
 
-  /** Puts the message into that agent's mailbox, whoever else it is for. A response or a subscription is none's to keep. */
+  /**
+   * Puts the message into that agent's mailbox, whoever else it is for. A response or a subscription is none's to keep.
+   */
   async deliver(cell: Cell, input: unknown): Promise<void> {
     try {
       await this.#deliver(cell, await parsed(input))
@@ -169,7 +171,7 @@ export class Posting {
     })
   }
 
-  /** One message to one agent that nobody waits for; resolves when it is accepted. */
+  /** Sends one message to one agent, without a caller that waits for an answer. Resolves when it is accepted. */
   async #one(message: MessageInput, run: RunState, recipient: string, to: Address = { flags: 0 }): Promise<void> {
     const sender = this.#senderOf(message)
     const target = this.#supervisor.directory.cell(recipient, run)
@@ -210,7 +212,10 @@ export class Posting {
     })
   }
 
-  /** Content is the key, structured data the value, metadata.entryType the type; the rest of metadata are options of a write. */
+  /**
+   * Content is the key, structured data the value, metadata.entryType the type; the rest of metadata are options of a
+   * write.
+   */
   async #publish(message: MessageInput, sender: Cell): Promise<void> {
     const refusal = refusalInItsName(sender, 'blackboard.write')
     if (refusal) throw refusal
@@ -251,7 +256,7 @@ export class Posting {
   #respond(message: MessageInput, sender: Cell): void {
     const request =
       message.correlationId === undefined ? undefined : this.#supervisor.requests.withId(message.correlationId)
-    // One that comes too late is a dead letter of its run, also when that run is over.
+    // A message that comes too late is a dead letter of its run, even if that run is over.
     const run = request?.run ?? this.#runs.get(message.runId ?? '')?.state ?? this.#runs.ownRun(message.threadId)
     const frame = this.#supervisor.frames.make({
       kind: END,

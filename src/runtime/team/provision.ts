@@ -1,4 +1,7 @@
-/** Where the code and the thread of a life come from: a module on a worker, or, for scripts and tests, the host's own thread. */
+/**
+ * Provides the code and the thread of an agent: a module on a worker, or, for scripts and tests, a loop in the host's
+ * thread.
+ */
 import type { AgentCode, AssignedTools, RosterEntry, ToolCode } from '../../actors/definition/assignment.ts'
 import type { AgentDefinition, AgentHandlers } from '../../actors/definition/definition.ts'
 import { type Exports, exportsOf } from '../../actors/definition/exports.ts'
@@ -29,7 +32,7 @@ export interface TeamKit {
   definitions: ReadonlyMap<string, AgentDefinition>
   /** In place of all models. */
   model?: ModelClient
-  /** What becomes of models that ask somebody. */
+  /** Models that answer in place of the real ones. */
   models?: RehearsedModels
   /** All tools run. */
   realTools?: boolean
@@ -37,15 +40,15 @@ export interface TeamKit {
   outside?<T>(tool: string, work: () => Promise<T>): Promise<T>
   /** Loads such a module for one life, in place of that import. Resolves to its exports. */
   load?(code: LocalCode, life: LocalThread): Promise<Exports>
-  /** What any life, also one of the protocol's script, has in place of its handlers. */
+  /** Wraps the handlers of any agent, the protocol's script included. */
   recorded?(agent: string, handlers: AgentHandlers): AgentHandlers
-  /** What a life of that agent has in place of those. */
+  /** Wraps the handlers of that agent for one thread of it. */
   around?(agent: string, handlers: AgentHandlers, life: LocalThread): AgentHandlers
 }
 
 /** A module that is to run in the host's thread. */
 export interface LocalCode {
-  /** Whose it is. */
+  /** Name of the owner. */
   agent: string
   /** The href of a file: URL, or a package. */
   specifier: string
@@ -87,7 +90,10 @@ export class Provision implements Provisioning {
     })
   }
 
-  /** What a thread of that agent is to load. Rejects with `ConfigurationError` for a module that cannot be found or bundled. */
+  /**
+   * Returns the code that a thread of that agent loads. Rejects with `ConfigurationError` for a module that cannot be
+   * found or bundled.
+   */
   async codeOf(cell: Cell): Promise<AgentCode> {
     const { resolveFrom: from } = this.#settings
     const local = { module: '', bundled: false, shown: cell.name } // no thread imports it
@@ -105,7 +111,10 @@ export class Provision implements Provisioning {
     return { module: href, bundled, shown }
   }
 
-  /** Its tools. Rejects with `ConfigurationError` for a module that cannot be found or bundled, or has no tool. */
+  /**
+   * Returns the agent's tools. Rejects with `ConfigurationError` for a module that cannot be found or bundled, or has
+   * no tool.
+   */
   async toolsOf(cell: Cell): Promise<AssignedTools> {
     const { resolveFrom: from } = this.#settings
     const { inline, modules, isolated, names } = cell.settings.tools

@@ -10,7 +10,7 @@ import type { Cell } from '../state/cell.ts'
 import type { RunState } from '../state/run-state.ts'
 import type { Supervisor } from '../supervision/supervisor.ts'
 
-/** What came of reading the registry again, by the agents' names. */
+/** Result of reading the registry again, by the agents' names. */
 export interface Reloaded {
   /** They are in the team now. */
   added: string[]
@@ -47,8 +47,8 @@ export class Newcomers {
   }
 
   /**
-   * The agent of that name, if the registry has it by now: somebody has asked for it. A registry that cannot be read has
-   * nobody; that is told once.
+   * The agent of that name, if the registry has it by now: somebody has asked for it. A registry that cannot be read
+   * has nobody; that is told once.
    */
   find(name: string): Cell | undefined {
     try {
@@ -68,7 +68,10 @@ export class Newcomers {
     this.#supervisor.logger.error({ error: describe(error) }, 'an agent of the registry could not join the team')
   }
 
-  /** Takes in who is not there, and what is new of the delegation graph. Rejects with what keeps one of them from joining. */
+  /**
+   * Takes in who is not there, and what is new of the delegation graph. Rejects with what keeps one of them from
+   * joining.
+   */
   async reload(): Promise<Reloaded> {
     const roles = this.#registry.read()
     await Promise.all(roles.map(({ name }) => this.#entrance.left(name)))

@@ -1,4 +1,4 @@
-/** Who is in the team: the agents that it was made with, and those that come and go while it runs. */
+/** Members of the team: the agents that it was made with, and those that join and leave while it runs. */
 import type { SpawnRole } from '../../actors/definition/context/context.ts'
 import type { AgentRole } from '../../actors/definition/role.ts'
 import { AgentTerminatedError, ConfigurationError, TeamOverloadedError } from '../../errors.ts'
@@ -51,7 +51,7 @@ export class Roster {
     await this.#leaving.get(keyOf(name, run))
   }
 
-  /** Its mailbox takes messages from now on; `begin` starts its thread. */
+  /** Adds an agent, whose mailbox takes messages from now on; `begin` starts its thread. */
   add(role: AgentRole, expected: readonly string[] = []): Cell {
     const everybody = this.#supervisor.directory.cells.filter(({ settings, removed }) => settings.isAgent && !removed)
     const cell = this.#enter(this.#settings.newcomer(role, 'role', namesOf(everybody), expected), 'role')
@@ -90,7 +90,7 @@ export class Roster {
     return this.#counted(run, () => newcomers.define(by, run, type))
   }
 
-  /** What makes an agent counts for its run, unless it fails. */
+  /** Counts an agent that is made against the run's limit, unless its making fails. */
   async #counted(run: RunState, make: () => Promise<string>): Promise<string> {
     run.boardOver.signal.throwIfAborted() // the run is over
     const limit = this.#settings.maxSpawnedAgents
@@ -145,8 +145,8 @@ export class Roster {
   }
 
   /**
-   * Every thread that lives learns the name of who has come, or those that have to do with its run; who begins later has it
-   * from the start.
+   * Every thread that lives learns the name of who has come, or those that have to do with its run; who begins later
+   * has it from the start.
    */
   #introduce({ name, index, run }: Cell): void {
     const { directory, frames, replies } = this.#supervisor
@@ -181,7 +181,7 @@ export class Roster {
     await Promise.all(stopped.flatMap((each) => [lifecycle.revive(each), lifecycle.ready(each)]))
   }
 
-  /** Who can give tasks: an agent, the caller or the protocol script. */
+  /** Returns the agent, caller or protocol script that gives a task. */
   delegator(name: string): Cell {
     return name === USER || name === ORCHESTRATOR ? this.#supervisor.directory.cell(name)! : this.present(name)
   }

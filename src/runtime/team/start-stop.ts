@@ -1,4 +1,7 @@
-/** The life of a team: its agents are started together and once, also by the first run that needs them, and end in order. */
+/**
+ * The life of a team: its agents are started together and once, also by the first run that needs them, and end in
+ * order.
+ */
 import { RunAbortedError, StartFailedError, TeamClosedError } from '../../errors.ts'
 import { pause, shape } from '../checks/checks.ts'
 import type { RunBook } from '../runs/runs.ts'
@@ -19,7 +22,7 @@ export class TeamLife {
     this.#runs = runs
   }
 
-  /** Who joins the team from now on is started at once. */
+  /** True if agents that join the team are started at once. */
   get hasBegun(): boolean {
     return this.#started !== undefined
   }
@@ -35,7 +38,7 @@ export class TeamLife {
     return this.#started
   }
 
-  /** What kept the team from starting may be gone. */
+  /** Tries the start again, because the reason why it failed may be gone. */
   reconsiderStart(): void {
     if (!this.#startFailed) return
     this.#startFailed = false

@@ -1,4 +1,4 @@
-/** What can be read of a running team: what happened in its runs, and how it is now. */
+/** Queries about a running team: what happened in its runs, and its present state. */
 import type { TaskStatus } from '../../actors/definition/task.ts'
 import type { Blackboard } from '../../blackboard/entry.ts'
 import { shown, UnknownRunError } from '../../errors.ts'
@@ -57,7 +57,8 @@ export abstract class TeamInsight {
    * @throws {ConfigurationError} for another format.
    *
    * @example
-   * server.get('/metrics', (_request, response) => response.type('text/plain; version=0.0.4').send(team.metrics('prometheus')))
+   * const type = 'text/plain; version=0.0.4'
+   * server.get('/metrics', (_request, response) => response.type(type).send(team.metrics('prometheus')))
    */
   metrics(): Metric[]
   metrics(format: 'prometheus'): string

@@ -9,8 +9,8 @@ import { TeamInsight } from './team-insight.ts'
 
 export abstract class TeamRuns extends TeamInsight {
   /**
-   * Runs the team on a query. Rejects only on misuse (`ConfigurationError`, `TeamClosedError`). A run that fails, times out,
-   * is aborted or finds no room in the team (`TeamOverloadedError`) resolves with `success: false` and the reason.
+   * Runs the team on a query. Rejects only on misuse (`ConfigurationError`, `TeamClosedError`). A run that fails, times
+   * out, is aborted or finds no room in the team (`TeamOverloadedError`) resolves with `success: false` and the reason.
    *
    * @example
    * const result = await team.execute('Should we migrate?', { timeoutMs: 30_000 })

@@ -136,9 +136,10 @@ export class TeamRuntime extends TeamRuns {
   }
 
   /**
-   * Ends all runs and threads, in order. Twice is fine. `drainMs`: takes no new runs and lets those under way, and
-   * what messages from outside have caused, end for so long. It is what runs the `stop` hooks of agents. Of a team that nobody
-   * closes nothing keeps the process alive either while it is idle: no run and no message under way, and nobody who waits.
+   * Ends all runs and threads, in order. Twice is fine. `drainMs`: takes no new runs and lets those under way, and what
+   * messages from outside have caused, end for so long. It is what runs the `stop` hooks of agents. Of a team that
+   * nobody closes nothing keeps the process alive either while it is idle: no run and no message under way, and nobody
+   * who waits.
    */
   close(options: { drainMs?: number } = {}): Promise<void> {
     return this.#life.close(options)
@@ -157,10 +158,11 @@ export class TeamRuntime extends TeamRuns {
   }
 
   /**
-   * Sends a message from outside of any run; it is a run of its own, which ends when what it caused is quiet. The default
-   * type is `request`. Resolves to the response where `requiresResponse` is set, else to null once the message is
-   * accepted. Rejects with `MessageRejectedError` for what is no message, with `UnknownAgentError`, `MailboxFullError`,
-   * and with what the agent answered with. To a list of agents each is sent it once; history has it once.
+   * Sends a message from outside of any run; it is a run of its own, which ends when what it caused is quiet. The
+   * default type is `request`. Resolves to the response where `requiresResponse` is set, else to null once the message
+   * is accepted. Rejects with `MessageRejectedError` for what is no message, with `UnknownAgentError`,
+   * `MailboxFullError`, and with what the agent answered with. To a list of agents each is sent it once; history has it
+   * once.
    *
    * @example
    * const reply = await team.sendMessage({ recipient: 'critic', content: 'Read this.', requiresResponse: true })
@@ -178,7 +180,7 @@ export class TeamRuntime extends TeamRuns {
     return this.runBook.entering(this.#life.whenStarted().then(send))
   }
 
-  /** One agent, or undefined. */
+  /** Returns the agent of that name, or undefined. */
   getAgent(name: string): AgentInstance | undefined {
     return this.#roster.get(name)
   }
@@ -188,14 +190,14 @@ export class TeamRuntime extends TeamRuns {
     return this.#roster.list()
   }
 
-  /** What an agent does now. */
+  /** Returns the present activity of an agent. */
   getAgentStatus(name: string): AgentStatus | undefined {
     return this.#roster.get(name)?.status
   }
 
   /**
-   * Adds an agent to the team, also while runs are under way: they can reach it by its name at once, and scripts see it in
-   * `orchestrator.agents`. Resolves when it is ready; in a team that has not started yet, at once. Source: document
+   * Adds an agent to the team, also while runs are under way: they can reach it by its name at once, and scripts see it
+   * in `orchestrator.agents`. Resolves when it is ready; in a team that has not started yet, at once. Source: document
    * 000, teammates that come later.
    *
    * Rejects with `ConfigurationError` for a wrong role, a name that an agent has already, or a module that cannot be
@@ -217,7 +219,8 @@ export class TeamRuntime extends TeamRuns {
   /**
    * Takes an agent out of the team: its turn under way is aborted and has `stopGraceMs`, its stop hook runs, its thread
    * ends. What waits for it becomes dead letters, who asked it gets `AgentTerminatedError`, and so does who sends to it
-   * from now on. Its name can be given to another agent, which begins with a state of its own. Resolves when it is gone.
+   * from now on. Its name can be given to another agent, which begins with a state of its own. Resolves when it is
+   * gone.
    *
    * Rejects with `UnknownAgentError`.
    */
@@ -230,8 +233,8 @@ export class TeamRuntime extends TeamRuns {
   /**
    * Begins again with an agent that was stopped for good, without waiting for `coolDownMs`. Resolves when it is ready.
    *
-   * Rejects with `UnknownAgentError`, with `ConfigurationError` for an agent that is not stopped, and with what keeps it
-   * from starting.
+   * Rejects with `UnknownAgentError`, with `ConfigurationError` for an agent that is not stopped, and with what keeps
+   * it from starting.
    */
   async restartAgent(name: string): Promise<void> {
     this.#life.assertOpen()
@@ -240,12 +243,13 @@ export class TeamRuntime extends TeamRuns {
   }
 
   /**
-   * Reads the team's registry again (the agents.yaml that `loadTeam` has read): agents that the team does not have join it, and
-   * who may delegate to whom is as it says now. What else has changed it names in `outdated`: that counts for the next
-   * team. Nobody has to call it for a message or a task to an agent that is new there: that looks by itself.
+   * Reads the team's registry again (the agents.yaml that `loadTeam` has read): agents that the team does not have join
+   * it, and who may delegate to whom is as it says now. What else has changed it names in `outdated`: that counts for
+   * the next team. Nobody has to call it for a message or a task to an agent that is new there: that looks by itself.
    *
-   * Rejects with `ConfigurationError` for a team without a registry, for what is wrong in it (then nothing changes) and for an
-   * agent that cannot be loaded, with `StartFailedError` for one that failed twice while it started; the others have joined.
+   * Rejects with `ConfigurationError` for a team without a registry, for what is wrong in it (then nothing changes) and
+   * for an agent that cannot be loaded, with `StartFailedError` for one that failed twice while it started; the others
+   * have joined.
    *
    * @example
    * const { added } = await team.reload()
@@ -259,7 +263,7 @@ export class TeamRuntime extends TeamRuns {
   // ---- delegation
 
   /**
-   * Whether one agent may give tasks to another, as their roles say: `delegationAllowed`, `canDelegateTo`,
+   * Checks whether one agent may give tasks to another, as their roles say: `delegationAllowed`, `canDelegateTo`,
    * `canBeDelegatedTo`; never to itself. `'$user'` and `'$orchestrator'` may delegate to all who take tasks.
    *
    * @throws {UnknownAgentError} for a name that no agent has.
@@ -269,15 +273,16 @@ export class TeamRuntime extends TeamRuns {
   }
 
   /**
-   * Gives an agent a task in the name of another, as its `context.delegate` would, in a run of its own like `sendMessage`.
-   * Resolves with the task when it is done.
+   * Gives an agent a task in the name of another, as its `context.delegate` would, in a run of its own like
+   * `sendMessage`. Resolves with the task when it is done.
    *
    * Rejects with `UnknownAgentError`, with `DelegationRefusedError` where the roles do not allow it, with
-   * `MessageRejectedError` for what is no task, and with what the task ended in, as `context.delegate` does. It is the one task of
-   * its run, so there is none that it can depend on.
+   * `MessageRejectedError` for what is no task, and with what the task ended in, as `context.delegate` does. It is the
+   * one task of its run, so there is none that it can depend on.
    *
    * @example
-   * const { result } = await team.delegateTask('lead', 'critic', { description: 'Read this.', deadline: Date.now() + 60_000 })
+   * const task = { description: 'Read this.', deadline: Date.now() + 60_000 }
+   * const { result } = await team.delegateTask('lead', 'critic', task)
    */
   delegateTask(from: string, to: string, task: TaskInput): Promise<AgentTask> {
     return this.#post(async () => {
@@ -296,8 +301,8 @@ export class TeamRuntime extends TeamRuns {
    * `health().deadLettersForgotten` counts the others.
    *
    * `replay` sends the message of a letter to its recipient again, as a new message: in its own run while that is under
-   * way, else in one of its own; `metadata.replayOf` is the letter's id. Nobody waits for its reply, also where it was a
-   * request. The letter leaves the list when the recipient has accepted the message, and stays when it is refused.
+   * way, else in one of its own; `metadata.replayOf` is the letter's id. Nobody waits for its reply, also where it was
+   * a request. The letter leaves the list when the recipient has accepted the message, and stays when it is refused.
    * Rejects with `MessageRejectedError` for an unknown id, for a response, for a message of which only a part was kept
    * and for one that was refused for several agents; with what refuses it (`AgentTerminatedError`, `MailboxFullError`);
    * with `TeamClosedError` after `close`. `discard` takes a letter off the list; throws `MessageRejectedError` for an
@@ -312,7 +317,9 @@ export class TeamRuntime extends TeamRuns {
     discard: (id: string): void => this.#letters.discard(id),
   }
 
-  /** Everything that happens in all runs, as it happens. A subscriber that throws is reported to the logger and closed. */
+  /**
+   * Everything that happens in all runs, as it happens. A subscriber that throws is reported to the logger and closed.
+   */
   get events(): Observable<RuntimeEvent> {
     return this.#events
   }

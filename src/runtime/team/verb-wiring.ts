@@ -1,4 +1,7 @@
-/** The verbs that the host serves with what a team has: its models and their budget, its routing of tasks, its shared state. */
+/**
+ * The verbs that the host serves with what a team has: its models and their budget, its routing of tasks, its shared
+ * state.
+ */
 import { budgets } from '../budgets/budgets.ts'
 import { ModelGateway } from '../models/gateway.ts'
 import { modelTurnVerbs } from '../models/model-turn.ts'
@@ -48,7 +51,10 @@ export function serveTeamVerbs(
 /** A test waits for its run: it would wait for ever if a pause between two attempts waited for the test's clock. */
 const atOnce = () => Promise.resolve()
 
-/** In a rehearsal of schedules every run is one; else it is where the rehearsal model plays a role, and once it has been asked. */
+/**
+ * In a rehearsal of schedules every run is one; else it is where the rehearsal model plays a role, and once it has been
+ * asked.
+ */
 function rehearsalOf(supervisor: Supervisor, { models }: TeamSettings, kit: TeamKit | undefined): ToolRehearsal {
   if (kit?.models) return toolRehearsal({ isRehearsed: () => true, isVirtual: true })
   const isPossible = kit?.model ? kit.model.rehearsal === true : models.rehearses('sometimes')

@@ -1,6 +1,6 @@
 /**
- * What spans say, by the names of OpenTelemetry's semantic conventions for generative AI; what those have no name for begins
- * with `dramatis.`.
+ * Attributes of spans, named by OpenTelemetry's semantic conventions for generative AI. Attributes without a name there
+ * begin with `dramatis.`.
  */
 import type { ModelAnswer, ModelCall, ModelMessage, ToolCall } from '../../actors/definition/model.ts'
 import { jsonIn } from '../../mailbox/codec.ts'
@@ -8,7 +8,7 @@ import type { MadeCall, PendingCall } from '../models/gateway.ts'
 import type { SpanAttributes } from '../settings/telemetry.ts'
 import type { RunState } from '../state/run-state.ts'
 
-/** What all spans of a run have. */
+/** Returns the attributes that all spans of a run have. */
 const ofRun = ({ id, threadId }: RunState): SpanAttributes => ({
   'gen_ai.conversation.id': threadId,
   'dramatis.run.id': id,

@@ -7,7 +7,7 @@ import type { RunState } from '../state/run-state.ts'
 import { answerAttributes, answerContent, callAttributes, promptContent } from './attributes.ts'
 import type { Spans } from './spans.ts'
 
-/** Where the spans of a turn have their parent. */
+/** Returns the parent of the spans of a turn. */
 export type PlaceOfTurn = (run: RunState, agent: number, turn: number) => TracePlace | undefined
 
 export const modelSpans = (spans: Spans, clock: Scheduler, placeOf: PlaceOfTurn): GatewayLayer => {

@@ -13,9 +13,9 @@ export interface OpenTurn {
   readonly instance: number | undefined
   /** An attempt is under way; else the turn was cut off, and is to be tried again. */
   open: boolean
-  /** Of the attempt. A script has none: it is the run. */
+  /** Span of the attempt; undefined for a script, whose span is that of its run. */
   readonly span: Span | undefined
-  /** Where what it does stands. */
+  /** Parent of the spans that the turn causes. */
   readonly place: TracePlace | undefined
   /** Calls of tools that are under way. */
   readonly tools: Map<string, Span>

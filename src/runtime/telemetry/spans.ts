@@ -1,6 +1,6 @@
 /**
- * The spans of one team. What the user's telemetry throws is told to the logger once, and ends nothing; what nobody has ended
- * ends with the team.
+ * The spans of one team. What the user's telemetry throws is told to the logger once, and ends nothing; what nobody has
+ * ended ends with the team.
  */
 import type { Logger } from '../../actors/definition/logger.ts'
 import { type DramatisError, describe, TeamClosedError } from '../../errors.ts'
@@ -56,7 +56,7 @@ export class Spans {
     this.#open.delete(span)
   }
 
-  /** What may be said of contents: without keys, or nothing. */
+  /** Returns a content for an attribute, with keys taken out; undefined if contents are not captured. */
   content(text: () => string): string | undefined {
     return this.#telemetry.captureContent ? this.#redactor.text(text()) : undefined
   }
@@ -78,7 +78,7 @@ export class Spans {
   }
 }
 
-/** One of them. It ends once; what is said of it afterwards is lost. */
+/** A span. The first end counts; events and attributes that come later are dropped. */
 export class Span {
   readonly #spans: Spans
   readonly #span: TelemetrySpan | undefined

@@ -29,7 +29,7 @@ export class ToolSpans {
     this.#spans = spans
   }
 
-  /** Whose call it may be that the frame tells of; undefined for a frame of another kind. */
+  /** Returns the turn whose tool call the frame may describe; undefined for a frame of another kind. */
   turnOf(memory: Memory, at: number): { index: number; number: number } | undefined {
     switch (kindOf(memory, at)) {
       case CALL:
@@ -68,7 +68,7 @@ export class ToolSpans {
     }
   }
 
-  /** Of a call that the host does. */
+  /** Returns the span of a call that the host runs. */
   ofCall({ tools }: OpenTurn, correlation: number): Span | undefined {
     return tools.get(keyOfCall(correlation))
   }
@@ -79,7 +79,7 @@ export class ToolSpans {
     this.#take(turn, callKey(memory, at))?.end(logged, new CancelledError(`"${agent}" withdrew the call.`, { agent }))
   }
 
-  /** What ran in the thread is over; what the host does for it is not. */
+  /** Ends the spans of calls that ran in the thread. Calls that the host runs for the turn continue. */
   cutOff(turn: OpenTurn, at: number, error: DramatisError): void {
     for (const key of [...turn.tools.keys()]) if (key.startsWith(STEP)) this.#take(turn, key)?.end(at, error)
   }

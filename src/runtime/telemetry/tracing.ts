@@ -1,6 +1,7 @@
 /**
- * A team's runs, turns, model calls and tool calls as spans. A run's span begins where it was launched, under what its caller
- * had under way or under the `traceparent` of its metadata; a message from outside has no run's span, its turns stand there.
+ * A team's runs, turns, model calls and tool calls as spans. A run's span begins where it was launched, under what its
+ * caller had under way or under the `traceparent` of its metadata; a message from outside has no run's span, its turns
+ * stand there.
  */
 import type { DramatisError } from '../../errors.ts'
 import type { HostRecord } from '../log/records.ts'

@@ -1,6 +1,6 @@
 /**
- * The turns of agents as spans, folded from the log: one for each attempt, from when it began until its commit or the death
- * of its thread. The parent is the turn whose message began it; of what the script sends, the run.
+ * The turns of agents as spans, folded from the log: one for each attempt, from when it began until its commit or the
+ * death of its thread. The parent is the turn whose message began it; of what the script sends, the run.
  */
 import { CancelledError, type DramatisError } from '../../errors.ts'
 import { errorOf, isFailure, jsonIn } from '../../mailbox/codec.ts'
@@ -53,7 +53,7 @@ interface Beginning {
   readonly instance: number | undefined
 }
 
-/** Where a message comes from. `many`: there are several turns that it begins. */
+/** Sender of a message. `many`: the message begins several turns. */
 interface Origin {
   readonly place: TracePlace | undefined
   readonly many: boolean
@@ -69,7 +69,7 @@ export class TurnSpans {
   readonly #turns = new Map<string, OpenTurn>()
   readonly #origins = new BoundedMap<string, Origin>(MOST_ORIGINS)
   readonly #tools: ToolSpans
-  /** Who hands a duty off: the message about it follows, and names no turn. */
+  /** Turn that hands off its duty. The message about it follows, and names no turn. */
   #giver: { run: number; agent: string; turn: number } | undefined
 
   constructor(needs: Needs, spans: Spans, placeOfRun: (run: RunState) => TracePlace | undefined) {
@@ -79,13 +79,13 @@ export class TurnSpans {
     this.#tools = new ToolSpans(spans)
   }
 
-  /** What happens under that turn has its parent there. */
+  /** Returns the parent of all that happens in that turn. */
   placeOf(run: RunState, index: number, turn: number): TracePlace | undefined {
     const open = this.#turns.get(keyOf(run.index, index, turn))
     return open ? open.place : this.#placeOfRun(run)
   }
 
-  /** Of a tool that the host runs for that turn. */
+  /** Returns the span of a tool that the host runs for that turn. */
   toolOf({ run, cell, turn, correlation }: VerbWaiter): Span | undefined {
     const open = this.#turns.get(keyOf(run.index, cell.index, turn))
     return open && this.#tools.ofCall(open, correlation)
@@ -115,7 +115,7 @@ export class TurnSpans {
     }
   }
 
-  /** One that is over has no call left. */
+  /** Ends the span of a withdrawn call. A turn that has ended has no open calls. */
   #withdrawn(run: RunState, memory: Memory, at: number, logged: number): void {
     const turn = this.#turns.get(keyOf(run.index, senderOf(memory, at), turnOf(memory, at)))
     if (turn) this.#tools.withdrawn(turn, memory, at, logged)
@@ -134,7 +134,7 @@ export class TurnSpans {
     this.#origins.set(id, { place: this.#continued(memory, at) ?? place, many })
   }
 
-  /** Its sender has said where it comes from. */
+  /** Returns the place that the sender of the message has given in its metadata. */
   #continued(memory: Memory, at: number): TracePlace | undefined {
     if ((flagsOf(memory, at) & HAS_METADATA) === 0) return undefined
     const { traceparent, tracestate } = Object(jsonIn(readBody(memory, at).metadata)) as Record<string, unknown>
@@ -188,7 +188,7 @@ export class TurnSpans {
     if (!turn) return
     const failure = isFailure(memory, at) ? errorOf(memory, at) : undefined
     this.#over(key, turn, timeOf(memory, at), failure)
-    // One that failed and answers nobody may be tried again.
+    // A turn that failed and answers no caller may be tried again.
     if (!failure || correlationOf(memory, at) !== 0) this.#forget(turn.messageId)
   }
 
@@ -227,7 +227,7 @@ export class TurnSpans {
     }
   }
 
-  /** Its thread is gone; calls that the host has for it go on. */
+  /** Ends the attempt when its thread has exited. Calls that the host runs for the turn continue. */
   #cutOff(turn: OpenTurn, { at, error, epoch, how }: HostRecord & { kind: 'agent.exited' }): void {
     turn.span?.event('dramatis.agent.exited', at, { 'dramatis.agent.epoch': epoch, 'dramatis.agent.how': how })
     turn.span?.end(at, error)

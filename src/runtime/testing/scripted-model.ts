@@ -5,9 +5,9 @@ import { systemClock } from '../../clock.ts'
 import { ConfigurationError, ModelError } from '../../errors.ts'
 
 /**
- * What a scripted model does when it is called: answers, calls a tool, or fails. `agent`: only if that agent asks. `when`: only if
- * the last message of the conversation has that text in it, or matches. A `reply` that is no string is answered as JSON.
- * `delayMs` passes first, by the team's clock.
+ * Reaction of a scripted model to a call: it answers, calls a tool, or fails. `agent`: only for calls of that agent.
+ * `when`: only if the last message of the conversation contains that text, or matches. A `reply` that is no string is
+ * answered as JSON. `delayMs` passes first, by the team's clock.
  */
 export type Script =
   | { agent?: string; when?: RegExp | string; reply: string | object; delayMs?: number }
@@ -23,9 +23,9 @@ export interface ScriptedModel extends ModelClient {
 }
 
 /**
- * A model for tests. Each entry of the script is used once; a call gets the first one left that is for its agent and its message,
- * so that agents which ask side by side do not take each other's answers. A call for which none is left fails with `ModelError`,
- * and so does `assertDone` afterwards, whatever became of that error.
+ * A model for tests. Each entry of the script is used once; a call gets the first one left that is for its agent and
+ * its message, so that agents which ask side by side do not take each other's answers. A call for which none is left
+ * fails with `ModelError`, and so does `assertDone` afterwards, whatever became of that error.
  *
  * @example
  * const model = scriptedModel([

@@ -1,4 +1,4 @@
-/** One agent in this thread, without a team: the real runtime around it, its partners played by the test. */
+/** Runs one agent in this thread without a team: inside the real runtime, with its partners played by the test. */
 import { type AgentDefinition, defineAgent, initialStateOf, type Reply } from '../../actors/definition/definition.ts'
 import type { ModelClient } from '../../actors/definition/model.ts'
 import type { RoleInfo } from '../../actors/definition/role.ts'
@@ -10,28 +10,31 @@ import { TeamRuntime } from '../team/team.ts'
 import { handlersFrom, LocalThread } from '../threads/local-thread.ts'
 import { type VirtualClock, virtualClock } from './virtual-clock.ts'
 
-/** What a definition says of its own types. */
+/** Types that a definition declares. */
 type Types<D extends AgentDefinition> = NonNullable<D['~types']>
 
 /** How one agent is tested. */
 export interface TestAgentOptions {
-  /** Its name is 'agent' by default. */
+  /** Role of the agent. Default name: 'agent'. */
   role?: Partial<RoleInfo>
   /** In place of all models. */
   model?: ModelClient
   /** Time passes by it alone: give one to an agent that sleeps, and advance it. */
   clock?: VirtualClock
-  /** What its tools do, by their names, in place of the real ones: each is given the input, and returns the output or throws. */
+  /** Replacements for the agent's tools, by name: each is given the input, and returns the output or throws. */
   tools?: Record<string, (input: unknown) => unknown>
-  /** What its partners answer: a reply, a function of the message, or an error to fail with. */
+  /** Answers of its partners: a reply, a function of the message, or an error to fail with. */
   replies?: Record<string, Reply | ((message: AgentMessage) => Reply) | Error>
 }
 
-/** One agent under test, with a blackboard of its own. */
+/** An agent under test, with a blackboard of its own. */
 export interface TestAgent<D extends AgentDefinition = AgentDefinition> {
   /** Sends it a request and waits for its reply. Rejects with what a caller would get. */
   request(content: string, data?: Types<D>['input']): Promise<AgentMessage<Types<D>['output']>>
-  /** Gives it a message, a broadcast unless `type` says otherwise, and waits until it is handled. Rejects if the handler throws. */
+  /**
+   * Gives it a message, a broadcast unless `type` says otherwise, and waits until it is handled. Rejects if the handler
+   * throws.
+   */
   observe(message: Partial<AgentMessage>): Promise<void>
   /** As it was committed last. */
   readonly state: Types<D>['state']
@@ -42,8 +45,9 @@ export interface TestAgent<D extends AgentDefinition = AgentDefinition> {
 }
 
 /**
- * One agent in this thread, without a team: the real runtime around it, its partners played by the test. At a sync point,
- * whatever its name, it is alone, and goes on at once with what it has brought: who is to meet others is tested by `testTeam`.
+ * Makes an agent that runs in this thread without a team: inside the real runtime, with its partners played by the
+ * test. At any sync point it is alone, and continues at once with its own contribution. Use `testTeam` to test agents
+ * that meet.
  *
  * @example
  * const agent = testAgent(counter, { replies: { oracle: '42' } })

@@ -1,6 +1,6 @@
 /**
- * A clock that stands still until it is told to go on. What is due now runs by itself, in an order that follows from the
- * seed; what is due later waits for `advance`. With it and agents in the host's thread the real supervisor is
+ * A clock that stands still until it is told to go on. What is due now runs by itself, in an order that follows from
+ * the seed; what is due later waits for `advance`. With it and agents in the host's thread the real supervisor is
  * deterministic.
  */
 import { seededRandom } from '../../actors/definition/seeded-random.ts'
@@ -19,7 +19,7 @@ interface Due {
   at: number
   order: number
   task: () => void
-  /** It ends a wait for something else. */
+  /** True for a timer that ends a wait for something else. */
   limit: boolean
 }
 
@@ -52,7 +52,7 @@ export class SteppedClock implements VirtualClock, Scheduler {
   readonly #longestRun: number
   readonly #onStep: () => void
   #ready: (() => void)[] = []
-  /** What the machine itself is at: each becomes what delivers its outcome. */
+  /** Real operations that are open. Each becomes a function that delivers its outcome. */
   readonly #outside: Promise<() => void>[] = []
   #elapsed = 0
   #order = 0
@@ -103,7 +103,7 @@ export class SteppedClock implements VirtualClock, Scheduler {
     }
   }
 
-  /** What is due now waits for nobody. */
+  /** Runs a task that is due now without a wait. */
   #now(task: () => void): Timer {
     let cancelled = false
     this.defer(() => cancelled || task())
@@ -124,8 +124,8 @@ export class SteppedClock implements VirtualClock, Scheduler {
   }
 
   /**
-   * Work that takes the machine its own time, like reading a file: no time passes here and nothing else goes on until it
-   * is done. Of several, the outcomes come in the order in which they were begun, however long each takes.
+   * Work that takes the machine its own time, like reading a file: no time passes here and nothing else goes on until
+   * it is done. Of several, the outcomes come in the order in which they were begun, however long each takes.
    */
   outside<T>(work: Promise<T>): Promise<T> {
     return new Promise((resolve, reject) => {
@@ -186,8 +186,8 @@ export class SteppedClock implements VirtualClock, Scheduler {
   }
 
   /**
-   * Lets time pass until `done()`, or until nothing is due any more. `passes` is called before time does, with whether nothing
-   * but limits is left to come.
+   * Lets time pass until `done()`, or until nothing is due any more. `passes` is called before time does, with whether
+   * nothing but limits is left to come.
    */
   async runUntil(done: () => boolean, passes = (_limitsAlone: boolean): void => {}): Promise<Ending> {
     try {

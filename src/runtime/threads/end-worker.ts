@@ -4,8 +4,9 @@ import { systemClock, type Timer } from '../../clock.ts'
 const FIRST_MS = 25
 
 /**
- * Ends a thread, and tells it again, ever more seldom, until it has ended: Node 24 loses the order where it meets code that runs for an
- * async hook (the runtime has one in each thread of an agent), and who opens channels or timers in a loop is there most of the time.
+ * Ends a thread, and tells it again, ever more seldom, until it has ended: Node 24 loses the order where it meets code
+ * that runs for an async hook (the runtime has one in each thread of an agent), and who opens channels or timers in a
+ * loop is there most of the time.
  */
 export function endWorker(worker: Worker): void {
   if (worker.threadId === -1) return // it has ended

@@ -1,4 +1,4 @@
-/** What is said of a module that its thread could not import: which option named it, and the line of its source. */
+/** Describes a module that a thread could not import: the option that named it, and the line of its source. */
 import { fileURLToPath } from 'node:url'
 import type { AgentCode, ToolCode } from '../../actors/definition/assignment.ts'
 import { ConfigurationError, type DramatisError } from '../../errors.ts'
@@ -6,12 +6,12 @@ import { ownFile } from '../../own-files.ts'
 import { compile } from './bundle/compile.ts'
 import { cannotBundle, type Place, shownPlace } from './bundle/errors.ts'
 
-/** What a thread imports. */
+/** Code that a thread imports. */
 export type ImportedCode = Exclude<AgentCode, { model: true }> | ToolCode
 
 /**
- * The error of an agent whose module threw while it was imported, or that of a tool. `error` says what, its cause is what was
- * thrown.
+ * The error of an agent whose module threw while it was imported, or that of a tool. `error` says what, its cause is
+ * what was thrown.
  */
 export async function importFailure(
   { info, option }: { readonly info: { readonly name: string }; readonly option: string },

@@ -1,4 +1,7 @@
-/** A loop in the host's own thread: the protocol script's, and in tests every agent's. The same loop over the same rings; only bells and death are different. */
+/**
+ * A loop in the host's own thread: the protocol script's, and in tests every agent's. The same loop over the same
+ * rings; only bells and death are different.
+ */
 import type { Assignment, RosterEntry, Started, ToolCode } from '../../actors/definition/assignment.ts'
 import { type AgentHandlers, handlersOf } from '../../actors/definition/definition.ts'
 import { AgentLoop } from '../../actors/loop/agent-loop.ts'

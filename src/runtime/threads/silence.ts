@@ -1,10 +1,14 @@
 /**
- * What a thread did since its last sign of life: it ran, it slept (or was blocked), or it waited for a processor. Only the first two
- * count against it. What is neither known to be sleep nor known to be a wait is in doubt: it counts as a wait, but not for ever.
+ * Measures how a thread spent the time since its last sign of life: it ran, it slept (or was blocked), or it waited for
+ * a processor. Only the first two count against it. Time that is neither known to be sleep nor known to be a wait is in
+ * doubt: it counts as a wait, up to a limit.
  */
 import type { ThreadTimes } from './thread-times.ts'
 
-/** In the end doubt counts too, at that many times the limit: no thread is silent for ever because nothing is known of it. */
+/**
+ * In the end doubt counts too, at that many times the limit: no thread is silent for ever because nothing is known of
+ * it.
+ */
 const DOUBT = 10
 
 export class Silence {
@@ -45,7 +49,10 @@ export class Silence {
     return this.cpuMs + this.blockedMs >= limitMs || this.isDoubtful(limitMs)
   }
 
-  /** It is silent for so long that it has to end, but it may be for want of a processor alone. */
+  /**
+   * Checks whether the thread has been silent for so long that it must end, although a lack of processor time may be
+   * the only reason.
+   */
   isDoubtful(limitMs: number): boolean {
     const surelyMs = this.cpuMs + this.blockedMs
     return surelyMs < limitMs && surelyMs + this.#doubtMs >= DOUBT * limitMs

@@ -1,10 +1,12 @@
 /**
- * Worker threads. A few boot side by side, as many as the machine has cores, and others wait for their turn: more at once
- * would boot no sooner, keep the host from its work while they are made, and could not begin with what the first have compiled.
+ * Worker threads. A few boot side by side, as many as the machine has cores, and others wait for their turn: more at
+ * once would boot no sooner, keep the host from its work while they are made, and could not begin with what the first
+ * have compiled.
  *
- * Spares have booted before they are needed, so that restarts do not wait. A heap limit is fixed when a thread is made, so each
- * class has spares of its own: every class that was needed, as many as the bound allows, the one needed last first. A class whose
- * threads runs take faster than they are made ready gets more of them, until none was taken for a while.
+ * Spares have booted before they are needed, so that restarts do not wait. A heap limit is fixed when a thread is made,
+ * so each class has spares of its own: every class that was needed, as many as the bound allows, the one needed last
+ * first. A class whose threads runs take faster than they are made ready gets more of them, until none was taken for a
+ * while.
  */
 import { availableParallelism } from 'node:os'
 import type { Logger } from '../../actors/definition/logger.ts'
@@ -12,14 +14,14 @@ import type { Scheduler, Timer } from '../../clock.ts'
 import { describe } from '../../errors.ts'
 import { type Spawner, type Thread, WorkerThread } from './thread.ts'
 
-/** Of all classes together, where `warmSpares` does not ask for more of one. */
+/** Maximum number of spare threads of all classes together, unless `warmSpares` asks for more of one class. */
 const MOST_SPARES = 8
 /** How long more spares than `warmSpares` are kept for runs that make agents. */
 const KEEP_MS = 10_000
 /** The host makes one thread after the other: it could not keep more of them busy. */
 const MOST_SIDE_BY_SIDE = 16
 
-/** What a spawner needs to know of the threads that it makes. */
+/** Thread as a spawner needs it. */
 export interface SpareThread extends Thread {
   warm: boolean
   /** Resolves when it has booted, or is gone. */
@@ -48,7 +50,10 @@ const workers: SpawnerKit = {
   sideBySide: Math.min(MOST_SIDE_BY_SIDE, Math.max(2, availableParallelism())),
 }
 
-/** Of a team: it keeps the process alive itself while somebody waits for it (team/process-holds.ts), unless its clock holds nothing. */
+/**
+ * Makes the threads of a team. The team itself keeps the process alive while a caller waits for it
+ * (team/process-holds.ts), unless its clock is virtual.
+ */
 export const workersFor = ({ virtual }: Scheduler): SpawnerKit => ({
   ...workers,
   make(maxHeapMb) {
@@ -69,7 +74,7 @@ export class WorkerSpawner implements Spawner {
   /** Threads that somebody waits for: a spare that boots beside them would only slow them. */
   readonly #starting = new Set<SpareThread>()
   readonly #booting = new Set<SpareThread>()
-  /** Who waits until fewer threads boot. */
+  /** Callbacks that wait until fewer threads boot. */
   readonly #line: (() => void)[] = []
   #lastTaken = 0
   #keeping: Timer | undefined
@@ -126,7 +131,10 @@ export class WorkerSpawner implements Spawner {
     return thread
   }
 
-  /** A run that makes one agent often makes others: one that found no spare that had booted is a sign that there are too few. */
+  /**
+   * A run that makes one agent often makes others: one that found no spare that had booted is a sign that there are too
+   * few.
+   */
   #expectMore(heapClass: HeapClass, spare: SpareThread | undefined): void {
     if (this.#ofEach === 0) return
     this.#lastTaken = this.#clock.monotonic()
@@ -157,7 +165,10 @@ export class WorkerSpawner implements Spawner {
     })
   }
 
-  /** Who is called may need no thread any more, so those behind it are called when it has had its chance. */
+  /**
+   * Calls the first callback that waits. It may no longer need a thread, so those behind it are called after it had its
+   * chance.
+   */
   #goOn(): void {
     if (this.#line.length > 0) {
       const places = this.#kit.sideBySide - this.#booting.size
@@ -167,9 +178,9 @@ export class WorkerSpawner implements Spawner {
   }
 
   /**
-   * Boots spares: of those that every class has, none while a thread starts that is needed now; of those that runs ask for, also
-   * beside it. Where the system has no more threads, whoever needs one is told; a spare is needed by nobody, and tried again when the
-   * next thread has started.
+   * Boots spares: of those that every class has, none while a thread starts that is needed now; of those that runs ask
+   * for, also beside it. Where the system has no more threads, whoever needs one is told; a spare is needed by nobody,
+   * and tried again when the next thread has started.
    */
   #refill(): void {
     try {

@@ -1,6 +1,6 @@
 /**
- * What a thread answers to its start, checked. The agent's code shares the thread with what answers, and can change what it sends or
- * post to the same port: an answer of another shape is a start that failed.
+ * Checks the reply of a thread to its start. The agent's code shares the thread with the code that replies, and can
+ * change the reply or post to the same port. A reply of another shape is a failed start.
  */
 import type { Assignment, Started, ToolCode } from '../../actors/definition/assignment.ts'
 import { errorData, StartFailedError } from '../../errors.ts'
@@ -24,7 +24,9 @@ function beganIn({ state, tools, harmful }: Record<string, unknown>): Started | 
 const isNames = (names: unknown): names is string[] | undefined =>
   names === undefined || (Array.isArray(names) && names.every((name) => typeof name === 'string'))
 
-/** The tool is one that the thread was given: files are read to say more of it. undefined: it names nothing that can be. */
+/**
+ * The tool is one that the thread was given: files are read to say more of it. undefined: it names nothing that can be.
+ */
 function importedIn(importing: unknown, modules: readonly ToolCode[]): { importing?: 'agent' | ToolCode } | undefined {
   if (importing === undefined) return {}
   if (importing === 'agent') return { importing }

@@ -1,4 +1,7 @@
-/** What a thread runs before it is an agent: the bundled entry, read once for the process, and compiled by its first threads for all others. */
+/**
+ * Code that a thread runs before it is an agent: the bundled entry. It is read once for the process, and compiled by
+ * the first threads for all later ones.
+ */
 import { readFileSync } from 'node:fs'
 import { fileURLToPath } from 'node:url'
 import { ownFile } from '../../own-files.ts'
@@ -6,7 +9,7 @@ import { ownFile } from '../../own-files.ts'
 export interface ThreadCode {
   /** The file that begins a thread. */
   readonly boot: URL
-  /** What that file runs. */
+  /** Code that the boot file runs. */
   readonly entry: {
     readonly path: string
     /** A function of `require`, of the path, and of what imports a module. */

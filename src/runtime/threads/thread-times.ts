@@ -1,7 +1,8 @@
 /**
- * What a thread had of the processors. Linux tells for each thread how long it ran, how long it waited for a processor, and
- * whether it could run now (Documentation/scheduler/sched-stats.rst, proc(5)). Elsewhere, and where the permission model forbids
- * to read it, the processor time is what newer Nodes tell (`worker.cpuUsage`), and the rest is concluded from the whole machine.
+ * Processor times of a thread. Linux tells for each thread how long it ran, how long it waited for a processor, and
+ * whether it could run now (Documentation/scheduler/sched-stats.rst, proc(5)). Elsewhere, and where the permission
+ * model forbids reading it, the processor time comes from newer Nodes (`worker.cpuUsage`), and the rest is concluded
+ * from the whole machine.
  */
 import { readFileSync } from 'node:fs'
 import { cpus } from 'node:os'
@@ -12,7 +13,7 @@ export interface ThreadTimes {
   cpuMs: number
   /** In the queue for a processor, as far as that is over and known. */
   waitedMs: number
-  /** It may be waiting for a processor now; else it sleeps, or blocks. */
+  /** True if it may be waiting for a processor now; false if it sleeps or is blocked. */
   runnable: boolean
 }
 
@@ -55,7 +56,9 @@ export class ThreadClock {
     return { cpuMs: this.#cpuMs, waitedMs: 0, runnable: this.#noneWasIdle() }
   }
 
-  /** The answer is for the next reading: the thread gives it between two of its instructions, also in an endless loop. */
+  /**
+   * The answer is for the next reading: the thread gives it between two of its instructions, also in an endless loop.
+   */
   #ask(): void {
     if (this.#asked || !this.#worker.cpuUsage) return
     this.#asked = true
@@ -71,7 +74,9 @@ export class ThreadClock {
       })
   }
 
-  /** Since the last reading the machine had less than half of a processor to spare: who could run may have had to wait. */
+  /**
+   * Since the last reading the machine had less than half of a processor to spare: who could run may have had to wait.
+   */
   #noneWasIdle(): boolean {
     const now = performance.now()
     const idleMs = cpus().reduce((sum, { times }) => sum + times.idle, 0)

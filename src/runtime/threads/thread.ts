@@ -1,6 +1,6 @@
 /**
- * What the supervisor needs of a thread, and the real one: a worker with the bundled entry. Its bell is an empty post;
- * the control plane is Comlink on a port of its own, and each of its calls settles when the thread dies.
+ * The supervisor's interface to a thread, and the real thread: a worker with the bundled entry. Its bell is an empty
+ * post; the control plane is Comlink on a port of its own. Each call of the control plane settles when the thread dies.
  */
 import { MessageChannel, Worker } from 'node:worker_threads'
 import { type Remote, wrap } from 'comlink'
@@ -26,12 +26,12 @@ export interface ThreadExit {
 export interface Thread {
   /** False for a loop in the host's own thread: it has no watchdog and cannot be killed. */
   readonly isolated: boolean
-  /** Whether it was kept ready before it was needed. */
+  /** True if the thread was kept ready before it was needed. */
   readonly warm: boolean
   onRing(listener: () => void): void
   /** Called once. */
   onExit(listener: (exit: ThreadExit) => void): void
-  /** What the agent prints, on stdout and on stderr. */
+  /** Sets the listener for lines that the agent prints, on stdout and on stderr. */
   onPrint(listener: PrintListener): void
   /** Anything that the agent itself posted to its parent port: no bell, so nothing that the runtime knows. */
   onForeignPost(listener: () => void): void
@@ -39,11 +39,11 @@ export interface Thread {
   /** How long its event loop has worked and waited, in ms; undefined for one without a loop of its own. */
   eventLoop(): { active: number; idle: number } | undefined
   /**
-   * Bytes outside of its heap, with what is garbage but not collected yet; undefined where that cannot be asked. It is known also of a
-   * thread in an endless loop. Rejects when the thread ends.
+   * Bytes outside of its heap, with what is garbage but not collected yet; undefined where that cannot be asked. It is
+   * known also of a thread in an endless loop. Rejects when the thread ends.
    */
   held?(): Promise<number> | undefined
-  /** What it had of the processors; undefined where only the time is known. */
+  /** Returns the processor times of the thread; undefined where only the time is known. */
   times(): ThreadTimes | undefined
   start(assignment: Assignment): Promise<Started>
   /** Rejects with what the stop hook throws. */
@@ -52,7 +52,10 @@ export interface Thread {
 }
 
 export interface Spawner {
-  /** Undefined: `spawn` may be called now. Else it resolves when it is the caller's turn, or when there will be no threads any more. */
+  /**
+   * Undefined: `spawn` may be called now. Else it resolves when it is the caller's turn, or when there will be no
+   * threads any more.
+   */
   room(maxHeapMb: number | null): Promise<void> | undefined
   /**
    * A thread that waits for its assignment. `maxHeapMb` is its heap class; null: the default one. `ofRun`: a run makes
@@ -65,7 +68,7 @@ export interface Spawner {
   close(): Promise<void>
 }
 
-/** What thread-boot.cjs posts. */
+/** First post of thread-boot.cjs. */
 interface Booted {
   tid: number
   compiled: Uint8Array | undefined
@@ -132,13 +135,16 @@ export class WorkerThread implements Thread {
     port1.unref()
   }
 
-  /** Its first post says that it has booted, before any code of an agent is there; those that follow are bells. */
+  /**
+   * Waits for the first post, which says that the thread has booted, before any code of an agent is loaded. Later posts
+   * are bells.
+   */
   #boot(code: ThreadCode): Promise<void> {
     return new Promise((resolve) => {
       this.#worker.once('message', ({ tid, compiled }: Booted) => {
         this.#clock.tid = tid
         code.entry.compiled ??= compiled
-        // One listener for both: two would cost each bell a copy of their list.
+        // A single listener for both kinds, because two would cost each bell a copy of the listener list.
         this.#worker.on('message', (bell) => (bell === 0 ? this.#rung() : this.#foreignPost()))
         resolve()
       })
@@ -219,5 +225,7 @@ export class WorkerThread implements Thread {
   }
 }
 
-/** A thread that has not ended that long after it was terminated sits in a native call: it is fenced off and replaced. */
+/**
+ * A thread that has not ended that long after it was terminated sits in a native call: it is fenced off and replaced.
+ */
 export const FENCE_MS = 1_000

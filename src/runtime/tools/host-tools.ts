@@ -29,12 +29,12 @@ interface Needs {
   readonly logger: Logger
 }
 
-/** What a thread asks for. All of it is the thread's own say. */
+/** Call of a tool, as a thread asks for it. The host must check every field. */
 export interface ToolCall {
   name: unknown
   input: unknown
   callId: unknown
-  /** It is a tool of the thread, which the host answers in place of. */
+  /** Set if the tool is one of the thread's own, in whose place the host answers. */
   simulated?: Partial<ThreadTool>
 }
 
@@ -71,7 +71,10 @@ export class HostTools {
     ]
   }
 
-  /** What is to be known of those that the host runs, before the agent starts. Rejects as `IsolatedTools.load` does. */
+  /**
+   * Returns the descriptions of the tools that the host runs, before the agent starts. Rejects as `IsolatedTools.load`
+   * does.
+   */
   async specsOf({ settings }: Cell, from: string): Promise<AssignedTools['host']> {
     const { inline, isolated } = settings.tools
     const { maxMessageBytes } = settings.mailbox
@@ -80,7 +83,7 @@ export class HostTools {
     return [...inline, ...loaded.map((tool, i) => ({ tool, option: isolated[i]!.option }))].map(specOf)
   }
 
-  /** Whether a tool of a thread, which says that of it, does not run in this run. */
+  /** Checks whether a tool of a thread does not run in this run, by what the thread says of the tool. */
   isSimulated(run: RunState, told: object): boolean {
     return this.rehearsal.simulates(run, threadTool('', told))
   }
@@ -96,7 +99,9 @@ export class HostTools {
     return this.#isolated.close()
   }
 
-  /** Its output, a JSON value. Each call is told of in the run, from its beginning to its end. */
+  /**
+   * Runs a tool and returns its output, a JSON value. The run gets an event for the start and for the end of the call.
+   */
   async call(
     waiter: VerbWaiter,
     { name, input, callId, simulated }: Partial<ToolCall>,
@@ -135,7 +140,7 @@ export class HostTools {
     throw new ConfigurationError(`Agent "${agent}" has no tool "${shown(name)}".`, { agent, got: shown(name) })
   }
 
-  /** One that the host cannot run: it is answered, or refused. */
+  /** Returns a tool that the host cannot run itself. The rehearsal model answers it, or the call is refused. */
   #inThread({ name: agent }: Cell, run: RunState, name: string, told: Partial<ThreadTool>): ToolDefinition {
     const tool = threadTool(name, told)
     if (this.rehearsal.simulates(run, tool)) return tool

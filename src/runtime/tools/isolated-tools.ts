@@ -1,4 +1,7 @@
-/** Tools with a thread of their own: a pool for each limit class, and what is known of each tool once a thread has loaded it. */
+/**
+ * Tools with a thread of their own: a pool for each limit class, and what is known of each tool once a thread has
+ * loaded it.
+ */
 import type { ToolCode } from '../../actors/definition/assignment.ts'
 import type { Logger } from '../../actors/definition/logger.ts'
 import type { ModelSchema, ToolContext, ToolDefinition } from '../../actors/definition/tool.ts'
@@ -16,7 +19,7 @@ import { importFailure } from '../threads/import-failure.ts'
 import type { PoolCaller, ToolPool } from './tool-pool.ts'
 import type { LimitClass } from './tool-thread.ts'
 
-/** Its thread checks the input: the schema itself does not cross. */
+/** Schema of a tool whose input is checked in its own thread, because the schema itself does not cross threads. */
 export const CHECKED_THERE: ModelSchema = {
   '~standard': {
     version: 1,
@@ -26,15 +29,15 @@ export const CHECKED_THERE: ModelSchema = {
   },
 }
 
-/** Of an idempotent tool whose threads die: as many as a message has before it counts as poison. */
+/** Number of attempts for an idempotent tool whose threads die: as many as a message has before it counts as poison. */
 const MOST_ATTEMPTS = 3
 
-/** Of whom it is, for errors. */
+/** Owner of a tool, for errors. */
 type Owner = Pick<CellSettings, 'info' | 'option' | 'turnTimeoutMs'>
 
 export class IsolatedTools {
   readonly #pools = new Map<string, Promise<ToolPool>>()
-  /** What tools are, by the module as it is bundled now, and the export. */
+  /** Descriptions of tools, by their module as it is bundled now, and by their export. */
   readonly #known = new Map<string, Promise<ToolTaskResult>>()
   readonly #clock: Scheduler
   readonly #logger: Logger
@@ -46,8 +49,9 @@ export class IsolatedTools {
   }
 
   /**
-   * The tool as the host sees it. `maxBytes` of its output; `from`: the folder from which packages are resolved. Rejects with `ConfigurationError` for a module that cannot be loaded,
-   * or has no such tool, and with `StartFailedError` for one that takes longer than a start of its agent may.
+   * The tool as the host sees it. `maxBytes` of its output; `from`: the folder from which packages are resolved.
+   * Rejects with `ConfigurationError` for a module that cannot be loaded, or has no such tool, and with
+   * `StartFailedError` for one that takes longer than a start of its agent may.
    */
   async load(tool: IsolatedTool, owner: Owner, maxBytes: number, from: string): Promise<ToolDefinition> {
     const { href, bundled, shown } = await loadable(tool.module, `${tool.option}.module`, { from })
@@ -96,7 +100,10 @@ export class IsolatedTools {
     }
   }
 
-  /** Its thread can die half-way: an idempotent tool then runs again, in another one, within the same time limit. */
+  /**
+   * Runs the call in a thread. If the thread dies, an idempotent tool runs again in another thread, within the same
+   * time limit.
+   */
   async #run(
     pool: ToolPool,
     code: ToolCode,

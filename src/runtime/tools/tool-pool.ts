@@ -1,6 +1,6 @@
 /**
- * Threads for isolated tools of one limit class: the same heap, the same environment. A call has a thread alone, which is ended
- * after it. One more is booted ahead while there are calls, so that the next does not wait for a boot.
+ * Threads for isolated tools of one limit class: the same heap, the same environment. A call has a thread alone, which
+ * is ended after it. One more is booted ahead while there are calls, so that the next does not wait for a boot.
  */
 import { availableParallelism } from 'node:os'
 import type { ToolCode } from '../../actors/definition/assignment.ts'
@@ -19,14 +19,14 @@ const IDLE_MS = 10_000
 /** Somebody who asks for something, and hears of it while it is under way. */
 export interface PoolCaller extends ThreadListener {
   readonly signal: AbortSignal
-  /** Whether the call is made again, in another thread, after its thread has died of that. */
+  /** Decides whether the call is made again in another thread after its thread has died of that error. */
   again?(died: ToolFailedError): boolean
 }
 
 export class ToolPool {
   readonly #limits: LimitClass
   readonly #slots = new Slots(MOST_THREADS)
-  /** Of each call, waiting or running: ends it. */
+  /** Controllers that end the calls, waiting or running. */
   readonly #calls = new Set<AbortController>()
   /** Until they are gone. */
   readonly #alive = new Set<ToolThread>()
@@ -37,7 +37,10 @@ export class ToolPool {
     this.#limits = limits
   }
 
-  /** Rejects with `ToolFailedError` where too many wait, or the thread dies, and with the signal's reason when it is aborted. */
+  /**
+   * Rejects with `ToolFailedError` where too many wait, or the thread dies, and with the signal's reason when it is
+   * aborted.
+   */
   async perform(code: ToolCode, call: ToolTask['call'], caller: PoolCaller): Promise<ToolTaskResult> {
     caller.signal.throwIfAborted()
     if (this.#closed) throw closed()
@@ -106,7 +109,7 @@ export class ToolPool {
     return thread
   }
 
-  /** It waits a while for its call, and keeps no process. */
+  /** Boots a thread in advance. It waits a while for a call, and does not keep the process alive. */
   #bootAhead(): void {
     if (this.#closed || this.#spare) return
     const thread = this.#boot()

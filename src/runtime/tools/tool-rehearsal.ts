@@ -1,6 +1,6 @@
 /**
- * Which tools run where the rehearsal model answers. Its arguments are invented, and so is all that follows from them: a tool that
- * changes something does not run, but is answered in its place.
+ * Which tools run where the rehearsal model answers. Its arguments are invented, and so is all that follows from them:
+ * a tool that changes something does not run, but is answered in its place.
  */
 import type { ToolDefinition } from '../../actors/definition/tool.ts'
 import { Dice } from '../providers/seeded-random.ts'
@@ -10,10 +10,10 @@ import { CHECKED_THERE } from './isolated-tools.ts'
 const LABEL = '[rehearsal]'
 const SEED = 1
 
-/** What the decision goes by. */
+/** Properties of a tool by which it is decided whether it runs in a rehearsal. */
 export type Rehearsable = Pick<ToolDefinition, 'readOnly' | 'outside'>
 
-/** What a thread tells of a tool of its own. All of it is the thread's own say. */
+/** Properties of a thread's own tool, as the thread states them. The host must check every field. */
 export type ThreadTool = Rehearsable & Pick<ToolDefinition, 'outputSchema'>
 
 export interface ToolRehearsal {
@@ -35,7 +35,7 @@ export const NO_REHEARSAL: ToolRehearsal = {
 }
 
 export interface RehearsalRules {
-  /** Whether in this run the rehearsal model answers, or has answered. */
+  /** Checks whether the rehearsal model answers in this run, or has answered. */
   isRehearsed(run: RunState): boolean
   /** Time is virtual, and cannot wait for what goes on outside. */
   isVirtual: boolean

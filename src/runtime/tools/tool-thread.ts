@@ -1,7 +1,7 @@
 /**
- * A thread for one call of an isolated tool, which is ended after it: nothing that the tool has changed is there for another call. What
- * comes from the thread is the tool's own say, since its code can post whatever it likes: each message is looked at, and
- * none makes a listener throw.
+ * A thread for one call of an isolated tool, which is ended after it: nothing that the tool has changed is there for
+ * another call. What comes from the thread is the tool's own say, since its code can post whatever it likes: each
+ * message is looked at, and none makes a listener throw.
  */
 import { Worker } from 'node:worker_threads'
 import { TOOL_NAME } from '../../actors/definition/tool.ts'
@@ -13,7 +13,7 @@ import { PrintedLines, type PrintListener } from '../logging/printed-lines.ts'
 import { endWorker } from '../threads/end-worker.ts'
 import { unrefWorker } from '../threads/unref-worker.ts'
 
-/** What threads of a class share. */
+/** Limits that the threads of a class share. */
 export interface LimitClass {
   /** Names of variables of the host's environment. */
   readonly env: readonly string[]
@@ -23,11 +23,11 @@ export interface LimitClass {
 
 export interface ThreadListener {
   heard(notice: ToolNotice): void
-  /** What the tool prints. */
+  /** Listener for the lines that the tool prints. */
   readonly printed: PrintListener
 }
 
-/** Of one call: what posts more than its tool can have to say would keep the host busy. */
+/** Number of notices of one call. A thread that posts more than a tool can have to say would keep the host busy. */
 const MOST_NOTICES = 20_000
 
 const LEVELS: ReadonlySet<unknown> = new Set(['debug', 'info', 'warn', 'error'])

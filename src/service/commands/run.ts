@@ -13,11 +13,11 @@ import { progressOn, withoutEvents } from '../progress.ts'
 import type { Screen } from '../screen.ts'
 import { traceFile } from '../trace-file.ts'
 
-/** Where a command runs. */
+/** Streams of the process that a command runs in. */
 export interface Surroundings {
   answer: Answer
   stderr: Screen
-  /** Where the answers to agents' questions come from. */
+  /** Source of the answers to agents' questions. */
   stdin: NodeJS.ReadableStream
   /** The working directory. */
   folder: string

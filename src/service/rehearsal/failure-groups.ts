@@ -1,4 +1,7 @@
-/** Failures that are the same one: what tells two runs of one mistake apart is left out (ids, and where a circle begins). */
+/**
+ * Failures that are the same one: what tells two runs of one mistake apart is left out (ids, and where a circle
+ * begins).
+ */
 import type { ErrorData } from '../../errors.ts'
 import { oneLine } from '../one-line.ts'
 import type { Failure } from './job.ts'
@@ -10,7 +13,7 @@ const ASIDE = new RegExp(` \\((?:the last: )?(?:message|task|the last task:) ${I
 const IDS = new RegExp(ID, 'g')
 
 export interface Group {
-  /** Of its first failure. */
+  /** Message of the group's first failure. */
   readonly words: string
   readonly seeds: readonly number[]
 }
@@ -32,7 +35,7 @@ export const errorLine = (error: ErrorData): string => oneLine(wordsOf(error), L
 
 const wordsOf = ({ code, message }: ErrorData) => `${code}: ${message}`
 
-/** What a detector has found says what it is, whichever agent it begins with. */
+/** Returns the group of an error. Findings of a detector are one group, whichever agent comes first in their text. */
 function keyOf(error: ErrorData): string {
   const { cycle, evidence } = error.details
   if (isTexts(cycle)) return `${error.code} ${JSON.stringify(fromItsLeast(cycle))}`

@@ -1,4 +1,4 @@
-/** What a rehearsing thread is asked to do, and what it tells. */
+/** Messages between the command and a thread that rehearses. */
 import type { ErrorData } from '../../errors.ts'
 import type { Asked, Fault, OutcomeKind, Recorded, SeedOutcome, StepAnswers } from '../../rehearsal.ts'
 
@@ -8,29 +8,29 @@ export interface Job {
   file: string
   query: string
   faults: Fault[]
-  /** Whether `fetch`, and steps that reach outside, are answered from a recording. */
+  /** True if `fetch`, and steps that reach outside, are answered from a recording. */
   recorded: boolean
-  /** Whether the team's own models are asked. */
+  /** True if the team's own models are asked. */
   realModels: boolean
-  /** Whether all tools run. */
+  /** True if all tools run. */
   realTools: boolean
-  /** Whether to print what is logged and printed. */
+  /** True if log lines and prints must be shown. */
   shown: boolean
 }
 
-/** What came of one seed, as data. */
+/** Outcome of one seed, as data. */
 export interface Played extends Omit<SeedOutcome, 'error'> {
   error: ErrorData | null
 }
 
-/** What a thread offers. `refused`: the team cannot work at all. */
+/** Functions that the thread offers. `refused`: the team cannot work at all. */
 export interface Plays {
   /** Resolves when it has loaded all that it can load before it plays. */
   ready(): Promise<{ refused: ErrorData } | undefined>
   play(seed: number, traced: boolean): Promise<{ played: Played } | { refused: ErrorData }>
 }
 
-/** What it is offered. */
+/** Functions that the thread is offered. */
 export interface Answers extends StepAnswers {
   answer(asked: Asked): Promise<Recorded>
 }
@@ -43,7 +43,7 @@ export interface Failure extends Played {
 
 export const isFailure = (played: Played): played is Failure => played.kind !== 'done' && played.error !== null
 
-/** What a thread that blocks cannot tell is read from memory: how many steps it has made, and whose turn began last. */
+/** Shared memory that tells of a thread which blocks: the number of its steps, and the agent whose turn began last. */
 export class Beats {
   readonly memory: SharedArrayBuffer
   readonly #steps: Int32Array

@@ -25,7 +25,10 @@ export class RehearsingThread {
   readonly #print: (text: string) => void
   #running: Running | undefined
 
-  /** `answers`: where `fetch` is answered. `limitMs`: real time without a step of the clock. `print`: what comes out of the thread itself. */
+  /**
+   * `answers`: where `fetch` is answered. `limitMs`: real time without a step of the clock. `print`: what comes out of
+   * the thread itself.
+   */
   constructor(job: Job, answers: Answers | undefined, limitMs: number, print: (text: string) => void) {
     this.#job = job
     this.#answers = answers
@@ -33,7 +36,10 @@ export class RehearsingThread {
     this.#print = print
   }
 
-  /** A seed that ends or blocks the thread is a failed one. Rejects with `ConfigurationError` for a team that cannot work at all. */
+  /**
+   * A seed that ends or blocks the thread is a failed one. Rejects with `ConfigurationError` for a team that cannot
+   * work at all.
+   */
   async play(seed: number, traced: boolean): Promise<Played> {
     try {
       const running = this.#running ?? (await this.#begin(seed))
@@ -124,8 +130,8 @@ const NOTHING_TOLD = {
 const LOOKS = 8
 
 /**
- * What `work` comes to, as long as the thread lives and makes a step in each `limitMs`. On a machine that has no time for us it
- * has none for the thread either: a look that comes late counts for nothing.
+ * Resolves like `work`, while the thread lives and makes a step in each `limitMs`. A look that comes late does not
+ * count: a machine that has no time for this process has none for the thread either.
  */
 async function watched<T>(
   work: Promise<T>,

@@ -1,4 +1,4 @@
-/** What a rehearsal says: a table of outcomes, what went wrong, the shortest run that shows it, and how to play it again. */
+/** Reports of a rehearsal: a table of outcomes, the failures, the shortest run that shows one, and how to replay it. */
 import type { ErrorData } from '../../errors.ts'
 import { sequenceDiagram } from '../../index.ts'
 import { KINDS, tally } from '../../rehearsal.ts'
@@ -11,7 +11,7 @@ const MOST_SEEDS = 8
 /** The command that plays a seed. */
 export type Replay = (seed: number) => string
 
-/** Of many seeds. `shown`: the shortest failure, with its trace. */
+/** Returns the report on many seeds. `shown`: the shortest failure, with its trace. */
 export function rehearsalReport(played: readonly Played[], shown: Failure | undefined, replay: Replay): string {
   const failures = played.filter(isFailure)
   const parts = [table(played), groups(failures)]
@@ -25,7 +25,7 @@ export function rehearsalReport(played: readonly Played[], shown: Failure | unde
   return `${parts.filter((part) => part !== '').join('\n\n')}\n`
 }
 
-/** Of one seed, with its trace. */
+/** Returns the report on one seed, with its trace. */
 export function seedReport(played: Played): string {
   const { seed, kind, error } = played
   const parts = [diagramOf(played), faultsOf(played), `Seed ${seed}: ${kind}${error ? `: ${errorLine(error)}` : ''}`]
@@ -36,7 +36,7 @@ function diagramOf({ trace }: Played): string {
   return trace ? sequenceDiagram(trace).trimEnd() : ''
 }
 
-/** What was made to go wrong, and when. */
+/** Describes the injected faults, with their times. */
 function faultsOf({ faults, trace }: Played): string {
   if (faults.length === 0) return 'No faults.'
   const began = trace?.messageFlow[0]?.at ?? 0
@@ -83,7 +83,7 @@ function shortestData(shown: Failure, replay: Replay): object {
   return { seed, diagram: diagramOf(shown), faults, replay: replay(seed) }
 }
 
-/** Of one seed. */
+/** Returns the outcome of one seed as data. */
 export function seedData({ seed, kind, error, messages, faults, refused, trace }: Played): object {
   return { seed, outcome: kind, error: error && plain(error), messages, faults, refused, trace }
 }

@@ -1,4 +1,4 @@
-/** What runs in a thread that rehearses: it plays the seeds that it is given, one at a time. */
+/** Entry of a thread that rehearses. It plays the seeds that it is given, one at a time. */
 import { type MessagePort, workerData } from 'node:worker_threads'
 import { expose, wrap } from 'comlink'
 import nodeEndpoint from 'comlink/dist/esm/node-adapter.mjs'
@@ -38,7 +38,7 @@ process.on('uncaughtException', (error) => rehearser.uncaught(error))
 process.on('unhandledRejection', (error) => rehearser.uncaught(error))
 
 const teamFile = { href, shown: file }
-/** Of a file that is no module: what it says is the same in every run. */
+/** Definition from a file that is no module; it is the same in every run. */
 let written: MultiAgentPatternOptions | undefined
 
 const inFlow = (options: MultiAgentPatternOptions) => inFlowMode(options, process.env.FLOW_MODE)

@@ -1,7 +1,7 @@
 /**
- * Evaluates an expression with numbers alone. The library's language has more (it can define functions, load, parse and change
- * the library), so that the expression is parsed first and each part of it looked up in a list of what is allowed; then it
- * is evaluated by walking that tree. Nothing of it becomes JavaScript.
+ * Evaluates an expression with numbers alone. The library's language has more (it can define functions, load, parse and
+ * change the library), so that the expression is parsed first and each part of it looked up in a list of what is
+ * allowed; then it is evaluated by walking that tree. Nothing of it becomes JavaScript.
  */
 import type { MathNode } from 'mathjs'
 import { DIGITS, math } from './numbers.ts'
@@ -20,7 +20,8 @@ const operators = new Set(
   `add subtract multiply divide pow mod factorial unaryMinus unaryPlus
    equal unequal smaller smallerEq larger largerEq and or xor not`.split(/\s+/),
 )
-// the largest value that these may have: the time of some grows with it, others are wrong where its last digits are lost
+// the largest value that these may have: the time of some grows with it, others are wrong where its last digits are
+// lost
 const limits = {
   factorial: 10_000,
   gamma: 10_000,

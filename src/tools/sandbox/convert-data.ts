@@ -64,7 +64,7 @@ function jsonOf(data: unknown): string {
   }
 }
 
-/** One row for each object or list; a header of all names if there are objects. */
+/** Returns CSV with a row for each object or list, and a header of all names if there are objects. */
 function csvOf(data: unknown): string {
   if (!Array.isArray(data)) throw new Refused('Only a list becomes CSV: of objects, of lists, or of plain values.')
   if (!data.some(isRecord)) return stringifyCsv(data.map((row) => (Array.isArray(row) ? row : [row]).map(cellOf)))

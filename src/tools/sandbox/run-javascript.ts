@@ -1,7 +1,7 @@
 /**
- * JavaScript in an engine of its own: QuickJS compiled to WebAssembly. What it can reach is the memory of that one instance,
- * which is thrown away afterwards, and the functions given to it here: `print`, and from the engine's own library the
- * clock and a source of random numbers. There is no file, network, process or module in it to be reached.
+ * JavaScript in an engine of its own: QuickJS compiled to WebAssembly. What it can reach is the memory of that one
+ * instance, which is thrown away afterwards, and the functions given to it here: `print`, and from the engine's own
+ * library the clock and a source of random numbers. There is no file, network, process or module in it to be reached.
  */
 import { readFile } from 'node:fs/promises'
 import { EvalFlags, QuickJS } from 'quickjs-wasi'
@@ -16,7 +16,7 @@ const KEPT_BYTES = 16 * 1024 // of the head and of the tail of what it prints
 const LONGEST_RESULT = 200_000 // characters
 const BAD_DESCRIPTOR = 8 // of WASI
 
-/** What it printed, then the value of its last expression. */
+/** Runs the code. Returns what it printed, then the value of its last expression. */
 export async function runJavaScript(task: { code: string; input: string; limitMs: number }): Promise<Outcome> {
   const wasm = await readFile(new URL(import.meta.resolve('quickjs-wasi/quickjs.wasm')))
   const until = performance.now() + task.limitMs
@@ -63,8 +63,8 @@ function withOutput(message: string, output: string): string {
 }
 
 /**
- * Runs in the engine before the code: gives it `input` and `console`, and returns what takes the result. Whatever the code
- * changes of this it changes for itself: only texts leave the engine.
+ * Runs in the engine before the code: gives it `input` and `console`, and returns what takes the result. Whatever the
+ * code changes of this it changes for itself: only texts leave the engine.
  */
 const PRELUDE = `(input, print, succeed, fail) => {
   const LONGEST = ${LONGEST_RESULT} // before much is copied; what holds is the cut outside

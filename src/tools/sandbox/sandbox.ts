@@ -1,10 +1,10 @@
 /**
- * A thread for what could take for ever or need all memory, whoever wrote it: an expression, a document, a program. It has a
- * bounded heap and stack and none of the host's environment, and is killed when its task is late or aborted; the host's own
- * loop goes on meanwhile.
+ * A thread for what could take for ever or need all memory, whoever wrote it: an expression, a document, a program. It
+ * has a bounded heap and stack and none of the host's environment, and is killed when its task is late or aborted; the
+ * host's own loop goes on meanwhile.
  *
- * One thread does one task, since what fails can leave a library in a state in which it answers wrongly or never: a bignum
- * library that threw in the midst of a rounding does.
+ * One thread does one task, since what fails can leave a library in a state in which it answers wrongly or never: a
+ * bignum library that threw in the midst of a rounding does.
  */
 import { availableParallelism } from 'node:os'
 import { Worker } from 'node:worker_threads'

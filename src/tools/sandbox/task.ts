@@ -1,4 +1,4 @@
-/** What crosses between the host and a thread of the sandbox. */
+/** Messages between the host and a thread of the sandbox. */
 
 export type Task =
   | { kind: 'calculate'; expression: string }

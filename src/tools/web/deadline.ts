@@ -3,12 +3,12 @@ import { systemClock } from '../../clock.ts'
 import type { DramatisError } from '../../errors.ts'
 import { onAbort } from '../../on-abort.ts'
 
-/** What the runtime waits for beyond a tool's own limit, whose error says more. */
+/** Time in ms that the runtime waits beyond a tool's own limit, whose error says more. */
 export const MARGIN_MS = 1_000
 
 /**
- * Runs `task` under a signal that is aborted with the caller's, and after `ms` with the error that `late` makes. It rejects
- * with the reason of whichever came, whatever the task makes of it.
+ * Runs `task` under a signal that is aborted with the caller's, and after `ms` with the error that `late` makes. It
+ * rejects with the reason of whichever came, whatever the task makes of it.
  */
 export async function within<T>(
   ms: number,

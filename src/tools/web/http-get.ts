@@ -1,6 +1,6 @@
 /**
- * One GET whose size is bounded, whose address the caller has chosen, and which ends with its signal, socket and all.
- * Node's own `request`, because it takes a `lookup`: `fetch` resolves a name by itself, after any check of ours.
+ * Makes a GET request of bounded size to an address that the caller has chosen. Its signal ends it, socket and all. It
+ * uses Node's own `request`, which takes a `lookup`: `fetch` resolves a name by itself, after any check of ours.
  */
 import { request as httpRequest, type IncomingHttpHeaders, type IncomingMessage } from 'node:http'
 import { request as httpsRequest } from 'node:https'
@@ -11,14 +11,14 @@ import { createBrotliDecompress, createGunzip, createInflate } from 'node:zlib'
 import { ToolFailedError } from '../../errors.ts'
 
 export interface GetOptions {
-  /** Who is asked, for errors: 'Open-Meteo', 'example.com'. */
+  /** Name of the server, for errors: 'Open-Meteo', 'example.com'. */
   readonly who: string
   readonly headers?: Readonly<Record<string, string>>
   /** The addresses that may be connected to; without it the system resolves the name. */
   readonly addresses?: readonly string[]
-  /** Of the body, both as it comes and decompressed. */
+  /** Limit for the body, both as received and decompressed. */
   readonly maxBytes: number
-  /** Whether the body is worth reading, by status and headers. */
+  /** Decides by status and headers whether to read the body. */
   wants(status: number, headers: IncomingHttpHeaders): boolean
 }
 

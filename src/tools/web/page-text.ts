@@ -13,7 +13,7 @@ const IDLE_MS = 10_000
 
 let pool: Piscina<RawPage, ReadableText> | undefined
 
-/** Whether `pageText` can make text of that type. A page that names no type is looked at. */
+/** Checks whether `pageText` can convert that type. A page that names no type is tried. */
 export function isReadable(contentType: string | undefined): boolean {
   const mime = mimeOf(contentType)
   return (
@@ -38,7 +38,7 @@ export async function pageText(page: Page, signal: AbortSignal): Promise<Readabl
   }
 }
 
-/** Its threads have nothing of this one's environment, where the keys are. */
+/** Makes the pool. Its threads have nothing of this process's environment, where the keys are. */
 function makePool(): Piscina<RawPage, ReadableText> {
   const { Piscina }: typeof import('piscina') = ownRequire()('piscina')
   return new Piscina({

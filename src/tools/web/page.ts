@@ -1,7 +1,7 @@
 /**
- * A page of the public web. The URL is a model's, or a stranger's by a redirect, so each hop is checked in full: scheme,
- * port and credentials by the URL, then every address that its name has, and the connection goes to those alone.
- * Source: OWASP, Server-Side Request Forgery Prevention Cheat Sheet.
+ * A page of the public web. The URL is a model's, or a stranger's by a redirect, so each hop is checked in full:
+ * scheme, port and credentials by the URL, then every address that its name has, and the connection goes to those
+ * alone. Source: OWASP, Server-Side Request Forgery Prevention Cheat Sheet.
  */
 import { lookup } from 'node:dns/promises'
 import type { IncomingHttpHeaders } from 'node:http'
@@ -22,12 +22,12 @@ export interface PageRules {
   readonly resolve: Resolve
   /** The addresses of this machine, public ones too: what listens there may trust whoever comes from it. */
   own(): ReadonlySet<string>
-  /** Whether a body of that type is worth reading. */
+  /** Decides by its type whether to read the body. */
   reads(contentType: string | undefined): boolean
 }
 
 export interface Page {
-  /** Where the redirects led. */
+  /** Address after all redirects. */
   readonly url: URL
   readonly contentType: string | undefined
   readonly body: Buffer

@@ -20,8 +20,8 @@ export function ownAddresses(): ReadonlySet<string> {
 }
 
 /**
- * Why an address may not be reached; undefined if it may. It is one that a resolver or the URL parser gave; `own` are those of
- * this machine.
+ * Why an address may not be reached; undefined if it may. It is one that a resolver or the URL parser gave; `own` are
+ * those of this machine.
  */
 export function refusal(address: string, own: ReadonlySet<string> = new Set()): string | undefined {
   if (!ipaddr.isValid(address)) return 'not an IP address'

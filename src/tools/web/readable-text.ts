@@ -32,7 +32,7 @@ export default function readableText({ body, contentType }: RawPage): ReadableTe
   return { title: oneLine(document.title), text: rendered(document.documentElement) }
 }
 
-/** What a reader does not see is no text of the page: it is a place for words that are meant for a model. */
+/** Returns the document without its invisible parts, where a page could hide words for a model. */
 function visibleIn(html: string): ReturnType<typeof parseHTML>['document'] {
   const { document } = parseHTML(html)
   for (const element of document.querySelectorAll('[hidden], [aria-hidden="true"]')) element.remove()

@@ -1,6 +1,6 @@
 /** A DOM as plain text: words flow, blocks stand apart, list items have a dash, preformatted text stays as it is. */
 
-/** What is used here of a node of a DOM. */
+/** Members of a DOM node that are used here. */
 export interface DomNode {
   readonly nodeType: number
   readonly localName?: string
@@ -50,7 +50,7 @@ function gapAround(name: string): Gap {
   return name === 'pre' || BLOCKS.has(name) ? '\n\n' : ''
 }
 
-/** Of gaps that meet, the widest counts, and none stands at the start or at the end. */
+/** Text with gaps. Of gaps that meet, the widest counts; there is none at the start or at the end. */
 class Flow {
   readonly #parts: string[] = []
   #gap: Gap = ''
@@ -81,7 +81,7 @@ class Flow {
     if (lines !== '') this.#add(lines)
   }
 
-  /** What follows stands beside it, even if it is a block. */
+  /** Puts the following text on the same line, even if it is a block. */
   dash(): void {
     this.#add('- ')
     this.#dashed = true

@@ -1,6 +1,6 @@
 /**
- * A question to a web service with a JSON or CSV API. What it answers is text of a stranger: bounded, checked, and without
- * the key, whatever the service says about it.
+ * A question to a web service with a JSON or CSV API. What it answers is text of a stranger: bounded, checked, and
+ * without the key, whatever the service says about it.
  */
 import { z } from 'zod'
 import type { ToolContext } from '../../actors/definition/tool.ts'
@@ -9,7 +9,7 @@ import { type DramatisError, ToolFailedError, ToolTimeoutError } from '../../err
 import { within } from './deadline.ts'
 import { type Answer, get } from './http-get.ts'
 
-/** Where a service is, in options. */
+/** Address of a service, as an option. */
 export const baseUrl = z
   .url({ protocol: /^https?$/ })
   .refine((url) => !/[?#@]/.test(url), 'expected a URL without a user, a query or a fragment')
@@ -30,9 +30,9 @@ export interface Question {
   readonly headers?: Readonly<Record<string, string>>
   /** A key that is in the URL or the headers. */
   readonly secret?: string
-  /** What the service says in the body of an error. */
+  /** Returns the service's message from the body of an error. */
   reasonIn?(body: unknown): string | undefined
-  /** What to do about a status, where there is more to say than usual. */
+  /** Advice for a status that needs more than the usual one. */
   advice?: Readonly<Record<number, string>>
   /** In how many seconds to ask again, where a service has a header of its own for it. */
   waitIn?(headers: Answer['headers']): number | undefined
@@ -157,7 +157,7 @@ function jsonIn(text: string): unknown {
 
 const LONGEST_REASON = 300
 
-/** One line, with a full stop. */
+/** Shortens a text to one line, with a full stop. */
 function shortened(text: string): string {
   const line = text.replace(/[\p{Cc}\s]+/gu, ' ').trim()
   const short = line.length > LONGEST_REASON ? `${line.slice(0, LONGEST_REASON)}...` : line

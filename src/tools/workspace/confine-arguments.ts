@@ -1,7 +1,7 @@
 /**
- * Looks at the arguments of a command for what names a place outside of the workspace: an absolute path, "..", a link that
- * leads out, a file: URL. This is about what is written there, so that a linter or a package installer is not pointed
- * elsewhere; what an interpreter does with a script of the workspace is not confined by it.
+ * Looks at the arguments of a command for what names a place outside of the workspace: an absolute path, "..", a link
+ * that leads out, a file: URL. This is about what is written there, so that a linter or a package installer is not
+ * pointed elsewhere; what an interpreter does with a script of the workspace is not confined by it.
  */
 import { lstat, realpath } from 'node:fs/promises'
 import { dirname, isAbsolute, resolve } from 'node:path'

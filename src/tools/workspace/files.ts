@@ -1,4 +1,4 @@
-/** What can be done with a file or a folder of the workspace: read it, write it, list it. Each within a bound. */
+/** Reads, writes and lists files and folders of the workspace, each within a bound. */
 import { randomUUID } from 'node:crypto'
 import { constants, type Stats } from 'node:fs'
 import { type FileHandle, lstat, open, opendir, rename, unlink } from 'node:fs/promises'
@@ -23,7 +23,9 @@ export interface Entry {
   size?: number
 }
 
-/** The text of a file. Throws for what is no text, for more than `LARGEST_READ` bytes, and for what is no regular file. */
+/**
+ * The text of a file. Throws for what is no text, for more than `LARGEST_READ` bytes, and for what is no regular file.
+ */
 export async function readText(root: Root, path: string, signal: AbortSignal): Promise<string> {
   return root.parent(path, async (folder, name) => {
     checkReadable(await lstat(folder.at(name)), path) // before it is opened: that alone moves some devices
@@ -49,7 +51,8 @@ export async function writeText(root: Root, path: string, content: string, signa
       const before = await lstat(folder.at(name)).catch(unlessMissing)
       if (before && !before.isFile()) throw notRegular(path, before)
       signal.throwIfAborted()
-      // a new file with the old one's name: no reader sees half of it, and other names of the old one keep what they had
+      // a new file with the old one's name: no reader sees half of it, and other names of the old one keep what they
+      // had
       const draft = `.${randomUUID()}.tmp`
       const handle = await open(folder.at(draft), O_WRONLY | O_CREAT | O_EXCL | AS_FILE, 0o666)
       try {
@@ -68,7 +71,7 @@ export async function writeText(root: Root, path: string, content: string, signa
   )
 }
 
-/** What is in a folder, by name. `more`: there is more than `MOST_ENTRIES`. */
+/** Lists a folder, by name. `more`: there are more than `MOST_ENTRIES`. */
 export async function listFolder(
   root: Root,
   path: string,

@@ -1,4 +1,4 @@
-/** Where a program lies that is called by its name: on the host's PATH, and never in the workspace, where agents write. */
+/** Finds a program by its name: on the host's PATH, and never in the workspace, where agents write. */
 import { constants } from 'node:fs'
 import { access, realpath, stat } from 'node:fs/promises'
 import { delimiter, isAbsolute, join } from 'node:path'

@@ -20,7 +20,7 @@ export const AS_FILE = O_NOFOLLOW | O_NONBLOCK
 const descriptors = process.platform === 'linux'
 
 export class Folder {
-  /** What reaches this folder: through its descriptor, or by its path. */
+  /** Path of this folder: through its descriptor, or its own path. */
   readonly path: string
   readonly #root: string
   readonly #handle: FileHandle | undefined
@@ -46,7 +46,7 @@ export class Folder {
     return new Folder(root, `/proc/self/fd/${handle.fd}`, handle)
   }
 
-  /** What reaches that name in this folder. */
+  /** Returns the path of that name in this folder. */
   at(name: string): string {
     return join(this.path, name)
   }

@@ -1,7 +1,7 @@
 /**
- * Runs one program in a process group of its own, without a shell, and lets nothing of the group outlive the call: at its end,
- * at the deadline, when it is aborted, and when this process exits. On Windows there are no groups: the program alone is
- * ended. What a program moves into another group (`setsid`) is not found.
+ * Runs one program in a process group of its own, without a shell, and lets nothing of the group outlive the call: at
+ * its end, at the deadline, when it is aborted, and when this process exits. On Windows there are no groups: the
+ * program alone is ended. What a program moves into another group (`setsid`) is not found.
  */
 import { type ChildProcess, spawn } from 'node:child_process'
 import { systemClock } from '../../clock.ts'

@@ -27,7 +27,7 @@ export class Root {
     this.#held = held
   }
 
-  /** Its real path; the folder is made if it is missing. */
+  /** Returns the real path. Makes the folder if it is missing. */
   async real(): Promise<string> {
     this.#real ??= makeFolder(resolve(this.#given))
     return this.#real.catch((error) => {
@@ -95,7 +95,7 @@ const reasons: Record<string, string> = {
   ENXIO: 'it is no regular file',
 }
 
-/** What the system's code means, in words that a model can act on. */
+/** Describes an error code of the system in words that a model can act on. */
 function explained(error: unknown, path: string): unknown {
   const code = error instanceof Error && 'code' in error ? String(error.code) : ''
   const reason = reasons[code]

@@ -1,4 +1,7 @@
-/** What `require` and `import` give in a sandbox for the modules of Node itself: the pure ones, virtual ones, or one whose functions refuse. */
+/**
+ * Node's own modules, as `require` and `import` return them in a sandbox: the pure ones, virtual ones, or ones whose
+ * functions refuse.
+ */
 import { createRequire, isBuiltin } from 'node:module'
 import os from 'node:os'
 import { type Refuse, refusingIn } from './refusal.ts'
@@ -31,7 +34,7 @@ const PURE = [
 
 const { arch, endianness, machine, platform, release, type } = os
 
-/** Of the others what is the same at any time, or said of the sandbox. */
+/** Properties of the other modules that are always the same, or are true of the sandbox. */
 const KEPT: ReadonlyMap<string, object> = new Map<string, object>([
   ['os', { arch, endianness, machine, platform, release, type }],
   ['tty', { isatty: () => false }],

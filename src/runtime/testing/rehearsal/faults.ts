@@ -1,6 +1,6 @@
 /**
- * What goes wrong in a run, as its seed says. This is the one place where faults come from: around the handlers of the
- * agents, and by lives that are ended from outside.
+ * Injects the faults of a run, as its seed says. All faults come from here: around the handlers of the agents, and by
+ * threads that are ended from outside.
  */
 import type { AgentContext } from '../../../actors/definition/context/context.ts'
 import type { AgentHandlers } from '../../../actors/definition/definition.ts'
@@ -18,7 +18,7 @@ const ODDS = 0.6
 const LATEST_STEP = 12
 const LONGEST_DELAY_MS = 10_000
 
-/** One that has been injected. */
+/** Fault that has been injected. */
 export interface Injected {
   fault: Fault
   agent: string
@@ -103,7 +103,9 @@ export class Faults {
     return fault === 'refuse' && type !== 'request' && type !== 'delegate' ? undefined : fault
   }
 
-  /** After some steps of the scheduler, or after some time: the agent may be at work, may wait, or may be done by then. */
+  /**
+   * After some steps of the scheduler, or after some time: the agent may be at work, may wait, or may be done by then.
+   */
   #killSometime(agent: string, life: LocalThread): void {
     const kill = () => this.#kill(agent, life)
     if (this.#dice.chance(0.25)) {

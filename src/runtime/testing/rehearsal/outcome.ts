@@ -1,4 +1,4 @@
-/** What came of one seed, and of many. */
+/** Outcome of one seed, and of many. */
 import { DeadlockError, type DramatisError, LivelockError, StallError } from '../../../errors.ts'
 import type { RuntimeEvent } from '../../runs/events.ts'
 import type { OrchestrationTrace } from '../../runs/trace-types.ts'
@@ -10,7 +10,7 @@ export const KINDS = ['done', 'deadlock', 'livelock', 'stall', 'failed'] as cons
 /** How a run may end. */
 export type OutcomeKind = (typeof KINDS)[number]
 
-/** What came of one seed. */
+/** Outcome of one seed. */
 export interface SeedOutcome {
   seed: number
   kind: OutcomeKind
@@ -25,13 +25,13 @@ export interface SeedOutcome {
   simulatedTools: readonly string[]
   /** Real input or output that was wanted and refused. */
   refused: readonly string[]
-  /** Who said what to whom; null unless it was asked for. */
+  /** Trace of the run; null unless it was asked for. */
   trace: OrchestrationTrace | null
 }
 
 /**
- * What a detector has found. A deadlock and a stall are facts, whether or not the run came to its end in spite of them; of a
- * livelock there are signs, which progress takes back.
+ * Returns the error for a finding of a detector. A deadlock and a stall are facts, even if the run came to its end in
+ * spite of them. A livelock is only a sign, which progress takes back.
  */
 export function foundBy(event: RuntimeEvent): DramatisError | undefined {
   switch (event.type) {
@@ -66,7 +66,7 @@ export function kindOf(error: Caused): OutcomeKind {
   return 'failed'
 }
 
-/** Whether a deadline of the runtime is what it comes from. */
+/** Checks whether a deadline of the runtime caused the error. */
 export function ranOutOfTime(error: Caused): boolean {
   for (const { code } of causesOf(error)) if (DEADLINES.includes(code)) return true
   return false

@@ -1,4 +1,7 @@
-/** Who answers what agents ask people, in a rehearsal: after a while, one of the choices or words that say what they are. */
+/**
+ * Person of a rehearsal, who answers the questions of agents: after a while, with one of the choices, or with words
+ * that say what they are.
+ */
 import type { Scheduler, Timer } from '../../../clock.ts'
 import { Dice } from '../../providers/seeded-random.ts'
 import type { RuntimeEvent } from '../../runs/events.ts'

@@ -1,47 +1,47 @@
-/** What is to be rehearsed: how many schedules, and what may go wrong in them. */
+/** Options of a rehearsal: the number of schedules, and the faults in them. */
 import type { Outcome } from '../../../actors/definition/context/context.ts'
 import type { AgentDefinition } from '../../../actors/definition/definition.ts'
 import { ConfigurationError, shown } from '../../../errors.ts'
 
-/** What can be made to go wrong, as a user names it. */
+/** Faults by the names that users give. */
 export const FAULTS = ['crash', 'delay', 'duplicate', 'hang', 'refuse'] as const
 
 /** See `RehearsalPlan.faults`. */
 export type Fault = (typeof FAULTS)[number]
 
-/** What a rehearsal plays. */
+/** Plan of a rehearsal. */
 export interface RehearsalPlan {
   query: string
   /** How many schedules: those of the seeds 1 to `seeds`. Or which: from 0 up to 2^32 - 1. */
   seeds: number | readonly number[]
   /**
-   * What may go wrong, up to three times in a run: an agent dies at any moment (`crash`); a turn begins, or its answer
-   * leaves, up to ten seconds late (`delay`); a turn is cut off after all that it does and is tried again (`duplicate`);
-   * a turn does nothing until its signal is aborted, by a deadline for example (`hang`); the agent refuses the task
-   * (`refuse`). None by default.
+   * Faults, of which up to three are injected in a run: an agent dies at any moment (`crash`); a turn begins, or its
+   * answer leaves, up to ten seconds late (`delay`); a turn is cut off after all its actions and is tried again
+   * (`duplicate`); a turn does nothing until its signal is aborted, by a deadline for example (`hang`); the agent
+   * refuses the task (`refuse`). Default: none.
    */
   faults?: readonly Fault[]
   /**
-   * Looks at what came of each run: the answer of the protocol as a message, or the error. What it throws makes the run a
-   * failed one.
+   * Looks at what came of each run: the answer of the protocol as a message, or the error. What it throws makes the run
+   * a failed one.
    */
   check?(outcome: Outcome): void | Promise<void>
   /**
-   * Asks the models that the team has; false. Left out, the rehearsal model answers in place of every model that asks somebody:
-   * those of `models`, with or without keys, and that of the environment. A client with `offline: true`, as of `scriptedModel`, stays.
-   * What real models say is not recorded, so the same seed may be another run.
+   * Asks the models that the team has; false. Left out, the rehearsal model answers in place of every model that asks
+   * somebody: those of `models`, with or without keys, and that of the environment. A client with `offline: true`, as
+   * of `scriptedModel`, stays. What real models say is not recorded, so the same seed may be another run.
    */
   realModels?: boolean
   /**
-   * Runs all tools; false. Left out, only those run that say `readOnly: true` and do not work `outside`; the others are answered in
-   * their place, from their `output` schema. `rehearsal: { realTools: true }` of the team does the same.
+   * Runs all tools; false. Left out, only those run that say `readOnly: true` and do not work `outside`; the others are
+   * answered in their place, from their `output` schema. `rehearsal: { realTools: true }` of the team does the same.
    */
   realTools?: boolean
   /** Code for the roles, in place of their modules. Time and chance in it stay real: keep to its context. */
   modules?: Readonly<Record<string, AgentDefinition>>
   /**
-   * Where answers of `fetch`, and results of steps (`context.step`) that reach outside, are kept: the first time they are real,
-   * from then on they come from that file.
+   * File for the answers of `fetch`, and for the results of steps (`context.step`) that reach outside. The first time
+   * they are real; from then on they come from that file.
    */
   record?: string
 }

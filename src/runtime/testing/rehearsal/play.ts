@@ -14,7 +14,7 @@ import type { Stage } from './stage.ts'
 
 export interface Part extends Pick<RehearsalPlan, 'query' | 'check' | 'modules'> {
   faults: readonly Fault[]
-  /** Whether the outcome is to have the trace. */
+  /** True if the outcome must have the trace. */
   traced: boolean
 }
 
@@ -27,8 +27,8 @@ export interface PlayedTeam extends TeamRuntime {
 const CLOSE_STEP_MS = 1_000
 
 /**
- * `makeTeam`: the team, with the clock of `stage` and that kit. Rejects with `ConfigurationError` for a team that cannot work
- * at all.
+ * `makeTeam`: the team, with the clock of `stage` and that kit. Rejects with `ConfigurationError` for a team that
+ * cannot work at all.
  */
 export async function playSeed(
   seed: number,
@@ -118,7 +118,7 @@ function endless(team: TeamRuntime): DramatisError {
   return new LivelockError(text, { evidence })
 }
 
-/** What `check` has against the outcome, if anything. */
+/** Returns the error with which `check` refuses the outcome, if it does. */
 async function refusedBy(check: RehearsalPlan['check'], outcome: Outcome): Promise<DramatisError | undefined> {
   try {
     await check?.(outcome)

@@ -1,6 +1,6 @@
 /**
- * Where code in a rehearsal may reach outside: within a step whose result is recorded. From its first real call on virtual
- * time stands still until the step is done; what it waits for meanwhile is real.
+ * Allows code in a rehearsal to reach outside, within a step whose result is recorded. From its first real call on,
+ * virtual time stands still until the step is done, and all that the step waits for is real.
  */
 import { AsyncLocalStorage } from 'node:async_hooks'
 import { AgentFailedError } from '../../../errors.ts'
@@ -28,7 +28,7 @@ export class Reach {
     return this.#begun
   }
 
-  /** It has begun and is not over. */
+  /** True if it has begun and is not over. */
   get lasts(): boolean {
     return this.#begun && !this.#over.signal.aborted
   }
@@ -62,13 +62,13 @@ export class Reach {
 
 const reaching = new AsyncLocalStorage<Reach>()
 
-/** Whether this may be real; then it is from now on. */
+/** Checks whether a call may be real. If so, the step is real from now on. */
 export const mayReach = (): boolean => reaching.getStore()?.begin() ?? false
 
-/** Whether what goes on here goes on in real time. */
+/** Checks whether the calling code runs in real time. */
 export const isReal = (): boolean => reaching.getStore()?.lasts ?? false
 
-/** Who has stopped the clock already cannot wait for it. */
+/** Code that has stopped the clock already cannot wait for it. */
 export const outsideOf =
   (clock: SteppedClock): Outside =>
   (work) =>

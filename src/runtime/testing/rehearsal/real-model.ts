@@ -9,7 +9,7 @@ import type { Outside } from './outside.ts'
 
 const BEAT_MS = 1_000
 
-/** What it said before its end, and what it failed with, if it did. */
+/** Pieces of an answer before its end, and the error with which it failed, if it did. */
 interface Told {
   readonly pieces: readonly ModelPiece[]
   readonly failure?: { readonly error: unknown }

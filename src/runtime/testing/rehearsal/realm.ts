@@ -1,6 +1,6 @@
 /**
- * What JavaScript itself brings into a new vm context, made virtual: the date, chance, and the classes that both sides of
- * the border have to agree on.
+ * Makes the globals of JavaScript virtual in a new vm context: the date, randomness, and the classes that both sides of
+ * the border must share.
  */
 import { type Context, runInContext } from 'node:vm'
 import type { Scheduler } from '../../../clock.ts'

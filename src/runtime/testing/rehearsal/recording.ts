@@ -1,4 +1,7 @@
-/** Answers of `fetch`, and results of steps that reach outside, kept in a file: real the first time, and from the file ever after. */
+/**
+ * Answers of `fetch`, and results of steps that reach outside, kept in a file: real the first time, and from the file
+ * ever after.
+ */
 import { readFileSync, writeFileSync } from 'node:fs'
 import { ConfigurationError, describe } from '../../../errors.ts'
 import { refusedIo } from './refusal.ts'
@@ -60,7 +63,9 @@ export class Recording implements StepAnswers {
     }
   }
 
-  /** Those who ask the same meanwhile wait for the same answer. Headers make no difference: they hold dates and keys. */
+  /**
+   * Those who ask the same meanwhile wait for the same answer. Headers make no difference: they hold dates and keys.
+   */
   answer(asked: Asked): Promise<Recorded> {
     const key = `${asked.method} ${asked.url} ${asked.body}`.trim()
     const known = this.#known.get(key)
@@ -105,7 +110,7 @@ export class Recording implements StepAnswers {
   }
 }
 
-/** What keys of steps begin with; those of requests begin with a method. */
+/** Prefix of the keys of steps; keys of requests begin with a method. */
 const STEP = 'step '
 
 function contentOf(file: string): Record<string, object> {

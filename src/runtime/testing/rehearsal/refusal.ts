@@ -1,4 +1,7 @@
-/** What a rehearsal does not do is refused where it is called, not where it is imported: code imports much that a run never uses. */
+/**
+ * Refuses what a rehearsal does not do when it is called, not when it is imported: code imports much that a run never
+ * uses.
+ */
 import { ConfigurationError } from '../../../errors.ts'
 import { mayReach } from './reach.ts'
 
@@ -12,8 +15,8 @@ export function refusedIo(who: string, what: string, advice: string): Configurat
 export type Refuse = (what: string, advice?: string) => Error
 
 /**
- * The same names as in `module`: its functions refuse when they are called, and what is no plain data when it is looked at,
- * but where real calls are recorded.
+ * The same names as in `module`: its functions refuse when they are called, and what is no plain data when it is looked
+ * at, but where real calls are recorded.
  */
 export function refusingIn(module: object, path: string, refuse: Refuse): object {
   const copy = {}

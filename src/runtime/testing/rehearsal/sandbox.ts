@@ -1,6 +1,6 @@
 /**
- * Where code of the user runs in a rehearsal: a vm context of its own, in which time, chance and the network are those of
- * the run. It keeps a run the same when it is played again; it is no protection against code that means harm.
+ * Runs user code in a rehearsal: in a vm context of its own, in which time, randomness and the network are those of the
+ * run. It makes a replayed run the same; it is no protection against malicious code.
  */
 import { createRequire, isBuiltin } from 'node:module'
 import { createContext, type Script } from 'node:vm'
@@ -16,11 +16,11 @@ import { virtualCrypto } from './virtual-crypto.ts'
 import { virtualConsole, virtualPerformance, virtualProcess } from './virtual-process.ts'
 import { virtualZlib } from './virtual-zlib.ts'
 
-/** What the network is in a rehearsal. `who` asks, for errors. */
+/** Network of a rehearsal. `who`: the caller, for errors. */
 export type Fetch = (who: string, ...request: Parameters<typeof fetch>) => Promise<Response>
 
 export interface SandboxOptions {
-  /** Whose code it is, in words: `agent "buyer"`. */
+  /** Owner of the code, in words: `agent "buyer"`. */
   who: string
   clock: SteppedClock
   dice: Dice
@@ -34,7 +34,7 @@ export interface SandboxOptions {
   print(line: string): void
   /** Real input or output was wanted, and refused. */
   refused(error: Error): void
-  /** What would have ended its thread. */
+  /** Called for what would have ended the thread. */
   died(code: number, error: Error | undefined): void
 }
 
@@ -153,7 +153,7 @@ export class Sandbox {
     return Object.assign(require, { resolve: (path: string) => path }) // the bundle has whole paths
   }
 
-  /** What comes after the end comes to nobody. */
+  /** An answer that comes after the end is dropped. */
   #fetch(request: Parameters<typeof fetch>): Promise<Response> {
     const { who, clock, fetch, refused } = this.#options
     if (this.#closed) return new Promise(() => {})

@@ -1,4 +1,6 @@
-/** The code of a role as one script for a vm context: bundled with its packages, so that nothing in it sees the machine. */
+/**
+ * The code of a role as one script for a vm context: bundled with its packages, so that nothing in it sees the machine.
+ */
 import { readFile } from 'node:fs/promises'
 import { isBuiltin } from 'node:module'
 import { dirname, join } from 'node:path'
@@ -11,16 +13,16 @@ import { OPTIONS } from '../../threads/bundle/compile.ts'
 import { cannotBundle } from '../../threads/bundle/errors.ts'
 import { CODE, META_SCHEME, placesOf, requireResolved, withMeta } from '../../threads/bundle/node-semantics.ts'
 
-/** What an agent gets as `dramatis`; it is bundled in, and finds the runtime by a symbol. */
+/** Source of `dramatis` for agents. It is bundled in, and finds the runtime by a symbol. */
 const threadApi = () => fileURLToPath(ownFile('thread-api.js'))
 
-/** Where a team file is, and what its user calls it. */
+/** Path of a team file, and the name that its user gave. */
 export interface TeamFile {
   href: string
   shown: string
 }
 
-/** What has been compiled stays so: a rehearsal plays one state of the code. */
+/** Compiled code of a rehearsal. It is compiled once, so that a rehearsal plays one state of the code. */
 export class Scripts {
   readonly #compiled = new Map<string, Promise<Script>>()
 

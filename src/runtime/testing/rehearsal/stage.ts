@@ -1,4 +1,4 @@
-/** One run's world: its clock, its chance, and a sandbox for each life of each agent. */
+/** World of one run: its clock, its randomness, and a sandbox for each thread of each agent. */
 import { type AgentHandlers, agentRef, defineAgent } from '../../../actors/definition/definition.ts'
 import { type Exports, exportsOfRequired } from '../../../actors/definition/exports.ts'
 import type { Logger } from '../../../actors/definition/logger.ts'
@@ -25,19 +25,19 @@ import { type StepAnswers, Steps } from './steps.ts'
 const START_AT = Date.UTC(2025, 0, 1)
 const MOST_STEPS = 100_000
 
-/** What `import 'dramatis'` gives in an agent's sandbox, as in its thread. */
+/** Exports of `dramatis` in an agent's sandbox; the same as in its thread. */
 const THREAD_API = new Map<symbol, unknown>([
   [Symbol.for('dramatis.thread'), { ...errors, agentRef, defineAgent, defineProtocol, defineTool }],
 ])
 
-/** What all runs of a rehearsal share. */
+/** Parts that all runs of a rehearsal share. */
 export interface Theatre {
   scripts: Scripts
   fetch: Fetch
-  /** What code of the team itself imports, by name. */
+  /** Modules that the team's own code imports, by name. */
   modules: Readonly<Record<string, object>>
   logger: Logger
-  /** Where results of steps that reach outside are kept; left out, none may. */
+  /** Store for the results of steps that reach outside; if it is left out, no step may. */
   steps?: StepAnswers
   /** How many steps of the scheduler a run may take without time passing; 100,000. A message takes about six. */
   mostSteps?: number
@@ -45,7 +45,7 @@ export interface Theatre {
   realModels?: boolean
   /** Runs all tools; left out, those alone that are `readOnly` and do not work outside. */
   realTools?: boolean
-  /** Who watches the thread sees by it that something goes on. */
+  /** Sign of life for the code that watches this thread. */
   pulse?: Pulse
 }
 
@@ -59,13 +59,13 @@ export interface Pulse {
 
 export class Stage {
   readonly clock: SteppedClock
-  /** What was wanted of the outside and refused, each once. */
+  /** Real input or output that was refused, each once. */
   readonly refused = new Set<string>()
   /** Names of tools that were answered in place of. */
   readonly simulated = new Set<string>()
   /** Names of models in whose place the rehearsal model answers. */
   standsInFor: readonly string[] = []
-  /** What the team's own code threw outside of the run. */
+  /** Error that the team's own code threw outside of the run. */
   broken: Error | undefined
   readonly #seed: number
   readonly #theatre: Theatre
@@ -83,7 +83,7 @@ export class Stage {
     this.#theatre.pulse?.turn(agent)
   }
 
-  /** What becomes of the team's models. */
+  /** Treatment of the team's models. */
   get models(): RehearsedModels {
     const { realModels = false, pulse } = this.#theatre
     if (!realModels) return { standIn: rehearsalModel(this.#seed) }
@@ -126,7 +126,7 @@ export class Stage {
     return exportsOfRequired(sandbox.run(script)).default
   }
 
-  /** What a module exports, in a sandbox that ends with the life. */
+  /** Returns the exports of a module, in a sandbox that ends with the agent's thread. */
   async load({ agent, specifier, from, option, env }: LocalCode, life: LocalThread): Promise<Exports> {
     const script = await this.clock.outside(this.#theatre.scripts.agent(specifier, from, option))
     const number = (this.#lives.get(agent) ?? 0) + 1

@@ -5,12 +5,12 @@ import type { TypedMessage } from '../../../mailbox/message.ts'
 import type { SteppedClock } from '../virtual-clock.ts'
 import { outsideOf, Reach } from './reach.ts'
 
-/** What a step came to, as JSON; without a `result` it was nothing. */
+/** Result of a step, as JSON; undefined results have no `result`. */
 export interface RecordedStep {
   result?: unknown
 }
 
-/** Where results of steps are kept. It may be in another thread. */
+/** Store for the results of steps. It may be in another thread. */
 export interface StepAnswers {
   knownStep(key: string): Promise<RecordedStep | null>
   /** Resolves to what is kept: of several the first. */

@@ -1,4 +1,6 @@
-/** The timers of one sandbox, on the clock of the run. They end with the life that set them, as those of a thread do. */
+/**
+ * The timers of one sandbox, on the clock of the run. They end with the life that set them, as those of a thread do.
+ */
 import { promisify } from 'node:util'
 import { type Scheduler, systemClock, type Timer } from '../../../clock.ts'
 import { onAbort } from '../../../on-abort.ts'
@@ -7,7 +9,7 @@ import { isReal } from './reach.ts'
 type Callback = (...args: unknown[]) => void
 type WaitOptions = { signal?: AbortSignal } | undefined
 
-/** What `setTimeout` and its like return. Whether it keeps a process alive is no question here. */
+/** Result of `setTimeout` and similar functions. `ref` and `unref` have no effect, since it keeps no process alive. */
 class VirtualTimer {
   readonly #arm: (timer: VirtualTimer) => Timer
   readonly #open: Set<VirtualTimer>
@@ -25,7 +27,7 @@ class VirtualTimer {
     this.#armed = this.#arm(this)
     return this
   }
-  /** It has rung for the last time. */
+  /** Notes that the timer will not fire again. */
   done(): void {
     this.#open.delete(this)
   }
@@ -122,7 +124,7 @@ export class Timers {
     })
   }
 
-  /** What stands in `globalThis` and in `node:timers`. */
+  /** Functions for `globalThis` and for `node:timers`. */
   readonly functions = (() => {
     const clear = (timer: unknown) => {
       if (timer instanceof VirtualTimer) timer.close()

@@ -1,4 +1,6 @@
-/** `crypto` in a sandbox: what draws is seeded, what takes the machine's time stops the clock, the rest is Node's own. */
+/**
+ * `crypto` in a sandbox: what draws is seeded, what takes the machine's time stops the clock, the rest is Node's own.
+ */
 import nodeCrypto from 'node:crypto'
 import { v4 } from 'uuid'
 import type { Dice } from '../../providers/seeded-random.ts'
@@ -7,7 +9,7 @@ import type { Refuse } from './refusal.ts'
 
 /** Node computes these elsewhere, if they are given a callback. */
 const ELSEWHERE = ['pbkdf2', 'scrypt', 'hkdf', 'checkPrime', 'sign', 'verify'] as const
-/** What these draw is not seeded. */
+/** Functions whose random numbers are not seeded. */
 const UNSEEDED = ['generateKey', 'generateKeyPair', 'generateKeySync', 'generateKeyPairSync', 'generatePrime'] as const
 
 type Done = (error: Error | null, result?: unknown) => void

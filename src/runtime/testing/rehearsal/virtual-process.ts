@@ -1,11 +1,13 @@
-/** `process`, `performance` and `console` of a sandbox: of one agent that has a clock of its own, not of the machine. */
+/**
+ * `process`, `performance` and `console` of a sandbox: of one agent that has a clock of its own, not of the machine.
+ */
 import { Console } from 'node:console'
 import { EventEmitter } from 'node:events'
 import { Writable } from 'node:stream'
 import type { Scheduler } from '../../../clock.ts'
 import type { Timers } from './timers.ts'
 
-/** What ends the code that called `process.exit`; nobody hears of it, since its life has ended. */
+/** Error that ends the code that called `process.exit`. It is not reported, since the agent's thread has ended. */
 class ExitError extends Error {}
 
 /** Calls `write` with each whole line. */

@@ -1,4 +1,7 @@
-/** `node:zlib` in a sandbox: whole buffers are Node's own work, with the clock stopped where it is done elsewhere; streams are refused. */
+/**
+ * `node:zlib` in a sandbox: whole buffers are Node's own work, with the clock stopped where it is done elsewhere;
+ * streams are refused.
+ */
 import zlib from 'node:zlib'
 import { type AnyFunction, type Outside, stoppingTheClock } from './outside.ts'
 import type { Refuse } from './refusal.ts'

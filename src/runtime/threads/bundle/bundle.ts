@@ -8,11 +8,14 @@ import { bundleOf } from './cache.ts'
 import { cannotBundle, shownPath } from './errors.ts'
 import { packageFile } from './package-file.ts'
 
-/** What a worker thread can load. */
+/** Module that a worker thread can load. */
 export interface Loadable {
   /** For `import()`. */
   href: string
-  /** Whether it came from TypeScript. The thread then calls `process.setSourceMapsEnabled(true)` before it imports. */
+  /**
+   * True if the module came from TypeScript. The thread then calls `process.setSourceMapsEnabled(true)` before it
+   * imports.
+   */
   bundled: boolean
   /** The source in words for a message: a path, from the working directory if it is below it, or a package's name. */
   shown: string
@@ -31,7 +34,8 @@ const compiling = new Map<string, Promise<string>>()
  *
  * @param specifier the href of a file: URL, or a package
  * @param what the option that named it, for errors: `agents[0].module`
- * @param options `from`: the folder from which a package is resolved; the working directory. `host` is for code that this thread imports itself, as a team file: its `dramatis` is then the host's
+ * @param options `from`: the folder from which a package is resolved; the working directory. `host` is for code that
+ *   this thread imports itself, as a team file: its `dramatis` is then the host's
  * @throws ConfigurationError with `details.path`, if there is no such code or it does not compile; then
  * `details.file`, `line` and `column` say where, both counted from 1
  */
@@ -61,8 +65,8 @@ function hrefOf(path: string, specifier: string): string {
 }
 
 /**
- * The path of the file that a role names; where that is not there, of the same module under the ending that it has before or
- * after it is compiled.
+ * The path of the file that a role names; where that is not there, of the same module under the ending that it has
+ * before or after it is compiled.
  *
  * @param specifier the href of a file: URL, or a package, resolved from the folder `from`
  * @param what the option that named it, for errors

@@ -25,8 +25,8 @@ interface Note {
 const inMemory = new Map<string, Note>()
 
 /**
- * The href of the bundle of an entry, in which `api` is what 'dramatis' means: one that is kept and up to date, else a new one. It is
- * kept in the entry's package, in a folder of this user's if that cannot be written, or in memory.
+ * The href of the bundle of an entry, in which `api` is what 'dramatis' means: one that is kept and up to date, else a
+ * new one. It is kept in the entry's package, in a folder of this user's if that cannot be written, or in memory.
  */
 export async function bundleOf(entry: string, api: string): Promise<string> {
   const key = cacheKey(entry, api)
@@ -93,7 +93,10 @@ async function remembered(key: string): Promise<string | undefined> {
   return note && (await isUpToDate(note)) ? note.bundle : undefined
 }
 
-/** The bundle as a data: URL. Node has no source maps for these: a stack names lines of the bundle, and the source that it is of. */
+/**
+ * The bundle as a data: URL. Node has no source maps for these: a stack names lines of the bundle, and the source that
+ * it is of.
+ */
 function remember(key: string, entry: string, { code }: Compiled, note: Note | undefined): string {
   const named = `${code}//# sourceURL=bundle-of:${encodeURI(entry)}\n`
   const bundle = `data:text/javascript;base64,${Buffer.from(named).toString('base64')}`
@@ -101,7 +104,7 @@ function remember(key: string, entry: string, { code }: Compiled, note: Note | u
   return bundle
 }
 
-/** What a bundle was made from, if it is known when that changes. */
+/** Returns the sources of a bundle with their state, if a change of them can be noticed. */
 async function noteOf({ inputs, outside, closed }: Compiled): Promise<Note | undefined> {
   if (!closed) return undefined
   const files: Note['files'] = Object.fromEntries(inputs)

@@ -1,4 +1,7 @@
-/** One ESM file, for the oldest supported Node, out of a TypeScript source and all that it imports by relative path. */
+/**
+ * Compiles a TypeScript source, and all that it imports by relative path, into one ESM file for the oldest supported
+ * Node.
+ */
 import { readFileSync } from 'node:fs'
 import { dirname, join, resolve } from 'node:path'
 import { pathToFileURL } from 'node:url'

@@ -1,4 +1,4 @@
-/** What a failed bundle says: the line of the source that is wrong, and whose it is. */
+/** Describes a failed bundle: the wrong line of the source, and the option that named the source. */
 import { dirname, isAbsolute, relative, resolve } from 'node:path'
 import type { BuildFailure, Location, Message } from 'esbuild'
 import { ConfigurationError, describe } from '../../../errors.ts'

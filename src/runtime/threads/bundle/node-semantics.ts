@@ -1,11 +1,12 @@
 /**
- * What Node would do with each import and each `import.meta` of a source, kept in a bundle that lies elsewhere:
+ * Keeps the meaning that each import and each `import.meta` of a source has in Node, in a bundle that lies in another
+ * folder:
  *
  * - packages stay outside, named by file: URL, so that they are loaded once and as Node loads them;
  * - `dramatis` is the copy that runs already;
  * - `import.meta` and `__dirname` are those of the source.
  *
- * The one thing that moves is `import(expression)` with a relative path: use `new URL(path, import.meta.url)` there.
+ * `import(expression)` with a relative path cannot be kept: use `new URL(path, import.meta.url)` there.
  */
 
 import { createHash } from 'node:crypto'
@@ -20,7 +21,7 @@ export const META = '__dramatis_meta'
 /** The scheme of the module that each source's `import.meta` comes from. */
 export const META_SCHEME = 'dramatis-meta:'
 
-/** What a bundle was made from. */
+/** Files that a bundle was made from. */
 export interface Sources {
   /** The hash of each file in it. */
   readonly inputs: Map<string, string>
@@ -81,7 +82,10 @@ async function resolveAsNode(
   return target === path ? undefined : { path: found.path }
 }
 
-/** `require.resolve(name)` is a path, seen from the source; the bundle says that path. One that leads nowhere fails when it is called. */
+/**
+ * `require.resolve(name)` is a path, seen from the source; the bundle says that path. One that leads nowhere fails when
+ * it is called.
+ */
 export function requireResolved({ path, resolveDir }: OnResolveArgs): OnResolveResult {
   try {
     return { path: createRequire(join(resolveDir, 'source')).resolve(path), external: true }

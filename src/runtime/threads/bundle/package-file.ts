@@ -75,7 +75,7 @@ function mainsOf({ folder, main }: Manifest): string[] {
   return [...named, 'index.js'].map((file) => join(folder, file))
 }
 
-/** What `exports` has for a subpath (`.` or `./file`): a path below the package, or undefined. */
+/** Returns the target that `exports` has for a subpath (`.` or `./file`): a path below the package, or undefined. */
 function exported(exports: unknown, subpath: string): string | undefined {
   if (!isRecord(exports) || !Object.keys(exports).some((key) => key.startsWith('.'))) {
     return subpath === '.' ? targetOf(exports, '') : undefined
