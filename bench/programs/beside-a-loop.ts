@@ -24,7 +24,7 @@ const team = createTeam({
     { name: 'looper', module: new URL('../agents/looper.js', import.meta.url) },
     ...waiters.map((name) => ({ name, module: new URL('../agents/waiter.js', import.meta.url) })),
   ],
-  // one run holds the loop and the seven: with the default of 5 turns at a time they would queue for permits
+  // one run holds the loop and the seven, each with a permit
   maxConcurrentAgents: 8,
   orchestration: {
     strategy: 'custom',
