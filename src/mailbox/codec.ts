@@ -92,7 +92,8 @@ function metadataIn(text: string | undefined): Record<string, unknown> {
  */
 export function decodeMessage(memory: Memory, at: number, directory: Directory): TypedMessage {
   const message = new ReceivedMessage(memory, at, readId(memory, at), directory).toJSON()
-  if (message.type !== 'response' || !isFailure(memory, at)) return message
+  const kind = kindOf(memory, at)
+  if ((kind !== END && kind !== RESPONSE) || !isFailure(memory, at)) return message
   const { structuredData: error } = message
   return { ...message, content: errorOf(memory, at).message, structuredData: null, metadata: { error } }
 }

@@ -14,7 +14,7 @@ const INNER: Readonly<Record<string, readonly string[]>> = {
   AgentHandlers: ['Awaitable'],
   MultiAgentPattern: ['TeamKit', 'TeamRuntime'], // the class that it extends, and what only the test kit gives it
   MultiAgentPatternOptions: ['TeamOptions'], // all of it but the orchestration
-  RuntimeEvent: ['Event', 'ToolFinished', 'ToolProgress', 'ToolStarted'], // its members: Extract<RuntimeEvent, { type: '...' }>
+  RuntimeEvent: ['AlarmEvent', 'Event', 'ToolFinished', 'ToolProgress', 'ToolStarted'], // its members: Extract<RuntimeEvent, { type: '...' }>
   SeedOutcome: ['Injected'],
   TestAgent: ['Types'],
   WebSearchOptions: ['SearchLimits'],
