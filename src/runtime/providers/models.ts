@@ -108,7 +108,8 @@ export class Models {
   }
 
   /**
-   * Checks whether the rehearsal model may answer in this team, or always answers. The environment is not read for it.
+   * Checks whether the rehearsal model may answer in this team, or always answers. The environment's model is not
+   * resolved for it.
    */
   rehearses(how: 'sometimes' | 'always'): boolean {
     if (!this.#context.rehearsal) return false

@@ -52,7 +52,7 @@ const workers: SpawnerKit = {
 
 /**
  * Makes the threads of a team. The team itself keeps the process alive while a caller waits for it
- * (team/process-holds.ts), unless its clock is virtual.
+ * (runs/process-holds.ts), unless its clock is virtual.
  */
 export const workersFor = ({ virtual }: Scheduler): SpawnerKit => ({
   ...workers,
