@@ -15,17 +15,17 @@ import type { Cell } from '../state/cell.ts'
  */
 export interface AgentInstance {
   readonly name: string
-  /** As it was given. */
+  /** Role as the user gave it. */
   readonly role: AgentRole
   readonly status: AgentStatus
-  /** Gives the agent a task as a run of its own; rejects with what the run failed with. */
+  /** Gives the agent a task as a run of its own; rejects with the error of a failed run. */
   run(task: string, options?: RunOptions): Promise<string>
-  /** Puts a message into its mailbox; a `response` settles the request that it answers. */
+  /** Puts a message into the agent's mailbox; a `response` settles the request that it answers. */
   receiveMessage(message: AgentMessage): Promise<void>
   /**
-   * How it is, in one line. Of a role that a model plays also what its context holds: messages, their tokens in its
-   * window, from where on it is summarized, and the last summary. A conversation is the run's; it is that of the run it
-   * heard of last.
+   * Returns the state of the agent in one line. For a model agent the line also describes its context: messages, their
+   * tokens in the window, the threshold for a summary, and the last summary. A conversation belongs to a run; the line
+   * describes that of the agent's most recent run.
    */
   getContextSummary(): string
   /** Returns the tokens that the agent's models have used since it joined, over all runs. */

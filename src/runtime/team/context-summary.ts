@@ -12,7 +12,7 @@ import type { RunState } from '../state/run-state.ts'
 
 const SHOWN_SUMMARY = 200 // characters
 
-/** Clauses of a sentence, of the run that it heard of last, as its last turn has left it. */
+/** Returns clauses about the agent's conversation in its most recent run, as its last turn left it. */
 export function contextSummary({ index, settings }: Cell, runs: Iterable<RunState>): string {
   if (!settings.playedByModel) return 'its code keeps its own context'
   const [conversation = NO_CONVERSATION] = [...runs]

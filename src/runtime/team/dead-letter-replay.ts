@@ -1,4 +1,4 @@
-/** Dead letters in the hands of people: sent again, or thrown away. Rule 18. */
+/** Replays or discards dead letters on request of the user. Rule 18. */
 import { tooLarge } from '../../actors/definition/checks.ts'
 import { MessageRejectedError, shown } from '../../errors.ts'
 import type { DeadLetter } from '../../mailbox/dead-letters.ts'
@@ -14,7 +14,7 @@ import type { Supervisor } from '../supervision/supervisor.ts'
 export class Letters {
   readonly #supervisor: Supervisor
   readonly #runs: RunBook
-  /** Sent again and not accepted yet. */
+  /** Ids of dead letters that were sent again and are not accepted yet. */
   readonly #underWay = new Set<string>()
 
   constructor(supervisor: Supervisor, runs: RunBook) {
@@ -26,7 +26,10 @@ export class Letters {
     if (!this.#supervisor.journal.deadLetters.delete(id)) throw unknown(id)
   }
 
-  /** Resolves when its recipient has accepted it as a new message; the letter stays until then. */
+  /**
+   * Sends a dead letter again. Resolves when its recipient has accepted it as a new message; the letter stays until
+   * then.
+   */
   async replay(id: string): Promise<void> {
     const letter = this.#supervisor.journal.deadLetters.get(id)
     if (!letter) throw unknown(id)
@@ -84,7 +87,7 @@ export class Letters {
     return new Promise<void>((resolve, reject) => {
       this.#supervisor.hostMessages.post(sender, run, frame, (error) => {
         if (error) return reject(error)
-        deadLetters.replayed.delete(messageId) // before it can die again
+        deadLetters.replayed.delete(messageId) // before the message can become a dead letter again
         deadLetters.delete(letter.id)
         resolve()
       })

@@ -1,4 +1,4 @@
-/** A task that somebody outside of any run gives to an agent in the name of another. */
+/** Gives an agent a task from outside of any run, in the name of another agent. */
 import type { AgentTask, TaskInput } from '../../actors/definition/task.ts'
 import { doneTask, messageOptions, offerOf } from '../../actors/turn/delegate.ts'
 import { decodeMessage, errorOf, isFailure } from '../../mailbox/codec.ts'
@@ -7,7 +7,7 @@ import type { RunBook } from '../runs/runs.ts'
 import type { Cell } from '../state/cell.ts'
 import type { Supervisor } from '../supervision/supervisor.ts'
 
-/** Resolves when the task is done; rejects with what it ended in. */
+/** Resolves when the task is done; rejects with the error that ended it. */
 export function delegateTask(
   supervisor: Supervisor,
   runs: RunBook,
@@ -15,7 +15,7 @@ export function delegateTask(
   to: Cell,
   input: TaskInput,
 ): Promise<AgentTask> {
-  const offer = offerOf(to.name, input, null) // before there is a run for it
+  const offer = offerOf(to.name, input, null) // checks the input before a run is made for it
   const { structuredData, priority } = messageOptions(offer)
   return new Promise((resolve, reject) => {
     const settle = (memory: Memory, at: number) => {

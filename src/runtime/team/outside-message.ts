@@ -1,4 +1,4 @@
-/** A message that a caller outside of any agent has given: what it may be, for whom it is, what goes with it. */
+/** Checks a message that a caller outside of any agent sends, and returns its recipients and frame fields. */
 import { MessageRejectedError } from '../../errors.ts'
 import type { MessageInput, MessageType } from '../../mailbox/message.ts'
 import type { Question } from '../log/host-frames.ts'
@@ -28,14 +28,16 @@ export function questionOf(message: MessageInput): Question {
   }
 }
 
-/** Fields that a message of that type has no use for: they would be accepted and ignored. */
+/**
+ * Message fields without an effect, by message type. They are rejected, since they would otherwise be ignored silently.
+ */
 const UNUSED: Readonly<Partial<Record<MessageType, readonly (keyof MessageInput)[]>>> = {
   publish: ['recipient', 'priority', 'threadId'],
   subscribe: ['recipient', 'structuredData', 'metadata', 'priority', 'threadId'],
   response: ['metadata', 'priority'],
 }
 
-/** @throws MessageRejectedError for one of them. */
+/** @throws MessageRejectedError for a field without an effect. */
 export function checkUsed(message: MessageInput): void {
   const { type = 'request', requiresResponse } = message
   const unused = [...(UNUSED[type] ?? [])]
@@ -53,7 +55,9 @@ const isBlank = (value: unknown) =>
 
 const jsonOf = (value: unknown) => (value === undefined ? undefined : JSON.stringify(value))
 
-/** The schema is loaded with the first message from outside: most teams start without one. */
+/**
+ * Validates a message. The schema is loaded with the first message from outside, since most teams start without one.
+ */
 export async function parsed(input: unknown): Promise<MessageInput> {
   const { parseMessage } = await import('../../mailbox/parse-message.ts')
   return parseMessage(input)

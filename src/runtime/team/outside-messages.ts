@@ -24,19 +24,19 @@ import type { RunState } from '../state/run-state.ts'
 import type { Supervisor } from '../supervision/supervisor.ts'
 import { checkUsed, parsed, questionOf, targetsOf } from './outside-message.ts'
 
-/** How a frame goes to one of those whom its message is for. */
+/** Address fields of a frame, which carries a message to one of its recipients. */
 interface Address {
   flags: number
-  /** All of them, as JSON, where the message names several. */
+  /** Names of all recipients as JSON, if the message names several. */
   names?: string | undefined
-  /** The message that this is a copy of. */
+  /** Logged message that this frame is a copy of. */
   original?: Memory | undefined
 }
 
 export class Posting {
   readonly #supervisor: Supervisor
   readonly #runs: RunBook
-  /** Errors whose message is a dead letter, or was answered with them. */
+  /** Errors whose message is a dead letter already, or was answered with the error. */
   readonly #buried = new WeakSet<DramatisError>()
 
   constructor(supervisor: Supervisor, runs: RunBook) {
@@ -83,7 +83,8 @@ export class Posting {
   }
 
   /**
-   * Puts the message into that agent's mailbox, whoever else it is for. A response or a subscription is none's to keep.
+   * Puts the message into that agent's mailbox, whatever recipients it names. A response or a subscription is routed by
+   * its type instead.
    */
   async deliver(cell: Cell, input: unknown): Promise<void> {
     try {
@@ -99,7 +100,9 @@ export class Posting {
     else await this.#one(message, this.#runOf(message), cell.name, { flags: type === 'broadcast' ? TO_ALL : 0 })
   }
 
-  /** The error; what it refuses is a dead letter now, if it was for somebody and is not one yet. */
+  /**
+   * Returns the error. The refused message becomes a dead letter if it had a recipient and is not a dead letter yet.
+   */
   #kept(error: unknown, input: unknown, to?: string): unknown {
     if (!(error instanceof DramatisError) || error instanceof TeamClosedError || this.#buried.has(error)) return error
     this.#buried.add(error)
@@ -108,7 +111,7 @@ export class Posting {
     return error
   }
 
-  /** An error that the runtime has answered with: it has dealt with the message. */
+  /** Marks an error that the runtime has answered with, so that `#kept` makes no dead letter of its message. */
   #heard(error: DramatisError): DramatisError {
     this.#buried.add(error)
     return error
@@ -121,7 +124,10 @@ export class Posting {
     throw new UnknownRunError(`No run ${shown(runId)} is under way in this team.`, { runId })
   }
 
-  /** null: to everybody but the sender. To several it is logged as it was sent, and then each gets a copy of it. */
+  /**
+   * Sends a message to its recipients; null means all agents but the sender. A message to several is logged once as it
+   * was sent, then each recipient gets a copy.
+   */
   async #toEach(message: MessageInput, sender: Cell, recipients: string | string[] | null): Promise<void> {
     const run = this.#runOf(message)
     if (typeof recipients === 'string') return this.#one(message, run, recipients)
@@ -213,8 +219,8 @@ export class Posting {
   }
 
   /**
-   * Content is the key, structured data the value, metadata.entryType the type; the rest of metadata are options of a
-   * write.
+   * Writes to the blackboard. Content is the key, structured data the value, metadata.entryType the type; the rest of
+   * metadata are options of a write.
    */
   async #publish(message: MessageInput, sender: Cell): Promise<void> {
     const refusal = refusalInItsName(sender, 'blackboard.write')
@@ -225,7 +231,7 @@ export class Posting {
       .write(message.content, message.structuredData ?? null, entryType, options)
   }
 
-  /** Content is the pattern; the sender is told of what matches. */
+  /** Subscribes the sender to blackboard entries that match the content, which is the pattern. */
   #subscribe(message: MessageInput, sender: Cell): void {
     if (sender.index === USER_INDEX)
       throw new MessageRejectedError(
@@ -252,7 +258,7 @@ export class Posting {
     )
   }
 
-  /** Answers a request in the place of the agent that was asked. */
+  /** Answers a request in place of the agent that received it. */
   #respond(message: MessageInput, sender: Cell): void {
     const request =
       message.correlationId === undefined ? undefined : this.#supervisor.requests.withId(message.correlationId)

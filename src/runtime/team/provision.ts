@@ -26,19 +26,21 @@ import { handlersFrom, LocalThread } from '../threads/local-thread.ts'
 import type { Spawner, Thread } from '../threads/thread.ts'
 import { type HostTools, specOf } from '../tools/host-tools.ts'
 
-/** For tests: agents in the host's own thread. */
+/** Replacements for tests and rehearsals: agents run in the host's own thread. */
 export interface TeamKit {
-  /** By the agent's name. Agents with a module are imported into this thread. */
+  /** Definitions by the agent's name. An agent that is not listed has its module imported into this thread. */
   definitions: ReadonlyMap<string, AgentDefinition>
-  /** In place of all models. */
+  /** Model that answers in place of all models. */
   model?: ModelClient
   /** Models that answer in place of the real ones. */
   models?: RehearsedModels
-  /** All tools run. */
+  /** Runs all tools, instead of answering some in their place. */
   realTools?: boolean
-  /** Runs a tool that works outside, where the time of the run is virtual. */
+  /** Runs a tool that works outside of the runtime, if the time of the run is virtual. */
   outside?<T>(tool: string, work: () => Promise<T>): Promise<T>
-  /** Loads such a module for one life, in place of that import. Resolves to its exports. */
+  /**
+   * Loads a module for one thread of an agent, in place of the import into the host's thread. Resolves to its exports.
+   */
   load?(code: LocalCode, life: LocalThread): Promise<Exports>
   /** Wraps the handlers of any agent, the protocol's script included. */
   recorded?(agent: string, handlers: AgentHandlers): AgentHandlers
@@ -56,13 +58,13 @@ export interface LocalCode {
   from: string
   /** The option that named it, for errors. */
   option: string
-  /** The names of the variables that it may see. */
+  /** Names of the environment variables that the module may see. */
   env: readonly string[]
 }
 
 interface Needs {
   readonly spawner: Spawner
-  /** The agents of the team, and those of that run. */
+  /** Returns the agents of the team, and those of that run. */
   agents(run: RunState | undefined): Cell[]
   runOf(index: number): RunState | undefined
   /** Tools that the host runs. */
@@ -82,7 +84,7 @@ export class Provision implements Provisioning {
     this.#needs = needs
   }
 
-  /** The agents as a protocol script sees them. */
+  /** Returns the agents as a protocol script sees them. */
   roster(run: RunState | undefined): RosterEntry[] {
     return this.#needs.agents(run).map((cell) => {
       const { info, playedByModel } = cell.settings
@@ -131,7 +133,7 @@ export class Provision implements Provisioning {
     return { host, modules: found, names: [...names], rehearsed }
   }
 
-  /** In the host's own thread. */
+  /** Checks whether the cell runs in the host's own thread. */
   #isLocal(cell: Cell): boolean {
     return this.#kit !== undefined || (cell.index === ORCHESTRATOR_INDEX && 'run' in this.#protocol)
   }

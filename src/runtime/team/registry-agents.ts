@@ -1,4 +1,6 @@
-/** Agents that the registry has and the team has not: they join when somebody names them, or when it is read again. */
+/**
+ * Adds agents of the registry that the team does not have. They join when a message or task names them, or on `reload`.
+ */
 import { isDeepStrictEqual } from 'node:util'
 import type { AgentType } from '../../actors/definition/context/context.ts'
 import type { AgentRole } from '../../actors/definition/role.ts'
@@ -12,22 +14,24 @@ import type { Supervisor } from '../supervision/supervisor.ts'
 
 /** Result of reading the registry again, by the agents' names. */
 export interface Reloaded {
-  /** They are in the team now. */
+  /** Agents that have joined the team. */
   added: string[]
-  /** To whom they may delegate is now as the registry says. */
+  /** Agents whose delegation targets were updated from the registry. */
   regranted: string[]
-  /** Something else of them has changed, or they are not there any more: it counts when the team is made anew. */
+  /**
+   * Agents whose other settings have changed or that left the registry. This takes effect when the team is made anew.
+   */
   outdated: string[]
 }
 
-/** How agents enter a team, and leave it. */
+/** Operations by which agents enter a team and leave it. */
 export interface Entrance {
-  /** Makes an agent of the role, which may name those that are expected. Its mailbox takes messages at once. */
+  /** Makes an agent of the role, which may name agents in `expected`. Its mailbox takes messages at once. */
   join(role: AgentRole, expected: readonly string[]): Cell
-  /** Starts its thread, if those of the team are started. An agent that cannot start leaves again. */
+  /** Starts the agent's thread, if the team has started. An agent that cannot start leaves again. */
   begin(cell: Cell): Promise<void>
   leave(cell: Cell): Promise<void>
-  /** Resolves when nobody of that name is about to leave. */
+  /** Resolves when no agent of that name is being removed. */
   left(name: string): Promise<void>
 }
 
@@ -35,7 +39,7 @@ export class Newcomers {
   readonly #supervisor: Supervisor
   readonly #registry: AgentRegistry
   readonly #entrance: Entrance
-  /** As they were when they were looked at last. */
+  /** Roles of the registry when they were last compared. */
   #roles: readonly AgentRole[]
   #told: unknown
 
@@ -47,8 +51,8 @@ export class Newcomers {
   }
 
   /**
-   * The agent of that name, if the registry has it by now: somebody has asked for it. A registry that cannot be read
-   * has nobody; that is told once.
+   * Returns the agent of that name, which a caller has asked for, if the registry has it by now. If the registry cannot
+   * be read, it adds no agent and the error is logged once.
    */
   find(name: string): Cell | undefined {
     try {
@@ -69,8 +73,8 @@ export class Newcomers {
   }
 
   /**
-   * Takes in who is not there, and what is new of the delegation graph. Rejects with what keeps one of them from
-   * joining.
+   * Adds agents that the team does not have, and updates the delegation graph. Rejects with the first error that kept
+   * an agent from joining.
    */
   async reload(): Promise<Reloaded> {
     const roles = this.#registry.read()
@@ -82,7 +86,7 @@ export class Newcomers {
     return reloaded
   }
 
-  /** `again`: also those who were in the team before. */
+  /** Adds new agents and compares the others. `again`: agents that were removed from the team join again. */
   #takeIn(roles: readonly AgentRole[], again?: 'again') {
     const before = new Map(this.#roles.map((role) => [role.name, role]))
     this.#roles = roles
@@ -115,7 +119,7 @@ export class Newcomers {
     if (!isDeepStrictEqual(old, rest)) outdated.push(now.name)
   }
 
-  /** An agent defines a type: it joins the team, and when it has started the registry keeps it. */
+  /** Adds the type that an agent defines: it joins the team, and once it has started it is saved in the registry. */
   async define(by: Cell, run: RunState, given: object): Promise<string> {
     typeShape(given, 'type')
     const type = given as AgentType

@@ -19,7 +19,7 @@ export class Roster {
   readonly #settings: TeamSettings
   readonly #host: AgentInstanceHost
   readonly #instances = new Map<string, AgentInstance>()
-  /** Agents whose removal is under way: until then nobody else can have the name. */
+  /** Agents whose removal is under way. Until it is done no other agent can take the name. */
   readonly #leaving = new Map<string, Promise<void>>()
 
   constructor(supervisor: Supervisor, settings: TeamSettings, host: AgentInstanceHost) {
@@ -45,7 +45,7 @@ export class Roster {
     return cell
   }
 
-  /** Resolves when nobody of that name is about to leave. */
+  /** Resolves when no agent of that name is being removed. */
   async left(name: unknown, run?: RunState): Promise<void> {
     if (typeof name !== 'string') return // such a role is refused
     await this.#leaving.get(keyOf(name, run))
@@ -70,7 +70,7 @@ export class Roster {
     }
   }
 
-  /** An agent makes another one, for its run or for the team. */
+  /** Makes an agent on behalf of another one, for its run or for the team. */
   async spawn(run: RunState, given: object): Promise<string> {
     spawnShape(given, 'role')
     const { lifetime = 'run', ...role } = given as SpawnRole
@@ -83,14 +83,14 @@ export class Roster {
     })
   }
 
-  /** An agent defines a type, for the team and its registry. */
+  /** Adds a type that an agent defines to the team and its registry. */
   async define(by: Cell, run: RunState, type: object, newcomers: Newcomers | undefined): Promise<string> {
     if (!newcomers) throw noRegistry('context.defineAgent')
     await this.left('name' in type ? type.name : undefined)
     return this.#counted(run, () => newcomers.define(by, run, type))
   }
 
-  /** Counts an agent that is made against the run's limit, unless its making fails. */
+  /** Makes an agent and counts it against the run's limit, unless that fails. */
   async #counted(run: RunState, make: () => Promise<string>): Promise<string> {
     run.boardOver.signal.throwIfAborted() // the run is over
     const limit = this.#settings.maxSpawnedAgents
@@ -135,7 +135,7 @@ export class Roster {
       cell,
       new AgentTerminatedError(`Agent "${name}" was removed from the team.`, { agent: name }),
     )
-    this.#forget(cell) // what its last turn did
+    this.#forget(cell) // again, since its last turn may have stored state
     this.#leaving.delete(keyOf(name, run))
   }
 
@@ -145,8 +145,8 @@ export class Roster {
   }
 
   /**
-   * Every thread that lives learns the name of who has come, or those that have to do with its run; who begins later
-   * has it from the start.
+   * Announces a new agent to all running threads, or, for an agent of a run, to those that know the run. Threads that
+   * start later have the name from the start.
    */
   #introduce({ name, index, run }: Cell): void {
     const { directory, frames, replies } = this.#supervisor
@@ -157,7 +157,7 @@ export class Roster {
     this.#tellScripts()
   }
 
-  /** Protocol scripts in a thread learn who is there now. */
+  /** Sends the present list of agents to protocol scripts in a thread. */
   #tellScripts(): void {
     const { directory, frames, provisioning, replies, runs } = this.#supervisor
     for (const cell of directory.cells) {
@@ -168,7 +168,7 @@ export class Roster {
     }
   }
 
-  /** Begins again with an agent that was stopped for good, before its cool-down is over. */
+  /** Restarts an agent that was stopped for good, before its cool-down is over. */
   async restart(name: string): Promise<void> {
     const { lifecycle } = this.#supervisor
     const cell = this.present(name)
@@ -186,13 +186,13 @@ export class Roster {
     return name === USER || name === ORCHESTRATOR ? this.#supervisor.directory.cell(name)! : this.present(name)
   }
 
-  /** The agent of that name. Throws `UnknownAgentError`. */
+  /** Returns the agent of that name. Throws `UnknownAgentError`. */
   present(name: string): Cell {
     return this.#supervisor.directory.requirePresent(name)
   }
 }
 
-/** `asked`: the verb that needs one. */
+/** Returns the error for a team without a registry. `asked`: the operation that needs one. */
 export const noRegistry = (asked: string) =>
   new ConfigurationError(
     `${asked}: this team has no registry. Make it with loadTeam from an agents.yaml, or give the option registry.`,

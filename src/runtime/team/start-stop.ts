@@ -1,7 +1,4 @@
-/**
- * The life of a team: its agents are started together and once, also by the first run that needs them, and end in
- * order.
- */
+/** Starts and closes a team. All agents start together and once, by `start` or by the first run, and end in order. */
 import { RunAbortedError, StartFailedError, TeamClosedError } from '../../errors.ts'
 import { pause, shape } from '../checks/checks.ts'
 import type { RunBook } from '../runs/runs.ts'
@@ -32,7 +29,7 @@ export class TeamLife {
     if (!this.#started) {
       this.#started = this.#runs.holds.until(this.#startAll())
       this.#started.catch(() => {
-        this.#startFailed = true // who does not wait for it learns it from the first run
+        this.#startFailed = true // a caller that does not await start() gets the error from the first run
       })
     }
     return this.#started
@@ -45,7 +42,7 @@ export class TeamLife {
     this.#started = undefined
   }
 
-  /** An agent that cannot start is gone; whether anybody needs it shows when it is asked. */
+  /** Resolves after the start, even if an agent could not start: only a caller that uses that agent gets an error. */
   async whenStarted(): Promise<void> {
     await this.start().catch((error: unknown) => {
       if (!(error instanceof StartFailedError)) throw error

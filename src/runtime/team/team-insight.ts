@@ -20,19 +20,22 @@ export abstract class TeamInsight {
   protected abstract readonly runBook: RunBook
   protected readonly tallies = new Tallies()
 
-  /** Without a `runId`: the run that was launched last; the same for the next two. */
+  /**
+   * Returns the blackboard of a run. Without a `runId`, this method and the next two use the run that was launched
+   * last.
+   */
   getBlackboard(runId?: string): Blackboard | undefined {
     const run = this.#run(runId)
     return run && this.runBook.blackboard(run)
   }
 
-  /** Every message that the log still has, in order. Throws `UnknownRunError`. */
+  /** Returns every message that the log still has, in order. Throws `UnknownRunError`. */
   getMessageHistory(runId?: string): TypedMessage[] {
     const run = this.#run(runId)
     return run ? this.supervisor.redactor.data(historyOf(run.log, directoryOf(run, this.supervisor.names))) : []
   }
 
-  /** By the task's id. Throws `UnknownRunError`. */
+  /** Returns the status of each task, by the task's id. Throws `UnknownRunError`. */
   getTaskStatus(runId?: string): Record<string, TaskStatus> {
     const run = this.#run(runId)
     return Object.fromEntries([...(run?.tasks.values() ?? [])].map(({ id, status }) => [id, status]))
@@ -45,14 +48,15 @@ export abstract class TeamInsight {
     throw new UnknownRunError(`No run ${shown(runId)} is known; there was none, or it has left the log.`, { runId })
   }
 
-  /** How the team is now. */
+  /** Returns the present state of the team. */
   health(): Health {
     return healthOf(this.supervisor, this.runBook)
   }
 
   /**
-   * The figures of this team, for a monitoring system: as data, or as a page in Prometheus' text format (version 0.0.4;
-   * serve it as `text/plain; version=0.0.4`). Counters count from the team's start. Also after `close`.
+   * Returns the metrics of this team for a monitoring system: as data, or as a page in Prometheus' text format (version
+   * 0.0.4; serve it as `text/plain; version=0.0.4`). Counters count from the team's start. It can also be called after
+   * `close`.
    *
    * @throws {ConfigurationError} for another format.
    *

@@ -1,4 +1,4 @@
-/** The runs of a team: started, waited for, read and found again. */
+/** Methods of a team that start runs, wait for them, stream their events and find them. */
 import { TeamOverloadedError } from '../../errors.ts'
 import type { RuntimeEvent } from '../runs/events.ts'
 import type { MultiAgentResult } from '../runs/result.ts'
@@ -33,7 +33,9 @@ export abstract class TeamRuns extends TeamInsight {
     return run
   }
 
-  /** For a caller who waits for the result, and gets no handle. A run that finds no room has a result too. */
+  /**
+   * Runs the team for a caller who waits for the result and gets no handle. A run that finds no room has a result too.
+   */
   protected async resultOf<T>(query: string, options: RunOptions<T>, target: Cell): Promise<MultiAgentResult<T>> {
     try {
       const { state, result } = this.runBook.launch(query, options, target)
@@ -46,7 +48,7 @@ export abstract class TeamRuns extends TeamInsight {
   }
 
   /**
-   * The events of a run; leaving the loop aborts it.
+   * Starts a run and yields its events. A caller who leaves the loop aborts the run.
    *
    * @example
    * for await (const event of team.stream('Should we migrate?')) {
@@ -63,12 +65,12 @@ export abstract class TeamRuns extends TeamInsight {
     }
   }
 
-  /** The run of that id, if the log still has it. */
+  /** Returns the run of that id, if the log still has it. */
   getRun(runId: string): Run<unknown> | undefined {
     return this.runBook.get(runId)
   }
 
-  /** The runs that the log still has. `startedAt` is epoch ms. */
+  /** Returns the runs that the log still has. `startedAt` is epoch ms. */
   async listRuns(
     filter: { status?: Run['status'] } = {},
   ): Promise<{ id: string; query: string; status: Run['status']; startedAt: number }[]> {

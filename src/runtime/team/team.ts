@@ -59,7 +59,7 @@ export class TeamRuntime extends TeamRuns {
         `agents: ${settings.agents.length} are too many; a team has up to ${MAX_AGENTS - FIXED_NAMES.length}.`,
         { path: 'agents' },
       )
-    if (!kit) threadCode() // so that a bundle without it is refused before anything waits for a thread
+    if (!kit) threadCode() // refuses a bundle without thread code before anything waits for a thread
     const log = guardedLogger(logger, redactor)
     const spawner = new WorkerSpawner(kit ? 0 : warmSpares, clock, log, workersFor(clock))
     this.supervisor = new Supervisor({
@@ -89,7 +89,7 @@ export class TeamRuntime extends TeamRuns {
     })
     const tracing = settings.telemetry && new Tracing(settings.telemetry, this.supervisor)
     if (tracing) {
-      this.supervisor.attach(tracing.part) // before what lets runs be forgotten
+      this.supervisor.attach(tracing.part) // before the run book, which lets runs be forgotten
       this.supervisor.tools.around = tracing.aroundTool
     }
     this.runBook = new RunBook(this.supervisor, settings, () => this.#life.whenStarted(), tracing)
@@ -136,10 +136,10 @@ export class TeamRuntime extends TeamRuns {
   }
 
   /**
-   * Ends all runs and threads, in order. Twice is fine. `drainMs`: takes no new runs and lets those under way, and what
-   * messages from outside have caused, end for so long. It is what runs the `stop` hooks of agents. Of a team that
-   * nobody closes nothing keeps the process alive either while it is idle: no run and no message under way, and nobody
-   * who waits.
+   * Ends all runs and threads, in order, and runs the `stop` hooks of agents. A second call is harmless. `drainMs`: how
+   * long runs under way, and work that messages from outside have caused, may continue; new runs are refused. A team
+   * that is not closed does not keep the process alive while it is idle: no run or message is under way, and no caller
+   * waits.
    */
   close(options: { drainMs?: number } = {}): Promise<void> {
     return this.#life.close(options)
@@ -158,11 +158,11 @@ export class TeamRuntime extends TeamRuns {
   }
 
   /**
-   * Sends a message from outside of any run; it is a run of its own, which ends when what it caused is quiet. The
-   * default type is `request`. Resolves to the response where `requiresResponse` is set, else to null once the message
-   * is accepted. Rejects with `MessageRejectedError` for what is no message, with `UnknownAgentError`,
-   * `MailboxFullError`, and with what the agent answered with. To a list of agents each is sent it once; history has it
-   * once.
+   * Sends a message from outside of any run, in a run of its own, which ends when all work that it caused is over. The
+   * default type is `request`. Resolves to the response if `requiresResponse` is set, else to null once the message is
+   * accepted. Rejects with `MessageRejectedError` for an invalid message, with `UnknownAgentError`, `MailboxFullError`,
+   * and with the error that the agent answered with. Each agent in a list of recipients gets the message once; history
+   * has it once.
    *
    * @example
    * const reply = await team.sendMessage({ recipient: 'critic', content: 'Read this.', requiresResponse: true })
@@ -171,7 +171,7 @@ export class TeamRuntime extends TeamRuns {
     return this.#post(() => this.#posting.send(message))
   }
 
-  /** Tells every agent but the sender (an agent, or '$user'); it arrives at `observe`. */
+  /** Sends a message to every agent but the sender (an agent, or '$user'); it arrives at `observe`. */
   async broadcast(content: string, sender: string): Promise<void> {
     await this.#post(() => this.#posting.send({ type: 'broadcast', sender, recipient: null, content }))
   }
@@ -185,7 +185,7 @@ export class TeamRuntime extends TeamRuns {
     return this.#roster.get(name)
   }
 
-  /** All agents, in the order in which they came. */
+  /** Returns all agents, in the order in which they joined. */
   listAgents(): AgentInstance[] {
     return this.#roster.list()
   }
@@ -231,10 +231,10 @@ export class TeamRuntime extends TeamRuns {
   }
 
   /**
-   * Begins again with an agent that was stopped for good, without waiting for `coolDownMs`. Resolves when it is ready.
+   * Restarts an agent that was stopped for good, without waiting for `coolDownMs`. Resolves when it is ready.
    *
-   * Rejects with `UnknownAgentError`, with `ConfigurationError` for an agent that is not stopped, and with what keeps
-   * it from starting.
+   * Rejects with `UnknownAgentError`, with `ConfigurationError` for an agent that is not stopped, and with the error
+   * that keeps it from starting.
    */
   async restartAgent(name: string): Promise<void> {
     this.#life.assertOpen()
@@ -243,9 +243,10 @@ export class TeamRuntime extends TeamRuns {
   }
 
   /**
-   * Reads the team's registry again (the agents.yaml that `loadTeam` has read): agents that the team does not have join
-   * it, and who may delegate to whom is as it says now. What else has changed it names in `outdated`: that counts for
-   * the next team. Nobody has to call it for a message or a task to an agent that is new there: that looks by itself.
+   * Reads the team's registry again (the agents.yaml that `loadTeam` has read). Agents that the team does not have join
+   * it, and the delegation rules are updated. Agents with other changes are listed in `outdated`; these changes take
+   * effect in the next team. A message or a task to an agent that is new in the registry needs no `reload`: the lookup
+   * reads the registry itself.
    *
    * Rejects with `ConfigurationError` for a team without a registry, for what is wrong in it (then nothing changes) and
    * for an agent that cannot be loaded, with `StartFailedError` for one that failed twice while it started; the others
@@ -291,7 +292,7 @@ export class TeamRuntime extends TeamRuns {
     })
   }
 
-  /** To whom each agent may delegate, by name. Source: document 003, the registry. */
+  /** Returns the names of the agents to which each agent may delegate. Source: document 003, the registry. */
   getDelegationGraph(): Record<string, string[]> {
     return delegationGraph(this.supervisor.directory.agents())
   }
@@ -317,9 +318,7 @@ export class TeamRuntime extends TeamRuns {
     discard: (id: string): void => this.#letters.discard(id),
   }
 
-  /**
-   * Everything that happens in all runs, as it happens. A subscriber that throws is reported to the logger and closed.
-   */
+  /** Events of all runs, as they happen. A subscriber that throws is reported to the logger and closed. */
   get events(): Observable<RuntimeEvent> {
     return this.#events
   }

@@ -1,6 +1,5 @@
 /**
- * The verbs that the host serves with what a team has: its models and their budget, its routing of tasks, its shared
- * state.
+ * Registers the verbs that the host serves with parts of the team: models and their budget, task routing, shared state.
  */
 import { budgets } from '../budgets/budgets.ts'
 import { ModelGateway } from '../models/gateway.ts'
@@ -39,21 +38,24 @@ export function serveTeamVerbs(
     },
     record: (run, record) => supervisor.journal.record(run, record),
     redactor: supervisor.redactor,
-    layers: [...(tracing ? [tracing.layer] : []), layer], // a span has the wait for tokens in it
+    layers: [...(tracing ? [tracing.layer] : []), layer], // a span includes the wait for tokens
   })
   const ask: HostVerb = (args, caller, signal) => pauses.during(caller, async () => gateway.verb(args, caller, signal))
   calls.register([['model', ask]])
   const router = new TaskRouter(supervisor, taskRouting, left)
-  const shared = sharedStateVerbs(supervisor, new MemoryStore()) // the only log store there is, is the team's memory
+  const shared = sharedStateVerbs(supervisor, new MemoryStore()) // the team's memory is the only log store
   calls.register([...modelTurnVerbs(supervisor), ...router.verbs, ...shared])
 }
 
-/** A test waits for its run: it would wait for ever if a pause between two attempts waited for the test's clock. */
+/**
+ * Skips the pause between two attempts. A test that waits for its run would wait for ever if the pause needed the
+ * test's clock.
+ */
 const atOnce = () => Promise.resolve()
 
 /**
- * In a rehearsal of schedules every run is one; else it is where the rehearsal model plays a role, and once it has been
- * asked.
+ * Returns the rules for tools in rehearsed runs. In a rehearsal of schedules every run is rehearsed. Otherwise a run is
+ * rehearsed once it has asked the rehearsal model, or always if that model answers every call and plays a role.
  */
 function rehearsalOf(supervisor: Supervisor, { models }: TeamSettings, kit: TeamKit | undefined): ToolRehearsal {
   if (kit?.models) return toolRehearsal({ isRehearsed: () => true, isVirtual: true })

@@ -1,4 +1,4 @@
-/** The readers of a team's journal: each is one responsibility, and without it just that is gone. */
+/** The readers of a team's journal. Each has one responsibility; without a reader only that responsibility is lost. */
 import { deadlines } from '../detectors/deadlines.ts'
 import { notices } from '../metrics/notices.ts'
 import type { Tallies } from '../metrics/tallies.ts'
@@ -12,7 +12,7 @@ import { tasks } from '../tasks/task-board.ts'
 import { watchers } from '../verbs/death-watchers.ts'
 import { syncPointExits } from '../verbs/sync-point-exits.ts'
 
-/** In the order in which they are told of records. Detectors, telemetry and runs come behind them. */
+/** Returns the readers in the order in which they get records. Detectors, telemetry and runs come after them. */
 export const partsOf = (tallies: Tallies): Part[] => [
   restarts,
   deadlines,

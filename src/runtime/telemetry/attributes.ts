@@ -41,7 +41,7 @@ export const callAttributes = ({ caller, call, model, client, host }: PendingCal
   const [address, port] = host?.split(/:(?=\d+$)/) ?? []
   return {
     'gen_ai.operation.name': 'chat',
-    // The format that is spoken with it, as the conventions want it.
+    // API format that the provider's host speaks, as the conventions define this attribute.
     'gen_ai.provider.name': host === undefined ? (client.rehearsal ? 'dramatis.rehearsal' : 'custom') : 'openai',
     'gen_ai.request.model': model,
     'gen_ai.request.temperature': call.temperature,

@@ -1,4 +1,4 @@
-/** A span around each call of a model, from when it is asked for to its answer, with all that its client tries. */
+/** A span around each model call, from the request to the answer, including all attempts of the client. */
 import type { Scheduler } from '../../clock.ts'
 import { DramatisError, describe, ModelError } from '../../errors.ts'
 import type { GatewayLayer } from '../models/gateway.ts'
@@ -14,7 +14,7 @@ export const modelSpans = (spans: Spans, clock: Scheduler, placeOf: PlaceOfTurn)
   return async (pending, next) => {
     const { caller, call, model } = pending
     const at = clock.now()
-    await undefined // its turn may have begun in the same tick, and the records of a tick are told at its end
+    await undefined // its turn may have begun in the same tick, and the records of a tick are delivered at its end
     const span = spans.start({
       name: `chat ${model}`,
       kind: 'client',

@@ -1,17 +1,17 @@
-/** A turn that is not done, as its spans see it. */
+/** A turn that is not done, with the data that its spans need. */
 import type { TracePlace } from '../settings/telemetry.ts'
 import type { RunState } from '../state/run-state.ts'
 import type { Span } from './spans.ts'
 
-/** Over its attempts. */
+/** A turn over all of its attempts. */
 export interface OpenTurn {
   readonly run: RunState
   readonly agent: string
   readonly index: number
   readonly messageId: string
-  /** Which thread has it. */
+  /** Instance of the agent whose thread executes the turn. */
   readonly instance: number | undefined
-  /** An attempt is under way; else the turn was cut off, and is to be tried again. */
+  /** True while an attempt is under way; false if the turn was cut off and may be tried again. */
   open: boolean
   /** Span of the attempt; undefined for a script, whose span is that of its run. */
   readonly span: Span | undefined

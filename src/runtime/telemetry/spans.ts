@@ -1,6 +1,6 @@
 /**
- * The spans of one team. What the user's telemetry throws is told to the logger once, and ends nothing; what nobody has
- * ended ends with the team.
+ * The spans of one team. The first error that the user's telemetry throws is logged, later ones are ignored, and the
+ * team goes on. Spans that are still open end with the team.
  */
 import type { Logger } from '../../actors/definition/logger.ts'
 import { type DramatisError, describe, TeamClosedError } from '../../errors.ts'
@@ -112,7 +112,7 @@ export class Span {
     this.#spans.guarded(() => this.#span?.end(at, Boolean(error), message))
   }
 
-  /** Does the task, once, whatever the telemetry does. */
+  /** Runs the task within the span. The task runs exactly once, even if the telemetry throws or does not call it. */
   within<T>(task: () => T): T {
     let outcome: (() => T) | undefined
     const once = () => {
@@ -124,7 +124,7 @@ export class Span {
   }
 }
 
-/** Gives what the task has given, or throws what it has thrown. */
+/** Runs the task and returns a function that returns the task's result or throws its error. */
 function outcomeOf<T>(task: () => T): () => T {
   try {
     const result = task()

@@ -1,4 +1,6 @@
-/** Calls of tools as spans, whichever place they run in: in the host they are calls of a verb, in the thread steps. */
+/**
+ * Tool calls as spans, wherever they run: in the host they are calls of a verb, in the agent's thread they are steps.
+ */
 import { CancelledError, type DramatisError } from '../../errors.ts'
 import { errorOf, isFailure, jsonIn } from '../../mailbox/codec.ts'
 import {
@@ -46,7 +48,7 @@ export class ToolSpans {
     }
   }
 
-  /** `logged`: when, for frames of the host's. */
+  /** Starts or ends the span that the frame describes. `logged`: time of frames that the host wrote. */
   frame(turn: OpenTurn, memory: Memory, at: number, logged: number): void {
     switch (kindOf(memory, at)) {
       case CALL: {
@@ -73,7 +75,9 @@ export class ToolSpans {
     return tools.get(keyOfCall(correlation))
   }
 
-  /** The turn no longer waits for its call, if the frame is about one: what comes of that, nobody is told. */
+  /**
+   * Ends the span of a withdrawn tool call, if the frame names one. The turn no longer waits, so no result is reported.
+   */
   withdrawn(turn: OpenTurn, memory: Memory, at: number, logged: number): void {
     const { agent } = turn
     this.#take(turn, callKey(memory, at))?.end(logged, new CancelledError(`"${agent}" withdrew the call.`, { agent }))

@@ -1,7 +1,7 @@
 /**
- * A team's runs, turns, model calls and tool calls as spans. A run's span begins where it was launched, under what its
- * caller had under way or under the `traceparent` of its metadata; a message from outside has no run's span, its turns
- * stand there.
+ * A team's runs, turns, model calls and tool calls as spans. The parent of a run's span is the `traceparent` of its
+ * metadata, or else the span that was active when it was launched. A message from outside has no run span: its turns
+ * are children of the active span.
  */
 import type { DramatisError } from '../../errors.ts'
 import type { HostRecord } from '../log/records.ts'
@@ -21,14 +21,14 @@ export class Tracing {
   readonly #spans: Spans
   readonly #turns: TurnSpans
   readonly #supervisor: Supervisor
-  /** Weak: a run takes along what is known of it. */
+  /** Trace place and span of each run. Weak, so that an entry goes when its run does. */
   readonly #runs = new WeakMap<RunState, { place: TracePlace | undefined; span?: Span }>()
-  /** Around each call of a model. */
+  /** Gateway layer that puts a span around each model call. */
   readonly layer: GatewayLayer
 
-  /** Around the work of each call of a tool that the host runs: what it does is below the call's span. */
+  /** Runs the work of a tool call in the host within the call's span, so that spans of this work are its children. */
   readonly aroundTool: AroundTool = async (waiter, work) => {
-    await undefined // the records of a tick are told at its end
+    await undefined // the records of a tick are delivered at its end
     const span = this.#turns.toolOf(waiter)
     return span ? span.within(work) : work()
   }
@@ -41,7 +41,7 @@ export class Tracing {
     this.layer = modelSpans(this.#spans, clock, (...turn) => this.#turns.placeOf(...turn))
   }
 
-  /** A run is launched, now: its agents get its place in the trace with its metadata. */
+  /** Starts the span of a run at its launch. The run's agents get its place in the trace with its metadata. */
   launched(run: RunState): void {
     const span = this.#spans.start({
       name: ['invoke_workflow', this.#spans.workflowName ?? []].flat().join(' '),
@@ -58,12 +58,15 @@ export class Tracing {
     this.#runs.set(run, { place: span.place, span })
   }
 
-  /** A message comes from outside of any run, now. */
+  /** Notes the active trace place for a message from outside of any run, when it is sent. */
   posted(run: RunState): void {
     this.#runs.set(run, { place: this.#spans.active() })
   }
 
-  /** Before anybody is told that it is: what its caller sends off then is whole. */
+  /**
+   * Ends the span of a run. Called before the caller learns of the run's end, so that spans which it then exports are
+   * complete.
+   */
   finished(run: RunState, error?: DramatisError): void {
     this.#runs.get(run)?.span?.end(this.#supervisor.clock.now(), error)
   }

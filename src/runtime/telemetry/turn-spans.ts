@@ -1,6 +1,6 @@
 /**
- * The turns of agents as spans, folded from the log: one for each attempt, from when it began until its commit or the
- * death of its thread. The parent is the turn whose message began it; of what the script sends, the run.
+ * The turns of agents as spans, derived from the log: one per attempt, from its begin until its commit or the exit of
+ * its thread. The parent is the turn that sent the message which began it; for a message of the script it is the run.
  */
 import { CancelledError, type DramatisError } from '../../errors.ts'
 import { errorOf, isFailure, jsonIn } from '../../mailbox/codec.ts'
@@ -43,9 +43,9 @@ interface Needs {
   readonly runs: RunTable
 }
 
-/** How an attempt begins. */
+/** Begin of an attempt. */
 interface Beginning {
-  /** That says so; undefined: the end of a short turn does. */
+  /** Record that reports the begin; undefined if only the end of a short turn reports it. */
   readonly record: HostRecord | undefined
   readonly at: number
   readonly messageId: string
@@ -59,7 +59,7 @@ interface Origin {
   readonly many: boolean
 }
 
-/** So many messages are remembered that have not been handled. Of others the run is the parent. */
+/** Maximum number of unhandled messages whose sender is remembered. For others the run is the parent. */
 const MOST_ORIGINS = 65_536
 
 export class TurnSpans {
@@ -148,7 +148,7 @@ export class TurnSpans {
     return giver?.run === run.index && giver.agent === this.#needs.directory.name(sender) ? giver.turn : undefined
   }
 
-  /** The turn, if it has begun by now: what it does can stand in the log before the record that it has begun. */
+  /** Returns the turn if it has begun by now. Its actions can precede the record of its begin in the log. */
   #begun(run: RunState, key: string, index: number, beginnings: Beginnings): OpenTurn | undefined {
     const beginning = this.#turns.get(key)?.open ? undefined : beginnings.get(key)?.shift()
     if (beginning) this.#begin(run, key, index, beginning)
@@ -210,7 +210,7 @@ export class TurnSpans {
       case 'agent.exited':
         for (const [key, turn] of this.#turns) {
           const { index, agent, instance } = turn
-          if (!this.#needs.runs.has(turn.run.index)) this.#turns.delete(key) // nobody tried it again
+          if (!this.#needs.runs.has(turn.run.index)) this.#turns.delete(key) // its run is gone: no other attempt
           if (index !== record.index || agent !== record.agent) continue
           if ((instance ?? record.instance) === record.instance) this.#cutOff(turn, record)
         }
@@ -236,10 +236,10 @@ export class TurnSpans {
   }
 }
 
-/** By the turn, in order: an attempt can end and the next begin in one batch. */
+/** Begins of attempts by turn, in order: an attempt can end and the next begin in one batch. */
 type Beginnings = Map<string, Beginning[]>
 
-/** Turns that begin in this batch: with a record of their own, or, if they were short, with their end. */
+/** Returns the turns that begin in this batch, by a record of their own or, for short turns, by their end. */
 function beginningsIn(batch: Batch): Beginnings {
   const found: Beginnings = new Map()
   const add = (key: string, beginning: Beginning) => {

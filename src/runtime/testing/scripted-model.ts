@@ -114,7 +114,7 @@ function checked(entry: Script, i: number): Script {
   throw new ConfigurationError(`${path}: got ${got}; one of reply, toolCall, fail is needed.`, { path, got })
 }
 
-/** `search` minds no `lastIndex`, which a pattern with the flag g keeps from call to call. */
+/** Uses `search`, which ignores `lastIndex`: a pattern with the flag g keeps it from call to call. */
 const matches = (when: RegExp | string, prompt: string) =>
   typeof when === 'string' ? prompt.includes(when) : prompt.search(when) >= 0
 
@@ -140,7 +140,7 @@ const FAILURES = {
   server: { what: 'has a failure of its own (500)', details: { status: 500, retryable: true } },
 } as const
 
-/** As a provider's failures are told, so that what handles those is tested by these. */
+/** Returns an error with the shape of a provider's failure, so that a test exercises the code that handles those. */
 function failure(kind: keyof typeof FAILURES, model: string): ModelError {
   const { what, details } = FAILURES[kind]
   const provider = 'the script'

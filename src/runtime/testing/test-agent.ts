@@ -13,34 +13,34 @@ import { type VirtualClock, virtualClock } from './virtual-clock.ts'
 /** Types that a definition declares. */
 type Types<D extends AgentDefinition> = NonNullable<D['~types']>
 
-/** How one agent is tested. */
+/** Options for the test of one agent. */
 export interface TestAgentOptions {
   /** Role of the agent. Default name: 'agent'. */
   role?: Partial<RoleInfo>
-  /** In place of all models. */
+  /** Model that answers in place of all models. */
   model?: ModelClient
-  /** Time passes by it alone: give one to an agent that sleeps, and advance it. */
+  /** Clock of the agent: time passes only when it advances. Give one to an agent that sleeps, and advance it. */
   clock?: VirtualClock
   /** Replacements for the agent's tools, by name: each is given the input, and returns the output or throws. */
   tools?: Record<string, (input: unknown) => unknown>
-  /** Answers of its partners: a reply, a function of the message, or an error to fail with. */
+  /** Answers of the agent's partners, by name: a reply, a function of the message, or an error to fail with. */
   replies?: Record<string, Reply | ((message: AgentMessage) => Reply) | Error>
 }
 
 /** An agent under test, with a blackboard of its own. */
 export interface TestAgent<D extends AgentDefinition = AgentDefinition> {
-  /** Sends it a request and waits for its reply. Rejects with what a caller would get. */
+  /** Sends the agent a request and waits for its reply. Rejects with the error that a caller would get. */
   request(content: string, data?: Types<D>['input']): Promise<AgentMessage<Types<D>['output']>>
   /**
-   * Gives it a message, a broadcast unless `type` says otherwise, and waits until it is handled. Rejects if the handler
-   * throws.
+   * Sends the agent a message, a broadcast unless `type` says otherwise, and waits until it is handled. Rejects if the
+   * handler throws.
    */
   observe(message: Partial<AgentMessage>): Promise<void>
-  /** As it was committed last. */
+  /** Last committed state of the agent. */
   readonly state: Types<D>['state']
-  /** Every message that it has sent, replies apart. */
+  /** Every message that the agent has sent, except replies. */
   readonly sent: AgentMessage[]
-  /** Ends its life as a crash would, and waits for the next one. */
+  /** Ends the agent's thread as a crash would, and waits until the next one is ready. */
   restart(): Promise<void>
 }
 
@@ -59,7 +59,9 @@ export function testAgent<D extends AgentDefinition>(definition: D, options: Tes
   return new Bench(definition, options)
 }
 
-/** No time passes by itself, and a test may restart its agent as often as it likes. */
+/**
+ * Restarts without a delay, since no time passes by itself, and without a limit, so that a test may restart at will.
+ */
 const AT_ONCE = { maxRestarts: Number.POSITIVE_INFINITY, backoff: { baseMs: 0, capMs: 0 } }
 
 class Bench<D extends AgentDefinition> extends TeamRuntime implements TestAgent<D> {
@@ -141,7 +143,7 @@ const ANYTHING: ModelSchema = {
   },
 }
 
-/** A tool by that name, played by the test. */
+/** Returns a tool of that name that the test plays. */
 function playedTool(name: string, run: (input: unknown) => unknown): Tool {
   return defineTool({ name, description: 'Played by a test.', input: ANYTHING, run: (input) => run(input) })
 }

@@ -1,15 +1,17 @@
 /**
- * A clock that stands still until it is told to go on. What is due now runs by itself, in an order that follows from
- * the seed; what is due later waits for `advance`. With it and agents in the host's thread the real supervisor is
- * deterministic.
+ * A clock that stands still until it is advanced. Tasks that are due now run by themselves, in an order that follows
+ * from the seed; tasks that are due later wait for `advance`. With it and agents in the host's thread the real
+ * supervisor is deterministic.
  */
 import { seededRandom } from '../../actors/definition/seeded-random.ts'
 import type { Clock, Scheduler, Timer } from '../../clock.ts'
 import { onAbort } from '../../on-abort.ts'
 
-/** A clock that stands still until it is told to go on. */
+/** A clock that stands still until it is advanced. */
 export interface VirtualClock extends Clock {
-  /** Lets `ms` pass: what is due on the way runs when it is due, with all that follows from it at once. */
+  /**
+   * Lets `ms` pass. Tasks that become due run at their time, together with everything that follows from them at once.
+   */
   advance(ms: number): Promise<void>
   /** Lets time pass until nothing is due any more. */
   runToIdle(): Promise<void>
@@ -24,8 +26,8 @@ interface Due {
 }
 
 /**
- * A clock for a test. `startAt` is epoch ms; 0 by default, so that times in a test are small numbers. `seed` (1) is the
- * order of what happens at one time.
+ * Makes a clock for a test. `startAt` is epoch ms; 0 by default, so that times in a test are small numbers. `seed`
+ * (default 1) determines the order of tasks that are ready at the same time.
  *
  * @example
  * const clock = virtualClock({ seed: 7 })
@@ -38,10 +40,10 @@ export function virtualClock(options: { seed?: number; startAt?: number } = {}):
 
 const LONGEST_RUN = 10_000_000 // tasks; a team that never falls idle is a bug worth an error
 
-/** How a play under the clock came to its end: by itself, with nothing due any more, or not at all. */
+/** Result of `runUntil`: done, idle because no timer is left, or endless because tasks run on without time passing. */
 export type Ending = 'done' | 'idle' | 'endless'
 
-/** Too much happened without time passing. */
+/** Thrown when too many tasks run without time passing. */
 class EndlessError extends Error {}
 
 export class SteppedClock implements VirtualClock, Scheduler {
@@ -103,7 +105,7 @@ export class SteppedClock implements VirtualClock, Scheduler {
     }
   }
 
-  /** Runs a task that is due now without a wait. */
+  /** Defers a task that is due now; it can be cancelled until it runs. */
   #now(task: () => void): Timer {
     let cancelled = false
     this.defer(() => cancelled || task())
@@ -124,8 +126,8 @@ export class SteppedClock implements VirtualClock, Scheduler {
   }
 
   /**
-   * Work that takes the machine its own time, like reading a file: no time passes here and nothing else goes on until
-   * it is done. Of several, the outcomes come in the order in which they were begun, however long each takes.
+   * Waits for work that takes real time, like reading a file: virtual time stands still and no other task runs until it
+   * is done. The outcomes of several arrive in the order in which they were begun, however long each takes.
    */
   outside<T>(work: Promise<T>): Promise<T> {
     return new Promise((resolve, reject) => {
@@ -186,8 +188,8 @@ export class SteppedClock implements VirtualClock, Scheduler {
   }
 
   /**
-   * Lets time pass until `done()`, or until nothing is due any more. `passes` is called before time does, with whether
-   * nothing but limits is left to come.
+   * Lets time pass until `done()`, or until no timer is left. `passes` is called before each advance of time; its
+   * argument is true if only timers are left that limit a wait.
    */
   async runUntil(done: () => boolean, passes = (_limitsAlone: boolean): void => {}): Promise<Ending> {
     try {
@@ -212,7 +214,9 @@ export class SteppedClock implements VirtualClock, Scheduler {
     await this.#quiet()
   }
 
-  /** The earliest timer up to then; of several at one time the one that was set first. */
+  /**
+   * Returns the earliest timer that is due at `until` or before; of several at one time, the one that was set first.
+   */
   #next(until: number): Due | undefined {
     let next: Due | undefined
     for (const due of this.#timers) {
@@ -223,5 +227,5 @@ export class SteppedClock implements VirtualClock, Scheduler {
   }
 }
 
-/** All promises that can settle without time passing have settled. */
+/** Resolves when all promises that can settle without time passing have settled. */
 const settled = () => new Promise<void>((resolve) => setImmediate(resolve))

@@ -8,7 +8,7 @@ import { type Refuse, refusingIn } from './refusal.ts'
 
 const real = createRequire(import.meta.url)
 
-/** They compute, and touch nothing outside. */
+/** Modules that only compute and touch nothing outside. */
 const PURE = [
   'assert',
   'assert/strict',
@@ -41,7 +41,7 @@ const KEPT: ReadonlyMap<string, object> = new Map<string, object>([
   ['worker_threads', { isMainThread: false, parentPort: null, threadId: 1, workerData: null }],
 ])
 
-/** `virtual`: what the sandbox has in place of a module. */
+/** Returns the `require` of a sandbox. `virtual`: the sandbox's replacements of modules, by name. */
 export function requireIn(virtual: ReadonlyMap<string, unknown>, refuse: Refuse): (specifier: string) => unknown {
   const refusing = new Map<string, object>()
   return (specifier) => {

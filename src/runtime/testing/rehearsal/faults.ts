@@ -1,6 +1,6 @@
 /**
- * Injects the faults of a run, as its seed says. All faults come from here: around the handlers of the agents, and by
- * threads that are ended from outside.
+ * Injects the faults of a run, which its seed determines. All faults come from here: they wrap the handlers of agents,
+ * or end threads from outside.
  */
 import type { AgentContext } from '../../../actors/definition/context/context.ts'
 import type { AgentHandlers } from '../../../actors/definition/definition.ts'
@@ -12,13 +12,13 @@ import { Dice } from '../../providers/seeded-random.ts'
 import type { LocalThread } from '../../threads/local-thread.ts'
 import type { Fault } from './plan.ts'
 
-/** So few that no agent with the default `maxRestarts` is stopped for good by them alone. */
+/** Maximum number of faults per run: too few to stop an agent with the default `maxRestarts` for good by themselves. */
 const MOST_FAULTS = 3
 const ODDS = 0.6
 const LATEST_STEP = 12
 const LONGEST_DELAY_MS = 10_000
 
-/** Fault that has been injected. */
+/** A fault that has been injected. */
 export interface Injected {
   fault: Fault
   agent: string
@@ -29,18 +29,18 @@ export interface Injected {
 type Work<T> = () => T | Promise<T>
 
 export class Faults {
-  /** In their order. */
+  /** Faults in the order of their injection. */
   readonly injected: Injected[] = []
   readonly #kinds: readonly Fault[]
   readonly #clock: Scheduler
   readonly #dice: Dice
   readonly #onTurn: (agent: string) => void
   #left: number
-  /** A message that was hit is left alone when it comes again. */
+  /** Ids of messages that had a fault. A redelivery of such a message gets no other fault. */
   readonly #hit = new Set<string>()
   #hanging = 0
 
-  /** `onTurn` is told whose turn begins. */
+  /** `onTurn` is called at the begin of each turn, with the agent's name. */
   constructor(seed: number, kinds: readonly Fault[], clock: Scheduler, onTurn: (agent: string) => void = () => {}) {
     this.#kinds = kinds
     this.#clock = clock
@@ -49,12 +49,12 @@ export class Faults {
     this.#left = kinds.length === 0 ? 0 : this.#dice.upTo(MOST_FAULTS + 1) // some runs have none
   }
 
-  /** A turn hangs now because it was made to. */
+  /** True while a turn hangs because of an injected fault. */
   get hangs(): boolean {
     return this.#hanging > 0
   }
 
-  /** The handlers of one life, with what goes wrong in it. */
+  /** Returns the handlers for one thread of the agent, with faults injected. */
   around(agent: string, handlers: AgentHandlers, life: LocalThread): AgentHandlers {
     const { receive, observe } = handlers
     const turn = <T>(message: TypedMessage, context: AgentContext, work: Work<T>) =>
@@ -99,12 +99,12 @@ export class Faults {
   #draw({ id, type }: TypedMessage): Fault | undefined {
     if (this.#left === 0 || this.#hit.has(id) || !this.#dice.chance(ODDS)) return undefined
     const fault = this.#dice.pick(this.#kinds)
-    // Nobody hears of a refusal of what is no task.
+    // A refusal has an effect only for a task, so other messages get no such fault.
     return fault === 'refuse' && type !== 'request' && type !== 'delegate' ? undefined : fault
   }
 
   /**
-   * After some steps of the scheduler, or after some time: the agent may be at work, may wait, or may be done by then.
+   * Ends the thread after some steps of the scheduler, or after some time. By then the agent may work, wait or be done.
    */
   #killSometime(agent: string, life: LocalThread): void {
     const kill = () => this.#kill(agent, life)
@@ -117,7 +117,9 @@ export class Faults {
     after(Math.floor(LATEST_STEP * this.#dice.random() ** 2)) // most turns are short
   }
 
-  /** From 1 ms on; short ones as often as long ones. */
+  /**
+   * Returns a random delay in ms, from 1 on, on a logarithmic scale, so that short delays are as likely as long ones.
+   */
   #anyTime(): number {
     return Math.ceil(LONGEST_DELAY_MS ** this.#dice.random())
   }
@@ -131,7 +133,7 @@ export class Faults {
     return result
   }
 
-  /** All that the turn does is done, and the host never hears of its end. */
+  /** Runs the whole turn, then ends the thread before the host learns of the turn's end. */
   async #cutOff<T>(agent: string, life: LocalThread, work: Work<T>): Promise<T> {
     const result = await work()
     this.#kill(agent, life)

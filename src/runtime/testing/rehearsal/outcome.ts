@@ -1,10 +1,10 @@
-/** Outcome of one seed, and of many. */
+/** Outcome of one seed, and summaries of many. */
 import { DeadlockError, type DramatisError, LivelockError, StallError } from '../../../errors.ts'
 import type { RuntimeEvent } from '../../runs/events.ts'
 import type { OrchestrationTrace } from '../../runs/trace-types.ts'
 import type { Injected } from './faults.ts'
 
-/** In the order in which they are told. */
+/** Kinds of outcome, in the order in which they are reported. */
 export const KINDS = ['done', 'deadlock', 'livelock', 'stall', 'failed'] as const
 
 /** How a run may end. */
@@ -14,9 +14,9 @@ export type OutcomeKind = (typeof KINDS)[number]
 export interface SeedOutcome {
   seed: number
   kind: OutcomeKind
-  /** null if it is done. */
+  /** Error of the run; null if the kind is `done`. */
   error: DramatisError | null
-  /** How many messages there were. */
+  /** Number of messages in the run's history. */
   messages: number
   faults: readonly Injected[]
   /** Names of models in whose place the rehearsal model answered. */
@@ -57,7 +57,9 @@ const KIND_OF: Readonly<Partial<Record<string, OutcomeKind>>> = {
   STALL: 'stall',
 }
 
-/** The kind of a run that ended with that error; of its causes the first that a detector gave. */
+/**
+ * Returns the kind of a run that ended with that error: the first of its causes that is a detector's finding decides.
+ */
 export function kindOf(error: Caused): OutcomeKind {
   for (const { code } of causesOf(error)) {
     const kind = KIND_OF[code]
@@ -74,14 +76,14 @@ export function ranOutOfTime(error: Caused): boolean {
 
 const DEADLINES = ['REQUEST_TIMEOUT', 'TURN_TIMEOUT', 'RUN_TIMEOUT']
 
-/** The error, and what it comes from; where several agents failed, all of that. */
+/** Yields the error and all of its causes; where several agents failed, the causes of all failures. */
 function* causesOf(error: Caused): IterableIterator<Caused> {
   yield error
   const { cause, failures } = error.details
   for (const each of [cause, ...(Array.isArray(failures) ? failures : [])]) if (isCaused(each)) yield* causesOf(each)
 }
 
-/** An error, or its data: what has crossed a thread carries its cause as data. */
+/** An error, or its data: an error that came from another thread carries its cause as data. */
 interface Caused {
   code: string
   details: { cause?: unknown; failures?: unknown }
@@ -92,14 +94,16 @@ function isCaused(cause: unknown): cause is Caused {
   return typeof cause.code === 'string' && typeof cause.details === 'object' && cause.details !== null
 }
 
-/** How many runs ended in which way. */
+/** Counts the runs by kind of outcome. */
 export function tally(outcomes: readonly { kind: OutcomeKind }[]): Record<OutcomeKind, number> {
   const counts: Record<OutcomeKind, number> = { done: 0, deadlock: 0, livelock: 0, stall: 0, failed: 0 }
   for (const { kind } of outcomes) counts[kind] += 1
   return counts
 }
 
-/** The one with the fewest messages, and of these the one with the fewest faults, then of the smallest seed. */
+/**
+ * Returns the outcome with the fewest messages; among equals the one with the fewest faults, then the smallest seed.
+ */
 export function shortest<T extends Pick<SeedOutcome, 'seed' | 'messages' | 'faults'>>(
   outcomes: readonly T[],
 ): T | undefined {

@@ -1,10 +1,13 @@
-/** Work that the machine does elsewhere and that is the same every time: virtual time stands still until it is done. */
+/** Work on other threads whose result is the same every time: virtual time stands still until it is done. */
 
 /** Stops the clock until that work is done. */
 export type Outside = <T>(work: Promise<T>) => Promise<T>
 export type AnyFunction = (...args: unknown[]) => unknown
 
-/** A function that does its work elsewhere if it is given a callback, and here if it is not. */
+/**
+ * Wraps a function that works on another thread if it is given a callback: the clock stops for that. Without a callback
+ * the function works in this thread.
+ */
 export function stoppingTheClock(work: AnyFunction, outside: Outside): AnyFunction {
   return (...args) => {
     const done = args.at(-1)

@@ -1,6 +1,6 @@
 /**
- * Person of a rehearsal, who answers the questions of agents: after a while, with one of the choices, or with words
- * that say what they are.
+ * Simulated person of a rehearsal, who answers the questions of agents after a delay: with one of the choices, or with
+ * a text that is marked as a rehearsal answer.
  */
 import type { Scheduler, Timer } from '../../../clock.ts'
 import { Dice } from '../../providers/seeded-random.ts'
@@ -26,7 +26,7 @@ export class Person {
     const answer = choices ? this.#dice.pick(choices) : `[rehearsal] an answer to: ${text}`
     const timer = this.#clock.timer(this.#dice.upTo(LONGEST_THOUGHT_MS), () => {
       this.#open.delete(timer)
-      this.#answer(questionId, answer).catch(() => {}) // by now it was withdrawn
+      this.#answer(questionId, answer).catch(() => {}) // the question was withdrawn meanwhile
     })
     this.#open.add(timer)
   }

@@ -12,7 +12,7 @@ export type Fault = (typeof FAULTS)[number]
 /** Plan of a rehearsal. */
 export interface RehearsalPlan {
   query: string
-  /** How many schedules: those of the seeds 1 to `seeds`. Or which: from 0 up to 2^32 - 1. */
+  /** Number of schedules, which are those of the seeds 1 to `seeds`; or a list of seeds, from 0 up to 2^32 - 1. */
   seeds: number | readonly number[]
   /**
    * Faults, of which up to three are injected in a run: an agent dies at any moment (`crash`); a turn begins, or its
@@ -22,22 +22,26 @@ export interface RehearsalPlan {
    */
   faults?: readonly Fault[]
   /**
-   * Looks at what came of each run: the answer of the protocol as a message, or the error. What it throws makes the run
-   * a failed one.
+   * Checks the outcome of each run: the answer of the protocol as a message, or the error. If it throws, the run counts
+   * as failed.
    */
   check?(outcome: Outcome): void | Promise<void>
   /**
-   * Asks the models that the team has; false. Left out, the rehearsal model answers in place of every model that asks
-   * somebody: those of `models`, with or without keys, and that of the environment. A client with `offline: true`, as
-   * of `scriptedModel`, stays. What real models say is not recorded, so the same seed may be another run.
+   * Asks the models that the team has. Default: false. By default the rehearsal model answers in place of every model
+   * that is not offline: those of `models`, with or without keys, and that of the environment. A client with `offline:
+   * true`, as of `scriptedModel`, stays. Answers of real models are not recorded, so the same seed may give another
+   * run.
    */
   realModels?: boolean
   /**
-   * Runs all tools; false. Left out, only those run that say `readOnly: true` and do not work `outside`; the others are
-   * answered in their place, from their `output` schema. `rehearsal: { realTools: true }` of the team does the same.
+   * Runs all tools. Default: false. By default only tools run that say `readOnly: true` and do not work `outside`; the
+   * others are answered in their place, from their `output` schema. `rehearsal: { realTools: true }` of the team does
+   * the same.
    */
   realTools?: boolean
-  /** Code for the roles, in place of their modules. Time and chance in it stay real: keep to its context. */
+  /**
+   * Code for the roles, in place of their modules. Its own time and randomness stay real, so use those of its context.
+   */
   modules?: Readonly<Record<string, AgentDefinition>>
   /**
    * File for the answers of `fetch`, and for the results of steps (`context.step`) that reach outside. The first time
@@ -49,7 +53,7 @@ export interface RehearsalPlan {
 const MOST_SEEDS = 1_000_000
 const LARGEST_SEED = 2 ** 32 - 1
 
-/** The seeds of a plan. Throws `ConfigurationError` for what is none. */
+/** Returns the seeds of a plan. Throws `ConfigurationError` for an invalid value. */
 export function seedsOf(seeds: unknown, path = 'seeds'): number[] {
   const accepted = `a whole number from 1 to ${MOST_SEEDS}, or a list of seeds from 0 to ${LARGEST_SEED}`
   if (Array.isArray(seeds) && seeds.length > 0 && seeds.length <= MOST_SEEDS && seeds.every(isSeed)) return [...seeds]
@@ -60,7 +64,7 @@ export function seedsOf(seeds: unknown, path = 'seeds'): number[] {
 const isSeed = (value: unknown): value is number =>
   typeof value === 'number' && Number.isInteger(value) && value >= 0 && value <= LARGEST_SEED
 
-/** The faults of a plan, each once, in a fixed order. Throws `ConfigurationError` for one that there is not. */
+/** Returns the faults of a plan, each once, in a fixed order. Throws `ConfigurationError` for an unknown fault. */
 export function faultsOf(faults: unknown = [], path = 'faults'): Fault[] {
   const accepted = FAULTS.join(', ')
   const isFault = (value: unknown) => FAULTS.some((fault) => fault === value)

@@ -20,15 +20,15 @@ export interface Part extends Pick<RehearsalPlan, 'query' | 'check' | 'modules'>
 
 /** A team whose turns can be seen. */
 export interface PlayedTeam extends TeamRuntime {
-  /** Those under way, in words. */
+  /** Returns descriptions of the turns under way. */
   openTurns(): string[]
 }
 
 const CLOSE_STEP_MS = 1_000
 
 /**
- * `makeTeam`: the team, with the clock of `stage` and that kit. Rejects with `ConfigurationError` for a team that
- * cannot work at all.
+ * Plays one seed. `makeTeam` makes the team with the clock of `stage` and the given kit. Rejects with
+ * `ConfigurationError` for a team that cannot work at all.
  */
 export async function playSeed(
   seed: number,
@@ -104,7 +104,7 @@ function brokenBy(error: Error): DramatisError {
   )
 }
 
-/** Nothing could have come any more but the deadline that ended the run. */
+/** Returns the error for a run in which only a deadline was left to come, which then ended it. */
 function strandedBy(evidence: string[], late: DramatisError): DramatisError | undefined {
   if (evidence.length === 0) return undefined
   const text = `Nothing was left that could go on, so time passed until a deadline ended the run (${late.code}): ${evidence.join('; ')}. Look for a promise that nobody settles. What waits for real time, or for the world outside, waits in vain in virtual time.`
@@ -138,7 +138,10 @@ function outcomeOf(result: MultiAgentResult<undefined>): Outcome {
   return { agent, ok: false, error: new AgentFailedError('The answer has left the log, which is full.', { agent }) }
 }
 
-/** Agents that ignore their signal need the grace to pass. */
+/**
+ * Closes the team and advances the clock meanwhile, since agents that ignore their signal end only after the grace
+ * time.
+ */
 async function close(team: TeamRuntime, { clock }: Stage): Promise<void> {
   let open = true
   const done = () => {

@@ -17,7 +17,7 @@ export class Reach {
   #begun = false
   #late: (error: Error) => void = () => {}
 
-  /** `step`: its name, for errors. `limitMs`: real time from its first real call on. */
+  /** `step`: name of the step, for errors. `limitMs`: limit in real time, counted from the step's first real call. */
   constructor(clock: SteppedClock, step: string, limitMs = LIMIT_MS) {
     this.#clock = clock
     this.#step = step
@@ -28,12 +28,14 @@ export class Reach {
     return this.#begun
   }
 
-  /** True if it has begun and is not over. */
+  /** True if the step has made a real call and is not over. */
   get lasts(): boolean {
     return this.#begun && !this.#over.signal.aborted
   }
 
-  /** Rejects when it takes too long, most likely because it waits for the team, which waits for it. */
+  /**
+   * Runs the step. Rejects if it takes too long, most likely because it waits for the team, which waits for the step.
+   */
   run<T>(work: () => Promise<T> | T): Promise<T> {
     return new Promise<T>((resolve, reject) => {
       this.#late = reject
@@ -41,7 +43,7 @@ export class Reach {
     })
   }
 
-  /** False once it is over. */
+  /** Begins real time for the step. Returns false once the step is over. */
   begin(): boolean {
     if (this.#over.signal.aborted) return false
     if (this.#begun) return true
@@ -68,7 +70,7 @@ export const mayReach = (): boolean => reaching.getStore()?.begin() ?? false
 /** Checks whether the calling code runs in real time. */
 export const isReal = (): boolean => reaching.getStore()?.lasts ?? false
 
-/** Code that has stopped the clock already cannot wait for it. */
+/** Stops the clock for work, except for code that has stopped it already: such code cannot wait for the clock. */
 export const outsideOf =
   (clock: SteppedClock): Outside =>
   (work) =>

@@ -1,4 +1,4 @@
-/** A model that is really asked in a rehearsal: virtual time stands still until it has answered. */
+/** Calls a real model in a rehearsal: virtual time stands still until it has answered. */
 import type { ModelClient, ModelPiece, ModelRequest } from '../../../actors/definition/model.ts'
 import { systemClock } from '../../../clock.ts'
 import { ModelError } from '../../../errors.ts'
@@ -15,7 +15,9 @@ interface Told {
   readonly failure?: { readonly error: unknown }
 }
 
-/** `beat`: called while the client is at work, so that who watches the thread sees that something goes on. */
+/**
+ * Returns a client that answers in real time. `beat`: called while it works, so that the thread does not look stuck.
+ */
 export function inRealTime(client: ModelClient, outside: Outside, beat: () => void): ModelClient {
   return {
     async *complete(request) {

@@ -16,7 +16,10 @@ type Realm = Record<string, unknown> & {
   WebAssembly: object
 }
 
-/** Engine and literals make these in their own realm: their prototypes get the host's behind them. */
+/**
+ * Classes whose instances the engine or literals create in the sandbox's realm: their prototypes inherit from the
+ * host's.
+ */
 const LINKED: Readonly<Record<string, Class>> = {
   Error,
   AggregateError,
@@ -29,7 +32,7 @@ const LINKED: Readonly<Record<string, Class>> = {
   Promise,
 }
 
-/** Made by their constructors alone, so the host's do. */
+/** Classes whose instances come from their constructors alone, so the sandbox uses the host's. */
 const SHARED: Readonly<Record<string, unknown>> = {
   ArrayBuffer,
   SharedArrayBuffer,
@@ -85,7 +88,7 @@ function link(realm: Realm, name: string, ours: Class): void {
   define(realm, name, ours)
 }
 
-/** The machine compiles on threads of its own. */
+/** Stops the clock while WebAssembly compiles, since the engine does that on threads of its own. */
 function stopTheClock(assembly: object, outside: Outside): void {
   for (const name of ['compile', 'instantiate', 'compileStreaming', 'instantiateStreaming']) {
     const real: unknown = Reflect.get(assembly, name)
@@ -104,7 +107,7 @@ function virtualDate(real: DateConstructor, now: () => number): DateConstructor 
   return virtual
 }
 
-/** A format without a date means now. */
+/** Makes date formats without a date use the virtual time. */
 function virtualFormats({ DateTimeFormat: { prototype } }: typeof Intl, now: () => number): void {
   const format = Object.getOwnPropertyDescriptor(prototype, 'format')?.get
   const { formatToParts } = prototype

@@ -25,10 +25,10 @@ export interface Recorded {
 }
 
 const WITHOUT_BODY = [101, 204, 205, 304]
-/** They are about the body as it came over the wire. */
+/** Headers that describe the body as it was transferred, not as it is stored. */
 const OF_THE_WIRE = ['content-encoding', 'content-length', 'transfer-encoding']
 
-/** Without a file every request is refused. */
+/** Refuses every request; used without a recording file. */
 export const refusingFetch: Fetch = async (who, ...request) => {
   const { method, url } = new Request(...request)
   const advice = `Play it with --record <file> (rehearse: record): its answer is then kept in that file. Or let a test play the agent.`
@@ -64,7 +64,8 @@ export class Recording implements StepAnswers {
   }
 
   /**
-   * Those who ask the same meanwhile wait for the same answer. Headers make no difference: they hold dates and keys.
+   * Returns the recorded answer, or asks and records it. Equal requests at the same time share one answer. Headers are
+   * not compared, since they hold dates and keys.
    */
   answer(asked: Asked): Promise<Recorded> {
     const key = `${asked.method} ${asked.url} ${asked.body}`.trim()
@@ -124,7 +125,7 @@ function contentOf(file: string): Record<string, object> {
   try {
     const content: unknown = JSON.parse(text)
     if (isObject(content) && Object.values(content).every(isObject)) return content
-  } catch {} // said below
+  } catch {} // reported by the error below
   throw noRecording(file)
 }
 

@@ -11,12 +11,12 @@ export function refusedIo(who: string, what: string, advice: string): Configurat
   return new ConfigurationError(text, { who, what, rehearsal: true })
 }
 
-/** Makes that error for one sandbox, and says what to do instead. */
+/** Makes the error for refused input or output in one sandbox. `advice` says what to do instead. */
 export type Refuse = (what: string, advice?: string) => Error
 
 /**
- * The same names as in `module`: its functions refuse when they are called, and what is no plain data when it is looked
- * at, but where real calls are recorded.
+ * Returns an object with the names of `module`. Its functions refuse when they are called, class instances refuse when
+ * they are read. Neither refuses where real calls are allowed and recorded.
  */
 export function refusingIn(module: object, path: string, refuse: Refuse): object {
   const copy = {}
@@ -45,7 +45,7 @@ export function refusingIn(module: object, path: string, refuse: Refuse): object
 function standIn(value: unknown, what: string, refuse: Refuse): unknown {
   if (typeof value === 'object' && value !== null) return Array.isArray(value) ? value : refusingIn(value, what, refuse)
   if (typeof value !== 'function') return value
-  /** Also what is called with `new`, and what is a base class. */
+  /** Replaces the function, also when it is called with `new` or used as a base class. */
   function outside(this: unknown, ...args: unknown[]): unknown {
     if (!mayReach()) throw refuse(what)
     if (!new.target) return Reflect.apply(real, this, args)
@@ -56,7 +56,7 @@ function standIn(value: unknown, what: string, refuse: Refuse): unknown {
   return outside
 }
 
-/** No function and no plain data: an agent of connections, for example. */
+/** Checks for a class instance, for example an agent of connections. */
 function isInstance(value: unknown): boolean {
   if (typeof value !== 'object' || value === null || Array.isArray(value)) return false
   const prototype: unknown = Object.getPrototypeOf(value)

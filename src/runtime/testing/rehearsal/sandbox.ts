@@ -30,15 +30,15 @@ export interface SandboxOptions {
   /** Values that are found under a symbol of `globalThis`. */
   symbols?: ReadonlyMap<symbol, unknown>
   fetch: Fetch
-  /** A line that it printed. */
+  /** Called with each line that the code prints. */
   print(line: string): void
-  /** Real input or output was wanted, and refused. */
+  /** Called when real input or output was refused. */
   refused(error: Error): void
   /** Called for what would have ended the thread. */
   died(code: number, error: Error | undefined): void
 }
 
-/** As they are in the host: they neither know the time nor reach outside. */
+/** Globals that are the host's own: they neither depend on the time nor reach outside. */
 const ORDINARY = {
   AbortController,
   Blob,
@@ -67,7 +67,7 @@ const ORDINARY = {
 const INSTEAD =
   'Do it in context.step and play with --record <file> (rehearse: record); or give the agent what is read as data of its role; or let a test play the agent.'
 
-/** They reach outside. */
+/** Globals that are refused, because they reach outside. */
 const REFUSED = ['BroadcastChannel', 'EventSource', 'MessageChannel', 'WebSocket', 'XMLHttpRequest']
 
 export class Sandbox {
@@ -84,7 +84,7 @@ export class Sandbox {
     this.#timers = new Timers(options.clock, died)
   }
 
-  /** The life is over: no timer of it rings any more. */
+  /** Ends the sandbox, so that none of its timers fires any more. */
   close(): void {
     this.#closed = true
     this.#timers.close()
@@ -170,7 +170,7 @@ function abortSignals(timers: Timers): typeof AbortSignal {
   })
 }
 
-/** For what a sandbox's code threw outside of any turn. */
+/** Returns the error for an exception that a sandbox's code threw outside of any turn. */
 export const diedOf = (agent: string, error: Error | undefined): AgentCrashedError =>
   new AgentCrashedError(
     `Agent "${agent}" threw outside of its turn: ${error?.message ?? 'it ended itself'}.`,

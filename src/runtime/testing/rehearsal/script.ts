@@ -1,5 +1,6 @@
 /**
- * The code of a role as one script for a vm context: bundled with its packages, so that nothing in it sees the machine.
+ * Compiles the code of a role to one script for a vm context. Its packages are bundled, so that nothing in it sees the
+ * machine.
  */
 import { readFile } from 'node:fs/promises'
 import { isBuiltin } from 'node:module'
@@ -35,7 +36,7 @@ export class Scripts {
     return this.#once(`agent ${from} ${specifier}`, () => compiled(specifier, from, option, false))
   }
 
-  /** The same for a team file: its `dramatis` is the host's. */
+  /** Compiles a team file, like `agent`. The module `dramatis` in it is the host's. */
   teamFile({ href, shown }: TeamFile): Promise<Script> {
     return this.#once(`team ${href}`, () => compiled(href, '', `team file "${shown}"`, true))
   }
@@ -56,7 +57,7 @@ async function compiled(specifier: string, from: string, option: string, host: b
       ...OPTIONS,
       sourcemap: false,
       format: 'cjs',
-      supported: { 'dynamic-import': false }, // becomes a `require`, and that is ours
+      supported: { 'dynamic-import': false }, // becomes a `require`, which the sandbox provides
       entryPoints: [entry],
       outfile: join(folder, 'bundle.cjs'), // never written
       absWorkingDir: folder,
@@ -69,7 +70,7 @@ async function compiled(specifier: string, from: string, option: string, host: b
   }
 }
 
-/** Everything goes into the bundle but Node's own modules and what the host gives. */
+/** Puts everything into the bundle except Node's own modules and the modules that the host provides. */
 function sealed(host: boolean): Plugin {
   return {
     name: 'rehearsal',
@@ -93,7 +94,7 @@ function sealed(host: boolean): Plugin {
   }
 }
 
-/** The module behind `import.meta`. */
+/** Returns the source of the module that stands for `import.meta`. */
 function metaOf(path: string): string {
   return `const places = ${JSON.stringify(placesOf(path))}
 export default { ...places, resolve: (specifier) => new URL(specifier, places.url).href }`

@@ -21,7 +21,7 @@ import { diedOf, type Fetch, Sandbox } from './sandbox.ts'
 import type { Scripts, TeamFile } from './script.ts'
 import { type StepAnswers, Steps } from './steps.ts'
 
-/** Runs begin at one date, whenever they are played. */
+/** Date at which every run begins, whenever it is played. */
 const START_AT = Date.UTC(2025, 0, 1)
 const MOST_STEPS = 100_000
 
@@ -39,11 +39,14 @@ export interface Theatre {
   logger: Logger
   /** Store for the results of steps that reach outside; if it is left out, no step may. */
   steps?: StepAnswers
-  /** How many steps of the scheduler a run may take without time passing; 100,000. A message takes about six. */
+  /**
+   * Maximum number of scheduler steps that a run may take without time passing. Default: 100,000. A message takes about
+   * six.
+   */
   mostSteps?: number
-  /** Asks the team's own models; left out, the rehearsal model answers in their place. */
+  /** Asks the team's own models. By default the rehearsal model answers in their place. */
   realModels?: boolean
-  /** Runs all tools; left out, those alone that are `readOnly` and do not work outside. */
+  /** Runs all tools. By default only tools run that are `readOnly` and do not work outside. */
   realTools?: boolean
   /** Sign of life for the code that watches this thread. */
   pulse?: Pulse
@@ -51,7 +54,7 @@ export interface Theatre {
 
 /** Signs of life. */
 export interface Pulse {
-  /** The clock goes on. */
+  /** Called at each step of the clock, and while a real model works. */
   beat(): void
   /** A turn of that agent begins. */
   turn(agent: string): void
@@ -61,7 +64,7 @@ export class Stage {
   readonly clock: SteppedClock
   /** Real input or output that was refused, each once. */
   readonly refused = new Set<string>()
-  /** Names of tools that were answered in place of. */
+  /** Names of tools that did not run, but were answered in their place. */
   readonly simulated = new Set<string>()
   /** Names of models in whose place the rehearsal model answers. */
   standsInFor: readonly string[] = []
@@ -83,7 +86,7 @@ export class Stage {
     this.#theatre.pulse?.turn(agent)
   }
 
-  /** Treatment of the team's models. */
+  /** Returns how the team's models are replaced or wrapped. */
   get models(): RehearsedModels {
     const { realModels = false, pulse } = this.#theatre
     if (!realModels) return { standIn: rehearsalModel(this.#seed) }
@@ -95,7 +98,7 @@ export class Stage {
     return this.#theatre.realTools ?? false
   }
 
-  /** Time stands still while that tool works. */
+  /** Runs the work of a tool while virtual time stands still. */
   async outside<T>(tool: string, work: () => Promise<T>): Promise<T> {
     const reach = new Reach(this.clock, `tool ${tool}`)
     reach.begin()
@@ -106,13 +109,13 @@ export class Stage {
     }
   }
 
-  /** The handlers of an agent, with its steps recorded if anything is. */
+  /** Returns the handlers of an agent; their steps are recorded if the rehearsal has a store for steps. */
   recorded(agent: string, handlers: AgentHandlers): AgentHandlers {
     const { steps } = this.#theatre
     return steps ? new Steps(this.clock, steps).around(agent, handlers) : handlers
   }
 
-  /** The default export of a team file, which runs in a sandbox as its agents do. */
+  /** Returns the default export of a team file, which runs in a sandbox as its agents do. */
   async teamFile(file: TeamFile): Promise<unknown> {
     const script = await this.#theatre.scripts.teamFile(file)
     const { modules, logger } = this.#theatre
@@ -167,7 +170,7 @@ export class Stage {
     return sandbox
   }
 
-  /** No timer of the team rings any more. */
+  /** Closes all sandboxes, so that no timer of the team fires any more. */
   close(): void {
     for (const sandbox of this.#sandboxes) sandbox.close()
   }

@@ -1,4 +1,4 @@
-/** Steps that reach outside, recorded: each is done once, and answered from the recording ever after. */
+/** Records steps that reach outside: each runs once, and later runs get its result from the recording. */
 import type { AgentContext } from '../../../actors/definition/context/context.ts'
 import type { AgentHandlers } from '../../../actors/definition/definition.ts'
 import type { TypedMessage } from '../../../mailbox/message.ts'
@@ -13,7 +13,7 @@ export interface RecordedStep {
 /** Store for the results of steps. It may be in another thread. */
 export interface StepAnswers {
   knownStep(key: string): Promise<RecordedStep | null>
-  /** Resolves to what is kept: of several the first. */
+  /** Stores a result. Resolves to the stored one, which is the first if several were given. */
   keepStep(key: string, step: RecordedStep): Promise<RecordedStep>
 }
 
@@ -36,7 +36,10 @@ export class Steps {
     }
   }
 
-  /** Steps are told apart by the agent, their name, which of that name it is in the turn, and what the message says. */
+  /**
+   * Records the steps of a turn. Key of a step: the agent, the step's name, its number among steps of that name in the
+   * turn, and the message's content and data.
+   */
   #recorded(agent: string, { content, structuredData }: TypedMessage, context: AgentContext): AgentContext {
     const real = context.step.bind(context)
     const counts = new Map<string, number>()

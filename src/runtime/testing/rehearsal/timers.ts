@@ -1,5 +1,5 @@
 /**
- * The timers of one sandbox, on the clock of the run. They end with the life that set them, as those of a thread do.
+ * The timers of one sandbox, on the clock of the run. They end with the agent's thread that set them, as real ones do.
  */
 import { promisify } from 'node:util'
 import { type Scheduler, systemClock, type Timer } from '../../../clock.ts'
@@ -50,7 +50,9 @@ class VirtualTimer {
   }
 }
 
-/** `failed`: is told what a callback throws, which would end a thread. */
+/**
+ * Timers of one sandbox. `failed` gets each error that a callback throws; in a worker thread it would end the thread.
+ */
 export class Timers {
   readonly #clock: Scheduler
   readonly #failed: (error: unknown) => void
@@ -62,7 +64,7 @@ export class Timers {
     this.#failed = failed
   }
 
-  /** Time as it is where this is asked. */
+  /** Clock for the calling code: real time within a step that reaches outside, else the clock of the run. */
   get #now(): Scheduler {
     return isReal() ? systemClock : this.#clock
   }
@@ -72,7 +74,7 @@ export class Timers {
     for (const timer of [...this.#open]) timer.close()
   }
 
-  /** The callback as something that cannot throw, and does nothing after the end. */
+  /** Returns a callback that does not throw, and does nothing after `close`. */
   guarded(callback: Callback): Callback {
     if (typeof callback !== 'function') throw new TypeError('The "callback" argument must be of type function.')
     return (...args) => {

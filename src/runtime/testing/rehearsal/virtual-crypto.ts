@@ -1,5 +1,6 @@
 /**
- * `crypto` in a sandbox: what draws is seeded, what takes the machine's time stops the clock, the rest is Node's own.
+ * `crypto` in a sandbox: random functions are seeded, functions that work on other threads stop the clock, the rest is
+ * Node's own.
  */
 import nodeCrypto from 'node:crypto'
 import { v4 } from 'uuid'
@@ -7,7 +8,7 @@ import type { Dice } from '../../providers/seeded-random.ts'
 import { type AnyFunction, type Outside, stoppingTheClock } from './outside.ts'
 import type { Refuse } from './refusal.ts'
 
-/** Node computes these elsewhere, if they are given a callback. */
+/** Functions that Node computes on other threads if they are given a callback. */
 const ELSEWHERE = ['pbkdf2', 'scrypt', 'hkdf', 'checkPrime', 'sign', 'verify'] as const
 /** Functions whose random numbers are not seeded. */
 const UNSEEDED = ['generateKey', 'generateKeyPair', 'generateKeySync', 'generateKeyPairSync', 'generatePrime'] as const

@@ -1,5 +1,5 @@
 /**
- * `process`, `performance` and `console` of a sandbox: of one agent that has a clock of its own, not of the machine.
+ * `process`, `performance` and `console` of a sandbox. They show one agent with the clock of the run, not the machine.
  */
 import { Console } from 'node:console'
 import { EventEmitter } from 'node:events'

@@ -1,6 +1,6 @@
 /**
- * `node:zlib` in a sandbox: whole buffers are Node's own work, with the clock stopped where it is done elsewhere;
- * streams are refused.
+ * `node:zlib` in a sandbox: Node's own functions handle whole buffers, and asynchronous ones stop the clock. Streams
+ * are refused.
  */
 import zlib from 'node:zlib'
 import { type AnyFunction, type Outside, stoppingTheClock } from './outside.ts'
