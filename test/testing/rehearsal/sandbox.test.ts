@@ -71,6 +71,8 @@ t.test('chance follows from the seed', async (t) => {
     "require('crypto').randomUUID()",
     "require('node:crypto').randomInt(1_000_000)",
     "Array.from(require('node:crypto').randomFillSync(new Uint8Array(8))).join()",
+    "Array.from(require('node:crypto').randomFillSync(new Uint32Array(8), 4, 2)).join()",
+    "Array.from(new Uint8Array(require('node:crypto').randomFillSync(new ArrayBuffer(8)))).join()",
     "Array.from(require('node:crypto').webcrypto.getRandomValues(new Uint8Array(8))).join()",
   ]) {
     t.equal(worth(drawn, 7), worth(drawn, 7), drawn)
@@ -78,6 +80,22 @@ t.test('chance follows from the seed', async (t) => {
   }
   t.match(worth('crypto.randomUUID()'), /^[\da-f]{8}-[\da-f]{4}-4[\da-f]{3}-[89ab][\da-f]{3}-[\da-f]{12}$/)
   t.equal(worth("require('node:crypto').createHash('sha256').update('a').digest('hex').slice(0, 8)"), 'ca978112')
+})
+
+t.test('randomFill takes the arguments that Node takes', async (t) => {
+  const filled = play(`
+    const { randomFill } = require('node:crypto')
+    const drawn = (...range) =>
+      new Promise((resolve, reject) =>
+        randomFill(new Uint16Array(8), ...range, (error, array) => (error ? reject(error) : resolve(Array.from(array)))))
+    exports.drawn = () => Promise.all([drawn(), drawn(6), drawn(2, 3)])
+    exports.beyond = () => randomFill(new Uint8Array(8), 6, 3, () => {})`).exports() as {
+    drawn(): Promise<number[][]>
+    beyond(): void
+  }
+  const set = (await filled.drawn()).map((array) => array.map((value, i) => (value === 0 ? '' : i)).join(''))
+  t.same(set, ['01234567', '67', '234'])
+  t.throws(filled.beyond, { code: 'ERR_OUT_OF_RANGE' })
 })
 
 t.test('timers ring when the clock of the run is there', async (t) => {
@@ -237,7 +255,14 @@ t.test('fetch is refused with the address, and the globals that open connections
   t.equal(refused.length, 1)
   for (const name of ['WebSocket', 'BroadcastChannel', 'MessageChannel', 'EventSource'])
     t.throws(play(`new ${name}('x')`).exports, new RegExp(`agent "a": ${name} is real`), name)
-  t.throws(play("require('crypto').generateKeyPairSync('ed25519')").exports, /generateKeyPairSync/)
+  for (const drawing of [
+    "generateKeyPairSync('ed25519')",
+    'generatePrimeSync(32)',
+    "createECDH('secp256k1')",
+    'createDiffieHellman(64)',
+    "getDiffieHellman('modp14')",
+  ])
+    t.throws(play(`require('crypto').${drawing}`).exports, new RegExp(drawing.replace(/\(.*/, '')), drawing)
 })
 
 t.test('errors and promises are those of the host on both sides', async (t) => {

@@ -11,20 +11,36 @@ import type { Refuse } from './refusal.ts'
 /** Functions that Node computes on other threads if they are given a callback. */
 const ELSEWHERE = ['pbkdf2', 'scrypt', 'hkdf', 'checkPrime', 'sign', 'verify'] as const
 /** Functions whose random numbers are not seeded. */
-const UNSEEDED = ['generateKey', 'generateKeyPair', 'generateKeySync', 'generateKeyPairSync', 'generatePrime'] as const
+const UNSEEDED = [
+  'generateKey',
+  'generateKeyPair',
+  'generateKeySync',
+  'generateKeyPairSync',
+  'generatePrime',
+  'generatePrimeSync',
+  'createDiffieHellman',
+  'createDiffieHellmanGroup',
+  'getDiffieHellman',
+  'createECDH',
+] as const
 
 type Done = (error: Error | null, result?: unknown) => void
+type Filled = Parameters<typeof nodeCrypto.randomFillSync>[0]
 
 /** `webcrypto` for the global, `node` for `require('node:crypto')`. */
 export function virtualCrypto(dice: Dice, outside: Outside, refuse: Refuse): { webcrypto: object; node: object } {
   const randomUUID = () => v4({ random: dice.fill(new Uint8Array(16)) })
   const getRandomValues = <T extends ArrayBufferView>(array: T) => dice.fill(array)
   const randomBytes = (size: number, done?: Done) => answer(dice.fill(Buffer.alloc(size)), done)
-  const randomFillSync = (array: ArrayBufferView, offset = 0, size = array.byteLength - offset) => {
-    dice.fill(new Uint8Array(array.buffer, array.byteOffset + offset, size))
-    return array
+  const randomFillSync = (target: Filled, offset?: number, size?: number) => {
+    dice.fill(checkedRange(target, offset, size))
+    return target
   }
-  const randomFill = (array: ArrayBufferView, done: Done) => answer(dice.fill(array), done)
+  const randomFill = (target: Filled, ...rest: (number | Done)[]) => {
+    const done = rest.pop() as Done
+    const [offset, size] = rest as number[]
+    return answer(randomFillSync(target, offset, size), done)
+  }
   const randomInt = (...args: [number, (number | Done)?, Done?]) => {
     const [low, high] = typeof args[1] === 'number' ? [args[0], args[1]] : [0, args[0]]
     const done = args.find((arg): arg is Done => typeof arg === 'function')
@@ -51,6 +67,15 @@ export function virtualCrypto(dice: Dice, outside: Outside, refuse: Refuse): { w
     ...Object.fromEntries([...elsewhere, ...refused]),
   }
   return { webcrypto, node }
+}
+
+/** The bytes that `randomFillSync` would fill. Throws Node's own errors: Node fills them too, before they are overwritten. */
+function checkedRange(target: Filled, offset = 0, size?: number): Uint8Array {
+  nodeCrypto.randomFillSync(target, offset, size)
+  const view = ArrayBuffer.isView(target)
+  const width = view && 'BYTES_PER_ELEMENT' in target ? Number(target.BYTES_PER_ELEMENT) : 1
+  const all = view ? new Uint8Array(target.buffer, target.byteOffset, target.byteLength) : new Uint8Array(target)
+  return all.subarray(offset * width, size === undefined ? undefined : (offset + size) * width)
 }
 
 function answer<T>(value: T, done: Done | undefined): T | undefined {
