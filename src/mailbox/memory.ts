@@ -38,9 +38,15 @@ function textBytes(buffer: ArrayBuffer | SharedArrayBuffer, start: number, bytes
   return text as TextBytes
 }
 
+/** Memory for up to that many bytes shares a buffer with other small memory: a buffer costs more than its views. */
+const SMALL = 1_024
+
 /** Allocates private memory for at least `bytes` bytes. */
 export function allocate(bytes: number): Memory {
-  return memoryOn(Buffer.allocUnsafeSlow((bytes + 7) & ~7).buffer)
+  const size = (bytes + 7) & ~7
+  // Node keeps each place in its shared buffers a multiple of 8.
+  const { buffer, byteOffset } = size <= SMALL ? Buffer.allocUnsafe(size) : Buffer.allocUnsafeSlow(size)
+  return memoryOn(buffer, byteOffset, size)
 }
 
 const NOTHING = memoryOn(new ArrayBuffer(0))

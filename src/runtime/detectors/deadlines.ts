@@ -168,6 +168,7 @@ export const deadlines = (needs: Needs): Reader => {
   })
 
   return {
+    kinds: ['frames', 'turn.started'],
     next: (batch) => {
       // Turns begin and messages wait only after something was logged; for most batches the timer is early enough
       // already. Each record checks its own agent alone: checking all agents for every turn would cost a large team too

@@ -61,9 +61,11 @@ export class Permits implements Gate {
   readonly #needs: Needs
   readonly #limit: number
   readonly #ledgers = new Map<RunState, Ledger>()
+  /** Runs with agents that wait for a permit. */
+  readonly #contended = new Map<RunState, Ledger>()
   /** Runs whose permit was free while the agent was busy with another run. */
   readonly #overdue = new Map<Cell, RunState>()
-  #contended = false
+  #isAnnounced = false
 
   /** `limit`: number of agents of one run that may execute at a time. */
   constructor(needs: Needs, limit: number) {
@@ -125,8 +127,9 @@ export class Permits implements Gate {
   }
 
   reconsider(): void {
-    if (this.#contended && Atomics.load(this.#needs.team.words, PERMITS_WANTED) !== 1) this.#announceAgain()
-    if (this.#contended) for (const [run, ledger] of this.#ledgers) this.#serve(run, ledger)
+    if (this.#contended.size === 0) return
+    if (Atomics.load(this.#needs.team.words, PERMITS_WANTED) !== 1) this.#announceAgain()
+    for (const [run, ledger] of this.#contended) this.#serve(run, ledger)
   }
 
   #ask(run: RunState, ledger: Ledger, cell: Cell): void {
@@ -136,8 +139,9 @@ export class Permits implements Gate {
       const priority = cell.settings.info.priority ?? 0
       const at = waiting.findIndex((other) => (other.settings.info.priority ?? 0) < priority)
       waiting.splice(at < 0 ? waiting.length : at, 0, cell)
+      this.#contended.set(run, ledger)
     }
-    this.#announce(true) // before the look for parked turns: one that parks later wakes the host
+    this.#announce() // before the look for parked turns: one that parks later wakes the host
     if (isFirst) for (const { life } of ledger.holders) if (life?.mayBeParked(run)) life.thread.ring()
     this.#serve(run, ledger)
     if (waiting.includes(cell) && ledger.holders.size >= this.#limit) {
@@ -163,8 +167,9 @@ export class Permits implements Gate {
       this.#grant(run, ledger, next)
       this.#needs.ready.touch(next)
     }
-    if (holders.size === 0 && waiting.length === 0) this.#ledgers.delete(run)
-    if (this.#contended) this.#announce([...this.#ledgers.values()].some((other) => other.waiting.length > 0))
+    if (waiting.length > 0) return
+    if (holders.size === 0) this.#ledgers.delete(run)
+    if (this.#contended.delete(run)) this.#announce()
   }
 
   /**
@@ -214,9 +219,10 @@ export class Permits implements Gate {
   }
 
   /** Sets the word that threads read when a turn parks: they wake the host only while an agent waits for a permit. */
-  #announce(contended: boolean): void {
-    if (this.#contended === contended) return
-    this.#contended = contended
-    Atomics.store(this.#needs.team.words, PERMITS_WANTED, contended ? 1 : 0)
+  #announce(): void {
+    const isContended = this.#contended.size > 0
+    if (this.#isAnnounced === isContended) return
+    this.#isAnnounced = isContended
+    Atomics.store(this.#needs.team.words, PERMITS_WANTED, isContended ? 1 : 0)
   }
 }

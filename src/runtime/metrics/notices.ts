@@ -24,6 +24,18 @@ interface Needs {
 const MEANT: ReadonlySet<DeadLetterReason> = new Set(['cancelled', 'late'])
 
 export const notices = (needs: Needs): Reader => ({
+  kinds: [
+    'run.started',
+    'run.finished',
+    'agent.ready',
+    'agent.crashed',
+    'agent.status',
+    'message.dead',
+    'alarm',
+    'sync',
+    'budget',
+    'step.mismatch',
+  ],
   next(batch) {
     let letters: DeadLetter[] | undefined
     for (const record of batch) {

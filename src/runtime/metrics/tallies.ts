@@ -41,6 +41,7 @@ export class Tallies {
   }
 
   readonly part = (needs: Needs): Reader => ({
+    kinds: ['frames', 'agent.crashed', 'message.dead', 'model.called', 'tool.finished', 'run.finished'],
     next: (batch) => {
       for (const entry of batch)
         if (entry.kind === 'frames') this.#frames(needs, entry)

@@ -10,6 +10,7 @@ interface Needs {
 }
 
 export const usage = ({ directory, runs }: Needs): Reader => ({
+  kinds: ['model.called'],
   next(batch) {
     for (const entry of batch) {
       if (entry.kind !== 'model.called') continue

@@ -78,7 +78,7 @@ export class EndedRuns {
     this.#quieting.get(run)?.cancel()
     this.#quieting.delete(run)
     this.#holds.end()
-    run.boardOver.abort(new RunAbortedError('The run is over.', { runId: run.id }))
+    run.end(() => new RunAbortedError('The run is over.', { runId: run.id }))
     for (const stop of run.subscriptions.values()) stop()
     run.subscriptions.clear()
     run.watches.clear()
@@ -134,5 +134,5 @@ export function windDown(supervisor: Supervisor, run: RunState, error: DramatisE
   loop.wake()
   for (const { callee, envelope } of blocked.all) if (envelope.run === run) cancellation.fail(callee, envelope, error)
   cancelOpenTasks(supervisor, run)
-  run.boardOver.abort(error)
+  run.end(() => error)
 }

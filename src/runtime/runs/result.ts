@@ -6,7 +6,7 @@ import type { Directory } from '../../mailbox/codec.ts'
 import { ORCHESTRATOR, type TypedMessage, USER } from '../../mailbox/message.ts'
 import type { Redactor } from '../logging/redactor.ts'
 import { directoryOf, type RunState } from '../state/run-state.ts'
-import { type ContributionReport, contributionsOf } from './contributions.ts'
+import { type ContributionReport, contributionsOf, type Known } from './contributions.ts'
 import { speechesIn } from './speeches.ts'
 import { historyOf, traceOf } from './trace.ts'
 import type { OrchestrationTrace } from './trace-types.ts'
@@ -73,9 +73,14 @@ export function resultOf<T>(
   const tasks = [...run.tasks.values()]
   const contributions = once(() => {
     const speeches = speechesIn(run.log, directory, until)
-    return contributionsOf(result, redactor.data({ query: run.query, speeches, tasks }))
+    return contributionsOf(result as Known, redactor.data({ query: run.query, speeches, tasks }))
   })
-  const base = {
+  const failed = 'error' in ending
+  const result: object = {
+    success: !failed,
+    finalOutput: failed ? null : redactor.data(ending.finalOutput),
+    data: failed ? null : redactor.data(ending.data),
+    error: failed ? redactor.data(ending.error) : null,
     runId: run.id,
     get agentOutputs() {
       return outputsOf(messageHistory())
@@ -99,16 +104,9 @@ export function resultOf<T>(
       return contributions()
     },
     rehearsed: run.spent.rehearsed,
+    toJSON: () => summary(result as MultiAgentResult<T>),
   }
-  const end =
-    'error' in ending
-      ? { success: false as const, finalOutput: null, data: null, error: redactor.data(ending.error) }
-      : { success: true as const, ...redactor.data(ending), error: null }
-  const result = Object.defineProperties({ ...end }, Object.getOwnPropertyDescriptors(base)) as Omit<
-    MultiAgentResult<T>,
-    'toJSON'
-  >
-  return Object.assign(result, { toJSON: () => summary(result) }) as MultiAgentResult<T>
+  return result as MultiAgentResult<T>
 }
 
 /** Makes a value at the first access, and only once: a fold over a long log takes time. */

@@ -1,11 +1,13 @@
-import type { Batch } from '../log/records.ts'
+import type { Batch, LogEntry } from '../log/records.ts'
 import type { RunState } from './run-state.ts'
 
 /**
- * Part of the supervisor that follows the journal: it gets every record, and acts on it with the owners that it was
- * made with.
+ * Part of the supervisor that follows the journal: it gets batches of records, and acts on them with the owners that it
+ * was made with.
  */
 export interface Reader {
+  /** Kinds of records that it handles: it gets only batches with at least one of them. Default: all batches. */
+  readonly kinds?: readonly LogEntry['kind'][]
   next(batch: Batch): void
   /** Called when a wait in that run, or the run itself, has ended only because its time was up. */
   overdue?(run: RunState): void

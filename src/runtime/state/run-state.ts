@@ -50,7 +50,6 @@ export class RunState {
   readonly members = new Set<number>()
   /** Blackboard of the run. With a shared blackboard other runs use the same one. */
   board: Board | undefined
-  readonly boardOver = new AbortController()
   /** True if code outside of the team has the blackboard too, and may write. */
   boardLent = false
   /**
@@ -97,6 +96,8 @@ export class RunState {
   readonly subscriptions = new Map<string, () => void>()
   /** Watches by watcher and agent. */
   readonly watches = new Map<string, Watch>()
+  #ended: AbortController | undefined
+  #reason: (() => DramatisError) | undefined
 
   constructor(
     index: number,
@@ -112,6 +113,21 @@ export class RunState {
     this.startedAt = startedAt
     this.metadata = metadata
     this.threadId = threadId
+  }
+
+  /** Aborted when the run is over. Made when it is asked for: most runs have nobody who waits for it. */
+  get ended(): AbortSignal {
+    if (!this.#ended) {
+      this.#ended = new AbortController()
+      if (this.#reason) this.#ended.abort(this.#reason())
+    }
+    return this.#ended.signal
+  }
+
+  /** Aborts `ended`. `reason` is called only if somebody asks for the signal: an error with its stack is costly. */
+  end(reason: () => DramatisError): void {
+    this.#reason ??= reason
+    if (this.#ended && !this.#ended.signal.aborted) this.#ended.abort(this.#reason())
   }
 
   /** Metadata for the agents of the run: its own place in the trace replaces that of the caller. */

@@ -57,11 +57,17 @@ export class Look {
     return more
   }
 
-  /** Takes a share of what each agent has written. True: some agent has more. */
+  /**
+   * Takes a share of what each agent has written. True: some agent has more. Most agents have written nothing: one load
+   * of a shared word shows that.
+   */
   #drain(): boolean {
     const { directory, router } = this.#needs
     let more = false
-    for (const cell of directory.actors) if (cell.life && router.drain(cell, cell.life)) more = true
+    for (const cell of directory.actors) {
+      const { life } = cell
+      if (life?.window.outbox.more() && router.drain(cell, life)) more = true
+    }
     return more
   }
 

@@ -171,6 +171,7 @@ export const restarts = ({ clock, directory, exits, journal, lifecycle }: Needs)
   }
 
   return {
+    kinds: ['agent.exited'],
     next(batch) {
       for (const record of batch) if (record.kind === 'agent.exited') exited(record)
     },

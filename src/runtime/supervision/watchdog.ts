@@ -144,6 +144,8 @@ export const watchdog = ({ clock, directory, sharedWords }: Needs): Reader => {
   }
 
   return {
+    // A turn begins only after one of these.
+    kinds: ['frames', 'turn.started'],
     next() {
       weigh()
       arm()

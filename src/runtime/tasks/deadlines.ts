@@ -60,6 +60,7 @@ export const taskDeadlines = (needs: Needs): Reader => {
   }
 
   return {
+    kinds: ['task'],
     next(batch) {
       for (const record of batch) {
         if (record.kind !== 'task') continue

@@ -77,6 +77,7 @@ export const taskDependencies = (needs: Needs): Reader => {
   }
 
   return {
+    kinds: ['task'],
     next(batch) {
       for (const record of batch) {
         if (record.kind !== 'task') continue

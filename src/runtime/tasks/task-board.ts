@@ -106,6 +106,7 @@ export const tasks = (needs: Needs): Reader => {
   }
 
   return {
+    kinds: ['frames', 'turn.started', 'message.dead', 'handoff', 'reassignment'],
     next(batch) {
       for (const record of batch) {
         const run = needs.runs.get(record.run)

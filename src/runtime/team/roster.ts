@@ -92,7 +92,7 @@ export class Roster {
 
   /** Makes an agent and counts it against the run's limit, unless that fails. */
   async #counted(run: RunState, make: () => Promise<string>): Promise<string> {
-    run.boardOver.signal.throwIfAborted() // the run is over
+    run.ended.throwIfAborted() // the run is over
     const limit = this.#settings.maxSpawnedAgents
     if (run.spawned >= limit)
       throw new TeamOverloadedError(

@@ -91,7 +91,7 @@ export class Boards {
       scheduler: this.#needs.clock,
       check: jsonIssue,
       waitTimeoutMs: this.#settings.waitTimeoutMs,
-      signal: run.boardOver.signal,
+      signal: run.ended,
     })
   }
 

@@ -3,6 +3,7 @@ import type { Reader } from '../state/reader.ts'
 import { tellWatchers, type WatchNeeds } from './death-watch.ts'
 
 export const watchers = (needs: WatchNeeds): Reader => ({
+  kinds: ['agent.status'],
   next(batch) {
     for (const record of batch) {
       if (record.kind !== 'agent.status' || (record.status !== 'failed' && record.status !== 'stopped')) continue

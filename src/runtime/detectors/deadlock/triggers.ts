@@ -42,6 +42,8 @@ export class Suspicion {
   readonly #askers = new Set<number>()
   /** Runs in which a turn waits for an entry that anybody may write, by their index. */
   readonly #waitedIn = new Set<number>()
+  /** Agent of each such run that got a message last: most likely it is at work. */
+  readonly #lastAsked = new Map<number, Cell>()
 
   constructor(needs: Needs) {
     this.#needs = needs
@@ -66,6 +68,7 @@ export class Suspicion {
   looked(): void {
     this.#askers.clear()
     this.#waitedIn.clear()
+    this.#lastAsked.clear()
     for (const cell of this.#needs.directory.cells) {
       const { mailbox, calls } = cell
       for (const { waitsFor, turn } of calls.values()) {
@@ -81,11 +84,13 @@ export class Suspicion {
     const { cells } = this.#needs.directory
     switch (kindOf(memory, at)) {
       case SEND:
+        this.#note(memory, at)
         // A message that had its room already may have taken the room of others.
         if (!(flagsOf(memory, at) & ASKS)) return this.#isFull(cells[recipientOf(memory, at)])
         this.#askers.add(senderOf(memory, at))
         return true
       case REQUEST: {
+        this.#note(memory, at)
         if (flagsOf(memory, at) & ASKS) this.#askers.add(senderOf(memory, at))
         const callee = cells[recipientOf(memory, at)]
         return callee === undefined || this.#mayWait(callee)
@@ -115,6 +120,12 @@ export class Suspicion {
     }
   }
 
+  #note(memory: Memory, at: number): void {
+    if (this.#waitedIn.size === 0 || !this.#waitedIn.has(runOf(memory, at))) return
+    const callee = this.#needs.directory.cells[recipientOf(memory, at)]
+    if (callee) this.#lastAsked.set(runOf(memory, at), callee)
+  }
+
   #isFull(cell: Cell | undefined): boolean {
     return cell !== undefined && cell.mailbox.parked.length > 0
   }
@@ -123,10 +134,13 @@ export class Suspicion {
    * Checks for an open turn of the run that waits for nothing that the host knows: it may write what others wait for.
    */
   #isAnybodyAtWork(run: number): boolean {
-    for (const cell of this.#needs.directory.actors) {
-      if (!cell.life || this.#mayWait(cell)) continue
-      for (const envelope of cell.underWay) if (envelope.run.index === run) return true
-    }
+    if (this.#lastAsked.get(run)?.instances.some((cell) => this.#isAtWork(cell, run))) return true
+    return this.#needs.directory.actors.some((cell) => this.#isAtWork(cell, run))
+  }
+
+  #isAtWork(cell: Cell, run: number): boolean {
+    if (!cell.life || this.#mayWait(cell)) return false
+    for (const envelope of cell.underWay) if (envelope.run.index === run) return true
     return false
   }
 

@@ -1,0 +1,120 @@
+/**
+ * Counts what a step of a pipeline and a hop of a ring make the runtime do. Time shows the same, but only on a quiet
+ * machine (bench/). A count that grows here is a cost that every message of every team pays.
+ */
+import t from 'tap'
+import type { Scheduler } from '../../src/clock.ts'
+import type { LogEntry } from '../../src/runtime/log/records.ts'
+import { LocalThread } from '../../src/runtime/threads/local-thread.ts'
+import type { VirtualClock } from '../../src/testing.ts'
+import { type Cast, type OpenTeam, openTeam, type Receive } from '../supervision/teams.ts'
+
+const STEPS = 10
+
+interface Counts {
+  /** Wake-ups of agent threads. */
+  rings: number
+  /** Times that the host has looked for frames. */
+  looks: number
+  /** Batches that the readers of the journal got. */
+  batches: number
+  timers: number
+  frames: number
+  /** Records of the host, by kind. */
+  records: Record<string, number>
+}
+
+t.test('a step of a pipeline', async (t) => {
+  const stages = names(STEPS, 'stage')
+  const team = openTeam(
+    t,
+    castOf(stages, ({ content }) => content),
+    { orchestration: { strategy: 'sequential' } },
+  )
+  await play(team, 'first')
+  const { rings, looks, batches, timers, frames, records } = await counted(team, () => play(team, 'next'))
+  t.equal(rings, STEPS + 1 + STEPS, 'each stage once, the script at its begin and at each answer')
+  t.equal(frames, 2 * STEPS + 2, 'a request and an answer each')
+  t.ok(looks <= 2 * STEPS + 4, `${looks} looks`)
+  t.ok(batches <= 4 * STEPS + 3, `${batches} batches`)
+  t.ok(timers <= 2, `${timers} timers`)
+  t.same(records, { 'run.started': 1, 'run.finished': 1, 'turn.started': STEPS + 1, task: 3 * STEPS })
+})
+
+t.test('a hop in a ring', async (t) => {
+  const HOPS = 50
+  const nodes = names(STEPS, 'node')
+  const team = openTeam(
+    t,
+    castOf(nodes, async ({ structuredData }, context) => {
+      const { left } = structuredData as { left: number }
+      const next = nodes[(nodes.indexOf(context.role.name) + 1) % STEPS]!
+      if (left > 0) await context.send(next, '', { structuredData: { left: left - 1 } })
+    }),
+    {
+      orchestration: {
+        strategy: 'custom',
+        run: async (orchestrator) => {
+          await orchestrator.send(nodes[0]!, '', { structuredData: { left: HOPS - 1 } })
+          await orchestrator.sleep(1)
+          return 'done'
+        },
+      },
+    },
+  )
+  await play(team, 'first')
+  const { rings, looks, batches, timers, frames, records } = await counted(team, () => play(team, 'next'))
+  t.equal(rings, HOPS + 1, 'each node once, and the script')
+  t.equal(frames, 2 * HOPS + 2, 'a message and the end of its turn each')
+  t.ok(looks <= HOPS + 5, `${looks} looks`)
+  t.ok(batches <= HOPS + 4, `${batches} batches`)
+  t.ok(timers <= 3, `${timers} timers`)
+  t.same(records, { 'run.started': 1, 'run.finished': 1, 'turn.started': HOPS + 1 })
+})
+
+function names(count: number, name: string): string[] {
+  return Array.from({ length: count }, (_, i) => `${name}-${i + 1}`)
+}
+
+function castOf(agents: readonly string[], receive: Receive): Cast {
+  return Object.fromEntries(agents.map((name) => [name, receive]))
+}
+
+async function play(team: OpenTeam, query: string): Promise<void> {
+  const ended = team.execute(query)
+  await team.clock.runToIdle()
+  const { error } = await ended
+  if (error) throw error
+}
+
+async function counted(team: OpenTeam, work: () => Promise<void>): Promise<Counts> {
+  const { host } = team
+  const clock = team.clock as VirtualClock & Scheduler
+  const counts: Counts = { rings: 0, looks: 0, batches: 0, timers: 0, frames: 0, records: {} }
+  const ring = LocalThread.prototype.ring
+  LocalThread.prototype.ring = function (this: LocalThread) {
+    counts.rings += 1
+    ring.call(this)
+  }
+  const { timer } = clock
+  clock.timer = (...args) => {
+    counts.timers += 1
+    return timer.apply(clock, args)
+  }
+  const before = host.loop.ticks
+  const subscription = host.journal.records$.subscribe((batch: readonly LogEntry[]) => {
+    counts.batches += 1
+    for (const entry of batch)
+      if (entry.kind === 'frames') counts.frames += entry.count
+      else counts.records[entry.kind] = (counts.records[entry.kind] ?? 0) + 1
+  })
+  try {
+    await work()
+  } finally {
+    LocalThread.prototype.ring = ring
+    clock.timer = timer
+    subscription.unsubscribe()
+  }
+  counts.looks = host.loop.ticks - before
+  return counts
+}
