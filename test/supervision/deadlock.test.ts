@@ -180,10 +180,13 @@ t.test('rule 26: a turn that is the victim of another deadlock costs its agent a
   await team.clock.runToIdle()
   t.equal(result.settled, true)
   const broken = found.flatMap((event) => (event.type === 'deadlock' && event.victim ? [event.cycle] : []))
-  t.same(broken.slice(0, 2).map((cycle) => [...cycle].sort()), [
-    ['ann', 'bob'],
-    ['bob', 'cleo'],
-  ])
+  t.same(
+    broken.slice(0, 2).map((cycle) => [...cycle].sort()),
+    [
+      ['ann', 'bob'],
+      ['bob', 'cleo'],
+    ],
+  )
   t.ok(team.host.directory.cell('bob')!.restarts > 0)
 })
 
