@@ -1,7 +1,7 @@
 /**
- * Model client that retries calls with transient failures, as retry-policy.ts decides. An answer that is not streamed is
- * kept back until it is whole, so a broken answer can be retried. A streamed answer can be retried only before its first
- * text.
+ * Model client that retries calls with transient failures, as retry-policy.ts decides. An answer that is not streamed
+ * is kept back until it is whole, so a broken answer can be retried. A streamed answer can be retried only before its
+ * first text.
  */
 import type { ModelClient, ModelPiece, ModelRequest } from '../../actors/definition/model.ts'
 import type { Scheduler } from '../../clock.ts'

@@ -33,7 +33,7 @@ export interface FailedAttempt {
 /** Pause in ms before the next attempt, or the reason why there is none. */
 export type NextAttempt = { waitMs: number } | { over: 'not_retryable' | 'already_read' | 'max_attempts' | 'deadline' }
 
-/** Returns the pause before the next attempt: exponential backoff with jitter, or the `retry-after` if that is longer. */
+/** Returns the pause before the next attempt: exponential backoff with jitter, or a longer `retry-after`. */
 export function nextAttempt(policy: RetryPolicy, failed: FailedAttempt): NextAttempt {
   const { attempt, elapsedMs, failing, read, random } = failed
   if (!failing.retryable) return { over: 'not_retryable' }
