@@ -69,7 +69,7 @@ export function virtualCrypto(dice: Dice, outside: Outside, refuse: Refuse): { w
   return { webcrypto, node }
 }
 
-/** The bytes that `randomFillSync` would fill. Throws Node's own errors: Node fills them too, before they are overwritten. */
+/** Returns the bytes that `randomFillSync` would fill. Throws Node's own errors: Node fills them first. */
 function checkedRange(target: Filled, offset = 0, size?: number): Uint8Array {
   nodeCrypto.randomFillSync(target, offset, size)
   const view = ArrayBuffer.isView(target)
