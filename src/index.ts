@@ -14,6 +14,7 @@
  *   mailbox/        messages and how they cross threads
  *   blackboard/     shared knowledge: entries, versions, patterns
  *   actors/         what defines an agent, and all that runs inside its thread
+ *   tools/          the built-in tools, a subpath of its own
  *   mcp/            tools of MCP servers, a subpath of its own
  *   runtime/        the host side: supervisor, runs, log, folds
  *   protocols/      one orchestration strategy per file
@@ -21,7 +22,9 @@
  *   models, protocols, telemetry   types and schemas for clients, scripts and telemetry of one's own: subpaths
  *   team            the composition root: runtime and protocols joined
  *   rehearsal       the same for rehearsals
+ *   testing         the test kit: a subpath
  *   opentelemetry   spans of all that, for who asks for them
+ *   thread-api      the exports of the package inside an agent's thread
  *   service/        how people reach a team: the command line
  */
 // Teams, agents, tools and protocols: what a program defines and starts.

@@ -168,6 +168,28 @@ t.test('rule 26: a turn that comes to the same again costs its agent a life', as
   t.ok(team.host.directory.cell('bob')!.restarts > 0)
 })
 
+t.test('rule 26: a turn that is the victim of another deadlock costs its agent a life, too', async (t) => {
+  const asksBoth: Receive = async (_message, context) => {
+    for (const name of ['ann', 'cleo']) await context.request(name, 'your quote?').catch(() => {})
+    return 'without'
+  }
+  const roles = { ann: { priority: 1 }, cleo: { priority: 1 } }
+  const team = openTeam(t, { ann: after('bob'), bob: asksBoth, cleo: after('bob') }, { roles })
+  const found = watched(team)
+  const result = outcomeOf(team.execute('go'))
+  await team.clock.runToIdle()
+  t.equal(result.settled, true)
+  const broken = found.flatMap((event) => (event.type === 'deadlock' && event.victim ? [event.cycle] : []))
+  t.same(
+    broken.slice(0, 2).map((cycle) => [...cycle].sort()),
+    [
+      ['ann', 'bob'],
+      ['bob', 'cleo'],
+    ],
+  )
+  t.ok(team.host.directory.cell('bob')!.restarts > 0)
+})
+
 t.test("'report' names it and leaves it", async (t) => {
   const team = openTeam(t, buyers, { supervision: { deadlock: 'report' }, globalTimeoutMs: 1_000 })
   const found = watched(team)

@@ -1,16 +1,16 @@
 /** The parts of the supervisor hang on its records alone: take one away, and just what it does is gone. */
 import t from 'tap'
-import { deadlines } from '../../src/runtime/detectors/deadlines.ts'
 import { restarts } from '../../src/runtime/supervision/restarts.ts'
 import type { Part } from '../../src/runtime/supervision/supervisor.ts'
+import { timeouts } from '../../src/runtime/supervision/timeouts.ts'
 import { watchdog } from '../../src/runtime/supervision/watchdog.ts'
 import { tasks } from '../../src/runtime/tasks/task-board.ts'
 import { BareSupervisor } from './bare-supervisor.ts'
 import { never, outcomeOf, type Receive, silent } from './teams.ts'
 
-const parts = { restarts, deadlines, watchdog, tasks }
+const parts = { restarts, timeouts, watchdog, tasks }
 type Name = keyof typeof parts
-const all = { restarts: true, deadlines: true, watchdog: true, tasks: true }
+const all = { restarts: true, timeouts: true, watchdog: true, tasks: true }
 
 /** What each part is there for, and whether it is done. */
 const effects: Record<Name, (given: Part[]) => Promise<boolean>> = {
@@ -21,7 +21,7 @@ const effects: Record<Name, (given: Part[]) => Promise<boolean>> = {
     await bare.clock.advance(0)
     return bare.host.directory.cell('worker')!.life !== undefined
   },
-  async deadlines(given) {
+  async timeouts(given) {
     const bare = new BareSupervisor({ worker: () => never }, given, { communication: { responseTimeoutMs: 100 } })
     await bare.start()
     const asked = outcomeOf(bare.ask('worker'))

@@ -129,7 +129,8 @@ export class Admission {
   #enter(callee: Cell, envelope: Envelope<RunState>): void {
     const { mailboxes } = this.#needs
     if (envelope.within) mailboxes.acceptNested(callee, envelope)
-    else if (flagsOf(envelope.memory, envelope.at) & ASKS || !this.#hasRoom(callee)) mailboxes.ask(callee, envelope)
+    else if (flagsOf(envelope.memory, envelope.at) & ASKS || !this.#hasRoom(callee))
+      mailboxes.admitOrOverflow(callee, envelope)
     else mailboxes.accept(callee, envelope)
   }
 

@@ -69,10 +69,10 @@ export class Mailboxes {
   }
 
   /**
-   * Handles a message whose sender found no room. There may be room by now. A message larger than the mailbox is
-   * accepted when it is alone.
+   * Accepts a message whose sender found no room if there is room by now, else applies the overflow policy. A message
+   * larger than the mailbox is accepted when it is alone.
    */
-  ask(callee: Cell, envelope: Envelope<RunState>): void {
+  admitOrOverflow(callee: Cell, envelope: Envelope<RunState>): void {
     const { team } = this.#needs
     if (callee.mailbox.parked.length === 0) {
       if (team.claim(callee.index, envelope.bytes)) return this.#admit(callee, envelope)

@@ -4,10 +4,10 @@
  */
 import { ANSWER_LIMITS, type AnswerLimits, boundedAnswer } from '../../bounded-answer.ts'
 
-/** An answer is one long text and a few fields, and takes long to parse where it is many values. */
+/** Limits of a model's answer. A real answer is one long text and a few fields; many values take long to parse. */
 const MODEL_LIMITS: AnswerLimits = { ...ANSWER_LIMITS, values: 65_536 }
 const MOST_REDIRECTS = 3
-/** Why an answer is not read on: `what` goes on after 'Model "x" of y'. */
+/** Reason why an answer is not read to its end. `what` continues the words 'Model "x" of y'. */
 export class AnswerRefusedError extends Error {
   readonly what: string
   readonly advice: string
@@ -21,10 +21,7 @@ export class AnswerRefusedError extends Error {
   }
 }
 
-/**
- * The bounded form of `fetch`. It rejects with `AnswerRefusedError`, and so does reading the body of what it resolves
- * to.
- */
+/** Returns a bounded `fetch`. The fetch and the reading of its body reject with `AnswerRefusedError`. */
 export function boundedFetch(limits: AnswerLimits = MODEL_LIMITS): typeof fetch {
   return async (input, init) => boundedAnswer(await withinOrigin(input, init), refuse, { limits })
 }

@@ -16,7 +16,7 @@ const callShape = z.object({
   function: z.object({ name: z.string().nullish(), arguments: z.string().nullish() }).nullish(),
 })
 const MOST_CALLS = 1_024
-/** Before each is looked at: a server can send a million. */
+/** Bounds the number of calls before each call is checked: a server can send a million. */
 function notTooMany(calls: unknown, context: z.RefinementCtx): unknown {
   if (Array.isArray(calls) && calls.length > MOST_CALLS)
     context.addIssue({ code: 'custom', message: `more than ${MOST_CALLS} calls of tools` })
@@ -39,7 +39,7 @@ const answerShape = z.object({
   choices: z.preprocess(firstAlone, z.array(choiceShape).nullish()),
   usage: z.unknown().optional(),
 })
-/** We read the first choice. A server can send a million. */
+/** Keeps the first choice only, because no other is read: a server can send a million. */
 function firstAlone(choices: unknown): unknown {
   return Array.isArray(choices) ? choices.slice(0, 1) : choices
 }
@@ -64,12 +64,12 @@ export class ProviderRefusal extends Error {
 export class ChatAnswer {
   readonly #asked: Asked
   readonly #calls: ToolCall[] = []
-  /** By the index that the provider gives them. */
+  /** Calls by the index that the provider gives them. */
   readonly #open = new Map<number, ToolCall>()
-  /** The ids that came from the provider: those of the others are made up. */
+  /** Ids that the provider has given. Calls without one have an id of ours. */
   readonly #given = new Map<ToolCall, string>()
   #choices = 0
-  /** Characters of the calls so far. */
+  /** Number of characters of the calls so far. */
   #size = 0
   #refused = false
   #finish: string | undefined
@@ -159,7 +159,7 @@ export class ChatAnswer {
   }
 }
 
-/** Names of fields and types alone: what is in them stays there. */
+/** Describes the first fault of an answer by names of fields and types only, never by the values in them. */
 function whereWrong({ issues }: z.ZodError): string {
   const [issue] = issues
   const path = issue?.path.join('.') || 'the body'
@@ -167,7 +167,7 @@ function whereWrong({ issues }: z.ZodError): string {
   return `something else than chat completions at ${path}${expected}`
 }
 
-/** undefined: it tells none that can be counted. */
+/** Returns the usage of an answer, or undefined if the answer has no valid counts. */
 function usageOf(given: unknown): TokenUsage | undefined {
   const { success, data } = usageShape.safeParse(given)
   if (!success) return undefined

@@ -1,7 +1,7 @@
 /**
- * A client for whatever speaks OpenAI's chat completions: OpenAI itself, Gemini, Ollama, vLLM, LM Studio, by `baseURL`.
- * It asks once: patience is the business of others (retries.ts, provider-queue.ts). This file is loaded by the first
- * call (openai-client.ts).
+ * Client for providers that speak OpenAI's chat completions: OpenAI itself, Gemini, Ollama, vLLM, LM Studio, by
+ * `baseURL`. The client makes one attempt: retries.ts repeats calls, provider-queue.ts delays them. openai-client.ts
+ * loads this file with the first call.
  */
 import { APIError, OpenAI } from 'openai'
 import type { ModelClient, ModelPiece, ModelRequest } from '../../actors/definition/model.ts'
@@ -33,7 +33,7 @@ export class ChatClient implements ModelClient {
     try {
       yield* this.#ask(this.#clientWith(key), request, left.signal)
     } catch (thrown) {
-      signal.throwIfAborted() // the SDK gives it another look, or ends the stream as if it were whole
+      signal.throwIfAborted() // the SDK throws another error, or ends the stream as if it were whole
       throw this.#failure(thrown, request)
     } finally {
       detach()
@@ -57,21 +57,21 @@ export class ChatClient implements ModelClient {
       this.#provider.onHeaders?.(response.headers)
       const kind = kindOf(response)
       if (kind === 'json')
-        yield* said(answer.take(await response.json())) // in one piece all the same, or an error
+        yield* said(answer.take(await response.json())) // the server does not stream, or answers with an error
       else if (kind === 'events') for await (const chunk of data) yield* said(answer.take(chunk))
       else throw wrongContent(response.headers.get('content-type'), asked, response.status)
     }
     yield* answer.end()
   }
 
-  /** The one that has this key: keys change, and the client must not mix those of two calls. */
+  /** Returns the SDK's client with this key. Keys change, and one call must not get the key of another. */
   #clientWith(key: string | undefined): OpenAI {
     if (this.#client && this.#client.key === key) return this.#client.sdk
     const { baseURL } = this.#provider
     const make = () =>
       new OpenAI({
         baseURL,
-        apiKey: key ?? 'none', // it insists on one; the header is taken away below
+        apiKey: key ?? 'none', // the SDK needs one; its header is removed below
         adminAPIKey: null,
         ...(key === undefined && { defaultHeaders: { authorization: null } }),
         maxRetries: 0,
@@ -97,7 +97,10 @@ const LONGEST_TIMEOUT_MS = 2 ** 31 - 1
 /** Variables that the SDK takes from the environment beside the key, and sends to any server. */
 const FOR_OPENAI = ['OPENAI_ORG_ID', 'OPENAI_PROJECT_ID', 'OPENAI_CUSTOM_HEADERS']
 
-/** They are back before anybody can look; there is no option against the last. */
+/**
+ * Makes the SDK's client while these variables are deleted, because the SDK has no option against the last one. They
+ * are restored before any other code runs.
+ */
 function withoutVariables<T>(make: () => T): T {
   const kept = FOR_OPENAI.flatMap((name) =>
     process.env[name] === undefined ? [] : [[name, process.env[name]] as const],

@@ -1,4 +1,4 @@
-/** How a request to a model looks in chat completions. Source: OpenAI's API reference, Chat Completions. */
+/** Encodes a request to a model for chat completions. Source: OpenAI's API reference, Chat Completions. */
 import type { ChatCompletionCreateParamsBase, ChatCompletionMessageParam } from 'openai/resources/chat/completions'
 import type { ModelMessage, ModelRequest, ToolSpec } from '../../actors/definition/model.ts'
 import { offeredIn } from '../../actors/model/answer-function.ts'
@@ -14,8 +14,8 @@ export function chatRequest(
     model,
     messages: messages.map(chatMessage),
     ...(tools.length > 0 && { tools: tools.map(chatTool) }),
-    // Not by its name: LM Studio refuses that, llama.cpp takes no notice. Among tools of the role it may call those
-    // first.
+    // The tool is not required by its name: LM Studio refuses that, llama.cpp ignores it. So the model may call tools
+    // of the role first.
     ...(mustCall && { tool_choice: 'required' as const }),
     ...(jsonSchema && {
       response_format: { type: 'json_schema', json_schema: { name: 'answer', schema: withoutDialect(jsonSchema) } },
@@ -26,8 +26,8 @@ export function chatRequest(
 }
 
 /**
- * Reasoning models of OpenAI refuse the old name; servers that others run do not know the new one, and would ignore the
- * bound.
+ * Returns the provider's name for the bound of an answer. Reasoning models of OpenAI refuse the old name. Other servers
+ * do not know the new name, and would ignore the bound.
  */
 export function tokensFieldOf({ hostname }: URL): 'max_tokens' | 'max_completion_tokens' {
   return isOpenAI(hostname) || hostname.endsWith('.openai.azure.com') ? 'max_completion_tokens' : 'max_tokens'
@@ -52,7 +52,7 @@ function chatTool({ name, description, inputSchema }: ToolSpec) {
   return { type: 'function' as const, function: { name, description, parameters: withoutDialect(inputSchema) } }
 }
 
-/** Schema libraries say which draft it is; Gemini refuses a field that it does not know. */
+/** Removes `$schema`. Schema libraries add it, and Gemini refuses fields that it does not know. */
 function withoutDialect(schema: object): Record<string, unknown> {
   const { $schema: _dialect, ...rest } = schema as Record<string, unknown>
   return rest

@@ -3,7 +3,7 @@ import type { ModelClient } from '../../actors/definition/model.ts'
 import { isObject } from '../checks/checks.ts'
 import { refused } from '../checks/refused.ts'
 
-/** A client, and what it calls the model. */
+/** A client, with the client's name for the model. */
 export interface ResolvedModel {
   readonly client: ModelClient
   readonly model: string
@@ -18,7 +18,7 @@ export const isClient = (value: unknown): value is ModelClient =>
 /** Checks whether the client makes no request outside of this process. */
 export const isOffline = ({ rehearsal, offline }: ModelClient): boolean => rehearsal === true || offline === true
 
-/** Throws `ConfigurationError` for what a test gives in place of all models and is none. */
+/** Throws `ConfigurationError` if a test gives, in place of all models, something that is no client. */
 export function checkClient(model: unknown, path: string): void {
   if (model !== undefined && !isClient(model)) throw refused(path, model, 'a ModelClient')
 }

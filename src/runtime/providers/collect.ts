@@ -1,6 +1,6 @@
 /**
- * Joins the pieces of an answer of a client. A client may be user code, so each piece is checked: a wrong one is a
- * `ModelError` that says so. The signal ends the wait, even if the client ignores it.
+ * Joins the pieces of a client's answer. A client may be user code, so each piece is checked, and a wrong piece causes
+ * a `ModelError`. The signal ends the wait, even if the client ignores it.
  */
 import {
   addUsage,
@@ -23,7 +23,7 @@ export interface Collected {
   finishReason: FinishReason | undefined
 }
 
-/** As much as one frame takes. A client that never ends is stopped there. */
+/** Maximum characters of an answer, so that it fits into one frame. It stops a client that never ends. */
 export const MOST_CHARACTERS = 2 ** 23
 
 const FINISH_REASONS: ReadonlySet<unknown> = new Set<FinishReason>(['stop', 'length', 'tool_calls', 'content_filter'])
@@ -53,7 +53,7 @@ export function collect(
     const stop = onAbort(signal, abort)
     const read = async () => {
       const pieces = piecesOf(client, request)[Symbol.asyncIterator]()
-      leave = () => void pieces.return?.().then(undefined, () => {}) // what it says to that is for nobody
+      leave = () => void pieces.return?.().then(undefined, () => {}) // nobody needs its result
       let isOver = false
       try {
         let size = 0
@@ -75,7 +75,7 @@ export function collect(
   })
 }
 
-/** Throws `ModelError` for what nobody can read. */
+/** Calls the client. Throws `ModelError` if the result is not async iterable. */
 export function piecesOf(client: ModelClient, request: ModelRequest): AsyncIterable<ModelPiece> {
   const pieces: unknown = client.complete(request)
   const iterate: unknown = Object(pieces)[Symbol.asyncIterator]
@@ -83,12 +83,12 @@ export function piecesOf(client: ModelClient, request: ModelRequest): AsyncItera
   return pieces as AsyncIterable<ModelPiece>
 }
 
-/** Returns how many characters it had. */
+/** Adds a piece to the answer, and returns the number of its characters. */
 function add(into: Collected, piece: unknown, onText: (text: string) => void): number {
   if (typeof piece !== 'object' || piece === null) throw wrong(`${shown(piece)} in place of a piece`)
   const { text, toolCall, usage, finishReason } = piece as Partial<Record<keyof ModelPiece, unknown>>
   let size = 0
-  if (usage !== undefined) into.usage = addUsage(into.usage, usageOf(usage)) // first: it was paid, whatever the rest is
+  if (usage !== undefined) into.usage = addUsage(into.usage, usageOf(usage)) // first: it was paid, also in a wrong piece
   if (text !== undefined) {
     if (typeof text !== 'string') throw wrong(`${shown(text)} in place of text`)
     into.text += text

@@ -1,4 +1,4 @@
-/** Numbers and strings that fit a JSON schema. Formats and patterns are json-schema-faker's, which draws by a seed. */
+/** Draws numbers and strings that fit a JSON schema. json-schema-faker draws formats and patterns, by a seed. */
 import { generateSync } from 'json-schema-faker'
 import type { JsonSchema } from './json-schema.ts'
 import type { Dice } from './seeded-random.ts'
@@ -6,7 +6,7 @@ import type { Dice } from './seeded-random.ts'
 const SPAN = 100
 const MOST_DRAWS = 20
 
-/** `undefined` if there is no such number. */
+/** Returns a number that fits the schema, or undefined if none was found. */
 export function sampleNumber(schema: JsonSchema, whole: boolean, dice: Dice): number | undefined {
   const [low, high] = range(schema)
   const { multipleOf } = schema
@@ -20,7 +20,7 @@ export function sampleNumber(schema: JsonSchema, whole: boolean, dice: Dice): nu
   return isWithin(rounded, schema) ? rounded : isWithin(drawn, schema) ? drawn : undefined
 }
 
-/** Near zero if the schema leaves that open: an integer of zod's is one of 2^54, and nobody means most of them. */
+/** Returns the range to draw from: near zero if the schema has no bounds. zod's integers have a range of 2^54. */
 function range({ minimum, maximum, exclusiveMinimum, exclusiveMaximum }: JsonSchema): [number, number] {
   const lows = [minimum, exclusiveMinimum].filter((value) => typeof value === 'number')
   const highs = [maximum, exclusiveMaximum].filter((value) => typeof value === 'number')
@@ -40,7 +40,7 @@ function isWithin(value: number, { minimum, maximum, exclusiveMinimum, exclusive
 }
 
 function stepped(low: number, high: number, step: number, schema: JsonSchema, dice: Dice): number | undefined {
-  const top = step > high - low ? low + step : high // a step of 1,000 from 0 on
+  const top = step > high - low ? low + step : high // a step of 1,000 needs a range of 1,000
   let first = Math.ceil(low / step)
   let last = Math.floor(top / step)
   const at = (n: number) => Number((n * step).toPrecision(15)) // 115 * 0.01 is 1.1500000000000001
@@ -54,7 +54,7 @@ function stepped(low: number, high: number, step: number, schema: JsonSchema, di
   return at(first)
 }
 
-/** The least whole number that is a multiple of a fraction. */
+/** Returns the least whole number that is a multiple of a fraction. */
 function wholeStep(fraction: number): number {
   for (let n = 1; n <= 1_000; n++) {
     const multiple = Number((n * fraction).toPrecision(15))
@@ -63,18 +63,18 @@ function wholeStep(fraction: number): number {
   return 1
 }
 
-/** `undefined` if there is no such string. `words` where any text will do. */
+/** Returns a string that fits the schema, or undefined if none was found. `words` is used if any text fits. */
 export function sampleText(schema: JsonSchema, words: string, dice: Dice): string | undefined {
   const least = Number(schema.minLength ?? 0)
   const most = Number(schema.maxLength ?? Number.POSITIVE_INFINITY)
   if (most < least) return undefined
   if (schema.pattern !== undefined || schema.format !== undefined) return fromForm(schema, least, most, dice)
-  const letters = [...words] // lengths in a schema are of characters, not of UTF-16's halves
+  const letters = [...words] // lengths in a schema count characters, not UTF-16 units
   while (letters.length < least) letters.push(' ', ...words)
   return letters.slice(0, Math.max(least, Math.min(most, words.length))).join('')
 }
 
-/** By the format or by the pattern, whichever fits both and the lengths. */
+/** Draws by the format and by the pattern in turn, until a string fits both and the lengths. */
 function fromForm({ format, pattern }: JsonSchema, least: number, most: number, dice: Dice): string | undefined {
   const forms = [{ format }, { pattern }, { pattern: stretched(pattern, least, most) }]
   const known = forms.filter((form) => Object.values(form)[0] !== undefined)
@@ -93,11 +93,11 @@ function faked(form: object, dice: Dice): string | undefined {
     const made = generateSync({ type: 'string', ...form }, { seed: dice.upTo(2 ** 31) })
     return typeof made === 'string' ? made : undefined
   } catch {
-    return undefined // a pattern that it cannot read
+    return undefined // the library cannot read the pattern
   }
 }
 
-/** The same pattern with its open ends as long as the whole is to be: `^[a-z]+$` of 10 to 20 is `^[a-z]{10,20}$`. */
+/** Returns the pattern with lengths in place of `+` and `*`: `^[a-z]+$` of 10 to 20 is `^[a-z]{10,20}$`. */
 function stretched(pattern: unknown, least: number, most: number): string | undefined {
   if (typeof pattern !== 'string' || (least === 0 && most === Number.POSITIVE_INFINITY)) return undefined
   const longest = Math.min(most, least + 10)

@@ -1,6 +1,6 @@
 /**
- * A value that fits a JSON schema, drawn from dice. It is drawn in one go, then checked by a validator, and drawn again
- * if it misses what drawing does not know: `not`, the "one" of `oneOf`, two patterns. Strings without a format or a
+ * Draws a value that fits a JSON schema. The value is drawn in one go, then a validator checks it. It is drawn again if
+ * it misses what drawing does not know: `not`, the "one" of `oneOf`, two patterns. Strings without a format or a
  * pattern are words with a label, so that nobody takes them for an answer.
  */
 import { dereference, type Schema, validate } from '@cfworker/json-schema'
@@ -10,9 +10,13 @@ import { fieldsOf, type JsonSchema, joined, listOf } from './json-schema.ts'
 import type { Dice } from './seeded-random.ts'
 
 const MOST_DRAWS = 200
-const MOST_REDRAWS = 5_000 // of parts, in all
+const MOST_REDRAWS = 5_000 // of parts, over all draws
 
-/** @throws {ModelError} if no draw fits: nothing does, or it takes more luck than there is. */
+/**
+ * Returns a value that fits the schema.
+ *
+ * @throws {ModelError} if no draw fits: no value fits the schema, or too few do.
+ */
 export function sampleOf(schema: object, dice: Dice, label: string): unknown {
   const root = fieldsOf(structuredClone(schema)) // the validator writes into it
   const places = dereference(root as Schema)
@@ -28,19 +32,19 @@ export function sampleOf(schema: object, dice: Dice, label: string): unknown {
   )
 }
 
-const DEEP = 3 // from here on only what has to be there
-const BOTTOM = 24 // of a schema without an end
+const DEEP = 3 // from this depth on, only required parts are drawn
+const BOTTOM = 24 // below this depth nothing is drawn: a schema can be endless
 
 type Type = 'object' | 'array' | 'string' | 'number' | 'integer' | 'boolean' | 'null'
 
-/** Keywords from which the type of a schema without a type is concluded. */
+/** Keywords that imply the type of a schema without a type. */
 const SIGNS: readonly (readonly [Type, readonly string[]])[] = [
   ['object', ['properties', 'required', 'additionalProperties', 'patternProperties', 'propertyNames', 'minProperties']],
   ['array', ['items', 'prefixItems', 'contains', 'minItems', 'maxItems', 'uniqueItems']],
   ['number', ['minimum', 'maximum', 'exclusiveMinimum', 'exclusiveMaximum', 'multipleOf']],
   ['string', ['pattern', 'format', 'minLength', 'maxLength']],
 ]
-/** With these a draw can miss. */
+/** Keywords with which a draw can miss the schema. */
 const RISKY = ['oneOf', 'anyOf', 'allOf', 'not', 'if', 'contains', 'examples', 'default'] as const
 const MOST_TRIES = 10
 
@@ -61,12 +65,12 @@ class Draw {
     this.#fits = fits
   }
 
-  /** `undefined` if nothing can stand there. `name` is of the property that it is for. */
+  /** Draws a value for a part, or returns undefined if none fits. `name` is the property that it is for. */
   value(part: unknown, name: string, depth: number): unknown {
     if (depth > BOTTOM) return undefined
     const schema = fieldsOf(part)
     if (!RISKY.some((key) => Object.hasOwn(schema, key))) return this.#draw(part, name, depth)
-    // A list of ten such parts would hardly ever fit if each had one try.
+    // Each part has several tries, because a list of ten such parts would hardly ever fit with one try for each.
     for (let n = 0; n < MOST_TRIES && this.#redraws > 0; n++, this.#redraws--) {
       const value = this.#draw(part, name, depth)
       if (value !== undefined && this.#fits(value, schema)) return value
@@ -114,7 +118,7 @@ class Draw {
     return sign ? sign[0] : this.#dice.pick(ANY_TYPE)
   }
 
-  /** Mostly one with content; deep down one that ends there, if any does. */
+  /** Picks a branch: mostly one with content, and deep down mostly one that ends there. */
   #branch(branches: readonly unknown[], depth: number): JsonSchema {
     const all = branches.filter((branch) => branch !== false).map(fieldsOf)
     if (all.length === 0) return { enum: [] }
@@ -123,7 +127,7 @@ class Draw {
   }
 
   #object(schema: JsonSchema, depth: number): unknown {
-    const made: Record<string, unknown> = Object.create(null) // or it would seem to have a property `valueOf`
+    const made: Record<string, unknown> = Object.create(null) // a prototype would add properties, such as `valueOf`
     const most = typeof schema.maxProperties === 'number' ? schema.maxProperties : Number.POSITIVE_INFINITY
     const least = typeof schema.minProperties === 'number' ? schema.minProperties : 0
     const required = new Set(listOf(schema.required).map(String))
@@ -138,7 +142,7 @@ class Draw {
       if (value !== undefined) define(made, key, value)
       else if (isRequired) return undefined
     }
-    // A record has only entries of its own naming; two show what they look like.
+    // The schema of a record names no properties, so two entries with made-up names show what they look like.
     const shown = schema.properties === undefined && isOpen(schema) && depth < DEEP ? 2 : 0
     const wanted = Math.min(most, Math.max(least, shown))
     for (let tries = 0; size() < wanted && tries < 10 * wanted; tries++) {
@@ -198,7 +202,7 @@ const endsHere = ({ type, $ref }: JsonSchema) => $ref === undefined && type !== 
 const isOpen = ({ additionalProperties, patternProperties }: JsonSchema) =>
   patternProperties !== undefined || (typeof additionalProperties === 'object' && additionalProperties !== null)
 
-/** A property by any name, `__proto__` too. */
+/** Defines a property of any name, also `__proto__`. */
 function define(object: object, key: string, value: unknown): void {
   Object.defineProperty(object, key, { value, enumerable: true, configurable: true, writable: true })
 }

@@ -3,14 +3,14 @@
  * one.
  */
 
-/** A JSON schema of any draft from 6 on. What a key holds is checked where it is read. */
+/** A JSON schema of any draft from 6 on. The value of a key is checked by the code that reads it. */
 export interface JsonSchema {
   readonly [key: string]: unknown
 }
 
-const MOST_JOINED = 100 // of one place; a `$ref` to itself has no end
+const MOST_JOINED = 100 // for one value; a `$ref` to itself has no end
 
-/** The schemas that one value has to fit, joined. `choose` picks a branch where there is a choice. */
+/** Joins the schemas that one value has to fit. `choose` picks one of several branches. */
 export function joined(
   schema: unknown,
   root: JsonSchema,
@@ -40,7 +40,7 @@ export function fieldsOf(value: unknown): JsonSchema {
   return typeof value === 'object' && value !== null && !Array.isArray(value) ? (value as JsonSchema) : {}
 }
 
-/** A schema as an object, in the words of draft 2020-12. */
+/** Returns the schema as an object, with the keywords of draft 2020-12. */
 function plain(schema: unknown): JsonSchema {
   const { items, additionalItems, ...rest } = fieldsOf(schema)
   if (Array.isArray(items))
@@ -59,7 +59,7 @@ function target(root: JsonSchema, ref: string): unknown {
   return at
 }
 
-/** A schema that holds to both. Of two patterns or formats the first stays: what misses the second is drawn again. */
+/** Joins two schemas. Of two patterns or formats the first stays: a value that misses the second is drawn again. */
 function both(one: JsonSchema, other: JsonSchema): JsonSchema {
   const whole: Record<string, unknown> = { ...one }
   for (const [key, value] of Object.entries(other))

@@ -1,4 +1,7 @@
-/** The errors of models: who was asked, what happened, what to do. Never a key, never what was said to the model. */
+/**
+ * Makes the errors of models: who was asked, what happened, what to do. They never hold a key, or what was said to the
+ * model.
+ */
 import { ModelError } from '../../errors.ts'
 import type { ModelFailureReason } from '../../model-failure.ts'
 
@@ -15,7 +18,7 @@ export interface Retryable {
   status?: number
   /** True if the same call can succeed a little later. */
   retryable: boolean
-  /** How long the provider wants to be left alone. */
+  /** Pause that the provider asks for before the next call. */
   retryAfterMs?: number
 }
 
@@ -24,7 +27,7 @@ export interface Failing extends Retryable {
   reason: ModelFailureReason
 }
 
-/** `what` goes on after 'Model "x" of y'; `advice` is a sentence. `details` has the same as fields. */
+/** Makes the error. `what` continues the words 'Model "x" of y'; `advice` is a sentence. */
 export function modelError({ provider, model }: Asked, what: string, advice: string, failing: Failing): ModelError {
   const { reason, status, retryable, retryAfterMs } = failing
   return new ModelError(`Model "${model}" of ${provider} ${what}. ${advice}`, {

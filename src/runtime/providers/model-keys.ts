@@ -8,16 +8,16 @@ import type { Redactor } from '../logging/redactor.ts'
 import type { Environment } from '../logging/secret-variables.ts'
 
 export interface ModelKey {
-  /** The same for two models means that they share a provider. */
+  /** Identity of the key. Models with the same identity and address share a provider. */
   readonly identity: unknown
-  /** In words, for errors; undefined: there is no key. */
+  /** Source of the key in words, for errors; undefined: there is no key. */
   readonly from: string | undefined
   get(signal: AbortSignal): Promise<string | undefined>
 }
 
 export const NO_KEY: ModelKey = { identity: undefined, from: undefined, get: async () => undefined }
 
-/** The key of a variable. Throws `ConfigurationError` that names it if it is not set, or holds no key. */
+/** Returns the key in a variable. Throws `ConfigurationError` with its name if it is not set, or holds no key. */
 export function keyOfVariable(name: string, path: string, env: Environment, redactor: Redactor): ModelKey {
   const value = env[name]?.trim()
   if (!value) {
@@ -27,7 +27,7 @@ export function keyOfVariable(name: string, path: string, env: Environment, reda
   return fixedKey(value, `the variable ${name}`, path, redactor)
 }
 
-/** A key as it stands in the options. */
+/** Returns a key that the options hold as text. Throws `ConfigurationError` if the text is no key. */
 export function fixedKey(value: string, from: string, path: string, redactor: Redactor): ModelKey {
   redactor.learn(value)
   if (!isKey(value)) {
@@ -37,7 +37,7 @@ export function fixedKey(value: string, from: string, path: string, redactor: Re
   return { identity: value, from, get: async () => value }
 }
 
-/** A function's key. Those that ask while it is under way share its answer; it is asked anew by the next call. */
+/** Returns the key of a function. Calls at the same time share one call of it; a later call asks anew. */
 export function keyOfFunction(ask: () => string | Promise<string>, path: string, redactor: Redactor): ModelKey {
   let underWay: Promise<string> | undefined
   const asked = async () => {

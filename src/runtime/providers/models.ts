@@ -1,6 +1,6 @@
 /**
- * The team's models: what stands in `models`, or in the environment where nothing stands there, as clients. Models with
- * the same address and key share a provider: one client, one queue.
+ * Makes the clients of the team's models from the option `models`, or without it from the environment. Models with the
+ * same address and key share a provider: one client, one queue.
  */
 import type { ModelClient } from '../../actors/definition/model.ts'
 import type { Scheduler } from '../../clock.ts'
@@ -30,11 +30,11 @@ export interface ModelsContext {
   readonly env: Environment
   readonly clock: Scheduler
   readonly redactor: Redactor
-  /** The client that answers without a provider; left out, there is none. */
+  /** Makes the client that answers without a provider. Default: there is none. */
   rehearsal?(): ModelClient
-  /** Told once when that one answers although nobody has asked for it. */
+  /** Called once when the rehearsal model answers without having been asked for, or when tools do not run with it. */
   notice?(text: string): void
-  /** Told of calls that wait for their provider's queue. */
+  /** Counts and logs calls that wait in the queue of their provider. */
   readonly limits?: LimitNotices
   readonly rehearsed?: RehearsedModels
 }
@@ -45,7 +45,7 @@ interface Entry extends ResolvedModel {
   readonly hasMore: boolean
 }
 
-/** A provider that some models share. `path`: the first of them. */
+/** A provider that models share. `path` names the first model. */
 interface Reached {
   readonly baseURL: string
   readonly identity: unknown
@@ -54,7 +54,7 @@ interface Reached {
   readonly client: ModelClient
 }
 
-/** The model of roles that name none. */
+/** Name of the model of roles that name none. */
 const DEFAULT = 'default'
 const OPENAI = 'https://api.openai.com/v1'
 const NOTICE =
@@ -63,9 +63,9 @@ const NOTICE =
 export class Models {
   readonly #context: ModelsContext
   readonly #isAskedFor: boolean
-  /** In place of all that ask somebody. */
+  /** Client in place of all that make requests outside of this process. */
   readonly #standIn: ModelClient | undefined
-  /** Which tools do not run where the rehearsal model answers, in words; '' if all do. */
+  /** Returns a sentence about the tools that do not run while the rehearsal model answers; '' if all run. */
   simulatedTools: () => string = () => ''
   #isAnnounced = false
   #rehearsing: ModelClient | undefined
@@ -73,10 +73,10 @@ export class Models {
   readonly #providers: Reached[] = []
 
   /**
-   * The shape of `models` is checked before. What stands in the environment is not looked at before a model is meant: a
-   * team of code alone needs none.
+   * Expects `models` in its checked shape. The environment is not read before a model is used, because a team of code
+   * agents needs none.
    *
-   * @throws ConfigurationError for a key that is not there.
+   * @throws ConfigurationError if a key is missing.
    */
   constructor(models: ModelsConfig | 'rehearsal' | undefined, context: ModelsContext) {
     this.#context = context
@@ -88,9 +88,9 @@ export class Models {
   }
 
   /**
-   * The model that a role means. `wanted`: the name of an entry, or a model of the default's provider; undefined: the
-   * default, which is the entry of that name, else the first. `overrides` of a run say what is meant by such a name
-   * instead: another entry, or another model of the same provider. `path` is where it stands, for errors.
+   * Returns the model of a role. `wanted` is the name of an entry, or a model of the default's provider; undefined: the
+   * default, which is the entry of that name, else the first. `overrides` of a run replace such a name by another
+   * entry, or by another model of the same provider. `path` names the option in errors.
    *
    * @throws ConfigurationError if there is no such model.
    */
@@ -121,7 +121,7 @@ export class Models {
   }
 
   /**
-   * Says once that the rehearsal model answers, unless somebody has asked for it, and which tools do not run meanwhile.
+   * Logs once that the rehearsal model answers, unless it was asked for, and which tools do not run meanwhile.
    */
   announce(): void {
     if (this.#isAnnounced) return
@@ -142,8 +142,8 @@ export class Models {
   }
 
   /**
-   * Throws `ConfigurationError` for an override of a run that nobody means, or that means no model. `roles`: what roles
-   * mean.
+   * Throws `ConfigurationError` for an override of a run that no role uses, or that names no model. `roles` are the
+   * names that roles use.
    */
   assertOverride(
     name: string,
@@ -188,7 +188,7 @@ export class Models {
     return wanted === undefined || wanted === DEFAULT ? fallback : this.#another(fallback, wanted, path)
   }
 
-  /** Another model of the same provider. A client that was handed in is the models that it is named for. */
+  /** Returns another model of the same provider. A client of the user's own has no other model than its name's. */
   #another({ client, hasMore }: Entry, model: string, path: string): Entry {
     if (hasMore) return { client, model, hasMore }
     const accepted = [...this.#table.keys()].join(', ')
@@ -206,7 +206,7 @@ export class Models {
     )
   }
 
-  /** A client of the user's own. */
+  /** Returns the client for a client of the user's own: with retries, or the stand-in of a rehearsal. */
   #given(client: ModelClient, provider: string): ModelClient {
     const { clock } = this.#context
     if (isOffline(client)) return retries(client, { clock, provider })
@@ -250,7 +250,7 @@ export class Models {
     if (apiKeyEnv !== undefined) return keyOfVariable(apiKeyEnv, `${path}.apiKeyEnv`, env, redactor)
     if (typeof apiKey === 'function') return keyOfFunction(apiKey, `${path}.apiKey`, redactor)
     if (apiKey !== undefined) return fixedKey(apiKey, `${path}.apiKey`, `${path}.apiKey`, redactor)
-    if (baseURL !== undefined) return NO_KEY // OpenAI's key is for nobody else
+    if (baseURL !== undefined) return NO_KEY // no other server may get OpenAI's key
     if (env.OPENAI_BASE_URL?.trim() && !env.OPENAI_API_KEY?.trim()) return NO_KEY
     return keyOfVariable('OPENAI_API_KEY', path, env, redactor)
   }
@@ -270,7 +270,7 @@ export class Models {
       ...(maxRetryAfterMs !== undefined && { maxRetryAfterMs }),
       onWait: (most) => limits?.reached(`${path}.maxConcurrent`, most, `calls of models wait for ${provider}`),
     })
-    const theirClock = rehearsed && 'reach' in rehearsed ? rehearsed.clock : clock // their dates are real
+    const theirClock = rehearsed && 'reach' in rehearsed ? rehearsed.clock : clock // dates in real headers are real
     const client = openaiClient({ baseURL, key, redactor, clock: theirClock, onHeaders: queue.noteHeaders })
     return retries(queued(this.#reached(client), queue), { clock, provider })
   }
@@ -278,7 +278,7 @@ export class Models {
 
 type Place = Partial<Exclude<ModelsConfig[string], ModelClient>>
 
-/** The names of those that a rehearsal stands in for: all that ask somebody. */
+/** Returns the names of the models that a rehearsal replaces: all that make requests outside of this process. */
 export function standingIn(models: ModelsConfig | 'rehearsal' | undefined, env: Environment): string[] {
   if (typeof models === 'object' && models !== null)
     return Object.entries(models).flatMap(([name, entry]) => (isClient(entry) && isOffline(entry) ? [] : [name]))

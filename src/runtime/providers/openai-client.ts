@@ -1,7 +1,6 @@
 /**
- * The client of a provider, as a team that may never call one has it: what speaks with the provider (chat-client.ts) is
- * loaded by the first call, since the `openai` package and the schemas of its answers take as long to load as all the
- * rest.
+ * Client of a provider that loads chat-client.ts on its first call. The `openai` package and the schemas of its answers
+ * take as long to load as the rest of the runtime, and a team may never call a provider.
  */
 import type { ModelClient, ModelPiece, ModelRequest } from '../../actors/definition/model.ts'
 import type { Provider } from './provider.ts'

@@ -1,6 +1,6 @@
 /**
  * Converts failures of requests to a provider into the errors that callers get: what happened, whether a retry is worth
- * it, what to do. Of the provider's own error only its words are passed on, without the key and the prompt.
+ * it, what to do. Of the provider's own error only its text is passed on, without the key and the prompt.
  */
 import { APIConnectionError, APIError } from 'openai'
 import type { ModelRequest } from '../../actors/definition/model.ts'
@@ -19,7 +19,7 @@ export interface FailedCall {
   /** Source of the key, in words: `OPENAI_API_KEY`. undefined: there is no key. */
   readonly keyFrom: string | undefined
   readonly redactor: Redactor
-  /** Epoch ms. */
+  /** Present time in epoch ms. */
   readonly now: number
 }
 
@@ -44,7 +44,7 @@ export function failureOf(thrown: unknown, call: FailedCall): unknown {
 
 const LOOK = 'If it stays so, check that its baseURL speaks chat completions, and what stands between.'
 
-/** A body that is neither JSON nor a stream of events. */
+/** Returns the error for a body that is neither JSON nor a stream of events. */
 export function wrongContent(contentType: string | null, asked: Asked, status: number): ModelError {
   const kind = /^[\w.+-]{1,40}\/[\w.+-]{1,60}/.exec(contentType ?? '')?.[0]
   const what = `answered with ${kind ?? 'content of no type'}, where JSON or a stream of events is due`
@@ -56,7 +56,7 @@ interface Said {
   headers: Headers
 }
 
-/** By its HTTP status. */
+/** Returns the error for an answer with that HTTP status. */
 function refusal(status: number, { body, headers }: Said, call: FailedCall): ModelError {
   const { asked, keyFrom, now } = call
   const wait = retryAfterMs(headers, now)
@@ -100,7 +100,10 @@ function refusal(status: number, { body, headers }: Said, call: FailedCall): Mod
 const pause = (ms: number | undefined) =>
   ms === undefined ? '' : `It wants to be left alone for ${Math.ceil(ms / 1_000)} s. `
 
-/** An error in place of an answer, with 200 or in the middle of a stream. Some say which status it would have been. */
+/**
+ * Returns the error for an error in place of an answer, with status 200 or in the middle of a stream. The code of some
+ * providers is the status that the error would have had.
+ */
 function saidInPlace(body: unknown, call: FailedCall): ModelError {
   const status = Number(codeOf(body) ?? Number.NaN)
   if (Number.isInteger(status) && status >= 400 && status < 600)
@@ -111,7 +114,7 @@ function saidInPlace(body: unknown, call: FailedCall): ModelError {
   return modelError(call.asked, `answered with an error${words(body, call)}`, LOOK, { reason, retryable })
 }
 
-/** By the code or type that it gives its error. */
+/** Returns the reason for the code or type of a provider's error. */
 function reasonIn(kind: string): ModelFailureReason {
   if (/rate.?limit/i.test(kind)) return 'rate_limit'
   if (/timeout/i.test(kind)) return 'timeout'
@@ -124,7 +127,7 @@ function reasonIn(kind: string): ModelFailureReason {
   return /invalid|bad.?request/i.test(kind) ? 'rejected' : 'other'
 }
 
-/** No answer, or half of one. */
+/** Returns the error for a request with no answer, or half of one. */
 function unreachable(thrown: unknown, { asked }: FailedCall): ModelError {
   const code = systemCode(thrown)
   const fail = (what: string, advice: string, reason: ModelFailureReason = 'unreachable', retryable = true) =>
@@ -144,14 +147,14 @@ function unreachable(thrown: unknown, { asked }: FailedCall): ModelError {
 
 const DEEPEST = 5
 
-/** The code of the system's own error, which lies below those of fetch and of the client. */
+/** Returns the code of the system's own error, which is a cause of the errors of fetch and of the client. */
 function systemCode(thrown: unknown): string | undefined {
   for (const error of causesOf(thrown))
     if ('code' in error && typeof error.code === 'string' && /^\w{1,60}$/.test(error.code)) return error.code
   return undefined
 }
 
-/** The error and what led to it, outermost first. */
+/** Returns the error and its causes, outermost first. */
 function causesOf(thrown: unknown): Error[] {
   const causes: Error[] = []
   for (let error = thrown; error instanceof Error && causes.length < DEEPEST; error = error.cause) causes.push(error)
@@ -182,13 +185,13 @@ function words(body: unknown, { request, redactor }: FailedCall): string {
   if (repeats(message, request)) return ': it repeats what it was asked, so its words are left out'
   const text = withoutEnd(
     redactor
-      .text(message.slice(0, LONGEST_READ)) // before any pattern: it can be as long as an answer
+      .text(message.slice(0, LONGEST_READ)) // before the pattern, because a message can be as long as an answer
       .replaceAll(/[\p{Cc}\s]+/gu, ' '),
   )
   return `: ${text.length > LONGEST ? `${text.slice(0, LONGEST)} and so on` : text}`
 }
 
-/** Without the full stops and blanks at its end: ours comes after it. */
+/** Removes full stops and blanks at the end, because our own full stop follows. */
 function withoutEnd(text: string): string {
   let end = text.length
   while (end > 0 && (text[end - 1] === '.' || text[end - 1] === ' ')) end -= 1

@@ -1,7 +1,7 @@
 /**
  * Queue of the calls to one provider, which is an address with a key. It limits the number of calls at a time and keeps
- * their order. When the provider reports a rate limit, all callers wait. Then one call goes first, and each success
- * lets twice as many follow.
+ * their order. After a 429, or a 503 with `retry-after`, all calls of the provider wait. Then one call goes first, and
+ * each success lets twice as many follow. retry-policy.ts decides whether the refused call is retried.
  */
 import type { ModelClient, ModelPiece, ModelRequest } from '../../actors/definition/model.ts'
 import type { Scheduler, Timer } from '../../clock.ts'
@@ -13,15 +13,15 @@ import { type Limits, limitsOf } from './rate-limits.ts'
 /** Durations in ms. */
 export interface QueueOptions {
   readonly clock: Scheduler
-  /** As errors name it. */
+  /** Name of the provider in errors. */
   readonly provider: string
-  /** Calls under way at a time; 32. */
+  /** Maximum number of calls at a time. Default: 32. */
   readonly maxConcurrent?: number
-  /** How long a call may wait here; 300,000. */
+  /** Longest time that a call may wait here. Default: 300,000. */
   readonly longestWaitMs?: number
-  /** The longest pause that a `retry-after` brings about; 600,000. */
+  /** Longest pause that a `retry-after` causes. Default: 600,000. */
   readonly maxRetryAfterMs?: number
-  /** A call waits since as many as may be are under way. */
+  /** Called when a call waits because `maxConcurrent` calls are open. */
   onWait?(maxConcurrent: number): void
 }
 
@@ -30,9 +30,9 @@ interface Waiting {
   enter(): void
 }
 
-const FIRST_PAUSE_MS = 1_000 // after a refusal that says not how long
+const FIRST_PAUSE_MS = 1_000 // after a refusal without a `retry-after`
 const LONGEST_PAUSE_MS = 30_000
-const LONGEST_RESET_MS = 60_000 // a reset is when all of the limit is there again; a part of it is there long before
+const LONGEST_RESET_MS = 60_000 // a reset restores the whole limit; a part of it is available long before
 
 export class ProviderQueue {
   readonly #clock: Scheduler
@@ -41,13 +41,13 @@ export class ProviderQueue {
   readonly #longestWaitMs: number
   readonly #maxRetryAfterMs: number
   readonly #onWait: QueueOptions['onWait']
-  /** In their order. */
+  /** Calls that wait, in their order. */
   readonly #waiting: Waiting[] = []
-  /** A call that is made again keeps its place. */
+  /** Place of each call in the order. A retried call keeps its place. */
   readonly #orders = new WeakMap<ModelRequest, number>()
   #came = 0
   #open = 0
-  /** How many may be under way; fewer after a refusal. */
+  /** Number of calls that may be open now; fewer after a refusal. */
   #allowed: number
   /** Number of calls that the provider accepts until a moment of the monotonic clock. */
   #limits: { remaining: number; until: number } | undefined
@@ -66,7 +66,7 @@ export class ProviderQueue {
     this.#onWait = options.onWait
   }
 
-  /** How many wait. */
+  /** Number of calls that wait. */
   get length(): number {
     return this.#waiting.length
   }
@@ -84,8 +84,8 @@ export class ProviderQueue {
   }
 
   /**
-   * Resolves to what gives the place back. Rejects with the signal's reason, or with `ModelError` when the wait is too
-   * long.
+   * Waits until the call may begin. Resolves to the function that gives the place back. Rejects with the signal's
+   * reason, or with `ModelError` when the wait is too long.
    */
   async enter(request: ModelRequest): Promise<() => void> {
     const { signal, model } = request
@@ -124,13 +124,13 @@ export class ProviderQueue {
     }
   }
 
-  /** A call has gone well. */
+  /** Notes that a call has succeeded: twice as many may be open. */
   succeeded(): void {
     this.#refusals = 0
     this.#allowed = Math.min(this.#maxConcurrent, this.#allowed * 2)
   }
 
-  /** A call has failed. Only 429 and 503 speak of all calls of the provider; another status concerns this one alone. */
+  /** Notes that a call has failed. Only 429, and 503 with a pause, concern all calls of the provider. */
   failed(error: unknown): void {
     const { status, retryable, retryAfterMs } = failingOf(error)
     const concernsAll = status === 429 || (status === 503 && retryAfterMs !== undefined)
@@ -142,7 +142,7 @@ export class ProviderQueue {
   }
 
   #pauseFor(givenMs: number): void {
-    const ms = givenMs + 1 // who was refused waits as long by itself, and is back in its place by then
+    const ms = givenMs + 1 // the refused call waits `givenMs` by itself, and is back in its place by then
     const until = this.#clock.monotonic() + ms
     if (until <= this.#pausedUntil) return
     this.#pausedUntil = until
@@ -150,7 +150,7 @@ export class ProviderQueue {
     this.#resumeIn(ms)
   }
 
-  /** A timer can fire a little before its time, as the clock has it: then the rest is waited for too. */
+  /** Ends the pause after that time. A timer can fire a little early by the clock; then the rest is waited for too. */
   #resumeIn(ms: number): void {
     this.#pause = this.#clock.timer(ms, () => {
       this.#pause = undefined
@@ -186,7 +186,7 @@ export class ProviderQueue {
   }
 }
 
-/** The same client, whose calls go through the queue. */
+/** Returns a client whose calls go through the queue. */
 export function queued(client: ModelClient, queue: ProviderQueue): ModelClient {
   return {
     ...(client.rehearsal && { rehearsal: true }),

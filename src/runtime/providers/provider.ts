@@ -1,24 +1,24 @@
-/** A provider of models, and what errors call it. */
+/** A provider of models, and its name in errors. */
 import type { Clock } from '../../clock.ts'
 import type { Redactor } from '../logging/redactor.ts'
 import type { ModelKey } from './model-keys.ts'
 
-/** Address of models, and the key for it. */
+/** Address of a provider, with its key. */
 export interface Provider {
   readonly baseURL: string
   readonly key: ModelKey
   readonly redactor: Redactor
   readonly clock: Clock
-  /** Told of the headers of each answer, refusals too. */
+  /** Called with the headers of each answer, also of refusals. */
   onHeaders?(headers: Headers): void
 }
 
-/** The host that errors name. Never more of the address: a path can hold a key. */
+/** Returns the host, which errors name. They name no more of the address, because a path can hold a key. */
 export function hostOf(baseURL: string): string {
   return new URL(baseURL).host
 }
 
-/** An address of a provider. No user, no query: both are places for secrets, and neither works. */
+/** Checks for an address of a provider. It has no user and no query: both can hold secrets, and neither works. */
 export function isAddress(text: string): boolean {
   if (!URL.canParse(text)) return false
   const { protocol, username, password, search, hash } = new URL(text)

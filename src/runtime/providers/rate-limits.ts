@@ -1,16 +1,16 @@
-/** Reads a provider's limits from the headers of its answers. Pure: `now` is epoch ms. */
+/** Reads a provider's limits from the headers of its answers. All functions are pure; `now` is epoch ms. */
 
-/** How much a provider still takes. */
+/** Limits that a provider has reported. */
 export interface Limits {
-  /** Requests that it still takes; 0 if it takes no more tokens either way. */
+  /** Number of requests that the provider still accepts; 0 also if it accepts no more tokens. */
   remaining: number
-  /** From now on; then it takes more. */
+  /** Time from now until it accepts more. */
   resetMs: number
 }
 
 /**
- * How long the provider wants to be left alone, by `retry-after-ms` or `retry-after` (seconds or a date); undefined if
- * it says nothing that can be read. Source: RFC 9110, 10.2.3.
+ * Returns the pause that the provider asks for by `retry-after-ms` or `retry-after` (seconds or a date); undefined if
+ * there is no readable header. Source: RFC 9110, 10.2.3.
  */
 export function retryAfterMs(headers: Headers, now: number): number | undefined {
   const ms = Number(headers.get('retry-after-ms') ?? Number.NaN)
@@ -24,13 +24,13 @@ export function retryAfterMs(headers: Headers, now: number): number | undefined 
 }
 
 /**
- * The tighter of the limits on requests and on tokens. undefined: it says nothing, or not until when. Source: the
- * `x-ratelimit-*` headers of OpenAI, which others send too.
+ * Returns the tighter of the limits on requests and on tokens; undefined if the headers name no limit, or no time for
+ * its end. Source: the `x-ratelimit-*` headers of OpenAI, which other providers send too.
  */
 export function limitsOf(headers: Headers, now: number): Limits | undefined {
   const requests = limitOf(headers, 'requests', now)
   const tokens = limitOf(headers, 'tokens', now)
-  const none = tokens?.remaining === 0 ? tokens : undefined // how many requests other numbers make, nobody knows
+  const none = tokens?.remaining === 0 ? tokens : undefined // any other number of tokens says nothing about requests
   if (!requests || !none) return requests ?? none
   return { remaining: 0, resetMs: requests.remaining === 0 ? Math.max(requests.resetMs, none.resetMs) : none.resetMs }
 }
@@ -47,7 +47,7 @@ function limitOf(headers: Headers, of: 'requests' | 'tokens', now: number): Limi
 const UNIT_MS: Readonly<Record<string, number>> = { ms: 1, s: 1_000, m: 60_000, h: 3_600_000, d: 86_400_000 }
 const DURATION = /^(?:\d+(?:\.\d+)?(?:ms|[smhd]))+$/
 
-/** `1s`, `6m0s`, `2m59.56s`, `20ms`; seconds; a date. */
+/** Parses a duration (`1s`, `6m0s`, `2m59.56s`, `20ms`), a number of seconds or a date into ms from now. */
 function durationMs(text: string, now: number): number | undefined {
   if (DURATION.test(text)) {
     const parts = [...text.matchAll(/(\d+(?:\.\d+)?)(ms|[smhd])/g)]

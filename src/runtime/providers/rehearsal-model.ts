@@ -1,7 +1,7 @@
 /**
- * The model that answers where there is no model: no key, no network, and nothing that could be taken for an answer.
- * What it says follows from its seed and from what it is asked, so that a run can be played again, whoever else is
- * asked meanwhile.
+ * The rehearsal model, which answers if a team has no model: without key or network, and with nothing that could be
+ * taken for a real answer. The answer depends only on the seed and the request. So a run can be repeated, whatever
+ * other requests come meanwhile.
  */
 import type { ModelClient, ModelMessage, ModelPiece, ModelRequest, ToolSpec } from '../../actors/definition/model.ts'
 import { countPrompt, countTokens } from '../../actors/model/context/tokens.ts'
@@ -14,11 +14,11 @@ const MOST_CALLS = 8 // of tools in one answer
 const WORDS_OF_A_PIECE = 4
 
 /**
- * The offline model. Asked for text it says, labelled, what it was asked and what the tools answered; asked for JSON it
- * answers with a value that fits the schema. Tools that it is offered it calls first, each once, all in one answer,
- * with arguments that fit, and those that are not `readOnly` do not run then; verbs (`request`, `delegate`, ...) it
- * leaves alone: used without thought they would send a run in circles. `maxOutputTokens` cuts its text off as a model's
- * would be. Its usage is counted by `countTokens`. `seed` is an integer.
+ * Makes the rehearsal model, which works offline. A text answer repeats, with a label, the question and the results of
+ * tools. A JSON answer is a value that fits the schema. Before that, the model calls each offered tool once, all in one
+ * answer, with arguments that fit; tools that are not `readOnly` do not run then. It never uses verbs (`request`,
+ * `delegate`, ...), because a run could go round in circles. `maxOutputTokens` cuts its text off like that of a real
+ * model. `countTokens` counts its usage. `seed` is an integer.
  */
 export function rehearsalModel(seed = 1): ModelClient {
   return { rehearsal: true, complete: (request) => answerTo(request, seed) }
@@ -29,7 +29,7 @@ async function* answerTo(request: ModelRequest, seed: number): AsyncGenerator<Mo
   const dice = new Dice(seed, whatIsAsked(request))
   const since = messages.slice(messages.findLastIndex(({ role }) => role === 'user') + 1)
   const left = leftOf(tools, since)
-  // A team of code alone has no use for what draws values, and it takes its time to load.
+  // The sampler loads slowly, and a team of code agents never needs it.
   const sampleOf = left.length > 0 || jsonSchema ? (await import('./json-sample.ts')).sampleOf : () => undefined
   const calls = left.map(({ name, inputSchema }) => ({
     id: `call_${dice.upTo(2 ** 32).toString(36)}`,
@@ -63,13 +63,13 @@ async function* answerTo(request: ModelRequest, seed: number): AsyncGenerator<Mo
   }
 }
 
-/** Without ids, which another run has others of. */
+/** Returns the request as text, without ids, because each run has other ids. */
 function whatIsAsked({ model, agent, messages, tools, jsonSchema }: ModelRequest): string {
   const said = messages.map(({ role, content, toolCalls = [] }) => [role, content, toolCalls.map(({ name }) => name)])
   return JSON.stringify([model, agent, said, tools, jsonSchema])
 }
 
-/** Those that were not called since the last question. */
+/** Returns the tools that were not called since the last question. */
 function leftOf(tools: readonly ToolSpec[], since: readonly ModelMessage[]): ToolSpec[] {
   const done = new Set(since.flatMap(({ toolCalls = [] }) => toolCalls.map(({ name }) => name)))
   return tools.filter(({ name }) => !verbTool(name) && !done.has(name)).slice(0, MOST_CALLS)
@@ -91,7 +91,7 @@ function words({ agent = 'The model', messages }: ModelRequest, since: readonly 
   return `${LABEL} ${agent} was asked "${quote(asked?.content ?? '')}".${told.join('')} ${dice.pick(ENDINGS)}`
 }
 
-/** The beginning of a text, on one line. A label within it is nothing new. */
+/** Returns the beginning of a text on one line, without labels of an earlier answer. */
 function quote(text: string): string {
   const line = text
     .slice(0, 10 * LONGEST_QUOTE)

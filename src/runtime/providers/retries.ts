@@ -1,6 +1,6 @@
 /**
- * A client that is asked again when it fails in a way that passes. An answer that nobody reads along is kept back until
- * it is whole, so that also one that breaks off can be asked for again; one that is read along can only before its
+ * Model client that retries calls with transient failures, as retry-policy.ts decides. An answer that is not streamed
+ * is kept back until it is whole, so a broken answer can be retried. A streamed answer can be retried only before its
  * first text.
  */
 import type { ModelClient, ModelPiece, ModelRequest } from '../../actors/definition/model.ts'
@@ -13,18 +13,18 @@ import { type FailedAttempt, nextAttempt, RETRY_POLICY, type RetryPolicy } from 
 
 export interface RetryOptions {
   readonly clock: Scheduler
-  /** As errors name it. */
+  /** Name of the provider in errors. */
   readonly provider: string
   readonly policy?: RetryPolicy
-  /** Lets the time between two attempts pass; by the clock. */
+  /** Waits between two attempts. Default: the clock's sleep. */
   pause?(ms: number, signal: AbortSignal): Promise<void>
 }
 
 export function retries(client: ModelClient, options: RetryOptions): ModelClient {
-  return new PatientClient(client, options)
+  return new RetryingClient(client, options)
 }
 
-class PatientClient implements ModelClient {
+class RetryingClient implements ModelClient {
   readonly rehearsal: boolean
   readonly #client: ModelClient
   readonly #clock: Scheduler
@@ -45,7 +45,7 @@ class PatientClient implements ModelClient {
     request.signal.throwIfAborted()
     const ended = new AbortController()
     const detach = onAbort(request.signal, () => ended.abort(request.signal.reason))
-    // The caller that set a time limit for the call aborts it then.
+    // A caller that has set a time limit for the call aborts the call itself.
     const policy = { ...this.#policy, deadlineMs: request.timeoutMs ?? this.#policy.deadlineMs }
     const late = () => ended.abort(this.#late(request))
     const isTimed = request.timeoutMs !== undefined
@@ -58,7 +58,7 @@ class PatientClient implements ModelClient {
     }
   }
 
-  /** All with the same request, by which the queue knows that they are one. */
+  /** Makes the attempts. All have the same request object, so the provider's queue keeps their place. */
   async *#attempts(request: ModelRequest, policy: RetryPolicy): AsyncGenerator<ModelPiece> {
     const began = this.#clock.monotonic()
     for (let attempt = 1; ; attempt += 1) {
@@ -81,7 +81,7 @@ class PatientClient implements ModelClient {
     }
   }
 
-  /** Throws what is to be thrown if there is no next time. */
+  /** Waits before the next attempt. If there is none, throws the error of the call. */
   async #pause(
     error: unknown,
     failed: Omit<FailedAttempt, 'random'>,
@@ -93,9 +93,9 @@ class PatientClient implements ModelClient {
     const { attempt, failing } = failed
     if (!(error instanceof ModelError)) throw error
     const { message, details } = error
-    if (next.over === 'read already')
+    if (next.over === 'already_read')
       throw new ModelError(`${message} A part of the answer had been read by then, so it was not asked again.`, details)
-    if (next.over === 'too late') {
+    if (next.over === 'deadline') {
       const wait = failing.retryAfterMs === undefined ? 'The next pause' : 'The pause that it wants'
       const text = `${message} ${wait} would last beyond ${policy.deadlineMs} ms, so it was not asked again.`
       throw new ModelError(text, { ...details, attempts: attempt })
@@ -115,6 +115,7 @@ class PatientClient implements ModelClient {
   }
 }
 
+/** Collects the pieces of an answer. They are in `kept` also if it breaks off. */
 async function whole(pieces: AsyncIterable<ModelPiece>, kept: ModelPiece[]): Promise<ModelPiece[]> {
   let size = 0
   for await (const piece of pieces) {

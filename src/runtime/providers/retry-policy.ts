@@ -1,14 +1,17 @@
-/** Decides whether and when a failed call of a model is retried. Pure. */
+/**
+ * Decides whether and when one failed call of a model is retried; a pure function, which retries.ts applies. The pause
+ * that a 429 or 503 causes for all calls of a provider is in provider-queue.ts.
+ */
 import type { Retryable } from './model-errors.ts'
 
 /** Durations in ms. */
 export interface RetryPolicy {
-  /** Calls in all, the first one too. */
+  /** Maximum number of attempts, including the first. */
   readonly maxAttempts: number
-  /** First pause in ms. Each further pause is twice as long, up to `capMs`, times a random factor from 0.5 to 1. */
+  /** First pause. Each further pause is twice as long, up to `capMs`, times a random factor from 0.5 to 1. */
   readonly baseMs: number
   readonly capMs: number
-  /** For all attempts, with pauses and with waiting for the provider. */
+  /** Time limit of all attempts together, with their pauses and their waits for the provider. */
   readonly deadlineMs: number
 }
 
@@ -16,26 +19,27 @@ export const RETRY_POLICY: RetryPolicy = { maxAttempts: 5, baseMs: 500, capMs: 3
 
 /** A call that has failed. */
 export interface FailedAttempt {
-  /** From 1. */
+  /** Number of the attempt, from 1. */
   readonly attempt: number
-  /** Since the first one began. */
+  /** Time since the first attempt began. */
   readonly elapsedMs: number
   readonly failing: Retryable
-  /** Somebody has read a part of its answer, which another attempt would tell differently. */
+  /** True if a part of its answer was read. Another attempt would give a different answer. */
   readonly read: boolean
-  /** From 0 up to 1. */
+  /** Random number from 0 (inclusive) to 1 (exclusive). */
   readonly random: number
 }
 
-export type NextAttempt = { waitMs: number } | { over: 'not worth it' | 'read already' | 'tried enough' | 'too late' }
+/** Pause in ms before the next attempt, or the reason why there is none. */
+export type NextAttempt = { waitMs: number } | { over: 'not_retryable' | 'already_read' | 'max_attempts' | 'deadline' }
 
-/** Source: exponential backoff with jitter; a `retry-after` of the provider goes before it where it is longer. */
+/** Returns the pause before the next attempt: exponential backoff with jitter, or a longer `retry-after`. */
 export function nextAttempt(policy: RetryPolicy, failed: FailedAttempt): NextAttempt {
   const { attempt, elapsedMs, failing, read, random } = failed
-  if (!failing.retryable) return { over: 'not worth it' }
-  if (read) return { over: 'read already' }
-  if (attempt >= policy.maxAttempts) return { over: 'tried enough' }
+  if (!failing.retryable) return { over: 'not_retryable' }
+  if (read) return { over: 'already_read' }
+  if (attempt >= policy.maxAttempts) return { over: 'max_attempts' }
   const backoff = Math.min(policy.capMs, policy.baseMs * 2 ** (attempt - 1)) * (0.5 + random / 2)
   const waitMs = Math.max(backoff, failing.retryAfterMs ?? 0)
-  return elapsedMs + waitMs < policy.deadlineMs ? { waitMs } : { over: 'too late' }
+  return elapsedMs + waitMs < policy.deadlineMs ? { waitMs } : { over: 'deadline' }
 }

@@ -1,15 +1,15 @@
-/** Chance that follows from a seed and from what it is for, so that one draw more here changes nothing there. */
+/** Random numbers from a seed and a purpose. One draw more for one purpose changes nothing for another. */
 import { seededRandom } from '../../actors/definition/seeded-random.ts'
 
 export class Dice {
-  /** From 0 up to 1. */
+  /** Returns a number from 0 (inclusive) to 1 (exclusive). */
   readonly random: () => number
 
   constructor(seed: number, purpose: string) {
     this.random = seededRandom([seed, hashOf(purpose), 3, 4])
   }
 
-  /** An integer from 0 up to `below`. */
+  /** Returns an integer from 0 (inclusive) to `below` (exclusive). */
   upTo(below: number): number {
     return Math.floor(this.random() * below)
   }
@@ -27,7 +27,7 @@ export class Dice {
   }
 }
 
-/** FNV-1a, 32 bits. */
+/** Returns the FNV-1a hash of a text, 32 bits. */
 function hashOf(text: string): number {
   let hash = 0x811c9dc5
   for (const byte of Buffer.from(text)) hash = Math.imul(hash ^ byte, 0x01000193)

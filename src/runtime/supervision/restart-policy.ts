@@ -25,7 +25,7 @@ export interface RestartPolicy {
 }
 
 export interface Restart {
-  /** false: it has died too often. */
+  /** True: the agent restarts after `delayMs`. False: it has died too often, so it is stopped. */
   restart: boolean
   delayMs: number
   history: readonly RestartTime[]

@@ -55,7 +55,7 @@ export const restarts = ({ clock, directory, exits, journal, lifecycle }: Needs)
     const round = rounds.get(cell)
     if (round) return tell(cell, exit, round.delayMs) // it died while it was ended or kept down with others
     const group = groupWith(cell)
-    const next = intensity(cell, exit)
+    const next = countRestart(cell, exit)
     if (next.restart) {
       tell(cell, exit, next.delayMs)
       void startAgain({ group, delayMs: next.delayMs }, cell)
@@ -65,8 +65,11 @@ export const restarts = ({ clock, directory, exits, journal, lifecycle }: Needs)
     }
   }
 
-  /** Counts restarts for the limit. Under a group strategy the restarts of all agents count together, as in OTP. */
-  const intensity = (cell: Cell, { epoch, fault }: Exit) => {
+  /**
+   * Decides on the restart, and adds it to the agent's restarts within the limit. Under a group strategy the restarts
+   * of all agents count together, as in OTP.
+   */
+  const countRestart = (cell: Cell, { epoch, fault }: Exit) => {
     const { supervision } = cell.settings
     const together = supervision.strategy === 'one_for_one' || !cell.settings.isAgent ? [cell] : peersOf(cell)
     const history = together.flatMap(({ restartTimes }) => restartTimes).sort((a, b) => a.at - b.at)

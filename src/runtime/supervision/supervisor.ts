@@ -3,7 +3,7 @@
  * it uses by name. Calls go down this list; a call upwards is a function.
  *
  *   outboxes -> Router (journal, admission, mailboxes) -> dispatcher (windows, bells)    life cycle, exits (redelivery)
- *                        \-> records$ of the journal -> the readers: restarts, deadlines, watchdog, tasks, events
+ *                        \-> records$ of the journal -> the readers: restarts, timeouts, watchdog, tasks, events
  */
 import type { Logger } from '../../actors/definition/logger.ts'
 import { type Scheduler, withTimersOf } from '../../clock.ts'

@@ -1,12 +1,12 @@
 /**
- * Ends a deadlock or a stall by rejecting one wait of one turn. If that turn is the victim again, its agent is
- * restarted (rule 26).
+ * Ends a deadlock or a stall by rejecting one wait of one turn, the victim. If a wait of that turn was rejected before,
+ * in the same deadlock or another, its agent is restarted (rule 26).
  */
 import { DeadlockError, type DramatisError, StallError } from '../../../errors.ts'
 import { BoundedMap } from '../../log/bounded-map.ts'
 import type { Cancellation } from '../../turns/cancellation.ts'
 import { type Stuck, sentenceOf } from './stuck.ts'
-import { chooseVictim } from './victim.ts'
+import { chooseVictim, MOST_IN_A_ROW } from './victim.ts'
 import type { OpenWait, TurnNode } from './wait-for-graph.ts'
 
 interface Needs {
@@ -15,8 +15,6 @@ interface Needs {
 
 /** Maximum number of remembered turns with a rejected wait. */
 const MOST_REMEMBERED = 1_024
-/** Number of latest victims that the choice considers. */
-const LAST_VICTIMS = 3
 
 export class Breaker {
   readonly #needs: Needs
@@ -35,7 +33,7 @@ export class Breaker {
     const victim = chooseVictim(candidates, this.#victims)
     if (!victim) return this.#restartOne(stuck)
     const { turn, wait } = victim
-    this.#victims = [...this.#victims, turn.cell.name].slice(-LAST_VICTIMS)
+    this.#victims = [...this.#victims, turn.cell.name].slice(-MOST_IN_A_ROW)
     const error = errorOf(stuck, turn, wait)
     this.#reject(wait, error)
     this.#again(turn, error)

@@ -10,12 +10,14 @@ export interface Candidate {
   readonly since: number
 }
 
-const MOST_IN_A_ROW = 3
+/** Maximum number of times in a row that one agent is the victim, and so the number of earlier victims to remember. */
+export const MOST_IN_A_ROW = 3
 
 /**
  * Returns the victim: the least urgent of the cycle, then the one that has spent the fewest tokens, then the one that
- * has waited the shortest time; of equals the first. An agent that was the victim three times in a row is spared,
- * unless the cycle has no other: it must be broken. `earlier` has the names of earlier victims, the latest last.
+ * has waited the shortest time; of equals the first. An agent that was the victim `MOST_IN_A_ROW` times in a row is
+ * spared, unless the cycle has no other: it must be broken. `earlier` has the names of earlier victims, the latest
+ * last.
  */
 export function chooseVictim<T extends Candidate>(cycle: readonly T[], earlier: readonly string[]): T | undefined {
   const recent = earlier.slice(-MOST_IN_A_ROW)

@@ -21,9 +21,9 @@ interface Needs {
 }
 
 /** Reasons that somebody intended: they are no problem. */
-const MEANT: ReadonlySet<DeadLetterReason> = new Set(['cancelled', 'late'])
+const EXPECTED_REASONS: ReadonlySet<DeadLetterReason> = new Set(['cancelled', 'late'])
 
-export const notices = (needs: Needs): Reader => ({
+export const operatorLog = (needs: Needs): Reader => ({
   kinds: [
     'run.started',
     'run.finished',
@@ -40,21 +40,21 @@ export const notices = (needs: Needs): Reader => ({
     let letters: DeadLetter[] | undefined
     for (const record of batch) {
       if (record.kind === 'frames') continue
-      if (record.kind !== 'message.dead') notice(needs, record)
+      if (record.kind !== 'message.dead') logRecord(needs, record)
       else if (letters) letters.push(record.letter)
       else letters = [record.letter]
     }
-    if (letters) noticeLetters(needs, letters)
+    if (letters) logDeadLetters(needs, letters)
   },
 })
 
-function notice(needs: Needs, record: HostRecord): void {
+function logRecord(needs: Needs, record: HostRecord): void {
   const { logger } = needs
   switch (record.kind) {
     case 'run.started':
       return logger.debug({ runId: needs.runs.idOf(record.run) }, 'a run begins')
     case 'run.finished':
-      return noticeEnd(needs, record.run, record.error)
+      return logRunEnd(needs, record.run, record.error)
     case 'agent.ready': {
       const { agent, epoch, warm, tookMs } = record
       const instances = needs.directory.cell(agent, needs.runs.get(record.run))?.instances.length ?? 1
@@ -102,7 +102,7 @@ const LONGEST_REASON = 1_000 // characters
  * Logs the end of a run. The reason for a failure is the message of its error only: the details may hold what agents
  * have said.
  */
-function noticeEnd(needs: Needs, run: number, error: DramatisError | null): void {
+function logRunEnd(needs: Needs, run: number, error: DramatisError | null): void {
   const { logger } = needs
   const runId = needs.runs.idOf(run)
   if (!error) return logger.debug({ runId }, 'a run has ended')
@@ -123,7 +123,7 @@ function noticeEnd(needs: Needs, run: number, error: DramatisError | null): void
 }
 
 /** Logs one line for each agent and reason, however many messages died together. */
-function noticeLetters({ logger }: Needs, letters: readonly DeadLetter[]): void {
+function logDeadLetters({ logger }: Needs, letters: readonly DeadLetter[]): void {
   const groups = new Map<string, DeadLetter[]>()
   for (const letter of letters) {
     const key = `${letter.reason} ${letter.message.recipient}`
@@ -144,6 +144,6 @@ function noticeLetters({ logger }: Needs, letters: readonly DeadLetter[]): void 
       runId,
     }
     const text = `${group.length === 1 ? 'a message' : `${group.length} messages`} to it will not be handled (${reason})`
-    logger[MEANT.has(reason) ? 'debug' : 'warn']({ ...fields, code: errors.at(-1)?.code ?? null }, text)
+    logger[EXPECTED_REASONS.has(reason) ? 'debug' : 'warn']({ ...fields, code: errors.at(-1)?.code ?? null }, text)
   }
 }

@@ -26,30 +26,31 @@ interface Needs extends LateNeeds {
 }
 
 /** Interval for checks of a turn whose deadline would have passed, but that waits for work in a queue. */
-const IN_LINE_LOOK_MS = 1_000
+const QUEUED_LOOK_MS = 1_000
 
-export const deadlines = (needs: Needs): Reader => {
+export const timeouts = (needs: Needs): Reader => {
   const { cancellation, clock, directory, loop, pauses, redelivery, requests } = needs
   const late = new LateRequests(needs)
   let timer: Timer | undefined
   let due = Number.POSITIVE_INFINITY
 
-  /** Enforces the limits that are due, and returns the time of the next. */
+  /** Enforces the limits of all agents that are due, and returns the time of the next. */
   const sweep = (now: number): number => {
     let earliest = Number.POSITIVE_INFINITY
     for (const cell of directory.cells) {
-      for (const each of cell.instances) earliest = Math.min(earliest, underWayAt(each, now))
-      for (const envelope of cutOff(cell)) earliest = Math.min(earliest, awaited(cell, envelope, now))
+      for (const each of cell.instances) earliest = Math.min(earliest, enforceOpenTurns(each, now))
+      for (const envelope of cutOff(cell)) earliest = Math.min(earliest, enforceResponseLimit(cell, envelope, now))
       if (cell.settings.queueTimeoutMs !== false)
-        earliest = Math.min(earliest, waiting(cell, cell.settings.queueTimeoutMs, now))
+        earliest = Math.min(earliest, enforceQueueLimit(cell, cell.settings.queueTimeoutMs, now))
     }
     return earliest
   }
 
-  const underWayAt = (cell: Cell, now: number): number => {
+  /** Enforces the limits of an agent's open turns and of their responses, and returns the time of the next. */
+  const enforceOpenTurns = (cell: Cell, now: number): number => {
     let earliest = Number.POSITIVE_INFINITY
     for (const envelope of [...cell.underWay])
-      if (envelope.startedAt !== NOT_YET) earliest = Math.min(earliest, underWay(cell, envelope, now))
+      if (envelope.startedAt !== NOT_YET) earliest = Math.min(earliest, enforceTurnLimit(cell, envelope, now))
     return earliest
   }
 
@@ -70,17 +71,18 @@ export const deadlines = (needs: Needs): Reader => {
    * Returns the deadline. If it would have passed, it is put off by the time that the work the turn waits for has
    * queued behind models and people.
    */
-  const inLine = (cell: Cell, envelope: Envelope<RunState>, dueBy: number, now: number): number => {
+  const extendWhileQueued = (cell: Cell, envelope: Envelope<RunState>, dueBy: number, now: number): number => {
     if (dueBy > now) return dueBy
     const later = dueBy + pauses.inLineMs(cell, envelope, now)
-    return later > now ? Math.max(later, now + IN_LINE_LOOK_MS) : later
+    return later > now ? Math.max(later, now + QUEUED_LOOK_MS) : later
   }
 
-  const underWay = (cell: Cell, envelope: Envelope<RunState>, now: number): number => {
+  /** Ends a turn that is late, else enforces the limit of its response. Returns the time of the next limit. */
+  const enforceTurnLimit = (cell: Cell, envelope: Envelope<RunState>, now: number): number => {
     if (envelope.cancelled || pauses.isPaused(envelope)) return Number.POSITIVE_INFINITY
     const { turnTimeoutMs } = cell.settings
-    const endBy = inLine(cell, envelope, turnEndsBy(cell, envelope, now), now)
-    if (endBy > now) return Math.min(endBy, awaited(cell, envelope, now))
+    const endBy = extendWhileQueued(cell, envelope, turnEndsBy(cell, envelope, now), now)
+    if (endBy > now) return Math.min(endBy, enforceResponseLimit(cell, envelope, now))
     const error = new TurnTimeoutError(
       `A turn of agent "${cell.name}" did not end within ${turnTimeoutMs} ms${uncounted(pauses.pausedMsOfAttempt(envelope, now))}. Raise limits.turnTimeoutMs, or look at what its handler waits for.`,
       { agent: cell.name, turnTimeoutMs },
@@ -90,13 +92,13 @@ export const deadlines = (needs: Needs): Reader => {
   }
 
   /**
-   * Returns the deadline of the response, and enforces it. The caller's wait counts from the start of the first
-   * attempt, also while the agent is not running.
+   * Retries or fails a request without a response in time, and returns its next deadline. The caller's wait counts from
+   * the start of the first attempt, also while the agent is not running.
    */
-  const awaited = (cell: Cell, envelope: Envelope<RunState>, now: number): number => {
+  const enforceResponseLimit = (cell: Cell, envelope: Envelope<RunState>, now: number): number => {
     const request = requests.of(envelope)
     if (!request || pauses.isPaused(envelope)) return Number.POSITIVE_INFINITY
-    const respondBy = inLine(cell, envelope, answerDueBy(cell, envelope, request, now), now)
+    const respondBy = extendWhileQueued(cell, envelope, answerDueBy(cell, envelope, request, now), now)
     if (respondBy > now) return respondBy
     const responseMs = responseMsOf(cell, envelope)
     const times = request.tried === 1 ? '' : `, though it was asked ${request.tried} times`
@@ -119,14 +121,15 @@ export const deadlines = (needs: Needs): Reader => {
     if (late.askAgain(request)) {
       request.grantedMs += responseMs
       if (request.idempotent) redelivery.beginAgain(cell, envelope, error)
-      return awaited(cell, envelope, now)
+      return enforceResponseLimit(cell, envelope, now)
     }
     late.fail(request, error)
     cancellation.withdraw(cell, envelope, error)
     return Number.POSITIVE_INFINITY
   }
 
-  const waiting = (cell: Cell, limitMs: number, now: number): number => {
+  /** Retries or dead-letters messages that have waited too long for the agent. Returns the time of the next limit. */
+  const enforceQueueLimit = (cell: Cell, limitMs: number, now: number): number => {
     let earliest = Number.POSITIVE_INFINITY
     for (const envelope of [...cell.mailbox.queued(), ...cell.mailbox.parked, ...cell.notBegun()]) {
       if (envelope.attempt > 1) continue // its turn has begun
@@ -176,7 +179,7 @@ export const deadlines = (needs: Needs): Reader => {
       const now = clock.monotonic()
       for (const record of batch) {
         if (record.kind === 'turn.started') {
-          for (const each of directory.cells[record.index]?.instances ?? []) arm(underWayAt(each, now))
+          for (const each of directory.cells[record.index]?.instances ?? []) arm(enforceOpenTurns(each, now))
         } else if (record.kind === 'frames' && directory.shortestQueueMs !== undefined)
           arm(now + directory.shortestQueueMs)
       }
