@@ -2,6 +2,7 @@
 import { atMost, type Benchmark } from './benchmark.ts'
 import { type ChildResult, runChild } from './child.ts'
 import { comparison } from './comparisons.ts'
+import { installed } from './installed.ts'
 import { median } from './statistics.ts'
 
 const FIGURE = 'start to answer over LangGraph.js'
@@ -21,7 +22,8 @@ export const b9: Benchmark<typeof FIGURE> = {
       const why = error instanceof Error ? error.message : String(error)
       return { ratios: { [FIGURE]: [] }, details: [], notes: [`not measured: ${why}`] }
     }
-    const own = new URL('./programs/first-answer.js', import.meta.url)
+    const program = 'programs/first-answer.js'
+    const own = new URL(program, installed([program, 'agents/greeter.js']))
     const langGraph: ChildResult[] = []
     const dramatis: ChildResult[] = []
     for (let round = -1; round < ROUNDS; round++) {

@@ -27,6 +27,8 @@ for (const name of names) {
   }
 }
 
+rmSync(join(root, 'dist/host'), { recursive: true, force: true }) // of a package that was packed here
+
 // A test whose source is gone would run for ever after.
 for (const name of sourceFolders.flatMap((folder) => filesBelow(`dist/${folder}`))) {
   if (!kept.has(name)) rmSync(join(root, name))

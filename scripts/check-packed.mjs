@@ -40,8 +40,17 @@ check('OpenTelemetry is for those who ask for it', () => {
   expect(node('untraced.js'), 'Error: ERR_MODULE_NOT_FOUND @opentelemetry/api')
   expect(node('untraced.js'), 'answers without it')
 })
-check('the command line starts', () => {
-  expect(run(join(user, 'node_modules/.bin/dramatis'), ['--help']), 'Usage: dramatis')
+check('the command line runs and rehearses a team, with the classes that the team sees', () => {
+  const dramatis = join(user, 'node_modules/.bin/dramatis')
+  expect(run(dramatis, ['--help']), 'Usage: dramatis')
+  expect(run(dramatis, ['run', 'team.js', 'world']), 'Hello, world')
+  expect(run(dramatis, ['rehearse', '--seeds', '5', '--faults', 'delay', 'team.js', 'world']), 'done      5')
+})
+check('an import takes a few files, not a module each', () => {
+  const files = readdirSync(join(user, 'node_modules/dramatis/dist/host')).filter((name) => name.endsWith('.js'))
+  const modules = filesBelow('src').filter((name) => name.endsWith('.ts'))
+  if (files.length > modules.length / 4) throw new Error(`${files.length} files for ${modules.length} modules`)
+  expect(readFileSync(join(user, 'node_modules/dramatis/dist/src/index.js'), 'utf8'), "'../host/index.js'")
 })
 check('a strict TypeScript program compiles, library declarations included', () => {
   const tools = ['typescript', '@types/node'].map((name) => `${name}@${lock.packages[`node_modules/${name}`].version}`)

@@ -32,10 +32,10 @@ export function ownRequire(): NodeJS.Require {
 
 function codeFolder(): URL {
   const here = placeOfThisFile()
-  const beside = new URL('./', here)
-  if (existsSync(new URL(PROOF, beside))) return beside
-  const installed = installedSeenFrom(here)
-  if (installed && existsSync(new URL(PROOF, installed))) return installed
+  // In the published package the host's code is a bundle in a folder beside that of the modules.
+  const folders = [new URL('./', here), new URL('../src/', here), installedSeenFrom(here)]
+  const found = folders.find((url) => url && existsSync(new URL(PROOF, url)))
+  if (found) return found
   const file = fileURLToPath(here)
   throw new ConfigurationError(
     `dramatis was bundled into ${file}, and is not installed there: its threads cannot start. Leave it out of the bundle (esbuild: external: ['dramatis']), and install it beside the bundle.`,

@@ -37,12 +37,12 @@ const PLACE = /^(?:\s+at (?:async )?(?:.*\()?)?(file:\/\/\/\S+?|(?:\/|[a-z]:\\)[
 
 /** The first place in a stack that is neither Node's nor ours. */
 function placeIn(stack: string): Place | undefined {
-  const own = fileURLToPath(ownFile('.'))
+  const own = [fileURLToPath(ownFile('.')), fileURLToPath(ownFile('../host/'))]
   for (const text of stack.split('\n')) {
     const [, found, line, column] = PLACE.exec(text) ?? []
     if (found === undefined) continue
     const file = found.startsWith('file:') ? fileURLToPath(found) : found
-    if (!file.startsWith(own))
+    if (!own.some((folder) => file.startsWith(folder)))
       return { file, line: Number(line), ...(column !== undefined && { column: Number(column) }) }
   }
   return undefined

@@ -4,9 +4,9 @@ import { MessageChannel, Worker } from 'node:worker_threads'
 import { expose, wrap } from 'comlink'
 import nodeEndpoint from 'comlink/dist/esm/node-adapter.mjs'
 import { AgentCrashedError, type DramatisError, describe, errorData, errorFrom } from '../../errors.ts'
+import { ownFile } from '../../own-files.ts'
 import { type Answers, Beats, type Job, type Played, type Plays } from './job.ts'
 
-const ENTRY = new URL('./thread-entry.js', import.meta.url)
 const START_LIMIT_MS = 120_000
 const LATE_MS = 100
 
@@ -74,7 +74,7 @@ export class RehearsingThread {
     const beats = new Beats()
     const control = new MessageChannel()
     const answers = new MessageChannel()
-    const worker = new Worker(ENTRY, {
+    const worker = new Worker(ownFile('service/rehearsal/thread-entry.js'), {
       workerData: { control: control.port2, answers: answers.port2, job: this.#job, beats: beats.memory },
       transferList: [control.port2, answers.port2],
       stdout: true,
