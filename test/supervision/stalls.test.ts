@@ -24,6 +24,23 @@ t.test('rule 27: who waits is told that nobody will come', async (t) => {
   t.match(JSON.stringify(error?.toJSON()), /STALL/)
 })
 
+t.test('a protocol script is told of each of its stalls, and goes on', async (t) => {
+  const team = openTeam(t, barber, {
+    orchestration: {
+      strategy: 'custom',
+      run: async (orchestrator) => {
+        const codes: string[] = []
+        for (const key of ['1', '2', '3', '4', '5', '6'])
+          await orchestrator.blackboard.waitFor(key).catch(({ code }) => codes.push(code))
+        return codes.join()
+      },
+    },
+  })
+  const ended = team.execute('go')
+  await team.clock.runToIdle()
+  t.match(await ended, { success: true, finalOutput: 'STALL,STALL,STALL,STALL,STALL,STALL' })
+})
+
 t.test('an entry that somebody at work may write is waited for', async (t) => {
   const team = openTeam(
     t,

@@ -50,9 +50,11 @@ export class Breaker {
 
   /**
    * Ends the agent's thread if a wait of the same turn was rejected before. The message counts that exit, and becomes a
-   * poison message in the end.
+   * poison message in the end. The turn of a protocol script is the whole run, so a second rejection in it is no sign
+   * that it repeats itself.
    */
   #again(turn: TurnNode, error: DramatisError): void {
+    if (!turn.cell.settings.isAgent) return
     const key = `${turn.cell.index}.${turn.envelope.turn}`
     if (this.#rejected.has(key)) turn.cell.life?.kill(error)
     else this.#rejected.set(key, true)
