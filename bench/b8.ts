@@ -1,5 +1,5 @@
 /** A pipeline of steps that do nothing, beside the same in two frameworks that run all agents in one thread. */
-import { atMost, type Benchmark } from './benchmark.ts'
+import { atMost, type Benchmark, type Detail } from './benchmark.ts'
 import { runChild, runProgram } from './child.ts'
 import { comparison } from './comparisons.ts'
 import type { Pipeline } from './programs/pipeline.ts'
@@ -21,11 +21,13 @@ export const b8: Benchmark<Figure> = {
   must: { 'a step over LangGraph.js': atMost(0.2), 'a step over the OpenAI Agents SDK': atMost(0.5) },
   goal: { 'a step over LangGraph.js': atMost(0.05), 'a step over the OpenAI Agents SDK': atMost(0.2) },
   async run() {
-    const ours: number[] = []
+    const ours: Pipeline[] = []
+    const played: Pipeline[] = []
     const theirs = PEERS.map((): number[] => [])
     const notes: string[] = []
     for (let round = 0; round < ROUNDS; round++) {
-      ours.push((await runProgram<Pipeline>('pipeline', PLAN)).usPerStep)
+      ours.push(await runProgram<Pipeline>('pipeline', PLAN))
+      played.push(await runProgram<Pipeline>('pipeline', [...PLAN, 'model']))
       for (const [at, { label, program }] of PEERS.entries()) {
         try {
           theirs[at]?.push(await usPerStep(program))
@@ -37,12 +39,13 @@ export const b8: Benchmark<Figure> = {
     }
     const ratios = PEERS.map(({ figure }, at) => [
       figure,
-      (theirs[at] ?? []).map((us, round) => (ours[round] ?? Number.NaN) / us),
+      (theirs[at] ?? []).map((us, round) => (ours[round]?.usPerStep ?? Number.NaN) / us),
     ])
     return {
       ratios: Object.fromEntries(ratios) as Record<Figure, number[]>,
       details: [
-        { label: 'dramatis', value: median(ours), unit: 'us' },
+        ...details('dramatis', ours),
+        ...details('dramatis, played by a model', played),
         ...PEERS.flatMap(({ label }, at) => {
           const values = theirs[at] ?? []
           return values.length > 0 ? [{ label, value: median(values), unit: 'us' as const }] : []
@@ -53,8 +56,15 @@ export const b8: Benchmark<Figure> = {
   },
 }
 
+function details(label: string, pipelines: readonly Pipeline[]): Detail[] {
+  return [
+    { label, value: median(pipelines.map(({ usPerStep }) => usPerStep)), unit: 'us' },
+    { label: `${label}, processor time`, value: median(pipelines.map(({ cpuUsPerStep }) => cpuUsPerStep)), unit: 'us' },
+  ]
+}
+
 async function usPerStep(program: string): Promise<number> {
   const { stdout } = await runChild(await comparison(program), PLAN.map(String))
-  const { usPerStep }: Pipeline = JSON.parse(stdout)
+  const { usPerStep }: Pick<Pipeline, 'usPerStep'> = JSON.parse(stdout)
   return usPerStep
 }

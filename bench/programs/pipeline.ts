@@ -1,26 +1,42 @@
 /**
- * A pipeline of agents that do nothing, run after run: what one step costs, in us.
+ * A pipeline of agents that do nothing, run after run: what one step costs, in us. The agents are code, or are played by
+ * a model that answers at once.
  *
- *   pipeline.js <steps> <runs> <runs before>
+ *   pipeline.js <steps> <runs> <runs before> [model]
  */
 import { createTeam } from 'dramatis'
+import type { ModelClient } from 'dramatis/models'
 
 export interface Pipeline {
   usPerStep: number
+  /** Processor time of the whole process. */
+  cpuUsPerStep: number
 }
 
 const TEXT = 'pass it on'
 const [steps = 1, runs = 1, before = 0] = process.argv.slice(2).map(Number)
-const module = new URL('../agents/stage.js', import.meta.url)
+const isModel = process.argv[5] === 'model'
+const code = { module: new URL('../agents/stage.js', import.meta.url) }
+const echo: ModelClient = {
+  offline: true,
+  async *complete() {
+    yield { text: TEXT }
+    yield { finishReason: 'stop' }
+  },
+}
 
 const team = createTeam({
-  agents: Array.from({ length: steps }, (_, i) => ({ name: `stage-${i + 1}`, module })),
+  agents: Array.from({ length: steps }, (_, i) => ({ name: `stage-${i + 1}`, ...(!isModel && code) })),
+  models: { default: echo },
   orchestration: { strategy: 'sequential' },
 })
 for (let i = 0; i < before; i++) await run()
+const cpu = process.cpuUsage()
 const startedAt = performance.now()
 for (let i = 0; i < runs; i++) await run()
-const pipeline: Pipeline = { usPerStep: ((performance.now() - startedAt) * 1_000) / runs / steps }
+const usPerStep = ((performance.now() - startedAt) * 1_000) / runs / steps
+const { user, system } = process.cpuUsage(cpu)
+const pipeline: Pipeline = { usPerStep, cpuUsPerStep: (user + system) / runs / steps }
 await team.close()
 console.log(JSON.stringify(pipeline))
 
