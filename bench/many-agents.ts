@@ -15,6 +15,8 @@ interface Question {
   args: readonly [kind: 'ring' | 'big', size: number, much: number]
   /** Times the relay's processor time. */
   must: number
+  /** Program that does nothing but the wake-ups of the same. */
+  floor?: string
 }
 
 export const b15 = manyAgents({
@@ -23,6 +25,7 @@ export const b15 = manyAgents({
   unit: 'hop',
   args: ['ring', 100, 10_000],
   must: 2,
+  floor: 'wake-ups',
 })
 
 export const b16 = manyAgents({
@@ -33,7 +36,7 @@ export const b16 = manyAgents({
   must: 3,
 })
 
-function manyAgents({ id, question, unit, args, must }: Question): Benchmark {
+function manyAgents({ id, question, unit, args, must, floor }: Question): Benchmark {
   const figure = `processor time of a ${unit} over the relay`
   return {
     id,
@@ -43,13 +46,21 @@ function manyAgents({ id, question, unit, args, must }: Question): Benchmark {
     async run() {
       const relay: ManyCosts[] = []
       const dramatis: ManyCosts[] = []
+      const floors: ManyCosts[] = []
       for (let round = 0; round < ROUNDS; round++) {
         relay.push(await runProgram<ManyCosts>('relay-many', args))
         dramatis.push(await runProgram<ManyCosts>('many', args))
+        if (floor) floors.push(await runProgram<ManyCosts>(floor, args.slice(1)))
       }
+      const overFloor = median(floors.map(({ cold }, round) => dramatis[round]!.cold.cpuUs / cold.cpuUs))
       return {
         ratios: { [figure]: dramatis.map(({ cold }, round) => cold.cpuUs / relay[round]!.cold.cpuUs) },
-        details: [...details('relay of posted objects', unit, relay), ...details('dramatis', unit, dramatis)],
+        details: [
+          ...details('relay of posted objects', unit, relay),
+          ...details('dramatis', unit, dramatis),
+          ...(floor ? details('wake-ups alone', unit, floors) : []),
+          ...(floor ? [{ label: 'processor time over wake-ups alone', value: overFloor, unit: 'x' as const }] : []),
+        ],
       }
     },
   }
