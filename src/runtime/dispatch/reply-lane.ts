@@ -67,23 +67,9 @@ export class ReplyLane {
     for (const index of run.members)
       for (const cell of this.#needs.directory.cells[index]?.instances ?? []) {
         if (!cell.life?.announced.delete(run.index)) continue
-        const frame = this.#needs.frames.control(RUN_OVER, run.index, 0)
-        if (!leave(cell, cell.life, frame)) this.reply(cell, frame)
+        this.reply(cell, this.#needs.frames.control(RUN_OVER, run.index, 0))
       }
   }
-}
-
-/**
- * Leaves a frame that nobody waits for in the ring of an idle thread, without a wake-up: the thread reads it before its
- * next message. Returns false if the thread is not idle, or its ring is half full.
- */
-function leave({ mailbox, suspended }: Cell, life: Life, { memory, bytes }: OwnFrame): boolean {
-  const isIdle = life.ready && mailbox.handed.size + life.backlog.length + life.held.length + suspended.size === 0
-  const ring = life.window.replies
-  if (!isIdle || ring.free() < ring.capacity >> 1) return false
-  life.replies.write(memory.u8, 0, bytes)
-  ring.publish()
-  return true
 }
 
 /** Checks for a probe of the deadlock detector: it asks whether a turn waits, and no turn waits for it. */
