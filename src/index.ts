@@ -108,6 +108,7 @@ export { sequenceDiagram } from './runtime/runs/diagram.ts'
 export type { DeadLetter, DeadLetterReason } from './mailbox/dead-letters.ts'
 export type { AgentInstance } from './runtime/team/agent-instance.ts'
 export type { Reloaded } from './runtime/team/registry-agents.ts'
+export type { ReloadOptions } from './runtime/supervision/reloads.ts'
 export type { Health } from './runtime/metrics/health.ts'
 export type { Metric } from './runtime/metrics/prometheus.ts'
 

@@ -55,6 +55,9 @@ export class RawThread implements Thread {
   eventLoop(): undefined {}
   times(): undefined {}
   ring(): void {}
+  async load(): Promise<Started> {
+    return { ok: true, state: undefined }
+  }
   async start({ window, index }: Assignment): Promise<Started> {
     this.window = new Window(window)
     this.index = index

@@ -41,6 +41,9 @@ class FakeThread implements SpareThread {
   times() {
     return undefined
   }
+  async load() {
+    return { ok: true as const, state: undefined }
+  }
   async start() {
     return { ok: true as const, state: undefined }
   }

@@ -148,6 +148,7 @@ class WatchedThread implements Thread {
   ring(): void {
     if (!this.ailments.has('deaf')) this.#local.ring()
   }
+  load: LocalThread['load'] = (assignment) => this.#local.load(assignment)
   start: LocalThread['start'] = (assignment) => this.#local.start(assignment)
   stop: LocalThread['stop'] = () => this.#local.stop()
   terminate(): void {

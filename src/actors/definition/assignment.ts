@@ -8,10 +8,19 @@ import type { ToolSpec } from './model.ts'
 import type { ContextStrategy, RoleInfo } from './role.ts'
 import type { AgentStatus } from './task.ts'
 
-export interface Assignment {
+/** Part of an assignment that says what a thread loads. */
+export interface CodeAssignment {
   role: RoleInfo
   /** Path of the role in the team's options, for errors: `agents[0]`. */
   option: string
+  /** Number of threads that take messages from the agent's mailbox. */
+  instances: number
+  env: Record<string, string>
+  code: AgentCode
+  tools: AssignedTools
+}
+
+export interface Assignment extends CodeAssignment {
   index: number
   epoch: number
   /**
@@ -27,7 +36,6 @@ export interface Assignment {
   correlation: number
   /** Seed for the ids of messages; it makes the ids of this thread differ from those of all others. */
   seed: number
-  env: Record<string, string>
   maxMessageBytes: number
   /**
    * Limit of the memory that the thread may hold outside of its heap, in MiB; null: no limit, and nothing is measured.
@@ -35,16 +43,12 @@ export interface Assignment {
   maxExternalMb: number | null
   /** Number of turns that may be open at once, each of another run. */
   concurrency: number
-  /** Number of threads that take messages from the agent's mailbox. */
-  instances: number
   /** Verbs that the model of this agent is offered as tools. */
   verbs: readonly string[]
   /** Bounds above which the rounds of its model count as a loop; false: rounds are not checked. */
   loops: RoundBounds | false
   /** Strategy that chooses the model's context; undefined: the default strategy. */
   contextStrategy: ContextStrategy | undefined
-  code: AgentCode
-  tools: AssignedTools
 }
 
 /** The tools of an agent. `option`: path of a tool in the team's options. `polling`: its calls are polls. */
@@ -125,6 +129,8 @@ export interface PatchNotice {
 
 /** The control plane of a thread, called through Comlink. Messages between agents never use it. */
 export interface ThreadControl {
+  /** Imports the code and the tools and checks them, without a start. `start` then uses what was loaded. */
+  load(assignment: CodeAssignment): Promise<Started>
   start(assignment: Assignment): Promise<Started>
   /** Aborts all open turns, runs the stop hook, then resolves. */
   stop(): Promise<void>

@@ -7,7 +7,7 @@ import { expose } from 'comlink'
 import nodeEndpoint from 'comlink/dist/esm/node-adapter.mjs'
 import { systemClock } from '../../clock.ts'
 import * as errors from '../../errors.ts'
-import type { Assignment, Started, ThreadControl, ToolCode } from '../definition/assignment.ts'
+import type { Assignment, CodeAssignment, Started, ThreadControl, ToolCode } from '../definition/assignment.ts'
 import { type AgentHandlers, agentRef, defineAgent, handlersOf } from '../definition/definition.ts'
 import { type Exports, exportsOf } from '../definition/exports.ts'
 import { defineProtocol } from '../definition/protocol.ts'
@@ -45,18 +45,22 @@ const port: ThreadPort = {
   work,
 }
 
+/** Code of the agent, as its modules export it. */
+interface Loaded {
+  handlers: AgentHandlers
+  toolbox: Toolbox
+}
+
+let loaded: Promise<Loaded> | undefined
 let loop: AgentLoop | undefined
 
 const control: ThreadControl = {
-  async start(assignment) {
-    try {
-      return await start(assignment)
-    } catch (error) {
-      if (error instanceof ImportFailure)
-        return { ok: false, importing: error.whose, error: errors.errorData(error.what) }
-      return { ok: false, error: errors.errorData(startFailure(assignment.role.name, error)) }
-    }
-  },
+  load: (assignment) =>
+    replyOf(assignment, async () => {
+      await load(assignment)
+      return { ok: true, state: undefined }
+    }),
+  start: (assignment) => replyOf(assignment, () => start(assignment)),
   async stop() {
     try {
       await loop?.stop()
@@ -66,14 +70,33 @@ const control: ThreadControl = {
   },
 }
 
-async function start(assignment: Assignment): Promise<Started> {
+/** Does a part of the start. An error becomes a reply. */
+async function replyOf({ role }: CodeAssignment, part: () => Promise<Started>): Promise<Started> {
+  try {
+    return await part()
+  } catch (error) {
+    if (error instanceof ImportFailure)
+      return { ok: false, importing: error.whose, error: errors.errorData(error.what) }
+    return { ok: false, error: errors.errorData(startFailure(role.name, error)) }
+  }
+}
+
+function load(assignment: CodeAssignment): Promise<Loaded> {
+  loaded ??= loadAll(assignment)
+  return loaded
+}
+
+async function loadAll(assignment: CodeAssignment): Promise<Loaded> {
   Object.assign(process.env, assignment.env)
-  const { code, tools } = assignment
-  const script = 'protocol' in code
+  const { tools } = assignment
   if (tools.modules.some(({ bundled }) => bundled)) process.setSourceMapsEnabled(true)
   const handlers = await handlersFor(assignment)
-  const loaded = await Promise.all(tools.modules.map(loadTool))
-  const toolbox = new Toolbox(tools, loaded)
+  return { handlers, toolbox: new Toolbox(tools, await Promise.all(tools.modules.map(loadTool))) }
+}
+
+async function start(assignment: Assignment): Promise<Started> {
+  const script = 'protocol' in assignment.code
+  const { handlers, toolbox } = await load(assignment)
   loop = new AgentLoop(
     assignment,
     handlers,
@@ -86,10 +109,10 @@ async function start(assignment: Assignment): Promise<Started> {
   return { ok: true, state, tools: toolbox.names, harmful: toolbox.harmful }
 }
 
-async function handlersFor({ code, role, option, instances }: Assignment): Promise<AgentHandlers> {
+async function handlersFor({ code, role, option, instances }: CodeAssignment): Promise<AgentHandlers> {
   if ('model' in code) return modelAgent(instances === 1)
   if (code.bundled) process.setSourceMapsEnabled(true)
-  const { default: exported } = await load('module' in code ? code.module : code.protocol, 'agent')
+  const { default: exported } = await exportsIn('module' in code ? code.module : code.protocol, 'agent')
   return 'protocol' in code
     ? moduleScript(exported, code.shown, code.config)
     : agentOf(exported, code.shown, role.name, option)
@@ -105,7 +128,7 @@ class ImportFailure {
   }
 }
 
-async function load(module: string, whose: 'agent' | ToolCode): Promise<Exports> {
+async function exportsIn(module: string, whose: 'agent' | ToolCode): Promise<Exports> {
   try {
     return exportsOf(await importModule(module))
   } catch (error) {
@@ -114,7 +137,7 @@ async function load(module: string, whose: 'agent' | ToolCode): Promise<Exports>
 }
 
 async function loadTool(code: ToolCode): Promise<LoadedTool> {
-  return { tool: toolIn(await load(code.module, code), code), option: code.option }
+  return { tool: toolIn(await exportsIn(code.module, code), code), option: code.option }
 }
 
 function agentOf(exported: unknown, shown: string, agent: string, option: string): AgentHandlers {

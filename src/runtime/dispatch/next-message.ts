@@ -36,6 +36,7 @@ export class NextMessage {
   of(cell: Cell, life: Life): Envelope<RunState> | undefined {
     const gate = this.#gate
     const { mailbox, settings, suspects } = cell
+    if (life.draining) return this.#nothing(cell)
     if (cell.interleaves && settings.isAgent) return this.#nextRun(cell)
     const first = mailbox.peek()
     if (mailbox.handed.size > 0) {
@@ -59,6 +60,12 @@ export class NextMessage {
     const next = mayCome ? this.#another(cell, runsOf(handed.values())) : undefined
     if (!next) for (const run of [...promised]) this.#gate.release(run, cell) // its messages are gone, or cannot come
     return next
+  }
+
+  /** Gives back the permits of messages that must wait. A turn that is open keeps its own. */
+  #nothing(cell: Cell): undefined {
+    for (const run of [...cell.promised]) this.#gate.release(run, cell)
+    if (cell.permit && cell.mailbox.handed.size === 0) this.#gate.release(cell.permit, cell)
   }
 
   /**

@@ -67,15 +67,17 @@ export type HostRecord =
   | Record<'run.aborted', { reason: string }>
   | Record<'agent.status', Whose & { status: AgentStatus; epoch: number }>
   | Record<'agent.ready', Whose & { epoch: number; warm: boolean; tookMs: number }>
+  /** The life of that epoch has the code that was loaded by `reloadAgent`. */
+  | Record<'agent.reloaded', Whose & { epoch: number }>
   /**
    * `fault`: true if the exit counts against the agent. 'ended': by itself, with exit code 0; 'recalled': by the host,
-   * for the sake of other agents.
+   * for the sake of other agents; 'reloaded': by the host, when a life with new code had started.
    */
   | Record<
       'agent.exited',
       Whose & {
         epoch: number
-        how: 'crashed' | 'ended' | 'recalled'
+        how: 'crashed' | 'ended' | 'recalled' | 'reloaded'
         error: DramatisError
         fault: boolean
         /** Message that is redelivered first. */

@@ -29,6 +29,7 @@ export const operatorLog = (needs: Needs): Reader => ({
     'run.finished',
     'agent.ready',
     'agent.crashed',
+    'agent.reloaded',
     'agent.status',
     'message.dead',
     'alarm',
@@ -65,6 +66,10 @@ function logRecord(needs: Needs, record: HostRecord): void {
       const { kind, agent, epoch, error, restartInMs } = record
       const next = restartInMs === null ? 'does not restart' : `restarts in ${Math.round(restartInMs)} ms`
       return logger.warn({ event: kind, agent, epoch, restartInMs, error }, `crashed and ${next}`)
+    }
+    case 'agent.reloaded': {
+      const { kind, agent, epoch } = record
+      return logger.info({ event: kind, agent, epoch }, 'runs newly loaded code')
     }
     case 'agent.status': {
       const { agent, instance, epoch, status } = record

@@ -125,6 +125,8 @@ function noteOn({ eventType, agent, details }: TraceEvent, crashed: Set<string>)
     }
     case 'agent.ready': // the first start needs no note
       return agent !== null && crashed.has(agent) ? 'ready again' : undefined
+    case 'agent.reloaded':
+      return 'runs newly loaded code'
     case 'message.dead':
       return `dead letter from ${textOf(details, 'from') ?? 'nobody'}: ${textOf(details, 'reason') ?? 'no reason'}`
     case 'step.replayed':

@@ -52,6 +52,8 @@ export type RuntimeEvent<T = undefined> =
    */
   | Event<'agent.status', { agent: string; status: AgentStatus; epoch: number }>
   | Event<'agent.crashed', { agent: string; epoch: number; error: DramatisError; restartInMs: number | null }>
+  /** A thread with newly loaded code has taken the place of the agent's earlier one (`reloadAgent`). */
+  | Event<'agent.reloaded', { agent: string; epoch: number }>
   | Event<'turn.started' | 'turn.finished', { agent: string; messageId: string; attempt: number }>
   | Event<'message', { message: TypedMessage }>
   | Event<'message.dead', { letter: DeadLetter }>
@@ -223,6 +225,8 @@ function recordEvent(record: HostRecord, source: EventSource): RuntimeEvent<unkn
         error: record.error,
         restartInMs: record.restartInMs,
       }
+    case 'agent.reloaded':
+      return { type: record.kind, ...base, agent: record.agent, epoch: record.epoch }
     case 'turn.started':
       return { type: record.kind, ...base, agent: record.agent, messageId: record.messageId, attempt: record.attempt }
     case 'message.dead':

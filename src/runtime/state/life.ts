@@ -48,6 +48,12 @@ export class Life {
   /** Run whose messages are in the rings. */
   run: RunState | undefined
   ready = false
+  /** True while it gets no new message, because another life is to replace it when its open turns have ended. */
+  draining = false
+  /** True once another life that has started takes its place: its end is no crash. */
+  replaced = false
+  /** Settles when its stop hook has run; undefined as long as it was not asked to stop. */
+  stopping: Promise<void> | undefined
   /** True when the outbox holds what no runtime code writes there: nothing more is read from it. */
   broken = false
   /** Number of refused frames, which no agent may write. */

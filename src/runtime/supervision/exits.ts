@@ -22,6 +22,7 @@ import { idOf } from '../../mailbox/frame-id.ts'
 import type { Memory } from '../../mailbox/memory.ts'
 import { CLAIM, mostFrames } from '../../mailbox/window.ts'
 import type { Gate } from '../dispatch/permits.ts'
+import type { HostRecord } from '../log/records.ts'
 import type { Mailboxes } from '../mailboxes/mailboxes.ts'
 import type { AgentDirectory } from '../state/agent-directory.ts'
 import type { Cell } from '../state/cell.ts'
@@ -33,6 +34,8 @@ import type { ThreadExit } from '../threads/thread.ts'
 import { FENCE_MS } from '../threads/thread.ts'
 import type { Redelivery } from '../turns/redelivery.ts'
 import type { Router } from './router.ts'
+
+type Exit = Extract<HostRecord, { kind: 'agent.exited' }>
 
 /** Stands in place of an exit code when the thread was fenced off. */
 const FENCED = -1
@@ -87,7 +90,8 @@ export class Exits {
     this.#needs.router.drain(cell, life, mostFrames(life.window.outbox)) // first read what it had published
     cell.life = undefined
     if (exit.code !== FENCED) this.#returnClaim(life) // a fenced thread may still use its claim
-    if (life.recalled && (!life.ready || (!life.verdict && !exit.error))) this.#gone(cell, life)
+    if (life.replaced) this.#gone(cell, life, 'reloaded')
+    else if (life.recalled && (!life.ready || (!life.verdict && !exit.error))) this.#gone(cell, life, 'recalled')
     else {
       const error = life.verdict ?? crashError(cell.name, exit)
       if (!life.ready) return this.#needs.cannotStart(cell, error)
@@ -103,20 +107,24 @@ export class Exits {
     this.#tell(cell, life, ended ? 'ended' : 'crashed', error, !poisoned)
   }
 
-  #gone(cell: Cell, life: Life): void {
-    const text = `The life of agent "${cell.name}" was ended with that of others (supervision.strategy).`
-    const error = new AgentTerminatedError(text, { agent: cell.name })
-    this.#needs.redelivery.giveBackUncharged(cell, life, error)
-    this.#tell(cell, life, 'recalled', error, false)
+  /** Ends a life whose successor has started. Does nothing if it has ended already. */
+  replace(cell: Cell, life: Life): void {
+    if (cell.life !== life) return
+    this.#needs.router.drain(cell, life, mostFrames(life.window.outbox))
+    cell.life = undefined
+    life.thread.terminate()
+    this.#gone(cell, life, 'reloaded')
   }
 
-  #tell(
-    cell: Cell,
-    { epoch }: Life,
-    how: 'crashed' | 'ended' | 'recalled',
-    error: DramatisError,
-    fault: boolean,
-  ): void {
+  #gone(cell: Cell, life: Life, how: 'recalled' | 'reloaded'): void {
+    const why =
+      how === 'recalled' ? 'ended with that of others (supervision.strategy)' : 'replaced by one with new code'
+    const error = new AgentTerminatedError(`The life of agent "${cell.name}" was ${why}.`, { agent: cell.name })
+    this.#needs.redelivery.giveBackUncharged(cell, life, error)
+    this.#tell(cell, life, how, error, false)
+  }
+
+  #tell(cell: Cell, { epoch }: Life, how: Exit['how'], error: DramatisError, fault: boolean): void {
     if (cell.mailbox.handed.size === 0) this.releaseAll(cell)
     const [head] = cell.mailbox.queued()
     const messageId = head && head.attempt > 1 ? idOf(head.memory, head.at) : null

@@ -3,42 +3,43 @@
  * ended, is in exits.ts. The restart policy decides whether and when a new thread starts
  * (runtime/supervision/restarts.ts).
  */
-import type { AgentCode, AssignedTools } from '../../actors/definition/assignment.ts'
+import type { Started } from '../../actors/definition/assignment.ts'
 import type { Logger } from '../../actors/definition/logger.ts'
 import { type Scheduler, systemClock } from '../../clock.ts'
 import {
   AgentTerminatedError,
+  CancelledError,
   ConfigurationError,
   DramatisError,
   describe,
-  errorFrom,
   StartFailedError,
   TeamClosedError,
 } from '../../errors.ts'
 import { kindOf, SEND } from '../../mailbox/frame.ts'
 import type { TeamMemory } from '../../mailbox/room.ts'
-import { MAX_CONCURRENCY, mostFrames } from '../../mailbox/window.ts'
+import { mostFrames } from '../../mailbox/window.ts'
+import type { HostFrames } from '../log/host-frames.ts'
 import type { Mailboxes } from '../mailboxes/mailboxes.ts'
 import type { Receipts } from '../mailboxes/receipts.ts'
 import type { AgentDirectory } from '../state/agent-directory.ts'
 import type { Cell } from '../state/cell.ts'
 import type { HostLoop } from '../state/host-loop.ts'
 import type { Journal } from '../state/journal.ts'
-import { Life } from '../state/life.ts'
+import type { Life } from '../state/life.ts'
 import type { Ready } from '../state/ready.ts'
-import { importFailure } from '../threads/import-failure.ts'
 import { FENCE_MS } from '../threads/thread.ts'
 import type { Cancellation } from '../turns/cancellation.ts'
 import type { Exits } from './exits.ts'
+import { PendingLife } from './pending-life.ts'
 import type { Provisioning } from './provisioning.ts'
 import type { Router } from './router.ts'
-import { assignmentOf, inTime, listen } from './starting.ts'
 
 interface Needs {
   readonly cancellation: Cancellation
   readonly clock: Scheduler
   readonly directory: AgentDirectory
   readonly exits: Exits
+  readonly frames: HostFrames
   readonly journal: Journal
   readonly logger: Logger
   readonly loop: HostLoop
@@ -50,7 +51,12 @@ interface Needs {
   readonly team: TeamMemory
 }
 
+/** Reply of a thread that has started. */
+type Began = Extract<Started, { ok: true }>
+
 export class Lifecycle {
+  /** Threads with new code that replace the life of their agent, or follow it if it ends before that. */
+  readonly #successors = new Map<Cell, PendingLife>()
   readonly #needs: Needs
   readonly #endings = new WeakMap<Cell, Promise<void>>()
   readonly #waiting = new Map<Cell, { resolve(): void; reject(error: DramatisError): void }[]>()
@@ -63,44 +69,78 @@ export class Lifecycle {
 
   /** Starts a thread for the agent. A failure to start is handled like a crash. */
   async begin(cell: Cell): Promise<void> {
-    const { clock, directory, exits, journal, logger, loop, provisioning, ready, team } = this.#needs
+    const { clock, loop } = this.#needs
     const began = clock.monotonic()
     const beginning = ++cell.beginnings
     this.become(cell, cell.epoch === 0 ? 'starting' : 'restarting')
-    let code: AgentCode
-    let tools: AssignedTools
-    let life: Life
+    const isWanted = () => !loop.closed && !cell.life && !cell.stopped && cell.beginnings === beginning
+    const successor = this.#successors.get(cell)
+    let pending: PendingLife | undefined
     try {
-      ;[code, tools] = await Promise.all([provisioning.codeOf(cell), provisioning.toolsOf(cell)])
-      const room = provisioning.roomFor(cell)
-      if (room) await room
-      if (loop.closed || cell.life || cell.stopped || cell.beginnings !== beginning) return
-      cell.epoch = cell.nextEpoch()
-      const turns = Math.min(cell.settings.concurrency, MAX_CONCURRENCY)
-      life = new Life(cell.epoch, provisioning.threadFor(cell), turns, (of) => exits.fence(cell, of))
+      pending = successor ?? (await PendingLife.make(this.#needs, cell, isWanted))
     } catch (error) {
       if (cell.beginnings !== beginning) return
       const text = `Agent "${cell.name}" got no thread: ${describe(error)}`
       const failed = error instanceof DramatisError ? error : new StartFailedError(text, { agent: cell.name }, error)
       return this.cannotStart(cell, failed)
     }
+    if (!pending || !isWanted()) return
+    this.#adopt(cell, pending)
+    const started = await pending.start()
+    if (cell.life !== pending.life) return // the thread died meanwhile, and that was handled
+    if (!started.ok) return this.#failedStart(cell, pending.life, pending.errorOf(started))
+    this.#begun(cell, pending, started, began, successor !== undefined)
+  }
+
+  #adopt(cell: Cell, pending: PendingLife): void {
+    const { life, newcomers } = pending
+    this.#successors.delete(cell)
+    pending.adopted = true
+    cell.epoch = life.epoch
     cell.life = life
-    life.thread.onRing(() => loop.kick())
-    life.thread.onExit((exit) => exits.exited(cell, life, exit))
-    listen(logger, cell, life)
-    const starting = life.thread.start(assignmentOf({ clock, directory, team }, cell, life, code, tools))
-    const started = await inTime(clock, cell, starting)
-    if (cell.life !== life) return // the thread died meanwhile, and that was handled
-    if (!started.ok) {
-      const error = errorFrom(started.error)
-      const { importing } = started
-      const whose = importing === 'agent' ? code : importing
-      return this.#failedStart(
-        cell,
-        life,
-        whose && !('model' in whose) ? importFailure(cell.settings, whose, error) : error,
-      )
+    for (const newcomer of newcomers) life.backlog.push(this.#needs.frames.teamNotice(0, { newcomer }))
+  }
+
+  // ---- reload
+
+  /**
+   * Makes a thread that is to replace the life of the agent, or to follow it if it ends before that. Resolves and
+   * rejects like `PendingLife.make`.
+   */
+  async succeed(cell: Cell, isWanted: () => boolean): Promise<PendingLife | undefined> {
+    const successor = await PendingLife.make(this.#needs, cell, isWanted)
+    if (successor) this.#successors.set(cell, successor)
+    return successor
+  }
+
+  /** Ends a thread that is not to replace the agent's life after all. */
+  dropSuccessor(cell: Cell, successor: PendingLife): void {
+    if (this.#successors.get(cell) === successor) this.#successors.delete(cell)
+    successor.drop(new CancelledError(`Agent "${cell.name}" keeps its old code.`, { agent: cell.name }))
+  }
+
+  /**
+   * Ends the life that an agent has, in order, and puts its successor, which has started, in its place. That life has
+   * no open turn. Resolves when its thread is gone.
+   */
+  async replace(cell: Cell, successor: PendingLife, started: Began): Promise<void> {
+    const life = cell.life!
+    const began = this.#needs.clock.monotonic()
+    life.replaced = true
+    const gone = endOf(life)
+    await this.#askToStop(cell, life, gone)
+    if (cell.stopped) return successor.lost // the agent, or the team, is ended meanwhile
+    this.#needs.exits.replace(cell, life)
+    if (!successor.adopted) {
+      this.#adopt(cell, successor)
+      this.#begun(cell, successor, started, began, true)
     }
+    await this.#untilGone(gone)
+  }
+
+  #begun(cell: Cell, pending: PendingLife, started: Began, began: number, reloaded: boolean): void {
+    const { clock, journal, loop, ready } = this.#needs
+    const { life } = pending
     if (started.state !== undefined) cell.state = JSON.parse(started.state) as object
     cell.first.tools = started.tools
     cell.first.harmful = started.harmful ?? []
@@ -108,6 +148,7 @@ export class Lifecycle {
     cell.lastEndAt = clock.monotonic()
     cell.startFailures = 0
     cell.status = 'idle'
+    if (reloaded) journal.record(cell.run, { kind: 'agent.reloaded', ...cell.whose, epoch: life.epoch })
     journal.record(cell.run, {
       kind: 'agent.ready',
       ...cell.whose,
@@ -137,15 +178,11 @@ export class Lifecycle {
     })
   }
 
-  async #failedStart(cell: Cell, life: Life, error: DramatisError | Promise<DramatisError>): Promise<void> {
+  async #failedStart(cell: Cell, life: Life, error: Promise<DramatisError>): Promise<void> {
     cell.life = undefined
     life.thread.terminate()
     const { beginnings } = cell
-    // reads files for a better error, at places that the agent's own code has named
-    const known = await Promise.resolve(error).catch((thrown: unknown) => {
-      const text = `Agent "${cell.name}" could not be started, nor could it be seen why: ${describe(thrown)}`
-      return new StartFailedError(text, { agent: cell.name }, thrown)
-    })
+    const known = await error
     if (!cell.stopped && cell.beginnings === beginnings) this.cannotStart(cell, known) // else the team was closed
   }
 
@@ -187,8 +224,9 @@ export class Lifecycle {
     this.#needs.loop.kick()
   }
 
-  /** Rejects those that wait for the agent to be ready. */
+  /** Rejects those that wait for the agent to be ready, or to be reloaded. */
   #turnAway(cell: Cell, error: DramatisError): void {
+    this.#successors.get(cell)?.drop(error)
     for (const waiter of this.#waiting.get(cell) ?? []) waiter.reject(error)
     this.#waiting.delete(cell)
   }
@@ -247,12 +285,14 @@ export class Lifecycle {
 
   async #end(cell: Cell, reason: AgentTerminatedError | undefined): Promise<void> {
     cell.stopped = reason ?? new AgentTerminatedError('The team is closed.', { agent: cell.name })
+    const successor = this.#successors.get(cell)
     this.#turnAway(cell, reason ?? new TeamClosedError('The team was closed before its agents were ready.', {}))
     if (cell.gone) {
       this.#needs.team.close(cell.index)
       this.#buryQueue(cell, cell.stopped)
     }
     if (cell.life) await this.#endLife(cell, cell.life)
+    if (successor) await this.#untilGone(successor.gone)
     this.become(cell, 'stopped')
     this.#buryAll(cell, cell.stopped)
     this.#needs.exits.releaseAll(cell)
@@ -260,17 +300,27 @@ export class Lifecycle {
   }
 
   async #endLife(cell: Cell, life: Life): Promise<void> {
-    const grace = new AbortController()
-    const { stopGraceMs } = cell.settings.supervision
-    const gone = new Promise<void>((resolve) => life.thread.onExit(() => resolve()))
-    const asked = (life.ready ? life.thread.stop() : Promise.resolve()).catch((error) =>
-      this.#needs.logger.error({ agent: cell.name, error: describe(error) }, 'the stop hook of the agent threw'),
-    )
-    await Promise.race([asked, gone, this.#elapsed(stopGraceMs, grace.signal)])
+    const gone = endOf(life)
+    await this.#askToStop(cell, life, gone)
     this.#needs.router.drain(cell, life, mostFrames(life.window.outbox))
-    grace.abort()
     cell.life = undefined
     life.thread.terminate()
+    await this.#untilGone(gone)
+  }
+
+  /** Aborts what is open in a life and runs its stop hook, for as long as `stopGraceMs` allows. */
+  async #askToStop(cell: Cell, life: Life, gone: Promise<void>): Promise<void> {
+    const grace = new AbortController()
+    const { stopGraceMs } = cell.settings.supervision
+    life.stopping ??= (life.ready ? life.thread.stop() : Promise.resolve()).catch((error) =>
+      this.#needs.logger.error({ agent: cell.name, error: describe(error) }, 'the stop hook of the agent threw'),
+    )
+    await Promise.race([life.stopping, gone, this.#elapsed(stopGraceMs, grace.signal)])
+    grace.abort()
+  }
+
+  /** Resolves when a thread that was told to end is gone, or fenced off. */
+  async #untilGone(gone: Promise<void>): Promise<void> {
     const fence = new AbortController()
     await Promise.race([gone, this.#elapsed(FENCE_MS, fence.signal)])
     fence.abort()
@@ -284,3 +334,5 @@ export class Lifecycle {
     await Promise.race([this.#needs.clock, systemClock].map((clock) => clock.sleep(ms, signal).catch(() => {})))
   }
 }
+
+const endOf = (life: Life) => new Promise<void>((resolve) => life.thread.onExit(() => resolve()))

@@ -49,7 +49,7 @@ export const restarts = ({ clock, directory, exits, journal, lifecycle }: Needs)
 
   const exited = (exit: Exit) => {
     const cell = directory.cells[exit.index]!.instances[exit.instance ?? 0]!
-    if (cell.stopped || exit.how === 'recalled') return
+    if (cell.stopped || exit.how === 'recalled' || exit.how === 'reloaded') return
     const { restart } = cell.settings.supervision
     if (!livesAgain(restart, exit.how === 'ended')) return endForGood(cell, exit)
     const round = rounds.get(cell)
@@ -94,7 +94,7 @@ export const restarts = ({ clock, directory, exits, journal, lifecycle }: Needs)
   /** Marks an agent as restarting until its start comes. */
   const keepDown = (cell: Cell) => {
     cell.restarts += 1
-    if (!rests(cell)) lifecycle.become(cell, 'restarting')
+    if (!rests(cell) && !cell.life) lifecycle.become(cell, 'restarting')
   }
 
   /**

@@ -1,5 +1,11 @@
 /** Turns a thread into an agent: its assignment, the time limit of its start, and its output from then on. */
-import type { AgentCode, AssignedTools, Assignment, Started } from '../../actors/definition/assignment.ts'
+import type {
+  AgentCode,
+  AssignedTools,
+  Assignment,
+  CodeAssignment,
+  Started,
+} from '../../actors/definition/assignment.ts'
 import type { Logger } from '../../actors/definition/logger.ts'
 import type { Clock, Scheduler } from '../../clock.ts'
 import { AgentCrashedError, errorData, StartFailedError } from '../../errors.ts'
@@ -11,6 +17,13 @@ import type { Life } from '../state/life.ts'
 /** Limit on the posts of one thread: nobody reads them, but they keep the host busy. */
 const MOST_POSTS = 2_000
 
+/** Returns what the thread has to know to load its code. */
+export function codeAssignmentOf({ settings }: Cell, code: AgentCode, tools: AssignedTools): CodeAssignment {
+  const { info: role, option, instances } = settings
+  const env = settings.env.flatMap((name) => (process.env[name] === undefined ? [] : [[name, process.env[name]]]))
+  return { role, option, instances, env: Object.fromEntries(env), code, tools }
+}
+
 /** Returns what the thread has to know before its first message. */
 export function assignmentOf(
   { clock, directory, team }: { clock: Clock; directory: AgentDirectory; team: TeamMemory },
@@ -20,8 +33,7 @@ export function assignmentOf(
   tools: AssignedTools,
 ): Assignment {
   return {
-    role: cell.settings.info,
-    option: cell.settings.option,
+    ...codeAssignmentOf(cell, code, tools),
     index: cell.index,
     epoch: life.epoch,
     names: directory.names(),
@@ -30,18 +42,12 @@ export function assignmentOf(
     state: cell.state === undefined ? undefined : JSON.stringify(cell.state),
     correlation: cell.correlation,
     seed: Math.floor(clock.random() * 2 ** 30),
-    env: Object.fromEntries(
-      cell.settings.env.flatMap((name) => (process.env[name] === undefined ? [] : [[name, process.env[name]]])),
-    ),
     maxMessageBytes: cell.settings.mailbox.maxMessageBytes,
     maxExternalMb: cell.settings.maxExternalMb,
     concurrency: cell.settings.concurrency,
-    instances: cell.settings.instances,
     verbs: cell.settings.verbs,
     loops: cell.settings.loops,
     contextStrategy: cell.settings.contextStrategy,
-    code,
-    tools,
   }
 }
 

@@ -312,6 +312,7 @@ export class Supervisor {
       clock,
       directory,
       exits,
+      frames,
       journal,
       logger,
       loop,

@@ -10,22 +10,31 @@ import { statusOf } from '../state/busiest.ts'
 import type { Cell } from '../state/cell.ts'
 import { agentCell, fixedCell } from '../state/cell-settings.ts'
 import type { RunState } from '../state/run-state.ts'
+import { type ReloadOptions, Reloads, reloadOptions } from '../supervision/reloads.ts'
 import type { Supervisor } from '../supervision/supervisor.ts'
 import { type AgentInstance, type AgentInstanceHost, agentInstance } from './agent-instance.ts'
 import type { Newcomers } from './registry-agents.ts'
 
+interface RosterHost extends AgentInstanceHost {
+  /** Throws `ConfigurationError` for an agent whose code cannot be loaded again. */
+  assertReloadable(cell: Cell): void
+}
+
 export class Roster {
   readonly #supervisor: Supervisor
   readonly #settings: TeamSettings
-  readonly #host: AgentInstanceHost
+  readonly #host: RosterHost
+  readonly #reloads: Reloads
   readonly #instances = new Map<string, AgentInstance>()
   /** Agents whose removal is under way. Until it is done no other agent can take the name. */
   readonly #leaving = new Map<string, Promise<void>>()
 
-  constructor(supervisor: Supervisor, settings: TeamSettings, host: AgentInstanceHost) {
+  constructor(supervisor: Supervisor, settings: TeamSettings, host: RosterHost) {
     this.#supervisor = supervisor
     this.#settings = settings
     this.#host = host
+    this.#reloads = new Reloads(supervisor)
+    supervisor.attach(this.#reloads.part)
     for (const name of FIXED_NAMES) supervisor.directory.add(name, fixedCell(name, settings))
     for (const [at, agent] of settings.agents.entries()) this.#enter(agent, `agents[${at}]`)
   }
@@ -179,6 +188,17 @@ export class Roster {
       throw new ConfigurationError(text, { path: 'name', agent: name, got: status, accepted: 'failed' })
     }
     await Promise.all(stopped.flatMap((each) => [lifecycle.revive(each), lifecycle.ready(each)]))
+  }
+
+  /**
+   * Returns the function that loads the code of an agent again. Throws `UnknownAgentError`, and `ConfigurationError`
+   * for wrong options and for an agent without code to load.
+   */
+  reloader(name: string, options: ReloadOptions): () => Promise<void> {
+    reloadOptions(options, '')
+    const cell = this.present(name)
+    this.#host.assertReloadable(cell)
+    return () => this.#reloads.reload(cell, options)
   }
 
   /** Returns the agent, caller or protocol script that gives a task. */

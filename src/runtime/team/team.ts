@@ -22,6 +22,7 @@ import type { AgentRegistry } from '../settings/agent-registry.ts'
 import type { TeamSettings } from '../settings/settings.ts'
 import { FIXED_NAMES } from '../state/agent-directory.ts'
 import type { Cell } from '../state/cell.ts'
+import type { ReloadOptions } from '../supervision/reloads.ts'
 import { Supervisor } from '../supervision/supervisor.ts'
 import { Tracing } from '../telemetry/tracing.ts'
 import { WorkerSpawner, workersFor } from '../threads/spawner.ts'
@@ -33,6 +34,7 @@ import { delegateTask } from './delegate-task.ts'
 import { Posting } from './outside-messages.ts'
 import { Provision, type TeamKit } from './provision.ts'
 import { Newcomers, type Reloaded } from './registry-agents.ts'
+import { assertReloadable } from './reloadable.ts'
 import { noRegistry, Roster } from './roster.ts'
 import { TeamLife } from './start-stop.ts'
 import { TeamRuns } from './team-runs.ts'
@@ -107,6 +109,7 @@ export class TeamRuntime extends TeamRuns {
       run: (of, task, options) => this.#runAlone(of, task, options),
       deliver: (to, message) => this.#post(() => this.#posting.deliver(to, message)),
       context: (of) => contextSummary(of, this.supervisor.runs.values()),
+      assertReloadable: (cell) => assertReloadable(cell, kit),
     })
     this.#newcomers = settings.registry && this.#newcomersOf(settings.registry)
     this.#events = eventStream(this.supervisor, this.runBook)
@@ -240,6 +243,27 @@ export class TeamRuntime extends TeamRuns {
     this.#life.assertOpen()
     await this.runBook.holds.until(this.#roster.restart(name))
     this.#life.reconsiderStart()
+  }
+
+  /**
+   * Loads the code of an agent anew, while the team runs: its module with all that this imports, and the modules of its
+   * tools. The new code loads in a thread of its own; when the open turns of the old code have ended, it takes over the
+   * mailbox, the state and the conversations. No message is lost or handled twice, and it is no restart. Resolves when
+   * the new code runs; in a team that has not started yet, at once. A second reload of the same agent waits for the
+   * first, then loads again. Several instances are reloaded one after the other.
+   *
+   * Rejects when the code does not load or start (`ConfigurationError`, `StartFailedError`), when a turn does not end
+   * within `timeoutMs` (`TurnTimeoutError`), with `CancelledError` for an aborted `signal`: then the old code goes on.
+   * Rejects with `UnknownAgentError`, with `AgentTerminatedError` for an agent that is stopped or removed, and with
+   * `ConfigurationError` for an agent without a module.
+   *
+   * @example
+   * await team.reloadAgent('critic', { timeoutMs: 10_000 })
+   */
+  async reloadAgent(name: string, options: ReloadOptions = {}): Promise<void> {
+    this.#life.assertOpen()
+    const reload = this.#roster.reloader(name, options)
+    if (this.#life.hasBegun) await this.runBook.holds.until(this.#life.whenStarted().then(reload))
   }
 
   /**

@@ -2,7 +2,7 @@
  * A loop in the host's own thread: the protocol script's, and in tests every agent's. The same loop over the same
  * rings; only bells and death are different.
  */
-import type { Assignment, RosterEntry, Started, ToolCode } from '../../actors/definition/assignment.ts'
+import type { Assignment, CodeAssignment, RosterEntry, Started, ToolCode } from '../../actors/definition/assignment.ts'
 import { type AgentHandlers, handlersOf } from '../../actors/definition/definition.ts'
 import { AgentLoop } from '../../actors/loop/agent-loop.ts'
 import { startFailure } from '../../actors/loop/starting.ts'
@@ -22,6 +22,12 @@ export interface LocalOptions {
   roster?: (run: number) => readonly RosterEntry[]
 }
 
+/** Code of the agent of a thread. */
+interface Loaded {
+  code: AgentHandlers
+  toolbox: Toolbox
+}
+
 export class LocalThread implements Thread {
   readonly isolated = false
   readonly warm = false
@@ -30,6 +36,7 @@ export class LocalThread implements Thread {
   #bell: (() => void) | undefined
   #exit: ((exit: ThreadExit) => void) | undefined
   #loop: AgentLoop | undefined
+  #loaded: Promise<Loaded> | undefined
   readonly #end = new AbortController()
 
   constructor(options: LocalOptions) {
@@ -58,13 +65,32 @@ export class LocalThread implements Thread {
     })
   }
 
+  async load(assignment: CodeAssignment): Promise<Started> {
+    try {
+      await this.#code(assignment)
+      return { ok: true, state: undefined }
+    } catch (error) {
+      return { ok: false, error: errorData(startFailure(assignment.role.name, error)) }
+    }
+  }
+
+  #code(assignment: CodeAssignment): Promise<Loaded> {
+    this.#loaded ??= this.#loadAll(assignment)
+    return this.#loaded
+  }
+
+  async #loadAll({ role, tools: assigned }: CodeAssignment): Promise<Loaded> {
+    const { handlers, tools } = this.#options
+    const code = await handlers(role.name, this)
+    const loaded = (await tools?.(assigned.modules, role.name, this)) ?? []
+    return { code, toolbox: new Toolbox(assigned, loaded) }
+  }
+
   async start(assignment: Assignment): Promise<Started> {
-    const { scheduler, handlers, tools, roster } = this.#options
+    const { scheduler, roster } = this.#options
     const { role } = assignment
     try {
-      const code = await handlers(role.name, this)
-      const loaded = (await tools?.(assignment.tools.modules, role.name, this)) ?? []
-      const toolbox = new Toolbox(assignment.tools, loaded)
+      const { code, toolbox } = await this.#code(assignment)
       const loop = new AgentLoop(
         assignment,
         code,

@@ -2,13 +2,13 @@
  * Checks the reply of a thread to its start. The agent's code shares the thread with the code that replies, and can
  * change the reply or post to the same port. A reply of another shape is a failed start.
  */
-import type { Assignment, Started, ToolCode } from '../../actors/definition/assignment.ts'
+import type { CodeAssignment, Started, ToolCode } from '../../actors/definition/assignment.ts'
 import { errorData, StartFailedError } from '../../errors.ts'
 import { nestsTooDeep } from '../../mailbox/json-depth.ts'
 import { errorIn } from '../log/thread-error.ts'
 
 /** The answer, or a failed start where it is none. */
-export function startedIn(reply: unknown, { role, tools }: Assignment): Started {
+export function startedIn(reply: unknown, { role, tools }: CodeAssignment): Started {
   const { ok, error, importing } = Object(reply) as Record<string, unknown>
   if (ok === true) return beganIn(Object(reply)) ?? failed(role.name)
   const found = ok === false ? errorIn(error) : undefined

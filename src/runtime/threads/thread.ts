@@ -5,7 +5,7 @@
 import { MessageChannel, Worker } from 'node:worker_threads'
 import { type Remote, wrap } from 'comlink'
 import nodeEndpoint from 'comlink/dist/esm/node-adapter.mjs'
-import type { Assignment, Started, ThreadControl } from '../../actors/definition/assignment.ts'
+import type { Assignment, CodeAssignment, Started, ThreadControl } from '../../actors/definition/assignment.ts'
 import { AgentCrashedError, describe, errorData } from '../../errors.ts'
 import { permissionFlags } from '../../thread-flags.ts'
 import { PrintedLines, type PrintListener } from '../logging/printed-lines.ts'
@@ -45,6 +45,8 @@ export interface Thread {
   held?(): Promise<number> | undefined
   /** Returns the processor times of the thread; undefined where only the time is known. */
   times(): ThreadTimes | undefined
+  /** Loads the code of the agent and its tools, before the start or with it. */
+  load(assignment: CodeAssignment): Promise<Started>
   start(assignment: Assignment): Promise<Started>
   /** Rejects with what the stop hook throws. */
   stop(): Promise<void>
@@ -86,7 +88,7 @@ export class WorkerThread implements Thread {
   readonly #control: Remote<ThreadControl>
   readonly #clock: ThreadClock
   readonly #dead: Promise<never>
-  /** Nobody waits for its start any more: it has started, or failed to, or was ended. */
+  /** Nobody waits for its start any more: it has loaded its code or started, or failed to, or was ended. */
   readonly settled: Promise<void>
   #settle = () => {}
   /** The thread has loaded all that is not the agent's own, or is gone. */
@@ -195,10 +197,16 @@ export class WorkerThread implements Thread {
     return this.#clock.read()
   }
 
+  load(assignment: CodeAssignment): Promise<Started> {
+    return this.#started(assignment, this.#control.load(assignment))
+  }
+  start(assignment: Assignment): Promise<Started> {
+    return this.#started(assignment, this.#control.start(assignment))
+  }
   /** A Comlink promise to a dead thread never settles, so each call is raced against the thread's end. */
-  async start(assignment: Assignment): Promise<Started> {
+  async #started(assignment: CodeAssignment, call: Promise<Started>): Promise<Started> {
     try {
-      const reply: unknown = await Promise.race([this.#control.start(assignment), this.#dead])
+      const reply: unknown = await Promise.race([call, this.#dead])
       return startedIn(reply, assignment)
     } catch (error) {
       const crashed =

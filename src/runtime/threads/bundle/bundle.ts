@@ -76,11 +76,18 @@ export function sourceOf(specifier: string, what: string, from: string): Promise
   return specifier.startsWith('file:') ? existing(specifier, what) : installed(specifier, what, from)
 }
 
-/** The href of a bundle that is up to date. Those who ask while it is made wait for the same one. */
-function bundleOnce(path: string, api: string): Promise<string> {
+/**
+ * The href of a bundle that is up to date. One that is being made may have read its sources before they changed: those
+ * who ask meanwhile wait for its end, then all of them for the next one, which finds it in the cache if nothing changed.
+ */
+async function bundleOnce(path: string, api: string): Promise<string> {
   const id = `${api} ${path}`
   const running = compiling.get(id)
-  if (running) return running
+  if (running) {
+    await running.catch(() => {})
+    const next = compiling.get(id)
+    if (next) return next
+  }
   const bundle = bundleOf(path, api).finally(() => compiling.delete(id))
   compiling.set(id, bundle)
   return bundle

@@ -1,0 +1,134 @@
+/**
+ * A thread on its way to become an agent: it loads the agent's code, then it starts. An agent that begins has one, and
+ * so has an agent that is being reloaded, beside the life that it has.
+ */
+import type { AgentCode, AssignedTools, Newcomer, Started } from '../../actors/definition/assignment.ts'
+import type { Logger } from '../../actors/definition/logger.ts'
+import type { Scheduler } from '../../clock.ts'
+import { type DramatisError, describe, errorFrom, StartFailedError } from '../../errors.ts'
+import type { TeamMemory } from '../../mailbox/room.ts'
+import { MAX_CONCURRENCY } from '../../mailbox/window.ts'
+import type { AgentDirectory } from '../state/agent-directory.ts'
+import type { Cell } from '../state/cell.ts'
+import type { HostLoop } from '../state/host-loop.ts'
+import { Life } from '../state/life.ts'
+import { importFailure } from '../threads/import-failure.ts'
+import type { Exits } from './exits.ts'
+import type { Provisioning } from './provisioning.ts'
+import { assignmentOf, codeAssignmentOf, inTime, listen } from './starting.ts'
+
+interface Needs {
+  readonly clock: Scheduler
+  readonly directory: AgentDirectory
+  readonly exits: Exits
+  readonly logger: Logger
+  readonly loop: HostLoop
+  readonly provisioning: Provisioning
+  readonly team: TeamMemory
+}
+
+export class PendingLife {
+  readonly life: Life
+  /** Rejects when the thread cannot become the agent's life any more: it has ended, or was dropped. */
+  readonly lost: Promise<never>
+  /** Resolves when the thread is gone. */
+  readonly gone: Promise<void>
+  /** True once it is the agent's life: what happens to it from then on is handled like for any life. */
+  adopted = false
+  readonly #needs: Needs
+  readonly #cell: Cell
+  readonly #code: AgentCode
+  readonly #tools: AssignedTools
+  #lose: (error: DramatisError) => void = () => {}
+  #started: Promise<Started> | undefined
+  /** Names that its thread knows, by index. */
+  #names: readonly string[] = []
+
+  constructor(needs: Needs, cell: Cell, code: AgentCode, tools: AssignedTools) {
+    this.#needs = needs
+    this.#cell = cell
+    this.#code = code
+    this.#tools = tools
+    const { exits, logger, loop, provisioning } = needs
+    const turns = Math.min(cell.settings.concurrency, MAX_CONCURRENCY)
+    const thread = provisioning.threadFor(cell)
+    const life = new Life(cell.nextEpoch(), thread, turns, (of) => exits.fence(cell, of))
+    this.life = life
+    this.lost = new Promise((_resolve, reject) => {
+      this.#lose = reject
+    })
+    this.lost.catch(() => {})
+    thread.onRing(() => loop.kick())
+    this.gone = new Promise((resolve) => {
+      thread.onExit((exit) => {
+        const text = `The new thread of agent "${cell.name}" ended before it took over (exit code ${exit.code}).`
+        this.#lose(life.verdict ?? new StartFailedError(text, { agent: cell.name, exitCode: exit.code }, exit.error))
+        exits.exited(cell, life, exit)
+        resolve()
+      })
+    })
+    listen(logger, cell, life)
+  }
+
+  /**
+   * Makes the thread. Resolves to undefined if nobody wants it any more when there is room for it. Rejects with
+   * `ConfigurationError` for code that cannot be found or bundled, and with whatever keeps the system from a thread.
+   */
+  static async make(needs: Needs, cell: Cell, isWanted: () => boolean): Promise<PendingLife | undefined> {
+    const { provisioning } = needs
+    const [code, tools] = await Promise.all([provisioning.codeOf(cell), provisioning.toolsOf(cell)])
+    const room = provisioning.roomFor(cell)
+    if (room) await room
+    return isWanted() ? new PendingLife(needs, cell, code, tools) : undefined
+  }
+
+  /** Module of the agent, in words; undefined for an agent without one. */
+  get module(): string | undefined {
+    return 'model' in this.#code ? undefined : this.#code.shown
+  }
+
+  /** Loads the code and the tools, without a start. */
+  load(): Promise<Started> {
+    const { clock } = this.#needs
+    return inTime(clock, this.#cell, this.life.thread.load(codeAssignmentOf(this.#cell, this.#code, this.#tools)))
+  }
+
+  /** Starts the agent with the state that it has now. A second call resolves with the first. */
+  start(): Promise<Started> {
+    this.#started ??= this.#start()
+    return this.#started
+  }
+
+  #start(): Promise<Started> {
+    const { clock } = this.#needs
+    const assignment = assignmentOf(this.#needs, this.#cell, this.life, this.#code, this.#tools)
+    this.#names = assignment.names
+    return inTime(clock, this.#cell, this.life.thread.start(assignment))
+  }
+
+  /** Agents that have joined the team since the start of this one. */
+  get newcomers(): Newcomer[] {
+    if (!this.#started) return []
+    const names = this.#needs.directory.names()
+    return names.flatMap((name, index) => (name === '' || name === this.#names[index] ? [] : [{ name, index }]))
+  }
+
+  /** Returns the error of a start that failed. It reads files for more words, at places that the code has named. */
+  async errorOf({ error: data, importing }: Extract<Started, { ok: false }>): Promise<DramatisError> {
+    const { name, settings } = this.#cell
+    const error = errorFrom(data)
+    const whose = importing === 'agent' ? this.#code : importing
+    if (!whose || 'model' in whose) return error
+    return importFailure(settings, whose, error).catch((thrown: unknown) => {
+      const text = `Agent "${name}" could not be started, nor could it be seen why: ${describe(thrown)}`
+      return new StartFailedError(text, { agent: name }, thrown)
+    })
+  }
+
+  /** Ends the thread, unless it is the agent's life already. */
+  drop(error: DramatisError): void {
+    if (this.adopted) return
+    this.#lose(error)
+    this.life.thread.terminate()
+  }
+}

@@ -1,0 +1,256 @@
+/**
+ * Reloads agents: a thread with the new code replaces the one that an agent has.
+ *
+ *   load the code in a new thread -> no new message for the old one -> its open turns end
+ *     -> start hook of the new code -> stop hook of the old code -> the new thread takes the messages
+ *
+ * Until the new code has started, the old thread can go on as if nothing had been. If it dies before that, the new one
+ * takes its place at once, and redelivery does the rest. Instances of an agent are reloaded one after the other, so
+ * that the others take its messages meanwhile.
+ */
+import type { Scheduler } from '../../clock.ts'
+import {
+  AgentTerminatedError,
+  CancelledError,
+  ConfigurationError,
+  DramatisError,
+  describe,
+  StartFailedError,
+  TeamClosedError,
+  TurnTimeoutError,
+} from '../../errors.ts'
+import { senderOf } from '../../mailbox/frame.ts'
+import { idOf } from '../../mailbox/frame-id.ts'
+import { onAbort } from '../../on-abort.ts'
+import { rule, shape, wait } from '../checks/checks.ts'
+import type { AgentDirectory } from '../state/agent-directory.ts'
+import type { Cell } from '../state/cell.ts'
+import type { HostLoop } from '../state/host-loop.ts'
+import type { Life } from '../state/life.ts'
+import type { Reader } from '../state/reader.ts'
+import type { Ready } from '../state/ready.ts'
+import type { Lifecycle } from './lifecycle.ts'
+import type { PendingLife } from './pending-life.ts'
+
+/** Options of `team.reloadAgent`. */
+export interface ReloadOptions {
+  /** Withdraws the reload, as long as the new code has not started. */
+  signal?: AbortSignal
+  /**
+   * Time that the open turns of the old code may take to end, in ms. Default: 300,000, as long as a turn may take by
+   * default. false: no limit.
+   */
+  timeoutMs?: number | false
+}
+
+const TIMEOUT_MS = 300_000
+
+/** Throws `ConfigurationError` for options that are none. */
+export const reloadOptions = shape<ReloadOptions>({
+  signal: rule('an AbortSignal', (value) => value instanceof AbortSignal),
+  timeoutMs: wait('off'),
+})
+
+interface Needs {
+  readonly clock: Scheduler
+  readonly directory: AgentDirectory
+  readonly lifecycle: Lifecycle
+  readonly loop: HostLoop
+  readonly ready: Ready
+}
+
+/** Limits of one reload. */
+interface Limits {
+  readonly timeoutMs: number | false
+  /** Rejects when the caller withdraws the reload. */
+  readonly withdrawn: Promise<never>
+}
+
+export class Reloads {
+  readonly #needs: Needs
+  /** Reloads under way, by agent: the next one of that agent waits for them. */
+  readonly #lines = new Map<Cell, Promise<unknown>>()
+  /** Callbacks that look whether a life has ended its open turns. */
+  readonly #draining = new Set<() => void>()
+
+  constructor(needs: Needs) {
+    this.#needs = needs
+  }
+
+  readonly part = (): Reader => ({
+    kinds: ['frames', 'agent.exited', 'message.dead'],
+    next: () => {
+      for (const look of [...this.#draining]) look()
+    },
+  })
+
+  /** Reloads all instances of an agent, once earlier reloads of it are over. */
+  async reload(cell: Cell, { signal, timeoutMs = TIMEOUT_MS }: ReloadOptions): Promise<void> {
+    let stop = () => {}
+    const withdrawn = new Promise<never>((_resolve, reject) => {
+      if (!signal) return
+      const abort = () => reject(withdrawal(cell, signal.reason))
+      if (signal.aborted) abort()
+      else stop = onAbort(signal, abort)
+    })
+    withdrawn.catch(() => {})
+    const before = this.#lines.get(cell)
+    const own = Promise.race([before, withdrawn]).then(() => this.#all(cell, { timeoutMs, withdrawn }))
+    const line = Promise.allSettled([before, own])
+    this.#lines.set(cell, line)
+    try {
+      await own
+    } finally {
+      stop()
+      void line.then(() => this.#lines.get(cell) === line && this.#lines.delete(cell))
+    }
+  }
+
+  async #all(cell: Cell, limits: Limits): Promise<void> {
+    if (cell.gone) throw stoppedError(cell)
+    for (const each of cell.instances) if (!each.stopped) await this.#one(each, limits)
+  }
+
+  async #one(cell: Cell, limits: Limits): Promise<void> {
+    let successor: PendingLife | undefined
+    try {
+      successor = await this.#loaded(cell, limits)
+      await this.#takeOver(cell, successor, limits)
+    } catch (error) {
+      throw notReloaded(cell, successor, error)
+    } finally {
+      if (successor) this.#drop(cell, successor)
+    }
+  }
+
+  /** Loads the new code in a thread that waits from then on. */
+  async #loaded(cell: Cell, { withdrawn }: Limits): Promise<PendingLife> {
+    const { lifecycle, loop } = this.#needs
+    const isWanted = () => !loop.closed && !cell.stopped
+    const making = lifecycle.succeed(cell, isWanted)
+    const successor = await Promise.race([making, withdrawn]).catch((error) => {
+      void making.then((late) => late && this.#drop(cell, late)).catch(() => {})
+      throw error
+    })
+    if (!successor) throw cell.stopped ?? new TeamClosedError('The team was closed meanwhile.', {})
+    try {
+      const reply = await Promise.race([successor.load(), successor.lost, withdrawn])
+      if (!reply.ok) throw await successor.errorOf(reply)
+      return successor
+    } catch (error) {
+      this.#drop(cell, successor)
+      throw error
+    }
+  }
+
+  #drop(cell: Cell, successor: PendingLife): void {
+    this.#needs.lifecycle.dropSuccessor(cell, successor)
+  }
+
+  /** Resolves when the new thread has taken over: from a life without open turns, or from one that has died. */
+  async #takeOver(cell: Cell, successor: PendingLife, limits: Limits): Promise<void> {
+    const { lifecycle } = this.#needs
+    for (;;) {
+      const { life } = cell
+      if (cell.stopped) throw cell.stopped
+      if (!life) void lifecycle.begin(cell) // its restart would have come later
+      if (!life || successor.adopted) return lifecycle.ready(cell)
+      const { lost } = successor
+      if (!life.ready) await Promise.race([lifecycle.ready(cell), lost, limits.withdrawn])
+      else if (await this.#replaced(cell, life, successor, limits)) return
+    }
+  }
+
+  /** Returns false if the life ended by itself before it could be replaced. */
+  async #replaced(cell: Cell, life: Life, successor: PendingLife, limits: Limits): Promise<boolean> {
+    const { loop, lifecycle, ready } = this.#needs
+    const { lost } = successor
+    const { withdrawn } = limits
+    life.draining = true
+    try {
+      await Promise.race([this.#drained(cell, life, limits), lost, withdrawn])
+      if (cell.life !== life) return false
+      const started = await Promise.race([successor.start(), lost, withdrawn])
+      if (cell.life !== life) return false
+      if (!started.ok) throw await successor.errorOf(started)
+      if (cell.life !== life) return false
+      await lifecycle.replace(cell, successor, started)
+      return true
+    } finally {
+      life.draining = false
+      ready.touch(cell)
+      loop.wake()
+    }
+  }
+
+  /** Resolves when no turn of that life is open any more, or it has ended. Rejects when that takes too long. */
+  async #drained(cell: Cell, life: Life, { timeoutMs, withdrawn }: Limits): Promise<void> {
+    const { clock, loop, ready } = this.#needs
+    const isOver = () => cell.life !== life || (cell.mailbox.handed.size === 0 && !life.sending)
+    let look = () => {}
+    const over = new Promise<void>((resolve) => {
+      look = () => isOver() && resolve()
+    })
+    look()
+    this.#draining.add(look)
+    ready.touchInstance(cell) // it gives back permits for messages that it does not get now
+    loop.wake()
+    let reject = (_error: DramatisError) => {}
+    const late = new Promise<never>((_resolve, fail) => {
+      reject = fail
+    })
+    const timer =
+      timeoutMs === false ? undefined : clock.timer(timeoutMs, () => reject(this.#lateError(cell, timeoutMs)), true)
+    try {
+      await Promise.race([over, late, withdrawn])
+    } finally {
+      timer?.cancel()
+      this.#draining.delete(look)
+    }
+  }
+
+  #lateError(cell: Cell, timeoutMs: number): TurnTimeoutError {
+    const open = [...cell.mailbox.handed.values()]
+    const { directory } = this.#needs
+    const messages = open.map(({ memory, at }) => idOf(memory, at))
+    const [first] = open
+    const sender = first ? directory.name(senderOf(first.memory, first.at)) : ''
+    const more = open.length > 1 ? ` (and ${open.length - 1} more)` : ''
+    return new TurnTimeoutError(
+      `its turn on message ${messages[0]} from "${sender}"${more} did not end within ${timeoutMs} ms. Raise timeoutMs, or look at what the turn waits for.`,
+      { agent: cell.name, timeoutMs, messageId: messages[0], messages },
+    )
+  }
+}
+
+function withdrawal({ name: agent }: Cell, reason: unknown): CancelledError {
+  const why = reason instanceof Error ? reason.message : describe(reason)
+  return new CancelledError(`its caller has withdrawn the reload: ${why}`, { agent }, reason)
+}
+
+function stoppedError({ name: agent, gone }: Cell): AgentTerminatedError {
+  const text = `Agent "${agent}" is stopped, so it cannot be reloaded: ${gone?.message} Use restartAgent, which loads its code as well.`
+  return new AgentTerminatedError(text, { agent }, gone)
+}
+
+/** Returns the error of a reload that failed: of the same class, with the agent, its module and its instance. */
+function notReloaded(cell: Cell, successor: PendingLife | undefined, thrown: unknown): DramatisError {
+  const { name: agent, instance, instances } = cell
+  const module = successor?.module // else the error names the file that was not found, or does not compile
+  const one = instances.length === 1 ? '' : `Instance ${instance} of `
+  const from = module === undefined ? '' : ` from ${module}`
+  const after = cell.stopped ? '' : ' and keeps its old code'
+  const text = `${one}${one ? 'agent' : 'Agent'} "${agent}" was not reloaded${from}${after}: ${thrown instanceof Error ? thrown.message : describe(thrown)}`
+  const done = instances.slice(0, instance).filter(({ stopped }) => !stopped)
+  const place = { ...(one && { instance, reloaded: done.map((each) => each.instance) }) }
+  const error = thrown instanceof DramatisError ? thrown : undefined
+  const details = { ...error?.details, agent, ...(module !== undefined && { module }), ...place }
+  const Class = classOf(error)
+  return new Class(text, details, error?.cause ?? thrown)
+}
+
+/** Classes that a failed reload has; anything else is a start that failed. */
+function classOf(error: DramatisError | undefined) {
+  const classes = [AgentTerminatedError, CancelledError, ConfigurationError, TeamClosedError, TurnTimeoutError]
+  return classes.find((each) => error instanceof each) ?? StartFailedError
+}
