@@ -84,7 +84,7 @@ export class PendingLife {
 
   /** Module of the agent, in words; undefined for an agent without one. */
   get module(): string | undefined {
-    return 'model' in this.#code ? undefined : this.#code.shown
+    return 'module' in this.#code && this.#code.module !== '' ? this.#code.shown : undefined
   }
 
   /** Loads the code and the tools, without a start. */

@@ -1,0 +1,106 @@
+/** Teams whose agents are reloaded: code that a test changes while the team runs. */
+import { writeFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { pathToFileURL } from 'node:url'
+import type { Test as TapTest } from 'tap'
+import type { AgentDefinition } from '../../src/actors/definition/definition.ts'
+import {
+  createTeam,
+  type MultiAgentPattern,
+  type MultiAgentPatternOptions,
+  type RuntimeEvent,
+} from '../../src/index.ts'
+import type { Cell } from '../../src/runtime/state/cell.ts'
+import type { Supervisor } from '../../src/runtime/supervision/supervisor.ts'
+import { LocalThread } from '../../src/runtime/threads/local-thread.ts'
+import { MultiAgentPattern as Team } from '../../src/team.ts'
+import { type VirtualClock, virtualClock } from '../../src/testing.ts'
+import { silent } from '../supervision/teams.ts'
+
+/** A team in the host's thread, on a virtual clock. Each thread of an agent loads what `code` has for it then. */
+export class ChangingTeam extends Team<string> {
+  readonly clock: VirtualClock
+  /** Code of each agent, as its module would have it now. */
+  readonly code: Record<string, AgentDefinition>
+
+  constructor(code: Record<string, AgentDefinition>, options: Partial<MultiAgentPatternOptions>, seed: number) {
+    const clock = virtualClock({ seed })
+    const agents = Object.keys(code).map((name) => ({ name, module: pathToFileURL(`/code/${name}.js`) }))
+    const orchestration = { strategy: 'sequential' as const }
+    const load = async ({ agent }: { agent: string }) => ({ default: this.code[agent] })
+    super({ orchestration, logger: silent, agents, ...options, clock }, { definitions: new Map(), load })
+    this.clock = clock
+    this.code = code
+  }
+
+  get host(): Supervisor {
+    return this.supervisor
+  }
+
+  cell(agent: string): Cell {
+    return this.supervisor.directory.cell(agent)!
+  }
+
+  /** Ends the life of an instance, as from outside. */
+  crash(agent: string, instance = 0): void {
+    const thread = this.cell(agent).instances[instance]!.life?.thread
+    if (thread instanceof LocalThread) thread.kill({ code: 1, error: undefined, outside: true })
+  }
+}
+
+export function changingTeam(
+  t: TapTest,
+  code: Record<string, AgentDefinition>,
+  options: Partial<MultiAgentPatternOptions> = {},
+  seed = 1,
+): ChangingTeam {
+  const team = new ChangingTeam(code, options, seed)
+  t.teardown(async () => {
+    const closed = team.close()
+    await team.clock.runToIdle()
+    await closed
+  })
+  return team
+}
+
+/** The same role for the agent of a `ChangingTeam`, with more fields. */
+export const roleOf = (name: string, fields: object = {}) => ({
+  name,
+  module: pathToFileURL(`/code/${name}.js`),
+  ...fields,
+})
+
+/** Types of the events of an agent's life, as they come. */
+export function livesOf(team: MultiAgentPattern<string>): string[] {
+  const seen: string[] = []
+  team.events.subscribe((event: RuntimeEvent) => {
+    if (event.type === 'agent.crashed' || event.type === 'agent.reloaded') seen.push(`${event.type} ${event.agent}`)
+  })
+  return seen
+}
+
+/** A folder of modules, and a team on real threads whose agents are these modules. */
+export function folderOf(t: TapTest, files: Record<string, string>) {
+  const folder = t.testdir(files)
+  return {
+    folder,
+    write: (name: string, text: string) => writeFileSync(join(folder, name), text),
+    module: (name: string) => pathToFileURL(join(folder, name)),
+    /** Agents by name: the file of each, and the rest of its role. */
+    team(agents: Record<string, { file: string } & object>, options: Partial<MultiAgentPatternOptions> = {}) {
+      const roles = Object.entries(agents).map(([name, { file, ...role }]) => ({
+        name,
+        module: pathToFileURL(join(folder, file)),
+        ...role,
+      }))
+      const team = createTeam({
+        logger: silent,
+        orchestration: { strategy: 'sequential' },
+        ...options,
+        agents: roles,
+      } as MultiAgentPatternOptions)
+      t.teardown(() => team.close())
+      return team
+    },
+  }
+}
