@@ -1,6 +1,7 @@
+import { writeFileSync } from 'node:fs'
 import { chmod, readdir, readFile, rm, stat, symlink, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
-import { pathToFileURL } from 'node:url'
+import { fileURLToPath, pathToFileURL } from 'node:url'
 import t, { type Test } from 'tap'
 import { loadable } from '../../src/runtime/threads/bundle/bundle.ts'
 import { cannotBundle } from '../../src/runtime/threads/bundle/errors.ts'
@@ -140,6 +141,21 @@ t.test('reads tsconfig.json as the compiler does', async (t) => {
       export default { x: new A().x, keys }`,
   })
   t.strictSame(await inThread((await load(folder, 'a.ts')).href), { x: 5, keys: ['x', join(folder, 'a.ts')] })
+})
+
+t.test('who asks after a change gets it, also while a bundle of before is being made', async (t) => {
+  const long = Array.from({ length: 20_000 }, (_, i) => `export const name${i} = ${i}`).join('\n')
+  const text = (version: number) => `import * as long from './long.ts'\nexport default [${version}, long]`
+  const folder = project(t, { 'a.ts': text(0), 'long.ts': long })
+  const source = join(folder, 'a.ts')
+  for (let version = 1; version <= 5; version++) {
+    const before = load(source)
+    await new Promise((resolve) => setTimeout(resolve, 10 * version)) // at some of these times it has read the source
+    writeFileSync(source, text(version))
+    const { href } = await load(source)
+    t.match(await readFile(fileURLToPath(href), 'utf8'), `[${version}, `)
+    await before
+  }
 })
 
 t.test('a bundle is made once and found again', async (t) => {

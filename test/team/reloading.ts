@@ -5,6 +5,7 @@ import { pathToFileURL } from 'node:url'
 import type { Test as TapTest } from 'tap'
 import type { AgentDefinition } from '../../src/actors/definition/definition.ts'
 import {
+  type AgentRole,
   createTeam,
   type MultiAgentPattern,
   type MultiAgentPatternOptions,
@@ -80,14 +81,17 @@ export function livesOf(team: MultiAgentPattern<string>): string[] {
 }
 
 /** A folder of modules, and a team on real threads whose agents are these modules. */
-export function folderOf(t: TapTest, files: Record<string, string>) {
+export function folderOf(t: TapTest, files: Record<string, string | Record<string, string>>) {
   const folder = t.testdir(files)
   return {
     folder,
     write: (name: string, text: string) => writeFileSync(join(folder, name), text),
     module: (name: string) => pathToFileURL(join(folder, name)),
     /** Agents by name: the file of each, and the rest of its role. */
-    team(agents: Record<string, { file: string } & object>, options: Partial<MultiAgentPatternOptions> = {}) {
+    team(
+      agents: Record<string, { file: string } & Omit<AgentRole, 'name' | 'module'>>,
+      options: Partial<MultiAgentPatternOptions> = {},
+    ) {
       const roles = Object.entries(agents).map(([name, { file, ...role }]) => ({
         name,
         module: pathToFileURL(join(folder, file)),

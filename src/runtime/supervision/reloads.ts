@@ -114,7 +114,9 @@ export class Reloads {
   async #one(cell: Cell, limits: Limits): Promise<void> {
     let successor: PendingLife | undefined
     try {
-      successor = await this.#loaded(cell, limits)
+      successor = await this.#made(cell, limits)
+      const reply = await Promise.race([successor.load(), successor.lost, limits.withdrawn])
+      if (!reply.ok) throw await successor.errorOf(reply)
       await this.#takeOver(cell, successor, limits)
     } catch (error) {
       throw notReloaded(cell, successor, error)
@@ -123,8 +125,8 @@ export class Reloads {
     }
   }
 
-  /** Loads the new code in a thread that waits from then on. */
-  async #loaded(cell: Cell, { withdrawn }: Limits): Promise<PendingLife> {
+  /** Makes the thread for the new code. */
+  async #made(cell: Cell, { withdrawn }: Limits): Promise<PendingLife> {
     const { lifecycle, loop } = this.#needs
     const isWanted = () => !loop.closed && !cell.stopped
     const making = lifecycle.succeed(cell, isWanted)
@@ -133,14 +135,7 @@ export class Reloads {
       throw error
     })
     if (!successor) throw cell.stopped ?? new TeamClosedError('The team was closed meanwhile.', {})
-    try {
-      const reply = await Promise.race([successor.load(), successor.lost, withdrawn])
-      if (!reply.ok) throw await successor.errorOf(reply)
-      return successor
-    } catch (error) {
-      this.#drop(cell, successor)
-      throw error
-    }
+    return successor
   }
 
   #drop(cell: Cell, successor: PendingLife): void {

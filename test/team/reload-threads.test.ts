@@ -1,0 +1,266 @@
+/** `team.reloadAgent` on real threads: files that change while their agents run. */
+import { setImmediate as turn } from 'node:timers/promises'
+import t from 'tap'
+import { createTeam, type MultiAgentPattern } from '../../src/index.ts'
+import { scriptedModel } from '../../src/testing.ts'
+import { ask, numbers, outcomeOf, silent } from '../supervision/teams.ts'
+import { watchThreads } from '../toolbox/desk.ts'
+import { folderOf, livesOf } from './reloading.ts'
+
+/** Code that says which version it is. */
+const agent = (version: string, more = '') => `
+import { defineAgent } from 'dramatis'
+export default defineAgent({
+  initialState: { handled: 0 },
+  async receive({ content }, context) {
+    context.setState((state) => { state.handled += 1 })
+    if (content === 'wait') await context.request('gate', 'wait')
+    if (content === 'die' && '${version}' === 'one') {
+      await context.request('gate', 'wait')
+      process.exit(3)
+    }
+    if (content === 'crash') process.exit(3)
+    return '${version} ' + context.state.handled
+  },
+  ${more}
+})`
+
+/** Answers who waits at it when somebody else opens it. */
+const GATE = `
+import { defineAgent } from 'dramatis'
+let open, reached
+const opened = new Promise((resolve) => { open = resolve })
+const somebody = new Promise((resolve) => { reached = resolve })
+export default defineAgent({
+  async receive({ content }) {
+    if (content === 'open') open()
+    if (content === 'reached') await somebody
+    if (content === 'wait') {
+      reached()
+      await opened
+    }
+    return content
+  },
+})`
+const gate = { file: 'gate.js', concurrency: 8 }
+
+/** Resolves when the new code is loaded, and the old one gets no message any more. */
+async function draining(team: MultiAgentPattern<string>, name: string): Promise<void> {
+  const { supervisor } = team as unknown as { supervisor: { directory: { cell(name: string): Draining } } }
+  while (!supervisor.directory.cell(name).life?.draining) await turn()
+}
+type Draining = { life?: { draining: boolean } }
+
+for (const ending of ['js', 'ts'])
+  t.test(`.${ending}: the changed file is what answers after the reload, with the state of before`, async (t) => {
+    const file = `worker.${ending}`
+    const { team: start, write } = folderOf(t, { [file]: agent('one') })
+    const team = start({ worker: { file } })
+    const lives = livesOf(team)
+    t.equal(await ask(team, 'worker'), 'one 1')
+    write(file, agent('two'))
+    await team.reloadAgent('worker')
+    t.equal(await ask(team, 'worker'), 'two 2')
+    await t.rejects(ask(team, 'worker', 'crash'))
+    t.match(await ask(team, 'worker'), /^two /, 'as does its restart')
+    t.equal(lives[0], 'agent.reloaded worker')
+  })
+
+for (const ending of ['js', 'ts'])
+  t.test(`.${ending}: a module that the agent imports has changed`, async (t) => {
+    const file = `worker.${ending}`
+    const words = (text: string) => `export const words = '${text}'`
+    const { team: start, write } = folderOf(t, {
+      [file]: `import { words } from './lib/words.${ending}'
+import { defineAgent } from 'dramatis'
+export default defineAgent({ receive: () => words })`,
+      lib: { [`words.${ending}`]: words('old words') },
+    })
+    const team = start({ worker: { file } })
+    t.equal(await ask(team, 'worker'), 'old words')
+    write(`lib/words.${ending}`, words('new words'))
+    await team.reloadAgent('worker')
+    t.equal(await ask(team, 'worker'), 'new words')
+  })
+
+t.test('a turn that is open ends in the old code; messages of meanwhile are for the new, in order', async (t) => {
+  const { team: start, write } = folderOf(t, { 'worker.js': agent('one'), 'gate.js': GATE })
+  const team = start({ worker: { file: 'worker.js' }, gate })
+  const slow = ask(team, 'worker', 'wait')
+  await ask(team, 'gate', 'reached')
+  write('worker.js', agent('two'))
+  const reload = outcomeOf(team.reloadAgent('worker'))
+  await draining(team, 'worker')
+  const later = Promise.all(numbers(5).map(() => ask(team, 'worker')))
+  t.notOk(reload.settled)
+  await ask(team, 'gate', 'open')
+  t.equal(await slow, 'one 1')
+  t.strictSame(await later, ['two 2', 'two 3', 'two 4', 'two 5', 'two 6'])
+  t.ok(reload.settled)
+})
+
+t.test('1,000 messages while six reloads happen: each is handled once, in order', async (t) => {
+  const notes = (version: number) => `
+import { defineAgent } from 'dramatis'
+export default defineAgent({
+  initialState: { handled: [], by: [] },
+  receive({ content }, context) {
+    if (content === 'list') return { structuredData: context.state }
+    context.setState(({ handled, by }) => { handled.push(content); by.push(${version}) })
+    return ''
+  },
+})`
+  const { team: start, write } = folderOf(t, { 'worker.js': notes(0) })
+  const team = start({ worker: { file: 'worker.js' } })
+  await team.start()
+  const sent: Promise<unknown>[] = []
+  const reloads: Promise<void>[] = []
+  for (const content of numbers(1_000)) {
+    sent.push(team.sendMessage({ recipient: 'worker', content }))
+    if (Number(content) % 10 === 0) await sent.at(-1)
+    if (Number(content) % 180 !== 90) continue
+    await reloads.at(-1)
+    write('worker.js', notes(reloads.length + 1))
+    reloads.push(team.reloadAgent('worker'))
+  }
+  await Promise.all([...sent, ...reloads])
+  const list = await team.sendMessage({ recipient: 'worker', content: 'list', requiresResponse: true })
+  const { handled, by } = list!.structuredData as { handled: string[]; by: number[] }
+  t.strictSame(handled, numbers(1_000))
+  t.strictSame(
+    by,
+    [...by].sort((a, b) => a - b),
+  )
+  t.equal(reloads.length, 6)
+  t.ok(new Set(by).size > 3, `several versions were at work: ${[...new Set(by)]}`)
+})
+
+const BROKEN: [string, string, RegExp][] = [
+  ['is no JavaScript', 'export default {{', /worker\.js:1:17/],
+  ['exports no agent', 'export default 7', /has no agent as its default export: .*worker\.js/],
+  [
+    'throws when it is imported',
+    "throw new Error('at import')",
+    /throws when it is imported: .*worker\.js:1.*at import/,
+  ],
+  ['imports what there is not', "import './nowhere.js'", /imports what was not found.*worker\.js/],
+  [
+    'throws in its start hook',
+    agent('two', "start() { throw new Error('no network') }"),
+    /from .*worker\.js.*no network/,
+  ],
+  ['does not come to the end of its start', agent('two', 'start: () => new Promise(() => {}),'), /within 3000 ms/],
+  ['ends its thread when it is imported', 'process.exit(4)', /from .*worker\.js.*exit code 4/],
+  ['loads without an end', 'for (;;);', /within 3000 ms/],
+]
+t.test('code that does not start keeps the old, and is no crash', async (t) => {
+  const { team: start, write } = folderOf(t, { 'worker.js': agent('one') })
+  const team = start({ worker: { file: 'worker.js', limits: { turnTimeoutMs: 3_000 } } })
+  const lives = livesOf(team)
+  await team.start()
+  for (const [at, [what, text, message]] of BROKEN.entries()) {
+    write('worker.js', text)
+    await t.rejects(
+      team.reloadAgent('worker'),
+      { code: /CONFIGURATION|START_FAILED/, message, details: { agent: 'worker' } },
+      what,
+    )
+    t.equal(await ask(team, 'worker'), `one ${at + 1}`, what)
+  }
+  t.strictSame(lives, [])
+  write('worker.js', agent('two'))
+  await team.reloadAgent('worker')
+  t.match(await ask(team, 'worker'), /^two/)
+})
+
+t.test('the old code dies in its last turn: the new one takes over and does it again', async (t) => {
+  const { team: start, write } = folderOf(t, { 'worker.js': agent('one'), 'gate.js': GATE })
+  const team = start({ worker: { file: 'worker.js' }, gate })
+  const lives = livesOf(team)
+  const fatal = ask(team, 'worker', 'die')
+  await ask(team, 'gate', 'reached')
+  write('worker.js', agent('two'))
+  const reload = team.reloadAgent('worker')
+  await draining(team, 'worker')
+  await ask(team, 'gate', 'open')
+  t.equal(await fatal, 'two 1')
+  await reload
+  t.strictSame(lives, ['agent.crashed worker', 'agent.reloaded worker'])
+})
+
+t.test('a turn without an end: the reload gives up, and the old code goes on', async (t) => {
+  const { team: start, write } = folderOf(t, { 'worker.js': agent('one'), 'gate.js': GATE })
+  const team = start({ worker: { file: 'worker.js' }, gate })
+  const slow = ask(team, 'worker', 'wait')
+  await ask(team, 'gate', 'reached')
+  write('worker.js', agent('two'))
+  await t.rejects(team.reloadAgent('worker', { timeoutMs: 50 }), {
+    code: 'TURN_TIMEOUT',
+    message:
+      /^Agent "worker" was not reloaded from .*worker\.js and keeps its old code: its turn on message \S+ from "\$user"/,
+  })
+  await ask(team, 'gate', 'open')
+  t.equal(await slow, 'one 1')
+  t.equal(await ask(team, 'worker'), 'one 2')
+  await team.reloadAgent('worker')
+  t.equal(await ask(team, 'worker'), 'two 3')
+})
+
+t.test('all instances have the new code', async (t) => {
+  const text = (version: string) => `
+import { defineAgent } from 'dramatis'
+import { threadId } from 'node:worker_threads'
+export default defineAgent({ receive: () => '${version} ' + threadId })`
+  const { team: start, write } = folderOf(t, { 'worker.js': text('one') })
+  const team = start({ worker: { file: 'worker.js', instances: 3 } })
+  await team.start()
+  write('worker.js', text('two'))
+  await team.reloadAgent('worker')
+  const answers = await Promise.all(numbers(100).map(() => ask(team, 'worker')))
+  t.strictSame([...new Set(answers.map((answer) => answer.split(' ')[0]))], ['two'])
+})
+
+t.test('an agent that waits to take over goes with its team', async (t) => {
+  const { team: start } = folderOf(t, { 'worker.js': agent('one'), 'gate.js': GATE })
+  const team = start({ worker: { file: 'worker.js' }, gate }, { supervision: { stopGraceMs: 10 } })
+  const alive = watchThreads(t)
+  const slow = outcomeOf(ask(team, 'worker', 'wait'))
+  await ask(team, 'gate', 'reached')
+  const reload = outcomeOf(team.reloadAgent('worker'))
+  await draining(team, 'worker')
+  await team.close()
+  t.ok(reload.settled)
+  t.ok(slow.settled)
+  t.equal(alive.size, 0)
+})
+
+t.test('the tools of a model agent are loaded again with their modules', async (t) => {
+  const tool = (answer: string) => `
+import { defineTool } from 'dramatis'
+import { z } from 'zod'
+export const tell = defineTool({
+  name: 'tell',
+  description: 'tells',
+  input: z.object({}),
+  readOnly: true,
+  run: () => '${answer}',
+})`
+  const { module, write } = folderOf(t, { 'tool.js': tool('old') })
+  const turns = [0, 1].flatMap(() => [{ toolCall: { name: 'tell', input: {} } }, { reply: 'told' }])
+  const model = scriptedModel(turns)
+  const team = createTeam({
+    agents: [{ name: 'player', tools: [{ module: module('tool.js'), export: 'tell' }] }],
+    models: { default: model },
+    orchestration: { strategy: 'sequential' },
+    logger: silent,
+  })
+  t.teardown(() => team.close())
+  await ask(team, 'player')
+  write('tool.js', tool('new'))
+  await team.reloadAgent('player')
+  await ask(team, 'player')
+  t.match(
+    model.calls.map(({ prompt }) => prompt),
+    ['go', /old/, 'go', /new/],
+  )
+})
