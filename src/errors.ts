@@ -192,7 +192,7 @@ export class ModelError extends coded('MODEL') {}
 export class ConsensusError extends coded('CONSENSUS') {}
 /** A verb was used after its turn had ended. */
 export class TurnEndedError extends coded('TURN_ENDED') {}
-/** The handler did not settle within `turnTimeoutMs`. */
+/** The handler did not settle within `turnTimeoutMs`, or not within the `timeoutMs` of a reload that waits for it. */
 export class TurnTimeoutError extends coded('TURN_TIMEOUT') {}
 /** The message waited in a mailbox for longer than `queueTimeoutMs`. */
 export class MessageExpiredError extends coded('MESSAGE_EXPIRED') {}

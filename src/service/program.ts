@@ -43,6 +43,7 @@ export async function main(args: readonly string[], surroundings: Surroundings):
     .option('--json', 'print the whole result as JSON')
     .option('--trace <file>', 'write what happened: a Mermaid diagram (.mmd, .md) or JSON (any other name)')
     .option('--timeout <ms>', 'give up after that many milliseconds', milliseconds)
+    .option('--watch', 'reload agents whose files change while the query runs')
     .showHelpAfterError('See "dramatis run --help". A query of several words needs quotes.')
     .action(async (file: string, query: string, flags: RunFlags) => {
       const { run } = await import('./commands/run.ts') // late: nobody who asks for help waits for the runtime

@@ -10,12 +10,14 @@ interface Options {
   env?: NodeJS.ProcessEnv
   /** Sends one SIGINT as soon as this stands on stderr. */
   interruptAt?: string
+  /** Called with all that stands on stderr by then. */
+  heard?: (stderr: string) => void
   /** What is on its standard input, which ends with it. */
   input?: string
 }
 
 /** Runs it to its end. */
-export async function dramatis(args: string[], { cwd, env, interruptAt, input }: Options = {}) {
+export async function dramatis(args: string[], { cwd, env, interruptAt, heard, input }: Options = {}) {
   const child = spawn(process.execPath, [cli, ...args], {
     cwd,
     env: { ...process.env, DEBUG: '', ...env },
@@ -31,6 +33,7 @@ export async function dramatis(args: string[], { cwd, env, interruptAt, input }:
   child.stderr.setEncoding('utf8').on('data', (text: string) => {
     const before = interruptAt !== undefined && stderr.includes(interruptAt)
     stderr += text
+    heard?.(stderr)
     if (interruptAt !== undefined && !before && stderr.includes(interruptAt)) child.kill('SIGINT')
   })
   const [code]: (number | null)[] = await once(child, 'close')

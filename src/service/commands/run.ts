@@ -4,6 +4,7 @@ import { inFlowMode } from '../../protocols/flow-mode.ts'
 import { lineLogger } from '../../runtime/logging/default-logger.ts'
 import type { Answer } from '../answer-stream.ts'
 import { askPerson } from '../ask-person.ts'
+import type { CodeWatch } from '../code-watch.ts'
 import { EXIT, exitCodeOf, failureWords } from '../failure.ts'
 import { listenForInterrupt, unlessAborted } from '../interrupt.ts'
 import { resultText } from '../json-text.ts'
@@ -27,13 +28,15 @@ export interface RunFlags {
   json?: boolean
   trace?: string
   timeout?: number
+  /** Reloads agents whose files change while the query runs. */
+  watch?: boolean
 }
 
 /** Runs the query and resolves to the exit code. Rejects for everything that kept the run from beginning. */
 export async function run(
   file: string,
   query: string,
-  { json = false, trace, timeout }: RunFlags,
+  { json = false, trace, timeout, watch = false }: RunFlags,
   { answer, stderr, stdin, folder }: Surroundings,
 ): Promise<number> {
   const writeTrace = trace === undefined ? undefined : traceFile(trace, folder)
@@ -46,14 +49,21 @@ export async function run(
     const definition = inFlowMode(loaded, process.env.FLOW_MODE)
     const team = createTeam({ ...definition, logger: definition.logger ?? withoutEvents(lineLogger(progress.print)) })
     const asking = askPerson(team, stdin, progress.print)
+    let codeWatch: CodeWatch | undefined
     try {
       progress.watch(team)
+      if (watch) {
+        const { CodeWatch } = await import('../code-watch.ts') // late: most runs watch nothing
+        codeWatch = new CodeWatch(team, definition, (line) => progress.print(`${line}\n`))
+        await codeWatch.ready
+      }
       const result = await team.execute(query, { signal, timeoutMs: timeout })
       progress.end()
       const code = await tell(result)
       await writeTrace?.(result.orchestrationTrace)
       return code
     } finally {
+      codeWatch?.close()
       asking.stop()
       progress.end()
       await team.close()

@@ -77,8 +77,8 @@ export function sourceOf(specifier: string, what: string, from: string): Promise
 }
 
 /**
- * The href of a bundle that is up to date. One that is being made may have read its sources before they changed: those
- * who ask meanwhile wait for its end, then all of them for the next one, which finds it in the cache if nothing changed.
+ * The href of a bundle that is up to date. One that is being made may have read its sources before they changed. Those
+ * who ask meanwhile wait for its end, then for the next one, which finds it in the cache if nothing has changed.
  */
 async function bundleOnce(path: string, api: string): Promise<string> {
   const id = `${api} ${path}`
