@@ -1,40 +1,9 @@
-/** `team.reloadAgent` in virtual time: when the new code takes over, and what keeps the old. */
+/** `team.reloadAgent` in virtual time: when the new code takes over, and with what. */
 import t from 'tap'
-import { type AgentDefinition, defineAgent } from '../../src/index.ts'
-import { ask, gate, localTeam, never, numbers, outcomeOf } from '../supervision/teams.ts'
-import { type ChangingTeam, changingTeam, livesOf, roleOf } from './reloading.ts'
-
-type Hooks = { start?(context: { state: object }): void | Promise<void>; stop?(): void | Promise<void> }
-
-/** Says which version it is. 'wait' lasts until the gate opens, 'hang' for ever. */
-function version(name: string, opened: Promise<void> = Promise.resolve(), more: Hooks = {}) {
-  return defineAgent({
-    initialState: { handled: 0 },
-    async receive({ content }, context) {
-      context.setState((state) => {
-        state.handled += 1
-      })
-      if (content === 'wait') await opened
-      if (content === 'hang') await never
-      return `${name} ${context.state.handled}`
-    },
-    ...more,
-  })
-}
-
-/** The same for an agent with several turns at once, or several threads. */
-function stateless(name: string, opened: Promise<void> = Promise.resolve()) {
-  return defineAgent({
-    async receive({ content }) {
-      if (content === 'wait') await opened
-      if (content === 'hang') await never
-      return name
-    },
-  })
-}
-
-/** Lets the reload go as far as it can. */
-const settle = (team: ChangingTeam) => team.clock.advance(1)
+import { defineAgent } from '../../src/index.ts'
+import type { Thread } from '../../src/runtime/threads/thread.ts'
+import { ask, gate, never, numbers, outcomeOf } from '../supervision/teams.ts'
+import { changingTeam, livesOf, roleOf, settle, stateless, version } from './reloading.ts'
 
 t.test('the next message is for the new code, which has the state of the old', async (t) => {
   const team = changingTeam(t, { worker: version('one') })
@@ -136,92 +105,6 @@ t.test('a stop hook that throws or hangs does not keep the new code away', async
   t.equal(await ask(team, 'worker'), 'three 2')
 })
 
-t.test('code that does not start leaves the old as it is', async (t) => {
-  const team = changingTeam(
-    t,
-    { worker: version('one') },
-    { agents: [roleOf('worker', { limits: { turnTimeoutMs: 500 } })] },
-  )
-  const lives = livesOf(team)
-  await ask(team, 'worker')
-  const start = () => {
-    throw new Error('no network')
-  }
-  team.code.worker = version('two', undefined, { start })
-  await t.rejects(team.reloadAgent('worker'), {
-    code: 'START_FAILED',
-    message: /Agent "worker" was not reloaded and keeps its old code: .*no network/,
-    details: { agent: 'worker' },
-  })
-  t.equal(await ask(team, 'worker'), 'one 2')
-  team.code.worker = version('two', undefined, { start: () => never })
-  const reload = team.reloadAgent('worker')
-  const late = t.rejects(reload, { code: 'START_FAILED', message: /did not end within 500 ms/ })
-  await team.clock.advance(1_000)
-  await late
-  team.code.worker = { no: 'agent' } as unknown as AgentDefinition
-  await t.rejects(team.reloadAgent('worker'), { code: 'CONFIGURATION', message: /is no agent/ })
-  t.equal(await ask(team, 'worker'), 'one 3')
-  t.strictSame(lives, [])
-  t.match(team.getAgent('worker')?.getContextSummary(), /0 restarts/)
-})
-
-t.test('a turn that does not end in time keeps the old code, and is named', async (t) => {
-  const team = changingTeam(t, { worker: stateless('one') }, { agents: [roleOf('worker', { concurrency: 2 })] })
-  await team.start()
-  await team.sendMessage({ recipient: 'worker', content: 'hang' })
-  await settle(team)
-  team.code.worker = stateless('two')
-  const reload = outcomeOf(team.reloadAgent('worker', { timeoutMs: 2_000 }))
-  const waiting = outcomeOf(ask(team, 'worker'))
-  await team.clock.advance(1_999)
-  t.notOk(reload.settled)
-  t.notOk(waiting.settled)
-  await team.clock.advance(2)
-  const [open] = [...team.cell('worker').mailbox.handed.values()]
-  t.match(reload.error, { code: 'TURN_TIMEOUT', details: { agent: 'worker', timeoutMs: 2_000 } })
-  t.match(
-    reload.error?.message,
-    `its turn on message ${String(reload.error?.details.messageId)} from "$user" did not end`,
-  )
-  t.ok(open, 'the turn goes on')
-  t.equal(waiting.value, 'one', 'the old code goes on at once')
-})
-
-t.test('without a limit of its own a reload waits for five minutes', async (t) => {
-  const limits = { turnTimeoutMs: false as const }
-  const team = changingTeam(t, { worker: version('one') }, { agents: [roleOf('worker', { limits })] })
-  await team.sendMessage({ recipient: 'worker', content: 'hang' })
-  await settle(team)
-  const reload = outcomeOf(team.reloadAgent('worker'))
-  const patient = outcomeOf(team.reloadAgent('worker', { timeoutMs: false }))
-  await team.clock.advance(299_000)
-  t.notOk(reload.settled)
-  await team.clock.advance(2_000)
-  t.equal(reload.error?.code, 'TURN_TIMEOUT')
-  await team.clock.advance(200_000)
-  t.notOk(patient.settled, 'false: it waits as long as it takes')
-})
-
-t.test('its caller can withdraw it', async (t) => {
-  const { opened, open } = gate()
-  const team = changingTeam(t, { worker: version('one', opened) })
-  await team.start()
-  const slow = ask(team, 'worker', 'wait')
-  await settle(team)
-  team.code.worker = version('two')
-  const caller = new AbortController()
-  const reload = outcomeOf(team.reloadAgent('worker', { signal: caller.signal }))
-  await settle(team)
-  caller.abort(new Error('changed my mind'))
-  await settle(team)
-  t.match(reload.error, { code: 'CANCELLED', message: /keeps its old code: .*changed my mind/ })
-  await t.rejects(team.reloadAgent('worker', { signal: caller.signal }), { code: 'CANCELLED' })
-  open()
-  await slow
-  t.equal(await ask(team, 'worker'), 'one 2')
-})
-
 t.test('when the old code crashes meanwhile, the new takes over at once, whatever the backoff', async (t) => {
   const supervision = { backoff: { baseMs: 50_000, capMs: 50_000 } }
   const { opened } = gate()
@@ -259,19 +142,29 @@ t.test('an agent that waits for its restart begins with the new code at once', a
   t.equal(await ask(team, 'worker'), 'two 1')
 })
 
-t.test('a crash that stops the agent for good ends the reload', async (t) => {
-  const { opened } = gate()
-  const team = changingTeam(t, { worker: version('one', opened) }, { supervision: { maxRestarts: 0 } })
+t.test('when the new thread dies while the old code stops, the new code begins again', async (t) => {
+  const { opened, open } = gate()
+  const team = changingTeam(t, { worker: version('one', undefined, { stop: () => opened }) })
   await team.start()
-  const slow = outcomeOf(ask(team, 'worker', 'wait'))
-  await settle(team)
+  const { provisioning } = team.host
+  const threads: Thread[] = []
+  const make = provisioning.threadFor.bind(provisioning)
+  provisioning.threadFor = (cell) => {
+    const thread = make(cell)
+    threads.push(thread)
+    return thread
+  }
+  team.code.worker = version('two')
   const reload = outcomeOf(team.reloadAgent('worker'))
   await settle(team)
-  team.crash('worker')
+  t.equal(threads.length, 1)
+  threads[0]!.terminate()
   await settle(team)
-  t.match(reload.error, { code: 'AGENT_TERMINATED', message: /was not reloaded: It died 1 times/ })
-  t.equal(slow.error?.code, 'AGENT_TERMINATED')
-  await t.rejects(team.reloadAgent('worker'), { code: 'AGENT_TERMINATED', message: /Use restartAgent/ })
+  open()
+  t.equal(await ask(team, 'worker'), 'two 1')
+  t.ok(reload.settled)
+  t.equal(reload.error, undefined)
+  t.equal(threads.length, 2)
 })
 
 t.test('a crash of the new code restarts the new code', async (t) => {
@@ -342,29 +235,6 @@ t.test('all instances are reloaded, one after the other: the others work meanwhi
   t.strictSame(await Promise.all(numbers(9).map(() => ask(team, 'worker'))), Array(9).fill('two'))
 })
 
-t.test('an instance that cannot be reloaded is named, with those that were', async (t) => {
-  let starts = 0
-  const fragile = defineAgent({
-    start() {
-      starts += 1
-      if (starts === 2) throw new Error('only one of us')
-    },
-    receive: () => 'two',
-  })
-  const team = changingTeam(
-    t,
-    { worker: defineAgent({ receive: () => 'one' }) },
-    { agents: [roleOf('worker', { instances: 2 })] },
-  )
-  await team.start()
-  team.code.worker = fragile
-  await t.rejects(team.reloadAgent('worker'), {
-    code: 'START_FAILED',
-    message: /^Instance 1 of agent "worker" was not reloaded .*only one of us/,
-    details: { agent: 'worker', instance: 1, reloaded: [0] },
-  })
-})
-
 t.test('turns of several runs end before the new code begins; no permit is kept from others', async (t) => {
   const { opened, open } = gate()
   const team = changingTeam(
@@ -413,53 +283,4 @@ t.test('an agent that joins meanwhile is known to the new code', async (t) => {
   open()
   await reload
   t.equal(await ask(team, 'worker'), 'late 1')
-})
-
-t.test('an agent that is removed, or a team that is closed, ends the reload', async (t) => {
-  const setting = () => changingTeam(t, { worker: version('one'), other: version('other') })
-  const ends: [string, (team: ChangingTeam) => Promise<void>][] = [
-    ['AGENT_TERMINATED', (team) => team.removeAgent('worker')],
-    ['TEAM_CLOSED', (team) => team.close()],
-  ]
-  for (const [code, end] of ends) {
-    const team = setting()
-    await team.sendMessage({ recipient: 'worker', content: 'hang' })
-    await settle(team)
-    const reload = outcomeOf(team.reloadAgent('worker'))
-    await settle(team)
-    const ended = end(team)
-    await team.clock.advance(60_000)
-    await ended
-    t.equal(reload.error?.code, code)
-  }
-})
-
-t.test('in a team that has not started there is nothing to reload', async (t) => {
-  const team = changingTeam(t, { worker: version('one') })
-  await team.reloadAgent('worker')
-  t.equal(await ask(team, 'worker'), 'one 1')
-  t.equal(team.cell('worker').epoch, 1)
-})
-
-t.test('what cannot be reloaded is refused', async (t) => {
-  const team = changingTeam(
-    t,
-    { worker: version('one') },
-    { agents: [roleOf('worker'), { name: 'player' }], models: 'rehearsal' },
-  )
-  await t.rejects(team.reloadAgent('wroker'), { code: 'UNKNOWN_AGENT', message: /did you mean "worker"/ })
-  await t.rejects(team.reloadAgent('$orchestrator'), { code: 'UNKNOWN_AGENT' })
-  await t.rejects(team.reloadAgent('player'), { code: 'CONFIGURATION', message: /a model plays it/ })
-  await t.rejects(team.reloadAgent('worker', { timeoutMs: 0 }), {
-    code: 'CONFIGURATION',
-    details: { path: 'timeoutMs' },
-  })
-  await t.rejects(team.reloadAgent('worker', { signal: 'now' as unknown as AbortSignal }), {
-    code: 'CONFIGURATION',
-    message: /signal: got "now"; accepted: an AbortSignal/,
-  })
-  await team.close()
-  await t.rejects(team.reloadAgent('worker'), { code: 'TEAM_CLOSED' })
-  const inline = localTeam(t, { worker: version('one') })
-  await t.rejects(inline.reloadAgent('worker'), { code: 'CONFIGURATION', message: /given to the team as a value/ })
 })

@@ -3,10 +3,11 @@ import { writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { pathToFileURL } from 'node:url'
 import type { Test as TapTest } from 'tap'
-import type { AgentDefinition } from '../../src/actors/definition/definition.ts'
 import {
+  type AgentDefinition,
   type AgentRole,
   createTeam,
+  defineAgent,
   type MultiAgentPattern,
   type MultiAgentPatternOptions,
   type RuntimeEvent,
@@ -16,7 +17,7 @@ import type { Supervisor } from '../../src/runtime/supervision/supervisor.ts'
 import { LocalThread } from '../../src/runtime/threads/local-thread.ts'
 import { MultiAgentPattern as Team } from '../../src/team.ts'
 import { type VirtualClock, virtualClock } from '../../src/testing.ts'
-import { silent } from '../supervision/teams.ts'
+import { never, silent } from '../supervision/teams.ts'
 
 /** A team in the host's thread, on a virtual clock. Each thread of an agent loads what `code` has for it then. */
 export class ChangingTeam extends Team<string> {
@@ -70,6 +71,38 @@ export const roleOf = (name: string, fields: object = {}) => ({
   module: pathToFileURL(`/code/${name}.js`),
   ...fields,
 })
+
+type Hooks = { start?(context: { state: object }): void | Promise<void>; stop?(): void | Promise<void> }
+
+/** Says which version it is. 'wait' lasts until the gate opens, 'hang' for ever. */
+export function version(name: string, opened: Promise<void> = Promise.resolve(), more: Hooks = {}) {
+  return defineAgent({
+    initialState: { handled: 0 },
+    async receive({ content }, context) {
+      context.setState((state) => {
+        state.handled += 1
+      })
+      if (content === 'wait') await opened
+      if (content === 'hang') await never
+      return `${name} ${context.state.handled}`
+    },
+    ...more,
+  })
+}
+
+/** The same for an agent with several turns at once, or several threads. */
+export function stateless(name: string, opened: Promise<void> = Promise.resolve()) {
+  return defineAgent({
+    async receive({ content }) {
+      if (content === 'wait') await opened
+      if (content === 'hang') await never
+      return name
+    },
+  })
+}
+
+/** Lets the reload go as far as it can. */
+export const settle = (team: ChangingTeam) => team.clock.advance(1)
 
 /** Types of the events of an agent's life, as they come. */
 export function livesOf(team: MultiAgentPattern<string>): string[] {

@@ -74,7 +74,8 @@ export class Lifecycle {
     const beginning = ++cell.beginnings
     this.become(cell, cell.epoch === 0 ? 'starting' : 'restarting')
     const isWanted = () => !loop.closed && !cell.life && !cell.stopped && cell.beginnings === beginning
-    const successor = this.#successors.get(cell)
+    const waiting = this.#successors.get(cell)
+    const successor = waiting?.isLost ? undefined : waiting
     let pending: PendingLife | undefined
     try {
       pending = successor ?? (await PendingLife.make(this.#needs, cell, isWanted))
@@ -131,6 +132,10 @@ export class Lifecycle {
     await this.#askToStop(cell, life, gone)
     if (cell.stopped) return successor.lost // the agent, or the team, is ended meanwhile
     this.#needs.exits.replace(cell, life)
+    if (successor.isLost) {
+      void this.begin(cell) // the old code has stopped already: the new one begins again
+      return this.ready(cell)
+    }
     if (!successor.adopted) {
       this.#adopt(cell, successor)
       this.#begun(cell, successor, started, began, true)

@@ -35,6 +35,8 @@ export class PendingLife {
   readonly gone: Promise<void>
   /** True once it is the agent's life: what happens to it from then on is handled like for any life. */
   adopted = false
+  /** True if it was not the agent's life when it was lost: it cannot be any more. */
+  isLost = false
   readonly #needs: Needs
   readonly #cell: Cell
   readonly #code: AgentCode
@@ -62,7 +64,7 @@ export class PendingLife {
     this.gone = new Promise((resolve) => {
       thread.onExit((exit) => {
         const text = `The new thread of agent "${cell.name}" ended before it took over (exit code ${exit.code}).`
-        this.#lose(life.verdict ?? new StartFailedError(text, { agent: cell.name, exitCode: exit.code }, exit.error))
+        this.#lost(life.verdict ?? new StartFailedError(text, { agent: cell.name, exitCode: exit.code }, exit.error))
         exits.exited(cell, life, exit)
         resolve()
       })
@@ -128,7 +130,12 @@ export class PendingLife {
   /** Ends the thread, unless it is the agent's life already. */
   drop(error: DramatisError): void {
     if (this.adopted) return
-    this.#lose(error)
+    this.#lost(error)
     this.life.thread.terminate()
+  }
+
+  #lost(error: DramatisError): void {
+    this.isLost = !this.adopted
+    this.#lose(error)
   }
 }

@@ -80,7 +80,7 @@ export class Reloads {
   readonly part = (): Reader => ({
     kinds: ['frames', 'agent.exited', 'message.dead'],
     next: () => {
-      for (const look of [...this.#draining]) look()
+      for (const look of this.#draining) look()
     },
   })
 
