@@ -235,52 +235,44 @@ t.test('all instances are reloaded, one after the other: the others work meanwhi
   t.strictSame(await Promise.all(numbers(9).map(() => ask(team, 'worker'))), Array(9).fill('two'))
 })
 
-t.test('turns of several runs end before the new code begins; no permit is kept from others', async (t) => {
-  const { opened, open } = gate()
-  const team = changingTeam(
-    t,
-    { worker: stateless('one', opened), other: version('other') },
-    {
-      maxConcurrentAgents: 1,
-      agents: [roleOf('worker', { concurrency: 4 }), roleOf('other')],
-      orchestration: {
-        strategy: 'custom',
-        run: async (script, query) => {
-          const worker = script.request('worker', query)
-          const other = await script.request('other', 'go')
-          return `${(await worker).content}, ${other.content}`
-        },
-      },
-    },
-  )
-  await team.start()
-  const slow = numbers(2).map(() => team.execute('wait'))
-  await settle(team)
-  team.code.worker = stateless('two')
-  const reload = team.reloadAgent('worker')
-  await settle(team)
-  const late = team.execute('go')
-  await settle(team)
-  open()
-  for (const result of await Promise.all(slow)) t.match(result.finalOutput, /^one/)
-  await reload
-  t.match((await late).finalOutput, /^two/)
-})
-
 t.test('an agent that joins meanwhile is known to the new code', async (t) => {
   const { opened, open } = gate()
   const asks = defineAgent({
     start: () => opened,
-    receive: async (_message, context) => (await context.request('late', 'go')).content,
+    receive: async ({ content, sender }, context) =>
+      content === 'who' ? sender : (await context.request('late', 'go')).content,
   })
   const team = changingTeam(t, { worker: version('one') })
   await team.start()
   team.code.worker = asks
   const reload = team.reloadAgent('worker')
   await settle(team)
-  team.code.late = version('late')
+  team.code.late = defineAgent({
+    receive: async ({ content }, context) =>
+      content === 'ask' ? (await context.request('worker', 'who')).content : 'here',
+  })
   await team.addAgent(roleOf('late'))
   open()
   await reload
-  t.equal(await ask(team, 'worker'), 'late 1')
+  t.equal(await ask(team, 'late', 'ask'), 'late')
+  t.equal(await ask(team, 'worker'), 'here')
+})
+
+t.test('a group that is restarted while the old code stops leaves one life with the new code', async (t) => {
+  const supervision = { strategy: 'one_for_all' as const }
+  const stop = () => never
+  const team = changingTeam(
+    t,
+    { worker: version('one', undefined, { stop }), other: version('other') },
+    { supervision },
+  )
+  await team.start()
+  team.code.worker = version('two')
+  const reload = outcomeOf(team.reloadAgent('worker'))
+  await settle(team)
+  team.crash('other')
+  await team.clock.advance(60_000)
+  t.ok(reload.settled)
+  t.equal(team.getAgentStatus('worker'), 'idle')
+  t.equal(await ask(team, 'worker'), 'two 1')
 })

@@ -188,6 +188,17 @@ t.test('the old code dies in its last turn: the new one takes over and does it a
   t.strictSame(lives, ['agent.crashed worker', 'agent.reloaded worker'])
 })
 
+t.test('a stop hook of the old code that ends its thread is no crash', async (t) => {
+  const { team: start, write } = folderOf(t, { 'worker.js': agent('one', 'stop: () => process.exit(5),') })
+  const team = start({ worker: { file: 'worker.js' } }, { supervision: { maxRestarts: 0 } })
+  const lives = livesOf(team)
+  await team.start()
+  write('worker.js', agent('two'))
+  await team.reloadAgent('worker')
+  t.equal(await ask(team, 'worker'), 'two 1')
+  t.strictSame(lives, ['agent.reloaded worker'])
+})
+
 t.test('a turn without an end: the reload gives up, and the old code goes on', async (t) => {
   const { team: start, write } = folderOf(t, { 'worker.js': agent('one'), 'gate.js': GATE })
   const team = start({ worker: { file: 'worker.js' }, gate })

@@ -183,7 +183,7 @@ export class Permits implements Gate {
       const isAnswered = cell.interleaves ? life.holds(run.index) : life.backlog.length > 0
       return isAnswered || cell.isAskedWithin(run) ? 'now' : 'never'
     }
-    if (!mailbox.has(run) || life.draining) return 'never'
+    if (!mailbox.has(run)) return 'never'
     return permit || cell.openRuns + promised.size >= cell.atOnce ? 'later' : 'now'
   }
 
