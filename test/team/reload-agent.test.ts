@@ -3,7 +3,7 @@ import t from 'tap'
 import { defineAgent } from '../../src/index.ts'
 import type { Thread } from '../../src/runtime/threads/thread.ts'
 import { ask, gate, never, numbers, outcomeOf } from '../supervision/teams.ts'
-import { changingTeam, livesOf, roleOf, settle, stateless, version } from './reloading.ts'
+import { changingTeam, livesOf, roleOf, settle, stateless, teamAtWork, version } from './reloading.ts'
 
 t.test('the next message is for the new code, which has the state of the old', async (t) => {
   const team = changingTeam(t, { worker: version('one') })
@@ -19,11 +19,7 @@ t.test('the next message is for the new code, which has the state of the old', a
 })
 
 t.test('an open turn ends in the old code, and what comes meanwhile waits for the new', async (t) => {
-  const { opened, open } = gate()
-  const team = changingTeam(t, { worker: version('one', opened) })
-  await team.start()
-  const slow = ask(team, 'worker', 'wait')
-  await settle(team)
+  const { team, slow, open } = await teamAtWork(t)
   team.code.worker = version('two')
   const reload = outcomeOf(team.reloadAgent('worker'))
   await settle(team)
@@ -177,15 +173,10 @@ t.test('a crash of the new code restarts the new code', async (t) => {
 })
 
 t.test('a group that is restarted meanwhile restarts with the new code', async (t) => {
-  const { opened } = gate()
-  const team = changingTeam(
-    t,
-    { worker: version('one', opened), other: version('other') },
-    { supervision: { strategy: 'one_for_all' } },
-  )
-  await team.start()
-  const slow = ask(team, 'worker', 'wait')
-  await settle(team)
+  const { team, slow } = await teamAtWork(t, { supervision: { strategy: 'one_for_all' } }, (opened) => ({
+    worker: version('one', opened),
+    other: version('other'),
+  }))
   team.code.worker = version('two')
   const reload = team.reloadAgent('worker')
   await settle(team)
@@ -197,11 +188,7 @@ t.test('a group that is restarted meanwhile restarts with the new code', async (
 })
 
 t.test('a second reload waits for the first, then loads again', async (t) => {
-  const { opened, open } = gate()
-  const team = changingTeam(t, { worker: version('one', opened) })
-  await team.start()
-  const slow = ask(team, 'worker', 'wait')
-  await settle(team)
+  const { team, slow, open } = await teamAtWork(t)
   team.code.worker = version('two')
   const first = team.reloadAgent('worker')
   await settle(team)
@@ -217,12 +204,8 @@ t.test('a second reload waits for the first, then loads again', async (t) => {
 })
 
 t.test('all instances are reloaded, one after the other: the others work meanwhile', async (t) => {
-  const { opened, open } = gate()
   const agents = [roleOf('worker', { instances: 3 })]
-  const team = changingTeam(t, { worker: stateless('one', opened) }, { agents })
-  await team.start()
-  const slow = ask(team, 'worker', 'wait')
-  await settle(team)
+  const { team, slow, open } = await teamAtWork(t, { agents }, (opened) => ({ worker: stateless('one', opened) }))
   team.code.worker = stateless('two')
   const reload = outcomeOf(team.reloadAgent('worker'))
   await settle(team)

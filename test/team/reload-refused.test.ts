@@ -2,8 +2,17 @@
 import t from 'tap'
 import { type AgentDefinition, defineAgent } from '../../src/index.ts'
 import type { Thread } from '../../src/runtime/threads/thread.ts'
-import { ask, gate, localTeam, never, outcomeOf } from '../supervision/teams.ts'
-import { type ChangingTeam, changingTeam, livesOf, roleOf, settle, stateless, version } from './reloading.ts'
+import { ask, localTeam, never, outcomeOf } from '../supervision/teams.ts'
+import {
+  type ChangingTeam,
+  changingTeam,
+  livesOf,
+  roleOf,
+  settle,
+  stateless,
+  teamAtWork,
+  version,
+} from './reloading.ts'
 
 t.test('code that does not start leaves the old as it is', async (t) => {
   const team = changingTeam(
@@ -73,11 +82,7 @@ t.test('without a limit of its own a reload waits for five minutes', async (t) =
 })
 
 t.test('its caller can withdraw it', async (t) => {
-  const { opened, open } = gate()
-  const team = changingTeam(t, { worker: version('one', opened) })
-  await team.start()
-  const slow = ask(team, 'worker', 'wait')
-  await settle(team)
+  const { team, slow, open } = await teamAtWork(t)
   team.code.worker = version('two')
   const caller = new AbortController()
   const reload = outcomeOf(team.reloadAgent('worker', { signal: caller.signal }))
@@ -92,11 +97,8 @@ t.test('its caller can withdraw it', async (t) => {
 })
 
 t.test('a crash that stops the agent for good ends the reload', async (t) => {
-  const { opened } = gate()
-  const team = changingTeam(t, { worker: version('one', opened) }, { supervision: { maxRestarts: 0 } })
-  await team.start()
-  const slow = outcomeOf(ask(team, 'worker', 'wait'))
-  await settle(team)
+  const { team, slow: asked } = await teamAtWork(t, { supervision: { maxRestarts: 0 } })
+  const slow = outcomeOf(asked)
   const reload = outcomeOf(team.reloadAgent('worker'))
   await settle(team)
   team.crash('worker')
@@ -107,11 +109,7 @@ t.test('a crash that stops the agent for good ends the reload', async (t) => {
 })
 
 t.test('when the new thread dies while the old code still works, the old code stays', async (t) => {
-  const { opened, open } = gate()
-  const team = changingTeam(t, { worker: version('one', opened) })
-  await team.start()
-  const slow = ask(team, 'worker', 'wait')
-  await settle(team)
+  const { team, slow, open } = await teamAtWork(t)
   const { provisioning } = team.host
   const make = provisioning.threadFor.bind(provisioning)
   let thread: Thread | undefined

@@ -1,11 +1,11 @@
 /** `team.reloadAgent` on real threads: files that change while their agents run. */
 import { setImmediate as turn } from 'node:timers/promises'
 import t from 'tap'
-import { createTeam, type MultiAgentPattern } from '../../src/index.ts'
+import { createTeam } from '../../src/index.ts'
 import { scriptedModel } from '../../src/testing.ts'
 import { ask, numbers, outcomeOf, silent } from '../supervision/teams.ts'
 import { watchThreads } from '../toolbox/desk.ts'
-import { folderOf, livesOf } from './reloading.ts'
+import { folderOf, type HostedTeam, livesOf } from './reloading.ts'
 
 /** Code that says which version it is. */
 const agent = (version: string, more = '') => `
@@ -45,11 +45,9 @@ export default defineAgent({
 const gate = { file: 'gate.js', concurrency: 8 }
 
 /** Resolves when the new code is loaded, and the old one gets no message any more. */
-async function draining(team: MultiAgentPattern<string>, name: string): Promise<void> {
-  const { supervisor } = team as unknown as { supervisor: { directory: { cell(name: string): Draining } } }
-  while (!supervisor.directory.cell(name).life?.draining) await turn()
+async function draining({ host }: HostedTeam, name: string): Promise<void> {
+  while (!host.directory.cell(name)?.life?.draining) await turn()
 }
-type Draining = { life?: { draining: boolean } }
 
 for (const ending of ['js', 'ts'])
   t.test(`.${ending}: the changed file is what answers after the reload, with the state of before`, async (t) => {

@@ -6,7 +6,6 @@ import type { Test as TapTest } from 'tap'
 import {
   type AgentDefinition,
   type AgentRole,
-  createTeam,
   defineAgent,
   type MultiAgentPattern,
   type MultiAgentPatternOptions,
@@ -17,7 +16,7 @@ import type { Supervisor } from '../../src/runtime/supervision/supervisor.ts'
 import { LocalThread } from '../../src/runtime/threads/local-thread.ts'
 import { MultiAgentPattern as Team } from '../../src/team.ts'
 import { type VirtualClock, virtualClock } from '../../src/testing.ts'
-import { never, silent } from '../supervision/teams.ts'
+import { ask, gate, never, silent } from '../supervision/teams.ts'
 
 /** A team in the host's thread, on a virtual clock. Each thread of an agent loads what `code` has for it then. */
 export class ChangingTeam extends Team<string> {
@@ -104,6 +103,20 @@ export function stateless(name: string, opened: Promise<void> = Promise.resolve(
 /** Lets the reload go as far as it can. */
 export const settle = (team: ChangingTeam) => team.clock.advance(1)
 
+/** A team whose worker has a turn open: its answer is `slow`, and comes when `open` is called. */
+export async function teamAtWork(
+  t: TapTest,
+  options: Partial<MultiAgentPatternOptions> = {},
+  codeOf = (opened: Promise<void>): Record<string, AgentDefinition> => ({ worker: version('one', opened) }),
+) {
+  const { opened, open } = gate()
+  const team = changingTeam(t, codeOf(opened), options)
+  await team.start()
+  const slow = ask(team, 'worker', 'wait')
+  await settle(team)
+  return { team, slow, open }
+}
+
 /** Types of the events of an agent's life, as they come. */
 export function livesOf(team: MultiAgentPattern<string>): string[] {
   const seen: string[] = []
@@ -111,6 +124,13 @@ export function livesOf(team: MultiAgentPattern<string>): string[] {
     if (event.type === 'agent.crashed' || event.type === 'agent.reloaded') seen.push(`${event.type} ${event.agent}`)
   })
   return seen
+}
+
+/** A team on real threads with its supervisor in sight. */
+export class HostedTeam extends Team<string> {
+  get host(): Supervisor {
+    return this.supervisor
+  }
 }
 
 /** A folder of modules, and a team on real threads whose agents are these modules. */
@@ -130,12 +150,12 @@ export function folderOf(t: TapTest, files: Record<string, string | Record<strin
         module: pathToFileURL(join(folder, file)),
         ...role,
       }))
-      const team = createTeam({
+      const team = new HostedTeam({
         logger: silent,
         orchestration: { strategy: 'sequential' },
         ...options,
         agents: roles,
-      } as MultiAgentPatternOptions)
+      })
       t.teardown(() => team.close())
       return team
     },
