@@ -40,6 +40,9 @@ export type ErrorCode =
   | 'RUN_ABORTED'
   | 'RUN_TIMEOUT'
   | 'LOG_CORRUPT'
+  | 'LOG_HELD'
+  | 'LOG_LOST'
+  | 'LOG_VERSION'
   | 'TEAM_OVERLOADED'
   | 'TEAM_CLOSED'
   | 'UNKNOWN_RUN'
@@ -211,8 +214,14 @@ export class CancelledError extends coded('CANCELLED') {}
 export class RunAbortedError extends coded('RUN_ABORTED') {}
 /** The run took longer than `globalTimeoutMs` or its own `timeoutMs`. */
 export class RunTimeoutError extends coded('RUN_TIMEOUT') {}
-/** A durable log holds something that no version of this library wrote. */
+/** A durable log holds something that no version of this library wrote: `details` has segment, offset and runs. */
 export class LogCorruptError extends coded('LOG_CORRUPT') {}
+/** Another process has the durable log: `details` has its pid and host. */
+export class LogHeldError extends coded('LOG_HELD') {}
+/** A durable log cannot be opened or written any more: the disk failed, or another process has taken the log. */
+export class LogLostError extends coded('LOG_LOST') {}
+/** A later version of this library wrote the durable log, in a format that this one cannot read. */
+export class LogVersionError extends coded('LOG_VERSION') {}
 /** `maxConcurrentRuns` run and `maxQueuedRuns` wait: `execute` resolves with it, `launch` throws it. */
 export class TeamOverloadedError extends coded('TEAM_OVERLOADED') {}
 /** The team was closed. */
@@ -254,6 +263,9 @@ const classes: { readonly [Code in ErrorCode]: Coded<Code> } = {
   RUN_ABORTED: RunAbortedError,
   RUN_TIMEOUT: RunTimeoutError,
   LOG_CORRUPT: LogCorruptError,
+  LOG_HELD: LogHeldError,
+  LOG_LOST: LogLostError,
+  LOG_VERSION: LogVersionError,
   TEAM_OVERLOADED: TeamOverloadedError,
   TEAM_CLOSED: TeamClosedError,
   UNKNOWN_RUN: UnknownRunError,

@@ -31,6 +31,7 @@ const runtimeRooms = [
   [
     'logging',
     'checks',
+    'store',
     'providers',
     'settings',
     'log',

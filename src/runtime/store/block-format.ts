@@ -1,0 +1,120 @@
+/**
+ * Bytes of a log on disk, format 1. All numbers are little-endian.
+ *
+ *     segment   'DRAMATIS' | format u32 | crc32 u32 (of the other 60 bytes) | incarnation u32 | 0 u32 | created f64 |
+ *               first position f64 | 24 bytes of zeros
+ *     block     'BLK1' | crc32 u32 (of all that follows) | body u32 (bytes) | flags u32 (1: carried) |
+ *               incarnation u32 | runs u32 | first seq f64 | last seq f64 | synced f64
+ *               body: the runs (u32 each), entries; zeros up to a multiple of 8
+ *
+ * `synced` is the position up to which all was known to be on the disk when the block was written. It tells damage from
+ * the tail of a machine that went down, since disks write in any order. Later formats keep the first 16 bytes of a
+ * segment and the rule of its checksum, so that every version can tell that a log is newer.
+ */
+import { crc32 } from 'node:zlib'
+import type { Block, Position } from './log-store.ts'
+
+export const FORMAT = 1
+export const SEGMENT_HEADER_BYTES = 64
+export const BLOCK_HEADER_BYTES = 48
+const SEGMENT_MAGIC = Buffer.from('DRAMATIS', 'latin1')
+export const BLOCK_MAGIC = Buffer.from('BLK1', 'latin1')
+const CARRIED = 1
+const RUN_BYTES = 4
+const ALIGNMENT = 8
+
+export interface SegmentHeader {
+  format: number
+  firstPosition: Position
+}
+
+export function segmentHeader(incarnation: number, firstPosition: Position, createdAt: number): Buffer {
+  const bytes = Buffer.alloc(SEGMENT_HEADER_BYTES)
+  SEGMENT_MAGIC.copy(bytes)
+  bytes.writeUInt32LE(FORMAT, 8)
+  bytes.writeUInt32LE(incarnation, 16)
+  bytes.writeDoubleLE(createdAt, 24)
+  bytes.writeDoubleLE(firstPosition, 32)
+  bytes.writeUInt32LE(segmentSum(bytes), 12)
+  return bytes
+}
+
+/** Returns undefined where the bytes are no whole header. */
+export function readSegmentHeader(bytes: Buffer): SegmentHeader | undefined {
+  if (bytes.length < SEGMENT_HEADER_BYTES || !bytes.subarray(0, 8).equals(SEGMENT_MAGIC)) return undefined
+  if (bytes.readUInt32LE(12) !== segmentSum(bytes)) return undefined
+  return {
+    format: bytes.readUInt32LE(8),
+    firstPosition: bytes.readDoubleLE(32),
+  }
+}
+
+function segmentSum(bytes: Buffer): number {
+  return crc32(bytes.subarray(16, SEGMENT_HEADER_BYTES), crc32(bytes.subarray(0, 12)))
+}
+
+export function encodeBlock(block: Block, incarnation: number, synced: Position): Buffer {
+  const body = block.runs.length * RUN_BYTES + block.entries.byteLength
+  const bytes = Buffer.alloc(aligned(BLOCK_HEADER_BYTES + body))
+  BLOCK_MAGIC.copy(bytes)
+  bytes.writeUInt32LE(body, 8)
+  bytes.writeUInt32LE(block.carried ? CARRIED : 0, 12)
+  bytes.writeUInt32LE(incarnation, 16)
+  bytes.writeUInt32LE(block.runs.length, 20)
+  bytes.writeDoubleLE(block.firstSeq, 24)
+  bytes.writeDoubleLE(block.lastSeq, 32)
+  bytes.writeDoubleLE(synced, 40)
+  let at = BLOCK_HEADER_BYTES
+  for (const run of block.runs) at = bytes.writeUInt32LE(run, at)
+  bytes.set(block.entries, at)
+  bytes.writeUInt32LE(crc32(bytes.subarray(8)), 4)
+  return bytes
+}
+
+export interface ReadBlock extends Block {
+  incarnation: number
+  synced: Position
+  /** Length of the whole block, with the zeros that fill it up. */
+  bytes: number
+}
+
+/** Reads the block that begins there, or returns undefined where no whole one does. */
+export function readBlock(segment: Buffer, at: number): ReadBlock | undefined {
+  const bytes = blockBytes(segment, at)
+  if (bytes === undefined) return undefined
+  if (segment.readUInt32LE(at + 4) !== crc32(segment.subarray(at + 8, at + bytes))) return undefined
+  const runs = runsAt(segment, at)
+  const body = at + BLOCK_HEADER_BYTES
+  return {
+    firstSeq: segment.readDoubleLE(at + 24),
+    lastSeq: segment.readDoubleLE(at + 32),
+    carried: (segment.readUInt32LE(at + 12) & CARRIED) !== 0,
+    runs,
+    entries: segment.subarray(body + runs.length * RUN_BYTES, body + segment.readUInt32LE(at + 8)),
+    incarnation: segment.readUInt32LE(at + 16),
+    synced: segment.readDoubleLE(at + 40),
+    bytes,
+  }
+}
+
+/** The runs that a damaged block names, unchecked; none where its header cannot be one. */
+export function runsOfDamaged(segment: Buffer, at: number): number[] {
+  return blockBytes(segment, at) === undefined ? [] : runsAt(segment, at)
+}
+
+function blockBytes(segment: Buffer, at: number): number | undefined {
+  if (at + BLOCK_HEADER_BYTES > segment.length || segment.compare(BLOCK_MAGIC, 0, 4, at, at + 4) !== 0) return undefined
+  const body = segment.readUInt32LE(at + 8)
+  const bytes = aligned(BLOCK_HEADER_BYTES + body)
+  if (at + bytes > segment.length || segment.readUInt32LE(at + 20) * RUN_BYTES > body) return undefined
+  return bytes
+}
+
+function runsAt(segment: Buffer, at: number): number[] {
+  const first = at + BLOCK_HEADER_BYTES
+  return Array.from({ length: segment.readUInt32LE(at + 20) }, (_, i) => segment.readUInt32LE(first + i * RUN_BYTES))
+}
+
+function aligned(bytes: number): number {
+  return Math.ceil(bytes / ALIGNMENT) * ALIGNMENT
+}

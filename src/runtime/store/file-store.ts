@@ -1,0 +1,335 @@
+/**
+ * Keeps a log in segment files. Blocks that are appended while a write is under way go out with one write behind it.
+ * Each opening begins a segment of its own, which is created with its first block.
+ */
+import { join } from 'node:path'
+import { type Scheduler, systemClock } from '../../clock.ts'
+import { DramatisError, describe, LogLostError } from '../../errors.ts'
+import { encodeBlock, SEGMENT_HEADER_BYTES, segmentHeader } from './block-format.ts'
+import { type LogFile, type LogFiles, realFiles } from './log-files.ts'
+import { LogLock } from './log-lock.ts'
+import type { Block, LogState, LogStore, OpenedLog, Position, ReadOptions, StoredBlock } from './log-store.ts'
+import { listSegments, scanSegments, segmentName } from './segments.ts'
+
+export interface FileStoreOptions {
+  files?: LogFiles
+  clock?: Scheduler
+  /** Bytes after which the next block begins a new segment. */
+  segmentBytes?: number
+  /** Bytes that one write has at most, unless one block is larger. */
+  writeBytes?: number
+}
+
+interface Waiting {
+  block: Block
+  resolve(position: Position): void
+  reject(error: unknown): void
+}
+
+const SEGMENT_BYTES = 64 * 2 ** 20
+const WRITE_BYTES = 2 ** 20
+const FULL_RETRY_MS = 1_000
+
+export class FileStore implements LogStore {
+  readonly #folder: string
+  readonly #files: LogFiles
+  readonly #clock: Scheduler
+  readonly #segmentBytes: number
+  readonly #writeBytes: number
+  #state: LogState = 'new'
+  #bytes = 0
+  #lock: LogLock | undefined
+  #lost: DramatisError | undefined
+  #incarnation = 0
+  /** Segment that is being written, the position of its first byte, and the position behind the last whole block. */
+  #segment: { file: LogFile; start: Position } | undefined
+  #end: Position = 0
+  #synced: Position = 0
+  #waiting: Waiting[] = []
+  #writing: Promise<void> | undefined
+  #syncing: Promise<void> | undefined
+  #closing: Promise<void> | undefined
+  readonly #closed = new AbortController()
+
+  constructor(
+    folder: string,
+    {
+      files = realFiles,
+      clock = systemClock,
+      segmentBytes = SEGMENT_BYTES,
+      writeBytes = WRITE_BYTES,
+    }: FileStoreOptions = {},
+  ) {
+    this.#folder = folder
+    this.#files = files
+    this.#clock = clock
+    this.#segmentBytes = segmentBytes
+    this.#writeBytes = writeBytes
+  }
+
+  get state(): LogState {
+    return this.#state
+  }
+
+  get bytes(): number {
+    return this.#bytes
+  }
+
+  async open(signal?: AbortSignal): Promise<OpenedLog> {
+    if (this.#state !== 'new') throw new TypeError(`this store is ${this.#state}: open another one`)
+    signal?.throwIfAborted()
+    this.#state = 'open'
+    try {
+      const lock = await LogLock.take(this.#folder, this.#files)
+      this.#lock = lock
+      const found = await this.#scan(signal)
+      this.#incarnation = Math.max(found.incarnation, await lock.lastIncarnation()) + 1
+      await lock.own(this.#incarnation)
+      return { incarnation: this.#incarnation, lastSeq: found.lastSeq, cut: found.cut }
+    } catch (error) {
+      this.#state = 'closed'
+      await this.#lock?.free()
+      if (error instanceof DramatisError || signal?.aborted) throw error
+      throw new LogLostError(
+        `The log in ${this.#folder} cannot be opened: ${describe(error)}. Make the folder readable and writable for this process.`,
+        { path: this.#folder },
+        error,
+      )
+    }
+  }
+
+  append(block: Block): Promise<Position> {
+    return new Promise((resolve, reject) => {
+      if (this.#state !== 'open' && this.#state !== 'full') return reject(this.#refusal())
+      if (this.#closing) return reject(this.#refusal())
+      this.#waiting.push({ block, resolve, reject })
+      this.#writing ??= this.#writeAll()
+    })
+  }
+
+  async sync(): Promise<void> {
+    await this.#syncing // it may have begun before the last write: that one proves nothing for this call
+    if (this.#lost) throw this.#lost
+    this.#syncing ??= this.#syncNow().finally(() => {
+      this.#syncing = undefined
+    })
+    await this.#syncing
+  }
+
+  async *read({ from, runs, signal }: ReadOptions = {}): AsyncGenerator<StoredBlock> {
+    if (this.#state === 'new') throw new TypeError('a store is opened before it is read')
+    const scan = { folder: this.#folder, files: this.#files, until: this.#end }
+    for await (const part of scanSegments({
+      ...scan,
+      ...(from !== undefined && { from }),
+      ...(signal && { signal }),
+    })) {
+      if (part.kind !== 'block' || part.position < (from ?? 0)) continue
+      const { synced: _, bytes: __, ...block } = part.block
+      if (!runs || block.runs.some((run) => runs.has(run))) yield { ...block, position: part.position }
+    }
+  }
+
+  async dropBefore(position: Position): Promise<void> {
+    const segments = await listSegments(this.#folder, this.#files)
+    for (const [index, { path }] of segments.entries()) {
+      const end = segments[index + 1]?.start
+      if (end === undefined || end > position) break
+      await this.#files.remove(path)
+      this.#bytes -= end - segments[index]!.start
+    }
+    await this.#files.syncFolder(this.#folder)
+  }
+
+  close(): Promise<void> {
+    this.#closing ??= this.#close()
+    return this.#closing
+  }
+
+  async #close(): Promise<void> {
+    this.#closed.abort(this.#refusal())
+    await this.#writing
+    try {
+      if (this.#state === 'open' && this.#segment) await this.sync()
+    } finally {
+      if (this.#state !== 'lost') this.#state = 'closed'
+      await this.#segment?.file.close().catch(() => {}) // synced, or known to be lost
+      this.#segment = undefined
+      await this.#lock?.free()
+      this.#lock = undefined
+    }
+  }
+
+  /** Checks what stands there, and cuts an unfinished block off the end. */
+  async #scan(signal?: AbortSignal): Promise<OpenedLog> {
+    const found: OpenedLog = { incarnation: 0, lastSeq: 0, cut: undefined }
+    for await (const part of scanSegments({
+      folder: this.#folder,
+      files: this.#files,
+      ...(signal && { signal }),
+    })) {
+      if (part.kind === 'block') {
+        found.incarnation = Math.max(found.incarnation, part.block.incarnation)
+        if (!part.block.carried) found.lastSeq = part.block.lastSeq
+        continue
+      }
+      const { segment } = part
+      const whole = part.kind === 'tail' ? part.wholeBytes : part.bytes
+      if (part.kind === 'tail') found.cut = { position: segment.start + whole, bytes: part.bytes - whole }
+      if (whole <= SEGMENT_HEADER_BYTES) await this.#files.remove(segment.path)
+      else if (part.kind === 'tail') await this.#cut(segment.path, whole)
+      const kept = whole <= SEGMENT_HEADER_BYTES ? 0 : whole
+      this.#end = segment.start + kept
+      this.#bytes += kept
+    }
+    await this.#syncFound()
+    return found
+  }
+
+  async #cut(path: string, bytes: number): Promise<void> {
+    const file = await this.#files.openExisting(path)
+    try {
+      await file.truncate(bytes)
+    } finally {
+      await file.close()
+    }
+  }
+
+  /** Syncs what the process before wrote last: new blocks say that all before them is on the disk. */
+  async #syncFound(): Promise<void> {
+    const last = (await listSegments(this.#folder, this.#files)).at(-1)
+    if (last) {
+      const file = await this.#files.openExisting(last.path)
+      await file.sync().finally(() => file.close())
+    }
+    await this.#files.syncFolder(this.#folder)
+    this.#synced = this.#end
+  }
+
+  /** Writes until nothing waits. Never rejects: a failure is told to who appended. */
+  async #writeAll(): Promise<void> {
+    await undefined // what is appended in the same task goes out together
+    while (this.#waiting.length > 0 && !this.#lost) {
+      try {
+        await this.#writeNext()
+      } catch (error) {
+        if (!isFull(error)) this.#lose(error)
+        else await this.#waitForRoom()
+      }
+    }
+    this.#writing = undefined
+  }
+
+  async #writeNext(): Promise<void> {
+    const segment = this.#segment ?? (await this.#beginSegment())
+    const blocks: Buffer[] = []
+    let bytes = 0
+    for (const { block } of this.#waiting) {
+      const encoded = encodeBlock(block, this.#incarnation, this.#synced)
+      const isFirst = blocks.length === 0
+      if (!isFirst && bytes + encoded.length > this.#writeBytes) break
+      blocks.push(encoded)
+      bytes += encoded.length
+      if (this.#end + bytes - segment.start >= this.#segmentBytes) break
+    }
+    await this.#write(segment, Buffer.concat(blocks))
+    for (const encoded of blocks) {
+      this.#waiting.shift()?.resolve(this.#end)
+      this.#end += encoded.length
+    }
+    this.#bytes += bytes
+    if (this.#state === 'full') this.#state = 'open'
+    if (this.#end - segment.start >= this.#segmentBytes) await this.#endSegment()
+  }
+
+  /** Puts the bytes behind the last block, or leaves the file as it was. */
+  async #write({ file, start }: { file: LogFile; start: Position }, bytes: Buffer): Promise<void> {
+    const at = this.#end - start
+    try {
+      for (let done = 0; done < bytes.length; ) {
+        const written = await file.write(bytes.subarray(done), at + done)
+        if (written <= 0) throw new Error(`a write of ${bytes.length - done} bytes wrote ${written}`)
+        done += written
+      }
+    } catch (error) {
+      await file.truncate(at) // half a block is no harm, but it takes the room that others lack
+      throw error
+    }
+  }
+
+  async #beginSegment(): Promise<{ file: LogFile; start: Position }> {
+    const start = this.#end
+    const path = join(this.#folder, segmentName(start))
+    const file = await this.#files.create(path)
+    const segment = { file, start }
+    try {
+      await this.#write(segment, segmentHeader(this.#incarnation, start, this.#clock.now()))
+      await this.#files.syncFolder(this.#folder)
+    } catch (error) {
+      await file.close()
+      await this.#files.remove(path)
+      throw error
+    }
+    this.#segment = segment
+    this.#end += SEGMENT_HEADER_BYTES
+    this.#bytes += SEGMENT_HEADER_BYTES
+    return segment
+  }
+
+  async #endSegment(): Promise<void> {
+    await this.sync() // a later sync reaches the segment of then alone
+    await this.#segment?.file.close()
+    this.#segment = undefined
+  }
+
+  async #syncNow(): Promise<void> {
+    const end = this.#end
+    try {
+      await this.#segment?.file.sync()
+      await this.#lock?.check()
+      this.#synced = Math.max(this.#synced, end)
+    } catch (error) {
+      this.#lose(error)
+      throw this.#lost
+    }
+  }
+
+  async #waitForRoom(): Promise<void> {
+    if (!this.#closed.signal.aborted) {
+      this.#state = 'full'
+      await this.#clock.sleep(FULL_RETRY_MS, this.#closed.signal).catch(() => {})
+    }
+    if (this.#closed.signal.aborted) this.#refuseWaiting(this.#refusal())
+  }
+
+  #lose(error: unknown): void {
+    this.#lost ??=
+      error instanceof LogLostError
+        ? error
+        : new LogLostError(
+            `The log in ${this.#folder} cannot be written: ${describe(error)}. What stands there is kept; repair the disk and start again.`,
+            { path: this.#folder },
+            error,
+          )
+    this.#state = 'lost'
+    this.#refuseWaiting(this.#lost)
+  }
+
+  #refuseWaiting(reason: DramatisError): void {
+    for (const { reject } of this.#waiting.splice(0)) reject(reason)
+  }
+
+  #refusal(): DramatisError {
+    return (
+      this.#lost ??
+      new LogLostError(
+        `The log in ${this.#folder} is ${this.#state === 'new' ? 'not open yet' : 'closed'}: nothing can be appended.`,
+        { path: this.#folder },
+      )
+    )
+  }
+}
+
+function isFull(error: unknown): boolean {
+  return error instanceof Error && 'code' in error && (error.code === 'ENOSPC' || error.code === 'EDQUOT')
+}

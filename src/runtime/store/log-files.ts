@@ -1,0 +1,61 @@
+/** The few file system calls that a log needs, as an interface: a test puts faults below it. */
+import { constants, type FileHandle, mkdir, open, readdir, readFile, rename, stat, unlink } from 'node:fs/promises'
+
+export interface LogFile {
+  /** Resolves to the number of bytes that were written, which can be fewer than given. */
+  write(bytes: Uint8Array, position: number): Promise<number>
+  sync(): Promise<void>
+  truncate(bytes: number): Promise<void>
+  close(): Promise<void>
+}
+
+export interface LogFiles {
+  /** Makes the folder, for its owner alone, and returns what identifies it on this machine, whatever its path. */
+  folder(path: string): Promise<string>
+  list(folder: string): Promise<string[]>
+  /** Rejects with `EEXIST` where the file exists. */
+  create(path: string): Promise<LogFile>
+  openExisting(path: string): Promise<LogFile>
+  read(path: string): Promise<Buffer>
+  rename(from: string, to: string): Promise<void>
+  remove(path: string): Promise<void>
+  /** Makes names that were created, renamed or removed in the folder survive the death of the machine. */
+  syncFolder(path: string): Promise<void>
+}
+
+const PRIVATE_FILE = 0o600
+const PRIVATE_FOLDER = 0o700
+
+/** The real file system. */
+export const realFiles: LogFiles = {
+  async folder(path) {
+    await mkdir(path, { recursive: true, mode: PRIVATE_FOLDER })
+    const { dev, ino } = await stat(path, { bigint: true })
+    return `${dev}-${ino}`
+  },
+  list: (folder) => readdir(folder),
+  create: async (path) =>
+    fileOf(await open(path, constants.O_CREAT | constants.O_EXCL | constants.O_RDWR, PRIVATE_FILE)),
+  openExisting: async (path) => fileOf(await open(path, 'r+')),
+  read: (path) => readFile(path),
+  rename: (from, to) => rename(from, to),
+  remove: (path) => unlink(path),
+  async syncFolder(path) {
+    if (process.platform === 'win32') return // folders cannot be synced there
+    const folder = await open(path, 'r')
+    try {
+      await folder.sync()
+    } finally {
+      await folder.close()
+    }
+  },
+}
+
+function fileOf(handle: FileHandle): LogFile {
+  return {
+    write: async (bytes, position) => (await handle.write(bytes, 0, bytes.byteLength, position)).bytesWritten,
+    sync: () => handle.datasync(),
+    truncate: (bytes) => handle.truncate(bytes),
+    close: () => handle.close(),
+  }
+}

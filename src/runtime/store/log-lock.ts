@@ -1,0 +1,149 @@
+/**
+ * Lets one process at a time have a log. The lock is a socket, which the operating system frees when the process dies,
+ * however it dies. The file `owner` says who has it; it is also what fences off a process whose lock the next one could
+ * not see, such as one in another container on the same volume.
+ */
+import { createHash, randomUUID } from 'node:crypto'
+import { once } from 'node:events'
+import { rm } from 'node:fs/promises'
+import { connect, createServer, type Server } from 'node:net'
+import { hostname, tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { LogHeldError, LogLostError } from '../../errors.ts'
+import type { LogFiles } from './log-files.ts'
+
+interface Owner {
+  token: string
+  incarnation: number
+  pid: number
+  host: string
+}
+
+const OWNER_FILE = 'owner'
+
+export class LogLock {
+  readonly #folder: string
+  readonly #files: LogFiles
+  readonly #server: Server
+  readonly #token = randomUUID()
+
+  private constructor(folder: string, files: LogFiles, server: Server) {
+    this.#folder = folder
+    this.#files = files
+    this.#server = server
+  }
+
+  /** @throws LogHeldError with pid and host of the process that has it. */
+  static async take(folder: string, files: LogFiles): Promise<LogLock> {
+    const address = addressOf(await files.folder(folder))
+    const server = (await listen(address)) ?? ((await removeStale(address)) ? await listen(address) : undefined)
+    if (!server) throw held(folder, await ownerOf(folder, files))
+    server.unref()
+    return new LogLock(folder, files, server)
+  }
+
+  /** Incarnation of the owner before, 0 where there was none. */
+  async lastIncarnation(): Promise<number> {
+    return (await ownerOf(this.#folder, this.#files))?.incarnation ?? 0
+  }
+
+  /** Writes who has the log now. From here on an earlier owner that is still at work finds itself fenced off. */
+  async own(incarnation: number): Promise<void> {
+    const owner: Owner = { token: this.#token, incarnation, pid: process.pid, host: hostname() }
+    const path = join(this.#folder, OWNER_FILE)
+    const fresh = `${path}.${this.#token}`
+    const file = await this.#files.create(fresh)
+    try {
+      const bytes = Buffer.from(`${JSON.stringify(owner)}\n`)
+      for (let at = 0; at < bytes.length; ) at += await file.write(bytes.subarray(at), at)
+      await file.sync()
+    } finally {
+      await file.close()
+    }
+    await this.#files.rename(fresh, path)
+    await this.#files.syncFolder(this.#folder)
+  }
+
+  /** @throws LogLostError where another process has taken the log since. */
+  async check(): Promise<void> {
+    const owner = await ownerOf(this.#folder, this.#files)
+    if (owner?.token === this.#token) return
+    const by = owner ? `process ${owner.pid} on ${owner.host} has taken it` : 'its file "owner" is gone'
+    throw new LogLostError(
+      `The log in ${this.#folder} is no longer this process's: ${by}. Let one process have a log; blocks since the last sync may be missing.`,
+      { path: this.#folder, ...(owner && { pid: owner.pid, host: owner.host }) },
+    )
+  }
+
+  async free(): Promise<void> {
+    const closed = once(this.#server, 'close')
+    this.#server.close()
+    await closed
+  }
+}
+
+/** On Linux in the abstract namespace, where nothing is left behind; elsewhere a pipe or a file for temporary ones. */
+function addressOf(identity: string): string {
+  const name = `dramatis-log-${createHash('sha256').update(identity).digest('hex').slice(0, 24)}`
+  if (process.platform === 'linux') return `\0${name}`
+  if (process.platform === 'win32') return `\\\\.\\pipe\\${name}`
+  return join(tmpdir(), `${name}.sock`)
+}
+
+/** Resolves to undefined where somebody listens there, or has left a file. */
+async function listen(path: string): Promise<Server | undefined> {
+  const server = createServer((socket) => socket.destroy())
+  try {
+    server.listen({ path, exclusive: true }) // not shared with other workers of a cluster
+    await once(server, 'listening')
+    return server
+  } catch (error) {
+    if (isCode(error, 'EADDRINUSE')) return undefined
+    throw error
+  }
+}
+
+/** A socket file stays behind when its process dies. Resolves to whether there was such a one. */
+async function removeStale(path: string): Promise<boolean> {
+  if (process.platform === 'linux' || process.platform === 'win32') return false
+  const socket = connect(path)
+  try {
+    await once(socket, 'connect')
+    return false
+  } catch (error) {
+    if (!isCode(error, 'ECONNREFUSED')) return false
+    await rm(path, { force: true })
+    return true
+  } finally {
+    socket.destroy()
+  }
+}
+
+async function ownerOf(folder: string, files: LogFiles): Promise<Owner | undefined> {
+  let text: string
+  try {
+    text = (await files.read(join(folder, OWNER_FILE))).toString('utf8')
+  } catch (error) {
+    if (isCode(error, 'ENOENT')) return undefined
+    throw error
+  }
+  try {
+    const { token, incarnation, pid, host } = JSON.parse(text)
+    const isOwner = typeof token === 'string' && Number.isSafeInteger(incarnation) && Number.isSafeInteger(pid)
+    return isOwner ? { token, incarnation, pid, host: String(host) } : undefined
+  } catch {
+    return undefined // it only names who has the log: the segments have the incarnations too
+  }
+}
+
+function held(path: string, owner: Owner | undefined): LogHeldError {
+  const who = owner ? `process ${owner.pid} on ${owner.host}` : 'another process'
+  return new LogHeldError(
+    `The log in ${path} is held by ${who}. Stop that process first, or give this team a path of its own.`,
+    { path, ...(owner && { pid: owner.pid, host: owner.host }) },
+  )
+}
+
+function isCode(error: unknown, code: string): boolean {
+  return error instanceof Error && 'code' in error && error.code === code
+}

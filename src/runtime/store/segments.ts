@@ -1,0 +1,156 @@
+/**
+ * Reads the segment files of a log and checks each block. A segment is named by the position of its first byte, so that
+ * one that is missing is noticed; it ends where the next begins, whatever a process that had lost the log wrote behind.
+ */
+import { join } from 'node:path'
+import { LogCorruptError, LogVersionError } from '../../errors.ts'
+import {
+  BLOCK_HEADER_BYTES,
+  BLOCK_MAGIC,
+  FORMAT,
+  type ReadBlock,
+  readBlock,
+  readSegmentHeader,
+  runsOfDamaged,
+  SEGMENT_HEADER_BYTES,
+} from './block-format.ts'
+import type { LogFiles } from './log-files.ts'
+import type { Position } from './log-store.ts'
+
+export interface Segment {
+  path: string
+  start: Position
+}
+
+const NAME = /^[0-9a-f]{16}\.log$/
+
+export function segmentName(start: Position): string {
+  return `${start.toString(16).padStart(16, '0')}.log`
+}
+
+export async function listSegments(folder: string, files: LogFiles): Promise<Segment[]> {
+  const names = (await files.list(folder)).filter((name) => NAME.test(name)).sort()
+  return names.map((name) => ({ path: join(folder, name), start: Number.parseInt(name.slice(0, 16), 16) }))
+}
+
+export type SegmentPart =
+  | { kind: 'block'; position: Position; block: ReadBlock }
+  /** The last segment ends with bytes that are no whole block, or has no whole header (`wholeBytes` 0). */
+  | { kind: 'tail'; segment: Segment; wholeBytes: number; bytes: number }
+  | { kind: 'end'; segment: Segment; bytes: number }
+
+export interface Scan {
+  folder: string
+  files: LogFiles
+  /** Position behind the last block that may be read: a writer can be at work behind it. */
+  until?: Position
+  /** Leaves out whole segments before. */
+  from?: Position
+  signal?: AbortSignal
+}
+
+/**
+ * Yields the blocks of all segments in their order, and the end of each segment.
+ *
+ * @throws LogCorruptError, LogVersionError
+ */
+export async function* scanSegments({
+  folder,
+  files,
+  until = Number.POSITIVE_INFINITY,
+  from = 0,
+  signal,
+}: Scan): AsyncGenerator<SegmentPart> {
+  const segments = await listSegments(folder, files)
+  const order = new BlockOrder()
+  for (const [index, segment] of segments.entries()) {
+    signal?.throwIfAborted()
+    const next = segments[index + 1]
+    if (segment.start >= until) return
+    if (next && next.start <= from) continue
+    const end = Math.min(next?.start ?? Number.POSITIVE_INFINITY, until) - segment.start
+    const bytes = (await files.read(segment.path)).subarray(0, end)
+    yield* partsOf(segment, bytes, next === undefined && until === Number.POSITIVE_INFINITY, order)
+    if (Number.isFinite(end) && bytes.length < end) throw missing(segment, bytes.length, end)
+  }
+}
+
+function* partsOf(segment: Segment, bytes: Buffer, isLast: boolean, order: BlockOrder): Generator<SegmentPart> {
+  const header = readSegmentHeader(bytes)
+  if (!header) {
+    if (!isLast || hasBlock(bytes, 0)) throw corrupt(segment, 0, 'the header of the segment is damaged')
+    yield { kind: 'tail', segment, wholeBytes: 0, bytes: bytes.length }
+    return
+  }
+  if (header.format > FORMAT)
+    throw new LogVersionError(
+      `Segment ${segment.path} has log format ${header.format}; this version of dramatis reads formats up to ${FORMAT}. Start it with the version that wrote the log, or a later one.`,
+      { segment: segment.path, format: header.format, supported: FORMAT },
+    )
+  if (header.firstPosition !== segment.start)
+    throw corrupt(segment, 0, `the segment says that it begins at position ${header.firstPosition}`)
+  let at = SEGMENT_HEADER_BYTES
+  while (at < bytes.length) {
+    const block = readBlock(bytes, at)
+    if (!block) {
+      const position = segment.start + at
+      if (!isLast) throw corrupt(segment, at, 'a block is damaged', runsOfDamaged(bytes, at))
+      if (hasBlock(bytes, at + 1, position))
+        throw corrupt(segment, at, 'a block is damaged that had reached the disk', runsOfDamaged(bytes, at))
+      yield { kind: 'tail', segment, wholeBytes: at, bytes: bytes.length }
+      return
+    }
+    order.check(segment, at, block)
+    yield { kind: 'block', position: segment.start + at, block }
+    at += block.bytes
+  }
+  yield { kind: 'end', segment, bytes: bytes.length }
+}
+
+/** Sees to it that no entry is missing between two blocks, and that no older process wrote behind a newer one. */
+class BlockOrder {
+  #lastSeq: number | undefined
+  #incarnation = 0
+
+  check(segment: Segment, at: number, block: ReadBlock): void {
+    if (block.incarnation < this.#incarnation)
+      throw corrupt(
+        segment,
+        at,
+        `a block of incarnation ${block.incarnation} stands behind one of ${this.#incarnation}`,
+        block.runs,
+      )
+    this.#incarnation = block.incarnation
+    if (block.carried) return
+    const expected = this.#lastSeq === undefined ? block.firstSeq : this.#lastSeq + 1
+    if (block.firstSeq !== expected)
+      throw corrupt(segment, at, `entry ${expected} was expected and ${block.firstSeq} follows`, block.runs)
+    this.#lastSeq = block.lastSeq
+  }
+}
+
+/** Tells whether a whole block stands anywhere behind, of those that were written when `synced` was on the disk. */
+function hasBlock(bytes: Buffer, from: number, synced = -1): boolean {
+  let at = bytes.indexOf(BLOCK_MAGIC, from)
+  while (at >= 0 && at + BLOCK_HEADER_BYTES <= bytes.length) {
+    const block = readBlock(bytes, at)
+    if (block && block.synced > synced) return true
+    at = bytes.indexOf(BLOCK_MAGIC, at + 1)
+  }
+  return false
+}
+
+function missing(segment: Segment, bytes: number, expected: number): LogCorruptError {
+  return corrupt(
+    segment,
+    bytes,
+    `the segment ends after ${bytes} bytes, and the log goes on ${expected} after its start`,
+  )
+}
+
+function corrupt(segment: Segment, offset: number, found: string, runs: readonly number[] = []): LogCorruptError {
+  return new LogCorruptError(
+    `The log is damaged: ${found} (segment ${segment.path}, byte ${offset}). Nothing was changed. Restore the segment from a copy, or start with another path.`,
+    { segment: segment.path, offset, runs: [...runs] },
+  )
+}
