@@ -345,7 +345,14 @@ t.test('a thread that writes to the shared state of another one changes nothing'
       data: JSON.stringify(data),
     })
   t.same(await stage.ailments(), [])
-  const caller = { cell: stage.mallory, turn, correlation: 9, run: stage.host.runs.get(run)!, say: () => {} }
+  const caller = {
+    cell: stage.mallory,
+    turn,
+    correlation: 9,
+    callId: 'call',
+    run: stage.host.runs.get(run)!,
+    say: () => {},
+  }
   const read = stage.host.calls.verbs.get('shared.get')!
   for (const { scope } of wrong.slice(0, 2)) {
     const args = { scope, key: 'k', ...(scope === 'agent_shared' && { owner: 'ann' }) }

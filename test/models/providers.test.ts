@@ -42,6 +42,17 @@ t.test('a role is played by a model at its address', async (t) => {
   ])
 })
 
+t.test('each call of a model has an idempotency key of its own', async (t) => {
+  const server = await modelServer(t)
+  server.always('Yes.')
+  const team = teamAt(t, server)
+  for (const query of ['Is it so?', 'Is it so?', 'And now?']) await team.execute(query)
+  const keys = server.calls.map(({ headers }) => headers['idempotency-key'])
+  t.equal(keys.length, 3)
+  t.equal(new Set(keys).size, 3)
+  for (const key of keys) t.match(key, /^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$/)
+})
+
 t.test('a run takes other models, and only those that there are', async (t) => {
   const server = await modelServer(t)
   server.always(({ body }) => body.model)

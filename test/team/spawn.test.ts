@@ -218,7 +218,7 @@ t.test('a run that is over makes none', async (t) => {
   await team.clock.advance(1)
   const { host } = team
   const run = host.runs.find(runId)!
-  const caller = { cell: host.directory.cells[0]!, turn: 1, correlation: 1, run, say: () => {} }
+  const caller = { cell: host.directory.cells[0]!, turn: 1, correlation: 1, callId: 'call', run, say: () => {} }
   const spawned = host.calls.verbs.get('spawn')!({ name: 'helper' }, caller, new AbortController().signal)
   await t.rejects(Promise.resolve(spawned), { code: 'RUN_ABORTED' })
   t.equal(host.directory.cells.length, 5)

@@ -66,6 +66,11 @@ export interface ModelRequest {
   /** Names of the calling agent and of its run, for clients whose answers depend on them, such as those of tests. */
   agent?: string
   runId?: string
+  /**
+   * The same for all attempts of one call, and for no other call, for providers and gateways that then answer it once.
+   * The built-in client sends it as the header `Idempotency-Key`.
+   */
+  idempotencyKey?: string
   /** The team's clock, for clients that wait: before a retry, or because a test requires it. */
   clock?: Clock
   /** Limit of the whole call with all of its retries, in ms. The signal is aborted then. */

@@ -26,6 +26,8 @@ export interface ModelCaller {
   readonly cell: Cell
   readonly run: RunState
   readonly turn: number
+  /** Id of the call in the log. */
+  readonly callId: string
 }
 
 /**
@@ -72,8 +74,8 @@ export class ModelGateway {
   }
 
   /** Verb by which turns call models. */
-  readonly verb: HostVerb = async (args, { cell, run, turn, say }, signal) =>
-    this.call({ cell, run, turn }, checked(args), signal, say)
+  readonly verb: HostVerb = async (args, { cell, run, turn, callId, say }, signal) =>
+    this.call({ cell, run, turn, callId }, checked(args), signal, say)
 
   async call(
     caller: ModelCaller,
@@ -115,6 +117,7 @@ export class ModelGateway {
         ...(tools.length > 0 && { tools: [...tools] }),
         agent: caller.cell.name,
         runId: caller.run.id,
+        idempotencyKey: caller.callId,
         clock,
         timeoutMs: caller.cell.settings.modelTimeoutMs,
         signal,

@@ -46,14 +46,16 @@ export class ChatClient implements ModelClient {
     const body = chatRequest(request, tokensFieldOf(new URL(this.#provider.baseURL)))
     const answer = new ChatAnswer(asked)
     const { completions } = client.chat
+    // The SDK has an option for it, and names no header for this provider: it sends nothing.
+    const headers = request.idempotencyKey === undefined ? {} : { 'Idempotency-Key': request.idempotencyKey }
     if (!request.stream) {
-      const response = await completions.create({ ...body, stream: false }, { signal }).asResponse()
+      const response = await completions.create({ ...body, stream: false }, { signal, headers }).asResponse()
       this.#provider.onHeaders?.(response.headers)
       if (kindOf(response) !== 'json') throw wrongContent(response.headers.get('content-type'), asked, response.status)
       yield* said(answer.take(await response.json()))
     } else {
       const options = { stream: true, stream_options: { include_usage: true } } as const
-      const { data, response } = await completions.create({ ...body, ...options }, { signal }).withResponse()
+      const { data, response } = await completions.create({ ...body, ...options }, { signal, headers }).withResponse()
       this.#provider.onHeaders?.(response.headers)
       const kind = kindOf(response)
       if (kind === 'json')

@@ -7,6 +7,7 @@ import { AgentFailedError, ConfigurationError, DramatisError, describe, errorDat
 import { jsonIn } from '../../mailbox/codec.ts'
 import { CHUNK, correlationOf, FAILED, RESULT, SIGNALLED, STREAMS, turnOf, waitingOf } from '../../mailbox/frame.ts'
 import { readBody } from '../../mailbox/frame-body.ts'
+import { idOf } from '../../mailbox/frame-id.ts'
 import type { Memory } from '../../mailbox/memory.ts'
 import { callRefusal } from '../admission/trust.ts'
 import type { ReplyLane } from '../dispatch/reply-lane.ts'
@@ -68,7 +69,8 @@ export class HostCalls {
         withdrawn.abort()
       },
     })
-    const caller = { cell, turn, correlation, run, say: (piece: string) => this.#say(caller, piece) }
+    const callId = idOf(memory, at)
+    const caller = { cell, turn, correlation, run, callId, say: (piece: string) => this.#say(caller, piece) }
     this.#perform(operation, args, caller, withdrawn.signal).then(
       (result) => settle(result, undefined),
       (error: unknown) =>
@@ -79,7 +81,7 @@ export class HostCalls {
     )
   }
 
-  #say({ cell, run, turn, correlation }: Omit<HostCaller, 'say'>, piece: string): void {
+  #say({ cell, run, turn, correlation }: Omit<HostCaller, 'say' | 'callId'>, piece: string): void {
     if (!cell.calls.has(correlation)) return
     const fields = { kind: CHUNK, flags: STREAMS, recipient: cell.index, run: run.index, turn, correlation }
     const frame = this.#needs.frames.make({ ...fields, sender: 0, content: piece })

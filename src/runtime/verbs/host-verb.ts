@@ -9,6 +9,8 @@ export interface VerbWaiter extends Waiter {
 
 /** Turn that has called a verb. */
 export interface HostCaller extends VerbWaiter {
+  /** Id of the call: the same, however often its answer is asked for. */
+  readonly callId: string
   /** Sends a piece of the answer ahead of it. A retried turn gets the pieces again. */
   say(piece: string): void
 }

@@ -29,6 +29,23 @@ t.test('a failure that passes is asked again after a pause', async (t) => {
     }
 })
 
+t.test('all attempts of a call have its idempotency key, and a call without one sends none', async (t) => {
+  for (const how of BOTH) {
+    const server = await modelServer(t)
+    server.answer({ status: 503 }, { hangUp: 'at once' }, 'Now.', 'Then.')
+    const { clock, client } = patient(server)
+    const text = textOf(client, { ...how, idempotencyKey: 'call-1' })
+    for (const pause of [1, 2]) {
+      await clock.paused(pause)
+      await clock.advance(RETRY_POLICY.capMs)
+    }
+    t.equal(await text, 'Now.')
+    t.equal(await textOf(client, how), 'Then.')
+    const keys = server.calls.map(({ headers }) => headers['idempotency-key'])
+    t.strictSame(keys, ['call-1', 'call-1', 'call-1', undefined])
+  }
+})
+
 t.test('the provider says how long it wants to be left alone', async (t) => {
   const server = await modelServer(t)
   server.answer(
