@@ -241,6 +241,28 @@ t.test('a process whose log was taken notices it with its next sync', async (t) 
   await next.close()
 })
 
+t.test(
+  'a process that does not see the lock takes the log, and late blocks of the first one harm nothing',
+  async (t) => {
+    const folder = folderOf(t)
+    const files = new FaultyFiles()
+    files.folder = async () => 'another machine' // so that its lock has another name
+    const [first, second] = [new FileStore(folder, { files }), new FileStore(folder)]
+    await first.open()
+    await appendAll(first, 1, 3)
+    t.same(await second.open(), { incarnation: 2, lastSeq: 3, cut: undefined })
+    await appendAll(first, 4, 5) // it does not know yet
+    await appendAll(second, 4, 6, 100)
+    await t.rejects(first.sync(), LogLostError)
+    await t.rejects(first.append(blockOf(6)), LogLostError)
+    await first.close()
+    await appendAll(second, 7, 8)
+    await second.sync()
+    await second.close()
+    t.same(await reopened(folder), { lastSeq: 8, cut: undefined, content: entriesUpTo(8) })
+  },
+)
+
 t.test('a log is free again when its process was killed, and a living one keeps others out', async (t) => {
   const folder = folderOf(t)
   const writer = fileURLToPath(new URL('../fixtures/durability/writes-until-killed.js', import.meta.url))
