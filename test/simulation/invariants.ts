@@ -1,5 +1,9 @@
 /** What a simulated team has to keep, checked by what it says: restarts within their intensity, the blackboard, requests. */
+
+import { isDeepStrictEqual } from 'node:util'
+import { DramatisError, errorData } from '../../src/errors.ts'
 import type { AgentMessage, Blackboard, BlackboardEntry } from '../../src/index.ts'
+import { decodeEntries, encodeEntries } from '../../src/runtime/log/entry-codec.ts'
 import type { LogEntry } from '../../src/runtime/log/records.ts'
 
 /** Rule 2: an agent restarts so many times within so many ms, then it is stopped; after that it begins anew. */
@@ -76,4 +80,24 @@ function grouped<Key, Value>(values: readonly Value[], keyOf: (value: Value) => 
     else groups.set(keyOf(value), [value])
   }
   return groups
+}
+
+/** Entries that are not the same when they have been written as bytes and read again. */
+export function lostInBytes(entries: readonly LogEntry[]): string[] {
+  const read = [...decodeEntries(encodeEntries(entries))]
+  if (read.length !== entries.length) return [`${entries.length} entries were written and ${read.length} read`]
+  return entries.flatMap((entry, i) =>
+    isDeepStrictEqual(contentOf(entry), contentOf(read[i]!)) ? [] : [`${entry.kind} ${entry.seq} is not what was read`],
+  )
+}
+
+/** All that an entry says, as data that can be compared. */
+export function contentOf(entry: LogEntry): object {
+  if (entry.kind === 'frames') {
+    const { memory, from, to, ...numbers } = entry
+    return { ...numbers, bytes: Buffer.from(memory.u8.subarray(from, to)).toString('hex') }
+  }
+  const errors = 'error' in entry ? [entry.error] : 'letter' in entry ? entry.letter.errors : []
+  const told = errors.map((error) => error instanceof DramatisError && [error.name, errorData(error)])
+  return { ...JSON.parse(JSON.stringify(entry)), told: JSON.stringify(told) }
 }

@@ -19,7 +19,7 @@ import { LocalThread } from '../../src/runtime/threads/local-thread.ts'
 import { Dice } from '../dice.ts'
 import { imbalances, leftovers, unclaimed } from '../supervision/accounts.ts'
 import { OpenTeam } from '../supervision/teams.ts'
-import { answeredTwice, BoardFold, Restarts } from './invariants.ts'
+import { answeredTwice, BoardFold, lostInBytes, Restarts } from './invariants.ts'
 import {
   type Action,
   entangledPlan,
@@ -295,6 +295,7 @@ class Play {
       this.#restarts.next(entry)
       this.#boards.next(entry)
     }
+    for (const found of lostInBytes(batch)) this.#problem(found)
     const { host } = this.#team
     for (const found of [...imbalances(host), ...unclaimed(host)]) this.#problem(found)
     for (const [id, times] of this.#effects) if (times > 1) this.#problem(`${id} was done ${times} times`)

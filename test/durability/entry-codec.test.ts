@@ -1,0 +1,140 @@
+/** Entries of the log as bytes. That nothing of a whole team's log is lost in them is a part of the simulation. */
+import { mkdtempSync, rmSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import t from 'tap'
+import { AgentFailedError, ModelError } from '../../src/errors.ts'
+import { defineAgent } from '../../src/index.ts'
+import { decodeEntries, encodeEntries } from '../../src/runtime/log/entry-codec.ts'
+import type { HostRecord, LogEntry } from '../../src/runtime/log/records.ts'
+import { lastSeq } from '../../src/runtime/log/run-log.ts'
+import { FileStore } from '../../src/runtime/store/file-store.ts'
+import { contentOf } from '../simulation/invariants.ts'
+import { OpenTeam, silent } from '../supervision/teams.ts'
+
+const numbers = { seq: 8, at: 1_700_000_000_000.25, run: 4_000_000_000 }
+
+t.test('a record comes back with its numbers, its text and what is absent in it', async (t) => {
+  const record: HostRecord = { kind: 'run.started', ...numbers, query: 'Grüße, 世界 \ud83d\ude80 \u0000' }
+  t.strictSame([...decodeEntries(encodeEntries([record]))], [record])
+  const question: HostRecord = { kind: 'question', ...numbers, agent: 'a', questionId: 'q', ask: 'ask', text: '?' }
+  t.notOk('choices' in [...decodeEntries(encodeEntries([question]))][0]!)
+})
+
+t.test('an error comes back as its class, with details and the stack of its cause', async (t) => {
+  const cause = new Error('no paper')
+  const error = new AgentFailedError('ann: Error: no paper', { agent: 'ann' }, cause)
+  const [read] = decodeEntries(encodeEntries([{ kind: 'run.finished', ...numbers, error }]))
+  if (read?.kind !== 'run.finished') return t.fail('another record was read')
+  t.type(read.error, AgentFailedError)
+  t.match(read.error, { message: error.message, details: { agent: 'ann' } })
+  t.match(read.error?.cause, { stack: cause.stack })
+  const [well] = decodeEntries(encodeEntries([{ kind: 'run.finished', ...numbers, error: null }]))
+  t.match(well, { error: null })
+})
+
+t.test('a dead letter comes back with the errors of all its attempts', async (t) => {
+  const message = {
+    id: 'm',
+    sender: 'a',
+    recipient: 'b',
+    type: 'request',
+    content: 'Do.',
+    structuredData: { pages: 3 },
+    priority: 0,
+    requiresResponse: true,
+    responseTimeoutMs: null,
+    threadId: null,
+    metadata: {},
+    correlationId: null,
+    sentAt: 1,
+    runId: 'r',
+  } as const
+  const errors = [new AgentFailedError('once'), new ModelError('twice', { reason: 'timeout' })]
+  const letter = { id: 'm', message, reason: 'failed', errors, at: 2 } as const
+  const [read] = decodeEntries(encodeEntries([{ kind: 'message.dead', ...numbers, letter: { ...letter, errors } }]))
+  if (read?.kind !== 'message.dead') return t.fail('another record was read')
+  t.match(read.letter, { id: 'm', message: { content: 'Do.' }, reason: 'failed', at: 2 })
+  t.same(
+    read.letter.errors.map(({ name, message }) => [name, message]),
+    [
+      ['AgentFailedError', 'once'],
+      ['ModelError', 'twice'],
+    ],
+  )
+})
+
+t.test('bytes that are no entries are refused', async (t) => {
+  const bytes = encodeEntries([{ kind: 'run.started', ...numbers, query: 'go' }])
+  t.throws(() => [...decodeEntries(bytes.subarray(0, bytes.byteLength - 8))], /ends behind the last of 64 bytes/)
+  const unknown = Buffer.from(bytes)
+  unknown.writeUInt32LE(9, 0)
+  t.throws(() => [...decodeEntries(unknown)], /is of kind 9/)
+  t.same([...decodeEntries(new Uint8Array())], [])
+})
+
+t.test('the log of a team that was written to a store is read from it again', async (t) => {
+  const folder = mkdtempSync(join(tmpdir(), 'dramatis-log-'))
+  t.teardown(() => rmSync(folder, { recursive: true, force: true }))
+  const store = new FileStore(folder, { segmentBytes: 2_000 })
+  await store.open()
+  const logged: LogEntry[] = []
+  const writes: Promise<number>[] = []
+  const team = teamOf()
+  team.host.journal.records$.subscribe((batch) => {
+    logged.push(...batch)
+    const runs = [...new Set(batch.map(({ run }) => run))]
+    const [firstSeq, last] = [batch[0]!.seq, lastSeq(batch.at(-1)!)]
+    writes.push(store.append({ firstSeq, lastSeq: last, carried: false, runs, entries: encodeEntries(batch) }))
+  })
+  for (const query of ['Write it.', 'Fail at it.']) {
+    const run = team.launch(query)
+    await team.clock.runToIdle()
+    await run.result
+  }
+  const closed = team.close()
+  await team.clock.runToIdle()
+  await closed
+  await Promise.all(writes)
+  await store.close()
+  const again = new FileStore(folder)
+  await again.open()
+  const read: LogEntry[] = []
+  for await (const { entries } of again.read()) read.push(...decodeEntries(entries))
+  await again.close()
+  const kinds = new Set(logged.map(({ kind }) => kind))
+  for (const kind of ['frames', 'run.started', 'agent.status', 'message.dead', 'run.finished'] as const)
+    t.ok(kinds.has(kind), kind)
+  t.same(read.map(contentOf), logged.map(contentOf))
+})
+
+/** The first agent asks the second, or has no time for its answer: then the second fails. */
+function teamOf(): OpenTeam {
+  const definitions = new Map([
+    [
+      'lead',
+      defineAgent({
+        async receive({ content }, context) {
+          if (content.startsWith('Write')) return context.request('writer', content)
+          await context.send('writer', content)
+          return 'Sent.'
+        },
+      }),
+    ],
+    [
+      'writer',
+      defineAgent({
+        receive: ({ content }) => {
+          if (content.startsWith('Fail')) throw new Error('no paper')
+          return 'Written.'
+        },
+      }),
+    ],
+  ])
+  const agents = [...definitions.keys()].map((name) => ({ name, module: name }))
+  return new OpenTeam(
+    { agents, orchestration: { strategy: 'sequential', agentOrder: ['lead'] }, logger: silent },
+    definitions,
+    1,
+  )
+}
