@@ -9,6 +9,7 @@ import { fileURLToPath } from 'node:url'
 import { crc32 } from 'node:zlib'
 import t, { type Test } from 'tap'
 import { LogCorruptError, LogHeldError, LogLostError, LogVersionError } from '../../src/errors.ts'
+import { encodeBlock } from '../../src/runtime/store/block-format.ts'
 import { FileStore, type FileStoreOptions } from '../../src/runtime/store/file-store.ts'
 import { virtualClock } from '../../src/testing.ts'
 import { appendAll, blockOf, contentOf, entriesUpTo } from './blocks.ts'
@@ -117,6 +118,49 @@ t.test('a missing or shortened segment in the middle is an error', async (t) => 
   t.ok(third)
   rmSync(join(folder, second!))
   await t.rejects(reopened(folder), LogCorruptError)
+})
+
+t.test('a missing block is an error that names its entry, also where all others are whole', async (t) => {
+  const whole = await bytesOfLog(t, 4)
+  const [, first, second] = blockEnds(whole)
+  const bytes = Buffer.concat([whole.subarray(0, first), whole.subarray(second)])
+  const error = await reopened(withSegment(t, bytes)).catch((error: unknown) => error)
+  t.type(error, LogCorruptError)
+  t.match(error, { message: /entry 2 was expected and 3 follows/, details: { offset: first, runs: [3] } })
+})
+
+t.test('a missing segment of repeated entries is an error, although no number is missing', async (t) => {
+  const folder = folderOf(t)
+  const store = new FileStore(folder, { segmentBytes: 100 })
+  await store.open()
+  await store.append(blockOf(1, [1], 100))
+  await store.append({ ...blockOf(1, [1], 100), carried: true })
+  await store.append(blockOf(2, [1], 100))
+  await store.close()
+  const [, second] = segmentsOf(folder)
+  rmSync(join(folder, second!))
+  const error = await reopened(folder).catch((error: unknown) => error)
+  t.type(error, LogCorruptError)
+  t.match(error, { message: /the segment ends after/ })
+})
+
+t.test('a block of an earlier process behind one of a later process is an error', async (t) => {
+  const header = (await bytesOfLog(t, 1)).subarray(0, 64)
+  const blocks = [encodeBlock(blockOf(1), 2, 0), encodeBlock(blockOf(2), 1, 0)]
+  const error = await reopened(withSegment(t, Buffer.concat([header, ...blocks]))).catch((error: unknown) => error)
+  t.type(error, LogCorruptError)
+  t.match(error, { message: /incarnation 1 stands behind one of 2/ })
+})
+
+t.test('opening syncs what the process before had written last', async (t) => {
+  const folder = folderOf(t)
+  await written(folder, 3)
+  const files = new FaultyFiles()
+  files.syncFailure = 'EIO'
+  const error = await new FileStore(folder, { files }).open().catch((error: unknown) => error)
+  t.type(error, LogLostError)
+  t.match(error, { message: /cannot be opened: .*EIO/ })
+  t.match(await reopened(folder), { lastSeq: 3 })
 })
 
 t.test('a log of a later format is refused with both versions', async (t) => {

@@ -195,7 +195,7 @@ export class FileStore implements LogStore {
     }
   }
 
-  /** Syncs what the process before wrote last: new blocks say that all before them is on the disk. */
+  /** Syncs what the process before wrote last: only the last segment of a log may end within a block. */
   async #syncFound(): Promise<void> {
     const last = (await listSegments(this.#folder, this.#files)).at(-1)
     if (last) {
@@ -203,7 +203,6 @@ export class FileStore implements LogStore {
       await file.sync().finally(() => file.close())
     }
     await this.#files.syncFolder(this.#folder)
-    this.#synced = this.#end
   }
 
   /** Writes until nothing waits. Never rejects: a failure is told to who appended. */
