@@ -1,16 +1,14 @@
 /** Entries of the log as bytes. That nothing of a whole team's log is lost in them is a part of the simulation. */
-import { mkdtempSync, rmSync } from 'node:fs'
-import { tmpdir } from 'node:os'
-import { join } from 'node:path'
 import t from 'tap'
 import { AgentFailedError, ModelError } from '../../src/errors.ts'
-import { defineAgent } from '../../src/index.ts'
+import { type DeadLetter, defineAgent } from '../../src/index.ts'
 import { decodeEntries, encodeEntries } from '../../src/runtime/log/entry-codec.ts'
 import type { HostRecord, LogEntry } from '../../src/runtime/log/records.ts'
 import { lastSeq } from '../../src/runtime/log/run-log.ts'
 import { FileStore } from '../../src/runtime/store/file-store.ts'
 import { contentOf } from '../simulation/invariants.ts'
 import { OpenTeam, silent } from '../supervision/teams.ts'
+import { folderOf } from './log-folders.ts'
 
 const numbers = { seq: 8, at: 1_700_000_000_000.25, run: 4_000_000_000 }
 
@@ -51,8 +49,8 @@ t.test('a dead letter comes back with the errors of all its attempts', async (t)
     runId: 'r',
   } as const
   const errors = [new AgentFailedError('once'), new ModelError('twice', { reason: 'timeout' })]
-  const letter = { id: 'm', message, reason: 'failed', errors, at: 2 } as const
-  const [read] = decodeEntries(encodeEntries([{ kind: 'message.dead', ...numbers, letter: { ...letter, errors } }]))
+  const letter: DeadLetter = { id: 'm', message, reason: 'failed', errors, at: 2 }
+  const [read] = decodeEntries(encodeEntries([{ kind: 'message.dead', ...numbers, letter }]))
   if (read?.kind !== 'message.dead') return t.fail('another record was read')
   t.match(read.letter, { id: 'm', message: { content: 'Do.' }, reason: 'failed', at: 2 })
   t.same(
@@ -74,8 +72,7 @@ t.test('bytes that are no entries are refused', async (t) => {
 })
 
 t.test('the log of a team that was written to a store is read from it again', async (t) => {
-  const folder = mkdtempSync(join(tmpdir(), 'dramatis-log-'))
-  t.teardown(() => rmSync(folder, { recursive: true, force: true }))
+  const folder = folderOf(t)
   const store = new FileStore(folder, { segmentBytes: 2_000 })
   await store.open()
   const logged: LogEntry[] = []

@@ -10,6 +10,9 @@ export class FaultyFiles implements LogFiles {
   writeFailure = 'ENOSPC'
   syncFailure: string | undefined
   syncs = 0
+  writes = 0
+  /** Called when the close of a segment has begun. */
+  whileClosing: (() => Promise<void>) | undefined
   readonly #whenRefused: (() => void)[] = []
 
   /** Resolves with the next write that is refused. */
@@ -28,6 +31,7 @@ export class FaultyFiles implements LogFiles {
 
   #around(file: LogFile, path: string): LogFile {
     if (!path.endsWith('.log')) return file
+    let isClosing = false
     return {
       write: async (bytes, position) => {
         const taken = Math.min(bytes.byteLength, this.shortest, this.room)
@@ -36,15 +40,21 @@ export class FaultyFiles implements LogFiles {
           throw failure(this.writeFailure)
         }
         this.room -= taken
+        this.writes += 1
         return file.write(bytes.subarray(0, taken), position)
       },
       sync: async () => {
-        this.syncs++
+        if (isClosing) throw failure('EBADF')
+        this.syncs += 1
         if (this.syncFailure !== undefined) throw failure(this.syncFailure)
         await file.sync()
       },
       truncate: (bytes) => file.truncate(bytes),
-      close: () => file.close(),
+      close: async () => {
+        isClosing = true
+        await this.whileClosing?.()
+        await file.close()
+      },
     }
   }
 }

@@ -53,6 +53,33 @@ t.test('each call of a model has an idempotency key of its own', async (t) => {
   for (const key of keys) t.match(key, /^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$/)
 })
 
+t.test('the key of a call is the same when it is made again, and never that of another agent or call', async (t) => {
+  const server = await modelServer(t)
+  server.always('Yes.')
+  const agents = ['ann', 'bob'].map((name) => ({ name, systemPrompt: 'Be brief.' }))
+  const orchestration = { strategy: 'sequential' } as const
+  const team = new OpenTeam({ agents, orchestration, models: { default: at(server) }, logger: silent }, new Map(), 1)
+  await team.start()
+  const run = team.host.runs.find(team.launch('go').id)!
+  const ask = team.host.calls.verbs.get('model')!
+  const messages = [{ role: 'user', content: 'Is it so?' }]
+  const keys: unknown[] = []
+  for (const [name, callId] of [
+    ['ann', 'a'],
+    ['ann', 'a'],
+    ['bob', 'a'],
+    ['ann', 'b'],
+  ] as const) {
+    const cell = team.host.directory.cell(name)!
+    const caller = { cell, turn: 1, correlation: 1, callId, run, say: () => {} }
+    await ask({ messages }, caller, new AbortController().signal)
+    keys.push(server.calls.at(-1)?.headers['idempotency-key'])
+  }
+  t.equal(keys[0], keys[1])
+  t.equal(new Set(keys).size, 3)
+  await team.close()
+})
+
 t.test('a run takes other models, and only those that there are', async (t) => {
   const server = await modelServer(t)
   server.always(({ body }) => body.model)

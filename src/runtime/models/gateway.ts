@@ -2,6 +2,7 @@
  * Path of a model call: the only place in the host where a call leaves the team. Threads never talk to a provider, so
  * no thread has a key. A call goes on when its thread ends: its answer is in the log for the next attempt.
  */
+import { v5 } from 'uuid'
 import {
   addUsage,
   type ModelAnswer,
@@ -117,7 +118,7 @@ export class ModelGateway {
         ...(tools.length > 0 && { tools: [...tools] }),
         agent: caller.cell.name,
         runId: caller.run.id,
-        idempotencyKey: caller.callId,
+        idempotencyKey: keyOf(caller),
         clock,
         timeoutMs: caller.cell.settings.modelTimeoutMs,
         signal,
@@ -158,6 +159,17 @@ export class ModelGateway {
     return new ModelError(`The model "${model}" has no answer for "${agent}": ${what}`, said)
   }
 }
+
+/**
+ * Returns the idempotency key of a call: the same for the same call in a later process. Ids of calls come from threads,
+ * so agent and run are a part of it: no agent can get the answer that a provider keeps for another one.
+ */
+function keyOf({ cell, run, callId }: ModelCaller): string {
+  return v5(JSON.stringify([run.id, cell.name, callId]), CALLS)
+}
+
+/** Namespace of the keys. */
+const CALLS = '0f7d3a52-6c1e-5b8d-9a47-c2e4f1b86d35'
 
 /** Makes the error of a call whose time is up. */
 function tooLate({ cell }: ModelCaller, model: string, timeoutMs: number): ModelError {

@@ -6,7 +6,8 @@ import { join } from 'node:path'
 import { type Scheduler, systemClock } from '../../clock.ts'
 import { DramatisError, describe, LogLostError } from '../../errors.ts'
 import { encodeBlock, SEGMENT_HEADER_BYTES, segmentHeader } from './block-format.ts'
-import { type LogFile, type LogFiles, realFiles } from './log-files.ts'
+import { checkSegments } from './check-segments.ts'
+import { hasCode, type LogFile, type LogFiles, realFiles } from './log-files.ts'
 import { LogLock } from './log-lock.ts'
 import type { Block, LogState, LogStore, OpenedLog, Position, ReadOptions, StoredBlock } from './log-store.ts'
 import { listSegments, scanSegments, segmentName } from './segments.ts'
@@ -48,6 +49,7 @@ export class FileStore implements LogStore {
   #waiting: Waiting[] = []
   #writing: Promise<void> | undefined
   #syncing: Promise<void> | undefined
+  #opening: Promise<OpenedLog> | undefined
   #closing: Promise<void> | undefined
   readonly #closed = new AbortController()
 
@@ -76,19 +78,26 @@ export class FileStore implements LogStore {
   }
 
   async open(signal?: AbortSignal): Promise<OpenedLog> {
-    if (this.#state !== 'new') throw new TypeError(`this store is ${this.#state}: open another one`)
+    if (this.#opening || this.#closing) throw new TypeError('a store is opened once: make another one')
     signal?.throwIfAborted()
-    this.#state = 'open'
+    this.#opening = this.#open(signal)
+    return this.#opening
+  }
+
+  async #open(signal?: AbortSignal): Promise<OpenedLog> {
     try {
       const lock = await LogLock.take(this.#folder, this.#files)
       this.#lock = lock
-      const found = await this.#scan(signal)
+      const { end, bytes, ...found } = await checkSegments(this.#folder, this.#files, signal)
+      this.#end = end
+      this.#bytes = bytes
       this.#incarnation = Math.max(found.incarnation, await lock.lastIncarnation()) + 1
       await lock.own(this.#incarnation)
-      return { incarnation: this.#incarnation, lastSeq: found.lastSeq, cut: found.cut }
+      this.#state = 'open'
+      return { ...found, incarnation: this.#incarnation }
     } catch (error) {
       this.#state = 'closed'
-      await this.#lock?.free()
+      await this.#freeLock()
       if (error instanceof DramatisError || signal?.aborted) throw error
       throw new LogLostError(
         `The log in ${this.#folder} cannot be opened: ${describe(error)}. Make the folder readable and writable for this process.`,
@@ -148,61 +157,21 @@ export class FileStore implements LogStore {
 
   async #close(): Promise<void> {
     this.#closed.abort(this.#refusal())
+    await this.#opening?.catch(() => {}) // a failure is told to who opened it
     await this.#writing
     try {
-      if (this.#state === 'open' && this.#segment) await this.sync()
+      if (this.#segment && !this.#lost) await this.sync()
     } finally {
-      if (this.#state !== 'lost') this.#state = 'closed'
-      await this.#segment?.file.close().catch(() => {}) // synced, or known to be lost
-      this.#segment = undefined
-      await this.#lock?.free()
-      this.#lock = undefined
+      if (!this.#lost) this.#state = 'closed'
+      await this.#closeSegment().catch(() => {}) // synced, or known to be lost
+      await this.#freeLock()
     }
   }
 
-  /** Checks what stands there, and cuts an unfinished block off the end. */
-  async #scan(signal?: AbortSignal): Promise<OpenedLog> {
-    const found: OpenedLog = { incarnation: 0, lastSeq: 0, cut: undefined }
-    for await (const part of scanSegments({
-      folder: this.#folder,
-      files: this.#files,
-      ...(signal && { signal }),
-    })) {
-      if (part.kind === 'block') {
-        found.incarnation = Math.max(found.incarnation, part.block.incarnation)
-        if (!part.block.carried) found.lastSeq = part.block.lastSeq
-        continue
-      }
-      const { segment } = part
-      const whole = part.kind === 'tail' ? part.wholeBytes : part.bytes
-      if (part.kind === 'tail') found.cut = { position: segment.start + whole, bytes: part.bytes - whole }
-      if (whole <= SEGMENT_HEADER_BYTES) await this.#files.remove(segment.path)
-      else if (part.kind === 'tail') await this.#cut(segment.path, whole)
-      const kept = whole <= SEGMENT_HEADER_BYTES ? 0 : whole
-      this.#end = segment.start + kept
-      this.#bytes += kept
-    }
-    await this.#syncFound()
-    return found
-  }
-
-  async #cut(path: string, bytes: number): Promise<void> {
-    const file = await this.#files.openExisting(path)
-    try {
-      await file.truncate(bytes)
-    } finally {
-      await file.close()
-    }
-  }
-
-  /** Syncs what the process before wrote last: only the last segment of a log may end within a block. */
-  async #syncFound(): Promise<void> {
-    const last = (await listSegments(this.#folder, this.#files)).at(-1)
-    if (last) {
-      const file = await this.#files.openExisting(last.path)
-      await file.sync().finally(() => file.close())
-    }
-    await this.#files.syncFolder(this.#folder)
+  async #freeLock(): Promise<void> {
+    const lock = this.#lock
+    this.#lock = undefined
+    await lock?.free()
   }
 
   /** Writes until nothing waits. Never rejects: a failure is told to who appended. */
@@ -277,8 +246,13 @@ export class FileStore implements LogStore {
 
   async #endSegment(): Promise<void> {
     await this.sync() // a later sync reaches the segment of then alone
-    await this.#segment?.file.close()
-    this.#segment = undefined
+    await this.#closeSegment()
+  }
+
+  async #closeSegment(): Promise<void> {
+    const segment = this.#segment
+    this.#segment = undefined // first: a file that is being closed cannot be synced any more
+    await segment?.file.close()
   }
 
   async #syncNow(): Promise<void> {
@@ -330,5 +304,5 @@ export class FileStore implements LogStore {
 }
 
 function isFull(error: unknown): boolean {
-  return error instanceof Error && 'code' in error && (error.code === 'ENOSPC' || error.code === 'EDQUOT')
+  return hasCode(error, 'ENOSPC') || hasCode(error, 'EDQUOT')
 }

@@ -59,3 +59,8 @@ function fileOf(handle: FileHandle): LogFile {
     close: () => handle.close(),
   }
 }
+
+/** Tells whether an error of the operating system has that code. */
+export function hasCode(error: unknown, code: string): boolean {
+  return error instanceof Error && 'code' in error && error.code === code
+}

@@ -10,7 +10,7 @@ import { connect, createServer, type Server } from 'node:net'
 import { hostname, tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { LogHeldError, LogLostError } from '../../errors.ts'
-import type { LogFiles } from './log-files.ts'
+import { hasCode, type LogFiles } from './log-files.ts'
 
 interface Owner {
   token: string
@@ -52,16 +52,24 @@ export class LogLock {
     const owner: Owner = { token: this.#token, incarnation, pid: process.pid, host: hostname() }
     const path = join(this.#folder, OWNER_FILE)
     const fresh = `${path}.${this.#token}`
-    const file = await this.#files.create(fresh)
     try {
-      const bytes = Buffer.from(`${JSON.stringify(owner)}\n`)
+      await this.#write(fresh, Buffer.from(`${JSON.stringify(owner)}\n`))
+      await this.#files.rename(fresh, path)
+    } catch (error) {
+      await this.#files.remove(fresh).catch(() => {}) // it may not have come into being
+      throw error
+    }
+    await this.#files.syncFolder(this.#folder)
+  }
+
+  async #write(path: string, bytes: Buffer): Promise<void> {
+    const file = await this.#files.create(path)
+    try {
       for (let at = 0; at < bytes.length; ) at += await file.write(bytes.subarray(at), at)
       await file.sync()
     } finally {
       await file.close()
     }
-    await this.#files.rename(fresh, path)
-    await this.#files.syncFolder(this.#folder)
   }
 
   /** @throws LogLostError where another process has taken the log since. */
@@ -98,7 +106,7 @@ async function listen(path: string): Promise<Server | undefined> {
     await once(server, 'listening')
     return server
   } catch (error) {
-    if (isCode(error, 'EADDRINUSE')) return undefined
+    if (hasCode(error, 'EADDRINUSE')) return undefined
     throw error
   }
 }
@@ -111,7 +119,7 @@ async function removeStale(path: string): Promise<boolean> {
     await once(socket, 'connect')
     return false
   } catch (error) {
-    if (!isCode(error, 'ECONNREFUSED')) return false
+    if (!hasCode(error, 'ECONNREFUSED')) return false
     await rm(path, { force: true })
     return true
   } finally {
@@ -124,7 +132,7 @@ async function ownerOf(folder: string, files: LogFiles): Promise<Owner | undefin
   try {
     text = (await files.read(join(folder, OWNER_FILE))).toString('utf8')
   } catch (error) {
-    if (isCode(error, 'ENOENT')) return undefined
+    if (hasCode(error, 'ENOENT')) return undefined
     throw error
   }
   try {
@@ -142,8 +150,4 @@ function held(path: string, owner: Owner | undefined): LogHeldError {
     `The log in ${path} is held by ${who}. Stop that process first, or give this team a path of its own.`,
     { path, ...(owner && { pid: owner.pid, host: owner.host }) },
   )
-}
-
-function isCode(error: unknown, code: string): boolean {
-  return error instanceof Error && 'code' in error && error.code === code
 }
