@@ -275,7 +275,7 @@ t.test(
   async (t) => {
     const folder = folderOf(t)
     const files = new FaultyFiles()
-    files.folder = async () => 'another machine' // so that its lock has another name
+    files.folder = async () => `another machine's ${folder}` // so that its lock has another name
     const [first, second] = [new FileStore(folder, { files }), new FileStore(folder)]
     await first.open()
     await appendAll(first, 1, 3)
