@@ -6,7 +6,7 @@ import { fileURLToPath } from 'node:url'
 import { Worker } from 'node:worker_threads'
 import t from 'tap'
 import { type AgentRole, createTeam, type MultiAgentPatternOptions, type RuntimeEvent } from '../../src/index.ts'
-import { leftovers, leftoversOnce } from '../fixtures/leftovers.ts'
+import { leftovers, threadsOnce } from '../fixtures/leftovers.ts'
 import { ask, silent } from './teams.ts'
 
 const fixture = (name: string) => new URL(`../fixtures/supervision/${name}.js`, import.meta.url)
@@ -184,7 +184,7 @@ t.test('rule 11: a failed start leaves no thread', async (t) => {
   const module = new URL('../fixtures/cli/throws-while-loaded.js', import.meta.url)
   const team = teamOf(t, { agents: [{ name: 'worker', module }] })
   await t.rejects(team.start(), { code: 'CONFIGURATION' })
-  t.equal((await leftoversOnce(before)).threads, before.threads)
+  t.equal(await threadsOnce(before.threads), before.threads)
 })
 
 t.test('rule 11: a thread that runs out of memory while it starts is a start failure', async (t) => {
