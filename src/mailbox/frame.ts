@@ -103,6 +103,8 @@ export const ANNOUNCED = 16
 export const MANY = 16
 /** No room was claimed in the mailbox, so the host decides about the message. */
 export const ASKS = 32
+/** The same bit on an END in the log: the turn is tried again, so its message is not handled. */
+export const BEGINS_AGAIN = 32
 /** Structured data is an error. For STEP_BEGAN: the step may not run twice. */
 export const FAILED = 64
 /** The message is for all agents or all subscribers: the decoded message has the recipient null. */
@@ -114,6 +116,9 @@ export const MOST_GROUPS = 7
 /** The sender's own signal may end the wait. */
 export const SIGNALLED = 8
 const WAITING_SHIFT = 28
+
+/** Step of a SEND that the host logs for readers alone: it is in no mailbox. */
+export const LOG_ONLY = -1
 
 /** Recipient of a frame for no agent, or for an agent that is missing in the sender's table of names. */
 export const NOBODY = 0xffff
@@ -324,11 +329,10 @@ export const MOST_RETRIES = 0x7e
 export const policyAttempt = (retries: number | undefined, idempotent: boolean): number =>
   1 + (retries === undefined ? 0 : retries + 1) + (idempotent ? IDEMPOTENT : 0)
 
-/** Reads the retry policy of a REQUEST and resets its attempt to 1. */
-export function takePolicy(memory: Memory, at: number): { retries: number | undefined; idempotent: boolean } {
+/** Reads the retry policy of a REQUEST in the log. */
+export function policyOf(memory: Memory, at: number): { retries: number | undefined; idempotent: boolean } {
   const said = attemptOf(memory, at) - 1
   if (said === 0) return NO_POLICY
-  setAttempt(memory, at, 1)
   const retries = said & (IDEMPOTENT - 1)
   return { retries: retries === 0 ? undefined : retries - 1, idempotent: (said & IDEMPOTENT) !== 0 }
 }

@@ -3,8 +3,11 @@
 import { isDeepStrictEqual } from 'node:util'
 import { DramatisError, errorData } from '../../src/errors.ts'
 import type { AgentMessage, Blackboard, BlackboardEntry } from '../../src/index.ts'
+import { idOf } from '../../src/mailbox/frame-id.ts'
 import { decodeEntries, encodeEntries } from '../../src/runtime/log/entry-codec.ts'
 import type { LogEntry } from '../../src/runtime/log/records.ts'
+import type { OpenWork } from '../../src/runtime/state/open-work.ts'
+import type { Supervisor } from '../../src/runtime/supervision/supervisor.ts'
 
 /** Rule 2: an agent restarts so many times within so many ms, then it is stopped; after that it begins anew. */
 export class Restarts {
@@ -80,6 +83,47 @@ function grouped<Key, Value>(values: readonly Value[], keyOf: (value: Value) => 
     else groups.set(keyOf(value), [value])
   }
   return groups
+}
+
+/** What the fold of the log and the supervisor itself do not agree about. */
+export function unfolded(host: Supervisor, work: OpenWork): string[] {
+  const [messages, waits, calls] = [new Set<string>(), new Set<string>(), new Set<string>()]
+  for (const cell of host.directory.cells) {
+    const { index, mailbox, instances } = cell
+    const handed = instances.flatMap((each) => [...each.mailbox.handed.values()])
+    for (const { memory, at } of [...mailbox.queued(), ...mailbox.parked, ...handed])
+      messages.add(`${index} ${idOf(memory, at)}`)
+    for (const { correlation, envelope, caller } of cell.open.values())
+      waits.add(`${caller.index} ${correlation} ${idOf(envelope.memory, envelope.at)}`)
+    for (const correlation of cell.calls.keys()) calls.add(`${index} ${correlation}`)
+  }
+  for (const { callee, envelope } of host.blocked.all)
+    messages.add(`${callee.index} ${idOf(envelope.memory, envelope.at)}`)
+  return [
+    ...differences(
+      'message',
+      messages,
+      Array.from(work.messages(), ({ recipient, id }) => `${recipient} ${id}`),
+    ),
+    ...differences(
+      'wait',
+      waits,
+      Array.from(work.waits, ({ caller, correlation, message }) => `${caller} ${correlation} ${message.id}`),
+    ),
+    ...differences(
+      'call',
+      calls,
+      Array.from(work.calls, ({ caller, correlation }) => `${caller} ${correlation}`),
+    ),
+  ]
+}
+
+function differences(what: string, live: ReadonlySet<string>, folded: readonly string[]): string[] {
+  const read = new Set(folded)
+  return [
+    ...[...live].filter((each) => !read.has(each)).map((each) => `the fold lacks the ${what} ${each}`),
+    ...[...read].filter((each) => !live.has(each)).map((each) => `the fold has the ${what} ${each}, which is over`),
+  ]
 }
 
 /** Entries that are not the same when they have been written as bytes and read again. */

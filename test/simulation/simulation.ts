@@ -14,12 +14,13 @@ import {
 } from '../../src/index.ts'
 import type { Batch, Unrecorded } from '../../src/runtime/log/records.ts'
 import type { Cell } from '../../src/runtime/state/cell.ts'
+import { OpenWork } from '../../src/runtime/state/open-work.ts'
 import type { Supervisor } from '../../src/runtime/supervision/supervisor.ts'
 import { LocalThread } from '../../src/runtime/threads/local-thread.ts'
 import { Dice } from '../dice.ts'
 import { imbalances, leftovers, unclaimed } from '../supervision/accounts.ts'
 import { OpenTeam } from '../supervision/teams.ts'
-import { answeredTwice, BoardFold, lostInBytes, Restarts } from './invariants.ts'
+import { answeredTwice, BoardFold, lostInBytes, Restarts, unfolded } from './invariants.ts'
 import {
   type Action,
   entangledPlan,
@@ -67,6 +68,7 @@ class Play {
   readonly #truth: Truth
   readonly #restarts: Restarts
   readonly #boards = new BoardFold()
+  readonly #work: OpenWork
 
   constructor(seed: number, mode: Mode) {
     const dice = new Dice(seed)
@@ -79,6 +81,8 @@ class Play {
     })
     const options = optionsFor[mode](dice, this.#limit)
     this.#team = new OpenTeam(options, new Map(ALL.map((name) => [name, definition])), seed)
+    const { directory, runs } = this.#team.host
+    this.#work = new OpenWork((name, run) => directory.cell(name, runs.get(run))?.index)
     this.#truth = new Truth((agent) => this.#team.host.directory.cell(agent)!.instances)
     const { maxRestarts = 3, withinMs = 60_000 } = options.supervision ?? {}
     this.#restarts = new Restarts(maxRestarts, withinMs, () => this.#team.clock.monotonic())
@@ -294,10 +298,12 @@ class Play {
     for (const entry of batch) {
       this.#restarts.next(entry)
       this.#boards.next(entry)
+      this.#work.see(entry)
     }
     for (const found of lostInBytes(batch)) this.#problem(found)
     const { host } = this.#team
     for (const found of [...imbalances(host), ...unclaimed(host)]) this.#problem(found)
+    if (!host.journal.hasNews) for (const found of unfolded(host, this.#work)) this.#problem(found)
     for (const [id, times] of this.#effects) if (times > 1) this.#problem(`${id} was done ${times} times`)
     for (const cell of this.#team.host.directory.cells) for (const found of orphans(cell)) this.#problem(found)
   }

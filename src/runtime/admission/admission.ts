@@ -13,6 +13,7 @@ import {
   lengthOf,
   MOST_GROUPS,
   NOBODY,
+  policyOf,
   priorityOf,
   REQUEST,
   recipientOf,
@@ -21,7 +22,6 @@ import {
   STREAMS,
   senderOf,
   setFlag,
-  takePolicy,
   turnOf,
   typeOf,
   waitingOf,
@@ -186,7 +186,7 @@ export class Admission {
 /** Registers the request: its sender waits for the answer. */
 function open({ sender: caller, run, memory, at, settle }: Sending, callee: Cell, envelope: Envelope<RunState>): void {
   const correlation = correlationOf(memory, at)
-  const { retries = caller.settings.retries, idempotent } = takePolicy(memory, at)
+  const { retries = caller.settings.retries, idempotent } = policyOf(memory, at)
   const waiting = waitingOf(memory, at)
   const group = waiting & MOST_GROUPS
   caller.open.set(correlation, {

@@ -237,7 +237,7 @@ export class Dispatcher {
     cell.mailbox.hand(envelope)
     copyFrame(memory, at, ring.memory, to, bytes)
     setTurn(ring.memory, to, envelope.turn)
-    if (envelope.attempt > 1) setAttempt(ring.memory, to, envelope.attempt)
+    setAttempt(ring.memory, to, envelope.attempt) // the log has the sender's retry policy there
     ring.advance(bytes)
     envelope.windowAt = to
     envelope.windowEnd = ring.written

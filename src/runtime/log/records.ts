@@ -91,6 +91,8 @@ export type HostRecord =
   /** `turn`: its number. `beside`: true if other turns of the agent may be open and go on. */
   | Record<'turn.started', Whose & { messageId: string; attempt: number; turn: number; beside: boolean }>
   | Record<'message.dead', { letter: DeadLetter }>
+  /** A dead letter that was sent again was refused: it is in the list already. */
+  | Record<'message.refused', Pick<Whose, 'agent' | 'index'> & { messageId: string }>
   | Record<'task', { task: AgentTask; previous: TaskStatus | null }>
   | Record<'blackboard', { entry: BlackboardEntry }>
   | Record<'decision', { question: string; choice: string; reason: string }>
@@ -107,7 +109,17 @@ export type HostRecord =
   /** `agent`: the agent that took the step. `turn`: the turn that hands off its duty. `messageId`: its message. */
   | Record<
       'handoff',
-      { agent: string; step: HandoffStep; from: string; to: string; turn: number; messageId: string; summary?: string }
+      {
+        agent: string
+        step: HandoffStep
+        from: string
+        to: string
+        turn: number
+        messageId: string
+        summary?: string
+        /** Id of the message that has the duty from 'handed_off' on. */
+        offer?: string
+      }
     >
   /** `agent`: the manager that decided. `turn` and `messageId`: the turn that had asked, and its message. */
   | Record<

@@ -7,6 +7,7 @@ import type { Clock } from '../../clock.ts'
 import type { DramatisError } from '../../errors.ts'
 import type { Directory } from '../../mailbox/codec.ts'
 import { DeadLetterList, type DeadLetterReason } from '../../mailbox/dead-letters.ts'
+import { recipientOf } from '../../mailbox/frame.ts'
 import { idOf } from '../../mailbox/frame-id.ts'
 import type { Memory } from '../../mailbox/memory.ts'
 import type { Remains } from '../../mailbox/remains.ts'
@@ -92,8 +93,12 @@ export class Journal {
   /** Keeps the message at that place as a dead letter: nobody will handle it. */
   deadLetter(run: RunState, memory: Memory, at: number, reason: DeadLetterReason, errors: DramatisError[]): void {
     // A letter that was replayed and refused is in the list already, and its sender is notified.
-    if (reason !== 'overflow' && this.deadLetters.replayed.has(idOf(memory, at))) return
     const { clock, frames, names } = this.#needs
+    const messageId = idOf(memory, at)
+    if (reason !== 'overflow' && this.deadLetters.replayed.has(messageId)) {
+      const index = recipientOf(memory, at)
+      return this.record(run, { kind: 'message.refused', agent: names.name(index), index, messageId })
+    }
     const { deadLetters } = this
     this.#keep(run, letterOf({ clock, frames, deadLetters, names }, memory, at, reason, errors))
   }

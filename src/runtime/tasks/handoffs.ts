@@ -88,7 +88,11 @@ export class Handoffs {
     await this.#ask(handoff, this.#question(handoff, request, summary), signal)
   }
 
-  #record(step: HandoffStep, { run, from, own, name }: Omit<Handoff, 'to'>, fields: { summary?: string } = {}): void {
+  #record(
+    step: HandoffStep,
+    { run, from, own, name }: Omit<Handoff, 'to'>,
+    fields: { summary?: string; offer?: string } = {},
+  ): void {
     const agent = BY_TARGET.has(step) ? name : from.name
     const messageId = idOf(own.memory, own.at)
     this.#needs.journal.record(run, {
@@ -123,7 +127,7 @@ export class Handoffs {
         close()
         this.#record('acknowledged', handoff)
         this.#move(from, own, offer!)
-        this.#record('handed_off', handoff)
+        this.#record('handed_off', handoff, { offer: idOf(offer!.envelope.memory, offer!.envelope.at) })
         this.#record('proceeding', handoff)
         resolve()
       }
@@ -140,7 +144,7 @@ export class Handoffs {
         if (duty) this.#needs.requests.conclude(duty, memory, at)
       }
       const stop = onAbort(signal, () => {
-        if (offer) this.#needs.cancellation.cancel(from, offer.correlation, withdrawn(from, to))
+        if (offer) this.#needs.cancellation.recall(offer, withdrawn(from, to))
         close()
         reject(withdrawn(from, to))
       })

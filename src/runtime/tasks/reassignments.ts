@@ -95,7 +95,7 @@ export class Reassignments {
           agent: to.name,
           from: from.name,
         })
-        if (offer) this.#needs.cancellation.cancel(from, offer.correlation, reason)
+        if (offer) this.#needs.cancellation.recall(offer, reason)
         fail(reason)
       })
       this.#record('requested', reassignment)

@@ -6,6 +6,7 @@ import { describe, StepMismatchError } from '../../errors.ts'
 import { errorOf, isFailure, jsonIn } from '../../mailbox/codec.ts'
 import {
   ANNOUNCED,
+  BEGINS_AGAIN,
   correlationOf,
   flagsOf,
   HAS_METADATA,
@@ -77,6 +78,7 @@ export class Commits {
     if (envelope.announced) setFlag(memory, at, ANNOUNCED)
     if (failed && redelivery.tryAgain(cell, envelope, memory, at)) {
       life.patches.delete(turn)
+      setFlag(memory, at, BEGINS_AGAIN)
       return setCorrelation(memory, at, 0) // a turn that is retried has not answered
     }
     if (failed && correlationOf(memory, at) === 0) cell.mailbox.discard(envelope)

@@ -9,7 +9,7 @@
 import type { SyncResult } from '../../actors/definition/context/context.ts'
 import type { Scheduler, Timer } from '../../clock.ts'
 import { type DramatisError, MessageRejectedError, SyncPointTimeoutError } from '../../errors.ts'
-import { SEND } from '../../mailbox/frame.ts'
+import { LOG_ONLY, SEND } from '../../mailbox/frame.ts'
 import { onAbort } from '../../on-abort.ts'
 import type { HostFrames } from '../log/host-frames.ts'
 import type { SyncPointSettings } from '../settings/sync-points.ts'
@@ -199,6 +199,7 @@ export class SyncGenerations implements OpenGeneration {
     const { memory, bytes } = this.#needs.frames.make({
       kind: SEND,
       type: 'report',
+      step: LOG_ONLY,
       recipient: ORCHESTRATOR_INDEX,
       run: this.run.index,
       content: `Generation ${generation} of sync point "${point}" went on without ${missing.join(', ')}: ${text}`,

@@ -1,0 +1,222 @@
+/**
+ * Fold of the log: the messages that are not handled, and the waits and calls that are not answered. It reads only
+ * entries, so it gives the same for a log that another process has written. In tests it is compared with what the
+ * supervisor itself has, after every record.
+ */
+import { isHead } from '../../mailbox/codec.ts'
+import type { DeadLetter } from '../../mailbox/dead-letters.ts'
+import {
+  BEGINS_AGAIN,
+  CALL,
+  CANCEL,
+  correlationOf,
+  END,
+  flagsOf,
+  kindOf,
+  LOG_ONLY,
+  lengthOf,
+  NOBODY,
+  REQUEST,
+  RESPONSE,
+  RESULT,
+  recipientOf,
+  SEND,
+  senderOf,
+  stepOf,
+  turnOf,
+  typeOf,
+} from '../../mailbox/frame.ts'
+import { readBody } from '../../mailbox/frame-body.ts'
+import { idOf } from '../../mailbox/frame-id.ts'
+import type { Memory } from '../../mailbox/memory.ts'
+import type { LogEntry } from '../log/records.ts'
+import { ORCHESTRATOR_INDEX, USER_INDEX } from './agent-directory.ts'
+
+/** Finds the index of an agent by its name, as the team and that run know it. */
+export type IndexOf = (name: string, run: number) => number | undefined
+
+/** Message that was accepted, or waits for room or for other tasks, and is neither handled nor dead. */
+export interface OpenMessage {
+  readonly id: string
+  readonly run: number
+  readonly recipient: number
+  readonly memory: Memory
+  readonly at: number
+  /** Number of its turn; 0 as long as the log does not have it. */
+  turn: number
+  attempt: number
+  /** True if its duty was handed off: its turn answers nobody. */
+  handedOff: boolean
+}
+
+/** Request whose caller waits. A handoff gives it another message. */
+export interface OpenWait {
+  readonly caller: number
+  readonly correlation: number
+  /** Turn of the caller, as its frame has it. */
+  readonly turn: number
+  message: OpenMessage
+}
+
+/** Call of a verb that is not answered. */
+export interface OpenCallFrame {
+  readonly caller: number
+  readonly correlation: number
+  readonly turn: number
+  readonly run: number
+  readonly memory: Memory
+  readonly at: number
+}
+
+export class OpenWork {
+  readonly #indexOf: IndexOf
+  /** Messages by their ids, in the order in which they came. Copies of one message have one id. */
+  readonly #byId = new Map<string, OpenMessage[]>()
+  readonly #waits = new Map<string, OpenWait>()
+  readonly #calls = new Map<string, OpenCallFrame>()
+  constructor(indexOf: IndexOf) {
+    this.#indexOf = indexOf
+  }
+
+  *messages(): IterableIterator<OpenMessage> {
+    for (const copies of this.#byId.values()) yield* copies
+  }
+
+  get waits(): Iterable<OpenWait> {
+    return this.#waits.values()
+  }
+
+  get calls(): Iterable<OpenCallFrame> {
+    return this.#calls.values()
+  }
+
+  see(entry: LogEntry): void {
+    switch (entry.kind) {
+      case 'frames':
+        for (let at = entry.from; at < entry.to; at += lengthOf(entry.memory, at))
+          this.#frame(entry.run, entry.memory, at)
+        return
+      case 'turn.started':
+        return this.#begun(entry.messageId, entry.index, entry.turn, entry.attempt)
+      case 'message.dead':
+        return this.#dead(entry.run, entry.letter)
+      case 'message.refused':
+        return this.#gone(entry.messageId, entry.index)
+      case 'handoff':
+        if (entry.step === 'handed_off' && entry.offer !== undefined) this.#move(entry.messageId, entry.offer)
+    }
+  }
+
+  #frame(run: number, memory: Memory, at: number): void {
+    const kind = kindOf(memory, at)
+    switch (kind) {
+      case SEND:
+        if (isDelivered(memory, at)) this.#message(run, memory, at)
+        return
+      case REQUEST: {
+        const message = this.#message(run, memory, at)
+        const [caller, correlation, turn] = [senderOf(memory, at), correlationOf(memory, at), turnOf(memory, at)]
+        if (message) this.#waits.set(keyOf(caller, correlation), { caller, correlation, turn, message })
+        return
+      }
+      case CALL: {
+        const [caller, correlation, turn] = [senderOf(memory, at), correlationOf(memory, at), turnOf(memory, at)]
+        this.#calls.set(keyOf(caller, correlation), { caller, correlation, turn, run, memory, at })
+        return
+      }
+      case END:
+        if (flagsOf(memory, at) & BEGINS_AGAIN) return this.#again(idOf(memory, at), senderOf(memory, at))
+        return this.#ended(memory, at)
+      case RESPONSE:
+        this.#waits.delete(keyOf(recipientOf(memory, at), correlationOf(memory, at)))
+        return
+      case RESULT:
+        this.#calls.delete(keyOf(recipientOf(memory, at), correlationOf(memory, at)))
+        return
+      case CANCEL: {
+        const key = keyOf(senderOf(memory, at), correlationOf(memory, at))
+        if (!this.#waits.delete(key)) this.#calls.delete(key)
+      }
+    }
+  }
+
+  /** Adds a message. Returns undefined if it has no recipient: then it is refused. */
+  #message(run: number, memory: Memory, at: number): OpenMessage | undefined {
+    const named = recipientOf(memory, at) === NOBODY ? readBody(memory, at).name : undefined
+    const recipient = named === undefined ? recipientOf(memory, at) : this.#indexOf(named, run)
+    if (recipient === undefined || recipient === NOBODY) return undefined
+    const id = idOf(memory, at)
+    const message = { id, run, recipient, memory, at, turn: 0, attempt: 1, handedOff: false }
+    const copies = this.#byId.get(id)
+    if (copies) copies.push(message)
+    else this.#byId.set(id, [message])
+    return message
+  }
+
+  #find(id: string, recipient: number): OpenMessage | undefined {
+    return this.#byId.get(id)?.find((message) => message.recipient === recipient)
+  }
+
+  /**
+   * Handles the end of a turn. It answers the request that its message is; after a handoff the END is addressed to the
+   * caller of the duty instead, and the offer itself is answered too.
+   */
+  #ended(memory: Memory, at: number): void {
+    const message = this.#find(idOf(memory, at), senderOf(memory, at))
+    if (message && kindOf(message.memory, message.at) === REQUEST) {
+      const own = keyOf(senderOf(message.memory, message.at), correlationOf(message.memory, message.at))
+      if (this.#waits.get(own)?.message === message) this.#waits.delete(own)
+    }
+    this.#gone(idOf(memory, at), senderOf(memory, at))
+    this.#waits.delete(keyOf(recipientOf(memory, at), correlationOf(memory, at)))
+  }
+
+  #gone(id: string, recipient: number): void {
+    const copies = this.#byId.get(id)
+    const at = copies?.findIndex((message) => message.recipient === recipient) ?? -1
+    if (!copies || at < 0) return
+    if (copies.length === 1) this.#byId.delete(id)
+    else copies.splice(at, 1)
+  }
+
+  #begun(id: string, recipient: number, turn: number, attempt: number): void {
+    const message = this.#find(id, recipient)
+    if (message) Object.assign(message, { turn, attempt })
+  }
+
+  #again(id: string, recipient: number): void {
+    const message = this.#find(id, recipient)
+    if (message) message.attempt += 1
+  }
+
+  #dead(run: number, { message }: DeadLetter): void {
+    const copies = this.#byId.get(message.id)
+    if (!copies) return
+    const { recipient: to } = message
+    const index = typeof to === 'string' ? this.#indexOf(to, run) : undefined
+    this.#gone(message.id, index ?? copies[0]!.recipient)
+  }
+
+  /** Moves the duty of the turn that has handed it off: who waited for it waits for the offer's message. */
+  #move(messageId: string, offerId: string): void {
+    const [offer] = this.#byId.get(offerId) ?? []
+    const [own] = this.#byId.get(messageId) ?? []
+    if (own) own.handedOff = true
+    if (!offer) return
+    for (const wait of this.#waits.values()) {
+      if (wait.message.id !== messageId) continue
+      this.#waits.delete(keyOf(senderOf(offer.memory, offer.at), correlationOf(offer.memory, offer.at)))
+      wait.message = offer
+      return
+    }
+  }
+}
+
+/** Checks for a message that is for a mailbox, and not only for readers of the log. */
+function isDelivered(memory: Memory, at: number): boolean {
+  if (stepOf(memory, at) === LOG_ONLY || isHead(memory, at)) return false
+  const isForScript = recipientOf(memory, at) === ORCHESTRATOR_INDEX && typeOf(memory, at) === 'report'
+  return !isForScript || senderOf(memory, at) <= USER_INDEX
+}
+
+const keyOf = (agent: number, correlation: number): string => `${agent} ${correlation}`
