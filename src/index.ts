@@ -64,7 +64,7 @@ export type {
   SupervisionConfig,
   ToolReference,
 } from './actors/definition/role.ts'
-export type { BudgetConfig, SyncPoint, TokenLimit } from './runtime/settings/options.ts'
+export type { BudgetConfig, StateManagement, SyncPoint, TokenLimit } from './runtime/settings/options.ts'
 export type { ModelsConfig } from './runtime/providers/models-config.ts'
 export type { AgentRegistry } from './runtime/settings/agent-registry.ts'
 export type { Clock } from './clock.ts'

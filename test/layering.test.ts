@@ -42,7 +42,20 @@ const runtimeRooms = [
     'turns',
     'admission',
   ],
-  ['verbs', 'tasks', 'tools', 'models', 'budgets', 'supervision', 'detectors', 'telemetry', 'runs', 'metrics', 'team'],
+  [
+    'verbs',
+    'tasks',
+    'tools',
+    'models',
+    'budgets',
+    'supervision',
+    'detectors',
+    'telemetry',
+    'runs',
+    'metrics',
+    'durability',
+    'team',
+  ],
   ['testing'],
 ].flat()
 const actorRooms = ['definition', 'model', 'decisions', 'tools', 'transport', 'turn', 'loop']

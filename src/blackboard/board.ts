@@ -172,6 +172,11 @@ export class Board {
     return stop
   }
 
+  /** Adds an entry that was written before, by an earlier process. Nobody is notified. */
+  restore(entry: BlackboardEntry): void {
+    this.#apply(freeze(entry, true))
+  }
+
   #apply(entry: BlackboardEntry): void {
     const revision = this.revision + 1
     const slot = this.#slots.get(entry.key) ?? this.size

@@ -85,6 +85,8 @@ export const PROBE = 29
 export const GO_ON = 30
 /** A part of a frame that is too large for the window. */
 export const FRAGMENT = 31
+/** Host to thread: the durable log has the beginning of step `step` of that turn. */
+export const WRITTEN = 32
 
 // Flags. The first ones name the optional parts of the body, in this order.
 export const HAS_DATA = 1
@@ -103,6 +105,8 @@ export const ANNOUNCED = 16
 export const MANY = 16
 /** No room was claimed in the mailbox, so the host decides about the message. */
 export const ASKS = 32
+/** The same bit on a STEP_BEGAN: the step waits until the durable log has it. WRITTEN answers. */
+export const AWAITS_LOG = 32
 /** The same bit on an END in the log: the turn is tried again, so its message is not handled. */
 export const BEGINS_AGAIN = 32
 /** Structured data is an error. For STEP_BEGAN: the step may not run twice. */

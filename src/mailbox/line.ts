@@ -49,6 +49,20 @@ export class Line<Owner> {
     else this.#rank(envelope)
   }
 
+  /** Continues the numbers of turns of an earlier process. */
+  continueFrom(turn: number): void {
+    this.#lastTurn = Math.max(this.#lastTurn, turn)
+  }
+
+  /** Takes a message of an earlier process, in the order of the log. `begun`: its turn was open there. */
+  takeUp(envelope: Envelope<Owner>, begun: boolean): void {
+    if (!begun || envelope.within) return this.push(envelope)
+    this.accepted += 1
+    this.isMixed = true
+    this.#counts = undefined
+    this.#again.push(envelope)
+  }
+
   #rank(envelope: Envelope<Owner>): void {
     let low = 0
     let high = this.#ranked.length

@@ -161,6 +161,15 @@ export class Mailbox<Owner> {
     return this.#line.nested
   }
 
+  /** Continues the numbers of turns of an earlier process. */
+  continueFrom(turn: number): void {
+    this.#line.continueFrom(turn)
+  }
+  /** Takes a message of an earlier process. `begun`: its turn was open there. */
+  takeUp(envelope: Envelope<Owner>, begun: boolean): void {
+    this.#line.takeUp(envelope, begun)
+  }
+
   // ---- messages of this instance
 
   /** Checks whether this instance has that message. */

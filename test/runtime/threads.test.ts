@@ -374,6 +374,7 @@ function assignment(module: string): Assignment {
     env: {},
     maxMessageBytes: 1_000,
     maxExternalMb: null,
+    isDurable: false,
     concurrency: 1,
     instances: 1,
     verbs: [],

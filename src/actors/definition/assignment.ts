@@ -41,6 +41,8 @@ export interface Assignment extends CodeAssignment {
    * Limit of the memory that the thread may hold outside of its heap, in MiB; null: no limit, and nothing is measured.
    */
   maxExternalMb: number | null
+  /** True if the team has a durable log: a step that may not run twice begins when that has it. */
+  isDurable: boolean
   /** Number of turns that may be open at once, each of another run. */
   concurrency: number
   /** Verbs that the model of this agent is offered as tools. */

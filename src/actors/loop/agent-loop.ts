@@ -45,6 +45,7 @@ import { NO_SLOT, Parking } from '../transport/parking.ts'
 import { type RunView, RunViews } from '../transport/run-views.ts'
 import { SendQueue } from '../transport/send-queue.ts'
 import { Waits } from '../transport/waits.ts'
+import { WrittenSteps } from '../transport/written-steps.ts'
 import { TurnContext } from '../turn/context.ts'
 import { turnLogger } from '../turn/log.ts'
 import { StateRules } from '../turn/state-rules.ts'
@@ -65,6 +66,7 @@ export class AgentLoop {
   readonly link: Link
   readonly parking: Parking
   readonly goingOn: GoingOn
+  readonly writtenSteps: WrittenSteps | undefined
   readonly outbox: Outbox
   readonly now: () => number
   readonly toolbox: Toolbox
@@ -146,6 +148,7 @@ export class AgentLoop {
         this.link.flush()
       },
     })
+    this.writtenSteps = assignment.isDurable ? new WrittenSteps(() => this.link.flush()) : undefined
     this.#probes = new Probes(port.work)
     port.work?.follow(this.#turns, () => {
       if (this.#probes.waiting) this.#later()
@@ -162,6 +165,7 @@ export class AgentLoop {
       aborts: new EarlyAborts(window),
       probes: this.#probes,
       endUnbegun: (request, reason) => this.#beginNested(request, reason),
+      stepWritten: (place) => this.writtenSteps?.written(place),
       goOn: (turn) => this.#goOnWith(turn),
       directory: this.#directory,
     })
@@ -410,6 +414,7 @@ export class AgentLoop {
     if (this.link.closed) return
     this.#end(turn, value, error)
     if (this.goingOn.any) this.goingOn.letGo(turn.start.turn)
+    this.writtenSteps?.ended(turn.start.turn)
     this.pump()
   }
 

@@ -28,6 +28,7 @@ import {
   stepOf,
   TEAM,
   turnOf,
+  WRITTEN,
 } from '../../mailbox/frame.ts'
 import { readBody } from '../../mailbox/frame-body.ts'
 import { readId } from '../../mailbox/frame-id.ts'
@@ -62,6 +63,8 @@ interface Addressees {
   endUnbegun(request: Memory, reason: DramatisError): void
   /** Notes that a turn has its permit again. Turn 0 means that the thread may take its next message. */
   goOn(turn: number): void
+  /** Notes that the durable log has the beginning of a step. */
+  stepWritten(place: { readonly turn: number; readonly step: number }): void
 }
 
 export class Replies {
@@ -149,6 +152,9 @@ export class Replies {
         break
       case GO_ON:
         this.#to.goOn(turnOf(memory, at))
+        break
+      case WRITTEN:
+        this.#to.stepWritten({ turn: turnOf(memory, at), step: stepOf(memory, at) })
         break
       case REPLAY:
         this.#keepReplay(memory, at)

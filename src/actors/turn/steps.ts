@@ -1,9 +1,10 @@
 /** Runs the steps of one turn. Each step runs once; a redelivered turn gets the step's result from the log. */
 import { DramatisError, type ErrorData, errorData, errorFrom } from '../../errors.ts'
-import { FAILED, REPLAYED, STEP_BEGAN, STEP_DONE } from '../../mailbox/frame.ts'
+import { AWAITS_LOG, FAILED, REPLAYED, STEP_BEGAN, STEP_DONE } from '../../mailbox/frame.ts'
 import { checkFunction, checkStepOptions, checkText, encodeForm } from '../definition/checks.ts'
 import type { GoingOn } from '../transport/going-on.ts'
 import type { Outbox } from '../transport/outbox.ts'
+import type { WrittenSteps } from '../transport/written-steps.ts'
 import { OpenSteps } from './open-steps.ts'
 import type { StepOf } from './tools.ts'
 import type { TurnStart } from './turn-start.ts'
@@ -11,6 +12,8 @@ import type { TurnStart } from './turn-start.ts'
 export interface StepNeeds {
   readonly outbox: Outbox
   readonly goingOn: GoingOn
+  /** Present in a team with a durable log. */
+  readonly writtenSteps: WrittenSteps | undefined
   /** Returns the time in epoch ms. */
   now(): number
   /** Converts anything thrown into an error that names the agent and the activity that failed. */
@@ -65,10 +68,13 @@ export class StepRunner {
     const permit = this.#needs.goingOn.permit(this.#turn.start)
     if (permit) await permit
     const step = this.#turn.nextStep()
-    this.#record(STEP_BEGAN, step, name, tool?.input, idempotent ? 0 : FAILED, tool?.callId, undefined, tool?.polling)
+    const written = idempotent ? undefined : this.#needs.writtenSteps
+    const flags = idempotent ? 0 : FAILED | (written ? AWAITS_LOG : 0)
+    this.#record(STEP_BEGAN, step, name, tool?.input, flags, tool?.callId, undefined, tool?.polling)
     const open = tool ? this.open.beginTool() : this.open.begin()
     const beganAt = tool && this.#needs.now()
     try {
+      if (written) await this.#isWritten(written, step)
       const result = await (tool ? run() : this.open.call(open, run))
       const { data, value } = encodeForm(result, `step "${name}"`)
       this.#record(STEP_DONE, step, name, data, 0, tool?.callId, beganAt)
@@ -82,6 +88,14 @@ export class StepRunner {
       this.open.end(open)
       this.#needs.mayPark(this.#turn.start)
     }
+  }
+
+  /** Resolves when the step may begin. Rejects if its turn has ended meanwhile. */
+  async #isWritten(written: WrittenSteps, step: number): Promise<void> {
+    const { start } = this.#turn
+    await written.wait({ turn: start.turn, step })
+    const refusal = this.#turn.refusal()
+    if (refusal) throw refusal
   }
 
   #record(

@@ -30,6 +30,8 @@ export interface HostRequest {
   readonly sender?: Cell
   /** Agent that decided to send the request, if that is not the sender. */
   readonly giver?: Cell
+  /** Number of the agent's call that the request is made for: a later process finds it by that. */
+  readonly call?: number
   /** Takes the answer. */
   settle(memory: Memory, at: number): void
 }
@@ -40,6 +42,11 @@ export class HostMessages {
 
   constructor(needs: Needs) {
     this.#needs = needs
+  }
+
+  /** Continues the numbers of an earlier process. */
+  continueFrom(last: number): void {
+    this.#last = Math.min(this.#last, last)
   }
 
   /** Returns the next correlation for a frame of the host. It is negative, so it differs from the numbers of agents. */
@@ -85,7 +92,15 @@ export class HostMessages {
    *
    * @throws MessageRejectedError when it is larger than its recipient takes.
    */
-  ask({ target, run, question, settle, sender = this.#caller, giver = sender }: HostRequest): OpenRequest | undefined {
+  ask({
+    target,
+    run,
+    question,
+    settle,
+    sender = this.#caller,
+    giver = sender,
+    call = 0,
+  }: HostRequest): OpenRequest | undefined {
     const { admission, frames, journal, loop } = this.#needs
     const correlation = sender.index === USER_INDEX ? ++sender.correlation : this.number()
     const threadId = question.threadId ?? run.threadId
@@ -95,6 +110,7 @@ export class HostMessages {
       recipient: target.index,
       run: run.index,
       turn: NO_TURN,
+      step: call,
       correlation,
       ...question,
       ...(threadId !== undefined && { threadId }),

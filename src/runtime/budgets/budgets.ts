@@ -123,6 +123,7 @@ class Accounts {
     if (!perRun && !run.budget) return undefined
     const limits = { tokens: perRun?.tokens, perAgentTokens: perRun?.perAgentTokens, ...run.budget }
     const account = this.#account(run.budget ? 'budget' : 'budget.perRun', limits, () => run)
+    for (const [agent, { totalTokens }] of run.spent.byAgent) account.restore(agent, totalTokens) // in an earlier process
     this.#ofRuns.set(run, account)
     return account
   }

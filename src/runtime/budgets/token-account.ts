@@ -177,6 +177,13 @@ export class TokenAccount {
     return { tokens, ofShare }
   }
 
+  /** Counts what an agent has used in an earlier process. */
+  restore(agent: string, tokens: number): void {
+    this.begin(agent, 0)
+    this.pay(agent, this.hold(agent, 0), tokens)
+    this.rest(agent)
+  }
+
   /** Pays a call that is over. Its cost can be more than it held. */
   pay(agent: string, { tokens, ofShare }: Held, cost: number): void {
     const member = this.#memberOf(agent)

@@ -261,6 +261,7 @@ export class Dispatcher {
 
   #started(cell: Cell, envelope: Envelope<RunState>): void {
     envelope.handedSeq = this.#needs.journal.seq
+    this.#needs.journal.handed(cell, envelope)
     if (cell.life) cell.life.run = envelope.run
     if (cell.interleaves) cell.promised.delete(envelope.run)
     if (cell.mailbox.handed.size === 1 || cell.interleaves) this.#begins(envelope)

@@ -35,6 +35,7 @@ function hand({ journal }: Needs, cell: Cell, life: Life, envelope: Envelope<Run
   const { memory, at, bytes } = envelope
   cell.mailbox.hand(envelope)
   envelope.handedSeq = journal.seq
+  journal.handed(cell, envelope)
   envelope.lane = 'replies'
   const copy = ownCopyOf(memory, at, bytes)
   setTurn(copy, 0, envelope.turn)

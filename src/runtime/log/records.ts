@@ -9,6 +9,7 @@ import type { BlackboardEntry } from '../../blackboard/entry.ts'
 import type { DramatisError } from '../../errors.ts'
 import type { DeadLetter } from '../../mailbox/dead-letters.ts'
 import type { Memory } from '../../mailbox/memory.ts'
+import type { TokenLimit } from '../settings/options.ts'
 import type { Alarm } from './alarms.ts'
 import type { ToolFinished, ToolProgress, ToolStarted } from './tool-event.ts'
 
@@ -61,7 +62,37 @@ export type HandoffStep =
   | 'proceeding'
   | 'declined'
 
+/** Options of a run that a later process needs to go on with it. Keys of models are never among them. */
+export interface Launched {
+  id: string
+  query: string
+  startedAt: number
+  metadata: { readonly [key: string]: string }
+  threadId?: string
+  models: { readonly [key: string]: string }
+  budget?: TokenLimit
+  timeoutMs: number
+  priority: number
+  /** Index of the agent that is asked: the protocol script, or an agent alone. */
+  target: number
+  /** True for the work that a message from outside has caused: it has no result. */
+  own: boolean
+}
+
+/**
+ * Records for the durable log alone: no reader gets them. `log.opened` is the first of each process.
+ */
+export type KeptRecord =
+  | Record<'log.opened', { incarnation: number }>
+  | Record<'name', { index: number; name: string }>
+  /** State that an agent has left in its start hook. */
+  | Record<'state', { index: number; value: unknown }>
+  | Record<'run.launched', Launched>
+  /** Turns that messages were given: agent, turn, attempt and id of the message. */
+  | Record<'turns', { turns: [index: number, turn: number, attempt: number, messageId: string][] }>
+
 export type HostRecord =
+  | KeptRecord
   | Record<'run.started', { query: string }>
   | Record<'run.finished', { error: DramatisError | null }>
   | Record<'run.aborted', { reason: string }>

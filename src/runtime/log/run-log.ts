@@ -44,6 +44,11 @@ export class RunLog {
     return block
   }
 
+  /** Appends an entry that was read from a durable log. */
+  adopt(entry: LogEntry): void {
+    this.#keep(entry)
+  }
+
   /** Appends a frame that has memory of its own. */
   appendOwned(seq: number, at: number, run: number, memory: Memory, bytes: number): FrameBlock {
     const block: FrameBlock = { kind: 'frames', seq, at, run, memory, from: 0, to: bytes, count: 1 }

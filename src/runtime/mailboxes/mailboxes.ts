@@ -46,6 +46,13 @@ export class Mailboxes {
     else this.#needs.ready.touch(callee)
   }
 
+  /** Takes a message of an earlier process, which had accepted it. Its room is taken. */
+  takeUp(callee: Cell, envelope: Envelope<RunState>): void {
+    this.#waits(callee, envelope)
+    callee.mailbox.takeUp(envelope, false)
+    this.#needs.ready.touch(callee)
+  }
+
   /**
    * Accepts a message that runs within an open turn. It takes the room that it needs even in a full mailbox: the
    * messages there wait for that turn.

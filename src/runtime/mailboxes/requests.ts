@@ -9,6 +9,7 @@ import {
   senderOf,
   setCorrelation,
   setRecipient,
+  stepOf,
   typeOf,
 } from '../../mailbox/frame.ts'
 import { copyId, idOf } from '../../mailbox/frame-id.ts'
@@ -17,7 +18,7 @@ import type { Memory } from '../../mailbox/memory.ts'
 import type { ReplyLane } from '../dispatch/reply-lane.ts'
 import type { HostFrames } from '../log/host-frames.ts'
 import type { AgentDirectory } from '../state/agent-directory.ts'
-import type { OpenRequest } from '../state/cell.ts'
+import type { Cell, OpenRequest } from '../state/cell.ts'
 import type { HostLoop } from '../state/host-loop.ts'
 import type { Journal } from '../state/journal.ts'
 import type { RunState } from '../state/run-state.ts'
@@ -80,6 +81,24 @@ export class Requests {
     duty.tried = 1
     duty.grantedMs = 0
     this.#moved.set(offer.envelope, duty)
+  }
+
+  /** Opens a request of an earlier process again. Its message may be the offer of a handoff that was accepted. */
+  takeUp(request: OpenRequest): void {
+    const { caller, correlation, envelope } = request
+    const { memory, at } = envelope
+    caller.open.set(correlation, request)
+    if (senderOf(memory, at) !== caller.index || correlationOf(memory, at) !== correlation)
+      this.#moved.set(envelope, request)
+  }
+
+  /** Returns the open request that the host has made for that call of an agent. */
+  madeFor(caller: Cell, call: number): OpenRequest | undefined {
+    for (const request of caller.open.values()) {
+      const { memory, at } = request.envelope
+      if (request.correlation < 0 && stepOf(memory, at) === call) return request
+    }
+    return undefined
   }
 
   /** Gives the answer at `at` to the caller that waits for it. */

@@ -63,6 +63,8 @@ export interface GatewayOptions {
   readonly resolve: ResolveModel
   readonly record: (run: RunState, record: Unrecorded) => void
   readonly layers?: readonly GatewayLayer[]
+  /** Resolves when the call stands in the durable log; undefined if there is none. */
+  readonly written?: () => Promise<void> | undefined
   /** Redacts keys in the errors of calls. */
   readonly redactor: Redactor
 }
@@ -84,7 +86,10 @@ export class ModelGateway {
     signal: AbortSignal,
     onText: (text: string) => void,
   ): Promise<ModelAnswer> {
-    const { clock, resolve, layers = [] } = this.#options
+    const { clock, resolve, layers = [], written } = this.#options
+    const writing = written?.()
+    if (writing) await writing
+    signal.throwIfAborted()
     const resolved = resolve(call.model, caller)
     const make: MakeCall = (asked) => this.#make(asked, call.stream ? onText : () => {})
     const layered = layers.reduceRight<MakeCall>((next, layer) => (asked) => layer(asked, next), make)

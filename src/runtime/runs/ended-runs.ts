@@ -43,6 +43,25 @@ export class EndedRuns {
   /** Opens a run for a message from outside of any run. It ends when the work that the message has caused is done. */
   open(threadId: string | undefined): RunState {
     const run = this.#supervisor.runs.open(this.#supervisor.frames.id(), '', undefined, threadId)
+    this.#supervisor.journal.keep(run, {
+      kind: 'run.launched',
+      id: run.id,
+      query: '',
+      startedAt: run.startedAt,
+      metadata: {},
+      ...(threadId !== undefined && { threadId }),
+      models: {},
+      timeoutMs: this.#quietWithinMs,
+      priority: 0,
+      target: 0,
+      own: true,
+    })
+    this.takeUp(run)
+    return run
+  }
+
+  /** Waits for the end of the work that a message from outside has caused. */
+  takeUp(run: RunState): void {
     run.over = true
     this.#holds.begin()
     const limit = this.#quietWithinMs
@@ -53,7 +72,6 @@ export class EndedRuns {
         windDown(this.#supervisor, run, new RunTimeoutError(text, { runId: run.id, timeoutMs: limit }))
       }),
     )
-    return run
   }
 
   get areQuiet(): boolean {

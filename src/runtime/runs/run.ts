@@ -107,6 +107,8 @@ export interface RunHost {
   epochOf(index: number): number
   cancel(run: RunState, reason: string): void
   blackboard(run: RunState): Blackboard | undefined
+  /** Resolves when all that was logged until now is written; undefined without a durable log. */
+  written(): Promise<void> | undefined
   /** Calls back after each batch of records. Returns a function that ends this. */
   onRecords(listener: () => void): () => void
   /** Removes the team's keys from all that leaves the team. */
@@ -116,26 +118,36 @@ export interface RunHost {
 export class RunHandle<T> implements Run<T> {
   readonly result: Promise<MultiAgentResult<T>>
   #status: RunStatus = 'queued'
-  readonly state: RunState
+  state: RunState
   readonly #host: RunHost
   #settle!: { resolve(result: MultiAgentResult<T>): void; reject(error: unknown): void }
   #settled = false
   #finished: MultiAgentResult<T> | undefined
-  readonly #source: EventSource
+  #source: EventSource
 
   constructor(state: RunState, host: RunHost) {
     this.state = state
     this.#host = host
-    // an own source: a handle outlives what the team keeps of its run
-    this.#source = {
-      ...directoryOf(state, host),
-      epochOf: (index) => host.epochOf(index),
-      resultOf: () => this.#finished,
-    }
+    this.#source = this.#sourceOf(state)
     this.result = new Promise((resolve, reject) => {
       this.#settle = { resolve, reject }
     })
     this.result.catch(() => {}) // nobody has to wait for it
+  }
+
+  /** Makes it the handle of a run of an earlier process, which has the same id. */
+  becomes(state: RunState): void {
+    this.state = state
+    this.#source = this.#sourceOf(state)
+  }
+
+  /** A source of its own: a handle outlives what the team keeps of its run. */
+  #sourceOf(state: RunState): EventSource {
+    return {
+      ...directoryOf(state, this.#host),
+      epochOf: (index) => this.#host.epochOf(index),
+      resultOf: () => this.#finished,
+    }
   }
 
   get id(): string {
@@ -227,6 +239,7 @@ export class RunHandle<T> implements Run<T> {
   }
   async answer(questionId: string, answer: string): Promise<void> {
     answerQuestion(this.state, questionId, answer)
+    await this.#host.written()
   }
   get tasks(): readonly AgentTask[] {
     return this.#host.redactor.data([...this.state.tasks.values()])

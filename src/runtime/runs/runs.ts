@@ -8,6 +8,7 @@ import {
   ConfigurationError,
   DramatisError,
   describe,
+  type ErrorCode,
   ReplyInvalidError,
   RunAbortedError,
   RunTimeoutError,
@@ -18,6 +19,7 @@ import { errorOf, isFailure, jsonIn } from '../../mailbox/codec.ts'
 import { readBody } from '../../mailbox/frame-body.ts'
 import type { Memory } from '../../mailbox/memory.ts'
 import { onAbort } from '../../on-abort.ts'
+import type { Launched } from '../log/records.ts'
 import type { Redactor } from '../logging/redactor.ts'
 import type { TeamSettings } from '../settings/settings.ts'
 import { USER_INDEX } from '../state/agent-directory.ts'
@@ -38,6 +40,8 @@ import { RunLine } from './run-queue.ts'
 
 interface Entry {
   readonly handle: RunHandle<unknown>
+  /** True if the durable log has its options. */
+  isKept: boolean
   readonly options: RunOptions<unknown>
   readonly target: Cell
   readonly clear: () => void
@@ -58,6 +62,8 @@ export class RunBook implements RunHost {
   readonly #tracing: Tracing | undefined
   #last: RunState | undefined
   closing = false
+  /** Set when the durable log is lost: no run is taken any more. */
+  lost: DramatisError | undefined
   /** Keeps the process alive while work is under way beside the runs, or somebody waits. */
   readonly holds: Holds
 
@@ -86,6 +92,7 @@ export class RunBook implements RunHost {
   // ---- launch
 
   launch<T>(query: string, given: RunOptions<T>, target: Cell): RunHandle<T> {
+    if (this.lost) throw this.lost
     if (this.closing) throw new TeamClosedError('The team is closed; make a new one with createTeam.', {})
     this.#settings.secrets.look()
     const options = readRunOptions(query, given)
@@ -104,6 +111,7 @@ export class RunBook implements RunHost {
     if (options.output) state.output = new RunOutput(options.output, state.id)
     const handle = new RunHandle<T>(state, this)
     const entry = this.#enter(handle, options, target)
+    this.#keep(entry)
     this.#last = state
     this.#tracing?.launched(state)
     this.#supervisor.boards.board(state)
@@ -138,10 +146,7 @@ export class RunBook implements RunHost {
   #join(runId: string, query: string): RunHandle<unknown> | undefined {
     const entry = this.#entries.get(runId)
     if (!entry || entry.handle.state.query === query) return entry?.handle
-    throw new ConfigurationError(
-      `runId: "${runId}" is the id of a run with another query; the same id joins that run. Use a new id.`,
-      { path: 'runId', got: runId },
-    )
+    throw otherQuery(runId)
   }
 
   #enter(handle: RunHandle<unknown>, options: RunOptions<unknown>, target: Cell): Entry {
@@ -150,6 +155,7 @@ export class RunBook implements RunHost {
     const timeoutMs = options.timeoutMs ?? this.#settings.globalTimeoutMs
     const entry: Entry = {
       handle,
+      isKept: false,
       options,
       target,
       clear: () => clear?.(),
@@ -169,16 +175,19 @@ export class RunBook implements RunHost {
 
   async #begin(entry: Entry): Promise<void> {
     const { handle, target } = entry
+    const isDurable = this.#settings.durableLog !== undefined
     this.#line.begin(entry)
     handle.status = 'running'
-    this.#supervisor.journal.record(handle.state, { kind: 'run.started', query: handle.state.query })
+    if (!isDurable) this.#recordStart(handle.state)
     try {
       await this.#start()
     } catch (error) {
       if (handle.state.over) return
       if (error instanceof ConfigurationError) return this.#misconfigured(entry, error)
+      if (error instanceof DramatisError && isOfLog(error)) return this.#end(entry, { error }, 'failed')
     }
-    if (handle.state.over) return
+    if (handle.state.over || this.#entries.get(handle.id) !== entry) return
+    if (isDurable) this.#recordStart(handle.state) // the log was not there before
     const settle = (memory: Memory, at: number) => void this.#answered(entry, memory, at)
     try {
       const { state: run } = handle
@@ -187,6 +196,94 @@ export class RunBook implements RunHost {
       if (!(error instanceof DramatisError)) throw error
       this.#end(entry, { error }, 'failed')
     }
+  }
+
+  #recordStart(run: RunState): void {
+    this.#supervisor.journal.record(run, { kind: 'run.started', query: run.query })
+  }
+
+  // ---- durable log
+
+  /** Keeps the options of a run in the durable log, for a later process. */
+  #keep(entry: Entry): void {
+    const { journal } = this.#supervisor
+    const { state } = entry.handle
+    if (entry.isKept || state.over || !journal.isKept) return
+    entry.isKept = true
+    const { timeoutMs = this.#settings.globalTimeoutMs, priority = 0 } = entry.options
+    journal.keep(state, launchedOf(state, { timeoutMs, priority, target: entry.target.index, own: false }))
+  }
+
+  /** Keeps the runs in the durable log that were launched before there was one. */
+  keepLaunched(): void {
+    for (const entry of this.#line.all) this.#keep(entry)
+  }
+
+  /** Resolves when all that was logged until now is written; undefined without a durable log. */
+  written(): Promise<void> | undefined {
+    return this.#supervisor.journal.written()
+  }
+
+  /**
+   * Goes on with a run that an earlier process has begun, and returns what takes its answer. `begins`: its target was
+   * not asked yet.
+   */
+  takeUp(state: RunState, { priority, target }: Launched, timeoutMs: number, begins: boolean): Settle {
+    const handle = this.#handleOf(state)
+    const options = { timeoutMs, priority, models: state.models, ...(state.budget && { budget: state.budget }) }
+    const entry = this.#enter(handle, options, this.#supervisor.directory.cells[target]!)
+    entry.isKept = true
+    this.#supervisor.boards.board(state)
+    this.#line.begin(entry)
+    handle.status = 'running'
+    if (begins) void this.#begin(entry)
+    return (memory, at) => void this.#answered(entry, memory, at)
+  }
+
+  /** Adds a run that had ended in an earlier process. */
+  takeEnded(state: RunState, ending: RunEnding<unknown>, endedAt: number, status: RunStatus): void {
+    const handle = this.#handleOf(state)
+    const target = this.#supervisor.directory.cells[USER_INDEX]!
+    const result = resultOf(state, ending, endedAt - state.startedAt, this.#agents(state), this.#supervisor)
+    const entry: Entry = { handle, isKept: true, options: {}, target, clear: () => {}, timer: undefined, result }
+    state.over = true
+    this.#entries.set(handle.id, entry)
+    this.#byState.set(state, entry)
+    this.#ended.add(state)
+    handle.finish(result, status)
+  }
+
+  /** Goes on with the work that a message from outside has caused in an earlier process. */
+  takeUpOwn(state: RunState): void {
+    this.#ended.takeUp(state)
+  }
+
+  /** Returns the handle of a run of an earlier process. A caller may have one already, from before the log was read. */
+  #handleOf(state: RunState): RunHandle<unknown> {
+    const entry = this.#entries.get(state.id)
+    if (!entry) return new RunHandle<unknown>(state, this)
+    const { handle } = entry
+    this.#byState.delete(handle.state)
+    this.#supervisor.runs.forget(handle.state)
+    entry.timer?.cancel()
+    entry.clear()
+    this.#line.leave(entry, (next) => void this.#begin(next))
+    if (handle.state.query !== state.query) {
+      handle.misconfigured(otherQuery(state.id))
+      return new RunHandle<unknown>(state, this)
+    }
+    handle.becomes(state)
+    return handle
+  }
+
+  /** Ends all runs for their callers, because the durable log is lost. A later process can go on with them. */
+  interrupt(error: DramatisError): void {
+    this.lost = error
+    for (const entry of this.#line.all) {
+      if (entry.handle.state.over) continue
+      this.#end(entry, { error }, 'interrupted')
+    }
+    this.#ended.abortAll(error)
   }
 
   // ---- end
@@ -247,8 +344,31 @@ export class RunBook implements RunHost {
     this.#line.leave(entry, (next) => void this.#begin(next))
     this.#ended.add(state)
     this.#tellNext()
-    handle.finish(entry.result, status)
+    const writing = status === 'interrupted' ? undefined : this.written()
+    if (writing) void this.#finishWritten(entry, writing, status)
+    else handle.finish(entry.result, status)
     this.#supervisor.loop.wake()
+  }
+
+  /**
+   * Gives a result to its caller once it is in the durable log. If the log is lost, a later process may find another.
+   */
+  async #finishWritten(entry: Entry, writing: Promise<void>, status: RunStatus): Promise<void> {
+    const { handle } = entry
+    try {
+      await writing
+      handle.finish(entry.result!, status)
+    } catch (error) {
+      const ending = { error: error instanceof DramatisError ? error : this.lost! }
+      entry.result = resultOf(
+        handle.state,
+        ending,
+        entry.result!.executionTimeMs,
+        this.#agents(handle.state),
+        this.#supervisor,
+      )
+      handle.finish(entry.result, 'interrupted')
+    }
   }
 
   #agents(run: RunState): string[] {
@@ -361,14 +481,37 @@ export class RunBook implements RunHost {
     })
   }
 
+  /** Ends all runs. In a team with a durable log they are only interrupted: a later process goes on with them. */
   abortAll(error: DramatisError): void {
+    const isDurable = this.#supervisor.journal.isKept
     for (const entry of this.#line.all) {
       this.#supervisor.journal.record(entry.handle.state, { kind: 'run.aborted', reason: error.message })
-      this.#abort(entry, error, 'aborted')
+      this.#abort(entry, error, isDurable ? 'interrupted' : 'aborted')
     }
     this.#ended.abortAll(error)
   }
 }
+
+type Settle = (memory: Memory, at: number) => void
+
+/** Returns the record that a later process needs to go on with a run. */
+function launchedOf(
+  { id, query, startedAt, metadata, threadId, models, budget }: RunState,
+  rest: Pick<Launched, 'timeoutMs' | 'priority' | 'target' | 'own'>,
+): Launched & { kind: 'run.launched' } {
+  const options = { ...(threadId !== undefined && { threadId }), ...(budget && { budget }) }
+  return { kind: 'run.launched', id, query, startedAt, metadata, models, ...options, ...rest }
+}
+
+const LOG_ERRORS: readonly ErrorCode[] = ['LOG_HELD', 'LOG_LOST', 'LOG_CORRUPT', 'LOG_VERSION']
+
+const isOfLog = ({ code }: DramatisError) => LOG_ERRORS.includes(code)
+
+const otherQuery = (runId: string) =>
+  new ConfigurationError(
+    `runId: "${runId}" is the id of a run with another query; the same id joins that run. Use a new id.`,
+    { path: 'runId', got: runId },
+  )
 
 const reasonOf = (signal: AbortSignal): string =>
   signal.reason instanceof Error ? signal.reason.message : describe(signal.reason)

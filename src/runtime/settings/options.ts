@@ -55,6 +55,19 @@ export interface BudgetConfig {
   perTeam?: TokenLimit & { windowMs: number }
 }
 
+/** Durable log of a team. Times in ms. */
+export interface StateManagement {
+  /** Folder of the log; it is made if there is none. One process at a time has it. */
+  path: string
+  /**
+   * 'write_behind', the default: what was logged survives the death of the process, and that of the machine up to the
+   * last sync. 'commit': nothing leaves the process before it would survive the death of the machine too.
+   */
+  durability?: 'write_behind' | 'commit'
+  /** Time from a write to its sync, for 'write_behind'. Default: 1,000. */
+  syncMs?: number
+}
+
 /** Options of the runtime. The protocol is chosen elsewhere: the runtime knows none. Durations in ms. */
 export interface TeamOptions<Name extends string = string> {
   /** Roles of the team: at least one, each with a unique name. */
@@ -146,6 +159,13 @@ export interface TeamOptions<Name extends string = string> {
    * one.
    */
   registry?: AgentRegistry
+  /**
+   * Keeps the log of the team on the disk, in a folder of its own. When the process has died, the same program takes
+   * all unfinished runs up where they were, at `start` or with the first run. No model call, tool call or step whose
+   * outcome stands in the log is made a second time. Left out: the log is in memory. A test team and a rehearsal keep
+   * it in memory too.
+   */
+  stateManagement?: StateManagement
   /** Logger. Default: lines on stderr, from info up. A pino logger fits. */
   logger?: Logger
   /**

@@ -1,4 +1,5 @@
 /** Settings of a team: its options, checked, and with all defaults. The rest of the runtime never sees an option. */
+import { resolve } from 'node:path'
 import type { RoundBounds } from '../../actors/definition/cycles.ts'
 import type { Logger } from '../../actors/definition/logger.ts'
 import type { AgentRole } from '../../actors/definition/role.ts'
@@ -36,6 +37,13 @@ import { checkSkills, type ToolSettings, type ToolsOf, toolSettings } from './to
 export type { AgentSettings, MailboxSettings, SupervisionSettings } from './agent-settings.ts'
 export type { BlackboardScope } from './blackboard-scope.ts'
 export type { TeamOptions } from './options.ts'
+
+/** Settings of a durable log. `commits`: what leaves the process waits until it would survive the machine's death. */
+export interface DurableLog {
+  readonly path: string
+  readonly commits: boolean
+  readonly syncMs: number
+}
 
 /** Settings of a team for the runtime. Durations in ms. */
 export interface TeamSettings {
@@ -81,6 +89,8 @@ export interface TeamSettings {
   /** True if all tools run, even if the rehearsal model calls them. */
   realTools: boolean
   budget: BudgetConfig
+  /** Durable log; undefined: the log is in memory. */
+  durableLog: DurableLog | undefined
   logger: Logger
   /** Redactor that knows the keys in the environment. Code that obtains another key adds it. */
   redactor: Redactor
@@ -172,6 +182,7 @@ export function settingsFrom(
     models,
     realTools: given.realTools ?? options.rehearsal?.realTools ?? false,
     budget: structuredClone(options.budget ?? {}),
+    durableLog: durableLogOf(options.stateManagement),
     logger,
     redactor,
     secrets,
@@ -202,6 +213,12 @@ function noticeSkills(logger: Logger, { name: agent, tools: { skills } }: ToolsO
       : ` Other agents have ${given.join(', ')} as tools: if it is to have them too, give it the tools themselves.`
   const text = `Nobody defines ${skills.join(', ')} among the tools of "${agent}": tasks that name such a skill are routed to it, and its model cannot call it.${advice}`
   logger.warn({ agent, skills }, text)
+}
+
+function durableLogOf(given: TeamOptions['stateManagement']): DurableLog | undefined {
+  if (!given) return undefined
+  const { path, durability = 'write_behind', syncMs = 1_000 } = given
+  return { path: resolve(path), commits: durability === 'commit', syncMs }
 }
 
 /** Adds the place in the registry's file to an error about a role that is written there. */

@@ -7,7 +7,7 @@ import { reading, refused } from '../checks/refused.ts'
 import { budget } from './budget-shape.ts'
 import { modelsShape } from './models-shape.ts'
 import { folderFrom } from './module.ts'
-import type { TeamOptions } from './options.ts'
+import type { StateManagement, TeamOptions } from './options.ts'
 import { communicationShape, restartFields, roleShape } from './role-shape.ts'
 import { syncPointsShape } from './sync-points.ts'
 import { toolsShape, variableName } from './tools.ts'
@@ -68,6 +68,16 @@ export const teamFields: Fields<TeamOptions & { orchestration: unknown }> = {
     methods('read', 'check', 'save', 'rehearsed')(value, path)
     anyList(Reflect.get(Object(value), 'loaded'), `${path}.loaded`)
   },
+  stateManagement: shape<StateManagement>(
+    {
+      path: (value, path) => {
+        if (typeof value !== 'string' || value === '') throw refused(path, value, 'the path of a folder')
+      },
+      durability: oneOf('write_behind', 'commit'),
+      syncMs: wait(),
+    },
+    'path',
+  ),
   logger: methods('debug', 'info', 'warn', 'error'),
   clock: methods('now', 'monotonic', 'random', 'sleep'),
 }

@@ -53,6 +53,40 @@ export class AgentDirectory {
     return cell
   }
 
+  /** Gives the agents of the team the indices that the log of an earlier process has for their names. */
+  reseat(wanted: ReadonlyMap<string, number>): void {
+    const taken = new Set(wanted.values())
+    const nameAt = new Map(Array.from(wanted, ([name, index]) => [index, name]))
+    let next = 0
+    const cells = [...this.cells]
+    for (const cell of cells) this.#team.close(cell.index)
+    for (const cell of cells) {
+      let index = wanted.get(cell.name)
+      while (index === undefined) {
+        if (!taken.has(next)) index = next
+        next += 1
+      }
+      for (const each of cell.instances) each.index = index
+    }
+    cells.sort((a, b) => a.index - b.index)
+    this.cells.length = 0
+    for (const cell of cells) {
+      while (this.cells.length < cell.index) this.#leaveOut(nameAt.get(this.cells.length))
+      this.cells.push(cell)
+      const { capacity, bytes, maxMessageBytes } = cell.settings.mailbox
+      this.#team.open(cell.index, capacity, bytes, maxMessageBytes)
+    }
+    for (const index of taken) while (this.cells.length <= index) this.#leaveOut(nameAt.get(this.cells.length))
+    this.actors.splice(0, this.actors.length, ...this.cells.flatMap((cell) => (cell.removed ? [] : cell.instances)))
+  }
+
+  /** Keeps the next index for a name of the log that no agent has any more. */
+  #leaveOut(name = ''): void {
+    const cell = new Cell(this.cells.length, name, this.cells[0]!.settings)
+    cell.removed = true
+    this.cells.push(cell)
+  }
+
   /** Puts an agent in the place of the one that had its index before. */
   #place(cell: Cell): void {
     const before = this.cells[cell.index]

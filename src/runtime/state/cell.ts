@@ -51,7 +51,7 @@ export interface OpenRequest {
   envelope: Envelope<RunState>
   readonly streams: boolean
   /** Takes the answer in place of a thread, for callers in the host. */
-  readonly settle: ((memory: Memory, at: number) => void) | undefined
+  settle: ((memory: Memory, at: number) => void) | undefined
   /** Number of retries that are allowed, and whether a retry may start the turn again (idempotent). */
   readonly retries: number
   readonly idempotent: boolean
@@ -77,7 +77,8 @@ export interface HeldTask {
 }
 
 export class Cell {
-  readonly index: number
+  /** Number of the agent in frames. It is final once the agent has a thread. */
+  index: number
   readonly name: string
   readonly settings: CellSettings
   /** All instances of the agent, including this one. */
@@ -195,6 +196,16 @@ export class Cell {
   get whose(): { agent: string; index: number; instance?: number } {
     const { name: agent, index, instance, instances } = this
     return instances.length === 1 ? { agent, index } : { agent, index, instance }
+  }
+
+  /** Continues the counters of its threads in an earlier process. */
+  continueFrom({ epoch, correlation, turn }: { epoch: number; correlation: number; turn: number }): void {
+    this.first.#lives = Math.max(this.first.#lives, epoch)
+    this.mailbox.continueFrom(turn)
+    for (const each of this.instances) {
+      each.epoch = this.first.#lives
+      each.correlation = beforeFirst(correlation, each.settings, each.instance)
+    }
   }
 
   /** Returns an epoch for the next thread. It is unique within the agent. */

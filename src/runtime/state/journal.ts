@@ -9,6 +9,7 @@ import type { Directory } from '../../mailbox/codec.ts'
 import { DeadLetterList, type DeadLetterReason } from '../../mailbox/dead-letters.ts'
 import { recipientOf } from '../../mailbox/frame.ts'
 import { idOf } from '../../mailbox/frame-id.ts'
+import type { Envelope } from '../../mailbox/mailbox.ts'
 import type { Memory } from '../../mailbox/memory.ts'
 import type { Remains } from '../../mailbox/remains.ts'
 import type { HostFrames } from '../log/host-frames.ts'
@@ -16,14 +17,26 @@ import {
   type Batch,
   type FrameBlock,
   type HostRecord,
+  type KeptRecord,
   type LogEntry,
   SEQ_STEP,
   type Unrecorded,
 } from '../log/records.ts'
 import { Subject } from '../log/rx.ts'
+import type { Cell } from './cell.ts'
 import { letterOf, letterOfRemains, type MadeLetter } from './dead-letter.ts'
 import type { RunState } from './run-state.ts'
 import type { RunTable } from './run-table.ts'
+
+/** Keeps the log on a disk too. */
+export interface JournalKeeper {
+  /** Takes an entry. It can change until the current task of the event loop ends. */
+  take(entry: LogEntry): void
+  /** Notes that a message was given a turn of that agent. */
+  handed(cell: Cell, envelope: Envelope<RunState>): void
+  /** Resolves when all that was logged until now is written. Rejects with `LogLostError`. */
+  written(): Promise<void>
+}
 
 export interface JournalNeeds {
   readonly clock: Clock
@@ -44,6 +57,7 @@ export class Journal {
   /** True while a reader is called: new records have to wait. */
   isTelling = false
   #seq = 0
+  #keeper: JournalKeeper | undefined
 
   constructor(needs: JournalNeeds) {
     this.#needs = needs
@@ -55,6 +69,32 @@ export class Journal {
     return this.#seq
   }
 
+  /** Gives all that is logged from now on to a keeper too. `seq`: number of the next record. */
+  keepWith(keeper: JournalKeeper, seq: number): void {
+    this.#keeper = keeper
+    this.#seq = seq
+  }
+
+  /** Resolves when all that was logged until now is written; undefined without a durable log. */
+  written(): Promise<void> | undefined {
+    return this.#keeper?.written()
+  }
+
+  /** True if there is a durable log. */
+  get isKept(): boolean {
+    return this.#keeper !== undefined
+  }
+
+  /** Writes a record for the durable log alone, if there is one. */
+  keep(run: RunState | undefined, fields: Unrecorded & { kind: KeptRecord['kind'] }): void {
+    this.#keeper?.take(this.#numbered(run, fields))
+  }
+
+  /** Notes that a message was given a turn of that agent. */
+  handed(cell: Cell, envelope: Envelope<RunState>): void {
+    this.#keeper?.handed(cell, envelope)
+  }
+
   /** True if there are records that the readers have not seen. */
   get hasNews(): boolean {
     return this.#pending.length > 0
@@ -63,14 +103,14 @@ export class Journal {
   /** Copies frames of an agent into the run's log. */
   appendFrames(run: RunState, memory: Memory, from: number, to: number, count: number): FrameBlock {
     const block = run.log.appendFrames(this.#take(count), this.#needs.clock.now(), run.index, memory, from, to, count)
-    this.#pending.push(block)
+    this.#add(block)
     return block
   }
 
   /** Adds a frame that the host made to the run's log, without a copy. */
   appendOwned(run: RunState, memory: Memory, bytes: number): FrameBlock {
     const block = run.log.appendOwned(this.#take(1), this.#needs.clock.now(), run.index, memory, bytes)
-    this.#pending.push(block)
+    this.#add(block)
     return block
   }
 
@@ -80,14 +120,24 @@ export class Journal {
    * reader that needs it later has to count it.
    */
   record(run: RunState | undefined, fields: Unrecorded): void {
-    const { clock, runs } = this.#needs
-    // Changes `fields` in place: a copy of each record costs a microsecond.
-    const record: HostRecord = Object.assign(fields, { seq: this.#take(1), at: clock.now(), run: run?.index ?? 0 })
+    const { runs } = this.#needs
+    const record = this.#numbered(run, fields)
     if (run) run.log.append(record)
     else if (record.kind.startsWith('agent.'))
       for (const other of runs.values()) if (!other.over) other.log.append(record)
-    this.#pending.push(record)
+    this.#add(record)
     this.#needs.wake()
+  }
+
+  /** Makes `fields` a record, in place: a copy of each record costs a microsecond. */
+  #numbered(run: RunState | undefined, fields: Unrecorded): HostRecord {
+    const { clock } = this.#needs
+    return Object.assign(fields, { seq: this.#take(1), at: clock.now(), run: run?.index ?? 0 })
+  }
+
+  #add(entry: LogEntry): void {
+    this.#pending.push(entry)
+    this.#keeper?.take(entry)
   }
 
   /** Keeps the message at that place as a dead letter: nobody will handle it. */

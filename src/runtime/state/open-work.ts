@@ -98,6 +98,9 @@ export class OpenWork {
         return
       case 'turn.started':
         return this.#begun(entry.messageId, entry.index, entry.turn, entry.attempt)
+      case 'turns':
+        for (const [index, turn, attempt, id] of entry.turns) this.#begun(id, index, turn, attempt)
+        return
       case 'message.dead':
         return this.#dead(entry.run, entry.letter)
       case 'message.refused':

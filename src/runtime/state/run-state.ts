@@ -32,8 +32,8 @@ export interface OpenQuestion {
 }
 
 export class RunState {
-  /** Number of the run in frames; 0 means no run. */
-  readonly index: number
+  /** Number of the run in frames; 0 means no run. It is final once the run has a frame. */
+  index: number
   readonly id: string
   readonly query: string
   readonly metadata: Readonly<Record<string, string>>

@@ -1,5 +1,6 @@
 /** Runs whose logs are kept, by their index in frames and by id. */
 import type { Clock } from '../../clock.ts'
+import type { Launched } from '../log/records.ts'
 import { RunState } from './run-state.ts'
 
 export class RunTable {
@@ -15,6 +16,26 @@ export class RunTable {
     const run = new RunState(++this.#last, id, query, this.#clock.now(), metadata, threadId)
     this.#runs.set(run.index, run)
     return run
+  }
+
+  /** Adds a run that an earlier process has begun, under its index there. */
+  reopen(index: number, { id, query, startedAt, metadata, threadId, models, budget }: Launched): RunState {
+    const run = new RunState(index, id, query, startedAt, metadata, threadId)
+    run.models = models
+    run.budget = budget
+    this.#runs.set(index, run)
+    return run
+  }
+
+  /** Moves the runs that there are behind those of earlier processes, of which `last` is the highest index. */
+  continueFrom(last: number): void {
+    const runs = [...this.#runs.values()]
+    this.#runs.clear()
+    for (const run of runs) {
+      run.index += last
+      this.#runs.set(run.index, run)
+    }
+    this.#last += last
   }
 
   get(index: number): RunState | undefined {

@@ -72,7 +72,7 @@ export class Lifecycle {
     const { clock, loop } = this.#needs
     const began = clock.monotonic()
     const beginning = ++cell.beginnings
-    this.become(cell, cell.epoch === 0 ? 'starting' : 'restarting')
+    this.become(cell, beginning === 1 ? 'starting' : 'restarting')
     const isWanted = () => !loop.closed && !cell.life && !cell.stopped && cell.beginnings === beginning
     const waiting = this.#successors.get(cell)
     const successor = waiting?.isLost ? undefined : waiting
@@ -146,7 +146,10 @@ export class Lifecycle {
   #begun(cell: Cell, pending: PendingLife, started: Began, began: number, reloaded: boolean): void {
     const { clock, journal, loop, ready } = this.#needs
     const { life } = pending
-    if (started.state !== undefined) cell.state = JSON.parse(started.state) as object
+    if (started.state !== undefined) {
+      cell.state = JSON.parse(started.state) as object
+      journal.keep(undefined, { kind: 'state', index: cell.index, value: cell.state })
+    }
     cell.first.tools = started.tools
     cell.first.harmful = started.harmful ?? []
     life.ready = true

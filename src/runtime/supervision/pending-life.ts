@@ -11,6 +11,7 @@ import { MAX_CONCURRENCY } from '../../mailbox/window.ts'
 import type { AgentDirectory } from '../state/agent-directory.ts'
 import type { Cell } from '../state/cell.ts'
 import type { HostLoop } from '../state/host-loop.ts'
+import type { Journal } from '../state/journal.ts'
 import { Life } from '../state/life.ts'
 import { importFailure } from '../threads/import-failure.ts'
 import type { Exits } from './exits.ts'
@@ -18,6 +19,7 @@ import type { Provisioning } from './provisioning.ts'
 import { assignmentOf, codeAssignmentOf, inTime, listen } from './starting.ts'
 
 interface Needs {
+  readonly journal: Journal
   readonly clock: Scheduler
   readonly directory: AgentDirectory
   readonly exits: Exits

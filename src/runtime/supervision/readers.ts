@@ -49,6 +49,11 @@ export class Readers {
     for (const { reader } of this.#all) reader.overdue?.(run)
   }
 
+  /** Notifies the readers that the state of an earlier process was put in place. */
+  restored(): void {
+    for (const { reader } of this.#all) reader.restored?.()
+  }
+
   close(): void {
     this.#subscription.unsubscribe()
     for (const { reader } of this.#all) reader.close?.()

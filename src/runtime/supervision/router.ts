@@ -4,6 +4,7 @@ import { describe, type ErrorData, errorFrom } from '../../errors.ts'
 import { jsonIn } from '../../mailbox/codec.ts'
 import { flawOf, frameFits } from '../../mailbox/foreign-frame.ts'
 import {
+  AWAITS_LOG,
   blank,
   CALL,
   CANCEL,
@@ -30,6 +31,7 @@ import {
   recipientOf,
   runOf,
   SEND,
+  STEP_BEGAN,
   STREAM_READ,
   STREAM_WAIT,
   STREAMS,
@@ -38,6 +40,7 @@ import {
   TO_ALL,
   turnOf,
   WANTS_PERMIT,
+  WRITTEN,
 } from '../../mailbox/frame.ts'
 import { readBody } from '../../mailbox/frame-body.ts'
 import type { Memory } from '../../mailbox/memory.ts'
@@ -268,9 +271,23 @@ export class Router {
       }
       case WANTS_PERMIT:
         return this.#goOn(cell, memory, at)
+      case STEP_BEGAN:
+        if (flagsOf(memory, at) & AWAITS_LOG)
+          void this.#beginWhenWritten(cell, run, turnOf(memory, at), stepOf(memory, at))
+        return
       case LOG:
         return this.#log(cell, run, memory, at)
     }
+  }
+
+  /** Lets a step begin when the durable log has it. If the log is lost, its run is ended. */
+  async #beginWhenWritten(cell: Cell, run: RunState, turn: number, step: number): Promise<void> {
+    const { frames, journal, replies } = this.#needs
+    const isWritten = await Promise.resolve(journal.written()).then(
+      () => true,
+      () => false,
+    )
+    if (isWritten) replies.reply(cell, frames.make({ kind: WRITTEN, run: run.index, turn, step }))
   }
 
   /**

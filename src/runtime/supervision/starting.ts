@@ -12,6 +12,7 @@ import { AgentCrashedError, errorData, StartFailedError } from '../../errors.ts'
 import type { TeamMemory } from '../../mailbox/room.ts'
 import type { AgentDirectory } from '../state/agent-directory.ts'
 import type { Cell } from '../state/cell.ts'
+import type { Journal } from '../state/journal.ts'
 import type { Life } from '../state/life.ts'
 
 /** Limit on the posts of one thread: nobody reads them, but they keep the host busy. */
@@ -24,9 +25,16 @@ export function codeAssignmentOf({ settings }: Cell, code: AgentCode, tools: Ass
   return { role, option, instances, env: Object.fromEntries(env), code, tools }
 }
 
+interface AssignmentNeeds {
+  readonly clock: Clock
+  readonly directory: AgentDirectory
+  readonly journal: Journal
+  readonly team: TeamMemory
+}
+
 /** Returns what the thread has to know before its first message. */
 export function assignmentOf(
-  { clock, directory, team }: { clock: Clock; directory: AgentDirectory; team: TeamMemory },
+  { clock, directory, journal, team }: AssignmentNeeds,
   cell: Cell,
   life: Life,
   code: AgentCode,
@@ -44,6 +52,7 @@ export function assignmentOf(
     seed: Math.floor(clock.random() * 2 ** 30),
     maxMessageBytes: cell.settings.mailbox.maxMessageBytes,
     maxExternalMb: cell.settings.maxExternalMb,
+    isDurable: journal.isKept,
     concurrency: cell.settings.concurrency,
     verbs: cell.settings.verbs,
     loops: cell.settings.loops,

@@ -338,6 +338,11 @@ export class Supervisor {
     this.#readers.overdue(run)
   }
 
+  /** Notifies the readers that the state of an earlier process was put in place. */
+  readersRestored(): void {
+    this.#readers.restored()
+  }
+
   /** Closes the host after all threads have ended: nothing is left that could wake the process. */
   close(): void {
     this.journal.tell()

@@ -51,7 +51,7 @@ export const taskDependencies = (needs: Needs): Reader => {
       else if (dependency.status !== 'completed') return fail(held, failed(task, dependency))
     }
     if (held.waitsFor.size === 0) needs.admission.release(held)
-    else move(needs, run, task, 'blocked')
+    else if (task.status !== 'blocked') move(needs, run, task, 'blocked')
   }
 
   /** Fails a blocked task: its giver gets the reason. */
@@ -78,6 +78,12 @@ export const taskDependencies = (needs: Needs): Reader => {
 
   return {
     kinds: ['task'],
+    restored() {
+      for (const { envelope } of needs.blocked.all) {
+        const task = envelope.run.tasks.get(idOf(envelope.memory, envelope.at))
+        if (task) begin(envelope.run, task)
+      }
+    },
     next(batch) {
       for (const record of batch) {
         if (record.kind !== 'task') continue

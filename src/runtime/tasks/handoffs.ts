@@ -31,7 +31,7 @@ import type { Journal } from '../state/journal.ts'
 import type { RunState } from '../state/run-state.ts'
 import type { Cancellation } from '../turns/cancellation.ts'
 import { cutOffAfterHandoff } from '../turns/redelivery.ts'
-import type { HostVerb } from '../verbs/host-verb.ts'
+import type { HostCaller, HostVerb } from '../verbs/host-verb.ts'
 
 interface Needs {
   readonly delegations: Delegations
@@ -49,7 +49,11 @@ interface Handoff {
   readonly own: Envelope<RunState>
   readonly name: string
   readonly to: Cell
+  /** Number of the call of the verb. */
+  readonly call: number
 }
+
+type Caller = Pick<HostCaller, 'cell' | 'run' | 'turn' | 'correlation'>
 
 const BY_TARGET: ReadonlySet<HandoffStep> = new Set(['acknowledged', 'declined', 'proceeding'])
 
@@ -64,7 +68,7 @@ export class Handoffs {
 
   get verbs(): [Verb, HostVerb][] {
     return [
-      ['handoff', (args, { cell, run, turn }, signal) => this.handOff(cell, run, turn, args as object, signal)],
+      ['handoff', (args, caller, signal) => this.handOff(caller, args as object, signal)],
       [ACKNOWLEDGE, (_args, { cell, turn }) => this.acknowledged(cell, turn)],
     ]
   }
@@ -73,24 +77,30 @@ export class Handoffs {
    * Hands the duty of a turn off. Resolves when the target has acknowledged; rejects with the reason if it will not
    * take the duty.
    */
-  async handOff(from: Cell, run: RunState, turn: number, given: object, signal: AbortSignal): Promise<void> {
+  async handOff(
+    { cell: from, run, turn, correlation: call }: Caller,
+    given: object,
+    signal: AbortSignal,
+  ): Promise<void> {
     const request = given as Partial<HandoffRequest>
-    const own = from.holderOf(turn)?.mailbox.handed.get(turn)
+    const own = from.messageOf(turn)
     if (!own || own.handedOff) throw notItsDuty(from, own !== undefined)
-    const summary = String(request.summary ?? this.#summary(from, own, request))
     const name = String(request.to)
+    const made = this.#needs.requests.madeFor(from, call)
+    if (made) return this.#ask({ run, from, own, name, to: made.callee, call }, made, signal)
+    const summary = String(request.summary ?? this.#summary(from, own, request))
     this.#record('summarized', { run, from, own, name }, { summary })
     const to = this.#needs.directory.require(name, run)
     const refusal = this.#needs.delegations.refusalOfHandoff(from, to, turn, offered(request.offer))
     if (refusal) throw refusal
-    const handoff: Handoff = { run, from, own, name, to }
+    const handoff: Handoff = { run, from, own, name, to, call }
     this.#record('identified', handoff)
     await this.#ask(handoff, this.#question(handoff, request, summary), signal)
   }
 
   #record(
     step: HandoffStep,
-    { run, from, own, name }: Omit<Handoff, 'to'>,
+    { run, from, own, name }: Omit<Handoff, 'to' | 'call'>,
     fields: { summary?: string; offer?: string } = {},
   ): void {
     const agent = BY_TARGET.has(step) ? name : from.name
@@ -113,8 +123,9 @@ export class Handoffs {
     if (envelope) this.#offers.get(envelope)?.()
   }
 
-  #ask(handoff: Handoff, question: Question, signal: AbortSignal): Promise<void> {
-    const { run, from, own, to } = handoff
+  /** `asked`: what to ask, or the request that an earlier process has made for it. */
+  #ask(handoff: Handoff, asked: Question | OpenRequest, signal: AbortSignal): Promise<void> {
+    const { run, from, own, to, call } = handoff
     return new Promise((resolve, reject) => {
       let offer: OpenRequest | undefined
       let isOpen = true
@@ -148,8 +159,13 @@ export class Handoffs {
         close()
         reject(withdrawn(from, to))
       })
-      this.#record('requested', handoff)
-      offer = this.#needs.hostMessages.ask({ target: to, run, question, settle, sender: from })
+      if ('caller' in asked) {
+        offer = asked
+        offer.settle = settle
+      } else {
+        this.#record('requested', handoff)
+        offer = this.#needs.hostMessages.ask({ target: to, run, question: asked, settle, sender: from, call })
+      }
       if (!offer || !isOpen) return
       offer.turn = own.turn // until then the source waits
       offer.offers = true

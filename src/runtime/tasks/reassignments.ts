@@ -19,12 +19,13 @@ import type { HostMessages } from '../admission/host-messages.ts'
 import type { Question } from '../log/host-frames.ts'
 import type { HostRecord } from '../log/records.ts'
 import { framesOf } from '../log/run-log.ts'
+import type { Requests } from '../mailboxes/requests.ts'
 import type { AgentDirectory } from '../state/agent-directory.ts'
 import type { Cell, OpenRequest } from '../state/cell.ts'
 import type { Journal } from '../state/journal.ts'
 import { directoryOf, type RunState } from '../state/run-state.ts'
 import type { Cancellation } from '../turns/cancellation.ts'
-import type { HostVerb } from '../verbs/host-verb.ts'
+import type { HostCaller, HostVerb } from '../verbs/host-verb.ts'
 
 interface Needs {
   readonly delegations: Delegations
@@ -32,6 +33,7 @@ interface Needs {
   readonly directory: AgentDirectory
   readonly hostMessages: HostMessages
   readonly journal: Journal
+  readonly requests: Requests
 }
 
 type Step = Extract<HostRecord, { kind: 'reassignment' }>['step']
@@ -42,6 +44,8 @@ interface Reassignment {
   readonly own: Envelope<RunState>
   readonly by: Cell
   readonly to: Cell
+  /** Number of the call of the verb. */
+  readonly call: number
 }
 
 export class Reassignments {
@@ -52,19 +56,25 @@ export class Reassignments {
   }
 
   get verbs(): [Verb, HostVerb][] {
-    return [['reassign', (args, { cell, run, turn }, signal) => this.reassign(cell, run, turn, args as object, signal)]]
+    return [['reassign', (args, caller, signal) => this.reassign(caller, args as object, signal)]]
   }
 
   /** Reassigns a task. Resolves with the answer of the new owner; rejects with the reason if there is none. */
-  async reassign(from: Cell, run: RunState, turn: number, given: object, signal: AbortSignal): Promise<AgentMessage> {
+  async reassign(
+    { cell: from, run, turn, correlation: call }: HostCaller,
+    given: object,
+    signal: AbortSignal,
+  ): Promise<AgentMessage> {
     const request = given as Partial<ReassignRequest>
-    const own = from.holderOf(turn)?.mailbox.handed.get(turn)
+    const own = from.messageOf(turn)
     const by = this.#needs.directory.require(String(request.by), run)
     const to = this.#needs.directory.require(String(request.to), run)
+    const made = this.#needs.requests.madeFor(from, call)
+    if (own && made) return this.#ask({ from, own, by, to, call }, made, signal)
     if (!own || !hasDecided(from, own, by, to)) throw notDecided(from, by, to)
     const refusal = this.#needs.delegations.refusalOfReassignment(by, from, to, turn)
     if (refusal) throw refusal
-    return this.#ask({ from, own, by, to }, questionOf(request, own), signal)
+    return this.#ask({ from, own, by, to, call }, questionOf(request, own), signal)
   }
 
   #record(step: Step, { from, own, by, to }: Reassignment): void {
@@ -73,8 +83,9 @@ export class Reassignments {
     this.#needs.journal.record(own.run, { kind: 'reassignment', step, ...names, turn: own.turn, messageId })
   }
 
-  #ask(reassignment: Reassignment, question: Question, signal: AbortSignal): Promise<AgentMessage> {
-    const { from, own, by, to } = reassignment
+  /** `asked`: what to ask, or the request that an earlier process has made for it. */
+  #ask(reassignment: Reassignment, asked: Question | OpenRequest, signal: AbortSignal): Promise<AgentMessage> {
+    const { from, own, by, to, call } = reassignment
     const { run } = own
     return new Promise((resolve, reject) => {
       let offer: OpenRequest | undefined
@@ -98,8 +109,13 @@ export class Reassignments {
         if (offer) this.#needs.cancellation.recall(offer, reason)
         fail(reason)
       })
+      if ('caller' in asked) {
+        offer = asked
+        offer.settle = settle
+        return
+      }
       this.#record('requested', reassignment)
-      offer = this.#needs.hostMessages.ask({ target: to, run, question, settle, sender: from, giver: by })
+      offer = this.#needs.hostMessages.ask({ target: to, run, question: asked, settle, sender: from, giver: by, call })
       if (offer) offer.turn = own.turn
     })
   }

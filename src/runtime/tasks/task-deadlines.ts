@@ -9,6 +9,7 @@ import type { BlockedTasks } from '../mailboxes/blocked-tasks.ts'
 import type { Requests } from '../mailboxes/requests.ts'
 import type { HostLoop } from '../state/host-loop.ts'
 import type { Reader } from '../state/reader.ts'
+import type { RunTable } from '../state/run-table.ts'
 import type { Cancellation } from '../turns/cancellation.ts'
 import { isDone } from './task-board.ts'
 
@@ -18,6 +19,7 @@ interface Needs {
   readonly clock: Scheduler
   readonly loop: HostLoop
   readonly requests: Requests
+  readonly runs: RunTable
 }
 
 /** Longest time that a timer takes, in ms. */
@@ -61,6 +63,11 @@ export const taskDeadlines = (needs: Needs): Reader => {
 
   return {
     kinds: ['task'],
+    restored() {
+      for (const run of needs.runs.values())
+        for (const task of run.tasks.values())
+          if (!isDone(task.status) && task.deadline !== null) arm(task, task.deadline)
+    },
     next(batch) {
       for (const record of batch) {
         if (record.kind !== 'task') continue

@@ -50,6 +50,7 @@ export class Roster {
 
   #enter(agent: AgentSettings, option: string): Cell {
     const cell = this.#supervisor.directory.add(agent.name, agentCell(agent, option))
+    this.#supervisor.journal.keep(undefined, { kind: 'name', index: cell.index, name: cell.name })
     this.#instances.set(agent.name, agentInstance(cell, agent.role, this.#host))
     return cell
   }
@@ -120,6 +121,7 @@ export class Roster {
   #addTo(run: RunState, role: AgentRole): Cell {
     const agent = this.#settings.newcomer(role, 'role', namesOf(this.#supervisor.directory.agents(run)))
     const cell = this.#supervisor.directory.add(agent.name, agentCell(agent, 'role'), run)
+    this.#supervisor.journal.keep(run, { kind: 'name', index: cell.index, name: cell.name })
     this.#introduce(cell)
     return cell
   }

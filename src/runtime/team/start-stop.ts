@@ -1,6 +1,7 @@
 /** Starts and closes a team. All agents start together and once, by `start` or by the first run, and end in order. */
 import { RunAbortedError, StartFailedError, TeamClosedError } from '../../errors.ts'
 import { pause, shape } from '../checks/checks.ts'
+import type { TeamLog } from '../durability/team-log.ts'
 import type { RunBook } from '../runs/runs.ts'
 import { ORCHESTRATOR_INDEX } from '../state/agent-directory.ts'
 import type { Supervisor } from '../supervision/supervisor.ts'
@@ -10,13 +11,16 @@ const closeOptions = shape<{ drainMs?: number }>({ drainMs: pause })
 export class TeamLife {
   readonly #supervisor: Supervisor
   readonly #runs: RunBook
+  readonly #log: TeamLog | undefined
   #started: Promise<void> | undefined
   #startFailed = false
   #closed: Promise<void> | undefined
 
-  constructor(supervisor: Supervisor, runs: RunBook) {
+  /** `log`: the durable log, if the team has one. */
+  constructor(supervisor: Supervisor, runs: RunBook, log: TeamLog | undefined) {
     this.#supervisor = supervisor
     this.#runs = runs
+    this.#log = log
   }
 
   /** True if agents that join the team are started at once. */
@@ -51,14 +55,25 @@ export class TeamLife {
 
   async #startAll(): Promise<void> {
     const { lifecycle, directory } = this.#supervisor
+    if (this.#log) await this.#openLog(this.#log)
     const living = directory.actors.slice(ORCHESTRATOR_INDEX).filter((cell) => !cell.removed)
     const outcomes = await Promise.allSettled(
       living.map((cell) =>
-        Promise.all([cell.epoch > 0 || cell.stopped || lifecycle.begin(cell), lifecycle.ready(cell)]),
+        Promise.all([cell.beginnings > 0 || cell.stopped || lifecycle.begin(cell), lifecycle.ready(cell)]),
       ),
     )
     for (const [at, outcome] of outcomes.entries())
       if (outcome.status === 'rejected' && !living[at]!.removed) throw outcome.reason
+  }
+
+  /** A log that cannot be taken may be free a moment later: then the start is tried again. */
+  async #openLog(log: TeamLog): Promise<void> {
+    try {
+      await log.open()
+    } catch (error) {
+      this.#started = undefined
+      throw error
+    }
   }
 
   assertOpen(): void {
@@ -83,6 +98,7 @@ export class TeamLife {
       await Promise.race([this.#runs.drained(), clock.sleep(drainMs, drained.signal).catch(() => {})])
       drained.abort()
     }
+    await this.#log?.close() // what is aborted now goes on in a later process
     this.#runs.abortAll(new RunAbortedError('The team was closed.', { reason: 'close' }))
     await this.#runs.quiet()
     for (const cell of [...directory.cells].slice(ORCHESTRATOR_INDEX).reverse()) await lifecycle.endAll(cell)

@@ -13,6 +13,7 @@ import { MAX_AGENTS } from '../../mailbox/room.ts'
 import { delegationGraph, mayDelegate } from '../admission/delegation.ts'
 import { reading } from '../checks/refused.ts'
 import { detectorsOf } from '../detectors/index.ts'
+import { TeamLog } from '../durability/team-log.ts'
 import { guardedLogger } from '../logging/guarded-logger.ts'
 import { eventStream } from '../runs/event-stream.ts'
 import type { RuntimeEvent } from '../runs/events.ts'
@@ -96,7 +97,9 @@ export class TeamRuntime extends TeamRuns {
     }
     this.runBook = new RunBook(this.supervisor, settings, () => this.#life.whenStarted(), tracing)
     this.supervisor.attach(this.runBook.part)
-    this.#life = new TeamLife(this.supervisor, this.runBook)
+    const { durableLog } = settings
+    const teamLog = kit || !durableLog ? undefined : new TeamLog(this.supervisor, this.runBook, durableLog)
+    this.#life = new TeamLife(this.supervisor, this.runBook, teamLog)
     this.#posting = new Posting(this.supervisor, this.runBook)
     this.#letters = new Letters(this.supervisor, this.runBook)
     this.supervisor.calls.register([
@@ -180,7 +183,24 @@ export class TeamRuntime extends TeamRuns {
   }
 
   #post<T>(send: () => Promise<T>): Promise<T> {
-    return this.runBook.entering(this.#life.whenStarted().then(send))
+    return this.runBook.entering(this.#life.whenStarted().then(() => this.#written(send)))
+  }
+
+  /** Resolves with what was done, once it is in the durable log. */
+  async #written<T>(act: () => Promise<T>): Promise<T> {
+    const done = await act()
+    await this.runBook.written()
+    return done
+  }
+
+  /**
+   * Resolves when all that the team has accepted until now is in its durable log, and survives the death of the
+   * process; at once without one. A service awaits it after `launch`, before it says that it has taken a run. Rejects
+   * with `LogLostError` when nothing can be written any more, and with what keeps the team from starting.
+   */
+  async flush(): Promise<void> {
+    await this.#life.whenStarted()
+    await this.runBook.written()
   }
 
   /** Returns the agent of that name, or undefined. */

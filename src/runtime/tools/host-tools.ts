@@ -11,6 +11,7 @@ import {
   DramatisError,
   describe,
   MessageRejectedError,
+  OutcomeUnknownError,
   shown,
   ToolFailedError,
 } from '../../errors.ts'
@@ -52,6 +53,8 @@ export class HostTools {
   /** Which tools run where the rehearsal model answers. */
   rehearsal: ToolRehearsal = NO_REHEARSAL
   around: AroundTool = (_waiter, work) => work()
+  /** Calls that began in an earlier process, and may not run a second time. */
+  readonly interrupted = new Set<string>()
   readonly #needs: Needs
   readonly #ask: AskPerson
   readonly #isolated: IsolatedTools
@@ -112,6 +115,7 @@ export class HostTools {
       if (typeof value !== 'string') throw new MessageRejectedError(`tool: ${path} is ${shown(value)}.`, { path })
     const tool = simulated ? this.#inThread(cell, run, name as string, simulated) : this.#find(cell, name as string)
     const call: Begun = { agent: cell.name, callId: callId as string, tool: tool.name }
+    if (this.interrupted.delete(call.callId) && !tool.idempotent) throw unknownOutcome(call)
     const approval = await approvalOf(tool, input, cell.name)
     if (approval) assertApproved(await this.#ask(waiter, approval, signal), tool.name, cell.name)
     const { clock } = this.#needs
@@ -119,8 +123,11 @@ export class HostTools {
     const isSimulated = this.rehearsal.simulates(run, tool)
     const performed = isSimulated ? this.rehearsal.inPlaceOf(tool, input) : tool
     this.#needs.journal.record(run, { kind: 'tool.started', ...call, input, ...(isSimulated && { simulated: true }) })
+    const writing = tool.idempotent || isSimulated ? undefined : this.#needs.journal.written()
     let error: DramatisError | null = null
     try {
+      if (writing) await writing
+      signal.throwIfAborted()
       const work = () => runTool(performed, input, this.#caller(cell, run, call, signal))
       const output = await this.around(waiter, () => (isSimulated ? work() : this.rehearsal.perform(tool, work)))
       return output === undefined ? undefined : JSON.parse(output)
@@ -161,6 +168,12 @@ export class HostTools {
     }
   }
 }
+
+const unknownOutcome = ({ agent, tool, callId }: Begun) =>
+  new OutcomeUnknownError(
+    `The process ended while the tool "${tool}" of agent "${agent}" was under way: it may have happened, or not, so it is not run again. Mark the tool { idempotent: true } if it may.`,
+    { agent, tool, callId },
+  )
 
 export const specOf = ({ option, tool }: { option: string; tool: ToolDefinition }) => ({
   option,

@@ -60,6 +60,20 @@ export class Redelivery {
   }
 
   /**
+   * Takes up a message whose turn was open when the process of an earlier time died. Its next attempt gets what the log
+   * has of the earlier ones, unless something forbids it.
+   */
+  takeUp(cell: Cell, envelope: Envelope<RunState>): void {
+    const error = new AgentCrashedError(`The process of agent "${cell.name}" ended.`, { agent: cell.name })
+    envelope.attempt += 1
+    envelope.uncharged += 1
+    cell.mailbox.takeUp(envelope, true)
+    const fate = this.#hindrance(cell, envelope, error)
+    if (fate) this.#needs.cancellation.bury(cell, envelope, fate.reason, fate.error)
+    this.#needs.ready.touch(cell)
+  }
+
+  /**
    * Rule 1: redelivers what was under way in a thread that was ended because of other agents. No message is charged.
    */
   giveBackUncharged(cell: Cell, life: Life, error: DramatisError): void {

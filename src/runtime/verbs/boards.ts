@@ -77,6 +77,11 @@ export class Boards {
     return run.board
   }
 
+  /** Adds an entry that an earlier process has written. */
+  restore(run: RunState, entry: BlackboardEntry): void {
+    this.#boardInUse(run).restore(entry)
+  }
+
   /** Checks whether other runs may write on the board of this run too. */
   isShared(run: RunState): boolean {
     if (run.board === undefined || run.board !== this.#teamBoard) return false

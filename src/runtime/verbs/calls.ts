@@ -40,7 +40,8 @@ export class HostCalls {
     for (const [operation, verb] of verbs) this.verbs.set(operation, verb)
   }
 
-  serve(cell: Cell, run: RunState, memory: Memory, at: number): void {
+  /** Serves a call. `ready`: what it has to wait for, in a process that goes on with an earlier one. */
+  serve(cell: Cell, run: RunState, memory: Memory, at: number, ready?: Promise<void>): void {
     const correlation = correlationOf(memory, at)
     const turn = turnOf(memory, at)
     const { content: operation, data } = readBody(memory, at)
@@ -71,7 +72,9 @@ export class HostCalls {
     })
     const callId = idOf(memory, at)
     const caller = { cell, turn, correlation, run, callId, say: (piece: string) => this.#say(caller, piece) }
-    this.#perform(operation, args, caller, withdrawn.signal).then(
+    const perform = () => this.#perform(operation, args, caller, withdrawn.signal)
+    const performed = ready ? ready.then(perform) : perform()
+    performed.then(
       (result) => settle(result, undefined),
       (error: unknown) =>
         settle(

@@ -200,7 +200,6 @@ export class DeadlinePauses {
 const totalOf = ({ open, since, ms }: Pause, now: number) => (open > 0 ? ms + now - since : ms)
 
 function turnOf(cell: Cell, turn: number): PausedTurn | undefined {
-  const holder = cell.holderOf(turn)
-  const envelope = holder?.mailbox.handed.get(turn)
-  return holder && envelope && { cell: holder, envelope }
+  const envelope = cell.messageOf(turn)
+  return envelope && { cell: cell.holderOf(turn) ?? cell, envelope }
 }

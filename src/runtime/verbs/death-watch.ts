@@ -26,7 +26,7 @@ export const watchVerbs = (needs: WatchNeeds): [Verb, HostVerb][] => [
 ]
 
 /** Starts a watch. However often the watcher asks, it is notified once of each end that it has watched for. */
-function watch(needs: WatchNeeds, watcher: Cell, run: RunState, { index, name, gone }: Cell): void {
+export function watch(needs: WatchNeeds, watcher: Cell, run: RunState, { index, name, gone }: Cell): void {
   const key = `${watcher.index} ${index}`
   const known = run.watches.get(key) ?? {
     watcher: watcher.index,

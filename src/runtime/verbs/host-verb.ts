@@ -5,6 +5,8 @@ import type { RunState } from '../state/run-state.ts'
 /** Turn that waits for a verb. */
 export interface VerbWaiter extends Waiter {
   readonly run: RunState
+  /** Id of the call, if the turn waits for one. */
+  readonly callId?: string
 }
 
 /** Turn that has called a verb. */

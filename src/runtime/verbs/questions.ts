@@ -48,7 +48,10 @@ export const asksPerson =
   (needs: Needs, hasHandle: (run: RunState) => boolean): AskPerson =>
   (waiter, question, signal) => {
     const { cell, run } = waiter
-    if (hasHandle(run)) return needs.pauses.during(waiter, () => askPerson(needs, cell, run, question, signal))
+    const { callId } = waiter // the same in a later process, so that the answer finds it
+    const questionId = callId === undefined || run.questions.has(callId) ? needs.frames.id() : callId
+    if (hasHandle(run))
+      return needs.pauses.during(waiter, () => askPerson(needs, cell, run, questionId, question, signal))
     const text = `ask: nobody can answer agent "${cell.name}" here: a message from outside of any run began this turn. Ask in a run, which has a handle with answer().`
     throw new ConfigurationError(text, { path: 'ask', agent: cell.name })
   }
@@ -58,12 +61,12 @@ function askPerson(
   needs: Needs,
   { name, settings }: Cell,
   run: RunState,
+  questionId: string,
   request: object,
   signal: AbortSignal,
 ): Promise<string> {
   const { question: text, choices, ask = 'ask', ...limits } = checked(request)
   const { timeoutMs = settings.questionTimeoutMs } = limits
-  const questionId = needs.frames.id()
   return new Promise((resolve, reject) => {
     const close = () => {
       run.questions.delete(questionId)

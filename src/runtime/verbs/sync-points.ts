@@ -70,7 +70,7 @@ export class SyncPoints {
     const { cell, turn } = waiter
     if (!point.requiredAgents.includes(cell.name)) throw notRequired(cell.name, cell.index, point)
     if (run.ending) throw run.ending
-    const envelope = cell.holderOf(turn)?.mailbox.handed.get(turn)
+    const envelope = cell.messageOf(turn)
     if (envelope?.run !== run)
       throw new TurnEndedError(`context.sync: agent "${cell.name}" has no such turn open.`, { agent: cell.name })
     return this.#in(run, point).arrive(waiter, envelope.attempt, data, signal)
@@ -87,6 +87,12 @@ export class SyncPoints {
       })
     if (run.ending) throw run.ending
     return this.#in(run, point).watch(waiter, signal)
+  }
+
+  /** Continues the numbers of the generations that an earlier process has ended. */
+  restore(run: RunState, name: string, generation: number): void {
+    const point = this.#declared.get(name)
+    if (point) this.#in(run, point).generation = generation + 1
   }
 
   /** Ends generations that wait for an agent, if it is gone permanently. */

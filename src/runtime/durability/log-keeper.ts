@@ -1,0 +1,161 @@
+/**
+ * Writes the log of a team to its store. What one task of the event loop has logged is in one block, so it is in the
+ * log together or not at all. While a block is written the next one gathers.
+ */
+import type { Scheduler, Timer } from '../../clock.ts'
+import { DramatisError, describe, LogLostError, TeamClosedError } from '../../errors.ts'
+import { idOf } from '../../mailbox/frame-id.ts'
+import type { Envelope } from '../../mailbox/mailbox.ts'
+import { encodeEntries } from '../log/entry-codec.ts'
+import type { LogEntry } from '../log/records.ts'
+import { lastSeq } from '../log/run-log.ts'
+import type { Cell } from '../state/cell.ts'
+import type { Journal, JournalKeeper } from '../state/journal.ts'
+import type { RunState } from '../state/run-state.ts'
+import type { LogStore } from '../store/log-store.ts'
+
+interface Needs {
+  readonly clock: Scheduler
+  readonly journal: Pick<Journal, 'tell' | 'keep'>
+  readonly store: LogStore
+  /** True if each block must survive the death of the machine before anybody is told of what it says. */
+  readonly commits: boolean
+  /** Time after which a written block is synced, in ms. */
+  readonly syncMs: number
+  /** Called once, when nothing can be written any more. */
+  lost(error: DramatisError): void
+}
+
+interface Waiting {
+  readonly promise: Promise<void>
+  resolve(written: Promise<void>): void
+}
+
+export class LogKeeper implements JournalKeeper {
+  readonly #needs: Needs
+  #pending: LogEntry[] = []
+  #handed: { cell: Cell; envelope: Envelope<RunState> }[] = []
+  #isScheduled = false
+  /** Settles with the block that is gathered now. */
+  #waiting: Waiting | undefined
+  /** Settles with the last block that was given to the store. */
+  #last: Promise<void> = Promise.resolve()
+  /** Reason why nothing is taken any more: the log is lost or closed. */
+  #over: DramatisError | undefined
+  #sync: Timer | undefined
+
+  constructor(needs: Needs) {
+    this.#needs = needs
+  }
+
+  take(entry: LogEntry): void {
+    if (this.#over) return
+    this.#pending.push(entry)
+    this.#schedule()
+  }
+
+  handed(cell: Cell, envelope: Envelope<RunState>): void {
+    if (this.#over) return
+    this.#handed.push({ cell, envelope })
+    this.#schedule()
+  }
+
+  written(): Promise<void> {
+    if (this.#over) return Promise.reject(this.#over)
+    if (this.#pending.length === 0) return this.#last
+    this.#waiting ??= waiting()
+    return this.#waiting.promise
+  }
+
+  /** Writes what is left, and gives the log free. */
+  async close(): Promise<void> {
+    if (this.#pending.length > 0 && !this.#over) this.#flush()
+    this.#ends(new TeamClosedError('The team was closed; a later process goes on with its runs.', {}))
+    await this.#last.catch(() => {})
+    await this.#needs.store.close()
+  }
+
+  /** A task of its own: what others do in one task, promises included, is not cut in two. */
+  #schedule(): void {
+    if (this.#isScheduled) return
+    this.#isScheduled = true
+    this.#needs.clock.defer(() => {
+      this.#isScheduled = false
+      if (!this.#over) this.#flush()
+    })
+  }
+
+  #flush(): void {
+    const { commits, journal, store } = this.#needs
+    journal.tell() // what readers log about it belongs to the same block
+    this.#noteTurns()
+    const entries = this.#pending
+    if (entries.length === 0) return
+    this.#pending = []
+    const runs = new Set<number>()
+    for (const { run } of entries) runs.add(run)
+    const block = {
+      firstSeq: entries[0]!.seq,
+      lastSeq: lastSeq(entries.at(-1)!),
+      carried: false,
+      runs: [...runs],
+      entries: encodeEntries(entries),
+    }
+    const written = store.append(block).then(() => (commits ? store.sync() : this.#syncLater()))
+    this.#last = written
+    this.#waiting?.resolve(written)
+    this.#waiting = undefined
+    written.catch((error: unknown) => this.#loses(error))
+  }
+
+  /** Records the open turns that messages were given: frames of a turn have its number, and no message. */
+  #noteTurns(): void {
+    const open = this.#handed.filter(({ cell, envelope }) => cell.mailbox.holds(envelope))
+    this.#handed = []
+    if (open.length === 0) return
+    this.#needs.journal.keep(undefined, {
+      kind: 'turns',
+      turns: open.map(({ cell, envelope: { memory, at, turn, attempt } }) => [
+        cell.index,
+        turn,
+        attempt,
+        idOf(memory, at),
+      ]),
+    })
+  }
+
+  #syncLater(): void {
+    const { clock, store, syncMs } = this.#needs
+    this.#sync ??= clock.timer(syncMs, () => {
+      this.#sync = undefined
+      store.sync().catch((error: unknown) => this.#loses(error))
+    })
+  }
+
+  #loses(error: unknown): void {
+    if (this.#over) return
+    const lost =
+      error instanceof DramatisError ? error : new LogLostError(`The log is lost: ${describe(error)}`, {}, error)
+    this.#ends(lost)
+    this.#needs.lost(lost)
+  }
+
+  /** Takes nothing more. Who waits for what is not written gets the reason. */
+  #ends(reason: DramatisError): void {
+    this.#over ??= reason
+    this.#pending = []
+    this.#handed = []
+    this.#waiting?.resolve(Promise.reject(reason))
+    this.#waiting = undefined
+    this.#sync?.cancel()
+  }
+}
+
+function waiting(): Waiting {
+  let resolve: Waiting['resolve'] = () => {}
+  const promise = new Promise<void>((settle) => {
+    resolve = settle
+  })
+  promise.catch(() => {}) // nobody has to wait for it
+  return { promise, resolve }
+}

@@ -1,0 +1,108 @@
+/** The durable log of one team: takes it when the team starts, goes on with what is in it, and gives it free. */
+import type { Logger } from '../../actors/definition/logger.ts'
+import type { Scheduler } from '../../clock.ts'
+import { type DramatisError, describe, TeamClosedError } from '../../errors.ts'
+import type { RunBook } from '../runs/runs.ts'
+import type { DurableLog } from '../settings/settings.ts'
+import type { Journal } from '../state/journal.ts'
+import { FileStore } from '../store/file-store.ts'
+import type { LogStore } from '../store/log-store.ts'
+import { LogKeeper } from './log-keeper.ts'
+import { OldLog } from './old-log.ts'
+import { Recovery, type RestoredOwners } from './recovery.ts'
+
+interface Owners extends RestoredOwners {
+  readonly clock: Scheduler
+  readonly journal: Journal
+  readonly logger: Logger
+}
+
+export class TeamLog {
+  readonly #owners: Owners
+  readonly #runs: RunBook
+  readonly #settings: DurableLog
+  #keeper: LogKeeper | undefined
+  #opening: Promise<void> | undefined
+  #closed = false
+
+  constructor(owners: Owners, runs: RunBook, settings: DurableLog) {
+    this.#owners = owners
+    this.#runs = runs
+    this.#settings = settings
+  }
+
+  /**
+   * Takes the log, before any thread is made. Rejects with `LogHeldError`, `LogCorruptError`, `LogVersionError` or
+   * `LogLostError`; then it can be tried again.
+   */
+  open(): Promise<void> {
+    this.#opening ??= this.#open().catch((error: unknown) => {
+      this.#opening = undefined
+      throw error
+    })
+    return this.#opening
+  }
+
+  async #open(): Promise<void> {
+    const { clock } = this.#owners
+    const store = new FileStore(this.#settings.path, { clock })
+    try {
+      const opened = await store.open()
+      const old = await OldLog.from(store)
+      if (this.#closed) throw new TeamClosedError('The team was closed before it had read its log.', {})
+      if (opened.cut) this.#tellCut(opened.cut.bytes)
+      this.#begin(store, opened.incarnation, old)
+    } catch (error) {
+      await store.close()
+      throw error
+    }
+  }
+
+  #begin(store: LogStore, incarnation: number, old: OldLog): void {
+    const { clock, directory, journal, logger } = this.#owners
+    const { commits, syncMs } = this.#settings
+    const lost = (error: DramatisError) => this.#lost(error)
+    const keeper = new LogKeeper({ clock, journal, store, commits, syncMs, lost })
+    this.#keeper = keeper
+    journal.keepWith(keeper, old.next)
+    journal.keep(undefined, { kind: 'log.opened', incarnation })
+    const resumed = new Recovery(this.#owners, this.#runs, old).perform()
+    for (const { index, name, removed } of directory.cells)
+      if (!removed && old.names.get(index)?.name !== name) journal.keep(undefined, { kind: 'name', index, name })
+    this.#runs.keepLaunched()
+    if (resumed.length === 0) return
+    const ids = resumed.map(({ id }) => id)
+    const text =
+      resumed.length === 1 ? 'a run of an earlier process goes on' : `${ids.length} runs of an earlier process go on`
+    logger.info({ runIds: ids.slice(0, MOST_NAMED) }, text)
+  }
+
+  #tellCut(bytes: number): void {
+    const { path } = this.#settings
+    const text = 'the end of the log was cut: the process, or the machine, died while it wrote there'
+    this.#owners.logger.warn({ path, bytes }, text)
+  }
+
+  #lost(error: DramatisError): void {
+    const { path } = this.#settings
+    const text =
+      'the durable log is lost: runs are interrupted, and no more are taken. What it had stays: start again when the cause is gone'
+    this.#owners.logger.error({ path, error: error.message }, text)
+    this.#runs.interrupt(error)
+  }
+
+  /** Writes what is left, and gives the log free. Never rejects: the threads of the team must end whatever happens. */
+  async close(): Promise<void> {
+    this.#closed = true
+    await this.#opening?.catch(() => {})
+    try {
+      await this.#keeper?.close()
+    } catch (error) {
+      const { path } = this.#settings
+      const text = 'the durable log could not be closed in order: what was not synced by then may be missing'
+      this.#owners.logger.error({ path, error: describe(error) }, text)
+    }
+  }
+}
+
+const MOST_NAMED = 20

@@ -1,0 +1,103 @@
+/** What goes into one block, who waits for it, and what is told when nothing can be written any more. */
+import { setImmediate as turn } from 'node:timers/promises'
+import t from 'tap'
+import { systemClock } from '../../src/clock.ts'
+import { type DramatisError, LogLostError } from '../../src/errors.ts'
+import { LogKeeper } from '../../src/runtime/durability/log-keeper.ts'
+import { decodeEntries } from '../../src/runtime/log/entry-codec.ts'
+import { type LogEntry, SEQ_STEP } from '../../src/runtime/log/records.ts'
+import { MemoryDisk, MemoryStore } from './memory-store.ts'
+
+async function kept(commits = false) {
+  const disk = new MemoryDisk()
+  const store = new MemoryStore(disk)
+  await store.open()
+  const lost: DramatisError[] = []
+  let told = () => {}
+  const journal = { tell: () => told(), keep: () => {} }
+  const options = {
+    clock: systemClock,
+    journal,
+    store,
+    commits,
+    syncMs: 60_000,
+    lost: (error: DramatisError) => lost.push(error),
+  }
+  const keeper = new LogKeeper(options)
+  let seq = 0
+  const log = (reason: string) => {
+    keeper.take({ kind: 'run.aborted', reason, run: 1, at: 0, seq })
+    seq += SEQ_STEP
+  }
+  const blocks = () => disk.blocks.map(({ entries }) => Array.from(decodeEntries(entries), reasonOf))
+  const onTell = (listener: () => void) => {
+    told = listener
+  }
+  return { store, keeper, lost, log, blocks, onTell }
+}
+
+const reasonOf = (entry: LogEntry) => (entry.kind === 'run.aborted' ? entry.reason : entry.kind)
+
+t.test('what one task logs is one block, with its promises and what readers log about it', async (t) => {
+  const { keeper, log, blocks, onTell } = await kept()
+  onTell(() => {
+    onTell(() => {})
+    log('a reader')
+  })
+  log('first')
+  await Promise.resolve()
+  log('second')
+  await keeper.written()
+  await turn()
+  log('third')
+  await keeper.written()
+  t.same(blocks(), [['first', 'second', 'a reader'], ['third']])
+  await keeper.close()
+})
+
+t.test('close writes what is left, and takes nothing after that', async (t) => {
+  const { keeper, log, blocks } = await kept()
+  log('left')
+  await keeper.close()
+  log('late')
+  await turn()
+  t.same(blocks(), [['left']])
+  await t.rejects(keeper.written(), { code: 'TEAM_CLOSED' })
+})
+
+t.test('with commit nobody is told before the block is synced', async (t) => {
+  const { store, keeper, log, blocks } = await kept(true)
+  let synced = () => {}
+  const syncing = new Promise<void>((resolve) => {
+    synced = resolve
+  })
+  store.sync = () => syncing
+  log('paid')
+  let isTold = false
+  const told = keeper.written().then(() => {
+    isTold = true
+  })
+  for (let turns = 0; turns < 5; turns++) await turn()
+  t.same([blocks(), isTold], [[['paid']], false])
+  synced()
+  await told
+  t.ok(isTold)
+})
+
+t.test('a block that cannot be written ends it: all who wait get the reason, and it is told once', async (t) => {
+  const { store, keeper, lost, log, blocks } = await kept()
+  store.append = async () => {
+    throw new LogLostError('the disk is gone')
+  }
+  log('first')
+  const waiting = keeper.written()
+  await t.rejects(waiting, { code: 'LOG_LOST' })
+  log('second')
+  await t.rejects(keeper.written(), { code: 'LOG_LOST', message: 'the disk is gone' })
+  await turn()
+  t.same(
+    lost.map(({ code }) => code),
+    ['LOG_LOST'],
+  )
+  t.same(blocks(), [])
+})
