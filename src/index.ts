@@ -100,6 +100,7 @@ export type {
 
 // Runs, and what a team says of itself.
 export type { Run, RunOptions, RunStatus } from './runtime/runs/run.ts'
+export type { OpenQuestionInfo } from './runtime/team/team-runs.ts'
 export type { MultiAgentResult } from './runtime/runs/result.ts'
 export type { Contribution, ContributionReport } from './runtime/runs/contributions.ts'
 export type { RuntimeEvent } from './runtime/runs/events.ts'

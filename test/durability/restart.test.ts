@@ -55,6 +55,9 @@ t.test('a run that a closed team has left is interrupted, and the next team ends
   const again = await first(run.events(), 'question')
   t.equal(run.status, 'waiting')
   t.equal(again.questionId, asked.questionId, 'the question has its old id')
+  const { questionId, at } = asked
+  const open = { runId: 'one', questionId, agent: 'bob', text: 'really?', choices: ['yes', 'no'], askedAt: at }
+  t.same([after.listQuestions(), after.listQuestions('another')], [[open], []])
   await run.answer(asked.questionId, 'yes')
   t.match(await run.result, { success: true, finalOutput: '4444 yes 1: steps of' })
   t.equal(readFileSync(join(path, '..', 'effects'), 'utf8').split('\n').length, 5, 'each step was done once')

@@ -17,6 +17,8 @@ export class RunLog {
   readonly #chunks = new LogChunks()
   /** Number of readers of the entries. Each may stop at an entry for as long as it likes. */
   #readers = 0
+  /** Number of entries that an earlier process has written. */
+  adopted = 0
   /** Bytes that are kept: exact for frames, approximate for records. */
   bytes = 0
   /** Number of entries that were discarded because the run's log was full. */
@@ -46,6 +48,7 @@ export class RunLog {
 
   /** Appends an entry that was read from a durable log. */
   adopt(entry: LogEntry): void {
+    this.adopted += 1
     this.#keep(entry)
   }
 

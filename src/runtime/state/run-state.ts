@@ -28,6 +28,8 @@ export interface OpenQuestion {
   readonly agent: string
   readonly text: string
   readonly choices: readonly string[] | undefined
+  /** Epoch ms. */
+  readonly askedAt: number
   settle(answer: string): void
 }
 

@@ -7,6 +7,18 @@ import { ORCHESTRATOR_INDEX } from '../state/agent-directory.ts'
 import type { Cell } from '../state/cell.ts'
 import { TeamInsight } from './team-insight.ts'
 
+/** Question to a person that nobody has answered yet. */
+export interface OpenQuestionInfo {
+  runId: string
+  questionId: string
+  /** Agent that asks. */
+  agent: string
+  text: string
+  choices?: string[]
+  /** Epoch ms. */
+  askedAt: number
+}
+
 export abstract class TeamRuns extends TeamInsight {
   /**
    * Runs the team on a query. Rejects only on misuse (`ConfigurationError`, `TeamClosedError`). A run that fails, times
@@ -68,6 +80,26 @@ export abstract class TeamRuns extends TeamInsight {
   /** Returns the run of that id, if the log still has it. */
   getRun(runId: string): Run<unknown> | undefined {
     return this.runBook.get(runId)
+  }
+
+  /**
+   * Returns the questions to a person that nobody has answered yet, of one run or of all. After a restart the runs that
+   * go on have theirs, with the same ids. `answer` of their run takes the answer.
+   */
+  listQuestions(runId?: string): OpenQuestionInfo[] {
+    const runs = this.runBook.list().filter(({ id }) => runId === undefined || id === runId)
+    return runs.flatMap(({ id, state }) =>
+      Array.from(state.questions, ([questionId, { agent, text, choices, askedAt }]) =>
+        this.supervisor.redactor.data({
+          runId: id,
+          questionId,
+          agent,
+          text,
+          ...(choices && { choices: [...choices] }),
+          askedAt,
+        }),
+      ),
+    )
   }
 
   /** Returns the runs that the log still has. `startedAt` is epoch ms. */

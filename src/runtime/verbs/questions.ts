@@ -85,10 +85,12 @@ function askPerson(
             reject(unanswered(name, text, timeoutMs))
             needs.loop.wake()
           })
+    const before = askedBefore(run, questionId)
     run.questions.set(questionId, {
       agent: name,
       text,
       choices,
+      askedAt: before ?? needs.clock.now(),
       settle(answer) {
         close()
         needs.journal.record(run, { kind: 'answer', agent: name, questionId, answer })
@@ -96,8 +98,16 @@ function askPerson(
         needs.loop.wake()
       },
     })
+    if (before !== undefined) return // its event is in the log already
     needs.journal.record(run, { kind: 'question', agent: name, questionId, ask, text, ...(choices && { choices }) })
   })
+}
+
+/** Returns the time at which an earlier process has asked that question; undefined if none has. */
+function askedBefore({ log }: RunState, questionId: string): number | undefined {
+  for (const entry of log.entries(-1, log.adopted))
+    if (entry.kind === 'question' && entry.questionId === questionId) return entry.at
+  return undefined
 }
 
 /** Answers a question. Throws if there is no such question, or the answer is none of its choices. */
