@@ -121,6 +121,49 @@ t.test('a model call whose answer stands in the log is not made again', async (t
   t.same(run.usage, usage, 'what was paid is known')
 })
 
+t.test('a model goes on with its conversation', async (t) => {
+  const path = join(folderOf(t), 'log')
+  const server = await modelServer(t)
+  server.always(({ prompt }) => `You said ${prompt}`)
+  const options = {
+    models: { default: { model: 'gpt-4o', baseURL: server.baseURL, apiKey: 'none' } },
+    agents: [
+      { name: 'ann', module, env: ['DESK_EFFECTS'] },
+      { name: 'model', systemPrompt: 'Talk.' },
+    ],
+  }
+  const script: Script = async (desk) => {
+    await desk.request('model', 'first')
+    await desk.request('ann', 'ask really')
+    return (await desk.request('model', 'second')).content
+  }
+  const before = deskOf(t, path, script, options)
+  const left = before.launch('go', { runId: 'one', threadId: 'talk' })
+  await first(left.events(), 'question')
+  await before.close()
+
+  const after = deskOf(t, path, script, options)
+  await after.start()
+  const run = after.getRun('one')!
+  await run.answer((await first(run.events(), 'question')).questionId, 'yes')
+  t.match(await run.result, { success: true, finalOutput: 'You said second' })
+  const said = () =>
+    server.calls
+      .at(-1)!
+      .body.messages.map(({ content }) => content)
+      .filter((text) => text !== 'Talk.')
+  t.same(said(), ['first', 'You said first', 'second'])
+  await after.close()
+
+  const last = deskOf(t, path, async (desk) => (await desk.request('model', 'third')).content, options)
+  t.match(await last.execute('again', { threadId: 'talk' }), { success: true, finalOutput: 'You said third' })
+  t.match(
+    said().slice(0, 4),
+    ['first', 'You said first', 'second', 'You said second'],
+    'also in a later run of its thread',
+  )
+})
+
 t.test('the blackboard of a run, its tasks, and messages that nobody waits for are there again', async (t) => {
   const path = join(folderOf(t), 'log')
   const script: Script = async (desk) => {

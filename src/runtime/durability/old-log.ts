@@ -2,14 +2,20 @@
 import type { PatchNotice } from '../../actors/definition/assignment.ts'
 import { isFailure, jsonIn } from '../../mailbox/codec.ts'
 import {
+  ACCEPTED,
   BEGINS_AGAIN,
+  CALL,
+  CANCEL,
   correlationOf,
   END,
   flagsOf,
   kindOf,
   lengthOf,
   PATCH,
+  REFUSED,
+  REQUEST,
   recipientOf,
+  SEND,
   senderOf,
   turnOf,
 } from '../../mailbox/frame.ts'
@@ -59,6 +65,8 @@ export class OldLog {
   readonly counters = new Map<number, Counters>()
   /** Ids of tool calls of the host that have begun and not ended. */
   readonly openTools = new Set<string>()
+  /** Sends whose senders wait for their receipt. */
+  readonly asking = new Map<string, { readonly run: number; readonly memory: Memory; readonly at: number }>()
   readonly #byName = new Map<string, number>()
   readonly #patches = new Map<string, PatchNotice[]>()
   /** Lowest number of a message of the host, highest index of a run, and number of the next entry. */
@@ -98,7 +106,11 @@ export class OldLog {
     const counters = this.#countersOf(sender)
     counters.turn = Math.max(counters.turn, turn)
     if (correlation < 0) this.lastHostNumber = Math.min(this.lastHostNumber, correlation)
-    else if (kind !== END) counters.correlation = Math.max(counters.correlation, correlation)
+    else if (kind === SEND || kind === REQUEST || kind === CALL)
+      counters.correlation = Math.max(counters.correlation, correlation)
+    if (kind === SEND && correlation > 0) this.asking.set(`${sender} ${correlation}`, { run, memory, at })
+    else if (kind === CANCEL) this.asking.delete(`${sender} ${correlation}`)
+    else if (kind === ACCEPTED || kind === REFUSED) this.asking.delete(`${recipientOf(memory, at)} ${correlation}`)
     const key = `${sender} ${turn}`
     if (kind === PATCH) {
       const notices = this.#patches.get(key) ?? []

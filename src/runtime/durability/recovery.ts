@@ -32,6 +32,7 @@ import type { HostRecord } from '../log/records.ts'
 import { framesOf } from '../log/run-log.ts'
 import { type BlockedTasks, hasDependencies } from '../mailboxes/blocked-tasks.ts'
 import type { Mailboxes } from '../mailboxes/mailboxes.ts'
+import type { Receipts } from '../mailboxes/receipts.ts'
 import type { Requests } from '../mailboxes/requests.ts'
 import type { RunBook } from '../runs/runs.ts'
 import type { AgentDirectory } from '../state/agent-directory.ts'
@@ -66,6 +67,7 @@ export interface RestoredOwners {
   readonly journal: Journal
   readonly lifecycle: Lifecycle
   readonly mailboxes: Mailboxes
+  readonly receipts: Receipts
   readonly redelivery: Redelivery
   readonly requests: Requests
   readonly runs: RunTable
@@ -92,7 +94,7 @@ export class Recovery {
 
   /** Returns the runs that go on. */
   perform(): RunState[] {
-    const { directory, hostMessages, runs } = this.#owners
+    const { directory, hostMessages, redelivery, runs } = this.#owners
     const old = this.#old
     directory.reseat(
       new Map(Array.from(old.names, ([index, { name, run }]) => [run === 0 ? name : `${run} ${name}`, index])),
@@ -100,9 +102,9 @@ export class Recovery {
     for (const [index, counters] of old.counters) for (const cell of this.#present(index)) cell.continueFrom(counters)
     hostMessages.continueFrom(old.lastHostNumber)
     runs.continueFrom(old.lastRun)
-    this.#restoreStates()
     const open = this.#openRuns()
     const ended = [...old.runs.values()].filter((run) => run.finished && !run.launched.own).slice(-KEPT_RUNS)
+    this.#restoreStates(new Set([...open, ...ended].map(({ index }) => index)))
     for (const run of ended) if (!open.has(run)) this.#end(run, this.#stateOf(run))
     const states = Array.from(open, (run) => this.#stateOf(run))
     for (const message of old.work.messages()) this.#message(message)
@@ -111,6 +113,9 @@ export class Recovery {
     for (const message of old.work.messages()) this.#deliver(message)
     for (const run of open) this.#fold(run, this.#stateOf(run))
     this.#owners.readersRestored()
+    this.#giveReceipts()
+    for (const [{ recipient }, envelope] of this.#envelopes)
+      if (envelope.attempt > 1) redelivery.judgeTakenUp(directory.cells[recipient]!, envelope)
     this.#serveCalls()
     for (const run of open) this.#answer(run, settles.get(run.index))
     return states
@@ -134,17 +139,21 @@ export class Recovery {
   }
 
   #stateOf(run: OldRun): RunState {
-    const known = this.#states.get(run.index)
-    if (known?.log.length) return known
-    const state = known ?? this.#owners.runs.reopen(run.index, run.launched)
+    const state = this.#reopened(run)
+    if (state.log.adopted === 0) for (const entry of run.entries) state.log.adopt(entry)
+    return state
+  }
+
+  #reopened(run: OldRun): RunState {
+    const state = this.#states.get(run.index) ?? this.#owners.runs.reopen(run.index, run.launched)
     this.#states.set(run.index, state)
-    for (const entry of run.entries) state.log.adopt(entry)
     return state
   }
 
   // ---- states
 
-  #restoreStates(): void {
+  /** Puts the states of agents in place, and those for the runs that are `kept`. */
+  #restoreStates(kept: ReadonlySet<number>): void {
     const { agentStates, runs } = this.#owners
     for (const change of this.#old.states) {
       const [cell] = this.#present(change.index)
@@ -152,15 +161,14 @@ export class Recovery {
       if ('value' in change) cell.state = change.value as object
       else {
         const run = this.#old.runs.get(change.run)
-        if (!run) continue
-        const state = this.#states.get(run.index) ?? runs.reopen(run.index, run.launched)
-        this.#states.set(run.index, state)
-        agentStates.applyPatch(cell, state, change.notice)
+        if (run) agentStates.applyPatch(cell, this.#reopened(run), change.notice)
       }
     }
-    for (const state of this.#states.values()) runs.forget(state)
-    const open = this.#openRuns()
-    for (const run of open) this.#states.delete(run.index)
+    for (const [index, state] of this.#states) {
+      if (kept.has(index)) continue
+      runs.forget(state)
+      this.#states.delete(index)
+    }
   }
 
   // ---- runs
@@ -259,8 +267,9 @@ export class Recovery {
       settle: index === 1 ? (settle ?? (() => {})) : correlation < 0 ? () => {} : undefined,
       retries,
       idempotent,
-      group: (waiting & MOST_GROUPS) === 0 ? undefined : { need: 0 },
-      signalled: (waiting & SIGNALLED) !== 0,
+      group: undefined,
+      // How many answers of its group a wait still needs is not known: it is no evidence of a deadlock.
+      signalled: (waiting & (SIGNALLED | MOST_GROUPS)) !== 0,
       tried: 1,
       grantedMs: 0,
       replaced: 0,
@@ -365,6 +374,16 @@ export class Recovery {
     if (name === 'subscribe') return boards.subscribe(cell, state, String(Reflect.get(args, 'pattern')))
     const watched = directory.cell(String(Reflect.get(args, 'agent')), state)
     if (watched) watch({ directory, hostMessages, runs }, cell, state, watched)
+  }
+
+  /** Tells senders that their messages are accepted: those waited for room, or for all recipients. */
+  #giveReceipts(): void {
+    const { directory, receipts } = this.#owners
+    for (const { run: index, memory, at } of this.#old.asking.values()) {
+      const run = this.#states.get(index)
+      const sender = directory.cells[senderOf(memory, at)]
+      if (run && sender && !sender.removed) receipts.give(sender, run, memory, at, undefined)
+    }
   }
 
   /** Serves the calls again that have no result. A tool waits for its agent, which loads it. */

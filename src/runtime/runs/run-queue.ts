@@ -32,6 +32,11 @@ export class RunLine<Entry extends InLine> {
     return [...this.#queue, ...this.#running]
   }
 
+  /** True if a run that begins now has to wait. */
+  get isFull(): boolean {
+    return this.#running.size >= this.#limits.maxConcurrentRuns
+  }
+
   get isEmpty(): boolean {
     return this.#running.size + this.#queue.length === 0
   }

@@ -234,9 +234,12 @@ export class RunBook implements RunHost {
     const entry = this.#enter(handle, options, this.#supervisor.directory.cells[target]!)
     entry.isKept = true
     this.#supervisor.boards.board(state)
-    this.#line.begin(entry)
-    handle.status = 'running'
-    if (begins) void this.#begin(entry)
+    if (begins && this.#line.isFull) this.#line.enqueue(entry)
+    else if (begins) void this.#begin(entry)
+    else {
+      this.#line.begin(entry)
+      handle.status = 'running'
+    }
     return (memory, at) => void this.#answered(entry, memory, at)
   }
 

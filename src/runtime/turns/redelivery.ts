@@ -60,17 +60,21 @@ export class Redelivery {
   }
 
   /**
-   * Takes up a message whose turn was open when the process of an earlier time died. Its next attempt gets what the log
-   * has of the earlier ones, unless something forbids it.
+   * Takes up a message whose turn was open when an earlier process died. Its next attempt gets what the log has of the
+   * earlier ones.
    */
   takeUp(cell: Cell, envelope: Envelope<RunState>): void {
-    const error = new AgentCrashedError(`The process of agent "${cell.name}" ended.`, { agent: cell.name })
     envelope.attempt += 1
     envelope.uncharged += 1
     cell.mailbox.takeUp(envelope, true)
+    this.#needs.ready.touch(cell)
+  }
+
+  /** Buries a message that was taken up, if something forbids another attempt of its turn. */
+  judgeTakenUp(cell: Cell, envelope: Envelope<RunState>): void {
+    const error = new AgentCrashedError(`The process of agent "${cell.name}" ended.`, { agent: cell.name })
     const fate = this.#hindrance(cell, envelope, error)
     if (fate) this.#needs.cancellation.bury(cell, envelope, fate.reason, fate.error)
-    this.#needs.ready.touch(cell)
   }
 
   /**
