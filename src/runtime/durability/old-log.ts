@@ -25,7 +25,7 @@ import { decodeEntries } from '../log/entry-codec.ts'
 import type { HostRecord, LogEntry } from '../log/records.ts'
 import { USER_INDEX } from '../state/agent-directory.ts'
 import { OpenWork } from '../state/open-work.ts'
-import type { LogStore } from '../store/log-store.ts'
+import type { Block } from '../store/log-store.ts'
 
 type OfKind<Kind extends HostRecord['kind']> = Extract<HostRecord, { kind: Kind }>
 
@@ -75,9 +75,9 @@ export class OldLog {
   next = 0
 
   /** Reads the whole log. Throws `LogCorruptError` where it is damaged. */
-  static async from(store: LogStore): Promise<OldLog> {
+  static async from(blocks: AsyncIterable<Block>): Promise<OldLog> {
     const log = new OldLog()
-    for await (const block of store.read()) {
+    for await (const block of blocks) {
       for (const entry of decodeEntries(block.entries)) log.#see(entry)
       if (!block.carried) log.next = block.lastSeq + 1
     }

@@ -48,7 +48,7 @@ export class TeamLog {
     const store = new FileStore(this.#settings.path, { clock })
     try {
       const opened = await store.open()
-      const old = await OldLog.from(store)
+      const old = await OldLog.from(store.read())
       if (this.#closed) throw new TeamClosedError('The team was closed before it had read its log.', {})
       if (opened.cut) this.#tellCut(opened.cut.bytes)
       this.#begin(store, opened.incarnation, old)
