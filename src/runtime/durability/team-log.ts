@@ -9,7 +9,8 @@ import { FileStore } from '../store/file-store.ts'
 import type { LogStore } from '../store/log-store.ts'
 import { LogKeeper } from './log-keeper.ts'
 import { OldLog } from './old-log.ts'
-import { Recovery, type RestoredOwners } from './recovery.ts'
+import { recover } from './recovery.ts'
+import type { RestoredOwners } from './restored-owners.ts'
 
 interface Owners extends RestoredOwners {
   readonly clock: Scheduler
@@ -66,7 +67,7 @@ export class TeamLog {
     this.#keeper = keeper
     journal.keepWith(keeper, old.next)
     journal.keep(undefined, { kind: 'log.opened', incarnation })
-    const resumed = new Recovery(this.#owners, this.#runs, old).perform()
+    const resumed = recover(this.#owners, this.#runs, old)
     for (const { index, name, removed } of directory.cells)
       if (!removed && old.names.get(index)?.name !== name) journal.keep(undefined, { kind: 'name', index, name })
     this.#runs.keepLaunched()

@@ -95,6 +95,12 @@ export class AgentDirectory {
     this.actors.splice(at, before?.instances.length ?? 0, ...cell.instances)
   }
 
+  /** Returns the agent that has the index now. */
+  present(index: number): Cell | undefined {
+    const cell = this.cells[index]
+    return cell?.removed ? undefined : cell
+  }
+
   /** Returns the agent of that name. If no agent has the name now, returns the last one that had it. */
   cell(name: string, run?: RunState): Cell | undefined {
     return (run && this.#ownOf(run, name)) ?? this.#byName.get(name)

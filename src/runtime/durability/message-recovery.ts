@@ -1,0 +1,195 @@
+/**
+ * Open messages, waits and calls of an earlier process. A turn that was open comes again, with what the log has of it.
+ */
+import { AgentTerminatedError } from '../../errors.ts'
+import {
+  flagsOf,
+  lengthOf,
+  MOST_GROUPS,
+  policyOf,
+  priorityOf,
+  SIGNALLED,
+  STREAMS,
+  senderOf,
+  stepOf,
+  waitingOf,
+} from '../../mailbox/frame.ts'
+import { readBody } from '../../mailbox/frame-body.ts'
+import { idOf } from '../../mailbox/frame-id.ts'
+import { type Envelope, NOT_YET } from '../../mailbox/mailbox.ts'
+import { turnWithin } from '../admission/chain.ts'
+import { hasDependencies } from '../mailboxes/blocked-tasks.ts'
+import { loggedFrames } from '../state/attempt-log.ts'
+import { NO_TURN, type OpenRequest } from '../state/cell.ts'
+import type { OpenMessage, OpenWait } from '../state/open-work.ts'
+import type { RunState } from '../state/run-state.ts'
+import { isDone } from '../tasks/task-board.ts'
+import type { OldLog } from './old-log.ts'
+import type { RestoredOwners } from './restored-owners.ts'
+
+export class MessageRecovery {
+  readonly #owners: RestoredOwners
+  readonly #old: OldLog
+  readonly #states: ReadonlyMap<number, RunState>
+  readonly #envelopes = new Map<OpenMessage, Envelope<RunState>>()
+
+  /** `states`: the runs that there are, by index. */
+  constructor(owners: RestoredOwners, old: OldLog, states: ReadonlyMap<number, RunState>) {
+    this.#owners = owners
+    this.#old = old
+    this.#states = states
+  }
+
+  /** Makes the envelope of an open message. */
+  message(message: OpenMessage): void {
+    const run = this.#states.get(message.run)
+    const callee = this.#owners.directory.present(message.recipient)
+    if (!run || !callee) return
+    const { memory, at, turn, attempt, handedOff } = message
+    const envelope: Envelope<RunState> = {
+      memory,
+      at,
+      bytes: lengthOf(memory, at),
+      run,
+      priority: priorityOf(memory, at),
+      within: undefined,
+      turn: 0,
+      attempt: 1,
+      lane: 'plain',
+      windowAt: 0,
+      windowEnd: 0,
+      handedSeq: 0,
+      waitsSince: NOT_YET,
+      startedAt: NOT_YET,
+      begunAt: NOT_YET,
+      announced: false,
+      cancelled: false,
+      handedOff,
+      uncharged: 0,
+      deaths: null,
+    }
+    if (turn > 0 && (attempt > 1 || loggedFrames(callee, { ...envelope, turn }).length > 0))
+      Object.assign(envelope, { turn, attempt })
+    this.#envelopes.set(message, envelope)
+  }
+
+  /** Adds a wait for an answer. `settle`: takes the answer for a caller in the host. */
+  wait({ caller: index, correlation, turn, message }: OpenWait, settle: OpenRequest['settle']): void {
+    const envelope = this.#envelopes.get(message)
+    const { cells } = this.#owners.directory
+    const caller = cells[index]
+    if (!envelope || !caller) return
+    const { memory, at } = message
+    const { retries = caller.settings.retries, idempotent } = policyOf(memory, at)
+    const waiting = waitingOf(memory, at)
+    const isOffer = correlation < 0 && stepOf(memory, at) !== 0
+    this.#owners.requests.takeUp({
+      caller,
+      correlation,
+      run: envelope.run,
+      turn: isOffer ? this.#turnOfCall(index, stepOf(memory, at)) : turn,
+      callee: cells[message.recipient]!,
+      envelope,
+      streams: (flagsOf(memory, at) & STREAMS) !== 0,
+      settle: index === 1 ? (settle ?? (() => {})) : correlation < 0 ? () => {} : undefined,
+      retries,
+      idempotent,
+      group: undefined,
+      // How many answers of its group a wait still needs is not known: it is no evidence of a deadlock.
+      signalled: (waiting & (SIGNALLED | MOST_GROUPS)) !== 0,
+      tried: 1,
+      grantedMs: 0,
+      replaced: 0,
+      offers: isOffer,
+    })
+  }
+
+  /** Returns the turn that waits for a call; `NO_TURN` if none does any more. */
+  #turnOfCall(caller: number, call: number): number {
+    for (const open of this.#old.work.calls) if (open.caller === caller && open.correlation === call) return open.turn
+    return NO_TURN
+  }
+
+  /** Puts an open message into its mailbox. */
+  deliver(message: OpenMessage): void {
+    const { blocked, directory, mailboxes, redelivery, requests, team } = this.#owners
+    const envelope = this.#envelopes.get(message)
+    const callee = directory.cells[message.recipient]
+    if (!envelope || !callee) return this.#refuse(message)
+    const { memory, at, run, turn } = envelope
+    run.open += 1
+    const request = requests.of(envelope)
+    if (turn === 0 && hasDependencies(memory, at) && this.#waitsForTasks(run, idOf(memory, at))) {
+      blocked.hold(callee, envelope)
+      return
+    }
+    if (request && callee.settings.reentrancy === 'chain') {
+      const within = turnWithin(requests, request.caller, request.turn, callee)
+      if (within && 'memory' in within) envelope.within = within
+    }
+    team.force(callee.index, envelope.bytes)
+    if (turn > 0) redelivery.takeUp(callee, envelope)
+    else mailboxes.takeUp(callee, envelope)
+  }
+
+  /** Refuses a message to an agent that the program does not have any more: who waits for it is told. */
+  #refuse({ run: index, recipient, memory, at, id }: OpenMessage): void {
+    const { directory, journal, requests } = this.#owners
+    const run = this.#states.get(index)
+    if (!run) return
+    const agent = directory.name(recipient)
+    const text = `Agent "${agent}" had this message when its process ended, and the program that goes on has no agent of that name. Add it again, or give its work to another one.`
+    const error = new AgentTerminatedError(text, { agent })
+    journal.deadLetter(run, memory, at, 'unknown_agent', [error])
+    for (const { caller: asks, correlation, turn, message } of this.#old.work.waits) {
+      const caller = directory.cells[asks]
+      if (message.id !== id || !caller || caller.removed) continue
+      requests.refuse({ caller, correlation, run, turn, settle: undefined, from: recipient, memory, at }, error)
+    }
+  }
+
+  /** Decides about turns that may not come again. */
+  judge(): void {
+    const { directory, redelivery } = this.#owners
+    for (const [{ recipient }, envelope] of this.#envelopes)
+      if (envelope.attempt > 1) redelivery.judgeTakenUp(directory.cells[recipient]!, envelope)
+  }
+
+  #waitsForTasks({ tasks }: RunState, id: string): boolean {
+    const dependencies = tasks.get(id)?.dependencies ?? []
+    return dependencies.some((each) => !isDone(tasks.get(each)?.status ?? 'completed'))
+  }
+
+  /** Tells senders that their messages are accepted: those waited for room, or for all recipients. */
+  giveReceipts(): void {
+    const { directory, receipts } = this.#owners
+    for (const { run: index, memory, at } of this.#old.asking.values()) {
+      const run = this.#states.get(index)
+      const sender = directory.cells[senderOf(memory, at)]
+      if (run && sender && !sender.removed) receipts.give(sender, run, memory, at, undefined)
+    }
+  }
+
+  /** Serves the calls again that have no result. A tool waits for its agent, which loads it. */
+  serveCalls(): void {
+    const { calls, lifecycle, tools } = this.#owners
+    for (const callId of this.#old.openTools) tools.interrupted.add(callId)
+    for (const { caller, run: index, memory, at } of [...this.#old.work.calls]) {
+      const run = this.#states.get(index)
+      const cell = this.#owners.directory.present(caller)
+      if (!run || !cell) continue
+      const isTool = readBody(memory, at).content === 'tool'
+      const ready = isTool ? Promise.all(cell.instances.map((each) => lifecycle.ready(each))) : undefined
+      calls.serve(
+        cell,
+        run,
+        memory,
+        at,
+        ready?.then(
+          () => {},
+          () => {},
+        ),
+      )
+    }
+  }
+}

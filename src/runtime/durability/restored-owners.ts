@@ -1,0 +1,40 @@
+/** Parts of a supervisor that get what an earlier process has left. */
+
+import type { TeamMemory } from '../../mailbox/room.ts'
+import type { HostMessages } from '../admission/host-messages.ts'
+import type { BlockedTasks } from '../mailboxes/blocked-tasks.ts'
+import type { Mailboxes } from '../mailboxes/mailboxes.ts'
+import type { Receipts } from '../mailboxes/receipts.ts'
+import type { Requests } from '../mailboxes/requests.ts'
+import type { AgentDirectory } from '../state/agent-directory.ts'
+import type { AgentStates } from '../state/agent-states.ts'
+import type { Journal } from '../state/journal.ts'
+import type { RunTable } from '../state/run-table.ts'
+import type { Lifecycle } from '../supervision/lifecycle.ts'
+import type { HostTools } from '../tools/host-tools.ts'
+import type { Redelivery } from '../turns/redelivery.ts'
+import type { Boards } from '../verbs/boards.ts'
+import type { HostCalls } from '../verbs/calls.ts'
+import type { SyncPoints } from '../verbs/sync-points.ts'
+
+/** Owners of the state that is put in place. */
+export interface RestoredOwners {
+  readonly agentStates: AgentStates
+  readonly blocked: BlockedTasks
+  readonly boards: Boards
+  readonly calls: HostCalls
+  readonly directory: AgentDirectory
+  readonly hostMessages: HostMessages
+  readonly journal: Journal
+  readonly lifecycle: Lifecycle
+  readonly mailboxes: Mailboxes
+  readonly receipts: Receipts
+  readonly redelivery: Redelivery
+  readonly requests: Requests
+  readonly runs: RunTable
+  readonly syncPoints: SyncPoints
+  readonly team: TeamMemory
+  readonly tools: HostTools
+  /** Notifies the readers of the journal that all is in its place. */
+  readersRestored(): void
+}

@@ -1,0 +1,158 @@
+/** Runs of an earlier process: their results, and all of those that go on but their messages and calls. */
+import { errorOf, isFailure, jsonIn } from '../../mailbox/codec.ts'
+import { CALL, correlationOf, kindOf, RESULT, recipientOf, senderOf } from '../../mailbox/frame.ts'
+import { readBody } from '../../mailbox/frame-body.ts'
+import { idOf } from '../../mailbox/frame-id.ts'
+import type { HostRecord } from '../log/records.ts'
+import { framesOf } from '../log/run-log.ts'
+import type { RunBook } from '../runs/runs.ts'
+import type { Cell, OpenRequest } from '../state/cell.ts'
+import type { RunState } from '../state/run-state.ts'
+import { isDone } from '../tasks/task-board.ts'
+import { watch } from '../verbs/death-watch.ts'
+import type { OldLog, OldRun } from './old-log.ts'
+import type { RestoredOwners } from './restored-owners.ts'
+
+export class RunRecovery {
+  readonly #owners: RestoredOwners
+  readonly #runs: RunBook
+  readonly #old: OldLog
+  /** Runs that go on, and those whose result is kept. */
+  readonly states = new Map<number, RunState>()
+
+  constructor(owners: RestoredOwners, runs: RunBook, old: OldLog) {
+    this.#owners = owners
+    this.#runs = runs
+    this.#old = old
+  }
+
+  /** Runs that have no end yet, or messages that are under way. */
+  openRuns(): Set<OldRun> {
+    const { runs, work } = this.#old
+    const open = new Set<OldRun>()
+    for (const run of runs.values()) if (!run.finished && !run.launched.own) open.add(run)
+    for (const { run: index } of work.messages()) {
+      const run = runs.get(index)
+      if (run) open.add(run)
+    }
+    return open
+  }
+
+  /** Returns the state of a run, with its log. */
+  stateOf(run: OldRun): RunState {
+    const state = this.reopened(run)
+    if (state.log.adopted === 0) for (const entry of run.entries) state.log.adopt(entry)
+    return state
+  }
+
+  /** Returns the state of a run. */
+  reopened(run: OldRun): RunState {
+    const state = this.states.get(run.index) ?? this.#owners.runs.reopen(run.index, run.launched)
+    this.states.set(run.index, state)
+    return state
+  }
+
+  /** Forgets the runs that nobody needs but for the states of their agents. */
+  forgetAllBut(kept: ReadonlySet<OldRun>): void {
+    for (const [index, state] of this.states) {
+      if (kept.has(this.#old.runs.get(index)!)) continue
+      this.#owners.runs.forget(state)
+      this.states.delete(index)
+    }
+  }
+
+  /** Adds a run that has ended. */
+  end(run: OldRun): void {
+    const { finished, answer, aborted } = run
+    const state = this.stateOf(run)
+    if (!finished) return
+    this.#tallies(run, state)
+    const error =
+      finished.error ?? (answer && isFailure(answer.memory, answer.at) ? errorOf(answer.memory, answer.at) : null)
+    if (error) return this.#runs.takeEnded(state, { error }, finished.at, aborted ? 'aborted' : 'failed')
+    const { content, data } = answer ? readBody(answer.memory, answer.at) : { content: '', data: undefined }
+    const output = data === undefined ? undefined : jsonIn(data)
+    this.#runs.takeEnded(state, { finalOutput: content, data: output }, finished.at, 'finished')
+  }
+
+  /** Returns what takes the answer to the caller of the run. */
+  takeUp(run: OldRun): OpenRequest['settle'] {
+    const { launched, finished, lastAt } = run
+    const state = this.stateOf(run)
+    this.#tallies(run, state)
+    if (finished || launched.own) {
+      this.#runs.takeUpOwn(state)
+      return undefined
+    }
+    const leftMs = Math.max(1, launched.timeoutMs - (lastAt - launched.startedAt))
+    const isAsked = [...this.#old.work.waits].some(({ caller, message }) => caller === 1 && message.run === run.index)
+    return this.#runs.takeUp(state, launched, leftMs, !isAsked && !run.answer)
+  }
+
+  /** Settles a run whose answer stands in the log, and whose end does not. */
+  answer({ answer, finished, launched }: OldRun, settle: OpenRequest['settle']): void {
+    if (answer && !finished && !launched.own) settle?.(answer.memory, answer.at)
+  }
+
+  /** Counts what a result tells of models and tasks. */
+  #tallies(run: OldRun, state: RunState): void {
+    for (const entry of run.entries) {
+      if (entry.kind === 'model.called') {
+        state.spent.add(entry)
+        state.rehearsed ||= entry.rehearsed
+      } else if (entry.kind === 'task') state.tasks.set(entry.task.id, entry.task)
+    }
+  }
+
+  /** Puts boards, sync points, tasks, subscriptions and watches of a run in place. */
+  fold(run: OldRun): void {
+    const state = this.stateOf(run)
+    for (const entry of run.entries) if (entry.kind !== 'frames') this.#record(state, entry)
+    const calls = new Map<string, [name: string, args: object]>()
+    for (const [memory, at] of framesOf(state.log)) {
+      const kind = kindOf(memory, at)
+      this.#task(state, senderOf(memory, at), correlationOf(memory, at), idOf(memory, at))
+      if (kind === CALL) {
+        const { content, data } = readBody(memory, at)
+        if (content === 'subscribe' || content === 'watch')
+          calls.set(`${senderOf(memory, at)} ${correlationOf(memory, at)}`, [content, Object(jsonIn(data))])
+      } else if (kind === RESULT && !isFailure(memory, at)) {
+        const index = recipientOf(memory, at)
+        const done = calls.get(`${index} ${correlationOf(memory, at)}`)
+        const cell = this.#owners.directory.present(index)
+        if (done && cell) this.#repeat(state, cell, done)
+      }
+    }
+  }
+
+  #record(state: RunState, entry: HostRecord): void {
+    const { boards, syncPoints } = this.#owners
+    if (entry.kind === 'blackboard') boards.restore(state, entry.entry)
+    else if (entry.kind === 'sync') syncPoints.restore(state, entry.point, entry.result.generation)
+    else if (entry.kind === 'handoff' && entry.step === 'handed_off') {
+      state.handoffs += 1
+      if (entry.offer !== undefined) state.successors.set(entry.messageId, entry.offer)
+    }
+  }
+
+  /** Notes the number under which an open task was given. */
+  #task(state: RunState, giver: number, correlation: number, id: string): void {
+    const task = state.tasks.get(id)
+    const isOpen = this.#owners.directory.cells[giver]?.open.has(correlation)
+    if (!task || !isOpen || isDone(task.status)) return
+    const open = state.openTasks.get(giver) ?? new Map<number, string>()
+    if (open.has(correlation)) return
+    state.openTasks.set(giver, open.set(correlation, id))
+    const parent = state.tasks.get(task.parentTask ?? '')
+    if (parent && !isDone(parent.status) && parent.assignedTo === this.#owners.directory.name(giver))
+      state.delegated.set(parent.id, (state.delegated.get(parent.id) ?? 0) + 1)
+  }
+
+  /** Subscribes and watches again: an agent does not ask for that a second time. */
+  #repeat(state: RunState, cell: Cell, [name, args]: [name: string, args: object]): void {
+    const { boards, directory, hostMessages, runs } = this.#owners
+    if (name === 'subscribe') return boards.subscribe(cell, state, String(Reflect.get(args, 'pattern')))
+    const watched = directory.cell(String(Reflect.get(args, 'agent')), state)
+    if (watched) watch({ directory, hostMessages, runs }, cell, state, watched)
+  }
+}

@@ -1,0 +1,32 @@
+/** State of the team, which no run owns: places, numbers and states of its agents. */
+
+import type { RunState } from '../state/run-state.ts'
+import type { OldLog, OldRun } from './old-log.ts'
+import type { RestoredOwners } from './restored-owners.ts'
+
+/** Gives the agents of the team the indices that they had, and continues all numbers. */
+export function restoreNames({ directory, hostMessages, runs }: RestoredOwners, old: OldLog): void {
+  directory.reseat(
+    new Map(Array.from(old.names, ([index, { name, run }]) => [run === 0 ? name : `${run} ${name}`, index])),
+  )
+  for (const [index, counters] of old.counters) directory.present(index)?.continueFrom(counters)
+  hostMessages.continueFrom(old.lastHostNumber)
+  runs.continueFrom(old.lastRun)
+}
+
+/** Puts the states of agents in place, those for one run too. `reopened` returns a run of the log. */
+export function restoreStates(
+  { agentStates, directory }: RestoredOwners,
+  old: OldLog,
+  reopened: (run: OldRun) => RunState,
+): void {
+  for (const change of old.states) {
+    const cell = directory.present(change.index)
+    if (!cell) continue
+    if ('value' in change) cell.state = change.value as object
+    else {
+      const run = old.runs.get(change.run)
+      if (run) agentStates.applyPatch(cell, reopened(run), change.notice)
+    }
+  }
+}
