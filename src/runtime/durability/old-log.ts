@@ -26,6 +26,7 @@ import type { HostRecord, LogEntry } from '../log/records.ts'
 import { USER_INDEX } from '../state/agent-directory.ts'
 import { OpenWork } from '../state/open-work.ts'
 import type { Block } from '../store/log-store.ts'
+import { OldTeam } from './old-team.ts'
 
 type OfKind<Kind extends HostRecord['kind']> = Extract<HostRecord, { kind: Kind }>
 
@@ -58,6 +59,7 @@ export interface Counters {
 
 export class OldLog {
   readonly runs = new Map<number, OldRun>()
+  readonly team = new OldTeam()
   readonly work = new OpenWork((name, run) => this.indexOf(name, run))
   /** Names by index, the last one that had it. `run` 0: of the team. */
   readonly names = new Map<number, { readonly name: string; readonly run: number }>()
@@ -129,6 +131,7 @@ export class OldLog {
   }
 
   #record(record: HostRecord): void {
+    this.team.see(record)
     if ('epoch' in record) {
       const counters = this.#countersOf(record.index)
       counters.epoch = Math.max(counters.epoch, record.epoch)

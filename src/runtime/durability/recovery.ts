@@ -9,7 +9,7 @@ import { MessageRecovery } from './message-recovery.ts'
 import type { OldLog } from './old-log.ts'
 import type { RestoredOwners } from './restored-owners.ts'
 import { RunRecovery } from './run-recovery.ts'
-import { restoreNames, restoreStates } from './team-recovery.ts'
+import { restoreNames, restoreShared, restoreStates } from './team-recovery.ts'
 
 /** Number of runs whose results are kept, as for a team that has no durable log. */
 const KEPT_RUNS = 100
@@ -21,6 +21,7 @@ export function recover(owners: RestoredOwners, book: RunBook, old: OldLog): Run
   const open = runs.openRuns()
   const ended = [...old.runs.values()].filter((run) => run.finished && !run.launched.own).slice(-KEPT_RUNS)
   restoreStates(owners, old, (run) => runs.reopened(run))
+  restoreShared(owners, old)
   runs.forgetAllBut(new Set([...open, ...ended]))
   for (const run of ended) if (!open.has(run)) runs.end(run)
   const states = Array.from(open, (run) => runs.stateOf(run))

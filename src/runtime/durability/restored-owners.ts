@@ -15,6 +15,7 @@ import type { HostTools } from '../tools/host-tools.ts'
 import type { Redelivery } from '../turns/redelivery.ts'
 import type { Boards } from '../verbs/boards.ts'
 import type { HostCalls } from '../verbs/calls.ts'
+import type { SharedStates } from '../verbs/shared-state.ts'
 import type { SyncPoints } from '../verbs/sync-points.ts'
 
 /** Owners of the state that is put in place. */
@@ -32,6 +33,7 @@ export interface RestoredOwners {
   readonly redelivery: Redelivery
   readonly requests: Requests
   readonly runs: RunTable
+  readonly sharedStates: SharedStates
   readonly syncPoints: SyncPoints
   readonly team: TeamMemory
   readonly tools: HostTools

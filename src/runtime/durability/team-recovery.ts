@@ -30,3 +30,8 @@ export function restoreStates(
     }
   }
 }
+
+/** Puts in place what agents have shared. */
+export function restoreShared({ sharedStates }: RestoredOwners, { team }: OldLog): void {
+  for (const fact of team.shared) sharedStates.restore(fact)
+}

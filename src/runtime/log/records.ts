@@ -2,7 +2,7 @@
  * Kinds of records in the log. Most of the log is frames, as the agents wrote them; the host writes the other kinds.
  * Trace, history, tasks, events and status are folds over both.
  */
-import type { SyncResult } from '../../actors/definition/context/context.ts'
+import type { SharedScope, SyncResult } from '../../actors/definition/context/context.ts'
 import type { TokenUsage } from '../../actors/definition/model.ts'
 import type { AgentStatus, AgentTask, TaskStatus } from '../../actors/definition/task.ts'
 import type { BlackboardEntry } from '../../blackboard/entry.ts'
@@ -88,6 +88,8 @@ export type KeptRecord =
   /** State that an agent has left in its start hook. */
   | Record<'state', { index: number; value: unknown }>
   | Record<'run.launched', Launched>
+  /** Value of shared state (`context.shared`). `owner`: index of the agent whose own it is. */
+  | Record<'shared', { scope: SharedScope; owner?: number; key: string; version: number; value: unknown }>
   /** Turns that messages were given: agent, turn, attempt and id of the message. */
   | Record<'turns', { turns: [index: number, turn: number, attempt: number, messageId: string][] }>
 

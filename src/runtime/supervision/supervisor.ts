@@ -52,6 +52,7 @@ import { DeadlinePauses } from '../verbs/deadline-pauses.ts'
 import { watchVerbs } from '../verbs/death-watch.ts'
 import { decisionVerbs } from '../verbs/decisions.ts'
 import { asksPerson, personVerbs } from '../verbs/questions.ts'
+import { SharedStates } from '../verbs/shared-state.ts'
 import { SyncPoints } from '../verbs/sync-points.ts'
 import { Exits } from './exits.ts'
 import { ForeignFrames } from './foreign-frames.ts'
@@ -127,6 +128,7 @@ export class Supervisor {
   readonly pauses: DeadlinePauses
   readonly syncPoints: SyncPoints
   readonly boards: Boards
+  readonly sharedStates: SharedStates
   readonly tools: HostTools
   readonly router: Router
   readonly exits: Exits
@@ -260,10 +262,11 @@ export class Supervisor {
       { admission, clock, directory, frames, journal, logger, runs, team },
       options.blackboard ?? { scope: false, waitTimeoutMs: 600_000 },
     )
+    const sharedStates = new SharedStates({ directory, journal })
     const ask = asksPerson({ clock, frames, journal, loop, pauses }, options.hasHandle ?? (() => true))
     const tools = new HostTools({ clock, journal, logger }, ask)
     const moving = { cancellation, delegations, directory, hostMessages, journal, requests }
-    for (const { verbs } of [boards, syncPoints, tools, new Handoffs(moving), new Reassignments(moving)])
+    for (const { verbs } of [boards, sharedStates, syncPoints, tools, new Handoffs(moving), new Reassignments(moving)])
       calls.register(verbs)
     calls.register(personVerbs(ask))
     calls.register(watchVerbs({ directory, hostMessages, runs }))
@@ -273,6 +276,7 @@ export class Supervisor {
     this.pauses = pauses
     this.syncPoints = syncPoints
     this.boards = boards
+    this.sharedStates = sharedStates
     this.tools = tools
 
     // Lifecycle of the agents.

@@ -1,5 +1,5 @@
 /**
- * Registers the verbs that the host serves with parts of the team: models and their budget, task routing, shared state.
+ * Registers the verbs that the host serves with parts of the team: models and their budget, task routing.
  */
 import { budgets } from '../budgets/budgets.ts'
 import { ModelGateway } from '../models/gateway.ts'
@@ -11,8 +11,6 @@ import { TaskRouter } from '../tasks/task-router.ts'
 import type { Tracing } from '../telemetry/tracing.ts'
 import { NO_REHEARSAL, type ToolRehearsal, toolRehearsal } from '../tools/tool-rehearsal.ts'
 import type { HostVerb } from '../verbs/host-verb.ts'
-import { sharedStateVerbs } from '../verbs/shared-state.ts'
-import { MemoryStore } from '../verbs/state-store.ts'
 import type { TeamKit } from './provision.ts'
 
 export function serveTeamVerbs(
@@ -44,8 +42,7 @@ export function serveTeamVerbs(
   const ask: HostVerb = (args, caller, signal) => pauses.during(caller, async () => gateway.verb(args, caller, signal))
   calls.register([['model', ask]])
   const router = new TaskRouter(supervisor, taskRouting, left)
-  const shared = sharedStateVerbs(supervisor, new MemoryStore()) // the team's memory is the only log store
-  calls.register([...modelTurnVerbs(supervisor), ...router.verbs, ...shared])
+  calls.register([...modelTurnVerbs(supervisor), ...router.verbs])
 }
 
 /**

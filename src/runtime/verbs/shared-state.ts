@@ -1,15 +1,20 @@
 /** Host side of `context.shared`: the access rules of each state, and how long each lasts. */
+
+import type { SharedScope } from '../../actors/definition/context/context.ts'
 import type { Verb } from '../../actors/definition/trust.ts'
-import { notTheOwner, SHARED_SCOPES } from '../../actors/turn/shared-state.ts'
+import { type Kept, notTheOwner, SHARED_SCOPES, type Written } from '../../actors/turn/shared-state.ts'
 import { LONGEST_KEY } from '../../blackboard/pattern.ts'
 import { ConfigurationError, MessageRejectedError, shown } from '../../errors.ts'
+import type { Unrecorded } from '../log/records.ts'
 import type { AgentDirectory } from '../state/agent-directory.ts'
 import type { Cell } from '../state/cell.ts'
+import type { Journal } from '../state/journal.ts'
 import type { HostCaller, HostVerb } from './host-verb.ts'
-import { MemoryStore, type StateStore } from './state-store.ts'
+import { StateStore } from './state-store.ts'
 
 interface Needs {
   readonly directory: AgentDirectory
+  readonly journal: Pick<Journal, 'keep'>
 }
 
 /** Arguments from a thread: they can be anything. */
@@ -21,46 +26,86 @@ interface Arguments {
   value?: unknown
 }
 
-/** Returns the verbs of a team. `persistent` is kept in the same place as the team's log. */
-export function sharedStateVerbs(needs: Needs, persistent: StateStore): [operation: Verb, verb: HostVerb][] {
-  const ofTeam = new MemoryStore()
+export class SharedStates {
+  readonly #needs: Needs
+  readonly #ofTeam = new StateStore()
+  readonly #persistent = new StateStore()
   /** Stores by agent. An agent that is added again under an old name has none of the old agent's values. */
-  const ofAgents = new WeakMap<Cell, StateStore>()
+  readonly #ofAgents = new WeakMap<Cell, StateStore>()
 
-  const ofAgent = (owner: Cell) => {
-    const store = ofAgents.get(owner) ?? new MemoryStore()
-    ofAgents.set(owner, store)
+  constructor(needs: Needs) {
+    this.#needs = needs
+  }
+
+  get verbs(): [operation: Verb, verb: HostVerb][] {
+    return [
+      ['shared.get', (args, caller) => this.#read(args as Arguments, caller)],
+      ['shared.update', (args, caller) => this.#update(args as Arguments, caller)],
+    ]
+  }
+
+  #read(given: Arguments, caller: HostCaller): Kept {
+    return this.#storeFor(given, caller, false).store.read(keyIn(given))
+  }
+
+  #update(given: Arguments, caller: HostCaller): Written {
+    const { ifVersion, value } = given
+    const { store, ...place } = this.#storeFor(given, caller, true)
+    if (!isVersion(ifVersion)) throw wrong('ifVersion', ifVersion, 'a whole number from 0 on')
+    if (value === undefined) throw wrong('value', value, 'a JSON value')
+    const key = keyIn(given)
+    const written = store.write(key, ifVersion, value)
+    if (written.done) this.#needs.journal.keep(undefined, factOf(place, key, written))
+    return written
+  }
+
+  #storeFor({ scope, owner }: Arguments, caller: HostCaller, writes: boolean): Place & { store: StateStore } {
+    if (scope === 'team_shared') return { scope, store: this.#ofTeam }
+    if (scope === 'persistent') return { scope, store: this.#persistent }
+    if (scope !== 'agent_shared') throw wrong('scope', scope, `one of ${SHARED_SCOPES.join(', ')}`)
+    const cell = ownerOf(this.#needs, owner, caller, writes)
+    return { scope, owner: cell.index, store: this.#ofAgent(cell) }
+  }
+
+  #ofAgent(owner: Cell): StateStore {
+    const store = this.#ofAgents.get(owner) ?? new StateStore()
+    this.#ofAgents.set(owner, store)
     return store
   }
 
-  const storeFor = ({ scope, owner }: Arguments, caller: HostCaller, writes: boolean): StateStore => {
-    if (scope === 'team_shared') return ofTeam
-    if (scope === 'persistent') return persistent
-    if (scope === 'agent_shared') return ofAgent(ownerOf(needs, owner, caller, writes))
-    throw wrong('scope', scope, `one of ${SHARED_SCOPES.join(', ')}`)
+  /** Puts a value in place that was written in an earlier process. */
+  restore({ scope, owner, key, version, value }: Omit<SharedFact, 'kind'>): void {
+    const cell = this.#needs.directory.present(owner ?? -1)
+    if (scope === 'team_shared') this.#ofTeam.restore(key, { version, value })
+    else if (scope === 'persistent') this.#persistent.restore(key, { version, value })
+    else if (cell) this.#ofAgent(cell).restore(key, { version, value })
   }
 
-  return [
-    [
-      'shared.get',
-      async (args, caller) => {
-        const given = args as Arguments
-        return storeFor(given, caller, false).read(keyIn(given))
-      },
-    ],
-    [
-      'shared.update',
-      async (args, caller) => {
-        const given = args as Arguments
-        const { ifVersion, value } = given
-        const store = storeFor(given, caller, true)
-        if (!isVersion(ifVersion)) throw wrong('ifVersion', ifVersion, 'a whole number from 0 on')
-        if (value === undefined) throw wrong('value', value, 'a JSON value')
-        return store.write(keyIn(given), ifVersion, value)
-      },
-    ],
-  ]
+  /** Yields every value, as the durable log has it. */
+  *facts(): Iterable<SharedFact> {
+    for (const [key, kept] of this.#ofTeam.entries()) yield factOf({ scope: 'team_shared' }, key, kept)
+    for (const [key, kept] of this.#persistent.entries()) yield factOf({ scope: 'persistent' }, key, kept)
+    for (const cell of this.#needs.directory.cells)
+      for (const [key, kept] of this.#ofAgents.get(cell)?.entries() ?? [])
+        yield factOf({ scope: 'agent_shared', owner: cell.index }, key, kept)
+  }
 }
+
+interface Place {
+  readonly scope: SharedScope
+  /** Index of the agent whose own it is. */
+  readonly owner?: number
+}
+
+type SharedFact = Extract<Unrecorded, { kind: 'shared' }>
+
+const factOf = (place: Place, key: string, { version, value }: Kept): SharedFact => ({
+  kind: 'shared',
+  ...place,
+  key,
+  version,
+  value,
+})
 
 /** Returns the agent that owns the state. Throws if this caller may not use it. */
 function ownerOf(needs: Needs, owner: unknown, { cell, run }: HostCaller, writes: boolean): Cell {

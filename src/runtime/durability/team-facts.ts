@@ -1,0 +1,20 @@
+/**
+ * Facts of the team, each as a record with its full value: what a log needs to have of the team when its older records
+ * are dropped. Facts of runs are in the entries of the runs.
+ */
+import type { Unrecorded } from '../log/records.ts'
+import type { AgentDirectory } from '../state/agent-directory.ts'
+import type { SharedStates } from '../verbs/shared-state.ts'
+
+interface Owners {
+  readonly directory: AgentDirectory
+  readonly sharedStates: SharedStates
+}
+
+/** Yields the facts in the order in which they must stand in the log. */
+export function* teamFacts({ directory, sharedStates }: Owners): Iterable<Unrecorded> {
+  for (const { index, name, removed, run } of directory.cells) if (!removed && !run) yield { kind: 'name', index, name }
+  for (const { index, removed, run, state } of directory.cells)
+    if (!removed && !run && state !== undefined) yield { kind: 'state', index, value: state }
+  yield* sharedStates.facts()
+}
