@@ -12,4 +12,5 @@ export type {
   ToolCall,
   ToolSpec,
 } from './actors/definition/model.ts'
+export type { ModelOptions, ToolChoice } from './actors/definition/model-options.ts'
 export type { ModelFailure, ModelFailureReason } from './model-failure.ts'

@@ -1,5 +1,6 @@
 /** Types of requests to a model and its answers. An agent's turn, the gateway in the host and a client share them. */
 import type { Clock } from '../../clock.ts'
+import type { ModelOptions } from './model-options.ts'
 import type { ModelSchema } from './tool.ts'
 
 /** Numbers of tokens; `calls` is the number of calls. */
@@ -7,7 +8,10 @@ export interface TokenUsage {
   inputTokens: number
   outputTokens: number
   totalTokens: number
+  /** Input tokens that the provider had in its cache. */
   cachedTokens?: number
+  /** Output tokens that the model has used to reason. */
+  reasoningTokens?: number
   calls: number
 }
 
@@ -48,16 +52,14 @@ export interface AnswerFunction {
 /**
  * Request to a client. `jsonSchema`: the answer has to be JSON that fits it. `answerFunction`: the answer is wanted as
  * a call of that function, with arguments that fit the `jsonSchema`. Text that fits it is accepted as well, so a client
- * may ignore `answerFunction`. `maxOutputTokens` limits this answer.
+ * may ignore `answerFunction`.
  */
-export interface ModelRequest {
+export interface ModelRequest extends ModelOptions {
   model: string
   messages: ModelMessage[]
   tools?: ToolSpec[]
   jsonSchema?: object
   answerFunction?: AnswerFunction
-  temperature?: number
-  maxOutputTokens?: number
   /**
    * The caller reads the answer as a stream: each piece is yielded as it comes. Without it, a broken stream can be
    * retried.
@@ -102,13 +104,11 @@ export interface ModelClient {
 }
 
 /** Request of an agent's turn to a model: a prompt or messages. `output` is the schema that the answer has to fit. */
-export interface CompletionRequest<T = undefined> {
+export interface CompletionRequest<T = undefined> extends ModelOptions {
   prompt?: string
   messages?: ModelMessage[]
   model?: string
   output?: ModelSchema<unknown, T>
-  temperature?: number
-  maxOutputTokens?: number
   stream?: boolean
   signal?: AbortSignal
 }
@@ -123,7 +123,7 @@ export interface Completion<T = undefined> {
 }
 
 /** Request of a turn to the gateway in the host, as JSON. */
-export interface ModelCall {
+export interface ModelCall extends ModelOptions {
   messages: readonly ModelMessage[]
   /** A name in the team's `models`; without it, the default of `models`. */
   model?: string
@@ -131,8 +131,6 @@ export interface ModelCall {
   jsonSchema?: object
   /** Function for the answer. The arguments of its call come back as the answer's text. */
   answerFunction?: AnswerFunction
-  temperature?: number
-  maxOutputTokens?: number
   /** The text also comes in pieces, before the answer. */
   stream?: boolean
 }
@@ -152,11 +150,13 @@ export const NO_TOKENS: TokenUsage = Object.freeze({ inputTokens: 0, outputToken
 /** Returns the sum of both. */
 export function addUsage(a: TokenUsage, b: TokenUsage): TokenUsage {
   const cached = (a.cachedTokens ?? 0) + (b.cachedTokens ?? 0)
+  const reasoning = (a.reasoningTokens ?? 0) + (b.reasoningTokens ?? 0)
   return {
     inputTokens: a.inputTokens + b.inputTokens,
     outputTokens: a.outputTokens + b.outputTokens,
     totalTokens: a.totalTokens + b.totalTokens,
     ...(cached > 0 && { cachedTokens: cached }),
+    ...(reasoning > 0 && { reasoningTokens: reasoning }),
     calls: a.calls + b.calls,
   }
 }

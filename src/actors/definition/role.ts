@@ -1,5 +1,6 @@
 /** Types of roles: the options that a user writes, and the part of them that a thread gets. */
 import type { OVERFLOW_POLICIES } from '../../mailbox/overflow.ts'
+import type { ModelOptions } from './model-options.ts'
 import type { Tool } from './tool.ts'
 
 /**
@@ -23,8 +24,11 @@ export interface Capability {
   confidence?: number
 }
 
-/** The part of a role that a thread gets: data only. `context.role` has this type, never AgentRole. */
-export interface RoleInfo<Name extends string = string, Data = unknown> {
+/**
+ * The part of a role that a thread gets: data only. `context.role` has this type, never AgentRole. Options of its model
+ * calls (`ModelOptions`) hold for all of them; a single call can set its own.
+ */
+export interface RoleInfo<Name extends string = string, Data = unknown> extends ModelOptions {
   name: Name
   description?: string
   /**
@@ -35,8 +39,6 @@ export interface RoleInfo<Name extends string = string, Data = unknown> {
   capabilities?: (string | Capability)[]
   /** A name in the team's `models`. Default: `default`, or else the first name. */
   model?: string
-  /** Sampling temperature, from 0 to 2. Default: the provider's own. */
-  temperature?: number
   /** Context window of its model, in tokens, answer included. Default: 128,000. `contextStrategy` respects it. */
   maxTokens?: number
   /**

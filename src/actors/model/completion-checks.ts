@@ -2,10 +2,11 @@
 import { shown } from '../../errors.ts'
 import { checkObject, checkText, wrongArgument } from '../definition/checks.ts'
 import type { CompletionRequest, ModelCall, ModelMessage } from '../definition/model.ts'
+import { MODEL_OPTION_NAMES, MODEL_OPTIONS, modelOptionsOf } from '../definition/model-options.ts'
 import type { RoleInfo } from '../definition/role.ts'
 import { jsonSchemaOf } from './structured-output.ts'
 
-const COMPLETION = ['prompt', 'messages', 'model', 'output', 'temperature', 'maxOutputTokens', 'stream', 'signal']
+const COMPLETION = ['prompt', 'messages', 'model', 'output', 'stream', 'signal', ...MODEL_OPTION_NAMES]
 
 const ROLES: ReadonlySet<unknown> = new Set<ModelMessage['role']>(['system', 'user', 'assistant', 'tool'])
 
@@ -20,10 +21,7 @@ export function checkCompletion(request: unknown, others: readonly string[] = []
         Reflect.get(request as object, key),
         `a request has no such field; it has ${known.join(', ')}`,
       )
-  const { prompt, messages, model, output, temperature, maxOutputTokens, stream, signal } = request as Record<
-    string,
-    unknown
-  >
+  const { prompt, messages, model, output, stream, signal } = request as Record<string, unknown>
   if (prompt === undefined && messages === undefined)
     throw wrongArgument('prompt', prompt, 'a prompt or messages are needed')
   if (prompt !== undefined && messages !== undefined)
@@ -34,9 +32,11 @@ export function checkCompletion(request: unknown, others: readonly string[] = []
     throw wrongArgument('model', model, 'the name of a model is needed')
   if (output !== undefined && typeof Object(Object(output)['~standard']).validate !== 'function')
     throw wrongArgument('output', output, 'a Standard Schema with JSON schema (zod, arktype, ...) is needed')
-  if (temperature !== undefined && !(typeof temperature === 'number' && temperature >= 0 && temperature <= 2))
-    throw wrongArgument('temperature', temperature, 'a number from 0 to 2 is needed')
-  if (maxOutputTokens !== undefined) checkCount(maxOutputTokens, 'maxOutputTokens')
+  for (const name of MODEL_OPTION_NAMES) {
+    const option: unknown = Reflect.get(request as object, name)
+    const { accepted, accepts } = MODEL_OPTIONS[name]
+    if (option !== undefined && !accepts(option)) throw wrongArgument(name, option, `${accepted} is needed`)
+  }
   if (stream !== undefined && typeof stream !== 'boolean')
     throw wrongArgument('stream', stream, 'true or false is needed')
   if (signal !== undefined && !(signal instanceof AbortSignal))
@@ -63,14 +63,11 @@ function checkMessages(messages: unknown): void {
 export function callOf(role: RoleInfo, request: CompletionRequest<unknown>): ModelCall {
   const { prompt = '', messages = promptMessages(role, prompt), output, stream } = request
   const model = request.model ?? role.model
-  const temperature = request.temperature ?? role.temperature
-  const maxOutputTokens = request.maxOutputTokens ?? role.maxOutputTokens
   return {
     messages,
     ...(model !== undefined && { model }),
     ...(output && { jsonSchema: schemaFor(output) }),
-    ...(temperature !== undefined && { temperature }),
-    ...(maxOutputTokens !== undefined && { maxOutputTokens }),
+    ...modelOptionsOf(request, role),
     ...(stream && { stream }),
   }
 }

@@ -87,6 +87,8 @@ class Loop<T> {
   #usage = NO_TOKENS
   #rehearsed = false
   #lost = 0
+  /** True once the model has called a tool that exists: a `toolChoice` that demands a call is fulfilled then. */
+  #hasCalled = false
 
   constructor(turn: ThinkingTurn, request: Thinking<T>, background: Background) {
     this.#turn = turn
@@ -114,6 +116,7 @@ class Loop<T> {
       this.#said.push(...messages)
       if (ends !== undefined) return this.#ended(answer, ends)
       this.#lost = known > 0 ? 0 : this.#lost + 1
+      this.#hasCalled ||= known > 0
       if (this.#lost >= MOST_LOST_ROUNDS) throw this.#isLost(answer)
       await this.#look(made)
       if (round < this.#maxRounds) continue
@@ -126,8 +129,11 @@ class Loop<T> {
 
   async #ask(messages = this.#said, specs = this.#tools.specs): Promise<ModelAnswer> {
     const shown = await this.#context.shown([...this.#call.messages, ...messages], specs)
-    const call = { ...this.#call, messages: shown, ...(this.#inPieces && { stream: true }) }
-    return this.#pay({ ...call, ...(specs.length > 0 && { tools: specs }) })
+    const { toolChoice, ...rest } = this.#call
+    const call = { ...rest, messages: shown, ...(this.#inPieces && { stream: true }) }
+    const isDemand = toolChoice !== 'auto' && toolChoice !== 'none'
+    const choice = toolChoice === undefined || (isDemand && this.#hasCalled) ? {} : { toolChoice }
+    return this.#pay({ ...call, ...(specs.length > 0 && { tools: specs, ...choice }) })
   }
 
   async #pay(call: ModelCall): Promise<ModelAnswer> {

@@ -10,6 +10,7 @@ import {
   NO_TOKENS,
   type TokenUsage,
 } from '../../actors/definition/model.ts'
+import { modelOptionsOf } from '../../actors/definition/model-options.ts'
 import { readAsAnswer } from '../../actors/model/answer-function.ts'
 import type { Scheduler } from '../../clock.ts'
 import { DramatisError, describe, MessageRejectedError, ModelError } from '../../errors.ts'
@@ -109,7 +110,7 @@ export class ModelGateway {
 
   async #make(pending: PendingCall, onText: (text: string) => void): Promise<MadeCall> {
     const { clock, record, redactor } = this.#options
-    const { caller, client, model, call, signal } = pending
+    const { caller, client, model, call, options = {}, signal } = pending
     const { messages, tools = [], ...rest } = call
     const collected = nothingYet()
     const pieces = redactor.pieces(onText)
@@ -118,6 +119,7 @@ export class ModelGateway {
     try {
       const request = {
         ...rest,
+        ...modelOptionsOf(rest, options),
         model,
         messages: [...messages],
         ...(tools.length > 0 && { tools: [...tools] }),

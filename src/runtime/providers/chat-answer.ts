@@ -48,6 +48,7 @@ const usageShape = z.object({
   prompt_tokens: count,
   completion_tokens: count,
   prompt_tokens_details: z.object({ cached_tokens: count.nullish() }).nullish(),
+  completion_tokens_details: z.object({ reasoning_tokens: count.nullish() }).nullish(),
 })
 
 /** Error that a provider reports in place of an answer. */
@@ -173,6 +174,13 @@ function usageOf(given: unknown): TokenUsage | undefined {
   if (!success) return undefined
   const { prompt_tokens: inputTokens, completion_tokens: outputTokens } = data
   const cachedTokens = data.prompt_tokens_details?.cached_tokens
-  const totalTokens = inputTokens + outputTokens
-  return { inputTokens, outputTokens, totalTokens, ...(cachedTokens != null && { cachedTokens }), calls: 1 }
+  const reasoningTokens = data.completion_tokens_details?.reasoning_tokens
+  return {
+    inputTokens,
+    outputTokens,
+    totalTokens: inputTokens + outputTokens,
+    ...(cachedTokens != null && { cachedTokens }),
+    ...(reasoningTokens != null && { reasoningTokens }),
+    calls: 1,
+  }
 }

@@ -47,7 +47,8 @@ export class ChatClient implements ModelClient {
     const answer = new ChatAnswer(asked)
     const { completions } = client.chat
     // The SDK has an option for it, and names no header for this provider: it sends nothing.
-    const headers = request.idempotencyKey === undefined ? {} : { 'Idempotency-Key': request.idempotencyKey }
+    const { idempotencyKey } = request
+    const headers = { ...request.headers, ...(idempotencyKey !== undefined && { 'Idempotency-Key': idempotencyKey }) }
     if (!request.stream) {
       const response = await completions.create({ ...body, stream: false }, { signal, headers }).asResponse()
       this.#provider.onHeaders?.(response.headers)

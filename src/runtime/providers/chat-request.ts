@@ -8,20 +8,27 @@ export function chatRequest(
   request: ModelRequest,
   tokensField: 'max_tokens' | 'max_completion_tokens',
 ): ChatCompletionCreateParamsBase {
-  const { model, messages, temperature, maxOutputTokens } = request
+  const { model, messages, temperature, topP, stop, seed, reasoningEffort, parallelToolCalls, strict } = request
+  const { maxOutputTokens, extraBody } = request
   const { tools, jsonSchema, mustCall } = offeredIn(request)
   return {
     model,
     messages: messages.map(chatMessage),
-    ...(tools.length > 0 && { tools: tools.map(chatTool) }),
-    // The tool is not required by its name: LM Studio refuses that, llama.cpp ignores it. So the model may call tools
-    // of the role first.
-    ...(mustCall && { tool_choice: 'required' as const }),
+    ...(tools.length > 0 && { tools: tools.map((tool) => chatTool(tool, strict)), ...toolChoice(request, mustCall) }),
+    ...(tools.length > 0 && parallelToolCalls !== undefined && { parallel_tool_calls: parallelToolCalls }),
     ...(jsonSchema && {
-      response_format: { type: 'json_schema', json_schema: { name: 'answer', schema: withoutDialect(jsonSchema) } },
+      response_format: {
+        type: 'json_schema',
+        json_schema: { name: 'answer', schema: schemaOf(jsonSchema, strict), ...(strict !== undefined && { strict }) },
+      },
     }),
     ...(temperature !== undefined && { temperature }),
+    ...(topP !== undefined && { top_p: topP }),
+    ...(stop && { stop }),
+    ...(seed !== undefined && { seed }),
+    ...(reasoningEffort !== undefined && { reasoning_effort: effortOf(reasoningEffort) }),
     ...(maxOutputTokens !== undefined && { [tokensField]: maxOutputTokens }),
+    ...extraBody,
   }
 }
 
@@ -48,9 +55,41 @@ function chatMessage({ role, content, toolCalls = [], toolCallId = '' }: ModelMe
   return { role, content: content === '' ? null : content, tool_calls: calls }
 }
 
-function chatTool({ name, description, inputSchema }: ToolSpec) {
-  return { type: 'function' as const, function: { name, description, parameters: withoutDialect(inputSchema) } }
+/**
+ * Says how the model may use its tools. The function for an answer is not required by its name: LM Studio refuses that,
+ * llama.cpp ignores it. So the model may call tools of the role first.
+ */
+function toolChoice(
+  { toolChoice: choice }: ModelRequest,
+  mustCall: boolean,
+): Pick<ChatCompletionCreateParamsBase, 'tool_choice'> {
+  if (mustCall) return { tool_choice: 'required' }
+  if (choice === undefined) return {}
+  return { tool_choice: typeof choice === 'string' ? choice : { type: 'function', function: { name: choice.tool } } }
 }
+
+function chatTool({ name, description, inputSchema }: ToolSpec, strict: boolean | undefined) {
+  const parameters = schemaOf(inputSchema, strict)
+  return {
+    type: 'function' as const,
+    function: { name, description, parameters, ...(strict !== undefined && { strict }) },
+  }
+}
+
+function schemaOf(schema: object, strict: boolean | undefined): Record<string, unknown> {
+  return withoutDialect(strict ? Object(closed(schema)) : schema)
+}
+
+/** Returns a schema whose objects have no properties but the named ones: strict schemas have to say so. */
+function closed(schema: unknown): unknown {
+  if (Array.isArray(schema)) return schema.map(closed)
+  if (typeof schema !== 'object' || schema === null) return schema
+  const parts = Object.fromEntries(Object.entries(schema).map(([key, part]) => [key, closed(part)]))
+  return parts.type === 'object' && parts.properties ? { additionalProperties: false, ...parts } : parts
+}
+
+/** Passes the word on: a provider can have more of them than the SDK knows. */
+const effortOf = (effort: string) => effort as ChatCompletionCreateParamsBase['reasoning_effort']
 
 /** Removes `$schema`. Schema libraries add it, and Gemini refuses fields that it does not know. */
 function withoutDialect(schema: object): Record<string, unknown> {

@@ -1,5 +1,6 @@
 /** Checks for clients of models. */
 import type { ModelClient } from '../../actors/definition/model.ts'
+import type { ModelOptions } from '../../actors/definition/model-options.ts'
 import { isObject } from '../checks/checks.ts'
 import { refused } from '../checks/refused.ts'
 
@@ -7,6 +8,8 @@ import { refused } from '../checks/refused.ts'
 export interface ResolvedModel {
   readonly client: ModelClient
   readonly model: string
+  /** Options of all its calls, unless the role or the call sets its own. */
+  readonly options?: ModelOptions
   /** Address of the provider, as host:port; undefined for a client of the user's own, or without an address. */
   readonly host?: string
 }

@@ -116,8 +116,8 @@ function toolCallOf(call: unknown): ToolCall {
 
 function usageOf(usage: unknown): TokenUsage {
   const given = Object(usage) as Partial<Record<keyof TokenUsage, unknown>>
-  const { inputTokens, outputTokens, totalTokens, cachedTokens = 0, calls } = given
-  const counts = [inputTokens, outputTokens, totalTokens, cachedTokens, calls]
+  const { inputTokens, outputTokens, totalTokens, cachedTokens = 0, reasoningTokens = 0, calls } = given
+  const counts = [inputTokens, outputTokens, totalTokens, cachedTokens, reasoningTokens, calls]
   if (counts.every((count) => typeof count === 'number' && Number.isFinite(count) && count >= 0))
     return usage as TokenUsage
   throw wrong('a usage that has no counts')

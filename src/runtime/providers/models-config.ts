@@ -1,5 +1,6 @@
 /** Types of the option `models`: the addresses of models, and clients. */
 import type { ModelClient } from '../../actors/definition/model.ts'
+import type { ModelOptions } from '../../actors/definition/model-options.ts'
 
 /**
  * Models by the names that roles use: a client of your own, or the address of a provider that speaks OpenAI's chat
@@ -14,11 +15,13 @@ import type { ModelClient } from '../../actors/definition/model.ts'
  * answers 429 or 503, all calls of the queue wait. A call with a transient failure is retried, with backoff or after
  * the pause that the provider asks for: 5 attempts in all, within `communication.modelTimeoutMs` (300 s). Calls of a
  * client of your own are retried if they reject with a `ModelError` whose `details.retryable` is true.
+ *
+ * `ModelOptions` of an entry hold for all of its calls, unless the role or the call sets its own.
  */
 export type ModelsConfig = {
   [name: string]:
     | ModelClient
-    | {
+    | (ModelOptions & {
         model: string
         baseURL?: string
         apiKeyEnv?: string
@@ -30,5 +33,5 @@ export type ModelsConfig = {
          * 600,000.
          */
         maxRetryAfterMs?: number
-      }
+      })
 }

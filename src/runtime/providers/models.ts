@@ -3,12 +3,13 @@
  * same address and key share a provider: one client, one queue.
  */
 import type { ModelClient } from '../../actors/definition/model.ts'
+import { modelOptionsOf } from '../../actors/definition/model-options.ts'
 import type { Scheduler } from '../../clock.ts'
 import { ConfigurationError } from '../../errors.ts'
 import { nearest } from '../../nearest.ts'
 import { refusedAs } from '../checks/refused.ts'
 import type { LimitNotices } from '../logging/limit-notices.ts'
-import type { Redactor } from '../logging/redactor.ts'
+import { isSecretName, type Redactor } from '../logging/redactor.ts'
 import type { Environment } from '../logging/secret-variables.ts'
 import { isClient, isOffline, type ResolvedModel } from './client.ts'
 import { fixedKey, keyOfFunction, keyOfVariable, type ModelKey, NO_KEY } from './model-keys.ts'
@@ -99,10 +100,11 @@ export class Models {
     const instead = Object.hasOwn(overrides, name) ? overrides[name] : undefined
     if (this.#isRehearsed) return { client: this.#rehearse(), model: instead ?? wanted ?? 'rehearsal' }
     const found = this.#table.get(name) ?? this.#byDefault(wanted, path)
-    const { client, model } =
+    const { client, model, options } =
       instead === undefined ? found : (this.#table.get(instead) ?? this.#another(found, instead, path))
     const provider = this.#providers.find((other) => other.client === client)
-    if (model !== '') return { client, model, ...(provider && { host: hostOf(provider.baseURL) }) }
+    if (model !== '')
+      return { client, model, ...(options && { options }), ...(provider && { host: hostOf(provider.baseURL) }) }
     const text = `${path}: which model? Set DRAMATIS_MODEL, or name one in the role's model.`
     throw new ConfigurationError(text, { path, got: 'nothing', accepted: 'the name of a model' })
   }
@@ -189,8 +191,8 @@ export class Models {
   }
 
   /** Returns another model of the same provider. A client of the user's own has no other model than its name's. */
-  #another({ client, hasMore }: Entry, model: string, path: string): Entry {
-    if (hasMore) return { client, model, hasMore }
+  #another({ client, hasMore, options }: Entry, model: string, path: string): Entry {
+    if (hasMore) return { client, model, hasMore, ...(options && { options }) }
     const accepted = [...this.#table.keys()].join(', ')
     const text = `${path}: no model of this team is named "${model}"; there are ${accepted}.`
     throw new ConfigurationError(text, { path, got: model, accepted })
@@ -201,9 +203,16 @@ export class Models {
       Object.entries(models).map(([name, entry]): [string, Entry] => {
         if (isClient(entry)) return [name, { client: this.#given(entry, name), model: name, hasMore: false }]
         const client = this.#standIn ?? this.#clientOf(entry, `models.${name}`)
-        return [name, { client, model: entry.model, hasMore: true }]
+        this.#learnHeaders(entry.headers)
+        return [name, { client, model: entry.model, hasMore: true, options: modelOptionsOf(entry) }]
       }),
     )
+  }
+
+  /** Has the secrets in headers taken out of all that leaves the team, as keys are. */
+  #learnHeaders(headers: Readonly<Record<string, string>> = {}): void {
+    for (const [name, text] of Object.entries(headers))
+      if (isSecretName(name)) for (const secret of [text, text.split(' ').at(-1)]) this.#context.redactor.learn(secret)
   }
 
   /** Returns the client for a client of the user's own: with retries, or the stand-in of a rehearsal. */

@@ -4,6 +4,7 @@ import { type Check, integer, isObject, methods, pause, shape } from '../checks/
 import { reading, refused, refusedAs } from '../checks/refused.ts'
 import type { ModelsConfig } from '../providers/models-config.ts'
 import { isAddress } from '../providers/provider.ts'
+import { modelOptionFields } from './model-option-fields.ts'
 import { someText } from './role-shape.ts'
 import { variableName } from './tools.ts'
 
@@ -28,6 +29,7 @@ const described = shape<Described>(
     apiKey,
     maxConcurrent: integer(1),
     maxRetryAfterMs: pause,
+    ...modelOptionFields,
   },
   'model',
 )

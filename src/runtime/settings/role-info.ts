@@ -1,18 +1,17 @@
 /** Data of a role that its thread gets to see: data alone. */
+import { type ModelOptions, modelOptionsOf } from '../../actors/definition/model-options.ts'
 import type { AgentRole, RoleInfo } from '../../actors/definition/role.ts'
 
 /** Returns a frozen copy of the data of a checked role. Fields that the role leaves out are absent in the copy too. */
 export function infoFrom(role: AgentRole): RoleInfo {
   // The type makes sure that a new field of RoleInfo is not forgotten here.
-  const info: { [Key in keyof Required<RoleInfo>]: RoleInfo[Key] } = {
+  const info: { [Key in Exclude<keyof RoleInfo, keyof ModelOptions>]-?: RoleInfo[Key] } & ModelOptions = {
     name: role.name,
     description: role.description,
     systemPrompt: role.systemPrompt,
     capabilities: role.capabilities,
     model: role.model,
-    temperature: role.temperature,
     maxTokens: role.maxTokens,
-    maxOutputTokens: role.maxOutputTokens,
     maxRounds: role.maxRounds,
     maxParallelToolCalls: role.maxParallelToolCalls,
     delegationAllowed: role.delegationAllowed,
@@ -24,6 +23,7 @@ export function infoFrom(role: AgentRole): RoleInfo {
     weight: role.weight,
     trust: role.trust,
     data: role.data,
+    ...modelOptionsOf(role),
   }
   const copy = structuredClone(info)
   freeze(copy)

@@ -27,6 +27,7 @@ import {
 } from '../checks/checks.ts'
 import { reading, refused, refusedAs } from '../checks/refused.ts'
 import { contextStrategyShape } from './context-shape.ts'
+import { modelOptionFields } from './model-option-fields.ts'
 import { moduleFrom } from './module.ts'
 import { spawnToolsShape, toolsShape, variableName } from './tools.ts'
 
@@ -99,14 +100,13 @@ export const restartFields = {
 }
 
 const roleInfo = {
+  ...modelOptionFields,
   name: agentName,
   description: text,
   systemPrompt: text,
   capabilities: listOf(capability),
   model: someText,
-  temperature: number(0, 2),
   maxTokens: integer(1),
-  maxOutputTokens: integer(1),
   maxRounds: integer(1),
   maxParallelToolCalls: integer(1),
   delegationAllowed: flag,
