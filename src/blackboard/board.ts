@@ -39,6 +39,7 @@ export class Board {
   /** Patches that undo each write: the first element leads from revision 1 to 0. */
   readonly #inverses: Patch[][] = []
   readonly #history = new Map<string, BlackboardEntry[]>()
+  readonly #written: BlackboardEntry[] = []
   /** Position of each key; positions are never removed. */
   readonly #slots = new Map<string, number>()
   #standings: Standings = []
@@ -97,6 +98,11 @@ export class Board {
     this.#apply(freeze(entry, true))
     this.#subscriptions.deliver(entry)
     return entry
+  }
+
+  /** All entries, in the order in which they were written. */
+  get written(): Iterable<BlackboardEntry> {
+    return this.#written
   }
 
   /** Returns the newest entry of a key, superseded or not. */
@@ -190,6 +196,7 @@ export class Board {
     this.#standings = standings
     this.#now = new BoardView(revision, standings, this.#slots)
     this.#inverses.push(inverse)
+    this.#written.push(entry)
     const versions = this.#history.get(entry.key)
     if (versions) versions.push(entry)
     else this.#history.set(entry.key, [entry])

@@ -1,7 +1,13 @@
 /** What belongs to the team and not to one run, in a team that goes on with the log of an earlier one. */
 import { join } from 'node:path'
 import t, { type Test } from 'tap'
-import { MultiAgentPattern, type MultiAgentPatternOptions, type Run, type RuntimeEvent } from '../../src/index.ts'
+import {
+  type Blackboard,
+  MultiAgentPattern,
+  type MultiAgentPatternOptions,
+  type Run,
+  type RuntimeEvent,
+} from '../../src/index.ts'
 import { teamFacts } from '../../src/runtime/durability/team-facts.ts'
 import { decodeEntries } from '../../src/runtime/log/entry-codec.ts'
 import type { LogEntry } from '../../src/runtime/log/records.ts'
@@ -139,4 +145,52 @@ t.test('the facts of a team are the same in the next process', async (t) => {
   const after = teamOf(t, path, script)
   await after.start()
   t.same(after.facts, facts)
+})
+
+t.test('the blackboard of a team has its entries, versions and history, and who waits for a key gets it', async (t) => {
+  const path = join(folderOf(t), 'log')
+  const script: Script = async (desk, query) => {
+    if (query === 'write late') return `version ${(await desk.publish('late', 'at last', 'fact')).version}`
+    await desk.request('ann', 'keep blackboard first')
+    await desk.request('friend', 'keep blackboard second')
+    await desk.publish('summary', 'both', 'conclusion', { supersedes: 'k', confidence: 0.5 })
+    await desk.publish('isWaiting', true, 'fact')
+    const { value } = await desk.blackboard.waitFor('late')
+    return `${value}: ${(await desk.publish('k', 'third', 'fact')).version}`
+  }
+  const more = { enableBlackboard: { scope: 'team' } } as const
+  const before = teamOf(t, path, script, more)
+  const left = before.launch('read', { runId: 'one' })
+  const board = left.blackboard!
+  await board.waitFor('isWaiting')
+  const entries = async ({ getHistory, query }: Blackboard) => [await getHistory('k'), await query()]
+  const written = await entries(board)
+  await before.close()
+
+  const after = teamOf(t, path, script, more)
+  await after.start()
+  const run = after.getRun('one')!
+  t.same(await entries(run.blackboard!), written)
+  t.same(after.facts, before.facts)
+  t.match(await after.execute('write late'), { finalOutput: 'version 1' })
+  t.match(await run.result, { finalOutput: 'at last: 3' })
+  t.match(
+    (await run.blackboard!.getHistory('k')).map(({ author, version, value }) => [author, version, value]),
+    [
+      ['ann', 1, 'first'],
+      ['friend', 2, 'second'],
+      ['$orchestrator', 3, 'third'],
+    ],
+  )
+})
+
+t.test('a run that ended in an earlier process has its blackboard in its result', async (t) => {
+  const path = join(folderOf(t), 'log')
+  const script: Script = async (desk) => (await desk.request('ann', 'keep blackboard mine')).content
+  const before = teamOf(t, path, script)
+  const { blackboardState } = await before.execute('keep', { runId: 'one' })
+  await before.close()
+  const after = teamOf(t, path, script)
+  t.same((await after.execute('keep', { runId: 'one' })).blackboardState, blackboardState)
+  t.same(blackboardState, { k: 'mine' })
 })

@@ -1,17 +1,36 @@
 /** Fold of what the log has of the team itself: the last value of each fact. */
+import type { BlackboardEntry } from '../../blackboard/entry.ts'
 import type { HostRecord } from '../log/records.ts'
 
 type OfKind<Kind extends HostRecord['kind']> = Extract<HostRecord, { kind: Kind }>
 
 export class OldTeam {
   readonly #shared = new Map<string, OfKind<'shared'>>()
+  readonly #board = new Map<string, BlackboardEntry>()
 
   /** Values of shared state. */
   get shared(): Iterable<OfKind<'shared'>> {
     return this.#shared.values()
   }
 
-  see(record: HostRecord): void {
-    if (record.kind === 'shared') this.#shared.set(JSON.stringify([record.scope, record.owner, record.key]), record)
+  /** Entries of the team's blackboard, in the order in which they were written. */
+  get board(): Iterable<BlackboardEntry> {
+    return this.#board.values()
   }
+
+  see(record: HostRecord): void {
+    switch (record.kind) {
+      case 'shared':
+        this.#shared.set(JSON.stringify([record.scope, record.owner, record.key]), record)
+        return
+      case 'blackboard':
+        if (record.run === 0) putLast(this.#board, `${record.entry.version} ${record.entry.key}`, record.entry)
+    }
+  }
+}
+
+/** Puts a value behind the others: facts that were carried on stand in the log a second time, in their order. */
+function putLast<T>(map: Map<string, T>, key: string, value: T): void {
+  map.delete(key)
+  map.set(key, value)
 }

@@ -67,6 +67,7 @@ export class RunRecovery {
     const state = this.stateOf(run)
     if (!finished) return
     this.#tallies(run, state)
+    for (const entry of run.entries) if (entry.kind === 'blackboard') this.#owners.boards.restore(state, entry.entry)
     const error =
       finished.error ?? (answer && isFailure(answer.memory, answer.at) ? errorOf(answer.memory, answer.at) : null)
     if (error) return this.#runs.takeEnded(state, { error }, finished.at, aborted ? 'aborted' : 'failed')

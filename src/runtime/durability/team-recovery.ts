@@ -31,7 +31,8 @@ export function restoreStates(
   }
 }
 
-/** Puts in place what agents have shared. */
-export function restoreShared({ sharedStates }: RestoredOwners, { team }: OldLog): void {
+/** Puts in place what agents have shared, and the blackboard of the team. */
+export function restoreShared({ boards, sharedStates }: RestoredOwners, { team }: OldLog): void {
   for (const fact of team.shared) sharedStates.restore(fact)
+  for (const entry of team.board) boards.restoreOfTeam(entry)
 }

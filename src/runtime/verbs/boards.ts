@@ -14,6 +14,7 @@ import { policyOf } from '../../mailbox/overflow.ts'
 import type { TeamMemory } from '../../mailbox/room.ts'
 import type { Admission } from '../admission/admission.ts'
 import type { HostFrames } from '../log/host-frames.ts'
+import type { Unrecorded } from '../log/records.ts'
 import type { BlackboardScope } from '../settings/settings.ts'
 import type { AgentDirectory } from '../state/agent-directory.ts'
 import type { Cell } from '../state/cell.ts'
@@ -69,10 +70,7 @@ export class Boards {
   /** Returns the board of the run, if it has one by now. */
   board(run: RunState): Board | undefined {
     const { scope } = this.#settings
-    if (scope === 'team') {
-      this.#teamBoard ??= this.#newBoard(undefined)
-      run.board = this.#teamBoard
-    }
+    if (scope === 'team') run.board = this.#ofTeam
     if (scope === 'run') run.board ??= this.#newBoard(run)
     return run.board
   }
@@ -80,6 +78,21 @@ export class Boards {
   /** Adds an entry that an earlier process has written. */
   restore(run: RunState, entry: BlackboardEntry): void {
     this.#boardInUse(run).restore(entry)
+  }
+
+  /** Adds an entry to the board of the team, if it has one. */
+  restoreOfTeam(entry: BlackboardEntry): void {
+    if (this.#settings.scope === 'team') this.#ofTeam.restore(entry)
+  }
+
+  /** Yields the entries of the team's board, as the durable log has them. */
+  *facts(): Iterable<Extract<Unrecorded, { kind: 'blackboard' }>> {
+    for (const entry of this.#teamBoard?.written ?? []) yield { kind: 'blackboard', entry }
+  }
+
+  get #ofTeam(): Board {
+    this.#teamBoard ??= this.#newBoard(undefined)
+    return this.#teamBoard
   }
 
   /** Checks whether other runs may write on the board of this run too. */
