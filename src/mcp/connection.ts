@@ -27,7 +27,7 @@ export interface OfferedTool {
   description?: string | undefined
   inputSchema: object
   outputSchema?: object | undefined
-  annotations?: { readOnlyHint?: boolean | undefined } | undefined
+  annotations?: { readOnlyHint?: boolean | undefined; idempotentHint?: boolean | undefined } | undefined
 }
 
 export interface Connection {
@@ -49,6 +49,8 @@ const MOST_TOOLS = 1_024
 const NO_LIMIT = 2 ** 31 - 1
 const LEAVE_MS = 1_000
 const LONGEST_LOOK_MS = 2_000
+/** Field of `params._meta` in a call: the protocol has no field of its own for a key. */
+const KEY_FIELD = 'dramatis/idempotencyKey'
 
 /** Connects, and asks which tools there are. Rejects with `ConfigurationError`. */
 export async function connect(server: McpServer, timeoutMs: number, logger: Logger | undefined): Promise<Connection> {
@@ -129,11 +131,12 @@ async function call(
   { client, name, ended }: { client: Client; name: string; ended: AbortSignal },
   tool: string,
   input: unknown,
-  { signal, progress }: ToolContext,
+  { idempotencyKey, signal, progress }: ToolContext,
 ): Promise<CallToolResult> {
   const either = anyAborted([signal, ended])
+  const params = { name: tool, arguments: input as Record<string, unknown>, _meta: { [KEY_FIELD]: idempotencyKey } }
   try {
-    const result = await client.callTool({ name: tool, arguments: input as Record<string, unknown> }, undefined, {
+    const result = await client.callTool(params, undefined, {
       signal: either.signal,
       timeout: NO_LIMIT,
       onprogress: (said) =>

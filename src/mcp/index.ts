@@ -42,7 +42,9 @@ export interface McpTools extends AsyncDisposable {
  * beyond 64 characters is cut. Input is checked by the server's JSON schema before it is sent; a check that takes
  * longer than 200 ms is ended, and the call fails. The output is the structured content of the result, else its text,
  * else the list of its parts; a result that is an error is a `ToolFailedError` with its text. A tool is `readOnly` if
- * the server says so (`readOnlyHint`). The list of tools is that of the connection: changes come with the next one.
+ * the server says so (`readOnlyHint`), and `idempotent` if it says that (`idempotentHint`) or the former. Each call
+ * carries its `idempotencyKey` as `_meta['dramatis/idempotencyKey']`. The list of tools is that of the connection:
+ * changes come with the next one.
  *
  * A server that sends more than 16 MiB in one line, event or body, a million JSON values in one of them, 128 MiB as the
  * stream of one answer, or 10,000 lines that are no message, that leaves 1,000 answers unread, or whose answer takes
@@ -150,6 +152,7 @@ function toolOf(
       input: connection.schemaOf(inputSchema),
       ...(outputSchema && { output: connection.schemaOf(outputSchema) }),
       readOnly: annotations?.readOnlyHint === true,
+      idempotent: annotations?.readOnlyHint === true || annotations?.idempotentHint === true,
       outside: true,
       ...limits,
       run: async (input, context) => outputOf(name, await connection.call(theirs, input, context)),

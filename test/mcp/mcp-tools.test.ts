@@ -82,6 +82,17 @@ t.test('input that misses the schema of the server is refused here, with its pat
   t.same(seen.calls, [])
 })
 
+t.test('a server gets the idempotency key of each call', async (t) => {
+  const { url, seen } = await httpServer(t)
+  const { tools } = await toolsOf(t, { url })
+  const { team, call } = desk(t, tools)
+  const events = toolEvents(team)
+  await call('add', { a: 1, b: 2 }, 2)
+  const ids = events.flatMap((event) => (event.type === 'tool.started' ? [event.callId] : []))
+  t.same(seen.calls.map(({ key }) => key).sort(), ids.sort())
+  t.equal(new Set(ids).size, 2)
+})
+
 t.test('the server is told when nobody waits for a call any more', async (t) => {
   const { url, seen } = await httpServer(t)
   const { tools } = await toolsOf(t, { url })

@@ -2,7 +2,7 @@
 import { setTimeout as delay } from 'node:timers/promises'
 import t from 'tap'
 import { z } from 'zod'
-import { type DramatisError, defineTool, ToolInputError } from '../../src/index.ts'
+import { type AgentContext, type DramatisError, defineTool, ToolInputError } from '../../src/index.ts'
 import { ask, gate, localTeam, never, openTeam, outcomeOf } from '../supervision/teams.ts'
 import { adder, doing, refusal, toolEvents } from './tools.ts'
 
@@ -359,6 +359,18 @@ t.test(
     t.equal(new Set(calls.map(({ key }) => key)).size, 6, 'another message has keys of its own')
   },
 )
+
+t.test('agents that get the same message have keys of their own', async (t) => {
+  const { tool, calls } = adder()
+  const receive = async (_message: unknown, context: AgentContext) => {
+    await context.tool(tool, { a: 1 })
+  }
+  const team = localTeam(t, { ann: receive, bob: receive }, { tools: [tool] })
+  await team.sendMessage({ recipient: ['ann', 'bob'], content: 'add' })
+  await team.clock.runToIdle()
+  t.equal(calls.length, 2)
+  t.equal(new Set(calls.map(({ key }) => key)).size, 2)
+})
 
 t.test('two hundred calls at once', async (t) => {
   const { tool, calls } = adder()

@@ -113,9 +113,13 @@ export class TurnTools implements RoleTools {
     return typeof output === 'string' ? output : (JSON.stringify(output) ?? '')
   }
 
-  /** Returns the id of a call. It is the same for the same call of the same message in each attempt of the turn. */
+  /**
+   * Returns the id of a call, which is its idempotency key. It is the same for the same call of the same message in
+   * each attempt of the turn, also in a later process. The copies of a broadcast share one message id, so the id of a
+   * call depends on the agent too.
+   */
   #callId(name: string, input: string | undefined): string {
-    const call = v5(`${name} ${input}`, idText(...this.#turn.start.id))
+    const call = v5(JSON.stringify([this.#needs.role.name, name, input]), idText(...this.#turn.start.id))
     const nth = (this.#made.get(call) ?? 0) + 1
     this.#made.set(call, nth)
     return nth === 1 ? call : v5(`${nth}`, call)
